@@ -1,0 +1,44 @@
+# Every target calls a script under scripts/; the scripts also run on their own.
+# Honoured from the environment or the command line: CARGO, CARGO_TARGET_DIR, EBPF=0 (build without eBPF).
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+# What `make run` passes to the program, e.g. make run ARGS="predict --help"
+ARGS ?= find --quick
+export EBPF
+
+.PHONY: help setup run build test fmt doc deny clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## install what is missing: Rust, a C compiler, what eBPF needs
+	@scripts/setup.sh
+
+run: ## set up, build for release, find this host's cliff (ARGS="..." for another command)
+	@scripts/setup.sh
+	@scripts/cargo.sh run --release --locked -p netcliff -- $(ARGS)
+
+build: ## set up and build for release
+	@scripts/setup.sh
+	@scripts/cargo.sh build --release --locked -p netcliff
+
+test: ## set up and run every check; one line of result at the end
+	@scripts/setup.sh --test
+	@scripts/test.sh
+
+fmt: ## format the sources
+	@scripts/setup.sh --test
+	@scripts/cargo.sh fmt --all
+
+doc: ## build the API documentation
+	@scripts/setup.sh
+	@scripts/cargo.sh doc --workspace --no-deps --locked
+
+deny: ## install cargo-deny if absent (minutes) and check licences, bans, sources, advisories
+	@scripts/setup.sh
+	@scripts/deny.sh
+
+clean: ## remove the build directory
+	@scripts/cargo.sh clean

@@ -1,0 +1,126 @@
+#!/usr/bin/env bash
+# setup.sh [--test]: installs what the build (with --test: the checks) needs and does not find.
+# Says nothing when nothing is missing. Exit 1, with one line that says what to install, when it cannot.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=scripts/lib/env.sh
+source scripts/lib/env.sh
+
+for_tests=false
+[[ "${1:-}" == --test ]] && for_tests=true
+
+say() { echo "setup: $*" >&2; }
+fail() {
+    say "$@"
+    exit 1
+}
+
+# The command prefix that installs packages: empty for root, sudo where it asks no password; else returns 1.
+root_prefix() {
+    if [[ "$(id -u)" == 0 ]]; then
+        return 0
+    elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
+        printf 'sudo -n'
+    else
+        return 1
+    fi
+}
+
+# apt_install PACKAGE...: returns 1 where it may not or cannot.
+apt_install() {
+    local prefix options=(-y -q --no-install-recommends -o DPkg::Lock::Timeout=120 -o Acquire::Retries=2
+        -o Acquire::http::Timeout=20 -o Acquire::https::Timeout=20)
+    command -v apt-get >/dev/null || return 1
+    prefix="$(root_prefix)" || return 1
+    say "installing $*"
+    # shellcheck disable=SC2086 # the prefix is nothing or two words
+    $prefix env DEBIAN_FRONTEND=noninteractive apt-get "${options[@]}" update </dev/null >&2 || return 1
+    # shellcheck disable=SC2086
+    $prefix env DEBIAN_FRONTEND=noninteractive apt-get "${options[@]}" install "$@" </dev/null >&2 || return 1
+}
+
+setup_compiler() {
+    command -v cc >/dev/null && return
+    apt_install gcc libc6-dev && command -v cc >/dev/null && return
+    fail "a C compiler is missing; install one first: sudo apt-get install gcc libc6-dev"
+}
+
+setup_ebpf() {
+    if ! ebpf_wanted; then
+        say "EBPF=0: building without eBPF"
+        return
+    fi
+    ebpf_buildable && return
+    apt_install clang libelf-dev zlib1g-dev pkg-config && ebpf_buildable && return
+    say "building without eBPF (to have it: sudo apt-get install clang libelf-dev zlib1g-dev pkg-config)"
+}
+
+# Prints rustup's installer. The second address is the same script, for networks that only mirror the first host.
+fetch_rustup_installer() {
+    local address
+    for address in https://sh.rustup.rs https://static.rust-lang.org/rustup/rustup-init.sh; do
+        curl --proto '=https' --tlsv1.2 -sSf --connect-timeout 20 "$address" && return
+    done
+    return 1
+}
+
+# Installs stable Rust for this user, in CARGO_HOME. Shell start-up files are left as they are.
+install_rustup() {
+    local installer
+    if ! command -v curl >/dev/null; then
+        apt_install curl ca-certificates ||
+            fail "curl is missing; install it first: sudo apt-get install curl ca-certificates"
+    fi
+    say "installing Rust by rustup into $(cargo_home_bin)"
+    installer="$(fetch_rustup_installer)" ||
+        fail "cannot fetch rustup; install Rust $(required_rust) or newer first: https://rustup.rs"
+    RUSTUP_INIT_SKIP_PATH_CHECK=yes sh -s -- -y --no-modify-path --profile minimal --default-toolchain stable \
+        --component clippy rustfmt --target wasm32-unknown-unknown <<<"$installer" >&2
+}
+
+setup_rust() {
+    find_cargo && return
+    [[ -z "${CARGO:-}" ]] ||
+        fail "CARGO=$CARGO is version '$(cargo_version "$CARGO")', but Rust $(required_rust) or newer is needed"
+    if command -v rustup >/dev/null || [[ -x "$(cargo_home_bin)/rustup" ]]; then
+        PATH="$(cargo_home_bin):$PATH"
+        say "installing Rust stable by rustup (Rust $(required_rust) or newer is needed)"
+        rustup toolchain install stable --profile minimal --no-self-update </dev/null >&2 || true
+    else
+        install_rustup || true
+    fi
+    find_cargo || fail "no Rust $(required_rust) or newer; install it first: https://rustup.rs"
+}
+
+# True when CARGO is rustup's, so that rustup can add parts to it: the two stand in one directory.
+cargo_is_rustups() {
+    [[ -x "$(dirname "$(command -v "$CARGO")")/rustup" ]]
+}
+
+# setup_component COMPONENT [SUBCOMMAND]: adds the rustup component where `cargo SUBCOMMAND` does not run.
+setup_component() {
+    "$CARGO" "${2:-$1}" --version >/dev/null 2>&1 && return
+    cargo_is_rustups && rustup component add "$1" </dev/null >&2 && return
+    say "$1 is missing and this cargo is not rustup's: the check that needs it will fail"
+}
+
+setup_wasm_target() {
+    wasm_target_installed && return
+    cargo_is_rustups && rustup target add wasm32-unknown-unknown </dev/null >&2 && return
+    say "the target wasm32-unknown-unknown cannot be added: its build is not checked"
+}
+
+setup_shellcheck() {
+    command -v shellcheck >/dev/null || apt_install shellcheck ||
+        say "shellcheck is missing: the scripts are not checked"
+}
+
+setup_compiler
+setup_ebpf
+setup_rust
+if $for_tests; then
+    setup_component clippy
+    setup_component rustfmt fmt
+    setup_wasm_target
+    setup_shellcheck
+fi
