@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# arrows.sh: fails when a crate of the workspace uses one that stands beside or above it (ARCHITECTURE.md), or
+# when the crates, their tests included, form a cycle. Cargo itself allows cycles through dev-dependencies.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+# shellcheck source=scripts/lib/env.sh
+source scripts/lib/env.sh
+find_cargo
+
+# What each room may use. A crate that is not listed fails: give it a place first.
+declare -A may_use=(
+    [netcliff-core]=""
+    [netcliff-model]="netcliff-core"
+    [netcliff-sim]="netcliff-core"
+    [netcliff-host]="netcliff-core"
+    [netcliff-wire]="netcliff-core netcliff-host"
+    [netcliff-lab]="netcliff-core netcliff-model netcliff-sim netcliff-host netcliff-wire"
+    [netcliff-report]="netcliff-core netcliff-lab"
+    [netcliff]="netcliff-core netcliff-model netcliff-sim netcliff-host netcliff-wire netcliff-lab netcliff-report"
+    [netcliff-wasm]="netcliff-core netcliff-model netcliff-sim"
+    [netcliff-python]="netcliff-core netcliff-model netcliff-sim netcliff-lab"
+)
+
+# arrows EDGE_KINDS: prints "user used" for each direct use of one workspace crate by another, and "crate -" for
+# each crate, so that one without arrows is seen too.
+arrows() {
+    "$CARGO" tree --workspace --all-features --locked --depth 1 --no-dedupe --prefix depth --edges "$1" \
+        --format ' {p}' | awk '
+            $1 == 0 { user = $2; print user, "-" }
+            $1 == 1 && $2 ~ /^netcliff/ { print user, $2 }' | sort -u
+}
+
+failed=0
+shipped="$(arrows normal,build)"
+while read -r user used; do
+    if [[ ! -v may_use[$user] ]]; then
+        echo "$user has no place in the table of scripts/checks/arrows.sh" >&2
+        failed=1
+    elif [[ "$used" != - && " ${may_use[$user]} " != *" $used "* ]]; then
+        echo "$user must not use $used; it may use: ${may_use[$user]:-no other room}" >&2
+        failed=1
+    fi
+done <<<"$shipped"
+
+all="$(arrows normal,build,dev)"
+if ! cycle="$(awk '$2 != "-" && $1 != $2' <<<"$all" | tsort 2>&1 >/dev/null)"; then
+    echo "the crates form a cycle (dev-dependencies count): $(tr '\n' ' ' <<<"$cycle")" >&2
+    failed=1
+fi
+exit "$failed"
