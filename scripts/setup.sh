@@ -75,7 +75,7 @@ install_rustup() {
     installer="$(fetch_rustup_installer)" ||
         fail "cannot fetch rustup; install Rust $(required_rust) or newer first: https://rustup.rs"
     RUSTUP_INIT_SKIP_PATH_CHECK=yes sh -s -- -y --no-modify-path --profile minimal --default-toolchain stable \
-        --component clippy rustfmt --target wasm32-unknown-unknown <<<"$installer" >&2
+        --component clippy,rustfmt --target wasm32-unknown-unknown <<<"$installer" >&2
 }
 
 setup_rust() {

@@ -33,6 +33,8 @@ find_cargo() {
     local home_bin
     home_bin="$(cargo_home_bin)"
     if [[ -n "${CARGO:-}" ]]; then
+        # Its rustc and its subcommands stand beside it.
+        [[ "$CARGO" != */* ]] || export PATH="${CARGO%/*}:$PATH"
         cargo_is_new_enough "$CARGO" && export CARGO
         return
     fi
@@ -54,19 +56,9 @@ find_cargo() {
     return 1
 }
 
-# The rustc that belongs to CARGO: next to it, where CARGO is a path, else the one on PATH.
-rustc_of_cargo() {
-    local beside="${CARGO%/*}/rustc"
-    if [[ "$CARGO" == */* && -x "$beside" ]]; then
-        printf '%s' "$beside"
-    else
-        printf '%s' rustc
-    fi
-}
-
 wasm_target_installed() {
     local libdir
-    libdir="$("$(rustc_of_cargo)" --print target-libdir --target wasm32-unknown-unknown 2>/dev/null)" &&
+    libdir="$("${RUSTC:-rustc}" --print target-libdir --target wasm32-unknown-unknown 2>/dev/null)" &&
         [[ -d "$libdir" ]]
 }
 
