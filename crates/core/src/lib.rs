@@ -1,1 +1,36 @@
-//! netcliff-core
+//! The vocabulary of netcliff: what a host, a scheme, a traffic and an outcome are, and how they are written.
+//!
+//! Nothing here reads a file, a clock or a random number: text and numbers come in as arguments. Start with
+//! [`Point`] (what is asked), [`Outcome`] (what an engine answers) and [`Engine`] (who answers); the meaning of
+//! every word is in `docs/theory` and follows the receive path of one CPU: interrupt > protocol > application.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`units`] | quantities with units, parsed and printed so that they round-trip |
+//! | [`host`] | [`Host`]: costs and sizes |
+//! | [`scheme`] | [`Scheme`]: how packets reach the CPU |
+//! | [`traffic`] | [`Traffic`]: arrivals x frame sizes x load |
+//! | [`outcome`] | [`Outcome`]: what was found, every figure optional |
+//! | [`engine`] | [`Engine`], [`Point`]: the one trait that joins model, simulation and wire |
+//! | [`experiment`] | [`Experiment`]: a grid of points, from TOML |
+//! | [`record`] | [`Record`]: an outcome with its provenance and [`Fingerprint`] |
+
+pub mod engine;
+pub mod error;
+pub mod experiment;
+pub mod host;
+pub mod outcome;
+pub mod params;
+pub mod record;
+pub mod scheme;
+pub mod traffic;
+pub mod units;
+
+pub use engine::{Engine, EngineFailure, EngineKind, Point, Unsupported};
+pub use error::{Invalid, ParseError};
+pub use experiment::Experiment;
+pub use host::{Host, Service};
+pub use outcome::{CpuShares, Figure, Interval, Latency, Loss, Outcome};
+pub use record::{Fingerprint, Provenance, Record};
+pub use scheme::{Coalesce, Dim, DimProfile, Hybrid, Napi, Scheme};
+pub use traffic::{Arrivals, FrameSizes, Load, Traffic};

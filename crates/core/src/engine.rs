@@ -1,0 +1,115 @@
+//! [`Engine`]: the one trait that joins model, simulation and wire.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Invalid;
+use crate::host::Host;
+use crate::outcome::Outcome;
+use crate::scheme::Scheme;
+use crate::traffic::Traffic;
+
+/// One question: this host, this scheme, this traffic.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// Costs and sizes.
+    pub host: Host,
+    /// How packets reach the CPU.
+    pub scheme: Scheme,
+    /// What is offered.
+    pub traffic: Traffic,
+}
+
+impl Point {
+    /// Checks every part and the parts against each other.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        self.host.validate()?;
+        self.scheme.validate(&self.host)?;
+        self.traffic.validate()
+    }
+}
+
+/// Which world answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EngineKind {
+    /// On paper.
+    Model,
+    /// In simulation.
+    Sim,
+    /// Real packets through the real kernel.
+    Wire,
+}
+
+impl EngineKind {
+    /// The name in files, records and plots.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Model => "model",
+            Self::Sim => "sim",
+            Self::Wire => "wire",
+        }
+    }
+}
+
+impl std::fmt::Display for EngineKind {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(self.name())
+    }
+}
+
+impl std::str::FromStr for EngineKind {
+    type Err = crate::error::ParseError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "model" => Ok(Self::Model),
+            "sim" => Ok(Self::Sim),
+            "wire" => Ok(Self::Wire),
+            _ => Err(crate::error::ParseError::new("engine", text, "expected model, sim or wire")),
+        }
+    }
+}
+
+/// Why an engine does not answer a point: the assumption or part it lacks, and what to do instead.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{engine} does not support this point: {reason}")]
+pub struct Unsupported {
+    /// Who declines.
+    pub engine: EngineKind,
+    /// What is lacking, as a sentence.
+    pub reason: String,
+}
+
+impl Unsupported {
+    /// `engine` declines for `reason`.
+    pub fn new(engine: EngineKind, reason: impl Into<String>) -> Self {
+        Self { engine, reason: reason.into() }
+    }
+}
+
+/// Why a point has no outcome.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineFailure {
+    /// The point cannot be: a parameter is out of range.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// The engine does not do this.
+    #[error(transparent)]
+    Unsupported(#[from] Unsupported),
+    /// The run was stopped before it had an outcome.
+    #[error("stopped before this point was finished")]
+    Interrupted,
+    /// The attempt failed (a measurement, mostly).
+    #[error("{0}")]
+    Failed(Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// Turns points into outcomes. Seed, precision and fidelity belong to the engine, not to the point.
+pub trait Engine {
+    /// Which world this is.
+    fn kind(&self) -> EngineKind;
+    /// Whether the point can be answered; if not, a reason a user can act on.
+    fn supports(&self, point: &Point) -> Result<(), Unsupported>;
+    /// Answers the point.
+    fn evaluate(&self, point: &Point) -> Result<Outcome, EngineFailure>;
+}

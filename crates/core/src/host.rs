@@ -1,0 +1,283 @@
+//! [`Host`]: what one CPU's receive path costs and how much it can hold.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Invalid, ParseError};
+use crate::params::Params;
+use crate::units;
+
+/// The distribution of interrupt, poll-overhead, protocol and application times. Timers are deterministic.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Service {
+    /// Exponential (squared coefficient of variation 1); the papers' assumption.
+    Exponential,
+    /// Constant.
+    Deterministic,
+    /// Lognormal with the coefficient of variation given (`lognormal:cv=0.5`).
+    Lognormal {
+        /// Standard deviation over mean.
+        cv: f64,
+    },
+    /// Erlang: the sum of `stages` exponentials (`erlang:stages=4`).
+    Erlang {
+        /// Number of exponential stages, at least 1.
+        stages: u32,
+    },
+}
+
+impl std::str::FromStr for Service {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let (name, mut params) = Params::split("service", text)?;
+        let service = match name {
+            "exponential" => Self::Exponential,
+            "deterministic" => Self::Deterministic,
+            "lognormal" => Self::Lognormal { cv: params.number("cv")?.unwrap_or(1.0) },
+            "erlang" => Self::Erlang { stages: params.count_u32("stages")?.unwrap_or(2) },
+            _ => {
+                return Err(ParseError::new(
+                    "service",
+                    text,
+                    "expected exponential, deterministic, lognormal:cv=0.5 or erlang:stages=4",
+                ));
+            }
+        };
+        params.finish()?;
+        Ok(service)
+    }
+}
+
+impl std::fmt::Display for Service {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Exponential => write!(out, "exponential"),
+            Self::Deterministic => write!(out, "deterministic"),
+            Self::Lognormal { cv } => write!(out, "lognormal:cv={cv}"),
+            Self::Erlang { stages } => write!(out, "erlang:stages={stages}"),
+        }
+    }
+}
+
+crate::record::serde_as_text!(Service);
+
+/// Costs [s] and sizes [packets] of a host with one CPU for its packets (THEORY section 1).
+///
+/// Written in TOML with one key a field, as for `--set`: `interrupt = "3.73us"`, `ring = 1024`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Host {
+    /// Where the numbers come from: a preset's name, a file or `calibrated`.
+    #[serde(default)]
+    pub name: String,
+    /// s = 1/r: mean time of one interrupt, overhead and handler [s].
+    #[serde(rename = "interrupt", with = "units::time_s", default)]
+    pub interrupt_s: f64,
+    /// Protocol processing a packet, without the per-byte part [s].
+    #[serde(rename = "protocol", with = "units::time_s")]
+    pub protocol_s: f64,
+    /// Protocol processing a byte of frame [s].
+    #[serde(rename = "per_byte", with = "units::time_s", default)]
+    pub per_byte_s: f64,
+    /// m: one write to a NIC register, to mask or to unmask [s].
+    #[serde(rename = "mask", with = "units::time_s", default)]
+    pub mask_s: f64,
+    /// o: overhead of one poll [s].
+    #[serde(rename = "poll", with = "units::time_s", default)]
+    pub poll_s: f64,
+    /// t_a: the application's time a packet [s]; None: no application is modelled.
+    #[serde(rename = "application", with = "optional_time_s", default, skip_serializing_if = "Option::is_none")]
+    pub application_s: Option<f64>,
+    /// t_sw: from a blocked application to a running one, on the application's account [s].
+    #[serde(rename = "context_switch", with = "units::time_s", default)]
+    pub context_switch_s: f64,
+    /// What protocol processing spends to wake a blocked application [s].
+    #[serde(rename = "wakeup", with = "units::time_s", default)]
+    pub wakeup_s: f64,
+    /// Protocol time of a packet that finds the socket buffer full, as a share of a delivered one's.
+    #[serde(default = "one")]
+    pub socket_drop_cost: f64,
+    /// B: slots of the receive ring or backlog, the packet in service included.
+    #[serde(default = "default_ring")]
+    pub ring: u64,
+    /// Packets the application's socket holds.
+    #[serde(default = "default_socket_buffer")]
+    pub socket_buffer: u64,
+    /// Period of the scheduler's tick, at which waiting threads and pending softirqs get the CPU [s].
+    #[serde(rename = "tick", with = "units::time_s", default = "default_tick")]
+    pub tick_s: f64,
+    /// Distribution of the times above, timers and tick excepted.
+    #[serde(default = "default_service")]
+    pub service: Service,
+}
+
+fn one() -> f64 {
+    1.0
+}
+fn default_ring() -> u64 {
+    1024
+}
+fn default_socket_buffer() -> u64 {
+    256
+}
+fn default_tick() -> f64 {
+    4e-3
+}
+fn default_service() -> Service {
+    Service::Exponential
+}
+
+/// serde for an optional time.
+mod optional_time_s {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(value: &Option<f64>, out: S) -> Result<S::Ok, S::Error> {
+        match value {
+            Some(seconds) => crate::units::time_s::serialize(seconds, out),
+            None => out.serialize_none(),
+        }
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<Option<f64>, D::Error> {
+        let text = Option::<String>::deserialize(input)?;
+        text.map(|text| crate::units::parse_time_s(&text).map_err(serde::de::Error::custom)).transpose()
+    }
+}
+
+/// Names of the presets, for help texts.
+pub const PRESETS: &[&str] = &["pentium4-2530mhz"];
+
+/// The keys of `--set` and of a host file.
+pub const KEYS: &[&str] = &[
+    "interrupt",
+    "protocol",
+    "per_byte",
+    "mask",
+    "poll",
+    "application",
+    "context_switch",
+    "wakeup",
+    "socket_drop_cost",
+    "ring",
+    "socket_buffer",
+    "tick",
+    "service",
+];
+
+impl Host {
+    /// A preset by name, None if there is no such preset.
+    pub fn preset(name: &str) -> Option<Self> {
+        (name == "pentium4-2530mhz").then(Self::pentium4_2530mhz)
+    }
+
+    /// The 2.53 GHz Pentium 4 of seed 002 section 4: s = 3.73 us, 5.25 us + bytes / 748 MB/s, m = 0.5 us,
+    /// o = 1.59 us, B = 1024.
+    pub fn pentium4_2530mhz() -> Self {
+        Self {
+            name: "pentium4-2530mhz".to_owned(),
+            interrupt_s: 3.73e-6,
+            protocol_s: 5.25e-6,
+            per_byte_s: 1.0 / 748e6,
+            mask_s: 0.5e-6,
+            poll_s: 1.59e-6,
+            application_s: None,
+            context_switch_s: 0.0,
+            wakeup_s: 0.0,
+            socket_drop_cost: 1.0,
+            ring: 1024,
+            socket_buffer: default_socket_buffer(),
+            tick_s: default_tick(),
+            service: Service::Exponential,
+        }
+    }
+
+    /// Mean protocol time of a frame: 1/mu = per packet + per byte x frame bytes [s].
+    pub fn service_s(&self, frame_bytes: f64) -> f64 {
+        self.protocol_s + self.per_byte_s * frame_bytes
+    }
+
+    /// mu: protocol processing rate for frames of `frame_bytes` [packets/s].
+    pub fn mu_pps(&self, frame_bytes: f64) -> f64 {
+        1.0 / self.service_s(frame_bytes)
+    }
+
+    /// Reads a host file; `path` is named in the error, which shows line, value and accepted form.
+    pub fn from_toml(path: &str, text: &str) -> Result<Self, crate::experiment::FileError> {
+        let host: Self = crate::experiment::parse_toml(path, text)?;
+        host.validate().map_err(|error| crate::experiment::FileError::invalid(path, &error))?;
+        Ok(host)
+    }
+
+    /// Applies `KEY=VALUE` of `--set`.
+    pub fn set(&mut self, assignment: &str) -> Result<(), ParseError> {
+        let form = || format!("expected KEY=VALUE with one of the keys {}", KEYS.join(", "));
+        let (key, value) = assignment.split_once('=').ok_or_else(|| ParseError::new("--set", assignment, form()))?;
+        let (key, value) = (key.trim(), value.trim());
+        let named = |error: ParseError| error.within(&format!("--set {key}"));
+        let time = || units::parse_time_s(value).map_err(named);
+        let count = || units::parse_count(key, value).map_err(named);
+        match key {
+            "interrupt" => self.interrupt_s = time()?,
+            "protocol" => self.protocol_s = time()?,
+            "per_byte" => self.per_byte_s = time()?,
+            "mask" => self.mask_s = time()?,
+            "poll" => self.poll_s = time()?,
+            "application" => self.application_s = if value == "none" { None } else { Some(time()?) },
+            "context_switch" => self.context_switch_s = time()?,
+            "wakeup" => self.wakeup_s = time()?,
+            "tick" => self.tick_s = time()?,
+            "socket_drop_cost" => self.socket_drop_cost = units::parse_share(value).map_err(named)?,
+            "ring" => self.ring = count()?,
+            "socket_buffer" => self.socket_buffer = count()?,
+            "service" => self.service = value.parse().map_err(named)?,
+            _ => return Err(ParseError::new("--set", assignment, form())),
+        }
+        Ok(())
+    }
+
+    /// Checks every figure against its range.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        for (name, seconds) in [
+            ("interrupt", self.interrupt_s),
+            ("protocol", self.protocol_s),
+            ("per_byte", self.per_byte_s),
+            ("mask", self.mask_s),
+            ("poll", self.poll_s),
+            ("application", self.application_s.unwrap_or(0.0)),
+            ("context_switch", self.context_switch_s),
+            ("wakeup", self.wakeup_s),
+            ("tick", self.tick_s),
+        ] {
+            if !seconds.is_finite() || seconds < 0.0 {
+                return Err(Invalid::new(name, format!("{seconds} s"), "must be a finite time of at least 0"));
+            }
+        }
+        if self.protocol_s + self.per_byte_s <= 0.0 {
+            return Err(Invalid::new("protocol", "0s", "must be above 0 (or per_byte must be)"));
+        }
+        if self.tick_s <= 0.0 {
+            return Err(Invalid::new("tick", "0s", "must be above 0"));
+        }
+        if self.ring == 0 {
+            return Err(Invalid::new("ring", 0, "must be at least 1 slot"));
+        }
+        if self.socket_buffer == 0 {
+            return Err(Invalid::new("socket_buffer", 0, "must be at least 1 packet"));
+        }
+        if !(0.0..=1.0).contains(&self.socket_drop_cost) {
+            return Err(Invalid::new("socket_drop_cost", self.socket_drop_cost, "must be a share from 0 to 1"));
+        }
+        match self.service {
+            Service::Lognormal { cv } if !(cv > 0.0 && cv <= 100.0) => {
+                Err(Invalid::new("service cv", cv, "must be above 0 and at most 100"))
+            }
+            Service::Erlang { stages } if stages == 0 || stages > 10_000 => {
+                Err(Invalid::new("service stages", stages, "must be from 1 to 10000"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

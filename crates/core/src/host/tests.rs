@@ -1,0 +1,46 @@
+use super::*;
+
+#[test]
+fn preset_has_the_papers_service_time() {
+    let host = Host::preset("pentium4-2530mhz").unwrap();
+    assert!((host.service_s(64.0) - 5.3356e-6).abs() < 1e-9);
+    assert!(host.validate().is_ok());
+}
+
+#[test]
+fn set_reads_every_key_and_refuses_others() {
+    let mut host = Host::pentium4_2530mhz();
+    for key in KEYS {
+        let value = match *key {
+            "ring" | "socket_buffer" => "7",
+            "service" => "lognormal:cv=0.5",
+            "socket_drop_cost" => "50%",
+            _ => "7us",
+        };
+        host.set(&format!("{key}={value}")).unwrap();
+    }
+    assert_eq!((host.ring, host.interrupt_s, host.application_s), (7, 7e-6, Some(7e-6)));
+    let error = host.set("interupt=3us").unwrap_err().to_string();
+    assert!(error.contains("interupt=3us") && error.contains("interrupt"), "{error}");
+    assert!(host.set("interrupt=-3us").unwrap_err().to_string().contains("--set interrupt"));
+}
+
+#[test]
+fn a_host_file_round_trips() {
+    let mut host = Host::pentium4_2530mhz();
+    host.application_s = Some(2e-6);
+    let text = toml::to_string(&host).unwrap();
+    assert_eq!(Host::from_toml("host.toml", &text).unwrap(), host);
+}
+
+#[test]
+fn a_host_file_says_line_value_and_form() {
+    let error = Host::from_toml("my.toml", "protocol = \"5us\"\ninterrupt = \"20\"\n").unwrap_err().to_string();
+    for part in ["my.toml", "line 2", "\"20\"", "20us"] {
+        assert!(error.contains(part), "{part}: {error}");
+    }
+    let error = Host::from_toml("my.toml", "protocol = \"5us\"\nrings = 20\n").unwrap_err().to_string();
+    assert!(error.contains("rings") && error.contains("line 2") && error.contains("ring"), "{error}");
+    let error = Host::from_toml("my.toml", "protocol = \"5us\"\nring = 0\n").unwrap_err().to_string();
+    assert!(error.contains("ring = 0"), "{error}");
+}

@@ -1,0 +1,230 @@
+//! [`Outcome`]: what an engine found at one point. Every figure is optional: absent means "not had", never zero.
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Where a sampled figure's true value lies, with this confidence.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// Lower end, in the figure's unit.
+    pub low: f64,
+    /// Upper end, in the figure's unit.
+    pub high: f64,
+    /// Coverage, for instance 0.95.
+    pub confidence: f64,
+}
+
+/// A number; with its interval where it was sampled. In JSON a plain number or {value, low, high, confidence}.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Figure {
+    /// The value, in the unit of the field that holds it.
+    pub value: f64,
+    /// None where the value was computed, not sampled.
+    pub interval: Option<Interval>,
+}
+
+impl Figure {
+    /// A computed value.
+    pub fn exact(value: f64) -> Self {
+        Self { value, interval: None }
+    }
+
+    /// A sampled value with a symmetric interval.
+    pub fn sampled(value: f64, half_width: f64, confidence: f64) -> Self {
+        Self { value, interval: Some(Interval { low: value - half_width, high: value + half_width, confidence }) }
+    }
+
+    /// A sampled value with the ends given.
+    pub fn between(value: f64, low: f64, high: f64, confidence: f64) -> Self {
+        Self { value, interval: Some(Interval { low, high, confidence }) }
+    }
+
+    /// True if `truth` lies in the interval (or equals an exact value to a part in 1e12).
+    pub fn covers(&self, truth: f64) -> bool {
+        match self.interval {
+            Some(interval) => (interval.low..=interval.high).contains(&truth),
+            None => (self.value - truth).abs() <= 1e-12 * truth.abs(),
+        }
+    }
+
+    /// Half width over value; 0 for a computed value.
+    pub fn relative_half_width(&self) -> f64 {
+        self.interval.map_or(0.0, |interval| (interval.high - interval.low) / 2.0 / self.value.abs())
+    }
+
+    /// The figure with value and ends multiplied by `factor` (positive).
+    #[must_use]
+    pub fn scaled(&self, factor: f64) -> Self {
+        let interval = self.interval.map(|i| Interval { low: i.low * factor, high: i.high * factor, ..i });
+        Self { value: self.value * factor, interval }
+    }
+}
+
+impl From<f64> for Figure {
+    fn from(value: f64) -> Self {
+        Self::exact(value)
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum FigureText {
+    Plain(f64),
+    Sampled { value: f64, low: f64, high: f64, confidence: f64 },
+}
+
+impl Serialize for Figure {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        match self.interval {
+            None => FigureText::Plain(self.value),
+            Some(Interval { low, high, confidence }) => {
+                FigureText::Sampled { value: self.value, low, high, confidence }
+            }
+        }
+        .serialize(out)
+    }
+}
+
+impl<'de> Deserialize<'de> for Figure {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        match FigureText::deserialize(input)
+            .map_err(|_| D::Error::custom("expected a number or {value, low, high, confidence}"))?
+        {
+            FigureText::Plain(value) => Ok(Self::exact(value)),
+            FigureText::Sampled { value, low, high, confidence } => Ok(Self::between(value, low, high, confidence)),
+        }
+    }
+}
+
+/// Latency from arrival in memory to the end of protocol processing, or, where an application is modelled or
+/// measured, to the application's read [s]. [`Outcome::latency_to`] says which.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Latency {
+    /// Mean [s].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean: Option<Figure>,
+    /// Median [s].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p50: Option<Figure>,
+    /// 90th percentile [s].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p90: Option<Figure>,
+    /// 99th percentile [s].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p99: Option<Figure>,
+    /// 99.9th percentile [s].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p999: Option<Figure>,
+    /// Largest seen [s].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max: Option<Figure>,
+}
+
+/// Where the CPU's time went, as shares of one CPU; together 1 where all are present.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct CpuShares {
+    /// Interrupt handling.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interrupt: Option<Figure>,
+    /// Poll overhead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub poll: Option<Figure>,
+    /// Protocol processing (softirq).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<Figure>,
+    /// The application, its context switches included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub application: Option<Figure>,
+    /// What is left for anything else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub available: Option<Figure>,
+}
+
+/// Lost packets as fractions of the offered ones, by place.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Loss {
+    /// At the receive ring or backlog.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ring: Option<Figure>,
+    /// At the application's socket buffer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub socket: Option<Figure>,
+    /// At the sender: offered by the schedule, never sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sender: Option<Figure>,
+}
+
+/// What was found at one point. With an application, throughput counts what it consumed.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Outcome {
+    /// Load that was really offered [pps]; absent when it is the point's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offered_pps: Option<Figure>,
+    /// Packets delivered: by protocol processing, or to the application where there is one [pps].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throughput_pps: Option<Figure>,
+    /// Frame bits delivered (FCS included) [bit/s].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goodput_bps: Option<Figure>,
+    /// Share of the offered packets that were lost anywhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss_fraction: Option<Figure>,
+    /// The same by place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss: Option<Loss>,
+    /// Latency [s].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_s: Option<Latency>,
+    /// Where the latency ends: `protocol` or `application`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_to: Option<String>,
+    /// CPU split.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<CpuShares>,
+    /// How the CPU split was had: `exact`, `simulated`, `ebpf`, `procfs`, `soaker`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_method: Option<String>,
+    /// Interrupts a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interrupts_per_s: Option<Figure>,
+    /// Polls a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub polls_per_s: Option<Figure>,
+    /// Packets a poll, on average.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packets_per_poll: Option<Figure>,
+    /// Mean number of packets in ring and protocol.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packets_in_system: Option<Figure>,
+    /// What the reader must know: assumptions that fail, figures that could not be had and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_is_a_number_or_an_interval_in_json() {
+        assert_eq!(serde_json::to_string(&Figure::exact(2.5)).unwrap(), "2.5");
+        let sampled = Figure::sampled(2.0, 0.5, 0.95);
+        let text = serde_json::to_string(&sampled).unwrap();
+        assert_eq!(text, r#"{"value":2.0,"low":1.5,"high":2.5,"confidence":0.95}"#);
+        assert_eq!(serde_json::from_str::<Figure>(&text).unwrap(), sampled);
+        assert!(serde_json::from_str::<Figure>("\"x\"").is_err());
+    }
+
+    #[test]
+    fn absent_figures_leave_no_trace() {
+        let outcome = Outcome { throughput_pps: Some(1.0.into()), ..Outcome::default() };
+        assert_eq!(serde_json::to_string(&outcome).unwrap(), r#"{"throughput_pps":1.0}"#);
+    }
+
+    #[test]
+    fn an_interval_covers_its_ends() {
+        let figure = Figure::sampled(10.0, 1.0, 0.99);
+        assert!(figure.covers(9.0) && figure.covers(11.0) && !figure.covers(11.1));
+        assert_eq!(figure.scaled(2.0).interval.unwrap().high, 22.0);
+    }
+}

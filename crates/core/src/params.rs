@@ -1,0 +1,97 @@
+//! Reads `NAME:key=value,...`, the form shared by schemes, arrivals and services, and refuses what it does not know.
+
+use crate::error::ParseError;
+use crate::units;
+
+/// The keys and values after a name; each is taken once, what is left over is an error.
+#[derive(Debug)]
+pub struct Params<'a> {
+    what: &'static str,
+    text: &'a str,
+    left: Vec<(&'a str, &'a str)>,
+    known: Vec<&'static str>,
+}
+
+impl<'a> Params<'a> {
+    /// Splits `text` into its name and parameters. A parameter without `=` is a flag set to true.
+    pub fn split(what: &'static str, text: &'a str) -> Result<(&'a str, Self), ParseError> {
+        let (name, rest) = text.trim().split_once(':').unwrap_or((text.trim(), ""));
+        let mut left: Vec<(&str, &str)> = Vec::new();
+        for item in rest.split(',').map(str::trim).filter(|item| !item.is_empty()) {
+            let (key, value) = item.split_once('=').unwrap_or((item, "true"));
+            let (key, value) = (key.trim(), value.trim());
+            if left.iter().any(|(seen, _)| *seen == key) {
+                return Err(ParseError::new(what, text, format!("`{key}` is given twice")));
+            }
+            left.push((key, value));
+        }
+        Ok((name, Self { what, text, left, known: Vec::new() }))
+    }
+
+    /// The text of `key`, if given.
+    pub fn take(&mut self, key: &'static str) -> Option<&'a str> {
+        self.known.push(key);
+        let place = self.left.iter().position(|(name, _)| *name == key)?;
+        Some(self.left.remove(place).1)
+    }
+
+    fn read<T>(
+        &mut self,
+        key: &'static str,
+        parse: impl Fn(&str) -> Result<T, ParseError>,
+    ) -> Result<Option<T>, ParseError> {
+        let name = format!("{} `{key}`", self.what);
+        self.take(key).map(|value| parse(value).map_err(|error| error.within(&name))).transpose()
+    }
+
+    /// A time in seconds.
+    pub fn time_s(&mut self, key: &'static str) -> Result<Option<f64>, ParseError> {
+        self.read(key, units::parse_time_s)
+    }
+
+    /// A packet rate.
+    pub fn pps(&mut self, key: &'static str) -> Result<Option<f64>, ParseError> {
+        self.read(key, units::parse_pps)
+    }
+
+    /// A whole number.
+    pub fn count(&mut self, key: &'static str) -> Result<Option<u64>, ParseError> {
+        self.read(key, |value| units::parse_count(key, value))
+    }
+
+    /// A whole number that fits 32 bits.
+    pub fn count_u32(&mut self, key: &'static str) -> Result<Option<u32>, ParseError> {
+        self.read(key, |value| {
+            let count = units::parse_count(key, value)?;
+            count.try_into().map_err(|_| ParseError::new(key, value, "expected a whole number below 4294967296"))
+        })
+    }
+
+    /// A plain positive or zero number.
+    pub fn number(&mut self, key: &'static str) -> Result<Option<f64>, ParseError> {
+        self.read(key, units::parse_share)
+    }
+
+    /// A flag.
+    pub fn flag(&mut self, key: &'static str) -> Result<Option<bool>, ParseError> {
+        self.read(key, |value| units::parse_flag(key, value))
+    }
+
+    /// Ends the reading: what was not taken is unknown, and said so with what is known.
+    pub fn finish(self) -> Result<(), ParseError> {
+        match self.left.first() {
+            None => Ok(()),
+            Some((key, _)) => {
+                let known = if self.known.is_empty() { "none".to_owned() } else { self.known.join(", ") };
+                Err(ParseError::new(self.what, self.text, format!("unknown key `{key}`; the keys here are: {known}")))
+            }
+        }
+    }
+}
+
+/// Writes `name:key=value,...`, leaving out what is None.
+pub(crate) fn print(name: &str, pairs: &[(&str, Option<String>)]) -> String {
+    let given: Vec<String> =
+        pairs.iter().filter_map(|(key, value)| value.as_ref().map(|value| format!("{key}={value}"))).collect();
+    if given.is_empty() { name.to_owned() } else { format!("{name}:{}", given.join(",")) }
+}

@@ -1,0 +1,114 @@
+//! [`Record`]: an outcome with all that is needed to believe and to repeat it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::engine::{EngineKind, Point};
+use crate::outcome::Outcome;
+
+/// serde through `Display` and `FromStr`, for types that people write as text.
+macro_rules! serde_as_text {
+    ($type:ty) => {
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+                out.collect_str(self)
+            }
+        }
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+                let text = <std::borrow::Cow<'de, str>>::deserialize(input)?;
+                text.parse().map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+pub(crate) use serde_as_text;
+
+/// Everything that explains a measured difference, as ordered facts: `kernel.release` -> `6.18.44`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Fingerprint {
+    /// Fact by dotted name.
+    pub facts: BTreeMap<String, String>,
+}
+
+impl Fingerprint {
+    /// The facts that differ: (name, here, there), None where one side lacks it.
+    pub fn diff<'a>(&'a self, other: &'a Self) -> Vec<(&'a str, Option<&'a str>, Option<&'a str>)> {
+        let mut names: Vec<&str> = self.facts.keys().chain(other.facts.keys()).map(String::as_str).collect();
+        names.sort_unstable();
+        names.dedup();
+        let fact = |side: &'a Self, name: &str| side.facts.get(name).map(String::as_str);
+        names
+            .into_iter()
+            .map(|name| (name, fact(self, name), fact(other, name)))
+            .filter(|(_, here, there)| here != there)
+            .collect()
+    }
+
+    /// A short stable identifier of the facts (FNV-1a, 64 bits, hex).
+    pub fn id(&self) -> String {
+        let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+        for (name, value) in &self.facts {
+            for byte in name.bytes().chain([b'=']).chain(value.bytes()).chain([b'\n']) {
+                hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+            }
+        }
+        format!("{hash:016x}")
+    }
+}
+
+/// Where an outcome comes from.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Provenance {
+    /// netcliff's version.
+    pub version: String,
+    /// Seed, derived or given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// The command line, as typed.
+    pub command: String,
+    /// Start, seconds since the epoch (UTC).
+    pub started_unix_s: f64,
+    /// Length of the work [s].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub elapsed_s: Option<f64>,
+    /// Identifier of the host's fingerprint; None for a computed outcome.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fingerprint_id: Option<String>,
+    /// What else an engine says of how it worked: fidelity, generator, reader.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub settings: BTreeMap<String, String>,
+}
+
+/// Point + engine + outcome + provenance: one line of `--json`, one row of the store.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// What was asked.
+    pub point: Point,
+    /// Who answered.
+    pub engine: EngineKind,
+    /// What was found.
+    pub outcome: Outcome,
+    /// How it was found.
+    pub provenance: Provenance,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fingerprint(pairs: &[(&str, &str)]) -> Fingerprint {
+        Fingerprint { facts: pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect() }
+    }
+
+    #[test]
+    fn a_diff_names_what_changed() {
+        let here = fingerprint(&[("cpu.smt", "off"), ("kernel.release", "6.1"), ("nic.mtu", "1500")]);
+        let there = fingerprint(&[("cpu.smt", "off"), ("kernel.release", "6.18")]);
+        assert_eq!(here.diff(&there), [("kernel.release", Some("6.1"), Some("6.18")), ("nic.mtu", Some("1500"), None)]);
+        assert_ne!(here.id(), there.id());
+        assert_eq!(here.id(), here.clone().id());
+    }
+}

@@ -1,0 +1,264 @@
+//! [`Scheme`]: how a packet in memory gets the CPU's attention (THEORY section 2), one variant a scheme.
+//!
+//! Written `NAME[:key=value,...]`, printed in the same form with every key that matters.
+
+mod text;
+
+use crate::error::Invalid;
+use crate::host::Host;
+
+/// One interrupt-handling scheme with its parameters.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Scheme {
+    /// No interrupt cost.
+    Ideal,
+    /// Every arrival interrupts unless an ISR runs.
+    Interrupt {
+        /// True: a packet dropped at a full ring still interrupts (the paper's; throughput falls towards zero).
+        drops_interrupt: bool,
+    },
+    /// The first packet interrupts, the rest is served with interrupts masked until the ring is empty.
+    DisableEnable {
+        /// True: mask, ISR and first packet are one exponential stage (the paper's chain).
+        merged: bool,
+    },
+    /// A timer polls, up to `quota` packets a cycle.
+    Polling {
+        /// T_poll [s].
+        period_s: f64,
+        /// Q: packets a cycle at the most.
+        quota: u64,
+    },
+    /// The paper's NAPI: interrupt, mask, poll at once; over quota the next poll waits for a tick.
+    Napi2007 {
+        /// T_poll [s].
+        period_s: f64,
+        /// Q: packets a cycle at the most.
+        quota: u64,
+    },
+    /// Linux NAPI.
+    Napi(Napi),
+    /// Interrupts moderated by count, timers or a minimum gap.
+    Coalesce(Coalesce),
+    /// Disable-enable below a switching rate, polling above it.
+    Hybrid(Hybrid),
+    /// Linux's adaptive moderation, lib/dim.
+    Dim(Dim),
+}
+
+/// Linux NAPI (net/core/dev.c): poll up to `weight`, repeat within `budget` and `budget_time`, then ksoftirqd.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Napi {
+    /// Packets a poll at the most (dev_weight, 64).
+    pub weight: u64,
+    /// Packets a softirq at the most (netdev_budget, 300).
+    pub budget: u64,
+    /// Time a softirq at the most (netdev_budget_usecs) [s].
+    pub budget_time_s: f64,
+    /// True: process_backlog: the input queue moves whole to the process queue once that is empty, and only
+    /// the input queue is bounded (netdev_max_backlog), as RPS and plain veth do.
+    pub backlog: bool,
+    /// True: polling always runs in a thread that shares the CPU with the application.
+    pub threaded: bool,
+    /// Empty polls in a row after which interrupts are unmasked again (napi_defer_hard_irqs).
+    pub defer_hard_irqs: u32,
+    /// Delay of the next poll while deferring (gro_flush_timeout) [s].
+    pub gro_flush_timeout_s: f64,
+    /// True: the application polls the device itself when it finds its socket empty.
+    pub busy_poll: bool,
+    /// How long interrupts stay suspended while the application polls (irq_suspend_timeout) [s].
+    pub irq_suspend_timeout_s: f64,
+}
+
+impl Default for Napi {
+    fn default() -> Self {
+        Self {
+            weight: 64,
+            budget: 300,
+            budget_time_s: 2e-3,
+            backlog: false,
+            threaded: false,
+            defer_hard_irqs: 0,
+            gro_flush_timeout_s: 0.0,
+            busy_poll: false,
+            irq_suspend_timeout_s: 0.0,
+        }
+    }
+}
+
+/// Interrupt coalescing; what is None or zero is off.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Coalesce {
+    /// tau: an interrupt when so many frames are counted.
+    pub frames: Option<u64>,
+    /// T_abs: an interrupt so long after the first packet since the last interrupt [s].
+    pub absolute_timer_s: Option<f64>,
+    /// T_pkt: an interrupt so long after the last packet [s].
+    pub packet_timer_s: Option<f64>,
+    /// At most one interrupt in so long (interrupt throttle) [s].
+    pub min_gap_s: Option<f64>,
+    /// True: no interrupt until the ring is empty; false: interrupts preempt protocol work (the paper's).
+    pub masked: bool,
+    /// True: packets dropped at a full ring count and interrupt.
+    pub drops_interrupt: bool,
+}
+
+/// The paper's proposal: disable-enable at low load, polling at high load, with hysteresis.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Hybrid {
+    /// T_poll of the polling part [s].
+    pub period_s: f64,
+    /// Q of the polling part.
+    pub quota: u64,
+    /// Measured rate above which polling starts [pps]; None: from eq. (13).
+    pub up_pps: Option<f64>,
+    /// Measured rate below which disable-enable resumes [pps]; None: a tenth below `up_pps`.
+    pub down_pps: Option<f64>,
+    /// Weight of a new sample in the moving average of rate and frame size.
+    pub ewma: f64,
+    /// As for [`Scheme::DisableEnable`].
+    pub merged: bool,
+}
+
+/// Which of lib/dim's tables is walked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DimProfile {
+    /// Timer from the first event: usecs {1, 8, 64, 128, 256}.
+    #[default]
+    Eqe,
+    /// Timer from the last event: usecs {2, 8, 16, 32, 64}.
+    Cqe,
+}
+
+/// Linux's dynamic interrupt moderation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Dim {
+    /// Table of usecs and frames.
+    pub profile: DimProfile,
+    /// Index at the start, 0 to 4.
+    pub start: u32,
+}
+
+impl Scheme {
+    /// The scheme's name on the command line.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Ideal => "ideal",
+            Self::Interrupt { .. } => "interrupt",
+            Self::DisableEnable { .. } => "disable-enable",
+            Self::Polling { .. } => "polling",
+            Self::Napi2007 { .. } => "napi-2007",
+            Self::Napi(_) => "napi",
+            Self::Coalesce(_) => "coalesce",
+            Self::Hybrid(_) => "hybrid",
+            Self::Dim(_) => "dim",
+        }
+    }
+
+    /// Checks the parameters against their ranges and against `host`.
+    pub fn validate(&self, host: &Host) -> Result<(), Invalid> {
+        match self {
+            Self::Ideal | Self::Interrupt { .. } | Self::DisableEnable { .. } => Ok(()),
+            Self::Polling { period_s, quota } | Self::Napi2007 { period_s, quota } => {
+                poll_range(host, *period_s, *quota)
+            }
+            Self::Napi(napi) => napi.validate(),
+            Self::Coalesce(coalesce) => coalesce.validate(host),
+            Self::Hybrid(hybrid) => hybrid.validate(host),
+            Self::Dim(dim) if dim.start > 4 => {
+                Err(Invalid::new("dim start", dim.start, "must be a profile index from 0 to 4"))
+            }
+            Self::Dim(_) => Ok(()),
+        }
+    }
+}
+
+fn positive_time(name: &str, seconds: f64) -> Result<(), Invalid> {
+    if seconds.is_finite() && seconds > 0.0 {
+        return Ok(());
+    }
+    Err(Invalid::new(name, format!("{seconds} s"), "must be a finite time above 0"))
+}
+
+fn at_least_one(name: &str, count: u64) -> Result<(), Invalid> {
+    if count >= 1 { Ok(()) } else { Err(Invalid::new(name, count, "must be at least 1")) }
+}
+
+fn poll_range(host: &Host, period_s: f64, quota: u64) -> Result<(), Invalid> {
+    positive_time("period", period_s)?;
+    at_least_one("quota", quota)?;
+    if period_s <= host.poll_s {
+        return Err(Invalid::new(
+            "period",
+            crate::units::print_time_s(period_s),
+            format!("must be longer than the poll overhead ({})", crate::units::print_time_s(host.poll_s)),
+        ));
+    }
+    Ok(())
+}
+
+impl Napi {
+    fn validate(&self) -> Result<(), Invalid> {
+        at_least_one("weight", self.weight)?;
+        at_least_one("budget", self.budget)?;
+        positive_time("budget_time", self.budget_time_s)?;
+        for (name, seconds) in
+            [("gro_flush_timeout", self.gro_flush_timeout_s), ("irq_suspend_timeout", self.irq_suspend_timeout_s)]
+        {
+            if !seconds.is_finite() || seconds < 0.0 {
+                return Err(Invalid::new(name, format!("{seconds} s"), "must be a finite time of at least 0"));
+            }
+        }
+        if self.defer_hard_irqs > 0 && self.gro_flush_timeout_s == 0.0 {
+            return Err(Invalid::new(
+                "defer_hard_irqs",
+                self.defer_hard_irqs,
+                "needs gro_flush_timeout above 0, the delay of the deferred poll",
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl Coalesce {
+    fn validate(&self, host: &Host) -> Result<(), Invalid> {
+        if let Some(frames) = self.frames {
+            at_least_one("frames", frames)?;
+            if frames > host.ring {
+                return Err(Invalid::new("frames", frames, format!("must be at most the ring ({} slots)", host.ring)));
+            }
+        }
+        for (name, timer) in
+            [("usecs", self.absolute_timer_s), ("packet_timer", self.packet_timer_s), ("min_gap", self.min_gap_s)]
+        {
+            if let Some(seconds) = timer
+                && (!seconds.is_finite() || seconds < 0.0)
+            {
+                return Err(Invalid::new(name, format!("{seconds} s"), "must be a finite time of at least 0"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Hybrid {
+    fn validate(&self, host: &Host) -> Result<(), Invalid> {
+        poll_range(host, self.period_s, self.quota)?;
+        if !(self.ewma > 0.0 && self.ewma <= 1.0) {
+            return Err(Invalid::new("ewma", self.ewma, "must be above 0 and at most 1"));
+        }
+        if let (Some(up), Some(down)) = (self.up_pps, self.down_pps)
+            && down > up
+        {
+            return Err(Invalid::new(
+                "down",
+                crate::units::print_pps(down),
+                format!("must not be above up ({})", crate::units::print_pps(up)),
+            ));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,61 @@
+use super::*;
+
+fn parse(text: &str) -> Scheme {
+    text.parse().unwrap()
+}
+
+#[test]
+fn every_scheme_round_trips_through_its_text() {
+    for text in [
+        "ideal",
+        "interrupt",
+        "interrupt:drops_interrupt=false",
+        "disable-enable:merged=true",
+        "polling:period=20us,quota=3",
+        "napi-2007:period=30us,quota=5",
+        "napi:weight=64,budget=300",
+        "napi:backlog,threaded,defer_hard_irqs=3,gro_flush_timeout=50us,busy_poll,irq_suspend_timeout=1ms",
+        "coalesce:frames=8,usecs=50us,packet_timer=40us,min_gap=250us,masked=true",
+        "hybrid:up=120kpps,down=110kpps,ewma=0.25",
+        "dim:profile=cqe,start=0",
+    ] {
+        let scheme = parse(text);
+        assert_eq!(parse(&scheme.to_string()), scheme, "{text} -> {scheme}");
+        let json = serde_json::to_string(&scheme).unwrap();
+        assert_eq!(serde_json::from_str::<Scheme>(&json).unwrap(), scheme);
+    }
+}
+
+#[test]
+fn refuses_unknown_names_keys_and_values() {
+    for (text, part) in [
+        ("nappi", "expected one of ideal"),
+        ("napi:wieght=3", "unknown key `wieght`; the keys here are: weight"),
+        ("ideal:x=1", "the keys here are: none"),
+        ("polling:quota=-1", "whole number"),
+        ("polling:period=20", "20us"),
+        ("polling:quota=1,quota=2", "given twice"),
+        ("interrupt:drops_interrupt=maybe", "true or false"),
+        ("dim:profile=tx", "eqe or cqe"),
+    ] {
+        let error = text.parse::<Scheme>().expect_err(text).to_string();
+        assert!(error.contains(part), "{text}: {error}");
+    }
+}
+
+#[test]
+fn impossible_parameters_name_value_and_range() {
+    let host = Host::pentium4_2530mhz();
+    for (text, part) in [
+        ("polling:quota=0", "quota = 0: must be at least 1"),
+        ("polling:period=1us", "period = 1us: must be longer than the poll overhead (1.59us)"),
+        ("coalesce:frames=2000", "frames = 2000: must be at most the ring (1024 slots)"),
+        ("napi:weight=0", "weight = 0"),
+        ("napi:defer_hard_irqs=2", "needs gro_flush_timeout"),
+        ("hybrid:up=100kpps,down=110kpps", "down = 110kpps: must not be above up (100kpps)"),
+        ("dim:start=9", "dim start = 9"),
+    ] {
+        let error = parse(text).validate(&host).expect_err(text).to_string();
+        assert!(error.contains(part), "{text}: {error}");
+    }
+}

@@ -1,0 +1,51 @@
+use super::*;
+
+#[test]
+fn line_rate_counts_preamble_and_gap() {
+    let traffic = Traffic::poisson(1.0);
+    assert!((traffic.line_rate_pps().unwrap() - 1.488e6).abs() < 100.0);
+    let half = Traffic { rate: "50%".parse().unwrap(), ..traffic };
+    assert!((half.rate_pps().unwrap() - 744e3).abs() < 100.0);
+}
+
+#[test]
+fn the_reconstructed_mci_mix_has_a_mean_of_557_bytes() {
+    assert!((FrameSizes::Mci1998Like.mean_bytes().unwrap() - 557.0).abs() < 1e-9);
+}
+
+#[test]
+fn bits_per_second_are_frame_bits() {
+    let traffic = Traffic { rate: "512kbit/s".parse().unwrap(), ..Traffic::poisson(1.0) };
+    assert!((traffic.rate_pps().unwrap() - 1000.0).abs() < 1e-9);
+}
+
+#[test]
+fn texts_round_trip() {
+    for text in [
+        "poisson",
+        "constant",
+        "batch:size=4",
+        "mmpp:peak=4,busy=10%,stay=1ms",
+        "onoff:sources=8,rule=superpose",
+        "trace:a:b.pcap",
+    ] {
+        let arrivals: Arrivals = text.parse().unwrap();
+        assert_eq!(arrivals.to_string().parse::<Arrivals>().unwrap(), arrivals, "{text}");
+    }
+    for text in ["64B", "1518B", "imix", "mci1998-like", "sizes.csv", "mixture:64=7,1518=1"] {
+        let sizes: FrameSizes = text.parse().unwrap();
+        assert_eq!(sizes.to_string().parse::<FrameSizes>().unwrap(), sizes, "{text}");
+    }
+}
+
+#[test]
+fn refuses_what_cannot_be() {
+    for text in ["0pps", "-1kpps", "NaNpps", "100", "0%", "1e400pps"] {
+        assert!(text.parse::<Load>().expect_err(text).to_string().contains("100kpps"));
+    }
+    for text in ["63B", "70000B", "64", "mixture:64=0", "mixture:12=1"] {
+        assert!(text.parse::<FrameSizes>().is_err(), "{text}");
+    }
+    let mmpp = Traffic { arrivals: "mmpp:peak=20,busy=10%".parse().unwrap(), ..Traffic::poisson(1.0) };
+    assert!(mmpp.validate().unwrap_err().to_string().contains("peak x busy"));
+}
