@@ -13,11 +13,13 @@
 //! | [`outcome`] | [`Outcome`]: what was found, every figure optional |
 //! | [`engine`] | [`Engine`], [`Point`]: the one trait that joins model, simulation and wire |
 //! | [`experiment`] | [`Experiment`]: a grid of points, from TOML |
+//! | [`finding`] | [`Finding`]: the one page of `netcliff find` |
 //! | [`record`] | [`Record`]: an outcome with its provenance and [`Fingerprint`] |
 
 pub mod engine;
 pub mod error;
 pub mod experiment;
+pub mod finding;
 pub mod host;
 pub mod outcome;
 pub mod params;
@@ -29,6 +31,7 @@ pub mod units;
 pub use engine::{Engine, EngineFailure, EngineKind, Point, Unsupported};
 pub use error::{Invalid, ParseError};
 pub use experiment::Experiment;
+pub use finding::Finding;
 pub use host::{Host, Service};
 pub use outcome::{CpuShares, Figure, Interval, Latency, Loss, Outcome};
 pub use record::{Fingerprint, Provenance, Record};
