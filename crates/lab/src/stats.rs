@@ -1,0 +1,159 @@
+//! Means with Student intervals, and least squares: the small statistics that measurements need.
+
+use netcliff_core::Figure;
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+/// Confidence of every interval that measurements carry.
+pub const CONFIDENCE: f64 = 0.95;
+
+/// Two-sided Student quantile for `degrees` of freedom at [`CONFIDENCE`].
+pub fn student(degrees: usize) -> f64 {
+    StudentsT::new(0.0, 1.0, degrees.max(1) as f64).map_or(f64::NAN, |t| t.inverse_cdf(0.5 + CONFIDENCE / 2.0))
+}
+
+/// The mean of repeats with its Student interval; a single value has none. None for no values.
+pub fn mean(values: &[f64]) -> Option<Figure> {
+    let n = values.len();
+    let mean = values.iter().sum::<f64>() / n as f64;
+    match n {
+        0 => None,
+        1 => Some(Figure::exact(mean)),
+        _ => {
+            let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1) as f64;
+            Some(Figure::sampled(mean, student(n - 1) * (variance / n as f64).sqrt(), CONFIDENCE))
+        }
+    }
+}
+
+/// The median of repeats with the interval of order statistics that covers it at least at [`CONFIDENCE`], or,
+/// with too few repeats for that (fewer than 6), the whole range with the confidence the range really has.
+pub fn median(values: &[f64]) -> Option<Figure> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let n = sorted.len();
+    if n == 0 {
+        return None;
+    }
+    let middle = (sorted[(n - 1) / 2] + sorted[n / 2]) / 2.0;
+    if n == 1 {
+        return Some(Figure::exact(middle));
+    }
+    // Coverage of (x_(k+1), x_(n-k)) is 1 - 2 P(Binomial(n, 1/2) <= k).
+    let half_to_n = 0.5f64.powi(n as i32);
+    let (mut tail, mut choose, mut inward, mut coverage) = (half_to_n, 1.0, 0usize, 1.0 - 2.0 * half_to_n);
+    while inward + 1 < n / 2 {
+        choose *= (n - inward) as f64 / (inward + 1) as f64;
+        let next = tail + choose * half_to_n;
+        if 1.0 - 2.0 * next < CONFIDENCE {
+            break;
+        }
+        (tail, inward) = (next, inward + 1);
+        coverage = 1.0 - 2.0 * tail;
+    }
+    Some(Figure::between(middle, sorted[inward], sorted[n - 1 - inward], coverage))
+}
+
+/// A fitted linear relation without intercept: y = sum of coefficient x column.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fit {
+    /// One figure a column, with its Student interval; exactly zero where non-negativity binds.
+    pub coefficients: Vec<Figure>,
+    /// Share of the weighted variance of y about its mean that the fit explains.
+    pub r_squared: f64,
+}
+
+/// Weighted least squares with non-negative coefficients, by active sets: the most negative coefficient is
+/// dropped and the rest refitted. `rows[i]` are the regressors of `y[i]`, and `weight[i]` its weight.
+/// None when there are fewer rows than columns or the columns cannot be told apart.
+pub fn fit_non_negative(rows: &[Vec<f64>], y: &[f64], weight: &[f64]) -> Option<Fit> {
+    let columns = rows.first()?.len();
+    let mut active: Vec<usize> = (0..columns).collect();
+    loop {
+        let (beta, inverse) = solve_normal(rows, y, weight, &active)?;
+        let worst = (0..active.len()).filter(|&k| beta[k] < 0.0).min_by(|&a, &b| beta[a].total_cmp(&beta[b]));
+        match worst {
+            Some(place) => {
+                active.remove(place);
+                if active.is_empty() {
+                    return None;
+                }
+            }
+            None => return Some(describe(rows, y, weight, &active, &beta, &inverse)),
+        }
+    }
+}
+
+type Matrix = Vec<Vec<f64>>;
+
+/// Solves the weighted normal equations for the `active` columns; also returns the inverse of X'WX.
+fn solve_normal(rows: &[Vec<f64>], y: &[f64], weight: &[f64], active: &[usize]) -> Option<(Vec<f64>, Matrix)> {
+    let k = active.len();
+    if rows.len() < k {
+        return None;
+    }
+    let mut normal = vec![vec![0.0; k]; k];
+    let mut right = vec![0.0; k];
+    for ((row, y), w) in rows.iter().zip(y).zip(weight) {
+        for (a, &column_a) in active.iter().enumerate() {
+            right[a] += w * row[column_a] * y;
+            for (b, &column_b) in active.iter().enumerate() {
+                normal[a][b] += w * row[column_a] * row[column_b];
+            }
+        }
+    }
+    let inverse = invert(&normal)?;
+    let beta = inverse.iter().map(|line| line.iter().zip(&right).map(|(a, b)| a * b).sum()).collect();
+    Some((beta, inverse))
+}
+
+/// Inverse by Gauss-Jordan with scaling to unit diagonal; None where the matrix is singular to 1e-12.
+fn invert(matrix: &Matrix) -> Option<Matrix> {
+    let k = matrix.len();
+    let scale: Vec<f64> = (0..k).map(|i| matrix[i][i].sqrt()).collect();
+    if scale.iter().any(|s| *s <= 0.0 || !s.is_finite()) {
+        return None;
+    }
+    let mut work: Matrix = (0..k)
+        .map(|i| {
+            let left = (0..k).map(|j| matrix[i][j] / scale[i] / scale[j]);
+            left.chain((0..k).map(|j| f64::from(u8::from(i == j)))).collect()
+        })
+        .collect();
+    for pivot in 0..k {
+        let best = (pivot..k).max_by(|&a, &b| work[a][pivot].abs().total_cmp(&work[b][pivot].abs()))?;
+        work.swap(pivot, best);
+        let divisor = work[pivot][pivot];
+        if divisor.abs() < 1e-12 {
+            return None;
+        }
+        work[pivot].iter_mut().for_each(|cell| *cell /= divisor);
+        for line in 0..k {
+            if line != pivot {
+                let factor = work[line][pivot];
+                let source = work[pivot].clone();
+                work[line].iter_mut().zip(&source).for_each(|(cell, from)| *cell -= factor * from);
+            }
+        }
+    }
+    Some((0..k).map(|i| (0..k).map(|j| work[i][k + j] / scale[i] / scale[j]).collect()).collect())
+}
+
+fn describe(rows: &[Vec<f64>], y: &[f64], weight: &[f64], active: &[usize], beta: &[f64], inverse: &Matrix) -> Fit {
+    let predicted = |row: &Vec<f64>| active.iter().zip(beta).map(|(&column, b)| row[column] * b).sum::<f64>();
+    let total_weight: f64 = weight.iter().sum();
+    let mean = y.iter().zip(weight).map(|(y, w)| y * w).sum::<f64>() / total_weight;
+    let residual: f64 = rows.iter().zip(y).zip(weight).map(|((row, y), w)| w * (y - predicted(row)).powi(2)).sum();
+    let total: f64 = y.iter().zip(weight).map(|(y, w)| w * (y - mean).powi(2)).sum();
+    let degrees = rows.len().saturating_sub(active.len());
+    let variance = if degrees > 0 { residual / degrees as f64 } else { 0.0 };
+    let mut coefficients = vec![Figure::exact(0.0); rows[0].len()];
+    for (place, &column) in active.iter().enumerate() {
+        let half = student(degrees) * (variance * inverse[place][place]).sqrt();
+        coefficients[column] =
+            if degrees > 0 { Figure::sampled(beta[place], half, CONFIDENCE) } else { Figure::exact(beta[place]) };
+    }
+    Fit { coefficients, r_squared: if total > 0.0 { 1.0 - residual / total } else { 1.0 } }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,223 @@
+//! The record store: one SQLite file, migrated forward, written in transactions so that no record is lost or
+//! half written.
+
+mod schema;
+
+use std::path::{Path, PathBuf};
+
+use netcliff_core::{Finding, Fingerprint, Record};
+use rusqlite::{Connection, OptionalExtension, params};
+
+/// Why the store could not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The directory cannot be made or the file not opened.
+    #[error("cannot open the record store {path}: {reason}; choose another place with --db FILE")]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        reason: String,
+    },
+    /// The file comes from a newer netcliff.
+    #[error(
+        "the record store {path} has schema {found}, this netcliff knows up to {known}: use a newer netcliff or --db FILE"
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its schema.
+        found: i64,
+        /// Ours.
+        known: i64,
+    },
+    /// A read or write failed; nothing was half written.
+    #[error("the record store {path}: {source}; nothing was half written")]
+    Sql {
+        /// The file.
+        path: PathBuf,
+        /// SQLite's reason (a full disk is named here).
+        source: rusqlite::Error,
+    },
+    /// A stored record cannot be read back.
+    #[error("record {id} in {path} cannot be read: {source}")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Row.
+        id: i64,
+        /// What is wrong with its JSON.
+        source: serde_json::Error,
+    },
+}
+
+/// A run as `results list` shows it.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct RunSummary {
+    /// Number of the run.
+    pub id: i64,
+    /// `find`, `predict`, `simulate` or `run`.
+    pub kind: String,
+    /// `running` (or killed while it ran), `partial` or `done`.
+    pub state: String,
+    /// Start, seconds since the epoch (UTC).
+    pub started_unix_s: f64,
+    /// Command line.
+    pub command: String,
+    /// Number of records.
+    pub records: i64,
+    /// Fingerprint, where the host mattered.
+    pub fingerprint_id: Option<String>,
+}
+
+/// The open store.
+#[derive(Debug)]
+pub struct Store {
+    path: PathBuf,
+    connection: Connection,
+}
+
+/// The store's place if none is given: `$XDG_DATA_HOME/netcliff/records.db`, else `~/.local/share/...`.
+/// `environment` looks a variable up, so that nothing global is read here.
+pub fn default_path(environment: impl Fn(&str) -> Option<String>) -> PathBuf {
+    let base =
+        environment("XDG_DATA_HOME").filter(|dir| dir.starts_with('/')).map(PathBuf::from).unwrap_or_else(|| {
+            let home = environment("HOME").filter(|home| !home.is_empty()).unwrap_or_else(|| "/tmp".to_owned());
+            Path::new(&home).join(".local/share")
+        });
+    base.join("netcliff/records.db")
+}
+
+impl Store {
+    /// Opens `path`, making it and its directory where missing, and brings its schema up to date.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        let fail = |reason: String| StoreError::Open { path: path.to_owned(), reason };
+        if path.is_dir() {
+            return Err(fail("it is a directory, not a file".to_owned()));
+        }
+        if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            std::fs::create_dir_all(parent).map_err(|error| fail(format!("{}: {error}", parent.display())))?;
+        }
+        let mut connection = Connection::open(path).map_err(|error| fail(error.to_string()))?;
+        connection.busy_timeout(std::time::Duration::from_secs(10)).map_err(|error| fail(error.to_string()))?;
+        schema::migrate(&mut connection, path)?;
+        Ok(Self { path: path.to_owned(), connection })
+    }
+
+    /// Where the store is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn sql(&self, source: rusqlite::Error) -> StoreError {
+        StoreError::Sql { path: self.path.clone(), source }
+    }
+
+    /// Starts a run in state `running`; its records follow by [`Store::add`].
+    pub fn begin(&self, kind: &str, command: &str, started_unix_s: f64) -> Result<i64, StoreError> {
+        self.connection
+            .execute(
+                "INSERT INTO run (kind, state, started_unix_s, command) VALUES (?1, 'running', ?2, ?3)",
+                params![kind, started_unix_s, command],
+            )
+            .map_err(|error| self.sql(error))?;
+        Ok(self.connection.last_insert_rowid())
+    }
+
+    /// Adds one record to a run, durably, before it returns.
+    pub fn add(&self, run: i64, record: &Record) -> Result<(), StoreError> {
+        let json = serde_json::to_string(record).map_err(|source| self.damaged(run, source))?;
+        self.connection
+            .execute(
+                "INSERT INTO record (run, engine, json) VALUES (?1, ?2, ?3)",
+                params![run, record.engine.name(), json],
+            )
+            .map_err(|error| self.sql(error))?;
+        Ok(())
+    }
+
+    /// Keeps the fingerprint of a run's host.
+    pub fn set_fingerprint(&self, run: i64, fingerprint: &Fingerprint) -> Result<(), StoreError> {
+        let id = fingerprint.id();
+        let json = serde_json::to_string(fingerprint).map_err(|source| self.damaged(run, source))?;
+        let write = || -> rusqlite::Result<()> {
+            let transaction = self.connection.unchecked_transaction()?;
+            transaction.execute("INSERT OR IGNORE INTO fingerprint (id, json) VALUES (?1, ?2)", params![id, json])?;
+            transaction.execute("UPDATE run SET fingerprint = ?2 WHERE id = ?1", params![run, id])?;
+            transaction.commit()
+        };
+        write().map_err(|error| self.sql(error))
+    }
+
+    /// Ends a run; a finding is kept whole beside its records.
+    pub fn finish(&self, run: i64, partial: bool, finding: Option<&Finding>) -> Result<(), StoreError> {
+        let state = if partial { "partial" } else { "done" };
+        let json = finding.map(serde_json::to_string).transpose().map_err(|source| self.damaged(run, source))?;
+        self.connection
+            .execute("UPDATE run SET state = ?2, finding = ?3 WHERE id = ?1", params![run, state, json])
+            .map_err(|error| self.sql(error))?;
+        Ok(())
+    }
+
+    /// All runs, newest first.
+    pub fn runs(&self) -> Result<Vec<RunSummary>, StoreError> {
+        self.summaries("ORDER BY run.id DESC", params![])
+    }
+
+    /// One run; None if there is no such run.
+    pub fn run(&self, id: i64) -> Result<Option<RunSummary>, StoreError> {
+        Ok(self.summaries("WHERE run.id = ?1", params![id])?.pop())
+    }
+
+    fn summaries(&self, clause: &str, values: impl rusqlite::Params) -> Result<Vec<RunSummary>, StoreError> {
+        let query = format!(
+            "SELECT id, kind, state, started_unix_s, command, fingerprint,
+                    (SELECT count(*) FROM record WHERE record.run = run.id) FROM run {clause}"
+        );
+        let read = || -> rusqlite::Result<Vec<RunSummary>> {
+            let mut statement = self.connection.prepare(&query)?;
+            let rows = statement.query_map(values, |row| {
+                Ok(RunSummary {
+                    id: row.get(0)?,
+                    kind: row.get(1)?,
+                    state: row.get(2)?,
+                    started_unix_s: row.get(3)?,
+                    command: row.get(4)?,
+                    fingerprint_id: row.get(5)?,
+                    records: row.get(6)?,
+                })
+            })?;
+            rows.collect()
+        };
+        read().map_err(|error| self.sql(error))
+    }
+
+    /// The records of a run, in the order they came.
+    pub fn records(&self, run: i64) -> Result<Vec<Record>, StoreError> {
+        let read = || -> rusqlite::Result<Vec<(i64, String)>> {
+            let mut statement = self.connection.prepare("SELECT id, json FROM record WHERE run = ?1 ORDER BY id")?;
+            statement.query_map(params![run], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+        };
+        let rows = read().map_err(|error| self.sql(error))?;
+        rows.into_iter()
+            .map(|(id, json)| serde_json::from_str(&json).map_err(|source| self.damaged(id, source)))
+            .collect()
+    }
+
+    /// The finding of a run, if it has one.
+    pub fn finding(&self, run: i64) -> Result<Option<Finding>, StoreError> {
+        let json: Option<Option<String>> = self
+            .connection
+            .query_row("SELECT finding FROM run WHERE id = ?1", params![run], |row| row.get(0))
+            .optional()
+            .map_err(|error| self.sql(error))?;
+        json.flatten().map(|json| serde_json::from_str(&json).map_err(|source| self.damaged(run, source))).transpose()
+    }
+
+    fn damaged(&self, id: i64, source: serde_json::Error) -> StoreError {
+        StoreError::Damaged { path: self.path.clone(), id, source }
+    }
+}
+
+#[cfg(test)]
+mod tests;

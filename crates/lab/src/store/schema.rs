@@ -1,0 +1,53 @@
+//! The store's schema, one migration a version, applied in order inside a transaction each.
+
+use std::path::Path;
+
+use rusqlite::Connection;
+
+use super::StoreError;
+
+/// Migration `n` brings schema `n` to `n + 1`. Never edit one that was released: add another.
+const MIGRATIONS: &[&str] = &[
+    "CREATE TABLE fingerprint (id TEXT PRIMARY KEY, json TEXT NOT NULL) STRICT;
+     CREATE TABLE run (
+         id INTEGER PRIMARY KEY AUTOINCREMENT,
+         kind TEXT NOT NULL,
+         state TEXT NOT NULL CHECK (state IN ('running', 'partial', 'done')),
+         started_unix_s REAL NOT NULL,
+         command TEXT NOT NULL,
+         fingerprint TEXT REFERENCES fingerprint (id)) STRICT;
+     CREATE TABLE record (
+         id INTEGER PRIMARY KEY AUTOINCREMENT,
+         run INTEGER NOT NULL REFERENCES run (id),
+         engine TEXT NOT NULL,
+         json TEXT NOT NULL) STRICT;
+     CREATE INDEX record_by_run ON record (run);",
+    "ALTER TABLE run ADD COLUMN finding TEXT;",
+];
+
+/// Brings the schema up to date; refuses one from the future.
+pub fn migrate(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
+    let known = MIGRATIONS.len() as i64;
+    let apply = |connection: &mut Connection| -> rusqlite::Result<i64> {
+        connection.pragma_update(None, "foreign_keys", true)?;
+        // Immediate, so that two netcliffs opening a new store at once do not both migrate it.
+        let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+        let found: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        for migration in MIGRATIONS.iter().skip(usize::try_from(found).unwrap_or(0)) {
+            transaction.execute_batch(migration)?;
+        }
+        if found < known {
+            transaction.pragma_update(None, "user_version", known)?;
+        }
+        transaction.commit()?;
+        Ok(found)
+    };
+    match apply(connection) {
+        Ok(found) if found > known => Err(StoreError::Newer { path: path.to_owned(), found, known }),
+        Ok(_) => Ok(()),
+        Err(error) => Err(StoreError::Open { path: path.to_owned(), reason: error.to_string() }),
+    }
+}
+
+#[cfg(test)]
+pub(super) const FIRST: &str = MIGRATIONS[0];

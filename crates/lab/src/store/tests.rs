@@ -1,0 +1,104 @@
+use super::*;
+use netcliff_core::{EngineKind, Host, Outcome, Point, Provenance, Scheme, Traffic};
+
+fn record(pps: f64) -> Record {
+    Record {
+        point: Point { host: Host::pentium4_2530mhz(), scheme: Scheme::Ideal, traffic: Traffic::poisson(pps) },
+        engine: EngineKind::Model,
+        outcome: Outcome { throughput_pps: Some(pps.into()), ..Outcome::default() },
+        provenance: Provenance { command: "netcliff predict".into(), ..Provenance::default() },
+    }
+}
+
+fn open() -> (tempfile::TempDir, Store) {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(&dir.path().join("deep/er/records.db")).unwrap();
+    (dir, store)
+}
+
+#[test]
+fn what_is_added_comes_back_in_order() {
+    let (_dir, store) = open();
+    let run = store.begin("predict", "netcliff predict", 1.0).unwrap();
+    for pps in [1e3, 2e3, 3e3] {
+        store.add(run, &record(pps)).unwrap();
+    }
+    assert_eq!(store.run(run).unwrap().unwrap().state, "running");
+    store.set_fingerprint(run, &Fingerprint::default()).unwrap();
+    store.finish(run, false, None).unwrap();
+    let records = store.records(run).unwrap();
+    assert_eq!(records, [record(1e3), record(2e3), record(3e3)]);
+    let summary = store.run(run).unwrap().unwrap();
+    assert_eq!((summary.state.as_str(), summary.records), ("done", 3));
+    assert!(summary.fingerprint_id.is_some());
+    assert_eq!(store.run(99).unwrap(), None);
+    assert!(store.finding(run).unwrap().is_none());
+}
+
+#[test]
+fn a_run_that_was_killed_keeps_its_records() {
+    let (dir, store) = open();
+    let run = store.begin("find", "netcliff find", 1.0).unwrap();
+    store.add(run, &record(5e3)).unwrap();
+    std::mem::forget(store);
+    let again = Store::open(&dir.path().join("deep/er/records.db")).unwrap();
+    assert_eq!(again.records(run).unwrap().len(), 1);
+    assert_eq!(again.runs().unwrap()[0].state, "running");
+}
+
+#[test]
+fn an_old_schema_is_migrated_and_a_future_one_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("records.db");
+    let old = Connection::open(&path).unwrap();
+    old.execute_batch(schema::FIRST).unwrap();
+    old.execute("INSERT INTO run (kind, state, started_unix_s, command) VALUES ('find', 'done', 1.0, 'x')", [])
+        .unwrap();
+    old.pragma_update(None, "user_version", 1).unwrap();
+    drop(old);
+    let store = Store::open(&path).unwrap();
+    assert_eq!(store.runs().unwrap().len(), 1);
+    assert!(store.finding(1).unwrap().is_none());
+    store.connection.pragma_update(None, "user_version", 99).unwrap();
+    drop(store);
+    let error = Store::open(&path).unwrap_err().to_string();
+    assert!(error.contains("schema 99"), "{error}");
+}
+
+#[test]
+fn a_directory_a_damaged_file_and_a_plain_file_as_parent_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let error = Store::open(dir.path()).unwrap_err().to_string();
+    assert!(error.contains("it is a directory") && error.contains("--db"), "{error}");
+    let file = dir.path().join("junk.db");
+    std::fs::write(&file, "this is not a database, not at all, and long enough to be read as a header").unwrap();
+    let error = Store::open(&file).unwrap_err().to_string();
+    assert!(error.contains("not a database"), "{error}");
+    assert!(Store::open(&file.join("records.db")).unwrap_err().to_string().contains("junk.db"));
+}
+
+#[test]
+fn a_full_disk_is_named_and_nothing_is_half_written() {
+    let (_dir, store) = open();
+    let run = store.begin("find", "netcliff find", 1.0).unwrap();
+    store.add(run, &record(1e3)).unwrap();
+    let pages: i64 = store.connection.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
+    store.connection.pragma_update(None, "max_page_count", pages).unwrap();
+    let error = (0..200).find_map(|_| store.add(run, &record(2e3)).err()).expect("the store is full").to_string();
+    assert!(error.contains("full"), "{error}");
+    let kept = store.records(run).unwrap();
+    assert!(kept.iter().all(|kept| *kept == record(1e3) || *kept == record(2e3)));
+}
+
+#[test]
+fn the_default_place_follows_xdg() {
+    let with = |pairs: &'static [(&str, &str)]| {
+        default_path(move |name| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned()))
+    };
+    assert_eq!(with(&[("XDG_DATA_HOME", "/data")]), Path::new("/data/netcliff/records.db"));
+    assert_eq!(with(&[("HOME", "/home/u")]), Path::new("/home/u/.local/share/netcliff/records.db"));
+    assert_eq!(
+        with(&[("XDG_DATA_HOME", "relative"), ("HOME", "/root")]),
+        Path::new("/root/.local/share/netcliff/records.db")
+    );
+}
