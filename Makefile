@@ -18,11 +18,11 @@ setup: ## install what is missing: Rust, a C compiler, what eBPF needs
 
 run: ## set up, build for release, find this host's cliff (ARGS="..." for another command)
 	@scripts/setup.sh
-	@scripts/cargo.sh run --release --locked -p netcliff -- $(ARGS)
+	@scripts/cargo.sh run --release -p netcliff -- $(ARGS)
 
 build: ## set up and build for release
 	@scripts/setup.sh
-	@scripts/cargo.sh build --release --locked -p netcliff
+	@scripts/cargo.sh build --release -p netcliff
 
 test: ## set up and run every check; one line of result at the end
 	@scripts/setup.sh --test
@@ -34,7 +34,7 @@ fmt: ## format the sources
 
 doc: ## build the API documentation
 	@scripts/setup.sh
-	@scripts/cargo.sh doc --workspace --no-deps --locked
+	@scripts/cargo.sh doc --workspace --no-deps
 
 deny: ## install cargo-deny if absent (minutes) and check licences, bans, sources, advisories
 	@scripts/setup.sh

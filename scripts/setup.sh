@@ -26,17 +26,25 @@ root_prefix() {
     fi
 }
 
-# apt_install PACKAGE...: returns 1 where it may not or cannot.
+# apt_install PACKAGE...: returns 1 where it may not or cannot; what apt-get said is shown only then.
 apt_install() {
-    local prefix options=(-y -q --no-install-recommends -o DPkg::Lock::Timeout=120 -o Acquire::Retries=2
-        -o Acquire::http::Timeout=20 -o Acquire::https::Timeout=20)
+    local prefix output status=0
     command -v apt-get >/dev/null || return 1
     prefix="$(root_prefix)" || return 1
     say "installing $*"
+    output="$(apt_get "$prefix" update && apt_get "$prefix" install "$@")" || status=1
+    [[ "$status" == 0 ]] || tail -n 5 <<<"$output" >&2
+    return "$status"
+}
+
+# apt_get PREFIX ARGUMENTS...: apt-get that asks nothing and waits for another apt-get to finish.
+apt_get() {
+    local prefix="$1"
+    shift
     # shellcheck disable=SC2086 # the prefix is nothing or two words
-    $prefix env DEBIAN_FRONTEND=noninteractive apt-get "${options[@]}" update </dev/null >&2 || return 1
-    # shellcheck disable=SC2086
-    $prefix env DEBIAN_FRONTEND=noninteractive apt-get "${options[@]}" install "$@" </dev/null >&2 || return 1
+    $prefix env DEBIAN_FRONTEND=noninteractive apt-get -y -qq --no-install-recommends \
+        -o DPkg::Lock::Timeout=120 -o Dpkg::Use-Pty=0 -o Acquire::Retries=2 \
+        -o Acquire::http::Timeout=20 -o Acquire::https::Timeout=20 "$@" </dev/null 2>&1
 }
 
 setup_compiler() {
@@ -74,7 +82,7 @@ install_rustup() {
     say "installing Rust by rustup into $(cargo_home_bin)"
     installer="$(fetch_rustup_installer)" ||
         fail "cannot fetch rustup; install Rust $(required_rust) or newer first: https://rustup.rs"
-    RUSTUP_INIT_SKIP_PATH_CHECK=yes sh -s -- -y --no-modify-path --profile minimal --default-toolchain stable \
+    RUSTUP_INIT_SKIP_PATH_CHECK=yes sh -s -- -y -q --no-modify-path --profile minimal --default-toolchain stable \
         --component clippy,rustfmt --target wasm32-unknown-unknown <<<"$installer" >&2
 }
 
