@@ -1,1 +1,22 @@
-//! netcliff-host
+//! This machine: what it is, what it counts, and how it is changed without leaving a trace.
+//!
+//! Where to start:
+//!
+//! - [`inventory::Inventory`]: CPU, kernel, memory, sysctls and load, read from procfs and sysfs, and
+//!   [`inventory::Inventory::limits`]: what keeps a measurement on this machine from meaning what it says.
+//! - [`nic`]: links, qdiscs, offloads, rings, coalescing and queues, asked of the kernel by netlink.
+//! - [`fingerprint::facts`]: all of the above as one flat, ordered map, to compare two runs.
+//! - [`softnet`]: what the receive path counted (softnet_stat, UDP drops, interrupts, softirqs).
+//! - [`testbed`]: sender and host under test as two network namespaces joined by a veth pair.
+//! - [`journal`]: every change to the machine is written down before it is made, so that it can be
+//!   undone by the next start even after `kill -9`.
+
+pub mod fingerprint;
+pub mod inventory;
+pub mod journal;
+pub mod nic;
+pub mod process;
+mod procfs;
+mod rtnl;
+pub mod softnet;
+pub mod testbed;

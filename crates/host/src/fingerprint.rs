@@ -1,0 +1,142 @@
+//! Everything that explains a measured difference, as one flat, ordered map.
+//!
+//! Keys are dotted paths (`kernel.release`, `nic.veth1.feature.rx-gro`, `sysctl.net.core.netdev_budget`);
+//! a fact that could not be had has no key. Facts that differ from run to run without explaining
+//! anything (counters, pids, addresses, load) are left out, so that two runs under the same conditions
+//! have equal maps.
+
+use crate::{inventory::Inventory, nic::Nic};
+use std::collections::BTreeMap;
+
+/// The facts of a host and of the interfaces that take part in a measurement.
+pub fn facts(host: &Inventory, nics: &[Nic]) -> BTreeMap<String, String> {
+    let mut facts = Facts::default();
+    facts.cpu(host);
+    facts.kernel(host);
+    for (name, value) in &host.sysctls {
+        facts.add(format!("sysctl.{name}"), Some(value));
+    }
+    for nic in nics {
+        facts.nic(nic);
+    }
+    facts.0
+}
+
+/// The keys whose values differ, with both values; `None` where a side lacks the fact.
+pub fn difference<'a>(
+    before: &'a BTreeMap<String, String>,
+    after: &'a BTreeMap<String, String>,
+) -> BTreeMap<&'a str, (Option<&'a str>, Option<&'a str>)> {
+    let keys = before.keys().chain(after.keys());
+    keys.filter(|key| before.get(*key) != after.get(*key))
+        .map(|key| {
+            let side = |facts: &'a BTreeMap<String, String>| facts.get(key).map(String::as_str);
+            (key.as_str(), (side(before), side(after)))
+        })
+        .collect()
+}
+
+#[derive(Default)]
+struct Facts(BTreeMap<String, String>);
+
+impl Facts {
+    fn add(&mut self, key: impl Into<String>, value: Option<impl ToString>) {
+        if let Some(value) = value {
+            self.0.insert(key.into(), value.to_string());
+        }
+    }
+
+    fn cpu(&mut self, host: &Inventory) {
+        let cpu = &host.cpu;
+        self.add("cpu.model", cpu.model.as_ref());
+        self.add("cpu.signature", cpu.signature.as_ref());
+        self.add("cpu.microcode", cpu.microcode.as_ref());
+        self.add("cpu.online", Some(joined(&cpu.online)));
+        let groups: Vec<String> = cpu.smt_siblings.iter().map(|group| joined(group)).collect();
+        self.add("cpu.smt_siblings", Some(groups.join(" ")));
+        self.add("cpu.packages", cpu.packages);
+        for (node, cpus) in &cpu.numa_nodes {
+            self.add(format!("cpu.numa.{node}"), Some(cpus));
+        }
+        self.add("cpu.governor", some_list(&cpu.governors));
+        self.add("cpu.frequency_driver", cpu.frequency_driver.as_ref());
+        self.add("cpu.frequency_max_hz", cpu.frequency_max_hz);
+        self.add("cpu.boost", cpu.boost);
+        self.add("cpu.idle.driver", cpu.idle_driver.as_ref());
+        self.add("cpu.idle.governor", cpu.idle_governor.as_ref());
+        for state in &cpu.idle_states {
+            let latency = state.exit_latency_us.map_or_else(|| "?".into(), |us| us.to_string());
+            let off = if state.disabled { " off" } else { "" };
+            self.add(format!("cpu.idle.state.{}", state.name), Some(format!("{latency}us{off}")));
+        }
+        for (name, action) in &cpu.mitigations {
+            self.add(format!("cpu.mitigation.{name}"), Some(action));
+        }
+    }
+
+    fn kernel(&mut self, host: &Inventory) {
+        let kernel = &host.kernel;
+        self.add("kernel.release", kernel.release.as_ref());
+        self.add("kernel.version", kernel.version.as_ref());
+        self.add("kernel.command_line", kernel.command_line.as_ref());
+        self.add("kernel.hz", kernel.hz);
+        self.add("kernel.preemption", kernel.preemption.as_ref());
+        self.add("kernel.clocksource", kernel.clocksource.as_ref());
+        self.add("kernel.isolated_cpus", kernel.isolated_cpus.as_ref());
+        self.add("kernel.nohz_full_cpus", kernel.nohz_full_cpus.as_ref());
+        self.add("host.hypervisor", host.hypervisor.as_ref());
+        self.add("host.memory_total_bytes", host.memory_total_bytes);
+        self.add("host.irqbalance", Some(host.load.irqbalance_pid.is_some()));
+    }
+
+    fn nic(&mut self, nic: &Nic) {
+        let name = &nic.name;
+        let key = |fact: &str| format!("nic.{name}.{fact}");
+        self.add(key("kind"), nic.kind.as_ref());
+        self.add(key("driver"), nic.driver.as_ref());
+        self.add(key("driver_version"), nic.driver_version.as_ref());
+        self.add(key("firmware"), nic.firmware.as_ref());
+        self.add(key("bus"), nic.bus.as_ref());
+        self.add(key("numa_node"), nic.numa_node);
+        self.add(key("state"), nic.operational_state.as_ref());
+        self.add(key("mtu_bytes"), nic.mtu_bytes);
+        self.add(key("qdisc"), some_list(&nic.qdiscs));
+        self.add(key("txqlen_packets"), nic.txqlen_packets);
+        self.add(key("rx_queues"), nic.rx_queues);
+        self.add(key("tx_queues"), nic.tx_queues);
+        self.add(key("gro_max_bytes"), nic.gro_max_bytes);
+        self.add(key("gso_max_bytes"), nic.gso_max_bytes);
+        self.add(key("speed_mbps"), nic.speed_mbps);
+        self.add(key("duplex"), nic.duplex.as_ref());
+        self.add(key("autoneg"), nic.autoneg);
+        // The two that explain most have short names of their own.
+        self.add(key("gro"), nic.feature("rx-gro"));
+        self.add(key("tso"), nic.feature("tx-tcp-segmentation"));
+        self.map(&key("feature"), &nic.features);
+        self.map(&key("coalesce"), &nic.coalesce);
+        self.map(&key("ring"), &nic.rings);
+        self.map(&key("channels"), &nic.channels);
+        self.map(&key("pause"), &nic.pause);
+        self.map(&key("napi"), &nic.napi_settings);
+        self.map(&key("irq_affinity"), &nic.irq_affinity);
+        self.add(key("rps_cpus"), some_list(&nic.rps_cpus));
+        if let Some(rss) = &nic.rss {
+            self.add(key("rss.hash_function"), rss.hash_function);
+            self.add(key("rss.indirection"), some_list(&rss.indirection));
+        }
+    }
+
+    fn map<K: ToString, V: ToString>(&mut self, prefix: &str, map: &BTreeMap<K, V>) {
+        for (name, value) in map {
+            self.add(format!("{prefix}.{}", name.to_string()), Some(value.to_string()));
+        }
+    }
+}
+
+fn joined<T: ToString>(items: &[T]) -> String {
+    items.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}
+
+fn some_list<T: ToString>(items: &[T]) -> Option<String> {
+    (!items.is_empty()).then(|| joined(items))
+}

@@ -1,0 +1,177 @@
+//! Processors.
+
+use crate::procfs;
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
+
+/// Processors, their speed and their sleep.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Cpu {
+    /// Model name.
+    pub model: Option<String>,
+    /// Family, model and stepping, as `6/143/8`.
+    pub signature: Option<String>,
+    /// Microcode revision.
+    pub microcode: Option<String>,
+    /// Online CPUs.
+    pub online: Vec<u32>,
+    /// CPUs that share a core, each group once, only groups of two and more.
+    pub smt_siblings: Vec<Vec<u32>>,
+    /// Simultaneous multithreading is in use.
+    pub smt_active: Option<bool>,
+    /// Physical packages.
+    pub packages: Option<usize>,
+    /// NUMA nodes and their CPUs.
+    pub numa_nodes: BTreeMap<u32, String>,
+    /// Frequency governors in use (`performance`, `schedutil`, ...); empty where the guest or the
+    /// firmware does not let the kernel choose.
+    pub governors: Vec<String>,
+    /// Frequency driver.
+    pub frequency_driver: Option<String>,
+    /// Highest frequency the kernel may choose [Hz].
+    pub frequency_max_hz: Option<u64>,
+    /// Opportunistic frequencies are allowed.
+    pub boost: Option<bool>,
+    /// Idle driver (`intel_idle`, `none`, ...).
+    pub idle_driver: Option<String>,
+    /// Idle governor.
+    pub idle_governor: Option<String>,
+    /// Idle states of CPU 0.
+    pub idle_states: Vec<IdleState>,
+    /// Vulnerability and what is done about it.
+    pub mitigations: BTreeMap<String, String>,
+}
+
+/// An idle state.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct IdleState {
+    /// Name, for example `C6`.
+    pub name: String,
+    /// Time to leave it [us].
+    pub exit_latency_us: Option<u64>,
+    /// The administrator has switched it off.
+    pub disabled: bool,
+}
+
+impl Cpu {
+    pub(super) fn read(root: &Path, cpuinfo: &str) -> Cpu {
+        let sys = root.join("sys/devices/system/cpu");
+        let online = procfs::text(sys.join("online")).and_then(|list| procfs::cpu_list(&list));
+        let online = online.unwrap_or_else(|| listed(cpuinfo));
+        let policies = sys.join("cpufreq");
+        let policy = |name: &str| policies.join("policy0").join(name);
+        Cpu {
+            // ARM kernels print no model name; the implementer and part stand for it.
+            model: field(cpuinfo, "model name")
+                .or_else(|| Some(format!("{} {}", field(cpuinfo, "CPU implementer")?, field(cpuinfo, "CPU part")?))),
+            signature: signature(cpuinfo),
+            microcode: field(cpuinfo, "microcode"),
+            smt_siblings: smt_siblings(&sys, &online),
+            smt_active: procfs::number::<u8>(sys.join("smt/active")).map(|active| active != 0),
+            packages: packages(&sys, &online),
+            numa_nodes: numa_nodes(root),
+            governors: governors(&policies),
+            frequency_driver: procfs::text(policy("scaling_driver")),
+            frequency_max_hz: procfs::number::<u64>(policy("scaling_max_freq")).map(|khz| khz * 1000),
+            boost: boost(&sys),
+            idle_driver: procfs::text(sys.join("cpuidle/current_driver")),
+            idle_governor: procfs::text(sys.join("cpuidle/current_governor"))
+                .or_else(|| procfs::text(sys.join("cpuidle/current_governor_ro"))),
+            idle_states: idle_states(&sys),
+            mitigations: mitigations(&sys),
+            online,
+        }
+    }
+}
+
+/// The first value of a field of /proc/cpuinfo.
+pub(super) fn field(cpuinfo: &str, name: &str) -> Option<String> {
+    cpuinfo.lines().find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        (key.trim() == name && !value.trim().is_empty()).then(|| value.trim().to_owned())
+    })
+}
+
+fn listed(cpuinfo: &str) -> Vec<u32> {
+    let numbers = cpuinfo.lines().filter_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        (key.trim() == "processor").then(|| value.trim().parse().ok())?
+    });
+    numbers.collect()
+}
+
+fn signature(cpuinfo: &str) -> Option<String> {
+    let parts = ["cpu family", "model", "stepping"].map(|name| field(cpuinfo, name));
+    let parts: Option<Vec<String>> = parts.into_iter().collect();
+    parts.map(|parts| parts.join("/"))
+}
+
+fn smt_siblings(sys: &Path, online: &[u32]) -> Vec<Vec<u32>> {
+    let groups: BTreeSet<Vec<u32>> = online
+        .iter()
+        .filter_map(|cpu| {
+            let file = sys.join(format!("cpu{cpu}/topology/thread_siblings_list"));
+            procfs::cpu_list(&procfs::text(file)?)
+        })
+        .filter(|group| group.len() > 1)
+        .collect();
+    groups.into_iter().collect()
+}
+
+fn packages(sys: &Path, online: &[u32]) -> Option<usize> {
+    let ids: BTreeSet<String> = online
+        .iter()
+        .filter_map(|cpu| procfs::text(sys.join(format!("cpu{cpu}/topology/physical_package_id"))))
+        .collect();
+    (!ids.is_empty()).then_some(ids.len())
+}
+
+fn numa_nodes(root: &Path) -> BTreeMap<u32, String> {
+    let dir = root.join("sys/devices/system/node");
+    let numbered = |name: &String| {
+        let node = name.strip_prefix("node")?.parse().ok()?;
+        Some((node, procfs::text(dir.join(name).join("cpulist")).unwrap_or_default()))
+    };
+    procfs::names(&dir).iter().filter_map(numbered).collect()
+}
+
+fn governors(policies: &Path) -> Vec<String> {
+    let found: BTreeSet<String> = procfs::names(policies)
+        .iter()
+        .filter_map(|policy| procfs::text(policies.join(policy).join("scaling_governor")))
+        .collect();
+    found.into_iter().collect()
+}
+
+fn boost(sys: &Path) -> Option<bool> {
+    let no_turbo = procfs::number::<u8>(sys.join("intel_pstate/no_turbo")).map(|off| off == 0);
+    no_turbo.or_else(|| procfs::number::<u8>(sys.join("cpufreq/boost")).map(|on| on != 0))
+}
+
+fn idle_states(sys: &Path) -> Vec<IdleState> {
+    let dir = sys.join("cpu0/cpuidle");
+    let mut states: Vec<(u32, IdleState)> = procfs::names(&dir)
+        .iter()
+        .filter_map(|entry| {
+            let number = entry.strip_prefix("state")?.parse().ok()?;
+            let file = |name: &str| dir.join(entry).join(name);
+            let state = IdleState {
+                name: procfs::text(file("name"))?,
+                exit_latency_us: procfs::number(file("latency")),
+                disabled: procfs::number::<u8>(file("disable")).is_some_and(|disabled| disabled != 0),
+            };
+            Some((number, state))
+        })
+        .collect();
+    states.sort_by_key(|(number, _)| *number);
+    states.into_iter().map(|(_, state)| state).collect()
+}
+
+fn mitigations(sys: &Path) -> BTreeMap<String, String> {
+    let dir = sys.join("vulnerabilities");
+    let read = |name: String| Some((name.clone(), procfs::text(dir.join(name))?));
+    procfs::names(&dir).into_iter().filter_map(read).collect()
+}

@@ -1,0 +1,149 @@
+//! What keeps a measurement from meaning what it says.
+
+use super::Inventory;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Runnable tasks of others from which a run is called disturbed: a third of one CPU, since the two
+/// busiest threads of a run need one CPU each. `cat /proc/loadavg` repeats the reading.
+const LOAD_LIMIT: f64 = 0.33;
+/// Stolen share from which it is told: a percent of CPU time is the size of effect that is looked for.
+const STEAL_LIMIT: f64 = 0.01;
+/// Sender, reception, application and everything else, one CPU each.
+const ENOUGH_CPUS: usize = 4;
+
+/// One thing that limits what a figure from this host means. `Display` gives a sentence.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "limit", rename_all = "snake_case")]
+pub enum Limitation {
+    /// The host is a guest.
+    VirtualMachine {
+        /// The hypervisor's name.
+        kind: String,
+    },
+    /// The process is not the host's root.
+    NotRoot,
+    /// Fewer CPUs than roles.
+    FewCores {
+        /// Online CPUs.
+        n: usize,
+    },
+    /// No hardware performance counters.
+    NoPerfCounters,
+    /// irqbalance may move interrupts while measuring.
+    IrqbalanceRunning {
+        /// Its pid.
+        pid: u32,
+    },
+    /// Others use the CPUs.
+    OtherLoad {
+        /// Load average over the last minute [runnable tasks].
+        load_average: f64,
+    },
+    /// The hypervisor gives CPU time to others.
+    StolenTime {
+        /// Share since boot [0..1].
+        share: f64,
+    },
+    /// The clock of the CPU follows its load.
+    FrequencyScaling {
+        /// The governor.
+        governor: String,
+    },
+    /// Reading the time is slow.
+    SlowClock {
+        /// The clock source.
+        clocksource: String,
+    },
+    /// Two CPUs of a core influence each other.
+    SmtActive,
+    /// Sender and receiver on 127.0.0.1.
+    Loopback,
+    /// RPS or the NAPI thread could not be bound to a CPU.
+    ReceptionNotSteered {
+        /// Why.
+        reason: String,
+    },
+    /// The reception mode works in the sender's softirq.
+    ReceptionOnSenderCpu,
+}
+
+impl fmt::Display for Limitation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Limitation::VirtualMachine { kind } => write!(
+                f,
+                "this is a virtual machine ({kind}): interrupts, timers and wake-ups cost what the \
+                 hypervisor makes them cost, and other guests can slow it unseen"
+            ),
+            Limitation::NotRoot => {
+                f.write_str("not the host's root: host-wide sysctls, kernel threads and eBPF are out of reach")
+            }
+            Limitation::FewCores { n } => write!(
+                f,
+                "{n} CPU{}: the sender, the reception, the application and everything else share them, \
+                 where {ENOUGH_CPUS} would keep them apart",
+                if *n == 1 { "" } else { "s" }
+            ),
+            Limitation::NoPerfCounters => f.write_str(
+                "no hardware performance counters: costs are known in time, not in cycles, instructions or \
+                 cache misses",
+            ),
+            Limitation::IrqbalanceRunning { pid } => {
+                write!(f, "irqbalance (pid {pid}) may move interrupts to another CPU in the middle of a run")
+            }
+            Limitation::OtherLoad { load_average } => {
+                write!(f, "other programs use the CPUs (load average {load_average:.2} over the last minute)")
+            }
+            Limitation::StolenTime { share } => {
+                write!(f, "the hypervisor gave {:.1} % of the CPU time since boot to others", 100.0 * share)
+            }
+            Limitation::FrequencyScaling { governor } => {
+                write!(f, "the CPU frequency follows the load (governor {governor}), so costs at low load look higher")
+            }
+            Limitation::SlowClock { clocksource } => {
+                write!(f, "the clock source is {clocksource}, whose reading is slow enough to disturb what it times")
+            }
+            Limitation::SmtActive => f.write_str("CPUs share cores (SMT is on): work on one slows its sibling"),
+            Limitation::Loopback => f.write_str(
+                "measured on loopback: the sender's own CPU does the reception, there is no driver, no ring and \
+                 no separate sender, so the figure is the capacity of send and receive together, not a \
+                 receiver's cliff",
+            ),
+            Limitation::ReceptionNotSteered { reason } => write!(
+                f,
+                "the reception could not be placed on a CPU of its own ({reason}): it takes place on the \
+                 sender's CPU, and sender and receiver slow each other"
+            ),
+            Limitation::ReceptionOnSenderCpu => f.write_str(
+                "in this reception mode veth receives on the CPU that sends, so sender and receiver slow each \
+                 other",
+            ),
+        }
+    }
+}
+
+pub(super) fn of(host: &Inventory) -> Vec<Limitation> {
+    let n = host.cpu.online.len();
+    let scaling = host.cpu.governors.iter().find(|governor| *governor != "performance");
+    let slow_clock = host.kernel.clocksource.as_ref().filter(|name| {
+        // Read without leaving user space; all others cost a system call or a device access.
+        !matches!(name.as_str(), "tsc" | "kvm-clock" | "arch_sys_counter" | "hyperv_clocksource_tsc_page")
+    });
+    let candidates = [
+        host.hypervisor.clone().map(|kind| Limitation::VirtualMachine { kind }),
+        (!host.root).then_some(Limitation::NotRoot),
+        (n < ENOUGH_CPUS).then_some(Limitation::FewCores { n }),
+        (!host.perf_counters).then_some(Limitation::NoPerfCounters),
+        host.load.irqbalance_pid.map(|pid| Limitation::IrqbalanceRunning { pid }),
+        host.load
+            .average
+            .filter(|[minute, ..]| *minute > LOAD_LIMIT)
+            .map(|[load_average, ..]| Limitation::OtherLoad { load_average }),
+        host.load.steal_share.filter(|share| *share > STEAL_LIMIT).map(|share| Limitation::StolenTime { share }),
+        scaling.cloned().map(|governor| Limitation::FrequencyScaling { governor }),
+        slow_clock.cloned().map(|clocksource| Limitation::SlowClock { clocksource }),
+        (!host.cpu.smt_siblings.is_empty()).then_some(Limitation::SmtActive),
+    ];
+    candidates.into_iter().flatten().collect()
+}

@@ -1,0 +1,53 @@
+//! What else runs on the host.
+
+use crate::procfs;
+use serde::{Deserialize, Serialize};
+use std::{fs, path::Path};
+
+/// What else runs on the host.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Load {
+    /// Load average over 1, 5 and 15 minutes [runnable tasks].
+    pub average: Option<[f64; 3]>,
+    /// Share of all CPU time since boot that the hypervisor gave to others [0..1].
+    pub steal_share: Option<f64>,
+    /// Time since boot [s].
+    pub uptime_s: Option<f64>,
+    /// Pid of irqbalance, when it runs.
+    pub irqbalance_pid: Option<u32>,
+}
+
+impl Load {
+    pub(super) fn read(root: &Path) -> Load {
+        let stat = fs::read_to_string(root.join("proc/stat")).unwrap_or_default();
+        Load {
+            average: procfs::text(root.join("proc/loadavg")).and_then(|text| averages(&text)),
+            steal_share: steal_share(&stat),
+            uptime_s: procfs::text(root.join("proc/uptime"))
+                .and_then(|text| text.split_whitespace().next()?.parse().ok()),
+            irqbalance_pid: process_named(root, "irqbalance"),
+        }
+    }
+}
+
+fn averages(text: &str) -> Option<[f64; 3]> {
+    let mut words = text.split_whitespace().map(|word| word.parse().ok());
+    Some([words.next()??, words.next()??, words.next()??])
+}
+
+/// Of the first line of /proc/stat: user nice system idle iowait irq softirq steal. Guest time, which
+/// follows, is already in user.
+fn steal_share(stat: &str) -> Option<f64> {
+    let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
+    let ticks: Vec<u64> = line.split_whitespace().take(8).map_while(|word| word.parse().ok()).collect();
+    let total: u64 = ticks.iter().sum();
+    let steal = *ticks.get(7)?;
+    (total > 0).then(|| steal as f64 / total as f64)
+}
+
+fn process_named(root: &Path, name: &str) -> Option<u32> {
+    let proc = root.join("proc");
+    let pids = procfs::names(&proc);
+    let mut pids = pids.iter().filter_map(|entry| entry.parse::<u32>().ok());
+    pids.find(|pid| procfs::text(proc.join(pid.to_string()).join("comm")).as_deref() == Some(name))
+}

@@ -1,0 +1,147 @@
+//! What this host is, read from procfs and sysfs below a root directory (`/`, or a captured tree).
+
+mod cpu;
+mod kernel;
+mod limits;
+mod load;
+
+#[cfg(test)]
+mod tests;
+
+pub use cpu::{Cpu, IdleState};
+pub use kernel::Kernel;
+pub use limits::Limitation;
+pub use load::Load;
+
+use crate::{procfs, softnet};
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, fs, path::Path};
+
+/// Sysctls that change what the receive path does, by dotted name.
+pub const SYSCTLS: &[&str] = &[
+    "kernel.numa_balancing",
+    "kernel.perf_event_paranoid",
+    "kernel.sched_rt_runtime_us",
+    "kernel.timer_migration",
+    "kernel.unprivileged_bpf_disabled",
+    "net.core.bpf_jit_enable",
+    "net.core.busy_poll",
+    "net.core.busy_read",
+    "net.core.default_qdisc",
+    "net.core.dev_weight",
+    "net.core.dev_weight_rx_bias",
+    "net.core.dev_weight_tx_bias",
+    "net.core.flow_limit_cpu_bitmap",
+    "net.core.gro_normal_batch",
+    "net.core.high_order_alloc_disable",
+    "net.core.netdev_budget",
+    "net.core.netdev_budget_usecs",
+    "net.core.netdev_max_backlog",
+    "net.core.netdev_tstamp_prequeue",
+    "net.core.optmem_max",
+    "net.core.rmem_default",
+    "net.core.rmem_max",
+    "net.core.rps_sock_flow_entries",
+    "net.core.skb_defer_max",
+    "net.core.somaxconn",
+    "net.core.wmem_default",
+    "net.core.wmem_max",
+    "net.ipv4.conf.all.rp_filter",
+    "net.ipv4.ip_early_demux",
+    "net.ipv4.ip_forward",
+    "net.ipv4.tcp_congestion_control",
+    "net.ipv4.tcp_rmem",
+    "net.ipv4.tcp_timestamps",
+    "net.ipv4.tcp_wmem",
+    "net.ipv4.udp_early_demux",
+    "net.ipv4.udp_mem",
+    "net.ipv4.udp_rmem_min",
+];
+
+/// What this host is.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Inventory {
+    /// Processors, their speed and their sleep.
+    pub cpu: Cpu,
+    /// The kernel and how it was started.
+    pub kernel: Kernel,
+    /// The hypervisor's name, when this is a virtual machine.
+    pub hypervisor: Option<String>,
+    /// Main memory [bytes].
+    pub memory_total_bytes: Option<u64>,
+    /// Memory available without swapping [bytes].
+    pub memory_available_bytes: Option<u64>,
+    /// The values of [`SYSCTLS`] that this kernel has.
+    pub sysctls: BTreeMap<String, String>,
+    /// What else ran when the inventory was taken.
+    pub load: Load,
+    /// Receive-path counters since boot, one a CPU.
+    pub softnet: Vec<softnet::SoftnetStat>,
+    /// Whether the process is the host's root.
+    pub root: bool,
+    /// Hardware performance counters can be had.
+    pub perf_counters: bool,
+}
+
+impl Inventory {
+    /// Reads what can be read; what is absent below `root` is absent in the result.
+    pub fn read(root: &Path) -> Inventory {
+        let memory = fs::read_to_string(root.join("proc/meminfo")).unwrap_or_default();
+        let cpuinfo = fs::read_to_string(root.join("proc/cpuinfo")).unwrap_or_default();
+        let softnet = fs::read_to_string(root.join("proc/net/softnet_stat")).unwrap_or_default();
+        Inventory {
+            cpu: Cpu::read(root, &cpuinfo),
+            kernel: Kernel::read(root),
+            hypervisor: hypervisor(root, &cpuinfo),
+            memory_total_bytes: kibibytes(&memory, "MemTotal"),
+            memory_available_bytes: kibibytes(&memory, "MemAvailable"),
+            sysctls: sysctls(root),
+            load: Load::read(root),
+            softnet: softnet::parse_softnet(&softnet).unwrap_or_default(),
+            root: is_root(root),
+            perf_counters: root.join("sys/bus/event_source/devices/cpu/type").exists()
+                || root.join("sys/bus/event_source/devices/cpu_core/type").exists(),
+        }
+    }
+
+    /// What keeps a measurement on this host from meaning what it says.
+    pub fn limits(&self) -> Vec<Limitation> {
+        limits::of(self)
+    }
+}
+
+/// `Name:   123 kB` of /proc/meminfo, in bytes.
+fn kibibytes(meminfo: &str, name: &str) -> Option<u64> {
+    let value = meminfo.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    value.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
+}
+
+fn sysctls(root: &Path) -> BTreeMap<String, String> {
+    let read = |name: &&str| {
+        let text = procfs::text(root.join("proc/sys").join(name.replace('.', "/")))?;
+        // Lists are separated by tabs in the kernel's answer.
+        Some(((*name).to_owned(), text.split_whitespace().collect::<Vec<_>>().join(" ")))
+    };
+    SYSCTLS.iter().filter_map(read).collect()
+}
+
+/// The machine's maker names the hypervisor; the CPU flag only says that there is one.
+fn hypervisor(root: &Path, cpuinfo: &str) -> Option<String> {
+    let flagged =
+        cpu::field(cpuinfo, "flags").is_some_and(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor"));
+    let xen = procfs::text(root.join("sys/hypervisor/type"));
+    if !flagged && xen.is_none() {
+        return None;
+    }
+    let dmi = |name: &str| procfs::text(root.join("sys/class/dmi/id").join(name));
+    let made_by: Vec<String> = [dmi("sys_vendor"), dmi("product_name")].into_iter().flatten().collect();
+    let dmi = (!made_by.is_empty()).then(|| made_by.join(" "));
+    Some(xen.or(dmi).unwrap_or_else(|| "unnamed hypervisor".to_owned()))
+}
+
+fn is_root(root: &Path) -> bool {
+    let status = fs::read_to_string(root.join("proc/self/status")).unwrap_or_default();
+    let map = procfs::text(root.join("proc/self/uid_map")).unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("Uid:")?.split_whitespace().nth(1));
+    effective == Some("0") && map.split_whitespace().eq(["0", "0", "4294967295"])
+}

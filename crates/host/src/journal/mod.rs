@@ -1,0 +1,213 @@
+//! The undo journal: each change to the machine is written and synced to disk BEFORE it is made.
+//!
+//! One file a run, `journal/PID-STARTTIME.jsonl` in the [`StateDir`], one JSON object a line. The first
+//! line names the owner; then follow [`Change`]s and, once a change is undone, a line that says so. A
+//! clean end removes the file. [`replay`] undoes what dead owners left, newest change first; a file
+//! whose owner still runs is left alone, and so is a torn last line (its change was never made).
+
+mod lock;
+mod state_dir;
+mod undo;
+
+#[cfg(test)]
+mod tests;
+
+pub use lock::HostLock;
+pub use state_dir::StateDir;
+pub use undo::{ReplayReport, UndoOutcome, replay, undo_change};
+
+use crate::process::{ProcessId, boot_id};
+use serde::{Deserialize, Serialize};
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+/// Why the journal or the host lock could not do its work.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// A file of the state directory cannot be read or written.
+    #[error("cannot {action} {path}: {source}; name a writable directory with NETCLIFF_STATE_DIR=DIR")]
+    Io {
+        /// What was tried: create, write, read, lock.
+        action: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// Another run holds the host.
+    #[error(
+        "another netcliff run (pid {pid}) is measuring or changing this host, and two would disturb each \
+         other: wait for it to end, or stop it"
+    )]
+    Busy {
+        /// The process that holds the lock, as it wrote itself into the lock file.
+        pid: String,
+    },
+}
+
+impl JournalError {
+    fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> JournalError {
+        let path = path.to_owned();
+        move |source| JournalError::Io { action, path, source }
+    }
+}
+
+/// A change to the machine, with all that is needed to take it back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "change", rename_all = "snake_case")]
+pub enum Change {
+    /// A network namespace bind-mounted at `path`, which exists only for it.
+    NamespaceCreated {
+        /// The mount point, for example `/run/netns/nc-17-snd`.
+        path: PathBuf,
+    },
+    /// A directory that was made; undone by removing it if it is empty.
+    DirectoryCreated {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// A link made in the namespace this process started in.
+    LinkCreated {
+        /// Interface name.
+        name: String,
+    },
+    /// A value written to a file below `/proc/sys` or `/sys`.
+    SysctlChanged {
+        /// The file, for example `/proc/sys/net/core/netdev_budget`.
+        path: PathBuf,
+        /// Its text before, without the newline; written back by the undo.
+        old: String,
+        /// The text about to be written.
+        new: String,
+    },
+    /// A process that was started and has to end with the run.
+    ProcessStarted {
+        /// Which one.
+        process: ProcessId,
+    },
+}
+
+/// A line of a journal file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "line", rename_all = "snake_case")]
+pub(crate) enum Line {
+    Owner { version: u32, owner: ProcessId, boot_id: Option<String> },
+    Change { id: u64, change: Change },
+    Undone { id: u64 },
+}
+
+/// Names a recorded change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ChangeId(u64);
+
+/// The open journal of this run.
+#[derive(Debug)]
+pub struct Journal {
+    path: PathBuf,
+    file: File,
+    next_id: u64,
+    open: Vec<(ChangeId, Change)>,
+}
+
+impl Journal {
+    /// Opens a journal for this process. Several may be open at once in one process.
+    ///
+    /// # Errors
+    /// When the state directory cannot be written.
+    pub fn begin(state: &StateDir) -> Result<Journal, JournalError> {
+        let owner = ProcessId::current().map_err(JournalError::io("read", Path::new("/proc/self")))?;
+        let dir = state.journal_dir()?;
+        let (path, file) = create_journal_file(&dir, owner)?;
+        let mut journal = Journal { path, file, next_id: 0, open: Vec::new() };
+        journal.append(&Line::Owner { version: 1, owner, boot_id: boot_id() })?;
+        // The name itself must survive a crash, not only the bytes.
+        File::open(&dir).and_then(|dir| dir.sync_all()).map_err(JournalError::io("sync", &dir))?;
+        Ok(journal)
+    }
+
+    /// Writes a change down, synced to disk. Make the change only after this returned `Ok`.
+    ///
+    /// # Errors
+    /// When the journal cannot be written (a full disk, say): then the change must not be made.
+    pub fn record(&mut self, change: Change) -> Result<ChangeId, JournalError> {
+        let id = ChangeId(self.next_id);
+        self.append(&Line::Change { id: id.0, change: change.clone() })?;
+        self.next_id += 1;
+        self.open.push((id, change));
+        Ok(id)
+    }
+
+    /// Notes that a change has been taken back by other means.
+    ///
+    /// # Errors
+    /// When the journal cannot be written; a later replay then undoes the change once more, harmlessly.
+    pub fn undone(&mut self, id: ChangeId) -> Result<(), JournalError> {
+        self.open.retain(|(open, _)| *open != id);
+        self.append(&Line::Undone { id: id.0 })
+    }
+
+    /// Takes every open change back, newest first, and removes the file if all succeeded.
+    pub fn undo_all(&mut self) -> Vec<UndoOutcome> {
+        let mut outcomes = Vec::new();
+        while let Some((id, change)) = self.open.pop() {
+            let outcome = undo_change(&change);
+            if outcome.error.is_none()
+                && let Err(error) = self.undone(id)
+            {
+                tracing::warn!(%error, "an undone change could not be ticked off");
+            }
+            outcomes.push(outcome);
+        }
+        if outcomes.iter().all(|outcome| outcome.error.is_none()) {
+            let _ = std::fs::remove_file(&self.path);
+        }
+        outcomes
+    }
+
+    /// The changes that have been recorded and not yet undone, oldest first.
+    pub fn open_changes(&self) -> impl Iterator<Item = &Change> {
+        self.open.iter().map(|(_, change)| change)
+    }
+
+    /// The journal's file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn append(&mut self, line: &Line) -> Result<(), JournalError> {
+        let mut text =
+            serde_json::to_string(line).map_err(|error| JournalError::io("write", &self.path)(error.into()))?;
+        text.push('\n');
+        // One write: a crash tears at most this line.
+        self.file
+            .write_all(text.as_bytes())
+            .and_then(|()| self.file.sync_data())
+            .map_err(JournalError::io("write", &self.path))
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        for outcome in self.undo_all() {
+            if let Some(error) = outcome.error {
+                tracing::warn!(change = ?outcome.change, %error, "a change could not be undone");
+            }
+        }
+    }
+}
+
+fn create_journal_file(dir: &Path, owner: ProcessId) -> Result<(PathBuf, File), JournalError> {
+    for n in 0..u32::MAX {
+        let suffix = if n == 0 { String::new() } else { format!("-{n}") };
+        let path = dir.join(format!("{}-{}{suffix}.jsonl", owner.pid, owner.start_time));
+        match OpenOptions::new().append(true).create_new(true).open(&path) {
+            Ok(file) => return Ok((path, file)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(JournalError::io("create", &path)(error)),
+        }
+    }
+    Err(JournalError::io("create", dir)(io::Error::other("no free journal name")))
+}

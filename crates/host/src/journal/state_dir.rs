@@ -1,0 +1,63 @@
+//! Where the journal and the lock live.
+
+use super::JournalError;
+use crate::testbed::Permission;
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+};
+
+/// The directory of the undo journal and of the host lock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StateDir {
+    path: PathBuf,
+}
+
+impl StateDir {
+    /// `$NETCLIFF_STATE_DIR`, else `/run/netcliff` for root (it vanishes at boot, as the changes do),
+    /// else `$XDG_STATE_HOME/netcliff`, else `~/.local/state/netcliff`.
+    ///
+    /// # Errors
+    /// When none of these can be named, or the directory cannot be created.
+    pub fn default_for_user() -> Result<StateDir, JournalError> {
+        let variable = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let path = if let Some(path) = variable("NETCLIFF_STATE_DIR") {
+            path
+        } else if Permission::probe() == Permission::Root {
+            PathBuf::from("/run/netcliff")
+        } else if let Some(path) = variable("XDG_STATE_HOME") {
+            path.join("netcliff")
+        } else if let Some(path) = variable("HOME") {
+            path.join(".local/state/netcliff")
+        } else {
+            let reason = "neither NETCLIFF_STATE_DIR, XDG_STATE_HOME nor HOME is set";
+            return Err(JournalError::io("choose", Path::new("state directory"))(std::io::Error::other(reason)));
+        };
+        StateDir::at(path)
+    }
+
+    /// A directory of the caller's choice, created if it does not exist.
+    ///
+    /// # Errors
+    /// When it cannot be created.
+    pub fn at(path: impl Into<PathBuf>) -> Result<StateDir, JournalError> {
+        let path = path.into();
+        fs::create_dir_all(&path).map_err(JournalError::io("create", &path))?;
+        Ok(StateDir { path })
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn journal_dir(&self) -> Result<PathBuf, JournalError> {
+        let dir = self.path.join("journal");
+        fs::create_dir_all(&dir).map_err(JournalError::io("create", &dir))?;
+        Ok(dir)
+    }
+
+    pub(crate) fn lock_path(&self) -> PathBuf {
+        self.path.join("lock")
+    }
+}

@@ -1,0 +1,155 @@
+use super::{undo::parse, *};
+use std::fs;
+
+fn state() -> (tempfile::TempDir, StateDir) {
+    let dir = tempfile::tempdir().unwrap();
+    let state = StateDir::at(dir.path()).unwrap();
+    (dir, state)
+}
+
+fn dead() -> ProcessId {
+    let me = ProcessId::current().unwrap();
+    ProcessId { start_time: me.start_time + 1, ..me }
+}
+
+fn line(line: &Line) -> String {
+    serde_json::to_string(line).unwrap() + "\n"
+}
+
+fn owner(owner: ProcessId, boot_id: Option<String>) -> String {
+    line(&Line::Owner { version: 1, owner, boot_id })
+}
+
+fn made(id: u64, path: &Path) -> String {
+    fs::create_dir_all(path).unwrap();
+    line(&Line::Change { id, change: Change::DirectoryCreated { path: path.to_owned() } })
+}
+
+fn write(state: &StateDir, name: &str, text: &str) -> PathBuf {
+    let path = state.journal_dir().unwrap().join(name);
+    fs::write(&path, text).unwrap();
+    path
+}
+
+#[test]
+fn a_clean_end_removes_the_file_and_the_change() {
+    let (dir, state) = state();
+    let made = dir.path().join("made");
+    let mut journal = Journal::begin(&state).unwrap();
+    journal.record(Change::DirectoryCreated { path: made.clone() }).unwrap();
+    fs::create_dir(&made).unwrap();
+    let file = journal.path().to_owned();
+    assert!(file.exists());
+    drop(journal);
+    assert!(!file.exists() && !made.exists());
+}
+
+#[test]
+fn changes_that_were_ticked_off_are_not_undone_again() {
+    let (dir, state) = state();
+    let kept = dir.path().join("kept");
+    fs::create_dir(&kept).unwrap();
+    let mut journal = Journal::begin(&state).unwrap();
+    let id = journal.record(Change::DirectoryCreated { path: kept.clone() }).unwrap();
+    journal.undone(id).unwrap();
+    assert_eq!(journal.open_changes().count(), 0);
+    let (_, _, open) = parse(&fs::read_to_string(journal.path()).unwrap()).unwrap();
+    assert!(open.is_empty());
+    drop(journal);
+    assert!(kept.exists());
+}
+
+#[test]
+fn two_journals_of_one_process_do_not_collide() {
+    let (_dir, state) = state();
+    let (a, b) = (Journal::begin(&state).unwrap(), Journal::begin(&state).unwrap());
+    assert_ne!(a.path(), b.path());
+}
+
+#[test]
+fn a_dead_owner_is_undone_newest_first_and_once() {
+    let (dir, state) = state();
+    let (outer, inner) = (dir.path().join("outer"), dir.path().join("outer/inner"));
+    let text = owner(dead(), boot_id()) + &made(0, &outer) + &made(1, &inner);
+    let file = write(&state, "a.jsonl", &text);
+    let report = replay(&state).unwrap();
+    assert!(report.is_clean(), "{report:?}");
+    assert_eq!(report.outcomes.len(), 2);
+    assert!(!outer.exists() && !file.exists());
+    assert_eq!(replay(&state).unwrap(), ReplayReport::default());
+}
+
+#[test]
+fn a_torn_last_line_is_ignored_wherever_it_tears() {
+    let (dir, state) = state();
+    let path = dir.path().join("made");
+    let head = owner(dead(), boot_id()) + &made(0, &path);
+    let last = made(1, &dir.path().join("never"));
+    for cut in 0..last.len() {
+        fs::create_dir_all(&path).unwrap();
+        let file = write(&state, "a.jsonl", &(head.clone() + &last[..cut]));
+        let report = replay(&state).unwrap();
+        assert!(report.is_clean() && !path.exists() && !file.exists(), "cut at {cut}: {report:?}");
+    }
+}
+
+#[test]
+fn a_torn_owner_line_is_removed_once_the_process_of_its_name_is_gone() {
+    let (_dir, state) = state();
+    let text = owner(dead(), boot_id());
+    let name = |process: ProcessId| format!("{}-{}.jsonl", process.pid, process.start_time);
+    let gone = write(&state, &name(dead()), &text[..text.len() / 2]);
+    let alive = write(&state, &name(ProcessId::current().unwrap()), "");
+    let foreign = write(&state, "foreign.jsonl", "not ours\n");
+    let report = replay(&state).unwrap();
+    assert!(!gone.exists() && alive.exists() && foreign.exists());
+    assert_eq!(report.unreadable, [foreign]);
+    assert_eq!(report.alive.len(), 1);
+}
+
+#[test]
+fn after_a_reboot_there_is_nothing_to_undo() {
+    let (dir, state) = state();
+    let path = dir.path().join("made");
+    let text = owner(ProcessId::current().unwrap(), Some("another boot".into())) + &made(0, &path);
+    let file = write(&state, "a.jsonl", &text);
+    assert_eq!(replay(&state).unwrap().outcomes, []);
+    assert!(path.exists() && !file.exists());
+}
+
+#[test]
+fn what_cannot_be_undone_stays_in_the_journal() {
+    let (_dir, state) = state();
+    let outside = Change::SysctlChanged { path: "/etc/hostname".into(), old: "x".into(), new: "y".into() };
+    let text = owner(dead(), boot_id()) + &line(&Line::Change { id: 0, change: outside });
+    let file = write(&state, "a.jsonl", &text);
+    let report = replay(&state).unwrap();
+    assert!(!report.is_clean() && file.exists());
+    let error = report.outcomes[0].error.as_deref().unwrap();
+    assert!(error.contains("/etc/hostname"), "{error}");
+}
+
+#[test]
+fn paths_that_climb_out_of_proc_sys_are_refused() {
+    let path = PathBuf::from("/proc/sys/../../etc/hostname");
+    let change = Change::SysctlChanged { path, old: "x".into(), new: "y".into() };
+    assert!(undo_change(&change).error.is_some());
+}
+
+#[test]
+fn a_directory_in_use_stays_with_a_note() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("file"), "").unwrap();
+    let outcome = undo_change(&Change::DirectoryCreated { path: dir.path().to_owned() });
+    assert_eq!(outcome.error, None);
+    assert!(outcome.note.unwrap().contains("in use"));
+}
+
+#[test]
+fn an_unwritable_state_directory_is_a_clear_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    fs::write(&file, "").unwrap();
+    let error = StateDir::at(&file).unwrap_err().to_string();
+    assert!(error.contains("NETCLIFF_STATE_DIR"), "{error}");
+}

@@ -1,0 +1,191 @@
+//! The ethtool generic netlink family: offloads, coalescing, rings, channels, link modes, pause, RSS.
+
+use super::{
+    Nic, Rss,
+    numbered::{
+        CHANNELS_GET, COALESCE_GET, FEATURES_GET, FEATURES_SET, LINKMODES_GET, Numbered, PAUSE_GET, RINGS_GET, RSS_GET,
+    },
+};
+use crate::rtnl::explained;
+use netlink_bindings::ethtool::{self, IterableBitset, Request};
+use netlink_socket2::{NetlinkSocket, ReplyError};
+use std::{collections::BTreeMap, ffi::CStr, io};
+
+/// SPEED_UNKNOWN, linux/ethtool.h.
+const SPEED_UNKNOWN: u32 = u32::MAX;
+
+/// Sends a GET for one interface and gives the first reply to a closure.
+macro_rules! ask {
+    ($socket:expr, $name:expr, $op:ident, $command:expr, |$attrs:ident| $read:expr) => {{
+        let mut request = Request::new().$op();
+        request.encode().nested_header().push_dev_name_bytes($name.as_bytes());
+        let answer: Result<_, ReplyError> = (|| {
+            let request = Numbered::new(request, $command);
+            let mut replies = $socket.request(&request)?;
+            let $attrs = replies.recv_one()?;
+            Ok($read)
+        })();
+        answer
+    }};
+}
+
+/// Maps the figures that the driver reports, under the kernel's names.
+macro_rules! figures {
+    ($attrs:ident, $($name:literal => $get:ident),* $(,)?) => {{
+        let mut map = BTreeMap::new();
+        $(if let Ok(value) = $attrs.$get() { map.insert($name.to_owned(), value.into()); })*
+        map
+    }};
+}
+
+/// Fills in what the family knows about an interface.
+pub(super) fn fill(nic: &mut Nic) {
+    let socket = &mut NetlinkSocket::new();
+    let name = nic.name.clone();
+    let mut missing = BTreeMap::new();
+    let mut note = |topic: &str, error: ReplyError| {
+        missing.insert(topic.to_owned(), reason(&error));
+    };
+    match ask!(socket, name, op_features_get_do, FEATURES_GET, |reply| features(&reply)) {
+        Ok(map) => nic.features = map,
+        Err(error) => note("features", error),
+    }
+    match ask!(socket, name, op_coalesce_get_do, COALESCE_GET, |reply| coalesce(&reply)) {
+        Ok(map) => nic.coalesce = map,
+        Err(error) => note("coalesce", error),
+    }
+    match ask!(socket, name, op_rings_get_do, RINGS_GET, |reply| rings(&reply)) {
+        Ok(map) => nic.rings = map,
+        Err(error) => note("rings", error),
+    }
+    match ask!(socket, name, op_channels_get_do, CHANNELS_GET, |reply| channels(&reply)) {
+        Ok(map) => nic.channels = map,
+        Err(error) => note("channels", error),
+    }
+    match ask!(socket, name, op_pause_get_do, PAUSE_GET, |reply| pause(&reply)) {
+        Ok(map) => nic.pause = map,
+        Err(error) => note("pause", error),
+    }
+    match ask!(socket, name, op_linkmodes_get_do, LINKMODES_GET, |reply| (
+        reply.get_speed().ok(),
+        reply.get_duplex().ok(),
+        reply.get_autoneg().ok()
+    )) {
+        Ok((speed, duplex, autoneg)) => {
+            nic.speed_mbps = speed.filter(|speed| *speed != SPEED_UNKNOWN && *speed != 0);
+            nic.duplex = duplex.and_then(duplex_name);
+            nic.autoneg = autoneg.map(|autoneg| autoneg != 0);
+        }
+        Err(error) => note("link-modes", error),
+    }
+    match ask!(socket, name, op_rss_get_do, RSS_GET, |reply| rss(&reply)) {
+        Ok(rss) => nic.rss = Some(rss),
+        Err(error) => note("rss", error),
+    }
+    nic.missing.extend(missing);
+}
+
+/// Switches one offload of an interface in the thread's namespace, by the kernel's name for it.
+///
+/// # Errors
+/// When the interface or the feature does not exist, or the right to change it is missing.
+pub fn set_feature(interface: &str, feature: &CStr, on: bool) -> io::Result<()> {
+    let mut request = Request::new().op_features_set_do();
+    {
+        let bit = request
+            .encode()
+            .nested_header()
+            .push_dev_name_bytes(interface.as_bytes())
+            .end_nested()
+            .nested_wanted()
+            .nested_bits()
+            .nested_bit()
+            .push_name(feature);
+        if on {
+            drop(bit.push_value(()));
+        }
+    }
+    let mut socket = NetlinkSocket::new();
+    let request = Numbered::new(request, FEATURES_SET);
+    let mut replies = socket.request(&request)?;
+    while let Some(reply) = replies.recv() {
+        reply.map_err(explained)?;
+    }
+    Ok(())
+}
+
+fn rings(reply: &ethtool::IterableRings<'_>) -> BTreeMap<String, u32> {
+    figures!(reply, "rx" => get_rx, "rx-max" => get_rx_max, "tx" => get_tx, "tx-max" => get_tx_max)
+}
+
+fn channels(reply: &ethtool::IterableChannels<'_>) -> BTreeMap<String, u32> {
+    figures!(reply,
+        "rx" => get_rx_count, "rx-max" => get_rx_max,
+        "tx" => get_tx_count, "tx-max" => get_tx_max,
+        "combined" => get_combined_count, "combined-max" => get_combined_max)
+}
+
+fn pause(reply: &ethtool::IterablePause<'_>) -> BTreeMap<String, bool> {
+    let map: BTreeMap<String, u8> = figures!(reply, "autoneg" => get_autoneg, "rx" => get_rx, "tx" => get_tx);
+    map.into_iter().map(|(name, on)| (name, on != 0)).collect()
+}
+
+fn coalesce(reply: &ethtool::IterableCoalesce<'_>) -> BTreeMap<String, u32> {
+    figures!(reply,
+        "rx-usecs" => get_rx_usecs, "rx-frames" => get_rx_max_frames,
+        "rx-usecs-irq" => get_rx_usecs_irq, "rx-frames-irq" => get_rx_max_frames_irq,
+        "tx-usecs" => get_tx_usecs, "tx-frames" => get_tx_max_frames,
+        "tx-usecs-irq" => get_tx_usecs_irq, "tx-frames-irq" => get_tx_max_frames_irq,
+        "adaptive-rx" => get_use_adaptive_rx, "adaptive-tx" => get_use_adaptive_tx,
+        "pkt-rate-low" => get_pkt_rate_low, "pkt-rate-high" => get_pkt_rate_high,
+        "rx-usecs-low" => get_rx_usecs_low, "rx-usecs-high" => get_rx_usecs_high,
+        "cqe-mode-rx" => get_use_cqe_mode_rx, "cqe-mode-tx" => get_use_cqe_mode_tx)
+}
+
+fn rss(reply: &ethtool::IterableRss<'_>) -> Rss {
+    let table = reply.get_indir().unwrap_or_default();
+    Rss {
+        hash_function: reply.get_hfunc().ok(),
+        indirection: table
+            .chunks_exact(4)
+            .map(|word| u32::from_ne_bytes([word[0], word[1], word[2], word[3]]))
+            .collect(),
+        key_bytes: reply.get_hkey().ok().map(<[u8]>::len),
+    }
+}
+
+/// What the device can switch, on or off, and what is on although it cannot be switched. `hw` lists
+/// every feature with a value for "can"; `active`, a set without a mask, lists those that are on.
+fn features(reply: &ethtool::IterableFeatures<'_>) -> BTreeMap<String, bool> {
+    let hw = reply.get_hw().map(|set| bits(&set)).unwrap_or_default();
+    let active = reply.get_active().map(|set| bits(&set)).unwrap_or_default();
+    let can = hw.into_iter().filter(|(_, can)| *can).map(|(name, _)| (name, false));
+    let mut map: BTreeMap<String, bool> = can.collect();
+    map.extend(active.into_iter().map(|(name, _)| (name, true)));
+    map
+}
+
+fn bits(set: &IterableBitset<'_>) -> Vec<(String, bool)> {
+    let Ok(bits) = set.get_bits() else { return Vec::new() };
+    bits.get_bit()
+        .filter_map(|bit| {
+            let name = bit.get_name().ok()?.to_string_lossy().into_owned();
+            Some((name, bit.get_value().is_ok()))
+        })
+        .collect()
+}
+
+fn duplex_name(duplex: u8) -> Option<String> {
+    match duplex {
+        0 => Some("half".to_owned()),
+        1 => Some("full".to_owned()),
+        _ => None,
+    }
+}
+
+fn reason(error: &ReplyError) -> String {
+    match error.as_io_error().raw_os_error() {
+        Some(libc::EOPNOTSUPP) => "the driver does not offer it".to_owned(),
+        _ => error.to_string(),
+    }
+}

@@ -1,0 +1,165 @@
+//! Network interfaces as the kernel describes them, asked by netlink (never by running a tool).
+//!
+//! [`read_all`] answers for the network namespace of the calling thread. Each figure that the kernel or
+//! the driver does not offer is `None`; [`Nic::missing`] says why, by topic.
+
+pub mod ethtool;
+pub mod netdev;
+mod numbered;
+mod sysfs;
+
+use crate::rtnl::{RawLink, Rtnl};
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, io, path::Path};
+
+/// `struct ifinfomsg` flag IFF_UP.
+const IFF_UP: u32 = 1;
+/// Parent handle of a root qdisc, linux/pkt_sched.h.
+const TC_H_ROOT: u32 = 0xffff_ffff;
+
+/// One network interface.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Nic {
+    /// Interface name.
+    pub name: String,
+    /// Interface index in its namespace.
+    pub index: u32,
+    /// Hardware address.
+    pub mac: Option<String>,
+    /// Administratively up.
+    pub up: bool,
+    /// RFC 2863 operational state: `up`, `down`, `unknown`, ...
+    pub operational_state: Option<String>,
+    /// MTU [bytes].
+    pub mtu_bytes: Option<u32>,
+    /// Kind of a virtual link (`veth`, `bridge`, ...).
+    pub kind: Option<String>,
+    /// Kernel driver.
+    pub driver: Option<String>,
+    /// Driver version as the driver states it.
+    pub driver_version: Option<String>,
+    /// Firmware version.
+    pub firmware: Option<String>,
+    /// Bus address, for example a PCI address.
+    pub bus: Option<String>,
+    /// NUMA node of the device.
+    pub numa_node: Option<u32>,
+    /// Qdiscs, root first.
+    pub qdiscs: Vec<String>,
+    /// Transmit queue length [packets].
+    pub txqlen_packets: Option<u32>,
+    /// Receive queues.
+    pub rx_queues: Option<u32>,
+    /// Transmit queues.
+    pub tx_queues: Option<u32>,
+    /// Largest packet GRO may build [bytes].
+    pub gro_max_bytes: Option<u32>,
+    /// Largest packet GSO may hand down [bytes].
+    pub gso_max_bytes: Option<u32>,
+    /// Link speed [Mbit/s].
+    pub speed_mbps: Option<u32>,
+    /// `full` or `half`.
+    pub duplex: Option<String>,
+    /// Speed and duplex are negotiated.
+    pub autoneg: Option<bool>,
+    /// Offloads by the kernel's name (`rx-gro`), on or off.
+    pub features: BTreeMap<String, bool>,
+    /// Interrupt coalescing by the kernel's name (`rx-usecs`).
+    pub coalesce: BTreeMap<String, u32>,
+    /// Ring sizes [descriptors], `rx`, `rx-max`, `tx`, `tx-max`.
+    pub rings: BTreeMap<String, u32>,
+    /// Channels, `rx`, `tx`, `combined`, and the same with `-max`.
+    pub channels: BTreeMap<String, u32>,
+    /// Ethernet pause, `autoneg`, `rx`, `tx`.
+    pub pause: BTreeMap<String, bool>,
+    /// Receive-side scaling.
+    pub rss: Option<Rss>,
+    /// NAPI instances.
+    pub napis: Vec<netdev::Napi>,
+    /// Queues and the NAPI instance that serves each.
+    pub queues: Vec<netdev::Queue>,
+    /// RPS CPU mask of each receive queue.
+    pub rps_cpus: Vec<String>,
+    /// CPUs that take each interrupt of the device, by interrupt number.
+    pub irq_affinity: BTreeMap<u32, String>,
+    /// `threaded`, `gro_flush_timeout` and `napi_defer_hard_irqs` from sysfs.
+    pub napi_settings: BTreeMap<String, u64>,
+    /// Topics that could not be read, with the reason.
+    pub missing: BTreeMap<String, String>,
+}
+
+/// Receive-side scaling of a device.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Rss {
+    /// Hash function bit (1 Toeplitz, 2 XOR, 4 CRC32), `ETH_RSS_HASH_*`.
+    pub hash_function: Option<u32>,
+    /// Indirection table: queue of each hash bucket.
+    pub indirection: Vec<u32>,
+    /// Length of the hash key [bytes]; the key itself is left out.
+    pub key_bytes: Option<usize>,
+}
+
+impl Nic {
+    /// Whether an offload is on; `None` when the kernel does not list it.
+    pub fn feature(&self, name: &str) -> Option<bool> {
+        self.features.get(name).copied()
+    }
+}
+
+/// All interfaces of the calling thread's network namespace, by index. `sys` is where sysfs is mounted
+/// (`/sys`).
+///
+/// # Errors
+/// When rtnetlink cannot be asked for the links; all other gaps are noted in [`Nic::missing`].
+pub fn read_all(sys: &Path) -> io::Result<Vec<Nic>> {
+    let links = Rtnl::new().links()?;
+    Ok(links.iter().map(|link| complete(link, sys)).collect())
+}
+
+/// One interface by name.
+///
+/// # Errors
+/// When there is no such interface in the thread's namespace.
+pub fn read(name: &str, sys: &Path) -> io::Result<Nic> {
+    Ok(complete(&Rtnl::new().link(name)?, sys))
+}
+
+fn complete(link: &RawLink, sys: &Path) -> Nic {
+    let mut nic = from_link(link);
+    match Rtnl::new().qdiscs(link.index) {
+        Ok(mut qdiscs) => {
+            qdiscs.sort_by_key(|(parent, _)| *parent != TC_H_ROOT);
+            nic.qdiscs = qdiscs.into_iter().map(|(_, kind)| kind).collect();
+        }
+        Err(error) => drop(nic.missing.insert("qdisc".into(), error.to_string())),
+    }
+    ethtool::fill(&mut nic);
+    netdev::fill(&mut nic);
+    sysfs::fill(&mut nic, sys);
+    nic
+}
+
+fn from_link(link: &RawLink) -> Nic {
+    Nic {
+        name: link.name.clone(),
+        index: link.index,
+        mac: link.mac.clone(),
+        up: link.flags & IFF_UP != 0,
+        operational_state: link.operstate.map(operational_state),
+        mtu_bytes: link.mtu_bytes,
+        kind: link.kind.clone(),
+        qdiscs: link.qdisc.clone().into_iter().collect(),
+        txqlen_packets: link.txqlen,
+        rx_queues: link.rx_queues,
+        tx_queues: link.tx_queues,
+        gro_max_bytes: link.gro_max_bytes,
+        gso_max_bytes: link.gso_max_bytes,
+        ..Nic::default()
+    }
+}
+
+/// IF_OPER_* of linux/if.h.
+fn operational_state(state: u8) -> String {
+    const NAMES: [&str; 7] = ["unknown", "not-present", "down", "lower-layer-down", "testing", "dormant", "up"];
+    NAMES.get(usize::from(state)).map_or_else(|| state.to_string(), |name| (*name).to_owned())
+}

@@ -1,0 +1,80 @@
+//! Reading small files of procfs and sysfs. A file that is absent or unreadable is `None`: on these
+//! file systems that means "this kernel does not offer the figure".
+
+use std::{fs, path::Path};
+
+/// The file's text without surrounding white space; `None` if it cannot be read or is empty.
+pub(crate) fn text(path: impl AsRef<Path>) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    let text = text.trim();
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// The file's text parsed as `T`.
+pub(crate) fn number<T: std::str::FromStr>(path: impl AsRef<Path>) -> Option<T> {
+    text(path)?.parse().ok()
+}
+
+/// The names in a directory, sorted; empty if it cannot be read.
+pub(crate) fn names(path: impl AsRef<Path>) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(path)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
+    names.sort();
+    names
+}
+
+/// Parses the kernel's CPU list form, for example `0-3,8,10-11`; `None` if it is malformed.
+pub(crate) fn cpu_list(list: &str) -> Option<Vec<u32>> {
+    let mut cpus = Vec::new();
+    for part in list.trim().split(',').filter(|part| !part.is_empty()) {
+        match part.split_once('-') {
+            Some((first, last)) => {
+                let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+                // The kernel's own limit is 8192; anything above is not a CPU list.
+                if last < first || last > 65_535 {
+                    return None;
+                }
+                cpus.extend(first..=last);
+            }
+            None => cpus.push(part.parse().ok()?),
+        }
+    }
+    Some(cpus)
+}
+
+/// The kernel's hexadecimal CPU mask form (`3`, `ff,00000000`) for a set of CPUs.
+pub(crate) fn cpu_mask(cpus: &[u32]) -> String {
+    let words = cpus.iter().max().map_or(1, |max| *max as usize / 32 + 1);
+    let mut mask = vec![0u32; words];
+    for cpu in cpus {
+        mask[*cpu as usize / 32] |= 1 << (cpu % 32);
+    }
+    let words: Vec<String> = mask.iter().rev().map(|word| format!("{word:08x}")).collect();
+    words.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_lists() {
+        assert_eq!(cpu_list("0-1"), Some(vec![0, 1]));
+        assert_eq!(cpu_list("0,2-4,9\n"), Some(vec![0, 2, 3, 4, 9]));
+        assert_eq!(cpu_list(""), Some(vec![]));
+        assert_eq!(cpu_list("3-1"), None);
+        assert_eq!(cpu_list("a"), None);
+        assert_eq!(cpu_list("0-4000000000"), None);
+    }
+
+    #[test]
+    fn cpu_masks() {
+        assert_eq!(cpu_mask(&[]), "00000000");
+        assert_eq!(cpu_mask(&[0, 1]), "00000003");
+        assert_eq!(cpu_mask(&[33]), "00000002,00000000");
+    }
+}

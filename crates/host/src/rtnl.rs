@@ -1,0 +1,196 @@
+//! The few rtnetlink requests that netcliff makes, in the network namespace of the calling thread.
+
+use netlink_bindings::{
+    rt_addr::{self, Ifaddrmsg},
+    rt_link::{self, Ifinfomsg, PushLinkAttrs},
+    rt_neigh::{self, Ndmsg},
+    tc::{self, Tcmsg},
+    traits::Pusher,
+    utils::{finalize_nested_header, push_nested_header},
+};
+use netlink_socket2::{NetlinkSocket, ReplyError};
+use std::{
+    io,
+    net::{IpAddr, Ipv4Addr},
+};
+
+/// IFLA_INFO_DATA, linux/if_link.h.
+const IFLA_INFO_DATA: u16 = 2;
+/// VETH_INFO_PEER, linux/veth.h; absent from the kernel's YAML.
+const VETH_INFO_PEER: u16 = 1;
+/// NUD_PERMANENT, linux/neighbour.h: never probed, never expires.
+const NUD_PERMANENT: u16 = 0x80;
+
+/// Keeps the kernel's extended explanation, which the plain conversion drops.
+pub(crate) fn explained(error: ReplyError) -> io::Error {
+    io::Error::new(error.as_io_error().kind(), error.to_string())
+}
+
+/// A socket in the namespace that the thread is in when the first request is made.
+pub(crate) struct Rtnl {
+    socket: NetlinkSocket,
+}
+
+/// A link as rtnetlink describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RawLink {
+    pub index: u32,
+    pub name: String,
+    pub flags: u32,
+    pub mtu_bytes: Option<u32>,
+    pub operstate: Option<u8>,
+    pub qdisc: Option<String>,
+    pub kind: Option<String>,
+    pub mac: Option<String>,
+    pub txqlen: Option<u32>,
+    pub rx_queues: Option<u32>,
+    pub tx_queues: Option<u32>,
+    pub gro_max_bytes: Option<u32>,
+    pub gso_max_bytes: Option<u32>,
+    pub stats: Option<rt_link::RtnlLinkStats64>,
+}
+
+/// One end of a veth pair to be made.
+pub(crate) struct VethEnd<'a> {
+    pub name: &'a str,
+    pub mac: [u8; 6],
+    pub mtu_bytes: u32,
+    pub rx_queues: u32,
+    pub tx_queues: u32,
+}
+
+impl Rtnl {
+    pub(crate) fn new() -> Rtnl {
+        Rtnl { socket: NetlinkSocket::new() }
+    }
+
+    pub(crate) fn links(&mut self) -> io::Result<Vec<RawLink>> {
+        let request = rt_link::Request::new().op_getlink_dump(&Ifinfomsg::new());
+        let mut replies = self.socket.request(&request)?;
+        let mut links = Vec::new();
+        while let Some(reply) = replies.recv() {
+            let (header, attrs) = reply.map_err(explained)?;
+            links.push(raw_link(&header, &attrs));
+        }
+        Ok(links)
+    }
+
+    pub(crate) fn link(&mut self, name: &str) -> io::Result<RawLink> {
+        let mut request = rt_link::Request::new().op_getlink_do(&Ifinfomsg::new());
+        request.encode().push_ifname_bytes(name.as_bytes());
+        let mut replies = self.socket.request(&request)?;
+        let (header, attrs) = replies.recv_one().map_err(explained)?;
+        Ok(raw_link(&header, &attrs))
+    }
+
+    /// Deletes a link; one that is not there counts as deleted.
+    pub(crate) fn delete_link(&mut self, name: &str) -> io::Result<()> {
+        let mut request = rt_link::Request::new().op_dellink_do(&Ifinfomsg::new());
+        request.encode().push_ifname_bytes(name.as_bytes());
+        match self.socket.request(&request)?.recv_ack() {
+            Err(error) if error.as_io_error().raw_os_error() == Some(libc::ENODEV) => Ok(()),
+            other => other.map_err(explained),
+        }
+    }
+
+    /// Makes a veth pair: `here` in this namespace, `there` in the one that `there_ns` is open on, so
+    /// that neither end ever appears elsewhere.
+    pub(crate) fn add_veth(&mut self, here: &VethEnd<'_>, there: &VethEnd<'_>, there_ns: u32) -> io::Result<()> {
+        let mut request = rt_link::Request::new().set_create().set_excl().op_newlink_do(&Ifinfomsg::new());
+        let attrs = push_end(request.encode(), here);
+        let mut info = attrs.nested_linkinfo().push_kind(c"veth");
+        let buffer = info.as_vec_mut();
+        let data = push_nested_header(buffer, IFLA_INFO_DATA);
+        let peer = push_nested_header(buffer, VETH_INFO_PEER);
+        buffer.extend(Ifinfomsg::new().as_slice());
+        drop(push_end(PushLinkAttrs::new(&mut *buffer), there).push_net_ns_fd(there_ns));
+        finalize_nested_header(buffer, peer);
+        finalize_nested_header(buffer, data);
+        drop(info);
+        self.socket.request(&request)?.recv_ack().map_err(explained)
+    }
+
+    pub(crate) fn set_up(&mut self, name: &str) -> io::Result<()> {
+        let up = rt_link::IfinfoFlags::Up as u32;
+        let header = Ifinfomsg { ifi_flags: up, ifi_change: up, ..Default::default() };
+        let mut request = rt_link::Request::new().op_setlink_do(&header);
+        request.encode().push_ifname_bytes(name.as_bytes());
+        self.socket.request(&request)?.recv_ack().map_err(explained)
+    }
+
+    pub(crate) fn add_address(&mut self, index: u32, ip: Ipv4Addr, prefix: u8) -> io::Result<()> {
+        let header = Ifaddrmsg {
+            ifa_family: libc::AF_INET as u8,
+            ifa_index: index,
+            ifa_prefixlen: prefix,
+            ..Default::default()
+        };
+        let mut request = rt_addr::Request::new().set_change().op_newaddr_do(&header);
+        request.encode().push_local(IpAddr::V4(ip)).push_address(IpAddr::V4(ip));
+        self.socket.request(&request)?.recv_ack().map_err(explained)
+    }
+
+    /// A permanent neighbour: no ARP is sent while a measurement runs.
+    pub(crate) fn add_neighbour(&mut self, index: u32, ip: Ipv4Addr, mac: [u8; 6]) -> io::Result<()> {
+        let header = Ndmsg {
+            ndm_family: libc::AF_INET as u8,
+            ndm_ifindex: index as i32,
+            ndm_state: NUD_PERMANENT,
+            ..Default::default()
+        };
+        let mut request = rt_neigh::Request::new().set_change().op_newneigh_do(&header);
+        request.encode().push_dst(IpAddr::V4(ip)).push_lladdr(&mac);
+        self.socket.request(&request)?.recv_ack().map_err(explained)
+    }
+
+    /// Kind and parent handle of each qdisc of a link, root first.
+    pub(crate) fn qdiscs(&mut self, index: u32) -> io::Result<Vec<(u32, String)>> {
+        let header = Tcmsg { ifindex: index as i32, ..Default::default() };
+        let request = tc::Request::new().op_getqdisc_dump(&header);
+        let mut replies = self.socket.request(&request)?;
+        let mut qdiscs = Vec::new();
+        while let Some(reply) = replies.recv() {
+            let (header, attrs) = reply.map_err(explained)?;
+            // The kernel answers with every link's qdiscs whatever the request names.
+            if header.ifindex == index as i32
+                && let Ok(kind) = attrs.get_kind()
+            {
+                qdiscs.push((header.parent, kind.to_string_lossy().into_owned()));
+            }
+        }
+        Ok(qdiscs)
+    }
+}
+
+fn push_end<Prev: Pusher>(attrs: PushLinkAttrs<Prev>, end: &VethEnd<'_>) -> PushLinkAttrs<Prev> {
+    attrs
+        .push_ifname_bytes(end.name.as_bytes())
+        .push_address(&end.mac)
+        .push_mtu(end.mtu_bytes)
+        .push_num_rx_queues(end.rx_queues)
+        .push_num_tx_queues(end.tx_queues)
+}
+
+fn raw_link(header: &Ifinfomsg, attrs: &rt_link::IterableLinkAttrs<'_>) -> RawLink {
+    let text = |value: Result<&std::ffi::CStr, _>| value.ok().map(|s| s.to_string_lossy().into_owned());
+    let mac = |bytes: &[u8]| {
+        let octets: Vec<String> = bytes.iter().map(|octet| format!("{octet:02x}")).collect();
+        octets.join(":")
+    };
+    RawLink {
+        index: header.ifi_index as u32,
+        name: text(attrs.get_ifname()).unwrap_or_default(),
+        flags: header.ifi_flags,
+        mtu_bytes: attrs.get_mtu().ok(),
+        operstate: attrs.get_operstate().ok(),
+        qdisc: text(attrs.get_qdisc()),
+        kind: attrs.get_linkinfo().ok().and_then(|info| text(info.get_kind())),
+        mac: attrs.get_address().ok().map(mac),
+        txqlen: attrs.get_txqlen().ok(),
+        rx_queues: attrs.get_num_rx_queues().ok(),
+        tx_queues: attrs.get_num_tx_queues().ok(),
+        gro_max_bytes: attrs.get_gro_max_size().ok(),
+        gso_max_bytes: attrs.get_gso_max_size().ok(),
+        stats: attrs.get_stats64().ok(),
+    }
+}

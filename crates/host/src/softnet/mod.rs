@@ -1,0 +1,100 @@
+//! What the receive path has counted: softnet_stat, UDP drops, interrupts, softirqs.
+//!
+//! All are counters since boot (or since the namespace was made); the `since` methods give what
+//! happened between two readings.
+
+mod irq;
+mod udp;
+
+#[cfg(test)]
+mod tests;
+
+pub use irq::{PerCpu, interrupts, parse_per_cpu, softirqs};
+pub use udp::{UdpCounters, parse_snmp};
+
+use serde::{Deserialize, Serialize};
+use std::{fs, io};
+
+/// One CPU's line of `/proc/net/softnet_stat` (net/core/net-procfs.c). The kernel prints the low 32
+/// bits of each counter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SoftnetStat {
+    /// CPU number; the line number where the kernel (before 5.14) does not print it.
+    pub cpu: u32,
+    /// Packets taken by `__netif_receive_skb_core`; a packet steered by RPS counts on both CPUs.
+    pub processed: u32,
+    /// Packets dropped because the backlog was full.
+    pub dropped: u32,
+    /// Softirq rounds that ended with work left: budget or time used up.
+    pub time_squeeze: u32,
+    /// Times this CPU was woken by another's RPS.
+    pub received_rps: u32,
+    /// Packets dropped by the flow limit.
+    pub flow_limit: u32,
+    /// Packets now in the backlog, both queues.
+    pub backlog_len: Option<u32>,
+    /// Packets now in the backlog's input queue.
+    pub input_len: Option<u32>,
+    /// Packets now in the backlog's process queue.
+    pub process_len: Option<u32>,
+}
+
+impl SoftnetStat {
+    /// Counts since an earlier reading of the same CPU, right across one 32-bit overflow; lengths are
+    /// the present ones.
+    #[must_use]
+    pub fn since(&self, earlier: &SoftnetStat) -> SoftnetStat {
+        SoftnetStat {
+            processed: self.processed.wrapping_sub(earlier.processed),
+            dropped: self.dropped.wrapping_sub(earlier.dropped),
+            time_squeeze: self.time_squeeze.wrapping_sub(earlier.time_squeeze),
+            received_rps: self.received_rps.wrapping_sub(earlier.received_rps),
+            flow_limit: self.flow_limit.wrapping_sub(earlier.flow_limit),
+            ..*self
+        }
+    }
+}
+
+/// All CPUs' softnet counters.
+///
+/// # Errors
+/// When `/proc/net/softnet_stat` cannot be read or has another form.
+pub fn softnet_stats() -> io::Result<Vec<SoftnetStat>> {
+    parse_softnet(&fs::read_to_string("/proc/thread-self/net/softnet_stat")?)
+}
+
+/// Parses the text of `softnet_stat`.
+///
+/// # Errors
+/// When a line has fewer than nine hexadecimal fields.
+pub fn parse_softnet(text: &str) -> io::Result<Vec<SoftnetStat>> {
+    text.lines().zip(0..).map(|(line, number)| parse_softnet_line(line, number)).collect()
+}
+
+fn parse_softnet_line(line: &str, number: u32) -> io::Result<SoftnetStat> {
+    let bad = || {
+        let reason = format!("softnet_stat line {line:?}: nine or more hexadecimal fields expected");
+        io::Error::new(io::ErrorKind::InvalidData, reason)
+    };
+    let fields: Vec<u32> = line
+        .split_whitespace()
+        .map(|field| u32::from_str_radix(field, 16))
+        .collect::<Result<_, _>>()
+        .map_err(|_| bad())?;
+    let [processed, dropped, time_squeeze, ..] = fields[..] else { return Err(bad()) };
+    if fields.len() < 9 {
+        return Err(bad());
+    }
+    let field = |index: usize| fields.get(index).copied();
+    Ok(SoftnetStat {
+        cpu: field(12).unwrap_or(number),
+        processed,
+        dropped,
+        time_squeeze,
+        received_rps: field(9).unwrap_or(0),
+        flow_limit: field(10).unwrap_or(0),
+        backlog_len: field(11),
+        input_len: field(13),
+        process_len: field(14),
+    })
+}

@@ -1,0 +1,79 @@
+//! UDP counters of a network namespace.
+
+use serde::{Deserialize, Serialize};
+use std::{collections::HashMap, fs, io};
+
+/// The `Udp:` lines of `/proc/net/snmp`; see the kernel's snmp_counter.rst. [datagrams]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct UdpCounters {
+    /// Delivered to a socket and read by the application.
+    pub in_datagrams: u64,
+    /// Nobody listened on the port.
+    pub no_ports: u64,
+    /// Could not be delivered, for any reason (includes the next ones).
+    pub in_errors: u64,
+    /// Sent.
+    pub out_datagrams: u64,
+    /// The socket's receive buffer was full.
+    pub rcvbuf_errors: u64,
+    /// No room to send.
+    pub sndbuf_errors: u64,
+    /// Bad checksum.
+    pub in_csum_errors: u64,
+    /// The UDP memory limit (`net.ipv4.udp_mem`) was reached; absent before Linux 5.11.
+    pub mem_errors: Option<u64>,
+}
+
+impl UdpCounters {
+    /// The counters of the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// When `/proc/thread-self/net/snmp` cannot be read or has another form.
+    pub fn read() -> io::Result<UdpCounters> {
+        parse_snmp(&fs::read_to_string("/proc/thread-self/net/snmp")?)
+    }
+
+    /// What happened since an earlier reading in the same namespace.
+    #[must_use]
+    pub fn since(&self, earlier: &UdpCounters) -> UdpCounters {
+        UdpCounters {
+            in_datagrams: self.in_datagrams.wrapping_sub(earlier.in_datagrams),
+            no_ports: self.no_ports.wrapping_sub(earlier.no_ports),
+            in_errors: self.in_errors.wrapping_sub(earlier.in_errors),
+            out_datagrams: self.out_datagrams.wrapping_sub(earlier.out_datagrams),
+            rcvbuf_errors: self.rcvbuf_errors.wrapping_sub(earlier.rcvbuf_errors),
+            sndbuf_errors: self.sndbuf_errors.wrapping_sub(earlier.sndbuf_errors),
+            in_csum_errors: self.in_csum_errors.wrapping_sub(earlier.in_csum_errors),
+            mem_errors: self.mem_errors.zip(earlier.mem_errors).map(|(now, then)| now.wrapping_sub(then)),
+        }
+    }
+}
+
+/// Parses the text of `/proc/net/snmp`: a line of names, then a line of values, by name, because
+/// kernels have added columns.
+///
+/// # Errors
+/// When there is no `Udp:` pair or one of the long-standing columns is missing.
+pub fn parse_snmp(text: &str) -> io::Result<UdpCounters> {
+    let bad = |what: &str| io::Error::new(io::ErrorKind::InvalidData, format!("/proc/net/snmp: {what}"));
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix("Udp:"));
+    let (Some(names), Some(values)) = (lines.next(), lines.next()) else {
+        return Err(bad("no Udp: lines"));
+    };
+    let values: HashMap<&str, u64> = names
+        .split_whitespace()
+        .zip(values.split_whitespace())
+        .filter_map(|(name, value)| Some((name, value.parse().ok()?)))
+        .collect();
+    let get = |name: &str| values.get(name).copied().ok_or_else(|| bad(&format!("no Udp column {name}")));
+    Ok(UdpCounters {
+        in_datagrams: get("InDatagrams")?,
+        no_ports: get("NoPorts")?,
+        in_errors: get("InErrors")?,
+        out_datagrams: get("OutDatagrams")?,
+        rcvbuf_errors: get("RcvbufErrors")?,
+        sndbuf_errors: get("SndbufErrors")?,
+        in_csum_errors: get("InCsumErrors")?,
+        mem_errors: get("MemErrors").ok(),
+    })
+}

@@ -1,0 +1,105 @@
+//! Testbeds: where the packets of a measurement travel.
+//!
+//! [`netns::Testbed`] is the one to use: a sender and a host under test, each a network namespace,
+//! joined by a veth pair. [`loopback::Loopback`] is what remains where namespaces are forbidden, and
+//! says what its figures then do not mean.
+
+pub mod loopback;
+mod namespace;
+pub mod netns;
+mod permission;
+mod setup;
+pub mod sysctl;
+
+pub use permission::{Permission, enter_user_namespace};
+
+use crate::journal::JournalError;
+use std::{io, path::PathBuf};
+
+/// Why a testbed could not be made or used.
+#[derive(Debug, thiserror::Error)]
+pub enum TestbedError {
+    /// Neither root nor an unprivileged user namespace is to be had.
+    #[error(
+        "network namespaces are not permitted here ({step}: {source}): run as root, or allow unprivileged \
+         user namespaces (sysctl kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0), \
+         or measure on loopback and accept what that costs in meaning"
+    )]
+    NotPermitted {
+        /// What was tried.
+        step: &'static str,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// A step of making the testbed failed for another reason.
+    #[error("cannot {step}: {source}")]
+    Step {
+        /// What was tried, as a verb and its object.
+        step: String,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// The asked-for CPU does not exist or is offline.
+    #[error("CPU {cpu} cannot be used: online are {online}; choose one of these")]
+    NoSuchCpu {
+        /// The CPU asked for.
+        cpu: u32,
+        /// The kernel's list, for example `0-1`.
+        online: String,
+    },
+    /// An option is out of range.
+    #[error("{name} {value} is out of range: {accepted}")]
+    OutOfRange {
+        /// The option.
+        name: &'static str,
+        /// Its value.
+        value: u64,
+        /// What is accepted.
+        accepted: &'static str,
+    },
+    /// A sysctl does not exist in this namespace.
+    #[error(
+        "{path} does not exist: this kernel lacks it, or the process is not in the host's own network \
+         namespace, where alone it can be set"
+    )]
+    NoSuchSysctl {
+        /// The file below /proc/sys.
+        path: PathBuf,
+    },
+    /// The kernel did not keep a value that was written.
+    #[error("{path} was set to {wanted} but holds {actual}: the kernel limits it")]
+    NotKept {
+        /// The file.
+        path: PathBuf,
+        /// What was written.
+        wanted: String,
+        /// What it holds now.
+        actual: String,
+    },
+    /// A closure that ran in a namespace panicked.
+    #[error("the work inside namespace {namespace} panicked: {message}")]
+    Panicked {
+        /// The namespace.
+        namespace: String,
+        /// The panic's message.
+        message: String,
+    },
+    /// The undo journal could not be written, so nothing was changed.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+}
+
+impl TestbedError {
+    /// Sorts a failure: EPERM and EACCES mean the testbed is not permitted, all else is a failed step.
+    pub(crate) fn step(step: &'static str) -> impl FnOnce(io::Error) -> TestbedError {
+        move |source| match source.kind() {
+            io::ErrorKind::PermissionDenied => TestbedError::NotPermitted { step, source },
+            _ => TestbedError::Step { step: step.to_owned(), source },
+        }
+    }
+
+    pub(crate) fn failed(step: impl Into<String>) -> impl FnOnce(io::Error) -> TestbedError {
+        let step = step.into();
+        move |source| TestbedError::Step { step, source }
+    }
+}

@@ -1,0 +1,172 @@
+//! One network namespace with a sysfs view of its own, and threads that run inside it.
+
+use super::TestbedError;
+use crate::journal::{Change, Journal};
+use nix::{
+    mount::{MsFlags, mount},
+    sched::{CloneFlags, setns, unshare},
+};
+use std::{
+    fs::{self, File},
+    io,
+    os::fd::{AsFd, AsRawFd},
+    path::Path,
+    thread,
+};
+
+/// Where `ip netns` keeps names, see ip-netns(8).
+const NETNS_DIR: &str = "/run/netns";
+const HERE: &str = "/proc/thread-self/ns/net";
+
+/// A network namespace that lives as long as this value and, if it is named, its mount: that one is
+/// the journal's to undo.
+#[derive(Debug)]
+pub(crate) struct Namespace {
+    name: String,
+    net: File,
+    /// A mount namespace whose /sys shows this network namespace; `Err` holds why there is none.
+    sysfs: Result<File, String>,
+}
+
+impl Namespace {
+    /// A namespace that `ip netns` shows.
+    pub(crate) fn named(name: &str, journal: &mut Journal) -> Result<Namespace, TestbedError> {
+        let path = Path::new(NETNS_DIR).join(name);
+        mount_point(&path, journal)?;
+        Namespace::create(name, Some(&path))
+    }
+
+    /// A namespace without a name: it ends with the process, whatever happens.
+    pub(crate) fn anonymous(name: &str) -> Result<Namespace, TestbedError> {
+        Namespace::create(name, None)
+    }
+
+    fn create(name: &str, pin: Option<&Path>) -> Result<Namespace, TestbedError> {
+        // unshare acts on the calling thread, so a thread is spent on it.
+        let made = thread::scope(|scope| scope.spawn(|| make(pin)).join());
+        let (net, sysfs) = made.map_err(|panic| panicked(name, panic.as_ref()))??;
+        Ok(Namespace { name: name.to_owned(), net, sysfs })
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn net(&self) -> &File {
+        &self.net
+    }
+
+    /// Why `/sys` does not show this namespace's devices to closures, if it does not.
+    pub(crate) fn sysfs_error(&self) -> Option<&str> {
+        self.sysfs.as_ref().err().map(String::as_str)
+    }
+
+    /// Runs a closure on a thread of its own inside the namespace and waits for it.
+    pub(crate) fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, TestbedError> {
+        thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                enter(&self.net, self.sysfs.as_ref().ok())?;
+                Ok(work())
+            });
+            thread.join().map_err(|panic| panicked(&self.name, panic.as_ref()))?
+        })
+    }
+
+    /// What a thread needs to enter later, independent of this value's lifetime.
+    pub(crate) fn entrance(&self) -> Result<Entrance, TestbedError> {
+        let clone = |file: &File| file.try_clone().map_err(TestbedError::failed("keep a namespace open"));
+        let sysfs = self.sysfs.as_ref().ok().map(clone).transpose()?;
+        Ok(Entrance { net: clone(&self.net)?, sysfs })
+    }
+}
+
+/// An empty file to mount the namespace on.
+fn mount_point(path: &Path, journal: &mut Journal) -> Result<(), TestbedError> {
+    let dir = Path::new(NETNS_DIR);
+    // Whoever made /run/netns removes it when it is empty: that may be now, so try again.
+    for _ in 0..10 {
+        if !dir.exists() {
+            journal.record(Change::DirectoryCreated { path: dir.to_owned() })?;
+            fs::create_dir_all(dir).map_err(TestbedError::step("create /run/netns"))?;
+        }
+        let id = journal.record(Change::NamespaceCreated { path: path.to_owned() })?;
+        let Err(error) = File::create_new(path) else { return Ok(()) };
+        // Not made, or someone else's: not ours to undo.
+        journal.undone(id)?;
+        if error.kind() != io::ErrorKind::NotFound {
+            return Err(TestbedError::failed(format!("create {}", path.display()))(error));
+        }
+    }
+    let source = io::Error::other("others keep removing it");
+    Err(TestbedError::failed(format!("create {}", dir.display()))(source))
+}
+
+/// Opens the door of a namespace to a thread that lives on its own.
+#[derive(Debug)]
+pub(crate) struct Entrance {
+    net: File,
+    sysfs: Option<File>,
+}
+
+impl Entrance {
+    /// Moves the calling thread, which must not be the main thread of others' work, inside.
+    pub(crate) fn enter(&self) -> Result<(), TestbedError> {
+        enter(&self.net, self.sysfs.as_ref())
+    }
+}
+
+fn enter(net: &File, sysfs: Option<&File>) -> Result<(), TestbedError> {
+    if let Some(mounts) = sysfs {
+        // A thread that shares its working directory with others may not change mount namespace.
+        unshare(CloneFlags::CLONE_FS)
+            .and_then(|()| setns(mounts.as_fd(), CloneFlags::CLONE_NEWNS))
+            .map_err(io::Error::from)
+            .map_err(TestbedError::step("enter a mount namespace"))?;
+    }
+    setns(net.as_fd(), CloneFlags::CLONE_NEWNET)
+        .map_err(io::Error::from)
+        .map_err(TestbedError::step("enter a network namespace"))
+}
+
+type Made = (File, Result<File, String>);
+
+/// On a fresh thread: a new network namespace, pinned if asked, then a private view of /sys.
+fn make(pin: Option<&Path>) -> Result<Made, TestbedError> {
+    unshare(CloneFlags::CLONE_NEWNET)
+        .map_err(io::Error::from)
+        .map_err(TestbedError::step("create a network namespace"))?;
+    let net = File::open(HERE).map_err(TestbedError::failed(format!("open {HERE}")))?;
+    if let Some(path) = pin {
+        // Before the mount namespace is left: the name must be seen by everyone.
+        mount(Some(HERE), path, None::<&str>, MsFlags::MS_BIND, None::<&str>)
+            .map_err(io::Error::from)
+            .map_err(TestbedError::step("mount the namespace below /run/netns"))?;
+    }
+    let sysfs = private_sysfs().map_err(|error| error.to_string());
+    Ok((net, sysfs))
+}
+
+/// sysfs shows the network devices of the namespace it was mounted from, so it is mounted anew where
+/// nobody else sees it.
+fn private_sysfs() -> io::Result<File> {
+    unshare(CloneFlags::CLONE_NEWNS)?;
+    let none = None::<&str>;
+    // Slave, not private: an unmount of /run/netns/NAME elsewhere must reach this copy too.
+    mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_SLAVE, none)?;
+    mount(Some("sysfs"), "/sys", Some("sysfs"), MsFlags::empty(), none)?;
+    File::open("/proc/thread-self/ns/mnt")
+}
+
+pub(crate) fn panicked(namespace: &str, panic: &(dyn std::any::Any + Send)) -> TestbedError {
+    let message = panic
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "without a message".to_owned());
+    TestbedError::Panicked { namespace: namespace.to_owned(), message }
+}
+
+/// The number that rtnetlink takes for "the namespace of this descriptor".
+pub(crate) fn raw_fd(file: &File) -> u32 {
+    u32::try_from(file.as_raw_fd()).unwrap_or_default()
+}

@@ -1,0 +1,335 @@
+//! Sender and host under test as two network namespaces joined by a veth pair.
+//!
+//! Addresses are from 198.18.0.0/15, which RFC 2544 sets aside for benchmarks; the neighbour entries
+//! are permanent and IPv6 is off, so that no packet travels but those that are measured.
+
+use super::{
+    Permission, TestbedError,
+    namespace::{Entrance, Namespace, raw_fd},
+    setup,
+    sysctl::{self, SysctlOverrides},
+};
+use crate::{
+    inventory::Limitation,
+    journal::{HostLock, Journal, UndoOutcome},
+    procfs,
+    rtnl::{Rtnl, VethEnd},
+};
+use serde::{Deserialize, Serialize};
+use std::{
+    io,
+    net::Ipv4Addr,
+    sync::atomic::{AtomicU32, Ordering},
+    thread::{Builder, JoinHandle},
+};
+
+/// How the veth of the host under test receives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reception {
+    /// GRO off; RPS moves each packet to the backlog of the chosen CPU, `process_backlog` serves it.
+    #[default]
+    Backlog,
+    /// GRO on: veth's own NAPI, in the softirq of the CPU that sends. Sender and reception share it.
+    Napi,
+    /// GRO on and threaded NAPI, its kernel thread bound to the chosen CPUs.
+    ThreadedNapi,
+}
+
+/// Which end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Side {
+    /// Where load is generated.
+    Sender,
+    /// Whose reception is measured.
+    HostUnderTest,
+}
+
+/// What to build.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TestbedOptions {
+    /// MTU of both ends [bytes], 68 to 65535.
+    pub mtu_bytes: u32,
+    /// Receive and transmit queues of each end, 1 to 64.
+    pub queues: u32,
+    /// How the host under test receives.
+    pub reception: Reception,
+    /// CPUs that serve its reception (unused for [`Reception::Napi`]).
+    pub reception_cpus: Vec<u32>,
+    /// Host-wide values for the length of the run; need the host's root.
+    pub sysctls: SysctlOverrides,
+}
+
+impl Default for TestbedOptions {
+    /// MTU 1500, one queue, backlog reception on the last online CPU.
+    fn default() -> Self {
+        let online = procfs::text("/sys/devices/system/cpu/online").unwrap_or_default();
+        let last = procfs::cpu_list(&online).and_then(|cpus| cpus.last().copied()).unwrap_or(0);
+        TestbedOptions {
+            mtu_bytes: 1500,
+            queues: 1,
+            reception: Reception::Backlog,
+            reception_cpus: vec![last],
+            sysctls: SysctlOverrides::default(),
+        }
+    }
+}
+
+/// One end of the veth pair.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Endpoint {
+    /// The namespace's name, as `ip netns` shows it when this is the host's root.
+    pub namespace: String,
+    /// Interface name inside the namespace.
+    pub interface: String,
+    /// Interface index inside the namespace.
+    pub index: u32,
+    /// Hardware address.
+    pub mac: [u8; 6],
+    /// IPv4 address (/24).
+    pub ip: Ipv4Addr,
+}
+
+/// What an interface has counted since it was made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkCounters {
+    /// Packets received.
+    pub rx_packets: u64,
+    /// Bytes received.
+    pub rx_bytes: u64,
+    /// Packets dropped on reception.
+    pub rx_dropped: u64,
+    /// Packets sent.
+    pub tx_packets: u64,
+    /// Bytes sent.
+    pub tx_bytes: u64,
+    /// Packets dropped on transmission; for a veth this counts what the peer could not take in.
+    pub tx_dropped: u64,
+    /// Receive errors.
+    pub rx_errors: u64,
+    /// Transmit errors.
+    pub tx_errors: u64,
+}
+
+/// The running testbed. Dropping it removes everything and clears its journal.
+#[derive(Debug)]
+pub struct Testbed {
+    sender: Namespace,
+    host_under_test: Namespace,
+    endpoints: [Endpoint; 2],
+    options: TestbedOptions,
+    limits: Vec<Limitation>,
+    journal: Journal,
+    _lock: HostLock,
+}
+
+/// Distinguishes testbeds of one process; names of other processes differ by their pid.
+static SERIAL: AtomicU32 = AtomicU32::new(0);
+
+impl Testbed {
+    /// Builds the testbed. On any error everything made so far is removed again.
+    ///
+    /// # Errors
+    /// [`TestbedError::NotPermitted`] without the rights (fall back to [`super::loopback::Loopback`]),
+    /// an option out of range, a sysctl that cannot be set, or a failed step.
+    pub fn create(lock: &HostLock, options: TestbedOptions) -> Result<Testbed, TestbedError> {
+        check(&options)?;
+        let permission = Permission::probe();
+        if !permission.allows_testbed() {
+            return Err(not_permitted(permission));
+        }
+        let mut journal = Journal::begin(lock.state())?;
+        let [sender, host_under_test] = namespaces(&permission, &mut journal)?;
+        let endpoints = join(&sender, &host_under_test, &options)?;
+        let mut limits = Vec::new();
+        let [_, receiver] = &endpoints;
+        setup::reception(&host_under_test, receiver, &options, &mut limits)?;
+        for (name, value) in options.sysctls.entries() {
+            sysctl::set(&mut journal, &sysctl::sysctl_path(name), &value.to_string())?;
+        }
+        let _lock = lock.clone();
+        Ok(Testbed { sender, host_under_test, endpoints, options, limits, journal, _lock })
+    }
+
+    /// An end's addresses.
+    pub fn endpoint(&self, side: Side) -> &Endpoint {
+        match side {
+            Side::Sender => &self.endpoints[0],
+            Side::HostUnderTest => &self.endpoints[1],
+        }
+    }
+
+    /// A path by which any thread of this process can open an end's network namespace, named or not, while
+    /// the testbed lives.
+    pub fn netns_path(&self, side: Side) -> std::path::PathBuf {
+        format!("/proc/self/fd/{}", raw_fd(self.namespace(side).net())).into()
+    }
+
+    /// What it was built from.
+    pub fn options(&self) -> &TestbedOptions {
+        &self.options
+    }
+
+    /// What could not be set up and what it costs in meaning.
+    pub fn limits(&self) -> &[Limitation] {
+        &self.limits
+    }
+
+    /// Runs a closure on a thread of its own inside a namespace and waits for it. Sockets opened there
+    /// stay in the namespace; `/sys` shows its devices; `/proc/thread-self/net` its counters.
+    ///
+    /// # Errors
+    /// When the namespace cannot be entered or the closure panics.
+    pub fn run_in<T: Send>(&self, side: Side, work: impl FnOnce() -> T + Send) -> Result<T, TestbedError> {
+        self.namespace(side).run(work)
+    }
+
+    /// [`Testbed::run_in`] the sender.
+    ///
+    /// # Errors
+    /// As [`Testbed::run_in`].
+    pub fn run_in_sender<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, TestbedError> {
+        self.run_in(Side::Sender, work)
+    }
+
+    /// [`Testbed::run_in`] the host under test.
+    ///
+    /// # Errors
+    /// As [`Testbed::run_in`].
+    pub fn run_in_hut<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, TestbedError> {
+        self.run_in(Side::HostUnderTest, work)
+    }
+
+    /// Starts a named thread inside a namespace, to run beside others. It may outlive the testbed, and
+    /// its namespace then lives on with it: join it before the testbed is dropped.
+    ///
+    /// # Errors
+    /// When the thread cannot be started; failure to enter is in the thread's result.
+    pub fn spawn_in<T: Send + 'static>(
+        &self,
+        side: Side,
+        name: &str,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<JoinHandle<Result<T, TestbedError>>, TestbedError> {
+        let entrance: Entrance = self.namespace(side).entrance()?;
+        let run = move || {
+            entrance.enter()?;
+            // Only the thread itself keeps the namespace now.
+            drop(entrance);
+            Ok(work())
+        };
+        Builder::new().name(name.to_owned()).spawn(run).map_err(TestbedError::failed(format!("start thread {name}")))
+    }
+
+    /// An end's interface counters (rtnetlink's 64-bit statistics).
+    ///
+    /// # Errors
+    /// When the kernel cannot be asked or answers without statistics.
+    pub fn counters(&self, side: Side) -> Result<LinkCounters, TestbedError> {
+        let name = self.endpoint(side).interface.clone();
+        let link = self.run_in(side, || Rtnl::new().link(&name))?;
+        let stats = link
+            .and_then(|link| link.stats.ok_or_else(|| io::Error::other("no 64-bit statistics")))
+            .map_err(TestbedError::failed(format!("read the counters of {name}")))?;
+        Ok(LinkCounters {
+            rx_packets: stats.rx_packets,
+            rx_bytes: stats.rx_bytes,
+            rx_dropped: stats.rx_dropped,
+            tx_packets: stats.tx_packets,
+            tx_bytes: stats.tx_bytes,
+            tx_dropped: stats.tx_dropped,
+            rx_errors: stats.rx_errors,
+            tx_errors: stats.tx_errors,
+        })
+    }
+
+    /// Removes everything and tells what became of each change.
+    pub fn close(mut self) -> Vec<UndoOutcome> {
+        self.journal.undo_all()
+    }
+
+    fn namespace(&self, side: Side) -> &Namespace {
+        match side {
+            Side::Sender => &self.sender,
+            Side::HostUnderTest => &self.host_under_test,
+        }
+    }
+}
+
+fn check(options: &TestbedOptions) -> Result<(), TestbedError> {
+    let range = |name, value: u32, min: u32, max: u32, accepted| {
+        let value = u64::from(value);
+        if (u64::from(min)..=u64::from(max)).contains(&value) {
+            Ok(())
+        } else {
+            Err(TestbedError::OutOfRange { name, value, accepted })
+        }
+    };
+    range("mtu", options.mtu_bytes, 68, 65_535, "68 to 65535 bytes")?;
+    range("queues", options.queues, 1, 64, "1 to 64")?;
+    let online = procfs::text("/sys/devices/system/cpu/online").unwrap_or_default();
+    let cpus = procfs::cpu_list(&online).unwrap_or_default();
+    match options.reception_cpus.iter().find(|cpu| !cpus.contains(cpu)) {
+        Some(&cpu) => Err(TestbedError::NoSuchCpu { cpu, online }),
+        None => Ok(()),
+    }
+}
+
+fn not_permitted(permission: Permission) -> TestbedError {
+    let reason = match permission {
+        Permission::Forbidden { reason } => reason,
+        _ => "not root, and the process has not entered a user namespace".to_owned(),
+    };
+    let source = io::Error::new(io::ErrorKind::PermissionDenied, reason);
+    TestbedError::NotPermitted { step: "make network namespaces", source }
+}
+
+fn namespaces(permission: &Permission, journal: &mut Journal) -> Result<[Namespace; 2], TestbedError> {
+    let pid = std::process::id();
+    let serial = match SERIAL.fetch_add(1, Ordering::Relaxed) {
+        0 => String::new(),
+        n => format!("-{n}"),
+    };
+    let mut make = |role| {
+        let name = format!("nc-{pid}{serial}-{role}");
+        match permission {
+            Permission::Root => Namespace::named(&name, journal),
+            _ => Namespace::anonymous(&name),
+        }
+    };
+    Ok([make("snd")?, make("hut")?])
+}
+
+fn join(
+    sender: &Namespace,
+    host_under_test: &Namespace,
+    options: &TestbedOptions,
+) -> Result<[Endpoint; 2], TestbedError> {
+    let endpoint = |namespace: &Namespace, n: u8| Endpoint {
+        namespace: namespace.name().to_owned(),
+        interface: format!("veth{n}"),
+        index: 0,
+        // Locally administered, so never a real card's.
+        mac: [0x02, b'n', b'c', 0, 0, n + 1],
+        ip: Ipv4Addr::new(198, 18, 0, n + 1),
+    };
+    let mut ends = [endpoint(sender, 0), endpoint(host_under_test, 1)];
+    let [here, there] = [&ends[0], &ends[1]].map(|end| VethEnd {
+        name: &end.interface,
+        mac: end.mac,
+        mtu_bytes: options.mtu_bytes,
+        rx_queues: options.queues,
+        tx_queues: options.queues,
+    });
+    let there_ns = raw_fd(host_under_test.net());
+    sender
+        .run(|| Rtnl::new().add_veth(&here, &there, there_ns))?
+        .map_err(TestbedError::step("create the veth pair"))?;
+    let peers = [(ends[1].ip, ends[1].mac), (ends[0].ip, ends[0].mac)];
+    for ((namespace, end), peer) in [sender, host_under_test].into_iter().zip(&mut ends).zip(peers) {
+        let configured = namespace.run(|| setup::address(end, peer))?;
+        end.index = configured.map_err(TestbedError::step("configure the veth pair"))?;
+    }
+    Ok(ends)
+}

@@ -1,0 +1,93 @@
+//! Settings of the two ends of the veth pair.
+
+use super::{
+    TestbedError,
+    namespace::Namespace,
+    netns::{Endpoint, Reception, TestbedOptions},
+};
+use crate::{
+    inventory::Limitation,
+    nic::{ethtool, netdev},
+    procfs,
+    rtnl::Rtnl,
+};
+use nix::{
+    sched::{CpuSet, sched_setaffinity},
+    unistd::Pid,
+};
+use std::{fs, io, net::Ipv4Addr};
+
+/// Inside the namespace: address, permanent neighbour, up. Returns the interface index.
+pub(super) fn address(end: &Endpoint, peer: (Ipv4Addr, [u8; 6])) -> io::Result<u32> {
+    // Router solicitations and duplicate address detection would be counted as traffic. A kernel
+    // without IPv6 has no such file.
+    let _ = fs::write("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1");
+    let _ = fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
+    let mut rtnl = Rtnl::new();
+    let index = rtnl.link(&end.interface)?.index;
+    rtnl.set_up("lo")?;
+    rtnl.set_up(&end.interface)?;
+    rtnl.add_address(index, end.ip, 24)?;
+    rtnl.add_neighbour(index, peer.0, peer.1)?;
+    Ok(index)
+}
+
+/// Sets how the host under test receives; what is not permitted in a user namespace becomes a limit.
+pub(super) fn reception(
+    namespace: &Namespace,
+    end: &Endpoint,
+    options: &TestbedOptions,
+    limits: &mut Vec<Limitation>,
+) -> Result<(), TestbedError> {
+    let gro = options.reception != Reception::Backlog;
+    namespace
+        .run(|| ethtool::set_feature(&end.interface, c"rx-gro", gro))?
+        .map_err(TestbedError::step("switch GRO of the veth"))?;
+    if let Some(reason) = namespace.sysfs_error() {
+        limits.push(Limitation::ReceptionNotSteered { reason: reason.to_owned() });
+        return Ok(());
+    }
+    let steered = namespace.run(|| match options.reception {
+        Reception::Backlog => steer(end, options),
+        Reception::Napi => Ok(()),
+        Reception::ThreadedNapi => thread_napi(end, options),
+    })?;
+    match steered {
+        Ok(()) if options.reception == Reception::Napi => {
+            limits.push(Limitation::ReceptionOnSenderCpu);
+        }
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            limits.push(Limitation::ReceptionNotSteered { reason: error.to_string() });
+        }
+        Err(error) => return Err(TestbedError::failed("steer the reception of the veth")(error)),
+    }
+    Ok(())
+}
+
+/// RPS: each receive queue's packets go to the backlog of the chosen CPUs.
+fn steer(end: &Endpoint, options: &TestbedOptions) -> io::Result<()> {
+    let mask = procfs::cpu_mask(&options.reception_cpus);
+    for queue in 0..options.queues {
+        let file = format!("/sys/class/net/{}/queues/rx-{queue}/rps_cpus", end.interface);
+        fs::write(file, &mask)?;
+    }
+    Ok(())
+}
+
+fn thread_napi(end: &Endpoint, options: &TestbedOptions) -> io::Result<()> {
+    fs::write(format!("/sys/class/net/{}/threaded", end.interface), "1")?;
+    let mut cpus = CpuSet::new();
+    for cpu in &options.reception_cpus {
+        cpus.set(*cpu as usize)?;
+    }
+    let threads: Vec<u32> = netdev::napis(end.index)?.iter().filter_map(|napi| napi.thread_pid).collect();
+    if threads.is_empty() {
+        return Err(io::Error::other("the kernel names no NAPI thread for the veth"));
+    }
+    for pid in threads {
+        let pid = Pid::from_raw(i32::try_from(pid).map_err(io::Error::other)?);
+        sched_setaffinity(pid, &cpus)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,75 @@
+//! Values of /proc/sys changed for the length of a run, through the journal.
+
+use super::TestbedError;
+use crate::{
+    journal::{Change, ChangeId, Journal},
+    procfs,
+};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+/// Receive-path sysctls that belong to the whole host, not to one namespace.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SysctlOverrides {
+    /// `net.core.netdev_max_backlog` [packets]: length of each CPU's backlog.
+    pub netdev_max_backlog: Option<u32>,
+    /// `net.core.netdev_budget` [packets]: packets a softirq round may take.
+    pub netdev_budget: Option<u32>,
+    /// `net.core.netdev_budget_usecs` [us]: time a softirq round may take.
+    pub netdev_budget_usecs: Option<u32>,
+    /// `net.core.dev_weight` [packets]: packets one poll of the backlog may take.
+    pub dev_weight: Option<u32>,
+    /// `net.core.rmem_max` [bytes]: the largest receive buffer a socket may ask for.
+    pub rmem_max: Option<u32>,
+}
+
+impl SysctlOverrides {
+    /// Dotted name and value of each override.
+    pub fn entries(&self) -> Vec<(&'static str, u32)> {
+        [
+            ("net.core.netdev_max_backlog", self.netdev_max_backlog),
+            ("net.core.netdev_budget", self.netdev_budget),
+            ("net.core.netdev_budget_usecs", self.netdev_budget_usecs),
+            ("net.core.dev_weight", self.dev_weight),
+            ("net.core.rmem_max", self.rmem_max),
+        ]
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?)))
+        .collect()
+    }
+}
+
+/// The file of a dotted sysctl name.
+pub fn sysctl_path(name: &str) -> PathBuf {
+    Path::new("/proc/sys").join(name.replace('.', "/"))
+}
+
+/// Writes a value below /proc/sys or /sys after noting the old one in the journal. `None` when the
+/// file already holds the value.
+///
+/// # Errors
+/// When the file does not exist, may not be written, or the kernel keeps another value than asked.
+pub fn set(journal: &mut Journal, path: &Path, new: &str) -> Result<Option<ChangeId>, TestbedError> {
+    let old = match fs::read_to_string(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(TestbedError::NoSuchSysctl { path: path.to_owned() });
+        }
+        other => other.map_err(TestbedError::failed(format!("read {}", path.display())))?,
+    };
+    let old = old.trim().to_owned();
+    if old == new {
+        return Ok(None);
+    }
+    let change = Change::SysctlChanged { path: path.to_owned(), old, new: new.to_owned() };
+    let id = journal.record(change)?;
+    fs::write(path, new).map_err(TestbedError::failed(format!("write {new} to {}", path.display())))?;
+    let actual = procfs::text(path).unwrap_or_default();
+    if actual.split_whitespace().eq(new.split_whitespace()) {
+        Ok(Some(id))
+    } else {
+        let (path, wanted) = (path.to_owned(), new.to_owned());
+        Err(TestbedError::NotKept { path, wanted, actual })
+    }
+}

@@ -1,0 +1,165 @@
+//! The namespace testbed on the real kernel.
+
+use netcliff_host::{
+    inventory::Limitation,
+    journal::{HostLock, StateDir},
+    nic,
+    softnet::UdpCounters,
+    testbed::{
+        Permission, TestbedError,
+        netns::{Reception, Side, Testbed, TestbedOptions},
+    },
+};
+use std::{
+    fs,
+    net::UdpSocket,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// A lock in a state directory of the test's own; `None`, told on the terminal, without the rights.
+fn lock() -> Option<(tempfile::TempDir, HostLock)> {
+    let permission = Permission::probe();
+    if !permission.allows_testbed() {
+        print_skipped(&format!("no testbed with permission {permission:?}"));
+        return None;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (lock, report) = HostLock::acquire_and_replay(&StateDir::at(dir.path()).unwrap()).unwrap();
+    assert!(report.outcomes.is_empty());
+    Some((dir, lock))
+}
+
+#[allow(clippy::print_stderr, reason = "a skipped test says so")]
+fn print_skipped(reason: &str) {
+    eprintln!("SKIPPED: {reason}");
+}
+
+fn pinned(testbed: &Testbed) -> [PathBuf; 2] {
+    [Side::Sender, Side::HostUnderTest].map(|side| Path::new("/run/netns").join(&testbed.endpoint(side).namespace))
+}
+
+/// Ten datagrams from the sender, received by a socket of the host under test; returns how many were
+/// sent. The backlog of a CPU belongs to the whole host, so another program's flood can drop ours: each
+/// datagram is sent again until it arrives.
+fn exchange(testbed: &Testbed) -> u64 {
+    let to = testbed.endpoint(Side::HostUnderTest).ip;
+    let socket = testbed.run_in_hut(|| UdpSocket::bind((to, 9000)).unwrap()).unwrap();
+    let sender = testbed.run_in_sender(|| UdpSocket::bind("0.0.0.0:0").unwrap()).unwrap();
+    socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+    let mut sent = 0;
+    for n in 0..10u8 {
+        let arrived = (0..100).any(|_| {
+            sent += 1;
+            sender.send_to(&[n], (to, 9000)).unwrap();
+            let mut buffer = [0; 4];
+            socket.recv(&mut buffer).is_ok_and(|length| length == 1 && buffer[0] == n)
+        });
+        let softnet = netcliff_host::softnet::softnet_stats();
+        assert!(arrived, "datagram {n} never arrived: {:?}, {softnet:?}", testbed.counters(Side::HostUnderTest));
+    }
+    sent
+}
+
+#[test]
+fn packets_cross_and_nothing_remains() {
+    let Some((state, lock)) = lock() else { return };
+    let testbed = Testbed::create(&lock, TestbedOptions::default()).unwrap();
+    let paths = pinned(&testbed);
+    if Permission::probe() == Permission::Root {
+        assert!(paths.iter().all(|path| path.exists()));
+        assert_eq!(testbed.limits(), []);
+    }
+    let datagrams = exchange(&testbed);
+
+    let udp = testbed.run_in_hut(UdpCounters::read).unwrap().unwrap();
+    assert!((10..=datagrams).contains(&udp.in_datagrams), "{udp:?}");
+    // Nothing but the datagrams crossed, in either direction: no ARP, no IPv6.
+    let sender = testbed.counters(Side::Sender).unwrap();
+    let receiver = testbed.counters(Side::HostUnderTest).unwrap();
+    assert_eq!(sender.tx_packets + sender.tx_dropped, datagrams, "{sender:?}");
+    assert!((10..=datagrams).contains(&receiver.rx_packets), "{receiver:?}");
+    assert_eq!((sender.rx_packets, receiver.tx_packets), (0, 0));
+
+    assert!(testbed.close().iter().all(|outcome| outcome.error.is_none()));
+    assert!(paths.iter().all(|path| !path.exists()));
+    assert_eq!(fs::read_dir(state.path().join("journal")).unwrap().count(), 0);
+}
+
+#[test]
+fn reception_modes_are_what_the_kernel_reports() {
+    let Some((_state, lock)) = lock() else { return };
+    for reception in [Reception::Backlog, Reception::Napi, Reception::ThreadedNapi] {
+        let options = TestbedOptions { reception, mtu_bytes: 9000, queues: 2, ..Default::default() };
+        let cpu = options.reception_cpus[0];
+        let testbed = Testbed::create(&lock, options).unwrap();
+        let name = testbed.endpoint(Side::HostUnderTest).interface.clone();
+        let veth = testbed.run_in_hut(|| nic::read(&name, Path::new("/sys"))).unwrap().unwrap();
+
+        assert_eq!(veth.kind.as_deref(), Some("veth"));
+        assert_eq!(veth.driver.as_deref(), Some("veth"));
+        assert_eq!(veth.mtu_bytes, Some(9000));
+        assert_eq!((veth.rx_queues, veth.tx_queues), (Some(2), Some(2)));
+        assert_eq!(veth.feature("rx-gro"), Some(reception != Reception::Backlog), "{reception:?}");
+        assert_eq!(veth.speed_mbps, Some(10_000));
+        assert_eq!(veth.qdiscs.first().map(String::as_str), Some("noqueue"));
+        let steered = veth.rps_cpus.iter().all(|mask| !mask.trim_start_matches(['0', ',']).is_empty());
+        if Permission::probe() == Permission::Root {
+            assert_eq!(steered, reception == Reception::Backlog);
+            let on_sender = testbed.limits().contains(&Limitation::ReceptionOnSenderCpu);
+            assert_eq!(on_sender, reception == Reception::Napi);
+        }
+        let threads: Vec<u32> = veth.napis.iter().filter_map(|napi| napi.thread_pid).collect();
+        assert_eq!(threads.is_empty(), reception != Reception::ThreadedNapi, "{veth:#?}");
+        for thread in threads {
+            let status = fs::read_to_string(format!("/proc/{thread}/status")).unwrap();
+            assert!(status.contains(&format!("Cpus_allowed_list:\t{cpu}\n")), "{status}");
+        }
+        exchange(&testbed);
+    }
+}
+
+#[test]
+fn threads_run_beside_each_other_in_their_namespaces() {
+    let Some((_state, lock)) = lock() else { return };
+    let testbed = Testbed::create(&lock, TestbedOptions::default()).unwrap();
+    let names = |side| {
+        let list = || netcliff_host::nic::read_all(Path::new("/sys")).unwrap();
+        let thread = testbed.spawn_in(side, "lister", list).unwrap();
+        let nics = thread.join().unwrap().unwrap();
+        nics.into_iter().map(|nic| nic.name).filter(|name| name.starts_with("veth")).collect::<Vec<_>>()
+    };
+    assert_eq!(names(Side::Sender), ["veth0"]);
+    assert_eq!(names(Side::HostUnderTest), ["veth1"]);
+    let error = testbed.run_in_hut(|| panic!("ouch")).unwrap_err();
+    assert!(matches!(error, TestbedError::Panicked { ref message, .. } if message == "ouch"), "{error}");
+}
+
+#[test]
+fn impossible_options_change_nothing() {
+    let Some((state, lock)) = lock() else { return };
+    let cases = [
+        TestbedOptions { mtu_bytes: 67, ..Default::default() },
+        TestbedOptions { mtu_bytes: 70_000, ..Default::default() },
+        TestbedOptions { queues: 0, ..Default::default() },
+        TestbedOptions { reception_cpus: vec![4096], ..Default::default() },
+    ];
+    for options in cases {
+        let error = Testbed::create(&lock, options.clone()).unwrap_err().to_string();
+        let shows_value = ["67", "70000", "0", "4096"].iter().any(|value| error.contains(value));
+        assert!(shows_value, "{error}");
+    }
+    assert!(
+        !state.path().join("journal").exists() || { fs::read_dir(state.path().join("journal")).unwrap().count() == 0 }
+    );
+}
+
+#[test]
+fn a_second_run_is_told_who_holds_the_host() {
+    let Some((state, lock)) = lock() else { return };
+    let again = HostLock::acquire(&StateDir::at(state.path()).unwrap());
+    let error = again.unwrap_err().to_string();
+    assert!(error.contains(&format!("pid {}", std::process::id())), "{error}");
+    drop(lock);
+    HostLock::acquire(&StateDir::at(state.path()).unwrap()).unwrap();
+}
