@@ -1,1 +1,33 @@
-//! netcliff-wire
+//! Real packets: the two ends of an open-loop packet-load measurement.
+//!
+//! Start at [`run`](run::run): it drives one [`generator`] against one [`sink`] over a measured
+//! window and accounts for every packet. Underneath, from the wire upwards:
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`frame`] | Ethernet + IPv4 + UDP frames whose 18-byte payload header names run, sequence and intended send time |
+//! | [`schedule`] | when each packet should leave, as offsets; no clock inside |
+//! | [`transmit`] | three ways of handing frames to the kernel, behind one trait |
+//! | [`generator`] | the pinned thread that sends on schedule and reports how well it did; its ceiling |
+//! | [`tracker`] | loss, duplication and reordering by sequence number |
+//! | [`sink`] | the pinned application thread that reads, times and spends work on packets |
+//! | [`clock`], [`thread`] | clocks both ends share; CPU pinning, namespaces, CPU accounting |
+//!
+//! Both ends must run on one machine: intended send times are `CLOCK_MONOTONIC` nanoseconds.
+
+#[cfg(not(target_os = "linux"))]
+compile_error!("netcliff-wire drives Linux packet sockets and builds only on Linux");
+
+pub mod clock;
+pub mod error;
+pub mod frame;
+pub mod generator;
+pub mod latency;
+pub mod run;
+pub mod schedule;
+pub mod sink;
+pub mod thread;
+pub mod tracker;
+pub mod transmit;
+
+pub use error::WireError;

@@ -1,0 +1,86 @@
+//! What can go wrong, with the offending value and what to do about it.
+
+use std::io;
+
+/// A failure of the generator or the sink.
+#[derive(Debug, thiserror::Error)]
+pub enum WireError {
+    /// A setting that can not be used.
+    #[error("{what} is {value}: expected {accepted}")]
+    Setting {
+        /// The setting, by its field name.
+        what: &'static str,
+        /// The value given.
+        value: String,
+        /// The accepted form.
+        accepted: String,
+    },
+    /// The kernel refused a call.
+    #[error("could not {action}: {source}{}", hint(source))]
+    System {
+        /// What was being done, and to what.
+        action: String,
+        /// The kernel's answer.
+        #[source]
+        source: io::Error,
+    },
+    /// The interface, or its peer, is down: frames would vanish in the sender.
+    #[error("interface {interface} has no carrier: bring it and its peer up (`ip link set {interface} up`)")]
+    NoCarrier {
+        /// The interface.
+        interface: String,
+    },
+    /// A measuring thread ended by a panic.
+    #[error("the {thread} thread died: {message}")]
+    Died {
+        /// `generator` or `sink`.
+        thread: &'static str,
+        /// The panic's message, if it had one.
+        message: String,
+    },
+    /// The start time had passed before the generator was ready.
+    #[error("the start time is {late_s:.6} s in the past: choose one at least 0.01 s after Generator::prepare returns")]
+    StartMissed {
+        /// How late, in seconds.
+        late_s: f64,
+    },
+}
+
+impl WireError {
+    /// Wraps the last error of the C library.
+    pub(crate) fn last_os(action: impl Into<String>) -> Self {
+        Self::system(action, io::Error::last_os_error())
+    }
+
+    /// Wraps a kernel error.
+    pub(crate) fn system(action: impl Into<String>, source: impl Into<io::Error>) -> Self {
+        Self::System { action: action.into(), source: source.into() }
+    }
+
+    /// A setting that can not be used.
+    pub(crate) fn setting(what: &'static str, value: impl ToString, accepted: impl Into<String>) -> Self {
+        Self::Setting { what, value: value.to_string(), accepted: accepted.into() }
+    }
+
+    /// The death of a thread, from what `JoinHandle::join` returned.
+    pub(crate) fn died(thread: &'static str, panic: &(dyn std::any::Any + Send + 'static)) -> Self {
+        let message = panic
+            .downcast_ref::<&str>()
+            .map(|text| (*text).to_owned())
+            .or_else(|| panic.downcast_ref::<String>().cloned())
+            .unwrap_or_else(|| "it panicked without a message".to_owned());
+        Self::Died { thread, message }
+    }
+}
+
+fn hint(source: &io::Error) -> &'static str {
+    match source.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => {
+            " (needs CAP_NET_RAW and CAP_NET_ADMIN: run as root or inside an own user namespace)"
+        }
+        Some(libc::ENODEV) => " (no such interface in this network namespace)",
+        Some(libc::EADDRINUSE) => " (another program holds this port: choose another)",
+        Some(libc::EADDRNOTAVAIL) => " (the address is not configured in this network namespace)",
+        _ => "",
+    }
+}

@@ -1,0 +1,188 @@
+//! Frames on the wire: Ethernet II + IPv4 + UDP + an 18-byte header of our own.
+//!
+//! Sizes are *frame bytes including the 4-byte FCS*, as RFC 2544 counts them (64 to 1518, jumbo up
+//! to 9018). The kernel hands over frames without FCS, so a 64-byte frame is 60 bytes in memory:
+//! 14 Ethernet + 20 IPv4 + 8 UDP + 18 payload, which our header fills exactly:
+//!
+//! | bytes | field |
+//! | --- | --- |
+//! | 0..4 | [`MAGIC`] xor run id (u32, big endian): a frame of another run or program never matches |
+//! | 4..10 | sequence number (u48, big endian), from 0 |
+//! | 10..18 | intended send time, ns of `CLOCK_MONOTONIC` (u64, big endian) |
+//!
+//! There is no room for flags: warm-up and drain are told apart by the intended send time.
+
+use std::net::SocketAddrV4;
+
+use etherparse::PacketBuilder;
+
+use crate::error::WireError;
+
+/// Smallest frame, FCS included [bytes].
+pub const MIN_FRAME_BYTES: usize = 64;
+/// Largest (jumbo) frame, FCS included [bytes].
+pub const MAX_FRAME_BYTES: usize = 9018;
+/// Our header at the start of the UDP payload [bytes].
+pub const HEADER_BYTES: usize = 18;
+/// Marks our frames, xored with the run id ("ncf1").
+pub const MAGIC: u32 = 0x6e63_6631;
+/// Sequence numbers are below this (2^48: nine years at 1 Mpps).
+pub const SEQUENCE_LIMIT: u64 = 1 << 48;
+
+const FCS_BYTES: usize = 4;
+const ETHERNET_BYTES: usize = 14;
+const IPV4_BYTES: usize = 20;
+const UDP_BYTES: usize = 8;
+const PAYLOAD_AT: usize = ETHERNET_BYTES + IPV4_BYTES + UDP_BYTES;
+const CHECKSUM_AT: usize = PAYLOAD_AT - 2;
+
+/// The UDP checksum of the frames sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Checksum {
+    /// Computed in the generator; the receiver verifies it in software, which costs it time for
+    /// each byte that a NIC would have spared it.
+    Computed,
+    /// 0: none (RFC 768). The receiver skips verification, as behind a NIC that verified it.
+    #[default]
+    Zero,
+}
+
+/// Our header: what a frame says about itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// Position in the run, from 0, below [`SEQUENCE_LIMIT`].
+    pub sequence: u64,
+    /// When the frame should have left [ns of `CLOCK_MONOTONIC`].
+    pub intended_ns: u64,
+}
+
+impl Header {
+    /// The header's bytes.
+    #[inline]
+    pub fn to_bytes(&self, run_id: u32) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[0..4].copy_from_slice(&(MAGIC ^ run_id).to_be_bytes());
+        bytes[4..10].copy_from_slice(&self.sequence.to_be_bytes()[2..]);
+        bytes[10..18].copy_from_slice(&self.intended_ns.to_be_bytes());
+        bytes
+    }
+
+    /// Reads a UDP payload; `None` if it is not a frame of this run.
+    #[inline]
+    pub fn parse(payload: &[u8], run_id: u32) -> Option<Self> {
+        let bytes: &[u8; HEADER_BYTES] = payload.first_chunk()?;
+        let (magic, rest) = bytes.split_first_chunk::<4>()?;
+        let (sequence, intended) = rest.split_first_chunk::<6>()?;
+        if u32::from_be_bytes(*magic) != MAGIC ^ run_id {
+            return None;
+        }
+        let [a, b, c, d, e, f] = *sequence;
+        Some(Self {
+            sequence: u64::from_be_bytes([0, 0, a, b, c, d, e, f]),
+            intended_ns: u64::from_be_bytes(*intended.first_chunk()?),
+        })
+    }
+}
+
+/// Which frames to send.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FrameSpec {
+    /// Ethernet source address.
+    pub source_mac: [u8; 6],
+    /// Ethernet destination address: the receiving interface, or the next hop.
+    pub destination_mac: [u8; 6],
+    /// IPv4 source address and UDP port.
+    pub source: SocketAddrV4,
+    /// IPv4 destination address and UDP port: where the sink is bound.
+    pub destination: SocketAddrV4,
+    /// Frame bytes including FCS, [`MIN_FRAME_BYTES`] to [`MAX_FRAME_BYTES`].
+    pub frame_bytes: usize,
+    /// The UDP checksum.
+    pub checksum: Checksum,
+    /// Marks the frames of this run.
+    pub run_id: u32,
+}
+
+/// UDP payload bytes of a frame of this many bytes including FCS.
+///
+/// # Errors
+/// The size is outside [`MIN_FRAME_BYTES`]..=[`MAX_FRAME_BYTES`].
+pub fn payload_bytes(frame_bytes: usize) -> Result<usize, WireError> {
+    if !(MIN_FRAME_BYTES..=MAX_FRAME_BYTES).contains(&frame_bytes) {
+        return Err(WireError::setting(
+            "frame_bytes",
+            frame_bytes,
+            format!("{MIN_FRAME_BYTES} to {MAX_FRAME_BYTES} bytes, FCS included"),
+        ));
+    }
+    Ok(frame_bytes - FCS_BYTES - PAYLOAD_AT)
+}
+
+/// A frame ready but for its header.
+#[derive(Debug, Clone)]
+pub struct Template {
+    bytes: Vec<u8>,
+    run_id: u32,
+    /// Ones' complement sum of everything the checksum covers but our header; `None`: no checksum.
+    base_sum: Option<u32>,
+}
+
+impl Template {
+    /// Builds the frame.
+    ///
+    /// # Errors
+    /// The frame size is out of range.
+    pub fn new(spec: &FrameSpec) -> Result<Self, WireError> {
+        let payload = vec![0; payload_bytes(spec.frame_bytes)?];
+        let builder = PacketBuilder::ethernet2(spec.source_mac, spec.destination_mac)
+            .ipv4(spec.source.ip().octets(), spec.destination.ip().octets(), 64)
+            .udp(spec.source.port(), spec.destination.port());
+        let mut bytes = Vec::with_capacity(builder.size(payload.len()));
+        builder
+            .write(&mut bytes, &payload)
+            .map_err(|e| WireError::setting("frame", e, "a payload that fits an IPv4 datagram"))?;
+        // The library's checksum of the all-zero payload gives back the sum over the rest.
+        let checksum = u16::from_be_bytes([bytes[CHECKSUM_AT], bytes[CHECKSUM_AT + 1]]);
+        bytes[CHECKSUM_AT..PAYLOAD_AT].fill(0);
+        let base_sum = match spec.checksum {
+            Checksum::Computed => Some(u32::from(!checksum)),
+            Checksum::Zero => None,
+        };
+        Ok(Self { bytes, run_id: spec.run_id, base_sum })
+    }
+
+    /// The frame without FCS, its header still zero.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Writes the header, and the checksum if there is one, into a copy of this frame.
+    ///
+    /// # Panics
+    /// `frame` is shorter than the 60 bytes every frame has.
+    #[inline]
+    pub fn stamp(&self, frame: &mut [u8], header: &Header) {
+        let bytes = header.to_bytes(self.run_id);
+        frame[PAYLOAD_AT..PAYLOAD_AT + HEADER_BYTES].copy_from_slice(&bytes);
+        if let Some(base) = self.base_sum {
+            let checksum = !fold(base + sum(&bytes));
+            // 0 would mean "none" (RFC 768): its other spelling is sent.
+            let checksum = if checksum == 0 { 0xffff } else { checksum };
+            frame[CHECKSUM_AT..PAYLOAD_AT].copy_from_slice(&checksum.to_be_bytes());
+        }
+    }
+}
+
+fn sum(bytes: &[u8; HEADER_BYTES]) -> u32 {
+    bytes.chunks_exact(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum()
+}
+
+fn fold(mut sum: u32) -> u16 {
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum as u16
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,78 @@
+use etherparse::{NetSlice, SlicedPacket, TransportSlice};
+use proptest::prelude::*;
+
+use super::*;
+
+fn spec(frame_bytes: usize, checksum: Checksum) -> FrameSpec {
+    FrameSpec {
+        source_mac: [2, 0, 0, 0, 0, 1],
+        destination_mac: [2, 0, 0, 0, 0, 2],
+        source: "10.1.2.3:1024".parse().expect("an address"),
+        destination: "10.1.2.4:9000".parse().expect("an address"),
+        frame_bytes,
+        checksum,
+        run_id: 7,
+    }
+}
+
+#[test]
+fn the_smallest_frame_is_exactly_filled() {
+    let template = Template::new(&spec(64, Checksum::Zero)).expect("64 bytes is legal");
+    assert_eq!(template.bytes().len(), 60);
+    assert_eq!(PAYLOAD_AT + HEADER_BYTES, 60);
+}
+
+#[test]
+fn header_bytes_are_where_the_page_says() {
+    let header = Header { sequence: 0x0102_0304_0506, intended_ns: 0x1112_1314_1516_1718 };
+    let bytes = header.to_bytes(0);
+    assert_eq!(bytes, [0x6e, 0x63, 0x66, 0x31, 1, 2, 3, 4, 5, 6, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18]);
+}
+
+#[test]
+fn foreign_payloads_are_not_ours() {
+    let header = Header { sequence: 1, intended_ns: 2 };
+    let bytes = header.to_bytes(7);
+    assert_eq!(Header::parse(&bytes, 7), Some(header));
+    assert_eq!(Header::parse(&bytes, 8), None, "another run");
+    assert_eq!(Header::parse(&bytes[..17], 7), None, "too short");
+    assert_eq!(Header::parse(b"", 7), None);
+}
+
+#[test]
+fn sizes_out_of_range_say_what_is_accepted() {
+    for size in [0, 63, 9019] {
+        let error = Template::new(&spec(size, Checksum::Zero)).unwrap_err().to_string();
+        assert!(error.contains(&size.to_string()) && error.contains("64 to 9018"), "{error}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_stamped_frame_parses_with_right_checksums(
+        frame_bytes in 64usize..1519,
+        sequence in 0..SEQUENCE_LIMIT,
+        intended_ns: u64,
+        run_id: u32,
+    ) {
+        for checksum in [Checksum::Computed, Checksum::Zero] {
+            let template = Template::new(&FrameSpec { run_id, ..spec(frame_bytes, checksum) }).expect("legal");
+            let mut frame = template.bytes().to_vec();
+            let header = Header { sequence, intended_ns };
+            // Twice: a buffer is stamped again and again.
+            template.stamp(&mut frame, &Header { sequence: 9, intended_ns: 9 });
+            template.stamp(&mut frame, &header);
+            prop_assert_eq!(frame.len() + 4, frame_bytes);
+            let packet = SlicedPacket::from_ethernet(&frame).expect("a frame");
+            let Some(NetSlice::Ipv4(ip)) = packet.net else { panic!("not IPv4") };
+            let Some(TransportSlice::Udp(udp)) = packet.transport else { panic!("not UDP") };
+            prop_assert_eq!(ip.header().header_checksum(), ip.header().to_header().calc_header_checksum());
+            let computed = udp.to_header().calc_checksum_ipv4(&ip.header().to_header(), udp.payload());
+            match checksum {
+                Checksum::Computed => prop_assert_eq!(Ok(udp.checksum()), computed),
+                Checksum::Zero => prop_assert_eq!(udp.checksum(), 0),
+            }
+            prop_assert_eq!(Header::parse(udp.payload(), run_id), Some(header));
+        }
+    }
+}

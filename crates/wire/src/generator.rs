@@ -1,0 +1,300 @@
+//! The sender: a pinned thread that sends each frame at its scheduled time, whatever the receiver does.
+//!
+//! It spins on `CLOCK_MONOTONIC`. Frames that are due together (because it was late, or because the
+//! schedule says so) leave in one kick of at most `max_burst` frames; burst sizes and lateness are
+//! reported, and [`SenderReport::kept_up`] says whether the offered load was really offered.
+//!
+//! A frame that the next hop's queue refuses is a loss of the *receiver*; it counts as offered and
+//! is never sent again.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+use serde::{Deserialize, Serialize};
+
+use crate::clock;
+use crate::error::WireError;
+use crate::frame::FrameSpec;
+use crate::latency::Latency;
+use crate::thread::{CpuUse, Placement};
+use crate::transmit::{self, Kicked, Method, Transmit};
+
+mod ceiling;
+mod pace;
+#[cfg(test)]
+mod tests;
+
+pub use ceiling::{Ceiling, ceiling};
+
+/// Frames per kick when catching up, by default: a kick of 32 takes about 30 us, so the clock is
+/// never unread for longer, and 32 is a small part of a backlog of 1000.
+pub const DEFAULT_MAX_BURST: usize = 32;
+/// A sender whose 99th percentile of lateness exceeds this did not keep up. At 1 Mpps 100 us are 100
+/// packets: a tenth of the default backlog of 1000, so that catching up can not overflow it.
+pub const DEFAULT_LATENESS_BOUND_S: f64 = 100e-6;
+/// Smallest share of the intended rate that counts as kept up.
+pub const KEPT_UP_SHARE: f64 = 0.995;
+
+/// What to send with.
+#[derive(Debug, Clone)]
+pub struct GeneratorConfig {
+    /// Where the thread runs. A CPU of its own is advisable: it spins.
+    pub placement: Placement,
+    /// How frames are handed over.
+    pub method: Method,
+    /// Interface to send into (not used by [`Method::Socket`]).
+    pub interface: String,
+    /// The frames.
+    pub frame: FrameSpec,
+    /// Most frames per kick.
+    pub max_burst: usize,
+    /// Bound on the 99th percentile of lateness for [`SenderReport::kept_up`] [s].
+    pub lateness_bound_s: f64,
+}
+
+impl GeneratorConfig {
+    /// The defaults for these frames into this interface.
+    pub fn new(interface: impl Into<String>, frame: FrameSpec) -> Self {
+        Self {
+            placement: Placement::default(),
+            method: Method::default(),
+            interface: interface.into(),
+            frame,
+            max_burst: DEFAULT_MAX_BURST,
+            lateness_bound_s: DEFAULT_LATENESS_BOUND_S,
+        }
+    }
+}
+
+/// When a run starts, what part of it counts, and when it ends. Every run is bounded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    /// Offset 0 of the schedule [ns of `CLOCK_MONOTONIC`].
+    pub start_ns: u64,
+    /// The schedule is followed for this long [ns]; frames due later are not sent.
+    pub duration_ns: u64,
+    /// Most frames to send, if fewer.
+    pub max_frames: Option<u64>,
+    /// Frames whose *intended* send time lies in here are counted as offered.
+    pub window: Window,
+}
+
+/// A half-open span of intended send times [ns of `CLOCK_MONOTONIC`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Window {
+    /// First instant in the window.
+    pub from_ns: u64,
+    /// First instant after the window.
+    pub to_ns: u64,
+}
+
+impl Window {
+    /// Whether a frame with this intended send time belongs to the window.
+    #[inline]
+    pub fn contains(&self, intended_ns: u64) -> bool {
+        (self.from_ns..self.to_ns).contains(&intended_ns)
+    }
+
+    /// Its length [s].
+    pub fn length_s(&self) -> f64 {
+        self.to_ns.saturating_sub(self.from_ns) as f64 * 1e-9
+    }
+}
+
+/// Counters of a running generator, for a progress bar.
+#[derive(Debug, Default)]
+pub struct SenderProgress {
+    /// Frames offered so far.
+    pub sent: AtomicU64,
+}
+
+/// How well the schedule was followed.
+#[derive(Debug, Clone, Serialize)]
+pub struct SenderReport {
+    /// Rate of the schedule over the frames that were offered [packets/s]; `None` below two frames.
+    pub intended_pps: Option<f64>,
+    /// Rate at which they were offered [packets/s].
+    pub achieved_pps: Option<f64>,
+    /// All frames offered to the kernel, by what became of them.
+    pub frames: Kicked,
+    /// Frames of the measured window offered.
+    pub window_offered: u64,
+    /// Of these, what became of them.
+    pub window_frames: Kicked,
+    /// One past the highest sequence number used; all below it were offered.
+    pub next_sequence: u64,
+    /// Return of the call that transmitted a frame, minus its intended send time.
+    pub lateness: Latency,
+    /// Largest burst [frames].
+    pub largest_burst: u64,
+    /// Kicks by burst size: `burst_kicks[n]` kicks handed over n frames.
+    pub burst_kicks: Vec<u64>,
+    /// Times the ring had no free slot: a *sender* limit.
+    pub ring_full: u64,
+    /// How far behind its schedule the generator was when it stopped [s]; 0 when it finished.
+    pub behind_s: f64,
+    /// Whether achieved / intended >= [`KEPT_UP_SHARE`], the 99th percentile of lateness is within the
+    /// bound, and nothing was lost to the sender's own limits. If not, a loss says nothing about the
+    /// receiver.
+    pub kept_up: bool,
+    /// The bound on the 99th percentile of lateness used for `kept_up` [s].
+    pub lateness_bound_s: f64,
+    /// Whether the stop flag ended the run early.
+    pub stopped: bool,
+    /// First kick's time [ns of `CLOCK_MONOTONIC`].
+    pub first_kick_ns: Option<u64>,
+    /// Time after the last kick [ns of `CLOCK_MONOTONIC`].
+    pub last_kick_ns: Option<u64>,
+    /// CPU time of the sending thread. It spins: about one CPU, whatever the rate.
+    pub cpu: CpuUse,
+    /// How frames were handed over.
+    pub method: Method,
+}
+
+/// A generator that failed mid-run, with what it had measured.
+#[derive(Debug, thiserror::Error)]
+#[error("the generator stopped after {} frames: {reason}", measured.as_ref().map_or(0, |m| m.frames.total()))]
+pub struct SenderFailure {
+    /// Why.
+    #[source]
+    pub reason: WireError,
+    /// What was measured until then, if anything.
+    pub measured: Option<Box<SenderReport>>,
+}
+
+impl From<WireError> for SenderFailure {
+    fn from(reason: WireError) -> Self {
+        Self { reason, measured: None }
+    }
+}
+
+type Outcome = Result<SenderReport, SenderFailure>;
+/// The schedule to follow, for a prepared thread.
+type Order = (Box<dyn Iterator<Item = u64> + Send>, Span);
+
+/// A generator thread, in place and with its socket open, that waits for a schedule.
+#[derive(Debug)]
+pub struct Generator {
+    thread: JoinHandle<Outcome>,
+    orders: Sender<Order>,
+    progress: Arc<SenderProgress>,
+}
+
+/// A generator that is sending.
+#[derive(Debug)]
+pub struct RunningGenerator {
+    thread: JoinHandle<Outcome>,
+    progress: Arc<SenderProgress>,
+}
+
+impl Generator {
+    /// Starts the thread, moves it to its place and opens its socket. `stop` ends a run early.
+    ///
+    /// # Errors
+    /// See [`Placement::enter`] and [`transmit::open`].
+    pub fn prepare(config: GeneratorConfig, stop: Arc<AtomicBool>) -> Result<Self, WireError> {
+        if config.lateness_bound_s.is_nan() || config.lateness_bound_s <= 0.0 {
+            return Err(WireError::setting(
+                "lateness_bound_s",
+                config.lateness_bound_s,
+                "a positive number of seconds",
+            ));
+        }
+        let (orders, inbox) = channel();
+        let (ready, is_ready) = channel();
+        let progress = Arc::new(SenderProgress::default());
+        let theirs = Arc::clone(&progress);
+        let thread = std::thread::Builder::new()
+            .name("netcliff-send".into())
+            .spawn(move || serve(&config, &stop, &theirs, &ready, &inbox))
+            .map_err(|e| WireError::system("start the generator thread", e))?;
+        match is_ready.recv() {
+            Ok(Ok(())) => Ok(Self { thread, orders, progress }),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(join_error(thread)),
+        }
+    }
+
+    /// Lets it send. `schedule` gives offsets from `span.start_ns` in nanoseconds, never decreasing.
+    ///
+    /// # Errors
+    /// The thread has died.
+    pub fn start(
+        self,
+        schedule: impl Iterator<Item = u64> + Send + 'static,
+        span: Span,
+    ) -> Result<RunningGenerator, WireError> {
+        if self.orders.send((Box::new(schedule), span)).is_err() {
+            return Err(join_error(self.thread));
+        }
+        Ok(RunningGenerator { thread: self.thread, progress: self.progress })
+    }
+}
+
+impl RunningGenerator {
+    /// Live counters.
+    pub fn progress(&self) -> &SenderProgress {
+        &self.progress
+    }
+
+    /// Whether it has ended.
+    pub fn is_finished(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// Waits for the end.
+    ///
+    /// # Errors
+    /// The start time was missed, the interface went away, or the thread died.
+    pub fn join(self) -> Outcome {
+        match self.thread.join() {
+            Ok(outcome) => outcome,
+            Err(panic) => Err(WireError::died("generator", panic.as_ref()).into()),
+        }
+    }
+}
+
+fn join_error(thread: JoinHandle<Outcome>) -> WireError {
+    match thread.join() {
+        Err(panic) => WireError::died("generator", panic.as_ref()),
+        Ok(Err(failure)) => failure.reason,
+        Ok(Ok(_)) => WireError::died("generator", &"it ended before it was told to send"),
+    }
+}
+
+/// The thread.
+fn serve(
+    config: &GeneratorConfig,
+    stop: &AtomicBool,
+    progress: &SenderProgress,
+    ready: &Sender<Result<(), WireError>>,
+    inbox: &Receiver<Order>,
+) -> Outcome {
+    let mut transmitter = match open(config) {
+        Ok(transmitter) => transmitter,
+        Err(error) => {
+            // The answer goes to `prepare`, which then forgets this thread.
+            let _ = ready.send(Err(error));
+            return Err(WireError::died("generator", &"it could not be set up").into());
+        }
+    };
+    let _ = ready.send(Ok(()));
+    let Ok((schedule, span)) = inbox.recv() else {
+        return Err(WireError::died("generator", &"it was dropped before it was started").into());
+    };
+    let now = clock::monotonic_ns();
+    if now > span.start_ns {
+        let late_s = (now - span.start_ns) as f64 * 1e-9;
+        return Err(WireError::StartMissed { late_s }.into());
+    }
+    pace::follow(transmitter.as_mut(), schedule, span, config, stop, |sent| {
+        progress.sent.store(sent, Ordering::Relaxed);
+    })
+}
+
+fn open(config: &GeneratorConfig) -> Result<Box<dyn Transmit>, WireError> {
+    config.placement.enter()?;
+    transmit::open(config.method, &config.interface, &config.frame, config.max_burst)
+}

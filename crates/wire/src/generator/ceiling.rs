@@ -1,0 +1,70 @@
+//! How fast the generator is when nothing paces it.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Generator, GeneratorConfig, SenderFailure, SenderReport, Span, Window};
+use crate::clock;
+use crate::error::WireError;
+use crate::transmit::{Kicked, Method};
+
+/// Time from the order to the first frame [ns].
+const LEAD_NS: u64 = 20_000_000;
+/// Longest measurement [s].
+const LONGEST_S: f64 = 10.0;
+
+/// The generator's own limit.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Ceiling {
+    /// How frames were handed over.
+    pub method: Method,
+    /// Frames offered per second, whatever became of them [packets/s].
+    pub offered_pps: f64,
+    /// What became of them.
+    pub frames: Kicked,
+    /// Times the ring had no free slot.
+    pub ring_full: u64,
+    /// Time it took [s].
+    pub seconds: f64,
+}
+
+/// Sends for `seconds` as fast as the generator can, in bursts of `max_burst`.
+///
+/// The frames carry `config.frame.run_id`: give it another than the measurement's, so that a sink
+/// counts them as foreign. What the receiver does matters: a refused frame costs the sender another amount than
+/// an accepted one.
+///
+/// # Errors
+/// `seconds` is not in 0.01 ..= 10, or the generator fails.
+pub fn ceiling(config: GeneratorConfig, seconds: f64, stop: Arc<AtomicBool>) -> Result<Ceiling, SenderFailure> {
+    if !(0.01..=LONGEST_S).contains(&seconds) {
+        let accepted = format!("0.01 to {LONGEST_S} s");
+        return Err(WireError::setting("seconds", seconds, accepted).into());
+    }
+    let duration_ns = clock::ns_from_s(seconds).unwrap_or_default();
+    let method = config.method;
+    let generator = Generator::prepare(config, stop)?;
+    let start_ns = clock::monotonic_ns() + LEAD_NS;
+    let span = Span {
+        start_ns,
+        duration_ns,
+        max_frames: None,
+        window: Window { from_ns: start_ns, to_ns: start_ns + duration_ns },
+    };
+    // Every frame is due at once; the generator gives up when the span is over.
+    let report = generator.start(std::iter::repeat(0), span)?.join()?;
+    summarise(method, &report, start_ns).ok_or_else(|| WireError::died("generator", &"it sent nothing").into())
+}
+
+fn summarise(method: Method, report: &SenderReport, start_ns: u64) -> Option<Ceiling> {
+    let seconds = report.last_kick_ns?.checked_sub(start_ns)? as f64 * 1e-9;
+    Some(Ceiling {
+        method,
+        offered_pps: report.frames.total() as f64 / seconds,
+        frames: report.frames,
+        ring_full: report.ring_full,
+        seconds,
+    })
+}

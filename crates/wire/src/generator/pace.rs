@@ -1,0 +1,208 @@
+//! Following a schedule.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::{GeneratorConfig, KEPT_UP_SHARE, SenderFailure, SenderReport, Span};
+use crate::clock;
+use crate::error::WireError;
+use crate::frame::{Header, SEQUENCE_LIMIT};
+use crate::latency::Latency;
+use crate::thread::{CpuStamp, CpuUse};
+use crate::transmit::{Kicked, Transmit};
+
+/// How long after the end of the schedule's span frames that were due within it may still leave [ns].
+const GRACE_NS: u64 = 10_000_000;
+/// Below this time to the next frame the thread spins; above, it sleeps most of it. Only the wait
+/// for the start is that long.
+const SPIN_NS: u64 = 2_000_000;
+
+/// What is known of a run while it lasts.
+struct Run<'a> {
+    config: &'a GeneratorConfig,
+    span: Span,
+    begin: CpuStamp,
+    frames: Kicked,
+    window_offered: u64,
+    window_frames: Kicked,
+    lateness: Latency,
+    burst_kicks: Vec<u64>,
+    ring_full: u64,
+    sequence: u64,
+    first_intended_ns: Option<u64>,
+    last_intended_ns: Option<u64>,
+    first_kick_ns: Option<u64>,
+    last_kick_ns: Option<u64>,
+    /// Intended times of the frames of the kick under way.
+    staged: Vec<u64>,
+}
+
+/// Sends every frame of the schedule that is due within the span.
+pub(super) fn follow(
+    transmitter: &mut dyn Transmit,
+    schedule: impl Iterator<Item = u64>,
+    span: Span,
+    config: &GeneratorConfig,
+    stop: &AtomicBool,
+    progress: impl Fn(u64),
+) -> Result<SenderReport, SenderFailure> {
+    let mut times = schedule
+        .take_while(|offset| *offset < span.duration_ns)
+        .map(|offset| span.start_ns + offset)
+        .take(usize::try_from(span.max_frames.unwrap_or(SEQUENCE_LIMIT)).unwrap_or(usize::MAX))
+        .peekable();
+    let mut run = Run::new(config, span)?;
+    let give_up_ns = span.start_ns + span.duration_ns + GRACE_NS;
+    let mut stopped = false;
+    while let Some(&due_ns) = times.peek() {
+        let now = clock::monotonic_ns();
+        if stop.load(Ordering::Relaxed) {
+            stopped = true;
+            break;
+        }
+        if now > give_up_ns {
+            break;
+        }
+        if due_ns > now {
+            wait(due_ns - now);
+            continue;
+        }
+        run.stage_due(transmitter, &mut times, now);
+        if let Err(reason) = run.kick(transmitter, now) {
+            let measured = run.report(times.peek().copied(), stopped).ok().map(Box::new);
+            return Err(SenderFailure { reason, measured });
+        }
+        progress(run.sequence);
+    }
+    Ok(run.report(times.peek().copied(), stopped)?)
+}
+
+fn wait(ns: u64) {
+    if ns > SPIN_NS {
+        std::thread::sleep(std::time::Duration::from_nanos((ns - SPIN_NS).min(20_000_000)));
+    } else {
+        std::hint::spin_loop();
+    }
+}
+
+impl<'a> Run<'a> {
+    fn new(config: &'a GeneratorConfig, span: Span) -> Result<Self, WireError> {
+        Ok(Self {
+            config,
+            span,
+            begin: CpuStamp::now()?,
+            frames: Kicked::default(),
+            window_offered: 0,
+            window_frames: Kicked::default(),
+            lateness: Latency::new(),
+            burst_kicks: vec![0; config.max_burst + 1],
+            ring_full: 0,
+            sequence: 0,
+            first_intended_ns: None,
+            last_intended_ns: None,
+            first_kick_ns: None,
+            last_kick_ns: None,
+            staged: Vec::with_capacity(config.max_burst),
+        })
+    }
+
+    /// Stages what is due, up to one burst, all of it inside or all of it outside the window.
+    #[inline]
+    fn stage_due(
+        &mut self,
+        transmitter: &mut dyn Transmit,
+        times: &mut std::iter::Peekable<impl Iterator<Item = u64>>,
+        now: u64,
+    ) {
+        self.staged.clear();
+        while let Some(&intended_ns) = times.peek() {
+            let window = self.span.window;
+            let other_side =
+                self.staged.first().is_some_and(|first| window.contains(*first) != window.contains(intended_ns));
+            if intended_ns > now || other_side || self.staged.len() == self.config.max_burst {
+                return;
+            }
+            let header = Header { sequence: self.sequence, intended_ns };
+            if !transmitter.stage(&header) {
+                self.ring_full += 1;
+                return;
+            }
+            self.staged.push(intended_ns);
+            self.sequence += 1;
+            times.next();
+        }
+    }
+
+    #[inline]
+    fn kick(&mut self, transmitter: &mut dyn Transmit, now: u64) -> Result<(), WireError> {
+        let (Some(&first), Some(&last)) = (self.staged.first(), self.staged.last()) else {
+            return Ok(());
+        };
+        let kicked = transmitter.kick()?;
+        let after = clock::monotonic_ns();
+        self.first_intended_ns.get_or_insert(first);
+        self.first_kick_ns.get_or_insert(now);
+        self.last_intended_ns = Some(last);
+        self.last_kick_ns = Some(after);
+        self.frames.add(&kicked);
+        if self.span.window.contains(first) {
+            self.window_offered += self.staged.len() as u64;
+            self.window_frames.add(&kicked);
+        }
+        self.burst_kicks[self.staged.len()] += 1;
+        for intended_ns in &self.staged {
+            self.lateness.record_ns(after - intended_ns);
+        }
+        Ok(())
+    }
+
+    /// `next_ns`: the first frame of the schedule that was not sent.
+    fn report(self, next_ns: Option<u64>, stopped: bool) -> Result<SenderReport, WireError> {
+        let cpu: CpuUse = self.begin.until(&CpuStamp::now()?);
+        let behind_s = match (next_ns, self.last_kick_ns) {
+            (Some(next), Some(last)) => last.saturating_sub(next) as f64 * 1e-9,
+            _ => 0.0,
+        };
+        let rate = |from: Option<u64>, to: Option<u64>| {
+            let span_ns = to?.checked_sub(from?).filter(|span_ns| *span_ns > 0)?;
+            (self.sequence > 1).then(|| (self.sequence - 1) as f64 * 1e9 / span_ns as f64)
+        };
+        let intended_pps = rate(self.first_intended_ns, self.last_intended_ns);
+        // From the first *intended* time: a late start is part of the shortfall.
+        let achieved_pps = rate(self.first_intended_ns, self.last_kick_ns);
+        let on_rate = match (intended_pps, achieved_pps) {
+            // A run so short that the last call's own time is more than the allowed share is judged
+            // by its lateness alone.
+            (Some(intended), Some(achieved)) => {
+                achieved >= KEPT_UP_SHARE * intended || (next_ns.is_none() && self.last_kick_ns < self.lag_allowed())
+            }
+            _ => true,
+        };
+        let on_time = self.lateness.quantile_s(0.99).is_none_or(|p99| p99 <= self.config.lateness_bound_s);
+        let limited = self.ring_full > 0 || self.frames.sender_full > 0;
+        Ok(SenderReport {
+            intended_pps,
+            achieved_pps,
+            frames: self.frames,
+            window_offered: self.window_offered,
+            window_frames: self.window_frames,
+            next_sequence: self.sequence,
+            largest_burst: self.burst_kicks.iter().rposition(|kicks| *kicks > 0).unwrap_or(0) as u64,
+            burst_kicks: self.burst_kicks,
+            ring_full: self.ring_full,
+            behind_s,
+            kept_up: on_rate && on_time && !limited && (stopped || next_ns.is_none()),
+            lateness_bound_s: self.config.lateness_bound_s,
+            lateness: self.lateness,
+            stopped,
+            first_kick_ns: self.first_kick_ns,
+            last_kick_ns: self.last_kick_ns,
+            cpu,
+            method: self.config.method,
+        })
+    }
+
+    /// The instant until which the last kick may end, whatever the rate.
+    fn lag_allowed(&self) -> Option<u64> {
+        Some(self.last_intended_ns? + (self.config.lateness_bound_s * 1e9) as u64)
+    }
+}

@@ -1,0 +1,183 @@
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use super::pace::follow;
+use super::*;
+use crate::frame::{Checksum, Header};
+
+/// An exact fake: takes everything, except what `refuse_every` says, and remembers it.
+#[derive(Default)]
+struct Fake {
+    staged: Vec<Header>,
+    sent: Vec<Header>,
+    refuse_every: Option<u64>,
+    room: Option<usize>,
+    fail_after: Option<usize>,
+}
+
+impl Transmit for Fake {
+    fn capacity(&self) -> usize {
+        1024
+    }
+
+    fn stage(&mut self, header: &Header) -> bool {
+        if self.room.is_some_and(|room| self.sent.len() + self.staged.len() >= room) {
+            return false;
+        }
+        self.staged.push(*header);
+        true
+    }
+
+    fn kick(&mut self) -> Result<Kicked, WireError> {
+        if self.fail_after.is_some_and(|most| self.sent.len() >= most) {
+            return Err(WireError::system("send frames", std::io::Error::from_raw_os_error(libc::ENETDOWN)));
+        }
+        let mut kicked = Kicked::default();
+        for header in self.staged.drain(..) {
+            self.sent.push(header);
+            match self.refuse_every {
+                Some(every) if header.sequence % every == 0 => kicked.refused += 1,
+                _ => kicked.accepted += 1,
+            }
+        }
+        Ok(kicked)
+    }
+}
+
+fn config(max_burst: usize) -> GeneratorConfig {
+    let frame = FrameSpec {
+        source_mac: [0; 6],
+        destination_mac: [0; 6],
+        source: "127.0.0.1:0".parse().expect("an address"),
+        destination: "127.0.0.1:9".parse().expect("an address"),
+        frame_bytes: 64,
+        checksum: Checksum::Zero,
+        run_id: 1,
+    };
+    GeneratorConfig {
+        max_burst,
+        // Tests run beside compilers: lateness is judged where it is the subject.
+        lateness_bound_s: 0.05,
+        ..GeneratorConfig::new("none", frame)
+    }
+}
+
+fn span(duration_ns: u64) -> Span {
+    let start_ns = clock::monotonic_ns() + 1_000_000;
+    Span {
+        start_ns,
+        duration_ns,
+        max_frames: None,
+        window: Window { from_ns: start_ns + duration_ns / 4, to_ns: start_ns + duration_ns / 2 },
+    }
+}
+
+#[test]
+fn every_frame_of_the_span_leaves_once_in_order_and_not_early() {
+    let mut fake = Fake::default();
+    let span = span(20_000_000);
+    let schedule = (0..).map(|n| n * 10_000);
+    let report =
+        follow(&mut fake, schedule, span, &config(32), &AtomicBool::new(false), |_| ()).expect("the fake never fails");
+    assert_eq!(fake.sent.len(), 2000);
+    for (n, header) in (0..).zip(&fake.sent) {
+        assert_eq!((header.sequence, header.intended_ns), (n, span.start_ns + n * 10_000));
+    }
+    assert_eq!(report.frames.total(), 2000);
+    assert_eq!(report.lateness.count(), 2000, "no frame left before its time");
+    assert_eq!(report.window_offered, 500, "a quarter of the span");
+    assert_eq!(report.next_sequence, 2000);
+    let by_size: u64 = (0..).zip(&report.burst_kicks).map(|(size, kicks): (u64, _)| size * kicks).sum();
+    assert_eq!(by_size, 2000);
+    let intended = report.intended_pps.expect("many frames");
+    assert!((intended / 100_000.0 - 1.0).abs() < 1e-9, "{intended}");
+    assert!(report.kept_up, "{report:?}");
+}
+
+#[test]
+fn being_late_makes_bursts_of_at_most_the_bound() {
+    let mut fake = Fake::default();
+    // 50 frames due at one instant.
+    let schedule = std::iter::repeat_n(5_000_000, 50);
+    let report = follow(&mut fake, schedule, span(20_000_000), &config(8), &AtomicBool::new(false), |_| ())
+        .expect("the fake never fails");
+    assert_eq!(report.largest_burst, 8);
+    assert!(report.burst_kicks[8] >= 6);
+    assert_eq!(report.frames.total(), 50);
+}
+
+#[test]
+fn a_rate_no_sender_reaches_is_admitted() {
+    let mut fake = Fake::default();
+    // 20 billion packets/s: 20 a nanosecond.
+    let schedule = (0u64..).map(|n| n / 20);
+    let report = follow(&mut fake, schedule, span(2_000_000), &config(32), &AtomicBool::new(false), |_| ())
+        .expect("the fake never fails");
+    assert!(!report.kept_up);
+    assert!(report.behind_s > 0.0);
+    assert!(report.achieved_pps < report.intended_pps);
+}
+
+#[test]
+fn refused_frames_are_offered_and_a_full_ring_is_the_senders_fault() {
+    let schedule = || (0..).map(|n| n * 10_000);
+    let mut fake = Fake { refuse_every: Some(2), ..Fake::default() };
+    let never = AtomicBool::new(false);
+    let report = follow(&mut fake, schedule(), span(2_000_000), &config(32), &never, |_| ()).expect("no failure");
+    assert_eq!((report.frames.accepted, report.frames.refused), (100, 100));
+    assert!(report.kept_up, "what the receiver refuses is not the sender's fault");
+
+    let mut full = Fake { room: Some(50), ..Fake::default() };
+    let report = follow(&mut full, schedule(), span(2_000_000), &config(32), &never, |_| ()).expect("no failure");
+    assert_eq!(report.frames.total(), 50);
+    assert!(report.ring_full > 0 && !report.kept_up);
+}
+
+#[test]
+fn a_failure_keeps_what_was_measured() {
+    let mut fake = Fake { fail_after: Some(10), ..Fake::default() };
+    let failure =
+        follow(&mut fake, (0..).map(|n| n * 10_000), span(2_000_000), &config(1), &AtomicBool::new(false), |_| ())
+            .expect_err("the interface goes away");
+    assert_eq!(failure.measured.as_ref().map(|m| m.frames.total()), Some(10));
+    assert!(failure.to_string().contains("10 frames"), "{failure}");
+}
+
+#[test]
+fn the_stop_flag_and_the_frame_bound_end_a_run() {
+    let stop = AtomicBool::new(false);
+    let mut fake = Fake::default();
+    let report = follow(&mut fake, (0..).map(|n| n * 10_000), span(3_600_000_000_000), &config(32), &stop, |sent| {
+        if sent > 100 {
+            stop.store(true, Ordering::Relaxed);
+        }
+    })
+    .expect("no failure");
+    assert!(report.stopped && report.frames.total() < 1000);
+
+    let bounded = Span { max_frames: Some(7), ..span(3_600_000_000_000) };
+    let report = follow(&mut fake, (0..).map(|n| n * 10_000), bounded, &config(32), &AtomicBool::new(false), |_| ())
+        .expect("no failure");
+    assert_eq!(report.frames.total(), 7);
+}
+
+#[test]
+fn setup_errors_reach_the_caller() {
+    let stop = Arc::<AtomicBool>::default();
+    let error =
+        Generator::prepare(GeneratorConfig { interface: "does-not-exist".into(), ..config(32) }, Arc::clone(&stop))
+            .expect_err("no such interface");
+    assert!(error.to_string().contains("does-not-exist"), "{error}");
+
+    let mut socket = config(32);
+    socket.method = Method::Socket;
+    socket.max_burst = 0;
+    let error = Generator::prepare(socket.clone(), Arc::clone(&stop)).expect_err("no burst");
+    assert!(error.to_string().contains("max_burst is 0"), "{error}");
+
+    socket.max_burst = 1;
+    let generator = Generator::prepare(socket, stop).expect("loopback");
+    let past = Span { start_ns: 1, ..span(1000) };
+    let error = generator.start(std::iter::empty(), past).expect("alive").join().expect_err("too late");
+    assert!(error.to_string().contains("in the past"), "{error}");
+}

@@ -1,0 +1,249 @@
+//! One measurement: a generator against a sink, and where every packet went.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::clock;
+use crate::error::WireError;
+use crate::generator::{Generator, GeneratorConfig, RunningGenerator, SenderFailure, SenderReport, Span, Window};
+use crate::sink::{Application, Sink, SinkConfig, SinkFailure, SinkReport};
+
+/// Time from the order to the first frame [ns]: waking the generator's thread takes less.
+const LEAD_NS: u64 = 50_000_000;
+/// How often the ends are looked at [ms].
+const WATCH_MS: u64 = 5;
+
+/// How long a measurement takes, in the schedule's own time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Timing {
+    /// Load before the window [s].
+    pub warmup_s: f64,
+    /// The window [s].
+    pub measured_s: f64,
+    /// Load behind the window, so that its last packets still meet load [s].
+    pub cooldown_s: f64,
+    /// Longest wait for packets that are still on the way [s].
+    pub drain_s: f64,
+}
+
+impl Timing {
+    /// The measured time with a warm-up of 10 % (at least 20 ms), a cool-down of 20 ms, and a drain of
+    /// one second.
+    pub fn measured(measured_s: f64) -> Self {
+        Self { warmup_s: (0.1 * measured_s).max(0.02), measured_s, cooldown_s: 0.02, drain_s: 1.0 }
+    }
+
+    fn span(&self) -> Result<Span, WireError> {
+        let ns = |what, seconds: f64| {
+            clock::ns_from_s(seconds)
+                .filter(|ns| *ns <= 3_600_000_000_000)
+                .ok_or_else(|| WireError::setting(what, seconds, "0 to 3600 s"))
+        };
+        let (warmup, measured) = (ns("warmup_s", self.warmup_s)?, ns("measured_s", self.measured_s)?);
+        let cooldown = ns("cooldown_s", self.cooldown_s)?;
+        ns("drain_s", self.drain_s)?;
+        if measured == 0 {
+            return Err(WireError::setting("measured_s", self.measured_s, "more than 0 s"));
+        }
+        let start_ns = clock::monotonic_ns() + LEAD_NS;
+        let from_ns = start_ns + warmup;
+        Ok(Span {
+            start_ns,
+            duration_ns: warmup + measured + cooldown,
+            max_frames: None,
+            window: Window { from_ns, to_ns: from_ns + measured },
+        })
+    }
+}
+
+/// Where the packets of the window went: offered = delivered + refused + sender + elsewhere, with
+/// `socket` a part of `elsewhere` whose edges are those of the reader.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Fate {
+    /// Offered by the generator.
+    pub offered: u64,
+    /// Read by the sink.
+    pub delivered: u64,
+    /// Refused by the receiver's backlog, as told to the generator.
+    pub refused: u64,
+    /// Lost in the sender (full send buffer, port unreachable).
+    pub sender: u64,
+    /// Neither read nor refused nor lost in the sender: the socket's drops, and anything unknown.
+    pub elsewhere: u64,
+    /// Dropped by the sink's socket, over the whole run; `None` if the kernel does not tell.
+    pub run_socket_drops: Option<u64>,
+    /// Packets of the whole run with no known fate: offered - refused - sender - delivered - socket
+    /// drops. Losses inside the receiver that only its own counters tell (softnet, IP, checksum).
+    pub run_unexplained: Option<i64>,
+}
+
+/// One measurement.
+#[derive(Debug, Clone, Serialize)]
+pub struct WireRun {
+    /// The generator's side.
+    pub sender: SenderReport,
+    /// The sink's side.
+    pub sink: SinkReport,
+    /// Where the window's packets went.
+    pub fate: Fate,
+    /// Length of the window [s].
+    pub measured_s: f64,
+}
+
+impl WireRun {
+    /// Offered load in the window [packets/s].
+    pub fn offered_pps(&self) -> f64 {
+        self.fate.offered as f64 / self.measured_s
+    }
+
+    /// Delivered load in the window: packets *offered in it* that were read [packets/s].
+    pub fn delivered_pps(&self) -> f64 {
+        self.fate.delivered as f64 / self.measured_s
+    }
+
+    /// Share of the window's packets that were not read; `None` if none were offered.
+    pub fn loss_fraction(&self) -> Option<f64> {
+        let offered = self.fate.offered;
+        (offered > 0).then(|| (offered - self.fate.delivered.min(offered)) as f64 / offered as f64)
+    }
+}
+
+/// A measurement that broke off, with what each side had measured.
+#[derive(Debug, thiserror::Error)]
+#[error("{reason}")]
+pub struct WireFailure {
+    /// Why.
+    #[source]
+    pub reason: WireError,
+    /// The generator's side, if it had started.
+    pub sender: Option<Box<SenderReport>>,
+    /// The sink's side, if it had started.
+    pub sink: Option<Box<SinkReport>>,
+}
+
+impl From<WireError> for WireFailure {
+    fn from(reason: WireError) -> Self {
+        Self { reason, sender: None, sink: None }
+    }
+}
+
+/// Measures: starts the sink, then the generator, waits for both, and accounts for every packet.
+///
+/// `stop` ends it early (Ctrl-C): what was measured is still returned. `watch` is called every few
+/// milliseconds with the frames offered and the packets delivered so far.
+///
+/// # Errors
+/// Either end can not be set up, or dies on the way; what was measured until then is in the error.
+pub fn run(
+    generator: GeneratorConfig,
+    sink: SinkConfig,
+    schedule: impl Iterator<Item = u64> + Send + 'static,
+    timing: Timing,
+    stop: &Arc<AtomicBool>,
+    watch: impl FnMut(u64, u64),
+) -> Result<WireRun, WireFailure> {
+    let application = sink.work.application()?;
+    run_with(generator, sink, application, schedule, timing, stop, watch)
+}
+
+/// As [`run`], with an application of the caller's.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_with(
+    generator: GeneratorConfig,
+    sink: SinkConfig,
+    application: Box<dyn Application>,
+    schedule: impl Iterator<Item = u64> + Send + 'static,
+    timing: Timing,
+    stop: &Arc<AtomicBool>,
+    watch: impl FnMut(u64, u64),
+) -> Result<WireRun, WireFailure> {
+    timing.span()?;
+    // The ends have flags of their own: the sink must outlive a stopped generator to drain.
+    let (sender_stop, sink_stop) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
+    let sink = Sink::spawn_with(sink, application, Arc::clone(&sink_stop))?;
+    let outcome = start(generator, &sink, schedule, timing, &sender_stop).map(|(sending, span)| {
+        wait(&sending, &sink, stop, &sender_stop, watch);
+        (sending.join(), span)
+    });
+    let drain_s = if outcome.is_ok() { timing.drain_s } else { 0.0 };
+    let received = sink.finish(drain_s);
+    let (sent, span) = match outcome {
+        Ok(outcome) => outcome,
+        Err(reason) => return Err(failure(Err(reason.into()), received)),
+    };
+    match (sent, received) {
+        (Ok(sender), Ok(sink)) => {
+            Ok(WireRun { fate: fate(&sender, &sink), sender, sink, measured_s: span.window.length_s() })
+        }
+        (sent, received) => Err(failure(sent, received)),
+    }
+}
+
+fn start(
+    config: GeneratorConfig,
+    sink: &Sink,
+    schedule: impl Iterator<Item = u64> + Send + 'static,
+    timing: Timing,
+    stop: &Arc<AtomicBool>,
+) -> Result<(RunningGenerator, Span), WireError> {
+    let generator = Generator::prepare(config, Arc::clone(stop))?;
+    let span = timing.span()?;
+    sink.measure(span.window);
+    Ok((generator.start(schedule, span)?, span))
+}
+
+/// Watches both ends until the generator ends; a dead sink or the caller's flag stops it.
+fn wait(
+    sending: &RunningGenerator,
+    sink: &Sink,
+    stop: &AtomicBool,
+    sender_stop: &AtomicBool,
+    mut watch: impl FnMut(u64, u64),
+) {
+    while !sending.is_finished() {
+        if stop.load(Ordering::Relaxed) || sink.is_finished() {
+            sender_stop.store(true, Ordering::Relaxed);
+        }
+        watch(sending.progress().sent.load(Ordering::Relaxed), sink.progress().delivered.load(Ordering::Relaxed));
+        std::thread::sleep(Duration::from_millis(WATCH_MS));
+    }
+}
+
+fn fate(sender: &SenderReport, sink: &SinkReport) -> Fate {
+    let lost_here = |frames: &crate::transmit::Kicked| frames.sender_full + frames.unreachable;
+    let window = &sender.window_frames;
+    let known = sink.window_delivered + window.refused + lost_here(window);
+    let accepted = sender.frames.accepted as i64;
+    Fate {
+        offered: sender.window_offered,
+        delivered: sink.window_delivered,
+        refused: window.refused,
+        sender: lost_here(window),
+        elsewhere: sender.window_offered.saturating_sub(known),
+        run_socket_drops: sink.socket_drops,
+        run_unexplained: sink.socket_drops.map(|drops| accepted - sink.delivered as i64 - drops as i64),
+    }
+}
+
+/// Joins two outcomes of which at least one failed. The sink's reason comes first: its death is what
+/// stops the generator.
+fn failure(sent: Result<SenderReport, SenderFailure>, received: Result<SinkReport, SinkFailure>) -> WireFailure {
+    let (sender, sender_reason) = match sent {
+        Ok(report) => (Some(Box::new(report)), None),
+        Err(failure) => (failure.measured, Some(failure.reason)),
+    };
+    let (sink, sink_reason) = match received {
+        Ok(report) => (Some(Box::new(report)), None),
+        Err(failure) => (failure.measured, Some(failure.reason)),
+    };
+    WireFailure {
+        reason: sink_reason.or(sender_reason).unwrap_or_else(|| WireError::died("sink", &"no reason was given")),
+        sender,
+        sink,
+    }
+}

@@ -1,0 +1,210 @@
+//! The receiver: a pinned thread that reads UDP as an application would, and measures what it reads.
+//!
+//! Three latencies a packet, each a histogram:
+//! - intended send time to application read: end to end, without coordinated omission;
+//! - kernel receive timestamp to application read: all queueing in this host;
+//! - intended send time to kernel receive timestamp: mostly the sender's lateness.
+//!
+//! Where the kernel stamps: with `net.core.netdev_tstamp_prequeue` = 1 (the default) before the RPS
+//! backlog, with 0 behind it ([`SinkReport::stamped_before_backlog`]). Software stamps are
+//! `CLOCK_REALTIME` and are translated to the monotonic clock, whose offset is read every 0.1 s.
+//!
+//! The thread is an ordinary SCHED_OTHER one. Its own cost per packet is part of the host under
+//! test: two clock reads at most, one bitmap, three histogram updates, about 0.1 us together.
+
+use std::net::{SocketAddrV4, UdpSocket};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::JoinHandle;
+
+use crate::clock;
+use crate::error::WireError;
+use crate::generator::Window;
+use crate::thread::Placement;
+
+mod measure;
+mod read;
+mod report;
+mod socket;
+#[cfg(test)]
+mod tests;
+mod work;
+
+pub use read::Reader;
+pub use report::SinkReport;
+pub use work::{Application, Work};
+
+use measure::Measurement;
+
+/// How the sink reads and what it does with packets.
+#[derive(Debug, Clone)]
+pub struct SinkConfig {
+    /// Where the thread runs.
+    pub placement: Placement,
+    /// Address and port to bind.
+    pub bind: SocketAddrV4,
+    /// Frames of this run are ours, all others are foreign.
+    pub run_id: u32,
+    /// How packets are read.
+    pub reader: Reader,
+    /// What the application does with each packet.
+    pub work: Work,
+    /// Receive buffer to ask for [bytes as given to SO_RCVBUF: the kernel doubles it and counts whole
+    /// buffers against it, about 0.8 KiB for a small frame]; `None`: the system's default.
+    pub receive_buffer_bytes: Option<usize>,
+    /// Ask for kernel receive timestamps. They cost the host a clock read a packet.
+    pub kernel_timestamps: bool,
+    /// Sequence numbers remembered (1 bit each): reordering further back is counted as `too_old`.
+    pub tracked: usize,
+}
+
+impl SinkConfig {
+    /// The defaults: one blocking `recvmsg` a packet, no work, timestamps on.
+    pub fn new(bind: SocketAddrV4, run_id: u32) -> Self {
+        Self {
+            placement: Placement::default(),
+            bind,
+            run_id,
+            reader: Reader::Recvmsg,
+            work: Work::None,
+            receive_buffer_bytes: None,
+            kernel_timestamps: true,
+            tracked: 1 << 20,
+        }
+    }
+}
+
+/// Counters and controls shared with a running sink.
+#[derive(Debug, Default)]
+pub struct SinkProgress {
+    /// Packets of this run read so far, warm-up included, duplicates not.
+    pub delivered: AtomicU64,
+    /// When to end even if packets still come [ns of `CLOCK_MONOTONIC`]; 0 while no end is in sight.
+    drain_until_ns: AtomicU64,
+    /// What counts; set once.
+    window: OnceLock<Window>,
+}
+
+/// A sink that failed mid-run, with what it had measured.
+#[derive(Debug, thiserror::Error)]
+#[error("the sink stopped after {} packets: {reason}", measured.as_ref().map_or(0, |m| m.delivered))]
+pub struct SinkFailure {
+    /// Why.
+    #[source]
+    pub reason: WireError,
+    /// What was measured until then, if anything.
+    pub measured: Option<Box<SinkReport>>,
+}
+
+/// A sink that is bound and reading.
+#[derive(Debug)]
+pub struct Sink {
+    thread: JoinHandle<Result<(), WireError>>,
+    measurement: Arc<Mutex<Measurement>>,
+    progress: Arc<SinkProgress>,
+    address: SocketAddrV4,
+}
+
+impl Sink {
+    /// Binds and starts reading; packets count once [`Sink::measure`] has named the window.
+    ///
+    /// # Errors
+    /// The placement, address or a setting is unusable.
+    pub fn spawn(config: SinkConfig, stop: Arc<AtomicBool>) -> Result<Self, WireError> {
+        let application = config.work.application()?;
+        Self::spawn_with(config, application, stop)
+    }
+
+    /// As [`Sink::spawn`], with an application of the caller's instead of `config.work`.
+    ///
+    /// # Errors
+    /// As [`Sink::spawn`].
+    pub fn spawn_with(
+        config: SinkConfig,
+        mut application: Box<dyn Application>,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Self, WireError> {
+        config.reader.check()?;
+        let stamped_before_backlog = socket::stamped_before_backlog();
+        let progress = Arc::new(SinkProgress::default());
+        let measurement = Arc::new(Mutex::new(Measurement::new(&config, stamped_before_backlog)));
+        let (ready, is_ready) = channel();
+        let (theirs, shared) = (Arc::clone(&progress), Arc::clone(&measurement));
+        let thread = std::thread::Builder::new()
+            .name("netcliff-sink".into())
+            .spawn(move || {
+                let socket = match open(&config, application.as_mut()) {
+                    Ok(opened) => opened,
+                    Err(error) => {
+                        let _ = ready.send(Err(error));
+                        return Ok(());
+                    }
+                };
+                let address = socket.local_addr();
+                let _ = ready.send(address.map_err(|e| WireError::system("read the bound address", e)));
+                let mut measurement = shared.lock().unwrap_or_else(PoisonError::into_inner);
+                measurement.read_all(&socket, application.as_mut(), &config, &stop, &theirs)
+            })
+            .map_err(|e| WireError::system("start the sink thread", e))?;
+        let address = match is_ready.recv() {
+            Ok(Ok(std::net::SocketAddr::V4(address))) => address,
+            Ok(Ok(other)) => return Err(WireError::setting("bind", other, "an IPv4 address")),
+            Ok(Err(error)) => return Err(error),
+            Err(_) => return Err(join_reason(thread)),
+        };
+        Ok(Self { thread, measurement, progress, address })
+    }
+
+    /// The bound address (the port, if 0 was asked for).
+    pub fn address(&self) -> SocketAddrV4 {
+        self.address
+    }
+
+    /// Names the window: packets count by their *intended* send time. Call it before the run starts;
+    /// a sink has one window, and a second call changes nothing.
+    pub fn measure(&self, window: Window) {
+        let _ = self.progress.window.set(window);
+    }
+
+    /// Live counters.
+    pub fn progress(&self) -> &SinkProgress {
+        &self.progress
+    }
+
+    /// Whether the thread has ended (before `finish`: it failed, or was stopped).
+    pub fn is_finished(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// Lets it drain: it ends when nothing has come for 50 ms, or after `drain_s`.
+    ///
+    /// # Errors
+    /// The thread failed or panicked; what it had measured is in the error.
+    pub fn finish(self, drain_s: f64) -> Result<SinkReport, SinkFailure> {
+        let drain_ns = clock::ns_from_s(drain_s).unwrap_or_default();
+        let until = clock::monotonic_ns() + drain_ns;
+        self.progress.drain_until_ns.store(until, Ordering::Relaxed);
+        let outcome = match self.thread.join() {
+            Ok(outcome) => outcome,
+            Err(panic) => Err(WireError::died("sink", panic.as_ref())),
+        };
+        // A panic poisons the lock; what was counted before it stays valid.
+        let measured = self.measurement.lock().unwrap_or_else(PoisonError::into_inner).report();
+        outcome.map(|()| measured.clone()).map_err(|reason| SinkFailure { reason, measured: Some(Box::new(measured)) })
+    }
+}
+
+fn open(config: &SinkConfig, application: &mut dyn Application) -> Result<UdpSocket, WireError> {
+    config.placement.enter()?;
+    application.prepare()?;
+    socket::open(config)
+}
+
+fn join_reason(thread: JoinHandle<Result<(), WireError>>) -> WireError {
+    match thread.join() {
+        Err(panic) => WireError::died("sink", panic.as_ref()),
+        Ok(Err(error)) => error,
+        Ok(Ok(())) => WireError::died("sink", &"it ended before it was bound"),
+    }
+}

@@ -1,0 +1,220 @@
+//! The sink's loop and its counters.
+
+use std::net::UdpSocket;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::read::{Inbox, Reader};
+use super::report::SinkReport;
+use super::work::Application;
+use super::{SinkConfig, SinkProgress, socket};
+use crate::clock;
+use crate::error::WireError;
+use crate::frame::Header;
+use crate::latency::Latency;
+use crate::thread::CpuStamp;
+use crate::tracker::{Seen, Tracker};
+
+/// How often the offset between the clocks is read [ns]: NTP slews at most 500 ppm, so that the error
+/// stays below 50 us * 1e-3 ... in practice below 1 us.
+const OFFSET_EVERY_NS: u64 = 100_000_000;
+
+/// Meters at one instant.
+#[derive(Debug, Clone, Copy)]
+struct Edge {
+    cpu: CpuStamp,
+    drops: Option<u32>,
+}
+
+/// Everything the sink counts.
+#[derive(Debug)]
+pub(super) struct Measurement {
+    run_id: u32,
+    tracker: Tracker,
+    report: SinkReport,
+    entered: Option<Edge>,
+    left: Option<Edge>,
+    offset_ns: i64,
+    offset_read_ns: u64,
+}
+
+impl Measurement {
+    pub(super) fn new(config: &SinkConfig, stamped_before_backlog: Option<bool>) -> Self {
+        Self {
+            run_id: config.run_id,
+            tracker: Tracker::new(config.tracked),
+            report: SinkReport {
+                window: None,
+                window_delivered: 0,
+                delivered: 0,
+                duplicates: 0,
+                reordered: 0,
+                too_old: 0,
+                foreign: 0,
+                highest_sequence: None,
+                socket_drops: None,
+                window_socket_drops: None,
+                end_to_end: Latency::new(),
+                kernel_to_read: Latency::new(),
+                send_to_kernel: Latency::new(),
+                stamped_before_backlog,
+                cpu: None,
+                first_read_ns: None,
+                last_read_ns: None,
+                reads: 0,
+                reader: config.reader,
+                receive_buffer_bytes: None,
+            },
+            entered: None,
+            left: None,
+            offset_ns: 0,
+            offset_read_ns: 0,
+        }
+    }
+
+    /// What is known so far.
+    pub(super) fn report(&self) -> SinkReport {
+        self.report.clone()
+    }
+
+    /// Reads until it is stopped, or drained.
+    pub(super) fn read_all(
+        &mut self,
+        socket: &UdpSocket,
+        application: &mut dyn Application,
+        config: &SinkConfig,
+        stop: &AtomicBool,
+        progress: &SinkProgress,
+    ) -> Result<(), WireError> {
+        let mut inbox = Inbox::new(config.reader);
+        self.report.receive_buffer_bytes = socket::buffer_bytes(socket);
+        let mut last_packet_ns = clock::monotonic_ns();
+        let mut outcome = Ok(());
+        loop {
+            let received = match inbox.receive(socket) {
+                Ok(received) => received,
+                Err(error) => {
+                    outcome = Err(error);
+                    break;
+                }
+            };
+            let now = clock::monotonic_ns();
+            if received > 0 {
+                last_packet_ns = now;
+                self.report.window = progress.window.get().copied();
+                self.take(&inbox, received, now, socket, application)?;
+                progress.delivered.store(self.report.delivered, Ordering::Relaxed);
+            }
+            let drain_until = progress.drain_until_ns.load(Ordering::Relaxed);
+            let drained = received == 0 && now - last_packet_ns >= socket::TIMEOUT_NS;
+            if stop.load(Ordering::Relaxed) || (drain_until != 0 && (drained || now >= drain_until)) {
+                break;
+            }
+            if received == 0 && config.reader == Reader::BusyPoll {
+                std::hint::spin_loop();
+            }
+        }
+        self.close(socket)?;
+        outcome
+    }
+
+    /// Counts the packets of one read call, all of which became readable to the application `now`.
+    fn take(
+        &mut self,
+        inbox: &Inbox,
+        received: usize,
+        now: u64,
+        socket: &UdpSocket,
+        application: &mut dyn Application,
+    ) -> Result<(), WireError> {
+        self.report.reads += 1;
+        if now - self.offset_read_ns >= OFFSET_EVERY_NS {
+            self.offset_ns = clock::realtime_minus_monotonic_ns();
+            self.offset_read_ns = now;
+        }
+        for index in 0..received {
+            let payload = inbox.payload(index);
+            let Some(header) = Header::parse(payload, self.run_id) else {
+                self.report.foreign += 1;
+                continue;
+            };
+            if self.is_new(header.sequence) {
+                self.watch_edges(header.intended_ns, socket)?;
+                self.time(&header, inbox.stamp_realtime_ns(index), now);
+            }
+            application.handle(payload);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn is_new(&mut self, sequence: u64) -> bool {
+        let report = &mut self.report;
+        match self.tracker.observe(sequence) {
+            Seen::InOrder => report.highest_sequence = Some(sequence),
+            Seen::Late => report.reordered += 1,
+            Seen::Duplicate => {
+                report.duplicates += 1;
+                return false;
+            }
+            Seen::TooOld => {
+                report.too_old += 1;
+                return false;
+            }
+        }
+        report.delivered += 1;
+        true
+    }
+
+    /// Reads the meters at the first packet of the window and at the first behind it.
+    #[inline]
+    fn watch_edges(&mut self, intended_ns: u64, socket: &UdpSocket) -> Result<(), WireError> {
+        let Some(window) = self.report.window else {
+            return Ok(());
+        };
+        let edge = if self.entered.is_none() && window.contains(intended_ns) {
+            &mut self.entered
+        } else if self.entered.is_some() && self.left.is_none() && intended_ns >= window.to_ns {
+            &mut self.left
+        } else {
+            return Ok(());
+        };
+        *edge = Some(Edge::now(socket)?);
+        Ok(())
+    }
+
+    #[inline]
+    fn time(&mut self, header: &Header, stamp_realtime_ns: Option<u64>, now: u64) {
+        let report = &mut self.report;
+        if !report.window.is_some_and(|window| window.contains(header.intended_ns)) {
+            return;
+        }
+        report.window_delivered += 1;
+        report.first_read_ns.get_or_insert(now);
+        report.last_read_ns = Some(now);
+        report.end_to_end.record_ns(now.saturating_sub(header.intended_ns));
+        if let Some(stamp) = stamp_realtime_ns {
+            let kernel_ns = stamp.saturating_add_signed(-self.offset_ns);
+            report.kernel_to_read.record_ns(now.saturating_sub(kernel_ns));
+            report.send_to_kernel.record_ns(kernel_ns.saturating_sub(header.intended_ns));
+        }
+    }
+
+    /// Reads the meters a last time.
+    fn close(&mut self, socket: &UdpSocket) -> Result<(), WireError> {
+        let end = Edge::now(socket)?;
+        let between = |from: Option<u32>, to: Option<u32>| Some(u64::from(to?.wrapping_sub(from?)));
+        self.report.socket_drops = end.drops.map(u64::from);
+        if let Some(entered) = self.entered {
+            let left = self.left.unwrap_or(end);
+            self.report.cpu = Some(entered.cpu.until(&left.cpu));
+            self.report.window_socket_drops = between(entered.drops, left.drops);
+        }
+        Ok(())
+    }
+}
+
+impl Edge {
+    fn now(socket: &UdpSocket) -> Result<Self, WireError> {
+        Ok(Self { cpu: CpuStamp::now()?, drops: socket::drops(socket) })
+    }
+}

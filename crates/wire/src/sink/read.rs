@@ -1,0 +1,186 @@
+//! Reading packets with their kernel timestamps.
+
+use std::io;
+use std::net::UdpSocket;
+use std::os::fd::AsRawFd;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::WireError;
+
+/// Bytes of a packet that are read; longer ones are cut. More than any frame has.
+const PACKET_BYTES: usize = 9216;
+/// Room for control messages: one timestamp takes 32 bytes.
+const CONTROL_WORDS: usize = 8;
+
+/// How packets are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reader {
+    /// One blocking `recvmsg` a packet, as most programs do.
+    #[default]
+    Recvmsg,
+    /// `recvmmsg`: blocks for the first packet, takes up to `batch` that are there.
+    Recvmmsg {
+        /// Most packets per call, 1 to 1024.
+        batch: usize,
+    },
+    /// Non-blocking `recvmsg` in a loop: never sleeps, never pays a wake-up.
+    BusyPoll,
+}
+
+impl Reader {
+    pub(super) fn check(self) -> Result<(), WireError> {
+        match self {
+            Reader::Recvmmsg { batch } if !(1..=1024).contains(&batch) => {
+                Err(WireError::setting("batch", batch, "1 to 1024 packets"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn batch(self) -> usize {
+        match self {
+            Reader::Recvmmsg { batch } => batch,
+            Reader::Recvmsg | Reader::BusyPoll => 1,
+        }
+    }
+}
+
+/// Buffers for one call; `messages` point into the others, which are boxed and never move.
+pub(super) struct Inbox {
+    reader: Reader,
+    packets: Box<[u8]>,
+    control: Box<[[u64; CONTROL_WORDS]]>,
+    _vectors: Box<[libc::iovec]>,
+    messages: Box<[libc::mmsghdr]>,
+}
+
+impl Inbox {
+    pub(super) fn new(reader: Reader) -> Self {
+        let batch = reader.batch();
+        let mut packets = vec![0; batch * PACKET_BYTES].into_boxed_slice();
+        let mut control = vec![[0; CONTROL_WORDS]; batch].into_boxed_slice();
+        let mut vectors: Box<[libc::iovec]> = packets
+            .chunks_exact_mut(PACKET_BYTES)
+            .map(|packet| libc::iovec { iov_base: packet.as_mut_ptr().cast(), iov_len: PACKET_BYTES })
+            .collect();
+        let messages = vectors
+            .iter_mut()
+            .zip(control.iter_mut())
+            .map(|(vector, control)| {
+                // SAFETY: mmsghdr is plain data, for which all zeroes is a valid value.
+                let mut message: libc::mmsghdr = unsafe { std::mem::zeroed() };
+                message.msg_hdr.msg_iov = vector;
+                message.msg_hdr.msg_iovlen = 1;
+                message.msg_hdr.msg_control = control.as_mut_ptr().cast();
+                message
+            })
+            .collect();
+        Self { reader, packets, control, _vectors: vectors, messages }
+    }
+
+    /// Waits for packets; 0 when none came in time (or, with [`Reader::BusyPoll`], at once).
+    #[inline]
+    pub(super) fn receive(&mut self, socket: &UdpSocket) -> Result<usize, WireError> {
+        for message in &mut self.messages {
+            message.msg_hdr.msg_controllen = size_of::<[u64; CONTROL_WORDS]>() as _;
+        }
+        let fd = socket.as_raw_fd();
+        let flags = match self.reader {
+            Reader::Recvmsg => 0,
+            Reader::Recvmmsg { .. } => libc::MSG_WAITFORONE,
+            Reader::BusyPoll => libc::MSG_DONTWAIT,
+        };
+        let received = match self.reader {
+            Reader::Recvmsg | Reader::BusyPoll => {
+                let message = &mut self.messages[0];
+                // SAFETY: the message points at one packet buffer and one control buffer that this
+                // value owns, with their true lengths.
+                let bytes = unsafe { libc::recvmsg(fd, &raw mut message.msg_hdr, flags) };
+                message.msg_len = u32::try_from(bytes).unwrap_or(0);
+                if bytes < 0 { -1 } else { 1 }
+            }
+            Reader::Recvmmsg { .. } => {
+                let count = self.messages.len() as u32;
+                // SAFETY: as above, for each of the `count` messages; a null timeout is allowed.
+                unsafe { libc::recvmmsg(fd, self.messages.as_mut_ptr(), count, flags, std::ptr::null_mut()) }
+            }
+        };
+        if let Ok(received) = usize::try_from(received) {
+            return Ok(received);
+        }
+        let error = io::Error::last_os_error();
+        match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(0),
+            _ => Err(WireError::system("receive packets", error)),
+        }
+    }
+
+    /// The payload of the packet at `index` of the last call.
+    #[inline]
+    pub(super) fn payload(&self, index: usize) -> &[u8] {
+        let length = (self.messages[index].msg_len as usize).min(PACKET_BYTES);
+        &self.packets[index * PACKET_BYTES..][..length]
+    }
+
+    /// Its kernel timestamp [ns of `CLOCK_REALTIME`], if it has one.
+    #[inline]
+    pub(super) fn stamp_realtime_ns(&self, index: usize) -> Option<u64> {
+        let given = self.messages[index].msg_hdr.msg_controllen;
+        stamp(&self.control[index], given)
+    }
+}
+
+/// Finds a timestamp that is the first (we ask for no other) control message.
+#[inline]
+fn stamp(control: &[u64; CONTROL_WORDS], given_bytes: usize) -> Option<u64> {
+    // struct cmsghdr { size_t len; int level; int type; }, then struct timespec: five words less one.
+    const NEEDED_BYTES: usize = 32;
+    if given_bytes < NEEDED_BYTES || control[0] < NEEDED_BYTES as u64 {
+        return None;
+    }
+    let [a, b, c, d, e, f, g, h] = control[1].to_ne_bytes();
+    let level = i32::from_ne_bytes([a, b, c, d]);
+    let kind = i32::from_ne_bytes([e, f, g, h]);
+    (level == libc::SOL_SOCKET && kind == libc::SCM_TIMESTAMPNS).then(|| control[2] * 1_000_000_000 + control[3])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_real_packet_has_a_recent_timestamp() {
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback");
+        nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::ReceiveTimestampns, &true)
+            .expect("every kernel has it");
+        let address = socket.local_addr().expect("bound");
+        for reader in [Reader::Recvmsg, Reader::Recvmmsg { batch: 4 }, Reader::BusyPoll] {
+            let before = crate::clock::realtime_ns();
+            for byte in [1, 2] {
+                socket.send_to(&[byte; 20], address).expect("loopback");
+            }
+            let mut inbox = Inbox::new(reader);
+            let mut got = Vec::new();
+            while got.len() < 2 {
+                let received = inbox.receive(&socket).expect("it works");
+                for index in 0..received {
+                    got.push((inbox.payload(index).to_vec(), inbox.stamp_realtime_ns(index)));
+                }
+            }
+            let after = crate::clock::realtime_ns();
+            for (byte, (payload, stamp)) in (1u8..).zip(got) {
+                assert_eq!(payload, [byte; 20]);
+                let stamp = stamp.expect("it was asked for");
+                assert!((before..=after).contains(&stamp), "{reader:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_control_message_is_no_timestamp() {
+        assert_eq!(stamp(&[0; CONTROL_WORDS], 0), None);
+        assert_eq!(stamp(&[0; CONTROL_WORDS], 64), None);
+    }
+}

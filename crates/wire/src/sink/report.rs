@@ -1,0 +1,69 @@
+//! What a sink measured.
+
+use serde::Serialize;
+
+use super::Reader;
+use crate::generator::Window;
+use crate::latency::Latency;
+use crate::thread::CpuUse;
+
+/// What a sink measured. "In the window" means: by *intended* send time, so that these counts refer to
+/// the same packets as [`crate::generator::SenderReport::window_offered`].
+#[derive(Debug, Clone, Serialize)]
+pub struct SinkReport {
+    /// The measured window; `None` if none was named, and then nothing counts as in the window.
+    pub window: Option<Window>,
+    /// Packets in the window read at least once.
+    pub window_delivered: u64,
+    /// All packets of the run read at least once, warm-up and drain included.
+    pub delivered: u64,
+    /// Further copies of packets already read.
+    pub duplicates: u64,
+    /// Packets (counted in `delivered`) that came after one with a higher sequence number.
+    pub reordered: u64,
+    /// Packets so late that they may be duplicates: in neither `delivered` nor `duplicates`.
+    pub too_old: u64,
+    /// Packets that are not of this run.
+    pub foreign: u64,
+    /// Highest sequence number read.
+    pub highest_sequence: Option<u64>,
+    /// Packets the socket dropped over the whole run (its buffer was full); `None` if the kernel
+    /// does not tell.
+    pub socket_drops: Option<u64>,
+    /// Of these, how many between the first packet read of the window and the first behind it.
+    pub window_socket_drops: Option<u64>,
+    /// Intended send time to application read, in the window.
+    pub end_to_end: Latency,
+    /// Kernel receive timestamp to application read, in the window; empty without timestamps.
+    pub kernel_to_read: Latency,
+    /// Intended send time to kernel receive timestamp, in the window; empty without timestamps.
+    pub send_to_kernel: Latency,
+    /// Whether the kernel stamps before the RPS backlog; `None`: not known.
+    pub stamped_before_backlog: Option<bool>,
+    /// CPU time of the sink's thread from the first packet read of the window to the first behind it
+    /// or the end; its voluntary switches are the times a read blocked, i.e. wake-ups. `None` if no
+    /// packet of the window came.
+    pub cpu: Option<CpuUse>,
+    /// First read in the window [ns of `CLOCK_MONOTONIC`].
+    pub first_read_ns: Option<u64>,
+    /// Last read in the window [ns of `CLOCK_MONOTONIC`].
+    pub last_read_ns: Option<u64>,
+    /// Read calls that returned packets, over the whole run.
+    pub reads: u64,
+    /// How packets were read.
+    pub reader: Reader,
+    /// The receive buffer in effect, as the kernel counts it [bytes].
+    pub receive_buffer_bytes: Option<u64>,
+}
+
+impl SinkReport {
+    /// Times a read of the window blocked and the thread had to be woken.
+    pub fn wakeups(&self) -> Option<u64> {
+        self.cpu.map(|cpu| cpu.voluntary_switches)
+    }
+
+    /// Packets of the window that were not read, of `offered` that were sent.
+    pub fn window_lost(&self, offered: u64) -> u64 {
+        offered.saturating_sub(self.window_delivered)
+    }
+}

@@ -1,0 +1,73 @@
+//! The sink's socket and what the kernel tells about it.
+
+use std::net::UdpSocket;
+use std::os::fd::AsRawFd;
+
+use nix::sys::socket::{setsockopt, sockopt};
+use nix::sys::time::{TimeVal, TimeValLike};
+
+use super::SinkConfig;
+use crate::error::WireError;
+
+/// How long a blocking read waits before it looks at the stop flag [ns].
+pub(super) const TIMEOUT_NS: u64 = 50_000_000;
+
+/// Index of the drop counter in SO_MEMINFO (linux/sock_diag.h).
+const SK_MEMINFO_DROPS: usize = 8;
+const SK_MEMINFO_VARS: usize = 9;
+
+/// Binds the socket with everything the configuration asks for.
+pub(super) fn open(config: &SinkConfig) -> Result<UdpSocket, WireError> {
+    let action = || format!("bind the sink to {}", config.bind);
+    let socket = UdpSocket::bind(config.bind).map_err(|e| WireError::system(action(), e))?;
+    if let Some(bytes) = config.receive_buffer_bytes {
+        set_buffer(&socket, bytes)?;
+    }
+    if config.kernel_timestamps {
+        setsockopt(&socket, sockopt::ReceiveTimestampns, &true)
+            .map_err(|e| WireError::system("ask for kernel receive timestamps", e))?;
+    }
+    setsockopt(&socket, sockopt::ReceiveTimeout, &TimeVal::nanoseconds(TIMEOUT_NS as i64))
+        .map_err(|e| WireError::system("set the receive timeout", e))?;
+    Ok(socket)
+}
+
+fn set_buffer(socket: &UdpSocket, bytes: usize) -> Result<(), WireError> {
+    if !(1..=1 << 30).contains(&bytes) {
+        return Err(WireError::setting("receive_buffer_bytes", bytes, "1 to 2^30 bytes"));
+    }
+    setsockopt(socket, sockopt::RcvBufForce, &bytes)
+        .or_else(|_| setsockopt(socket, sockopt::RcvBuf, &bytes))
+        .map_err(|e| WireError::system(format!("set a receive buffer of {bytes} bytes"), e))
+}
+
+/// The receive buffer in effect, as the kernel counts it [bytes].
+pub(super) fn buffer_bytes(socket: &UdpSocket) -> Option<u64> {
+    let bytes = nix::sys::socket::getsockopt(socket, sockopt::RcvBuf).ok()?;
+    u64::try_from(bytes).ok()
+}
+
+/// Packets this socket has dropped since it was made (buffer full, or bad checksum), modulo 2^32.
+pub(super) fn drops(socket: &UdpSocket) -> Option<u32> {
+    let mut memory = [0u32; SK_MEMINFO_VARS];
+    let mut length = size_of_val(&memory) as u32;
+    // SAFETY: pointer and length describe `memory`, which outlives the call; the kernel writes at
+    // most `length` bytes.
+    let done = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MEMINFO,
+            memory.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    (done == 0 && length as usize == size_of_val(&memory)).then(|| memory[SK_MEMINFO_DROPS])
+}
+
+/// Whether kernel timestamps are taken before the RPS backlog; `None` if it can not be known here
+/// (the sysctl is visible only in the initial network namespace).
+pub(super) fn stamped_before_backlog() -> Option<bool> {
+    let text = std::fs::read_to_string("/proc/sys/net/core/netdev_tstamp_prequeue").ok()?;
+    Some(text.trim() != "0")
+}

@@ -1,0 +1,142 @@
+//! Where a measuring thread runs (namespace, CPU, niceness) and what it costs.
+
+use std::fs::File;
+use std::path::PathBuf;
+
+use nix::sched::{CloneFlags, CpuSet, sched_setaffinity, setns};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
+use nix::unistd::Pid;
+use serde::{Deserialize, Serialize};
+
+use crate::clock;
+use crate::error::WireError;
+
+/// Where a thread runs. The default is: the caller's namespace, any CPU, niceness 0.
+#[derive(Debug, Clone, Default)]
+pub struct Placement {
+    /// Network namespace to enter first, e.g. `/run/netns/NAME` or `/proc/PID/ns/net`.
+    pub netns: Option<PathBuf>,
+    /// CPU to be pinned to.
+    pub cpu: Option<usize>,
+    /// Niceness to ask for, -20 to 19. Best effort: without CAP_SYS_NICE the thread stays as it is.
+    pub nice: Option<i32>,
+}
+
+impl Placement {
+    /// Moves the calling thread there.
+    ///
+    /// # Errors
+    /// The namespace can not be opened or entered, or the CPU does not exist or is not allowed.
+    pub fn enter(&self) -> Result<(), WireError> {
+        if let Some(path) = &self.netns {
+            let action = || format!("enter the network namespace {}", path.display());
+            let file = File::open(path).map_err(|e| WireError::system(action(), e))?;
+            setns(file, CloneFlags::CLONE_NEWNET).map_err(|e| WireError::system(action(), e))?;
+        }
+        if let Some(cpu) = self.cpu {
+            pin(cpu)?;
+        }
+        if let Some(nice) = self.nice {
+            // SAFETY: setpriority takes no pointers; `who` 0 is the calling thread. The outcome is
+            // ignored on purpose: niceness is best effort.
+            unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };
+        }
+        Ok(())
+    }
+}
+
+fn pin(cpu: usize) -> Result<(), WireError> {
+    let mut set = CpuSet::new();
+    let bad = || WireError::setting("cpu", cpu, "the number of an online CPU this process may use");
+    set.set(cpu).map_err(|_| bad())?;
+    match sched_setaffinity(Pid::from_raw(0), &set) {
+        Ok(()) => Ok(()),
+        Err(nix::Error::EINVAL) => Err(bad()),
+        Err(e) => Err(WireError::system(format!("pin a thread to CPU {cpu}"), e)),
+    }
+}
+
+/// CPU time and context switches of one thread over a span of wall time (getrusage, RUSAGE_THREAD).
+/// The kernel's split between user and system is scaled from clock ticks; the sum is precise.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct CpuUse {
+    /// Wall time of the span [s].
+    pub wall_s: f64,
+    /// Time in user mode [s].
+    pub user_s: f64,
+    /// Time in kernel mode [s].
+    pub system_s: f64,
+    /// Times the thread gave up the CPU, i.e. blocked.
+    pub voluntary_switches: u64,
+    /// Times the thread was preempted.
+    pub involuntary_switches: u64,
+}
+
+/// A reading of the calling thread's meters; two make a [`CpuUse`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CpuStamp {
+    wall_ns: u64,
+    user_us: i64,
+    system_us: i64,
+    voluntary: i64,
+    involuntary: i64,
+}
+
+impl CpuStamp {
+    /// Reads the meters of the calling thread.
+    pub(crate) fn now() -> Result<Self, WireError> {
+        let usage =
+            getrusage(UsageWho::RUSAGE_THREAD).map_err(|e| WireError::system("read the thread's CPU time", e))?;
+        Ok(Self {
+            wall_ns: clock::monotonic_ns(),
+            user_us: usage.user_time().num_microseconds(),
+            system_us: usage.system_time().num_microseconds(),
+            voluntary: usage.voluntary_context_switches(),
+            involuntary: usage.involuntary_context_switches(),
+        })
+    }
+
+    /// What was used between `self` and `later`.
+    pub(crate) fn until(&self, later: &Self) -> CpuUse {
+        CpuUse {
+            wall_s: (later.wall_ns - self.wall_ns) as f64 * 1e-9,
+            user_s: (later.user_us - self.user_us) as f64 * 1e-6,
+            system_s: (later.system_us - self.system_us) as f64 * 1e-6,
+            voluntary_switches: (later.voluntary - self.voluntary).unsigned_abs(),
+            involuntary_switches: (later.involuntary - self.involuntary).unsigned_abs(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cpu_that_does_not_exist_is_named() {
+        let error =
+            std::thread::spawn(|| pin(1000).unwrap_err().to_string()).join().expect("the thread only pins itself");
+        assert!(error.contains("cpu is 1000"), "{error}");
+        let error =
+            std::thread::spawn(|| pin(1_000_000).unwrap_err().to_string()).join().expect("the thread only pins itself");
+        assert!(error.contains("online CPU"), "{error}");
+    }
+
+    #[test]
+    fn a_missing_namespace_is_named() {
+        let placement = Placement { netns: Some("/run/netns/does-not-exist".into()), ..Placement::default() };
+        let error = placement.enter().unwrap_err().to_string();
+        assert!(error.contains("/run/netns/does-not-exist"), "{error}");
+    }
+
+    #[test]
+    fn a_busy_thread_uses_its_cpu() {
+        let begin = CpuStamp::now().expect("getrusage works");
+        let from = clock::monotonic_ns();
+        while clock::monotonic_ns() - from < 20_000_000 {}
+        let used = begin.until(&CpuStamp::now().expect("getrusage works"));
+        assert!(used.wall_s >= 0.02);
+        assert!(used.user_s + used.system_s > 0.0 && used.user_s + used.system_s <= used.wall_s + 0.004);
+    }
+}

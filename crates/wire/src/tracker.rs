@@ -1,0 +1,128 @@
+//! Loss, duplication and reordering by sequence number, exact within a sliding bitmap.
+
+/// What one sequence number turned out to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seen {
+    /// First sight, and higher than any before.
+    InOrder,
+    /// First sight, but a higher one came earlier (reordered, RFC 4737).
+    Late,
+    /// Seen before.
+    Duplicate,
+    /// So far behind the highest that the bitmap no longer knows: late or duplicate.
+    TooOld,
+}
+
+/// Remembers which of the last `window` sequence numbers came.
+#[derive(Debug, Clone)]
+pub struct Tracker {
+    bits: Vec<u64>,
+    /// Highest sequence number seen.
+    highest: Option<u64>,
+}
+
+impl Tracker {
+    /// A tracker that is exact for numbers up to `window` behind the highest; rounded up to a power
+    /// of two of at least 64. It costs one bit each.
+    pub fn new(window: usize) -> Self {
+        let window = window.max(64).next_power_of_two();
+        Self { bits: vec![0; window / 64], highest: None }
+    }
+
+    fn window(&self) -> u64 {
+        self.bits.len() as u64 * 64
+    }
+
+    /// Takes note of a sequence number and says what it is.
+    #[inline]
+    pub fn observe(&mut self, sequence: u64) -> Seen {
+        match self.highest {
+            Some(highest) if sequence <= highest => {
+                if highest - sequence >= self.window() {
+                    return Seen::TooOld;
+                }
+                if self.set(sequence) { Seen::Duplicate } else { Seen::Late }
+            }
+            highest => {
+                self.forget(highest, sequence);
+                self.highest = Some(sequence);
+                self.set(sequence);
+                Seen::InOrder
+            }
+        }
+    }
+
+    /// Sets the bit of `sequence`; true if it was set before.
+    #[inline]
+    fn set(&mut self, sequence: u64) -> bool {
+        let place = sequence & (self.window() - 1);
+        let word = &mut self.bits[(place / 64) as usize];
+        let bit = 1 << (place % 64);
+        let was = *word & bit != 0;
+        *word |= bit;
+        was
+    }
+
+    /// Clears the places that the numbers above `highest` up to `sequence` take over.
+    #[inline]
+    fn forget(&mut self, highest: Option<u64>, sequence: u64) {
+        let Some(highest) = highest else { return };
+        if sequence - highest >= self.window() {
+            self.bits.fill(0);
+            return;
+        }
+        for number in highest + 1..=sequence {
+            let place = number & (self.window() - 1);
+            self.bits[(place / 64) as usize] &= !(1 << (place % 64));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The definition, with unlimited memory.
+    fn naive(seen: &mut HashSet<u64>, highest: &mut Option<u64>, window: u64, number: u64) -> Seen {
+        let top = *highest;
+        *highest = Some(top.map_or(number, |top| top.max(number)));
+        match top {
+            Some(top) if number <= top && top - number >= window => Seen::TooOld,
+            _ if !seen.insert(number) => Seen::Duplicate,
+            Some(top) if number < top => Seen::Late,
+            _ => Seen::InOrder,
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(500))]
+        #[test]
+        fn agrees_with_a_set(steps in prop::collection::vec((0u8..10, 0u64..300), 1..400)) {
+            let mut tracker = Tracker::new(64);
+            let (mut seen, mut highest, mut next) = (HashSet::new(), None, 0u64);
+            for (kind, size) in steps {
+                // Mostly forward by one; sometimes a gap, a jump past the window, or a step back.
+                let number = match kind {
+                    0..=5 => { next += 1; next }
+                    6 => { next += size % 20; next }
+                    7 => { next += size; next }
+                    _ => next.saturating_sub(size % 100),
+                };
+                prop_assert_eq!(tracker.observe(number), naive(&mut seen, &mut highest, 64, number));
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_number_need_not_be_zero() {
+        let mut tracker = Tracker::new(1);
+        assert_eq!(tracker.observe(1000), Seen::InOrder);
+        assert_eq!(tracker.observe(999), Seen::Late);
+        assert_eq!(tracker.observe(999), Seen::Duplicate);
+        assert_eq!(tracker.observe(1000 - 64), Seen::TooOld);
+    }
+}

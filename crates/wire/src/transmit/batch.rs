@@ -1,0 +1,123 @@
+//! `sendmmsg`, on an AF_PACKET or a UDP socket.
+
+use std::net::UdpSocket;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use super::{Kicked, Transmit, interface};
+use crate::error::WireError;
+use crate::frame::{FrameSpec, Header, Template};
+
+/// Bytes before the UDP payload; a UDP socket sends only what follows.
+const HEADERS_BYTES: usize = 42;
+
+/// Frames in memory, one `sendmmsg` a kick.
+#[derive(Debug)]
+pub struct Batch {
+    fd: OwnedFd,
+    template: Template,
+    /// `max_burst` frames, one after the other; boxed: `vectors` point into it.
+    frames: Box<[u8]>,
+    /// One for each frame; boxed: `messages` point into it.
+    _vectors: Box<[libc::iovec]>,
+    messages: Box<[libc::mmsghdr]>,
+    staged: usize,
+}
+
+// SAFETY: the raw pointers in `_vectors` and `messages` point into heap blocks that this value owns
+// and that never move or shrink; nothing else refers to them.
+unsafe impl Send for Batch {}
+
+impl Batch {
+    /// On an AF_PACKET socket: whole frames, straight into the interface's driver.
+    ///
+    /// # Errors
+    /// See [`super::open`].
+    pub fn packet(interface: &str, spec: &FrameSpec, max_burst: usize) -> Result<Self, WireError> {
+        let template = Template::new(spec)?;
+        Ok(Self::new(interface::packet_socket(interface)?, template, 0, max_burst))
+    }
+
+    /// On a UDP socket connected to the frame's destination: the kernel makes the headers.
+    ///
+    /// # Errors
+    /// See [`super::open`].
+    pub fn udp(spec: &FrameSpec, max_burst: usize) -> Result<Self, WireError> {
+        let template = Template::new(spec)?;
+        let action = || format!("open a UDP socket from {} to {}", spec.source, spec.destination);
+        let socket = UdpSocket::bind(spec.source).map_err(|e| WireError::system(action(), e))?;
+        socket.connect(spec.destination).map_err(|e| WireError::system(action(), e))?;
+        let fd = OwnedFd::from(socket);
+        interface::grow_send_buffer(&fd);
+        Ok(Self::new(fd, template, HEADERS_BYTES, max_burst))
+    }
+
+    /// `skip`: bytes at the start of each frame that are not handed over.
+    fn new(fd: OwnedFd, template: Template, skip: usize, max_burst: usize) -> Self {
+        let size = template.bytes().len();
+        let mut frames = template.bytes().repeat(max_burst).into_boxed_slice();
+        let mut vectors: Box<[libc::iovec]> = frames
+            .chunks_exact_mut(size)
+            .map(|frame| libc::iovec { iov_base: frame[skip..].as_mut_ptr().cast(), iov_len: size - skip })
+            .collect();
+        let messages = vectors
+            .iter_mut()
+            .map(|vector| {
+                // SAFETY: mmsghdr is plain data, for which all zeroes is a valid value.
+                let mut message: libc::mmsghdr = unsafe { std::mem::zeroed() };
+                message.msg_hdr.msg_iov = vector;
+                message.msg_hdr.msg_iovlen = 1;
+                message
+            })
+            .collect();
+        Self { fd, template, frames, _vectors: vectors, messages, staged: 0 }
+    }
+}
+
+impl Transmit for Batch {
+    fn capacity(&self) -> usize {
+        self.messages.len()
+    }
+
+    #[inline]
+    fn stage(&mut self, header: &Header) -> bool {
+        let size = self.template.bytes().len();
+        let Some(frame) = self.frames.get_mut(self.staged * size..(self.staged + 1) * size) else {
+            return false;
+        };
+        self.template.stamp(frame, header);
+        self.staged += 1;
+        true
+    }
+
+    fn kick(&mut self) -> Result<Kicked, WireError> {
+        let staged = std::mem::take(&mut self.staged);
+        let mut kicked = Kicked::default();
+        let mut done = 0;
+        while done < staged {
+            let rest = &mut self.messages[done..staged];
+            // SAFETY: `rest` holds initialised messages whose vectors point into `self.frames`;
+            // all live until the call returns, and the kernel only reads the frames.
+            let sent = unsafe {
+                libc::sendmmsg(self.fd.as_raw_fd(), rest.as_mut_ptr(), rest.len() as u32, libc::MSG_DONTWAIT)
+            };
+            if sent < 0 {
+                let error = std::io::Error::last_os_error();
+                if error.kind() == std::io::ErrorKind::Interrupted {
+                    continue;
+                }
+                kicked.book(error)?;
+                done += 1;
+                continue;
+            }
+            kicked.accepted += sent as u64;
+            done += sent as usize;
+            if done < staged {
+                // sendmmsg stops behind a message that failed and keeps its error to itself. That
+                // frame is gone; asking for the error would offer it a second time.
+                kicked.refused += 1;
+                done += 1;
+            }
+        }
+        Ok(kicked)
+    }
+}

@@ -1,0 +1,247 @@
+//! The AF_PACKET transmit ring.
+//!
+//! Kernel and generator share slots; a status word in each says whose it is. The kernel walks the
+//! ring with a position of its own, which stands still on a frame that the next hop refused.
+
+use std::num::NonZeroUsize;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+
+use super::interface::{PACKET_VNET_HDR, packet_socket, set_packet_option};
+use super::{Kicked, Transmit};
+use crate::error::WireError;
+use crate::frame::{FrameSpec, Header, Template};
+
+const TPACKET_V2: libc::c_int = 1;
+const AVAILABLE: u32 = 0;
+const SEND_REQUEST: u32 = 1;
+const WRONG_FORMAT: u32 = 4;
+const BLOCK_BYTES: u32 = 1 << 16;
+/// Where the kernel looks for the data of a slot: TPACKET2_HDRLEN - sizeof(struct sockaddr_ll).
+const DATA_AT: usize = 32;
+/// `struct virtio_net_hdr`, whose `hdr_len` tells the kernel how many bytes to copy into the
+/// packet's linear part. Without it all but 14 bytes go to a page of their own.
+const VNET_BYTES: usize = 10;
+
+/// `struct tpacket_req`.
+#[repr(C)]
+struct Request {
+    block_bytes: u32,
+    blocks: u32,
+    frame_bytes: u32,
+    frames: u32,
+}
+
+/// The start of `struct tpacket2_hdr`, all a sender needs.
+#[repr(C)]
+struct SlotHead {
+    status: AtomicU32,
+    length: u32,
+}
+
+/// A transmit ring mapped into this process.
+#[derive(Debug)]
+pub struct Ring {
+    fd: OwnedFd,
+    template: Template,
+    memory: NonNull<libc::c_void>,
+    memory_bytes: NonZeroUsize,
+    slot_bytes: usize,
+    slots: usize,
+    max_burst: usize,
+    /// Slot the kernel looks at next.
+    kernel_at: usize,
+    /// Frames staged from there on.
+    staged: usize,
+}
+
+// SAFETY: `memory` is a mapping that this value owns alone; the kernel's side is synchronised by the
+// atomic status words.
+unsafe impl Send for Ring {}
+
+impl Ring {
+    /// Makes the ring.
+    ///
+    /// # Errors
+    /// See [`super::open`]; also a number of slots that is no power of two of at least 256.
+    pub fn open(interface: &str, spec: &FrameSpec, max_burst: usize, slots: u32) -> Result<Self, WireError> {
+        let template = Template::new(spec)?;
+        if !slots.is_power_of_two() || !(256..=65536).contains(&slots) {
+            return Err(WireError::setting("slots", slots, "a power of two, 256 to 65536"));
+        }
+        let fd = packet_socket(interface)?;
+        let slot_bytes = (DATA_AT + VNET_BYTES + template.bytes().len()).next_power_of_two();
+        let memory_bytes = slot_bytes * slots as usize;
+        let request = Request {
+            block_bytes: BLOCK_BYTES,
+            blocks: memory_bytes.div_ceil(BLOCK_BYTES as usize) as u32,
+            frame_bytes: slot_bytes as u32,
+            frames: slots.max(BLOCK_BYTES / slot_bytes as u32),
+        };
+        set_packet_option(&fd, PACKET_VNET_HDR, &1i32, "ask for virtio-net headers")?;
+        set_packet_option(&fd, libc::PACKET_VERSION, &TPACKET_V2, "choose TPACKET_V2")?;
+        set_packet_option(&fd, libc::PACKET_TX_RING, &request, "make a transmit ring")?;
+        let memory_bytes = NonZeroUsize::new((request.blocks * BLOCK_BYTES) as usize)
+            .ok_or_else(|| WireError::setting("slots", slots, "at least 256"))?;
+        // SAFETY: a new mapping chosen by the kernel; it replaces none of ours.
+        let memory = unsafe {
+            mmap(
+                None,
+                memory_bytes,
+                ProtFlags::PROT_READ | ProtFlags::PROT_WRITE,
+                MapFlags::MAP_SHARED | MapFlags::MAP_POPULATE,
+                &fd,
+                0,
+            )
+        }
+        .map_err(|e| WireError::system("map the transmit ring", e))?;
+        let mut ring = Self {
+            fd,
+            template,
+            memory,
+            memory_bytes,
+            slot_bytes,
+            slots: request.frames as usize,
+            max_burst,
+            kernel_at: 0,
+            staged: 0,
+        };
+        ring.fill();
+        Ok(ring)
+    }
+
+    /// Puts the template in every slot, so that only headers change later.
+    fn fill(&mut self) {
+        let bytes = self.template.bytes().to_vec();
+        for slot in 0..self.slots {
+            let data = self.data(slot);
+            data[VNET_BYTES..].copy_from_slice(&bytes);
+            // virtio_net_hdr: flags, gso_type, then hdr_len in the machine's byte order.
+            data[2..4].copy_from_slice(&(bytes.len() as u16).to_ne_bytes());
+        }
+    }
+
+    fn head(&self, slot: usize) -> *mut SlotHead {
+        debug_assert!(slot < self.slots);
+        // SAFETY: `slot` is below `slots`, so the result lies within the mapping.
+        unsafe { self.memory.as_ptr().byte_add(slot * self.slot_bytes).cast() }
+    }
+
+    fn status(&self, slot: usize) -> &AtomicU32 {
+        // SAFETY: `head` is in bounds and aligned (slots are a power of two of at least 128 bytes);
+        // the kernel changes the word concurrently, which an atomic allows.
+        unsafe { &(*self.head(slot)).status }
+    }
+
+    /// The virtio-net header and the frame of a slot. Only for slots that are ours (AVAILABLE, or
+    /// SEND_REQUEST while no kick is under way).
+    fn data(&mut self, slot: usize) -> &mut [u8] {
+        let length = VNET_BYTES + self.template.bytes().len();
+        // SAFETY: in bounds by the choice of `slot_bytes`; the kernel does not touch the data of a slot
+        // that is ours, and `&mut self` keeps other references away.
+        unsafe { slot_data(self.head(slot), length) }
+    }
+
+    /// Asks the kernel to walk on.
+    fn send(&self) -> Result<(), std::io::Error> {
+        // SAFETY: an empty message: the pointer is not read.
+        let sent = unsafe { libc::send(self.fd.as_raw_fd(), std::ptr::null(), 0, libc::MSG_DONTWAIT) };
+        if sent < 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+        Ok(())
+    }
+
+    /// Steps over the frames that the kernel has taken; returns how many.
+    fn advance(&mut self) -> u64 {
+        let mut taken = 0;
+        while self.staged > 0 && self.status(self.kernel_at).load(Ordering::Acquire) != SEND_REQUEST {
+            self.kernel_at = (self.kernel_at + 1) % self.slots;
+            self.staged -= 1;
+            taken += 1;
+        }
+        taken
+    }
+
+    /// Drops the frame the kernel stands on, by moving each later one a slot towards it.
+    fn drop_first(&mut self) {
+        for step in 1..self.staged {
+            let from = (self.kernel_at + step) % self.slots;
+            let to = (self.kernel_at + step - 1) % self.slots;
+            let frame = self.data(from).to_vec();
+            self.data(to).copy_from_slice(&frame);
+        }
+        self.staged -= 1;
+        let last = (self.kernel_at + self.staged) % self.slots;
+        self.status(last).store(AVAILABLE, Ordering::Release);
+    }
+}
+
+/// The data of a slot.
+///
+/// # Safety
+/// `head` starts a slot of at least `DATA_AT + length` bytes that is mapped for `'a`, owned by the
+/// generator at this moment, and not otherwise referred to.
+unsafe fn slot_data<'a>(head: *mut SlotHead, length: usize) -> &'a mut [u8] {
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts_mut(head.cast::<u8>().byte_add(DATA_AT), length) }
+}
+
+impl Transmit for Ring {
+    fn capacity(&self) -> usize {
+        self.max_burst
+    }
+
+    #[inline]
+    fn stage(&mut self, header: &Header) -> bool {
+        let slot = (self.kernel_at + self.staged) % self.slots;
+        let status = self.status(slot).load(Ordering::Acquire);
+        if self.staged >= self.max_burst || (status != AVAILABLE && status != WRONG_FORMAT) {
+            return false;
+        }
+        let length = VNET_BYTES + self.template.bytes().len();
+        // SAFETY: in bounds, and ours alone: see `data`, whose borrow of all of `self` would
+        // collide with the template's.
+        let data = unsafe { slot_data(self.head(slot), length) };
+        self.template.stamp(&mut data[VNET_BYTES..], header);
+        // SAFETY: the slot is ours, see `data`; `length` is a plain word in bounds.
+        unsafe { (*self.head(slot)).length = length as u32 };
+        self.status(slot).store(SEND_REQUEST, Ordering::Release);
+        self.staged += 1;
+        true
+    }
+
+    fn kick(&mut self) -> Result<Kicked, WireError> {
+        let mut kicked = Kicked::default();
+        while self.staged > 0 {
+            let outcome = self.send();
+            let taken = self.advance();
+            kicked.accepted += taken;
+            match outcome {
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) if self.staged > 0 => {
+                    kicked.book(error)?;
+                    self.drop_first();
+                }
+                Ok(()) if taken == 0 => {
+                    // Kernel and generator disagree on the position: never seen, never to be spun on.
+                    let error = std::io::Error::other("the kernel ignores the staged frames");
+                    return Err(WireError::system("kick the transmit ring", error));
+                }
+                _ => {}
+            }
+        }
+        Ok(kicked)
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made by `open` with this length, and no reference into it
+        // outlives the ring.
+        let _ = unsafe { munmap(self.memory, self.memory_bytes.get()) };
+    }
+}

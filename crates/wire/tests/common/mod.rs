@@ -1,0 +1,123 @@
+//! A veth pair between two network namespaces, made for one test and removed behind it.
+
+use std::net::SocketAddrV4;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use netcliff_wire::frame::{Checksum, FrameSpec};
+use netcliff_wire::generator::GeneratorConfig;
+use netcliff_wire::sink::SinkConfig;
+use netcliff_wire::thread::Placement;
+
+const SENDER: &str = "10.199.7.1";
+const RECEIVER: &str = "10.199.7.2";
+const PORT: u16 = 9000;
+const RUN_ID: u32 = 77;
+
+/// Tests of one program take turns: they share the two CPUs they pin their threads to.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// The pair; dropping it removes both namespaces and with them the interfaces.
+pub struct Pair {
+    name: String,
+    receiver_mac: [u8; 6],
+    sender_mac: [u8; 6],
+    _turn: MutexGuard<'static, ()>,
+}
+
+fn ip(arguments: &str) -> Result<(), String> {
+    let output =
+        Command::new("ip").args(arguments.split_whitespace()).output().map_err(|e| format!("ip {arguments}: {e}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(format!("ip {arguments}: {}", String::from_utf8_lossy(&output.stderr).trim()))
+}
+
+impl Pair {
+    /// Makes it, steering reception to `receive_cpu` by RPS; `Err` says why it can not be had.
+    pub fn new(receive_cpu: usize) -> Result<Self, String> {
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let name = format!("ncw{}x{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
+        let pair = Self {
+            name,
+            receiver_mac: [2, 0, 0, 0, 7, 2],
+            sender_mac: [2, 0, 0, 0, 7, 1],
+            _turn: TURN.lock().unwrap_or_else(PoisonError::into_inner),
+        };
+        pair.build(receive_cpu)?;
+        // Address resolution and IPv6 autoconfiguration settle; their packets are foreign anyway.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        Ok(pair)
+    }
+
+    fn build(&self, receive_cpu: usize) -> Result<(), String> {
+        let (a, b) = (format!("{}a", self.name), format!("{}b", self.name));
+        ip(&format!("netns add {a}"))?;
+        ip(&format!("netns add {b}"))?;
+        ip(&format!(
+            "-n {a} link add v0 address 02:00:00:00:07:01 type veth peer name v1 address 02:00:00:00:07:02 netns {b}"
+        ))?;
+        ip(&format!("-n {a} addr add {SENDER}/24 dev v0"))?;
+        ip(&format!("-n {b} addr add {RECEIVER}/24 dev v1"))?;
+        ip(&format!("-n {a} link set v0 up"))?;
+        ip(&format!("-n {b} link set v1 up"))?;
+        let mask = format!("echo {:x} > /sys/class/net/v1/queues/rx-0/rps_cpus", 1u64 << receive_cpu);
+        let steered =
+            Command::new("ip").args(["netns", "exec", &b, "sh", "-c", &mask]).status().map_err(|e| e.to_string())?;
+        steered.success().then_some(()).ok_or_else(|| "RPS can not be set".to_owned())
+    }
+
+    /// A generator in the sender's namespace.
+    pub fn generator(&self, cpu: usize, frame_bytes: usize) -> GeneratorConfig {
+        let frame = FrameSpec {
+            source_mac: self.sender_mac,
+            destination_mac: self.receiver_mac,
+            source: SocketAddrV4::new(SENDER.parse().expect("an address"), 1024),
+            destination: SocketAddrV4::new(RECEIVER.parse().expect("an address"), PORT),
+            frame_bytes,
+            checksum: Checksum::Computed,
+            run_id: RUN_ID,
+        };
+        let mut config = GeneratorConfig::new("v0", frame);
+        config.placement = self.place("a", cpu);
+        config.placement.nice = Some(-20);
+        config
+    }
+
+    /// A sink in the receiver's namespace.
+    pub fn sink(&self, cpu: usize) -> SinkConfig {
+        let bind = SocketAddrV4::new(RECEIVER.parse().expect("an address"), PORT);
+        let mut config = SinkConfig::new(bind, RUN_ID);
+        config.placement = self.place("b", cpu);
+        config
+    }
+
+    fn place(&self, end: &str, cpu: usize) -> Placement {
+        Placement { netns: Some(PathBuf::from(format!("/run/netns/{}{end}", self.name))), cpu: Some(cpu), nice: None }
+    }
+
+    /// Takes the receiving interface down.
+    #[allow(dead_code, reason = "each test binary uses its own part of the fixture")]
+    pub fn cut(&self) {
+        ip(&format!("-n {}b link set v1 down", self.name)).expect("the pair exists");
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        for end in ["a", "b"] {
+            let _ = ip(&format!("netns del {}{end}", self.name));
+        }
+    }
+}
+
+/// The pair, or a printed reason and `None`.
+#[allow(clippy::print_stdout, reason = "a skipped test says so on stdout")]
+pub fn pair_or_skip() -> Option<Pair> {
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let made = if cpus < 2 { Err(format!("needs 2 CPUs, has {cpus}")) } else { Pair::new(1) };
+    made.inspect_err(|reason| println!("SKIPPED: no veth pair: {reason}")).ok()
+}

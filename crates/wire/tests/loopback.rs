@@ -1,0 +1,38 @@
+//! Generator and sink over loopback, with plain sockets: no privileges needed.
+
+use std::sync::Arc;
+
+use netcliff_wire::frame::{Checksum, FrameSpec};
+use netcliff_wire::generator::GeneratorConfig;
+use netcliff_wire::run::{Timing, run};
+use netcliff_wire::schedule::{Arrivals, Schedule};
+use netcliff_wire::sink::SinkConfig;
+use netcliff_wire::transmit::Method;
+
+const RUN_ID: u32 = 5;
+
+#[test]
+fn packets_pass_and_are_accounted_for() {
+    // A port of this test's own, from the process id; below the range of automatic ports.
+    let port = 20_000 + (std::process::id() % 10_000) as u16;
+    let address = format!("127.0.0.1:{port}").parse().expect("an address");
+    let frame = FrameSpec {
+        source_mac: [0; 6],
+        destination_mac: [0; 6],
+        source: "127.0.0.1:0".parse().expect("an address"),
+        destination: address,
+        frame_bytes: 64,
+        checksum: Checksum::Zero,
+        run_id: RUN_ID,
+    };
+    let generator = GeneratorConfig { method: Method::Socket, ..GeneratorConfig::new("lo", frame) };
+    let schedule = Schedule::new(Arrivals::Constant, 5_000.0, 1, 0).expect("legal");
+    let run =
+        run(generator, SinkConfig::new(address, RUN_ID), schedule, Timing::measured(0.2), &Arc::default(), |_, _| ())
+            .expect("loopback works");
+    assert_eq!(run.fate.offered, 1000);
+    assert_eq!(run.fate.run_unexplained, Some(0), "{:?}", run.fate);
+    assert_eq!(run.fate.offered, run.fate.delivered + run.fate.refused + run.fate.sender + run.fate.elsewhere);
+    let summary = run.sink.end_to_end.summary().expect("packets came");
+    assert!(summary.min_s > 0.0 && summary.max_s < 10.0);
+}

@@ -1,0 +1,173 @@
+//! Generator and sink over a real veth pair: every packet is accounted for.
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use common::{Pair, pair_or_skip};
+use netcliff_wire::WireError;
+use netcliff_wire::run::{Timing, WireRun, run, run_with};
+use netcliff_wire::schedule::{Arrivals, Schedule};
+use netcliff_wire::sink::{Application, Reader, Work};
+use netcliff_wire::transmit::Method;
+
+const METHODS: [Method; 2] = [Method::PacketBatch, Method::PacketRing { slots: 8192 }];
+
+fn schedule(arrivals: Arrivals, rate_pps: f64) -> Schedule {
+    Schedule::new(arrivals, rate_pps, 1, 0).expect("a legal rate")
+}
+
+fn measure(pair: &Pair, method: Method, rate_pps: f64, measured_s: f64, work: Work) -> WireRun {
+    let mut generator = pair.generator(0, 64);
+    generator.method = method;
+    let mut sink = pair.sink(1);
+    sink.work = work;
+    run(
+        generator,
+        sink,
+        schedule(Arrivals::Poisson, rate_pps),
+        Timing::measured(measured_s),
+        &Arc::default(),
+        |_, _| (),
+    )
+    .expect("the pair works")
+}
+
+/// What must hold whatever the load and however noisy the machine.
+fn conserved(run: &WireRun) {
+    let fate = run.fate;
+    assert_eq!(fate.offered, fate.delivered + fate.refused + fate.sender + fate.elsewhere, "{fate:?}");
+    assert_eq!(run.sender.frames.total(), run.sender.next_sequence);
+    assert_eq!(run.sink.duplicates + run.sink.too_old + run.sink.reordered, 0);
+    assert!(run.sink.highest_sequence < Some(run.sender.next_sequence));
+    assert_eq!(run.sink.end_to_end.count(), fate.delivered);
+    assert_eq!(run.sink.kernel_to_read.count(), fate.delivered);
+    assert_eq!(fate.run_unexplained, Some(0), "accepted = read + dropped by the socket: {fate:?}");
+}
+
+#[test]
+fn a_light_load_arrives_whole() {
+    let Some(pair) = pair_or_skip() else { return };
+    for method in METHODS {
+        let run = measure(&pair, method, 5_000.0, 0.4, Work::None);
+        conserved(&run);
+        // The test machine may be busy: loss is allowed, lost track of it is not. The Poisson count
+        // of the window lies within z = 5 standard deviations of 2000.
+        assert!((run.fate.offered as f64 - 2000.0).abs() < 5.0 * 2000f64.sqrt(), "{:?}", run.fate);
+        assert!(run.fate.delivered > 0);
+    }
+}
+
+#[test]
+fn an_overload_is_accounted_for() {
+    let Some(pair) = pair_or_skip() else { return };
+    for method in METHODS {
+        // 20 us of work a packet: at most 50 kpps are read, 200 kpps are offered.
+        let run = measure(&pair, method, 200_000.0, 0.3, Work::CpuTime(20e-6));
+        conserved(&run);
+        assert!(run.delivered_pps() < 60_000.0, "{}", run.delivered_pps());
+        assert!(run.loss_fraction() > Some(0.5));
+        assert!(run.fate.run_socket_drops.is_some_and(|drops| drops > 0) || run.fate.refused > 0);
+    }
+}
+
+#[test]
+fn a_rate_beyond_the_sender_is_never_a_receiver_limit() {
+    let Some(pair) = pair_or_skip() else { return };
+    for method in METHODS {
+        let run = measure(&pair, method, 50e6, 0.1, Work::None);
+        assert!(!run.sender.kept_up, "{method:?}");
+        assert!(run.sender.behind_s > 0.0);
+        assert!(run.sender.achieved_pps < Some(20e6));
+        conserved(&run);
+    }
+}
+
+#[test]
+fn big_frames_and_batches_pass_with_right_checksums() {
+    let Some(pair) = pair_or_skip() else { return };
+    for method in METHODS {
+        for frame_bytes in [65, 1518] {
+            let mut generator = pair.generator(0, frame_bytes);
+            generator.method = method;
+            let mut sink = pair.sink(1);
+            sink.reader = Reader::Recvmmsg { batch: 16 };
+            let schedule = schedule(Arrivals::Constant, 2_000.0);
+            let run = run(generator, sink, schedule, Timing::measured(0.1), &Arc::default(), |_, _| ())
+                .expect("the pair works");
+            conserved(&run);
+            assert_eq!(run.fate.offered, 200, "constant arrivals");
+            // Wrong checksums would lose every frame.
+            assert!(run.fate.delivered > 0, "{method:?} {frame_bytes}");
+        }
+    }
+}
+
+#[test]
+fn a_sink_that_dies_stops_the_generator_and_keeps_both_sides() {
+    struct Fragile(u32);
+    impl Application for Fragile {
+        fn handle(&mut self, _: &[u8]) {
+            self.0 += 1;
+            if self.0 == 500 {
+                // A panic past the hook, which would spend seconds on a backtrace.
+                std::panic::resume_unwind(Box::new("the application broke"));
+            }
+        }
+    }
+    let Some(pair) = pair_or_skip() else { return };
+    let failure = run_with(
+        pair.generator(0, 64),
+        pair.sink(1),
+        Box::new(Fragile(0)),
+        schedule(Arrivals::Poisson, 5_000.0),
+        Timing::measured(20.0),
+        &Arc::default(),
+        |_, _| (),
+    )
+    .expect_err("the sink dies");
+    assert!(failure.to_string().contains("the sink thread died"), "{failure}");
+    assert!(failure.sink.is_some_and(|sink| sink.delivered == 500));
+    let sender = failure.sender.expect("it was running");
+    assert!(sender.stopped && sender.frames.total() >= 500, "{sender:?}");
+}
+
+#[test]
+fn an_interface_that_goes_down_is_told_from_a_full_receiver() {
+    let Some(pair) = pair_or_skip() else { return };
+    pair.cut();
+    let outcome = run(
+        pair.generator(0, 64),
+        pair.sink(1),
+        schedule(Arrivals::Poisson, 1_000.0),
+        Timing::measured(0.1),
+        &Arc::default(),
+        |_, _| (),
+    );
+    let failure = outcome.expect_err("no carrier");
+    assert!(matches!(failure.reason, WireError::NoCarrier { .. }), "{failure}");
+}
+
+#[test]
+fn stopping_keeps_what_was_measured() {
+    let Some(pair) = pair_or_skip() else { return };
+    let stop = Arc::<AtomicBool>::default();
+    let flag = Arc::clone(&stop);
+    let run = run(
+        pair.generator(0, 64),
+        pair.sink(1),
+        schedule(Arrivals::Poisson, 5_000.0),
+        Timing { warmup_s: 0.0, ..Timing::measured(30.0) },
+        &stop,
+        move |sent, _| {
+            if sent > 1000 {
+                flag.store(true, Ordering::Relaxed);
+            }
+        },
+    )
+    .expect("stopping is no failure");
+    assert!(run.sender.stopped);
+    assert!(run.fate.offered > 1000 && run.fate.offered < 100_000);
+    conserved(&run);
+}
