@@ -12,6 +12,11 @@ find_cargo || {
     exit 1
 }
 
+# Where clang is there, CI does not accept eBPF programs that fail to compile (elsewhere that is a warning).
+if [[ "${CI:-}" == true ]] && ebpf_wanted && ebpf_buildable; then
+    export NETCLIFF_REQUIRE_BPF=1
+fi
+
 step_timeout_s="${STEP_TIMEOUT_S:-1200}"
 log="$(mktemp)"
 collected="$(mktemp)"
