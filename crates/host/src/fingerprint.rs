@@ -5,8 +5,15 @@
 //! anything (counters, pids, addresses, load) are left out, so that two runs under the same conditions
 //! have equal maps.
 
-use crate::{inventory::Inventory, nic::Nic};
-use std::collections::BTreeMap;
+use crate::{
+    inventory::{self, Inventory},
+    nic::{self, Nic},
+    testbed::{
+        TestbedError,
+        netns::{Side, Testbed},
+    },
+};
+use std::{collections::BTreeMap, path::Path};
 
 /// The facts of a host and of the interfaces that take part in a measurement.
 pub fn facts(host: &Inventory, nics: &[Nic]) -> BTreeMap<String, String> {
@@ -20,6 +27,30 @@ pub fn facts(host: &Inventory, nics: &[Nic]) -> BTreeMap<String, String> {
         facts.nic(nic);
     }
     facts.0
+}
+
+/// The facts of a measurement in a namespace testbed: the host's, both ends of the veth pair, the sysctls
+/// as the host under test has them, and how it receives.
+///
+/// # Errors
+/// When a namespace cannot be entered or its links cannot be listed.
+pub fn testbed_facts(host: &Inventory, testbed: &Testbed) -> Result<BTreeMap<String, String>, TestbedError> {
+    let nic_of = |side| {
+        let name = testbed.endpoint(side).interface.clone();
+        let nic = testbed.run_in(side, || nic::read(&name, Path::new("/sys")))?;
+        nic.map_err(TestbedError::failed(format!("read interface {name}")))
+    };
+    let nics = [nic_of(Side::Sender)?, nic_of(Side::HostUnderTest)?];
+    let mut facts = Facts(facts(host, &nics));
+    for (name, value) in testbed.run_in_hut(|| inventory::sysctls(Path::new("/")))? {
+        facts.add(format!("sysctl.{name}"), Some(value));
+    }
+    let options = testbed.options();
+    facts.add("testbed.kind", Some("netns"));
+    facts.add("testbed.reception", Some(options.reception));
+    facts.add("testbed.reception_cpus", Some(joined(&options.reception_cpus)));
+    facts.add("testbed.queues", Some(options.queues));
+    Ok(facts.0)
 }
 
 /// The keys whose values differ, with both values; `None` where a side lacks the fact.
@@ -53,7 +84,8 @@ impl Facts {
         self.add("cpu.microcode", cpu.microcode.as_ref());
         self.add("cpu.online", Some(joined(&cpu.online)));
         let groups: Vec<String> = cpu.smt_siblings.iter().map(|group| joined(group)).collect();
-        self.add("cpu.smt_siblings", Some(groups.join(" ")));
+        self.add("cpu.smt_active", cpu.smt_active);
+        self.add("cpu.smt_siblings", (!groups.is_empty()).then(|| groups.join(" ")));
         self.add("cpu.packages", cpu.packages);
         for (node, cpus) in &cpu.numa_nodes {
             self.add(format!("cpu.numa.{node}"), Some(cpus));
@@ -139,4 +171,66 @@ fn joined<T: ToString>(items: &[T]) -> String {
 
 fn some_list<T: ToString>(items: &[T]) -> Option<String> {
     (!items.is_empty()).then(|| joined(items))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host() -> Inventory {
+        let mut host = Inventory::default();
+        host.kernel.release = Some("6.18.0".into());
+        host.cpu.online = vec![0, 1];
+        host.sysctls.insert("net.core.netdev_budget".into(), "300".into());
+        host
+    }
+
+    fn veth() -> Nic {
+        let mut nic = Nic { name: "veth1".into(), index: 7, ..Nic::default() };
+        nic.features.insert("rx-gro".into(), false);
+        nic.coalesce.insert("rx-usecs".into(), 20);
+        nic.qdiscs = vec!["noqueue".into()];
+        nic
+    }
+
+    #[test]
+    fn keys_are_dotted_and_absent_facts_have_none() {
+        let facts = facts(&host(), &[veth()]);
+        for (key, value) in [
+            ("kernel.release", "6.18.0"),
+            ("cpu.online", "0,1"),
+            ("sysctl.net.core.netdev_budget", "300"),
+            ("nic.veth1.gro", "false"),
+            ("nic.veth1.feature.rx-gro", "false"),
+            ("nic.veth1.coalesce.rx-usecs", "20"),
+            ("nic.veth1.qdisc", "noqueue"),
+        ] {
+            assert_eq!(facts.get(key).map(String::as_str), Some(value), "{key}");
+        }
+        assert!(!facts.contains_key("nic.veth1.speed_mbps"));
+        assert!(facts.values().all(|value| !value.is_empty()), "{facts:#?}");
+    }
+
+    #[test]
+    fn what_explains_nothing_is_left_out() {
+        let (mut other, mut nic) = (host(), veth());
+        other.load.average = Some([9.0; 3]);
+        other.memory_available_bytes = Some(1);
+        nic.index = 99;
+        nic.mac = Some("02:00:00:00:00:01".into());
+        assert_eq!(facts(&host(), &[veth()]), facts(&other, &[nic]));
+    }
+
+    #[test]
+    fn differences_show_both_sides() {
+        let before = facts(&host(), &[]);
+        let mut changed = host();
+        changed.sysctls.clear();
+        changed.kernel.release = Some("6.19.0".into());
+        let after = facts(&changed, &[]);
+        let difference = difference(&before, &after);
+        assert_eq!(difference.len(), 2);
+        assert_eq!(difference["kernel.release"], (Some("6.18.0"), Some("6.19.0")));
+        assert_eq!(difference["sysctl.net.core.netdev_budget"], (Some("300"), None));
+    }
 }

@@ -112,7 +112,7 @@ impl fmt::Display for Limitation {
             ),
             Limitation::ReceptionNotSteered { reason } => write!(
                 f,
-                "the reception could not be placed on a CPU of its own ({reason}): it takes place on the \
+                "the reception could not be placed on a CPU of its own ({reason}): the kernel puts it, in general, on the \
                  sender's CPU, and sender and receiver slow each other"
             ),
             Limitation::ReceptionOnSenderCpu => f.write_str(

@@ -1,6 +1,7 @@
 //! What this host is, read from procfs and sysfs below a root directory (`/`, or a captured tree).
 
 mod cpu;
+mod hypervisor;
 mod kernel;
 mod limits;
 mod load;
@@ -92,7 +93,7 @@ impl Inventory {
         Inventory {
             cpu: Cpu::read(root, &cpuinfo),
             kernel: Kernel::read(root),
-            hypervisor: hypervisor(root, &cpuinfo),
+            hypervisor: hypervisor::read(root, &cpuinfo),
             memory_total_bytes: kibibytes(&memory, "MemTotal"),
             memory_available_bytes: kibibytes(&memory, "MemAvailable"),
             sysctls: sysctls(root),
@@ -102,6 +103,14 @@ impl Inventory {
             perf_counters: root.join("sys/bus/event_source/devices/cpu/type").exists()
                 || root.join("sys/bus/event_source/devices/cpu_core/type").exists(),
         }
+    }
+
+    /// The host this runs on: [`Inventory::read`] of `/`, and the hypervisor's name from the processor
+    /// where no file tells it.
+    pub fn of_this_host() -> Inventory {
+        let mut host = Inventory::read(Path::new("/"));
+        host.hypervisor = hypervisor::named_by_processor(host.hypervisor);
+        host
     }
 
     /// What keeps a measurement on this host from meaning what it says.
@@ -116,27 +125,14 @@ fn kibibytes(meminfo: &str, name: &str) -> Option<u64> {
     value.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
-fn sysctls(root: &Path) -> BTreeMap<String, String> {
+/// The values of [`SYSCTLS`] that the kernel shows to the calling thread: those of its network namespace.
+pub(crate) fn sysctls(root: &Path) -> BTreeMap<String, String> {
     let read = |name: &&str| {
         let text = procfs::text(root.join("proc/sys").join(name.replace('.', "/")))?;
         // Lists are separated by tabs in the kernel's answer.
         Some(((*name).to_owned(), text.split_whitespace().collect::<Vec<_>>().join(" ")))
     };
     SYSCTLS.iter().filter_map(read).collect()
-}
-
-/// The machine's maker names the hypervisor; the CPU flag only says that there is one.
-fn hypervisor(root: &Path, cpuinfo: &str) -> Option<String> {
-    let flagged =
-        cpu::field(cpuinfo, "flags").is_some_and(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor"));
-    let xen = procfs::text(root.join("sys/hypervisor/type"));
-    if !flagged && xen.is_none() {
-        return None;
-    }
-    let dmi = |name: &str| procfs::text(root.join("sys/class/dmi/id").join(name));
-    let made_by: Vec<String> = [dmi("sys_vendor"), dmi("product_name")].into_iter().flatten().collect();
-    let dmi = (!made_by.is_empty()).then(|| made_by.join(" "));
-    Some(xen.or(dmi).unwrap_or_else(|| "unnamed hypervisor".to_owned()))
 }
 
 fn is_root(root: &Path) -> bool {

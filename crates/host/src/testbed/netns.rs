@@ -17,7 +17,7 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 use std::{
-    io,
+    fmt, io,
     net::Ipv4Addr,
     sync::atomic::{AtomicU32, Ordering},
     thread::{Builder, JoinHandle},
@@ -34,6 +34,16 @@ pub enum Reception {
     Napi,
     /// GRO on and threaded NAPI, its kernel thread bound to the chosen CPUs.
     ThreadedNapi,
+}
+
+impl fmt::Display for Reception {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Reception::Backlog => "backlog",
+            Reception::Napi => "napi",
+            Reception::ThreadedNapi => "threaded-napi",
+        })
+    }
 }
 
 /// Which end.
