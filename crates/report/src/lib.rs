@@ -1,1 +1,19 @@
-//! netcliff-report
+//! Findings and records as text people read: pure functions from data to strings, no file, clock or terminal.
+//!
+//! Start with [`terminal::finding`], what `netcliff find` prints. It renders what is computed once in [`sheet`].
+//!
+//! | module | turns |
+//! | --- | --- |
+//! | [`terminal`] | a finding into the summary of `netcliff find` |
+//! | [`table`] | records into terminal tables, for `results`, `predict` and `simulate` |
+//! | [`csv`] | records into CSV, a column a figure |
+//! | [`sheet`] | a finding into rows of model / sim / measured, and what was not had |
+//! | [`mod@format`] | numbers into three significant digits, units and intervals |
+
+pub mod csv;
+pub mod format;
+pub mod sheet;
+pub mod table;
+pub mod terminal;
+
+pub use terminal::Style;

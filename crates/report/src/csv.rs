@@ -1,0 +1,109 @@
+//! [`records`]: records as CSV, one row each, every figure as value, low and high in its base unit.
+
+use netcliff_core::{Figure, Latency, Outcome, Record};
+
+use crate::format;
+
+/// A figure's column and where it is in an outcome.
+type Column = (&'static str, fn(&Outcome) -> Option<Figure>);
+
+const FIGURES: &[Column] = &[
+    ("offered_pps", |o| o.offered_pps),
+    ("throughput_pps", |o| o.throughput_pps),
+    ("goodput_bps", |o| o.goodput_bps),
+    ("loss_fraction", |o| o.loss_fraction),
+    ("loss_ring", |o| o.loss?.ring),
+    ("loss_socket", |o| o.loss?.socket),
+    ("loss_sender", |o| o.loss?.sender),
+    ("latency_mean_s", |o| latency(o)?.mean),
+    ("latency_p50_s", |o| latency(o)?.p50),
+    ("latency_p90_s", |o| latency(o)?.p90),
+    ("latency_p99_s", |o| latency(o)?.p99),
+    ("latency_p999_s", |o| latency(o)?.p999),
+    ("latency_max_s", |o| latency(o)?.max),
+    ("cpu_interrupt", |o| o.cpu?.interrupt),
+    ("cpu_poll", |o| o.cpu?.poll),
+    ("cpu_protocol", |o| o.cpu?.protocol),
+    ("cpu_application", |o| o.cpu?.application),
+    ("cpu_available", |o| o.cpu?.available),
+    ("interrupts_per_s", |o| o.interrupts_per_s),
+    ("polls_per_s", |o| o.polls_per_s),
+    ("packets_per_poll", |o| o.packets_per_poll),
+    ("packets_in_system", |o| o.packets_in_system),
+];
+
+fn latency(outcome: &Outcome) -> Option<Latency> {
+    outcome.latency_s
+}
+
+const POINT: [&str; 8] = ["engine", "host", "scheme", "arrivals", "size", "rate", "rate_pps", "link_bps"];
+const ORIGIN: [&str; 8] =
+    ["confidence", "latency_to", "cpu_method", "notes", "version", "seed", "started_utc", "fingerprint_id"];
+
+/// The records with a header line; an absent figure is an empty field, never zero. Numbers round-trip.
+///
+/// `confidence` lists the confidences of the row's intervals, mostly one.
+pub fn records(records: &[Record]) -> String {
+    let mut rows = vec![header()];
+    rows.extend(records.iter().map(row));
+    rows.iter().map(|fields| line(fields)).collect()
+}
+
+fn header() -> Vec<String> {
+    let figures = FIGURES.iter().flat_map(|(name, _)| ["", "_low", "_high"].map(|end| format!("{name}{end}")));
+    let point = POINT.iter().map(ToString::to_string);
+    point.chain(figures).chain(ORIGIN.iter().map(ToString::to_string)).collect()
+}
+
+fn row(record: &Record) -> Vec<String> {
+    let figures = FIGURES.iter().map(|(_, get)| get(&record.outcome));
+    let numbers = figures.flat_map(|figure| {
+        let interval = figure.and_then(|f| f.interval);
+        [figure.map(|f| f.value), interval.map(|i| i.low), interval.map(|i| i.high)].map(number)
+    });
+    point(record).into_iter().chain(numbers).chain(origin(record)).collect()
+}
+
+fn point(record: &Record) -> Vec<String> {
+    let traffic = &record.point.traffic;
+    vec![
+        record.engine.to_string(),
+        record.point.host.name.clone(),
+        record.point.scheme.to_string(),
+        traffic.arrivals.to_string(),
+        traffic.size.to_string(),
+        traffic.rate.to_string(),
+        number(traffic.rate_pps()),
+        number(Some(traffic.link_bps)),
+    ]
+}
+
+fn origin(record: &Record) -> Vec<String> {
+    let (outcome, provenance) = (&record.outcome, &record.provenance);
+    let mut confidences: Vec<f64> =
+        FIGURES.iter().filter_map(|(_, get)| Some(get(outcome)?.interval?.confidence)).collect();
+    confidences.sort_by(f64::total_cmp);
+    confidences.dedup();
+    vec![
+        confidences.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "),
+        outcome.latency_to.clone().unwrap_or_default(),
+        outcome.cpu_method.clone().unwrap_or_default(),
+        outcome.notes.join(" | "),
+        provenance.version.clone(),
+        provenance.seed.map(|seed| seed.to_string()).unwrap_or_default(),
+        format::date_utc(provenance.started_unix_s),
+        provenance.fingerprint_id.clone().unwrap_or_default(),
+    ]
+}
+
+/// The shortest text that reads back to the same number; empty if there is none.
+fn number(value: Option<f64>) -> String {
+    value.filter(|value| value.is_finite()).map(|value| format!("{value:?}")).unwrap_or_default()
+}
+
+fn line(fields: &[String]) -> String {
+    let mut writer = ::csv::Writer::from_writer(Vec::new());
+    writer.write_record(fields).expect("a Vec takes every write");
+    let bytes = writer.into_inner().expect("a Vec takes every write");
+    String::from_utf8(bytes).expect("text in, text out")
+}

@@ -1,0 +1,206 @@
+//! Numbers as people read them: three significant digits, a unit that leaves 1 to 999 before the point, intervals.
+
+use netcliff_core::{Figure, Interval};
+
+/// Digits that mean something in a report.
+const DIGITS: i32 = 3;
+
+/// What a number counts, and so which units it may be shown in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Packets a second.
+    Pps,
+    /// Bits a second.
+    Bps,
+    /// Seconds.
+    Seconds,
+    /// Seconds a byte.
+    SecondsPerByte,
+    /// Events a second (interrupts, polls).
+    PerSecond,
+    /// A share of one, shown in percent.
+    Share,
+    /// A count of packets.
+    Packets,
+    /// A bare number.
+    Number,
+}
+
+impl Unit {
+    /// The unit a calibrated cost names (`s`, `s/B`, `packets`); another name leaves the number bare.
+    pub fn of_cost(name: &str) -> Self {
+        match name {
+            "s" => Self::Seconds,
+            "s/B" => Self::SecondsPerByte,
+            "packets" => Self::Packets,
+            _ => Self::Number,
+        }
+    }
+
+    /// (factor to one of it, suffix), largest first.
+    fn scales(self) -> &'static [(f64, &'static str)] {
+        match self {
+            Self::Pps => &[(1e9, " Gpps"), (1e6, " Mpps"), (1e3, " kpps"), (1.0, " pps")],
+            Self::Bps => &[(1e9, " Gbit/s"), (1e6, " Mbit/s"), (1e3, " kbit/s"), (1.0, " bit/s")],
+            Self::Seconds => &[(1.0, " s"), (1e-3, " ms"), (1e-6, " us"), (1e-9, " ns")],
+            Self::SecondsPerByte => &[(1e-6, " us/B"), (1e-9, " ns/B"), (1e-12, " ps/B")],
+            Self::PerSecond => &[(1e6, " M/s"), (1e3, " k/s"), (1.0, " /s")],
+            Self::Share => &[(0.01, " %")],
+            Self::Packets | Self::Number => &[(1.0, "")],
+        }
+    }
+
+    /// The scale at which `value` reads best: the largest that leaves at least 1 after rounding.
+    fn scale(self, value: f64) -> (f64, &'static str) {
+        let scales = self.scales();
+        // 999.6 kpps rounds to 1000 kpps, which reads as 1.00 Mpps.
+        let rounded = round_significant(value.abs());
+        *scales.iter().find(|(factor, _)| rounded >= *factor * (1.0 - 1e-9)).unwrap_or(&scales[scales.len() - 1])
+    }
+
+    /// Decimals that leave three significant digits of `scaled`.
+    fn decimals(self, scaled: f64) -> usize {
+        let rounded = round_significant(scaled.abs());
+        if rounded == 0.0 || (self == Self::Packets && scaled.fract() == 0.0) {
+            return 0;
+        }
+        (DIGITS - 1 - rounded.log10().floor() as i32).clamp(0, 9) as usize
+    }
+}
+
+impl Unit {
+    /// Shares of one CPU sum to 1 within 1e-12: what is smaller is rounding, not a figure.
+    fn settled(self, value: f64) -> f64 {
+        if self == Self::Share && value.abs() < 1e-12 { 0.0 } else { value }
+    }
+
+    /// `scaled` with the decimals of `lead`; with an exponent where that would be zeros only.
+    fn digits(self, scaled: f64, lead: f64) -> String {
+        let rounded = round_significant(lead.abs());
+        match scaled {
+            0.0 => "0".to_owned(),
+            _ if rounded != 0.0 && rounded < 1e-4 => format!("{scaled:.2e}"),
+            _ => format!("{scaled:.*}", self.decimals(lead)),
+        }
+    }
+}
+
+fn round_significant(value: f64) -> f64 {
+    if value == 0.0 || !value.is_finite() {
+        return value;
+    }
+    format!("{value:.*e}", DIGITS as usize - 1).parse().unwrap_or(value)
+}
+
+/// Three significant digits without an exponent: `0.812`, `41.2`, `906`. "-" unless finite.
+pub fn significant(value: f64) -> String {
+    quantity(value, Unit::Number)
+}
+
+/// A number with its unit: `412 kpps`, `0.812 us`, `8.40 %`. "-" unless finite.
+pub fn quantity(value: f64, unit: Unit) -> String {
+    if !value.is_finite() {
+        return "-".to_owned();
+    }
+    let value = unit.settled(value);
+    let (factor, suffix) = unit.scale(value);
+    format!("{}{suffix}", unit.digits(value / factor, value / factor))
+}
+
+/// A number with its sign: `+4.37 %`.
+pub fn signed(value: f64, unit: Unit) -> String {
+    let text = quantity(value, unit);
+    if value.is_finite() && value >= 0.0 { format!("+{text}") } else { text }
+}
+
+/// A share in percent: `8.40 %`.
+pub fn share(value: f64) -> String {
+    quantity(value, Unit::Share)
+}
+
+/// A loss fraction: in percent down to 0.01 %, below that as `1e-5`.
+pub fn loss(value: f64) -> String {
+    if value != 0.0 && value.abs() < 1e-4 { format!("{value:.1e}").replace(".0e", "e") } else { share_short(value) }
+}
+
+/// A share without trailing zeros: `50 %`, `0.01 %`.
+pub fn share_short(value: f64) -> String {
+    if !value.is_finite() {
+        return "-".to_owned();
+    }
+    let percent = round_significant(value * 100.0);
+    format!("{percent} %")
+}
+
+/// The ends of an interval in the unit of its value, without the unit: `403-421`.
+///
+/// `dash` stands between the ends; `..` where the lower end is negative and a dash would be read as a minus.
+pub fn ends(value: f64, interval: &Interval, unit: Unit, dash: &str) -> String {
+    // Zero has no scale of its own: then the upper end sets it.
+    let value = unit.settled(value);
+    let lead = if value == 0.0 { unit.settled(interval.high) } else { value };
+    let (factor, _) = unit.scale(lead);
+    let end = |end: f64| match end.is_finite() {
+        true => unit.digits(unit.settled(end) / factor, lead / factor),
+        false => "?".to_owned(),
+    };
+    let between = if interval.low < 0.0 { ".." } else { dash };
+    format!("{}{between}{}", end(interval.low), end(interval.high))
+}
+
+/// A figure with the ends of its interval: `412 kpps (403-421)`; without where it was computed.
+pub fn figure(figure: &Figure, unit: Unit) -> String {
+    match interval(figure, unit, "-") {
+        Some(ends) => format!("{} ({ends})", value(figure, unit)),
+        None => value(figure, unit),
+    }
+}
+
+/// A figure's value alone. A zero takes the unit of its interval, so that both can be read together.
+pub fn value(figure: &Figure, unit: Unit) -> String {
+    match figure.interval {
+        Some(interval) if unit.settled(figure.value) == 0.0 && interval.high.is_finite() => {
+            format!("0{}", unit.scale(interval.high).1)
+        }
+        _ => quantity(figure.value, unit),
+    }
+}
+
+/// The ends of a figure's interval, if it has one.
+pub fn interval(figure: &Figure, unit: Unit, dash: &str) -> Option<String> {
+    figure.value.is_finite().then(|| figure.interval.map(|i| ends(figure.value, &i, unit, dash)))?
+}
+
+/// A figure with its half width: `412 ± 9 kpps`; the ends instead where the interval is not symmetric.
+pub fn plus_minus(figure: &Figure, unit: Unit) -> String {
+    let Some(interval) = figure.interval.filter(|_| figure.value.is_finite()) else {
+        return value(figure, unit);
+    };
+    let (below, above) = (figure.value - interval.low, interval.high - figure.value);
+    if figure.value == 0.0 || !above.is_finite() || (below - above).abs() > 0.02 * (below + above) {
+        return self::figure(figure, unit);
+    }
+    let (factor, suffix) = unit.scale(figure.value);
+    let scaled = figure.value / factor;
+    let decimals = unit.decimals(scaled);
+    format!("{scaled:.decimals$} ± {:.decimals$}{suffix}", above / factor)
+}
+
+/// A moment, seconds since the epoch, as `2026-10-07 14:02:31 UTC`; "-" if it is no date.
+pub fn date_utc(unix_s: f64) -> String {
+    let whole = unix_s.is_finite().then_some(unix_s as i64);
+    match whole.and_then(|seconds| jiff::Timestamp::from_second(seconds).ok()) {
+        Some(moment) => format!("{} UTC", moment.to_string().replace('T', " ").trim_end_matches('Z')),
+        None => "-".to_owned(),
+    }
+}
+
+/// `text` without control characters, which would steer a terminal or break XML: each becomes U+FFFD. Line ends and
+/// tabs stay.
+pub fn printable(text: &str) -> String {
+    let clean = |c: char| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c };
+    text.chars().map(clean).collect()
+}
+
+#[cfg(test)]
+mod tests;

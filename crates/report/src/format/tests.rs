@@ -1,0 +1,60 @@
+use super::*;
+
+#[test]
+fn three_significant_digits_in_the_unit_that_reads_best() {
+    for (value, unit, text) in [
+        (412_345.0, Unit::Pps, "412 kpps"),
+        (999_600.0, Unit::Pps, "1.00 Mpps"),
+        (1_488_095.0, Unit::Pps, "1.49 Mpps"),
+        (0.5, Unit::Pps, "0.500 pps"),
+        (8.123e-7, Unit::Seconds, "812 ns"),
+        (1.2345e-6, Unit::Seconds, "1.23 us"),
+        (2.0, Unit::Seconds, "2.00 s"),
+        (1.337e-9, Unit::SecondsPerByte, "1.34 ns/B"),
+        (0.084, Unit::Share, "8.40 %"),
+        (0.9996, Unit::Share, "100 %"),
+        (1e-5, Unit::Share, "0.00100 %"),
+        (0.0, Unit::Share, "0 %"),
+        (-3e-17, Unit::Share, "0 %"),
+        (1e-8, Unit::Share, "1.00e-6 %"),
+        (1.15e-6, Unit::Number, "1.15e-6"),
+        (1000.0, Unit::Packets, "1000"),
+        (12.34, Unit::Packets, "12.3"),
+        (f64::NAN, Unit::Pps, "-"),
+        (f64::INFINITY, Unit::Seconds, "-"),
+        (-0.0437, Unit::Share, "-4.37 %"),
+    ] {
+        assert_eq!(quantity(value, unit), text);
+    }
+    assert_eq!(significant(0.99832), "0.998");
+    assert_eq!(signed(0.0437, Unit::Share), "+4.37 %");
+}
+
+#[test]
+fn an_interval_shares_unit_and_decimals_with_its_value() {
+    let cliff = Figure::sampled(412e3, 9e3, 0.95);
+    assert_eq!(figure(&cliff, Unit::Pps), "412 kpps (403-421)");
+    assert_eq!(plus_minus(&cliff, Unit::Pps), "412 ± 9 kpps");
+    assert_eq!(figure(&Figure::exact(412e3), Unit::Pps), "412 kpps");
+    assert_eq!(figure(&Figure::between(0.0, 0.0, 3e-4, 0.95), Unit::Share), "0 % (0-0.0300)");
+    assert_eq!(figure(&Figure::between(1e-6, -1e-6, 3e-6, 0.95), Unit::Seconds), "1.00 us (-1.00..3.00)");
+    assert_eq!(plus_minus(&Figure::between(4e-6, 1e-6, 5e-6, 0.95), Unit::Seconds), "4.00 us (1.00-5.00)");
+    assert_eq!(figure(&Figure::between(1.0, 0.5, f64::INFINITY, 0.95), Unit::Number), "1.00 (0.50-?)");
+    assert_eq!(figure(&Figure::sampled(f64::NAN, 1.0, 0.95), Unit::Pps), "-");
+}
+
+#[test]
+fn losses_and_shares_are_short() {
+    assert_eq!(loss(1e-4), "0.01 %");
+    assert_eq!(loss(1e-5), "1e-5");
+    assert_eq!(loss(2.5e-7), "2.5e-7");
+    assert_eq!(loss(0.0), "0 %");
+    assert_eq!(share_short(0.5), "50 %");
+}
+
+#[test]
+fn dates_are_utc() {
+    assert_eq!(date_utc(1_790_000_000.7), "2026-09-21 14:13:20 UTC");
+    assert_eq!(date_utc(f64::NAN), "-");
+    assert_eq!(date_utc(1e300), "-");
+}

@@ -1,0 +1,209 @@
+//! What is on the one page, computed once for terminal and HTML: rows of model / sim / measured, and what was not had.
+
+mod missing;
+mod story;
+
+use netcliff_core::finding::{ByEngine, LatencyAt, Suggestion};
+use netcliff_core::{CpuShares, EngineKind, Figure, Finding, Latency, Loss};
+
+use crate::format::{self, Unit};
+
+pub use missing::not_had;
+pub use story::{Livelock, Verdict, error_of, livelock};
+
+/// The engines in the order of the columns.
+pub const ENGINES: [EngineKind; 3] = [EngineKind::Model, EngineKind::Sim, EngineKind::Wire];
+
+/// The engine's name as a column: `model`, `sim`, `measured`.
+pub fn column(engine: EngineKind) -> &'static str {
+    match engine {
+        EngineKind::Wire => "measured",
+        other => other.name(),
+    }
+}
+
+/// One figure as text; the interval's ends apart, so that a narrow page can put them on their own line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cell {
+    /// `412 kpps`.
+    pub value: String,
+    /// `403-421`; None: computed, not sampled.
+    pub interval: Option<String>,
+}
+
+impl Cell {
+    fn of(figure: &Figure, unit: Unit) -> Option<Self> {
+        figure
+            .value
+            .is_finite()
+            .then(|| Self { value: format::value(figure, unit), interval: format::interval(figure, unit, "-") })
+    }
+}
+
+/// A label and one cell an engine, in the order of [`ENGINES`]; None: not had.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// What the figures are.
+    pub label: String,
+    /// By engine.
+    pub cells: [Option<Cell>; 3],
+}
+
+impl Row {
+    fn new(label: impl Into<String>, unit: Unit, get: impl Fn(EngineKind) -> Option<Figure>) -> Self {
+        Self {
+            label: label.into(),
+            cells: ENGINES.map(|engine| get(engine).and_then(|figure| Cell::of(&figure, unit))),
+        }
+    }
+
+    /// True if no engine has the figure.
+    pub fn is_empty(&self) -> bool {
+        self.cells.iter().all(Option::is_none)
+    }
+}
+
+/// The cliff and the errors of prediction and simulation against the measured one.
+pub fn cliff(finding: &Finding) -> Vec<Row> {
+    // The measurement has no error against itself: an empty cell, not a missing figure.
+    let error = ENGINES.map(|engine| match engine {
+        EngineKind::Wire => Some(String::new()),
+        _ => error_of(&finding.cliff_pps, engine).map(|error| format::signed(error, Unit::Share)),
+    });
+    let error = error.map(|text| text.map(|value| Cell { value, interval: None }));
+    vec![by_engine("cliff", Unit::Pps, &finding.cliff_pps), Row { label: "error".to_owned(), cells: error }]
+}
+
+/// Peak throughput.
+pub fn peak(finding: &Finding) -> Vec<Row> {
+    vec![by_engine("peak", Unit::Pps, &finding.peak_pps)]
+}
+
+/// Delivered load at twice the cliff over the peak.
+pub fn at_twice(finding: &Finding) -> Vec<Row> {
+    vec![by_engine("share of peak", Unit::Share, &finding.livelock)]
+}
+
+/// Median and tail at one share of the cliff.
+pub fn latency(at: &LatencyAt) -> Vec<Row> {
+    let row = |label: &str, pick: fn(&Latency) -> Option<Figure>| {
+        Row::new(label, Unit::Seconds, |engine| at.latency_s.get(engine).and_then(pick))
+    };
+    vec![row("p50", |l| l.p50), row("p99", |l| l.p99), row("p99.9", |l| l.p999)]
+}
+
+/// A part of a CPU's time: name and how to get it.
+pub type CpuPart = (&'static str, fn(&CpuShares) -> Option<Figure>);
+
+/// The parts of a CPU's time from the highest priority down.
+pub const CPU_PARTS: [CpuPart; 5] = [
+    ("interrupt", |cpu| cpu.interrupt),
+    ("poll", |cpu| cpu.poll),
+    ("protocol", |cpu| cpu.protocol),
+    ("application", |cpu| cpu.application),
+    ("available", |cpu| cpu.available),
+];
+
+/// The CPU split, a row a part.
+pub fn cpu(split: &ByEngine<CpuShares>) -> Vec<Row> {
+    CPU_PARTS
+        .iter()
+        .map(|(name, part)| Row::new(*name, Unit::Share, |engine| split.get(engine).and_then(part)))
+        .collect()
+}
+
+/// Where packets were lost, a row a place, as shares of the offered packets.
+pub fn loss(loss: &ByEngine<Loss>) -> Vec<Row> {
+    let row = |label: &str, pick: fn(&Loss) -> Option<Figure>| {
+        Row::new(label, Unit::Share, |engine| loss.get(engine).and_then(pick))
+    };
+    let mut sender = row("sender", |l| l.sender);
+    // Only real packets have a sender that can fall behind: on paper the cell is empty, not a missing figure.
+    for cell in sender.cells.iter_mut().take(2).filter(|cell| cell.is_none()) {
+        *cell = Some(Cell { value: String::new(), interval: None });
+    }
+    vec![row("ring/backlog", |l| l.ring), row("socket buffer", |l| l.socket), sender]
+}
+
+fn by_engine(label: &str, unit: Unit, figures: &ByEngine<Figure>) -> Row {
+    Row::new(label, unit, |engine| figures.get(engine).copied())
+}
+
+/// One calibrated cost as text: key, value with interval, how it was had.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CostLine {
+    /// Key of the host file.
+    pub key: String,
+    /// Value and interval.
+    pub cell: Option<Cell>,
+    /// How it was had.
+    pub how: String,
+}
+
+/// The calibrated costs in the order they are shown; empty without a calibration.
+pub fn costs(finding: &Finding) -> Vec<CostLine> {
+    let costs = finding.calibration.iter().flat_map(|calibration| &calibration.costs);
+    costs
+        .map(|cost| CostLine {
+            key: cost.key.clone(),
+            cell: Cell::of(&cost.figure, Unit::of_cost(&cost.unit)),
+            how: cost.how.clone(),
+        })
+        .collect()
+}
+
+/// The confidence of a finding's intervals, if they all have the same.
+pub fn confidence(finding: &Finding) -> Option<f64> {
+    let figures = finding.cliff_pps.present().chain(finding.peak_pps.present()).map(|(_, figure)| figure);
+    let costs = finding.calibration.iter().flat_map(|c| &c.costs).map(|cost| &cost.figure);
+    let mut found = figures.chain(costs).filter_map(|figure| figure.interval).map(|interval| interval.confidence);
+    let first = found.next()?;
+    found.all(|other| other == first).then_some(first)
+}
+
+/// What was asked of the host, in words, a fact each.
+pub fn setup(finding: &Finding) -> Vec<(&'static str, String)> {
+    use netcliff_core::units::{print_bytes, print_time_s};
+    let setup = &finding.setup;
+    let repeats = if setup.repeats == 1 { "once".to_owned() } else { format!("{} times", setup.repeats) };
+    let quick = if setup.quick { " (--quick)" } else { "" };
+    vec![
+        ("scheme", setup.scheme.to_string()),
+        ("traffic", format!("{} arrivals, {} frames", setup.traffic.arrivals, setup.traffic.size)),
+        ("application", format!("{} of work a packet", print_time_s(setup.application_work_s))),
+        ("socket", format!("{} receive buffer", print_bytes(setup.socket_buffer_bytes))),
+        ("trials", format!("each load {repeats}, {} a trial{quick}", print_time_s(setup.trial_s))),
+    ]
+}
+
+/// What the generator is and can do, in words.
+pub fn generator(finding: &Finding) -> Vec<(&'static str, String)> {
+    let generator = &finding.generator;
+    let ceiling = generator.ceiling_pps.map_or("-".to_owned(), |ceiling| format::figure(&ceiling, Unit::Pps));
+    let frames =
+        if generator.frame_bytes == 0 { String::new() } else { format!(", {} B frames", generator.frame_bytes) };
+    let mut lines = vec![("ceiling", format!("{ceiling}{frames}"))];
+    if !generator.method.is_empty() {
+        lines.push(("method", generator.method.clone()));
+    }
+    if let Some(lateness_s) = generator.lateness_p99_s {
+        let lateness = format::quantity(lateness_s, Unit::Seconds);
+        lines.push(("lateness", format!("p99 {lateness} behind schedule at the highest load it kept up with")));
+    }
+    lines
+}
+
+/// How many suggestions the page shows.
+pub const SUGGESTIONS: usize = 2;
+
+/// A setting to try, why, and the cliff it is expected to give.
+pub fn suggestion(suggestion: &Suggestion) -> String {
+    let cliff = match &suggestion.expected_cliff_pps {
+        Some(cliff) => format!("simulated cliff {}", format::figure(cliff, Unit::Pps)),
+        None => "not simulated".to_owned(),
+    };
+    format!("{}: {} [{cliff}]", suggestion.setting, suggestion.why)
+}
+
+#[cfg(test)]
+mod tests;

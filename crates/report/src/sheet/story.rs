@@ -1,0 +1,104 @@
+//! The sentences that the figures bear out: how wrong a prediction was, and whether the host livelocks and why.
+
+use netcliff_core::finding::ByEngine;
+use netcliff_core::{CpuShares, EngineKind, Figure, Finding};
+
+use super::CPU_PARTS;
+use crate::format;
+
+/// Below this share of the peak at twice the cliff a host is said to livelock.
+const LIVELOCK_BELOW: f64 = 0.5;
+/// From this share of the peak upwards the curve is called flat.
+const FLAT_FROM: f64 = 0.9;
+
+/// Relative error of an engine's figure against the measured one; None for the measurement itself.
+pub fn error_of(figures: &ByEngine<Figure>, engine: EngineKind) -> Option<f64> {
+    if engine == EngineKind::Wire {
+        return None;
+    }
+    let measured = figures.wire.as_ref()?.value;
+    let error = figures.get(engine)?.value / measured - 1.0;
+    error.is_finite().then_some(error)
+}
+
+/// What happens past the cliff.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Below half of the peak is delivered at twice the cliff.
+    Livelock,
+    /// Between half and nine tenths.
+    Falls,
+    /// Nine tenths or more.
+    Flat,
+}
+
+/// The verdict with the sentence that says it and, if it falls, the CPU split that shows why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Livelock {
+    /// What happens past the cliff.
+    pub verdict: Verdict,
+    /// The sentence.
+    pub text: String,
+    /// Where the CPU's time goes at the cliff and at twice the cliff; None: no split was had.
+    pub why: Option<String>,
+}
+
+/// What happens at twice the cliff, from the measurement, or else the simulation, or else the model.
+/// None: no engine got that far.
+pub fn livelock(finding: &Finding) -> Option<Livelock> {
+    let order = [EngineKind::Wire, EngineKind::Sim, EngineKind::Model];
+    let (engine, figure) =
+        order.into_iter().find_map(|e| finding.livelock.get(e).filter(|f| f.value.is_finite()).map(|f| (e, f)))?;
+    let by = match engine {
+        EngineKind::Wire => "measured",
+        EngineKind::Sim => "simulated, not measured",
+        EngineKind::Model => "predicted, not measured",
+    };
+    let share = format::share(figure.value);
+    let verdict = match figure.value {
+        value if value < LIVELOCK_BELOW => Verdict::Livelock,
+        value if value < FLAT_FROM => Verdict::Falls,
+        _ => Verdict::Flat,
+    };
+    let text = match verdict {
+        Verdict::Livelock => format!("Receive livelock: at twice the cliff {share} of the peak is delivered ({by})."),
+        Verdict::Falls => format!("Throughput falls past the cliff, to {share} of the peak at twice the cliff ({by})."),
+        Verdict::Flat => format!("No livelock: at twice the cliff {share} of the peak is delivered ({by})."),
+    };
+    let why = (verdict != Verdict::Flat).then(|| why(finding, engine)).flatten();
+    Some(Livelock { verdict, text, why })
+}
+
+/// `CPU at twice the cliff: protocol 95.1 % (63.0 % at the cliff), application 2.10 % (30.0 %), ...`
+fn why(finding: &Finding, engine: EngineKind) -> Option<String> {
+    let twice = finding.cpu_at_twice.get(engine)?;
+    let cliff = finding.cpu_at_cliff.get(engine);
+    let parts: Vec<String> = CPU_PARTS
+        .iter()
+        .filter_map(|(name, part)| part(twice).map(|figure| shift(name, figure, cliff.and_then(part))))
+        .collect();
+    let kernel = Some([part_sum(twice), part_sum(cliff?)]).filter(|[twice, cliff]| twice > cliff);
+    let starved = application(twice).zip(cliff.and_then(application)).is_some_and(|(twice, cliff)| twice < cliff);
+    let cause = match (kernel, starved) {
+        (Some(_), true) => " Work on packets that are dropped later takes the CPU from the application.",
+        _ => "",
+    };
+    (!parts.is_empty()).then(|| format!("CPU at twice the cliff (at the cliff): {}.{cause}", parts.join(", ")))
+}
+
+fn shift(name: &str, twice: Figure, cliff: Option<Figure>) -> String {
+    let share = |figure: Figure| format!("{:.0} %", 100.0 * figure.value);
+    match cliff {
+        Some(cliff) => format!("{name} {} ({})", share(twice), share(cliff)),
+        None => format!("{name} {}", share(twice)),
+    }
+}
+
+/// Share of the kernel's packet work: interrupt, poll and protocol.
+fn part_sum(cpu: &CpuShares) -> f64 {
+    [cpu.interrupt, cpu.poll, cpu.protocol].into_iter().flatten().map(|figure| figure.value).sum()
+}
+
+fn application(cpu: &CpuShares) -> Option<f64> {
+    cpu.application.map(|figure| figure.value)
+}

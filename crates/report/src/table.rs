@@ -1,0 +1,152 @@
+//! [`outcomes`]: records in human form for `results`, `predict` and `simulate`.
+
+use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
+use netcliff_core::{Figure, Latency, Outcome, Record};
+
+use crate::Style;
+use crate::format::{self, Unit};
+use crate::sheet;
+
+/// A named fact of a record.
+type Fact = (&'static str, fn(&Record) -> String);
+
+/// Facts that may be long: written above the table, once if all records share them, else above each group.
+const LONG: &[Fact] = &[
+    ("host", |r| r.point.host.name.clone()),
+    ("scheme", |r| r.point.scheme.to_string()),
+    ("arrivals", |r| r.point.traffic.arrivals.to_string()),
+    ("frames", |r| r.point.traffic.size.to_string()),
+];
+
+/// Facts that are columns.
+const SHORT: &[Fact] = &[
+    ("engine", |r| sheet::column(r.engine).to_owned()),
+    ("load", |r| match r.point.traffic.rate_pps() {
+        Some(pps) => format::quantity(pps, Unit::Pps),
+        None => r.point.traffic.rate.to_string(),
+    }),
+];
+
+/// A figure's name, unit and place.
+type Column = (&'static str, Unit, fn(&Outcome) -> Option<Figure>);
+
+/// What a list shows.
+const BRIEF: &[Column] = &[
+    ("delivered", Unit::Pps, |o| o.throughput_pps),
+    ("lost", Unit::Share, |o| o.loss_fraction),
+    ("p50", Unit::Seconds, |o| latency(o)?.p50),
+    ("p99", Unit::Seconds, |o| latency(o)?.p99),
+    ("CPU left", Unit::Share, |o| o.cpu?.available),
+];
+
+/// What one record shows.
+const WHOLE: &[Column] = &[
+    ("offered", Unit::Pps, |o| o.offered_pps),
+    ("delivered", Unit::Pps, |o| o.throughput_pps),
+    ("goodput", Unit::Bps, |o| o.goodput_bps),
+    ("lost", Unit::Share, |o| o.loss_fraction),
+    ("lost at ring/backlog", Unit::Share, |o| o.loss?.ring),
+    ("lost at socket buffer", Unit::Share, |o| o.loss?.socket),
+    ("lost at sender", Unit::Share, |o| o.loss?.sender),
+    ("latency mean", Unit::Seconds, |o| latency(o)?.mean),
+    ("latency p50", Unit::Seconds, |o| latency(o)?.p50),
+    ("latency p90", Unit::Seconds, |o| latency(o)?.p90),
+    ("latency p99", Unit::Seconds, |o| latency(o)?.p99),
+    ("latency p99.9", Unit::Seconds, |o| latency(o)?.p999),
+    ("latency max", Unit::Seconds, |o| latency(o)?.max),
+    ("CPU interrupt", Unit::Share, |o| o.cpu?.interrupt),
+    ("CPU poll", Unit::Share, |o| o.cpu?.poll),
+    ("CPU protocol", Unit::Share, |o| o.cpu?.protocol),
+    ("CPU application", Unit::Share, |o| o.cpu?.application),
+    ("CPU available", Unit::Share, |o| o.cpu?.available),
+    ("interrupts", Unit::PerSecond, |o| o.interrupts_per_s),
+    ("polls", Unit::PerSecond, |o| o.polls_per_s),
+    ("packets a poll", Unit::Number, |o| o.packets_per_poll),
+    ("packets inside", Unit::Number, |o| o.packets_in_system),
+];
+
+fn latency(outcome: &Outcome) -> Option<Latency> {
+    outcome.latency_s
+}
+
+/// Several records as a table, what they share above it; one record as a list of all its figures.
+///
+/// An absent figure is "-" in a table and left out of a list. Ends in a newline; empty input says so.
+pub fn outcomes(records: &[Record], style: Style) -> String {
+    let text = match records {
+        [] => "no records\n".to_owned(),
+        [record] => outcome(record, style),
+        _ => list(records, style),
+    };
+    format::printable(&text)
+}
+
+fn list(records: &[Record], style: Style) -> String {
+    let (shared, telling): (Vec<&Fact>, Vec<&Fact>) =
+        LONG.iter().partition(|(_, get)| records.iter().all(|record| get(record) == get(&records[0])));
+    let mut text = facts(&shared, &records[0]);
+    for group in records.chunk_by(|a, b| telling.iter().all(|(_, get)| get(a) == get(b))) {
+        text.push_str(&format!("\n{}{}", facts(&telling, &group[0]), lines(&brief(group, style))));
+    }
+    text
+}
+
+fn brief(records: &[Record], style: Style) -> Table {
+    let mut table = empty(style);
+    table.set_header(SHORT.iter().map(|(name, _)| *name).chain(BRIEF.iter().map(|(name, ..)| *name)));
+    for record in records {
+        let facts = SHORT.iter().map(|(_, get)| get(record));
+        let figures = BRIEF
+            .iter()
+            .map(|(_, unit, get)| get(&record.outcome).map_or("-".to_owned(), |figure| format::value(&figure, *unit)));
+        table.add_row(facts.chain(figures));
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+fn outcome(record: &Record, style: Style) -> String {
+    let all: Vec<&Fact> = SHORT.iter().chain(LONG).collect();
+    let mut table = empty(style);
+    for (name, unit, get) in WHOLE {
+        if let Some(figure) = get(&record.outcome) {
+            table.add_row([(*name).to_owned(), format::figure(&figure, *unit)]);
+        }
+    }
+    let mut text = format!("{}\n{}", facts(&all, record), lines(&table));
+    for (name, fact) in [
+        ("latency to", &record.outcome.latency_to),
+        ("CPU by", &record.outcome.cpu_method),
+        ("seed", &record.provenance.seed.map(|seed| seed.to_string())),
+        ("fingerprint", &record.provenance.fingerprint_id),
+    ] {
+        if let Some(fact) = fact {
+            text.push_str(&format!("{name:<11} {fact}\n"));
+        }
+    }
+    for note in &record.outcome.notes {
+        text.push_str(&format!("note: {note}\n"));
+    }
+    text
+}
+
+fn facts(facts: &[&Fact], record: &Record) -> String {
+    let filled = facts.iter().map(|(name, get)| (name, get(record))).filter(|(_, fact)| !fact.is_empty());
+    filled.map(|(name, fact)| format!("{name:<11} {fact}\n")).collect()
+}
+
+fn empty(style: Style) -> Table {
+    let rule = if style.unicode { '─' } else { '-' };
+    let mut table = Table::new();
+    table
+        .load_style(TableStyle::new().header_separator(LineStyle::none().fill(rule).junction(rule)))
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(u16::try_from(style.width).unwrap_or(u16::MAX));
+    table
+}
+
+fn lines(table: &Table) -> String {
+    table.trim_fmt() + "\n"
+}

@@ -1,0 +1,154 @@
+//! [`finding`]: what `netcliff find` prints.
+
+mod page;
+mod plot;
+
+use netcliff_core::Finding;
+
+use crate::format::{self, Unit};
+use crate::sheet::{self, Verdict};
+use page::{Page, Tone};
+
+pub use plot::delivered as plot;
+
+/// How text may look: columns, escape codes, characters beyond ASCII.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Style {
+    /// Columns; below 48 is taken as 48.
+    pub width: usize,
+    /// True: ANSI escape codes for weight and colour.
+    pub colour: bool,
+    /// False: our own text is ASCII only (names from the host are shown as they are).
+    pub unicode: bool,
+}
+
+impl Default for Style {
+    fn default() -> Self {
+        Self { width: 80, colour: false, unicode: true }
+    }
+}
+
+/// The whole page as lines of at most `style.width` columns, ending in a newline.
+///
+/// In this order: host, what was asked, generator, costs, cliff, peak, twice the cliff (with a plot), latency, CPU
+/// split, losses, what binds, what to try, what was not had. An absent figure is "-" and listed at the end.
+pub fn finding(finding: &Finding, style: Style) -> String {
+    let mut page = Page::new(style);
+    head(&mut page, finding);
+    host(&mut page, finding);
+    costs(&mut page, finding);
+    figures(&mut page, finding);
+    advice(&mut page, finding);
+    not_had(&mut page, finding);
+    page.finish()
+}
+
+fn head(page: &mut Page, finding: &Finding) {
+    let provenance = &finding.provenance;
+    let mut facts = vec![format::date_utc(provenance.started_unix_s)];
+    facts.extend(provenance.elapsed_s.map(|elapsed_s| format!("took {elapsed_s:.0} s")));
+    facts.extend(provenance.seed.map(|seed| format!("seed {seed}")));
+    page.paragraph(0, Tone::Strong, &format!("netcliff {}: {}", provenance.version, facts.join(", ")));
+    if finding.partial {
+        page.paragraph(0, Tone::Alarm, "PARTIAL: stopped early. What is shown was had; the rest is listed at the end.");
+    }
+}
+
+fn host(page: &mut Page, finding: &Finding) {
+    let host = &finding.host;
+    page.heading("HOST");
+    for (name, fact) in
+        [("cpu", &host.cpu), ("kernel", &host.kernel), ("testbed", &host.testbed), ("driver", &host.driver)]
+    {
+        page.fact(name, if fact.is_empty() { "-" } else { fact });
+    }
+    for (index, limit) in host.limits.iter().enumerate() {
+        page.fact(if index == 0 { "limits" } else { "" }, limit);
+    }
+    page.heading("ASKED");
+    for (name, fact) in sheet::setup(finding) {
+        page.fact(name, &fact);
+    }
+    page.heading("GENERATOR");
+    for (name, fact) in sheet::generator(finding) {
+        page.fact(name, &fact);
+    }
+}
+
+fn costs(page: &mut Page, finding: &Finding) {
+    let confidence = sheet::confidence(finding).map(|c| format!(" ({} intervals)", format::share_short(c)));
+    page.heading(&format!("COSTS{}", confidence.unwrap_or_default()));
+    let Some(calibration) = &finding.calibration else {
+        return page.paragraph(2, Tone::Plain, "-");
+    };
+    for cost in sheet::costs(finding) {
+        page.cost(&cost);
+    }
+    let fit = calibration.r_squared.map(|r2| format!("; the fit explains {} of it", format::share(r2)));
+    page.fact("CPU time by", &format!("{}{}", calibration.cpu_method, fit.unwrap_or_default()));
+}
+
+fn figures(page: &mut Page, finding: &Finding) {
+    page.columns("CLIFF");
+    page.paragraph(2, Tone::Faint, &cliff_note(finding));
+    page.rows(&sheet::cliff(finding));
+    page.columns("PEAK THROUGHPUT");
+    page.rows(&sheet::peak(finding));
+    page.columns("AT TWICE THE CLIFF");
+    page.rows(&sheet::at_twice(finding));
+    livelock(page, finding);
+    page.block(&plot::delivered(finding, page.style()));
+    page.columns("LATENCY");
+    for at in &finding.latency {
+        let load = format::quantity(at.load_pps, Unit::Pps);
+        page.paragraph(2, Tone::Faint, &format!("at {} of the cliff, {load}", format::share_short(at.share)));
+        page.rows(&sheet::latency(at));
+    }
+    if finding.latency.is_empty() {
+        page.paragraph(2, Tone::Plain, "-");
+    }
+    page.columns("CPU AT THE CLIFF");
+    page.rows(&sheet::cpu(&finding.cpu_at_cliff));
+    page.columns("LOST");
+    page.paragraph(2, Tone::Faint, "at twice the cliff, as shares of the offered packets");
+    page.rows(&sheet::loss(&finding.loss_at_twice));
+}
+
+fn cliff_note(finding: &Finding) -> String {
+    format!(
+        "highest offered load with loss at or below {}; error against the measured",
+        format::loss(finding.loss_target)
+    )
+}
+
+fn livelock(page: &mut Page, finding: &Finding) {
+    let Some(livelock) = sheet::livelock(finding) else { return };
+    let tone = if livelock.verdict == Verdict::Livelock { Tone::Alarm } else { Tone::Strong };
+    page.paragraph(2, tone, &livelock.text);
+    if let Some(why) = livelock.why {
+        page.paragraph(2, Tone::Plain, &why);
+    }
+}
+
+fn advice(page: &mut Page, finding: &Finding) {
+    page.heading("WHAT BINDS");
+    page.paragraph(2, Tone::Plain, finding.binding.as_deref().unwrap_or("-"));
+    page.heading("TRY");
+    if finding.suggestions.is_empty() {
+        page.paragraph(2, Tone::Plain, "nothing: no setting is expected to move this cliff");
+    }
+    for (index, suggestion) in finding.suggestions.iter().take(sheet::SUGGESTIONS).enumerate() {
+        page.item(&format!("{}. ", index + 1), &sheet::suggestion(suggestion));
+    }
+}
+
+fn not_had(page: &mut Page, finding: &Finding) {
+    let groups = sheet::not_had(finding);
+    if groups.is_empty() {
+        return;
+    }
+    page.heading("NOT HAD");
+    for group in groups {
+        page.item("- ", &format!("{}: {}", group.figures.join(", "), group.why));
+    }
+}

@@ -1,0 +1,193 @@
+//! Lines of a fixed width: headings, facts, columns by engine, wrapped paragraphs.
+
+use anstyle::{AnsiColor, Style as Ansi};
+
+use super::Style;
+use crate::format;
+use crate::sheet::{self, Cell, CostLine, ENGINES, Row};
+
+/// Narrower than this nothing would fit.
+const MIN_WIDTH: usize = 48;
+/// From here on a figure and its interval fit in one cell, beside labels of 16 columns.
+const WIDE: usize = 76;
+/// Width of the names of facts and costs.
+const NAME: usize = 15;
+
+/// How a line is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tone {
+    Plain,
+    Strong,
+    Faint,
+    Alarm,
+}
+
+impl Tone {
+    fn ansi(self) -> Ansi {
+        match self {
+            Self::Plain => Ansi::new(),
+            Self::Strong => Ansi::new().bold(),
+            Self::Faint => Ansi::new().dimmed(),
+            Self::Alarm => Ansi::new().bold().fg_color(Some(AnsiColor::Red.into())),
+        }
+    }
+}
+
+/// A page being written.
+pub struct Page {
+    style: Style,
+    text: String,
+}
+
+impl Page {
+    pub fn new(style: Style) -> Self {
+        Self { style: Style { width: style.width.max(MIN_WIDTH), ..style }, text: String::new() }
+    }
+
+    pub fn style(&self) -> Style {
+        self.style
+    }
+
+    pub fn finish(self) -> String {
+        self.text
+    }
+
+    fn line(&mut self, tone: Tone, text: &str) {
+        let text = format::printable(text.trim_end());
+        if self.style.colour && tone != Tone::Plain {
+            let ansi = tone.ansi();
+            self.text.push_str(&format!("{ansi}{text}{ansi:#}\n"));
+        } else {
+            self.text.push_str(&text);
+            self.text.push('\n');
+        }
+    }
+
+    /// A blank line and a heading.
+    pub fn heading(&mut self, text: &str) {
+        self.text.push('\n');
+        self.line(Tone::Strong, text);
+    }
+
+    /// Text wrapped to the width, with a first and a following indent.
+    fn wrapped(&mut self, tone: Tone, first: &str, rest: &str, text: &str) {
+        // Its own separators only: a dash inside `net-core` or `403-421` is no place to break a line.
+        let options = textwrap::Options::new(self.style.width)
+            .initial_indent(first)
+            .subsequent_indent(rest)
+            .word_separator(textwrap::WordSeparator::AsciiSpace)
+            .word_splitter(textwrap::WordSplitter::NoHyphenation);
+        for line in textwrap::wrap(&units_kept(&format::printable(text)), options) {
+            self.line(tone, &line.replace(NO_BREAK, " "));
+        }
+    }
+
+    /// A paragraph, indented.
+    pub fn paragraph(&mut self, indent: usize, tone: Tone, text: &str) {
+        let indent = " ".repeat(indent);
+        self.wrapped(tone, &indent, &indent, text);
+    }
+
+    /// A name and what is said of it.
+    pub fn fact(&mut self, name: &str, text: &str) {
+        self.wrapped(Tone::Plain, &format!("  {name:<NAME$} "), &" ".repeat(NAME + 3), text);
+    }
+
+    /// An item of a list behind its mark.
+    pub fn item(&mut self, mark: &str, text: &str) {
+        self.wrapped(Tone::Plain, &format!("  {mark}"), &" ".repeat(2 + mark.len()), text);
+    }
+
+    /// A cost: name, value, interval, and how it was had where there is room for it.
+    pub fn cost(&mut self, cost: &CostLine) {
+        const FIGURE: usize = 24;
+        let name = format::printable(&cost.key);
+        let figure = cost.cell.as_ref().map_or("-".to_owned(), joined);
+        let lead = format!("  {name:<NAME$} {figure:<FIGURE$} ");
+        if self.style.width >= WIDE && lead.len() == NAME + FIGURE + 4 {
+            self.wrapped(Tone::Plain, &lead, &" ".repeat(NAME + FIGURE + 4), &cost.how);
+        } else {
+            self.fact(&name, &figure);
+            self.fact("", &cost.how);
+        }
+    }
+
+    fn label_width(&self) -> usize {
+        if self.style.width >= WIDE { self.style.width - 3 * self.cell_width() } else { 16 }
+    }
+
+    fn cell_width(&self) -> usize {
+        if self.style.width >= WIDE { 20 } else { (self.style.width - 16) / 3 }
+    }
+
+    fn columned(&mut self, tone: Tone, label: &str, cells: [&str; 3]) {
+        let (label_width, width) = (self.label_width(), self.cell_width());
+        let cells: Vec<String> = cells.iter().map(|cell| format!("{cell:<width$}")).collect();
+        self.line(tone, &format!("{label:<label_width$}{}", cells.concat()));
+    }
+
+    /// A blank line and a heading that names the columns.
+    pub fn columns(&mut self, heading: &str) {
+        self.text.push('\n');
+        let names = ENGINES.map(sheet::column);
+        if heading.len() < self.label_width() {
+            return self.columned(Tone::Strong, heading, names);
+        }
+        self.line(Tone::Strong, heading);
+        self.columned(Tone::Strong, "", names);
+    }
+
+    /// Rows of model, sim, measured; intervals go to a line of their own where they do not fit.
+    pub fn rows(&mut self, rows: &[Row]) {
+        for row in rows {
+            let label = format!("  {}", row.label);
+            let whole = row.cells.each_ref().map(|cell| cell.as_ref().map_or("-".to_owned(), joined));
+            if whole.iter().all(|text| text.len() < self.cell_width()) {
+                self.columned(Tone::Plain, &label, whole.each_ref().map(String::as_str));
+                continue;
+            }
+            let values = row.cells.each_ref().map(|cell| cell.as_ref().map_or("-", |cell| cell.value.as_str()));
+            self.columned(Tone::Plain, &label, values);
+            let ends = row.cells.each_ref().map(|cell| cell.as_ref()?.interval.as_deref());
+            if ends.iter().any(Option::is_some) {
+                self.columned(Tone::Faint, "", ends.map(Option::unwrap_or_default));
+            }
+        }
+    }
+
+    /// Lines that are laid out already; nothing if there are none.
+    pub fn block(&mut self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        self.text.push('\n');
+        for line in text.lines() {
+            self.line(Tone::Plain, line);
+        }
+    }
+}
+
+const NO_BREAK: char = '\u{a0}';
+
+/// `text` with a space that cannot break between a number and its unit.
+fn units_kept(text: &str) -> String {
+    let words: Vec<&str> = text.split(' ').collect();
+    let mut kept = String::new();
+    for (index, word) in words.iter().enumerate() {
+        let unit = word.trim_end_matches([',', '.', ';', ':', ')', ']']);
+        let is_unit = ["%", "kpps", "Mpps", "us", "ms", "ns"].contains(&unit);
+        let after_number = index > 0 && words[index - 1].ends_with(|c: char| c.is_ascii_digit());
+        if index > 0 {
+            kept.push(if is_unit && after_number { NO_BREAK } else { ' ' });
+        }
+        kept.push_str(word);
+    }
+    kept
+}
+
+fn joined(cell: &Cell) -> String {
+    match &cell.interval {
+        Some(ends) => format!("{} ({ends})", cell.value),
+        None => cell.value.clone(),
+    }
+}

@@ -1,0 +1,5 @@
+//! Whole outputs from an exact fake finding, as snapshots and as rules that hold for every variant.
+
+mod fixture;
+mod table;
+mod terminal;

@@ -1,0 +1,44 @@
+use netcliff_report::{Style, csv, table};
+
+use crate::fixture::{self, HOSTILE};
+
+#[test]
+fn several_records_are_a_table_with_what_they_share_above() {
+    insta::assert_snapshot!("table-several", table::outcomes(&fixture::records(), Style::default()));
+    let ascii = Style { unicode: false, ..Style::default() };
+    assert!(table::outcomes(&fixture::records(), ascii).is_ascii());
+}
+
+#[test]
+fn one_record_is_a_list_of_its_figures() {
+    let records = fixture::records();
+    insta::assert_snapshot!("table-one", table::outcomes(&records[4..5], Style::default()));
+}
+
+#[test]
+fn no_record_is_said_plainly() {
+    assert_eq!(table::outcomes(&[], Style::default()), "no records\n");
+}
+
+#[test]
+fn csv_fields_round_trip_and_absent_ones_are_empty() {
+    let mut records = fixture::records();
+    records[0].outcome.notes = vec!["a, \"note\"\nof two lines".to_owned(), HOSTILE.to_owned()];
+    records[0].outcome.throughput_pps = Some(f64::NAN.into());
+    let text = csv::records(&records);
+    let mut reader = ::csv::Reader::from_reader(text.as_bytes());
+    let header = reader.headers().unwrap().clone();
+    let place = |name: &str| header.iter().position(|column| column == name).expect(name);
+    let rows: Vec<::csv::StringRecord> = reader.records().collect::<Result<_, _>>().unwrap();
+    assert_eq!(rows.len(), records.len());
+    for (row, record) in rows.iter().zip(&records) {
+        let latency = record.outcome.latency_s.unwrap().p99.unwrap();
+        assert_eq!(row[place("latency_p99_s")].parse(), Ok(latency.value));
+        let high = latency.interval.map(|interval| interval.high);
+        assert_eq!(row[place("latency_p99_s_high")].parse().ok(), high);
+        assert_eq!(&row[place("interrupts_per_s")], "");
+    }
+    assert_eq!(&rows[0][place("throughput_pps")], "");
+    assert!(rows[0][place("notes")].contains("of two lines | </script>"));
+    insta::assert_snapshot!("csv-header", text.lines().next().unwrap().replace(',', "\n"));
+}

@@ -1,0 +1,86 @@
+use netcliff_report::{Style, terminal};
+
+use crate::fixture;
+
+const PLAIN: Style = Style { width: 80, colour: false, unicode: true };
+
+#[test]
+fn the_page_of_every_variant() {
+    for (name, finding) in fixture::variants() {
+        insta::assert_snapshot!(format!("terminal-{name}"), terminal::finding(&finding, PLAIN));
+    }
+}
+
+#[test]
+fn a_narrow_ascii_page() {
+    let style = Style { width: 60, colour: false, unicode: false };
+    let text = terminal::finding(&fixture::livelocking(), style);
+    assert!(text.is_ascii());
+    insta::assert_snapshot!("terminal-narrow-ascii", text);
+}
+
+#[test]
+fn no_line_is_wider_than_asked_and_none_ends_in_a_space() {
+    for (name, finding) in fixture::variants() {
+        // A single long word (a path, the hostile text) cannot be broken at 48 columns.
+        for width in [72, 80, 100, 132] {
+            for line in terminal::finding(&finding, Style { width, ..PLAIN }).lines() {
+                assert!(line.chars().count() <= width, "{name} at {width}: {line:?}");
+                assert_eq!(line, line.trim_end(), "{name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn colour_changes_nothing_but_escape_codes() {
+    let plain = terminal::finding(&fixture::livelocking(), PLAIN);
+    let coloured = terminal::finding(&fixture::livelocking(), Style { colour: true, ..PLAIN });
+    assert!(coloured.contains("\u{1b}[1m"));
+    let mut stripped = String::new();
+    let mut rest = coloured.as_str();
+    while let Some((before, after)) = rest.split_once('\u{1b}') {
+        stripped.push_str(before);
+        rest = after.split_once('m').expect("a whole escape code").1;
+    }
+    assert_eq!(stripped + rest, plain);
+}
+
+#[test]
+fn text_from_the_host_cannot_steer_the_terminal() {
+    assert!(!terminal::finding(&fixture::hostile(), PLAIN).contains('\u{1b}'));
+}
+
+#[test]
+fn the_order_is_that_of_the_contract() {
+    let text = terminal::finding(&fixture::no_wire(), PLAIN);
+    let headings = [
+        "HOST",
+        "GENERATOR",
+        "COSTS",
+        "CLIFF",
+        "PEAK THROUGHPUT",
+        "AT TWICE THE CLIFF",
+        "LATENCY",
+        "CPU AT THE CLIFF",
+        "LOST",
+        "WHAT BINDS",
+        "TRY",
+        "NOT HAD",
+    ];
+    let places: Vec<usize> = headings
+        .iter()
+        .map(|heading| text.find(&format!("\n{heading}")).unwrap_or_else(|| panic!("{heading} is missing")))
+        .collect();
+    assert!(places.is_sorted(), "{places:?}");
+}
+
+#[test]
+fn a_livelock_is_named_with_the_split_that_shows_why() {
+    let page = |finding| terminal::finding(&finding, PLAIN);
+    let livelocking = page(fixture::livelocking());
+    assert!(livelocking.contains("Receive livelock") && livelocking.contains("CPU at twice the cliff"));
+    assert!(!page(fixture::flat()).contains("Receive livelock"));
+    assert!(page(fixture::no_wire()).contains("(simulated, not measured)"));
+    assert!(!page(fixture::nothing()).contains("livelock:"));
+}
