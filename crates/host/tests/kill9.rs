@@ -14,6 +14,7 @@ use std::{
     io::{BufRead, BufReader, Write},
     path::Path,
     process::{Child, Command, Stdio},
+    sync::{Mutex, PoisonError},
     thread,
     time::{Duration, Instant},
 };
@@ -40,13 +41,17 @@ fn rmem_max() -> u32 {
     text.trim().parse().unwrap()
 }
 
-fn start_child(state: &Path) -> Child {
-    let mut child = Command::new(env::current_exe().unwrap())
+fn spawn_child(state: &Path) -> Child {
+    Command::new(env::current_exe().unwrap())
         .args(["--exact", "child_that_makes_a_testbed", "--nocapture"])
         .env(CHILD_STATE, state)
         .stdout(Stdio::piped())
         .spawn()
-        .unwrap();
+        .unwrap()
+}
+
+fn start_child(state: &Path) -> Child {
+    let mut child = spawn_child(state);
     let output = BufReader::new(child.stdout.take().unwrap());
     let ready = output.lines().map_while(Result::ok).any(|line| line == "READY");
     assert!(ready, "the child could not make a testbed");
@@ -65,15 +70,68 @@ fn mounts() -> String {
     fs::read_to_string("/proc/self/mountinfo").unwrap()
 }
 
+#[allow(clippy::print_stderr, reason = "a skipped test says so")]
+fn is_root() -> bool {
+    let root = Permission::probe() == Permission::Root;
+    if !root {
+        eprintln!("SKIPPED: named namespaces and host-wide sysctls need the host's root");
+    }
+    root
+}
+
+/// The tests that change the sysctl take turns.
+static SYSCTL: Mutex<()> = Mutex::new(());
+
 #[test]
-fn kill_9_then_replay_leaves_nothing() {
-    if Permission::probe() != Permission::Root {
-        #[allow(clippy::print_stderr, reason = "a skipped test says so")]
-        {
-            eprintln!("SKIPPED: named namespaces and host-wide sysctls need the host's root");
-        }
+fn killed_at_any_moment() {
+    if !is_root() {
         return;
     }
+    let _turn = SYSCTL.lock().unwrap_or_else(PoisonError::into_inner);
+    let before = rmem_max();
+    let dir = tempfile::tempdir().unwrap();
+    let state = StateDir::at(dir.path()).unwrap();
+    let mut undone = 0;
+    for delay_ms in (0..60).step_by(3) {
+        let mut child = spawn_child(dir.path());
+        thread::sleep(Duration::from_millis(delay_ms));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let (_lock, report) = HostLock::acquire_and_replay(&state).unwrap();
+        assert!(report.is_clean() && report.unreadable.is_empty(), "after {delay_ms} ms: {report:#?}");
+        undone += report.outcomes.len();
+        assert_eq!(namespaces_of(child.id()), [""; 0], "after {delay_ms} ms");
+        assert_eq!(rmem_max(), before, "after {delay_ms} ms");
+        assert_eq!(fs::read_dir(dir.path().join("journal")).unwrap().count(), 0);
+    }
+    assert!(undone > 0, "no child got far enough to leave anything");
+}
+
+#[test]
+fn a_failed_creation_leaves_nothing() {
+    if !is_root() {
+        return;
+    }
+    let _turn = SYSCTL.lock().unwrap_or_else(PoisonError::into_inner);
+    let before = rmem_max();
+    let dir = tempfile::tempdir().unwrap();
+    let lock = HostLock::acquire(&StateDir::at(dir.path()).unwrap()).unwrap();
+    // The kernel's least is SOCK_MIN_RCVBUF, some 2 kB.
+    let sysctls = SysctlOverrides { rmem_max: Some(1), ..Default::default() };
+    let options = TestbedOptions { sysctls, ..Default::default() };
+    let error = Testbed::create(&lock, options).unwrap_err().to_string();
+    assert!(error.contains("rmem_max") && error.contains('1'), "{error}");
+    assert_eq!(namespaces_of(std::process::id()), [""; 0]);
+    assert_eq!(rmem_max(), before);
+    assert_eq!(fs::read_dir(dir.path().join("journal")).unwrap().count(), 0);
+}
+
+#[test]
+fn kill_9_then_replay_leaves_nothing() {
+    if !is_root() {
+        return;
+    }
+    let _turn = SYSCTL.lock().unwrap_or_else(PoisonError::into_inner);
     let dir = tempfile::tempdir().unwrap();
     let state = StateDir::at(dir.path()).unwrap();
     let before = rmem_max();

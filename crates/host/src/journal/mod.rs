@@ -108,6 +108,8 @@ pub struct ChangeId(u64);
 pub struct Journal {
     path: PathBuf,
     file: File,
+    /// Length of the whole lines written so far.
+    length_bytes: u64,
     next_id: u64,
     open: Vec<(ChangeId, Change)>,
 }
@@ -121,7 +123,7 @@ impl Journal {
         let owner = ProcessId::current().map_err(JournalError::io("read", Path::new("/proc/self")))?;
         let dir = state.journal_dir()?;
         let (path, file) = create_journal_file(&dir, owner)?;
-        let mut journal = Journal { path, file, next_id: 0, open: Vec::new() };
+        let mut journal = Journal { path, file, length_bytes: 0, next_id: 0, open: Vec::new() };
         journal.append(&Line::Owner { version: 1, owner, boot_id: boot_id() })?;
         // The name itself must survive a crash, not only the bytes.
         File::open(&dir).and_then(|dir| dir.sync_all()).map_err(JournalError::io("sync", &dir))?;
@@ -182,10 +184,13 @@ impl Journal {
             serde_json::to_string(line).map_err(|error| JournalError::io("write", &self.path)(error.into()))?;
         text.push('\n');
         // One write: a crash tears at most this line.
-        self.file
-            .write_all(text.as_bytes())
-            .and_then(|()| self.file.sync_data())
-            .map_err(JournalError::io("write", &self.path))
+        let written = self.file.write_all(text.as_bytes()).and_then(|()| self.file.sync_data());
+        match written {
+            Ok(()) => self.length_bytes += text.len() as u64,
+            // Half a line (a full disk) would swallow the next one: cut it off again.
+            Err(_) => self.file.set_len(self.length_bytes).map_err(JournalError::io("truncate", &self.path))?,
+        }
+        written.map_err(JournalError::io("write", &self.path))
     }
 }
 

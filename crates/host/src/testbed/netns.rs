@@ -155,9 +155,7 @@ impl Testbed {
         let mut limits = Vec::new();
         let [_, receiver] = &endpoints;
         setup::reception(&host_under_test, receiver, &options, &mut limits)?;
-        for (name, value) in options.sysctls.entries() {
-            sysctl::set(&mut journal, &sysctl::sysctl_path(name), &value.to_string())?;
-        }
+        sysctl::set_all(&mut journal, &options.sysctls)?;
         let _lock = lock.clone();
         Ok(Testbed { sender, host_under_test, endpoints, options, limits, journal, _lock })
     }
@@ -252,6 +250,14 @@ impl Testbed {
             rx_errors: stats.rx_errors,
             tx_errors: stats.tx_errors,
         })
+    }
+
+    /// Changes host-wide sysctls once more, on top of those of the options; all are set back in the end.
+    ///
+    /// # Errors
+    /// When one does not exist here, may not be written, or is not kept by the kernel.
+    pub fn set_sysctls(&mut self, sysctls: &SysctlOverrides) -> Result<(), TestbedError> {
+        sysctl::set_all(&mut self.journal, sysctls)
     }
 
     /// Removes everything and tells what became of each change.

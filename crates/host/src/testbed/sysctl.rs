@@ -46,6 +46,14 @@ pub fn sysctl_path(name: &str) -> PathBuf {
     Path::new("/proc/sys").join(name.replace('.', "/"))
 }
 
+/// Sets every override through the journal.
+pub(crate) fn set_all(journal: &mut Journal, overrides: &SysctlOverrides) -> Result<(), TestbedError> {
+    for (name, value) in overrides.entries() {
+        set(journal, &sysctl_path(name), &value.to_string())?;
+    }
+    Ok(())
+}
+
 /// Writes a value below /proc/sys or /sys after noting the old one in the journal. `None` when the
 /// file already holds the value.
 ///
