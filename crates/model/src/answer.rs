@@ -1,0 +1,107 @@
+//! [`Ring`]: what a scheme's queue says of interrupt, poll and protocol; and its way into an [`Outcome`].
+
+use netcliff_core::{CpuShares, Figure, Latency, Loss, Outcome};
+
+/// Shares of one CPU [1], together 1.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Shares {
+    /// Interrupt handling, masking included.
+    pub interrupt: f64,
+    /// Poll overhead.
+    pub poll: f64,
+    /// Protocol processing.
+    pub protocol: f64,
+    /// Left over, V.
+    pub available: f64,
+}
+
+impl Shares {
+    /// The same divided by their sum, which rounding may have moved off 1.
+    #[must_use]
+    pub fn normalised(self) -> Self {
+        let total = self.interrupt + self.poll + self.protocol + self.available;
+        Self {
+            interrupt: self.interrupt / total,
+            poll: self.poll / total,
+            protocol: self.protocol / total,
+            available: self.available / total,
+        }
+    }
+}
+
+/// Quantiles of a latency [s].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Quantiles {
+    /// Median [s].
+    pub p50: f64,
+    /// 90th percentile [s].
+    pub p90: f64,
+    /// 99th percentile [s].
+    pub p99: f64,
+    /// 99.9th percentile [s].
+    pub p999: f64,
+}
+
+/// The part of a host below the socket, in statistical equilibrium.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ring {
+    /// Packets leaving protocol processing [pps].
+    pub throughput_pps: f64,
+    /// Share of offered packets lost at the ring [1].
+    pub loss: f64,
+    /// Mean packets in ring and protocol.
+    pub mean_present: f64,
+    /// Mean latency from memory to the end of protocol processing [s].
+    pub mean_latency_s: f64,
+    /// Its quantiles, where the distribution is known.
+    pub quantiles: Option<Quantiles>,
+    /// Interrupts [1/s].
+    pub interrupts_per_s: f64,
+    /// Polls [1/s], where the scheme polls.
+    pub polls_per_s: Option<f64>,
+    /// CPU split without an application.
+    pub shares: Shares,
+    /// What the reader must know.
+    pub notes: Vec<String>,
+}
+
+impl Ring {
+    /// The outcome of a host without an application; `frame_bytes` is the mean frame.
+    pub fn outcome(self, frame_bytes: f64) -> Outcome {
+        let Shares { interrupt, poll, protocol, available } = self.shares.normalised();
+        let exact = |value: f64| Some(Figure::exact(value));
+        let quantile = |pick: fn(&Quantiles) -> f64| self.quantiles.as_ref().map(pick).map(Figure::exact);
+        Outcome {
+            throughput_pps: exact(self.throughput_pps),
+            goodput_bps: exact(self.throughput_pps * 8.0 * frame_bytes),
+            loss_fraction: exact(self.loss),
+            loss: Some(Loss { ring: exact(self.loss), ..Loss::default() }),
+            latency_s: Some(Latency {
+                mean: exact(self.mean_latency_s),
+                p50: quantile(|q| q.p50),
+                p90: quantile(|q| q.p90),
+                p99: quantile(|q| q.p99),
+                p999: quantile(|q| q.p999),
+                max: None,
+            }),
+            latency_to: Some("protocol".to_owned()),
+            cpu: Some(CpuShares {
+                interrupt: exact(interrupt),
+                poll: exact(poll),
+                protocol: exact(protocol),
+                application: None,
+                available: exact(available),
+            }),
+            cpu_method: Some("exact".to_owned()),
+            interrupts_per_s: exact(self.interrupts_per_s),
+            polls_per_s: self.polls_per_s.map(Figure::exact),
+            packets_per_poll: self
+                .polls_per_s
+                .filter(|polls| *polls > 0.0)
+                .map(|polls| (self.throughput_pps / polls).into()),
+            packets_in_system: exact(self.mean_present),
+            notes: self.notes,
+            ..Outcome::default()
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! [`ModelEngine`]: points answered on paper.
+
+use netcliff_core::{Arrivals, Engine, EngineFailure, EngineKind, FrameSizes, Outcome, Point, Unsupported};
+
+use crate::application;
+use crate::schemes::{self, Work};
+
+/// How faithful the mathematics is to the scheme.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Fidelity {
+    /// The papers' own approximations, corrected where THEORY says so.
+    Paper,
+    /// A chain that is exact for its stated assumptions.
+    #[default]
+    Exact,
+}
+
+impl std::fmt::Display for Fidelity {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(match self {
+            Self::Paper => "paper",
+            Self::Exact => "exact",
+        })
+    }
+}
+
+impl std::str::FromStr for Fidelity {
+    type Err = netcliff_core::ParseError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "paper" => Ok(Self::Paper),
+            "exact" => Ok(Self::Exact),
+            _ => Err(netcliff_core::ParseError::new("fidelity", text, "expected paper or exact")),
+        }
+    }
+}
+
+/// The analytic engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ModelEngine {
+    /// Approximation or chain.
+    pub fidelity: Fidelity,
+    /// Whether latency quantiles are worked out; a search for a cliff does without.
+    pub quantiles: bool,
+}
+
+impl Default for ModelEngine {
+    fn default() -> Self {
+        Self::new(Fidelity::Exact)
+    }
+}
+
+impl ModelEngine {
+    /// The engine with quantiles.
+    pub fn new(fidelity: Fidelity) -> Self {
+        Self { fidelity, quantiles: true }
+    }
+
+    /// The same without latency quantiles, which take longer than the rest.
+    #[must_use]
+    pub fn without_quantiles(self) -> Self {
+        Self { quantiles: false, ..self }
+    }
+
+    fn check(&self, point: &Point) -> Result<(), String> {
+        match &point.traffic.arrivals {
+            Arrivals::Poisson => {}
+            other => {
+                return Err(format!("only Poisson arrivals have an analytic answer, not {other}; use the simulator"));
+            }
+        }
+        if point.traffic.size.mean_bytes().is_none() {
+            return Err(format!("the frame sizes of {} have not been read", point.traffic.size));
+        }
+        schemes::supported(&point.scheme, self.fidelity, point.host.service)
+    }
+}
+
+impl Engine for ModelEngine {
+    fn kind(&self) -> EngineKind {
+        EngineKind::Model
+    }
+
+    fn supports(&self, point: &Point) -> Result<(), Unsupported> {
+        self.check(point).map_err(|reason| Unsupported::new(EngineKind::Model, reason))
+    }
+
+    fn evaluate(&self, point: &Point) -> Result<Outcome, EngineFailure> {
+        point.validate()?;
+        self.supports(point)?;
+        let unsupported = |reason: String| Unsupported::new(EngineKind::Model, reason);
+        let Point { host, scheme, traffic } = point;
+        let frame_bytes =
+            traffic.size.mean_bytes().ok_or_else(|| unsupported("frame sizes are not known".to_owned()))?;
+        let arrival_pps = traffic.rate_pps().ok_or_else(|| unsupported("the offered rate is not known".to_owned()))?;
+        let work = Work {
+            arrival_pps,
+            service_s: host.service_s(frame_bytes),
+            interrupt_s: host.interrupt_s,
+            mask_s: host.mask_s,
+            poll_s: host.poll_s,
+            places: host.ring,
+            quantiles: self.quantiles,
+        };
+        let solve = |work: &Work| schemes::solve(scheme, self.fidelity, work).map_err(unsupported);
+        let mut outcome = match host.application_s {
+            None => solve(&work)?.outcome(frame_bytes),
+            Some(application_s) => application::outcome(host, application_s, &work, frame_bytes, &solve)?,
+        };
+        if !matches!(traffic.size, FrameSizes::Fixed(_)) {
+            outcome.notes.push("frame sizes enter through their mean only".to_owned());
+        }
+        Ok(outcome)
+    }
+}

@@ -1,0 +1,20 @@
+//! Queueing mathematics, useful without netcliff: no hosts, no schemes, only rates and sizes.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`geometric`] | truncated geometric distributions by x = ln(ratio), exact to the last digits at ratio 1 |
+//! | [`birth_death`] | M/M/1/B |
+//! | [`matrix`] | small dense matrices, inverses and stationary vectors without subtraction (GTH) |
+//! | [`qbd`] | finite level-dependent quasi-birth-death processes |
+//! | [`inversion`] | quantiles from Laplace transforms |
+//! | [`two_moment`] | finite queues known only by two moments |
+//!
+//! Nothing here subtracts probabilities: sums of positive terms keep their relative accuracy, so that a loss of
+//! 1e-30 is as exact as one of 0.5.
+
+pub mod birth_death;
+pub mod geometric;
+pub mod inversion;
+pub mod matrix;
+pub mod qbd;
+pub mod two_moment;

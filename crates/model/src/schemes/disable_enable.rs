@@ -1,0 +1,158 @@
+//! disable-enable: the first packet interrupts, the rest is served with interrupts masked until the ring is empty.
+
+use num_complex::Complex64;
+
+use super::{Work, exponential, quantiles};
+use crate::answer::{Ring, Shares};
+
+/// Weights of the chain's states; index n = packets present. Every one is a sum of positive terms.
+struct States {
+    idle: f64,
+    /// First stage (ISR, or ISR and first packet) with n packets.
+    first: Vec<f64>,
+    /// Service stage with n packets.
+    served: Vec<f64>,
+}
+
+/// Sums over the states, divided by the total.
+struct Sums {
+    first: f64,
+    served: f64,
+    idle: f64,
+    full: f64,
+    mean: f64,
+}
+
+impl States {
+    /// p_(n+1,0) = a (p_(n,0) + b^(n + shift)), a = lambda/mu, b = lambda/(lambda + first stage's rate): `shift` is
+    /// 1 where the first stage serves a packet (then its end lowers n), 0 where it does not. O(B), no singularity.
+    fn solve(a: f64, lambda_first: f64, places: usize, serves: bool) -> Self {
+        let b = lambda_first / (1.0 + lambda_first);
+        let mut states = Self { idle: 1.0, first: vec![0.0; places + 1], served: vec![0.0; places + 1] };
+        let mut power = 1.0;
+        for n in 0..places {
+            let fed = if serves {
+                power * b
+            } else if n == 0 {
+                0.0
+            } else {
+                power
+            };
+            let below = if n == 0 { states.feed(serves) } else { states.served[n] };
+            let last = n + 1 == places;
+            // At the top the first stage's arrivals are dropped: with a serving stage its end then feeds level B-1.
+            let fed = if last && serves { 0.0 } else { fed };
+            states.served[n + 1] = a * (below + fed);
+            power *= if last { lambda_first } else { b };
+            states.first[n + 1] = power;
+            if states.served[n + 1] > 1e250 {
+                states.scale(n + 1, 1e-250);
+                power *= 1e-250;
+            }
+        }
+        states
+    }
+
+    /// What idle feeds into level 1's service stage across the cut: all of it unless the first stage serves.
+    fn feed(&self, serves: bool) -> f64 {
+        if serves { 0.0 } else { self.idle }
+    }
+
+    /// Scales what has been built, from level `n` down to where nothing is left (below that nothing was).
+    fn scale(&mut self, n: usize, factor: f64) {
+        self.idle *= factor;
+        for level in (0..=n).rev() {
+            if level > 0 && self.first[level] + self.served[level] == 0.0 {
+                break;
+            }
+            self.first[level] *= factor;
+            self.served[level] *= factor;
+        }
+    }
+
+    fn sums(&self) -> Sums {
+        let places = self.first.len() - 1;
+        let (first, served): (f64, f64) = (self.first.iter().sum(), self.served.iter().sum());
+        let total = self.idle + first + served;
+        let mean: f64 = (1..=places).map(|n| n as f64 * (self.first[n] + self.served[n])).sum();
+        Sums {
+            first: first / total,
+            served: served / total,
+            idle: self.idle / total,
+            full: (self.first[places] + self.served[places]) / total,
+            mean: mean / total,
+        }
+    }
+}
+
+/// The paper's chain: mask, ISR and first packet are one exponential stage of rate nu.
+pub fn merged(work: &Work) -> Ring {
+    let first_s = work.mask_s + work.interrupt_s + work.service_s;
+    let states =
+        States::solve(work.arrival_pps * work.service_s, work.arrival_pps * first_s, work.places as usize, true);
+    let sums = states.sums();
+    // The stage's time is split between interrupt and protocol in proportion to their means.
+    let serving = work.service_s / first_s;
+    let shares = Shares {
+        interrupt: sums.first * (1.0 - serving),
+        poll: 0.0,
+        protocol: sums.first * serving + sums.served,
+        available: sums.idle,
+    };
+    let transform = |z: Complex64| {
+        let (first, service) = (exponential(z, first_s), exponential(z, work.service_s));
+        // Idle: the first stage is this packet's own. First stage with n: its rest serves one, n more are left.
+        states.transform(service, first, first * service, service)
+    };
+    let mut ring = ring(work, &sums, shares, &transform);
+    ring.notes
+        .push("merged: mask, interrupt and first packet as one exponential stage, which inflates latency".to_owned());
+    ring
+}
+
+/// Two stages: m + s, then services, each exponential.
+pub fn two_stage(work: &Work) -> Ring {
+    let first_s = work.mask_s + work.interrupt_s;
+    let states =
+        States::solve(work.arrival_pps * work.service_s, work.arrival_pps * first_s, work.places as usize, false);
+    let sums = states.sums();
+    let shares = Shares { interrupt: sums.first, poll: 0.0, protocol: sums.served, available: sums.idle };
+    let transform = |z: Complex64| {
+        let (first, service) = (exponential(z, first_s), exponential(z, work.service_s));
+        states.transform(service, first * service, first * service * service, service * service)
+    };
+    ring(work, &sums, shares, &transform)
+}
+
+impl States {
+    /// E[e^(-z T)] of an accepted packet: `idle` if it finds none; with n found, `first` x service^(n-1) in the first
+    /// stage and `served` x service^(n-1) in the service stage.
+    fn transform(&self, service: Complex64, idle: Complex64, first: Complex64, served: Complex64) -> Complex64 {
+        let places = self.first.len() - 1;
+        let mut value = Complex64::new(0.0, 0.0);
+        let mut weight = self.idle;
+        for n in (1..places).rev() {
+            value = value * service + first * self.first[n] + served * self.served[n];
+            weight += self.first[n] + self.served[n];
+        }
+        (value + idle * self.idle) / weight
+    }
+}
+
+fn ring(work: &Work, sums: &Sums, shares: Shares, transform: &dyn Fn(Complex64) -> Complex64) -> Ring {
+    let throughput_pps = work.arrival_pps * (1.0 - sums.full).max(0.0);
+    // Near saturation the accepted share is small: take it from the work done instead.
+    let throughput_pps = if sums.full > 0.5 { shares.protocol / work.service_s } else { throughput_pps };
+    let mean_latency_s = sums.mean / throughput_pps;
+    Ring {
+        throughput_pps,
+        loss: sums.full,
+        mean_present: sums.mean,
+        mean_latency_s,
+        quantiles: if work.quantiles { quantiles(transform, mean_latency_s) } else { None },
+        interrupts_per_s: work.arrival_pps * sums.idle,
+        polls_per_s: None,
+        shares,
+        notes: Vec::new(),
+    }
+}

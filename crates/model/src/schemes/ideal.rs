@@ -1,0 +1,29 @@
+//! ideal: no interrupt cost; M/M/1/B.
+
+use num_complex::Complex64;
+
+use super::{Work, exponential, quantiles};
+use crate::answer::{Ring, Shares};
+use crate::queue::birth_death::Mm1b;
+
+/// M/M/1/B.
+pub fn solve(work: &Work) -> Ring {
+    let queue = Mm1b::new(work.arrival_pps, work.service_pps(), work.places);
+    let mean_latency_s = queue.mean_sojourn();
+    // An accepted packet finds n with truncated geometric weights, then n + 1 services.
+    let transform = |z: Complex64| {
+        let service = exponential(z, work.service_s);
+        queue.found().transform(service) * service
+    };
+    Ring {
+        throughput_pps: queue.throughput(),
+        loss: queue.blocking(),
+        mean_present: queue.mean_present(),
+        mean_latency_s,
+        quantiles: if work.quantiles { quantiles(&transform, mean_latency_s) } else { None },
+        interrupts_per_s: 0.0,
+        polls_per_s: None,
+        shares: Shares { protocol: queue.busy(), available: queue.idle(), ..Shares::default() },
+        notes: Vec::new(),
+    }
+}

@@ -1,0 +1,195 @@
+//! napi: Linux's poll loop as a finite quasi-birth-death process with phases {ISR, poll overhead, k served}.
+//!
+//! An arrival to an idle host: m + s (phase 0), then one overhead o (phase 1) a poll, then up to `weight` packets
+//! (phase 2 + k: k served in this poll). Fewer than `weight` served means the ring was found empty: unmask. After
+//! `weight` the next poll follows, also when the ring is empty: that poll finds nothing and unmasks.
+
+use netcliff_core::Napi;
+use num_complex::Complex64;
+
+use super::{Work, exponential, quantiles};
+use crate::answer::{Ring, Shares};
+use crate::engine::Fidelity;
+use crate::queue::qbd::{Blocks, Jump, Qbd, Stationary};
+
+const ISR: usize = 0;
+const OVERHEAD: usize = 1;
+const SERVING: usize = 2;
+
+/// Weights above this are solved as if never used up: a chain of that many phases would cost seconds.
+const LARGEST_WEIGHT: u64 = 256;
+
+/// What of Linux's NAPI the chain has.
+pub fn supported(napi: &Napi, fidelity: Fidelity) -> Result<(), String> {
+    let lacking = if fidelity == Fidelity::Paper {
+        "the paper has no approximation of Linux's NAPI: use fidelity exact, or the scheme napi-2007"
+    } else if napi.threaded {
+        "threaded NAPI shares the CPU with the application by the scheduler, which no chain here has: use the simulator"
+    } else if napi.defer_hard_irqs > 0 {
+        "deferred interrupts poll by a deterministic timer, which the exponential chain lacks: use the simulator"
+    } else if napi.busy_poll {
+        "busy polling is driven by the application, which the chain of the ring does not see: use the simulator"
+    } else {
+        return Ok(());
+    };
+    Err(lacking.to_owned())
+}
+
+/// Solves the chain.
+pub fn solve(work: &Work, napi: &Napi) -> Result<Ring, String> {
+    let chain = Chain::new(work, napi.weight);
+    let solution = chain.qbd().stationary().map_err(|error| error.to_string())?;
+    let mut ring = chain.ring(&solution);
+    if napi.weight > LARGEST_WEIGHT {
+        ring.notes.push(format!("weight {} is taken as never used up (more than {LARGEST_WEIGHT})", napi.weight));
+    }
+    if napi.backlog {
+        ring.notes.push(
+            "backlog: solved with one queue of `ring` packets; process_backlog holds up to a moved batch more"
+                .to_owned(),
+        );
+    }
+    Ok(ring)
+}
+
+struct Chain<'a> {
+    work: &'a Work,
+    /// Packets a poll, None: unlimited.
+    weight: Option<usize>,
+    isr_rate: f64,
+    overhead_rate: f64,
+}
+
+impl<'a> Chain<'a> {
+    fn new(work: &'a Work, weight: u64) -> Self {
+        Self {
+            work,
+            weight: (weight <= LARGEST_WEIGHT).then_some(weight as usize),
+            isr_rate: work.stage_rate(work.mask_s + work.interrupt_s),
+            overhead_rate: work.stage_rate(work.poll_s),
+        }
+    }
+
+    fn phases(&self) -> usize {
+        SERVING + self.weight.unwrap_or(1)
+    }
+
+    /// The phase after a service in `phase` that leaves packets behind.
+    fn after_service(&self, phase: usize) -> usize {
+        match self.weight {
+            None => SERVING,
+            Some(weight) if phase + 1 == SERVING + weight => OVERHEAD,
+            Some(_) => phase + 1,
+        }
+    }
+
+    fn qbd(&self) -> Qbd {
+        let phases = self.phases();
+        let arrivals: Vec<Jump> = (0..phases).map(|phase| (phase, phase, self.work.arrival_pps)).collect();
+        let services = |last: bool| -> Vec<Jump> {
+            let target = |phase| match self.after_service(phase) {
+                OVERHEAD => OVERHEAD,
+                _ if last => ISR,
+                next => next,
+            };
+            (SERVING..phases).map(|phase| (phase, target(phase), self.work.service_pps())).collect()
+        };
+        let stages = vec![(ISR, OVERHEAD, self.isr_rate), (OVERHEAD, SERVING, self.overhead_rate)];
+        // Level 0: phase ISR stands for idle with interrupts on; the overhead of a poll that finds nothing ends there.
+        let empty = Blocks { up: arrivals.clone(), local: vec![(OVERHEAD, ISR, self.overhead_rate)], down: Vec::new() };
+        let one = Blocks { up: arrivals.clone(), local: stages.clone(), down: services(true) };
+        let more = Blocks { up: arrivals, local: stages.clone(), down: services(false) };
+        let places = self.work.places as usize;
+        let full = Blocks { up: Vec::new(), local: stages, down: services(places == 1) };
+        let mut runs = vec![(0, empty)];
+        if places > 1 {
+            runs.push((1, one));
+        }
+        if places > 2 {
+            runs.push((2, more));
+        }
+        runs.push((places, full));
+        Qbd::new(phases, places, runs)
+    }
+
+    fn ring(&self, solution: &Stationary) -> Ring {
+        let work = self.work;
+        let poll = solution.phase_probability(OVERHEAD, 0);
+        let protocol: f64 = (SERVING..self.phases()).map(|phase| solution.phase_probability(phase, 1)).sum();
+        let idle = solution.level(0)[ISR];
+        let throughput_pps = protocol / work.service_s;
+        let mean_present = solution.mean_level();
+        let mean_latency_s = mean_present / throughput_pps;
+        let found = if work.quantiles { Found::new(self, solution) } else { Found::default() };
+        let transform = |z: Complex64| found.transform(work, z);
+        Ring {
+            throughput_pps,
+            loss: solution.level_probability(work.places as usize),
+            mean_present,
+            mean_latency_s,
+            quantiles: if work.quantiles { quantiles(&transform, mean_latency_s) } else { None },
+            interrupts_per_s: work.arrival_pps * idle,
+            polls_per_s: Some(poll * self.overhead_rate),
+            shares: Shares { interrupt: solution.phase_probability(ISR, 1), poll, protocol, available: idle },
+            notes: Vec::new(),
+        }
+    }
+}
+
+/// What an accepted packet finds, by the overheads it has to wait for.
+#[derive(Default)]
+struct Found {
+    /// Packets a poll; u64::MAX stands for unlimited.
+    weight: u64,
+    /// For n packets found: weights of ISR, overhead, serving with floor(n/Q) overheads ahead, serving with one more.
+    levels: Vec<[f64; 4]>,
+    total: f64,
+}
+
+impl Found {
+    fn new(chain: &Chain<'_>, solution: &Stationary) -> Self {
+        let weight = chain.weight.map_or(u64::MAX, |weight| weight as u64);
+        let mut levels: Vec<[f64; 4]> = Vec::new();
+        for n in 0..solution.levels() - 1 {
+            let phases = solution.level(n);
+            let mut sums = [phases[ISR], phases[OVERHEAD], 0.0, 0.0];
+            for (served, probability) in phases[SERVING..].iter().enumerate() {
+                // The packet is the (served + n + 1)th of this poll; a poll ends after each `weight` of them.
+                let more = chain.weight.is_some() && (served as u64 + n as u64) / weight > n as u64 / weight;
+                sums[if more { 3 } else { 2 }] += probability;
+            }
+            levels.push(sums);
+        }
+        let total: f64 = levels.iter().flatten().sum();
+        // Deep levels of no weight only cost time: 1e-13 in all moves no quantile's sixth digit.
+        let mut rest = 0.0;
+        while let Some(last) = levels.last()
+            && levels.len() > 1
+        {
+            rest += last.iter().sum::<f64>();
+            if rest > 1e-13 * total {
+                break;
+            }
+            levels.pop();
+        }
+        Self { weight, levels, total }
+    }
+
+    fn transform(&self, work: &Work, z: Complex64) -> Complex64 {
+        let service = exponential(z, work.service_s);
+        let overhead = exponential(z, work.poll_s);
+        let isr = exponential(z, work.mask_s + work.interrupt_s);
+        let mut sum = Complex64::new(0.0, 0.0);
+        let (mut ahead, mut in_poll) = (service, 0);
+        for [in_isr, in_overhead, serving, one_more] in &self.levels {
+            sum += ahead * (isr * overhead * *in_isr + overhead * (in_overhead + one_more) + serving);
+            ahead *= service;
+            in_poll += 1;
+            if in_poll == self.weight {
+                ahead *= overhead;
+                in_poll = 0;
+            }
+        }
+        sum / self.total
+    }
+}
