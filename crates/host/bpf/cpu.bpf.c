@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Where the time of each CPU goes, exactly: every nanosecond since `last` was set belongs to one class.
+ *
+ * One state record a CPU. A transition (softirq entry, interrupt exit, task switch, ...) charges the time
+ * since the previous transition to the class that was running, then sets the class that runs now. What
+ * is nested is therefore exclusive: an interrupt inside a softirq is not softirq time.
+ *
+ * The programs run with interrupts enabled in places, so a transition can itself be interrupted by one
+ * of a higher level. `charge` stays exact: `last` is exchanged atomically, so the charged differences
+ * telescope (if an interrupt got in between, the outer difference is negative by what the interrupt
+ * already charged), and the sum of all classes is always last - start. Userspace uses this sum as the
+ * check that it read a consistent record.
+ */
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+char LICENSE[] SEC("license") = "GPL";
+
+#define MAX_CPUS 256
+#define CLASSES 16
+
+enum class {
+	UNKNOWN,
+	IDLE,
+	TASK_OTHER,
+	TASK_WATCHED,
+	TASK_KSOFTIRQD,
+	TASK_NAPI,
+	SOFT_NET_RX,
+	SOFT_NET_TX,
+	SOFT_OTHER,
+	HARD_DEVICE,
+	HARD_CALL,
+	HARD_RESCHED,
+	HARD_TIMER,
+	HARD_OTHER,
+};
+
+/* include/linux/interrupt.h */
+#define NET_TX_SOFTIRQ 2
+#define NET_RX_SOFTIRQ 3
+
+/* Who ran the NET_RX softirq. */
+enum origin { FROM_IRQ, FROM_KSOFTIRQD, FROM_PROCESS, ORIGINS };
+
+/* In which context a NAPI poll ran. */
+enum place { IN_SOFTIRQ, IN_THREAD, IN_PROCESS, PLACES };
+
+/* Which poll of a batch: they cost differently (entry overhead, cold caches). */
+enum kind { FIRST_FROM_IDLE, FIRST_FROM_BUSY, NEXT, THREADED, KINDS };
+
+/* Work 0..64 each has a cell; then 65..127, 128..255, 256 and more. */
+#define CELLS 68
+
+/*
+ * A softirq run on the way out of an interrupt starts within this time of it; chosen as about ten times
+ * the cost of the path in between, and far below the time between unrelated events.
+ */
+#define ADJACENT_NS 2000
+
+struct poll_cell {
+	__u64 count;
+	__u64 packets;
+	__u64 ns;
+	__u64 ns_squared;
+};
+
+struct cpu_state {
+	__u64 last;
+	__u64 ns[CLASSES];
+	__u64 running;
+	__u64 entries[CLASSES];
+	__u64 task;
+	__u64 soft;
+	__u64 hard_depth;
+	__u64 hard_exit;
+	__u64 soft_exit;
+	__u64 origin;
+	__u64 rx_origin[ORIGINS];
+	__u64 polls[PLACES];
+	__u64 packets[PLACES];
+	__u64 empty_polls;
+	__u64 full_polls;
+	__u64 backlog_polls;
+	__u64 backlog_packets;
+	__u64 poll_mark;
+	__u64 poll_kind;
+	__u64 tail_ns;
+	struct poll_cell cells[KINDS * CELLS];
+};
+
+struct cpu_state cpus[MAX_CPUS];
+
+/* How many watched ids of each sort there are: saves the look-up at every switch when there are none. */
+__u32 watched_processes;
+__u32 watched_threads;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1024);
+	__type(key, __u32);
+	__type(value, __u8);
+} process_ids SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1024);
+	__type(key, __u32);
+	__type(value, __u8);
+} thread_ids SEC(".maps");
+
+static __always_inline struct cpu_state *this_cpu(void)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+
+	if (cpu >= MAX_CPUS)
+		return 0;
+	return &cpus[cpu];
+}
+
+static __always_inline __u64 charge(struct cpu_state *s)
+{
+	__u64 now = bpf_ktime_get_ns();
+	__u64 last = __sync_lock_test_and_set(&s->last, now);
+
+	__sync_fetch_and_add(&s->ns[s->running & (CLASSES - 1)], now - last);
+	return now;
+}
+
+/* What runs when no interrupt does. */
+static __always_inline __u64 below_interrupt(struct cpu_state *s)
+{
+	return s->soft ? s->soft : s->task;
+}
+
+static __always_inline int enter_hard(__u64 class)
+{
+	struct cpu_state *s = this_cpu();
+
+	if (!s)
+		return 0;
+	charge(s);
+	if (s->hard_depth++ == 0)
+		s->running = class;
+	s->entries[class]++;
+	return 0;
+}
+
+static __always_inline int exit_hard(void)
+{
+	struct cpu_state *s = this_cpu();
+
+	/* An exit without its entry: the programs were attached inside the interrupt. */
+	if (!s || s->hard_depth == 0)
+		return 0;
+	s->hard_exit = charge(s);
+	if (--s->hard_depth == 0)
+		s->running = below_interrupt(s);
+	return 0;
+}
+
+static __always_inline __u64 origin_of(struct cpu_state *s, __u64 now)
+{
+	if (s->task == TASK_KSOFTIRQD)
+		return FROM_KSOFTIRQD;
+	/* The next vector, or the next round, of the same batch. */
+	if (now - s->soft_exit < ADJACENT_NS && s->soft_exit > s->hard_exit)
+		return s->origin;
+	/* The idle task runs softirqs on interrupt exit, or when it flushes the queue of remote calls. */
+	if (s->task == IDLE || now - s->hard_exit < ADJACENT_NS)
+		return FROM_IRQ;
+	return FROM_PROCESS;
+}
+
+SEC("tp_btf/softirq_entry")
+int BPF_PROG(softirq_entry, unsigned int vector)
+{
+	struct cpu_state *s = this_cpu();
+	__u64 class = SOFT_OTHER, now;
+
+	if (!s)
+		return 0;
+	now = charge(s);
+	s->origin = origin_of(s, now);
+	if (vector == NET_RX_SOFTIRQ) {
+		class = SOFT_NET_RX;
+		if (s->origin < ORIGINS)
+			s->rx_origin[s->origin]++;
+		s->poll_mark = s->ns[SOFT_NET_RX];
+		s->poll_kind = s->task == IDLE ? FIRST_FROM_IDLE : FIRST_FROM_BUSY;
+	} else if (vector == NET_TX_SOFTIRQ) {
+		class = SOFT_NET_TX;
+	}
+	s->entries[class]++;
+	s->soft = class;
+	s->running = class;
+	return 0;
+}
+
+SEC("tp_btf/softirq_exit")
+int BPF_PROG(softirq_exit, unsigned int vector)
+{
+	struct cpu_state *s = this_cpu();
+
+	if (!s || !s->soft)
+		return 0;
+	s->soft_exit = charge(s);
+	if (s->soft == SOFT_NET_RX)
+		s->tail_ns += s->ns[SOFT_NET_RX] - s->poll_mark;
+	s->soft = 0;
+	s->running = s->task;
+	return 0;
+}
+
+static __always_inline __u32 cell_of(__u32 work)
+{
+	if (work <= 64)
+		return work;
+	if (work < 128)
+		return 65;
+	return work < 256 ? 66 : 67;
+}
+
+static __always_inline void count_poll(struct cpu_state *s, struct napi_struct *napi, int place,
+				       __u32 work, __u32 weight)
+{
+	s->polls[place]++;
+	s->packets[place] += work;
+	if (work == 0)
+		s->empty_polls++;
+	else if (work >= weight)
+		s->full_polls++;
+	/* The per-CPU backlog (loopback, veth, RPS) has no device. */
+	if (!napi->dev) {
+		s->backlog_polls++;
+		s->backlog_packets += work;
+	}
+}
+
+SEC("tp_btf/napi_poll")
+int BPF_PROG(napi_poll, struct napi_struct *napi, int done, int budget)
+{
+	struct cpu_state *s = this_cpu();
+	__u32 work = done > 0 ? done : 0;
+	struct poll_cell *cell;
+	__u64 class, ns, kind;
+
+	if (!s)
+		return 0;
+	class = below_interrupt(s);
+	if (class == SOFT_NET_RX) {
+		count_poll(s, napi, IN_SOFTIRQ, work, budget);
+		kind = s->poll_kind;
+		s->poll_kind = NEXT;
+	} else if (class == TASK_NAPI) {
+		count_poll(s, napi, IN_THREAD, work, budget);
+		kind = THREADED;
+	} else {
+		/* Busy polling: the time is the polling task's own. */
+		count_poll(s, napi, IN_PROCESS, work, budget);
+		return 0;
+	}
+	if (kind >= KINDS)
+		return 0;
+	charge(s);
+	ns = s->ns[class & (CLASSES - 1)] - s->poll_mark;
+	s->poll_mark += ns;
+	cell = &s->cells[kind * CELLS + cell_of(work)];
+	cell->count++;
+	cell->packets += work;
+	cell->ns += ns;
+	cell->ns_squared += ns * ns;
+	return 0;
+}
+
+static __always_inline __u64 class_of_kernel_thread(struct task_struct *t)
+{
+	/* "ksoftirqd/N" */
+	if (t->comm[0] == 'k' && t->comm[1] == 's' && t->comm[2] == 'o' && t->comm[3] == 'f' &&
+	    t->comm[4] == 't' && t->comm[5] == 'i')
+		return TASK_KSOFTIRQD;
+	/* "napi/DEVICE-ID": threaded NAPI */
+	if (t->comm[0] == 'n' && t->comm[1] == 'a' && t->comm[2] == 'p' && t->comm[3] == 'i' &&
+	    t->comm[4] == '/')
+		return TASK_NAPI;
+	/* "backlog_napi/N": threaded backlog */
+	if (t->comm[0] == 'b' && t->comm[1] == 'a' && t->comm[2] == 'c' && t->comm[3] == 'k' &&
+	    t->comm[7] == '_' && t->comm[8] == 'n')
+		return TASK_NAPI;
+	return TASK_OTHER;
+}
+
+static __always_inline __u64 class_of_task(struct task_struct *t)
+{
+	__u32 id = t->pid;
+
+	if (id == 0)
+		return IDLE;
+	if (t->flags & PF_KTHREAD)
+		return class_of_kernel_thread(t);
+	if (watched_threads && bpf_map_lookup_elem(&thread_ids, &id))
+		return TASK_WATCHED;
+	id = t->tgid;
+	if (watched_processes && bpf_map_lookup_elem(&process_ids, &id))
+		return TASK_WATCHED;
+	return TASK_OTHER;
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	struct cpu_state *s = this_cpu();
+	__u64 class;
+
+	if (!s)
+		return 0;
+	class = class_of_task(next);
+	charge(s);
+	s->task = class;
+	s->running = class;
+	s->entries[class & (CLASSES - 1)]++;
+	if (class == TASK_NAPI)
+		s->poll_mark = s->ns[TASK_NAPI];
+	return 0;
+}
+
+#define HARD(name, class)                                      \
+	SEC("tp_btf/" #name "_entry") int name##_entry(void *ctx) { return enter_hard(class); } \
+	SEC("tp_btf/" #name "_exit") int name##_exit(void *ctx) { return exit_hard(); }
+
+HARD(irq_handler, HARD_DEVICE)
+/* x86 only: the vectors of inter-processor and local interrupts. */
+HARD(call_function_single, HARD_CALL)
+HARD(call_function, HARD_CALL)
+HARD(reschedule, HARD_RESCHED)
+HARD(local_timer, HARD_TIMER)
+HARD(irq_work, HARD_OTHER)
+HARD(x86_platform_ipi, HARD_OTHER)
+/* arm64 and others: IPIs have one tracepoint pair for all reasons. */
+HARD(ipi, HARD_CALL)

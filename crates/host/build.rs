@@ -1,0 +1,50 @@
+//! Compiles the eBPF programs and generates their Rust skeleton.
+//!
+//! Sets the cfg `have_bpf` when that worked. When it did not (no clang, or one that is too old), the crate
+//! is built without eBPF, with a warning, and `NETCLIFF_NO_BPF_REASON` carries the reason to run time.
+//! With `NETCLIFF_REQUIRE_BPF=1` in the environment it is an error instead (for packagers and CI).
+
+fn main() {
+    println!("cargo::rustc-check-cfg=cfg(have_bpf)");
+    println!("cargo::rerun-if-changed=bpf");
+    println!("cargo::rerun-if-env-changed=CLANG");
+    println!("cargo::rerun-if-env-changed=PATH");
+    println!("cargo::rerun-if-env-changed=NETCLIFF_REQUIRE_BPF");
+    match compile() {
+        Ok(()) => println!("cargo::rustc-cfg=have_bpf"),
+        Err(reason) => {
+            println!("cargo::rustc-env=NETCLIFF_NO_BPF_REASON={reason}");
+            let required = std::env::var("NETCLIFF_REQUIRE_BPF").is_ok_and(|value| value == "1");
+            if cfg!(feature = "ebpf") {
+                let level = if required { "error" } else { "warning" };
+                println!("cargo::{level}={reason}; CPU accounting will use procfs");
+            }
+        }
+    }
+}
+
+#[cfg(not(feature = "ebpf"))]
+fn compile() -> Result<(), String> {
+    Err("built without eBPF: the cargo feature `ebpf` was off".to_owned())
+}
+
+#[cfg(feature = "ebpf")]
+fn compile() -> Result<(), String> {
+    use std::{env, path::PathBuf, process::Command};
+
+    let clang = env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
+    if Command::new(&clang).arg("--version").output().is_err() {
+        return Err(format!("built without eBPF: {clang} was not found (Debian: apt-get install clang)"));
+    }
+    let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?);
+    libbpf_cargo::SkeletonBuilder::new()
+        .source("bpf/cpu.bpf.c")
+        .clang(clang)
+        // v3: atomic exchange and 32-bit jumps; the kernel has both since 5.12.
+        .clang_args(["-mcpu=v3", "-Wall", "-Werror"])
+        .build_and_generate(out.join("cpu.skel.rs"))
+        .map_err(|error| {
+            let error = format!("{error:#}").replace('\n', " | ");
+            format!("built without eBPF: clang could not compile bpf/cpu.bpf.c: {error}")
+        })
+}

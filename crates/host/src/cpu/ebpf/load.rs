@@ -1,0 +1,267 @@
+//! Loads and attaches the programs; anything optional that this kernel lacks is left out and listed.
+
+use super::snapshot::{CELLS, CLASSES, CpuSnapshot, Figures, RawCell};
+use crate::cpu::{
+    types::{MeterError, Method, Watch},
+    util::monotonic_ns,
+};
+use libbpf_rs::{
+    AsRawLibbpf as _, Link, MapCore as _, MapFlags, PrintLevel,
+    btf::{Btf, types::Typedef},
+    skel::{OpenSkel as _, Skel as _, SkelBuilder as _},
+};
+use std::{
+    collections::BTreeSet, fs, mem::MaybeUninit, os::fd::AsFd as _, os::fd::OwnedFd, path::Path, ptr::NonNull,
+    sync::Once,
+};
+
+mod skeleton {
+    #![allow(
+        missing_docs,
+        missing_debug_implementations,
+        unreachable_pub,
+        clippy::all,
+        clippy::undocumented_unsafe_blocks
+    )]
+    include!(concat!(env!("OUT_DIR"), "/cpu.skel.rs"));
+}
+use skeleton::{CpuSkel, CpuSkelBuilder, types};
+
+/// Without these there is no accounting at all.
+const REQUIRED: [&str; 3] = ["softirq_entry", "softirq_exit", "sched_switch"];
+/// Interrupts have one set of tracepoints on x86 and another elsewhere; lacking the other's is normal.
+const ONLY_X86: [&str; 6] =
+    ["call_function_single", "call_function", "reschedule", "local_timer", "irq_work", "x86_platform_ipi"];
+
+/// The loaded programs. Dropping it detaches them.
+pub(super) struct Programs {
+    // Dropped first: nothing may run into the maps while they go.
+    links: Vec<Link>,
+    skel: CpuSkel<'static>,
+    state: NonNull<types::bss>,
+    started_ns: u64,
+    pub(super) missing: Vec<String>,
+}
+
+// SAFETY: `state` points into a mapping that lives as long as `skel` and is not bound to a thread; it is
+// only read and written by volatile or atomic-width accesses through `&self`/`&mut self`.
+unsafe impl Send for Programs {}
+
+fn unavailable(reason: impl Into<String>) -> MeterError {
+    MeterError::Unavailable { method: Method::Ebpf, reason: reason.into() }
+}
+
+/// Sends libbpf's messages to the log instead of stderr.
+fn route_messages() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        libbpf_rs::set_print(Some((PrintLevel::Warn, |_, message| {
+            tracing::debug!(target: "libbpf", "{}", message.trim_end());
+        })));
+    });
+}
+
+fn check_kernel() -> Result<(), MeterError> {
+    if fs::read_to_string("/sys/kernel/realtime").is_ok_and(|text| text.trim() == "1") {
+        return Err(unavailable(
+            "on a PREEMPT_RT kernel softirqs run in preemptible threads, which these programs do not follow",
+        ));
+    }
+    if !Path::new("/sys/kernel/btf/vmlinux").exists() {
+        return Err(unavailable(
+            "this kernel has no type information (/sys/kernel/btf/vmlinux; CONFIG_DEBUG_INFO_BTF)",
+        ));
+    }
+    Ok(())
+}
+
+impl Programs {
+    /// Loads the programs and attaches those this kernel has a tracepoint for.
+    pub(super) fn load() -> Result<Self, MeterError> {
+        check_kernel()?;
+        route_messages();
+        let present = tracepoints()?;
+        // libbpf-rs wants a place for the object that outlives the skeleton. It is one pointer, a
+        // meter is opened a few times a process: leaking it is simpler than a self-reference.
+        let place = Box::leak(Box::new(MaybeUninit::uninit()));
+        let mut open = CpuSkelBuilder::default()
+            .open(place)
+            .map_err(|error| unavailable(format!("the programs could not be opened: {error}")))?;
+        let mut missing = BTreeSet::new();
+        for mut program in open.open_object_mut().progs_mut() {
+            let name = program.name().to_string_lossy().into_owned();
+            if !present.contains(&name) {
+                program.set_autoload(false);
+                missing.insert(name);
+            }
+        }
+        if let Some(name) = REQUIRED.iter().find(|name| missing.contains(**name)) {
+            return Err(unavailable(format!("this kernel has no tracepoint {name}")));
+        }
+        let mut skel = open.load().map_err(|error| unavailable(load_reason(&error)))?;
+        let state = skel
+            .maps
+            .bss_data
+            .take()
+            .map(NonNull::from)
+            .ok_or_else(|| unavailable("the programs' memory could not be mapped"))?;
+        let mut programs = Self { links: Vec::new(), skel, state, started_ns: monotonic_ns(), missing: Vec::new() };
+        programs.start_clocks();
+        programs.attach(&mut missing)?;
+        programs.missing = worth_reporting(&missing);
+        Ok(programs)
+    }
+
+    fn start_clocks(&mut self) {
+        let state = self.state.as_ptr();
+        for cpu in 0..self.most_cpus() {
+            // SAFETY: in bounds of the mapped array; no program is attached yet, so nobody else writes.
+            unsafe { (*state).cpus[cpu].last = self.started_ns };
+        }
+    }
+
+    /// Exits before entries, so that an interrupt whose entry was seen always has its exit seen too.
+    fn attach(&mut self, missing: &mut BTreeSet<String>) -> Result<(), MeterError> {
+        let mut programs: Vec<_> = self
+            .skel
+            .object()
+            .progs_mut()
+            .filter(|program| !missing.contains(&*program.name().to_string_lossy()))
+            .collect();
+        programs.sort_by_key(|program| !program.name().to_string_lossy().ends_with("_exit"));
+        for program in programs {
+            let name = program.name().to_string_lossy().into_owned();
+            match program.attach() {
+                Ok(link) => self.links.push(link),
+                Err(error) if REQUIRED.contains(&name.as_str()) => {
+                    return Err(unavailable(format!("tracepoint {name} refused the program: {error}")));
+                }
+                Err(_) => {
+                    missing.insert(name);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// How many CPUs the programs have room for.
+    pub(super) fn most_cpus(&self) -> usize {
+        const PLACES: usize = size_of::<types::bss>() / size_of::<types::cpu_state>();
+        PLACES
+    }
+
+    /// Counts a task as the application from its next switch on.
+    pub(super) fn watch(&mut self, watch: Watch) -> Result<(), MeterError> {
+        let failed = |error: libbpf_rs::Error| MeterError::Read {
+            what: format!("the eBPF map of watched tasks (adding {watch})"),
+            source: std::io::Error::other(error),
+        };
+        let state = self.state.as_ptr();
+        let (map, id) = match watch {
+            Watch::Process(id) => (&self.skel.maps.process_ids, id),
+            Watch::Thread(id) => (&self.skel.maps.thread_ids, id),
+        };
+        map.update(&id.to_ne_bytes(), &[1], MapFlags::ANY).map_err(failed)?;
+        // SAFETY: both fields are in the mapped memory, and only this process writes to them.
+        unsafe {
+            match watch {
+                Watch::Process(_) => (&raw mut (*state).watched_processes).write_volatile(1),
+                Watch::Thread(_) => (&raw mut (*state).watched_threads).write_volatile(1),
+            }
+        }
+        Ok(())
+    }
+
+    /// Name and file descriptor of each attached program.
+    pub(super) fn descriptors(&self) -> Vec<(String, OwnedFd)> {
+        self.skel
+            .object()
+            .progs_mut()
+            .filter_map(|program| {
+                let name = program.name().to_string_lossy().into_owned();
+                // A program that was not loaded has no descriptor (libbpf gives -1 for it).
+                // SAFETY: the pointer is valid as long as the object.
+                let fd = unsafe { libbpf_rs::libbpf_sys::bpf_program__fd(program.as_libbpf_object().as_ptr()) };
+                (fd >= 0).then(|| Some((name, program.as_fd().try_clone_to_owned().ok()?)))?
+            })
+            .collect()
+    }
+
+    /// One CPU's counters, consistent, with the running class closed off now. `None` after many
+    /// attempts: the record changed under every one of them.
+    pub(super) fn snapshot(&self, cpu: usize) -> Option<CpuSnapshot> {
+        (0..1000).find_map(|_| self.try_snapshot(cpu))
+    }
+
+    fn try_snapshot(&self, cpu: usize) -> Option<CpuSnapshot> {
+        // SAFETY: `cpu` was checked against `most_cpus`; the memory is mapped while `self` lives. The
+        // kernel writes to it meanwhile: reads are volatile, and torn records are found out below.
+        let (state, at_ns, last_again) = unsafe {
+            let place = &raw const (*self.state.as_ptr()).cpus[cpu];
+            let state = place.read_volatile();
+            let at_ns = monotonic_ns();
+            (state, at_ns, (&raw const (*place).last).read_volatile())
+        };
+        // The sum of all classes is last - start unless the copy fell into an update.
+        let sum = state.ns.iter().fold(0u64, |sum, ns| sum.wrapping_add(*ns));
+        if state.last != last_again || sum != state.last.wrapping_sub(self.started_ns) {
+            return None;
+        }
+        let mut figures = figures(&state);
+        figures.ns[state.running as usize % CLASSES] += at_ns.saturating_sub(state.last);
+        Some(CpuSnapshot { cpu, at_ns: at_ns.max(state.last), figures })
+    }
+}
+
+fn figures(state: &types::cpu_state) -> Figures {
+    let cells: Vec<RawCell> = state
+        .cells
+        .iter()
+        .map(|cell| RawCell { count: cell.count, packets: cell.packets, ns: cell.ns, ns_squared: cell.ns_squared })
+        .collect();
+    debug_assert_eq!(cells.len() % CELLS, 0);
+    Figures {
+        ns: state.ns,
+        entries: state.entries,
+        rx_origin: state.rx_origin,
+        polls: state.polls,
+        packets: state.packets,
+        kinds: [state.empty_polls, state.full_polls, state.backlog_polls, state.backlog_packets],
+        tail_ns: state.tail_ns,
+        cells,
+    }
+}
+
+/// The programs (they are named after their tracepoints) whose tracepoint this kernel has.
+fn tracepoints() -> Result<BTreeSet<String>, MeterError> {
+    let btf = Btf::from_vmlinux()
+        .map_err(|error| unavailable(format!("/sys/kernel/btf/vmlinux could not be read: {error}")))?;
+    let pairs = ["softirq", "irq_handler", "ipi"].into_iter().chain(ONLY_X86);
+    let names = pairs.flat_map(|name| [format!("{name}_entry"), format!("{name}_exit")]);
+    Ok(names
+        .chain(["napi_poll".to_owned(), "sched_switch".to_owned()])
+        .filter(|name| btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{name}")).is_some())
+        .collect())
+}
+
+/// Leaves out what is missing on every kernel of this architecture.
+fn worth_reporting(missing: &BTreeSet<String>) -> Vec<String> {
+    let base = |name: &str| name.trim_end_matches("_entry").trim_end_matches("_exit").to_owned();
+    missing
+        .iter()
+        .filter(|name| {
+            let base = base(name);
+            if cfg!(target_arch = "x86_64") { base != "ipi" } else { !ONLY_X86.contains(&base.as_str()) }
+        })
+        .cloned()
+        .collect()
+}
+
+fn load_reason(error: &libbpf_rs::Error) -> String {
+    match error.kind() {
+        libbpf_rs::ErrorKind::PermissionDenied => {
+            "no permission to load eBPF programs: run as root, or with CAP_BPF and CAP_PERFMON".to_owned()
+        }
+        _ => format!("the kernel refused the programs: {error:#}"),
+    }
+}

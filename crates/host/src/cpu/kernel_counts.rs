@@ -1,0 +1,176 @@
+//! The kernel's own per-CPU counters: /proc/stat, softnet_stat, /proc/softirqs, /proc/interrupts.
+
+use super::{
+    types::{Counters, MeterError},
+    util::read_file,
+};
+
+/// /proc/stat of one CPU in ticks of 1/USER_HZ s. Guest time is contained in user and nice in the file;
+/// here too, so nothing is counted twice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ticks {
+    pub user: u64,
+    pub nice: u64,
+    pub system: u64,
+    pub idle: u64,
+    pub iowait: u64,
+    pub irq: u64,
+    pub softirq: u64,
+    pub steal: u64,
+}
+
+/// What has been counted on one CPU since boot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub ticks: Ticks,
+    pub processed: Option<u64>,
+    pub dropped: Option<u64>,
+    pub time_squeezes: Option<u64>,
+    pub rps_ipis: Option<u64>,
+    pub net_rx: Option<u64>,
+    pub ipis: Option<u64>,
+    pub device_interrupts: Option<u64>,
+    pub timer_interrupts: Option<u64>,
+}
+
+/// Reads all counters of `cpus`, in their order. Only /proc/stat must exist.
+pub(crate) fn read(cpus: &[usize]) -> Result<Vec<Counts>, MeterError> {
+    let stat = read_file("/proc/stat")?;
+    let softnet = read_file("/proc/net/softnet_stat").unwrap_or_default();
+    let softirqs = read_file("/proc/softirqs").unwrap_or_default();
+    let interrupts = read_file("/proc/interrupts").unwrap_or_default();
+    cpus.iter()
+        .map(|&cpu| {
+            let mut counts = Counts {
+                ticks: ticks(&stat, cpu)?,
+                net_rx: row(&softirqs, cpu, |name| name == "NET_RX"),
+                ipis: row(&interrupts, cpu, |name| matches!(name, "CAL" | "RES")),
+                device_interrupts: row(&interrupts, cpu, |name| name.bytes().all(|b| b.is_ascii_digit())),
+                timer_interrupts: row(&interrupts, cpu, |name| name == "LOC"),
+                ..Counts::default()
+            };
+            if let Some(columns) = softnet_row(&softnet, cpu) {
+                counts.processed = columns.first().copied();
+                counts.dropped = columns.get(1).copied();
+                counts.time_squeezes = columns.get(2).copied();
+                counts.rps_ipis = columns.get(9).copied();
+            }
+            Ok(counts)
+        })
+        .collect()
+}
+
+/// The line `cpuN` of /proc/stat.
+pub(crate) fn ticks(stat: &str, cpu: usize) -> Result<Ticks, MeterError> {
+    let form = |detail: String| MeterError::Form { file: "/proc/stat".to_owned(), detail };
+    let label = format!("cpu{cpu}");
+    let line = stat
+        .lines()
+        .find(|line| line.split_ascii_whitespace().next() == Some(&label))
+        .ok_or_else(|| form(format!("no line `{label}`")))?;
+    let values: Vec<u64> = line.split_ascii_whitespace().skip(1).map_while(|value| value.parse().ok()).collect();
+    let [user, nice, system, idle, iowait, irq, softirq, steal, ..] = values[..] else {
+        return Err(form(format!("`{line}` has fewer than eight numbers")));
+    };
+    Ok(Ticks { user, nice, system, idle, iowait, irq, softirq, steal })
+}
+
+/// The row of softnet_stat that belongs to `cpu`: since Linux 5.10 its 13th column is the CPU; before,
+/// the rows are the online CPUs in order.
+fn softnet_row(softnet: &str, cpu: usize) -> Option<Vec<u64>> {
+    softnet.lines().enumerate().find_map(|(index, line)| {
+        let columns: Option<Vec<u64>> =
+            line.split_ascii_whitespace().map(|value| u64::from_str_radix(value, 16).ok()).collect();
+        let columns = columns?;
+        let owner = columns.get(12).map_or(index, |cpu| *cpu as usize);
+        (owner == cpu).then_some(columns)
+    })
+}
+
+/// The sum over the rows whose label matches, in the column of `cpu`; `None` if no row does.
+fn row(table: &str, cpu: usize, matches: impl Fn(&str) -> bool) -> Option<u64> {
+    let mut lines = table.lines();
+    let label = format!("CPU{cpu}");
+    let column = lines.next()?.split_ascii_whitespace().position(|name| name == label)?;
+    let values: Vec<u64> = lines
+        .filter_map(|line| line.split_once(':'))
+        .filter(|(name, _)| matches(name.trim()))
+        .filter_map(|(_, values)| values.split_ascii_whitespace().nth(column)?.parse().ok())
+        .collect();
+    (!values.is_empty()).then(|| values.iter().sum())
+}
+
+/// The increase from `earlier` to `later`. softnet_stat prints 32 bits, so it wraps there.
+pub(crate) fn increase(earlier: &Counts, later: &Counts) -> Counters {
+    let wrap32 = |a: Option<u64>, b: Option<u64>| Some(u64::from((b? as u32).wrapping_sub(a? as u32)));
+    let plain = |a: Option<u64>, b: Option<u64>| b?.checked_sub(a?);
+    Counters {
+        softirqs: plain(earlier.net_rx, later.net_rx),
+        ipis: plain(earlier.ipis, later.ipis),
+        device_interrupts: plain(earlier.device_interrupts, later.device_interrupts),
+        timer_interrupts: plain(earlier.timer_interrupts, later.timer_interrupts),
+        softnet_processed: wrap32(earlier.processed, later.processed),
+        softnet_dropped: wrap32(earlier.dropped, later.dropped),
+        time_squeezes: wrap32(earlier.time_squeezes, later.time_squeezes),
+        rps_ipis: wrap32(earlier.rps_ipis, later.rps_ipis),
+        ..Counters::default()
+    }
+}
+
+/// Ticks a second in /proc/stat.
+pub(crate) fn user_hz() -> f64 {
+    // SAFETY: sysconf takes no pointer and has no preconditions.
+    let hz = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
+    if hz > 0 { hz as f64 } else { 100.0 }
+}
+
+/// Steal as a share of `elapsed_s`.
+pub(crate) fn steal_share(earlier: &Ticks, later: &Ticks, elapsed_s: f64) -> f64 {
+    share(earlier.steal, later.steal, elapsed_s)
+}
+
+/// A tick counter's increase as a share of `elapsed_s`. iowait and idle may step back a little (the
+/// kernel documents it); that is no time.
+pub(crate) fn share(earlier: u64, later: u64, elapsed_s: f64) -> f64 {
+    later.saturating_sub(earlier) as f64 / user_hz() / elapsed_s
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STAT: &str = "cpu  10 20 30 40 50 60 70 80 9 9\ncpu0 1 2 3 4 5 6 7 8 1 1\ncpu1 9 8 7 6 5 4 3 2 1 0\nintr 5\n";
+
+    #[test]
+    fn stat_lines() {
+        let cpu1 = ticks(STAT, 1).unwrap();
+        assert_eq!((cpu1.user, cpu1.nice, cpu1.steal), (9, 8, 2));
+        let error = ticks(STAT, 2).unwrap_err().to_string();
+        assert!(error.contains("cpu2"), "{error}");
+        assert!(ticks("cpu0 1 2 3\n", 0).is_err());
+    }
+
+    #[test]
+    fn softnet_rows_by_cpu_column() {
+        let rows = "0a 1 2 0 0 0 0 0 0 3 0 0 00000001\n14 0 0 0 0 0 0 0 0 0 0 0 00000000\n";
+        assert_eq!(softnet_row(rows, 1).unwrap()[0], 10);
+        assert_eq!(softnet_row(rows, 0).unwrap()[0], 20);
+        assert_eq!(softnet_row(rows, 2), None);
+        assert_eq!(softnet_row("1 2\n3 4\n", 1).unwrap()[0], 3);
+    }
+
+    #[test]
+    fn labelled_rows() {
+        let table = "      CPU0  CPU2\n  9:  1  2  IO-APIC  acpi\n 24:  10 20 PCI\nCAL:  5  6  Function call\nERR: 0\n";
+        assert_eq!(row(table, 2, |n| n.bytes().all(|b| b.is_ascii_digit())), Some(22));
+        assert_eq!(row(table, 0, |n| n == "CAL"), Some(5));
+        assert_eq!(row(table, 1, |n| n == "CAL"), None);
+        assert_eq!(row(table, 0, |n| n == "RES"), None);
+    }
+
+    #[test]
+    fn wraps_at_32_bits_where_the_file_does() {
+        let at = |processed| Counts { processed: Some(processed), ..Counts::default() };
+        assert_eq!(increase(&at(0xffff_fff0), &at(0x10)).softnet_processed, Some(0x20));
+    }
+}

@@ -1,0 +1,353 @@
+//! What is left of a CPU, soaked up and counted.
+//!
+//! A thread of policy SCHED_IDLE, pinned to the measured CPU, counts iterations of a fixed piece of work.
+//! It runs only when nothing else wants the CPU (next to a busy ordinary task it still gets about 0.3 %),
+//! so its rate over its rate on an idle CPU is the share that was available to others. This is the
+//! definition of "CPU available" that needs no trust in the kernel's accounting; interrupts, softirqs,
+//! and steal all lower it.
+//!
+//! The idle rate is calibrated against the thread's own CPU time, so it is right also when the CPU is
+//! partly busy meanwhile: batches of iterations per CPU second, of which the median of the upper quarter
+//! is taken, because disturbances (interrupts inside the CPU time) only ever lower a batch.
+//!
+//! What it changes: the CPU never idles. Wake-ups get cheaper (no exit from HLT or a deeper state), the
+//! clock stays up, and an SMT sibling loses some of its speed.
+
+use super::{
+    kernel_counts::{self, Counts},
+    types::{CpuMeter, CpuSplit, Estimate, MeterError, MeterSpec, Method, Shares, Watch},
+    util::{check, check_watch, clock_ns, monotonic_ns, online_cpus, pin_to, t_95, this_thread, thread_cpu_clock},
+};
+use std::{
+    hint::black_box,
+    io,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+        mpsc,
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+/// Multiplications in one iteration: about 0.4 us, far below a packet's cost, far above the count's.
+const WORK: u32 = 256;
+/// Time between two samples of the counters.
+const SAMPLE: Duration = Duration::from_millis(20);
+/// Most batches an interval is divided into; 20 to 30 is customary for batch means.
+const BATCHES: usize = 25;
+/// Samples kept; at 20 ms this is more than half an hour, later ones are dropped.
+const MOST_SAMPLES: usize = 100_000;
+/// Least CPU time a calibration batch must hold [ns], so that clock granularity stays below 0.1 %.
+const LEAST_BATCH_NS: u64 = 500_000;
+
+/// The soaker meter: one thread a measured CPU, and one that samples their counts.
+#[derive(Debug)]
+pub struct SoakerMeter {
+    spec: MeterSpec,
+    shared: Arc<Shared>,
+    soakers: Vec<Soaker>,
+    threads: Vec<JoinHandle<()>>,
+    mark: Sample,
+    mark_counts: Vec<Counts>,
+}
+
+#[derive(Debug)]
+struct Soaker {
+    /// Iterations per CPU second.
+    idle_rate: f64,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    stop: AtomicBool,
+    counters: Vec<Counter>,
+    samples: Mutex<Vec<Sample>>,
+}
+
+/// On a cache line of its own, so that soakers do not slow each other.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Counter(AtomicU64);
+
+#[derive(Debug, Clone)]
+struct Sample {
+    at_ns: u64,
+    iterations: Vec<u64>,
+}
+
+impl Shared {
+    fn sample(&self) -> Sample {
+        Sample {
+            at_ns: monotonic_ns(),
+            iterations: self.counters.iter().map(|c| c.0.load(Ordering::Relaxed)).collect(),
+        }
+    }
+}
+
+impl SoakerMeter {
+    /// Starts the threads and calibrates for `calibration` (200 ms is enough on an idle CPU).
+    ///
+    /// # Errors
+    /// No such CPU; the threads cannot be pinned or given SCHED_IDLE; the CPU is so busy that the
+    /// calibration saw almost nothing of it.
+    pub fn start(spec: MeterSpec, calibration: Duration) -> Result<Self, MeterError> {
+        check(&spec)?;
+        let shared =
+            Arc::new(Shared { counters: spec.cpus.iter().map(|_| Counter::default()).collect(), ..Shared::default() });
+        let mut meter = Self {
+            mark: shared.sample(),
+            mark_counts: kernel_counts::read(&spec.cpus)?,
+            spec,
+            shared,
+            soakers: Vec::new(),
+            threads: Vec::new(),
+        };
+        let mut ids = Vec::new();
+        for index in 0..meter.spec.cpus.len() {
+            ids.push(meter.spawn_soaker(index)?);
+        }
+        meter.soakers = calibrate(&meter.shared, &meter.spec.cpus, &ids, calibration)?;
+        meter.spawn_sampler()?;
+        meter.mark()?;
+        Ok(meter)
+    }
+
+    /// The calibrated rate of each CPU when idle [iterations/s].
+    pub fn idle_rates(&self) -> Vec<f64> {
+        self.soakers.iter().map(|soaker| soaker.idle_rate).collect()
+    }
+
+    fn spawn_soaker(&mut self, index: usize) -> Result<u32, MeterError> {
+        let (shared, cpu) = (Arc::clone(&self.shared), self.spec.cpus[index]);
+        let (started, outcome) = mpsc::channel();
+        let handle = thread::Builder::new()
+            .name(format!("soaker/{cpu}"))
+            .spawn(move || {
+                let ready = pin_to(cpu).and_then(|()| become_idle_class()).map(|()| this_thread());
+                let go = ready.is_ok();
+                if started.send(ready).is_ok() && go {
+                    soak(&shared, index);
+                }
+            })
+            .map_err(|source| unavailable(format!("no thread could be started: {source}")))?;
+        self.threads.push(handle);
+        outcome
+            .recv()
+            .map_err(|_| unavailable(format!("the thread on CPU {cpu} ended at once")))?
+            .map_err(|source| unavailable(format!("no SCHED_IDLE thread on CPU {cpu}: {source}")))
+    }
+
+    fn spawn_sampler(&mut self) -> Result<(), MeterError> {
+        let shared = Arc::clone(&self.shared);
+        let measured = self.spec.cpus.clone();
+        let handle = thread::Builder::new()
+            .name("soaker/sampler".to_owned())
+            .spawn(move || {
+                // Best effort: on a machine with no other CPU it samples from where it may.
+                if let Some(cpu) = online_cpus().into_iter().find(|cpu| !measured.contains(cpu)) {
+                    let _ = pin_to(cpu);
+                }
+                while !shared.stop.load(Ordering::Relaxed) {
+                    thread::sleep(SAMPLE);
+                    let mut samples = shared.samples.lock().unwrap_or_else(PoisonError::into_inner);
+                    if samples.len() < MOST_SAMPLES {
+                        samples.push(shared.sample());
+                    }
+                }
+            })
+            .map_err(|source| unavailable(format!("no thread could be started: {source}")))?;
+        self.threads.push(handle);
+        Ok(())
+    }
+
+    fn split(&self, index: usize, samples: &[Sample], counts: &[Counts]) -> CpuSplit {
+        let last = samples.last().unwrap_or(&self.mark);
+        let elapsed_s = (last.at_ns - self.mark.at_ns).max(1) as f64 * 1e-9;
+        let rate = self.soakers[index].idle_rate;
+        let available = estimate(&self.mark, samples, index, rate);
+        let (earlier, later) = (&self.mark_counts[index], &counts[index]);
+        CpuSplit {
+            cpu: self.spec.cpus[index],
+            method: Method::Soaker,
+            elapsed_s,
+            shares: Shares {
+                available: Some(available.mean.clamp(0.0, 1.0)),
+                steal: Some(kernel_counts::steal_share(&earlier.ticks, &later.ticks, elapsed_s)),
+                ..Shares::default()
+            },
+            available: Some(available),
+            counters: kernel_counts::increase(earlier, later),
+            resolution_share: 1.0 / (rate * elapsed_s),
+            overhead_share: None,
+            polls: None,
+            notes: vec![
+                "The soaker keeps the CPU from idling: wake-ups are cheaper than without it, and whatever else \
+                 uses this CPU counts as not available."
+                    .to_owned(),
+            ],
+        }
+    }
+}
+
+impl CpuMeter for SoakerMeter {
+    fn method(&self) -> Method {
+        Method::Soaker
+    }
+
+    fn watch(&mut self, watch: Watch) -> Result<(), MeterError> {
+        check_watch(watch)?;
+        self.mark()
+    }
+
+    fn mark(&mut self) -> Result<(), MeterError> {
+        self.mark_counts = kernel_counts::read(&self.spec.cpus)?;
+        let mut samples = self.shared.samples.lock().unwrap_or_else(PoisonError::into_inner);
+        samples.clear();
+        self.mark = self.shared.sample();
+        Ok(())
+    }
+
+    fn read(&mut self) -> Result<Vec<CpuSplit>, MeterError> {
+        let mut samples = self.shared.samples.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        samples.push(self.shared.sample());
+        let counts = kernel_counts::read(&self.spec.cpus)?;
+        Ok((0..self.spec.cpus.len()).map(|index| self.split(index, &samples, &counts)).collect())
+    }
+}
+
+impl Drop for SoakerMeter {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        for handle in self.threads.drain(..) {
+            // A soaker that panicked has nothing more to say.
+            let _ = handle.join();
+        }
+    }
+}
+
+fn unavailable(reason: String) -> MeterError {
+    MeterError::Unavailable { method: Method::Soaker, reason }
+}
+
+fn become_idle_class() -> io::Result<()> {
+    let parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: `parameters` is a valid sched_param; 0 means the calling thread.
+    if unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &parameters) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+fn soak(shared: &Shared, index: usize) {
+    let counter = &shared.counters[index].0;
+    let (mut state, mut iterations) = (1u64, 0u64);
+    while !shared.stop.load(Ordering::Relaxed) {
+        for _ in 0..WORK {
+            // Each step needs the one before, so the time does not depend on how wide the CPU is.
+            state = black_box(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
+        }
+        iterations += 1;
+        counter.store(iterations, Ordering::Relaxed);
+    }
+}
+
+/// Measures each soaker's rate per CPU second.
+fn calibrate(shared: &Shared, cpus: &[usize], ids: &[u32], duration: Duration) -> Result<Vec<Soaker>, MeterError> {
+    let read = || -> io::Result<Vec<(u64, u64)>> {
+        ids.iter()
+            .zip(&shared.counters)
+            .map(|(id, counter)| Ok((clock_ns(thread_cpu_clock(*id))?, counter.0.load(Ordering::Relaxed))))
+            .collect()
+    };
+    let failed = |source| MeterError::Read { what: "the soaker's CPU clock".to_owned(), source };
+    let mut rates = vec![Vec::new(); ids.len()];
+    let mut before = read().map_err(failed)?;
+    let end = monotonic_ns() + duration.as_nanos() as u64;
+    while monotonic_ns() < end {
+        thread::sleep(Duration::from_millis(5));
+        let after = read().map_err(failed)?;
+        for (index, (a, b)) in before.iter_mut().zip(after).enumerate() {
+            // A batch grows until it holds enough CPU time.
+            if b.0 - a.0 >= LEAST_BATCH_NS {
+                rates[index].push((b.1 - a.1) as f64 * 1e9 / (b.0 - a.0) as f64);
+                *a = b;
+            }
+        }
+    }
+    rates
+        .iter_mut()
+        .zip(cpus)
+        .map(|(rates, cpu)| {
+            let idle_rate = upper_quarter_median(rates).ok_or_else(|| {
+                unavailable(format!(
+                    "CPU {cpu} was too busy for {duration:?} to calibrate the soaker; free the CPU or \
+                     calibrate for longer"
+                ))
+            })?;
+            Ok(Soaker { idle_rate })
+        })
+        .collect()
+}
+
+fn upper_quarter_median(rates: &mut [f64]) -> Option<f64> {
+    rates.sort_by(f64::total_cmp);
+    let upper = &rates[rates.len() * 3 / 4..];
+    upper.get(upper.len() / 2).copied().filter(|rate| *rate > 0.0)
+}
+
+/// Mean share since `mark` and its 95 % interval by batch means.
+fn estimate(mark: &Sample, samples: &[Sample], index: usize, rate: f64) -> Estimate {
+    let share = |a: &Sample, b: &Sample| {
+        let time_s = b.at_ns.saturating_sub(a.at_ns).max(1) as f64 * 1e-9;
+        b.iterations[index].saturating_sub(a.iterations[index]) as f64 / (rate * time_s)
+    };
+    let mean = samples.last().map_or(0.0, |last| share(mark, last));
+    let step = samples.len().div_ceil(BATCHES).max(1);
+    let mut batches = Vec::new();
+    let mut from = mark;
+    // Only whole batches: a short last one would have another variance.
+    for to in samples.chunks_exact(step).filter_map(|chunk| chunk.last()) {
+        batches.push(share(from, to));
+        from = to;
+    }
+    let count = batches.len();
+    let half_width = (count >= 2).then(|| {
+        let centre = batches.iter().sum::<f64>() / count as f64;
+        let squares: f64 = batches.iter().map(|share| (share - centre).powi(2)).sum();
+        t_95(count - 1) * (squares / (count - 1) as f64 / count as f64).sqrt()
+    });
+    Estimate { mean, half_width, confidence: 0.95, batches: count }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn samples(counts: &[u64]) -> Vec<Sample> {
+        counts
+            .iter()
+            .enumerate()
+            .map(|(i, count)| Sample { at_ns: (i as u64 + 1) * 1_000_000_000, iterations: vec![*count] })
+            .collect()
+    }
+
+    #[test]
+    fn batch_means() {
+        let mark = Sample { at_ns: 0, iterations: vec![0] };
+        // 100, 50, 100, 50 iterations in four seconds at an idle rate of 100/s.
+        let got = estimate(&mark, &samples(&[100, 150, 250, 300]), 0, 100.0);
+        assert!((got.mean - 0.75).abs() < 1e-12);
+        // Standard deviation 0.28868, over sqrt(4), times t(3) = 3.182.
+        assert!((got.half_width.unwrap() - 0.45930).abs() < 1e-4, "{got:?}");
+        assert_eq!(got.batches, 4);
+        assert_eq!(estimate(&mark, &samples(&[10]), 0, 100.0).half_width, None);
+    }
+
+    #[test]
+    fn disturbed_batches_do_not_lower_the_idle_rate() {
+        let mut rates = vec![1.0, 2.0, 99.0, 100.0, 101.0, 50.0, 98.0, 100.0];
+        assert_eq!(upper_quarter_median(&mut rates), Some(101.0));
+        assert_eq!(upper_quarter_median(&mut []), None);
+    }
+}

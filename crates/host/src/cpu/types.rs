@@ -1,0 +1,334 @@
+//! What every meter takes and gives.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// How CPU time was measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Method {
+    /// eBPF programs at the kernel's own transitions: exact and exclusive.
+    Ebpf,
+    /// The kernel's counters in procfs: sampled by the timer tick.
+    Procfs,
+    /// A SCHED_IDLE thread that soaks up what is left.
+    Soaker,
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ebpf => "ebpf",
+            Self::Procfs => "procfs",
+            Self::Soaker => "soaker",
+        })
+    }
+}
+
+impl std::str::FromStr for Method {
+    type Err = MeterError;
+
+    fn from_str(text: &str) -> Result<Self, MeterError> {
+        match text {
+            "ebpf" => Ok(Self::Ebpf),
+            "procfs" => Ok(Self::Procfs),
+            "soaker" => Ok(Self::Soaker),
+            other => Err(MeterError::UnknownMethod(other.to_owned())),
+        }
+    }
+}
+
+/// Why CPU time could not be measured.
+#[derive(Debug, thiserror::Error)]
+pub enum MeterError {
+    /// The method does not work on this machine or in this build.
+    #[error("CPU accounting by {method} is not available: {reason}")]
+    Unavailable {
+        /// The method that was asked for.
+        method: Method,
+        /// What is missing and, where there is one, the remedy.
+        reason: String,
+    },
+    /// A CPU that is not online (or beyond what the method can watch).
+    #[error("CPU {cpu} cannot be measured: online CPUs are {online}")]
+    NoSuchCpu {
+        /// The number that was asked for.
+        cpu: usize,
+        /// The CPUs there are, in the kernel's list form.
+        online: String,
+    },
+    /// No CPU was named.
+    #[error("no CPU to measure was named: give at least one CPU number")]
+    NoCpu,
+    /// A watched process or thread that does not exist.
+    #[error("{watch} cannot be watched: it does not exist (any more)")]
+    NoSuchTask {
+        /// What was to be watched.
+        watch: Watch,
+    },
+    /// A method name that is not one.
+    #[error("`{0}` is not a method of CPU accounting: give ebpf, procfs or soaker")]
+    UnknownMethod(String),
+    /// Reading failed after the meter had started.
+    #[error("reading {what} failed")]
+    Read {
+        /// The file or call.
+        what: String,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// A kernel file that does not have its documented form.
+    #[error("{file} has an unexpected form: {detail}")]
+    Form {
+        /// The file.
+        file: String,
+        /// What was found.
+        detail: String,
+    },
+}
+
+/// Whose time counts as the application's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Watch {
+    /// All threads of a process, by process id.
+    Process(u32),
+    /// One thread, by thread id.
+    Thread(u32),
+}
+
+impl fmt::Display for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Process(pid) => write!(f, "process {pid}"),
+            Self::Thread(tid) => write!(f, "thread {tid}"),
+        }
+    }
+}
+
+/// What to measure.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MeterSpec {
+    /// The CPUs, by number; at least one.
+    pub cpus: Vec<usize>,
+    /// Whose time is the application's; may be empty.
+    pub watch: Vec<Watch>,
+}
+
+/// Shares of one CPU's wall time over the interval, each 0 to 1; `None`: this method cannot tell.
+///
+/// By eBPF `interrupt + protocol + transmit + softirq_other + application + ksoftirqd + other + idle +
+/// unaccounted` is 1. The other methods' shares need not sum to 1; see their modules.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Shares {
+    /// Hard interrupts: devices, timer, IPIs.
+    pub interrupt: Option<f64>,
+    /// Receive processing: NET_RX softirqs and NAPI threads. By procfs: all softirqs.
+    pub protocol: Option<f64>,
+    /// NET_TX softirqs.
+    pub transmit: Option<f64>,
+    /// Other softirqs (timers, RCU, scheduler).
+    pub softirq_other: Option<f64>,
+    /// The watched tasks. By eBPF without what interrupted them; by procfs an upper bound.
+    pub application: Option<f64>,
+    /// The ksoftirqd thread outside softirqs: what handing work to it costs.
+    pub ksoftirqd: Option<f64>,
+    /// All other tasks.
+    pub other: Option<f64>,
+    /// Nothing to do.
+    pub idle: Option<f64>,
+    /// Time before the first transition was seen on the CPU.
+    pub unaccounted: Option<f64>,
+    /// Taken by the hypervisor, from /proc/stat in steps of 10 ms. It overlaps the other shares.
+    pub steal: Option<f64>,
+    /// What another program could still have had: idle time, or the soaker's share.
+    pub available: Option<f64>,
+}
+
+impl Shares {
+    /// The sum of the exclusive classes (all but `steal` and `available`).
+    pub fn sum(&self) -> f64 {
+        [
+            self.interrupt,
+            self.protocol,
+            self.transmit,
+            self.softirq_other,
+            self.application,
+            self.ksoftirqd,
+            self.other,
+            self.idle,
+            self.unaccounted,
+        ]
+        .into_iter()
+        .flatten()
+        .sum()
+    }
+}
+
+/// What happened on one CPU during the interval; counts, `None`: this method cannot tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counters {
+    /// NAPI polls (per-CPU backlog and devices) that ran on this CPU.
+    pub polls: Option<u64>,
+    /// Packets these polls processed. A packet that RPS moves is polled on both CPUs.
+    pub packets: Option<u64>,
+    /// Polls of the per-CPU backlog (loopback, veth, RPS).
+    pub backlog_polls: Option<u64>,
+    /// Packets these processed.
+    pub backlog_packets: Option<u64>,
+    /// Polls that found nothing.
+    pub empty_polls: Option<u64>,
+    /// Polls that used their whole weight.
+    pub full_polls: Option<u64>,
+    /// NET_RX softirqs.
+    pub softirqs: Option<u64>,
+    /// NET_RX softirqs run on the way out of an interrupt or by the idle task.
+    pub softirqs_from_irq: Option<u64>,
+    /// NET_RX softirqs run by ksoftirqd.
+    pub softirqs_from_ksoftirqd: Option<u64>,
+    /// NET_RX softirqs run by a task as it left a section with softirqs disabled. This and
+    /// `softirqs_from_irq` are told apart by the time since the last interrupt (2 us).
+    pub softirqs_from_process: Option<u64>,
+    /// Inter-processor interrupts: function calls and reschedules.
+    pub ipis: Option<u64>,
+    /// Device interrupts.
+    pub device_interrupts: Option<u64>,
+    /// Local timer interrupts.
+    pub timer_interrupts: Option<u64>,
+    /// Task switches to a watched task.
+    pub application_switches: Option<u64>,
+    /// Task switches to ksoftirqd.
+    pub ksoftirqd_switches: Option<u64>,
+    /// softnet_stat: packets that entered the protocol stack.
+    pub softnet_processed: Option<u64>,
+    /// softnet_stat: packets dropped because the backlog was full.
+    pub softnet_dropped: Option<u64>,
+    /// softnet_stat: NET_RX stopped with work left (budget or time used up).
+    pub time_squeezes: Option<u64>,
+    /// softnet_stat: IPIs received from RPS on another CPU.
+    pub rps_ipis: Option<u64>,
+}
+
+/// A sampled figure: mean and the half-width of its interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// The mean.
+    pub mean: f64,
+    /// Half the width of the confidence interval; `None` with fewer than two batches.
+    pub half_width: Option<f64>,
+    /// The confidence, for example 0.95.
+    pub confidence: f64,
+    /// How many batches.
+    pub batches: usize,
+}
+
+/// Which poll of a batch. They differ in what the time from the previous event holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PollKind {
+    /// First of a NET_RX softirq that found the CPU idle: includes entry and cold caches.
+    FirstFromIdle,
+    /// First of a NET_RX softirq that interrupted or followed a task.
+    FirstFromBusy,
+    /// A further poll of the same softirq.
+    Next,
+    /// A poll in a NAPI thread.
+    Threaded,
+}
+
+impl PollKind {
+    /// All kinds, in the order of the programs' table.
+    pub const ALL: [Self; 4] = [Self::FirstFromIdle, Self::FirstFromBusy, Self::Next, Self::Threaded];
+}
+
+/// All polls of one kind that processed the same number of packets.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PollCell {
+    /// Which poll of a batch.
+    pub kind: PollKind,
+    /// Fewest packets a poll in this cell processed.
+    pub work_low: u32,
+    /// Most packets; equal to `work_low` up to 64; `None`: no limit.
+    pub work_high: Option<u32>,
+    /// Polls.
+    pub polls: u64,
+    /// Packets over all of them.
+    pub packets: u64,
+    /// Time over all of them [s], without the interrupts in between.
+    pub total_s: f64,
+    /// Sum of the squared times [s^2], for the variance.
+    pub total_squared_s2: f64,
+}
+
+/// How long polls took, by packets processed. Empty cells are left out.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PollTable {
+    /// The cells that were hit.
+    pub cells: Vec<PollCell>,
+    /// Time in NET_RX softirqs after their last poll [s].
+    pub tail_s: f64,
+}
+
+impl PollTable {
+    /// Polls by packets in power-of-two buckets: index 0 counts empty polls, index i the polls of
+    /// 2^(i-1) to 2^i - 1 packets; the last bucket (index 9) is 256 and more.
+    pub fn histogram_log2(&self) -> [u64; 10] {
+        let mut buckets = [0; 10];
+        for cell in &self.cells {
+            let bucket = (32 - cell.work_low.leading_zeros()).min(9);
+            // A cell above 64 covers one bucket, but the first of them (65..=127) misses its 64.
+            buckets[bucket as usize] += cell.polls;
+        }
+        buckets
+    }
+}
+
+/// What one CPU did between two marks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CpuSplit {
+    /// The CPU.
+    pub cpu: usize,
+    /// How this was measured.
+    pub method: Method,
+    /// Length of the interval [s].
+    pub elapsed_s: f64,
+    /// Shares of the CPU.
+    pub shares: Shares,
+    /// Interval for `shares.available` where it was sampled (the soaker).
+    pub available: Option<Estimate>,
+    /// Counts.
+    pub counters: Counters,
+    /// Smallest difference of a share this interval can show.
+    pub resolution_share: f64,
+    /// Share of this CPU the meter itself used; it is contained in the other shares. `None`: not measured.
+    pub overhead_share: Option<f64>,
+    /// Poll durations, where the method knows them.
+    pub polls: Option<PollTable>,
+    /// What a reader must know to read this correctly; complete sentences.
+    pub notes: Vec<String>,
+}
+
+/// A running CPU meter. It is started by its constructor (or [`super::choose`]) and stops on drop.
+pub trait CpuMeter: Send {
+    /// How it measures.
+    fn method(&self) -> Method;
+
+    /// Counts one more task as the application, and starts a new interval.
+    ///
+    /// # Errors
+    /// The task does not exist, or the mark fails.
+    fn watch(&mut self, watch: Watch) -> Result<(), MeterError>;
+
+    /// Starts a new interval.
+    ///
+    /// # Errors
+    /// A kernel file could not be read.
+    fn mark(&mut self) -> Result<(), MeterError>;
+
+    /// What each CPU of the specification did since the last [`CpuMeter::mark`] (or the start), in the
+    /// order of the specification. The mark stays where it is.
+    ///
+    /// # Errors
+    /// A kernel file could not be read.
+    fn read(&mut self) -> Result<Vec<CpuSplit>, MeterError>;
+}

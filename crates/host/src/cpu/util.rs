@@ -1,0 +1,98 @@
+//! Small things the meters share: clocks, CPU numbers, running on a CPU.
+
+use super::types::{MeterError, MeterSpec, Watch};
+use std::{fs, io, path::Path};
+
+/// CLOCK_MONOTONIC [ns], the clock of `bpf_ktime_get_ns`.
+pub(crate) fn monotonic_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC).expect("CLOCK_MONOTONIC always exists on Linux")
+}
+
+/// Any clock [ns]; fails for the CPU clock of a task that is gone.
+pub(crate) fn clock_ns(clock: libc::clockid_t) -> io::Result<u64> {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a valid timespec for the call to write to.
+    if unsafe { libc::clock_gettime(clock, &mut time) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
+/// The CPU clock of a whole process (see clock_getcpuclockid(3)); ns on any kernel with CFS or EEVDF.
+pub(crate) fn process_cpu_clock(pid: u32) -> libc::clockid_t {
+    // The kernel's own encoding: ~pid << 3 | CPUCLOCK_SCHED.
+    (!(pid as libc::clockid_t) << 3) | 2
+}
+
+/// The CPU clock of one thread of this process.
+pub(crate) fn thread_cpu_clock(tid: u32) -> libc::clockid_t {
+    // As above with CPUCLOCK_PERTHREAD_MASK.
+    (!(tid as libc::clockid_t) << 3) | 4 | 2
+}
+
+/// This thread's id.
+pub(crate) fn this_thread() -> u32 {
+    nix::unistd::gettid().as_raw() as u32
+}
+
+/// Reads a file with an error that names it.
+pub(crate) fn read_file(path: impl AsRef<Path>) -> Result<String, MeterError> {
+    let path = path.as_ref();
+    fs::read_to_string(path).map_err(|source| MeterError::Read { what: path.display().to_string(), source })
+}
+
+/// The online CPUs; falls back on what this thread may run on where sysfs is absent.
+pub(crate) fn online_cpus() -> Vec<usize> {
+    fs::read_to_string("/sys/devices/system/cpu/online")
+        .ok()
+        .and_then(|list| crate::procfs::cpu_list(&list))
+        .map(|cpus| cpus.into_iter().map(|cpu| cpu as usize).collect())
+        .unwrap_or_else(|| (0..std::thread::available_parallelism().map_or(1, |n| n.get())).collect())
+}
+
+/// Checks a specification before any meter acts on it.
+pub(crate) fn check(spec: &MeterSpec) -> Result<(), MeterError> {
+    if spec.cpus.is_empty() {
+        return Err(MeterError::NoCpu);
+    }
+    let online = online_cpus();
+    for &cpu in &spec.cpus {
+        if !online.contains(&cpu) {
+            let online: Vec<String> = online.iter().map(usize::to_string).collect();
+            return Err(MeterError::NoSuchCpu { cpu, online: online.join(",") });
+        }
+    }
+    spec.watch.iter().try_for_each(|watch| check_watch(*watch))
+}
+
+/// Checks that a task to be watched exists.
+pub(crate) fn check_watch(watch: Watch) -> Result<(), MeterError> {
+    let (Watch::Process(id) | Watch::Thread(id)) = watch;
+    // /proc/TID exists for threads too, although it is not listed.
+    if id == 0 || !Path::new(&format!("/proc/{id}")).exists() {
+        return Err(MeterError::NoSuchTask { watch });
+    }
+    Ok(())
+}
+
+/// Pins the calling thread to one CPU.
+pub(crate) fn pin_to(cpu: usize) -> io::Result<()> {
+    let mut set = nix::sched::CpuSet::new();
+    set.set(cpu)?;
+    nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &set)?;
+    Ok(())
+}
+
+/// The two-sided 95 % quantile of Student's t.
+pub(crate) fn t_95(degrees_of_freedom: usize) -> f64 {
+    const TABLE: [f64; 30] = [
+        12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
+        2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+    ];
+    match degrees_of_freedom {
+        0 => f64::INFINITY,
+        n if n <= TABLE.len() => TABLE[n - 1],
+        // Cornish-Fisher around the normal quantile; within 0.001 above 30.
+        n => 1.95996 + 2.3722 / n as f64 + 2.8225 / (n as f64).powi(2),
+    }
+}
