@@ -1,10 +1,13 @@
 //! Findings and records as text people read: pure functions from data to strings, no file, clock or terminal.
 //!
-//! Start with [`terminal::finding`], what `netcliff find` prints. It renders what is computed once in [`sheet`].
+//! Start with [`terminal::finding`], what `netcliff find` prints. It and [`html::finding`] are two renderings of
+//! one table, computed once in [`sheet`]; the pictures of the page are those of [`svg`].
 //!
 //! | module | turns |
 //! | --- | --- |
 //! | [`terminal`] | a finding into the summary of `netcliff find` |
+//! | [`html`] | a finding into one self-contained page |
+//! | [`svg`] | a finding into pictures |
 //! | [`table`] | records into terminal tables, for `results`, `predict` and `simulate` |
 //! | [`csv`] | records into CSV, a column a figure |
 //! | [`sheet`] | a finding into rows of model / sim / measured, and what was not had |
@@ -13,6 +16,7 @@
 pub mod csv;
 pub mod format;
 pub mod sheet;
+pub mod svg;
 pub mod table;
 pub mod terminal;
 

@@ -94,7 +94,7 @@ impl Fluid {
                 engine: self.engine,
                 load_pps,
                 repeats: if self.spread.is_some() { 5 } else { 1 },
-                sender_kept_up: load_pps < 8.5e5,
+                sender_kept_up: self.engine != EngineKind::Wire || load_pps < 8.5e5,
                 outcome: self.outcome(load_pps),
             })
             .collect()
