@@ -1,0 +1,223 @@
+//! Every exact scheme against the referee's dense solve on random parameters.
+
+mod referee;
+
+use netcliff_core::{Engine, Host, Outcome, Point, Service, Traffic};
+use netcliff_model::{Fidelity, ModelEngine};
+use proptest::prelude::*;
+
+/// A state: packets, stage, served in this poll.
+type State = (u64, Stage, u64);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Stage {
+    /// Nothing runs.
+    Idle,
+    /// The interrupt; with `under` it came on top of a service.
+    Isr,
+    /// Poll overhead.
+    Poll,
+    /// Protocol.
+    Service,
+}
+
+/// Rates of one case, in units of the protocol rate.
+#[derive(Debug, Clone)]
+struct Case {
+    places: u64,
+    lambda: f64,
+    isr: f64,
+    overhead: f64,
+    weight: u64,
+}
+
+impl Case {
+    fn host(&self) -> Host {
+        Host {
+            name: "case".to_owned(),
+            interrupt_s: 1e-6 / self.isr,
+            protocol_s: 1e-6,
+            per_byte_s: 0.0,
+            mask_s: 0.0,
+            poll_s: 1e-6 / self.overhead,
+            application_s: None,
+            context_switch_s: 0.0,
+            wakeup_s: 0.0,
+            socket_drop_cost: 1.0,
+            ring: self.places,
+            socket_buffer: 1,
+            tick_s: 1e-3,
+            service: Service::Exponential,
+        }
+    }
+
+    fn solve(&self, scheme: &str) -> Outcome {
+        let traffic = Traffic::poisson(self.lambda * 1e6);
+        let point = Point { host: self.host(), scheme: scheme.parse().unwrap(), traffic };
+        ModelEngine::new(Fidelity::Exact).without_quantiles().evaluate(&point).unwrap()
+    }
+}
+
+fn cases(places: std::ops::Range<u64>) -> impl Strategy<Value = Case> {
+    (places, -3.0..1.5_f64, -2.0..2.0_f64, -1.5..2.0_f64, 1..7_u64).prop_map(|(places, load, isr, overhead, weight)| {
+        Case { places, lambda: load.exp(), isr: isr.exp(), overhead: overhead.exp(), weight }
+    })
+}
+
+/// What the referee says, in the outcome's terms (rates in units of the protocol rate).
+struct Verdict {
+    full: f64,
+    present: f64,
+    interrupt: f64,
+    poll: f64,
+    protocol: f64,
+    idle: f64,
+}
+
+fn verdict(chain: &[(State, f64)], places: u64) -> Verdict {
+    let sum = |pick: &dyn Fn(&State) -> bool| chain.iter().filter(|(s, _)| pick(s)).map(|(_, p)| p).sum::<f64>();
+    Verdict {
+        full: sum(&|s| s.0 == places),
+        present: chain.iter().map(|(s, p)| s.0 as f64 * p).sum(),
+        interrupt: sum(&|s| s.1 == Stage::Isr),
+        poll: sum(&|s| s.1 == Stage::Poll),
+        protocol: sum(&|s| s.1 == Stage::Service),
+        idle: sum(&|s| s.1 == Stage::Idle),
+    }
+}
+
+fn agree(outcome: &Outcome, verdict: &Verdict) -> Result<(), TestCaseError> {
+    let cpu = outcome.cpu.unwrap();
+    let pairs = [
+        ("throughput", outcome.throughput_pps.unwrap().value / 1e6, verdict.protocol),
+        ("present", outcome.packets_in_system.unwrap().value, verdict.present),
+        ("loss", outcome.loss_fraction.unwrap().value, verdict.full),
+        ("interrupt", cpu.interrupt.unwrap().value, verdict.interrupt),
+        ("poll", cpu.poll.unwrap().value, verdict.poll),
+        ("protocol", cpu.protocol.unwrap().value, verdict.protocol),
+        ("available", cpu.available.unwrap().value, verdict.idle),
+    ];
+    for (name, got, want) in pairs {
+        // The dense solve itself is only good to about 1e-15 absolutely: 1e-9 relative above 1e-6.
+        prop_assert!((got - want).abs() <= 1e-9 * want.abs() + 1e-15, "{name}: {got} against {want}");
+    }
+    let total: f64 =
+        [cpu.interrupt, cpu.poll, cpu.protocol, cpu.available].iter().map(|share| share.unwrap().value).sum();
+    prop_assert!((total - 1.0).abs() < 1e-12, "shares sum to {total}");
+    Ok(())
+}
+
+/// interrupt: (packets, ISR or not); every arrival starts an ISR unless one runs.
+fn interrupt(case: &Case, drops: bool) -> Vec<(State, f64)> {
+    let case = case.clone();
+    referee::stationary((0, Stage::Idle, 0), &move |&(n, stage, _)| {
+        let mut jumps = Vec::new();
+        if n < case.places {
+            jumps.push(((n + 1, Stage::Isr, 0), case.lambda));
+        } else if drops && stage != Stage::Isr {
+            jumps.push(((n, Stage::Isr, 0), case.lambda));
+        }
+        match stage {
+            Stage::Isr => jumps.push(((n, Stage::Service, 0), case.isr)),
+            Stage::Service => jumps.push((after(n - 1, Stage::Service), 1.0)),
+            _ => {}
+        }
+        jumps
+    })
+}
+
+fn after(n: u64, stage: Stage) -> State {
+    if n == 0 { (0, Stage::Idle, 0) } else { (n, stage, 0) }
+}
+
+/// disable-enable; merged: the stage Isr serves the first packet too, at the rate of both means together.
+fn disable_enable(case: &Case, merged: bool) -> Vec<(State, f64)> {
+    let case = case.clone();
+    let first = if merged { 1.0 / (1.0 / case.isr + 1.0) } else { case.isr };
+    referee::stationary((0, Stage::Idle, 0), &move |&(n, stage, _)| {
+        let mut jumps = Vec::new();
+        if n < case.places {
+            let next = if stage == Stage::Idle { Stage::Isr } else { stage };
+            jumps.push(((n + 1, next, 0), case.lambda));
+        }
+        match stage {
+            Stage::Isr if merged => jumps.push((after(n - 1, Stage::Service), first)),
+            Stage::Isr => jumps.push(((n, Stage::Service, 0), first)),
+            Stage::Service => jumps.push((after(n - 1, Stage::Service), 1.0)),
+            _ => {}
+        }
+        jumps
+    })
+}
+
+/// Linux NAPI: interrupt, overhead, up to `weight` packets, another overhead if all of them were there.
+fn napi(case: &Case) -> Vec<(State, f64)> {
+    let case = case.clone();
+    referee::stationary((0, Stage::Idle, 0), &move |&(n, stage, served)| {
+        let mut jumps = Vec::new();
+        if n < case.places {
+            let next = if stage == Stage::Idle { Stage::Isr } else { stage };
+            jumps.push(((n + 1, next, served), case.lambda));
+        }
+        match stage {
+            Stage::Isr => jumps.push(((n, Stage::Poll, 0), case.isr)),
+            Stage::Poll if n == 0 => jumps.push(((0, Stage::Idle, 0), case.overhead)),
+            Stage::Poll => jumps.push(((n, Stage::Service, 0), case.overhead)),
+            Stage::Service if served + 1 == case.weight => jumps.push(((n - 1, Stage::Poll, 0), 1.0)),
+            Stage::Service if n == 1 => jumps.push(((0, Stage::Idle, 0), 1.0)),
+            Stage::Service => jumps.push(((n - 1, Stage::Service, served + 1), 1.0)),
+            Stage::Idle => {}
+        }
+        jumps
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 250, ..ProptestConfig::default() })]
+
+    #[test]
+    fn interrupt_chain(case in cases(1..65), drops: bool) {
+        let outcome = case.solve(&format!("interrupt:drops_interrupt={drops}"));
+        agree(&outcome, &verdict(&interrupt(&case, drops), case.places))?;
+    }
+
+    #[test]
+    fn disable_enable_two_stage(case in cases(1..65)) {
+        let outcome = case.solve("disable-enable:merged=false");
+        agree(&outcome, &verdict(&disable_enable(&case, false), case.places))?;
+    }
+
+    #[test]
+    fn disable_enable_merged(case in cases(1..65)) {
+        let chain = verdict(&disable_enable(&case, true), case.places);
+        // The referee's stage holds interrupt and first packet: divide it by their means.
+        let serving = 1.0 / (1.0 / case.isr + 1.0);
+        let split = Verdict {
+            interrupt: chain.interrupt * (1.0 - serving),
+            protocol: chain.protocol + chain.interrupt * serving,
+            ..chain
+        };
+        agree(&case.solve("disable-enable:merged=true"), &split)?;
+    }
+
+    #[test]
+    fn napi_chain(case in cases(1..14)) {
+        let outcome = case.solve(&format!("napi:weight={}", case.weight));
+        let chain = verdict(&napi(&case), case.places);
+        agree(&outcome, &chain)?;
+        let polls = outcome.polls_per_s.unwrap().value / 1e6;
+        prop_assert!((polls - chain.poll * case.overhead).abs() <= 1e-9 * polls);
+        let interrupts = outcome.interrupts_per_s.unwrap().value / 1e6;
+        prop_assert!((interrupts - chain.idle * case.lambda).abs() <= 1e-9 * interrupts + 1e-15);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+
+    #[test]
+    fn napi_chain_of_64(case in cases(64..65)) {
+        let outcome = case.solve(&format!("napi:weight={}", case.weight));
+        agree(&outcome, &verdict(&napi(&case), case.places))?;
+    }
+}

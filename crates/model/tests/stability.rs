@@ -1,0 +1,111 @@
+//! No parameter in range gives a NaN, a negative figure or shares that do not sum to 1; loss never falls with load.
+
+use netcliff_core::{Engine, Host, Outcome, Point, Traffic};
+use netcliff_model::{Fidelity, ModelEngine};
+use proptest::prelude::*;
+
+const CHEAP: &[&str] = &[
+    "ideal",
+    "interrupt:drops_interrupt=true",
+    "interrupt:drops_interrupt=false",
+    "disable-enable:merged=true",
+    "disable-enable:merged=false",
+];
+
+fn host(places: u64, isr_over_service: f64) -> Host {
+    Host {
+        ring: places,
+        interrupt_s: 1e-6 * isr_over_service,
+        protocol_s: 1e-6,
+        per_byte_s: 0.0,
+        ..Host::pentium4_2530mhz()
+    }
+}
+
+fn solve(host: &Host, fidelity: Fidelity, scheme: &str, rho: f64, quantiles: bool) -> Outcome {
+    let point = Point { host: host.clone(), scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(rho * 1e6) };
+    let engine = ModelEngine { fidelity, quantiles };
+    engine.evaluate(&point).unwrap_or_else(|error| panic!("{scheme} {rho} {}: {error}", host.ring))
+}
+
+/// Every figure of an outcome, by the only list that cannot forget one: its JSON.
+fn sound(outcome: &Outcome, what: &str) {
+    let cpu = outcome.cpu.unwrap();
+    let shares = [cpu.interrupt, cpu.poll, cpu.protocol, cpu.application, cpu.available];
+    let total: f64 = shares.iter().flatten().map(|share| share.value).sum();
+    assert!((total - 1.0).abs() < 1e-12, "{what}: shares sum to {total}");
+    let latency = outcome.latency_s.unwrap();
+    let figures = shares.into_iter().chain([
+        outcome.throughput_pps,
+        outcome.goodput_bps,
+        outcome.loss_fraction,
+        outcome.interrupts_per_s,
+        outcome.polls_per_s,
+        outcome.packets_per_poll,
+        outcome.packets_in_system,
+        latency.mean,
+        latency.p50,
+        latency.p999,
+    ]);
+    for figure in figures.flatten() {
+        assert!(figure.value.is_finite() && figure.value >= 0.0, "{what}: {outcome:?}");
+    }
+    assert!(outcome.loss_fraction.unwrap().value <= 1.0 + 1e-12, "{what}");
+}
+
+#[test]
+fn corners() {
+    for scheme in CHEAP {
+        for places in [1, 2, 64, 1024, 1_000_000] {
+            for rho in [1e-9, 1e-3, 0.5, 1.0 - 1e-12, 1.0, 1.0 + 1e-12, 2.0, 1e3, 1e6] {
+                for isr in [0.0, 1e-12, 1e-3, 1.0, 1e3] {
+                    for fidelity in [Fidelity::Paper, Fidelity::Exact] {
+                        let outcome = solve(&host(places, isr), fidelity, scheme, rho, places <= 64);
+                        sound(&outcome, &format!("{scheme} B={places} rho={rho} isr={isr}"));
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn corners_of_napi() {
+    for places in [1, 2, 64, 1024, 1_000_000] {
+        for rho in [1e-9, 0.5, 2.0, 1e3, 1e6] {
+            for weight in [1, 4] {
+                let outcome =
+                    solve(&host(places, 1.0), Fidelity::Exact, &format!("napi:weight={weight}"), rho, places <= 64);
+                sound(&outcome, &format!("napi {weight} B={places} rho={rho}"));
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn loss_rises_with_load(scheme in prop::sample::select(CHEAP), places in 1..2000_u64, isr in -5.0..5.0_f64) {
+        let host = host(places, isr.exp());
+        let mut last = 0.0;
+        for step in -20..40 {
+            let rho = (f64::from(step) * 0.2).exp();
+            let outcome = solve(&host, Fidelity::Exact, scheme, rho, false);
+            sound(&outcome, scheme);
+            let loss = outcome.loss_fraction.unwrap().value;
+            prop_assert!(loss >= last * (1.0 - 1e-12), "{scheme} {places} rho {rho}: {loss} after {last}");
+            last = loss;
+        }
+    }
+
+    #[test]
+    fn latency_means_are_littles(scheme in prop::sample::select(CHEAP), places in 1..64_u64, load in -3.0..3.0_f64) {
+        let outcome = solve(&host(places, 0.7), Fidelity::Exact, scheme, load.exp(), true);
+        let latency = outcome.latency_s.unwrap();
+        if let (Some(p50), Some(p999)) = (latency.p50, latency.p999) {
+            prop_assert!(p50.value < p999.value);
+            prop_assert!(latency.mean.unwrap().value < p999.value);
+        }
+    }
+}
