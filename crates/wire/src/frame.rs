@@ -18,11 +18,11 @@ use etherparse::PacketBuilder;
 
 use crate::error::WireError;
 
-/// Smallest frame, FCS included [bytes].
+/// Smallest frame, FCS included \[bytes\].
 pub const MIN_FRAME_BYTES: usize = 64;
-/// Largest (jumbo) frame, FCS included [bytes].
+/// Largest (jumbo) frame, FCS included \[bytes\].
 pub const MAX_FRAME_BYTES: usize = 9018;
-/// Our header at the start of the UDP payload [bytes].
+/// Our header at the start of the UDP payload \[bytes\].
 pub const HEADER_BYTES: usize = 18;
 /// Marks our frames, xored with the run id ("ncf1").
 pub const MAGIC: u32 = 0x6e63_6631;

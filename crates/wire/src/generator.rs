@@ -50,7 +50,7 @@ pub struct GeneratorConfig {
     pub frame: FrameSpec,
     /// Most frames per kick.
     pub max_burst: usize,
-    /// Bound on the 99th percentile of lateness for [`SenderReport::kept_up`] [s].
+    /// Bound on the 99th percentile of lateness for [`SenderReport::kept_up`] \[s\].
     pub lateness_bound_s: f64,
 }
 
@@ -73,7 +73,7 @@ impl GeneratorConfig {
 pub struct Span {
     /// Offset 0 of the schedule [ns of `CLOCK_MONOTONIC`].
     pub start_ns: u64,
-    /// The schedule is followed for this long [ns]; frames due later are not sent.
+    /// The schedule is followed for this long \[ns\]; frames due later are not sent.
     pub duration_ns: u64,
     /// Most frames to send, if fewer.
     pub max_frames: Option<u64>,
@@ -97,7 +97,7 @@ impl Window {
         (self.from_ns..self.to_ns).contains(&intended_ns)
     }
 
-    /// Its length [s].
+    /// Its length \[s\].
     pub fn length_s(&self) -> f64 {
         self.to_ns.saturating_sub(self.from_ns) as f64 * 1e-9
     }
@@ -127,19 +127,19 @@ pub struct SenderReport {
     pub next_sequence: u64,
     /// Return of the call that transmitted a frame, minus its intended send time.
     pub lateness: Latency,
-    /// Largest burst [frames].
+    /// Largest burst \[frames\].
     pub largest_burst: u64,
     /// Kicks by burst size: `burst_kicks[n]` kicks handed over n frames.
     pub burst_kicks: Vec<u64>,
     /// Times the ring had no free slot: a *sender* limit.
     pub ring_full: u64,
-    /// How far behind its schedule the generator was when it stopped [s]; 0 when it finished.
+    /// How far behind its schedule the generator was when it stopped \[s\]; 0 when it finished.
     pub behind_s: f64,
     /// Whether achieved / intended >= [`KEPT_UP_SHARE`], the 99th percentile of lateness is within the
     /// bound, and nothing was lost to the sender's own limits. If not, a loss says nothing about the
     /// receiver.
     pub kept_up: bool,
-    /// The bound on the 99th percentile of lateness used for `kept_up` [s].
+    /// The bound on the 99th percentile of lateness used for `kept_up` \[s\].
     pub lateness_bound_s: f64,
     /// Whether the stop flag ended the run early.
     pub stopped: bool,
@@ -289,7 +289,7 @@ fn serve(
         let late_s = (now - span.start_ns) as f64 * 1e-9;
         return Err(WireError::StartMissed { late_s }.into());
     }
-    pace::follow(transmitter.as_mut(), schedule, span, config, stop, |sent| {
+    pace::follow(transmitter.as_mut(), schedule, span, config, stop, clock::monotonic_ns, |sent| {
         progress.sent.store(sent, Ordering::Relaxed);
     })
 }

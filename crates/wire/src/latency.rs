@@ -16,19 +16,19 @@ pub struct Latency {
 pub struct LatencySummary {
     /// Number of samples.
     pub count: u64,
-    /// Smallest [s].
+    /// Smallest \[s\].
     pub min_s: f64,
-    /// Mean [s].
+    /// Mean \[s\].
     pub mean_s: f64,
-    /// Median [s].
+    /// Median \[s\].
     pub p50_s: f64,
-    /// 90th percentile [s].
+    /// 90th percentile \[s\].
     pub p90_s: f64,
-    /// 99th percentile [s].
+    /// 99th percentile \[s\].
     pub p99_s: f64,
-    /// 99.9th percentile [s].
+    /// 99.9th percentile \[s\].
     pub p999_s: f64,
-    /// Largest [s].
+    /// Largest \[s\].
     pub max_s: f64,
 }
 
@@ -64,7 +64,7 @@ impl Latency {
         self.histogram.len()
     }
 
-    /// Time at or below which the share `quantile` (0 to 1) of the samples lies [s]; `None` without
+    /// Time at or below which the share `quantile` (0 to 1) of the samples lies \[s\]; `None` without
     /// samples.
     pub fn quantile_s(&self, quantile: f64) -> Option<f64> {
         (!self.histogram.is_empty()).then(|| self.histogram.value_at_quantile(quantile) as f64 * 1e-9)
@@ -90,7 +90,7 @@ impl Latency {
         })
     }
 
-    /// The histogram itself [ns].
+    /// The histogram itself \[ns\].
     pub fn histogram(&self) -> &Histogram<u64> {
         &self.histogram
     }

@@ -11,7 +11,7 @@ use crate::error::WireError;
 use crate::generator::{Generator, GeneratorConfig, RunningGenerator, SenderFailure, SenderReport, Span, Window};
 use crate::sink::{Application, Sink, SinkConfig, SinkFailure, SinkReport};
 
-/// Time from the order to the first frame [ns]: waking the generator's thread takes less.
+/// Time from the order to the first frame \[ns\]: waking the generator's thread takes less.
 const LEAD_NS: u64 = 50_000_000;
 /// How often the ends are looked at [ms].
 const WATCH_MS: u64 = 5;
@@ -19,13 +19,13 @@ const WATCH_MS: u64 = 5;
 /// How long a measurement takes, in the schedule's own time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Timing {
-    /// Load before the window [s].
+    /// Load before the window \[s\].
     pub warmup_s: f64,
-    /// The window [s].
+    /// The window \[s\].
     pub measured_s: f64,
-    /// Load behind the window, so that its last packets still meet load [s].
+    /// Load behind the window, so that its last packets still meet load \[s\].
     pub cooldown_s: f64,
-    /// Longest wait for packets that are still on the way [s].
+    /// Longest wait for packets that are still on the way \[s\].
     pub drain_s: f64,
 }
 
@@ -89,19 +89,21 @@ pub struct WireRun {
     pub sink: SinkReport,
     /// Where the window's packets went.
     pub fate: Fate,
-    /// Length of the window [s].
+    /// Length of the window, up to the last frame if the run was stopped in it \[s\].
     pub measured_s: f64,
 }
 
 impl WireRun {
-    /// Offered load in the window [packets/s].
-    pub fn offered_pps(&self) -> f64 {
-        self.fate.offered as f64 / self.measured_s
+    /// Offered load in the window [packets/s], by intended send times: true to the wire only if
+    /// `sender.kept_up`. `None` if the run was stopped before the window.
+    pub fn offered_pps(&self) -> Option<f64> {
+        (self.measured_s > 0.0).then(|| self.fate.offered as f64 / self.measured_s)
     }
 
-    /// Delivered load in the window: packets *offered in it* that were read [packets/s].
-    pub fn delivered_pps(&self) -> f64 {
-        self.fate.delivered as f64 / self.measured_s
+    /// Delivered load in the window: packets *offered in it* that were read [packets/s]. As
+    /// [`Self::offered_pps`].
+    pub fn delivered_pps(&self) -> Option<f64> {
+        (self.measured_s > 0.0).then(|| self.fate.delivered as f64 / self.measured_s)
     }
 
     /// Share of the window's packets that were not read; `None` if none were offered.
@@ -178,7 +180,8 @@ pub fn run_with(
     };
     match (sent, received) {
         (Ok(sender), Ok(sink)) => {
-            Ok(WireRun { fate: fate(&sender, &sink), sender, sink, measured_s: span.window.length_s() })
+            let measured_s = measured_s(&sender, span.window);
+            Ok(WireRun { fate: fate(&sender, &sink), sender, sink, measured_s })
         }
         (sent, received) => Err(failure(sent, received)),
     }
@@ -212,6 +215,14 @@ fn wait(
         watch(sending.progress().sent.load(Ordering::Relaxed), sink.progress().delivered.load(Ordering::Relaxed));
         std::thread::sleep(Duration::from_millis(WATCH_MS));
     }
+}
+
+fn measured_s(sender: &SenderReport, window: Window) -> f64 {
+    let to_ns = match sender.last_kick_ns {
+        Some(last_ns) if sender.stopped => window.to_ns.min(last_ns),
+        _ => window.to_ns,
+    };
+    Window { to_ns, ..window }.length_s()
 }
 
 fn fate(sender: &SenderReport, sink: &SinkReport) -> Fate {

@@ -1,4 +1,4 @@
-//! Where a measuring thread runs (namespace, CPU, niceness) and what it costs.
+//! Where a measuring thread runs (namespace, CPU, priority) and what it costs.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -12,15 +12,30 @@ use serde::{Deserialize, Serialize};
 use crate::clock;
 use crate::error::WireError;
 
-/// Where a thread runs. The default is: the caller's namespace, any CPU, niceness 0.
+/// How a thread competes for its CPU.
+///
+/// Niceness is no choice here: with autogroups (the default of most kernels) it only counts among
+/// the programs of one terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Priority {
+    /// As an ordinary thread (SCHED_OTHER, or what the caller has).
+    #[default]
+    Ordinary,
+    /// Before all ordinary threads (SCHED_FIFO, 1 to 99), for a generator on a machine that is not
+    /// quiet. While ordinary threads wait, the kernel still gives them 50 ms of each second, which
+    /// shows up as lateness.
+    RealTime(u8),
+}
+
+/// Where a thread runs. The default is: the caller's namespace, any CPU, ordinary priority.
 #[derive(Debug, Clone, Default)]
 pub struct Placement {
     /// Network namespace to enter first, e.g. `/run/netns/NAME` or `/proc/PID/ns/net`.
     pub netns: Option<PathBuf>,
     /// CPU to be pinned to.
     pub cpu: Option<usize>,
-    /// Niceness to ask for, -20 to 19. Best effort: without CAP_SYS_NICE the thread stays as it is.
-    pub nice: Option<i32>,
+    /// How it competes with other threads for its CPU.
+    pub priority: Priority,
 }
 
 impl Placement {
@@ -37,13 +52,24 @@ impl Placement {
         if let Some(cpu) = self.cpu {
             pin(cpu)?;
         }
-        if let Some(nice) = self.nice {
-            // SAFETY: setpriority takes no pointers; `who` 0 is the calling thread. The outcome is
-            // ignored on purpose: niceness is best effort.
-            unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };
+        match self.priority {
+            Priority::Ordinary => Ok(()),
+            Priority::RealTime(level) => real_time(level),
         }
-        Ok(())
     }
+}
+
+fn real_time(level: u8) -> Result<(), WireError> {
+    if !(1..=99).contains(&level) {
+        return Err(WireError::setting("priority", level, "a real-time priority of 1 to 99"));
+    }
+    let parameters = libc::sched_param { sched_priority: i32::from(level) };
+    // SAFETY: the pointer is to a valid sched_param that outlives the call; 0 is the calling thread.
+    let done = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) };
+    if done < 0 {
+        return Err(WireError::last_os(format!("give a thread the real-time priority {level}")));
+    }
+    Ok(())
 }
 
 fn pin(cpu: usize) -> Result<(), WireError> {
@@ -61,11 +87,11 @@ fn pin(cpu: usize) -> Result<(), WireError> {
 /// The kernel's split between user and system is scaled from clock ticks; the sum is precise.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct CpuUse {
-    /// Wall time of the span [s].
+    /// Wall time of the span \[s\].
     pub wall_s: f64,
-    /// Time in user mode [s].
+    /// Time in user mode \[s\].
     pub user_s: f64,
-    /// Time in kernel mode [s].
+    /// Time in kernel mode \[s\].
     pub system_s: f64,
     /// Times the thread gave up the CPU, i.e. blocked.
     pub voluntary_switches: u64,

@@ -10,9 +10,9 @@ use crate::clock;
 use crate::error::WireError;
 use crate::transmit::{Kicked, Method};
 
-/// Time from the order to the first frame [ns].
+/// Time from the order to the first frame \[ns\].
 const LEAD_NS: u64 = 20_000_000;
-/// Longest measurement [s].
+/// Longest measurement \[s\].
 const LONGEST_S: f64 = 10.0;
 
 /// The generator's own limit.
@@ -26,7 +26,7 @@ pub struct Ceiling {
     pub frames: Kicked,
     /// Times the ring had no free slot.
     pub ring_full: u64,
-    /// Time it took [s].
+    /// Time it took \[s\].
     pub seconds: f64,
 }
 

@@ -3,14 +3,13 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{GeneratorConfig, KEPT_UP_SHARE, SenderFailure, SenderReport, Span};
-use crate::clock;
 use crate::error::WireError;
 use crate::frame::{Header, SEQUENCE_LIMIT};
 use crate::latency::Latency;
 use crate::thread::{CpuStamp, CpuUse};
 use crate::transmit::{Kicked, Transmit};
 
-/// How long after the end of the schedule's span frames that were due within it may still leave [ns].
+/// How long after the end of the schedule's span frames that were due within it may still leave \[ns\].
 const GRACE_NS: u64 = 10_000_000;
 /// Below this time to the next frame the thread spins; above, it sleeps most of it. Only the wait
 /// for the start is that long.
@@ -36,13 +35,14 @@ struct Run<'a> {
     staged: Vec<u64>,
 }
 
-/// Sends every frame of the schedule that is due within the span.
+/// Sends every frame of the schedule that is due within the span, by a clock in nanoseconds.
 pub(super) fn follow(
     transmitter: &mut dyn Transmit,
     schedule: impl Iterator<Item = u64>,
     span: Span,
     config: &GeneratorConfig,
     stop: &AtomicBool,
+    clock: impl Fn() -> u64,
     progress: impl Fn(u64),
 ) -> Result<SenderReport, SenderFailure> {
     let mut times = schedule
@@ -54,7 +54,7 @@ pub(super) fn follow(
     let give_up_ns = span.start_ns + span.duration_ns + GRACE_NS;
     let mut stopped = false;
     while let Some(&due_ns) = times.peek() {
-        let now = clock::monotonic_ns();
+        let now = clock();
         if stop.load(Ordering::Relaxed) {
             stopped = true;
             break;
@@ -67,7 +67,7 @@ pub(super) fn follow(
             continue;
         }
         run.stage_due(transmitter, &mut times, now);
-        if let Err(reason) = run.kick(transmitter, now) {
+        if let Err(reason) = run.kick(transmitter, now, &clock) {
             let measured = run.report(times.peek().copied(), stopped).ok().map(Box::new);
             return Err(SenderFailure { reason, measured });
         }
@@ -133,12 +133,12 @@ impl<'a> Run<'a> {
     }
 
     #[inline]
-    fn kick(&mut self, transmitter: &mut dyn Transmit, now: u64) -> Result<(), WireError> {
+    fn kick(&mut self, transmitter: &mut dyn Transmit, now: u64, clock: impl Fn() -> u64) -> Result<(), WireError> {
         let (Some(&first), Some(&last)) = (self.staged.first(), self.staged.last()) else {
             return Ok(());
         };
         let kicked = transmitter.kick()?;
-        let after = clock::monotonic_ns();
+        let after = clock();
         self.first_intended_ns.get_or_insert(first);
         self.first_kick_ns.get_or_insert(now);
         self.last_intended_ns = Some(last);

@@ -14,8 +14,8 @@ use crate::latency::Latency;
 use crate::thread::CpuStamp;
 use crate::tracker::{Seen, Tracker};
 
-/// How often the offset between the clocks is read [ns]: NTP slews at most 500 ppm, so that the error
-/// stays below 50 us * 1e-3 ... in practice below 1 us.
+/// How often the offset between the clocks is read, in ns. NTP slews both clocks alike: the offset only
+/// moves when the real time is stepped, and then at most this long is measured wrongly.
 const OFFSET_EVERY_NS: u64 = 100_000_000;
 
 /// Meters at one instant.

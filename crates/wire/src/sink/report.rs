@@ -52,7 +52,7 @@ pub struct SinkReport {
     pub reads: u64,
     /// How packets were read.
     pub reader: Reader,
-    /// The receive buffer in effect, as the kernel counts it [bytes].
+    /// The receive buffer in effect, as the kernel counts it \[bytes\].
     pub receive_buffer_bytes: Option<u64>,
 }
 

@@ -9,7 +9,7 @@ use nix::sys::time::{TimeVal, TimeValLike};
 use super::SinkConfig;
 use crate::error::WireError;
 
-/// How long a blocking read waits before it looks at the stop flag [ns].
+/// How long a blocking read waits before it looks at the stop flag \[ns\].
 pub(super) const TIMEOUT_NS: u64 = 50_000_000;
 
 /// Index of the drop counter in SO_MEMINFO (linux/sock_diag.h).
@@ -41,7 +41,7 @@ fn set_buffer(socket: &UdpSocket, bytes: usize) -> Result<(), WireError> {
         .map_err(|e| WireError::system(format!("set a receive buffer of {bytes} bytes"), e))
 }
 
-/// The receive buffer in effect, as the kernel counts it [bytes].
+/// The receive buffer in effect, as the kernel counts it \[bytes\].
 pub(super) fn buffer_bytes(socket: &UdpSocket) -> Option<u64> {
     let bytes = nix::sys::socket::getsockopt(socket, sockopt::RcvBuf).ok()?;
     u64::try_from(bytes).ok()

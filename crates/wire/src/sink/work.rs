@@ -5,7 +5,7 @@ use std::hint::black_box;
 use crate::clock;
 use crate::error::WireError;
 
-/// Longest work on one packet [s].
+/// Longest work on one packet \[s\].
 const LONGEST_S: f64 = 0.1;
 
 /// The application.

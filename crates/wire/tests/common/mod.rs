@@ -83,7 +83,6 @@ impl Pair {
         };
         let mut config = GeneratorConfig::new("v0", frame);
         config.placement = self.place("a", cpu);
-        config.placement.nice = Some(-20);
         config
     }
 
@@ -96,13 +95,17 @@ impl Pair {
     }
 
     fn place(&self, end: &str, cpu: usize) -> Placement {
-        Placement { netns: Some(PathBuf::from(format!("/run/netns/{}{end}", self.name))), cpu: Some(cpu), nice: None }
+        Placement {
+            netns: Some(PathBuf::from(format!("/run/netns/{}{end}", self.name))),
+            cpu: Some(cpu),
+            ..Placement::default()
+        }
     }
 
-    /// Takes the receiving interface down.
+    /// Takes the receiving interface `down` or `up`.
     #[allow(dead_code, reason = "each test binary uses its own part of the fixture")]
-    pub fn cut(&self) {
-        ip(&format!("-n {}b link set v1 down", self.name)).expect("the pair exists");
+    pub fn set_receiver(&self, state: &str) {
+        ip(&format!("-n {}b link set v1 {state}", self.name)).expect("the pair exists");
     }
 }
 
