@@ -1,1 +1,31 @@
-//! netcliff-sim
+//! The simulator: one CPU that serves interrupts before protocol work before the application, packet by packet.
+//!
+//! Start with [`SimEngine`]: it turns a [`netcliff_core::Point`] into an [`netcliff_core::Outcome`] with intervals from
+//! independent replications; [`cliff_sim`] searches the highest load within a loss target.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `clock`, `random`, `draw` | time in whole ticks, streams of random numbers, service times |
+//! | `source` | the packets: gaps, sizes, times of their own, the same under every scheme |
+//! | `machine` | the CPU, its ring, the application's socket, and what is counted |
+//! | `schemes` | what an arrival does and when packets are served; `schemes::linux` follows the kernel's functions |
+//! | `replicate`, `stats`, `summary` | replications, warm-up, intervals, figures |
+//!
+//! Nothing here reads a clock or a file: seeds are arguments, and a seed gives the same figures on any number of threads.
+
+mod cliff;
+mod clock;
+mod draw;
+mod engine;
+mod fifo;
+mod machine;
+mod random;
+mod replicate;
+mod schemes;
+mod source;
+mod stats;
+mod summary;
+mod tally;
+
+pub use cliff::{Cliff, cliff_sim};
+pub use engine::{Effort, SimEngine, Simulation};

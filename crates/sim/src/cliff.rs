@@ -1,0 +1,127 @@
+//! [`cliff_sim`]: the highest offered load with loss at or below a target, in simulation.
+
+use netcliff_core::{EngineFailure, Figure, Outcome, Point};
+
+use crate::engine::{Effort, SimEngine};
+
+/// A cliff and the loads that were simulated to find it.
+#[derive(Debug, Clone)]
+pub struct Cliff {
+    /// Highest load within the target [pps]. Its interval reaches from the highest load that is surely within the target
+    /// to the lowest that is surely not, each at the engine's confidence.
+    pub load_pps: Figure,
+    /// (load [pps], outcome), by rising load.
+    pub sweep: Vec<(f64, Outcome)>,
+}
+
+/// The search ends when the bracket is this narrow, relative to its load.
+const RESOLUTION: f64 = 0.004;
+/// Arrivals a load at first, over all replications.
+const PACKETS: u64 = 1_000_000;
+/// Arrivals a load where the loss is too close to the target to tell, or no steady state was found.
+const PACKETS_NEAR: u64 = 4_000_000;
+/// Loads that are tried before the search gives up to find a bracket.
+const STEPS: u32 = 40;
+
+/// Where a load stands.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Side {
+    SurelyBelow,
+    Below,
+    Above,
+    SurelyAbove,
+}
+
+struct Search<'a> {
+    engine: &'a SimEngine,
+    point: &'a Point,
+    target: f64,
+    tried: Vec<(f64, Outcome, Side)>,
+}
+
+impl Search<'_> {
+    /// Simulates a load with the same random numbers as every other; longer if the loss is too close to call.
+    fn try_load(&mut self, load_pps: f64) -> Result<Side, EngineFailure> {
+        let point = Point { traffic: self.point.traffic.at_pps(load_pps), ..self.point.clone() };
+        let mut found = None;
+        for packets in [PACKETS, PACKETS_NEAR] {
+            let engine = SimEngine { effort: Effort::Packets(packets), ..self.engine.clone() };
+            let simulation = engine.simulate(&point)?;
+            let side = side(&simulation.outcome, self.target);
+            let sure = side == Side::SurelyBelow && simulation.settled || side == Side::SurelyAbove;
+            found = Some((simulation.outcome, side));
+            if sure {
+                break;
+            }
+        }
+        let Some((outcome, side)) = found else { return Ok(Side::Below) };
+        self.tried.push((load_pps, outcome, side));
+        Ok(side)
+    }
+
+    fn within(side: Side) -> bool {
+        matches!(side, Side::SurelyBelow | Side::Below)
+    }
+}
+
+fn side(outcome: &Outcome, target: f64) -> Side {
+    let Some(loss) = outcome.loss_fraction else { return Side::Above };
+    let ends = loss.interval.map_or((loss.value, loss.value), |ends| (ends.low, ends.high));
+    match loss.value <= target {
+        true if ends.1 <= target => Side::SurelyBelow,
+        true => Side::Below,
+        false if ends.0 > target => Side::SurelyAbove,
+        false => Side::Above,
+    }
+}
+
+/// Capacity of the CPU if nothing but packets cost time [pps]: where to look first.
+fn first_guess(point: &Point) -> f64 {
+    let bytes = point.traffic.size.mean_bytes().unwrap_or(64.0);
+    1.0 / (point.host.service_s(bytes) + point.host.application_s.unwrap_or(0.0))
+}
+
+/// Finds the highest load of `point`'s traffic whose loss is at or below `loss_target`, by bracketing and bisection with
+/// common random numbers. Errors: as [`SimEngine::simulate`], or no bracket was found (loss even at the lowest load).
+pub fn cliff_sim(engine: &SimEngine, point: &Point, loss_target: f64) -> Result<Cliff, EngineFailure> {
+    let mut search = Search { engine, point, target: loss_target, tried: Vec::new() };
+    let mut load = first_guess(point);
+    let (mut low, mut high) = (None, None);
+    for _ in 0..STEPS {
+        if Search::within(search.try_load(load)?) {
+            low = Some(load);
+            load *= 1.5;
+        } else {
+            high = Some(load);
+            load /= 1.5;
+        }
+        if low.is_some() && high.is_some() {
+            break;
+        }
+    }
+    let (Some(mut low), Some(mut high)) = (low, high) else {
+        let tried = search.tried.last().map_or(0.0, |(load, ..)| *load);
+        let message = format!("no load down or up to {tried:.0} pps brackets a loss of {loss_target}");
+        return Err(EngineFailure::Failed(message.into()));
+    };
+    while high - low > RESOLUTION * low {
+        let middle = (low * high).sqrt();
+        if Search::within(search.try_load(middle)?) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    Ok(finish(search, low, high))
+}
+
+fn finish(search: Search<'_>, low: f64, high: f64) -> Cliff {
+    let confidence = search.engine.confidence;
+    let mut tried = search.tried;
+    tried.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let surely = |wanted: Side| tried.iter().filter(move |(_, _, side)| *side == wanted).map(|(load, ..)| *load);
+    let below = surely(Side::SurelyBelow).filter(|load| *load <= low).fold(0.0, f64::max);
+    let above = surely(Side::SurelyAbove).filter(|load| *load >= high).fold(f64::INFINITY, f64::min);
+    let load_pps = Figure::between(low, below, if above.is_finite() { above } else { high }, confidence);
+    Cliff { load_pps, sweep: tried.into_iter().map(|(load, outcome, _)| (load, outcome)).collect() }
+}

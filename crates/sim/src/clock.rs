@@ -1,0 +1,53 @@
+//! [`Clock`]: simulated time as whole ticks, so that sums of times are exact and the order of additions never matters.
+
+/// A time no event reaches.
+pub(crate) const NEVER: u64 = u64::MAX;
+
+/// Ticks a second of simulated time: a picosecond a tick, coarser only where the run would not fit.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Clock {
+    tick_s: f64,
+}
+
+/// Ticks kept in reserve: the whole run must end below this.
+const LONGEST_RUN: f64 = (1u64 << 60) as f64;
+/// The largest mean that draws convert exactly (40 means are below 2^51, the reach of the conversion).
+const LARGEST_MEAN: f64 = (1u64 << 45) as f64;
+
+impl Clock {
+    /// A clock for `packets` arrivals at `rate_pps`, with room for eight times the expected length.
+    pub(crate) fn new(rate_pps: f64, packets: u64) -> Self {
+        let length_s = 8.0 * (packets as f64 + 16.0) / rate_pps;
+        let tick_s = 1e-12_f64.max(length_s / LONGEST_RUN).max(1.0 / rate_pps / LARGEST_MEAN);
+        Self { tick_s }
+    }
+
+    /// Seconds as ticks, not rounded.
+    pub(crate) fn ticks(&self, seconds: f64) -> f64 {
+        seconds / self.tick_s
+    }
+
+    /// Seconds as whole ticks.
+    pub(crate) fn whole(&self, seconds: f64) -> u64 {
+        self.ticks(seconds).round() as u64
+    }
+
+    /// Ticks as seconds.
+    pub(crate) fn seconds(&self, ticks: f64) -> f64 {
+        ticks * self.tick_s
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_picosecond_a_tick_unless_the_run_would_not_fit() {
+        let clock = Clock::new(100e3, 1_000_000);
+        assert_eq!(clock.whole(3.73e-6), 3_730_000);
+        let slow = Clock::new(1e-3, 1_000_000_000);
+        assert!(slow.ticks(1e9 / 1e-3) < LONGEST_RUN && slow.ticks(1e3) < LARGEST_MEAN);
+        assert!((slow.seconds(slow.ticks(5.0)) - 5.0).abs() < 1e-12);
+    }
+}

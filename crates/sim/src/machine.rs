@@ -1,0 +1,281 @@
+//! [`Machine`]: one CPU, its ring, its socket and the clock; the parts every scheme is made of.
+//!
+//! The CPU is the only actor besides the arrivals: a scheme spends the CPU's time in pieces, and arrivals (and its own
+//! timers) take place inside the pieces. There is no event list: the next event is the smallest of a handful of times.
+
+mod application;
+mod record;
+
+use netcliff_core::Point;
+
+use crate::clock::{Clock, NEVER};
+use crate::draw::Draw;
+use crate::fifo::{Fifo, Packet};
+use crate::random::Purpose;
+use crate::source::{PacketCost, Source};
+use crate::tally::{Account, Counts};
+pub(crate) use application::Application;
+pub(crate) use record::{CELLS, Records, SEGMENTS};
+
+/// What became of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// Left protocol processing (and entered the socket where there is an application).
+    Processed,
+    /// Taken by the application.
+    Taken,
+    /// Found the ring full.
+    DroppedRing,
+    /// Found the socket full.
+    DroppedSocket,
+}
+
+/// Sees every packet's fate; `()` sees nothing and costs nothing.
+pub trait Watch {
+    /// Packet `number` met `fate` at `at` [ticks].
+    fn fate(&mut self, _number: u32, _fate: Fate, _at: u64) {}
+}
+
+impl Watch for () {}
+
+/// What an arrival did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Arrival {
+    /// It is in the ring.
+    Accepted,
+    /// The ring was full.
+    Dropped,
+    /// The replication is over; there was no packet.
+    Ended,
+}
+
+/// Times that belong to no packet.
+#[derive(Debug)]
+pub(crate) struct Times {
+    /// Interrupts; the scheme gives the mean.
+    pub interrupt: Draw,
+    /// Polls.
+    pub poll: Draw,
+    /// Waking a thread.
+    pub wakeup: Draw,
+    /// Switching to a thread.
+    pub switch: Draw,
+    /// One NIC register write, mean [ticks].
+    pub mask_ticks: f64,
+}
+
+impl Times {
+    fn new(point: &Point, clock: Clock, seed: u64, replication: u64) -> Self {
+        let host = &point.host;
+        let draw = |purpose, seconds| Draw::new(seed, purpose, replication, host.service, clock.ticks(seconds));
+        Self {
+            interrupt: draw(Purpose::Interrupt, host.interrupt_s),
+            poll: draw(Purpose::Poll, host.poll_s),
+            wakeup: draw(Purpose::Wakeup, host.wakeup_s),
+            switch: draw(Purpose::Switch, host.context_switch_s),
+            mask_ticks: clock.ticks(host.mask_s),
+        }
+    }
+}
+
+/// One CPU with its queues.
+pub(crate) struct Machine<W> {
+    /// The present [ticks].
+    pub now: u64,
+    /// The next arrival [ticks]; [`NEVER`] once the replication is over.
+    pub next_arrival: u64,
+    /// True once the last mark is set: whatever happens after is not recorded.
+    pub done: bool,
+    /// Ring and protocol; the packet in service keeps its place.
+    pub ring: Fifo,
+    /// Packets at the head of `ring` that do not count against its limit (a spliced backlog).
+    pub uncounted: usize,
+    /// Packets `ring` may hold besides the uncounted ones.
+    pub ring_limit: usize,
+    /// The application, if one is modelled.
+    pub application: Option<Application>,
+    /// Times that belong to no packet.
+    pub times: Times,
+    /// What packets cost by size.
+    pub cost: PacketCost,
+    /// What was counted so far.
+    pub counts: Counts,
+    records: Records,
+    arriving: Packet,
+    source: Source,
+    watch: W,
+}
+
+impl<W: Watch> Machine<W> {
+    /// The machine of `point`, for `packets` arrivals of `replication` under `seed`.
+    pub(crate) fn new(point: &Point, clock: Clock, seed: u64, replication: u64, packets: u64, watch: W) -> Self {
+        let mut source = Source::new(point, clock, seed, replication);
+        let arriving = source.next();
+        Self {
+            now: 0,
+            next_arrival: arriving.arrived,
+            done: false,
+            ring: Fifo::new(),
+            uncounted: 0,
+            ring_limit: usize::try_from(point.host.ring).unwrap_or(usize::MAX),
+            application: Application::new(&point.host),
+            times: Times::new(point, clock, seed, replication),
+            cost: source.cost(),
+            counts: Counts::default(),
+            records: Records::new(packets),
+            arriving,
+            source,
+            watch,
+        }
+    }
+
+    /// What was recorded, and the watch.
+    pub(crate) fn finish(self) -> (Records, W) {
+        (self.records, self.watch)
+    }
+
+    /// Lets time pass to `at` on `account`, with no event before it.
+    #[inline]
+    pub(crate) fn pass(&mut self, account: Account, at: u64) {
+        debug_assert!(self.now <= at && at <= self.next_arrival);
+        self.counts.cpu[account as usize] += at - self.now;
+        self.now = at;
+    }
+
+    /// Spends `work` on `account`; arrivals meanwhile go to the ring and tell nobody.
+    #[inline]
+    pub(crate) fn spend(&mut self, account: Account, work: u64) {
+        let end = self.now + work;
+        while self.next_arrival < end {
+            self.pass(account, self.next_arrival);
+            self.take_arrival();
+        }
+        self.pass(account, end);
+    }
+
+    /// The arrival that is due now.
+    #[inline]
+    pub(crate) fn take_arrival(&mut self) -> Arrival {
+        debug_assert_eq!(self.now, self.next_arrival);
+        if self.counts.offered == self.records.next_mark() && self.mark() {
+            return Arrival::Ended;
+        }
+        self.counts.offered += 1;
+        let packet = Packet { arrived: self.now, ..self.arriving };
+        self.arriving = self.source.next();
+        self.next_arrival = self.now + self.arriving.arrived;
+        if self.ring.len() - self.uncounted >= self.ring_limit {
+            self.counts.dropped_ring += 1;
+            self.watch.fate(packet.number, Fate::DroppedRing, self.now);
+            return Arrival::Dropped;
+        }
+        self.ring.push(packet);
+        Arrival::Accepted
+    }
+
+    /// Records the counts up to now; true if that was the last time.
+    #[inline(never)]
+    fn mark(&mut self) -> bool {
+        let ages = |queue: &Fifo| queue.iter().map(|packet| u128::from(self.now - packet.arrived)).sum::<u128>();
+        let mut counts = Counts {
+            at: self.now,
+            inside_ring: self.ring.len() as u64,
+            ring_area: self.counts.processed_latency + ages(&self.ring),
+            ..self.counts
+        };
+        counts.system_area = match &self.application {
+            None => counts.ring_area,
+            Some(application) => {
+                counts.inside_socket = application.socket.len() as u64;
+                counts.latency + application.lost_latency + ages(&self.ring) + ages(&application.socket)
+            }
+        };
+        debug_assert!(counts.conserved(), "not conserved: {counts:?}");
+        self.done = self.records.push(counts);
+        if self.done {
+            self.next_arrival = NEVER;
+        }
+        self.done
+    }
+
+    /// Protocol time of the packet at the head of the ring, waking the application included where it sleeps.
+    #[inline]
+    pub(crate) fn protocol_work(&mut self) -> u64 {
+        let own = self.ring.front().protocol;
+        match &self.application {
+            None => own,
+            Some(application) if application.full() => application.dropped_work(own),
+            Some(application) if application.asleep => own + self.times.wakeup.next(),
+            Some(_) => own,
+        }
+    }
+
+    /// The packet at the head of the ring has been processed. True if that woke the application.
+    #[inline]
+    pub(crate) fn finish_packet(&mut self) -> bool {
+        let packet = self.ring.pop();
+        self.counts.processed += 1;
+        self.counts.processed_latency += u128::from(self.now - packet.arrived);
+        let Some(application) = &mut self.application else {
+            self.watch.fate(packet.number, Fate::Processed, self.now);
+            self.deliver(packet);
+            return false;
+        };
+        if application.full() {
+            application.lost_latency += u128::from(self.now - packet.arrived);
+            self.counts.dropped_socket += 1;
+            self.watch.fate(packet.number, Fate::DroppedSocket, self.now);
+            return false;
+        }
+        self.watch.fate(packet.number, Fate::Processed, self.now);
+        application.socket.push(packet);
+        std::mem::take(&mut application.asleep)
+    }
+
+    #[inline]
+    fn deliver(&mut self, packet: Packet) {
+        let latency = self.now - packet.arrived;
+        self.counts.delivered += 1;
+        self.counts.delivered_bytes += u64::from(packet.bytes);
+        self.counts.latency += u128::from(latency);
+        self.records.latency(latency);
+    }
+
+    /// Takes the application's work in hand, or else its next piece [ticks]; None: it fell asleep.
+    pub(crate) fn application_work(&mut self) -> Option<u64> {
+        if self.application.as_ref()?.remaining == 0 && !self.next_application_work() {
+            return None;
+        }
+        self.application.as_mut().map(|application| std::mem::take(&mut application.remaining))
+    }
+
+    /// Gives the application its next piece of work: a switch to it, or the next packet. False: it fell asleep.
+    fn next_application_work(&mut self) -> bool {
+        let Some(application) = &mut self.application else { return false };
+        if std::mem::take(&mut application.owes_switch) {
+            application.remaining = self.times.switch.next();
+            return true;
+        }
+        if application.socket.is_empty() {
+            application.fall_asleep();
+            return false;
+        }
+        self.take_packet();
+        true
+    }
+
+    /// The application takes the oldest packet of its socket, which must hold one, and has its work to do.
+    fn take_packet(&mut self) {
+        let Some(application) = &mut self.application else { return };
+        let packet = application.socket.pop();
+        application.remaining = packet.application;
+        self.watch.fate(packet.number, Fate::Taken, self.now);
+        self.deliver(packet);
+    }
+
+    /// True if an application is modelled and has not fallen asleep.
+    #[inline]
+    pub(crate) fn application_awake(&self) -> bool {
+        self.application.as_ref().is_some_and(|application| !application.asleep)
+    }
+}

@@ -1,0 +1,57 @@
+//! [`Records`]: what a replication leaves behind: counts at evenly spaced arrivals, latencies by segment.
+
+use crate::tally::{Counts, Histogram};
+
+/// Cells of a replication, equal numbers of arrivals; a mark before the first, between them, and after the last.
+pub(crate) const CELLS: usize = 100;
+/// Segments of the latency histogram: five tenths of the run that may be cut off as warm-up, and the rest.
+pub(crate) const SEGMENTS: usize = 6;
+
+/// Marks and latencies of one replication.
+#[derive(Debug)]
+pub(crate) struct Records {
+    /// Counts at each mark, [`CELLS`] + 1 of them in the end.
+    pub marks: Vec<Counts>,
+    /// Latencies of the packets delivered in each segment.
+    pub segments: Vec<Histogram>,
+    segment: usize,
+    next_mark: u64,
+    packets: u64,
+}
+
+impl Records {
+    pub(super) fn new(packets: u64) -> Self {
+        let packets = packets.max(CELLS as u64);
+        Self {
+            marks: Vec::with_capacity(CELLS + 1),
+            // One more for what is delivered after the end, never read.
+            segments: (0..=SEGMENTS).map(|_| Histogram::new()).collect(),
+            segment: 0,
+            next_mark: 0,
+            packets,
+        }
+    }
+
+    /// Number of arrivals before the next mark.
+    #[inline]
+    pub(super) fn next_mark(&self) -> u64 {
+        self.next_mark
+    }
+
+    /// Adds a mark; true if it was the last.
+    pub(super) fn push(&mut self, counts: Counts) -> bool {
+        self.marks.push(counts);
+        let cell = self.marks.len() as u64;
+        self.next_mark = self.packets * cell / CELLS as u64;
+        let tenth = (self.marks.len() - 1) / (CELLS / 10);
+        let over = self.marks.len() > CELLS;
+        self.segment = if over { SEGMENTS } else { tenth.min(SEGMENTS - 1) };
+        over
+    }
+
+    /// Adds the latency of a packet delivered now [ticks].
+    #[inline]
+    pub(super) fn latency(&mut self, ticks: u64) {
+        self.segments[self.segment].add(ticks);
+    }
+}

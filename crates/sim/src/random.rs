@@ -1,0 +1,143 @@
+//! Random numbers: one stream for each (seed, purpose, replication), drawn in blocks that vectorise.
+//!
+//! The generator is xoshiro256++ in [`LANES`] independent lanes; the logarithm is plain IEEE arithmetic, so a stream is
+//! the same on every machine and whatever instructions the compiler chose.
+
+/// Independent generators side by side.
+pub(crate) const LANES: usize = 8;
+/// Numbers a block.
+pub(crate) const BLOCK: usize = 256;
+
+/// What a stream is for; every (purpose, replication) has its own, so that schemes see the same packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u64)]
+pub(crate) enum Purpose {
+    /// Gaps between arrivals.
+    Gap = 1,
+    /// Frame sizes.
+    Size = 2,
+    /// Protocol times.
+    Protocol = 3,
+    /// Application times.
+    Application = 4,
+    /// Interrupt times.
+    Interrupt = 5,
+    /// Poll overheads.
+    Poll = 6,
+    /// Wake-ups.
+    Wakeup = 7,
+    /// Context switches.
+    Switch = 8,
+}
+
+/// One step of SplitMix64 (Steele, Lea, Flood 2014).
+fn split_mix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// A stream of 64-bit numbers.
+#[derive(Debug, Clone)]
+pub(crate) struct Stream {
+    state: [[u64; LANES]; 4],
+}
+
+impl Stream {
+    /// The stream of `purpose` in `replication` under `seed`.
+    pub(crate) fn new(seed: u64, purpose: Purpose, replication: u64) -> Self {
+        let mut mix = seed;
+        let mut key = split_mix(&mut mix) ^ (purpose as u64).wrapping_mul(0xd1b5_4a32_d192_ed03);
+        key = split_mix(&mut key) ^ replication.wrapping_mul(0x8cb9_2ba7_2f3d_8dd7);
+        let mut state = [[0; LANES]; 4];
+        for lane in 0..LANES {
+            for word in &mut state {
+                word[lane] = split_mix(&mut key);
+            }
+        }
+        Self { state }
+    }
+
+    /// The next number of every lane (xoshiro256++, Blackman and Vigna 2021).
+    #[inline(always)]
+    fn step(&mut self) -> [u64; LANES] {
+        let [a, b, c, d] = &mut self.state;
+        let mut out = [0; LANES];
+        for lane in 0..LANES {
+            out[lane] = a[lane].wrapping_add(d[lane]).rotate_left(23).wrapping_add(a[lane]);
+            let shifted = b[lane] << 17;
+            c[lane] ^= a[lane];
+            d[lane] ^= b[lane];
+            b[lane] ^= c[lane];
+            a[lane] ^= d[lane];
+            c[lane] ^= shifted;
+            d[lane] = d[lane].rotate_left(45);
+        }
+        out
+    }
+
+    /// Fills with numbers uniform in (0, 1].
+    pub(crate) fn uniform(&mut self, out: &mut [f64; BLOCK]) {
+        for chunk in out.as_chunks_mut::<LANES>().0 {
+            let bits = self.step();
+            for lane in 0..LANES {
+                chunk[lane] = unit(bits[lane]);
+            }
+        }
+    }
+
+    /// Fills with exponentials of mean 1.
+    pub(crate) fn exponential(&mut self, out: &mut [f64; BLOCK]) {
+        for chunk in out.as_chunks_mut::<LANES>().0 {
+            let bits = self.step();
+            for lane in 0..LANES {
+                chunk[lane] = -ln(unit(bits[lane]));
+            }
+        }
+    }
+
+    /// Fills with standard normals (Box and Muller).
+    pub(crate) fn normal(&mut self, out: &mut [f64; BLOCK]) {
+        for chunk in out.as_chunks_mut::<LANES>().0 {
+            let (radius, angle) = (self.step(), self.step());
+            for lane in 0..LANES {
+                let length = (-2.0 * ln(unit(radius[lane]))).sqrt();
+                chunk[lane] = length * (std::f64::consts::TAU * unit(angle[lane])).cos();
+            }
+        }
+    }
+}
+
+/// 52 bits as a number in (0, 1].
+#[inline(always)]
+fn unit(bits: u64) -> f64 {
+    2.0 - f64::from_bits(0x3ff0_0000_0000_0000 | (bits >> 12))
+}
+
+/// Natural logarithm of a normal positive number, without branches (fdlibm's polynomial; error below 2 ulp).
+#[inline(always)]
+pub(crate) fn ln(x: f64) -> f64 {
+    const LN2_HIGH: f64 = 6.931_471_803_691_238e-1;
+    const LN2_LOW: f64 = 1.908_214_929_270_587_7e-10;
+    const SQRT_HALF_BITS: u64 = 0x3fe6_a09e_0000_0000;
+    let bits = x.to_bits();
+    // Exponent and mantissa such that the mantissa lies in [sqrt(1/2), sqrt(2)).
+    let shifted = bits.wrapping_add(0x3ff0_0000_0000_0000 - SQRT_HALF_BITS);
+    // The exponent through the magic constant 2^52 + 1023: an integer to float conversion that vectorises everywhere.
+    let exponent = f64::from_bits((shifted >> 52) | 0x4330_0000_0000_0000) - 4_503_599_627_371_519.0;
+    let f = f64::from_bits((shifted & 0x000f_ffff_ffff_ffff) + SQRT_HALF_BITS) - 1.0;
+    let s = f / (2.0 + f);
+    let z = s * s;
+    let w = z * z;
+    let odd = w * (0.399_999_999_994_094_2 + w * (0.222_221_984_321_497_84 + w * 0.153_138_376_992_093_73));
+    let even = z
+        * (0.666_666_666_666_673_5
+            + w * (0.285_714_287_436_623_9 + w * (0.181_835_721_616_180_5 + w * 0.147_981_986_051_165_86)));
+    let half = 0.5 * f * f;
+    exponent * LN2_HIGH - ((half - (s * (half + odd + even) + exponent * LN2_LOW)) - f)
+}
+
+#[cfg(test)]
+mod tests;

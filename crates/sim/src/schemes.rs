@@ -1,0 +1,116 @@
+//! The schemes of THEORY section 2 as policies: what an arrival or a timer does, and when packets are served.
+
+mod disable_enable;
+mod ideal;
+mod interrupt;
+mod linux;
+
+use netcliff_core::{EngineKind, Napi, Point, Scheme, Unsupported};
+
+use crate::clock::{Clock, NEVER};
+use crate::machine::{Machine, Watch};
+use crate::tally::Account;
+
+/// A scheme on a CPU where interrupts preempt protocol work and both preempt the application.
+trait Policy<W: Watch> {
+    /// The scheme's next timer [ticks].
+    fn timer(&self) -> u64 {
+        NEVER
+    }
+
+    /// An arrival or the timer is due now; time spent here is taken from whatever was running.
+    fn event(&mut self, machine: &mut Machine<W>);
+
+    /// True if protocol processing may serve a packet now.
+    fn ready(&self, machine: &Machine<W>) -> bool;
+
+    /// Serves one packet.
+    fn serve(&mut self, machine: &mut Machine<W>);
+}
+
+/// Runs a policy to the end of the replication.
+fn drive<W: Watch, P: Policy<W>>(machine: &mut Machine<W>, policy: &mut P) {
+    while !machine.done {
+        if policy.ready(machine) {
+            policy.serve(machine);
+        } else if machine.application_awake() {
+            run_application(machine, policy);
+        } else {
+            let at = machine.next_arrival.min(policy.timer());
+            machine.pass(Account::Available, at);
+            policy.event(machine);
+        }
+    }
+}
+
+/// Spends `work` on `account`; events in the meantime interrupt it and lengthen it by what they take.
+#[inline]
+fn preemptible<W: Watch, P: Policy<W>>(machine: &mut Machine<W>, policy: &mut P, account: Account, work: u64) {
+    let mut end = machine.now + work;
+    loop {
+        let at = machine.next_arrival.min(policy.timer());
+        if at >= end {
+            break;
+        }
+        machine.pass(account, at);
+        policy.event(machine);
+        end += machine.now - at;
+    }
+    machine.pass(account, end);
+}
+
+/// Runs the application until its piece of work is done or a packet may be served.
+fn run_application<W: Watch, P: Policy<W>>(machine: &mut Machine<W>, policy: &mut P) {
+    let Some(mut left) = machine.application_work() else { return };
+    loop {
+        let at = machine.next_arrival.min(policy.timer());
+        let end = machine.now + left;
+        if at >= end {
+            machine.pass(Account::Application, end);
+            return;
+        }
+        left = end - at;
+        machine.pass(Account::Application, at);
+        policy.event(machine);
+        if machine.done || policy.ready(machine) {
+            break;
+        }
+    }
+    if let Some(application) = &mut machine.application {
+        application.remaining = left;
+    }
+}
+
+/// Why a scheme cannot be simulated, if so.
+pub(crate) fn supports(point: &Point) -> Result<(), Unsupported> {
+    let decline = |reason: &str| Err(Unsupported::new(EngineKind::Sim, reason));
+    match &point.scheme {
+        Scheme::Ideal | Scheme::Interrupt { .. } | Scheme::DisableEnable { .. } => Ok(()),
+        Scheme::Napi(napi) => supports_napi(napi),
+        other => decline(&format!("the scheme {} is not simulated yet", other.name())),
+    }
+}
+
+fn supports_napi(napi: &Napi) -> Result<(), Unsupported> {
+    let decline = |reason: &str| Err(Unsupported::new(EngineKind::Sim, reason));
+    if napi.defer_hard_irqs > 0 {
+        return decline("defer_hard_irqs is not simulated yet; leave it at 0");
+    }
+    if napi.busy_poll {
+        return decline("busy_poll is not simulated yet; leave it out");
+    }
+    Ok(())
+}
+
+/// Runs the point's scheme on `machine`. The point must be supported.
+pub(crate) fn run<W: Watch>(point: &Point, clock: Clock, machine: &mut Machine<W>) {
+    match &point.scheme {
+        Scheme::Interrupt { drops_interrupt } => {
+            drive(machine, &mut interrupt::Interrupt { drops_interrupt: *drops_interrupt });
+        }
+        Scheme::DisableEnable { merged: false } => drive(machine, &mut disable_enable::TwoStage::new(machine)),
+        Scheme::DisableEnable { merged: true } => drive(machine, &mut disable_enable::Merged::new(machine)),
+        Scheme::Napi(napi) => linux::run(napi, &point.host, clock, machine),
+        _ => drive(machine, &mut ideal::Ideal),
+    }
+}

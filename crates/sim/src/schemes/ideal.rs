@@ -1,0 +1,27 @@
+//! `ideal`: packets are served as they come, at no cost but their own.
+
+use super::Policy;
+use crate::machine::{Machine, Watch};
+use crate::tally::Account;
+
+/// No state: the ring says it all.
+pub(super) struct Ideal;
+
+impl<W: Watch> Policy<W> for Ideal {
+    #[inline]
+    fn event(&mut self, machine: &mut Machine<W>) {
+        machine.take_arrival();
+    }
+
+    #[inline]
+    fn ready(&self, machine: &Machine<W>) -> bool {
+        !machine.ring.is_empty()
+    }
+
+    #[inline]
+    fn serve(&mut self, machine: &mut Machine<W>) {
+        let work = machine.protocol_work();
+        machine.spend(Account::Protocol, work);
+        machine.finish_packet();
+    }
+}

@@ -1,0 +1,235 @@
+//! `napi`: reception as Linux does it (net/core/dev.c, kernel/softirq.c, 6.5 to 6.18), with one NAPI instance.
+//!
+//! The functions carry the kernel's names. With a single instance `net_rx_action` polls once: a poll that used its
+//! whole weight goes to the repoll list, which ends the loop and raises NET_RX again. The packet and time budgets
+//! therefore bind only through `handle_softirqs`: ten rounds, or the jiffy after two milliseconds, or a thread that
+//! must run; then ksoftirqd is woken.
+
+mod threads;
+
+use netcliff_core::{Host, Napi};
+
+use crate::clock::Clock;
+use crate::machine::{Arrival, Machine, Watch};
+use crate::tally::Account;
+
+/// MAX_SOFTIRQ_RESTART.
+const ROUNDS: u32 = 10;
+/// MAX_SOFTIRQ_TIME [s].
+const SOFTIRQ_TIME_S: f64 = 2e-3;
+/// What a thread runs before a tick may take the CPU from it: sysctl_sched_base_slice of two CPUs [s].
+const SLICE_S: f64 = 1.4e-3;
+
+/// Who has the CPU when no interrupt or softirq runs on top.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Thread {
+    Idle,
+    Application,
+    /// ksoftirqd, or the NAPI thread.
+    Kernel,
+}
+
+/// State of the kernel on this CPU.
+struct Linux {
+    weight: u64,
+    budget: u64,
+    budget_jiffies: u64,
+    backlog: bool,
+    threaded: bool,
+    interrupt_ticks: f64,
+    tick: u64,
+    softirq_jiffies: u64,
+    slice: u64,
+    /// NAPI_STATE_SCHED: masked, owned by a poll to come.
+    scheduled: bool,
+    /// NET_RX is raised.
+    pending: bool,
+    current: Thread,
+    /// When `current` got the CPU [ticks].
+    since: u64,
+    /// ksoftirqd or the NAPI thread wants the CPU.
+    kernel_awake: bool,
+    /// The NAPI thread slept and has not paid the switch to it yet.
+    kernel_owes_switch: bool,
+    /// A thread was woken while the CPU idled.
+    woken_from_idle: bool,
+}
+
+/// Runs NAPI to the end of the replication.
+pub(super) fn run<W: Watch>(napi: &Napi, host: &Host, clock: Clock, machine: &mut Machine<W>) {
+    let mask_ticks = if napi.backlog { 0.0 } else { machine.times.mask_ticks };
+    if napi.backlog {
+        // enqueue_to_backlog drops when the queue is longer than netdev_max_backlog, so one more fits.
+        machine.ring_limit = machine.ring_limit.saturating_add(1);
+    }
+    let mut linux = Linux {
+        weight: napi.weight,
+        budget: napi.budget,
+        budget_jiffies: (napi.budget_time_s / host.tick_s).ceil() as u64,
+        backlog: napi.backlog,
+        threaded: napi.threaded,
+        interrupt_ticks: machine.times.interrupt.mean_ticks() + mask_ticks,
+        tick: clock.whole(host.tick_s).max(1),
+        softirq_jiffies: (SOFTIRQ_TIME_S / host.tick_s).ceil() as u64,
+        slice: clock.whole(SLICE_S),
+        scheduled: false,
+        pending: false,
+        current: Thread::Idle,
+        since: 0,
+        kernel_awake: false,
+        kernel_owes_switch: true,
+        woken_from_idle: false,
+    };
+    while !machine.done {
+        match linux.current {
+            Thread::Idle => linux.idle(machine),
+            Thread::Application => linux.application(machine),
+            Thread::Kernel if linux.threaded => linux.napi_thread(machine),
+            Thread::Kernel => linux.ksoftirqd(machine),
+        }
+        linux.schedule(machine);
+    }
+}
+
+impl Linux {
+    fn jiffies(&self, at: u64) -> u64 {
+        at / self.tick
+    }
+
+    /// An arrival is due. The first while NAPI is idle masks and interrupts; true if it did.
+    fn arrival<W: Watch>(&mut self, machine: &mut Machine<W>) -> bool {
+        let interrupts = machine.take_arrival() == Arrival::Accepted && !self.scheduled;
+        if interrupts {
+            self.interrupt(machine);
+        }
+        interrupts
+    }
+
+    /// The interrupt's handler hands NAPI to a softirq or to its thread.
+    fn interrupt<W: Watch>(&mut self, machine: &mut Machine<W>) {
+        self.scheduled = true;
+        machine.counts.interrupts += 1;
+        let handling = machine.times.interrupt.next_of_mean(self.interrupt_ticks);
+        machine.spend(Account::Interrupt, handling);
+        if self.threaded {
+            self.wake_kernel_thread();
+        } else {
+            self.pending = true;
+        }
+    }
+
+    /// wakeup_softirqd, or the wake-up of the NAPI thread.
+    fn wake_kernel_thread(&mut self) {
+        self.kernel_awake = true;
+        self.woken_from_idle |= self.current == Thread::Idle;
+    }
+
+    /// TIF_NEED_RESCHED of the running thread: set by a wake-up on an idle CPU, and at a tick that finds another
+    /// thread waiting and this one's slice used.
+    fn need_resched<W: Watch>(&self, machine: &Machine<W>) -> bool {
+        match self.current {
+            Thread::Idle => self.woken_from_idle,
+            Thread::Application => self.kernel_awake && self.tick_passed(machine.now),
+            Thread::Kernel => machine.application_awake() && self.tick_passed(machine.now),
+        }
+    }
+
+    fn tick_passed(&self, now: u64) -> bool {
+        self.jiffies(now) * self.tick >= self.since + self.slice
+    }
+
+    /// handle_softirqs: rounds of net_rx_action while NET_RX is raised and the limits allow; the rest is ksoftirqd's.
+    fn handle_softirqs<W: Watch>(&mut self, machine: &mut Machine<W>) {
+        let end = self.jiffies(machine.now) + self.softirq_jiffies;
+        for round in 1.. {
+            self.pending = false;
+            self.net_rx_action(machine);
+            if !self.pending || machine.done {
+                return;
+            }
+            if round == ROUNDS || self.jiffies(machine.now) >= end || self.need_resched(machine) {
+                break;
+            }
+        }
+        self.wake_kernel_thread();
+    }
+
+    /// net_rx_action for one instance: a poll that used its weight raises NET_RX again; one that completed and was
+    /// scheduled again meanwhile is repeated while packet and time budget last.
+    fn net_rx_action<W: Watch>(&mut self, machine: &mut Machine<W>) {
+        let time_limit = self.jiffies(machine.now) + self.budget_jiffies;
+        let mut left = self.budget;
+        loop {
+            let work = self.poll(machine);
+            if work == self.weight {
+                self.pending = true;
+                return;
+            }
+            left = left.saturating_sub(work);
+            if left == 0 || self.jiffies(machine.now) >= time_limit || !self.pending {
+                return;
+            }
+            self.pending = false;
+        }
+    }
+
+    /// One poll: packets processed. The whole weight means that the instance stays scheduled.
+    fn poll<W: Watch>(&mut self, machine: &mut Machine<W>) -> u64 {
+        machine.counts.polls += 1;
+        let overhead = machine.times.poll.next();
+        machine.spend(Account::Poll, overhead);
+        let work = if self.backlog { self.process_backlog(machine) } else { self.poll_ring(machine) };
+        if work < self.weight {
+            self.complete(machine);
+        }
+        work
+    }
+
+    /// process_backlog: the input queue moves whole to the process queue whenever that is empty. With the weight used
+    /// up the queues are looked at only by the next poll, even if they are empty now.
+    fn process_backlog<W: Watch>(&mut self, machine: &mut Machine<W>) -> u64 {
+        for work in 0..self.weight {
+            if machine.uncounted == 0 {
+                if machine.ring.is_empty() {
+                    return work;
+                }
+                machine.uncounted = machine.ring.len();
+            }
+            // Off the process queue before its work, it stays at the head of `ring`, uncounted, until its end.
+            self.process(machine);
+            machine.uncounted -= 1;
+        }
+        self.weight
+    }
+
+    /// A driver's poll: packets from the ring until it is empty or the weight is used up.
+    fn poll_ring<W: Watch>(&mut self, machine: &mut Machine<W>) -> u64 {
+        for work in 0..self.weight {
+            if machine.ring.is_empty() {
+                return work;
+            }
+            self.process(machine);
+        }
+        self.weight
+    }
+
+    fn process<W: Watch>(&mut self, machine: &mut Machine<W>) {
+        let work = machine.protocol_work();
+        machine.spend(Account::Protocol, work);
+        if machine.finish_packet() {
+            self.woken_from_idle |= self.current == Thread::Idle;
+        }
+    }
+
+    /// napi_complete_done, then the driver unmasks; packets that came meanwhile interrupt at once.
+    fn complete<W: Watch>(&mut self, machine: &mut Machine<W>) {
+        if !self.backlog && machine.times.mask_ticks > 0.0 {
+            let unmask = machine.times.poll.next_of_mean(machine.times.mask_ticks);
+            machine.spend(Account::Poll, unmask);
+        }
+        self.scheduled = false;
+        if !machine.ring.is_empty() {
+            self.interrupt(machine);
+        }
+    }
+}

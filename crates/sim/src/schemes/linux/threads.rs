@@ -1,0 +1,115 @@
+//! The threads that share the CPU: the application, ksoftirqd or the NAPI thread, and idle.
+
+use super::{Linux, Thread};
+use crate::clock::NEVER;
+use crate::machine::{Machine, Watch};
+use crate::tally::Account;
+
+impl Linux {
+    /// Picks the next thread: the one that waits longer, so that two runnable threads alternate.
+    pub(super) fn schedule<W: Watch>(&mut self, machine: &Machine<W>) {
+        let next = match (machine.application_awake(), self.kernel_awake) {
+            (false, false) => Thread::Idle,
+            (true, false) => Thread::Application,
+            (false, true) => Thread::Kernel,
+            (true, true) if self.current == Thread::Application => Thread::Kernel,
+            (true, true) => Thread::Application,
+        };
+        self.woken_from_idle = false;
+        self.since = machine.now;
+        self.current = next;
+    }
+
+    /// Nothing to run: wait for an arrival; its interrupt's exit runs the softirq.
+    pub(super) fn idle<W: Watch>(&mut self, machine: &mut Machine<W>) {
+        machine.pass(Account::Available, machine.next_arrival);
+        self.arrival(machine);
+        self.irq_exit(machine);
+    }
+
+    /// Pending softirqs run on top of whatever was interrupted, and while the limits allow.
+    fn irq_exit<W: Watch>(&mut self, machine: &mut Machine<W>) {
+        if self.pending {
+            self.handle_softirqs(machine);
+        }
+    }
+
+    /// ksoftirqd: rounds of softirqs until none is pending or its time is up.
+    pub(super) fn ksoftirqd<W: Watch>(&mut self, machine: &mut Machine<W>) {
+        while self.pending && !machine.done {
+            self.handle_softirqs(machine);
+            if self.need_resched(machine) {
+                return;
+            }
+        }
+        self.kernel_awake = false;
+    }
+
+    /// The NAPI thread: polls until one does not use its weight, or its time is up.
+    pub(super) fn napi_thread<W: Watch>(&mut self, machine: &mut Machine<W>) {
+        if std::mem::take(&mut self.kernel_owes_switch) {
+            let switch = machine.times.switch.next();
+            machine.spend(Account::Poll, switch);
+        }
+        while !machine.done {
+            // A poll that completes may be interrupted at once, which wakes the thread again.
+            self.kernel_awake = false;
+            let used_up = self.poll(machine) == self.weight;
+            if !used_up && !self.kernel_awake {
+                self.kernel_owes_switch = true;
+                return;
+            }
+            self.kernel_awake = true;
+            if self.need_resched(machine) {
+                return;
+            }
+        }
+    }
+
+    /// The application: takes packets until its socket is empty or its time is up. Taking one ends in
+    /// local_bh_enable, which runs pending softirqs in its context.
+    pub(super) fn application<W: Watch>(&mut self, machine: &mut Machine<W>) {
+        while !machine.done {
+            let Some(application) = &machine.application else { return };
+            if application.remaining == 0 && !application.owes_switch && self.pending {
+                self.handle_softirqs(machine);
+            }
+            let Some(mut left) = machine.application_work() else { return };
+            let resched = self.run_user(machine, &mut left);
+            if let Some(application) = &mut machine.application {
+                application.remaining = left;
+            }
+            if resched {
+                return;
+            }
+        }
+    }
+
+    /// Runs the application's own work until it is done or another thread must run; true in the latter case.
+    fn run_user<W: Watch>(&mut self, machine: &mut Machine<W>, left: &mut u64) -> bool {
+        loop {
+            if machine.done || self.need_resched(machine) {
+                return true;
+            }
+            let tick = if self.kernel_awake || self.pending { self.next_tick(machine.now) } else { NEVER };
+            let at = machine.next_arrival.min(tick);
+            let end = machine.now + *left;
+            if at >= end {
+                machine.pass(Account::Application, end);
+                *left = 0;
+                return false;
+            }
+            *left = end - at;
+            machine.pass(Account::Application, at);
+            // An arrival that only joins the queue interrupts nothing.
+            let interrupted = at == machine.next_arrival && self.arrival(machine);
+            if interrupted || at == tick {
+                self.irq_exit(machine);
+            }
+        }
+    }
+
+    fn next_tick(&self, now: u64) -> u64 {
+        (now / self.tick + 1) * self.tick
+    }
+}

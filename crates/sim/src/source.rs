@@ -1,0 +1,165 @@
+//! [`Source`]: the packets of a point: when each arrives, its size, and the CPU times that are its own.
+//!
+//! A packet's gap, size and times come from streams of their own and are drawn whether or not the packet is dropped:
+//! packet number n is the same packet under every scheme.
+
+mod sizes;
+
+use netcliff_core::{Arrivals, Point, Unsupported, engine::EngineKind};
+
+use crate::clock::Clock;
+use crate::draw::{to_ticks, unit_block};
+use crate::fifo::Packet;
+use crate::random::{BLOCK, Purpose, Stream};
+use sizes::Sizes;
+
+/// Gaps between arrivals.
+#[derive(Debug)]
+enum Gaps {
+    Poisson { stream: Box<Stream>, mean_ticks: f64 },
+    Constant { gap_ticks: u64 },
+}
+
+impl Gaps {
+    fn fill(&mut self, out: &mut [u64; BLOCK]) {
+        match self {
+            Self::Poisson { stream, mean_ticks } => {
+                let mut units = [0.0; BLOCK];
+                stream.exponential(&mut units);
+                out.iter_mut().zip(&units).for_each(|(gap, unit)| *gap = to_ticks(unit * *mean_ticks));
+            }
+            Self::Constant { gap_ticks } => out.fill(*gap_ticks),
+        }
+    }
+}
+
+/// Times of one kind, of mean 1.
+#[derive(Debug)]
+struct Units {
+    stream: Stream,
+    block: Box<[f64; BLOCK]>,
+}
+
+impl Units {
+    fn new(seed: u64, purpose: Purpose, replication: u64) -> Self {
+        Self { stream: Stream::new(seed, purpose, replication), block: Box::new([0.0; BLOCK]) }
+    }
+}
+
+/// What a packet costs, by its size.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PacketCost {
+    fixed_ticks: f64,
+    per_byte_ticks: f64,
+}
+
+impl PacketCost {
+    /// Mean protocol time of a frame [ticks].
+    #[inline]
+    pub(crate) fn mean_ticks(&self, bytes: u32) -> f64 {
+        self.fixed_ticks + self.per_byte_ticks * f64::from(bytes)
+    }
+}
+
+/// A stream of packets.
+#[derive(Debug)]
+pub(crate) struct Source {
+    gaps: Gaps,
+    gap_block: Box<[u64; BLOCK]>,
+    sizes: Sizes,
+    size_block: Box<[u32; BLOCK]>,
+    protocol: Units,
+    protocol_block: Box<[u64; BLOCK]>,
+    application: Option<(Units, f64)>,
+    application_block: Box<[u64; BLOCK]>,
+    service: netcliff_core::Service,
+    cost: PacketCost,
+    next: usize,
+    number: u32,
+}
+
+/// Why a traffic cannot be simulated, if so.
+pub(crate) fn supports(point: &Point) -> Result<(), Unsupported> {
+    let decline = |reason: String| Err(Unsupported::new(EngineKind::Sim, reason));
+    if point.traffic.size.mixture().is_none() {
+        return decline(format!("the size file {} has not been read into a mixture", point.traffic.size));
+    }
+    match &point.traffic.arrivals {
+        Arrivals::Poisson | Arrivals::Constant => Ok(()),
+        other => decline(format!("arrivals {other} are not simulated yet; use poisson or constant")),
+    }
+}
+
+impl Source {
+    /// The packets of `point` in `replication` under `seed`. The point must be supported.
+    pub(crate) fn new(point: &Point, clock: Clock, seed: u64, replication: u64) -> Self {
+        let rate_pps = point.traffic.rate_pps().unwrap_or(1.0);
+        let gaps = match point.traffic.arrivals {
+            Arrivals::Constant => Gaps::Constant { gap_ticks: clock.whole(1.0 / rate_pps).max(1) },
+            _ => Gaps::Poisson {
+                stream: Box::new(Stream::new(seed, Purpose::Gap, replication)),
+                mean_ticks: clock.ticks(1.0 / rate_pps),
+            },
+        };
+        let host = &point.host;
+        let application =
+            host.application_s.map(|t| (Units::new(seed, Purpose::Application, replication), clock.ticks(t)));
+        Self {
+            gaps,
+            gap_block: Box::new([0; BLOCK]),
+            sizes: Sizes::new(&point.traffic.size, Stream::new(seed, Purpose::Size, replication)),
+            size_block: Box::new([0; BLOCK]),
+            protocol: Units::new(seed, Purpose::Protocol, replication),
+            protocol_block: Box::new([0; BLOCK]),
+            application,
+            application_block: Box::new([0; BLOCK]),
+            service: host.service,
+            cost: PacketCost {
+                fixed_ticks: clock.ticks(host.protocol_s),
+                per_byte_ticks: clock.ticks(host.per_byte_s),
+            },
+            next: BLOCK,
+            number: 0,
+        }
+    }
+
+    /// What packets cost by size.
+    pub(crate) fn cost(&self) -> PacketCost {
+        self.cost
+    }
+
+    /// The next packet, its `arrived` set to the gap since the one before it [ticks].
+    #[inline]
+    pub(crate) fn next(&mut self) -> Packet {
+        if self.next == BLOCK {
+            self.refill();
+        }
+        let i = self.next;
+        self.next += 1;
+        let number = self.number;
+        self.number = number.wrapping_add(1);
+        Packet {
+            arrived: self.gap_block[i],
+            protocol: self.protocol_block[i],
+            application: self.application_block[i],
+            bytes: self.size_block[i],
+            number,
+        }
+    }
+
+    #[inline(never)]
+    fn refill(&mut self) {
+        self.next = 0;
+        self.gaps.fill(&mut self.gap_block);
+        self.sizes.fill(&mut self.size_block);
+        unit_block(&mut self.protocol.stream, self.service, &mut self.protocol.block);
+        for i in 0..BLOCK {
+            self.protocol_block[i] = to_ticks(self.protocol.block[i] * self.cost.mean_ticks(self.size_block[i]));
+        }
+        if let Some((units, mean_ticks)) = &mut self.application {
+            unit_block(&mut units.stream, self.service, &mut units.block);
+            let times = self.application_block.iter_mut().zip(units.block.iter());
+            times.for_each(|(time, unit)| *time = to_ticks(unit * *mean_ticks));
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Output analysis: warm-up truncation, t intervals, ratio estimators (THEORY section 5).
+
+use netcliff_core::Figure;
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+/// The t value that a two-sided interval of `confidence` needs with `replications` values.
+pub(crate) fn t_value(confidence: f64, replications: usize) -> f64 {
+    let freedom = replications.saturating_sub(1).max(1) as f64;
+    // The parameters are constants of a standard t with a positive number of degrees of freedom: always valid.
+    StudentsT::new(0.0, 1.0, freedom).map_or(f64::INFINITY, |t| t.inverse_cdf(0.5 + confidence / 2.0))
+}
+
+/// Sum over sum, with the t interval of the classical ratio estimator; None if the denominators add up to nothing.
+/// `pairs` holds one (numerator, denominator) a replication; negative lower ends are cut to 0.
+pub(crate) fn ratio(pairs: &[(f64, f64)], confidence: f64) -> Option<Figure> {
+    let count = pairs.len() as f64;
+    let (above, below) = pairs.iter().fold((0.0, 0.0), |(a, b), (x, y)| (a + x, b + y));
+    if below <= 0.0 {
+        return None;
+    }
+    let value = above / below;
+    let square: f64 = pairs.iter().map(|(x, y)| (x - value * y).powi(2)).sum();
+    let deviation = (square / (count - 1.0).max(1.0)).sqrt();
+    let half = t_value(confidence, pairs.len()) * deviation / count.sqrt() / (below / count);
+    Some(Figure::between(value, (value - half).max(0.0), value + half, confidence))
+}
+
+/// The mean of one value a replication, around `value` (the estimate from all replications together).
+pub(crate) fn mean_around(value: f64, values: &[f64], confidence: f64) -> Figure {
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let square: f64 = values.iter().map(|x| (x - mean).powi(2)).sum();
+    let half = t_value(confidence, values.len()) * (square / (count - 1.0).max(1.0)).sqrt() / count.sqrt();
+    Figure::between(value, (value.min(mean) - half).max(0.0), value.max(mean) + half, confidence)
+}
+
+/// MSER (White 1997) over means of equal batches: how many to cut off; None: the best cut is past the middle, the run
+/// is too short to tell.
+pub(crate) fn mser(batches: &[f64]) -> Option<usize> {
+    let count = batches.len();
+    let (mut sum, mut square) = (0.0, 0.0);
+    let mut best = (f64::INFINITY, 0);
+    // From the end: the statistic of the batches from `cut` on. The last few are too few to judge by.
+    let offset = batches.last().copied().unwrap_or(0.0);
+    for cut in (0..count).rev() {
+        let x = batches[cut] - offset;
+        sum += x;
+        square += x * x;
+        let kept = (count - cut) as f64;
+        if count - cut < 5 {
+            continue;
+        }
+        let statistic = (square - sum * sum / kept).max(0.0) / (kept * kept);
+        if statistic <= best.0 {
+            best = (statistic, cut);
+        }
+    }
+    (best.1 <= count / 2).then_some(best.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn t_values_are_the_tables() {
+        for (confidence, replications, table) in [(0.95, 10, 2.262_157), (0.99, 10, 3.249_836), (0.95, 31, 2.042_272)] {
+            assert!((t_value(confidence, replications) - table).abs() < 1e-5);
+        }
+    }
+
+    #[test]
+    fn a_ratio_of_proportional_pairs_is_sure() {
+        let figure = ratio(&[(2.0, 1.0), (4.0, 2.0), (6.0, 3.0)], 0.95).unwrap();
+        assert_eq!((figure.value, figure.relative_half_width()), (2.0, 0.0));
+        assert!(ratio(&[(0.0, 0.0)], 0.95).is_none());
+        let figure = ratio(&[(1.0, 1.0), (2.0, 1.0), (3.0, 1.0)], 0.95).unwrap();
+        assert!((figure.interval.unwrap().high - (2.0 + 4.302_653 / 3.0_f64.sqrt())).abs() < 1e-5);
+    }
+
+    #[test]
+    fn the_start_is_cut_off_and_a_trend_refused() {
+        let settled: Vec<f64> = (0..100).map(|i| if i < 12 { 12.0 - f64::from(i) } else { f64::from(i % 3) }).collect();
+        let cut = mser(&settled).unwrap();
+        assert!((8..=14).contains(&cut), "{cut}");
+        let trend: Vec<f64> = (0..100).map(|i| f64::from(i * i)).collect();
+        assert_eq!(mser(&trend), None);
+        assert_eq!(mser(&[1.0; 100]), Some(0));
+    }
+}

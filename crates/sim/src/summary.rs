@@ -1,0 +1,109 @@
+//! From counts to an [`Outcome`]: every figure a ratio of sums over the replications, with its t interval.
+
+use netcliff_core::{CpuShares, Figure, Latency, Loss, Outcome, Point};
+
+use crate::clock::Clock;
+use crate::replicate::{Batch, SHARES};
+use crate::stats::{mean_around, ratio};
+use crate::tally::{Account, Counts};
+
+/// Ratio of two parts of the counts over the replications.
+fn figure(
+    batch: &Batch,
+    confidence: f64,
+    above: impl Fn(&Counts) -> f64,
+    below: impl Fn(&Counts) -> f64,
+) -> Option<Figure> {
+    let pairs: Vec<(f64, f64)> =
+        batch.replications.iter().map(|replication| (above(&replication.counts), below(&replication.counts))).collect();
+    ratio(&pairs, confidence)
+}
+
+/// Share of the offered packets that `lost` counts. None seen lost is no proof of none: the upper end of the interval is
+/// then the loss that would have shown in so many packets with this confidence.
+fn loss(batch: &Batch, confidence: f64, lost: impl Fn(&Counts) -> u64) -> Option<Figure> {
+    let (mut seen, mut offered) = (0, 0);
+    for replication in &batch.replications {
+        seen += lost(&replication.counts);
+        offered += replication.counts.offered;
+    }
+    if seen == 0 {
+        return Some(Figure::between(0.0, 0.0, (-(1.0 - confidence).ln() / offered as f64).min(1.0), confidence));
+    }
+    let found = figure(batch, confidence, |counts| lost(counts) as f64, |counts| counts.offered as f64)?;
+    let ends = found.interval?;
+    Some(Figure::between(found.value, ends.low, ends.high.min(1.0), confidence))
+}
+
+fn cpu_share(batch: &Batch, confidence: f64, account: Account) -> Option<Figure> {
+    figure(batch, confidence, |counts| counts.cpu[account as usize] as f64, |counts| counts.at as f64)
+}
+
+fn mean_latency(batch: &Batch, clock: Clock, confidence: f64) -> Option<Figure> {
+    let ticks = figure(batch, confidence, |counts| counts.latency as f64, |counts| counts.delivered as f64)?;
+    Some(ticks.scaled(clock.seconds(1.0)))
+}
+
+fn latency(batch: &Batch, clock: Clock, confidence: f64) -> Option<Latency> {
+    let tick_s = clock.seconds(1.0);
+    let together = batch.pool.quantiles(SHARES)?;
+    let quantile = |n: usize| {
+        let each: Vec<f64> = batch.replications.iter().filter_map(|r| r.quantiles.map(|values| values[n])).collect();
+        Some(mean_around(together[n], &each, confidence).scaled(tick_s))
+    };
+    Some(Latency {
+        mean: mean_latency(batch, clock, confidence),
+        p50: quantile(0),
+        p90: quantile(1),
+        p99: quantile(2),
+        p999: quantile(3),
+        max: Some(Figure::exact(batch.pool.max() as f64 * tick_s)),
+    })
+}
+
+/// The outcome of a batch of replications.
+pub(crate) fn outcome(point: &Point, batch: &Batch, clock: Clock, confidence: f64) -> Outcome {
+    let per_s = 1.0 / clock.seconds(1.0);
+    let rate = |above: fn(&Counts) -> f64| {
+        figure(batch, confidence, above, |counts| counts.at as f64).map(|found| found.scaled(per_s))
+    };
+    let polled = batch.replications.iter().any(|replication| replication.counts.polls > 0);
+    let application = point.host.application_s.is_some();
+    Outcome {
+        offered_pps: rate(|counts| counts.offered as f64),
+        throughput_pps: rate(|counts| counts.delivered as f64),
+        goodput_bps: rate(|counts| counts.delivered_bytes as f64 * 8.0),
+        loss_fraction: loss(batch, confidence, |counts| counts.dropped_ring + counts.dropped_socket),
+        loss: Some(Loss {
+            ring: loss(batch, confidence, |counts| counts.dropped_ring),
+            socket: application.then(|| loss(batch, confidence, |counts| counts.dropped_socket)).flatten(),
+            sender: None,
+        }),
+        latency_s: latency(batch, clock, confidence),
+        latency_to: Some(if application { "application" } else { "protocol" }.to_owned()),
+        cpu: Some(CpuShares {
+            interrupt: cpu_share(batch, confidence, Account::Interrupt),
+            poll: cpu_share(batch, confidence, Account::Poll),
+            protocol: cpu_share(batch, confidence, Account::Protocol),
+            application: cpu_share(batch, confidence, Account::Application),
+            available: cpu_share(batch, confidence, Account::Available),
+        }),
+        cpu_method: Some("simulated".to_owned()),
+        interrupts_per_s: rate(|counts| counts.interrupts as f64),
+        polls_per_s: polled.then(|| rate(|counts| counts.polls as f64)).flatten(),
+        packets_per_poll: polled
+            .then(|| figure(batch, confidence, |counts| counts.processed as f64, |counts| counts.polls as f64))
+            .flatten(),
+        packets_in_system: figure(batch, confidence, |counts| counts.ring_area as f64, |counts| counts.at as f64),
+        notes: Vec::new(),
+    }
+}
+
+/// The largest relative half width among throughput, mean latency and CPU available (the latter against one CPU).
+pub(crate) fn worst_half_width(batch: &Batch, clock: Clock, confidence: f64) -> f64 {
+    let throughput = figure(batch, confidence, |counts| counts.delivered as f64, |counts| counts.at as f64);
+    let relative = |found: Option<Figure>| found.map_or(0.0, |found| found.relative_half_width());
+    let available = cpu_share(batch, confidence, Account::Available).and_then(|found| found.interval);
+    let available = available.map_or(0.0, |ends| (ends.high - ends.low) / 2.0);
+    relative(throughput).max(relative(mean_latency(batch, clock, confidence))).max(available)
+}

@@ -1,0 +1,220 @@
+//! [`Counts`]: what happened up to an instant, in whole packets and ticks; [`Histogram`]: latencies in ticks.
+
+/// What the CPU does, in the order of [`Counts::cpu`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
+pub(crate) enum Account {
+    /// Interrupt handling.
+    Interrupt = 0,
+    /// Poll overhead.
+    Poll = 1,
+    /// Protocol processing.
+    Protocol = 2,
+    /// The application and the switches to it.
+    Application = 3,
+    /// Nothing.
+    Available = 4,
+}
+
+/// Everything counted from the start of a replication to an instant.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Counts {
+    /// The instant [ticks].
+    pub at: u64,
+    /// Arrivals.
+    pub offered: u64,
+    /// Packets delivered: by protocol processing, or to the application where there is one.
+    pub delivered: u64,
+    /// Their frame bytes.
+    pub delivered_bytes: u64,
+    /// Packets lost at the ring.
+    pub dropped_ring: u64,
+    /// Packets lost at the socket.
+    pub dropped_socket: u64,
+    /// Packets in ring and protocol.
+    pub inside_ring: u64,
+    /// Packets in the socket.
+    pub inside_socket: u64,
+    /// Interrupts.
+    pub interrupts: u64,
+    /// Polls.
+    pub polls: u64,
+    /// Packets that left protocol processing.
+    pub processed: u64,
+    /// Their times from arrival to the end of protocol processing, added up [ticks].
+    pub processed_latency: u128,
+    /// Latencies of the delivered packets, added up [ticks].
+    pub latency: u128,
+    /// Integral of the packets in ring and protocol over time [packet ticks]; set at marks.
+    pub ring_area: u128,
+    /// The same for ring, protocol and socket; set at marks.
+    pub system_area: u128,
+    /// CPU time by [`Account`] [ticks].
+    pub cpu: [u64; 5],
+}
+
+impl Counts {
+    /// What was added since `earlier`; packets inside stay those of `self`.
+    pub(crate) fn since(&self, earlier: &Self) -> Self {
+        let mut cpu = self.cpu;
+        cpu.iter_mut().zip(earlier.cpu).for_each(|(time, before)| *time -= before);
+        Self {
+            at: self.at - earlier.at,
+            offered: self.offered - earlier.offered,
+            delivered: self.delivered - earlier.delivered,
+            delivered_bytes: self.delivered_bytes - earlier.delivered_bytes,
+            dropped_ring: self.dropped_ring - earlier.dropped_ring,
+            dropped_socket: self.dropped_socket - earlier.dropped_socket,
+            inside_ring: self.inside_ring,
+            inside_socket: self.inside_socket,
+            interrupts: self.interrupts - earlier.interrupts,
+            polls: self.polls - earlier.polls,
+            processed: self.processed - earlier.processed,
+            processed_latency: self.processed_latency - earlier.processed_latency,
+            latency: self.latency - earlier.latency,
+            ring_area: self.ring_area - earlier.ring_area,
+            system_area: self.system_area - earlier.system_area,
+            cpu,
+        }
+    }
+
+    /// Offered = delivered + dropped + still inside, and every tick is on one account. True from time zero only.
+    pub(crate) fn conserved(&self) -> bool {
+        let packets = self.delivered + self.dropped_ring + self.dropped_socket + self.inside_ring + self.inside_socket;
+        packets == self.offered && self.cpu.iter().sum::<u64>() == self.at
+    }
+}
+
+/// Bits of a latency kept by the histogram: 2^8 cells an octave, 0.4 % wide at the most.
+const KEPT_BITS: u32 = 8;
+
+/// Latencies in cells whose width grows with the value.
+#[derive(Debug, Clone)]
+pub(crate) struct Histogram {
+    cells: Vec<u32>,
+    max: u64,
+}
+
+impl Histogram {
+    /// Without latencies.
+    pub(crate) fn new() -> Self {
+        Self { cells: vec![0; ((64 - KEPT_BITS as usize) + 1) << KEPT_BITS], max: 0 }
+    }
+
+    /// Adds one latency [ticks].
+    #[inline]
+    pub(crate) fn add(&mut self, ticks: u64) {
+        let octave = 63 - (ticks | (1 << KEPT_BITS)).leading_zeros();
+        let shift = octave - KEPT_BITS;
+        let cell = ((shift as usize) << KEPT_BITS) + (ticks >> shift) as usize;
+        self.cells[cell] += 1;
+        self.max = self.max.max(ticks);
+    }
+
+    /// First value and width of a cell [ticks].
+    fn cell_range(cell: usize) -> (u64, u64) {
+        let row = cell >> KEPT_BITS;
+        if row < 2 {
+            return (cell as u64, 1);
+        }
+        let shift = row as u32 - 1;
+        let within = (cell & ((1 << KEPT_BITS) - 1)) as u64 + (1 << KEPT_BITS);
+        (within << shift, 1 << shift)
+    }
+}
+
+/// Latencies of several histograms taken together.
+#[derive(Debug, Clone)]
+pub(crate) struct Pool {
+    cells: Vec<u64>,
+    total: u64,
+    max: u64,
+}
+
+impl Pool {
+    /// Without latencies.
+    pub(crate) fn new() -> Self {
+        Self { cells: vec![0; ((64 - KEPT_BITS as usize) + 1) << KEPT_BITS], total: 0, max: 0 }
+    }
+
+    /// Adds all of a histogram.
+    pub(crate) fn add(&mut self, part: &Histogram) {
+        for (sum, count) in self.cells.iter_mut().zip(&part.cells) {
+            *sum += u64::from(*count);
+            self.total += u64::from(*count);
+        }
+        self.max = self.max.max(part.max);
+    }
+
+    /// Adds all of another pool.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.cells.iter_mut().zip(&other.cells).for_each(|(sum, count)| *sum += count);
+        self.total += other.total;
+        self.max = self.max.max(other.max);
+    }
+
+    /// Largest latency [ticks].
+    pub(crate) fn max(&self) -> u64 {
+        self.max
+    }
+
+    /// The filled cells: (middle of the cell [ticks], latencies in it).
+    pub(crate) fn filled(&self) -> impl Iterator<Item = (f64, u64)> {
+        self.cells.iter().enumerate().filter(|(_, count)| **count > 0).map(|(cell, count)| {
+            let (first, width) = Histogram::cell_range(cell);
+            (first as f64 + (width - 1) as f64 / 2.0, *count)
+        })
+    }
+
+    /// The quantiles `shares` (rising) [ticks], interpolated within a cell; None without latencies.
+    pub(crate) fn quantiles<const N: usize>(&self, shares: [f64; N]) -> Option<[f64; N]> {
+        if self.total == 0 {
+            return None;
+        }
+        let mut found = [self.max as f64; N];
+        let (mut seen, mut next) = (0.0, 0);
+        for (cell, count) in self.cells.iter().enumerate().filter(|(_, count)| **count > 0) {
+            let (first, width) = Histogram::cell_range(cell);
+            while next < N && shares[next] * self.total as f64 <= seen + *count as f64 {
+                let within = (shares[next] * self.total as f64 - seen) / *count as f64;
+                found[next] = (first as f64 + within * width as f64).min(self.max as f64);
+                next += 1;
+            }
+            seen += *count as f64;
+        }
+        Some(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_latency_lies_in_its_cell() {
+        let mut histogram = Histogram::new();
+        for ticks in (0..2000).chain([4095, 4096, 4097, 3_730_000, 1 << 40, (1 << 40) + 12_345, u64::MAX]) {
+            histogram.cells.fill(0);
+            histogram.add(ticks);
+            let cell = histogram.cells.iter().position(|count| *count == 1).unwrap();
+            let (first, width) = Histogram::cell_range(cell);
+            assert!(first <= ticks && ticks - first < width, "{ticks} in {first}+{width}");
+            assert!(width == 1 || width as f64 / first as f64 <= 1.0 / 256.0);
+        }
+    }
+
+    #[test]
+    fn quantiles_are_within_a_cell_of_the_sorted_sample() {
+        let mut histogram = Histogram::new();
+        let values: Vec<u64> = (1..=100_000_u64).map(|i| i * i).collect();
+        values.iter().for_each(|v| histogram.add(*v));
+        let shares = [0.1, 0.5, 0.9, 0.999, 1.0];
+        let mut pool = Pool::new();
+        pool.add(&histogram);
+        for (got, share) in pool.quantiles(shares).unwrap().iter().zip(shares) {
+            let want = values[(share * 1e5) as usize - 1] as f64;
+            assert!((got / want - 1.0).abs() < 0.004, "{share}: {got} {want}");
+        }
+        assert_eq!(Pool::new().quantiles([0.5]), None);
+    }
+}

@@ -1,0 +1,108 @@
+//! What must hold whatever the scheme, the host and the load: conservation, the CPU's whole, Little's law.
+
+use netcliff_core::{Engine, Host, Outcome, Point, Scheme, Service, Traffic};
+use netcliff_sim::SimEngine;
+use proptest::prelude::*;
+
+fn schemes() -> impl Strategy<Value = Scheme> {
+    let parse = |text: String| text.parse::<Scheme>().unwrap();
+    prop_oneof![
+        Just("ideal".to_owned()),
+        any::<bool>().prop_map(|drops| format!("interrupt:drops_interrupt={drops}")),
+        any::<bool>().prop_map(|merged| format!("disable-enable:merged={merged}")),
+        (1..100_u32, 1..400_u32, any::<bool>(), any::<bool>()).prop_map(|(weight, budget, backlog, threaded)| format!(
+            "napi:weight={weight},budget={budget},backlog={backlog},threaded={threaded}"
+        )),
+    ]
+    .prop_map(parse)
+}
+
+fn services() -> impl Strategy<Value = Service> {
+    prop_oneof![
+        Just(Service::Exponential),
+        Just(Service::Deterministic),
+        (0.1..2.0).prop_map(|cv| Service::Lognormal { cv }),
+        (1..5_u32).prop_map(|stages| Service::Erlang { stages }),
+    ]
+}
+
+prop_compose! {
+    fn hosts()(
+        interrupt in 0.0..5e-6, protocol in 0.2e-6..8e-6, mask in 0.0..1e-6, poll in 0.0..2e-6,
+        application in proptest::option::of(0.0..5e-6), switch in 0.0..4e-6, wakeup in 0.0..3e-6, drop in 0.0..1.0,
+        ring in 1..2000_u64, socket in 1..500_u64, tick in 1e-4..1e-2, service in services(),
+    ) -> Host {
+        Host {
+            interrupt_s: interrupt, protocol_s: protocol, mask_s: mask, poll_s: poll, application_s: application,
+            context_switch_s: switch, wakeup_s: wakeup, socket_drop_cost: drop, ring, socket_buffer: socket, tick_s: tick,
+            service, ..Host::pentium4_2530mhz()
+        }
+    }
+}
+
+prop_compose! {
+    fn points()(host in hosts(), scheme in schemes(), exponent in 3.0..6.5, constant in any::<bool>(), imix in any::<bool>())
+    -> Point {
+        let mut traffic = Traffic::poisson(10.0_f64.powf(exponent));
+        if constant {
+            traffic.arrivals = netcliff_core::Arrivals::Constant;
+        }
+        if imix {
+            traffic.size = netcliff_core::FrameSizes::Imix;
+        }
+        Point { host, scheme, traffic }
+    }
+}
+
+fn evaluate(point: &Point, seed: u64) -> Outcome {
+    SimEngine::with_packets(seed, 20_000).evaluate(point).unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Offered = delivered + dropped + inside is asserted at every mark of every replication in debug builds; here the
+    /// figures that come of it.
+    #[test]
+    fn shares_add_up_and_rates_agree(point in points(), seed in any::<u64>()) {
+        let outcome = evaluate(&point, seed);
+        let cpu = outcome.cpu.unwrap();
+        let shares = [cpu.interrupt, cpu.poll, cpu.protocol, cpu.application, cpu.available].map(|f| f.unwrap().value);
+        prop_assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-12, "{shares:?}");
+        prop_assert!(shares.iter().all(|share| (0.0..=1.0).contains(share)));
+        let loss = outcome.loss.unwrap();
+        let by_place = loss.ring.unwrap().value + loss.socket.map_or(0.0, |f| f.value);
+        prop_assert!((outcome.loss_fraction.unwrap().value - by_place).abs() < 1e-12);
+        let latency = outcome.latency_s.unwrap_or_default();
+        if let (Some(p50), Some(p999), Some(max)) = (latency.p50, latency.p999, latency.max) {
+            prop_assert!(p50.value <= p999.value && p999.value <= max.value);
+        }
+    }
+
+    /// N = throughput x latency over ring and protocol. The integral of N and the packets' own times differ only by the
+    /// ages of those inside when the count starts and ends: at most a ring of them over at least half of the run.
+    #[test]
+    fn littles_law_holds(point in points(), ring in 1..40_u64, seed in any::<u64>()) {
+        let point = Point { host: Host { application_s: None, ring, ..point.host }, ..point };
+        let outcome = evaluate(&point, seed);
+        let Some(latency) = outcome.latency_s else { return Ok(()) };
+        let number = outcome.packets_in_system.unwrap().value;
+        let expected = outcome.throughput_pps.unwrap().value * latency.mean.unwrap().value;
+        let elapsed_s = 1000.0 / outcome.offered_pps.unwrap().value;
+        let ages = 2.0 * (ring + 1) as f64 * latency.max.unwrap().value / elapsed_s;
+        prop_assert!((number - expected).abs() <= ages, "N {number}, lambda T {expected}, ages {ages}");
+    }
+}
+
+/// The same seed gives the same figures whatever the threads; another seed gives others.
+#[test]
+fn a_seed_is_an_outcome() {
+    let point = Point {
+        host: Host { application_s: Some(1e-6), ..Host::pentium4_2530mhz() },
+        scheme: "napi:backlog".parse().unwrap(),
+        traffic: Traffic::poisson(120e3),
+    };
+    let first = evaluate(&point, 42);
+    assert_eq!(first, evaluate(&point, 42));
+    assert_ne!(first, evaluate(&point, 43));
+}

@@ -1,0 +1,145 @@
+//! Simulation against theory: exact values must lie within the computed 99 % intervals. Seeds are fixed and named.
+
+use netcliff_core::{Engine, Host, Outcome, Point, Scheme, Service, Traffic};
+use netcliff_sim::SimEngine;
+
+const CONFIDENCE: f64 = 0.99;
+
+fn simulate(host: &Host, scheme: &str, pps: f64, seed: u64, packets: u64) -> Outcome {
+    let scheme: Scheme = scheme.parse().unwrap();
+    let point = Point { host: host.clone(), scheme, traffic: Traffic::poisson(pps) };
+    let engine = SimEngine { confidence: CONFIDENCE, ..SimEngine::with_packets(seed, packets) };
+    engine.evaluate(&point).unwrap()
+}
+
+fn paper() -> Host {
+    Host::pentium4_2530mhz()
+}
+
+/// Finite birth-death: (mean number, loss).
+fn birth_death(rho: f64, slots: i32) -> (f64, f64) {
+    let weights: Vec<f64> = (0..=slots).map(|n| rho.powi(n)).collect();
+    let total: f64 = weights.iter().sum();
+    let mean = weights.iter().enumerate().map(|(n, w)| n as f64 * w).sum::<f64>() / total;
+    (mean, weights[slots as usize] / total)
+}
+
+#[test]
+fn m_m_1_b_number_loss_and_latency() {
+    let mut host = paper();
+    for (seed, rho, slots) in [(1, 0.5, 8), (2, 0.9, 20), (3, 1.0, 10), (4, 1.5, 5), (5, 0.8, 1024)] {
+        host.ring = slots;
+        let lambda = rho * host.mu_pps(64.0);
+        let (number, loss) = birth_death(rho, slots as i32);
+        let outcome = simulate(&host, "ideal", lambda, seed, 2_000_000);
+        let got = outcome.packets_in_system.unwrap();
+        assert!(got.covers(number), "rho {rho} B {slots}: N {got:?}, exact {number}");
+        let got = outcome.loss_fraction.unwrap();
+        assert!(loss < 1e-9 || got.covers(loss), "rho {rho} B {slots}: loss {got:?}, exact {loss}");
+        let latency = number / (lambda * (1.0 - loss));
+        let got = outcome.latency_s.unwrap().mean.unwrap();
+        assert!(got.covers(latency), "rho {rho} B {slots}: latency {got:?}, exact {latency}");
+        let got = outcome.throughput_pps.unwrap();
+        assert!(got.covers(lambda * (1.0 - loss)), "rho {rho} B {slots}: throughput {got:?}");
+    }
+}
+
+/// M/D/1 by Pollaczek and Khinchine, and the median of M/M/1's latency: ln 2 / (mu - lambda).
+#[test]
+fn m_d_1_mean_and_m_m_1_quantiles() {
+    let mut host = paper();
+    let service = host.service_s(64.0);
+    let lambda = 0.7 / service;
+    let outcome = simulate(&host, "ideal", lambda, 6, 2_000_000);
+    let latency = outcome.latency_s.unwrap();
+    let rate = 1.0 / service - lambda;
+    for (got, share) in [(latency.p50, 0.5), (latency.p90, 0.9), (latency.p99, 0.99), (latency.p999, 0.999)] {
+        let exact = -(1.0_f64 - share).ln() / rate;
+        assert!(got.unwrap().covers(exact), "quantile {share}: {got:?}, exact {exact}");
+    }
+    host.service = Service::Deterministic;
+    let exact = service * (1.0 + 0.7 / (2.0 * 0.3));
+    let got = simulate(&host, "ideal", lambda, 7, 2_000_000).latency_s.unwrap().mean.unwrap();
+    assert!(got.covers(exact), "{got:?}, exact {exact}");
+}
+
+/// THEORY section 3: exact E[T] of the interrupt scheme at 10, 50, 100 and 120 kpps, printed to four digits.
+#[test]
+fn interrupt_latency_is_the_exact_chain() {
+    for (seed, kpps, micros) in [(11, 10.0, 9.81), (12, 50.0, 14.73), (13, 100.0, 41.46), (14, 120.0, 158.3)] {
+        let outcome = simulate(&paper(), "interrupt", kpps * 1e3, seed, 4_000_000);
+        let got = outcome.latency_s.unwrap().mean.unwrap().scaled(1e6);
+        let ends = got.interval.unwrap();
+        let printed = 0.0005 * micros;
+        assert!(ends.low - printed <= micros && micros <= ends.high + printed, "{kpps} kpps: {got:?}, exact {micros}");
+    }
+}
+
+/// Capacity of the exact chain: sigma = rho + lambda/(lambda+r) = 1.
+#[test]
+fn interrupt_cpu_available_is_one_minus_sigma() {
+    let host = paper();
+    let (mu, r) = (host.mu_pps(64.0), 1.0 / host.interrupt_s);
+    for (seed, lambda) in [(15, 30e3), (16, 90e3)] {
+        let exact = 1.0 - lambda / mu - lambda / (lambda + r);
+        let got = simulate(&host, "interrupt", lambda, seed, 1_000_000).cpu.unwrap().available.unwrap();
+        assert!(got.covers(exact), "{lambda}: {got:?}, exact {exact}");
+    }
+}
+
+/// THEORY section 2: at 1 Mpps 39.6 kpps if drops interrupt, 116.4 kpps if not; exactly lambda (1 - p_B) of section 3.
+#[test]
+fn livelock_is_seen_when_drops_interrupt() {
+    let host = paper();
+    let (mu, r, lambda) = (host.mu_pps(64.0), 1.0 / host.interrupt_s, 1e6);
+    let (rho, slots) = (lambda / mu, host.ring as i32);
+    let sigma: f64 = rho + lambda / (lambda + r);
+    for (seed, scheme, kappa, printed) in [
+        (17, "interrupt:drops_interrupt=true", rho + lambda / r * (1.0 + rho), 39.6e3),
+        (18, "interrupt:drops_interrupt=false", rho + lambda / r, 116.4e3),
+    ] {
+        let below: f64 = (0..slots).map(|k| sigma.powi(-k)).sum();
+        let exact = lambda * (1.0 - kappa / (kappa + below));
+        assert!((exact / printed - 1.0).abs() < 2e-3, "{scheme}: {exact}");
+        let got = simulate(&host, scheme, lambda, seed, 4_000_000).throughput_pps.unwrap();
+        assert!(got.covers(exact), "{scheme}: {got:?}, exact {exact}");
+    }
+}
+
+/// THEORY section 3: CPU available of the merged chain at 10, 50, 100 and 150 kpps, printed to four digits.
+#[test]
+fn disable_enable_cpu_available() {
+    for (seed, kpps, exact) in [(21, 10.0, 0.9082), (22, 50.0, 0.6050), (23, 100.0, 0.3275), (24, 150.0, 0.1217)] {
+        let outcome = simulate(&paper(), "disable-enable:merged=true", kpps * 1e3, seed, 2_000_000);
+        let got = outcome.cpu.unwrap().available.unwrap();
+        let ends = got.interval.unwrap();
+        assert!(ends.low - 5e-5 <= exact && exact <= ends.high + 5e-5, "{kpps} kpps: {got:?}, exact {exact}");
+    }
+}
+
+/// THEORY section 2: at 100 kpps with m + s = 4.23 us, 17.28 us merged against 15.69 us in two stages.
+#[test]
+fn disable_enable_latency_merged_and_in_two_stages() {
+    let host = Host { protocol_s: 5.34e-6, per_byte_s: 0.0, ..paper() };
+    for (seed, scheme, micros) in
+        [(25, "disable-enable:merged=true", 17.28), (26, "disable-enable:merged=false", 15.69)]
+    {
+        let got = simulate(&host, scheme, 100e3, seed, 4_000_000).latency_s.unwrap().mean.unwrap().scaled(1e6);
+        let ends = got.interval.unwrap();
+        assert!(ends.low - 0.005 <= micros && micros <= ends.high + 0.005, "{scheme}: {got:?}, exact {micros}");
+    }
+}
+
+/// A long queue: capacity of NAPI with a used-up weight is Q/(Q/mu + o), whatever the load beyond it.
+#[test]
+fn napi_capacity_is_weight_over_poll_time() {
+    let host = paper();
+    for (seed, backlog) in [(27, false), (28, true)] {
+        let outcome = simulate(&host, &format!("napi:weight=16,backlog={backlog}"), 400e3, seed, 1_000_000);
+        let exact = 16.0 / (16.0 * host.service_s(64.0) + host.poll_s);
+        let got = outcome.throughput_pps.unwrap();
+        assert!(got.covers(exact), "backlog {backlog}: {got:?}, exact {exact}");
+        assert!((outcome.packets_per_poll.unwrap().value - 16.0).abs() < 1e-3);
+        assert!(outcome.interrupts_per_s.unwrap().value < 10.0);
+    }
+}
