@@ -7,7 +7,7 @@ use std::path::Path;
 fn main() -> std::io::Result<()> {
     let host = Inventory::of_this_host();
     let nics = nic::read_all(Path::new("/sys"))?;
-    for (key, value) in fingerprint::facts(&host, &nics) {
+    for (key, value) in fingerprint::of_host(&host, &nics).facts {
         println!("{key} = {value}");
     }
     for nic in &nics {

@@ -1,4 +1,4 @@
-//! Everything that explains a measured difference, as one flat, ordered map.
+//! Everything that explains a measured difference, as a [`Fingerprint`]: one flat, ordered map.
 //!
 //! Keys are dotted paths (`kernel.release`, `nic.veth1.feature.rx-gro`, `sysctl.net.core.netdev_budget`);
 //! a fact that could not be had has no key. Facts that differ from run to run without explaining
@@ -13,10 +13,15 @@ use crate::{
         netns::{Side, Testbed},
     },
 };
+use netcliff_core::Fingerprint;
 use std::{collections::BTreeMap, path::Path};
 
 /// The facts of a host and of the interfaces that take part in a measurement.
-pub fn facts(host: &Inventory, nics: &[Nic]) -> BTreeMap<String, String> {
+pub fn of_host(host: &Inventory, nics: &[Nic]) -> Fingerprint {
+    collect(host, nics).into()
+}
+
+fn collect(host: &Inventory, nics: &[Nic]) -> Facts {
     let mut facts = Facts::default();
     facts.cpu(host);
     facts.kernel(host);
@@ -26,7 +31,7 @@ pub fn facts(host: &Inventory, nics: &[Nic]) -> BTreeMap<String, String> {
     for nic in nics {
         facts.nic(nic);
     }
-    facts.0
+    facts
 }
 
 /// The facts of a measurement in a namespace testbed: the host's, both ends of the veth pair, the sysctls
@@ -34,15 +39,18 @@ pub fn facts(host: &Inventory, nics: &[Nic]) -> BTreeMap<String, String> {
 ///
 /// # Errors
 /// When a namespace cannot be entered or its links cannot be listed.
-pub fn testbed_facts(host: &Inventory, testbed: &Testbed) -> Result<BTreeMap<String, String>, TestbedError> {
+pub fn of_testbed(host: &Inventory, testbed: &Testbed) -> Result<Fingerprint, TestbedError> {
     let nic_of = |side| {
         let name = testbed.endpoint(side).interface.clone();
         let nic = testbed.run_in(side, || nic::read(&name, Path::new("/sys")))?;
         nic.map_err(TestbedError::failed(format!("read interface {name}")))
     };
     let nics = [nic_of(Side::Sender)?, nic_of(Side::HostUnderTest)?];
-    let mut facts = Facts(facts(host, &nics));
-    for (name, value) in testbed.run_in_hut(|| inventory::sysctls(Path::new("/")))? {
+    let mut facts = collect(host, &nics);
+    // Read anew, for the testbed may have changed them; then those that a namespace has of its own.
+    let host_wide = inventory::sysctls(Path::new("/"));
+    let own = testbed.run_in_hut(|| inventory::sysctls(Path::new("/")))?;
+    for (name, value) in host_wide.into_iter().chain(own) {
         facts.add(format!("sysctl.{name}"), Some(value));
     }
     let options = testbed.options();
@@ -50,25 +58,17 @@ pub fn testbed_facts(host: &Inventory, testbed: &Testbed) -> Result<BTreeMap<Str
     facts.add("testbed.reception", Some(options.reception));
     facts.add("testbed.reception_cpus", Some(joined(&options.reception_cpus)));
     facts.add("testbed.queues", Some(options.queues));
-    Ok(facts.0)
-}
-
-/// The keys whose values differ, with both values; `None` where a side lacks the fact.
-pub fn difference<'a>(
-    before: &'a BTreeMap<String, String>,
-    after: &'a BTreeMap<String, String>,
-) -> BTreeMap<&'a str, (Option<&'a str>, Option<&'a str>)> {
-    let keys = before.keys().chain(after.keys());
-    keys.filter(|key| before.get(*key) != after.get(*key))
-        .map(|key| {
-            let side = |facts: &'a BTreeMap<String, String>| facts.get(key).map(String::as_str);
-            (key.as_str(), (side(before), side(after)))
-        })
-        .collect()
+    Ok(facts.into())
 }
 
 #[derive(Default)]
 struct Facts(BTreeMap<String, String>);
+
+impl From<Facts> for Fingerprint {
+    fn from(Facts(facts): Facts) -> Fingerprint {
+        Fingerprint { facts }
+    }
+}
 
 impl Facts {
     fn add(&mut self, key: impl Into<String>, value: Option<impl ToString>) {
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn keys_are_dotted_and_absent_facts_have_none() {
-        let facts = facts(&host(), &[veth()]);
+        let facts = of_host(&host(), &[veth()]).facts;
         for (key, value) in [
             ("kernel.release", "6.18.0"),
             ("cpu.online", "0,1"),
@@ -218,19 +218,6 @@ mod tests {
         other.memory_available_bytes = Some(1);
         nic.index = 99;
         nic.mac = Some("02:00:00:00:00:01".into());
-        assert_eq!(facts(&host(), &[veth()]), facts(&other, &[nic]));
-    }
-
-    #[test]
-    fn differences_show_both_sides() {
-        let before = facts(&host(), &[]);
-        let mut changed = host();
-        changed.sysctls.clear();
-        changed.kernel.release = Some("6.19.0".into());
-        let after = facts(&changed, &[]);
-        let difference = difference(&before, &after);
-        assert_eq!(difference.len(), 2);
-        assert_eq!(difference["kernel.release"], (Some("6.18.0"), Some("6.19.0")));
-        assert_eq!(difference["sysctl.net.core.netdev_budget"], (Some("300"), None));
+        assert_eq!(of_host(&host(), &[veth()]), of_host(&other, &[nic]));
     }
 }

@@ -5,7 +5,7 @@
 //! - [`inventory::Inventory`]: CPU, kernel, memory, sysctls and load, read from procfs and sysfs, and
 //!   [`inventory::Inventory::limits`]: what keeps a measurement on this machine from meaning what it says.
 //! - [`nic`]: links, qdiscs, offloads, rings, coalescing and queues, asked of the kernel by netlink.
-//! - [`fingerprint::facts`]: all of the above as one flat, ordered map, to compare two runs.
+//! - [`fingerprint`]: all of the above as one flat, ordered map, to compare two runs.
 //! - [`cpu`]: where the time of a CPU goes, measured in three ways.
 //! - [`softnet`]: what the receive path counted (softnet_stat, UDP drops, interrupts, softirqs).
 //! - [`testbed`]: sender and host under test as two network namespaces joined by a veth pair.

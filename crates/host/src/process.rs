@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct ProcessId {
     /// Process id as seen by this process.
     pub pid: u32,
-    /// Start time [clock ticks since boot], field 22 of `/proc/PID/stat`, see proc_pid_stat(5).
+    /// Start time (clock ticks since boot), field 22 of `/proc/PID/stat`, see proc_pid_stat(5).
     pub start_time: u64,
 }
 

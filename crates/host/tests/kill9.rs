@@ -1,6 +1,8 @@
 //! What a killed run leaves behind is gone after the next start.
 
 use netcliff_host::{
+    fingerprint,
+    inventory::Inventory,
     journal::{HostLock, StateDir},
     process::ProcessId,
     testbed::{
@@ -124,6 +126,26 @@ fn a_failed_creation_leaves_nothing() {
     assert_eq!(namespaces_of(std::process::id()), [""; 0]);
     assert_eq!(rmem_max(), before);
     assert_eq!(fs::read_dir(dir.path().join("journal")).unwrap().count(), 0);
+}
+
+#[test]
+fn sysctls_changed_twice_are_in_the_fingerprint_and_set_back() {
+    if !is_root() {
+        return;
+    }
+    let _turn = SYSCTL.lock().unwrap_or_else(PoisonError::into_inner);
+    let before = rmem_max();
+    let dir = tempfile::tempdir().unwrap();
+    let lock = HostLock::acquire(&StateDir::at(dir.path()).unwrap()).unwrap();
+    let host = Inventory::of_this_host();
+    let overrides = |value| SysctlOverrides { rmem_max: Some(value), ..Default::default() };
+    let options = TestbedOptions { sysctls: overrides(before + 4096), ..Default::default() };
+    let mut testbed = Testbed::create(&lock, options).unwrap();
+    testbed.set_sysctls(&overrides(before + 8192)).unwrap();
+    let facts = fingerprint::of_testbed(&host, &testbed).unwrap().facts;
+    assert_eq!(facts["sysctl.net.core.rmem_max"], (before + 8192).to_string());
+    drop(testbed);
+    assert_eq!(rmem_max(), before);
 }
 
 #[test]

@@ -1,14 +1,19 @@
 //! The namespace testbed on the real kernel.
 
 use netcliff_host::{
-    inventory::Limitation,
+    fingerprint,
+    inventory::{Inventory, Limitation},
     journal::{HostLock, StateDir},
     nic,
-    softnet::UdpCounters,
+    softnet::{UdpCounters, softnet_stats},
     testbed::{
         Permission, TestbedError,
         netns::{Reception, Side, Testbed, TestbedOptions},
     },
+};
+use nix::{
+    sched::{CpuSet, sched_setaffinity},
+    unistd::Pid,
 };
 use std::{
     fs,
@@ -84,6 +89,60 @@ fn packets_cross_and_nothing_remains() {
     assert!(testbed.close().iter().all(|outcome| outcome.error.is_none()));
     assert!(paths.iter().all(|path| !path.exists()));
     assert_eq!(fs::read_dir(state.path().join("journal")).unwrap().count(), 0);
+}
+
+/// Packets that RPS brought to a CPU from others.
+fn received_rps(cpu: u32) -> u32 {
+    let stats = softnet_stats().unwrap();
+    stats.iter().find(|stat| stat.cpu == cpu).map_or(0, |stat| stat.received_rps)
+}
+
+#[test]
+fn backlog_reception_takes_place_on_the_chosen_cpu() {
+    let Some((_state, lock)) = lock() else { return };
+    let chosen = TestbedOptions::default().reception_cpus[0];
+    if chosen == 0 || Permission::probe() != Permission::Root {
+        print_skipped("steering from one CPU to another needs two CPUs and root");
+        return;
+    }
+    let testbed = Testbed::create(&lock, TestbedOptions::default()).unwrap();
+    let to = testbed.endpoint(Side::HostUnderTest).ip;
+    let _receiver = testbed.run_in_hut(|| UdpSocket::bind((to, 9000)).unwrap()).unwrap();
+    let before = received_rps(chosen);
+    testbed
+        .run_in_sender(|| {
+            let mut cpus = CpuSet::new();
+            cpus.set(0).unwrap();
+            sched_setaffinity(Pid::from_raw(0), &cpus).unwrap();
+            let sender = UdpSocket::bind("0.0.0.0:0").unwrap();
+            for _ in 0..200 {
+                sender.send_to(b"x", (to, 9000)).unwrap();
+                std::thread::sleep(Duration::from_micros(100));
+            }
+        })
+        .unwrap();
+    // One inter-processor interrupt can bring several packets; none would mean no steering.
+    assert!(received_rps(chosen).wrapping_sub(before) >= 20, "{before} then {}", received_rps(chosen));
+}
+
+#[test]
+fn the_fingerprint_tells_two_testbeds_apart() {
+    let Some((_state, lock)) = lock() else { return };
+    let host = Inventory::of_this_host();
+    let facts = |reception| {
+        let testbed = Testbed::create(&lock, TestbedOptions { reception, ..Default::default() }).unwrap();
+        let mut facts = fingerprint::of_testbed(&host, &testbed).unwrap();
+        // Host-wide ones may be changed by another program's test meanwhile.
+        facts.facts.retain(|key, _| !key.starts_with("sysctl."));
+        facts
+    };
+    let (backlog, napi) = (facts(Reception::Backlog), facts(Reception::Napi));
+    assert_eq!(backlog, facts(Reception::Backlog), "the same conditions, the same facts");
+    let difference = backlog.diff(&napi);
+    assert!(difference.contains(&("nic.veth1.gro", Some("false"), Some("true"))), "{difference:#?}");
+    assert!(difference.contains(&("testbed.reception", Some("backlog"), Some("napi"))), "{difference:#?}");
+    let explained = |key: &str| key.starts_with("nic.veth1.") || key.starts_with("testbed.");
+    assert!(difference.iter().all(|(key, ..)| explained(key)), "{difference:#?}");
 }
 
 #[test]

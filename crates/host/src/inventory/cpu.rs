@@ -31,7 +31,7 @@ pub struct Cpu {
     pub governors: Vec<String>,
     /// Frequency driver.
     pub frequency_driver: Option<String>,
-    /// Highest frequency the kernel may choose [Hz].
+    /// Highest frequency the kernel may choose (Hz).
     pub frequency_max_hz: Option<u64>,
     /// Opportunistic frequencies are allowed.
     pub boost: Option<bool>,
@@ -50,7 +50,7 @@ pub struct Cpu {
 pub struct IdleState {
     /// Name, for example `C6`.
     pub name: String,
-    /// Time to leave it [us].
+    /// Time to leave it (us).
     pub exit_latency_us: Option<u64>,
     /// The administrator has switched it off.
     pub disabled: bool,

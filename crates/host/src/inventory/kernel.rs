@@ -18,7 +18,7 @@ pub struct Kernel {
     pub version: Option<String>,
     /// Command line.
     pub command_line: Option<String>,
-    /// Timer frequency [Hz], from the kernel's configuration.
+    /// Timer frequency (Hz), from the kernel's configuration.
     pub hz: Option<u32>,
     /// `none`, `voluntary`, `lazy`, `full` or `rt`.
     pub preemption: Option<String>,

@@ -37,12 +37,12 @@ pub enum Limitation {
     },
     /// Others use the CPUs.
     OtherLoad {
-        /// Load average over the last minute [runnable tasks].
+        /// Load average over the last minute (runnable tasks).
         load_average: f64,
     },
     /// The hypervisor gives CPU time to others.
     StolenTime {
-        /// Share since boot [0..1].
+        /// Share since boot (0..1).
         share: f64,
     },
     /// The clock of the CPU follows its load.

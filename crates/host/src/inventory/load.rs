@@ -7,11 +7,11 @@ use std::{fs, path::Path};
 /// What else runs on the host.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Load {
-    /// Load average over 1, 5 and 15 minutes [runnable tasks].
+    /// Load average over 1, 5 and 15 minutes (runnable tasks).
     pub average: Option<[f64; 3]>,
-    /// Share of all CPU time since boot that the hypervisor gave to others [0..1].
+    /// Share of all CPU time since boot that the hypervisor gave to others (0..1).
     pub steal_share: Option<f64>,
-    /// Time since boot [s].
+    /// Time since boot (s).
     pub uptime_s: Option<f64>,
     /// Pid of irqbalance, when it runs.
     pub irqbalance_pid: Option<u32>,

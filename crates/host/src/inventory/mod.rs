@@ -68,9 +68,9 @@ pub struct Inventory {
     pub kernel: Kernel,
     /// The hypervisor's name, when this is a virtual machine.
     pub hypervisor: Option<String>,
-    /// Main memory [bytes].
+    /// Main memory (bytes).
     pub memory_total_bytes: Option<u64>,
-    /// Memory available without swapping [bytes].
+    /// Memory available without swapping (bytes).
     pub memory_available_bytes: Option<u64>,
     /// The values of [`SYSCTLS`] that this kernel has.
     pub sysctls: BTreeMap<String, String>,

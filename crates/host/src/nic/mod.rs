@@ -30,7 +30,7 @@ pub struct Nic {
     pub up: bool,
     /// RFC 2863 operational state: `up`, `down`, `unknown`, ...
     pub operational_state: Option<String>,
-    /// MTU [bytes].
+    /// MTU (bytes).
     pub mtu_bytes: Option<u32>,
     /// Kind of a virtual link (`veth`, `bridge`, ...).
     pub kind: Option<String>,
@@ -46,17 +46,17 @@ pub struct Nic {
     pub numa_node: Option<u32>,
     /// Qdiscs, root first.
     pub qdiscs: Vec<String>,
-    /// Transmit queue length [packets].
+    /// Transmit queue length (packets).
     pub txqlen_packets: Option<u32>,
     /// Receive queues.
     pub rx_queues: Option<u32>,
     /// Transmit queues.
     pub tx_queues: Option<u32>,
-    /// Largest packet GRO may build [bytes].
+    /// Largest packet GRO may build (bytes).
     pub gro_max_bytes: Option<u32>,
-    /// Largest packet GSO may hand down [bytes].
+    /// Largest packet GSO may hand down (bytes).
     pub gso_max_bytes: Option<u32>,
-    /// Link speed [Mbit/s].
+    /// Link speed (Mbit/s).
     pub speed_mbps: Option<u32>,
     /// `full` or `half`.
     pub duplex: Option<String>,
@@ -66,7 +66,7 @@ pub struct Nic {
     pub features: BTreeMap<String, bool>,
     /// Interrupt coalescing by the kernel's name (`rx-usecs`).
     pub coalesce: BTreeMap<String, u32>,
-    /// Ring sizes [descriptors], `rx`, `rx-max`, `tx`, `tx-max`.
+    /// Ring sizes (descriptors), `rx`, `rx-max`, `tx`, `tx-max`.
     pub rings: BTreeMap<String, u32>,
     /// Channels, `rx`, `tx`, `combined`, and the same with `-max`.
     pub channels: BTreeMap<String, u32>,
@@ -95,7 +95,7 @@ pub struct Rss {
     pub hash_function: Option<u32>,
     /// Indirection table: queue of each hash bucket.
     pub indirection: Vec<u32>,
-    /// Length of the hash key [bytes]; the key itself is left out.
+    /// Length of the hash key (bytes); the key itself is left out.
     pub key_bytes: Option<usize>,
 }
 

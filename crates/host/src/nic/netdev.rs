@@ -18,9 +18,9 @@ pub struct Napi {
     pub thread_pid: Option<u32>,
     /// `napi_defer_hard_irqs`: empty polls before interrupts are enabled again.
     pub defer_hard_irqs: Option<u32>,
-    /// `gro_flush_timeout` [ns].
+    /// `gro_flush_timeout` (ns).
     pub gro_flush_timeout_ns: Option<u32>,
-    /// `irq_suspend_timeout` [ns].
+    /// `irq_suspend_timeout` (ns).
     pub irq_suspend_timeout_ns: Option<u32>,
     /// Threaded mode (0 off, 1 on, 2 busy polling).
     pub threaded: Option<u32>,

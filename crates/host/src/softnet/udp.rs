@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::{collections::HashMap, fs, io};
 
-/// The `Udp:` lines of `/proc/net/snmp`; see the kernel's snmp_counter.rst. [datagrams]
+/// The `Udp:` lines of `/proc/net/snmp`; see the kernel's snmp_counter.rst. (datagrams)
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct UdpCounters {
     /// Delivered to a socket and read by the application.

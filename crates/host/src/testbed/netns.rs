@@ -59,7 +59,7 @@ pub enum Side {
 /// What to build.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TestbedOptions {
-    /// MTU of both ends [bytes], 68 to 65535.
+    /// MTU of both ends (bytes), 68 to 65535.
     pub mtu_bytes: u32,
     /// Receive and transmit queues of each end, 1 to 64.
     pub queues: u32,

@@ -13,15 +13,15 @@ use std::{
 /// Receive-path sysctls that belong to the whole host, not to one namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SysctlOverrides {
-    /// `net.core.netdev_max_backlog` [packets]: length of each CPU's backlog.
+    /// `net.core.netdev_max_backlog` (packets): length of each CPU's backlog.
     pub netdev_max_backlog: Option<u32>,
-    /// `net.core.netdev_budget` [packets]: packets a softirq round may take.
+    /// `net.core.netdev_budget` (packets): packets a softirq round may take.
     pub netdev_budget: Option<u32>,
-    /// `net.core.netdev_budget_usecs` [us]: time a softirq round may take.
+    /// `net.core.netdev_budget_usecs` (us): time a softirq round may take.
     pub netdev_budget_usecs: Option<u32>,
-    /// `net.core.dev_weight` [packets]: packets one poll of the backlog may take.
+    /// `net.core.dev_weight` (packets): packets one poll of the backlog may take.
     pub dev_weight: Option<u32>,
-    /// `net.core.rmem_max` [bytes]: the largest receive buffer a socket may ask for.
+    /// `net.core.rmem_max` (bytes): the largest receive buffer a socket may ask for.
     pub rmem_max: Option<u32>,
 }
 
