@@ -15,7 +15,7 @@ pub fn realtime_ns() -> u64 {
 }
 
 /// `CLOCK_REALTIME` - `CLOCK_MONOTONIC` in nanoseconds, from the tightest of eight bracketed reads;
-/// its error is at most half the time between two reads, about 20 ns with the `tsc` clocksource.
+/// its error is at most half the time those reads take (see [`read_cost_s`]).
 pub fn realtime_minus_monotonic_ns() -> i64 {
     (0..8)
         .map(|_| {

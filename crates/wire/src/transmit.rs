@@ -7,19 +7,21 @@
 //! | [`Method::Socket`] | `sendmmsg` on a connected UDP socket | loopback, no privileges |
 //!
 //! The ring is the default because it reaches further. Seen side by side (64-byte frames, veth, RPS
-//! to the other CPU, 2-CPU virtual machine, Linux 6.18, load average 10, medians of 7 interleaved
-//! rounds): unpaced 1.38 against 1.17 M/s in bursts of 32, 1.28 against 1.07 in bursts of 8, 0.74 each
-//! one by one; of 900 kpps offered at Poisson times it achieved 900.0 against 865.8. Its price falls on the
-//! receiver, which completes each frame in the ring: 3 to 13 % more softirq time a packet when frames
-//! come one by one, none in bursts. Repeat with
+//! to the other CPU, 2-CPU virtual machine, Linux 6.18, other programs running, both threads SCHED_FIFO,
+//! two runs, medians of 7 interleaved rounds): unpaced, the batch reaches 0.78 to 0.88 of the ring's rate in bursts
+//! of 8 or 32 (1.17 against 1.38 M/s at best) and 0.96 to 1.02 of it one by one; of 900 kpps offered at
+//! Poisson times the batch achieved 866, the ring 900. The price seems to fall on the receiver, which completes each
+//! frame in the ring: 3 to 13 % more softirq time a packet one by one (10 ms ticks; less, not more, in bursts),
+//! and past the cliff the sink read 464 against 489 kpps of 500, and 209 against 274 of 700. So compare
+//! only measurements made with one method. Repeat with
 //! `cargo test --release -p netcliff-wire --test ceilings -- --ignored --nocapture --test-threads=1`.
 //!
-//! Two traps, both found by measuring, both avoided in `ring.rs`:
-//! - On this kernel a veth reports a frame that the peer's backlog refused (ENOBUFS), and the ring
-//!   would offer *that* frame again with the next kick: a closed loop that stalls the sender at
+//! Two traps, both avoided in `ring.rs`:
+//! - On this kernel a veth reports a frame that the peer's backlog refused (ENOBUFS), and a plain ring
+//!   offers *that* frame again with the next kick: a closed loop that stalled a prototype at
 //!   the cliff. Here such a frame is taken out of the ring and counted as refused.
-//! - Without a virtio-net header all but 14 bytes of a frame lie in a page fragment, which the veth copies
-//!   into a fresh page: slower for the sender, and work for the receiver that no NIC makes.
+//! - Without a virtio-net header all but 14 bytes of a frame lie in a page fragment, which the veth has to copy
+//!   into a fresh page. A prototype without RPS: 0.58 M/s without the header, 0.73 with it (one run).
 
 use serde::{Deserialize, Serialize};
 
