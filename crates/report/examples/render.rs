@@ -8,7 +8,7 @@ mod fixture;
 use std::path::Path;
 
 use netcliff_core::Finding;
-use netcliff_report::{Style, svg, terminal};
+use netcliff_report::{Style, html, svg, terminal};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut args = std::env::args().skip(1);
@@ -27,6 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 fn write(folder: &Path, finding: &Finding) -> std::io::Result<()> {
     std::fs::create_dir_all(folder)?;
     std::fs::write(folder.join("terminal.txt"), terminal::finding(finding, Style::default()))?;
+    std::fs::write(folder.join("finding.html"), html::finding(finding))?;
     std::fs::write(folder.join("delivered.svg"), svg::delivered(finding))?;
     std::fs::write(folder.join("latency.svg"), svg::latency(finding))?;
     std::fs::write(folder.join("cpu.svg"), svg::cpu(finding))?;

@@ -15,6 +15,7 @@
 
 pub mod csv;
 pub mod format;
+pub mod html;
 pub mod sheet;
 pub mod svg;
 pub mod table;

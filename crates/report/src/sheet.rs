@@ -3,7 +3,7 @@
 mod missing;
 mod story;
 
-use netcliff_core::finding::{ByEngine, LatencyAt, Suggestion};
+use netcliff_core::finding::{ByEngine, LatencyAt, SetupCheck, Suggestion};
 use netcliff_core::{CpuShares, EngineKind, Figure, Finding, Latency, Loss};
 
 use crate::format::{self, Unit};
@@ -32,7 +32,8 @@ pub struct Cell {
 }
 
 impl Cell {
-    fn of(figure: &Figure, unit: Unit) -> Option<Self> {
+    /// The figure as text; None if it is no number.
+    pub fn of(figure: &Figure, unit: Unit) -> Option<Self> {
         figure
             .value
             .is_finite()
@@ -124,6 +125,29 @@ pub fn loss(loss: &ByEngine<Loss>) -> Vec<Row> {
     }
     vec![row("ring/backlog", |l| l.ring), row("socket buffer", |l| l.socket), sender]
 }
+
+/// A set-up that calibration did not see: the computed figures with their error, the measured ones with their interval.
+pub fn check(check: &SetupCheck) -> Vec<Row> {
+    let row = |label: &str, figures: &ByEngine<Figure>| {
+        let mut row = by_engine(label, Unit::Pps, figures);
+        for (engine, cell) in ENGINES.into_iter().zip(&mut row.cells).filter(|(e, _)| *e != EngineKind::Wire) {
+            let error = error_of(figures, engine).map(|error| format::signed(error, Unit::Share));
+            if let Some(cell) = cell {
+                cell.interval = error;
+            }
+        }
+        row
+    };
+    vec![
+        row("cliff", &check.cliff_pps),
+        row("at 1.5 x cliff", &check.delivered_at_1_5_pps),
+        row("at 2 x cliff", &check.delivered_at_2_pps),
+    ]
+}
+
+/// What stands beside the figures of [`check`].
+pub const CHECK_NOTE: &str =
+    "set-ups that calibration did not see; beside a computed figure its error against the measured one";
 
 fn by_engine(label: &str, unit: Unit, figures: &ByEngine<Figure>) -> Row {
     Row::new(label, unit, |engine| figures.get(engine).copied())

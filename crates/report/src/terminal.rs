@@ -31,7 +31,8 @@ impl Default for Style {
 /// The whole page as lines of at most `style.width` columns, ending in a newline.
 ///
 /// In this order: host, what was asked, generator, costs, cliff, peak, twice the cliff (with a plot), latency, CPU
-/// split, losses, what binds, what to try, what was not had. An absent figure is "-" and listed at the end.
+/// split, losses, what binds, what to try,
+/// checks on other set-ups if there were any, what was not had. An absent figure is "-" and listed at the end.
 pub fn finding(finding: &Finding, style: Style) -> String {
     let mut page = Page::new(style);
     head(&mut page, finding);
@@ -39,6 +40,7 @@ pub fn finding(finding: &Finding, style: Style) -> String {
     costs(&mut page, finding);
     figures(&mut page, finding);
     advice(&mut page, finding);
+    checks(&mut page, finding);
     not_had(&mut page, finding);
     page.finish()
 }
@@ -139,6 +141,18 @@ fn advice(page: &mut Page, finding: &Finding) {
     }
     for (index, suggestion) in finding.suggestions.iter().take(sheet::SUGGESTIONS).enumerate() {
         page.item(&format!("{}. ", index + 1), &sheet::suggestion(suggestion));
+    }
+}
+
+fn checks(page: &mut Page, finding: &Finding) {
+    if finding.checks.is_empty() {
+        return;
+    }
+    page.columns("CHECKS");
+    page.paragraph(2, Tone::Faint, sheet::CHECK_NOTE);
+    for check in &finding.checks {
+        page.paragraph(2, Tone::Strong, &check.name);
+        page.rows(&sheet::check(check));
     }
 }
 

@@ -58,6 +58,11 @@ fn absent(finding: &Finding) -> Vec<String> {
     names.extend(ENGINES.into_iter().filter(|engine| !has_latency(finding, *engine)).map(|e| format!("latency.{e}")));
     by_engine("cpu_at_cliff", &finding.cpu_at_cliff, &mut names);
     by_engine("loss_at_twice", &finding.loss_at_twice, &mut names);
+    for check in &finding.checks {
+        by_engine(&format!("checks.{}.cliff_pps", check.name), &check.cliff_pps, &mut names);
+        by_engine(&format!("checks.{}.delivered_at_1_5_pps", check.name), &check.delivered_at_1_5_pps, &mut names);
+        by_engine(&format!("checks.{}.delivered_at_2_pps", check.name), &check.delivered_at_2_pps, &mut names);
+    }
     if finding.binding.is_none() {
         names.push("binding".to_owned());
     }

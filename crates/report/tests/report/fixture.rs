@@ -4,7 +4,8 @@
 //! (1 - load x p) / a), so that the pictures have the shape of the real thing.
 
 use netcliff_core::finding::{
-    ByEngine, Calibration, Cost, GeneratorSummary, HostSummary, LatencyAt, Missing, Setup, Suggestion, SweepPoint,
+    ByEngine, Calibration, Cost, GeneratorSummary, HostSummary, LatencyAt, Missing, Setup, SetupCheck, Suggestion,
+    SweepPoint,
 };
 use netcliff_core::{
     CpuShares, EngineKind, Figure, Finding, Fingerprint, Host, Latency, Loss, Outcome, Point, Provenance, Record,
@@ -151,6 +152,7 @@ pub fn livelocking() -> Finding {
         suggestions: suggestions(),
         missing: Vec::new(),
         sweep,
+        checks: vec![check()],
         fingerprint: fingerprint(),
         provenance: provenance("netcliff find"),
         partial: false,
@@ -217,6 +219,18 @@ fn suggestions() -> Vec<Suggestion> {
             expected_cliff_pps: None,
         },
     ]
+}
+
+fn check() -> SetupCheck {
+    SetupCheck {
+        name: "work=2us".to_owned(),
+        host: calibration().host,
+        scheme: "napi:backlog=true".parse().expect("a scheme"),
+        frame_bytes: 64,
+        cliff_pps: from_each(|fluid| fluid.figure(0.7 * fluid.cliff_pps())),
+        delivered_at_1_5_pps: from_each(|fluid| fluid.figure(0.4 * fluid.cliff_pps())),
+        delivered_at_2_pps: ByEngine { sim: None, ..from_each(|fluid| fluid.figure(0.1 * fluid.cliff_pps())) },
+    }
 }
 
 fn fingerprint() -> Fingerprint {
@@ -306,6 +320,7 @@ pub fn nothing() -> Finding {
     finding.cpu_at_cliff = ByEngine::default();
     finding.cpu_at_twice = ByEngine::default();
     finding.loss_at_twice = ByEngine::default();
+    finding.checks.clear();
     finding.binding = None;
     finding.suggestions.clear();
     finding.sweep.clear();

@@ -1,6 +1,7 @@
 //! Whole outputs from an exact fake finding, as snapshots and as rules that hold for every variant.
 
 mod fixture;
+mod html;
 mod svg;
 mod table;
 mod terminal;

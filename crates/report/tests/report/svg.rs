@@ -30,10 +30,10 @@ fn texts<'a>(document: &'a Document<'_>) -> Vec<Node<'a, 'a>> {
     document.descendants().filter(|node| node.has_tag_name(("http://www.w3.org/2000/svg", "text"))).collect()
 }
 
-/// Left, top, right, bottom of a text by a guess of 0.55 em a character; rotated text has its box turned.
+/// Left, top, right, bottom of a text by a guess of 0.5 em a character; rotated text has its box turned.
 fn bounds(text: Node<'_, '_>) -> [f64; 4] {
     let em = number(text, "font-size");
-    let long = 0.55 * em * text.text().unwrap_or_default().trim().chars().count() as f64;
+    let long = 0.5 * em * text.text().unwrap_or_default().trim().chars().count() as f64;
     let (x, y) = (number(text, "x"), number(text, "y"));
     let start = match text.attribute("text-anchor") {
         Some("middle") => -long / 2.0,

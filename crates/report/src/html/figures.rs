@@ -1,0 +1,66 @@
+//! Every figure by engine, in one table.
+
+use maud::{Markup, html};
+use netcliff_core::Finding;
+
+use crate::format::{self, Unit};
+use crate::sheet::{self, Cell, ENGINES, Row};
+
+pub fn section(finding: &Finding) -> Markup {
+    html! {
+        section #figures {
+            h2 { "Figures" }
+            div.scroll {
+                table.engines {
+                    thead {
+                        tr {
+                            td {}
+                            @for engine in ENGINES { th scope="col" { (sheet::column(engine)) } }
+                        }
+                    }
+                    (group("The cliff, and the error against the measured one", &sheet::cliff(finding)))
+                    (group("Peak throughput", &sheet::peak(finding)))
+                    (group("Delivered at twice the cliff: 100 % is flat, 0 % is livelock", &sheet::at_twice(finding)))
+                    @for at in &finding.latency {
+                        @let load = format::quantity(at.load_pps, Unit::Pps);
+                        (group(&format!("Latency at {} of the cliff, {load}", format::share_short(at.share)), &sheet::latency(at)))
+                    }
+                    (group("CPU at the cliff", &sheet::cpu(&finding.cpu_at_cliff)))
+                    (group("CPU at twice the cliff", &sheet::cpu(&finding.cpu_at_twice)))
+                    (group("Lost at twice the cliff, of the offered packets", &sheet::loss(&finding.loss_at_twice)))
+                    @for check in &finding.checks {
+                        (group(&format!("Check {}: delivered past its cliff", check.name), &sheet::check(check)))
+                    }
+                }
+            }
+            @if !finding.checks.is_empty() { p.note { "Checks: " (sheet::CHECK_NOTE) "." } }
+        }
+    }
+}
+
+fn group(name: &str, rows: &[Row]) -> Markup {
+    html! {
+        tbody {
+            tr.group { th colspan="4" scope="rowgroup" { (name) } }
+            @for row in rows {
+                tr {
+                    th scope="row" { (row.label) }
+                    @for cell in &row.cells { td { (content(cell.as_ref())) } }
+                }
+            }
+        }
+    }
+}
+
+/// The figure with its interval in small; a figure that was not had is a dash that says so when read aloud.
+pub fn content(cell: Option<&Cell>) -> Markup {
+    html! {
+        @match cell {
+            None => span.absent aria-label="not had" { "-" },
+            Some(cell) => {
+                (cell.value)
+                @if let Some(ends) = &cell.interval { " " span.interval { (ends) } }
+            }
+        }
+    }
+}

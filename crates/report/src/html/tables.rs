@@ -1,0 +1,158 @@
+//! Costs, set-up, sweep, fingerprint and provenance as tables.
+
+use maud::{Markup, html};
+use netcliff_core::finding::SweepPoint;
+use netcliff_core::{Figure, Finding, Latency, Outcome};
+
+use super::figures::content;
+use crate::format::{self, Unit};
+use crate::sheet::{self, Cell};
+
+pub fn costs(finding: &Finding) -> Markup {
+    html! {
+        section #costs {
+            h2 { "What a packet costs" }
+            @match &finding.calibration {
+                None => p { "-" },
+                Some(calibration) => {
+                    div.scroll {
+                        table {
+                            thead { tr { th scope="col" { "cost" } th scope="col" { "value" } th scope="col" { "how it was had" } } }
+                            tbody {
+                                @for cost in sheet::costs(finding) {
+                                    tr { th scope="row" { (cost.key) } td { (content(cost.cell.as_ref())) } td.words { (cost.how) } }
+                                }
+                            }
+                        }
+                    }
+                    p.note {
+                        "CPU time by " (calibration.cpu_method) "."
+                        @if let Some(r2) = calibration.r_squared {
+                            " The regression explains " (format::share(r2)) " of the variance of softirq time."
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+pub fn setup(finding: &Finding) -> Markup {
+    let limits = &finding.host.limits;
+    html! {
+        section #setup {
+            h2 { "What was asked, and of whom" }
+            (facts(sheet::setup(finding).into_iter().chain(sheet::generator(finding).into_iter().map(prefixed))))
+            @if !limits.is_empty() {
+                h3 { "What limits this run" }
+                ul { @for limit in limits { li { (limit) } } }
+            }
+        }
+    }
+}
+
+fn prefixed((name, fact): (&'static str, String)) -> (&'static str, String) {
+    let name = match name {
+        "ceiling" => "generator ceiling",
+        "method" => "generator",
+        "lateness" => "generator lateness",
+        other => other,
+    };
+    (name, fact)
+}
+
+/// A figure's column in the table of the sweep.
+type Column = (&'static str, Unit, fn(&Outcome) -> Option<Figure>);
+
+const SWEEP: &[Column] = &[
+    ("offered", Unit::Pps, |o| o.offered_pps),
+    ("delivered", Unit::Pps, |o| o.throughput_pps),
+    ("lost", Unit::Share, |o| o.loss_fraction),
+    ("p50", Unit::Seconds, |o| latency(o)?.p50),
+    ("p99", Unit::Seconds, |o| latency(o)?.p99),
+    ("CPU left", Unit::Share, |o| o.cpu?.available),
+];
+
+fn latency(outcome: &Outcome) -> Option<Latency> {
+    outcome.latency_s
+}
+
+pub fn sweep(finding: &Finding) -> Markup {
+    html! {
+        section #sweep {
+            h2 { "The sweep" }
+            @if finding.sweep.is_empty() { p { "-" } }
+            @else { details {
+                summary { (finding.sweep.len()) " points, engine by engine" }
+                div.scroll {
+                    table {
+                        thead {
+                            tr {
+                                th scope="col" { "engine" } th scope="col" { "load" } th scope="col" { "repeats" }
+                                @for (name, ..) in SWEEP { th scope="col" { (name) } }
+                            }
+                        }
+                        tbody { @for engine in sheet::ENGINES { @for point in finding.curve(engine) { (sweep_row(point)) } } }
+                    }
+                }
+                p.note { "* The sender did not reach this load: what is missing is not the receiver's loss." }
+            } }
+        }
+    }
+}
+
+fn sweep_row(point: &SweepPoint) -> Markup {
+    let cell = |(_, unit, get): &Column| get(&point.outcome).and_then(|figure| Cell::of(&figure, *unit));
+    html! {
+        tr {
+            th scope="row" { (sheet::column(point.engine)) }
+            td { (format::quantity(point.load_pps, Unit::Pps)) @if !point.sender_kept_up { " *" } }
+            td { (point.repeats) }
+            @for column in SWEEP { td { (content(cell(column).as_ref())) } }
+        }
+    }
+}
+
+pub fn fingerprint(finding: &Finding) -> Markup {
+    let known = &finding.fingerprint.facts;
+    html! {
+        section #fingerprint {
+            h2 { "Fingerprint" }
+            @if known.is_empty() { p { "-" } }
+            @else {
+                details {
+                    summary { (known.len()) " facts, id " code { (finding.fingerprint.id()) } }
+                    (facts(known.iter().map(|(name, fact)| (name.as_str(), fact.clone()))))
+                }
+            }
+        }
+    }
+}
+
+pub fn provenance(finding: &Finding) -> Markup {
+    let provenance = &finding.provenance;
+    let mut known = vec![
+        ("command", provenance.command.clone()),
+        ("version", provenance.version.clone()),
+        ("seed", provenance.seed.map_or("-".to_owned(), |seed| seed.to_string())),
+        ("started", format::date_utc(provenance.started_unix_s)),
+    ];
+    known.extend(provenance.elapsed_s.map(|elapsed_s| ("took", format::quantity(elapsed_s, Unit::Seconds))));
+    let settings = provenance.settings.iter().map(|(name, value)| (name.as_str(), value.clone()));
+    html! {
+        section #provenance {
+            h2 { "How it was produced" }
+            (facts(known.into_iter().chain(settings)))
+        }
+    }
+}
+
+fn facts<'a>(facts: impl Iterator<Item = (&'a str, String)>) -> Markup {
+    html! {
+        div.scroll {
+            table.facts {
+                tbody { @for (name, fact) in facts { tr { th scope="row" { (name) } td.words { (fact) } } } }
+            }
+        }
+    }
+}
