@@ -139,7 +139,7 @@ fn advice(finding: &Finding) -> Markup {
         section #try {
             h2 { "What to try" }
             @if finding.suggestions.is_empty() {
-                p { "Nothing: no setting is expected to move this cliff." }
+                p { "No suggestion." }
             } @else {
                 ol {
                     @for suggestion in finding.suggestions.iter().take(sheet::SUGGESTIONS) {

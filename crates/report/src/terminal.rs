@@ -137,7 +137,7 @@ fn advice(page: &mut Page, finding: &Finding) {
     page.paragraph(2, Tone::Plain, finding.binding.as_deref().unwrap_or("-"));
     page.heading("TRY");
     if finding.suggestions.is_empty() {
-        page.paragraph(2, Tone::Plain, "nothing: no setting is expected to move this cliff");
+        page.paragraph(2, Tone::Plain, "no suggestion");
     }
     for (index, suggestion) in finding.suggestions.iter().take(sheet::SUGGESTIONS).enumerate() {
         page.item(&format!("{}. ", index + 1), &sheet::suggestion(suggestion));

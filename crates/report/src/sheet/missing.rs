@@ -57,6 +57,7 @@ fn absent(finding: &Finding) -> Vec<String> {
     by_engine("livelock", &finding.livelock, &mut names);
     names.extend(ENGINES.into_iter().filter(|engine| !has_latency(finding, *engine)).map(|e| format!("latency.{e}")));
     by_engine("cpu_at_cliff", &finding.cpu_at_cliff, &mut names);
+    by_engine("cpu_at_twice", &finding.cpu_at_twice, &mut names);
     by_engine("loss_at_twice", &finding.loss_at_twice, &mut names);
     for check in &finding.checks {
         by_engine(&format!("checks.{}.cliff_pps", check.name), &check.cliff_pps, &mut names);
@@ -85,6 +86,9 @@ fn absent_parts(finding: &Finding) -> Vec<String> {
     }
     for row in super::cpu(&finding.cpu_at_cliff) {
         parts("cpu_at_cliff", &row, |engine| finding.cpu_at_cliff.get(engine).is_some(), &mut names);
+    }
+    for row in super::cpu(&finding.cpu_at_twice) {
+        parts("cpu_at_twice", &row, |engine| finding.cpu_at_twice.get(engine).is_some(), &mut names);
     }
     for row in super::loss(&finding.loss_at_twice) {
         parts("loss_at_twice", &row, |engine| finding.loss_at_twice.get(engine).is_some(), &mut names);

@@ -15,6 +15,7 @@ use crate::format;
 const SCALE: i32 = 10;
 /// Size of a picture [pixels]; readable down to about 350 wide.
 pub const WIDTH: i32 = 800;
+const HEIGHT: i32 = 480;
 /// Space of title, origin and legend above the plot [pixels].
 pub const HEAD: i32 = 104;
 
@@ -45,10 +46,10 @@ pub struct Caption<'a> {
     pub words: &'a str,
 }
 
-/// A document of `height` pixels with caption, drawn by `draw`.
-pub fn document(height: i32, caption: &Caption<'_>, draw: impl FnOnce(&Area<'_>) -> Drawn) -> String {
+/// A document with caption, drawn by `draw`.
+pub fn document(caption: &Caption<'_>, draw: impl FnOnce(&Area<'_>) -> Drawn) -> String {
     let mut text = String::new();
-    let size = (px(f64::from(WIDTH)) as u32, px(f64::from(height)) as u32);
+    let size = (px(f64::from(WIDTH)) as u32, px(f64::from(HEIGHT)) as u32);
     let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
     let drawn = (|| {
         area.fill(&PAPER)?;
@@ -68,7 +69,7 @@ pub fn document(height: i32, caption: &Caption<'_>, draw: impl FnOnce(&Area<'_>)
     let body = text.split_once(">\n").map_or("", |(_, body)| body);
     let (title, words) = (escaped(caption.title), escaped(caption.words));
     format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" viewBox=\"0 0 {} {}\" \
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{HEIGHT}\" viewBox=\"0 0 {} {}\" \
          role=\"img\" aria-label=\"{title}. {words}\">\n<title>{title}</title>\n<desc>{words}</desc>\n{}",
         size.0,
         size.1,

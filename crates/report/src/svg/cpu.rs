@@ -9,8 +9,6 @@ use super::canvas::{self, Area, Caption, Drawn, GREY, INK, Mark, YAxis, px};
 use super::curve::{XAxis, offered_pps};
 use crate::sheet::{self, CPU_PARTS};
 
-const HEIGHT: i32 = 420;
-
 /// Colours of [`CPU_PARTS`] in their order (Okabe and Ito's; what is left is grey).
 const COLOURS: [RGBColor; 5] = [
     RGBColor(0xcc, 0x79, 0xa7),
@@ -25,7 +23,7 @@ pub fn cpu(finding: &Finding) -> String {
     let words = format!("A panel each for model, simulation and measurement. {}", super::cliffs_in_words(finding));
     let origin = super::origin(finding);
     let caption = Caption { title: "Where the CPU's time goes", origin: &origin, words: &words };
-    canvas::document(HEIGHT, &caption, |area| draw(area, finding))
+    canvas::document(&caption, |area| draw(area, finding))
 }
 
 fn draw(area: &Area<'_>, finding: &Finding) -> Drawn {

@@ -9,14 +9,12 @@ use super::curve::{Dot, XAxis, colour, curve};
 use crate::format::{self, Unit};
 use crate::sheet;
 
-const HEIGHT: i32 = 500;
-
 /// Model, simulation and measurement in one plot, with the diagonal of a host that loses nothing and the cliffs.
 pub fn delivered(finding: &Finding) -> String {
     let words = super::cliffs_in_words(finding);
     let origin = super::origin(finding);
     let caption = Caption { title: "Delivered load against offered load", origin: &origin, words: &words };
-    canvas::document(HEIGHT, &caption, |area| draw(area, finding))
+    canvas::document(&caption, |area| draw(area, finding))
 }
 
 fn draw(area: &Area<'_>, finding: &Finding) -> Drawn {
@@ -32,11 +30,11 @@ fn draw(area: &Area<'_>, finding: &Finding) -> Drawn {
     let y = YAxis { name: &name, low: 0.0, high, ticks: 8, written: &canvas::plain };
     let plot = area.margin(px(f64::from(HEAD)), px(6.0), 0, 0);
     let mut chart = canvas::axes(&plot, (8.0, 24.0), &x, &y)?;
-    let corner = x.max.min(high);
-    canvas::hairline(&mut chart, (0.0, 0.0), (corner, corner), &GREY)?;
     if curves.iter().all(|(_, dots)| dots.is_empty()) {
         return canvas::nothing(&plot, "no throughput was had");
     }
+    let corner = x.max.min(high);
+    canvas::hairline(&mut chart, (0.0, 0.0), (corner, corner), &GREY)?;
     mark_cliff(area, &mut chart, finding, &x, high)?;
     draw_engines(&mut chart, &curves)
 }

@@ -9,14 +9,12 @@ use super::delivered::{draw_engines, engines_legend, mark_cliff};
 use crate::format::{self, Unit};
 use crate::sheet;
 
-const HEIGHT: i32 = 440;
-
 /// Median (heavy) and 99th percentile (light) of each engine.
 pub fn latency(finding: &Finding) -> String {
     let words = format!("Median and 99th percentile. {}", super::cliffs_in_words(finding));
     let origin = super::origin(finding);
     let caption = Caption { title: "Latency: median and 99th percentile", origin: &origin, words: &words };
-    canvas::document(HEIGHT, &caption, |area| draw(area, finding))
+    canvas::document(&caption, |area| draw(area, finding))
 }
 
 type Curves = [(EngineKind, Vec<Dot>); 3];

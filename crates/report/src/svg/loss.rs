@@ -4,13 +4,12 @@ use netcliff_core::Finding;
 use plotters::style::text_anchor::HPos;
 
 use super::canvas::{self, Area, Caption, Drawn, GREY, HEAD, YAxis, px};
-use super::curve::{XAxis, curve, decades};
+use super::curve::{Dot, XAxis, curve, decades};
 use super::delivered::{draw_engines, engines_legend, mark_cliff};
 use super::latency::on_log_scale;
 use crate::format;
 use crate::sheet;
 
-const HEIGHT: i32 = 440;
 /// Model and simulation can go far below what any measurement resolves: the axis ends here.
 const LOWEST_POWER: f64 = -8.0;
 
@@ -20,7 +19,7 @@ pub fn loss(finding: &Finding) -> String {
     let words = format!("The loss allowed at the cliff is {target}. {}", super::cliffs_in_words(finding));
     let origin = super::origin(finding);
     let caption = Caption { title: "Share of the offered packets that is lost", origin: &origin, words: &words };
-    canvas::document(HEIGHT, &caption, |area| draw(area, finding))
+    canvas::document(&caption, |area| draw(area, finding))
 }
 
 fn draw(area: &Area<'_>, finding: &Finding) -> Drawn {
@@ -47,5 +46,7 @@ fn draw(area: &Area<'_>, finding: &Finding) -> Drawn {
         let text = format!("allowed at the cliff: {}", format::loss(target));
         canvas::label(area, at, 12.0, &GREY, HPos::Right, false, &text)?;
     }
-    draw_engines(&mut chart, &curves.map(|(engine, dots)| (engine, on_log_scale(dots, floor))))
+    // An interval may reach past all of the packets; the axis does not.
+    let all = |dots: Vec<Dot>| dots.into_iter().map(|dot| dot.mapped(|power| power.min(0.0))).collect();
+    draw_engines(&mut chart, &curves.map(|(engine, dots)| (engine, all(on_log_scale(dots, floor)))))
 }
