@@ -1,10 +1,9 @@
 //! The application above the socket: served when neither interrupt nor softirq wants the CPU.
 //!
 //! Approximation, named in the outcome's notes. The ring is solved as if alone (the priorities are preemptive, so it
-//! does not see the application) and leaves the share V of the CPU. With w the CPU time of a packet below the socket
-//! and t the application's, the CPU is one work-conserving server of w + t a packet: in heavy traffic its whole
-//! backlog stands in the socket, so the socket is a finite queue with load rho = gamma t / V and variability
-//! E[(w + t)^2] / t^2 (state-space collapse), solved by [`TwoMoment`].
+//! does not see the application), delivers gamma packets a second and leaves the share V of the CPU. The socket is
+//! then a finite queue of load gamma t / V whose net input is asymptotically Brownian over the ring's cycles; its
+//! variance follows from the busy period's, and [`TwoMoment`] gives loss and length.
 //!
 //! Wake-ups happen only for arrivals that find the whole CPU idle (Poisson arrivals see time averages): lambda x
 //! available a second, each costing `wakeup` below the socket and `context_switch` above. Packets that find the
@@ -18,7 +17,10 @@ use crate::queue::two_moment::TwoMoment;
 use crate::schemes::Work;
 
 /// Relative width at which the mean service is taken as found.
-const SERVICE_FOUND: f64 = 1e-9;
+const SERVICE_FOUND: f64 = 1e-8;
+
+/// Ring load above which the variance of a busy period is not taken any further: it is cut by the ring's size.
+const MOST_RING_LOAD: f64 = 0.999;
 
 /// Squared coefficient of variation of the host's times.
 fn squared_variation(service: Service) -> f64 {
@@ -58,58 +60,54 @@ pub fn outcome<E>(
     let searched = Work { quantiles: false, ..work.clone() };
     let at = |service_s: f64| -> Result<Socket, E> {
         let ring = solve(&Work { service_s, ..searched.clone() })?;
-        Ok(socket(host, application_s, work, service_s, ring))
+        Ok(socket(host, application_s, work, ring))
     };
-    let shortest = work.service_s * host.socket_drop_cost;
-    let longest = work.service_s + host.wakeup_s;
-    let service_s = if shortest == longest { longest } else { crossing(shortest, longest, &at)? };
-    Ok(write(at(service_s.max(1e-3 * work.service_s))?, host, application_s, frame_bytes, work.arrival_pps))
+    let fixed = host.socket_drop_cost == 1.0 && host.wakeup_s == 0.0;
+    let found = if fixed { at(work.service_s)? } else { crossing(work.service_s + host.wakeup_s, &at)? };
+    Ok(write(found, host, application_s, frame_bytes, work.arrival_pps))
 }
 
-/// The service at which the socket implies itself, by false position with Illinois' halving: what is implied falls
-/// as the service grows, so there is one crossing.
-fn crossing<E>(shortest: f64, longest: f64, at: &dyn Fn(f64) -> Result<Socket, E>) -> Result<f64, E> {
-    let floor = 1e-3 * longest;
-    let (mut low, mut high) = (shortest.max(floor), longest);
-    let surplus = |service_s: f64| Ok(at(service_s)?.implied_service_s - service_s);
-    let (mut below, mut above) = (surplus(low)?, surplus(high)?);
-    if below <= 0.0 {
-        return Ok(low);
+/// The socket at the service that it implies itself. What is implied falls as the service grows, so that the longest
+/// service implies one below the crossing: with these two ends, false position with Illinois' halving.
+fn crossing<E>(longest_s: f64, at: &dyn Fn(f64) -> Result<Socket, E>) -> Result<Socket, E> {
+    let surplus = |socket: &Socket, service_s: f64| socket.implied_service_s - service_s;
+    let mut high = longest_s;
+    let top = at(high)?;
+    let mut above = surplus(&top, high);
+    let mut low = top.implied_service_s;
+    if above.abs() <= SERVICE_FOUND * high {
+        return Ok(top);
     }
-    if above >= 0.0 {
-        return Ok(high);
-    }
+    let mut socket = at(low)?;
+    let mut below = surplus(&socket, low);
     let mut last_side = 0;
     for _ in 0..60 {
-        if high - low <= SERVICE_FOUND * high {
+        if below <= SERVICE_FOUND * low || high - low <= SERVICE_FOUND * high {
             break;
         }
         let guess = low + (high - low) * below / (below - above);
-        let found = surplus(guess)?;
+        socket = at(guess)?;
+        let found = surplus(&socket, guess);
         if found.abs() <= SERVICE_FOUND * guess {
-            return Ok(guess);
+            break;
         }
         if found > 0.0 {
             (low, below) = (guess, found);
-            if last_side == 1 {
-                above *= 0.5;
-            }
+            above *= if last_side == 1 { 0.5 } else { 1.0 };
             last_side = 1;
         } else {
             (high, above) = (guess, found);
-            if last_side == -1 {
-                below *= 0.5;
-            }
+            below *= if last_side == -1 { 0.5 } else { 1.0 };
             last_side = -1;
         }
     }
-    Ok(0.5 * (low + high))
+    Ok(socket)
 }
 
-fn socket(host: &Host, application_s: f64, work: &Work, service_s: f64, ring: Ring) -> Socket {
+fn socket(host: &Host, application_s: f64, work: &Work, ring: Ring) -> Socket {
     let Shares { available: left, .. } = ring.shares.normalised();
     let reaching_pps = ring.throughput_pps;
-    let queue = queue(host, application_s, left, &ring);
+    let (queue, waiting) = queue(host, application_s, work, left, &ring);
     let loss = queue.loss();
     let read_pps = reaching_pps * (1.0 - loss);
     let spare = (left - read_pps * application_s).max(0.0);
@@ -119,21 +117,42 @@ fn socket(host: &Host, application_s: f64, work: &Work, service_s: f64, ring: Ri
     let wakeups_a_packet = (wakeups_per_s / reaching_pps).min(1.0);
     let implied_service_s =
         work.service_s * (1.0 - loss * (1.0 - host.socket_drop_cost)) + host.wakeup_s * wakeups_a_packet;
-    debug_assert!(service_s > 0.0);
-    Socket { ring, loss, read_pps, wakeups_per_s, available, waiting: queue.mean_waiting(), implied_service_s }
+    // A drop that costs nothing must still leave a queue that can be solved.
+    let implied_service_s = implied_service_s.max(1e-3 * work.service_s);
+    Socket { ring, loss, read_pps, wakeups_per_s, available, waiting, implied_service_s }
 }
 
-fn queue(host: &Host, application_s: f64, left: f64, ring: &Ring) -> TwoMoment {
-    let Shares { interrupt, poll, protocol, .. } = ring.shares.normalised();
-    let reaching_pps = ring.throughput_pps;
-    let rho = reaching_pps * application_s / left;
-    let below_s = (interrupt + poll + protocol) / reaching_pps;
+/// The socket as a finite queue, and the mean number that waits in it.
+///
+/// Its net input over a cycle of the ring (idle time X, exponential, then a busy period that delivers n packets) is
+/// n - X/t with n independent of X. With V E[n] = 1 its variance a packet is E[n^2]/E[n] plus the application's own:
+/// the queue of batches n, M^[n]/G/1, served at the pace t/V.
+fn queue(host: &Host, application_s: f64, work: &Work, left: f64, ring: &Ring) -> (TwoMoment, f64) {
+    let rho = ring.throughput_pps * application_s / left;
     let spread = squared_variation(host.service);
-    let protocol_s = protocol / reaching_pps;
-    // Per packet: the mean of everything squared at the load's own weight, and the variances of the two big parts.
-    let ratio = below_s / application_s;
-    let variability = rho.min(1.0) * (1.0 + ratio).powi(2) + spread * (1.0 + (protocol_s / application_s).powi(2));
-    TwoMoment::new(rho, variability, host.socket_buffer)
+    let batch = batch(work, left, ring, spread);
+    let queue = TwoMoment::new(rho, rho.min(1.0) * batch + spread, host.socket_buffer);
+    let gap = (1.0 - rho).max(1e-12);
+    // The rest of the busy period keeps what it has delivered waiting.
+    let kept = ring.throughput_pps * 0.5 * (batch - 1.0) * work.service_s;
+    let unbounded = (rho * rho * (1.0 + spread) + rho * (batch - 1.0)) / (2.0 * gap) + kept;
+    (queue, queue.mean_waiting(unbounded))
+}
+
+/// E[n^2]/E[n] of the packets n that one busy period of the ring delivers, at least 1.
+///
+/// A busy period is begun by N0 = 1 + the arrivals in its set-up; each of them brings a busy period of the plain
+/// queue. N0 is taken so that E[n] is the solved ring's: cycles begin lambda V times a second.
+fn batch(work: &Work, left: f64, ring: &Ring, spread: f64) -> f64 {
+    let in_ring = (work.arrival_pps * work.service_s).min(MOST_RING_LOAD);
+    let idle = left.max(1.0 - MOST_RING_LOAD);
+    let mean = (ring.throughput_pps / (work.arrival_pps * idle)).max(1.0);
+    let started = (mean * (1.0 - in_ring)).max(1.0);
+    let set_up = started - 1.0;
+    let started_variance = set_up + set_up * set_up * spread;
+    let plain_variance = (in_ring + spread * in_ring * in_ring) / (1.0 - in_ring).powi(3);
+    let variance = started * plain_variance + started_variance / (1.0 - in_ring).powi(2);
+    mean + variance / mean
 }
 
 fn write(socket: Socket, host: &Host, application_s: f64, frame_bytes: f64, arrival_pps: f64) -> Outcome {
@@ -165,7 +184,7 @@ fn write(socket: Socket, host: &Host, application_s: f64, frame_bytes: f64, arri
     outcome.packets_per_poll =
         outcome.polls_per_s.filter(|polls| polls.value > 0.0).map(|polls| Figure::exact(reaching_pps / polls.value));
     outcome.notes.push(format!(
-        "application: two-moment approximation of the socket (heavy-traffic collapse of the CPU's backlog, t = {}); \
+        "application: two-moment approximation of the socket (Brownian over the ring's cycles, t = {}); \
          interrupt > softirq > application strictly, ksoftirqd's sharing is not modelled; quantiles of latency to the \
          application are not known",
         netcliff_core::units::print_time_s(application_s)

@@ -1,8 +1,9 @@
 //! Quantiles of a positive time from its Laplace transform E[e^(-z T)].
 //!
-//! Euler summation (Abate, Whitt 1995): P(T > t) from 11 + 15 terms of the Fourier series with A = 18.4, absolute
+//! Euler summation (Abate, Whitt 1995): P(T > t) from 15 + 11 terms of the Fourier series with A = 18.4, absolute
 //! error about 1e-8 where the distribution is smooth at t. A quantile therefore has an absolute error of about
-//! 1e-8 / density; the 99.9th is still good to a part in 1e5.
+//! 1e-8 / density; the 99.9th is still good to a part in 1e5. Narrow distributions (a full ring of many services)
+//! need more terms, six over the coefficient of variation, which is read from the transform near 0.
 
 use num_complex::Complex64;
 
@@ -11,9 +12,24 @@ const DISCRETISATION: f64 = 18.4;
 /// Binomial averaging over 11 partial sums after the first 15.
 const BINOMIAL: [f64; 12] = [1.0, 11.0, 55.0, 165.0, 330.0, 462.0, 462.0, 330.0, 165.0, 55.0, 11.0, 1.0];
 const FIRST_TERMS: usize = 15;
+/// Most terms ever summed: coefficients of variation below 0.3 % are resolved to that only.
+const MOST_TERMS: usize = 2000;
+
+/// Terms needed for a time with this `mean`.
+fn terms(transform: &dyn Fn(Complex64) -> Complex64, mean: f64) -> usize {
+    // ln E[e^(-z T)] = -z mean + z^2 variance / 2 - ...
+    let z = 1e-2 / mean;
+    let squared_variation = 2.0 * (transform(Complex64::new(z, 0.0)).re.ln() + 1e-2) / 1e-4;
+    FIRST_TERMS + (6.0 / squared_variation.max(1e-8).sqrt()).min(MOST_TERMS as f64) as usize
+}
 
 /// P(T > t) for t > 0.
 pub fn tail(transform: &dyn Fn(Complex64) -> Complex64, t: f64) -> f64 {
+    tail_by(transform, t, FIRST_TERMS)
+}
+
+/// P(T > t), averaged after the first `terms`.
+fn tail_by(transform: &dyn Fn(Complex64) -> Complex64, t: f64, terms: usize) -> f64 {
     let half = DISCRETISATION / (2.0 * t);
     let value = |k: usize| {
         let z = Complex64::new(half, k as f64 * std::f64::consts::PI / t);
@@ -22,10 +38,10 @@ pub fn tail(transform: &dyn Fn(Complex64) -> Complex64, t: f64) -> f64 {
     let scale = (DISCRETISATION / 2.0).exp() / t;
     let mut sum = 0.5 * value(0);
     let mut average = 0.0;
-    for k in 1..FIRST_TERMS + BINOMIAL.len() {
+    for k in 1..terms + BINOMIAL.len() {
         sum += if k % 2 == 0 { value(k) } else { -value(k) };
-        if k >= FIRST_TERMS {
-            average += BINOMIAL[k - FIRST_TERMS] * sum;
+        if k >= terms {
+            average += BINOMIAL[k - terms] * sum;
         }
     }
     (scale * average / 2048.0).clamp(0.0, 1.0)
@@ -34,26 +50,47 @@ pub fn tail(transform: &dyn Fn(Complex64) -> Complex64, t: f64) -> f64 {
 /// The time t with P(T > t) = 1 - `share`, to a part in 1e6; None if the transform does not give one between
 /// `mean` / 1e9 and `mean` x 1e6.
 pub fn quantile(transform: &dyn Fn(Complex64) -> Complex64, mean: f64, share: f64) -> Option<f64> {
-    let target = 1.0 - share;
+    // In ln P(T > t), near a straight line for most latencies, false position takes a few steps.
+    let target = (1.0 - share).ln();
+    let terms = terms(transform, mean);
+    let excess = |t: f64| tail_by(transform, t, terms).max(1e-12).ln() - target;
     let (mut low, mut high) = (mean, mean);
-    while tail(transform, low) < target {
-        low *= 0.25;
+    let (mut above, mut below) = (excess(mean), excess(mean));
+    while above < 0.0 {
+        (high, below) = (low, above);
+        low *= 0.5;
+        above = excess(low);
         if low < mean * 1e-9 {
             return None;
         }
     }
-    while tail(transform, high) > target {
+    while below > 0.0 {
+        (low, above) = (high, below);
         high *= 2.0;
+        below = excess(high);
         if high > mean * 1e6 {
             return None;
         }
     }
-    while high - low > 1e-6 * high {
-        let middle = 0.5 * (low + high);
-        if tail(transform, middle) > target {
-            low = middle;
+    let mut last_side = 0;
+    for _ in 0..80 {
+        if high - low <= 1e-7 * high || above == below {
+            break;
+        }
+        let guess = (low + (high - low) * above / (above - below)).clamp(low, high);
+        let found = excess(guess);
+        if found.abs() < 1e-8 {
+            return Some(guess);
+        }
+        // Illinois: an end that stays twice counts half.
+        if found > 0.0 {
+            (low, above) = (guess, found);
+            below *= if last_side == 1 { 0.5 } else { 1.0 };
+            last_side = 1;
         } else {
-            high = middle;
+            (high, below) = (guess, found);
+            above *= if last_side == -1 { 0.5 } else { 1.0 };
+            last_side = -1;
         }
     }
     Some(0.5 * (low + high))
@@ -71,6 +108,10 @@ mod tests {
         }
         let p999 = quantile(&exponential, 1.0, 0.999).unwrap();
         assert!((p999 - 1000_f64.ln()).abs() < 1e-4, "{p999}");
+        // Erlang of 1000 stages, mean 1: the normal quantile is 1 + 2.326/sqrt(1000), skewness adds 0.0015.
+        let narrow = |z: Complex64| (1.0 + z / 1000.0).powi(-1000);
+        let p99 = quantile(&narrow, 1.0, 0.99).unwrap();
+        assert!((p99 - 1.0750).abs() < 3e-4, "{p99}");
         let erlang = |z: Complex64| (1.0 / (1.0 + z)).powi(2);
         assert!((tail(&erlang, 3.0) - 4.0 * f64::exp(-3.0)).abs() < 1e-7);
     }

@@ -5,6 +5,7 @@
 //! | [`geometric`] | truncated geometric distributions by x = ln(ratio), exact to the last digits at ratio 1 |
 //! | [`birth_death`] | M/M/1/B |
 //! | [`matrix`] | small dense matrices, inverses and stationary vectors without subtraction (GTH) |
+//! | [`banded`] | stationary vectors of banded chains |
 //! | [`qbd`] | finite level-dependent quasi-birth-death processes |
 //! | [`inversion`] | quantiles from Laplace transforms |
 //! | [`two_moment`] | finite queues known only by two moments |
@@ -12,6 +13,7 @@
 //! Nothing here subtracts probabilities: sums of positive terms keep their relative accuracy, so that a loss of
 //! 1e-30 is as exact as one of 0.5.
 
+pub mod banded;
 pub mod birth_death;
 pub mod geometric;
 pub mod inversion;

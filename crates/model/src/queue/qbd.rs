@@ -198,9 +198,7 @@ impl Qbd {
                 probabilities.iter_mut().chain(&mut current).for_each(|p| *p *= 1e-200);
             }
         }
-        let total: f64 = probabilities.iter().sum();
-        probabilities.iter_mut().for_each(|p| *p /= total);
-        Stationary { phases, probabilities }
+        Stationary::normalised(phases, probabilities)
     }
 }
 
@@ -218,6 +216,13 @@ fn down_product(rate: &Matrix, down: &[Jump]) -> Matrix {
 }
 
 impl Stationary {
+    /// From weights, level by level, scaled to sum to 1.
+    pub fn normalised(phases: usize, mut probabilities: Vec<f64>) -> Self {
+        let total: f64 = probabilities.iter().sum();
+        probabilities.iter_mut().for_each(|p| *p /= total);
+        Self { phases, probabilities }
+    }
+
     /// Levels, top + 1.
     pub fn levels(&self) -> usize {
         self.probabilities.len() / self.phases

@@ -45,18 +45,15 @@ impl TwoMoment {
         loss.clamp(0.0, 1.0)
     }
 
-    /// Mean number waiting: rho x the mean of a truncated geometric, whose ratio gives the infinite queue's
-    /// rho^2 variability / (2 (1-rho)) below rho = 1 (Pollaczek, Khinchine) and is the diffusion's above.
-    pub fn mean_waiting(&self) -> f64 {
+    /// Mean number waiting: below rho = 1 a truncated geometric whose untruncated mean is `unbounded`, the infinite
+    /// queue's; above, the diffusion's.
+    pub fn mean_waiting(&self, unbounded: f64) -> f64 {
         if !self.rho.is_finite() {
             return self.places;
         }
         let terms = self.places as u64 + 1;
-        if self.rho >= 1.0 {
-            return Geometric { x: self.x(), terms }.mean();
-        }
-        let unbounded = self.rho * self.variability / (2.0 * (1.0 - self.rho));
-        self.rho * Geometric { x: -(1.0 / unbounded).ln_1p(), terms }.mean()
+        let x = if self.rho >= 1.0 { self.x() } else { -(1.0 / unbounded).ln_1p() };
+        Geometric { x, terms }.mean()
     }
 }
 

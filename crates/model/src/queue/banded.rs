@@ -1,0 +1,129 @@
+//! Stationary vectors of banded chains without subtraction: states 0..n, jumps of at most `down` down and `up` up.
+//!
+//! States are eliminated from the top (GTH); n x up x down operations. Where the rows are the same over a long run,
+//! elimination converges and the rest of the run is skipped.
+
+use std::collections::VecDeque;
+
+/// A banded chain, row by row on demand.
+pub struct Banded<'a> {
+    /// Number of states.
+    pub states: usize,
+    /// Longest jump down.
+    pub down: usize,
+    /// Longest jump up.
+    pub up: usize,
+    /// States of which all rows are the same, relative to their state: `first..end`.
+    pub alike: std::ops::Range<usize>,
+    /// Rates (or probabilities) from a state to state - down ..= state + up; those outside 0..states must be 0.
+    pub row: &'a mut dyn FnMut(usize) -> Vec<f64>,
+}
+
+/// Converged when no rate changes by more than this share of the row's.
+const CONVERGED: f64 = 1e-15;
+/// Bytes of eliminated columns kept before giving up: 1 GiB.
+const COLUMNS_BYTES: usize = 1 << 30;
+
+/// One eliminated state: rates into it from the `up` states below, over its own rate down. It stands for all states
+/// from `lowest` to the one before the previous entry's.
+struct Eliminated {
+    lowest: usize,
+    inflow: Vec<f64>,
+}
+
+impl Banded<'_> {
+    /// The stationary vector, largest entries about 1, not normalised; None if it does not fit in memory. State 0
+    /// must be reachable from all.
+    pub fn stationary(mut self) -> Option<Vec<f64>> {
+        let eliminated = self.eliminate()?;
+        Some(self.vector(eliminated))
+    }
+
+    fn eliminate(&mut self) -> Option<Vec<Eliminated>> {
+        let Self { states, down, up, .. } = *self;
+        let kept = COLUMNS_BYTES / (8 * up.max(1));
+        let mut eliminated: Vec<Eliminated> = Vec::new();
+        // window[d]: the row of state - d, with what is above `state` eliminated.
+        let mut window: VecDeque<Vec<f64>> = (0..=up.min(states - 1)).map(|d| (self.row)(states - 1 - d)).collect();
+        let mut last: Option<Vec<f64>> = None;
+        let mut state = states - 1;
+        while state > 0 {
+            let row = window.pop_front()?;
+            let leaving: f64 = row[..down].iter().sum();
+            let mut inflow = vec![0.0; window.len()];
+            for (d, below) in window.iter_mut().enumerate().map(|(i, below)| (i + 1, below)) {
+                let factor = below[down + d] / leaving;
+                inflow[d - 1] = factor;
+                if factor != 0.0 {
+                    below[d..d + down].iter_mut().zip(&row[..down]).for_each(|(sum, rate)| *sum += factor * rate);
+                }
+            }
+            let settled = last.is_some_and(|last| close(&last, &row[..down]))
+                && eliminated.last().is_some_and(|above| close(&above.inflow, &inflow));
+            // Skipping keeps the window as it is: all its rows, now and after, must be alike.
+            let lowest = if settled && self.alike.contains(&state) && self.alike.start + up < state {
+                self.alike.start + up
+            } else {
+                state
+            };
+            eliminated.push(Eliminated { lowest, inflow });
+            if eliminated.len() > kept {
+                return None;
+            }
+            last = Some(row[..down].to_vec());
+            state = lowest - 1;
+            if window.len() == up && up <= state {
+                window.push_back((self.row)(state - up));
+            }
+        }
+        Some(eliminated)
+    }
+
+    fn vector(&self, mut eliminated: Vec<Eliminated>) -> Vec<f64> {
+        let mut vector = vec![0.0; self.states];
+        vector[0] = 1.0;
+        for state in 1..self.states {
+            while eliminated.len() > 1 && eliminated[eliminated.len() - 2].lowest <= state {
+                eliminated.pop();
+            }
+            let Some(step) = eliminated.last() else { break };
+            let below = vector[..state].iter().rev();
+            vector[state] = step.inflow.iter().zip(below).map(|(rate, weight)| rate * weight).sum();
+            if vector[state] > 1e200 {
+                vector[..=state].iter_mut().for_each(|weight| *weight *= 1e-200);
+            }
+        }
+        vector
+    }
+}
+
+fn close(a: &[f64], b: &[f64]) -> bool {
+    let total: f64 = b.iter().sum();
+    a.len() == b.len() && a.iter().zip(b).all(|(x, y)| (x - y).abs() <= CONVERGED * total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Birth-death as a band of one.
+    #[test]
+    fn birth_death() {
+        for (states, ratio) in [(2, 0.5), (500, 0.5), (500, 1.0), (2000, 1.7)] {
+            let mut row = |state: usize| vec![f64::from(state > 0), 0.0, if state + 1 < states { ratio } else { 0.0 }];
+            let chain = Banded { states, down: 1, up: 1, alike: 1..states - 1, row: &mut row };
+            let vector = chain.stationary().unwrap();
+            let (last, before) = (vector[states - 1], vector[states - 2]);
+            assert!((last / before - ratio).abs() < 1e-12, "{states} {ratio}");
+            let total: f64 = vector.iter().sum();
+            let want = if ratio == 1.0 {
+                1.0 / states as f64
+            } else {
+                f64::exp((states as f64 - 1.0) * f64::ln(ratio)) * (1.0 - ratio) / (1.0 - ratio.powi(states as i32))
+            };
+            if want.is_finite() && want > 0.0 {
+                assert!((last / total / want - 1.0).abs() < 1e-10, "{states} {ratio} {} {want}", last / total);
+            }
+        }
+    }
+}
