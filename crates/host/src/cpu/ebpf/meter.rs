@@ -121,8 +121,10 @@ impl CpuMeter for EbpfMeter {
     }
 
     fn read(&mut self) -> Result<Vec<CpuSplit>, MeterError> {
-        let interval = &self.snapshot()? - &self.mark;
+        // In the order of `mark`: reading the kernel's files takes milliseconds, which would otherwise
+        // lengthen their interval and not this one.
         let counts = kernel_counts::read(&self.spec.cpus)?;
+        let interval = &self.snapshot()? - &self.mark;
         let splits = interval.cpus.iter().zip(self.mark_counts.iter().zip(&counts));
         Ok(splits
             .map(|(interval, (earlier, later))| {
