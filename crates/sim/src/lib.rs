@@ -20,6 +20,8 @@ mod engine;
 mod fifo;
 mod machine;
 mod random;
+#[cfg(test)]
+mod referee;
 mod replicate;
 mod schemes;
 mod source;

@@ -1,0 +1,180 @@
+//! The referee: the same schemes written a second time, for clarity alone, with an event heap and explicit states.
+//!
+//! It shares with the fast simulator only the packets and the random streams. Packet for packet and tick for tick both
+//! must tell the same story.
+
+mod comparison;
+mod cpu;
+mod linux;
+mod plain;
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use netcliff_core::Point;
+
+use crate::clock::Clock;
+use crate::draw::{Draw, to_ticks};
+use crate::fifo::Packet;
+use crate::machine::Fate;
+use crate::random::Purpose;
+use crate::source::Source;
+use crate::tally::Counts;
+
+/// What happens at an instant, in the order in which simultaneous events are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// The running job ends, if the number is that of the latest plan.
+    JobEnds(u64),
+    /// The next packet arrives.
+    Arrival,
+    /// A timer of the scheme, or the scheduler's tick.
+    Timer(u64),
+}
+
+/// Everything both referees keep: queues, streams, counts, the heap.
+struct World {
+    now: u64,
+    events: BinaryHeap<Reverse<(u64, Event)>>,
+    packets: Vec<Packet>,
+    arrived: usize,
+    ring: VecDeque<Packet>,
+    socket: VecDeque<Packet>,
+    has_application: bool,
+    asleep: bool,
+    owes_switch: bool,
+    socket_limit: usize,
+    drop_cost: f64,
+    interrupt: Draw,
+    poll: Draw,
+    wakeup: Draw,
+    switch: Draw,
+    interrupt_mean: f64,
+    mask_mean: f64,
+    counts: Counts,
+    fates: Vec<(u32, Fate, u64)>,
+    over: bool,
+}
+
+impl World {
+    fn new(point: &Point, clock: Clock, seed: u64, replication: u64, packets: usize) -> Self {
+        let host = &point.host;
+        let draw = |purpose, seconds| Draw::new(seed, purpose, replication, host.service, clock.ticks(seconds));
+        let mut source = Source::new(point, clock, seed, replication);
+        let mut at = 0;
+        let packets: Vec<Packet> = (0..=packets)
+            .map(|_| {
+                let packet = source.next();
+                at += packet.arrived;
+                Packet { arrived: at, ..packet }
+            })
+            .collect();
+        let mut events = BinaryHeap::new();
+        events.push(Reverse((packets[0].arrived, Event::Arrival)));
+        Self {
+            now: 0,
+            events,
+            packets,
+            arrived: 0,
+            ring: VecDeque::new(),
+            socket: VecDeque::new(),
+            has_application: host.application_s.is_some(),
+            asleep: true,
+            owes_switch: true,
+            socket_limit: host.socket_buffer as usize,
+            drop_cost: host.socket_drop_cost,
+            interrupt: draw(Purpose::Interrupt, host.interrupt_s),
+            poll: draw(Purpose::Poll, host.poll_s),
+            wakeup: draw(Purpose::Wakeup, host.wakeup_s),
+            switch: draw(Purpose::Switch, host.context_switch_s),
+            interrupt_mean: clock.ticks(host.interrupt_s),
+            mask_mean: clock.ticks(host.mask_s),
+            counts: Counts::default(),
+            fates: Vec::new(),
+            over: false,
+        }
+    }
+
+    /// Lets time pass: the number inside is integrated as it stands.
+    fn pass_to(&mut self, at: u64) {
+        let span = u128::from(at - self.now);
+        self.counts.ring_area += span * self.ring.len() as u128;
+        self.counts.system_area += span * (self.ring.len() + self.socket.len()) as u128;
+        self.now = at;
+    }
+
+    fn socket_full(&self) -> bool {
+        self.socket.len() >= self.socket_limit
+    }
+
+    /// The packet that arrives now, or the end of the run. Whether it found a place is for the caller to say.
+    fn arrival(&mut self, room: bool) -> Option<bool> {
+        if self.arrived + 1 == self.packets.len() {
+            self.over = true;
+            self.counts.at = self.now;
+            self.counts.inside_ring = self.ring.len() as u64;
+            self.counts.inside_socket = self.socket.len() as u64;
+            return None;
+        }
+        let packet = self.packets[self.arrived];
+        self.arrived += 1;
+        self.counts.offered += 1;
+        self.events.push(Reverse((self.packets[self.arrived].arrived, Event::Arrival)));
+        if room {
+            self.ring.push_back(packet);
+        } else {
+            self.counts.dropped_ring += 1;
+            self.fates.push((packet.number, Fate::DroppedRing, self.now));
+        }
+        Some(room)
+    }
+
+    /// Protocol time of the packet at the head.
+    fn protocol_time(&mut self) -> u64 {
+        let own = self.ring[0].protocol;
+        if self.has_application && self.socket_full() {
+            return if self.drop_cost == 1.0 { own } else { to_ticks(own as f64 * self.drop_cost) };
+        }
+        if self.has_application && self.asleep { own + self.wakeup.next() } else { own }
+    }
+
+    /// The packet at the head leaves protocol processing. True if the application wakes.
+    fn processed(&mut self) -> bool {
+        let packet = self.ring.pop_front().expect("a packet in service");
+        self.counts.processed += 1;
+        self.counts.processed_latency += u128::from(self.now - packet.arrived);
+        if !self.has_application {
+            self.fates.push((packet.number, Fate::Processed, self.now));
+            self.delivered(packet);
+            return false;
+        }
+        if self.socket_full() {
+            self.counts.dropped_socket += 1;
+            self.fates.push((packet.number, Fate::DroppedSocket, self.now));
+            return false;
+        }
+        self.fates.push((packet.number, Fate::Processed, self.now));
+        self.socket.push_back(packet);
+        std::mem::replace(&mut self.asleep, false)
+    }
+
+    fn delivered(&mut self, packet: Packet) {
+        self.counts.delivered += 1;
+        self.counts.delivered_bytes += u64::from(packet.bytes);
+        self.counts.latency += u128::from(self.now - packet.arrived);
+    }
+
+    /// The application's next piece of work; None: it falls asleep.
+    fn application_piece(&mut self) -> Option<u64> {
+        if std::mem::replace(&mut self.owes_switch, false) {
+            return Some(self.switch.next());
+        }
+        let Some(packet) = self.socket.pop_front() else {
+            (self.asleep, self.owes_switch) = (true, true);
+            return None;
+        };
+        self.fates.push((packet.number, Fate::Taken, self.now));
+        self.delivered(packet);
+        Some(packet.application)
+    }
+}

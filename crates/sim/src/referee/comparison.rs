@@ -1,0 +1,141 @@
+//! Fast simulator and referee side by side over random configurations.
+
+use netcliff_core::{Arrivals, FrameSizes, Host, Point, Scheme, Service, Traffic};
+
+use super::{World, linux, plain};
+use crate::clock::Clock;
+use crate::machine::{Fate, Machine, Watch};
+use crate::random::{BLOCK, Purpose, Stream};
+use crate::schemes;
+
+#[derive(Default)]
+struct Fates(Vec<(u32, Fate, u64)>);
+
+impl Watch for Fates {
+    fn fate(&mut self, number: u32, fate: Fate, at: u64) {
+        self.0.push((number, fate, at));
+    }
+}
+
+const PACKETS: usize = 1500;
+
+fn referee(point: &Point, clock: Clock, seed: u64) -> World {
+    match point.scheme {
+        Scheme::Napi(_) => linux::run(point, clock, seed, 0, PACKETS),
+        _ => plain::run(point, clock, seed, 0, PACKETS),
+    }
+}
+
+fn compare(point: &Point, seed: u64) {
+    let clock = Clock::new(point.traffic.rate_pps().unwrap(), PACKETS as u64);
+    let slow = referee(point, clock, seed);
+    let mut machine = Machine::new(point, clock, seed, 0, PACKETS as u64, Fates::default());
+    schemes::run(point, clock, &mut machine);
+    let (records, fates) = machine.finish();
+    let label = format!("seed {seed}: {} {:?} {}", point.scheme, point.host, point.traffic.rate);
+    for (place, (fast, slow)) in fates.0.iter().zip(&slow.fates).enumerate() {
+        assert_eq!(fast, slow, "fate {place} (fast, referee) of {label}");
+    }
+    let fast = records.marks.last().unwrap();
+    assert!(fates.0.len() >= slow.fates.len(), "{label}");
+    assert!(fates.0[slow.fates.len()..].iter().all(|(_, _, at)| *at >= fast.at), "{label}");
+    assert_eq!(*fast, slow.counts, "counts (fast, referee) of {label}");
+}
+
+/// Numbers for a configuration.
+struct Dice(Stream, [f64; BLOCK], usize);
+
+impl Dice {
+    fn roll(&mut self) -> f64 {
+        if self.2 == BLOCK {
+            self.0.uniform(&mut self.1);
+            self.2 = 0;
+        }
+        self.2 += 1;
+        self.1[self.2 - 1]
+    }
+
+    fn up_to(&mut self, largest: u64) -> u64 {
+        1 + ((1.0 - self.roll()) * largest as f64) as u64
+    }
+
+    fn time_s(&mut self, largest: f64) -> f64 {
+        // One time in five is zero: ties and empty stages.
+        if self.roll() < 0.2 { 0.0 } else { self.roll() * largest }
+    }
+
+    fn host(&mut self) -> Host {
+        let services = [
+            Service::Exponential,
+            Service::Deterministic,
+            Service::Lognormal { cv: 0.7 },
+            Service::Erlang { stages: 3 },
+        ];
+        let application = self.time_s(6e-6);
+        Host {
+            interrupt_s: self.time_s(5e-6),
+            protocol_s: 0.1e-6 + self.roll() * 6e-6,
+            per_byte_s: self.time_s(2e-9),
+            mask_s: self.time_s(1e-6),
+            poll_s: self.time_s(2e-6),
+            application_s: (self.roll() < 0.7).then_some(application),
+            context_switch_s: self.time_s(3e-6),
+            wakeup_s: self.time_s(2e-6),
+            socket_drop_cost: self.roll(),
+            ring: self.up_to(200),
+            socket_buffer: self.up_to(100),
+            tick_s: 2e-5 + self.roll() * 4e-3,
+            service: services[self.up_to(4) as usize - 1],
+            ..Host::pentium4_2530mhz()
+        }
+    }
+
+    fn traffic(&mut self) -> Traffic {
+        let mut traffic = Traffic::poisson(10.0_f64.powf(3.5 + 2.7 * self.roll()));
+        if self.roll() < 0.25 {
+            traffic.arrivals = Arrivals::Constant;
+        }
+        if self.roll() < 0.3 {
+            traffic.size = FrameSizes::Imix;
+        }
+        traffic
+    }
+}
+
+fn many(count: u64, scheme: impl Fn(&mut Dice) -> String) {
+    for seed in 0..count {
+        let mut dice = Dice(Stream::new(seed, Purpose::Size, 99), [0.0; BLOCK], BLOCK);
+        let scheme = scheme(&mut dice).parse().unwrap();
+        let point = Point { host: dice.host(), scheme, traffic: dice.traffic() };
+        compare(&point, seed);
+    }
+}
+
+#[test]
+fn ideal_agrees_packet_for_packet() {
+    many(100, |_| "ideal".to_owned());
+}
+
+#[test]
+fn interrupt_agrees_packet_for_packet() {
+    many(200, |dice| format!("interrupt:drops_interrupt={}", dice.roll() < 0.5));
+}
+
+#[test]
+fn disable_enable_agrees_packet_for_packet() {
+    many(200, |dice| format!("disable-enable:merged={}", dice.roll() < 0.5));
+}
+
+#[test]
+fn napi_agrees_packet_for_packet() {
+    many(600, |dice| {
+        format!(
+            "napi:weight={},budget={},budget_time={}us,backlog={},threaded={}",
+            dice.up_to(80),
+            dice.up_to(400),
+            dice.up_to(3000),
+            dice.roll() < 0.5,
+            dice.roll() < 0.3
+        )
+    });
+}

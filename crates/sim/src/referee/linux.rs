@@ -1,0 +1,397 @@
+//! Linux's reception as a state machine: base thread, softirq on top of it, interrupt on top of that.
+
+use std::cmp::Reverse;
+
+use netcliff_core::{Napi, Point, Scheme};
+
+use super::cpu::Cpu;
+use super::{Event, World};
+use crate::clock::Clock;
+use crate::tally::Account;
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Thread {
+    Idle,
+    Application,
+    Kernel,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Kind {
+    /// A piece of the application.
+    User,
+    /// The switch to the NAPI thread.
+    ThreadSwitch,
+    PollOverhead,
+    Packet,
+    Unmask,
+    Interrupt,
+}
+
+/// A handle_softirqs in progress (or, threaded, the thread's polling).
+#[derive(Debug, Clone, Copy)]
+struct Softirq {
+    round: u32,
+    end_jiffy: u64,
+    budget: u64,
+    time_limit: u64,
+    work: u64,
+}
+
+struct Linux<'a> {
+    world: World,
+    cpu: Cpu<Kind>,
+    napi: &'a Napi,
+    ring_limit: usize,
+    tick: u64,
+    last_tick: u64,
+    slice: u64,
+    softirq_jiffies: u64,
+    budget_jiffies: u64,
+    process_queue: usize,
+    scheduled: bool,
+    pending: bool,
+    softirq: Option<Softirq>,
+    thread: Thread,
+    since: u64,
+    kernel_awake: bool,
+    kernel_owes_switch: bool,
+    woken_from_idle: bool,
+    /// What is left of the application's piece while another thread runs.
+    user_left: Option<u64>,
+}
+
+/// Runs the point; fates and final counts are in the world.
+pub(super) fn run(point: &Point, clock: Clock, seed: u64, replication: u64, packets: usize) -> World {
+    let Scheme::Napi(napi) = &point.scheme else { panic!("a NAPI point") };
+    let host = &point.host;
+    let tick = clock.whole(host.tick_s);
+    let mut world = World::new(point, clock, seed, replication, packets);
+    world.events.push(Reverse((tick, Event::Timer(1))));
+    if napi.backlog {
+        world.mask_mean = 0.0;
+    }
+    let mut linux = Linux {
+        world,
+        cpu: Cpu::new(),
+        napi,
+        ring_limit: host.ring as usize + usize::from(napi.backlog),
+        tick,
+        last_tick: 0,
+        slice: clock.whole(1.4e-3),
+        softirq_jiffies: (2e-3 / host.tick_s).ceil() as u64,
+        budget_jiffies: (napi.budget_time_s / host.tick_s).ceil() as u64,
+        process_queue: 0,
+        scheduled: false,
+        pending: false,
+        softirq: None,
+        thread: Thread::Idle,
+        since: 0,
+        kernel_awake: false,
+        kernel_owes_switch: true,
+        woken_from_idle: false,
+        user_left: None,
+    };
+    while let Some(Reverse((at, event))) = linux.world.events.pop() {
+        if matches!(event, Event::JobEnds(plan) if !linux.cpu.holds(plan)) {
+            continue;
+        }
+        linux.cpu.pass_to(&mut linux.world, at);
+        match event {
+            Event::JobEnds(_) => linux.job_ends(),
+            Event::Arrival => linux.arrival(),
+            Event::Timer(number) => linux.scheduler_tick(number),
+        }
+        if linux.world.over {
+            break;
+        }
+        linux.cpu.plan(&mut linux.world);
+    }
+    linux.world
+}
+
+impl Linux<'_> {
+    fn jiffies(&self) -> u64 {
+        self.world.now / self.tick
+    }
+
+    fn application_awake(&self) -> bool {
+        self.world.has_application && !self.world.asleep
+    }
+
+    fn need_resched(&self) -> bool {
+        // A tick at this very instant counts though its event may still be in the heap.
+        let last_tick = self.jiffies() * self.tick;
+        debug_assert!(last_tick == self.last_tick || last_tick == self.world.now);
+        let slice_used = last_tick >= self.since + self.slice;
+        match self.thread {
+            Thread::Idle => self.woken_from_idle,
+            Thread::Application => self.kernel_awake && slice_used,
+            Thread::Kernel => self.application_awake() && slice_used,
+        }
+    }
+
+    fn in_user_mode(&self) -> bool {
+        self.cpu.jobs.len() == 1 && self.cpu.jobs[0].kind == Kind::User
+    }
+
+    fn scheduler_tick(&mut self, number: u64) {
+        self.last_tick = number * self.tick;
+        self.world.events.push(Reverse(((number + 1) * self.tick, Event::Timer(number + 1))));
+        if self.in_user_mode() && (self.kernel_awake || self.pending) {
+            self.irq_exit();
+        }
+    }
+
+    fn arrival(&mut self) {
+        let room = self.world.ring.len() - self.process_queue < self.ring_limit;
+        if self.world.arrival(room) == Some(true) && !self.scheduled {
+            self.interrupt();
+        }
+    }
+
+    fn interrupt(&mut self) {
+        self.scheduled = true;
+        self.world.counts.interrupts += 1;
+        let mean = self.world.interrupt_mean + self.world.mask_mean;
+        let time = self.world.interrupt.next_of_mean(mean);
+        self.cpu.push(Kind::Interrupt, Account::Interrupt, time);
+    }
+
+    fn wake_kernel_thread(&mut self) {
+        self.kernel_awake = true;
+        self.woken_from_idle |= self.thread == Thread::Idle;
+    }
+
+    /// The interrupt is over: softirqs run unless one was interrupted; then back to what ran, or to the scheduler.
+    fn irq_exit(&mut self) {
+        if self.pending && self.softirq.is_none() {
+            self.start_softirqs();
+        } else {
+            self.back_to_thread();
+        }
+    }
+
+    fn start_softirqs(&mut self) {
+        let end_jiffy = self.jiffies() + self.softirq_jiffies;
+        self.softirq = Some(Softirq { round: 1, end_jiffy, budget: 0, time_limit: 0, work: 0 });
+        self.start_net_rx_action();
+    }
+
+    fn start_net_rx_action(&mut self) {
+        self.pending = false;
+        let time_limit = self.jiffies() + self.budget_jiffies;
+        if let Some(softirq) = &mut self.softirq {
+            softirq.budget = self.napi.budget;
+            softirq.time_limit = time_limit;
+        }
+        self.start_poll();
+    }
+
+    fn start_poll(&mut self) {
+        if let Some(softirq) = &mut self.softirq {
+            softirq.work = 0;
+        }
+        self.world.counts.polls += 1;
+        let overhead = self.world.poll.next();
+        self.cpu.push(Kind::PollOverhead, Account::Poll, overhead);
+    }
+
+    fn work(&self) -> u64 {
+        self.softirq.map_or(0, |softirq| softirq.work)
+    }
+
+    /// The next packet of this poll, or its end.
+    fn next_packet(&mut self) {
+        if self.work() == self.napi.weight {
+            return self.poll_ends();
+        }
+        let available = if self.napi.backlog {
+            if self.process_queue == 0 {
+                self.process_queue = self.world.ring.len();
+            }
+            self.process_queue > 0
+        } else {
+            !self.world.ring.is_empty()
+        };
+        if available {
+            let work = self.world.protocol_time();
+            self.cpu.push(Kind::Packet, Account::Protocol, work);
+        } else if !self.napi.backlog && self.world.mask_mean > 0.0 {
+            let mean = self.world.mask_mean;
+            let unmask = self.world.poll.next_of_mean(mean);
+            self.cpu.push(Kind::Unmask, Account::Poll, unmask);
+        } else {
+            self.completed();
+        }
+    }
+
+    fn completed(&mut self) {
+        self.scheduled = false;
+        if self.world.ring.is_empty() {
+            self.poll_ends();
+        } else {
+            self.interrupt();
+        }
+    }
+
+    fn poll_ends(&mut self) {
+        let used_up = self.work() == self.napi.weight;
+        if self.napi.threaded {
+            return self.thread_poll_ends(used_up);
+        }
+        let jiffies = self.jiffies();
+        let Some(softirq) = &mut self.softirq else { return };
+        if used_up {
+            self.pending = true;
+        } else {
+            softirq.budget = softirq.budget.saturating_sub(softirq.work);
+            if softirq.budget > 0 && jiffies < softirq.time_limit && self.pending {
+                self.pending = false;
+                return self.start_poll();
+            }
+        }
+        self.round_ends();
+    }
+
+    fn round_ends(&mut self) {
+        let Some(softirq) = &mut self.softirq else { return };
+        let again = self.world.now / self.tick < softirq.end_jiffy && softirq.round < 10;
+        softirq.round += 1;
+        if self.pending {
+            if again && !self.need_resched() {
+                return self.start_net_rx_action();
+            }
+            self.wake_kernel_thread();
+        }
+        self.softirq = None;
+        self.back_to_thread();
+    }
+
+    fn thread_poll_ends(&mut self, used_up: bool) {
+        self.softirq = None;
+        if !used_up && !self.kernel_awake {
+            self.kernel_owes_switch = true;
+            return self.schedule();
+        }
+        self.kernel_awake = true;
+        if self.need_resched() { self.schedule() } else { self.start_thread_poll() }
+    }
+
+    fn start_thread_poll(&mut self) {
+        self.kernel_awake = false;
+        self.softirq = Some(Softirq { round: 0, end_jiffy: 0, budget: 0, time_limit: 0, work: 0 });
+        self.start_poll();
+    }
+
+    fn job_ends(&mut self) {
+        let Some(job) = self.cpu.jobs.pop() else { return };
+        match job.kind {
+            Kind::User => self.next_piece(),
+            Kind::ThreadSwitch => self.start_thread_poll(),
+            Kind::PollOverhead => self.next_packet(),
+            Kind::Packet => {
+                if self.world.processed() {
+                    self.woken_from_idle |= self.thread == Thread::Idle;
+                }
+                self.process_queue = self.process_queue.saturating_sub(1);
+                if let Some(softirq) = &mut self.softirq {
+                    softirq.work += 1;
+                }
+                self.next_packet();
+            }
+            Kind::Unmask => self.completed(),
+            Kind::Interrupt => {
+                if self.napi.threaded {
+                    self.wake_kernel_thread();
+                } else {
+                    self.pending = true;
+                }
+                match self.softirq {
+                    // The interrupt came at the unmasking that ends a poll.
+                    Some(_) => self.poll_ends(),
+                    None => self.irq_exit(),
+                }
+            }
+        }
+    }
+
+    /// Back in the thread's own context, with nothing on top.
+    fn back_to_thread(&mut self) {
+        match self.thread {
+            Thread::Idle => self.schedule(),
+            Thread::Kernel => {
+                if self.need_resched() {
+                    self.schedule();
+                } else {
+                    self.run_ksoftirqd();
+                }
+            }
+            Thread::Application => {
+                if self.cpu.jobs.is_empty() {
+                    // The softirq ran at the end of a receive call: the packet comes next.
+                    return self.take_piece();
+                }
+                if self.need_resched() {
+                    self.user_left = self.cpu.jobs.pop().map(|job| job.left);
+                    self.schedule();
+                }
+            }
+        }
+    }
+
+    fn run_ksoftirqd(&mut self) {
+        if self.pending {
+            self.start_softirqs();
+        } else {
+            self.kernel_awake = false;
+            self.schedule();
+        }
+    }
+
+    /// The application goes on: the rest of its piece, or a receive call, which first runs pending softirqs.
+    fn next_piece(&mut self) {
+        if let Some(left) = self.user_left.take_if(|left| *left > 0) {
+            return self.start_piece(left);
+        }
+        self.user_left = None;
+        if !self.world.owes_switch && self.pending { self.start_softirqs() } else { self.take_piece() }
+    }
+
+    fn take_piece(&mut self) {
+        match self.world.application_piece() {
+            Some(piece) => self.start_piece(piece),
+            None => self.schedule(),
+        }
+    }
+
+    fn start_piece(&mut self, piece: u64) {
+        if self.need_resched() {
+            self.user_left = Some(piece);
+            self.schedule();
+        } else {
+            self.cpu.push(Kind::User, Account::Application, piece);
+        }
+    }
+
+    fn schedule(&mut self) {
+        self.thread = match (self.application_awake(), self.kernel_awake, self.thread) {
+            (false, false, _) => Thread::Idle,
+            (true, false, _) => Thread::Application,
+            (false, true, _) | (true, true, Thread::Application) => Thread::Kernel,
+            (true, true, _) => Thread::Application,
+        };
+        self.woken_from_idle = false;
+        self.since = self.world.now;
+        match self.thread {
+            Thread::Idle => {}
+            Thread::Application => self.next_piece(),
+            Thread::Kernel if !self.napi.threaded => self.run_ksoftirqd(),
+            Thread::Kernel if std::mem::replace(&mut self.kernel_owes_switch, false) => {
+                let switch = self.world.switch.next();
+                self.cpu.push(Kind::ThreadSwitch, Account::Poll, switch);
+            }
+            Thread::Kernel => self.start_thread_poll(),
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! The cliff of a host like the ones that are calibrated: Linux, backlog reception, an application.
+
+use netcliff_core::{Engine, Host, Outcome, Point, Service, Traffic};
+use netcliff_sim::{Cliff, SimEngine, cliff_sim};
+
+/// Costs as measured on a small virtual machine, rounded.
+fn calibrated() -> Host {
+    Host {
+        name: "calibrated".to_owned(),
+        interrupt_s: 1.5e-6,
+        protocol_s: 0.9e-6,
+        per_byte_s: 0.0,
+        mask_s: 0.0,
+        poll_s: 0.5e-6,
+        application_s: Some(1e-6),
+        context_switch_s: 2e-6,
+        wakeup_s: 1e-6,
+        socket_drop_cost: 0.6,
+        ring: 1000,
+        socket_buffer: 5000,
+        tick_s: 4e-3,
+        service: Service::Erlang { stages: 4 },
+    }
+}
+
+fn point(scheme: &str, pps: f64) -> Point {
+    Point { host: calibrated(), scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(pps) }
+}
+
+fn evaluate(scheme: &str, pps: f64) -> Outcome {
+    SimEngine::with_packets(1, 2_000_000).evaluate(&point(scheme, pps)).unwrap()
+}
+
+fn cliff(scheme: &str) -> Cliff {
+    cliff_sim(&SimEngine::default(), &point(scheme, 1.0), 1e-4).unwrap()
+}
+
+/// Past its cliff a host that gives softirqs precedence starves its application: the shape seen on real kernels.
+#[test]
+fn backlog_reception_with_an_application_falls_into_livelock() {
+    let cliff = cliff("napi:backlog");
+    let load = cliff.load_pps.value;
+    // A packet costs at least protocol + application, and at most an interrupt and a poll of its own besides: the
+    // application does not sleep at the cliff.
+    assert!(load < 1.0 / 1.9e-6, "{load}");
+    assert!(load > 1.0 / 3.9e-6, "{load}");
+    assert!(cliff.load_pps.covers(load));
+    assert!(cliff.load_pps.relative_half_width() < 0.05, "{:?}", cliff.load_pps);
+    let throughput = |pps| evaluate("napi:backlog", pps).throughput_pps.unwrap().value;
+    let (peak, past) = (throughput(load), throughput(4.0 * load));
+    assert!(past < 0.2 * peak, "{peak} at the cliff, {past} at 4 times");
+}
+
+/// Up to the softirq's own limit packets are lost at the socket, past it at the backlog as well; interrupts go away.
+#[test]
+fn past_the_cliff_packets_are_lost_where_the_cpu_is_not() {
+    let (near, far) = (evaluate("napi:backlog", 600e3), evaluate("napi:backlog", 2e6));
+    let value = |figure: Option<netcliff_core::Figure>| figure.unwrap().value;
+    let (near_loss, far_loss) = (near.loss.unwrap(), far.loss.unwrap());
+    assert!(value(near_loss.ring) < 1e-3 && value(near_loss.socket) > 0.3, "{near_loss:?}");
+    assert!(value(far_loss.ring) > 0.05 && value(far_loss.socket) > 0.3, "{far_loss:?}");
+    assert!(value(far.cpu.unwrap().protocol) > 0.9, "{:?}", far.cpu);
+    assert!(value(far.interrupts_per_s) < 0.1 * value(near.interrupts_per_s));
+}
