@@ -46,6 +46,24 @@ fn pin(cpu: usize) {
     nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &set).unwrap();
 }
 
+/// Tries up to five times: other programs and the hypervisor disturb single attempts, a wrong meter fails
+/// them all.
+fn eventually(mut attempt: impl FnMut() -> Result<(), String>) {
+    let mut failures = Vec::new();
+    for _ in 0..5 {
+        match attempt() {
+            Ok(()) => return,
+            Err(failure) => failures.push(failure),
+        }
+    }
+    panic!("no attempt succeeded: {failures:#?}");
+}
+
+/// `Err` with the figures if they do not hold.
+fn expect(holds: bool, figures: impl std::fmt::Debug) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(format!("{figures:?}")) }
+}
+
 /// Runs `during` while a thread spins on the measured CPU; gives it the thread's id.
 fn while_spinning<T>(during: impl FnOnce(u32) -> T) -> T {
     let stop = AtomicBool::new(false);
@@ -114,15 +132,16 @@ fn ebpf_sees_a_spinning_thread() {
         let Some(mut meter) = start(Method::Ebpf, &spec(vec![Watch::Thread(tid)])) else {
             return;
         };
-        let (truth, split) = thread_share(tid, || read_after(&mut *meter, Duration::from_millis(800)));
-        let shares = split.shares;
-        // The kernel's clock for the thread includes the interrupts on top of it.
-        let on_top = shares.interrupt.unwrap() + shares.protocol.unwrap() + shares.softirq_other.unwrap();
-        let application = shares.application.unwrap();
-        assert!(application <= truth + 0.03, "{application} of {truth}");
-        assert!(application + on_top >= truth - 0.03, "{application} + {on_top} of {truth}");
-        assert!((shares.sum() - 1.0).abs() < 0.005, "{shares:?}");
-        assert_eq!(split.method, Method::Ebpf);
+        eventually(|| {
+            let (truth, split) = thread_share(tid, || read_after(&mut *meter, Duration::from_millis(500)));
+            let shares = split.shares;
+            assert!((shares.sum() - 1.0).abs() < 0.005, "{shares:?}");
+            assert_eq!(split.method, Method::Ebpf);
+            // The kernel's clock for the thread includes the interrupts on top of it.
+            let on_top = shares.interrupt.unwrap() + shares.protocol.unwrap() + shares.softirq_other.unwrap();
+            let application = shares.application.unwrap();
+            expect(application <= truth + 0.03 && application + on_top >= truth - 0.03, (application, on_top, truth))
+        });
     });
 }
 
@@ -136,9 +155,11 @@ fn ebpf_watches_a_process_that_is_named_later() {
         let split = read_after(&mut *meter, Duration::from_millis(100));
         assert_eq!(split.shares.application, Some(0.0));
         meter.watch(Watch::Process(std::process::id())).unwrap();
-        let (truth, split) = thread_share(tid, || read_after(&mut *meter, Duration::from_millis(400)));
-        let application = split.shares.application.unwrap();
-        assert!(application > truth - 0.1, "{application} of {truth}");
+        eventually(|| {
+            let (truth, split) = thread_share(tid, || read_after(&mut *meter, Duration::from_millis(300)));
+            let application = split.shares.application.unwrap();
+            expect(application > truth - 0.1, (application, truth))
+        });
     });
 }
 
@@ -149,59 +170,68 @@ fn procfs_sees_a_spinning_thread() {
         let Some(mut meter) = start(Method::Procfs, &spec(vec![Watch::Thread(tid)])) else {
             return;
         };
-        let (truth, split) = thread_share(tid, || read_after(&mut *meter, Duration::from_millis(1000)));
-        // Steps of 10 ms in both readings, a sample every 4 ms.
-        let application = split.shares.application.unwrap();
-        assert!((application - truth).abs() < 0.1, "{application} of {truth}");
-        assert!(split.shares.idle.unwrap() < 0.1, "{split:?}");
-        assert!(split.notes[0].contains("timer tick"));
-        assert!(split.resolution_share >= 0.009);
+        eventually(|| {
+            let (truth, split) = thread_share(tid, || read_after(&mut *meter, Duration::from_millis(1000)));
+            assert!(split.notes[0].contains("timer tick"));
+            assert!(split.resolution_share * split.elapsed_s >= 0.01);
+            // Steps of 10 ms in both readings, a sample every 4 ms.
+            let (application, idle) = (split.shares.application.unwrap(), split.shares.idle.unwrap());
+            expect((application - truth).abs() < 0.1 && idle < 0.1, (application, idle, truth))
+        });
+    });
+}
+
+fn start_soaker() -> Option<SoakerMeter> {
+    match SoakerMeter::start(spec(vec![]), Duration::from_millis(300)) {
+        Ok(meter) => Some(meter),
+        Err(error @ MeterError::Unavailable { .. }) => {
+            skipped(error);
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn the_soaker_gets_nothing_next_to_a_spinning_thread() {
+    let _alone = alone();
+    eventually(|| {
+        let Some(mut meter) = start_soaker() else {
+            return Ok(());
+        };
+        let busy = while_spinning(|_| read_after(&mut meter, Duration::from_millis(500)));
+        let estimate = busy.available.unwrap();
+        assert!(estimate.half_width.is_some() && estimate.batches >= 2, "{estimate:?}");
+        assert!(busy.notes[0].contains("idling"), "{:?}", busy.notes);
+        expect(estimate.mean < 0.05, estimate)
     });
 }
 
 #[test]
-fn the_soaker_gets_what_is_left() {
+fn soaker_and_ebpf_agree_on_what_is_left() {
     let _alone = alone();
-    let mut meter = match SoakerMeter::start(spec(vec![]), Duration::from_millis(300)) {
-        Ok(meter) => meter,
-        Err(error @ MeterError::Unavailable { .. }) => return skipped(error),
-        Err(error) => panic!("{error}"),
-    };
-    let busy = while_spinning(|_| read_after(&mut meter, Duration::from_millis(600)));
-    let estimate = busy.available.unwrap();
-    assert!(estimate.mean < 0.05, "{estimate:?}");
-    assert!(estimate.half_width.is_some() && estimate.batches >= 10, "{estimate:?}");
-    // What is left on the machine as it is: all that the soaker's competitors did not take.
-    let (idle_before, started) = (busy_ticks(), Instant::now());
-    let free = read_after(&mut meter, Duration::from_millis(600));
-    let others = (busy_ticks() - idle_before) as f64 * 0.01 / started.elapsed().as_secs_f64();
-    let available = free.shares.available.unwrap();
-    assert!((available + others - 1.0).abs() < 0.15, "available {available}, others {others}");
-}
-
-/// Ticks of the measured CPU that were neither idle nor nice nor user time of this process; the soaker's
-/// own time is user time, so it is taken from its thread.
-fn busy_ticks() -> u64 {
-    let stat = std::fs::read_to_string("/proc/stat").unwrap();
-    let label = format!("cpu{} ", measured_cpu());
-    let line = stat.lines().find(|line| line.starts_with(&label)).unwrap();
-    let ticks: Vec<u64> = line.split_whitespace().skip(1).map(|t| t.parse().unwrap()).collect();
-    let all = ticks[0] + ticks[1] + ticks[2] + ticks[5] + ticks[6] + ticks[7];
-    all.saturating_sub(soaker_ticks())
-}
-
-fn soaker_ticks() -> u64 {
-    let name = format!("soaker/{}", measured_cpu());
-    let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
-    let mut ns = 0u64;
-    for task in tasks.map(|entry| entry.path()) {
-        let comm = std::fs::read_to_string(task.join("comm")).unwrap_or_default();
-        if comm.trim() == name {
-            let text = std::fs::read_to_string(task.join("schedstat")).unwrap();
-            ns += text.split_whitespace().next().unwrap().parse::<u64>().unwrap();
-        }
-    }
-    ns / 10_000_000
+    eventually(|| {
+        let Some(mut soaker) = start_soaker() else {
+            return Ok(());
+        };
+        let watch = soaker.threads().into_iter().map(Watch::Thread).collect();
+        let Some(mut exact) = start(Method::Ebpf, &spec(watch)) else {
+            return Ok(());
+        };
+        soaker.mark().unwrap();
+        exact.mark().unwrap();
+        // For a while nothing, then datagrams: some of the CPU is left over, some is not.
+        thread::sleep(Duration::from_millis(300));
+        send_to_ourselves(20_000);
+        let rate = soaker.read().unwrap().remove(0);
+        let time = exact.read().unwrap().remove(0).shares;
+        // The soaker leaves no idle time.
+        assert!(time.idle.unwrap() < 0.02, "{time:?}");
+        // By work done, and by time exclusive of interrupts: the two share nothing but the thread. They
+        // differ where the CPU does not run at the speed of the calibration (a busy SMT sibling).
+        let (by_work, by_time) = (rate.shares.available.unwrap(), time.application.unwrap());
+        expect((by_work - by_time).abs() < 0.1 && by_time < 0.95, (by_work, by_time, rate.notes))
+    });
 }
 
 #[test]
@@ -251,38 +281,43 @@ fn ebpf_counts_packets_and_softirqs() {
     let Some(mut meter) = start(Method::Ebpf, &spec(vec![])) else {
         return;
     };
-    const SENT: usize = 5000;
-    meter.mark().unwrap();
-    let arrived = send_to_ourselves(SENT) as u64;
-    let split = meter.read().unwrap().remove(0);
-    let counters = split.counters;
-    let backlog = counters.backlog_packets.unwrap();
-    assert!(backlog >= arrived, "{backlog} of {arrived}");
-    // Others use loopback and veth too, but not much on this CPU in this moment.
-    assert!(backlog < arrived * 3 / 2, "{backlog} of {arrived}");
-    // softnet_stat counts what enters the stack, the polls what they processed.
-    let processed = counters.softnet_processed.unwrap();
-    let packets = counters.packets.unwrap();
-    assert!(processed.abs_diff(packets) <= packets / 50 + 20, "{processed} against {packets}");
-    // One datagram at a time: each is delivered by a softirq of its own, run by the sender as it
-    // leaves the transmit path.
-    let softirqs = counters.softirqs.unwrap();
-    assert!(softirqs * 10 >= arrived * 9, "{softirqs} for {arrived}");
-    assert!(counters.softirqs_from_process.unwrap() * 10 >= arrived * 8, "{counters:?}");
-    let origins = counters.softirqs_from_process.unwrap()
-        + counters.softirqs_from_irq.unwrap()
-        + counters.softirqs_from_ksoftirqd.unwrap();
-    assert_eq!(origins, softirqs);
+    eventually(|| {
+        meter.mark().unwrap();
+        let arrived = send_to_ourselves(5000) as u64;
+        let split = meter.read().unwrap().remove(0);
+        check_table(&split);
+        let counters = split.counters;
+        let backlog = counters.backlog_packets.unwrap();
+        assert!(backlog >= arrived, "{backlog} of {arrived}");
+        let softirqs = counters.softirqs.unwrap();
+        let from_process = counters.softirqs_from_process.unwrap();
+        let origins = from_process + counters.softirqs_from_irq.unwrap() + counters.softirqs_from_ksoftirqd.unwrap();
+        assert_eq!(origins, softirqs);
+        assert!(split.overhead_share.is_none_or(|share| share > 0.0 && share < 0.5), "{split:?}");
+        // softnet_stat counts what enters the stack, the polls what they processed.
+        let (processed, packets) = (counters.softnet_processed.unwrap(), counters.packets.unwrap());
+        expect(
+            processed.abs_diff(packets) <= packets / 50 + 20
+                // Others use loopback and veth too, but not much on this CPU in this moment.
+                && backlog < arrived * 3 / 2
+                // One datagram at a time: each is delivered by a softirq of its own, run by the sender
+                // as it leaves the transmit path.
+                && softirqs * 10 >= arrived * 9
+                && from_process * 10 >= arrived * 8,
+            (arrived, counters),
+        )
+    });
+}
 
-    // The table of polls holds the same polls, and the time of all of them is the softirq's.
+/// The table of polls holds the same polls, and with the tails the time of the NET_RX softirqs.
+fn check_table(split: &CpuSplit) {
     let table = split.polls.as_ref().unwrap();
     let polls: u64 = table.cells.iter().map(|cell| cell.polls).sum();
-    assert_eq!(polls, counters.polls.unwrap());
+    assert!(polls.abs_diff(split.counters.polls.unwrap()) <= 1);
+    assert_eq!(table.histogram_log2().iter().sum::<u64>(), polls);
     let total_s: f64 = table.cells.iter().map(|cell| cell.total_s).sum::<f64>() + table.tail_s;
     let protocol_s = split.shares.protocol.unwrap() * split.elapsed_s;
     assert!((total_s / protocol_s - 1.0).abs() < 0.02, "{total_s} of {protocol_s} s");
-    assert_eq!(table.histogram_log2().iter().sum::<u64>(), polls);
-    assert!(split.overhead_share.is_none_or(|share| share > 0.0 && share < 0.2), "{split:?}");
 }
 
 #[test]
@@ -292,18 +327,20 @@ fn the_softirq_counts_of_ebpf_and_procfs_agree() {
         return;
     };
     let mut sampled = start(Method::Procfs, &spec(vec![])).unwrap();
-    exact.mark().unwrap();
-    sampled.mark().unwrap();
-    send_to_ourselves(5000);
-    let exact = exact.read().unwrap().remove(0).counters;
-    let sampled = sampled.read().unwrap().remove(0).counters;
-    for (name, a, b) in [
-        ("softirqs", exact.softirqs, sampled.softirqs),
-        ("timer interrupts", exact.timer_interrupts, sampled.timer_interrupts),
-    ] {
-        let (a, b) = (a.unwrap(), b.unwrap());
-        assert!(a.abs_diff(b) <= a / 50 + 10, "{name}: {a} against {b}");
-    }
+    eventually(|| {
+        exact.mark().unwrap();
+        sampled.mark().unwrap();
+        send_to_ourselves(5000);
+        let exact = exact.read().unwrap().remove(0).counters;
+        let sampled = sampled.read().unwrap().remove(0).counters;
+        let close = |a: Option<u64>, b: Option<u64>| a.unwrap().abs_diff(b.unwrap()) <= a.unwrap() / 50 + 10;
+        expect(
+            close(exact.softirqs, sampled.softirqs)
+                && close(exact.timer_interrupts, sampled.timer_interrupts)
+                && close(exact.ipis, sampled.ipis),
+            (exact, sampled),
+        )
+    });
 }
 
 #[test]

@@ -13,11 +13,14 @@
 //! What it changes: the CPU never idles. Wake-ups get cheaper (no exit from HLT or a deeper state), the
 //! clock stays up, and an SMT sibling loses some of its speed.
 
+mod batches;
+
 use super::{
     kernel_counts::{self, Counts},
-    types::{CpuMeter, CpuSplit, Estimate, MeterError, MeterSpec, Method, Shares, Watch},
-    util::{check, check_watch, clock_ns, monotonic_ns, online_cpus, pin_to, t_95, this_thread, thread_cpu_clock},
+    types::{CpuMeter, CpuSplit, MeterError, MeterSpec, Method, Shares, Watch},
+    util::{check, check_watch, clock_ns, monotonic_ns, online_cpus, pin_to, this_thread, thread_cpu_clock},
 };
+use batches::{Sample, estimate, upper_quarter_median};
 use std::{
     hint::black_box,
     io,
@@ -34,8 +37,6 @@ use std::{
 const WORK: u32 = 256;
 /// Time between two samples of the counters.
 const SAMPLE: Duration = Duration::from_millis(20);
-/// Most batches an interval is divided into; 20 to 30 is customary for batch means.
-const BATCHES: usize = 25;
 /// Samples kept; at 20 ms this is more than half an hour, later ones are dropped.
 const MOST_SAMPLES: usize = 100_000;
 /// Least CPU time a calibration batch must hold [ns], so that clock granularity stays below 0.1 %.
@@ -49,11 +50,13 @@ pub struct SoakerMeter {
     soakers: Vec<Soaker>,
     threads: Vec<JoinHandle<()>>,
     mark: Sample,
+    mark_cpu_ns: Vec<Option<u64>>,
     mark_counts: Vec<Counts>,
 }
 
 #[derive(Debug)]
 struct Soaker {
+    thread: u32,
     /// Iterations per CPU second.
     idle_rate: f64,
 }
@@ -70,11 +73,8 @@ struct Shared {
 #[repr(align(128))]
 struct Counter(AtomicU64);
 
-#[derive(Debug, Clone)]
-struct Sample {
-    at_ns: u64,
-    iterations: Vec<u64>,
-}
+/// Below this share of the calibrated speed a reader is told.
+const SLOW: f64 = 0.95;
 
 impl Shared {
     fn sample(&self) -> Sample {
@@ -97,6 +97,7 @@ impl SoakerMeter {
             Arc::new(Shared { counters: spec.cpus.iter().map(|_| Counter::default()).collect(), ..Shared::default() });
         let mut meter = Self {
             mark: shared.sample(),
+            mark_cpu_ns: Vec::new(),
             mark_counts: kernel_counts::read(&spec.cpus)?,
             spec,
             shared,
@@ -116,6 +117,38 @@ impl SoakerMeter {
     /// The calibrated rate of each CPU when idle [iterations/s].
     pub fn idle_rates(&self) -> Vec<f64> {
         self.soakers.iter().map(|soaker| soaker.idle_rate).collect()
+    }
+
+    /// The threads that soak, by thread id: watched by another meter, their time is what was left over.
+    pub fn threads(&self) -> Vec<u32> {
+        self.soakers.iter().map(|soaker| soaker.thread).collect()
+    }
+
+    fn cpu_ns(&self) -> Vec<Option<u64>> {
+        self.soakers.iter().map(|soaker| clock_ns(thread_cpu_clock(soaker.thread)).ok()).collect()
+    }
+
+    /// Iterations per CPU second since the mark, over the calibrated rate.
+    fn speed(&self, index: usize, last: &Sample) -> Option<f64> {
+        let ran_ns = self.cpu_ns()[index]?.checked_sub(self.mark_cpu_ns[index]?)?;
+        let iterations = last.iterations[index].checked_sub(self.mark.iterations[index])?;
+        (ran_ns >= LEAST_BATCH_NS).then(|| iterations as f64 * 1e9 / ran_ns as f64 / self.soakers[index].idle_rate)
+    }
+
+    fn notes(&self, index: usize, last: &Sample) -> Vec<String> {
+        let mut notes = vec![
+            "The soaker keeps the CPU from idling: wake-ups are cheaper than without it, and whatever else uses \
+             this CPU counts as not available."
+                .to_owned(),
+        ];
+        if let Some(speed) = self.speed(index, last).filter(|speed| *speed < SLOW) {
+            notes.push(format!(
+                "While it ran, the soaker got {:.0} % of its calibrated speed: interrupts and softirqs on top of it, \
+                 a busy SMT sibling, a lower clock, or the hypervisor.",
+                speed * 100.0
+            ));
+        }
+        notes
     }
 
     fn spawn_soaker(&mut self, index: usize) -> Result<u32, MeterError> {
@@ -181,11 +214,7 @@ impl SoakerMeter {
             resolution_share: 1.0 / (rate * elapsed_s),
             overhead_share: None,
             polls: None,
-            notes: vec![
-                "The soaker keeps the CPU from idling: wake-ups are cheaper than without it, and whatever else \
-                 uses this CPU counts as not available."
-                    .to_owned(),
-            ],
+            notes: self.notes(index, last),
         }
     }
 }
@@ -205,6 +234,7 @@ impl CpuMeter for SoakerMeter {
         let mut samples = self.shared.samples.lock().unwrap_or_else(PoisonError::into_inner);
         samples.clear();
         self.mark = self.shared.sample();
+        self.mark_cpu_ns = self.cpu_ns();
         Ok(())
     }
 
@@ -277,77 +307,15 @@ fn calibrate(shared: &Shared, cpus: &[usize], ids: &[u32], duration: Duration) -
     }
     rates
         .iter_mut()
-        .zip(cpus)
-        .map(|(rates, cpu)| {
+        .zip(cpus.iter().zip(ids))
+        .map(|(rates, (cpu, thread))| {
             let idle_rate = upper_quarter_median(rates).ok_or_else(|| {
                 unavailable(format!(
                     "CPU {cpu} was too busy for {duration:?} to calibrate the soaker; free the CPU or \
                      calibrate for longer"
                 ))
             })?;
-            Ok(Soaker { idle_rate })
+            Ok(Soaker { thread: *thread, idle_rate })
         })
         .collect()
-}
-
-fn upper_quarter_median(rates: &mut [f64]) -> Option<f64> {
-    rates.sort_by(f64::total_cmp);
-    let upper = &rates[rates.len() * 3 / 4..];
-    upper.get(upper.len() / 2).copied().filter(|rate| *rate > 0.0)
-}
-
-/// Mean share since `mark` and its 95 % interval by batch means.
-fn estimate(mark: &Sample, samples: &[Sample], index: usize, rate: f64) -> Estimate {
-    let share = |a: &Sample, b: &Sample| {
-        let time_s = b.at_ns.saturating_sub(a.at_ns).max(1) as f64 * 1e-9;
-        b.iterations[index].saturating_sub(a.iterations[index]) as f64 / (rate * time_s)
-    };
-    let mean = samples.last().map_or(0.0, |last| share(mark, last));
-    let step = samples.len().div_ceil(BATCHES).max(1);
-    let mut batches = Vec::new();
-    let mut from = mark;
-    // Only whole batches: a short last one would have another variance.
-    for to in samples.chunks_exact(step).filter_map(|chunk| chunk.last()) {
-        batches.push(share(from, to));
-        from = to;
-    }
-    let count = batches.len();
-    let half_width = (count >= 2).then(|| {
-        let centre = batches.iter().sum::<f64>() / count as f64;
-        let squares: f64 = batches.iter().map(|share| (share - centre).powi(2)).sum();
-        t_95(count - 1) * (squares / (count - 1) as f64 / count as f64).sqrt()
-    });
-    Estimate { mean, half_width, confidence: 0.95, batches: count }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn samples(counts: &[u64]) -> Vec<Sample> {
-        counts
-            .iter()
-            .enumerate()
-            .map(|(i, count)| Sample { at_ns: (i as u64 + 1) * 1_000_000_000, iterations: vec![*count] })
-            .collect()
-    }
-
-    #[test]
-    fn batch_means() {
-        let mark = Sample { at_ns: 0, iterations: vec![0] };
-        // 100, 50, 100, 50 iterations in four seconds at an idle rate of 100/s.
-        let got = estimate(&mark, &samples(&[100, 150, 250, 300]), 0, 100.0);
-        assert!((got.mean - 0.75).abs() < 1e-12);
-        // Standard deviation 0.28868, over sqrt(4), times t(3) = 3.182.
-        assert!((got.half_width.unwrap() - 0.45930).abs() < 1e-4, "{got:?}");
-        assert_eq!(got.batches, 4);
-        assert_eq!(estimate(&mark, &samples(&[10]), 0, 100.0).half_width, None);
-    }
-
-    #[test]
-    fn disturbed_batches_do_not_lower_the_idle_rate() {
-        let mut rates = vec![1.0, 2.0, 99.0, 100.0, 101.0, 50.0, 98.0, 100.0];
-        assert_eq!(upper_quarter_median(&mut rates), Some(101.0));
-        assert_eq!(upper_quarter_median(&mut []), None);
-    }
 }
