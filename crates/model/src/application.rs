@@ -10,7 +10,7 @@
 //! socket full cost `socket_drop_cost` of a service. Both change the mean service, found as a fixed point: a longer
 //! service leaves less CPU, hence more drops and fewer wake-ups, hence a shorter service; one crossing.
 
-use netcliff_core::{CpuShares, Figure, Host, Latency, Loss, Outcome, Service};
+use netcliff_core::{CpuShares, Figure, Host, Latency, Loss, Outcome};
 
 use crate::answer::{Ring, Shares};
 use crate::queue::two_moment::TwoMoment;
@@ -21,16 +21,6 @@ const SERVICE_FOUND: f64 = 1e-8;
 
 /// Ring load above which the variance of a busy period is not taken any further: it is cut by the ring's size.
 const MOST_RING_LOAD: f64 = 0.999;
-
-/// Squared coefficient of variation of the host's times.
-fn squared_variation(service: Service) -> f64 {
-    match service {
-        Service::Exponential => 1.0,
-        Service::Deterministic => 0.0,
-        Service::Lognormal { cv } => cv * cv,
-        Service::Erlang { stages } => 1.0 / f64::from(stages),
-    }
-}
 
 /// The socket and the application on top of a solved ring.
 struct Socket {
@@ -129,7 +119,7 @@ fn socket(host: &Host, application_s: f64, work: &Work, ring: Ring) -> Socket {
 /// the queue of batches n, M^[n]/G/1, served at the pace t/V.
 fn queue(host: &Host, application_s: f64, work: &Work, left: f64, ring: &Ring) -> (TwoMoment, f64) {
     let rho = ring.throughput_pps * application_s / left;
-    let spread = squared_variation(host.service);
+    let spread = work.shape.squared_variation();
     let batch = batch(work, left, ring, spread);
     let queue = TwoMoment::new(rho, rho.min(1.0) * batch + spread, host.socket_buffer);
     let gap = (1.0 - rho).max(1e-12);

@@ -101,6 +101,7 @@ impl Engine for ModelEngine {
             mask_s: host.mask_s,
             poll_s: host.poll_s,
             places: host.ring,
+            shape: schemes::shape(host.service),
             quantiles: self.quantiles,
         };
         let solve = |work: &Work| schemes::solve(scheme, self.fidelity, work).map_err(unsupported);

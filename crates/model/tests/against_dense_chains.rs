@@ -98,8 +98,8 @@ fn agree(outcome: &Outcome, verdict: &Verdict) -> Result<(), TestCaseError> {
         ("available", cpu.available.unwrap().value, verdict.idle),
     ];
     for (name, got, want) in pairs {
-        // The dense solve itself is only good to about 1e-15 absolutely: 1e-9 relative above 1e-6.
-        prop_assert!((got - want).abs() <= 1e-9 * want.abs() + 1e-15, "{name}: {got} against {want}");
+        // The dense solve itself is only good to about 1e-14 absolutely: 1e-9 relative above 1e-4.
+        prop_assert!((got - want).abs() <= 1e-9 * want.abs() + 1e-13, "{name}: {got} against {want}");
     }
     let total: f64 =
         [cpu.interrupt, cpu.poll, cpu.protocol, cpu.available].iter().map(|share| share.unwrap().value).sum();
@@ -172,6 +172,45 @@ fn napi(case: &Case) -> Vec<(State, f64)> {
     })
 }
 
+/// Masked coalescing by count: gather `frames`, interrupt, serve until empty.
+fn masked_count(case: &Case, frames: u64) -> Vec<(State, f64)> {
+    let case = case.clone();
+    referee::stationary((0, Stage::Idle, 0), &move |&(n, stage, _)| {
+        let mut jumps = Vec::new();
+        if n < case.places {
+            let next = if stage == Stage::Idle && n + 1 == frames { Stage::Isr } else { stage };
+            jumps.push(((n + 1, next, 0), case.lambda));
+        }
+        match stage {
+            Stage::Isr => jumps.push(((n, Stage::Service, 0), case.isr)),
+            Stage::Service => jumps.push((after(n - 1, Stage::Service), 1.0)),
+            _ => {}
+        }
+        jumps
+    })
+}
+
+/// disable-enable with services and interrupts of `stages` exponentials each; the third number is stages done.
+fn erlang_disable_enable(case: &Case, stages: u64) -> Vec<(State, f64)> {
+    let case = case.clone();
+    let pace = stages as f64;
+    referee::stationary((0, Stage::Idle, 0), &move |&(n, stage, done)| {
+        let mut jumps = Vec::new();
+        if n < case.places {
+            let next = if stage == Stage::Idle { Stage::Isr } else { stage };
+            jumps.push(((n + 1, next, done), case.lambda));
+        }
+        match stage {
+            Stage::Isr if done + 1 == stages => jumps.push(((n, Stage::Service, 0), case.isr * pace)),
+            Stage::Service if done + 1 == stages => jumps.push((after(n - 1, Stage::Service), pace)),
+            Stage::Isr => jumps.push(((n, stage, done + 1), case.isr * pace)),
+            Stage::Service => jumps.push(((n, stage, done + 1), pace)),
+            _ => {}
+        }
+        jumps
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 250, ..ProptestConfig::default() })]
 
@@ -201,6 +240,22 @@ proptest! {
     }
 
     #[test]
+    fn masked_coalescing_by_count(case in cases(1..65), share in 0.0..1.0_f64) {
+        let frames = 1 + ((case.places - 1) as f64 * share) as u64;
+        let outcome = case.solve(&format!("coalesce:frames={frames},masked=true"));
+        agree(&outcome, &verdict(&masked_count(&case, frames), case.places))?;
+    }
+
+    #[test]
+    fn disable_enable_with_erlang_times(case in cases(1..30), stages in 2..5_u32) {
+        let host = Host { service: Service::Erlang { stages }, ..case.host() };
+        let traffic = Traffic::poisson(case.lambda * 1e6);
+        let point = Point { host, scheme: "disable-enable:merged=false".parse().unwrap(), traffic };
+        let outcome = ModelEngine::default().evaluate(&point).unwrap();
+        agree(&outcome, &verdict(&erlang_disable_enable(&case, stages.into()), case.places))?;
+    }
+
+    #[test]
     fn napi_chain(case in cases(1..14)) {
         let outcome = case.solve(&format!("napi:weight={}", case.weight));
         let chain = verdict(&napi(&case), case.places);
@@ -208,7 +263,7 @@ proptest! {
         let polls = outcome.polls_per_s.unwrap().value / 1e6;
         prop_assert!((polls - chain.poll * case.overhead).abs() <= 1e-9 * polls);
         let interrupts = outcome.interrupts_per_s.unwrap().value / 1e6;
-        prop_assert!((interrupts - chain.idle * case.lambda).abs() <= 1e-9 * interrupts + 1e-15);
+        prop_assert!((interrupts - chain.idle * case.lambda).abs() <= 1e-9 * interrupts + 1e-13);
     }
 }
 

@@ -58,7 +58,7 @@ fn corners() {
     for scheme in CHEAP {
         for places in [1, 2, 64, 1024, 1_000_000] {
             for rho in [1e-9, 1e-3, 0.5, 1.0 - 1e-12, 1.0, 1.0 + 1e-12, 2.0, 1e3, 1e6] {
-                for isr in [0.0, 1e-12, 1e-3, 1.0, 1e3] {
+                for isr in if places > 2000 { vec![0.0, 1.0] } else { vec![0.0, 1e-12, 1e-3, 1.0, 1e3] } {
                     for fidelity in [Fidelity::Paper, Fidelity::Exact] {
                         let outcome = solve(&host(places, isr), fidelity, scheme, rho, places <= 64);
                         sound(&outcome, &format!("{scheme} B={places} rho={rho} isr={isr}"));
@@ -66,6 +66,47 @@ fn corners() {
                 }
             }
         }
+    }
+}
+
+#[test]
+fn corners_of_the_rest() {
+    for scheme in [
+        "coalesce:frames=1,masked=true",
+        "coalesce:usecs=50us,masked=true",
+        "coalesce:frames=8",
+        "coalesce:usecs=50us",
+        "coalesce:packet_timer=20us",
+        "coalesce:packet_timer=20us,usecs=100us",
+        "coalesce:frames=8,usecs=50us",
+        "coalesce:min_gap=250us",
+    ] {
+        for places in [8, 64, 1024] {
+            for rho in [1e-9, 1e-3, 0.5, 1.0, 2.0, 1e3, 1e6] {
+                let outcome = solve(&host(places, 1.0), Fidelity::Exact, scheme, rho, false);
+                sound(&outcome, &format!("{scheme} B={places} rho={rho}"));
+            }
+        }
+    }
+    for service in ["deterministic", "erlang:stages=3", "lognormal:cv=0.7"] {
+        for scheme in ["ideal", "disable-enable:merged=false"] {
+            for places in [1, 8, 1024] {
+                for rho in [1e-9, 0.5, 1.0, 2.0, 1e3, 1e6] {
+                    let host = Host { service: service.parse().unwrap(), ..host(places, 1.0) };
+                    let outcome = solve(&host, Fidelity::Exact, scheme, rho, false);
+                    sound(&outcome, &format!("{scheme} {service} B={places} rho={rho}"));
+                }
+            }
+        }
+    }
+    let host = Host { service: "deterministic".parse().unwrap(), poll_s: 1e-6, ..host(100, 1.0) };
+    let mut last = 0.0;
+    for rho in [1e-6, 0.1, 0.5, 0.6, 0.7, 1.0, 3.0, 10.0] {
+        let outcome = solve(&host, Fidelity::Exact, "polling:period=20us,quota=12", rho, false);
+        sound(&outcome, &format!("polling {rho}"));
+        let loss = outcome.loss_fraction.unwrap().value;
+        assert!(loss >= last);
+        last = loss;
     }
 }
 
@@ -83,10 +124,12 @@ fn corners_of_napi() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
+    /// Interrupts of up to one service. With long ones loss can fall as load grows: a longer busy period saves an
+    /// interrupt (disable-enable, B = 3, s = 107 services: the referee agrees).
     #[test]
-    fn loss_rises_with_load(scheme in prop::sample::select(CHEAP), places in 1..2000_u64, isr in -5.0..5.0_f64) {
+    fn loss_rises_with_load(scheme in prop::sample::select(CHEAP), places in 1..2000_u64, isr in -5.0..0.0_f64) {
         let host = host(places, isr.exp());
         let mut last = 0.0;
         for step in -20..40 {

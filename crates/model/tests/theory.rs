@@ -61,3 +61,40 @@ fn napi_without_quota_is_disable_enable_with_a_poll() {
     // V = (1 - rho)/(1 + lambda (m + s + o)).
     near(cpu.available.unwrap().value, (1.0 - 0.534) / (1.0 + 100e3 * 5.82e-6), 1e-9);
 }
+
+/// Cliffs of the paper's unmasked coalescing: no loss just below, loss just above.
+#[test]
+fn unmasked_coalescing_cliffs() {
+    let host = Host { ring: 100_000, ..Host::pentium4_2530mhz() };
+    for (frames, kpps) in [(1, 127.1), (2, 147.0), (4, 162.6), (8, 173.3), (16, 179.7)] {
+        let loss = |share: f64| {
+            let outcome =
+                solve_on(host.clone(), Fidelity::Paper, &format!("coalesce:frames={frames}"), kpps * 1e3 * share);
+            outcome.loss_fraction.unwrap().value
+        };
+        assert!(loss(0.998) < 1e-6 && loss(1.002) > 1e-4, "tau = {frames}: {} {}", loss(0.998), loss(1.002));
+    }
+}
+
+#[test]
+fn masked_coalescing_latency() {
+    for (scheme, us) in [
+        ("coalesce:frames=8,masked=true", 48.6),
+        ("coalesce:usecs=50us,masked=true", 42.7),
+        ("coalesce:frames=8,usecs=50us,masked=true", 40.1),
+    ] {
+        near(mean_us(&solve_on(Host { mask_s: 0.0, ..rounded() }, Fidelity::Exact, scheme, 100e3)), us, 0.06);
+    }
+}
+
+/// With Q = 3 and deterministic times at overload: 150.0 kpps, Q/T_poll.
+#[test]
+fn polling_overload_and_low_load() {
+    let host = Host { service: netcliff_core::Service::Deterministic, ..rounded() };
+    let overload = solve_on(host.clone(), Fidelity::Exact, "polling:period=20us,quota=3", 400e3);
+    near(overload.throughput_pps.unwrap().value / 1e3, 150.0, 0.001);
+    let low = solve_on(host.clone(), Fidelity::Exact, "polling:period=20us,quota=3", 10.0);
+    near(mean_us(&low), 15.34, 0.1);
+    let paper = solve_on(rounded(), Fidelity::Paper, "polling:period=20us,quota=3", 10.0);
+    near(mean_us(&paper), 15.34, 0.01);
+}

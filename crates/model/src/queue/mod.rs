@@ -4,6 +4,8 @@
 //! | --- | --- |
 //! | [`geometric`] | truncated geometric distributions by x = ln(ratio), exact to the last digits at ratio 1 |
 //! | [`birth_death`] | M/M/1/B |
+//! | [`arrivals`] | arrivals in a random time |
+//! | [`mg1k`] | M/G/1/K with a set-up, subtraction-free |
 //! | [`matrix`] | small dense matrices, inverses and stationary vectors without subtraction (GTH) |
 //! | [`banded`] | stationary vectors of banded chains |
 //! | [`qbd`] | finite level-dependent quasi-birth-death processes |
@@ -13,10 +15,12 @@
 //! Nothing here subtracts probabilities: sums of positive terms keep their relative accuracy, so that a loss of
 //! 1e-30 is as exact as one of 0.5.
 
+pub mod arrivals;
 pub mod banded;
 pub mod birth_death;
 pub mod geometric;
 pub mod inversion;
 pub mod matrix;
+pub mod mg1k;
 pub mod qbd;
 pub mod two_moment;

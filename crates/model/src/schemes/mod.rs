@@ -1,15 +1,21 @@
 //! One file a scheme: [`Work`] in, [`Ring`] out.
 
+mod coalesce;
 mod disable_enable;
+mod gathered;
+mod hybrid;
 mod ideal;
 mod interrupt;
 mod napi;
+mod polling;
 
 use netcliff_core::{Scheme, Service};
 
 use crate::answer::{Quantiles, Ring};
 use crate::engine::Fidelity;
+use crate::queue::arrivals::TimeShape;
 use crate::queue::inversion::quantile;
+use gathered::Gathering;
 use num_complex::Complex64;
 
 /// What arrives at the ring and what it costs.
@@ -27,6 +33,8 @@ pub struct Work {
     pub poll_s: f64,
     /// B: slots, the packet in service included.
     pub places: u64,
+    /// Distribution of interrupt, overhead and service times.
+    pub shape: TimeShape,
     /// Whether latency quantiles are wanted; they cost more than the rest.
     pub quantiles: bool,
 }
@@ -44,14 +52,34 @@ impl Work {
     }
 }
 
+/// The shape of a host's times.
+pub fn shape(service: Service) -> TimeShape {
+    match service {
+        Service::Exponential => TimeShape::Exponential,
+        Service::Deterministic => TimeShape::Deterministic,
+        Service::Lognormal { cv } => TimeShape::Lognormal(cv),
+        Service::Erlang { stages } => TimeShape::Erlang(stages),
+    }
+}
+
 /// Whether the scheme has an answer at this fidelity; if not, why.
 pub fn supported(scheme: &Scheme, fidelity: Fidelity, service: Service) -> Result<(), String> {
-    if service != Service::Exponential && *scheme != Scheme::Ideal {
-        return Err(format!("the chain of {} needs exponential times; service = {service} has none", scheme.name()));
-    }
     match scheme {
-        Scheme::Ideal | Scheme::Interrupt { .. } | Scheme::DisableEnable { .. } => exponential_only(scheme, service),
-        Scheme::Napi(napi) => napi::supported(napi, fidelity),
+        // M/G/1/K with a set-up takes any distribution.
+        Scheme::Ideal => Ok(()),
+        Scheme::DisableEnable { merged: false } if fidelity == Fidelity::Exact => Ok(()),
+        Scheme::Coalesce(coalesce) => coalesce::supported(coalesce, fidelity, service),
+        Scheme::Interrupt { .. } | Scheme::DisableEnable { .. } => exponential_only(scheme, service),
+        Scheme::Polling { .. } if fidelity == Fidelity::Exact && service != Service::Deterministic => Err(format!(
+            "polling is exact for deterministic times only (a tick against service = {service} has no small chain): \
+             use fidelity paper, service = deterministic, or the simulator"
+        )),
+        Scheme::Polling { .. } => Ok(()),
+        Scheme::Hybrid(hybrid) => hybrid::supported(hybrid, fidelity, service),
+        Scheme::Napi(napi) => {
+            napi::supported(napi, fidelity)?;
+            exponential_only(scheme, service)
+        }
         other => Err(format!("{} has no analytic answer yet; use the simulator", other.name())),
     }
 }
@@ -68,13 +96,23 @@ fn exponential_only(scheme: &Scheme, service: Service) -> Result<(), String> {
 
 /// Solves a supported scheme; an error is a reason for a user.
 pub fn solve(scheme: &Scheme, fidelity: Fidelity, work: &Work) -> Result<Ring, String> {
+    let exponential = work.shape == TimeShape::Exponential;
     match (scheme, fidelity) {
+        (Scheme::Ideal, _) if !exponential => Ok(gathered::solve(work, work.shape, Gathering::first_frame(), 0.0)),
         (Scheme::Ideal, _) => Ok(ideal::solve(work)),
         (Scheme::Interrupt { .. }, Fidelity::Paper) => Ok(interrupt::paper(work)),
         (Scheme::Interrupt { drops_interrupt }, Fidelity::Exact) => Ok(interrupt::exact(work, *drops_interrupt)),
-        (Scheme::DisableEnable { .. }, Fidelity::Paper) => Ok(disable_enable::merged(work)),
-        (Scheme::DisableEnable { merged: true }, _) => Ok(disable_enable::merged(work)),
+        (Scheme::DisableEnable { .. }, Fidelity::Paper) | (Scheme::DisableEnable { merged: true }, _) => {
+            Ok(disable_enable::merged(work))
+        }
+        (Scheme::DisableEnable { merged: false }, _) if !exponential => {
+            Ok(gathered::solve(work, work.shape, Gathering::first_frame(), work.mask_s + work.interrupt_s))
+        }
         (Scheme::DisableEnable { merged: false }, _) => Ok(disable_enable::two_stage(work)),
+        (Scheme::Coalesce(coalesce), fidelity) => coalesce::solve(work, coalesce, fidelity),
+        (Scheme::Polling { period_s, quota }, Fidelity::Paper) => Ok(polling::paper(work, *period_s, *quota)),
+        (Scheme::Polling { period_s, quota }, Fidelity::Exact) => polling::exact(work, *period_s, *quota),
+        (Scheme::Hybrid(hybrid), fidelity) => hybrid::solve(work, hybrid, fidelity),
         (Scheme::Napi(napi), _) => napi::solve(work, napi),
         (other, _) => Err(format!("{} has no analytic answer yet; use the simulator", other.name())),
     }

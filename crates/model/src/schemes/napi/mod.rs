@@ -215,6 +215,7 @@ mod tests {
                     mask_s: 0.0,
                     poll_s: 0.5e-6,
                     places,
+                    shape: crate::queue::arrivals::TimeShape::Exponential,
                     quantiles: false,
                 };
                 let chain = Chain::new(&work, weight);

@@ -1,0 +1,170 @@
+//! coalesce: interrupts moderated by count, timers or a minimum gap.
+//!
+//! Masked is exact ([`gathered`]). Unmasked is the paper's: one interrupt a tau_e frames slows every service evenly.
+
+use netcliff_core::{Coalesce, Service};
+
+use super::Work;
+use super::gathered::{self, Gathering};
+use crate::answer::{Ring, Shares};
+use crate::engine::Fidelity;
+use crate::queue::birth_death::Mm1b;
+
+/// What has an answer.
+pub fn supported(coalesce: &Coalesce, fidelity: Fidelity, service: Service) -> Result<(), String> {
+    match (coalesce.masked, fidelity) {
+        (true, Fidelity::Exact) if Gathering::of(coalesce).is_some() => Ok(()),
+        (true, Fidelity::Exact) => Err("masked coalescing is solved with a frame count and an absolute timer only; a \
+                                        packet timer or a minimum gap needs the simulator"
+            .to_owned()),
+        (true, Fidelity::Paper) => {
+            Err("the paper has no masked coalescing: use fidelity exact, or coalesce with masked=false".to_owned())
+        }
+        (false, _) if service != Service::Exponential => {
+            Err(format!("unmasked coalescing is solved for exponential times only, not for service = {service}"))
+        }
+        (false, _) if coalesce.min_gap_s.is_some() && effective_timers(coalesce) => {
+            Err("a minimum gap together with frames or timers has no formula here: use one of them, or the simulator"
+                .to_owned())
+        }
+        (false, _) => Ok(()),
+    }
+}
+
+fn effective_timers(coalesce: &Coalesce) -> bool {
+    coalesce.frames.is_some_and(|frames| frames > 1)
+        || coalesce.absolute_timer_s.is_some_and(|seconds| seconds > 0.0)
+        || coalesce.packet_timer_s.is_some_and(|seconds| seconds > 0.0)
+}
+
+/// Solves it.
+pub fn solve(work: &Work, coalesce: &Coalesce, fidelity: Fidelity) -> Result<Ring, String> {
+    if coalesce.masked {
+        let gathering = Gathering::of(coalesce).ok_or("masked coalescing with a packet timer or a gap")?;
+        return Ok(gathered::solve(work, work.shape, gathering, work.mask_s + work.interrupt_s));
+    }
+    let mut ring = unmasked(work, coalesce);
+    if fidelity == Fidelity::Exact {
+        ring.notes.push("unmasked coalescing has no exact chain here: this is the paper's approximation".to_owned());
+    }
+    Ok(ring)
+}
+
+/// The paper's approximation with tau_e frames an interrupt (THEORY section 3).
+fn unmasked(work: &Work, coalesce: &Coalesce) -> Ring {
+    let lambda = work.arrival_pps;
+    let (frames, wait_s) = frames_an_interrupt(lambda, coalesce);
+    // U = lambda/(lambda + tau_e r) = (lambda s / tau_e)/(1 + lambda s / tau_e).
+    let per_frame = lambda * work.interrupt_s / frames;
+    let left = 1.0 / (1.0 + per_frame);
+    let queue = Mm1b::new(lambda, work.service_pps() * left, work.places);
+    Ring {
+        throughput_pps: queue.throughput(),
+        loss: queue.blocking(),
+        mean_present: queue.mean_present() + lambda * wait_s,
+        mean_latency_s: wait_s + work.interrupt_s + queue.mean_sojourn(),
+        quantiles: None,
+        interrupts_per_s: lambda / frames * left,
+        polls_per_s: None,
+        shares: Shares {
+            interrupt: per_frame * left,
+            poll: 0.0,
+            protocol: left * queue.busy(),
+            available: left * queue.idle(),
+        },
+        notes: vec!["paper: interrupts slow every service evenly; mean latency is up to 26 % low".to_owned()],
+    }
+}
+
+/// tau_e, the mean frames an interrupt, and the mean wait of a frame for it [s].
+fn frames_an_interrupt(lambda: f64, coalesce: &Coalesce) -> (f64, f64) {
+    let on = |timer: Option<f64>| timer.filter(|seconds| *seconds > 0.0);
+    if let Some(gap) = on(coalesce.min_gap_s) {
+        let load = lambda * gap;
+        // Renewals of max(gap, first arrival): a frame within the gap waits for its end.
+        let frames = load + (-load).exp();
+        return (frames, 0.5 * load * gap / frames);
+    }
+    let absolute = on(coalesce.absolute_timer_s);
+    let timers = match (on(coalesce.packet_timer_s), absolute) {
+        (None, None) => None,
+        (None, Some(timer)) => {
+            let load = lambda * timer;
+            Some((1.0 + load, (timer + 0.5 * load * timer) / (1.0 + load)))
+        }
+        (Some(quiet), limit) => Some(packet_timer(lambda, quiet, limit)),
+    };
+    let counted = |frames: u64| (frames as f64, (frames as f64 - 1.0) / (2.0 * lambda));
+    match (coalesce.frames.filter(|frames| *frames > 1), timers) {
+        (None, None) => (1.0, 0.0),
+        (Some(frames), None) => counted(frames),
+        (None, Some(timers)) => timers,
+        // Whichever comes first: with an absolute timer exactly 1 + min(tau - 1, Poisson), else the smaller mean.
+        (Some(frames), Some(timers)) => match (coalesce.packet_timer_s, absolute) {
+            (None, Some(timer)) => count_or_timer(lambda, frames, timer),
+            _ if (frames as f64) < timers.0 => counted(frames),
+            _ => timers,
+        },
+    }
+}
+
+/// 1 + min(tau - 1, N), N Poisson over the timer: mean frames and mean wait of a frame [s].
+fn count_or_timer(lambda: f64, frames: u64, timer_s: f64) -> (f64, f64) {
+    let counts = crate::queue::arrivals::ArrivalCounts::new(
+        crate::queue::arrivals::TimeShape::Deterministic,
+        lambda * timer_s,
+        frames as usize,
+    );
+    // The gathering lasts until the i-th further frame with P(N < i): time = sum over i of P(N >= i) / lambda; a
+    // stretch that begins with i frames holds i of them waiting.
+    let reached = |i: usize| if i == 0 { 1.0 } else { counts.above[i - 1] };
+    let further = frames as usize - 1;
+    let mean: f64 = 1.0 + (1..=further).map(reached).sum::<f64>();
+    let waited: f64 = (1..=further).map(|i| i as f64 * reached(i)).sum::<f64>() / lambda;
+    (mean, waited / mean)
+}
+
+/// Packet timer P restarted by every frame, within an absolute timer A if given: tau_e = 1 + lambda integral_0^A S(t)
+/// dt, where S(t) is the probability that the interrupt is still to come t after the first frame.
+fn packet_timer(lambda: f64, quiet_s: f64, limit_s: Option<f64>) -> (f64, f64) {
+    let load = lambda * quiet_s;
+    let Some(limit_s) = limit_s else {
+        // Frames until a gap longer than P: geometric with mean exp(lambda P). Of its F frames the i-th waits for the
+        // gaps behind it, E[F(F-1)]/(2 E[F]) = exp(lambda P) - 1 of them on average, and for P.
+        let more = load.exp_m1().min(1e300);
+        let gap_s = if load < 1e-6 { 0.5 * quiet_s } else { 1.0 / lambda - quiet_s / load.exp_m1() };
+        return (1.0 + more, quiet_s + more * gap_s);
+    };
+    let integral = survival_integral(lambda, quiet_s, limit_s);
+    let frames = 1.0 + lambda * integral;
+    // The gathering's frames are spread over it: the first waits it all, the others half on average.
+    (frames, integral * (1.0 + 0.5 * lambda * integral) / frames)
+}
+
+/// Integral of S over 0..A: S = 1 below P, a drop of exp(-lambda P) at P, then S'(t) = -lambda exp(-lambda P) S(t-P).
+/// Trapezoid on 4000 steps; error below 1e-6 of A.
+fn survival_integral(lambda: f64, quiet_s: f64, limit_s: f64) -> f64 {
+    if limit_s <= quiet_s {
+        return limit_s;
+    }
+    const STEPS: usize = 4000;
+    let step = limit_s / STEPS as f64;
+    let drop = (-lambda * quiet_s).exp();
+    let mut cumulative = vec![0.0; STEPS + 1];
+    let mut survival: f64 = 1.0;
+    for i in 1..=STEPS {
+        let t = i as f64 * step;
+        let next = if t <= quiet_s {
+            1.0
+        } else {
+            // S(t) = 1 - drop - lambda drop integral_0^(t-P) S.
+            let place = (t - quiet_s) / step;
+            let (whole, part) = (place as usize, place.fract());
+            let area = cumulative[whole] + part * (cumulative[(whole + 1).min(i - 1)] - cumulative[whole]);
+            (1.0 - drop - lambda * drop * area).max(0.0)
+        };
+        cumulative[i] = cumulative[i - 1] + 0.5 * step * (survival + next);
+        survival = next;
+    }
+    cumulative[STEPS]
+}

@@ -1,0 +1,107 @@
+//! Schemes whose busy periods begin with a gathering and an ISR and then run until the ring is empty: masked
+//! coalescing, disable-enable and ideal, with any distribution of times. M/G/1/K with a set-up, exact.
+
+use netcliff_core::Coalesce;
+
+use super::Work;
+use crate::answer::{Ring, Shares};
+use crate::queue::arrivals::{ArrivalCounts, TimeShape};
+use crate::queue::mg1k::{Mg1k, Setup};
+
+/// What is waited for after the first packet before the interrupt.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Gathering {
+    /// Frames, at least 1.
+    pub frames: Option<u64>,
+    /// Time from the first frame [s].
+    pub timer_s: Option<f64>,
+}
+
+impl Gathering {
+    /// The first frame is enough.
+    pub fn first_frame() -> Self {
+        Self { frames: Some(1), timer_s: None }
+    }
+
+    /// Of a masked coalescing scheme; None if it has parts that this set-up does not.
+    pub fn of(coalesce: &Coalesce) -> Option<Self> {
+        let on = |timer: Option<f64>| timer.is_some_and(|seconds| seconds > 0.0);
+        if on(coalesce.packet_timer_s) || on(coalesce.min_gap_s) {
+            return None;
+        }
+        let timer_s = coalesce.absolute_timer_s;
+        // Frames alone never wait longer than for the frames; neither means at once.
+        Some(Self { frames: coalesce.frames.or(if timer_s.is_some() { None } else { Some(1) }), timer_s })
+    }
+
+    /// Frames present at the end of the gathering (index 0 is 1 frame), its mean time after the first frame [s] and
+    /// the mean frames lost in it.
+    fn solve(&self, arrival_pps: f64, places: usize) -> (Vec<f64>, f64, f64) {
+        let wanted = self.frames.unwrap_or(u64::MAX).min(places as u64 + 1) as usize;
+        let Some(timer_s) = self.timer_s else {
+            let mut present = vec![0.0; wanted.min(places)];
+            *present.last_mut().unwrap_or(&mut 0.0) = 1.0;
+            return (present, (wanted.min(places) - 1) as f64 / arrival_pps, 0.0);
+        };
+        let most = wanted.min(places);
+        let counts = ArrivalCounts::new(TimeShape::Deterministic, arrival_pps * timer_s, places);
+        // 1 + min(most - 1, arrivals in the timer).
+        let mut present = counts.equal[..most].to_vec();
+        present[most - 1] += counts.above[most - 1];
+        let counted = self.frames.is_some_and(|frames| frames <= places as u64);
+        if counted {
+            // The end comes with the timer or with the last frame: its mean is the frames gathered over their rate.
+            let gathered: f64 = counts.above[..most - 1].iter().sum();
+            return (present, gathered / arrival_pps, 0.0);
+        }
+        (present, timer_s, counts.excess[places - 1])
+    }
+}
+
+/// Solves the scheme; `interrupt_s` is the ISR with its masking, 0 for none.
+pub fn solve(work: &Work, shape: TimeShape, gathering: Gathering, interrupt_s: f64) -> Ring {
+    let (lambda, places) = (work.arrival_pps, work.places as usize);
+    let (gathered, gathering_s, mut lost) = gathering.solve(lambda, places);
+    let mut present = gathered;
+    if interrupt_s > 0.0 {
+        let meanwhile = ArrivalCounts::new(shape, lambda * interrupt_s, places);
+        lost += present.iter().enumerate().map(|(i, share)| share * meanwhile.excess[places - i - 1]).sum::<f64>();
+        present = spread(&present, &meanwhile, places);
+    }
+    let waiting_s = 1.0 / lambda + gathering_s;
+    let setup = Setup { present, mean_s: waiting_s + interrupt_s, lost };
+    let counts = ArrivalCounts::new(shape, lambda * work.service_s, places);
+    let queue = Mg1k::new(lambda, work.service_s, &counts, places, &setup);
+    Ring {
+        throughput_pps: queue.throughput,
+        loss: queue.loss,
+        mean_present: queue.mean_present,
+        mean_latency_s: queue.mean_present / queue.throughput,
+        quantiles: None,
+        interrupts_per_s: if interrupt_s > 0.0 { queue.cycles } else { 0.0 },
+        polls_per_s: None,
+        shares: Shares {
+            interrupt: queue.cycles * interrupt_s,
+            poll: 0.0,
+            protocol: queue.throughput * work.service_s,
+            available: queue.cycles * waiting_s,
+        },
+        notes: Vec::new(),
+    }
+}
+
+/// Packets present after the arrivals of one more time, stopped at the ring's top.
+fn spread(present: &[f64], meanwhile: &ArrivalCounts, places: usize) -> Vec<f64> {
+    let width = meanwhile.equal.iter().rposition(|p| *p > 1e-300).map_or(1, |last| last + 1);
+    let mut after = vec![0.0; places.min(present.len() + width)];
+    let top = after.len();
+    for (i, share) in present.iter().enumerate().filter(|(_, share)| **share > 0.0) {
+        for (k, probability) in meanwhile.equal[..(top - i).min(width)].iter().enumerate() {
+            after[i + k] += share * probability;
+        }
+        if top == places {
+            after[top - 1] += share * meanwhile.above[top - 1 - i];
+        }
+    }
+    after
+}

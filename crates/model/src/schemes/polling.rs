@@ -1,0 +1,221 @@
+//! polling: a tick every `period` starts a cycle of up to `quota` packets.
+
+use super::Work;
+use crate::answer::{Ring, Shares};
+use crate::queue::arrivals::{ArrivalCounts, TimeShape};
+use crate::queue::banded::Banded;
+use crate::queue::mg1k::{Mg1k, Setup};
+
+/// The paper's M/D/1/B at the polled rate, corrected: eq. (9)'s Q/T_v is Q/T_poll, and eq. (12)'s wait for a tick is
+/// half a period.
+pub fn paper(work: &Work, period_s: f64, quota: u64) -> Ring {
+    let polled = (quota as f64 / period_s).min(work.service_pps() * (1.0 - work.poll_s / period_s));
+    let counts = ArrivalCounts::new(TimeShape::Deterministic, work.arrival_pps / polled, work.places as usize);
+    let setup = Setup::none(work.arrival_pps);
+    let queue = Mg1k::new(work.arrival_pps, 1.0 / polled, &counts, work.places as usize, &setup);
+    let queued_s = (queue.mean_present / queue.throughput - 1.0 / polled).max(0.0);
+    let mean_latency_s = 0.5 * period_s + queued_s + work.service_s;
+    let poll = work.poll_s / period_s;
+    let protocol = queue.throughput * work.service_s;
+    Ring {
+        throughput_pps: queue.throughput,
+        loss: queue.loss,
+        mean_present: mean_latency_s * queue.throughput,
+        mean_latency_s,
+        quantiles: None,
+        interrupts_per_s: 0.0,
+        polls_per_s: Some(1.0 / period_s),
+        shares: Shares { interrupt: 0.0, poll, protocol, available: (1.0 - poll - protocol).max(0.0) },
+        notes: vec![
+            "paper, corrected: mu' = min(Q/T_poll, mu (1 - o/T_poll)) where eq. (9) prints Q/T_v; latency = T_poll/2 + \
+             queueing + 1/mu where eq. (12) prints p_0 T_poll"
+                .to_owned(),
+        ],
+    }
+}
+
+/// A stretch of the slot without departures: its arrivals, and sums of their excess for the packets present.
+struct Stretch {
+    length_s: f64,
+    counts: ArrivalCounts,
+    /// area[m] = sum of E[(A - k)^+] over k = 1..=m: lambda x the integral of E[min(A(t), m)].
+    area: Vec<f64>,
+    /// Counts above this are too rare to matter.
+    width: usize,
+}
+
+/// Arrivals in a stretch rarer than this are left out of the chain.
+const LEFT_OUT: f64 = 1e-30;
+
+impl Stretch {
+    fn new(arrival_pps: f64, length_s: f64, places: usize) -> Self {
+        let counts = ArrivalCounts::new(TimeShape::Deterministic, arrival_pps * length_s, places + 1);
+        let mut sum = 0.0;
+        let area = (0..=places)
+            .map(|m| {
+                sum += if m == 0 { 0.0 } else { counts.excess[m] };
+                sum
+            })
+            .collect();
+        let width = counts.above.iter().position(|p| *p < LEFT_OUT).unwrap_or(places);
+        Self { length_s, counts, area, width: width.min(places) }
+    }
+
+    /// Moves levels by the arrivals, stopped at the top.
+    fn pass(&self, levels: &[f64], base: usize, places: usize) -> Vec<f64> {
+        let end = (base + levels.len() - 1 + self.width).min(places);
+        let mut after = vec![0.0; end - base + 1];
+        for (i, share) in levels.iter().enumerate().filter(|(_, share)| **share > 0.0) {
+            let room = places - base - i;
+            for (k, probability) in self.counts.equal[..room.min(self.width + 1)].iter().enumerate() {
+                after[i + k] += share * probability;
+            }
+            if room <= self.width {
+                after[i + room] += share * if room == 0 { 1.0 } else { self.counts.above[room - 1] };
+            }
+        }
+        after
+    }
+}
+
+/// What a slot brings on average.
+#[derive(Default)]
+struct Tally {
+    served: f64,
+    lost: f64,
+    /// Integral of the packets present [packet s].
+    present: f64,
+}
+
+struct Slots<'a> {
+    work: &'a Work,
+    quota: usize,
+    places: usize,
+    overhead: Stretch,
+    service: Stretch,
+    /// Rest of the slot after k services.
+    rests: Vec<Stretch>,
+}
+
+impl<'a> Slots<'a> {
+    fn new(work: &'a Work, period_s: f64, quota: usize) -> Self {
+        let places = work.places as usize;
+        let stretch = |length_s: f64| Stretch::new(work.arrival_pps, length_s, places);
+        let rest = |k: usize| stretch((period_s - work.poll_s - k as f64 * work.service_s).max(0.0));
+        Self {
+            work,
+            quota,
+            places,
+            overhead: stretch(work.poll_s),
+            service: stretch(work.service_s),
+            rests: (0..=quota).map(rest).collect(),
+        }
+    }
+
+    fn note(&self, stretch: &Stretch, levels: &[f64], base: usize, tally: &mut Option<&mut Tally>) {
+        let Some(tally) = tally else { return };
+        for (i, share) in levels.iter().enumerate() {
+            let (level, room) = (base + i, self.places - base - i);
+            tally.lost += share * stretch.counts.excess[room];
+            tally.present += share * (level as f64 * stretch.length_s + stretch.area[room] / self.work.arrival_pps);
+        }
+    }
+
+    /// Levels at the next tick from `levels` at this one (index 0 is level `base`); counts into `tally`. The result's
+    /// index 0 is the second value returned.
+    fn slot(&self, levels: &[f64], base: usize, mut tally: Option<&mut Tally>) -> (Vec<f64>, usize) {
+        let lowest = base.saturating_sub(self.quota);
+        let mut ended = vec![0.0; self.places + 1 - lowest];
+        let mut finish = |levels: &[f64], base: usize, rest: &Stretch, tally: &mut Option<&mut Tally>| {
+            self.note(rest, levels, base, tally);
+            let after = rest.pass(levels, base, self.places);
+            ended[base - lowest..].iter_mut().zip(after).for_each(|(sum, share)| *sum += share);
+        };
+        self.note(&self.overhead, levels, base, &mut tally);
+        let (mut current, mut base) = (self.overhead.pass(levels, base, self.places), base);
+        for served in 0..self.quota {
+            if base == 0 {
+                let empty = current[0];
+                finish(&[empty], 0, &self.rests[served], &mut tally);
+                current.remove(0);
+                base = 1;
+            }
+            if current.is_empty() {
+                return (ended, lowest);
+            }
+            self.note(&self.service, &current, base, &mut tally);
+            current = self.service.pass(&current, base, self.places);
+            base -= 1;
+            if let Some(tally) = &mut tally {
+                tally.served += current.iter().sum::<f64>();
+            }
+        }
+        finish(&current, base, &self.rests[self.quota], &mut tally);
+        (ended, lowest)
+    }
+}
+
+/// The chain embedded at ticks, exact for deterministic times when a whole cycle fits between two ticks.
+pub fn exact(work: &Work, period_s: f64, quota: u64) -> Result<Ring, String> {
+    let longest_s = work.poll_s + quota as f64 * work.service_s;
+    if longest_s > period_s * (1.0 + 1e-12) {
+        return Err(format!(
+            "polling is exact only where a cycle of {quota} packets ({longest_s:.3e} s with its overhead) fits into the \
+             period ({period_s:.3e} s): use fidelity paper or the simulator"
+        ));
+    }
+    let slots = Slots::new(work, period_s, quota as usize);
+    let reach: usize = slots.overhead.width + slots.rests[0].width + quota as usize * slots.service.width;
+    let (states, up) = (slots.places + 1, reach.min(slots.places));
+    if states * up > MOST_ENTRIES {
+        return Err(
+            "polling at this load and ring needs too wide a chain: use fidelity paper or the simulator".to_owned()
+        );
+    }
+    let down = slots.quota;
+    let alike = (down + 1)..states.saturating_sub(up + 1).max(down + 1);
+    let as_row = |state: usize| {
+        let (after, lowest) = slots.slot(&[1.0], state, None);
+        let mut row = vec![0.0; down + up + 1];
+        for (i, share) in after.iter().enumerate() {
+            let place = lowest + i + down - state;
+            if place < row.len() {
+                row[place] = *share;
+            }
+        }
+        row
+    };
+    let common = (!alike.is_empty()).then(|| as_row(alike.start));
+    let mut row = |state: usize| match &common {
+        Some(row) if alike.contains(&state) => row.clone(),
+        _ => as_row(state),
+    };
+    let band = Banded { states, down, up, alike: alike.clone(), row: &mut row };
+    let mut at_ticks = band.stationary().ok_or("polling: the chain does not fit in memory")?;
+    let total: f64 = at_ticks.iter().sum();
+    at_ticks.iter_mut().for_each(|share| *share /= total);
+    let mut tally = Tally::default();
+    slots.slot(&at_ticks, 0, Some(&mut tally));
+    Ok(ring(work, period_s, &tally))
+}
+
+/// Entries of the band worked through at the most: some seconds.
+const MOST_ENTRIES: usize = 1 << 26;
+
+fn ring(work: &Work, period_s: f64, tally: &Tally) -> Ring {
+    let throughput_pps = tally.served / period_s;
+    let poll = work.poll_s / period_s;
+    let protocol = throughput_pps * work.service_s;
+    let mean_present = tally.present / period_s;
+    Ring {
+        throughput_pps,
+        loss: tally.lost / (tally.lost + tally.served),
+        mean_present,
+        mean_latency_s: mean_present / throughput_pps,
+        quantiles: None,
+        interrupts_per_s: 0.0,
+        polls_per_s: Some(1.0 / period_s),
+        shares: Shares { interrupt: 0.0, poll, protocol, available: (1.0 - poll - protocol).max(0.0) },
+        notes: Vec::new(),
+    }
+}
