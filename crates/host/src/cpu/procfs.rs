@@ -26,7 +26,7 @@ pub struct ProcfsMeter {
 struct Reading {
     at_ns: u64,
     counts: Vec<Counts>,
-    /// CPU time of all watched tasks [ns]; `None` when one of them is gone.
+    /// CPU time of all watched tasks (ns); `None` when one of them is gone.
     watched_ns: Option<u64>,
 }
 
@@ -102,7 +102,7 @@ impl ProcfsMeter {
         }
     }
 
-    /// The coarser of the tick and the unit /proc/stat is printed in [s].
+    /// The coarser of the tick and the unit /proc/stat is printed in (s).
     fn resolution_s(&self) -> f64 {
         let printed = 1.0 / kernel_counts::user_hz();
         self.tick_hz.map_or(printed, |hz| printed.max(1.0 / hz))
@@ -138,7 +138,7 @@ impl Reading {
     }
 }
 
-/// CPU time a watched task has used [ns]; `None` if it is gone.
+/// CPU time a watched task has used (ns); `None` if it is gone.
 fn task_cpu_ns(watch: Watch) -> Option<u64> {
     match watch {
         Watch::Process(pid) => clock_ns(process_cpu_clock(pid)).ok(),

@@ -39,7 +39,7 @@ const WORK: u32 = 256;
 const SAMPLE: Duration = Duration::from_millis(20);
 /// Samples kept; at 20 ms this is more than half an hour, later ones are dropped.
 const MOST_SAMPLES: usize = 100_000;
-/// Least CPU time a calibration batch must hold [ns], so that clock granularity stays below 0.1 %.
+/// Least CPU time a calibration batch must hold (ns), so that clock granularity stays below 0.1 %.
 const LEAST_BATCH_NS: u64 = 500_000;
 
 /// The soaker meter: one thread a measured CPU, and one that samples their counts.
@@ -114,7 +114,7 @@ impl SoakerMeter {
         Ok(meter)
     }
 
-    /// The calibrated rate of each CPU when idle [iterations/s].
+    /// The calibrated rate of each CPU when idle, in iterations a second.
     pub fn idle_rates(&self) -> Vec<f64> {
         self.soakers.iter().map(|soaker| soaker.idle_rate).collect()
     }

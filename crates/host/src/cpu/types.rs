@@ -254,9 +254,9 @@ pub struct PollCell {
     pub polls: u64,
     /// Packets over all of them.
     pub packets: u64,
-    /// Time over all of them [s], without the interrupts in between.
+    /// Time over all of them (s), without the interrupts in between.
     pub total_s: f64,
-    /// Sum of the squared times [s^2], for the variance.
+    /// Sum of the squared times (s^2), for the variance.
     pub total_squared_s2: f64,
 }
 
@@ -265,7 +265,7 @@ pub struct PollCell {
 pub struct PollTable {
     /// The cells that were hit.
     pub cells: Vec<PollCell>,
-    /// Time in NET_RX softirqs after their last poll [s].
+    /// Time in NET_RX softirqs after their last poll (s).
     pub tail_s: f64,
 }
 
@@ -290,7 +290,7 @@ pub struct CpuSplit {
     pub cpu: usize,
     /// How this was measured.
     pub method: Method,
-    /// Length of the interval [s].
+    /// Length of the interval (s).
     pub elapsed_s: f64,
     /// Shares of the CPU.
     pub shares: Shares,

@@ -3,12 +3,12 @@
 use super::types::{MeterError, MeterSpec, Watch};
 use std::{fs, io, path::Path};
 
-/// CLOCK_MONOTONIC [ns], the clock of `bpf_ktime_get_ns`.
+/// CLOCK_MONOTONIC (ns), the clock of `bpf_ktime_get_ns`.
 pub(crate) fn monotonic_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC).expect("CLOCK_MONOTONIC always exists on Linux")
 }
 
-/// Any clock [ns]; fails for the CPU clock of a task that is gone.
+/// Any clock (ns); fails for the CPU clock of a task that is gone.
 pub(crate) fn clock_ns(clock: libc::clockid_t) -> io::Result<u64> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid timespec for the call to write to.

@@ -31,15 +31,15 @@ use serde::{Deserialize, Serialize};
 /// reading a run that only the statistics need, and not the tracepoint's own call.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Overhead {
-    /// Mean over all runs of the measurement [ns].
+    /// Mean over all runs of the measurement (ns).
     pub ns_per_event: f64,
-    /// One task switch [ns].
+    /// One task switch (ns).
     pub switch_ns: f64,
-    /// One softirq, entry and exit [ns].
+    /// One softirq, entry and exit (ns).
     pub softirq_ns: f64,
-    /// One hard interrupt, entry and exit [ns].
+    /// One hard interrupt, entry and exit (ns).
     pub interrupt_ns: f64,
-    /// One NAPI poll [ns].
+    /// One NAPI poll (ns).
     pub poll_ns: f64,
     /// Runs the means are over.
     pub runs: u64,

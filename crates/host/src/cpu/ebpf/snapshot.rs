@@ -91,7 +91,7 @@ pub struct Figures {
 pub struct CpuSnapshot {
     /// The CPU.
     pub cpu: usize,
-    /// CLOCK_MONOTONIC [ns].
+    /// CLOCK_MONOTONIC (ns).
     pub at_ns: u64,
     /// The counters, the running class closed off at `at_ns`.
     pub figures: Figures,
@@ -109,7 +109,7 @@ pub struct Snapshot {
 pub struct CpuInterval {
     /// The CPU.
     pub cpu: usize,
-    /// Wall time [ns].
+    /// Wall time (ns).
     pub elapsed_ns: u64,
     /// The increase of each counter.
     pub figures: Figures,
@@ -171,7 +171,7 @@ impl Sub for &Figures {
 }
 
 impl Figures {
-    /// Time in a class [ns].
+    /// Time in a class (ns).
     pub fn ns(&self, class: Class) -> u64 {
         self.ns[class as usize]
     }
@@ -205,7 +205,7 @@ impl Figures {
         self.switches() + 2 * self.softirqs() + 2 * self.interrupts() + self.polls.iter().sum::<u64>()
     }
 
-    /// Time the programs used, by what each sort of event costs [ns].
+    /// Time the programs used, by what each sort of event costs (ns).
     pub fn overhead_ns(&self, cost: &Overhead) -> f64 {
         self.switches() as f64 * cost.switch_ns
             + self.softirqs() as f64 * cost.softirq_ns
