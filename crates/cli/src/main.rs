@@ -1,1 +1,33 @@
-fn main() {}
+//! `netcliff`: arguments, progress and exit codes. What it does is in the other crates.
+//!
+//! stdout carries data only; progress, hints and errors go to stderr. Exit code 0: done; 1: the measurement failed
+//! or was stopped; 2: wrong usage.
+
+mod args;
+mod commands;
+mod output;
+mod progress;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Cli, Command};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let filter = tracing_subscriber::EnvFilter::from_env("NETCLIFF_LOG");
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let outcome = match &cli.command {
+        Command::Find(args) => commands::find::run(args, &cli.store),
+        Command::Predict(args) => commands::compute::predict(args, &cli.store),
+        Command::Simulate(args) => commands::compute::simulate(args, &cli.store),
+        Command::Results(args) => commands::results::run(args, &cli.store),
+        Command::Completions { shell } => commands::shell::completions(*shell),
+        Command::Man { dir } => commands::shell::man(dir.as_deref()),
+    };
+    match outcome {
+        Ok(code) => code,
+        Err(error) => output::fail(&error),
+    }
+}

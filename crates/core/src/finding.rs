@@ -155,6 +155,25 @@ pub struct SweepPoint {
     pub outcome: Outcome,
 }
 
+/// Another set-up, which calibration did not see: predicted with this calibration, then measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SetupCheck {
+    /// What differs: `size=512B`, `work=2us`, `backlog=200`.
+    pub name: String,
+    /// The host that was predicted with.
+    pub host: Host,
+    /// The scheme that was predicted with.
+    pub scheme: Scheme,
+    /// Frame size, FCS included [bytes].
+    pub frame_bytes: u32,
+    /// The cliff [pps].
+    pub cliff_pps: ByEngine<Figure>,
+    /// Delivered at 1.5 times the measured cliff [pps].
+    pub delivered_at_1_5_pps: ByEngine<Figure>,
+    /// Delivered at twice the measured cliff [pps].
+    pub delivered_at_2_pps: ByEngine<Figure>,
+}
+
 /// What is asked of the host under test.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Setup {
@@ -209,6 +228,9 @@ pub struct Finding {
     pub missing: Vec<Missing>,
     /// One outcome an engine and load, by engine and rising load.
     pub sweep: Vec<SweepPoint>,
+    /// Other set-ups, predicted with this calibration and measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<SetupCheck>,
     /// Everything that explains a difference to another host or run.
     pub fingerprint: Fingerprint,
     /// How it was produced.

@@ -1,4 +1,24 @@
 //! The laboratory: calibrates the host, searches its cliff on three engines, keeps the records.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`inputs`] | files a user names |
+//! | [`rig`] | the testbed with the CPUs it uses |
+//! | [`trial`] | one measurement at one load |
+//! | [`bench`] | what calibration and search ask of the wire; [`wire_bench`] answers with real packets |
+//! | [`calibrate`] | costs by regression |
+//! | [`search`] | the cliff by growing loads and bisection, pure |
+//! | [`find`] | the main job: calibrate, predict, simulate, measure |
+//! | [`store`] | records in SQLite |
+//! | [`stats`] | intervals and least squares |
+
+pub mod bench;
+pub mod calibrate;
+pub mod find;
+pub mod inputs;
+pub mod rig;
 pub mod search;
 pub mod stats;
 pub mod store;
+pub mod trial;
+pub mod wire_bench;

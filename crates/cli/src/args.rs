@@ -1,0 +1,99 @@
+//! The command line.
+
+mod compute;
+mod find;
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+pub use compute::{ComputeArgs, PredictArgs, SimulateArgs};
+pub use find::{Arrivals, FindArgs, Meter, Testbed};
+
+/// Finds the offered load past which a host loses packets, explains it, and predicts it.
+#[derive(Debug, Parser)]
+#[command(name = "netcliff", version, propagate_version = true, max_term_width = 100)]
+#[command(after_help = "Examples:
+  netcliff find --quick                         this host's cliff in at most 90 s
+  netcliff predict --scheme interrupt --rate 100kpps
+  netcliff simulate --scheme napi:weight=64 --rates 10kpps..300kpps:30 --json
+  netcliff results list
+
+Times are written 20us, rates 120kpps or 300Mbit/s or 40% of line rate, sizes 64B or 4MiB.
+NETCLIFF_LOG=debug shows more on stderr.")]
+pub struct Cli {
+    /// Where records are kept.
+    #[command(flatten)]
+    pub store: StoreArgs,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The record store.
+#[derive(Debug, Args)]
+pub struct StoreArgs {
+    /// Record store [default: netcliff/records.db in the XDG data directory]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub db: Option<PathBuf>,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Calibrate this host, predict and simulate its cliff, measure it, and show the three on one page
+    Find(FindArgs),
+    /// One load or a sweep on paper
+    Predict(PredictArgs),
+    /// One load or a sweep in simulation
+    Simulate(SimulateArgs),
+    /// List and show what was recorded
+    Results(ResultsArgs),
+    /// Print a completion script
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page, or write one page a command into a directory
+    Man {
+        /// Directory for netcliff.1, netcliff-find.1 and so on
+        dir: Option<PathBuf>,
+    },
+}
+
+/// `netcliff results`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  netcliff results list
+  netcliff results show 3
+  netcliff results show --json | jq .cliff_pps")]
+pub struct ResultsArgs {
+    /// What to do with them
+    #[command(subcommand)]
+    pub action: ResultsAction,
+}
+
+/// Actions on results.
+#[derive(Debug, Subcommand)]
+pub enum ResultsAction {
+    /// All runs, newest first
+    List {
+        /// One JSON object a line
+        #[arg(long)]
+        json: bool,
+    },
+    /// One run: its page, or its records as a table
+    Show {
+        /// Number of the run [default: the newest]
+        id: Option<i64>,
+        /// The finding as one JSON object, or one record a line
+        #[arg(long, conflicts_with_all = ["csv", "html"])]
+        json: bool,
+        /// The records as CSV
+        #[arg(long)]
+        csv: bool,
+        /// Write the page of a `find` run to this file
+        #[arg(long, value_name = "FILE", conflicts_with = "csv")]
+        html: Option<PathBuf>,
+    },
+}

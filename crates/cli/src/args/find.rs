@@ -1,0 +1,134 @@
+//! `netcliff find`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use netcliff_core::units;
+use netcliff_lab::find::CheckSetup;
+
+/// `netcliff find`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  netcliff find --quick                     at most 90 s on two cores
+  netcliff find --json >cliff.json          everything as one record
+  netcliff find --size 512B --work 2us      other frames, an application that works 2 us a packet
+  netcliff find --check size=512B --check work=2us --check backlog=200
+                                            predict set-ups that were not calibrated, then measure them
+
+Test traffic stays in network namespaces that netcliff makes and removes, or on loopback. A run that was killed
+is cleaned up by the next one. Ctrl-C stops cleanly and keeps what was measured.")]
+pub struct FindArgs {
+    /// Take at most 90 s: shorter and fewer measurements
+    #[arg(long)]
+    pub quick: bool,
+    /// Loss fraction that defines the cliff
+    #[arg(long, default_value = "1e-4", value_parser = loss)]
+    pub loss: f64,
+    /// Frame size, FCS included
+    #[arg(long, default_value = "64B", value_parser = frame_bytes)]
+    pub size: u32,
+    /// Arrival process of the sender
+    #[arg(long, value_enum, default_value_t = Arrivals::Poisson)]
+    pub arrivals: Arrivals,
+    /// CPU time the application spends a packet beyond reading it
+    #[arg(long, default_value = "0s", value_parser = units::parse_time_s)]
+    pub work: f64,
+    /// Receive buffer the application asks for
+    #[arg(long, default_value = "4MiB", value_parser = socket_buffer)]
+    pub socket_buffer: u64,
+    /// Repeats of each load [default: 5; 1 with --quick]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeats: Option<u32>,
+    /// Length of one measurement [default: 1s; 0.4s with --quick]
+    #[arg(long, value_parser = trial)]
+    pub trial: Option<f64>,
+    /// Seed of everything random
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Where the traffic goes
+    #[arg(long, value_enum, default_value_t = Testbed::Best)]
+    pub testbed: Testbed,
+    /// CPU of the sender [default: the first]
+    #[arg(long, value_name = "CPU")]
+    pub sender_cpu: Option<u32>,
+    /// CPU of the host under test: its packet work and its application [default: the last]
+    #[arg(long, value_name = "CPU")]
+    pub host_cpu: Option<u32>,
+    /// How CPU time is accounted
+    #[arg(long, value_enum, default_value_t = Meter::Best)]
+    pub cpu_meter: Meter,
+    /// Another set-up to predict with this calibration and then to measure, such as size=512B, work=2us,
+    /// backlog=200 or budget=64 (repeatable; backlog and budget change sysctls for the length of the check)
+    #[arg(long, value_name = "SETUP")]
+    pub check: Vec<CheckSetup>,
+    /// Print the finding as one JSON object
+    #[arg(long)]
+    pub json: bool,
+    /// Where the HTML page goes [default: netcliff/reports in the XDG data directory]
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Write the picture of offered against delivered load
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// Keep no record of this run
+    #[arg(long, conflicts_with = "db")]
+    pub no_store: bool,
+}
+
+/// Arrival processes that can be sent.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum Arrivals {
+    /// Exponential gaps
+    Poisson,
+    /// Equal gaps
+    Constant,
+}
+
+/// Testbeds.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum Testbed {
+    /// Network namespaces where permitted, else loopback
+    Best,
+    /// Two network namespaces joined by veth
+    Netns,
+    /// 127.0.0.1: sender and receiver share their CPU's packet work
+    Loopback,
+}
+
+/// Meters of CPU time.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum Meter {
+    /// eBPF where it works, else procfs
+    Best,
+    /// Kernel tracepoints: exact
+    Ebpf,
+    /// The kernel's ticks: coarse
+    Procfs,
+    /// A SCHED_IDLE thread that soaks up what is left: it keeps the CPU from idling
+    Soaker,
+}
+
+fn loss(text: &str) -> Result<f64, String> {
+    let share = units::parse_share(text).map_err(|error| error.to_string())?;
+    if share > 0.0 && share < 1.0 {
+        Ok(share)
+    } else {
+        Err("expected a fraction above 0 and below 1, such as 1e-4".into())
+    }
+}
+
+fn frame_bytes(text: &str) -> Result<u32, String> {
+    let bytes = units::parse_bytes(text).map_err(|error| error.to_string())?;
+    let fits = u32::try_from(bytes).ok().filter(|bytes| (64..=9018).contains(bytes));
+    fits.ok_or_else(|| "expected a frame size from 64B to 9018B, FCS included".into())
+}
+
+fn socket_buffer(text: &str) -> Result<u64, String> {
+    let bytes = units::parse_bytes(text).map_err(|error| error.to_string())?;
+    if (4096..=1 << 30).contains(&bytes) { Ok(bytes) } else { Err("expected 4KiB to 1GiB".into()) }
+}
+
+fn trial(text: &str) -> Result<f64, String> {
+    let seconds = units::parse_time_s(text).map_err(|error| error.to_string())?;
+    if (0.05..=600.0).contains(&seconds) { Ok(seconds) } else { Err("expected 50ms to 600s".into()) }
+}

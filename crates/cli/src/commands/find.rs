@@ -1,0 +1,169 @@
+//! `netcliff find`.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Context;
+use netcliff_core::Finding;
+use netcliff_host::cpu::{Method, Preference};
+use netcliff_host::testbed::{self, Permission};
+use netcliff_lab::find::{FindOptions, find};
+use netcliff_lab::rig::{Place, RigError, RigOptions};
+use netcliff_lab::store::Store;
+use netcliff_report as report;
+
+use super::{command_line, data_dir, now_unix_s, open_store};
+use crate::args::{FindArgs, StoreArgs};
+use crate::output;
+use crate::progress::Progress;
+
+/// Finds the cliff and shows it.
+pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
+    // Before any thread is started: a process with threads cannot enter a user namespace.
+    let own_namespace = enter_user_namespace();
+    let store = if args.no_store { None } else { Some(open_store(store_args)?) };
+    let stop = stop_on_signal()?;
+    let options = options(args);
+    let run_id = store.as_ref().map(|s| s.begin("find", &options.command, options.started_unix_s)).transpose()?;
+    let kept = store.as_ref().zip(run_id);
+    let mut progress = Progress::new(kept);
+    let found = find(&options, Arc::clone(&stop), &mut progress);
+    progress.finish();
+    let mut finding = found.map_err(explain)?;
+    finding.host.limits.extend(own_namespace);
+    let lost = progress.store_failure.take().or_else(|| kept.and_then(|kept| keep(kept, &finding).err()));
+    show(args, &finding, run_id)?;
+    if let Some(why) = lost {
+        let place = rescue(&finding)?;
+        output::say(format!("netcliff: {why}\nnetcliff: the whole finding is in {}", place.display()));
+        return Ok(ExitCode::from(1));
+    }
+    Ok(ExitCode::from(u8::from(finding.partial || finding.cliff_pps.wire.is_none())))
+}
+
+/// Without the host's root, namespaces need a user namespace; what that costs is said in the page.
+fn enter_user_namespace() -> Option<String> {
+    match Permission::probe() {
+        Permission::MayEnterUserNamespace => testbed::enter_user_namespace().err().map(|error| error.to_string()),
+        _ => None,
+    }
+}
+
+fn stop_on_signal() -> anyhow::Result<Arc<AtomicBool>> {
+    let stop = Arc::<AtomicBool>::default();
+    let theirs = Arc::clone(&stop);
+    ctrlc::set_handler(move || {
+        if theirs.swap(true, Ordering::Relaxed) {
+            // Asked twice: leave at once; the journal lets the next start clean up.
+            std::process::exit(1);
+        }
+        output::say("netcliff: stopping; what was measured is kept (once more to leave at once)");
+    })
+    .context("cannot watch for Ctrl-C")?;
+    Ok(stop)
+}
+
+fn options(args: &FindArgs) -> FindOptions {
+    use crate::args::{Arrivals, Meter, Testbed};
+    FindOptions {
+        quick: args.quick,
+        loss: args.loss,
+        frame_bytes: args.size,
+        arrivals: match args.arrivals {
+            Arrivals::Poisson => netcliff_wire::schedule::Arrivals::Poisson,
+            Arrivals::Constant => netcliff_wire::schedule::Arrivals::Constant,
+        },
+        work_s: args.work,
+        receive_buffer_bytes: args.socket_buffer,
+        repeats: args.repeats,
+        trial_s: args.trial,
+        seed: args.seed,
+        cpu: match args.cpu_meter {
+            Meter::Best => Preference::Best,
+            Meter::Ebpf => Preference::Only(Method::Ebpf),
+            Meter::Procfs => Preference::Only(Method::Procfs),
+            Meter::Soaker => Preference::Only(Method::Soaker),
+        },
+        rig: RigOptions {
+            place: match args.testbed {
+                Testbed::Best => Place::Best,
+                Testbed::Netns => Place::Netns,
+                Testbed::Loopback => Place::Loopback,
+            },
+            sender_cpu: args.sender_cpu,
+            host_cpu: args.host_cpu,
+            ..RigOptions::default()
+        },
+        checks: args.check.clone(),
+        command: command_line(),
+        started_unix_s: now_unix_s(),
+    }
+}
+
+/// A CPU that does not exist is the user's mistake; the rest is a failed measurement.
+fn explain(error: RigError) -> anyhow::Error {
+    match error {
+        RigError::NoSuchCpu { .. } => output::usage(error),
+        other => other.into(),
+    }
+}
+
+fn keep((store, run): (&Store, i64), finding: &Finding) -> Result<(), String> {
+    store.set_fingerprint(run, &finding.fingerprint).map_err(|error| error.to_string())?;
+    store.finish(run, finding.partial, Some(finding)).map_err(|error| error.to_string())
+}
+
+/// Where nothing else can be written: a file in the temporary directory, or else stdout.
+fn rescue(finding: &Finding) -> anyhow::Result<PathBuf> {
+    let path = std::env::temp_dir().join(format!("netcliff-find-{}.json", std::process::id()));
+    if std::fs::write(&path, serde_json::to_string(finding)?).is_ok() {
+        return Ok(path);
+    }
+    output::json_line(finding)?;
+    Ok(PathBuf::from("stdout"))
+}
+
+fn show(args: &FindArgs, finding: &Finding, run_id: Option<i64>) -> anyhow::Result<()> {
+    if args.json {
+        output::json_line(finding)?;
+    } else {
+        output::data(&report::terminal::finding(finding, output::style()))?;
+    }
+    if let Some(path) = &args.svg {
+        write(path, &report::svg::delivered(finding))?;
+    }
+    let page = report::html::finding(finding);
+    let path = match &args.html {
+        Some(path) => {
+            write(path, &page)?;
+            path.clone()
+        }
+        None => write_default(&page, finding, run_id)?,
+    };
+    let line = format!("Report: {}", path.display());
+    if args.json {
+        output::say(line)
+    } else {
+        output::data(&(line + "\n"))?
+    }
+    Ok(())
+}
+
+fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Into the data directory, or, where that cannot be written, the temporary one.
+fn write_default(page: &str, finding: &Finding, run_id: Option<i64>) -> anyhow::Result<PathBuf> {
+    let number = run_id.map_or_else(|| format!("p{}", std::process::id()), |id| id.to_string());
+    let name = format!("find-{number}-{:.0}.html", finding.provenance.started_unix_s);
+    let dir = data_dir().join("reports");
+    if std::fs::create_dir_all(&dir).is_ok() && std::fs::write(dir.join(&name), page).is_ok() {
+        return Ok(dir.join(name));
+    }
+    let path = std::env::temp_dir().join(name);
+    write(&path, page)?;
+    Ok(path)
+}

@@ -1,0 +1,92 @@
+//! `netcliff results`.
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use netcliff_lab::store::{RunSummary, Store};
+use netcliff_report as report;
+
+use super::open_store;
+use crate::args::{ResultsAction, ResultsArgs, StoreArgs};
+use crate::output;
+
+/// Lists or shows what the store holds.
+pub fn run(args: &ResultsArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
+    let store = open_store(store_args)?;
+    match &args.action {
+        ResultsAction::List { json } => list(&store, *json)?,
+        ResultsAction::Show { id, json, csv, html } => {
+            let run = pick(&store, *id)?;
+            match html {
+                Some(path) => {
+                    let finding = store.finding(run.id)?.ok_or_else(|| {
+                        output::usage(format!("run {} is not a finished `find`: it has no page", run.id))
+                    })?;
+                    std::fs::write(path, report::html::finding(&finding))
+                        .with_context(|| format!("cannot write {}", path.display()))?;
+                }
+                None => show(&store, &run, *json, *csv)?,
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list(store: &Store, json: bool) -> anyhow::Result<()> {
+    let runs = store.runs()?;
+    if json {
+        return runs.iter().try_for_each(output::json_line);
+    }
+    if runs.is_empty() {
+        output::say(format!("netcliff: no runs in {}", store.path().display()));
+        return Ok(());
+    }
+    let mut text =
+        format!("{:>5}  {:<20}  {:<9}  {:<8}  {:>7}  command\n", "run", "started (UTC)", "kind", "state", "records");
+    for run in &runs {
+        let date = report::format::date_utc(run.started_unix_s);
+        let line = format!(
+            "{:>5}  {date:<20}  {:<9}  {:<8}  {:>7}  {}\n",
+            run.id,
+            run.kind,
+            run.state,
+            run.records,
+            report::format::printable(&run.command)
+        );
+        text.push_str(&line);
+    }
+    output::data(&text)
+}
+
+fn pick(store: &Store, id: Option<i64>) -> anyhow::Result<RunSummary> {
+    let runs = || -> anyhow::Result<String> {
+        let ids: Vec<String> = store.runs()?.iter().take(10).map(|run| run.id.to_string()).collect();
+        Ok(if ids.is_empty() { "the store is empty".to_owned() } else { format!("the newest are {}", ids.join(", ")) })
+    };
+    let found = match id {
+        Some(id) => store.run(id)?,
+        None => store.runs()?.into_iter().next(),
+    };
+    let path = store.path().display();
+    match (found, id) {
+        (Some(run), _) => Ok(run),
+        (None, Some(id)) => Err(output::usage(format!("there is no run {id} in {path}; {}", runs()?))),
+        (None, None) => Err(output::usage(format!("there are no runs in {path} yet"))),
+    }
+}
+
+fn show(store: &Store, run: &RunSummary, json: bool, csv: bool) -> anyhow::Result<()> {
+    let finding = if csv { None } else { store.finding(run.id)? };
+    match finding {
+        Some(finding) if json => output::json_line(&finding),
+        Some(finding) => output::data(&report::terminal::finding(&finding, output::style())),
+        None => {
+            let records = store.records(run.id)?;
+            match (json, csv) {
+                (true, _) => records.iter().try_for_each(output::json_line),
+                (_, true) => output::data(&report::csv::records(&records)),
+                _ => output::data(&report::table::outcomes(&records, output::style())),
+            }
+        }
+    }
+}

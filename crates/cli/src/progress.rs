@@ -1,0 +1,73 @@
+//! The progress bar of `find` on stderr, and the records it keeps on the way.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use netcliff_core::{Record, units};
+use netcliff_lab::find::Observer;
+use netcliff_lab::store::Store;
+
+use crate::output;
+
+/// Shows where a run stands, and stores its records as they come.
+pub struct Progress<'a> {
+    bar: ProgressBar,
+    terminal: bool,
+    stage: String,
+    store: Option<(&'a Store, i64)>,
+    /// The first failure of the store; the run goes on without it.
+    pub store_failure: Option<String>,
+}
+
+/// Parts of the bar: tenths of a percent.
+const PARTS: u64 = 1000;
+
+impl<'a> Progress<'a> {
+    /// A bar for a run whose records go to `store`.
+    pub fn new(store: Option<(&'a Store, i64)>) -> Self {
+        let terminal = std::io::stderr().is_terminal();
+        let bar = if terminal { ProgressBar::new(PARTS) } else { ProgressBar::hidden() };
+        if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent:>3}% {wide_msg}") {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        bar.enable_steady_tick(Duration::from_millis(500));
+        Self { bar, terminal, stage: String::new(), store, store_failure: None }
+    }
+
+    /// Removes the bar.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+impl Observer for Progress<'_> {
+    fn stage(&mut self, name: &str) {
+        name.clone_into(&mut self.stage);
+        self.bar.set_message(name.to_owned());
+        if !self.terminal {
+            output::say(format!("netcliff: {name}"));
+        }
+    }
+
+    fn trial(&mut self, load_pps: f64, elapsed_s: f64, planned_s: f64) {
+        // The plan is an estimate: the bar never claims to be done before the run is.
+        let share = (elapsed_s / planned_s).min(0.99);
+        self.bar.set_position((share * PARTS as f64) as u64);
+        let left_s = (planned_s - elapsed_s).max(1.0).round();
+        let load = units::print_pps((load_pps / 100.0).round() * 100.0);
+        self.bar.set_message(format!("{} at {load}, about {left_s:.0} s left", self.stage));
+    }
+
+    fn record(&mut self, record: &Record) {
+        let Some((store, run)) = self.store else { return };
+        if let Err(error) = store.add(run, record)
+            && self.store_failure.is_none()
+        {
+            self.bar.suspend(|| {
+                output::say(format!("netcliff: {error}; the run goes on, its result will be kept elsewhere"))
+            });
+            self.store_failure = Some(error.to_string());
+        }
+    }
+}

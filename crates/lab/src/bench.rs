@@ -1,0 +1,88 @@
+//! [`Bench`]: what calibration and search ask of the wire, so that both can be tested against an exact fake.
+
+use netcliff_core::{Figure, Outcome};
+
+use crate::trial::{TrialError, TrialSpec};
+
+/// What one trial says, without the wire's details.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Observation {
+    /// What was asked.
+    pub spec: TrialSpec,
+    /// The trial as an outcome.
+    pub outcome: Outcome,
+    /// Share of the offered packets that were not read.
+    pub loss: f64,
+    /// True if the sender offered what it should.
+    pub sender_kept_up: bool,
+    /// 99th percentile of actual minus intended send time [s].
+    pub lateness_p99_s: Option<f64>,
+    /// Share of the host's CPU that the hypervisor took.
+    pub steal_share: f64,
+    /// What was counted on the host's CPU, where a meter that can tell ran.
+    pub counts: Option<Counts>,
+}
+
+/// Times and events on the host's CPU during a metered trial.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Counts {
+    /// Length of the interval [s].
+    pub elapsed_s: f64,
+    /// Time in protocol processing: NET_RX softirqs [s].
+    pub protocol_s: f64,
+    /// Time in hard interrupts [s].
+    pub interrupt_s: f64,
+    /// Time of the application's thread, without what interrupted it [s].
+    pub application_s: f64,
+    /// Packets that protocol processing took.
+    pub packets: f64,
+    /// Polls.
+    pub polls: f64,
+    /// Interrupts.
+    pub interrupts: f64,
+    /// Packets the application read.
+    pub delivered: f64,
+    /// Times the application blocked and was woken.
+    pub wakeups: f64,
+}
+
+/// The sender alone.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SenderCeiling {
+    /// How it sends, in words.
+    pub method: String,
+    /// Packets/s flat out, one value a repeat.
+    pub pps: Vec<f64>,
+}
+
+/// A host under test with a sender.
+pub trait Bench {
+    /// Offers one load and observes.
+    ///
+    /// # Errors
+    /// Stopped, or sender, sink or meter failed.
+    fn observe(&mut self, spec: &TrialSpec, metered: bool) -> Result<Observation, TrialError>;
+
+    /// The sender flat out, the receiver's fate ignored.
+    ///
+    /// # Errors
+    /// Stopped, or the sender failed.
+    fn ceiling(&mut self, frame_bytes: u32) -> Result<SenderCeiling, TrialError>;
+
+    /// Packets that the application's socket holds when nobody reads; None where it cannot be counted.
+    ///
+    /// # Errors
+    /// Stopped, or sender or sink failed.
+    fn socket_capacity(&mut self, spec: &TrialSpec) -> Result<Option<f64>, TrialError>;
+
+    /// Slots of the receive backlog or ring.
+    fn ring_slots(&self) -> Option<u64>;
+
+    /// How CPU time is accounted, in words; None without a meter that tells softirqs from the rest.
+    fn cpu_method(&self) -> Option<String>;
+}
+
+/// The figure's value, or nothing.
+pub fn value(figure: Option<Figure>) -> Option<f64> {
+    figure.map(|figure| figure.value)
+}

@@ -1,0 +1,110 @@
+use super::*;
+use crate::bench::SenderCeiling;
+use netcliff_core::Outcome;
+
+/// A host whose costs are known exactly: counts follow from the load without noise.
+struct Exact {
+    metered: bool,
+}
+
+const PROTOCOL_S: f64 = 0.8e-6;
+const PER_BYTE_S: f64 = 0.1e-9;
+const POLL_S: f64 = 0.5e-6;
+const WAKEUP_S: f64 = 1.5e-6;
+const APPLICATION_S: f64 = 1.0e-6;
+const APPLICATION_PER_BYTE_S: f64 = 0.05e-9;
+const SWITCH_S: f64 = 2.0e-6;
+const INTERRUPT_S: f64 = 0.7e-6;
+const DROP_SHARE: f64 = 0.6;
+
+impl Bench for Exact {
+    fn observe(&mut self, spec: &TrialSpec, metered: bool) -> Result<Observation, TrialError> {
+        let packets = spec.rate_pps * spec.seconds;
+        let load = spec.rate_pps / 500e3;
+        let (polls, wakeups) = (packets * (1.0 - 0.9 * load), packets * (1.0 - load).powi(2));
+        let blocked = spec.work_s > 1e-3;
+        let bytes = f64::from(spec.frame_bytes);
+        let service_s = PROTOCOL_S + PER_BYTE_S * bytes;
+        let protocol_s = if blocked { DROP_SHARE * (PROTOCOL_S + PER_BYTE_S * 64.0) } else { service_s };
+        let wakeups = if blocked { 0.0 } else { wakeups };
+        let delivered = if blocked { 1.0 } else { packets };
+        let counts = Counts {
+            elapsed_s: spec.seconds,
+            protocol_s: protocol_s * packets + POLL_S * polls + WAKEUP_S * wakeups,
+            interrupt_s: INTERRUPT_S * polls,
+            application_s: (APPLICATION_S + APPLICATION_PER_BYTE_S * (bytes - 64.0)) * delivered + SWITCH_S * wakeups,
+            packets,
+            polls,
+            interrupts: polls,
+            delivered,
+            wakeups,
+        };
+        Ok(Observation {
+            spec: spec.clone(),
+            outcome: Outcome::default(),
+            loss: 0.0,
+            sender_kept_up: true,
+            lateness_p99_s: None,
+            steal_share: 0.0,
+            counts: (metered && self.metered).then_some(counts),
+        })
+    }
+
+    fn ceiling(&mut self, _: u32) -> Result<SenderCeiling, TrialError> {
+        Ok(SenderCeiling { method: "fake".to_owned(), pps: vec![1e6] })
+    }
+
+    fn socket_capacity(&mut self, _: &TrialSpec) -> Result<Option<f64>, TrialError> {
+        Ok(Some(5041.0))
+    }
+
+    fn ring_slots(&self) -> Option<u64> {
+        Some(1000)
+    }
+
+    fn cpu_method(&self) -> Option<String> {
+        self.metered.then(|| "fake".to_owned())
+    }
+}
+
+fn base() -> TrialSpec {
+    TrialSpec {
+        rate_pps: 0.0,
+        arrivals: netcliff_wire::schedule::Arrivals::Poisson,
+        frame_bytes: 64,
+        work_s: 0.0,
+        receive_buffer_bytes: 1 << 20,
+        seconds: 0.5,
+        seed: 1,
+    }
+}
+
+#[test]
+fn known_costs_are_found_again() {
+    let calibrated = calibrate(&mut Exact { metered: true }, &base(), Plan { rounds: 2, rough_pps: 400e3 }).unwrap();
+    let host = &calibrated.calibration.host;
+    for (name, found, truth) in [
+        ("protocol", host.protocol_s, PROTOCOL_S),
+        ("per_byte", host.per_byte_s, PER_BYTE_S),
+        ("poll", host.poll_s, POLL_S),
+        ("wakeup", host.wakeup_s, WAKEUP_S),
+        ("interrupt", host.interrupt_s, INTERRUPT_S),
+        ("application", host.application_s.unwrap(), APPLICATION_S),
+        ("context_switch", host.context_switch_s, SWITCH_S),
+        ("socket_drop_cost", host.socket_drop_cost, DROP_SHARE),
+        ("application_per_byte", calibrated.application_per_byte_s, APPLICATION_PER_BYTE_S),
+    ] {
+        assert!((found - truth).abs() < 1e-6 * truth, "{name}: {found} instead of {truth}");
+    }
+    assert_eq!((host.ring, host.socket_buffer), (1000, 5041));
+    let larger = calibrated.host_for(1518, 2e-6);
+    let expected_s = APPLICATION_S + 2e-6 + APPLICATION_PER_BYTE_S * 1454.0;
+    assert!((larger.application_s.unwrap() - expected_s).abs() < 1e-12);
+    assert!(host.validate().is_ok());
+}
+
+#[test]
+fn without_a_meter_there_is_no_calibration_and_no_guess() {
+    let error = calibrate(&mut Exact { metered: false }, &base(), Plan { rounds: 1, rough_pps: 400e3 }).unwrap_err();
+    assert!(matches!(error, CalibrationError::NoMeter(_)), "{error}");
+}

@@ -1,0 +1,220 @@
+//! `find`: calibrates this host, predicts its cliff on paper, confirms it in simulation, measures it with real
+//! packets, and gathers the three into one [`Finding`].
+//!
+//! Stages follow each other in [`stages`]; each leaves what it found in the finding, and says in
+//! [`Finding::missing`] what it could not have and why. A stop keeps what was measured.
+
+mod check;
+mod conclude;
+mod engines;
+mod plan;
+mod stages;
+mod suggest;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use netcliff_core::finding::{ByEngine, GeneratorSummary, HostSummary, Missing, Setup};
+use netcliff_core::{Finding, FrameSizes, Load, Napi, Provenance, Record, Scheme, Traffic};
+use netcliff_host::cpu::Preference;
+use netcliff_host::fingerprint;
+use netcliff_host::inventory::Inventory;
+use netcliff_host::nic;
+use netcliff_wire::schedule::Arrivals;
+
+use crate::rig::{Rig, RigError, RigOptions};
+use crate::trial::{TrialError, TrialSpec};
+use crate::wire_bench::WireBench;
+
+pub use check::CheckSetup;
+pub use plan::Plan;
+
+/// What `find` is asked.
+#[derive(Debug, Clone)]
+pub struct FindOptions {
+    /// At most 90 s on two cores.
+    pub quick: bool,
+    /// Loss fraction that defines the cliff.
+    pub loss: f64,
+    /// Frame size, FCS included [bytes].
+    pub frame_bytes: u32,
+    /// Arrival process.
+    pub arrivals: Arrivals,
+    /// CPU time the application spends a packet beyond reading it [s].
+    pub work_s: f64,
+    /// Receive buffer to ask for [bytes].
+    pub receive_buffer_bytes: u64,
+    /// Repeats of each load; None: 2 when quick, else 5.
+    pub repeats: Option<u32>,
+    /// Length of one measurement [s]; None: 0.5 when quick, else 1.
+    pub trial_s: Option<f64>,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// CPU accounting.
+    pub cpu: Preference,
+    /// The testbed.
+    pub rig: RigOptions,
+    /// Set-ups to predict with this calibration and then to measure.
+    pub checks: Vec<CheckSetup>,
+    /// Command line, for the provenance.
+    pub command: String,
+    /// Start, seconds since the epoch (UTC).
+    pub started_unix_s: f64,
+}
+
+/// Who watches a run.
+pub trait Observer {
+    /// A stage began.
+    fn stage(&mut self, name: &str);
+    /// A trial is under way: its load [pps], and the share of the planned time that has passed.
+    fn trial(&mut self, load_pps: f64, elapsed_s: f64, planned_s: f64);
+    /// A record is finished and can be kept.
+    fn record(&mut self, record: &Record);
+}
+
+/// Finds the cliff. Whatever could be had is in the finding, a stop by `stop` included.
+///
+/// # Errors
+/// The testbed cannot be built.
+pub fn find(options: &FindOptions, stop: Arc<AtomicBool>, observer: &mut dyn Observer) -> Result<Finding, RigError> {
+    observer.stage("building the testbed");
+    let rig = Rig::build(&options.rig, Arc::clone(&stop))?;
+    let mut finding = blank(options, &rig);
+    let plan = Plan::new(options);
+    let progress = std::cell::RefCell::new(plan::Progress::new(&plan, observer));
+    let watch = |load_pps: f64, _: u64, _: u64| progress.borrow_mut().trial(load_pps);
+    let mut bench = WireBench::new(&rig, options.cpu, Box::new(watch));
+    finding.host.limits.extend(bench.passed_over.iter().cloned());
+    let mut run = stages::Run { options, plan: &plan, bench: &mut bench, progress: &progress, finding: &mut finding };
+    let calibrated = run.all();
+    drop(bench);
+    // The checks build testbeds of their own, and there is one at a time.
+    drop(rig);
+    if let Some(calibrated) = calibrated.filter(|_| !finding.partial) {
+        check::all(options, &plan, &calibrated, &stop, &progress, &mut finding);
+    }
+    finding.provenance.elapsed_s = Some(progress.borrow().elapsed_s());
+    Ok(finding)
+}
+
+/// A finding without figures, which says what the host is and what was asked.
+fn blank(options: &FindOptions, rig: &Rig) -> Finding {
+    let inventory = Inventory::of_this_host();
+    let nics = rig.in_host(|| nic::read_all(Path::new("/sys"))).ok().and_then(Result::ok).unwrap_or_default();
+    let fingerprint = fingerprint::of_host(&inventory, &nics);
+    let scheme = kernel_scheme(&inventory);
+    let plan = Plan::new(options);
+    Finding {
+        host: summary(&inventory, rig),
+        setup: Setup {
+            scheme,
+            traffic: traffic(options),
+            application_work_s: options.work_s,
+            socket_buffer_bytes: options.receive_buffer_bytes,
+            repeats: plan.repeats,
+            trial_s: plan.trial_s,
+            quick: options.quick,
+        },
+        calibration: None,
+        generator: GeneratorSummary { frame_bytes: options.frame_bytes, ..GeneratorSummary::default() },
+        loss_target: options.loss,
+        cliff_pps: ByEngine::default(),
+        peak_pps: ByEngine::default(),
+        livelock: ByEngine::default(),
+        latency: Vec::new(),
+        cpu_at_cliff: ByEngine::default(),
+        cpu_at_twice: ByEngine::default(),
+        loss_at_twice: ByEngine::default(),
+        binding: None,
+        suggestions: Vec::new(),
+        missing: Vec::new(),
+        sweep: Vec::new(),
+        checks: Vec::new(),
+        provenance: Provenance {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            seed: Some(options.seed),
+            command: options.command.clone(),
+            started_unix_s: options.started_unix_s,
+            elapsed_s: None,
+            fingerprint_id: Some(fingerprint.id()),
+            settings: Default::default(),
+        },
+        fingerprint,
+        partial: false,
+    }
+}
+
+fn summary(inventory: &Inventory, rig: &Rig) -> HostSummary {
+    let model = inventory.cpu.model.clone().unwrap_or_else(|| "unknown CPU".to_owned());
+    HostSummary {
+        cpu: format!("{} x {model}", inventory.cpu.online.len()),
+        kernel: format!(
+            "Linux {}",
+            inventory.kernel.release.clone().unwrap_or_else(|| "of unknown release".to_owned())
+        ),
+        testbed: rig.describe(),
+        driver: rig.driver(),
+        limits: rig.limits.clone(),
+    }
+}
+
+/// Poisson or constant arrivals of the frames asked for, at a placeholder load that every use replaces.
+fn traffic(options: &FindOptions) -> Traffic {
+    Traffic {
+        arrivals: match options.arrivals {
+            Arrivals::Poisson => netcliff_core::Arrivals::Poisson,
+            Arrivals::Constant => netcliff_core::Arrivals::Constant,
+        },
+        size: FrameSizes::Fixed(options.frame_bytes),
+        rate: Load::Pps(1.0),
+        link_bps: 10e9,
+    }
+}
+
+/// The scheme that process_backlog is, with this kernel's weight and budget.
+pub fn kernel_scheme(inventory: &Inventory) -> Scheme {
+    let sysctl = |name: &str| inventory.sysctls.get(name).and_then(|text| text.parse::<u64>().ok());
+    let default = Napi::default();
+    Scheme::Napi(Napi {
+        weight: sysctl("net.core.dev_weight").unwrap_or(default.weight),
+        budget: sysctl("net.core.netdev_budget").unwrap_or(default.budget),
+        budget_time_s: sysctl("net.core.netdev_budget_usecs").map_or(default.budget_time_s, |us| us as f64 * 1e-6),
+        backlog: true,
+        ..default
+    })
+}
+
+/// The trial all others vary.
+fn base(options: &FindOptions, plan: &Plan) -> TrialSpec {
+    TrialSpec {
+        rate_pps: 1.0,
+        arrivals: options.arrivals,
+        frame_bytes: options.frame_bytes,
+        work_s: options.work_s,
+        receive_buffer_bytes: options.receive_buffer_bytes,
+        seconds: plan.trial_s,
+        seed: options.seed,
+    }
+}
+
+/// Why a stage ended early.
+enum Halt {
+    /// The user stopped the run.
+    Stopped,
+    /// The stage failed; the run goes on without its figures.
+    Failed(String),
+}
+
+impl From<TrialError> for Halt {
+    fn from(error: TrialError) -> Self {
+        match error {
+            TrialError::Stopped => Self::Stopped,
+            other => Self::Failed(other.to_string()),
+        }
+    }
+}
+
+fn missing(finding: &mut Finding, figure: &str, why: impl Into<String>) {
+    finding.missing.push(Missing { figure: figure.to_owned(), why: why.into() });
+}

@@ -1,0 +1,154 @@
+//! From the sweep to the figures of the page: peak, livelock, splits, losses, what binds.
+
+use netcliff_core::finding::{ByEngine, SweepPoint};
+use netcliff_core::{CpuShares, EngineKind, Figure, Finding, Latency, Loss, Outcome};
+
+use super::missing;
+use crate::bench::Observation;
+use crate::stats;
+
+/// Several repeats of one load as one outcome.
+pub struct Merged {
+    outcome: Outcome,
+    repeats: u32,
+    kept_up: bool,
+}
+
+impl Merged {
+    /// As a point of the sweep.
+    pub fn into_point(self, load_pps: f64) -> SweepPoint {
+        SweepPoint {
+            engine: EngineKind::Wire,
+            load_pps,
+            repeats: self.repeats,
+            sender_kept_up: self.kept_up,
+            outcome: self.outcome,
+        }
+    }
+}
+
+/// Means over the repeats with their intervals; repeats whose sender kept up are preferred. None for no repeats.
+pub fn merge(observations: &[Observation]) -> Option<Merged> {
+    let good: Vec<&Observation> = observations.iter().filter(|o| o.sender_kept_up).collect();
+    let kept_up = !good.is_empty();
+    let used: Vec<&Outcome> = if kept_up {
+        good.iter().map(|o| &o.outcome).collect()
+    } else {
+        observations.iter().map(|o| &o.outcome).collect()
+    };
+    let last = *used.last()?;
+    let over = |pick: &dyn Fn(&Outcome) -> Option<Figure>| {
+        let values: Vec<f64> = used.iter().filter_map(|outcome| pick(outcome)).map(|figure| figure.value).collect();
+        stats::mean(&values)
+    };
+    let outcome = Outcome {
+        offered_pps: over(&|o| o.offered_pps),
+        throughput_pps: over(&|o| o.throughput_pps),
+        goodput_bps: over(&|o| o.goodput_bps),
+        loss_fraction: over(&|o| o.loss_fraction).map(not_negative),
+        loss: Some(Loss {
+            ring: over(&|o| o.loss?.ring).map(not_negative),
+            socket: over(&|o| o.loss?.socket).map(not_negative),
+            sender: over(&|o| o.loss?.sender).map(not_negative),
+        }),
+        latency_s: Some(Latency {
+            mean: over(&|o| o.latency_s?.mean),
+            p50: over(&|o| o.latency_s?.p50),
+            p90: over(&|o| o.latency_s?.p90),
+            p99: over(&|o| o.latency_s?.p99),
+            p999: over(&|o| o.latency_s?.p999),
+            max: over(&|o| o.latency_s?.max),
+        }),
+        latency_to: last.latency_to.clone(),
+        cpu: last.cpu.is_some().then(|| CpuShares {
+            interrupt: over(&|o| o.cpu?.interrupt),
+            poll: over(&|o| o.cpu?.poll),
+            protocol: over(&|o| o.cpu?.protocol),
+            application: over(&|o| o.cpu?.application),
+            available: over(&|o| o.cpu?.available),
+        }),
+        cpu_method: last.cpu_method.clone(),
+        interrupts_per_s: over(&|o| o.interrupts_per_s),
+        polls_per_s: over(&|o| o.polls_per_s),
+        packets_per_poll: over(&|o| o.packets_per_poll),
+        packets_in_system: None,
+        notes: notes(&used),
+    };
+    Some(Merged { outcome, repeats: used.len() as u32, kept_up })
+}
+
+/// A share or a count cannot be below 0, whatever a Student interval says.
+fn not_negative(figure: Figure) -> Figure {
+    match figure.interval {
+        Some(i) => Figure::between(figure.value, i.low.max(0.0), i.high, i.confidence),
+        None => figure,
+    }
+}
+
+fn notes(used: &[&Outcome]) -> Vec<String> {
+    let mut notes: Vec<String> = used.iter().flat_map(|outcome| outcome.notes.clone()).collect();
+    notes.sort();
+    notes.dedup();
+    notes
+}
+
+/// Fills in what follows from the sweep.
+pub fn all(finding: &mut Finding) {
+    for engine in [EngineKind::Model, EngineKind::Sim, EngineKind::Wire] {
+        let curve: Vec<SweepPoint> = finding.curve(engine).into_iter().cloned().collect();
+        let peak =
+            curve.iter().filter_map(|point| point.outcome.throughput_pps).max_by(|a, b| a.value.total_cmp(&b.value));
+        let centre_pps = finding.cliff_pps.wire.or(finding.cliff_pps.sim).or(finding.cliff_pps.model).map(|f| f.value);
+        let at = |multiple: f64| {
+            let load_pps = multiple * centre_pps?;
+            curve.iter().find(|point| (point.load_pps / load_pps - 1.0).abs() < 1e-6 && point.sender_kept_up)
+        };
+        let (cliff, twice) = (at(1.0), at(2.0));
+        finding.peak_pps.set(engine, peak);
+        let livelock = peak.and_then(|peak| Some(twice?.outcome.throughput_pps?.scaled(1.0 / peak.value)));
+        finding.livelock.set(engine, livelock);
+        finding.cpu_at_cliff.set(engine, cliff.and_then(|point| point.outcome.cpu));
+        finding.cpu_at_twice.set(engine, twice.and_then(|point| point.outcome.cpu));
+        finding.loss_at_twice.set(engine, twice.and_then(|point| point.outcome.loss));
+    }
+    if finding.livelock.wire.is_none() && !finding.partial {
+        missing(finding, "livelock.wire", "no trial at twice the cliff in which the sender kept up");
+    }
+    finding.binding = binding(finding);
+}
+
+fn share(figure: Option<Figure>) -> f64 {
+    figure.map_or(0.0, |figure| figure.value)
+}
+
+/// What binds at the cliff, in one sentence.
+fn binding(finding: &Finding) -> Option<String> {
+    let cpu = first(&finding.cpu_at_cliff)?;
+    let (protocol, application) = (share(cpu.protocol), share(cpu.application));
+    let interrupt = share(cpu.interrupt) + share(cpu.poll);
+    let available = share(cpu.available);
+    let percent = |share: f64| format!("{:.0} %", 100.0 * share);
+    if available > 0.25 {
+        return Some(format!(
+            "not the CPU: {} of it is still available at the cliff; bursts overflow a buffer before it is full",
+            percent(available)
+        ));
+    }
+    let most =
+        [("protocol processing", protocol), ("the application", application), ("interrupts and polls", interrupt)]
+            .into_iter()
+            .max_by(|a, b| a.1.total_cmp(&b.1))?
+            .0;
+    Some(format!(
+        "the CPU: at the cliff protocol processing takes {}, the application {}, interrupts and polls {}; {} costs most",
+        percent(protocol),
+        percent(application),
+        percent(interrupt),
+        most
+    ))
+}
+
+/// Measured, else simulated, else predicted.
+fn first<T: Clone>(by: &ByEngine<T>) -> Option<T> {
+    by.wire.clone().or_else(|| by.sim.clone()).or_else(|| by.model.clone())
+}

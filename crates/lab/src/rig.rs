@@ -1,0 +1,215 @@
+//! The rig: a testbed with its meters, ready for one trial after the other.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use netcliff_host::inventory::Inventory;
+use netcliff_host::journal::{HostLock, JournalError, ReplayReport, StateDir};
+use netcliff_host::testbed::netns::{Reception, Side, Testbed, TestbedOptions};
+use netcliff_host::testbed::sysctl::SysctlOverrides;
+use netcliff_host::testbed::{TestbedError, loopback::Loopback};
+use netcliff_wire::WireError;
+
+/// UDP port of the application.
+const PORT: u16 = 9000;
+/// UDP port packets seem to come from.
+const SOURCE_PORT: u16 = 9001;
+
+/// Why there is no rig.
+#[derive(Debug, thiserror::Error)]
+pub enum RigError {
+    /// The undo journal cannot be used, or another netcliff measures on this host.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The namespaces cannot be made.
+    #[error(transparent)]
+    Testbed(#[from] TestbedError),
+    /// A CPU that was asked for does not exist.
+    #[error("CPU {cpu} cannot be used: online are {online}; choose one of these")]
+    NoSuchCpu {
+        /// The CPU asked for.
+        cpu: u32,
+        /// The CPUs there are.
+        online: String,
+    },
+    /// Packets cannot be sent or received in the testbed.
+    #[error(transparent)]
+    Wire(#[from] WireError),
+}
+
+/// Which testbed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Place {
+    /// Namespaces where permitted, else loopback.
+    #[default]
+    Best,
+    /// Two network namespaces joined by veth.
+    Netns,
+    /// 127.0.0.1.
+    Loopback,
+}
+
+/// What to build.
+#[derive(Debug, Clone, Default)]
+pub struct RigOptions {
+    /// Which testbed.
+    pub place: Place,
+    /// CPU of the sender; None: the first online.
+    pub sender_cpu: Option<u32>,
+    /// CPU of the host under test's packet work and application; None: the last online.
+    pub host_cpu: Option<u32>,
+    /// Host-wide values for the length of the run.
+    pub sysctls: SysctlOverrides,
+}
+
+/// Where packets travel.
+#[derive(Debug)]
+enum Bed {
+    Netns(Box<Testbed>),
+    Loopback,
+}
+
+/// A testbed with the CPUs it uses. Dropping it leaves the host as it was found.
+#[derive(Debug)]
+pub struct Rig {
+    bed: Bed,
+    /// CPU of the sender.
+    pub sender_cpu: u32,
+    /// CPU of the host under test.
+    pub host_cpu: u32,
+    /// What an earlier, killed run had left and what became of it.
+    pub replayed: ReplayReport,
+    /// What limits this rig, a sentence each.
+    pub limits: Vec<String>,
+    /// Set to stop what runs.
+    pub stop: Arc<AtomicBool>,
+    _lock: HostLock,
+}
+
+impl Rig {
+    /// Builds the testbed, after undoing what a killed run left behind.
+    ///
+    /// # Errors
+    /// Another netcliff measures on this host, a CPU does not exist, or (with [`Place::Netns`]) namespaces
+    /// are not permitted.
+    pub fn build(options: &RigOptions, stop: Arc<AtomicBool>) -> Result<Self, RigError> {
+        let inventory = Inventory::of_this_host();
+        let (sender_cpu, host_cpu) = cpus(&inventory, options)?;
+        let (lock, replayed) = HostLock::acquire_and_replay(&StateDir::default_for_user()?)?;
+        let mut limits: Vec<String> = inventory.limits().iter().map(ToString::to_string).collect();
+        let bed = match options.place {
+            Place::Loopback => Bed::Loopback,
+            Place::Netns => Bed::Netns(Box::new(testbed(&lock, host_cpu, options)?)),
+            Place::Best => match testbed(&lock, host_cpu, options) {
+                Ok(testbed) => Bed::Netns(Box::new(testbed)),
+                Err(error @ TestbedError::NotPermitted { .. }) => {
+                    limits.push(error.to_string());
+                    Bed::Loopback
+                }
+                Err(error) => return Err(error.into()),
+            },
+        };
+        match &bed {
+            Bed::Netns(testbed) => limits.extend(testbed.limits().iter().map(ToString::to_string)),
+            Bed::Loopback => limits.extend(Loopback.limits().iter().map(ToString::to_string)),
+        }
+        if sender_cpu == host_cpu {
+            limits.push(format!(
+                "sender and host under test share CPU {host_cpu}: the sender's work counts as the host's, and the cliff \
+                 is that of both together"
+            ));
+        }
+        Ok(Self { bed, sender_cpu, host_cpu, replayed, limits, stop, _lock: lock })
+    }
+
+    /// True where packets travel between namespaces.
+    pub fn is_netns(&self) -> bool {
+        matches!(self.bed, Bed::Netns(_))
+    }
+
+    /// One line on where packets travel.
+    pub fn describe(&self) -> String {
+        let (sender, host) = (self.sender_cpu, self.host_cpu);
+        match self.bed {
+            Bed::Netns(_) => format!("netns: sender on CPU {sender}, host under test on CPU {host}, joined by veth"),
+            Bed::Loopback => format!("loopback: sender on CPU {sender}, receiver's application on CPU {host}"),
+        }
+    }
+
+    /// One line on driver and reception.
+    pub fn driver(&self) -> String {
+        match self.bed {
+            Bed::Netns(_) => format!("veth without GRO; RPS steers to CPU {} (process_backlog)", self.host_cpu),
+            Bed::Loopback => "loopback (process_backlog on the sender's CPU)".to_owned(),
+        }
+    }
+
+    /// The network namespace of an end; None on loopback.
+    pub fn netns(&self, side: Side) -> Option<PathBuf> {
+        match &self.bed {
+            Bed::Netns(testbed) => Some(testbed.netns_path(side)),
+            Bed::Loopback => None,
+        }
+    }
+
+    /// The interface the sender sends into.
+    pub fn sender_interface(&self) -> String {
+        match &self.bed {
+            Bed::Netns(testbed) => testbed.endpoint(Side::Sender).interface.clone(),
+            Bed::Loopback => "lo".to_owned(),
+        }
+    }
+
+    /// Hardware addresses of sender and host under test.
+    pub fn macs(&self) -> ([u8; 6], [u8; 6]) {
+        match &self.bed {
+            Bed::Netns(testbed) => (testbed.endpoint(Side::Sender).mac, testbed.endpoint(Side::HostUnderTest).mac),
+            Bed::Loopback => ([0; 6], [0; 6]),
+        }
+    }
+
+    /// Addresses packets go from and to.
+    pub fn addresses(&self) -> (SocketAddrV4, SocketAddrV4) {
+        let (from, to) = match &self.bed {
+            Bed::Netns(testbed) => (testbed.endpoint(Side::Sender).ip, testbed.endpoint(Side::HostUnderTest).ip),
+            Bed::Loopback => (Ipv4Addr::LOCALHOST, Ipv4Addr::LOCALHOST),
+        };
+        (SocketAddrV4::new(from, SOURCE_PORT), SocketAddrV4::new(to, PORT))
+    }
+
+    /// Runs a closure on a thread inside the host under test.
+    ///
+    /// # Errors
+    /// The namespace cannot be entered or the closure panics.
+    pub fn in_host<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, TestbedError> {
+        match &self.bed {
+            Bed::Netns(testbed) => testbed.run_in_hut(work),
+            Bed::Loopback => Ok(work()),
+        }
+    }
+}
+
+fn testbed(lock: &HostLock, host_cpu: u32, options: &RigOptions) -> Result<Testbed, TestbedError> {
+    let options = TestbedOptions {
+        mtu_bytes: 9000,
+        reception: Reception::Backlog,
+        reception_cpus: vec![host_cpu],
+        sysctls: options.sysctls.clone(),
+        ..TestbedOptions::default()
+    };
+    Testbed::create(lock, options)
+}
+
+/// The CPUs asked for, or the first and the last online one.
+fn cpus(inventory: &Inventory, options: &RigOptions) -> Result<(u32, u32), RigError> {
+    let online = &inventory.cpu.online;
+    let list = || online.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let pick = |asked: Option<u32>, default: Option<&u32>| match asked {
+        Some(cpu) if online.contains(&cpu) => Ok(cpu),
+        Some(cpu) => Err(RigError::NoSuchCpu { cpu, online: list() }),
+        None => Ok(default.copied().unwrap_or(0)),
+    };
+    Ok((pick(options.sender_cpu, online.first())?, pick(options.host_cpu, online.last())?))
+}

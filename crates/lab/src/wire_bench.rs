@@ -1,0 +1,129 @@
+//! [`WireBench`]: the [`Bench`] of real packets.
+
+use netcliff_host::cpu::{Method, Preference};
+use netcliff_host::inventory::Inventory;
+use netcliff_host::softnet::UdpCounters;
+use netcliff_wire::generator;
+use netcliff_wire::run::WireFailure;
+
+use crate::bench::{Bench, Observation, SenderCeiling};
+use crate::rig::Rig;
+use crate::trial::{self, Meter, TrialError, TrialSpec};
+
+/// Called every few milliseconds of a trial: load [pps], packets offered, packets delivered.
+pub type Watch<'a> = Box<dyn FnMut(f64, u64, u64) + 'a>;
+
+/// How often a trial is repeated because the sender was disturbed before its word is taken.
+const SENDER_RETRIES: u32 = 2;
+/// Flat-out runs of the sender and their length [s].
+const CEILING_REPEATS: u32 = 3;
+const CEILING_S: f64 = 0.4;
+/// Load and length of the count of a socket's capacity: more packets than any default socket holds.
+const CAPACITY_PPS: f64 = 100e3;
+const CAPACITY_S: f64 = 0.5;
+/// Work a packet that keeps the application from reading [s].
+const NOT_READING_S: f64 = 0.05;
+
+/// A rig with its meter.
+pub struct WireBench<'a> {
+    rig: &'a Rig,
+    meter: Option<Meter>,
+    /// Why better meters are not used, a sentence each.
+    pub passed_over: Vec<String>,
+    watch: Watch<'a>,
+}
+
+impl std::fmt::Debug for WireBench<'_> {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("WireBench").field("rig", &self.rig.describe()).finish_non_exhaustive()
+    }
+}
+
+impl<'a> WireBench<'a> {
+    /// A bench on `rig` with the preferred meter, or none where none works.
+    pub fn new(rig: &'a Rig, preference: Preference, watch: Watch<'a>) -> Self {
+        let (meter, passed_over) = match trial::meter(rig, preference) {
+            Ok(choice) => (Some(choice.meter), choice.passed_over.iter().map(ToString::to_string).collect()),
+            Err(error) => (None, vec![error.to_string()]),
+        };
+        Self { rig, meter, passed_over, watch }
+    }
+
+    /// The method of the meter, if there is one.
+    pub fn method(&self) -> Option<Method> {
+        self.meter.as_ref().map(|meter| meter.method())
+    }
+
+    fn once(&mut self, spec: &TrialSpec, metered: bool) -> Result<trial::Trial, TrialError> {
+        let Self { rig, meter, watch, .. } = self;
+        let meter = if metered { meter.as_mut() } else { None };
+        trial::trial(rig, spec, meter, |offered, delivered| watch(spec.rate_pps, offered, delivered))
+    }
+}
+
+impl Bench for WireBench<'_> {
+    fn observe(&mut self, spec: &TrialSpec, metered: bool) -> Result<Observation, TrialError> {
+        let mut trial = self.once(spec, metered)?;
+        for retry in 1..=SENDER_RETRIES {
+            if trial.sender_kept_up() {
+                break;
+            }
+            tracing::debug!(rate_pps = spec.rate_pps, retry, "the sender was disturbed");
+            trial =
+                self.once(&TrialSpec { seed: spec.seed + 1_000_003 * u64::from(retry), ..spec.clone() }, metered)?;
+        }
+        Ok(trial.observation())
+    }
+
+    fn ceiling(&mut self, frame_bytes: u32) -> Result<SenderCeiling, TrialError> {
+        let spec = TrialSpec {
+            rate_pps: 1.0,
+            arrivals: netcliff_wire::schedule::Arrivals::Constant,
+            frame_bytes,
+            work_s: 0.0,
+            receive_buffer_bytes: 1 << 16,
+            seconds: CEILING_S,
+            seed: 0,
+        };
+        let (config, _) = trial::ends(self.rig, &spec);
+        let method = match config.method {
+            netcliff_wire::transmit::Method::PacketBatch => "AF_PACKET sendmmsg with PACKET_QDISC_BYPASS",
+            netcliff_wire::transmit::Method::PacketRing { .. } => "AF_PACKET transmit ring with PACKET_QDISC_BYPASS",
+            netcliff_wire::transmit::Method::Socket => "UDP socket, sendmmsg",
+        };
+        let mut pps = Vec::new();
+        for _ in 0..CEILING_REPEATS {
+            let ceiling = generator::ceiling(config.clone(), CEILING_S, std::sync::Arc::clone(&self.rig.stop));
+            if self.rig.stop.load(std::sync::atomic::Ordering::Relaxed) {
+                return Err(TrialError::Stopped);
+            }
+            let ceiling = ceiling.map_err(|failure| TrialError::Wire {
+                rate_pps: 0.0,
+                source: Box::new(WireFailure::from(failure.reason)),
+            })?;
+            pps.push(ceiling.offered_pps);
+        }
+        Ok(SenderCeiling { method: method.to_owned(), pps })
+    }
+
+    fn socket_capacity(&mut self, spec: &TrialSpec) -> Result<Option<f64>, TrialError> {
+        let spec = TrialSpec { rate_pps: CAPACITY_PPS, seconds: CAPACITY_S, work_s: NOT_READING_S, ..spec.clone() };
+        let Ok(before) = self.rig.in_host(UdpCounters::read)? else { return Ok(None) };
+        let trial = self.once(&spec, false)?;
+        let Ok(after) = self.rig.in_host(UdpCounters::read)? else { return Ok(None) };
+        let dropped = after.since(&before).rcvbuf_errors as f64;
+        // What was accepted and not dropped was read or stays; while the load lasted only one packet in 50 ms
+        // was read, which is the error of this count.
+        let read_meanwhile = (CAPACITY_S / NOT_READING_S).ceil();
+        let held = trial.wire.sender.frames.accepted as f64 - dropped - read_meanwhile;
+        Ok((dropped > 0.0 && held >= 1.0).then_some(held))
+    }
+
+    fn ring_slots(&self) -> Option<u64> {
+        Inventory::read(std::path::Path::new("/")).sysctls.get("net.core.netdev_max_backlog")?.parse().ok()
+    }
+
+    fn cpu_method(&self) -> Option<String> {
+        (self.method()? == Method::Ebpf).then(|| Method::Ebpf.to_string())
+    }
+}
