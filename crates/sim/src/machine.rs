@@ -153,6 +153,12 @@ impl<W: Watch> Machine<W> {
         self.pass(account, end);
     }
 
+    /// True if an arrival is due now.
+    #[inline]
+    pub(crate) fn arrival_due(&self) -> bool {
+        self.now == self.next_arrival
+    }
+
     /// The arrival that is due now.
     #[inline]
     pub(crate) fn take_arrival(&mut self) -> Arrival {

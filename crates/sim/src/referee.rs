@@ -6,6 +6,7 @@
 mod comparison;
 mod cpu;
 mod linux;
+mod nic;
 mod plain;
 
 use std::cmp::Reverse;
@@ -18,7 +19,7 @@ use crate::draw::{Draw, to_ticks};
 use crate::fifo::Packet;
 use crate::machine::Fate;
 use crate::random::Purpose;
-use crate::source::Source;
+use crate::source::{PacketCost, Source};
 use crate::tally::Counts;
 
 /// What happens at an instant, in the order in which simultaneous events are taken.
@@ -51,6 +52,7 @@ struct World {
     switch: Draw,
     interrupt_mean: f64,
     mask_mean: f64,
+    cost: PacketCost,
     counts: Counts,
     fates: Vec<(u32, Fate, u64)>,
     over: bool,
@@ -61,6 +63,7 @@ impl World {
         let host = &point.host;
         let draw = |purpose, seconds| Draw::new(seed, purpose, replication, host.service, clock.ticks(seconds));
         let mut source = Source::new(point, clock, seed, replication);
+        let cost = source.cost();
         let mut at = 0;
         let packets: Vec<Packet> = (0..=packets)
             .map(|_| {
@@ -89,6 +92,7 @@ impl World {
             switch: draw(Purpose::Switch, host.context_switch_s),
             interrupt_mean: clock.ticks(host.interrupt_s),
             mask_mean: clock.ticks(host.mask_s),
+            cost,
             counts: Counts::default(),
             fates: Vec::new(),
             over: false,

@@ -1,9 +1,14 @@
 //! The schemes of THEORY section 2 as policies: what an arrival or a timer does, and when packets are served.
 
+mod coalesce;
+pub(crate) mod dim;
 mod disable_enable;
+pub(crate) mod hybrid;
 mod ideal;
 mod interrupt;
 mod linux;
+mod napi_2007;
+mod polling;
 
 use netcliff_core::{EngineKind, Napi, Point, Scheme, Unsupported};
 
@@ -28,6 +33,12 @@ trait Policy<W: Watch> {
     fn serve(&mut self, machine: &mut Machine<W>);
 }
 
+/// When the next arrival or timer is due; a timer that fell into an interrupt's handling is due now.
+#[inline]
+fn next_event<W: Watch, P: Policy<W>>(machine: &Machine<W>, policy: &P) -> u64 {
+    machine.next_arrival.min(policy.timer().max(machine.now))
+}
+
 /// Runs a policy to the end of the replication.
 fn drive<W: Watch, P: Policy<W>>(machine: &mut Machine<W>, policy: &mut P) {
     while !machine.done {
@@ -36,7 +47,7 @@ fn drive<W: Watch, P: Policy<W>>(machine: &mut Machine<W>, policy: &mut P) {
         } else if machine.application_awake() {
             run_application(machine, policy);
         } else {
-            let at = machine.next_arrival.min(policy.timer());
+            let at = next_event(machine, policy);
             machine.pass(Account::Available, at);
             policy.event(machine);
         }
@@ -48,7 +59,7 @@ fn drive<W: Watch, P: Policy<W>>(machine: &mut Machine<W>, policy: &mut P) {
 fn preemptible<W: Watch, P: Policy<W>>(machine: &mut Machine<W>, policy: &mut P, account: Account, work: u64) {
     let mut end = machine.now + work;
     loop {
-        let at = machine.next_arrival.min(policy.timer());
+        let at = next_event(machine, policy);
         if at >= end {
             break;
         }
@@ -63,7 +74,7 @@ fn preemptible<W: Watch, P: Policy<W>>(machine: &mut Machine<W>, policy: &mut P,
 fn run_application<W: Watch, P: Policy<W>>(machine: &mut Machine<W>, policy: &mut P) {
     let Some(mut left) = machine.application_work() else { return };
     loop {
-        let at = machine.next_arrival.min(policy.timer());
+        let at = next_event(machine, policy);
         let end = machine.now + left;
         if at >= end {
             machine.pass(Account::Application, end);
@@ -83,11 +94,9 @@ fn run_application<W: Watch, P: Policy<W>>(machine: &mut Machine<W>, policy: &mu
 
 /// Why a scheme cannot be simulated, if so.
 pub(crate) fn supports(point: &Point) -> Result<(), Unsupported> {
-    let decline = |reason: &str| Err(Unsupported::new(EngineKind::Sim, reason));
     match &point.scheme {
-        Scheme::Ideal | Scheme::Interrupt { .. } | Scheme::DisableEnable { .. } => Ok(()),
         Scheme::Napi(napi) => supports_napi(napi),
-        other => decline(&format!("the scheme {} is not simulated yet", other.name())),
+        _ => Ok(()),
     }
 }
 
@@ -105,12 +114,18 @@ fn supports_napi(napi: &Napi) -> Result<(), Unsupported> {
 /// Runs the point's scheme on `machine`. The point must be supported.
 pub(crate) fn run<W: Watch>(point: &Point, clock: Clock, machine: &mut Machine<W>) {
     match &point.scheme {
+        Scheme::Ideal => drive(machine, &mut ideal::Ideal),
         Scheme::Interrupt { drops_interrupt } => {
             drive(machine, &mut interrupt::Interrupt { drops_interrupt: *drops_interrupt });
         }
-        Scheme::DisableEnable { merged: false } => drive(machine, &mut disable_enable::TwoStage::new(machine)),
-        Scheme::DisableEnable { merged: true } => drive(machine, &mut disable_enable::Merged::new(machine)),
+        Scheme::DisableEnable { merged } => drive(machine, &mut disable_enable::DisableEnable::new(*merged, machine)),
+        Scheme::Polling { period_s, quota } => drive(machine, &mut polling::Polling::new(*period_s, *quota, clock)),
+        Scheme::Napi2007 { period_s, quota } => {
+            drive(machine, &mut napi_2007::Napi2007::new(*period_s, *quota, clock, machine));
+        }
         Scheme::Napi(napi) => linux::run(napi, &point.host, clock, machine),
-        _ => drive(machine, &mut ideal::Ideal),
+        Scheme::Coalesce(scheme) => drive(machine, &mut coalesce::Coalesce::new(scheme, clock, machine)),
+        Scheme::Hybrid(scheme) => drive(machine, &mut hybrid::Hybrid::new(scheme, clock, machine)),
+        Scheme::Dim(scheme) => drive(machine, &mut dim::Dim::new(*scheme, clock, machine)),
     }
 }

@@ -57,7 +57,13 @@ impl PacketCost {
     /// Mean protocol time of a frame [ticks].
     #[inline]
     pub(crate) fn mean_ticks(&self, bytes: u32) -> f64 {
-        self.fixed_ticks + self.per_byte_ticks * f64::from(bytes)
+        self.mean_ticks_of(f64::from(bytes))
+    }
+
+    /// The same for a mean frame size [ticks].
+    #[inline]
+    pub(crate) fn mean_ticks_of(&self, bytes: f64) -> f64 {
+        self.fixed_ticks + self.per_byte_ticks * bytes
     }
 }
 

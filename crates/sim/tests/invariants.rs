@@ -10,6 +10,19 @@ fn schemes() -> impl Strategy<Value = Scheme> {
         Just("ideal".to_owned()),
         any::<bool>().prop_map(|drops| format!("interrupt:drops_interrupt={drops}")),
         any::<bool>().prop_map(|merged| format!("disable-enable:merged={merged}")),
+        (3..60_u32, 1..9_u32, any::<bool>()).prop_map(|(period, quota, napi)| format!(
+            "{}:period={period}us,quota={quota}",
+            if napi { "napi-2007" } else { "polling" }
+        )),
+        (0..60_u32, 0..60_u32, 0..60_u32, any::<bool>(), any::<bool>()).prop_map(|(usecs, packet, gap, masked, drops)| {
+            format!("coalesce:usecs={usecs}us,packet_timer={packet}us,min_gap={gap}us,masked={masked},drops_interrupt={drops}")
+        }),
+        (3..60_u32, 1..9_u32, 2..300_u32).prop_map(|(period, quota, up)| format!(
+            "hybrid:period={period}us,quota={quota},up={up}kpps,down={}kpps",
+            up - 1
+        )),
+        (0..5_u32, any::<bool>())
+            .prop_map(|(start, eqe)| format!("dim:start={start},profile={}", if eqe { "eqe" } else { "cqe" })),
         (1..100_u32, 1..400_u32, any::<bool>(), any::<bool>()).prop_map(|(weight, budget, backlog, threaded)| format!(
             "napi:weight={weight},budget={budget},backlog={backlog},threaded={threaded}"
         )),

@@ -126,6 +126,58 @@ fn disable_enable_agrees_packet_for_packet() {
     many(200, |dice| format!("disable-enable:merged={}", dice.roll() < 0.5));
 }
 
+/// Polling periods must be longer than the poll overhead, which is at most 2 us here.
+fn polled(dice: &mut Dice) -> String {
+    format!("period={}ns,quota={}", 2001 + dice.up_to(30_000), dice.up_to(6))
+}
+
+#[test]
+fn polling_agrees_packet_for_packet() {
+    many(300, |dice| format!("polling:{}", polled(dice)));
+}
+
+#[test]
+fn napi_2007_agrees_packet_for_packet() {
+    many(300, |dice| format!("napi-2007:{}", polled(dice)));
+}
+
+#[test]
+fn coalescing_agrees_packet_for_packet() {
+    many(600, |dice| {
+        let mut text = "coalesce:drops_interrupt=".to_owned() + if dice.roll() < 0.5 { "true" } else { "false" };
+        for key in ["usecs", "packet_timer", "min_gap"] {
+            if dice.roll() < 0.5 {
+                text += &format!(",{key}={}us", dice.up_to(60) - 1);
+            }
+        }
+        text + if dice.roll() < 0.5 { ",masked=true" } else { "" } + ["", ",frames=1"][dice.up_to(2) as usize - 1]
+    });
+    many(200, |dice| format!("coalesce:frames={},masked={}", dice.up_to(9), dice.roll() < 0.5));
+}
+
+#[test]
+fn hybrid_agrees_packet_for_packet() {
+    many(300, |dice| {
+        let down = dice.up_to(300);
+        let polled = polled(dice);
+        let rates = if dice.roll() < 0.5 {
+            format!("up={}kpps,down={down}kpps", down + dice.up_to(50))
+        } else {
+            polled.clone()
+        };
+        let rates = if rates == polled { String::new() } else { rates + "," };
+        format!("hybrid:{rates}{polled},ewma={},merged={}", 0.1 + 0.9 * dice.roll(), dice.roll() < 0.5)
+    });
+}
+
+#[test]
+fn dim_agrees_packet_for_packet() {
+    many(200, |dice| {
+        let profile = if dice.roll() < 0.5 { "eqe" } else { "cqe" };
+        format!("dim:profile={profile},start={}", dice.up_to(5) - 1)
+    });
+}
+
 #[test]
 fn napi_agrees_packet_for_packet() {
     many(600, |dice| {

@@ -1,13 +1,16 @@
-//! The schemes without a kernel: ideal, interrupt, disable-enable; interrupt > protocol > application.
+//! The schemes without a kernel: interrupt (and timer ticks) > protocol > application.
 
 use std::cmp::Reverse;
 
 use netcliff_core::{Point, Scheme};
 
 use super::cpu::Cpu;
+use super::nic::Nic;
 use super::{Event, World};
-use crate::clock::Clock;
+use crate::clock::{Clock, NEVER};
 use crate::draw::to_ticks;
+use crate::schemes::dim::{NetDim, Sample, limits};
+use crate::schemes::hybrid::{Meter, Verdict};
 use crate::tally::Account;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -17,40 +20,79 @@ enum Kind {
     /// The interrupt's part of the merged stage; the rest is protocol.
     MergedStage(u64),
     Interrupt,
+    /// Overhead of a tick that fell in a cycle, or not.
+    Tick(bool),
 }
 
 struct Plain<'a> {
     world: World,
     cpu: Cpu<Kind>,
     scheme: &'a Scheme,
+    clock: Clock,
     ring_limit: usize,
-    masked: bool,
-    merged_first: bool,
     fixed: f64,
     per_byte: f64,
+    /// Interrupts are off (disable-enable, napi-2007, masked coalescing).
+    masked: bool,
+    merged_first: bool,
+    /// Packets left of the cycle or poll.
+    left: u64,
+    rearmed: bool,
+    next_tick: u64,
+    /// A tick fell into an interrupt's or another tick's handling.
+    latched: bool,
+    timer_version: u64,
+    nic: Nic,
+    announced: usize,
+    hybrid_polls: bool,
+    meter: Option<Meter>,
+    net_dim: NetDim,
+    bytes: u64,
 }
 
 /// Runs the point; fates and final counts are in the world.
 pub(super) fn run(point: &Point, clock: Clock, seed: u64, replication: u64, packets: usize) -> World {
+    let world = World::new(point, clock, seed, replication, packets);
+    let meter = match &point.scheme {
+        Scheme::Hybrid(hybrid) => Some(Meter::new(hybrid, clock, world.interrupt_mean, world.cost)),
+        _ => None,
+    };
     let mut plain = Plain {
-        world: World::new(point, clock, seed, replication, packets),
+        world,
         cpu: Cpu::new(),
         scheme: &point.scheme,
+        clock,
         ring_limit: point.host.ring as usize,
-        masked: false,
-        merged_first: false,
         fixed: clock.ticks(point.host.protocol_s),
         per_byte: clock.ticks(point.host.per_byte_s),
+        masked: false,
+        merged_first: false,
+        left: 0,
+        rearmed: false,
+        next_tick: NEVER,
+        latched: false,
+        timer_version: 0,
+        nic: Nic::new(&point.scheme, clock),
+        announced: 0,
+        hybrid_polls: false,
+        meter,
+        net_dim: NetDim::new(if let Scheme::Dim(dim) = &point.scheme { dim.start as usize } else { 0 }),
+        bytes: 0,
     };
+    if let Scheme::Polling { .. } = point.scheme {
+        plain.next_tick = plain.period();
+        plain.set_timer(plain.next_tick);
+    }
     while let Some(Reverse((at, event))) = plain.world.events.pop() {
         match event {
             Event::JobEnds(plan) if !plain.cpu.holds(plan) => continue,
+            Event::Timer(version) if version != plain.timer_version => continue,
             _ => plain.cpu.pass_to(&mut plain.world, at),
         }
         match event {
             Event::JobEnds(_) => plain.job_ends(),
             Event::Arrival => plain.arrival(),
-            Event::Timer(_) => {}
+            Event::Timer(_) => plain.timer(),
         }
         if plain.world.over {
             break;
@@ -66,54 +108,233 @@ impl Plain<'_> {
         self.cpu.jobs.last().map(|job| job.kind)
     }
 
-    fn arrival(&mut self) {
-        let room = self.world.ring.len() < self.ring_limit;
-        let Some(accepted) = self.world.arrival(room) else { return };
-        let in_isr = self.running() == Some(Kind::Interrupt);
+    fn at_interrupt_level(&self) -> bool {
+        matches!(self.running(), Some(Kind::Interrupt | Kind::Tick(_)))
+    }
+
+    fn period(&self) -> u64 {
+        let (Scheme::Polling { period_s, .. }
+        | Scheme::Napi2007 { period_s, .. }
+        | Scheme::Hybrid(netcliff_core::Hybrid { period_s, .. })) = self.scheme
+        else {
+            return NEVER;
+        };
+        self.clock.whole(*period_s)
+    }
+
+    fn quota(&self) -> u64 {
         match self.scheme {
-            Scheme::Interrupt { drops_interrupt } if !in_isr && (accepted || *drops_interrupt) => {
-                let time = self.world.interrupt.next();
-                self.interrupt(time);
-            }
-            Scheme::DisableEnable { merged } if !self.masked => {
-                self.masked = true;
-                if *merged {
-                    self.merged_first = true;
-                    self.world.counts.interrupts += 1;
-                } else {
-                    let mean = self.world.mask_mean + self.world.interrupt_mean;
-                    let time = self.world.interrupt.next_of_mean(mean);
-                    self.interrupt(time);
-                }
-            }
-            _ => {}
+            Scheme::Polling { quota, .. } | Scheme::Napi2007 { quota, .. } => *quota,
+            Scheme::Hybrid(hybrid) => hybrid.quota,
+            _ => 0,
         }
     }
 
-    fn interrupt(&mut self, time: u64) {
+    /// The one timer; one set before is void.
+    fn set_timer(&mut self, at: u64) {
+        self.timer_version += 1;
+        if at != NEVER {
+            self.world.events.push(Reverse((at.max(self.world.now), Event::Timer(self.timer_version))));
+        }
+    }
+
+    fn polls(&self) -> bool {
+        matches!(self.scheme, Scheme::Polling { .. }) || self.hybrid_polls
+    }
+
+    fn coalesces(&self) -> bool {
+        matches!(self.scheme, Scheme::Coalesce(_) | Scheme::Dim(_))
+    }
+
+    fn masks(&self) -> bool {
+        matches!(self.scheme, Scheme::Dim(_)) || matches!(self.scheme, Scheme::Coalesce(scheme) if scheme.masked)
+    }
+
+    fn arrival(&mut self) {
+        let room = self.world.ring.len() < self.ring_limit;
+        let Some(accepted) = self.world.arrival(room) else { return };
+        if self.at_interrupt_level() || self.polls() || self.masked {
+            return;
+        }
+        match self.scheme {
+            Scheme::Ideal | Scheme::Polling { .. } => {}
+            Scheme::Interrupt { drops_interrupt } => {
+                if accepted || *drops_interrupt {
+                    self.interrupt(self.world.interrupt_mean);
+                }
+            }
+            Scheme::DisableEnable { merged: true } | Scheme::Hybrid(netcliff_core::Hybrid { merged: true, .. }) => {
+                (self.masked, self.merged_first) = (true, true);
+                self.world.counts.interrupts += 1;
+            }
+            Scheme::DisableEnable { .. } | Scheme::Hybrid(_) | Scheme::Napi2007 { .. } => {
+                self.masked = true;
+                self.interrupt(self.world.mask_mean + self.world.interrupt_mean);
+            }
+            Scheme::Coalesce(_) | Scheme::Dim(_) => {
+                let drops = matches!(self.scheme, Scheme::Coalesce(scheme) if scheme.drops_interrupt);
+                if accepted || drops {
+                    let due = self.nic.packet(self.world.now);
+                    self.moderated(due);
+                }
+            }
+            Scheme::Napi(_) => unreachable!("refereed elsewhere"),
+        }
+    }
+
+    /// Interrupts if that is due; else waits for the NIC's next timer.
+    fn moderated(&mut self, due: bool) {
+        let next = self.nic.next_timer();
+        self.set_timer(next);
+        if due {
+            let mask = if self.masks() { self.world.mask_mean } else { 0.0 };
+            self.interrupt(mask + self.world.interrupt_mean);
+        }
+    }
+
+    fn interrupt(&mut self, mean: f64) {
         self.world.counts.interrupts += 1;
+        let time = self.world.interrupt.next_of_mean(mean);
         self.cpu.push(Kind::Interrupt, Account::Interrupt, time);
+    }
+
+    fn timer(&mut self) {
+        if self.at_interrupt_level() {
+            self.latched = true;
+            return;
+        }
+        if self.coalesces() {
+            let due = self.nic.timer(self.world.now);
+            return self.moderated(due);
+        }
+        let in_cycle = self.left > 0;
+        self.rearmed |= in_cycle;
+        if self.polls() {
+            self.next_tick += self.period();
+            self.set_timer(self.next_tick);
+        }
+        let overhead = self.world.poll.next();
+        self.cpu.push(Kind::Tick(in_cycle), Account::Poll, overhead);
     }
 
     fn job_ends(&mut self) {
         let Some(job) = self.cpu.jobs.pop() else { return };
         match job.kind {
-            Kind::Protocol => {
-                self.world.processed();
-                self.masked &= !self.world.ring.is_empty();
-            }
+            Kind::Application => {}
+            Kind::Protocol => self.served(),
             Kind::MergedStage(rest) => self.cpu.push(Kind::Protocol, Account::Protocol, rest),
-            Kind::Interrupt | Kind::Application => {}
+            Kind::Interrupt => self.interrupt_ends(),
+            Kind::Tick(in_cycle) => {
+                if !in_cycle {
+                    self.start_cycle();
+                }
+            }
+        }
+        let handled = matches!(job.kind, Kind::Interrupt | Kind::Tick(_));
+        if handled && std::mem::take(&mut self.latched) {
+            let version = self.timer_version;
+            self.world.events.push(Reverse((self.world.now, Event::Timer(version))));
+        }
+    }
+
+    fn interrupt_ends(&mut self) {
+        if self.coalesces() {
+            self.nic.handled(self.world.now);
+            self.announced = self.world.ring.len();
+            self.masked = self.masks() && self.announced > 0;
+        }
+        if matches!(self.scheme, Scheme::Napi2007 { .. }) {
+            self.start_cycle();
+        }
+    }
+
+    fn start_cycle(&mut self) {
+        self.world.counts.polls += 1;
+        self.left = if self.world.ring.is_empty() { 0 } else { self.quota() };
+    }
+
+    fn served(&mut self) {
+        let bytes = self.world.ring[0].bytes;
+        self.world.processed();
+        let empty = self.world.ring.is_empty();
+        match self.scheme {
+            Scheme::DisableEnable { .. } => self.masked &= !empty,
+            Scheme::Polling { .. } => self.cycle_goes_on(empty),
+            Scheme::Napi2007 { .. } => {
+                self.left -= 1;
+                if empty {
+                    (self.masked, self.left) = (false, 0);
+                } else if self.left == 0 {
+                    let period = self.period();
+                    self.set_timer((self.world.now / period + 1) * period);
+                }
+            }
+            Scheme::Coalesce(_) | Scheme::Dim(_) => {
+                self.bytes += u64::from(bytes);
+                self.announced = if self.masked { self.world.ring.len() } else { self.announced - 1 };
+                self.masked &= !empty;
+                if let Scheme::Dim(dim) = self.scheme
+                    && !self.masked
+                {
+                    let sample = Sample {
+                        micros: (self.clock.seconds(self.world.now as f64) * 1e6) as u64,
+                        events: self.world.counts.interrupts,
+                        packets: self.world.counts.processed,
+                        bytes: self.bytes,
+                    };
+                    if let Some(index) = self.net_dim.sample(sample) {
+                        let (absolute, packet, frames) = limits(dim.profile, index, self.clock);
+                        self.nic.set(Some(frames), absolute, packet);
+                    }
+                }
+            }
+            Scheme::Hybrid(_) => {
+                if self.hybrid_polls {
+                    self.cycle_goes_on(empty);
+                } else {
+                    self.masked &= !empty;
+                }
+                self.hybrid_switches(bytes, empty);
+            }
+            _ => {}
+        }
+    }
+
+    fn cycle_goes_on(&mut self, empty: bool) {
+        self.left = if empty { 0 } else { self.left - 1 };
+        if self.left == 0 && std::mem::take(&mut self.rearmed) {
+            self.start_cycle();
+        }
+    }
+
+    fn hybrid_switches(&mut self, bytes: u32, empty: bool) {
+        let now = self.world.now;
+        let verdict = self.meter.as_mut().map(|meter| meter.processed(bytes, now));
+        if verdict == Some(Verdict::Poll) && !self.hybrid_polls {
+            self.hybrid_polls = true;
+            (self.left, self.rearmed) = (0, false);
+            self.next_tick = now + self.period();
+            self.set_timer(self.next_tick);
+        } else if verdict == Some(Verdict::Interrupt) && self.hybrid_polls {
+            self.hybrid_polls = false;
+            self.masked = !empty;
+            self.set_timer(NEVER);
+        }
+    }
+
+    fn may_serve(&self) -> bool {
+        match self.scheme {
+            Scheme::Ideal | Scheme::Interrupt { .. } => !self.world.ring.is_empty(),
+            Scheme::Hybrid(_) if !self.hybrid_polls => self.masked,
+            Scheme::DisableEnable { .. } => self.masked,
+            Scheme::Coalesce(_) | Scheme::Dim(_) => self.announced > 0,
+            _ => self.left > 0,
         }
     }
 
     /// Starts what may run on top of what runs.
     fn fill(&mut self) {
-        let serving = matches!(self.running(), Some(Kind::Interrupt | Kind::Protocol | Kind::MergedStage(_)));
-        if serving {
-            return;
-        }
-        if !self.world.ring.is_empty() {
+        if matches!(self.running(), None | Some(Kind::Application)) && self.may_serve() {
             self.start_packet();
         } else if self.running().is_none()
             && self.world.has_application

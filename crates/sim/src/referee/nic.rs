@@ -1,0 +1,102 @@
+//! The NIC's moderation, spelled out: a list of the reasons to interrupt and when each would.
+
+use netcliff_core::Scheme;
+
+use crate::clock::{Clock, NEVER};
+use crate::schemes::dim::limits;
+
+/// Limits, and the packets that came since the last interrupt's end.
+pub(super) struct Nic {
+    frames: Option<u64>,
+    absolute: Option<u64>,
+    packet: Option<u64>,
+    gap: u64,
+    came: Vec<u64>,
+    last_handled: Option<u64>,
+    /// A reason was given at this time; the interrupt waits for the gap.
+    waiting: bool,
+    /// When the timers were last started; None: they are not running.
+    absolute_from: Option<u64>,
+    packet_from: Option<u64>,
+}
+
+impl Nic {
+    pub(super) fn new(scheme: &Scheme, clock: Clock) -> Self {
+        let ticks = |seconds: Option<f64>| seconds.map(|s| clock.whole(s)).filter(|ticks| *ticks > 0);
+        let mut nic = Self {
+            frames: None,
+            absolute: None,
+            packet: None,
+            gap: 0,
+            came: Vec::new(),
+            last_handled: None,
+            waiting: false,
+            absolute_from: None,
+            packet_from: None,
+        };
+        match scheme {
+            Scheme::Coalesce(scheme) => {
+                nic.set(scheme.frames, ticks(scheme.absolute_timer_s), ticks(scheme.packet_timer_s));
+                nic.gap = ticks(scheme.min_gap_s).unwrap_or(0);
+            }
+            Scheme::Dim(dim) => {
+                let (absolute, packet, frames) = limits(dim.profile, dim.start as usize, clock);
+                nic.set(Some(frames), absolute, packet);
+            }
+            _ => {}
+        }
+        nic
+    }
+
+    /// New limits; with none at all every frame is a reason.
+    pub(super) fn set(&mut self, frames: Option<u64>, absolute: Option<u64>, packet: Option<u64>) {
+        let none = frames.is_none() && absolute.is_none() && packet.is_none();
+        (self.frames, self.absolute, self.packet) = (if none { Some(1) } else { frames }, absolute, packet);
+    }
+
+    /// A packet comes; true: interrupt now.
+    pub(super) fn packet(&mut self, now: u64) -> bool {
+        self.came.push(now);
+        if self.waiting {
+            return false;
+        }
+        if self.frames.is_some_and(|frames| self.came.len() as u64 >= frames) {
+            return self.reason(now);
+        }
+        if self.came.len() == 1 {
+            self.absolute_from = Some(now);
+        }
+        self.packet_from = Some(now);
+        false
+    }
+
+    /// A timer ends; true: interrupt now.
+    pub(super) fn timer(&mut self, now: u64) -> bool {
+        self.reason(now)
+    }
+
+    fn gap_end(&self) -> u64 {
+        self.last_handled.map_or(0, |at| at + self.gap)
+    }
+
+    fn reason(&mut self, now: u64) -> bool {
+        (self.absolute_from, self.packet_from) = (None, None);
+        self.waiting = now < self.gap_end();
+        !self.waiting
+    }
+
+    pub(super) fn next_timer(&self) -> u64 {
+        let timer = |from: Option<u64>, after: Option<u64>| Some(from? + after?);
+        let waiting = self.waiting.then(|| self.gap_end());
+        [timer(self.absolute_from, self.absolute), timer(self.packet_from, self.packet), waiting]
+            .into_iter()
+            .flatten()
+            .min()
+            .unwrap_or(NEVER)
+    }
+
+    pub(super) fn handled(&mut self, now: u64) {
+        self.came.clear();
+        self.last_handled = Some(now);
+    }
+}

@@ -1,0 +1,145 @@
+//! `hybrid`: disable-enable at low load, polling at high load, switched by the rate that protocol processing sees.
+
+use super::Policy;
+use super::disable_enable::DisableEnable;
+use super::polling::Polling;
+use crate::clock::{Clock, NEVER};
+use crate::machine::{Machine, Watch};
+use crate::source::PacketCost;
+
+/// Packets a sample of rate and frame size.
+const WINDOW: u64 = 64;
+
+/// Which part runs, as the measured rate says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Poll,
+    Interrupt,
+    /// Between the switching rates.
+    Stay,
+}
+
+/// Moving averages of rate and frame size, and the rates to switch at.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    weight: f64,
+    up_per_tick: Option<f64>,
+    down_per_tick: Option<f64>,
+    interrupt_ticks: f64,
+    cost: PacketCost,
+    packets: u64,
+    bytes: u64,
+    since: u64,
+    /// (packets a tick, bytes a packet).
+    averages: Option<(f64, f64)>,
+}
+
+impl Meter {
+    pub(crate) fn new(scheme: &netcliff_core::Hybrid, clock: Clock, interrupt_ticks: f64, cost: PacketCost) -> Self {
+        let per_tick = |pps: f64| pps * clock.seconds(1.0);
+        Self {
+            weight: scheme.ewma,
+            up_per_tick: scheme.up_pps.map(per_tick),
+            down_per_tick: scheme.down_pps.map(per_tick),
+            interrupt_ticks,
+            cost,
+            packets: 0,
+            bytes: 0,
+            since: 0,
+            averages: None,
+        }
+    }
+
+    /// A packet of `bytes` left protocol processing at `now`; a verdict at the end of each window.
+    pub(crate) fn processed(&mut self, bytes: u32, now: u64) -> Verdict {
+        self.packets += 1;
+        self.bytes += u64::from(bytes);
+        if self.packets < WINDOW || now == self.since {
+            return Verdict::Stay;
+        }
+        let rate = self.packets as f64 / (now - self.since) as f64;
+        let size = self.bytes as f64 / self.packets as f64;
+        let (old_rate, old_size) = self.averages.unwrap_or((rate, size));
+        let blend = |old: f64, new: f64| old + self.weight * (new - old);
+        let (rate, size) = (blend(old_rate, rate), blend(old_size, size));
+        self.averages = Some((rate, size));
+        (self.packets, self.bytes, self.since) = (0, 0, now);
+        self.judge(rate, size)
+    }
+
+    fn judge(&self, rate: f64, size: f64) -> Verdict {
+        let up = self.up_per_tick.unwrap_or_else(|| self.cliff_per_tick(size));
+        let down = self.down_per_tick.unwrap_or(0.9 * up);
+        if rate > up {
+            Verdict::Poll
+        } else if rate < down {
+            Verdict::Interrupt
+        } else {
+            Verdict::Stay
+        }
+    }
+
+    /// Eq. (13): (r/2) (sqrt(1 + 4 mu/r) - 1), written so that it holds for s = 1/r = 0 as well.
+    fn cliff_per_tick(&self, size: f64) -> f64 {
+        let service = self.cost.mean_ticks_of(size);
+        2.0 / (service * (1.0 + (1.0 + 4.0 * self.interrupt_ticks / service).sqrt()))
+    }
+}
+
+/// Both parts and the meter.
+pub(super) struct Hybrid {
+    quiet: DisableEnable,
+    busy: Polling,
+    polling: bool,
+    meter: Meter,
+}
+
+impl Hybrid {
+    pub(super) fn new<W>(scheme: &netcliff_core::Hybrid, clock: Clock, machine: &Machine<W>) -> Self {
+        Self {
+            quiet: DisableEnable::new(scheme.merged, machine),
+            busy: Polling::new(scheme.period_s, scheme.quota, clock),
+            polling: false,
+            meter: Meter::new(scheme, clock, machine.times.interrupt.mean_ticks(), machine.cost),
+        }
+    }
+}
+
+impl<W: Watch> Policy<W> for Hybrid {
+    #[inline]
+    fn timer(&self) -> u64 {
+        if self.polling { Policy::<W>::timer(&self.busy) } else { NEVER }
+    }
+
+    #[inline]
+    fn event(&mut self, machine: &mut Machine<W>) {
+        if self.polling { self.busy.event(machine) } else { self.quiet.event(machine) }
+    }
+
+    #[inline]
+    fn ready(&self, machine: &Machine<W>) -> bool {
+        if self.polling { self.busy.ready(machine) } else { self.quiet.ready(machine) }
+    }
+
+    fn serve(&mut self, machine: &mut Machine<W>) {
+        let bytes = machine.ring.front().bytes;
+        if self.polling {
+            self.busy.serve(machine)
+        } else {
+            self.quiet.serve(machine)
+        }
+        match self.meter.processed(bytes, machine.now) {
+            Verdict::Poll if !self.polling => {
+                // What is in the ring waits for the first tick.
+                self.polling = true;
+                self.busy.restart(machine.now);
+            }
+            Verdict::Interrupt if self.polling => {
+                // What is in the ring is served at once, masked.
+                self.polling = false;
+                self.quiet.masked = !machine.ring.is_empty();
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! `napi-2007`: interrupt, mask, poll at once; over quota the next poll waits for the next tick of a free-running timer.
+
+use super::Policy;
+use crate::clock::{Clock, NEVER};
+use crate::machine::{Arrival, Machine, Watch};
+use crate::tally::Account;
+
+/// Masked, serving, or waiting for a tick.
+pub(super) struct Napi2007 {
+    period: u64,
+    quota: u64,
+    stage_ticks: f64,
+    masked: bool,
+    /// Packets this poll may still serve.
+    left: u64,
+    /// The tick that is waited for.
+    next_poll: u64,
+}
+
+impl Napi2007 {
+    pub(super) fn new<W>(period_s: f64, quota: u64, clock: Clock, machine: &Machine<W>) -> Self {
+        let stage_ticks = machine.times.mask_ticks + machine.times.interrupt.mean_ticks();
+        let period = clock.whole(period_s).max(1);
+        Self { period, quota, stage_ticks, masked: false, left: 0, next_poll: NEVER }
+    }
+
+    fn start_poll<W>(&mut self, machine: &mut Machine<W>) {
+        machine.counts.polls += 1;
+        self.left = self.quota;
+    }
+}
+
+impl<W: Watch> Policy<W> for Napi2007 {
+    #[inline]
+    fn timer(&self) -> u64 {
+        self.next_poll
+    }
+
+    #[inline]
+    fn event(&mut self, machine: &mut Machine<W>) {
+        if machine.arrival_due() {
+            if machine.take_arrival() == Arrival::Accepted && !self.masked {
+                self.masked = true;
+                machine.counts.interrupts += 1;
+                let stage = machine.times.interrupt.next_of_mean(self.stage_ticks);
+                machine.spend(Account::Interrupt, stage);
+                self.start_poll(machine);
+            }
+            return;
+        }
+        self.next_poll = NEVER;
+        let overhead = machine.times.poll.next();
+        machine.spend(Account::Poll, overhead);
+        self.start_poll(machine);
+    }
+
+    #[inline]
+    fn ready(&self, _machine: &Machine<W>) -> bool {
+        self.left > 0
+    }
+
+    #[inline]
+    fn serve(&mut self, machine: &mut Machine<W>) {
+        let work = machine.protocol_work();
+        machine.spend(Account::Protocol, work);
+        machine.finish_packet();
+        self.left -= 1;
+        if machine.ring.is_empty() {
+            (self.masked, self.left) = (false, 0);
+        } else if self.left == 0 {
+            self.next_poll = (machine.now / self.period + 1) * self.period;
+        }
+    }
+}
