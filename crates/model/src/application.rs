@@ -29,8 +29,6 @@ struct Socket {
     loss: f64,
     /// Packets the application reads [pps].
     read_pps: f64,
-    /// Wake-ups of a sleeping application [1/s].
-    wakeups_per_s: f64,
     /// CPU that nobody wants [1].
     available: f64,
     /// Mean packets waiting in the socket.
@@ -97,7 +95,10 @@ fn crossing<E>(longest_s: f64, at: &dyn Fn(f64) -> Result<Socket, E>) -> Result<
 fn socket(host: &Host, application_s: f64, work: &Work, ring: Ring) -> Socket {
     let Shares { available: left, .. } = ring.shares.normalised();
     let reaching_pps = ring.throughput_pps;
-    let (queue, waiting) = queue(host, application_s, work, left, &ring);
+    // Busy periods of the application do not see the wake-ups that begin them: V without these.
+    let unwoken = (left - reaching_pps * application_s).max(0.0) / (1.0 + work.arrival_pps * host.context_switch_s);
+    let busy_left = left + host.wakeup_s * work.arrival_pps * unwoken;
+    let (queue, waiting) = queue(host, application_s, work, (left, busy_left), &ring);
     let loss = queue.loss();
     let read_pps = reaching_pps * (1.0 - loss);
     let spare = (left - read_pps * application_s).max(0.0);
@@ -109,16 +110,17 @@ fn socket(host: &Host, application_s: f64, work: &Work, ring: Ring) -> Socket {
         work.service_s * (1.0 - loss * (1.0 - host.socket_drop_cost)) + host.wakeup_s * wakeups_a_packet;
     // A drop that costs nothing must still leave a queue that can be solved.
     let implied_service_s = implied_service_s.max(1e-3 * work.service_s);
-    Socket { ring, loss, read_pps, wakeups_per_s, available, waiting, implied_service_s }
+    Socket { ring, loss, read_pps, available, waiting, implied_service_s }
 }
 
 /// The socket as a finite queue, and the mean number that waits in it.
 ///
 /// Its net input over a cycle of the ring (idle time X, exponential, then a busy period that delivers n packets) is
 /// n - X/t with n independent of X. With V E[n] = 1 its variance a packet is E[n^2]/E[n] plus the application's own:
-/// the queue of batches n, M^[n]/G/1, served at the pace t/V.
-fn queue(host: &Host, application_s: f64, work: &Work, left: f64, ring: &Ring) -> (TwoMoment, f64) {
-    let rho = ring.throughput_pps * application_s / left;
+/// the queue of batches n, M^[n]/G/1, served at the pace t/V. Below saturation its busy periods begin with a context
+/// switch, which adds (2 E[D] + lambda E[D^2])/(2 (1 + lambda E[D])) to every wait, D = t_sw/V.
+fn queue(host: &Host, application_s: f64, work: &Work, (left, busy_left): (f64, f64), ring: &Ring) -> (TwoMoment, f64) {
+    let rho = ring.throughput_pps * application_s / busy_left;
     let spread = work.shape.squared_variation();
     let batch = batch(work, left, ring, spread);
     let queue = TwoMoment::new(rho, rho.min(1.0) * batch + spread, host.socket_buffer);
@@ -126,7 +128,10 @@ fn queue(host: &Host, application_s: f64, work: &Work, left: f64, ring: &Ring) -
     // The rest of the busy period keeps what it has delivered waiting.
     let kept = ring.throughput_pps * 0.5 * (batch - 1.0) * work.service_s;
     let unbounded = (rho * rho * (1.0 + spread) + rho * (batch - 1.0)) / (2.0 * gap) + kept;
-    (queue, queue.mean_waiting(unbounded))
+    let switch = ring.throughput_pps * host.context_switch_s / busy_left;
+    let switched = if rho < 1.0 { switch * (2.0 + switch * (1.0 + spread)) / (2.0 * (1.0 + switch)) } else { 0.0 };
+    let waiting = queue.mean_waiting(unbounded) + switched;
+    (queue, waiting.min(host.socket_buffer as f64))
 }
 
 /// E[n^2]/E[n] of the packets n that one busy period of the ring delivers, at least 1.
@@ -146,17 +151,14 @@ fn batch(work: &Work, left: f64, ring: &Ring, spread: f64) -> f64 {
 }
 
 fn write(socket: Socket, host: &Host, application_s: f64, frame_bytes: f64, arrival_pps: f64) -> Outcome {
-    let Socket { ring, loss, read_pps, wakeups_per_s, available, waiting, .. } = socket;
+    let Socket { ring, loss, read_pps, available, waiting, .. } = socket;
     let exact = |value: f64| Some(Figure::exact(value));
     let reaching_pps = ring.throughput_pps;
     let ring_loss = ring.loss;
     let socket_loss = reaching_pps / arrival_pps * loss;
     let shares = ring.shares.normalised();
     let application = shares.available - available;
-    let mean = (read_pps > 0.0).then(|| {
-        let woken = wakeups_per_s * host.context_switch_s / read_pps;
-        Figure::exact(ring.mean_latency_s + waiting / read_pps + woken)
-    });
+    let mean = (read_pps > 0.0).then(|| Figure::exact(ring.mean_latency_s + waiting / read_pps));
     let mut outcome = ring.outcome(frame_bytes);
     outcome.throughput_pps = exact(read_pps);
     outcome.goodput_bps = exact(read_pps * 8.0 * frame_bytes);
