@@ -52,7 +52,7 @@ pub fn outcome<E>(
     };
     let fixed = host.socket_drop_cost == 1.0 && host.wakeup_s == 0.0;
     let found = if fixed { at(work.service_s)? } else { crossing(work.service_s + host.wakeup_s, &at)? };
-    Ok(write(found, host, application_s, frame_bytes, work.arrival_pps))
+    Ok(write(found, application_s, frame_bytes, work.arrival_pps))
 }
 
 /// The socket at the service that it implies itself. What is implied falls as the service grows, so that the longest
@@ -150,7 +150,7 @@ fn batch(work: &Work, left: f64, ring: &Ring, spread: f64) -> f64 {
     mean + variance / mean
 }
 
-fn write(socket: Socket, host: &Host, application_s: f64, frame_bytes: f64, arrival_pps: f64) -> Outcome {
+fn write(socket: Socket, application_s: f64, frame_bytes: f64, arrival_pps: f64) -> Outcome {
     let Socket { ring, loss, read_pps, available, waiting, .. } = socket;
     let exact = |value: f64| Some(Figure::exact(value));
     let reaching_pps = ring.throughput_pps;

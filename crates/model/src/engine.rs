@@ -1,6 +1,6 @@
 //! [`ModelEngine`]: points answered on paper.
 
-use netcliff_core::{Arrivals, Engine, EngineFailure, EngineKind, FrameSizes, Outcome, Point, Unsupported};
+use netcliff_core::{Arrivals, Engine, EngineFailure, EngineKind, FrameSizes, Outcome, Point, Scheme, Unsupported};
 
 use crate::application;
 use crate::schemes::{self, Work};
@@ -98,6 +98,7 @@ impl Engine for ModelEngine {
             arrival_pps,
             service_s: host.service_s(frame_bytes),
             interrupt_s: host.interrupt_s,
+            delivery_s: host.interrupt_latency_s,
             mask_s: host.mask_s,
             poll_s: host.poll_s,
             places: host.ring,
@@ -109,6 +110,9 @@ impl Engine for ModelEngine {
             None => solve(&work)?.outcome(frame_bytes),
             Some(application_s) => application::outcome(host, application_s, &work, frame_bytes, &solve)?,
         };
+        if host.interrupt_latency_s > 0.0 && !matches!(scheme, Scheme::Napi(_)) {
+            outcome.notes.push(format!("interrupt_latency is not part of the model of {}", scheme.name()));
+        }
         if !matches!(traffic.size, FrameSizes::Fixed(_)) {
             outcome.notes.push("frame sizes enter through their mean only".to_owned());
         }

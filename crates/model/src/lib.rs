@@ -13,6 +13,8 @@ pub mod cliff;
 pub mod engine;
 pub mod queue;
 pub mod schemes;
+pub mod sensitivity;
 
 pub use cliff::{Cliff, cliff, livelock_index};
 pub use engine::{Fidelity, ModelEngine};
+pub use sensitivity::{Sensitivity, sensitivities};

@@ -27,6 +27,8 @@ pub struct Work {
     pub service_s: f64,
     /// s: mean interrupt [s].
     pub interrupt_s: f64,
+    /// Mean time until an interrupt's handler begins, other work meanwhile [s]; only NAPI's chain has it.
+    pub delivery_s: f64,
     /// m: one register write [s].
     pub mask_s: f64,
     /// o: overhead a poll [s].

@@ -1,6 +1,6 @@
 //! napi: Linux's poll loop as a finite quasi-birth-death process with phases {ISR, poll overhead, k served}.
 //!
-//! An arrival to an idle host: m + s (phase 0), then one overhead o (phase 1) a poll, then up to `weight` packets
+//! An arrival to an idle host: delivery + m + s as one stage (phase 0; the delivery leaves the CPU to others), then one overhead o (phase 1) a poll, then up to `weight` packets
 //! (phase 2 + k: k served in this poll). Fewer than `weight` served means the ring was found empty: unmask. After
 //! `weight` the next poll follows, also when the ring is empty: that poll finds nothing and unmasks.
 
@@ -70,7 +70,7 @@ impl<'a> Chain<'a> {
         Self {
             work,
             weight: (weight <= LARGEST_WEIGHT).then_some(weight as usize),
-            isr_rate: work.stage_rate(work.mask_s + work.interrupt_s),
+            isr_rate: work.stage_rate(work.delivery_s + work.mask_s + work.interrupt_s),
             overhead_rate: work.stage_rate(work.poll_s),
         }
     }
@@ -122,6 +122,10 @@ impl<'a> Chain<'a> {
         let poll = solution.phase_probability(OVERHEAD, 0);
         let protocol: f64 = (SERVING..self.phases()).map(|phase| solution.phase_probability(phase, 1)).sum();
         let idle = solution.level(0)[ISR];
+        let set_up = solution.phase_probability(ISR, 1);
+        let handling_s = work.mask_s + work.interrupt_s;
+        let interrupt =
+            if work.delivery_s > 0.0 { set_up * handling_s / (work.delivery_s + handling_s) } else { set_up };
         let throughput_pps = protocol / work.service_s;
         let mean_present = solution.mean_level();
         let mean_latency_s = mean_present / throughput_pps;
@@ -135,7 +139,7 @@ impl<'a> Chain<'a> {
             quantiles: if work.quantiles { quantiles(&transform, mean_latency_s) } else { None },
             interrupts_per_s: work.arrival_pps * idle,
             polls_per_s: Some(poll * self.overhead_rate),
-            shares: Shares { interrupt: solution.phase_probability(ISR, 1), poll, protocol, available: idle },
+            shares: Shares { interrupt, poll, protocol, available: idle + set_up - interrupt },
             notes: Vec::new(),
         }
     }
@@ -183,7 +187,7 @@ impl Found {
     fn transform(&self, work: &Work, z: Complex64) -> Complex64 {
         let service = exponential(z, work.service_s);
         let overhead = exponential(z, work.poll_s);
-        let isr = exponential(z, work.mask_s + work.interrupt_s);
+        let isr = exponential(z, work.delivery_s + work.mask_s + work.interrupt_s);
         let mut sum = Complex64::new(0.0, 0.0);
         let (mut ahead, mut in_poll) = (service, 0);
         for [in_isr, in_overhead, serving, one_more] in &self.levels {
@@ -212,6 +216,7 @@ mod tests {
                     arrival_pps: rho * 1e6,
                     service_s: 1e-6,
                     interrupt_s: 2e-6,
+                    delivery_s: 0.0,
                     mask_s: 0.0,
                     poll_s: 0.5e-6,
                     places,
