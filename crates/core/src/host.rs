@@ -73,6 +73,10 @@ pub struct Host {
     /// s = 1/r: mean time of one interrupt, overhead and handler [s].
     #[serde(rename = "interrupt", with = "units::time_s", default)]
     pub interrupt_s: f64,
+    /// From the cause of an interrupt to its handler [s]; the CPU does other work meanwhile (in a virtual machine,
+    /// what the hypervisor takes to deliver it).
+    #[serde(rename = "interrupt_latency", with = "units::time_s", default)]
+    pub interrupt_latency_s: f64,
     /// Protocol processing a packet, without the per-byte part [s].
     #[serde(rename = "protocol", with = "units::time_s")]
     pub protocol_s: f64,
@@ -150,6 +154,7 @@ pub const PRESETS: &[&str] = &["pentium4-2530mhz"];
 /// The keys of `--set` and of a host file.
 pub const KEYS: &[&str] = &[
     "interrupt",
+    "interrupt_latency",
     "protocol",
     "per_byte",
     "mask",
@@ -176,6 +181,7 @@ impl Host {
         Self {
             name: "pentium4-2530mhz".to_owned(),
             interrupt_s: 3.73e-6,
+            interrupt_latency_s: 0.0,
             protocol_s: 5.25e-6,
             per_byte_s: 1.0 / 748e6,
             mask_s: 0.5e-6,
@@ -218,6 +224,7 @@ impl Host {
         let count = || units::parse_count(key, value).map_err(named);
         match key {
             "interrupt" => self.interrupt_s = time()?,
+            "interrupt_latency" => self.interrupt_latency_s = time()?,
             "protocol" => self.protocol_s = time()?,
             "per_byte" => self.per_byte_s = time()?,
             "mask" => self.mask_s = time()?,
@@ -239,6 +246,7 @@ impl Host {
     pub fn validate(&self) -> Result<(), Invalid> {
         for (name, seconds) in [
             ("interrupt", self.interrupt_s),
+            ("interrupt_latency", self.interrupt_latency_s),
             ("protocol", self.protocol_s),
             ("per_byte", self.per_byte_s),
             ("mask", self.mask_s),

@@ -1,7 +1,7 @@
 //! [`SimEngine`]: the simulator as an [`Engine`].
 
 use hdrhistogram::Histogram;
-use netcliff_core::{Engine, EngineFailure, EngineKind, Outcome, Point, Unsupported};
+use netcliff_core::{Arrivals, Engine, EngineFailure, EngineKind, Outcome, Point, Unsupported};
 
 use crate::clock::Clock;
 use crate::replicate::Batch;
@@ -81,7 +81,7 @@ impl SimEngine {
         };
         let settled = batch.settled();
         let mut outcome = summary::outcome(point, &batch, clock, self.confidence);
-        outcome.notes.extend(self.notes(&batch, settled, precise));
+        outcome.notes.extend(self.notes(point, &batch, settled, precise));
         Ok(Simulation {
             outcome,
             latency_ns: histogram_ns(&batch, clock),
@@ -136,8 +136,15 @@ impl SimEngine {
         }
     }
 
-    fn notes(&self, batch: &Batch, settled: bool, precise: bool) -> Vec<String> {
+    fn notes(&self, point: &Point, batch: &Batch, settled: bool, precise: bool) -> Vec<String> {
         let mut notes = Vec::new();
+        if matches!(point.traffic.arrivals, Arrivals::OnOff(_)) {
+            notes.push(
+                "heavy-tailed traffic: means converge too slowly for their intervals to be believed; read quantiles, and \
+                 the load that was really offered"
+                    .to_owned(),
+            );
+        }
         if !settled {
             let unsettled = batch.replications.iter().filter(|replication| !replication.settled).count();
             notes.push(format!(

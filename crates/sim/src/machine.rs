@@ -54,6 +54,8 @@ pub(crate) enum Arrival {
 pub(crate) struct Times {
     /// Interrupts; the scheme gives the mean.
     pub interrupt: Draw,
+    /// From an interrupt's cause to its handler.
+    pub delivery: Draw,
     /// Polls.
     pub poll: Draw,
     /// Waking a thread.
@@ -70,6 +72,7 @@ impl Times {
         let draw = |purpose, seconds| Draw::new(seed, purpose, replication, host.service, clock.ticks(seconds));
         Self {
             interrupt: draw(Purpose::Interrupt, host.interrupt_s),
+            delivery: draw(Purpose::Delivery, host.interrupt_latency_s),
             poll: draw(Purpose::Poll, host.poll_s),
             wakeup: draw(Purpose::Wakeup, host.wakeup_s),
             switch: draw(Purpose::Switch, host.context_switch_s),

@@ -28,6 +28,10 @@ pub(crate) enum Purpose {
     Wakeup = 7,
     /// Context switches.
     Switch = 8,
+    /// States of a modulated or ON/OFF source.
+    State = 9,
+    /// Deliveries of interrupts.
+    Delivery = 9,
 }
 
 /// One step of SplitMix64 (Steele, Lea, Flood 2014).

@@ -27,6 +27,8 @@ use crate::tally::Counts;
 enum Event {
     /// The running job ends, if the number is that of the latest plan.
     JobEnds(u64),
+    /// An interrupt that was on its way is handled.
+    Interrupt,
     /// The next packet arrives.
     Arrival,
     /// A timer of the scheme, or the scheduler's tick.
@@ -47,6 +49,7 @@ struct World {
     socket_limit: usize,
     drop_cost: f64,
     interrupt: Draw,
+    delivery: Draw,
     poll: Draw,
     wakeup: Draw,
     switch: Draw,
@@ -87,6 +90,7 @@ impl World {
             socket_limit: host.socket_buffer as usize,
             drop_cost: host.socket_drop_cost,
             interrupt: draw(Purpose::Interrupt, host.interrupt_s),
+            delivery: draw(Purpose::Delivery, host.interrupt_latency_s),
             poll: draw(Purpose::Poll, host.poll_s),
             wakeup: draw(Purpose::Wakeup, host.wakeup_s),
             switch: draw(Purpose::Switch, host.context_switch_s),

@@ -3,6 +3,8 @@
 //! A packet's gap, size and times come from streams of their own and are drawn whether or not the packet is dropped:
 //! packet number n is the same packet under every scheme.
 
+mod gaps;
+mod on_off;
 mod sizes;
 
 use netcliff_core::{Arrivals, Point, Unsupported, engine::EngineKind};
@@ -11,27 +13,8 @@ use crate::clock::Clock;
 use crate::draw::{to_ticks, unit_block};
 use crate::fifo::Packet;
 use crate::random::{BLOCK, Purpose, Stream};
+use gaps::Gaps;
 use sizes::Sizes;
-
-/// Gaps between arrivals.
-#[derive(Debug)]
-enum Gaps {
-    Poisson { stream: Box<Stream>, mean_ticks: f64 },
-    Constant { gap_ticks: u64 },
-}
-
-impl Gaps {
-    fn fill(&mut self, out: &mut [u64; BLOCK]) {
-        match self {
-            Self::Poisson { stream, mean_ticks } => {
-                let mut units = [0.0; BLOCK];
-                stream.exponential(&mut units);
-                out.iter_mut().zip(&units).for_each(|(gap, unit)| *gap = to_ticks(unit * *mean_ticks));
-            }
-            Self::Constant { gap_ticks } => out.fill(*gap_ticks),
-        }
-    }
-}
 
 /// Times of one kind, of mean 1.
 #[derive(Debug)]
@@ -91,8 +74,17 @@ pub(crate) fn supports(point: &Point) -> Result<(), Unsupported> {
         return decline(format!("the size file {} has not been read into a mixture", point.traffic.size));
     }
     match &point.traffic.arrivals {
-        Arrivals::Poisson | Arrivals::Constant => Ok(()),
-        other => decline(format!("arrivals {other} are not simulated yet; use poisson or constant")),
+        Arrivals::Trace { file } => {
+            decline(format!("the trace {file} cannot be replayed yet: use another arrival process"))
+        }
+        Arrivals::OnOff(shape) if on_off::too_fast(shape, &point.traffic, point.traffic.rate_pps().unwrap_or(0.0)) => {
+            decline(format!(
+                "ON/OFF sources cannot offer {}: line rate is {} for these frames; lower the rate, raise the link or use rule=superpose",
+                point.traffic.rate,
+                netcliff_core::units::print_pps(point.traffic.line_rate_pps().unwrap_or(0.0)),
+            ))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -100,13 +92,7 @@ impl Source {
     /// The packets of `point` in `replication` under `seed`. The point must be supported.
     pub(crate) fn new(point: &Point, clock: Clock, seed: u64, replication: u64) -> Self {
         let rate_pps = point.traffic.rate_pps().unwrap_or(1.0);
-        let gaps = match point.traffic.arrivals {
-            Arrivals::Constant => Gaps::Constant { gap_ticks: clock.whole(1.0 / rate_pps).max(1) },
-            _ => Gaps::Poisson {
-                stream: Box::new(Stream::new(seed, Purpose::Gap, replication)),
-                mean_ticks: clock.ticks(1.0 / rate_pps),
-            },
-        };
+        let gaps = Gaps::new(&point.traffic, rate_pps, clock, seed, replication);
         let host = &point.host;
         let application =
             host.application_s.map(|t| (Units::new(seed, Purpose::Application, replication), clock.ticks(t)));
@@ -156,8 +142,8 @@ impl Source {
     #[inline(never)]
     fn refill(&mut self) {
         self.next = 0;
-        self.gaps.fill(&mut self.gap_block);
         self.sizes.fill(&mut self.size_block);
+        self.gaps.fill(&self.size_block, &mut self.gap_block);
         unit_block(&mut self.protocol.stream, self.service, &mut self.protocol.block);
         for i in 0..BLOCK {
             self.protocol_block[i] = to_ticks(self.protocol.block[i] * self.cost.mean_ticks(self.size_block[i]));
@@ -169,3 +155,6 @@ impl Source {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -54,12 +54,11 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn points()(host in hosts(), scheme in schemes(), exponent in 3.0..6.5, constant in any::<bool>(), imix in any::<bool>())
+    fn points()(host in hosts(), scheme in schemes(), exponent in 3.0..6.5, arrivals in 0..6_usize, imix in any::<bool>())
     -> Point {
         let mut traffic = Traffic::poisson(10.0_f64.powf(exponent));
-        if constant {
-            traffic.arrivals = netcliff_core::Arrivals::Constant;
-        }
+        let processes = ["poisson", "constant", "batch:size=7", "mmpp", "onoff:sources=200,rule=superpose", "poisson"];
+        traffic.arrivals = processes[arrivals].parse().unwrap();
         if imix {
             traffic.size = netcliff_core::FrameSizes::Imix;
         }

@@ -1,6 +1,6 @@
 //! Fast simulator and referee side by side over random configurations.
 
-use netcliff_core::{Arrivals, FrameSizes, Host, Point, Scheme, Service, Traffic};
+use netcliff_core::{FrameSizes, Host, Point, Scheme, Service, Traffic};
 
 use super::{World, linux, plain};
 use crate::clock::Clock;
@@ -74,6 +74,7 @@ impl Dice {
         let application = self.time_s(6e-6);
         Host {
             interrupt_s: self.time_s(5e-6),
+            interrupt_latency_s: self.time_s(5e-6),
             protocol_s: 0.1e-6 + self.roll() * 6e-6,
             per_byte_s: self.time_s(2e-9),
             mask_s: self.time_s(1e-6),
@@ -92,9 +93,8 @@ impl Dice {
 
     fn traffic(&mut self) -> Traffic {
         let mut traffic = Traffic::poisson(10.0_f64.powf(3.5 + 2.7 * self.roll()));
-        if self.roll() < 0.25 {
-            traffic.arrivals = Arrivals::Constant;
-        }
+        let arrivals = ["poisson", "poisson", "constant", "batch:size=5", "mmpp", "onoff:rule=superpose"];
+        traffic.arrivals = arrivals[self.up_to(6) as usize - 1].parse().unwrap();
         if self.roll() < 0.3 {
             traffic.size = FrameSizes::Imix;
         }

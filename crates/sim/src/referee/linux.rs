@@ -99,6 +99,7 @@ pub(super) fn run(point: &Point, clock: Clock, seed: u64, replication: u64, pack
         linux.cpu.pass_to(&mut linux.world, at);
         match event {
             Event::JobEnds(_) => linux.job_ends(),
+            Event::Interrupt => linux.interrupt(),
             Event::Arrival => linux.arrival(),
             Event::Timer(number) => linux.scheduler_tick(number),
         }
@@ -146,7 +147,11 @@ impl Linux<'_> {
     fn arrival(&mut self) {
         let room = self.world.ring.len() - self.process_queue < self.ring_limit;
         if self.world.arrival(room) == Some(true) && !self.scheduled {
-            self.interrupt();
+            self.scheduled = true;
+            match self.world.delivery.next() {
+                0 => self.interrupt(),
+                delivery => self.world.events.push(Reverse((self.world.now + delivery, Event::Interrupt))),
+            }
         }
     }
 

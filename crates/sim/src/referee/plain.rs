@@ -93,6 +93,7 @@ pub(super) fn run(point: &Point, clock: Clock, seed: u64, replication: u64, pack
             Event::JobEnds(_) => plain.job_ends(),
             Event::Arrival => plain.arrival(),
             Event::Timer(_) => plain.timer(),
+            Event::Interrupt => unreachable!("only NAPI's interrupts are delivered late"),
         }
         if plain.world.over {
             break;

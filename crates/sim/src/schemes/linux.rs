@@ -9,7 +9,7 @@ mod threads;
 
 use netcliff_core::{Host, Napi};
 
-use crate::clock::Clock;
+use crate::clock::{Clock, NEVER};
 use crate::machine::{Arrival, Machine, Watch};
 use crate::tally::Account;
 
@@ -42,6 +42,8 @@ struct Linux {
     slice: u64,
     /// NAPI_STATE_SCHED: masked, owned by a poll to come.
     scheduled: bool,
+    /// When the interrupt that is on its way is handled [ticks]; [`NEVER`] if none is.
+    interrupt_due: u64,
     /// NET_RX is raised.
     pending: bool,
     current: Thread,
@@ -73,6 +75,7 @@ pub(super) fn run<W: Watch>(napi: &Napi, host: &Host, clock: Clock, machine: &mu
         softirq_jiffies: (SOFTIRQ_TIME_S / host.tick_s).ceil() as u64,
         slice: clock.whole(SLICE_S),
         scheduled: false,
+        interrupt_due: NEVER,
         pending: false,
         current: Thread::Idle,
         since: 0,
@@ -96,18 +99,36 @@ impl Linux {
         at / self.tick
     }
 
-    /// An arrival is due. The first while NAPI is idle masks and interrupts; true if it did.
-    fn arrival<W: Watch>(&mut self, machine: &mut Machine<W>) -> bool {
-        let interrupts = machine.take_arrival() == Arrival::Accepted && !self.scheduled;
-        if interrupts {
+    /// When the next arrival or interrupt takes place [ticks].
+    fn next_event<W: Watch>(&self, machine: &Machine<W>) -> u64 {
+        machine.next_arrival.min(self.interrupt_due)
+    }
+
+    /// What is due now: an interrupt on its way, or an arrival. The first arrival while NAPI is idle masks and
+    /// interrupts, at once or when that is delivered. True if an interrupt was handled.
+    fn event<W: Watch>(&mut self, machine: &mut Machine<W>) -> bool {
+        if machine.now == self.interrupt_due {
             self.interrupt(machine);
+            return true;
         }
-        interrupts
+        let causes = machine.take_arrival() == Arrival::Accepted && !self.scheduled;
+        if !causes {
+            return false;
+        }
+        self.scheduled = true;
+        let delivery = machine.times.delivery.next();
+        if delivery == 0 {
+            self.interrupt(machine);
+            return true;
+        }
+        self.interrupt_due = machine.now + delivery;
+        false
     }
 
     /// The interrupt's handler hands NAPI to a softirq or to its thread.
     fn interrupt<W: Watch>(&mut self, machine: &mut Machine<W>) {
         self.scheduled = true;
+        self.interrupt_due = NEVER;
         machine.counts.interrupts += 1;
         let handling = machine.times.interrupt.next_of_mean(self.interrupt_ticks);
         machine.spend(Account::Interrupt, handling);

@@ -20,10 +20,10 @@ impl Linux {
         self.current = next;
     }
 
-    /// Nothing to run: wait for an arrival; its interrupt's exit runs the softirq.
+    /// Nothing to run: wait for an arrival or an interrupt on its way; its exit runs the softirq.
     pub(super) fn idle<W: Watch>(&mut self, machine: &mut Machine<W>) {
-        machine.pass(Account::Available, machine.next_arrival);
-        self.arrival(machine);
+        machine.pass(Account::Available, self.next_event(machine));
+        self.event(machine);
         self.irq_exit(machine);
     }
 
@@ -92,7 +92,8 @@ impl Linux {
                 return true;
             }
             let tick = if self.kernel_awake || self.pending { self.next_tick(machine.now) } else { NEVER };
-            let at = machine.next_arrival.min(tick);
+            let event = self.next_event(machine);
+            let at = event.min(tick);
             let end = machine.now + *left;
             if at >= end {
                 machine.pass(Account::Application, end);
@@ -102,7 +103,7 @@ impl Linux {
             *left = end - at;
             machine.pass(Account::Application, at);
             // An arrival that only joins the queue interrupts nothing.
-            let interrupted = at == machine.next_arrival && self.arrival(machine);
+            let interrupted = at == event && self.event(machine);
             if interrupted || at == tick {
                 self.irq_exit(machine);
             }
