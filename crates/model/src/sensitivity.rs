@@ -10,7 +10,7 @@ use netcliff_core::{Engine, EngineFailure, Host, Point};
 const STEP: f64 = 0.01;
 
 /// A host's cost that can be varied.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub struct Cost {
     /// The key of `--set`.
     pub key: &'static str,
