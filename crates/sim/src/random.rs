@@ -29,7 +29,7 @@ pub(crate) enum Purpose {
     /// Context switches.
     Switch = 8,
     /// States of a modulated or ON/OFF source.
-    State = 9,
+    State = 10,
     /// Deliveries of interrupts.
     Delivery = 9,
 }

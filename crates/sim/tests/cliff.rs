@@ -8,6 +8,7 @@ fn calibrated() -> Host {
     Host {
         name: "calibrated".to_owned(),
         interrupt_s: 1.5e-6,
+        interrupt_latency_s: 0.0,
         protocol_s: 0.9e-6,
         per_byte_s: 0.0,
         mask_s: 0.0,

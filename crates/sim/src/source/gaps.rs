@@ -1,0 +1,133 @@
+//! Gaps between arrivals: Poisson, constant, batches, a two-state modulated Poisson process, Pareto ON/OFF sources.
+
+use netcliff_core::{Arrivals, Traffic};
+
+use super::on_off::OnOff;
+use crate::clock::Clock;
+use crate::draw::to_ticks;
+use crate::random::{BLOCK, Purpose, Stream};
+
+/// A stream of gaps.
+#[derive(Debug)]
+pub(super) enum Gaps {
+    Poisson { stream: Box<Stream>, mean_ticks: f64 },
+    Constant { gap_ticks: u64 },
+    Batch { stream: Box<Stream>, mean_ticks: f64, size: u32, left: u32 },
+    Mmpp(Box<Mmpp>),
+    OnOff(Box<OnOff>),
+}
+
+impl Gaps {
+    /// The gaps of a traffic at `rate_pps`. A trace counts as Poisson (refused before).
+    pub(super) fn new(traffic: &Traffic, rate_pps: f64, clock: Clock, seed: u64, replication: u64) -> Self {
+        let stream = |purpose| Stream::new(seed, purpose, replication);
+        let mean_ticks = clock.ticks(1.0 / rate_pps);
+        let gaps = Box::new(stream(Purpose::Gap));
+        match &traffic.arrivals {
+            Arrivals::Poisson | Arrivals::Trace { .. } => Self::Poisson { stream: gaps, mean_ticks },
+            Arrivals::Constant => Self::Constant { gap_ticks: clock.whole(1.0 / rate_pps).max(1) },
+            Arrivals::Batch { size } => {
+                Self::Batch { stream: gaps, mean_ticks: mean_ticks * f64::from(*size), size: *size, left: 0 }
+            }
+            Arrivals::Mmpp { peak, busy, stay_s } => {
+                let shape = (*peak, *busy, clock.ticks(*stay_s));
+                Self::Mmpp(Box::new(Mmpp::new(shape, mean_ticks, *gaps, stream(Purpose::State))))
+            }
+            Arrivals::OnOff(on_off) => {
+                Self::OnOff(Box::new(OnOff::new(on_off, traffic, rate_pps, clock, stream(Purpose::State))))
+            }
+        }
+    }
+
+    /// Fills a block; `bytes` are the sizes of the same packets.
+    pub(super) fn fill(&mut self, bytes: &[u32; BLOCK], out: &mut [u64; BLOCK]) {
+        let mut units = [0.0; BLOCK];
+        match self {
+            Self::Poisson { stream, mean_ticks } => {
+                stream.exponential(&mut units);
+                out.iter_mut().zip(&units).for_each(|(gap, unit)| *gap = to_ticks(unit * *mean_ticks));
+            }
+            Self::Constant { gap_ticks } => out.fill(*gap_ticks),
+            Self::Batch { stream, mean_ticks, size, left } => {
+                // One number a packet though only the first of a batch needs it: the block keeps its pace.
+                stream.exponential(&mut units);
+                for (gap, unit) in out.iter_mut().zip(&units) {
+                    let first = *left == 0;
+                    *gap = if first { to_ticks(unit * *mean_ticks) } else { 0 };
+                    *left = if first { *size - 1 } else { *left - 1 };
+                }
+            }
+            Self::Mmpp(mmpp) => mmpp.fill(out),
+            Self::OnOff(on_off) => out.iter_mut().zip(bytes).for_each(|(gap, bytes)| *gap = on_off.next(*bytes)),
+        }
+    }
+}
+
+/// Numbers one at a time from a stream's blocks.
+#[derive(Debug)]
+pub(super) struct Singles {
+    stream: Stream,
+    exponential: bool,
+    block: [f64; BLOCK],
+    next: usize,
+}
+
+impl Singles {
+    /// Exponentials of mean 1, or else uniforms in (0, 1].
+    pub(super) fn new(stream: Stream, exponential: bool) -> Self {
+        Self { stream, exponential, block: [0.0; BLOCK], next: BLOCK }
+    }
+
+    pub(super) fn next(&mut self) -> f64 {
+        if self.next == BLOCK {
+            self.next = 0;
+            if self.exponential {
+                self.stream.exponential(&mut self.block);
+            } else {
+                self.stream.uniform(&mut self.block);
+            }
+        }
+        self.next += 1;
+        self.block[self.next - 1]
+    }
+}
+
+/// Two-state Markov-modulated Poisson process.
+#[derive(Debug)]
+pub(super) struct Mmpp {
+    /// Arrivals a tick and mean stay [ticks], quiet and busy.
+    states: [(f64, f64); 2],
+    state: usize,
+    /// Rest of the stay [ticks].
+    left: f64,
+    gaps: Singles,
+    stays: Singles,
+}
+
+impl Mmpp {
+    fn new((peak, busy, stay): (f64, f64, f64), mean_ticks: f64, gaps: Stream, stays: Stream) -> Self {
+        let quiet_rate = ((1.0 - peak * busy) / (1.0 - busy)).max(0.0) / mean_ticks;
+        let states = [(quiet_rate, stay * (1.0 - busy) / busy), (peak / mean_ticks, stay)];
+        let mut stays = Singles::new(stays, true);
+        // An exponential is below -ln(1 - p) with probability p: the start is stationary.
+        let state = usize::from(stays.next() < -(1.0 - busy).ln());
+        let left = stays.next() * states[state].1;
+        Self { states, state, left, gaps: Singles::new(gaps, true), stays }
+    }
+
+    fn fill(&mut self, out: &mut [u64; BLOCK]) {
+        for gap in out {
+            let mut waited = 0.0;
+            let mut hazard = self.gaps.next();
+            while hazard > self.states[self.state].0 * self.left {
+                hazard -= self.states[self.state].0 * self.left;
+                waited += self.left;
+                self.state = 1 - self.state;
+                self.left = self.stays.next() * self.states[self.state].1;
+            }
+            let rest = hazard / self.states[self.state].0;
+            self.left -= rest;
+            *gap = to_ticks(waited + rest);
+        }
+    }
+}

@@ -1,0 +1,89 @@
+use netcliff_core::{FrameSizes, Host, Scheme};
+
+use super::*;
+
+fn point(arrivals: &str, pps: f64) -> Point {
+    let traffic =
+        netcliff_core::Traffic { arrivals: arrivals.parse().unwrap(), ..netcliff_core::Traffic::poisson(pps) };
+    Point { host: Host::pentium4_2530mhz(), scheme: Scheme::Ideal, traffic }
+}
+
+fn gaps(point: &Point, seed: u64, count: u64) -> Vec<f64> {
+    let clock = Clock::new(point.traffic.rate_pps().unwrap(), count);
+    let mut source = Source::new(point, clock, seed, 0);
+    (0..count).map(|_| clock.seconds(source.next().arrived as f64)).collect()
+}
+
+fn rate(gaps: &[f64]) -> f64 {
+    gaps.len() as f64 / gaps.iter().sum::<f64>()
+}
+
+/// Index of dispersion of counts over windows of `window_s`.
+fn dispersion(gaps: &[f64], window_s: f64) -> f64 {
+    let total: f64 = gaps.iter().sum();
+    let mut counts = vec![0.0; (total / window_s) as usize + 1];
+    let mut at = 0.0;
+    for gap in gaps {
+        at += gap;
+        counts[(at / window_s) as usize] += 1.0;
+    }
+    counts.pop();
+    let mean = counts.iter().sum::<f64>() / counts.len() as f64;
+    counts.iter().map(|count| (count - mean) * (count - mean)).sum::<f64>() / counts.len() as f64 / mean
+}
+
+/// Seed 1: the mean rate of each process, by its own standard error (4 of them); heavy tails are given 10 %.
+#[test]
+fn every_process_has_its_rate() {
+    let count = 400_000;
+    for (arrivals, tolerance) in [
+        ("poisson", 4.0 / 632.0),
+        ("constant", 1e-9),
+        ("batch:size=8", 4.0 / 223.0),
+        ("mmpp:peak=4,busy=20%,stay=1ms", 0.05),
+        ("mmpp:peak=10,busy=10%,stay=100us", 0.05),
+        ("onoff:cutoff=10ms", 0.1),
+        ("onoff:rule=superpose,cutoff=10ms", 0.1),
+    ] {
+        let found = rate(&gaps(&point(arrivals, 100e3), 1, count));
+        assert!((found / 100e3 - 1.0).abs() <= tolerance, "{arrivals}: {found}");
+    }
+}
+
+/// Seed 2: counts are Poisson's, or over-dispersed by what the process says.
+#[test]
+fn bursts_are_bursts() {
+    let window_s = 10e-3;
+    let of = |arrivals: &str| dispersion(&gaps(&point(arrivals, 100e3), 2, 1_000_000), window_s);
+    assert!((of("poisson") - 1.0).abs() < 0.15);
+    assert!((of("batch:size=8") - 8.0).abs() < 1.2);
+    // MMPP-2, long windows: 1 + 2 (l1 - l2)^2 s1 s2 / ((s1 + s2)^2 (l1 s2 + l2 s1)), s the rates of leaving.
+    let (busy, quiet, leave_busy, leave_quiet) = (400e3, 25e3, 10e3, 10e3 * 0.2 / 0.8);
+    let sum = leave_busy + leave_quiet;
+    let limit = 1.0
+        + 2.0 * (busy - quiet) * (busy - quiet) * leave_busy * leave_quiet
+            / (sum * sum * (busy * leave_quiet + quiet * leave_busy));
+    let found = of("mmpp:peak=4,busy=20%,stay=100us");
+    assert!((found / limit - 1.0).abs() < 0.15, "{found} {limit}");
+    assert!(of("onoff") > 3.0);
+}
+
+/// On one link no two frames are closer than the wire allows; superposed ones are.
+#[test]
+fn a_shared_link_is_never_faster_than_itself() {
+    let nearest = |arrivals: &str| {
+        let mut point = point(arrivals, 400e3);
+        point.traffic.size = FrameSizes::Fixed(64);
+        gaps(&point, 3, 200_000).into_iter().skip(1).fold(f64::INFINITY, f64::min)
+    };
+    assert!(nearest("onoff") >= 672e-9 - 2e-12);
+    assert!(nearest("onoff:rule=superpose") < 600e-9);
+}
+
+#[test]
+fn a_load_beyond_the_link_is_declined_with_its_reason() {
+    let error = supports(&point("onoff", 2e6)).unwrap_err().to_string();
+    assert!(error.contains("line rate"), "{error}");
+    assert!(supports(&point("onoff:rule=superpose", 2e6)).is_ok());
+    assert!(supports(&point("trace:x.pcap", 1e3)).unwrap_err().to_string().contains("trace"));
+}
