@@ -16,10 +16,9 @@ pub struct Cliff {
 
 /// The search ends when the bracket is this narrow, relative to its load.
 const RESOLUTION: f64 = 0.004;
-/// Arrivals a load at first, over all replications.
-const PACKETS: u64 = 1_000_000;
-/// Arrivals a load where the loss is too close to the target to tell, or no steady state was found.
-const PACKETS_NEAR: u64 = 4_000_000;
+/// Arrivals a load, over all replications: more where the loss is too close to the target to tell, or where no steady
+/// state was found. The first is enough to be sure of 1e-4 where nothing is lost.
+const PACKETS: [u64; 3] = [300_000, 1_000_000, 4_000_000];
 /// Loads that are tried before the search gives up to find a bracket.
 const STEPS: u32 = 40;
 
@@ -44,7 +43,7 @@ impl Search<'_> {
     fn try_load(&mut self, load_pps: f64) -> Result<Side, EngineFailure> {
         let point = Point { traffic: self.point.traffic.at_pps(load_pps), ..self.point.clone() };
         let mut found = None;
-        for packets in [PACKETS, PACKETS_NEAR] {
+        for packets in PACKETS {
             let engine = SimEngine { effort: Effort::Packets(packets), ..self.engine.clone() };
             let simulation = engine.simulate(&point)?;
             let side = side(&simulation.outcome, self.target);

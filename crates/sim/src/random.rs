@@ -3,6 +3,10 @@
 //! The generator is xoshiro256++ in [`LANES`] independent lanes; the logarithm is plain IEEE arithmetic, so a stream is
 //! the same on every machine and whatever instructions the compiler chose.
 
+mod wide;
+
+use wide::Width;
+
 /// Independent generators side by side.
 pub(crate) const LANES: usize = 8;
 /// Numbers a block.
@@ -47,6 +51,7 @@ fn split_mix(state: &mut u64) -> u64 {
 #[derive(Debug, Clone)]
 pub(crate) struct Stream {
     state: [[u64; LANES]; 4],
+    width: Width,
 }
 
 impl Stream {
@@ -61,7 +66,7 @@ impl Stream {
                 word[lane] = split_mix(&mut key);
             }
         }
-        Self { state }
+        Self { state, width: Width::detect() }
     }
 
     /// The next number of every lane (xoshiro256++, Blackman and Vigna 2021).
@@ -94,6 +99,11 @@ impl Stream {
 
     /// Fills with exponentials of mean 1.
     pub(crate) fn exponential(&mut self, out: &mut [f64; BLOCK]) {
+        wide::exponential(self.width, self, out);
+    }
+
+    #[inline(always)]
+    fn exponential_block(&mut self, out: &mut [f64; BLOCK]) {
         for chunk in out.as_chunks_mut::<LANES>().0 {
             let bits = self.step();
             for lane in 0..LANES {

@@ -8,7 +8,6 @@ fn calibrated() -> Host {
     Host {
         name: "calibrated".to_owned(),
         interrupt_s: 1.5e-6,
-        interrupt_latency_s: 0.0,
         protocol_s: 0.9e-6,
         per_byte_s: 0.0,
         mask_s: 0.0,
@@ -21,6 +20,7 @@ fn calibrated() -> Host {
         socket_buffer: 5000,
         tick_s: 4e-3,
         service: Service::Erlang { stages: 4 },
+        ..Host::pentium4_2530mhz()
     }
 }
 

@@ -1,0 +1,87 @@
+//! How fast it is. Run with `cargo test --release -p netcliff-sim --test speed -- --ignored --nocapture --test-threads 1`.
+
+use std::time::Instant;
+
+use netcliff_core::{Host, Point, Service, Traffic};
+use netcliff_sim::{SimEngine, cliff_sim};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+fn point(scheme: &str, kpps: f64) -> Point {
+    Point { host: Host::pentium4_2530mhz(), scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(kpps * 1e3) }
+}
+
+/// Million packets a second on one thread, best of three.
+fn speed(point: &Point) -> f64 {
+    let packets = 10_000_000;
+    let run = || {
+        let start = Instant::now();
+        SimEngine::with_packets(1, packets).simulate(point).unwrap();
+        packets as f64 / start.elapsed().as_secs_f64() / 1e6
+    };
+    (0..3).map(|_| run()).fold(0.0, f64::max)
+}
+
+/// The floor: waiting times by Lindley's recursion, the same kind of generator, the library's logarithm, nothing kept.
+fn lindley() -> f64 {
+    let mut generator = Xoshiro256PlusPlus::seed_from_u64(1);
+    let mut exponential = |mean: f64| {
+        let unit = 2.0 - f64::from_bits(0x3ff0_0000_0000_0000 | (generator.next_u64() >> 12));
+        -mean * unit.ln()
+    };
+    let packets = 10_000_000;
+    let (mut wait, mut sum) = (0.0_f64, 0.0);
+    let start = Instant::now();
+    for _ in 0..packets {
+        sum += wait;
+        wait = (wait + exponential(0.8) - exponential(1.0)).max(0.0);
+    }
+    let seconds = start.elapsed().as_secs_f64();
+    assert!((sum / f64::from(packets) - 3.2).abs() < 0.2);
+    f64::from(packets) / seconds / 1e6
+}
+
+#[test]
+#[ignore = "measures; set RAYON_NUM_THREADS=1"]
+fn packets_a_second() {
+    println!("Lindley recursion: {:.1} million packets/s", (0..3).map(|_| lindley()).fold(0.0, f64::max));
+    for (scheme, kpps) in [
+        ("ideal", 149.9),
+        ("interrupt", 100.0),
+        ("disable-enable", 100.0),
+        ("polling", 100.0),
+        ("coalesce:frames=8,usecs=50us", 100.0),
+        ("coalesce:frames=8,usecs=50us,masked=true", 100.0),
+        ("napi", 100.0),
+        ("napi:backlog", 300.0),
+    ] {
+        println!("{scheme} at {kpps} kpps: {:.1} million packets/s", speed(&point(scheme, kpps)));
+    }
+    let mut with_application = point("napi:backlog", 90.0);
+    with_application.host.application_s = Some(2e-6);
+    println!("napi:backlog with an application at 90 kpps: {:.1} million packets/s", speed(&with_application));
+}
+
+/// The cliff of a calibrated host: under 8 s on one core, build excluded.
+#[test]
+#[ignore = "measures; set RAYON_NUM_THREADS=1"]
+fn a_cliff() {
+    let host = Host {
+        interrupt_s: 1.5e-6,
+        protocol_s: 0.9e-6,
+        per_byte_s: 0.0,
+        mask_s: 0.0,
+        poll_s: 0.5e-6,
+        application_s: Some(1e-6),
+        context_switch_s: 2e-6,
+        wakeup_s: 1e-6,
+        ring: 1000,
+        socket_buffer: 5000,
+        service: Service::Erlang { stages: 4 },
+        ..Host::pentium4_2530mhz()
+    };
+    let point = Point { host, scheme: "napi:backlog".parse().unwrap(), traffic: Traffic::poisson(1.0) };
+    let start = Instant::now();
+    let cliff = cliff_sim(&SimEngine::default(), &point, 1e-4).unwrap();
+    println!("cliff {:?} from {} loads in {:.2} s", cliff.load_pps, cliff.sweep.len(), start.elapsed().as_secs_f64());
+}
