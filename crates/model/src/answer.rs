@@ -57,6 +57,8 @@ pub struct Ring {
     pub quantiles: Option<Quantiles>,
     /// Interrupts [1/s].
     pub interrupts_per_s: f64,
+    /// Busy periods of the ring [1/s].
+    pub cycles_per_s: f64,
     /// Polls [1/s], where the scheme polls.
     pub polls_per_s: Option<f64>,
     /// CPU split without an application.

@@ -5,8 +5,8 @@
 //! then a finite queue of load gamma t / V whose net input is asymptotically Brownian over the ring's cycles; its
 //! variance follows from the busy period's, and [`TwoMoment`] gives loss and length.
 //!
-//! Wake-ups happen only for arrivals that find the whole CPU idle (Poisson arrivals see time averages): lambda x
-//! available a second, each costing `wakeup` below the socket and `context_switch` above. Packets that find the
+//! Wake-ups happen only in busy periods of the ring that find the application asleep: with the ring idle it sleeps for
+//! the share available/V of the time, so there are cycles x available/V a second, each costing `wakeup` below the socket and `context_switch` above. Packets that find the
 //! socket full cost `socket_drop_cost` of a service. Both change the mean service, found as a fixed point: a longer
 //! service leaves less CPU, hence more drops and fewer wake-ups, hence a shorter service; one crossing.
 
@@ -18,6 +18,9 @@ use crate::schemes::Work;
 
 /// Relative width at which the mean service is taken as found.
 const SERVICE_FOUND: f64 = 1e-8;
+
+/// Mean occupancy of the socket above which its packets are taken as cold: beyond saturation it is near 1, below near 0.
+const COLD_OCCUPANCY: f64 = 0.5;
 
 /// Ring load above which the variance of a busy period is not taken any further: it is cut by the ring's size.
 const MOST_RING_LOAD: f64 = 0.999;
@@ -45,14 +48,33 @@ pub fn outcome<E>(
     frame_bytes: f64,
     solve: &dyn Fn(&Work) -> Result<Ring, E>,
 ) -> Result<Outcome, E> {
+    let hot = settled(host, application_s, work, solve)?;
+    let cold = host.cold_protocol_s + host.cold_application_s > 0.0;
+    if !cold || hot.waiting < COLD_OCCUPANCY * host.socket_buffer as f64 {
+        return Ok(write(hot, application_s, frame_bytes, work.arrival_pps));
+    }
+    // The socket stays near full, and its packets are cold.
+    let work = Work { service_s: work.service_s + host.cold_protocol_s, ..work.clone() };
+    let application_s = application_s + host.cold_application_s;
+    let mut outcome = write(settled(host, application_s, &work, solve)?, application_s, frame_bytes, work.arrival_pps);
+    outcome.notes.push("the socket is taken as full: every packet at the costs of cold caches".to_owned());
+    Ok(outcome)
+}
+
+/// Ring and socket at costs that do not depend on the socket's occupancy.
+fn settled<E>(
+    host: &Host,
+    application_s: f64,
+    work: &Work,
+    solve: &dyn Fn(&Work) -> Result<Ring, E>,
+) -> Result<Socket, E> {
     let searched = Work { quantiles: false, ..work.clone() };
     let at = |service_s: f64| -> Result<Socket, E> {
         let ring = solve(&Work { service_s, ..searched.clone() })?;
         Ok(socket(host, application_s, work, ring))
     };
     let fixed = host.socket_drop_cost == 1.0 && host.wakeup_s == 0.0;
-    let found = if fixed { at(work.service_s)? } else { crossing(work.service_s + host.wakeup_s, &at)? };
-    Ok(write(found, application_s, frame_bytes, work.arrival_pps))
+    if fixed { at(work.service_s) } else { crossing(work.service_s + host.wakeup_s, &at) }
 }
 
 /// The socket at the service that it implies itself. What is implied falls as the service grows, so that the longest
@@ -96,14 +118,14 @@ fn socket(host: &Host, application_s: f64, work: &Work, ring: Ring) -> Socket {
     let Shares { available: left, .. } = ring.shares.normalised();
     let reaching_pps = ring.throughput_pps;
     // Busy periods of the application do not see the wake-ups that begin them: V without these.
-    let unwoken = (left - reaching_pps * application_s).max(0.0) / (1.0 + work.arrival_pps * host.context_switch_s);
-    let busy_left = left + host.wakeup_s * work.arrival_pps * unwoken;
+    let cycles_a_share = ring.cycles_per_s / left.max(1e-300);
+    let sleeping = |spare: f64| spare.max(0.0) / (1.0 + cycles_a_share * host.context_switch_s);
+    let busy_left = left + host.wakeup_s * cycles_a_share * sleeping(left - reaching_pps * application_s);
     let (queue, waiting) = queue(host, application_s, work, (left, busy_left), &ring);
     let loss = queue.loss();
     let read_pps = reaching_pps * (1.0 - loss);
-    let spare = (left - read_pps * application_s).max(0.0);
-    let available = spare / (1.0 + work.arrival_pps * host.context_switch_s);
-    let wakeups_per_s = work.arrival_pps * available;
+    let available = sleeping(left - read_pps * application_s);
+    let wakeups_per_s = cycles_a_share * available;
     // A wake-up belongs to a packet that reached the socket; there cannot be more of them than such packets.
     let wakeups_a_packet = (wakeups_per_s / reaching_pps).min(1.0);
     let implied_service_s =
@@ -122,32 +144,52 @@ fn socket(host: &Host, application_s: f64, work: &Work, ring: Ring) -> Socket {
 fn queue(host: &Host, application_s: f64, work: &Work, (left, busy_left): (f64, f64), ring: &Ring) -> (TwoMoment, f64) {
     let rho = ring.throughput_pps * application_s / busy_left;
     let spread = work.shape.squared_variation();
-    let batch = batch(work, left, ring, spread);
-    let queue = TwoMoment::new(rho, rho.min(1.0) * batch + spread, host.socket_buffer);
+    let batch = Batch::new(work, left, ring, spread);
+    let queue = TwoMoment::new(rho, rho.min(1.0) * batch.variability + spread, host.socket_buffer);
     let gap = (1.0 - rho).max(1e-12);
     // The rest of the busy period keeps what it has delivered waiting.
-    let kept = ring.throughput_pps * 0.5 * (batch - 1.0) * work.service_s;
-    let unbounded = (rho * rho * (1.0 + spread) + rho * (batch - 1.0)) / (2.0 * gap) + kept;
+    let kept = ring.throughput_pps * 0.5 * batch.excess * work.service_s;
+    // Alone, a batch waits for itself; in heavy traffic only the variance of the net input counts.
+    let within = gap * batch.excess + (1.0 - gap) * (batch.variability - 1.0);
+    let unbounded = (rho * rho * (1.0 + spread) + rho * within) / (2.0 * gap) + kept;
     let switch = ring.throughput_pps * host.context_switch_s / busy_left;
     let switched = if rho < 1.0 { switch * (2.0 + switch * (1.0 + spread)) / (2.0 * (1.0 + switch)) } else { 0.0 };
     let waiting = queue.mean_waiting(unbounded) + switched;
     (queue, waiting.min(host.socket_buffer as f64))
 }
 
-/// E[n^2]/E[n] of the packets n that one busy period of the ring delivers, at least 1.
-///
-/// A busy period is begun by N0 = 1 + the arrivals in its set-up; each of them brings a busy period of the plain
-/// queue. N0 is taken so that E[n] is the solved ring's: cycles begin lambda V times a second.
-fn batch(work: &Work, left: f64, ring: &Ring, spread: f64) -> f64 {
-    let in_ring = (work.arrival_pps * work.service_s).min(MOST_RING_LOAD);
-    let idle = left.max(1.0 - MOST_RING_LOAD);
-    let mean = (ring.throughput_pps / (work.arrival_pps * idle)).max(1.0);
-    let started = (mean * (1.0 - in_ring)).max(1.0);
-    let set_up = started - 1.0;
-    let started_variance = set_up + set_up * set_up * spread;
-    let plain_variance = (in_ring + spread * in_ring * in_ring) / (1.0 - in_ring).powi(3);
-    let variance = started * plain_variance + started_variance / (1.0 - in_ring).powi(2);
-    mean + variance / mean
+/// The packets n that one busy period of the ring delivers.
+struct Batch {
+    /// E[n^2]/E[n] - 1: mean packets delivered with a packet.
+    excess: f64,
+    /// Variance of the net input a delivered packet, at least 1: E[n^2]/E[n] where nothing delays the interrupt.
+    variability: f64,
+}
+
+impl Batch {
+    /// A busy period is begun by N0 = 1 + the arrivals in delivery and set-up; each of them brings a busy period of
+    /// the plain queue. N0 is taken so that E[n] is the solved ring's. The delivery D lengthens the idle time as well
+    /// as the batch: the net input n - X gamma/V sees only the difference.
+    fn new(work: &Work, left: f64, ring: &Ring, spread: f64) -> Self {
+        let in_ring = (work.arrival_pps * work.service_s).min(MOST_RING_LOAD);
+        let idle = left.max(1.0 - MOST_RING_LOAD);
+        let mean =
+            (ring.throughput_pps / (ring.cycles_per_s.max(1e-300))).clamp(1.0, 1.0 / (1.0 - MOST_RING_LOAD).powi(2));
+        let plain = 1.0 / (1.0 - in_ring);
+        let started = (mean / plain).max(1.0);
+        let delivered = (work.arrival_pps * work.delivery_s).min(started - 1.0);
+        let set_up = started - 1.0 - delivered;
+        let started_variance = delivered + set_up + set_up * set_up * spread;
+        let plain_variance = (in_ring + spread * in_ring * in_ring) * plain.powi(3);
+        let variance = started * plain_variance + started_variance * plain * plain;
+        let pace = 1.0 / idle;
+        let by_delivery = delivered * delivered * spread;
+        let net = variance + pace * pace + by_delivery * (plain - pace).powi(2);
+        Self {
+            excess: mean - 1.0 + (variance + by_delivery * plain * plain) / mean,
+            variability: (net / mean).max(1.0),
+        }
+    }
 }
 
 fn write(socket: Socket, application_s: f64, frame_bytes: f64, arrival_pps: f64) -> Outcome {

@@ -116,6 +116,10 @@ impl Engine for ModelEngine {
         if !matches!(traffic.size, FrameSizes::Fixed(_)) {
             outcome.notes.push("frame sizes enter through their mean only".to_owned());
         }
+        if host.interrupt_latency_s > 0.0 && !matches!(scheme, Scheme::Ideal | Scheme::Polling { .. } | Scheme::Napi(_))
+        {
+            outcome.notes.push("the interrupt's latency is left out: only napi's chain has it".to_owned());
+        }
         Ok(outcome)
     }
 }

@@ -36,6 +36,7 @@ impl Case {
         Host {
             name: "case".to_owned(),
             interrupt_s: 1e-6 / self.isr,
+            interrupt_latency_s: 0.0,
             protocol_s: 1e-6,
             per_byte_s: 0.0,
             mask_s: 0.0,
@@ -48,6 +49,7 @@ impl Case {
             socket_buffer: 1,
             tick_s: 1e-3,
             service: Service::Exponential,
+            ..Host::pentium4_2530mhz()
         }
     }
 
@@ -253,6 +255,36 @@ proptest! {
         let point = Point { host, scheme: "disable-enable:merged=false".parse().unwrap(), traffic };
         let outcome = ModelEngine::default().evaluate(&point).unwrap();
         agree(&outcome, &verdict(&erlang_disable_enable(&case, stages.into()), case.places))?;
+    }
+
+    /// The interrupt comes late and the CPU is free meanwhile.
+    #[test]
+    fn napi_chain_with_late_interrupts(case in cases(1..12), latency in -2.0..2.0_f64) {
+        let delivery = latency.exp();
+        let host = Host { interrupt_latency_s: 1e-6 / delivery, ..case.host() };
+        let traffic = Traffic::poisson(case.lambda * 1e6);
+        let scheme = format!("napi:weight={}", case.weight).parse().unwrap();
+        let outcome = ModelEngine::default().evaluate(&Point { host, scheme, traffic }).unwrap();
+        let (weight, places) = (case.weight, case.places);
+        // Idle with packets: the interrupt is on its way; `served` is not used.
+        let chain = referee::stationary((0, Stage::Idle, 0), &|&(n, stage, served): &State| {
+            let mut jumps = Vec::new();
+            if n < places {
+                jumps.push(((n + 1, stage, served), case.lambda));
+            }
+            match stage {
+                Stage::Idle if n > 0 => jumps.push(((n, Stage::Isr, 0), delivery)),
+                Stage::Idle => {}
+                Stage::Isr => jumps.push(((n, Stage::Poll, 0), case.isr)),
+                Stage::Poll if n == 0 => jumps.push(((0, Stage::Idle, 0), case.overhead)),
+                Stage::Poll => jumps.push(((n, Stage::Service, 0), case.overhead)),
+                Stage::Service if served + 1 == weight => jumps.push(((n - 1, Stage::Poll, 0), 1.0)),
+                Stage::Service if n == 1 => jumps.push(((0, Stage::Idle, 0), 1.0)),
+                Stage::Service => jumps.push(((n - 1, Stage::Service, served + 1), 1.0)),
+            }
+            jumps
+        });
+        agree(&outcome, &verdict(&chain, places))?;
     }
 
     #[test]

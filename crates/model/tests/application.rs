@@ -11,6 +11,7 @@ fn calibrated() -> Host {
     Host {
         name: "calibrated".to_owned(),
         interrupt_s: 2e-6,
+        interrupt_latency_s: 0.0,
         protocol_s: 0.9e-6,
         per_byte_s: 0.0,
         mask_s: 0.0,
@@ -23,6 +24,7 @@ fn calibrated() -> Host {
         socket_buffer: 5000,
         tick_s: 4e-3,
         service: Service::Exponential,
+        ..Host::pentium4_2530mhz()
     }
 }
 

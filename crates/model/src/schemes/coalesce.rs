@@ -65,6 +65,7 @@ fn unmasked(work: &Work, coalesce: &Coalesce) -> Ring {
         mean_latency_s: wait_s + work.interrupt_s + queue.mean_sojourn(),
         quantiles: None,
         interrupts_per_s: lambda / frames * left,
+        cycles_per_s: lambda * left * queue.idle(),
         polls_per_s: None,
         shares: Shares {
             interrupt: per_frame * left,

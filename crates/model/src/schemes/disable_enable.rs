@@ -151,6 +151,7 @@ fn ring(work: &Work, sums: &Sums, shares: Shares, transform: &dyn Fn(Complex64) 
         mean_latency_s,
         quantiles: if work.quantiles { quantiles(transform, mean_latency_s) } else { None },
         interrupts_per_s: work.arrival_pps * sums.idle,
+        cycles_per_s: work.arrival_pps * sums.idle,
         polls_per_s: None,
         shares,
         notes: Vec::new(),

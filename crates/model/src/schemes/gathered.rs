@@ -79,6 +79,7 @@ pub fn solve(work: &Work, shape: TimeShape, gathering: Gathering, interrupt_s: f
         mean_latency_s: queue.mean_present / queue.throughput,
         quantiles: None,
         interrupts_per_s: if interrupt_s > 0.0 { queue.cycles } else { 0.0 },
+        cycles_per_s: queue.cycles,
         polls_per_s: None,
         shares: Shares {
             interrupt: queue.cycles * interrupt_s,

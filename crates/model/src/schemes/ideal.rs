@@ -22,6 +22,7 @@ pub fn solve(work: &Work) -> Ring {
         mean_latency_s,
         quantiles: if work.quantiles { quantiles(&transform, mean_latency_s) } else { None },
         interrupts_per_s: 0.0,
+        cycles_per_s: work.arrival_pps * queue.idle(),
         polls_per_s: None,
         shares: Shares { protocol: queue.busy(), available: queue.idle(), ..Shares::default() },
         notes: Vec::new(),

@@ -19,6 +19,7 @@ pub fn paper(work: &Work) -> Ring {
         mean_latency_s: work.interrupt_s + queue.mean_sojourn(),
         quantiles: None,
         interrupts_per_s: work.arrival_pps * left,
+        cycles_per_s: work.arrival_pps * left * queue.idle(),
         polls_per_s: None,
         shares: Shares {
             interrupt: work.arrival_pps * work.interrupt_s * left,
@@ -75,6 +76,7 @@ pub fn exact(work: &Work, drops_interrupt: bool) -> Ring {
         } else {
             instant(work, drops_interrupt, accepted)
         },
+        cycles_per_s: lambda * shares.available,
         polls_per_s: None,
         shares,
         notes: Vec::new(),

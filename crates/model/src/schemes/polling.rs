@@ -24,6 +24,7 @@ pub fn paper(work: &Work, period_s: f64, quota: u64) -> Ring {
         mean_latency_s,
         quantiles: None,
         interrupts_per_s: 0.0,
+        cycles_per_s: (1.0 / period_s).min(queue.throughput),
         polls_per_s: Some(1.0 / period_s),
         shares: Shares { interrupt: 0.0, poll, protocol, available: (1.0 - poll - protocol).max(0.0) },
         notes: vec![
@@ -214,6 +215,7 @@ fn ring(work: &Work, period_s: f64, tally: &Tally) -> Ring {
         mean_latency_s: mean_present / throughput_pps,
         quantiles: None,
         interrupts_per_s: 0.0,
+        cycles_per_s: (1.0 / period_s).min(throughput_pps),
         polls_per_s: Some(1.0 / period_s),
         shares: Shares { interrupt: 0.0, poll, protocol, available: (1.0 - poll - protocol).max(0.0) },
         notes: Vec::new(),

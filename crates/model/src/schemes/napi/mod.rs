@@ -1,7 +1,8 @@
-//! napi: Linux's poll loop as a finite quasi-birth-death process with phases {ISR, poll overhead, k served}.
+//! napi: Linux's poll loop as a finite quasi-birth-death process with phases {delivery, ISR, poll overhead, k served}.
 //!
-//! An arrival to an idle host: delivery + m + s as one stage (phase 0; the delivery leaves the CPU to others), then one overhead o (phase 1) a poll, then up to `weight` packets
-//! (phase 2 + k: k served in this poll). Fewer than `weight` served means the ring was found empty: unmask. After
+//! An arrival to an idle host: the interrupt's delivery (phase 0, the CPU is free meanwhile), m + s (phase 1), then one
+//! overhead o (phase 2) a poll, then up to `weight` packets (phase 3 + k: k served in this poll). Fewer than `weight`
+//! served means the ring was found empty: unmask. After
 //! `weight` the next poll follows, also when the ring is empty: that poll finds nothing and unmasks.
 
 mod polls;
@@ -14,9 +15,11 @@ use crate::answer::{Ring, Shares};
 use crate::engine::Fidelity;
 use crate::queue::qbd::{Blocks, Jump, Qbd, Stationary};
 
-const ISR: usize = 0;
-const OVERHEAD: usize = 1;
-const SERVING: usize = 2;
+/// Level 0: idle with interrupts on. Above: the interrupt is on its way (`interrupt_latency`).
+const DELIVERY: usize = 0;
+const ISR: usize = 1;
+const OVERHEAD: usize = 2;
+const SERVING: usize = 3;
 
 /// Weights above this are solved as if never used up: a chain of that many phases would cost seconds.
 const LARGEST_WEIGHT: u64 = 256;
@@ -61,6 +64,7 @@ struct Chain<'a> {
     work: &'a Work,
     /// Packets a poll, None: unlimited.
     weight: Option<usize>,
+    delivery_rate: f64,
     isr_rate: f64,
     overhead_rate: f64,
 }
@@ -70,7 +74,8 @@ impl<'a> Chain<'a> {
         Self {
             work,
             weight: (weight <= LARGEST_WEIGHT).then_some(weight as usize),
-            isr_rate: work.stage_rate(work.delivery_s + work.mask_s + work.interrupt_s),
+            delivery_rate: work.stage_rate(work.delivery_s),
+            isr_rate: work.stage_rate(work.mask_s + work.interrupt_s),
             overhead_rate: work.stage_rate(work.poll_s),
         }
     }
@@ -94,14 +99,19 @@ impl<'a> Chain<'a> {
         let services = |last: bool| -> Vec<Jump> {
             let target = |phase| match self.after_service(phase) {
                 OVERHEAD => OVERHEAD,
-                _ if last => ISR,
+                _ if last => DELIVERY,
                 next => next,
             };
             (SERVING..phases).map(|phase| (phase, target(phase), self.work.service_pps())).collect()
         };
-        let stages = vec![(ISR, OVERHEAD, self.isr_rate), (OVERHEAD, SERVING, self.overhead_rate)];
-        // Level 0: phase ISR stands for idle with interrupts on; the overhead of a poll that finds nothing ends there.
-        let empty = Blocks { up: arrivals.clone(), local: vec![(OVERHEAD, ISR, self.overhead_rate)], down: Vec::new() };
+        let stages = vec![
+            (DELIVERY, ISR, self.delivery_rate),
+            (ISR, OVERHEAD, self.isr_rate),
+            (OVERHEAD, SERVING, self.overhead_rate),
+        ];
+        // The overhead of a poll that finds nothing ends in idle.
+        let nothing = vec![(OVERHEAD, DELIVERY, self.overhead_rate)];
+        let empty = Blocks { up: arrivals.clone(), local: nothing, down: Vec::new() };
         let one = Blocks { up: arrivals.clone(), local: stages.clone(), down: services(true) };
         let more = Blocks { up: arrivals, local: stages.clone(), down: services(false) };
         let places = self.work.places as usize;
@@ -121,11 +131,7 @@ impl<'a> Chain<'a> {
         let work = self.work;
         let poll = solution.phase_probability(OVERHEAD, 0);
         let protocol: f64 = (SERVING..self.phases()).map(|phase| solution.phase_probability(phase, 1)).sum();
-        let idle = solution.level(0)[ISR];
-        let set_up = solution.phase_probability(ISR, 1);
-        let handling_s = work.mask_s + work.interrupt_s;
-        let interrupt =
-            if work.delivery_s > 0.0 { set_up * handling_s / (work.delivery_s + handling_s) } else { set_up };
+        let idle = solution.level(0)[DELIVERY];
         let throughput_pps = protocol / work.service_s;
         let mean_present = solution.mean_level();
         let mean_latency_s = mean_present / throughput_pps;
@@ -138,8 +144,14 @@ impl<'a> Chain<'a> {
             mean_latency_s,
             quantiles: if work.quantiles { quantiles(&transform, mean_latency_s) } else { None },
             interrupts_per_s: work.arrival_pps * idle,
+            cycles_per_s: work.arrival_pps * idle,
             polls_per_s: Some(poll * self.overhead_rate),
-            shares: Shares { interrupt, poll, protocol, available: idle + set_up - interrupt },
+            shares: Shares {
+                interrupt: solution.phase_probability(ISR, 1),
+                poll,
+                protocol,
+                available: solution.phase_probability(DELIVERY, 0),
+            },
             notes: Vec::new(),
         }
     }
@@ -150,22 +162,23 @@ impl<'a> Chain<'a> {
 struct Found {
     /// Packets a poll; u64::MAX stands for unlimited.
     weight: u64,
-    /// For n packets found: weights of ISR, overhead, serving with floor(n/Q) overheads ahead, serving with one more.
-    levels: Vec<[f64; 4]>,
+    /// For n packets found: weights of delivery, ISR, overhead, serving with floor(n/Q) overheads ahead, serving with
+    /// one more.
+    levels: Vec<[f64; 5]>,
     total: f64,
 }
 
 impl Found {
     fn new(chain: &Chain<'_>, solution: &Stationary) -> Self {
         let weight = chain.weight.map_or(u64::MAX, |weight| weight as u64);
-        let mut levels: Vec<[f64; 4]> = Vec::new();
+        let mut levels: Vec<[f64; 5]> = Vec::new();
         for n in 0..solution.levels() - 1 {
             let phases = solution.level(n);
-            let mut sums = [phases[ISR], phases[OVERHEAD], 0.0, 0.0];
+            let mut sums = [phases[DELIVERY], phases[ISR], phases[OVERHEAD], 0.0, 0.0];
             for (served, probability) in phases[SERVING..].iter().enumerate() {
                 // The packet is the (served + n + 1)th of this poll; a poll ends after each `weight` of them.
                 let more = chain.weight.is_some() && (served as u64 + n as u64) / weight > n as u64 / weight;
-                sums[if more { 3 } else { 2 }] += probability;
+                sums[if more { 4 } else { 3 }] += probability;
             }
             levels.push(sums);
         }
@@ -187,11 +200,13 @@ impl Found {
     fn transform(&self, work: &Work, z: Complex64) -> Complex64 {
         let service = exponential(z, work.service_s);
         let overhead = exponential(z, work.poll_s);
-        let isr = exponential(z, work.delivery_s + work.mask_s + work.interrupt_s);
+        let delivery = exponential(z, work.delivery_s);
+        let isr = exponential(z, work.mask_s + work.interrupt_s);
         let mut sum = Complex64::new(0.0, 0.0);
         let (mut ahead, mut in_poll) = (service, 0);
-        for [in_isr, in_overhead, serving, one_more] in &self.levels {
-            sum += ahead * (isr * overhead * *in_isr + overhead * (in_overhead + one_more) + serving);
+        for [in_delivery, in_isr, in_overhead, serving, one_more] in &self.levels {
+            let before_poll = isr * (delivery * *in_delivery + in_isr);
+            sum += ahead * (overhead * (before_poll + in_overhead + one_more) + serving);
             ahead *= service;
             in_poll += 1;
             if in_poll == self.weight {
@@ -216,7 +231,7 @@ mod tests {
                     arrival_pps: rho * 1e6,
                     service_s: 1e-6,
                     interrupt_s: 2e-6,
-                    delivery_s: 0.0,
+                    delivery_s: 3e-6,
                     mask_s: 0.0,
                     poll_s: 0.5e-6,
                     places,

@@ -4,7 +4,7 @@
 //! the rows are alike but for polls that may empty the ring or meet its top. Solving this band costs ring x width x
 //! weight, some thirty times less than the block reduction; the times in each (packets, phase) follow in one pass.
 
-use super::{Chain, ISR, OVERHEAD, SERVING};
+use super::{Chain, DELIVERY, ISR, OVERHEAD, SERVING};
 use crate::queue::banded::Banded;
 use crate::queue::qbd::Stationary;
 
@@ -22,10 +22,11 @@ pub struct Polls<'a> {
     reach: usize,
     /// Longest jump up that counts.
     up: usize,
-    /// P(an arrival comes before the end) of a service, an overhead, an ISR.
+    /// P(an arrival comes before the end) of a service, an overhead, an ISR, an interrupt's delivery.
     service_up: f64,
     overhead_up: f64,
     isr_up: f64,
+    delivery_up: f64,
     /// Packets at the start of the next poll's service when the host has gone idle: index 0 is 1 packet.
     from_idle: Vec<f64>,
 }
@@ -39,16 +40,28 @@ impl<'a> Polls<'a> {
         let before = |rate: f64| lambda / (lambda + rate);
         let (service_up, overhead_up, isr_up) =
             (before(chain.work.service_pps()), before(chain.overhead_rate), before(chain.isr_rate));
+        let delivery_up = before(chain.delivery_rate);
         let width = |ratio: f64| 1 + (LEFT_OUT.ln() / ratio.ln()).ceil() as usize;
-        let reach = width(isr_up).max(arrivals_width(weight, service_up)?) + width(overhead_up);
+        let reach = (width(delivery_up) + width(isr_up)).max(arrivals_width(weight, service_up)?) + width(overhead_up);
         let up = reach.min(places);
         if up > WIDEST {
             return None;
         }
-        let mut polls =
-            Self { chain, weight, places, reach, up, service_up, overhead_up, isr_up, from_idle: Vec::new() };
+        let mut polls = Self {
+            chain,
+            weight,
+            places,
+            reach,
+            up,
+            service_up,
+            overhead_up,
+            isr_up,
+            delivery_up,
+            from_idle: Vec::new(),
+        };
         let mut levels = vec![0.0; places.min(reach) + 1];
         levels[1] = 1.0;
+        polls.stage(&mut levels, 0, delivery_up);
         polls.stage(&mut levels, 0, isr_up);
         polls.stage(&mut levels, 0, overhead_up);
         polls.from_idle = levels[1..].to_vec();
@@ -171,10 +184,11 @@ impl<'a> Polls<'a> {
         idle += after_full[0];
         let mut interrupts = vec![0.0; self.places + 1];
         interrupts[1] = idle;
+        self.spend(&mut interrupts, 1.0 / self.chain.delivery_rate, self.delivery_up, &mut times[DELIVERY..]);
         self.spend(&mut interrupts, 1.0 / self.chain.isr_rate, self.isr_up, &mut times[ISR..]);
         levels.iter_mut().zip(&interrupts).for_each(|(sum, entry)| *sum += entry);
         self.spend(&mut levels, overhead_s, self.overhead_up, &mut times[OVERHEAD..]);
-        times[ISR] = idle / work.arrival_pps;
+        times[DELIVERY] = idle / work.arrival_pps;
         Stationary::normalised(phases, times)
     }
 
