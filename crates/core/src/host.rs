@@ -98,6 +98,13 @@ pub struct Host {
     /// What protocol processing spends to wake a blocked application [s].
     #[serde(rename = "wakeup", with = "units::time_s", default)]
     pub wakeup_s: f64,
+    /// What protocol processing of a packet costs more when the socket buffer is full than when it is empty, linear
+    /// between: packets that wait long have left the caches [s].
+    #[serde(rename = "cold_protocol", with = "units::time_s", default)]
+    pub cold_protocol_s: f64,
+    /// The same for the application's time a packet [s].
+    #[serde(rename = "cold_application", with = "units::time_s", default)]
+    pub cold_application_s: f64,
     /// Protocol time of a packet that finds the socket buffer full, as a share of a delivered one's.
     #[serde(default = "one")]
     pub socket_drop_cost: f64,
@@ -162,6 +169,8 @@ pub const KEYS: &[&str] = &[
     "application",
     "context_switch",
     "wakeup",
+    "cold_protocol",
+    "cold_application",
     "socket_drop_cost",
     "ring",
     "socket_buffer",
@@ -189,6 +198,8 @@ impl Host {
             application_s: None,
             context_switch_s: 0.0,
             wakeup_s: 0.0,
+            cold_protocol_s: 0.0,
+            cold_application_s: 0.0,
             socket_drop_cost: 1.0,
             ring: 1024,
             socket_buffer: default_socket_buffer(),
@@ -232,6 +243,8 @@ impl Host {
             "application" => self.application_s = if value == "none" { None } else { Some(time()?) },
             "context_switch" => self.context_switch_s = time()?,
             "wakeup" => self.wakeup_s = time()?,
+            "cold_protocol" => self.cold_protocol_s = time()?,
+            "cold_application" => self.cold_application_s = time()?,
             "tick" => self.tick_s = time()?,
             "socket_drop_cost" => self.socket_drop_cost = units::parse_share(value).map_err(named)?,
             "ring" => self.ring = count()?,
@@ -254,6 +267,8 @@ impl Host {
             ("application", self.application_s.unwrap_or(0.0)),
             ("context_switch", self.context_switch_s),
             ("wakeup", self.wakeup_s),
+            ("cold_protocol", self.cold_protocol_s),
+            ("cold_application", self.cold_application_s),
             ("tick", self.tick_s),
         ] {
             if !seconds.is_finite() || seconds < 0.0 {

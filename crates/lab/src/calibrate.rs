@@ -5,6 +5,10 @@
 //! interrupt time = interrupt x interrupts;
 //! application time = application x packets + context switch x wake-ups.
 //!
+//! The interrupt's latency follows from how many packets a poll finds: a poll that begins L + s + o after the packet
+//! that caused it starts with 1 + lambda (L + s + o) packets and, serving until the queue is empty, takes
+//! n = (1 + lambda (L + s + o)) / (1 - lambda t) of them, t being the protocol time of a packet.
+//!
 //! Rows are weighted by the inverse square of the time they explain, so that each load counts alike.
 
 use netcliff_core::finding::{Calibration, Cost};
@@ -98,8 +102,9 @@ pub fn calibrate(bench: &mut dyn Bench, base: &TrialSpec, plan: Plan) -> Result<
     }
     let capacity = bench.socket_capacity(base)?;
     let blocked = blocked_protocol_s(bench, base, plan)?;
+    let full = full_socket(bench, base, plan)?;
     let fits = Fits::of(&observations, &large)?;
-    let found = Found { fits, capacity, blocked, ring: bench.ring_slots() };
+    let found = Found { fits, capacity, blocked, full, ring: bench.ring_slots() };
     let calibration = describe(&found, base, &method);
     let application_per_byte_s = found.fits.application_per_byte_s(base.frame_bytes);
     observations.extend(large);
@@ -122,9 +127,33 @@ fn blocked_protocol_s(bench: &mut dyn Bench, base: &TrialSpec, plan: Plan) -> Re
     Ok(bench.observe(&spec, true)?.counts)
 }
 
+/// Work that keeps the socket full while about half of the packets are read [s].
+const FULL_WORK_S: f64 = 5e-6;
+
+/// A socket that stays full because the application works longer: its packets have left the caches when read.
+fn full_socket(bench: &mut dyn Bench, base: &TrialSpec, plan: Plan) -> Result<Vec<Counts>, TrialError> {
+    let mut seen = Vec::new();
+    for round in 0..plan.rounds {
+        let spec = TrialSpec {
+            rate_pps: SHARES[4] * plan.rough_pps,
+            work_s: base.work_s + FULL_WORK_S,
+            seed: base.seed + 1999 + u64::from(round),
+            ..base.clone()
+        };
+        let observation = bench.observe(&spec, true)?;
+        // Only a trial that overflowed its socket kept it full.
+        seen.extend(observation.counts.filter(|_| observation.loss > FULL_LOSS));
+    }
+    Ok(seen)
+}
+
+/// Loss above which a trial is taken to have kept the socket full.
+const FULL_LOSS: f64 = 0.1;
+
 struct Fits {
     protocol: Fit,
     interrupt: Option<Figure>,
+    latency: Option<Figure>,
     application: Fit,
     large: Vec<Counts>,
 }
@@ -153,7 +182,9 @@ impl Fits {
             all.iter().map(|c| c.application_s).collect(),
         )?;
         let each: Vec<f64> = all.iter().filter(|c| c.interrupts > 0.0).map(|c| c.interrupt_s / c.interrupts).collect();
-        Ok(Self { protocol, interrupt: stats::median(&each), application, large: counts(large) })
+        let interrupt = stats::median(&each);
+        let latency = delivery_latency(&all, &protocol, interrupt);
+        Ok(Self { protocol, interrupt, latency, application, large: counts(large) })
     }
 
     /// What the larger frame costs more a byte, by the residual of `spent` after the fitted costs [s/B].
@@ -186,14 +217,50 @@ impl Fits {
     }
 }
 
+/// L from the packets a poll takes, median over the trials [s]; None where it is not above zero.
+fn delivery_latency(all: &[Counts], protocol: &Fit, interrupt: Option<Figure>) -> Option<Figure> {
+    let cost: Vec<f64> = protocol.coefficients.iter().map(|figure| figure.value).collect();
+    let interrupt_s = interrupt.map_or(0.0, |figure| figure.value);
+    let latencies: Vec<f64> = all
+        .iter()
+        .filter(|c| c.polls > 0.0 && c.elapsed_s > 0.0)
+        .map(|c| {
+            let lambda = c.packets / c.elapsed_s;
+            let service_s = cost[0] + cost[2] * c.wakeups / c.packets;
+            let started = c.packets / c.polls * (1.0 - lambda * service_s);
+            (started - 1.0) / lambda - interrupt_s - cost[1]
+        })
+        .collect();
+    stats::median(&latencies).filter(|figure| figure.value > 0.0)
+}
+
 struct Found {
     fits: Fits,
     capacity: Option<f64>,
     blocked: Option<Counts>,
+    full: Vec<Counts>,
     ring: Option<u64>,
 }
 
 impl Found {
+    /// What a full socket adds to a packet's protocol time and application time, medians over the trials [s].
+    fn cold(&self) -> (Option<Figure>, Option<Figure>) {
+        let protocol: Vec<f64> = self.fits.protocol.coefficients.iter().map(|figure| figure.value).collect();
+        let application: Vec<f64> = self.fits.application.coefficients.iter().map(|figure| figure.value).collect();
+        let drop_cost = self.socket_drop_cost().unwrap_or(1.0);
+        let more_protocol = |c: &Counts| {
+            let weighted = c.delivered + drop_cost * (c.packets - c.delivered).max(0.0);
+            (c.protocol_s - protocol[1] * c.polls - protocol[2] * c.wakeups) / weighted - protocol[0]
+        };
+        let more_application =
+            |c: &Counts| (c.application_s - application[1] * c.wakeups) / c.delivered - FULL_WORK_S - application[0];
+        let figure = |more: &dyn Fn(&Counts) -> f64| {
+            let values: Vec<f64> = self.full.iter().filter(|c| c.delivered > 0.0).map(more).collect();
+            stats::median(&values).filter(|figure| figure.value > 0.0)
+        };
+        (figure(&more_protocol), figure(&more_application))
+    }
+
     /// Protocol time of a dropped packet as a share of a delivered one's.
     fn socket_drop_cost(&self) -> Option<f64> {
         let costs = &self.fits.protocol.coefficients;
@@ -219,6 +286,7 @@ fn describe(found: &Found, base: &TrialSpec, method: &str) -> Calibration {
         }
     };
     add("interrupt", fits.interrupt, "s", &format!("interrupt time over interrupts, median over trials ({method})"));
+    add("interrupt_latency", fits.latency, "s", "from the packets a poll finds, median over trials");
     add("poll", Some(protocol[1]), "s", &softirq);
     add("protocol", Some(own), "s", &softirq);
     add(
@@ -231,6 +299,10 @@ fn describe(found: &Found, base: &TrialSpec, method: &str) -> Calibration {
     add("application", Some(application[0]), "s", &task);
     add("context_switch", Some(application[1]), "s", &task);
     let drop_cost = found.socket_drop_cost();
+    let (cold_protocol, cold_application) = found.cold();
+    let cold = "with a socket kept full by a slow application, over the regression's, median over trials";
+    add("cold_protocol", cold_protocol, "s", cold);
+    add("cold_application", cold_application, "s", cold);
     add(
         "socket_drop_cost",
         drop_cost.map(Figure::exact),
@@ -242,6 +314,7 @@ fn describe(found: &Found, base: &TrialSpec, method: &str) -> Calibration {
     let host = Host {
         name: "calibrated".to_owned(),
         interrupt_s: fits.interrupt.map_or(0.0, |figure| figure.value.max(0.0)),
+        interrupt_latency_s: fits.latency.map_or(0.0, |figure| figure.value),
         protocol_s: own.value.max(1e-9),
         per_byte_s,
         mask_s: 0.0,
@@ -249,6 +322,8 @@ fn describe(found: &Found, base: &TrialSpec, method: &str) -> Calibration {
         application_s: Some(application[0].value),
         context_switch_s: application[1].value,
         wakeup_s: protocol[2].value,
+        cold_protocol_s: cold_protocol.map_or(0.0, |figure| figure.value),
+        cold_application_s: cold_application.map_or(0.0, |figure| figure.value),
         socket_drop_cost: drop_cost.unwrap_or(1.0),
         ring: found.ring.unwrap_or(1000).max(1),
         socket_buffer: found.capacity.map_or(256, |packets| packets.round().max(1.0) as u64),

@@ -121,7 +121,7 @@ impl<W: Watch> Machine<W> {
             ring: Fifo::new(),
             uncounted: 0,
             ring_limit: usize::try_from(point.host.ring).unwrap_or(usize::MAX),
-            application: Application::new(&point.host),
+            application: Application::new(&point.host, clock),
             times: Times::new(point, clock, seed, replication),
             cost: source.cost(),
             counts: Counts::default(),
@@ -213,9 +213,9 @@ impl<W: Watch> Machine<W> {
         let own = self.ring.front().protocol;
         match &self.application {
             None => own,
-            Some(application) if application.full() => application.dropped_work(own),
+            Some(application) if application.full() => application.dropped_work(application.protocol_ticks(own)),
             Some(application) if application.asleep => own + self.times.wakeup.next(),
-            Some(_) => own,
+            Some(application) => application.protocol_ticks(own),
         }
     }
 
@@ -276,8 +276,10 @@ impl<W: Watch> Machine<W> {
     /// The application takes the oldest packet of its socket, which must hold one, and has its work to do.
     fn take_packet(&mut self) {
         let Some(application) = &mut self.application else { return };
+        // With the packet itself still counted.
+        let occupied = application.application_ticks(0);
         let packet = application.socket.pop();
-        application.remaining = packet.application;
+        application.remaining = packet.application + occupied;
         self.watch.fate(packet.number, Fate::Taken, self.now);
         self.deliver(packet);
     }

@@ -48,6 +48,8 @@ struct World {
     owes_switch: bool,
     socket_limit: usize,
     drop_cost: f64,
+    cold_protocol: f64,
+    cold_application: f64,
     interrupt: Draw,
     delivery: Draw,
     poll: Draw,
@@ -89,6 +91,8 @@ impl World {
             owes_switch: true,
             socket_limit: host.socket_buffer as usize,
             drop_cost: host.socket_drop_cost,
+            cold_protocol: clock.ticks(host.cold_protocol_s),
+            cold_application: clock.ticks(host.cold_application_s),
             interrupt: draw(Purpose::Interrupt, host.interrupt_s),
             delivery: draw(Purpose::Delivery, host.interrupt_latency_s),
             poll: draw(Purpose::Poll, host.poll_s),
@@ -137,9 +141,14 @@ impl World {
         Some(room)
     }
 
+    /// What the socket's occupancy adds to a time that grows by `cold` when it is full.
+    fn colder(&self, cold: f64) -> u64 {
+        to_ticks(cold * self.socket.len() as f64 / self.socket_limit as f64)
+    }
+
     /// Protocol time of the packet at the head.
     fn protocol_time(&mut self) -> u64 {
-        let own = self.ring[0].protocol;
+        let own = self.ring[0].protocol + self.colder(self.cold_protocol);
         if self.has_application && self.socket_full() {
             return if self.drop_cost == 1.0 { own } else { to_ticks(own as f64 * self.drop_cost) };
         }
@@ -177,12 +186,13 @@ impl World {
         if std::mem::replace(&mut self.owes_switch, false) {
             return Some(self.switch.next());
         }
+        let colder = self.colder(self.cold_application);
         let Some(packet) = self.socket.pop_front() else {
             (self.asleep, self.owes_switch) = (true, true);
             return None;
         };
         self.fates.push((packet.number, Fate::Taken, self.now));
         self.delivered(packet);
-        Some(packet.application)
+        Some(packet.application + colder)
     }
 }

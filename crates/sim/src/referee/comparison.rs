@@ -82,6 +82,8 @@ impl Dice {
             application_s: (self.roll() < 0.7).then_some(application),
             context_switch_s: self.time_s(3e-6),
             wakeup_s: self.time_s(2e-6),
+            cold_protocol_s: self.time_s(1e-6),
+            cold_application_s: self.time_s(2e-6),
             socket_drop_cost: self.roll(),
             ring: self.up_to(200),
             socket_buffer: self.up_to(100),
