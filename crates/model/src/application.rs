@@ -5,10 +5,11 @@
 //! then a finite queue of load gamma t / V whose net input is asymptotically Brownian over the ring's cycles; its
 //! variance follows from the busy period's, and [`TwoMoment`] gives loss and length.
 //!
-//! Wake-ups happen only in busy periods of the ring that find the application asleep: with the ring idle it sleeps for
-//! the share available/V of the time, so there are cycles x available/V a second, each costing `wakeup` below the socket and `context_switch` above. Packets that find the
-//! socket full cost `socket_drop_cost` of a service. Both change the mean service, found as a fixed point: a longer
-//! service leaves less CPU, hence more drops and fewer wake-ups, hence a shorter service; one crossing.
+//! Wake-ups happen only in busy periods of the ring that find the application asleep; without a delay of the interrupt
+//! these are lambda x available a second (Poisson arrivals see time averages), with one a few more. Each costs `wakeup`
+//! below the socket and `context_switch` above. Packets that find the socket full cost `socket_drop_cost` of a service.
+//! Both change the mean service, found as a fixed point: a longer service leaves less CPU, hence more drops and fewer
+//! wake-ups, hence a shorter service; one crossing.
 
 use netcliff_core::{CpuShares, Figure, Host, Latency, Loss, Outcome};
 
@@ -118,14 +119,13 @@ fn socket(host: &Host, application_s: f64, work: &Work, ring: Ring) -> Socket {
     let Shares { available: left, .. } = ring.shares.normalised();
     let reaching_pps = ring.throughput_pps;
     // Busy periods of the application do not see the wake-ups that begin them: V without these.
-    let cycles_a_share = ring.cycles_per_s / left.max(1e-300);
-    let sleeping = |spare: f64| spare.max(0.0) / (1.0 + cycles_a_share * host.context_switch_s);
-    let busy_left = left + host.wakeup_s * cycles_a_share * sleeping(left - reaching_pps * application_s);
+    let idle = Idle::new(&ring, left, work.delivery_s);
+    let hurried = idle.sleep(left - reaching_pps * application_s, host.context_switch_s);
+    let busy_left = left + host.wakeup_s * hurried.wakeups_per_s;
     let (queue, waiting) = queue(host, application_s, work, (left, busy_left), &ring);
     let loss = queue.loss();
     let read_pps = reaching_pps * (1.0 - loss);
-    let available = sleeping(left - read_pps * application_s);
-    let wakeups_per_s = cycles_a_share * available;
+    let Sleep { available, wakeups_per_s } = idle.sleep(left - read_pps * application_s, host.context_switch_s);
     // A wake-up belongs to a packet that reached the socket; there cannot be more of them than such packets.
     let wakeups_a_packet = (wakeups_per_s / reaching_pps).min(1.0);
     let implied_service_s =
@@ -133,6 +133,64 @@ fn socket(host: &Host, application_s: f64, work: &Work, ring: Ring) -> Socket {
     // A drop that costs nothing must still leave a queue that can be solved.
     let implied_service_s = implied_service_s.max(1e-3 * work.service_s);
     Socket { ring, loss, read_pps, available, waiting, implied_service_s }
+}
+
+/// The time that a cycle of the ring leaves to the application: a wait for an arrival, then the interrupt's delivery.
+struct Idle {
+    cycles_per_s: f64,
+    left: f64,
+    waiting_s: f64,
+    delivery_s: f64,
+}
+
+/// How much of it the application sleeps.
+struct Sleep {
+    /// Share of the CPU that nobody wants [1].
+    available: f64,
+    /// Busy periods of the ring that find it asleep [1/s].
+    wakeups_per_s: f64,
+}
+
+impl Idle {
+    fn new(ring: &Ring, left: f64, delivery_s: f64) -> Self {
+        let cycles_per_s = ring.cycles_per_s.max(1e-300);
+        let mean_s = left / cycles_per_s;
+        let delivery_s = delivery_s.min(mean_s);
+        Self { cycles_per_s, left, waiting_s: mean_s - delivery_s, delivery_s }
+    }
+
+    /// For an application that falls asleep at rate k from the end of the ring's busy period: the share of the idle
+    /// time X asleep, 1 - (1 - E[e^(-kX)])/(k E[X]), and P(asleep at its end) = 1 - E[e^(-kX)]. Without a delivery the
+    /// two are the same: Poisson arrivals see time averages.
+    fn asleep(&self, rate: f64) -> Sleep {
+        let (waiting, delivery) = (rate * self.waiting_s, rate * self.delivery_s);
+        let product = (1.0 + waiting) * (1.0 + delivery);
+        let at_end = (waiting + delivery + waiting * delivery) / product;
+        let (sum, both) = (waiting + delivery, waiting * delivery);
+        // 1 - at_end/sum over a common denominator, so that nothing cancels.
+        let squares = waiting * waiting + both + delivery * delivery;
+        let share = (squares + both * sum) / (sum * product);
+        Sleep { available: self.left * share, wakeups_per_s: self.cycles_per_s * at_end }
+    }
+
+    /// The sleep that fills `spare` of the CPU together with the context switches that end it.
+    fn sleep(&self, spare: f64, context_switch_s: f64) -> Sleep {
+        if spare <= 0.0 {
+            return Sleep { available: 0.0, wakeups_per_s: 0.0 };
+        }
+        let used = |sleep: &Sleep| sleep.available + sleep.wakeups_per_s * context_switch_s;
+        // In ln(rate), as what is used rises with it.
+        let (mut low, mut high) = (-60.0_f64, 60.0_f64);
+        for _ in 0..100 {
+            let middle = 0.5 * (low + high);
+            if used(&self.asleep(middle.exp() / (self.waiting_s + self.delivery_s))) < spare {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        self.asleep(low.exp() / (self.waiting_s + self.delivery_s))
+    }
 }
 
 /// The socket as a finite queue, and the mean number that waits in it.

@@ -98,7 +98,7 @@ impl Engine for ModelEngine {
             arrival_pps,
             service_s: host.service_s(frame_bytes),
             interrupt_s: host.interrupt_s,
-            delivery_s: host.interrupt_latency_s,
+            delivery_s: if matches!(scheme, Scheme::Napi(_)) { host.interrupt_latency_s } else { 0.0 },
             mask_s: host.mask_s,
             poll_s: host.poll_s,
             places: host.ring,
