@@ -102,11 +102,14 @@ pub(crate) fn supports(point: &Point) -> Result<(), Unsupported> {
 
 fn supports_napi(napi: &Napi) -> Result<(), Unsupported> {
     let decline = |reason: &str| Err(Unsupported::new(EngineKind::Sim, reason));
-    if napi.defer_hard_irqs > 0 {
-        return decline("defer_hard_irqs is not simulated yet; leave it at 0");
+    if napi.defer_hard_irqs > 0 && napi.backlog {
+        return decline("a backlog has no hard interrupts to defer: leave out defer_hard_irqs or backlog");
     }
     if napi.busy_poll {
         return decline("busy_poll is not simulated yet; leave it out");
+    }
+    if napi.irq_suspend_timeout_s > 0.0 {
+        return decline("irq_suspend_timeout works with busy_poll only, which is not simulated yet; leave it out");
     }
     Ok(())
 }

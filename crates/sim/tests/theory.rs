@@ -219,3 +219,15 @@ fn dim_saves_interrupts() {
     let (fixed, adaptive) = (rate("coalesce:frames=256,usecs=8us,masked=true"), rate("dim"));
     assert!(adaptive < 0.9 * fixed, "dim {adaptive}, its start {fixed}");
 }
+
+/// Deferred hard interrupts with a long flush timeout poll by timer alone: one timer interrupt a period while packets come.
+#[test]
+fn deferred_interrupts_poll_by_timer() {
+    let host = Host { service: Service::Deterministic, mask_s: 0.0, ..paper() };
+    let outcome = simulate(&host, "napi:defer_hard_irqs=2,gro_flush_timeout=100us", 50e3, 44, 400_000);
+    // A period: the timer, its interrupt, the poll, 5.x packets at 50 kpps: (100 + s + o) / (1 - rho) us.
+    let period_s = (100e-6 + host.interrupt_s + host.poll_s) / (1.0 - 50e3 * host.service_s(64.0));
+    let got = outcome.interrupts_per_s.unwrap();
+    assert!((got.value * period_s - 1.0).abs() < 0.01, "{got:?}, {}", 1.0 / period_s);
+    assert!(outcome.latency_s.unwrap().mean.unwrap().value > 50e-6);
+}

@@ -181,6 +181,19 @@ fn dim_agrees_packet_for_packet() {
 }
 
 #[test]
+fn deferred_interrupts_agree_packet_for_packet() {
+    many(300, |dice| {
+        format!(
+            "napi:weight={},threaded={},defer_hard_irqs={},gro_flush_timeout={}us",
+            dice.up_to(80),
+            dice.roll() < 0.3,
+            dice.up_to(4),
+            dice.up_to(100)
+        )
+    });
+}
+
+#[test]
 fn napi_agrees_packet_for_packet() {
     many(600, |dice| {
         format!(

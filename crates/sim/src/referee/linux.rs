@@ -57,6 +57,10 @@ struct Linux<'a> {
     kernel_awake: bool,
     kernel_owes_switch: bool,
     woken_from_idle: bool,
+    /// Polls without work that keep the NIC masked, and whether one was the last.
+    defers_left: u32,
+    timer_runs: bool,
+    gro_flush_timeout: u64,
     /// What is left of the application's piece while another thread runs.
     user_left: Option<u64>,
 }
@@ -90,6 +94,9 @@ pub(super) fn run(point: &Point, clock: Clock, seed: u64, replication: u64, pack
         kernel_awake: false,
         kernel_owes_switch: true,
         woken_from_idle: false,
+        defers_left: 0,
+        timer_runs: false,
+        gro_flush_timeout: clock.whole(napi.gro_flush_timeout_s).max(1),
         user_left: None,
     };
     while let Some(Reverse((at, event))) = linux.world.events.pop() {
@@ -158,7 +165,8 @@ impl Linux<'_> {
     fn interrupt(&mut self) {
         self.scheduled = true;
         self.world.counts.interrupts += 1;
-        let mean = self.world.interrupt_mean + self.world.mask_mean;
+        let mask = if std::mem::take(&mut self.timer_runs) { 0.0 } else { self.world.mask_mean };
+        let mean = self.world.interrupt_mean + mask;
         let time = self.world.interrupt.next_of_mean(mean);
         self.cpu.push(Kind::Interrupt, Account::Interrupt, time);
     }
@@ -222,6 +230,11 @@ impl Linux<'_> {
         if available {
             let work = self.world.protocol_time();
             self.cpu.push(Kind::Packet, Account::Protocol, work);
+        } else if self.defers() {
+            self.timer_runs = true;
+            let at = self.world.now + self.gro_flush_timeout;
+            self.world.events.push(Reverse((at, Event::Interrupt)));
+            self.poll_ends();
         } else if !self.napi.backlog && self.world.mask_mean > 0.0 {
             let mean = self.world.mask_mean;
             let unmask = self.world.poll.next_of_mean(mean);
@@ -229,6 +242,16 @@ impl Linux<'_> {
         } else {
             self.completed();
         }
+    }
+
+    /// Work starts the deferring anew, a poll without any uses up one of its rounds.
+    fn defers(&mut self) -> bool {
+        if self.work() > 0 {
+            self.defers_left = self.napi.defer_hard_irqs;
+        }
+        let defers = self.defers_left > 0;
+        self.defers_left = self.defers_left.saturating_sub(1);
+        defers
     }
 
     fn completed(&mut self) {

@@ -42,8 +42,14 @@ struct Linux {
     slice: u64,
     /// NAPI_STATE_SCHED: masked, owned by a poll to come.
     scheduled: bool,
-    /// When the interrupt that is on its way is handled [ticks]; [`NEVER`] if none is.
+    /// When the interrupt that is on its way, or the timer of a deferred one, is handled [ticks]; [`NEVER`] if none is.
     interrupt_due: u64,
+    /// What is due is the timer.
+    deferring: bool,
+    /// napi_defer_hard_irqs, gro_flush_timeout [ticks], and what is left of the former.
+    defer_hard_irqs: u32,
+    gro_flush_timeout: u64,
+    defers_left: u32,
     /// NET_RX is raised.
     pending: bool,
     current: Thread,
@@ -76,6 +82,10 @@ pub(super) fn run<W: Watch>(napi: &Napi, host: &Host, clock: Clock, machine: &mu
         slice: clock.whole(SLICE_S),
         scheduled: false,
         interrupt_due: NEVER,
+        deferring: false,
+        defer_hard_irqs: napi.defer_hard_irqs,
+        gro_flush_timeout: clock.whole(napi.gro_flush_timeout_s).max(1),
+        defers_left: 0,
         pending: false,
         current: Thread::Idle,
         since: 0,
@@ -130,7 +140,10 @@ impl Linux {
         self.scheduled = true;
         self.interrupt_due = NEVER;
         machine.counts.interrupts += 1;
-        let handling = machine.times.interrupt.next_of_mean(self.interrupt_ticks);
+        // The timer finds the NIC masked already.
+        let timer = std::mem::take(&mut self.deferring);
+        let mean = if timer { machine.times.interrupt.mean_ticks() } else { self.interrupt_ticks };
+        let handling = machine.times.interrupt.next_of_mean(mean);
         machine.spend(Account::Interrupt, handling);
         if self.threaded {
             self.wake_kernel_thread();
@@ -201,7 +214,7 @@ impl Linux {
         machine.spend(Account::Poll, overhead);
         let work = if self.backlog { self.process_backlog(machine) } else { self.poll_ring(machine) };
         if work < self.weight {
-            self.complete(machine);
+            self.complete(machine, work);
         }
         work
     }
@@ -242,8 +255,18 @@ impl Linux {
         }
     }
 
-    /// napi_complete_done, then the driver unmasks; packets that came meanwhile interrupt at once.
-    fn complete<W: Watch>(&mut self, machine: &mut Machine<W>) {
+    /// napi_complete_done, then the driver unmasks; packets that came meanwhile interrupt at once. While hard interrupts
+    /// are deferred the NIC stays masked and a timer schedules the next poll.
+    fn complete<W: Watch>(&mut self, machine: &mut Machine<W>, work: u64) {
+        if work > 0 {
+            self.defers_left = self.defer_hard_irqs;
+        }
+        if self.defers_left > 0 {
+            self.defers_left -= 1;
+            self.deferring = true;
+            self.interrupt_due = machine.now + self.gro_flush_timeout;
+            return;
+        }
         if !self.backlog && machine.times.mask_ticks > 0.0 {
             let unmask = machine.times.poll.next_of_mean(machine.times.mask_ticks);
             machine.spend(Account::Poll, unmask);
