@@ -164,7 +164,7 @@ impl SimEngine {
 }
 
 /// The clock of a replication of `packets` arrivals.
-fn clock(point: &Point, packets: u64) -> Clock {
+pub(crate) fn clock(point: &Point, packets: u64) -> Clock {
     Clock::new(point.traffic.rate_pps().unwrap_or(1.0), packets)
 }
 

@@ -9,6 +9,7 @@
 //! | `source` | the packets: gaps, sizes, times of their own, the same under every scheme |
 //! | `machine` | the CPU, its ring, the application's socket, and what is counted |
 //! | `schemes` | what an arrival does and when packets are served; `schemes::linux` follows the kernel's functions |
+//! | `trace` | a short run moment by moment, for people to look at |
 //! | `replicate`, `stats`, `summary` | replications, warm-up, intervals, figures |
 //!
 //! Nothing here reads a clock or a file: seeds are arguments, and a seed gives the same figures on any number of threads.
@@ -28,6 +29,8 @@ mod source;
 mod stats;
 mod summary;
 mod tally;
+mod trace;
 
 pub use cliff::{Cliff, cliff_sim};
 pub use engine::{Effort, SimEngine, Simulation};
+pub use trace::{Activity, Level, Span, Trace};

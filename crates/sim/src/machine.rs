@@ -19,7 +19,7 @@ pub(crate) use record::{CELLS, Records, SEGMENTS};
 
 /// What became of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub(crate) enum Fate {
     /// Left protocol processing (and entered the socket where there is an application).
     Processed,
     /// Taken by the application.
@@ -31,9 +31,18 @@ pub enum Fate {
 }
 
 /// Sees every packet's fate; `()` sees nothing and costs nothing.
-pub trait Watch {
+pub(crate) trait Watch {
     /// Packet `number` met `fate` at `at` [ticks].
+    #[inline]
     fn fate(&mut self, _number: u32, _fate: Fate, _at: u64) {}
+
+    /// A packet was put into the ring at `at` [ticks].
+    #[inline]
+    fn accepted(&mut self, _at: u64) {}
+
+    /// The CPU was on `account` from `from` to `to` [ticks].
+    #[inline]
+    fn spent(&mut self, _account: Account, _from: u64, _to: u64) {}
 }
 
 impl Watch for () {}
@@ -142,6 +151,7 @@ impl<W: Watch> Machine<W> {
     pub(crate) fn pass(&mut self, account: Account, at: u64) {
         debug_assert!(self.now <= at && at <= self.next_arrival);
         self.counts.cpu[account as usize] += at - self.now;
+        self.watch.spent(account, self.now, at);
         self.now = at;
     }
 
@@ -179,6 +189,7 @@ impl<W: Watch> Machine<W> {
             return Arrival::Dropped;
         }
         self.ring.push(packet);
+        self.watch.accepted(self.now);
         Arrival::Accepted
     }
 

@@ -1,0 +1,192 @@
+//! [`Trace`]: a short run moment by moment: what the CPU did, how many packets waited, where some were lost.
+
+use std::fmt::Write;
+
+use netcliff_core::{Engine, EngineFailure, Point};
+
+use crate::clock::Clock;
+use crate::engine::{SimEngine, clock};
+use crate::machine::{Fate, Machine, Watch};
+use crate::schemes;
+use crate::tally::Account;
+
+/// What the CPU does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Activity {
+    /// Interrupt handling.
+    Interrupt,
+    /// Poll overhead.
+    Poll,
+    /// Protocol processing.
+    Protocol,
+    /// The application and switches to it.
+    Application,
+}
+
+/// A time in which the CPU did one thing.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Span {
+    /// What.
+    pub activity: Activity,
+    /// Start [s].
+    pub from_s: f64,
+    /// End [s].
+    pub to_s: f64,
+}
+
+/// Packets that wait, from an instant on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Level {
+    /// In ring and protocol.
+    pub ring: u64,
+    /// In the application's socket.
+    pub socket: u64,
+    /// Lost at the ring so far.
+    pub dropped_ring: u64,
+    /// Lost at the socket so far.
+    pub dropped_socket: u64,
+}
+
+/// A run moment by moment; idle times are what lies between the spans.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Trace {
+    /// What the CPU did, in order; neighbours differ in activity or do not touch.
+    pub cpu: Vec<Span>,
+    /// (time [s], packets that wait from then on), at each change.
+    pub levels: Vec<(f64, Level)>,
+    /// End of the run [s].
+    pub end_s: f64,
+}
+
+struct Recorder {
+    clock: Clock,
+    level: Level,
+    trace: Trace,
+    /// The span that may still grow: what, from, to [ticks].
+    open: Option<(Activity, u64, u64)>,
+}
+
+impl Recorder {
+    fn change(&mut self, at: u64, change: impl FnOnce(&mut Level)) {
+        change(&mut self.level);
+        self.trace.levels.push((self.clock.seconds(at as f64), self.level));
+    }
+
+    fn close(&mut self) {
+        if let Some((activity, from, to)) = self.open.take() {
+            let seconds = |ticks: u64| self.clock.seconds(ticks as f64);
+            self.trace.cpu.push(Span { activity, from_s: seconds(from), to_s: seconds(to) });
+        }
+    }
+}
+
+impl Watch for Recorder {
+    fn accepted(&mut self, at: u64) {
+        self.change(at, |level| level.ring += 1);
+    }
+
+    fn fate(&mut self, _number: u32, fate: Fate, at: u64) {
+        self.change(at, |level| match fate {
+            Fate::Processed => {
+                level.ring -= 1;
+                level.socket += 1;
+            }
+            Fate::Taken => level.socket -= 1,
+            Fate::DroppedRing => level.dropped_ring += 1,
+            Fate::DroppedSocket => {
+                level.ring -= 1;
+                level.dropped_socket += 1;
+            }
+        });
+    }
+
+    fn spent(&mut self, account: Account, from: u64, to: u64) {
+        let activity = match account {
+            Account::Interrupt => Activity::Interrupt,
+            Account::Poll => Activity::Poll,
+            Account::Protocol => Activity::Protocol,
+            Account::Application => Activity::Application,
+            Account::Available => return,
+        };
+        if from == to {
+            return;
+        }
+        match &mut self.open {
+            Some((open, _, end)) if *open == activity && *end == from => *end = to,
+            _ => {
+                self.close();
+                self.open = Some((activity, from, to));
+            }
+        }
+    }
+}
+
+impl SimEngine {
+    /// The first `packets` arrivals (at least 100) of the first replication, moment by moment. Memory grows with the
+    /// packets: meant for short runs. Errors: as [`SimEngine::simulate`].
+    pub fn trace(&self, point: &Point, packets: u64) -> Result<Trace, EngineFailure> {
+        point.validate()?;
+        self.supports(point)?;
+        let clock = clock(point, packets);
+        let recorder = Recorder { clock, level: Level::default(), trace: Trace::default(), open: None };
+        let mut machine = Machine::new(point, clock, self.seed, 0, packets, recorder);
+        schemes::run(point, clock, &mut machine);
+        let (records, mut recorder) = machine.finish();
+        recorder.close();
+        let mut trace = recorder.trace;
+        trace.end_s = records.marks.last().map_or(0.0, |counts| clock.seconds(counts.at as f64));
+        let end_s = trace.end_s;
+        trace.levels.retain(|(at_s, _)| *at_s <= end_s);
+        trace.cpu.retain(|span| span.from_s < end_s);
+        if point.host.application_s.is_none() {
+            // Without an application what is processed is delivered: nothing waits in a socket.
+            trace.levels.iter_mut().for_each(|(_, level)| level.socket = 0);
+        }
+        Ok(trace)
+    }
+}
+
+impl Activity {
+    /// The name in the trace.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Interrupt => "interrupt",
+            Self::Poll => "poll",
+            Self::Protocol => "protocol",
+            Self::Application => "application",
+        }
+    }
+}
+
+impl Trace {
+    /// The trace in Chrome's trace event format (JSON): opens in Perfetto with the CPU as one track, ring, socket and
+    /// losses as counters.
+    pub fn chrome_json(&self) -> String {
+        let mut text = String::from("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n");
+        text += "{\"ph\":\"M\",\"pid\":1,\"tid\":1,\"name\":\"thread_name\",\"args\":{\"name\":\"CPU\"}}";
+        for span in &self.cpu {
+            // Writing to a String cannot fail.
+            let _ = write!(
+                text,
+                ",\n{{\"ph\":\"X\",\"pid\":1,\"tid\":1,\"name\":\"{}\",\"ts\":{:.6},\"dur\":{:.6}}}",
+                span.activity.name(),
+                span.from_s * 1e6,
+                (span.to_s - span.from_s) * 1e6
+            );
+        }
+        for (at_s, level) in &self.levels {
+            let at_us = at_s * 1e6;
+            let _ = write!(
+                text,
+                ",\n{{\"ph\":\"C\",\"pid\":1,\"name\":\"packets\",\"ts\":{at_us:.6},\"args\":{{\"ring\":{},\"socket\":{}}}}}",
+                level.ring, level.socket
+            );
+            let _ = write!(
+                text,
+                ",\n{{\"ph\":\"C\",\"pid\":1,\"name\":\"lost\",\"ts\":{at_us:.6},\"args\":{{\"at ring\":{},\"at socket\":{}}}}}",
+                level.dropped_ring, level.dropped_socket
+            );
+        }
+        text + "\n]}\n"
+    }
+}
