@@ -17,8 +17,8 @@ use crate::answer::{Ring, Shares};
 use crate::queue::two_moment::TwoMoment;
 use crate::schemes::Work;
 
-/// Relative width at which the mean service is taken as found.
-const SERVICE_FOUND: f64 = 1e-8;
+/// Relative width at which the mean service is taken as found: far below 1/K, the scale on which loss changes.
+const SERVICE_FOUND: f64 = 1e-6;
 
 /// Mean occupancy of the socket above which its packets are taken as cold: beyond saturation it is near 1, below near 0.
 const COLD_OCCUPANCY: f64 = 0.5;

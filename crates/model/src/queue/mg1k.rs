@@ -108,10 +108,16 @@ fn left_behind(counts: &ArrivalCounts, first: &[f64], places: usize) -> Vec<f64>
         return shares;
     }
     let width = counts.above.iter().position(|p| *p < 1e-300).unwrap_or(counts.above.len());
+    let light = light_tailed(&counts.above[..width]);
     for j in 0..places.saturating_sub(1) {
         let from = (j + 2).saturating_sub(width).max(1);
-        let later: f64 = (from..=j).map(|i| shares[i] * counts.above[j - i + 1]).sum();
+        let terms = (from..=j).rev().map(|i| shares[i] * counts.above[j - i + 1]);
+        let later: f64 = if light { sum_while_it_matters(terms) } else { terms.sum() };
         shares[j + 1] = (shares[0] * first[j] + later) / none;
+        // Denormal numbers would never fall to zero, and are slow.
+        if shares[j + 1] < 1e-300 {
+            shares[j + 1] = 0.0;
+        }
         if shares[j + 1] > 1e250 {
             shares[..=j + 1].iter_mut().for_each(|share| *share *= 1e-250);
         }
@@ -119,6 +125,23 @@ fn left_behind(counts: &ArrivalCounts, first: &[f64], places: usize) -> Vec<f64>
     let total: f64 = shares.iter().sum();
     shares.iter_mut().for_each(|share| *share /= total);
     shares
+}
+
+/// True if the tail falls ever faster (log-concave): then so do the terms of the recursion, once they are small.
+fn light_tailed(above: &[f64]) -> bool {
+    above.windows(3).all(|w| w[1] * w[1] >= w[0] * w[2] * (1.0 - 1e-9))
+}
+
+/// Sum of terms that fall for good once one is below 1e-22 of the sum.
+fn sum_while_it_matters(terms: impl Iterator<Item = f64>) -> f64 {
+    let mut sum = 0.0;
+    for term in terms {
+        sum += term;
+        if term <= 1e-22 * sum {
+            break;
+        }
+    }
+    sum
 }
 
 #[cfg(test)]

@@ -91,9 +91,12 @@ pub fn solve(work: &Work, shape: TimeShape, gathering: Gathering, interrupt_s: f
     }
 }
 
+/// Arrivals in a set-up rarer than this are left out.
+const RAREST: f64 = 1e-60;
+
 /// Packets present after the arrivals of one more time, stopped at the ring's top.
 fn spread(present: &[f64], meanwhile: &ArrivalCounts, places: usize) -> Vec<f64> {
-    let width = meanwhile.equal.iter().rposition(|p| *p > 1e-300).map_or(1, |last| last + 1);
+    let width = meanwhile.above.iter().position(|p| *p < RAREST).map_or(places, |last| last + 1);
     let mut after = vec![0.0; places.min(present.len() + width)];
     let top = after.len();
     for (i, share) in present.iter().enumerate().filter(|(_, share)| **share > 0.0) {

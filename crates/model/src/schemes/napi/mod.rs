@@ -162,6 +162,8 @@ impl<'a> Chain<'a> {
 struct Found {
     /// Packets a poll; u64::MAX stands for unlimited.
     weight: u64,
+    /// Packets found in the first of `levels`.
+    first: usize,
     /// For n packets found: weights of delivery, ISR, overhead, serving with floor(n/Q) overheads ahead, serving with
     /// one more.
     levels: Vec<[f64; 5]>,
@@ -183,7 +185,7 @@ impl Found {
             levels.push(sums);
         }
         let total: f64 = levels.iter().flatten().sum();
-        // Deep levels of no weight only cost time: 1e-13 in all moves no quantile's sixth digit.
+        // Levels of no weight only cost time: 1e-13 in all at either end moves no quantile's sixth digit.
         let mut rest = 0.0;
         while let Some(last) = levels.last()
             && levels.len() > 1
@@ -194,7 +196,13 @@ impl Found {
             }
             levels.pop();
         }
-        Self { weight, levels, total }
+        let mut shallow = 0.0;
+        let first = levels.iter().position(|level| {
+            shallow += level.iter().sum::<f64>();
+            shallow > 1e-13 * total
+        });
+        let levels = levels.split_off(first.unwrap_or(0));
+        Self { weight, first: first.unwrap_or(0), levels, total }
     }
 
     fn transform(&self, work: &Work, z: Complex64) -> Complex64 {
@@ -203,7 +211,8 @@ impl Found {
         let delivery = exponential(z, work.delivery_s);
         let isr = exponential(z, work.mask_s + work.interrupt_s);
         let mut sum = Complex64::new(0.0, 0.0);
-        let (mut ahead, mut in_poll) = (service, 0);
+        let (polls, mut in_poll) = (self.first as u64 / self.weight, self.first as u64 % self.weight);
+        let mut ahead = service.powu(self.first as u32 + 1) * overhead.powu(polls as u32);
         for [in_delivery, in_isr, in_overhead, serving, one_more] in &self.levels {
             let before_poll = isr * (delivery * *in_delivery + in_isr);
             sum += ahead * (overhead * (before_poll + in_overhead + one_more) + serving);

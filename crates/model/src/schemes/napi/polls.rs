@@ -74,6 +74,10 @@ impl<'a> Polls<'a> {
         let mut visits = 0.0;
         for (i, level) in levels.iter_mut().enumerate() {
             visits = *level + up * visits;
+            // Denormal numbers would stay for the rest of the levels, and are slow.
+            if visits < 1e-290 {
+                visits = 0.0;
+            }
             *level = if base + i == self.places { visits } else { (1.0 - up) * visits };
         }
     }
