@@ -50,6 +50,29 @@ fn main() {
             f(la.p99) * 1e6,
             f(la.p999) * 1e6
         );
+        if std::env::var("CELLS").is_ok() {
+            if let Some(c) = &t.cpu {
+                if let Some(p) = &c.polls {
+                    println!();
+                    for cell in &p.cells {
+                        if cell.polls > 20 {
+                            println!(
+                                "   {:?} {} polls {} mean {:.0} sd {:.0}",
+                                cell.kind,
+                                cell.work_low,
+                                cell.polls,
+                                cell.total_s / cell.polls as f64 * 1e9,
+                                ((cell.total_squared_s2 / cell.polls as f64)
+                                    - (cell.total_s / cell.polls as f64).powi(2))
+                                .sqrt()
+                                    * 1e9
+                            );
+                        }
+                    }
+                    println!("   tail {:.4}", p.tail_s / c.elapsed_s);
+                }
+            }
+        }
         if let Some(c) = &t.cpu {
             let s = &c.shares;
             let k = &c.counters;

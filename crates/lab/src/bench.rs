@@ -24,7 +24,7 @@ pub struct Observation {
 }
 
 /// Times and events on the host's CPU during a metered trial.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Counts {
     /// Length of the interval [s].
     pub elapsed_s: f64,
@@ -44,6 +44,27 @@ pub struct Counts {
     pub delivered: f64,
     /// Times the application blocked and was woken.
     pub wakeups: f64,
+    /// Interrupts that found a task running.
+    pub busy_interrupts: f64,
+    /// How long polls took, by packets.
+    pub poll_times: Vec<PollTime>,
+    /// Time in softirqs after their last poll [s].
+    pub tail_s: f64,
+}
+
+/// All polls of a trial that took the same number of packets.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PollTime {
+    /// Packets a poll.
+    pub packets: f64,
+    /// Such polls.
+    pub polls: f64,
+    /// Mean time [s].
+    pub mean_s: f64,
+    /// Variance of the time [s^2].
+    pub variance_s2: f64,
+    /// True: the CPU was idle, so that the poll also woke the application.
+    pub from_idle: bool,
 }
 
 /// The sender alone.

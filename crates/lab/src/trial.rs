@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use netcliff_core::{CpuShares, Figure, Latency, Loss, Outcome};
-use netcliff_host::cpu::{self, CpuMeter, CpuSplit, MeterError, MeterSpec, Preference, Watch};
+use netcliff_host::cpu::{self, CpuMeter, CpuSplit, MeterError, MeterSpec, PollCell, PollKind, Preference, Watch};
 use netcliff_host::testbed::netns::Side;
 use netcliff_wire::frame::{Checksum, FrameSpec};
 use netcliff_wire::generator::GeneratorConfig;
@@ -14,7 +14,7 @@ use netcliff_wire::sink::{SinkConfig, Work};
 use netcliff_wire::thread::Placement;
 use netcliff_wire::transmit::Method;
 
-use crate::bench::{Counts, Observation};
+use crate::bench::{Counts, Observation, PollTime};
 use crate::rig::Rig;
 
 /// What to send and how to receive it.
@@ -262,6 +262,8 @@ impl Trial {
         let time_s = |share: Option<f64>| share.map(|share| share * split.elapsed_s);
         let delivered = self.metered_delivered as f64;
         let in_window = self.wire.sink.window_delivered.max(1) as f64;
+        let table = split.polls.as_ref();
+        let busy = |cell: &&PollCell| cell.kind == PollKind::FirstFromBusy;
         Some(Counts {
             elapsed_s: split.elapsed_s,
             protocol_s: time_s(split.shares.protocol)?,
@@ -273,6 +275,9 @@ impl Trial {
             delivered,
             // Counted over the window by the sink; the meter's interval is the same to a few milliseconds.
             wakeups: self.wire.sink.wakeups().unwrap_or(0) as f64 * delivered / in_window,
+            busy_interrupts: table.map_or(0.0, |t| t.cells.iter().filter(busy).map(|cell| cell.polls as f64).sum()),
+            poll_times: table.map(|table| table.cells.iter().filter_map(poll_time).collect()).unwrap_or_default(),
+            tail_s: table.map_or(0.0, |table| table.tail_s),
         })
     }
 
@@ -327,6 +332,21 @@ impl Trial {
         }
         notes
     }
+}
+
+/// A cell of one size as a regression can use it; None for further polls of a softirq, which are few.
+fn poll_time(cell: &PollCell) -> Option<PollTime> {
+    let single = cell.work_high == Some(cell.work_low) && cell.polls > 0;
+    let first = matches!(cell.kind, PollKind::FirstFromIdle | PollKind::FirstFromBusy);
+    let polls = cell.polls as f64;
+    let mean_s = cell.total_s / polls;
+    (single && first).then(|| PollTime {
+        packets: f64::from(cell.work_low),
+        polls,
+        mean_s,
+        variance_s2: (cell.total_squared_s2 / polls - mean_s * mean_s).max(0.0),
+        from_idle: cell.kind == PollKind::FirstFromIdle,
+    })
 }
 
 /// From the kernel's receive timestamp, taken before the backlog, to the application's read: the same span as

@@ -1,5 +1,5 @@
 use super::*;
-use crate::bench::SenderCeiling;
+use crate::bench::{PollTime, SenderCeiling};
 use netcliff_core::Outcome;
 
 /// A host whose costs are known exactly: counts follow from the load without noise.
@@ -14,7 +14,10 @@ const WAKEUP_S: f64 = 1.5e-6;
 const APPLICATION_S: f64 = 1.0e-6;
 const APPLICATION_PER_BYTE_S: f64 = 0.05e-9;
 const SWITCH_S: f64 = 2.0e-6;
-const INTERRUPT_S: f64 = 0.7e-6;
+const HANDLER_S: f64 = 0.4e-6;
+const HIDDEN_S: f64 = 0.3e-6;
+const LATENCY_S: f64 = 3.5e-6;
+const TAIL_S: f64 = 0.1e-6;
 const DROP_SHARE: f64 = 0.6;
 const COLD_PROTOCOL_S: f64 = 0.1e-6;
 const COLD_APPLICATION_S: f64 = 0.4e-6;
@@ -22,36 +25,48 @@ const COLD_APPLICATION_S: f64 = 0.4e-6;
 impl Bench for Exact {
     fn observe(&mut self, spec: &TrialSpec, metered: bool) -> Result<Observation, TrialError> {
         let packets = spec.rate_pps * spec.seconds;
-        let load = spec.rate_pps / 500e3;
-        let (polls, wakeups) = (packets * (1.0 - 0.9 * load), packets * (1.0 - load).powi(2));
-        let blocked = spec.work_s > 1e-3;
-        let full = spec.work_s > 0.0 && !blocked;
+        let (blocked, full) = (spec.work_s > 5e-4, (4e-6..5e-4).contains(&spec.work_s));
         let bytes = f64::from(spec.frame_bytes);
         let service_s = PROTOCOL_S + PER_BYTE_S * bytes;
-        let protocol_s = if blocked { DROP_SHARE * (PROTOCOL_S + PER_BYTE_S * 64.0) } else { service_s };
-        let wakeups = if blocked || full { 0.0 } else { wakeups };
-        let delivered = match (blocked, full) {
-            (true, _) => 1.0,
-            (_, true) => packets / 2.0,
-            _ => packets,
+        let lambda = spec.rate_pps;
+        let set_up = LATENCY_S + HANDLER_S + HIDDEN_S + POLL_S;
+        let idle_share = if blocked || full { 0.0 } else { (1.0 - lambda / 500e3) / (1.0 + spec.work_s * 1e5) };
+        // The waking itself lengthens the service of those who wake.
+        let woken = |polls: f64| polls * idle_share;
+        let mut polls = packets;
+        for _ in 0..100 {
+            let service_s = service_s + WAKEUP_S * woken(polls) / packets;
+            polls = packets * (1.0 - lambda * service_s) / (1.0 + lambda * set_up);
+        }
+        let wakeups = woken(polls);
+        let (delivered, protocol_s, cold_s) = match (blocked, full) {
+            (true, _) => (200.0, DROP_SHARE * (PROTOCOL_S + PER_BYTE_S * 64.0), 0.0),
+            (_, true) => (packets / 2.0, 0.5 * (1.0 + DROP_SHARE) * (service_s + COLD_PROTOCOL_S), COLD_APPLICATION_S),
+            _ => (packets, service_s, 0.0),
         };
-        let (protocol_s, cold_application_s) = if full {
-            (0.5 * (1.0 + DROP_SHARE) * (service_s + COLD_PROTOCOL_S), COLD_APPLICATION_S)
-        } else {
-            (protocol_s, 0.0)
+        let busy = polls - wakeups;
+        let own_s = if blocked { 0.0 } else { APPLICATION_S };
+        let each_s = own_s + spec.work_s + cold_s + APPLICATION_PER_BYTE_S * (bytes - 64.0);
+        let cell = |packets: f64, from_idle: bool| PollTime {
+            packets,
+            polls: 1000.0,
+            mean_s: POLL_S - TAIL_S + service_s * packets + if from_idle { WAKEUP_S } else { 0.0 },
+            variance_s2: 1e-16 * packets,
+            from_idle,
         };
-        let work_s = spec.work_s + cold_application_s;
         let counts = Counts {
             elapsed_s: spec.seconds,
             protocol_s: protocol_s * packets + POLL_S * polls + WAKEUP_S * wakeups,
-            interrupt_s: INTERRUPT_S * polls,
-            application_s: (APPLICATION_S + work_s + APPLICATION_PER_BYTE_S * (bytes - 64.0)) * delivered
-                + SWITCH_S * wakeups,
+            interrupt_s: HANDLER_S * polls,
+            application_s: each_s * delivered + SWITCH_S * wakeups + HIDDEN_S * busy,
             packets,
             polls,
             interrupts: polls,
             delivered,
             wakeups,
+            busy_interrupts: busy,
+            poll_times: (1..6).flat_map(|n| [cell(f64::from(n), true), cell(f64::from(n), false)]).collect(),
+            tail_s: TAIL_S * polls,
         };
         Ok(Observation {
             spec: spec.clone(),
@@ -102,7 +117,8 @@ fn known_costs_are_found_again() {
         ("per_byte", host.per_byte_s, PER_BYTE_S),
         ("poll", host.poll_s, POLL_S),
         ("wakeup", host.wakeup_s, WAKEUP_S),
-        ("interrupt", host.interrupt_s, INTERRUPT_S),
+        ("interrupt", host.interrupt_s, HANDLER_S + HIDDEN_S),
+        ("interrupt_latency", host.interrupt_latency_s, LATENCY_S),
         ("application", host.application_s.unwrap(), APPLICATION_S),
         ("context_switch", host.context_switch_s, SWITCH_S),
         ("cold_protocol", host.cold_protocol_s, COLD_PROTOCOL_S),

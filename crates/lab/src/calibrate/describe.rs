@@ -1,0 +1,85 @@
+//! What was fitted, in the words of the page and as a host for the engines.
+
+use netcliff_core::finding::{Calibration, Cost};
+use netcliff_core::{Figure, Host, Service};
+
+use super::fit::Fits;
+use super::{LARGE_FRAME_BYTES, Seen};
+use crate::trial::TrialSpec;
+
+/// Costs with how they were had, and the calibrated host.
+pub fn calibration(fits: &Fits, seen: &Seen, base: &TrialSpec, method: &str) -> Calibration {
+    let per_byte_s = fits.per_byte.map_or(0.0, |figure| figure.value);
+    let own = shifted(fits.protocol, -per_byte_s * f64::from(base.frame_bytes));
+    Calibration {
+        costs: costs(fits, seen, own, base, method),
+        host: host(fits, seen, own, per_byte_s),
+        cpu_method: method.to_owned(),
+        r_squared: Some(fits.r_squared),
+    }
+}
+
+fn costs(fits: &Fits, seen: &Seen, own: Figure, base: &TrialSpec, method: &str) -> Vec<Cost> {
+    let polls = format!("poll times by packets a poll, mean over trials ({method})");
+    let task = format!("regression of the application's time on packets, wake-ups and interrupts ({method})");
+    let frames = format!("{LARGE_FRAME_BYTES}-byte frames against {}-byte frames", base.frame_bytes);
+    let cold = "a socket kept full by a slow application, median over trials";
+    let handled = format!("handler time, and what it adds to the application it hits ({method})");
+    let drop = "protocol time with a full socket over that of a delivered packet";
+    let rows = [
+        ("interrupt", fits.interrupt, "s", handled.as_str()),
+        ("interrupt_latency", fits.latency, "s", "from the packets a poll finds, median over trials"),
+        ("poll", Some(fits.poll), "s", &polls),
+        ("protocol", Some(own), "s", &polls),
+        ("per_byte", fits.per_byte, "s/B", &frames),
+        ("wakeup", Some(fits.wakeup), "s", &polls),
+        ("application", Some(fits.application), "s", &task),
+        ("context_switch", Some(fits.context_switch), "s", &task),
+        ("cold_protocol", fits.cold_protocol, "s", cold),
+        ("cold_application", fits.cold_application, "s", cold),
+        ("socket_drop_cost", fits.socket_drop_cost.map(Figure::exact), "", drop),
+        ("ring", seen.ring.map(|slots| Figure::exact(slots as f64)), "packets", "net.core.netdev_max_backlog"),
+        ("socket_buffer", seen.capacity.map(Figure::exact), "packets", "packets taken by a socket that nobody reads"),
+    ];
+    rows.into_iter()
+        .filter_map(|(key, figure, unit, how)| {
+            Some(Cost { key: key.to_owned(), figure: figure?, unit: unit.to_owned(), how: how.to_owned() })
+        })
+        .collect()
+}
+
+fn host(fits: &Fits, seen: &Seen, own: Figure, per_byte_s: f64) -> Host {
+    let seconds = |figure: Option<Figure>| figure.map_or(0.0, |figure| figure.value.max(0.0));
+    Host {
+        name: "calibrated".to_owned(),
+        interrupt_s: seconds(fits.interrupt),
+        interrupt_latency_s: seconds(fits.latency),
+        protocol_s: own.value.max(1e-9),
+        per_byte_s,
+        mask_s: 0.0,
+        poll_s: fits.poll.value,
+        application_s: Some(fits.application.value),
+        context_switch_s: fits.context_switch.value,
+        wakeup_s: fits.wakeup.value,
+        cold_protocol_s: seconds(fits.cold_protocol),
+        cold_application_s: seconds(fits.cold_application),
+        socket_drop_cost: fits.socket_drop_cost.unwrap_or(1.0),
+        ring: seen.ring.unwrap_or(1000).max(1),
+        socket_buffer: seen.capacity.map_or(256, |packets| packets.round().max(1.0) as u64),
+        tick_s: tick_s(),
+        service: Service::Exponential,
+    }
+}
+
+fn shifted(figure: Figure, by: f64) -> Figure {
+    match figure.interval {
+        Some(i) => Figure::between(figure.value + by, i.low + by, i.high + by, i.confidence),
+        None => Figure::exact(figure.value + by),
+    }
+}
+
+/// Period of the scheduler's tick [s]: CONFIG_HZ, 250 where the kernel does not tell.
+fn tick_s() -> f64 {
+    let inventory = netcliff_host::inventory::Inventory::read(std::path::Path::new("/"));
+    inventory.kernel.hz.map_or(4e-3, |hz| 1.0 / f64::from(hz))
+}

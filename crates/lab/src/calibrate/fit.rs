@@ -1,0 +1,225 @@
+//! The regressions of calibration.
+
+use netcliff_core::Figure;
+
+use super::{BLOCKED_WORK_S, CalibrationError, FULL_WORK_S, LARGE_FRAME_BYTES, Seen};
+use crate::bench::Counts;
+use crate::stats::{self, Fit};
+use crate::trial::TrialSpec;
+
+/// Fewest polls of a size that count, and the largest size: longer polls are mostly those that were held up.
+const FEWEST_POLLS: f64 = 20.0;
+const LARGEST_POLL: f64 = 32.0;
+
+/// What was fitted; each figure in seconds.
+pub struct Fits {
+    /// A packet.
+    pub protocol: Figure,
+    /// A poll, what follows it in the softirq included.
+    pub poll: Figure,
+    /// Waking the application.
+    pub wakeup: Figure,
+    /// An interrupt, its hidden part included; None: none were counted.
+    pub interrupt: Option<Figure>,
+    /// From an interrupt's cause to its handler.
+    pub latency: Option<Figure>,
+    /// A packet in the application.
+    pub application: Figure,
+    /// A switch to the application.
+    pub context_switch: Figure,
+    /// A byte in protocol processing, and in the application.
+    pub per_byte: Option<Figure>,
+    application_per_byte: Option<Figure>,
+    /// What a full socket adds to a packet's protocol and application time.
+    pub cold_protocol: Option<Figure>,
+    /// See `cold_protocol`.
+    pub cold_application: Option<Figure>,
+    /// Protocol time of a dropped packet as a share of a delivered one's.
+    pub socket_drop_cost: Option<f64>,
+    /// Share of the variance of softirq time over the trials that protocol, poll and wake-up explain.
+    pub r_squared: f64,
+}
+
+impl Fits {
+    /// Fits everything to what was seen.
+    pub fn of(seen: &Seen, base: &TrialSpec) -> Result<Self, CalibrationError> {
+        let softirq = Softirq::of(&seen.plain)?;
+        let hidden = hidden(seen, base);
+        let hidden_s = hidden.map_or(0.0, |figure| figure.value);
+        let application = application(seen, hidden_s)?;
+        let each = |pick: fn(&Counts) -> f64| -> Vec<f64> {
+            seen.plain.iter().filter(|c| c.interrupts > 0.0).map(|c| pick(c) / c.interrupts).collect()
+        };
+        let handled = stats::median(&each(|c| c.interrupt_s));
+        let interrupt = handled.map(|figure| hidden.map_or(figure, |hidden| sum(figure, hidden)));
+        let mut fits = Self {
+            protocol: softirq.protocol,
+            poll: softirq.poll,
+            wakeup: softirq.wakeup,
+            interrupt,
+            latency: None,
+            application: application.coefficients[0],
+            context_switch: application.coefficients[1],
+            per_byte: None,
+            application_per_byte: None,
+            cold_protocol: None,
+            cold_application: None,
+            socket_drop_cost: None,
+            r_squared: softirq.explained(&seen.plain),
+        };
+        fits.latency = fits.delivery_latency(&seen.plain);
+        fits.socket_drop_cost = fits.drop_cost(&seen.blocked);
+        fits.per_byte = fits.slope(&seen.large, base, &|fits, c| fits.softirq_left(c) / c.packets);
+        fits.application_per_byte =
+            fits.slope(&seen.large, base, &|fits, c| fits.application_left(c, hidden_s) / c.delivered);
+        (fits.cold_protocol, fits.cold_application) = fits.cold(&seen.full, hidden_s);
+        Ok(fits)
+    }
+
+    /// Application time a byte [s].
+    pub fn application_per_byte_s(&self) -> f64 {
+        self.application_per_byte.map_or(0.0, |figure| figure.value)
+    }
+
+    /// Softirq time that polls, packets and wake-ups do not explain [s].
+    fn softirq_left(&self, c: &Counts) -> f64 {
+        c.protocol_s - self.protocol.value * c.packets - self.poll.value * c.polls - self.wakeup.value * c.wakeups
+    }
+
+    /// Application time that packets, wake-ups and interrupts do not explain [s].
+    fn application_left(&self, c: &Counts, hidden_s: f64) -> f64 {
+        c.application_s
+            - self.application.value * c.delivered
+            - self.context_switch.value * c.wakeups
+            - hidden_s * c.busy_interrupts
+    }
+
+    /// What large frames cost more, a byte [s/B]; not below zero.
+    fn slope(&self, large: &[Counts], base: &TrialSpec, left_s: &dyn Fn(&Self, &Counts) -> f64) -> Option<Figure> {
+        let more_bytes = f64::from(LARGE_FRAME_BYTES.checked_sub(base.frame_bytes).filter(|more| *more > 0)?);
+        let slopes: Vec<f64> = large.iter().map(|counts| left_s(self, counts) / more_bytes).collect();
+        stats::mean(&slopes).map(|figure| Figure { value: figure.value.max(0.0), ..figure })
+    }
+
+    /// L from the packets a poll takes, median over the trials [s]; None where it is not above zero.
+    fn delivery_latency(&self, all: &[Counts]) -> Option<Figure> {
+        let interrupt_s = self.interrupt.map_or(0.0, |figure| figure.value);
+        let latencies: Vec<f64> = all
+            .iter()
+            .filter(|c| c.polls > 0.0 && c.elapsed_s > 0.0)
+            .map(|c| {
+                let lambda = c.packets / c.elapsed_s;
+                let service_s = self.protocol.value + self.wakeup.value * c.wakeups / c.packets;
+                let started = c.packets / c.polls * (1.0 - lambda * service_s);
+                (started - 1.0) / lambda - interrupt_s - self.poll.value
+            })
+            .collect();
+        stats::median(&latencies).filter(|figure| figure.value > 0.0)
+    }
+
+    fn drop_cost(&self, blocked: &[Counts]) -> Option<f64> {
+        let share = |c: &Counts| (c.protocol_s - self.poll.value * c.polls) / c.packets / self.protocol.value;
+        let shares: Vec<f64> = blocked.iter().map(share).collect();
+        stats::median(&shares).map(|figure| figure.value.clamp(0.0, 1.0))
+    }
+
+    fn cold(&self, full: &[Counts], hidden_s: f64) -> (Option<Figure>, Option<Figure>) {
+        let drop_cost = self.socket_drop_cost.unwrap_or(1.0);
+        let protocol = |c: &Counts| {
+            let weighted = c.delivered + drop_cost * (c.packets - c.delivered).max(0.0);
+            (c.protocol_s - self.poll.value * c.polls - self.wakeup.value * c.wakeups) / weighted - self.protocol.value
+        };
+        let application = |c: &Counts| self.application_left(c, hidden_s) / c.delivered - FULL_WORK_S;
+        let figure = |more: &dyn Fn(&Counts) -> f64| {
+            let values: Vec<f64> = full.iter().map(more).collect();
+            stats::median(&values).filter(|figure| figure.value > 0.0)
+        };
+        (figure(&protocol), figure(&application))
+    }
+}
+
+/// The costs inside a softirq.
+struct Softirq {
+    protocol: Figure,
+    poll: Figure,
+    wakeup: Figure,
+}
+
+impl Softirq {
+    /// Means over the trials of each trial's own fit.
+    fn of(trials: &[Counts]) -> Result<Self, CalibrationError> {
+        let undetermined =
+            || CalibrationError::Undetermined { what: "protocol, poll and wake-up cost", trials: trials.len() };
+        let fits: Vec<[f64; 3]> = trials.iter().filter_map(poll_fit).collect();
+        let mean = |which: usize| {
+            let values: Vec<f64> = fits.iter().map(|fit| fit[which]).collect();
+            stats::mean(&values).ok_or_else(undetermined)
+        };
+        Ok(Self { protocol: mean(0)?, poll: mean(1)?, wakeup: mean(2)? })
+    }
+
+    /// 1 - residual over total sum of squares of softirq time a second.
+    fn explained(&self, trials: &[Counts]) -> f64 {
+        let share = |c: &Counts| c.protocol_s / c.elapsed_s;
+        let predicted = |c: &Counts| {
+            (self.protocol.value * c.packets + self.poll.value * c.polls + self.wakeup.value * c.wakeups) / c.elapsed_s
+        };
+        let mean = trials.iter().map(share).sum::<f64>() / trials.len() as f64;
+        let total: f64 = trials.iter().map(|c| (share(c) - mean).powi(2)).sum();
+        let residual: f64 = trials.iter().map(|c| (share(c) - predicted(c)).powi(2)).sum();
+        if total > 0.0 { 1.0 - residual / total } else { 1.0 }
+    }
+}
+
+/// [packet, poll, wake-up] of one trial [s]: the mean times of polls by packets, weighted by their certainty; what
+/// a softirq does after its polls is added to the poll.
+fn poll_fit(trial: &Counts) -> Option<[f64; 3]> {
+    let cells: Vec<_> =
+        trial.poll_times.iter().filter(|cell| cell.polls >= FEWEST_POLLS && cell.packets <= LARGEST_POLL).collect();
+    let woken = cells.iter().any(|cell| cell.from_idle) && cells.iter().any(|cell| !cell.from_idle);
+    let row = |cell: &&&crate::bench::PollTime| {
+        let mut row = vec![cell.packets, 1.0];
+        // With polls of one kind only, waking cannot be told from polling.
+        if woken {
+            row.push(f64::from(u8::from(cell.from_idle)));
+        }
+        row
+    };
+    let rows: Vec<Vec<f64>> = cells.iter().map(|cell| row(&cell)).collect();
+    let y: Vec<f64> = cells.iter().map(|cell| cell.mean_s).collect();
+    // A floor on the variance: no cell is so certain that it alone decides.
+    let weight: Vec<f64> =
+        cells.iter().map(|cell| cell.polls / cell.variance_s2.max((0.1 * cell.mean_s).powi(2))).collect();
+    let fit = stats::fit_non_negative(&rows, &y, &weight)?;
+    let value = |which: usize| fit.coefficients.get(which).map_or(0.0, |figure| figure.value);
+    let tail_s = if trial.polls > 0.0 { trial.tail_s / trial.polls } else { 0.0 };
+    Some([value(0), value(1) + tail_s, value(2)])
+}
+
+/// What an interrupt costs whom it hits, beyond its handler: median over the trials; None without such trials.
+fn hidden(seen: &Seen, base: &TrialSpec) -> Option<Figure> {
+    let each: Vec<f64> = seen
+        .blocked
+        .iter()
+        .filter(|c| c.busy_interrupts > 0.0)
+        .map(|c| (c.application_s - (base.work_s + BLOCKED_WORK_S) * c.delivered) / c.busy_interrupts)
+        .collect();
+    stats::median(&each).map(|figure| Figure { value: figure.value.max(0.0), ..figure })
+}
+
+/// [packet, context switch] of the application.
+fn application(seen: &Seen, hidden_s: f64) -> Result<Fit, CalibrationError> {
+    let rows: Vec<Vec<f64>> = seen.plain.iter().map(|c| vec![c.delivered, c.wakeups]).collect();
+    let y: Vec<f64> = seen.plain.iter().map(|c| c.application_s - hidden_s * c.busy_interrupts).collect();
+    // A packet's cost counts alike in every trial.
+    let weight: Vec<f64> = seen.plain.iter().map(|c| 1.0 / c.delivered.powi(2)).collect();
+    let undetermined = CalibrationError::Undetermined { what: "application and context switch cost", trials: y.len() };
+    stats::fit_non_negative(&rows, &y, &weight).ok_or(undetermined)
+}
+
+/// The sum of two independent figures: half widths add as squares.
+fn sum(a: Figure, b: Figure) -> Figure {
+    let half = |figure: Figure| figure.interval.map_or(0.0, |interval| (interval.high - interval.low) / 2.0);
+    let confidence = a.interval.or(b.interval).map_or(stats::CONFIDENCE, |interval| interval.confidence);
+    Figure::sampled(a.value + b.value, half(a).hypot(half(b)), confidence)
+}
