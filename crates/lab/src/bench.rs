@@ -99,8 +99,11 @@ pub trait Bench {
     /// Slots of the receive backlog or ring.
     fn ring_slots(&self) -> Option<u64>;
 
-    /// How CPU time is accounted, in words; None without a meter that tells softirqs from the rest.
-    fn cpu_method(&self) -> Option<String>;
+    /// How CPU time is accounted, in words.
+    ///
+    /// # Errors
+    /// Why protocol processing cannot be told from the application here, as a sentence.
+    fn cpu_method(&self) -> Result<String, String>;
 }
 
 /// The figure's value, or nothing.

@@ -27,8 +27,8 @@ use fit::Fits;
 /// Loads of the regression as shares of the rough cliff. Not lower: an almost idle host pays for cold caches that a
 /// loaded one does not (`netcliff find --json` shows the packets' cost falling with the load).
 pub const SHARES: [f64; 5] = [0.15, 0.3, 0.45, 0.6, 0.75];
-/// Share of the rough cliff at which the larger frame is compared with the smaller.
-const SIZE_SHARE: f64 = 0.4;
+/// Which of [`SHARES`] is also offered in larger frames, right after, so that the pair differs in nothing else.
+const SIZE_PLACE: usize = 2;
 /// The larger frame [bytes, FCS included].
 pub const LARGE_FRAME_BYTES: u32 = 1518;
 /// Work that all but keeps the application from reading [s]: its socket stays full, nearly every packet is dropped there,
@@ -58,7 +58,7 @@ pub enum CalibrationError {
     #[error(transparent)]
     Trial(#[from] TrialError),
     /// The meter does not tell protocol processing from the application.
-    #[error("no meter here tells softirq time from application time ({0}); costs cannot be had")]
+    #[error("costs cannot be calibrated without a meter that tells softirq from application time: {0}")]
     NoMeter(String),
     /// The counts do not determine the costs.
     #[error("{what}: {trials} trials do not determine the costs; lengthen the run")]
@@ -97,8 +97,8 @@ impl Calibrated {
 struct Seen {
     /// The application as asked for.
     plain: Vec<Counts>,
-    /// Large frames.
-    large: Vec<Counts>,
+    /// (Base frames, large frames) at the same load.
+    sizes: Vec<(Counts, Counts)>,
     /// A socket kept full, extra work [`FULL_WORK_S`].
     full: Vec<Counts>,
     /// A socket that is hardly read, extra work [`BLOCKED_WORK_S`].
@@ -114,7 +114,7 @@ struct Seen {
 /// # Errors
 /// See [`CalibrationError`].
 pub fn calibrate(bench: &mut dyn Bench, base: &TrialSpec, plan: Plan) -> Result<Calibrated, CalibrationError> {
-    let method = bench.cpu_method().ok_or_else(|| CalibrationError::NoMeter("eBPF is not available".to_owned()))?;
+    let method = bench.cpu_method().map_err(CalibrationError::NoMeter)?;
     let seen = observe(bench, base, plan)?;
     let fits = Fits::of(&seen, base)?;
     let calibration = describe::calibration(&fits, &seen, base, &method);
@@ -132,7 +132,12 @@ fn observe(bench: &mut dyn Bench, base: &TrialSpec, plan: Plan) -> Result<Seen, 
             bench.observe(&spec, true)
         };
         for (place, share) in SHARES.iter().enumerate() {
-            seen.plain.extend(usable(at(*share, place as u64, &|_| ())?));
+            let plain = usable(at(*share, place as u64, &|_| ())?);
+            if place == SIZE_PLACE {
+                let large = usable(at(*share, 40, &|spec| spec.frame_bytes = LARGE_FRAME_BYTES)?);
+                seen.sizes.extend(plain.clone().zip(large));
+            }
+            seen.plain.extend(plain);
         }
         let blocked = at(FULL_SHARE, 20, &|spec| {
             spec.work_s += BLOCKED_WORK_S;
@@ -140,8 +145,6 @@ fn observe(bench: &mut dyn Bench, base: &TrialSpec, plan: Plan) -> Result<Seen, 
             spec.receive_buffer_bytes = 4096;
         })?;
         seen.blocked.extend(usable(blocked));
-        let large = at(SIZE_SHARE, 40, &|spec| spec.frame_bytes = LARGE_FRAME_BYTES)?;
-        seen.large.extend(usable(large));
         let full = at(FULL_SHARE, 60, &|spec| spec.work_s += FULL_WORK_S)?;
         // Only a trial that overflowed its socket kept it full.
         seen.full.extend(Some(full).filter(|full| full.loss > FULL_LOSS).and_then(usable));
@@ -153,6 +156,26 @@ fn observe(bench: &mut dyn Bench, base: &TrialSpec, plan: Plan) -> Result<Seen, 
 
 /// The counts of a trial in which something happened.
 fn usable(observation: Observation) -> Option<Counts> {
+    if let Some(c) = &observation.counts {
+        let Counts { elapsed_s, packets, delivered, polls, wakeups, busy_interrupts, .. } = *c;
+        let (protocol_s, application_s, interrupt_s) = (c.protocol_s, c.application_s, c.interrupt_s);
+        let TrialSpec { rate_pps, work_s, frame_bytes, .. } = observation.spec;
+        tracing::debug!(
+            rate_pps,
+            work_s,
+            frame_bytes,
+            elapsed_s,
+            packets,
+            delivered,
+            polls,
+            wakeups,
+            busy_interrupts,
+            protocol_s,
+            application_s,
+            interrupt_s,
+            "calibration trial"
+        );
+    }
     observation.counts.filter(|counts| counts.packets > 0.0 && counts.delivered > 0.0 && counts.protocol_s > 0.0)
 }
 

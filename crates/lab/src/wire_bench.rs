@@ -123,7 +123,18 @@ impl Bench for WireBench<'_> {
         Inventory::read(std::path::Path::new("/")).sysctls.get("net.core.netdev_max_backlog")?.parse().ok()
     }
 
-    fn cpu_method(&self) -> Option<String> {
-        (self.method()? == Method::Ebpf).then(|| Method::Ebpf.to_string())
+    fn cpu_method(&self) -> Result<String, String> {
+        if !self.rig.is_netns() {
+            return Err("on loopback the sender's CPU does the receiver's protocol work".to_owned());
+        }
+        match self.method() {
+            Some(Method::Ebpf) => Ok(Method::Ebpf.to_string()),
+            Some(other) => Err([format!("CPU time is accounted by {other}, which does not tell them apart")]
+                .into_iter()
+                .chain(self.passed_over.iter().cloned())
+                .collect::<Vec<_>>()
+                .join("; ")),
+            None => Err(self.passed_over.join("; ")),
+        }
     }
 }

@@ -20,9 +20,10 @@ pub struct ComputeArgs {
     pub scheme: Scheme,
     /// Offered load: 100kpps, 300Mbit/s or 40% of line rate
     #[arg(long, required_unless_present = "rates", conflicts_with = "rates", value_name = "RATE")]
+    #[arg(allow_hyphen_values = true)]
     pub rate: Option<Load>,
     /// Offered loads: a list, or a range such as 10kpps..300kpps:30
-    #[arg(long, value_name = "LOW..HIGH:COUNT")]
+    #[arg(long, value_name = "LOW..HIGH:COUNT", allow_hyphen_values = true)]
     pub rates: Option<Rates>,
     /// Arrival process: poisson, constant, batch:size=8, mmpp:..., onoff:... or trace:FILE
     #[arg(long, default_value = "poisson")]
@@ -31,7 +32,7 @@ pub struct ComputeArgs {
     #[arg(long, default_value = "64B")]
     pub size: FrameSizes,
     /// Link speed, for shares of line rate
-    #[arg(long, default_value = "1Gbit/s", value_parser = units::parse_bps)]
+    #[arg(long, default_value = "1Gbit/s", value_parser = units::parse_bps, allow_hyphen_values = true)]
     pub link: f64,
     /// One JSON object, or one a line with --rates
     #[arg(long)]
@@ -69,10 +70,11 @@ pub struct SimulateArgs {
     #[command(flatten)]
     pub compute: ComputeArgs,
     /// Seed of every random stream
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
     pub seed: u64,
     /// Arrivals to simulate, over all replications
     #[arg(long, default_value = "1000000", conflicts_with = "precision", value_parser = packets)]
+    #[arg(allow_negative_numbers = true)]
     pub packets: u64,
     /// Simulate until the figures are known to this relative half width
     #[arg(long)]

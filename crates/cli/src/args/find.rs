@@ -22,7 +22,7 @@ pub struct FindArgs {
     #[arg(long)]
     pub quick: bool,
     /// Loss fraction that defines the cliff
-    #[arg(long, default_value = "1e-4", value_parser = loss)]
+    #[arg(long, default_value = "1e-4", value_parser = loss, allow_negative_numbers = true)]
     pub loss: f64,
     /// Frame size, FCS included
     #[arg(long, default_value = "64B", value_parser = frame_bytes)]
@@ -31,16 +31,17 @@ pub struct FindArgs {
     #[arg(long, value_enum, default_value_t = Arrivals::Poisson)]
     pub arrivals: Arrivals,
     /// CPU time the application spends a packet beyond reading it
-    #[arg(long, default_value = "0s", value_parser = units::parse_time_s)]
+    #[arg(long, default_value = "0s", value_parser = units::parse_time_s, allow_hyphen_values = true)]
     pub work: f64,
-    /// Receive buffer the application asks for
-    #[arg(long, default_value = "4MiB", value_parser = socket_buffer)]
+    /// Receive buffer the application asks for: some 2500 small packets by default, so that a pause of a few
+    /// milliseconds is not a loss
+    #[arg(long, default_value = "1MiB", value_parser = socket_buffer)]
     pub socket_buffer: u64,
     /// Repeats of each load [default: 5; 1 with --quick]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeats: Option<u32>,
     /// Length of one measurement [default: 1s; 0.4s with --quick]
-    #[arg(long, value_parser = trial)]
+    #[arg(long, value_parser = trial, allow_hyphen_values = true)]
     pub trial: Option<f64>,
     /// Seed of everything random
     #[arg(long, default_value_t = 1)]
@@ -49,10 +50,10 @@ pub struct FindArgs {
     #[arg(long, value_enum, default_value_t = Testbed::Best)]
     pub testbed: Testbed,
     /// CPU of the sender [default: the first]
-    #[arg(long, value_name = "CPU")]
+    #[arg(long, value_name = "CPU", allow_negative_numbers = true)]
     pub sender_cpu: Option<u32>,
     /// CPU of the host under test: its packet work and its application [default: the last]
-    #[arg(long, value_name = "CPU")]
+    #[arg(long, value_name = "CPU", allow_negative_numbers = true)]
     pub host_cpu: Option<u32>,
     /// How CPU time is accounted
     #[arg(long, value_enum, default_value_t = Meter::Best)]
@@ -64,13 +65,13 @@ pub struct FindArgs {
     /// Print the finding as one JSON object
     #[arg(long)]
     pub json: bool,
-    /// Where the HTML page goes [default: netcliff/reports in the XDG data directory]
+    /// Where the HTML page goes [default: netcliff/reports in the XDG data directory; none with --no-store]
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// Write the picture of offered against delivered load
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
-    /// Keep no record of this run
+    /// Keep nothing of this run but what is asked for by --html or --svg
     #[arg(long, conflicts_with = "db")]
     pub no_store: bool,
 }

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use netcliff_core::{Engine, EngineFailure, Load, Point, Provenance, Record, Traffic};
 use netcliff_lab::inputs;
+use netcliff_lab::store::Store;
 use netcliff_model::ModelEngine;
 use netcliff_report as report;
 use netcliff_sim::{Effort, SimEngine};
@@ -56,6 +57,32 @@ fn answer(
         ..Provenance::default()
     };
     let run = store.as_ref().map(|s| s.begin(kind, &provenance.command, provenance.started_unix_s)).transpose()?;
+    let kept = store.as_ref().zip(run);
+    let answered = evaluate(engine, points, &provenance, kept, args.json);
+    if let Some((store, run)) = kept {
+        // A run that failed is over as well; its failure is what must be told.
+        let finished = store.finish(run, answered.is_err(), None);
+        if answered.is_ok() {
+            finished?;
+        }
+    }
+    let records = answered?;
+    match (args.json, args.csv) {
+        (true, _) => {}
+        (_, true) => output::data(&report::csv::records(&records))?,
+        _ => output::data(&report::table::outcomes(&records, output::style()))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Every point in turn: kept as it is answered, and printed at once as JSON or else given back.
+fn evaluate(
+    engine: &dyn Engine,
+    points: Vec<Point>,
+    provenance: &Provenance,
+    kept: Option<(&Store, i64)>,
+    json: bool,
+) -> anyhow::Result<Vec<Record>> {
     let mut records = Vec::new();
     for point in points {
         let started = std::time::Instant::now();
@@ -63,24 +90,16 @@ fn answer(
         let elapsed_s = Some(started.elapsed().as_secs_f64());
         let provenance = Provenance { elapsed_s, ..provenance.clone() };
         let record = Record { point, engine: engine.kind(), outcome, provenance };
-        if let (Some(store), Some(run)) = (&store, run) {
+        if let Some((store, run)) = kept {
             store.add(run, &record)?;
         }
-        if args.json {
+        if json {
             output::json_line(&record)?;
         } else {
             records.push(record);
         }
     }
-    if let (Some(store), Some(run)) = (&store, run) {
-        store.finish(run, false, None)?;
-    }
-    match (args.json, args.csv) {
-        (true, _) => {}
-        (_, true) => output::data(&report::csv::records(&records))?,
-        _ => output::data(&report::table::outcomes(&records, output::style()))?,
-    }
-    Ok(ExitCode::SUCCESS)
+    Ok(records)
 }
 
 /// A point that cannot be, or that the engine does not answer, is wrong usage.

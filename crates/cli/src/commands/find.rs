@@ -31,6 +31,10 @@ pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> 
     let mut progress = Progress::new(kept);
     let found = find(&options, Arc::clone(&stop), &mut progress);
     progress.finish();
+    if let (Err(_), Some((store, run))) = (&found, kept) {
+        // Over before it began: not to be taken for a run under way. Why it failed matters more than this.
+        let _ = store.finish(run, true, None);
+    }
     let mut finding = found.map_err(explain)?;
     finding.host.limits.extend(own_namespace);
     let lost = progress.store_failure.take().or_else(|| kept.and_then(|kept| keep(kept, &finding).err()));
@@ -140,6 +144,7 @@ fn show(args: &FindArgs, finding: &Finding, run_id: Option<i64>) -> anyhow::Resu
             write(path, &page)?;
             path.clone()
         }
+        None if args.no_store => return Ok(()),
         None => write_default(&page, finding, run_id)?,
     };
     let line = format!("Report: {}", path.display());

@@ -69,9 +69,8 @@ impl Fits {
         };
         fits.latency = fits.delivery_latency(&seen.plain);
         fits.socket_drop_cost = fits.drop_cost(&seen.blocked);
-        fits.per_byte = fits.slope(&seen.large, base, &|fits, c| fits.softirq_left(c) / c.packets);
-        fits.application_per_byte =
-            fits.slope(&seen.large, base, &|fits, c| fits.application_left(c, hidden_s) / c.delivered);
+        fits.per_byte = slope(&seen.sizes, base, &|c| fits.softirq_left(c) / c.packets);
+        fits.application_per_byte = slope(&seen.sizes, base, &|c| fits.application_left(c, hidden_s) / c.delivered);
         (fits.cold_protocol, fits.cold_application) = fits.cold(&seen.full, hidden_s);
         Ok(fits)
     }
@@ -92,13 +91,6 @@ impl Fits {
             - self.application.value * c.delivered
             - self.context_switch.value * c.wakeups
             - hidden_s * c.busy_interrupts
-    }
-
-    /// What large frames cost more, a byte [s/B]; not below zero.
-    fn slope(&self, large: &[Counts], base: &TrialSpec, left_s: &dyn Fn(&Self, &Counts) -> f64) -> Option<Figure> {
-        let more_bytes = f64::from(LARGE_FRAME_BYTES.checked_sub(base.frame_bytes).filter(|more| *more > 0)?);
-        let slopes: Vec<f64> = large.iter().map(|counts| left_s(self, counts) / more_bytes).collect();
-        stats::mean(&slopes).map(|figure| Figure { value: figure.value.max(0.0), ..figure })
     }
 
     /// L from the packets a poll takes, median over the trials [s]; None where it is not above zero.
@@ -136,6 +128,14 @@ impl Fits {
         };
         (figure(&protocol), figure(&application))
     }
+}
+
+/// What large frames cost more, a byte, median over the pairs [s/B]; not below zero. `left_s` takes out what polls,
+/// wake-ups and interrupts explain, of which the two of a pair may have had different numbers.
+fn slope(pairs: &[(Counts, Counts)], base: &TrialSpec, left_s: &dyn Fn(&Counts) -> f64) -> Option<Figure> {
+    let more_bytes = f64::from(LARGE_FRAME_BYTES.checked_sub(base.frame_bytes).filter(|more| *more > 0)?);
+    let slopes: Vec<f64> = pairs.iter().map(|(plain, large)| (left_s(large) - left_s(plain)) / more_bytes).collect();
+    stats::median(&slopes).map(|figure| Figure { value: figure.value.max(0.0), ..figure })
 }
 
 /// The costs inside a softirq.

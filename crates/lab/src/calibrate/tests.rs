@@ -91,8 +91,8 @@ impl Bench for Exact {
         Some(1000)
     }
 
-    fn cpu_method(&self) -> Option<String> {
-        self.metered.then(|| "fake".to_owned())
+    fn cpu_method(&self) -> Result<String, String> {
+        if self.metered { Ok("fake".to_owned()) } else { Err("no meter".to_owned()) }
     }
 }
 

@@ -122,8 +122,16 @@ fn one(
     progress: &RefCell<Progress<'_>>,
     finding: &Finding,
 ) -> Result<SetupCheck, String> {
-    let computed = setup.computed(options, plan, calibrated, finding);
+    let mut computed = setup.computed(options, plan, calibrated, finding);
     let spec = setup.spec(options, plan);
+    let rig = Rig::build(&setup.rig(options), Arc::clone(stop)).map_err(|error| error.to_string())?;
+    let watch = |load_pps: f64, _: u64, _: u64| progress.borrow_mut().trial(load_pps);
+    let mut bench = WireBench::new(&rig, options.cpu, Box::new(watch));
+    let text = |error: TrialError| error.to_string();
+    // Larger frames take more of the socket's bytes: how many it holds is counted, not predicted.
+    if let Some(held) = bench.socket_capacity(&spec).map_err(text)? {
+        computed.host.socket_buffer = held.round() as u64;
+    }
     let mut check = SetupCheck {
         name: setup.name.clone(),
         host: computed.host.clone(),
@@ -138,13 +146,9 @@ fn one(
     check.cliff_pps.sim = computed.sim_cliff().ok();
     let expected_pps =
         check.cliff_pps.sim.or(check.cliff_pps.model).ok_or("neither model nor simulator answers it")?.value;
-    let rig = Rig::build(&setup.rig(options), Arc::clone(stop)).map_err(|error| error.to_string())?;
-    let watch = |load_pps: f64, _: u64, _: u64| progress.borrow_mut().trial(load_pps);
-    let mut bench = WireBench::new(&rig, options.cpu, Box::new(watch));
     let ceiling_pps = finding.generator.ceiling_pps.map_or(f64::INFINITY, |figure| figure.value);
     let range =
         Range { start_pps: 0.6 * expected_pps, ceiling_pps: 0.95 * ceiling_pps, factor: 1.25, width: plan.width };
-    let text = |error: TrialError| error.to_string();
     let cliffs = stages::cliffs(&mut bench, &spec, range, plan.searches, options.loss).map_err(text)?;
     let cliff = cliffs.figure(ceiling_pps, options.loss)?;
     check.cliff_pps.wire = Some(cliff);
@@ -167,6 +171,7 @@ fn measured(bench: &mut dyn Bench, spec: &TrialSpec, rate_pps: f64, plan: &Plan)
         let seed = spec.seed + 40_000 + u64::from(repeat);
         seen.push(bench.observe(&TrialSpec { rate_pps, seed, ..spec.clone() }, false)?);
     }
-    seen.retain(|observation| observation.sender_kept_up);
+    let offered = |o: &crate::bench::Observation| o.outcome.offered_pps.map_or(0.0, |figure| figure.value);
+    seen.retain(|observation| offered(observation) >= 0.97 * rate_pps);
     Ok(conclude::merge(&seen).and_then(|merged| merged.into_point(rate_pps).outcome.throughput_pps))
 }

@@ -101,7 +101,7 @@ pub fn all(finding: &mut Finding) {
         let centre_pps = finding.cliff_pps.wire.or(finding.cliff_pps.sim).or(finding.cliff_pps.model).map(|f| f.value);
         let at = |multiple: f64| {
             let load_pps = multiple * centre_pps?;
-            curve.iter().find(|point| (point.load_pps / load_pps - 1.0).abs() < 1e-6 && point.sender_kept_up)
+            curve.iter().find(|point| (point.load_pps / load_pps - 1.0).abs() < 1e-6 && was_offered(point))
         };
         let (cliff, twice) = (at(1.0), at(2.0));
         finding.peak_pps.set(engine, peak);
@@ -112,10 +112,19 @@ pub fn all(finding: &mut Finding) {
         finding.loss_at_twice.set(engine, twice.and_then(|point| point.outcome.loss));
     }
     if finding.livelock.wire.is_none() && !finding.partial {
-        missing(finding, "livelock.wire", "no trial at twice the cliff in which the sender kept up");
+        missing(finding, "livelock.wire", "no trial at twice the cliff in which the sender offered that load");
     }
     finding.binding = binding(finding);
 }
+
+/// True if nearly all of the load was really offered; lateness does not matter past the cliff.
+fn was_offered(point: &SweepPoint) -> bool {
+    let offered_pps = point.outcome.offered_pps.map_or(point.load_pps, |figure| figure.value);
+    offered_pps >= OFFERED * point.load_pps
+}
+
+/// Share of a load that counts as the load.
+const OFFERED: f64 = 0.97;
 
 fn share(figure: Option<Figure>) -> f64 {
     figure.map_or(0.0, |figure| figure.value)

@@ -42,7 +42,7 @@ impl Plan {
         let repeats = options.repeats.unwrap_or(if options.quick { 1 } else { 5 });
         let trial_s = options.trial_s.unwrap_or(if options.quick { 0.4 } else { 1.0 });
         let searches = if options.quick { repeats.max(3) } else { repeats };
-        let calibration_rounds = if options.quick { 3 } else { repeats.max(5) };
+        let calibration_rounds = if options.quick { 4 } else { repeats.max(5) };
         let each_s = trial_s + TRIAL_OVERHEAD_S;
         let calibration = f64::from(calibration_rounds) * calibrate::TRIALS_A_ROUND as f64 + 2.0;
         let sweep = f64::from(repeats) * MULTIPLES.len() as f64;

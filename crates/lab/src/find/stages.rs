@@ -40,7 +40,8 @@ impl Run<'_, '_> {
         match self.stages() {
             Ok(calibrated) => calibrated,
             Err(Halt::Failed(why)) => {
-                missing(self.finding, "everything measured", why);
+                missing(self.finding, "wire", why);
+                conclude::all(self.finding);
                 None
             }
             Err(Halt::Stopped) => {
@@ -72,13 +73,12 @@ impl Run<'_, '_> {
         let measured = self.measure_cliff(start_pps, ceiling_pps)?;
         let centre_pps = measured.or_else(|| self.expected()).unwrap_or(rough_pps);
         self.stage("sweeping the load");
-        let swept = self.sweep(centre_pps, ceiling_pps);
+        self.sweep(centre_pps, ceiling_pps)?;
         if let Some(computed) = &computed {
             self.stage("the same loads on paper and in simulation");
             self.computed_sweep(computed, centre_pps);
-            self.latency(computed, centre_pps);
         }
-        swept?;
+        self.latency(centre_pps);
         conclude::all(self.finding);
         if let Some(computed) = &computed {
             self.stage("looking for better settings");
@@ -160,15 +160,11 @@ impl Run<'_, '_> {
         let base = base(self.options, self.plan);
         let range = Range { start_pps, ceiling_pps: PACED_SHARE * ceiling_pps, factor: 1.25, width: self.plan.width };
         let cliffs = cliffs(self.bench, &base, range, self.plan.searches, self.options.loss)?;
-        let figure = match cliffs.figure(ceiling_pps, self.options.loss) {
-            Ok(figure) => figure,
-            Err(why) => {
-                missing(self.finding, "cliff_pps.wire", why);
-                return Ok(None);
-            }
-        };
-        self.finding.cliff_pps.wire = Some(figure);
-        Ok(Some(figure.value))
+        match cliffs.figure(ceiling_pps, self.options.loss) {
+            Ok(figure) => self.finding.cliff_pps.wire = Some(figure),
+            Err(why) => missing(self.finding, "cliff_pps.wire", why),
+        }
+        if cliffs.stopped { Err(Halt::Stopped) } else { Ok(self.finding.cliff_pps.wire.map(|figure| figure.value)) }
     }
 
     /// Metered trials at multiples of the cliff, loads interleaved so that drift hits all alike.
@@ -247,7 +243,7 @@ impl Run<'_, '_> {
         }
     }
 
-    fn latency(&mut self, _computed: &Computed, centre_pps: f64) {
+    fn latency(&mut self, centre_pps: f64) {
         for share in LATENCY_SHARES {
             let load_pps = share * centre_pps;
             let mut at = LatencyAt { share, load_pps, latency_s: Default::default() };
@@ -261,21 +257,28 @@ impl Run<'_, '_> {
     }
 }
 
-/// Reads a trial: a sender that did not keep up says nothing about the receiver.
+/// Share of the load that must really have been offered for a trial to say anything about the receiver.
+const OFFERED: f64 = 0.99;
+
+/// Reads a trial. A sender that offered the load but late, in bursts, made it harder: what passed has passed, and a
+/// clear failure is the receiver's; a failure by little is nobody's.
 fn verdict(observation: &Observation, target: f64) -> Verdict {
-    if observation.loss <= target {
-        // Few losses at a late sender are still few losses.
-        if observation.sender_kept_up { Verdict::Passed } else { Verdict::SenderLimited }
-    } else if observation.sender_kept_up {
-        Verdict::Failed
-    } else {
-        Verdict::SenderLimited
+    let offered = observation.outcome.offered_pps.map_or(0.0, |figure| figure.value);
+    if offered < OFFERED * observation.spec.rate_pps {
+        return Verdict::SenderLimited;
+    }
+    match observation.loss {
+        loss if loss <= target => Verdict::Passed,
+        loss if loss >= CLEAR_FAILURE || observation.sender_kept_up => Verdict::Failed,
+        _ => Verdict::SenderLimited,
     }
 }
 
 /// Searches that were made.
 pub struct Cliffs {
     found: Vec<Cliff>,
+    /// True: the user ended them; what was found until then is here.
+    pub stopped: bool,
 }
 
 /// Searches for the cliff `repeats` times. A load that fails by little is tried twice more, and the majority
@@ -295,7 +298,7 @@ pub fn cliffs(
             let seed = base.seed + 20_000 + 997 * u64::from(repeat) + trials;
             bench.observe(&TrialSpec { rate_pps, seed, ..base.clone() }, false)
         };
-        found.push(search::cliff(range, |rate_pps| -> Result<Verdict, TrialError> {
+        let cliff = search::cliff(range, |rate_pps| -> Result<Verdict, TrialError> {
             let first = once(rate_pps)?;
             match verdict(&first, loss) {
                 Verdict::Failed if first.loss < CLEAR_FAILURE => {}
@@ -304,9 +307,14 @@ pub fn cliffs(
             let again = [verdict(&once(rate_pps)?, loss), verdict(&once(rate_pps)?, loss)];
             let passed = again.iter().filter(|verdict| **verdict == Verdict::Passed).count();
             Ok(if passed == again.len() { Verdict::Passed } else { Verdict::Failed })
-        })?);
+        });
+        match cliff {
+            Ok(cliff) => found.push(cliff),
+            Err(TrialError::Stopped) => return Ok(Cliffs { found, stopped: true }),
+            Err(error) => return Err(error),
+        }
     }
-    Ok(Cliffs { found })
+    Ok(Cliffs { found, stopped: false })
 }
 
 impl Cliffs {
@@ -315,6 +323,7 @@ impl Cliffs {
         let passed: Vec<f64> = self.found.iter().filter_map(Cliff::passed_pps).collect();
         match stats::median(&passed) {
             Some(figure) if passed.len() * 2 > self.found.len() => Ok(figure),
+            _ if self.found.is_empty() => Err("stopped before a search was finished".to_owned()),
             _ if self.found.iter().any(|cliff| matches!(cliff, Cliff::Below { .. })) => {
                 Err(format!("even the lowest load tried lost more than {loss:e} of its packets"))
             }

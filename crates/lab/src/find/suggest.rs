@@ -1,7 +1,7 @@
 //! Settings worth trying: candidates ranked on paper, the best two simulated.
 
 use netcliff_core::finding::Suggestion;
-use netcliff_core::{Figure, Finding, Scheme};
+use netcliff_core::{Figure, Finding};
 
 use super::engines::Computed;
 
@@ -67,13 +67,5 @@ fn candidates(now: &Computed, livelocks: bool) -> Vec<Candidate> {
     add(format!("sysctl net.core.netdev_max_backlog={}", 4 * now.host.ring), "bursts then fit the backlog", &|c| {
         c.host.ring *= 4
     });
-    if let Scheme::Napi(napi) = &now.scheme {
-        let double = 2 * napi.budget;
-        add(format!("sysctl net.core.netdev_budget={double}"), "fewer rounds of softirq for the same packets", &|c| {
-            if let Scheme::Napi(napi) = &mut c.scheme {
-                napi.budget = double;
-            }
-        });
-    }
     all
 }

@@ -1,0 +1,121 @@
+//! A netcliff under way: its stages awaited, its signals sent, its end bounded in time.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::{Home, entries};
+
+/// A child process; dropped while it runs, it is stopped first so that it can clean up.
+pub struct Running {
+    child: Child,
+    stdout: Option<JoinHandle<String>>,
+    lines: Receiver<String>,
+    /// Lines of stderr that were read so far.
+    said: Vec<String>,
+}
+
+/// How a run ended.
+pub struct Ended {
+    /// Exit code.
+    pub status: ExitStatus,
+    /// All of stdout.
+    pub stdout: String,
+    /// All of stderr.
+    pub stderr: String,
+}
+
+impl Running {
+    /// Starts `netcliff` with these arguments.
+    pub fn start(home: &Home, args: &[&str]) -> Self {
+        let mut command = home.command(args);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("netcliff starts");
+        let mut out = child.stdout.take().expect("stdout is piped");
+        let err = child.stderr.take().expect("stderr is piped");
+        let stdout = thread::spawn(move || {
+            let mut text = String::new();
+            let _ = out.read_to_string(&mut text);
+            text
+        });
+        let (sender, lines) = channel();
+        thread::spawn(move || BufReader::new(err).lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        Self { child, stdout: Some(stdout), lines, said: Vec::new() }
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits until a line of stderr contains `text`.
+    pub fn until(&mut self, text: &str, patience: Duration) {
+        let deadline = Instant::now() + patience;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.lines.recv_timeout(left) {
+                Ok(line) => {
+                    let found = line.contains(text);
+                    self.said.push(line);
+                    if found {
+                        return;
+                    }
+                }
+                Err(why) => panic!("no {text:?} within {patience:?} ({why}): {:?}", self.said),
+            }
+        }
+    }
+
+    /// Sends a signal by its name: INT, TERM, KILL.
+    pub fn signal(&self, name: &str) {
+        let kill = format!("kill -{name} {}", self.pid());
+        assert!(Command::new("sh").args(["-c", &kill]).status().expect("sh").success(), "{kill}");
+    }
+
+    /// Waits for its end, at most `patience`.
+    pub fn end(mut self, patience: Duration) -> Ended {
+        let deadline = Instant::now() + patience;
+        let status = loop {
+            if let Some(status) = self.child.try_wait().expect("a child of ours") {
+                break status;
+            }
+            assert!(Instant::now() < deadline, "still running after {patience:?}: {:?}", self.said);
+            thread::sleep(Duration::from_millis(20));
+        };
+        let stdout = self.stdout.take().map(|thread| thread.join().expect("the reader of stdout")).unwrap_or_default();
+        loop {
+            match self.lines.recv_timeout(Duration::from_secs(1)) {
+                Ok(line) => self.said.push(line),
+                Err(RecvTimeoutError::Disconnected | RecvTimeoutError::Timeout) => break,
+            }
+        }
+        Ended { status, stdout, stderr: self.said.join("\n") }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !matches!(self.child.try_wait(), Ok(None)) {
+            return;
+        }
+        // Only a test that failed comes here: let it remove its namespaces, then insist.
+        let _ = Command::new("sh").args(["-c", &format!("kill -INT {}", self.pid())]).status();
+        let deadline = Instant::now() + Duration::from_secs(15);
+        while Instant::now() < deadline && matches!(self.child.try_wait(), Ok(None)) {
+            thread::sleep(Duration::from_millis(50));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Named network namespaces of this process, by their names nc-PID...
+pub fn namespaces_of(pid: u32) -> Vec<String> {
+    let prefix = format!("nc-{pid}");
+    let ours =
+        |name: &String| name.strip_prefix(&prefix).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()));
+    entries(Path::new("/run/netns")).into_iter().filter(ours).collect()
+}

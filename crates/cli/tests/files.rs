@@ -1,0 +1,174 @@
+//! Files that cannot be read, understood or written: one clear sentence that names the file.
+
+mod common;
+
+use std::process::Stdio;
+
+use common::{Home, refusal, refusals};
+use netcliff_core::finding::{ByEngine, GeneratorSummary, HostSummary, Setup};
+use netcliff_core::{Finding, Fingerprint, Provenance, Scheme, Traffic};
+use netcliff_lab::store::Store;
+
+#[test]
+fn host_files() {
+    let home = Home::new();
+    let predict = |file: &str, says: &[&str]| {
+        let path = home.path(file).display().to_string();
+        let says: Vec<&str> = says.iter().copied().chain([path.as_str()]).collect();
+        refusal(&home, &["predict", "--rate", "1kpps", "--host", &path], 2, &says)
+            .unwrap_or_else(|wrong| panic!("{wrong}"));
+    };
+    for (name, text, says) in [
+        ("unit.toml", "protocol = \"5us\"\nring = 16\ninterrupt = \"3 kpps\"\n", &["line 3", "3 kpps", "20us"][..]),
+        ("negative.toml", "protocol = \"-5us\"\n", &["line 1", "-5us", "20us"]),
+        ("key.toml", "protocol = \"5us\"\nprotocl = \"5us\"\n", &["line 2", "protocl", "`protocol`"]),
+        ("bare.toml", "ring = 16\nprotocol = 5\n", &["line 2", "protocol = 5", "string"]),
+        ("none.toml", "", &["protocol"]),
+        ("prose.toml", "hello there\n", &["line 1", "hello there"]),
+        ("ring.toml", "protocol = \"5us\"\nring = 0\n", &["ring = 0", "at least 1"]),
+        ("service.toml", "protocol = \"5us\"\nservice = \"gaussian\"\n", &["line 2", "gaussian", "exponential"]),
+    ] {
+        home.file(name, text);
+        predict(name, says);
+    }
+    home.file("binary.toml", [0xff, 0xfe, 0, 1]);
+    predict("binary.toml", &["cannot be read", "UTF-8"]);
+    predict("missing.toml", &["No such file", "pentium4-2530mhz", "TOML file"]);
+    std::fs::create_dir(home.path("dir.toml")).unwrap();
+    predict("dir.toml", &["is a directory"]);
+}
+
+#[test]
+fn size_tables() {
+    let home = Home::new();
+    let tables = [
+        ("columns.csv", "64,7\n594;4\n", &["line 2", "594;4", "BYTES,WEIGHT"][..]),
+        ("small.csv", "64,7\n12,1\n", &["line 2", "12,1", "64 to 65535"]),
+        ("negative.csv", "64,-7\n", &["line 1", "64,-7", "at least 0"]),
+        ("nan.csv", "bytes,weight\n64,NaN\n", &["line 2", "64,NaN", "at least 0"]),
+        ("weightless.csv", "64,0\n", &["above 0", "64,7"]),
+        ("empty.csv", "", &["BYTES,WEIGHT"]),
+    ];
+    for (name, text, says) in tables {
+        let path = home.file(name, text);
+        let says: Vec<&str> = says.iter().copied().chain([path.as_str()]).collect();
+        refusal(&home, &["predict", "--rate", "1kpps", "--size", &path], 2, &says)
+            .unwrap_or_else(|wrong| panic!("{wrong}"));
+    }
+    std::fs::create_dir(home.path("dir.csv")).unwrap();
+    refusals(
+        &home,
+        2,
+        &[
+            (&["predict", "--rate", "1kpps", "--size", "missing.csv"], &["missing.csv", "No such file"]),
+            (&["predict", "--rate", "1kpps", "--size", "dir.csv"], &["dir.csv", "is a directory"]),
+            (&["predict", "--rate", "1kpps", "--size", "12B"], &["12B", "64B to 65535B"]),
+            (&["predict", "--rate", "1kpps", "--size", "64"], &["'64'", "64B to 65535B"]),
+            (&["predict", "--rate", "1kpps", "--size", "70000B"], &["70000B", "64B to 65535B"]),
+        ],
+    );
+}
+
+#[test]
+fn stores_that_cannot_be() {
+    let home = Home::new();
+    let prose = home.file("prose.db", "this is no database, but long enough to be looked at: ".repeat(40));
+    let dir = home.text("");
+    for (db, why) in
+        [("/proc/netcliff/records.db", "/proc/netcliff"), (dir.as_str(), "directory"), (&prose, "not a database")]
+    {
+        for command in [&["results", "list"][..], &["results", "show"], &["predict", "--rate", "1kpps"], &["find"]] {
+            let args: Vec<&str> = command.iter().copied().chain(["--db", db]).collect();
+            let said = refusal(&home, &args, 1, &[db, why, "--db FILE"]).unwrap_or_else(|wrong| panic!("{wrong}"));
+            assert_eq!(said.lines().count(), 1, "one sentence: {said}");
+        }
+    }
+    assert!(std::fs::read_to_string(&prose).unwrap().starts_with("this is no database"), "it is left as it was");
+}
+
+#[test]
+fn a_page_that_cannot_be_written() {
+    let home = Home::new();
+    let db = home.text("found.db");
+    let store = Store::open(std::path::Path::new(&db)).unwrap();
+    let run = store.begin("find", "netcliff find", 0.0).unwrap();
+    store.finish(run, true, Some(&nothing())).unwrap();
+    drop(store);
+    home.stdout(["results", "show", "--db", &db, "--html", &home.text("page.html")]);
+    assert!(std::fs::read_to_string(home.path("page.html")).unwrap().contains("</html>"));
+    let full = ["results", "show", "--db", &db, "--html", "/dev/full"];
+    let said = refusal(&home, &full, 1, &["/dev/full", "No space left"]).unwrap_or_else(|wrong| panic!("{wrong}"));
+    assert_eq!(said.lines().count(), 1, "{said}");
+    refusal(
+        &home,
+        &["results", "show", "--db", &db, "--html", "no/such/dir.html"],
+        1,
+        &["no/such/dir.html", "No such file"],
+    )
+    .unwrap_or_else(|wrong| panic!("{wrong}"));
+}
+
+#[test]
+fn a_full_stdout_is_told() {
+    let home = Home::new();
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
+    let output = home.command(["predict", "--rate", "1kpps"]).stdout(full).stderr(Stdio::piped()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("stdout") && said.contains("No space left"), "{said}");
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let home = Home::new();
+    let sweep = ["predict", "--scheme", "ideal", "--rates", "1kpps..100kpps:200"];
+    for args in [
+        [&sweep[..], &["--json"]].concat(),
+        sweep.to_vec(),
+        vec!["results", "list", "--json"],
+        vec!["completions", "bash"],
+        vec!["man"],
+        vec!["--help"],
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = home.command(&args).stdout(writer).stderr(Stdio::piped()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {said}");
+        assert!(said.is_empty() || args[0] == "results", "{args:?}: {said}");
+    }
+}
+
+/// The finding of a run that was stopped before it measured anything.
+fn nothing() -> Finding {
+    Finding {
+        host: HostSummary::default(),
+        setup: Setup {
+            scheme: Scheme::Ideal,
+            traffic: Traffic::poisson(1.0),
+            application_work_s: 0.0,
+            socket_buffer_bytes: 4096,
+            repeats: 1,
+            trial_s: 0.1,
+            quick: true,
+        },
+        calibration: None,
+        generator: GeneratorSummary::default(),
+        loss_target: 1e-4,
+        cliff_pps: ByEngine::default(),
+        peak_pps: ByEngine::default(),
+        livelock: ByEngine::default(),
+        latency: Vec::new(),
+        cpu_at_cliff: ByEngine::default(),
+        cpu_at_twice: ByEngine::default(),
+        loss_at_twice: ByEngine::default(),
+        binding: None,
+        suggestions: Vec::new(),
+        missing: Vec::new(),
+        sweep: Vec::new(),
+        checks: Vec::new(),
+        fingerprint: Fingerprint::default(),
+        provenance: Provenance::default(),
+        partial: true,
+    }
+}

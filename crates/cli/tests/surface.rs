@@ -1,0 +1,74 @@
+//! What people read: help, tables, completions and manual pages. A snapshot that changes is a change of the
+//! surface; `cargo insta review` accepts it.
+
+mod common;
+
+use common::{Home, entries};
+
+#[test]
+fn help_of_every_command() {
+    let home = Home::new();
+    for command in [
+        &[][..],
+        &["find"],
+        &["predict"],
+        &["simulate"],
+        &["results"],
+        &["results", "list"],
+        &["results", "show"],
+        &["completions"],
+        &["man"],
+    ] {
+        let help = home.stdout([command, &["--help"]].concat());
+        let name = if command.is_empty() { "help".to_owned() } else { format!("help_{}", command.join("_")) };
+        insta::assert_snapshot!(name, help);
+    }
+}
+
+#[test]
+fn predictions_for_people() {
+    let home = Home::new();
+    insta::assert_snapshot!("predict_one", home.stdout(["predict", "--scheme", "interrupt", "--rate", "100kpps"]));
+    insta::assert_snapshot!(
+        "predict_sweep",
+        home.stdout(["predict", "--scheme", "napi", "--set", "application=2us", "--rates", "50kpps..200kpps:4"])
+    );
+    let ascii = home.netcliff(["predict", "--scheme", "ideal", "--rates", "1kpps,2kpps"]).env("LC_ALL", "C").output();
+    assert!(ascii.unwrap().stdout.is_ascii(), "no box drawing where the terminal cannot show it");
+}
+
+#[test]
+fn the_version_is_the_packages() {
+    let home = Home::new();
+    for args in [&["--version"][..], &["find", "--version"]] {
+        assert!(home.stdout(args).trim_end().ends_with(env!("CARGO_PKG_VERSION")));
+    }
+}
+
+#[test]
+fn completions_for_the_usual_shells() {
+    let home = Home::new();
+    for shell in ["bash", "zsh", "fish"] {
+        let script = home.stdout(["completions", shell]);
+        for word in ["netcliff", "simulate", "cpu-meter", "loopback"] {
+            assert!(script.contains(word), "{shell}: {word}");
+        }
+    }
+}
+
+#[test]
+fn manual_pages() {
+    let home = Home::new();
+    let page = home.stdout(["man"]);
+    assert!(page.contains(".TH ") && page.contains(".SH SYNOPSIS"), "{page}");
+    let dir = home.text("man/man1");
+    assert_eq!(home.stdout(["man", &dir]), "");
+    let pages = entries(&home.path("man/man1"));
+    for name in
+        ["netcliff.1", "netcliff-find.1", "netcliff-predict.1", "netcliff-simulate.1", "netcliff-results-show.1"]
+    {
+        assert!(pages.iter().any(|page| page == name), "{name} in {pages:?}");
+    }
+    let find = std::fs::read_to_string(home.path("man/man1/netcliff-find.1")).unwrap();
+    assert!(find.contains(".TH ") && find.contains("namespaces"), "{find}");
+}

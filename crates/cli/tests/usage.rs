@@ -1,0 +1,187 @@
+//! Wrong usage: exit code 2, nothing on stdout, and a message with the offending value and the accepted form.
+
+mod common;
+
+use common::{Home, refusals};
+
+#[test]
+fn costs_and_sizes() {
+    refusals(
+        &Home::new(),
+        2,
+        &[
+            (&["predict", "--rate", "100kpps", "--set", "ring=0"], &["ring = 0", "at least 1"]),
+            (&["predict", "--rate", "100kpps", "--set", "socket_buffer=0"], &["socket_buffer = 0", "at least 1"]),
+            (&["predict", "--rate", "100kpps", "--set", "ring=1.5"], &["--set ring", "\"1.5\"", "whole number"]),
+            (&["predict", "--rate", "100kpps", "--set", "ring=-1"], &["--set ring", "\"-1\"", "whole number"]),
+            (&["predict", "--rate", "100kpps", "--set", "rng=5"], &["rng=5", "KEY=VALUE", "socket_buffer"]),
+            (&["predict", "--rate", "100kpps", "--set", "application"], &["\"application\"", "KEY=VALUE"]),
+            (&["predict", "--rate", "100kpps", "--set", "protocol=5"], &["--set protocol", "\"5\"", "20us"]),
+            (&["predict", "--rate", "100kpps", "--set", "protocol=5kpps"], &["\"5kpps\"", "20us"]),
+            (&["predict", "--rate", "100kpps", "--set", "protocol=-5us"], &["\"-5us\"", "20us"]),
+            (&["predict", "--rate", "100kpps", "--set", "protocol=NaN"], &["\"NaN\"", "20us"]),
+            (&["predict", "--rate", "100kpps", "--set", "protocol=infs"], &["\"infs\"", "20us"]),
+            (
+                &["predict", "--rate", "100kpps", "--set", "protocol=0s", "--set", "per_byte=0s"],
+                &["protocol", "above 0"],
+            ),
+            (
+                &["predict", "--rate", "100kpps", "--set", "socket_drop_cost=2"],
+                &["socket_drop_cost = 2", "from 0 to 1"],
+            ),
+            (&["predict", "--rate", "100kpps", "--set", "service=gaussian"], &["gaussian", "exponential"]),
+            (&["predict", "--rate", "100kpps", "--set", "service=erlang:stages=0"], &["stages = 0", "from 1"]),
+            (&["predict", "--rate", "100kpps", "--host", "pentium5"], &["pentium5", "pentium4-2530mhz", "TOML file"]),
+            (&["simulate", "--rate", "100kpps", "--host", "/"], &["/: is a directory", "pentium4-2530mhz"]),
+        ],
+    );
+}
+
+#[test]
+fn loads() {
+    refusals(
+        &Home::new(),
+        2,
+        &[
+            (&["predict"], &["--rate"]),
+            (&["predict", "--rate", "0kpps"], &["0kpps", "above zero", "100kpps"]),
+            (&["predict", "--rate", "0"], &["'0'", "above zero"]),
+            (&["predict", "--rate", "0%"], &["0%", "above zero"]),
+            (&["predict", "--rate", "-5kpps"], &["-5kpps", "above zero", "100kpps"]),
+            (&["predict", "--rate=-5kpps"], &["-5kpps", "above zero", "100kpps"]),
+            (&["predict", "--rate", "NaN"], &["NaN", "100kpps"]),
+            (&["predict", "--rate", "NaNkpps"], &["NaNkpps", "100kpps"]),
+            (&["predict", "--rate", "1e999pps"], &["1e999pps", "100kpps"]),
+            (&["predict", "--rate", "100"], &["100", "100kpps"]),
+            (&["predict", "--rate", "100us"], &["100us", "100kpps"]),
+            (&["predict", "--rate", ""], &["--rate", "100kpps"]),
+            (&["predict", "--rate", "1kpps", "--rates", "1kpps..2kpps:2"], &["--rate", "--rates", "cannot be used"]),
+            (&["predict", "--rates", "10kpps..300kpps"], &["10kpps..300kpps'", "10kpps..300kpps:30"]),
+            (&["predict", "--rates", "10kpps..300kpps:0"], &["300kpps:0", "10kpps..300kpps:30"]),
+            (&["predict", "--rates", "10kpps..300kpps:1"], &["300kpps:1'", "10kpps..300kpps:30"]),
+            (&["predict", "--rates", "300kpps..10kpps:3"], &["300kpps..10kpps:3", "10kpps..300kpps:30"]),
+            (&["predict", "--rates", "10kpps..40%:3"], &["10kpps..40%:3", "10kpps..300kpps:30"]),
+            (&["predict", "--rates", "10kpps..300kpps:x"], &["300kpps:x", "10kpps..300kpps:30"]),
+            (&["predict", "--rates", "10kpps,,"], &["10kpps,,", "10kpps,20kpps"]),
+            (&["predict", "--rates", "-1kpps..2kpps:2"], &["-1kpps..2kpps:2", "10kpps..300kpps:30"]),
+            (&["predict", "--rate", "40%", "--link", "0Gbit/s"], &["link", "0", "above 0"]),
+            (&["predict", "--rate", "40%", "--link", "1kpps"], &["1kpps", "1.5Gbit/s"]),
+            (&["predict", "--rate", "40%", "--link", "-1Gbit/s"], &["-1Gbit/s", "1.5Gbit/s"]),
+        ],
+    );
+}
+
+#[test]
+fn schemes_and_arrivals() {
+    refusals(
+        &Home::new(),
+        2,
+        &[
+            (
+                &["predict", "--rate", "1kpps", "--scheme", "interupt"],
+                &["\"interupt\"", "interrupt,", "polling:period=20us"],
+            ),
+            (&["predict", "--rate", "1kpps", "--scheme", "napi:wieght=64"], &["wieght", "weight,"]),
+            (&["predict", "--rate", "1kpps", "--scheme", "ideal:x=1"], &["`x`", "none"]),
+            (&["predict", "--rate", "1kpps", "--scheme", "napi:weight=0"], &["weight = 0", "at least 1"]),
+            (&["predict", "--rate", "1kpps", "--scheme", "napi:weight=1,weight=2"], &["`weight` is given twice"]),
+            (&["predict", "--rate", "1kpps", "--scheme", "napi:weight=-1"], &["`weight`", "\"-1\"", "whole number"]),
+            (
+                &["predict", "--rate", "1kpps", "--scheme", "napi:defer_hard_irqs=2"],
+                &["defer_hard_irqs = 2", "gro_flush_timeout"],
+            ),
+            (&["predict", "--rate", "1kpps", "--scheme", "polling:period=20"], &["`period`", "\"20\"", "20us"]),
+            (&["predict", "--rate", "1kpps", "--scheme", "polling:period=1us"], &["period = 1us", "1.59us"]),
+            (
+                &["predict", "--rate", "1kpps", "--scheme", "interrupt:drops_interrupt=maybe"],
+                &["maybe", "true or false"],
+            ),
+            (&["predict", "--rate", "1kpps", "--scheme", "coalesce:frames=5000"], &["frames = 5000", "1024"]),
+            (&["predict", "--rate", "1kpps", "--scheme", "hybrid:up=10kpps,down=20kpps"], &["down = 20kpps", "10kpps"]),
+            (&["simulate", "--rate", "1kpps", "--scheme", "dim:start=9"], &["start = 9", "from 0 to 4"]),
+            (&["simulate", "--rate", "1kpps", "--scheme", "dim:profile=fast"], &["fast", "eqe or cqe"]),
+            (&["simulate", "--rate", "1kpps", "--arrivals", "poison"], &["poison", "poisson, constant"]),
+            (&["simulate", "--rate", "1kpps", "--arrivals", "batch:size=0"], &["batch size = 0", "at least 1"]),
+            (&["simulate", "--rate", "1kpps", "--arrivals", "mmpp:busy=2"], &["busy = 2", "between 0 and 1"]),
+            (&["simulate", "--rate", "1kpps", "--arrivals", "onoff:alpha_on=0.9"], &["alpha_on = 0.9", "above 1"]),
+            (&["simulate", "--rate", "1kpps", "--arrivals", "trace:/nonexistent"], &["/nonexistent"]),
+            (&["predict", "--rate", "1kpps", "--fidelity", "rough"], &["rough", "paper", "exact"]),
+        ],
+    );
+}
+
+#[test]
+fn effort_of_a_simulation() {
+    refusals(
+        &Home::new(),
+        2,
+        &[
+            (&["simulate", "--rate", "1kpps", "--seed", "-1"], &["-1", "--seed"]),
+            (&["simulate", "--rate", "1kpps", "--seed", "x"], &["'x'", "--seed"]),
+            (&["simulate", "--rate", "1kpps", "--packets", "10"], &["'10'", "1000 to"]),
+            (&["simulate", "--rate", "1kpps", "--packets", "-10"], &["-10", "whole number"]),
+            (&["simulate", "--rate", "1kpps", "--packets", "1e6"], &["1e6", "whole number"]),
+            (&["simulate", "--rate", "1kpps", "--precision", "0%"], &["0%", "above 0%"]),
+            (&["simulate", "--rate", "1kpps", "--precision", "200%"], &["200%", "below 100%"]),
+            (&["simulate", "--rate", "1kpps", "--precision", "1%", "--packets", "5000"], &["--precision", "--packets"]),
+            (&["simulate", "--rate", "1kpps", "--confidence", "100%"], &["100%", "below 100%"]),
+        ],
+    );
+}
+
+#[test]
+fn measuring() {
+    let home = Home::new();
+    refusals(
+        &home,
+        2,
+        &[
+            (&["find", "--loss", "2"], &["'2'", "--loss", "above 0 and below 1"]),
+            (&["find", "--loss", "0"], &["'0'", "above 0 and below 1"]),
+            (&["find", "--loss", "-1"], &["-1", "--loss", "1e-4"]),
+            (&["find", "--size", "10B"], &["10B", "64B to 9018B"]),
+            (&["find", "--size", "imix"], &["imix", "64B"]),
+            (&["find", "--work", "-1us"], &["-1us", "20us"]),
+            (&["find", "--trial", "1ms"], &["1ms", "50ms to 600s"]),
+            (&["find", "--trial", "1"], &["'1'", "20us"]),
+            (&["find", "--repeats", "0"], &["0", "1..=1000"]),
+            (&["find", "--socket-buffer", "1B"], &["1B", "4KiB to 1GiB"]),
+            (&["find", "--testbed", "moon"], &["moon", "best, netns, loopback"]),
+            (&["find", "--cpu-meter", "x"], &["'x'", "best, ebpf, procfs, soaker"]),
+            (&["find", "--check", "nonsense"], &["nonsense", "size=512B", "backlog=200"]),
+            (&["find", "--check", "size=imix"], &["imix", "512B"]),
+            (&["find", "--check", "backlog=0"], &["backlog", "\"0\"", "above 0"]),
+            (&["find", "--check", "work=5"], &["work", "\"5\"", "20us"]),
+            (&["find", "--no-store", "--db", "x.db"], &["--no-store", "--db"]),
+            (&["find", "--host-cpu", "999"], &["CPU 999", "online are 0", "choose one"]),
+            (&["find", "--sender-cpu", "999"], &["CPU 999", "online are 0", "choose one"]),
+            (&["find", "--host-cpu", "-1"], &["-1", "--host-cpu"]),
+        ],
+    );
+    let runs = home.json_lines(["results", "list", "--json"]);
+    assert!(runs.iter().all(|run| run["state"] != "running"), "a refused run is over: {runs:?}");
+}
+
+#[test]
+fn commands_and_results() {
+    let home = Home::new();
+    let saved = home.text("saved.db");
+    home.stdout(["predict", "--rate", "1kpps", "--db", &saved]);
+    refusals(
+        &home,
+        2,
+        &[
+            (&[], &["Usage: netcliff"]),
+            (&["fnd"], &["fnd", "find"]),
+            (&["predict", "--rat", "1kpps"], &["--rat"]),
+            (&["completions", "cmd.exe"], &["cmd.exe", "bash"]),
+            (&["results", "show"], &["no runs", "data/netcliff/records.db"]),
+            (&["results", "show", "99"], &["no run 99", "data/netcliff/records.db", "empty"]),
+            (&["results", "show", "99", "--db", &saved], &["no run 99", "the newest are 1"]),
+            (&["results", "show", "first"], &["first"]),
+            (&["results", "show", "--json", "--csv"], &["--json", "--csv"]),
+            (&["results", "show", "1", "--db", &saved, "--html", "x.html"], &["run 1", "no page"]),
+        ],
+    );
+    assert!(!home.path("x.html").exists());
+}
