@@ -85,6 +85,7 @@ pub enum ResultsAction {
     /// One run: its page, or its records as a table
     Show {
         /// Number of the run [default: the newest]
+        #[arg(value_parser = run_number)]
         id: Option<i64>,
         /// The finding as one JSON object, or one record a line
         #[arg(long, conflicts_with_all = ["csv", "html"])]
@@ -96,4 +97,13 @@ pub enum ResultsAction {
         #[arg(long, value_name = "FILE", conflicts_with = "csv")]
         html: Option<PathBuf>,
     },
+}
+
+fn run_number(text: &str) -> Result<i64, String> {
+    text.parse().map_err(|_| "expected the number of a run as `netcliff results list` shows it, such as 3".into())
+}
+
+/// Reads `--seed`.
+fn seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| "expected a whole number of at least 0, such as 1".into())
 }

@@ -116,9 +116,9 @@ fn effort_of_a_simulation() {
         &Home::new(),
         2,
         &[
-            (&["simulate", "--rate", "1kpps", "--seed", "-1"], &["-1", "--seed"]),
-            (&["simulate", "--rate", "1kpps", "--seed", "x"], &["'x'", "--seed"]),
-            (&["simulate", "--rate", "1kpps", "--packets", "10"], &["'10'", "1000 to"]),
+            (&["simulate", "--rate", "1kpps", "--seed", "-1"], &["'-1'", "--seed", "whole number"]),
+            (&["simulate", "--rate", "1kpps", "--seed", "x"], &["'x'", "--seed", "whole number"]),
+            (&["simulate", "--rate", "1kpps", "--packets", "10"], &["'10'", "1000 to", "1_000_000"]),
             (&["simulate", "--rate", "1kpps", "--packets", "-10"], &["-10", "whole number"]),
             (&["simulate", "--rate", "1kpps", "--packets", "1e6"], &["1e6", "whole number"]),
             (&["simulate", "--rate", "1kpps", "--precision", "0%"], &["0%", "above 0%"]),
@@ -155,7 +155,7 @@ fn measuring() {
             (&["find", "--no-store", "--db", "x.db"], &["--no-store", "--db"]),
             (&["find", "--host-cpu", "999"], &["CPU 999", "online are 0", "choose one"]),
             (&["find", "--sender-cpu", "999"], &["CPU 999", "online are 0", "choose one"]),
-            (&["find", "--host-cpu", "-1"], &["-1", "--host-cpu"]),
+            (&["find", "--host-cpu", "-1"], &["'-1'", "--host-cpu", "number of a CPU"]),
         ],
     );
     let runs = home.json_lines(["results", "list", "--json"]);
@@ -178,7 +178,7 @@ fn commands_and_results() {
             (&["results", "show"], &["no runs", "data/netcliff/records.db"]),
             (&["results", "show", "99"], &["no run 99", "data/netcliff/records.db", "empty"]),
             (&["results", "show", "99", "--db", &saved], &["no run 99", "the newest are 1"]),
-            (&["results", "show", "first"], &["first"]),
+            (&["results", "show", "first"], &["'first'", "results list"]),
             (&["results", "show", "--json", "--csv"], &["--json", "--csv"]),
             (&["results", "show", "1", "--db", &saved, "--html", "x.html"], &["run 1", "no page"]),
         ],

@@ -70,7 +70,7 @@ pub struct SimulateArgs {
     #[command(flatten)]
     pub compute: ComputeArgs,
     /// Seed of every random stream
-    #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
+    #[arg(long, default_value_t = 1, value_parser = super::seed, allow_negative_numbers = true)]
     pub seed: u64,
     /// Arrivals to simulate, over all replications
     #[arg(long, default_value = "1000000", conflicts_with = "precision", value_parser = packets)]
@@ -85,6 +85,6 @@ pub struct SimulateArgs {
 }
 
 fn packets(text: &str) -> Result<u64, String> {
-    let count = units::parse_count("packets", text).map_err(|error| error.to_string())?;
-    if (1_000..=100_000_000_000).contains(&count) { Ok(count) } else { Err("expected 1000 to 100000000000".into()) }
+    let count = units::parse_count("packets", text).ok().filter(|count| (1_000..=100_000_000_000).contains(count));
+    count.ok_or_else(|| "expected a whole number from 1000 to 100000000000, such as 1_000_000".into())
 }

@@ -13,10 +13,11 @@ use netcliff_lab::find::CheckSetup;
   netcliff find --json >cliff.json          everything as one record
   netcliff find --size 512B --work 2us      other frames, an application that works 2 us a packet
   netcliff find --check size=512B --check work=2us --check backlog=200
-                                            predict set-ups that were not calibrated, then measure them
+                                            predict other set-ups, then measure them
 
-Test traffic stays in network namespaces that netcliff makes and removes, or on loopback. A run that was killed
-is cleaned up by the next one. Ctrl-C stops cleanly and keeps what was measured.")]
+Test traffic stays in network namespaces that netcliff makes and removes, or on loopback.
+A run that was killed is cleaned up by the next one. Ctrl-C stops cleanly and keeps what was
+measured.")]
 pub struct FindArgs {
     /// Take at most 90 s: shorter and fewer measurements
     #[arg(long)]
@@ -44,16 +45,16 @@ pub struct FindArgs {
     #[arg(long, value_parser = trial, allow_hyphen_values = true)]
     pub trial: Option<f64>,
     /// Seed of everything random
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = super::seed, allow_negative_numbers = true)]
     pub seed: u64,
     /// Where the traffic goes
     #[arg(long, value_enum, default_value_t = Testbed::Best)]
     pub testbed: Testbed,
     /// CPU of the sender [default: the first]
-    #[arg(long, value_name = "CPU", allow_negative_numbers = true)]
+    #[arg(long, value_name = "CPU", value_parser = cpu, allow_negative_numbers = true)]
     pub sender_cpu: Option<u32>,
     /// CPU of the host under test: its packet work and its application [default: the last]
-    #[arg(long, value_name = "CPU", allow_negative_numbers = true)]
+    #[arg(long, value_name = "CPU", value_parser = cpu, allow_negative_numbers = true)]
     pub host_cpu: Option<u32>,
     /// How CPU time is accounted
     #[arg(long, value_enum, default_value_t = Meter::Best)]
@@ -109,19 +110,19 @@ pub enum Meter {
     Soaker,
 }
 
+fn cpu(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| "expected the number of a CPU, such as 1".into())
+}
+
 fn loss(text: &str) -> Result<f64, String> {
-    let share = units::parse_share(text).map_err(|error| error.to_string())?;
-    if share > 0.0 && share < 1.0 {
-        Ok(share)
-    } else {
-        Err("expected a fraction above 0 and below 1, such as 1e-4".into())
-    }
+    let share = units::parse_share(text).ok().filter(|share| *share > 0.0 && *share < 1.0);
+    share.ok_or_else(|| "expected a fraction above 0 and below 1, such as 1e-4".into())
 }
 
 fn frame_bytes(text: &str) -> Result<u32, String> {
-    let bytes = units::parse_bytes(text).map_err(|error| error.to_string())?;
-    let fits = u32::try_from(bytes).ok().filter(|bytes| (64..=9018).contains(bytes));
-    fits.ok_or_else(|| "expected a frame size from 64B to 9018B, FCS included".into())
+    let bytes = units::parse_bytes(text).ok().and_then(|bytes| u32::try_from(bytes).ok());
+    let fits = bytes.filter(|bytes| (64..=9018).contains(bytes));
+    fits.ok_or_else(|| "expected one frame size from 64B to 9018B, FCS included".into())
 }
 
 fn socket_buffer(text: &str) -> Result<u64, String> {
