@@ -44,7 +44,16 @@ pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> 
         output::say(format!("netcliff: {why}\nnetcliff: the whole finding is in {}", place.display()));
         return Ok(ExitCode::from(1));
     }
+    if finding.cliff_pps.wire.is_none() && !finding.partial {
+        output::say(format!("netcliff: no cliff was measured: {}", why_no_cliff(&finding)));
+    }
     Ok(ExitCode::from(u8::from(finding.partial || finding.cliff_pps.wire.is_none())))
+}
+
+/// The reason for the missing main figure.
+fn why_no_cliff(finding: &Finding) -> &str {
+    let of = |figure: &str| finding.missing.iter().find(|missing| missing.figure == figure);
+    of("cliff_pps.wire").or_else(|| of("everything measured")).map_or("no reason is known", |missing| &missing.why)
 }
 
 /// Without the host's root, namespaces need a user namespace; what that costs is said in the page.

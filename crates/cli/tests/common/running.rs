@@ -51,22 +51,28 @@ impl Running {
         self.child.id()
     }
 
-    /// Waits until a line of stderr contains `text`.
-    pub fn until(&mut self, text: &str, patience: Duration) {
+    /// Waits until a line of stderr contains `text`. False: the run ended without it.
+    #[must_use]
+    pub fn reaches(&mut self, text: &str, patience: Duration) -> bool {
         let deadline = Instant::now() + patience;
         loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            match self.lines.recv_timeout(left) {
+            match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
                 Ok(line) => {
                     let found = line.contains(text);
                     self.said.push(line);
                     if found {
-                        return;
+                        return true;
                     }
                 }
-                Err(why) => panic!("no {text:?} within {patience:?} ({why}): {:?}", self.said),
+                Err(RecvTimeoutError::Disconnected) => return false,
+                Err(RecvTimeoutError::Timeout) => panic!("no {text:?} within {patience:?}: {:?}", self.said),
             }
         }
+    }
+
+    /// Waits until a line of stderr contains `text`, which must come.
+    pub fn until(&mut self, text: &str, patience: Duration) {
+        assert!(self.reaches(text, patience), "ended without {text:?}: {:?}", self.said);
     }
 
     /// Sends a signal by its name: INT, TERM, KILL.

@@ -27,9 +27,12 @@ impl Merged {
     }
 }
 
-/// Means over the repeats with their intervals; repeats whose sender kept up are preferred. None for no repeats.
+/// Means over the repeats with their intervals; only repeats that really offered the load count, where there are any.
+/// A late sender does not exclude a repeat: that would choose among repeats by how busy the machine was. None for no
+/// repeats.
 pub fn merge(observations: &[Observation]) -> Option<Merged> {
-    let good: Vec<&Observation> = observations.iter().filter(|o| o.sender_kept_up).collect();
+    let offered = |o: &Observation| o.outcome.offered_pps.map_or(0.0, |figure| figure.value);
+    let good: Vec<&Observation> = observations.iter().filter(|o| offered(o) >= OFFERED * o.spec.rate_pps).collect();
     let kept_up = !good.is_empty();
     let used: Vec<&Outcome> = if kept_up {
         good.iter().map(|o| &o.outcome).collect()
