@@ -92,11 +92,8 @@ impl Running {
             thread::sleep(Duration::from_millis(20));
         };
         let stdout = self.stdout.take().map(|thread| thread.join().expect("the reader of stdout")).unwrap_or_default();
-        loop {
-            match self.lines.recv_timeout(Duration::from_secs(1)) {
-                Ok(line) => self.said.push(line),
-                Err(RecvTimeoutError::Disconnected | RecvTimeoutError::Timeout) => break,
-            }
+        while let Ok(line) = self.lines.recv_timeout(Duration::from_secs(1)) {
+            self.said.push(line);
         }
         Ended { status, stdout, stderr: self.said.join("\n") }
     }
