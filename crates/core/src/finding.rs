@@ -102,7 +102,7 @@ pub struct GeneratorSummary {
     pub method: String,
     /// Packets/s it can send flat out; None: not measured.
     pub ceiling_pps: Option<Figure>,
-    /// 99th percentile of actual minus intended send time at the highest load it kept up with [s].
+    /// 99th percentile of actual minus intended send time at the highest load it kept up with (s).
     pub lateness_p99_s: Option<f64>,
     /// Frame bytes, FCS included.
     pub frame_bytes: u32,
@@ -113,9 +113,9 @@ pub struct GeneratorSummary {
 pub struct LatencyAt {
     /// Share of the measured (or else simulated) cliff: 0.5, 0.9.
     pub share: f64,
-    /// That load [pps].
+    /// That load (pps).
     pub load_pps: f64,
-    /// Latency [s] by engine.
+    /// Latency (s) by engine.
     pub latency_s: ByEngine<Latency>,
 }
 
@@ -126,7 +126,7 @@ pub struct Suggestion {
     pub setting: String,
     /// Why it should move the cliff.
     pub why: String,
-    /// Cliff that simulation expects with it [pps], where it was simulated.
+    /// Cliff that simulation expects with it (pps), where it was simulated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_cliff_pps: Option<Figure>,
 }
@@ -145,7 +145,7 @@ pub struct Missing {
 pub struct SweepPoint {
     /// Who answered.
     pub engine: EngineKind,
-    /// Intended offered load [pps].
+    /// Intended offered load (pps).
     pub load_pps: f64,
     /// Number of repeats behind the outcome (1 for the model).
     pub repeats: u32,
@@ -164,13 +164,13 @@ pub struct SetupCheck {
     pub host: Host,
     /// The scheme that was predicted with.
     pub scheme: Scheme,
-    /// Frame size, FCS included [bytes].
+    /// Frame size, FCS included (bytes).
     pub frame_bytes: u32,
-    /// The cliff [pps].
+    /// The cliff (pps).
     pub cliff_pps: ByEngine<Figure>,
-    /// Delivered at 1.5 times the measured cliff [pps].
+    /// Delivered at 1.5 times the measured cliff (pps).
     pub delivered_at_1_5_pps: ByEngine<Figure>,
-    /// Delivered at twice the measured cliff [pps].
+    /// Delivered at twice the measured cliff (pps).
     pub delivered_at_2_pps: ByEngine<Figure>,
 }
 
@@ -181,13 +181,13 @@ pub struct Setup {
     pub scheme: Scheme,
     /// Traffic without a load of its own (its rate is the cliff's).
     pub traffic: Traffic,
-    /// Application work a packet beyond reading it [s].
+    /// Application work a packet beyond reading it (s).
     pub application_work_s: f64,
-    /// Socket receive buffer asked for [bytes].
+    /// Socket receive buffer asked for (bytes).
     pub socket_buffer_bytes: u64,
     /// Repeats of each load.
     pub repeats: u32,
-    /// Length of one measurement [s].
+    /// Length of one measurement (s).
     pub trial_s: f64,
     /// True for `--quick`.
     pub quick: bool,
@@ -206,9 +206,9 @@ pub struct Finding {
     pub generator: GeneratorSummary,
     /// Loss fraction that defines the cliff.
     pub loss_target: f64,
-    /// Highest offered load with loss at or below the target [pps].
+    /// Highest offered load with loss at or below the target (pps).
     pub cliff_pps: ByEngine<Figure>,
-    /// Highest delivered load [pps].
+    /// Highest delivered load (pps).
     pub peak_pps: ByEngine<Figure>,
     /// Delivered load at twice the cliff over the peak: 1 flat, 0 livelock.
     pub livelock: ByEngine<Figure>,

@@ -61,7 +61,7 @@ impl std::fmt::Display for Service {
 
 crate::record::serde_as_text!(Service);
 
-/// Costs [s] and sizes [packets] of a host with one CPU for its packets (THEORY section 1).
+/// Costs (s) and sizes (packets) of a host with one CPU for its packets (THEORY section 1).
 ///
 /// Written in TOML with one key a field, as for `--set`: `interrupt = "3.73us"`, `ring = 1024`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -70,39 +70,39 @@ pub struct Host {
     /// Where the numbers come from: a preset's name, a file or `calibrated`.
     #[serde(default)]
     pub name: String,
-    /// s = 1/r: mean time of one interrupt, overhead and handler [s].
+    /// s = 1/r: mean time of one interrupt, overhead and handler (s).
     #[serde(rename = "interrupt", with = "units::time_s", default)]
     pub interrupt_s: f64,
-    /// From the cause of an interrupt to its handler [s]; the CPU does other work meanwhile (in a virtual machine,
+    /// From the cause of an interrupt to its handler (s); the CPU does other work meanwhile (in a virtual machine,
     /// what the hypervisor takes to deliver it).
     #[serde(rename = "interrupt_latency", with = "units::time_s", default)]
     pub interrupt_latency_s: f64,
-    /// Protocol processing a packet, without the per-byte part [s].
+    /// Protocol processing a packet, without the per-byte part (s).
     #[serde(rename = "protocol", with = "units::time_s")]
     pub protocol_s: f64,
-    /// Protocol processing a byte of frame [s].
+    /// Protocol processing a byte of frame (s).
     #[serde(rename = "per_byte", with = "units::time_s", default)]
     pub per_byte_s: f64,
-    /// m: one write to a NIC register, to mask or to unmask [s].
+    /// m: one write to a NIC register, to mask or to unmask (s).
     #[serde(rename = "mask", with = "units::time_s", default)]
     pub mask_s: f64,
-    /// o: overhead of one poll [s].
+    /// o: overhead of one poll (s).
     #[serde(rename = "poll", with = "units::time_s", default)]
     pub poll_s: f64,
-    /// t_a: the application's time a packet [s]; None: no application is modelled.
+    /// t_a: the application's time a packet (s); None: no application is modelled.
     #[serde(rename = "application", with = "optional_time_s", default, skip_serializing_if = "Option::is_none")]
     pub application_s: Option<f64>,
-    /// t_sw: from a blocked application to a running one, on the application's account [s].
+    /// t_sw: from a blocked application to a running one, on the application's account (s).
     #[serde(rename = "context_switch", with = "units::time_s", default)]
     pub context_switch_s: f64,
-    /// What protocol processing spends to wake a blocked application [s].
+    /// What protocol processing spends to wake a blocked application (s).
     #[serde(rename = "wakeup", with = "units::time_s", default)]
     pub wakeup_s: f64,
     /// What protocol processing of a packet costs more when the socket buffer is full than when it is empty, linear
-    /// between: packets that wait long have left the caches [s].
+    /// between: packets that wait long have left the caches (s).
     #[serde(rename = "cold_protocol", with = "units::time_s", default)]
     pub cold_protocol_s: f64,
-    /// The same for the application's time a packet [s].
+    /// The same for the application's time a packet (s).
     #[serde(rename = "cold_application", with = "units::time_s", default)]
     pub cold_application_s: f64,
     /// Protocol time of a packet that finds the socket buffer full, as a share of a delivered one's.
@@ -114,7 +114,7 @@ pub struct Host {
     /// Packets the application's socket holds.
     #[serde(default = "default_socket_buffer")]
     pub socket_buffer: u64,
-    /// Period of the scheduler's tick, at which waiting threads and pending softirqs get the CPU [s].
+    /// Period of the scheduler's tick, at which waiting threads and pending softirqs get the CPU (s).
     #[serde(rename = "tick", with = "units::time_s", default = "default_tick")]
     pub tick_s: f64,
     /// Distribution of the times above, timers and tick excepted.
@@ -208,7 +208,7 @@ impl Host {
         }
     }
 
-    /// Mean protocol time of a frame: 1/mu = per packet + per byte x frame bytes [s].
+    /// Mean protocol time of a frame: 1/mu = per packet + per byte x frame bytes (s).
     pub fn service_s(&self, frame_bytes: f64) -> f64 {
         self.protocol_s + self.per_byte_s * frame_bytes
     }

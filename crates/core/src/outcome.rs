@@ -97,25 +97,25 @@ impl<'de> Deserialize<'de> for Figure {
 }
 
 /// Latency from arrival in memory to the end of protocol processing, or, where an application is modelled or
-/// measured, to the application's read [s]. [`Outcome::latency_to`] says which.
+/// measured, to the application's read (s). [`Outcome::latency_to`] says which.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Latency {
-    /// Mean [s].
+    /// Mean (s).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean: Option<Figure>,
-    /// Median [s].
+    /// Median (s).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p50: Option<Figure>,
-    /// 90th percentile [s].
+    /// 90th percentile (s).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p90: Option<Figure>,
-    /// 99th percentile [s].
+    /// 99th percentile (s).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p99: Option<Figure>,
-    /// 99.9th percentile [s].
+    /// 99.9th percentile (s).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p999: Option<Figure>,
-    /// Largest seen [s].
+    /// Largest seen (s).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<Figure>,
 }
@@ -157,13 +157,13 @@ pub struct Loss {
 /// What was found at one point. With an application, throughput counts what it consumed.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Load that was really offered [pps]; absent when it is the point's own.
+    /// Load that was really offered (pps); absent when it is the point's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offered_pps: Option<Figure>,
-    /// Packets delivered: by protocol processing, or to the application where there is one [pps].
+    /// Packets delivered: by protocol processing, or to the application where there is one (pps).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throughput_pps: Option<Figure>,
-    /// Frame bits delivered (FCS included) [bit/s].
+    /// Frame bits delivered (FCS included) (bit/s).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goodput_bps: Option<Figure>,
     /// Share of the offered packets that were lost anywhere.
@@ -172,7 +172,7 @@ pub struct Outcome {
     /// The same by place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<Loss>,
-    /// Latency [s].
+    /// Latency (s).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_s: Option<Latency>,
     /// Where the latency ends: `protocol` or `application`.

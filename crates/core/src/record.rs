@@ -71,7 +71,7 @@ pub struct Provenance {
     pub command: String,
     /// Start, seconds since the epoch (UTC).
     pub started_unix_s: f64,
-    /// Length of the work [s].
+    /// Length of the work (s).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub elapsed_s: Option<f64>,
     /// Identifier of the host's fingerprint; None for a computed outcome.

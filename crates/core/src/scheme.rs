@@ -24,14 +24,14 @@ pub enum Scheme {
     },
     /// A timer polls, up to `quota` packets a cycle.
     Polling {
-        /// T_poll [s].
+        /// T_poll (s).
         period_s: f64,
         /// Q: packets a cycle at the most.
         quota: u64,
     },
     /// The paper's NAPI: interrupt, mask, poll at once; over quota the next poll waits for a tick.
     Napi2007 {
-        /// T_poll [s].
+        /// T_poll (s).
         period_s: f64,
         /// Q: packets a cycle at the most.
         quota: u64,
@@ -53,7 +53,7 @@ pub struct Napi {
     pub weight: u64,
     /// Packets a softirq at the most (netdev_budget, 300).
     pub budget: u64,
-    /// Time a softirq at the most (netdev_budget_usecs) [s].
+    /// Time a softirq at the most (netdev_budget_usecs) (s).
     pub budget_time_s: f64,
     /// True: process_backlog: the input queue moves whole to the process queue once that is empty, and only
     /// the input queue is bounded (netdev_max_backlog), as RPS and plain veth do.
@@ -62,11 +62,11 @@ pub struct Napi {
     pub threaded: bool,
     /// Empty polls in a row after which interrupts are unmasked again (napi_defer_hard_irqs).
     pub defer_hard_irqs: u32,
-    /// Delay of the next poll while deferring (gro_flush_timeout) [s].
+    /// Delay of the next poll while deferring (gro_flush_timeout) (s).
     pub gro_flush_timeout_s: f64,
     /// True: the application polls the device itself when it finds its socket empty.
     pub busy_poll: bool,
-    /// How long interrupts stay suspended while the application polls (irq_suspend_timeout) [s].
+    /// How long interrupts stay suspended while the application polls (irq_suspend_timeout) (s).
     pub irq_suspend_timeout_s: f64,
 }
 
@@ -91,11 +91,11 @@ impl Default for Napi {
 pub struct Coalesce {
     /// tau: an interrupt when so many frames are counted.
     pub frames: Option<u64>,
-    /// T_abs: an interrupt so long after the first packet since the last interrupt [s].
+    /// T_abs: an interrupt so long after the first packet since the last interrupt (s).
     pub absolute_timer_s: Option<f64>,
-    /// T_pkt: an interrupt so long after the last packet [s].
+    /// T_pkt: an interrupt so long after the last packet (s).
     pub packet_timer_s: Option<f64>,
-    /// At most one interrupt in so long (interrupt throttle) [s].
+    /// At most one interrupt in so long (interrupt throttle) (s).
     pub min_gap_s: Option<f64>,
     /// True: no interrupt until the ring is empty; false: interrupts preempt protocol work (the paper's).
     pub masked: bool,
@@ -106,13 +106,13 @@ pub struct Coalesce {
 /// The paper's proposal: disable-enable at low load, polling at high load, with hysteresis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hybrid {
-    /// T_poll of the polling part [s].
+    /// T_poll of the polling part (s).
     pub period_s: f64,
     /// Q of the polling part.
     pub quota: u64,
-    /// Measured rate above which polling starts [pps]; None: from eq. (13).
+    /// Measured rate above which polling starts (pps); None: from eq. (13).
     pub up_pps: Option<f64>,
-    /// Measured rate below which disable-enable resumes [pps]; None: a tenth below `up_pps`.
+    /// Measured rate below which disable-enable resumes (pps); None: a tenth below `up_pps`.
     pub down_pps: Option<f64>,
     /// Weight of a new sample in the moving average of rate and frame size.
     pub ewma: f64,

@@ -6,9 +6,9 @@ use crate::error::{Invalid, ParseError};
 use crate::params::{self, Params};
 use crate::units;
 
-/// Preamble, start delimiter and minimum gap that each frame adds on the wire [bytes].
+/// Preamble, start delimiter and minimum gap that each frame adds on the wire (bytes).
 pub const WIRE_OVERHEAD_BYTES: f64 = 20.0;
-/// Smallest and largest frame accepted, FCS included [bytes].
+/// Smallest and largest frame accepted, FCS included (bytes).
 pub const FRAME_RANGE_BYTES: std::ops::RangeInclusive<u32> = 64..=65_535;
 
 /// The arrival process.
@@ -29,7 +29,7 @@ pub enum Arrivals {
         peak: f64,
         /// Share of time in the busy state.
         busy: f64,
-        /// Mean stay in the busy state [s].
+        /// Mean stay in the busy state (s).
         stay_s: f64,
     },
     /// Aggregated Pareto ON/OFF sources at link speed.
@@ -50,11 +50,11 @@ pub struct OnOff {
     pub alpha_on: f64,
     /// Shape of OFF periods.
     pub alpha_off: f64,
-    /// Shortest ON period [s].
+    /// Shortest ON period (s).
     pub min_on_s: f64,
     /// True: sources add up freely; false: they share one link.
     pub superpose: bool,
-    /// Longest period drawn, if any [s].
+    /// Longest period drawn, if any (s).
     pub cutoff_s: Option<f64>,
 }
 
@@ -141,7 +141,7 @@ crate::record::serde_as_text!(Arrivals);
 /// Frame sizes, FCS included.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FrameSizes {
-    /// One size [bytes].
+    /// One size (bytes).
     Fixed(u32),
     /// Simple IMIX 7:4:1 of 64, 594 and 1518 bytes.
     Imix,
@@ -167,7 +167,7 @@ impl FrameSizes {
         Some(raw.into_iter().map(|(bytes, weight)| (bytes, weight / total)).collect())
     }
 
-    /// Mean frame size [bytes]; None while a file has not been read.
+    /// Mean frame size (bytes); None while a file has not been read.
     pub fn mean_bytes(&self) -> Option<f64> {
         Some(self.mixture()?.iter().map(|(bytes, share)| f64::from(*bytes) * share).sum())
     }
@@ -301,7 +301,7 @@ pub struct Traffic {
     pub size: FrameSizes,
     /// Offered load.
     pub rate: Load,
-    /// Link speed, for shares of line rate and ON/OFF sources [bit/s].
+    /// Link speed, for shares of line rate and ON/OFF sources (bit/s).
     #[serde(rename = "link", with = "link_text", default = "gigabit")]
     pub link_bps: f64,
 }
@@ -343,7 +343,7 @@ impl Traffic {
         }
     }
 
-    /// Line rate of these frames: link / (8 x (frame + preamble + gap)) [pps].
+    /// Line rate of these frames: link / (8 x (frame + preamble + gap)) (pps).
     pub fn line_rate_pps(&self) -> Option<f64> {
         Some(self.link_bps / (8.0 * (self.size.mean_bytes()? + WIRE_OVERHEAD_BYTES)))
     }

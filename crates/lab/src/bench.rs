@@ -15,7 +15,7 @@ pub struct Observation {
     pub loss: f64,
     /// True if the sender offered what it should.
     pub sender_kept_up: bool,
-    /// 99th percentile of actual minus intended send time [s].
+    /// 99th percentile of actual minus intended send time (s).
     pub lateness_p99_s: Option<f64>,
     /// Share of the host's CPU that the hypervisor took.
     pub steal_share: f64,
@@ -26,13 +26,13 @@ pub struct Observation {
 /// Times and events on the host's CPU during a metered trial.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Counts {
-    /// Length of the interval [s].
+    /// Length of the interval (s).
     pub elapsed_s: f64,
-    /// Time in protocol processing: NET_RX softirqs [s].
+    /// Time in protocol processing: NET_RX softirqs (s).
     pub protocol_s: f64,
-    /// Time in hard interrupts [s].
+    /// Time in hard interrupts (s).
     pub interrupt_s: f64,
-    /// Time of the application's thread, without what interrupted it [s].
+    /// Time of the application's thread, without what interrupted it (s).
     pub application_s: f64,
     /// Packets that protocol processing took.
     pub packets: f64,
@@ -48,7 +48,7 @@ pub struct Counts {
     pub busy_interrupts: f64,
     /// How long polls took, by packets.
     pub poll_times: Vec<PollTime>,
-    /// Time in softirqs after their last poll [s].
+    /// Time in softirqs after their last poll (s).
     pub tail_s: f64,
 }
 
@@ -59,9 +59,9 @@ pub struct PollTime {
     pub packets: f64,
     /// Such polls.
     pub polls: f64,
-    /// Mean time [s].
+    /// Mean time (s).
     pub mean_s: f64,
-    /// Variance of the time [s^2].
+    /// Variance of the time (s^2).
     pub variance_s2: f64,
     /// True: the CPU was idle, so that the poll also woke the application.
     pub from_idle: bool,

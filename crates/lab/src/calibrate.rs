@@ -31,10 +31,10 @@ pub const SHARES: [f64; 5] = [0.15, 0.3, 0.45, 0.6, 0.75];
 const SIZE_PLACE: usize = 2;
 /// The larger frame [bytes, FCS included].
 pub const LARGE_FRAME_BYTES: u32 = 1518;
-/// Work that all but keeps the application from reading [s]: its socket stays full, nearly every packet is dropped there,
+/// Work that all but keeps the application from reading (s): its socket stays full, nearly every packet is dropped there,
 /// and each piece of work is interrupted some hundred times.
 const BLOCKED_WORK_S: f64 = 1e-3;
-/// Work that keeps the socket full while about half of the packets are read [s], and the share it is offered.
+/// Work that keeps the socket full while about half of the packets are read (s), and the share it is offered.
 const FULL_WORK_S: f64 = 5e-6;
 const FULL_SHARE: f64 = 0.5;
 /// Loss above which a trial is taken to have kept the socket full.
@@ -47,7 +47,7 @@ pub const TRIALS_A_ROUND: usize = SHARES.len() + 3;
 pub struct Plan {
     /// Rounds over all loads, interleaved so that drift hits all alike.
     pub rounds: u32,
-    /// Rough cliff, of which the loads are shares [pps].
+    /// Rough cliff, of which the loads are shares (pps).
     pub rough_pps: f64,
 }
 
@@ -75,9 +75,9 @@ pub enum CalibrationError {
 pub struct Calibrated {
     /// For the page.
     pub calibration: Calibration,
-    /// Application time a byte of frame [s]: what a longer frame adds to reading it.
+    /// Application time a byte of frame (s): what a longer frame adds to reading it.
     pub application_per_byte_s: f64,
-    /// Frame size of the regression [bytes].
+    /// Frame size of the regression (bytes).
     pub frame_bytes: u32,
 }
 

@@ -1,7 +1,7 @@
 //! `find`: calibrates this host, predicts its cliff on paper, confirms it in simulation, measures it with real
 //! packets, and gathers the three into one [`Finding`].
 //!
-//! Stages follow each other in [`stages`]; each leaves what it found in the finding, and says in
+//! Stages follow each other in `stages`; each leaves what it found in the finding, and says in
 //! [`Finding::missing`] what it could not have and why. A stop keeps what was measured.
 
 mod check;
@@ -37,17 +37,17 @@ pub struct FindOptions {
     pub quick: bool,
     /// Loss fraction that defines the cliff.
     pub loss: f64,
-    /// Frame size, FCS included [bytes].
+    /// Frame size, FCS included (bytes).
     pub frame_bytes: u32,
     /// Arrival process.
     pub arrivals: Arrivals,
-    /// CPU time the application spends a packet beyond reading it [s].
+    /// CPU time the application spends a packet beyond reading it (s).
     pub work_s: f64,
-    /// Receive buffer to ask for [bytes].
+    /// Receive buffer to ask for (bytes).
     pub receive_buffer_bytes: u64,
     /// Repeats of each load; None: 2 when quick, else 5.
     pub repeats: Option<u32>,
-    /// Length of one measurement [s]; None: 0.5 when quick, else 1.
+    /// Length of one measurement (s); None: 0.5 when quick, else 1.
     pub trial_s: Option<f64>,
     /// Seed of everything random.
     pub seed: u64,
@@ -67,7 +67,7 @@ pub struct FindOptions {
 pub trait Observer {
     /// A stage began.
     fn stage(&mut self, name: &str);
-    /// A trial is under way: its load [pps], and the share of the planned time that has passed.
+    /// A trial is under way: its load (pps), and the share of the planned time that has passed.
     fn trial(&mut self, load_pps: f64, elapsed_s: f64, planned_s: f64);
     /// A record is finished and can be kept.
     fn record(&mut self, record: &Record);
@@ -86,7 +86,14 @@ pub fn find(options: &FindOptions, stop: Arc<AtomicBool>, observer: &mut dyn Obs
     let watch = |load_pps: f64, _: u64, _: u64| progress.borrow_mut().trial(load_pps);
     let mut bench = WireBench::new(&rig, options.cpu, Box::new(watch));
     finding.host.limits.extend(bench.passed_over.iter().cloned());
-    let mut run = stages::Run { options, plan: &plan, bench: &mut bench, progress: &progress, finding: &mut finding };
+    let mut run = stages::Run {
+        options,
+        plan: &plan,
+        bench: &mut bench,
+        progress: &progress,
+        stop: &stop,
+        finding: &mut finding,
+    };
     let calibrated = run.all();
     drop(bench);
     // The checks build testbeds of their own, and there is one at a time.

@@ -7,7 +7,7 @@ use netcliff_core::host::PRESETS;
 use netcliff_core::traffic::FRAME_RANGE_BYTES;
 use netcliff_core::{FrameSizes, Host};
 
-/// Largest input file that is read [bytes]: more is surely not a host or a size table.
+/// Largest input file that is read (bytes): more is surely not a host or a size table.
 const LARGEST_BYTES: u64 = 16 << 20;
 
 /// A host by preset name or from a TOML file.

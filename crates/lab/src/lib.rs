@@ -5,7 +5,7 @@
 //! | [`inputs`] | files a user names |
 //! | [`rig`] | the testbed with the CPUs it uses |
 //! | [`trial`] | one measurement at one load |
-//! | [`bench`] | what calibration and search ask of the wire; [`wire_bench`] answers with real packets |
+//! | [`mod@bench`] | what calibration and search ask of the wire; [`wire_bench`] answers with real packets |
 //! | [`calibrate`] | costs by regression |
 //! | [`search`] | the cliff by growing loads and bisection, pure |
 //! | [`find`] | the main job: calibrate, predict, simulate, measure |

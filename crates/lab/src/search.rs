@@ -14,9 +14,9 @@ pub enum Verdict {
 /// How far to search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Range {
-    /// First load tried [pps].
+    /// First load tried (pps).
     pub start_pps: f64,
-    /// Highest load worth trying [pps].
+    /// Highest load worth trying (pps).
     pub ceiling_pps: f64,
     /// Factor between coarse loads, above 1.
     pub factor: f64,
@@ -27,19 +27,19 @@ pub struct Range {
 /// Where the cliff lies.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Cliff {
-    /// Between the highest load that passed and the lowest that failed above it [pps].
+    /// Between the highest load that passed and the lowest that failed above it (pps).
     Bracket {
         /// Passed.
         passed_pps: f64,
         /// Failed.
         failed_pps: f64,
     },
-    /// Everything up to this load passed, and the sender or the range ended there [pps].
+    /// Everything up to this load passed, and the sender or the range ended there (pps).
     Above {
         /// Highest load that passed.
         passed_pps: f64,
     },
-    /// Even this lowest load failed [pps].
+    /// Even this lowest load failed (pps).
     Below {
         /// Lowest load that failed.
         failed_pps: f64,
@@ -47,7 +47,7 @@ pub enum Cliff {
 }
 
 impl Cliff {
-    /// The highest load seen to pass with a failure above it [pps]; None where the cliff was not reached.
+    /// The highest load seen to pass with a failure above it (pps); None where the cliff was not reached.
     pub fn passed_pps(&self) -> Option<f64> {
         match self {
             Self::Bracket { passed_pps, .. } => Some(*passed_pps),

@@ -20,17 +20,17 @@ use crate::rig::Rig;
 /// What to send and how to receive it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrialSpec {
-    /// Offered load [pps].
+    /// Offered load (pps).
     pub rate_pps: f64,
     /// Arrival process.
     pub arrivals: Arrivals,
-    /// Frame size, FCS included [bytes].
+    /// Frame size, FCS included (bytes).
     pub frame_bytes: u32,
-    /// CPU time the application spends a packet beyond reading it [s].
+    /// CPU time the application spends a packet beyond reading it (s).
     pub work_s: f64,
-    /// Receive buffer to ask for [bytes].
+    /// Receive buffer to ask for (bytes).
     pub receive_buffer_bytes: u64,
-    /// Length of the measured window [s].
+    /// Length of the measured window (s).
     pub seconds: f64,
     /// Seed of the schedule.
     pub seed: u64,

@@ -10,18 +10,18 @@ use crate::bench::{Bench, Observation, SenderCeiling};
 use crate::rig::Rig;
 use crate::trial::{self, Meter, TrialError, TrialSpec};
 
-/// Called every few milliseconds of a trial: load [pps], packets offered, packets delivered.
+/// Called every few milliseconds of a trial: load (pps), packets offered, packets delivered.
 pub type Watch<'a> = Box<dyn FnMut(f64, u64, u64) + 'a>;
 
 /// How often a trial is repeated because the sender was disturbed before its word is taken.
 const SENDER_RETRIES: u32 = 2;
-/// Flat-out runs of the sender and their length [s].
+/// Flat-out runs of the sender and their length (s).
 const CEILING_REPEATS: u32 = 3;
 const CEILING_S: f64 = 0.4;
 /// Load and length of the count of a socket's capacity: more packets than any default socket holds.
 const CAPACITY_PPS: f64 = 100e3;
 const CAPACITY_S: f64 = 0.5;
-/// Work a packet that keeps the application from reading [s].
+/// Work a packet that keeps the application from reading (s).
 const NOT_READING_S: f64 = 0.05;
 
 /// A rig with its meter.

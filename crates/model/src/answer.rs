@@ -2,7 +2,7 @@
 
 use netcliff_core::{CpuShares, Figure, Latency, Loss, Outcome};
 
-/// Shares of one CPU [1], together 1.
+/// Shares of one CPU (1), together 1.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Shares {
     /// Interrupt handling, masking included.
@@ -29,37 +29,37 @@ impl Shares {
     }
 }
 
-/// Quantiles of a latency [s].
+/// Quantiles of a latency (s).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Quantiles {
-    /// Median [s].
+    /// Median (s).
     pub p50: f64,
-    /// 90th percentile [s].
+    /// 90th percentile (s).
     pub p90: f64,
-    /// 99th percentile [s].
+    /// 99th percentile (s).
     pub p99: f64,
-    /// 99.9th percentile [s].
+    /// 99.9th percentile (s).
     pub p999: f64,
 }
 
 /// The part of a host below the socket, in statistical equilibrium.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ring {
-    /// Packets leaving protocol processing [pps].
+    /// Packets leaving protocol processing (pps).
     pub throughput_pps: f64,
-    /// Share of offered packets lost at the ring [1].
+    /// Share of offered packets lost at the ring (1).
     pub loss: f64,
     /// Mean packets in ring and protocol.
     pub mean_present: f64,
-    /// Mean latency from memory to the end of protocol processing [s].
+    /// Mean latency from memory to the end of protocol processing (s).
     pub mean_latency_s: f64,
     /// Its quantiles, where the distribution is known.
     pub quantiles: Option<Quantiles>,
-    /// Interrupts [1/s].
+    /// Interrupts (1/s).
     pub interrupts_per_s: f64,
-    /// Busy periods of the ring [1/s].
+    /// Busy periods of the ring (1/s).
     pub cycles_per_s: f64,
-    /// Polls [1/s], where the scheme polls.
+    /// Polls (1/s), where the scheme polls.
     pub polls_per_s: Option<f64>,
     /// CPU split without an application.
     pub shares: Shares,

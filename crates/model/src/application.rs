@@ -31,13 +31,13 @@ struct Socket {
     ring: Ring,
     /// Share of packets that reach the socket and find it full.
     loss: f64,
-    /// Packets the application reads [pps].
+    /// Packets the application reads (pps).
     read_pps: f64,
-    /// CPU that nobody wants [1].
+    /// CPU that nobody wants (1).
     available: f64,
     /// Mean packets waiting in the socket.
     waiting: f64,
-    /// Mean service that this socket implies [s].
+    /// Mean service that this socket implies (s).
     implied_service_s: f64,
 }
 
@@ -145,9 +145,9 @@ struct Idle {
 
 /// How much of it the application sleeps.
 struct Sleep {
-    /// Share of the CPU that nobody wants [1].
+    /// Share of the CPU that nobody wants (1).
     available: f64,
-    /// Busy periods of the ring that find it asleep [1/s].
+    /// Busy periods of the ring that find it asleep (1/s).
     wakeups_per_s: f64,
 }
 

@@ -4,14 +4,14 @@ use netcliff_core::{Engine, EngineFailure, Host, Point, Scheme, Traffic};
 
 /// Relative width at which the search ends.
 const FOUND: f64 = 1e-5;
-/// Loads searched [pps].
+/// Loads searched (pps).
 const LOWEST_PPS: f64 = 1e-6;
 const HIGHEST_PPS: f64 = 1e13;
 
 /// A cliff and how it was had.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cliff {
-    /// Highest offered load with loss within the bound [pps].
+    /// Highest offered load with loss within the bound (pps).
     pub pps: f64,
     /// Points evaluated.
     pub evaluations: u32,

@@ -38,7 +38,7 @@ pub struct Sensitivity {
     pub cliff: f64,
     /// Of the mean latency at the point.
     pub latency: Option<f64>,
-    /// Change of the CPU's available share at the point for a cost e times as high [1].
+    /// Change of the CPU's available share at the point for a cost e times as high (1).
     pub available: Option<f64>,
 }
 

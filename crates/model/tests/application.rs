@@ -69,7 +69,7 @@ fn cliff_is_where_the_cpu_ends() {
     assert!((0.3..0.7).contains(&index), "{index}");
 }
 
-/// What the exact chain says: packets read [1/s], mean time to the start of a read [s].
+/// What the exact chain says: packets read (1/s), mean time to the start of a read (s).
 struct Exact {
     read_pps: f64,
     latency_s: f64,

@@ -32,7 +32,7 @@ fn cliffs_in_words(finding: &Finding) -> String {
     if cliffs.is_empty() { "No cliff was found.".to_owned() } else { format!("The cliff: {}.", cliffs.join(", ")) }
 }
 
-/// The cliff that is marked in every picture: measured, or else simulated, or else predicted [pps].
+/// The cliff that is marked in every picture: measured, or else simulated, or else predicted (pps).
 fn marked_cliff(finding: &Finding) -> Option<(EngineKind, f64)> {
     let order = [EngineKind::Wire, EngineKind::Sim, EngineKind::Model];
     order

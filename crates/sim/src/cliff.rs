@@ -7,10 +7,10 @@ use crate::engine::{Effort, SimEngine};
 /// A cliff and the loads that were simulated to find it.
 #[derive(Debug, Clone)]
 pub struct Cliff {
-    /// Highest load within the target [pps]. Its interval reaches from the highest load that is surely within the target
+    /// Highest load within the target (pps). Its interval reaches from the highest load that is surely within the target
     /// to the lowest that is surely not, each at the engine's confidence.
     pub load_pps: Figure,
-    /// (load [pps], outcome), by rising load.
+    /// (load (pps), outcome), by rising load.
     pub sweep: Vec<(f64, Outcome)>,
 }
 
@@ -74,7 +74,7 @@ fn side(outcome: &Outcome, target: f64) -> Side {
     }
 }
 
-/// Capacity of the CPU if nothing but packets cost time [pps]: where to look first.
+/// Capacity of the CPU if nothing but packets cost time (pps): where to look first.
 fn first_guess(point: &Point) -> f64 {
     let bytes = point.traffic.size.mean_bytes().unwrap_or(64.0);
     1.0 / (point.host.service_s(bytes) + point.host.application_s.unwrap_or(0.0))

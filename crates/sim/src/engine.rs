@@ -53,7 +53,7 @@ const DIGITS: u8 = 3;
 pub struct Simulation {
     /// The figures.
     pub outcome: Outcome,
-    /// Latencies of the delivered packets after the warm-up [ns], mergeable.
+    /// Latencies of the delivered packets after the warm-up (ns), mergeable.
     pub latency_ns: Histogram<u64>,
     /// Arrivals simulated, warm-up included.
     pub packets: u64,

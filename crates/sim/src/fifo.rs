@@ -9,7 +9,7 @@ pub(crate) struct Packet {
     pub protocol: u64,
     /// Application time [ticks].
     pub application: u64,
-    /// Frame, FCS included [bytes].
+    /// Frame, FCS included (bytes).
     pub bytes: u32,
     /// Number of the packet, from 0 (wraps; for traces only).
     pub number: u32,

@@ -28,9 +28,9 @@ pub enum Activity {
 pub struct Span {
     /// What.
     pub activity: Activity,
-    /// Start [s].
+    /// Start (s).
     pub from_s: f64,
-    /// End [s].
+    /// End (s).
     pub to_s: f64,
 }
 
@@ -52,9 +52,9 @@ pub struct Level {
 pub struct Trace {
     /// What the CPU did, in order; neighbours differ in activity or do not touch.
     pub cpu: Vec<Span>,
-    /// (time [s], packets that wait from then on), at each change.
+    /// (time (s), packets that wait from then on), at each change.
     pub levels: Vec<(f64, Level)>,
-    /// End of the run [s].
+    /// End of the run (s).
     pub end_s: f64,
 }
 

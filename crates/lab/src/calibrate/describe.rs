@@ -78,7 +78,7 @@ fn shifted(figure: Figure, by: f64) -> Figure {
     }
 }
 
-/// Period of the scheduler's tick [s]: CONFIG_HZ, 250 where the kernel does not tell.
+/// Period of the scheduler's tick (s): CONFIG_HZ, 250 where the kernel does not tell.
 fn tick_s() -> f64 {
     let inventory = netcliff_host::inventory::Inventory::read(std::path::Path::new("/"));
     inventory.kernel.hz.map_or(4e-3, |hz| 1.0 / f64::from(hz))

@@ -75,17 +75,17 @@ impl Fits {
         Ok(fits)
     }
 
-    /// Application time a byte [s].
+    /// Application time a byte (s).
     pub fn application_per_byte_s(&self) -> f64 {
         self.application_per_byte.map_or(0.0, |figure| figure.value)
     }
 
-    /// Softirq time that polls, packets and wake-ups do not explain [s].
+    /// Softirq time that polls, packets and wake-ups do not explain (s).
     fn softirq_left(&self, c: &Counts) -> f64 {
         c.protocol_s - self.protocol.value * c.packets - self.poll.value * c.polls - self.wakeup.value * c.wakeups
     }
 
-    /// Application time that packets, wake-ups and interrupts do not explain [s].
+    /// Application time that packets, wake-ups and interrupts do not explain (s).
     fn application_left(&self, c: &Counts, hidden_s: f64) -> f64 {
         c.application_s
             - self.application.value * c.delivered
@@ -93,7 +93,7 @@ impl Fits {
             - hidden_s * c.busy_interrupts
     }
 
-    /// L from the packets a poll takes, median over the trials [s]; None where it is not above zero.
+    /// L from the packets a poll takes, median over the trials (s); None where it is not above zero.
     fn delivery_latency(&self, all: &[Counts]) -> Option<Figure> {
         let interrupt_s = self.interrupt.map_or(0.0, |figure| figure.value);
         let latencies: Vec<f64> = all
@@ -130,7 +130,7 @@ impl Fits {
     }
 }
 
-/// What large frames cost more, a byte, median over the pairs [s/B]; not below zero. `left_s` takes out what polls,
+/// What large frames cost more, a byte, median over the pairs (s/B); not below zero. `left_s` takes out what polls,
 /// wake-ups and interrupts explain, of which the two of a pair may have had different numbers.
 fn slope(pairs: &[(Counts, Counts)], base: &TrialSpec, left_s: &dyn Fn(&Counts) -> f64) -> Option<Figure> {
     let more_bytes = f64::from(LARGE_FRAME_BYTES.checked_sub(base.frame_bytes).filter(|more| *more > 0)?);
@@ -171,7 +171,7 @@ impl Softirq {
     }
 }
 
-/// [packet, poll, wake-up] of one trial [s]: the mean times of polls by packets, weighted by their certainty; what
+/// [packet, poll, wake-up] of one trial (s): the mean times of polls by packets, weighted by their certainty; what
 /// a softirq does after its polls is added to the poll.
 fn poll_fit(trial: &Counts) -> Option<[f64; 3]> {
     let cells: Vec<_> =

@@ -31,7 +31,7 @@ impl Computed {
         SimEngine { confidence: crate::stats::CONFIDENCE, ..SimEngine::with_packets(self.seed, self.packets) }
     }
 
-    /// The cliff on paper [pps].
+    /// The cliff on paper (pps).
     ///
     /// # Errors
     /// The model does not support the point.
@@ -41,7 +41,7 @@ impl Computed {
         Ok(Figure::exact(cliff.pps))
     }
 
-    /// The cliff in simulation [pps].
+    /// The cliff in simulation (pps).
     ///
     /// # Errors
     /// The simulator does not support the point.

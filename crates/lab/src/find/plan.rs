@@ -5,13 +5,13 @@ use std::time::Instant;
 use super::{FindOptions, Observer};
 use crate::calibrate;
 
-/// What a trial takes beyond its measured window: set-up, warm-up, drain [s]; seen here: 0.25 to 0.35.
+/// What a trial takes beyond its measured window: set-up, warm-up, drain (s); seen here: 0.25 to 0.35.
 const TRIAL_OVERHEAD_S: f64 = 0.3;
 /// Trials of one search for the cliff: about three coarse ones and five bisections.
 const SEARCH_TRIALS: f64 = 10.0;
-/// Model, simulation and suggestions [s].
+/// Model, simulation and suggestions (s).
 const COMPUTING_S: f64 = 20.0;
-/// Everything before calibration: the sender's ceiling and the rough search [s].
+/// Everything before calibration: the sender's ceiling and the rough search (s).
 const BEFORE_S: f64 = 8.0;
 
 /// Loads of the sweep as multiples of the cliff.
@@ -22,7 +22,7 @@ pub const MULTIPLES: [f64; 11] = [0.1, 0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5
 pub struct Plan {
     /// Repeats of each load and of the search.
     pub repeats: u32,
-    /// Length of one measurement [s].
+    /// Length of one measurement (s).
     pub trial_s: f64,
     /// Rounds of calibration.
     pub calibration_rounds: u32,
@@ -32,7 +32,7 @@ pub struct Plan {
     pub width: f64,
     /// Arrivals simulated a load.
     pub sim_packets: u64,
-    /// Whole run [s].
+    /// Whole run (s).
     pub planned_s: f64,
 }
 
@@ -75,7 +75,7 @@ impl<'a> Progress<'a> {
         Self { started: Instant::now(), planned_s: plan.planned_s, observer }
     }
 
-    /// Time since the start [s].
+    /// Time since the start (s).
     pub fn elapsed_s(&self) -> f64 {
         self.started.elapsed().as_secs_f64()
     }

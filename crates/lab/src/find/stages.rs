@@ -1,6 +1,7 @@
 //! The stages of `find`, in order.
 
 use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use netcliff_core::finding::{LatencyAt, SweepPoint};
 use netcliff_core::{EngineKind, Figure, Finding, Outcome, Record};
@@ -14,7 +15,7 @@ use crate::search::{self, Cliff, Range, Verdict};
 use crate::stats;
 use crate::trial::{TrialError, TrialSpec};
 
-/// First load of the rough search [pps] and the loss that ends it: far past any noise.
+/// First load of the rough search (pps) and the loss that ends it: far past any noise.
 const ROUGH_START_PPS: f64 = 20e3;
 const ROUGH_LOSS: f64 = 0.02;
 const ROUGH_TRIAL_S: f64 = 0.15;
@@ -31,6 +32,8 @@ pub struct Run<'a, 'p> {
     pub plan: &'a Plan,
     pub bench: &'a mut dyn Bench,
     pub progress: &'a RefCell<Progress<'p>>,
+    /// Set by the user to stop; computing looks at it between loads, measuring all the time.
+    pub stop: &'a AtomicBool,
     pub finding: &'a mut Finding,
 }
 
@@ -76,7 +79,7 @@ impl Run<'_, '_> {
         self.sweep(centre_pps, ceiling_pps)?;
         if let Some(computed) = &computed {
             self.stage("the same loads on paper and in simulation");
-            self.computed_sweep(computed, centre_pps);
+            self.computed_sweep(computed, centre_pps)?;
         }
         self.latency(centre_pps);
         conclude::all(self.finding);
@@ -222,8 +225,11 @@ impl Run<'_, '_> {
         Some(Record { point, engine, outcome, provenance: self.finding.provenance.clone() })
     }
 
-    fn computed_sweep(&mut self, computed: &Computed, centre_pps: f64) {
+    fn computed_sweep(&mut self, computed: &Computed, centre_pps: f64) -> Result<(), Halt> {
         for multiple in MULTIPLES {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(Halt::Stopped);
+            }
             let load_pps = multiple * centre_pps;
             for (engine, outcome) in
                 [(EngineKind::Model, computed.model_at(load_pps)), (EngineKind::Sim, computed.sim_at(load_pps))]
@@ -241,6 +247,7 @@ impl Run<'_, '_> {
                 }
             }
         }
+        Ok(())
     }
 
     fn latency(&mut self, centre_pps: f64) {

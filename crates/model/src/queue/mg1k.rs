@@ -10,9 +10,9 @@ use super::arrivals::ArrivalCounts;
 /// What happens between the ring being empty and the first service of a busy period.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Setup {
-    /// q[i] = P(i + 1 packets present when service starts), at most K entries.
+    /// `q[i]` = P(i + 1 packets present when service starts), at most K entries.
     pub present: Vec<f64>,
-    /// Mean time from empty to the start of service [s].
+    /// Mean time from empty to the start of service (s).
     pub mean_s: f64,
     /// Mean packets lost meanwhile.
     pub lost: f64,

@@ -77,7 +77,7 @@ fn unmasked(work: &Work, coalesce: &Coalesce) -> Ring {
     }
 }
 
-/// tau_e, the mean frames an interrupt, and the mean wait of a frame for it [s].
+/// tau_e, the mean frames an interrupt, and the mean wait of a frame for it (s).
 fn frames_an_interrupt(lambda: f64, coalesce: &Coalesce) -> (f64, f64) {
     let on = |timer: Option<f64>| timer.filter(|seconds| *seconds > 0.0);
     if let Some(gap) = on(coalesce.min_gap_s) {
@@ -109,7 +109,7 @@ fn frames_an_interrupt(lambda: f64, coalesce: &Coalesce) -> (f64, f64) {
     }
 }
 
-/// 1 + min(tau - 1, N), N Poisson over the timer: mean frames and mean wait of a frame [s].
+/// 1 + min(tau - 1, N), N Poisson over the timer: mean frames and mean wait of a frame (s).
 fn count_or_timer(lambda: f64, frames: u64, timer_s: f64) -> (f64, f64) {
     let counts = crate::queue::arrivals::ArrivalCounts::new(
         crate::queue::arrivals::TimeShape::Deterministic,

@@ -13,7 +13,7 @@ use crate::queue::mg1k::{Mg1k, Setup};
 pub struct Gathering {
     /// Frames, at least 1.
     pub frames: Option<u64>,
-    /// Time from the first frame [s].
+    /// Time from the first frame (s).
     pub timer_s: Option<f64>,
 }
 
@@ -34,7 +34,7 @@ impl Gathering {
         Some(Self { frames: coalesce.frames.or(if timer_s.is_some() { None } else { Some(1) }), timer_s })
     }
 
-    /// Frames present at the end of the gathering (index 0 is 1 frame), its mean time after the first frame [s] and
+    /// Frames present at the end of the gathering (index 0 is 1 frame), its mean time after the first frame (s) and
     /// the mean frames lost in it.
     fn solve(&self, arrival_pps: f64, places: usize) -> (Vec<f64>, f64, f64) {
         let wanted = self.frames.unwrap_or(u64::MAX).min(places as u64 + 1) as usize;

@@ -21,17 +21,17 @@ use num_complex::Complex64;
 /// What arrives at the ring and what it costs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Work {
-    /// lambda: Poisson arrivals [pps].
+    /// lambda: Poisson arrivals (pps).
     pub arrival_pps: f64,
-    /// 1/mu: mean protocol time a packet [s].
+    /// 1/mu: mean protocol time a packet (s).
     pub service_s: f64,
-    /// s: mean interrupt [s].
+    /// s: mean interrupt (s).
     pub interrupt_s: f64,
-    /// Mean time until an interrupt's handler begins, other work meanwhile [s]; only NAPI's chain has it.
+    /// Mean time until an interrupt's handler begins, other work meanwhile (s); only NAPI's chain has it.
     pub delivery_s: f64,
-    /// m: one register write [s].
+    /// m: one register write (s).
     pub mask_s: f64,
-    /// o: overhead a poll [s].
+    /// o: overhead a poll (s).
     pub poll_s: f64,
     /// B: slots, the packet in service included.
     pub places: u64,
@@ -42,7 +42,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// mu [pps].
+    /// mu (pps).
     pub fn service_pps(&self) -> f64 {
         1.0 / self.service_s
     }

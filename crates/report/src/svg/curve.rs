@@ -23,7 +23,7 @@ impl Dot {
     }
 }
 
-/// Load that was really offered, or else intended [pps].
+/// Load that was really offered, or else intended (pps).
 pub fn offered_pps(point: &SweepPoint) -> f64 {
     point.outcome.offered_pps.map_or(point.load_pps, |figure| figure.value)
 }
@@ -53,7 +53,7 @@ pub fn colour(engine: EngineKind) -> RGBColor {
 
 /// The axis of the offered load, from 0.
 pub struct XAxis {
-    /// What 1 on the axis is [pps].
+    /// What 1 on the axis is (pps).
     pub unit_pps: f64,
     pub unit: &'static str,
     pub name: String,

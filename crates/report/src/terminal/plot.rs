@@ -31,7 +31,7 @@ pub fn delivered(finding: &Finding, style: Style) -> String {
     framed(&cells, max_x, max_y, &legend(finding, style), style)
 }
 
-/// (engine, offered, delivered) [pps], None without a throughput that can be drawn.
+/// (engine, offered, delivered) (pps), None without a throughput that can be drawn.
 fn coordinates(point: &SweepPoint) -> Option<(EngineKind, f64, f64)> {
     let offered = point.outcome.offered_pps.map_or(point.load_pps, |figure| figure.value);
     let delivered = point.outcome.throughput_pps?.value;

@@ -15,9 +15,9 @@ use crate::tally::Account;
 
 /// MAX_SOFTIRQ_RESTART.
 const ROUNDS: u32 = 10;
-/// MAX_SOFTIRQ_TIME [s].
+/// MAX_SOFTIRQ_TIME (s).
 const SOFTIRQ_TIME_S: f64 = 2e-3;
-/// What a thread runs before a tick may take the CPU from it: sysctl_sched_base_slice of two CPUs [s].
+/// What a thread runs before a tick may take the CPU from it: sysctl_sched_base_slice of two CPUs (s).
 const SLICE_S: f64 = 1.4e-3;
 
 /// Who has the CPU when no interrupt or softirq runs on top.
