@@ -226,16 +226,31 @@ pub fn parse_flag(what: &str, text: &str) -> Result<bool, ParseError> {
 
 /// serde for `f64` seconds written as `"20us"`: `#[serde(with = "units::time_s")]`.
 pub mod time_s {
-    use serde::{Deserialize, Deserializer, Serializer};
+    use serde::de::{Deserializer, Error, Visitor};
+    use serde::ser::Serializer;
 
     /// Writes seconds with their unit.
     pub fn serialize<S: Serializer>(value: &f64, out: S) -> Result<S::Ok, S::Error> {
         out.serialize_str(&super::print_time_s(*value))
     }
 
+    struct Text;
+
+    impl Visitor<'_> for Text {
+        type Value = f64;
+
+        fn expecting(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            write!(out, "{} in quotes", super::TIME.example)
+        }
+
+        fn visit_str<E: Error>(self, text: &str) -> Result<f64, E> {
+            super::parse_time_s(text).map_err(E::custom)
+        }
+    }
+
     /// Reads seconds with their unit.
     pub fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<f64, D::Error> {
-        super::parse_time_s(&String::deserialize(input)?).map_err(serde::de::Error::custom)
+        input.deserialize_str(Text)
     }
 }
 

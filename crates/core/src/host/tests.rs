@@ -39,6 +39,8 @@ fn a_host_file_says_line_value_and_form() {
     for part in ["my.toml", "line 2", "\"20\"", "20us"] {
         assert!(error.contains(part), "{part}: {error}");
     }
+    let error = Host::from_toml("my.toml", "protocol = 5\n").unwrap_err().to_string();
+    assert!(error.contains("line 1") && error.contains("\"20us\" in quotes"), "{error}");
     let error = Host::from_toml("my.toml", "protocol = \"5us\"\nrings = 20\n").unwrap_err().to_string();
     assert!(error.contains("rings") && error.contains("line 2") && error.contains("ring"), "{error}");
     let error = Host::from_toml("my.toml", "protocol = \"5us\"\nring = 0\n").unwrap_err().to_string();
