@@ -15,6 +15,8 @@ pub struct Observation {
     pub loss: f64,
     /// True if the sender offered what it should.
     pub sender_kept_up: bool,
+    /// Rate at which packets were offered over the rate their schedule asked for: 1 when none was held up.
+    pub offered_share: f64,
     /// 99th percentile of actual minus intended send time (s).
     pub lateness_p99_s: Option<f64>,
     /// Share of the host's CPU that the hypervisor took.

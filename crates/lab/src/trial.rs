@@ -250,6 +250,10 @@ impl Trial {
             outcome: self.outcome(),
             loss: self.loss(),
             sender_kept_up: self.sender_kept_up(),
+            offered_share: match (self.wire.sender.achieved_pps, self.wire.sender.intended_pps) {
+                (Some(achieved), Some(intended)) if intended > 0.0 => achieved / intended,
+                _ => 0.0,
+            },
             lateness_p99_s: self.wire.sender.lateness.quantile_s(0.99),
             steal_share: self.steal_share,
             counts: self.counts(),
@@ -372,6 +376,8 @@ fn shares(split: &CpuSplit) -> CpuShares {
         let rest = [shares.idle, shares.other, shares.unaccounted];
         rest.iter().any(Option::is_some).then(|| rest.iter().flatten().sum())
     });
+    // Ticks are counted in whole hundredths of a second: an idle CPU can seem idle a little longer than the interval.
+    let available = available.map(|share: f64| share.min(1.0));
     CpuShares {
         interrupt: figure(shares.interrupt),
         poll: figure(

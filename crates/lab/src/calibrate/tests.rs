@@ -73,6 +73,7 @@ impl Bench for Exact {
             outcome: Outcome::default(),
             loss: 1.0 - delivered / packets,
             sender_kept_up: true,
+            offered_share: 1.0,
             lateness_p99_s: None,
             steal_share: 0.0,
             counts: (metered && self.metered).then_some(counts),

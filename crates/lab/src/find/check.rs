@@ -171,7 +171,7 @@ fn measured(bench: &mut dyn Bench, spec: &TrialSpec, rate_pps: f64, plan: &Plan)
         let seed = spec.seed + 40_000 + u64::from(repeat);
         seen.push(bench.observe(&TrialSpec { rate_pps, seed, ..spec.clone() }, false)?);
     }
-    let offered = |o: &crate::bench::Observation| o.outcome.offered_pps.map_or(0.0, |figure| figure.value);
-    seen.retain(|observation| offered(observation) >= 0.97 * rate_pps);
-    Ok(conclude::merge(&seen).and_then(|merged| merged.into_point(rate_pps).outcome.throughput_pps))
+    Ok(conclude::merge(&seen)
+        .filter(conclude::Merged::was_offered)
+        .and_then(|merged| merged.into_point(rate_pps).outcome.throughput_pps))
 }

@@ -15,6 +15,11 @@ pub struct Merged {
 }
 
 impl Merged {
+    /// True if the load was really offered in some repeat.
+    pub fn was_offered(&self) -> bool {
+        self.kept_up
+    }
+
     /// As a point of the sweep.
     pub fn into_point(self, load_pps: f64) -> SweepPoint {
         SweepPoint {
@@ -31,8 +36,7 @@ impl Merged {
 /// A late sender does not exclude a repeat: that would choose among repeats by how busy the machine was. None for no
 /// repeats.
 pub fn merge(observations: &[Observation]) -> Option<Merged> {
-    let offered = |o: &Observation| o.outcome.offered_pps.map_or(0.0, |figure| figure.value);
-    let good: Vec<&Observation> = observations.iter().filter(|o| offered(o) >= OFFERED * o.spec.rate_pps).collect();
+    let good: Vec<&Observation> = observations.iter().filter(|o| o.offered_share >= OFFERED).collect();
     let kept_up = !good.is_empty();
     let used: Vec<&Outcome> = if kept_up {
         good.iter().map(|o| &o.outcome).collect()
@@ -104,7 +108,7 @@ pub fn all(finding: &mut Finding) {
         let centre_pps = finding.cliff_pps.wire.or(finding.cliff_pps.sim).or(finding.cliff_pps.model).map(|f| f.value);
         let at = |multiple: f64| {
             let load_pps = multiple * centre_pps?;
-            curve.iter().find(|point| (point.load_pps / load_pps - 1.0).abs() < 1e-6 && was_offered(point))
+            curve.iter().find(|point| (point.load_pps / load_pps - 1.0).abs() < 1e-6 && point.sender_kept_up)
         };
         let (cliff, twice) = (at(1.0), at(2.0));
         finding.peak_pps.set(engine, peak);
@@ -120,13 +124,7 @@ pub fn all(finding: &mut Finding) {
     finding.binding = binding(finding);
 }
 
-/// True if nearly all of the load was really offered; lateness does not matter past the cliff.
-fn was_offered(point: &SweepPoint) -> bool {
-    let offered_pps = point.outcome.offered_pps.map_or(point.load_pps, |figure| figure.value);
-    offered_pps >= OFFERED * point.load_pps
-}
-
-/// Share of a load that counts as the load.
+/// Share of the scheduled rate that counts as the load; lateness does not matter past the cliff.
 const OFFERED: f64 = 0.97;
 
 fn share(figure: Option<Figure>) -> f64 {

@@ -264,14 +264,13 @@ impl Run<'_, '_> {
     }
 }
 
-/// Share of the load that must really have been offered for a trial to say anything about the receiver.
+/// Share of the scheduled rate that must really have been offered for a trial to say anything about the receiver.
 const OFFERED: f64 = 0.99;
 
 /// Reads a trial. A sender that offered the load but late, in bursts, made it harder: what passed has passed, and a
 /// clear failure is the receiver's; a failure by little is nobody's.
 fn verdict(observation: &Observation, target: f64) -> Verdict {
-    let offered = observation.outcome.offered_pps.map_or(0.0, |figure| figure.value);
-    if offered < OFFERED * observation.spec.rate_pps {
+    if observation.offered_share < OFFERED {
         return Verdict::SenderLimited;
     }
     match observation.loss {
