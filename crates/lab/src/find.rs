@@ -45,9 +45,9 @@ pub struct FindOptions {
     pub work_s: f64,
     /// Receive buffer to ask for (bytes).
     pub receive_buffer_bytes: u64,
-    /// Repeats of each load; None: 2 when quick, else 5.
+    /// Repeats of each load; None: as [`Plan::new`] says.
     pub repeats: Option<u32>,
-    /// Length of one measurement (s); None: 0.5 when quick, else 1.
+    /// Length of one measurement (s); None: as [`Plan::new`] says.
     pub trial_s: Option<f64>,
     /// Seed of everything random.
     pub seed: u64,
@@ -80,8 +80,8 @@ pub trait Observer {
 pub fn find(options: &FindOptions, stop: Arc<AtomicBool>, observer: &mut dyn Observer) -> Result<Finding, RigError> {
     observer.stage("building the testbed");
     let rig = Rig::build(&options.rig, Arc::clone(&stop))?;
-    let mut finding = blank(options, &rig);
     let plan = Plan::new(options);
+    let mut finding = blank(options, &plan, &rig);
     let progress = std::cell::RefCell::new(plan::Progress::new(&plan, observer));
     let watch = |load_pps: f64, _: u64, _: u64| progress.borrow_mut().trial(load_pps);
     let mut bench = WireBench::new(&rig, options.cpu, Box::new(watch));
@@ -106,12 +106,11 @@ pub fn find(options: &FindOptions, stop: Arc<AtomicBool>, observer: &mut dyn Obs
 }
 
 /// A finding without figures, which says what the host is and what was asked.
-fn blank(options: &FindOptions, rig: &Rig) -> Finding {
+fn blank(options: &FindOptions, plan: &Plan, rig: &Rig) -> Finding {
     let inventory = Inventory::of_this_host();
     let nics = rig.in_host(|| nic::read_all(Path::new("/sys"))).ok().and_then(Result::ok).unwrap_or_default();
     let fingerprint = fingerprint::of_host(&inventory, &nics);
     let scheme = kernel_scheme(&inventory);
-    let plan = Plan::new(options);
     Finding {
         host: summary(&inventory, rig),
         setup: Setup {

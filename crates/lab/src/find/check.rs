@@ -18,8 +18,8 @@ use crate::search::Range;
 use crate::trial::{TrialError, TrialSpec};
 use crate::wire_bench::WireBench;
 
-/// One set-up: what differs from the calibrated one. Written `size=512B`, `work=2us`, `backlog=200`,
-/// `budget=64`, `socket_buffer=256KiB`, several joined by commas.
+/// One set-up: what differs from the calibrated one. Written `size=512B`, `work=2us`, `backlog=200` or `budget=64`,
+/// several joined by commas.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CheckSetup {
     name: String,
@@ -147,8 +147,12 @@ fn one(
     let expected_pps =
         check.cliff_pps.sim.or(check.cliff_pps.model).ok_or("neither model nor simulator answers it")?.value;
     let ceiling_pps = finding.generator.ceiling_pps.map_or(f64::INFINITY, |figure| figure.value);
-    let range =
-        Range { start_pps: 0.6 * expected_pps, ceiling_pps: 0.95 * ceiling_pps, factor: 1.25, width: plan.width };
+    let range = Range {
+        start_pps: 0.6 * expected_pps,
+        ceiling_pps: stages::PACED_SHARE * ceiling_pps,
+        factor: 1.25,
+        width: plan.width,
+    };
     let cliffs = stages::cliffs(&mut bench, &spec, range, plan.searches, options.loss).map_err(text)?;
     let cliff = cliffs.figure(ceiling_pps, options.loss)?;
     check.cliff_pps.wire = Some(cliff);

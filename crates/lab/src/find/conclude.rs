@@ -119,7 +119,10 @@ pub fn all(finding: &mut Finding) {
         finding.loss_at_twice.set(engine, twice.and_then(|point| point.outcome.loss));
     }
     if finding.livelock.wire.is_none() && !finding.partial {
-        missing(finding, "livelock.wire", "no trial at twice the cliff in which the sender offered that load");
+        let why = "no trial at twice the cliff in which the sender offered that load";
+        for figure in ["livelock.wire", "cpu_at_twice.wire", "loss_at_twice.wire"] {
+            missing(finding, figure, why);
+        }
     }
     finding.binding = binding(finding);
 }

@@ -22,7 +22,7 @@ const ROUGH_TRIAL_S: f64 = 0.15;
 /// A load that lost this much has failed without a second look.
 const CLEAR_FAILURE: f64 = 0.01;
 /// Share of the sender's ceiling above which it cannot pace.
-const PACED_SHARE: f64 = 0.95;
+pub const PACED_SHARE: f64 = 0.95;
 /// Shares of the cliff at which latency is told.
 const LATENCY_SHARES: [f64; 2] = [0.5, 0.9];
 
