@@ -22,7 +22,7 @@ fn host_files() {
         ("unit.toml", "protocol = \"5us\"\nring = 16\ninterrupt = \"3 kpps\"\n", &["line 3", "3 kpps", "20us"][..]),
         ("negative.toml", "protocol = \"-5us\"\n", &["line 1", "-5us", "20us"]),
         ("key.toml", "protocol = \"5us\"\nprotocl = \"5us\"\n", &["line 2", "protocl", "`protocol`"]),
-        ("bare.toml", "ring = 16\nprotocol = 5\n", &["line 2", "protocol = 5", "string"]),
+        ("bare.toml", "ring = 16\nprotocol = 5\n", &["line 2", "protocol = 5", "20us", "in quotes"]),
         ("none.toml", "", &["protocol"]),
         ("prose.toml", "hello there\n", &["line 1", "hello there"]),
         ("ring.toml", "protocol = \"5us\"\nring = 0\n", &["ring = 0", "at least 1"]),

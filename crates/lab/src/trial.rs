@@ -376,8 +376,6 @@ fn shares(split: &CpuSplit) -> CpuShares {
         let rest = [shares.idle, shares.other, shares.unaccounted];
         rest.iter().any(Option::is_some).then(|| rest.iter().flatten().sum())
     });
-    // Ticks are counted in whole hundredths of a second: an idle CPU can seem idle a little longer than the interval.
-    let available = available.map(|share: f64| share.min(1.0));
     CpuShares {
         interrupt: figure(shares.interrupt),
         poll: figure(

@@ -19,6 +19,15 @@ pub(crate) struct Ticks {
     pub steal: u64,
 }
 
+impl Ticks {
+    /// All time that was counted since `earlier`, steal included (s).
+    pub(crate) fn counted_since_s(&self, earlier: &Self) -> f64 {
+        let sum = |t: &Self| [t.user, t.nice, t.system, t.idle, t.iowait, t.irq, t.softirq, t.steal].iter().sum();
+        let (before, now): (u64, u64) = (sum(earlier), sum(self));
+        now.saturating_sub(before) as f64 / user_hz()
+    }
+}
+
 /// What has been counted on one CPU since boot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
@@ -141,6 +150,13 @@ mod tests {
     use super::*;
 
     const STAT: &str = "cpu  10 20 30 40 50 60 70 80 9 9\ncpu0 1 2 3 4 5 6 7 8 1 1\ncpu1 9 8 7 6 5 4 3 2 1 0\nintr 5\n";
+
+    #[test]
+    fn counted_time_is_all_columns() {
+        let later = Ticks { user: 1, nice: 2, system: 3, idle: 4, iowait: 5, irq: 6, softirq: 7, steal: 8 };
+        assert!((later.counted_since_s(&Ticks::default()) * user_hz() - 36.0).abs() < 1e-9);
+        assert_eq!(Ticks::default().counted_since_s(&later), 0.0);
+    }
 
     #[test]
     fn stat_lines() {

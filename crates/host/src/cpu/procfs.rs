@@ -71,11 +71,14 @@ impl ProcfsMeter {
         let elapsed_s = (now.at_ns - self.mark.at_ns).max(1) as f64 * 1e-9;
         let (earlier, later) = (&self.mark.counts[index], &now.counts[index]);
         let (a, b) = (&earlier.ticks, &later.ticks);
-        let share = |a, b| kernel_counts::share(a, b, elapsed_s);
+        // Whole ticks can add up to a little more than the interval; as shares of what was counted they cannot
+        // exceed the CPU.
+        let counted_s = elapsed_s.max(b.counted_since_s(a));
+        let share = |a, b| kernel_counts::share(a, b, counted_s);
         let tasks = share(a.user + a.nice + a.system, b.user + b.nice + b.system);
         let alone = self.spec.cpus.len() == 1;
         let application = (alone && !self.spec.watch.is_empty())
-            .then(|| Some(now.watched_ns?.checked_sub(self.mark.watched_ns?)? as f64 * 1e-9 / elapsed_s))
+            .then(|| Some(now.watched_ns?.checked_sub(self.mark.watched_ns?)? as f64 * 1e-9 / counted_s))
             .flatten()
             .map(|share| share.min(tasks));
         let idle = share(a.idle + a.iowait, b.idle + b.iowait);
@@ -89,7 +92,7 @@ impl ProcfsMeter {
                 application,
                 other: Some(tasks - application.unwrap_or(0.0)),
                 idle: Some(idle),
-                steal: Some(kernel_counts::steal_share(a, b, elapsed_s)),
+                steal: Some(kernel_counts::steal_share(a, b, counted_s)),
                 available: Some(idle),
                 ..Shares::default()
             },
