@@ -42,12 +42,15 @@ pub struct ArrivalCounts {
     pub above: Vec<f64>,
     /// E[(A - k)^+].
     pub excess: Vec<f64>,
+    /// P(A > k+1) / P(A > k) where it is the same for every k: sums over tails then need one term a step.
+    pub ratio: Option<f64>,
 }
 
 impl ArrivalCounts {
     /// Counts up to `most` for a time of mean `load` mean interarrival times.
     pub fn new(shape: TimeShape, load: f64, most: usize) -> Self {
-        let mut counts = Self { equal: vec![0.0; most + 1], above: vec![0.0; most + 1], excess: vec![0.0; most + 1] };
+        let zeros = || vec![0.0; most + 1];
+        let mut counts = Self { equal: zeros(), above: zeros(), excess: zeros(), ratio: None };
         match shape {
             TimeShape::Exponential => counts.geometric(load),
             TimeShape::Deterministic => counts.add(1.0, load, &poisson(load, most)),
@@ -73,6 +76,7 @@ impl ArrivalCounts {
 
     fn geometric(&mut self, load: f64) {
         let (stay, up) = (1.0 / (1.0 + load), load / (1.0 + load));
+        self.ratio = Some(up);
         let mut power = 1.0;
         for k in 0..self.equal.len() {
             self.equal[k] = stay * power;

@@ -86,13 +86,12 @@ fn first_tails(counts: &ArrivalCounts, setup: &Setup, places: usize) -> Vec<f64>
         })
         .collect();
     let length = setup.present.len();
+    let mut tails = TailSum::new(counts, 0, false);
     (0..places)
         .map(|j| {
             let sure = if j < length { present_above[length - 1 - j] } else { 0.0 };
             // With i + 1 <= j + 1 present, more than j - i must arrive.
-            let by_arrivals: f64 =
-                setup.present.iter().take(j + 1).enumerate().map(|(i, share)| share * counts.above[j - i]).sum();
-            sure + by_arrivals
+            sure + tails.next(&setup.present, j)
         })
         .collect()
 }
@@ -107,12 +106,9 @@ fn left_behind(counts: &ArrivalCounts, first: &[f64], places: usize) -> Vec<f64>
         shares[places - 1] = 1.0;
         return shares;
     }
-    let width = counts.above.iter().position(|p| *p < 1e-300).unwrap_or(counts.above.len());
-    let light = light_tailed(&counts.above[..width]);
+    let mut tails = TailSum::new(counts, 1, true);
     for j in 0..places.saturating_sub(1) {
-        let from = (j + 2).saturating_sub(width).max(1);
-        let terms = (from..=j).rev().map(|i| shares[i] * counts.above[j - i + 1]);
-        let later: f64 = if light { sum_while_it_matters(terms) } else { terms.sum() };
+        let later = if j == 0 { 0.0 } else { tails.next(&shares[1..], j - 1) };
         shares[j + 1] = (shares[0] * first[j] + later) / none;
         // Denormal numbers would never fall to zero, and are slow.
         if shares[j + 1] < 1e-300 {
@@ -120,11 +116,51 @@ fn left_behind(counts: &ArrivalCounts, first: &[f64], places: usize) -> Vec<f64>
         }
         if shares[j + 1] > 1e250 {
             shares[..=j + 1].iter_mut().for_each(|share| *share *= 1e-250);
+            tails.scale(1e-250);
         }
     }
     let total: f64 = shares.iter().sum();
     shares.iter_mut().for_each(|share| *share /= total);
     shares
+}
+
+/// S_j = sum over i = 0..j of x_i P(A > j - i + from), for j = 0, 1, 2, ... in turn.
+struct TailSum<'a> {
+    above: &'a [f64],
+    from: usize,
+    /// Tails beyond are nothing.
+    width: usize,
+    ratio: Option<f64>,
+    /// Whether the terms of the sum, once small, only fall.
+    falling: bool,
+    last: f64,
+}
+
+impl<'a> TailSum<'a> {
+    /// `smooth`: the x_i have no gaps, so that small terms of a light tail stay small.
+    fn new(counts: &'a ArrivalCounts, from: usize, smooth: bool) -> Self {
+        let width = counts.above.iter().position(|p| *p < 1e-300).unwrap_or(counts.above.len());
+        let falling = smooth && counts.ratio.is_none() && light_tailed(&counts.above[..width]);
+        Self { above: &counts.above, from, width, ratio: counts.ratio, falling, last: 0.0 }
+    }
+
+    fn next(&mut self, x: &[f64], j: usize) -> f64 {
+        self.last = match self.ratio {
+            // P(A > k + 1) = ratio P(A > k): all earlier terms shrink alike.
+            Some(ratio) => ratio * self.last + x.get(j).map_or(0.0, |x| x * self.above[self.from]),
+            None => {
+                let first = (j + self.from + 1).saturating_sub(self.width);
+                let terms = (first..x.len().min(j + 1)).rev().map(|i| x[i] * self.above[j - i + self.from]);
+                if self.falling { sum_while_it_matters(terms) } else { terms.sum() }
+            }
+        };
+        self.last
+    }
+
+    /// The x were scaled.
+    fn scale(&mut self, factor: f64) {
+        self.last *= factor;
+    }
 }
 
 /// True if the tail falls ever faster (log-concave): then so do the terms of the recursion, once they are small.

@@ -1,0 +1,179 @@
+//! MLFRR, the maximum loss-free receive rate: the rate at which a host that is busy with packets only has no time left.
+//!
+//! Two forms (the NIC prototype's paper, section II): with interrupts, eq. (1), and with timed polling, eq. (2). The
+//! second is printed with two slips, see [`polled_as_printed`]; [`polled`] is what holds. Both are fluid bounds: they
+//! count work, not queues, so random arrivals lose packets a little below them.
+
+use netcliff_core::Host;
+
+/// What one packet costs (s each).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Costs {
+    /// T_intr = t_i^sw + t_i: context switch to the interrupt handler and the handler.
+    pub interrupt_s: f64,
+    /// t_p: protocol processing a packet.
+    pub protocol_s: f64,
+    /// t_a^sw: context switch to the application.
+    pub switch_s: f64,
+    /// t_a: the application a packet.
+    pub application_s: f64,
+}
+
+impl Costs {
+    /// A host's costs for frames of this length; no application costs nothing.
+    pub fn of(host: &Host, frame_bytes: f64) -> Self {
+        Self {
+            interrupt_s: host.interrupt_s,
+            protocol_s: host.service_s(frame_bytes),
+            switch_s: host.context_switch_s,
+            application_s: host.application_s.unwrap_or(0.0),
+        }
+    }
+
+    /// Eq. (1): 1/(2 T_intr + t_p + t_a^sw + t_a) (pps). A packet costs two interrupts: the NIC's and the softirq.
+    pub fn interrupt_driven_pps(&self) -> f64 {
+        1.0 / (2.0 * self.interrupt_s + self.protocol_s + self.switch_s + self.application_s)
+    }
+
+    /// What the application receives of `offered_pps` with interrupts (pps): all up to eq. (1); beyond it interrupts and
+    /// protocol processing, which come first, leave it ever less time. Zero is receive livelock.
+    pub fn interrupt_driven_delivered_pps(&self, offered_pps: f64) -> f64 {
+        let first_s = 2.0 * self.interrupt_s + self.protocol_s;
+        let own_s = self.switch_s + self.application_s;
+        if own_s == 0.0 {
+            // Without an application protocol processing is what interrupts starve.
+            let left = (1.0 - offered_pps * 2.0 * self.interrupt_s).max(0.0);
+            return offered_pps.min(left / self.protocol_s);
+        }
+        offered_pps.min(((1.0 - offered_pps * first_s) / own_s).max(0.0))
+    }
+
+    /// The rate from which on nothing is delivered (pps); None where nothing comes before the delivering work.
+    pub fn livelock_pps(&self) -> Option<f64> {
+        let own_s = self.switch_s + self.application_s;
+        let first_s = 2.0 * self.interrupt_s + if own_s > 0.0 { self.protocol_s } else { 0.0 };
+        (first_s > 0.0).then(|| 1.0 / first_s)
+    }
+}
+
+/// Timed polling.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Polling {
+    /// T: period of the timer (s).
+    pub period_s: f64,
+    /// Q: most packets a timer period (packets).
+    pub quota: u64,
+    /// k_p: packets taken in one softirq, at most Q (packets).
+    pub batch: u64,
+}
+
+/// A polling host's two bounds; the lower one is its MLFRR.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PolledBounds {
+    /// What the timer and the quota let through (pps).
+    pub quota_pps: f64,
+    /// What the CPU can process (pps, but see [`polled_as_printed`]).
+    pub cpu_pps: f64,
+}
+
+impl PolledBounds {
+    /// The MLFRR (pps).
+    pub fn pps(&self) -> f64 {
+        self.quota_pps.min(self.cpu_pps)
+    }
+
+    /// True if the quota binds, false if the CPU does.
+    pub fn quota_binds(&self) -> bool {
+        self.quota_pps <= self.cpu_pps
+    }
+}
+
+/// Eq. (2) corrected: min(Q/T, k_p (1 - T_intr/T)/(k_p (t_p + t_a) + t_a^sw)) (pps).
+///
+/// Of each period T the timer's interrupt takes T_intr; the rest serves batches of k_p packets, each with one context
+/// switch.
+pub fn polled(costs: &Costs, polling: &Polling) -> PolledBounds {
+    PolledBounds {
+        quota_pps: polling.quota as f64 / polling.period_s,
+        cpu_pps: polling.batch as f64 * batches_per_s(costs, polling),
+    }
+}
+
+/// Eq. (2) as printed: min(Q/(2 T), (1 - T_intr/T)/(T_p + T_a)), T_p = k_p t_p, T_a = k_p t_a + t_a^sw.
+///
+/// Its first term is half of what a host with one poll a period achieves; its second counts batches, not packets, so
+/// the printed minimum compares packets with batches. Kept for comparison with the paper's own numbers.
+pub fn polled_as_printed(costs: &Costs, polling: &Polling) -> PolledBounds {
+    PolledBounds { quota_pps: 0.5 * polling.quota as f64 / polling.period_s, cpu_pps: batches_per_s(costs, polling) }
+}
+
+/// Batches the CPU can process a second.
+fn batches_per_s(costs: &Costs, polling: &Polling) -> f64 {
+    let left = (1.0 - costs.interrupt_s / polling.period_s).max(0.0);
+    let batch = polling.batch as f64;
+    left / (batch * (costs.protocol_s + costs.application_s) + costs.switch_s)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn costs() -> Costs {
+        Costs { interrupt_s: 4e-6, protocol_s: 5e-6, switch_s: 2e-6, application_s: 3e-6 }
+    }
+
+    #[test]
+    fn the_first_form_is_where_delivery_bends() {
+        let costs = costs();
+        let mlfrr = costs.interrupt_driven_pps();
+        assert!((mlfrr * 18e-6 - 1.0).abs() < 1e-12);
+        for share in [0.1, 0.9, 1.0 - 1e-9] {
+            let offered = share * mlfrr;
+            assert_eq!(costs.interrupt_driven_delivered_pps(offered), offered);
+        }
+        let (beyond, far) = (1.05 * mlfrr, 1.2 * mlfrr);
+        let delivered = costs.interrupt_driven_delivered_pps(beyond);
+        assert!(delivered < mlfrr && costs.interrupt_driven_delivered_pps(far) < delivered);
+        let livelock = costs.livelock_pps().unwrap();
+        assert!((livelock * 13e-6 - 1.0).abs() < 1e-12);
+        assert_eq!(costs.interrupt_driven_delivered_pps(livelock * 1.001), 0.0);
+    }
+
+    /// Busy all the time at the MLFRR: time spent on what is delivered is the whole second.
+    #[test]
+    fn all_time_is_spent_at_the_bound_of_the_cpu() {
+        let (costs, polling) = (costs(), Polling { period_s: 100e-6, quota: 64, batch: 8 });
+        let bounds = polled(&costs, &polling);
+        assert!(!bounds.quota_binds());
+        let (ticks, batches) = (1.0 / polling.period_s, bounds.pps() / 8.0);
+        let spent = ticks * costs.interrupt_s
+            + bounds.pps() * (costs.protocol_s + costs.application_s)
+            + batches * costs.switch_s;
+        assert!((spent - 1.0).abs() < 1e-12, "{spent}");
+    }
+
+    /// THEORY section 3: Q/T is what a deterministic host achieves with Q = 3 every 20 us, 150.0 kpps; Q/(2T) is half.
+    #[test]
+    fn the_quota_of_the_paper() {
+        let costs = Costs { interrupt_s: 1.59e-6, protocol_s: 5.34e-6, switch_s: 0.0, application_s: 0.0 };
+        let polling = Polling { period_s: 20e-6, quota: 3, batch: 3 };
+        let bounds = polled(&costs, &polling);
+        assert!(bounds.quota_binds() && (bounds.pps() - 150e3).abs() < 1e-6);
+        assert!((polled_as_printed(&costs, &polling).quota_pps - 75e3).abs() < 1e-6);
+        assert!((polled_as_printed(&costs, &polling).cpu_pps * 3.0 - bounds.cpu_pps).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_timer_shorter_than_its_interrupt_leaves_nothing() {
+        let polling = Polling { period_s: 3e-6, quota: 3, batch: 3 };
+        assert_eq!(polled(&costs(), &polling).pps(), 0.0);
+    }
+
+    #[test]
+    fn protocol_processing_alone_can_starve() {
+        let costs = Costs { application_s: 0.0, switch_s: 0.0, ..costs() };
+        assert_eq!(costs.interrupt_driven_delivered_pps(50e3), 50e3);
+        assert_eq!(costs.interrupt_driven_delivered_pps(126e3), 0.0);
+        assert!((costs.livelock_pps().unwrap() - 125e3).abs() < 1e-6);
+    }
+}
