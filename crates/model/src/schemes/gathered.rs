@@ -99,6 +99,18 @@ fn spread(present: &[f64], meanwhile: &ArrivalCounts, places: usize) -> Vec<f64>
     let width = meanwhile.above.iter().position(|p| *p < RAREST).map_or(places, |last| last + 1);
     let mut after = vec![0.0; places.min(present.len() + width)];
     let top = after.len();
+    if let Some(ratio) = meanwhile.ratio {
+        // Geometric arrivals: what was present before comes along with one multiplication.
+        let mut sum = 0.0;
+        for (k, after) in after.iter_mut().enumerate() {
+            sum = ratio * sum + present.get(k).map_or(0.0, |share| share * meanwhile.equal[0]);
+            *after = sum;
+        }
+        if top == places {
+            after[top - 1] += present.iter().enumerate().map(|(i, p)| p * meanwhile.above[top - 1 - i]).sum::<f64>();
+        }
+        return after;
+    }
     for (i, share) in present.iter().enumerate().filter(|(_, share)| **share > 0.0) {
         for (k, probability) in meanwhile.equal[..(top - i).min(width)].iter().enumerate() {
             after[i + k] += share * probability;
