@@ -70,6 +70,39 @@ impl std::str::FromStr for EngineKind {
     }
 }
 
+/// How faithful the mathematics of the model is to the scheme.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Fidelity {
+    /// The papers' own approximations, corrected where THEORY says so.
+    Paper,
+    /// A chain that is exact for its stated assumptions.
+    #[default]
+    Exact,
+}
+
+impl std::fmt::Display for Fidelity {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(match self {
+            Self::Paper => "paper",
+            Self::Exact => "exact",
+        })
+    }
+}
+
+impl std::str::FromStr for Fidelity {
+    type Err = crate::error::ParseError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "paper" => Ok(Self::Paper),
+            "exact" => Ok(Self::Exact),
+            _ => Err(crate::error::ParseError::new("fidelity", text, "expected paper or exact")),
+        }
+    }
+}
+
+crate::record::serde_as_text!(Fidelity);
+
 /// Why an engine does not answer a point: the assumption or part it lacks, and what to do instead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{engine} does not support this point: {reason}")]

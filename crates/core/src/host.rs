@@ -255,6 +255,29 @@ impl Host {
         Ok(())
     }
 
+    /// The figure behind a key of [`KEYS`] (s, packets or a share); None for `service`, an application that is not
+    /// modelled, and what is no key.
+    pub fn get(&self, key: &str) -> Option<f64> {
+        Some(match key {
+            "interrupt" => self.interrupt_s,
+            "interrupt_latency" => self.interrupt_latency_s,
+            "protocol" => self.protocol_s,
+            "per_byte" => self.per_byte_s,
+            "mask" => self.mask_s,
+            "poll" => self.poll_s,
+            "application" => self.application_s?,
+            "context_switch" => self.context_switch_s,
+            "wakeup" => self.wakeup_s,
+            "cold_protocol" => self.cold_protocol_s,
+            "cold_application" => self.cold_application_s,
+            "tick" => self.tick_s,
+            "socket_drop_cost" => self.socket_drop_cost,
+            "ring" => self.ring as f64,
+            "socket_buffer" => self.socket_buffer as f64,
+            _ => return None,
+        })
+    }
+
     /// Checks every figure against its range.
     pub fn validate(&self) -> Result<(), Invalid> {
         for (name, seconds) in [

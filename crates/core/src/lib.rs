@@ -12,7 +12,8 @@
 //! | [`traffic`] | [`Traffic`]: arrivals x frame sizes x load |
 //! | [`outcome`] | [`Outcome`]: what was found, every figure optional |
 //! | [`engine`] | [`Engine`], [`Point`]: the one trait that joins model, simulation and wire |
-//! | [`experiment`] | [`Experiment`]: a grid of points, from TOML |
+//! | [`measure`] | [`Measure`]: a figure of an outcome by name |
+//! | [`experiment`] | [`Experiment`]: what to draw and who answers, from TOML |
 //! | [`finding`] | [`Finding`]: the one page of `netcliff find` |
 //! | [`record`] | [`Record`]: an outcome with its provenance and [`Fingerprint`] |
 
@@ -21,6 +22,7 @@ pub mod error;
 pub mod experiment;
 pub mod finding;
 pub mod host;
+pub mod measure;
 pub mod outcome;
 pub mod params;
 pub mod record;
@@ -28,11 +30,12 @@ pub mod scheme;
 pub mod traffic;
 pub mod units;
 
-pub use engine::{Engine, EngineFailure, EngineKind, Point, Unsupported};
+pub use engine::{Engine, EngineFailure, EngineKind, Fidelity, Point, Unsupported};
 pub use error::{Invalid, ParseError};
 pub use experiment::Experiment;
 pub use finding::Finding;
 pub use host::{Host, Service};
+pub use measure::{Dimension, Measure};
 pub use outcome::{CpuShares, Figure, Interval, Latency, Loss, Outcome};
 pub use record::{Fingerprint, Provenance, Record};
 pub use scheme::{Coalesce, Dim, DimProfile, Hybrid, Napi, Scheme};

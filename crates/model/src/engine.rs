@@ -5,36 +5,7 @@ use netcliff_core::{Arrivals, Engine, EngineFailure, EngineKind, FrameSizes, Out
 use crate::application;
 use crate::schemes::{self, Work};
 
-/// How faithful the mathematics is to the scheme.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Fidelity {
-    /// The papers' own approximations, corrected where THEORY says so.
-    Paper,
-    /// A chain that is exact for its stated assumptions.
-    #[default]
-    Exact,
-}
-
-impl std::fmt::Display for Fidelity {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str(match self {
-            Self::Paper => "paper",
-            Self::Exact => "exact",
-        })
-    }
-}
-
-impl std::str::FromStr for Fidelity {
-    type Err = netcliff_core::ParseError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "paper" => Ok(Self::Paper),
-            "exact" => Ok(Self::Exact),
-            _ => Err(netcliff_core::ParseError::new("fidelity", text, "expected paper or exact")),
-        }
-    }
-}
+pub use netcliff_core::engine::Fidelity;
 
 /// The analytic engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

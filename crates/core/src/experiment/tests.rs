@@ -1,4 +1,7 @@
 use super::*;
+use crate::engine::{EngineKind, Fidelity};
+use crate::outcome::{Figure, Outcome};
+use crate::traffic::Load;
 
 const FILE: &str = r#"
 title = "Figure 7"
@@ -15,18 +18,58 @@ set = ["ring=64"]
 arrivals = "poisson"
 sizes = ["64B", "1518B"]
 rates = "10kpps..300kpps:30"
+
+[figure]
+y = "throughput_pps"
+x_range = "0pps..300kpps"
+
+[[mark]]
+x = "127kpps"
+y = "127kpps"
+label = "cliff"
+source = "eq. (13)"
+on = "ideal, 64B"
+tolerance = "1%"
 "#;
 
+fn grid(text: &str) -> Grid {
+    let Experiment::Grid(grid) = Experiment::from_toml("f.toml", text).unwrap();
+    *grid
+}
+
 #[test]
-fn a_file_becomes_a_grid_of_points() {
-    let experiment = Experiment::from_toml("f.toml", FILE).unwrap();
-    let points = experiment.points().unwrap();
-    assert_eq!(points.len(), 2 * 2 * 30);
-    assert_eq!(points[0].host.ring, 64);
-    assert_eq!(points[1].traffic.rate, Load::Pps(20e3));
-    assert_eq!(points[29].traffic.rate, Load::Pps(300e3));
-    let again = Experiment::from_toml("f.toml", &toml::to_string(&experiment).unwrap()).unwrap();
-    assert_eq!(again, experiment);
+fn a_file_becomes_a_grid_of_tasks() {
+    let grid = grid(FILE);
+    let tasks = grid.tasks().unwrap();
+    assert_eq!(tasks.len(), 2 * 2 * 2 * 30);
+    assert!(tasks.iter().enumerate().all(|(place, task)| task.index == place));
+    assert_eq!(tasks[0].point.host.ring, 64);
+    assert_eq!(tasks[1].point.traffic.rate, Load::Pps(20e3));
+    assert_eq!((tasks[29].x, tasks[29].curve.as_str()), (300e3, "ideal, 64B"));
+    assert_eq!(tasks[0].answerer, Answerer { engine: EngineKind::Model, fidelity: Some(Fidelity::Exact) });
+    assert_eq!(tasks[30].answerer, Answerer { engine: EngineKind::Sim, fidelity: None });
+    let again = Experiment::from_toml("f.toml", &toml::to_string(&grid).unwrap()).unwrap();
+    assert_eq!(again, Experiment::Grid(Box::new(grid)));
+}
+
+#[test]
+fn what_varies_makes_curves_and_what_is_along_x_does_not() {
+    let text = FILE
+        .replace("set = [\"ring=64\"]", "vary = [\"interrupt=3.73us,7.46us\", \"ring=16,64,256\"]")
+        .replace("\"64B\", \"1518B\"", "\"64B\"")
+        .replace("10kpps..300kpps:30", "100kpps,150kpps")
+        .replace("schemes = [\"ideal\", \"polling:period=20us,quota=3\"]", "fidelity = [\"paper\", \"exact\"]\nschemes = [\"interrupt\"]")
+        .replace("y = \"throughput_pps\"\nx_range = \"0pps..300kpps\"", "x = \"ring\"\ny = \"loss_fraction\"\ny_scale = \"log\"");
+    let marks = text.find("[[mark]]").unwrap();
+    let grid = grid(&text[..marks]);
+    let tasks = grid.tasks().unwrap();
+    assert_eq!(tasks.len(), 2 * 2 * 3 * 3);
+    let xs: Vec<f64> = tasks[..3].iter().map(|task| task.x).collect();
+    assert_eq!(xs, [16.0, 64.0, 256.0]);
+    assert_eq!(tasks[0].curve, "interrupt 3.73us, 100kpps");
+    let names: std::collections::BTreeSet<&str> = tasks.iter().map(|task| task.curve.as_str()).collect();
+    assert_eq!(names.len(), 4, "{names:?}");
+    assert_eq!(grid.axes().unwrap().x.name, "ring");
 }
 
 #[test]
@@ -36,12 +79,28 @@ fn errors_show_file_line_value_and_accepted_form() {
         ("period=20us", "period=20", vec!["line 4", "\"20\"", "20us"]),
         ("\"sim\"", "\"simulator\"", vec!["line 3", "simulator", "sim"]),
         ("10kpps..300kpps:30", "0pps..300kpps:30", vec!["0pps..300kpps:30", "10kpps..300kpps:30"]),
-        ("ring=64", "ring=0", vec!["ring = 0", "at least 1"]),
-        ("ring=64", "rung=0", vec!["rung=0", "socket_buffer"]),
-        ("quota=3", "quota=0", vec!["quota = 0", "at least 1"]),
+        ("ring=64", "ring=0", vec!["line 10", "ring = 0", "at least 1"]),
+        ("ring=64", "rung=0", vec!["line 10", "rung=0", "socket_buffer"]),
+        ("quota=3", "quota=0", vec!["line 4", "quota = 0", "at least 1"]),
         ("\"5%\"", "\"500%\"", vec!["500%", "below 100%"]),
-        ("pentium4-2530mhz", "pentium5", vec!["pentium5", "pentium4-2530mhz"]),
+        ("pentium4-2530mhz", "pentium5", vec!["line 9", "pentium5", "pentium4-2530mhz"]),
         ("[\"ideal\", \"polling:period=20us,quota=3\"]", "[]", vec!["at least one"]),
+        ("seed = 7", "kind = \"gird\"", vec!["line 5", "gird", "grid"]),
+        ("seed = 7", "packets = 3", vec!["line 5", "packets = 3", "1000"]),
+        ("seed = 7", "names = [\"one\"]", vec!["line 5", "1 names for 2 schemes"]),
+        ("seed = 7", "fidelity = \"rough\"", vec!["line 5", "rough", "paper or exact"]),
+        ("\"throughput_pps\"", "\"troughput\"", vec!["line 18", "troughput", "throughput_pps"]),
+        ("0pps..300kpps", "0pps..300us", vec!["line 19", "300us", "120kpps"]),
+        ("0pps..300kpps", "9kpps..3kpps", vec!["line 19", "9kpps..3kpps", "LOW..HIGH"]),
+        ("x_range = \"0pps", "x_scale = \"log\"\nx_range = \"0pps", vec!["line 20", "above 0"]),
+        ("x_range = \"0pps..300kpps\"", "x = \"ring\"", vec!["line 19", "ring", "vary"]),
+        ("x_range = \"0pps..300kpps\"", "x = \"rong\"", vec!["line 19", "rong", "ring"]),
+        ("set = [\"ring=64\"]", "vary = [\"ring=\"]", vec!["line 10", "ring=", "KEY=VALUE,VALUE"]),
+        ("set = [\"ring=64\"]", "vary = [\"ring=64,0\"]", vec!["line 10", "ring = 0"]),
+        ("x = \"127kpps\"", "x = \"127\"", vec!["line 22", "127", "120kpps"]),
+        ("x = \"127kpps\"\ny = \"127kpps\"\n", "", vec!["cliff", "expected x, y or both"]),
+        ("rates = \"10kpps..300kpps:30\"", "rates = \"10kpps,40%\"", vec!["line 15", "same unit"]),
+        ("tolerance = \"1%\"", "tolerance = \"0%\"", vec!["line 27", "0%"]),
     ] {
         let text = FILE.replace(from, to);
         assert_ne!(text, FILE);
@@ -50,6 +109,29 @@ fn errors_show_file_line_value_and_accepted_form() {
             assert!(error.contains(part), "{to}: {part}: {error}");
         }
     }
+}
+
+#[test]
+fn a_mark_is_held_against_its_curve() {
+    let experiment = Experiment::from_toml("f.toml", FILE).unwrap();
+    let Experiment::Grid(grid) = &experiment;
+    let tasks = grid.tasks().unwrap();
+    let answers: Vec<Outcome> = tasks
+        .iter()
+        .map(|task| Outcome { throughput_pps: Some(Figure::exact(0.999 * task.x)), ..Outcome::default() })
+        .collect();
+    let curves = grid.curves(&tasks, |task| answers.get(task.index));
+    assert_eq!(curves.len(), 8);
+    let marks = experiment.marks().unwrap();
+    let found = checks(&marks[0], &curves);
+    assert_eq!(found.len(), 2, "model and sim");
+    assert!((found[0].value - 0.999 * 127e3).abs() < 1e-6 && (found[0].error + 1e-3).abs() < 1e-9);
+    assert_eq!(found[0].within, Some(true));
+    let off = Mark { y: Some(150e3), ..marks[0].clone() };
+    assert_eq!(checks(&off, &curves)[0].within, Some(false));
+    let highest = Mark { x: None, y: Some(300e3), ..marks[0].clone() };
+    assert!((checks(&highest, &curves)[0].value - 299.7e3).abs() < 1e-6);
+    assert!(curves[0].at(1e3).is_none() && curves[0].at(301e3).is_none());
 }
 
 #[test]

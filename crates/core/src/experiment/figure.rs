@@ -1,0 +1,235 @@
+//! How an experiment is drawn: axes, and the numbers others have stated as marks.
+
+use serde::{Deserialize, Serialize};
+
+use super::file::{BadValue, Step};
+use super::values::Share;
+use crate::error::ParseError;
+use crate::measure::{Dimension, Measure};
+
+/// Linear or logarithmic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scale {
+    /// Equal steps.
+    #[default]
+    Linear,
+    /// Equal factors.
+    Log,
+}
+
+/// What goes along the x axis of a grid.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Across {
+    /// The offered load.
+    #[default]
+    Rate,
+    /// The frame size.
+    Size,
+    /// A cost or size of the host, by its key.
+    Host(String),
+}
+
+impl std::str::FromStr for Across {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        match text {
+            "rate" => Ok(Self::Rate),
+            "size" => Ok(Self::Size),
+            key if crate::host::KEYS.contains(&key) && key != "service" => Ok(Self::Host(key.to_owned())),
+            _ => {
+                let keys: Vec<&str> = crate::host::KEYS.iter().copied().filter(|key| *key != "service").collect();
+                let form = format!("expected rate, size, or a key of the host that [host] varies: {}", keys.join(", "));
+                Err(ParseError::new("figure x", text, form))
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for Across {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Rate => out.write_str("rate"),
+            Self::Size => out.write_str("size"),
+            Self::Host(key) => out.write_str(key),
+        }
+    }
+}
+
+crate::record::serde_as_text!(Across);
+
+/// `[figure]` of a grid: what is drawn over what.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FigureSection {
+    /// What goes along the x axis.
+    #[serde(default)]
+    pub x: Across,
+    /// The figure that is drawn.
+    #[serde(default = "throughput")]
+    pub y: Measure,
+    /// Scale of the x axis.
+    #[serde(default)]
+    pub x_scale: Scale,
+    /// Scale of the y axis.
+    #[serde(default)]
+    pub y_scale: Scale,
+    /// Ends of the x axis, `LOW..HIGH` with units; None: what the points need.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub x_range: Option<String>,
+    /// Ends of the y axis.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub y_range: Option<String>,
+}
+
+impl Default for FigureSection {
+    fn default() -> Self {
+        Self {
+            x: Across::Rate,
+            y: throughput(),
+            x_scale: Scale::Linear,
+            y_scale: Scale::Linear,
+            x_range: None,
+            y_range: None,
+        }
+    }
+}
+
+fn throughput() -> Measure {
+    crate::measure::THROUGHPUT
+}
+
+/// An axis ready to be drawn.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Axis {
+    /// What it shows, without the unit.
+    pub name: String,
+    /// What its numbers count.
+    pub dimension: Dimension,
+    /// Linear or logarithmic.
+    pub scale: Scale,
+    /// Ends in base units; None: what the points need.
+    pub range: Option<(f64, f64)>,
+}
+
+impl Axis {
+    /// An axis whose ends, if given, stand in `[figure]` under `key`.
+    ///
+    /// # Errors
+    /// The ends cannot be read, or cannot be.
+    pub(super) fn new(
+        name: impl Into<String>,
+        dimension: Dimension,
+        scale: Scale,
+        key: &'static str,
+        ends: Option<&str>,
+    ) -> Result<Self, BadValue> {
+        let bad = |message: String| BadValue::at("figure", key, message);
+        let range = match ends {
+            None => None,
+            Some(text) => {
+                let form = "expected LOW..HIGH with units, LOW below HIGH, such as \"0pps..300kpps\"";
+                let (low, high) =
+                    text.split_once("..").ok_or_else(|| bad(format!("{key} = \"{text}\": {form}")))?;
+                let end = |text: &str| dimension.parse(text).map_err(|error| bad(format!("{key}: {error}")));
+                let (low, high) = (end(low)?, end(high)?);
+                if low >= high {
+                    return Err(bad(format!("{key} = \"{text}\": {form}")));
+                }
+                if scale == Scale::Log && low <= 0.0 {
+                    return Err(bad(format!("{key} = \"{text}\": a logarithmic axis must begin above 0")));
+                }
+                Some((low, high))
+            }
+        };
+        Ok(Self { name: name.into(), dimension, scale, range })
+    }
+}
+
+/// Both axes of a figure.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Axes {
+    /// Along.
+    pub x: Axis,
+    /// Up.
+    pub y: Axis,
+}
+
+/// `[[mark]]`: a number that somebody has stated. With x and y a point, with one of them a line.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MarkSection {
+    /// Place on the x axis, with its unit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub x: Option<String>,
+    /// Place on the y axis, with its unit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub y: Option<String>,
+    /// The stated interval of y, `LOW..HIGH`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub y_interval: Option<String>,
+    /// What it is, in a few words.
+    pub label: String,
+    /// Who states it, and where.
+    pub source: String,
+    /// The curve it should lie on, by name; a mark without x is held against that curve's highest value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on: Option<String>,
+    /// How far from the curve it may lie, as a share of the stated value (of the curve's highest where that is 0).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tolerance: Option<Share>,
+}
+
+/// A mark in base units.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Mark {
+    /// Place on the x axis.
+    pub x: Option<f64>,
+    /// Place on the y axis.
+    pub y: Option<f64>,
+    /// The stated interval of y.
+    pub interval: Option<(f64, f64)>,
+    /// What it is.
+    pub label: String,
+    /// Who states it.
+    pub source: String,
+    /// The curve it should lie on and how near.
+    pub on: Option<(String, Option<f64>)>,
+}
+
+impl MarkSection {
+    /// The mark on these axes; `index` is its place among the marks.
+    ///
+    /// # Errors
+    /// A number cannot be read, or the mark has no place.
+    pub(super) fn placed(&self, index: usize, axes: &Axes) -> Result<Mark, BadValue> {
+        let bad = |key: &'static str, message: String| BadValue {
+            place: vec![Step::Key("mark"), Step::Item(index), Step::Key(key)],
+            message,
+        };
+        let read = |key: &'static str, dimension: Dimension, text: &str| {
+            dimension.parse(text).map_err(|error| bad(key, format!("mark {key}: {error}")))
+        };
+        let x = self.x.as_deref().map(|text| read("x", axes.x.dimension, text)).transpose()?;
+        let y = self.y.as_deref().map(|text| read("y", axes.y.dimension, text)).transpose()?;
+        if x.is_none() && y.is_none() {
+            return Err(bad("label", format!("mark \"{}\": expected x, y or both", self.label)));
+        }
+        let interval = match &self.y_interval {
+            None => None,
+            Some(text) => {
+                let (low, high) = text.split_once("..").ok_or_else(|| {
+                    bad("y_interval", format!("y_interval = \"{text}\": expected LOW..HIGH such as \"30us..61us\""))
+                })?;
+                Some((read("y_interval", axes.y.dimension, low)?, read("y_interval", axes.y.dimension, high)?))
+            }
+        };
+        if self.on.is_some() && y.is_none() {
+            return Err(bad("on", format!("mark \"{}\": `on` compares y with a curve; give y", self.label)));
+        }
+        let tolerance = self.tolerance.map(|share| share.0);
+        let on = self.on.clone().map(|name| (name, tolerance));
+        Ok(Mark { x, y, interval, label: self.label.clone(), source: self.source.clone(), on })
+    }
+}

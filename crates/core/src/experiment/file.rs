@@ -1,0 +1,87 @@
+//! Files and what is wrong in them: path, line, value and accepted form.
+
+use toml::de::{DeTable, DeValue};
+
+use crate::error::Invalid;
+
+/// A file that could not be used: the file, the place in it where known, the value and the accepted form.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{path}: {message}")]
+pub struct FileError {
+    /// The file as the user named it.
+    pub path: String,
+    /// Line, value and accepted form.
+    pub message: String,
+}
+
+impl FileError {
+    /// An impossible value in `path`.
+    pub fn invalid(path: &str, error: &Invalid) -> Self {
+        Self { path: path.to_owned(), message: error.to_string() }
+    }
+
+    /// A value of the TOML `text` that was read but cannot be, with the line it stands on.
+    pub fn misplaced(path: &str, text: &str, bad: &BadValue) -> Self {
+        let line = line_of(text, &bad.place).map_or(String::new(), |line| format!("line {line}: "));
+        Self { path: path.to_owned(), message: format!("{line}{}", bad.message) }
+    }
+}
+
+/// Reads any of our TOML files; an error names `path`, line, value and accepted form.
+pub fn parse_toml<T: serde::de::DeserializeOwned>(path: &str, text: &str) -> Result<T, FileError> {
+    toml::from_str(text)
+        .map_err(|error| FileError { path: path.to_owned(), message: error.to_string().trim_end().to_owned() })
+}
+
+/// A step on the way to a value in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// The value of a key.
+    Key(&'static str),
+    /// An item of a list, from 0.
+    Item(usize),
+}
+
+/// A value that was read but cannot be: where it stands, and what is wrong with it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct BadValue {
+    /// The way to it; the line is that of the deepest part that is there.
+    pub place: Vec<Step>,
+    /// The value and the accepted form.
+    pub message: String,
+}
+
+impl BadValue {
+    /// The value of `key` in `section` (the top of the file where that is empty).
+    pub fn at(section: &'static str, key: &'static str, message: impl ToString) -> Self {
+        let place = [section, key].into_iter().filter(|name| !name.is_empty()).map(Step::Key).collect();
+        Self { place, message: message.to_string() }
+    }
+
+    /// The same for an item of that value, from 0.
+    #[must_use]
+    pub fn item(mut self, index: usize) -> Self {
+        self.place.push(Step::Item(index));
+        self
+    }
+}
+
+/// The line, from 1, of the deepest part of `place` that is in `text`; None where not even its first step is.
+fn line_of(text: &str, place: &[Step]) -> Option<usize> {
+    let table = DeTable::parse(text).ok()?;
+    let mut deepest = None;
+    let mut value: Option<&DeValue<'_>> = None;
+    for step in place {
+        let next = match (step, value) {
+            (Step::Key(key), None) => table.get_ref().get(*key),
+            (Step::Key(key), Some(value)) => value.get(*key),
+            (Step::Item(index), Some(value)) => value.get(*index),
+            (Step::Item(_), None) => None,
+        };
+        let Some(next) = next else { break };
+        deepest = Some(next.span().start);
+        value = Some(next.get_ref());
+    }
+    Some(1 + text[..deepest?].matches('\n').count())
+}

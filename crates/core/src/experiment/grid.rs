@@ -1,0 +1,354 @@
+//! [`Grid`]: hosts x schemes x traffic, asked of engines.
+
+use serde::{Deserialize, Serialize};
+
+use super::curve::{Answerer, Curve, Dot};
+use super::figure::{Across, Axes, Axis, FigureSection, MarkSection};
+use super::file::BadValue;
+use super::values::{OneOrMore, Rates, Share, Varied};
+use super::{KindTag, PACKETS_RANGE};
+use crate::engine::{EngineKind, Fidelity, Point};
+use crate::host::Host;
+use crate::measure::Dimension;
+use crate::outcome::Outcome;
+use crate::scheme::Scheme;
+use crate::traffic::{Arrivals, FrameSizes, Load, Traffic};
+use crate::units;
+
+/// Most points of a grid: more is surely a slip of the pen.
+const POINTS_AT_MOST: usize = 1_000_000;
+
+/// The traffic of a grid.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrafficSection {
+    /// Arrival processes; several make a dimension of the grid.
+    #[serde(default = "poisson")]
+    pub arrivals: OneOrMore<Arrivals>,
+    /// Frame sizes; several make a dimension of the grid.
+    #[serde(default = "smallest")]
+    pub sizes: OneOrMore<FrameSizes>,
+    /// Offered loads.
+    pub rates: Rates,
+    /// Link speed.
+    #[serde(default = "gigabit")]
+    pub link: String,
+}
+
+fn poisson() -> OneOrMore<Arrivals> {
+    OneOrMore(vec![Arrivals::Poisson])
+}
+fn smallest() -> OneOrMore<FrameSizes> {
+    OneOrMore(vec![FrameSizes::Fixed(64)])
+}
+fn gigabit() -> String {
+    "1Gbit/s".to_owned()
+}
+fn exact() -> OneOrMore<Fidelity> {
+    OneOrMore(vec![Fidelity::Exact])
+}
+
+/// The hosts of a grid: a preset, changes to it, and what varies.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostSection {
+    /// Name of a preset.
+    pub preset: String,
+    /// `KEY=VALUE` changes, as for `--set`.
+    #[serde(default)]
+    pub set: Vec<String>,
+    /// `KEY=VALUE,VALUE,...`: each key makes a dimension of the grid.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub vary: Vec<Varied>,
+}
+
+/// A grid of points, the engines that answer it, how precisely, and how it is drawn.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Grid {
+    /// What the experiment shows, one line.
+    #[serde(default)]
+    pub title: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) kind: Option<KindTag>,
+    /// Who answers.
+    pub engines: Vec<EngineKind>,
+    /// The model's fidelity; several are drawn side by side.
+    #[serde(default = "exact")]
+    pub fidelity: OneOrMore<Fidelity>,
+    /// The hosts.
+    pub host: HostSection,
+    /// Schemes to compare.
+    pub schemes: Vec<Scheme>,
+    /// Their names in the figure, in the same order; the schemes themselves if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub names: Option<Vec<String>>,
+    /// The traffic.
+    pub traffic: TrafficSection,
+    /// Seed of every sampled engine; None: derived from the file and stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// Relative half width to reach; 5 % if neither it nor `packets` is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub precision: Option<Share>,
+    /// Arrivals simulated a point; with a precision, at the most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packets: Option<u64>,
+    /// Confidence of intervals; 95 % if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confidence: Option<Share>,
+    /// How it is drawn.
+    #[serde(default)]
+    pub figure: FigureSection,
+    /// Numbers that others have stated.
+    #[serde(default, rename = "mark", skip_serializing_if = "Vec::is_empty")]
+    pub marks: Vec<MarkSection>,
+}
+
+/// One question to one engine. Its index is its place in the expansion of the experiment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Task {
+    /// Place in the expansion.
+    pub index: usize,
+    /// Name of its curve.
+    pub curve: String,
+    /// Who is asked.
+    pub answerer: Answerer,
+    /// Place on the x axis.
+    pub x: f64,
+    /// What is asked.
+    pub point: Point,
+}
+
+/// The points of one curve: its name and (x, point) by rising index.
+struct Line {
+    name: String,
+    points: Vec<(f64, Point)>,
+}
+
+/// A host of the grid with what was varied to get it.
+struct Variant {
+    host: Host,
+    choices: Vec<(String, String)>,
+}
+
+impl Grid {
+    /// Who answers each point, in the order of the file.
+    pub fn answerers(&self) -> Vec<Answerer> {
+        let each = |engine: &EngineKind| match engine {
+            EngineKind::Model => {
+                self.fidelity.0.iter().map(|f| Answerer { engine: *engine, fidelity: Some(*f) }).collect()
+            }
+            _ => vec![Answerer { engine: *engine, fidelity: None }],
+        };
+        self.engines.iter().flat_map(each).collect()
+    }
+
+    /// Every question: curve by curve, engine by engine, by x.
+    ///
+    /// # Errors
+    /// What makes a point impossible, and where it stands in the file.
+    pub fn tasks(&self) -> Result<Vec<Task>, BadValue> {
+        let lines = self.lines()?;
+        let answerers = self.answerers();
+        let mut tasks = Vec::new();
+        for line in lines {
+            for answerer in &answerers {
+                for (x, point) in &line.points {
+                    let curve = line.name.clone();
+                    tasks.push(Task { index: tasks.len(), curve, answerer: *answerer, x: *x, point: point.clone() });
+                }
+            }
+        }
+        if tasks.is_empty() {
+            let message = "nothing to do: engines, fidelity, schemes, arrivals, sizes and rates must each name at least one";
+            return Err(BadValue::at("", "engines", message));
+        }
+        Ok(tasks)
+    }
+
+    /// The axes of its figure.
+    ///
+    /// # Errors
+    /// The ends of an axis cannot be, or nothing varies along x.
+    pub fn axes(&self) -> Result<Axes, BadValue> {
+        let figure = &self.figure;
+        let (name, dimension) = match &figure.x {
+            Across::Rate => self.rate_axis()?,
+            Across::Size => ("frame size".to_owned(), Dimension::Bytes),
+            Across::Host(key) => (key.replace('_', " "), host_dimension(key)),
+        };
+        Ok(Axes {
+            x: Axis::new(name, dimension, figure.x_scale, "x_range", figure.x_range.as_deref())?,
+            y: Axis::new(figure.y.name, figure.y.dimension, figure.y_scale, "y_range", figure.y_range.as_deref())?,
+        })
+    }
+
+    fn rate_axis(&self) -> Result<(String, Dimension), BadValue> {
+        let rates = &self.traffic.rates.0;
+        let dimension = |load: &Load| match load {
+            Load::Pps(_) => Dimension::Pps,
+            Load::Bps(_) => Dimension::Bps,
+            Load::LineShare(_) => Dimension::Share,
+        };
+        let Some(first) = rates.first() else {
+            return Err(BadValue::at("traffic", "rates", "rates: expected at least one load"));
+        };
+        if rates.iter().any(|load| dimension(load) != dimension(first)) {
+            let message = format!("rates = \"{}\": loads along the x axis must all have the same unit", self.traffic.rates);
+            return Err(BadValue::at("traffic", "rates", message));
+        }
+        let name = if dimension(first) == Dimension::Share { "offered load, of line rate" } else { "offered load" };
+        Ok((name.to_owned(), dimension(first)))
+    }
+
+    /// The curves that answers make: `outcome` gives a task's answer, where there is one.
+    pub fn curves<'a>(&self, tasks: &[Task], outcome: impl Fn(&Task) -> Option<&'a Outcome>) -> Vec<Curve> {
+        let mut curves: Vec<Curve> = Vec::new();
+        for task in tasks {
+            let same = |curve: &Curve| curve.name == task.curve && curve.answerer == Some(task.answerer);
+            if !curves.last().is_some_and(same) {
+                curves.push(Curve { name: task.curve.clone(), answerer: Some(task.answerer), dots: Vec::new() });
+            }
+            if let Some((curve, y)) = curves.last_mut().zip(outcome(task).and_then(|o| self.figure.y.of(o))) {
+                curve.dots.push(Dot { x: task.x, y });
+            }
+        }
+        curves.retain(|curve| !curve.dots.is_empty());
+        curves.iter_mut().for_each(|curve| curve.dots.sort_by(|a, b| a.x.total_cmp(&b.x)));
+        curves
+    }
+
+    /// Checks what no point shows.
+    pub(super) fn check(&self) -> Result<(), BadValue> {
+        if let Some(names) = self.names.as_ref().filter(|names| names.len() != self.schemes.len()) {
+            let message = format!("names: {} names for {} schemes; expected one each", names.len(), self.schemes.len());
+            return Err(BadValue::at("", "names", message));
+        }
+        match self.packets {
+            Some(packets) if !PACKETS_RANGE.contains(&packets) => {
+                let (low, high) = (PACKETS_RANGE.start(), PACKETS_RANGE.end());
+                let message = format!("packets = {packets}: expected a whole number from {low} to {high}");
+                Err(BadValue::at("", "packets", message))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn lines(&self) -> Result<Vec<Line>, BadValue> {
+        let hosts = self.hosts()?;
+        let link_bps = units::parse_bps(&self.traffic.link).map_err(|error| BadValue::at("traffic", "link", error))?;
+        let TrafficSection { arrivals, sizes, rates, .. } = &self.traffic;
+        let count = hosts.len() * self.schemes.len() * arrivals.0.len() * sizes.0.len() * rates.0.len();
+        if count > POINTS_AT_MOST {
+            return Err(BadValue::at("traffic", "rates", format!("{count} points: expected at most {POINTS_AT_MOST}")));
+        }
+        let mut lines: Vec<Line> = Vec::new();
+        for (index, scheme) in self.schemes.iter().enumerate() {
+            for variant in &hosts {
+                for arrivals in &arrivals.0 {
+                    for size in &sizes.0 {
+                        for rate in &rates.0 {
+                            let traffic =
+                                Traffic { arrivals: arrivals.clone(), size: size.clone(), rate: *rate, link_bps };
+                            let point = Point { host: variant.host.clone(), scheme: scheme.clone(), traffic };
+                            let bad = |error| BadValue::at("", "schemes", format!("{scheme}: {error}")).item(index);
+                            point.validate().map_err(bad)?;
+                            let (name, x) = (self.name(index, variant, &point), self.x(&point)?);
+                            match lines.iter_mut().find(|line| line.name == name) {
+                                Some(line) => line.points.push((x, point)),
+                                None => lines.push(Line { name, points: vec![(x, point)] }),
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        Ok(lines)
+    }
+
+    /// Every combination of what varies; the host alone where nothing does.
+    fn hosts(&self) -> Result<Vec<Variant>, BadValue> {
+        let name = &self.host.preset;
+        let mut host = Host::preset(name).ok_or_else(|| {
+            let presets = crate::host::PRESETS.join(", ");
+            let message = format!("host.preset = \"{name}\": there is no such preset; the presets are {presets}");
+            BadValue::at("host", "preset", message)
+        })?;
+        for (index, assignment) in self.host.set.iter().enumerate() {
+            let bad = |error| BadValue::at("host", "set", format!("host.set: {error}")).item(index);
+            host.set(assignment).map_err(bad)?;
+        }
+        host.validate().map_err(|error| BadValue::at("host", "set", format!("host: {error}")))?;
+        let mut variants = vec![Variant { host, choices: Vec::new() }];
+        for (index, varied) in self.host.vary.iter().enumerate() {
+            let bad = |message: String| BadValue::at("host", "vary", format!("host.vary: {message}")).item(index);
+            let mut wider = Vec::new();
+            for variant in &variants {
+                for value in &varied.values {
+                    let mut host = variant.host.clone();
+                    host.set(&format!("{}={value}", varied.key)).map_err(|error| bad(error.to_string()))?;
+                    host.validate().map_err(|error| bad(error.to_string()))?;
+                    let mut choices = variant.choices.clone();
+                    choices.push((varied.key.clone(), value.clone()));
+                    wider.push(Variant { host, choices });
+                }
+            }
+            variants = wider;
+        }
+        Ok(variants)
+    }
+
+    /// What tells a point's curve from the others: everything with several values that is not along x.
+    fn name(&self, scheme: usize, variant: &Variant, point: &Point) -> String {
+        let named = self.names.as_ref().and_then(|names| names.get(scheme)).cloned();
+        let mut parts = vec![named.unwrap_or_else(|| point.scheme.to_string())];
+        for (key, value) in &variant.choices {
+            if self.figure.x != Across::Host(key.clone()) {
+                parts.push(format!("{} {value}", key.replace('_', " ")));
+            }
+        }
+        if self.traffic.arrivals.0.len() > 1 {
+            parts.push(point.traffic.arrivals.to_string());
+        }
+        if self.traffic.sizes.0.len() > 1 && self.figure.x != Across::Size {
+            parts.push(point.traffic.size.to_string());
+        }
+        if self.traffic.rates.0.len() > 1 && self.figure.x != Across::Rate {
+            parts.push(point.traffic.rate.to_string());
+        }
+        if self.schemes.len() == 1 && parts.len() > 1 {
+            parts.remove(0);
+        }
+        parts.join(", ")
+    }
+
+    fn x(&self, point: &Point) -> Result<f64, BadValue> {
+        match &self.figure.x {
+            Across::Rate => Ok(point.traffic.rate.amount()),
+            Across::Size => match point.traffic.size {
+                FrameSizes::Fixed(bytes) => Ok(f64::from(bytes)),
+                ref mixed => {
+                    let message = format!("sizes: {mixed} has no place on an axis of frame sizes; expected sizes such as 64B");
+                    Err(BadValue::at("traffic", "sizes", message))
+                }
+            },
+            Across::Host(key) => {
+                let varied = self.host.vary.iter().any(|varied| varied.key == *key);
+                point.host.get(key).filter(|_| varied).ok_or_else(|| {
+                    let message = format!(
+                        "figure.x = \"{key}\": nothing varies it; expected it in [host] as vary = [\"{key}=VALUE,VALUE,...\"]"
+                    );
+                    BadValue::at("figure", "x", message)
+                })
+            }
+        }
+    }
+}
+
+fn host_dimension(key: &str) -> Dimension {
+    match key {
+        "ring" | "socket_buffer" | "socket_drop_cost" => Dimension::Number,
+        _ => Dimension::Seconds,
+    }
+}
