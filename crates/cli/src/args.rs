@@ -2,6 +2,7 @@
 
 mod compute;
 mod find;
+mod run;
 
 use std::path::PathBuf;
 
@@ -9,6 +10,7 @@ use clap::{Args, Parser, Subcommand};
 
 pub use compute::{ComputeArgs, PredictArgs, SimulateArgs};
 pub use find::{Arrivals, FindArgs, Meter, Testbed};
+pub use run::RunArgs;
 
 /// Finds the offered load past which a host loses packets, explains it, and predicts it.
 #[derive(Debug, Parser)]
@@ -17,6 +19,7 @@ pub use find::{Arrivals, FindArgs, Meter, Testbed};
   netcliff find --quick                         this host's cliff in at most 90 s
   netcliff predict --scheme interrupt --rate 100kpps
   netcliff simulate --scheme napi:weight=64 --rates 10kpps..300kpps:30 --json
+  netcliff run experiments/fig-7a.toml          a figure from a file
   netcliff results list
 
 Times are written 20us, rates 120kpps or 300Mbit/s or 40% of line rate, sizes 64B or 4MiB.
@@ -43,6 +46,8 @@ pub struct StoreArgs {
 pub enum Command {
     /// Calibrate this host, predict and simulate its cliff, measure it, and show the three on one page
     Find(FindArgs),
+    /// An experiment from a file, on paper, in simulation or with real packets
+    Run(RunArgs),
     /// One load or a sweep on paper
     Predict(PredictArgs),
     /// One load or a sweep in simulation

@@ -3,13 +3,19 @@
 pub mod compute;
 pub mod find;
 pub mod results;
+pub mod run;
 pub mod shell;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use anyhow::Context;
+use netcliff_host::testbed::{self, Permission};
 use netcliff_lab::store::{self, Store};
 
 use crate::args::StoreArgs;
+use crate::output;
 
 /// Opens the store that was asked for.
 pub fn open_store(args: &StoreArgs) -> anyhow::Result<Store> {
@@ -37,4 +43,32 @@ pub fn command_line() -> String {
 /// Seconds since the epoch (UTC).
 pub fn now_unix_s() -> f64 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
+}
+
+/// Without the host's root, namespaces need a user namespace; what that costs is said in the page.
+pub fn enter_user_namespace() -> Option<String> {
+    match Permission::probe() {
+        Permission::MayEnterUserNamespace => testbed::enter_user_namespace().err().map(|error| error.to_string()),
+        _ => None,
+    }
+}
+
+/// Set by the first Ctrl-C or SIGTERM; the second ends the process.
+pub fn stop_on_signal() -> anyhow::Result<Arc<AtomicBool>> {
+    let stop = Arc::<AtomicBool>::default();
+    let theirs = Arc::clone(&stop);
+    ctrlc::set_handler(move || {
+        if theirs.swap(true, Ordering::Relaxed) {
+            // Asked twice: leave at once; the journal lets the next start clean up.
+            std::process::exit(1);
+        }
+        output::say("netcliff: stopping; what was measured is kept (once more to leave at once)");
+    })
+    .context("cannot watch for Ctrl-C")?;
+    Ok(stop)
+}
+
+/// Writes a file that the user named.
+pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }

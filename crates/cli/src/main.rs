@@ -20,6 +20,7 @@ fn main() -> ExitCode {
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     let outcome = match &cli.command {
         Command::Find(args) => commands::find::run(args, &cli.store),
+        Command::Run(args) => commands::run::run(args, &cli.store),
         Command::Predict(args) => commands::compute::predict(args, &cli.store),
         Command::Simulate(args) => commands::compute::simulate(args, &cli.store),
         Command::Results(args) => commands::results::run(args, &cli.store),

@@ -1,4 +1,4 @@
-//! The progress bar of `find` on stderr, and the records it keeps on the way.
+//! Progress on stderr: of `find`, with the records it keeps on the way, and of `run`.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -69,5 +69,50 @@ impl Observer for Progress<'_> {
             });
             self.store_failure = Some(error.to_string());
         }
+    }
+}
+
+/// The progress of `run` on stderr: points had of all.
+pub struct Points {
+    bar: ProgressBar,
+    terminal: bool,
+    said: std::time::Instant,
+}
+
+/// How often progress is said where no bar can be drawn.
+const SAY_EVERY: Duration = Duration::from_secs(10);
+
+impl Points {
+    /// Of `all` points, `had` of them already.
+    pub fn new(all: usize, had: usize) -> Self {
+        let terminal = std::io::stderr().is_terminal();
+        let bar = if terminal { ProgressBar::new(all as u64) } else { ProgressBar::hidden() };
+        bar.set_length(all as u64);
+        bar.set_position(had as u64);
+        if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos} of {len} points, {eta} left") {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        bar.enable_steady_tick(Duration::from_millis(500));
+        Self { bar, terminal, said: std::time::Instant::now() }
+    }
+
+    /// One point more was answered.
+    pub fn one_more(&mut self) {
+        self.bar.inc(1);
+        if !self.terminal && self.said.elapsed() >= SAY_EVERY {
+            self.said = std::time::Instant::now();
+            let (had, all) = (self.bar.position(), self.bar.length().unwrap_or_default());
+            output::say(format!("netcliff: {had} of {all} points"));
+        }
+    }
+
+    /// A line beside the bar.
+    pub fn say(&self, text: &str) {
+        self.bar.suspend(|| output::say(format!("netcliff: {text}")));
+    }
+
+    /// Removes the bar.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
     }
 }

@@ -37,7 +37,9 @@ impl Dimension {
             Self::Bytes => units::parse_bytes(text).map(|bytes| bytes as f64),
             Self::PerSecond | Self::Number => {
                 let number = text.trim().parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0);
-                number.ok_or_else(|| ParseError::new("number", text, "expected a number of at least 0, such as \"20000\""))
+                number.ok_or_else(|| {
+                    ParseError::new("number", text, "expected a number of at least 0, such as \"20000\"")
+                })
             }
         }
     }

@@ -25,6 +25,14 @@ pub fn host(name: &str) -> Result<Host, FileError> {
     Host::from_toml(name, &text)
 }
 
+/// The text of an experiment file.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn experiment(path: &str) -> Result<String, FileError> {
+    read(path)
+}
+
 /// Frame sizes with a CSV file replaced by what it holds.
 ///
 /// # Errors

@@ -1,12 +1,15 @@
 //! The record store: one SQLite file, migrated forward, written in transactions so that no record is lost or
 //! half written.
 
+mod experiments;
 mod schema;
 
 use std::path::{Path, PathBuf};
 
 use netcliff_core::{Finding, Fingerprint, Record};
 use rusqlite::{Connection, OptionalExtension, params};
+
+pub use experiments::{Held, RunState};
 
 /// Why the store could not do what was asked.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +52,14 @@ pub enum StoreError {
         /// What is wrong with its JSON.
         source: serde_json::Error,
     },
+    /// A file beside the store that says a run is under way cannot be made.
+    #[error("cannot write {path}: {source}; choose another place with --db FILE")]
+    Lock {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
 }
 
 /// A run as `results list` shows it.
@@ -58,7 +69,7 @@ pub struct RunSummary {
     pub id: i64,
     /// `find`, `predict`, `simulate` or `run`.
     pub kind: String,
-    /// `running` (or killed while it ran), `partial` or `done`.
+    /// `running` (or killed while it ran), `partial`, `interrupted`, `failed` or `done`.
     pub state: String,
     /// Start, seconds since the epoch (UTC).
     pub started_unix_s: f64,

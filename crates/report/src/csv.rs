@@ -1,40 +1,8 @@
 //! [`records`]: records as CSV, one row each, every figure as value, low and high in its base unit.
 
-use netcliff_core::{Figure, Latency, Outcome, Record};
+use netcliff_core::{Record, measure};
 
 use crate::format;
-
-/// A figure's column and where it is in an outcome.
-type Column = (&'static str, fn(&Outcome) -> Option<Figure>);
-
-const FIGURES: &[Column] = &[
-    ("offered_pps", |o| o.offered_pps),
-    ("throughput_pps", |o| o.throughput_pps),
-    ("goodput_bps", |o| o.goodput_bps),
-    ("loss_fraction", |o| o.loss_fraction),
-    ("loss_ring", |o| o.loss?.ring),
-    ("loss_socket", |o| o.loss?.socket),
-    ("loss_sender", |o| o.loss?.sender),
-    ("latency_mean_s", |o| latency(o)?.mean),
-    ("latency_p50_s", |o| latency(o)?.p50),
-    ("latency_p90_s", |o| latency(o)?.p90),
-    ("latency_p99_s", |o| latency(o)?.p99),
-    ("latency_p999_s", |o| latency(o)?.p999),
-    ("latency_max_s", |o| latency(o)?.max),
-    ("cpu_interrupt", |o| o.cpu?.interrupt),
-    ("cpu_poll", |o| o.cpu?.poll),
-    ("cpu_protocol", |o| o.cpu?.protocol),
-    ("cpu_application", |o| o.cpu?.application),
-    ("cpu_available", |o| o.cpu?.available),
-    ("interrupts_per_s", |o| o.interrupts_per_s),
-    ("polls_per_s", |o| o.polls_per_s),
-    ("packets_per_poll", |o| o.packets_per_poll),
-    ("packets_in_system", |o| o.packets_in_system),
-];
-
-fn latency(outcome: &Outcome) -> Option<Latency> {
-    outcome.latency_s
-}
 
 const POINT: [&str; 8] = ["engine", "host", "scheme", "arrivals", "size", "rate", "rate_pps", "link_bps"];
 const ORIGIN: [&str; 8] =
@@ -50,13 +18,13 @@ pub fn records(records: &[Record]) -> String {
 }
 
 fn header() -> Vec<String> {
-    let figures = FIGURES.iter().flat_map(|(name, _)| ["", "_low", "_high"].map(|end| format!("{name}{end}")));
+    let figures = measure::ALL.iter().flat_map(|figure| ["", "_low", "_high"].map(|end| format!("{figure}{end}")));
     let point = POINT.iter().map(ToString::to_string);
     point.chain(figures).chain(ORIGIN.iter().map(ToString::to_string)).collect()
 }
 
 fn row(record: &Record) -> Vec<String> {
-    let figures = FIGURES.iter().map(|(_, get)| get(&record.outcome));
+    let figures = measure::ALL.iter().map(|figure| figure.of(&record.outcome));
     let numbers = figures.flat_map(|figure| {
         let interval = figure.and_then(|f| f.interval);
         [figure.map(|f| f.value), interval.map(|i| i.low), interval.map(|i| i.high)].map(number)
@@ -81,7 +49,7 @@ fn point(record: &Record) -> Vec<String> {
 fn origin(record: &Record) -> Vec<String> {
     let (outcome, provenance) = (&record.outcome, &record.provenance);
     let mut confidences: Vec<f64> =
-        FIGURES.iter().filter_map(|(_, get)| Some(get(outcome)?.interval?.confidence)).collect();
+        measure::ALL.iter().filter_map(|figure| Some(figure.of(outcome)?.interval?.confidence)).collect();
     confidences.sort_by(f64::total_cmp);
     confidences.dedup();
     vec![

@@ -20,6 +20,8 @@ pub enum Unit {
     PerSecond,
     /// A share of one, shown in percent.
     Share,
+    /// Bytes.
+    Bytes,
     /// A count of packets.
     Packets,
     /// A bare number.
@@ -46,12 +48,13 @@ impl Unit {
             Self::SecondsPerByte => &[(1e-6, " us/B"), (1e-9, " ns/B"), (1e-12, " ps/B")],
             Self::PerSecond => &[(1e6, " M/s"), (1e3, " k/s"), (1.0, " /s")],
             Self::Share => &[(0.01, " %")],
+            Self::Bytes => &[(1.0, " B")],
             Self::Packets | Self::Number => &[(1.0, "")],
         }
     }
 
     /// The scale at which `value` reads best: the largest that leaves at least 1 after rounding.
-    fn scale(self, value: f64) -> (f64, &'static str) {
+    pub fn scale(self, value: f64) -> (f64, &'static str) {
         let scales = self.scales();
         // 999.6 kpps rounds to 1000 kpps, which reads as 1.00 Mpps.
         let rounded = round_significant(value.abs());
@@ -61,7 +64,7 @@ impl Unit {
     /// Decimals that leave three significant digits of `scaled`.
     fn decimals(self, scaled: f64) -> usize {
         let rounded = round_significant(scaled.abs());
-        if rounded == 0.0 || (self == Self::Packets && scaled.fract() == 0.0) {
+        if rounded == 0.0 || (matches!(self, Self::Packets | Self::Bytes) && scaled.fract() == 0.0) {
             return 0;
         }
         (DIGITS - 1 - rounded.log10().floor() as i32).clamp(0, 9) as usize

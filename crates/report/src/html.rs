@@ -1,5 +1,6 @@
 //! [`finding`]: one self-contained page that a browser shows without a network and without JavaScript.
 
+mod experiment;
 mod figures;
 mod tables;
 
@@ -11,6 +12,8 @@ use crate::format::{self, Unit};
 use crate::sheet::{self, Verdict};
 use crate::svg;
 
+pub use experiment::experiment;
+
 const STYLE: &str = include_str!("html/page.css");
 /// Nothing is fetched, whatever stands in the data.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
@@ -19,6 +22,11 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src dat
 /// the finding itself as JSON, embedded in `script#finding` and behind a download link.
 pub fn finding(finding: &Finding) -> String {
     let title = format!("netcliff: {}", if finding.host.cpu.is_empty() { "a host" } else { &finding.host.cpu });
+    page(&title, &body(finding))
+}
+
+/// A whole document around `body`.
+fn page(title: &str, body: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -29,7 +37,7 @@ pub fn finding(finding: &Finding) -> String {
                 title { (title) }
                 style { (PreEscaped(STYLE)) }
             }
-            body { (body(finding)) }
+            body { (body) }
         }
     };
     format::printable(&page.into_string())

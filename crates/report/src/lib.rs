@@ -11,9 +11,11 @@
 //! | [`table`] | records into terminal tables, for `results`, `predict` and `simulate` |
 //! | [`csv`] | records into CSV, a column a figure |
 //! | [`sheet`] | a finding into rows of model / sim / measured, and what was not had |
+//! | [`drawing`] | an experiment and its answers: the figure that [`svg::experiment`], [`terminal::experiment`] and [`html::experiment`] draw |
 //! | [`mod@format`] | numbers into three significant digits, units and intervals |
 
 pub mod csv;
+pub mod drawing;
 pub mod format;
 pub mod html;
 pub mod sheet;

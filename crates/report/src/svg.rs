@@ -4,10 +4,11 @@
 //! in colour (safe for colour-blind eyes) and in form: model dashed, simulation drawn through with its interval as a
 //! band, measurements as points with error bars.
 
-mod canvas;
+pub(crate) mod canvas;
 mod cpu;
 mod curve;
 mod delivered;
+pub(crate) mod experiment;
 mod latency;
 mod loss;
 
@@ -18,6 +19,7 @@ use crate::sheet;
 
 pub use cpu::cpu;
 pub use delivered::delivered;
+pub use experiment::experiment;
 pub use latency::latency;
 pub use loss::loss;
 

@@ -1,5 +1,7 @@
 //! [`finding`]: what `netcliff find` prints.
 
+mod chart;
+mod experiment;
 mod page;
 mod plot;
 
@@ -9,6 +11,7 @@ use crate::format::{self, Unit};
 use crate::sheet::{self, Verdict};
 use page::{Page, Tone};
 
+pub use experiment::experiment;
 pub use plot::delivered as plot;
 
 /// How text may look: columns, escape codes, characters beyond ASCII.

@@ -1,7 +1,7 @@
 //! `netcliff predict` and `netcliff simulate`.
 
 use clap::Args;
-use netcliff_core::experiment::{Rates, Share};
+use netcliff_core::experiment::{PACKETS_RANGE, Rates, Share};
 use netcliff_core::{Arrivals, FrameSizes, Load, Scheme, units};
 use netcliff_model::Fidelity;
 
@@ -84,7 +84,7 @@ pub struct SimulateArgs {
     pub confidence: Share,
 }
 
-fn packets(text: &str) -> Result<u64, String> {
-    let count = units::parse_count("packets", text).ok().filter(|count| (1_000..=100_000_000_000).contains(count));
+pub(super) fn packets(text: &str) -> Result<u64, String> {
+    let count = units::parse_count("packets", text).ok().filter(|count| PACKETS_RANGE.contains(count));
     count.ok_or_else(|| "expected a whole number from 1000 to 100000000000, such as 1_000_000".into())
 }

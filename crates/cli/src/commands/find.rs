@@ -1,20 +1,17 @@
 //! `netcliff find`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::Context;
 use netcliff_core::Finding;
 use netcliff_host::cpu::{Method, Preference};
-use netcliff_host::testbed::{self, Permission};
 use netcliff_lab::find::{FindOptions, find};
 use netcliff_lab::rig::{Place, RigError, RigOptions};
 use netcliff_lab::store::Store;
 use netcliff_report as report;
 
-use super::{command_line, data_dir, now_unix_s, open_store};
+use super::{command_line, data_dir, enter_user_namespace, now_unix_s, open_store, stop_on_signal, write};
 use crate::args::{FindArgs, StoreArgs};
 use crate::output;
 use crate::progress::Progress;
@@ -54,28 +51,6 @@ pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> 
 fn why_no_cliff(finding: &Finding) -> &str {
     let of = |figure: &str| finding.missing.iter().find(|missing| missing.figure == figure);
     of("cliff_pps.wire").or_else(|| of("everything measured")).map_or("no reason is known", |missing| &missing.why)
-}
-
-/// Without the host's root, namespaces need a user namespace; what that costs is said in the page.
-fn enter_user_namespace() -> Option<String> {
-    match Permission::probe() {
-        Permission::MayEnterUserNamespace => testbed::enter_user_namespace().err().map(|error| error.to_string()),
-        _ => None,
-    }
-}
-
-fn stop_on_signal() -> anyhow::Result<Arc<AtomicBool>> {
-    let stop = Arc::<AtomicBool>::default();
-    let theirs = Arc::clone(&stop);
-    ctrlc::set_handler(move || {
-        if theirs.swap(true, Ordering::Relaxed) {
-            // Asked twice: leave at once; the journal lets the next start clean up.
-            std::process::exit(1);
-        }
-        output::say("netcliff: stopping; what was measured is kept (once more to leave at once)");
-    })
-    .context("cannot watch for Ctrl-C")?;
-    Ok(stop)
 }
 
 fn options(args: &FindArgs) -> FindOptions {
@@ -163,10 +138,6 @@ fn show(args: &FindArgs, finding: &Finding, run_id: Option<i64>) -> anyhow::Resu
         output::data(&(line + "\n"))?
     }
     Ok(())
-}
-
-fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Into the data directory, or, where that cannot be written, the temporary one.

@@ -130,8 +130,7 @@ impl Axis {
             None => None,
             Some(text) => {
                 let form = "expected LOW..HIGH with units, LOW below HIGH, such as \"0pps..300kpps\"";
-                let (low, high) =
-                    text.split_once("..").ok_or_else(|| bad(format!("{key} = \"{text}\": {form}")))?;
+                let (low, high) = text.split_once("..").ok_or_else(|| bad(format!("{key} = \"{text}\": {form}")))?;
                 let end = |text: &str| dimension.parse(text).map_err(|error| bad(format!("{key}: {error}")));
                 let (low, high) = (end(low)?, end(high)?);
                 if low >= high {

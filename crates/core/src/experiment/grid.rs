@@ -161,7 +161,8 @@ impl Grid {
             }
         }
         if tasks.is_empty() {
-            let message = "nothing to do: engines, fidelity, schemes, arrivals, sizes and rates must each name at least one";
+            let message =
+                "nothing to do: engines, fidelity, schemes, arrivals, sizes and rates must each name at least one";
             return Err(BadValue::at("", "engines", message));
         }
         Ok(tasks)
@@ -195,7 +196,8 @@ impl Grid {
             return Err(BadValue::at("traffic", "rates", "rates: expected at least one load"));
         };
         if rates.iter().any(|load| dimension(load) != dimension(first)) {
-            let message = format!("rates = \"{}\": loads along the x axis must all have the same unit", self.traffic.rates);
+            let message =
+                format!("rates = \"{}\": loads along the x axis must all have the same unit", self.traffic.rates);
             return Err(BadValue::at("traffic", "rates", message));
         }
         let name = if dimension(first) == Dimension::Share { "offered load, of line rate" } else { "offered load" };
@@ -329,7 +331,8 @@ impl Grid {
             Across::Size => match point.traffic.size {
                 FrameSizes::Fixed(bytes) => Ok(f64::from(bytes)),
                 ref mixed => {
-                    let message = format!("sizes: {mixed} has no place on an axis of frame sizes; expected sizes such as 64B");
+                    let message =
+                        format!("sizes: {mixed} has no place on an axis of frame sizes; expected sizes such as 64B");
                     Err(BadValue::at("traffic", "sizes", message))
                 }
             },

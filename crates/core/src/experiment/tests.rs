@@ -58,8 +58,14 @@ fn what_varies_makes_curves_and_what_is_along_x_does_not() {
         .replace("set = [\"ring=64\"]", "vary = [\"interrupt=3.73us,7.46us\", \"ring=16,64,256\"]")
         .replace("\"64B\", \"1518B\"", "\"64B\"")
         .replace("10kpps..300kpps:30", "100kpps,150kpps")
-        .replace("schemes = [\"ideal\", \"polling:period=20us,quota=3\"]", "fidelity = [\"paper\", \"exact\"]\nschemes = [\"interrupt\"]")
-        .replace("y = \"throughput_pps\"\nx_range = \"0pps..300kpps\"", "x = \"ring\"\ny = \"loss_fraction\"\ny_scale = \"log\"");
+        .replace(
+            "schemes = [\"ideal\", \"polling:period=20us,quota=3\"]",
+            "fidelity = [\"paper\", \"exact\"]\nschemes = [\"interrupt\"]",
+        )
+        .replace(
+            "y = \"throughput_pps\"\nx_range = \"0pps..300kpps\"",
+            "x = \"ring\"\ny = \"loss_fraction\"\ny_scale = \"log\"",
+        );
     let marks = text.find("[[mark]]").unwrap();
     let grid = grid(&text[..marks]);
     let tasks = grid.tasks().unwrap();

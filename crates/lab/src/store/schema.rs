@@ -23,13 +23,31 @@ const MIGRATIONS: &[&str] = &[
          json TEXT NOT NULL) STRICT;
      CREATE INDEX record_by_run ON record (run);",
     "ALTER TABLE run ADD COLUMN finding TEXT;",
+    // More states need a new table, since a CHECK cannot be changed. A record of a task is there once at the most.
+    "CREATE TABLE run_new (
+         id INTEGER PRIMARY KEY AUTOINCREMENT,
+         kind TEXT NOT NULL,
+         state TEXT NOT NULL CHECK (state IN ('running', 'partial', 'interrupted', 'failed', 'done')),
+         started_unix_s REAL NOT NULL,
+         command TEXT NOT NULL,
+         fingerprint TEXT REFERENCES fingerprint (id),
+         finding TEXT,
+         experiment TEXT) STRICT;
+     INSERT INTO run_new (id, kind, state, started_unix_s, command, fingerprint, finding)
+         SELECT id, kind, state, started_unix_s, command, fingerprint, finding FROM run;
+     DROP TABLE run;
+     ALTER TABLE run_new RENAME TO run;
+     CREATE INDEX run_by_experiment ON run (experiment);
+     ALTER TABLE record ADD COLUMN task INTEGER;
+     CREATE UNIQUE INDEX record_by_task ON record (run, task) WHERE task IS NOT NULL;",
 ];
 
 /// Brings the schema up to date; refuses one from the future.
 pub fn migrate(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
     let known = MIGRATIONS.len() as i64;
     let apply = |connection: &mut Connection| -> rusqlite::Result<i64> {
-        connection.pragma_update(None, "foreign_keys", true)?;
+        // Off while tables are rebuilt: records point at the runs of the table that is dropped.
+        connection.pragma_update(None, "foreign_keys", false)?;
         // Immediate, so that two netcliffs opening a new store at once do not both migrate it.
         let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
         let found: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
@@ -40,6 +58,7 @@ pub fn migrate(connection: &mut Connection, path: &Path) -> Result<(), StoreErro
             transaction.pragma_update(None, "user_version", known)?;
         }
         transaction.commit()?;
+        connection.pragma_update(None, "foreign_keys", true)?;
         Ok(found)
     };
     match apply(connection) {

@@ -52,6 +52,7 @@ fn an_old_schema_is_migrated_and_a_future_one_refused() {
     let path = dir.path().join("records.db");
     let old = Connection::open(&path).unwrap();
     old.execute_batch(schema::FIRST).unwrap();
+    old.execute("INSERT INTO record (run, engine, json) VALUES (1, 'model', '{}')", []).unwrap_err();
     old.execute("INSERT INTO run (kind, state, started_unix_s, command) VALUES ('find', 'done', 1.0, 'x')", [])
         .unwrap();
     old.pragma_update(None, "user_version", 1).unwrap();
@@ -101,4 +102,27 @@ fn the_default_place_follows_xdg() {
         with(&[("XDG_DATA_HOME", "relative"), ("HOME", "/root")]),
         Path::new("/root/.local/share/netcliff/records.db")
     );
+}
+
+#[test]
+fn a_task_has_one_record_and_an_unfinished_run_waits_to_be_continued() {
+    let (dir, store) = open();
+    let held = store.begin_experiment("abc", "netcliff run f.toml", 1.0).unwrap();
+    store.add_task(held.run, 3, &record(1e3)).unwrap();
+    let twice = store.add_task(held.run, 3, &record(1e3)).unwrap_err().to_string();
+    assert!(twice.contains("UNIQUE"), "{twice}");
+    let other = Store::open(store.path()).unwrap();
+    assert!(other.hold(held.run).unwrap().is_none(), "another process would run its points twice");
+    assert_eq!(other.unfinished("abc").unwrap().len(), 1);
+    assert!(other.unfinished("abd").unwrap().is_empty());
+    let run = held.run;
+    drop(held);
+    assert!(other.hold(run).unwrap().is_some());
+    assert_eq!(other.task_records(run).unwrap().into_iter().collect::<Vec<_>>(), [(3, record(1e3))]);
+    store.set_state(run, RunState::Interrupted).unwrap();
+    assert_eq!(other.unfinished("abc").unwrap()[0].state, "interrupted");
+    store.set_state(run, RunState::Done).unwrap();
+    assert!(other.unfinished("abc").unwrap().is_empty());
+    let left: Vec<_> = std::fs::read_dir(dir.path().join("deep/er")).unwrap().flatten().collect();
+    assert_eq!(left.len(), 1, "no lock stays behind: {left:?}");
 }

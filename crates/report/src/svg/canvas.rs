@@ -15,7 +15,7 @@ use crate::format;
 const SCALE: i32 = 10;
 /// Size of a picture [pixels]; readable down to about 350 wide.
 pub const WIDTH: i32 = 800;
-const HEIGHT: i32 = 480;
+pub const HEIGHT: i32 = 480;
 /// Space of title, origin and legend above the plot [pixels].
 pub const HEAD: i32 = 104;
 
@@ -46,10 +46,10 @@ pub struct Caption<'a> {
     pub words: &'a str,
 }
 
-/// A document with caption, drawn by `draw`.
-pub fn document(caption: &Caption<'_>, draw: impl FnOnce(&Area<'_>) -> Drawn) -> String {
+/// A document with caption, `height` pixels high, drawn by `draw`.
+pub fn document(caption: &Caption<'_>, height: i32, draw: impl FnOnce(&Area<'_>) -> Drawn) -> String {
     let mut text = String::new();
-    let size = (px(f64::from(WIDTH)) as u32, px(f64::from(HEIGHT)) as u32);
+    let size = (px(f64::from(WIDTH)) as u32, px(f64::from(height)) as u32);
     let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
     let drawn = (|| {
         area.fill(&PAPER)?;
@@ -69,7 +69,7 @@ pub fn document(caption: &Caption<'_>, draw: impl FnOnce(&Area<'_>) -> Drawn) ->
     let body = text.split_once(">\n").map_or("", |(_, body)| body);
     let (title, words) = (escaped(caption.title), escaped(caption.words));
     format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{HEIGHT}\" viewBox=\"0 0 {} {}\" \
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" viewBox=\"0 0 {} {}\" \
          role=\"img\" aria-label=\"{title}. {words}\">\n<title>{title}</title>\n<desc>{words}</desc>\n{}",
         size.0,
         size.1,
@@ -106,6 +106,7 @@ fn font(size: f64) -> FontDesc<'static> {
 #[derive(Clone, Copy)]
 pub enum Mark {
     Dashes,
+    Line,
     LineInBand,
     Point,
     Hollow,
@@ -133,6 +134,7 @@ fn swatch(area: &Area<'_>, at: (f64, f64), length: f64, mark: Mark, colour: &RGB
     };
     match mark {
         Mark::Dashes => (0..3).try_for_each(|dash| line(9.5 * f64::from(dash), 9.5 * f64::from(dash) + 6.0, 2.0)),
+        Mark::Line => line(0.0, length, 2.0),
         Mark::LineInBand => {
             let corners = [(px(at.0), px(at.1 - 5.0)), (px(at.0 + length), px(at.1 + 5.0))];
             area.draw(&Rectangle::new(corners, colour.mix(0.22).filled()))?;
@@ -156,8 +158,8 @@ fn swatch(area: &Area<'_>, at: (f64, f64), length: f64, mark: Mark, colour: &RGB
     }
 }
 
-/// The vertical axis: its range in drawing values, how many ticks at the most, and how a tick is written.
-pub struct YAxis<'a> {
+/// An axis: its range in drawing values, how many ticks at the most, and how a tick is written.
+pub struct Ruler<'a> {
     pub name: &'a str,
     pub low: f64,
     pub high: f64,
@@ -165,15 +167,20 @@ pub struct YAxis<'a> {
     pub written: &'a dyn Fn(f64) -> String,
 }
 
-/// Axes, grid and names on `area`, whose own margins are in pixels (left, right).
-pub fn axes<'a, 'b>(area: &'a Area<'b>, margins: (f64, f64), x: &XAxis, y: &YAxis<'_>) -> Drawn<Chart<'a, 'b>> {
+/// Axes, grid and names on `area`, whose own margins are in pixels (left, right); the offered load along.
+pub fn axes<'a, 'b>(area: &'a Area<'b>, margins: (f64, f64), x: &XAxis, y: &Ruler<'_>) -> Drawn<Chart<'a, 'b>> {
+    rulers(area, margins, &Ruler { name: &x.name, low: 0.0, high: x.max, ticks: x.ticks, written: &plain }, y)
+}
+
+/// The same with any x axis.
+pub fn rulers<'a, 'b>(area: &'a Area<'b>, margins: (f64, f64), x: &Ruler<'_>, y: &Ruler<'_>) -> Drawn<Chart<'a, 'b>> {
     let mut chart = ChartBuilder::on(area)
         .margin_top(px(6.0))
         .margin_left(px(margins.0))
         .margin_right(px(margins.1))
         .x_label_area_size(px(42.0))
         .y_label_area_size(px(if y.name.is_empty() { 36.0 } else { 68.0 }))
-        .build_cartesian_2d(0.0..x.max, y.low..y.high)?;
+        .build_cartesian_2d(x.low..x.high, y.low..y.high)?;
     chart
         .configure_mesh()
         .disable_x_mesh()
@@ -185,9 +192,9 @@ pub fn axes<'a, 'b>(area: &'a Area<'b>, margins: (f64, f64), x: &XAxis, y: &YAxi
         .axis_desc_style(font(12.5).color(&INK))
         .x_labels(x.ticks)
         .y_labels(y.ticks)
-        .x_label_formatter(&|value| plain(*value))
+        .x_label_formatter(&|value| (x.written)(*value))
         .y_label_formatter(&|value| (y.written)(*value))
-        .x_desc(x.name.clone())
+        .x_desc(x.name)
         .y_desc(y.name)
         .draw()?;
     Ok(chart)
@@ -263,4 +270,28 @@ pub fn nothing(area: &Area<'_>, text: &str) -> Drawn {
     let (width, height) = area.dim_in_pixel();
     let middle = (f64::from(width) / 2.0 / f64::from(SCALE) + 14.0, f64::from(height) / 2.0 / f64::from(SCALE) - 26.0);
     label(area, middle, 13.0, &GREY, HPos::Center, false, text)
+}
+
+/// A hollow diamond at `at`: a number that somebody has stated.
+pub fn diamond(area: &Area<'_>, chart: &Chart<'_, '_>, at: (f64, f64), colour: &RGBColor) -> Drawn {
+    let (x, y) = chart.backend_coord(&at);
+    let arm = px(6.0);
+    let corners = vec![(x, y - arm), (x + arm, y), (x, y + arm), (x - arm, y), (x, y - arm)];
+    area.draw(&Polygon::new(corners.clone(), PAPER))?;
+    area.draw(&PathElement::new(corners, colour.stroke_width(stroke(1.6))))
+}
+
+/// Text in the plot with its upper edge at `offset` pixels from the place `at`.
+pub fn note(
+    area: &Area<'_>,
+    chart: &Chart<'_, '_>,
+    at: (f64, f64),
+    offset: (f64, f64),
+    anchor: HPos,
+    text: &str,
+) -> Drawn {
+    let (x, y) = chart.backend_coord(&at);
+    let scale = f64::from(px(1.0));
+    let place = (f64::from(x) / scale + offset.0, f64::from(y) / scale + offset.1);
+    label(area, place, 12.0, &INK, anchor, true, text)
 }

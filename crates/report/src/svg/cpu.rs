@@ -5,7 +5,7 @@ use netcliff_core::{CpuShares, EngineKind, Finding};
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
-use super::canvas::{self, Area, Caption, Drawn, GREY, INK, Mark, YAxis, px};
+use super::canvas::{self, Area, Caption, Drawn, GREY, INK, Mark, Ruler, px};
 use super::curve::{XAxis, offered_pps};
 use crate::sheet::{self, CPU_PARTS};
 
@@ -23,7 +23,7 @@ pub fn cpu(finding: &Finding) -> String {
     let words = format!("A panel each for model, simulation and measurement. {}", super::cliffs_in_words(finding));
     let origin = super::origin(finding);
     let caption = Caption { title: "Where the CPU's time goes", origin: &origin, words: &words };
-    canvas::document(&caption, |area| draw(area, finding))
+    canvas::document(&caption, canvas::HEIGHT, |area| draw(area, finding))
 }
 
 fn draw(area: &Area<'_>, finding: &Finding) -> Drawn {
@@ -55,7 +55,7 @@ fn draw_panel(panel: &Area<'_>, finding: &Finding, engine: EngineKind) -> Drawn 
     let x = XAxis::of(finding, 5);
     let name = if engine == EngineKind::Model { "share of one CPU" } else { "" };
     let percent = |share: f64| format!("{:.0} %", 100.0 * share);
-    let y = YAxis { name, low: 0.0, high: 1.0, ticks: 6, written: &percent };
+    let y = Ruler { name, low: 0.0, high: 1.0, ticks: 6, written: &percent };
     let (width, _) = panel.dim_in_pixel();
     let axis = if name.is_empty() { 42.0 } else { 72.0 };
     let middle = (f64::from(width) / f64::from(px(1.0)) + axis - 8.0) / 2.0;

@@ -4,7 +4,7 @@ use netcliff_core::{EngineKind, Finding};
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
-use super::canvas::{self, Area, Caption, Chart, Drawn, GREY, HEAD, INK, Mark, YAxis, px};
+use super::canvas::{self, Area, Caption, Chart, Drawn, GREY, HEAD, INK, Mark, Ruler, px};
 use super::curve::{Dot, XAxis, colour, curve};
 use crate::format::{self, Unit};
 use crate::sheet;
@@ -14,7 +14,7 @@ pub fn delivered(finding: &Finding) -> String {
     let words = super::cliffs_in_words(finding);
     let origin = super::origin(finding);
     let caption = Caption { title: "Delivered load against offered load", origin: &origin, words: &words };
-    canvas::document(&caption, |area| draw(area, finding))
+    canvas::document(&caption, canvas::HEIGHT, |area| draw(area, finding))
 }
 
 fn draw(area: &Area<'_>, finding: &Finding) -> Drawn {
@@ -27,7 +27,7 @@ fn draw(area: &Area<'_>, finding: &Finding) -> Drawn {
     let highest = curves.iter().flat_map(|(_, dots)| dots).map(|dot| dot.high).fold(0.0, f64::max);
     let high = if highest > 0.0 { 1.12 * highest } else { x.max };
     let name = format!("delivered load [{}]", x.unit);
-    let y = YAxis { name: &name, low: 0.0, high, ticks: 8, written: &canvas::plain };
+    let y = Ruler { name: &name, low: 0.0, high, ticks: 8, written: &canvas::plain };
     let plot = area.margin(px(f64::from(HEAD)), px(6.0), 0, 0);
     let mut chart = canvas::axes(&plot, (8.0, 24.0), &x, &y)?;
     if curves.iter().all(|(_, dots)| dots.is_empty()) {

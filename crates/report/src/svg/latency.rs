@@ -3,9 +3,10 @@
 use netcliff_core::{EngineKind, Figure, Finding, Latency};
 use plotters::style::text_anchor::HPos;
 
-use super::canvas::{self, Area, Caption, Chart, Drawn, GREY, HEAD, YAxis, px};
+use super::canvas::{self, Area, Caption, Chart, Drawn, GREY, HEAD, Ruler, px};
 use super::curve::{Dot, XAxis, colour, curve, decades};
 use super::delivered::{draw_engines, engines_legend, mark_cliff};
+use crate::drawing::whole;
 use crate::format::{self, Unit};
 use crate::sheet;
 
@@ -14,7 +15,7 @@ pub fn latency(finding: &Finding) -> String {
     let words = format!("Median and 99th percentile. {}", super::cliffs_in_words(finding));
     let origin = super::origin(finding);
     let caption = Caption { title: "Latency: median and 99th percentile", origin: &origin, words: &words };
-    canvas::document(&caption, |area| draw(area, finding))
+    canvas::document(&caption, canvas::HEIGHT, |area| draw(area, finding))
 }
 
 type Curves = [(EngineKind, Vec<Dot>); 3];
@@ -34,8 +35,8 @@ fn draw(area: &Area<'_>, finding: &Finding) -> Drawn {
     let both = || medians.iter().chain(&tails).flat_map(|(_, dots)| dots);
     let range = decades(both());
     let (low, high) = range.unwrap_or((-6.0, -3.0));
-    let written = |power: f64| whole_time(10f64.powf(power));
-    let y = YAxis { name: "latency", low, high, ticks: (high - low) as usize + 1, written: &written };
+    let written = |power: f64| whole(&format::quantity(10f64.powf(power), Unit::Seconds));
+    let y = Ruler { name: "latency", low, high, ticks: (high - low) as usize + 1, written: &written };
     let plot = area.margin(px(f64::from(HEAD)), px(6.0), 0, 0);
     let mut chart = canvas::axes(&plot, (8.0, 24.0), &x, &y)?;
     if range.is_none() {
@@ -48,11 +49,6 @@ fn draw(area: &Area<'_>, finding: &Finding) -> Drawn {
     draw_engines(&mut chart, &medians)?;
     name_curve(area, &chart, &tails, "p99")?;
     name_curve(area, &chart, &medians, "p50")
-}
-
-/// `100 us`: a power of ten, without the zeros after the point.
-fn whole_time(seconds: f64) -> String {
-    format::quantity(seconds, Unit::Seconds).replace(".00", "").replace(".0 ", " ")
 }
 
 /// Powers of ten; an interval that reaches zero or below ends at the axis.

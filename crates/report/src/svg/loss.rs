@@ -3,7 +3,7 @@
 use netcliff_core::Finding;
 use plotters::style::text_anchor::HPos;
 
-use super::canvas::{self, Area, Caption, Drawn, GREY, HEAD, YAxis, px};
+use super::canvas::{self, Area, Caption, Drawn, GREY, HEAD, Ruler, px};
 use super::curve::{Dot, XAxis, curve, decades};
 use super::delivered::{draw_engines, engines_legend, mark_cliff};
 use super::latency::on_log_scale;
@@ -19,7 +19,7 @@ pub fn loss(finding: &Finding) -> String {
     let words = format!("The loss allowed at the cliff is {target}. {}", super::cliffs_in_words(finding));
     let origin = super::origin(finding);
     let caption = Caption { title: "Share of the offered packets that is lost", origin: &origin, words: &words };
-    canvas::document(&caption, |area| draw(area, finding))
+    canvas::document(&caption, canvas::HEIGHT, |area| draw(area, finding))
 }
 
 fn draw(area: &Area<'_>, finding: &Finding) -> Drawn {
@@ -32,7 +32,7 @@ fn draw(area: &Area<'_>, finding: &Finding) -> Drawn {
     let floor = seen.min(target.log10().floor()).max(LOWEST_POWER) - 1.0;
     let floor = if floor.is_finite() { floor } else { LOWEST_POWER };
     let written = |power: f64| if power <= floor + 1e-9 { "0".to_owned() } else { format::loss(10f64.powf(power)) };
-    let y = YAxis { name: "lost", low: floor, high: 0.0, ticks: (-floor) as usize + 1, written: &written };
+    let y = Ruler { name: "lost", low: floor, high: 0.0, ticks: (-floor) as usize + 1, written: &written };
     let plot = area.margin(px(f64::from(HEAD)), px(6.0), 0, 0);
     let mut chart = canvas::axes(&plot, (8.0, 24.0), &x, &y)?;
     if curves.iter().all(|(_, dots)| dots.is_empty()) {

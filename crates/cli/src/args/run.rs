@@ -1,0 +1,53 @@
+//! `netcliff run`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use netcliff_core::EngineKind;
+use netcliff_core::experiment::Share;
+
+/// `netcliff run`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  netcliff run experiments/fig-7a.toml                     the figure in the terminal
+  netcliff run experiments/fig-7a.toml --html fig-7a.html  and as a page
+  netcliff run experiments/fig-10a.toml --packets 100_000  faster and coarser
+  netcliff run sweep.toml --resume                         goes on where it was stopped or killed
+
+Every point is kept in the record store as soon as it is had. A point that an engine does not
+answer is listed with the reason; the others go on.")]
+pub struct RunArgs {
+    /// The experiment, a TOML file such as those in experiments/
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Who answers: model, sim or wire (repeatable) [default: as the file says]
+    #[arg(long, value_name = "ENGINE", value_delimiter = ',')]
+    pub engine: Vec<EngineKind>,
+    /// Seed of every random stream [default: the file's, or derived from its text]
+    #[arg(long, value_parser = super::seed, allow_negative_numbers = true)]
+    pub seed: Option<u64>,
+    /// Simulate until the figures are known to this relative half width, instead of what the file says
+    #[arg(long)]
+    pub precision: Option<Share>,
+    /// Arrivals to simulate a point, instead of what the file says; with --precision, at the most
+    #[arg(long, value_parser = super::compute::packets, allow_negative_numbers = true)]
+    pub packets: Option<u64>,
+    /// Go on with the newest unfinished run of this file with the same settings; start anew if there is none
+    #[arg(long)]
+    pub resume: bool,
+    /// Points computed at a time; the results do not depend on it [default: the number of CPUs]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
+    /// One record a line
+    #[arg(long)]
+    pub json: bool,
+    /// The records as CSV
+    #[arg(long, conflicts_with = "json")]
+    pub csv: bool,
+    /// Write the figure as a self-contained page
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Write the figure as a picture
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+}

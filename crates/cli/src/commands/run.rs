@@ -1,0 +1,198 @@
+//! `netcliff run`.
+
+mod show;
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use netcliff_core::experiment::Experiment;
+use netcliff_core::{EngineKind, Provenance, Record};
+use netcliff_host::cpu::Preference;
+use netcliff_lab::inputs;
+use netcliff_lab::rig::{Rig, RigOptions};
+use netcliff_lab::run::{Answer, Changes, Plan, compute, measure};
+use netcliff_lab::store::{Held, RunState, Store};
+use netcliff_lab::wire_bench::WireBench;
+
+use super::{command_line, enter_user_namespace, now_unix_s, open_store, stop_on_signal};
+use crate::args::{RunArgs, StoreArgs};
+use crate::output;
+use crate::progress::Points;
+
+/// Runs an experiment and shows it.
+pub fn run(args: &RunArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
+    let path = args.file.display().to_string();
+    let text = inputs::experiment(&path).map_err(output::usage)?;
+    let experiment = Experiment::from_toml(&path, &text).map_err(output::usage)?;
+    let provenance = Provenance {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        command: command_line(),
+        started_unix_s: now_unix_s(),
+        ..Provenance::default()
+    };
+    match &experiment {
+        Experiment::Grid(grid) => {
+            let changes = Changes {
+                engines: args.engine.clone(),
+                seed: args.seed,
+                precision: args.precision,
+                packets: args.packets,
+            };
+            let plan = Plan::new(&path, &text, grid, &changes).map_err(output::usage)?;
+            points(args, store_args, &text, plan, provenance)
+        }
+    }
+}
+
+/// A run under way.
+struct Run<'a> {
+    plan: Arc<Plan>,
+    store: &'a Store,
+    held: &'a Held,
+    provenance: Provenance,
+    stop: Arc<AtomicBool>,
+    points: Points,
+    /// Records by task: those of the run that is continued, and the new ones.
+    records: BTreeMap<usize, Record>,
+    /// Tasks without a record, with the reason; the flag is true for a failure.
+    passed_over: BTreeMap<usize, (String, bool)>,
+    store_failure: Option<String>,
+}
+
+fn points(
+    args: &RunArgs,
+    store_args: &StoreArgs,
+    text: &str,
+    plan: Plan,
+    provenance: Provenance,
+) -> anyhow::Result<ExitCode> {
+    let wanted = |task: &netcliff_core::experiment::Task| task.answerer.engine == EngineKind::Wire;
+    if plan.tasks.iter().any(wanted) {
+        // Before any thread is started: a process with threads cannot enter a user namespace.
+        enter_user_namespace().into_iter().for_each(|limit| output::say(format!("netcliff: {limit}")));
+    }
+    let store = open_store(store_args)?;
+    let (held, records) = take_up(args, &store, &plan, &provenance)?;
+    let stop = stop_on_signal()?;
+    let progress = Points::new(plan.tasks.len(), records.len());
+    let mut run = Run {
+        plan: Arc::new(plan),
+        store: &store,
+        held: &held,
+        provenance,
+        stop,
+        points: progress,
+        records,
+        passed_over: BTreeMap::new(),
+        store_failure: None,
+    };
+    run.computed(args.threads);
+    run.measured();
+    run.points.finish();
+    let state = run.state();
+    let kept = store.set_state(held.run, state);
+    let lost = run.store_failure.take().or_else(|| kept.err().map(|error| error.to_string()));
+    show::show(args, text, &run, state == RunState::Interrupted)?;
+    if let Some(why) = &lost {
+        output::say(format!("netcliff: {why}"));
+    }
+    Ok(ExitCode::from(u8::from(lost.is_some() || state != RunState::Done)))
+}
+
+/// The run to work on, with the records it has.
+fn take_up(
+    args: &RunArgs,
+    store: &Store,
+    plan: &Plan,
+    provenance: &Provenance,
+) -> anyhow::Result<(Held, BTreeMap<usize, Record>)> {
+    if args.resume {
+        for unfinished in store.unfinished(&plan.id)? {
+            let Some(held) = store.hold(unfinished.id)? else {
+                anyhow::bail!("run {} of this experiment is under way in another netcliff", unfinished.id);
+            };
+            let records = store.task_records(held.run)?;
+            output::say(format!(
+                "netcliff: run {} goes on after {} of {} points",
+                held.run,
+                records.len(),
+                plan.tasks.len()
+            ));
+            store.set_state(held.run, RunState::Running)?;
+            return Ok((held, records));
+        }
+        let place = store.path().display();
+        output::say(format!(
+            "netcliff: no unfinished run of this file with these settings in {place}; a new one starts"
+        ));
+    }
+    let held = store.begin_experiment(&plan.id, &provenance.command, provenance.started_unix_s)?;
+    Ok((held, BTreeMap::new()))
+}
+
+impl Run<'_> {
+    fn open(&self, wire: bool) -> Vec<usize> {
+        let open = self.plan.tasks.iter().filter(|task| (task.answerer.engine == EngineKind::Wire) == wire);
+        open.map(|task| task.index).filter(|index| !self.records.contains_key(index)).collect()
+    }
+
+    /// Everything on paper and in simulation.
+    fn computed(&mut self, threads: Option<u16>) {
+        let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let threads = threads.map_or_else(cores, usize::from);
+        let (plan, stop, provenance) = (Arc::clone(&self.plan), Arc::clone(&self.stop), self.provenance.clone());
+        compute(&plan, self.open(false), threads, &provenance, &stop, |index, answer| self.keep(index, answer));
+    }
+
+    /// Everything with real packets, one point after the other, when the computation no longer disturbs.
+    fn measured(&mut self) {
+        let open = self.open(true);
+        if open.is_empty() || self.stop.load(Ordering::Relaxed) {
+            return;
+        }
+        let rig = match Rig::build(&RigOptions::default(), Arc::clone(&self.stop)) {
+            Ok(rig) => rig,
+            Err(error) => {
+                let why = format!("there is no testbed: {error}");
+                return open.into_iter().for_each(|index| self.keep(index, Answer::Declined(why.clone())));
+            }
+        };
+        rig.limits.iter().for_each(|limit| self.points.say(limit));
+        let mut bench = WireBench::new(&rig, Preference::Best, Box::new(|_, _, _| ()));
+        let (plan, provenance) = (Arc::clone(&self.plan), self.provenance.clone());
+        measure(&plan, &open, &mut bench, &provenance, |index, answer| self.keep(index, answer));
+    }
+
+    fn keep(&mut self, index: usize, answer: Answer) {
+        match answer {
+            Answer::Had(record) => {
+                if let Err(error) = self.store.add_task(self.held.run, index, &record)
+                    && self.store_failure.is_none()
+                {
+                    self.points.say(&format!("{error}; the run goes on, but cannot be continued from here"));
+                    self.store_failure = Some(error.to_string());
+                }
+                self.records.insert(index, *record);
+            }
+            Answer::Declined(why) => {
+                self.passed_over.insert(index, (why, false));
+            }
+            Answer::Failed(why) => {
+                self.passed_over.insert(index, (why, true));
+            }
+        }
+        self.points.one_more();
+    }
+
+    fn state(&self) -> RunState {
+        let answered = self.records.len() + self.passed_over.len();
+        let failed = self.passed_over.values().any(|(_, failed)| *failed);
+        match (answered < self.plan.tasks.len(), failed) {
+            (true, _) => RunState::Interrupted,
+            (false, true) => RunState::Failed,
+            (false, false) => RunState::Done,
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! A run as data, as a page, as a picture.
+
+use netcliff_core::experiment::Experiment;
+use netcliff_core::units;
+use netcliff_report as report;
+use netcliff_report::drawing::{Drawing, NotHad};
+use netcliff_sim::Effort;
+
+use super::Run;
+use crate::args::RunArgs;
+use crate::commands::write;
+use crate::output;
+
+/// To stdout and into the files that were asked for.
+pub fn show(args: &RunArgs, text: &str, run: &Run<'_>, partial: bool) -> anyhow::Result<()> {
+    let drawing = drawing(run, text, partial)?;
+    match (args.json, args.csv) {
+        (true, _) => run.records.values().try_for_each(output::json_line)?,
+        (_, true) => output::data(&report::csv::records(&run.records.values().cloned().collect::<Vec<_>>()))?,
+        _ => output::data(&report::terminal::experiment(&drawing, output::style()))?,
+    }
+    if args.json || args.csv {
+        drawing.not_had.iter().for_each(|not_had| output::say(format!("netcliff: not had: {}", not_had.text())));
+    }
+    files(args, &drawing)
+}
+
+/// The page and the picture.
+pub fn files(args: &RunArgs, drawing: &Drawing) -> anyhow::Result<()> {
+    if let Some(path) = &args.svg {
+        write(path, &report::svg::experiment(drawing))?;
+    }
+    if let Some(path) = &args.html {
+        write(path, &report::html::experiment(drawing))?;
+        output::say(format!("netcliff: the figure is in {}", path.display()));
+    }
+    Ok(())
+}
+
+fn drawing(run: &Run<'_>, text: &str, partial: bool) -> anyhow::Result<Drawing> {
+    let experiment: Experiment = run.plan.experiment();
+    let grid = &run.plan.grid;
+    Ok(Drawing {
+        title: experiment.title().to_owned(),
+        axes: experiment.axes().map_err(output::usage)?,
+        curves: grid.curves(&run.plan.tasks, |task| run.records.get(&task.index).map(|record| &record.outcome)),
+        marks: experiment.marks().map_err(output::usage)?,
+        not_had: not_had(run),
+        asked: asked(run),
+        source: text.to_owned(),
+        provenance: run.provenance.clone(),
+        partial,
+    })
+}
+
+/// One line a curve, engine and reason.
+fn not_had(run: &Run<'_>) -> Vec<NotHad> {
+    let mut groups: Vec<NotHad> = Vec::new();
+    for (index, (why, failed)) in &run.passed_over {
+        let task = &run.plan.tasks[*index];
+        let why = if *failed { format!("failed: {why}") } else { why.clone() };
+        let same =
+            |group: &&mut NotHad| group.curve == task.curve && group.answerer == task.answerer && group.why == why;
+        match groups.iter_mut().find(same) {
+            Some(group) => group.points += 1,
+            None => groups.push(NotHad { curve: task.curve.clone(), answerer: task.answerer, points: 1, why }),
+        }
+    }
+    groups
+}
+
+fn asked(run: &Run<'_>) -> Vec<(String, String)> {
+    let grid = &run.plan.grid;
+    let join = |texts: Vec<String>| texts.join(", ");
+    let changes = if grid.host.set.is_empty() { String::new() } else { format!(" with {}", grid.host.set.join(", ")) };
+    let effort = match run.plan.sim.effort {
+        Effort::Packets(packets) => format!("{packets} packets a point"),
+        Effort::Precision { relative, packets_at_most } => {
+            format!("precision {}, at most {packets_at_most} packets a point", units::print_share(relative))
+        }
+    };
+    let confidence = units::print_share(run.plan.sim.confidence);
+    let mut asked = vec![
+        ("host".to_owned(), format!("{}{changes}", grid.host.preset)),
+        ("arrivals".to_owned(), join(grid.traffic.arrivals.0.iter().map(ToString::to_string).collect())),
+        ("frames".to_owned(), join(grid.traffic.sizes.0.iter().map(ToString::to_string).collect())),
+    ];
+    if grid.engines.iter().any(|engine| *engine != netcliff_core::EngineKind::Model) {
+        asked.push(("sampling".to_owned(), format!("{effort}, {confidence} intervals, seed {}", run.plan.seed)));
+    }
+    asked
+}

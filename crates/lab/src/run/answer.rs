@@ -1,0 +1,86 @@
+//! One task on paper or in simulation.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use netcliff_core::experiment::Task;
+use netcliff_core::{Engine, EngineFailure, EngineKind, Fidelity, Outcome, Provenance, Record, Unsupported};
+use netcliff_model::ModelEngine;
+use netcliff_sim::Effort;
+
+use super::Plan;
+
+/// What became of a task.
+#[derive(Debug, Clone)]
+pub enum Answer {
+    /// It has its record.
+    Had(Box<Record>),
+    /// The engine does not answer this point, and says why.
+    Declined(String),
+    /// The engine tried and failed.
+    Failed(String),
+}
+
+impl Plan {
+    /// Answers a task on paper or in simulation; a task for the wire is declined here, see [`super::measure`].
+    pub fn answer(&self, task: &Task, provenance: &Provenance) -> Answer {
+        let started = Instant::now();
+        let found = match task.answerer.engine {
+            EngineKind::Model => {
+                ModelEngine::new(task.answerer.fidelity.unwrap_or(Fidelity::Exact)).evaluate(&task.point)
+            }
+            EngineKind::Sim => self.sim.evaluate(&task.point),
+            EngineKind::Wire => Err(Unsupported::new(EngineKind::Wire, "it is measured after the rest").into()),
+        };
+        self.finished(task, found, provenance, started)
+    }
+
+    /// The record or the reason.
+    pub(super) fn finished(
+        &self,
+        task: &Task,
+        found: Result<Outcome, EngineFailure>,
+        provenance: &Provenance,
+        started: Instant,
+    ) -> Answer {
+        match found {
+            Ok(outcome) => {
+                let elapsed_s = Some(started.elapsed().as_secs_f64());
+                let sampled = task.answerer.engine != EngineKind::Model;
+                let provenance = Provenance {
+                    elapsed_s,
+                    seed: sampled.then_some(self.seed),
+                    settings: self.settings(task),
+                    ..provenance.clone()
+                };
+                let engine = task.answerer.engine;
+                Answer::Had(Box::new(Record { point: task.point.clone(), engine, outcome, provenance }))
+            }
+            Err(EngineFailure::Unsupported(unsupported)) => Answer::Declined(unsupported.reason),
+            Err(other) => Answer::Failed(other.to_string()),
+        }
+    }
+
+    fn settings(&self, task: &Task) -> BTreeMap<String, String> {
+        let mut settings = BTreeMap::from([
+            ("experiment".to_owned(), self.id.clone()),
+            ("curve".to_owned(), task.curve.clone()),
+            ("task".to_owned(), task.index.to_string()),
+        ]);
+        if let Some(fidelity) = task.answerer.fidelity {
+            settings.insert("fidelity".to_owned(), fidelity.to_string());
+        }
+        if task.answerer.engine == EngineKind::Sim {
+            match self.sim.effort {
+                Effort::Packets(packets) => {
+                    settings.insert("packets".to_owned(), packets.to_string());
+                }
+                Effort::Precision { relative, packets_at_most } => {
+                    settings.insert("precision".to_owned(), netcliff_core::units::print_share(relative));
+                    settings.insert("packets_at_most".to_owned(), packets_at_most.to_string());
+                }
+            }
+        }
+        settings
+    }
+}

@@ -1,0 +1,109 @@
+//! What is to be run: the file, and what the user said beyond it.
+
+use std::collections::BTreeMap;
+
+use netcliff_core::experiment::{Experiment, FileError, Grid, Share, Task};
+use netcliff_core::{EngineKind, Fingerprint};
+use netcliff_sim::{Effort, SimEngine};
+
+use crate::inputs;
+
+/// Precision if the file names neither precision nor packets.
+const PRECISION: f64 = 0.05;
+/// Most arrivals a point when a precision is asked for without a number of packets.
+const PACKETS_AT_MOST: u64 = 20_000_000;
+const CONFIDENCE: f64 = 0.95;
+
+/// What a user changes of an experiment without editing it; None and empty: as in the file.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Changes {
+    /// Who answers.
+    pub engines: Vec<EngineKind>,
+    /// Seed of every sampled engine.
+    pub seed: Option<u64>,
+    /// Relative half width to reach.
+    pub precision: Option<Share>,
+    /// Arrivals simulated a point; with a precision, at the most.
+    pub packets: Option<u64>,
+}
+
+/// An experiment on engines, ready to be run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// Identifies text, changes and version: an unfinished run with the same identifier can be continued.
+    pub id: String,
+    /// The experiment, changed as asked.
+    pub grid: Grid,
+    /// Every question in order.
+    pub tasks: Vec<Task>,
+    /// Seed of every sampled engine.
+    pub seed: u64,
+    /// The simulator, with seed, effort and confidence.
+    pub sim: SimEngine,
+}
+
+impl Plan {
+    /// The plan of the experiment `grid`, which was read from `text` in `path`.
+    ///
+    /// # Errors
+    /// A file of frame sizes cannot be read, or a point cannot be.
+    pub fn new(path: &str, text: &str, grid: &Grid, changes: &Changes) -> Result<Self, FileError> {
+        let mut grid = grid.clone();
+        if !changes.engines.is_empty() {
+            grid.engines.clone_from(&changes.engines);
+        }
+        // Either flag replaces the file's effort, the other of the two included.
+        if changes.packets.is_some() || changes.precision.is_some() {
+            (grid.packets, grid.precision) = (changes.packets, changes.precision);
+        }
+        for size in &mut grid.traffic.sizes.0 {
+            *size = inputs::frame_sizes(size)?;
+        }
+        let seed = changes.seed.or(grid.seed).unwrap_or_else(|| derived_seed(text));
+        let mut tasks = grid.tasks().map_err(|bad| FileError::misplaced(path, text, &bad))?;
+        tasks.iter_mut().enumerate().for_each(|(place, task)| task.index = place);
+        let confidence = grid.confidence.map_or(CONFIDENCE, |share| share.0);
+        let sim = SimEngine { seed, effort: effort(&grid), confidence, ..SimEngine::default() };
+        Ok(Self { id: identifier(text, &grid, seed), grid, tasks, seed, sim })
+    }
+
+    /// The experiment as it is run.
+    pub fn experiment(&self) -> Experiment {
+        Experiment::Grid(Box::new(self.grid.clone()))
+    }
+}
+
+fn effort(grid: &Grid) -> Effort {
+    match (grid.precision, grid.packets) {
+        (None, Some(packets)) => Effort::Packets(packets),
+        (precision, packets) => Effort::Precision {
+            relative: precision.map_or(PRECISION, |share| share.0),
+            packets_at_most: packets.unwrap_or(PACKETS_AT_MOST),
+        },
+    }
+}
+
+/// The same file has the same seed; 32 bits of it, so that every reader of JSON keeps it exactly.
+fn derived_seed(text: &str) -> u64 {
+    u64::from_str_radix(&hash([("file", text)]), 16).map_or(1, |hash| hash >> 32)
+}
+
+fn identifier(text: &str, grid: &Grid, seed: u64) -> String {
+    let (effort, sizes) = (format!("{:?}", effort(grid)), format!("{:?}", grid.traffic.sizes));
+    let (engines, seed) = (format!("{:?}", grid.engines), seed.to_string());
+    let version = env!("CARGO_PKG_VERSION");
+    hash([
+        ("effort", effort.as_str()),
+        ("engines", &engines),
+        ("file", text),
+        ("seed", &seed),
+        ("sizes", &sizes),
+        ("version", version),
+    ])
+}
+
+fn hash<const N: usize>(facts: [(&str, &str); N]) -> String {
+    let facts: BTreeMap<String, String> =
+        facts.into_iter().map(|(name, fact)| (name.to_owned(), fact.to_owned())).collect();
+    Fingerprint { facts }.id()
+}

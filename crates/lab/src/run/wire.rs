@@ -1,0 +1,78 @@
+//! Tasks on the wire: real packets on the testbed, one point after the other.
+
+use std::time::Instant;
+
+use netcliff_core::experiment::Task;
+use netcliff_core::{
+    Arrivals, EngineFailure, EngineKind, FrameSizes, Napi, Outcome, Point, Provenance, Scheme, Unsupported,
+};
+
+use super::{Answer, Plan};
+use crate::bench::Bench;
+use crate::trial::{TrialError, TrialSpec};
+
+/// Length of a measured window (s): as `find` takes without --quick.
+const TRIAL_S: f64 = 1.0;
+/// Receive buffer of the application (bytes): as `find` asks for by default.
+const RECEIVE_BUFFER_BYTES: u64 = 1 << 20;
+/// Frames the testbed carries (bytes, FCS included).
+const FRAMES_BYTES: std::ops::RangeInclusive<u32> = 64..=9018;
+
+/// Measures the tasks with the indices `pending` on `bench` and hands each answer to `each`. False: stopped.
+pub fn measure(
+    plan: &Plan,
+    pending: &[usize],
+    bench: &mut dyn Bench,
+    provenance: &Provenance,
+    mut each: impl FnMut(usize, Answer),
+) -> bool {
+    for index in pending {
+        let task = &plan.tasks[*index];
+        let started = Instant::now();
+        let found = match spec(task, plan.seed) {
+            Err(unsupported) => Err(unsupported.into()),
+            Ok(spec) => match bench.observe(&spec, true) {
+                Err(TrialError::Stopped) => return false,
+                Err(error) => Err(EngineFailure::Failed(Box::new(error))),
+                Ok(observation) => Ok(outcome(observation.outcome, observation.sender_kept_up)),
+            },
+        };
+        each(*index, plan.finished(task, found, provenance, started));
+    }
+    true
+}
+
+fn outcome(mut outcome: Outcome, sender_kept_up: bool) -> Outcome {
+    outcome.notes.push("measured on this host: the costs of the experiment's host are not this one's".to_owned());
+    if !sender_kept_up {
+        outcome.notes.push("the sender fell behind its schedule: offered_pps says what was offered".to_owned());
+    }
+    outcome
+}
+
+/// The trial that is this task, or why the testbed cannot do it.
+fn spec(task: &Task, seed: u64) -> Result<TrialSpec, Unsupported> {
+    let decline = |reason: String| Unsupported::new(EngineKind::Wire, reason);
+    let Point { scheme, traffic, .. } = &task.point;
+    let kernels = Napi { backlog: true, ..Napi::default() };
+    if !matches!(scheme, Scheme::Napi(napi) if *napi == kernels || *napi == Napi::default()) {
+        return Err(decline(format!(
+            "the testbed runs this kernel's NAPI, not {scheme}; use the scheme napi, or the engines model and sim"
+        )));
+    }
+    let arrivals = match &traffic.arrivals {
+        Arrivals::Poisson => netcliff_wire::schedule::Arrivals::Poisson,
+        Arrivals::Constant => netcliff_wire::schedule::Arrivals::Constant,
+        other => return Err(decline(format!("the sender offers poisson and constant arrivals, not {other}"))),
+    };
+    let frame_bytes = match traffic.size {
+        FrameSizes::Fixed(bytes) if FRAMES_BYTES.contains(&bytes) => bytes,
+        ref other => {
+            let (low, high) = (FRAMES_BYTES.start(), FRAMES_BYTES.end());
+            return Err(decline(format!("the sender offers one frame size from {low}B to {high}B, not {other}")));
+        }
+    };
+    let rate_pps = traffic.rate_pps().ok_or_else(|| decline("the offered rate is not known".to_owned()))?;
+    let (receive_buffer_bytes, seconds) = (RECEIVE_BUFFER_BYTES, TRIAL_S);
+    Ok(TrialSpec { rate_pps, arrivals, frame_bytes, work_s: 0.0, receive_buffer_bytes, seconds, seed })
+}

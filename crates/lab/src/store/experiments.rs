@@ -1,0 +1,148 @@
+//! Runs of experiments: which points have their record, which runs wait to be continued, which is under way.
+
+use std::collections::BTreeMap;
+use std::fs::{File, TryLockError};
+use std::path::PathBuf;
+
+use netcliff_core::Record;
+use rusqlite::params;
+
+use super::{RunSummary, Store, StoreError};
+
+/// How a run stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunState {
+    /// Under way, or killed.
+    Running,
+    /// Stopped by its user.
+    Interrupted,
+    /// Every point was tried, some failed.
+    Failed,
+    /// Every point has its record or was declined.
+    Done,
+}
+
+impl RunState {
+    /// The word in the store.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Interrupted => "interrupted",
+            Self::Failed => "failed",
+            Self::Done => "done",
+        }
+    }
+}
+
+/// A run that this process works on: while it is held no other takes it up. The kernel lets go when the process ends,
+/// also after kill -9.
+#[derive(Debug)]
+pub struct Held {
+    /// Number of the run.
+    pub run: i64,
+    path: PathBuf,
+    _lock: File,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // What stays behind is an empty file that the next run of that number takes over.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+impl Store {
+    /// Starts and holds a run of the experiment with this identifier.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub fn begin_experiment(&self, experiment: &str, command: &str, started_unix_s: f64) -> Result<Held, StoreError> {
+        self.connection
+            .execute(
+                "INSERT INTO run (kind, state, started_unix_s, command, experiment)
+                 VALUES ('run', 'running', ?1, ?2, ?3)",
+                params![started_unix_s, command, experiment],
+            )
+            .map_err(|error| self.sql(error))?;
+        let run = self.connection.last_insert_rowid();
+        // Nobody else knows the number yet, so that it can only be held by us.
+        self.hold(run)?.ok_or_else(|| StoreError::Lock {
+            path: self.lock_path(run),
+            source: std::io::Error::other("the run is held although it is new"),
+        })
+    }
+
+    fn lock_path(&self, run: i64) -> PathBuf {
+        let mut path = self.path.clone().into_os_string();
+        path.push(format!(".run-{run}.lock"));
+        path.into()
+    }
+
+    /// Holds a run; None while another process does.
+    ///
+    /// # Errors
+    /// The file beside the store cannot be made.
+    pub fn hold(&self, run: i64) -> Result<Option<Held>, StoreError> {
+        let path = self.lock_path(run);
+        let fail = |source: std::io::Error| StoreError::Lock { path: path.clone(), source };
+        let file = File::create(&path).map_err(fail)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Held { run, path, _lock: file })),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(source)) => Err(fail(source)),
+        }
+    }
+
+    /// The runs of an experiment that are not done, newest first; one that is under way is among them.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn unfinished(&self, experiment: &str) -> Result<Vec<RunSummary>, StoreError> {
+        self.summaries("WHERE experiment = ?1 AND state <> 'done' ORDER BY run.id DESC", params![experiment])
+    }
+
+    /// Adds the record of a task, durably, before it returns. A second record of the same task is refused.
+    ///
+    /// # Errors
+    /// The store cannot be written, or the task has its record.
+    pub fn add_task(&self, run: i64, task: usize, record: &Record) -> Result<(), StoreError> {
+        let json = serde_json::to_string(record).map_err(|source| self.damaged(run, source))?;
+        self.connection
+            .execute(
+                "INSERT INTO record (run, engine, json, task) VALUES (?1, ?2, ?3, ?4)",
+                params![run, record.engine.name(), json, task as i64],
+            )
+            .map_err(|error| self.sql(error))?;
+        Ok(())
+    }
+
+    /// The records of a run by their task.
+    ///
+    /// # Errors
+    /// The store cannot be read, or a record is damaged.
+    pub fn task_records(&self, run: i64) -> Result<BTreeMap<usize, Record>, StoreError> {
+        let read = || -> rusqlite::Result<Vec<(i64, i64, String)>> {
+            let query = "SELECT id, task, json FROM record WHERE run = ?1 AND task IS NOT NULL";
+            let mut statement = self.connection.prepare(query)?;
+            statement.query_map(params![run], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?.collect()
+        };
+        let rows = read().map_err(|error| self.sql(error))?;
+        rows.into_iter()
+            .map(|(id, task, json)| {
+                let record = serde_json::from_str(&json).map_err(|source| self.damaged(id, source))?;
+                Ok((task as usize, record))
+            })
+            .collect()
+    }
+
+    /// Says how a run stands.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub fn set_state(&self, run: i64, state: RunState) -> Result<(), StoreError> {
+        self.connection
+            .execute("UPDATE run SET state = ?2 WHERE id = ?1", params![run, state.name()])
+            .map_err(|error| self.sql(error))?;
+        Ok(())
+    }
+}

@@ -1,0 +1,215 @@
+//! [`Drawing`]: an experiment with its answers, ready to be drawn as text, SVG or HTML.
+
+use netcliff_core::experiment::{Answerer, Axes, Axis, Check, Curve, Mark, Scale, checks};
+use netcliff_core::{Dimension, EngineKind, Provenance};
+
+use crate::format::{self, Unit};
+
+/// Points of one curve that were not had, for one reason.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NotHad {
+    /// The curve.
+    pub curve: String,
+    /// Who was asked.
+    pub answerer: Answerer,
+    /// How many points.
+    pub points: usize,
+    /// The reason, a sentence.
+    pub why: String,
+}
+
+impl NotHad {
+    /// The points as a sentence.
+    pub fn text(&self) -> String {
+        let points = if self.points == 1 { "1 point".to_owned() } else { format!("{} points", self.points) };
+        format!("{}, {}, {points}: {}", self.curve, self.answerer, self.why)
+    }
+}
+
+/// A figure with all that is said about it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Drawing {
+    /// One line.
+    pub title: String,
+    /// What is along and up.
+    pub axes: Axes,
+    /// What was found.
+    pub curves: Vec<Curve>,
+    /// What others have stated.
+    pub marks: Vec<Mark>,
+    /// What was not found, and why.
+    pub not_had: Vec<NotHad>,
+    /// What was asked: name and value.
+    pub asked: Vec<(String, String)>,
+    /// The file, whole.
+    pub source: String,
+    /// How it was produced.
+    pub provenance: Provenance,
+    /// True: stopped before every point was had.
+    pub partial: bool,
+}
+
+impl Drawing {
+    /// Names of the curves in the order they are drawn; an engine more is no name more.
+    pub fn names(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        for curve in &self.curves {
+            if !names.contains(&curve.name.as_str()) {
+                names.push(&curve.name);
+            }
+        }
+        names
+    }
+
+    /// Who answered, in the order they are drawn.
+    pub fn answerers(&self) -> Vec<Answerer> {
+        let mut answerers: Vec<Answerer> = Vec::new();
+        for answerer in self.curves.iter().filter_map(|curve| curve.answerer) {
+            if !answerers.contains(&answerer) {
+                answerers.push(answerer);
+            }
+        }
+        answerers
+    }
+
+    /// A curve's name with who answered, where several did.
+    pub fn full_name(&self, curve: &Curve) -> String {
+        match curve.answerer {
+            Some(answerer) if self.answerers().len() > 1 => format!("{}: {answerer}", curve.name),
+            _ => curve.name.clone(),
+        }
+    }
+
+    /// True where no model answers this curve, so that its sampled points are all that holds it together.
+    pub fn alone(&self, curve: &Curve) -> bool {
+        !self.curves.iter().any(|other| {
+            other.name == curve.name && other.answerer.is_some_and(|answerer| answerer.engine == EngineKind::Model)
+        })
+    }
+
+    /// A mark's comparisons with its curves.
+    pub fn checks(&self, mark: &Mark) -> Vec<Check> {
+        checks(mark, &self.curves)
+    }
+
+    /// Where a mark is: `127 kpps, 127 kpps`.
+    pub fn place(&self, mark: &Mark) -> String {
+        let x = mark.x.map(|x| format!("{} {}", self.axes.x.name, format::quantity(x, unit(&self.axes.x))));
+        let y = mark.y.map(|y| {
+            let unit = unit(&self.axes.y);
+            let ends = mark
+                .interval
+                .map(|(low, high)| format!(" ({} to {})", format::quantity(low, unit), format::quantity(high, unit)));
+            format!("{} {}{}", self.axes.y.name, format::quantity(y, unit), ends.unwrap_or_default())
+        });
+        x.into_iter().chain(y).collect::<Vec<_>>().join(", ")
+    }
+
+    /// A comparison in words: `model (paper) 126 kpps, -0.62 %`.
+    pub fn compared(&self, check: &Check) -> String {
+        let who = check.answerer.map(|answerer| format!("{answerer} ")).unwrap_or_default();
+        let verdict = match check.within {
+            Some(true) => ", within the tolerance",
+            Some(false) => ", OUTSIDE the tolerance",
+            None => "",
+        };
+        let value = format::quantity(check.value, unit(&self.axes.y));
+        format!("{who}{value} ({}){verdict}", format::signed(check.error, Unit::Share))
+    }
+}
+
+/// The unit numbers on an axis are written in.
+pub fn unit(axis: &Axis) -> Unit {
+    match axis.dimension {
+        Dimension::Pps => Unit::Pps,
+        Dimension::Bps => Unit::Bps,
+        Dimension::Seconds => Unit::Seconds,
+        Dimension::Share => Unit::Share,
+        Dimension::PerSecond => Unit::PerSecond,
+        Dimension::Bytes => Unit::Bytes,
+        Dimension::Number => Unit::Number,
+    }
+}
+
+/// An axis in drawing values: what a base unit is there, and its ends.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Span {
+    /// The axis's name with its unit.
+    pub name: String,
+    /// Lower end in drawing values (a power of ten on a logarithmic axis).
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+    scale: Scale,
+    /// One on a linear axis, in base units.
+    one: f64,
+    unit: Unit,
+}
+
+/// Share of a linear axis that stays free beyond the highest value.
+const HEADROOM: f64 = 1.06;
+
+impl Span {
+    /// The axis as wide as it says, or as `values` need; None where a value has no place.
+    pub fn new(axis: &Axis, values: impl Iterator<Item = f64>) -> Self {
+        let unit = unit(axis);
+        let shown = values.filter(|value| value.is_finite() && (axis.scale == Scale::Linear || *value > 0.0));
+        let (low, high) = shown.fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), value| (a.min(value), b.max(value)));
+        let (low, high) = if low.is_finite() { (low, high) } else { (1.0, 10.0) };
+        let (low, high) = match (axis.range, axis.scale) {
+            (Some(ends), _) => ends,
+            (None, Scale::Linear) => (low.min(0.0), if high > 0.0 { high * HEADROOM } else { 1.0 }),
+            (None, Scale::Log) => (low, high),
+        };
+        if axis.scale == Scale::Log {
+            let (low, high) = ((low.log10() + 1e-9).floor(), (high.log10() - 1e-9).ceil());
+            return Self { name: axis.name.clone(), low, high: high.max(low + 1.0), scale: axis.scale, one: 1.0, unit };
+        }
+        let (one, suffix) = unit.scale(low.abs().max(high.abs()));
+        let suffix = suffix.trim();
+        let name = if suffix.is_empty() { axis.name.clone() } else { format!("{} [{suffix}]", axis.name) };
+        Self { name, low: low / one, high: high / one, scale: axis.scale, one, unit }
+    }
+
+    /// The place of a value; None beyond the ends of the axis, or where it has no logarithm.
+    pub fn place(&self, value: f64) -> Option<f64> {
+        let at = self.unclipped(value)?;
+        let slack = 1e-9 * (self.high - self.low);
+        (at >= self.low - slack && at <= self.high + slack).then_some(at.clamp(self.low, self.high))
+    }
+
+    /// The place of an end of an interval: at the end of the axis where it lies beyond.
+    pub fn clipped(&self, value: f64) -> f64 {
+        self.unclipped(value).unwrap_or(self.low).clamp(self.low, self.high)
+    }
+
+    fn unclipped(&self, value: f64) -> Option<f64> {
+        match self.scale {
+            Scale::Linear => value.is_finite().then_some(value / self.one),
+            Scale::Log => (value.is_finite() && value > 0.0).then(|| value.log10()),
+        }
+    }
+
+    /// What one on a linear axis is, in base units.
+    pub fn one(&self) -> f64 {
+        self.one
+    }
+
+    /// A tick in words; with its unit on a logarithmic axis, whose name has none.
+    pub fn written(&self, at: f64) -> String {
+        match self.scale {
+            Scale::Linear => crate::svg::canvas::plain(at),
+            Scale::Log => whole(&format::quantity(10f64.powf(at), self.unit)),
+        }
+    }
+
+    /// Ticks that suit it, at most `most`.
+    pub fn ticks(&self, most: usize) -> usize {
+        if self.scale == Scale::Log { (self.high - self.low).round() as usize + 1 } else { most }
+    }
+}
+
+/// `100 us`: a power of ten without the zeros after the point.
+pub fn whole(text: &str) -> String {
+    text.replace(".00", "").replace(".0 ", " ")
+}

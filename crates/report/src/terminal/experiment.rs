@@ -1,0 +1,95 @@
+//! [`experiment`]: what `netcliff run` prints.
+
+use netcliff_core::experiment::Curve;
+
+use super::Style;
+use super::chart::{chart, letter};
+use super::page::{Page, Tone};
+use crate::drawing::{Drawing, unit};
+use crate::format;
+
+/// Columns of values in the table of curves.
+const VALUES: usize = 6;
+/// Width of a value and of a curve's name.
+const VALUE: usize = 10;
+const NAME: usize = 34;
+
+/// The whole page as lines of at most `style.width` columns, ending in a newline: what was asked, the plot, a few values
+/// of each curve, the stated numbers with how far each curve is from them, what was not had.
+pub fn experiment(drawing: &Drawing, style: Style) -> String {
+    let mut page = Page::new(style);
+    page.paragraph(0, Tone::Strong, &drawing.title);
+    if drawing.partial {
+        page.paragraph(0, Tone::Alarm, "PARTIAL: stopped early. What is shown was had; --resume goes on from here.");
+    }
+    for (name, fact) in &drawing.asked {
+        page.fact(name, fact);
+    }
+    page.block(&chart(drawing, page.style()));
+    values(&mut page, drawing);
+    marks(&mut page, drawing);
+    if !drawing.not_had.is_empty() {
+        page.heading("NOT HAD");
+        for not_had in &drawing.not_had {
+            page.item("- ", &not_had.text());
+        }
+    }
+    page.finish()
+}
+
+/// A few values of each curve, at the same places, with its letter in the plot.
+fn values(page: &mut Page, drawing: &Drawing) {
+    let shown = places(&drawing.curves);
+    page.heading(&format!("{} BY {}", drawing.axes.y.name.to_uppercase(), drawing.axes.x.name.to_uppercase()));
+    let mut head = String::new();
+    for x in &shown {
+        head.push_str(&format!("{:>VALUE$}", format::quantity(*x, unit(&drawing.axes.x))));
+    }
+    let mut lines = vec![format!("  {:NAME$}{head}", "")];
+    let names = drawing.names();
+    for curve in &drawing.curves {
+        let place = names.iter().position(|name| *name == curve.name).unwrap_or(0);
+        let name: String = format!("{} {}", letter(place), drawing.full_name(curve));
+        let cells: String = shown.iter().map(|x| format!("{:>VALUE$}", value(drawing, curve, *x))).collect();
+        if name.chars().count() < NAME && NAME + 2 + VALUE * VALUES <= page.style().width.max(NAME + 2 + VALUE * 4) {
+            lines.push(format!("  {name:NAME$}{cells}"));
+        } else {
+            lines.push(format!("  {name}"));
+            lines.push(format!("  {:NAME$}{cells}", ""));
+        }
+    }
+    page.block(&lines.join("\n"));
+}
+
+/// Places spread over those that the curves have.
+fn places(curves: &[Curve]) -> Vec<f64> {
+    let mut all: Vec<f64> = curves.iter().flat_map(|curve| &curve.dots).map(|dot| dot.x).collect();
+    all.sort_by(f64::total_cmp);
+    all.dedup();
+    let most = VALUES - 2;
+    if all.len() <= most {
+        return all;
+    }
+    (0..most).map(|n| all[n * (all.len() - 1) / (most - 1)]).collect()
+}
+
+fn value(drawing: &Drawing, curve: &Curve, x: f64) -> String {
+    let dot = curve.dots.iter().find(|dot| dot.x == x);
+    dot.map_or("-".to_owned(), |dot| format::quantity(dot.y.value, unit(&drawing.axes.y)))
+}
+
+fn marks(page: &mut Page, drawing: &Drawing) {
+    if drawing.marks.is_empty() {
+        return;
+    }
+    page.heading("STATED");
+    for (index, mark) in drawing.marks.iter().enumerate() {
+        let text = format!("{}: {}; {}", mark.label, drawing.place(mark), mark.source);
+        page.item(&format!("{}. ", index + 1), &text);
+        for check in drawing.checks(mark) {
+            let outside = check.within == Some(false);
+            let tone = if outside { Tone::Alarm } else { Tone::Plain };
+            page.paragraph(5, tone, &drawing.compared(&check));
+        }
+    }
+}
