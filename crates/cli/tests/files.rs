@@ -39,6 +39,56 @@ fn host_files() {
 }
 
 #[test]
+fn experiment_files() {
+    let home = Home::new();
+    let good = "engines = [\"model\"]\nschemes = [\"ideal\"]\n[host]\npreset = \"pentium4-2530mhz\"\n\
+                [traffic]\nrates = \"10kpps,20kpps\"\n[figure]\ny = \"throughput_pps\"\n";
+    for (name, from, to, says) in [
+        ("engine", "\"model\"", "\"modle\"", &["line 1", "modle", "model", "sim", "wire"][..]),
+        ("scheme", "ideal", "idael", &["line 2", "idael", "napi-2007"]),
+        ("key", "[host]", "presition = \"5%\"\n[host]", &["line 3", "presition", "precision"]),
+        ("kind", "[host]", "kind = \"spiral\"\n[host]", &["line 3", "spiral", "grid"]),
+        ("preset", "pentium4-2530mhz", "pentium5", &["line 4", "pentium5", "pentium4-2530mhz"]),
+        ("rate", "20kpps", "20", &["line 6", "10kpps,20", "10kpps..300kpps:30"]),
+        ("measure", "throughput_pps", "speed", &["line 8", "speed", "latency_p99_s"]),
+        ("scale", "throughput_pps\"", "throughput_pps\"\ny_scale = \"cubic\"", &["line 9", "cubic", "linear", "log"]),
+        ("range", "throughput_pps\"", "throughput_pps\"\ny_range = \"3us..9us\"", &["line 9", "3us", "kpps"]),
+        (
+            "mark",
+            "throughput_pps\"",
+            "throughput_pps\"\n[[mark]]\nlabel = \"m\"\nsource = \"s\"",
+            &["line 10", "x, y or both"],
+        ),
+        ("section", "[figure]", "[figrue]", &["line 7", "figrue", "figure"]),
+        ("text", "engines = [\"model\"]", "engines: model", &["line 1"]),
+    ] {
+        let text = good.replacen(from, to, 1);
+        assert_ne!(text, good, "{name}");
+        let path = home.file(&format!("{name}.toml"), text);
+        let says: Vec<&str> = says.iter().copied().chain([path.as_str()]).collect();
+        refusal(&home, &["run", &path], 2, &says).unwrap_or_else(|wrong| panic!("{wrong}"));
+    }
+    let binary = home.file("binary.toml", [0xff, 0xfe, 0, 1]);
+    let fine = home.file("fine.toml", good);
+    std::fs::create_dir(home.path("dir.toml")).unwrap();
+    refusals(
+        &home,
+        2,
+        &[
+            (&["run", "missing.toml"], &["missing.toml", "No such file"]),
+            (&["run", "dir.toml"], &["dir.toml", "is a directory"]),
+            (&["run", &binary], &["cannot be read", "UTF-8"]),
+            (&["run"], &["FILE"]),
+            (&["run", &fine, "--engine", "paper"], &["paper", "model, sim or wire"]),
+            (&["run", &fine, "--packets", "10"], &["'10'", "1000"]),
+            (&["run", &fine, "--precision", "0%"], &["0%", "5%"]),
+            (&["run", &fine, "--threads", "0"], &["'0'", "1..=1024"]),
+            (&["run", &fine, "--json", "--csv"], &["--csv"]),
+        ],
+    );
+}
+
+#[test]
 fn size_tables() {
     let home = Home::new();
     let tables = [

@@ -11,6 +11,7 @@ fn help_of_every_command() {
     for command in [
         &[][..],
         &["find"],
+        &["run"],
         &["predict"],
         &["simulate"],
         &["results"],
@@ -64,9 +65,14 @@ fn manual_pages() {
     let dir = home.text("man/man1");
     assert_eq!(home.stdout(["man", &dir]), "");
     let pages = entries(&home.path("man/man1"));
-    for name in
-        ["netcliff.1", "netcliff-find.1", "netcliff-predict.1", "netcliff-simulate.1", "netcliff-results-show.1"]
-    {
+    for name in [
+        "netcliff.1",
+        "netcliff-find.1",
+        "netcliff-run.1",
+        "netcliff-predict.1",
+        "netcliff-simulate.1",
+        "netcliff-results-show.1",
+    ] {
         assert!(pages.iter().any(|page| page == name), "{name} in {pages:?}");
     }
     let find = std::fs::read_to_string(home.path("man/man1/netcliff-find.1")).unwrap();

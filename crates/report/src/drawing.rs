@@ -146,19 +146,19 @@ pub struct Span {
     unit: Unit,
 }
 
-/// Share of a linear axis that stays free beyond the highest value.
-const HEADROOM: f64 = 1.06;
+/// What a linear axis upwards is longer than its highest value.
+pub const HEADROOM: f64 = 1.06;
 
 impl Span {
-    /// The axis as wide as it says, or as `values` need; None where a value has no place.
-    pub fn new(axis: &Axis, values: impl Iterator<Item = f64>) -> Self {
+    /// The axis as wide as it says, or as `values` need; a linear one is `room` times as long as they need.
+    pub fn new(axis: &Axis, values: impl Iterator<Item = f64>, room: f64) -> Self {
         let unit = unit(axis);
         let shown = values.filter(|value| value.is_finite() && (axis.scale == Scale::Linear || *value > 0.0));
         let (low, high) = shown.fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), value| (a.min(value), b.max(value)));
         let (low, high) = if low.is_finite() { (low, high) } else { (1.0, 10.0) };
         let (low, high) = match (axis.range, axis.scale) {
             (Some(ends), _) => ends,
-            (None, Scale::Linear) => (low.min(0.0), if high > 0.0 { high * HEADROOM } else { 1.0 }),
+            (None, Scale::Linear) => (low.min(0.0), if high > 0.0 { high * room } else { 1.0 }),
             (None, Scale::Log) => (low, high),
         };
         if axis.scale == Scale::Log {
@@ -200,6 +200,17 @@ impl Span {
         match self.scale {
             Scale::Linear => crate::svg::canvas::plain(at),
             Scale::Log => whole(&format::quantity(10f64.powf(at), self.unit)),
+        }
+    }
+
+    /// An end of it in at most four digits.
+    pub fn end(&self, at: f64) -> String {
+        match self.scale {
+            Scale::Linear => {
+                let digits = (3 - at.abs().max(1e-9).log10().floor() as i32).clamp(0, 9) as usize;
+                crate::svg::canvas::plain(format!("{at:.digits$}").parse().unwrap_or(at))
+            }
+            Scale::Log => self.written(at),
         }
     }
 

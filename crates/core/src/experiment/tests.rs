@@ -143,7 +143,9 @@ fn a_mark_is_held_against_its_curve() {
 #[test]
 fn rates_are_lists_or_ranges() {
     assert_eq!("10kpps,20kpps".parse::<Rates>().unwrap().0.len(), 2);
-    for text in ["", "10kpps..", "10kpps..5kpps:3", "10kpps..20%:3", "1kpps..2kpps:1", "1kpps..2kpps:x"] {
+    let mixed: Vec<f64> = "10kpps..30kpps:3,127kpps".parse::<Rates>().unwrap().0.iter().map(Load::amount).collect();
+    assert_eq!(mixed, [10e3, 20e3, 30e3, 127e3]);
+    for text in ["", "10kpps,", "10kpps..", "10kpps..5kpps:3", "10kpps..20%:3", "1kpps..2kpps:1", "1kpps..2kpps:x"] {
         assert!(text.parse::<Rates>().is_err(), "{text}");
     }
 }

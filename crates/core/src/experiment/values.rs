@@ -6,7 +6,7 @@ use crate::error::ParseError;
 use crate::traffic::Load;
 use crate::units;
 
-/// Offered loads: one, a list, or `LOW..HIGH:COUNT` evenly spaced, both ends included.
+/// Offered loads: a list of loads and of ranges `LOW..HIGH:COUNT`, evenly spaced, both ends included.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rates(pub Vec<Load>);
 
@@ -14,30 +14,33 @@ impl std::str::FromStr for Rates {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        let form = "expected a list such as \"10kpps,20kpps\" or a range such as \"10kpps..300kpps:30\"";
+        let form = "expected a list such as \"10kpps,20kpps\", a range such as \"10kpps..300kpps:30\", or both";
         let error = || ParseError::new("rates", text, form);
-        let Some((low, rest)) = text.split_once("..") else {
-            let rates: Result<Vec<Load>, _> = text.split(',').map(str::parse).collect();
-            return rates.map(Self).map_err(|_| error());
-        };
-        let (high, count) = rest.split_once(':').ok_or_else(error)?;
-        let (low, high): (Load, Load) = (low.parse().map_err(|_| error())?, high.parse().map_err(|_| error())?);
-        let count = units::parse_count("rates", count).map_err(|_| error())?;
-        if std::mem::discriminant(&low) != std::mem::discriminant(&high)
-            || low.amount() >= high.amount()
-            || !(2..=100_000).contains(&count)
-        {
-            return Err(error());
-        }
-        let step = (high.amount() - low.amount()) / (count - 1) as f64;
-        let nth = |index: u64| match low {
-            _ if index + 1 == count => high,
-            Load::Pps(from) => Load::Pps(from + step * index as f64),
-            Load::Bps(from) => Load::Bps(from + step * index as f64),
-            Load::LineShare(from) => Load::LineShare(from + step * index as f64),
-        };
-        Ok(Self((0..count).map(nth).collect()))
+        let items: Option<Vec<Vec<Load>>> = text.split(',').map(loads).collect();
+        Ok(Self(items.ok_or_else(error)?.concat()))
     }
+}
+
+/// One load, or a range of them.
+fn loads(text: &str) -> Option<Vec<Load>> {
+    let Some((low, rest)) = text.split_once("..") else { return Some(vec![text.parse().ok()?]) };
+    let (high, count) = rest.split_once(':')?;
+    let (low, high): (Load, Load) = (low.parse().ok()?, high.parse().ok()?);
+    let count = units::parse_count("rates", count).ok()?;
+    if std::mem::discriminant(&low) != std::mem::discriminant(&high)
+        || low.amount() >= high.amount()
+        || !(2..=100_000).contains(&count)
+    {
+        return None;
+    }
+    let step = (high.amount() - low.amount()) / (count - 1) as f64;
+    let nth = |index: u64| match low {
+        _ if index + 1 == count => high,
+        Load::Pps(from) => Load::Pps(from + step * index as f64),
+        Load::Bps(from) => Load::Bps(from + step * index as f64),
+        Load::LineShare(from) => Load::LineShare(from + step * index as f64),
+    };
+    Some((0..count).map(nth).collect())
 }
 
 impl std::fmt::Display for Rates {

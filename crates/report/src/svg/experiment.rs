@@ -7,7 +7,7 @@ use plotters::style::text_anchor::HPos;
 
 use super::canvas::{self, Area, Caption, Chart, Drawn, GREY, INK, Mark, Ruler, px};
 use super::curve::Dot;
-use crate::drawing::{Drawing, Span};
+use crate::drawing::{Drawing, HEADROOM, Span};
 use crate::format;
 
 /// Okabe and Ito's colours without yellow, which white swallows, and a brown and a grey; then from the start again.
@@ -103,7 +103,7 @@ fn draw(area: &Area<'_>, drawing: &Drawing, names: &[&str], layout: &Layout) -> 
         draw_curve(&mut chart, drawing, curve, &COLOURS[place % COLOURS.len()], (&x, &y))?;
     }
     for (index, mark) in drawing.marks.iter().enumerate() {
-        draw_mark(area, &mut chart, &(index + 1).to_string(), mark, (&x, &y))?;
+        draw_mark(area, &mut chart, index, mark, (&x, &y))?;
     }
     draw_legend(area, drawing, names, layout)?;
     for (index, line) in stated(drawing).iter().enumerate() {
@@ -118,7 +118,7 @@ pub(crate) fn spans(drawing: &Drawing) -> (Span, Span) {
     let dots = || drawing.curves.iter().flat_map(|curve| &curve.dots);
     let xs = dots().map(|dot| dot.x).chain(drawing.marks.iter().filter_map(|mark| mark.x));
     let ys = dots().map(|dot| dot.y.value).chain(drawing.marks.iter().filter_map(|mark| mark.y));
-    (Span::new(&drawing.axes.x, xs), Span::new(&drawing.axes.y, ys))
+    (Span::new(&drawing.axes.x, xs, 1.0), Span::new(&drawing.axes.y, ys, HEADROOM))
 }
 
 /// The points that are on the axes, in runs: a point beyond them interrupts the line.
@@ -175,7 +175,7 @@ fn draw_mark(area: &Area<'_>, chart: &mut Chart<'_, '_>, number: &str, mark: &St
         (None, Some(value)) => {
             let Some(value) = y.place(value) else { return Ok(()) };
             canvas::dashes(chart, &line([(x.low, value), (x.high, value)]), &GREY, 1.0)?;
-            canvas::note(area, chart, (x.low, value), (6.0, -15.0), HPos::Left, number)
+            canvas::note(area, chart, (x.low, value), (aside, -15.0), HPos::Left, number)
         }
         (Some(at), Some(value)) => {
             let Some((at, value)) = x.place(at).zip(y.place(value)) else { return Ok(()) };

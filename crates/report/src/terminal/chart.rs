@@ -59,14 +59,14 @@ fn framed(cells: &[Vec<char>], x: &Span, y: &Span, style: Style) -> String {
     let mut lines = vec![format!("  {}", y.name)];
     for (index, row) in cells.iter().enumerate() {
         let label = match index {
-            0 => y.written(y.high),
-            last if last == ROWS - 1 => y.written(y.low),
+            0 => y.end(y.high),
+            last if last == ROWS - 1 => y.end(y.low),
             _ => String::new(),
         };
         lines.push(format!("  {label:>9} {wall}{}", row.iter().collect::<String>().trim_end()));
     }
     lines.push(format!("  {:>9} {corner}{}", "", floor.repeat(COLUMNS)));
-    let (low, high) = (x.written(x.low), x.written(x.high));
+    let (low, high) = (x.end(x.low), x.end(x.high));
     let between = COLUMNS.saturating_sub(low.chars().count() + high.chars().count());
     lines.push(format!("  {:>9}  {low}{:^between$}{high}", "", x.name));
     lines.join("\n")

@@ -9,9 +9,9 @@ use crate::drawing::{Drawing, unit};
 use crate::format;
 
 /// Columns of values in the table of curves.
-const VALUES: usize = 6;
+const VALUES: usize = 4;
 /// Width of a value and of a curve's name.
-const VALUE: usize = 10;
+const VALUE: usize = 11;
 const NAME: usize = 34;
 
 /// The whole page as lines of at most `style.width` columns, ending in a newline: what was asked, the plot, a few values
@@ -46,16 +46,19 @@ fn values(page: &mut Page, drawing: &Drawing) {
         head.push_str(&format!("{:>VALUE$}", format::quantity(*x, unit(&drawing.axes.x))));
     }
     let mut lines = vec![format!("  {:NAME$}{head}", "")];
-    let names = drawing.names();
-    for curve in &drawing.curves {
-        let place = names.iter().position(|name| *name == curve.name).unwrap_or(0);
-        let name: String = format!("{} {}", letter(place), drawing.full_name(curve));
-        let cells: String = shown.iter().map(|x| format!("{:>VALUE$}", value(drawing, curve, *x))).collect();
-        if name.chars().count() < NAME && NAME + 2 + VALUE * VALUES <= page.style().width.max(NAME + 2 + VALUE * 4) {
-            lines.push(format!("  {name:NAME$}{cells}"));
-        } else {
-            lines.push(format!("  {name}"));
-            lines.push(format!("  {:NAME$}{cells}", ""));
+    for (place, name) in drawing.names().into_iter().enumerate() {
+        let name = format!("{} {name}", letter(place));
+        let curves: Vec<&Curve> = drawing.curves.iter().filter(|curve| curve.name == name[2..]).collect();
+        let cells = |curve: &Curve| -> String { shown.iter().map(|x| value(drawing, curve, *x)).collect() };
+        match curves[..] {
+            [curve] if name.chars().count() < NAME => lines.push(format!("  {name:NAME$}{}", cells(curve))),
+            _ => {
+                lines.push(format!("  {name}"));
+                for curve in curves {
+                    let who = curve.answerer.map_or(String::new(), |answerer| format!("    {answerer}"));
+                    lines.push(format!("  {who:NAME$}{}", cells(curve)));
+                }
+            }
         }
     }
     page.block(&lines.join("\n"));
@@ -66,16 +69,16 @@ fn places(curves: &[Curve]) -> Vec<f64> {
     let mut all: Vec<f64> = curves.iter().flat_map(|curve| &curve.dots).map(|dot| dot.x).collect();
     all.sort_by(f64::total_cmp);
     all.dedup();
-    let most = VALUES - 2;
-    if all.len() <= most {
+    if all.len() <= VALUES {
         return all;
     }
-    (0..most).map(|n| all[n * (all.len() - 1) / (most - 1)]).collect()
+    (0..VALUES).map(|n| all[n * (all.len() - 1) / (VALUES - 1)]).collect()
 }
 
 fn value(drawing: &Drawing, curve: &Curve, x: f64) -> String {
     let dot = curve.dots.iter().find(|dot| dot.x == x);
-    dot.map_or("-".to_owned(), |dot| format::quantity(dot.y.value, unit(&drawing.axes.y)))
+    let text = dot.map_or("-".to_owned(), |dot| format::quantity(dot.y.value, unit(&drawing.axes.y)));
+    format!("{text:>VALUE$}")
 }
 
 fn marks(page: &mut Page, drawing: &Drawing) {
