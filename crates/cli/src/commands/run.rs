@@ -109,7 +109,7 @@ fn take_up(
     provenance: &Provenance,
 ) -> anyhow::Result<(Held, BTreeMap<usize, Record>)> {
     if args.resume {
-        for unfinished in store.unfinished(&plan.id)? {
+        if let Some(unfinished) = store.unfinished(&plan.id)?.into_iter().next() {
             let Some(held) = store.hold(unfinished.id)? else {
                 anyhow::bail!("run {} of this experiment is under way in another netcliff", unfinished.id);
             };

@@ -162,7 +162,10 @@ fn draw_curve(
     Ok(())
 }
 
-fn draw_mark(area: &Area<'_>, chart: &mut Chart<'_, '_>, number: &str, mark: &Stated, (x, y): (&Span, &Span)) -> Drawn {
+fn draw_mark(area: &Area<'_>, chart: &mut Chart<'_, '_>, index: usize, mark: &Stated, (x, y): (&Span, &Span)) -> Drawn {
+    let number = &(index + 1).to_string();
+    // Lines that are near each other keep their numbers apart by beginning them further along.
+    let aside = 6.0 + 16.0 * index as f64;
     let line = |ends: [(f64, f64); 2]| -> Vec<Dot> {
         ends.iter().map(|(x, y)| Dot { x: *x, y: *y, low: *y, high: *y, kept_up: true }).collect()
     };
