@@ -23,6 +23,24 @@ pub enum Service {
         /// Number of exponential stages, at least 1.
         stages: u32,
     },
+    /// Hyperexponential of two phases with balanced means and this coefficient of variation, above 1
+    /// (`hyperexponential:cv=2`): mostly short, now and then long.
+    Hyperexponential {
+        /// Standard deviation over mean.
+        cv: f64,
+    },
+}
+
+impl Service {
+    /// The phases of a hyperexponential with balanced means: (probability, mean as a multiple of the whole's mean).
+    /// A phase of probability p has the rate 2 p, p = (1 +- sqrt((cv^2 - 1)/(cv^2 + 1)))/2.
+    pub fn balanced_phases(cv: f64) -> [(f64, f64); 2] {
+        let squared = cv * cv;
+        let apart = ((squared - 1.0) / (squared + 1.0)).max(0.0).sqrt();
+        // 1 - apart without cancellation: (1 - apart^2)/(1 + apart), 1 - apart^2 = 2/(cv^2 + 1).
+        let (often, rarely) = (0.5 * (1.0 + apart), 1.0 / ((squared + 1.0) * (1.0 + apart)));
+        [(often, 0.5 / often), (rarely, 0.5 / rarely)]
+    }
 }
 
 impl std::str::FromStr for Service {
@@ -35,11 +53,12 @@ impl std::str::FromStr for Service {
             "deterministic" => Self::Deterministic,
             "lognormal" => Self::Lognormal { cv: params.number("cv")?.unwrap_or(1.0) },
             "erlang" => Self::Erlang { stages: params.count_u32("stages")?.unwrap_or(2) },
+            "hyperexponential" => Self::Hyperexponential { cv: params.number("cv")?.unwrap_or(2.0) },
             _ => {
                 return Err(ParseError::new(
                     "service",
                     text,
-                    "expected exponential, deterministic, lognormal:cv=0.5 or erlang:stages=4",
+                    "expected exponential, deterministic, lognormal:cv=0.5, erlang:stages=4 or hyperexponential:cv=2",
                 ));
             }
         };
@@ -55,6 +74,7 @@ impl std::fmt::Display for Service {
             Self::Deterministic => write!(out, "deterministic"),
             Self::Lognormal { cv } => write!(out, "lognormal:cv={cv}"),
             Self::Erlang { stages } => write!(out, "erlang:stages={stages}"),
+            Self::Hyperexponential { cv } => write!(out, "hyperexponential:cv={cv}"),
         }
     }
 }
@@ -320,6 +340,11 @@ impl Host {
             Service::Erlang { stages } if stages == 0 || stages > 10_000 => {
                 Err(Invalid::new("service stages", stages, "must be from 1 to 10000"))
             }
+            Service::Hyperexponential { cv } if !(cv > 1.0 && cv <= 100.0) => Err(Invalid::new(
+                "service cv",
+                cv,
+                "must be above 1 and at most 100 for a hyperexponential (exponential has 1, lognormal any)",
+            )),
             _ => Ok(()),
         }
     }

@@ -1,6 +1,8 @@
 //! [`ModelEngine`]: points answered on paper.
 
-use netcliff_core::{Arrivals, Engine, EngineFailure, EngineKind, FrameSizes, Outcome, Point, Scheme, Unsupported};
+use netcliff_core::{
+    Arrivals, Engine, EngineFailure, EngineKind, FrameSizes, Host, Outcome, Point, Scheme, Unsupported,
+};
 
 use crate::application;
 use crate::schemes::{self, Work};
@@ -65,6 +67,12 @@ impl Engine for ModelEngine {
         let frame_bytes =
             traffic.size.mean_bytes().ok_or_else(|| unsupported("frame sizes are not known".to_owned()))?;
         let arrival_pps = traffic.rate_pps().ok_or_else(|| unsupported("the offered rate is not known".to_owned()))?;
+        let mixture = if schemes::takes_mixtures(scheme, self.fidelity) {
+            service_mixture(host, &traffic.size)
+        } else {
+            Vec::new()
+        };
+        let mean_only = mixture.is_empty() && !matches!(traffic.size, FrameSizes::Fixed(_)) && host.per_byte_s > 0.0;
         let work = Work {
             arrival_pps,
             service_s: host.service_s(frame_bytes),
@@ -74,6 +82,7 @@ impl Engine for ModelEngine {
             poll_s: host.poll_s,
             places: host.ring,
             shape: schemes::shape(host.service),
+            mixture,
             quantiles: self.quantiles,
         };
         let solve = |work: &Work| schemes::solve(scheme, self.fidelity, work).map_err(unsupported);
@@ -84,7 +93,7 @@ impl Engine for ModelEngine {
         if host.interrupt_latency_s > 0.0 && !matches!(scheme, Scheme::Napi(_)) {
             outcome.notes.push(format!("interrupt_latency is not part of the model of {}", scheme.name()));
         }
-        if !matches!(traffic.size, FrameSizes::Fixed(_)) {
+        if mean_only {
             outcome.notes.push("frame sizes enter through their mean only".to_owned());
         }
         if host.interrupt_latency_s > 0.0 && !matches!(scheme, Scheme::Ideal | Scheme::Polling { .. } | Scheme::Napi(_))
@@ -93,4 +102,14 @@ impl Engine for ModelEngine {
         }
         Ok(outcome)
     }
+}
+
+/// (Share, protocol time over the mean) of each frame size; empty where all take the same time.
+fn service_mixture(host: &Host, sizes: &FrameSizes) -> Vec<(f64, f64)> {
+    let (Some(parts), Some(mean_bytes)) = (sizes.mixture(), sizes.mean_bytes()) else { return Vec::new() };
+    if parts.len() == 1 || host.per_byte_s == 0.0 {
+        return Vec::new();
+    }
+    let mean_s = host.service_s(mean_bytes);
+    parts.into_iter().map(|(bytes, share)| (share, host.service_s(f64::from(bytes)) / mean_s)).collect()
 }

@@ -24,6 +24,13 @@ pub(crate) fn unit_block(stream: &mut Stream, service: Service, out: &mut [f64; 
             }
             out.iter_mut().for_each(|x| *x /= f64::from(stages));
         }
+        Service::Hyperexponential { cv } => {
+            let [(often, short), (_, long)] = Service::balanced_phases(cv);
+            let mut which = [0.0; BLOCK];
+            stream.uniform(&mut which);
+            stream.exponential(out);
+            out.iter_mut().zip(&which).for_each(|(x, u)| *x *= if *u < often { short } else { long });
+        }
     }
 }
 
@@ -97,6 +104,7 @@ mod tests {
             (Service::Deterministic, 0.0, 0.0),
             (Service::Lognormal { cv: 0.5 }, 0.25, 1.0),
             (Service::Erlang { stages: 4 }, 0.25, 0.4),
+            (Service::Hyperexponential { cv: 2.0 }, 4.0, 350.0),
         ] {
             let mut draw = Draw::new(11, Purpose::Protocol, 0, service, 1e6);
             let n = 100_000;

@@ -13,6 +13,8 @@ pub enum TimeShape {
     Erlang(u32),
     /// Lognormal with this coefficient of variation.
     Lognormal(f64),
+    /// One of two exponentials: (probability, mean as a multiple of the whole's mean).
+    Hyperexponential([(f64, f64); 2]),
 }
 
 impl TimeShape {
@@ -23,6 +25,9 @@ impl TimeShape {
             Self::Deterministic => 0.0,
             Self::Erlang(stages) => 1.0 / f64::from(stages),
             Self::Lognormal(cv) => cv * cv,
+            Self::Hyperexponential(phases) => {
+                phases.iter().map(|(share, mean)| 2.0 * share * mean * mean).sum::<f64>() - 1.0
+            }
         }
     }
 }
@@ -33,6 +38,9 @@ const NOTHING: f64 = 1e-300;
 const NODES: i32 = 108;
 const STEP: f64 = 1.0 / 12.0;
 
+/// More geometric parts than this are summed like any other tail.
+const FEW: usize = 8;
+
 /// Counts k = 0..=most.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ArrivalCounts {
@@ -42,22 +50,47 @@ pub struct ArrivalCounts {
     pub above: Vec<f64>,
     /// E[(A - k)^+].
     pub excess: Vec<f64>,
-    /// P(A > k+1) / P(A > k) where it is the same for every k: sums over tails then need one term a step.
-    pub ratio: Option<f64>,
+    /// Where P(A > k) = sum of w r^(k+1) over a few (w, r), these: sums over tails then need as many terms a step.
+    /// Empty otherwise.
+    pub geometric: Vec<(f64, f64)>,
 }
 
 impl ArrivalCounts {
     /// Counts up to `most` for a time of mean `load` mean interarrival times.
     pub fn new(shape: TimeShape, load: f64, most: usize) -> Self {
         let zeros = || vec![0.0; most + 1];
-        let mut counts = Self { equal: zeros(), above: zeros(), excess: zeros(), ratio: None };
+        let mut counts = Self { equal: zeros(), above: zeros(), excess: zeros(), geometric: Vec::new() };
+        counts.add_shape(shape, 1.0, load);
+        counts
+    }
+
+    /// The same for a time that is, with probability `share`, `factor` times the mean and of this shape: a mixture of
+    /// frame sizes. The (share, factor) have sum 1 and mean 1; none is one size.
+    pub fn mixture(shape: TimeShape, load: f64, parts: &[(f64, f64)], most: usize) -> Self {
+        if parts.is_empty() {
+            return Self::new(shape, load, most);
+        }
+        let zeros = || vec![0.0; most + 1];
+        let mut counts = Self { equal: zeros(), above: zeros(), excess: zeros(), geometric: Vec::new() };
+        for (share, factor) in parts {
+            counts.add_shape(shape, *share, load * factor);
+        }
+        if counts.geometric.len() > FEW {
+            counts.geometric.clear();
+        }
+        counts
+    }
+
+    fn add_shape(&mut self, shape: TimeShape, share: f64, load: f64) {
         match shape {
-            TimeShape::Exponential => counts.geometric(load),
-            TimeShape::Deterministic => counts.add(1.0, load, &poisson(load, most)),
+            TimeShape::Exponential => {
+                self.add_geometric(share, load);
+            }
+            TimeShape::Deterministic => self.add(share, load, &poisson(load, self.equal.len() - 1)),
             TimeShape::Erlang(stages) => {
                 let (k, up) = (f64::from(stages), load / (f64::from(stages) + load));
                 // Ratios of the negative binomial: a_(j+1) / a_j = up (k + j) / (j + 1).
-                counts.add(1.0, load, &by_ratio(((k - 1.0) * up / (1.0 - up)).floor(), |j| up * (k + j) / (j + 1.0)));
+                self.add(share, load, &by_ratio(((k - 1.0) * up / (1.0 - up)).floor(), |j| up * (k + j) / (j + 1.0)));
             }
             TimeShape::Lognormal(cv) => {
                 let sigma = (cv * cv).ln_1p().sqrt();
@@ -67,22 +100,27 @@ impl ArrivalCounts {
                     .collect();
                 let total: f64 = nodes.iter().map(|(weight, _)| weight).sum();
                 for (weight, mean) in nodes {
-                    counts.add(weight / total, mean, &poisson(mean, most));
+                    self.add(share * weight / total, mean, &poisson(mean, self.equal.len() - 1));
+                }
+            }
+            TimeShape::Hyperexponential(phases) => {
+                for (phase, mean) in phases {
+                    self.add_geometric(share * phase, load * mean);
                 }
             }
         }
-        counts
     }
 
-    fn geometric(&mut self, load: f64) {
+    /// Adds `weight` of the counts in an exponential time.
+    fn add_geometric(&mut self, weight: f64, load: f64) {
         let (stay, up) = (1.0 / (1.0 + load), load / (1.0 + load));
-        self.ratio = Some(up);
-        let mut power = 1.0;
+        self.geometric.push((weight, up));
+        let mut power = weight;
         for k in 0..self.equal.len() {
-            self.equal[k] = stay * power;
+            self.equal[k] += stay * power;
             power *= up;
-            self.above[k] = power;
-            self.excess[k] = power * (1.0 + load);
+            self.above[k] += power;
+            self.excess[k] += power * (1.0 + load);
         }
     }
 

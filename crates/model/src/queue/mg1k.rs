@@ -141,13 +141,15 @@ struct Steady {
 impl Steady {
     fn new(counts: &ArrivalCounts) -> Self {
         let all = &counts.above;
-        let enough = match counts.ratio {
-            Some(_) => Some(8),
+        let enough = match counts.geometric.len() {
+            1 => Some(8),
             // As many steps as tails that matter: then every term of the sum has been geometric.
-            None => {
+            0 => {
                 let width = all.iter().position(|p| *p < 1e-20).unwrap_or(all.len());
                 light_tailed(&all[..width]).then_some(width + 8)
             }
+            // Close phases converge too slowly to be told from converged.
+            _ => None,
         };
         Self { enough, last: 0.0, same: 0 }
     }
@@ -186,40 +188,48 @@ struct TailSum<'a> {
     from: usize,
     /// Tails beyond are nothing.
     width: usize,
-    ratio: Option<f64>,
+    /// (P(A > from), ratio) of each geometric part of the tails, with its share of the last sum.
+    geometric: Vec<(f64, f64, f64)>,
     /// Whether the terms of the sum, once small, only fall.
     falling: bool,
-    last: f64,
 }
 
 impl<'a> TailSum<'a> {
     /// `smooth`: the x_i have no gaps, so that small terms of a light tail stay small.
     fn new(counts: &'a ArrivalCounts, from: usize, smooth: bool) -> Self {
         let all = counts.above.len();
-        let width = match counts.ratio {
-            Some(_) => all,
-            None => counts.above.iter().position(|p| *p < 1e-300).unwrap_or(all),
-        };
-        let falling = smooth && counts.ratio.is_none() && light_tailed(&counts.above[..width]);
-        Self { above: &counts.above, from, width, ratio: counts.ratio, falling, last: 0.0 }
+        let geometric: Vec<(f64, f64, f64)> = counts
+            .geometric
+            .iter()
+            .map(|(weight, ratio)| (weight * ratio.powi(from as i32 + 1), *ratio, 0.0))
+            .collect();
+        if !geometric.is_empty() {
+            return Self { above: &counts.above, from, width: all, geometric, falling: false };
+        }
+        let width = counts.above.iter().position(|p| *p < 1e-300).unwrap_or(all);
+        let falling = smooth && light_tailed(&counts.above[..width]);
+        Self { above: &counts.above, from, width, geometric, falling }
     }
 
     fn next(&mut self, x: &[f64], j: usize) -> f64 {
-        self.last = match self.ratio {
+        if self.geometric.is_empty() {
+            let first = (j + self.from + 1).saturating_sub(self.width);
+            let terms = (first..x.len().min(j + 1)).rev().map(|i| x[i] * self.above[j - i + self.from]);
+            return if self.falling { sum_while_it_matters(terms) } else { terms.sum() };
+        }
+        let new = x.get(j).copied().unwrap_or(0.0);
+        let mut total = 0.0;
+        for (above, ratio, sum) in &mut self.geometric {
             // P(A > k + 1) = ratio P(A > k): all earlier terms shrink alike.
-            Some(ratio) => ratio * self.last + x.get(j).map_or(0.0, |x| x * self.above[self.from]),
-            None => {
-                let first = (j + self.from + 1).saturating_sub(self.width);
-                let terms = (first..x.len().min(j + 1)).rev().map(|i| x[i] * self.above[j - i + self.from]);
-                if self.falling { sum_while_it_matters(terms) } else { terms.sum() }
-            }
-        };
-        self.last
+            *sum = *ratio * *sum + new * *above;
+            total += *sum;
+        }
+        total
     }
 
     /// The x were scaled.
     fn scale(&mut self, factor: f64) {
-        self.last *= factor;
+        self.geometric.iter_mut().for_each(|(_, _, sum)| *sum *= factor);
     }
 }
 
@@ -292,6 +302,7 @@ mod tests {
             TimeShape::Erlang(3),
             TimeShape::Lognormal(0.4),
             TimeShape::Lognormal(2.0),
+            TimeShape::Hyperexponential([(0.9, 5.0 / 9.0), (0.1, 5.0)]),
         ];
         for shape in shapes {
             for rho in [0.05, 0.6, 0.98, 1.0, 1.02, 1.7, 6.0] {

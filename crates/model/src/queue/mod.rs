@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`geometric`] | truncated geometric distributions by x = ln(ratio), exact to the last digits at ratio 1 |
 //! | [`birth_death`] | M/M/1/B |
+//! | [`mmcb`] | M/M/c/B |
 //! | [`arrivals`] | arrivals in a random time |
 //! | [`mg1k`] | M/G/1/K with a set-up, subtraction-free |
 //! | [`matrix`] | small dense matrices, inverses and stationary vectors without subtraction (GTH) |
@@ -22,5 +23,6 @@ pub mod geometric;
 pub mod inversion;
 pub mod matrix;
 pub mod mg1k;
+pub mod mmcb;
 pub mod qbd;
 pub mod two_moment;

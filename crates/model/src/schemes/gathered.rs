@@ -70,7 +70,7 @@ pub fn solve(work: &Work, shape: TimeShape, gathering: Gathering, interrupt_s: f
     }
     let waiting_s = 1.0 / lambda + gathering_s;
     let setup = Setup { present, mean_s: waiting_s + interrupt_s, lost };
-    let counts = ArrivalCounts::new(shape, lambda * work.service_s, places);
+    let counts = ArrivalCounts::mixture(shape, lambda * work.service_s, &work.mixture, places);
     let queue = Mg1k::new(lambda, work.service_s, &counts, places, &setup);
     Ring {
         throughput_pps: queue.throughput,
@@ -99,12 +99,14 @@ fn spread(present: &[f64], meanwhile: &ArrivalCounts, places: usize) -> Vec<f64>
     let width = meanwhile.above.iter().position(|p| *p < RAREST).map_or(places, |last| last + 1);
     let mut after = vec![0.0; places.min(present.len() + width)];
     let top = after.len();
-    if let Some(ratio) = meanwhile.ratio {
+    if !meanwhile.geometric.is_empty() {
         // Geometric arrivals: what was present before comes along with one multiplication.
-        let mut sum = 0.0;
-        for (k, after) in after.iter_mut().enumerate() {
-            sum = ratio * sum + present.get(k).map_or(0.0, |share| share * meanwhile.equal[0]);
-            *after = sum;
+        for (weight, ratio) in &meanwhile.geometric {
+            let mut sum = 0.0;
+            for (k, after) in after.iter_mut().enumerate() {
+                sum = ratio * sum + present.get(k).map_or(0.0, |share| share * weight * (1.0 - ratio));
+                *after += sum;
+            }
         }
         if top == places {
             after[top - 1] += present.iter().enumerate().map(|(i, p)| p * meanwhile.above[top - 1 - i]).sum::<f64>();

@@ -37,6 +37,8 @@ pub struct Work {
     pub places: u64,
     /// Distribution of interrupt, overhead and service times.
     pub shape: TimeShape,
+    /// Frame sizes as (share, protocol time over its mean); empty where they enter through their mean only.
+    pub mixture: Vec<(f64, f64)>,
     /// Whether latency quantiles are wanted; they cost more than the rest.
     pub quantiles: bool,
 }
@@ -61,6 +63,17 @@ pub fn shape(service: Service) -> TimeShape {
         Service::Deterministic => TimeShape::Deterministic,
         Service::Lognormal { cv } => TimeShape::Lognormal(cv),
         Service::Erlang { stages } => TimeShape::Erlang(stages),
+        Service::Hyperexponential { cv } => TimeShape::Hyperexponential(Service::balanced_phases(cv)),
+    }
+}
+
+/// Whether the scheme is solved for the distribution of frame sizes, not for their mean only: those that are an
+/// M/G/1/K with a set-up.
+pub fn takes_mixtures(scheme: &Scheme, fidelity: Fidelity) -> bool {
+    match scheme {
+        Scheme::Ideal | Scheme::DisableEnable { merged: false } => fidelity == Fidelity::Exact,
+        Scheme::Coalesce(coalesce) => coalesce.masked && fidelity == Fidelity::Exact,
+        _ => false,
     }
 }
 
@@ -98,7 +111,7 @@ fn exponential_only(scheme: &Scheme, service: Service) -> Result<(), String> {
 
 /// Solves a supported scheme; an error is a reason for a user.
 pub fn solve(scheme: &Scheme, fidelity: Fidelity, work: &Work) -> Result<Ring, String> {
-    let exponential = work.shape == TimeShape::Exponential;
+    let exponential = work.shape == TimeShape::Exponential && work.mixture.is_empty();
     match (scheme, fidelity) {
         (Scheme::Ideal, _) if !exponential => Ok(gathered::solve(work, work.shape, Gathering::first_frame(), 0.0)),
         (Scheme::Ideal, _) => Ok(ideal::solve(work)),

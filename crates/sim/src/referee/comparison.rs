@@ -70,6 +70,7 @@ impl Dice {
             Service::Deterministic,
             Service::Lognormal { cv: 0.7 },
             Service::Erlang { stages: 3 },
+            Service::Hyperexponential { cv: 1.8 },
         ];
         let application = self.time_s(6e-6);
         Host {

@@ -245,6 +245,7 @@ mod tests {
                     poll_s: 0.5e-6,
                     places,
                     shape: crate::queue::arrivals::TimeShape::Exponential,
+                    mixture: Vec::new(),
                     quantiles: false,
                 };
                 let chain = Chain::new(&work, weight);
