@@ -10,6 +10,7 @@
 //! | [`matrix`] | small dense matrices, inverses and stationary vectors without subtraction (GTH) |
 //! | [`banded`] | stationary vectors of banded chains |
 //! | [`qbd`] | finite level-dependent quasi-birth-death processes |
+//! | [`quadrature`] | Gauss-Legendre |
 //! | [`inversion`] | quantiles from Laplace transforms |
 //! | [`two_moment`] | finite queues known only by two moments |
 //!
@@ -25,4 +26,5 @@ pub mod matrix;
 pub mod mg1k;
 pub mod mmcb;
 pub mod qbd;
+pub mod quadrature;
 pub mod two_moment;

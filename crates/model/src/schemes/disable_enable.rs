@@ -102,7 +102,7 @@ pub fn merged(work: &Work) -> Ring {
     let transform = |z: Complex64| {
         let (first, service) = (exponential(z, first_s), exponential(z, work.service_s));
         // Idle: the first stage is this packet's own. First stage with n: its rest serves one, n more are left.
-        states.transform(service, first, first * service, service)
+        states.transform(service, first, first * service, service * service)
     };
     let mut ring = ring(work, &sums, shares, &transform);
     ring.notes

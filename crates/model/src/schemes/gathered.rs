@@ -1,6 +1,8 @@
 //! Schemes whose busy periods begin with a gathering and an ISR and then run until the ring is empty: masked
 //! coalescing, disable-enable and ideal, with any distribution of times. M/G/1/K with a set-up, exact.
 
+mod latency;
+
 use netcliff_core::Coalesce;
 
 use super::Work;
@@ -62,7 +64,8 @@ impl Gathering {
 pub fn solve(work: &Work, shape: TimeShape, gathering: Gathering, interrupt_s: f64) -> Ring {
     let (lambda, places) = (work.arrival_pps, work.places as usize);
     let (gathered, gathering_s, mut lost) = gathering.solve(lambda, places);
-    let mut present = gathered;
+    let exponential = shape == TimeShape::Exponential && work.mixture.is_empty();
+    let mut present = gathered.clone();
     if interrupt_s > 0.0 {
         let meanwhile = ArrivalCounts::new(shape, lambda * interrupt_s, places);
         lost += present.iter().enumerate().map(|(i, share)| share * meanwhile.excess[places - i - 1]).sum::<f64>();
@@ -72,12 +75,19 @@ pub fn solve(work: &Work, shape: TimeShape, gathering: Gathering, interrupt_s: f
     let setup = Setup { present, mean_s: waiting_s + interrupt_s, lost };
     let counts = ArrivalCounts::mixture(shape, lambda * work.service_s, &work.mixture, places);
     let queue = Mg1k::new(lambda, work.service_s, &counts, places, &setup);
+    let mean_latency_s = queue.mean_present / queue.throughput;
+    let quantiles = if work.quantiles && exponential {
+        let found = latency::Found::new(&gathered, &queue.left_behind, lambda * interrupt_s);
+        latency::latency(work, gathering, interrupt_s, found, mean_latency_s)
+    } else {
+        None
+    };
     Ring {
         throughput_pps: queue.throughput,
         loss: queue.loss,
         mean_present: queue.mean_present,
-        mean_latency_s: queue.mean_present / queue.throughput,
-        quantiles: None,
+        mean_latency_s,
+        quantiles,
         interrupts_per_s: if interrupt_s > 0.0 { queue.cycles } else { 0.0 },
         cycles_per_s: queue.cycles,
         polls_per_s: None,
@@ -122,4 +132,57 @@ fn spread(present: &[f64], meanwhile: &ArrivalCounts, places: usize) -> Vec<f64>
         }
     }
     after
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schemes::disable_enable;
+
+    fn work(arrival_pps: f64, places: u64) -> Work {
+        Work {
+            arrival_pps,
+            service_s: 5.34e-6,
+            interrupt_s: 3.73e-6,
+            delivery_s: 0.0,
+            mask_s: 0.5e-6,
+            poll_s: 0.0,
+            places,
+            shape: TimeShape::Exponential,
+            mixture: Vec::new(),
+            quantiles: true,
+        }
+    }
+
+    /// Gathering one frame is disable-enable, whose chain has a transform of its own.
+    #[test]
+    fn one_frame_is_disable_enable() {
+        for (arrival_pps, places) in [(1e3, 1024), (100e3, 1024), (180e3, 1024), (150e3, 16), (400e3, 64), (50e3, 1)] {
+            let work = work(arrival_pps, places);
+            let one = solve(&work, work.shape, Gathering::first_frame(), work.mask_s + work.interrupt_s);
+            let chain = disable_enable::two_stage(&work);
+            let (a, b) = (one.quantiles.unwrap(), chain.quantiles.unwrap());
+            for (a, b) in [(a.p50, b.p50), (a.p90, b.p90), (a.p99, b.p99), (a.p999, b.p999)] {
+                assert!((a / b - 1.0).abs() < 1e-4, "{arrival_pps} {places}: {a} {b}");
+            }
+        }
+    }
+
+    /// A timer no packet lives to see is no timer; a count never reached is no count.
+    #[test]
+    fn limits_of_both_conditions() {
+        let close = |a: Gathering, b: Gathering, arrival_pps: f64| {
+            let work = work(arrival_pps, 256);
+            let of = |gathering| solve(&work, work.shape, gathering, 4.23e-6).quantiles.unwrap();
+            let (a, b) = (of(a), of(b));
+            for (a, b) in [(a.p50, b.p50), (a.p90, b.p90), (a.p99, b.p99), (a.p999, b.p999)] {
+                assert!((a / b - 1.0).abs() < 1e-4, "{arrival_pps}: {a} {b}");
+            }
+        };
+        let both = |frames: u64, timer_s: f64| Gathering { frames: Some(frames), timer_s: Some(timer_s) };
+        for arrival_pps in [20e3, 100e3, 170e3] {
+            close(both(8, 60.0 / arrival_pps), Gathering { frames: Some(8), timer_s: None }, arrival_pps);
+            close(both(120, 50e-6), Gathering { frames: None, timer_s: Some(50e-6) }, arrival_pps);
+        }
+    }
 }

@@ -1,0 +1,192 @@
+//! The distribution of latency when busy periods begin with a gathering and an ISR, all times exponential but the
+//! timer: the transform of the sojourn of an accepted packet, by where in the busy period it comes.
+//!
+//! A packet that comes in the gathering waits for its end, the ISR and the services of all before it and its own; one
+//! that comes in the ISR for the rest of the ISR (again exponential) and the services; one that comes later for the
+//! services. Of the x_n/x_0 packets a busy period that find n present, what does not come in gathering and ISR comes
+//! later. Exact; the gathering's integral over the timer is by quadrature, the quantiles by [`inversion`].
+//!
+//! [`inversion`]: crate::queue::inversion
+
+use num_complex::Complex64;
+
+use super::Gathering;
+use crate::answer::Quantiles;
+use crate::queue::arrivals::{ArrivalCounts, TimeShape};
+use crate::queue::quadrature::gauss_legendre;
+use crate::schemes::{Work, exponential, quantiles};
+
+/// States rarer than this play no part in a quantile that is good to 1e-8.
+const RARE: f64 = 1e-13;
+
+/// e^-load is a number up to this many packets a timer; with few frames to count nothing depends on it beyond.
+const MOST_LOAD: f64 = 700.0;
+const FEW_FRAMES: u64 = 300;
+
+/// What a busy period brings, by the number of packets that a newcomer finds.
+pub struct Found {
+    /// Packets a busy period that come in the ISR and find n.
+    in_interrupt: Vec<f64>,
+    /// Share of accepted packets that come later and find n.
+    later: Vec<f64>,
+    /// x_0: busy periods an accepted packet.
+    periods: f64,
+}
+
+impl Found {
+    /// `gathered[i]`: P(i + 1 present when the ISR begins); `left_behind`: x_n.
+    pub fn new(gathered: &[f64], left_behind: &[f64], load_in_interrupt: f64) -> Self {
+        let up = load_in_interrupt / (1.0 + load_in_interrupt);
+        let mut in_interrupt = vec![0.0; left_behind.len()];
+        let mut sum = 0.0;
+        for (n, found) in in_interrupt.iter_mut().enumerate().skip(1) {
+            sum = up * (sum + gathered.get(n - 1).copied().unwrap_or(0.0));
+            *found = sum;
+        }
+        // In the gathering the (n+1)-th packet finds n: it comes if more than n gather.
+        let mut tail = 0.0;
+        let mut in_gathering: Vec<f64> = gathered
+            .iter()
+            .rev()
+            .map(|share| {
+                tail += share;
+                tail
+            })
+            .collect();
+        in_gathering.reverse();
+        let periods = left_behind[0];
+        let later = left_behind
+            .iter()
+            .enumerate()
+            .map(|(n, x)| {
+                let earlier = in_interrupt[n] + in_gathering.get(n).copied().unwrap_or(0.0);
+                (x - periods * earlier).max(0.0)
+            })
+            .collect();
+        Self { in_interrupt, later, periods }
+    }
+
+    /// Transform of the part of latency that belongs to ISR and later.
+    fn transform(&self, service: Complex64, interrupt: Complex64) -> Complex64 {
+        let mut services = service;
+        let mut sum = Complex64::new(0.0, 0.0);
+        for (later, early) in self.later.iter().zip(&self.in_interrupt) {
+            sum += services * (*later + interrupt * (self.periods * early));
+            services *= service;
+        }
+        sum
+    }
+
+    /// Leaves out what is too rare to matter.
+    fn trimmed(mut self) -> Self {
+        let matters = |(later, early): (&f64, &f64)| *later > RARE || self.periods * early > RARE;
+        let length = self.later.iter().zip(&self.in_interrupt).rposition(matters).map_or(1, |last| last + 1);
+        self.later.truncate(length);
+        self.in_interrupt.truncate(length);
+        self
+    }
+}
+
+/// The quantiles; None where the inversion gives none.
+pub fn latency(work: &Work, gathering: Gathering, interrupt_s: f64, found: Found, mean_s: f64) -> Option<Quantiles> {
+    let load = work.arrival_pps * gathering.timer_s.unwrap_or(0.0);
+    if load > MOST_LOAD && gathering.frames.is_none_or(|frames| frames > FEW_FRAMES) {
+        return None;
+    }
+    let waits = Waits::new(gathering, work.arrival_pps, work.places as usize);
+    let found = found.trimmed();
+    let transform = |z: Complex64| {
+        let (service, interrupt) = (exponential(z, work.service_s), exponential(z, interrupt_s));
+        found.transform(service, interrupt) + found.periods * interrupt * waits.transform(z, service)
+    };
+    quantiles(&transform, mean_s)
+}
+
+/// How long the packets of a gathering wait for its end.
+struct Waits {
+    arrival_pps: f64,
+    /// Frames that end it; at most the places.
+    frames: usize,
+    timer_s: Option<f64>,
+    /// (time since the first packet, weight x P(n further packets by then) for n = 0, 1, ...).
+    nodes: Vec<(f64, Vec<f64>)>,
+}
+
+impl Waits {
+    fn new(gathering: Gathering, arrival_pps: f64, places: usize) -> Self {
+        let frames = gathering.frames.map_or(places, |frames| frames.min(places as u64) as usize);
+        let Some(timer_s) = gathering.timer_s else {
+            return Self { arrival_pps, frames, timer_s: None, nodes: Vec::new() };
+        };
+        // Counted gatherings are over long before a long timer.
+        let counted = gathering.frames.is_some_and(|counted| counted <= places as u64);
+        let most = frames as f64;
+        let end_s = if counted { timer_s.min((most + 12.0 * most.sqrt() + 40.0) / arrival_pps) } else { timer_s };
+        let nodes = gauss_legendre(end_s, 8, 16)
+            .into_iter()
+            .map(|(age_s, weight)| {
+                let counts = ArrivalCounts::new(TimeShape::Deterministic, arrival_pps * age_s, frames);
+                let width = counts.above.iter().position(|p| *p < RARE * RARE).map_or(frames, |last| last + 1);
+                let wanted = width.min(frames.saturating_sub(1));
+                (age_s, counts.equal[..wanted].iter().map(|p| p * arrival_pps * weight).collect())
+            })
+            .collect();
+        // Without a count the ring's places only limit who is accepted, not when the gathering ends.
+        Self { arrival_pps, frames: if counted { frames } else { usize::MAX }, timer_s: Some(timer_s), nodes }
+    }
+
+    /// Sum over the packets of a gathering of E[e^(-z wait)] x (transform of the services until it is through).
+    fn transform(&self, z: Complex64, service: Complex64) -> Complex64 {
+        let further = self.arrival_pps / (self.arrival_pps + z);
+        let Some(timer_s) = self.timer_s else {
+            // The i-th of tau waits for tau - i more.
+            let mut sum = Complex64::new(0.0, 0.0);
+            let mut all = Complex64::new(1.0, 0.0);
+            for _ in 0..self.frames {
+                // Horner from the first packet on: sum = further x sum + service^i.
+                all *= service;
+                sum = sum * further + all;
+            }
+            return sum;
+        };
+        if self.frames == 1 {
+            return service;
+        }
+        let mut sum = service * self.rest(z, timer_s, self.frames.saturating_sub(1), 1)[0];
+        for (age_s, probabilities) in &self.nodes {
+            // With n further packets before it, the newcomer is the (n+2)-th.
+            let rests = self.rest(z, timer_s - age_s, self.frames.saturating_sub(2), probabilities.len());
+            let mut services = service * service;
+            for (probability, rest) in probabilities.iter().zip(rests) {
+                sum += services * rest * *probability;
+                services *= service;
+            }
+        }
+        sum
+    }
+
+    /// E[e^(-z min(left, time of m more packets))] for m = `missing`, `missing` - 1, ..., `count` of them.
+    fn rest(&self, z: Complex64, left_s: f64, missing: usize, count: usize) -> Vec<Complex64> {
+        let by_timer = (-z * left_s).exp();
+        if self.frames == usize::MAX {
+            return vec![by_timer; count];
+        }
+        // With P_j = P(j come within D) and a = lambda/(lambda + z): h_m = e^(-z D) P(fewer than m come) + integral over
+        // 0..D of e^(-z t) (density of the m-th), which is a^m - e^(-z D) sum over j < m of P_j a^(m-j). No term exceeds 1.
+        let further = self.arrival_pps / (self.arrival_pps + z);
+        let load = self.arrival_pps * left_s;
+        let (mut probability, mut fewer) = ((-load).exp(), 0.0);
+        let (mut power, mut came) = (Complex64::new(1.0, 0.0), Complex64::new(0.0, 0.0));
+        let mut all = vec![power; missing + 1];
+        for (m, rest) in all.iter_mut().enumerate() {
+            *rest = power + by_timer * (fewer - came);
+            fewer += probability;
+            came = further * (came + probability);
+            probability *= load / (m + 1) as f64;
+            power *= further;
+        }
+        all.reverse();
+        all.truncate(count);
+        all
+    }
+}
