@@ -9,6 +9,7 @@
 //! | [`units`] | quantities with units, parsed and printed so that they round-trip |
 //! | [`host`] | [`Host`]: costs and sizes |
 //! | [`scheme`] | [`Scheme`]: how packets reach the CPU |
+//! | [`parts`] | [`Bus`], [`parts::Memory`], [`Offload`]: what bounds a host beside its CPU |
 //! | [`traffic`] | [`Traffic`]: arrivals x frame sizes x load |
 //! | [`outcome`] | [`Outcome`]: what was found, every figure optional |
 //! | [`engine`] | [`Engine`], [`Point`]: the one trait that joins model, simulation and wire |
@@ -25,6 +26,7 @@ pub mod host;
 pub mod measure;
 pub mod outcome;
 pub mod params;
+pub mod parts;
 pub mod record;
 pub mod scheme;
 pub mod traffic;
@@ -37,6 +39,7 @@ pub use finding::Finding;
 pub use host::{Host, Service};
 pub use measure::{Dimension, Measure};
 pub use outcome::{CpuShares, Figure, Interval, Latency, Loss, Outcome};
+pub use parts::{Bus, Offload};
 pub use record::{Fingerprint, Provenance, Record};
 pub use scheme::{Coalesce, Dim, DimProfile, Hybrid, Napi, Scheme};
 pub use traffic::{Arrivals, FrameSizes, Load, Traffic};

@@ -11,6 +11,7 @@ pub mod answer;
 pub mod application;
 pub mod cliff;
 pub mod engine;
+pub mod limits;
 pub mod mlfrr;
 pub mod queue;
 pub mod schemes;
