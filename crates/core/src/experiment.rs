@@ -1,20 +1,24 @@
 //! [`Experiment`]: what to find out and how to draw it, read from TOML.
 //!
-//! One file format of several kinds, told apart by the key `kind`: [`Grid`] (the default) asks engines about points.
-//! All kinds share `title`, `[figure]` and `[[mark]]`, and come to [`Curve`]s on [`Axes`].
+//! One file format of several kinds, told apart by the key `kind`: [`Grid`] (the default) asks engines about points,
+//! [`Mlfrr`] draws the two formulas of the maximum loss-free receive rate. All kinds share `title`, `[figure]` and `[[mark]]`, and come to [`Curve`]s on [`Axes`].
 
 mod curve;
 mod figure;
 mod file;
 mod grid;
+mod hosts;
+mod mlfrr;
 mod values;
 
 use serde::{Deserialize, Serialize};
 
 pub use curve::{Answerer, Check, Curve, Dot, checks};
-pub use figure::{Across, Axes, Axis, FigureSection, Mark, MarkSection, Scale};
+pub use figure::{Across, Axes, Axis, Ends, FigureSection, Mark, MarkSection, Scale};
 pub use file::{BadValue, FileError, Step, parse_toml};
-pub use grid::{Grid, HostSection, Task, TrafficSection};
+pub use grid::{Grid, Task, TrafficSection};
+pub use hosts::HostSection;
+pub use mlfrr::{FluidTraffic, Mlfrr, Polled, PollingSection};
 pub use values::{OneOrMore, Rates, Share, Varied};
 
 /// Arrivals that can be asked for a simulated point.
@@ -27,6 +31,8 @@ pub enum KindTag {
     /// Points asked of engines.
     #[default]
     Grid,
+    /// The maximum loss-free receive rate by formula.
+    Mlfrr,
 }
 
 /// An experiment of any kind.
@@ -34,6 +40,8 @@ pub enum KindTag {
 pub enum Experiment {
     /// Points asked of engines.
     Grid(Box<Grid>),
+    /// The maximum loss-free receive rate by formula.
+    Mlfrr(Box<Mlfrr>),
 }
 
 /// What every kind has: read first, so that errors of the rest are those of the right kind.
@@ -52,6 +60,7 @@ impl Experiment {
         let head: Head = parse_toml(path, text)?;
         let experiment = match head.kind {
             KindTag::Grid => Self::Grid(Box::new(parse_toml(path, text)?)),
+            KindTag::Mlfrr => Self::Mlfrr(Box::new(parse_toml(path, text)?)),
         };
         experiment.check().map_err(|bad| FileError::misplaced(path, text, &bad))?;
         Ok(experiment)
@@ -63,6 +72,7 @@ impl Experiment {
                 grid.check()?;
                 grid.tasks()?;
             }
+            Self::Mlfrr(mlfrr) => mlfrr.check()?,
         }
         self.marks().map(drop)
     }
@@ -71,6 +81,7 @@ impl Experiment {
     pub fn title(&self) -> &str {
         match self {
             Self::Grid(grid) => &grid.title,
+            Self::Mlfrr(mlfrr) => &mlfrr.title,
         }
     }
 
@@ -81,6 +92,7 @@ impl Experiment {
     pub fn axes(&self) -> Result<Axes, BadValue> {
         match self {
             Self::Grid(grid) => grid.axes(),
+            Self::Mlfrr(mlfrr) => mlfrr.axes(),
         }
     }
 
@@ -92,6 +104,7 @@ impl Experiment {
         let axes = self.axes()?;
         let sections = match self {
             Self::Grid(grid) => &grid.marks,
+            Self::Mlfrr(mlfrr) => &mlfrr.marks,
         };
         sections.iter().enumerate().map(|(index, mark)| mark.placed(index, &axes)).collect()
     }

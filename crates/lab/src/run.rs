@@ -2,14 +2,16 @@
 //!
 //! [`Plan`] is the experiment with what the user changed; [`compute`] answers its tasks. Answers come to the caller one
 //! by one, on the caller's thread, as they are had, so that each can be kept at once. An answer depends on the plan
-//! only, not on threads or order.
+//! only, not on threads or order. Experiments that are formulas are curves at once: [`mlfrr`].
 
 mod answer;
+mod formulas;
 mod plan;
 mod wire;
 mod workers;
 
 pub use answer::Answer;
+pub use formulas::mlfrr;
 pub use plan::{Changes, Plan};
 pub use wire::measure;
 pub use workers::compute;

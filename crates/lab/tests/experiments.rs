@@ -46,8 +46,8 @@ fn every_figure_of_the_papers_has_its_file() {
 #[test]
 fn the_ends_of_every_curve_are_answered_or_declined_with_a_reason() {
     for (name, text, experiment) in files() {
-        let Experiment::Grid(grid) = &experiment;
-        assert!(!grid.title.is_empty(), "{name} has no title");
+        assert!(!experiment.title().is_empty(), "{name} has no title");
+        let Experiment::Grid(grid) = &experiment else { continue };
         let plan = plan(&name, &text, grid, 2_000);
         let same = |a: &Task, b: &Task| a.curve == b.curve && a.answerer == b.answerer;
         let mut answered = 0;
@@ -87,7 +87,7 @@ fn near<'a>(plan: &'a Plan, mark: &Mark, curve: &str) -> Vec<&'a Task> {
 fn curves_pass_where_the_papers_say() {
     let mut stated = Vec::new();
     for (name, text, experiment) in files() {
-        let Experiment::Grid(grid) = &experiment;
+        let Experiment::Grid(grid) = &experiment else { continue };
         let plan = plan(&name, &text, grid, PACKETS);
         let mut answers: BTreeMap<usize, Outcome> = BTreeMap::new();
         for mark in experiment.marks().unwrap() {
@@ -112,11 +112,31 @@ fn curves_pass_where_the_papers_say() {
     }
 }
 
+/// Eq. (1) bends where it says, and polling never falls: the two forms of figure 1 of the NIC prototype's paper.
+#[test]
+fn the_mlfrr_curves_bend_at_the_formulas() {
+    let (.., experiment) = files().into_iter().find(|(name, ..)| name == "mlfrr.toml").expect("mlfrr.toml");
+    let Experiment::Mlfrr(mlfrr) = &experiment else { panic!("not of its kind") };
+    let curves = netcliff_lab::run::mlfrr(mlfrr).unwrap();
+    let (_, host) = &mlfrr.hosts().unwrap()[0];
+    let bend_pps =
+        1.0 / (2.0 * host.interrupt_s + host.service_s(64.0) + host.context_switch_s + host.application_s.unwrap());
+    let interrupts = curves.iter().find(|curve| curve.name.starts_with("interrupts")).unwrap();
+    let highest = interrupts.highest().unwrap();
+    assert!(highest <= bend_pps && highest > 0.97 * bend_pps, "{highest} against {bend_pps}");
+    let last = interrupts.dots.last().unwrap().y.value;
+    assert_eq!(last, 0.0, "receive livelock");
+    for polled in curves.iter().filter(|curve| curve.name.starts_with("polled")) {
+        assert!(polled.dots.windows(2).all(|pair| pair[1].y.value >= pair[0].y.value), "{}", polled.name);
+        assert!(polled.highest().unwrap() > 0.0);
+    }
+}
+
 /// The wire is no part of a figure of the papers: its host is this one.
 #[test]
 fn the_papers_figures_are_computed() {
     for (name, _, experiment) in files() {
-        let Experiment::Grid(grid) = &experiment;
+        let Experiment::Grid(grid) = &experiment else { continue };
         assert!(!grid.engines.contains(&EngineKind::Wire), "{name}");
     }
 }

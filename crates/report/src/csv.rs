@@ -1,5 +1,6 @@
 //! [`records`]: records as CSV, one row each, every figure as value, low and high in its base unit.
 
+use netcliff_core::experiment::{Curve, Dot};
 use netcliff_core::{Record, measure};
 
 use crate::format;
@@ -14,6 +15,16 @@ const ORIGIN: [&str; 8] =
 pub fn records(records: &[Record]) -> String {
     let mut rows = vec![header()];
     rows.extend(records.iter().map(row));
+    rows.iter().map(|fields| line(fields)).collect()
+}
+
+/// Curves that are formulas, with a header line: `curve` and the two columns named by `keys`.
+pub fn curves(curves: &[Curve], keys: (&str, &str)) -> String {
+    let mut rows = vec![vec!["curve".to_owned(), keys.0.to_owned(), keys.1.to_owned()]];
+    for curve in curves {
+        let row = |dot: &Dot| vec![curve.name.clone(), number(Some(dot.x)), number(Some(dot.y.value))];
+        rows.extend(curve.dots.iter().map(row));
+    }
     rows.iter().map(|fields| line(fields)).collect()
 }
 

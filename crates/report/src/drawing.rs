@@ -162,8 +162,8 @@ impl Span {
             (None, Scale::Log) => (low, high),
         };
         if axis.scale == Scale::Log {
-            let (low, high) = ((low.log10() + 1e-9).floor(), (high.log10() - 1e-9).ceil());
-            return Self { name: axis.name.clone(), low, high: high.max(low + 1.0), scale: axis.scale, one: 1.0, unit };
+            let (low, high) = decades(low.log10(), high.log10(), axis.range.is_some() || room == 1.0);
+            return Self { name: axis.name.clone(), low, high, scale: axis.scale, one: 1.0, unit };
         }
         let (one, suffix) = unit.scale(low.abs().max(high.abs()));
         let suffix = suffix.trim();
@@ -216,8 +216,21 @@ impl Span {
 
     /// Ticks that suit it, at most `most`.
     pub fn ticks(&self, most: usize) -> usize {
-        if self.scale == Scale::Log { (self.high - self.low).round() as usize + 1 } else { most }
+        match self.scale {
+            Scale::Log => (self.high.floor() - self.low.ceil()).max(1.0) as usize + 1,
+            Scale::Linear => most,
+        }
     }
+}
+
+/// The ends of a logarithmic axis as powers: as they are where that is wanted and two ticks are between them, else the
+/// whole decades around them.
+fn decades(low: f64, high: f64, as_they_are: bool) -> (f64, f64) {
+    if as_they_are && high.floor() - low.ceil() >= 1.0 {
+        return (low, high);
+    }
+    let (low, high) = ((low + 1e-9).floor(), (high - 1e-9).ceil());
+    (low, high.max(low + 1.0))
 }
 
 /// `100 us`: a power of ten without the zeros after the point.

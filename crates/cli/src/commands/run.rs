@@ -1,5 +1,6 @@
 //! `netcliff run`.
 
+mod formulas;
 mod show;
 
 use std::collections::BTreeMap;
@@ -42,6 +43,10 @@ pub fn run(args: &RunArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
             };
             let plan = Plan::new(&path, &text, grid, &changes).map_err(output::usage)?;
             points(args, store_args, &text, plan, provenance)
+        }
+        Experiment::Mlfrr(mlfrr) => {
+            let curves = netcliff_lab::run::mlfrr(mlfrr).map_err(output::usage)?;
+            formulas::show(args, &experiment, curves, text, provenance)
         }
     }
 }

@@ -73,7 +73,7 @@ pub struct Check {
     pub answerer: Option<Answerer>,
     /// The curve's value at the mark; at its highest for a mark without x.
     pub value: f64,
-    /// Value minus stated, as a share of the stated (of the curve's highest where that is 0).
+    /// Value minus stated, as a share of the stated; the bare difference where that is 0.
     pub error: f64,
     /// Whether that is within the mark's tolerance; None where it has none.
     pub within: Option<bool>,
@@ -83,12 +83,11 @@ pub struct Check {
 pub fn checks(mark: &Mark, curves: &[Curve]) -> Vec<Check> {
     let (Some((name, tolerance)), Some(stated)) = (&mark.on, mark.y) else { return Vec::new() };
     let check = |curve: &Curve| {
-        let highest = curve.highest()?;
         let value = match mark.x {
             Some(x) => curve.at(x)?,
-            None => highest,
+            None => curve.highest()?,
         };
-        let error = (value - stated) / if stated == 0.0 { highest } else { stated };
+        let error = (value - stated) / if stated == 0.0 { 1.0 } else { stated };
         let within = tolerance.map(|tolerance| error.abs() <= tolerance);
         Some(Check { answerer: curve.answerer, value, error, within })
     };

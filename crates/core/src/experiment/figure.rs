@@ -100,6 +100,34 @@ fn throughput() -> Measure {
     crate::measure::THROUGHPUT
 }
 
+/// `[figure]` of an experiment whose axes are given by its kind.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ends {
+    /// Scale of the x axis.
+    #[serde(default)]
+    pub x_scale: Scale,
+    /// Scale of the y axis.
+    #[serde(default)]
+    pub y_scale: Scale,
+    /// Ends of the x axis, `LOW..HIGH` with units; None: what the curves need.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub x_range: Option<String>,
+    /// Ends of the y axis.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub y_range: Option<String>,
+}
+
+impl Ends {
+    /// Axes of these names and dimensions, (name, dimension) along and up.
+    pub(super) fn axes(&self, x: (&str, Dimension), y: (&str, Dimension)) -> Result<Axes, BadValue> {
+        Ok(Axes {
+            x: Axis::new(x.0, x.1, self.x_scale, "x_range", self.x_range.as_deref())?,
+            y: Axis::new(y.0, y.1, self.y_scale, "y_range", self.y_range.as_deref())?,
+        })
+    }
+}
+
 /// An axis ready to be drawn.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Axis {
@@ -175,7 +203,7 @@ pub struct MarkSection {
     /// The curve it should lie on, by name; a mark without x is held against that curve's highest value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<String>,
-    /// How far from the curve it may lie, as a share of the stated value (of the curve's highest where that is 0).
+    /// How far from the curve it may lie, as a share of the stated value; where that is 0, in its own unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tolerance: Option<Share>,
 }

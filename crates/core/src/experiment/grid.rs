@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 use super::curve::{Answerer, Curve, Dot};
 use super::figure::{Across, Axes, Axis, FigureSection, MarkSection};
 use super::file::BadValue;
-use super::values::{OneOrMore, Rates, Share, Varied};
+use super::hosts::{HostSection, Variant};
+use super::values::{OneOrMore, Rates, Share};
 use super::{KindTag, PACKETS_RANGE};
 use crate::engine::{EngineKind, Fidelity, Point};
-use crate::host::Host;
 use crate::measure::Dimension;
 use crate::outcome::Outcome;
 use crate::scheme::Scheme;
@@ -46,20 +46,6 @@ fn gigabit() -> String {
 }
 fn exact() -> OneOrMore<Fidelity> {
     OneOrMore(vec![Fidelity::Exact])
-}
-
-/// The hosts of a grid: a preset, changes to it, and what varies.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct HostSection {
-    /// Name of a preset.
-    pub preset: String,
-    /// `KEY=VALUE` changes, as for `--set`.
-    #[serde(default)]
-    pub set: Vec<String>,
-    /// `KEY=VALUE,VALUE,...`: each key makes a dimension of the grid.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub vary: Vec<Varied>,
 }
 
 /// A grid of points, the engines that answer it, how precisely, and how it is drawn.
@@ -124,12 +110,6 @@ pub struct Task {
 struct Line {
     name: String,
     points: Vec<(f64, Point)>,
-}
-
-/// A host of the grid with what was varied to get it.
-struct Variant {
-    host: Host,
-    choices: Vec<(String, String)>,
 }
 
 impl Grid {
@@ -238,7 +218,7 @@ impl Grid {
     }
 
     fn lines(&self) -> Result<Vec<Line>, BadValue> {
-        let hosts = self.hosts()?;
+        let hosts = self.host.variants()?;
         let link_bps = units::parse_bps(&self.traffic.link).map_err(|error| BadValue::at("traffic", "link", error))?;
         let TrafficSection { arrivals, sizes, rates, .. } = &self.traffic;
         let count = hosts.len() * self.schemes.len() * arrivals.0.len() * sizes.0.len() * rates.0.len();
@@ -269,47 +249,11 @@ impl Grid {
         Ok(lines)
     }
 
-    /// Every combination of what varies; the host alone where nothing does.
-    fn hosts(&self) -> Result<Vec<Variant>, BadValue> {
-        let name = &self.host.preset;
-        let mut host = Host::preset(name).ok_or_else(|| {
-            let presets = crate::host::PRESETS.join(", ");
-            let message = format!("host.preset = \"{name}\": there is no such preset; the presets are {presets}");
-            BadValue::at("host", "preset", message)
-        })?;
-        for (index, assignment) in self.host.set.iter().enumerate() {
-            let bad = |error| BadValue::at("host", "set", format!("host.set: {error}")).item(index);
-            host.set(assignment).map_err(bad)?;
-        }
-        host.validate().map_err(|error| BadValue::at("host", "set", format!("host: {error}")))?;
-        let mut variants = vec![Variant { host, choices: Vec::new() }];
-        for (index, varied) in self.host.vary.iter().enumerate() {
-            let bad = |message: String| BadValue::at("host", "vary", format!("host.vary: {message}")).item(index);
-            let mut wider = Vec::new();
-            for variant in &variants {
-                for value in &varied.values {
-                    let mut host = variant.host.clone();
-                    host.set(&format!("{}={value}", varied.key)).map_err(|error| bad(error.to_string()))?;
-                    host.validate().map_err(|error| bad(error.to_string()))?;
-                    let mut choices = variant.choices.clone();
-                    choices.push((varied.key.clone(), value.clone()));
-                    wider.push(Variant { host, choices });
-                }
-            }
-            variants = wider;
-        }
-        Ok(variants)
-    }
-
     /// What tells a point's curve from the others: everything with several values that is not along x.
     fn name(&self, scheme: usize, variant: &Variant, point: &Point) -> String {
         let named = self.names.as_ref().and_then(|names| names.get(scheme)).cloned();
         let mut parts = vec![named.unwrap_or_else(|| point.scheme.to_string())];
-        for (key, value) in &variant.choices {
-            if self.figure.x != Across::Host(key.clone()) {
-                parts.push(format!("{} {value}", key.replace('_', " ")));
-            }
-        }
+        parts.extend(variant.names(|key| self.figure.x != Across::Host(key.to_owned())));
         if self.traffic.arrivals.0.len() > 1 {
             parts.push(point.traffic.arrivals.to_string());
         }

@@ -33,7 +33,7 @@ tolerance = "1%"
 "#;
 
 fn grid(text: &str) -> Grid {
-    let Experiment::Grid(grid) = Experiment::from_toml("f.toml", text).unwrap();
+    let Experiment::Grid(grid) = Experiment::from_toml("f.toml", text).unwrap() else { panic!("not a grid") };
     *grid
 }
 
@@ -120,7 +120,7 @@ fn errors_show_file_line_value_and_accepted_form() {
 #[test]
 fn a_mark_is_held_against_its_curve() {
     let experiment = Experiment::from_toml("f.toml", FILE).unwrap();
-    let Experiment::Grid(grid) = &experiment;
+    let grid = grid(FILE);
     let tasks = grid.tasks().unwrap();
     let answers: Vec<Outcome> = tasks
         .iter()
@@ -147,5 +147,42 @@ fn rates_are_lists_or_ranges() {
     assert_eq!(mixed, [10e3, 20e3, 30e3, 127e3]);
     for text in ["", "10kpps,", "10kpps..", "10kpps..5kpps:3", "10kpps..20%:3", "1kpps..2kpps:1", "1kpps..2kpps:x"] {
         assert!(text.parse::<Rates>().is_err(), "{text}");
+    }
+}
+
+const MLFRR: &str = r#"
+kind = "mlfrr"
+title = "Figure 1"
+
+[host]
+preset = "pentium4-2530mhz"
+set = ["application=2us"]
+
+[traffic]
+rates = "10kpps..200kpps:20"
+
+[[polling]]
+period = "20us"
+quota = 3
+"#;
+
+#[test]
+fn formulas_are_the_same_format() {
+    let Experiment::Mlfrr(mlfrr) = Experiment::from_toml("f.toml", MLFRR).unwrap() else { panic!("not mlfrr") };
+    assert_eq!(mlfrr.polled().unwrap(), [Polled { period_s: 20e-6, quota: 3, batch: 3 }]);
+    assert_eq!(mlfrr.loads_pps().unwrap().len(), 20);
+    assert_eq!(mlfrr.hosts().unwrap()[0].1.application_s, Some(2e-6));
+    for (from, to, parts) in [
+        ("quota = 3", "quota = 0", vec!["line 14", "quota = 0", "at least 1"]),
+        ("quota = 3", "quota = 3\nbatch = 9", vec!["line 15", "batch = 9", "the quota (3)"]),
+        ("\"20us\"", "\"20\"", vec!["line 13", "\"20\"", "20us"]),
+        ("\"20us\"", "\"0us\"", vec!["line 13", "0us", "above 0"]),
+        ("[host]", "schemes = [\"ideal\"]\n[host]", vec!["line 5", "schemes", "polling"]),
+        ("[traffic]", "[traffic]\nsize = \"s.csv\"", vec!["line 10", "s.csv", "64B"]),
+    ] {
+        let error = Experiment::from_toml("f.toml", &MLFRR.replacen(from, to, 1)).expect_err(to).to_string();
+        for part in parts {
+            assert!(error.contains(part), "{to}: {part}: {error}");
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Whole outputs from an exact fake finding, as snapshots and as rules that hold for every variant.
 
+mod experiment;
 mod fixture;
 mod html;
 mod svg;

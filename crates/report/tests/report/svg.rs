@@ -64,23 +64,24 @@ fn every_picture_is_xml_with_words_for_those_who_cannot_see_it() {
 
 #[test]
 fn everything_stays_on_the_sheet_and_no_text_lies_on_another() {
-    each(|name, document| {
-        let sheet: Vec<f64> =
-            document.root_element().attribute("viewBox").unwrap().split(' ').map(|n| n.parse().unwrap()).collect();
-        let boxes: Vec<([f64; 4], Node<'_, '_>)> = texts(document).into_iter().map(|t| (bounds(t), t)).collect();
-        for (index, (a, text)) in boxes.iter().enumerate() {
-            assert!(a[0] >= 0.0 && a[1] >= 0.0 && a[2] <= sheet[2] && a[3] <= sheet[3], "{name}: {a:?} {text:?}");
-            for (b, other) in &boxes[index + 1..] {
-                let apart = a[2] <= b[0] || b[2] <= a[0] || a[3] <= b[1] || b[3] <= a[1];
-                assert!(apart, "{name}: {:?} lies on {:?}", text.text(), other.text());
-            }
+    each(stays_on_the_sheet);
+}
+
+/// Every text and point within the sheet, and no text on another.
+pub fn stays_on_the_sheet(name: &str, document: &Document<'_>) {
+    let sheet: Vec<f64> =
+        document.root_element().attribute("viewBox").unwrap().split(' ').map(|n| n.parse().unwrap()).collect();
+    let boxes: Vec<([f64; 4], Node<'_, '_>)> = texts(document).into_iter().map(|t| (bounds(t), t)).collect();
+    for (index, (a, text)) in boxes.iter().enumerate() {
+        assert!(a[0] >= 0.0 && a[1] >= 0.0 && a[2] <= sheet[2] && a[3] <= sheet[3], "{name}: {a:?} {text:?}");
+        for (b, other) in &boxes[index + 1..] {
+            let apart = a[2] <= b[0] || b[2] <= a[0] || a[3] <= b[1] || b[3] <= a[1];
+            assert!(apart, "{name}: {:?} lies on {:?}", text.text(), other.text());
         }
-        for circle in document.descendants().filter(|node| node.tag_name().name() == "circle") {
-            assert!(
-                (0.0..=sheet[2]).contains(&number(circle, "cx")) && (0.0..=sheet[3]).contains(&number(circle, "cy"))
-            );
-        }
-    });
+    }
+    for circle in document.descendants().filter(|node| node.tag_name().name() == "circle") {
+        assert!((0.0..=sheet[2]).contains(&number(circle, "cx")) && (0.0..=sheet[3]).contains(&number(circle, "cy")));
+    }
 }
 
 #[test]

@@ -1,0 +1,87 @@
+//! Experiments that are formulas: nothing to wait for, nothing to continue, nothing to keep in the store.
+
+use std::process::ExitCode;
+
+use netcliff_core::Provenance;
+use netcliff_core::experiment::{Curve, Experiment};
+use netcliff_report as report;
+use netcliff_report::drawing::Drawing;
+
+use super::show::files;
+use crate::args::RunArgs;
+use crate::output;
+
+/// A point of a curve, as `--json` prints it.
+#[derive(serde::Serialize)]
+struct CurvePoint<'a> {
+    kind: &'static str,
+    curve: &'a str,
+    #[serde(flatten)]
+    values: std::collections::BTreeMap<&'static str, f64>,
+}
+
+/// Draws the curves, or prints them as data.
+pub fn show(
+    args: &RunArgs,
+    experiment: &Experiment,
+    curves: Vec<Curve>,
+    source: String,
+    provenance: Provenance,
+) -> anyhow::Result<ExitCode> {
+    refuse(args)?;
+    let keys = ("offered_pps", "delivered_pps");
+    if args.json {
+        for curve in &curves {
+            for dot in &curve.dots {
+                let values = [(keys.0, dot.x), (keys.1, dot.y.value)].into();
+                output::json_line(&CurvePoint { kind: "mlfrr", curve: &curve.name, values })?;
+            }
+        }
+    }
+    let drawing = Drawing {
+        title: experiment.title().to_owned(),
+        axes: experiment.axes().map_err(output::usage)?,
+        marks: experiment.marks().map_err(output::usage)?,
+        curves,
+        not_had: Vec::new(),
+        asked: asked(experiment),
+        source,
+        provenance,
+        partial: false,
+    };
+    if args.csv {
+        output::data(&report::csv::curves(&drawing.curves, keys))?;
+    } else if !args.json {
+        output::data(&report::terminal::experiment(&drawing, output::style()))?;
+    }
+    files(args, &drawing)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What means something for sampled points only.
+fn refuse(args: &RunArgs) -> anyhow::Result<()> {
+    let flags = [
+        ("--engine", !args.engine.is_empty()),
+        ("--seed", args.seed.is_some()),
+        ("--precision", args.precision.is_some()),
+        ("--packets", args.packets.is_some()),
+        ("--resume", args.resume),
+    ];
+    match flags.iter().find(|(_, given)| *given) {
+        None => Ok(()),
+        Some((flag, _)) => Err(output::usage(format!(
+            "{flag}: {} is computed from formulas at once; leave it out, or give an experiment of kind \"grid\"",
+            args.file.display()
+        ))),
+    }
+}
+
+fn asked(experiment: &Experiment) -> Vec<(String, String)> {
+    let Experiment::Mlfrr(mlfrr) = experiment else { return Vec::new() };
+    let changes =
+        if mlfrr.host.set.is_empty() { String::new() } else { format!(" with {}", mlfrr.host.set.join(", ")) };
+    vec![
+        ("host".to_owned(), format!("{}{changes}", mlfrr.host.preset)),
+        ("frames".to_owned(), mlfrr.traffic.size.to_string()),
+    ]
+}

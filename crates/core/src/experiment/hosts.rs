@@ -1,0 +1,69 @@
+//! `[host]`: a preset, changes to it, and what varies.
+
+use serde::{Deserialize, Serialize};
+
+use super::file::BadValue;
+use super::values::Varied;
+use crate::host::Host;
+
+/// The hosts of an experiment: a preset, changes to it, and what varies.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostSection {
+    /// Name of a preset.
+    pub preset: String,
+    /// `KEY=VALUE` changes, as for `--set`.
+    #[serde(default)]
+    pub set: Vec<String>,
+    /// `KEY=VALUE,VALUE,...`: each key makes a dimension of the experiment.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub vary: Vec<Varied>,
+}
+
+/// A host with what was varied to get it.
+pub(super) struct Variant {
+    pub(super) host: Host,
+    choices: Vec<(String, String)>,
+}
+
+impl Variant {
+    /// What was varied, as `ring 64`, for the keys that `shown` lets through.
+    pub(super) fn names(&self, shown: impl Fn(&str) -> bool) -> Vec<String> {
+        let choices = self.choices.iter().filter(|(key, _)| shown(key));
+        choices.map(|(key, value)| format!("{} {value}", key.replace('_', " "))).collect()
+    }
+}
+
+impl HostSection {
+    /// Every combination of what varies; the host alone where nothing does.
+    pub(super) fn variants(&self) -> Result<Vec<Variant>, BadValue> {
+        let name = &self.preset;
+        let mut host = Host::preset(name).ok_or_else(|| {
+            let presets = crate::host::PRESETS.join(", ");
+            let message = format!("host.preset = \"{name}\": there is no such preset; the presets are {presets}");
+            BadValue::at("host", "preset", message)
+        })?;
+        for (index, assignment) in self.set.iter().enumerate() {
+            let bad = |error| BadValue::at("host", "set", format!("host.set: {error}")).item(index);
+            host.set(assignment).map_err(bad)?;
+        }
+        host.validate().map_err(|error| BadValue::at("host", "set", format!("host: {error}")))?;
+        let mut variants = vec![Variant { host, choices: Vec::new() }];
+        for (index, varied) in self.vary.iter().enumerate() {
+            let bad = |message: String| BadValue::at("host", "vary", format!("host.vary: {message}")).item(index);
+            let mut wider = Vec::new();
+            for variant in &variants {
+                for value in &varied.values {
+                    let mut host = variant.host.clone();
+                    host.set(&format!("{}={value}", varied.key)).map_err(|error| bad(error.to_string()))?;
+                    host.validate().map_err(|error| bad(error.to_string()))?;
+                    let mut choices = variant.choices.clone();
+                    choices.push((varied.key.clone(), value.clone()));
+                    wider.push(Variant { host, choices });
+                }
+            }
+            variants = wider;
+        }
+        Ok(variants)
+    }
+}
