@@ -68,6 +68,10 @@ fn experiment_files() {
         let says: Vec<&str> = says.iter().copied().chain([path.as_str()]).collect();
         refusal(&home, &["run", &path], 2, &says).unwrap_or_else(|wrong| panic!("{wrong}"));
     }
+    let formulas = home.file(
+        "mlfrr.toml",
+        "kind = \"mlfrr\"\n[host]\npreset = \"pentium4-2530mhz\"\n[traffic]\nrates = \"1kpps..200kpps:5\"\n",
+    );
     let binary = home.file("binary.toml", [0xff, 0xfe, 0, 1]);
     let fine = home.file("fine.toml", good);
     std::fs::create_dir(home.path("dir.toml")).unwrap();
@@ -84,6 +88,8 @@ fn experiment_files() {
             (&["run", &fine, "--precision", "0%"], &["0%", "5%"]),
             (&["run", &fine, "--threads", "0"], &["'0'", "1..=1024"]),
             (&["run", &fine, "--json", "--csv"], &["--csv"]),
+            (&["run", &formulas, "--seed", "1"], &["--seed", "formulas", "mlfrr.toml"]),
+            (&["run", &formulas, "--resume"], &["--resume", "formulas"]),
         ],
     );
 }

@@ -189,3 +189,18 @@ fn what_no_engine_answers_is_listed_and_the_rest_goes_on() {
         .collect();
     assert_eq!(states["\"run\""], "done");
 }
+
+#[test]
+fn formulas_are_drawn_without_a_store() {
+    let home = Home::new();
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/mlfrr.toml");
+    let page = home.stdout(["run", file, "--html", &home.text("mlfrr.html")]);
+    assert!(page.contains("interrupts, eq. (1)") && page.contains("delivered load [kpps]"), "{page}");
+    assert!(std::fs::read_to_string(home.path("mlfrr.html")).unwrap().contains("</svg>"));
+    let points = home.json_lines(["run", file, "--json"]);
+    assert_eq!(points.len(), 4 * 100);
+    assert_eq!((points[0]["kind"].as_str(), points[0]["offered_pps"].as_f64()), (Some("mlfrr"), Some(2000.0)));
+    let csv = home.stdout(["run", file, "--csv"]);
+    assert_eq!(csv.lines().next(), Some("curve,offered_pps,delivered_pps"));
+    assert!(!home.default_db().exists(), "nothing is kept");
+}

@@ -233,7 +233,24 @@ fn decades(low: f64, high: f64, as_they_are: bool) -> (f64, f64) {
     (low, high.max(low + 1.0))
 }
 
-/// `100 us`: a power of ten without the zeros after the point.
+/// `100 us`, `0.1 %`: a power of ten without the zeros after the point that say nothing.
 pub fn whole(text: &str) -> String {
-    text.replace(".00", "").replace(".0 ", " ")
+    let (number, unit) =
+        text.split_once(' ').map_or((text, String::new()), |(number, unit)| (number, format!(" {unit}")));
+    let number = if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number };
+    format!("{number}{unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zeros_that_say_nothing_are_left_out() {
+        for (text, wanted) in
+            [("100 us", "100 us"), ("0.0100 %", "0.01 %"), ("1.00 ms", "1 ms"), ("10.0", "10"), ("-", "-")]
+        {
+            assert_eq!(whole(text), wanted);
+        }
+    }
 }

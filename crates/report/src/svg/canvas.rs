@@ -236,6 +236,15 @@ pub fn area(chart: &mut Chart<'_, '_>, edges: &[(f64, f64, f64)], colour: &RGBCo
     Ok(())
 }
 
+/// The intervals as thin light bars, for pictures with many curves.
+pub fn bars(chart: &mut Chart<'_, '_>, dots: &[Dot], colour: &RGBColor) -> Drawn {
+    for dot in dots.iter().filter(|dot| dot.low < dot.high) {
+        let bar = [(dot.x, dot.low), (dot.x, dot.high)];
+        chart.draw_series([PathElement::new(bar, colour.mix(0.4).stroke_width(stroke(1.0)))])?;
+    }
+    Ok(())
+}
+
 /// Points of `radius` pixels with error bars; hollow where the sender did not keep up.
 pub fn points(chart: &mut Chart<'_, '_>, dots: &[Dot], colour: &RGBColor, radius: f64) -> Drawn {
     for dot in dots {

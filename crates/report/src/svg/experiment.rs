@@ -154,7 +154,10 @@ fn draw_curve(
                     canvas::line(chart, run, colour, 1.2)?;
                 }
                 let filled = look == Look::Dots;
-                let dots: Vec<Dot> = run.iter().map(|dot| Dot { kept_up: filled, ..*dot }).collect();
+                canvas::bars(chart, run, colour)?;
+                // The bars are drawn: what is left is a point.
+                let point = |dot: &Dot| Dot { low: dot.y, high: dot.y, kept_up: filled, ..*dot };
+                let dots: Vec<Dot> = run.iter().map(point).collect();
                 canvas::points(chart, &dots, colour, 2.8)?;
             }
         }
