@@ -77,6 +77,8 @@ fn near<'a>(plan: &'a Plan, mark: &Mark, curve: &str) -> Vec<&'a Task> {
     let tasks: Vec<&Task> = plan.tasks.iter().filter(|task| task.curve == curve).collect();
     let Some(x) = mark.x else { return tasks };
     let neighbours = |run: &[&'a Task]| {
+        let mut run = run.to_vec();
+        run.sort_by(|a, b| a.x.total_cmp(&b.x));
         let after = run.iter().position(|task| task.x >= x).unwrap_or(run.len() - 1);
         vec![run[after.saturating_sub(1)], run[after]]
     };
