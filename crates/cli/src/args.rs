@@ -2,6 +2,7 @@
 
 mod compute;
 mod find;
+mod limits;
 mod run;
 
 use std::path::PathBuf;
@@ -10,6 +11,7 @@ use clap::{Args, Parser, Subcommand};
 
 pub use compute::{ComputeArgs, PredictArgs, SimulateArgs};
 pub use find::{Arrivals, FindArgs, Meter, Testbed};
+pub use limits::LimitsArgs;
 pub use run::RunArgs;
 
 /// Finds the offered load past which a host loses packets, explains it, and predicts it.
@@ -52,6 +54,8 @@ pub enum Command {
     Predict(PredictArgs),
     /// One load or a sweep in simulation
     Simulate(SimulateArgs),
+    /// What link, bus, memory and CPU let through at each frame size
+    Limits(LimitsArgs),
     /// List and show what was recorded
     Results(ResultsArgs),
     /// Print a completion script

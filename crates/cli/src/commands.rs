@@ -2,6 +2,7 @@
 
 pub mod compute;
 pub mod find;
+pub mod limits;
 pub mod results;
 pub mod run;
 pub mod shell;

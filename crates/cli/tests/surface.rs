@@ -14,6 +14,7 @@ fn help_of_every_command() {
         &["run"],
         &["predict"],
         &["simulate"],
+        &["limits"],
         &["results"],
         &["results", "list"],
         &["results", "show"],
@@ -33,6 +34,20 @@ fn predictions_for_people() {
     insta::assert_snapshot!(
         "predict_sweep",
         home.stdout(["predict", "--scheme", "napi", "--set", "application=2us", "--rates", "50kpps..200kpps:4"])
+    );
+    insta::assert_snapshot!(
+        "limits",
+        home.stdout([
+            "limits",
+            "--link",
+            "10Gbit/s",
+            "--bus",
+            "pcie-3x8",
+            "--host",
+            "pentium4-2530mhz",
+            "--memory",
+            "6.4GB/s"
+        ])
     );
     let ascii = home.netcliff(["predict", "--scheme", "ideal", "--rates", "1kpps,2kpps"]).env("LC_ALL", "C").output();
     assert!(ascii.unwrap().stdout.is_ascii(), "no box drawing where the terminal cannot show it");

@@ -185,3 +185,49 @@ fn commands_and_results() {
     );
     assert!(!home.path("x.html").exists());
 }
+
+#[test]
+fn limits_of_what() {
+    let limits = |args: &[&'static str]| -> Vec<&'static str> { ["limits"].iter().chain(args).copied().collect() };
+    let home = Home::new();
+    for (args, says) in [
+        (&[][..], &["nothing is known", "--link", "--bus", "--memory", "--host"][..]),
+        (&["--link", "0bit/s"], &["--link", "above 0"]),
+        (&["--link", "fast"], &["\"fast\"", "1.5Gbit/s"]),
+        (&["--memory", "10Gbit/s"], &["10Gbit/s", "10GB/s"]),
+        (&["--bus", "isa"], &["isa", "pcie-3x8"]),
+        (&["--bus", "pcie-3x9"], &["lanes = 9", "16 or 32"]),
+        (&["--bus", "pcie-3x8:mps=100B"], &["100B", "128B"]),
+        (&["--sizes", "10B"], &["10B", "64B to 65535B"]),
+        (&["--offload", "ufo"], &["ufo", "zero-copy"]),
+        (&["--copies", "-1"], &["-1", "--copies"]),
+        (&["--cpus", "0"], &["0", "--cpus"]),
+        (&["--set", "ring=5"], &["--host"]),
+        (&["--host", "pentium5"], &["pentium5", "pentium4-2530mhz"]),
+        (&["--if", "no-such-if"], &["no-such-if", "ip link"]),
+        (&["--json", "--csv", "--link", "1Gbit/s"], &["--json", "--csv"]),
+    ] {
+        common::refusal(&home, &limits(args), 2, says).unwrap_or_else(|wrong| panic!("{wrong}"));
+    }
+}
+
+/// The three forms say the same, and the lowest bound is the lowest of the parts.
+#[test]
+fn limits_in_three_forms() {
+    let home = Home::new();
+    let args = ["limits", "--link", "10Gbit/s", "--bus", "pci-x-133", "--sizes", "64B,1518B", "--offload", "jumbo"];
+    let json = home.json(args.iter().chain(&["--json"]));
+    let rows = json["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 4);
+    for row in rows {
+        let bounds: Vec<f64> = row["bounds_pps"].as_object().unwrap().values().filter_map(common::number).collect();
+        assert_eq!(common::number(&row["pps"]).unwrap(), bounds.into_iter().fold(f64::INFINITY, f64::min));
+    }
+    let csv = home.stdout(args.iter().chain(&["--csv"]));
+    assert_eq!(csv.lines().count(), 5);
+    assert!(csv.lines().nth(4).unwrap().starts_with("1518,9018,jumbo,"), "{csv}");
+    let page = home.text("page.html");
+    let text = home.stdout(args.iter().chain(&["--html", &page]));
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    assert!(text.contains("WITH JUMBO") && std::fs::read_to_string(&page).unwrap().contains("<svg"));
+}

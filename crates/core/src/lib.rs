@@ -15,6 +15,7 @@
 //! | [`engine`] | [`Engine`], [`Point`]: the one trait that joins model, simulation and wire |
 //! | [`measure`] | [`Measure`]: a figure of an outcome by name |
 //! | [`experiment`] | [`Experiment`]: what to draw and who answers, from TOML |
+//! | [`roofline`] | [`Roofline`]: the page of `netcliff limits` |
 //! | [`finding`] | [`Finding`]: the one page of `netcliff find` |
 //! | [`record`] | [`Record`]: an outcome with its provenance and [`Fingerprint`] |
 
@@ -28,6 +29,7 @@ pub mod outcome;
 pub mod params;
 pub mod parts;
 pub mod record;
+pub mod roofline;
 pub mod scheme;
 pub mod traffic;
 pub mod units;
@@ -41,5 +43,6 @@ pub use measure::{Dimension, Measure};
 pub use outcome::{CpuShares, Figure, Interval, Latency, Loss, Outcome};
 pub use parts::{Bus, Offload};
 pub use record::{Fingerprint, Provenance, Record};
+pub use roofline::Roofline;
 pub use scheme::{Coalesce, Dim, DimProfile, Hybrid, Napi, Scheme};
 pub use traffic::{Arrivals, FrameSizes, Load, Traffic};

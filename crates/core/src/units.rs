@@ -44,6 +44,11 @@ const BIT_RATE: Kind = Kind {
         ("Gbps", 9, false),
     ],
 };
+const BYTE_RATE: Kind = Kind {
+    what: "byte rate",
+    example: "a number and B/s, kB/s, MB/s or GB/s, such as \"10GB/s\"",
+    units: &[("B/s", 0, true), ("kB/s", 3, true), ("MB/s", 6, true), ("GB/s", 9, true), ("TB/s", 12, true)],
+};
 
 impl Kind {
     fn error(&self, text: &str) -> ParseError {
@@ -159,6 +164,16 @@ pub fn parse_bps(text: &str) -> Result<f64, ParseError> {
 /// Prints a bit rate given in bit/s.
 pub fn print_bps(bps: f64) -> String {
     BIT_RATE.print(bps)
+}
+
+/// Reads a byte rate in byte/s: `"10GB/s"`.
+pub fn parse_byte_rate(text: &str) -> Result<f64, ParseError> {
+    BYTE_RATE.parse(text)
+}
+
+/// Prints a byte rate given in byte/s.
+pub fn print_byte_rate(bytes_per_s: f64) -> String {
+    BYTE_RATE.print(bytes_per_s)
 }
 
 const MEMORY: &[(&str, u64)] = &[("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];

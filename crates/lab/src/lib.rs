@@ -10,6 +10,7 @@
 //! | [`search`] | the cliff by growing loads and bisection, pure |
 //! | [`find`] | the main job: calibrate, predict, simulate, measure |
 //! | [`run`] | an experiment on model, simulator and wire, continued where it was stopped |
+//! | [`limits`] | the roofline |
 //! | [`store`] | records in SQLite |
 //! | [`stats`] | intervals and least squares |
 
@@ -17,6 +18,7 @@ pub mod bench;
 pub mod calibrate;
 pub mod find;
 pub mod inputs;
+pub mod limits;
 pub mod rig;
 pub mod run;
 pub mod search;

@@ -1,6 +1,7 @@
 //! [`records`]: records as CSV, one row each, every figure as value, low and high in its base unit.
 
 use netcliff_core::experiment::{Curve, Dot};
+use netcliff_core::roofline::{PARTS, Roofline};
 use netcliff_core::{Record, measure};
 
 use crate::format;
@@ -26,6 +27,27 @@ pub fn curves(curves: &[Curve], keys: (&str, &str)) -> String {
         rows.extend(curve.dots.iter().map(row));
     }
     rows.iter().map(|fields| line(fields)).collect()
+}
+
+/// A roofline, one row a frame size and set of offloads, bounds in packets a second; a part without a bound is empty.
+pub fn roofline(roofline: &Roofline) -> String {
+    let words = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<String>>();
+    let mut header = words(&["asked_bytes", "frame_bytes", "offloads", "pps", "bps", "binding"]);
+    header.extend(PARTS.map(|part| format!("{}_pps", part.replace(' ', "_").to_lowercase())));
+    let rows = roofline.rows.iter().map(|row| {
+        let offloads: Vec<&str> = row.offloads.iter().map(|offload| offload.name()).collect();
+        let mut fields = vec![
+            row.asked_bytes.to_string(),
+            row.frame_bytes.to_string(),
+            offloads.join(" "),
+            number(row.pps),
+            number(row.bps),
+            row.binding.clone().unwrap_or_default(),
+        ];
+        fields.extend(PARTS.map(|part| number(row.bounds_pps.get(part).copied())));
+        line(&fields)
+    });
+    [line(&header)].into_iter().chain(rows).collect()
 }
 
 fn header() -> Vec<String> {

@@ -2,6 +2,7 @@
 
 mod chart;
 mod experiment;
+mod limits;
 mod page;
 mod plot;
 
@@ -12,6 +13,7 @@ use crate::sheet::{self, Verdict};
 use page::{Page, Tone};
 
 pub use experiment::experiment;
+pub use limits::limits;
 pub use plot::delivered as plot;
 
 /// How text may look: columns, escape codes, characters beyond ASCII.

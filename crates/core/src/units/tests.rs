@@ -50,6 +50,7 @@ proptest! {
         prop_assert_eq!(parse_pps(&print_pps(value)), Ok(value));
         prop_assert_eq!(parse_bps(&print_bps(value)), Ok(value));
         prop_assert_eq!(parse_share(&print_share(value)), Ok(value));
+        prop_assert_eq!(parse_byte_rate(&print_byte_rate(value)), Ok(value));
     }
 
     #[test]

@@ -6,6 +6,7 @@
 pub mod ethtool;
 pub mod netdev;
 mod numbered;
+pub mod slot;
 mod sysfs;
 
 use crate::rtnl::{RawLink, Rtnl};

@@ -17,7 +17,7 @@ pub fn experiment(drawing: &Drawing) -> String {
 fn body(drawing: &Drawing) -> Markup {
     html! {
         header {
-            p.kicker { "netcliff run · " (format::date_utc(drawing.provenance.started_unix_s)) }
+            p.kicker { "netcliff · " (format::date_utc(drawing.provenance.started_unix_s)) }
             h1 { (drawing.title) }
             @if drawing.partial {
                 p.banner role="status" { strong { "Partial." } " The run was stopped early. What is shown was had." }

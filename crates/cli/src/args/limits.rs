@@ -1,0 +1,80 @@
+//! `netcliff limits`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use netcliff_core::{Bus, Offload, units};
+
+/// Which parts, which frames.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  netcliff limits --link 10Gbit/s --bus pcie-3x8 --host pentium4-2530mhz
+  netcliff limits --link 10Gbit/s --bus pci-x-133:burst=4KiB --sizes 1518B,9018B
+  netcliff limits --if eth0 --memory 10GB/s --offload checksum,gro --html roof.html
+
+A part that is not given is not known and bounds nothing; the page says so. The bus, with its defaults:
+none, pci-32/33, pci-64/66, pci-x-100, pci-x-133 (:burst=512B,overhead_clocks=6), pcie-3x8
+(:mps=256B,mrrs=512B,batch=8). docs/theory/limits.md has the formulas and the table of offloads.")]
+pub struct LimitsArgs {
+    /// Link speed
+    #[arg(long, value_parser = link, allow_hyphen_values = true, value_name = "10Gbit/s")]
+    pub link: Option<f64>,
+    /// What is between NIC and memory: none, pci-64/66, pci-x-133, pcie-3x8 and so on
+    #[arg(long, value_name = "BUS")]
+    pub bus: Option<Bus>,
+    /// Take link speed and slot from this interface of the host
+    #[arg(long = "if", value_name = "NAME")]
+    pub interface: Option<String>,
+    /// Memory bandwidth, reads and writes together
+    #[arg(long, value_parser = memory, allow_hyphen_values = true, value_name = "10GB/s")]
+    pub memory: Option<f64>,
+    /// Times the CPU copies each byte
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=16), allow_negative_numbers = true)]
+    pub copies: u32,
+    /// Costs of a CPU: a preset or a TOML file
+    #[arg(long, value_name = "PRESET|FILE.toml")]
+    pub host: Option<String>,
+    /// Change one cost of the host, such as application=2us (repeatable)
+    #[arg(long, value_name = "KEY=VALUE", requires = "host")]
+    pub set: Vec<String>,
+    /// CPUs that share the frames evenly
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096), allow_negative_numbers = true)]
+    pub cpus: u32,
+    /// Frames an interrupt (coalescing)
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65536), allow_negative_numbers = true)]
+    pub frames_per_interrupt: u32,
+    /// Frame sizes, FCS included [default: those of RFC 2544 and 9018B]
+    #[arg(long, value_delimiter = ',', value_parser = size, value_name = "64B,1518B,...")]
+    pub sizes: Vec<u32>,
+    /// Show what these change: checksum, tso, gro, jumbo, zero-copy
+    #[arg(long, value_delimiter = ',', value_name = "NAME,...")]
+    pub offload: Vec<Offload>,
+    /// One JSON object
+    #[arg(long)]
+    pub json: bool,
+    /// CSV
+    #[arg(long, conflicts_with = "json")]
+    pub csv: bool,
+    /// Write a page with the plot to this file
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Write the plot to this file
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+}
+
+fn link(text: &str) -> Result<f64, String> {
+    let bps = units::parse_bps(text).map_err(|error| error.to_string())?;
+    if bps > 0.0 { Ok(bps) } else { Err("must be above 0, such as 10Gbit/s".into()) }
+}
+
+fn memory(text: &str) -> Result<f64, String> {
+    let rate = units::parse_byte_rate(text).map_err(|error| error.to_string())?;
+    if rate > 0.0 { Ok(rate) } else { Err("must be above 0, such as 10GB/s".into()) }
+}
+
+fn size(text: &str) -> Result<u32, String> {
+    let bytes = units::parse_bytes(text).map_err(|error| error.to_string())?;
+    let fits = u32::try_from(bytes).ok().filter(|bytes| netcliff_core::traffic::FRAME_RANGE_BYTES.contains(bytes));
+    fits.ok_or_else(|| "expected a frame of 64B to 65535B".into())
+}
