@@ -5,6 +5,7 @@ use netcliff_core::{
 };
 
 use crate::application;
+use crate::schemes::modulated::{self, Source};
 use crate::schemes::{self, Work};
 
 pub use netcliff_core::engine::Fidelity;
@@ -37,16 +38,25 @@ impl ModelEngine {
     }
 
     fn check(&self, point: &Point) -> Result<(), String> {
-        match &point.traffic.arrivals {
-            Arrivals::Poisson => {}
-            other => {
-                return Err(format!("only Poisson arrivals have an analytic answer, not {other}; use the simulator"));
+        let Point { host, scheme, traffic } = point;
+        let schemes_answer = match &traffic.arrivals {
+            Arrivals::Poisson => schemes::supported(scheme, self.fidelity, host.service),
+            Arrivals::Mmpp { .. } if host.application_s.is_some() => {
+                return Err("mmpp arrivals are solved without an application only: set application=none, or use the \
+                            simulator"
+                    .to_owned());
             }
-        }
+            Arrivals::Mmpp { .. } => modulated::supported(scheme, self.fidelity, host.service),
+            other => {
+                return Err(format!(
+                    "only Poisson and mmpp arrivals have an analytic answer, not {other}; use the simulator"
+                ));
+            }
+        };
         if point.traffic.size.mean_bytes().is_none() {
             return Err(format!("the frame sizes of {} have not been read", point.traffic.size));
         }
-        schemes::supported(&point.scheme, self.fidelity, point.host.service)
+        schemes_answer
     }
 }
 
@@ -67,7 +77,8 @@ impl Engine for ModelEngine {
         let frame_bytes =
             traffic.size.mean_bytes().ok_or_else(|| unsupported("frame sizes are not known".to_owned()))?;
         let arrival_pps = traffic.rate_pps().ok_or_else(|| unsupported("the offered rate is not known".to_owned()))?;
-        let mixture = if schemes::takes_mixtures(scheme, self.fidelity) {
+        let source = Source::of(&traffic.arrivals);
+        let mixture = if source.is_none() && schemes::takes_mixtures(scheme, self.fidelity) {
             service_mixture(host, &traffic.size)
         } else {
             Vec::new()
@@ -85,7 +96,13 @@ impl Engine for ModelEngine {
             mixture,
             quantiles: self.quantiles,
         };
-        let solve = |work: &Work| schemes::solve(scheme, self.fidelity, work).map_err(unsupported);
+        let solve = |work: &Work| {
+            let ring = match source {
+                Some(source) => modulated::solve(scheme, work, source),
+                None => schemes::solve(scheme, self.fidelity, work),
+            };
+            ring.map_err(unsupported)
+        };
         let mut outcome = match host.application_s {
             None => solve(&work)?.outcome(frame_bytes),
             Some(application_s) => application::outcome(host, application_s, &work, frame_bytes, &solve)?,

@@ -6,6 +6,7 @@ mod gathered;
 mod hybrid;
 mod ideal;
 mod interrupt;
+pub(crate) mod modulated;
 mod napi;
 mod polling;
 

@@ -10,6 +10,7 @@ mod polls;
 use netcliff_core::Napi;
 use num_complex::Complex64;
 
+use super::modulated::{Chain as Stages, Role};
 use super::{Work, exponential, quantiles};
 use crate::answer::{Ring, Shares};
 use crate::engine::Fidelity;
@@ -22,7 +23,7 @@ const OVERHEAD: usize = 2;
 const SERVING: usize = 3;
 
 /// Weights above this are solved as if never used up: a chain of that many phases would cost seconds.
-const LARGEST_WEIGHT: u64 = 256;
+pub const LARGEST_WEIGHT: u64 = 256;
 
 /// What of Linux's NAPI the chain has.
 pub fn supported(napi: &Napi, fidelity: Fidelity) -> Result<(), String> {
@@ -60,6 +61,25 @@ pub fn solve(work: &Work, napi: &Napi) -> Result<Ring, String> {
     Ok(ring)
 }
 
+/// The stages without arrivals, for arrivals that are not Poisson; numbered as the phases here.
+pub fn modulated(work: &Work, napi: &Napi) -> Stages {
+    let chain = Chain::new(work, napi.weight);
+    let mut roles = vec![Role::Waiting, Role::Interrupt, Role::Poll];
+    roles.resize(chain.phases(), Role::Serving);
+    Stages {
+        nothing: chain.finds_nothing(),
+        local: chain.stages(),
+        down: chain.services(false),
+        last: chain.services(true),
+        ..Stages::new(roles)
+    }
+}
+
+/// What an accepted packet finds, given the weight it finds each (packets, phase) with.
+pub fn found(work: &Work, napi: &Napi, weights: &Stationary) -> Found {
+    Found::new(&Chain::new(work, napi.weight), weights)
+}
+
 struct Chain<'a> {
     work: &'a Work,
     /// Packets a poll, None: unlimited.
@@ -93,29 +113,39 @@ impl<'a> Chain<'a> {
         }
     }
 
-    fn qbd(&self) -> Qbd {
-        let phases = self.phases();
-        let arrivals: Vec<Jump> = (0..phases).map(|phase| (phase, phase, self.work.arrival_pps)).collect();
-        let services = |last: bool| -> Vec<Jump> {
-            let target = |phase| match self.after_service(phase) {
-                OVERHEAD => OVERHEAD,
-                _ if last => DELIVERY,
-                next => next,
-            };
-            (SERVING..phases).map(|phase| (phase, target(phase), self.work.service_pps())).collect()
+    /// A service ends; `last`: no packet is left.
+    fn services(&self, last: bool) -> Vec<Jump> {
+        let target = |phase| match self.after_service(phase) {
+            OVERHEAD => OVERHEAD,
+            _ if last => DELIVERY,
+            next => next,
         };
-        let stages = vec![
+        (SERVING..self.phases()).map(|phase| (phase, target(phase), self.work.service_pps())).collect()
+    }
+
+    /// What precedes the first service.
+    fn stages(&self) -> Vec<Jump> {
+        vec![
             (DELIVERY, ISR, self.delivery_rate),
             (ISR, OVERHEAD, self.isr_rate),
             (OVERHEAD, SERVING, self.overhead_rate),
-        ];
-        // The overhead of a poll that finds nothing ends in idle.
-        let nothing = vec![(OVERHEAD, DELIVERY, self.overhead_rate)];
+        ]
+    }
+
+    /// The overhead of a poll that finds nothing ends in idle.
+    fn finds_nothing(&self) -> Vec<Jump> {
+        vec![(OVERHEAD, DELIVERY, self.overhead_rate)]
+    }
+
+    fn qbd(&self) -> Qbd {
+        let phases = self.phases();
+        let arrivals: Vec<Jump> = (0..phases).map(|phase| (phase, phase, self.work.arrival_pps)).collect();
+        let (stages, nothing) = (self.stages(), self.finds_nothing());
         let empty = Blocks { up: arrivals.clone(), local: nothing, down: Vec::new() };
-        let one = Blocks { up: arrivals.clone(), local: stages.clone(), down: services(true) };
-        let more = Blocks { up: arrivals, local: stages.clone(), down: services(false) };
+        let one = Blocks { up: arrivals.clone(), local: stages.clone(), down: self.services(true) };
+        let more = Blocks { up: arrivals, local: stages.clone(), down: self.services(false) };
         let places = self.work.places as usize;
-        let full = Blocks { up: Vec::new(), local: stages, down: services(places == 1) };
+        let full = Blocks { up: Vec::new(), local: stages, down: self.services(places == 1) };
         let mut runs = vec![(0, empty)];
         if places > 1 {
             runs.push((1, one));
@@ -159,7 +189,7 @@ impl<'a> Chain<'a> {
 
 /// What an accepted packet finds, by the overheads it has to wait for.
 #[derive(Default)]
-struct Found {
+pub struct Found {
     /// Packets a poll; u64::MAX stands for unlimited.
     weight: u64,
     /// Packets found in the first of `levels`.
@@ -205,7 +235,8 @@ impl Found {
         Self { weight, first: first.unwrap_or(0), levels, total }
     }
 
-    fn transform(&self, work: &Work, z: Complex64) -> Complex64 {
+    /// E[e^(-z T)] of an accepted packet.
+    pub fn transform(&self, work: &Work, z: Complex64) -> Complex64 {
         let service = exponential(z, work.service_s);
         let overhead = exponential(z, work.poll_s);
         let delivery = exponential(z, work.delivery_s);

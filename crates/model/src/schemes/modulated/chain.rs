@@ -1,0 +1,99 @@
+//! The stages of a scheme without its arrivals. Stage 0 of an empty ring is idle.
+
+use netcliff_core::Scheme;
+
+use super::super::napi;
+use super::Work;
+use crate::queue::qbd::Jump;
+
+/// What the CPU does in a stage while packets are present.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Nothing for the ring: the interrupt is on its way.
+    Waiting,
+    /// Interrupt and mask.
+    Interrupt,
+    /// Interrupt, mask and the first packet in one.
+    First,
+    /// Overhead of a poll, also of one that finds nothing.
+    Poll,
+    /// Protocol.
+    Serving,
+}
+
+/// Jumps between stages, and where an arrival leads.
+pub struct Chain {
+    /// One a stage.
+    pub roles: Vec<Role>,
+    /// The stage after an accepted arrival.
+    pub accepted: fn(usize) -> usize,
+    /// The stage after an arrival to a full ring; None: it changes nothing.
+    pub refused: Option<fn(usize) -> usize>,
+    /// Within an empty ring.
+    pub nothing: Vec<Jump>,
+    /// With packets present.
+    pub local: Vec<Jump>,
+    /// A packet leaves, others stay.
+    pub down: Vec<Jump>,
+    /// The last packet leaves.
+    pub last: Vec<Jump>,
+    /// Share of protocol in [`Role::First`].
+    pub first_serves: f64,
+}
+
+impl Chain {
+    /// The chain of a scheme that has one here.
+    pub fn of(scheme: &Scheme, work: &Work) -> Result<Self, String> {
+        match scheme {
+            Scheme::Ideal => Ok(Self::ideal(work)),
+            Scheme::Interrupt { drops_interrupt } => Ok(Self::interrupt(work, *drops_interrupt)),
+            Scheme::DisableEnable { merged: true } => Ok(Self::merged(work)),
+            Scheme::DisableEnable { merged: false } => Ok(Self::two_stage(work)),
+            Scheme::Napi(own) => Ok(napi::modulated(work, own)),
+            other => Err(format!("{} has no chain for modulated arrivals", other.name())),
+        }
+    }
+
+    /// Stages without jumps; an arrival leaves the stage as it is.
+    pub fn new(roles: Vec<Role>) -> Self {
+        let (nothing, local, down, last) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { roles, accepted: |stage| stage, refused: None, nothing, local, down, last, first_serves: 0.0 }
+    }
+
+    fn ideal(work: &Work) -> Self {
+        let serve = vec![(0, 0, work.service_pps())];
+        Self { down: serve.clone(), last: serve, ..Self::new(vec![Role::Serving]) }
+    }
+
+    /// Stage 1 is the ISR; it came on top of a service.
+    fn interrupt(work: &Work, drops_interrupt: bool) -> Self {
+        let serve = vec![(0, 0, work.service_pps())];
+        Self {
+            accepted: |_| 1,
+            refused: if drops_interrupt { Some(|_| 1) } else { None },
+            local: vec![(1, 0, work.stage_rate(work.interrupt_s))],
+            down: serve.clone(),
+            last: serve,
+            ..Self::new(vec![Role::Serving, Role::Interrupt])
+        }
+    }
+
+    fn two_stage(work: &Work) -> Self {
+        Self {
+            local: vec![(0, 1, work.stage_rate(work.mask_s + work.interrupt_s))],
+            down: vec![(1, 1, work.service_pps())],
+            last: vec![(1, 0, work.service_pps())],
+            ..Self::new(vec![Role::Interrupt, Role::Serving])
+        }
+    }
+
+    fn merged(work: &Work) -> Self {
+        let first_s = work.mask_s + work.interrupt_s + work.service_s;
+        Self {
+            down: vec![(0, 1, 1.0 / first_s), (1, 1, work.service_pps())],
+            last: vec![(0, 0, 1.0 / first_s), (1, 0, work.service_pps())],
+            first_serves: work.service_s / first_s,
+            ..Self::new(vec![Role::First, Role::Serving])
+        }
+    }
+}

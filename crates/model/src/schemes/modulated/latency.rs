@@ -1,0 +1,151 @@
+//! Latency under a two-state source, by the transform of what an accepted packet finds (quantiles by its inversion,
+//! [`crate::queue::inversion`], to about 1e-6).
+
+use netcliff_core::Scheme;
+use num_complex::Complex64;
+
+use super::super::{exponential, napi};
+use super::{Modulated, Work};
+use crate::queue::qbd::Stationary;
+
+/// What an accepted packet finds, and what it then waits for.
+pub enum Found<'a> {
+    /// By packets found: weights of the stage before service and of the service stage; then the work ahead.
+    Stages { work: &'a Work, levels: Vec<[f64; 2]>, first: FirstStage },
+    /// By packets found: weights of the source's states; services are interrupted by what arrives meanwhile.
+    Interrupted { modulated: &'a Modulated<'a>, levels: Vec<[f64; 2]> },
+    /// NAPI's own.
+    Napi { work: &'a Work, found: napi::Found },
+}
+
+/// What precedes the services of a packet that finds the first stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FirstStage {
+    /// There is none.
+    Absent,
+    /// It serves no packet.
+    Interrupts,
+    /// It serves the first one.
+    Serves,
+}
+
+impl<'a> Found<'a> {
+    /// None where the distribution is not known.
+    pub fn new(modulated: &'a Modulated<'a>, scheme: &Scheme, solution: &Stationary, loss: f64) -> Option<Self> {
+        let work = modulated.work;
+        // Weights an accepted packet gives to what it finds: levels below the top.
+        let weighted = |level: usize| solution.level(level).iter().enumerate().map(|(i, p)| p * modulated.rates[i % 2]);
+        let levels = 0..solution.levels() - 1;
+        let by_stage = || -> Vec<[f64; 2]> {
+            let fold = |level: usize| {
+                weighted(level).enumerate().fold([0.0; 2], |mut sums, (phase, weight)| {
+                    sums[phase / 2] += weight;
+                    sums
+                })
+            };
+            scaled(levels.clone().map(fold).collect())
+        };
+        Some(match scheme {
+            Scheme::Ideal => Self::Stages { work, levels: by_stage(), first: FirstStage::Absent },
+            Scheme::DisableEnable { merged } => {
+                let first = if *merged { FirstStage::Serves } else { FirstStage::Interrupts };
+                Self::Stages { work, levels: by_stage(), first }
+            }
+            // Without interrupts from drops the services after a loss run undisturbed, which the transform leaves out.
+            Scheme::Interrupt { drops_interrupt } if *drops_interrupt || loss < 1e-6 => {
+                let fold = |level: usize| {
+                    weighted(level).enumerate().fold([0.0; 2], |mut sums, (phase, weight)| {
+                        sums[phase % 2] += weight;
+                        sums
+                    })
+                };
+                Self::Interrupted { modulated, levels: scaled(levels.map(fold).collect()) }
+            }
+            Scheme::Napi(own) => {
+                let stages = modulated.chain.roles.len();
+                let mut weights = vec![0.0; solution.levels() * stages];
+                for level in levels {
+                    weighted(level).enumerate().for_each(|(phase, w)| weights[level * stages + phase / 2] += w);
+                }
+                Self::Napi { work, found: napi::found(work, own, &Stationary::normalised(stages, weights)) }
+            }
+            _ => return None,
+        })
+    }
+
+    /// E[e^(-z T)].
+    pub fn transform(&self, z: Complex64) -> Complex64 {
+        match self {
+            Self::Stages { work, levels, first } => stages(work, levels, *first, z),
+            Self::Interrupted { modulated, levels } => interrupted(modulated, levels, z),
+            Self::Napi { work, found } => found.transform(work, z),
+        }
+    }
+}
+
+/// Divided by their sum.
+fn scaled(mut levels: Vec<[f64; 2]>) -> Vec<[f64; 2]> {
+    let total: f64 = levels.iter().flatten().sum();
+    levels.iter_mut().flatten().for_each(|weight| *weight /= total);
+    levels
+}
+
+fn stages(work: &Work, levels: &[[f64; 2]], first: FirstStage, z: Complex64) -> Complex64 {
+    let service = exponential(z, work.service_s);
+    let interrupt_s = work.mask_s + work.interrupt_s;
+    // With n found in the first stage: this x service^(n + 1); an idle ring's first stage is the packet's own, and if it
+    // serves, n = 0 has one service less than the rest of the formula says.
+    let (idle, before) = match first {
+        FirstStage::Absent => (service, Complex64::new(1.0, 0.0)),
+        FirstStage::Interrupts => {
+            let first = exponential(z, interrupt_s);
+            (first * service, first)
+        }
+        FirstStage::Serves => {
+            let first = exponential(z, interrupt_s + work.service_s);
+            (first, first / service)
+        }
+    };
+    let mut ahead = service * service;
+    let mut sum = idle * (levels[0][0] + levels[0][1]);
+    for [in_first, serving] in &levels[1..] {
+        sum += ahead * (before * *in_first + serving);
+        ahead *= service;
+    }
+    sum
+}
+
+type Square = [[Complex64; 2]; 2];
+
+/// rate x (z + rate + leaving - switches)^-1 + extra terms on the left: the transform of an exponential time, by the
+/// source's state at its begin and end. `extra` is added to the matrix before it is inverted.
+fn stage(modulated: &Modulated<'_>, rate: f64, extra: Square, z: Complex64) -> Square {
+    let [quiet, busy] = modulated.source.leaving;
+    let a = z + rate + quiet + extra[0][0];
+    let b = extra[0][1] - quiet;
+    let c = extra[1][0] - busy;
+    let d = z + rate + busy + extra[1][1];
+    let scale = rate / (a * d - b * c);
+    [[d * scale, -b * scale], [-c * scale, a * scale]]
+}
+
+/// The ISR (a new one, or the rest of the running one), then n + 1 services, each interrupted by all arrivals.
+fn interrupted(modulated: &Modulated<'_>, levels: &[[f64; 2]], z: Complex64) -> Complex64 {
+    let work = modulated.work;
+    let zero = Complex64::new(0.0, 0.0);
+    let isr = stage(modulated, work.stage_rate(work.interrupt_s), [[zero; 2]; 2], z);
+    // A service meets arrivals at the state's rate, and goes on after their ISR: Lambda (1 - ISR).
+    let [quiet, busy] = modulated.rates;
+    let met = [[quiet * (1.0 - isr[0][0]), -quiet * isr[0][1]], [-busy * isr[1][0], busy * (1.0 - isr[1][1])]];
+    let service = stage(modulated, work.service_pps(), met, z);
+    let times = |m: &Square, v: [Complex64; 2]| [m[0][0] * v[0] + m[0][1] * v[1], m[1][0] * v[0] + m[1][1] * v[1]];
+    let mut ahead = [Complex64::new(1.0, 0.0); 2];
+    let mut sum = [zero; 2];
+    // sum of weight x ISR x service^(n + 1) x 1, with ISR taken out to the left: weights are by the state found.
+    for [in_quiet, in_busy] in levels {
+        ahead = times(&service, ahead);
+        let all = times(&isr, ahead);
+        sum = [sum[0] + all[0] * *in_quiet, sum[1] + all[1] * *in_busy];
+    }
+    sum[0] + sum[1]
+}
