@@ -371,8 +371,8 @@ impl Traffic {
                 if !(*peak >= 1.0 && peak * busy <= 1.0) {
                     return Err(Invalid::new("mmpp peak", peak, "must be at least 1, and peak x busy at most 1"));
                 }
-                if *stay_s <= 0.0 {
-                    return Err(Invalid::new("mmpp stay", stay_s, "must be above 0"));
+                if !(stay_s.is_finite() && *stay_s > 0.0) {
+                    return Err(Invalid::new("mmpp stay", stay_s, "must be a finite time above 0"));
                 }
                 Ok(())
             }

@@ -1,4 +1,4 @@
-//! The exact models against the simulator on 212 points, every seed fixed: throughput, mean latency, CPU available and,
+//! The exact models against the simulator on 248 points, every seed fixed: throughput, mean latency, CPU available and,
 //! where the model has them, the quantiles of latency. A 99 % interval misses the truth once in a hundred times; how
 //! many misses all points together may have is a binomial bound.
 
@@ -155,6 +155,32 @@ fn compare(points: &[Point], first_seed: u64) -> (u32, u32) {
         missed.join("\n")
     );
     (compared, quantiles)
+}
+
+/// Sources that switch some ten to a hundred packets apart, the second silent in between.
+fn modulated_points() -> Vec<Point> {
+    let sources = ["mmpp:peak=3,busy=20%,stay=200us", "mmpp:peak=4,busy=25%,stay=100us"];
+    let schemes =
+        ["ideal", SCHEMES[1], SCHEMES[2], "disable-enable:merged=true", "disable-enable:merged=false", "napi:weight=8"];
+    let mut points = Vec::new();
+    for scheme in schemes {
+        for source in sources {
+            for (load_pps, ring) in [(30e3, 16), (80e3, 64), (110e3, 16)] {
+                let mut point = point(scheme, load_pps, ring);
+                point.traffic.arrivals = source.parse().expect("a source");
+                points.push(point);
+            }
+        }
+    }
+    points
+}
+
+#[test]
+fn modulated_arrivals() {
+    let points = modulated_points();
+    assert_eq!(points.len(), 36);
+    let (compared, quantiles) = compare(&points, 30_000);
+    assert!(compared >= 3 * 36 && quantiles >= 90, "{compared} {quantiles}");
 }
 
 #[test]

@@ -55,6 +55,10 @@ pub struct ArrivalCounts {
     pub geometric: Vec<(f64, f64)>,
 }
 
+/// A mean this many times all that is kept: the whole distribution would not fit in memory, and less than a quarter of
+/// it is kept.
+const FAR: f64 = 4.0;
+
 impl ArrivalCounts {
     /// Counts up to `most` for a time of mean `load` mean interarrival times.
     pub fn new(shape: TimeShape, load: f64, most: usize) -> Self {
@@ -90,7 +94,12 @@ impl ArrivalCounts {
             TimeShape::Erlang(stages) => {
                 let (k, up) = (f64::from(stages), load / (f64::from(stages) + load));
                 // Ratios of the negative binomial: a_(j+1) / a_j = up (k + j) / (j + 1).
-                self.add(share, load, &by_ratio(((k - 1.0) * up / (1.0 - up)).floor(), |j| up * (k + j) / (j + 1.0)));
+                let ratio = |j: f64| up * (k + j) / (j + 1.0);
+                if load > FAR * self.equal.len() as f64 {
+                    self.add_beginning(share, load, -k * (load / k).ln_1p(), ratio);
+                } else {
+                    self.add(share, load, &by_ratio(((k - 1.0) * up / (1.0 - up)).floor(), ratio));
+                }
             }
             TimeShape::Lognormal(cv) => {
                 let sigma = (cv * cv).ln_1p().sqrt();
@@ -121,6 +130,21 @@ impl ArrivalCounts {
             power *= up;
             self.above[k] += power;
             self.excess[k] += power * (1.0 + load);
+        }
+    }
+
+    /// Adds `weight` of a distribution whose mean lies far above all that is kept, by ln p_0 and its ratios: nearly all
+    /// of it is above, so that what is above may be had by subtraction.
+    fn add_beginning(&mut self, weight: f64, mean: f64, none_ln: f64, ratio: impl Fn(f64) -> f64) {
+        let (mut value_ln, mut above, mut excess) = (none_ln, 1.0, mean);
+        for k in 0..self.equal.len() {
+            let value = value_ln.exp();
+            above -= value;
+            self.equal[k] += weight * value;
+            self.above[k] += weight * above;
+            self.excess[k] += weight * excess;
+            excess -= above;
+            value_ln += ratio(k as f64).ln();
         }
     }
 
@@ -202,6 +226,17 @@ mod tests {
                 }
             }
         }
+        // A mean far above what is kept: as if everything were.
+        for (stages, load) in [(1, 900.0), (3, 900.0), (40, 700.0)] {
+            let few = ArrivalCounts::new(TimeShape::Erlang(stages), load, 150);
+            let all = ArrivalCounts::new(TimeShape::Erlang(stages), load, 4000);
+            for k in 0..150 {
+                for (a, b) in [(&few.equal, &all.equal), (&few.above, &all.above), (&few.excess, &all.excess)] {
+                    assert!((a[k] / b[k] - 1.0).abs() < 1e-10, "{stages} {load} {k}: {} {}", a[k], b[k]);
+                }
+            }
+        }
+        assert!(ArrivalCounts::new(TimeShape::Erlang(3), 1e15, 10).above[9] > 1.0 - 1e-12);
         let erlang = ArrivalCounts::new(TimeShape::Erlang(1), 0.8, 10);
         let exponential = ArrivalCounts::new(TimeShape::Exponential, 0.8, 10);
         assert!((erlang.above[9] / exponential.above[9] - 1.0).abs() < 1e-12);

@@ -1,6 +1,9 @@
 //! Small dense matrices of Markov chains. Diagonals are never stored: they are minus the sum of what leaves,
 //! recomputed at every step (Grassmann, Taksar, Heyman 1985; Alfa, Xue, Ye 2002), so nothing is subtracted.
 
+/// A way out that is taken less often than this is none: dividing by it would overflow.
+const NEVER: f64 = 1e-150;
+
 /// A square matrix of non-negative rates, row by row; its diagonal is ignored by every function here.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Matrix {
@@ -114,8 +117,15 @@ impl Matrix {
         let order = self.order;
         let mut pivots = vec![0.0; order];
         let mut root = 0;
+        let leaves = |matrix: &Self, k: usize| -> f64 {
+            matrix.row(k).iter().enumerate().filter(|(j, _)| *j != k).map(|(_, rate)| rate).sum()
+        };
+        let least: Vec<f64> = (0..order).map(|k| NEVER * leaves(&self, k)).collect();
         for k in (1..order).rev() {
             pivots[k] = self.row(k)[..k].iter().sum();
+            if pivots[k] < least[k] {
+                pivots[k] = 0.0;
+            }
             if pivots[k] == 0.0 {
                 if (0..k).any(|i| self.at(i, k) > 0.0) {
                     // Entered from below, never left downwards: the states below are transient.
@@ -138,8 +148,8 @@ impl Matrix {
         for k in root + 1..order {
             let inflow: f64 = (root..k).map(|i| vector[i] * self.at(i, k)).sum();
             vector[k] = if pivots[k] == 0.0 { 0.0 } else { inflow / pivots[k] };
-            if vector[k] > 1e200 {
-                vector.iter_mut().for_each(|v| *v *= 1e-200);
+            if vector[k] > 1e100 {
+                vector.iter_mut().for_each(|v| *v *= 1e-100);
             }
         }
         let total: f64 = vector.iter().sum();
@@ -172,6 +182,14 @@ mod tests {
                 assert!((product - f64::from(i == j)).abs() < 1e-13, "{i} {j} {product}");
             }
         }
+    }
+
+    #[test]
+    fn ways_out_near_zero_do_not_overflow() {
+        // 0 leaves at once, 1 and 2 alternate and reach 0 once in an age.
+        let matrix = Matrix { order: 3, entries: vec![0.0, 1e24, 0.0, 1e-310, 0.0, 1.0, 0.0, 3.0, 0.0] };
+        let vector = matrix.stationary();
+        assert!((vector[1] - 0.75).abs() < 1e-15 && (vector[2] - 0.25).abs() < 1e-15, "{vector:?}");
     }
 
     #[test]
