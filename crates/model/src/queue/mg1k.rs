@@ -108,6 +108,8 @@ fn left_behind(counts: &ArrivalCounts, first: &[f64], places: usize) -> Vec<f64>
     }
     let mut tails = TailSum::new(counts, 1, true);
     let per_none = 1.0 / none;
+    // One step multiplies by up to about 1 / none: leave room for it.
+    let most = (1e250 * none).max(1.0);
     let mut steady = Steady::new(counts);
     for j in 0..places.saturating_sub(1) {
         if let Some(ratio) = steady.ratio(&shares[..=j], first[j]) {
@@ -120,9 +122,10 @@ fn left_behind(counts: &ArrivalCounts, first: &[f64], places: usize) -> Vec<f64>
         if shares[j + 1] < 1e-300 {
             shares[j + 1] = 0.0;
         }
-        if shares[j + 1] > 1e250 {
-            shares[..=j + 1].iter_mut().for_each(|share| *share *= 1e-250);
-            tails.scale(1e-250);
+        if shares[j + 1] > most {
+            let factor = 1.0 / shares[j + 1];
+            shares[..=j + 1].iter_mut().for_each(|share| *share *= factor);
+            tails.scale(factor);
         }
     }
     let total: f64 = shares.iter().sum();
@@ -268,6 +271,17 @@ mod tests {
                 assert!(near(queue.mean_present, exact.mean_present()), "{rho} {places}");
                 assert!(near(queue.throughput, exact.throughput()), "{rho} {places}");
             }
+        }
+    }
+
+    /// One step of the recursion may grow by hundreds of decades.
+    #[test]
+    fn heavy_overload_stays_finite() {
+        for load in [1.5, 30.0, 165.0, 600.0, 1e4] {
+            let counts = ArrivalCounts::new(TimeShape::Deterministic, load, 374);
+            let queue = Mg1k::new(load, 1.0, &counts, 374, &Setup::none(load));
+            assert!((queue.loss / (1.0 - 1.0 / load) - 1.0).abs() < 1e-9, "{load}: {}", queue.loss);
+            assert!(queue.mean_present <= 374.0 && queue.mean_present > 370.0, "{load}: {}", queue.mean_present);
         }
     }
 
