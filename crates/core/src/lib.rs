@@ -17,8 +17,11 @@
 //! | [`experiment`] | [`Experiment`]: what to draw and who answers, from TOML |
 //! | [`roofline`] | [`Roofline`]: the page of `netcliff limits` |
 //! | [`finding`] | [`Finding`]: the one page of `netcliff find` |
+//! | [`warning`] | what works but is hardly meant |
+//! | [`analysis`] | [`Analysis`]: cliff, livelock index, sensitivities |
 //! | [`record`] | [`Record`]: an outcome with its provenance and [`Fingerprint`] |
 
+pub mod analysis;
 pub mod engine;
 pub mod error;
 pub mod experiment;
@@ -33,7 +36,9 @@ pub mod roofline;
 pub mod scheme;
 pub mod traffic;
 pub mod units;
+pub mod warning;
 
+pub use analysis::Analysis;
 pub use engine::{Engine, EngineFailure, EngineKind, Fidelity, Point, Unsupported};
 pub use error::{Invalid, ParseError};
 pub use experiment::Experiment;

@@ -81,6 +81,7 @@ impl SimEngine {
         };
         let settled = batch.settled();
         let mut outcome = summary::outcome(point, &batch, clock, self.confidence);
+        outcome.notes.splice(0..0, point.warnings());
         outcome.notes.extend(self.notes(point, &batch, settled, precise));
         Ok(Simulation {
             outcome,

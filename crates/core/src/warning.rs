@@ -1,0 +1,144 @@
+//! What is possible but hardly meant: parameters that work and make a scheme behave unlike itself.
+//!
+//! An impossible value is an [`Invalid`](crate::Invalid) instead. Engines put these sentences into the outcome's notes with
+//! [`PREFIX`] in front, so that whoever prints notes can tell them from the rest.
+
+use crate::engine::Point;
+use crate::host::Host;
+use crate::scheme::{Coalesce, Napi, Scheme};
+use crate::units::{print_pps, print_time_s};
+
+/// What a warning among an outcome's notes begins with.
+pub const PREFIX: &str = "warning: ";
+
+impl Point {
+    /// One sentence a near-impossible parameter, each with its value and [`PREFIX`]; empty for a sound point.
+    pub fn warnings(&self) -> Vec<String> {
+        let Self { host, scheme, traffic } = self;
+        let service_s = host.service_s(traffic.size.mean_bytes().unwrap_or(64.0));
+        let mut found = match scheme {
+            Scheme::Polling { period_s, quota } | Scheme::Napi2007 { period_s, quota } => {
+                polled(host, service_s, *period_s, *quota)
+            }
+            Scheme::Hybrid(hybrid) => polled(host, service_s, hybrid.period_s, hybrid.quota),
+            Scheme::Napi(napi) => linux(host, napi),
+            Scheme::Coalesce(coalesce) => coalesced(host, coalesce, traffic.rate_pps()),
+            Scheme::Ideal | Scheme::Interrupt { .. } | Scheme::DisableEnable { .. } | Scheme::Dim(_) => Vec::new(),
+        };
+        if host.ring == 1 {
+            found.push("ring = 1 holds only the packet in service: all that come meanwhile are lost".to_owned());
+        }
+        found.iter().map(|sentence| format!("{PREFIX}{sentence}")).collect()
+    }
+}
+
+fn polled(host: &Host, service_s: f64, period_s: f64, quota: u64) -> Vec<String> {
+    let mut found = Vec::new();
+    let period = print_time_s(period_s);
+    if period_s < service_s {
+        found.push(format!(
+            "period = {period} is shorter than the service of one packet ({}): ticks fall into every cycle",
+            print_time_s(service_s)
+        ));
+    }
+    if host.poll_s > 0.5 * period_s {
+        found.push(format!(
+            "period = {period} leaves less than half of the CPU: each poll has an overhead of {}",
+            print_time_s(host.poll_s)
+        ));
+    }
+    if quota > host.ring {
+        found.push(format!("quota = {quota} is above the ring ({} slots)", host.ring));
+    }
+    found
+}
+
+fn linux(host: &Host, napi: &Napi) -> Vec<String> {
+    let mut found = Vec::new();
+    if napi.weight > napi.budget {
+        found.push(format!(
+            "weight = {} is above budget = {}: every softirq ends after one full poll",
+            napi.weight, napi.budget
+        ));
+    }
+    if napi.weight > host.ring && !napi.backlog {
+        found.push(format!("weight = {} is above the ring ({} slots)", napi.weight, host.ring));
+    }
+    found
+}
+
+fn coalesced(host: &Host, coalesce: &Coalesce, offered_pps: Option<f64>) -> Vec<String> {
+    let mut found = Vec::new();
+    let ring = host.ring as f64;
+    if let Some(frames) = coalesce.frames.filter(|frames| *frames > 1 && 2 * *frames > host.ring) {
+        found.push(format!(
+            "frames = {frames} is more than half the ring ({} slots): packets that come during interrupt and protocol are \
+             lost",
+            host.ring
+        ));
+    }
+    let timers = [("usecs", coalesce.absolute_timer_s), ("min_gap", coalesce.min_gap_s)];
+    for (key, seconds) in timers.into_iter().filter_map(|(key, timer)| Some((key, timer?))) {
+        let counted = key == "usecs" && coalesce.frames.is_some();
+        if let Some(pps) = offered_pps.filter(|pps| !counted && pps * seconds >= ring) {
+            found.push(format!(
+                "{key} = {} gathers more than the ring ({} slots) at {}",
+                print_time_s(seconds),
+                host.ring,
+                print_pps(pps)
+            ));
+        }
+    }
+    if let (Some(quiet_s), Some(limit_s)) = (coalesce.packet_timer_s, coalesce.absolute_timer_s)
+        && quiet_s >= limit_s
+        && limit_s > 0.0
+    {
+        found.push(format!(
+            "packet_timer = {} never ends before usecs = {}",
+            print_time_s(quiet_s),
+            print_time_s(limit_s)
+        ));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::traffic::Traffic;
+
+    fn warnings(scheme: &str, ring: u64) -> Vec<String> {
+        let host = Host { ring, ..Host::pentium4_2530mhz() };
+        let point = Point { host, scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(100e3) };
+        point.validate().unwrap();
+        point.warnings()
+    }
+
+    #[test]
+    fn near_impossible_parameters_work_and_are_named() {
+        for (scheme, ring, part) in [
+            ("polling:period=4us", 1024, "period = 4us is shorter than the service of one packet (5.33"),
+            ("napi-2007:period=3us", 1024, "period = 3us leaves less than half"),
+            ("hybrid:quota=64", 32, "quota = 64 is above the ring (32 slots)"),
+            ("napi:weight=64,budget=32", 1024, "weight = 64 is above budget = 32"),
+            ("napi:weight=64", 32, "weight = 64 is above the ring"),
+            ("coalesce:frames=20", 32, "frames = 20 is more than half the ring"),
+            ("coalesce:usecs=1ms", 64, "usecs = 1ms gathers more than the ring (64 slots) at 100kpps"),
+            ("coalesce:packet_timer=50us,usecs=20us", 64, "packet_timer = 50us never ends before usecs = 20us"),
+            ("ideal", 1, "ring = 1 holds only"),
+        ] {
+            let found = warnings(scheme, ring);
+            assert!(found.iter().all(|warning| warning.starts_with(PREFIX)), "{scheme}: {found:?}");
+            assert!(found.iter().any(|warning| warning.contains(part)), "{scheme}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn sound_points_have_none() {
+        for scheme in
+            ["ideal", "interrupt", "polling", "napi-2007", "napi", "coalesce:frames=8,usecs=50us", "hybrid", "dim"]
+        {
+            assert_eq!(warnings(scheme, 1024), Vec::<String>::new(), "{scheme}");
+        }
+    }
+}
