@@ -107,9 +107,7 @@ impl Engine for ModelEngine {
             None => solve(&work)?.outcome(frame_bytes),
             Some(application_s) => application::outcome(host, application_s, &work, frame_bytes, &solve)?,
         };
-        if host.interrupt_latency_s > 0.0 && !matches!(scheme, Scheme::Napi(_)) {
-            outcome.notes.push(format!("interrupt_latency is not part of the model of {}", scheme.name()));
-        }
+        outcome.notes.splice(0..0, point.warnings());
         if mean_only {
             outcome.notes.push("frame sizes enter through their mean only".to_owned());
         }

@@ -7,16 +7,21 @@
 //!
 //! No clock, no randomness, no I/O; compiles to wasm32-unknown-unknown.
 
+pub mod analysis;
 pub mod answer;
 pub mod application;
 pub mod cliff;
 pub mod engine;
 pub mod limits;
 pub mod mlfrr;
+pub mod multi_queue;
 pub mod queue;
 pub mod schemes;
 pub mod sensitivity;
 
+pub use analysis::{Question, analyse};
 pub use cliff::{Cliff, cliff, livelock_index};
 pub use engine::{Fidelity, ModelEngine};
-pub use sensitivity::{Sensitivity, sensitivities};
+pub use multi_queue::Split;
+pub use schemes::switching_pps;
+pub use sensitivity::{STEP, Sensitivity, sensitivities};

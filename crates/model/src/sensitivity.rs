@@ -6,8 +6,8 @@
 
 use netcliff_core::{Engine, EngineFailure, Host, Point};
 
-/// Half the logarithmic distance of the two evaluations.
-const STEP: f64 = 0.01;
+/// h: half the logarithmic distance of the two evaluations.
+pub const STEP: f64 = 0.01;
 
 /// A host's cost that can be varied.
 #[derive(Debug, Clone, Copy)]
@@ -27,6 +27,9 @@ pub const COSTS: &[Cost] = &[
     Cost { key: "application", get: |host| host.application_s.as_mut() },
     Cost { key: "context_switch", get: |host| Some(&mut host.context_switch_s) },
     Cost { key: "wakeup", get: |host| Some(&mut host.wakeup_s) },
+    Cost { key: "interrupt_latency", get: |host| Some(&mut host.interrupt_latency_s) },
+    Cost { key: "cold_protocol", get: |host| Some(&mut host.cold_protocol_s) },
+    Cost { key: "cold_application", get: |host| Some(&mut host.cold_application_s) },
 ];
 
 /// Elasticities (relative change over relative change of the cost).

@@ -203,6 +203,26 @@ fn masked_count(case: &Case, frames: u64) -> impl Fn(&State) -> Jumps + use<> {
     }
 }
 
+/// Unmasked coalescing by count: `counted` frames wait for the interrupt that announces them, the rest is served.
+fn unmasked_count(case: &Case, frames: u64) -> Vec<(State, f64)> {
+    let case = case.clone();
+    let serving = |n: u64, counted: u64| (n, if n > counted { Stage::Service } else { Stage::Idle }, counted);
+    referee::stationary((0, Stage::Idle, 0), &move |&(n, stage, counted)| {
+        let mut jumps = Vec::new();
+        if n < case.places {
+            let interrupts = stage == Stage::Isr || counted + 1 == frames;
+            let next = if interrupts { (n + 1, Stage::Isr, 0) } else { serving(n + 1, counted + 1) };
+            jumps.push((next, case.lambda));
+        }
+        match stage {
+            Stage::Isr => jumps.push((serving(n, 0), case.isr)),
+            Stage::Service => jumps.push((serving(n - 1, counted), 1.0)),
+            _ => {}
+        }
+        jumps
+    })
+}
+
 /// disable-enable with services and interrupts of `stages` exponentials each; the third number is stages done.
 fn erlang_disable_enable(case: &Case, stages: u64) -> impl Fn(&State) -> Jumps + use<> {
     let case = case.clone();
@@ -257,6 +277,23 @@ proptest! {
         let frames = 1 + ((case.places - 1) as f64 * share) as u64;
         let outcome = case.solve(&format!("coalesce:frames={frames},masked=true"));
         agree(&outcome, &verdict(&masked_count(&case, frames), case.places))?;
+    }
+
+    #[test]
+    fn unmasked_coalescing_by_count(case in cases(1..33), share in 0.0..1.0_f64) {
+        let frames = 1 + ((case.places - 1) as f64 * share) as u64;
+        let outcome = case.solve(&format!("coalesce:frames={frames}"));
+        let chain = verdict(&unmasked_count(&case, frames), case.places);
+        agree(&outcome, &chain)?;
+        let interrupts = outcome.interrupts_per_s.unwrap().value / 1e6;
+        prop_assert!((interrupts - chain.interrupt * case.isr).abs() <= 1e-9 * interrupts + 1e-13);
+    }
+
+    /// An interrupt a frame is the scheme interrupt, also where dropped frames count.
+    #[test]
+    fn unmasked_coalescing_of_one_frame_is_interrupt(case in cases(1..65), drops: bool) {
+        let coalesce = case.solve(&format!("coalesce:frames=1,drops_interrupt={drops}"));
+        agree(&coalesce, &verdict(&interrupt(&case, drops), case.places))?;
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! coalesce: interrupts moderated by count, timers or a minimum gap.
 //!
-//! Masked is exact ([`gathered`]). Unmasked is the paper's: one interrupt a tau_e frames slows every service evenly.
+//! Masked is exact ([`gathered`]), unmasked by count too ([`counted`]). The rest of unmasked is the paper's: one interrupt a
+//! tau_e frames slows every service evenly.
 
 use netcliff_core::{Coalesce, Service};
 
 use super::Work;
+use super::counted;
 use super::gathered::{self, Gathering};
 use crate::answer::{Ring, Shares};
 use crate::engine::Fidelity;
@@ -45,7 +47,17 @@ pub fn solve(work: &Work, coalesce: &Coalesce, fidelity: Fidelity) -> Result<Rin
     }
     let mut ring = unmasked(work, coalesce);
     if fidelity == Fidelity::Exact {
-        ring.notes.push("unmasked coalescing has no exact chain here: this is the paper's approximation".to_owned());
+        let lacking = if effective_timers(&Coalesce { frames: None, ..coalesce.clone() })
+            || coalesce.min_gap_s.is_some_and(|gap_s| gap_s > 0.0)
+        {
+            "a deterministic timer beside preempted services has no exact chain here"
+        } else {
+            match counted::solve(work, coalesce.frames.unwrap_or(1), coalesce.drops_interrupt) {
+                Some(exact) => return exact,
+                None => "so many frames make too large a chain",
+            }
+        };
+        ring.notes.push(format!("unmasked coalescing: {lacking}, so this is the paper's approximation"));
     }
     Ok(ring)
 }

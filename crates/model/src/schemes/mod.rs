@@ -1,6 +1,7 @@
 //! One file a scheme: [`Work`] in, [`Ring`] out.
 
 mod coalesce;
+mod counted;
 mod disable_enable;
 mod gathered;
 mod hybrid;
@@ -8,7 +9,9 @@ mod ideal;
 mod interrupt;
 pub(crate) mod modulated;
 mod napi;
+mod napi_2007;
 mod polling;
+mod ticks;
 
 use netcliff_core::{Scheme, Service};
 
@@ -17,6 +20,7 @@ use crate::engine::Fidelity;
 use crate::queue::arrivals::TimeShape;
 use crate::queue::inversion::quantile;
 use gathered::Gathering;
+pub use hybrid::switching_pps;
 use num_complex::Complex64;
 
 /// What arrives at the ring and what it costs.
@@ -86,19 +90,36 @@ pub fn supported(scheme: &Scheme, fidelity: Fidelity, service: Service) -> Resul
         Scheme::DisableEnable { merged: false } if fidelity == Fidelity::Exact => Ok(()),
         Scheme::Coalesce(coalesce) => coalesce::supported(coalesce, fidelity, service),
         Scheme::Interrupt { .. } | Scheme::DisableEnable { .. } => exponential_only(scheme, service),
-        Scheme::Polling { .. } if fidelity == Fidelity::Exact && service != Service::Deterministic => Err(format!(
-            "polling is exact for deterministic times only (a tick against service = {service} has no small chain): \
-             use fidelity paper, service = deterministic, or the simulator"
-        )),
+        Scheme::Polling { .. }
+            if fidelity == Fidelity::Exact && !matches!(service, Service::Deterministic | Service::Exponential) =>
+        {
+            Err(format!(
+                "polling is exact for exponential and for deterministic times only (ticks against service = {service} have \
+                 no small chain): use fidelity paper, another service, or the simulator"
+            ))
+        }
         Scheme::Polling { .. } => Ok(()),
         Scheme::Hybrid(hybrid) => hybrid::supported(hybrid, fidelity, service),
         Scheme::Napi(napi) => {
             napi::supported(napi, fidelity)?;
             exponential_only(scheme, service)
         }
-        other => Err(format!("{} has no analytic answer yet; use the simulator", other.name())),
+        Scheme::Napi2007 { .. } if fidelity == Fidelity::Paper => {
+            Err("the paper has no formula for napi-2007: use fidelity exact".to_owned())
+        }
+        Scheme::Napi2007 { quota, .. } if *quota > napi_2007::LARGEST_QUOTA => Err(format!(
+            "napi-2007 is solved for quotas up to {}, not {quota}: use the simulator",
+            napi_2007::LARGEST_QUOTA
+        )),
+        Scheme::Napi2007 { .. } => exponential_only(scheme, service),
+        Scheme::Dim(_) => Err(NO_DIM.to_owned()),
     }
 }
+
+/// What an analytic answer for dim would have to assume.
+const NO_DIM: &str = "dim walks along its profiles by comparing samples of 64 interrupts with each other, and the noise of \
+                      these samples, which moves it as much as the load does, has no chain here: use the simulator, or \
+                      ask for one profile as coalesce:usecs=8us,frames=256,masked=true";
 
 fn exponential_only(scheme: &Scheme, service: Service) -> Result<(), String> {
     if service == Service::Exponential {
@@ -128,9 +149,10 @@ pub fn solve(scheme: &Scheme, fidelity: Fidelity, work: &Work) -> Result<Ring, S
         (Scheme::Coalesce(coalesce), fidelity) => coalesce::solve(work, coalesce, fidelity),
         (Scheme::Polling { period_s, quota }, Fidelity::Paper) => Ok(polling::paper(work, *period_s, *quota)),
         (Scheme::Polling { period_s, quota }, Fidelity::Exact) => polling::exact(work, *period_s, *quota),
+        (Scheme::Napi2007 { period_s, quota }, _) => napi_2007::solve(work, *period_s, *quota),
         (Scheme::Hybrid(hybrid), fidelity) => hybrid::solve(work, hybrid, fidelity),
         (Scheme::Napi(napi), _) => napi::solve(work, napi),
-        (other, _) => Err(format!("{} has no analytic answer yet; use the simulator", other.name())),
+        (Scheme::Dim(_), _) => Err(NO_DIM.to_owned()),
     }
 }
 

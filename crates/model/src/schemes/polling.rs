@@ -1,5 +1,7 @@
 //! polling: a tick every `period` starts a cycle of up to `quota` packets.
 
+mod exponential;
+
 use super::Work;
 use crate::answer::{Ring, Shares};
 use crate::queue::arrivals::{ArrivalCounts, TimeShape};
@@ -156,8 +158,12 @@ impl<'a> Slots<'a> {
     }
 }
 
-/// The chain embedded at ticks, exact for deterministic times when a whole cycle fits between two ticks.
+/// The chain embedded at ticks: exact for exponential times, and for deterministic ones when a whole cycle fits between
+/// two ticks.
 pub fn exact(work: &Work, period_s: f64, quota: u64) -> Result<Ring, String> {
+    if work.shape == TimeShape::Exponential {
+        return exponential::solve(work, period_s, quota);
+    }
     let longest_s = work.poll_s + quota as f64 * work.service_s;
     if longest_s > period_s * (1.0 + 1e-12) {
         return Err(format!(

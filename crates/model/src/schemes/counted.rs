@@ -1,0 +1,117 @@
+//! coalesce by frame count, unmasked: an interrupt at every tau-th frame preempts protocol work, and packets are served
+//! once an interrupt has announced them. Exact for exponential times, as a finite quasi-birth-death chain.
+//!
+//! Levels are packets; phases are "ISR" and (u, c): u packets not announced yet, c frames counted since the last
+//! interrupt. A frame that comes during the ISR is announced with it. c exceeds u by the dropped frames that counted,
+//! so that without `drops_interrupt` the two are one.
+
+use super::Work;
+use crate::answer::{Ring, Shares};
+use crate::queue::qbd::{Blocks, Qbd, Stationary};
+
+/// Phases at the most: a chain of 80 takes about a second at B = 1024.
+const MOST_PHASES: u64 = 80;
+
+const ISR: usize = 0;
+
+struct Chain<'a> {
+    work: &'a Work,
+    frames: usize,
+    drops_interrupt: bool,
+    /// (u, c) of phase 1, 2, ...
+    counts: Vec<(usize, usize)>,
+    isr_rate: f64,
+}
+
+/// Solves it for `frames` of 1 or more; None where the chain is too large.
+pub fn solve(work: &Work, frames: u64, drops_interrupt: bool) -> Option<Result<Ring, String>> {
+    let phases = 1 + if drops_interrupt { frames.saturating_mul(frames + 1) / 2 } else { frames };
+    if phases > MOST_PHASES || frames > work.places {
+        return None;
+    }
+    let chain = Chain::new(work, frames as usize, drops_interrupt);
+    Some(chain.qbd().stationary().map(|solution| chain.ring(&solution)).map_err(|error| error.to_string()))
+}
+
+impl<'a> Chain<'a> {
+    fn new(work: &'a Work, frames: usize, drops_interrupt: bool) -> Self {
+        let counts = (0..frames)
+            .flat_map(|counted| {
+                let fewest = if drops_interrupt { 0 } else { counted };
+                (fewest..=counted).map(move |unannounced| (unannounced, counted))
+            })
+            .collect();
+        Self { work, frames, drops_interrupt, counts, isr_rate: work.stage_rate(work.interrupt_s) }
+    }
+
+    /// The phase with these counts; the ISR once all frames are counted.
+    fn phase(&self, unannounced: usize, counted: usize) -> usize {
+        if counted == self.frames {
+            return ISR;
+        }
+        1 + self.counts.iter().position(|counts| *counts == (unannounced, counted)).unwrap_or(0)
+    }
+
+    fn blocks(&self, packets: usize) -> Blocks {
+        let (work, full) = (self.work, packets == self.work.places as usize);
+        let mut blocks = Blocks::default();
+        blocks.local.push((ISR, self.phase(0, 0), self.isr_rate));
+        if !full {
+            blocks.up.push((ISR, ISR, work.arrival_pps));
+        }
+        for (i, (unannounced, counted)) in self.counts.iter().enumerate() {
+            let phase = 1 + i;
+            if !full {
+                blocks.up.push((phase, self.phase(unannounced + 1, counted + 1), work.arrival_pps));
+            } else if self.drops_interrupt {
+                blocks.local.push((phase, self.phase(*unannounced, counted + 1), work.arrival_pps));
+            }
+            if packets > *unannounced {
+                blocks.down.push((phase, phase, work.service_pps()));
+            }
+        }
+        blocks
+    }
+
+    /// Up to `frames` packets each level has its own phases that serve; above, only the top differs.
+    fn qbd(&self) -> Qbd {
+        let top = self.work.places as usize;
+        let mut firsts: Vec<usize> = (0..=self.frames).filter(|level| *level < top).collect();
+        firsts.push(top);
+        let runs = firsts.into_iter().map(|level| (level, self.blocks(level))).collect();
+        Qbd::new(1 + self.counts.len(), top, runs)
+    }
+
+    fn ring(&self, solution: &Stationary) -> Ring {
+        let work = self.work;
+        // Sums of P over (packets, phase) by packets - unannounced: none, one, any announced.
+        let (mut none, mut one, mut any) = (0.0, 0.0, 0.0);
+        for level in 0..solution.levels() {
+            for (i, (unannounced, _)) in self.counts.iter().enumerate() {
+                let share = solution.level(level)[1 + i];
+                match level.saturating_sub(*unannounced) {
+                    0 => none += share,
+                    announced => {
+                        any += share;
+                        one += if announced == 1 { share } else { 0.0 };
+                    }
+                }
+            }
+        }
+        let interrupt = solution.phase_probability(ISR, 0);
+        let throughput_pps = any * work.service_pps();
+        let mean_present = solution.mean_level();
+        Ring {
+            throughput_pps,
+            loss: solution.level_probability(work.places as usize),
+            mean_present,
+            mean_latency_s: mean_present / throughput_pps,
+            quantiles: None,
+            interrupts_per_s: interrupt * self.isr_rate,
+            cycles_per_s: one * work.service_pps(),
+            polls_per_s: None,
+            shares: Shares { interrupt, poll: 0.0, protocol: any, available: none },
+            notes: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! napi-2007: interrupt, mask, poll at once; after `quota` packets with the ring not empty the next poll waits for a
+//! tick of a free-running timer. Exact for exponential times: phases {idle, ISR, overhead, waiting, k left}.
+
+use super::Work;
+use super::ticks::{Ticks, runs};
+use crate::answer::{Ring, Shares};
+use crate::queue::qbd::{Blocks, Jump};
+
+const IDLE: usize = 0;
+const ISR: usize = 1;
+const OVERHEAD: usize = 2;
+const WAITING: usize = 3;
+/// SERVING + k: k + 1 packets left in this poll.
+const SERVING: usize = 4;
+
+/// Quotas above this need minutes.
+pub const LARGEST_QUOTA: u64 = 64;
+
+struct Scheme<'a> {
+    work: &'a Work,
+    quota: usize,
+}
+
+impl Scheme<'_> {
+    /// The phase of a poll that begins to serve.
+    fn poll(&self) -> usize {
+        SERVING + self.quota - 1
+    }
+
+    fn interrupt_s(&self) -> f64 {
+        self.work.mask_s + self.work.interrupt_s
+    }
+
+    /// An arrival to an idle host.
+    fn woken(&self) -> usize {
+        if self.interrupt_s() > 0.0 { ISR } else { self.poll() }
+    }
+
+    /// A waiting poll starts; everything else goes on.
+    fn tick(&self, phase: usize) -> usize {
+        match phase {
+            WAITING if self.work.poll_s > 0.0 => OVERHEAD,
+            WAITING => self.poll(),
+            other => other,
+        }
+    }
+
+    fn after_service(&self, packets: usize, phase: usize) -> usize {
+        match phase {
+            _ if packets == 0 => IDLE,
+            SERVING => WAITING,
+            _ => phase - 1,
+        }
+    }
+
+    fn blocks(&self, packets: usize) -> Blocks {
+        let work = self.work;
+        let mut blocks = Blocks::default();
+        for phase in 0..SERVING + self.quota {
+            if packets < work.places as usize {
+                blocks.up.push((phase, if phase == IDLE { self.woken() } else { phase }, work.arrival_pps));
+            }
+            let jump: Jump = match phase {
+                IDLE if packets == 0 => continue,
+                // Never seen, but elimination needs a way out: an idle host has no packets, and no other has none.
+                IDLE => (phase, self.poll(), work.service_pps()),
+                _ if packets == 0 => {
+                    blocks.local.push((phase, IDLE, work.service_pps()));
+                    continue;
+                }
+                WAITING => continue,
+                ISR if self.interrupt_s() > 0.0 => (phase, self.poll(), 1.0 / self.interrupt_s()),
+                OVERHEAD if work.poll_s > 0.0 => (phase, self.poll(), 1.0 / work.poll_s),
+                ISR | OVERHEAD => (phase, self.poll(), work.service_pps()),
+                _ => {
+                    blocks.down.push((phase, self.after_service(packets - 1, phase), work.service_pps()));
+                    continue;
+                }
+            };
+            blocks.local.push(jump);
+        }
+        blocks
+    }
+}
+
+/// Solves it.
+pub fn solve(work: &Work, period_s: f64, quota: u64) -> Result<Ring, String> {
+    let scheme = Scheme { work, quota: quota as usize };
+    let top = work.places as usize;
+    let tick = |_: usize, phase: usize| scheme.tick(phase);
+    let solution = Ticks {
+        phases: SERVING + scheme.quota,
+        top,
+        period_s,
+        runs: runs(top, |packets| scheme.blocks(packets)),
+        tick: &tick,
+        arrival_pps: work.arrival_pps,
+        // Not bounded by the quota: a ring that is emptied is served at once by the next interrupt.
+        served_at_most: usize::MAX,
+        service_s: work.service_s,
+    }
+    .solve()?;
+    let shares = Shares {
+        interrupt: solution.share(|phase| phase == ISR),
+        poll: solution.share(|phase| phase == OVERHEAD),
+        protocol: solution.share(|phase| phase >= SERVING),
+        available: solution.share(|phase| phase == IDLE || phase == WAITING),
+    };
+    let throughput_pps = shares.protocol / work.service_s;
+    let mean_present = solution.mean_level();
+    let interrupts_per_s = work.arrival_pps * solution.share(|phase| phase == IDLE);
+    let polls = interrupts_per_s + solution.ticks_finding(|phase| phase == WAITING) / period_s;
+    Ok(Ring {
+        throughput_pps,
+        loss: solution.full(),
+        mean_present,
+        mean_latency_s: mean_present / throughput_pps,
+        quantiles: None,
+        interrupts_per_s,
+        cycles_per_s: interrupts_per_s,
+        polls_per_s: Some(polls),
+        shares,
+        notes: Vec::new(),
+    })
+}

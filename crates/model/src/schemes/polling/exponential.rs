@@ -1,0 +1,155 @@
+//! Polling with exponential times, exact at ticks: phases {overheads to do, packets left in the cycle, re-armed or not}.
+
+use crate::answer::{Ring, Shares};
+use crate::queue::qbd::{Blocks, Jump};
+use crate::schemes::Work;
+use crate::schemes::ticks::{Ticks, runs};
+
+/// More overheads at a time than this are as rare as rounding.
+const RARE: f64 = 1e-13;
+/// Phases at the most: above, the chain takes minutes.
+const MOST_PHASES: usize = 200;
+
+/// No cycle; else the packets left in it, and whether a tick has re-armed it.
+type Cycle = Option<(usize, bool)>;
+
+struct Phases {
+    quota: usize,
+    /// Overheads that can wait at a time.
+    overheads: usize,
+}
+
+impl Phases {
+    fn new(work: &Work, period_s: f64, quota: u64) -> Result<Self, String> {
+        let quota = quota.min(work.places) as usize;
+        let overheads = pending(work.poll_s / period_s);
+        let count = overheads.saturating_add(1).saturating_mul(2 * quota + 1);
+        if count > MOST_PHASES {
+            return Err(format!(
+                "polling with exponential times and quota = {quota} has {count} phases, more than the {MOST_PHASES} it is \
+                 solved with: use fidelity paper, service = deterministic, or the simulator"
+            ));
+        }
+        Ok(Self { quota, overheads })
+    }
+
+    fn count(&self) -> usize {
+        (self.overheads + 1) * (2 * self.quota + 1)
+    }
+
+    fn index(&self, overheads: usize, cycle: Cycle) -> usize {
+        let place = cycle.map_or(0, |(left, rearmed)| left + if rearmed { self.quota } else { 0 });
+        overheads * (2 * self.quota + 1) + place
+    }
+
+    fn of(&self, phase: usize) -> (usize, Cycle) {
+        let place = phase % (2 * self.quota + 1);
+        let cycle = (place > 0).then(|| (1 + (place - 1) % self.quota, place > self.quota));
+        (phase / (2 * self.quota + 1), cycle)
+    }
+
+    /// The cycle that starts now.
+    fn start(&self, packets: usize, rearmed: bool) -> Cycle {
+        (packets > 0).then_some((self.quota, rearmed))
+    }
+
+    /// A tick costs an overhead; within a cycle it re-arms.
+    fn tick(&self, packets: usize, phase: usize) -> usize {
+        let (overheads, cycle) = self.of(phase);
+        if self.overheads == 0 {
+            return self.index(0, cycle.map_or(self.start(packets, false), |(left, _)| Some((left, true))));
+        }
+        self.index((overheads + 1).min(self.overheads), cycle.map(|(left, _)| (left, true)))
+    }
+
+    /// After an overhead; a tick that came during it finds the cycle just started.
+    fn after_overhead(&self, packets: usize, overheads: usize, cycle: Cycle) -> usize {
+        self.index(overheads - 1, cycle.or(self.start(packets, overheads > 1)))
+    }
+
+    /// After a service that leaves `packets`.
+    fn after_service(&self, packets: usize, left: usize, rearmed: bool) -> usize {
+        let cycle = match left {
+            _ if packets == 0 => None,
+            1 if rearmed => self.start(packets, false),
+            1 => None,
+            _ => Some((left - 1, rearmed)),
+        };
+        self.index(0, cycle)
+    }
+
+    /// Jumps from a level; levels from 2 on are alike but for the top.
+    fn blocks(&self, work: &Work, packets: usize) -> Blocks {
+        let mut blocks = Blocks::default();
+        for phase in 0..self.count() {
+            let (overheads, cycle) = self.of(phase);
+            if packets < work.places as usize {
+                blocks.up.push((phase, phase, work.arrival_pps));
+            }
+            let jump: Option<(bool, Jump)> = match (overheads, cycle) {
+                (0, None) => None,
+                // Never seen: a cycle ends when the ring does.
+                (0, Some(_)) if packets == 0 => Some((false, (phase, self.index(0, None), work.service_pps()))),
+                (0, Some((left, rearmed))) => {
+                    Some((true, (phase, self.after_service(packets - 1, left, rearmed), work.service_pps())))
+                }
+                _ => Some((false, (phase, self.after_overhead(packets, overheads, cycle), 1.0 / work.poll_s))),
+            };
+            match jump {
+                Some((true, jump)) => blocks.down.push(jump),
+                Some((false, jump)) => blocks.local.push(jump),
+                None => {}
+            }
+        }
+        blocks
+    }
+}
+
+/// Overheads at a time: beyond, rarer than [`RARE`]. A tick finds n with sigma^n, sigma = exp(-(1 - sigma)/share).
+fn pending(share: f64) -> usize {
+    if share == 0.0 {
+        return 0;
+    }
+    let sigma = (0..200).fold(0.5, |sigma: f64, _| (-(1.0 - sigma) / share).exp());
+    1 + (RARE.ln() / sigma.ln()).ceil() as usize
+}
+
+/// Solves it.
+pub fn solve(work: &Work, period_s: f64, quota: u64) -> Result<Ring, String> {
+    let phases = Phases::new(work, period_s, quota)?;
+    let top = work.places as usize;
+    let tick = |packets: usize, phase: usize| phases.tick(packets, phase);
+    let solution = Ticks {
+        phases: phases.count(),
+        top,
+        period_s,
+        runs: runs(top, |packets| phases.blocks(work, packets)),
+        tick: &tick,
+        arrival_pps: work.arrival_pps,
+        served_at_most: 2 * phases.quota,
+        service_s: work.service_s,
+    }
+    .solve()?;
+    let shares = Shares {
+        interrupt: 0.0,
+        poll: solution.share(|phase| phases.of(phase).0 > 0),
+        protocol: solution.share(|phase| matches!(phases.of(phase), (0, Some(_)))),
+        available: solution.share(|phase| phases.of(phase) == (0, None)),
+    };
+    // A tick that finds the cycle re-armed already starts none of its own.
+    let merged = solution.ticks_finding(|phase| matches!(phases.of(phase).1, Some((_, true))));
+    let throughput_pps = shares.protocol / work.service_s;
+    let mean_present = solution.mean_level();
+    Ok(Ring {
+        throughput_pps,
+        loss: solution.full(),
+        mean_present,
+        mean_latency_s: mean_present / throughput_pps,
+        quantiles: None,
+        interrupts_per_s: 0.0,
+        cycles_per_s: (1.0 / period_s).min(throughput_pps),
+        polls_per_s: Some((1.0 - merged) / period_s),
+        shares,
+        notes: Vec::new(),
+    })
+}

@@ -1,0 +1,260 @@
+//! Chains of (packets, phase) between deterministic ticks: exponential times, a timer that is not.
+//!
+//! Between two ticks the pair is a Markov chain in continuous time; a tick changes the phase. What one period does is
+//! had by uniformization (a Poisson mixture of powers, all terms positive), the states just after a tick are then a
+//! banded chain, and the times spent follow from the tails of the same mixture. Exact but for jumps rarer than
+//! [`LEFT_OUT`] a period.
+
+use crate::queue::arrivals::{ArrivalCounts, TimeShape};
+use crate::queue::banded::Banded;
+use crate::queue::qbd::{Blocks, Jump};
+
+/// What a scheme does between and at its ticks.
+pub struct Ticks<'a> {
+    /// Phases.
+    pub phases: usize,
+    /// Highest level, B.
+    pub top: usize,
+    /// Time between two ticks (s).
+    pub period_s: f64,
+    /// (first level, jumps), ascending from level 0; up-jumps are arrivals.
+    pub runs: Vec<(usize, Blocks)>,
+    /// The phase that a tick makes of a (level, phase).
+    pub tick: &'a dyn Fn(usize, usize) -> usize,
+    /// Arrivals (pps).
+    pub arrival_pps: f64,
+    /// Most packets a period can serve by the scheme's rules.
+    pub served_at_most: usize,
+    /// Mean service (s).
+    pub service_s: f64,
+}
+
+/// Long-run shares of time, and what ticks find.
+pub struct Solution {
+    phases: usize,
+    /// P(level, phase) over time, level by level.
+    times: Vec<f64>,
+    /// The same just before a tick.
+    before_ticks: Vec<f64>,
+}
+
+/// Jumps a period rarer than this are left out.
+const LEFT_OUT: f64 = 1e-17;
+/// Operations worked through at the most: some seconds.
+const MOST_OPERATIONS: f64 = 1.5e10;
+/// Terms of a period's mixture at the most.
+const MOST_TERMS: f64 = 4e3;
+
+/// Weights of the powers in a period: of where it ends, and of the time spent.
+struct Mixture {
+    rate: f64,
+    ends: Vec<f64>,
+    /// P(more than k jumps) / rate (s).
+    spent_s: Vec<f64>,
+}
+
+/// A level's jumps as (from phase, levels up, to phase, probability), and what stays.
+struct Step {
+    moves: Vec<(usize, isize, usize, f64)>,
+    stays: Vec<f64>,
+}
+
+impl Ticks<'_> {
+    /// Solves it; an error is a reason for a user.
+    pub fn solve(&self) -> Result<Solution, String> {
+        let mixture = self.mixture()?;
+        let steps: Vec<Step> = self.runs.iter().map(|(_, blocks)| self.step(blocks, mixture.rate)).collect();
+        let at_ticks = self.after_ticks(&mixture, &steps)?;
+        let levels = self.top + 1;
+        let mut start = vec![0.0; levels * self.phases];
+        let total: f64 = at_ticks.iter().map(|(_, share)| share).sum();
+        at_ticks.iter().for_each(|(place, share)| start[*place] = share / total);
+        let (before_ticks, mut times) = self.period(start, 0, &mixture, &steps, true);
+        let spent: f64 = times.iter().sum();
+        times.iter_mut().for_each(|time| *time /= spent);
+        Ok(Solution { phases: self.phases, times, before_ticks })
+    }
+
+    fn mixture(&self) -> Result<Mixture, String> {
+        let leaving = |blocks: &Blocks| {
+            let mut sums = vec![0.0; self.phases];
+            let jumps = blocks.up.iter().chain(&blocks.local).chain(&blocks.down);
+            jumps.for_each(|(from, _, rate)| sums[*from] += rate);
+            sums.into_iter().fold(0.0, f64::max)
+        };
+        let rate = self.runs.iter().map(|(_, blocks)| leaving(blocks)).fold(0.0, f64::max);
+        let load = rate * self.period_s;
+        if load > MOST_TERMS {
+            return Err(format!(
+                "a timer's period of {:.3e} s holds some {load:.0} events of the chain, more than the {MOST_TERMS} it is \
+                 solved with: use the simulator",
+                self.period_s
+            ));
+        }
+        let most = (load + 12.0 * load.sqrt() + 40.0) as usize;
+        let counts = ArrivalCounts::new(TimeShape::Deterministic, load, most);
+        let spent_s = counts.above.iter().map(|tail| tail / rate).collect();
+        Ok(Mixture { rate, ends: counts.equal, spent_s })
+    }
+
+    fn step(&self, blocks: &Blocks, rate: f64) -> Step {
+        let mut stays = vec![rate; self.phases];
+        let mut moves = Vec::new();
+        let mut add = |jumps: &[Jump], up: isize| {
+            for (from, to, jump) in jumps {
+                moves.push((*from, up, *to, jump / rate));
+                stays[*from] -= jump;
+            }
+        };
+        add(&blocks.up, 1);
+        add(&blocks.local, 0);
+        add(&blocks.down, -1);
+        // The fastest phase's own remainder is rounding.
+        let stays = stays.into_iter().map(|stay| if stay < 1e-13 * rate { 0.0 } else { stay / rate }).collect();
+        Step { moves, stays }
+    }
+
+    /// Where `start`, whose first level is `base`, is a period later, before the tick; and, if `timed`, the time spent.
+    fn period(
+        &self,
+        start: Vec<f64>,
+        base: usize,
+        mixture: &Mixture,
+        steps: &[Step],
+        timed: bool,
+    ) -> (Vec<f64>, Vec<f64>) {
+        let phases = self.phases;
+        let levels = start.len() / phases;
+        let runs: Vec<usize> = (0..levels)
+            .map(|level| self.runs.iter().rposition(|(first, _)| *first <= base + level).unwrap_or(0))
+            .collect();
+        let mut ended = vec![0.0; start.len()];
+        let mut spent = vec![0.0; if timed { start.len() } else { 0 }];
+        let (mut now, mut next) = (start, vec![0.0; levels * phases]);
+        for (end, spent_s) in mixture.ends.iter().zip(&mixture.spent_s) {
+            add_scaled(&mut ended, &now, *end);
+            add_scaled(&mut spent, &now, *spent_s);
+            next.fill(0.0);
+            for level in 0..levels {
+                let Step { moves, stays } = &steps[runs[level]];
+                let here = level * phases;
+                for (phase, stay) in stays.iter().enumerate() {
+                    next[here + phase] += stay * now[here + phase];
+                }
+                for (from, up, to, probability) in moves {
+                    let share = now[here + from];
+                    // What leaves the window is rarer than LEFT_OUT.
+                    if let Some(target) = level.checked_add_signed(*up)
+                        && share > 1e-40
+                        && target < levels
+                    {
+                        next[target * phases + to] += probability * share;
+                    }
+                }
+            }
+            std::mem::swap(&mut now, &mut next);
+        }
+        (ended, spent)
+    }
+
+    /// (place, weight) of the states just after a tick.
+    fn after_ticks(&self, mixture: &Mixture, steps: &[Step]) -> Result<Vec<(usize, f64)>, String> {
+        let ticked = self.ticked();
+        let kinds = ticked.len();
+        let up = reach(self.arrival_pps * self.period_s).min(self.top);
+        let down = reach(self.period_s / self.service_s).min(self.served_at_most).min(self.top);
+        let (band_up, band_down) = (up * kinds + kinds - 1, down * kinds + kinds - 1);
+        let states = (self.top + 1) * kinds;
+        let rows = ((2 * up + down + 1).min(self.top + 1) * kinds) as f64;
+        let window = ((up + down + 1) * steps[0].stays.len() * 4 * mixture.ends.len()) as f64;
+        let operations = states as f64 * band_up as f64 * band_down as f64 + rows * window;
+        if operations > MOST_OPERATIONS {
+            return Err(format!(
+                "a ring of {} with up to {up} packets and {kinds} states of the cycle a period needs {operations:.1e} \
+                 operations: use fidelity paper, a smaller ring or quota, or the simulator",
+                self.top
+            ));
+        }
+        let row = |level: usize, kind: usize| {
+            let base = level.saturating_sub(down);
+            let mut start = vec![0.0; ((level + up).min(self.top) - base + 1) * self.phases];
+            start[(level - base) * self.phases + ticked[kind]] = 1.0;
+            let (ended, _) = self.period(start, base, mixture, steps, false);
+            let mut row = vec![0.0; band_down + band_up + 1];
+            for (place, share) in ended.iter().enumerate().filter(|(_, share)| **share > 0.0) {
+                let (target, phase) = (base + place / self.phases, place % self.phases);
+                let Some(to) = ticked.iter().position(|one| *one == (self.tick)(target, phase)) else { continue };
+                row[band_down + target * kinds + to - level * kinds - kind] += share;
+            }
+            row
+        };
+        // Between: neither the bottom nor the top is met within a period.
+        let between = (down + 2)..self.top.saturating_sub(up + 1);
+        let common: Vec<Vec<f64>> =
+            if between.is_empty() { Vec::new() } else { (0..kinds).map(|kind| row(between.start, kind)).collect() };
+        let mut rows = |state: usize| {
+            let (level, kind) = (state / kinds, state % kinds);
+            if between.contains(&level) { common[kind].clone() } else { row(level, kind) }
+        };
+        let band = Banded { states, down: band_down, up: band_up, alike: 0..0, row: &mut rows };
+        let weights = band.stationary().ok_or("the chain at ticks does not fit in memory: use the simulator")?;
+        let place = |state: usize| state / kinds * self.phases + ticked[state % kinds];
+        Ok(weights.into_iter().enumerate().map(|(state, weight)| (place(state), weight)).collect())
+    }
+
+    /// Phases that can follow a tick, the emptiest first.
+    fn ticked(&self) -> Vec<usize> {
+        let mut found = vec![(self.tick)(0, 0)];
+        for level in [0, 1, self.top] {
+            for phase in 0..self.phases {
+                let after = (self.tick)(level, phase);
+                if !found.contains(&after) {
+                    found.push(after);
+                }
+            }
+        }
+        found
+    }
+}
+
+/// The runs of alike levels of a ring.
+pub fn runs(top: usize, blocks: impl Fn(usize) -> Blocks) -> Vec<(usize, Blocks)> {
+    let mut firsts = vec![0, 1, 2, top];
+    firsts.retain(|first| *first <= top);
+    firsts.sort_unstable();
+    firsts.dedup();
+    firsts.into_iter().map(|first| (first, blocks(first))).collect()
+}
+
+/// Counts above this have a probability below [`LEFT_OUT`] in a Poisson number of this mean.
+fn reach(mean: f64) -> usize {
+    let most = (mean + 12.0 * mean.sqrt() + 40.0) as usize;
+    let counts = ArrivalCounts::new(TimeShape::Deterministic, mean, most);
+    counts.above.iter().position(|tail| *tail < LEFT_OUT).unwrap_or(most)
+}
+
+fn add_scaled(target: &mut [f64], source: &[f64], factor: f64) {
+    target.iter_mut().zip(source).for_each(|(sum, value)| *sum += factor * value);
+}
+
+impl Solution {
+    /// Share of time in phases that `pick` takes.
+    pub fn share(&self, pick: impl Fn(usize) -> bool) -> f64 {
+        self.times.iter().enumerate().filter(|(place, _)| pick(place % self.phases)).map(|(_, time)| time).sum()
+    }
+
+    /// Share of ticks that find a phase that `pick` takes.
+    pub fn ticks_finding(&self, pick: impl Fn(usize) -> bool) -> f64 {
+        self.before_ticks.iter().enumerate().filter(|(place, _)| pick(place % self.phases)).map(|(_, p)| p).sum()
+    }
+
+    /// Share of time with the highest level.
+    pub fn full(&self) -> f64 {
+        self.times[self.times.len() - self.phases..].iter().sum()
+    }
+
+    /// Mean level.
+    pub fn mean_level(&self) -> f64 {
+        self.times.iter().enumerate().map(|(place, time)| (place / self.phases) as f64 * time).sum()
+    }
+}
