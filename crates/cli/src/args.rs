@@ -116,3 +116,9 @@ fn run_number(text: &str) -> Result<i64, String> {
 fn seed(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| "expected a whole number of at least 0, such as 1".into())
 }
+
+/// Reads `--loss`.
+fn loss(text: &str) -> Result<f64, String> {
+    let share = netcliff_core::units::parse_share(text).ok().filter(|share| *share > 0.0 && *share < 1.0);
+    share.ok_or_else(|| "expected a fraction above 0 and below 1, such as 1e-4".into())
+}

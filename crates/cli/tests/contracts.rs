@@ -183,3 +183,45 @@ fn hosts_and_sizes_come_from_files() {
     assert_eq!(record["point"]["traffic"]["size"], "mixture:64=1,128=1");
     assert!((number_at(&record, "/outcome/goodput_bps") / (10e3 * 96.0 * 8.0) - 1.0).abs() < 1e-6);
 }
+
+#[test]
+fn a_cliff_comes_with_its_record() {
+    let home = Home::new();
+    let found = predict(&home, &["--scheme", "disable-enable", "--cliff", "--loss", "1e-3"]);
+    assert_eq!(keys(&found), ["cliff_pps", "engine", "livelock", "loss_target", "outcome", "point", "provenance"]);
+    let cliff = number_at(&found, "/cliff_pps");
+    assert_eq!(number_at(&found, "/loss_target"), 1e-3);
+    assert!((0.9..=1.0).contains(&number_at(&found, "/livelock")), "masked interrupts hold: {found}");
+    // The bound is met at the cliff, and not a thousandth above it.
+    let loss = |share: f64| {
+        let record = predict(&home, &["--scheme", "disable-enable", "--rate", &format!("{}pps", cliff * share)]);
+        number_at(&record, "/outcome/loss_fraction")
+    };
+    assert!(loss(1.0) <= 1.001e-3 && loss(1.001) > 1e-3, "{} {}", loss(1.0), loss(1.001));
+}
+
+#[test]
+fn sensitivities_name_the_cost_to_attack() {
+    let home = Home::new();
+    let found = predict(&home, &["--scheme", "interrupt", "--sensitivities", "--rate", "100kpps"]);
+    assert_eq!(found["point"]["traffic"]["rate"], "100kpps");
+    assert_eq!(number_at(&found, "/step"), 0.01);
+    let costs = found["sensitivities"].as_array().expect("sensitivities");
+    assert_eq!(costs[0]["cost"], "protocol");
+    // Scaling every cost scales time itself: the elasticities of the cliff sum to -1.
+    let sum: f64 = costs.iter().map(|one| number_at(one, "/cliff")).sum();
+    assert!((sum + 1.0).abs() < 5e-3, "{sum}");
+    let text = home.stdout(["predict", "--scheme", "interrupt", "--sensitivities"]);
+    assert!(text.contains("a cost 1 % higher") && text.contains("cliff"), "{text}");
+}
+
+#[test]
+fn warnings_go_to_stderr_and_into_the_notes() {
+    let home = Home::new();
+    let args = ["--fidelity", "paper", "--scheme", "polling:period=4us", "--rates", "10kpps,20kpps", "--json"];
+    let run = home.netcliff([&["predict"], &args[..]].concat()).assert().success().get_output().clone();
+    let (out, err) = (String::from_utf8(run.stdout).unwrap(), String::from_utf8(run.stderr).unwrap());
+    assert_eq!(err.matches("warning: period = 4us is shorter than the service of one packet").count(), 1, "{err}");
+    assert_eq!(out.lines().count(), 2);
+    assert!(out.lines().all(|line| line.contains("warning: period = 4us")), "{out}");
+}

@@ -15,8 +15,8 @@ use serde_json::Value;
 const SMALL: &str = r#"
 title = "Small"
 engines = ["model", "sim"]
-schemes = ["interrupt", "napi-2007:period=20us,quota=3"]
-names = ["normal", "napi of 2007"]
+schemes = ["interrupt", "napi:threaded=true"]
+names = ["normal", "threaded napi"]
 packets = 20_000
 
 [host]
@@ -55,7 +55,7 @@ fn a_file_becomes_records_and_a_figure() {
     let (html, svg) = (home.text("small.html"), home.text("small.svg"));
     let page = home.stdout(["run", &file, "--html", &html, "--svg", &svg]);
     for part in
-        ["Small", "normal", "napi of 2007", "STATED", "within the tolerance", "NOT HAD", "8 points", "simulator"]
+        ["Small", "normal", "threaded napi", "STATED", "within the tolerance", "NOT HAD", "8 points", "simulator"]
     {
         assert!(page.contains(part), "{part}: {page}");
     }
@@ -181,7 +181,7 @@ fn what_no_engine_answers_is_listed_and_the_rest_goes_on() {
     let page = home.stdout(["run", &file]);
     let not_had = &page[page.find("NOT HAD").expect("a list of what was not had")..];
     assert!(not_had.contains("normal, measured, 8 points"), "{page}");
-    assert!(not_had.contains("napi of 2007, model (exact), 8 points"), "{page}");
+    assert!(not_had.contains("threaded napi, model (exact), 8 points"), "{page}");
     let states: BTreeMap<String, Value> = home
         .json_lines(["results", "list", "--json"])
         .into_iter()

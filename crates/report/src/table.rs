@@ -1,7 +1,7 @@
 //! [`outcomes`]: records in human form for `results`, `predict` and `simulate`.
 
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
-use netcliff_core::{Figure, Latency, Outcome, Record};
+use netcliff_core::{Analysis, Figure, Latency, Outcome, Record};
 
 use crate::Style;
 use crate::format::{self, Unit};
@@ -78,6 +78,31 @@ pub fn outcomes(records: &[Record], style: Style) -> String {
         [record] => outcome(record, style),
         _ => list(records, style),
     };
+    format::printable(&text)
+}
+
+/// Cliff and livelock index, then a line a cost, the most telling for the cliff first.
+pub fn analysis(analysis: &Analysis, style: Style) -> String {
+    let mut text = format!(
+        "cliff       {} (loss {})\nlivelock    {} (throughput at twice the cliff over the peak)\n",
+        format::quantity(analysis.cliff_pps, Unit::Pps),
+        format::loss(analysis.loss_target),
+        format::significant(analysis.livelock)
+    );
+    if analysis.sensitivities.is_empty() {
+        return text;
+    }
+    let mut table = empty(style);
+    table.set_header(["a cost 1 % higher", "cliff %", "latency %", "CPU left %"]);
+    for one in &analysis.sensitivities {
+        let or_dash = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:+.3}"));
+        let row = [one.cost.clone(), or_dash(Some(one.cliff)), or_dash(one.latency), or_dash(one.available)];
+        table.add_row(row);
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    text.push_str(&format!("\n{}", lines(&table)));
     format::printable(&text)
 }
 

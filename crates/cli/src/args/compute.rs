@@ -19,8 +19,7 @@ pub struct ComputeArgs {
     #[arg(long, default_value = "napi", value_name = "NAME[:key=value,...]")]
     pub scheme: Scheme,
     /// Offered load: 100kpps, 300Mbit/s or 40% of line rate
-    #[arg(long, required_unless_present = "rates", conflicts_with = "rates", value_name = "RATE")]
-    #[arg(allow_hyphen_values = true)]
+    #[arg(long, conflicts_with = "rates", value_name = "RATE", allow_hyphen_values = true)]
     pub rate: Option<Load>,
     /// Offered loads: a list, or a range such as 10kpps..300kpps:30
     #[arg(long, value_name = "LOW..HIGH:COUNT", allow_hyphen_values = true)]
@@ -50,7 +49,9 @@ pub struct ComputeArgs {
 #[command(after_help = "Examples:
   netcliff predict --scheme interrupt:drops_interrupt=false --rate 100kpps
   netcliff predict --scheme interrupt --fidelity paper --rates 10kpps..300kpps:30 --json
-  netcliff predict --host my.toml --set application=2us --rate 40%")]
+  netcliff predict --host my.toml --set application=2us --rate 40%
+  netcliff predict --scheme polling:period=20us,quota=3 --cliff --loss 1e-3
+  netcliff predict --sensitivities --rate 100kpps --json")]
 pub struct PredictArgs {
     /// What to compute.
     #[command(flatten)]
@@ -58,6 +59,16 @@ pub struct PredictArgs {
     /// The papers' approximation, or the chain that is exact for its assumptions
     #[arg(long, default_value = "exact", value_name = "paper|exact")]
     pub fidelity: Fidelity,
+    /// Find the cliff and what is left of the throughput at twice its load; without --rate the figures are those at
+    /// half the cliff
+    #[arg(long, conflicts_with_all = ["rates", "csv"])]
+    pub cliff: bool,
+    /// Loss fraction that defines the cliff
+    #[arg(long, default_value = "1e-4", value_parser = super::loss, allow_negative_numbers = true)]
+    pub loss: f64,
+    /// With the cliff, how it, the latency and the CPU move with each cost of the host
+    #[arg(long, conflicts_with_all = ["rates", "csv"])]
+    pub sensitivities: bool,
 }
 
 /// `netcliff simulate`.

@@ -23,7 +23,7 @@ pub struct FindArgs {
     #[arg(long)]
     pub quick: bool,
     /// Loss fraction that defines the cliff
-    #[arg(long, default_value = "1e-4", value_parser = loss, allow_negative_numbers = true)]
+    #[arg(long, default_value = "1e-4", value_parser = super::loss, allow_negative_numbers = true)]
     pub loss: f64,
     /// Frame size, FCS included
     #[arg(long, default_value = "64B", value_parser = frame_bytes)]
@@ -112,11 +112,6 @@ pub enum Meter {
 
 fn cpu(text: &str) -> Result<u32, String> {
     text.parse().map_err(|_| "expected the number of a CPU, such as 1".into())
-}
-
-fn loss(text: &str) -> Result<f64, String> {
-    let share = units::parse_share(text).ok().filter(|share| *share > 0.0 && *share < 1.0);
-    share.ok_or_else(|| "expected a fraction above 0 and below 1, such as 1e-4".into())
 }
 
 fn frame_bytes(text: &str) -> Result<u32, String> {

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use netcliff_core::{Engine, EngineFailure, Load, Point, Provenance, Record, Traffic};
+use netcliff_core::warning::PREFIX;
+use netcliff_core::{Analysis, Engine, EngineFailure, Load, Point, Provenance, Record, Traffic};
 use netcliff_lab::inputs;
 use netcliff_lab::store::Store;
-use netcliff_model::ModelEngine;
+use netcliff_model::{ModelEngine, Question};
 use netcliff_report as report;
 use netcliff_sim::{Effort, SimEngine};
 
@@ -20,8 +21,45 @@ const PACKETS_AT_MOST: u64 = 200_000_000;
 /// On paper.
 pub fn predict(args: &PredictArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     let engine = ModelEngine::new(args.fidelity);
-    let settings = [("fidelity".to_owned(), args.fidelity.to_string())];
-    answer(&engine, "predict", &args.compute, None, settings.into(), store)
+    let settings: BTreeMap<String, String> = [("fidelity".to_owned(), args.fidelity.to_string())].into();
+    if args.cliff || args.sensitivities {
+        return analyse(&engine, args, &provenance(None, settings), store);
+    }
+    answer(&engine, "predict", &args.compute, &provenance(None, settings), store)
+}
+
+/// A record and what was found around it, as one object.
+#[derive(serde::Serialize)]
+struct Analysed<'a> {
+    #[serde(flatten)]
+    record: &'a Record,
+    #[serde(flatten)]
+    analysis: &'a Analysis,
+}
+
+/// The cliff and, if asked for, the sensitivities; the point's own outcome comes with them.
+fn analyse(
+    engine: &ModelEngine,
+    args: &PredictArgs,
+    provenance: &Provenance,
+    store: &StoreArgs,
+) -> anyhow::Result<ExitCode> {
+    let question = Question { loss: args.loss, sensitivities: args.sensitivities };
+    // Any load serves to check the rest.
+    let point = point(&args.compute, args.compute.rate.unwrap_or(Load::Pps(1.0)))?;
+    let Point { host, scheme, traffic } = &point;
+    let (point, analysis) =
+        netcliff_model::analyse(engine, host, scheme, traffic, args.compute.rate, question).map_err(explain)?;
+    let records = recorded(engine, "predict", vec![point], &args.compute, provenance, store, false)?;
+    if args.compute.json {
+        for record in &records {
+            output::json_line(&Analysed { record, analysis: &analysis })?;
+        }
+    } else {
+        output::data(&report::table::outcomes(&records, output::style()))?;
+        output::data(&report::table::analysis(&analysis, output::style()))?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// In simulation.
@@ -35,30 +73,51 @@ pub fn simulate(args: &SimulateArgs, store: &StoreArgs) -> anyhow::Result<ExitCo
         Some(share) => ("precision".to_owned(), share.to_string()),
         None => ("packets".to_owned(), args.packets.to_string()),
     };
-    answer(&engine, "simulate", &args.compute, Some(args.seed), [effort].into(), store)
+    answer(&engine, "simulate", &args.compute, &provenance(Some(args.seed), [effort].into()), store)
 }
 
+/// The points' outcomes on stdout.
 fn answer(
     engine: &dyn Engine,
     kind: &str,
     args: &ComputeArgs,
-    seed: Option<u64>,
-    settings: BTreeMap<String, String>,
-    store_args: &StoreArgs,
+    provenance: &Provenance,
+    store: &StoreArgs,
 ) -> anyhow::Result<ExitCode> {
-    let points = points(args)?;
-    let store = if args.save || store_args.db.is_some() { Some(open_store(store_args)?) } else { None };
-    let provenance = Provenance {
+    let records = recorded(engine, kind, points(args)?, args, provenance, store, args.json)?;
+    match (args.json, args.csv) {
+        (true, _) => {}
+        (_, true) => output::data(&report::csv::records(&records))?,
+        _ => output::data(&report::table::outcomes(&records, output::style()))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn provenance(seed: Option<u64>, settings: BTreeMap<String, String>) -> Provenance {
+    Provenance {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         seed,
         command: command_line(),
         started_unix_s: now_unix_s(),
         settings,
         ..Provenance::default()
-    };
+    }
+}
+
+/// The points' records, kept in the store if asked for.
+fn recorded(
+    engine: &dyn Engine,
+    kind: &str,
+    points: Vec<Point>,
+    args: &ComputeArgs,
+    provenance: &Provenance,
+    store_args: &StoreArgs,
+    json: bool,
+) -> anyhow::Result<Vec<Record>> {
+    let store = if args.save || store_args.db.is_some() { Some(open_store(store_args)?) } else { None };
     let run = store.as_ref().map(|s| s.begin(kind, &provenance.command, provenance.started_unix_s)).transpose()?;
     let kept = store.as_ref().zip(run);
-    let answered = evaluate(engine, points, &provenance, kept, args.json);
+    let answered = evaluate(engine, points, provenance, kept, json);
     if let Some((store, run)) = kept {
         // A run that failed is over as well; its failure is what must be told.
         let finished = store.finish(run, answered.is_err(), None);
@@ -66,13 +125,7 @@ fn answer(
             finished?;
         }
     }
-    let records = answered?;
-    match (args.json, args.csv) {
-        (true, _) => {}
-        (_, true) => output::data(&report::csv::records(&records))?,
-        _ => output::data(&report::table::outcomes(&records, output::style()))?,
-    }
-    Ok(ExitCode::SUCCESS)
+    answered
 }
 
 /// Every point in turn: kept as it is answered, and printed at once as JSON or else given back.
@@ -83,10 +136,16 @@ fn evaluate(
     kept: Option<(&Store, i64)>,
     json: bool,
 ) -> anyhow::Result<Vec<Record>> {
-    let mut records = Vec::new();
+    let (mut records, mut warned) = (Vec::new(), Vec::new());
     for point in points {
         let started = std::time::Instant::now();
         let outcome = engine.evaluate(&point).map_err(explain)?;
+        for note in outcome.notes.iter().filter(|note| note.starts_with(PREFIX)) {
+            if !warned.contains(note) {
+                output::say(note);
+                warned.push(note.clone());
+            }
+        }
         let elapsed_s = Some(started.elapsed().as_secs_f64());
         let provenance = Provenance { elapsed_s, ..provenance.clone() };
         let record = Record { point, engine: engine.kind(), outcome, provenance };
@@ -111,16 +170,20 @@ fn explain(error: EngineFailure) -> anyhow::Error {
 }
 
 fn points(args: &ComputeArgs) -> anyhow::Result<Vec<Point>> {
+    let loads: Vec<Load> = args.rate.into_iter().chain(args.rates.iter().flat_map(|rates| rates.0.clone())).collect();
+    if loads.is_empty() {
+        return Err(output::usage("no offered load: give --rate 100kpps or --rates 10kpps..300kpps:30"));
+    }
+    loads.into_iter().map(|load| point(args, load)).collect()
+}
+
+fn point(args: &ComputeArgs, rate: Load) -> anyhow::Result<Point> {
     let mut host = inputs::host(&args.host).map_err(output::usage)?;
     for assignment in &args.set {
         host.set(assignment).map_err(output::usage)?;
     }
     let size = inputs::frame_sizes(&args.size).map_err(output::usage)?;
-    let loads: Vec<Load> = args.rate.into_iter().chain(args.rates.iter().flat_map(|rates| rates.0.clone())).collect();
-    let point = |rate: Load| {
-        let traffic = Traffic { arrivals: args.arrivals.clone(), size: size.clone(), rate, link_bps: args.link };
-        let point = Point { host: host.clone(), scheme: args.scheme.clone(), traffic };
-        point.validate().map(|()| point)
-    };
-    loads.into_iter().map(|load| point(load).map_err(output::usage)).collect()
+    let traffic = Traffic { arrivals: args.arrivals.clone(), size, rate, link_bps: args.link };
+    let point = Point { host, scheme: args.scheme.clone(), traffic };
+    point.validate().map(|()| point).map_err(output::usage)
 }
