@@ -204,10 +204,10 @@ fn masked_count(case: &Case, frames: u64) -> impl Fn(&State) -> Jumps + use<> {
 }
 
 /// Unmasked coalescing by count: `counted` frames wait for the interrupt that announces them, the rest is served.
-fn unmasked_count(case: &Case, frames: u64) -> Vec<(State, f64)> {
+fn unmasked_count(case: &Case, frames: u64) -> impl Fn(&State) -> Jumps + use<> {
     let case = case.clone();
-    let serving = |n: u64, counted: u64| (n, if n > counted { Stage::Service } else { Stage::Idle }, counted);
-    referee::stationary((0, Stage::Idle, 0), &move |&(n, stage, counted)| {
+    let serving = move |n: u64, counted: u64| (n, if n > counted { Stage::Service } else { Stage::Idle }, counted);
+    move |&(n, stage, counted): &State| {
         let mut jumps = Vec::new();
         if n < case.places {
             let interrupts = stage == Stage::Isr || counted + 1 == frames;
@@ -220,7 +220,7 @@ fn unmasked_count(case: &Case, frames: u64) -> Vec<(State, f64)> {
             _ => {}
         }
         jumps
-    })
+    }
 }
 
 /// disable-enable with services and interrupts of `stages` exponentials each; the third number is stages done.
