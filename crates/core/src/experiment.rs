@@ -1,7 +1,8 @@
 //! [`Experiment`]: what to find out and how to draw it, read from TOML.
 //!
 //! One file format of several kinds, told apart by the key `kind`: [`Grid`] (the default) asks engines about points,
-//! [`Mlfrr`] draws the two formulas of the maximum loss-free receive rate. All kinds share `title`, `[figure]` and `[[mark]]`, and come to [`Curve`]s on [`Axes`].
+//! [`Mlfrr`] draws the two formulas of the maximum loss-free receive rate, [`Roofline`] what each part lets through. All
+//! kinds share `title`, `[figure]` and `[[mark]]`, and come to [`Curve`]s on [`Axes`].
 
 mod curve;
 mod figure;
@@ -9,6 +10,7 @@ mod file;
 mod grid;
 mod hosts;
 mod mlfrr;
+mod roofline;
 mod values;
 
 use serde::{Deserialize, Serialize};
@@ -19,6 +21,7 @@ pub use file::{BadValue, FileError, Step, parse_toml};
 pub use grid::{Grid, Task, TrafficSection};
 pub use hosts::HostSection;
 pub use mlfrr::{FluidTraffic, Mlfrr, Polled, PollingSection};
+pub use roofline::Roofline;
 pub use values::{OneOrMore, Rates, Share, Varied};
 
 /// Arrivals that can be asked for a simulated point.
@@ -33,6 +36,8 @@ pub enum KindTag {
     Grid,
     /// The maximum loss-free receive rate by formula.
     Mlfrr,
+    /// What link, bus and CPU let through.
+    Roofline,
 }
 
 /// An experiment of any kind.
@@ -42,6 +47,8 @@ pub enum Experiment {
     Grid(Box<Grid>),
     /// The maximum loss-free receive rate by formula.
     Mlfrr(Box<Mlfrr>),
+    /// What link, bus and CPU let through.
+    Roofline(Box<Roofline>),
 }
 
 /// What every kind has: read first, so that errors of the rest are those of the right kind.
@@ -61,6 +68,7 @@ impl Experiment {
         let experiment = match head.kind {
             KindTag::Grid => Self::Grid(Box::new(parse_toml(path, text)?)),
             KindTag::Mlfrr => Self::Mlfrr(Box::new(parse_toml(path, text)?)),
+            KindTag::Roofline => Self::Roofline(Box::new(parse_toml(path, text)?)),
         };
         experiment.check().map_err(|bad| FileError::misplaced(path, text, &bad))?;
         Ok(experiment)
@@ -73,6 +81,7 @@ impl Experiment {
                 grid.tasks()?;
             }
             Self::Mlfrr(mlfrr) => mlfrr.check()?,
+            Self::Roofline(roofline) => roofline.check()?,
         }
         self.marks().map(drop)
     }
@@ -82,6 +91,7 @@ impl Experiment {
         match self {
             Self::Grid(grid) => &grid.title,
             Self::Mlfrr(mlfrr) => &mlfrr.title,
+            Self::Roofline(roofline) => &roofline.title,
         }
     }
 
@@ -93,6 +103,7 @@ impl Experiment {
         match self {
             Self::Grid(grid) => grid.axes(),
             Self::Mlfrr(mlfrr) => mlfrr.axes(),
+            Self::Roofline(roofline) => roofline.axes(),
         }
     }
 
@@ -105,6 +116,7 @@ impl Experiment {
         let sections = match self {
             Self::Grid(grid) => &grid.marks,
             Self::Mlfrr(mlfrr) => &mlfrr.marks,
+            Self::Roofline(roofline) => &roofline.marks,
         };
         sections.iter().enumerate().map(|(index, mark)| mark.placed(index, &axes)).collect()
     }

@@ -2,7 +2,8 @@
 //!
 //! [`Plan`] is the experiment with what the user changed; [`compute`] answers its tasks. Answers come to the caller one
 //! by one, on the caller's thread, as they are had, so that each can be kept at once. An answer depends on the plan
-//! only, not on threads or order. Experiments that are formulas are curves at once: [`mlfrr`].
+//! only, not on threads or order. Experiments that are formulas are curves at once:
+//! [`mlfrr`], [`roofline`].
 
 mod answer;
 mod formulas;
@@ -11,7 +12,7 @@ mod wire;
 mod workers;
 
 pub use answer::Answer;
-pub use formulas::mlfrr;
+pub use formulas::{mlfrr, roofline};
 pub use plan::{Changes, Plan};
 pub use wire::measure;
 pub use workers::compute;

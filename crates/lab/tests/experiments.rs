@@ -134,6 +134,21 @@ fn the_mlfrr_curves_bend_at_the_formulas() {
     }
 }
 
+/// What the 10 GbE study measured lies under its roof, and PCI-X is what bounds it, not the link.
+#[test]
+fn the_measured_rates_lie_under_the_roof() {
+    let (.., experiment) = files().into_iter().find(|(name, ..)| name == "roofline.toml").expect("roofline.toml");
+    let Experiment::Roofline(roofline) = &experiment else { panic!("not of its kind") };
+    let curves = netcliff_lab::run::roofline(roofline).unwrap();
+    let bound = |part: &str, x: f64| curves.iter().find(|curve| curve.name.contains(part)).unwrap().at(x).unwrap();
+    let measured: Vec<_> = experiment.marks().unwrap().into_iter().filter(|mark| mark.x.is_some()).collect();
+    assert_eq!(measured.len(), 3);
+    for mark in measured {
+        let (x, y) = (mark.x.unwrap(), mark.y.unwrap());
+        assert!(y < bound("pci-x-133", x) && bound("pci-x-133", x) < bound("link", x), "{}", mark.label);
+    }
+}
+
 /// The wire is no part of a figure of the papers: its host is this one.
 #[test]
 fn the_papers_figures_are_computed() {

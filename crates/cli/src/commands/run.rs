@@ -48,6 +48,10 @@ pub fn run(args: &RunArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
             let curves = netcliff_lab::run::mlfrr(mlfrr).map_err(output::usage)?;
             formulas::show(args, &experiment, curves, text, provenance)
         }
+        Experiment::Roofline(roofline) => {
+            let curves = netcliff_lab::run::roofline(roofline).map_err(output::usage)?;
+            formulas::show(args, &experiment, curves, text, provenance)
+        }
     }
 }
 

@@ -186,3 +186,26 @@ fn formulas_are_the_same_format() {
         }
     }
 }
+
+#[test]
+fn a_roofline_is_the_same_format() {
+    let text = "kind = \"roofline\"\nlink = \"10Gbit/s\"\nbus = \"pci-x-133\"\nsizes = [\"1518B\", \"64B\"]\n";
+    let Experiment::Roofline(roofline) = Experiment::from_toml("f.toml", text).unwrap() else {
+        panic!("not a roofline")
+    };
+    assert_eq!(roofline.sizes_bytes().unwrap(), [64.0, 1518.0]);
+    assert_eq!(roofline.hosts().unwrap(), [(String::new(), None)]);
+    for (from, to, parts) in [
+        ("10Gbit/s", "10kpps", vec!["line 2", "10kpps", "1.5Gbit/s"]),
+        ("pci-x-133", "vesa", vec!["line 3", "vesa", "pcie-3x8"]),
+        ("\"64B\"", "\"imix\"", vec!["line 4", "imix", "64B"]),
+        ("[\"1518B\", \"64B\"]", "\"64B\"\nheaders = \"70B\"", vec!["line 5", "70B", "smallest frame (64 B)"]),
+        ("sizes", "offloads = [\"magic\"]\nsizes", vec!["line 4", "magic", "checksum"]),
+        ("sizes", "seizes", vec!["line 4", "seizes", "sizes"]),
+    ] {
+        let error = Experiment::from_toml("f.toml", &text.replacen(from, to, 1)).expect_err(to).to_string();
+        for part in parts {
+            assert!(error.contains(part), "{to}: {part}: {error}");
+        }
+    }
+}

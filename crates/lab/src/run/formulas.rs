@@ -1,8 +1,9 @@
 //! Experiments that are formulas: curves at once, without tasks.
 
 use netcliff_core::Figure;
-use netcliff_core::experiment::{BadValue, Curve, Dot, Mlfrr, Polled};
+use netcliff_core::experiment::{BadValue, Curve, Dot, Mlfrr, Polled, Roofline};
 use netcliff_core::units::print_time_s;
+use netcliff_model::limits::{Part, Roof, System};
 use netcliff_model::mlfrr::{Costs, Polling, polled};
 
 /// Delivered over offered load: nothing lost, with interrupts by eq. (1), and polled by eq. (2) corrected.
@@ -25,6 +26,45 @@ pub fn mlfrr(experiment: &Mlfrr) -> Result<Vec<Curve>, BadValue> {
         }
     }
     Ok(curves)
+}
+
+/// What each part lets through (bit/s of payload) over the frame size.
+///
+/// # Errors
+/// Never for an experiment that was read from a file.
+pub fn roofline(experiment: &Roofline) -> Result<Vec<Curve>, BadValue> {
+    let (sizes, headers_bytes) = (experiment.sizes_bytes()?, experiment.headers_bytes()?);
+    let link_bps = Some(experiment.link_bps()?);
+    let mut curves: Vec<Curve> = Vec::new();
+    for bus in &experiment.bus.0 {
+        for (varied, cpu) in experiment.hosts()? {
+            let system = System { link_bps, bus: *bus, memory: None, cpu, cpus: 1, frames_per_interrupt: 1.0 };
+            let roofs: Vec<Roof> = sizes.iter().map(|size| system.roof(*size, &experiment.offloads)).collect();
+            for part in Part::ALL {
+                let what = match part {
+                    Part::Bus => bus.to_string(),
+                    Part::Link => format!("link, {}", experiment.link),
+                    cpu if varied.is_empty() => cpu.name().to_owned(),
+                    cpu => format!("{}, {varied}", cpu.name()),
+                };
+                // The link is the same for every bus, the CPU too.
+                if curves.iter().all(|curve| curve.name != what) {
+                    curves.extend(bounds(what, part, &roofs, headers_bytes));
+                }
+            }
+        }
+    }
+    Ok(curves)
+}
+
+/// One part's bounds; None where it has none.
+fn bounds(name: String, part: Part, roofs: &[Roof], headers_bytes: f64) -> Option<Curve> {
+    let dot = |roof: &Roof| {
+        let payload_bits = 8.0 * (roof.frame_bytes - headers_bytes);
+        roof.of(part).map(|pps| Dot { x: roof.frame_bytes, y: Figure::exact(payload_bits * pps) })
+    };
+    let dots: Vec<Dot> = roofs.iter().filter_map(dot).collect();
+    (!dots.is_empty()).then_some(Curve { name, answerer: None, dots })
 }
 
 fn curve(name: String, xs: &[f64], y: impl Fn(f64) -> f64) -> Curve {

@@ -11,8 +11,8 @@ use crate::format;
 /// Columns of values in the table of curves.
 const VALUES: usize = 4;
 /// Width of a value and of a curve's name.
-const VALUE: usize = 11;
-const NAME: usize = 34;
+const VALUE: usize = 12;
+const NAME: usize = 30;
 
 /// The whole page as lines of at most `style.width` columns, ending in a newline: what was asked, the plot, a few values
 /// of each curve, the stated numbers with how far each curve is from them, what was not had.

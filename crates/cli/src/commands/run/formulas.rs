@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use netcliff_core::Provenance;
-use netcliff_core::experiment::{Curve, Experiment};
+use netcliff_core::experiment::{Curve, Experiment, HostSection};
 use netcliff_report as report;
 use netcliff_report::drawing::Drawing;
 
@@ -29,12 +29,15 @@ pub fn show(
     provenance: Provenance,
 ) -> anyhow::Result<ExitCode> {
     refuse(args)?;
-    let keys = ("offered_pps", "delivered_pps");
+    let (kind, keys) = match experiment {
+        Experiment::Roofline(_) => ("roofline", ("frame_bytes", "limit_bps")),
+        _ => ("mlfrr", ("offered_pps", "delivered_pps")),
+    };
     if args.json {
         for curve in &curves {
             for dot in &curve.dots {
                 let values = [(keys.0, dot.x), (keys.1, dot.y.value)].into();
-                output::json_line(&CurvePoint { kind: "mlfrr", curve: &curve.name, values })?;
+                output::json_line(&CurvePoint { kind, curve: &curve.name, values })?;
             }
         }
     }
@@ -77,11 +80,25 @@ fn refuse(args: &RunArgs) -> anyhow::Result<()> {
 }
 
 fn asked(experiment: &Experiment) -> Vec<(String, String)> {
-    let Experiment::Mlfrr(mlfrr) = experiment else { return Vec::new() };
-    let changes =
-        if mlfrr.host.set.is_empty() { String::new() } else { format!(" with {}", mlfrr.host.set.join(", ")) };
-    vec![
-        ("host".to_owned(), format!("{}{changes}", mlfrr.host.preset)),
-        ("frames".to_owned(), mlfrr.traffic.size.to_string()),
-    ]
+    let host = |section: &HostSection| {
+        let changes = if section.set.is_empty() { String::new() } else { format!(" with {}", section.set.join(", ")) };
+        ("host".to_owned(), format!("{}{changes}", section.preset))
+    };
+    match experiment {
+        Experiment::Grid(_) => Vec::new(),
+        Experiment::Mlfrr(mlfrr) => vec![host(&mlfrr.host), ("frames".to_owned(), mlfrr.traffic.size.to_string())],
+        Experiment::Roofline(roofline) => {
+            let join = |texts: Vec<String>| texts.join(", ");
+            let mut asked = vec![
+                ("link".to_owned(), format!("link {}", roofline.link)),
+                ("bus".to_owned(), join(roofline.bus.0.iter().map(ToString::to_string).collect())),
+            ];
+            if !roofline.offloads.is_empty() {
+                asked.push(("offloads".to_owned(), join(roofline.offloads.iter().map(ToString::to_string).collect())));
+            }
+            asked.extend(roofline.headers.iter().map(|bytes| ("headers".to_owned(), format!("{bytes} of headers"))));
+            asked.extend(roofline.host.iter().map(host));
+            asked
+        }
+    }
 }

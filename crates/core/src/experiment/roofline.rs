@@ -1,0 +1,121 @@
+//! [`Roofline`]: what link, bus and CPU let through, over the frame size.
+
+use serde::{Deserialize, Serialize};
+
+use super::KindTag;
+use super::figure::{Axes, Ends, MarkSection};
+use super::file::BadValue;
+use super::hosts::HostSection;
+use super::values::OneOrMore;
+use crate::host::Host;
+use crate::measure::Dimension;
+use crate::parts::{Bus, Offload};
+use crate::traffic::FrameSizes;
+use crate::units;
+
+/// Bounds by formula; no queue, no randomness.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Roofline {
+    /// What the experiment shows, one line.
+    #[serde(default)]
+    pub title: String,
+    kind: KindTag,
+    /// Link speed.
+    pub link: String,
+    /// Buses to compare.
+    pub bus: OneOrMore<Bus>,
+    /// Features that change what a frame costs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub offloads: Vec<Offload>,
+    /// Frame sizes, FCS included.
+    pub sizes: OneOrMore<FrameSizes>,
+    /// Bytes of each frame that are no payload; what is drawn is payload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub headers: Option<String>,
+    /// The costs of the CPU; None: it is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<HostSection>,
+    /// How it is drawn.
+    #[serde(default)]
+    pub figure: Ends,
+    /// Numbers that others have stated.
+    #[serde(default, rename = "mark", skip_serializing_if = "Vec::is_empty")]
+    pub marks: Vec<MarkSection>,
+}
+
+impl Roofline {
+    /// Link speed (bit/s).
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn link_bps(&self) -> Result<f64, BadValue> {
+        let bad = |text: String| BadValue::at("", "link", text);
+        let bps = units::parse_bps(&self.link).map_err(|error| bad(error.to_string()))?;
+        if bps > 0.0 { Ok(bps) } else { Err(bad(format!("link = \"{}\": must be above 0", self.link))) }
+    }
+
+    /// Frame sizes (bytes), rising.
+    ///
+    /// # Errors
+    /// A size that is not one number of bytes.
+    pub fn sizes_bytes(&self) -> Result<Vec<f64>, BadValue> {
+        let one = |(index, size): (usize, &FrameSizes)| match size {
+            FrameSizes::Fixed(bytes) => Ok(f64::from(*bytes)),
+            other => {
+                let message =
+                    format!("sizes: {other} has no place on an axis of frame sizes; expected sizes such as 64B");
+                Err(BadValue::at("", "sizes", message).item(index))
+            }
+        };
+        let mut sizes = self.sizes.0.iter().enumerate().map(one).collect::<Result<Vec<f64>, BadValue>>()?;
+        sizes.sort_by(f64::total_cmp);
+        if sizes.is_empty() {
+            return Err(BadValue::at("", "sizes", "sizes: expected at least one"));
+        }
+        Ok(sizes)
+    }
+
+    /// Bytes of each frame that are no payload.
+    ///
+    /// # Errors
+    /// They cannot be read, or leave nothing of the smallest frame.
+    pub fn headers_bytes(&self) -> Result<f64, BadValue> {
+        let Some(text) = &self.headers else { return Ok(0.0) };
+        let bytes = units::parse_bytes(text).map_err(|error| BadValue::at("", "headers", error))? as f64;
+        let smallest = self.sizes_bytes()?[0];
+        if bytes < smallest {
+            return Ok(bytes);
+        }
+        let message = format!("headers = \"{text}\": must be below the smallest frame ({smallest} B)");
+        Err(BadValue::at("", "headers", message))
+    }
+
+    /// The CPU's costs with what was varied to get them, in words; one None where it is left out.
+    ///
+    /// # Errors
+    /// A host that cannot be, and where it stands in the file.
+    pub fn hosts(&self) -> Result<Vec<(String, Option<Host>)>, BadValue> {
+        let Some(section) = &self.host else { return Ok(vec![(String::new(), None)]) };
+        let named = |variant: super::hosts::Variant| (variant.names(|_| true).join(", "), Some(variant.host));
+        Ok(section.variants()?.into_iter().map(named).collect())
+    }
+
+    /// Payload over frame size.
+    pub(super) fn axes(&self) -> Result<Axes, BadValue> {
+        let up = if self.headers.is_some() { "payload let through" } else { "frame bits let through" };
+        self.figure.axes(("frame size", Dimension::Bytes), (up, Dimension::Bps))
+    }
+
+    /// Checks every value.
+    pub(super) fn check(&self) -> Result<(), BadValue> {
+        self.link_bps()?;
+        self.sizes_bytes()?;
+        self.headers_bytes()?;
+        self.hosts()?;
+        if self.bus.0.is_empty() {
+            return Err(BadValue::at("", "bus", "bus: expected at least one, such as \"pcie-3x8\", or \"none\""));
+        }
+        Ok(())
+    }
+}
