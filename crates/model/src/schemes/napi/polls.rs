@@ -103,8 +103,8 @@ impl<'a> Polls<'a> {
                     *entry = leaves * *visit;
                 }
             }
-            // The last packet served before the quota is used up: the ring is empty.
-            if served + 1 < self.weight && served + 1 >= first {
+            // The last packet served before the quota is used up: the ring is empty. So many may be out of reach.
+            if served + 1 < self.weight && (first..=last).contains(&(served + 1)) {
                 let emptied = &mut polls[(served + 1 - first) * count..(served + 2 - first) * count];
                 idle.iter_mut().zip(emptied).for_each(|(sum, entry)| *sum += std::mem::take(entry));
             }
