@@ -35,11 +35,12 @@ impl Banded<'_> {
     /// The stationary vector, largest entries about 1, not normalised; None if it does not fit in memory. State 0
     /// must be reachable from all.
     pub fn stationary(mut self) -> Option<Vec<f64>> {
-        let eliminated = self.eliminate()?;
-        Some(self.vector(eliminated))
+        let (eliminated, floor) = self.eliminate()?;
+        Some(self.vector(eliminated, floor))
     }
 
-    fn eliminate(&mut self) -> Option<Vec<Eliminated>> {
+    /// The steps from the top down, and the state below which nothing is ever left again (0 in general).
+    fn eliminate(&mut self) -> Option<(Vec<Eliminated>, usize)> {
         let Self { states, down, up, .. } = *self;
         let kept = COLUMNS_BYTES / (8 * up.max(1));
         let mut eliminated: Vec<Eliminated> = Vec::new();
@@ -50,6 +51,9 @@ impl Banded<'_> {
         while state > 0 {
             let row = window.pop_front()?;
             let leaving: f64 = row[..down].iter().sum();
+            if leaving < NEVER {
+                return Some((eliminated, state));
+            }
             let mut inflow = vec![0.0; window.len()];
             for (d, below) in window.iter_mut().enumerate().map(|(i, below)| (i + 1, below)) {
                 let factor = below[down + d] / leaving;
@@ -76,13 +80,13 @@ impl Banded<'_> {
                 window.push_back((self.row)(state - up));
             }
         }
-        Some(eliminated)
+        Some((eliminated, 0))
     }
 
-    fn vector(&self, mut eliminated: Vec<Eliminated>) -> Vec<f64> {
+    fn vector(&self, mut eliminated: Vec<Eliminated>, floor: usize) -> Vec<f64> {
         let mut vector = vec![0.0; self.states];
-        vector[0] = 1.0;
-        for state in 1..self.states {
+        vector[floor] = 1.0;
+        for state in floor + 1..self.states {
             while eliminated.len() > 1 && eliminated[eliminated.len() - 2].lowest <= state {
                 eliminated.pop();
             }
@@ -97,6 +101,9 @@ impl Banded<'_> {
     }
 }
 
+/// A chance too small to be taken even once.
+const NEVER: f64 = 1e-290;
+
 fn close(a: &[f64], b: &[f64]) -> bool {
     let total: f64 = b.iter().sum();
     a.len() == b.len() && a.iter().zip(b).all(|(x, y)| (x - y).abs() <= CONVERGED * total)
@@ -105,6 +112,19 @@ fn close(a: &[f64], b: &[f64]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Overload so heavy that the top is never left: all weight is there.
+    #[test]
+    fn a_state_that_is_never_left() {
+        for floor in [1, 3, 9] {
+            let down = |state: usize| if state == floor { 0.0 } else { f64::from(state > 0) };
+            let mut row = |state: usize| vec![down(state), 0.0, if state < 9 { 0.5 } else { 0.0 }];
+            let chain = Banded { states: 10, down: 1, up: 1, alike: 1..1, row: &mut row };
+            let vector = chain.stationary().unwrap();
+            assert!(vector[..floor].iter().all(|weight| *weight == 0.0) && vector[floor] == 1.0, "{vector:?}");
+            assert!(vector[floor..].windows(2).all(|pair| (pair[1] / pair[0] - 0.5).abs() < 1e-12), "{vector:?}");
+        }
+    }
 
     /// Birth-death as a band of one.
     #[test]
