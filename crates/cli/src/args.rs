@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-pub use compute::{ComputeArgs, PredictArgs, SimulateArgs};
+pub use compute::{ComputeArgs, PredictArgs, QueueShares, SimulateArgs};
 pub use find::{Arrivals, FindArgs, Meter, Testbed};
 pub use limits::LimitsArgs;
 pub use run::RunArgs;

@@ -243,3 +243,34 @@ fn limits_in_three_forms() {
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     assert!(text.contains("WITH JUMBO") && std::fs::read_to_string(&page).unwrap().contains("<svg"));
 }
+
+#[test]
+fn queues_and_their_shares() {
+    let predict = |shares: &'static str| ["predict", "--rate", "100kpps", "--queues", shares];
+    refusals(
+        &Home::new(),
+        2,
+        &[
+            (&predict("0"), &["'0'", "such as 4", "1 to 4096"]),
+            (&predict("-1"), &["-1", "such as 4"]),
+            (&predict("many"), &["many", "40%,30%,30%"]),
+            (&predict("50%,40%"), &["50%,40%", "sum to 90%", "100%"]),
+            (&predict("150%,-50%"), &["-50%", "40%"]),
+        ],
+    );
+}
+
+/// Four queues alike carry four times one queue; a queue with 40 % of the load puts the cliff at 2.5 times.
+#[test]
+fn skew_moves_the_cliff() {
+    let home = Home::new();
+    let cliff = |queues: &str| {
+        let args = ["predict", "--scheme", "interrupt", "--cliff", "--json", "--queues", queues];
+        common::number(&home.json(args)["cliff_pps"]).expect("a cliff")
+    };
+    let one = cliff("1");
+    assert!((cliff("4") / (4.0 * one) - 1.0).abs() < 1e-3);
+    let skewed = cliff("40%,30%,20%,10%") / one;
+    // The loss target is of all packets, the busiest queue has 40 % of them: a little more than 2.5.
+    assert!((2.49..2.6).contains(&skewed), "{skewed}");
+}

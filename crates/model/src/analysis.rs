@@ -1,9 +1,7 @@
 //! [`analyse`]: cliff, livelock index and sensitivities of a host in one answer.
 
 use netcliff_core::analysis::{Analysis, CostSensitivity};
-use netcliff_core::{EngineFailure, Host, Load, Point, Scheme, Traffic};
-
-use crate::ModelEngine;
+use netcliff_core::{Engine, EngineFailure, Host, Load, Point, Scheme, Traffic};
 
 /// What is asked beyond the outcome of a point.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -17,22 +15,21 @@ pub struct Question {
 /// Answers `question`; latency and CPU are varied at `traffic`'s load, or, if `load` is None, at half the cliff. The
 /// point that was used comes with it.
 pub fn analyse(
-    engine: &ModelEngine,
+    engine: &dyn Engine,
     host: &Host,
     scheme: &Scheme,
     traffic: &Traffic,
     load: Option<Load>,
     question: Question,
 ) -> Result<(Point, Analysis), EngineFailure> {
-    let engine = engine.without_quantiles();
-    let cliff_pps = crate::cliff(&engine, host, scheme, traffic, question.loss)?.pps;
-    let livelock = crate::livelock_index(&engine, host, scheme, traffic, cliff_pps)?;
+    let cliff_pps = crate::cliff(engine, host, scheme, traffic, question.loss)?.pps;
+    let livelock = crate::livelock_index(engine, host, scheme, traffic, cliff_pps)?;
     let traffic = match load {
         Some(rate) => Traffic { rate, ..traffic.clone() },
         None => traffic.at_pps(0.5 * cliff_pps),
     };
     let point = Point { host: host.clone(), scheme: scheme.clone(), traffic };
-    let found = if question.sensitivities { crate::sensitivities(&engine, &point, question.loss)? } else { Vec::new() };
+    let found = if question.sensitivities { crate::sensitivities(engine, &point, question.loss)? } else { Vec::new() };
     let by_cost = |one: crate::Sensitivity| CostSensitivity {
         cost: one.key.to_owned(),
         cliff: one.cliff,

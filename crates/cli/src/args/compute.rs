@@ -51,7 +51,8 @@ pub struct ComputeArgs {
   netcliff predict --scheme interrupt --fidelity paper --rates 10kpps..300kpps:30 --json
   netcliff predict --host my.toml --set application=2us --rate 40%
   netcliff predict --scheme polling:period=20us,quota=3 --cliff --loss 1e-3
-  netcliff predict --sensitivities --rate 100kpps --json")]
+  netcliff predict --sensitivities --rate 100kpps --json
+  netcliff predict --queues 40%,30%,20%,10% --cliff")]
 pub struct PredictArgs {
     /// What to compute.
     #[command(flatten)]
@@ -59,6 +60,9 @@ pub struct PredictArgs {
     /// The papers' approximation, or the chain that is exact for its assumptions
     #[arg(long, default_value = "exact", value_name = "paper|exact")]
     pub fidelity: Fidelity,
+    /// Receive queues with a core each: how many alike, or the share of the load that RSS deals to each
+    #[arg(long, value_name = "N|SHARE,...", allow_hyphen_values = true)]
+    pub queues: Option<QueueShares>,
     /// Find the cliff and what is left of the throughput at twice its load; without --rate the figures are those at
     /// half the cliff
     #[arg(long, conflicts_with_all = ["rates", "csv"])]
@@ -98,4 +102,39 @@ pub struct SimulateArgs {
 pub(super) fn packets(text: &str) -> Result<u64, String> {
     let count = units::parse_count("packets", text).ok().filter(|count| PACKETS_RANGE.contains(count));
     count.ok_or_else(|| "expected a whole number from 1000 to 100000000000, such as 1_000_000".into())
+}
+
+/// Shares of the load by queue, together 1.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QueueShares(pub Vec<f64>);
+
+/// More queues than any NIC has are a slip.
+const MOST_QUEUES: u64 = 4096;
+
+impl std::str::FromStr for QueueShares {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let form = "expected a number of queues such as 4, or the share of each such as 40%,30%,30%";
+        if !text.contains([',', '%', '.']) {
+            let queues = units::parse_count("queues", text).ok().filter(|queues| (1..=MOST_QUEUES).contains(queues));
+            let queues = queues.ok_or_else(|| format!("{form} (1 to {MOST_QUEUES} queues)"))?;
+            return Ok(Self(vec![1.0 / queues as f64; queues as usize]));
+        }
+        let shares: Result<Vec<f64>, _> = text.split(',').map(units::parse_share).collect();
+        let shares = shares.map_err(|error| format!("{error}; {form}"))?;
+        let sum: f64 = shares.iter().sum();
+        if (sum - 1.0).abs() > 1e-6 {
+            return Err(format!("the shares sum to {}, not to 100%; {form}", units::print_share(sum)));
+        }
+        // Shares of three digits, such as a third each, need not sum to 1 to the last bit.
+        Ok(Self(shares.into_iter().map(|share| share / sum).collect()))
+    }
+}
+
+impl std::fmt::Display for QueueShares {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let shares: Vec<String> = self.0.iter().map(|share| units::print_share(*share)).collect();
+        out.write_str(&shares.join(","))
+    }
 }

@@ -7,12 +7,13 @@ use netcliff_core::warning::PREFIX;
 use netcliff_core::{Analysis, Engine, EngineFailure, Load, Point, Provenance, Record, Traffic};
 use netcliff_lab::inputs;
 use netcliff_lab::store::Store;
+use netcliff_model::multi_queue::Split;
 use netcliff_model::{ModelEngine, Question};
 use netcliff_report as report;
 use netcliff_sim::{Effort, SimEngine};
 
 use super::{command_line, now_unix_s, open_store};
-use crate::args::{ComputeArgs, PredictArgs, SimulateArgs, StoreArgs};
+use crate::args::{ComputeArgs, PredictArgs, QueueShares, SimulateArgs, StoreArgs};
 use crate::output;
 
 /// Most arrivals a load when a precision is asked for.
@@ -21,11 +22,25 @@ const PACKETS_AT_MOST: u64 = 200_000_000;
 /// On paper.
 pub fn predict(args: &PredictArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     let engine = ModelEngine::new(args.fidelity);
-    let settings: BTreeMap<String, String> = [("fidelity".to_owned(), args.fidelity.to_string())].into();
+    let Some(QueueShares(shares)) = &args.queues else {
+        return predict_by((&engine, &engine.without_quantiles()), args, store);
+    };
+    let split = |engine: ModelEngine| Split::new(engine, shares.clone()).map_err(output::usage);
+    predict_by((&split(engine)?, &split(engine.without_quantiles())?), args, store)
+}
+
+/// Asks an engine, or for the cliff its form without quantiles.
+fn predict_by(
+    (engine, searching): (&dyn Engine, &dyn Engine),
+    args: &PredictArgs,
+    store: &StoreArgs,
+) -> anyhow::Result<ExitCode> {
+    let mut settings: BTreeMap<String, String> = [("fidelity".to_owned(), args.fidelity.to_string())].into();
+    settings.extend(args.queues.as_ref().map(|shares| ("queues".to_owned(), shares.to_string())));
     if args.cliff || args.sensitivities {
-        return analyse(&engine, args, &provenance(None, settings), store);
+        return analyse((engine, searching), args, &provenance(None, settings), store);
     }
-    answer(&engine, "predict", &args.compute, &provenance(None, settings), store)
+    answer(engine, "predict", &args.compute, &provenance(None, settings), store)
 }
 
 /// A record and what was found around it, as one object.
@@ -39,7 +54,7 @@ struct Analysed<'a> {
 
 /// The cliff and, if asked for, the sensitivities; the point's own outcome comes with them.
 fn analyse(
-    engine: &ModelEngine,
+    (engine, searching): (&dyn Engine, &dyn Engine),
     args: &PredictArgs,
     provenance: &Provenance,
     store: &StoreArgs,
@@ -49,7 +64,7 @@ fn analyse(
     let point = point(&args.compute, args.compute.rate.unwrap_or(Load::Pps(1.0)))?;
     let Point { host, scheme, traffic } = &point;
     let (point, analysis) =
-        netcliff_model::analyse(engine, host, scheme, traffic, args.compute.rate, question).map_err(explain)?;
+        netcliff_model::analyse(searching, host, scheme, traffic, args.compute.rate, question).map_err(explain)?;
     let records = recorded(engine, "predict", vec![point], &args.compute, provenance, store, false)?;
     if args.compute.json {
         for record in &records {
