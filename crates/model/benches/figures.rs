@@ -7,15 +7,24 @@ use netcliff_model::queue::arrivals::{ArrivalCounts, TimeShape};
 use netcliff_model::queue::mg1k::{Mg1k, Setup};
 use netcliff_model::{Fidelity, ModelEngine};
 
-/// Figure 7's schemes; the exact chain where there is one for exponential times.
-const SCHEMES: &[(&str, Fidelity)] = &[
-    ("ideal", Fidelity::Exact),
-    ("interrupt", Fidelity::Exact),
-    ("disable-enable", Fidelity::Exact),
-    ("polling:period=20us,quota=3", Fidelity::Paper),
-    ("coalesce:frames=8,masked=true", Fidelity::Exact),
-    ("coalesce:usecs=50us,masked=true", Fidelity::Exact),
-    ("hybrid", Fidelity::Paper),
+/// Figure 7's curves as the paper computes them, and the hybrid in place of NAPI polling, which the paper only simulated.
+const PAPER: [&str; 7] = [
+    "ideal",
+    "interrupt",
+    "disable-enable:merged=true",
+    "polling:period=20us,quota=3",
+    "coalesce:frames=8",
+    "coalesce:usecs=50us",
+    "hybrid",
+];
+/// Exact chains for exponential times that are quick; unmasked coalescing by count and polling take longer.
+const EXACT: [&str; 6] = [
+    "ideal",
+    "interrupt",
+    "disable-enable",
+    "coalesce:frames=8,masked=true",
+    "coalesce:usecs=50us,masked=true",
+    "coalesce:frames=8,usecs=50us,masked=true",
 ];
 
 fn points(scheme: &str) -> Vec<Point> {
@@ -34,22 +43,23 @@ fn points(scheme: &str) -> Vec<Point> {
         .collect()
 }
 
+fn curves(schemes: &[&str], fidelity: Fidelity) -> Vec<(ModelEngine, Vec<Point>)> {
+    schemes.iter().map(|scheme| (ModelEngine::new(fidelity).without_quantiles(), points(scheme))).collect()
+}
+
 fn figure_7(criterion: &mut Criterion) {
-    let curves: Vec<(ModelEngine, Vec<Point>)> = SCHEMES
-        .iter()
-        .map(|(scheme, fidelity)| (ModelEngine::new(*fidelity).without_quantiles(), points(scheme)))
-        .collect();
     let draw = |(engine, points): &(ModelEngine, Vec<Point>)| -> f64 {
         points
             .iter()
             .map(|point| engine.evaluate(point).expect("an answer").throughput_pps.map_or(0.0, |f| f.value))
             .sum()
     };
+    let (paper, exact) = (curves(&PAPER, Fidelity::Paper), curves(&EXACT, Fidelity::Exact));
     criterion.bench_function("figure 7: 7 schemes x 200 loads, B = 1024", |bench| {
-        bench.iter(|| curves.iter().map(draw).sum::<f64>());
+        bench.iter(|| paper.iter().map(draw).sum::<f64>());
     });
-    for (curve, (name, _)) in curves.iter().zip(SCHEMES) {
-        criterion.bench_function(&format!("figure 7: {name}"), |bench| bench.iter(|| draw(curve)));
+    for (name, curve) in EXACT.iter().zip(&exact) {
+        criterion.bench_function(&format!("exact, 200 loads, B = 1024: {name}"), |bench| bench.iter(|| draw(curve)));
     }
 }
 
