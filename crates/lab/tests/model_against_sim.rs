@@ -40,9 +40,7 @@ const CONFIDENCE: f64 = 0.99;
 const RARE: f64 = 1e-4;
 
 fn point(scheme: &str, load_pps: f64, ring: u64) -> Point {
-    // The chain of NAPI has no cost for unmasking, so the register write is left out.
-    let host =
-        Host { ring, mask_s: if scheme.starts_with("napi:") { 0.0 } else { 0.5e-6 }, ..Host::pentium4_2530mhz() };
+    let host = Host { ring, ..Host::pentium4_2530mhz() };
     let scheme: Scheme = scheme.parse().expect("a scheme");
     Point { host, scheme, traffic: Traffic { rate: Load::Pps(load_pps), ..Traffic::poisson(load_pps) } }
 }

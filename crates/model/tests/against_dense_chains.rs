@@ -24,6 +24,8 @@ enum Stage {
     Isr,
     /// Poll overhead.
     Poll,
+    /// The register write after a poll that emptied the ring or found it so.
+    Unmask,
     /// Protocol.
     Service,
 }
@@ -35,6 +37,8 @@ struct Case {
     lambda: f64,
     isr: f64,
     overhead: f64,
+    /// Rate of a register write; NAPI's only, the others are asked with none.
+    unmask: f64,
     weight: u64,
 }
 
@@ -60,16 +64,28 @@ impl Case {
         }
     }
 
+    /// The host for a scheme: NAPI masks and unmasks.
+    fn host_for(&self, scheme: &str) -> Host {
+        let mask_s = if scheme.starts_with("napi:") { 1e-6 / self.unmask } else { 0.0 };
+        Host { mask_s, ..self.host() }
+    }
+
     fn solve(&self, scheme: &str) -> Outcome {
         let traffic = Traffic::poisson(self.lambda * 1e6);
-        let point = Point { host: self.host(), scheme: scheme.parse().unwrap(), traffic };
+        let point = Point { host: self.host_for(scheme), scheme: scheme.parse().unwrap(), traffic };
         ModelEngine::new(Fidelity::Exact).without_quantiles().evaluate(&point).unwrap()
     }
 }
 
 fn cases(places: std::ops::Range<u64>) -> impl Strategy<Value = Case> {
-    (places, -3.0..1.5_f64, -2.0..2.0_f64, -1.5..2.0_f64, 1..7_u64).prop_map(|(places, load, isr, overhead, weight)| {
-        Case { places, lambda: load.exp(), isr: isr.exp(), overhead: overhead.exp(), weight }
+    let rates = (-3.0..1.5_f64, -2.0..2.0_f64, -1.5..2.0_f64, -1.0..3.0_f64);
+    (places, rates, 1..7_u64).prop_map(|(places, (load, isr, overhead, unmask), weight)| Case {
+        places,
+        lambda: load.exp(),
+        isr: isr.exp(),
+        overhead: overhead.exp(),
+        unmask: unmask.exp(),
+        weight,
     })
 }
 
@@ -79,6 +95,9 @@ struct Verdict {
     present: f64,
     interrupt: f64,
     poll: f64,
+    unmask: f64,
+    /// Unmasking with packets that came meanwhile.
+    unmask_met: f64,
     protocol: f64,
     idle: f64,
 }
@@ -94,6 +113,8 @@ fn verdict_of(chain: &[(State, f64)], places: u64) -> Verdict {
         present: chain.iter().map(|(s, p)| s.0 as f64 * p).sum(),
         interrupt: sum(&|s| s.1 == Stage::Isr),
         poll: sum(&|s| s.1 == Stage::Poll),
+        unmask: sum(&|s| s.1 == Stage::Unmask),
+        unmask_met: sum(&|s| s.1 == Stage::Unmask && s.0 > 0),
         protocol: sum(&|s| s.1 == Stage::Service),
         idle: sum(&|s| s.1 == Stage::Idle),
     }
@@ -106,7 +127,7 @@ fn agree(outcome: &Outcome, verdict: &Verdict) -> Result<(), TestCaseError> {
         ("present", outcome.packets_in_system.unwrap().value, verdict.present),
         ("loss", outcome.loss_fraction.unwrap().value, verdict.full),
         ("interrupt", cpu.interrupt.unwrap().value, verdict.interrupt),
-        ("poll", cpu.poll.unwrap().value, verdict.poll),
+        ("poll", cpu.poll.unwrap().value, verdict.poll + verdict.unmask),
         ("protocol", cpu.protocol.unwrap().value, verdict.protocol),
         ("available", cpu.available.unwrap().value, verdict.idle),
     ];
@@ -163,23 +184,29 @@ fn disable_enable(case: &Case, merged: bool) -> impl Fn(&State) -> Jumps + use<>
     }
 }
 
-/// Linux NAPI: interrupt, overhead, up to `weight` packets, another overhead if all of them were there.
-fn napi(case: &Case) -> impl Fn(&State) -> Jumps + use<> {
+/// Linux NAPI: `delivery` of the interrupt if it comes late, interrupt and mask, overhead, up to `weight` packets, another
+/// overhead if all of them were there, else unmask; what came meanwhile interrupts then.
+fn napi(case: &Case, delivery: Option<f64>) -> impl Fn(&State) -> Jumps + use<> {
     let case = case.clone();
+    let isr = 1.0 / (1.0 / case.isr + 1.0 / case.unmask);
     move |&(n, stage, served): &State| {
         let mut jumps = Vec::new();
         if n < case.places {
-            let next = if stage == Stage::Idle { Stage::Isr } else { stage };
+            let next = if stage == Stage::Idle && delivery.is_none() { Stage::Isr } else { stage };
             jumps.push(((n + 1, next, served), case.lambda));
         }
-        match stage {
-            Stage::Isr => jumps.push(((n, Stage::Poll, 0), case.isr)),
-            Stage::Poll if n == 0 => jumps.push(((0, Stage::Idle, 0), case.overhead)),
-            Stage::Poll => jumps.push(((n, Stage::Service, 0), case.overhead)),
-            Stage::Service if served + 1 == case.weight => jumps.push(((n - 1, Stage::Poll, 0), 1.0)),
-            Stage::Service if n == 1 => jumps.push(((0, Stage::Idle, 0), 1.0)),
-            Stage::Service => jumps.push(((n - 1, Stage::Service, served + 1), 1.0)),
-            Stage::Idle => {}
+        match (stage, delivery) {
+            // The interrupt is on its way.
+            (Stage::Idle, Some(delivery)) if n > 0 => jumps.push(((n, Stage::Isr, 0), delivery)),
+            (Stage::Idle, _) => {}
+            (Stage::Isr, _) => jumps.push(((n, Stage::Poll, 0), isr)),
+            (Stage::Poll, _) if n == 0 => jumps.push(((0, Stage::Unmask, 0), case.overhead)),
+            (Stage::Poll, _) => jumps.push(((n, Stage::Service, 0), case.overhead)),
+            (Stage::Service, _) if served + 1 == case.weight => jumps.push(((n - 1, Stage::Poll, 0), 1.0)),
+            (Stage::Service, _) if n == 1 => jumps.push(((0, Stage::Unmask, 0), 1.0)),
+            (Stage::Service, _) => jumps.push(((n - 1, Stage::Service, served + 1), 1.0)),
+            (Stage::Unmask, _) if n == 0 => jumps.push(((0, Stage::Idle, 0), case.unmask)),
+            (Stage::Unmask, _) => jumps.push(((n, Stage::Isr, 0), case.unmask)),
         }
         jumps
     }
@@ -309,41 +336,23 @@ proptest! {
     #[test]
     fn napi_chain_with_late_interrupts(case in cases(1..30), latency in -2.0..2.0_f64) {
         let delivery = latency.exp();
-        let host = Host { interrupt_latency_s: 1e-6 / delivery, ..case.host() };
+        let scheme = format!("napi:weight={}", case.weight);
+        let host = Host { interrupt_latency_s: 1e-6 / delivery, ..case.host_for(&scheme) };
         let traffic = Traffic::poisson(case.lambda * 1e6);
-        let scheme = format!("napi:weight={}", case.weight).parse().unwrap();
-        let outcome = ModelEngine::default().evaluate(&Point { host, scheme, traffic }).unwrap();
-        let (weight, places) = (case.weight, case.places);
-        // Idle with packets: the interrupt is on its way; `served` is not used.
-        let chain = |&(n, stage, served): &State| {
-            let mut jumps = Vec::new();
-            if n < places {
-                jumps.push(((n + 1, stage, served), case.lambda));
-            }
-            match stage {
-                Stage::Idle if n > 0 => jumps.push(((n, Stage::Isr, 0), delivery)),
-                Stage::Idle => {}
-                Stage::Isr => jumps.push(((n, Stage::Poll, 0), case.isr)),
-                Stage::Poll if n == 0 => jumps.push(((0, Stage::Idle, 0), case.overhead)),
-                Stage::Poll => jumps.push(((n, Stage::Service, 0), case.overhead)),
-                Stage::Service if served + 1 == weight => jumps.push(((n - 1, Stage::Poll, 0), 1.0)),
-                Stage::Service if n == 1 => jumps.push(((0, Stage::Idle, 0), 1.0)),
-                Stage::Service => jumps.push(((n - 1, Stage::Service, served + 1), 1.0)),
-            }
-            jumps
-        };
-        agree(&outcome, &verdict(&chain, places))?;
+        let point = Point { host, scheme: scheme.parse().unwrap(), traffic };
+        let outcome = ModelEngine::default().evaluate(&point).unwrap();
+        agree(&outcome, &verdict(&napi(&case, Some(delivery)), case.places))?;
     }
 
     #[test]
     fn napi_chain(case in cases(1..65)) {
         let outcome = case.solve(&format!("napi:weight={}", case.weight));
-        let chain = verdict(&napi(&case), case.places);
+        let chain = verdict(&napi(&case, None), case.places);
         agree(&outcome, &chain)?;
         let polls = outcome.polls_per_s.unwrap().value / 1e6;
         prop_assert!((polls - chain.poll * case.overhead).abs() <= 1e-9 * polls);
         let interrupts = outcome.interrupts_per_s.unwrap().value / 1e6;
-        prop_assert!((interrupts - chain.idle * case.lambda).abs() <= 1e-9 * interrupts + 1e-13);
+        prop_assert!((interrupts - chain.idle * case.lambda - chain.unmask_met * case.unmask).abs() <= 1e-9 * interrupts + 1e-13);
     }
 }
 
@@ -353,6 +362,6 @@ proptest! {
     #[test]
     fn napi_chain_of_64(case in cases(64..65)) {
         let outcome = case.solve(&format!("napi:weight={}", case.weight));
-        agree(&outcome, &verdict(&napi(&case), case.places))?;
+        agree(&outcome, &verdict(&napi(&case, None), case.places))?;
     }
 }

@@ -129,16 +129,18 @@ impl Modulated<'_> {
             let stages = chain.roles.iter().enumerate().filter(|(_, own)| **own == role);
             stages.map(|(stage, _)| pair(solution, stage, 1)).sum()
         };
-        let nothing: f64 = (0..chain.roles.len())
-            .filter(|s| chain.roles[*s] == Role::Poll)
-            .map(|s| solution.level(0)[2 * s] + solution.level(0)[2 * s + 1])
-            .sum();
-        let (first, poll) = (busy(Role::First), busy(Role::Poll) + nothing);
+        // P(role and an empty ring).
+        let empty = |role: Role| -> f64 {
+            let stages = (0..chain.roles.len()).filter(|stage| chain.roles[*stage] == role);
+            stages.map(|stage| solution.level(0)[2 * stage] + solution.level(0)[2 * stage + 1]).sum()
+        };
+        let (first, poll) = (busy(Role::First), busy(Role::Poll) + empty(Role::Poll));
+        let unmask = busy(Role::Unmask) + empty(Role::Unmask);
         let shares = Shares {
             interrupt: busy(Role::Interrupt) + first * (1.0 - chain.first_serves),
-            poll,
+            poll: poll + unmask,
             protocol: busy(Role::Serving) + first * chain.first_serves,
-            available: solution.level_probability(0) - nothing + busy(Role::Waiting),
+            available: solution.level_probability(0) - empty(Role::Poll) - empty(Role::Unmask) + busy(Role::Waiting),
         };
         let arriving = |level: usize| -> f64 {
             solution.level(level).iter().enumerate().map(|(phase, p)| p * self.rates[phase % 2]).sum()
@@ -152,7 +154,7 @@ impl Modulated<'_> {
         let interrupts_per_s = match scheme {
             Scheme::Ideal => 0.0,
             Scheme::Interrupt { .. } => shares.interrupt * work.stage_rate(work.interrupt_s),
-            _ => started,
+            _ => started + busy(Role::Unmask) * work.stage_rate(work.mask_s),
         };
         Ring {
             throughput_pps,
@@ -168,11 +170,11 @@ impl Modulated<'_> {
         }
     }
 
-    /// Arrivals that find an empty ring and a poll that runs: they start no cycle.
+    /// Arrivals that find an empty ring and a poll or unmasking that runs: they start no cycle.
     fn starts_of_empty_polls(&self, solution: &Stationary) -> f64 {
         let phases = solution.level(0).iter().enumerate();
         phases
-            .filter(|(phase, _)| self.chain.roles[phase / 2] == Role::Poll)
+            .filter(|(phase, _)| matches!(self.chain.roles[phase / 2], Role::Poll | Role::Unmask))
             .map(|(phase, p)| p * self.rates[phase % 2])
             .sum()
     }

@@ -45,7 +45,7 @@ fn solve(case: &Case, source: Source, scheme: &str, quantiles: bool) -> Outcome 
         rate: Load::Pps(mean_pps),
         ..Traffic::poisson(mean_pps)
     };
-    let point = Point { host: case.host(), scheme: scheme.parse().unwrap(), traffic };
+    let point = Point { host: case.host_for(scheme), scheme: scheme.parse().unwrap(), traffic };
     ModelEngine { fidelity: Fidelity::Exact, quantiles }.evaluate(&point).unwrap()
 }
 
@@ -113,7 +113,7 @@ proptest! {
     #[test]
     fn napi_polls(case in cases(1..20), source in sources()) {
         let outcome = solve(&case, source, &format!("napi:weight={}", case.weight), false);
-        let chain = judged(&case, source, napi);
+        let chain = judged(&case, source, |case| napi(case, None));
         agree(&outcome, &chain)?;
         let polls = outcome.polls_per_s.unwrap().value / 1e6;
         prop_assert!((polls - chain.poll * case.overhead).abs() <= 1e-9 * polls + 1e-13);
@@ -123,7 +123,7 @@ proptest! {
 /// A source of equal rates is Poisson: every figure, quantiles included, must be the Poisson chain's.
 #[test]
 fn equal_rates_are_poisson() {
-    let case = Case { places: 40, lambda: 0.6, isr: 2.0, overhead: 3.0, weight: 4 };
+    let case = Case { places: 40, lambda: 0.6, isr: 2.0, overhead: 3.0, unmask: 5.0, weight: 4 };
     let source = Source { peak: 1.0, busy: 0.3, stay_s: 20e-6 };
     for scheme in [
         "ideal",
@@ -134,7 +134,8 @@ fn equal_rates_are_poisson() {
         "napi:weight=300",
     ] {
         let modulated = solve(&case, source, scheme, true);
-        let point = Point { host: case.host(), scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(0.6e6) };
+        let point =
+            Point { host: case.host_for(scheme), scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(0.6e6) };
         let poisson = ModelEngine::new(Fidelity::Exact).evaluate(&point).unwrap();
         let figures = |outcome: &Outcome| {
             let latency = outcome.latency_s.unwrap();
@@ -160,7 +161,7 @@ fn equal_rates_are_poisson() {
 /// Slow states: the time average of two Poisson hosts, weighted by time, and loss weighted by arrivals.
 #[test]
 fn slow_sources_are_two_hosts() {
-    let case = Case { places: 16, lambda: 0.5, isr: 2.0, overhead: 3.0, weight: 4 };
+    let case = Case { places: 16, lambda: 0.5, isr: 2.0, overhead: 3.0, unmask: 5.0, weight: 4 };
     let source = Source { peak: 3.0, busy: 0.25, stay_s: 1e3 };
     let modulated = solve(&case, source, "disable-enable:merged=false", false);
     let [quiet, busy] = source

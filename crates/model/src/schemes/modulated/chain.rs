@@ -17,6 +17,8 @@ pub enum Role {
     First,
     /// Overhead of a poll, also of one that finds nothing.
     Poll,
+    /// The register write after a poll that left the ring empty; a packet that comes meanwhile interrupts at its end.
+    Unmask,
     /// Protocol.
     Serving,
 }

@@ -1,9 +1,10 @@
-//! napi: Linux's poll loop as a finite quasi-birth-death process with phases {delivery, ISR, poll overhead, k served}.
+//! napi: Linux's poll loop as a finite quasi-birth-death process with phases {delivery, ISR, poll overhead, unmask,
+//! k served}.
 //!
 //! An arrival to an idle host: the interrupt's delivery (phase 0, the CPU is free meanwhile), m + s (phase 1), then one
-//! overhead o (phase 2) a poll, then up to `weight` packets (phase 3 + k: k served in this poll). Fewer than `weight`
-//! served means the ring was found empty: unmask. After
-//! `weight` the next poll follows, also when the ring is empty: that poll finds nothing and unmasks.
+//! overhead o (phase 2) a poll, then up to `weight` packets (phase 4 + k: k served in this poll). Fewer than `weight`
+//! served means the ring was found empty: unmask (phase 3, m). A packet that comes during the unmasking interrupts when it
+//! is done. After `weight` the next poll follows, also when the ring is empty: that poll finds nothing and unmasks.
 
 mod polls;
 
@@ -20,7 +21,8 @@ use crate::queue::qbd::{Blocks, Jump, Qbd, Stationary};
 const DELIVERY: usize = 0;
 const ISR: usize = 1;
 const OVERHEAD: usize = 2;
-const SERVING: usize = 3;
+const UNMASK: usize = 3;
+const SERVING: usize = 4;
 
 /// Weights above this are solved as if never used up: a chain of that many phases would cost seconds.
 pub const LARGEST_WEIGHT: u64 = 256;
@@ -43,7 +45,7 @@ pub fn supported(napi: &Napi, fidelity: Fidelity) -> Result<(), String> {
 
 /// Solves the chain.
 pub fn solve(work: &Work, napi: &Napi) -> Result<Ring, String> {
-    let chain = Chain::new(work, napi.weight);
+    let chain = Chain::new(work, napi);
     let solution = match polls::Polls::new(&chain).and_then(|polls| polls.stationary()) {
         Some(solution) => solution,
         None => chain.qbd().stationary().map_err(|error| error.to_string())?,
@@ -63,8 +65,8 @@ pub fn solve(work: &Work, napi: &Napi) -> Result<Ring, String> {
 
 /// The stages without arrivals, for arrivals that are not Poisson; numbered as the phases here.
 pub fn modulated(work: &Work, napi: &Napi) -> Stages {
-    let chain = Chain::new(work, napi.weight);
-    let mut roles = vec![Role::Waiting, Role::Interrupt, Role::Poll];
+    let chain = Chain::new(work, napi);
+    let mut roles = vec![Role::Waiting, Role::Interrupt, Role::Poll, Role::Unmask];
     roles.resize(chain.phases(), Role::Serving);
     Stages {
         nothing: chain.finds_nothing(),
@@ -77,7 +79,7 @@ pub fn modulated(work: &Work, napi: &Napi) -> Stages {
 
 /// What an accepted packet finds, given the weight it finds each (packets, phase) with.
 pub fn found(work: &Work, napi: &Napi, weights: &Stationary) -> Found {
-    Found::new(&Chain::new(work, napi.weight), weights)
+    Found::new(&Chain::new(work, napi), weights)
 }
 
 struct Chain<'a> {
@@ -87,16 +89,24 @@ struct Chain<'a> {
     delivery_rate: f64,
     isr_rate: f64,
     overhead_rate: f64,
+    unmask_rate: f64,
 }
 
 impl<'a> Chain<'a> {
-    fn new(work: &'a Work, weight: u64) -> Self {
+    fn new(work: &'a Work, napi: &Napi) -> Self {
+        // The process backlog has no registers to write.
+        let mask_s = if napi.backlog { 0.0 } else { work.mask_s };
+        Self::with_weight(work, napi.weight, mask_s)
+    }
+
+    fn with_weight(work: &'a Work, weight: u64, mask_s: f64) -> Self {
         Self {
             work,
             weight: (weight <= LARGEST_WEIGHT).then_some(weight as usize),
             delivery_rate: work.stage_rate(work.delivery_s),
-            isr_rate: work.stage_rate(work.mask_s + work.interrupt_s),
+            isr_rate: work.stage_rate(mask_s + work.interrupt_s),
             overhead_rate: work.stage_rate(work.poll_s),
+            unmask_rate: work.stage_rate(mask_s),
         }
     }
 
@@ -117,24 +127,25 @@ impl<'a> Chain<'a> {
     fn services(&self, last: bool) -> Vec<Jump> {
         let target = |phase| match self.after_service(phase) {
             OVERHEAD => OVERHEAD,
-            _ if last => DELIVERY,
+            _ if last => UNMASK,
             next => next,
         };
         (SERVING..self.phases()).map(|phase| (phase, target(phase), self.work.service_pps())).collect()
     }
 
-    /// What precedes the first service.
+    /// What precedes the first service, and the unmasking that a packet met.
     fn stages(&self) -> Vec<Jump> {
         vec![
             (DELIVERY, ISR, self.delivery_rate),
             (ISR, OVERHEAD, self.isr_rate),
             (OVERHEAD, SERVING, self.overhead_rate),
+            (UNMASK, ISR, self.unmask_rate),
         ]
     }
 
-    /// The overhead of a poll that finds nothing ends in idle.
+    /// The overhead of a poll that finds nothing ends in unmasking, and that in idle.
     fn finds_nothing(&self) -> Vec<Jump> {
-        vec![(OVERHEAD, DELIVERY, self.overhead_rate)]
+        vec![(OVERHEAD, UNMASK, self.overhead_rate), (UNMASK, DELIVERY, self.unmask_rate)]
     }
 
     fn qbd(&self) -> Qbd {
@@ -161,7 +172,9 @@ impl<'a> Chain<'a> {
         let work = self.work;
         let poll = solution.phase_probability(OVERHEAD, 0);
         let protocol: f64 = (SERVING..self.phases()).map(|phase| solution.phase_probability(phase, 1)).sum();
+        let unmask = solution.phase_probability(UNMASK, 0);
         let idle = solution.level(0)[DELIVERY];
+        let interrupted = solution.phase_probability(UNMASK, 1) * self.unmask_rate;
         let throughput_pps = protocol / work.service_s;
         let mean_present = solution.mean_level();
         let mean_latency_s = mean_present / throughput_pps;
@@ -173,12 +186,12 @@ impl<'a> Chain<'a> {
             mean_present,
             mean_latency_s,
             quantiles: if work.quantiles { quantiles(&transform, mean_latency_s) } else { None },
-            interrupts_per_s: work.arrival_pps * idle,
+            interrupts_per_s: work.arrival_pps * idle + interrupted,
             cycles_per_s: work.arrival_pps * idle,
             polls_per_s: Some(poll * self.overhead_rate),
             shares: Shares {
                 interrupt: solution.phase_probability(ISR, 1),
-                poll,
+                poll: poll + unmask,
                 protocol,
                 available: solution.phase_probability(DELIVERY, 0),
             },
@@ -195,18 +208,20 @@ pub struct Found {
     /// Packets found in the first of `levels`.
     first: usize,
     /// For n packets found: weights of delivery, ISR, overhead, serving with floor(n/Q) overheads ahead, serving with
-    /// one more.
-    levels: Vec<[f64; 5]>,
+    /// one more, unmasking.
+    levels: Vec<[f64; 6]>,
     total: f64,
+    isr_rate: f64,
+    unmask_rate: f64,
 }
 
 impl Found {
     fn new(chain: &Chain<'_>, solution: &Stationary) -> Self {
         let weight = chain.weight.map_or(u64::MAX, |weight| weight as u64);
-        let mut levels: Vec<[f64; 5]> = Vec::new();
+        let mut levels: Vec<[f64; 6]> = Vec::new();
         for n in 0..solution.levels() - 1 {
             let phases = solution.level(n);
-            let mut sums = [phases[DELIVERY], phases[ISR], phases[OVERHEAD], 0.0, 0.0];
+            let mut sums = [phases[DELIVERY], phases[ISR], phases[OVERHEAD], 0.0, 0.0, phases[UNMASK]];
             for (served, probability) in phases[SERVING..].iter().enumerate() {
                 // The packet is the (served + n + 1)th of this poll; a poll ends after each `weight` of them.
                 let more = chain.weight.is_some() && (served as u64 + n as u64) / weight > n as u64 / weight;
@@ -232,7 +247,8 @@ impl Found {
             shallow > 1e-13 * total
         });
         let levels = levels.split_off(first.unwrap_or(0));
-        Self { weight, first: first.unwrap_or(0), levels, total }
+        let (isr_rate, unmask_rate) = (chain.isr_rate, chain.unmask_rate);
+        Self { weight, first: first.unwrap_or(0), levels, total, isr_rate, unmask_rate }
     }
 
     /// E[e^(-z T)] of an accepted packet.
@@ -240,12 +256,13 @@ impl Found {
         let service = exponential(z, work.service_s);
         let overhead = exponential(z, work.poll_s);
         let delivery = exponential(z, work.delivery_s);
-        let isr = exponential(z, work.mask_s + work.interrupt_s);
+        let isr = exponential(z, 1.0 / self.isr_rate);
+        let unmask = exponential(z, 1.0 / self.unmask_rate);
         let mut sum = Complex64::new(0.0, 0.0);
         let (polls, mut in_poll) = (self.first as u64 / self.weight, self.first as u64 % self.weight);
         let mut ahead = service.powu(self.first as u32 + 1) * overhead.powu(polls as u32);
-        for [in_delivery, in_isr, in_overhead, serving, one_more] in &self.levels {
-            let before_poll = isr * (delivery * *in_delivery + in_isr);
+        for [in_delivery, in_isr, in_overhead, serving, one_more, in_unmask] in &self.levels {
+            let before_poll = isr * (delivery * *in_delivery + in_isr + unmask * *in_unmask);
             sum += ahead * (overhead * (before_poll + in_overhead + one_more) + serving);
             ahead *= service;
             in_poll += 1;
@@ -272,14 +289,14 @@ mod tests {
                     service_s: 1e-6,
                     interrupt_s: 2e-6,
                     delivery_s: 3e-6,
-                    mask_s: 0.0,
+                    mask_s: 0.7e-6,
                     poll_s: 0.5e-6,
                     places,
                     shape: crate::queue::arrivals::TimeShape::Exponential,
                     mixture: Vec::new(),
                     quantiles: false,
                 };
-                let chain = Chain::new(&work, weight);
+                let chain = Chain::with_weight(&work, weight, work.mask_s);
                 let quick = polls::Polls::new(&chain).unwrap().stationary().unwrap();
                 let blocks = chain.qbd().stationary().unwrap();
                 let largest = |level: usize| blocks.level(level).iter().copied().fold(0.0, f64::max);

@@ -4,7 +4,7 @@
 //! the rows are alike but for polls that may empty the ring or meet its top. Solving this band costs ring x width x
 //! weight, some thirty times less than the block reduction; the times in each (packets, phase) follow in one pass.
 
-use super::{Chain, DELIVERY, ISR, OVERHEAD, SERVING};
+use super::{Chain, DELIVERY, ISR, OVERHEAD, SERVING, UNMASK};
 use crate::queue::banded::Banded;
 use crate::queue::qbd::Stationary;
 
@@ -22,12 +22,13 @@ pub struct Polls<'a> {
     reach: usize,
     /// Longest jump up that counts.
     up: usize,
-    /// P(an arrival comes before the end) of a service, an overhead, an ISR, an interrupt's delivery.
+    /// P(an arrival comes before the end) of a service, an overhead, an ISR, an interrupt's delivery, an unmasking.
     service_up: f64,
     overhead_up: f64,
     isr_up: f64,
     delivery_up: f64,
-    /// Packets at the start of the next poll's service when the host has gone idle: index 0 is 1 packet.
+    unmask_up: f64,
+    /// Packets at the start of the next poll's service when a poll has completed: index 0 is 1 packet.
     from_idle: Vec<f64>,
 }
 
@@ -40,9 +41,10 @@ impl<'a> Polls<'a> {
         let before = |rate: f64| lambda / (lambda + rate);
         let (service_up, overhead_up, isr_up) =
             (before(chain.work.service_pps()), before(chain.overhead_rate), before(chain.isr_rate));
-        let delivery_up = before(chain.delivery_rate);
+        let (delivery_up, unmask_up) = (before(chain.delivery_rate), before(chain.unmask_rate));
         let width = |ratio: f64| 1 + (LEFT_OUT.ln() / ratio.ln()).ceil() as usize;
-        let reach = (width(delivery_up) + width(isr_up)).max(arrivals_width(weight, service_up)?) + width(overhead_up);
+        let reach = (width(unmask_up) + width(delivery_up) + width(isr_up)).max(arrivals_width(weight, service_up)?)
+            + width(overhead_up);
         let up = reach.min(places);
         if up > WIDEST {
             return None;
@@ -57,11 +59,16 @@ impl<'a> Polls<'a> {
             overhead_up,
             isr_up,
             delivery_up,
+            unmask_up,
             from_idle: Vec::new(),
         };
         let mut levels = vec![0.0; places.min(reach) + 1];
-        levels[1] = 1.0;
-        polls.stage(&mut levels, 0, delivery_up);
+        levels[0] = 1.0;
+        polls.stage(&mut levels, 0, unmask_up);
+        let mut idle = vec![0.0; levels.len()];
+        idle[1] = std::mem::take(&mut levels[0]);
+        polls.stage(&mut idle, 0, delivery_up);
+        levels.iter_mut().zip(&idle).for_each(|(sum, entry)| *sum += entry);
         polls.stage(&mut levels, 0, isr_up);
         polls.stage(&mut levels, 0, overhead_up);
         polls.from_idle = levels[1..].to_vec();
@@ -187,8 +194,13 @@ impl<'a> Polls<'a> {
         self.stage(&mut after_full, 0, self.overhead_up);
         idle += after_full[0];
         let mut interrupts = vec![0.0; self.places + 1];
-        interrupts[1] = idle;
-        self.spend(&mut interrupts, 1.0 / self.chain.delivery_rate, self.delivery_up, &mut times[DELIVERY..]);
+        interrupts[0] = idle;
+        self.spend(&mut interrupts, 1.0 / self.chain.unmask_rate, self.unmask_up, &mut times[UNMASK..]);
+        idle = std::mem::take(&mut interrupts[0]);
+        let mut delivered = vec![0.0; self.places + 1];
+        delivered[1] = idle;
+        self.spend(&mut delivered, 1.0 / self.chain.delivery_rate, self.delivery_up, &mut times[DELIVERY..]);
+        interrupts.iter_mut().zip(&delivered).for_each(|(sum, entry)| *sum += entry);
         self.spend(&mut interrupts, 1.0 / self.chain.isr_rate, self.isr_up, &mut times[ISR..]);
         levels.iter_mut().zip(&interrupts).for_each(|(sum, entry)| *sum += entry);
         self.spend(&mut levels, overhead_s, self.overhead_up, &mut times[OVERHEAD..]);
