@@ -16,8 +16,8 @@ use crate::queue::birth_death::Mm1b;
 pub fn supported(coalesce: &Coalesce, fidelity: Fidelity, service: Service) -> Result<(), String> {
     match (coalesce.masked, fidelity) {
         (true, Fidelity::Exact) if Gathering::of(coalesce).is_some() => Ok(()),
-        (true, Fidelity::Exact) => Err("masked coalescing is solved with a frame count and an absolute timer only; a \
-                                        packet timer or a minimum gap needs the simulator"
+        (true, Fidelity::Exact) => Err("masked coalescing is solved with a frame count and one timer; both timers \
+                                        together or a minimum gap need the simulator"
             .to_owned()),
         (true, Fidelity::Paper) => {
             Err("the paper has no masked coalescing: use fidelity exact, or coalesce with masked=false".to_owned())

@@ -17,29 +17,37 @@ pub struct Gathering {
     pub frames: Option<u64>,
     /// Time from the first frame (s).
     pub timer_s: Option<f64>,
+    /// Time from the last frame (s), not together with `timer_s`; what finds the ring full does not restart it.
+    pub packet_timer_s: Option<f64>,
 }
 
 impl Gathering {
     /// The first frame is enough.
     pub fn first_frame() -> Self {
-        Self { frames: Some(1), timer_s: None }
+        Self { frames: Some(1), ..Self::default() }
     }
 
     /// Of a masked coalescing scheme; None if it has parts that this set-up does not.
     pub fn of(coalesce: &Coalesce) -> Option<Self> {
-        let on = |timer: Option<f64>| timer.is_some_and(|seconds| seconds > 0.0);
-        if on(coalesce.packet_timer_s) || on(coalesce.min_gap_s) {
+        let on = |timer: Option<f64>| timer.filter(|seconds| *seconds > 0.0);
+        if on(coalesce.min_gap_s).is_some()
+            || (on(coalesce.packet_timer_s).is_some() && on(coalesce.absolute_timer_s).is_some())
+        {
             return None;
         }
-        let timer_s = coalesce.absolute_timer_s;
+        let (timer_s, packet_timer_s) = (coalesce.absolute_timer_s, on(coalesce.packet_timer_s));
         // Frames alone never wait longer than for the frames; neither means at once.
-        Some(Self { frames: coalesce.frames.or(if timer_s.is_some() { None } else { Some(1) }), timer_s })
+        let timed = timer_s.is_some() || packet_timer_s.is_some();
+        Some(Self { frames: coalesce.frames.or(if timed { None } else { Some(1) }), timer_s, packet_timer_s })
     }
 
     /// Frames present at the end of the gathering (index 0 is 1 frame), its mean time after the first frame (s) and
     /// the mean frames lost in it.
     fn solve(&self, arrival_pps: f64, places: usize) -> (Vec<f64>, f64, f64) {
         let wanted = self.frames.unwrap_or(u64::MAX).min(places as u64 + 1) as usize;
+        if let Some(packet_timer_s) = self.packet_timer_s {
+            return gathered_by_gaps(arrival_pps * packet_timer_s, arrival_pps, wanted, places);
+        }
         let Some(timer_s) = self.timer_s else {
             let mut present = vec![0.0; wanted.min(places)];
             *present.last_mut().unwrap_or(&mut 0.0) = 1.0;
@@ -58,6 +66,34 @@ impl Gathering {
         }
         (present, timer_s, counts.excess[places - 1])
     }
+}
+
+/// The same for a timer from the last frame, of `load` mean arrivals: each frame is followed by another with the
+/// probability q = 1 - e^-load that the timer has not fired.
+fn gathered_by_gaps(load: f64, arrival_pps: f64, wanted: usize, places: usize) -> (Vec<f64>, f64, f64) {
+    let (followed, alone) = (-(-load).exp_m1(), (-load).exp());
+    let most = wanted.min(places);
+    let mut present = Vec::with_capacity(most);
+    let mut reached = 1.0;
+    for _ in 1..most {
+        present.push(reached * alone);
+        reached *= followed;
+    }
+    present.push(reached);
+    // Frames after the first: P(2 or more) + P(3 or more) + ...
+    let further: f64 = present
+        .iter()
+        .rev()
+        .scan(0.0, |tail, share| {
+            *tail += share;
+            Some(*tail)
+        })
+        .sum::<f64>()
+        - 1.0;
+    // The end is a stopping time of the arrivals, so its mean is theirs over their rate: those gathered, and those that
+    // found the ring full before the timer of the last place fired.
+    let lost = if wanted > places { reached * load } else { 0.0 };
+    (present, (further + lost) / arrival_pps, lost)
 }
 
 /// Solves the scheme; `interrupt_s` is the ISR with its masking, 0 for none.
@@ -179,10 +215,14 @@ mod tests {
                 assert!((a / b - 1.0).abs() < 1e-4, "{arrival_pps}: {a} {b}");
             }
         };
-        let both = |frames: u64, timer_s: f64| Gathering { frames: Some(frames), timer_s: Some(timer_s) };
+        let both = |frames: u64, timer_s: f64| Gathering {
+            frames: Some(frames),
+            timer_s: Some(timer_s),
+            packet_timer_s: None,
+        };
         for arrival_pps in [20e3, 100e3, 170e3] {
-            close(both(8, 60.0 / arrival_pps), Gathering { frames: Some(8), timer_s: None }, arrival_pps);
-            close(both(120, 50e-6), Gathering { frames: None, timer_s: Some(50e-6) }, arrival_pps);
+            close(both(8, 60.0 / arrival_pps), Gathering { frames: Some(8), ..Gathering::default() }, arrival_pps);
+            close(both(120, 50e-6), Gathering { timer_s: Some(50e-6), ..Gathering::default() }, arrival_pps);
         }
     }
 }

@@ -108,6 +108,9 @@ struct Waits {
     /// Frames that end it; at most the places.
     frames: usize,
     timer_s: Option<f64>,
+    packet_timer_s: Option<f64>,
+    /// The last of `frames` ends the gathering.
+    counted: bool,
     /// (time since the first packet, weight x P(n further packets by then) for n = 0, 1, ...).
     nodes: Vec<(f64, Vec<f64>)>,
 }
@@ -115,11 +118,12 @@ struct Waits {
 impl Waits {
     fn new(gathering: Gathering, arrival_pps: f64, places: usize) -> Self {
         let frames = gathering.frames.map_or(places, |frames| frames.min(places as u64) as usize);
+        let counted = gathering.frames.is_some_and(|counted| counted <= places as u64);
         let Some(timer_s) = gathering.timer_s else {
-            return Self { arrival_pps, frames, timer_s: None, nodes: Vec::new() };
+            let packet_timer_s = gathering.packet_timer_s;
+            return Self { arrival_pps, frames, timer_s: None, packet_timer_s, counted, nodes: Vec::new() };
         };
         // Counted gatherings are over long before a long timer.
-        let counted = gathering.frames.is_some_and(|counted| counted <= places as u64);
         let most = frames as f64;
         let end_s = if counted { timer_s.min((most + 12.0 * most.sqrt() + 40.0) / arrival_pps) } else { timer_s };
         let nodes = gauss_legendre(end_s, 8, 16)
@@ -132,11 +136,21 @@ impl Waits {
             })
             .collect();
         // Without a count the ring's places only limit who is accepted, not when the gathering ends.
-        Self { arrival_pps, frames: if counted { frames } else { usize::MAX }, timer_s: Some(timer_s), nodes }
+        Self {
+            arrival_pps,
+            frames: if counted { frames } else { usize::MAX },
+            timer_s: Some(timer_s),
+            packet_timer_s: None,
+            counted,
+            nodes,
+        }
     }
 
     /// Sum over the packets of a gathering of E[e^(-z wait)] x (transform of the services until it is through).
     fn transform(&self, z: Complex64, service: Complex64) -> Complex64 {
+        if let Some(packet_timer_s) = self.packet_timer_s {
+            return self.by_gaps(packet_timer_s, z, service);
+        }
         let further = self.arrival_pps / (self.arrival_pps + z);
         let Some(timer_s) = self.timer_s else {
             // The i-th of tau waits for tau - i more.
@@ -161,6 +175,36 @@ impl Waits {
                 sum += services * rest * *probability;
                 services *= service;
             }
+        }
+        sum
+    }
+
+    /// The same where the timer starts anew with each packet: with k gathered the rest is r_k = e^-(z + lambda) P + b
+    /// r_(k+1), b = lambda/(lambda + z) (1 - e^-(z + lambda) P), and none once the count is full.
+    fn by_gaps(&self, timer_s: f64, z: Complex64, service: Complex64) -> Complex64 {
+        let followed = -(-self.arrival_pps * timer_s).exp_m1();
+        let alone = (-(z + self.arrival_pps) * timer_s).exp();
+        let onwards = self.arrival_pps / (self.arrival_pps + z) * (1.0 - alone);
+        // Packets beyond these come too rarely to matter.
+        let counts = (RARE * RARE).ln() / followed.ln();
+        let length = if counts.is_finite() && counts < self.frames as f64 {
+            counts.ceil().max(1.0) as usize
+        } else {
+            self.frames
+        };
+        let mut rest = match length < self.frames {
+            true => alone / (1.0 - onwards),
+            false if self.counted => Complex64::new(1.0, 0.0),
+            // The ring's last place: what comes then finds it full and restarts nothing.
+            false => (-z * timer_s).exp(),
+        };
+        // Horner from the last packet on: sum = service x (rest + q x sum of the later ones).
+        let mut sum = Complex64::new(0.0, 0.0);
+        for k in (1..=length).rev() {
+            if k < length {
+                rest = alone + onwards * rest;
+            }
+            sum = service * (rest + followed * sum);
         }
         sum
     }
