@@ -4,15 +4,17 @@ mod compute;
 mod find;
 mod limits;
 mod run;
+mod simulate;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-pub use compute::{ComputeArgs, PredictArgs, QueueShares, SimulateArgs};
+pub use compute::{ComputeArgs, PredictArgs, QueueShares};
 pub use find::{Arrivals, FindArgs, Meter, Testbed};
 pub use limits::LimitsArgs;
 pub use run::RunArgs;
+pub use simulate::SimulateArgs;
 
 /// Finds the offered load past which a host loses packets, explains it, and predicts it.
 #[derive(Debug, Parser)]

@@ -6,6 +6,7 @@ pub mod limits;
 pub mod results;
 pub mod run;
 pub mod shell;
+pub mod simulate;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

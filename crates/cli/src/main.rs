@@ -22,7 +22,7 @@ fn main() -> ExitCode {
         Command::Find(args) => commands::find::run(args, &cli.store),
         Command::Run(args) => commands::run::run(args, &cli.store),
         Command::Predict(args) => commands::compute::predict(args, &cli.store),
-        Command::Simulate(args) => commands::compute::simulate(args, &cli.store),
+        Command::Simulate(args) => commands::simulate::simulate(args, &cli.store),
         Command::Limits(args) => commands::limits::run(args),
         Command::Results(args) => commands::results::run(args, &cli.store),
         Command::Completions { shell } => commands::shell::completions(*shell),

@@ -225,3 +225,32 @@ fn warnings_go_to_stderr_and_into_the_notes() {
     assert_eq!(out.lines().count(), 2);
     assert!(out.lines().all(|line| line.contains("warning: period = 4us")), "{out}");
 }
+
+/// Beside the outcome: lengths of queues, busy periods, slices; the trace is JSON with the CPU's spans.
+#[test]
+fn a_simulation_in_detail() {
+    let home = Home::new();
+    let trace = home.text("trace.json");
+    let common =
+        ["simulate", "--rate", "100kpps", "--packets", "20000", "--json", "--distributions", "--series", "5ms"];
+    let record = home.json([&common[..], &["--trace", &trace]].concat());
+    let detail = &record["detail"];
+    assert!(record["outcome"]["throughput_pps"]["value"].as_f64().unwrap() > 9e4);
+    let sum: f64 = detail["ring"].as_array().unwrap().iter().map(|one| one["share"]["value"].as_f64().unwrap()).sum();
+    assert!((sum - 1.0).abs() < 1e-9, "{sum}");
+    assert!(detail["busy_periods"]["mean_s"]["low"].is_f64(), "{detail}");
+    let arrived: u64 = detail["series"].as_array().unwrap().iter().map(|one| one["arrived"].as_u64().unwrap()).sum();
+    assert_eq!(arrived, 2000);
+    let trace: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(trace).unwrap()).unwrap();
+    assert!(trace["traceEvents"].as_array().unwrap().iter().any(|event| event["name"] == "protocol"));
+}
+
+#[test]
+fn two_schemes_on_the_same_packets() {
+    let compared =
+        Home::new().json(["simulate", "--rate", "100kpps", "--scheme", "interrupt", "--against", "napi", "--json"]);
+    assert_eq!(compared["second"]["scheme"], "napi:weight=64,budget=300,budget_time=2ms");
+    let differences = compared["differences"].as_array().unwrap();
+    let latency = differences.iter().find(|one| one["figure"] == "latency_s.mean").unwrap();
+    assert!(latency["difference"]["high"].as_f64() < Some(0.0), "{latency}");
+}

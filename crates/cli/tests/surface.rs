@@ -53,6 +53,20 @@ fn predictions_for_people() {
     assert!(ascii.unwrap().stdout.is_ascii(), "no box drawing where the terminal cannot show it");
 }
 
+/// Simulations are the same on every machine and number of cores, so that they can be shown to the letter.
+#[test]
+fn simulations_for_people() {
+    let home = Home::new();
+    let simulate = |more: &[&str]| {
+        let common = ["simulate", "--scheme", "interrupt", "--rate", "110kpps", "--packets", "20000"];
+        home.stdout([&common[..], more].concat())
+    };
+    insta::assert_snapshot!("simulate_distributions", simulate(&["--distributions", "--set", "application=1us"]));
+    insta::assert_snapshot!("simulate_series", simulate(&["--series", "5ms"]));
+    insta::assert_snapshot!("simulate_series_csv", simulate(&["--series", "10ms", "--csv"]));
+    insta::assert_snapshot!("simulate_against", simulate(&["--against", "coalesce:usecs=50us,masked=true"]));
+}
+
 #[test]
 fn the_version_is_the_packages() {
     let home = Home::new();

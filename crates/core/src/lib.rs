@@ -18,10 +18,13 @@
 //! | [`roofline`] | [`Roofline`]: the page of `netcliff limits` |
 //! | [`finding`] | [`Finding`]: the one page of `netcliff find` |
 //! | [`warning`] | what works but is hardly meant |
+//! | [`detail`], [`difference`] | distributions and series of a simulation; two schemes on the same packets |
 //! | [`analysis`] | [`Analysis`]: cliff, livelock index, sensitivities |
 //! | [`record`] | [`Record`]: an outcome with its provenance and [`Fingerprint`] |
 
 pub mod analysis;
+pub mod detail;
+pub mod difference;
 pub mod engine;
 pub mod error;
 pub mod experiment;
@@ -39,6 +42,8 @@ pub mod units;
 pub mod warning;
 
 pub use analysis::Analysis;
+pub use detail::{BusyPeriods, Detail, QueueShare, Slice};
+pub use difference::Difference;
 pub use engine::{Engine, EngineFailure, EngineKind, Fidelity, Point, Unsupported};
 pub use error::{Invalid, ParseError};
 pub use experiment::Experiment;

@@ -2,7 +2,7 @@
 
 use netcliff_core::experiment::{Curve, Dot};
 use netcliff_core::roofline::{PARTS, Roofline};
-use netcliff_core::{Record, measure};
+use netcliff_core::{Record, Slice, measure};
 
 use crate::format;
 
@@ -27,6 +27,23 @@ pub fn curves(curves: &[Curve], keys: (&str, &str)) -> String {
         rows.extend(curve.dots.iter().map(row));
     }
     rows.iter().map(|fields| line(fields)).collect()
+}
+
+/// The slices of a series with a header line: times in seconds, packets, shares of one CPU.
+pub fn series(slices: &[Slice]) -> String {
+    let names = "from_s,to_s,arrived,delivered,dropped_ring,dropped_socket,ring_mean,ring_max,cpu_interrupt,cpu_poll,\
+                 cpu_protocol,cpu_application,cpu_available\n";
+    let rows = slices.iter().map(|slice| {
+        let cpu = slice.cpu;
+        let shares = [cpu.interrupt, cpu.poll, cpu.protocol, cpu.application, cpu.available];
+        let counts = [slice.arrived, slice.delivered, slice.dropped_ring, slice.dropped_socket];
+        let mut fields = vec![number(Some(slice.from_s)), number(Some(slice.to_s))];
+        fields.extend(counts.map(|count| count.to_string()));
+        fields.extend([number(Some(slice.ring_mean)), slice.ring_max.to_string()]);
+        fields.extend(shares.map(|share| number(share.map(|figure| figure.value))));
+        line(&fields)
+    });
+    [names.to_owned()].into_iter().chain(rows).collect()
 }
 
 /// A roofline, one row a frame size and set of offloads, bounds in packets a second; a part without a bound is empty.

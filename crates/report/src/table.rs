@@ -162,7 +162,7 @@ fn facts(facts: &[&Fact], record: &Record) -> String {
     filled.map(|(name, fact)| format!("{name:<11} {fact}\n")).collect()
 }
 
-fn empty(style: Style) -> Table {
+pub(crate) fn empty(style: Style) -> Table {
     let rule = if style.unicode { '─' } else { '-' };
     let mut table = Table::new();
     table
@@ -172,6 +172,6 @@ fn empty(style: Style) -> Table {
     table
 }
 
-fn lines(table: &Table) -> String {
+pub(crate) fn lines(table: &Table) -> String {
     table.trim_fmt() + "\n"
 }

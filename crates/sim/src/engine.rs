@@ -93,7 +93,7 @@ impl SimEngine {
         })
     }
 
-    fn replications(&self) -> u64 {
+    pub(crate) fn replications(&self) -> u64 {
         self.replications.max(REPLICATIONS)
     }
 

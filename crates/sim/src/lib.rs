@@ -10,6 +10,8 @@
 //! | `machine` | the CPU, its ring, the application's socket, and what is counted |
 //! | `schemes` | what an arrival does and when packets are served; `schemes::linux` follows the kernel's functions |
 //! | `trace` | a short run moment by moment, for people to look at |
+//! | `observe` | distributions of queue and busy periods, and a series in time |
+//! | `pair` | two schemes on the same packets |
 //! | `replicate`, `stats`, `summary` | replications, warm-up, intervals, figures |
 //!
 //! Nothing here reads a clock or a file: seeds are arguments, and a seed gives the same figures on any number of threads.
@@ -20,6 +22,8 @@ mod draw;
 mod engine;
 mod fifo;
 mod machine;
+mod observe;
+mod pair;
 mod random;
 #[cfg(test)]
 mod referee;
@@ -33,4 +37,5 @@ mod trace;
 
 pub use cliff::{Cliff, cliff_sim};
 pub use engine::{Effort, SimEngine, Simulation};
+pub use observe::Wanted;
 pub use trace::{Activity, Level, Span, Trace};

@@ -40,6 +40,14 @@ pub(crate) trait Watch {
     #[inline]
     fn accepted(&mut self, _at: u64) {}
 
+    /// A mark was set at `at` [ticks]: the next part of the run begins.
+    #[inline]
+    fn mark(&mut self, _at: u64) {}
+
+    /// A timer of the scheme fired at `at` [ticks].
+    #[inline]
+    fn timer(&mut self, _at: u64) {}
+
     /// The CPU was on `account` from `from` to `to` [ticks].
     #[inline]
     fn spent(&mut self, _account: Account, _from: u64, _to: u64) {}
@@ -172,6 +180,14 @@ impl<W: Watch> Machine<W> {
         self.now == self.next_arrival
     }
 
+    /// Tells the watch of the timer that is due now, unless it is an arrival that is.
+    #[inline]
+    pub(crate) fn note_timer(&mut self) {
+        if !self.arrival_due() {
+            self.watch.timer(self.now);
+        }
+    }
+
     /// The arrival that is due now.
     #[inline]
     pub(crate) fn take_arrival(&mut self) -> Arrival {
@@ -212,6 +228,7 @@ impl<W: Watch> Machine<W> {
         };
         debug_assert!(counts.conserved(), "not conserved: {counts:?}");
         self.done = self.records.push(counts);
+        self.watch.mark(self.now);
         if self.done {
             self.next_arrival = NEVER;
         }

@@ -18,6 +18,8 @@ pub(crate) struct Replication {
     pub counts: Counts,
     /// Quantiles of the latency [ticks]; None if nothing was delivered.
     pub quantiles: Option<[f64; SHARES.len()]>,
+    /// Tenths of the run that were cut off as warm-up, at most half of it.
+    pub warm_tenths: usize,
     /// False: no steady state within the first half.
     pub settled: bool,
 }
@@ -32,7 +34,7 @@ pub(crate) fn replicate(point: &Point, clock: Clock, seed: u64, replication: u64
 
 /// Cuts the warm-up off by MSER over the mean number of packets in ring, protocol and socket of each cell, rounded up to
 /// the next tenth of the run, where the latency histogram can be cut as well.
-fn cut(records: &Records) -> (Replication, Pool) {
+pub(crate) fn cut(records: &Records) -> (Replication, Pool) {
     let marks = &records.marks;
     let cells: Vec<f64> = marks
         .windows(2)
@@ -46,7 +48,8 @@ fn cut(records: &Records) -> (Replication, Pool) {
     let mut pool = Pool::new();
     records.segments[tenths..SEGMENTS].iter().for_each(|segment| pool.add(segment));
     let counts = marks[CELLS].since(&marks[tenths * CELLS / 10]);
-    let replication = Replication { counts, quantiles: pool.quantiles(SHARES), settled: found.is_some() };
+    let replication =
+        Replication { counts, quantiles: pool.quantiles(SHARES), warm_tenths: tenths, settled: found.is_some() };
     (replication, pool)
 }
 
@@ -88,13 +91,15 @@ impl Batch {
     }
 }
 
+/// `work` of each number, in their order, on all cores.
 #[cfg(feature = "parallel")]
-fn each<T: Send>(numbers: std::ops::Range<u64>, work: impl Fn(u64) -> T + Sync + Send) -> Vec<T> {
+pub(crate) fn each<T: Send>(numbers: std::ops::Range<u64>, work: impl Fn(u64) -> T + Sync + Send) -> Vec<T> {
     use rayon::iter::{IntoParallelIterator, ParallelIterator};
     numbers.into_par_iter().map(work).collect()
 }
 
+/// `work` of each number, in their order.
 #[cfg(not(feature = "parallel"))]
-fn each<T>(numbers: std::ops::Range<u64>, work: impl Fn(u64) -> T) -> Vec<T> {
+pub(crate) fn each<T>(numbers: std::ops::Range<u64>, work: impl Fn(u64) -> T) -> Vec<T> {
     numbers.map(work).collect()
 }

@@ -49,6 +49,7 @@ fn drive<W: Watch, P: Policy<W>>(machine: &mut Machine<W>, policy: &mut P) {
         } else {
             let at = next_event(machine, policy);
             machine.pass(Account::Available, at);
+            machine.note_timer();
             policy.event(machine);
         }
     }
@@ -64,6 +65,7 @@ fn preemptible<W: Watch, P: Policy<W>>(machine: &mut Machine<W>, policy: &mut P,
             break;
         }
         machine.pass(account, at);
+        machine.note_timer();
         policy.event(machine);
         end += machine.now - at;
     }
@@ -82,6 +84,7 @@ fn run_application<W: Watch, P: Policy<W>>(machine: &mut Machine<W>, policy: &mu
         }
         left = end - at;
         machine.pass(Account::Application, at);
+        machine.note_timer();
         policy.event(machine);
         if machine.done || policy.ready(machine) {
             break;

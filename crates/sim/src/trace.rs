@@ -1,7 +1,5 @@
 //! [`Trace`]: a short run moment by moment: what the CPU did, how many packets waited, where some were lost.
 
-use std::fmt::Write;
-
 use netcliff_core::{Engine, EngineFailure, Point};
 
 use crate::clock::Clock;
@@ -54,6 +52,8 @@ pub struct Trace {
     pub cpu: Vec<Span>,
     /// (time (s), packets that wait from then on), at each change.
     pub levels: Vec<(f64, Level)>,
+    /// When a timer of the scheme fired (s): polls, coalescing timers, deferred interrupts.
+    pub timers_s: Vec<f64>,
     /// End of the run (s).
     pub end_s: f64,
 }
@@ -100,6 +100,10 @@ impl Watch for Recorder {
         });
     }
 
+    fn timer(&mut self, at: u64) {
+        self.trace.timers_s.push(self.clock.seconds(at as f64));
+    }
+
     fn spent(&mut self, account: Account, from: u64, to: u64) {
         let activity = match account {
             Account::Interrupt => Activity::Interrupt,
@@ -138,6 +142,7 @@ impl SimEngine {
         let end_s = trace.end_s;
         trace.levels.retain(|(at_s, _)| *at_s <= end_s);
         trace.cpu.retain(|span| span.from_s < end_s);
+        trace.timers_s.retain(|at_s| *at_s <= end_s);
         if point.host.application_s.is_none() {
             // Without an application what is processed is delivered: nothing waits in a socket.
             trace.levels.iter_mut().for_each(|(_, level)| level.socket = 0);
@@ -159,34 +164,42 @@ impl Activity {
 }
 
 impl Trace {
-    /// The trace in Chrome's trace event format (JSON): opens in Perfetto with the CPU as one track, ring, socket and
-    /// losses as counters.
+    /// The trace in Chrome's trace event format (JSON): opens in Perfetto with the CPU and the timers as tracks, packets in
+    /// ring and socket and the losses as counters.
     pub fn chrome_json(&self) -> String {
-        let mut text = String::from("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n");
-        text += "{\"ph\":\"M\",\"pid\":1,\"tid\":1,\"name\":\"thread_name\",\"args\":{\"name\":\"CPU\"}}";
-        for span in &self.cpu {
-            // Writing to a String cannot fail.
-            let _ = write!(
-                text,
-                ",\n{{\"ph\":\"X\",\"pid\":1,\"tid\":1,\"name\":\"{}\",\"ts\":{:.6},\"dur\":{:.6}}}",
-                span.activity.name(),
-                span.from_s * 1e6,
-                (span.to_s - span.from_s) * 1e6
-            );
-        }
-        for (at_s, level) in &self.levels {
+        let mut events: Vec<String> = [(CPU, "CPU"), (TIMERS, "timers")]
+            .map(|(track, name)| {
+                format!(r#"{{"ph":"M","pid":1,"tid":{track},"name":"thread_name","args":{{"name":"{name}"}}}}"#)
+            })
+            .into();
+        events.extend(self.cpu.iter().map(Span::chrome_json));
+        events.extend(self.timers_s.iter().map(|at_s| {
             let at_us = at_s * 1e6;
-            let _ = write!(
-                text,
-                ",\n{{\"ph\":\"C\",\"pid\":1,\"name\":\"packets\",\"ts\":{at_us:.6},\"args\":{{\"ring\":{},\"socket\":{}}}}}",
-                level.ring, level.socket
-            );
-            let _ = write!(
-                text,
-                ",\n{{\"ph\":\"C\",\"pid\":1,\"name\":\"lost\",\"ts\":{at_us:.6},\"args\":{{\"at ring\":{},\"at socket\":{}}}}}",
-                level.dropped_ring, level.dropped_socket
-            );
+            format!(r#"{{"ph":"i","pid":1,"tid":{TIMERS},"name":"timer","s":"t","ts":{at_us:.6}}}"#)
+        }));
+        for (at_s, level) in &self.levels {
+            let counter = |name: &str, parts: [(&str, u64); 2]| {
+                let [(a, first), (b, second)] = parts;
+                let at_us = at_s * 1e6;
+                format!(
+                    r#"{{"ph":"C","pid":1,"name":"{name}","ts":{at_us:.6},"args":{{"{a}":{first},"{b}":{second}}}}}"#
+                )
+            };
+            events.push(counter("packets", [("ring", level.ring), ("socket", level.socket)]));
+            events.push(counter("lost", [("at ring", level.dropped_ring), ("at socket", level.dropped_socket)]));
         }
-        text + "\n]}\n"
+        format!("{{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n{}\n]}}\n", events.join(",\n"))
     }
 }
+
+impl Span {
+    fn chrome_json(&self) -> String {
+        let (from_us, length_us) = (self.from_s * 1e6, (self.to_s - self.from_s) * 1e6);
+        let name = self.activity.name();
+        format!(r#"{{"ph":"X","pid":1,"tid":{CPU},"name":"{name}","ts":{from_us:.6},"dur":{length_us:.6}}}"#)
+    }
+}
+
+/// Tracks of the trace.
+const CPU: u32 = 1;
+const TIMERS: u32 = 2;

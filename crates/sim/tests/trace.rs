@@ -34,6 +34,19 @@ fn the_json_is_json_with_a_span_and_two_counters_a_change() {
     let trace = SimEngine::with_packets(7, 0).trace(&point("napi", 50.0), 200).unwrap();
     let value: serde_json::Value = serde_json::from_str(&trace.chrome_json()).unwrap();
     let events = value["traceEvents"].as_array().unwrap();
-    assert_eq!(events.len(), 1 + trace.cpu.len() + 2 * trace.levels.len());
+    assert_eq!(events.len(), 2 + trace.cpu.len() + trace.timers_s.len() + 2 * trace.levels.len());
     assert!(events.iter().any(|event| event["name"] == "interrupt"));
+}
+
+/// What the tracks show adds up to the CPU split that the counts give.
+#[test]
+fn spans_add_up_to_the_cpu_split_and_timers_tick() {
+    let point = point("polling:period=20us,quota=3", 100.0);
+    let trace = SimEngine::with_packets(7, 0).trace(&point, 20_000).unwrap();
+    let busy_s: f64 = trace.cpu.iter().map(|span| span.to_s.min(trace.end_s) - span.from_s).sum();
+    let engine = SimEngine { confidence: 0.999, ..SimEngine::with_packets(7, 200_000) };
+    let available = engine.simulate(&point).unwrap().outcome.cpu.unwrap().available.unwrap();
+    assert!((1.0 - busy_s / trace.end_s - available.value).abs() < 0.02, "{available:?}");
+    let ticks = trace.timers_s.len() as f64 / (trace.end_s / 20e-6);
+    assert!((ticks - 1.0).abs() < 0.01, "{ticks} of the ticks");
 }

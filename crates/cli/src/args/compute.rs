@@ -1,7 +1,7 @@
-//! `netcliff predict` and `netcliff simulate`.
+//! What `predict` and `simulate` share, and `netcliff predict`.
 
 use clap::Args;
-use netcliff_core::experiment::{PACKETS_RANGE, Rates, Share};
+use netcliff_core::experiment::{PACKETS_RANGE, Rates};
 use netcliff_core::{Arrivals, FrameSizes, Load, Scheme, units};
 use netcliff_model::Fidelity;
 
@@ -73,30 +73,6 @@ pub struct PredictArgs {
     /// With the cliff, how it, the latency and the CPU move with each cost of the host
     #[arg(long, conflicts_with_all = ["rates", "csv"])]
     pub sensitivities: bool,
-}
-
-/// `netcliff simulate`.
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  netcliff simulate --scheme napi:weight=64,budget=300 --rate 100kpps
-  netcliff simulate --set application=2us --rates 10kpps..300kpps:30 --precision 1% --json")]
-pub struct SimulateArgs {
-    /// What to compute.
-    #[command(flatten)]
-    pub compute: ComputeArgs,
-    /// Seed of every random stream
-    #[arg(long, default_value_t = 1, value_parser = super::seed, allow_negative_numbers = true)]
-    pub seed: u64,
-    /// Arrivals to simulate, over all replications
-    #[arg(long, default_value = "1000000", conflicts_with = "precision", value_parser = packets)]
-    #[arg(allow_negative_numbers = true)]
-    pub packets: u64,
-    /// Simulate until the figures are known to this relative half width
-    #[arg(long)]
-    pub precision: Option<Share>,
-    /// Confidence of the intervals
-    #[arg(long, default_value = "95%")]
-    pub confidence: Share,
 }
 
 pub(super) fn packets(text: &str) -> Result<u64, String> {

@@ -1,4 +1,4 @@
-//! `netcliff predict` and `netcliff simulate`.
+//! `netcliff predict`, and what it shares with `netcliff simulate`.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -10,14 +10,10 @@ use netcliff_lab::store::Store;
 use netcliff_model::multi_queue::Split;
 use netcliff_model::{ModelEngine, Question};
 use netcliff_report as report;
-use netcliff_sim::{Effort, SimEngine};
 
 use super::{command_line, now_unix_s, open_store};
-use crate::args::{ComputeArgs, PredictArgs, QueueShares, SimulateArgs, StoreArgs};
+use crate::args::{ComputeArgs, PredictArgs, QueueShares, StoreArgs};
 use crate::output;
-
-/// Most arrivals a load when a precision is asked for.
-const PACKETS_AT_MOST: u64 = 200_000_000;
 
 /// On paper.
 pub fn predict(args: &PredictArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
@@ -77,22 +73,8 @@ fn analyse(
     Ok(ExitCode::SUCCESS)
 }
 
-/// In simulation.
-pub fn simulate(args: &SimulateArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
-    let effort = match args.precision {
-        Some(share) => Effort::Precision { relative: share.0, packets_at_most: PACKETS_AT_MOST },
-        None => Effort::Packets(args.packets),
-    };
-    let engine = SimEngine { seed: args.seed, effort, confidence: args.confidence.0, ..SimEngine::default() };
-    let effort = match args.precision {
-        Some(share) => ("precision".to_owned(), share.to_string()),
-        None => ("packets".to_owned(), args.packets.to_string()),
-    };
-    answer(&engine, "simulate", &args.compute, &provenance(Some(args.seed), [effort].into()), store)
-}
-
 /// The points' outcomes on stdout.
-fn answer(
+pub(super) fn answer(
     engine: &dyn Engine,
     kind: &str,
     args: &ComputeArgs,
@@ -108,7 +90,7 @@ fn answer(
     Ok(ExitCode::SUCCESS)
 }
 
-fn provenance(seed: Option<u64>, settings: BTreeMap<String, String>) -> Provenance {
+pub(super) fn provenance(seed: Option<u64>, settings: BTreeMap<String, String>) -> Provenance {
     Provenance {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         seed,
@@ -120,7 +102,7 @@ fn provenance(seed: Option<u64>, settings: BTreeMap<String, String>) -> Provenan
 }
 
 /// The points' records, kept in the store if asked for.
-fn recorded(
+pub(super) fn recorded(
     engine: &dyn Engine,
     kind: &str,
     points: Vec<Point>,
@@ -177,7 +159,7 @@ fn evaluate(
 }
 
 /// A point that cannot be, or that the engine does not answer, is wrong usage.
-fn explain(error: EngineFailure) -> anyhow::Error {
+pub(super) fn explain(error: EngineFailure) -> anyhow::Error {
     match error {
         EngineFailure::Invalid(_) | EngineFailure::Unsupported(_) => output::usage(error),
         other => other.into(),
@@ -192,7 +174,7 @@ fn points(args: &ComputeArgs) -> anyhow::Result<Vec<Point>> {
     loads.into_iter().map(|load| point(args, load)).collect()
 }
 
-fn point(args: &ComputeArgs, rate: Load) -> anyhow::Result<Point> {
+pub(super) fn point(args: &ComputeArgs, rate: Load) -> anyhow::Result<Point> {
     let mut host = inputs::host(&args.host).map_err(output::usage)?;
     for assignment in &args.set {
         host.set(assignment).map_err(output::usage)?;

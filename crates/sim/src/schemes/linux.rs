@@ -118,6 +118,9 @@ impl Linux {
     /// interrupts, at once or when that is delivered. True if an interrupt was handled.
     fn event<W: Watch>(&mut self, machine: &mut Machine<W>) -> bool {
         if machine.now == self.interrupt_due {
+            if self.deferring {
+                machine.note_timer();
+            }
             self.interrupt(machine);
             return true;
         }

@@ -1,0 +1,67 @@
+//! `netcliff simulate`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use netcliff_core::experiment::Share;
+use netcliff_core::{Scheme, units};
+
+use super::compute::{ComputeArgs, packets};
+
+/// `netcliff simulate`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  netcliff simulate --scheme napi:weight=64,budget=300 --rate 100kpps
+  netcliff simulate --set application=2us --rates 10kpps..300kpps:30 --precision 1% --json
+  netcliff simulate --scheme interrupt --rate 120kpps --distributions
+  netcliff simulate --scheme polling --arrivals onoff --rate 60kpps --series 1ms --csv
+  netcliff simulate --scheme interrupt --set application=2us --rate 400kpps --trace livelock.json
+  netcliff simulate --scheme napi --against coalesce:usecs=50us,masked=true --rate 100kpps")]
+pub struct SimulateArgs {
+    /// What to compute.
+    #[command(flatten)]
+    pub compute: ComputeArgs,
+    /// Seed of every random stream
+    #[arg(long, default_value_t = 1, value_parser = super::seed, allow_negative_numbers = true)]
+    pub seed: u64,
+    /// Arrivals to simulate, over all replications
+    #[arg(long, default_value = "1000000", conflicts_with = "precision", value_parser = packets)]
+    #[arg(allow_negative_numbers = true)]
+    pub packets: u64,
+    /// Simulate until the figures are known to this relative half width
+    #[arg(long)]
+    pub precision: Option<Share>,
+    /// Confidence of the intervals
+    #[arg(long, default_value = "95%")]
+    pub confidence: Share,
+    /// Also show how often how many packets wait, and how long the CPU is busy without a break
+    #[arg(long, conflicts_with_all = ["rates", "csv", "against"])]
+    pub distributions: bool,
+    /// Also show what happened in each slice of time of this width, in the first replication
+    #[arg(long, value_name = "TIME", value_parser = slice, conflicts_with_all = ["rates", "against"])]
+    #[arg(allow_hyphen_values = true)]
+    pub series: Option<f64>,
+    /// Write the first arrivals moment by moment, in Chrome's trace format (opens in Perfetto)
+    #[arg(long, value_name = "FILE.json", conflicts_with_all = ["rates", "against"])]
+    pub trace: Option<PathBuf>,
+    /// Arrivals in the trace
+    #[arg(long, default_value = "2000", requires = "trace", value_parser = trace_packets, value_name = "PACKETS")]
+    #[arg(allow_negative_numbers = true)]
+    pub trace_packets: u64,
+    /// Simulate this scheme as well, on the same packets, and show the differences
+    #[arg(long, value_name = "SCHEME", conflicts_with_all = ["rates", "precision", "csv", "save"])]
+    pub against: Option<Scheme>,
+}
+
+fn slice(text: &str) -> Result<f64, String> {
+    let width_s = units::parse_time_s(text).ok().filter(|width_s| *width_s > 0.0);
+    width_s.ok_or_else(|| "expected a time above zero, such as 1ms".into())
+}
+
+/// A trace of this many arrivals is some 500 MB of JSON.
+const LONGEST_TRACE: u64 = 1_000_000;
+
+fn trace_packets(text: &str) -> Result<u64, String> {
+    let count = units::parse_count("packets", text).ok().filter(|count| (100..=LONGEST_TRACE).contains(count));
+    count.ok_or_else(|| format!("expected a whole number from 100 to {LONGEST_TRACE}, such as 5000"))
+}

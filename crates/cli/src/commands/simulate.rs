@@ -1,0 +1,133 @@
+//! `netcliff simulate`.
+
+use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
+
+use netcliff_core::{Detail, Difference, Engine, EngineFailure, EngineKind, Outcome, Point, Provenance, Record};
+use netcliff_core::{Load, Unsupported};
+use netcliff_report as report;
+use netcliff_sim::{Effort, SimEngine, Wanted};
+
+use super::compute::{answer, explain, point, provenance, recorded};
+use super::write;
+use crate::args::{SimulateArgs, StoreArgs};
+use crate::output;
+
+/// Most arrivals a load when a precision is asked for.
+const PACKETS_AT_MOST: u64 = 200_000_000;
+
+/// In simulation.
+pub fn simulate(args: &SimulateArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
+    let (effort, setting) = match args.precision {
+        Some(share) => (
+            Effort::Precision { relative: share.0, packets_at_most: PACKETS_AT_MOST },
+            ("precision", share.to_string()),
+        ),
+        None => (Effort::Packets(args.packets), ("packets", args.packets.to_string())),
+    };
+    let engine = SimEngine { seed: args.seed, effort, confidence: args.confidence.0, ..SimEngine::default() };
+    let provenance = provenance(Some(args.seed), [(setting.0.to_owned(), setting.1)].into());
+    if let Some(path) = &args.trace {
+        let trace = engine.trace(&one_point(args)?, args.trace_packets).map_err(explain)?;
+        write(path, &trace.chrome_json())?;
+        output::say(format!(
+            "{} arrivals, {}, in {}: open it at https://ui.perfetto.dev",
+            args.trace_packets,
+            report::format::quantity(trace.end_s, report::format::Unit::Seconds),
+            path.display()
+        ));
+    }
+    if args.against.is_some() {
+        return compare(&engine, args, &provenance);
+    }
+    if args.distributions || args.series.is_some() {
+        return in_detail(engine, args, &provenance, store);
+    }
+    answer(&engine, "simulate", &args.compute, &provenance, store)
+}
+
+/// The one load that these questions are asked at.
+fn one_point(args: &SimulateArgs) -> anyhow::Result<Point> {
+    let rate: Load = args.compute.rate.ok_or_else(|| output::usage("no offered load: give --rate 100kpps"))?;
+    point(&args.compute, rate)
+}
+
+/// The simulator, which keeps what it showed beside the outcome.
+struct Watched {
+    engine: SimEngine,
+    wanted: Wanted,
+    seen: Mutex<Detail>,
+}
+
+impl Engine for Watched {
+    fn kind(&self) -> EngineKind {
+        self.engine.kind()
+    }
+
+    fn supports(&self, point: &Point) -> Result<(), Unsupported> {
+        self.engine.supports(point)
+    }
+
+    fn evaluate(&self, point: &Point) -> Result<Outcome, EngineFailure> {
+        let (simulation, detail) = self.engine.simulate_in_detail(point, self.wanted)?;
+        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = detail;
+        Ok(simulation.outcome)
+    }
+}
+
+/// A record and what was seen beside it, as one object.
+#[derive(serde::Serialize)]
+struct Detailed<'a> {
+    #[serde(flatten)]
+    record: &'a Record,
+    detail: &'a Detail,
+}
+
+/// The outcome with distributions or a series.
+fn in_detail(
+    engine: SimEngine,
+    args: &SimulateArgs,
+    provenance: &Provenance,
+    store: &StoreArgs,
+) -> anyhow::Result<ExitCode> {
+    let wanted = Wanted { distributions: args.distributions, slice_s: args.series };
+    let engine = Watched { engine, wanted, seen: Mutex::default() };
+    let records = recorded(&engine, "simulate", vec![one_point(args)?], &args.compute, provenance, store, false)?;
+    let detail = engine.seen.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if args.compute.csv {
+        output::data(&report::csv::series(&detail.series))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    for record in records.iter().filter(|_| args.compute.json) {
+        output::json_line(&Detailed { record, detail: &detail })?;
+    }
+    if !args.compute.json {
+        output::data(&report::table::outcomes(&records, output::style()))?;
+        output::data(&report::detail::detail(&detail, output::style()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Two schemes on the same packets.
+#[derive(serde::Serialize)]
+struct Compared<'a> {
+    first: &'a Point,
+    second: &'a Point,
+    differences: &'a [Difference],
+    provenance: &'a Provenance,
+}
+
+fn compare(engine: &SimEngine, args: &SimulateArgs, provenance: &Provenance) -> anyhow::Result<ExitCode> {
+    let first = one_point(args)?;
+    let scheme = args.against.clone().unwrap_or(first.scheme.clone());
+    let second = Point { scheme, ..first.clone() };
+    second.validate().map_err(output::usage)?;
+    let differences = engine.compare(&first, &second).map_err(explain)?;
+    if args.compute.json {
+        let compared = Compared { first: &first, second: &second, differences: &differences, provenance };
+        output::json_line(&compared)?;
+    } else {
+        output::data(&report::detail::differences(&differences, [&first, &second], output::style()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,210 @@
+//! [`SimEngine::simulate_in_detail`]: the same replications once more with an observer, which leaves them as they are
+//! and costs the plain run nothing.
+
+mod busy;
+mod level;
+mod series;
+
+use netcliff_core::{Detail, EngineFailure, Invalid, Point, QueueShare};
+
+use crate::clock::Clock;
+use crate::engine::{SimEngine, Simulation, clock};
+use crate::machine::{CELLS, Fate, Machine, SEGMENTS, Watch};
+use crate::replicate::{Replication, cut, each};
+use crate::schemes;
+use crate::stats::ratio;
+use crate::tally::Account;
+use busy::{Busy, Lengths};
+use level::Level;
+use series::Series;
+
+/// What to observe.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Wanted {
+    /// Distributions of the queues' lengths and of the busy periods.
+    pub distributions: bool,
+    /// Width of the slices of a series in time (s).
+    pub slice_s: Option<f64>,
+}
+
+/// Slices at the most: more is a table nobody reads and a file nobody opens.
+const MOST_SLICES: f64 = 100_000.0;
+
+/// Sees one replication; parts of the run are kept apart, as its warm-up is known only at its end.
+struct Observer {
+    marks: usize,
+    segment: usize,
+    /// Packets go on to a socket.
+    application: bool,
+    ring: Level,
+    socket: Level,
+    busy: Busy,
+    series: Option<Series>,
+}
+
+impl Observer {
+    fn new(point: &Point, clock: Clock, slice_s: Option<f64>) -> Self {
+        Self {
+            marks: 0,
+            segment: 0,
+            application: point.host.application_s.is_some(),
+            ring: Level::default(),
+            socket: Level::default(),
+            busy: Busy::new(),
+            series: slice_s.map(|slice_s| Series::new(clock.whole(slice_s).max(1))),
+        }
+    }
+
+    /// Changes what waits in the ring.
+    fn ring(&mut self, at: u64, change: i64) {
+        self.ring.change(at, self.segment, change);
+        if let Some(series) = &mut self.series {
+            series.ring(at, self.ring.present());
+        }
+    }
+
+    fn count(&mut self, at: u64, field: fn(&mut netcliff_core::Slice) -> &mut u64) {
+        if let Some(series) = &mut self.series {
+            *field(series.slice(at)) += 1;
+        }
+    }
+}
+
+impl Watch for Observer {
+    fn accepted(&mut self, at: u64) {
+        self.ring(at, 1);
+        self.count(at, |slice| &mut slice.arrived);
+    }
+
+    fn fate(&mut self, _number: u32, fate: Fate, at: u64) {
+        match fate {
+            Fate::Processed => {
+                self.ring(at, -1);
+                if self.application {
+                    self.socket.change(at, self.segment, 1);
+                } else {
+                    self.count(at, |slice| &mut slice.delivered);
+                }
+            }
+            Fate::Taken => {
+                self.socket.change(at, self.segment, -1);
+                self.count(at, |slice| &mut slice.delivered);
+            }
+            Fate::DroppedRing => {
+                self.count(at, |slice| &mut slice.arrived);
+                self.count(at, |slice| &mut slice.dropped_ring);
+            }
+            Fate::DroppedSocket => {
+                self.ring(at, -1);
+                self.count(at, |slice| &mut slice.dropped_socket);
+            }
+        }
+    }
+
+    fn mark(&mut self, at: u64) {
+        self.marks += 1;
+        self.ring.change(at, self.segment, 0);
+        self.socket.change(at, self.segment, 0);
+        if self.marks > CELLS {
+            // What follows the last mark is not part of the run.
+            self.segment = SEGMENTS;
+            if let Some(series) = &mut self.series {
+                series.end(at);
+            }
+            return;
+        }
+        self.segment = ((self.marks - 1) / (CELLS / 10)).min(SEGMENTS - 1);
+    }
+
+    fn spent(&mut self, account: Account, from: u64, to: u64) {
+        if from == to {
+            return;
+        }
+        self.busy.spent(account, from, to, self.segment);
+        if let Some(series) = &mut self.series {
+            series.spent(account, from, to);
+        }
+    }
+}
+
+/// What one replication showed after its warm-up.
+struct Seen {
+    replication: Replication,
+    ring: Vec<u64>,
+    socket: Vec<u64>,
+    busy: Lengths,
+    series: Option<Series>,
+}
+
+impl SimEngine {
+    /// Simulates a point and shows more of it. Errors: as [`SimEngine::simulate`], or slices so thin that there would be
+    /// more than 100 000.
+    pub fn simulate_in_detail(&self, point: &Point, wanted: Wanted) -> Result<(Simulation, Detail), EngineFailure> {
+        let simulation = self.simulate(point)?;
+        let packets = simulation.packets / simulation.replications;
+        check(point, packets, wanted)?;
+        let clock = clock(point, packets);
+        let replications = if wanted.distributions { simulation.replications } else { 1 };
+        let seen = each(0..replications, |number| {
+            let slice_s = wanted.slice_s.filter(|_| number == 0);
+            let observer = Observer::new(point, clock, slice_s);
+            let mut machine = Machine::new(point, clock, self.seed, number, packets, observer);
+            schemes::run(point, clock, &mut machine);
+            let (records, observer) = machine.finish();
+            let (replication, _) = cut(&records);
+            let warm = replication.warm_tenths;
+            Seen {
+                ring: observer.ring.times(warm),
+                socket: observer.socket.times(warm),
+                busy: observer.busy.lengths(warm),
+                series: observer.series,
+                replication,
+            }
+        });
+        Ok((simulation, self.detail(point, clock, wanted, seen)))
+    }
+
+    fn detail(&self, point: &Point, clock: Clock, wanted: Wanted, mut seen: Vec<Seen>) -> Detail {
+        let series = seen[0].series.take().map_or_else(Vec::new, |series| series.slices(clock));
+        if !wanted.distributions {
+            return Detail { series, ..Detail::default() };
+        }
+        let application = point.host.application_s.is_some();
+        Detail {
+            ring: shares(&seen, self.confidence, |seen| &seen.ring),
+            socket: if application { shares(&seen, self.confidence, |seen| &seen.socket) } else { Vec::new() },
+            busy_periods: busy::periods(&seen, clock, self.confidence),
+            series,
+        }
+    }
+}
+
+fn check(point: &Point, packets: u64, wanted: Wanted) -> Result<(), EngineFailure> {
+    let Some(slice_s) = wanted.slice_s else { return Ok(()) };
+    let length_s = packets as f64 / point.traffic.rate_pps().unwrap_or(1.0);
+    if !(slice_s > 0.0 && length_s / slice_s <= MOST_SLICES) {
+        let accepted = format!(
+            "must be at least a {MOST_SLICES}th of the first replication, which takes {length_s:.3} s: {:.3e} s or more",
+            length_s / MOST_SLICES
+        );
+        return Err(Invalid::new("series slice", format!("{slice_s} s"), accepted).into());
+    }
+    Ok(())
+}
+
+/// Share of time at each length that occurred.
+fn shares(seen: &[Seen], confidence: f64, times: impl Fn(&Seen) -> &Vec<u64>) -> Vec<QueueShare> {
+    let longest = seen.iter().map(|one| times(one).len()).max().unwrap_or(0);
+    (0..longest)
+        .filter_map(|packets| {
+            let at = |one: &Seen| times(one).get(packets).copied().unwrap_or(0) as f64;
+            let pairs: Vec<(f64, f64)> =
+                seen.iter().map(|one| (at(one), times(one).iter().sum::<u64>() as f64)).collect();
+            let share = ratio(&pairs, confidence).filter(|share| share.value > 0.0)?;
+            Some(QueueShare { packets: packets as u64, share })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

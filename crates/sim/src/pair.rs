@@ -1,0 +1,108 @@
+//! [`SimEngine::compare`]: two schemes on the same packets, and their differences with paired-t intervals.
+//!
+//! Gaps, sizes and protocol times are streams of their own (source, purpose, replication), so that a replication
+//! offers both schemes the same packets and what is left of a difference is the schemes'. Both are cut where the later
+//! of the two has settled: marks lie at the same arrivals, hence at the same instants.
+
+use netcliff_core::{Difference, EngineFailure, Figure, Point};
+
+use crate::clock::Clock;
+use crate::engine::{Effort, SimEngine, clock};
+use crate::machine::{CELLS, Machine, Records, SEGMENTS};
+use crate::replicate::{cut, each};
+use crate::schemes;
+use crate::stats::t_value;
+use crate::tally::{Account, Counts, Pool};
+
+/// What is compared, of what a replication counted: name in the outcome, and how it is had (latencies [ticks]).
+type Compared = (&'static str, fn(&Part, f64) -> Option<f64>);
+
+const COMPARED: [Compared; 9] = [
+    ("throughput_pps", |part, tick_s| Some(part.counts.delivered as f64 / (part.counts.at as f64 * tick_s))),
+    ("loss_fraction", |part, _| {
+        let lost = part.counts.dropped_ring + part.counts.dropped_socket;
+        Some(lost as f64 / part.counts.offered as f64)
+    }),
+    ("latency_s.mean", |part, tick_s| {
+        (part.counts.delivered > 0).then(|| part.counts.latency as f64 / part.counts.delivered as f64 * tick_s)
+    }),
+    ("latency_s.p50", |part, tick_s| part.quantiles.map(|values| values[0] * tick_s)),
+    ("latency_s.p99", |part, tick_s| part.quantiles.map(|values| values[1] * tick_s)),
+    ("cpu.interrupt", |part, _| Some(part.share(Account::Interrupt))),
+    ("cpu.application", |part, _| Some(part.share(Account::Application))),
+    ("cpu.available", |part, _| Some(part.share(Account::Available))),
+    ("interrupts_per_s", |part, tick_s| Some(part.counts.interrupts as f64 / (part.counts.at as f64 * tick_s))),
+];
+
+/// One replication of one scheme after the common warm-up.
+struct Part {
+    counts: Counts,
+    quantiles: Option<[f64; 2]>,
+}
+
+impl Part {
+    fn of(records: &Records, warm_tenths: usize) -> Self {
+        let mut pool = Pool::new();
+        records.segments[warm_tenths..SEGMENTS].iter().for_each(|segment| pool.add(segment));
+        let counts = records.marks[CELLS].since(&records.marks[warm_tenths * CELLS / 10]);
+        Self { counts, quantiles: pool.quantiles([0.5, 0.99]) }
+    }
+
+    fn share(&self, account: Account) -> f64 {
+        self.counts.cpu[account as usize] as f64 / self.counts.at as f64
+    }
+}
+
+impl SimEngine {
+    /// Both points, which differ in their scheme or in costs that no packet carries, on the same packets. Without
+    /// a figure where one of them has none. The effort must be a number of packets, for each of the two; of another the
+    /// packets at most are taken. Errors: a point is invalid or not supported.
+    pub fn compare(&self, first: &Point, second: &Point) -> Result<Vec<Difference>, EngineFailure> {
+        for point in [first, second] {
+            point.validate()?;
+            netcliff_core::Engine::supports(self, point)?;
+        }
+        let (Effort::Packets(packets) | Effort::Precision { packets_at_most: packets, .. }) = self.effort;
+        let packets = packets.div_ceil(self.replications()).clamp(100, u64::from(u32::MAX));
+        let clock = clock(first, packets);
+        let pairs = each(0..self.replications(), |number| {
+            let records = [first, second].map(|point| run(point, clock, self.seed, number, packets));
+            let warm = records.each_ref().map(|records| cut(records).0.warm_tenths);
+            records.map(|records| Part::of(&records, warm[0].max(warm[1])))
+        });
+        let tick_s = clock.seconds(1.0);
+        Ok(COMPARED.iter().filter_map(|compared| difference(compared, &pairs, tick_s, self.confidence)).collect())
+    }
+}
+
+fn run(point: &Point, clock: Clock, seed: u64, number: u64, packets: u64) -> Records {
+    let mut machine = Machine::new(point, clock, seed, number, packets, ());
+    schemes::run(point, clock, &mut machine);
+    machine.finish().0
+}
+
+/// None where a replication has no such figure, or both schemes have 0 in all of them.
+fn difference((figure, get): &Compared, pairs: &[[Part; 2]], tick_s: f64, confidence: f64) -> Option<Difference> {
+    let values: Option<Vec<[f64; 2]>> =
+        pairs.iter().map(|[first, second]| Some([get(first, tick_s)?, get(second, tick_s)?])).collect();
+    let values = values.filter(|values| values.iter().flatten().any(|value| *value != 0.0))?;
+    let spread = |of: &dyn Fn(&[f64; 2]) -> f64| -> (f64, f64) {
+        let count = values.len() as f64;
+        let mean = values.iter().map(of).sum::<f64>() / count;
+        (mean, values.iter().map(|pair| (of(pair) - mean).powi(2)).sum::<f64>() / (count - 1.0))
+    };
+    let half = |variance: f64| t_value(confidence, values.len()) * (variance / values.len() as f64).sqrt();
+    let sampled = |(mean, variance): (f64, f64)| Figure::sampled(mean, half(variance), confidence);
+    let (first, second) = (spread(&|pair| pair[0]), spread(&|pair| pair[1]));
+    let apart = spread(&|pair| pair[1] - pair[0]);
+    Some(Difference {
+        figure: (*figure).to_owned(),
+        first: sampled(first),
+        second: sampled(second),
+        difference: sampled(apart),
+        variance_reduction: (apart.1 > 0.0).then(|| (first.1 + second.1) / apart.1),
+    })
+}
+
+#[cfg(test)]
+mod tests;
