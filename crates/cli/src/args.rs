@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-pub use compute::{ComputeArgs, PredictArgs, QueueShares};
+pub use compute::{ComputeArgs, PredictArgs, QueuesArg};
 pub use find::{Arrivals, FindArgs, Meter, Testbed};
 pub use limits::LimitsArgs;
 pub use run::RunArgs;

@@ -61,6 +61,8 @@ fn simulations_for_people() {
         let common = ["simulate", "--scheme", "interrupt", "--rate", "110kpps", "--packets", "20000"];
         home.stdout([&common[..], more].concat())
     };
+    let queues = ["--queues", "2:map=spread,transmit=1us,cold=1.2", "--flows", "50:zipf=1.2"];
+    insta::assert_snapshot!("simulate_queues", simulate(&queues));
     insta::assert_snapshot!("simulate_distributions", simulate(&["--distributions", "--set", "application=1us"]));
     insta::assert_snapshot!("simulate_series", simulate(&["--series", "5ms"]));
     insta::assert_snapshot!("simulate_series_csv", simulate(&["--series", "10ms", "--csv"]));

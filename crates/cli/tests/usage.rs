@@ -257,10 +257,15 @@ fn queues_and_their_shares() {
         &Home::new(),
         2,
         &[
-            (&predict("0"), &["'0'", "such as 4", "1 to 4096"]),
+            (&predict("0"), &["'0'", "queues = 0", "1 to 4096"]),
             (&predict("-1"), &["-1", "such as 4"]),
             (&predict("many"), &["many", "40%,30%,30%"]),
             (&predict("50%,40%"), &["50%,40%", "sum to 90%", "100%"]),
+            (&predict("4:map=up"), &["up", "pairing, spread or smt"]),
+            (&predict("4:cold=0.5"), &["queues cold = 0.5", "from 1"]),
+            (&["predict", "--rate", "9kpps", "--queues", "2", "--flows", "0"], &["flows = 0", "from 1 to 1000000"]),
+            (&["predict", "--rate", "9kpps", "--flows", "9"], &["--queues"]),
+            (&["simulate", "--rate", "9kpps", "--queues", "2", "--distributions"], &["one queue", "leave queues out"]),
             (&predict("150%,-50%"), &["-50%", "40%"]),
         ],
     );

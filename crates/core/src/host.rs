@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Invalid, ParseError};
 use crate::params::Params;
+use crate::queues::Queues;
 use crate::units;
 
 /// The distribution of interrupt, poll-overhead, protocol and application times. Timers are deterministic.
@@ -140,6 +141,9 @@ pub struct Host {
     /// Distribution of the times above, timers and tick excepted.
     #[serde(default = "default_service")]
     pub service: Service,
+    /// Receive queues with a core each, of which the costs above are one's; None: one queue and one core.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queues: Option<Queues>,
 }
 
 fn one() -> f64 {
@@ -196,6 +200,7 @@ pub const KEYS: &[&str] = &[
     "socket_buffer",
     "tick",
     "service",
+    "queues",
 ];
 
 impl Host {
@@ -225,6 +230,7 @@ impl Host {
             socket_buffer: default_socket_buffer(),
             tick_s: default_tick(),
             service: Service::Exponential,
+            queues: None,
         }
     }
 
@@ -270,12 +276,13 @@ impl Host {
             "ring" => self.ring = count()?,
             "socket_buffer" => self.socket_buffer = count()?,
             "service" => self.service = value.parse().map_err(named)?,
+            "queues" => self.queues = if value == "none" { None } else { Some(value.parse().map_err(named)?) },
             _ => return Err(ParseError::new("--set", assignment, form())),
         }
         Ok(())
     }
 
-    /// The figure behind a key of [`KEYS`] (s, packets or a share); None for `service`, an application that is not
+    /// The figure behind a key of [`KEYS`] (s, packets or a share); None for `service`, `queues`, an application that is not
     /// modelled, and what is no key.
     pub fn get(&self, key: &str) -> Option<f64> {
         Some(match key {
@@ -332,6 +339,9 @@ impl Host {
         }
         if !(0.0..=1.0).contains(&self.socket_drop_cost) {
             return Err(Invalid::new("socket_drop_cost", self.socket_drop_cost, "must be a share from 0 to 1"));
+        }
+        if let Some(queues) = &self.queues {
+            queues.validate()?;
         }
         match self.service {
             Service::Lognormal { cv } if !(cv > 0.0 && cv <= 100.0) => {

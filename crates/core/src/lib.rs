@@ -19,6 +19,7 @@
 //! | [`finding`] | [`Finding`]: the one page of `netcliff find` |
 //! | [`warning`] | what works but is hardly meant |
 //! | [`detail`], [`difference`] | distributions and series of a simulation; two schemes on the same packets |
+//! | [`queues`] | [`Queues`]: several receive queues, RSS, flows, and which core works for which |
 //! | [`analysis`] | [`Analysis`]: cliff, livelock index, sensitivities |
 //! | [`record`] | [`Record`]: an outcome with its provenance and [`Fingerprint`] |
 
@@ -34,6 +35,7 @@ pub mod measure;
 pub mod outcome;
 pub mod params;
 pub mod parts;
+pub mod queues;
 pub mod record;
 pub mod roofline;
 pub mod scheme;
@@ -52,6 +54,7 @@ pub use host::{Host, Service};
 pub use measure::{Dimension, Measure};
 pub use outcome::{CpuShares, Figure, Interval, Latency, Loss, Outcome};
 pub use parts::{Bus, Offload};
+pub use queues::{Flows, QueueOutcome, Queues};
 pub use record::{Fingerprint, Provenance, Record};
 pub use roofline::Roofline;
 pub use scheme::{Coalesce, Dim, DimProfile, Hybrid, Napi, Scheme};

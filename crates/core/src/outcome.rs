@@ -3,6 +3,8 @@
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::queues::QueueOutcome;
+
 /// Where a sampled figure's true value lies, with this confidence.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
@@ -196,6 +198,9 @@ pub struct Outcome {
     /// Mean number of packets in ring and protocol.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets_in_system: Option<Figure>,
+    /// What each interrupt vector of a host with several queues does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub queues: Vec<QueueOutcome>,
     /// What the reader must know: assumptions that fail, figures that could not be had and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,

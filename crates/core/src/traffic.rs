@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Invalid, ParseError};
 use crate::params::{self, Params};
+use crate::queues::Flows;
 use crate::units;
 
 /// Preamble, start delimiter and minimum gap that each frame adds on the wire (bytes).
@@ -34,6 +35,14 @@ pub enum Arrivals {
     },
     /// Aggregated Pareto ON/OFF sources at link speed.
     OnOff(OnOff),
+    /// Each packet of another process kept with this probability, independently of the others: what RSS leaves of it for
+    /// a queue. The offered load is that of the packets kept.
+    Thinned {
+        /// Probability that a packet is kept.
+        keep: f64,
+        /// The process they come from.
+        of: Box<Arrivals>,
+    },
     /// Arrivals (and sizes) from a capture file.
     Trace {
         /// pcap or pcapng file.
@@ -70,6 +79,12 @@ impl std::str::FromStr for Arrivals {
     fn from_str(text: &str) -> Result<Self, ParseError> {
         if let Some(file) = text.strip_prefix("trace:") {
             return Ok(Self::Trace { file: file.to_owned() });
+        }
+        if let Some(rest) = text.strip_prefix("thinned:") {
+            let form =
+                || ParseError::new("arrivals", text, "expected thinned:SHARE:ARRIVALS, such as thinned:25%:constant");
+            let (keep, of) = rest.split_once(':').ok_or_else(form)?;
+            return Ok(Self::Thinned { keep: units::parse_share(keep)?, of: Box::new(of.parse()?) });
         }
         let (name, mut params) = Params::split("arrivals", text)?;
         let arrivals = match name {
@@ -131,12 +146,26 @@ impl std::fmt::Display for Arrivals {
                     ("cutoff", on_off.cutoff_s.map(units::print_time_s)),
                 ],
             )),
+            Self::Thinned { keep, of } => write!(out, "thinned:{keep}:{of}"),
             Self::Trace { file } => write!(out, "trace:{file}"),
         }
     }
 }
 
 crate::record::serde_as_text!(Arrivals);
+
+impl Arrivals {
+    /// Each packet kept with the probability `keep`: a Poisson process, and a modulated one, remain what they are.
+    #[must_use]
+    pub fn thinned(&self, keep: f64) -> Self {
+        match self {
+            Self::Poisson | Self::Mmpp { .. } => self.clone(),
+            _ if keep == 1.0 => self.clone(),
+            Self::Thinned { keep: before, of } => Self::Thinned { keep: keep * before, of: of.clone() },
+            other => Self::Thinned { keep, of: Box::new(other.clone()) },
+        }
+    }
+}
 
 /// Frame sizes, FCS included.
 #[derive(Debug, Clone, PartialEq)]
@@ -304,6 +333,9 @@ pub struct Traffic {
     /// Link speed, for shares of line rate and ON/OFF sources (bit/s).
     #[serde(rename = "link", with = "link_text", default = "gigabit")]
     pub link_bps: f64,
+    /// Flows that the packets belong to, which a host with several queues deals by; None: so many that they do not matter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flows: Option<Flows>,
 }
 
 fn poisson() -> Arrivals {
@@ -331,7 +363,7 @@ mod link_text {
 impl Traffic {
     /// Poisson arrivals of 64-byte frames at `pps` over 1 Gbit/s.
     pub fn poisson(pps: f64) -> Self {
-        Self { arrivals: poisson(), size: smallest(), rate: Load::Pps(pps), link_bps: gigabit() }
+        Self { arrivals: poisson(), size: smallest(), rate: Load::Pps(pps), link_bps: gigabit(), flows: None }
     }
 
     /// lambda: offered packets per second; None while a size file has not been read.
@@ -362,7 +394,22 @@ impl Traffic {
         if !self.link_bps.is_finite() || self.link_bps <= 0.0 {
             return Err(Invalid::new("link", format!("{} bit/s", self.link_bps), "must be above 0"));
         }
-        match &self.arrivals {
+        if let Some(flows) = &self.flows {
+            flows.validate()?;
+        }
+        self.arrivals.validate()
+    }
+}
+
+impl Arrivals {
+    fn validate(&self) -> Result<(), Invalid> {
+        match self {
+            Self::Thinned { keep, of } => {
+                if !(*keep > 0.0 && *keep <= 1.0) {
+                    return Err(Invalid::new("thinned share", keep, "must be above 0 and at most 1"));
+                }
+                of.validate()
+            }
             Arrivals::Batch { size: 0 } => Err(Invalid::new("batch size", 0, "must be at least 1")),
             Arrivals::Mmpp { peak, busy, stay_s } => {
                 if !(*busy > 0.0 && *busy < 1.0) {

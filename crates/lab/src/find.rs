@@ -175,6 +175,7 @@ fn traffic(options: &FindOptions) -> Traffic {
         size: FrameSizes::Fixed(options.frame_bytes),
         rate: Load::Pps(1.0),
         link_bps: 10e9,
+        flows: None,
     }
 }
 

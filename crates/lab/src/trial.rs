@@ -322,6 +322,7 @@ impl Trial {
                 (polls > 0).then(|| Figure::exact(packets as f64 / polls as f64))
             }),
             packets_in_system: None,
+            queues: Vec::new(),
             notes: self.notes(),
         }
     }

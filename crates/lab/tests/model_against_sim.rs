@@ -1,4 +1,4 @@
-//! The exact models against the simulator on 320 points, every seed fixed: throughput, mean latency, CPU available and,
+//! The exact models against the simulator on 350 points, every seed fixed: throughput, mean latency, CPU available and,
 //! where the model has them, the quantiles of latency. A 99 % interval misses the truth once in a hundred times; how
 //! many misses all points together may have is a binomial bound.
 
@@ -207,6 +207,31 @@ fn general_times_and_frame_sizes() {
     assert!(points.len() >= 92, "{}", points.len());
     let (compared, _) = compare(&points, 20_000);
     assert!(compared >= 3 * 92, "{compared}");
+}
+
+/// Several queues: each layout at loads around its cliff, with skewed flows and SMT siblings among them.
+#[test]
+fn several_queues() {
+    let layouts = [
+        ("3", None),
+        ("4:transmit=3us", Some("200:zipf=1.1")),
+        ("2:map=spread,transmit=4us,cold=1.3", Some("50:zipf=1.2")),
+        ("2:map=smt,transmit=2us,smt=1.4", None),
+        ("4:map=smt,smt=1.5,nodes=2,remote=1.3", Some("1000")),
+    ];
+    let mut points = Vec::new();
+    for (queues, flows) in layouts {
+        for load_pps in [60e3, 150e3, 280e3] {
+            for scheme in ["disable-enable:merged=false", "napi:weight=8"] {
+                let mut point = point(scheme, load_pps, 32);
+                point.host.queues = Some(queues.parse().expect("queues"));
+                point.traffic.flows = flows.map(|flows| flows.parse().expect("flows"));
+                points.push(point);
+            }
+        }
+    }
+    let (compared, _) = compare(&points, 60_000);
+    assert!(compared as usize >= 3 * points.len(), "{compared}");
 }
 
 #[test]

@@ -38,6 +38,7 @@ fn points(scheme: &str) -> Vec<Point> {
                 size: FrameSizes::Fixed(64),
                 rate: Load::Pps(1.5e3 * f64::from(step)),
                 link_bps: 1e9,
+                flows: None,
             },
         })
         .collect()

@@ -1,7 +1,9 @@
 //! [`ModelEngine`]: points answered on paper.
 
+use std::cell::RefCell;
+
 use netcliff_core::{
-    Arrivals, Engine, EngineFailure, EngineKind, FrameSizes, Host, Outcome, Point, Scheme, Unsupported,
+    Arrivals, Engine, EngineFailure, EngineKind, FrameSizes, Host, Outcome, Point, Scheme, Unsupported, queues,
 };
 
 use crate::application;
@@ -66,12 +68,28 @@ impl Engine for ModelEngine {
     }
 
     fn supports(&self, point: &Point) -> Result<(), Unsupported> {
+        if point.host.queues.is_some() {
+            return self.supports(&queues::busiest(point));
+        }
         self.check(point).map_err(|reason| Unsupported::new(EngineKind::Model, reason))
     }
 
     fn evaluate(&self, point: &Point) -> Result<Outcome, EngineFailure> {
         point.validate()?;
         self.supports(point)?;
+        if point.host.queues.is_some() {
+            // Queues that are alike are worked out once.
+            let known = RefCell::new(Vec::<(Point, Outcome)>::new());
+            return queues::evaluate(point, &|_, part| {
+                let same = known.borrow().iter().find(|(asked, _)| asked == part).map(|(_, outcome)| outcome.clone());
+                if let Some(outcome) = same {
+                    return Ok(outcome);
+                }
+                let outcome = self.evaluate(part)?;
+                known.borrow_mut().push((part.clone(), outcome.clone()));
+                Ok(outcome)
+            });
+        }
         let unsupported = |reason: String| Unsupported::new(EngineKind::Model, reason);
         let Point { host, scheme, traffic } = point;
         let frame_bytes =

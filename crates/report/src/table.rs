@@ -1,7 +1,8 @@
 //! [`outcomes`]: records in human form for `results`, `predict` and `simulate`.
 
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
-use netcliff_core::{Analysis, Figure, Latency, Outcome, Record};
+use netcliff_core::queues::Role;
+use netcliff_core::{Analysis, Figure, Latency, Outcome, QueueOutcome, Record};
 
 use crate::Style;
 use crate::format::{self, Unit};
@@ -16,6 +17,8 @@ const LONG: &[Fact] = &[
     ("scheme", |r| r.point.scheme.to_string()),
     ("arrivals", |r| r.point.traffic.arrivals.to_string()),
     ("frames", |r| r.point.traffic.size.to_string()),
+    ("queues", |r| r.point.host.queues.as_ref().map_or(String::new(), ToString::to_string)),
+    ("flows", |r| r.point.traffic.flows.as_ref().map_or(String::new(), ToString::to_string)),
 ];
 
 /// Facts that are columns.
@@ -132,6 +135,34 @@ fn brief(records: &[Record], style: Style) -> Table {
     table
 }
 
+/// What each interrupt vector does, a line each; nothing for a host with one queue.
+fn queues(parts: &[QueueOutcome], style: Style) -> String {
+    if parts.is_empty() {
+        return String::new();
+    }
+    let mut table = empty(style);
+    table.set_header(["queue", "core", "share", "delivered", "lost", "p99", "CPU left"]);
+    for part in parts {
+        let column = |unit: Unit, get: fn(&Outcome) -> Option<Figure>| {
+            let figure = part.outcome.as_ref().and_then(get);
+            figure.map_or("-".to_owned(), |figure| format::value(&figure, unit))
+        };
+        table.add_row([
+            format!("{} {}", part.queue, if part.role == Role::Receive { "receive" } else { "transmit" }),
+            part.core.to_string(),
+            format::share(part.share),
+            column(Unit::Pps, |o| o.throughput_pps),
+            column(Unit::Share, |o| o.loss_fraction),
+            column(Unit::Seconds, |o| latency(o)?.p99),
+            column(Unit::Share, |o| o.cpu?.available),
+        ]);
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    format!("\n{}\n", lines(&table))
+}
+
 fn outcome(record: &Record, style: Style) -> String {
     let all: Vec<&Fact> = SHORT.iter().chain(LONG).collect();
     let mut table = empty(style);
@@ -141,6 +172,7 @@ fn outcome(record: &Record, style: Style) -> String {
         }
     }
     let mut text = format!("{}\n{}", facts(&all, record), lines(&table));
+    text.push_str(&queues(&record.outcome.queues, style));
     for (name, fact) in [
         ("latency to", &record.outcome.latency_to),
         ("CPU by", &record.outcome.cpu_method),

@@ -75,6 +75,9 @@ impl SimEngine {
     pub fn simulate(&self, point: &Point) -> Result<Simulation, EngineFailure> {
         point.validate()?;
         self.supports(point)?;
+        if point.host.queues.is_some() {
+            return crate::multi_queue::simulate(self, point);
+        }
         let (batch, clock, precise) = match self.effort {
             Effort::Packets(packets) => self.fixed(point, packets),
             Effort::Precision { relative, packets_at_most } => self.sequential(point, relative, packets_at_most),
@@ -91,6 +94,16 @@ impl SimEngine {
             precise,
             settled,
         })
+    }
+
+    /// Refuses a host with several queues, for what shows one CPU.
+    pub(crate) fn one_queue(&self, point: &Point) -> Result<(), Unsupported> {
+        self.supports(point)?;
+        if point.host.queues.is_none() {
+            return Ok(());
+        }
+        let reason = "a trace, distributions, a series and a comparison show one queue and its core: leave queues out";
+        Err(Unsupported::new(EngineKind::Sim, reason))
     }
 
     pub(crate) fn replications(&self) -> u64 {
@@ -139,7 +152,7 @@ impl SimEngine {
 
     fn notes(&self, point: &Point, batch: &Batch, settled: bool, precise: bool) -> Vec<String> {
         let mut notes = Vec::new();
-        if matches!(point.traffic.arrivals, Arrivals::OnOff(_)) {
+        if is_heavy_tailed(&point.traffic.arrivals) {
             notes.push(
                 "heavy-tailed traffic: means converge too slowly for their intervals to be believed; read quantiles, and \
                  the load that was really offered"
@@ -164,15 +177,29 @@ impl SimEngine {
     }
 }
 
+fn is_heavy_tailed(arrivals: &Arrivals) -> bool {
+    match arrivals {
+        Arrivals::OnOff(_) => true,
+        Arrivals::Thinned { of, .. } => is_heavy_tailed(of),
+        _ => false,
+    }
+}
+
 /// The clock of a replication of `packets` arrivals.
 pub(crate) fn clock(point: &Point, packets: u64) -> Clock {
     Clock::new(point.traffic.rate_pps().unwrap_or(1.0), packets)
 }
 
-fn histogram_ns(batch: &Batch, clock: Clock) -> Histogram<u64> {
+/// A histogram of latencies (ns) that grows as it must.
+pub(crate) fn empty_histogram() -> Histogram<u64> {
     // Auto-resizing from the smallest range cannot be refused with 3 digits.
     let mut histogram = Histogram::new(DIGITS).unwrap_or_else(|_| unreachable!("3 digits are accepted"));
     histogram.auto(true);
+    histogram
+}
+
+fn histogram_ns(batch: &Batch, clock: Clock) -> Histogram<u64> {
+    let mut histogram = empty_histogram();
     for (ticks, count) in batch.pool.filled() {
         let nanoseconds = (clock.seconds(ticks) * 1e9).round() as u64;
         // With auto-resizing only a value near 2^64 ns could be refused; a run is shorter than that.
@@ -187,6 +214,9 @@ impl Engine for SimEngine {
     }
 
     fn supports(&self, point: &Point) -> Result<(), Unsupported> {
+        if point.host.queues.is_some() {
+            return self.supports(&netcliff_core::queues::busiest(point));
+        }
         source::supports(point)?;
         schemes::supports(point)
     }

@@ -10,6 +10,7 @@
 //! | `machine` | the CPU, its ring, the application's socket, and what is counted |
 //! | `schemes` | what an arrival does and when packets are served; `schemes::linux` follows the kernel's functions |
 //! | `trace` | a short run moment by moment, for people to look at |
+//! | `multi_queue` | several queues with a core each |
 //! | `observe` | distributions of queue and busy periods, and a series in time |
 //! | `pair` | two schemes on the same packets |
 //! | `replicate`, `stats`, `summary` | replications, warm-up, intervals, figures |
@@ -22,6 +23,7 @@ mod draw;
 mod engine;
 mod fifo;
 mod machine;
+mod multi_queue;
 mod observe;
 mod pair;
 mod random;

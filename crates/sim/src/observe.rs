@@ -140,6 +140,7 @@ impl SimEngine {
     /// Simulates a point and shows more of it. Errors: as [`SimEngine::simulate`], or slices so thin that there would be
     /// more than 100 000.
     pub fn simulate_in_detail(&self, point: &Point, wanted: Wanted) -> Result<(Simulation, Detail), EngineFailure> {
+        self.one_queue(point)?;
         let simulation = self.simulate(point)?;
         let packets = simulation.packets / simulation.replications;
         check(point, packets, wanted)?;

@@ -60,7 +60,7 @@ impl SimEngine {
     pub fn compare(&self, first: &Point, second: &Point) -> Result<Vec<Difference>, EngineFailure> {
         for point in [first, second] {
             point.validate()?;
-            netcliff_core::Engine::supports(self, point)?;
+            self.one_queue(point)?;
         }
         let (Effort::Packets(packets) | Effort::Precision { packets_at_most: packets, .. }) = self.effort;
         let packets = packets.div_ceil(self.replications()).clamp(100, u64::from(u32::MAX));

@@ -36,6 +36,10 @@ pub(crate) enum Purpose {
     State = 10,
     /// Deliveries of interrupts.
     Delivery = 9,
+    /// Which packets of a process are kept.
+    Thinning = 11,
+    /// Frame sizes of a process that is thinned.
+    SkippedSize = 12,
 }
 
 /// One step of SplitMix64 (Steele, Lea, Flood 2014).

@@ -73,7 +73,13 @@ pub(crate) fn supports(point: &Point) -> Result<(), Unsupported> {
     if point.traffic.size.mixture().is_none() {
         return decline(format!("the size file {} has not been read into a mixture", point.traffic.size));
     }
-    match &point.traffic.arrivals {
+    supports_arrivals(point, &point.traffic.arrivals)
+}
+
+fn supports_arrivals(point: &Point, arrivals: &Arrivals) -> Result<(), Unsupported> {
+    let decline = |reason: String| Err(Unsupported::new(EngineKind::Sim, reason));
+    match arrivals {
+        Arrivals::Thinned { of, .. } => supports_arrivals(point, of),
         Arrivals::Trace { file } => {
             decline(format!("the trace {file} cannot be replayed yet: use another arrival process"))
         }

@@ -95,6 +95,7 @@ pub(crate) fn outcome(point: &Point, batch: &Batch, clock: Clock, confidence: f6
             .then(|| figure(batch, confidence, |counts| counts.processed as f64, |counts| counts.polls as f64))
             .flatten(),
         packets_in_system: figure(batch, confidence, |counts| counts.ring_area as f64, |counts| counts.at as f64),
+        queues: Vec::new(),
         notes: Vec::new(),
     }
 }

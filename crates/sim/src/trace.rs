@@ -1,6 +1,6 @@
 //! [`Trace`]: a short run moment by moment: what the CPU did, how many packets waited, where some were lost.
 
-use netcliff_core::{Engine, EngineFailure, Point};
+use netcliff_core::{EngineFailure, Point};
 
 use crate::clock::Clock;
 use crate::engine::{SimEngine, clock};
@@ -130,7 +130,7 @@ impl SimEngine {
     /// packets: meant for short runs. Errors: as [`SimEngine::simulate`].
     pub fn trace(&self, point: &Point, packets: u64) -> Result<Trace, EngineFailure> {
         point.validate()?;
-        self.supports(point)?;
+        self.one_queue(point)?;
         let clock = clock(point, packets);
         let recorder = Recorder { clock, level: Level::default(), trace: Trace::default(), open: None };
         let mut machine = Machine::new(point, clock, self.seed, 0, packets, recorder);

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use netcliff_core::experiment::{PACKETS_RANGE, Rates};
-use netcliff_core::{Arrivals, FrameSizes, Load, Scheme, units};
+use netcliff_core::{Arrivals, Flows, FrameSizes, Load, Queues, Scheme, units};
 use netcliff_model::Fidelity;
 
 /// The point or the sweep.
@@ -33,6 +33,13 @@ pub struct ComputeArgs {
     /// Link speed, for shares of line rate
     #[arg(long, default_value = "1Gbit/s", value_parser = units::parse_bps, allow_hyphen_values = true)]
     pub link: f64,
+    /// Receive queues with a core each: how many, with options such as 4:map=spread,cold=1.3,transmit=1us, or the share
+    /// of the load that each gets
+    #[arg(long, value_name = "N[:key=value,...]|SHARE,...", allow_hyphen_values = true)]
+    pub queues: Option<QueuesArg>,
+    /// Flows that RSS deals to the queues, the k-th with a weight of k^-zipf
+    #[arg(long, value_name = "N[:zipf=S]", requires = "queues", allow_hyphen_values = true)]
+    pub flows: Option<Flows>,
     /// One JSON object, or one a line with --rates
     #[arg(long)]
     pub json: bool,
@@ -60,9 +67,6 @@ pub struct PredictArgs {
     /// The papers' approximation, or the chain that is exact for its assumptions
     #[arg(long, default_value = "exact", value_name = "paper|exact")]
     pub fidelity: Fidelity,
-    /// Receive queues with a core each: how many alike, or the share of the load that RSS deals to each
-    #[arg(long, value_name = "N|SHARE,...", allow_hyphen_values = true)]
-    pub queues: Option<QueueShares>,
     /// Find the cliff and what is left of the throughput at twice its load; without --rate the figures are those at
     /// half the cliff
     #[arg(long, conflicts_with_all = ["rates", "csv"])]
@@ -80,23 +84,21 @@ pub(super) fn packets(text: &str) -> Result<u64, String> {
     count.ok_or_else(|| "expected a whole number from 1000 to 100000000000, such as 1_000_000".into())
 }
 
-/// Shares of the load by queue, together 1.
+/// Receive queues in full (`4:map=spread`), or the share of the load that each gets (`40%,30%,30%`).
 #[derive(Debug, Clone, PartialEq)]
-pub struct QueueShares(pub Vec<f64>);
+pub struct QueuesArg(pub Queues);
 
-/// More queues than any NIC has are a slip.
-const MOST_QUEUES: u64 = 4096;
-
-impl std::str::FromStr for QueueShares {
+impl std::str::FromStr for QueuesArg {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let form = "expected a number of queues such as 4, or the share of each such as 40%,30%,30%";
-        if !text.contains([',', '%', '.']) {
-            let queues = units::parse_count("queues", text).ok().filter(|queues| (1..=MOST_QUEUES).contains(queues));
-            let queues = queues.ok_or_else(|| format!("{form} (1 to {MOST_QUEUES} queues)"))?;
-            return Ok(Self(vec![1.0 / queues as f64; queues as usize]));
+        if text.contains(':') || !text.contains([',', '%', '.']) {
+            let queues: Queues = text.parse().map_err(|error: netcliff_core::ParseError| {
+                format!("{error}; or the share of each such as 40%,30%,30%")
+            })?;
+            return queues.validate().map(|()| Self(queues)).map_err(|error| error.to_string());
         }
+        let form = "expected a number of queues such as 4, or the share of each such as 40%,30%,30%";
         let shares: Result<Vec<f64>, _> = text.split(',').map(units::parse_share).collect();
         let shares = shares.map_err(|error| format!("{error}; {form}"))?;
         let sum: f64 = shares.iter().sum();
@@ -104,13 +106,7 @@ impl std::str::FromStr for QueueShares {
             return Err(format!("the shares sum to {}, not to 100%; {form}", units::print_share(sum)));
         }
         // Shares of three digits, such as a third each, need not sum to 1 to the last bit.
-        Ok(Self(shares.into_iter().map(|share| share / sum).collect()))
-    }
-}
-
-impl std::fmt::Display for QueueShares {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let shares: Vec<String> = self.0.iter().map(|share| units::print_share(*share)).collect();
-        out.write_str(&shares.join(","))
+        let queues = Queues::with_shares(shares.into_iter().map(|share| share / sum).collect());
+        queues.validate().map(|()| Self(queues)).map_err(|error| error.to_string())
     }
 }

@@ -7,36 +7,21 @@ use netcliff_core::warning::PREFIX;
 use netcliff_core::{Analysis, Engine, EngineFailure, Load, Point, Provenance, Record, Traffic};
 use netcliff_lab::inputs;
 use netcliff_lab::store::Store;
-use netcliff_model::multi_queue::Split;
 use netcliff_model::{ModelEngine, Question};
 use netcliff_report as report;
 
 use super::{command_line, now_unix_s, open_store};
-use crate::args::{ComputeArgs, PredictArgs, QueueShares, StoreArgs};
+use crate::args::{ComputeArgs, PredictArgs, QueuesArg, StoreArgs};
 use crate::output;
 
 /// On paper.
 pub fn predict(args: &PredictArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     let engine = ModelEngine::new(args.fidelity);
-    let Some(QueueShares(shares)) = &args.queues else {
-        return predict_by((&engine, &engine.without_quantiles()), args, store);
-    };
-    let split = |engine: ModelEngine| Split::new(engine, shares.clone()).map_err(output::usage);
-    predict_by((&split(engine)?, &split(engine.without_quantiles())?), args, store)
-}
-
-/// Asks an engine, or for the cliff its form without quantiles.
-fn predict_by(
-    (engine, searching): (&dyn Engine, &dyn Engine),
-    args: &PredictArgs,
-    store: &StoreArgs,
-) -> anyhow::Result<ExitCode> {
-    let mut settings: BTreeMap<String, String> = [("fidelity".to_owned(), args.fidelity.to_string())].into();
-    settings.extend(args.queues.as_ref().map(|shares| ("queues".to_owned(), shares.to_string())));
+    let settings = [("fidelity".to_owned(), args.fidelity.to_string())].into();
     if args.cliff || args.sensitivities {
-        return analyse((engine, searching), args, &provenance(None, settings), store);
+        return analyse(&engine, args, &provenance(None, settings), store);
     }
-    answer(engine, "predict", &args.compute, &provenance(None, settings), store)
+    answer(&engine, "predict", &args.compute, &provenance(None, settings), store)
 }
 
 /// A record and what was found around it, as one object.
@@ -50,7 +35,7 @@ struct Analysed<'a> {
 
 /// The cliff and, if asked for, the sensitivities; the point's own outcome comes with them.
 fn analyse(
-    (engine, searching): (&dyn Engine, &dyn Engine),
+    engine: &ModelEngine,
     args: &PredictArgs,
     provenance: &Provenance,
     store: &StoreArgs,
@@ -60,7 +45,8 @@ fn analyse(
     let point = point(&args.compute, args.compute.rate.unwrap_or(Load::Pps(1.0)))?;
     let Point { host, scheme, traffic } = &point;
     let (point, analysis) =
-        netcliff_model::analyse(searching, host, scheme, traffic, args.compute.rate, question).map_err(explain)?;
+        netcliff_model::analyse(&engine.without_quantiles(), host, scheme, traffic, args.compute.rate, question)
+            .map_err(explain)?;
     let records = recorded(engine, "predict", vec![point], &args.compute, provenance, store, false)?;
     if args.compute.json {
         for record in &records {
@@ -179,8 +165,11 @@ pub(super) fn point(args: &ComputeArgs, rate: Load) -> anyhow::Result<Point> {
     for assignment in &args.set {
         host.set(assignment).map_err(output::usage)?;
     }
+    if let Some(QueuesArg(queues)) = &args.queues {
+        host.queues = Some(queues.clone());
+    }
     let size = inputs::frame_sizes(&args.size).map_err(output::usage)?;
-    let traffic = Traffic { arrivals: args.arrivals.clone(), size, rate, link_bps: args.link };
+    let traffic = Traffic { arrivals: args.arrivals.clone(), size, rate, link_bps: args.link, flows: args.flows };
     let point = Point { host, scheme: args.scheme.clone(), traffic };
     point.validate().map(|()| point).map_err(output::usage)
 }

@@ -37,9 +37,12 @@ impl std::str::FromStr for Across {
         match text {
             "rate" => Ok(Self::Rate),
             "size" => Ok(Self::Size),
-            key if crate::host::KEYS.contains(&key) && key != "service" => Ok(Self::Host(key.to_owned())),
+            key if crate::host::KEYS.contains(&key) && !["service", "queues"].contains(&key) => {
+                Ok(Self::Host(key.to_owned()))
+            }
             _ => {
-                let keys: Vec<&str> = crate::host::KEYS.iter().copied().filter(|key| *key != "service").collect();
+                let keys: Vec<&str> =
+                    crate::host::KEYS.iter().copied().filter(|key| !["service", "queues"].contains(key)).collect();
                 let form = format!("expected rate, size, or a key of the host that [host] varies: {}", keys.join(", "));
                 Err(ParseError::new("figure x", text, form))
             }

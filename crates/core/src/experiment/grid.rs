@@ -11,6 +11,7 @@ use super::{KindTag, PACKETS_RANGE};
 use crate::engine::{EngineKind, Fidelity, Point};
 use crate::measure::Dimension;
 use crate::outcome::Outcome;
+use crate::queues::Flows;
 use crate::scheme::Scheme;
 use crate::traffic::{Arrivals, FrameSizes, Load, Traffic};
 use crate::units;
@@ -28,6 +29,9 @@ pub struct TrafficSection {
     /// Frame sizes; several make a dimension of the grid.
     #[serde(default = "smallest")]
     pub sizes: OneOrMore<FrameSizes>,
+    /// Flows that a host with several queues deals by; several make a dimension of the grid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flows: Option<OneOrMore<Flows>>,
     /// Offered loads.
     pub rates: Rates,
     /// Link speed.
@@ -221,7 +225,10 @@ impl Grid {
         let hosts = self.host.variants()?;
         let link_bps = units::parse_bps(&self.traffic.link).map_err(|error| BadValue::at("traffic", "link", error))?;
         let TrafficSection { arrivals, sizes, rates, .. } = &self.traffic;
-        let count = hosts.len() * self.schemes.len() * arrivals.0.len() * sizes.0.len() * rates.0.len();
+        let flows: Vec<Option<Flows>> =
+            self.traffic.flows.as_ref().map_or_else(|| vec![None], |flows| flows.0.iter().copied().map(Some).collect());
+        let others = arrivals.0.len() * sizes.0.len() * flows.len() * rates.0.len();
+        let count = hosts.len() * self.schemes.len() * others;
         if count > POINTS_AT_MOST {
             return Err(BadValue::at("traffic", "rates", format!("{count} points: expected at most {POINTS_AT_MOST}")));
         }
@@ -229,10 +236,10 @@ impl Grid {
         for (index, scheme) in self.schemes.iter().enumerate() {
             for variant in &hosts {
                 for arrivals in &arrivals.0 {
-                    for size in &sizes.0 {
+                    for (size, flows) in sizes.0.iter().flat_map(|size| flows.iter().map(move |flows| (size, *flows))) {
                         for rate in &rates.0 {
-                            let traffic =
-                                Traffic { arrivals: arrivals.clone(), size: size.clone(), rate: *rate, link_bps };
+                            let (arrivals, size) = (arrivals.clone(), size.clone());
+                            let traffic = Traffic { arrivals, size, rate: *rate, link_bps, flows };
                             let point = Point { host: variant.host.clone(), scheme: scheme.clone(), traffic };
                             let bad = |error| BadValue::at("", "schemes", format!("{scheme}: {error}")).item(index);
                             point.validate().map_err(bad)?;
@@ -259,6 +266,9 @@ impl Grid {
         }
         if self.traffic.sizes.0.len() > 1 && self.figure.x != Across::Size {
             parts.push(point.traffic.size.to_string());
+        }
+        if self.traffic.flows.as_ref().is_some_and(|flows| flows.0.len() > 1) {
+            parts.extend(point.traffic.flows.map(|flows| format!("flows {flows}")));
         }
         if self.traffic.rates.0.len() > 1 && self.figure.x != Across::Rate {
             parts.push(point.traffic.rate.to_string());

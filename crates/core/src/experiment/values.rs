@@ -107,6 +107,8 @@ impl<'de, T: Deserialize<'de> + std::str::FromStr<Err = ParseError>> Deserialize
     }
 }
 
+const BAR: char = '|';
+
 /// A key of a host with the values it takes in turn: `ring=64,256,1024`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Varied {
@@ -126,7 +128,9 @@ impl std::str::FromStr for Varied {
             ParseError::new("vary", text, form)
         };
         let (key, values) = text.split_once('=').ok_or_else(error)?;
-        let values: Vec<String> = values.split(',').map(|value| value.trim().to_owned()).collect();
+        // Values that have commas of their own, such as queues=4 | 2:map=spread,cold=1.2, are set apart by bars.
+        let separator = if values.contains(BAR) { BAR } else { ',' };
+        let values: Vec<String> = values.split(separator).map(|value| value.trim().to_owned()).collect();
         let key = key.trim();
         if !crate::host::KEYS.contains(&key) || values.iter().any(String::is_empty) {
             return Err(error());
@@ -137,7 +141,8 @@ impl std::str::FromStr for Varied {
 
 impl std::fmt::Display for Varied {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "{}={}", self.key, self.values.join(","))
+        let apart = self.values.iter().any(|value| value.contains(','));
+        write!(out, "{}={}", self.key, self.values.join(if apart { " | " } else { "," }))
     }
 }
 

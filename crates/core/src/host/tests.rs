@@ -13,6 +13,7 @@ fn set_reads_every_key_and_refuses_others() {
     for key in KEYS {
         let value = match *key {
             "ring" | "socket_buffer" => "7",
+            "queues" => "7",
             "service" => "lognormal:cv=0.5",
             "socket_drop_cost" => "50%",
             _ => "7us",

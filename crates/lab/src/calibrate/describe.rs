@@ -68,6 +68,7 @@ fn host(fits: &Fits, seen: &Seen, own: Figure, per_byte_s: f64) -> Host {
         socket_buffer: seen.capacity.map_or(256, |packets| packets.round().max(1.0) as u64),
         tick_s: tick_s(),
         service: Service::Exponential,
+        queues: None,
     }
 }
 

@@ -79,6 +79,7 @@ pub fn merge(observations: &[Observation]) -> Option<Merged> {
         polls_per_s: over(&|o| o.polls_per_s),
         packets_per_poll: over(&|o| o.packets_per_poll),
         packets_in_system: None,
+        queues: Vec::new(),
         notes: notes(&used),
     };
     Some(Merged { outcome, repeats: used.len() as u32, kept_up })

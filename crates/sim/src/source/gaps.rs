@@ -3,6 +3,7 @@
 use netcliff_core::{Arrivals, Traffic};
 
 use super::on_off::OnOff;
+use super::sizes::Sizes;
 use crate::clock::Clock;
 use crate::draw::to_ticks;
 use crate::random::{BLOCK, Purpose, Stream};
@@ -15,6 +16,7 @@ pub(super) enum Gaps {
     Batch { stream: Box<Stream>, mean_ticks: f64, size: u32, left: u32 },
     Mmpp(Box<Mmpp>),
     OnOff(Box<OnOff>),
+    Thinned(Box<Thinned>),
 }
 
 impl Gaps {
@@ -32,6 +34,18 @@ impl Gaps {
             Arrivals::Mmpp { peak, busy, stay_s } => {
                 let shape = (*peak, *busy, clock.ticks(*stay_s));
                 Self::Mmpp(Box::new(Mmpp::new(shape, mean_ticks, *gaps, stream(Purpose::State))))
+            }
+            Arrivals::Thinned { keep, of } => {
+                let whole = Traffic { arrivals: (**of).clone(), ..traffic.clone() };
+                Self::Thinned(Box::new(Thinned {
+                    gaps: Self::new(&whole, rate_pps / keep, clock, seed, replication),
+                    keep: *keep,
+                    chances: Singles::new(stream(Purpose::Thinning), false),
+                    sizes: Sizes::new(&traffic.size, stream(Purpose::SkippedSize)),
+                    bytes: [0; BLOCK],
+                    block: [0; BLOCK],
+                    next: BLOCK,
+                }))
             }
             Arrivals::OnOff(on_off) => {
                 Self::OnOff(Box::new(OnOff::new(on_off, traffic, rate_pps, clock, stream(Purpose::State))))
@@ -58,6 +72,7 @@ impl Gaps {
                 }
             }
             Self::Mmpp(mmpp) => mmpp.fill(out),
+            Self::Thinned(thinned) => thinned.fill(out),
             Self::OnOff(on_off) => out.iter_mut().zip(bytes).for_each(|(gap, bytes)| *gap = on_off.next(*bytes)),
         }
     }
@@ -89,6 +104,39 @@ impl Singles {
         }
         self.next += 1;
         self.block[self.next - 1]
+    }
+}
+
+/// What is left of another process. Its own sizes, which only ON/OFF sources heed, are drawn apart from those of the
+/// packets kept.
+#[derive(Debug)]
+pub(super) struct Thinned {
+    gaps: Gaps,
+    keep: f64,
+    chances: Singles,
+    sizes: Sizes,
+    bytes: [u32; BLOCK],
+    block: [u64; BLOCK],
+    next: usize,
+}
+
+impl Thinned {
+    fn fill(&mut self, out: &mut [u64; BLOCK]) {
+        for gap in out {
+            *gap = 0;
+            loop {
+                if self.next == BLOCK {
+                    self.next = 0;
+                    self.sizes.fill(&mut self.bytes);
+                    self.gaps.fill(&self.bytes, &mut self.block);
+                }
+                *gap += self.block[self.next];
+                self.next += 1;
+                if self.chances.next() <= self.keep {
+                    break;
+                }
+            }
+        }
     }
 }
 

@@ -1,0 +1,228 @@
+//! [`Queues`]: a host whose NIC deals packets to several receive queues, each with its own interrupt and core (seed 004;
+//! THEORY section 2, multi-queue).
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`rss`] | the Toeplitz hash and the 128-entry table |
+//! | [`flows`] | flows, how heavy each is, and the shares of the queues |
+//! | `layout` | which interrupt vector works on which core, and what it costs there |
+//! | [`total`] | the host's outcome from those of its vectors |
+
+pub mod flows;
+mod layout;
+pub mod rss;
+pub mod total;
+
+use crate::engine::Point;
+use crate::error::{Invalid, ParseError};
+use crate::params::{self, Params};
+use crate::units;
+
+pub use flows::Flows;
+pub use layout::{busiest, evaluate};
+pub use total::{QueueOutcome, Role};
+
+/// More queues than any NIC has are a slip.
+pub const MOST_QUEUES: u32 = 4096;
+/// More than this is no cache miss but a mistake.
+const LARGEST_FACTOR: f64 = 100.0;
+
+/// Which core works for a queue (seed 004, figures 6 to 8).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Map {
+    /// Cache-coherent pairing: a queue's reception and transmit completions on one core of its own.
+    #[default]
+    Pairing,
+    /// Interrupt spread: reception on one core, transmit completions on another; both with cold caches.
+    Spread,
+    /// SMT-aware: reception on a physical core, transmit completions on its sibling; warm, but each slows the other.
+    Smt,
+}
+
+/// Receive queues, where they work and what that costs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Queues {
+    /// Receive queues.
+    pub count: u32,
+    /// The indirection table's entries, repeated to 128; empty: entry n is queue n mod count.
+    pub table: Vec<u32>,
+    /// Share of the offered packets that each queue gets, together 1; empty: as flows and table say.
+    pub shares: Vec<f64>,
+    /// Which core works for a queue.
+    pub map: Map,
+    /// CPU time to complete the transmission of a forwarded packet (s); None: the host forwards nothing.
+    pub transmit_s: Option<f64>,
+    /// NUMA nodes, over which the cores lie in equal blocks; the NIC is at the first.
+    pub nodes: u32,
+    /// Protocol and transmit times on a node that is not the NIC's, over those on its own.
+    pub remote: f64,
+    /// Protocol and transmit times with cold caches ([`Map::Spread`]), over those with warm ones.
+    pub cold: f64,
+    /// All times while the SMT sibling is busy, over those while it is not.
+    pub smt: f64,
+}
+
+impl Queues {
+    /// So many queues, dealt evenly, each with a core of its own.
+    pub fn even(count: u32) -> Self {
+        Self {
+            count,
+            table: Vec::new(),
+            shares: Vec::new(),
+            map: Map::Pairing,
+            transmit_s: None,
+            nodes: 1,
+            remote: 1.0,
+            cold: 1.0,
+            smt: 1.0,
+        }
+    }
+
+    /// Queues with these shares of the load.
+    pub fn with_shares(shares: Vec<f64>) -> Self {
+        Self { shares, ..Self::even(0) }.counted()
+    }
+
+    fn counted(self) -> Self {
+        let count = self.shares.len() as u32;
+        Self { count, ..self }
+    }
+
+    /// Cores that work for these queues (physical ones for [`Map::Smt`]).
+    pub fn cores(&self) -> u32 {
+        if self.map == Map::Spread && self.transmit_s.is_some() { 2 * self.count } else { self.count }
+    }
+
+    /// Checks every figure against its range.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        if !(1..=MOST_QUEUES).contains(&self.count) {
+            return Err(Invalid::new("queues", self.count, format!("must be from 1 to {MOST_QUEUES}")));
+        }
+        if let Some(entry) = self.table.iter().find(|entry| **entry >= self.count) {
+            return Err(Invalid::new("queues table", entry, format!("must be from 0 to {}", self.count - 1)));
+        }
+        if self.table.len() > rss::TABLE {
+            return Err(Invalid::new(
+                "queues table entries",
+                self.table.len(),
+                format!("must be at most {}", rss::TABLE),
+            ));
+        }
+        if !self.shares.is_empty() {
+            valid_shares(&self.shares, self.count)?;
+        }
+        if !(1..=self.cores()).contains(&self.nodes) {
+            return Err(Invalid::new(
+                "queues nodes",
+                self.nodes,
+                format!("must be from 1 to {} (the cores)", self.cores()),
+            ));
+        }
+        for (name, factor) in [("remote", self.remote), ("cold", self.cold), ("smt", self.smt)] {
+            if !(1.0..=LARGEST_FACTOR).contains(&factor) {
+                let accepted = format!("must be a factor from 1 to {LARGEST_FACTOR}");
+                return Err(Invalid::new(format!("queues {name}"), factor, accepted));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Shares are taken as they are if their sum is this near 1.
+const ROUNDING: f64 = 1e-9;
+
+fn valid_shares(shares: &[f64], count: u32) -> Result<(), Invalid> {
+    if shares.len() != count as usize {
+        return Err(Invalid::new("queue shares", shares.len(), format!("must be one for each of {count} queues")));
+    }
+    if let Some(share) = shares.iter().find(|share| !(0.0..=1.0).contains(*share)) {
+        return Err(Invalid::new("queue share", share, "must be from 0 to 1"));
+    }
+    let sum: f64 = shares.iter().sum();
+    if (sum - 1.0).abs() > ROUNDING {
+        return Err(Invalid::new("sum of the queue shares", sum, "must be 1"));
+    }
+    Ok(())
+}
+
+const FORM: &str = "expected a number of queues with options, such as 4 or 4:map=spread,cold=1.3,transmit=1us (keys: \
+                    map=pairing|spread|smt, transmit, cold, smt, nodes, remote, table=0/1/2/3, shares=40%/30%/20%/10%)";
+
+impl std::str::FromStr for Queues {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let (count, mut params) = Params::split("queues", text)?;
+        let refused = || ParseError::new("queues", text, FORM);
+        let count = count.parse().map_err(|_| refused())?;
+        let list = |value: Option<&str>| -> Vec<String> {
+            value.map_or_else(Vec::new, |value| value.split('/').map(|item| item.trim().to_owned()).collect())
+        };
+        let table: Result<Vec<u32>, _> = list(params.take("table")).iter().map(|entry| entry.parse()).collect();
+        let shares: Result<Vec<f64>, _> =
+            list(params.take("shares")).iter().map(|share| units::parse_share(share)).collect();
+        let map = match params.take("map") {
+            None | Some("pairing") => Map::Pairing,
+            Some("spread") => Map::Spread,
+            Some("smt") => Map::Smt,
+            Some(other) => return Err(ParseError::new("queues `map`", other, "expected pairing, spread or smt")),
+        };
+        let queues = Self {
+            table: table.map_err(|_| refused())?,
+            shares: shares?,
+            map,
+            transmit_s: params.time_s("transmit")?.filter(|seconds| *seconds > 0.0),
+            nodes: params.count_u32("nodes")?.unwrap_or(1),
+            remote: params.number("remote")?.unwrap_or(1.0),
+            cold: params.number("cold")?.unwrap_or(1.0),
+            smt: params.number("smt")?.unwrap_or(1.0),
+            ..Self::even(count)
+        };
+        params.finish()?;
+        Ok(queues)
+    }
+}
+
+impl std::fmt::Display for Queues {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let join = |items: Vec<String>| (!items.is_empty()).then(|| items.join("/"));
+        let factor = |factor: f64| (factor != 1.0).then(|| factor.to_string());
+        let map = match self.map {
+            Map::Pairing => None,
+            Map::Spread => Some("spread".to_owned()),
+            Map::Smt => Some("smt".to_owned()),
+        };
+        out.write_str(&params::print(
+            &self.count.to_string(),
+            &[
+                ("map", map),
+                ("transmit", self.transmit_s.map(units::print_time_s)),
+                ("cold", factor(self.cold)),
+                ("smt", factor(self.smt)),
+                ("nodes", (self.nodes > 1).then(|| self.nodes.to_string())),
+                ("remote", factor(self.remote)),
+                ("table", join(self.table.iter().map(ToString::to_string).collect())),
+                ("shares", join(self.shares.iter().map(ToString::to_string).collect())),
+            ],
+        ))
+    }
+}
+
+crate::record::serde_as_text!(Queues);
+
+/// Share of the offered packets that each queue of `point`'s host gets: those given, else those of its flows, else even.
+/// Empty for a host with one queue.
+pub fn shares(point: &Point) -> Vec<f64> {
+    let Some(queues) = &point.host.queues else { return Vec::new() };
+    if !queues.shares.is_empty() {
+        return queues.shares.clone();
+    }
+    let table = rss::Table::new(&queues.table, queues.count);
+    match &point.traffic.flows {
+        Some(flows) => flows.shares(&table),
+        None => table.shares(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

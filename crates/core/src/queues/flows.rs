@@ -1,0 +1,87 @@
+//! [`Flows`]: how many flows there are, how heavy each is, and how RSS deals them to the queues.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use super::rss::{Table, toeplitz};
+use crate::error::{Invalid, ParseError};
+use crate::params::{self, Params};
+
+/// More flows than this all look alike, and take long to deal.
+const MOST_FLOWS: u32 = 1_000_000;
+/// Steeper than this a single flow has it all.
+const STEEPEST: f64 = 10.0;
+
+/// So many flows; the k-th heaviest has a weight of k^-zipf. Each packet belongs to a flow by chance, so that a packet's
+/// queue is independent of the others'.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Flows {
+    /// Flows.
+    pub count: u32,
+    /// Exponent: 0 is alike.
+    pub zipf: f64,
+}
+
+impl Flows {
+    /// Checks both figures against their ranges.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        if !(1..=MOST_FLOWS).contains(&self.count) {
+            return Err(Invalid::new("flows", self.count, format!("must be from 1 to {MOST_FLOWS}")));
+        }
+        if !(0.0..=STEEPEST).contains(&self.zipf) {
+            return Err(Invalid::new("flows zipf", self.zipf, format!("must be from 0 to {STEEPEST}")));
+        }
+        Ok(())
+    }
+
+    /// Addresses and ports of a flow: clients all over 10.0.0.0/8 that talk to one server. Always the same for a number.
+    pub fn tuple(number: u32) -> (SocketAddr, SocketAddr) {
+        // SplitMix64's finaliser: neighbours look unrelated.
+        let mut mixed = u64::from(number).wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^= mixed >> 31;
+        let [a, b, c, ..] = mixed.to_be_bytes();
+        let port = 1024 + (mixed % 64_512) as u16;
+        let client = SocketAddr::new(Ipv4Addr::new(10, a, b, c).into(), port);
+        (client, SocketAddr::new(Ipv4Addr::new(192, 0, 2, 1).into(), 443))
+    }
+
+    /// Share of the packets that each queue gets, together 1.
+    pub fn shares(&self, table: &Table) -> Vec<f64> {
+        let mut shares = vec![0.0; table.count() as usize];
+        for number in 0..self.count {
+            let (source, destination) = Self::tuple(number);
+            shares[table.queue(toeplitz(source, destination)) as usize] += f64::from(number + 1).powf(-self.zipf);
+        }
+        let all: f64 = shares.iter().sum();
+        shares.iter_mut().for_each(|share| *share /= all);
+        shares
+    }
+}
+
+impl std::str::FromStr for Flows {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let (count, mut params) = Params::split("flows", text)?;
+        let count = count.parse().map_err(|_| {
+            ParseError::new(
+                "flows",
+                text,
+                format!("expected a number from 1 to {MOST_FLOWS}, such as 1000 or 1000:zipf=1.1"),
+            )
+        })?;
+        let flows = Self { count, zipf: params.number("zipf")?.unwrap_or(0.0) };
+        params.finish()?;
+        Ok(flows)
+    }
+}
+
+impl std::fmt::Display for Flows {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let zipf = (self.zipf != 0.0).then(|| self.zipf.to_string());
+        out.write_str(&params::print(&self.count.to_string(), &[("zipf", zipf)]))
+    }
+}
+
+crate::record::serde_as_text!(Flows);

@@ -1,0 +1,179 @@
+//! [`evaluate`]: a multi-queue host as several hosts with one queue, each at its share of the load and with the costs it
+//! has where it works.
+//!
+//! A packet's flow, and so its queue, is drawn by chance: each queue gets a thinned stream of its own. Queues meet
+//! nowhere but at an SMT sibling, which slows by what its mean busy share is (a fixed point: that the two are busy at
+//! the same instants by more than chance is left out). Transmit completions on another core are taken to come as a Poisson
+//! stream at the rate at which their queue forwards.
+
+use super::{Map, QueueOutcome, Queues, Role, shares, total};
+use crate::engine::{EngineFailure, Point};
+use crate::host::Host;
+use crate::outcome::Outcome;
+use crate::traffic::{Arrivals, Load, Traffic};
+
+/// Rounds of the fixed point at the most; a sibling's busy share is then known to far less than [`SETTLED`].
+const ROUNDS: usize = 30;
+/// Change of a busy share that ends the rounds.
+const SETTLED: f64 = 1e-4;
+
+/// An interrupt vector: what one core does for one queue.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Vector {
+    queue: usize,
+    role: Role,
+    core: u32,
+    /// The vector of the SMT sibling.
+    sibling: Option<usize>,
+    /// Factor of protocol and transmit times: cold caches, remote node.
+    memory: f64,
+}
+
+/// An engine's answer for a host with one queue: number of the vector, and the point that it is.
+type Answer<'a> = &'a dyn Fn(usize, &Point) -> Result<Outcome, EngineFailure>;
+
+/// The host's outcome at `point`, which must have [`Host::queues`], by an engine's answers for hosts with one queue,
+/// which are asked for every vector, and again in every round of the fixed point. Errors: the answer's.
+pub fn evaluate(point: &Point, answer: Answer<'_>) -> Result<Outcome, EngineFailure> {
+    let Some(queues) = &point.host.queues else { return answer(0, point) };
+    let (vectors, shares) = (vectors(queues), shares(point));
+    let mut busy = vec![0.0; vectors.len()];
+    let mut found = Vec::new();
+    for _ in 0..ROUNDS {
+        found = round(point, queues, &vectors, &shares, &busy, answer)?;
+        let now: Vec<f64> = found.iter().map(busy_share).collect();
+        let change = now.iter().zip(&busy).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+        let coupled = queues.smt > 1.0 && vectors.iter().any(|vector| vector.sibling.is_some());
+        busy = now;
+        if !coupled || change < SETTLED {
+            break;
+        }
+    }
+    Ok(total::total(queues, found))
+}
+
+fn busy_share(queue: &QueueOutcome) -> f64 {
+    let available = queue.outcome.as_ref().and_then(|outcome| outcome.cpu?.available);
+    available.map_or(0.0, |available| (1.0 - available.value).clamp(0.0, 1.0))
+}
+
+/// Every vector's outcome while the siblings are as busy as `busy` says.
+fn round(
+    point: &Point,
+    queues: &Queues,
+    vectors: &[Vector],
+    shares: &[f64],
+    busy: &[f64],
+    answer: Answer<'_>,
+) -> Result<Vec<QueueOutcome>, EngineFailure> {
+    let mut found: Vec<QueueOutcome> = Vec::new();
+    for (number, vector) in vectors.iter().enumerate() {
+        let share = shares[vector.queue];
+        let slowed = vector.sibling.map_or(1.0, |sibling| 1.0 + (queues.smt - 1.0) * busy[sibling]);
+        let part = match vector.role {
+            Role::Receive => receive(point, queues, vector, share, slowed),
+            Role::Transmit => {
+                let received = found.iter().find(|one| one.queue == vector.queue as u32);
+                let forwarded = received.and_then(|one| one.outcome.as_ref()?.throughput_pps);
+                forwarded.and_then(|rate| transmit(point, queues, vector, rate.value, slowed))
+            }
+        };
+        let outcome = part.map(|part| answer(number, &part)).transpose()?;
+        found.push(QueueOutcome { queue: vector.queue as u32, role: vector.role, core: vector.core, share, outcome });
+    }
+    Ok(found)
+}
+
+/// The host with one queue that `point`'s busiest queue is, for an engine to say whether it has an answer.
+pub fn busiest(point: &Point) -> Point {
+    let Some(queues) = &point.host.queues else { return point.clone() };
+    let shares = shares(point);
+    let vectors = vectors(queues);
+    let heaviest = vectors
+        .iter()
+        .filter(|vector| vector.role == Role::Receive)
+        .max_by(|a, b| shares[a.queue].total_cmp(&shares[b.queue]));
+    let part = heaviest.and_then(|vector| receive(point, queues, vector, shares[vector.queue], 1.0));
+    part.unwrap_or_else(|| Point { host: Host { queues: None, ..point.host.clone() }, ..point.clone() })
+}
+
+/// The vectors, receptions before transmit completions.
+fn vectors(queues: &Queues) -> Vec<Vector> {
+    let count = queues.count as usize;
+    let apart = queues.transmit_s.is_some() && queues.map != Map::Pairing;
+    let node = |core: u32| u64::from(core) * u64::from(queues.nodes) / u64::from(queues.cores());
+    let cold = if queues.map == Map::Spread { queues.cold } else { 1.0 };
+    let vector = |queue: usize, role: Role| {
+        let core = match (queues.map, role) {
+            (Map::Spread, Role::Transmit) => (count + queue) as u32,
+            _ => queue as u32,
+        };
+        let sibling = match (queues.map, role) {
+            (Map::Smt, Role::Receive) if apart => Some(count + queue),
+            (Map::Smt, Role::Transmit) => Some(queue),
+            // Without transmit completions queues 2n and 2n + 1 are siblings.
+            (Map::Smt, Role::Receive) => Some(queue ^ 1).filter(|other| *other < count),
+            _ => None,
+        };
+        let remote = if node(core) > 0 { queues.remote } else { 1.0 };
+        Vector { queue, role, core, sibling, memory: cold * remote }
+    };
+    let receive = (0..count).map(|queue| vector(queue, Role::Receive));
+    let transmit = (0..count).filter(|_| apart).map(|queue| vector(queue, Role::Transmit));
+    receive.chain(transmit).collect()
+}
+
+/// None for a queue that gets nothing.
+fn receive(point: &Point, queues: &Queues, vector: &Vector, share: f64, slowed: f64) -> Option<Point> {
+    let rate_pps = point.traffic.rate_pps()? * share;
+    if rate_pps <= 0.0 {
+        return None;
+    }
+    let paired = queues.transmit_s.filter(|_| queues.map == Map::Pairing).unwrap_or(0.0);
+    let host = Host {
+        protocol_s: (point.host.protocol_s + paired) * vector.memory,
+        per_byte_s: point.host.per_byte_s * vector.memory,
+        queues: None,
+        ..point.host.clone()
+    };
+    let traffic = Traffic {
+        rate: Load::Pps(rate_pps),
+        arrivals: point.traffic.arrivals.thinned(share),
+        flows: None,
+        ..point.traffic.clone()
+    };
+    Some(Point { host: slower(host, slowed), scheme: point.scheme.clone(), traffic })
+}
+
+/// Completions of what a queue forwarded, with interrupts of their own; None if it forwards nothing.
+fn transmit(point: &Point, queues: &Queues, vector: &Vector, rate_pps: f64, slowed: f64) -> Option<Point> {
+    let transmit_s = queues.transmit_s.filter(|_| rate_pps > 0.0)?;
+    let host = Host {
+        protocol_s: transmit_s * vector.memory,
+        per_byte_s: 0.0,
+        application_s: None,
+        queues: None,
+        ..point.host.clone()
+    };
+    let traffic =
+        Traffic { rate: Load::Pps(rate_pps), arrivals: Arrivals::Poisson, flows: None, ..point.traffic.clone() };
+    Some(Point { host: slower(host, slowed), scheme: point.scheme.clone(), traffic })
+}
+
+/// All CPU times multiplied.
+fn slower(host: Host, factor: f64) -> Host {
+    if factor == 1.0 {
+        return host;
+    }
+    Host {
+        interrupt_s: host.interrupt_s * factor,
+        protocol_s: host.protocol_s * factor,
+        per_byte_s: host.per_byte_s * factor,
+        mask_s: host.mask_s * factor,
+        poll_s: host.poll_s * factor,
+        application_s: host.application_s.map(|seconds| seconds * factor),
+        context_switch_s: host.context_switch_s * factor,
+        wakeup_s: host.wakeup_s * factor,
+        ..host
+    }
+}

@@ -1,0 +1,110 @@
+use super::*;
+use crate::{Host, Load, Outcome, Traffic};
+
+fn point(queues: &str, flows: Option<&str>) -> Point {
+    let host = Host { queues: Some(queues.parse().unwrap()), ..Host::pentium4_2530mhz() };
+    let traffic = Traffic { flows: flows.map(|text| text.parse().unwrap()), ..Traffic::poisson(400e3) };
+    Point { host, scheme: "napi".parse().unwrap(), traffic }
+}
+
+/// An engine that serves all there is, busy by rate x protocol time.
+fn all_served(part: &Point) -> Outcome {
+    let rate = part.traffic.rate_pps().unwrap();
+    let busy = (rate * part.host.service_s(64.0)).min(1.0);
+    let cpu = crate::CpuShares { available: Some((1.0 - busy).into()), ..Default::default() };
+    Outcome { throughput_pps: Some(rate.into()), loss_fraction: Some(0.0.into()), cpu: Some(cpu), ..Outcome::default() }
+}
+
+fn parts(point: &Point) -> Vec<Point> {
+    let seen = std::cell::RefCell::new(Vec::new());
+    evaluate(point, &|_, part| {
+        seen.borrow_mut().push(part.clone());
+        Ok(all_served(part))
+    })
+    .unwrap();
+    seen.into_inner()
+}
+
+#[test]
+fn texts_round_trip() {
+    for text in ["4", "8:map=spread,transmit=1us,cold=1.3", "2:map=smt,smt=1.5,nodes=2,remote=1.2,table=0/1/1"] {
+        assert_eq!(text.parse::<Queues>().unwrap().to_string(), text);
+    }
+    assert_eq!("1000:zipf=1.1".parse::<Flows>().unwrap().to_string(), "1000:zipf=1.1");
+    let shares: Queues = "2:shares=75%/25%".parse().unwrap();
+    assert_eq!(shares.to_string().parse::<Queues>().unwrap(), shares);
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    for (text, part) in
+        [("x", "such as 4"), ("4:map=sideways", "pairing, spread or smt"), ("4:colour=red", "unknown key `colour`")]
+    {
+        let error = text.parse::<Queues>().unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+    }
+    for (text, part) in [
+        ("0", "queues = 0: must be from 1 to 4096"),
+        ("4:table=0/4", "queues table = 4: must be from 0 to 3"),
+        ("2:shares=50%/60%", "sum of the queue shares = 1.1"),
+        ("2:shares=100%", "queue shares = 1: must be one for each of 2"),
+        ("4:cold=0.5", "queues cold = 0.5: must be a factor from 1"),
+        ("4:nodes=5", "queues nodes = 5: must be from 1 to 4"),
+    ] {
+        let error = text.parse::<Queues>().unwrap().validate().unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+    }
+}
+
+/// Shares are shares, every queue of the default table is served by enough flows, and few heavy flows skew them.
+#[test]
+fn flows_share_the_queues_out() {
+    for count in [1, 2, 4, 16] {
+        for (flows, skewed) in [("1000000", false), ("20:zipf=1.5", count > 1)] {
+            let shares = shares(&point(&count.to_string(), Some(flows)));
+            assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9);
+            let most = shares.iter().copied().fold(0.0, f64::max) * f64::from(count);
+            assert_eq!(most > 1.2, skewed, "{count} {flows}: {shares:?}");
+        }
+    }
+}
+
+#[test]
+fn pairing_serves_both_ways_on_a_core_and_spread_on_two() {
+    let paired = parts(&point("4:transmit=1us", None));
+    assert_eq!(paired.len(), 4);
+    assert!(paired.iter().all(|part| (part.host.protocol_s - 6.25e-6).abs() < 1e-12 && part.host.queues.is_none()));
+    assert!(paired.iter().all(|part| part.traffic.rate == Load::Pps(100e3)));
+    let spread = parts(&point("2:map=spread,transmit=1us,cold=1.5", None));
+    assert_eq!(spread.len(), 4);
+    assert!(spread[..2].iter().all(|part| (part.host.protocol_s - 7.875e-6).abs() < 1e-12));
+    assert!(spread[2..].iter().all(|part| (part.host.protocol_s - 1.5e-6).abs() < 1e-12));
+    let remote = parts(&point("4:nodes=2,remote=2", None));
+    assert_eq!(remote.iter().filter(|part| part.host.protocol_s > 6e-6).count(), 2);
+}
+
+/// Two siblings, each busy b = l c (1 + (smt - 1) b): the fixed point is l c / (1 - l c (smt - 1)).
+#[test]
+fn siblings_slow_each_other() {
+    let found = evaluate(&point("2:map=smt,smt=1.4", None), &|_, part| {
+        let part = Point { traffic: part.traffic.at_pps(100e3), ..part.clone() };
+        Ok(all_served(&part))
+    })
+    .unwrap();
+    let own = 100e3 * Host::pentium4_2530mhz().service_s(64.0);
+    let busy = 1.0 - found.cpu.unwrap().available.unwrap().value;
+    assert!((busy - own / (1.0 - 0.4 * own)).abs() < 2e-4, "{busy}");
+    assert_eq!(found.queues.len(), 2);
+}
+
+/// What is thinned keeps its kind where that is exact, and says so where it is not.
+#[test]
+fn queues_get_thinned_streams() {
+    let traffic = |arrivals: &str| Traffic { arrivals: arrivals.parse().unwrap(), ..Traffic::poisson(400e3) };
+    let part = |arrivals: &str| {
+        parts(&Point { traffic: traffic(arrivals), ..point("4", None) })[0].traffic.arrivals.to_string()
+    };
+    assert_eq!(part("poisson"), "poisson");
+    assert_eq!(part("constant"), "thinned:0.25:constant");
+    assert_eq!(part("mmpp:peak=4,busy=10%,stay=1ms"), "mmpp:peak=4,busy=10%,stay=1ms");
+}

@@ -1,0 +1,216 @@
+//! [`total`]: the host's outcome from those of its vectors.
+
+use serde::{Deserialize, Serialize};
+
+use super::Queues;
+use crate::outcome::{CpuShares, Figure, Interval, Latency, Loss, Outcome};
+
+/// What a vector does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Reception, and with [`super::Map::Pairing`] transmit completions too.
+    Receive,
+    /// Transmit completions.
+    Transmit,
+}
+
+/// The note on quantiles that are not the packets' own.
+pub const INTERPOLATED: &str = "latency quantiles over all queues are interpolated between those of the queues";
+
+/// One vector's part.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct QueueOutcome {
+    /// The queue, from 0.
+    pub queue: u32,
+    /// What is done for it.
+    pub role: Role,
+    /// The core that does it, from 0; an SMT sibling has its physical core's number.
+    pub core: u32,
+    /// Share of the offered packets (1).
+    pub share: f64,
+    /// What that core does; None if nothing comes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<Outcome>,
+}
+
+/// The host's outcome: sums of what is counted a second; loss weighted by the offered share; latency over the packets
+/// delivered, to the end of reception; CPU as the mean share over all vectors' cores (one without load is all
+/// available). Quantiles of the mixture are interpolated between the queues' own, in the logarithm of the tail, unless
+/// all are alike. Intervals are those of independent parts.
+pub fn total(queues: &Queues, parts: Vec<QueueOutcome>) -> Outcome {
+    let of = |role: Role| -> Vec<(f64, &Outcome)> {
+        let own = parts.iter().filter(|part| part.role == role);
+        own.filter_map(|part| Some((part.share, part.outcome.as_ref()?))).collect()
+    };
+    let (received, transmitted) = (of(Role::Receive), of(Role::Transmit));
+    let all: Vec<&Outcome> = received.iter().chain(&transmitted).map(|(_, outcome)| *outcome).collect();
+    let sum = |pick: &dyn Fn(&Outcome) -> Option<Figure>| weighted(all.iter().map(|outcome| (1.0, pick(outcome))));
+    // What leaves the host has had its transmission completed.
+    let leaving: Vec<&Outcome> =
+        if transmitted.is_empty() { &received } else { &transmitted }.iter().map(|(_, outcome)| *outcome).collect();
+    let throughput_pps = weighted(leaving.iter().map(|outcome| (1.0, outcome.throughput_pps)));
+    let lost = |pick: &dyn Fn(&Outcome) -> Option<Figure>| {
+        weighted(received.iter().map(|(share, outcome)| (*share, pick(outcome))))
+    };
+    let loss = |pick: fn(&Loss) -> Option<Figure>| lost(&|outcome| outcome.loss.as_ref().and_then(pick));
+    let cores = parts.len() as f64;
+    let cpu = |pick: fn(&CpuShares) -> Option<Figure>, idle: f64| {
+        let busy = sum(&|outcome| outcome.cpu.as_ref().and_then(pick))?;
+        Some(shifted(busy, idle).scaled(1.0 / cores))
+    };
+    let offered: f64 = received.iter().filter_map(|(_, outcome)| outcome.offered_pps).map(|figure| figure.value).sum();
+    let mut outcome = Outcome {
+        offered_pps: weighted(received.iter().map(|(_, outcome)| (1.0, outcome.offered_pps))).filter(|_| offered > 0.0),
+        throughput_pps,
+        goodput_bps: weighted(received.iter().map(|(_, outcome)| (1.0, outcome.goodput_bps))),
+        loss_fraction: lost(&|outcome| outcome.loss_fraction),
+        loss: Some(Loss { ring: loss(|l| l.ring), socket: loss(|l| l.socket), sender: loss(|l| l.sender) }),
+        latency_s: Some(latency(&received)),
+        latency_to: received.first().and_then(|(_, outcome)| outcome.latency_to.clone()),
+        cpu: Some(CpuShares {
+            interrupt: cpu(|c| c.interrupt, 0.0),
+            poll: cpu(|c| c.poll, 0.0),
+            protocol: cpu(|c| c.protocol, 0.0),
+            application: cpu(|c| c.application, 0.0),
+            available: cpu(|c| c.available, cores - all.len() as f64),
+        }),
+        cpu_method: all.first().and_then(|outcome| outcome.cpu_method.clone()),
+        interrupts_per_s: sum(&|o| o.interrupts_per_s),
+        polls_per_s: sum(&|o| o.polls_per_s),
+        packets_in_system: sum(&|o| o.packets_in_system),
+        notes: notes(queues, &all),
+        ..Outcome::default()
+    };
+    let served = sum(&|o| o.throughput_pps).zip(outcome.polls_per_s.filter(|polls| polls.value > 0.0));
+    outcome.packets_per_poll = served.map(|(served, polls)| Figure::exact(served.value / polls.value));
+    if received.iter().any(|(share, _)| *share != received[0].0) {
+        outcome.notes.push(INTERPOLATED.to_owned());
+    }
+    outcome.queues = parts;
+    outcome
+}
+
+fn notes(queues: &Queues, all: &[&Outcome]) -> Vec<String> {
+    let mut notes: Vec<String> = Vec::new();
+    for note in all.iter().flat_map(|outcome| &outcome.notes) {
+        if !notes.contains(note) {
+            notes.push(note.clone());
+        }
+    }
+    notes.push(format!(
+        "{} queues on {} cores, each with a scheme of its own; CPU shares are means over the cores",
+        queues.count,
+        queues.cores()
+    ));
+    notes
+}
+
+/// Weighted sum of figures of independent parts; None if one is absent, or there are none.
+fn weighted(parts: impl Iterator<Item = (f64, Option<Figure>)>) -> Option<Figure> {
+    let parts: Option<Vec<(f64, Figure)>> = parts.map(|(weight, figure)| Some((weight, figure?))).collect();
+    let parts = parts.filter(|parts| !parts.is_empty())?;
+    let value = parts.iter().map(|(weight, figure)| weight * figure.value).sum();
+    let intervals: Option<Vec<(f64, f64, Interval)>> =
+        parts.iter().map(|(weight, figure)| Some((*weight, figure.value, figure.interval?))).collect();
+    let Some(intervals) = intervals else { return Some(Figure::exact(value)) };
+    let reach = |end: &dyn Fn(&Interval) -> f64| {
+        intervals.iter().map(|(weight, value, interval)| (weight * (end(interval) - value)).powi(2)).sum::<f64>().sqrt()
+    };
+    let (down, up) = (reach(&|interval| interval.low), reach(&|interval| interval.high));
+    Some(Figure::between(value, (value - down).max(0.0), value + up, intervals[0].2.confidence))
+}
+
+fn shifted(figure: Figure, by: f64) -> Figure {
+    let interval = figure.interval.map(|ends| Interval { low: ends.low + by, high: ends.high + by, ..ends });
+    Figure { value: figure.value + by, interval }
+}
+
+fn latency(busy: &[(f64, &Outcome)]) -> Latency {
+    let parts: Option<Vec<(f64, Latency)>> =
+        busy.iter().map(|(_, outcome)| Some((outcome.throughput_pps?.value, outcome.latency_s?))).collect();
+    let Some(parts) = parts.filter(|parts| !parts.is_empty()) else { return Latency::default() };
+    let delivered: f64 = parts.iter().map(|(weight, _)| weight).sum();
+    let mean = weighted(parts.iter().map(|(weight, part)| (weight / delivered, part.mean)));
+    let tails: Option<Vec<(f64, Tail)>> =
+        parts.iter().map(|(weight, part)| Some((weight / delivered, Tail::of(part)?))).collect();
+    let at = |share: f64| tails.as_ref().map(|tails| Figure::exact(quantile(tails, share)));
+    Latency { mean, p50: at(0.5), p90: at(0.9), p99: at(0.99), p999: at(0.999), max: None }
+}
+
+/// A tail through four quantiles: straight in ln P(T > t) from one to the next.
+struct Tail {
+    /// (time (s), ln P(T > time)), ascending in time.
+    knots: [(f64, f64); 5],
+}
+
+impl Tail {
+    fn of(latency: &Latency) -> Option<Self> {
+        let knot = |figure: Option<Figure>, share: f64| Some((figure?.value, (1.0 - share).ln()));
+        Some(Self {
+            knots: [
+                (0.0, 0.0),
+                knot(latency.p50, 0.5)?,
+                knot(latency.p90, 0.9)?,
+                knot(latency.p99, 0.99)?,
+                knot(latency.p999, 0.999)?,
+            ],
+        })
+    }
+
+    /// P(T > t); beyond the last quantile as steep as before it.
+    fn above(&self, t: f64) -> f64 {
+        let after = self.knots[1..4].iter().position(|(time, _)| *time >= t).unwrap_or(3);
+        let ((t0, y0), (t1, y1)) = (self.knots[after], self.knots[after + 1]);
+        let slope = if t1 > t0 { (y1 - y0) / (t1 - t0) } else { f64::NEG_INFINITY };
+        let rise = if t == t0 { 0.0 } else { slope * (t - t0) };
+        (y0 + rise).exp()
+    }
+}
+
+/// Where the mixture's tail is 1 - `share`; between the smallest and the largest of the parts' quantiles.
+fn quantile(tails: &[(f64, Tail)], share: f64) -> f64 {
+    let of = |tail: &Tail| {
+        let place = tail.knots.iter().position(|(_, y)| (y - (1.0 - share).ln()).abs() < 1e-12).unwrap_or(4);
+        tail.knots[place].0
+    };
+    let mut low = tails.iter().map(|(_, tail)| of(tail)).fold(f64::INFINITY, f64::min);
+    let mut high = tails.iter().map(|(_, tail)| of(tail)).fold(0.0, f64::max);
+    for _ in 0..100 {
+        let middle = 0.5 * (low + high);
+        let above: f64 = tails.iter().map(|(weight, tail)| weight * tail.above(middle)).sum();
+        if above > 1.0 - share {
+            low = middle;
+        } else {
+            high = middle;
+        }
+        if high - low <= 1e-12 * high {
+            break;
+        }
+    }
+    0.5 * (low + high)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Exponential parts: the interpolation is exact where the tails are straight.
+    #[test]
+    fn a_mixture_of_exponentials() {
+        let tail = |mean: f64| Tail {
+            knots: [0.0, 0.5, 0.9, 0.99, 0.999].map(|share: f64| (-mean * (1.0 - share).ln(), (1.0 - share).ln())),
+        };
+        let found = quantile(&[(0.3, tail(1.0)), (0.7, tail(4.0))], 0.99);
+        let above = 0.3 * (-found).exp() + 0.7 * (-found / 4.0).exp();
+        assert!((above - 0.01).abs() < 1e-10, "{found} {above}");
+    }
+
+    #[test]
+    fn a_sum_has_the_width_of_independent_parts() {
+        let parts = [(1.0, Some(Figure::sampled(3.0, 0.3, 0.95))), (2.0, Some(Figure::sampled(1.0, 0.2, 0.95)))];
+        let sum = weighted(parts.into_iter()).unwrap();
+        assert!((sum.value - 5.0).abs() < 1e-12 && (sum.interval.unwrap().high - 5.5).abs() < 1e-12);
+        assert_eq!(weighted([(1.0, None)].into_iter()), None);
+    }
+}

@@ -1,0 +1,76 @@
+//! A host with several queues: each vector is simulated on a stream of its own, on as many packets as its share asks for.
+
+use std::cell::{Cell, RefCell};
+
+use hdrhistogram::Histogram;
+use netcliff_core::queues::{self, Role};
+use netcliff_core::{EngineFailure, Figure, Latency, Outcome, Point};
+
+use crate::engine::{Effort, SimEngine, Simulation, empty_histogram};
+
+/// Simulates every vector of a host that has queues. The point must be supported.
+pub(crate) fn simulate(engine: &SimEngine, point: &Point) -> Result<Simulation, EngineFailure> {
+    let whole_pps = point.traffic.rate_pps().unwrap_or(1.0);
+    let last: RefCell<Vec<Option<Simulation>>> = RefCell::default();
+    let packets = Cell::new(0);
+    let mut outcome = queues::evaluate(point, &|number, part| {
+        let share = part.traffic.rate_pps().unwrap_or(1.0) / whole_pps;
+        let simulation = part_of(engine, number, share).simulate(part)?;
+        packets.set(packets.get() + simulation.packets);
+        let outcome = simulation.outcome.clone();
+        let mut last = last.borrow_mut();
+        let length = last.len().max(number + 1);
+        last.resize_with(length, || None);
+        last[number] = Some(simulation);
+        Ok(outcome)
+    })?;
+    let parts: Vec<Option<Simulation>> = last.into_inner();
+    let receptions = outcome.queues.iter().filter(|queue| queue.role == Role::Receive).count();
+    let mut latency_ns = empty_histogram();
+    for part in parts.iter().take(receptions).flatten() {
+        // Both histograms resize themselves, so that nothing is out of range.
+        let _ = latency_ns.add(&part.latency_ns);
+    }
+    with_quantiles(&mut outcome, &latency_ns);
+    let all = || parts.iter().flatten();
+    Ok(Simulation {
+        latency_ns,
+        packets: packets.get(),
+        replications: all().map(|part| part.replications).min().unwrap_or(0),
+        precise: all().all(|part| part.precise),
+        settled: all().all(|part| part.settled),
+        outcome,
+    })
+}
+
+/// The engine for one vector: other streams, and packets by its share, so that all see the same length of time.
+fn part_of(engine: &SimEngine, number: usize, share: f64) -> SimEngine {
+    let seed = engine.seed ^ (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let effort = match engine.effort {
+        Effort::Packets(packets) => Effort::Packets((packets as f64 * share).ceil() as u64),
+        precision @ Effort::Precision { .. } => precision,
+    };
+    SimEngine { seed, effort, ..engine.clone() }
+}
+
+/// The quantiles of all packets together, in place of those interpolated; as uncertain as the most uncertain queue's.
+fn with_quantiles(outcome: &mut Outcome, latency_ns: &Histogram<u64>) {
+    let parts: Vec<Latency> = outcome.queues.iter().filter_map(|queue| queue.outcome.as_ref()?.latency_s).collect();
+    let Some(latency) = &mut outcome.latency_s else { return };
+    if latency_ns.is_empty() {
+        return;
+    }
+    let figure = |share: f64, pick: fn(&Latency) -> Option<Figure>| {
+        let value = latency_ns.value_at_quantile(share) as f64 * 1e-9;
+        let figures = parts.iter().filter_map(pick);
+        let confidence = parts.iter().find_map(|part| Some(pick(part)?.interval?.confidence));
+        let half = figures.map(|figure| figure.relative_half_width()).fold(0.0, f64::max) * value;
+        confidence.map(|confidence| Figure::between(value, (value - half).max(0.0), value + half, confidence))
+    };
+    latency.p50 = figure(0.5, |part| part.p50);
+    latency.p90 = figure(0.9, |part| part.p90);
+    latency.p99 = figure(0.99, |part| part.p99);
+    latency.p999 = figure(0.999, |part| part.p999);
+    latency.max = Some(Figure::exact(latency_ns.max() as f64 * 1e-9));
+    outcome.notes.retain(|note| note != queues::total::INTERPOLATED);
+}
