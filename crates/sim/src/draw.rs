@@ -34,11 +34,21 @@ pub(crate) fn unit_block(stream: &mut Stream, service: Service, out: &mut [f64; 
     }
 }
 
+/// Numbers of ticks below this one are converted by [`to_short_ticks`]: 2^51.
+pub(crate) const SHORT_TICKS: f64 = MAGIC / 2.0;
+/// 2^52: adding it rounds a smaller number to the nearest whole one.
+const MAGIC: f64 = 4_503_599_627_370_496.0;
+
+/// A non-negative number of ticks below [`SHORT_TICKS`], rounded to the nearest.
+#[inline(always)]
+pub(crate) fn to_short_ticks(x: f64) -> u64 {
+    (x + MAGIC).to_bits() & 0x000f_ffff_ffff_ffff
+}
+
 /// A non-negative number of ticks, rounded to the nearest; numbers above 2^51 go the slow way.
 #[inline(always)]
 pub(crate) fn to_ticks(x: f64) -> u64 {
-    const MAGIC: f64 = 4_503_599_627_370_496.0;
-    if x < MAGIC / 2.0 { (x + MAGIC).to_bits() & 0x000f_ffff_ffff_ffff } else { x as u64 }
+    if x < SHORT_TICKS { to_short_ticks(x) } else { x as u64 }
 }
 
 /// One kind of service time with its own stream.

@@ -5,7 +5,8 @@
 
 mod wide;
 
-use wide::Width;
+use crate::draw::{SHORT_TICKS, to_short_ticks, to_ticks};
+use wide::{Width, Work};
 
 /// Independent generators side by side.
 pub(crate) const LANES: usize = 8;
@@ -103,17 +104,23 @@ impl Stream {
 
     /// Fills with exponentials of mean 1.
     pub(crate) fn exponential(&mut self, out: &mut [f64; BLOCK]) {
-        wide::exponential(self.width, self, out);
+        self.width.run(Exponentials { stream: self, out });
+    }
+
+    /// Fills with exponentials of mean `mean_ticks` in whole ticks: the same numbers as [`Stream::exponential`], each
+    /// multiplied and rounded by [`to_ticks`].
+    pub(crate) fn exponential_ticks(&mut self, mean_ticks: f64, out: &mut [u64; BLOCK]) {
+        self.width.run(ExponentialTicks { stream: self, mean_ticks, out });
     }
 
     #[inline(always)]
-    fn exponential_block(&mut self, out: &mut [f64; BLOCK]) {
-        for chunk in out.as_chunks_mut::<LANES>().0 {
-            let bits = self.step();
-            for lane in 0..LANES {
-                chunk[lane] = -ln(unit(bits[lane]));
-            }
+    fn step_exponential(&mut self) -> [f64; LANES] {
+        let bits = self.step();
+        let mut out = [0.0; LANES];
+        for lane in 0..LANES {
+            out[lane] = -ln(unit(bits[lane]));
         }
+        out
     }
 
     /// Fills with standard normals (Box and Muller).
@@ -123,6 +130,41 @@ impl Stream {
             for lane in 0..LANES {
                 let length = (-2.0 * ln(unit(radius[lane]))).sqrt();
                 chunk[lane] = length * (std::f64::consts::TAU * unit(angle[lane])).cos();
+            }
+        }
+    }
+}
+
+struct Exponentials<'a> {
+    stream: &'a mut Stream,
+    out: &'a mut [f64; BLOCK],
+}
+
+impl Work for Exponentials<'_> {
+    #[inline(always)]
+    fn run(self) {
+        for chunk in self.out.as_chunks_mut::<LANES>().0 {
+            *chunk = self.stream.step_exponential();
+        }
+    }
+}
+
+struct ExponentialTicks<'a> {
+    stream: &'a mut Stream,
+    mean_ticks: f64,
+    out: &'a mut [u64; BLOCK],
+}
+
+impl Work for ExponentialTicks<'_> {
+    #[inline(always)]
+    fn run(self) {
+        // No exponential exceeds 52 ln 2 = 36.04, so that below this mean the short conversion serves all.
+        let short = self.mean_ticks * 37.0 < SHORT_TICKS;
+        for chunk in self.out.as_chunks_mut::<LANES>().0 {
+            let units = self.stream.step_exponential();
+            for lane in 0..LANES {
+                let ticks = units[lane] * self.mean_ticks;
+                chunk[lane] = if short { to_short_ticks(ticks) } else { to_ticks(ticks) };
             }
         }
     }

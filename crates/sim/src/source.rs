@@ -150,16 +150,42 @@ impl Source {
         self.next = 0;
         self.sizes.fill(&mut self.size_block);
         self.gaps.fill(&self.size_block, &mut self.gap_block);
-        unit_block(&mut self.protocol.stream, self.service, &mut self.protocol.block);
-        for i in 0..BLOCK {
-            self.protocol_block[i] = to_ticks(self.protocol.block[i] * self.cost.mean_ticks(self.size_block[i]));
-        }
+        self.fill_protocol();
         if let Some((units, mean_ticks)) = &mut self.application {
             unit_block(&mut units.stream, self.service, &mut units.block);
             let times = self.application_block.iter_mut().zip(units.block.iter());
             times.for_each(|(time, unit)| *time = to_ticks(unit * *mean_ticks));
         }
     }
+
+    fn fill_protocol(&mut self) {
+        let Units { stream, block } = &mut self.protocol;
+        if let (netcliff_core::Service::Exponential, Some(bytes)) = (self.service, self.sizes.fixed()) {
+            stream.exponential_ticks(self.cost.mean_ticks(bytes), &mut self.protocol_block);
+            return;
+        }
+        unit_block(stream, self.service, block);
+        for i in 0..BLOCK {
+            self.protocol_block[i] = to_ticks(block[i] * self.cost.mean_ticks(self.size_block[i]));
+        }
+    }
+
+    /// The next packets, a block at once; not to be mixed with [`Source::next`].
+    pub(crate) fn next_block(&mut self) -> PacketBlock<'_> {
+        self.refill();
+        PacketBlock { gaps: &self.gap_block, protocol: &self.protocol_block, bytes: &self.size_block }
+    }
+}
+
+/// Packets in columns.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PacketBlock<'a> {
+    /// Time since the arrival before [ticks].
+    pub gaps: &'a [u64; BLOCK],
+    /// Protocol times [ticks].
+    pub protocol: &'a [u64; BLOCK],
+    /// Frames (bytes).
+    pub bytes: &'a [u32; BLOCK],
 }
 
 #[cfg(test)]

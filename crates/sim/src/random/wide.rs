@@ -1,8 +1,6 @@
 //! The same block functions compiled for wider vectors and chosen once at run time. Rust never fuses multiplication and
 //! addition by itself, so every version gives the same bits; a test compares them.
 
-use super::{BLOCK, Stream};
-
 /// Which instructions to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Width {
@@ -12,6 +10,11 @@ pub(super) enum Width {
     Avx2,
     #[cfg(target_arch = "x86_64")]
     Avx512,
+}
+
+/// Work on a block that gains from wide vectors; `run` and all it calls must be `#[inline(always)]`.
+pub(super) trait Work {
+    fn run(self);
 }
 
 impl Width {
@@ -28,41 +31,39 @@ impl Width {
         }
         Self::Base
     }
-}
 
-/// Exponentials of mean 1.
-pub(super) fn exponential(width: Width, stream: &mut Stream, out: &mut [f64; BLOCK]) {
-    match width {
-        Width::Base => stream.exponential_block(out),
-        // SAFETY: `Width::detect` found the features of this version on this machine.
-        #[cfg(target_arch = "x86_64")]
-        Width::Avx2 => unsafe { exponential_avx2(stream, out) },
-        // SAFETY: as above.
-        #[cfg(target_arch = "x86_64")]
-        Width::Avx512 => unsafe { exponential_avx512(stream, out) },
+    /// Does the work with these instructions.
+    pub(super) fn run(self, work: impl Work) {
+        match self {
+            Self::Base => work.run(),
+            // SAFETY: `Width::detect` found the features of this version on this machine.
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => unsafe { run_avx2(work) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 => unsafe { run_avx512(work) },
+        }
     }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-fn exponential_avx2(stream: &mut Stream, out: &mut [f64; BLOCK]) {
-    stream.exponential_block(out);
+fn run_avx2(work: impl Work) {
+    work.run();
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512dq")]
-fn exponential_avx512(stream: &mut Stream, out: &mut [f64; BLOCK]) {
-    stream.exponential_block(out);
+fn run_avx512(work: impl Work) {
+    work.run();
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Purpose;
+    use crate::random::{BLOCK, Purpose, Stream};
 
-    /// Seed 3, 1000 blocks: every version this machine has gives the bits of the base version.
-    #[test]
-    fn all_widths_give_the_same_bits() {
+    fn widths() -> Vec<Width> {
         let mut widths = vec![Width::Base];
         #[cfg(target_arch = "x86_64")]
         {
@@ -73,19 +74,40 @@ mod tests {
                 widths.push(Width::Avx512);
             }
         }
+        widths
+    }
+
+    /// 1000 blocks of a stream of each width: all that this machine has give the bits of the base version.
+    fn same_bits(fill: impl Fn(&mut Stream, &mut [u64; BLOCK])) {
         let of = |width| {
-            let mut stream = Stream::new(3, Purpose::Gap, 0);
-            let mut block = [0.0; BLOCK];
+            let mut stream = Stream { width, ..Stream::new(3, Purpose::Gap, 0) };
+            let mut block = [0; BLOCK];
             let mut bits = Vec::new();
             for _ in 0..1000 {
-                exponential(width, &mut stream, &mut block);
-                bits.extend(block.iter().map(|x| x.to_bits()));
+                fill(&mut stream, &mut block);
+                bits.extend(block);
             }
             bits
         };
         let base = of(Width::Base);
-        for width in widths {
+        for width in widths() {
             assert!(of(width) == base, "{width:?}");
+        }
+    }
+
+    #[test]
+    fn exponentials_have_the_same_bits_at_all_widths() {
+        same_bits(|stream, bits| {
+            let mut block = [0.0; BLOCK];
+            stream.exponential(&mut block);
+            *bits = block.map(f64::to_bits);
+        });
+    }
+
+    #[test]
+    fn ticks_are_the_same_at_all_widths() {
+        for mean in [0.3, 5e6, 1e13, 1e17] {
+            same_bits(|stream, ticks| stream.exponential_ticks(mean, ticks));
         }
     }
 }

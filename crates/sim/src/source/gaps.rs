@@ -55,14 +55,11 @@ impl Gaps {
 
     /// Fills a block; `bytes` are the sizes of the same packets.
     pub(super) fn fill(&mut self, bytes: &[u32; BLOCK], out: &mut [u64; BLOCK]) {
-        let mut units = [0.0; BLOCK];
         match self {
-            Self::Poisson { stream, mean_ticks } => {
-                stream.exponential(&mut units);
-                out.iter_mut().zip(&units).for_each(|(gap, unit)| *gap = to_ticks(unit * *mean_ticks));
-            }
+            Self::Poisson { stream, mean_ticks } => stream.exponential_ticks(*mean_ticks, out),
             Self::Constant { gap_ticks } => out.fill(*gap_ticks),
             Self::Batch { stream, mean_ticks, size, left } => {
+                let mut units = [0.0; BLOCK];
                 // One number a packet though only the first of a batch needs it: the block keeps its pace.
                 stream.exponential(&mut units);
                 for (gap, unit) in out.iter_mut().zip(&units) {

@@ -23,6 +23,14 @@ impl Sizes {
         }
     }
 
+    /// The size of all packets, if there is only one.
+    pub(super) fn fixed(&self) -> Option<u32> {
+        match self {
+            Self::Fixed(bytes) => Some(*bytes),
+            _ => None,
+        }
+    }
+
     pub(super) fn fill(&mut self, out: &mut [u32; BLOCK]) {
         match self {
             Self::Fixed(bytes) => out.fill(*bytes),
