@@ -7,6 +7,7 @@
 //! | --- | --- |
 //! | `clock`, `random`, `draw` | time in whole ticks, streams of random numbers, service times |
 //! | `source` | the packets: gaps, sizes, times of their own, the same under every scheme |
+//! | `lindley` | scheme `ideal` unobserved, without events: a recursion over packets |
 //! | `machine` | the CPU, its ring, the application's socket, and what is counted |
 //! | `schemes` | what an arrival does and when packets are served; `schemes::linux` follows the kernel's functions |
 //! | `trace` | a short run moment by moment, for people to look at |
@@ -22,6 +23,7 @@ mod clock;
 mod draw;
 mod engine;
 mod fifo;
+mod lindley;
 mod machine;
 mod multi_queue;
 mod observe;

@@ -4,9 +4,9 @@ use netcliff_core::Point;
 
 use crate::clock::Clock;
 use crate::machine::{CELLS, Machine, Records, SEGMENTS};
-use crate::schemes;
 use crate::stats::mser;
 use crate::tally::{Counts, Pool};
+use crate::{lindley, schemes};
 
 /// The quantiles kept of every replication.
 pub(crate) const SHARES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
@@ -26,10 +26,17 @@ pub(crate) struct Replication {
 
 /// Simulates `packets` arrivals of `point`, which must be supported.
 pub(crate) fn replicate(point: &Point, clock: Clock, seed: u64, replication: u64, packets: u64) -> (Replication, Pool) {
+    if let Some(ring) = lindley::ring(point) {
+        return cut(&lindley::run(point, ring, clock, seed, replication, packets));
+    }
+    cut(&by_events(point, clock, seed, replication, packets))
+}
+
+/// Simulates by events, whatever the scheme.
+pub(crate) fn by_events(point: &Point, clock: Clock, seed: u64, replication: u64, packets: u64) -> Records {
     let mut machine = Machine::new(point, clock, seed, replication, packets, ());
     schemes::run(point, clock, &mut machine);
-    let (records, ()) = machine.finish();
-    cut(&records)
+    machine.finish().0
 }
 
 /// Cuts the warm-up off by MSER over the mean number of packets in ring, protocol and socket of each cell, rounded up to

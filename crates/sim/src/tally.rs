@@ -89,7 +89,7 @@ impl Counts {
 const KEPT_BITS: u32 = 8;
 
 /// Latencies in cells whose width grows with the value.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Histogram {
     cells: Vec<u32>,
     max: u64,

@@ -20,7 +20,7 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    pub(super) fn new(packets: u64) -> Self {
+    pub(crate) fn new(packets: u64) -> Self {
         let packets = packets.max(CELLS as u64);
         Self {
             marks: Vec::with_capacity(CELLS + 1),
@@ -34,12 +34,12 @@ impl Records {
 
     /// Number of arrivals before the next mark.
     #[inline]
-    pub(super) fn next_mark(&self) -> u64 {
+    pub(crate) fn next_mark(&self) -> u64 {
         self.next_mark
     }
 
     /// Adds a mark; true if it was the last.
-    pub(super) fn push(&mut self, counts: Counts) -> bool {
+    pub(crate) fn push(&mut self, counts: Counts) -> bool {
         self.marks.push(counts);
         let cell = self.marks.len() as u64;
         self.next_mark = self.packets * cell / CELLS as u64;
@@ -53,5 +53,11 @@ impl Records {
     #[inline]
     pub(super) fn latency(&mut self, ticks: u64) {
         self.segments[self.segment].add(ticks);
+    }
+
+    /// Where the latencies of packets delivered now go.
+    #[inline]
+    pub(crate) fn present(&mut self) -> &mut Histogram {
+        &mut self.segments[self.segment]
     }
 }
