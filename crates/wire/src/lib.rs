@@ -11,6 +11,7 @@
 //! | [`generator`] | the pinned thread that sends on schedule and reports how well it did; its ceiling |
 //! | [`tracker`] | loss, duplication and reordering by sequence number |
 //! | [`sink`] | the pinned application thread that reads, times and spends work on packets |
+//! | [`control`] | the channel between two hosts: a client has an agent run the far end of a test |
 //! | [`clock`], [`thread`] | clocks both ends share; CPU pinning, namespaces, CPU accounting |
 //!
 //! Both ends must run on one machine: intended send times are `CLOCK_MONOTONIC` nanoseconds.
@@ -19,6 +20,7 @@
 compile_error!("netcliff-wire drives Linux packet sockets and builds only on Linux");
 
 pub mod clock;
+pub mod control;
 pub mod error;
 pub mod frame;
 pub mod generator;

@@ -1,0 +1,85 @@
+//! The control channel between two hosts: a client asks an agent for the far end of a test.
+//!
+//! Both ends say who they are, agree on a version and, off the host, prove the same key (Noise NNpsk0). Then the
+//! client starts a test by name with settings of that test's own, is told the ports and a token that admits data
+//! connections, asks for reports while it runs, and stops it. Both send a sign of life each second; an end that hears
+//! nothing for [`Limits::silence_s`] gives the other up and keeps what it measured.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`far`] | what a kind of test implements to be run by an agent: start, report, stop |
+//! | [`client`] | the near end: connect, start a test, ask it, stop it |
+//! | [`agent`] | the far end: listens, admits, serves |
+//! | [`message`] | what is said |
+//! | [`handshake`] | how the ends meet: version, key, room |
+//! | [`channel`] | messages over any byte stream: bounded, timed, encrypted where there is a key |
+//! | [`stream`] | TCP, or a pair of pipes (`ssh HOST netcliff agent --stdio`), read and written against a deadline |
+//! | [`key`] | the pre-shared key and tokens |
+
+pub mod agent;
+pub mod channel;
+pub mod client;
+mod error;
+pub mod far;
+pub mod handshake;
+pub mod key;
+pub mod message;
+mod serve;
+pub mod stream;
+#[cfg(test)]
+mod tests;
+
+pub use error::ControlError;
+
+/// Version of the protocol; ends of different versions refuse each other, since a test both understand differently
+/// measures nothing.
+pub const PROTOCOL: u16 = 1;
+
+/// Port of an agent where none is given.
+pub const PORT: u16 = 9940;
+
+/// What one end tolerates of the other.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Limits {
+    /// Largest message (bytes); a report with histograms of a thousand flows merged stays far below.
+    pub message_bytes: usize,
+    /// From the connection to the end of the handshake (s).
+    pub handshake_s: f64,
+    /// From the first to the last byte of a message, and for the other end to take one (s).
+    pub message_s: f64,
+    /// Silence after which the other end counts as gone (s).
+    pub silence_s: f64,
+    /// A connection without a test is closed after this (s).
+    pub idle_s: f64,
+    /// A test is stopped after this (s).
+    pub test_s: f64,
+    /// Connections at once, handshakes included.
+    pub connections: usize,
+    /// Handshakes at once: strangers can hold no more than these.
+    pub handshakes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            message_bytes: 1 << 20,
+            handshake_s: 5.0,
+            message_s: 5.0,
+            silence_s: 5.0,
+            idle_s: 60.0,
+            test_s: 3600.0,
+            connections: 64,
+            handshakes: 16,
+        }
+    }
+}
+
+/// Signs of life a silence: one may be lost to a busy host without the other end giving up.
+const SIGNS_A_SILENCE: f64 = 5.0;
+
+impl Limits {
+    /// Between two signs of life (s).
+    pub fn sign_of_life_s(&self) -> f64 {
+        self.silence_s / SIGNS_A_SILENCE
+    }
+}

@@ -1,0 +1,216 @@
+//! The far end of all tests: listens, admits and serves clients, each in a thread of its own.
+
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use super::far::Kind;
+use super::key::Key;
+use super::stream::Stream;
+use super::{ControlError, Limits, handshake, serve};
+
+/// How often threads look whether they shall stop.
+pub(super) const GLANCE: Duration = Duration::from_millis(100);
+
+/// What an agent is made of.
+#[derive(Clone)]
+pub struct Settings {
+    /// The key clients must have; on the loopback addresses it may be left out.
+    pub key: Option<Key>,
+    /// What is tolerated of clients.
+    pub limits: Limits,
+    /// The tests it can run.
+    pub kinds: Vec<Arc<dyn Kind>>,
+    /// Version of the program.
+    pub version: String,
+    /// Set to end it.
+    pub stop: Arc<AtomicBool>,
+}
+
+/// What happened, for whoever keeps a log.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// A connection was refused or ended by an error.
+    Refused(&'a ControlError),
+    /// A test began.
+    Started {
+        /// The client.
+        peer: &'a str,
+        /// Its name.
+        kind: &'a str,
+    },
+    /// A test ended.
+    Ended {
+        /// The client.
+        peer: &'a str,
+        /// Its name.
+        kind: &'a str,
+        /// Why it ended before the client said so.
+        early: Option<&'a str>,
+    },
+}
+
+/// Takes what happened; called from several threads.
+pub type Log = Arc<dyn Fn(&Event<'_>) + Send + Sync>;
+
+/// A listening agent.
+pub struct Agent {
+    listeners: Vec<TcpListener>,
+    settings: Settings,
+    log: Log,
+}
+
+impl Agent {
+    /// Listens on these addresses. Without a key all of them must be of this host alone.
+    ///
+    /// # Errors
+    /// An address that other hosts reach without a key, or one that cannot be listened on.
+    pub fn bind(addresses: &[SocketAddr], settings: Settings, log: Log) -> Result<Self, ControlError> {
+        let mut listeners = Vec::new();
+        for &address in addresses {
+            if settings.key.is_none() && !address.ip().to_canonical().is_loopback() {
+                return Err(ControlError::Unprotected { address });
+            }
+            let failed = || ControlError::system(format!("listen on {address}"));
+            let listener = TcpListener::bind(address).map_err(failed())?;
+            listener.set_nonblocking(true).map_err(failed())?;
+            listeners.push(listener);
+        }
+        Ok(Self { listeners, settings, log })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// The kernel does not tell.
+    pub fn addresses(&self) -> Result<Vec<SocketAddr>, ControlError> {
+        let ask = |listener: &TcpListener| listener.local_addr();
+        self.listeners
+            .iter()
+            .map(ask)
+            .collect::<Result<_, _>>()
+            .map_err(ControlError::system("ask for the own address"))
+    }
+
+    /// Serves until `stop` is set, then ends all tests and returns when they have ended.
+    ///
+    /// # Errors
+    /// The listening sockets fail.
+    pub fn run(&self) -> Result<(), ControlError> {
+        let guests = Arc::new(Guests::default());
+        thread::scope(|scope| {
+            while !self.settings.stop.load(Ordering::Relaxed) {
+                for (stream, _) in self.arrivals()? {
+                    self.admit(stream, &guests, scope);
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Connections that have come, after at most a glance.
+    fn arrivals(&self) -> Result<Vec<(TcpStream, SocketAddr)>, ControlError> {
+        let mut waiting: Vec<PollFd<'_>> =
+            self.listeners.iter().map(|listener| PollFd::new(listener.as_fd(), PollFlags::POLLIN)).collect();
+        let timeout = PollTimeout::try_from(GLANCE).unwrap_or(PollTimeout::ZERO);
+        match poll(&mut waiting, timeout) {
+            Ok(_) | Err(nix::Error::EINTR) => {}
+            Err(e) => return Err(ControlError::system("wait for connections")(e.into())),
+        }
+        let mut arrived = Vec::new();
+        for listener in &self.listeners {
+            match listener.accept() {
+                Ok(connection) => arrived.push(connection),
+                Err(e) if is_passing(&e) => {}
+                Err(e) if is_shortage(&e) => thread::sleep(GLANCE),
+                Err(e) => return Err(ControlError::system("accept a connection")(e)),
+            }
+        }
+        Ok(arrived)
+    }
+
+    fn admit<'scope>(&'scope self, stream: TcpStream, guests: &Arc<Guests>, scope: &'scope thread::Scope<'scope, '_>) {
+        let local = stream.local_addr().map(|address| address.ip()).ok();
+        let Ok(stream) = Stream::tcp(stream) else { return };
+        let limits = &self.settings.limits;
+        let Some(seat) = Guests::seat(guests, limits) else {
+            (self.log)(&Event::Refused(&ControlError::Busy { peer: format!("to {}: this agent", stream.peer) }));
+            handshake::turn_away(stream, self.settings.key.is_some());
+            return;
+        };
+        let started = thread::Builder::new().name("control".into()).spawn_scoped(scope, move || {
+            if let Err(error) = serve::serve(stream, local, &self.settings, &self.log, || seat.authenticated()) {
+                (self.log)(&Event::Refused(&error));
+            }
+        });
+        if let Err(error) = started {
+            (self.log)(&Event::Refused(&ControlError::system("start a thread for a client")(error)));
+        }
+    }
+}
+
+/// Serves one client over stdin and stdout, which whoever started this (such as ssh) protects.
+///
+/// # Errors
+/// As for any client.
+pub fn serve_pipes(stream: Stream, settings: &Settings, log: &Log) -> Result<(), ControlError> {
+    serve::serve(stream, None, settings, log, || ())
+}
+
+fn is_passing(error: &std::io::Error) -> bool {
+    use ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted, WouldBlock};
+    matches!(error.kind(), WouldBlock | Interrupted | ConnectionAborted | ConnectionReset)
+}
+
+/// Too many open files, or no memory: it passes when a client goes.
+fn is_shortage(error: &std::io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
+}
+
+/// Who is here.
+#[derive(Default)]
+struct Guests {
+    all: AtomicUsize,
+    strangers: AtomicUsize,
+}
+
+/// A client's place among the guests, given back on drop.
+struct Seat {
+    guests: Arc<Guests>,
+    stranger: AtomicBool,
+}
+
+impl Guests {
+    /// A seat, unless all or those of strangers are taken. Only the accepting thread takes seats.
+    fn seat(guests: &Arc<Self>, limits: &Limits) -> Option<Seat> {
+        let full = guests.all.load(Ordering::Acquire) >= limits.connections
+            || guests.strangers.load(Ordering::Acquire) >= limits.handshakes;
+        if full {
+            return None;
+        }
+        guests.all.fetch_add(1, Ordering::AcqRel);
+        guests.strangers.fetch_add(1, Ordering::AcqRel);
+        Some(Seat { guests: Arc::clone(guests), stranger: AtomicBool::new(true) })
+    }
+}
+
+impl Seat {
+    fn authenticated(&self) {
+        if self.stranger.swap(false, Ordering::AcqRel) {
+            self.guests.strangers.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.authenticated();
+        self.guests.all.fetch_sub(1, Ordering::AcqRel);
+    }
+}

@@ -1,0 +1,209 @@
+//! Messages over a byte stream: a preamble in the clear, then bounded messages, encrypted where there is a key.
+//!
+//! Each end first sends 12 bytes: `netcliff`, the version (big-endian), its security (0 none, 1 key), and a status.
+//! With a key a Noise NNpsk0 handshake follows, which covers both preambles, so that nobody in between can talk the ends out
+//! of it. A message is its length (4 bytes, big-endian) and JSON; with a key this is cut into records of at most 64 KiB, each
+//! a length (2 bytes) and a ciphertext.
+
+use std::io;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use snow::StatelessTransportState;
+
+use super::stream::{End, Stream};
+use super::{ControlError, Limits};
+
+/// Largest Noise message, and the plain bytes it holds.
+pub(super) const RECORD_BYTES: usize = 65_535;
+const RECORD_PLAIN_BYTES: usize = RECORD_BYTES - 16;
+/// Bytes asked of the kernel at once.
+const READ_BYTES: usize = 16 << 10;
+
+/// The sending half, of messages `M`.
+#[derive(Debug)]
+pub struct Sender<M> {
+    end: End,
+    cipher: Option<Half>,
+    limits: Limits,
+    peer: String,
+    messages: PhantomData<fn(M)>,
+}
+
+/// The receiving half, of messages `M`.
+#[derive(Debug)]
+pub struct Receiver<M> {
+    end: End,
+    cipher: Option<Half>,
+    /// Bytes as they came.
+    raw: Vec<u8>,
+    /// Bytes of messages.
+    plain: Vec<u8>,
+    /// When the first byte of an unfinished message came.
+    began: Option<Instant>,
+    limits: Limits,
+    peer: String,
+    messages: PhantomData<fn() -> M>,
+}
+
+/// One direction of the cipher.
+#[derive(Debug)]
+struct Half {
+    state: Arc<StatelessTransportState>,
+    nonce: u64,
+}
+
+/// Both halves of a stream whose handshake is over.
+pub(super) fn halves<S, R>(
+    stream: Stream,
+    limits: Limits,
+    cipher: Option<&Arc<StatelessTransportState>>,
+) -> (Sender<S>, Receiver<R>) {
+    let Stream { read, write, peer } = stream;
+    let half = || cipher.map(|state| Half { state: Arc::clone(state), nonce: 0 });
+    let sender = Sender { end: write, cipher: half(), limits, peer: peer.clone(), messages: PhantomData };
+    let receiver = Receiver {
+        end: read,
+        cipher: half(),
+        raw: Vec::new(),
+        plain: Vec::new(),
+        began: None,
+        limits,
+        peer,
+        messages: PhantomData,
+    };
+    (sender, receiver)
+}
+
+/// A connection that the other end or the network ended is closed; all else is a failed call.
+pub(super) fn broken(peer: &str, error: io::Error) -> ControlError {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected};
+    match error.kind() {
+        BrokenPipe | ConnectionAborted | ConnectionReset | NotConnected => {
+            ControlError::Closed { peer: peer.to_owned() }
+        }
+        _ => ControlError::System { action: format!("talk to {peer}"), source: error },
+    }
+}
+
+impl<M: Serialize> Sender<M> {
+    /// Sends one message.
+    ///
+    /// # Errors
+    /// It is above the limit, the other end does not take it in time, or the connection is closed.
+    pub fn send(&mut self, message: &M) -> Result<(), ControlError> {
+        let peer = || self.peer.clone();
+        let json = serde_json::to_vec(message)
+            .map_err(|e| ControlError::Malformed { peer: "this end".into(), why: e.to_string() })?;
+        if json.len() > self.limits.message_bytes {
+            let (bytes, most) = (json.len(), self.limits.message_bytes);
+            return Err(ControlError::TooLarge { peer: "this end".into(), bytes, most });
+        }
+        let mut bytes = [&(json.len() as u32).to_be_bytes(), &json[..]].concat();
+        if let Some(cipher) = &mut self.cipher {
+            bytes = cipher.seal(&bytes).map_err(|e| ControlError::Malformed { peer: peer(), why: e.to_string() })?;
+        }
+        let limit_s = self.limits.message_s;
+        let deadline = Instant::now() + Duration::from_secs_f64(limit_s);
+        match self.end.write_all(&bytes, deadline).map_err(|e| broken(&self.peer, e))? {
+            true => Ok(()),
+            false => Err(ControlError::Slow { peer: peer(), what: "taking a message", limit_s }),
+        }
+    }
+}
+
+impl<M> Receiver<M> {
+    /// The other end, for messages.
+    pub fn peer(&self) -> &str {
+        &self.peer
+    }
+}
+
+impl<M: DeserializeOwned> Receiver<M> {
+    /// The next message; `None`: none began within `wait`. Once one has begun it must end in the time for a message.
+    ///
+    /// # Errors
+    /// What comes is no message, too large or too slow, or the connection is closed.
+    pub fn receive(&mut self, wait: Duration) -> Result<Option<M>, ControlError> {
+        let quiet = Instant::now() + wait;
+        loop {
+            if let Some(message) = self.parse()? {
+                return Ok(Some(message));
+            }
+            let limit = Duration::from_secs_f64(self.limits.message_s);
+            let deadline = self.began.map_or(quiet, |began| began + limit);
+            let before = self.raw.len();
+            self.raw.resize(before + READ_BYTES, 0);
+            let read = self.end.read(&mut self.raw[before..], deadline);
+            self.raw.truncate(before + read.as_ref().ok().copied().flatten().unwrap_or(0));
+            match read.map_err(|e| broken(&self.peer, e))? {
+                None if self.began.is_none() => return Ok(None),
+                None => {
+                    let limit_s = self.limits.message_s;
+                    return Err(ControlError::Slow { peer: self.peer.clone(), what: "one message", limit_s });
+                }
+                Some(0) => return Err(ControlError::Closed { peer: self.peer.clone() }),
+                Some(_) => {
+                    self.began.get_or_insert_with(Instant::now);
+                    self.open()?;
+                }
+            }
+        }
+    }
+
+    /// Moves what is whole from `raw` to `plain`.
+    fn open(&mut self) -> Result<(), ControlError> {
+        let Some(cipher) = &mut self.cipher else {
+            self.plain.append(&mut self.raw);
+            return Ok(());
+        };
+        while let Some((length, rest)) = self.raw.split_first_chunk::<2>() {
+            let length = usize::from(u16::from_be_bytes(*length));
+            let Some(record) = rest.get(..length) else { break };
+            let failed = |e: snow::Error| ControlError::Malformed { peer: self.peer.clone(), why: e.to_string() };
+            cipher.open(record, &mut self.plain).map_err(failed)?;
+            self.raw.drain(..2 + length);
+        }
+        Ok(())
+    }
+
+    fn parse(&mut self) -> Result<Option<M>, ControlError> {
+        let Some((length, rest)) = self.plain.split_first_chunk::<4>() else { return Ok(None) };
+        let bytes = u32::from_be_bytes(*length) as usize;
+        let most = self.limits.message_bytes;
+        if bytes > most {
+            return Err(ControlError::TooLarge { peer: self.peer.clone(), bytes, most });
+        }
+        let Some(json) = rest.get(..bytes) else { return Ok(None) };
+        let message = serde_json::from_slice(json)
+            .map_err(|e| ControlError::Malformed { peer: self.peer.clone(), why: e.to_string() })?;
+        self.plain.drain(..4 + bytes);
+        self.began = (!self.plain.is_empty() || !self.raw.is_empty()).then(Instant::now);
+        Ok(Some(message))
+    }
+}
+
+impl Half {
+    fn seal(&mut self, plain: &[u8]) -> Result<Vec<u8>, snow::Error> {
+        let mut sealed = Vec::with_capacity(plain.len() + 32);
+        let mut record = vec![0; RECORD_BYTES];
+        for chunk in plain.chunks(RECORD_PLAIN_BYTES) {
+            let bytes = self.state.write_message(self.nonce, chunk, &mut record)?;
+            self.nonce += 1;
+            sealed.extend_from_slice(&(bytes as u16).to_be_bytes());
+            sealed.extend_from_slice(&record[..bytes]);
+        }
+        Ok(sealed)
+    }
+
+    fn open(&mut self, record: &[u8], plain: &mut Vec<u8>) -> Result<(), snow::Error> {
+        let mut opened = vec![0; record.len()];
+        let bytes = self.state.read_message(self.nonce, record, &mut opened)?;
+        self.nonce += 1;
+        plain.extend_from_slice(&opened[..bytes]);
+        Ok(())
+    }
+}

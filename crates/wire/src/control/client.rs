@@ -1,0 +1,238 @@
+//! The near end: connect to an agent, start a test there, ask it, stop it.
+
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::agent::GLANCE;
+use super::channel::{Receiver, Sender};
+use super::key::Key;
+use super::message::{ClockId, Final, FromAgent, Hello, Ready, ToAgent};
+use super::stream::Stream;
+use super::{ControlError, Limits, PORT, handshake};
+
+/// A connection to an agent. A thread of its own keeps it alive and notices when the agent goes.
+#[derive(Debug)]
+pub struct Session {
+    /// What the agent said of itself.
+    pub hello: Hello,
+    /// Address of the agent's host, for data connections; `None` over pipes.
+    pub address: Option<IpAddr>,
+    peer: String,
+    limits: Limits,
+    sender: Arc<Mutex<Sender<ToAgent>>>,
+    inbox: mpsc::Receiver<Result<FromAgent, ControlError>>,
+    gone: Arc<AtomicBool>,
+    leave: Arc<AtomicBool>,
+    keeper: Option<JoinHandle<()>>,
+}
+
+impl Session {
+    /// Connects to `HOST`, `HOST:PORT` or `[ADDRESS]:PORT`.
+    ///
+    /// # Errors
+    /// The name has no address, nobody answers, or the handshake fails.
+    pub fn connect(target: &str, key: Option<&Key>, version: &str, limits: Limits) -> Result<Self, ControlError> {
+        let mut last = None;
+        for address in resolve(target)? {
+            match TcpStream::connect_timeout(&address, Duration::from_secs_f64(limits.handshake_s)) {
+                Ok(stream) => {
+                    let stream = Stream::tcp(stream).map_err(ControlError::system(format!("talk to {address}")))?;
+                    return Self::over(stream, Some(address.ip()), key, version, limits);
+                }
+                Err(source) => last = Some(ControlError::Unreachable { peer: address.to_string(), source }),
+            }
+        }
+        let nothing = || std::io::Error::other("it has no address of a kind this host uses");
+        Err(last.unwrap_or_else(|| ControlError::NotResolved { host: target.to_owned(), source: nothing() }))
+    }
+
+    /// Talks to an agent over a stream there is already, such as the pipes of an ssh that runs `agent --stdio`.
+    ///
+    /// # Errors
+    /// The handshake fails.
+    pub fn over(
+        stream: Stream,
+        address: Option<IpAddr>,
+        key: Option<&Key>,
+        version: &str,
+        limits: Limits,
+    ) -> Result<Self, ControlError> {
+        let (mut sender, mut receiver) = handshake::dial(stream, key, limits)?;
+        let ours = Hello { version: version.to_owned(), can: Vec::new(), clock: ClockId::of_this_process() };
+        sender.send(&ToAgent::Hello(ours))?;
+        let peer = receiver.peer().to_owned();
+        let hello = match receiver.receive(Duration::from_secs_f64(limits.handshake_s))? {
+            Some(FromAgent::Hello(hello)) => hello,
+            Some(other) => {
+                return Err(ControlError::OutOfTurn { peer, said: other.name().to_owned(), expected: "hello" });
+            }
+            None => return Err(ControlError::Slow { peer, what: "the handshake", limit_s: limits.handshake_s }),
+        };
+        let sender = Arc::new(Mutex::new(sender));
+        let (post, inbox) = mpsc::channel();
+        let (gone, leave) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
+        let keeper = Keeper { receiver, sender: Arc::clone(&sender), post, leave: Arc::clone(&leave), limits };
+        let lost = Arc::clone(&gone);
+        let keeper = std::thread::Builder::new()
+            .name("control".into())
+            .spawn(move || keeper.keep(&lost))
+            .map_err(ControlError::system("start a thread for the control channel"))?;
+        Ok(Self { hello, address, peer, limits, sender, inbox, gone, leave, keeper: Some(keeper) })
+    }
+
+    /// Starts a test and waits until the agent takes its data connections.
+    ///
+    /// # Errors
+    /// The agent cannot do it or refuses the settings, or it is gone.
+    pub fn start(&mut self, kind: &str, settings: &impl Serialize) -> Result<Ready, ControlError> {
+        if !self.hello.can.iter().any(|can| can == kind) {
+            let (peer, can) = (self.peer.clone(), self.hello.can.join(", "));
+            return Err(ControlError::NoSuchTest { peer, kind: kind.to_owned(), can });
+        }
+        let settings = serde_json::to_value(settings)
+            .map_err(|e| ControlError::Malformed { peer: "this end".into(), why: e.to_string() })?;
+        self.send(&ToAgent::Start { kind: kind.to_owned(), settings })?;
+        match self.answer()? {
+            FromAgent::Ready(ready) => Ok(ready),
+            other => Err(self.unexpected(other, "ready")),
+        }
+    }
+
+    /// What the test has counted so far.
+    ///
+    /// # Errors
+    /// The test has ended early, or the agent is gone.
+    pub fn report(&mut self) -> Result<Value, ControlError> {
+        self.send(&ToAgent::Report)?;
+        match self.answer()? {
+            FromAgent::Report(report) => Ok(report),
+            other => Err(self.unexpected(other, "report")),
+        }
+    }
+
+    /// Ends the test and gives its last report.
+    ///
+    /// # Errors
+    /// The agent is gone.
+    pub fn stop(&mut self) -> Result<Final, ControlError> {
+        self.send(&ToAgent::Stop)?;
+        loop {
+            match self.answer()? {
+                FromAgent::Final(last) => return Ok(last),
+                // The answer to a request that was given up.
+                FromAgent::Report(_) => {}
+                other => return Err(self.unexpected(other, "final")),
+            }
+        }
+    }
+
+    /// Set when the agent is gone: a test's own threads look at it and end.
+    pub fn gone(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.gone)
+    }
+
+    /// True where both ends read the same `CLOCK_MONOTONIC`.
+    pub fn shares_clock(&self) -> bool {
+        self.hello.clock.is_some() && self.hello.clock == ClockId::of_this_process()
+    }
+
+    fn send(&mut self, message: &ToAgent) -> Result<(), ControlError> {
+        self.sender.lock().unwrap_or_else(PoisonError::into_inner).send(message)
+    }
+
+    fn answer(&mut self) -> Result<FromAgent, ControlError> {
+        // The keeper notices silence; twice that means that it does not run.
+        match self.inbox.recv_timeout(Duration::from_secs_f64(2.0 * self.limits.silence_s)) {
+            Ok(Ok(FromAgent::Error(message))) => Err(ControlError::Refused { peer: self.peer.clone(), message }),
+            Ok(answer) => answer,
+            Err(RecvTimeoutError::Timeout) => {
+                Err(ControlError::Silent { peer: self.peer.clone(), silence_s: self.limits.silence_s })
+            }
+            Err(RecvTimeoutError::Disconnected) => Err(ControlError::Closed { peer: self.peer.clone() }),
+        }
+    }
+
+    fn unexpected(&self, said: FromAgent, expected: &'static str) -> ControlError {
+        let peer = self.peer.clone();
+        match said {
+            FromAgent::Final(Final { partial: Some(why), .. }) => ControlError::Refused { peer, message: why },
+            other => ControlError::OutOfTurn { peer, said: other.name().to_owned(), expected },
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.leave.store(true, Ordering::Relaxed);
+        if let Some(keeper) = self.keeper.take() {
+            // A keeper that panicked has nothing left to end.
+            let _ = keeper.join();
+        }
+    }
+}
+
+/// Reads for the session and gives signs of life.
+struct Keeper {
+    receiver: Receiver<FromAgent>,
+    sender: Arc<Mutex<Sender<ToAgent>>>,
+    post: mpsc::Sender<Result<FromAgent, ControlError>>,
+    leave: Arc<AtomicBool>,
+    limits: Limits,
+}
+
+impl Keeper {
+    fn keep(mut self, gone: &AtomicBool) {
+        let kept = self.run();
+        gone.store(true, Ordering::Relaxed);
+        if let Err(error) = kept {
+            // Nobody reads it when the session is being dropped.
+            let _ = self.post.send(Err(error));
+        }
+    }
+
+    fn run(&mut self) -> Result<(), ControlError> {
+        let sign_of_life = Duration::from_secs_f64(self.limits.sign_of_life_s());
+        let (mut heard, mut signed) = (Instant::now(), Instant::now());
+        while !self.leave.load(Ordering::Relaxed) {
+            match self.receiver.receive(GLANCE.min(sign_of_life))? {
+                Some(FromAgent::Alive) => heard = Instant::now(),
+                Some(said) => {
+                    heard = Instant::now();
+                    if self.post.send(Ok(said)).is_err() {
+                        return Ok(());
+                    }
+                }
+                None if heard.elapsed().as_secs_f64() > self.limits.silence_s => {
+                    let peer = self.receiver.peer().to_owned();
+                    return Err(ControlError::Silent { peer, silence_s: self.limits.silence_s });
+                }
+                None => {}
+            }
+            if signed.elapsed() >= sign_of_life {
+                self.sender.lock().unwrap_or_else(PoisonError::into_inner).send(&ToAgent::Alive)?;
+                signed = Instant::now();
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The addresses of `HOST[:PORT]`.
+fn resolve(target: &str) -> Result<Vec<SocketAddr>, ControlError> {
+    if let Ok(address) = target.trim_matches(['[', ']']).parse::<IpAddr>() {
+        return Ok(vec![SocketAddr::new(address, PORT)]);
+    }
+    let named = if target.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok()) {
+        target.to_socket_addrs()
+    } else {
+        (target, PORT).to_socket_addrs()
+    };
+    Ok(named.map_err(|source| ControlError::NotResolved { host: target.to_owned(), source })?.collect())
+}

@@ -1,0 +1,183 @@
+//! What can go wrong between two ends.
+
+use std::io;
+
+use super::PROTOCOL;
+
+/// A failure of the control channel.
+#[derive(Debug, thiserror::Error)]
+pub enum ControlError {
+    /// The name has no address.
+    #[error("{host} has no address: {source}; give a name that resolves here, or an address")]
+    NotResolved {
+        /// The name as given.
+        host: String,
+        /// The resolver's answer.
+        #[source]
+        source: io::Error,
+    },
+    /// Nobody answers there.
+    #[error(
+        "cannot reach an agent at {peer}: {source}; start `netcliff agent` there and check address, port and firewall"
+    )]
+    Unreachable {
+        /// The address.
+        peer: String,
+        /// The kernel's answer.
+        #[source]
+        source: io::Error,
+    },
+    /// What answers is something else.
+    #[error("{peer} is not a netcliff agent: it answered {answer}; check the port (default 9940)")]
+    NotAnAgent {
+        /// The other end.
+        peer: String,
+        /// Its first bytes.
+        answer: String,
+    },
+    /// The other end speaks another version.
+    #[error(
+        "{peer} speaks control protocol {theirs}, this netcliff {PROTOCOL}: install the same version on both hosts"
+    )]
+    OtherVersion {
+        /// The other end.
+        peer: String,
+        /// Its version of the protocol.
+        theirs: u16,
+    },
+    /// The agent demands a key and none was given.
+    #[error("{peer} demands a key: give --key FILE with the file made there by `netcliff agent --make-key`")]
+    KeyNeeded {
+        /// The other end.
+        peer: String,
+    },
+    /// A key was given but the agent has none; going on would be unprotected.
+    #[error("{peer} has no key, so that nothing would be protected: start it with --key FILE, or leave --key out here")]
+    KeyUnused {
+        /// The other end.
+        peer: String,
+    },
+    /// The keys differ.
+    #[error("{peer} does not have the same key: copy the key file from one host to the other")]
+    WrongKey {
+        /// The other end.
+        peer: String,
+    },
+    /// The agent has as many connections as it takes.
+    #[error("{peer} has no room for another connection: wait for a test to end, or start it with larger limits")]
+    Busy {
+        /// The other end.
+        peer: String,
+    },
+    /// The agent does not have such a test.
+    #[error("{peer} cannot do `{kind}` (it can: {can}): install the same version on both hosts")]
+    NoSuchTest {
+        /// The other end.
+        peer: String,
+        /// What was asked.
+        kind: String,
+        /// What it can.
+        can: String,
+    },
+    /// The agent refused or ended the test, in its words.
+    #[error("{peer}: {message}")]
+    Refused {
+        /// The other end.
+        peer: String,
+        /// Its reason.
+        message: String,
+    },
+    /// A message above the limit.
+    #[error("{peer} sent a message of {bytes} bytes: at most {most} are taken")]
+    TooLarge {
+        /// The other end.
+        peer: String,
+        /// Its size.
+        bytes: usize,
+        /// The limit.
+        most: usize,
+    },
+    /// A message that cannot be read.
+    #[error("{peer} sent what is no message of the control protocol: {why}")]
+    Malformed {
+        /// The other end.
+        peer: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A message out of turn.
+    #[error("{peer} said `{said}` where {expected} was due")]
+    OutOfTurn {
+        /// The other end.
+        peer: String,
+        /// What came.
+        said: String,
+        /// What may come.
+        expected: &'static str,
+    },
+    /// Handshake or message took too long.
+    #[error("{peer} took more than {limit_s} s for {what}")]
+    Slow {
+        /// The other end.
+        peer: String,
+        /// What was waited for.
+        what: &'static str,
+        /// The limit (s).
+        limit_s: f64,
+    },
+    /// No sign of life.
+    #[error("{peer} is gone: nothing heard for {silence_s} s")]
+    Silent {
+        /// The other end.
+        peer: String,
+        /// The limit (s).
+        silence_s: f64,
+    },
+    /// The connection ended.
+    #[error("{peer} closed the connection")]
+    Closed {
+        /// The other end.
+        peer: String,
+    },
+    /// The kernel refused a call.
+    #[error("could not {action}: {source}{}", hint(source))]
+    System {
+        /// What was being done, and to what.
+        action: String,
+        /// The kernel's answer.
+        #[source]
+        source: io::Error,
+    },
+    /// A key file that cannot be used.
+    #[error("key file {path}: {why}")]
+    Key {
+        /// The file.
+        path: String,
+        /// What is wrong and what to do.
+        why: String,
+    },
+    /// An address that may not be listened on without a key.
+    #[error(
+        "{address} can be reached from other hosts: give --key FILE (`netcliff agent --make-key FILE` writes one), or listen on 127.0.0.1 or [::1]"
+    )]
+    Unprotected {
+        /// The address.
+        address: std::net::SocketAddr,
+    },
+}
+
+impl ControlError {
+    pub(super) fn system(action: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let action = action.into();
+        move |source| Self::System { action, source }
+    }
+}
+
+fn hint(source: &io::Error) -> &'static str {
+    match source.raw_os_error() {
+        Some(libc::EADDRINUSE) => " (another program listens there: choose another port)",
+        Some(libc::EADDRNOTAVAIL) => " (the address is not configured on this host)",
+        Some(libc::EACCES) => " (ports below 1024 need CAP_NET_BIND_SERVICE: choose another port)",
+        _ => "",
+    }
+}

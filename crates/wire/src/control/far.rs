@@ -1,0 +1,54 @@
+//! What a kind of test implements to have its far end run by an agent.
+
+use std::net::IpAddr;
+
+use serde_json::Value;
+
+use super::key::Token;
+
+/// A kind of test, such as `rr`. One value serves all clients.
+pub trait Kind: Send + Sync {
+    /// Its name on the control channel.
+    fn name(&self) -> &'static str;
+
+    /// Starts the far end of a test and returns once it can take data connections. It runs in threads of its own.
+    ///
+    /// # Errors
+    /// The settings cannot be used or the kernel refuses something; words for the client's user, with the offending
+    /// value.
+    fn start(&self, settings: &Value, context: &Context) -> Result<Box<dyn FarEnd>, String>;
+}
+
+/// Where a far end works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Context {
+    /// The address by which the client reached this host; `None` over pipes, where any may be meant.
+    pub local: Option<IpAddr>,
+    /// What each data connection must show first.
+    pub token: Token,
+}
+
+/// The far end of a running test. Dropping it ends its threads.
+pub trait FarEnd: Send {
+    /// Where it takes data: one port for all flows, or one each.
+    fn ports(&self) -> Vec<u16>;
+
+    /// What else the near end has to know.
+    fn info(&self) -> Value {
+        Value::Null
+    }
+
+    /// What was counted since the start: totals, so that the near end can take differences over its own window.
+    ///
+    /// # Errors
+    /// What failed, in words; the test is then over.
+    fn report(&mut self) -> Result<Value, String>;
+
+    /// True once it has ended by itself.
+    fn finished(&self) -> bool {
+        false
+    }
+
+    /// Ends it and gives the last report, as whole as it could be had.
+    fn stop(self: Box<Self>) -> Value;
+}

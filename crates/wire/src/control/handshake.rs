@@ -1,0 +1,192 @@
+//! How two ends meet: a preamble in the clear, then a Noise NNpsk0 handshake where there is a key.
+
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use snow::StatelessTransportState;
+
+use super::channel::{RECORD_BYTES, Receiver, Sender, broken};
+use super::key::Key;
+use super::stream::Stream;
+use super::{ControlError, Limits, PROTOCOL};
+
+const NOISE: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
+const MAGIC: &[u8; 8] = b"netcliff";
+const PREAMBLE_BYTES: usize = 12;
+
+/// Statuses of a preamble.
+const GO_ON: u8 = 0;
+const BUSY: u8 = 1;
+
+/// The client's side of preamble and handshake.
+///
+/// # Errors
+/// Another program or version, keys that do not fit, a full agent, or a slow or closed connection.
+pub fn dial<S, R>(stream: Stream, key: Option<&Key>, limits: Limits) -> Result<(Sender<S>, Receiver<R>), ControlError> {
+    let mut shake = Handshake::new(stream, limits);
+    let ours = preamble(key.is_some(), GO_ON);
+    // An agent without room says so and closes, maybe before this is written: what it said counts.
+    let written = shake.write(&ours);
+    let theirs = shake.preamble()?;
+    shake.same_version(&theirs)?;
+    let peer = shake.stream.peer.clone();
+    if theirs[11] != BUSY {
+        written?;
+    }
+    match (theirs[11], theirs[10] != 0, key) {
+        (BUSY, ..) => Err(ControlError::Busy { peer }),
+        (_, true, None) => Err(ControlError::KeyNeeded { peer }),
+        (_, false, Some(_)) => Err(ControlError::KeyUnused { peer }),
+        (_, false, None) => Ok(shake.finish(None)),
+        (_, true, Some(key)) => {
+            let mut state = noise(key, &ours, &theirs, true)?;
+            let mut message = vec![0; RECORD_BYTES];
+            let bytes = state.write_message(&[], &mut message).map_err(|e| shake.malformed(e))?;
+            shake.write_record(&message[..bytes])?;
+            let answer = shake.record()?;
+            if answer.is_empty() || state.read_message(&answer, &mut message).is_err() {
+                return Err(ControlError::WrongKey { peer });
+            }
+            let state = state.into_stateless_transport_mode().map_err(|e| shake.malformed(e))?;
+            Ok(shake.finish(Some(Arc::new(state))))
+        }
+    }
+}
+
+/// The agent's side of preamble and handshake. What the client said is only believed once its first message has come,
+/// which proves with a key that it is no replay.
+///
+/// # Errors
+/// As [`dial`].
+pub fn answer<S, R>(
+    stream: Stream,
+    key: Option<&Key>,
+    limits: Limits,
+) -> Result<(Sender<S>, Receiver<R>), ControlError> {
+    let mut shake = Handshake::new(stream, limits);
+    let theirs = shake.preamble()?;
+    let ours = preamble(key.is_some(), GO_ON);
+    shake.write(&ours)?;
+    shake.same_version(&theirs)?;
+    let peer = shake.stream.peer.clone();
+    match (theirs[10] != 0, key) {
+        (false, Some(_)) => Err(ControlError::KeyNeeded { peer }),
+        (true, None) => Err(ControlError::KeyUnused { peer }),
+        (false, None) => Ok(shake.finish(None)),
+        (true, Some(key)) => {
+            let mut state = noise(key, &theirs, &ours, false)?;
+            let mut message = vec![0; RECORD_BYTES];
+            let asked = shake.record()?;
+            if state.read_message(&asked, &mut message).is_err() {
+                shake.write_record(&[])?;
+                return Err(ControlError::WrongKey { peer });
+            }
+            let bytes = state.write_message(&[], &mut message).map_err(|e| shake.malformed(e))?;
+            shake.write_record(&message[..bytes])?;
+            let state = state.into_stateless_transport_mode().map_err(|e| shake.malformed(e))?;
+            Ok(shake.finish(Some(Arc::new(state))))
+        }
+    }
+}
+
+/// Tells a client that there is no room, if it can be told without waiting.
+pub(super) fn turn_away(mut stream: Stream, keyed: bool) {
+    // Nobody is left to be told if this fails.
+    let _ = stream.write.write_all(&preamble(keyed, BUSY), Instant::now());
+}
+
+fn preamble(keyed: bool, status: u8) -> [u8; PREAMBLE_BYTES] {
+    let mut bytes = [0; PREAMBLE_BYTES];
+    bytes[..8].copy_from_slice(MAGIC);
+    bytes[8..10].copy_from_slice(&PROTOCOL.to_be_bytes());
+    bytes[10] = u8::from(keyed);
+    bytes[11] = status;
+    bytes
+}
+
+fn noise(key: &Key, client: &[u8], agent: &[u8], initiator: bool) -> Result<snow::HandshakeState, ControlError> {
+    let prologue = [client, agent].concat();
+    let failed = |e: snow::Error| ControlError::system("set up the cipher")(io::Error::other(e.to_string()));
+    let builder = snow::Builder::new(NOISE.parse().map_err(failed)?);
+    let builder = builder.psk(0, key.bytes()).and_then(|b| b.prologue(&prologue)).map_err(failed)?;
+    if initiator { builder.build_initiator() } else { builder.build_responder() }.map_err(failed)
+}
+
+/// A stream whose handshake is under way: all of it against one deadline.
+struct Handshake {
+    stream: Stream,
+    limits: Limits,
+    deadline: Instant,
+}
+
+impl Handshake {
+    fn new(stream: Stream, limits: Limits) -> Self {
+        Self { stream, limits, deadline: Instant::now() + Duration::from_secs_f64(limits.handshake_s) }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), ControlError> {
+        let written = self.stream.write.write_all(bytes, self.deadline);
+        match written.map_err(|e| broken(&self.stream.peer, e))? {
+            true => Ok(()),
+            false => Err(self.slow()),
+        }
+    }
+
+    fn write_record(&mut self, record: &[u8]) -> Result<(), ControlError> {
+        self.write(&[&(record.len() as u16).to_be_bytes(), record].concat())
+    }
+
+    /// Exactly `bytes` bytes: not one of what follows the handshake is taken.
+    fn read(&mut self, bytes: usize) -> Result<Vec<u8>, ControlError> {
+        let mut buffer = vec![0; bytes];
+        let mut filled = 0;
+        while filled < bytes {
+            let read = self.stream.read.read(&mut buffer[filled..], self.deadline);
+            match read.map_err(|e| broken(&self.stream.peer, e))? {
+                None => return Err(self.slow()),
+                Some(0) => return Err(ControlError::Closed { peer: self.stream.peer.clone() }),
+                Some(more) => filled += more,
+            }
+        }
+        Ok(buffer)
+    }
+
+    fn record(&mut self) -> Result<Vec<u8>, ControlError> {
+        let length = self.read(2)?;
+        self.read(usize::from(u16::from_be_bytes([length[0], length[1]])))
+    }
+
+    fn preamble(&mut self) -> Result<Vec<u8>, ControlError> {
+        // The first bytes alone tell a stranger, which may send fewer than a preamble.
+        let mut bytes = self.read(4)?;
+        if bytes[..] == MAGIC[..4] {
+            bytes.extend(self.read(PREAMBLE_BYTES - 4)?);
+        }
+        if bytes.starts_with(MAGIC) {
+            return Ok(bytes);
+        }
+        let answer = format!("{:?}", String::from_utf8_lossy(&bytes));
+        Err(ControlError::NotAnAgent { peer: self.stream.peer.clone(), answer })
+    }
+
+    fn same_version(&self, theirs: &[u8]) -> Result<(), ControlError> {
+        match u16::from_be_bytes([theirs[8], theirs[9]]) {
+            PROTOCOL => Ok(()),
+            theirs => Err(ControlError::OtherVersion { peer: self.stream.peer.clone(), theirs }),
+        }
+    }
+
+    fn slow(&self) -> ControlError {
+        let peer = self.stream.peer.clone();
+        ControlError::Slow { peer, what: "the handshake", limit_s: self.limits.handshake_s }
+    }
+
+    fn malformed(&self, error: snow::Error) -> ControlError {
+        ControlError::Malformed { peer: self.stream.peer.clone(), why: error.to_string() }
+    }
+
+    fn finish<S, R>(self, cipher: Option<Arc<StatelessTransportState>>) -> (Sender<S>, Receiver<R>) {
+        super::channel::halves(self.stream, self.limits, cipher.as_ref())
+    }
+}

@@ -1,0 +1,174 @@
+//! One client of an agent, from its first byte to its last.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::agent::{Event, GLANCE, Log, Settings};
+use super::channel::{Receiver, Sender};
+use super::far::{Context, FarEnd, Kind};
+use super::key::Token;
+use super::message::{ClockId, Final, FromAgent, Hello, Ready, ToAgent};
+use super::stream::Stream;
+use super::{ControlError, Limits, handshake};
+
+/// Serves a client until it goes, is given up, or the agent stops. A running test ends with it.
+pub(super) fn serve(
+    stream: Stream,
+    local: Option<IpAddr>,
+    settings: &Settings,
+    log: &Log,
+    authenticated: impl FnOnce(),
+) -> Result<(), ControlError> {
+    let limits = settings.limits;
+    let (sender, mut receiver) = handshake::answer(stream, settings.key.as_ref(), limits)?;
+    greeted(&mut receiver, &limits)?;
+    authenticated();
+    let peer = receiver.peer().to_owned();
+    let mut client =
+        Client { sender, peer, local, settings, log, test: None, heard: Instant::now(), used: Instant::now() };
+    let ended = client.attend(&mut receiver);
+    let early = ended.as_ref().err().map(ToString::to_string);
+    client.end_test(early.as_deref());
+    match ended {
+        // A client that has no test is free to go.
+        Err(ControlError::Closed { .. }) => Ok(()),
+        other => other,
+    }
+}
+
+/// The client's hello, in the time of a handshake: with it the stranger has proved its key.
+fn greeted(receiver: &mut Receiver<ToAgent>, limits: &Limits) -> Result<(), ControlError> {
+    match receiver.receive(Duration::from_secs_f64(limits.handshake_s))? {
+        Some(ToAgent::Hello(_)) => Ok(()),
+        Some(other) => Err(out_of_turn(receiver.peer(), &other, "hello")),
+        None => Err(ControlError::Slow {
+            peer: receiver.peer().to_owned(),
+            what: "the handshake",
+            limit_s: limits.handshake_s,
+        }),
+    }
+}
+
+fn out_of_turn(peer: &str, said: &ToAgent, expected: &'static str) -> ControlError {
+    ControlError::OutOfTurn { peer: peer.to_owned(), said: said.name().to_owned(), expected }
+}
+
+/// A test of this client.
+struct Running {
+    kind: Arc<dyn Kind>,
+    far: Box<dyn FarEnd>,
+    since: Instant,
+}
+
+struct Client<'a> {
+    sender: Sender<FromAgent>,
+    peer: String,
+    local: Option<IpAddr>,
+    settings: &'a Settings,
+    log: &'a Log,
+    test: Option<Running>,
+    /// When it last gave a sign of life.
+    heard: Instant,
+    /// When it last had a test.
+    used: Instant,
+}
+
+impl Client<'_> {
+    fn attend(&mut self, receiver: &mut Receiver<ToAgent>) -> Result<(), ControlError> {
+        let limits = self.settings.limits;
+        self.sender.send(&FromAgent::Hello(self.hello()))?;
+        let sign_of_life = Duration::from_secs_f64(limits.sign_of_life_s());
+        let mut signed = Instant::now();
+        while !self.settings.stop.load(Ordering::Relaxed) {
+            if let Some(said) = receiver.receive(GLANCE.min(sign_of_life))? {
+                self.heard = Instant::now();
+                self.obey(said)?;
+            }
+            if self.heard.elapsed().as_secs_f64() > limits.silence_s {
+                return Err(ControlError::Silent { peer: self.peer.clone(), silence_s: limits.silence_s });
+            }
+            if signed.elapsed() >= sign_of_life {
+                self.sender.send(&FromAgent::Alive)?;
+                signed = Instant::now();
+            }
+            if !self.go_on(&limits)? {
+                return Ok(());
+            }
+        }
+        self.finish(Some("the agent was stopped".into()))
+    }
+
+    /// Ends a test that is done or has had its time; false when a client without one has stayed too long.
+    fn go_on(&mut self, limits: &Limits) -> Result<bool, ControlError> {
+        let Some(test) = &self.test else {
+            return Ok(self.used.elapsed().as_secs_f64() <= limits.idle_s);
+        };
+        self.used = Instant::now();
+        if test.far.finished() {
+            self.finish(None)?;
+        } else if test.since.elapsed().as_secs_f64() > limits.test_s {
+            self.finish(Some(format!("the agent ends tests after {} s", limits.test_s)))?;
+        }
+        Ok(true)
+    }
+
+    fn obey(&mut self, said: ToAgent) -> Result<(), ControlError> {
+        match (said, &mut self.test) {
+            (ToAgent::Alive, _) => Ok(()),
+            (ToAgent::Start { kind, settings }, None) => self.start(&kind, &settings),
+            (ToAgent::Report, Some(test)) => match test.far.report() {
+                Ok(report) => self.sender.send(&FromAgent::Report(report)),
+                Err(why) => self.finish(Some(why)),
+            },
+            (ToAgent::Stop, Some(_)) => self.finish(None),
+            // The test ended by itself while the request was on its way.
+            (ToAgent::Report | ToAgent::Stop, None) => Ok(()),
+            (said @ (ToAgent::Start { .. } | ToAgent::Hello(_)), _) => {
+                let error = out_of_turn(&self.peer, &said, "report, stop or alive");
+                self.sender.send(&FromAgent::Error(error.to_string()))?;
+                Err(error)
+            }
+        }
+    }
+
+    fn start(&mut self, name: &str, settings: &Value) -> Result<(), ControlError> {
+        let Some(kind) = self.settings.kinds.iter().find(|kind| kind.name() == name) else {
+            let can = self.hello().can.join(", ");
+            return self.sender.send(&FromAgent::Error(format!("no test `{name}` here; there is {can}")));
+        };
+        let context = Context { local: self.local, token: Token::new()? };
+        match kind.start(settings, &context) {
+            Err(why) => self.sender.send(&FromAgent::Error(why)),
+            Ok(far) => {
+                let ready = Ready { ports: far.ports(), token: context.token, info: far.info() };
+                self.test = Some(Running { kind: Arc::clone(kind), far, since: Instant::now() });
+                (self.log)(&Event::Started { peer: &self.peer, kind: name });
+                self.sender.send(&FromAgent::Ready(ready))
+            }
+        }
+    }
+
+    fn finish(&mut self, partial: Option<String>) -> Result<(), ControlError> {
+        let Some(report) = self.end_test(partial.as_deref()) else { return Ok(()) };
+        self.sender.send(&FromAgent::Final(Final { report, partial }))
+    }
+
+    fn end_test(&mut self, early: Option<&str>) -> Option<Value> {
+        let Running { kind, far, .. } = self.test.take()?;
+        let report = far.stop();
+        (self.log)(&Event::Ended { peer: &self.peer, kind: kind.name(), early });
+        Some(report)
+    }
+
+    fn hello(&self) -> Hello {
+        Hello {
+            version: self.settings.version.clone(),
+            can: self.settings.kinds.iter().map(|kind| kind.name().to_owned()).collect(),
+            clock: ClockId::of_this_process(),
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! A byte stream read and written against a deadline, whatever it is made of.
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+/// Both directions of a stream. The descriptors are non-blocking; time is kept by poll(2).
+#[derive(Debug)]
+pub struct Stream {
+    /// Where the other end's bytes come from.
+    pub(super) read: End,
+    /// Where ours go.
+    pub(super) write: End,
+    /// How the other end is called in messages.
+    pub(super) peer: String,
+}
+
+/// One direction.
+#[derive(Debug)]
+pub(super) struct End(File);
+
+impl Stream {
+    /// A TCP connection.
+    ///
+    /// # Errors
+    /// The kernel refuses a second descriptor or an option.
+    pub fn tcp(stream: TcpStream) -> io::Result<Self> {
+        stream.set_nodelay(true)?;
+        let peer = stream.peer_addr()?.to_string();
+        let write = OwnedFd::from(stream.try_clone()?);
+        Self::of(stream.into(), write, peer)
+    }
+
+    /// Two descriptors, such as stdin and stdout, or the pipes of an ssh that was started.
+    ///
+    /// # Errors
+    /// They cannot be made non-blocking.
+    pub fn of(read: OwnedFd, write: OwnedFd, peer: impl Into<String>) -> io::Result<Self> {
+        for fd in [&read, &write] {
+            let flags = OFlag::from_bits_retain(fcntl(fd, FcntlArg::F_GETFL)?);
+            fcntl(fd, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
+        }
+        Ok(Self { read: End(read.into()), write: End(write.into()), peer: peer.into() })
+    }
+}
+
+impl End {
+    /// Reads what is there, waiting until `deadline`; `None`: nothing came. `Some(0)`: the end.
+    pub(super) fn read(&mut self, buffer: &mut [u8], deadline: Instant) -> io::Result<Option<usize>> {
+        loop {
+            match self.0.read(buffer) {
+                Ok(bytes) => return Ok(Some(bytes)),
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == ErrorKind::WouldBlock => {
+                    if !self.wait(PollFlags::POLLIN, deadline)? {
+                        return Ok(None);
+                    }
+                }
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    /// Writes all of it; false: not before `deadline`.
+    pub(super) fn write_all(&mut self, mut bytes: &[u8], deadline: Instant) -> io::Result<bool> {
+        while !bytes.is_empty() {
+            match self.0.write(bytes) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(written) => bytes = &bytes[written..],
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == ErrorKind::WouldBlock => {
+                    if !self.wait(PollFlags::POLLOUT, deadline)? {
+                        return Ok(false);
+                    }
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(true)
+    }
+
+    fn wait(&self, what: PollFlags, deadline: Instant) -> io::Result<bool> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(false);
+        }
+        // Rounded up, so that the last part of a millisecond is not spun away.
+        let timeout = PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
+        match poll(&mut [PollFd::new(self.0.as_fd(), what)], timeout) {
+            Ok(_) | Err(nix::Error::EINTR) => Ok(true),
+            Err(e) => Err(e.into()),
+        }
+    }
+}
