@@ -228,3 +228,71 @@ fn nothing() -> Finding {
         partial: true,
     }
 }
+
+/// 1000 UDP packets of 60 and 1000 bytes from two ports, 10 us apart: a capture in microseconds.
+fn capture() -> Vec<u8> {
+    let le = |value: u32| value.to_le_bytes();
+    let mut bytes = [le(0xa1b2_c3d4), le(0x0004_0002), le(0), le(0), le(65_535), le(1)].concat();
+    for n in 0..1000_u32 {
+        let (port, payload) = if n % 4 == 0 { (1000, 958) } else { (1001, 18) };
+        let mut frame = Vec::new();
+        let builder = etherparse::PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64);
+        builder.udp(port, 9).write(&mut frame, &vec![0; payload]).unwrap();
+        let length = frame.len() as u32;
+        bytes.extend([le(0), le(10 * n), le(length), le(length)].concat());
+        bytes.extend(frame);
+    }
+    bytes
+}
+
+#[test]
+fn a_capture_is_traffic_sizes_and_flows() {
+    let home = Home::new();
+    let file = home.text("t.pcap");
+    std::fs::write(&file, capture()).unwrap();
+    let trace = format!("trace:{file}");
+    let simulate = |more: &[&str]| {
+        home.json(
+            [&["simulate", "--scheme", "ideal", "--packets", "20000", "--json", "--arrivals", &trace], more].concat(),
+        )
+    };
+    let throughput = |record: &serde_json::Value| common::number(&record["outcome"]["throughput_pps"]).unwrap();
+    let recorded = simulate(&[]);
+    assert!((throughput(&recorded) / 100e3 - 1.0).abs() < 1e-3, "{recorded}");
+    assert_eq!(
+        (&recorded["point"]["traffic"]["size"], &recorded["point"]["traffic"]["arrivals"]),
+        (&"trace".into(), &trace.clone().into())
+    );
+    let bits = common::number(&recorded["outcome"]["goodput_bps"]).unwrap() / throughput(&recorded);
+    assert!((bits / (8.0 * (0.25 * 1004.0 + 0.75 * 64.0)) - 1.0).abs() < 0.01, "{bits}");
+    assert!((throughput(&simulate(&["--rate", "50kpps"])) / 50e3 - 1.0).abs() < 1e-3);
+    let faster = format!("{trace},speed=1.5");
+    let fast = home.json(["simulate", "--scheme", "ideal", "--packets", "20000", "--json", "--arrivals", &faster]);
+    assert!((throughput(&fast) / 150e3 - 1.0).abs() < 5e-3, "{fast}");
+    let sizes = home.json(["predict", "--scheme", "ideal", "--rate", "50kpps", "--json", "--size", &file]);
+    assert!(sizes["point"]["traffic"]["size"].as_str().unwrap().starts_with("mixture:64="), "{sizes}");
+    let queues = home.json(["predict", "--rate", "50kpps", "--json", "--queues", "64", "--flows", &file]);
+    let shares = queues["outcome"]["queues"].as_array().unwrap().iter();
+    let shares: Vec<f64> = shares.map(|queue| queue["share"].as_f64().unwrap()).filter(|share| *share > 0.0).collect();
+    assert!(shares == [0.25, 0.75] || shares == [0.75, 0.25], "{shares:?}");
+}
+
+#[test]
+fn captures_that_cannot_be_used() {
+    let home = Home::new();
+    let (bad, good) = (home.text("bad.pcap"), home.text("good.pcap"));
+    std::fs::write(&bad, "no capture").unwrap();
+    std::fs::write(&good, capture()).unwrap();
+    let [bad, good, fast] =
+        [&format!("trace:{bad}"), &format!("trace:{good}"), &format!("trace:{good},speed=2")].map(String::clone);
+    for (args, parts) in [
+        (vec!["simulate", "--arrivals", "trace:/no/such.pcap"], vec!["/no/such.pcap", "No such file"]),
+        (vec!["simulate", "--arrivals", &bad], vec!["bad.pcap", "neither pcap nor pcapng"]),
+        (vec!["simulate", "--arrivals", &fast, "--rate", "9kpps"], vec!["speed and an offered load", "only one"]),
+        (vec!["simulate", "--arrivals", "trace:x,speed=0"], vec!["speed", "above 0"]),
+        (vec!["simulate", "--size", "trace", "--rate", "9kpps"], vec!["--arrivals trace:FILE"]),
+        (vec!["predict", "--arrivals", &good], vec!["only Poisson and mmpp", "simulator"]),
+    ] {
+        common::refusals(&home, 2, &[(&args, &parts)]);
+    }
+}

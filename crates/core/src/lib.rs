@@ -19,11 +19,13 @@
 //! | [`finding`] | [`Finding`]: the one page of `netcliff find` |
 //! | [`warning`] | what works but is hardly meant |
 //! | [`detail`], [`difference`] | distributions and series of a simulation; two schemes on the same packets |
+//! | [`capture`] | [`Capture`]: recorded packets |
 //! | [`queues`] | [`Queues`]: several receive queues, RSS, flows, and which core works for which |
 //! | [`analysis`] | [`Analysis`]: cliff, livelock index, sensitivities |
 //! | [`record`] | [`Record`]: an outcome with its provenance and [`Fingerprint`] |
 
 pub mod analysis;
+pub mod capture;
 pub mod detail;
 pub mod difference;
 pub mod engine;
@@ -44,6 +46,7 @@ pub mod units;
 pub mod warning;
 
 pub use analysis::Analysis;
+pub use capture::Capture;
 pub use detail::{BusyPeriods, Detail, QueueShare, Slice};
 pub use difference::Difference;
 pub use engine::{Engine, EngineFailure, EngineKind, Fidelity, Point, Unsupported};

@@ -1,7 +1,10 @@
 //! [`Traffic`]: arrivals x frame sizes x offered load (THEORY section 4).
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
+use crate::capture::Capture;
 use crate::error::{Invalid, ParseError};
 use crate::params::{self, Params};
 use crate::queues::Flows;
@@ -43,10 +46,14 @@ pub enum Arrivals {
         /// The process they come from.
         of: Box<Arrivals>,
     },
-    /// Arrivals (and sizes) from a capture file.
+    /// Arrivals from a capture file, read around and around, stretched or pressed to the offered load.
     Trace {
         /// pcap or pcapng file.
         file: String,
+        /// Times as fast as recorded, where no load is given.
+        speed: Option<f64>,
+        /// What it holds; None while it has not been read.
+        capture: Option<Arc<Capture>>,
     },
 }
 
@@ -77,8 +84,12 @@ impl std::str::FromStr for Arrivals {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        if let Some(file) = text.strip_prefix("trace:") {
-            return Ok(Self::Trace { file: file.to_owned() });
+        if let Some(rest) = text.strip_prefix("trace:") {
+            let (file, speed) = match rest.rsplit_once(",speed=") {
+                None => (rest, None),
+                Some((file, speed)) => (file, Some(speed_of(speed)?)),
+            };
+            return Ok(Self::Trace { file: file.to_owned(), speed, capture: None });
         }
         if let Some(rest) = text.strip_prefix("thinned:") {
             let form =
@@ -108,6 +119,11 @@ impl std::str::FromStr for Arrivals {
         params.finish()?;
         Ok(arrivals)
     }
+}
+
+fn speed_of(text: &str) -> Result<f64, ParseError> {
+    let speed = text.parse().ok().filter(|speed: &f64| speed.is_finite() && *speed > 0.0);
+    speed.ok_or_else(|| ParseError::new("trace speed", text, "expected a factor above 0, such as 2 for twice as fast"))
 }
 
 fn on_off(params: &mut Params<'_>) -> Result<OnOff, ParseError> {
@@ -147,7 +163,8 @@ impl std::fmt::Display for Arrivals {
                 ],
             )),
             Self::Thinned { keep, of } => write!(out, "thinned:{keep}:{of}"),
-            Self::Trace { file } => write!(out, "trace:{file}"),
+            Self::Trace { file, speed: None, .. } => write!(out, "trace:{file}"),
+            Self::Trace { file, speed: Some(speed), .. } => write!(out, "trace:{file},speed={speed}"),
         }
     }
 }
@@ -176,7 +193,9 @@ pub enum FrameSizes {
     Imix,
     /// A reconstruction of the MCI backbone's histogram of 1998 (mean 557 B).
     Mci1998Like,
-    /// Sizes and weights from a CSV file, named here, read elsewhere.
+    /// The captured packets' own, where arrivals are a trace.
+    Trace(Option<Arc<Capture>>),
+    /// Sizes from a capture, or sizes and weights from a CSV file, named here, read elsewhere.
     File(String),
     /// (bytes, weight): what a file turns into.
     Mixture(Vec<(u32, f64)>),
@@ -190,6 +209,7 @@ impl FrameSizes {
             Self::Imix => vec![(64, 7.0), (594, 4.0), (1518, 1.0)],
             Self::Mci1998Like => mci1998_like(),
             Self::File(_) => return None,
+            Self::Trace(capture) => capture.as_ref()?.sizes(),
             Self::Mixture(sizes) => sizes.clone(),
         };
         let total: f64 = raw.iter().map(|(_, weight)| weight).sum();
@@ -218,7 +238,10 @@ impl std::str::FromStr for FrameSizes {
         match text.trim() {
             "imix" => Ok(Self::Imix),
             "mci1998-like" => Ok(Self::Mci1998Like),
-            other if other.ends_with(".csv") => Ok(Self::File(other.to_owned())),
+            "trace" => Ok(Self::Trace(None)),
+            other if [".csv", ".pcap", ".pcapng", ".cap"].iter().any(|end| other.ends_with(end)) => {
+                Ok(Self::File(other.to_owned()))
+            }
             other if other.starts_with("mixture:") => mixture_from(other),
             other => {
                 let bytes = units::parse_bytes(other).ok().and_then(|bytes| u32::try_from(bytes).ok());
@@ -226,7 +249,7 @@ impl std::str::FromStr for FrameSizes {
                     ParseError::new(
                         "frame size",
                         text,
-                        "expected a size from 64B to 65535B (FCS included), imix, mci1998-like or a .csv file",
+                        "expected a size from 64B to 65535B (FCS included), imix, mci1998-like, a .csv file or a capture (.pcap, .pcapng)",
                     )
                 })
             }
@@ -256,6 +279,7 @@ impl std::fmt::Display for FrameSizes {
             Self::Fixed(bytes) => out.write_str(&units::print_bytes(u64::from(*bytes))),
             Self::Imix => write!(out, "imix"),
             Self::Mci1998Like => write!(out, "mci1998-like"),
+            Self::Trace(_) => write!(out, "trace"),
             Self::File(path) => out.write_str(path),
             Self::Mixture(sizes) => {
                 let items: Vec<_> = sizes.iter().map(|(bytes, weight)| format!("{bytes}={weight}")).collect();

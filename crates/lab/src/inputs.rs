@@ -1,11 +1,14 @@
-//! Inputs that name a file: hosts and frame-size tables.
+//! Inputs that name a file: hosts, frame-size tables, captures.
+
+pub mod capture;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use netcliff_core::experiment::FileError;
 use netcliff_core::host::PRESETS;
 use netcliff_core::traffic::FRAME_RANGE_BYTES;
-use netcliff_core::{FrameSizes, Host};
+use netcliff_core::{Arrivals, Flows, FrameSizes, Host, Load, Traffic};
 
 /// Largest input file that is read (bytes): more is surely not a host or a size table.
 const LARGEST_BYTES: u64 = 16 << 20;
@@ -33,15 +36,77 @@ pub fn experiment(path: &str) -> Result<String, FileError> {
     read(path)
 }
 
-/// Frame sizes with a CSV file replaced by what it holds.
+/// Frame sizes with a file replaced by what it holds.
 ///
 /// # Errors
 /// The file cannot be read, or what is wrong in it and where.
 pub fn frame_sizes(sizes: &FrameSizes) -> Result<FrameSizes, FileError> {
     match sizes {
+        FrameSizes::File(path) if !path.ends_with(".csv") => Ok(FrameSizes::Mixture(capture::read(path)?.sizes())),
         FrameSizes::File(path) => sizes_from_csv(path, &read(path)?).map(FrameSizes::Mixture),
         other => Ok(other.clone()),
     }
+}
+
+/// A capture's packets in place of its name; other arrivals as they are.
+///
+/// # Errors
+/// The file cannot be read, or what is wrong in it and where.
+pub fn arrivals(arrivals: &Arrivals) -> Result<Arrivals, FileError> {
+    match arrivals {
+        Arrivals::Trace { file, speed, capture: None } => {
+            let capture = Some(Arc::new(capture::read(file)?));
+            Ok(Arrivals::Trace { file: file.clone(), speed: *speed, capture })
+        }
+        other => Ok(other.clone()),
+    }
+}
+
+/// Flows with a capture in place of its name.
+///
+/// # Errors
+/// The file cannot be read, or what is wrong in it and where.
+pub fn flows(flows: &Flows) -> Result<Flows, FileError> {
+    match flows {
+        Flows::Capture { file, capture: None } => {
+            Ok(Flows::Capture { file: file.clone(), capture: Some(Arc::new(capture::read(file)?)) })
+        }
+        other => Ok(other.clone()),
+    }
+}
+
+/// A traffic whose files have been read. A trace brings its own frame sizes where the traffic says `trace`, and its own
+/// load, `speed` times as recorded, where the traffic gives none.
+///
+/// # Errors
+/// A file cannot be read or is wrong; a load is lacking, or given twice.
+pub fn traffic(
+    arrivals: &Arrivals,
+    size: &FrameSizes,
+    rate: Option<Load>,
+    link_bps: f64,
+) -> Result<Traffic, FileError> {
+    let arrivals = self::arrivals(arrivals)?;
+    let size = match (&arrivals, size) {
+        (Arrivals::Trace { capture, .. }, FrameSizes::Trace(None)) => FrameSizes::Trace(capture.clone()),
+        (_, FrameSizes::Trace(None)) => {
+            let message = "frame sizes `trace` need arrivals from a capture: give --arrivals trace:FILE".to_owned();
+            return Err(FileError { path: "size".to_owned(), message });
+        }
+        (_, size) => frame_sizes(size)?,
+    };
+    let own = |file: &str, message: &str| FileError { path: file.to_owned(), message: message.to_owned() };
+    let rate = match (&arrivals, rate) {
+        (Arrivals::Trace { file, speed: Some(_), .. }, Some(_)) => {
+            return Err(own(file, "has a speed and an offered load; give only one of them"));
+        }
+        (Arrivals::Trace { capture: Some(capture), speed, .. }, None) => {
+            Load::Pps(capture.rate_pps() * speed.unwrap_or(1.0))
+        }
+        (_, Some(rate)) => rate,
+        (_, None) => return Err(own("rate", "is not given: give an offered load such as 100kpps")),
+    };
+    Ok(Traffic { arrivals, size, rate, link_bps, flows: None })
 }
 
 /// Lines of `bytes,weight`; a header line and lines that begin with `#` are passed over.

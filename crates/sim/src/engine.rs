@@ -159,6 +159,17 @@ impl SimEngine {
                     .to_owned(),
             );
         }
+        if let Some(packets) = captured(&point.traffic.arrivals) {
+            let mut note = format!(
+                "a trace of {packets} packets, read around from different places: the intervals tell how much its parts \
+                 differ, not how another recording would"
+            );
+            if batch.packets_each > packets as u64 {
+                note +=
+                    &format!("; each replication goes around {:.1} times", batch.packets_each as f64 / packets as f64);
+            }
+            notes.push(note);
+        }
         if !settled {
             let unsettled = batch.replications.iter().filter(|replication| !replication.settled).count();
             notes.push(format!(
@@ -174,6 +185,15 @@ impl SimEngine {
             );
         }
         notes
+    }
+}
+
+/// Packets of the capture that arrivals are taken from.
+fn captured(arrivals: &Arrivals) -> Option<usize> {
+    match arrivals {
+        Arrivals::Trace { capture, .. } => Some(capture.as_ref()?.packets.len()),
+        Arrivals::Thinned { of, .. } => captured(of),
+        _ => None,
     }
 }
 

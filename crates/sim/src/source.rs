@@ -80,9 +80,7 @@ fn supports_arrivals(point: &Point, arrivals: &Arrivals) -> Result<(), Unsupport
     let decline = |reason: String| Err(Unsupported::new(EngineKind::Sim, reason));
     match arrivals {
         Arrivals::Thinned { of, .. } => supports_arrivals(point, of),
-        Arrivals::Trace { file } => {
-            decline(format!("the trace {file} cannot be replayed yet: use another arrival process"))
-        }
+        Arrivals::Trace { file, capture: None, .. } => decline(format!("the trace {file} has not been read")),
         Arrivals::OnOff(shape) if on_off::too_fast(shape, &point.traffic, point.traffic.rate_pps().unwrap_or(0.0)) => {
             decline(format!(
                 "ON/OFF sources cannot offer {}: line rate is {} for these frames; lower the rate, raise the link or use rule=superpose",
@@ -105,7 +103,7 @@ impl Source {
         Self {
             gaps,
             gap_block: Box::new([0; BLOCK]),
-            sizes: Sizes::new(&point.traffic.size, Stream::new(seed, Purpose::Size, replication)),
+            sizes: Sizes::new(&point.traffic.size, Stream::new(seed, Purpose::Size, replication), replication),
             size_block: Box::new([0; BLOCK]),
             protocol: Units::new(seed, Purpose::Protocol, replication),
             protocol_block: Box::new([0; BLOCK]),

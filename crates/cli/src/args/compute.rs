@@ -24,12 +24,14 @@ pub struct ComputeArgs {
     /// Offered loads: a list, or a range such as 10kpps..300kpps:30
     #[arg(long, value_name = "LOW..HIGH:COUNT", allow_hyphen_values = true)]
     pub rates: Option<Rates>,
-    /// Arrival process: poisson, constant, batch:size=8, mmpp:..., onoff:... or trace:FILE
+    /// Arrival process: poisson, constant, batch:size=8, mmpp:..., onoff:... or trace:FILE[,speed=2] (pcap, pcapng;
+    /// without --rate as fast as recorded)
     #[arg(long, default_value = "poisson")]
     pub arrivals: Arrivals,
-    /// Frame sizes, FCS included: 64B, imix, mci1998-like or a CSV file of bytes,weight
-    #[arg(long, default_value = "64B")]
-    pub size: FrameSizes,
+    /// Frame sizes, FCS included: 64B (the default), imix, mci1998-like, a CSV file of bytes,weight, a capture
+    /// (.pcap, .pcapng), or trace: the captured packets' own (the default with trace arrivals)
+    #[arg(long)]
+    pub size: Option<FrameSizes>,
     /// Link speed, for shares of line rate
     #[arg(long, default_value = "1Gbit/s", value_parser = units::parse_bps, allow_hyphen_values = true)]
     pub link: f64,
@@ -37,8 +39,8 @@ pub struct ComputeArgs {
     /// of the load that each gets
     #[arg(long, value_name = "N[:key=value,...]|SHARE,...", allow_hyphen_values = true)]
     pub queues: Option<QueuesArg>,
-    /// Flows that RSS deals to the queues, the k-th with a weight of k^-zipf
-    #[arg(long, value_name = "N[:zipf=S]", requires = "queues", allow_hyphen_values = true)]
+    /// Flows that RSS deals to the queues, the k-th with a weight of k^-zipf, or those of a capture (.pcap, .pcapng)
+    #[arg(long, value_name = "N[:zipf=S]|FILE", requires = "queues", allow_hyphen_values = true)]
     pub flows: Option<Flows>,
     /// One JSON object, or one a line with --rates
     #[arg(long)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use netcliff_core::warning::PREFIX;
-use netcliff_core::{Analysis, Engine, EngineFailure, Load, Point, Provenance, Record, Traffic};
+use netcliff_core::{Analysis, Arrivals, Engine, EngineFailure, FrameSizes, Load, Point, Provenance, Record, Traffic};
 use netcliff_lab::inputs;
 use netcliff_lab::store::Store;
 use netcliff_model::{ModelEngine, Question};
@@ -42,7 +42,7 @@ fn analyse(
 ) -> anyhow::Result<ExitCode> {
     let question = Question { loss: args.loss, sensitivities: args.sensitivities };
     // Any load serves to check the rest.
-    let point = point(&args.compute, args.compute.rate.unwrap_or(Load::Pps(1.0)))?;
+    let point = point(&args.compute, Some(args.compute.rate.unwrap_or(Load::Pps(1.0))))?;
     let Point { host, scheme, traffic } = &point;
     let (point, analysis) =
         netcliff_model::analyse(&engine.without_quantiles(), host, scheme, traffic, args.compute.rate, question)
@@ -153,14 +153,20 @@ pub(super) fn explain(error: EngineFailure) -> anyhow::Error {
 }
 
 fn points(args: &ComputeArgs) -> anyhow::Result<Vec<Point>> {
-    let loads: Vec<Load> = args.rate.into_iter().chain(args.rates.iter().flat_map(|rates| rates.0.clone())).collect();
-    if loads.is_empty() {
-        return Err(output::usage("no offered load: give --rate 100kpps or --rates 10kpps..300kpps:30"));
-    }
-    loads.into_iter().map(|load| point(args, load)).collect()
+    let Some(rates) = &args.rates else {
+        return Ok(vec![point(args, args.rate)?]);
+    };
+    // Files are read once.
+    let first = point(args, rates.0.first().copied())?;
+    let at = |rate: &Load| {
+        let point = Point { traffic: Traffic { rate: *rate, ..first.traffic.clone() }, ..first.clone() };
+        point.validate().map(|()| point).map_err(output::usage)
+    };
+    rates.0.iter().map(at).collect()
 }
 
-pub(super) fn point(args: &ComputeArgs, rate: Load) -> anyhow::Result<Point> {
+/// The point at a load; a trace brings its own where none is given.
+pub(super) fn point(args: &ComputeArgs, rate: Option<Load>) -> anyhow::Result<Point> {
     let mut host = inputs::host(&args.host).map_err(output::usage)?;
     for assignment in &args.set {
         host.set(assignment).map_err(output::usage)?;
@@ -168,8 +174,15 @@ pub(super) fn point(args: &ComputeArgs, rate: Load) -> anyhow::Result<Point> {
     if let Some(QueuesArg(queues)) = &args.queues {
         host.queues = Some(queues.clone());
     }
-    let size = inputs::frame_sizes(&args.size).map_err(output::usage)?;
-    let traffic = Traffic { arrivals: args.arrivals.clone(), size, rate, link_bps: args.link, flows: args.flows };
+    let traced = matches!(args.arrivals, Arrivals::Trace { .. });
+    if rate.is_none() && !traced {
+        return Err(output::usage("no offered load: give --rate 100kpps or --rates 10kpps..300kpps:30"));
+    }
+    let usual = if traced { FrameSizes::Trace(None) } else { FrameSizes::Fixed(64) };
+    let size = args.size.as_ref().unwrap_or(&usual);
+    let traffic = inputs::traffic(&args.arrivals, size, rate, args.link).map_err(output::usage)?;
+    let flows = args.flows.as_ref().map(inputs::flows).transpose().map_err(output::usage)?;
+    let traffic = Traffic { flows, ..traffic };
     let point = Point { host, scheme: args.scheme.clone(), traffic };
     point.validate().map(|()| point).map_err(output::usage)
 }

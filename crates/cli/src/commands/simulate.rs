@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
+use netcliff_core::Unsupported;
 use netcliff_core::{Detail, Difference, Engine, EngineFailure, EngineKind, Outcome, Point, Provenance, Record};
-use netcliff_core::{Load, Unsupported};
 use netcliff_report as report;
 use netcliff_sim::{Effort, SimEngine, Wanted};
 
@@ -48,8 +48,7 @@ pub fn simulate(args: &SimulateArgs, store: &StoreArgs) -> anyhow::Result<ExitCo
 
 /// The one load that these questions are asked at.
 fn one_point(args: &SimulateArgs) -> anyhow::Result<Point> {
-    let rate: Load = args.compute.rate.ok_or_else(|| output::usage("no offered load: give --rate 100kpps"))?;
-    point(&args.compute, rate)
+    point(&args.compute, args.compute.rate)
 }
 
 /// The simulator, which keeps what it showed beside the outcome.

@@ -226,7 +226,7 @@ impl Grid {
         let link_bps = units::parse_bps(&self.traffic.link).map_err(|error| BadValue::at("traffic", "link", error))?;
         let TrafficSection { arrivals, sizes, rates, .. } = &self.traffic;
         let flows: Vec<Option<Flows>> =
-            self.traffic.flows.as_ref().map_or_else(|| vec![None], |flows| flows.0.iter().copied().map(Some).collect());
+            self.traffic.flows.as_ref().map_or_else(|| vec![None], |flows| flows.0.iter().cloned().map(Some).collect());
         let others = arrivals.0.len() * sizes.0.len() * flows.len() * rates.0.len();
         let count = hosts.len() * self.schemes.len() * others;
         if count > POINTS_AT_MOST {
@@ -236,10 +236,16 @@ impl Grid {
         for (index, scheme) in self.schemes.iter().enumerate() {
             for variant in &hosts {
                 for arrivals in &arrivals.0 {
-                    for (size, flows) in sizes.0.iter().flat_map(|size| flows.iter().map(move |flows| (size, *flows))) {
+                    for (size, flows) in sizes.0.iter().flat_map(|size| flows.iter().map(move |flows| (size, flows))) {
                         for rate in &rates.0 {
-                            let (arrivals, size) = (arrivals.clone(), size.clone());
-                            let traffic = Traffic { arrivals, size, rate: *rate, link_bps, flows };
+                            let arrivals = arrivals.clone();
+                            let size = match (&arrivals, size) {
+                                (Arrivals::Trace { capture, .. }, FrameSizes::Trace(_)) => {
+                                    FrameSizes::Trace(capture.clone())
+                                }
+                                (_, size) => size.clone(),
+                            };
+                            let traffic = Traffic { arrivals, size, rate: *rate, link_bps, flows: flows.clone() };
                             let point = Point { host: variant.host.clone(), scheme: scheme.clone(), traffic };
                             let bad = |error| BadValue::at("", "schemes", format!("{scheme}: {error}")).item(index);
                             point.validate().map_err(bad)?;
@@ -268,7 +274,7 @@ impl Grid {
             parts.push(point.traffic.size.to_string());
         }
         if self.traffic.flows.as_ref().is_some_and(|flows| flows.0.len() > 1) {
-            parts.extend(point.traffic.flows.map(|flows| format!("flows {flows}")));
+            parts.extend(point.traffic.flows.as_ref().map(|flows| format!("flows {flows}")));
         }
         if self.traffic.rates.0.len() > 1 && self.figure.x != Across::Rate {
             parts.push(point.traffic.rate.to_string());

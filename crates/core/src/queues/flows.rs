@@ -1,8 +1,10 @@
 //! [`Flows`]: how many flows there are, how heavy each is, and how RSS deals them to the queues.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 
 use super::rss::{Table, toeplitz};
+use crate::capture::Capture;
 use crate::error::{Invalid, ParseError};
 use crate::params::{self, Params};
 
@@ -11,26 +13,41 @@ const MOST_FLOWS: u32 = 1_000_000;
 /// Steeper than this a single flow has it all.
 const STEEPEST: f64 = 10.0;
 
-/// So many flows; the k-th heaviest has a weight of k^-zipf. Each packet belongs to a flow by chance, so that a packet's
+/// The flows that packets belong to. Each packet belongs to a flow by chance, with the flow's weight, so that a packet's
 /// queue is independent of the others'.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Flows {
-    /// Flows.
-    pub count: u32,
-    /// Exponent: 0 is alike.
-    pub zipf: f64,
+#[derive(Debug, Clone, PartialEq)]
+pub enum Flows {
+    /// So many flows; the k-th heaviest has a weight of k^-zipf.
+    Zipf {
+        /// Flows.
+        count: u32,
+        /// Exponent: 0 is alike.
+        zipf: f64,
+    },
+    /// The flows of a capture, weighted by their packets.
+    Capture {
+        /// pcap or pcapng file.
+        file: String,
+        /// What it holds; None while it has not been read.
+        capture: Option<Arc<Capture>>,
+    },
 }
 
 impl Flows {
-    /// Checks both figures against their ranges.
+    /// Checks every figure against its range.
     pub fn validate(&self) -> Result<(), Invalid> {
-        if !(1..=MOST_FLOWS).contains(&self.count) {
-            return Err(Invalid::new("flows", self.count, format!("must be from 1 to {MOST_FLOWS}")));
+        match self {
+            Self::Zipf { count, .. } if !(1..=MOST_FLOWS).contains(count) => {
+                Err(Invalid::new("flows", count, format!("must be from 1 to {MOST_FLOWS}")))
+            }
+            Self::Zipf { zipf, .. } if !(0.0..=STEEPEST).contains(zipf) => {
+                Err(Invalid::new("flows zipf", zipf, format!("must be from 0 to {STEEPEST}")))
+            }
+            Self::Capture { file, capture: Some(capture) } if capture.flows.is_empty() => {
+                Err(Invalid::new("flows", file, "must hold packets with IP addresses"))
+            }
+            _ => Ok(()),
         }
-        if !(0.0..=STEEPEST).contains(&self.zipf) {
-            return Err(Invalid::new("flows zipf", self.zipf, format!("must be from 0 to {STEEPEST}")));
-        }
-        Ok(())
     }
 
     /// Addresses and ports of a flow: clients all over 10.0.0.0/8 that talk to one server. Always the same for a number.
@@ -46,12 +63,20 @@ impl Flows {
         (client, SocketAddr::new(Ipv4Addr::new(192, 0, 2, 1).into(), 443))
     }
 
-    /// Share of the packets that each queue gets, together 1.
+    /// Share of the packets that each queue gets, together 1; as the table says for a capture that has not been read.
     pub fn shares(&self, table: &Table) -> Vec<f64> {
         let mut shares = vec![0.0; table.count() as usize];
-        for number in 0..self.count {
-            let (source, destination) = Self::tuple(number);
-            shares[table.queue(toeplitz(source, destination)) as usize] += f64::from(number + 1).powf(-self.zipf);
+        let mut deal = |(source, destination): (SocketAddr, SocketAddr), weight: f64| {
+            shares[table.queue(toeplitz(source, destination)) as usize] += weight;
+        };
+        match self {
+            Self::Zipf { count, zipf } => {
+                (0..*count).for_each(|number| deal(Self::tuple(number), f64::from(number + 1).powf(-zipf)));
+            }
+            Self::Capture { capture: Some(capture), .. } => {
+                capture.flows.iter().for_each(|flow| deal((flow.source, flow.destination), flow.packets as f64));
+            }
+            Self::Capture { capture: None, .. } => return table.shares(),
         }
         let all: f64 = shares.iter().sum();
         shares.iter_mut().for_each(|share| *share /= all);
@@ -63,6 +88,9 @@ impl std::str::FromStr for Flows {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
+        if [".pcap", ".pcapng", ".cap"].iter().any(|end| text.trim().ends_with(end)) {
+            return Ok(Self::Capture { file: text.trim().to_owned(), capture: None });
+        }
         let (count, mut params) = Params::split("flows", text)?;
         let count = count.parse().map_err(|_| {
             ParseError::new(
@@ -71,7 +99,7 @@ impl std::str::FromStr for Flows {
                 format!("expected a number from 1 to {MOST_FLOWS}, such as 1000 or 1000:zipf=1.1"),
             )
         })?;
-        let flows = Self { count, zipf: params.number("zipf")?.unwrap_or(0.0) };
+        let flows = Self::Zipf { count, zipf: params.number("zipf")?.unwrap_or(0.0) };
         params.finish()?;
         Ok(flows)
     }
@@ -79,8 +107,13 @@ impl std::str::FromStr for Flows {
 
 impl std::fmt::Display for Flows {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let zipf = (self.zipf != 0.0).then(|| self.zipf.to_string());
-        out.write_str(&params::print(&self.count.to_string(), &[("zipf", zipf)]))
+        match self {
+            Self::Zipf { count, zipf } => {
+                let zipf = (*zipf != 0.0).then(|| zipf.to_string());
+                out.write_str(&params::print(&count.to_string(), &[("zipf", zipf)]))
+            }
+            Self::Capture { file, .. } => out.write_str(file),
+        }
     }
 }
 

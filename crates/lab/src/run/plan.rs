@@ -59,6 +59,12 @@ impl Plan {
         for size in &mut grid.traffic.sizes.0 {
             *size = inputs::frame_sizes(size)?;
         }
+        for flows in grid.traffic.flows.iter_mut().flat_map(|flows| &mut flows.0) {
+            *flows = inputs::flows(flows)?;
+        }
+        for arrivals in &mut grid.traffic.arrivals.0 {
+            *arrivals = inputs::arrivals(arrivals)?;
+        }
         let seed = changes.seed.or(grid.seed).unwrap_or_else(|| derived_seed(text));
         let mut tasks = grid.tasks().map_err(|bad| FileError::misplaced(path, text, &bad))?;
         tasks.iter_mut().enumerate().for_each(|(place, task)| task.index = place);

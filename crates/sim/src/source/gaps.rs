@@ -1,6 +1,10 @@
-//! Gaps between arrivals: Poisson, constant, batches, a two-state modulated Poisson process, Pareto ON/OFF sources.
+//! Gaps between arrivals: Poisson, constant, batches, a two-state modulated Poisson process, Pareto ON/OFF sources, a
+//! capture.
 
-use netcliff_core::{Arrivals, Traffic};
+use std::sync::Arc;
+
+use netcliff_core::capture::Captured;
+use netcliff_core::{Arrivals, Capture, Traffic};
 
 use super::on_off::OnOff;
 use super::sizes::Sizes;
@@ -17,16 +21,21 @@ pub(super) enum Gaps {
     Mmpp(Box<Mmpp>),
     OnOff(Box<OnOff>),
     Thinned(Box<Thinned>),
+    Trace { around: Around, ticks_a_ns: f64 },
 }
 
 impl Gaps {
-    /// The gaps of a traffic at `rate_pps`. A trace counts as Poisson (refused before).
+    /// The gaps of a traffic at `rate_pps`. A trace that was not read counts as Poisson (refused before).
     pub(super) fn new(traffic: &Traffic, rate_pps: f64, clock: Clock, seed: u64, replication: u64) -> Self {
         let stream = |purpose| Stream::new(seed, purpose, replication);
         let mean_ticks = clock.ticks(1.0 / rate_pps);
         let gaps = Box::new(stream(Purpose::Gap));
         match &traffic.arrivals {
-            Arrivals::Poisson | Arrivals::Trace { .. } => Self::Poisson { stream: gaps, mean_ticks },
+            Arrivals::Trace { capture: Some(capture), .. } => {
+                let ticks_a_ns = clock.ticks(1e-9) * capture.rate_pps() / rate_pps;
+                Self::Trace { around: Around::new(Arc::clone(capture), replication), ticks_a_ns }
+            }
+            Arrivals::Poisson | Arrivals::Trace { capture: None, .. } => Self::Poisson { stream: gaps, mean_ticks },
             Arrivals::Constant => Self::Constant { gap_ticks: clock.whole(1.0 / rate_pps).max(1) },
             Arrivals::Batch { size } => {
                 Self::Batch { stream: gaps, mean_ticks: mean_ticks * f64::from(*size), size: *size, left: 0 }
@@ -41,7 +50,7 @@ impl Gaps {
                     gaps: Self::new(&whole, rate_pps / keep, clock, seed, replication),
                     keep: *keep,
                     chances: Singles::new(stream(Purpose::Thinning), false),
-                    sizes: Sizes::new(&traffic.size, stream(Purpose::SkippedSize)),
+                    sizes: Sizes::new(&traffic.size, stream(Purpose::SkippedSize), replication),
                     bytes: [0; BLOCK],
                     block: [0; BLOCK],
                     next: BLOCK,
@@ -70,8 +79,33 @@ impl Gaps {
             }
             Self::Mmpp(mmpp) => mmpp.fill(out),
             Self::Thinned(thinned) => thinned.fill(out),
+            Self::Trace { around, ticks_a_ns } => {
+                out.iter_mut().for_each(|gap| *gap = to_ticks(around.next().gap_ns as f64 * *ticks_a_ns));
+            }
             Self::OnOff(on_off) => out.iter_mut().zip(bytes).for_each(|(gap, bytes)| *gap = on_off.next(*bytes)),
         }
+    }
+}
+
+/// A capture read around and around. Replications begin at different places, spread evenly however many there are
+/// (multiples of the golden ratio); sizes and gaps of a replication at the same.
+#[derive(Debug)]
+pub(super) struct Around {
+    capture: Arc<Capture>,
+    next: usize,
+}
+
+impl Around {
+    pub(super) fn new(capture: Arc<Capture>, replication: u64) -> Self {
+        const GOLDEN: f64 = 0.618_033_988_749_895;
+        let place = (replication as f64 * GOLDEN).fract() * capture.packets.len() as f64;
+        Self { next: place as usize % capture.packets.len(), capture }
+    }
+
+    pub(super) fn next(&mut self) -> Captured {
+        let packet = self.capture.packets[self.next];
+        self.next = (self.next + 1) % self.capture.packets.len();
+        packet
     }
 }
 

@@ -1,12 +1,17 @@
 //! Frame sizes drawn from a mixture by Walker's alias method.
 
+use std::sync::Arc;
+
 use netcliff_core::FrameSizes;
 
+use super::gaps::Around;
 use crate::random::{BLOCK, Stream};
 
 /// A stream of frame sizes.
 #[derive(Debug)]
 pub(super) enum Sizes {
+    /// A capture's own, packet by packet.
+    Trace(Around),
     /// One size; draws nothing.
     Fixed(u32),
     /// Sizes with their alias table: (bytes, share of the cell kept, bytes of the alias).
@@ -15,7 +20,10 @@ pub(super) enum Sizes {
 
 impl Sizes {
     /// The sizes of a traffic; a size file that was not read counts as 64 bytes (refused before).
-    pub(super) fn new(sizes: &FrameSizes, stream: Stream) -> Self {
+    pub(super) fn new(sizes: &FrameSizes, stream: Stream, replication: u64) -> Self {
+        if let FrameSizes::Trace(Some(capture)) = sizes {
+            return Self::Trace(Around::new(Arc::clone(capture), replication));
+        }
         let mixture = sizes.mixture().unwrap_or_else(|| vec![(64, 1.0)]);
         match mixture.as_slice() {
             [(bytes, _)] => Self::Fixed(*bytes),
@@ -33,6 +41,7 @@ impl Sizes {
 
     pub(super) fn fill(&mut self, out: &mut [u32; BLOCK]) {
         match self {
+            Self::Trace(around) => out.iter_mut().for_each(|bytes| *bytes = around.next().bytes),
             Self::Fixed(bytes) => out.fill(*bytes),
             Self::Mixture { stream, cells } => {
                 let mut units = [0.0; BLOCK];
@@ -78,7 +87,7 @@ mod tests {
     #[test]
     fn sizes_come_in_their_shares() {
         let draws = |sizes: &FrameSizes| {
-            let mut sizes = Sizes::new(sizes, Stream::new(5, Purpose::Size, 0));
+            let mut sizes = Sizes::new(sizes, Stream::new(5, Purpose::Size, 0), 0);
             let mut all = Vec::new();
             let mut block = [0; BLOCK];
             for _ in 0..1000 {

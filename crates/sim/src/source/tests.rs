@@ -1,4 +1,7 @@
-use netcliff_core::{FrameSizes, Host, Scheme};
+use std::sync::Arc;
+
+use netcliff_core::capture::Captured;
+use netcliff_core::{Capture, FrameSizes, Host, Scheme, Traffic};
 
 use super::*;
 
@@ -86,4 +89,30 @@ fn a_load_beyond_the_link_is_declined_with_its_reason() {
     assert!(error.contains("line rate"), "{error}");
     assert!(supports(&point("onoff:rule=superpose", 2e6)).is_ok());
     assert!(supports(&point("trace:x.pcap", 1e3)).unwrap_err().to_string().contains("trace"));
+}
+
+/// A capture of unequal gaps and sizes: replayed packet by packet, from places of their own, at the load asked for.
+#[test]
+fn a_capture_is_replayed_around_at_the_load_asked_for() {
+    let packets: Vec<Captured> =
+        (0..100).map(|n| Captured { gap_ns: 1000 * (1 + n % 7), bytes: 64 + n as u32 }).collect();
+    let capture = Arc::new(Capture { file: "x.pcap".to_owned(), packets, flows: Vec::new() });
+    let rate_pps = 2.0 * capture.rate_pps();
+    let traffic = Traffic {
+        arrivals: Arrivals::Trace { file: "x.pcap".to_owned(), speed: None, capture: Some(Arc::clone(&capture)) },
+        size: FrameSizes::Trace(Some(Arc::clone(&capture))),
+        ..Traffic::poisson(rate_pps)
+    };
+    let point = Point { host: Host::pentium4_2530mhz(), scheme: netcliff_core::Scheme::Ideal, traffic };
+    let clock = Clock::new(rate_pps, 1000);
+    for replication in [0, 1] {
+        let mut source = Source::new(&point, clock, 1, replication);
+        let start = if replication == 0 { 0 } else { 61 };
+        for n in 0..300 {
+            let (packet, recorded) = (source.next(), capture.packets[(start + n) % 100]);
+            assert_eq!(packet.bytes, recorded.bytes);
+            let gap_ns = clock.seconds(packet.arrived as f64) * 1e9;
+            assert!((gap_ns - recorded.gap_ns as f64 / 2.0).abs() < 0.01, "{n}: {gap_ns} {recorded:?}");
+        }
+    }
 }

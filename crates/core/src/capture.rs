@@ -1,0 +1,50 @@
+//! [`Capture`]: packets recorded on a link: when they came, how long they were, which flows they belonged to. Read
+//! elsewhere; here it is data.
+
+use std::net::SocketAddr;
+
+/// One packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Captured {
+    /// Since the packet before it (ns); the first packet's is the mean of the others, so that a capture can be read around.
+    pub gap_ns: u64,
+    /// Frame, FCS included (bytes).
+    pub bytes: u32,
+}
+
+/// Packets of one source and destination.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CapturedFlow {
+    /// Source address and port; port 0 without ports.
+    pub source: SocketAddr,
+    /// Destination address and port.
+    pub destination: SocketAddr,
+    /// Packets.
+    pub packets: u64,
+}
+
+/// A recording.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Capture {
+    /// Where it was read from.
+    pub file: String,
+    /// The packets, in the order of their times; at least two, over more than no time.
+    pub packets: Vec<Captured>,
+    /// The flows, the heaviest first; packets without an IP address are in none.
+    pub flows: Vec<CapturedFlow>,
+}
+
+impl Capture {
+    /// Packets a second as recorded.
+    pub fn rate_pps(&self) -> f64 {
+        let nanoseconds: u64 = self.packets.iter().map(|packet| packet.gap_ns).sum();
+        self.packets.len() as f64 / (nanoseconds as f64 * 1e-9)
+    }
+
+    /// (bytes, packets) of each frame size that occurs, by size.
+    pub fn sizes(&self) -> Vec<(u32, f64)> {
+        let mut counts = std::collections::BTreeMap::new();
+        self.packets.iter().for_each(|packet| *counts.entry(packet.bytes).or_insert(0.0) += 1.0);
+        counts.into_iter().collect()
+    }
+}
