@@ -34,6 +34,16 @@ pub(crate) fn unit_block(stream: &mut Stream, service: Service, out: &mut [f64; 
     }
 }
 
+/// Fills a block with times of mean `mean_ticks` and the shape of `service`.
+pub(crate) fn ticks_block(stream: &mut Stream, service: Service, mean_ticks: f64, out: &mut [u64; BLOCK]) {
+    if service == Service::Exponential {
+        return stream.exponential_ticks(mean_ticks, out);
+    }
+    let mut units = [0.0; BLOCK];
+    unit_block(stream, service, &mut units);
+    out.iter_mut().zip(&units).for_each(|(ticks, unit)| *ticks = to_ticks(unit * mean_ticks));
+}
+
 /// Numbers of ticks below this one are converted by [`to_short_ticks`]: 2^51.
 pub(crate) const SHORT_TICKS: f64 = MAGIC / 2.0;
 /// 2^52: adding it rounds a smaller number to the nearest whole one.
@@ -95,9 +105,78 @@ impl Draw {
     }
 }
 
+/// The same times as [`Draw::next`] gives, made ready ahead.
+#[derive(Debug)]
+pub(crate) struct Times {
+    stream: Stream,
+    service: Service,
+    mean_ticks: f64,
+    ready: Vec<u64>,
+    next: usize,
+}
+
+impl Times {
+    /// Times of mean `mean_ticks` with the shape of `service`.
+    pub(crate) fn new(seed: u64, purpose: Purpose, replication: u64, service: Service, mean_ticks: f64) -> Self {
+        let stream = Stream::new(seed, purpose, replication);
+        Self { stream, service, mean_ticks, ready: Vec::new(), next: 0 }
+    }
+
+    /// The next `count` times or more; [`Times::took`] says how many were used.
+    #[inline]
+    pub(crate) fn ahead(&mut self, count: usize) -> &[u64] {
+        while self.ready.len() - self.next < count {
+            self.refill();
+        }
+        &self.ready[self.next..]
+    }
+
+    #[inline(never)]
+    fn refill(&mut self) {
+        self.ready.drain(..self.next);
+        self.next = 0;
+        let mut block = [0; BLOCK];
+        if self.mean_ticks > 0.0 {
+            ticks_block(&mut self.stream, self.service, self.mean_ticks, &mut block);
+        }
+        self.ready.extend(block);
+    }
+
+    /// Uses up `count` of those ahead.
+    #[inline]
+    pub(crate) fn took(&mut self, count: usize) {
+        self.next += count;
+    }
+
+    /// The next time.
+    #[inline]
+    pub(crate) fn next(&mut self) -> u64 {
+        let time = self.ahead(1)[0];
+        self.took(1);
+        time
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_made_ahead_are_those_drawn_one_by_one() {
+        for (service, mean) in
+            [(Service::Exponential, 3e6), (Service::Erlang { stages: 2 }, 3e6), (Service::Exponential, 0.0)]
+        {
+            let mut draw = Draw::new(4, Purpose::Interrupt, 1, service, mean);
+            let mut times = Times::new(4, Purpose::Interrupt, 1, service, mean);
+            for n in 0..1000 {
+                let ahead = times.ahead(n % 300).to_vec();
+                times.took(n % 7 * usize::from(n % 300 > 7));
+                let mut expected = (0..n % 7 * usize::from(n % 300 > 7)).map(|_| draw.next());
+                assert!(ahead.iter().zip(expected.by_ref()).all(|(time, drawn)| *time == drawn));
+                assert_eq!(times.next(), draw.next());
+            }
+        }
+    }
 
     #[test]
     fn ticks_are_rounded_on_both_paths() {

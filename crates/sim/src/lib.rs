@@ -7,9 +7,9 @@
 //! | --- | --- |
 //! | `clock`, `random`, `draw` | time in whole ticks, streams of random numbers, service times |
 //! | `source` | the packets: gaps, sizes, times of their own, the same under every scheme |
-//! | `lindley` | scheme `ideal` unobserved, without events: a recursion over packets |
 //! | `machine` | the CPU, its ring, the application's socket, and what is counted |
 //! | `schemes` | what an arrival does and when packets are served; `schemes::linux` follows the kernel's functions |
+//! | `recursion` | schemes `ideal`, `interrupt` and unmasked `coalesce`, unobserved: packet by packet without events |
 //! | `trace` | a short run moment by moment, for people to look at |
 //! | `multi_queue` | several queues with a core each |
 //! | `observe` | distributions of queue and busy periods, and a series in time |
@@ -23,12 +23,12 @@ mod clock;
 mod draw;
 mod engine;
 mod fifo;
-mod lindley;
 mod machine;
 mod multi_queue;
 mod observe;
 mod pair;
 mod random;
+mod recursion;
 #[cfg(test)]
 mod referee;
 mod replicate;

@@ -220,7 +220,11 @@ impl<W: Watch> Machine<W> {
             ..self.counts
         };
         counts.system_area = match &self.application {
-            None => counts.ring_area,
+            None => {
+                // Processed is delivered.
+                (counts.delivered, counts.latency) = (counts.processed, counts.processed_latency);
+                counts.ring_area
+            }
             Some(application) => {
                 counts.inside_socket = application.socket.len() as u64;
                 counts.latency + application.lost_latency + ages(&self.ring) + ages(&application.socket)
@@ -248,16 +252,25 @@ impl<W: Watch> Machine<W> {
     }
 
     /// The packet at the head of the ring has been processed. True if that woke the application.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn finish_packet(&mut self) -> bool {
         let packet = self.ring.pop();
+        let latency = self.now - packet.arrived;
         self.counts.processed += 1;
-        self.counts.processed_latency += u128::from(self.now - packet.arrived);
-        let Some(application) = &mut self.application else {
-            self.watch.fate(packet.number, Fate::Processed, self.now);
-            self.deliver(packet);
-            return false;
-        };
+        self.counts.processed_latency += u128::from(latency);
+        if self.application.is_some() {
+            return self.hand_on(packet);
+        }
+        self.watch.fate(packet.number, Fate::Processed, self.now);
+        self.counts.delivered_bytes += u64::from(packet.bytes);
+        self.records.latency(latency);
+        false
+    }
+
+    /// A processed packet goes to the socket. True if that woke the application.
+    #[inline(never)]
+    fn hand_on(&mut self, packet: Packet) -> bool {
+        let Some(application) = &mut self.application else { return false };
         if application.full() {
             application.lost_latency += u128::from(self.now - packet.arrived);
             self.counts.dropped_socket += 1;

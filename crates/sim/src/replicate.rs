@@ -6,7 +6,7 @@ use crate::clock::Clock;
 use crate::machine::{CELLS, Machine, Records, SEGMENTS};
 use crate::stats::mser;
 use crate::tally::{Counts, Pool};
-use crate::{lindley, schemes};
+use crate::{recursion, schemes};
 
 /// The quantiles kept of every replication.
 pub(crate) const SHARES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
@@ -26,10 +26,8 @@ pub(crate) struct Replication {
 
 /// Simulates `packets` arrivals of `point`, which must be supported.
 pub(crate) fn replicate(point: &Point, clock: Clock, seed: u64, replication: u64, packets: u64) -> (Replication, Pool) {
-    if let Some(ring) = lindley::ring(point) {
-        return cut(&lindley::run(point, ring, clock, seed, replication, packets));
-    }
-    cut(&by_events(point, clock, seed, replication, packets))
+    let records = recursion::run(point, clock, seed, replication, packets);
+    cut(&records.unwrap_or_else(|| by_events(point, clock, seed, replication, packets)))
 }
 
 /// Simulates by events, whatever the scheme.

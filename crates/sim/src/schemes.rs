@@ -10,6 +10,7 @@ mod linux;
 mod napi_2007;
 mod polling;
 
+pub(crate) use coalesce::Moderation;
 use netcliff_core::{EngineKind, Napi, Point, Scheme, Unsupported};
 
 use crate::clock::{Clock, NEVER};

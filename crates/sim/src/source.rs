@@ -10,7 +10,7 @@ mod sizes;
 use netcliff_core::{Arrivals, Point, Unsupported, engine::EngineKind};
 
 use crate::clock::Clock;
-use crate::draw::{to_ticks, unit_block};
+use crate::draw::{ticks_block, to_ticks, unit_block};
 use crate::fifo::Packet;
 use crate::random::{BLOCK, Purpose, Stream};
 use gaps::Gaps;
@@ -130,7 +130,8 @@ impl Source {
         if self.next == BLOCK {
             self.refill();
         }
-        let i = self.next;
+        // Below BLOCK as it is; the mask spares five checks of bounds.
+        let i = self.next & (BLOCK - 1);
         self.next += 1;
         let number = self.number;
         self.number = number.wrapping_add(1);
@@ -150,16 +151,14 @@ impl Source {
         self.gaps.fill(&self.size_block, &mut self.gap_block);
         self.fill_protocol();
         if let Some((units, mean_ticks)) = &mut self.application {
-            unit_block(&mut units.stream, self.service, &mut units.block);
-            let times = self.application_block.iter_mut().zip(units.block.iter());
-            times.for_each(|(time, unit)| *time = to_ticks(unit * *mean_ticks));
+            ticks_block(&mut units.stream, self.service, *mean_ticks, &mut self.application_block);
         }
     }
 
     fn fill_protocol(&mut self) {
         let Units { stream, block } = &mut self.protocol;
-        if let (netcliff_core::Service::Exponential, Some(bytes)) = (self.service, self.sizes.fixed()) {
-            stream.exponential_ticks(self.cost.mean_ticks(bytes), &mut self.protocol_block);
+        if let Some(bytes) = self.sizes.fixed() {
+            ticks_block(stream, self.service, self.cost.mean_ticks(bytes), &mut self.protocol_block);
             return;
         }
         unit_block(stream, self.service, block);
@@ -171,7 +170,11 @@ impl Source {
     /// The next packets, a block at once; not to be mixed with [`Source::next`].
     pub(crate) fn next_block(&mut self) -> PacketBlock<'_> {
         self.refill();
-        PacketBlock { gaps: &self.gap_block, protocol: &self.protocol_block, bytes: &self.size_block }
+        PacketBlock {
+            gaps: self.gap_block.as_slice(),
+            protocol: self.protocol_block.as_slice(),
+            bytes: self.size_block.as_slice(),
+        }
     }
 }
 
@@ -179,11 +182,18 @@ impl Source {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PacketBlock<'a> {
     /// Time since the arrival before [ticks].
-    pub gaps: &'a [u64; BLOCK],
+    pub gaps: &'a [u64],
     /// Protocol times [ticks].
-    pub protocol: &'a [u64; BLOCK],
+    pub protocol: &'a [u64],
     /// Frames (bytes).
-    pub bytes: &'a [u32; BLOCK],
+    pub bytes: &'a [u32],
+}
+
+impl PacketBlock<'_> {
+    /// Some of them.
+    pub(crate) fn part(&self, range: std::ops::Range<usize>) -> Self {
+        Self { gaps: &self.gaps[range.clone()], protocol: &self.protocol[range.clone()], bytes: &self.bytes[range] }
+    }
 }
 
 #[cfg(test)]

@@ -104,11 +104,16 @@ impl Histogram {
     /// Adds one latency [ticks].
     #[inline]
     pub(crate) fn add(&mut self, ticks: u64) {
+        self.cells[Self::cell(ticks)] += 1;
+        self.max = self.max.max(ticks);
+    }
+
+    /// The cell of a latency [ticks].
+    #[inline]
+    fn cell(ticks: u64) -> usize {
         let octave = 63 - (ticks | (1 << KEPT_BITS)).leading_zeros();
         let shift = octave - KEPT_BITS;
-        let cell = ((shift as usize) << KEPT_BITS) + (ticks >> shift) as usize;
-        self.cells[cell] += 1;
-        self.max = self.max.max(ticks);
+        ((shift as usize) << KEPT_BITS) + (ticks >> shift) as usize
     }
 
     /// First value and width of a cell [ticks].
@@ -139,7 +144,7 @@ impl Pool {
 
     /// Adds all of a histogram.
     pub(crate) fn add(&mut self, part: &Histogram) {
-        for (sum, count) in self.cells.iter_mut().zip(&part.cells) {
+        for (sum, count) in self.cells.iter_mut().zip(&part.cells[..=Histogram::cell(part.max)]) {
             *sum += u64::from(*count);
             self.total += u64::from(*count);
         }
@@ -148,7 +153,8 @@ impl Pool {
 
     /// Adds all of another pool.
     pub(crate) fn merge(&mut self, other: &Self) {
-        self.cells.iter_mut().zip(&other.cells).for_each(|(sum, count)| *sum += count);
+        let filled = &other.cells[..=Histogram::cell(other.max)];
+        self.cells.iter_mut().zip(filled).for_each(|(sum, count)| *sum += count);
         self.total += other.total;
         self.max = self.max.max(other.max);
     }

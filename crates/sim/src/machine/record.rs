@@ -12,9 +12,10 @@ pub(crate) const SEGMENTS: usize = 6;
 pub(crate) struct Records {
     /// Counts at each mark, [`CELLS`] + 1 of them in the end.
     pub marks: Vec<Counts>,
-    /// Latencies of the packets delivered in each segment.
+    /// Latencies of the packets delivered in each segment, [`SEGMENTS`] of them in the end.
     pub segments: Vec<Histogram>,
-    segment: usize,
+    /// The segment that is being filled; after the end it takes what is never read.
+    present: Histogram,
     next_mark: u64,
     packets: u64,
 }
@@ -24,9 +25,8 @@ impl Records {
         let packets = packets.max(CELLS as u64);
         Self {
             marks: Vec::with_capacity(CELLS + 1),
-            // One more for what is delivered after the end, never read.
-            segments: (0..=SEGMENTS).map(|_| Histogram::new()).collect(),
-            segment: 0,
+            segments: Vec::with_capacity(SEGMENTS),
+            present: Histogram::new(),
             next_mark: 0,
             packets,
         }
@@ -43,21 +43,23 @@ impl Records {
         self.marks.push(counts);
         let cell = self.marks.len() as u64;
         self.next_mark = self.packets * cell / CELLS as u64;
-        let tenth = (self.marks.len() - 1) / (CELLS / 10);
+        let (tenths, within) = ((self.marks.len() - 1) / (CELLS / 10), (self.marks.len() - 1) % (CELLS / 10));
         let over = self.marks.len() > CELLS;
-        self.segment = if over { SEGMENTS } else { tenth.min(SEGMENTS - 1) };
+        if over || (within == 0 && (1..SEGMENTS).contains(&tenths)) {
+            self.segments.push(std::mem::replace(&mut self.present, Histogram::new()));
+        }
         over
     }
 
     /// Adds the latency of a packet delivered now [ticks].
     #[inline]
     pub(super) fn latency(&mut self, ticks: u64) {
-        self.segments[self.segment].add(ticks);
+        self.present.add(ticks);
     }
 
     /// Where the latencies of packets delivered now go.
     #[inline]
     pub(crate) fn present(&mut self) -> &mut Histogram {
-        &mut self.segments[self.segment]
+        &mut self.present
     }
 }

@@ -9,7 +9,7 @@ use crate::machine::{Arrival, Machine, Watch};
 use crate::tally::Account;
 
 /// The NIC's moderation: limits and what has been counted since the last interrupt.
-pub(super) struct Moderation {
+pub(crate) struct Moderation {
     /// Interrupt at so many frames; [`NEVER`]: no count.
     pub(super) frames: u64,
     /// From the first packet [ticks].
@@ -26,7 +26,7 @@ pub(super) struct Moderation {
 }
 
 impl Moderation {
-    pub(super) fn new(frames: Option<u64>, absolute: Option<u64>, packet: Option<u64>, gap: Option<u64>) -> Self {
+    pub(crate) fn new(frames: Option<u64>, absolute: Option<u64>, packet: Option<u64>, gap: Option<u64>) -> Self {
         let nothing_set = frames.is_none() && absolute.is_none() && packet.is_none();
         Self {
             frames: if nothing_set { 1 } else { frames.unwrap_or(NEVER) },
@@ -41,13 +41,21 @@ impl Moderation {
         }
     }
 
+    /// That of a scheme.
+    pub(crate) fn of(scheme: &netcliff_core::Coalesce, clock: Clock) -> Self {
+        let ticks = |seconds: Option<f64>| seconds.map(|seconds| clock.whole(seconds)).filter(|ticks| *ticks > 0);
+        Self::new(scheme.frames, ticks(scheme.absolute_timer_s), ticks(scheme.packet_timer_s), ticks(scheme.min_gap_s))
+    }
+
     /// The next timer [ticks].
-    pub(super) fn timer(&self) -> u64 {
+    #[inline]
+    pub(crate) fn timer(&self) -> u64 {
         self.absolute_at.min(self.packet_at).min(self.held_until)
     }
 
     /// A packet counts; true if it interrupts now.
-    pub(super) fn packet(&mut self, now: u64) -> bool {
+    #[inline]
+    pub(crate) fn packet(&mut self, now: u64) -> bool {
         self.counted += 1;
         if self.held_until != NEVER {
             return false;
@@ -67,7 +75,8 @@ impl Moderation {
     }
 
     /// A timer is due, or the count is full; true if the interrupt may come now, else it is held until the gap ends.
-    pub(super) fn fire(&mut self, now: u64) -> bool {
+    #[inline]
+    pub(crate) fn fire(&mut self, now: u64) -> bool {
         (self.absolute_at, self.packet_at, self.held_until) = (NEVER, NEVER, NEVER);
         if now < self.gap_ends {
             self.held_until = self.gap_ends;
@@ -76,7 +85,8 @@ impl Moderation {
     }
 
     /// An interrupt has been handled.
-    pub(super) fn handled(&mut self, now: u64) {
+    #[inline]
+    pub(crate) fn handled(&mut self, now: u64) {
         self.counted = 0;
         self.gap_ends = now + self.gap;
     }
@@ -95,14 +105,7 @@ pub(super) struct Coalesce {
 
 impl Coalesce {
     pub(super) fn new<W>(scheme: &netcliff_core::Coalesce, clock: Clock, machine: &Machine<W>) -> Self {
-        let ticks = |seconds: Option<f64>| seconds.map(|seconds| clock.whole(seconds)).filter(|ticks| *ticks > 0);
-        let moderation = Moderation::new(
-            scheme.frames,
-            ticks(scheme.absolute_timer_s),
-            ticks(scheme.packet_timer_s),
-            ticks(scheme.min_gap_s),
-        );
-        Self::with(moderation, scheme.masked, scheme.drops_interrupt, machine)
+        Self::with(Moderation::of(scheme, clock), scheme.masked, scheme.drops_interrupt, machine)
     }
 
     /// Interrupts by `moderation`; where they mask, the register write is part of the interrupt's stage.

@@ -1,0 +1,77 @@
+//! Schemes whose packets can be followed one by one without events, where nobody watches. The machine of events stays
+//! their referee: both agree at every mark and in every latency.
+
+mod ideal;
+mod preempted;
+#[cfg(test)]
+mod tests;
+
+use netcliff_core::{Point, Scheme};
+
+use crate::clock::Clock;
+use crate::machine::Records;
+use crate::random::BLOCK;
+use crate::source::{PacketBlock, Source};
+use crate::tally::{Counts, Histogram};
+
+/// Largest ring served this way: the queue's memory is taken at once.
+const LARGEST_RING: u64 = 1 << 16;
+
+/// A queue that takes packets in blocks.
+trait Recursion {
+    /// Takes arrivals, the first a gap after the last there was.
+    fn arrive(&mut self, packets: PacketBlock<'_>);
+
+    /// Counts the packets that have departed by the last arrival, or by `at` if [`Recursion::reach`] went there.
+    fn deliver(&mut self, at: u64, latencies: &mut Histogram);
+
+    /// Lets all happen that precedes an arrival `gap` after the last there was; when that is.
+    fn reach(&mut self, gap: u64) -> u64;
+
+    /// The counts at `at`, of which all departures have been counted; `offered` is not this one's to count.
+    fn counts(&self, at: u64) -> Counts;
+}
+
+/// Simulates `packets` arrivals of `point`, which must be supported; None: only events can.
+pub(crate) fn run(point: &Point, clock: Clock, seed: u64, replication: u64, packets: u64) -> Option<Records> {
+    let host = &point.host;
+    if host.application_s.is_some() || !(1..=LARGEST_RING).contains(&host.ring) {
+        return None;
+    }
+    let ring = host.ring as usize;
+    let source = || Source::new(point, clock, seed, replication);
+    if point.scheme == Scheme::Ideal {
+        return Some(drive(ideal::Ideal::new(ring), source(), packets));
+    }
+    let queue = preempted::Preempted::new(point, ring, clock, seed, replication)?;
+    Some(drive(queue, source(), packets))
+}
+
+fn drive(mut queue: impl Recursion, mut source: Source, packets: u64) -> Records {
+    let mut records = Records::new(packets);
+    let mut offered = 0;
+    while !take(&mut queue, source.next_block(), &mut offered, &mut records) {}
+    records
+}
+
+/// Takes a block of arrivals; true if the last mark was set among them.
+fn take(queue: &mut impl Recursion, block: PacketBlock<'_>, offered: &mut u64, records: &mut Records) -> bool {
+    let mut from = 0;
+    while from < BLOCK {
+        if *offered == records.next_mark() {
+            let at = queue.reach(block.gaps[from]);
+            queue.deliver(at, records.present());
+            if records.push(Counts { offered: *offered, ..queue.counts(at) }) {
+                return true;
+            }
+        }
+        let left = usize::try_from(records.next_mark() - *offered).unwrap_or(BLOCK);
+        let to = BLOCK.min(from.saturating_add(left));
+        queue.arrive(block.part(from..to));
+        *offered += (to - from) as u64;
+        from = to;
+    }
+    let at = queue.reach(0);
+    queue.deliver(at, records.present());
+    false
+}

@@ -1,0 +1,94 @@
+use netcliff_core::{FrameSizes, Host, Service, Traffic};
+
+use super::*;
+use crate::machine::SEGMENTS;
+use crate::replicate::by_events;
+
+fn agree(point: &Point, packets: u64) {
+    let clock = Clock::new(point.traffic.rate_pps().unwrap(), packets);
+    let recursion = run(point, clock, 5, 2, packets).unwrap();
+    let events = by_events(point, clock, 5, 2, packets);
+    let label = format!("{} {:?} {:?}, {packets} packets", point.scheme, point.host, point.traffic);
+    for (number, (recursion, events)) in recursion.marks.iter().zip(&events.marks).enumerate() {
+        assert_eq!(recursion, events, "mark {number} (recursion, events) of {label}");
+    }
+    assert_eq!((recursion.segments.len(), recursion.marks.len()), (SEGMENTS, events.marks.len()), "{label}");
+    assert!(recursion.segments == events.segments, "latencies of {label}");
+}
+
+/// Over rings, services, arrivals and loads; with a hundred packets there is a mark at each.
+fn agree_everywhere(schemes: &[&str]) {
+    let services = [
+        Service::Exponential,
+        Service::Deterministic,
+        Service::Erlang { stages: 2 },
+        Service::Hyperexponential { cv: 1.8 },
+    ];
+    let mut turn = 0;
+    for scheme in schemes {
+        for ring in [1, 2, 7, 300, 1024] {
+            for arrivals in ["poisson", "constant", "batch:size=5", "mmpp", "onoff:rule=superpose"] {
+                for kpps in [50.0, 120.0, 180.0, 1000.0] {
+                    turn += 1;
+                    let service = services[turn % services.len()];
+                    // Whole microseconds and constant arrivals: many events at the same instant.
+                    let (interrupt_s, protocol_s) = if turn % 3 == 0 { (2e-6, 4e-6) } else { (3.73e-6, 5.34e-6) };
+                    let plain = Host::pentium4_2530mhz();
+                    let mut host = Host { ring, service, interrupt_s, protocol_s, ..plain };
+                    let mut traffic = Traffic::poisson(kpps * 1e3);
+                    traffic.arrivals = arrivals.parse().unwrap();
+                    if ring == 7 {
+                        traffic.size = FrameSizes::Imix;
+                        host.per_byte_s = 1e-9;
+                    }
+                    let point = Point { host, scheme: scheme.parse().unwrap(), traffic };
+                    for packets in [100, 1, 2_500] {
+                        agree(&point, packets);
+                    }
+                    if turn % 20 == 0 {
+                        agree(&point, 40_000);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn ideal_agrees_with_events() {
+    agree_everywhere(&["ideal"]);
+}
+
+#[test]
+fn interrupts_agree_with_events() {
+    agree_everywhere(&["interrupt:drops_interrupt=true", "interrupt:drops_interrupt=false"]);
+}
+
+#[test]
+fn coalescing_agrees_with_events() {
+    agree_everywhere(&[
+        "coalesce:frames=8",
+        "coalesce:usecs=50us,drops_interrupt=true",
+        "coalesce:frames=8,usecs=50us",
+        "coalesce:packet_timer=20us,usecs=60us,drops_interrupt=true",
+        "coalesce:frames=1,min_gap=40us",
+        "coalesce:frames=3,packet_timer=7us,min_gap=25us",
+    ]);
+}
+
+#[test]
+fn what_needs_events_is_left_to_them() {
+    let answers = |scheme: &str, host| {
+        let point = Point { host, scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(1e5) };
+        run(&point, Clock::new(1e5, 100), 1, 0, 100).is_some()
+    };
+    let plain = Host::pentium4_2530mhz();
+    for scheme in ["ideal", "interrupt", "coalesce:frames=8"] {
+        assert!(answers(scheme, plain.clone()));
+        assert!(!answers(scheme, Host { application_s: Some(1e-6), ..plain.clone() }));
+        assert!(!answers(scheme, Host { ring: 1 << 20, ..plain.clone() }));
+    }
+    for scheme in ["coalesce:frames=8,masked=true", "disable-enable", "napi", "hybrid", "dim"] {
+        assert!(!answers(scheme, plain.clone()), "{scheme}");
+    }
+}
