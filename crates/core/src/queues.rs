@@ -19,8 +19,8 @@ use crate::params::{self, Params};
 use crate::units;
 
 pub use flows::Flows;
-pub use layout::{busiest, evaluate};
-pub use total::{QueueOutcome, Role};
+pub use layout::{Together, busiest, evaluate};
+pub use total::{QueueOutcome, Role, binding, imbalance};
 
 /// More queues than any NIC has are a slip.
 pub const MOST_QUEUES: u32 = 4096;
@@ -50,6 +50,8 @@ pub struct Queues {
     pub shares: Vec<f64>,
     /// Which core works for a queue.
     pub map: Map,
+    /// The core of each queue ([`Map::Pairing`] only; queues may share one); empty: a core each.
+    pub on: Vec<u32>,
     /// CPU time to complete the transmission of a forwarded packet (s); None: the host forwards nothing.
     pub transmit_s: Option<f64>,
     /// NUMA nodes, over which the cores lie in equal blocks; the NIC is at the first.
@@ -70,6 +72,7 @@ impl Queues {
             table: Vec::new(),
             shares: Vec::new(),
             map: Map::Pairing,
+            on: Vec::new(),
             transmit_s: None,
             nodes: 1,
             remote: 1.0,
@@ -88,9 +91,19 @@ impl Queues {
         Self { count, ..self }
     }
 
-    /// Cores that work for these queues (physical ones for [`Map::Smt`]).
+    /// Cores that work for these queues (physical ones for [`Map::Smt`]), those below the highest in [`Queues::on`] included.
     pub fn cores(&self) -> u32 {
+        if let Some(highest) = self.on.iter().max() {
+            return highest + 1;
+        }
         if self.map == Map::Spread && self.transmit_s.is_some() { 2 * self.count } else { self.count }
+    }
+
+    /// True if some core works for more than one queue.
+    pub fn share_cores(&self) -> bool {
+        let mut on = self.on.clone();
+        on.sort_unstable();
+        on.windows(2).any(|pair| pair[0] == pair[1])
     }
 
     /// Checks every figure against its range.
@@ -98,6 +111,7 @@ impl Queues {
         if !(1..=MOST_QUEUES).contains(&self.count) {
             return Err(Invalid::new("queues", self.count, format!("must be from 1 to {MOST_QUEUES}")));
         }
+        self.validate_places()?;
         if let Some(entry) = self.table.iter().find(|entry| **entry >= self.count) {
             return Err(Invalid::new("queues table", entry, format!("must be from 0 to {}", self.count - 1)));
         }
@@ -128,6 +142,29 @@ impl Queues {
     }
 }
 
+impl Queues {
+    fn validate_places(&self) -> Result<(), Invalid> {
+        if self.on.is_empty() {
+            return Ok(());
+        }
+        if self.map != Map::Pairing {
+            return Err(Invalid::new(
+                "queues on",
+                join(&self.on),
+                "goes with map=pairing only: leave out one of the two",
+            ));
+        }
+        if self.on.len() != self.count as usize {
+            let accepted = format!("must be one core for each of {} queues", self.count);
+            return Err(Invalid::new("queues on", join(&self.on), accepted));
+        }
+        match self.on.iter().find(|core| **core >= MOST_QUEUES) {
+            Some(core) => Err(Invalid::new("queues on", core, format!("must be below {MOST_QUEUES}"))),
+            None => Ok(()),
+        }
+    }
+}
+
 /// Shares are taken as they are if their sum is this near 1.
 const ROUNDING: f64 = 1e-9;
 
@@ -146,7 +183,7 @@ fn valid_shares(shares: &[f64], count: u32) -> Result<(), Invalid> {
 }
 
 const FORM: &str = "expected a number of queues with options, such as 4 or 4:map=spread,cold=1.3,transmit=1us (keys: \
-                    map=pairing|spread|smt, transmit, cold, smt, nodes, remote, table=0/1/2/3, shares=40%/30%/20%/10%)";
+                    map=pairing|spread|smt, on=0/0/1/1 (the core of each queue), transmit, cold, smt, nodes, remote, table=0/1/2/3, shares=40%/30%/20%/10%)";
 
 impl std::str::FromStr for Queues {
     type Err = ParseError;
@@ -159,6 +196,7 @@ impl std::str::FromStr for Queues {
             value.map_or_else(Vec::new, |value| value.split('/').map(|item| item.trim().to_owned()).collect())
         };
         let table: Result<Vec<u32>, _> = list(params.take("table")).iter().map(|entry| entry.parse()).collect();
+        let on: Result<Vec<u32>, _> = list(params.take("on")).iter().map(|core| core.parse()).collect();
         let shares: Result<Vec<f64>, _> =
             list(params.take("shares")).iter().map(|share| units::parse_share(share)).collect();
         let map = match params.take("map") {
@@ -171,6 +209,7 @@ impl std::str::FromStr for Queues {
             table: table.map_err(|_| refused())?,
             shares: shares?,
             map,
+            on: on.map_err(|_| refused())?,
             transmit_s: params.time_s("transmit")?.filter(|seconds| *seconds > 0.0),
             nodes: params.count_u32("nodes")?.unwrap_or(1),
             remote: params.number("remote")?.unwrap_or(1.0),
@@ -183,9 +222,15 @@ impl std::str::FromStr for Queues {
     }
 }
 
+fn join(items: &[impl ToString]) -> String {
+    items.iter().map(ToString::to_string).collect::<Vec<_>>().join("/")
+}
+
 impl std::fmt::Display for Queues {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let join = |items: Vec<String>| (!items.is_empty()).then(|| items.join("/"));
+        fn given(items: &[impl ToString]) -> Option<String> {
+            (!items.is_empty()).then(|| join(items))
+        }
         let factor = |factor: f64| (factor != 1.0).then(|| factor.to_string());
         let map = match self.map {
             Map::Pairing => None,
@@ -196,13 +241,14 @@ impl std::fmt::Display for Queues {
             &self.count.to_string(),
             &[
                 ("map", map),
+                ("on", given(&self.on)),
                 ("transmit", self.transmit_s.map(units::print_time_s)),
                 ("cold", factor(self.cold)),
                 ("smt", factor(self.smt)),
                 ("nodes", (self.nodes > 1).then(|| self.nodes.to_string())),
                 ("remote", factor(self.remote)),
-                ("table", join(self.table.iter().map(ToString::to_string).collect())),
-                ("shares", join(self.shares.iter().map(ToString::to_string).collect())),
+                ("table", given(&self.table)),
+                ("shares", given(&self.shares)),
             ],
         ))
     }

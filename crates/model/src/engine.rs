@@ -27,6 +27,10 @@ impl Default for ModelEngine {
     }
 }
 
+/// Why queues on one core have no answer here.
+const SHARED_CORE: &str = "queues that share a core wait for each other, which no chain here has: give each a core (leave out \
+                           `on`), or use the simulator";
+
 impl ModelEngine {
     /// The engine with quantiles.
     pub fn new(fidelity: Fidelity) -> Self {
@@ -68,7 +72,10 @@ impl Engine for ModelEngine {
     }
 
     fn supports(&self, point: &Point) -> Result<(), Unsupported> {
-        if point.host.queues.is_some() {
+        if let Some(queues) = &point.host.queues {
+            if queues.share_cores() {
+                return Err(Unsupported::new(EngineKind::Model, SHARED_CORE));
+            }
             return self.supports(&queues::busiest(point));
         }
         self.check(point).map_err(|reason| Unsupported::new(EngineKind::Model, reason))
@@ -80,7 +87,7 @@ impl Engine for ModelEngine {
         if point.host.queues.is_some() {
             // Queues that are alike are worked out once.
             let known = RefCell::new(Vec::<(Point, Outcome)>::new());
-            return queues::evaluate(point, &|_, part| {
+            let alone = |_: usize, part: &Point| {
                 let same = known.borrow().iter().find(|(asked, _)| asked == part).map(|(_, outcome)| outcome.clone());
                 if let Some(outcome) = same {
                     return Ok(outcome);
@@ -88,7 +95,9 @@ impl Engine for ModelEngine {
                 let outcome = self.evaluate(part)?;
                 known.borrow_mut().push((part.clone(), outcome.clone()));
                 Ok(outcome)
-            });
+            };
+            let joint = |_: &[(usize, Point)]| Err(Unsupported::new(EngineKind::Model, SHARED_CORE).into());
+            return queues::evaluate(point, &alone, &joint);
         }
         let unsupported = |reason: String| Unsupported::new(EngineKind::Model, reason);
         let Point { host, scheme, traffic } = point;

@@ -44,7 +44,7 @@ impl Default for SimEngine {
 /// Fewest replications.
 const REPLICATIONS: u64 = 10;
 /// Arrivals of a replication at the start of a sequential run.
-const FIRST_PACKETS: u64 = 20_000;
+pub(crate) const FIRST_PACKETS: u64 = 20_000;
 /// Latencies reach this resolution in [`Simulation::latency_ns`], in significant digits.
 const DIGITS: u8 = 3;
 
@@ -150,7 +150,7 @@ impl SimEngine {
         }
     }
 
-    fn notes(&self, point: &Point, batch: &Batch, settled: bool, precise: bool) -> Vec<String> {
+    pub(crate) fn notes(&self, point: &Point, batch: &Batch, settled: bool, precise: bool) -> Vec<String> {
         let mut notes = Vec::new();
         if is_heavy_tailed(&point.traffic.arrivals) {
             notes.push(
@@ -218,7 +218,7 @@ pub(crate) fn empty_histogram() -> Histogram<u64> {
     histogram
 }
 
-fn histogram_ns(batch: &Batch, clock: Clock) -> Histogram<u64> {
+pub(crate) fn histogram_ns(batch: &Batch, clock: Clock) -> Histogram<u64> {
     let mut histogram = empty_histogram();
     for (ticks, count) in batch.pool.filled() {
         let nanoseconds = (clock.seconds(ticks) * 1e9).round() as u64;
@@ -234,8 +234,12 @@ impl Engine for SimEngine {
     }
 
     fn supports(&self, point: &Point) -> Result<(), Unsupported> {
-        if point.host.queues.is_some() {
-            return self.supports(&netcliff_core::queues::busiest(point));
+        if let Some(queues) = &point.host.queues {
+            let busiest = netcliff_core::queues::busiest(point);
+            if queues.share_cores() {
+                crate::shared::supports(&busiest)?;
+            }
+            return self.supports(&busiest);
         }
         source::supports(point)?;
         schemes::supports(point)

@@ -11,7 +11,8 @@
 //! | `schemes` | what an arrival does and when packets are served; `schemes::linux` follows the kernel's functions |
 //! | `recursion` | schemes `ideal`, `interrupt` and unmasked `coalesce`, unobserved: packet by packet without events |
 //! | `trace` | a short run moment by moment, for people to look at |
-//! | `multi_queue` | several queues with a core each |
+//! | `multi_queue` | several queues, each with a core of its own or several on one |
+//! | `shared` | one core that works for several queues |
 //! | `observe` | distributions of queue and busy periods, and a series in time |
 //! | `pair` | two schemes on the same packets |
 //! | `replicate`, `stats`, `summary` | replications, warm-up, intervals, figures |
@@ -33,6 +34,7 @@ mod recursion;
 mod referee;
 mod replicate;
 mod schemes;
+mod shared;
 mod source;
 mod stats;
 mod summary;

@@ -84,7 +84,7 @@ pub(crate) struct Times {
 }
 
 impl Times {
-    fn new(point: &Point, clock: Clock, seed: u64, replication: u64) -> Self {
+    pub(crate) fn new(point: &Point, clock: Clock, seed: u64, replication: u64) -> Self {
         let host = &point.host;
         let draw = |purpose, seconds| Draw::new(seed, purpose, replication, host.service, clock.ticks(seconds));
         Self {

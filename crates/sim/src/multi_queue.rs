@@ -1,29 +1,38 @@
-//! A host with several queues: each vector is simulated on a stream of its own, on as many packets as its share asks for.
+//! A host with several queues: each vector is simulated on a stream of its own, on as many packets as its share asks for;
+//! queues that share a core together.
 
 use std::cell::{Cell, RefCell};
 
 use hdrhistogram::Histogram;
-use netcliff_core::queues::{self, Role};
+use netcliff_core::queues::{self, Role, Together};
 use netcliff_core::{EngineFailure, Figure, Latency, Outcome, Point};
 
 use crate::engine::{Effort, SimEngine, Simulation, empty_histogram};
+use crate::shared;
 
 /// Simulates every vector of a host that has queues. The point must be supported.
 pub(crate) fn simulate(engine: &SimEngine, point: &Point) -> Result<Simulation, EngineFailure> {
     let whole_pps = point.traffic.rate_pps().unwrap_or(1.0);
     let last: RefCell<Vec<Option<Simulation>>> = RefCell::default();
     let packets = Cell::new(0);
-    let mut outcome = queues::evaluate(point, &|number, part| {
-        let share = part.traffic.rate_pps().unwrap_or(1.0) / whole_pps;
-        let simulation = part_of(engine, number, share).simulate(part)?;
+    let keep = |number: usize, simulation: Simulation| {
         packets.set(packets.get() + simulation.packets);
         let outcome = simulation.outcome.clone();
         let mut last = last.borrow_mut();
         let length = last.len().max(number + 1);
         last.resize_with(length, || None);
         last[number] = Some(simulation);
-        Ok(outcome)
-    })?;
+        outcome
+    };
+    let share = |part: &Point| part.traffic.rate_pps().unwrap_or(1.0) / whole_pps;
+    let alone = |number: usize, part: &Point| Ok(keep(number, part_of(engine, number, share(part)).simulate(part)?));
+    let joint = |parts: &[(usize, Point)]| {
+        let all = parts.iter().map(|(_, part)| share(part)).sum();
+        let seeded: Vec<(u64, &Point)> = parts.iter().map(|(n, part)| (part_of(engine, *n, 1.0).seed, part)).collect();
+        let found = shared::simulate(&part_of(engine, parts[0].0, all), &seeded)?;
+        Ok(Together { core: keep(parts[0].0, found.core), queues: found.queues })
+    };
+    let mut outcome = queues::evaluate(point, &alone, &joint)?;
     let parts: Vec<Option<Simulation>> = last.into_inner();
     let receptions = outcome.queues.iter().filter(|queue| queue.role == Role::Receive).count();
     let mut latency_ns = empty_histogram();

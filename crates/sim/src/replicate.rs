@@ -40,7 +40,11 @@ pub(crate) fn by_events(point: &Point, clock: Clock, seed: u64, replication: u64
 /// Cuts the warm-up off by MSER over the mean number of packets in ring, protocol and socket of each cell, rounded up to
 /// the next tenth of the run, where the latency histogram can be cut as well.
 pub(crate) fn cut(records: &Records) -> (Replication, Pool) {
-    let marks = &records.marks;
+    cut_at(records, warm_up(&records.marks))
+}
+
+/// How many cells are warm-up; None: no steady state within the first half.
+pub(crate) fn warm_up(marks: &[Counts]) -> Option<usize> {
     let cells: Vec<f64> = marks
         .windows(2)
         .map(|pair| {
@@ -48,7 +52,12 @@ pub(crate) fn cut(records: &Records) -> (Replication, Pool) {
             change.system_area as f64 / (change.at as f64).max(1.0)
         })
         .collect();
-    let found = mser(&cells);
+    mser(&cells)
+}
+
+/// Cuts off what [`warm_up`] found.
+pub(crate) fn cut_at(records: &Records, found: Option<usize>) -> (Replication, Pool) {
+    let marks = &records.marks;
     let tenths = found.map_or(SEGMENTS - 1, |cut| cut.div_ceil(CELLS / 10));
     let mut pool = Pool::new();
     records.segments[tenths..SEGMENTS].iter().for_each(|segment| pool.add(segment));

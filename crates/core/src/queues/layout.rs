@@ -4,9 +4,10 @@
 //! A packet's flow, and so its queue, is drawn by chance: each queue gets a thinned stream of its own. Queues meet
 //! nowhere but at an SMT sibling, which slows by what its mean busy share is (a fixed point: that the two are busy at
 //! the same instants by more than chance is left out). Transmit completions on another core are taken to come as a Poisson
-//! stream at the rate at which their queue forwards.
+//! stream at the rate at which their queue forwards. Queues on one core are an engine's to answer together.
 
-use super::{Map, QueueOutcome, Queues, Role, shares, total};
+use super::total::{Core, total};
+use super::{Map, QueueOutcome, Queues, Role, shares};
 use crate::engine::{EngineFailure, Point};
 use crate::host::Host;
 use crate::outcome::Outcome;
@@ -32,11 +33,27 @@ struct Vector {
 /// An engine's answer for a host with one queue: number of the vector, and the point that it is.
 type Answer<'a> = &'a dyn Fn(usize, &Point) -> Result<Outcome, EngineFailure>;
 
-/// The host's outcome at `point`, which must have [`Host::queues`], by an engine's answers for hosts with one queue,
-/// which are asked for every vector, and again in every round of the fixed point. Errors: the answer's.
-pub fn evaluate(point: &Point, answer: Answer<'_>) -> Result<Outcome, EngineFailure> {
+/// The outcome of a core that works for several queues, and of each of them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Together {
+    /// All its queues as one.
+    pub core: Outcome,
+    /// Each queue's part, in the order of the question; CPU available is what the core has left.
+    pub queues: Vec<Outcome>,
+}
+
+/// An engine's answer for queues that share a core: number of each vector, and the point that it is with the core its own.
+type Joint<'a> = &'a dyn Fn(&[(usize, Point)]) -> Result<Together, EngineFailure>;
+
+/// The host's outcome at `point`, which must have [`Host::queues`], by an engine's answers: `answer` for a queue with a
+/// core of its own, asked for every such vector, and again in every round of the fixed point; `joint` for the queues of a
+/// shared core. Errors: the answers'.
+pub fn evaluate(point: &Point, answer: Answer<'_>, joint: Joint<'_>) -> Result<Outcome, EngineFailure> {
     let Some(queues) = &point.host.queues else { return answer(0, point) };
     let (vectors, shares) = (vectors(queues), shares(point));
+    if queues.share_cores() {
+        return on_shared_cores(point, queues, &vectors, &shares, answer, joint);
+    }
     let mut busy = vec![0.0; vectors.len()];
     let mut found = Vec::new();
     for _ in 0..ROUNDS {
@@ -49,7 +66,52 @@ pub fn evaluate(point: &Point, answer: Answer<'_>) -> Result<Outcome, EngineFail
             break;
         }
     }
-    Ok(total::total(queues, found))
+    let cores: Vec<Core> = found.iter().map(Core::of).collect();
+    Ok(total(queues, &cores, found))
+}
+
+/// Receptions only, since shared cores come with [`Map::Pairing`].
+fn on_shared_cores(
+    point: &Point,
+    queues: &Queues,
+    vectors: &[Vector],
+    shares: &[f64],
+    answer: Answer<'_>,
+    joint: Joint<'_>,
+) -> Result<Outcome, EngineFailure> {
+    let mut found: Vec<QueueOutcome> = vectors.iter().map(|vector| vector.found(shares, None)).collect();
+    let mut numbers: Vec<u32> = queues.on.clone();
+    numbers.sort_unstable();
+    numbers.dedup();
+    let mut cores = Vec::new();
+    for number in numbers {
+        let own = || vectors.iter().enumerate().filter(|(_, vector)| vector.core == number);
+        let parts: Vec<(usize, Point)> = own()
+            .filter_map(|(n, vector)| Some((n, receive(point, queues, vector, shares[vector.queue], 1.0)?)))
+            .collect();
+        let outcome = match parts.as_slice() {
+            [] => None,
+            [(n, part)] => {
+                let outcome = answer(*n, part)?;
+                found[*n].outcome = Some(outcome.clone());
+                Some(outcome)
+            }
+            parts => {
+                let together = joint(parts)?;
+                parts.iter().zip(together.queues).for_each(|((n, _), outcome)| found[*n].outcome = Some(outcome));
+                Some(together.core)
+            }
+        };
+        let share = own().map(|(_, vector)| shares[vector.queue]).sum();
+        cores.push(Core { role: Role::Receive, share, outcome });
+    }
+    Ok(total(queues, &cores, found))
+}
+
+impl Vector {
+    fn found(&self, shares: &[f64], outcome: Option<Outcome>) -> QueueOutcome {
+        QueueOutcome { queue: self.queue as u32, role: self.role, core: self.core, share: shares[self.queue], outcome }
+    }
 }
 
 fn busy_share(queue: &QueueOutcome) -> f64 {
@@ -79,7 +141,7 @@ fn round(
             }
         };
         let outcome = part.map(|part| answer(number, &part)).transpose()?;
-        found.push(QueueOutcome { queue: vector.queue as u32, role: vector.role, core: vector.core, share, outcome });
+        found.push(vector.found(shares, outcome));
     }
     Ok(found)
 }
@@ -106,7 +168,7 @@ fn vectors(queues: &Queues) -> Vec<Vector> {
     let vector = |queue: usize, role: Role| {
         let core = match (queues.map, role) {
             (Map::Spread, Role::Transmit) => (count + queue) as u32,
-            _ => queue as u32,
+            _ => queues.on.get(queue).copied().unwrap_or(queue as u32),
         };
         let sibling = match (queues.map, role) {
             (Map::Smt, Role::Receive) if apart => Some(count + queue),

@@ -17,17 +17,26 @@ fn all_served(part: &Point) -> Outcome {
 
 fn parts(point: &Point) -> Vec<Point> {
     let seen = std::cell::RefCell::new(Vec::new());
-    evaluate(point, &|_, part| {
-        seen.borrow_mut().push(part.clone());
-        Ok(all_served(part))
-    })
+    evaluate(
+        point,
+        &|_, part| {
+            seen.borrow_mut().push(part.clone());
+            Ok(all_served(part))
+        },
+        &|_| unreachable!("no core is shared"),
+    )
     .unwrap();
     seen.into_inner()
 }
 
 #[test]
 fn texts_round_trip() {
-    for text in ["4", "8:map=spread,transmit=1us,cold=1.3", "2:map=smt,smt=1.5,nodes=2,remote=1.2,table=0/1/1"] {
+    for text in [
+        "4",
+        "8:map=spread,transmit=1us,cold=1.3",
+        "2:map=smt,smt=1.5,nodes=2,remote=1.2,table=0/1/1",
+        "4:on=0/0/2/2,transmit=1us",
+    ] {
         assert_eq!(text.parse::<Queues>().unwrap().to_string(), text);
     }
     assert_eq!("1000:zipf=1.1".parse::<Flows>().unwrap().to_string(), "1000:zipf=1.1");
@@ -50,6 +59,9 @@ fn what_cannot_be_is_refused() {
         ("2:shares=100%", "queue shares = 1: must be one for each of 2"),
         ("4:cold=0.5", "queues cold = 0.5: must be a factor from 1"),
         ("4:nodes=5", "queues nodes = 5: must be from 1 to 4"),
+        ("2:on=0", "queues on = 0: must be one core for each of 2 queues"),
+        ("2:map=spread,on=0/0", "queues on = 0/0: goes with map=pairing only"),
+        ("2:on=0/5000", "queues on = 5000: must be below 4096"),
     ] {
         let error = text.parse::<Queues>().unwrap().validate().unwrap_err().to_string();
         assert!(error.contains(part), "{error}");
@@ -86,10 +98,14 @@ fn pairing_serves_both_ways_on_a_core_and_spread_on_two() {
 /// Two siblings, each busy b = l c (1 + (smt - 1) b): the fixed point is l c / (1 - l c (smt - 1)).
 #[test]
 fn siblings_slow_each_other() {
-    let found = evaluate(&point("2:map=smt,smt=1.4", None), &|_, part| {
-        let part = Point { traffic: part.traffic.at_pps(100e3), ..part.clone() };
-        Ok(all_served(&part))
-    })
+    let found = evaluate(
+        &point("2:map=smt,smt=1.4", None),
+        &|_, part| {
+            let part = Point { traffic: part.traffic.at_pps(100e3), ..part.clone() };
+            Ok(all_served(&part))
+        },
+        &|_| unreachable!("no core is shared"),
+    )
     .unwrap();
     let own = 100e3 * Host::pentium4_2530mhz().service_s(64.0);
     let busy = 1.0 - found.cpu.unwrap().available.unwrap().value;
@@ -107,4 +123,25 @@ fn queues_get_thinned_streams() {
     assert_eq!(part("poisson"), "poisson");
     assert_eq!(part("constant"), "thinned:0.25:constant");
     assert_eq!(part("mmpp:peak=4,busy=10%,stay=1ms"), "mmpp:peak=4,busy=10%,stay=1ms");
+}
+
+/// Queues on one core are asked for together, the others one by one; what each core does is counted once.
+#[test]
+fn queues_on_one_core_are_asked_for_together() {
+    let point = point("4:on=1/0/1/3,shares=40%/30%/20%/10%", None);
+    let joint = |parts: &[(usize, Point)]| {
+        assert_eq!(parts.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [0, 2]);
+        let rate: f64 = parts.iter().map(|(_, part)| part.traffic.rate_pps().unwrap()).sum();
+        let all = Point { traffic: Traffic::poisson(rate), ..parts[0].1.clone() };
+        Ok(Together { core: all_served(&all), queues: parts.iter().map(|(_, part)| all_served(part)).collect() })
+    };
+    let found = evaluate(&point, &|_, part| Ok(all_served(part)), &joint).unwrap();
+    assert!((found.throughput_pps.unwrap().value / 400e3 - 1.0).abs() < 1e-12);
+    let busy = 1.0 - found.cpu.unwrap().available.unwrap().value;
+    // Core 1 has more than it can do; cores 0, 1 and 3 are in use.
+    let own = point.host.service_s(64.0);
+    assert!((busy - (120e3 * own + 1.0 + 40e3 * own) / 3.0).abs() < 1e-12, "{busy}");
+    assert_eq!(found.queues.iter().map(|queue| queue.core).collect::<Vec<_>>(), [1, 0, 1, 3]);
+    assert!((imbalance(&found.queues).unwrap() - 1.6).abs() < 1e-12);
+    assert_eq!(binding(&found.queues).unwrap().queue, 0);
 }

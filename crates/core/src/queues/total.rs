@@ -34,14 +34,49 @@ pub struct QueueOutcome {
     pub outcome: Option<Outcome>,
 }
 
+/// A core's outcome, and what it is there for.
+#[derive(Debug, Clone)]
+pub(super) struct Core {
+    pub role: Role,
+    /// Share of the offered packets (1).
+    pub share: f64,
+    /// None: idle.
+    pub outcome: Option<Outcome>,
+}
+
+impl Core {
+    /// The core of a vector that has one of its own.
+    pub(super) fn of(vector: &QueueOutcome) -> Self {
+        Self { role: vector.role, share: vector.share, outcome: vector.outcome.clone() }
+    }
+}
+
+/// The largest share of a queue over the mean share; None without queues.
+pub fn imbalance(vectors: &[QueueOutcome]) -> Option<f64> {
+    let shares = || vectors.iter().filter(|vector| vector.role == Role::Receive).map(|vector| vector.share);
+    let most = shares().reduce(f64::max)?;
+    Some(most * shares().count() as f64 / shares().sum::<f64>())
+}
+
+/// The vector that gives way first: whose core has the least CPU left, of equals the one that loses the larger share of its
+/// packets; None if no core's CPU is known.
+pub fn binding(vectors: &[QueueOutcome]) -> Option<&QueueOutcome> {
+    let known = vectors.iter().filter_map(|vector| {
+        let outcome = vector.outcome.as_ref()?;
+        let lost = outcome.loss_fraction.map_or(0.0, |loss| loss.value);
+        Some((outcome.cpu?.available?.value, -lost, vector))
+    });
+    known.min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1))).map(|(_, _, vector)| vector)
+}
+
 /// The host's outcome: sums of what is counted a second; loss weighted by the offered share; latency over the packets
-/// delivered, to the end of reception; CPU as the mean share over all vectors' cores (one without load is all
-/// available). Quantiles of the mixture are interpolated between the queues' own, in the logarithm of the tail, unless
-/// all are alike. Intervals are those of independent parts.
-pub fn total(queues: &Queues, parts: Vec<QueueOutcome>) -> Outcome {
+/// delivered, to the end of reception; CPU as the mean share over the cores that work for a vector (one without load is
+/// all available). Quantiles of the mixture are interpolated between the cores' own, in the logarithm of the tail, unless
+/// all are alike. Intervals are those of independent cores.
+pub(super) fn total(queues: &Queues, cores: &[Core], parts: Vec<QueueOutcome>) -> Outcome {
     let of = |role: Role| -> Vec<(f64, &Outcome)> {
-        let own = parts.iter().filter(|part| part.role == role);
-        own.filter_map(|part| Some((part.share, part.outcome.as_ref()?))).collect()
+        let own = cores.iter().filter(|core| core.role == role);
+        own.filter_map(|core| Some((core.share, core.outcome.as_ref()?))).collect()
     };
     let (received, transmitted) = (of(Role::Receive), of(Role::Transmit));
     let all: Vec<&Outcome> = received.iter().chain(&transmitted).map(|(_, outcome)| *outcome).collect();
@@ -54,10 +89,10 @@ pub fn total(queues: &Queues, parts: Vec<QueueOutcome>) -> Outcome {
         weighted(received.iter().map(|(share, outcome)| (*share, pick(outcome))))
     };
     let loss = |pick: fn(&Loss) -> Option<Figure>| lost(&|outcome| outcome.loss.as_ref().and_then(pick));
-    let cores = parts.len() as f64;
+    let count = cores.len() as f64;
     let cpu = |pick: fn(&CpuShares) -> Option<Figure>, idle: f64| {
         let busy = sum(&|outcome| outcome.cpu.as_ref().and_then(pick))?;
-        Some(shifted(busy, idle).scaled(1.0 / cores))
+        Some(shifted(busy, idle).scaled(1.0 / count))
     };
     let offered: f64 = received.iter().filter_map(|(_, outcome)| outcome.offered_pps).map(|figure| figure.value).sum();
     let mut outcome = Outcome {
@@ -73,13 +108,13 @@ pub fn total(queues: &Queues, parts: Vec<QueueOutcome>) -> Outcome {
             poll: cpu(|c| c.poll, 0.0),
             protocol: cpu(|c| c.protocol, 0.0),
             application: cpu(|c| c.application, 0.0),
-            available: cpu(|c| c.available, cores - all.len() as f64),
+            available: cpu(|c| c.available, count - all.len() as f64),
         }),
         cpu_method: all.first().and_then(|outcome| outcome.cpu_method.clone()),
         interrupts_per_s: sum(&|o| o.interrupts_per_s),
         polls_per_s: sum(&|o| o.polls_per_s),
         packets_in_system: sum(&|o| o.packets_in_system),
-        notes: notes(queues, &all),
+        notes: notes(queues, cores.len(), &all, &parts),
         ..Outcome::default()
     };
     let served = sum(&|o| o.throughput_pps).zip(outcome.polls_per_s.filter(|polls| polls.value > 0.0));
@@ -91,7 +126,7 @@ pub fn total(queues: &Queues, parts: Vec<QueueOutcome>) -> Outcome {
     outcome
 }
 
-fn notes(queues: &Queues, all: &[&Outcome]) -> Vec<String> {
+fn notes(queues: &Queues, cores: usize, all: &[&Outcome], parts: &[QueueOutcome]) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
     for note in all.iter().flat_map(|outcome| &outcome.notes) {
         if !notes.contains(note) {
@@ -100,9 +135,16 @@ fn notes(queues: &Queues, all: &[&Outcome]) -> Vec<String> {
     }
     notes.push(format!(
         "{} queues on {} cores, each with a scheme of its own; CPU shares are means over the cores",
-        queues.count,
-        queues.cores()
+        queues.count, cores
     ));
+    if let (Some(binding), Some(imbalance)) = (binding(parts), imbalance(parts)) {
+        notes.push(format!(
+            "core {} binds, with {} of queue {}; the busiest queue gets {imbalance:.3} times the mean share",
+            binding.core,
+            if binding.role == Role::Receive { "reception" } else { "transmit completions" },
+            binding.queue,
+        ));
+    }
     notes
 }
 

@@ -53,7 +53,7 @@ impl Records {
 
     /// Adds the latency of a packet delivered now [ticks].
     #[inline]
-    pub(super) fn latency(&mut self, ticks: u64) {
+    pub(crate) fn latency(&mut self, ticks: u64) {
         self.present.add(ticks);
     }
 

@@ -1,0 +1,245 @@
+//! [`Core`]: one CPU that works for several queues, each with a scheme of its own.
+//!
+//! Any interrupt preempts protocol work of any queue; an interrupt that comes while another is handled waits, the oldest
+//! first. Protocol work takes turns: packet by packet among the queues that may be served, or poll by poll as Linux'
+//! `net_rx_action` does it for NAPI ([`turns`]). The arrivals, times and rules of a queue are those of [`crate::machine`] and
+//! [`crate::schemes`]: with one queue both tell the same story, tick for tick.
+
+mod queue;
+mod run;
+#[cfg(test)]
+mod tests;
+mod turns;
+
+use std::collections::VecDeque;
+
+use netcliff_core::{EngineKind, Point, Scheme, Unsupported};
+
+use crate::clock::Clock;
+use crate::machine::Records;
+use crate::tally::Account;
+use queue::Queue;
+use turns::Turns;
+
+pub(crate) use run::simulate;
+
+/// Why queues of this kind cannot share a core here, if so.
+pub(crate) fn supports(point: &Point) -> Result<(), Unsupported> {
+    let decline = |reason: &str| Err(Unsupported::new(EngineKind::Sim, reason));
+    if point.host.application_s.is_some() {
+        return decline(
+            "queues on one core are simulated without an application: set application=none, or give each a core",
+        );
+    }
+    match &point.scheme {
+        Scheme::Ideal | Scheme::Interrupt { .. } | Scheme::DisableEnable { merged: false } | Scheme::Coalesce(_) => {
+            Ok(())
+        }
+        Scheme::Napi(napi) if !napi.backlog && !napi.threaded => Ok(()),
+        Scheme::Napi(_) => decline(
+            "queues on one core are simulated with NAPI in softirq context: leave out backlog and threaded, or give each a core",
+        ),
+        _ => decline(
+            "queues on one core are simulated for ideal, interrupt, disable-enable:merged=false, coalesce and napi: choose one of \
+             them, or give each queue a core",
+        ),
+    }
+}
+
+/// What a job is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Work {
+    Interrupt,
+    /// A packet's protocol processing.
+    Protocol,
+    /// A poll's overhead.
+    Poll,
+    /// The register write that ends a NAPI poll.
+    Unmask,
+}
+
+impl Work {
+    fn account(self) -> Account {
+        match self {
+            Self::Interrupt => Account::Interrupt,
+            Self::Protocol => Account::Protocol,
+            Self::Poll | Self::Unmask => Account::Poll,
+        }
+    }
+}
+
+/// A piece of CPU time for a queue.
+#[derive(Debug, Clone, Copy)]
+struct Job {
+    queue: usize,
+    work: Work,
+    left: u64,
+}
+
+/// What happens next, in the order in which simultaneous events are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    JobEnds,
+    /// A NAPI interrupt on its way, or deferred, is due.
+    Delivery(usize),
+    Arrival(usize),
+    /// The NIC's moderation has a timer due.
+    Timer(usize),
+}
+
+/// One CPU and its queues.
+struct Core {
+    now: u64,
+    queues: Vec<Queue>,
+    /// The interrupt that is handled.
+    hard: Option<Job>,
+    /// Queues whose interrupt waits for that, oldest first.
+    waiting: VecDeque<usize>,
+    /// Protocol work, which interrupts preempt.
+    soft: Option<Job>,
+    turns: Turns,
+    /// Arrivals so far, and before the next mark.
+    offered: u64,
+    next_mark: u64,
+    done: bool,
+}
+
+/// Simulates `packets` arrivals, over all queues together, of `points`: one a queue, with its seed. The records of each.
+fn replicate(points: &[(u64, &Point)], clock: Clock, replication: u64, packets: u64) -> Vec<Records> {
+    let queues = points.iter().map(|(seed, point)| Queue::new(point, clock, *seed, replication, packets)).collect();
+    let mut core = Core {
+        now: 0,
+        queues,
+        hard: None,
+        waiting: VecDeque::new(),
+        soft: None,
+        turns: Turns::new(points[0].1, clock),
+        offered: 0,
+        next_mark: 0,
+        done: false,
+    };
+    while !core.done {
+        core.step();
+    }
+    core.queues.into_iter().map(|queue| queue.records).collect()
+}
+
+impl Core {
+    fn step(&mut self) {
+        let (at, event) = self.next_event();
+        self.pass(at);
+        match event {
+            Event::JobEnds => self.job_ends(),
+            Event::Delivery(queue) => {
+                self.queues[queue].interrupt_due = crate::clock::NEVER;
+                self.interrupt(queue);
+            }
+            Event::Arrival(queue) => self.arrival(queue),
+            Event::Timer(queue) => {
+                if self.queues[queue].moderation_fires(at) {
+                    self.interrupt(queue);
+                }
+            }
+        }
+        self.fill();
+    }
+
+    fn next_event(&self) -> (u64, Event) {
+        let mut next = (crate::clock::NEVER, Event::JobEnds);
+        if let Some(job) = self.hard.or(self.soft) {
+            next = (self.now + job.left, Event::JobEnds);
+        }
+        for (number, queue) in self.queues.iter().enumerate() {
+            // A timer that was due while its own interrupt was handled is due now.
+            let timer = queue.moderation_timer().max(self.now);
+            next = next.min((queue.interrupt_due, Event::Delivery(number)));
+            next = next.min((queue.next_arrival, Event::Arrival(number)));
+            next = next.min((timer, Event::Timer(number)));
+        }
+        next
+    }
+
+    /// Lets time pass to `at`, on the account of what runs.
+    fn pass(&mut self, at: u64) {
+        let span = at - self.now;
+        self.now = at;
+        match self.hard.as_mut().or(self.soft.as_mut()) {
+            Some(job) => {
+                job.left -= span;
+                self.queues[job.queue].counts.cpu[job.work.account() as usize] += span;
+            }
+            None => self.queues.iter_mut().for_each(|queue| queue.counts.cpu[Account::Available as usize] += span),
+        }
+    }
+
+    fn arrival(&mut self, queue: usize) {
+        if self.offered == self.next_mark {
+            let now = self.now;
+            self.queues.iter_mut().for_each(|queue| self.done = queue.mark(now));
+            self.next_mark = self.queues[0].records.next_mark();
+            if self.done {
+                return;
+            }
+        }
+        self.offered += 1;
+        if self.queues[queue].arrival(self.now) {
+            self.interrupt(queue);
+        }
+    }
+
+    /// The queue's interrupt is handled now, or after those that came before.
+    fn interrupt(&mut self, queue: usize) {
+        self.queues[queue].interrupting = true;
+        if self.hard.is_some() {
+            self.waiting.push_back(queue);
+        } else {
+            let left = self.queues[queue].interrupt_work();
+            self.hard = Some(Job { queue, work: Work::Interrupt, left });
+        }
+    }
+
+    fn job_ends(&mut self) {
+        if let Some(job) = self.hard.take() {
+            let queue = &mut self.queues[job.queue];
+            queue.interrupting = false;
+            queue.interrupt_handled(self.now);
+            self.turns.interrupted(job.queue);
+            if let Some(next) = self.waiting.pop_front() {
+                let left = self.queues[next].interrupt_work();
+                self.hard = Some(Job { queue: next, work: Work::Interrupt, left });
+            }
+            return;
+        }
+        let Some(job) = self.soft.take() else { return };
+        let queue = &mut self.queues[job.queue];
+        match job.work {
+            Work::Protocol => queue.served(self.now),
+            Work::Unmask => {
+                if queue.unmasked() {
+                    self.interrupt(job.queue);
+                }
+            }
+            Work::Poll | Work::Interrupt => {}
+        }
+    }
+
+    /// Gives an idle CPU the next piece of protocol work, if there is one.
+    fn fill(&mut self) {
+        while self.hard.is_none() && self.soft.is_none() && !self.done {
+            let Some((queue, step)) = self.turns.next(&self.queues, self.now) else { return };
+            let own = &mut self.queues[queue];
+            match step {
+                turns::Step::Packet => {
+                    self.soft = Some(Job { queue, work: Work::Protocol, left: own.ring.front().protocol })
+                }
+                turns::Step::Poll => self.soft = Some(Job { queue, work: Work::Poll, left: own.poll_work() }),
+                turns::Step::Complete { idle } => {
+                    if own.defers(idle, self.now) {
+                        continue;
+                    }
+                    self.soft = Some(Job { queue, work: Work::Unmask, left: own.unmask_work() });
+                }
+            }
+        }
+    }
+}
