@@ -63,6 +63,8 @@ fn simulations_for_people() {
     };
     let queues = ["--queues", "2:map=spread,transmit=1us,cold=1.2", "--flows", "50:zipf=1.2"];
     insta::assert_snapshot!("simulate_queues", simulate(&queues));
+    let shared = ["--queues", "3:on=0/0/1", "--flows", "50:zipf=1.2"];
+    insta::assert_snapshot!("simulate_queues_on_one_core", simulate(&shared));
     insta::assert_snapshot!("simulate_distributions", simulate(&["--distributions", "--set", "application=1us"]));
     insta::assert_snapshot!("simulate_series", simulate(&["--series", "5ms"]));
     insta::assert_snapshot!("simulate_series_csv", simulate(&["--series", "10ms", "--csv"]));

@@ -13,7 +13,7 @@ mod turns;
 
 use std::collections::VecDeque;
 
-use netcliff_core::{EngineKind, Point, Scheme, Unsupported};
+use netcliff_core::{Arrivals, EngineKind, Point, Scheme, Unsupported};
 
 use crate::clock::Clock;
 use crate::machine::Records;
@@ -29,6 +29,12 @@ pub(crate) fn supports(point: &Point) -> Result<(), Unsupported> {
     if point.host.application_s.is_some() {
         return decline(
             "queues on one core are simulated without an application: set application=none, or give each a core",
+        );
+    }
+    if point.traffic.arrivals != Arrivals::Poisson {
+        return decline(
+            "queues on one core are simulated under Poisson arrivals only, since bursts that hit them at once would have to be split \
+             between them: use poisson, or give each queue a core",
         );
     }
     match &point.scheme {

@@ -35,8 +35,8 @@ pub struct ComputeArgs {
     /// Link speed, for shares of line rate
     #[arg(long, default_value = "1Gbit/s", value_parser = units::parse_bps, allow_hyphen_values = true)]
     pub link: f64,
-    /// Receive queues with a core each: how many, with options such as 4:map=spread,cold=1.3,transmit=1us, or the share
-    /// of the load that each gets
+    /// Receive queues: how many, with a core each or options such as 4:map=spread,cold=1.3,transmit=1us or 4:on=0/0/1/1
+    /// (the core of each queue), or the share of the load that each gets
     #[arg(long, value_name = "N[:key=value,...]|SHARE,...", allow_hyphen_values = true)]
     pub queues: Option<QueuesArg>,
     /// Flows that RSS deals to the queues, the k-th with a weight of k^-zipf, or those of a capture (.pcap, .pcapng)

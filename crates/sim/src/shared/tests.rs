@@ -83,6 +83,7 @@ fn what_cannot_share_a_core_is_declined() {
         let refusal = supports(&point(scheme, 1e3, "poisson", 8)).unwrap_err().to_string();
         assert!(refusal.contains(part), "{refusal}");
     }
+    assert!(supports(&point("napi", 1e3, "constant", 8)).unwrap_err().to_string().contains("Poisson arrivals only"));
     let mut with_application = point("napi", 1e3, "poisson", 8);
     with_application.host.application_s = Some(1e-6);
     assert!(supports(&with_application).unwrap_err().to_string().contains("application=none"));
