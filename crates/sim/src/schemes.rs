@@ -1,6 +1,6 @@
 //! The schemes of THEORY section 2 as policies: what an arrival or a timer does, and when packets are served.
 
-pub(crate) mod coalesce;
+mod coalesce;
 pub(crate) mod dim;
 mod disable_enable;
 pub(crate) mod hybrid;

@@ -5,7 +5,7 @@ use netcliff_core::{Point, Scheme};
 use crate::clock::{Clock, NEVER};
 use crate::fifo::{Fifo, Packet};
 use crate::machine::{Records, Times};
-use crate::schemes::coalesce::Moderation;
+use crate::schemes::Moderation;
 use crate::source::Source;
 use crate::tally::Counts;
 
