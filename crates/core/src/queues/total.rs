@@ -1,4 +1,4 @@
-//! [`total`]: the host's outcome from those of its vectors.
+//! The host's outcome from those of its vectors and cores.
 
 use serde::{Deserialize, Serialize};
 
