@@ -1,0 +1,204 @@
+//! Any bytes, read as an experiment file or as a point, give a refusal or a sound simulation: no panic (conservation is
+//! asserted within the simulator at every mark), no NaN, nothing negative, CPU shares that sum to 1, losses by place
+//! that add up, quantiles in order, Little's law.
+//!
+//! `cargo +nightly fuzz run sim -- -max_total_time=90`
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use netcliff_core::{Engine, Experiment, Host, Load, Outcome, Point, Traffic};
+use netcliff_sim::SimEngine;
+
+/// Arrivals a point: 10 replications of the fewest that are simulated.
+const PACKETS: u64 = 1000;
+/// Points of an experiment that are simulated.
+const POINTS: usize = 3;
+/// Texts beyond this (bytes) only take longer.
+const LONGEST_TEXT: usize = 4096;
+
+/// Reads the input from its front; what is missing is zero.
+struct Bytes<'a>(&'a [u8]);
+
+impl Bytes<'_> {
+    fn byte(&mut self) -> u8 {
+        let Some((first, rest)) = self.0.split_first() else { return 0 };
+        self.0 = rest;
+        *first
+    }
+
+    /// 10^low to 10^high, evenly in the exponent.
+    fn decade(&mut self, low: f64, high: f64) -> f64 {
+        let share = f64::from(u16::from_le_bytes([self.byte(), self.byte()])) / f64::from(u16::MAX);
+        10_f64.powf(low + share * (high - low))
+    }
+
+    /// A time around a microsecond, or none at all.
+    fn time_s(&mut self) -> f64 {
+        if self.byte() < 32 { 0.0 } else { self.decade(-10.0, -4.0) }
+    }
+
+    fn pick<'b>(&mut self, texts: &[&'b str]) -> &'b str {
+        texts[usize::from(self.byte()) % texts.len()]
+    }
+
+    /// The text with numbers of the input in place of its words.
+    fn filled(&mut self, texts: &[&str]) -> String {
+        let mut text = self.pick(texts).to_owned();
+        while let Some((word, value)) = self.word(&text) {
+            text = text.replacen(word, &value, 1);
+        }
+        text
+    }
+
+    fn word(&mut self, text: &str) -> Option<(&'static str, String)> {
+        let found = ["COUNT", "TIME", "FLAG", "RATE"].into_iter().find(|word| text.contains(word))?;
+        let value = match found {
+            "COUNT" => u64::from(self.byte()).to_string(),
+            "TIME" => format!("{}s", self.decade(-6.0, -2.0)),
+            "RATE" => format!("{}pps", self.decade(3.0, 7.0)),
+            _ => (self.byte() % 2 == 0).to_string(),
+        };
+        Some((found, value))
+    }
+}
+
+const SCHEMES: &[&str] = &[
+    "ideal",
+    "interrupt:drops_interrupt=FLAG",
+    "disable-enable:merged=FLAG",
+    "polling:period=TIME,quota=COUNT",
+    "napi-2007:period=TIME,quota=COUNT",
+    "napi:weight=COUNT,budget=COUNT,budget_time=TIME,backlog=FLAG,threaded=FLAG",
+    "napi:weight=COUNT,defer_hard_irqs=COUNT,gro_flush_timeout=TIME,busy_poll=FLAG,irq_suspend_timeout=TIME",
+    "coalesce:frames=COUNT,masked=FLAG,drops_interrupt=FLAG",
+    "coalesce:usecs=TIME,masked=FLAG,drops_interrupt=FLAG",
+    "coalesce:frames=COUNT,usecs=TIME,packet_timer=TIME,min_gap=TIME,masked=FLAG,drops_interrupt=FLAG",
+    "hybrid:period=TIME,quota=COUNT,merged=FLAG",
+    "hybrid:period=TIME,quota=COUNT,up=RATE,down=RATE",
+    "dim:profile=eqe,start=COUNT",
+    "dim:profile=cqe,start=COUNT",
+];
+const ARRIVALS: &[&str] = &[
+    "poisson",
+    "constant",
+    "batch:size=COUNT",
+    "mmpp:peak=4,busy=10%,stay=TIME",
+    "onoff:sources=COUNT,rule=superpose",
+    "onoff:sources=COUNT,rule=serialise,cutoff=TIME",
+    "thinned:30%:batch:size=COUNT",
+];
+const SERVICES: &[&str] =
+    &["exponential", "deterministic", "erlang:stages=3", "lognormal:cv=0.7", "hyperexponential:cv=2"];
+
+fn point(bytes: &mut Bytes<'_>) -> Option<Point> {
+    let scheme = bytes.filled(SCHEMES).parse().ok()?;
+    let host = Host {
+        interrupt_s: bytes.time_s(),
+        interrupt_latency_s: bytes.time_s(),
+        protocol_s: bytes.time_s(),
+        per_byte_s: bytes.time_s() * 1e-3,
+        mask_s: bytes.time_s(),
+        poll_s: bytes.time_s(),
+        application_s: if bytes.byte() < 128 { Some(bytes.time_s()) } else { None },
+        context_switch_s: bytes.time_s(),
+        wakeup_s: bytes.time_s(),
+        cold_protocol_s: bytes.time_s(),
+        cold_application_s: bytes.time_s(),
+        socket_drop_cost: f64::from(bytes.byte()) / 255.0,
+        ring: u64::from(u16::from_le_bytes([bytes.byte(), bytes.byte()])),
+        socket_buffer: u64::from(bytes.byte()),
+        tick_s: bytes.decade(-5.0, -2.0),
+        service: bytes.pick(SERVICES).parse().ok()?,
+        ..Host::pentium4_2530mhz()
+    };
+    let pps = bytes.decade(3.0, 8.0);
+    let traffic = Traffic {
+        arrivals: bytes.filled(ARRIVALS).parse().ok()?,
+        size: bytes.pick(&["64B", "imix", "1518B"]).parse().ok()?,
+        rate: Load::Pps(pps),
+        ..Traffic::poisson(pps)
+    };
+    Some(Point { host, scheme, traffic })
+}
+
+/// Timers that fire thousands of times a packet only take longer, and so do sources that switch as often.
+fn is_slow(point: &Point) -> bool {
+    let pps = point.traffic.rate_pps().unwrap_or(0.0);
+    let text = format!("{} {}", point.scheme, point.traffic.arrivals);
+    let shortest_s = text
+        .split([',', ':', ' '])
+        .filter_map(|item| netcliff_core::units::parse_time_s(item.rsplit('=').next()?).ok())
+        .filter(|seconds| *seconds > 0.0)
+        .fold(point.host.tick_s, f64::min);
+    // Dealing a million flows to queues takes a second.
+    let queues = point.host.queues.is_some();
+    queues || !(1e3..=1e9).contains(&pps) || 1.0 / (pps * shortest_s) > 1000.0 || point.host.ring > 1 << 16
+}
+
+fn sound(outcome: &Outcome, point: &Point) {
+    let say = || format!("{point:?} {outcome:?}");
+    let cpu = outcome.cpu.expect("CPU shares");
+    let shares = [cpu.interrupt, cpu.poll, cpu.protocol, cpu.application, cpu.available];
+    let total: f64 = shares.iter().flatten().map(|share| share.value).sum();
+    assert!((total - 1.0).abs() < 1e-9, "shares sum to {total}: {}", say());
+    let latency = outcome.latency_s.unwrap_or_default();
+    let quantiles = [latency.p50, latency.p90, latency.p99, latency.p999, latency.max];
+    let figures = shares.into_iter().chain(quantiles).chain([
+        outcome.offered_pps,
+        outcome.throughput_pps,
+        outcome.goodput_bps,
+        outcome.loss_fraction,
+        outcome.interrupts_per_s,
+        outcome.polls_per_s,
+        outcome.packets_per_poll,
+        outcome.packets_in_system,
+        latency.mean,
+    ]);
+    for figure in figures.flatten() {
+        assert!(figure.value.is_finite() && figure.value >= 0.0, "{figure:?}: {}", say());
+    }
+    let known: Vec<f64> = quantiles.iter().flatten().map(|figure| figure.value).collect();
+    // Quantiles come from a histogram and are averaged over replications.
+    assert!(known.windows(2).all(|pair| pair[0] <= pair[1] * 1.01 + 1e-12), "quantiles {known:?}: {}", say());
+    let loss = outcome.loss.expect("losses by place");
+    let by_place = loss.ring.map_or(0.0, |f| f.value) + loss.socket.map_or(0.0, |f| f.value);
+    let lost = outcome.loss_fraction.expect("loss").value;
+    assert!(lost <= 1.0 && (lost - by_place).abs() < 1e-9, "loss {lost}, by place {by_place}: {}", say());
+}
+
+fn simulate(point: &Point, seed: u64) {
+    if is_slow(point) {
+        return;
+    }
+    // A refusal is an answer; a panic is not.
+    if let Ok(outcome) = SimEngine::with_packets(seed, PACKETS).evaluate(point) {
+        sound(&outcome, point);
+    }
+}
+
+fn experiment(text: &str) {
+    if text.len() > LONGEST_TEXT {
+        return;
+    }
+    let Ok(Experiment::Grid(grid)) = Experiment::from_toml("fuzzed.toml", text) else { return };
+    let tasks = grid.tasks().expect("what was read has tasks");
+    tasks.iter().take(POINTS).for_each(|task| simulate(&task.point, 1));
+}
+
+fuzz_target!(|data: &[u8]| {
+    let mut bytes = Bytes(data);
+    match bytes.byte() {
+        // '[' to 'z' begin a text as it stands, so that experiments/*.toml serve as a corpus.
+        b'#' | b'['..=b'z' => {
+            if let Ok(text) = std::str::from_utf8(data) {
+                experiment(text);
+            }
+        }
+        seed => {
+            if let Some(point) = point(&mut bytes) {
+                simulate(&point, u64::from(seed));
+            }
+        }
+    }
+});
