@@ -19,6 +19,7 @@
 //! | [`finding`] | [`Finding`]: the one page of `netcliff find` |
 //! | [`warning`] | what works but is hardly meant |
 //! | [`detail`], [`difference`] | distributions and series of a simulation; two schemes on the same packets |
+//! | [`net_dim`] | how Linux's dynamic moderation walks along its profiles |
 //! | [`capture`] | [`Capture`]: recorded packets |
 //! | [`queues`] | [`Queues`]: several receive queues, RSS, flows, and which core works for which |
 //! | [`analysis`] | [`Analysis`]: cliff, livelock index, sensitivities |
@@ -34,6 +35,7 @@ pub mod experiment;
 pub mod finding;
 pub mod host;
 pub mod measure;
+pub mod net_dim;
 pub mod outcome;
 pub mod params;
 pub mod parts;

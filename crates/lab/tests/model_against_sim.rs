@@ -234,6 +234,26 @@ fn several_queues() {
     assert!(compared as usize >= 3 * points.len(), "{compared}");
 }
 
+/// dim is an approximation, so that no interval is asked for: what the walk leaves out moves latency by a tenth at the most,
+/// interrupts by a sixth, and the CPU hardly.
+#[test]
+fn dim_is_near() {
+    for profile in ["eqe", "cqe"] {
+        for load_pps in [20e3, 70e3, 110e3, 150e3] {
+            let point = point(&format!("dim:profile={profile}"), load_pps, 1024);
+            let model = ModelEngine::new(Fidelity::Exact).evaluate(&point).expect("an answer");
+            let sim = SimEngine::with_packets(11, 400_000).evaluate(&point).expect("an answer");
+            let apart = |pick: fn(&Outcome) -> Option<Figure>| {
+                pick(&model).expect("a figure").value / pick(&sim).expect("a figure").value - 1.0
+            };
+            let (latency, interrupts) = (apart(|o| o.latency_s?.mean), apart(|o| o.interrupts_per_s));
+            let available = apart(|o| o.cpu?.available);
+            let near = latency.abs() < 0.13 && interrupts.abs() < 0.17 && available.abs() < 0.02;
+            assert!(near, "{profile} at {load_pps}: {latency} {interrupts} {available}");
+        }
+    }
+}
+
 #[test]
 fn the_bound_is_the_binomials() {
     assert_eq!(bound(216), 9);

@@ -43,7 +43,7 @@ impl Gathering {
 
     /// Frames present at the end of the gathering (index 0 is 1 frame), its mean time after the first frame (s) and
     /// the mean frames lost in it.
-    fn solve(&self, arrival_pps: f64, places: usize) -> (Vec<f64>, f64, f64) {
+    pub fn solve(&self, arrival_pps: f64, places: usize) -> (Vec<f64>, f64, f64) {
         let wanted = self.frames.unwrap_or(u64::MAX).min(places as u64 + 1) as usize;
         if let Some(packet_timer_s) = self.packet_timer_s {
             return gathered_by_gaps(arrival_pps * packet_timer_s, arrival_pps, wanted, places);

@@ -2,6 +2,7 @@
 
 mod coalesce;
 mod counted;
+mod dim;
 mod disable_enable;
 mod gathered;
 mod hybrid;
@@ -112,14 +113,10 @@ pub fn supported(scheme: &Scheme, fidelity: Fidelity, service: Service) -> Resul
             napi_2007::LARGEST_QUOTA
         )),
         Scheme::Napi2007 { .. } => exponential_only(scheme, service),
-        Scheme::Dim(_) => Err(NO_DIM.to_owned()),
+        Scheme::Dim(_) if fidelity == Fidelity::Paper => Err("the papers have no dim: use fidelity exact".to_owned()),
+        Scheme::Dim(_) => Ok(()),
     }
 }
-
-/// What an analytic answer for dim would have to assume.
-const NO_DIM: &str = "dim walks along its profiles by comparing samples of 64 interrupts with each other, and the noise of \
-                      these samples, which moves it as much as the load does, has no chain here: use the simulator, or \
-                      ask for one profile as coalesce:usecs=8us,frames=256,masked=true";
 
 fn exponential_only(scheme: &Scheme, service: Service) -> Result<(), String> {
     if service == Service::Exponential {
@@ -152,7 +149,7 @@ pub fn solve(scheme: &Scheme, fidelity: Fidelity, work: &Work) -> Result<Ring, S
         (Scheme::Napi2007 { period_s, quota }, _) => napi_2007::solve(work, *period_s, *quota),
         (Scheme::Hybrid(hybrid), fidelity) => hybrid::solve(work, hybrid, fidelity),
         (Scheme::Napi(napi), _) => napi::solve(work, napi),
-        (Scheme::Dim(_), _) => Err(NO_DIM.to_owned()),
+        (Scheme::Dim(own), _) => Ok(dim::solve(work, *own)),
     }
 }
 

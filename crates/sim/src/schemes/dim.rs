@@ -13,15 +13,10 @@ use super::coalesce::{Coalesce, Moderation};
 use crate::clock::Clock;
 use crate::machine::{Machine, Watch};
 
-/// NET_DIM_RX_EQE_PROFILES: usecs, frames.
-const EQE: [(u64, u64); 5] = [(1, 256), (8, 256), (64, 256), (128, 256), (256, 256)];
-/// NET_DIM_RX_CQE_PROFILES.
-const CQE: [(u64, u64); 5] = [(2, 256), (8, 128), (16, 64), (32, 64), (64, 64)];
-
 /// Timer from the first packet, timer from the last [ticks], and frames of a profile's entry.
 pub(crate) fn limits(profile: DimProfile, index: usize, clock: Clock) -> (Option<u64>, Option<u64>, u64) {
-    let (usecs, frames) = if profile == DimProfile::Eqe { EQE[index] } else { CQE[index] };
-    let timer = Some(clock.whole(usecs as f64 * 1e-6));
+    let (timer_s, frames) = netcliff_core::net_dim::entry(profile, index);
+    let timer = Some(clock.whole(timer_s));
     if profile == DimProfile::Eqe { (timer, None, frames) } else { (None, timer, frames) }
 }
 

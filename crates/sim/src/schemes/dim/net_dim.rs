@@ -1,9 +1,7 @@
-//! The decisions of lib/dim (dim.c and net_dim.c), in its integer arithmetic and under its names.
+//! The measurements of lib/dim (dim.c and net_dim.c) in its integer arithmetic and under its names; what it decides is
+//! [`netcliff_core::net_dim`].
 
-/// Events between two decisions (DIM_NEVENTS).
-const EVENTS: u64 = 64;
-/// Entries of a profile.
-const PROFILES: usize = 5;
+use netcliff_core::net_dim::{Compared, EVENTS, SIGNIFICANT_PERCENT, Walk};
 
 /// Counters at an instant.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -22,36 +20,10 @@ struct Stats {
     events: u64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Tune {
-    ParkingOnTop,
-    ParkingTired,
-    GoingRight,
-    GoingLeft,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Compared {
-    Better,
-    Worse,
-    Same,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
-    Stepped,
-    TooTired,
-    OnEdge,
-}
-
 /// struct dim.
 #[derive(Debug, Clone)]
 pub(crate) struct NetDim {
-    index: usize,
-    tune: Tune,
-    steps_right: u32,
-    steps_left: u32,
-    tired: u32,
+    walk: Walk,
     previous: Stats,
     start: Option<Sample>,
 }
@@ -59,15 +31,7 @@ pub(crate) struct NetDim {
 impl NetDim {
     /// Parked at `index`, as a zeroed struct dim is.
     pub(crate) fn new(index: usize) -> Self {
-        Self {
-            index,
-            tune: Tune::ParkingOnTop,
-            steps_right: 0,
-            steps_left: 0,
-            tired: 0,
-            previous: Stats::default(),
-            start: None,
-        }
+        Self { walk: Walk::parked(index), previous: Stats::default(), start: None }
     }
 
     /// net_dim: the new index if this sample ends a measurement that changes it.
@@ -79,95 +43,17 @@ impl NetDim {
         if end.events - start.events < EVENTS || end.micros == start.micros {
             return None;
         }
-        if self.decide(stats(&start, &end)) {
+        let (before, current) = (self.walk.index(), stats(&start, &end));
+        if self.walk.decide(|| compare(&current, &self.previous)) {
+            self.previous = current;
+        }
+        if self.walk.index() != before {
             // DIM_APPLY_NEW_PROFILE, then DIM_START_MEASURE: the next sample is the new start.
             self.start = None;
-            return Some(self.index);
+            return Some(self.walk.index());
         }
         self.start = Some(end);
         None
-    }
-
-    /// net_dim_decision: true if the index changed.
-    fn decide(&mut self, current: Stats) -> bool {
-        let (tune_before, index_before) = (self.tune, self.index);
-        match self.tune {
-            Tune::ParkingOnTop => {
-                if compare(&current, &self.previous) != Compared::Same {
-                    self.exit_parking();
-                }
-            }
-            Tune::ParkingTired => {
-                self.tired -= 1;
-                if self.tired == 0 {
-                    self.exit_parking();
-                }
-            }
-            Tune::GoingRight | Tune::GoingLeft => {
-                if compare(&current, &self.previous) != Compared::Better {
-                    self.turn();
-                }
-                if self.on_top() {
-                    self.park_on_top();
-                } else {
-                    match self.step() {
-                        Step::OnEdge => self.park_on_top(),
-                        Step::TooTired => self.park_tired(),
-                        Step::Stepped => {}
-                    }
-                }
-            }
-        }
-        if tune_before != Tune::ParkingOnTop || self.tune != Tune::ParkingOnTop {
-            self.previous = current;
-        }
-        self.index != index_before
-    }
-
-    fn exit_parking(&mut self) {
-        self.tune = if self.index > 0 { Tune::GoingLeft } else { Tune::GoingRight };
-        self.step();
-    }
-
-    fn turn(&mut self) {
-        match self.tune {
-            Tune::GoingRight => (self.tune, self.steps_left) = (Tune::GoingLeft, 0),
-            Tune::GoingLeft => (self.tune, self.steps_right) = (Tune::GoingRight, 0),
-            Tune::ParkingOnTop | Tune::ParkingTired => {}
-        }
-    }
-
-    fn on_top(&self) -> bool {
-        match self.tune {
-            Tune::ParkingOnTop | Tune::ParkingTired => true,
-            Tune::GoingRight => self.steps_left > 1 && self.steps_right == 1,
-            Tune::GoingLeft => self.steps_right > 1 && self.steps_left == 1,
-        }
-    }
-
-    fn park_on_top(&mut self) {
-        (self.steps_right, self.steps_left, self.tired) = (0, 0, 0);
-        self.tune = Tune::ParkingOnTop;
-    }
-
-    fn park_tired(&mut self) {
-        (self.steps_right, self.steps_left) = (0, 0);
-        self.tune = Tune::ParkingTired;
-    }
-
-    fn step(&mut self) -> Step {
-        if self.tired == PROFILES as u32 * 2 {
-            return Step::TooTired;
-        }
-        match self.tune {
-            Tune::GoingRight if self.index == PROFILES - 1 => return Step::OnEdge,
-            Tune::GoingLeft if self.index == 0 => return Step::OnEdge,
-            Tune::GoingRight => (self.index, self.steps_right) = (self.index + 1, self.steps_right + 1),
-            Tune::GoingLeft => (self.index, self.steps_left) = (self.index - 1, self.steps_left + 1),
-            Tune::ParkingOnTop | Tune::ParkingTired => {}
-        }
-        self.tired += 1;
-        Step::Stepped
     }
 }
 
@@ -183,7 +69,7 @@ fn stats(start: &Sample, end: &Sample) -> Stats {
 
 /// IS_SIGNIFICANT_DIFF.
 fn significant(value: u64, reference: u64) -> bool {
-    reference != 0 && 100 * value.abs_diff(reference) / reference > 10
+    reference != 0 && 100 * value.abs_diff(reference) / reference > SIGNIFICANT_PERCENT
 }
 
 /// net_dim_stats_compare: more bytes, then more packets, then fewer events.
@@ -221,7 +107,7 @@ mod tests {
         if dim.start.is_none() {
             dim.sample(*at);
         }
-        dim.index
+        dim.walk.index()
     }
 
     fn started(index: usize) -> (NetDim, Sample) {
@@ -235,7 +121,6 @@ mod tests {
     fn a_first_measurement_leaves_the_start_to_the_left() {
         let (mut dim, mut at) = started(1);
         assert_eq!(measure(&mut dim, &mut at, 1000, 1000), 0);
-        assert_eq!(dim.tune, Tune::GoingLeft);
     }
 
     #[test]
@@ -254,19 +139,5 @@ mod tests {
         assert_eq!(compare(&Stats { bytes: 1110, ..same }, &same), Compared::Better);
         assert_eq!(compare(&Stats { bytes: 1109, ..same }, &same), Compared::Same);
         assert_eq!(compare(&Stats { packets: 80, ..same }, &same), Compared::Worse);
-    }
-
-    #[test]
-    fn ten_steps_without_a_top_are_tiring() {
-        let (mut dim, mut at) = started(2);
-        // Ever worse: it turns at every measurement and never makes two steps one way.
-        for n in 0..20 {
-            measure(&mut dim, &mut at, 1000, 1 << (30 - n));
-            if dim.tune == Tune::ParkingTired {
-                assert_eq!((dim.tired, n), (10, 10));
-                return;
-            }
-        }
-        panic!("never tired: {dim:?}");
     }
 }

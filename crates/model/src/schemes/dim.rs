@@ -1,0 +1,68 @@
+//! dim: each profile is masked coalescing, solved exactly; how long the walk stays with each is a Markov chain over the
+//! walk's own states, with the noise of its measurements.
+//!
+//! A measurement is 64 busy periods, which are independent of each other, so that the logarithms of its packet rate and
+//! of its event rate are taken as normal, with the moments of one busy period ([`cycle`]). Approximate: normal; the
+//! measurements of one profile as good as in equilibrium at once; noise beyond saturation as just below it; frame
+//! sizes all alike; rates not rounded to whole packets a millisecond.
+
+mod cycle;
+mod walk;
+
+use netcliff_core::net_dim::{self, PROFILES};
+use netcliff_core::{Dim, DimProfile};
+
+use super::Work;
+use super::gathered::{self, Gathering};
+use crate::answer::{Ring, Shares};
+use cycle::Cycle;
+
+const NOTE: &str = "dim: the time with each profile is that of a walk on normal measurements, an approximation; each profile \
+                    is exact. Latency quantiles are left out";
+
+/// Solves it.
+pub fn solve(work: &Work, dim: Dim) -> Ring {
+    let work = &Work { quantiles: false, ..work.clone() };
+    let interrupt_s = work.mask_s + work.interrupt_s;
+    let parts: [(Ring, Cycle); PROFILES] = std::array::from_fn(|index| {
+        let (timer_s, frames) = net_dim::entry(dim.profile, index);
+        let frames = Some(frames);
+        let gathering = match dim.profile {
+            DimProfile::Eqe => Gathering { frames, timer_s: Some(timer_s), packet_timer_s: None },
+            DimProfile::Cqe => Gathering { frames, timer_s: None, packet_timer_s: Some(timer_s) },
+        };
+        let ring = gathered::solve(work, work.shape, gathering, interrupt_s);
+        let cycle = Cycle::new(work, gathering, interrupt_s, &ring);
+        (ring, cycle)
+    });
+    let shares = walk::time_shares(&parts.each_ref().map(|(_, cycle)| *cycle), dim.start as usize);
+    mixed(work, &parts.map(|(ring, _)| ring), &shares)
+}
+
+/// The figures over all time, from those of each profile and its share of the time.
+fn mixed(work: &Work, parts: &[Ring; PROFILES], shares: &[f64; PROFILES]) -> Ring {
+    let mean = |pick: fn(&Ring) -> f64| parts.iter().zip(shares).map(|(part, share)| share * pick(part)).sum::<f64>();
+    let throughput_pps = mean(|ring| ring.throughput_pps);
+    let mean_present = mean(|ring| ring.mean_present);
+    let indices: Vec<String> = shares.iter().map(|share| format!("{:.0} %", 100.0 * share)).collect();
+    Ring {
+        throughput_pps,
+        loss: mean(|ring| ring.loss),
+        mean_present,
+        mean_latency_s: mean_present / throughput_pps,
+        quantiles: None,
+        interrupts_per_s: mean(|ring| ring.interrupts_per_s),
+        cycles_per_s: mean(|ring| ring.cycles_per_s),
+        polls_per_s: None,
+        shares: Shares {
+            interrupt: mean(|ring| ring.shares.interrupt),
+            poll: 0.0,
+            protocol: throughput_pps * work.service_s,
+            available: mean(|ring| ring.shares.available),
+        },
+        notes: vec![
+            NOTE.to_owned(),
+            format!("dim: share of time with each profile, from the first: {}", indices.join(", ")),
+        ],
+    }
+}

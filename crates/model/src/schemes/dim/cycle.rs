@@ -1,0 +1,97 @@
+//! [`Cycle`]: packets and length of one busy period with its gathering and ISR, and how much they vary.
+//!
+//! With K packets at the start of service, the length is L = idle + gathering + ISR + K busy periods of one packet, the
+//! packets N = K times those of one such period. Where a time ends by what has arrived, arrivals less lambda x time is a
+//! martingale, which gives every covariance from variances (Wald): Cov(K, G) = (Var K + lambda^2 Var G - lambda E[G])/(2 lambda).
+
+use crate::answer::Ring;
+use crate::queue::arrivals::{ArrivalCounts, TimeShape};
+use crate::schemes::Work;
+use crate::schemes::gathered::Gathering;
+
+/// Beyond this load the noise is taken as at it.
+const HIGHEST_LOAD: f64 = 0.98;
+
+/// One busy period, gathering and ISR included.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Cycle {
+    /// Packets a second.
+    pub packet_rate: f64,
+    /// Mean length (s).
+    pub length_s: f64,
+    /// Variance of ln(packets/length) of one busy period, and of ln(1/length), and their covariance.
+    pub noise: [f64; 3],
+}
+
+impl Cycle {
+    /// `ring` is the solution whose rates and mean length are taken as they are.
+    pub fn new(work: &Work, gathering: Gathering, interrupt_s: f64, ring: &Ring) -> Self {
+        let lambda = work.arrival_pps;
+        let variation = work.shape.squared_variation();
+        let load = (lambda * work.service_s).min(HIGHEST_LOAD);
+        let service_s = load / lambda;
+        // One packet's busy period: length and packets.
+        let own = variation * service_s * service_s;
+        let left = (1.0 - load).powi(3);
+        let (one_s, one) = (service_s / (1.0 - load), 1.0 / (1.0 - load));
+        let length_var = (own + load * service_s * service_s) / left;
+        let packets_var = (load * (1.0 - load) + load * load * (1.0 + variation)) / left;
+        let both = (length_var + service_s * service_s * packets_var - own * one) / (2.0 * service_s);
+        // Up to the start of service.
+        let (gathered, gathering_s, _) = gathering.solve(lambda, work.places as usize);
+        let (mean, variance) = moments(&gathered);
+        let gathering_var = (square_s2(gathering, lambda, work.places as usize) - gathering_s.powi(2)).max(0.0);
+        let isr_var = variation * interrupt_s * interrupt_s;
+        let present = mean + lambda * interrupt_s;
+        let present_var = variance + lambda * interrupt_s + lambda * lambda * isr_var;
+        let before_s = 1.0 / lambda + gathering_s + interrupt_s;
+        let before_var = 1.0 / (lambda * lambda) + gathering_var + isr_var;
+        let before_both =
+            (variance + lambda * lambda * gathering_var - lambda * gathering_s) / (2.0 * lambda) + lambda * isr_var;
+        let (length_s, packets) = (before_s + present * one_s, present * one);
+        let length_var = before_var + 2.0 * one_s * before_both + present * length_var + one_s * one_s * present_var;
+        let both = one * before_both + present * both + one_s * one * present_var;
+        let (relative, together) = (length_var / length_s.powi(2), both / (packets * length_s));
+        Self {
+            packet_rate: ring.throughput_pps,
+            length_s: 1.0 / ring.cycles_per_s,
+            noise: [1.0 / packets, relative, relative - together],
+        }
+    }
+}
+
+fn moments(shares: &[f64]) -> (f64, f64) {
+    let mean: f64 = shares.iter().enumerate().map(|(i, share)| (i + 1) as f64 * share).sum();
+    let variance = shares.iter().enumerate().map(|(i, share)| ((i + 1) as f64 - mean).powi(2) * share).sum();
+    (mean, variance)
+}
+
+/// E[G^2] of the gathering after its first frame (s^2).
+fn square_s2(gathering: Gathering, lambda: f64, places: usize) -> f64 {
+    let further = gathering.frames.map_or(places, |frames| frames.min(places as u64) as usize).saturating_sub(1);
+    if let Some(timer_s) = gathering.packet_timer_s {
+        return by_gaps(lambda, timer_s, further);
+    }
+    let Some(timer_s) = gathering.timer_s else {
+        return (further * (further + 1)) as f64 / (lambda * lambda);
+    };
+    // E[G^2] = integral of 2 t P(G > t) up to the timer = sum over j of 2 (j + 1)/lambda^2 P(j + 2 or more in the timer).
+    let counts = ArrivalCounts::new(TimeShape::Deterministic, lambda * timer_s, further + 2);
+    let terms = (0..further).map(|j| 2.0 * (j + 1) as f64 / (lambda * lambda) * counts.above[j + 1]);
+    terms.sum()
+}
+
+/// The same where the timer starts anew with each frame: by recursion from the last.
+fn by_gaps(lambda: f64, timer_s: f64, further: usize) -> f64 {
+    let alone = (-lambda * timer_s).exp();
+    let followed = 1.0 - alone;
+    let (mut first, mut second) = (0.0, 0.0);
+    // Moments of a gap that is shorter than the timer, times its probability.
+    let gap = followed / lambda - timer_s * alone;
+    let gap2 = 2.0 * followed / (lambda * lambda) - alone * (timer_s * timer_s + 2.0 * timer_s / lambda);
+    for _ in 0..further {
+        second = gap2 + 2.0 * gap * first + followed * second + alone * timer_s * timer_s;
+        first = gap + followed * first + alone * timer_s;
+    }
+    second
+}

@@ -1,0 +1,201 @@
+//! [`time_shares`]: how long the walk stays with each profile.
+//!
+//! Its state is that of lib/dim and the measurement it compares with, which is one of a grid of equally likely ones of the
+//! profile it was taken in. How long it stays parked on top is an integral over the measurements that do not differ.
+
+use std::collections::HashMap;
+
+use libm::erfc;
+use netcliff_core::net_dim::{Compared, EVENTS, PROFILES, SIGNIFICANT_PERCENT, Walk};
+
+use super::cycle::Cycle;
+use crate::queue::quadrature::gauss_legendre;
+
+/// Measurements of the grid: so many rates, and event rates for each.
+const SIDE: usize = 7;
+const GRID: usize = SIDE * SIDE;
+/// Rounds of the power iteration at the most, and the change that ends it.
+const ROUNDS: usize = 3000;
+const SETTLED: f64 = 1e-7;
+/// It never parks for longer than this many measurements in the mean: rarer than that no noise is normal.
+const LONGEST_STAY: f64 = 1e9;
+
+/// A measurement: logarithms of packets and of events a second.
+type Measured = (f64, f64);
+
+/// Measurements of a profile: mean, standard deviations, and the slope of events over packets.
+struct Normal {
+    mean: Measured,
+    deviation: Measured,
+    slope: f64,
+    /// Deviation of events at a given packet rate.
+    rest: f64,
+    grid: Vec<Measured>,
+}
+
+impl Normal {
+    fn new(cycle: &Cycle) -> Self {
+        let [packets, events, both] = cycle.noise.map(|moment| moment / EVENTS as f64);
+        let mean = (cycle.packet_rate.ln(), -cycle.length_s.ln());
+        let slope = both / packets;
+        let rest = (events - both * slope).max(0.0).sqrt();
+        let deviation = (packets.sqrt(), events.sqrt());
+        let level = |n: usize| quantile((n as f64 + 0.5) / SIDE as f64);
+        let grid = (0..GRID)
+            .map(|n| {
+                let x = deviation.0 * level(n / SIDE);
+                (mean.0 + x, mean.1 + slope * x + rest * level(n % SIDE))
+            })
+            .collect();
+        Self { mean, deviation, slope, rest, grid }
+    }
+
+    /// P(a measurement of this profile does not differ from `previous`).
+    fn same(&self, previous: Measured) -> f64 {
+        let (low, high) = band();
+        // Rates that do not differ, in deviations from the mean, cut where the density is nothing.
+        let ends = [low, high].map(|end| ((previous.0 + end - self.mean.0) / self.deviation.0).clamp(-9.0, 9.0));
+        let width = ends[1] - ends[0];
+        if width <= 0.0 {
+            return 0.0;
+        }
+        let density = |z: f64| (-0.5 * z * z).exp() / (2.0 * std::f64::consts::PI).sqrt();
+        let within = |z: f64| {
+            let middle = self.mean.1 + self.slope * self.deviation.0 * z;
+            let upto = |end: f64| below((previous.1 + end - middle) / self.rest.max(1e-12));
+            upto(high) - upto(low)
+        };
+        gauss_legendre(width, 4, 8)
+            .into_iter()
+            .map(|(z, weight)| weight * density(ends[0] + z) * within(ends[0] + z))
+            .sum()
+    }
+}
+
+/// Ends of ln(current/previous) within which they do not differ significantly: whole percents are compared.
+fn band() -> (f64, f64) {
+    let percent = (SIGNIFICANT_PERCENT + 1) as f64 / 100.0;
+    ((1.0 - percent).ln(), (1.0 + percent).ln())
+}
+
+fn compare(current: Measured, previous: Measured) -> Compared {
+    let (low, high) = band();
+    let differs = |change: f64| change <= low || change >= high;
+    let (packets, events) = (current.0 - previous.0, current.1 - previous.1);
+    match (differs(packets), differs(events)) {
+        (true, _) if packets > 0.0 => Compared::Better,
+        (true, _) => Compared::Worse,
+        (false, true) if events < 0.0 => Compared::Better,
+        (false, true) => Compared::Worse,
+        (false, false) => Compared::Same,
+    }
+}
+
+/// Phi(z).
+fn below(z: f64) -> f64 {
+    0.5 * erfc(-z / std::f64::consts::SQRT_2)
+}
+
+/// Phi^-1(share), by bisection.
+fn quantile(share: f64) -> f64 {
+    let (mut low, mut high) = (-9.0, 9.0);
+    for _ in 0..60 {
+        let middle = 0.5 * (low + high);
+        if below(middle) < share {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    0.5 * (low + high)
+}
+
+/// State of the walk, and the profile of the measurement it compares with.
+type Place = (Walk, usize);
+/// Probabilities of a place by the measurement it compares with.
+type Spread = HashMap<Place, Vec<f64>>;
+
+struct Chain<'a> {
+    cycles: &'a [Cycle; PROFILES],
+    normals: [Normal; PROFILES],
+    /// Measurements a stay on top lasts, by the profile, the profile it compares with and the measurement.
+    stays: HashMap<(usize, usize), Vec<f64>>,
+}
+
+/// Share of time with each profile, in the long run of a walk that begins parked at `start`.
+pub fn time_shares(cycles: &[Cycle; PROFILES], start: usize) -> [f64; PROFILES] {
+    let mut chain = Chain { cycles, normals: cycles.each_ref().map(Normal::new), stays: HashMap::new() };
+    let mut spread: Spread = [((Walk::parked(start), start), vec![1.0 / GRID as f64; GRID])].into();
+    let mut shares = [0.0; PROFILES];
+    for _ in 0..ROUNDS {
+        let (mut next, mut time_s) = (Spread::new(), [0.0; PROFILES]);
+        for (place, weights) in &spread {
+            chain.measure(*place, weights, &mut next, &mut time_s);
+        }
+        // Half of it stays where it was: no walk is periodic then.
+        spread.iter_mut().for_each(|(_, weights)| weights.iter_mut().for_each(|weight| *weight *= 0.5));
+        for (place, weights) in next {
+            let sum = spread.entry(place).or_insert_with(|| vec![0.0; GRID]);
+            sum.iter_mut().zip(weights).for_each(|(sum, weight)| *sum += 0.5 * weight);
+        }
+        let total: f64 = time_s.iter().sum();
+        let found = time_s.map(|seconds| seconds / total);
+        let change: f64 = found.iter().zip(&shares).map(|(a, b)| (a - b).abs()).sum();
+        shares = found;
+        if change < SETTLED {
+            break;
+        }
+    }
+    shares
+}
+
+impl Chain<'_> {
+    /// One measurement, or on top as many as it takes to differ; adds the time it takes to `time_s`.
+    fn measure(
+        &mut self,
+        (walk, compared_with): Place,
+        weights: &[f64],
+        next: &mut Spread,
+        time_s: &mut [f64; PROFILES],
+    ) {
+        let index = walk.index();
+        let measurement_s = EVENTS as f64 * self.cycles[index].length_s;
+        if walk.is_on_top() {
+            let stays = self.stays(index, compared_with);
+            time_s[index] +=
+                weights.iter().zip(&stays).map(|(weight, stay)| weight * stay * measurement_s).sum::<f64>();
+        } else {
+            time_s[index] += weights.iter().sum::<f64>() * measurement_s;
+        }
+        for (weight, previous) in weights.iter().zip(&self.normals[compared_with].grid) {
+            if *weight < 1e-15 {
+                continue;
+            }
+            let current = &self.normals[index].grid;
+            let compared: Vec<Compared> = current.iter().map(|one| compare(*one, *previous)).collect();
+            let leaving = compared.iter().filter(|one| **one != Compared::Same).count();
+            // On top only what differs ends the stay; where no measurement of the grid does, any may.
+            let only = walk.is_on_top() && leaving > 0;
+            let share = weight / if only { leaving } else { GRID } as f64;
+            for (measured, one) in compared.iter().enumerate().filter(|(_, one)| !only || **one != Compared::Same) {
+                let one = if walk.is_on_top() && *one == Compared::Same { Compared::Worse } else { *one };
+                let mut after = walk;
+                after.decide(|| one);
+                if after.index() != index {
+                    // A changed profile's measurement begins at its second busy period.
+                    time_s[after.index()] += share * self.cycles[after.index()].length_s;
+                }
+                next.entry((after, index)).or_insert_with(|| vec![0.0; GRID])[measured] += share;
+            }
+        }
+    }
+
+    fn stays(&mut self, index: usize, compared_with: usize) -> Vec<f64> {
+        let normals = &self.normals;
+        let stays = self.stays.entry((index, compared_with)).or_insert_with(|| {
+            let grid = normals[compared_with].grid.iter();
+            grid.map(|previous| (1.0 / (1.0 - normals[index].same(*previous)).max(0.0)).min(LONGEST_STAY)).collect()
+        });
+        stays.clone()
+    }
+}
