@@ -234,8 +234,8 @@ fn several_queues() {
     assert!(compared as usize >= 3 * points.len(), "{compared}");
 }
 
-/// dim is an approximation, so that no interval is asked for: what the walk leaves out moves latency by a tenth at the most,
-/// interrupts by a sixth, and the CPU hardly.
+/// dim is an approximation, so that no interval is asked for: what the walk leaves out moves latency and interrupts by a sixth at
+/// the most, and the CPU hardly.
 #[test]
 fn dim_is_near() {
     for profile in ["eqe", "cqe"] {
@@ -248,7 +248,7 @@ fn dim_is_near() {
             };
             let (latency, interrupts) = (apart(|o| o.latency_s?.mean), apart(|o| o.interrupts_per_s));
             let available = apart(|o| o.cpu?.available);
-            let near = latency.abs() < 0.13 && interrupts.abs() < 0.17 && available.abs() < 0.02;
+            let near = latency.abs() < 0.17 && interrupts.abs() < 0.17 && available.abs() < 0.02;
             assert!(near, "{profile} at {load_pps}: {latency} {interrupts} {available}");
         }
     }

@@ -91,6 +91,21 @@ fn compare(current: Measured, previous: Measured) -> Compared {
     }
 }
 
+/// Places in the order of [`Chain::measure`]'s targets.
+const WORSE: u8 = 1;
+const SAME: u8 = 2;
+
+/// Every measurement of `current` against every one of `previous`.
+fn table(current: &Normal, previous: &Normal) -> Vec<u8> {
+    let code = |one: Compared| match one {
+        Compared::Better => 0,
+        Compared::Worse => WORSE,
+        Compared::Same => SAME,
+    };
+    let all = previous.grid.iter().flat_map(|before| current.grid.iter().map(move |now| code(compare(*now, *before))));
+    all.collect()
+}
+
 /// Phi(z).
 fn below(z: f64) -> f64 {
     0.5 * erfc(-z / std::f64::consts::SQRT_2)
@@ -118,13 +133,17 @@ type Spread = HashMap<Place, Vec<f64>>;
 struct Chain<'a> {
     cycles: &'a [Cycle; PROFILES],
     normals: [Normal; PROFILES],
+    /// What comparing says, by the profile and the one compared with: previous measurement by previous measurement.
+    compared: Vec<Vec<u8>>,
     /// Measurements a stay on top lasts, by the profile, the profile it compares with and the measurement.
     stays: HashMap<(usize, usize), Vec<f64>>,
 }
 
 /// Share of time with each profile, in the long run of a walk that begins parked at `start`.
 pub fn time_shares(cycles: &[Cycle; PROFILES], start: usize) -> [f64; PROFILES] {
-    let mut chain = Chain { cycles, normals: cycles.each_ref().map(Normal::new), stays: HashMap::new() };
+    let normals = cycles.each_ref().map(Normal::new);
+    let compared = (0..PROFILES * PROFILES).map(|n| table(&normals[n / PROFILES], &normals[n % PROFILES])).collect();
+    let mut chain = Chain { cycles, normals, compared, stays: HashMap::new() };
     let mut spread: Spread = [((Walk::parked(start), start), vec![1.0 / GRID as f64; GRID])].into();
     let mut shares = [0.0; PROFILES];
     for _ in 0..ROUNDS {
@@ -167,26 +186,35 @@ impl Chain<'_> {
         } else {
             time_s[index] += weights.iter().sum::<f64>() * measurement_s;
         }
-        for (weight, previous) in weights.iter().zip(&self.normals[compared_with].grid) {
-            if *weight < 1e-15 {
+        // Where the walk goes by what the comparison says, and with which measurement.
+        let mut targets = [Compared::Better, Compared::Worse, Compared::Same].map(|one| {
+            let mut after = walk;
+            after.decide(|| one);
+            (after, vec![0.0; GRID])
+        });
+        let on_top = walk.is_on_top();
+        let table = &self.compared[index * PROFILES + compared_with];
+        for (weight, compared) in weights.iter().zip(table.chunks(GRID)).filter(|(weight, _)| **weight > 1e-15) {
+            let leaving = compared.iter().filter(|one| **one != SAME).count();
+            // On top only what differs ends the stay; where no measurement of the grid does, any may.
+            let only = on_top && leaving > 0;
+            let share = weight / if only { leaving } else { GRID } as f64;
+            for (measured, one) in compared.iter().enumerate().filter(|(_, one)| !only || **one != SAME) {
+                let one = if on_top && *one == SAME { WORSE } else { *one };
+                targets[one as usize].1[measured] += share;
+            }
+        }
+        for (after, reached) in targets {
+            let total: f64 = reached.iter().sum();
+            if total == 0.0 {
                 continue;
             }
-            let current = &self.normals[index].grid;
-            let compared: Vec<Compared> = current.iter().map(|one| compare(*one, *previous)).collect();
-            let leaving = compared.iter().filter(|one| **one != Compared::Same).count();
-            // On top only what differs ends the stay; where no measurement of the grid does, any may.
-            let only = walk.is_on_top() && leaving > 0;
-            let share = weight / if only { leaving } else { GRID } as f64;
-            for (measured, one) in compared.iter().enumerate().filter(|(_, one)| !only || **one != Compared::Same) {
-                let one = if walk.is_on_top() && *one == Compared::Same { Compared::Worse } else { *one };
-                let mut after = walk;
-                after.decide(|| one);
-                if after.index() != index {
-                    // A changed profile's measurement begins at its second busy period.
-                    time_s[after.index()] += share * self.cycles[after.index()].length_s;
-                }
-                next.entry((after, index)).or_insert_with(|| vec![0.0; GRID])[measured] += share;
+            if after.index() != index {
+                // A changed profile's measurement begins at its second busy period.
+                time_s[after.index()] += total * self.cycles[after.index()].length_s;
             }
+            let sum = next.entry((after, index)).or_insert_with(|| vec![0.0; GRID]);
+            sum.iter_mut().zip(reached).for_each(|(sum, weight)| *sum += weight);
         }
     }
 
