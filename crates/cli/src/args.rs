@@ -1,5 +1,6 @@
 //! The command line.
 
+mod advise;
 mod compute;
 mod find;
 mod limits;
@@ -10,6 +11,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+pub use advise::AdviseArgs;
 pub use compute::{ComputeArgs, PredictArgs, QueuesArg};
 pub use find::{Arrivals, FindArgs, Meter, Testbed};
 pub use limits::LimitsArgs;
@@ -24,6 +26,7 @@ pub use simulate::SimulateArgs;
   netcliff predict --scheme interrupt --rate 100kpps
   netcliff simulate --scheme napi:weight=64 --rates 10kpps..300kpps:30 --json
   netcliff run experiments/fig-7a.toml          a figure from a file
+  netcliff advise --rate 100kpps --objective cpu
   netcliff results list
 
 Times are written 20us, rates 120kpps or 300Mbit/s or 40% of line rate, sizes 64B or 4MiB.
@@ -56,6 +59,8 @@ pub enum Command {
     Predict(PredictArgs),
     /// One load or a sweep in simulation
     Simulate(SimulateArgs),
+    /// Find the scheme and parameters that serve an objective best: screened on paper, simulated, picked at a confidence
+    Advise(AdviseArgs),
     /// What link, bus, memory and CPU let through at each frame size
     Limits(LimitsArgs),
     /// List and show what was recorded

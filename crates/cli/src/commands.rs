@@ -1,5 +1,6 @@
 //! What each command does with its arguments.
 
+pub mod advise;
 pub mod compute;
 pub mod find;
 pub mod limits;

@@ -23,6 +23,7 @@ fn main() -> ExitCode {
         Command::Run(args) => commands::run::run(args, &cli.store),
         Command::Predict(args) => commands::compute::predict(args, &cli.store),
         Command::Simulate(args) => commands::simulate::simulate(args, &cli.store),
+        Command::Advise(args) => commands::advise::run(args),
         Command::Limits(args) => commands::limits::run(args),
         Command::Results(args) => commands::results::run(args, &cli.store),
         Command::Completions { shell } => commands::shell::completions(*shell),

@@ -116,3 +116,43 @@ impl Points {
         self.bar.finish_and_clear();
     }
 }
+
+/// The progress of `advise` on stderr: stages, and packets of those allowed.
+pub struct Search {
+    bar: ProgressBar,
+    terminal: bool,
+    prefix: String,
+}
+
+impl Search {
+    /// `place`: which of how many loads.
+    pub fn new(place: Option<(usize, usize)>) -> Self {
+        let terminal = std::io::stderr().is_terminal();
+        let bar = if terminal { ProgressBar::new(1) } else { ProgressBar::hidden() };
+        if let Ok(style) = ProgressStyle::with_template("{bar:30} {human_pos} of at most {human_len} packets, {msg}") {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        let prefix = place.map_or(String::new(), |(place, all)| format!("load {place} of {all}: "));
+        Self { bar, terminal, prefix }
+    }
+
+    /// Removes the bar.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+impl netcliff_lab::advise::Observer for Search {
+    fn stage(&mut self, name: &str) {
+        let text = format!("{}{name}", self.prefix);
+        if !self.terminal {
+            output::say(format!("netcliff: {text}"));
+        }
+        self.bar.set_message(text);
+    }
+
+    fn packets(&mut self, simulated: u64, at_most: u64) {
+        self.bar.set_length(at_most);
+        self.bar.set_position(simulated);
+    }
+}

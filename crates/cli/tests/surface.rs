@@ -14,6 +14,7 @@ fn help_of_every_command() {
         &["run"],
         &["predict"],
         &["simulate"],
+        &["advise"],
         &["limits"],
         &["results"],
         &["results", "list"],
@@ -104,6 +105,7 @@ fn manual_pages() {
         "netcliff-run.1",
         "netcliff-predict.1",
         "netcliff-simulate.1",
+        "netcliff-advise.1",
         "netcliff-results-show.1",
     ] {
         assert!(pages.iter().any(|page| page == name), "{name} in {pages:?}");

@@ -22,9 +22,12 @@
 //! | [`net_dim`] | how Linux's dynamic moderation walks along its profiles |
 //! | [`capture`] | [`Capture`]: recorded packets |
 //! | [`queues`] | [`Queues`]: several receive queues, RSS, flows, and which core works for which |
+//! | [`objective`] | [`Goal`], [`Constraint`]: what settings are wanted for |
+//! | [`advice`] | [`Advice`]: the settings that `netcliff advise` found |
 //! | [`analysis`] | [`Analysis`]: cliff, livelock index, sensitivities |
 //! | [`record`] | [`Record`]: an outcome with its provenance and [`Fingerprint`] |
 
+pub mod advice;
 pub mod analysis;
 pub mod capture;
 pub mod detail;
@@ -36,6 +39,7 @@ pub mod finding;
 pub mod host;
 pub mod measure;
 pub mod net_dim;
+pub mod objective;
 pub mod outcome;
 pub mod params;
 pub mod parts;
@@ -47,6 +51,7 @@ pub mod traffic;
 pub mod units;
 pub mod warning;
 
+pub use advice::Advice;
 pub use analysis::Analysis;
 pub use capture::Capture;
 pub use detail::{BusyPeriods, Detail, QueueShare, Slice};
@@ -57,6 +62,7 @@ pub use experiment::Experiment;
 pub use finding::Finding;
 pub use host::{Host, Service};
 pub use measure::{Dimension, Measure};
+pub use objective::{Constraint, Goal};
 pub use outcome::{CpuShares, Figure, Interval, Latency, Loss, Outcome};
 pub use parts::{Bus, Offload};
 pub use queues::{Flows, QueueOutcome, Queues};

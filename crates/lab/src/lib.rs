@@ -10,10 +10,12 @@
 //! | [`search`] | the cliff by growing loads and bisection, pure |
 //! | [`find`] | the main job: calibrate, predict, simulate, measure |
 //! | [`run`] | an experiment on model, simulator and wire, continued where it was stopped |
+//! | [`advise`] | settings for an objective: screened on paper, simulated, picked at a confidence |
 //! | [`limits`] | the roofline |
 //! | [`store`] | records in SQLite |
 //! | [`stats`] | intervals and least squares |
 
+pub mod advise;
 pub mod bench;
 pub mod calibrate;
 pub mod find;

@@ -8,11 +8,21 @@ pub const CONFIDENCE: f64 = 0.95;
 
 /// Two-sided Student quantile for `degrees` of freedom at [`CONFIDENCE`].
 pub fn student(degrees: usize) -> f64 {
-    StudentsT::new(0.0, 1.0, degrees.max(1) as f64).map_or(f64::NAN, |t| t.inverse_cdf(0.5 + CONFIDENCE / 2.0))
+    student_at(degrees, CONFIDENCE)
 }
 
-/// The mean of repeats with its Student interval; a single value has none. None for no values.
+/// Two-sided Student quantile for `degrees` of freedom at `confidence`.
+pub fn student_at(degrees: usize, confidence: f64) -> f64 {
+    StudentsT::new(0.0, 1.0, degrees.max(1) as f64).map_or(f64::NAN, |t| t.inverse_cdf(0.5 + confidence / 2.0))
+}
+
+/// The mean of repeats with its Student interval at [`CONFIDENCE`]; a single value has none. None for no values.
 pub fn mean(values: &[f64]) -> Option<Figure> {
+    mean_at(values, CONFIDENCE)
+}
+
+/// The mean of repeats with its Student interval at `confidence`; a single value has none. None for no values.
+pub fn mean_at(values: &[f64], confidence: f64) -> Option<Figure> {
     let n = values.len();
     let mean = values.iter().sum::<f64>() / n as f64;
     match n {
@@ -20,7 +30,7 @@ pub fn mean(values: &[f64]) -> Option<Figure> {
         1 => Some(Figure::exact(mean)),
         _ => {
             let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1) as f64;
-            Some(Figure::sampled(mean, student(n - 1) * (variance / n as f64).sqrt(), CONFIDENCE))
+            Some(Figure::sampled(mean, student_at(n - 1, confidence) * (variance / n as f64).sqrt(), confidence))
         }
     }
 }

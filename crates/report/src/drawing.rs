@@ -120,7 +120,12 @@ impl Drawing {
 
 /// The unit numbers on an axis are written in.
 pub fn unit(axis: &Axis) -> Unit {
-    match axis.dimension {
+    unit_of(axis.dimension)
+}
+
+/// The unit numbers of a dimension are written in.
+pub fn unit_of(dimension: Dimension) -> Unit {
+    match dimension {
         Dimension::Pps => Unit::Pps,
         Dimension::Bps => Unit::Bps,
         Dimension::Seconds => Unit::Seconds,

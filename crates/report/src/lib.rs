@@ -5,7 +5,7 @@
 //!
 //! | module | turns |
 //! | --- | --- |
-//! | [`terminal`] | a finding into the summary of `netcliff find` |
+//! | [`terminal`] | a finding into the summary of `netcliff find`; experiments, rooflines and advice into their pages |
 //! | [`html`] | a finding into one self-contained page |
 //! | [`svg`] | a finding into pictures |
 //! | [`table`] | records into terminal tables, for `results`, `predict` and `simulate` |

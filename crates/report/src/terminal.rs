@@ -1,5 +1,6 @@
 //! [`finding`]: what `netcliff find` prints.
 
+mod advice;
 mod chart;
 mod experiment;
 mod limits;
@@ -12,6 +13,7 @@ use crate::format::{self, Unit};
 use crate::sheet::{self, Verdict};
 use page::{Page, Tone};
 
+pub use advice::settings;
 pub use experiment::experiment;
 pub use limits::limits;
 pub use plot::delivered as plot;

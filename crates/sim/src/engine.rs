@@ -102,7 +102,8 @@ impl SimEngine {
         if point.host.queues.is_none() {
             return Ok(());
         }
-        let reason = "a trace, distributions, a series and a comparison show one queue and its core: leave queues out";
+        let reason =
+            "a trace, distributions, a series, a comparison and advice are of one queue and its core: leave queues out";
         Err(Unsupported::new(EngineKind::Sim, reason))
     }
 

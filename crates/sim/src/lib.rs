@@ -15,6 +15,7 @@
 //! | `shared` | one core that works for several queues |
 //! | `observe` | distributions of queue and busy periods, and a series in time |
 //! | `pair` | two schemes on the same packets |
+//! | `replicas` | replications one by one, for procedures that decide how many they need |
 //! | `replicate`, `stats`, `summary` | replications, warm-up, intervals, figures |
 //!
 //! Nothing here reads a clock or a file: seeds are arguments, and a seed gives the same figures on any number of threads.
@@ -32,6 +33,7 @@ mod random;
 mod recursion;
 #[cfg(test)]
 mod referee;
+mod replicas;
 mod replicate;
 mod schemes;
 mod shared;
@@ -44,4 +46,5 @@ mod trace;
 pub use cliff::{Cliff, cliff_sim};
 pub use engine::{Effort, SimEngine, Simulation};
 pub use observe::Wanted;
+pub use replicas::Replica;
 pub use trace::{Activity, Level, Span, Trace};

@@ -1,0 +1,130 @@
+//! `netcliff advise`.
+
+use clap::{Args, ValueEnum};
+use netcliff_core::experiment::{Rates, Share};
+use netcliff_core::objective::figure;
+use netcliff_core::{Arrivals, Constraint, FrameSizes, Goal, Load, Measure, Scheme, units};
+use netcliff_lab::advise::Indifference;
+
+/// `netcliff advise`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  netcliff advise --rate 100kpps
+  netcliff advise --rate 100kpps --minimise p99 --subject-to 'loss<=1e-4' --subject-to 'available>=30%'
+  netcliff advise --rates 20kpps..160kpps:8 --objective cpu --json
+  netcliff advise --rate 40kpps --arrivals onoff --candidates coalesce,napi --scheme disable-enable
+
+Figures: mean, p50, p90, p99, p999, loss, throughput, goodput, available, interrupts, and every key that
+`predict --csv` prints. Exit code 1: nothing keeps the constraints, or the packets allowed did not decide.")]
+pub struct AdviseArgs {
+    /// Costs and sizes: a preset or a TOML file
+    #[arg(long, default_value = "pentium4-2530mhz", value_name = "PRESET|FILE.toml")]
+    pub host: String,
+    /// Change one cost or size of the host, such as application=2us (repeatable)
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Offered load: 100kpps, 300Mbit/s or 40% of line rate
+    #[arg(long, conflicts_with = "rates", value_name = "RATE", allow_hyphen_values = true)]
+    pub rate: Option<Load>,
+    /// Offered loads, advised on one by one: a list, or a range such as 20kpps..160kpps:8
+    #[arg(long, value_name = "LOW..HIGH:COUNT", allow_hyphen_values = true)]
+    pub rates: Option<Rates>,
+    /// Arrival process: poisson, constant, batch:size=8, mmpp:..., onoff:... or trace:FILE
+    #[arg(long, default_value = "poisson")]
+    pub arrivals: Arrivals,
+    /// Frame sizes, FCS included: 64B, imix, mci1998-like or a CSV file of bytes,weight
+    #[arg(long, default_value = "64B")]
+    pub size: FrameSizes,
+    /// Link speed, for shares of line rate
+    #[arg(long, default_value = "1Gbit/s", value_parser = units::parse_bps, allow_hyphen_values = true)]
+    pub link: f64,
+    /// A policy: latency is --minimise p99 and cpu is --maximise available, both --subject-to 'loss<=1e-4' where nothing
+    /// else is asked for; throughput is --maximise throughput
+    #[arg(long, default_value = "latency", conflicts_with_all = ["minimise", "maximise"])]
+    pub objective: Policy,
+    /// The figure to make small
+    #[arg(long, value_name = "FIGURE", value_parser = figure, conflicts_with = "maximise")]
+    pub minimise: Option<Measure>,
+    /// The figure to make large
+    #[arg(long, value_name = "FIGURE", value_parser = figure)]
+    pub maximise: Option<Measure>,
+    /// What has to hold (repeatable), such as 'loss<=1e-4'
+    #[arg(long, value_name = "FIGURE<=BOUND|FIGURE>=BOUND")]
+    pub subject_to: Vec<Constraint>,
+    /// Schemes to look through, with a grid of parameters each: all, or names such as napi,coalesce [default: all, or none
+    /// where --scheme is given]
+    #[arg(long, value_name = "all|NAME,...", value_delimiter = ',')]
+    pub candidates: Vec<String>,
+    /// A setting to look at (repeatable)
+    #[arg(long, value_name = "NAME[:key=value,...]")]
+    pub scheme: Vec<Scheme>,
+    /// Probability that constraints are judged and the best is picked rightly, at least
+    #[arg(long, default_value = "95%")]
+    pub confidence: Share,
+    /// Smallest difference worth telling apart: a share of the best (of one CPU for CPU shares), or an amount in the
+    /// figure's unit
+    #[arg(long, default_value = "2%", value_name = "SHARE|AMOUNT")]
+    pub indifference: String,
+    /// Do not simulate what on paper is further than this from a bound or from the best
+    #[arg(long, default_value = "25%", value_parser = units::parse_share)]
+    pub margin: f64,
+    /// Replications of each candidate at the start
+    #[arg(long, default_value = "20", value_parser = replications)]
+    pub first_stage: u64,
+    /// Arrivals of a replication
+    #[arg(long, default_value = "50000", value_parser = super::compute::packets)]
+    pub packets_each: u64,
+    /// Arrivals to simulate at the most, for each load
+    #[arg(long, default_value = "200000000", value_parser = super::compute::packets)]
+    pub packets_at_most: u64,
+    /// Seed of every random stream
+    #[arg(long, default_value_t = 1, value_parser = super::seed, allow_negative_numbers = true)]
+    pub seed: u64,
+    /// One JSON object, or one a line with --rates
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A goal with constraints of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Policy {
+    /// Short waits
+    Latency,
+    /// CPU left for others
+    Cpu,
+    /// Packets delivered
+    Throughput,
+}
+
+impl AdviseArgs {
+    /// What is wanted, and what has to hold. Errors: a figure that is none.
+    pub fn objective(&self) -> anyhow::Result<(Goal, Vec<Constraint>)> {
+        if let Some((measure, maximise)) = self.minimise.map(|m| (m, false)).or(self.maximise.map(|m| (m, true))) {
+            return Ok((Goal { measure, maximise }, self.subject_to.clone()));
+        }
+        let (goal, constraints) = match self.objective {
+            Policy::Latency => ("minimise p99", vec!["loss<=1e-4".parse()?]),
+            Policy::Cpu => ("maximise available", vec!["loss<=1e-4".parse()?]),
+            Policy::Throughput => ("maximise throughput", Vec::new()),
+        };
+        Ok((goal.parse()?, if self.subject_to.is_empty() { constraints } else { self.subject_to.clone() }))
+    }
+
+    /// The zone, read in the unit of the goal. Errors: neither a share nor such an amount, or not above 0.
+    pub fn zone(&self, goal: &Goal) -> Result<Indifference, String> {
+        let text = self.indifference.trim();
+        let form = "expected a share such as 2%, or an amount above 0 in the unit of the figure";
+        let refused = |why: String| format!("--indifference {text:?} for {}: {why}; {form}", goal.measure);
+        let (zone, value) = match text.ends_with('%') {
+            true => units::parse_share(text).map(|share| (Indifference::Share(share), share)),
+            false => goal.measure.dimension.parse(text).map(|amount| (Indifference::Absolute(amount), amount)),
+        }
+        .map_err(|error| refused(error.to_string()))?;
+        if value > 0.0 { Ok(zone) } else { Err(refused("it must be above 0".to_owned())) }
+    }
+}
+
+fn replications(text: &str) -> Result<u64, String> {
+    let count = units::parse_count("replications", text).ok().filter(|count| (5..=10_000).contains(count));
+    count.ok_or_else(|| "expected a whole number from 5 to 10000, such as 20".into())
+}

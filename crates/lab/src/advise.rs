@@ -1,0 +1,282 @@
+//! `advise`: which scheme, with which parameters, serves an objective best on a host under some load.
+//!
+//! [`advise`] goes through these stages, each a module of its own:
+//!
+//! | module | does |
+//! | --- | --- |
+//! | `candidates` | the settings to look at, where the user names none |
+//! | `screen` | drops what is on paper further than a margin from a constraint or from the best |
+//! | `samples` | replications of the others, all under the same seed: every candidate meets the same packets |
+//! | `judge` | keeps or drops a candidate by the interval of each constrained figure |
+//! | [`kn`] | picks the best of those that keep the constraints, with a stated probability of being right |
+//! | `race` | puts the last three together |
+//! | `front` | the Pareto front of latency, loss and CPU left |
+//!
+//! The error allowed, 1 - confidence, is shared between the constraints (one half, Bonferroni over candidates, constraints
+//! and looks) and the selection (the other half, over all simulated candidates). Without constraints all of it goes
+//! to the selection.
+
+mod candidates;
+#[cfg(test)]
+mod fake;
+mod front;
+mod judge;
+pub mod kn;
+mod race;
+mod samples;
+mod screen;
+
+use netcliff_core::advice::{Candidate, Fate, Verdict};
+use netcliff_core::{
+    Advice, Constraint, Dimension, Engine, EngineFailure, EngineKind, Goal, Host, Point, Provenance, Scheme, Traffic,
+    Unsupported,
+};
+
+pub use candidates::candidates;
+pub use samples::Sampler;
+
+use race::Race;
+use samples::Samples;
+
+/// What is wanted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Question {
+    /// Costs and sizes.
+    pub host: Host,
+    /// What is offered.
+    pub traffic: Traffic,
+    /// What is to be small or large.
+    pub goal: Goal,
+    /// What has to hold.
+    pub constraints: Vec<Constraint>,
+    /// The settings to choose from.
+    pub candidates: Vec<Scheme>,
+    /// How hard to try.
+    pub settings: Settings,
+}
+
+/// The smallest difference worth telling apart.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Indifference {
+    /// Of the best figure; of one CPU where the figure is a share of it.
+    Share(f64),
+    /// In the figure's unit.
+    Absolute(f64),
+}
+
+/// Losses closer than this are alike: what RFC 2544's trials can tell.
+const LOSS_ALIKE: f64 = 1e-4;
+
+impl Indifference {
+    /// In the goal's unit, where the best figure is `best`.
+    fn at(self, goal: &Goal, best: f64) -> f64 {
+        match self {
+            Self::Absolute(zone) => zone,
+            Self::Share(share) if goal.measure.key.starts_with("loss") => (share * best).max(LOSS_ALIKE),
+            Self::Share(share) if goal.measure.dimension == Dimension::Share => share,
+            Self::Share(share) => share * best.abs(),
+        }
+    }
+}
+
+/// How hard to try.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Settings {
+    /// Probability that constraints are judged and the best picked rightly, at least.
+    pub confidence: f64,
+    /// Indifference zone.
+    pub indifference: Indifference,
+    /// On paper, how far beyond a bound or from the best a candidate must be to be dropped (relative).
+    pub margin: f64,
+    /// Replications of each candidate at the start, at least 2.
+    pub first_stage: u64,
+    /// Arrivals of a replication.
+    pub packets_each: u64,
+    /// Arrivals over all candidates and replications, at the most.
+    pub packets_at_most: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            confidence: 0.95,
+            indifference: Indifference::Share(0.02),
+            margin: 0.25,
+            first_stage: 20,
+            packets_each: 50_000,
+            packets_at_most: 200_000_000,
+        }
+    }
+}
+
+/// Told where the search stands.
+pub trait Observer {
+    /// A stage begins.
+    fn stage(&mut self, name: &str);
+    /// So many arrivals were simulated, of so many allowed.
+    fn packets(&mut self, simulated: u64, at_most: u64);
+}
+
+/// Why there is no advice.
+#[derive(Debug, thiserror::Error)]
+pub enum AdviseError {
+    /// There is nothing to choose from.
+    #[error("no candidate: none of the schemes asked for is valid for this host")]
+    NoCandidate,
+    /// Constraints that exclude each other, or that the load excludes.
+    #[error("{0}")]
+    Impossible(String),
+    /// Neither model nor simulator answers any candidate.
+    #[error("none of the {count} candidates can be answered, on paper or in simulation; the first because: {why}")]
+    Unanswered {
+        /// Candidates.
+        count: usize,
+        /// The first reason.
+        why: String,
+    },
+    /// The packets allowed do not reach for the first stage.
+    #[error(
+        "{given} packets do not reach for the first stage of {count} candidates, which takes {needed}: allow more, or ask for \
+         shorter or fewer replications or fewer candidates"
+    )]
+    TooFewPackets {
+        /// Packets allowed.
+        given: u64,
+        /// Packets needed.
+        needed: u64,
+        /// Candidates left after the screening.
+        count: usize,
+    },
+    /// A point failed.
+    #[error(transparent)]
+    Engine(#[from] EngineFailure),
+}
+
+/// Finds the best of the candidates. `paper` screens, `sampler` simulates.
+///
+/// # Errors
+/// See [`AdviseError`]. That nothing is feasible, or that the packets did not decide, is no error but a [`Verdict`].
+pub fn advise(
+    question: &Question,
+    paper: &(dyn Engine + Sync),
+    sampler: &dyn Sampler,
+    observer: &mut dyn Observer,
+) -> Result<Advice, AdviseError> {
+    check(question)?;
+    observer.stage(&format!("{} candidates on paper", question.candidates.len()));
+    let mut candidates = screen::screen(question, paper);
+    let kept = simulated(question, &mut candidates, sampler)?;
+    let mut advice = begun(question, candidates);
+    if kept.is_empty() {
+        advice.notes.push("every candidate was dropped on paper; nothing was simulated".to_owned());
+    } else {
+        observer.stage(&format!("{} candidates in simulation", kept.len()));
+        let samples = Samples::new(question, sampler, observer);
+        Race::new(question, &mut advice, kept, samples)?.run()?;
+    }
+    finish(&mut advice);
+    Ok(advice)
+}
+
+/// The point of a scheme.
+fn point(question: &Question, scheme: &Scheme) -> Point {
+    Point { host: question.host.clone(), scheme: scheme.clone(), traffic: question.traffic.clone() }
+}
+
+/// What can be told without looking at a candidate.
+fn check(question: &Question) -> Result<(), AdviseError> {
+    if question.candidates.is_empty() {
+        return Err(AdviseError::NoCandidate);
+    }
+    if question.host.queues.is_some() {
+        return Err(AdviseError::Impossible("advice is for one queue and its core: leave queues out".to_owned()));
+    }
+    for one in question.constraints.iter().filter(|one| one.at_least) {
+        let most = |other: &&Constraint| !other.at_least && other.measure == one.measure && other.bound < one.bound;
+        if let Some(other) = question.constraints.iter().find(most) {
+            return Err(AdviseError::Impossible(format!("{one} and {other} exclude each other")));
+        }
+        let offered = match one.measure.key {
+            "throughput_pps" => question.traffic.rate_pps(),
+            "goodput_bps" => {
+                question.traffic.rate_pps().zip(question.traffic.size.mean_bytes()).map(|(n, b)| 8.0 * n * b)
+            }
+            _ => None,
+        };
+        if offered.is_some_and(|offered| one.bound > offered) {
+            let rate = question.traffic.rate;
+            return Err(AdviseError::Impossible(format!("{one} cannot be met: only {rate} is offered")));
+        }
+    }
+    Ok(())
+}
+
+/// Places of the candidates to simulate; those the simulator does not answer are told so.
+fn simulated(
+    question: &Question,
+    candidates: &mut [Candidate],
+    sampler: &dyn Sampler,
+) -> Result<Vec<usize>, AdviseError> {
+    let mut kept = Vec::new();
+    for (place, candidate) in candidates.iter_mut().enumerate().filter(|(_, c)| c.fate == Fate::Contends) {
+        match sampler.supports(&point(question, &candidate.scheme)) {
+            Ok(()) => kept.push(place),
+            Err(Unsupported { reason, .. }) => {
+                candidate.fate = Fate::Unanswered;
+                candidate.why = reason;
+            }
+        }
+    }
+    let answered = candidates.iter().any(|candidate| candidate.fate != Fate::Unanswered);
+    match candidates.first().filter(|_| !answered) {
+        Some(first) => Err(AdviseError::Unanswered { count: candidates.len(), why: first.why.clone() }),
+        None => Ok(kept),
+    }
+}
+
+fn begun(question: &Question, candidates: Vec<Candidate>) -> Advice {
+    let Settings { confidence, margin, first_stage, packets_each, packets_at_most, .. } = question.settings;
+    Advice {
+        host: question.host.clone(),
+        traffic: question.traffic.clone(),
+        goal: question.goal,
+        constraints: question.constraints.clone(),
+        confidence,
+        indifference: None,
+        margin,
+        first_stage,
+        packets_each,
+        packets: 0,
+        packets_at_most,
+        verdict: Verdict::NoneFeasible,
+        advised: Vec::new(),
+        alike: Vec::new(),
+        candidates,
+        notes: Vec::new(),
+        provenance: Provenance::default(),
+    }
+}
+
+/// The front, the one that comes closest where none is feasible, and the order.
+fn finish(advice: &mut Advice) {
+    front::mark(&mut advice.candidates);
+    if advice.verdict == Verdict::NoneFeasible {
+        advice.advised = judge::closest(&advice.candidates).into_iter().collect();
+    }
+    let (goal, advised) = (advice.goal, advice.advised.clone());
+    let rank = |candidate: &Candidate| {
+        let place = advised.iter().position(|scheme| *scheme == candidate.scheme).unwrap_or(advised.len());
+        let value = candidate.figure(goal.measure).map_or(f64::INFINITY, |figure| figure.value);
+        (place, candidate.fate == Fate::Unanswered, !candidate.front, if goal.maximise { -value } else { value })
+    };
+    advice.candidates.sort_by(|a, b| rank(a).partial_cmp(&rank(b)).unwrap_or(std::cmp::Ordering::Equal));
+    let on_paper = advice.candidates.iter().filter(|c| c.engine == Some(EngineKind::Model)).count();
+    if on_paper > 0 && advice.packets > 0 {
+        advice.notes.push(format!(
+            "figures of {on_paper} candidates are the model's, those of the others means over replications"
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests;

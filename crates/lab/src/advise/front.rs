@@ -1,0 +1,98 @@
+//! The Pareto front.
+//!
+//! Figures are put into cells, within which they count as equal: otherwise noise would put every candidate on the
+//! front. Dominance between cells is a partial order, so that the front is never empty.
+
+use netcliff_core::Measure;
+use netcliff_core::advice::{Candidate, FRONT, Fate};
+
+/// Latencies within a fiftieth are alike.
+const LATENCY_CELL: f64 = 0.02;
+/// Losses within a tenth are alike, and all below 1e-4.
+const LOSS_CELL: f64 = 0.1;
+const LOSS_FLOOR: f64 = 1e-4;
+/// CPU left within one hundredth of the CPU is alike.
+const CPU_CELL: f64 = 0.01;
+
+/// Marks those that no other beats in one figure without being beaten in another. A candidate without all three
+/// figures is neither on the front nor counted.
+pub(super) fn mark(candidates: &mut [Candidate]) {
+    let cells: Vec<Option<[i64; 3]>> = candidates.iter().map(cell).collect();
+    for (place, candidate) in candidates.iter_mut().enumerate() {
+        let Some(own) = cells[place] else { continue };
+        candidate.front = !cells.iter().flatten().any(|other| dominates(other, &own));
+    }
+}
+
+/// The cell of a candidate, each coordinate lower where the figure is better.
+fn cell(candidate: &Candidate) -> Option<[i64; 3]> {
+    if candidate.fate == Fate::Unanswered {
+        return None;
+    }
+    let value = |key: &str| Some(candidate.figure(key.parse::<Measure>().ok()?)?.value);
+    let [latency_s, loss, available] = FRONT.map(value);
+    let steps = |ratio: f64, width: f64| (ratio.ln() / width).round() as i64;
+    Some([
+        steps(latency_s?.max(1e-12), LATENCY_CELL),
+        steps(loss?.max(LOSS_FLOOR) / LOSS_FLOOR, LOSS_CELL),
+        -(available? / CPU_CELL).round() as i64,
+    ])
+}
+
+fn dominates(one: &[i64; 3], other: &[i64; 3]) -> bool {
+    one != other && one.iter().zip(other).all(|(a, b)| a <= b)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use netcliff_core::{Figure, Scheme};
+
+    use super::*;
+
+    fn candidate(figures: &[(&str, f64)]) -> Candidate {
+        let figures = figures.iter().map(|(key, value)| ((*key).to_owned(), Figure::exact(*value)));
+        Candidate {
+            scheme: Scheme::Ideal,
+            engine: None,
+            fate: Fate::Worse,
+            why: String::new(),
+            figures: figures.collect::<BTreeMap<_, _>>(),
+            constraints: Vec::new(),
+            replications: 0,
+            front: false,
+        }
+    }
+
+    fn marked(rows: &[[f64; 3]]) -> Vec<bool> {
+        let mut all: Vec<Candidate> = rows
+            .iter()
+            .map(|[p99, loss, cpu]| {
+                candidate(&[("latency_p99_s", *p99), ("loss_fraction", *loss), ("cpu_available", *cpu)])
+            })
+            .collect();
+        mark(&mut all);
+        all.iter().map(|one| one.front).collect()
+    }
+
+    #[test]
+    fn a_candidate_worse_in_all_is_not_on_the_front() {
+        let rows = [[10e-6, 0.0, 0.1], [50e-6, 0.0, 0.5], [60e-6, 0.0, 0.4], [20e-6, 0.1, 0.3], [20e-6, 0.2, 0.3]];
+        assert_eq!(marked(&rows), [true, true, false, true, false]);
+    }
+
+    #[test]
+    fn noise_decides_nothing() {
+        // Each is better than the next by less than a cell in one figure and worse in none by as much.
+        assert_eq!(marked(&[[10.00e-6, 1e-5, 0.300], [10.01e-6, 0.0, 0.301]]), [true, true]);
+        assert_eq!(marked(&[[10.00e-6, 1e-5, 0.30], [12.0e-6, 0.0, 0.301]]), [true, false]);
+    }
+
+    #[test]
+    fn without_a_figure_a_candidate_is_left_out() {
+        let mut all = [candidate(&[("loss_fraction", 0.0)]), candidate(&[])];
+        mark(&mut all);
+        assert!(all.iter().all(|one| !one.front));
+    }
+}

@@ -1,0 +1,290 @@
+//! [`settings`]: what `netcliff advise` prints.
+
+use netcliff_core::advice::{Candidate, FRONT, Fate, Standing, Verdict};
+use netcliff_core::experiment::{Axes, Axis, Curve, Dot, Scale};
+use netcliff_core::{Advice, Dimension, EngineKind, Measure, Scheme, units};
+
+use super::Style;
+use super::chart::{chart, letter};
+use super::page::{Page, Tone};
+use crate::drawing::{Drawing, unit_of};
+use crate::format::{self, Unit};
+
+/// Settings off the front that are listed; JSON has all.
+const OTHERS: usize = 5;
+/// What stands in front of a setting: mark and figures.
+const FIGURES: [usize; 4] = [9, 8, 9, 6];
+
+/// The page of one load, or a line a load where there are several. Lines of at most `style.width` columns, ending in a
+/// newline.
+pub fn settings(all: &[Advice], style: Style) -> String {
+    let mut page = Page::new(style);
+    let Some(first) = all.first() else { return "no load\n".to_owned() };
+    page.paragraph(0, Tone::Strong, &title(first));
+    page.fact("host", &first.host.name);
+    match all {
+        [one] => whole(&mut page, one),
+        _ => by_load(&mut page, all),
+    }
+    page.finish()
+}
+
+fn title(advice: &Advice) -> String {
+    let constraints: Vec<String> = advice.constraints.iter().map(ToString::to_string).collect();
+    match constraints[..] {
+        [] => format!("To {}", advice.goal),
+        _ => format!("To {} subject to {}", advice.goal, constraints.join(" and ")),
+    }
+}
+
+fn whole(page: &mut Page, advice: &Advice) {
+    let traffic = &advice.traffic;
+    page.fact("traffic", &format!("{} of {}, {}", traffic.rate, traffic.size, traffic.arrivals));
+    page.fact("candidates", &counts(advice));
+    page.fact("effort", &effort(advice));
+    page.heading("ADVICE");
+    verdict(page, advice);
+    page.block(&chart(&drawing(advice), page.style()));
+    let names = drawing(advice);
+    let legend: Vec<String> =
+        names.names().iter().enumerate().map(|(place, name)| format!("{} {name}", letter(place))).collect();
+    page.paragraph(2, Tone::Faint, &legend.join(", "));
+    page.heading("PARETO FRONT OF LATENCY, LOSS AND CPU LEFT");
+    head(page);
+    let (front, others): (Vec<&Candidate>, Vec<&Candidate>) = advice.candidates.iter().partition(|one| one.front);
+    rows(page, advice, &front);
+    let others: Vec<&Candidate> = others.into_iter().filter(|one| one.fate != Fate::Unanswered).collect();
+    if !others.is_empty() {
+        page.heading(&format!("OFF THE FRONT, {} OF {}", others.len().min(OTHERS), others.len()));
+        head(page);
+        rows(page, advice, &others[..others.len().min(OTHERS)]);
+    }
+    remarks(page, advice);
+}
+
+/// How many candidates ended where.
+fn counts(advice: &Advice) -> String {
+    let count = |keep: &dyn Fn(&Candidate) -> bool| advice.candidates.iter().filter(|one| keep(one)).count();
+    let simulated = count(&|one| one.engine == Some(EngineKind::Sim));
+    let on_paper = count(&|one| one.engine == Some(EngineKind::Model));
+    let unanswered = count(&|one| one.fate == Fate::Unanswered);
+    let mut parts = vec![
+        format!("{}", advice.candidates.len()),
+        format!("{on_paper} dropped on paper (margin {})", format::share_short(advice.margin)),
+        format!("{simulated} simulated"),
+    ];
+    if unanswered > 0 {
+        parts.push(format!("{unanswered} without an answer"));
+    }
+    parts.join(", ")
+}
+
+fn effort(advice: &Advice) -> String {
+    let millions = |packets: u64| format::significant(packets as f64 / 1e6);
+    format!(
+        "{} of {} million packets; {} replications of {} to start with",
+        millions(advice.packets),
+        millions(advice.packets_at_most),
+        advice.first_stage,
+        advice.packets_each
+    )
+}
+
+fn verdict(page: &mut Page, advice: &Advice) {
+    let names: Vec<String> = advice.advised.iter().map(brief).collect();
+    let confidence = format::share_short(advice.confidence);
+    let of_cpu = if advice.goal.measure.key.starts_with("cpu") { " of one CPU" } else { "" };
+    let zone = |zone| format!("{}{of_cpu}", format::quantity(zone, unit_of(advice.goal.measure.dimension)));
+    let zone = advice.indifference.map(zone);
+    match (advice.verdict, zone) {
+        (Verdict::Picked, zone) => {
+            page.paragraph(2, Tone::Strong, &names.join(", "));
+            let zone = zone.unwrap_or_else(|| "0".to_owned());
+            page.paragraph(
+                2,
+                Tone::Plain,
+                &format!("With {confidence} confidence the best, or worse than the best by less than {zone}."),
+            );
+        }
+        (Verdict::NotDecided, _) => {
+            page.paragraph(2, Tone::Alarm, &format!("NOT DECIDED between {}", names.join(" and ")));
+            page.paragraph(
+                2,
+                Tone::Plain,
+                "The packets allowed did not tell them apart: allow more, or widen the indifference.",
+            );
+        }
+        (Verdict::NoneFeasible, _) => {
+            page.paragraph(2, Tone::Alarm, "NO CANDIDATE keeps the constraints.");
+            if let Some(name) = names.first() {
+                page.paragraph(2, Tone::Plain, &format!("Closest comes {name}."));
+            }
+        }
+    }
+    for candidate in advice.advised.iter().filter_map(|scheme| advice.candidate(scheme)) {
+        for judged in &candidate.constraints {
+            let measure = judged.constraint.measure;
+            let value = candidate.figure(measure).map(|figure| format::figure(&figure, unit_of(measure.dimension)));
+            let standing = match judged.standing {
+                Standing::Met => "kept",
+                Standing::Missed => "broken",
+                Standing::NotDecided => "not decided",
+            };
+            let value = value.unwrap_or_else(|| "-".to_owned());
+            let who = if advice.advised.len() > 1 { format!("{}: ", brief(&candidate.scheme)) } else { String::new() };
+            page.item("- ", &format!("{who}{} {standing}: {value}", judged.constraint));
+        }
+    }
+    if !advice.alike.is_empty() {
+        let names: Vec<String> = advice.alike.iter().take(OTHERS).map(brief).collect();
+        let more = advice.alike.len() - names.len();
+        let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+        page.item("- ", &format!("worse by no more than that: {}{more}", names.join("; ")));
+    }
+}
+
+/// Names of the columns.
+fn head(page: &mut Page) {
+    let [latency, loss, cpu, by] = FIGURES;
+    page.block(&format!("    {:>latency$}{:>loss$}{:>cpu$}  {:<by$}setting", "p99", "lost", "CPU left", "by"));
+}
+
+/// A row a setting; settings that do the same share one.
+fn rows(page: &mut Page, advice: &Advice, candidates: &[&Candidate]) {
+    for same in candidates.chunk_by(|a, b| figures(a) == figures(b)) {
+        let mark = if advice.advised.contains(&same[0].scheme) { '*' } else { ' ' };
+        let more = if same.len() > 1 { format!(" (and {} more alike)", same.len() - 1) } else { String::new() };
+        page.item(&format!("{mark} {}", figures(same[0])), &format!("{}{more}", brief(&same[0].scheme)));
+    }
+}
+
+fn figures(candidate: &Candidate) -> String {
+    let value = |key: &str, write: &dyn Fn(f64) -> String| {
+        let measure: Option<Measure> = key.parse().ok();
+        let figure = measure.and_then(|measure| candidate.figure(measure));
+        figure.map_or("-".to_owned(), |figure| write(figure.value))
+    };
+    let [latency, loss, cpu, by] = FIGURES;
+    format!(
+        "{:>latency$}{:>loss$}{:>cpu$}  {:<by$}",
+        value(FRONT[0], &|value| format::quantity(value, Unit::Seconds)),
+        value(FRONT[1], &|value| if value < 1e-12 { "0 %".to_owned() } else { format::loss(value) }),
+        value(FRONT[2], &|value| format::quantity(value, Unit::Share)),
+        candidate.engine.map_or("-", EngineKind::name),
+    )
+}
+
+fn remarks(page: &mut Page, advice: &Advice) {
+    let unanswered: Vec<&Candidate> = advice.candidates.iter().filter(|one| one.fate == Fate::Unanswered).collect();
+    if !unanswered.is_empty() {
+        page.heading("WITHOUT AN ANSWER");
+        unanswered.iter().for_each(|one| page.item("- ", &format!("{}: {}", brief(&one.scheme), one.why)));
+    }
+    if !advice.notes.is_empty() {
+        page.heading("NOTES");
+        advice.notes.iter().for_each(|note| page.item("- ", note));
+    }
+}
+
+fn by_load(page: &mut Page, all: &[Advice]) {
+    page.heading("ADVICE BY LOAD");
+    let [latency, loss, cpu, by] = FIGURES;
+    page.block(&format!(
+        "  {:>10}{:>latency$}{:>loss$}{:>cpu$}  {:<by$}setting",
+        "load", "p99", "lost", "CPU left", "by"
+    ));
+    for advice in all {
+        let load = match advice.traffic.rate_pps() {
+            Some(pps) => format::quantity(pps, Unit::Pps),
+            None => advice.traffic.rate.to_string(),
+        };
+        if advice.verdict == Verdict::NoneFeasible {
+            page.item(&format!("{load:>10}  "), "none keeps the constraints; closest:");
+        }
+        if advice.verdict == Verdict::NotDecided {
+            page.item(&format!("{load:>10}  "), "not decided between:");
+        }
+        for candidate in advice.advised.iter().filter_map(|scheme| advice.candidate(scheme)) {
+            let load = if advice.verdict == Verdict::Picked { load.as_str() } else { "" };
+            page.item(&format!("{load:>10}{}", figures(candidate)), &brief(&candidate.scheme));
+        }
+    }
+}
+
+/// The scheme without the parameters that are as they would be if left out.
+fn brief(scheme: &Scheme) -> String {
+    let text = scheme.to_string();
+    let Some((name, params)) = text.split_once(':') else { return text };
+    let written = |params: &[&str]| match params {
+        [] => name.to_owned(),
+        _ => format!("{name}:{}", params.join(",")),
+    };
+    let mut kept: Vec<&str> = params.split(',').collect();
+    let mut place = 0;
+    while place < kept.len() {
+        let mut without = kept.clone();
+        without.remove(place);
+        if written(&without).parse::<Scheme>().as_ref() == Ok(scheme) {
+            kept = without;
+        } else {
+            place += 1;
+        }
+    }
+    written(&kept)
+}
+
+/// p99 over CPU left: those off the front, those on it, those advised.
+fn drawing(advice: &Advice) -> Drawing {
+    let axis = |name: &str, dimension, scale| Axis { name: name.to_owned(), dimension, scale, range: None };
+    let dot = |candidate: &Candidate| {
+        let value = |key: &str| candidate.figure(key.parse().ok()?);
+        Some(Dot { x: value(FRONT[2])?.value, y: value(FRONT[0])? })
+    };
+    let curve = |name: &str, keep: &dyn Fn(&Candidate) -> bool| {
+        let dots = advice.candidates.iter().filter(|one| keep(one)).filter_map(dot).collect();
+        Curve { name: name.to_owned(), answerer: None, dots }
+    };
+    let advised = |candidate: &Candidate| advice.advised.contains(&candidate.scheme);
+    let curves = vec![
+        curve("off the front", &|one| !one.front && !advised(one)),
+        curve("on the front", &|one| one.front && !advised(one)),
+        curve("advised", &advised),
+    ];
+    Drawing {
+        title: title(advice),
+        axes: Axes {
+            x: axis("CPU left", Dimension::Share, Scale::Linear),
+            y: axis("99th percentile of latency", Dimension::Seconds, Scale::Log),
+        },
+        curves: curves.into_iter().filter(|curve| !curve.dots.is_empty()).collect(),
+        marks: Vec::new(),
+        not_had: Vec::new(),
+        asked: vec![("rate".to_owned(), advice.traffic.rate_pps().map(units::print_pps).unwrap_or_default())],
+        source: String::new(),
+        provenance: advice.provenance.clone(),
+        partial: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scheme_is_written_without_its_defaults() {
+        for (text, wanted) in [
+            ("interrupt", "interrupt"),
+            ("interrupt:drops_interrupt=false", "interrupt:drops_interrupt=false"),
+            ("napi:weight=64,budget=300", "napi"),
+            (
+                "napi:weight=16,defer_hard_irqs=2,gro_flush_timeout=20us",
+                "napi:weight=16,defer_hard_irqs=2,gro_flush_timeout=20us",
+            ),
+            ("polling:period=20us,quota=4", "polling:quota=4"),
+            ("hybrid:period=50us,quota=5", "hybrid:period=50us,quota=5"),
+            ("ideal", "ideal"),
+        ] {
+            assert_eq!(brief(&text.parse().unwrap()), wanted);
+        }
+    }
+}
