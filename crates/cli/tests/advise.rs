@@ -90,8 +90,8 @@ fn without_a_feasible_candidate_the_closest_is_named() {
 #[test]
 fn packets_that_do_not_decide_end_with_both() {
     let home = Home::new();
-    let alike = ["--scheme", "disable-enable", "--scheme", "coalesce:frames=1,masked=true", "--minimise", "p99"];
-    let few = ["--indifference", "1ns", "--packets-each", "1000", "--packets-at-most", "60000", "--rate", "90kpps"];
+    let alike = ["--scheme", "napi:weight=16", "--scheme", "napi:weight=24", "--minimise", "p99"];
+    let few = ["--indifference", "1ns", "--packets-each", "1000", "--packets-at-most", "60000", "--rate", "110kpps"];
     let output = home.netcliff([&["advise"], &alike[..], &few].concat()).assert().code(1);
     let (stdout, stderr) = (&output.get_output().stdout, String::from_utf8_lossy(&output.get_output().stderr));
     let page = String::from_utf8_lossy(stdout);

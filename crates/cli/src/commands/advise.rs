@@ -91,7 +91,8 @@ fn questions(args: &AdviseArgs) -> anyhow::Result<Vec<Question>> {
         packets_at_most: args.packets_at_most,
     };
     let question = |rate| -> anyhow::Result<Question> {
-        let traffic = Traffic { arrivals: args.arrivals.clone(), size: size.clone(), rate, link_bps: args.link };
+        let traffic =
+            Traffic { arrivals: args.arrivals.clone(), size: size.clone(), rate, link_bps: args.link, flows: None };
         traffic.validate().map_err(output::usage)?;
         let candidates = chosen(args, &candidates(&host, &traffic))?;
         let constraints = constraints.clone();

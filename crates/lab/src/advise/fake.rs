@@ -33,7 +33,13 @@ impl Normals {
 
 /// 64-byte frames at `pps`.
 pub fn poisson(pps: f64) -> Traffic {
-    Traffic { arrivals: Arrivals::Poisson, size: FrameSizes::Fixed(64), rate: Load::Pps(pps), link_bps: 1e9 }
+    Traffic {
+        arrivals: Arrivals::Poisson,
+        size: FrameSizes::Fixed(64),
+        rate: Load::Pps(pps),
+        link_bps: 1e9,
+        flows: None,
+    }
 }
 
 /// What a setting truly does: mean p99 (s), CPU left, loss.

@@ -267,8 +267,8 @@ impl<'a> Race<'a> {
         self.advice.packets = self.samples.packets;
         if unsettled > 0 {
             self.advice.notes.push(format!(
-                "{unsettled} candidates have replications of {} packets without a steady state in their first half: ask for \
-                 longer ones, or read their figures as of a host that falls behind",
+                "{unsettled} of the simulated have replications of {} packets without a steady state in their first half: ask \
+                 for longer ones, or read their figures as of a host that falls behind",
                 self.question.settings.packets_each
             ));
         }
