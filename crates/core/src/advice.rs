@@ -140,6 +140,19 @@ pub struct Advice {
     pub provenance: Provenance,
 }
 
+/// One candidate over several loads.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Overall {
+    /// The setting.
+    pub scheme: Scheme,
+    /// Loads at which it breaks a constraint.
+    pub infeasible: usize,
+    /// Largest shortfall from the best of a load: of one CPU for CPU shares, else relative to the best.
+    pub shortfall: f64,
+    /// The load of that shortfall (pps).
+    pub worst_pps: Option<f64>,
+}
+
 impl Advice {
     /// The candidate of a scheme.
     pub fn candidate(&self, scheme: &Scheme) -> Option<&Candidate> {

@@ -11,6 +11,7 @@
 //! | [`kn`] | picks the best of those that keep the constraints, with a stated probability of being right |
 //! | `race` | puts the last three together |
 //! | `front` | the Pareto front of latency, loss and CPU left |
+//! | `overall` | what keeping one setting over several loads costs |
 //!
 //! The error allowed, 1 - confidence, is shared between the constraints (one half, Bonferroni over candidates, constraints
 //! and looks) and the selection (the other half, over all simulated candidates). Without constraints all of it goes
@@ -22,6 +23,7 @@ mod fake;
 mod front;
 mod judge;
 pub mod kn;
+mod overall;
 mod race;
 mod samples;
 mod screen;
@@ -33,6 +35,7 @@ use netcliff_core::{
 };
 
 pub use candidates::candidates;
+pub use overall::overall;
 pub use samples::Sampler;
 
 use race::Race;

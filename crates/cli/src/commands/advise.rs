@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use netcliff_core::advice::Verdict;
 use netcliff_core::{Advice, EngineFailure, Load, Provenance, Scheme, Traffic};
-use netcliff_lab::advise::{AdviseError, Question, Settings, advise, candidates};
+use netcliff_lab::advise::{AdviseError, Question, Settings, advise, candidates, overall};
 use netcliff_lab::inputs;
 use netcliff_model::ModelEngine;
 use netcliff_report as report;
@@ -33,7 +33,7 @@ pub fn run(args: &AdviseArgs) -> anyhow::Result<ExitCode> {
         all.push(advice);
     }
     if !args.json {
-        output::data(&report::terminal::settings(&all, output::style()))?;
+        output::data(&report::terminal::settings(&all, &overall(&all), output::style()))?;
     }
     Ok(said(&all))
 }

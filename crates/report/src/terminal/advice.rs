@@ -1,6 +1,6 @@
 //! [`settings`]: what `netcliff advise` prints.
 
-use netcliff_core::advice::{Candidate, FRONT, Fate, Standing, Verdict};
+use netcliff_core::advice::{Candidate, FRONT, Fate, Overall, Standing, Verdict};
 use netcliff_core::experiment::{Axes, Axis, Curve, Dot, Scale};
 use netcliff_core::{Advice, Dimension, EngineKind, Measure, Scheme, units};
 
@@ -15,16 +15,20 @@ const OTHERS: usize = 5;
 /// What stands in front of a setting: mark and figures.
 const FIGURES: [usize; 4] = [9, 8, 9, 6];
 
-/// The page of one load, or a line a load where there are several. Lines of at most `style.width` columns, ending in a
+/// The page of one load, or a line a load where there are several, with the settings that lose least over all of them.
+/// Lines of at most `style.width` columns, ending in a
 /// newline.
-pub fn settings(all: &[Advice], style: Style) -> String {
+pub fn settings(all: &[Advice], overall: &[Overall], style: Style) -> String {
     let mut page = Page::new(style);
     let Some(first) = all.first() else { return "no load\n".to_owned() };
     page.paragraph(0, Tone::Strong, &title(first));
     page.fact("host", &first.host.name);
     match all {
         [one] => whole(&mut page, one),
-        _ => by_load(&mut page, all),
+        _ => {
+            by_load(&mut page, all);
+            kept(&mut page, first, overall);
+        }
     }
     page.finish()
 }
@@ -208,6 +212,25 @@ fn by_load(page: &mut Page, all: &[Advice]) {
             let load = if advice.verdict == Verdict::Picked { load.as_str() } else { "" };
             page.item(&format!("{load:>10}{}", figures(candidate)), &brief(&candidate.scheme));
         }
+    }
+}
+
+/// One setting for all loads.
+fn kept(page: &mut Page, advice: &Advice, overall: &[Overall]) {
+    if overall.is_empty() {
+        return;
+    }
+    page.heading("ONE SETTING FOR ALL LOADS");
+    let of = if advice.goal.measure.key.starts_with("cpu") { "of one CPU" } else { "of the best of the load" };
+    page.paragraph(
+        2,
+        Tone::Plain,
+        &format!("Largest shortfall, {of}, the load where it is, loads where a constraint breaks:"),
+    );
+    for one in overall.iter().take(OTHERS) {
+        let load = one.worst_pps.map_or("-".to_owned(), |pps| format::quantity(pps, Unit::Pps));
+        let lead = format!("{:>9} {load:>10} {:>3}  ", format::share(one.shortfall), one.infeasible);
+        page.item(&lead, &brief(&one.scheme));
     }
 }
 
