@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use netcliff_core::advice::Verdict;
-use netcliff_core::{Advice, EngineFailure, Load, Provenance, Scheme, Traffic};
+use netcliff_core::{Advice, EngineFailure, Load, Provenance, Scheme};
 use netcliff_lab::advise::{AdviseError, Question, Settings, advise, candidates, overall};
 use netcliff_lab::inputs;
 use netcliff_model::ModelEngine;
@@ -80,7 +80,6 @@ fn questions(args: &AdviseArgs) -> anyhow::Result<Vec<Question>> {
         host.set(assignment).map_err(output::usage)?;
     }
     host.validate().map_err(output::usage)?;
-    let size = inputs::frame_sizes(&args.size).map_err(output::usage)?;
     let (goal, constraints) = args.objective()?;
     let settings = Settings {
         confidence: args.confidence.0,
@@ -91,8 +90,7 @@ fn questions(args: &AdviseArgs) -> anyhow::Result<Vec<Question>> {
         packets_at_most: args.packets_at_most,
     };
     let question = |rate| -> anyhow::Result<Question> {
-        let traffic =
-            Traffic { arrivals: args.arrivals.clone(), size: size.clone(), rate, link_bps: args.link, flows: None };
+        let traffic = inputs::traffic(&args.arrivals, &args.size, Some(rate), args.link).map_err(output::usage)?;
         traffic.validate().map_err(output::usage)?;
         let candidates = chosen(args, &candidates(&host, &traffic))?;
         let constraints = constraints.clone();
