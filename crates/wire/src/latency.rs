@@ -96,6 +96,32 @@ impl Latency {
     }
 }
 
+/// A histogram with its figures, to be kept: the counts give it back whole, so that runs can be merged.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LatencyRecord {
+    /// The usual figures.
+    #[serde(flatten)]
+    pub summary: LatencySummary,
+    /// Pairs of a time (ns, within 0.1 %) and how often it was seen, in increasing order.
+    pub counts_ns: Vec<(u64, u64)>,
+}
+
+impl LatencyRecord {
+    /// Of a histogram; `None` without samples.
+    pub fn of(latency: &Latency) -> Option<Self> {
+        let counts = latency.histogram.iter_recorded();
+        let counts_ns = counts.map(|bucket| (bucket.value_iterated_to(), bucket.count_at_value())).collect();
+        Some(Self { summary: latency.summary()?, counts_ns })
+    }
+
+    /// The histogram again.
+    pub fn latency(&self) -> Latency {
+        let mut latency = Latency::new();
+        self.counts_ns.iter().for_each(|&(ns, count)| latency.record_n_ns(ns, count));
+        latency
+    }
+}
+
 impl Serialize for Latency {
     /// As its [`LatencySummary`], or null without samples.
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -122,6 +148,21 @@ mod tests {
         let mut twice = latency.clone();
         twice.merge(&latency);
         assert_eq!(twice.count(), 2000);
+    }
+
+    #[test]
+    fn a_record_gives_the_histogram_back_and_merges() {
+        let mut latency = Latency::new();
+        (1..=5000).for_each(|n| latency.record_ns(n * n));
+        let record = LatencyRecord::of(&latency).expect("it has samples");
+        let text = serde_json::to_string(&record).expect("plain data");
+        let back: LatencyRecord = serde_json::from_str(&text).expect("the same");
+        assert_eq!(back, record);
+        let mut merged = back.latency();
+        assert_eq!(merged.histogram(), latency.histogram());
+        merged.merge(&latency);
+        assert_eq!(merged.count(), 10_000);
+        assert_eq!(merged.quantile_s(0.5), latency.quantile_s(0.5));
     }
 
     #[test]

@@ -12,6 +12,7 @@
 //! | [`tracker`] | loss, duplication and reordering by sequence number |
 //! | [`sink`] | the pinned application thread that reads, times and spends work on packets |
 //! | [`control`] | the channel between two hosts: a client has an agent run the far end of a test |
+//! | [`rr`] | request/response: latency, rate and cost of a transaction |
 //! | [`clock`], [`thread`] | clocks both ends share; CPU pinning, namespaces, CPU accounting |
 //!
 //! Both ends must run on one machine: intended send times are `CLOCK_MONOTONIC` nanoseconds.
@@ -25,6 +26,7 @@ pub mod error;
 pub mod frame;
 pub mod generator;
 pub mod latency;
+pub mod rr;
 pub mod run;
 pub mod schedule;
 pub mod sink;

@@ -1,0 +1,43 @@
+//! A flow's connection from the near end, token shown.
+
+use std::io::Write;
+use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use crate::control::key::Token;
+use crate::error::WireError;
+
+/// How long a connection may take.
+const CONNECT: Duration = Duration::from_secs(5);
+/// Between two tries to join over UDP.
+const RETRY: Duration = Duration::from_millis(100);
+
+pub(super) fn tcp(address: SocketAddr, token: &Token) -> Result<OwnedFd, WireError> {
+    let failed = |e| WireError::system(format!("connect to {address}"), e);
+    let mut stream = TcpStream::connect_timeout(&address, CONNECT).map_err(failed)?;
+    stream.set_nodelay(true).and_then(|()| stream.write_all(token.bytes())).map_err(failed)?;
+    Ok(stream.into())
+}
+
+/// Shows the token until the far end shows it back: either datagram can be lost.
+pub(super) fn udp(address: SocketAddr, token: &Token) -> Result<OwnedFd, WireError> {
+    let failed = |e| WireError::system(format!("send datagrams to {address}"), e);
+    let any: IpAddr = match address {
+        SocketAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let socket = UdpSocket::bind((any, 0)).map_err(failed)?;
+    socket.connect(address).and_then(|()| socket.set_read_timeout(Some(RETRY))).map_err(failed)?;
+    let deadline = Instant::now() + CONNECT;
+    let mut last = std::io::Error::from(std::io::ErrorKind::TimedOut);
+    let mut answer = [0; Token::BYTES];
+    while Instant::now() < deadline {
+        match socket.send(token.bytes()).and_then(|_| socket.recv(&mut answer)) {
+            Ok(bytes) if token.admits(&answer[..bytes]) => return Ok(socket.into()),
+            Ok(_) => {}
+            Err(e) => last = e,
+        }
+    }
+    Err(failed(last))
+}

@@ -1,0 +1,227 @@
+//! The asking end: a thread a flow, one window for all, and what came of it.
+
+mod summary;
+
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use netcliff_host::cpu::{CpuMeter, CpuSplit};
+
+use super::flow::{Counts, Flow, Window};
+use super::report::{Report, ServerCount};
+use super::settings::{Settings, Transport};
+use super::socket::Socket;
+use super::{closed, connect, open};
+use crate::clock;
+use crate::control::key::Token;
+use crate::error::WireError;
+use crate::schedule::Schedule;
+use crate::thread::Placement;
+
+/// From the last connection to the first request.
+const LEAD_NS: u64 = 5_000_000;
+/// How often the run looks whether it shall end.
+const GLANCE: Duration = Duration::from_millis(20);
+
+/// Where a flow finds its far end.
+#[derive(Debug)]
+pub enum Target {
+    /// An address, by TCP or UDP; the token lets the flow in.
+    Address(SocketAddr),
+    /// An end of a pair.
+    Pair(UnixStream),
+}
+
+/// The far end, to be asked for its totals as the window opens and closes; `None`: it is gone.
+pub type Far<'a> = dyn FnMut() -> Option<ServerCount> + 'a;
+
+/// What a run needs beside its settings.
+#[derive(Debug)]
+pub struct Near<'a> {
+    /// A target for each flow.
+    pub targets: Vec<Target>,
+    /// What the far end has to be shown.
+    pub token: Token,
+    /// Where the flows' threads run.
+    pub placement: Placement,
+    /// Between which ends, in words.
+    pub path: String,
+    /// True where the far end reads the same monotonic clock.
+    pub same_clock: bool,
+    /// True where the far end is on this host, so that its CPU time is seen here.
+    pub same_host: bool,
+    /// Set to end the test early: what was measured is kept.
+    pub stop: &'a AtomicBool,
+    /// Set when the far end is gone.
+    pub gone: Option<Arc<AtomicBool>>,
+}
+
+/// Everything measured, before it is summed up.
+struct Measured {
+    window: Window,
+    closed_ns: u64,
+    flows: Vec<Counts>,
+    far: (Option<ServerCount>, Option<ServerCount>),
+    splits: Vec<CpuSplit>,
+    stopped: Option<&'static str>,
+}
+
+/// Runs the asking end through warm-up and window.
+///
+/// # Errors
+/// A setting is out of range, or a flow cannot be placed or connected. What fails later makes the report partial.
+pub fn run(
+    settings: &Settings,
+    mut near: Near<'_>,
+    far: &mut Far<'_>,
+    meter: Option<&mut dyn CpuMeter>,
+) -> Result<Report, WireError> {
+    settings.check()?;
+    let quit = Arc::<AtomicBool>::default();
+    let targets = std::mem::take(&mut near.targets);
+    let (connected, ready) = mpsc::channel();
+    let measured = thread::scope(|scope| -> Result<Measured, WireError> {
+        let mut threads = Vec::new();
+        for (number, target) in targets.into_iter().enumerate() {
+            let (go, start) = mpsc::channel();
+            let (connected, quit, near) = (connected.clone(), Arc::clone(&quit), &near);
+            let work = move || {
+                let prepared = prepare(settings, target, near, &quit);
+                let failed = prepared.is_err();
+                let (socket, outcome) = prepared.map_or_else(|e| (None, Err(e)), |socket| (Some(socket), Ok(())));
+                // The run waits for it.
+                let _ = connected.send(outcome);
+                let (Some(socket), Ok(window), false) = (socket, start.recv(), failed) else {
+                    return Counts::default();
+                };
+                flow(settings, number as u32, socket, window, near, &quit)
+            };
+            let thread = thread::Builder::new().name("rr-client".into()).spawn_scoped(scope, work);
+            threads.push((thread.map_err(|e| WireError::system("start a client thread", e))?, go));
+        }
+        drop(connected);
+        // The first failure; the other threads end as their starting signal is dropped.
+        ready.iter().take(threads.len()).collect::<Result<(), _>>()?;
+        let begins_ns = clock::monotonic_ns() + LEAD_NS;
+        let opens_ns = begins_ns + clock::ns_from_s(settings.warm_up_s).unwrap_or(0);
+        let closes_ns = opens_ns + clock::ns_from_s(settings.time_s).unwrap_or(0);
+        let window = Window { begins_ns, opens_ns, closes_ns };
+        for (_, go) in &threads {
+            // A thread that has died is noticed below.
+            let _ = go.send(window);
+        }
+        let watch = watch(window, &near, &quit, far, meter, || threads.iter().all(|(thread, _)| thread.is_finished()));
+        let flows: Result<Vec<Counts>, _> = threads
+            .into_iter()
+            .map(|(thread, _)| thread.join().map_err(|panic| WireError::died("client", &*panic)))
+            .collect();
+        Ok(Measured { flows: flows?, ..watch })
+    })?;
+    Ok(summary::report(settings, &near, measured))
+}
+
+/// A flow's socket, or none where each transaction makes its own.
+fn prepare(
+    settings: &Settings,
+    target: Target,
+    near: &Near<'_>,
+    quit: &Arc<AtomicBool>,
+) -> Result<Prepared, WireError> {
+    near.placement.enter()?;
+    let fd: OwnedFd = match target {
+        Target::Address(address) if settings.connect_each => return Ok(Prepared::Address(address)),
+        Target::Address(address) if settings.transport == Transport::Udp => connect::udp(address, &near.token)?,
+        Target::Address(address) => connect::tcp(address, &near.token)?,
+        Target::Pair(end) => end.into(),
+    };
+    Ok(Prepared::Socket(Socket::new(fd, settings.receive, quit)?))
+}
+
+enum Prepared {
+    Socket(Socket),
+    Address(SocketAddr),
+}
+
+fn flow(
+    settings: &Settings,
+    number: u32,
+    prepared: Prepared,
+    window: Window,
+    near: &Near<'_>,
+    quit: &AtomicBool,
+) -> Counts {
+    let mut flow = Flow::new(settings, window);
+    let ended = match (prepared, settings.rate_per_s) {
+        (Prepared::Address(address), _) => {
+            closed::connections(&mut flow, address, &near.token, &|| quit.load(Ordering::Relaxed))
+        }
+        (Prepared::Socket(socket), Some(rate)) => {
+            let rate = rate / f64::from(settings.flows);
+            match Schedule::new(settings.arrivals, rate, settings.seed, number) {
+                Ok(mut schedule) => open::run(&mut flow, &socket, &mut schedule),
+                Err(e) => Some(e.to_string()),
+            }
+        }
+        (Prepared::Socket(socket), None) if settings.transport == Transport::Udp => {
+            closed::datagrams(&mut flow, &socket)
+        }
+        (Prepared::Socket(socket), None) => closed::stream(&mut flow, &socket),
+    };
+    flow.finish(ended)
+}
+
+/// Reads the meters as the window opens and closes, and ends the test early where it must.
+fn watch(
+    window: Window,
+    near: &Near<'_>,
+    quit: &AtomicBool,
+    far: &mut Far<'_>,
+    mut meter: Option<&mut dyn CpuMeter>,
+    all_ended: impl Fn() -> bool,
+) -> Measured {
+    let why = |near: &Near<'_>| {
+        if near.stop.load(Ordering::Relaxed) {
+            Some("it was stopped")
+        } else if near.gone.as_ref().is_some_and(|gone| gone.load(Ordering::Relaxed)) {
+            Some("the far end is gone")
+        } else if all_ended() {
+            // Each flow says why.
+            Some("all flows ended")
+        } else {
+            None
+        }
+    };
+    let until = |at_ns: u64| loop {
+        let left = at_ns.saturating_sub(clock::monotonic_ns());
+        if left == 0 {
+            return None;
+        }
+        if let Some(why) = why(near) {
+            return Some(why);
+        }
+        thread::sleep(GLANCE.min(Duration::from_nanos(left)));
+    };
+    let mut stopped = until(window.opens_ns);
+    let mut totals = (None, None);
+    let mut splits = Vec::new();
+    if stopped.is_none() {
+        // A meter that fails leaves its figures out.
+        let marked = meter.as_mut().is_some_and(|meter| meter.mark().is_ok());
+        totals.0 = far();
+        stopped = until(window.closes_ns);
+        if let Some(meter) = meter.filter(|_| marked) {
+            splits = meter.read().unwrap_or_default();
+        }
+        totals.1 = far();
+    }
+    let closed_ns = clock::monotonic_ns().min(window.closes_ns);
+    if stopped.is_some() {
+        quit.store(true, Ordering::Relaxed);
+    }
+    Measured { window, closed_ns, flows: Vec::new(), far: totals, splits, stopped }
+}

@@ -1,0 +1,138 @@
+//! From what the flows counted to the report.
+
+use netcliff_host::cpu::CpuSplit;
+
+use super::{Measured, Near};
+use crate::latency::Latency;
+use crate::rr::STAMPED_BYTES;
+use crate::rr::flow::Counts;
+use crate::rr::report::{Cost, HostCost, OneWay, Report, ServerCount, ThreadCost, recorded};
+use crate::rr::server::busy_share;
+use crate::rr::settings::{Receive, Settings};
+
+pub(super) fn report(settings: &Settings, near: &Near<'_>, measured: Measured) -> Report {
+    let window_s = measured.closed_ns.saturating_sub(measured.window.opens_ns) as f64 * 1e-9;
+    let rate = |transactions: u64| if window_s > 0.0 { transactions as f64 / window_s } else { 0.0 };
+    let transactions = measured.flows.iter().map(|flow| flow.transactions).sum();
+    let sum = |of: fn(&Counts) -> u64| measured.flows.iter().map(of).sum();
+    Report {
+        settings: settings.clone(),
+        path: near.path.clone(),
+        window_s,
+        transactions,
+        rate_per_s: rate(transactions),
+        flow_rates_per_s: measured.flows.iter().map(|flow| rate(flow.transactions)).collect(),
+        latency: recorded(&merged(&measured.flows, |flow| &flow.latency)),
+        lateness: recorded(&merged(&measured.flows, |flow| &flow.lateness)),
+        one_way: one_way(settings, near, &measured.flows),
+        timeouts: sum(|flow| flow.timeouts),
+        late_answers: sum(|flow| flow.late_answers),
+        cost: cost(near, &measured, window_s, transactions),
+        refused: measured.far.1.map_or(0, |far| far.refused),
+        partial: partial(&measured),
+        notes: notes(settings, near, &measured),
+    }
+}
+
+fn merged(flows: &[Counts], of: fn(&Counts) -> &Latency) -> Latency {
+    let mut all = Latency::new();
+    flows.iter().for_each(|flow| all.merge(of(flow)));
+    all
+}
+
+fn one_way(settings: &Settings, near: &Near<'_>, flows: &[Counts]) -> OneWay {
+    if !near.same_clock {
+        let why = "the two ends have no common clock, and hardware timestamps are not used";
+        return OneWay::NotAvailable(why.to_owned());
+    }
+    if settings.response_bytes < STAMPED_BYTES {
+        return OneWay::NotAvailable(format!(
+            "the response has to hold its times: --response {STAMPED_BYTES}B or more"
+        ));
+    }
+    let forth = recorded(&merged(flows, |flow| &flow.forth));
+    match forth.zip(recorded(&merged(flows, |flow| &flow.back))) {
+        Some((forth, back)) => OneWay::Delays { forth, back },
+        None => OneWay::NotAvailable("there was no transaction".to_owned()),
+    }
+}
+
+fn partial(measured: &Measured) -> Option<String> {
+    let mut ended: Vec<String> = measured.flows.iter().filter_map(|flow| flow.ended.clone()).collect();
+    let flows = ended.len();
+    ended.dedup();
+    let flows =
+        (flows > 0).then(|| format!("{flows} of {} flows ended early: {}", measured.flows.len(), ended.join("; ")));
+    match (measured.stopped, flows) {
+        (Some("all flows ended"), flows) => flows,
+        (Some(why), Some(flows)) => Some(format!("{why}; {flows}")),
+        (Some(why), None) => Some(why.to_owned()),
+        (None, flows) => flows,
+    }
+}
+
+fn cost(near: &Near<'_>, measured: &Measured, window_s: f64, transactions: u64) -> Cost {
+    let threads = |cpu_s: f64, elapsed_s: f64, count: u64| {
+        (count > 0 && elapsed_s > 0.0)
+            .then(|| ThreadCost { cpus: cpu_s / elapsed_s, us_per_transaction: cpu_s * 1e6 / count as f64 })
+    };
+    let client_s = measured.flows.iter().map(|flow| flow.cpu_ns).sum::<u64>() as f64 * 1e-9;
+    let far = measured.far.0.zip(measured.far.1);
+    let server = far.and_then(|(from, to)| {
+        threads(to.threads_s - from.threads_s, to.at_s - from.at_s, to.responses - from.responses)
+    });
+    Cost {
+        client_threads: threads(client_s, window_s, transactions),
+        server_threads: server,
+        client_host: host(&measured.splits, transactions),
+        server_host: far.filter(|_| !near.same_host).and_then(|(from, to)| far_host(&from, &to)),
+    }
+}
+
+fn host(splits: &[CpuSplit], transactions: u64) -> Option<HostCost> {
+    let first = splits.first().filter(|_| transactions > 0)?;
+    let share = |split: &CpuSplit| busy_share(split.shares.idle, split.shares.steal);
+    let busy_cpus: f64 = splits.iter().map(share).sum();
+    Some(HostCost {
+        method: first.method.to_string(),
+        busy_cpus,
+        us_per_transaction: busy_cpus * first.elapsed_s * 1e6 / transactions as f64,
+        split: splits.to_vec(),
+    })
+}
+
+fn far_host(from: &ServerCount, to: &ServerCount) -> Option<HostCost> {
+    let busy_s = to.host_busy_s? - from.host_busy_s?;
+    let (elapsed_s, responses) = (to.at_s - from.at_s, to.responses - from.responses);
+    (elapsed_s > 0.0 && responses > 0).then(|| HostCost {
+        method: "procfs".to_owned(),
+        busy_cpus: busy_s / elapsed_s,
+        us_per_transaction: busy_s * 1e6 / responses as f64,
+        split: Vec::new(),
+    })
+}
+
+fn notes(settings: &Settings, near: &Near<'_>, measured: &Measured) -> Vec<String> {
+    let mut notes = Vec::new();
+    if settings.connect_each {
+        notes.push("Connections are closed by a reset, so that the host does not run out of ports (TIME_WAIT).".into());
+    }
+    if settings.receive == Receive::Spin && settings.client_cpu.is_some() && settings.client_cpu == settings.server_cpu
+    {
+        notes.push("Both ends spin on the same CPU: each waits for the scheduler to take the other off it.".into());
+    }
+    let flows = settings.flows as usize;
+    if settings.receive == Receive::Spin && flows > 1 {
+        notes.push(format!("{flows} flows spin at each end: with fewer CPUs than that they wait for one another."));
+    }
+    if near.same_host {
+        notes.push("Both ends are on this host: its CPU time is that of both.".into());
+    }
+    let mut meters: Vec<String> = measured.splits.iter().flat_map(|split| split.notes.clone()).collect();
+    meters.dedup();
+    notes.extend(meters.into_iter().take(2));
+    if let Some(share) = measured.splits.iter().filter_map(|split| split.overhead_share).reduce(f64::max) {
+        notes.push(format!("The meter itself took up to {:.2} % of a CPU, contained in the figures.", share * 100.0));
+    }
+    notes
+}

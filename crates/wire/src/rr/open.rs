@@ -1,0 +1,174 @@
+//! The open loop: requests leave on a schedule, whatever becomes of the answers. Latency counts from the time a request was
+//! due, so that what waits behind a slow answer is slow too (no coordinated omission).
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::closed::broken;
+use super::flow::{Flow, number};
+use super::settings::{Receive, Transport};
+use super::socket::{Got, Socket};
+use crate::clock;
+
+/// Requests under way at most; beyond that they wait at the near end, and the wait counts.
+const MOST_UNDER_WAY: usize = 65_536;
+/// A sleep ends this much before a request is due: the kernel wakes a sleeper some 50 us late by default.
+const WAKE_EARLY_NS: u64 = 60_000;
+
+/// A request under way.
+struct Asked {
+    sequence: u64,
+    due_ns: u64,
+    sent_ns: u64,
+}
+
+struct Loop<'f, 's, 'a> {
+    flow: &'f mut Flow<'a>,
+    socket: &'s Socket,
+    datagrams: bool,
+    request: Vec<u8>,
+    /// Bytes of the first unsent request that have left.
+    left: usize,
+    sequence: u64,
+    waiting: VecDeque<Asked>,
+    buffer: Vec<u8>,
+    have: usize,
+}
+
+/// Runs one flow; the schedule gives offsets from the beginning (ns). Why it ended early, in words.
+pub(super) fn run(flow: &mut Flow<'_>, socket: &Socket, schedule: &mut dyn Iterator<Item = u64>) -> Option<String> {
+    let settings = flow.settings;
+    let mut at_work = Loop {
+        socket,
+        datagrams: settings.transport == Transport::Udp,
+        request: vec![0x5a; settings.request_bytes],
+        left: 0,
+        sequence: 0,
+        waiting: VecDeque::new(),
+        buffer: vec![0; settings.response_bytes.max(64 << 10)],
+        have: 0,
+        flow,
+    };
+    let ended = at_work.run(schedule).err();
+    at_work.give_up(u64::MAX);
+    ended
+}
+
+impl Loop<'_, '_, '_> {
+    fn run(&mut self, schedule: &mut dyn Iterator<Item = u64>) -> Result<(), String> {
+        let window = self.flow.window;
+        let timeout_ns = self.flow.timeout().as_nanos() as u64;
+        let mut due = schedule.next().map(|offset| window.begins_ns + offset);
+        loop {
+            let now_ns = clock::monotonic_ns();
+            self.flow.pass(now_ns);
+            let over =
+                now_ns >= window.closes_ns && (self.waiting.is_empty() || now_ns - window.closes_ns > timeout_ns);
+            if self.socket.stopped() || over {
+                return Ok(());
+            }
+            let mut blocked = false;
+            while let Some(due_ns) = due.filter(|due_ns| *due_ns <= now_ns && *due_ns < window.closes_ns) {
+                if self.waiting.len() >= MOST_UNDER_WAY || !self.ask(due_ns)? {
+                    blocked = true;
+                    break;
+                }
+                due = schedule.next().map(|offset| window.begins_ns + offset);
+            }
+            let answered = self.take()?;
+            if self.datagrams {
+                self.give_up(now_ns.saturating_sub(timeout_ns));
+            }
+            if !answered {
+                self.rest(due.filter(|due_ns| *due_ns < window.closes_ns), blocked)?;
+            }
+        }
+    }
+
+    /// Sends the next request; false: there is no room for (all of) it now.
+    fn ask(&mut self, due_ns: u64) -> Result<bool, String> {
+        if self.datagrams {
+            self.request[..8].copy_from_slice(&self.sequence.to_le_bytes());
+        }
+        let sent_ns = clock::monotonic_ns();
+        self.left += self.socket.try_send(&self.request[self.left..]).map_err(|e| broken("a request", &e))?;
+        if self.left < self.request.len() {
+            return Ok(false);
+        }
+        self.left = 0;
+        if self.flow.window.holds(due_ns) {
+            self.flow.counts.lateness.record_ns(sent_ns.saturating_sub(due_ns));
+        }
+        self.waiting.push_back(Asked { sequence: self.sequence, due_ns, sent_ns });
+        self.sequence += 1;
+        Ok(true)
+    }
+
+    /// Takes what answers are there; true if there was one.
+    fn take(&mut self) -> Result<bool, String> {
+        let response = self.flow.settings.response_bytes;
+        let got = self.socket.try_recv(&mut self.buffer[self.have..]);
+        let now_ns = clock::monotonic_ns();
+        let bytes = match got {
+            Ok(Got::Nothing) => return Ok(false),
+            Ok(Got::End) if self.datagrams => return Ok(false),
+            Ok(Got::End) => return Err("the far end closed the connection".into()),
+            Ok(Got::Bytes(bytes)) => bytes,
+            Err(e) => return Err(broken("a response", &e)),
+        };
+        if self.datagrams {
+            if bytes == response {
+                let sequence = number(&self.buffer);
+                let place = self.waiting.binary_search_by_key(&sequence, |asked| asked.sequence).ok();
+                match place.and_then(|place| self.waiting.remove(place)) {
+                    Some(asked) => self.count(&asked, 0, now_ns),
+                    None => self.flow.counts.late_answers += u64::from(self.flow.window.holds(now_ns)),
+                }
+            }
+            return Ok(true);
+        }
+        self.have += bytes;
+        let mut taken = 0;
+        while self.have - taken >= response {
+            let asked = self.waiting.pop_front().ok_or("the far end answered what was not asked")?;
+            self.count(&asked, taken, now_ns);
+            taken += response;
+        }
+        self.buffer.copy_within(taken..self.have, 0);
+        self.have -= taken;
+        Ok(true)
+    }
+
+    fn count(&mut self, asked: &Asked, at: usize, now_ns: u64) {
+        if self.flow.window.holds(asked.due_ns) {
+            self.flow.count(asked.due_ns, now_ns);
+            let answer = &self.buffer[at..at + self.flow.settings.response_bytes];
+            self.flow.one_way(answer, asked.sent_ns, now_ns);
+        }
+    }
+
+    /// Gives up what was sent before then.
+    fn give_up(&mut self, before_ns: u64) {
+        while self.waiting.front().is_some_and(|asked| asked.sent_ns < before_ns) {
+            if let Some(asked) = self.waiting.pop_front() {
+                self.flow.counts.timeouts += u64::from(self.flow.window.holds(asked.due_ns));
+            }
+        }
+    }
+
+    /// Sleeps until something is to be done, but spins the last part of the way to a request.
+    fn rest(&self, due_ns: Option<u64>, blocked: bool) -> Result<(), String> {
+        if self.flow.settings.receive == Receive::Spin {
+            std::hint::spin_loop();
+            return Ok(());
+        }
+        let now_ns = clock::monotonic_ns();
+        let until_ns = due_ns.unwrap_or(now_ns + 10_000_000).min(now_ns + 10_000_000);
+        let sleep_ns = until_ns.saturating_sub(now_ns + WAKE_EARLY_NS);
+        if sleep_ns == 0 && !blocked {
+            return Ok(());
+        }
+        let at_most = if blocked { Duration::from_millis(1) } else { Duration::from_nanos(sleep_ns) };
+        self.socket.sleep(at_most, blocked).map_err(|e| broken("waiting", &e))
+    }
+}

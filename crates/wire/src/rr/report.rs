@@ -1,0 +1,121 @@
+//! What a request/response test measured.
+
+use netcliff_host::cpu::CpuSplit;
+use serde::{Deserialize, Serialize};
+
+use super::settings::Settings;
+use crate::latency::{Latency, LatencyRecord};
+
+/// Totals of the far end since its start; the near end takes differences over its window.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct ServerCount {
+    /// Time since the start (s), by the far end's clock.
+    pub at_s: f64,
+    /// Responses sent.
+    pub responses: u64,
+    /// CPU time of the far end's threads (s), without interrupts and softirqs served elsewhere.
+    pub threads_s: f64,
+    /// Busy time of all CPUs of its host (s), by procfs; `None`: it does not say.
+    pub host_busy_s: Option<f64>,
+    /// Connections and datagrams that did not show the token.
+    pub refused: u64,
+}
+
+/// CPU time of one end's threads in the window.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct ThreadCost {
+    /// Share of one CPU, all threads together.
+    pub cpus: f64,
+    /// CPU time a transaction (us).
+    pub us_per_transaction: f64,
+}
+
+/// CPU time of a whole host in the window.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HostCost {
+    /// How it was measured.
+    pub method: String,
+    /// CPUs busy, summed over all.
+    pub busy_cpus: f64,
+    /// Service demand: busy time of all CPUs a transaction (us); other programs' work is in it.
+    pub us_per_transaction: f64,
+    /// By CPU, where the near end measured it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub split: Vec<CpuSplit>,
+}
+
+/// What CPU time the test took.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    /// The near end's threads (getrusage).
+    pub client_threads: Option<ThreadCost>,
+    /// The far end's threads (their CPU clocks).
+    pub server_threads: Option<ThreadCost>,
+    /// The near end's host.
+    pub client_host: Option<HostCost>,
+    /// The far end's host, where it is another.
+    pub server_host: Option<HostCost>,
+}
+
+/// One-way delays.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OneWay {
+    /// From send to receive call, both ends on one clock.
+    Delays {
+        /// From the near to the far end.
+        forth: LatencyRecord,
+        /// From the far to the near end.
+        back: LatencyRecord,
+    },
+    /// Not available, and why.
+    NotAvailable(String),
+}
+
+/// The result.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// What was done.
+    pub settings: Settings,
+    /// Between which ends.
+    pub path: String,
+    /// Length of the window (s).
+    pub window_s: f64,
+    /// Transactions that count: answered in the window (closed loop) or due in it and answered (open loop).
+    pub transactions: u64,
+    /// Of these a second (1/s).
+    pub rate_per_s: f64,
+    /// Rates of the flows (1/s), in their order.
+    pub flow_rates_per_s: Vec<f64>,
+    /// From the request (open loop: from when it was due) to the whole response; `None` without a transaction.
+    pub latency: Option<LatencyRecord>,
+    /// How late requests left (open loop): what of the latency is the near end's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lateness: Option<LatencyRecord>,
+    /// One-way delays.
+    pub one_way: OneWay,
+    /// Requests without an answer in time, or at all; they are in no histogram.
+    pub timeouts: u64,
+    /// Answers that came after their request was given up.
+    pub late_answers: u64,
+    /// CPU time.
+    pub cost: Cost,
+    /// Connections and datagrams the far end refused for want of the token.
+    pub refused: u64,
+    /// Why it is not the whole test.
+    pub partial: Option<String>,
+    /// What a reader must know; complete sentences.
+    pub notes: Vec<String>,
+}
+
+impl Report {
+    /// Transactions and timeouts: what was asked.
+    pub fn asked(&self) -> u64 {
+        self.transactions + self.timeouts
+    }
+}
+
+/// A histogram for the report; `None` without samples.
+pub(super) fn recorded(latency: &Latency) -> Option<LatencyRecord> {
+    LatencyRecord::of(latency)
+}

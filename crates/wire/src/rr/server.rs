@@ -1,0 +1,269 @@
+//! The answering end.
+
+mod serve;
+
+use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use netcliff_host::cpu::procfs::ProcfsMeter;
+use netcliff_host::cpu::{CpuMeter, MeterSpec};
+use netcliff_host::inventory::Inventory;
+use serde_json::Value;
+
+use super::report::ServerCount;
+use super::settings::{Settings, Transport};
+use crate::clock;
+use crate::control::far::{Context, FarEnd, Kind};
+use crate::control::key::Token;
+use crate::error::WireError;
+use crate::thread::Placement;
+
+/// Connections that have not yet shown their token; more are closed at once.
+const MOST_STRANGERS: usize = 32;
+
+/// A running answering end. Dropping it ends its threads.
+#[derive(Debug)]
+pub struct Server {
+    ports: Vec<u16>,
+    tally: Arc<Tally>,
+    threads: Vec<JoinHandle<()>>,
+    began_ns: u64,
+    meter: Option<ProcfsMeter>,
+}
+
+/// What the threads of a server share.
+#[derive(Debug)]
+struct Tally {
+    settings: Settings,
+    token: Token,
+    placement: Placement,
+    stop: Arc<AtomicBool>,
+    responses: AtomicU64,
+    refused: AtomicU64,
+    strangers: AtomicU64,
+    joined: AtomicU64,
+    threads: Mutex<Threads>,
+}
+
+/// CPU time of the threads: those that run, and the sum of those that have ended (ns).
+#[derive(Debug, Default)]
+struct Threads {
+    running: Vec<libc::pid_t>,
+    ended_ns: u64,
+}
+
+impl Server {
+    /// Starts to listen on an address, in the place given; its ports are the kernel's choice.
+    ///
+    /// # Errors
+    /// A setting is out of range, or the place or the address cannot be used.
+    pub fn listen(settings: &Settings, ip: IpAddr, token: Token, placement: &Placement) -> Result<Self, WireError> {
+        settings.check()?;
+        let tally = Arc::new(Tally::new(settings, token, placement));
+        // A socket belongs to the network namespace of the thread that makes it.
+        let bound = thread::scope(|scope| scope.spawn(|| bind(settings, ip, placement)).join());
+        let bound = bound.map_err(|panic| WireError::died("server", &*panic))??;
+        let mut server = Self::new(&tally);
+        match bound {
+            Bound::Listener(listener, port) => {
+                server.ports.push(port);
+                let listener = Arc::new(listener);
+                // Connections that live for one transaction are served where they are accepted.
+                let acceptors = if settings.connect_each { settings.flows } else { 1 };
+                for _ in 0..acceptors {
+                    let listener = Arc::clone(&listener);
+                    server.spawn(move |tally| serve::accept(tally, &listener))?;
+                }
+            }
+            Bound::Sockets(sockets) => {
+                for (socket, port) in sockets {
+                    server.ports.push(port);
+                    server.spawn(move |tally| serve::datagrams(tally, &socket))?;
+                }
+            }
+        }
+        Ok(server)
+    }
+
+    /// Serves one end of each of these pairs.
+    ///
+    /// # Errors
+    /// A setting is out of range, or a thread cannot be started.
+    pub fn over(settings: &Settings, ends: Vec<UnixStream>, placement: &Placement) -> Result<Self, WireError> {
+        settings.check()?;
+        let token = Token::new().map_err(|e| WireError::system("make a token", std::io::Error::other(e)))?;
+        let mut server = Self::new(&Arc::new(Tally::new(settings, token, placement)));
+        for end in ends {
+            server.spawn(move |tally| serve::stream(tally, end.into()))?;
+        }
+        Ok(server)
+    }
+
+    fn new(tally: &Arc<Tally>) -> Self {
+        let cpus = Inventory::of_this_host().cpu.online.iter().map(|cpu| *cpu as usize).collect();
+        let meter = ProcfsMeter::start(MeterSpec { cpus, watch: Vec::new() }).ok();
+        Self {
+            ports: Vec::new(),
+            tally: Arc::clone(tally),
+            threads: Vec::new(),
+            began_ns: clock::monotonic_ns(),
+            meter,
+        }
+    }
+
+    fn spawn(&mut self, work: impl FnOnce(&Arc<Tally>) + Send + 'static) -> Result<(), WireError> {
+        let tally = Arc::clone(&self.tally);
+        let (ready, placed) = std::sync::mpsc::channel();
+        let placement = self.tally.placement.clone();
+        let work = move || {
+            let entered = placement.enter();
+            let go = entered.is_ok();
+            // The starter waits for it.
+            let _ = ready.send(entered);
+            if go {
+                tally.counted(|| work(&tally));
+            }
+        };
+        let thread = thread::Builder::new().name("rr-server".into()).spawn(work);
+        self.threads.push(thread.map_err(|e| WireError::system("start a server thread", e))?);
+        placed.recv().unwrap_or_else(|_| Err(WireError::died("server", &"before it began")))
+    }
+
+    /// Where it listens: one port, or one a flow for UDP.
+    pub fn ports(&self) -> &[u16] {
+        &self.ports
+    }
+
+    /// Totals since the start.
+    pub fn count(&mut self) -> ServerCount {
+        let host_busy_s = self.meter.as_mut().and_then(|meter| meter.read().ok()).map(|splits| {
+            splits.iter().map(|split| split.elapsed_s * busy_share(split.shares.idle, split.shares.steal)).sum()
+        });
+        ServerCount {
+            at_s: (clock::monotonic_ns() - self.began_ns) as f64 * 1e-9,
+            responses: self.tally.responses.load(Ordering::Relaxed),
+            threads_s: self.tally.cpu_s(),
+            host_busy_s,
+            refused: self.tally.refused.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// What is neither idle nor the hypervisor's.
+pub(super) fn busy_share(idle: Option<f64>, steal: Option<f64>) -> f64 {
+    (1.0 - idle.unwrap_or(0.0) - steal.unwrap_or(0.0)).max(0.0)
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.tally.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            // A thread that panicked has nothing left to end.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Tally {
+    fn new(settings: &Settings, token: Token, placement: &Placement) -> Self {
+        Self {
+            settings: settings.clone(),
+            token,
+            placement: placement.clone(),
+            stop: Arc::default(),
+            responses: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            strangers: AtomicU64::new(0),
+            joined: AtomicU64::new(0),
+            threads: Mutex::default(),
+        }
+    }
+
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Runs work whose CPU time counts.
+    fn counted(&self, work: impl FnOnce()) {
+        let thread = nix::unistd::gettid().as_raw();
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner).running.push(thread);
+        work();
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        threads.running.retain(|running| *running != thread);
+        threads.ended_ns += clock::thread_cpu_ns(thread).unwrap_or(0);
+    }
+
+    fn cpu_s(&self) -> f64 {
+        let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let running: u64 = threads.running.iter().filter_map(|thread| clock::thread_cpu_ns(*thread)).sum();
+        (threads.ended_ns + running) as f64 * 1e-9
+    }
+}
+
+enum Bound {
+    Listener(TcpListener, u16),
+    Sockets(Vec<(UdpSocket, u16)>),
+}
+
+fn bind(settings: &Settings, ip: IpAddr, placement: &Placement) -> Result<Bound, WireError> {
+    // CPU and priority are for the threads that serve.
+    Placement { netns: placement.netns.clone(), ..Placement::default() }.enter()?;
+    let any = SocketAddr::new(ip, 0);
+    let failed = |e| WireError::system(format!("listen on {ip}"), e);
+    match settings.transport {
+        Transport::Tcp => {
+            let listener = TcpListener::bind(any).map_err(failed)?;
+            let port = listener.local_addr().map_err(failed)?.port();
+            Ok(Bound::Listener(listener, port))
+        }
+        Transport::Udp => {
+            let bind = |_| {
+                let socket = UdpSocket::bind(any).map_err(failed)?;
+                let port = socket.local_addr().map_err(failed)?.port();
+                Ok((socket, port))
+            };
+            Ok(Bound::Sockets((0..settings.flows).map(bind).collect::<Result<_, WireError>>()?))
+        }
+        Transport::Unix => Err(WireError::setting("transport", "unix", "tcp or udp between two hosts")),
+    }
+}
+
+/// Request/response as an agent runs it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RrKind;
+
+impl RrKind {
+    /// Its name on the control channel.
+    pub const NAME: &'static str = "rr";
+}
+
+impl Kind for RrKind {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn start(&self, settings: &Value, context: &Context) -> Result<Box<dyn FarEnd>, String> {
+        let settings: Settings = serde_json::from_value(settings.clone()).map_err(|e| format!("rr: {e}"))?;
+        let any = IpAddr::V6(std::net::Ipv6Addr::UNSPECIFIED);
+        let placement = Placement { cpu: settings.server_cpu, ..Placement::default() };
+        let server = Server::listen(&settings, context.local.unwrap_or(any), context.token, &placement);
+        Ok(Box::new(server.map_err(|e| e.to_string())?))
+    }
+}
+
+impl FarEnd for Server {
+    fn ports(&self) -> Vec<u16> {
+        self.ports.clone()
+    }
+
+    fn report(&mut self) -> Result<Value, String> {
+        serde_json::to_value(self.count()).map_err(|e| e.to_string())
+    }
+
+    fn stop(mut self: Box<Self>) -> Value {
+        serde_json::to_value(self.count()).unwrap_or_default()
+    }
+}

@@ -1,0 +1,141 @@
+//! What a request/response test does.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::WireError;
+use crate::schedule::Arrivals;
+
+/// Largest request or response (bytes).
+pub const LARGEST_BYTES: usize = 1 << 20;
+/// Largest payload of a UDP datagram over IPv4 (bytes).
+pub const LARGEST_DATAGRAM_BYTES: usize = 65_507;
+/// A datagram carries its sequence number, so that a late answer is not taken for another's.
+pub const SMALLEST_DATAGRAM_BYTES: usize = 8;
+/// Most flows: each has a thread and histograms at the near end.
+pub const MOST_FLOWS: u32 = 256;
+/// Most requests under way in a flow.
+pub const MOST_DEPTH: u32 = 4096;
+/// The longest warm-up or measured time (s).
+pub const LONGEST_TIME_S: f64 = 86_400.0;
+
+/// What carries requests and responses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Transport {
+    /// A TCP connection a flow, TCP_NODELAY set.
+    Tcp,
+    /// A connected pair of UDP sockets a flow.
+    Udp,
+    /// A Unix stream socket a flow: wake-ups and copies without a network. Within one process only.
+    Unix,
+}
+
+/// How an end waits for what comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Receive {
+    /// It sleeps in the kernel and is woken.
+    Block,
+    /// It asks again and again without sleeping: no wake-up, a CPU's whole time.
+    Spin,
+    /// It sleeps, but the kernel polls the device's queue this long first (SO_BUSY_POLL, us).
+    KernelPoll(u32),
+}
+
+/// A request/response test, as both ends have to know it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Settings {
+    /// What carries it.
+    pub transport: Transport,
+    /// A new TCP connection for each transaction, its making included in the time.
+    pub connect_each: bool,
+    /// Size of a request (bytes).
+    pub request_bytes: usize,
+    /// Size of a response (bytes).
+    pub response_bytes: usize,
+    /// Flows at once.
+    pub flows: u32,
+    /// Requests a flow keeps under way (closed loop).
+    pub depth: u32,
+    /// Requests a second over all flows (open loop); `None`: closed loop.
+    pub rate_per_s: Option<f64>,
+    /// Gaps of the open loop.
+    pub arrivals: Arrivals,
+    /// Seed of random gaps.
+    pub seed: u64,
+    /// Time at the start that does not count (s).
+    pub warm_up_s: f64,
+    /// Measured time (s).
+    pub time_s: f64,
+    /// A request without an answer for so long is lost (s).
+    pub timeout_s: f64,
+    /// How both ends wait.
+    pub receive: Receive,
+    /// CPU of the near end's threads.
+    pub client_cpu: Option<usize>,
+    /// CPU of the far end's threads.
+    pub server_cpu: Option<usize>,
+}
+
+impl Default for Settings {
+    /// One TCP flow with one request of 64 bytes under way, answered by 64 bytes, for 5 s after 0.5 s of warm-up.
+    fn default() -> Self {
+        Self {
+            transport: Transport::Tcp,
+            connect_each: false,
+            request_bytes: 64,
+            response_bytes: 64,
+            flows: 1,
+            depth: 1,
+            rate_per_s: None,
+            arrivals: Arrivals::Poisson,
+            seed: 1,
+            warm_up_s: 0.5,
+            time_s: 5.0,
+            timeout_s: 1.0,
+            receive: Receive::Block,
+            client_cpu: None,
+            server_cpu: None,
+        }
+    }
+}
+
+impl Settings {
+    /// Checks every setting: an agent believes nothing it is sent.
+    ///
+    /// # Errors
+    /// The first one out of its range, with the accepted form.
+    pub fn check(&self) -> Result<(), WireError> {
+        let datagrams = self.transport == Transport::Udp;
+        let least = if datagrams { SMALLEST_DATAGRAM_BYTES } else { 1 };
+        let most = if datagrams { LARGEST_DATAGRAM_BYTES } else { LARGEST_BYTES };
+        for (what, bytes) in [("request", self.request_bytes), ("response", self.response_bytes)] {
+            if !(least..=most).contains(&bytes) {
+                return Err(WireError::setting(what, bytes, format!("{least} to {most} bytes")));
+            }
+        }
+        for (what, number, most) in [("flows", self.flows, MOST_FLOWS), ("depth", self.depth, MOST_DEPTH)] {
+            if !(1..=most).contains(&number) {
+                return Err(WireError::setting(what, number, format!("1 to {most}")));
+            }
+        }
+        for (what, s, least) in
+            [("warm-up", self.warm_up_s, 0.0), ("time", self.time_s, 1e-3), ("timeout", self.timeout_s, 1e-3)]
+        {
+            if !(least..=LONGEST_TIME_S).contains(&s) {
+                return Err(WireError::setting(what, s, format!("{least} to {LONGEST_TIME_S} seconds")));
+            }
+        }
+        if let Some(rate) = self.rate_per_s.filter(|rate| !(rate.is_finite() && *rate > 0.0)) {
+            return Err(WireError::setting("rate", rate, "a positive number of requests a second"));
+        }
+        if self.rate_per_s.is_some() && self.depth > 1 {
+            return Err(WireError::setting("depth", self.depth, "1 with a rate: an open loop has no depth"));
+        }
+        if self.connect_each && (self.transport != Transport::Tcp || self.depth > 1 || self.rate_per_s.is_some()) {
+            let accepted = "for TCP in a closed loop of depth 1";
+            return Err(WireError::setting("connect each time", "set", accepted));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,147 @@
+//! One flow's socket, whatever its kind, and how it waits.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::socket::{MsgFlags, recv, send, setsockopt, sockopt};
+use nix::sys::time::{TimeSpec, TimeVal, TimeValLike};
+
+use super::settings::Receive;
+use crate::error::WireError;
+
+/// A waiting end looks so often whether it shall stop.
+pub(super) const GLANCE: Duration = Duration::from_millis(50);
+/// Empty polls between two such looks of a spinning end.
+const SPINS_A_GLANCE: u32 = 256;
+
+/// A flow's socket with what ends it.
+#[derive(Debug)]
+pub(super) struct Socket {
+    fd: OwnedFd,
+    receive: Receive,
+    stop: Arc<AtomicBool>,
+}
+
+/// What a wait brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Got {
+    /// So many bytes.
+    Bytes(usize),
+    /// Nothing yet.
+    Nothing,
+    /// The other end has closed.
+    End,
+}
+
+impl Socket {
+    pub(super) fn new(fd: OwnedFd, receive: Receive, stop: &Arc<AtomicBool>) -> Result<Self, WireError> {
+        let failed = |what: &str| {
+            let action = format!("set {what}");
+            move |e: Errno| WireError::system(action, e)
+        };
+        let glance = TimeVal::milliseconds(GLANCE.as_millis() as i64);
+        setsockopt(&fd, sockopt::ReceiveTimeout, &glance).map_err(failed("SO_RCVTIMEO"))?;
+        setsockopt(&fd, sockopt::SendTimeout, &glance).map_err(failed("SO_SNDTIMEO"))?;
+        if let Receive::KernelPoll(us) = receive {
+            busy_poll(&fd, us)?;
+        }
+        Ok(Self { fd, receive, stop: Arc::clone(stop) })
+    }
+
+    pub(super) fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Waits for bytes at most a glance, in the way asked for.
+    #[inline]
+    pub(super) fn recv(&self, buffer: &mut [u8]) -> io::Result<Got> {
+        match self.receive {
+            Receive::Block | Receive::KernelPoll(_) => self.take(buffer, MsgFlags::empty()),
+            Receive::Spin => {
+                for _ in 0..SPINS_A_GLANCE {
+                    match self.try_recv(buffer)? {
+                        Got::Nothing => std::hint::spin_loop(),
+                        got => return Ok(got),
+                    }
+                }
+                Ok(Got::Nothing)
+            }
+        }
+    }
+
+    /// What is there now.
+    #[inline]
+    pub(super) fn try_recv(&self, buffer: &mut [u8]) -> io::Result<Got> {
+        self.take(buffer, MsgFlags::MSG_DONTWAIT)
+    }
+
+    #[inline]
+    fn take(&self, buffer: &mut [u8], flags: MsgFlags) -> io::Result<Got> {
+        match recv(self.fd.as_raw_fd(), buffer, flags) {
+            Ok(0) => Ok(Got::End),
+            Ok(bytes) => Ok(Got::Bytes(bytes)),
+            Err(Errno::EAGAIN | Errno::EINTR) => Ok(Got::Nothing),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// Sends all of it; false: it was stopped meanwhile.
+    #[inline]
+    pub(super) fn send(&self, mut bytes: &[u8]) -> io::Result<bool> {
+        while !bytes.is_empty() {
+            match send(self.fd.as_raw_fd(), bytes, MsgFlags::MSG_NOSIGNAL) {
+                Ok(sent) => bytes = &bytes[sent..],
+                // Full: the other end does not read at the moment.
+                Err(Errno::EAGAIN | Errno::EINTR | Errno::ENOBUFS) if self.stopped() => return Ok(false),
+                Err(Errno::EAGAIN | Errno::EINTR) => {}
+                Err(Errno::ENOBUFS) => std::thread::yield_now(),
+                Err(e) => return Err(e.into()),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Sends what fits now.
+    #[inline]
+    pub(super) fn try_send(&self, bytes: &[u8]) -> io::Result<usize> {
+        match send(self.fd.as_raw_fd(), bytes, MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT) {
+            Ok(sent) => Ok(sent),
+            Err(Errno::EAGAIN | Errno::EINTR | Errno::ENOBUFS) => Ok(0),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// Sleeps until bytes come (or, with `to_send`, fit) or the time is over.
+    pub(super) fn sleep(&self, at_most: Duration, to_send: bool) -> io::Result<()> {
+        let flags = if to_send { PollFlags::POLLIN | PollFlags::POLLOUT } else { PollFlags::POLLIN };
+        match ppoll(&mut [PollFd::new(self.fd.as_fd(), flags)], Some(TimeSpec::from_duration(at_most)), None) {
+            Ok(_) | Err(Errno::EINTR) => Ok(()),
+            Err(e) => Err(e.into()),
+        }
+    }
+}
+
+fn busy_poll(fd: &OwnedFd, us: u32) -> Result<(), WireError> {
+    let us = libc::c_int::try_from(us).map_err(|_| WireError::setting("busy poll", us, "at most 2147483647 us"))?;
+    // SAFETY: the descriptor is open, and the value is a c_int of the length given that outlives the call.
+    let done = unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_BUSY_POLL,
+            (&raw const us).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    if done < 0 {
+        return Err(WireError::last_os(format!(
+            "set SO_BUSY_POLL to {us} us (more than the sysctl net.core.busy_read)"
+        )));
+    }
+    Ok(())
+}
