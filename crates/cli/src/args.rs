@@ -1,9 +1,11 @@
 //! The command line.
 
 mod advise;
+mod agent;
 mod compute;
 mod find;
 mod limits;
+mod rr;
 mod run;
 mod simulate;
 
@@ -12,9 +14,11 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 pub use advise::AdviseArgs;
+pub use agent::AgentArgs;
 pub use compute::{ComputeArgs, PredictArgs, QueuesArg};
 pub use find::{Arrivals, FindArgs, Meter, Testbed};
 pub use limits::LimitsArgs;
+pub use rr::{BusyPoll, RrArgs, Transport};
 pub use run::RunArgs;
 pub use simulate::SimulateArgs;
 
@@ -63,6 +67,10 @@ pub enum Command {
     Advise(AdviseArgs),
     /// What link, bus, memory and CPU let through at each frame size
     Limits(LimitsArgs),
+    /// Request/response: latency, rate and cost of a transaction, on this host or against an agent
+    Rr(RrArgs),
+    /// The far end for tests between hosts
+    Agent(AgentArgs),
     /// List and show what was recorded
     Results(ResultsArgs),
     /// Print a completion script

@@ -1,10 +1,12 @@
 //! What each command does with its arguments.
 
 pub mod advise;
+pub mod agent;
 pub mod compute;
 pub mod find;
 pub mod limits;
 pub mod results;
+pub mod rr;
 pub mod run;
 pub mod shell;
 pub mod simulate;
@@ -17,7 +19,7 @@ use anyhow::Context;
 use netcliff_host::testbed::{self, Permission};
 use netcliff_lab::store::{self, Store};
 
-use crate::args::StoreArgs;
+use crate::args::{Meter, StoreArgs};
 use crate::output;
 
 /// Opens the store that was asked for.
@@ -74,4 +76,17 @@ pub fn stop_on_signal() -> anyhow::Result<Arc<AtomicBool>> {
 /// Writes a file that the user named.
 pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}
+
+impl Meter {
+    /// As the host's meters are chosen.
+    pub fn preference(self) -> netcliff_host::cpu::Preference {
+        use netcliff_host::cpu::{Method, Preference};
+        match self {
+            Self::Best => Preference::Best,
+            Self::Ebpf => Preference::Only(Method::Ebpf),
+            Self::Procfs => Preference::Only(Method::Procfs),
+            Self::Soaker => Preference::Only(Method::Soaker),
+        }
+    }
 }

@@ -25,6 +25,8 @@ fn main() -> ExitCode {
         Command::Simulate(args) => commands::simulate::simulate(args, &cli.store),
         Command::Advise(args) => commands::advise::run(args),
         Command::Limits(args) => commands::limits::run(args),
+        Command::Rr(args) => commands::rr::run(args),
+        Command::Agent(args) => commands::agent::run(args),
         Command::Results(args) => commands::results::run(args, &cli.store),
         Command::Completions { shell } => commands::shell::completions(*shell),
         Command::Man { dir } => commands::shell::man(dir.as_deref()),

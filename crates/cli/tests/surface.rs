@@ -16,6 +16,8 @@ fn help_of_every_command() {
         &["simulate"],
         &["advise"],
         &["limits"],
+        &["rr"],
+        &["agent"],
         &["results"],
         &["results", "list"],
         &["results", "show"],

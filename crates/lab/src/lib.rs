@@ -12,6 +12,7 @@
 //! | [`run`] | an experiment on model, simulator and wire, continued where it was stopped |
 //! | [`advise`] | settings for an objective: screened on paper, simulated, picked at a confidence |
 //! | [`limits`] | the roofline |
+//! | [`rr`] | request/response between two ends on this host, or against an agent |
 //! | [`store`] | records in SQLite |
 //! | [`stats`] | intervals and least squares |
 
@@ -22,6 +23,7 @@ pub mod find;
 pub mod inputs;
 pub mod limits;
 pub mod rig;
+pub mod rr;
 pub mod run;
 pub mod search;
 pub mod stats;

@@ -6,6 +6,7 @@ mod experiment;
 mod limits;
 mod page;
 mod plot;
+mod rr;
 
 use netcliff_core::Finding;
 
@@ -17,6 +18,7 @@ pub use advice::settings;
 pub use experiment::experiment;
 pub use limits::limits;
 pub use plot::delivered as plot;
+pub use rr::rr;
 
 /// How text may look: columns, escape codes, characters beyond ASCII.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

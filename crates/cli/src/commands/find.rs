@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use netcliff_core::Finding;
-use netcliff_host::cpu::{Method, Preference};
 use netcliff_lab::find::{FindOptions, find};
 use netcliff_lab::rig::{Place, RigError, RigOptions};
 use netcliff_lab::store::Store;
@@ -54,7 +53,7 @@ fn why_no_cliff(finding: &Finding) -> &str {
 }
 
 fn options(args: &FindArgs) -> FindOptions {
-    use crate::args::{Arrivals, Meter, Testbed};
+    use crate::args::{Arrivals, Testbed};
     FindOptions {
         quick: args.quick,
         loss: args.loss,
@@ -68,12 +67,7 @@ fn options(args: &FindArgs) -> FindOptions {
         repeats: args.repeats,
         trial_s: args.trial,
         seed: args.seed,
-        cpu: match args.cpu_meter {
-            Meter::Best => Preference::Best,
-            Meter::Ebpf => Preference::Only(Method::Ebpf),
-            Meter::Procfs => Preference::Only(Method::Procfs),
-            Meter::Soaker => Preference::Only(Method::Soaker),
-        },
+        cpu: args.cpu_meter.preference(),
         rig: RigOptions {
             place: match args.testbed {
                 Testbed::Best => Place::Best,

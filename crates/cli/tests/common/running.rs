@@ -51,6 +51,11 @@ impl Running {
         self.child.id()
     }
 
+    /// Lines of stderr that were read so far.
+    pub fn said(&self) -> &[String] {
+        &self.said
+    }
+
     /// Waits until a line of stderr contains `text`. False: the run ended without it.
     #[must_use]
     pub fn reaches(&mut self, text: &str, patience: Duration) -> bool {

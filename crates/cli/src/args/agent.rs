@@ -1,0 +1,54 @@
+//! `netcliff agent`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+use netcliff_core::units;
+
+/// `netcliff agent`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  netcliff agent                                              clients of this host only
+  netcliff agent --make-key netcliff.key                      once; copy it to the other host
+  netcliff agent --listen 0.0.0.0:9940 --key netcliff.key     clients of other hosts that have the key
+  ssh HOST netcliff agent --stdio                             what `netcliff rr --ssh HOST` runs
+
+The control channel is encrypted with the key (Noise NNpsk0); test data is not. Data connections
+must show a random token that only the test's own client is told. Ctrl-C ends all tests; clients
+keep what was measured.")]
+pub struct AgentArgs {
+    /// Where to listen (repeatable); other addresses than those of this host alone need --key
+    #[arg(long, value_name = "ADDR:PORT", default_values = ["127.0.0.1:9940", "[::1]:9940"], conflicts_with = "stdio")]
+    pub listen: Vec<SocketAddr>,
+    /// File with the key that clients must have too; only its owner may be able to read it
+    #[arg(long, value_name = "FILE", conflicts_with = "stdio")]
+    pub key: Option<PathBuf>,
+    /// Write a new key to this file and end
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["key", "stdio"])]
+    pub make_key: Option<PathBuf>,
+    /// Serve one client over stdin and stdout
+    #[arg(long)]
+    pub stdio: bool,
+    /// Clients at once
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096), allow_negative_numbers = true)]
+    pub clients: u32,
+    /// Longest test
+    #[arg(long, default_value = "1h", value_parser = longest, allow_hyphen_values = true)]
+    pub longest: f64,
+    /// A client that is not heard of for so long is given up
+    #[arg(long, default_value = "5s", value_parser = silence, allow_hyphen_values = true)]
+    pub silence: f64,
+}
+
+fn longest(text: &str) -> Result<f64, String> {
+    // Hours are for people; the other units have none above seconds.
+    let hours = text.strip_suffix('h').and_then(|hours| hours.parse::<f64>().ok()).map(|hours| hours * 3600.0);
+    let seconds = hours.map_or_else(|| units::parse_time_s(text).map_err(|error| error.to_string()), Ok)?;
+    if (1.0..=86_400.0).contains(&seconds) { Ok(seconds) } else { Err("expected 1s to 24h".into()) }
+}
+
+fn silence(text: &str) -> Result<f64, String> {
+    let seconds = units::parse_time_s(text).map_err(|error| error.to_string())?;
+    if (1.0..=300.0).contains(&seconds) { Ok(seconds) } else { Err("expected 1s to 300s".into()) }
+}

@@ -1,0 +1,133 @@
+//! `netcliff rr`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use netcliff_core::units;
+
+use super::{Arrivals, Meter, Testbed};
+
+/// `netcliff rr`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  netcliff rr                                     TCP on this host, one request under way
+  netcliff rr --transport udp --busy-poll         no wake-ups: what they cost is the difference
+  netcliff rr --flows 8 --depth 4 --json
+  netcliff rr --rate 20k --arrivals poisson       open loop: latency from when a request was due
+  netcliff rr --to 192.0.2.7 --key netcliff.key   against `netcliff agent` there
+  netcliff rr --ssh root@db1 --crr                starts the agent by ssh
+
+Without --to or --ssh both ends are on this host. With --rate a slow answer does not hold up the
+requests behind it, and each counts its wait (no coordinated omission). Ctrl-C keeps what was
+measured.")]
+pub struct RrArgs {
+    /// An agent, HOST or HOST:PORT [default port: 9940]
+    #[arg(long, value_name = "HOST[:PORT]")]
+    pub to: Option<String>,
+    /// Run `netcliff agent --stdio` on this host by ssh; the data goes to the same host, or to --data-to
+    #[arg(long, value_name = "HOST", conflicts_with = "to")]
+    pub ssh: Option<String>,
+    /// Address the data goes to, where it is not that of the control connection
+    #[arg(long, value_name = "ADDRESS")]
+    pub data_to: Option<String>,
+    /// File with the agent's key
+    #[arg(long, value_name = "FILE", requires = "to")]
+    pub key: Option<PathBuf>,
+    /// What carries requests and responses
+    #[arg(long, value_enum, default_value_t = Transport::Tcp)]
+    pub transport: Transport,
+    /// Connect, request, response: a new TCP connection for each
+    #[arg(long)]
+    pub crr: bool,
+    /// Size of a request: 1B to 1MiB, for UDP 8B to 65507B
+    #[arg(long, default_value = "64B", value_parser = bytes, allow_hyphen_values = true)]
+    pub request: usize,
+    /// Size of a response, likewise; from 24B on it holds the times of the one-way delays
+    #[arg(long, default_value = "64B", value_parser = bytes, allow_hyphen_values = true)]
+    pub response: usize,
+    /// Flows at once, a thread each at both ends
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256), allow_negative_numbers = true)]
+    pub flows: u32,
+    /// Requests each flow keeps under way
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096), allow_negative_numbers = true)]
+    pub depth: u32,
+    /// Open loop: requests a second over all flows
+    #[arg(long, value_parser = rate, allow_hyphen_values = true, value_name = "20k", conflicts_with_all = ["depth", "crr"])]
+    pub rate: Option<f64>,
+    /// Gaps of the open loop
+    #[arg(long, value_enum, default_value_t = Arrivals::Poisson)]
+    pub arrivals: Arrivals,
+    /// Measured time
+    #[arg(long, default_value = "5s", value_parser = units::parse_time_s, allow_hyphen_values = true)]
+    pub time: f64,
+    /// Time at the start that does not count
+    #[arg(long, default_value = "500ms", value_parser = units::parse_time_s, allow_hyphen_values = true)]
+    pub warm_up: f64,
+    /// A request without an answer for so long is lost
+    #[arg(long, default_value = "1s", value_parser = units::parse_time_s, allow_hyphen_values = true)]
+    pub timeout: f64,
+    /// Both ends ask for packets without sleeping; with a time the kernel polls the device so long (SO_BUSY_POLL)
+    #[arg(long, value_name = "50us", num_args = 0..=1, require_equals = true, default_missing_value = "spin", value_parser = busy_poll)]
+    pub busy_poll: Option<BusyPoll>,
+    /// CPUs of client and server [default here: the first and the last; with an agent: any]
+    #[arg(long, value_name = "CLIENT,SERVER", value_parser = cpus)]
+    pub cpu: Option<(u32, u32)>,
+    /// Where the traffic goes when both ends are here
+    #[arg(long, value_enum, default_value_t = Testbed::Best, conflicts_with_all = ["to", "ssh"])]
+    pub testbed: Testbed,
+    /// How CPU time is accounted: procfs costs nothing and is coarse, ebpf is exact and costs some time an event
+    #[arg(long, value_enum, default_value_t = Meter::Procfs)]
+    pub cpu_meter: Meter,
+    /// Seed of random gaps
+    #[arg(long, default_value_t = 1, value_parser = super::seed, allow_negative_numbers = true)]
+    pub seed: u64,
+    /// One JSON object, with the histograms
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Transports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Transport {
+    /// A TCP connection a flow
+    Tcp,
+    /// A pair of UDP sockets a flow; losses are counted
+    Udp,
+    /// Unix sockets: wake-ups and copies without a network
+    Unix,
+}
+
+/// Forms of `--busy-poll`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BusyPoll {
+    /// The ends ask again and again.
+    Spin,
+    /// SO_BUSY_POLL (us).
+    Kernel(u32),
+}
+
+fn bytes(text: &str) -> Result<usize, String> {
+    let bytes = units::parse_bytes(text).map_err(|error| error.to_string())?;
+    let fits = usize::try_from(bytes).ok().filter(|bytes| (1..=1 << 20).contains(bytes));
+    fits.ok_or_else(|| "expected 1B to 1MiB".into())
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let rate = units::parse_pps(&format!("{text}pps")).or_else(|_| units::parse_pps(text));
+    let rate = rate.ok().filter(|rate| rate.is_finite() && *rate > 0.0);
+    rate.ok_or_else(|| "expected requests a second above 0, such as 500 or 20k".into())
+}
+
+fn busy_poll(text: &str) -> Result<BusyPoll, String> {
+    if text == "spin" {
+        return Ok(BusyPoll::Spin);
+    }
+    let us = units::parse_time_s(text).map_err(|error| error.to_string())? * 1e6;
+    let fits = (1.0..=1e6).contains(&us).then(|| BusyPoll::Kernel(us.round() as u32));
+    fits.ok_or_else(|| "expected 1us to 1s, or no value to poll from the program".into())
+}
+
+fn cpus(text: &str) -> Result<(u32, u32), String> {
+    let pair = text.split_once(',').and_then(|(client, server)| Some((client.parse().ok()?, server.parse().ok()?)));
+    pair.ok_or_else(|| "expected the numbers of two CPUs, client and server, such as 0,1".into())
+}

@@ -1,0 +1,80 @@
+//! `netcliff agent`.
+
+use std::io::IsTerminal;
+use std::os::fd::AsFd;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context;
+use netcliff_wire::control::agent::{Agent, Event, Log, Settings, serve_pipes};
+use netcliff_wire::control::far::Kind;
+use netcliff_wire::control::key::Key;
+use netcliff_wire::control::stream::Stream;
+use netcliff_wire::control::{ControlError, Limits};
+use netcliff_wire::rr::RrKind;
+
+use super::stop_on_signal;
+use crate::args::AgentArgs;
+use crate::output;
+
+/// The tests an agent can run.
+fn kinds() -> Vec<Arc<dyn Kind>> {
+    vec![Arc::new(RrKind)]
+}
+
+/// Serves clients until it is stopped, or writes a key.
+pub fn run(args: &AgentArgs) -> anyhow::Result<ExitCode> {
+    if let Some(path) = &args.make_key {
+        Key::make(path)?;
+        output::say(format!("netcliff: a new key is in {}; copy it to the other host by a safe way", path.display()));
+        return Ok(ExitCode::SUCCESS);
+    }
+    if args.stdio && (std::io::stdin().is_terminal() || std::io::stdout().is_terminal()) {
+        return Err(output::usage("--stdio talks to a program, not a terminal: use `netcliff rr --ssh HOST`"));
+    }
+    let settings = Settings {
+        key: args.key.as_deref().map(Key::read).transpose().map_err(output::usage)?,
+        limits: Limits {
+            connections: args.clients as usize,
+            test_s: args.longest,
+            silence_s: args.silence,
+            ..Limits::default()
+        },
+        kinds: kinds(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        stop: stop_on_signal()?,
+    };
+    if args.stdio {
+        let taken = |fd: std::os::fd::BorrowedFd<'_>| fd.try_clone_to_owned().context("cannot use stdin and stdout");
+        let (read, write) = (taken(std::io::stdin().as_fd())?, taken(std::io::stdout().as_fd())?);
+        let stream = Stream::of(read, write, "the client").context("cannot use stdin and stdout")?;
+        // ssh shows stderr to the client's user: only what went wrong belongs there.
+        let silent: Log = Arc::new(|_: &Event<'_>| ());
+        serve_pipes(stream, &settings, &silent)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let agent = listen(args, settings)?;
+    for address in agent.addresses()? {
+        output::say(format!("netcliff: agent listens on {address}"));
+    }
+    agent.run()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn listen(args: &AgentArgs, settings: Settings) -> anyhow::Result<Agent> {
+    let log: Log = Arc::new(|event: &Event<'_>| output::say(format!("netcliff: {}", told(event))));
+    let bound = Agent::bind(&args.listen, settings, log);
+    bound.map_err(|error| match error {
+        ControlError::Unprotected { .. } => output::usage(error),
+        other => other.into(),
+    })
+}
+
+fn told(event: &Event<'_>) -> String {
+    match event {
+        Event::Refused(error) => format!("refused: {error}"),
+        Event::Started { peer, kind } => format!("{peer} started {kind}"),
+        Event::Ended { peer, kind, early: None } => format!("{peer} ended {kind}"),
+        Event::Ended { peer, kind, early: Some(why) } => format!("{kind} of {peer} ended early: {why}"),
+    }
+}

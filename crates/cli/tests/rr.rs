@@ -1,0 +1,171 @@
+//! `netcliff rr` and `netcliff agent` as programs: on one host, against an agent, by ssh, refused, killed.
+
+mod common;
+
+use std::os::unix::fs::PermissionsExt;
+use std::time::{Duration, Instant};
+
+use common::running::Running;
+use common::{Home, number_at, refusal, refusals, say};
+use netcliff_host::testbed::Permission;
+use serde_json::Value;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+const SHORT: [&str; 5] = ["--time", "200ms", "--warm-up", "50ms", "--json"];
+
+fn rr(home: &Home, more: &[&str]) -> Value {
+    home.json([&["rr"], more, &SHORT].concat())
+}
+
+fn sound(report: &Value) {
+    assert_eq!(report["kind"], "rr");
+    assert!(report["partial"].is_null(), "{report}");
+    assert!(number_at(report, "/transactions") > 0.0 && number_at(report, "/rate_per_s") > 0.0, "{report}");
+    let p50 = number_at(report, "/latency/p50_s");
+    assert!(p50 > 1e-7 && p50 <= number_at(report, "/latency/max_s"), "{report}");
+    assert!(report["latency"]["counts_ns"].as_array().is_some_and(|counts| !counts.is_empty()));
+    assert!(number_at(report, "/cost/client_threads/us_per_transaction") > 0.0, "{report}");
+}
+
+/// An agent on a port of the kernel's choice; its address.
+fn agent(home: &Home, more: &[&str]) -> (Running, String) {
+    let mut agent = Running::start(home, &[&["agent", "--listen", "127.0.0.1:0"], more].concat());
+    agent.until("agent listens on 127.0.0.1:", PATIENCE);
+    let address = agent.said().last().and_then(|line| line.rsplit(' ').next()).expect("an address").to_owned();
+    (agent, address)
+}
+
+#[test]
+fn both_ends_on_this_host() {
+    let home = Home::new();
+    for transport in ["tcp", "udp", "unix"] {
+        let report = rr(&home, &["--testbed", "loopback", "--transport", transport, "--flows", "2"]);
+        sound(&report);
+        assert!(number_at(&report, "/one_way/delays/forth/p50_s") > 0.0, "one clock: {report}");
+        assert_eq!(report["cost"]["client_host"]["method"], "procfs");
+    }
+    let open = rr(&home, &["--testbed", "loopback", "--rate", "2k"]);
+    sound(&open);
+    assert!(open["lateness"].is_object());
+    let page = home.stdout(["rr", "--testbed", "loopback", "--time", "200ms", "--response", "8B"]);
+    for part in ["TRANSACTIONS", "LATENCY", "one way", "not available", "24B", "a transaction", "procfs"] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+}
+
+#[test]
+fn between_namespaces() {
+    if let Permission::Forbidden { reason } = Permission::probe() {
+        return say(&format!("SKIPPED: no network namespaces: {reason}"));
+    }
+    let report = rr(&Home::new(), &["--testbed", "netns", "--transport", "udp"]);
+    sound(&report);
+    assert!(report["path"].as_str().is_some_and(|path| path.contains("veth")), "{report}");
+}
+
+#[test]
+fn against_an_agent_with_a_key() {
+    let home = Home::new();
+    let (key, other) = (home.text("key"), home.text("other"));
+    for path in [&key, &other] {
+        home.netcliff(["agent", "--make-key", path]).assert().success();
+        let mode = std::fs::metadata(path).expect("it was written").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+    let (agent, address) = agent(&home, &["--key", &key]);
+    sound(&rr(&home, &["--to", &address, "--key", &key]));
+    sound(&rr(&home, &["--to", &address, "--key", &key, "--transport", "udp", "--flows", "3"]));
+    let wrong = ["rr", "--to", &address, "--key", &other];
+    refusal(&home, &wrong, 1, &["does not have the same key", "copy the key file"]).expect("told");
+    refusal(&home, &["rr", "--to", &address], 1, &["demands a key", "--key"]).expect("told");
+    let taken = ["agent", "--listen", &address, "--key", &key];
+    refusal(&home, &taken, 1, &["another program listens there", &address]).expect("told");
+    agent.signal("INT");
+    let ended = agent.end(PATIENCE);
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+    assert!(ended.stderr.contains("started rr") && ended.stderr.contains("refused"), "{}", ended.stderr);
+}
+
+#[test]
+fn an_agent_that_is_killed_leaves_a_partial_result() {
+    let home = Home::new();
+    let (mut agent, address) = agent(&home, &[]);
+    let client = Running::start(&home, &["rr", "--to", &address, "--time", "60s", "--warm-up", "50ms", "--json"]);
+    agent.until("started rr", PATIENCE);
+    std::thread::sleep(Duration::from_secs(1));
+    agent.signal("KILL");
+    let begin = Instant::now();
+    let ended = client.end(PATIENCE);
+    assert!(begin.elapsed() < Duration::from_secs(10), "it does not wait for its 60 s");
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
+    let report: Value = serde_json::from_str(&ended.stdout).expect("what was measured");
+    assert!(report["partial"].as_str().is_some_and(|why| why.contains("closed")), "{report}");
+    assert!(number_at(&report, "/transactions") > 0.0, "{report}");
+}
+
+#[test]
+fn ctrl_c_keeps_what_was_measured() {
+    let home = Home::new();
+    let client =
+        Running::start(&home, &["rr", "--testbed", "loopback", "--time", "60s", "--warm-up", "10ms", "--json"]);
+    std::thread::sleep(Duration::from_secs(2));
+    client.signal("INT");
+    let ended = client.end(PATIENCE);
+    let report: Value = serde_json::from_str(&ended.stdout).expect("what was measured");
+    assert_eq!((ended.status.code(), &report["partial"]), (Some(1), &Value::from("it was stopped")));
+    assert!(number_at(&report, "/transactions") > 0.0, "{report}");
+}
+
+/// A program called ssh that runs what it is told on this host.
+#[test]
+fn by_ssh() {
+    let home = Home::new();
+    let program = env!("CARGO_BIN_EXE_netcliff");
+    let ssh = home.file(
+        "ssh",
+        format!("#!/bin/sh\nwhile [ \"$1\" != netcliff ]; do shift; done\nshift\nexec {program} \"$@\"\n"),
+    );
+    std::fs::set_permissions(&ssh, std::fs::Permissions::from_mode(0o755)).expect("own file");
+    let path = format!("{}:{}", home.path("").display(), std::env::var("PATH").unwrap_or_default());
+    let mut command = home.command([&["rr", "--ssh", "someone@127.0.0.1"][..], &SHORT].concat());
+    let output = command.env("PATH", path).output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    sound(&serde_json::from_slice(&output.stdout).expect("a report"));
+}
+
+#[test]
+fn wrong_usage() {
+    let home = Home::new();
+    let open_key = home.file("open", "00".repeat(32));
+    std::fs::set_permissions(&open_key, std::fs::Permissions::from_mode(0o644)).expect("own file");
+    refusals(
+        &home,
+        2,
+        &[
+            (&["rr", "--request", "0B"], &["--request", "'0B'", "1B to 1MiB"]),
+            (&["rr", "--response", "1TiB"], &["--response", "1B to 1MiB"]),
+            (&["rr", "--transport", "udp", "--request", "4B"], &["request is 4", "8 to 65507 bytes"]),
+            (&["rr", "--flows", "0"], &["--flows", "'0'"]),
+            (&["rr", "--flows", "100000"], &["--flows", "'100000'", "256"]),
+            (&["rr", "--rate", "-1"], &["--rate", "'-1'", "20k"]),
+            (&["rr", "--rate", "2k", "--depth", "4"], &["--rate", "--depth", "cannot be used"]),
+            (&["rr", "--transport", "udp", "--crr"], &["connect each time", "for TCP"]),
+            (&["rr", "--cpu", "1"], &["--cpu", "'1'", "0,1"]),
+            (&["rr", "--time", "0s"], &["time is 0"]),
+            (&["rr", "--busy-poll=9h"], &["--busy-poll", "9h"]),
+            (&["rr", "--to", "no-such-host.invalid"], &["no-such-host.invalid has no address"]),
+            (&["rr", "--to", "127.0.0.1", "--transport", "unix"], &["unix", "leave out --to"]),
+            (&["rr", "--ssh", "-oProxyCommand=x"], &["expected a host"]),
+            (&["agent", "--listen", "0.0.0.0:0"], &["0.0.0.0:0", "--key FILE", "127.0.0.1"]),
+            (&["agent", "--listen", "localhost"], &["--listen", "'localhost'"]),
+            (&["agent", "--listen", "127.0.0.1:0", "--key", &open_key], &["0644", "chmod 600"]),
+            (&["agent", "--key", "/no/such/key"], &["/no/such/key", "--make-key"]),
+            (&["agent", "--silence", "0s"], &["--silence", "'0s'", "1s to 300s"]),
+        ],
+    );
+    // Nobody listens there: a failure, not wrong usage.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port");
+    let told = ["cannot reach an agent", "netcliff agent"];
+    refusal(&home, &["rr", "--to", &free.to_string()], 1, &told).expect("told");
+}

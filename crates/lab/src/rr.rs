@@ -1,0 +1,170 @@
+//! Request/response with both ends placed: on this host in a testbed, or against an agent.
+
+use std::net::{IpAddr, SocketAddr};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use netcliff_core::Provenance;
+use netcliff_host::cpu::{self, Choice, MeterError, MeterSpec, Preference, Watch};
+use netcliff_host::inventory::Inventory;
+use netcliff_host::testbed::netns::Side;
+use netcliff_wire::WireError;
+use netcliff_wire::control::ControlError;
+use netcliff_wire::control::client::Session;
+use netcliff_wire::control::key::Token;
+use netcliff_wire::rr::near::run;
+use netcliff_wire::rr::{Near, RrKind, Server, ServerCount, Target};
+use netcliff_wire::thread::Placement;
+use serde::{Deserialize, Serialize};
+
+pub use netcliff_wire::rr::report::{Cost, HostCost, OneWay, Report, ThreadCost};
+pub use netcliff_wire::rr::settings::{Receive, Settings, Transport};
+pub use netcliff_wire::schedule::Arrivals;
+
+use crate::rig::{Rig, RigError, RigOptions};
+
+/// Why there is no report.
+#[derive(Debug, thiserror::Error)]
+pub enum RrError {
+    /// The testbed cannot be made.
+    #[error(transparent)]
+    Rig(#[from] RigError),
+    /// A setting, or a call the kernel refused.
+    #[error(transparent)]
+    Wire(#[from] WireError),
+    /// The agent.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+    /// CPU time cannot be measured as asked.
+    #[error(transparent)]
+    Meter(#[from] MeterError),
+}
+
+/// A report with how it was produced, as `netcliff rr --json` prints it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RrRecord {
+    /// `rr`.
+    pub kind: String,
+    /// What was measured.
+    #[serde(flatten)]
+    pub report: Report,
+    /// How it was produced.
+    pub provenance: Provenance,
+}
+
+/// Both ends on this host: the client in the testbed's sender, the server in its host under test.
+///
+/// # Errors
+/// There is no such testbed, a setting cannot be used, or CPU time cannot be measured as asked.
+pub fn here(
+    settings: &Settings,
+    options: &RigOptions,
+    meter: Preference,
+    stop: &Arc<AtomicBool>,
+) -> Result<Report, RrError> {
+    settings.check()?;
+    let rig = Rig::build(options, Arc::clone(stop))?;
+    let settings = Settings {
+        client_cpu: Some(rig.sender_cpu as usize),
+        server_cpu: Some(rig.host_cpu as usize),
+        ..settings.clone()
+    };
+    let place = |side, cpu| Placement { netns: rig.netns(side), cpu, ..Placement::default() };
+    let far = place(Side::HostUnderTest, settings.server_cpu);
+    let token = Token::new()?;
+    let (mut server, targets) = if settings.transport == Transport::Unix {
+        let pairs = (0..settings.flows).map(|_| UnixStream::pair()).collect::<Result<Vec<_>, _>>();
+        let failed = |source| WireError::System { action: "make a pair of Unix sockets".into(), source };
+        let (ours, theirs): (Vec<_>, Vec<_>) = pairs.map_err(failed)?.into_iter().unzip();
+        (Server::over(&settings, theirs, &far)?, ours.into_iter().map(Target::Pair).collect())
+    } else {
+        let address = IpAddr::V4(*rig.addresses().1.ip());
+        let server = Server::listen(&settings, address, token, &far)?;
+        let targets = targets(&settings, address, server.ports());
+        (server, targets)
+    };
+    let near = Near {
+        targets,
+        token,
+        placement: place(Side::Sender, settings.client_cpu),
+        path: path(&settings, &rig),
+        same_clock: true,
+        same_host: true,
+        stop,
+        gone: None,
+    };
+    let mut choice = start(meter)?;
+    let mut report = run(&settings, near, &mut || Some(server.count()), Some(&mut *choice.meter))?;
+    report.notes.extend(choice.passed_over.iter().map(ToString::to_string));
+    report.notes.extend(rig.limits.iter().filter(|_| settings.transport != Transport::Unix).cloned());
+    Ok(report)
+}
+
+/// The far end in an agent, its data at `address`.
+///
+/// # Errors
+/// The agent refuses the test or is gone before it began, or as [`here`].
+pub fn there(
+    settings: &Settings,
+    session: &mut Session,
+    address: IpAddr,
+    meter: Preference,
+    stop: &AtomicBool,
+) -> Result<Report, RrError> {
+    settings.check()?;
+    let ready = session.start(RrKind::NAME, settings)?;
+    let gone = session.gone();
+    let same_host = session.shares_clock();
+    let near = Near {
+        targets: targets(settings, address, &ready.ports),
+        token: ready.token,
+        placement: Placement { cpu: settings.client_cpu, ..Placement::default() },
+        path: format!("this host to an agent at {address} (netcliff {})", session.hello.version),
+        same_clock: same_host,
+        same_host,
+        stop,
+        gone: Some(gone),
+    };
+    let mut choice = start(meter)?;
+    let mut lost = None;
+    let mut far = || -> Option<ServerCount> {
+        let asked = session.report();
+        let asked = asked.map_err(|error| lost = Some(error.to_string())).ok()?;
+        serde_json::from_value(asked).ok()
+    };
+    let report = run(settings, near, &mut far, Some(&mut *choice.meter));
+    // What was measured here is kept whether the agent is still there or not.
+    let last = session.stop();
+    let mut report = report?;
+    report.notes.extend(choice.passed_over.iter().map(ToString::to_string));
+    let ended = lost.or_else(|| match last {
+        Ok(last) => last.partial,
+        Err(error) => Some(error.to_string()),
+    });
+    report.partial = match (report.partial, ended) {
+        (Some(why), Some(more)) if why != more => Some(format!("{why}; {more}")),
+        (why, more) => why.or(more),
+    };
+    Ok(report)
+}
+
+fn path(settings: &Settings, rig: &Rig) -> String {
+    let (client, server) = (rig.sender_cpu, rig.host_cpu);
+    match settings.transport {
+        Transport::Unix => format!("Unix sockets on this host: client on CPU {client}, server on CPU {server}"),
+        _ if rig.is_netns() => format!("netns: client on CPU {client}, server on CPU {server}, joined by veth"),
+        _ => format!("loopback: client on CPU {client}, server on CPU {server}"),
+    }
+}
+
+fn targets(settings: &Settings, address: IpAddr, ports: &[u16]) -> Vec<Target> {
+    let ports = ports.iter().cycle().take(settings.flows as usize);
+    ports.map(|port| Target::Address(SocketAddr::new(address, *port))).collect()
+}
+
+/// A meter of all CPUs.
+fn start(meter: Preference) -> Result<Choice, MeterError> {
+    let cpus = Inventory::of_this_host().cpu.online.iter().map(|cpu| *cpu as usize).collect();
+    cpu::choose(meter, &MeterSpec { cpus, watch: vec![Watch::Process(std::process::id())] })
+}

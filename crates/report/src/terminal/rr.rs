@@ -1,0 +1,136 @@
+//! [`rr`]: what `netcliff rr` prints.
+
+use netcliff_core::Provenance;
+use netcliff_lab::rr::{Arrivals, Cost, HostCost, OneWay, Receive, Report, RrRecord, Settings, ThreadCost, Transport};
+
+use super::Style;
+use super::page::{Page, Tone};
+use crate::format::{self, Unit};
+
+/// The page: what was done, rate, latency, one-way delays, CPU time by end and method, what a reader must know.
+pub fn rr(record: &RrRecord, style: Style) -> String {
+    let mut page = Page::new(style);
+    let report = &record.report;
+    head(&mut page, report, &record.provenance);
+    figures(&mut page, report);
+    latency(&mut page, report);
+    cost(&mut page, &report.cost);
+    if !report.notes.is_empty() {
+        page.heading("NOTES");
+        report.notes.iter().for_each(|note| page.item("- ", note));
+    }
+    page.finish()
+}
+
+fn head(page: &mut Page, report: &Report, provenance: &Provenance) {
+    let title = format!("netcliff {}: request/response, {}", provenance.version, asked(&report.settings));
+    page.paragraph(0, Tone::Strong, &title);
+    if let Some(why) = &report.partial {
+        page.paragraph(0, Tone::Alarm, &format!("PARTIAL: {why}. What is shown was had."));
+    }
+    page.fact("path", &report.path);
+    page.fact("load", &load(&report.settings));
+    page.fact("receive", &waiting(report.settings.receive));
+    let window = format::quantity(report.window_s, Unit::Seconds);
+    let warm_up = format::quantity(report.settings.warm_up_s, Unit::Seconds);
+    page.fact("window", &format!("{window} after {warm_up} of warm-up"));
+}
+
+fn asked(settings: &Settings) -> String {
+    let carried = match settings.transport {
+        Transport::Tcp if settings.connect_each => "TCP, a connection each",
+        Transport::Tcp => "TCP",
+        Transport::Udp => "UDP",
+        Transport::Unix => "Unix sockets",
+    };
+    format!("{carried}, {} B asked, {} B answered", settings.request_bytes, settings.response_bytes)
+}
+
+fn load(settings: &Settings) -> String {
+    let flows = format!("{} {}", settings.flows, if settings.flows == 1 { "flow" } else { "flows" });
+    match settings.rate_per_s {
+        Some(rate) => {
+            let gaps = match settings.arrivals {
+                Arrivals::Constant => "equal",
+                Arrivals::Poisson => "exponential",
+            };
+            format!("open loop: {} over {flows}, {gaps} gaps", format::quantity(rate, Unit::PerSecond))
+        }
+        None => format!("closed loop: {flows}, {} under way in each", settings.depth),
+    }
+}
+
+fn waiting(receive: Receive) -> String {
+    match receive {
+        Receive::Block => "blocking: both ends sleep and are woken".to_owned(),
+        Receive::Spin => "busy: both ends ask without sleeping (no wake-up)".to_owned(),
+        Receive::KernelPoll(us) => format!("SO_BUSY_POLL {us} us, then blocking"),
+    }
+}
+
+fn figures(page: &mut Page, report: &Report) {
+    page.heading("TRANSACTIONS");
+    page.fact("rate", &format::quantity(report.rate_per_s, Unit::PerSecond));
+    let mut counts = format!("{} answered", report.transactions);
+    if report.timeouts > 0 || report.settings.transport == Transport::Udp {
+        let share = report.timeouts as f64 / report.asked().max(1) as f64;
+        counts += &format!(", {} without an answer ({})", report.timeouts, format::loss(share));
+    }
+    if report.late_answers > 0 {
+        counts += &format!(", {} answers too late", report.late_answers);
+    }
+    if report.refused > 0 {
+        counts += &format!("; {} strangers refused", report.refused);
+    }
+    page.fact("count", &counts);
+}
+
+fn latency(page: &mut Page, report: &Report) {
+    let from = match (report.settings.rate_per_s, report.settings.connect_each) {
+        (Some(_), _) => "LATENCY, FROM WHEN A REQUEST WAS DUE",
+        (None, true) => "LATENCY, FROM BEFORE THE CONNECTION",
+        (None, false) => "LATENCY",
+    };
+    page.heading(from);
+    let mut rows = vec![("answer", report.latency.as_ref()), ("late start", report.lateness.as_ref())];
+    if let OneWay::Delays { forth, back } = &report.one_way {
+        rows.extend([("way there", Some(forth)), ("way back", Some(back))]);
+    }
+    let mut lines =
+        vec![format!("  {:<12}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}", "", "mean", "p50", "p90", "p99", "p99.9", "max")];
+    for (name, record) in rows {
+        let Some(summary) = record.map(|record| &record.summary) else { continue };
+        let times = [summary.mean_s, summary.p50_s, summary.p90_s, summary.p99_s, summary.p999_s, summary.max_s];
+        let cells: String =
+            times.iter().map(|time| format!("{:>10}", format::quantity(*time, Unit::Seconds))).collect();
+        lines.push(format!("  {name:<12}{cells}"));
+    }
+    page.block(&lines.join("\n"));
+    if let OneWay::NotAvailable(why) = &report.one_way {
+        page.fact("one way", &format!("not available: {why}"));
+    }
+}
+
+fn cost(page: &mut Page, cost: &Cost) {
+    page.heading("CPU");
+    let threads = |cost: &ThreadCost, method: &str| {
+        let share = format::share(cost.cpus);
+        let each = format::quantity(cost.us_per_transaction * 1e-6, Unit::Seconds);
+        format!("{share} of a CPU, {each} a transaction ({method}; interrupts and softirqs elsewhere are not in it)")
+    };
+    let host = |cost: &HostCost| {
+        let each = format::quantity(cost.us_per_transaction * 1e-6, Unit::Seconds);
+        format!("{:.2} CPUs busy, {each} a transaction (all of the host, {})", cost.busy_cpus, cost.method)
+    };
+    let lines = [
+        ("client", cost.client_threads.as_ref().map(|cost| threads(cost, "its threads' clock"))),
+        ("server", cost.server_threads.as_ref().map(|cost| threads(cost, "its threads' clock"))),
+        ("host", cost.client_host.as_ref().map(host)),
+        ("far host", cost.server_host.as_ref().map(host)),
+    ];
+    for (name, line) in lines {
+        if let Some(line) = line {
+            page.fact(name, &line);
+        }
+    }
+}
