@@ -144,7 +144,8 @@ fn wrong_usage() {
         2,
         &[
             (&["rr", "--request", "0B"], &["--request", "'0B'", "1B to 1MiB"]),
-            (&["rr", "--response", "1TiB"], &["--response", "1B to 1MiB"]),
+            (&["rr", "--response", "1TiB"], &["--response", "'1TiB'", "4MiB"]),
+            (&["rr", "--response", "2MiB"], &["--response", "'2MiB'", "1B to 1MiB"]),
             (&["rr", "--transport", "udp", "--request", "4B"], &["request is 4", "8 to 65507 bytes"]),
             (&["rr", "--flows", "0"], &["--flows", "'0'"]),
             (&["rr", "--flows", "100000"], &["--flows", "'100000'", "256"]),
@@ -154,9 +155,8 @@ fn wrong_usage() {
             (&["rr", "--cpu", "1"], &["--cpu", "'1'", "0,1"]),
             (&["rr", "--time", "0s"], &["time is 0"]),
             (&["rr", "--busy-poll=9h"], &["--busy-poll", "9h"]),
-            (&["rr", "--to", "no-such-host.invalid"], &["no-such-host.invalid has no address"]),
             (&["rr", "--to", "127.0.0.1", "--transport", "unix"], &["unix", "leave out --to"]),
-            (&["rr", "--ssh", "-oProxyCommand=x"], &["expected a host"]),
+            (&["rr", "--ssh=-oProxyCommand=x"], &["expected a host"]),
             (&["agent", "--listen", "0.0.0.0:0"], &["0.0.0.0:0", "--key FILE", "127.0.0.1"]),
             (&["agent", "--listen", "localhost"], &["--listen", "'localhost'"]),
             (&["agent", "--listen", "127.0.0.1:0", "--key", &open_key], &["0644", "chmod 600"]),
@@ -164,7 +164,9 @@ fn wrong_usage() {
             (&["agent", "--silence", "0s"], &["--silence", "'0s'", "1s to 300s"]),
         ],
     );
-    // Nobody listens there: a failure, not wrong usage.
+    // Nobody is there: a failure, not wrong usage.
+    let told = ["no-such-host.invalid has no address", "a name that resolves here"];
+    refusal(&home, &["rr", "--to", "no-such-host.invalid"], 1, &told).expect("told");
     let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port");
     let told = ["cannot reach an agent", "netcliff agent"];
     refusal(&home, &["rr", "--to", &free.to_string()], 1, &told).expect("told");

@@ -9,17 +9,18 @@ use netcliff_core::units;
 /// `netcliff agent`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  netcliff agent                                              clients of this host only
+  netcliff agent                                              clients of this host
   netcliff agent --make-key netcliff.key                      once; copy it to the other host
-  netcliff agent --listen 0.0.0.0:9940 --key netcliff.key     clients of other hosts that have the key
+  netcliff agent --listen 0.0.0.0:9940 --key netcliff.key     of other hosts, with the key
   ssh HOST netcliff agent --stdio                             what `netcliff rr --ssh HOST` runs
 
 The control channel is encrypted with the key (Noise NNpsk0); test data is not. Data connections
 must show a random token that only the test's own client is told. Ctrl-C ends all tests; clients
 keep what was measured.")]
 pub struct AgentArgs {
-    /// Where to listen (repeatable); other addresses than those of this host alone need --key
-    #[arg(long, value_name = "ADDR:PORT", default_values = ["127.0.0.1:9940", "[::1]:9940"], conflicts_with = "stdio")]
+    /// Where to listen (repeatable); addresses that other hosts reach need --key [default: 127.0.0.1:9940 and
+    /// [::1]:9940]
+    #[arg(long, value_name = "ADDR:PORT", conflicts_with = "stdio")]
     pub listen: Vec<SocketAddr>,
     /// File with the key that clients must have too; only its owner may be able to read it
     #[arg(long, value_name = "FILE", conflicts_with = "stdio")]

@@ -1,6 +1,7 @@
 //! `netcliff agent`.
 
 use std::io::IsTerminal;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use netcliff_wire::control::agent::{Agent, Event, Log, Settings, serve_pipes};
 use netcliff_wire::control::far::Kind;
 use netcliff_wire::control::key::Key;
 use netcliff_wire::control::stream::Stream;
-use netcliff_wire::control::{ControlError, Limits};
+use netcliff_wire::control::{ControlError, Limits, PORT};
 use netcliff_wire::rr::RrKind;
 
 use super::stop_on_signal;
@@ -63,7 +64,16 @@ pub fn run(args: &AgentArgs) -> anyhow::Result<ExitCode> {
 
 fn listen(args: &AgentArgs, settings: Settings) -> anyhow::Result<Agent> {
     let log: Log = Arc::new(|event: &Event<'_>| output::say(format!("netcliff: {}", told(event))));
-    let bound = Agent::bind(&args.listen, settings, log);
+    let bound = if args.listen.is_empty() {
+        let usual = [SocketAddr::from((Ipv4Addr::LOCALHOST, PORT)), SocketAddr::from((Ipv6Addr::LOCALHOST, PORT))];
+        match Agent::bind(&usual, settings.clone(), Arc::clone(&log)) {
+            // A host may have no IPv6; if it is something else, IPv4 alone fails too.
+            Err(_) => Agent::bind(&usual[..1], settings, log),
+            bound => bound,
+        }
+    } else {
+        Agent::bind(&args.listen, settings, log)
+    };
     bound.map_err(|error| match error {
         ControlError::Unprotected { .. } => output::usage(error),
         other => other.into(),

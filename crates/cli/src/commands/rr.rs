@@ -11,10 +11,10 @@ use netcliff_lab::rig::{Place, RigOptions};
 use netcliff_lab::rr::{self, Receive, Report, RrError, RrRecord, Settings};
 use netcliff_report as report;
 use netcliff_wire::WireError;
+use netcliff_wire::control::Limits;
 use netcliff_wire::control::client::Session;
 use netcliff_wire::control::key::Key;
 use netcliff_wire::control::stream::Stream;
-use netcliff_wire::control::{ControlError, Limits};
 
 use super::{command_line, enter_user_namespace, now_unix_s, stop_on_signal};
 use crate::args::{Arrivals, BusyPoll, RrArgs, Testbed, Transport};
@@ -158,7 +158,6 @@ fn data_address(args: &RrArgs, session: &Session) -> anyhow::Result<IpAddr> {
 fn explain(error: RrError) -> anyhow::Error {
     match error {
         RrError::Wire(WireError::Setting { .. }) => output::usage(error),
-        RrError::Control(ControlError::NotResolved { .. }) => output::usage(error),
         other => other.into(),
     }
 }
