@@ -13,6 +13,7 @@
 //! | [`sink`] | the pinned application thread that reads, times and spends work on packets |
 //! | [`control`] | the channel between two hosts: a client has an agent run the far end of a test |
 //! | [`rr`] | request/response: latency, rate and cost of a transaction |
+//! | [`transfer`] | a bulk transfer between two threads (TCP, Unix socket, pipe), bytes and CPU at both ends |
 //! | [`clock`], [`thread`] | clocks both ends share; CPU pinning, namespaces, CPU accounting |
 //!
 //! Both ends must run on one machine: intended send times are `CLOCK_MONOTONIC` nanoseconds.
@@ -32,6 +33,7 @@ pub mod schedule;
 pub mod sink;
 pub mod thread;
 pub mod tracker;
+pub mod transfer;
 pub mod transmit;
 
 pub use error::WireError;
