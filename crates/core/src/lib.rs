@@ -24,6 +24,7 @@
 //! | [`queues`] | [`Queues`]: several receive queues, RSS, flows, and which core works for which |
 //! | [`objective`] | [`Goal`], [`Constraint`]: what settings are wanted for |
 //! | [`advice`] | [`Advice`]: the settings that `netcliff advise` found |
+//! | [`stream`] | [`stream::StreamReport`]: what transfers cost, and the formulas of the wire |
 //! | [`analysis`] | [`Analysis`]: cliff, livelock index, sensitivities |
 //! | [`record`] | [`Record`]: an outcome with its provenance and [`Fingerprint`] |
 
@@ -47,6 +48,7 @@ pub mod queues;
 pub mod record;
 pub mod roofline;
 pub mod scheme;
+pub mod stream;
 pub mod traffic;
 pub mod units;
 pub mod warning;

@@ -13,6 +13,7 @@
 //! | [`advise`] | settings for an objective: screened on paper, simulated, picked at a confidence |
 //! | [`limits`] | the roofline |
 //! | [`rr`] | request/response between two ends on this host, or against an agent |
+//! | [`stream`] | bulk transfers: a sweep, metered |
 //! | [`store`] | records in SQLite |
 //! | [`stats`] | intervals and least squares |
 
@@ -28,5 +29,6 @@ pub mod run;
 pub mod search;
 pub mod stats;
 pub mod store;
+pub mod stream;
 pub mod trial;
 pub mod wire_bench;

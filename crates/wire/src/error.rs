@@ -80,6 +80,10 @@ fn hint(source: &io::Error) -> &'static str {
         }
         Some(libc::ENODEV) => " (no such interface in this network namespace)",
         Some(libc::EADDRINUSE) => " (another program holds this port: choose another)",
+        Some(libc::EMFILE | libc::ENFILE) => " (more descriptors than allowed: fewer flows, or raise `ulimit -n`)",
+        Some(libc::EAFNOSUPPORT | libc::EPROTONOSUPPORT | libc::ENOPROTOOPT) => {
+            " (this kernel does not have it, or it is switched off)"
+        }
         Some(libc::EADDRNOTAVAIL) => " (the address is not configured in this network namespace)",
         _ => "",
     }

@@ -15,6 +15,7 @@ pub mod ebpf;
 mod kernel_counts;
 pub mod procfs;
 pub mod soaker;
+pub mod system;
 mod types;
 pub(crate) mod util;
 

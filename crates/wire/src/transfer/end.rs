@@ -1,167 +1,163 @@
-//! The two ends at work and what they count.
+//! The two ends of a flow at work.
 
-use std::io::{ErrorKind, Read, Write};
-use std::sync::mpsc;
-use std::thread;
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsRawFd, BorrowedFd};
 
+use nix::sys::socket;
 use serde::{Deserialize, Serialize};
 
-use super::open::Opened;
-use super::{Settings, Spans, Transfer};
-use crate::clock;
+use super::datagram::Datagrams;
+use super::meter::{Meter, Phase, Window};
+use super::zero_copy::Completions;
+use super::{Settings, Spans};
 use crate::error::WireError;
-use crate::thread::{CpuStamp, CpuUse};
 
 /// What one end counted.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct End {
-    /// All bytes, warm-up and emptying included; the same at both ends.
+    /// All bytes, warm-up and emptying included; over a stream the same at both ends.
     pub total_bytes: u64,
-    /// The measured window; `None` when the channel ended before it opened.
-    pub window: Option<Window>,
+    /// The measured windows; fewer than asked for when the transfer was cut short.
+    pub windows: Vec<Window>,
+    /// Why it ended early.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+    /// Completions of MSG_ZEROCOPY.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zero_copy: Option<Completions>,
+    /// UDP's counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub datagrams: Option<Datagrams>,
 }
 
-/// One end's share of the measured time.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Window {
-    /// Bytes moved in the window.
-    pub bytes: u64,
-    /// System calls that moved them.
-    pub calls: u64,
-    /// Length of the window and CPU time of this end's thread (`getrusage`, RUSAGE_THREAD): without
-    /// the softirq time spent for it elsewhere.
-    pub cpu: CpuUse,
-}
-
-impl Window {
-    /// Bits a second at the application; `None` for a window without length.
-    pub fn goodput_bps(&self) -> Option<f64> {
-        (self.cpu.wall_s > 0.0).then(|| self.bytes as f64 * 8.0 / self.cpu.wall_s)
+impl End {
+    /// The windows of this end as one: bytes, calls and times added up. `None` without a window.
+    pub fn whole(&self) -> Option<Window> {
+        let mut windows = self.windows.iter().copied();
+        let first = windows.next()?;
+        Some(windows.fold(first, |mut sum, next| {
+            sum.bytes += next.bytes;
+            sum.calls += next.calls;
+            sum.cpu.wall_s += next.cpu.wall_s;
+            sum.cpu.user_s += next.cpu.user_s;
+            sum.cpu.system_s += next.cpu.system_s;
+            sum.cpu.voluntary_switches += next.cpu.voluntary_switches;
+            sum.cpu.involuntary_switches += next.cpu.involuntary_switches;
+            sum
+        }))
     }
+}
 
-    /// CPU microseconds of this end's thread per 1024 bytes; `None` when no byte moved.
-    pub fn service_demand_us_per_kib(&self) -> Option<f64> {
-        (self.bytes > 0).then(|| (self.cpu.user_s + self.cpu.system_s) * 1e6 * 1024.0 / self.bytes as f64)
+/// Moves bytes one way.
+pub(super) trait Mover {
+    /// Moves some: bytes and the calls they took. Zero bytes is the end.
+    fn step(&mut self) -> io::Result<(usize, u64)>;
+
+    /// Waits for what is still under way, and says what else it counted.
+    fn finish(&mut self, _end: &mut End) -> io::Result<()> {
+        Ok(())
     }
 }
 
-/// Runs both ends, each in its thread; the receiver's failure is told first, since it breaks the
-/// sender too.
-pub(super) fn between<W: Write, R: Read>(
+/// Sends until the windows are over.
+pub(super) fn send(
+    mut mover: Box<dyn Mover + '_>,
+    channel: BorrowedFd<'_>,
     settings: &Settings,
-    spans: Spans,
-    open_sender: impl FnOnce() -> Opened<W> + Send,
-    open_receiver: impl FnOnce() -> Opened<R> + Send,
-) -> Result<Transfer, WireError> {
-    let (beginning, begun) = mpsc::channel();
-    let (sent, received) = thread::scope(|scope| {
-        let sender = scope.spawn(move || {
-            settings.sender.enter()?;
-            let Some(channel) = open_sender()? else { return Ok(None) };
-            send(channel, settings.block_bytes, spans, &beginning)
-        });
-        let receiver = scope.spawn(move || {
-            settings.receiver.enter()?;
-            let Some(channel) = open_receiver()? else { return Ok(None) };
-            receive(channel, settings.read_bytes, spans, &begun)
-        });
-        (sender.join(), receiver.join())
-    });
-    let received = received.map_err(|panic| WireError::died("receiver", &*panic))??;
-    let sent = sent.map_err(|panic| WireError::died("sender", &*panic))??;
-    match (sent, received) {
-        (Some(sender), Some(receiver)) => Ok(Transfer { sender, receiver }),
-        _ => Err(WireError::system("open the channel", std::io::Error::from(ErrorKind::ConnectionAborted))),
-    }
-}
-
-fn send(
-    mut channel: impl Write,
-    block_bytes: usize,
-    spans: Spans,
-    beginning: &mpsc::Sender<u64>,
-) -> Result<Option<End>, WireError> {
-    let block = vec![0x5a; block_bytes];
-    let begin_ns = clock::monotonic_ns();
-    if beginning.send(begin_ns).is_err() {
-        return Ok(None);
-    }
-    let mut meter = Meter::new(begin_ns, spans);
-    while !meter.closed() {
-        match channel.write(&block) {
-            Ok(bytes) => meter.count(bytes)?,
+    spans: &Spans,
+    phase: &Phase,
+) -> Result<End, WireError> {
+    let mut meter = Meter::new(phase, spans)?;
+    let mut failure = None;
+    while !meter.done() {
+        match mover.step() {
+            Ok((bytes, calls)) => meter.count(bytes, calls)?,
             Err(e) if e.kind() == ErrorKind::Interrupted => {}
-            Err(e) => return Err(WireError::system(format!("send a block of {block_bytes} bytes"), e)),
+            Err(e) => {
+                failure = Some(told(format!("send a block of {} bytes", settings.block_bytes), e, spans));
+                break;
+            }
         }
     }
-    meter.finish().map(Some)
+    if spans.acknowledged && failure.is_none() {
+        let mut answer = [0_u8; 1];
+        match nix::unistd::read(channel, &mut answer) {
+            Ok(1) => {}
+            Ok(_) => failure = Some("the receiver left without its acknowledgement".to_owned()),
+            Err(e) => failure = Some(told("read the acknowledgement".to_owned(), e.into(), spans)),
+        }
+    }
+    meter.close()?;
+    let (total_bytes, windows) = meter.finish()?;
+    let mut end = End { total_bytes, windows, failure, ..End::default() };
+    if let Err(e) = mover.finish(&mut end) {
+        end.failure.get_or_insert_with(|| told("finish sending".to_owned(), e, spans));
+    }
+    drop(mover);
+    // Others hold the socket open to ask it questions: the end of the stream has to be said. A pipe has no shutdown.
+    let _ = socket::shutdown(channel.as_raw_fd(), socket::Shutdown::Write);
+    Ok(end)
 }
 
-fn receive(
-    mut channel: impl Read,
-    read_bytes: usize,
-    spans: Spans,
-    begun: &mpsc::Receiver<u64>,
-) -> Result<Option<End>, WireError> {
-    let mut buffer = vec![0; read_bytes];
-    let Ok(begin_ns) = begun.recv() else { return Ok(None) };
-    let mut meter = Meter::new(begin_ns, spans);
+/// Receives until the other end is through.
+pub(super) fn receive(
+    mut mover: Box<dyn Mover + '_>,
+    channel: BorrowedFd<'_>,
+    settings: &Settings,
+    spans: &Spans,
+    phase: &Phase,
+) -> Result<End, WireError> {
+    let mut meter = Meter::new(phase, spans)?;
+    let mut failure = None;
+    let mut answered = !spans.acknowledged;
     loop {
-        match channel.read(&mut buffer) {
-            Ok(0) => return meter.finish().map(Some),
-            Ok(bytes) => meter.count(bytes)?,
+        match mover.step() {
+            Ok((0, _)) => break,
+            Ok((bytes, calls)) => meter.count(bytes, calls)?,
             Err(e) if e.kind() == ErrorKind::Interrupted => {}
-            Err(e) => return Err(WireError::system(format!("read up to {read_bytes} bytes"), e)),
+            Err(e) => {
+                failure = Some(told(format!("read up to {} bytes", settings.read_bytes), e, spans));
+                break;
+            }
         }
+        if !answered && meter.complete() {
+            answered = true;
+            if let Err(e) = nix::unistd::write(channel, &[1]) {
+                failure = Some(told("send the acknowledgement".to_owned(), e.into(), spans));
+            }
+            meter.close()?;
+        }
+    }
+    let (total_bytes, windows) = meter.finish()?;
+    let mut end = End { total_bytes, windows, failure, ..End::default() };
+    if let Err(e) = mover.finish(&mut end) {
+        end.failure.get_or_insert_with(|| told("finish receiving".to_owned(), e, spans));
+    }
+    Ok(end)
+}
+
+/// A failure as a sentence; a time-out names its time.
+fn told(action: String, error: io::Error, spans: &Spans) -> String {
+    if error.kind() == ErrorKind::WouldBlock {
+        return format!("could not {action}: nothing moved for {} s", spans.stall_ns as f64 * 1e-9);
+    }
+    WireError::system(action, error).to_string()
+}
+
+/// Reads a stream with read(2).
+pub(super) struct Reader<'a> {
+    channel: BorrowedFd<'a>,
+    buffer: Vec<u8>,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(channel: BorrowedFd<'a>, read_bytes: usize) -> Self {
+        Self { channel, buffer: vec![0; read_bytes] }
     }
 }
 
-/// Counts bytes and cuts the window out of them.
-struct Meter {
-    opens_ns: u64,
-    closes_ns: u64,
-    bytes: u64,
-    calls: u64,
-    opened: Option<(CpuStamp, u64, u64)>,
-    window: Option<Window>,
-}
-
-impl Meter {
-    fn new(begin_ns: u64, spans: Spans) -> Self {
-        let opens_ns = begin_ns + spans.warm_up_ns;
-        Self { opens_ns, closes_ns: opens_ns + spans.time_ns, bytes: 0, calls: 0, opened: None, window: None }
-    }
-
-    fn closed(&self) -> bool {
-        self.window.is_some()
-    }
-
-    /// Notes one call. The window lies between the first call that ends after it opens and the first
-    /// that ends after it closes, so that it holds whole calls.
-    fn count(&mut self, bytes: usize) -> Result<(), WireError> {
-        self.bytes += bytes as u64;
-        self.calls += 1;
-        let now_ns = clock::monotonic_ns();
-        if self.opened.is_none() && now_ns >= self.opens_ns {
-            self.opened = Some((CpuStamp::now()?, self.bytes, self.calls));
-        } else if self.window.is_none() && now_ns >= self.closes_ns {
-            self.close()?;
-        }
-        Ok(())
-    }
-
-    fn close(&mut self) -> Result<(), WireError> {
-        if let Some((stamp, bytes, calls)) = &self.opened {
-            let cpu = stamp.until(&CpuStamp::now()?);
-            self.window = Some(Window { bytes: self.bytes - bytes, calls: self.calls - calls, cpu });
-        }
-        Ok(())
-    }
-
-    fn finish(mut self) -> Result<End, WireError> {
-        if self.window.is_none() {
-            self.close()?;
-        }
-        Ok(End { total_bytes: self.bytes, window: self.window })
+impl Mover for Reader<'_> {
+    fn step(&mut self) -> io::Result<(usize, u64)> {
+        Ok((nix::unistd::read(self.channel, &mut self.buffer)?, 1))
     }
 }

@@ -1,41 +1,55 @@
-use std::io::{self, Read};
-use std::net::{IpAddr, Ipv4Addr};
+use std::io::{Seek, Write as _};
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::Ordering;
 
 use super::*;
 
-const LOOPBACK: Channel = Channel::Tcp { address: IpAddr::V4(Ipv4Addr::LOCALHOST), no_delay: true };
+const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+fn tcp() -> Channel {
+    Channel::Tcp { address: LOOPBACK, multipath: false }
+}
+
+fn udp(path: DatagramPath) -> Channel {
+    Channel::Udp { address: LOOPBACK, path }
+}
 
 fn settings(channel: Channel, block_bytes: usize) -> Settings {
-    Settings {
-        channel,
-        block_bytes,
-        read_bytes: 128 << 10,
-        warm_up_s: 0.05,
-        time_s: 0.1,
-        sender: Placement::default(),
-        receiver: Placement::default(),
-    }
+    Settings { block_bytes, warm_up_s: 0.03, amount: Amount::Seconds(0.06), ..Settings::new(channel) }
+}
+
+fn made(settings: &Settings) -> Transfer {
+    run(settings, &mut ()).expect("both ends work")
+}
+
+fn only(transfer: &Transfer) -> &Flow {
+    let [flow] = &transfer.flows[..] else { panic!("one flow, not {transfer:?}") };
+    flow
 }
 
 #[test]
 fn every_byte_sent_is_received() {
-    for channel in [LOOPBACK, Channel::Unix, Channel::Pipe] {
+    for channel in
+        [tcp(), Channel::Tcp { address: Ipv6Addr::LOCALHOST.into(), multipath: false }, Channel::Unix, Channel::Pipe]
+    {
         for block_bytes in [1, 1448, 1 << 20] {
-            let transfer = run(&settings(channel, block_bytes)).expect("both ends work");
-            let (sent, received) = (transfer.sender, transfer.receiver);
-            assert!(sent.total_bytes > 0, "{channel:?} {block_bytes}");
-            assert_eq!(sent.total_bytes, received.total_bytes, "{channel:?} {block_bytes}");
+            let transfer = made(&settings(channel.clone(), block_bytes));
+            let flow = only(&transfer);
+            assert_eq!(transfer.cut_short, None);
+            assert!(flow.sender.total_bytes > 0, "{channel:?} {block_bytes}");
+            assert_eq!(flow.sender.total_bytes, flow.receiver.total_bytes, "{channel:?} {block_bytes}");
         }
     }
 }
 
 #[test]
 fn the_warm_up_is_not_in_the_window() {
-    let transfer = run(&settings(Channel::Unix, 4096)).expect("both ends work");
-    for end in [transfer.sender, transfer.receiver] {
-        let window = end.window.expect("the window opened");
+    let transfer = made(&settings(Channel::Unix, 4096));
+    for end in [&only(&transfer).sender, &only(&transfer).receiver] {
+        let [window] = end.windows[..] else { panic!("one window, not {end:?}") };
         assert!(window.bytes > 0 && window.bytes < end.total_bytes, "{end:?}");
-        // The warm-up is over at the first call after 0.05 s; the window can only lose by that.
         assert!(window.cpu.wall_s > 0.02, "{end:?}");
         assert!(window.calls > 0 && window.calls <= window.bytes, "{end:?}");
         assert!(window.service_demand_us_per_kib().is_some());
@@ -44,7 +58,8 @@ fn the_warm_up_is_not_in_the_window() {
 
 #[test]
 fn a_small_block_is_one_call_each() {
-    let window = run(&settings(Channel::Pipe, 1)).expect("both ends work").sender.window.expect("it opened");
+    let transfer = made(&settings(Channel::Pipe, 1));
+    let window = only(&transfer).sender.windows[0];
     assert_eq!(window.calls, window.bytes);
 }
 
@@ -55,6 +70,9 @@ fn goodput_and_service_demand_follow_from_the_counts() {
     assert_eq!(window.goodput_bps(), Some(4_096_000.0));
     assert_eq!(window.service_demand_us_per_kib(), Some(1000.0));
     assert_eq!(Window { bytes: 0, ..window }.service_demand_us_per_kib(), None);
+    let end = End { windows: vec![window, window], ..End::default() };
+    let whole = end.whole().expect("two windows");
+    assert_eq!((whole.bytes, whole.calls, whole.cpu.wall_s), (2_048_000, 2000, 4.0));
 }
 
 #[test]
@@ -62,50 +80,265 @@ fn settings_out_of_range_are_named() {
     let refused = |change: fn(&mut Settings)| {
         let mut changed = settings(Channel::Pipe, 1);
         change(&mut changed);
-        run(&changed).expect_err("out of range").to_string()
+        run(&changed, &mut ()).expect_err("out of range").to_string()
     };
     assert!(refused(|s| s.block_bytes = 0).contains("block_bytes is 0"));
     assert!(refused(|s| s.block_bytes = 1 << 40).contains("1 to 16777216 bytes"));
     assert!(refused(|s| s.read_bytes = 0).contains("read_bytes is 0"));
-    assert!(refused(|s| s.time_s = 0.0).contains("time_s is 0"));
-    assert!(refused(|s| s.time_s = 1e9).contains("time_s is 1000000000"));
+    assert!(refused(|s| s.amount = Amount::Seconds(0.0)).contains("time_s is 0"));
+    assert!(refused(|s| s.amount = Amount::Seconds(1e9)).contains("time_s is 1000000000"));
+    assert!(refused(|s| s.amount = Amount::Bytes(0)).contains("bytes is 0"));
     assert!(refused(|s| s.warm_up_s = f64::NAN).contains("warm_up_s is NaN"));
+    assert!(refused(|s| s.flows = 0).contains("flows is 0"));
+    assert!(refused(|s| s.acknowledged = true).contains("number of bytes in one window"));
+    assert!(refused(|s| s.channel = udp(DatagramPath::Single)).contains("8 to 65507 bytes"));
 }
 
 #[test]
 fn an_address_of_another_host_is_named_and_ends_both_ends() {
     // 192.0.2.0/24 is for documentation: no host has it.
-    let elsewhere = Channel::Tcp { address: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), no_delay: false };
-    let error = run(&settings(elsewhere, 1)).expect_err("not ours").to_string();
+    let elsewhere = Channel::Tcp { address: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), multipath: false };
+    let error = run(&settings(elsewhere, 1), &mut ()).expect_err("not ours").to_string();
     assert!(error.contains("192.0.2.1") && error.contains("not configured"), "{error}");
 }
 
 #[test]
 fn a_cpu_that_does_not_exist_ends_both_ends() {
-    let mut changed = settings(LOOPBACK, 1);
-    changed.sender.cpu = Some(100_000);
-    let error = run(&changed).expect_err("no such CPU").to_string();
+    let mut changed = settings(tcp(), 1);
+    changed.near.cpu = Some(100_000);
+    let error = run(&changed, &mut ()).expect_err("no such CPU").to_string();
     assert!(error.contains("cpu is 100000"), "{error}");
 }
 
-/// Reads a little, then fails.
-struct Failing<R>(R, u32);
+#[test]
+fn a_congestion_control_that_does_not_exist_is_refused_with_those_there_are() {
+    let mut changed = settings(tcp(), 1);
+    changed.options.congestion = Some("carrier-pigeon".to_owned());
+    let error = run(&changed, &mut ()).expect_err("no such algorithm").to_string();
+    assert!(error.contains("carrier-pigeon") && error.contains("cubic"), "{error}");
+}
 
-impl<R: Read> Read for Failing<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.1 = self.1.checked_sub(1).ok_or(io::ErrorKind::ConnectionReset)?;
-        self.0.read(buffer)
+#[test]
+fn options_hold_and_are_told() {
+    let mut changed = settings(tcp(), 4096);
+    changed.options = SocketOptions {
+        no_delay: true,
+        congestion: Some("cubic".to_owned()),
+        send_buffer_bytes: Some(32 << 10),
+        receive_buffer_bytes: Some(32 << 10),
+        mss_bytes: Some(1000),
+        tos: Some(0x10),
+        pacing_bps: None,
+    };
+    let transfer = made(&changed);
+    let in_force = only(&transfer).in_force.clone().expect("a socket has options");
+    assert_eq!(in_force.congestion.as_deref(), Some("cubic"));
+    assert_eq!(in_force.no_delay, Some(true));
+    assert_eq!((in_force.send_buffer_bytes, in_force.receive_buffer_bytes), (64 << 10, Some(64 << 10)));
+    assert!(in_force.mss_bytes.is_some_and(|mss| (900..=1000).contains(&mss)), "{in_force:?}");
+}
+
+#[test]
+fn a_paced_flow_keeps_to_its_rate() {
+    let mut changed = settings(tcp(), 4096);
+    changed.options.pacing_bps = Some(80_000_000);
+    changed.options.receive_buffer_bytes = Some(64 << 10);
+    changed.warm_up_s = 0.2;
+    changed.amount = Amount::Seconds(0.4);
+    let transfer = made(&changed);
+    let bps = only(&transfer).receiver.whole().and_then(|w| w.goodput_bps()).expect("a window");
+    // It is a ceiling; a first burst may pass it by a little.
+    assert!(bps < 100e6 && bps > 20e6, "{bps}");
+}
+
+#[test]
+fn flows_go_both_ways_at_once() {
+    let mut changed = settings(tcp(), 16 << 10);
+    (changed.direction, changed.flows) = (Direction::Both, 2);
+    let transfer = made(&changed);
+    assert_eq!(transfer.flows.iter().map(|flow| flow.forward).collect::<Vec<_>>(), [true, true, false, false]);
+    for flow in &transfer.flows {
+        assert!(flow.receiver.total_bytes > 0);
+        assert_eq!(flow.sender.total_bytes, flow.receiver.total_bytes);
     }
 }
 
 #[test]
-fn a_receiver_that_fails_ends_the_sender_and_is_told() {
+fn the_kernel_is_asked_in_intervals() {
+    let mut changed = settings(tcp(), 16 << 10);
+    changed.interval_s = Some(0.01);
+    let transfer = made(&changed);
+    let samples = &only(&transfer).tcp;
+    assert!(samples.len() > 3, "{samples:?}");
+    assert!(samples.is_sorted_by(|a, b| a.at_s <= b.at_s && a.bytes_sent <= b.bytes_sent));
+    let (first, last) = (samples[0], samples[samples.len() - 1]);
+    assert!(last.data_segments > first.data_segments && last.mss_bytes > 500 && last.rtt_s > 0.0, "{last:?}");
+    // What the kernel sent is what the sender counted, but for buffers.
+    assert!(last.bytes_sent <= only(&transfer).sender.total_bytes);
+}
+
+#[test]
+fn a_number_of_bytes_is_received_in_each_window() {
+    let mut changed = settings(tcp(), 10_000);
+    (changed.amount, changed.windows, changed.warm_up_s) = (Amount::Bytes(1_000_001), 3, 0.0);
+    let transfer = made(&changed);
+    let sent: Vec<u64> = only(&transfer).sender.windows.iter().map(|window| window.bytes).collect();
+    assert_eq!(sent, [1_010_000; 3]);
+    let received = &only(&transfer).receiver;
+    assert_eq!((received.windows.len(), received.total_bytes), (3, 3_030_000));
+}
+
+#[test]
+fn an_acknowledgement_is_inside_the_senders_window() {
+    let mut changed = settings(tcp(), 10_000);
+    (changed.amount, changed.warm_up_s, changed.acknowledged) = (Amount::Bytes(5_000_000), 0.0, true);
+    let transfer = made(&changed);
+    assert_eq!(transfer.cut_short, None);
+    let flow = only(&transfer);
+    let (sent, received) = (flow.sender.windows[0], flow.receiver.windows[0]);
+    assert_eq!((sent.bytes, received.bytes), (5_000_000, 5_000_000));
+    assert!(sent.cpu.wall_s > 0.0);
+}
+
+#[test]
+fn every_path_moves_every_byte() {
+    let mut file = tempfile();
+    file.1.write_all(&[7; 100_001]).expect("room in /tmp");
+    let file = file.0;
+    for path in [
+        SendPath::WriteV,
+        SendPath::Splice,
+        SendPath::ZeroCopy,
+        SendPath::SendFile { file: file.clone(), cold: false },
+        SendPath::SendFile { file: file.clone(), cold: true },
+    ] {
+        let mut changed = settings(tcp(), 16 << 10);
+        changed.path = path.clone();
+        let transfer = made(&changed);
+        let flow = only(&transfer);
+        assert_eq!(transfer.cut_short, None, "{path:?}");
+        assert!(flow.sender.total_bytes > 0 && flow.sender.total_bytes == flow.receiver.total_bytes, "{path:?}");
+        if path == SendPath::ZeroCopy {
+            let done = flow.sender.zero_copy.expect("completions are counted");
+            assert!(done.asked > 0 && done.completed == done.asked && done.copied <= done.completed, "{done:?}");
+        }
+    }
+    std::fs::remove_file(file).expect("it was there");
+}
+
+#[test]
+fn a_path_the_channel_does_not_have_is_refused() {
+    let mut changed = settings(Channel::Pipe, 4096);
+    changed.path = SendPath::ZeroCopy;
+    let error = run(&changed, &mut ()).expect_err("a pipe has no socket options").to_string();
+    assert!(error.contains("SO_ZEROCOPY"), "{error}");
+}
+
+#[test]
+fn a_file_that_shrinks_is_told_and_what_was_sent_is_kept() {
+    struct Shrink(std::fs::File);
+    impl Watch for Shrink {
+        fn opened(&mut self) {
+            self.0.rewind().and_then(|()| self.0.set_len(0)).expect("the file is ours");
+        }
+    }
+    let (path, mut file) = tempfile();
+    file.write_all(&vec![7; 4 << 20]).expect("room in /tmp");
+    let mut changed = settings(tcp(), 4096);
+    changed.path = SendPath::SendFile { file: path.clone(), cold: false };
+    changed.amount = Amount::Seconds(30.0);
+    let transfer = run(&changed, &mut Shrink(file)).expect("what was sent is kept");
+    std::fs::remove_file(path).expect("it was there");
+    let why = transfer.cut_short.clone().expect("it was cut short");
+    assert!(why.contains("it shrank while it was sent"), "{why}");
+    assert!(only(&transfer).receiver.total_bytes > 0);
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    let mut changed = settings(tcp(), 4096);
+    changed.path = SendPath::SendFile { file: "/nowhere/at-all".into(), cold: false };
+    let error = run(&changed, &mut ()).expect_err("no such file").to_string();
+    assert!(error.contains("/nowhere/at-all"), "{error}");
+}
+
+#[test]
+fn a_receiver_that_leaves_ends_the_sender_which_keeps_its_count() {
+    let (mine, theirs) = UnixStream::pair().expect("a pair");
+    let long = settings(Channel::Unix, 4096);
+    let spans = Spans { warm_up_ns: 0, ..long.spans().expect("in range") };
+    let phase = meter::Phase::default();
+    phase.set(1);
+    let killed = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        drop(theirs);
+    });
+    let mover = path::mover(&SendPath::Write, mine.as_fd(), 4096, spans.stall_ns).expect("a path");
+    let end = end::send(mover, mine.as_fd(), &long, &spans, &phase).expect("counted");
+    killed.join().expect("it only sleeps");
+    let why = end.failure.expect("the receiver left");
+    assert!(why.contains("Broken pipe") || why.contains("Connection reset"), "{why}");
+    assert!(end.total_bytes > 0 && end.windows.len() == 1);
+}
+
+#[test]
+fn a_receiver_that_does_not_read_ends_the_sender_in_the_stated_time() {
+    let (mine, _theirs) = UnixStream::pair().expect("a pair");
     let mut long = settings(Channel::Unix, 4096);
-    long.time_s = 600.0;
-    let (sender, receiver) = open::unix().expect("a pair");
+    long.stall_s = 0.1;
     let spans = long.spans().expect("in range");
-    let error = end::between(&long, spans, || Ok(Some(sender)), || Ok(Some(Failing(receiver, 3))))
-        .expect_err("the receiver failed")
-        .to_string();
-    assert!(error.contains("read up to 131072 bytes"), "{error}");
+    options::stall(mine.as_fd(), spans.stall_ns).expect("a socket has time-outs");
+    let mover = path::mover(&SendPath::Write, mine.as_fd(), 4096, spans.stall_ns).expect("a path");
+    let end = end::send(mover, mine.as_fd(), &long, &spans, &meter::Phase::default()).expect("counted");
+    let why = end.failure.expect("it gave up");
+    assert!(why.contains("nothing moved for 0.1 s"), "{why}");
+}
+
+#[test]
+fn a_transfer_that_is_stopped_keeps_what_it_counted() {
+    struct Stop(Arc<AtomicBool>);
+    impl Watch for Stop {
+        fn opened(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    let stop = Arc::<AtomicBool>::default();
+    let mut long = settings(tcp(), 4096);
+    (long.amount, long.stop) = (Amount::Seconds(600.0), Some(Arc::clone(&stop)));
+    let transfer = run(&long, &mut Stop(stop)).expect("what was counted is kept");
+    assert!(transfer.cut_short.is_some_and(|why| why.contains("stopped")));
+    assert!(transfer.flows[0].sender.total_bytes > 0);
+}
+
+#[test]
+fn datagrams_are_counted_on_every_path() {
+    for path in [DatagramPath::Single, DatagramPath::Batch, DatagramPath::Segmented] {
+        let mut changed = settings(udp(path), 1000);
+        changed.options.receive_buffer_bytes = Some(1 << 20);
+        let transfer = made(&changed);
+        let flow = only(&transfer);
+        let (sent, received) = (flow.sender.datagrams.expect("counted"), flow.receiver.datagrams.expect("counted"));
+        assert_eq!(transfer.cut_short, None, "{path:?}");
+        assert!(received.moved > 0 && received.moved <= sent.moved, "{path:?} {sent:?} {received:?}");
+        assert_eq!((received.duplicates, received.reordered, received.foreign), (0, 0, 0), "{path:?}");
+        assert_eq!(flow.receiver.total_bytes, received.moved * 1000, "{path:?}");
+        assert_eq!(flow.sender.total_bytes, sent.moved * 1000, "{path:?}");
+    }
+}
+
+#[test]
+fn multipath_moves_bytes_or_is_refused_by_name() {
+    let channel = Channel::Tcp { address: LOOPBACK, multipath: true };
+    match run(&settings(channel, 4096), &mut ()) {
+        Ok(transfer) => assert_eq!(only(&transfer).sender.total_bytes, only(&transfer).receiver.total_bytes),
+        Err(error) => assert!(error.to_string().contains("Multipath TCP"), "{error}"),
+    }
+}
+
+fn tempfile() -> (PathBuf, std::fs::File) {
+    static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let path = std::env::temp_dir().join(format!("netcliff-transfer-{}-{number}", std::process::id()));
+    let file = std::fs::File::create_new(&path).expect("a new file in the temporary directory");
+    (path, file)
 }

@@ -1,0 +1,311 @@
+//! What `netcliff stream` found: one row a block size, each figure the median of its repeats with the least and the
+//! greatest, and the formulas that turn counts into figures.
+
+use serde::{Deserialize, Serialize};
+
+use crate::record::{Fingerprint, Provenance};
+
+/// Median, least and greatest of repeats.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Spread {
+    /// The median; the mean of the middle two of an even number.
+    pub median: f64,
+    /// The least.
+    pub min: f64,
+    /// The greatest.
+    pub max: f64,
+}
+
+impl Spread {
+    /// Of the finite ones of these values; None if there are none.
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let mut values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
+        values.sort_by(f64::total_cmp);
+        let (min, max) = (*values.first()?, *values.last()?);
+        let middle = values.len() / 2;
+        let median =
+            if values.len() % 2 == 1 { values[middle] } else { f64::midpoint(values[middle - 1], values[middle]) };
+        Some(Self { median, min, max })
+    }
+}
+
+/// CPU time of one end of one repeat (s).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct CpuTimes {
+    /// In user mode (s).
+    pub user_s: f64,
+    /// In kernel mode (s).
+    pub system_s: f64,
+    /// Wall time (s).
+    pub wall_s: f64,
+}
+
+/// Kernel share of the CPU as the 2003 study of TCP tools has it (section 5.6.3): the mean over repeats of
+/// `sys / (sys + user) * percent`, where percent is CPU time over wall time; here 0 to 1. None without a repeat that
+/// used any CPU.
+pub fn kernel_share(repeats: &[CpuTimes]) -> Option<f64> {
+    let shares: Vec<f64> = repeats
+        .iter()
+        .filter(|times| times.user_s + times.system_s > 0.0 && times.wall_s > 0.0)
+        .map(|times| {
+            let used_s = times.system_s + times.user_s;
+            times.system_s / used_s * (used_s / times.wall_s)
+        })
+        .collect();
+    (!shares.is_empty()).then(|| shares.iter().sum::<f64>() / shares.len() as f64)
+}
+
+/// Ethernet around an IP packet: header 14, check sequence 4, preamble 8 and gap 12 (bytes).
+pub const ETHERNET_BYTES: f64 = 38.0;
+
+/// Bytes on the wire for payload in segments with IP and transport headers (bytes), Ethernet's framing, preamble and
+/// gap included.
+pub fn wire_bytes(payload_bytes: f64, segments: f64, header_bytes: f64) -> f64 {
+    payload_bytes + segments * (header_bytes + ETHERNET_BYTES)
+}
+
+/// The greatest share of a line's rate that payload can have with full segments of `payload_bytes`.
+pub fn payload_share(payload_bytes: f64, header_bytes: f64) -> f64 {
+    payload_bytes / (payload_bytes + header_bytes + ETHERNET_BYTES)
+}
+
+/// A stream's answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StreamReport {
+    /// What was asked, by name.
+    pub asked: Vec<(String, String)>,
+    /// What the kernel had in force at the sender's socket, by name.
+    pub in_force: Vec<(String, String)>,
+    /// Whose clock `goodput_bps` is by: `receiver` or `sender`.
+    pub clock: String,
+    /// A row a block size.
+    pub rows: Vec<StreamRow>,
+    /// What was asked for and refused, with the reason.
+    pub not_had: Vec<String>,
+    /// What makes figures mean less.
+    pub warnings: Vec<String>,
+    /// How each kind of CPU figure was measured.
+    pub cpu_methods: Vec<(String, String)>,
+    /// What explains a difference to another run.
+    pub fingerprint: Fingerprint,
+    /// How it was produced.
+    pub provenance: Provenance,
+    /// True if it was stopped or cut short.
+    pub partial: bool,
+}
+
+/// One block size.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StreamRow {
+    /// How blocks were sent.
+    pub path: String,
+    /// Bytes of a write or datagram.
+    pub block_bytes: u64,
+    /// Repeats that were measured to their end.
+    pub repeats: u32,
+    /// Why repeats are missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut_short: Option<String>,
+    /// Payload by the method's clock (bit/s): median, or the mean where the method says so.
+    pub goodput_bps: Option<Spread>,
+    /// Payload by the sender's clock: what the kernel accepted (bit/s).
+    pub sender_bps: Option<Spread>,
+    /// Payload by the receiver's clock: what the application read (bit/s).
+    pub receiver_bps: Option<Spread>,
+    /// The arithmetic mean of goodput (bit/s), for methods that report it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean_bps: Option<f64>,
+    /// Send calls a second.
+    pub sends_per_s: Option<Spread>,
+    /// Mean bytes a receive call returned.
+    pub bytes_per_receive: Option<Spread>,
+    /// The sending threads.
+    pub sender_cpu: EndCpu,
+    /// The receiving threads.
+    pub receiver_cpu: EndCpu,
+    /// Each CPU of the host, by the kernel's ticks.
+    pub system: Vec<CpuRow>,
+    /// CPU time of the whole host a KiB received (us), by ticks: idle, iowait and steal left out.
+    pub system_us_per_kib: Option<Spread>,
+    /// Each CPU, exactly; absent where eBPF is not to be had.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exact: Vec<ExactRow>,
+    /// What the kernel's TCP says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcp: Option<TcpRow>,
+    /// Counts at the devices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<DeviceRow>,
+    /// UDP's counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub datagrams: Option<DatagramRow>,
+    /// Completions of MSG_ZEROCOPY.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zero_copy: Option<ZeroCopyRow>,
+}
+
+/// One end's threads, by getrusage: without softirqs that ran for them elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct EndCpu {
+    /// CPU time over wall time, all threads together.
+    pub busy: Option<Spread>,
+    /// CPU time a KiB (us).
+    pub us_per_kib: Option<Spread>,
+    /// [`kernel_share`].
+    pub kernel_share: Option<f64>,
+}
+
+/// A CPU's time by /proc/stat: medians of shares, 0 to 1. Guest time is in user and nice.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct CpuRow {
+    /// The CPU.
+    pub cpu: usize,
+    /// User, without nice.
+    pub user: f64,
+    /// Nice.
+    pub nice: f64,
+    /// Kernel, without interrupts.
+    pub system: f64,
+    /// Hard interrupts.
+    pub irq: f64,
+    /// Softirqs.
+    pub softirq: f64,
+    /// Taken by the hypervisor.
+    pub steal: f64,
+    /// Idle, waiting for disks included.
+    pub idle: f64,
+}
+
+/// A CPU's time by eBPF: medians of exclusive shares, 0 to 1.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct ExactRow {
+    /// The CPU.
+    pub cpu: usize,
+    /// netcliff's threads, without what interrupted them.
+    pub application: f64,
+    /// Softirqs: receive, transmit and other.
+    pub softirq: f64,
+    /// Hard interrupts.
+    pub interrupt: f64,
+    /// Other tasks.
+    pub other: f64,
+    /// Idle.
+    pub idle: f64,
+    /// What the meter itself used.
+    pub overhead: f64,
+}
+
+/// TCP_INFO over the windows, all flows together.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct TcpRow {
+    /// Segments sent again, in all repeats.
+    pub retransmissions: u64,
+    /// Smoothed round-trip time at the end (s).
+    pub rtt_s: Option<Spread>,
+    /// Congestion window at the end (segments).
+    pub cwnd_segments: Option<Spread>,
+    /// Pacing rate at the end (bit/s); absent where nothing paces.
+    pub pacing_bps: Option<Spread>,
+    /// Payload of a segment (bytes).
+    pub bytes_per_segment: Option<Spread>,
+    /// Wire rate (bit/s): headers, framing, preamble and gap included, as if each segment were a frame of its own.
+    pub wire_bps: Option<Spread>,
+    /// Greatest share of a line's rate that payload can have at this segment size.
+    pub payload_share: Option<f64>,
+    /// Wire rate over the link's; absent unless the link's rate is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line_share: Option<f64>,
+    /// The first flow of the last repeat, in intervals.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub intervals: Vec<TcpInterval>,
+}
+
+/// TCP_INFO at one time.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct TcpInterval {
+    /// Since the window opened (s).
+    pub at_s: f64,
+    /// Payload sent since the last interval (bit/s).
+    pub sent_bps: f64,
+    /// Segments sent again since the last interval.
+    pub retransmissions: u64,
+    /// Smoothed round-trip time (s).
+    pub rtt_s: f64,
+    /// Congestion window (segments).
+    pub cwnd_segments: u32,
+    /// Pacing rate (bit/s).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pacing_bps: Option<f64>,
+}
+
+/// Counts of the sending side's devices and of the CPUs. A device counts what the stack hands it: with TSO or GSO
+/// one packet may become many frames.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct DeviceRow {
+    /// Packets sent (1/s).
+    pub packets_per_s: Option<Spread>,
+    /// Mean bytes of one.
+    pub bytes_per_packet: Option<Spread>,
+    /// NET_RX softirqs of all CPUs (1/s).
+    pub softirqs_per_s: Option<Spread>,
+    /// Device interrupts of all CPUs (1/s).
+    pub interrupts_per_s: Option<Spread>,
+    /// Packets the receiving side's devices dropped, in all repeats.
+    pub dropped: u64,
+}
+
+/// Datagrams of all repeats and flows, warm-up included, as the receiver saw them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct DatagramRow {
+    /// Sent.
+    pub sent: u64,
+    /// Received, each once.
+    pub received: u64,
+    /// Sent and not received.
+    pub lost: u64,
+    /// Received again.
+    pub duplicates: u64,
+    /// Received after one that was sent later.
+    pub reordered: u64,
+    /// Sends refused with ENOBUFS, made again.
+    pub refused: u64,
+}
+
+/// MSG_ZEROCOPY in all repeats and flows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ZeroCopyRow {
+    /// Calls that asked for it.
+    pub asked: u64,
+    /// Calls that were completed.
+    pub completed: u64,
+    /// Of these, calls the kernel turned back into copies.
+    pub copied: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spread_is_ordered_and_ignores_what_is_no_number() {
+        assert_eq!(Spread::of([]), None);
+        assert_eq!(Spread::of([3.0, f64::NAN, 1.0, 2.0]), Some(Spread { median: 2.0, min: 1.0, max: 3.0 }));
+        assert_eq!(Spread::of([4.0, 1.0]), Some(Spread { median: 2.5, min: 1.0, max: 4.0 }));
+    }
+
+    #[test]
+    fn the_kernel_share_is_the_mean_over_repeats() {
+        let times = |user_s, system_s| CpuTimes { user_s, system_s, wall_s: 1.0 };
+        // 0.6/0.8 x 80 % = 60 %; 0.2/0.4 x 40 % = 20 %.
+        let share = kernel_share(&[times(0.2, 0.6), times(0.2, 0.2)]).expect("CPU was used");
+        assert!((share - 0.4).abs() < 1e-12, "{share}");
+        assert_eq!(kernel_share(&[times(0.0, 0.0)]), None);
+    }
+
+    #[test]
+    fn full_frames_carry_what_ethernet_lets_them() {
+        // 1448 bytes behind 52 of headers in a frame of 1538 on the wire: 94.1 %.
+        assert!((payload_share(1448.0, 52.0) - 0.941_482).abs() < 1e-6);
+        assert_eq!(wire_bytes(1448.0, 1.0, 52.0), 1538.0);
+    }
+}

@@ -1,0 +1,106 @@
+//! The whole host's CPU time as /proc/stat splits it, CPU by CPU.
+
+use super::kernel_counts::{self, Ticks};
+use super::types::MeterError;
+use super::util::{online_cpus, read_file};
+
+/// A reading of /proc/stat; two make a split.
+#[derive(Debug, Clone)]
+pub struct SystemStamp {
+    cpus: Vec<(usize, Ticks)>,
+}
+
+/// One CPU's time between two readings, as shares (0 to 1) of what the kernel counted on it. Guest time is
+/// contained in user and nice, once.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SystemShares {
+    /// The CPU.
+    pub cpu: usize,
+    /// Time counted (s), steal included.
+    pub counted_s: f64,
+    /// User mode.
+    pub user: f64,
+    /// User mode of niced tasks.
+    pub nice: f64,
+    /// Kernel mode.
+    pub system: f64,
+    /// Hard interrupts.
+    pub irq: f64,
+    /// Softirqs.
+    pub softirq: f64,
+    /// Taken by the hypervisor.
+    pub steal: f64,
+    /// Idle and waiting for disks.
+    pub idle: f64,
+}
+
+impl SystemShares {
+    /// Time in use (s): all but idle and steal.
+    pub fn used_s(&self) -> f64 {
+        (self.user + self.nice + self.system + self.irq + self.softirq) * self.counted_s
+    }
+}
+
+impl SystemStamp {
+    /// Reads all online CPUs.
+    ///
+    /// # Errors
+    /// /proc/stat cannot be read or has another form.
+    pub fn now() -> Result<Self, MeterError> {
+        let stat = read_file("/proc/stat")?;
+        let read = |cpu| Ok((cpu, kernel_counts::ticks(&stat, cpu)?));
+        Ok(Self { cpus: online_cpus().into_iter().map(read).collect::<Result<_, MeterError>>()? })
+    }
+
+    /// What each CPU of both readings did in between; CPUs on which no tick was counted are left out.
+    pub fn until(&self, later: &Self) -> Vec<SystemShares> {
+        let pairs = self.cpus.iter().filter_map(|(cpu, from)| {
+            let (_, to) = later.cpus.iter().find(|(other, _)| other == cpu)?;
+            Some((*cpu, from, to))
+        });
+        pairs.filter_map(|(cpu, from, to)| shares(cpu, from, to)).collect()
+    }
+}
+
+fn shares(cpu: usize, from: &Ticks, to: &Ticks) -> Option<SystemShares> {
+    let counted_s = to.counted_since_s(from);
+    if counted_s <= 0.0 {
+        return None;
+    }
+    let share = |from, to| kernel_counts::share(from, to, counted_s);
+    Some(SystemShares {
+        cpu,
+        counted_s,
+        user: share(from.user, to.user),
+        nice: share(from.nice, to.nice),
+        system: share(from.system, to.system),
+        irq: share(from.irq, to.irq),
+        softirq: share(from.softirq, to.softirq),
+        steal: share(from.steal, to.steal),
+        idle: share(from.idle + from.iowait, to.idle + to.iowait),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_of_what_was_counted() {
+        let to = Ticks { user: 10, nice: 5, system: 20, idle: 40, iowait: 5, irq: 1, softirq: 9, steal: 10 };
+        let split = shares(3, &Ticks::default(), &to).expect("ticks were counted");
+        assert_eq!((split.cpu, split.user, split.idle), (3, 0.1, 0.45));
+        let sum = split.user + split.nice + split.system + split.irq + split.softirq + split.steal + split.idle;
+        assert!((sum - 1.0).abs() < 1e-9, "{sum}");
+        assert!((split.used_s() - 45.0 / kernel_counts::user_hz()).abs() < 1e-9);
+        assert_eq!(shares(3, &to, &to), None);
+    }
+
+    #[test]
+    fn this_host_counts_its_time() {
+        let from = SystemStamp::now().expect("/proc/stat can be read");
+        std::thread::sleep(std::time::Duration::from_millis(150));
+        let split = from.until(&SystemStamp::now().expect("/proc/stat can be read"));
+        assert!(!split.is_empty() && split.iter().all(|cpu| cpu.counted_s > 0.0), "{split:?}");
+    }
+}

@@ -1,0 +1,186 @@
+//! `netcliff stream`: a sweep of bulk transfers, its repeats interleaved, metered at both ends and around them.
+//!
+//! [`run`] makes the transfers ([`netcliff_wire::transfer`]) and meters CPU and devices over the same windows
+//! (`meters`); `summary` turns the repeats of a configuration into a row.
+
+mod meters;
+mod method;
+mod summary;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use netcliff_core::stream::StreamReport;
+use netcliff_core::{Fingerprint, Provenance};
+use netcliff_host::cpu::{CpuSplit, Preference, system::SystemShares};
+use netcliff_host::{fingerprint, inventory::Inventory};
+use netcliff_wire::WireError;
+use netcliff_wire::transfer::{self, Channel, DatagramPath, SendPath, Settings, Transfer};
+
+pub use meters::{DeviceCounts, Meters};
+pub use method::{LMBENCH2_BLOCK_BYTES, Method};
+
+/// How a block travels: what a configuration of the sweep varies beside its size.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Path {
+    /// Over a stream.
+    Stream(SendPath),
+    /// As a datagram.
+    Datagram(DatagramPath),
+}
+
+impl Path {
+    /// As on the command line.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Stream(SendPath::Write) => "write",
+            Self::Stream(SendPath::WriteV) => "writev",
+            Self::Stream(SendPath::SendFile { .. }) => "sendfile",
+            Self::Stream(SendPath::Splice) => "splice",
+            Self::Stream(SendPath::ZeroCopy) => "zerocopy",
+            Self::Datagram(DatagramPath::Single) => "single",
+            Self::Datagram(DatagramPath::Batch) => "batch",
+            Self::Datagram(DatagramPath::Segmented) => "gso",
+        }
+    }
+}
+
+/// What to measure.
+#[derive(Debug, Clone)]
+pub struct StreamOptions {
+    /// All that the configurations share; its block, path and span are set by sweep and method.
+    pub template: Settings,
+    /// The measuring method.
+    pub method: Method,
+    /// Block sizes (bytes).
+    pub blocks_bytes: Vec<usize>,
+    /// Paths; each is combined with each block size.
+    pub paths: Vec<Path>,
+    /// Repeats of each configuration.
+    pub repeats: u32,
+    /// Warm-up (s); None: the method's own.
+    pub warm_up_s: Option<f64>,
+    /// Measured time of a repeat (s); for methods that are bounded by time.
+    pub time_s: f64,
+    /// Bytes of a repeat and flow; for methods that are bounded by bytes. None: 256 Ki blocks, at most 1 GiB.
+    pub bytes: Option<u64>,
+    /// The link's rate (bit/s), where it is known.
+    pub link_bps: Option<f64>,
+    /// How CPU time is accounted beside the ticks.
+    pub cpu: Preference,
+    /// Ends the run early; what was had is kept.
+    pub stop: Arc<AtomicBool>,
+    /// The command line.
+    pub command: String,
+    /// Start, seconds since the epoch.
+    pub started_unix_s: f64,
+}
+
+/// One configuration with what its repeats saw.
+#[derive(Debug)]
+struct Config {
+    path: Path,
+    block_bytes: usize,
+    repeats: Vec<Repeat>,
+    /// Why it goes on no more.
+    ended: Option<String>,
+}
+
+/// One transfer and what was metered around it.
+#[derive(Debug)]
+struct Repeat {
+    transfer: Transfer,
+    ticks: Vec<SystemShares>,
+    exact: Vec<CpuSplit>,
+    /// Sending and receiving side's devices.
+    devices: Option<(DeviceCounts, DeviceCounts)>,
+}
+
+/// Measures the sweep; `said` hears where it stands.
+///
+/// # Errors
+/// No configuration could be measured at all; the first reason is told. Otherwise what could not be had is in the
+/// report.
+pub fn run(options: &StreamOptions, said: &mut dyn FnMut(&str)) -> Result<StreamReport, WireError> {
+    let begin = std::time::Instant::now();
+    let mut configs = configurations(options);
+    let mut meters = Meters::start(options);
+    let mut first_error = None;
+    let rounds = options.method.rounds(options.repeats);
+    for round in 0..rounds {
+        said(&format!("round {} of {rounds}", round + 1));
+        for place in 0..configs.len() {
+            // Another order in each round, so that drift does not always hit the same.
+            let place = (place + round as usize) % configs.len();
+            if options.stop.load(Ordering::Relaxed) {
+                break;
+            }
+            measure(options, &mut configs[place], &mut meters, &mut first_error);
+        }
+    }
+    if let (Some(error), true) = (first_error, configs.iter().all(|config| config.repeats.is_empty())) {
+        return Err(error);
+    }
+    let stopped = options.stop.load(Ordering::Relaxed);
+    let host = Inventory::of_this_host();
+    let mut report = summary::report(options, &configs, &meters, fingerprint_of(&host));
+    report.warnings.extend(host.limits().iter().map(ToString::to_string));
+    report.partial |= stopped;
+    report.provenance.elapsed_s = Some(begin.elapsed().as_secs_f64());
+    Ok(report)
+}
+
+fn configurations(options: &StreamOptions) -> Vec<Config> {
+    let pairs = options.paths.iter().flat_map(|path| options.blocks_bytes.iter().map(move |block| (path, *block)));
+    pairs
+        .map(|(path, block_bytes)| Config { path: path.clone(), block_bytes, repeats: Vec::new(), ended: None })
+        .collect()
+}
+
+/// One repeat of one configuration; a failure ends the configuration, not the run.
+fn measure(options: &StreamOptions, config: &mut Config, meters: &mut Meters, first_error: &mut Option<WireError>) {
+    if config.ended.is_some() {
+        return;
+    }
+    let mut template = options.template.clone();
+    template.block_bytes = config.block_bytes;
+    template.stop = Some(Arc::clone(&options.stop));
+    match (&config.path, &mut template.channel) {
+        (Path::Stream(path), _) => template.path = path.clone(),
+        (Path::Datagram(wanted), Channel::Udp { path, .. }) => *path = *wanted,
+        (Path::Datagram(_), _) => {}
+    }
+    let (warm_up, settings) = options.method.settings(options, template);
+    let made = warm_up.map_or(Ok(()), |settings| transfer::run(&settings, &mut ()).map(drop)).and_then(|()| {
+        let transfer = transfer::run(&settings, meters)?;
+        Ok(transfer)
+    });
+    match made {
+        Ok(transfer) => {
+            config.ended.clone_from(&transfer.cut_short);
+            let (ticks, exact, devices) = meters.take();
+            config.repeats.push(Repeat { transfer, ticks, exact, devices });
+        }
+        Err(error) => {
+            config.ended = Some(error.to_string());
+            first_error.get_or_insert(error);
+        }
+    }
+}
+
+fn fingerprint_of(host: &Inventory) -> Fingerprint {
+    fingerprint::of_host(host, &[])
+}
+
+/// Provenance of a stream.
+fn provenance(options: &StreamOptions, fingerprint: &Fingerprint) -> Provenance {
+    Provenance {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        command: options.command.clone(),
+        started_unix_s: options.started_unix_s,
+        fingerprint_id: Some(fingerprint.id()),
+        ..Provenance::default()
+    }
+}

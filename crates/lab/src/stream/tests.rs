@@ -1,0 +1,108 @@
+use std::net::{IpAddr, Ipv4Addr};
+
+use netcliff_host::cpu::Method as CpuMethod;
+use netcliff_wire::transfer::Direction;
+
+use super::*;
+
+fn options(method: Method) -> StreamOptions {
+    let channel = Channel::Tcp { address: IpAddr::V4(Ipv4Addr::LOCALHOST), multipath: false };
+    StreamOptions {
+        template: Settings::new(channel),
+        method,
+        blocks_bytes: vec![16 << 10],
+        paths: vec![Path::Stream(SendPath::Write)],
+        repeats: 2,
+        warm_up_s: Some(0.02),
+        time_s: 0.05,
+        bytes: None,
+        link_bps: None,
+        cpu: Preference::Only(CpuMethod::Procfs),
+        stop: Arc::default(),
+        command: "netcliff stream".to_owned(),
+        started_unix_s: 0.0,
+    }
+}
+
+fn report(options: &StreamOptions) -> StreamReport {
+    run(options, &mut |_| {}).expect("something was measured")
+}
+
+#[test]
+fn a_sweep_has_a_row_a_block_and_path() {
+    let mut options = options(Method::Default);
+    options.blocks_bytes = vec![1000, 64 << 10];
+    options.paths.push(Path::Stream(SendPath::WriteV));
+    options.link_bps = Some(100e9);
+    let report = report(&options);
+    let names: Vec<_> = report.rows.iter().map(|row| (row.path.as_str(), row.block_bytes)).collect();
+    assert_eq!(names, [("write", 1000), ("write", 65_536), ("writev", 1000), ("writev", 65_536)]);
+    assert!(!report.partial, "{:?}", report.not_had);
+    for row in &report.rows {
+        assert_eq!(row.repeats, 2);
+        let goodput = row.goodput_bps.expect("bytes arrived");
+        assert!(goodput.min > 0.0 && goodput.min <= goodput.median && goodput.median <= goodput.max);
+        assert!(row.sender_cpu.busy.is_some_and(|busy| busy.max <= 1.2), "{row:?}");
+        let tcp = row.tcp.as_ref().expect("TCP was asked");
+        assert!(tcp.wire_bps.is_some_and(|wire| wire.median > 0.0) && tcp.line_share.is_some_and(|share| share > 0.0));
+    }
+    assert!(report.in_force.iter().any(|(name, _)| name == "congestion"));
+}
+
+#[test]
+fn what_the_kernel_refuses_is_named_and_the_rest_is_measured() {
+    let mut options = options(Method::Default);
+    options.paths.push(Path::Stream(SendPath::SendFile { file: "/nowhere/at-all".into(), cold: false }));
+    let report = report(&options);
+    assert_eq!(report.rows.len(), 1);
+    assert!(report.partial);
+    assert!(report.not_had.iter().any(|why| why.contains("sendfile") && why.contains("/nowhere/at-all")));
+}
+
+#[test]
+fn nothing_measured_is_an_error() {
+    let mut options = options(Method::Default);
+    options.blocks_bytes = vec![0];
+    let error = run(&options, &mut |_| {}).expect_err("no block of 0 bytes").to_string();
+    assert!(error.contains("block_bytes is 0"), "{error}");
+}
+
+#[test]
+fn the_methods_of_2003_say_who_sends_and_whose_clock_counts() {
+    let settings = |method: Method| method.settings(&options(method), options(method).template);
+    let (warm_up, measured) = settings(Method::Lmbench2);
+    assert_eq!(measured.direction, Direction::Receive);
+    assert!(warm_up.is_some_and(|warm_up| matches!(warm_up.amount, transfer::Amount::Seconds(_))));
+    let (warm_up, measured) = settings(Method::Lmbench3);
+    assert!(warm_up.is_none() && measured.windows == 2 && measured.warm_up_s > 0.0);
+    let (_, measured) = settings(Method::Acked);
+    assert!(measured.acknowledged && measured.direction == Direction::Send);
+    for method in Method::ALL {
+        assert_eq!(method.name().parse(), Ok(method));
+    }
+    assert!("netperf".parse::<Method>().is_err_and(|accepted| accepted.contains("lmbench3")));
+}
+
+#[test]
+fn each_method_measures() {
+    for method in Method::ALL {
+        let mut options = options(method);
+        options.bytes = (method != Method::Default).then_some(4_000_000);
+        if matches!(method, Method::Ttcp | Method::Acked) {
+            options.warm_up_s = None;
+        }
+        let report = report(&options);
+        assert_eq!(report.rows[0].repeats, 2, "{method}");
+        assert_eq!(report.rows[0].mean_bps.is_some(), method == Method::Lmbench3);
+        assert_eq!(report.clock, method.clock());
+        assert!(!report.partial, "{method}: {:?}", report.not_had);
+    }
+}
+
+#[test]
+fn devices_are_told_apart() {
+    let table = "Inter-|   Receive\n face |bytes\n    lo: 10 1 0 2 0 0 0 0 20 3 0 0 0 0 0 0\n  v0: 7 7 0 1 0 0 0 0 500 5 0 1 0 0 0 0\n";
+    let counts = |tx_packets, tx_bytes, dropped| DeviceCounts { tx_packets, tx_bytes, dropped };
+    assert_eq!(DeviceCounts::parse(table, true), counts(3, 20, 2));
+    assert_eq!(DeviceCounts::parse(table, false), counts(5, 500, 2));
+}

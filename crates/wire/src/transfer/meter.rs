@@ -1,0 +1,143 @@
+//! Counts calls and bytes, and cuts the windows out of them.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Span, Spans};
+use crate::error::WireError;
+use crate::thread::{CpuStamp, CpuUse};
+
+/// One end's share of the measured time.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Window {
+    /// Bytes moved in the window.
+    pub bytes: u64,
+    /// System calls that moved them.
+    pub calls: u64,
+    /// Length of the window and CPU time of this end's thread (`getrusage`, RUSAGE_THREAD): without
+    /// the softirq time spent for it elsewhere.
+    pub cpu: CpuUse,
+}
+
+impl Window {
+    /// Bits a second at the application; `None` for a window without length.
+    pub fn goodput_bps(&self) -> Option<f64> {
+        (self.cpu.wall_s > 0.0).then(|| self.bytes as f64 * 8.0 / self.cpu.wall_s)
+    }
+
+    /// CPU microseconds of this end's thread per 1024 bytes; `None` when no byte moved.
+    pub fn service_demand_us_per_kib(&self) -> Option<f64> {
+        (self.bytes > 0).then(|| (self.cpu.user_s + self.cpu.system_s) * 1e6 * 1024.0 / self.bytes as f64)
+    }
+}
+
+/// Where the transfer stands: 0 is the warm-up, n the nth window, [`Phase::OVER`] the end. The ends look at it after
+/// each call, which costs less than a clock; their windows are as long as their own clocks say.
+#[derive(Debug, Default)]
+pub(super) struct Phase(AtomicU32);
+
+impl Phase {
+    pub(super) const OVER: u32 = u32::MAX;
+
+    pub(super) fn set(&self, phase: u32) {
+        self.0.store(phase, Ordering::Release);
+    }
+
+    #[inline]
+    pub(super) fn get(&self) -> u32 {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// Counts for one end.
+pub(super) struct Meter<'a> {
+    phase: &'a Phase,
+    window_bytes: Option<u64>,
+    windows: usize,
+    /// A complete window stays open for what follows its last byte.
+    held: bool,
+    bytes: u64,
+    calls: u64,
+    open: Option<(CpuStamp, u64, u64)>,
+    closed: Vec<Window>,
+}
+
+impl<'a> Meter<'a> {
+    pub(super) fn new(phase: &'a Phase, spans: &Spans) -> Result<Self, WireError> {
+        let window_bytes = match spans.window {
+            Span::Bytes(bytes) => Some(bytes),
+            Span::Time(_) => None,
+        };
+        let windows = spans.windows as usize;
+        let mut meter = Self {
+            phase,
+            window_bytes,
+            windows,
+            held: spans.acknowledged,
+            bytes: 0,
+            calls: 0,
+            open: None,
+            closed: Vec::new(),
+        };
+        // Without a warm-up the first call counts.
+        if phase.get() > 0 {
+            meter.begin()?;
+        }
+        Ok(meter)
+    }
+
+    /// All windows are closed, or the transfer was called off.
+    #[inline]
+    pub(super) fn done(&self) -> bool {
+        self.closed.len() >= self.windows || self.phase.get() == Phase::OVER || (self.held && self.complete())
+    }
+
+    /// All bytes of the open window have moved; never where time decides.
+    #[inline]
+    pub(super) fn complete(&self) -> bool {
+        match (self.window_bytes, &self.open) {
+            (Some(wanted), Some((_, from, _))) => self.bytes - from >= wanted,
+            _ => false,
+        }
+    }
+
+    /// Notes what calls have moved. A window lies between the first calls that end after it opens and after it
+    /// closes, so that it holds whole calls.
+    #[inline]
+    pub(super) fn count(&mut self, bytes: usize, calls: u64) -> Result<(), WireError> {
+        self.bytes += bytes as u64;
+        self.calls += calls;
+        let phase = self.phase.get();
+        let due = match self.open {
+            None => phase > 0 && phase != Phase::OVER && self.closed.is_empty(),
+            Some(_) if self.window_bytes.is_some() => (self.complete() && !self.held) || phase == Phase::OVER,
+            Some(_) => phase as usize > self.closed.len() + 1,
+        };
+        if due { self.turn() } else { Ok(()) }
+    }
+
+    fn turn(&mut self) -> Result<(), WireError> {
+        self.close()?;
+        if self.closed.len() < self.windows && self.phase.get() != Phase::OVER { self.begin() } else { Ok(()) }
+    }
+
+    fn begin(&mut self) -> Result<(), WireError> {
+        self.open = Some((CpuStamp::now()?, self.bytes, self.calls));
+        Ok(())
+    }
+
+    /// Closes the open window, if there is one.
+    pub(super) fn close(&mut self) -> Result<(), WireError> {
+        if let Some((stamp, bytes, calls)) = self.open.take() {
+            let cpu = stamp.until(&CpuStamp::now()?);
+            self.closed.push(Window { bytes: self.bytes - bytes, calls: self.calls - calls, cpu });
+        }
+        Ok(())
+    }
+
+    pub(super) fn finish(mut self) -> Result<(u64, Vec<Window>), WireError> {
+        self.close()?;
+        Ok((self.bytes, self.closed))
+    }
+}

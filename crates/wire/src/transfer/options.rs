@@ -1,0 +1,186 @@
+//! Socket options: what was asked for, and what the kernel made of it.
+
+use std::mem;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use libc::{c_int, c_void, socklen_t};
+use serde::{Deserialize, Serialize};
+
+use crate::error::WireError;
+
+/// Options of both ends' sockets; None leaves the kernel's default.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SocketOptions {
+    /// TCP_NODELAY: small blocks leave at once.
+    pub no_delay: bool,
+    /// TCP_CONGESTION, such as `cubic`.
+    pub congestion: Option<String>,
+    /// SO_SNDBUF (bytes); the kernel doubles it and caps it at net.core.wmem_max.
+    pub send_buffer_bytes: Option<u32>,
+    /// SO_RCVBUF (bytes); the kernel doubles it and caps it at net.core.rmem_max.
+    pub receive_buffer_bytes: Option<u32>,
+    /// TCP_MAXSEG (bytes).
+    pub mss_bytes: Option<u32>,
+    /// IP_TOS or IPV6_TCLASS.
+    pub tos: Option<u8>,
+    /// SO_MAX_PACING_RATE (bit/s) of each flow.
+    pub pacing_bps: Option<u64>,
+}
+
+/// What held at a sender's socket.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct InForce {
+    /// Congestion control; None where it is not TCP.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub congestion: Option<String>,
+    /// TCP_NODELAY.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub no_delay: Option<bool>,
+    /// SO_SNDBUF as the kernel accounts for it (bytes), overhead included; it grows by itself unless it was set.
+    pub send_buffer_bytes: u32,
+    /// SO_RCVBUF of the receiver, likewise (bytes).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receive_buffer_bytes: Option<u32>,
+    /// Segment size the sender uses (bytes).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mss_bytes: Option<u32>,
+}
+
+impl SocketOptions {
+    /// Sets what must be there before the connection is made. `ip_version` is 4 or 6; `stream` is TCP.
+    pub(super) fn before(&self, socket: BorrowedFd<'_>, stream: bool) -> Result<(), WireError> {
+        let int = |level, name, value: u32, what| set(socket, level, name, &(value as c_int), what, value);
+        if let Some(bytes) = self.send_buffer_bytes {
+            int(libc::SOL_SOCKET, libc::SO_SNDBUF, bytes, "SO_SNDBUF")?;
+        }
+        if let Some(bytes) = self.receive_buffer_bytes {
+            int(libc::SOL_SOCKET, libc::SO_RCVBUF, bytes, "SO_RCVBUF")?;
+        }
+        if let Some(bytes) = self.mss_bytes.filter(|_| stream) {
+            int(libc::IPPROTO_TCP, libc::TCP_MAXSEG, bytes, "TCP_MAXSEG")?;
+        }
+        match &self.congestion {
+            Some(name) if stream => congestion(socket, name),
+            _ => Ok(()),
+        }
+    }
+
+    /// Sets what is not inherited from a listening socket.
+    pub(super) fn after(&self, socket: BorrowedFd<'_>, ipv6: bool, stream: bool) -> Result<(), WireError> {
+        if stream {
+            let value = c_int::from(self.no_delay);
+            set(socket, libc::IPPROTO_TCP, libc::TCP_NODELAY, &value, "TCP_NODELAY", value)?;
+        }
+        if let Some(tos) = self.tos {
+            let (level, name, what) = match ipv6 {
+                true => (libc::IPPROTO_IPV6, libc::IPV6_TCLASS, "IPV6_TCLASS"),
+                false => (libc::IPPROTO_IP, libc::IP_TOS, "IP_TOS"),
+            };
+            set(socket, level, name, &c_int::from(tos), what, tos)?;
+        }
+        if let Some(bps) = self.pacing_bps {
+            let bytes_per_s = bps / 8;
+            set(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &bytes_per_s, "SO_MAX_PACING_RATE", bytes_per_s)?;
+        }
+        Ok(())
+    }
+}
+
+/// Time after which a blocked send or receive gives up.
+pub(super) fn stall(socket: BorrowedFd<'_>, ns: u64) -> Result<(), WireError> {
+    let time = libc::timeval { tv_sec: (ns / 1_000_000_000) as i64, tv_usec: (ns % 1_000_000_000 / 1000) as i64 };
+    set(socket, libc::SOL_SOCKET, libc::SO_SNDTIMEO, &time, "SO_SNDTIMEO", ns)?;
+    set(socket, libc::SOL_SOCKET, libc::SO_RCVTIMEO, &time, "SO_RCVTIMEO", ns)
+}
+
+fn congestion(socket: BorrowedFd<'_>, name: &str) -> Result<(), WireError> {
+    // SAFETY: the name's bytes are readable for their length.
+    let refused = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_CONGESTION,
+            name.as_ptr().cast::<c_void>(),
+            name.len() as socklen_t,
+        )
+    } < 0;
+    if !refused {
+        return Ok(());
+    }
+    let error = std::io::Error::last_os_error();
+    let list = |which: &str| {
+        let path = format!("/proc/sys/net/ipv4/tcp_{which}_congestion_control");
+        std::fs::read_to_string(path).unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(", ")
+    };
+    match error.raw_os_error() {
+        Some(libc::ENOENT) => {
+            Err(WireError::setting("congestion", name, format!("one that this kernel has: {}", list("available"))))
+        }
+        Some(libc::EPERM) => {
+            let allowed = list("allowed");
+            Err(WireError::setting("congestion", name, format!("without root one of: {allowed}")))
+        }
+        _ => Err(WireError::system(format!("set TCP_CONGESTION to {name}"), error)),
+    }
+}
+
+pub(super) fn set<T>(
+    socket: BorrowedFd<'_>,
+    level: c_int,
+    name: c_int,
+    value: &T,
+    what: &str,
+    said: impl std::fmt::Display,
+) -> Result<(), WireError> {
+    let length = mem::size_of::<T>() as socklen_t;
+    // SAFETY: `value` is readable for its size; the kernel copies it.
+    let done = unsafe {
+        libc::setsockopt(socket.as_raw_fd(), level, name, std::ptr::from_ref(value).cast::<c_void>(), length)
+    };
+    if done < 0 { Err(WireError::last_os(format!("set {what} to {said}"))) } else { Ok(()) }
+}
+
+pub(super) fn get_int(socket: BorrowedFd<'_>, level: c_int, name: c_int) -> Option<c_int> {
+    let mut value: c_int = 0;
+    let mut length = mem::size_of::<c_int>() as socklen_t;
+    // SAFETY: `value` is writable for `length` bytes.
+    let done = unsafe {
+        libc::getsockopt(socket.as_raw_fd(), level, name, (&raw mut value).cast::<c_void>(), &raw mut length)
+    };
+    (done == 0).then_some(value)
+}
+
+/// What holds at a sender's socket.
+pub(super) fn in_force(socket: BorrowedFd<'_>, tcp: bool) -> InForce {
+    let unsigned = |level, name| get_int(socket, level, name).and_then(|value| u32::try_from(value).ok());
+    let of_tcp = |name| unsigned(libc::IPPROTO_TCP, name).filter(|_| tcp);
+    InForce {
+        congestion: tcp.then(|| congestion_name(socket)).flatten(),
+        no_delay: of_tcp(libc::TCP_NODELAY).map(|value| value != 0),
+        send_buffer_bytes: unsigned(libc::SOL_SOCKET, libc::SO_SNDBUF).unwrap_or(0),
+        receive_buffer_bytes: None,
+        mss_bytes: of_tcp(libc::TCP_MAXSEG),
+    }
+}
+
+/// SO_RCVBUF of a receiver's socket (bytes).
+pub(super) fn receive_buffer(socket: BorrowedFd<'_>) -> Option<u32> {
+    get_int(socket, libc::SOL_SOCKET, libc::SO_RCVBUF).and_then(|value| u32::try_from(value).ok())
+}
+
+fn congestion_name(socket: BorrowedFd<'_>) -> Option<String> {
+    let mut name = [0_u8; 16];
+    let mut length = name.len() as socklen_t;
+    // SAFETY: `name` is writable for `length` bytes.
+    let done = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_CONGESTION,
+            name.as_mut_ptr().cast::<c_void>(),
+            &raw mut length,
+        )
+    };
+    let text = name.iter().take_while(|byte| **byte != 0).map(|byte| char::from(*byte)).collect::<String>();
+    (done == 0 && !text.is_empty()).then_some(text)
+}

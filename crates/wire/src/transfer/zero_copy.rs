@@ -1,0 +1,159 @@
+//! MSG_ZEROCOPY: pages are sent from where they are, and the kernel says when it is through with them.
+//!
+//! Each successful call has a number; the error queue tells ranges of numbers that are done, and whether the kernel
+//! copied the bytes after all, as it does over loopback and veth.
+
+use std::io;
+use std::mem;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use libc::{c_int, c_void};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use serde::{Deserialize, Serialize};
+
+use super::end::{End, Mover};
+use super::options;
+use crate::clock;
+use crate::error::WireError;
+
+/// What became of MSG_ZEROCOPY sends, warm-up included.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Completions {
+    /// Calls that asked for it.
+    pub asked: u64,
+    /// Calls whose completion has come.
+    pub completed: u64,
+    /// Of these, calls the kernel turned back into copies.
+    pub copied: u64,
+    /// Calls that were refused for want of locked or option memory and made again after completions came.
+    pub refused: u64,
+}
+
+pub(super) struct ZeroCopy<'a> {
+    channel: BorrowedFd<'a>,
+    block: Vec<u8>,
+    stall_ns: u64,
+    counts: Completions,
+}
+
+/// Completions are fetched when so many calls are under way.
+const UNDER_WAY: u64 = 64;
+
+impl<'a> ZeroCopy<'a> {
+    pub(super) fn new(channel: BorrowedFd<'a>, block: Vec<u8>, stall_ns: u64) -> Result<Self, WireError> {
+        let one: c_int = 1;
+        options::set(channel, libc::SOL_SOCKET, libc::SO_ZEROCOPY, &one, "SO_ZEROCOPY", 1)?;
+        Ok(Self { channel, block, stall_ns, counts: Completions::default() })
+    }
+
+    fn under_way(&self) -> u64 {
+        self.counts.asked - self.counts.completed
+    }
+
+    /// Takes one message off the error queue; false where there is none.
+    fn fetch(&mut self) -> io::Result<bool> {
+        let mut control = [0_u64; 32];
+        // SAFETY: all zeros is a valid msghdr: null pointers with lengths of zero.
+        let mut message: libc::msghdr = unsafe { mem::zeroed() };
+        message.msg_control = control.as_mut_ptr().cast::<c_void>();
+        message.msg_controllen = mem::size_of_val(&control);
+        // SAFETY: the message names a buffer that is writable for the length given.
+        let done = unsafe {
+            libc::recvmsg(self.channel.as_raw_fd(), &raw mut message, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT)
+        };
+        if done < 0 {
+            let error = io::Error::last_os_error();
+            return if error.kind() == io::ErrorKind::WouldBlock { Ok(false) } else { Err(error) };
+        }
+        // SAFETY: the kernel has filled the control buffer and set its length; CMSG_* stay within it, and a
+        // message of these kinds holds a sock_extended_err.
+        unsafe {
+            let mut header = libc::CMSG_FIRSTHDR(&raw const message);
+            while !header.is_null() {
+                let kind = ((*header).cmsg_level, (*header).cmsg_type);
+                if matches!(kind, (libc::SOL_IP, libc::IP_RECVERR) | (libc::SOL_IPV6, libc::IPV6_RECVERR)) {
+                    let error = libc::CMSG_DATA(header).cast::<libc::sock_extended_err>().read_unaligned();
+                    self.note(&error);
+                }
+                header = libc::CMSG_NXTHDR(&raw const message, header);
+            }
+        }
+        Ok(true)
+    }
+
+    fn note(&mut self, error: &libc::sock_extended_err) {
+        if error.ee_origin != SO_EE_ORIGIN_ZEROCOPY {
+            return;
+        }
+        let calls = u64::from(error.ee_data.wrapping_sub(error.ee_info)) + 1;
+        self.counts.completed += calls;
+        if error.ee_code & SO_EE_CODE_ZEROCOPY_COPIED != 0 {
+            self.counts.copied += calls;
+        }
+    }
+
+    /// Waits until at most `most` calls are under way.
+    fn await_completions(&mut self, most: u64) -> io::Result<()> {
+        let begin_ns = clock::monotonic_ns();
+        while self.under_way() > most {
+            if self.fetch()? {
+                continue;
+            }
+            if clock::monotonic_ns() - begin_ns > self.stall_ns {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            // The error queue shows as POLLERR, which is always watched for.
+            let mut wait = [PollFd::new(self.channel.as_fd(), PollFlags::empty())];
+            poll(&mut wait, PollTimeout::from(10_u8))?;
+        }
+        Ok(())
+    }
+}
+
+/// linux/errqueue.h.
+const SO_EE_ORIGIN_ZEROCOPY: u8 = 5;
+const SO_EE_CODE_ZEROCOPY_COPIED: u8 = 1;
+
+impl Mover for ZeroCopy<'_> {
+    fn step(&mut self) -> io::Result<(usize, u64)> {
+        if self.under_way() >= UNDER_WAY {
+            self.await_completions(UNDER_WAY / 2)?;
+        }
+        // SAFETY: the block is readable for its length and is not changed or freed before all completions came.
+        let sent = unsafe {
+            libc::send(
+                self.channel.as_raw_fd(),
+                self.block.as_ptr().cast::<c_void>(),
+                self.block.len(),
+                libc::MSG_ZEROCOPY | libc::MSG_NOSIGNAL,
+            )
+        };
+        if sent >= 0 {
+            self.counts.asked += 1;
+            return Ok((sent as usize, 1));
+        }
+        let error = io::Error::last_os_error();
+        if error.raw_os_error() == Some(libc::ENOBUFS) && self.under_way() > 0 {
+            self.counts.refused += 1;
+            let most = self.under_way() - 1;
+            self.await_completions(most)?;
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        Err(error)
+    }
+
+    fn finish(&mut self, end: &mut End) -> io::Result<()> {
+        let waited = self.await_completions(0);
+        end.zero_copy = Some(self.counts);
+        waited
+    }
+}
+
+impl Drop for ZeroCopy<'_> {
+    fn drop(&mut self) {
+        if self.under_way() > 0 {
+            // The kernel may still read the pages: they are left to it.
+            mem::forget(mem::take(&mut self.block));
+        }
+    }
+}
