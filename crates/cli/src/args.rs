@@ -8,6 +8,7 @@ mod limits;
 mod rr;
 mod run;
 mod simulate;
+mod stream;
 
 use std::path::PathBuf;
 
@@ -21,6 +22,7 @@ pub use limits::LimitsArgs;
 pub use rr::{BusyPoll, RrArgs, Transport};
 pub use run::RunArgs;
 pub use simulate::SimulateArgs;
+pub use stream::{Carrier, PathName, StreamArgs, Way};
 
 /// Finds the offered load past which a host loses packets, explains it, and predicts it.
 #[derive(Debug, Parser)]
@@ -71,6 +73,8 @@ pub enum Command {
     Rr(RrArgs),
     /// The far end for tests between hosts
     Agent(AgentArgs),
+    /// Bulk transfers: goodput and CPU at both ends
+    Stream(Box<StreamArgs>),
     /// List and show what was recorded
     Results(ResultsArgs),
     /// Print a completion script

@@ -10,6 +10,7 @@ pub mod rr;
 pub mod run;
 pub mod shell;
 pub mod simulate;
+pub mod stream;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -170,6 +170,26 @@ impl Store {
         Ok(())
     }
 
+    /// Ends a run whose result is neither records nor a finding; it is kept whole.
+    pub fn finish_document(&self, run: i64, partial: bool, document: &impl serde::Serialize) -> Result<(), StoreError> {
+        let state = if partial { "partial" } else { "done" };
+        let json = serde_json::to_string(document).map_err(|source| self.damaged(run, source))?;
+        self.connection
+            .execute("UPDATE run SET state = ?2, document = ?3 WHERE id = ?1", params![run, state, json])
+            .map_err(|error| self.sql(error))?;
+        Ok(())
+    }
+
+    /// The result that [`Store::finish_document`] kept, if there is one.
+    pub fn document(&self, run: i64) -> Result<Option<serde_json::Value>, StoreError> {
+        let json: Option<Option<String>> = self
+            .connection
+            .query_row("SELECT document FROM run WHERE id = ?1", params![run], |row| row.get(0))
+            .optional()
+            .map_err(|error| self.sql(error))?;
+        json.flatten().map(|json| serde_json::from_str(&json).map_err(|source| self.damaged(run, source))).transpose()
+    }
+
     /// All runs, newest first.
     pub fn runs(&self) -> Result<Vec<RunSummary>, StoreError> {
         self.summaries("ORDER BY run.id DESC", params![])

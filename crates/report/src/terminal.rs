@@ -7,6 +7,7 @@ mod limits;
 mod page;
 mod plot;
 mod rr;
+mod stream;
 
 use netcliff_core::Finding;
 
@@ -19,6 +20,7 @@ pub use experiment::experiment;
 pub use limits::limits;
 pub use plot::delivered as plot;
 pub use rr::rr;
+pub use stream::stream;
 
 /// How text may look: columns, escape codes, characters beyond ASCII.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -58,6 +58,15 @@ fn list(store: &Store, json: bool) -> anyhow::Result<()> {
     output::data(&text)
 }
 
+/// A result that is neither finding nor records: its page where there is one for its kind.
+fn document_of(run: &RunSummary, document: serde_json::Value, json: bool) -> anyhow::Result<()> {
+    if json || run.kind != "stream" {
+        return output::json_line(&document);
+    }
+    let found = serde_json::from_value(document).with_context(|| format!("the result of run {}", run.id))?;
+    output::data(&report::terminal::stream(&found, output::style()))
+}
+
 fn pick(store: &Store, id: Option<i64>) -> anyhow::Result<RunSummary> {
     let runs = || -> anyhow::Result<String> {
         let ids: Vec<String> = store.runs()?.iter().take(10).map(|run| run.id.to_string()).collect();
@@ -80,6 +89,10 @@ fn show(store: &Store, run: &RunSummary, json: bool, csv: bool) -> anyhow::Resul
     match finding {
         Some(finding) if json => output::json_line(&finding),
         Some(finding) => output::data(&report::terminal::finding(&finding, output::style())),
+        None if !csv && store.document(run.id)?.is_some() => {
+            let document = store.document(run.id)?.unwrap_or_default();
+            document_of(run, document, json)
+        }
         None => {
             let records = store.records(run.id)?;
             match (json, csv) {

@@ -40,6 +40,8 @@ const MIGRATIONS: &[&str] = &[
      CREATE INDEX run_by_experiment ON run (experiment);
      ALTER TABLE record ADD COLUMN task INTEGER;
      CREATE UNIQUE INDEX record_by_task ON record (run, task) WHERE task IS NOT NULL;",
+    // Results of other kinds, whole.
+    "ALTER TABLE run ADD COLUMN document TEXT;",
 ];
 
 /// Brings the schema up to date; refuses one from the future.

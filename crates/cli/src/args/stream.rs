@@ -1,0 +1,211 @@
+//! `netcliff stream`.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use netcliff_core::units;
+use netcliff_lab::stream::Method;
+
+use super::Meter;
+
+/// `netcliff stream`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  netcliff stream                                TCP over loopback, 64 KiB blocks, 5 repeats
+  netcliff stream --block 1..1MiB --cpu 0,1      a sweep over powers of two, ends pinned
+  netcliff stream --block 64B --nodelay --congestion cubic
+  netcliff stream --method lmbench3 --block 8KiB as a tool of 2003 would measure
+  netcliff stream --path write,sendfile,zerocopy --file big.bin
+  netcliff stream --channel udp --block 64B --path single,batch,gso
+  netcliff stream --namespaces left,right --address 10.0.0.2
+
+Both ends run on this host, each flow with a thread at either end. Repeats are interleaved across all
+block sizes and paths. What the kernel refuses is named and skipped. Methods: default (time-bounded,
+warm-up discarded), lmbench2, lmbench3, ttcp, acked; docs/json.md says how they differ.")]
+pub struct StreamArgs {
+    /// What carries the bytes
+    #[arg(long, value_enum, default_value_t = Carrier::Tcp)]
+    pub channel: Carrier,
+    /// Address of the far end [default: 127.0.0.1; ::1 with --ipv6]
+    #[arg(long, value_name = "ADDRESS")]
+    pub address: Option<IpAddr>,
+    /// IPv6 over loopback
+    #[arg(long, conflicts_with = "address")]
+    pub ipv6: bool,
+    /// Network namespaces of near and far end, by name (`ip netns`) or path
+    #[arg(long, value_name = "NEAR,FAR", value_delimiter = ',', requires = "address")]
+    pub namespaces: Vec<String>,
+    /// Who sends: the near end connects, the far end accepts
+    #[arg(long, value_enum)]
+    pub direction: Option<Way>,
+    /// Flows of each direction, each with a thread at either end
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
+    pub flows: u32,
+    /// CPUs of sender and receiver (of near and far end with --direction both)
+    #[arg(long, value_name = "SENDER,RECEIVER", value_parser = cpus)]
+    pub cpu: Option<(usize, usize)>,
+    /// Block sizes: 64KiB, a list, or powers of two such as 1..1MiB
+    #[arg(long, default_value = "64KiB", value_parser = blocks, value_name = "SIZE|LIST|FROM..TO")]
+    pub block: Blocks,
+    /// Bytes asked for by one read
+    #[arg(long, default_value = "128KiB", value_parser = bytes)]
+    pub read: u64,
+    /// How blocks are sent: write, writev, sendfile, splice, zerocopy; UDP: single, batch, gso
+    #[arg(long, value_delimiter = ',', value_name = "PATH,...")]
+    pub path: Vec<PathName>,
+    /// File for --path sendfile
+    #[arg(long, value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// Drop the file from the page cache before each pass
+    #[arg(long, requires = "file")]
+    pub cold: bool,
+    /// How to measure: default, lmbench2, lmbench3, ttcp, acked
+    #[arg(long, default_value_t = Method::Default)]
+    pub method: Method,
+    /// Measured time of a repeat
+    #[arg(long, default_value = "1s", value_parser = units::parse_time_s, allow_hyphen_values = true)]
+    pub time: f64,
+    /// Bytes of a repeat instead of a time [default for the old methods: 256 Ki blocks, at most 1 GiB]
+    #[arg(long, value_parser = bytes, value_name = "SIZE")]
+    pub bytes: Option<u64>,
+    /// Warm-up, not measured [default: 500ms; 5s for lmbench2 and lmbench3; none for ttcp and acked]
+    #[arg(long, value_parser = units::parse_time_s, allow_hyphen_values = true)]
+    pub warmup: Option<f64>,
+    /// Repeats of each configuration
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000), allow_negative_numbers = true)]
+    pub repeats: u32,
+    /// How often TCP_INFO is read
+    #[arg(long, default_value = "100ms", value_parser = units::parse_time_s, allow_hyphen_values = true)]
+    pub interval: f64,
+    /// Nothing moving for so long ends a transfer
+    #[arg(long, default_value = "5s", value_parser = units::parse_time_s, allow_hyphen_values = true)]
+    pub stall: f64,
+    /// Send small blocks at once (TCP_NODELAY)
+    #[arg(long)]
+    pub nodelay: bool,
+    /// Congestion control, such as cubic or bbr [default: the kernel's]
+    #[arg(long, value_name = "NAME")]
+    pub congestion: Option<String>,
+    /// Send buffer (SO_SNDBUF)
+    #[arg(long, value_parser = buffer, value_name = "SIZE")]
+    pub send_buffer: Option<u32>,
+    /// Receive buffer (SO_RCVBUF)
+    #[arg(long, value_parser = buffer, value_name = "SIZE")]
+    pub receive_buffer: Option<u32>,
+    /// Largest segment (TCP_MAXSEG)
+    #[arg(long, value_parser = buffer, value_name = "SIZE")]
+    pub mss: Option<u32>,
+    /// Type of service or traffic class, 0 to 255
+    #[arg(long)]
+    pub tos: Option<u8>,
+    /// Pacing of each flow (SO_MAX_PACING_RATE; UDP needs the qdisc fq for it)
+    #[arg(long, value_parser = rate, value_name = "1Gbit/s", allow_hyphen_values = true)]
+    pub rate: Option<u64>,
+    /// The link's rate, to show the share of it that is used
+    #[arg(long, value_parser = units::parse_bps, value_name = "10Gbit/s", allow_hyphen_values = true)]
+    pub link: Option<f64>,
+    /// How CPU time is accounted beside getrusage and /proc/stat
+    #[arg(long, value_enum, default_value_t = Meter::Best)]
+    pub cpu_meter: Meter,
+    /// One JSON object
+    #[arg(long)]
+    pub json: bool,
+    /// Keep the result in the record store
+    #[arg(long)]
+    pub save: bool,
+}
+
+/// Channels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Carrier {
+    /// TCP
+    Tcp,
+    /// Multipath TCP
+    Mptcp,
+    /// UDP, a datagram a block
+    Udp,
+    /// A pair of Unix sockets: no network
+    Unix,
+    /// A pipe: no network
+    Pipe,
+}
+
+/// Directions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Way {
+    /// Near end to far end
+    Send,
+    /// Far end to near end
+    Receive,
+    /// Both at once, on flows of their own
+    Both,
+}
+
+/// Send paths by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PathName {
+    /// write(2)
+    Write,
+    /// writev(2)
+    Writev,
+    /// sendfile(2)
+    Sendfile,
+    /// vmsplice(2) and splice(2)
+    Splice,
+    /// MSG_ZEROCOPY
+    Zerocopy,
+    /// One datagram a call
+    Single,
+    /// sendmmsg(2) and recvmmsg(2)
+    Batch,
+    /// UDP_SEGMENT and UDP_GRO
+    Gso,
+}
+
+/// Block sizes (bytes).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Blocks(pub Vec<usize>);
+
+fn blocks(text: &str) -> Result<Blocks, String> {
+    let size = |text: &str| {
+        let largest = netcliff_wire::transfer::LARGEST_BLOCK_BYTES;
+        let bytes = units::parse_bytes(text).map_err(|error| error.to_string())?;
+        usize::try_from(bytes)
+            .ok()
+            .filter(|bytes| (1..=largest).contains(bytes))
+            .ok_or("expected 1B to 16MiB".to_owned())
+    };
+    let Some((from, to)) = text.split_once("..") else {
+        return text.split(',').map(size).collect::<Result<_, _>>().map(Blocks);
+    };
+    // `1..1MiB`: a bare number is bytes here.
+    let from = if from.bytes().all(|byte| byte.is_ascii_digit()) { format!("{from}B") } else { from.to_owned() };
+    let (from, to) = (size(&from)?, size(to)?);
+    if from > to {
+        return Err("expected the smaller size first, such as 1..1MiB".to_owned());
+    }
+    Ok(Blocks(
+        std::iter::successors(Some(from), |block| block.checked_mul(2)).take_while(|block| *block <= to).collect(),
+    ))
+}
+
+fn bytes(text: &str) -> Result<u64, String> {
+    let bytes = units::parse_bytes(text).map_err(|error| error.to_string())?;
+    if bytes > 0 { Ok(bytes) } else { Err("must be at least 1B".into()) }
+}
+
+fn buffer(text: &str) -> Result<u32, String> {
+    let fits = units::parse_bytes(text).ok().filter(|bytes| (1..=1 << 30).contains(bytes));
+    fits.and_then(|bytes| u32::try_from(bytes).ok()).ok_or("expected 1B to 1GiB".to_owned())
+}
+
+fn rate(text: &str) -> Result<u64, String> {
+    let bps = units::parse_bps(text).map_err(|error| error.to_string())?;
+    if (64e3..=1e13).contains(&bps) { Ok(bps as u64) } else { Err("expected 64kbit/s to 10000Gbit/s".into()) }
+}
+
+fn cpus(text: &str) -> Result<(usize, usize), String> {
+    let pair = text.split_once(',').and_then(|(a, b)| Some((a.trim().parse().ok()?, b.trim().parse().ok()?)));
+    pair.ok_or("expected two CPU numbers, such as 0,1".to_owned())
+}

@@ -1,0 +1,185 @@
+//! `netcliff stream`.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use netcliff_core::stream::StreamReport;
+use netcliff_host::cpu::{Method as CpuMethod, Preference};
+use netcliff_lab::stream::{self, LMBENCH2_BLOCK_BYTES, Method, Path, StreamOptions};
+use netcliff_report as report;
+use netcliff_wire::WireError;
+use netcliff_wire::transfer::{Channel, DatagramPath, Direction, SendPath, Settings, SocketOptions};
+
+use super::{command_line, now_unix_s, open_store, stop_on_signal};
+use crate::args::{Carrier, Meter, PathName, StoreArgs, StreamArgs, Way};
+use crate::output;
+
+/// Measures a sweep of transfers and shows it.
+pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
+    let stop = stop_on_signal()?;
+    let options = options(args, Arc::clone(&stop))?;
+    let store = if args.save { Some(open_store(store_args)?) } else { None };
+    let run_id = store.as_ref().map(|s| s.begin("stream", &options.command, options.started_unix_s)).transpose()?;
+    let kept = store.as_ref().zip(run_id);
+    let found = stream::run(&options, &mut |stage| output::say(format!("netcliff: {stage}")));
+    if let (Err(_), Some((store, run))) = (&found, kept) {
+        // Why it failed matters more than this.
+        let _ = store.finish(run, true, None);
+    }
+    let found = found.map_err(explain)?;
+    show(args, &found)?;
+    if let Some((store, run)) = kept {
+        store.set_fingerprint(run, &found.fingerprint)?;
+        store.finish_document(run, found.partial, &found)?;
+        output::say(format!("netcliff: kept as run {run}"));
+    }
+    Ok(ExitCode::from(u8::from(found.partial)))
+}
+
+/// A setting that cannot be is the user's mistake; the rest is a failed measurement.
+fn explain(error: WireError) -> anyhow::Error {
+    match error {
+        WireError::Setting { .. } => output::usage(error),
+        other => other.into(),
+    }
+}
+
+fn show(args: &StreamArgs, found: &StreamReport) -> anyhow::Result<()> {
+    if args.json {
+        return output::json_line(found);
+    }
+    output::data(&report::terminal::stream(found, output::style()))
+}
+
+fn options(args: &StreamArgs, stop: Arc<std::sync::atomic::AtomicBool>) -> anyhow::Result<StreamOptions> {
+    let paths = paths(args)?;
+    let address = args.address.unwrap_or(if args.ipv6 {
+        IpAddr::V6(Ipv6Addr::LOCALHOST)
+    } else {
+        IpAddr::V4(Ipv4Addr::LOCALHOST)
+    });
+    let channel = match args.channel {
+        Carrier::Tcp => Channel::Tcp { address, multipath: false },
+        Carrier::Mptcp => Channel::Tcp { address, multipath: true },
+        Carrier::Udp => Channel::Udp { address, path: DatagramPath::Single },
+        Carrier::Unix => Channel::Unix,
+        Carrier::Pipe => Channel::Pipe,
+    };
+    let mut template = Settings::new(channel);
+    template.options = SocketOptions {
+        no_delay: args.nodelay,
+        congestion: args.congestion.clone(),
+        send_buffer_bytes: args.send_buffer,
+        receive_buffer_bytes: args.receive_buffer,
+        mss_bytes: args.mss,
+        tos: args.tos,
+        pacing_bps: args.rate,
+    };
+    template.flows = args.flows;
+    template.read_bytes = usize::try_from(args.read).unwrap_or(usize::MAX);
+    template.interval_s = Some(args.interval);
+    template.stall_s = args.stall;
+    template.direction = match args.direction {
+        Some(Way::Receive) => Direction::Receive,
+        Some(Way::Both) => Direction::Both,
+        Some(Way::Send) | None => Direction::Send,
+    };
+    check_method(args, template.direction)?;
+    place(args, &mut template)?;
+    Ok(StreamOptions {
+        template,
+        method: args.method,
+        blocks_bytes: args.block.0.clone(),
+        paths,
+        repeats: args.repeats,
+        warm_up_s: args.warmup,
+        time_s: args.time,
+        bytes: args.bytes,
+        link_bps: args.link,
+        cpu: match args.cpu_meter {
+            Meter::Best => Preference::Best,
+            Meter::Ebpf => Preference::Only(CpuMethod::Ebpf),
+            Meter::Procfs => Preference::Only(CpuMethod::Procfs),
+            Meter::Soaker => Preference::Only(CpuMethod::Soaker),
+        },
+        stop,
+        command: command_line(),
+        started_unix_s: now_unix_s(),
+    })
+}
+
+/// What an old method prescribes cannot be asked for otherwise.
+fn check_method(args: &StreamArgs, direction: Direction) -> anyhow::Result<()> {
+    let method = args.method;
+    if method == Method::Default {
+        return Ok(());
+    }
+    if !matches!(args.channel, Carrier::Tcp | Carrier::Mptcp | Carrier::Unix) {
+        return Err(output::usage(format!("--method {method} measures TCP or a Unix socket")));
+    }
+    if args.direction.is_some() && method.direction() != Some(direction) {
+        return Err(output::usage(format!("--method {method} says itself who sends: leave --direction out")));
+    }
+    if args.nodelay && method.forbids_no_delay() {
+        return Err(output::usage(format!("--method {method} cannot set TCP_NODELAY: leave --nodelay out")));
+    }
+    if method == Method::Lmbench2 && args.block.0 != [LMBENCH2_BLOCK_BYTES] {
+        return Err(output::usage("--method lmbench2 has blocks of 64KiB: leave --block out"));
+    }
+    if args.warmup.is_some() && matches!(method, Method::Ttcp | Method::Acked) {
+        return Err(output::usage(format!("--method {method} has no warm-up: leave --warmup out")));
+    }
+    Ok(())
+}
+
+fn paths(args: &StreamArgs) -> anyhow::Result<Vec<Path>> {
+    let udp = args.channel == Carrier::Udp;
+    let default = if udp { PathName::Single } else { PathName::Write };
+    let names = if args.path.is_empty() { vec![default] } else { args.path.clone() };
+    names.into_iter().map(|name| path(args, name, udp)).collect()
+}
+
+fn path(args: &StreamArgs, name: PathName, udp: bool) -> anyhow::Result<Path> {
+    let path = match name {
+        PathName::Write => Path::Stream(SendPath::Write),
+        PathName::Writev => Path::Stream(SendPath::WriteV),
+        PathName::Splice => Path::Stream(SendPath::Splice),
+        PathName::Zerocopy => Path::Stream(SendPath::ZeroCopy),
+        PathName::Sendfile => {
+            let file = args.file.clone().ok_or_else(|| output::usage("--path sendfile needs --file FILE"))?;
+            Path::Stream(SendPath::SendFile { file, cold: args.cold })
+        }
+        PathName::Single => Path::Datagram(DatagramPath::Single),
+        PathName::Batch => Path::Datagram(DatagramPath::Batch),
+        PathName::Gso => Path::Datagram(DatagramPath::Segmented),
+    };
+    if matches!(path, Path::Datagram(_)) != udp {
+        let accepted = if udp { "single, batch or gso" } else { "write, writev, sendfile, splice or zerocopy" };
+        return Err(output::usage(format!("--path {}: this channel has {accepted}", path.name())));
+    }
+    Ok(path)
+}
+
+/// CPUs and namespaces of both ends.
+fn place(args: &StreamArgs, template: &mut Settings) -> anyhow::Result<()> {
+    let direction = args.method.direction().unwrap_or(template.direction);
+    if let Some((sender, receiver)) = args.cpu {
+        let far_sends = direction == Direction::Receive;
+        let (near, far) = if far_sends { (receiver, sender) } else { (sender, receiver) };
+        (template.near.cpu, template.far.cpu) = (Some(near), Some(far));
+    }
+    match &args.namespaces[..] {
+        [] => Ok(()),
+        [near, far] => {
+            (template.near.netns, template.far.netns) = (Some(namespace(near)), Some(namespace(far)));
+            Ok(())
+        }
+        names => Err(output::usage(format!("--namespaces has {} names: expected NEAR,FAR", names.len()))),
+    }
+}
+
+fn namespace(name: &str) -> PathBuf {
+    if name.contains('/') { name.into() } else { PathBuf::from("/run/netns").join(name) }
+}

@@ -1,0 +1,224 @@
+//! [`stream`]: what `netcliff stream` prints.
+
+use netcliff_core::stream::{CpuRow, Spread, StreamReport, StreamRow};
+use netcliff_core::units;
+
+use super::Style;
+use super::page::{Page, Tone};
+use crate::format::{self, Unit};
+
+/// The page: what was asked and in force, goodput, CPU at both ends and of the host, the wire, what was not had.
+pub fn stream(report: &StreamReport, style: Style) -> String {
+    let mut page = Page::new(style);
+    let date = format::date_utc(report.provenance.started_unix_s);
+    page.paragraph(0, Tone::Strong, &format!("netcliff {}: stream, {date}", report.provenance.version));
+    if report.partial {
+        page.paragraph(0, Tone::Alarm, "PARTIAL: not all that was asked for was measured; see the end.");
+    }
+    for (name, fact) in &report.asked {
+        page.fact(name, fact);
+    }
+    let held: Vec<String> = report.in_force.iter().map(|(name, fact)| format!("{name} {fact}")).collect();
+    if !held.is_empty() {
+        page.fact("in force", &held.join(", "));
+    }
+    goodput(&mut page, report);
+    ends(&mut page, report);
+    host(&mut page, report);
+    wire(&mut page, report);
+    datagrams(&mut page, report);
+    list(&mut page, "WARNINGS", &report.warnings);
+    let cut =
+        report.rows.iter().filter_map(|row| Some(format!("{}: cut short: {}", name(row), row.cut_short.as_ref()?)));
+    let missing: Vec<String> = report.not_had.iter().cloned().chain(cut).collect();
+    list(&mut page, "NOT HAD", &missing);
+    page.finish()
+}
+
+fn list(page: &mut Page, heading: &str, lines: &[String]) {
+    if !lines.is_empty() {
+        page.heading(heading);
+        lines.iter().for_each(|line| page.item("- ", line));
+    }
+}
+
+fn name(row: &StreamRow) -> String {
+    format!("{} {}", row.path, units::print_bytes(row.block_bytes))
+}
+
+fn median(spread: Option<Spread>, unit: Unit) -> String {
+    spread.map_or("-".to_owned(), |spread| format::quantity(spread.median, unit))
+}
+
+fn number(spread: Option<Spread>) -> String {
+    spread.map_or("-".to_owned(), |spread| format::significant(spread.median))
+}
+
+fn goodput(page: &mut Page, report: &StreamReport) {
+    page.heading(&format!("GOODPUT BY THE {}'S CLOCK (MEDIAN, LEAST, GREATEST)", report.clock.to_uppercase()));
+    let other = if report.clock == "sender" { "receiver" } else { "sender" };
+    let mut lines = vec![format!(
+        "  {:<16}{:>12}{:>12}{:>12}{:>14}{:>12}",
+        "block",
+        "median",
+        "least",
+        "greatest",
+        format!("{other}'s"),
+        "sends"
+    )];
+    for row in &report.rows {
+        let end = |pick: fn(Spread) -> f64| {
+            row.goodput_bps.map_or("-".to_owned(), |spread| format::quantity(pick(spread), Unit::Bps))
+        };
+        lines.push(format!(
+            "  {:<16}{:>12}{:>12}{:>12}{:>14}{:>12}",
+            name(row),
+            end(|s| s.median),
+            end(|s| s.min),
+            end(|s| s.max),
+            median(if other == "sender" { row.sender_bps } else { row.receiver_bps }, Unit::Bps),
+            median(row.sends_per_s, Unit::PerSecond),
+        ));
+    }
+    page.block(&lines.join("\n"));
+    for row in &report.rows {
+        if let Some(mean) = row.mean_bps {
+            page.paragraph(2, Tone::Plain, &format!("{}: mean {}", name(row), format::quantity(mean, Unit::Bps)));
+        }
+    }
+    best(page, report);
+}
+
+/// The block that carried most, where there was a choice.
+fn best(page: &mut Page, report: &StreamReport) {
+    let measured = report.rows.iter().filter_map(|row| Some((row, row.goodput_bps?.median)));
+    if let (2.., Some((row, bps))) = (report.rows.len(), measured.max_by(|a, b| a.1.total_cmp(&b.1))) {
+        page.paragraph(2, Tone::Strong, &format!("most: {} with {}", format::quantity(bps, Unit::Bps), name(row)));
+    }
+}
+
+fn ends(page: &mut Page, report: &StreamReport) {
+    page.heading("CPU OF BOTH ENDS (getrusage; kernel: mean of sys/(sys+user) x percent)");
+    let mut lines = vec![
+        format!("  {:<16}{:^30}{:^30}", "", "sender", "receiver"),
+        format!(
+            "  {:<16}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}",
+            "block", "busy", "kernel", "us/KiB", "busy", "kernel", "us/KiB"
+        ),
+    ];
+    for row in &report.rows {
+        let end = |cpu: netcliff_core::stream::EndCpu| {
+            let kernel = cpu.kernel_share.map_or("-".to_owned(), format::share_short);
+            let busy = cpu.busy.map_or("-".to_owned(), |busy| format::share_short(busy.median));
+            format!("{busy:>10}{kernel:>10}{:>10}", number(cpu.us_per_kib))
+        };
+        lines.push(format!("  {:<16}{}{}", name(row), end(row.sender_cpu), end(row.receiver_cpu)));
+    }
+    page.block(&lines.join("\n"));
+}
+
+fn host(page: &mut Page, report: &StreamReport) {
+    page.heading("CPUS OF THE HOST (/proc/stat; exact: eBPF)");
+    let mut lines = vec![format!(
+        "  {:<16}{:>4}{:>7}{:>7}{:>7}{:>9}{:>7}{:>7}{:>8}",
+        "block", "CPU", "user", "system", "irq", "softirq", "steal", "idle", "exact"
+    )];
+    for row in &report.rows {
+        for cpu in &row.system {
+            lines.push(cpu_line(row, cpu));
+        }
+        let total = number(row.system_us_per_kib);
+        lines.push(format!("  {:<16}all  {total} us/KiB received", ""));
+    }
+    page.block(&lines.join("\n"));
+    if report.rows.iter().any(|row| !row.exact.is_empty()) {
+        page.paragraph(
+            2,
+            Tone::Faint,
+            "exact: softirqs by eBPF, beside those the tick saw; the difference is time \
+            that ticks put elsewhere",
+        );
+    }
+    for (kind, method) in &report.cpu_methods {
+        page.fact(kind, method);
+    }
+}
+
+fn cpu_line(row: &StreamRow, cpu: &CpuRow) -> String {
+    let share = |value: f64| format!("{:.1}%", value * 100.0);
+    let exact = row.exact.iter().find(|exact| exact.cpu == cpu.cpu);
+    format!(
+        "  {:<16}{:>4}{:>7}{:>7}{:>7}{:>9}{:>7}{:>7}{:>8}",
+        name(row),
+        cpu.cpu,
+        share(cpu.user + cpu.nice),
+        share(cpu.system),
+        share(cpu.irq),
+        share(cpu.softirq),
+        share(cpu.steal),
+        share(cpu.idle),
+        exact.map_or("-".to_owned(), |exact| share(exact.softirq)),
+    )
+}
+
+fn wire(page: &mut Page, report: &StreamReport) {
+    let rows: Vec<&StreamRow> = report.rows.iter().filter(|row| row.tcp.is_some() || row.device.is_some()).collect();
+    if rows.is_empty() {
+        return;
+    }
+    page.heading("ON THE WIRE (headers, preamble and gap included; RTT, cwnd and pacing at the end)");
+    let mut lines = vec![format!(
+        "  {:<16}{:>12}{:>8}{:>7}{:>9}{:>7}{:>11}{:>8}",
+        "block", "rate", "segment", "resent", "RTT", "cwnd", "packets", "bytes"
+    )];
+    for row in rows {
+        let tcp = row.tcp.clone().unwrap_or_default();
+        let device = row.device.unwrap_or_default();
+        lines.push(format!(
+            "  {:<16}{:>12}{:>8}{:>7}{:>9}{:>7}{:>11}{:>8}",
+            name(row),
+            median(tcp.wire_bps, Unit::Bps),
+            number(tcp.bytes_per_segment),
+            tcp.retransmissions,
+            median(tcp.rtt_s, Unit::Seconds),
+            number(tcp.cwnd_segments),
+            median(device.packets_per_s, Unit::PerSecond),
+            number(device.bytes_per_packet),
+        ));
+    }
+    page.block(&lines.join("\n"));
+    for row in &report.rows {
+        if let Some(share) = row.tcp.as_ref().and_then(|tcp| tcp.line_share) {
+            page.fact(&name(row), &format!("{} of the link's rate", format::share(share)));
+        }
+        if let Some(done) = row.zero_copy {
+            let (asked, copied) = (done.asked, done.copied);
+            page.fact(&name(row), &format!("{copied} of {asked} zero-copy sends were turned back into copies"));
+        }
+    }
+}
+
+fn datagrams(page: &mut Page, report: &StreamReport) {
+    let rows: Vec<_> = report.rows.iter().filter_map(|row| Some((row, row.datagrams?))).collect();
+    if rows.is_empty() {
+        return;
+    }
+    page.heading("DATAGRAMS (all repeats, warm-up included)");
+    let mut lines = vec![format!(
+        "  {:<16}{:>14}{:>14}{:>10}{:>12}{:>12}",
+        "block", "sent", "received", "lost", "reordered", "duplicate"
+    )];
+    for (row, counts) in rows {
+        let lost = if counts.sent == 0 { 0.0 } else { counts.lost as f64 / counts.sent as f64 };
+        lines.push(format!(
+            "  {:<16}{:>14}{:>14}{:>10}{:>12}{:>12}",
+            name(row),
+            counts.sent,
+            counts.received,
+            format::share_short(lost),
+            counts.reordered,
+            counts.duplicates,
+        ));
+    }
+    page.block(&lines.join("\n"));
+}
