@@ -18,6 +18,7 @@ fn help_of_every_command() {
         &["limits"],
         &["rr"],
         &["agent"],
+        &["stream"],
         &["results"],
         &["results", "list"],
         &["results", "show"],
