@@ -31,7 +31,8 @@ fn wrong_usage_is_named_with_what_is_accepted() {
     let home = Home::new();
     for (args, words) in [
         (&["--block", "0B"][..], &["0B", "1B to 16MiB"][..]),
-        (&["--block", "1TiB"], &["1TiB", "1B to 16MiB"]),
+        (&["--block", "1TiB"], &["1TiB", "such as \"64B\""]),
+        (&["--block", "1024GiB"], &["1024GiB", "1B to 16MiB"]),
         (&["--block", "1MiB..1KiB"], &["smaller size first"]),
         (&["--flows", "5000"], &["flows is 5000", "1 to 4096"]),
         (&["--flows", "0"], &["flows is 0"]),

@@ -166,7 +166,7 @@ fn wire(page: &mut Page, report: &StreamReport) {
     if rows.is_empty() {
         return;
     }
-    page.heading("ON THE WIRE (headers, preamble and gap included; RTT, cwnd and pacing at the end)");
+    page.heading("ON THE WIRE (headers, preamble and gap included; RTT and cwnd at the end)");
     let mut lines = vec![format!(
         "  {:<16}{:>12}{:>8}{:>7}{:>9}{:>7}{:>11}{:>8}",
         "block", "rate", "segment", "resent", "RTT", "cwnd", "packets", "bytes"
