@@ -116,8 +116,8 @@ fn warnings(options: &StreamOptions, rows: &[StreamRow], configs: &[Config]) -> 
             warnings.push(format!("{name}: devices dropped {dropped} packets"));
         }
     }
-    let in_force = configs.iter().filter_map(|config| config.repeats.last()?.transfer.flows.first()?.in_force.as_ref());
-    let Some(in_force) = in_force.last() else { return warnings };
+    let mut held = configs.iter().filter_map(|config| config.repeats.last()?.transfer.flows.first()?.in_force.as_ref());
+    let Some(in_force) = held.next_back() else { return warnings };
     let asked = &options.template.options;
     let pairs = [
         ("send", "wmem_max", asked.send_buffer_bytes, Some(in_force.send_buffer_bytes)),
@@ -168,7 +168,7 @@ fn row(options: &StreamOptions, config: &Config, meters: &Meters) -> StreamRow {
     }
 }
 
-fn windows<'a>(repeats: &'a [Repeat], end: fn(&Flow) -> &End) -> impl Iterator<Item = &'a Window> {
+fn windows(repeats: &[Repeat], end: fn(&Flow) -> &End) -> impl Iterator<Item = &Window> {
     repeats.iter().flat_map(move |repeat| repeat.transfer.flows.iter().flat_map(move |flow| end(flow).windows.iter()))
 }
 
