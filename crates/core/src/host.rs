@@ -7,6 +7,10 @@ use crate::params::Params;
 use crate::queues::Queues;
 use crate::units;
 
+mod sides;
+
+pub use sides::{TransmitLoad, TransmitPriority};
+
 /// The distribution of interrupt, poll-overhead, protocol and application times. Timers are deterministic.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Service {
@@ -144,6 +148,27 @@ pub struct Host {
     /// Receive queues with a core each, of which the costs above are one's; None: one queue and one core.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queues: Option<Queues>,
+    /// Packets in the ring at which the sender is told to stop (802.3 pause); None: no flow control.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub xoff: Option<u64>,
+    /// Packets in the ring at which a stopped sender may go on; None: half of `xoff`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub xon: Option<u64>,
+    /// Packets a stopped sender holds back, beyond which it drops; None: [`Host::SENDER_QUEUE`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sender_queue: Option<u64>,
+    /// What one transmit completion costs, at the protocol's level (s); None: nothing is sent.
+    #[serde(rename = "transmit", with = "optional_time_s", default, skip_serializing_if = "Option::is_none")]
+    pub transmit_s: Option<f64>,
+    /// How much is sent; None: as much as is delivered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transmit_load: Option<TransmitLoad>,
+    /// Whether completions go before or after received packets; None: before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transmit_priority: Option<TransmitPriority>,
+    /// Slots of the transmit ring, each held until its completion is done; None: [`Host::TRANSMIT_RING`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transmit_ring: Option<u64>,
 }
 
 fn one() -> f64 {
@@ -201,7 +226,17 @@ pub const KEYS: &[&str] = &[
     "tick",
     "service",
     "queues",
+    "xoff",
+    "xon",
+    "sender_queue",
+    "transmit",
+    "transmit_load",
+    "transmit_priority",
+    "transmit_ring",
 ];
+
+/// The keys of [`KEYS`] whose value is no figure.
+pub const TEXT_KEYS: &[&str] = &["service", "queues", "transmit_load", "transmit_priority"];
 
 impl Host {
     /// A preset by name, None if there is no such preset.
@@ -231,6 +266,13 @@ impl Host {
             tick_s: default_tick(),
             service: Service::Exponential,
             queues: None,
+            xoff: None,
+            xon: None,
+            sender_queue: None,
+            transmit_s: None,
+            transmit_load: None,
+            transmit_priority: None,
+            transmit_ring: None,
         }
     }
 
@@ -259,6 +301,7 @@ impl Host {
         let named = |error: ParseError| error.within(&format!("--set {key}"));
         let time = || units::parse_time_s(value).map_err(named);
         let count = || units::parse_count(key, value).map_err(named);
+        let some = || if value == "none" { Ok(None) } else { count().map(Some) };
         match key {
             "interrupt" => self.interrupt_s = time()?,
             "interrupt_latency" => self.interrupt_latency_s = time()?,
@@ -277,12 +320,19 @@ impl Host {
             "socket_buffer" => self.socket_buffer = count()?,
             "service" => self.service = value.parse().map_err(named)?,
             "queues" => self.queues = if value == "none" { None } else { Some(value.parse().map_err(named)?) },
+            "xoff" => self.xoff = some()?,
+            "xon" => self.xon = some()?,
+            "sender_queue" => self.sender_queue = some()?,
+            "transmit" => self.transmit_s = if value == "none" { None } else { Some(time()?) },
+            "transmit_load" => self.transmit_load = Some(value.parse().map_err(named)?),
+            "transmit_priority" => self.transmit_priority = Some(value.parse().map_err(named)?),
+            "transmit_ring" => self.transmit_ring = some()?,
             _ => return Err(ParseError::new("--set", assignment, form())),
         }
         Ok(())
     }
 
-    /// The figure behind a key of [`KEYS`] (s, packets or a share); None for `service`, `queues`, an application that is not
+    /// The figure behind a key of [`KEYS`] (s, packets or a share); None for the keys of [`TEXT_KEYS`], what is not
     /// modelled, and what is no key.
     pub fn get(&self, key: &str) -> Option<f64> {
         Some(match key {
@@ -301,6 +351,11 @@ impl Host {
             "socket_drop_cost" => self.socket_drop_cost,
             "ring" => self.ring as f64,
             "socket_buffer" => self.socket_buffer as f64,
+            "xoff" => self.xoff? as f64,
+            "xon" => self.xon_packets()? as f64,
+            "sender_queue" => self.sender_queue_packets() as f64,
+            "transmit" => self.transmit_s?,
+            "transmit_ring" => self.transmit_ring_slots() as f64,
             _ => return None,
         })
     }
@@ -320,6 +375,7 @@ impl Host {
             ("cold_protocol", self.cold_protocol_s),
             ("cold_application", self.cold_application_s),
             ("tick", self.tick_s),
+            ("transmit", self.transmit_s.unwrap_or(0.0)),
         ] {
             if !seconds.is_finite() || seconds < 0.0 {
                 return Err(Invalid::new(name, format!("{seconds} s"), "must be a finite time of at least 0"));
@@ -343,6 +399,7 @@ impl Host {
         if let Some(queues) = &self.queues {
             queues.validate()?;
         }
+        self.validate_sides()?;
         match self.service {
             Service::Lognormal { cv } if !(cv > 0.0 && cv <= 100.0) => {
                 Err(Invalid::new("service cv", cv, "must be above 0 and at most 100"))

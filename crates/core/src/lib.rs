@@ -66,6 +66,7 @@ pub use host::{Host, Service};
 pub use measure::{Dimension, Measure};
 pub use objective::{Constraint, Goal};
 pub use outcome::{CpuShares, Figure, Interval, Latency, Loss, Outcome};
+pub use outcome::{CpuShares, Figure, Interval, Latency, Loss, Outcome, Transmitted};
 pub use parts::{Bus, Offload};
 pub use queues::{Flows, QueueOutcome, Queues};
 pub use record::{Fingerprint, Provenance, Record};

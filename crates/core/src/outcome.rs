@@ -156,6 +156,20 @@ pub struct Loss {
     pub sender: Option<Figure>,
 }
 
+/// What became of the transmissions of a host that sends.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Transmitted {
+    /// Completions done (pps).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completed_pps: Option<Figure>,
+    /// Share of the transmissions that found no free slot in the transmit ring.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused_fraction: Option<Figure>,
+    /// Mean time from the end of a transmission to the end of its completion's processing (s).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting_s: Option<Figure>,
+}
+
 /// What was found at one point. With an application, throughput counts what it consumed.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Outcome {
@@ -198,6 +212,9 @@ pub struct Outcome {
     /// Mean number of packets in ring and protocol.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets_in_system: Option<Figure>,
+    /// What became of what the host sends, where it sends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transmitted: Option<Transmitted>,
     /// What each interrupt vector of a host with several queues does.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queues: Vec<QueueOutcome>,

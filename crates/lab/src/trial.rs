@@ -321,6 +321,7 @@ impl Trial {
                 let (packets, polls) = (split.counters.backlog_packets?, split.counters.backlog_polls?);
                 (polls > 0).then(|| Figure::exact(packets as f64 / polls as f64))
             }),
+            transmitted: None,
             packets_in_system: None,
             queues: Vec::new(),
             notes: self.notes(),

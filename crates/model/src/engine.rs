@@ -45,6 +45,19 @@ impl ModelEngine {
 
     fn check(&self, point: &Point) -> Result<(), String> {
         let Point { host, scheme, traffic } = point;
+        if let Some(xoff) = host.xoff {
+            return Err(format!(
+                "the chains take arrivals as independent of the ring, and flow control (xoff={xoff}) stops them by it: leave \
+                 xoff out, or use the simulator"
+            ));
+        }
+        if host.transmit_s.is_some() {
+            return Err(
+                "the chains take received packets as all that protocol processing does, and transmit completions \
+                        would share it: set transmit=none, or use the simulator"
+                    .to_owned(),
+            );
+        }
         let schemes_answer = match &traffic.arrivals {
             Arrivals::Poisson => schemes::supported(scheme, self.fidelity, host.service),
             Arrivals::Mmpp { .. } if host.application_s.is_some() => {

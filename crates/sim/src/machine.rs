@@ -4,7 +4,10 @@
 //! timers) take place inside the pieces. There is no event list: the next event is the smallest of a handful of times.
 
 mod application;
+mod beside;
 mod record;
+pub(crate) mod sender;
+mod transmit;
 
 use netcliff_core::Point;
 
@@ -15,6 +18,7 @@ use crate::random::Purpose;
 use crate::source::{PacketCost, Source};
 use crate::tally::{Account, Counts};
 pub(crate) use application::Application;
+use beside::Beside;
 pub(crate) use record::{CELLS, Records, SEGMENTS};
 
 /// What became of a packet.
@@ -28,6 +32,8 @@ pub(crate) enum Fate {
     DroppedRing,
     /// Found the socket full.
     DroppedSocket,
+    /// Found the stopped sender's queue full: never sent.
+    DroppedSender,
 }
 
 /// Sees every packet's fate; `()` sees nothing and costs nothing.
@@ -62,6 +68,10 @@ pub(crate) enum Arrival {
     Accepted,
     /// The ring was full.
     Dropped,
+    /// No packet: a transmission has ended and waits for its completion.
+    Completion,
+    /// Nothing that concerns the ring: the sender holds the packet back, or a transmission was refused.
+    Elsewhere,
     /// The replication is over; there was no packet.
     Ended,
 }
@@ -102,7 +112,7 @@ impl Times {
 pub(crate) struct Machine<W> {
     /// The present [ticks].
     pub now: u64,
-    /// The next arrival [ticks]; [`NEVER`] once the replication is over.
+    /// The next arrival, or event of the sender or of a transmission [ticks]; [`NEVER`] once the replication is over.
     pub next_arrival: u64,
     /// True once the last mark is set: whatever happens after is not recorded.
     pub done: bool,
@@ -120,6 +130,7 @@ pub(crate) struct Machine<W> {
     pub cost: PacketCost,
     /// What was counted so far.
     pub counts: Counts,
+    beside: Option<Box<Beside>>,
     records: Records,
     arriving: Packet,
     source: Source,
@@ -131,9 +142,10 @@ impl<W: Watch> Machine<W> {
     pub(crate) fn new(point: &Point, clock: Clock, seed: u64, replication: u64, packets: u64, watch: W) -> Self {
         let mut source = Source::new(point, clock, seed, replication);
         let arriving = source.next();
+        let beside = Beside::new(point, clock, seed, replication, arriving.arrived);
         Self {
             now: 0,
-            next_arrival: arriving.arrived,
+            next_arrival: beside.as_ref().map_or(arriving.arrived, |beside| beside.next()),
             done: false,
             ring: Fifo::new(),
             uncounted: 0,
@@ -142,6 +154,7 @@ impl<W: Watch> Machine<W> {
             times: Times::new(point, clock, seed, replication),
             cost: source.cost(),
             counts: Counts::default(),
+            beside,
             records: Records::new(packets),
             arriving,
             source,
@@ -192,13 +205,29 @@ impl<W: Watch> Machine<W> {
     #[inline]
     pub(crate) fn take_arrival(&mut self) -> Arrival {
         debug_assert_eq!(self.now, self.next_arrival);
+        if self.beside.is_some() {
+            return self.take_event();
+        }
         if self.counts.offered == self.records.next_mark() && self.mark() {
             return Arrival::Ended;
         }
+        let packet = self.next_packet();
+        self.next_arrival = self.now + self.arriving.arrived;
+        self.accept(packet)
+    }
+
+    /// The packet that is offered now; the one after it is drawn.
+    #[inline]
+    fn next_packet(&mut self) -> Packet {
         self.counts.offered += 1;
         let packet = Packet { arrived: self.now, ..self.arriving };
         self.arriving = self.source.next();
-        self.next_arrival = self.now + self.arriving.arrived;
+        packet
+    }
+
+    /// Puts a packet into the ring, or drops it.
+    #[inline]
+    fn accept(&mut self, packet: Packet) -> Arrival {
         if self.ring.len() - self.uncounted >= self.ring_limit {
             self.counts.dropped_ring += 1;
             self.watch.fate(packet.number, Fate::DroppedRing, self.now);
@@ -230,6 +259,17 @@ impl<W: Watch> Machine<W> {
                 counts.latency + application.lost_latency + ages(&self.ring) + ages(&application.socket)
             }
         };
+        if let Some(beside) = &self.beside {
+            if let Some(sender) = &beside.sender {
+                counts.inside_sender = sender.held.len() as u64;
+                // Times count from the schedule; the ring saw the packets only once they were sent.
+                counts.ring_area -= sender.waited;
+                counts.system_area += ages(&sender.held);
+            }
+            if let Some(transmit) = &beside.transmit {
+                counts.transmit = transmit.counts_at(self.now);
+            }
+        }
         debug_assert!(counts.conserved(), "not conserved: {counts:?}");
         self.done = self.records.push(counts);
         self.watch.mark(self.now);
@@ -255,6 +295,9 @@ impl<W: Watch> Machine<W> {
     #[inline(always)]
     pub(crate) fn finish_packet(&mut self) -> bool {
         let packet = self.ring.pop();
+        if self.beside.is_some() {
+            self.relieve();
+        }
         let latency = self.now - packet.arrived;
         self.counts.processed += 1;
         self.counts.processed_latency += u128::from(latency);
@@ -264,6 +307,9 @@ impl<W: Watch> Machine<W> {
         self.watch.fate(packet.number, Fate::Processed, self.now);
         self.counts.delivered_bytes += u64::from(packet.bytes);
         self.records.latency(latency);
+        if self.beside.is_some() {
+            self.forward(packet.bytes);
+        }
         false
     }
 
@@ -289,6 +335,9 @@ impl<W: Watch> Machine<W> {
         self.counts.delivered_bytes += u64::from(packet.bytes);
         self.counts.latency += u128::from(latency);
         self.records.latency(latency);
+        if self.beside.is_some() {
+            self.forward(packet.bytes);
+        }
     }
 
     /// Takes the application's work in hand, or else its next piece [ticks]; None: it fell asleep.

@@ -94,6 +94,8 @@ impl Watch for Observer {
                 self.count(at, |slice| &mut slice.arrived);
                 self.count(at, |slice| &mut slice.dropped_ring);
             }
+            // Neither queue of the host saw it.
+            Fate::DroppedSender => {}
             Fate::DroppedSocket => {
                 self.ring(at, -1);
                 self.count(at, |slice| &mut slice.dropped_socket);

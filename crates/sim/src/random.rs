@@ -41,6 +41,10 @@ pub(crate) enum Purpose {
     Thinning = 11,
     /// Frame sizes of a process that is thinned.
     SkippedSize = 12,
+    /// Gaps between transmissions that no packet causes.
+    Transmission = 13,
+    /// Transmit completions.
+    Completion = 14,
 }
 
 /// One step of SplitMix64 (Steele, Lea, Flood 2014).

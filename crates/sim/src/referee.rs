@@ -8,6 +8,7 @@ mod cpu;
 mod linux;
 mod nic;
 mod plain;
+mod sides;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -29,8 +30,12 @@ enum Event {
     JobEnds(u64),
     /// An interrupt that was on its way is handled.
     Interrupt,
+    /// The sender's oldest packet, held back until now, arrives.
+    Release,
     /// The next packet arrives.
     Arrival,
+    /// A transmission ends.
+    TransmissionEnds,
     /// A timer of the scheme, or the scheduler's tick.
     Timer(u64),
 }
@@ -42,6 +47,10 @@ struct World {
     packets: Vec<Packet>,
     arrived: usize,
     ring: VecDeque<Packet>,
+    /// Packets of `ring` that a backlog has moved to its process queue: off the limit.
+    uncounted: usize,
+    sender: Option<sides::Sender>,
+    transmit: Option<sides::Transmit>,
     socket: VecDeque<Packet>,
     has_application: bool,
     asleep: bool,
@@ -79,12 +88,16 @@ impl World {
             .collect();
         let mut events = BinaryHeap::new();
         events.push(Reverse((packets[0].arrived, Event::Arrival)));
+        let transmit = sides::Transmit::new(point, clock, seed, replication, &mut events);
         Self {
             now: 0,
             events,
             packets,
             arrived: 0,
             ring: VecDeque::new(),
+            uncounted: 0,
+            sender: sides::Sender::new(point, clock),
+            transmit,
             socket: VecDeque::new(),
             has_application: host.application_s.is_some(),
             asleep: true,
@@ -111,7 +124,11 @@ impl World {
     fn pass_to(&mut self, at: u64) {
         let span = u128::from(at - self.now);
         self.counts.ring_area += span * self.ring.len() as u128;
-        self.counts.system_area += span * (self.ring.len() + self.socket.len()) as u128;
+        let held = self.sender.as_ref().map_or(0, |sender| sender.held.len());
+        self.counts.system_area += span * (self.ring.len() + self.socket.len() + held) as u128;
+        if let Some(transmit) = &self.transmit {
+            self.counts.transmit.area += span * transmit.due.len() as u128;
+        }
         self.now = at;
     }
 
@@ -126,14 +143,21 @@ impl World {
             self.counts.at = self.now;
             self.counts.inside_ring = self.ring.len() as u64;
             self.counts.inside_socket = self.socket.len() as u64;
+            self.counts.inside_sender = self.sender.as_ref().map_or(0, |sender| sender.held.len() as u64);
+            self.counts.transmit.inside =
+                self.transmit.as_ref().map_or(0, |transmit| (transmit.due.len() + transmit.leaving) as u64);
             return None;
         }
         let packet = self.packets[self.arrived];
         self.arrived += 1;
         self.counts.offered += 1;
         self.events.push(Reverse((self.packets[self.arrived].arrived, Event::Arrival)));
+        if self.held_back(packet) {
+            return Some(false);
+        }
         if room {
             self.ring.push_back(packet);
+            self.tell_sender();
         } else {
             self.counts.dropped_ring += 1;
             self.fates.push((packet.number, Fate::DroppedRing, self.now));
@@ -158,6 +182,8 @@ impl World {
     /// The packet at the head leaves protocol processing. True if the application wakes.
     fn processed(&mut self) -> bool {
         let packet = self.ring.pop_front().expect("a packet in service");
+        self.uncounted = self.uncounted.saturating_sub(1);
+        self.tell_sender_of_room();
         self.counts.processed += 1;
         self.counts.processed_latency += u128::from(self.now - packet.arrived);
         if !self.has_application {
@@ -179,6 +205,7 @@ impl World {
         self.counts.delivered += 1;
         self.counts.delivered_bytes += u64::from(packet.bytes);
         self.counts.latency += u128::from(self.now - packet.arrived);
+        self.transmits(packet.bytes);
     }
 
     /// The application's next piece of work; None: it falls asleep.

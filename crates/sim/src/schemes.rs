@@ -43,8 +43,12 @@ fn next_event<W: Watch, P: Policy<W>>(machine: &Machine<W>, policy: &P) -> u64 {
 /// Runs a policy to the end of the replication.
 fn drive<W: Watch, P: Policy<W>>(machine: &mut Machine<W>, policy: &mut P) {
     while !machine.done {
-        if policy.ready(machine) {
+        if machine.completion_first() {
+            complete_transmission(machine, policy);
+        } else if policy.ready(machine) {
             policy.serve(machine);
+        } else if machine.completion_due() {
+            complete_transmission(machine, policy);
         } else if machine.application_awake() {
             run_application(machine, policy);
         } else {
@@ -73,6 +77,14 @@ fn preemptible<W: Watch, P: Policy<W>>(machine: &mut Machine<W>, policy: &mut P,
     machine.pass(account, end);
 }
 
+/// Processes a transmit completion: protocol work that interrupts preempt.
+#[inline(never)]
+fn complete_transmission<W: Watch, P: Policy<W>>(machine: &mut Machine<W>, policy: &mut P) {
+    let work = machine.completion_work();
+    preemptible(machine, policy, Account::Protocol, work);
+    machine.finish_completion();
+}
+
 /// Runs the application until its piece of work is done or a packet may be served.
 fn run_application<W: Watch, P: Policy<W>>(machine: &mut Machine<W>, policy: &mut P) {
     let Some(mut left) = machine.application_work() else { return };
@@ -87,7 +99,7 @@ fn run_application<W: Watch, P: Policy<W>>(machine: &mut Machine<W>, policy: &mu
         machine.pass(Account::Application, at);
         machine.note_timer();
         policy.event(machine);
-        if machine.done || policy.ready(machine) {
+        if machine.done || policy.ready(machine) || machine.completion_due() {
             break;
         }
     }
@@ -99,6 +111,11 @@ fn run_application<W: Watch, P: Policy<W>>(machine: &mut Machine<W>, policy: &mu
 /// Why a scheme cannot be simulated, if so.
 pub(crate) fn supports(point: &Point) -> Result<(), Unsupported> {
     match &point.scheme {
+        Scheme::Napi(napi) if napi.backlog && point.host.transmit_s.is_some() => Err(Unsupported::new(
+            EngineKind::Sim,
+            "a backlog holds what another CPU's poll steered here, and completions stay with the device's own poll: leave \
+             out transmit or backlog",
+        )),
         Scheme::Napi(napi) => supports_napi(napi),
         _ => Ok(()),
     }

@@ -1,6 +1,6 @@
 //! From counts to an [`Outcome`]: every figure a ratio of sums over the replications, with its t interval.
 
-use netcliff_core::{CpuShares, Figure, Latency, Loss, Outcome, Point};
+use netcliff_core::{CpuShares, Figure, Latency, Loss, Outcome, Point, Transmitted};
 
 use crate::clock::Clock;
 use crate::replicate::{Batch, SHARES};
@@ -61,6 +61,19 @@ fn latency(batch: &Batch, clock: Clock, confidence: f64) -> Option<Latency> {
     })
 }
 
+/// What became of the transmissions.
+fn transmitted(batch: &Batch, clock: Clock, confidence: f64) -> Transmitted {
+    let per = |above: fn(&Counts) -> f64, below: fn(&Counts) -> f64| figure(batch, confidence, above, below);
+    let tick_s = clock.seconds(1.0);
+    let completed = per(|counts| counts.transmit.completed as f64, |counts| counts.at as f64);
+    let waited = per(|counts| counts.transmit.waited as f64, |counts| counts.transmit.completed as f64);
+    Transmitted {
+        completed_pps: completed.map(|found| found.scaled(1.0 / tick_s)),
+        refused_fraction: per(|counts| counts.transmit.refused as f64, |counts| counts.transmit.started as f64),
+        waiting_s: waited.map(|found| found.scaled(tick_s)),
+    }
+}
+
 /// The outcome of a batch of replications.
 pub(crate) fn outcome(point: &Point, batch: &Batch, clock: Clock, confidence: f64) -> Outcome {
     let per_s = 1.0 / clock.seconds(1.0);
@@ -73,11 +86,13 @@ pub(crate) fn outcome(point: &Point, batch: &Batch, clock: Clock, confidence: f6
         offered_pps: rate(|counts| counts.offered as f64),
         throughput_pps: rate(|counts| counts.delivered as f64),
         goodput_bps: rate(|counts| counts.delivered_bytes as f64 * 8.0),
-        loss_fraction: loss(batch, confidence, |counts| counts.dropped_ring + counts.dropped_socket),
+        loss_fraction: loss(batch, confidence, |counts| {
+            counts.dropped_sender + counts.dropped_ring + counts.dropped_socket
+        }),
         loss: Some(Loss {
             ring: loss(batch, confidence, |counts| counts.dropped_ring),
             socket: application.then(|| loss(batch, confidence, |counts| counts.dropped_socket)).flatten(),
-            sender: None,
+            sender: point.host.xoff.and_then(|_| loss(batch, confidence, |counts| counts.dropped_sender)),
         }),
         latency_s: latency(batch, clock, confidence),
         latency_to: Some(if application { "application" } else { "protocol" }.to_owned()),
@@ -95,6 +110,7 @@ pub(crate) fn outcome(point: &Point, batch: &Batch, clock: Clock, confidence: f6
             .then(|| figure(batch, confidence, |counts| counts.processed as f64, |counts| counts.polls as f64))
             .flatten(),
         packets_in_system: figure(batch, confidence, |counts| counts.ring_area as f64, |counts| counts.at as f64),
+        transmitted: point.host.transmit_s.map(|_| transmitted(batch, clock, confidence)),
         queues: Vec::new(),
         notes: Vec::new(),
     }

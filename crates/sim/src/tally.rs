@@ -16,6 +16,36 @@ pub(crate) enum Account {
     Available = 4,
 }
 
+/// What became of transmissions up to an instant.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct TransmitCounts {
+    /// Transmissions that asked for a slot.
+    pub started: u64,
+    /// Those that found none.
+    pub refused: u64,
+    /// Completions processed.
+    pub completed: u64,
+    /// Slots taken; set at marks.
+    pub inside: u64,
+    /// Times from the end of a transmission to the end of its completion, added up [ticks].
+    pub waited: u128,
+    /// Integral of the completions that wait over time [completion ticks]; set at marks.
+    pub area: u128,
+}
+
+impl TransmitCounts {
+    fn since(&self, earlier: &Self) -> Self {
+        Self {
+            started: self.started - earlier.started,
+            refused: self.refused - earlier.refused,
+            completed: self.completed - earlier.completed,
+            inside: self.inside,
+            waited: self.waited - earlier.waited,
+            area: self.area - earlier.area,
+        }
+    }
+}
+
 /// Everything counted from the start of a replication to an instant.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Counts {
@@ -31,6 +61,10 @@ pub(crate) struct Counts {
     pub dropped_ring: u64,
     /// Packets lost at the socket.
     pub dropped_socket: u64,
+    /// Packets lost at the sender.
+    pub dropped_sender: u64,
+    /// Packets that the sender holds back.
+    pub inside_sender: u64,
     /// Packets in ring and protocol.
     pub inside_ring: u64,
     /// Packets in the socket.
@@ -51,6 +85,8 @@ pub(crate) struct Counts {
     pub system_area: u128,
     /// CPU time by [`Account`] [ticks].
     pub cpu: [u64; 5],
+    /// What the host sends; set at marks.
+    pub transmit: TransmitCounts,
 }
 
 impl Counts {
@@ -65,6 +101,8 @@ impl Counts {
             delivered_bytes: self.delivered_bytes - earlier.delivered_bytes,
             dropped_ring: self.dropped_ring - earlier.dropped_ring,
             dropped_socket: self.dropped_socket - earlier.dropped_socket,
+            dropped_sender: self.dropped_sender - earlier.dropped_sender,
+            inside_sender: self.inside_sender,
             inside_ring: self.inside_ring,
             inside_socket: self.inside_socket,
             interrupts: self.interrupts - earlier.interrupts,
@@ -75,13 +113,16 @@ impl Counts {
             ring_area: self.ring_area - earlier.ring_area,
             system_area: self.system_area - earlier.system_area,
             cpu,
+            transmit: self.transmit.since(&earlier.transmit),
         }
     }
 
     /// Offered = delivered + dropped + still inside, and every tick is on one account. True from time zero only.
     pub(crate) fn conserved(&self) -> bool {
-        let packets = self.delivered + self.dropped_ring + self.dropped_socket + self.inside_ring + self.inside_socket;
-        packets == self.offered && self.cpu.iter().sum::<u64>() == self.at
+        let dropped = self.dropped_sender + self.dropped_ring + self.dropped_socket;
+        let packets = self.delivered + dropped + self.inside_sender + self.inside_ring + self.inside_socket;
+        let sent = self.transmit.refused + self.transmit.completed + self.transmit.inside;
+        packets == self.offered && sent == self.transmit.started && self.cpu.iter().sum::<u64>() == self.at
     }
 }
 

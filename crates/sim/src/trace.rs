@@ -93,6 +93,8 @@ impl Watch for Recorder {
             }
             Fate::Taken => level.socket -= 1,
             Fate::DroppedRing => level.dropped_ring += 1,
+            // Neither queue of the host saw it.
+            Fate::DroppedSender => {}
             Fate::DroppedSocket => {
                 level.ring -= 1;
                 level.dropped_socket += 1;

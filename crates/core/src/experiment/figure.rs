@@ -37,12 +37,12 @@ impl std::str::FromStr for Across {
         match text {
             "rate" => Ok(Self::Rate),
             "size" => Ok(Self::Size),
-            key if crate::host::KEYS.contains(&key) && !["service", "queues"].contains(&key) => {
+            key if crate::host::KEYS.contains(&key) && !crate::host::TEXT_KEYS.contains(&key) => {
                 Ok(Self::Host(key.to_owned()))
             }
             _ => {
                 let keys: Vec<&str> =
-                    crate::host::KEYS.iter().copied().filter(|key| !["service", "queues"].contains(key)).collect();
+                    crate::host::KEYS.iter().copied().filter(|key| !crate::host::TEXT_KEYS.contains(key)).collect();
                 let form = format!("expected rate, size, or a key of the host that [host] varies: {}", keys.join(", "));
                 Err(ParseError::new("figure x", text, form))
             }

@@ -12,8 +12,10 @@ fn set_reads_every_key_and_refuses_others() {
     let mut host = Host::pentium4_2530mhz();
     for key in KEYS {
         let value = match *key {
-            "ring" | "socket_buffer" => "7",
+            "ring" | "socket_buffer" | "xoff" | "xon" | "sender_queue" | "transmit_ring" => "7",
             "queues" => "7",
+            "transmit_load" => "50kpps",
+            "transmit_priority" => "after",
             "service" => "lognormal:cv=0.5",
             "socket_drop_cost" => "50%",
             _ => "7us",
@@ -46,4 +48,42 @@ fn a_host_file_says_line_value_and_form() {
     assert!(error.contains("rings") && error.contains("line 2") && error.contains("ring"), "{error}");
     let error = Host::from_toml("my.toml", "protocol = \"5us\"\nring = 0\n").unwrap_err().to_string();
     assert!(error.contains("ring = 0"), "{error}");
+}
+
+#[test]
+fn flow_control_must_leave_room_between_its_marks() {
+    let with = |settings: &[&str]| {
+        let mut host = Host::pentium4_2530mhz();
+        settings.iter().for_each(|setting| host.set(setting).unwrap());
+        host.validate().map_err(|error| error.to_string())
+    };
+    assert!(with(&["xoff=1024", "xon=1023"]).is_ok());
+    assert!(with(&["xoff=1"]).is_ok());
+    for (settings, parts) in [
+        (&["xoff=100", "xon=100"][..], ["xon = 100", "below xoff (100"]),
+        (&["xoff=1025"][..], ["xoff = 1025", "at most the ring (1024"]),
+        (&["xoff=0"][..], ["xoff = 0", "at least 1"]),
+        (&["xon=5"][..], ["xon = 5", "xoff"]),
+        (&["xoff=5", "sender_queue=0"][..], ["sender_queue = 0", "at least 1"]),
+        (&["xoff=5", "queues=2"][..], ["xoff = 5", "all queues"]),
+        (&["transmit=1us", "transmit_load=0%"][..], ["transmit_load", "above 0"]),
+        (&["transmit_load=50%"][..], ["transmit_load", "transmit"]),
+    ] {
+        let error = with(settings).unwrap_err();
+        assert!(parts.iter().all(|part| error.contains(part)), "{settings:?}: {error}");
+    }
+    let error = Host::pentium4_2530mhz().set("transmit_priority=same").unwrap_err().to_string();
+    assert!(error.contains("same") && error.contains("before or after"), "{error}");
+}
+
+#[test]
+fn what_a_host_does_besides_receiving_round_trips() {
+    let mut host = Host::pentium4_2530mhz();
+    for setting in ["xoff=800", "xon=200", "transmit=1us", "transmit_load=50%", "transmit_priority=after"] {
+        host.set(setting).unwrap();
+    }
+    let text = toml::to_string(&host).unwrap();
+    assert!(text.contains("xoff = 800") && text.contains("transmit_load = \"50%\""), "{text}");
+    assert_eq!(Host::from_toml("host.toml", &text).unwrap(), host);
+    assert!(!toml::to_string(&Host::pentium4_2530mhz()).unwrap().contains("transmit"));
 }

@@ -69,6 +69,13 @@ fn host(fits: &Fits, seen: &Seen, own: Figure, per_byte_s: f64) -> Host {
         tick_s: tick_s(),
         service: Service::Exponential,
         queues: None,
+        xoff: None,
+        xon: None,
+        sender_queue: None,
+        transmit_s: None,
+        transmit_load: None,
+        transmit_priority: None,
+        transmit_ring: None,
     }
 }
 

@@ -78,6 +78,7 @@ pub fn merge(observations: &[Observation]) -> Option<Merged> {
         interrupts_per_s: over(&|o| o.interrupts_per_s),
         polls_per_s: over(&|o| o.polls_per_s),
         packets_per_poll: over(&|o| o.packets_per_poll),
+        transmitted: None,
         packets_in_system: None,
         queues: Vec::new(),
         notes: notes(&used),

@@ -7,6 +7,7 @@ use crate::clock::Clock;
 use crate::machine::{Fate, Machine, Watch};
 use crate::random::{BLOCK, Purpose, Stream};
 use crate::schemes;
+use crate::tally::Counts;
 
 #[derive(Default)]
 struct Fates(Vec<(u32, Fate, u64)>);
@@ -26,7 +27,7 @@ fn referee(point: &Point, clock: Clock, seed: u64) -> World {
     }
 }
 
-fn compare(point: &Point, seed: u64) {
+fn compare(point: &Point, seed: u64) -> Counts {
     let clock = Clock::new(point.traffic.rate_pps().unwrap(), PACKETS as u64);
     let slow = referee(point, clock, seed);
     let mut machine = Machine::new(point, clock, seed, 0, PACKETS as u64, Fates::default());
@@ -40,6 +41,7 @@ fn compare(point: &Point, seed: u64) {
     assert!(fates.0.len() >= slow.fates.len(), "{label}");
     assert!(fates.0[slow.fates.len()..].iter().all(|(_, _, at)| *at >= fast.at), "{label}");
     assert_eq!(*fast, slow.counts, "counts (fast, referee) of {label}");
+    *fast
 }
 
 /// Numbers for a configuration.
@@ -106,13 +108,23 @@ impl Dice {
 }
 
 fn many(count: u64, scheme: impl Fn(&mut Dice) -> String) {
-    for seed in 0..count {
+    many_with(count, scheme, |_, _| {});
+}
+
+/// Also with what `more` adds to the host; the counts at each end.
+fn many_with(count: u64, scheme: impl Fn(&mut Dice) -> String, more: impl Fn(&mut Dice, &mut Host)) -> Vec<Counts> {
+    let run = |seed| {
         let mut dice = Dice(Stream::new(seed, Purpose::Size, 99), [0.0; BLOCK], BLOCK);
         let scheme = scheme(&mut dice).parse().unwrap();
-        let point = Point { host: dice.host(), scheme, traffic: dice.traffic() };
-        compare(&point, seed);
-    }
+        let mut point = Point { host: dice.host(), scheme, traffic: dice.traffic() };
+        more(&mut dice, &mut point.host);
+        point.host.validate().unwrap();
+        compare(&point, seed)
+    };
+    (0..count).map(run).collect()
 }
+
+mod sides;
 
 #[test]
 fn ideal_agrees_packet_for_packet() {

@@ -25,6 +25,8 @@ enum Kind {
     /// The switch to the NAPI thread.
     ThreadSwitch,
     PollOverhead,
+    /// A transmit completion.
+    Completion,
     Packet,
     Unmask,
     Interrupt,
@@ -38,6 +40,10 @@ struct Softirq {
     budget: u64,
     time_limit: u64,
     work: u64,
+    /// Completions of this poll; None: their turn is over, or there is none.
+    cleaned: Option<u64>,
+    /// It cleaned as many as it may.
+    unclean: bool,
 }
 
 struct Linux<'a> {
@@ -50,7 +56,6 @@ struct Linux<'a> {
     slice: u64,
     softirq_jiffies: u64,
     budget_jiffies: u64,
-    process_queue: usize,
     scheduled: bool,
     pending: bool,
     softirq: Option<Softirq>,
@@ -87,7 +92,6 @@ pub(super) fn run(point: &Point, clock: Clock, seed: u64, replication: u64, pack
         slice: clock.whole(1.4e-3),
         softirq_jiffies: (2e-3 / host.tick_s).ceil() as u64,
         budget_jiffies: (napi.budget_time_s / host.tick_s).ceil() as u64,
-        process_queue: 0,
         scheduled: false,
         pending: false,
         softirq: None,
@@ -110,6 +114,15 @@ pub(super) fn run(point: &Point, clock: Clock, seed: u64, replication: u64, pack
             Event::JobEnds(_) => linux.job_ends(),
             Event::Interrupt => linux.interrupt(),
             Event::Arrival => linux.arrival(),
+            Event::Release => {
+                linux.world.release();
+                linux.cause();
+            }
+            Event::TransmissionEnds => {
+                if linux.world.transmission_ends() {
+                    linux.cause();
+                }
+            }
             Event::Timer(number) => linux.scheduler_tick(number),
         }
         if linux.world.over {
@@ -154,8 +167,15 @@ impl Linux<'_> {
     }
 
     fn arrival(&mut self) {
-        let room = self.world.ring.len() - self.process_queue < self.ring_limit;
-        if self.world.arrival(room) == Some(true) && !self.scheduled {
+        let room = self.world.ring.len() - self.world.uncounted < self.ring_limit;
+        if self.world.arrival(room) == Some(true) {
+            self.cause();
+        }
+    }
+
+    /// Something is there for a poll.
+    fn cause(&mut self) {
+        if !self.scheduled {
             self.scheduled = true;
             match self.world.delivery.next() {
                 0 => self.interrupt(),
@@ -189,7 +209,8 @@ impl Linux<'_> {
 
     fn start_softirqs(&mut self) {
         let end_jiffy = self.jiffies() + self.softirq_jiffies;
-        self.softirq = Some(Softirq { round: 1, end_jiffy, budget: 0, time_limit: 0, work: 0 });
+        self.softirq =
+            Some(Softirq { round: 1, end_jiffy, budget: 0, time_limit: 0, work: 0, cleaned: None, unclean: false });
         self.start_net_rx_action();
     }
 
@@ -206,6 +227,8 @@ impl Linux<'_> {
     fn start_poll(&mut self) {
         if let Some(softirq) = &mut self.softirq {
             softirq.work = 0;
+            softirq.cleaned = self.world.completions_before().map(|_| 0);
+            softirq.unclean = false;
         }
         self.world.counts.polls += 1;
         let overhead = self.world.poll.next();
@@ -216,22 +239,53 @@ impl Linux<'_> {
         self.softirq.map_or(0, |softirq| softirq.work)
     }
 
+    /// The poll's overhead is over: completions or packets come first.
+    pub(super) fn poll_begins(&mut self) {
+        if self.world.completions_before() == Some(true) { self.next_completion() } else { self.next_packet() }
+    }
+
+    /// The next completion of this poll; after the last the packets, or the poll's end.
+    pub(super) fn next_completion(&mut self) {
+        let due = self.world.completion_due();
+        let Some(softirq) = &mut self.softirq else { return };
+        let cleaned = softirq.cleaned.unwrap_or(0);
+        if cleaned < 128 && due {
+            let time = self.world.completion_time();
+            return self.cpu.push(Kind::Completion, Account::Protocol, time);
+        }
+        softirq.unclean = cleaned == 128;
+        softirq.cleaned = None;
+        if self.world.completions_before() == Some(true) { self.next_packet() } else { self.nothing_left() }
+    }
+
     /// The next packet of this poll, or its end.
     fn next_packet(&mut self) {
         if self.work() == self.napi.weight {
             return self.poll_ends();
         }
         let available = if self.napi.backlog {
-            if self.process_queue == 0 {
-                self.process_queue = self.world.ring.len();
+            if self.world.uncounted == 0 {
+                self.world.uncounted = self.world.ring.len();
+                self.world.tell_sender_of_room();
             }
-            self.process_queue > 0
+            self.world.uncounted > 0
         } else {
             !self.world.ring.is_empty()
         };
         if available {
             let work = self.world.protocol_time();
             self.cpu.push(Kind::Packet, Account::Protocol, work);
+        } else if self.softirq.is_some_and(|softirq| softirq.cleaned.is_some()) {
+            self.next_completion();
+        } else {
+            self.nothing_left();
+        }
+    }
+
+    /// The ring is empty: the poll completes, unless completions are left over.
+    fn nothing_left(&mut self) {
+        if self.softirq.is_some_and(|softirq| softirq.unclean) {
+            self.poll_ends();
         } else if self.defers() {
             self.timer_runs = true;
             let at = self.world.now + self.gro_flush_timeout;
@@ -258,7 +312,7 @@ impl Linux<'_> {
 
     fn completed(&mut self) {
         self.scheduled = false;
-        if self.world.ring.is_empty() {
+        if self.world.ring.is_empty() && !self.world.completion_due() {
             self.poll_ends();
         } else {
             self.interrupt();
@@ -266,7 +320,7 @@ impl Linux<'_> {
     }
 
     fn poll_ends(&mut self) {
-        let used_up = self.work() == self.napi.weight;
+        let used_up = self.work() == self.napi.weight || self.softirq.is_some_and(|softirq| softirq.unclean);
         if self.napi.threaded {
             return self.thread_poll_ends(used_up);
         }
@@ -310,7 +364,8 @@ impl Linux<'_> {
 
     fn start_thread_poll(&mut self) {
         self.kernel_awake = false;
-        self.softirq = Some(Softirq { round: 0, end_jiffy: 0, budget: 0, time_limit: 0, work: 0 });
+        self.softirq =
+            Some(Softirq { round: 0, end_jiffy: 0, budget: 0, time_limit: 0, work: 0, cleaned: None, unclean: false });
         self.start_poll();
     }
 }

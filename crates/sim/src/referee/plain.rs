@@ -17,6 +17,8 @@ use crate::tally::Account;
 enum Kind {
     Application,
     Protocol,
+    /// A transmit completion.
+    Completion,
     /// The interrupt's part of the merged stage; the rest is protocol.
     MergedStage(u64),
     Interrupt,
@@ -92,6 +94,13 @@ pub(super) fn run(point: &Point, clock: Clock, seed: u64, replication: u64, pack
         match event {
             Event::JobEnds(_) => plain.job_ends(),
             Event::Arrival => plain.arrival(),
+            Event::Release => {
+                plain.world.release();
+                plain.arrived(true);
+            }
+            Event::TransmissionEnds => {
+                plain.world.transmission_ends();
+            }
             Event::Timer(_) => plain.timer(),
             Event::Interrupt => unreachable!("only NAPI's interrupts are delivered late"),
         }
@@ -153,7 +162,18 @@ impl Plain<'_> {
 
     fn arrival(&mut self) {
         let room = self.world.ring.len() < self.ring_limit;
+        let held = self.world.sender.is_some();
+        let before = self.world.ring.len();
         let Some(accepted) = self.world.arrival(room) else { return };
+        if held && self.world.ring.len() == before {
+            // The sender has it still.
+            return;
+        }
+        self.arrived(accepted);
+    }
+
+    /// A packet came to the ring, and found room or did not.
+    fn arrived(&mut self, accepted: bool) {
         if self.at_interrupt_level() || self.polls() || self.masked {
             return;
         }
@@ -223,6 +243,7 @@ impl Plain<'_> {
         match job.kind {
             Kind::Application => {}
             Kind::Protocol => self.served(),
+            Kind::Completion => self.world.completed(),
             Kind::MergedStage(rest) => self.cpu.push(Kind::Protocol, Account::Protocol, rest),
             Kind::Interrupt => self.interrupt_ends(),
             Kind::Tick(in_cycle) => {
@@ -335,7 +356,12 @@ impl Plain<'_> {
 
     /// Starts what may run on top of what runs.
     fn fill(&mut self) {
-        if matches!(self.running(), None | Some(Kind::Application)) && self.may_serve() {
+        let free = matches!(self.running(), None | Some(Kind::Application));
+        let due = self.world.completion_due();
+        if free && due && (self.world.completions_before() == Some(true) || !self.may_serve()) {
+            let time = self.world.completion_time();
+            self.cpu.push(Kind::Completion, Account::Protocol, time);
+        } else if free && self.may_serve() {
             self.start_packet();
         } else if self.running().is_none()
             && self.world.has_application

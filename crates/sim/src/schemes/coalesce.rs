@@ -142,7 +142,7 @@ impl<W: Watch> Policy<W> for Coalesce {
             let counts = match machine.take_arrival() {
                 Arrival::Accepted => !self.masked,
                 Arrival::Dropped => !self.masked && self.drops_interrupt,
-                Arrival::Ended => false,
+                Arrival::Completion | Arrival::Elsewhere | Arrival::Ended => false,
             };
             counts && self.moderation.packet(machine.now)
         } else {

@@ -16,7 +16,7 @@ impl<W: Watch> Policy<W> for Interrupt {
         let interrupts = match machine.take_arrival() {
             Arrival::Accepted => true,
             Arrival::Dropped => self.drops_interrupt,
-            Arrival::Ended => false,
+            Arrival::Completion | Arrival::Elsewhere | Arrival::Ended => false,
         };
         if interrupts {
             machine.counts.interrupts += 1;

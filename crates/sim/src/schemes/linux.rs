@@ -15,6 +15,8 @@ use crate::tally::Account;
 
 /// MAX_SOFTIRQ_RESTART.
 const ROUNDS: u32 = 10;
+/// Completions a poll at the most (IGB_DEFAULT_TX_WORK and its like).
+const COMPLETIONS: u32 = 128;
 /// MAX_SOFTIRQ_TIME (s).
 const SOFTIRQ_TIME_S: f64 = 2e-3;
 /// What a thread runs before a tick may take the CPU from it: sysctl_sched_base_slice of two CPUs (s).
@@ -124,7 +126,7 @@ impl Linux {
             self.interrupt(machine);
             return true;
         }
-        let causes = machine.take_arrival() == Arrival::Accepted && !self.scheduled;
+        let causes = matches!(machine.take_arrival(), Arrival::Accepted | Arrival::Completion) && !self.scheduled;
         if !causes {
             return false;
         }
@@ -210,16 +212,39 @@ impl Linux {
         }
     }
 
-    /// One poll: packets processed. The whole weight means that the instance stays scheduled.
+    /// One poll: packets processed. The whole weight means that the instance stays scheduled, as it does with completions
+    /// left over.
     fn poll<W: Watch>(&mut self, machine: &mut Machine<W>) -> u64 {
         machine.counts.polls += 1;
         let overhead = machine.times.poll.next();
         machine.spend(Account::Poll, overhead);
+        let before = machine.completions_before();
+        let mut clean = before != Some(true) || self.clean_transmit(machine);
         let work = if self.backlog { self.process_backlog(machine) } else { self.poll_ring(machine) };
+        if before == Some(false) && work < self.weight {
+            clean = self.clean_transmit(machine);
+        }
+        if !clean {
+            return self.weight;
+        }
         if work < self.weight {
             self.complete(machine, work);
         }
         work
+    }
+
+    /// A driver's clean_tx_irq: completions until none is due; false: the limit came first.
+    #[inline(never)]
+    fn clean_transmit<W: Watch>(&mut self, machine: &mut Machine<W>) -> bool {
+        for _ in 0..COMPLETIONS {
+            if !machine.completion_due() {
+                return true;
+            }
+            let work = machine.completion_work();
+            machine.spend(Account::Protocol, work);
+            machine.finish_completion();
+        }
+        false
     }
 
     /// process_backlog: the input queue moves whole to the process queue whenever that is empty. With the weight used
@@ -230,11 +255,10 @@ impl Linux {
                 if machine.ring.is_empty() {
                     return work;
                 }
-                machine.uncounted = machine.ring.len();
+                machine.splice();
             }
             // Off the process queue before its work, it stays at the head of `ring`, uncounted, until its end.
             self.process(machine);
-            machine.uncounted -= 1;
         }
         self.weight
     }
@@ -253,6 +277,7 @@ impl Linux {
     fn process<W: Watch>(&mut self, machine: &mut Machine<W>) {
         let work = machine.protocol_work();
         machine.spend(Account::Protocol, work);
+        machine.uncounted = machine.uncounted.saturating_sub(1);
         if machine.finish_packet() {
             self.woken_from_idle |= self.current == Thread::Idle;
         }
@@ -275,7 +300,7 @@ impl Linux {
             machine.spend(Account::Poll, unmask);
         }
         self.scheduled = false;
-        if !machine.ring.is_empty() {
+        if !machine.ring.is_empty() || machine.completion_due() {
             self.interrupt(machine);
         }
     }

@@ -9,12 +9,18 @@ impl Linux<'_> {
         match job.kind {
             Kind::User => self.next_piece(),
             Kind::ThreadSwitch => self.start_thread_poll(),
-            Kind::PollOverhead => self.next_packet(),
+            Kind::PollOverhead => self.poll_begins(),
+            Kind::Completion => {
+                self.world.completed();
+                if let Some(softirq) = &mut self.softirq {
+                    softirq.cleaned = softirq.cleaned.map(|cleaned| cleaned + 1);
+                }
+                self.next_completion();
+            }
             Kind::Packet => {
                 if self.world.processed() {
                     self.woken_from_idle |= self.thread == Thread::Idle;
                 }
-                self.process_queue = self.process_queue.saturating_sub(1);
                 if let Some(softirq) = &mut self.softirq {
                     softirq.work += 1;
                 }

@@ -1,0 +1,95 @@
+//! [`Sender`]: who offers the packets, where the host can tell it to stop (802.3 pause).
+//!
+//! A packet is offered when its schedule says so. While the sender is stopped, and until what it held back has gone, it
+//! keeps packets in a queue; they then follow one another at the link's speed. Their latency counts from the schedule.
+//! The pause itself takes no time, so that a ring with flow control loses nothing: what is lost is lost at the sender.
+
+use netcliff_core::Point;
+use netcliff_core::traffic::WIRE_OVERHEAD_BYTES;
+
+use crate::clock::{Clock, NEVER};
+use crate::draw::to_ticks;
+use crate::fifo::{Fifo, Packet};
+
+/// Ticks that a frame keeps the link busy, preamble and gap included; at least one.
+pub(crate) fn wire_ticks(bytes: u32, ticks_per_byte: f64) -> u64 {
+    to_ticks((f64::from(bytes) + WIRE_OVERHEAD_BYTES) * ticks_per_byte).max(1)
+}
+
+/// Ticks a byte on the link of `point`.
+pub(crate) fn ticks_per_byte(point: &Point, clock: Clock) -> f64 {
+    clock.ticks(8.0 / point.traffic.link_bps)
+}
+
+/// The sender's queue, and whether it may send.
+#[derive(Debug)]
+pub(crate) struct Sender {
+    /// Packets held back.
+    pub held: Fifo,
+    /// When the first of them reaches the host [ticks]; [`NEVER`] while stopped.
+    pub release_at: u64,
+    /// Time that the packets which were held and then sent had waited [ticks].
+    pub waited: u128,
+    paused: bool,
+    limit: usize,
+    xoff: usize,
+    xon: usize,
+    ticks_per_byte: f64,
+}
+
+impl Sender {
+    /// The sender of `point`; None without flow control.
+    pub(super) fn new(point: &Point, clock: Clock) -> Option<Self> {
+        let size = |packets: u64| usize::try_from(packets).unwrap_or(usize::MAX);
+        Some(Self {
+            held: Fifo::new(),
+            release_at: NEVER,
+            waited: 0,
+            paused: false,
+            limit: size(point.host.sender_queue_packets()),
+            xoff: size(point.host.xoff?),
+            xon: size(point.host.xon_packets()?),
+            ticks_per_byte: ticks_per_byte(point, clock),
+        })
+    }
+
+    /// True if a packet offered now goes to the queue.
+    pub(super) fn holds(&self) -> bool {
+        self.paused || !self.held.is_empty()
+    }
+
+    /// Holds a packet back; false: the queue is full.
+    pub(super) fn hold(&mut self, packet: Packet) -> bool {
+        let room = self.held.len() < self.limit;
+        if room {
+            self.held.push(packet);
+        }
+        room
+    }
+
+    /// The packet whose release is due at `now`.
+    pub(super) fn release(&mut self, now: u64) -> Packet {
+        let packet = self.held.pop();
+        self.waited += u128::from(now - packet.arrived);
+        packet
+    }
+
+    /// A packet made the ring hold `occupied`: the sender stops, or goes on with the next.
+    pub(super) fn filled(&mut self, occupied: usize, now: u64) {
+        self.paused = occupied >= self.xoff;
+        self.plan(now);
+    }
+
+    /// The ring has come down to `occupied`: the sender may go on.
+    pub(super) fn drained(&mut self, occupied: usize, now: u64) {
+        if self.paused && occupied <= self.xon {
+            self.paused = false;
+            self.plan(now);
+        }
+    }
+
+    fn plan(&mut self, now: u64) {
+        let goes = !self.paused && !self.held.is_empty();
+        self.release_at = if goes { now + wire_ticks(self.held.front().bytes, self.ticks_per_byte) } else { NEVER };
+    }
+}

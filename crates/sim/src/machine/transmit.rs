@@ -1,0 +1,131 @@
+//! [`Transmit`]: what the host sends, and the completions that it owes to its transmit ring.
+//!
+//! A slot is taken when a transmission starts and free again when its completion has been processed; a transmission that
+//! finds no free slot is refused. Completions are protocol work, before or after received packets.
+
+use std::collections::VecDeque;
+
+use netcliff_core::host::{TransmitLoad, TransmitPriority};
+use netcliff_core::{Point, Service};
+
+use super::sender::{ticks_per_byte, wire_ticks};
+use crate::clock::{Clock, NEVER};
+use crate::draw::Draw;
+use crate::random::Purpose;
+use crate::tally::TransmitCounts;
+
+/// The transmit ring.
+#[derive(Debug)]
+pub(crate) struct Transmit {
+    /// Completions go before received packets.
+    pub before: bool,
+    /// What was counted so far; latencies and places up to now only at marks.
+    pub counts: TransmitCounts,
+    /// When each transmission that waits for its completion ended [ticks].
+    due: VecDeque<u64>,
+    /// When each frame that is being sent, or waits for it, will have left [ticks].
+    leaving: VecDeque<u64>,
+    slots: usize,
+    cost: Draw,
+    share: f64,
+    /// Transmissions that the delivered packets have caused in part.
+    owed: f64,
+    /// Gaps of a stream of its own, and when the next is over [ticks].
+    own: Option<(Draw, u64)>,
+    ticks_per_byte: f64,
+}
+
+impl Transmit {
+    /// What the host of `point` sends; None: nothing.
+    pub(super) fn new(point: &Point, clock: Clock, seed: u64, replication: u64) -> Option<Self> {
+        let host = &point.host;
+        let cost = Draw::new(seed, Purpose::Completion, replication, host.service, clock.ticks(host.transmit_s?));
+        let (share, own) = match host.transmit_load.unwrap_or(TransmitLoad::Share(1.0)) {
+            TransmitLoad::Share(share) => (share, None),
+            TransmitLoad::Pps(pps) => {
+                let mean = clock.ticks(1.0 / pps);
+                let mut gaps = Draw::new(seed, Purpose::Transmission, replication, Service::Exponential, mean);
+                let first = gaps.next();
+                (0.0, Some((gaps, first)))
+            }
+        };
+        Some(Self {
+            before: host.transmit_priority.unwrap_or_default() == TransmitPriority::Before,
+            counts: TransmitCounts::default(),
+            due: VecDeque::new(),
+            leaving: VecDeque::new(),
+            slots: usize::try_from(host.transmit_ring_slots()).unwrap_or(usize::MAX),
+            cost,
+            share,
+            owed: 0.0,
+            own,
+            ticks_per_byte: ticks_per_byte(point, clock),
+        })
+    }
+
+    /// True if a completion waits for the CPU.
+    #[inline]
+    pub(super) fn is_due(&self) -> bool {
+        !self.due.is_empty()
+    }
+
+    /// When the next transmission ends [ticks].
+    pub(super) fn next_end(&self) -> u64 {
+        let own = self.own.as_ref().map_or(NEVER, |(_, next)| *next);
+        own.min(self.leaving.front().copied().unwrap_or(NEVER))
+    }
+
+    /// True if a slot is free for one more transmission, which is refused otherwise.
+    fn takes_slot(&mut self) -> bool {
+        let free = self.due.len() + self.leaving.len() < self.slots;
+        self.counts.started += 1;
+        self.counts.refused += u64::from(!free);
+        free
+    }
+
+    /// A packet of `bytes` was delivered at `now`: what it makes the host send queues for the link.
+    pub(super) fn delivered(&mut self, bytes: u32, now: u64) {
+        self.owed += self.share;
+        while self.owed >= 1.0 {
+            self.owed -= 1.0;
+            if self.takes_slot() {
+                let starts = self.leaving.back().map_or(now, |busy_until| now.max(*busy_until));
+                self.leaving.push_back(starts + wire_ticks(bytes, self.ticks_per_byte));
+            }
+        }
+    }
+
+    /// The transmission whose end is due at `now` has ended; true if it waits for its completion.
+    pub(super) fn ended(&mut self, now: u64) -> bool {
+        if let Some((gaps, next)) = &mut self.own {
+            *next = now + gaps.next();
+            if !self.takes_slot() {
+                return false;
+            }
+        } else {
+            self.leaving.pop_front();
+        }
+        self.due.push_back(now);
+        true
+    }
+
+    /// Time of the completion at the head [ticks].
+    pub(super) fn work(&mut self) -> u64 {
+        self.cost.next()
+    }
+
+    /// The completion at the head has been processed.
+    pub(super) fn completed(&mut self, now: u64) {
+        if let Some(since) = self.due.pop_front() {
+            self.counts.completed += 1;
+            self.counts.waited += u128::from(now - since);
+        }
+    }
+
+    /// Counts up to `now`.
+    pub(super) fn counts_at(&self, now: u64) -> TransmitCounts {
+        let ages = self.due.iter().map(|since| u128::from(now - since)).sum::<u128>();
+        let inside = (self.due.len() + self.leaving.len()) as u64;
+        TransmitCounts { inside, area: self.counts.waited + ages, ..self.counts }
+    }
+}

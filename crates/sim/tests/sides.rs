@@ -1,0 +1,124 @@
+//! Flow control and transmit completions: what they must do to throughput, loss and each other.
+
+use netcliff_core::{Engine, Figure, Host, Outcome, Point, Traffic};
+use netcliff_sim::SimEngine;
+
+fn outcome(scheme: &str, kpps: f64, settings: &[&str]) -> Outcome {
+    let mut host = Host::pentium4_2530mhz();
+    settings.iter().for_each(|setting| host.set(setting).unwrap());
+    let point = Point { host, scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(kpps * 1e3) };
+    SimEngine::with_packets(7, 200_000).evaluate(&point).unwrap()
+}
+
+fn of(figure: Option<Figure>) -> f64 {
+    figure.unwrap().value
+}
+
+fn kpps(outcome: &Outcome) -> f64 {
+    of(outcome.throughput_pps) / 1e3
+}
+
+/// At 300 kpps `interrupt` is in livelock; a pause keeps the ring from overflowing, which leaves the CPU to packets: about the
+/// saturation throughput of 116 kpps of a host that gets no interrupt for what it drops, and all loss is the sender's.
+#[test]
+fn a_pause_ends_the_livelock_and_moves_the_loss_to_the_sender() {
+    let without = outcome("interrupt", 300.0, &[]);
+    let with = outcome("interrupt", 300.0, &["xoff=900", "xon=100"]);
+    assert!(kpps(&without) < 105.0 && kpps(&with) > 110.0, "{} {}", kpps(&without), kpps(&with));
+    let (loss, all) = (with.loss.unwrap(), of(with.loss_fraction));
+    assert_eq!((of(loss.ring), of(loss.sender)), (0.0, all));
+    assert!((1.0 - all - kpps(&with) / 300.0).abs() < 0.02, "{all}");
+    assert!(without.loss.unwrap().sender.is_none());
+}
+
+/// Ideal, far below saturation: the ring of 1024 is never half full, and flow control changes no figure but its own.
+#[test]
+fn a_pause_that_never_comes_changes_nothing() {
+    let (without, with) = (outcome("ideal", 80.0, &[]), outcome("ideal", 80.0, &["xoff=1000"]));
+    assert_eq!(without.latency_s, with.latency_s);
+    assert_eq!(without.packets_in_system, with.packets_in_system);
+    assert_eq!(of(with.loss.unwrap().sender), 0.0);
+}
+
+/// The time held back counts: under overload the queue of 1000 at the sender is full, and what passes waited in it and in the ring.
+#[test]
+fn latency_counts_the_wait_at_the_sender() {
+    let with = outcome("ideal", 300.0, &["xoff=100", "xon=99", "sender_queue=1000"]);
+    let expected = (1000.0 + 99.5) / of(with.throughput_pps);
+    let mean = of(with.latency_s.unwrap().mean);
+    assert!((mean / expected - 1.0).abs() < 0.02, "{mean} {expected}");
+    assert!((of(with.packets_in_system) - 99.5).abs() < 1.0, "{:?}", with.packets_in_system);
+}
+
+/// After received packets completions starve past the receive cliff (187 kpps) and before it they do not; going before, they keep
+/// their rate and reception loses what they take.
+#[test]
+fn completions_starve_or_are_served_by_priority() {
+    let own = ["transmit=4us", "transmit_load=50kpps"];
+    let settings = |priority| [own[0], own[1], priority];
+    let sent = |outcome: &Outcome| of(outcome.transmitted.unwrap().completed_pps) / 1e3;
+    for scheme in ["ideal", "napi", "disable-enable", "polling"] {
+        let before = outcome(scheme, 300.0, &settings("transmit_priority=before"));
+        let after = outcome(scheme, 300.0, &settings("transmit_priority=after"));
+        assert!((sent(&before) - 50.0).abs() < 1.5, "{scheme} {}", sent(&before));
+        if scheme == "polling" {
+            // Three packets a tick leave time to completions.
+            continue;
+        }
+        assert!(sent(&after) < 1.0, "{scheme} {}", sent(&after));
+        assert!(of(after.transmitted.unwrap().refused_fraction) > 0.9);
+        // 50 kpps x 4 us = 0.2 of the CPU.
+        assert!((kpps(&before) / kpps(&after) - 0.8).abs() < 0.02, "{scheme} {} {}", kpps(&before), kpps(&after));
+        let calm = outcome(scheme, 50.0, &settings("transmit_priority=after"));
+        assert!((sent(&calm) - 50.0).abs() < 1.5 && kpps(&calm) > 49.0, "{scheme}");
+    }
+}
+
+/// Completions that take all of the CPU and go first: reception starves.
+#[test]
+fn reception_starves_behind_completions() {
+    let rate = ["transmit=4us", "transmit_load=260kpps", "transmit_priority=before"];
+    assert!(kpps(&outcome("ideal", 50.0, &rate)) < 1.0);
+    // Linux polls at most 128 of them, then up to 64 packets: 64 x 5.34 us of every 128 x 4 + 64 x 5.34 + 1.59 us.
+    let napi = kpps(&outcome("napi", 300.0, &rate));
+    let expected = 64.0 / (128.0 * 4.0 + 64.0 * 5.3356 + 1.59) * 1e3;
+    assert!((napi / expected - 1.0).abs() < 0.02, "{napi} {expected}");
+}
+
+/// M/D/1 with two classes of the same deterministic cost 1, head of the line: mean waits W/(1 - rho_1) and W/((1 - rho_1)(1 - rho)),
+/// W = rho/2 (Cobham 1954).
+#[test]
+fn waits_are_those_of_a_priority_queue() {
+    let settings = |order| {
+        [
+            "service=deterministic",
+            "protocol=5us",
+            "per_byte=0ns",
+            "transmit=5us",
+            "transmit_load=60kpps",
+            order,
+            "ring=100000",
+        ]
+    };
+    // 60 kpps of each, 5 us each: rho_1 = 0.3, rho = 0.6.
+    let (first, second) = (0.3 * 5e-6 / 0.7, 0.3 * 5e-6 / (0.7 * 0.4));
+    for (order, received, sent) in
+        [("transmit_priority=before", second, first), ("transmit_priority=after", first, second)]
+    {
+        let found = outcome("ideal", 60.0, &settings(order));
+        let waits = [of(found.latency_s.unwrap().mean) - 5e-6, of(found.transmitted.unwrap().waiting_s) - 5e-6];
+        for (wait, expected) in waits.into_iter().zip([received, sent]) {
+            assert!((wait / expected - 1.0).abs() < 0.04, "{order}: {wait} {expected}");
+        }
+    }
+}
+
+/// What is delivered is sent on: as many completions as packets, or half.
+#[test]
+fn a_share_of_what_is_delivered_is_sent() {
+    for (load, share) in [("100%", 1.0), ("50%", 0.5)] {
+        let found = outcome("napi", 60.0, &["transmit=2us", &format!("transmit_load={load}")]);
+        let sent = of(found.transmitted.unwrap().completed_pps) / 1e3;
+        assert!((sent / (share * kpps(&found)) - 1.0).abs() < 0.002, "{sent} {}", kpps(&found));
+    }
+}
