@@ -54,8 +54,8 @@ fn latency_counts_the_wait_at_the_sender() {
 /// their rate and reception loses what they take.
 #[test]
 fn completions_starve_or_are_served_by_priority() {
-    let own = ["transmit=4us", "transmit_load=50kpps"];
-    let settings = |priority| [own[0], own[1], priority];
+    // A small transmit ring, which fills early in the run.
+    let settings = |priority| ["transmit=4us", "transmit_load=50kpps", "transmit_ring=100", priority];
     let sent = |outcome: &Outcome| of(outcome.transmitted.unwrap().completed_pps) / 1e3;
     for scheme in ["ideal", "napi", "disable-enable", "polling"] {
         let before = outcome(scheme, 300.0, &settings("transmit_priority=before"));

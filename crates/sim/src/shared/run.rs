@@ -122,5 +122,6 @@ fn together(a: Counts, b: Counts) -> Counts {
         ring_area: a.ring_area + b.ring_area,
         system_area: a.system_area + b.system_area,
         cpu,
+        ..Counts::default()
     }
 }
