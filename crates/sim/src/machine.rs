@@ -374,6 +374,15 @@ impl<W: Watch> Machine<W> {
         self.deliver(packet);
     }
 
+    /// True if the application is awake and has nothing to do.
+    #[inline]
+    pub(crate) fn application_idles(&self) -> bool {
+        self.application.as_ref().is_some_and(|application| {
+            let busy = application.remaining > 0 || application.owes_switch || !application.socket.is_empty();
+            !application.asleep && !busy
+        })
+    }
+
     /// True if an application is modelled and has not fallen asleep.
     #[inline]
     pub(crate) fn application_awake(&self) -> bool {

@@ -11,7 +11,7 @@ mod napi_2007;
 mod polling;
 
 pub(crate) use coalesce::Moderation;
-use netcliff_core::{EngineKind, Napi, Point, Scheme, Unsupported};
+use netcliff_core::{EngineKind, Host, Napi, Point, Scheme, Unsupported};
 
 use crate::clock::{Clock, NEVER};
 use crate::machine::{Machine, Watch};
@@ -116,21 +116,29 @@ pub(crate) fn supports(point: &Point) -> Result<(), Unsupported> {
             "a backlog holds what another CPU's poll steered here, and completions stay with the device's own poll: leave \
              out transmit or backlog",
         )),
-        Scheme::Napi(napi) => supports_napi(napi),
+        Scheme::Napi(napi) => supports_napi(napi, &point.host),
         _ => Ok(()),
     }
 }
 
-fn supports_napi(napi: &Napi) -> Result<(), Unsupported> {
+fn supports_napi(napi: &Napi, host: &Host) -> Result<(), Unsupported> {
     let decline = |reason: &str| Err(Unsupported::new(EngineKind::Sim, reason));
     if napi.defer_hard_irqs > 0 && napi.backlog {
         return decline("a backlog has no hard interrupts to defer: leave out defer_hard_irqs or backlog");
     }
-    if napi.busy_poll {
-        return decline("busy_poll is not simulated yet; leave it out");
+    if napi.busy_poll && host.application_s.is_none() {
+        return decline("busy_poll is the application's polling: give it a time, for instance --set application=1us");
     }
-    if napi.irq_suspend_timeout_s > 0.0 {
-        return decline("irq_suspend_timeout works with busy_poll only, which is not simulated yet; leave it out");
+    if napi.busy_poll && napi.backlog {
+        return decline("a backlog is no device that an application could poll: leave out busy_poll or backlog");
+    }
+    if napi.busy_poll && host.poll_s == 0.0 {
+        return decline("busy polls that find nothing must take time: set poll above 0");
+    }
+    if napi.irq_suspend_timeout_s > 0.0 && !(napi.busy_poll && napi.defer_hard_irqs > 0) {
+        return decline(
+            "irq_suspend_timeout works with busy_poll, defer_hard_irqs and gro_flush_timeout only: set them too",
+        );
     }
     Ok(())
 }

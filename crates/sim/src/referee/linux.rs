@@ -68,6 +68,11 @@ struct Linux<'a> {
     defers_left: u32,
     timer_runs: bool,
     gro_flush_timeout: u64,
+    /// When the interrupt that is on its way, or the timer, is due; one that was planned for another time is void.
+    interrupt_at: Option<u64>,
+    /// The application polls.
+    busy: bool,
+    irq_suspend_timeout: u64,
     /// What is left of the application's piece while another thread runs.
     user_left: Option<u64>,
 }
@@ -103,10 +108,16 @@ pub(super) fn run(point: &Point, clock: Clock, seed: u64, replication: u64, pack
         defers_left: 0,
         timer_runs: false,
         gro_flush_timeout: clock.whole(napi.gro_flush_timeout_s).max(1),
+        interrupt_at: None,
+        busy: false,
+        irq_suspend_timeout: clock.whole(napi.irq_suspend_timeout_s),
         user_left: None,
     };
     while let Some(Reverse((at, event))) = linux.world.events.pop() {
         if matches!(event, Event::JobEnds(plan) if !linux.cpu.holds(plan)) {
+            continue;
+        }
+        if event == Event::Interrupt && linux.interrupt_at.take_if(|due| *due == at).is_none() {
             continue;
         }
         linux.cpu.pass_to(&mut linux.world, at);
@@ -179,9 +190,15 @@ impl Linux<'_> {
             self.scheduled = true;
             match self.world.delivery.next() {
                 0 => self.interrupt(),
-                delivery => self.world.events.push(Reverse((self.world.now + delivery, Event::Interrupt))),
+                delivery => self.plan_interrupt(delivery),
             }
         }
+    }
+
+    fn plan_interrupt(&mut self, delay: u64) {
+        let at = self.world.now + delay;
+        self.interrupt_at = Some(at);
+        self.world.events.push(Reverse((at, Event::Interrupt)));
     }
 
     fn interrupt(&mut self) {
@@ -260,7 +277,10 @@ impl Linux<'_> {
 
     /// The next packet of this poll, or its end.
     fn next_packet(&mut self) {
-        if self.work() == self.napi.weight {
+        if self.busy && self.work() == 8 {
+            return self.busy_poll_ends();
+        }
+        if !self.busy && self.work() == self.napi.weight {
             return self.poll_ends();
         }
         let available = if self.napi.backlog {
@@ -284,14 +304,21 @@ impl Linux<'_> {
 
     /// The ring is empty: the poll completes, unless completions are left over.
     fn nothing_left(&mut self) {
-        if self.softirq.is_some_and(|softirq| softirq.unclean) {
+        if self.busy {
+            self.busy_poll_ends();
+        } else if self.softirq.is_some_and(|softirq| softirq.unclean) {
             self.poll_ends();
         } else if self.defers() {
             self.timer_runs = true;
-            let at = self.world.now + self.gro_flush_timeout;
-            self.world.events.push(Reverse((at, Event::Interrupt)));
+            self.plan_interrupt(self.gro_flush_timeout);
             self.poll_ends();
-        } else if !self.napi.backlog && self.world.mask_mean > 0.0 {
+        } else {
+            self.unmask();
+        }
+    }
+
+    fn unmask(&mut self) {
+        if !self.napi.backlog && self.world.mask_mean > 0.0 {
             let mean = self.world.mask_mean;
             let unmask = self.world.poll.next_of_mean(mean);
             self.cpu.push(Kind::Unmask, Account::Poll, unmask);
@@ -320,6 +347,9 @@ impl Linux<'_> {
     }
 
     fn poll_ends(&mut self) {
+        if self.busy {
+            return self.busy_polling_ends();
+        }
         let used_up = self.work() == self.napi.weight || self.softirq.is_some_and(|softirq| softirq.unclean);
         if self.napi.threaded {
             return self.thread_poll_ends(used_up);
@@ -360,6 +390,40 @@ impl Linux<'_> {
         }
         self.kernel_awake = true;
         if self.need_resched() { self.schedule() } else { self.start_thread_poll() }
+    }
+
+    /// The application polls if it would sleep otherwise, and nobody else has the instance.
+    pub(super) fn busy_polls(&mut self) -> bool {
+        let idle = !self.world.owes_switch && self.world.socket.is_empty();
+        if !(self.napi.busy_poll && idle && (!self.scheduled || self.timer_runs)) {
+            return false;
+        }
+        (self.busy, self.scheduled, self.timer_runs, self.interrupt_at) = (true, true, false, None);
+        self.softirq =
+            Some(Softirq { round: 0, end_jiffy: 0, budget: 0, time_limit: 0, work: 0, cleaned: None, unclean: false });
+        self.start_poll();
+        true
+    }
+
+    /// One busy poll is over: the next, or the application goes on with interrupts off for a time, or on.
+    fn busy_poll_ends(&mut self) {
+        let found = !self.world.socket.is_empty();
+        if !found && !self.need_resched() {
+            return self.start_poll();
+        }
+        if self.napi.defer_hard_irqs == 0 {
+            return self.unmask();
+        }
+        self.defers_left = self.napi.defer_hard_irqs;
+        self.timer_runs = true;
+        let suspended = found && self.irq_suspend_timeout > 0;
+        self.plan_interrupt(if suspended { self.irq_suspend_timeout } else { self.gro_flush_timeout });
+        self.busy_polling_ends();
+    }
+
+    fn busy_polling_ends(&mut self) {
+        (self.busy, self.softirq) = (false, None);
+        if self.world.socket.is_empty() { self.schedule() } else { self.next_piece() }
     }
 
     fn start_thread_poll(&mut self) {

@@ -5,6 +5,7 @@
 //! therefore bind only through `handle_softirqs`: ten rounds, or the jiffy after two milliseconds, or a thread that
 //! must run; then ksoftirqd is woken.
 
+mod busy;
 mod threads;
 
 use netcliff_core::{Host, Napi};
@@ -52,6 +53,9 @@ struct Linux {
     defer_hard_irqs: u32,
     gro_flush_timeout: u64,
     defers_left: u32,
+    /// The application polls when its socket is empty; interrupts stay off so long after it found something [ticks].
+    busy_poll: bool,
+    irq_suspend_timeout: Option<u64>,
     /// NET_RX is raised.
     pending: bool,
     current: Thread,
@@ -88,6 +92,8 @@ pub(super) fn run<W: Watch>(napi: &Napi, host: &Host, clock: Clock, machine: &mu
         defer_hard_irqs: napi.defer_hard_irqs,
         gro_flush_timeout: clock.whole(napi.gro_flush_timeout_s).max(1),
         defers_left: 0,
+        busy_poll: napi.busy_poll,
+        irq_suspend_timeout: (napi.irq_suspend_timeout_s > 0.0).then(|| clock.whole(napi.irq_suspend_timeout_s).max(1)),
         pending: false,
         current: Thread::Idle,
         since: 0,
@@ -215,15 +221,7 @@ impl Linux {
     /// One poll: packets processed. The whole weight means that the instance stays scheduled, as it does with completions
     /// left over.
     fn poll<W: Watch>(&mut self, machine: &mut Machine<W>) -> u64 {
-        machine.counts.polls += 1;
-        let overhead = machine.times.poll.next();
-        machine.spend(Account::Poll, overhead);
-        let before = machine.completions_before();
-        let mut clean = before != Some(true) || self.clean_transmit(machine);
-        let work = if self.backlog { self.process_backlog(machine) } else { self.poll_ring(machine) };
-        if before == Some(false) && work < self.weight {
-            clean = self.clean_transmit(machine);
-        }
+        let (work, clean) = self.poll_once(machine, self.weight);
         if !clean {
             return self.weight;
         }
@@ -231,6 +229,21 @@ impl Linux {
             self.complete(machine, work);
         }
         work
+    }
+
+    /// The driver's part of a poll: packets processed, at most `weight`, and false if completions are left over.
+    #[inline]
+    fn poll_once<W: Watch>(&mut self, machine: &mut Machine<W>, weight: u64) -> (u64, bool) {
+        machine.counts.polls += 1;
+        let overhead = machine.times.poll.next();
+        machine.spend(Account::Poll, overhead);
+        let before = machine.completions_before();
+        let mut clean = before != Some(true) || self.clean_transmit(machine);
+        let work = if self.backlog { self.process_backlog(machine) } else { self.poll_ring(machine, weight) };
+        if before == Some(false) && work < weight {
+            clean = self.clean_transmit(machine);
+        }
+        (work, clean)
     }
 
     /// A driver's clean_tx_irq: completions until none is due; false: the limit came first.
@@ -264,14 +277,14 @@ impl Linux {
     }
 
     /// A driver's poll: packets from the ring until it is empty or the weight is used up.
-    fn poll_ring<W: Watch>(&mut self, machine: &mut Machine<W>) -> u64 {
-        for work in 0..self.weight {
+    fn poll_ring<W: Watch>(&mut self, machine: &mut Machine<W>, weight: u64) -> u64 {
+        for work in 0..weight {
             if machine.ring.is_empty() {
                 return work;
             }
             self.process(machine);
         }
-        self.weight
+        weight
     }
 
     fn process<W: Watch>(&mut self, machine: &mut Machine<W>) {
@@ -295,6 +308,11 @@ impl Linux {
             self.interrupt_due = machine.now + self.gro_flush_timeout;
             return;
         }
+        self.unmask(machine);
+    }
+
+    /// The driver unmasks; what came meanwhile interrupts at once.
+    fn unmask<W: Watch>(&mut self, machine: &mut Machine<W>) {
         if !self.backlog && machine.times.mask_ticks > 0.0 {
             let unmask = machine.times.poll.next_of_mean(machine.times.mask_ticks);
             machine.spend(Account::Poll, unmask);

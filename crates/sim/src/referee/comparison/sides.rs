@@ -83,3 +83,31 @@ fn both_together_agree_packet_for_packet() {
         transmissions(dice, host);
     });
 }
+
+/// With an application, and polls that take time.
+fn busy(dice: &mut Dice, host: &mut Host) {
+    host.application_s = Some(dice.time_s(6e-6));
+    host.poll_s = 1e-6 + dice.roll() * 2e-6;
+}
+
+fn busy_napi(dice: &mut Dice) -> String {
+    let deferred = format!(",defer_hard_irqs={},gro_flush_timeout={}us", dice.up_to(3), dice.up_to(60));
+    let suspended = format!(",irq_suspend_timeout={}us", dice.up_to(200));
+    let more = match dice.up_to(3) {
+        1 => String::new(),
+        2 => deferred,
+        _ => deferred + &suspended,
+    };
+    format!("napi:busy_poll=true,weight={},threaded={}{more}", dice.up_to(80), dice.roll() < 0.3)
+}
+
+#[test]
+fn busy_polling_agrees_packet_for_packet() {
+    let plain = many_with(500, busy_napi, busy);
+    assert!(share(&plain, |counts| counts.polls > 2 * counts.offered) > 0.2);
+    many_with(200, busy_napi, |dice, host| {
+        busy(dice, host);
+        flow_control(dice, host);
+        transmissions(dice, host);
+    });
+}

@@ -76,7 +76,7 @@ impl Linux<'_> {
     }
 
     /// The application goes on: the rest of its piece, or a receive call, which first runs pending softirqs.
-    fn next_piece(&mut self) {
+    pub(super) fn next_piece(&mut self) {
         if let Some(left) = self.user_left.take_if(|left| *left > 0) {
             return self.start_piece(left);
         }
@@ -85,6 +85,9 @@ impl Linux<'_> {
     }
 
     fn take_piece(&mut self) {
+        if self.busy_polls() {
+            return;
+        }
         match self.world.application_piece() {
             Some(piece) => self.start_piece(piece),
             None => self.schedule(),

@@ -74,6 +74,13 @@ impl Linux {
             if application.remaining == 0 && !application.owes_switch && self.pending {
                 self.handle_softirqs(machine);
             }
+            if self.may_busy_poll(machine) {
+                self.napi_busy_loop(machine);
+                if machine.application_idles() {
+                    return;
+                }
+                continue;
+            }
             let Some(mut left) = machine.application_work() else { return };
             let resched = self.run_user(machine, &mut left);
             if let Some(application) = &mut machine.application {

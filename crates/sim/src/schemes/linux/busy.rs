@@ -1,0 +1,41 @@
+//! Busy polling: the application polls the device itself while its socket is empty (napi_busy_loop, SO_PREFER_BUSY_POLL).
+
+use super::Linux;
+use crate::clock::NEVER;
+use crate::machine::{Machine, Watch};
+
+/// BUSY_POLL_BUDGET: packets a busy poll at the most.
+const BUDGET: u64 = 8;
+
+impl Linux {
+    /// Whether the application, about to sleep, polls instead: where no softirq or thread has the instance. A timer of
+    /// deferred interrupts does not have it.
+    pub(super) fn may_busy_poll<W: Watch>(&self, machine: &Machine<W>) -> bool {
+        self.busy_poll && (!self.scheduled || self.deferring) && machine.application_idles()
+    }
+
+    /// napi_busy_loop: polls until one brought the application a packet, or another thread must run.
+    pub(super) fn napi_busy_loop<W: Watch>(&mut self, machine: &mut Machine<W>) {
+        self.scheduled = true;
+        (self.deferring, self.interrupt_due) = (false, NEVER);
+        loop {
+            self.poll_once(machine, BUDGET);
+            if machine.done || !machine.application_idles() || self.need_resched(machine) {
+                break;
+            }
+        }
+        self.busy_poll_stop(machine);
+    }
+
+    /// busy_poll_stop: while hard interrupts are deferred the NIC stays masked, with a timer for the case that the application
+    /// does not come back: irq_suspend_timeout after packets were found, else gro_flush_timeout. Otherwise it is unmasked.
+    fn busy_poll_stop<W: Watch>(&mut self, machine: &mut Machine<W>) {
+        if self.defer_hard_irqs == 0 {
+            return self.unmask(machine);
+        }
+        let suspended = self.irq_suspend_timeout.filter(|_| !machine.application_idles());
+        self.defers_left = self.defer_hard_irqs;
+        self.deferring = true;
+        self.interrupt_due = machine.now + suspended.unwrap_or(self.gro_flush_timeout);
+    }
+}
