@@ -13,6 +13,7 @@
 //! | [`traffic`] | [`Traffic`]: arrivals x frame sizes x load |
 //! | [`outcome`] | [`Outcome`]: what was found, every figure optional |
 //! | [`engine`] | [`Engine`], [`Point`]: the one trait that joins model, simulation and wire |
+//! | [`precision`] | [`Aims`], [`Precision`]: which figures a simulation is to know how well |
 //! | [`measure`] | [`Measure`]: a figure of an outcome by name |
 //! | [`experiment`] | [`Experiment`]: what to draw and who answers, from TOML |
 //! | [`roofline`] | [`Roofline`]: the page of `netcliff limits` |
@@ -44,6 +45,7 @@ pub mod objective;
 pub mod outcome;
 pub mod params;
 pub mod parts;
+pub mod precision;
 pub mod queues;
 pub mod record;
 pub mod roofline;
@@ -68,6 +70,7 @@ pub use objective::{Constraint, Goal};
 pub use outcome::{CpuShares, Figure, Interval, Latency, Loss, Outcome};
 pub use outcome::{CpuShares, Figure, Interval, Latency, Loss, Outcome, Transmitted};
 pub use parts::{Bus, Offload};
+pub use precision::{Aims, Precision};
 pub use queues::{Flows, QueueOutcome, Queues};
 pub use record::{Fingerprint, Provenance, Record};
 pub use roofline::Roofline;

@@ -215,6 +215,9 @@ pub struct Outcome {
     /// What became of what the host sends, where it sends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transmitted: Option<Transmitted>,
+    /// What became of the precision asked for, if one was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub precision: Option<crate::precision::Precision>,
     /// What each interrupt vector of a host with several queues does.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queues: Vec<QueueOutcome>,

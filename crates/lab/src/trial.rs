@@ -323,6 +323,7 @@ impl Trial {
             }),
             transmitted: None,
             packets_in_system: None,
+            precision: None,
             queues: Vec::new(),
             notes: self.notes(),
         }

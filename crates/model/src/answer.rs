@@ -102,6 +102,7 @@ impl Ring {
                 .filter(|polls| *polls > 0.0)
                 .map(|polls| (self.throughput_pps / polls).into()),
             packets_in_system: exact(self.mean_present),
+            precision: None,
             notes: self.notes,
             ..Outcome::default()
         }

@@ -1,8 +1,9 @@
 //! [`SimEngine`]: the simulator as an [`Engine`].
 
 use hdrhistogram::Histogram;
-use netcliff_core::{Arrivals, Engine, EngineFailure, EngineKind, Outcome, Point, Unsupported};
+use netcliff_core::{Aims, Engine, EngineFailure, EngineKind, Outcome, Point, Unsupported};
 
+use crate::caveats;
 use crate::clock::Clock;
 use crate::replicate::Batch;
 use crate::summary;
@@ -13,12 +14,15 @@ use crate::{schemes, source};
 pub enum Effort {
     /// So many arrivals, over all replications together.
     Packets(u64),
-    /// Until throughput, mean latency and CPU available are known to `relative` half width.
+    /// Until figures are known to a half width. Each has its own interval: with k figures all hold at once with at least 1
+    /// - k (1 - confidence).
     Precision {
-        /// Half width over value.
+        /// Half width over value; for shares of the CPU, of one CPU.
         relative: f64,
         /// Give up after so many arrivals, and say so.
         packets_at_most: u64,
+        /// Which figures; those that a point does not have are left out.
+        figures: Aims,
     },
 }
 
@@ -41,10 +45,6 @@ impl Default for SimEngine {
     }
 }
 
-/// Fewest replications.
-const REPLICATIONS: u64 = 10;
-/// Arrivals of a replication at the start of a sequential run.
-pub(crate) const FIRST_PACKETS: u64 = 20_000;
 /// Latencies reach this resolution in [`Simulation::latency_ns`], in significant digits.
 const DIGITS: u8 = 3;
 
@@ -61,7 +61,7 @@ pub struct Simulation {
     pub replications: u64,
     /// False: the precision asked for was not reached.
     pub precise: bool,
-    /// False: some replication found no steady state in its first half.
+    /// False: no steady state was found in the first half of the replications.
     pub settled: bool,
 }
 
@@ -78,22 +78,27 @@ impl SimEngine {
         if point.host.queues.is_some() {
             return crate::multi_queue::simulate(self, point);
         }
-        let (batch, clock, precise) = match self.effort {
-            Effort::Packets(packets) => self.fixed(point, packets),
-            Effort::Precision { relative, packets_at_most } => self.sequential(point, relative, packets_at_most),
-        };
-        let settled = batch.settled();
-        let mut outcome = summary::outcome(point, &batch, clock, self.confidence);
+        let (batch, clock) = self.sample(point);
+        Ok(self.simulation(point, &batch, clock))
+    }
+
+    /// What a batch says of its point.
+    pub(crate) fn simulation(&self, point: &Point, batch: &Batch, clock: Clock) -> Simulation {
+        let mut outcome = summary::outcome(point, batch, clock, self.confidence);
+        if let Effort::Precision { relative, figures, .. } = self.effort {
+            outcome.precision = Some(caveats::precision(point, &outcome, batch, relative, figures));
+        }
+        caveats::withdraw_unearned(point, &mut outcome);
         outcome.notes.splice(0..0, point.warnings());
-        outcome.notes.extend(self.notes(point, &batch, settled, precise));
-        Ok(Simulation {
-            outcome,
-            latency_ns: histogram_ns(&batch, clock),
+        outcome.notes.extend(caveats::notes(point, &outcome, batch));
+        Simulation {
+            latency_ns: histogram_ns(batch, clock),
             packets: batch.packets_each * batch.replications.len() as u64,
             replications: batch.replications.len() as u64,
-            precise,
-            settled,
-        })
+            precise: outcome.precision.as_ref().is_none_or(|precision| precision.reached),
+            settled: batch.settled(),
+            outcome,
+        }
     }
 
     /// Refuses a host with several queues, for what shows one CPU.
@@ -105,104 +110,6 @@ impl SimEngine {
         let reason =
             "a trace, distributions, a series, a comparison and advice are of one queue and its core: leave queues out";
         Err(Unsupported::new(EngineKind::Sim, reason))
-    }
-
-    pub(crate) fn replications(&self) -> u64 {
-        self.replications.max(REPLICATIONS)
-    }
-
-    fn fixed(&self, point: &Point, packets: u64) -> (Batch, Clock, bool) {
-        let each = packets.div_ceil(self.replications()).clamp(100, u64::from(u32::MAX));
-        let clock = clock(point, each);
-        let mut batch = Batch::new(each);
-        batch.extend_to(self.replications(), point, clock, self.seed);
-        (batch, clock, true)
-    }
-
-    /// Doubles the length until every replication settles, then adds replications until the half widths are reached.
-    fn sequential(&self, point: &Point, relative: f64, packets_at_most: u64) -> (Batch, Clock, bool) {
-        let mut each = FIRST_PACKETS.min(packets_at_most.div_ceil(self.replications())).max(100);
-        let mut spent = 0;
-        loop {
-            let clock = clock(point, each);
-            let mut batch = Batch::new(each);
-            let mut count = self.replications();
-            loop {
-                batch.extend_to(count, point, clock, self.seed);
-                let total = spent + each * count;
-                let worst = summary::worst_half_width(&batch, clock, self.confidence);
-                let goal = relative / (1.0 + relative);
-                let longer = !batch.settled() && total + 2 * each * self.replications() <= packets_at_most;
-                if longer {
-                    spent = total;
-                    break;
-                }
-                if worst <= goal {
-                    return (batch, clock, true);
-                }
-                let wanted = (count as f64 * (worst / goal).powi(2) * 1.1).ceil() as u64;
-                let next = wanted.clamp(count + 1, 2 * count);
-                if total + each * (next - count) > packets_at_most {
-                    return (batch, clock, false);
-                }
-                count = next;
-            }
-            each *= 2;
-        }
-    }
-
-    pub(crate) fn notes(&self, point: &Point, batch: &Batch, settled: bool, precise: bool) -> Vec<String> {
-        let mut notes = Vec::new();
-        if is_heavy_tailed(&point.traffic.arrivals) {
-            notes.push(
-                "heavy-tailed traffic: means converge too slowly for their intervals to be believed; read quantiles, and \
-                 the load that was really offered"
-                    .to_owned(),
-            );
-        }
-        if let Some(packets) = captured(&point.traffic.arrivals) {
-            let mut note = format!(
-                "a trace of {packets} packets, read around from different places: the intervals tell how much its parts \
-                 differ, not how another recording would"
-            );
-            if batch.packets_each > packets as u64 {
-                note +=
-                    &format!("; each replication goes around {:.1} times", batch.packets_each as f64 / packets as f64);
-            }
-            notes.push(note);
-        }
-        if !settled {
-            let unsettled = batch.replications.iter().filter(|replication| !replication.settled).count();
-            notes.push(format!(
-                "{unsettled} of {} replications of {} packets found no steady state in their first half: simulate more packets",
-                batch.replications.len(),
-                batch.packets_each,
-            ));
-        }
-        if !precise {
-            notes.push(
-                "the precision asked for was not reached within the packets allowed; the intervals say what was"
-                    .to_owned(),
-            );
-        }
-        notes
-    }
-}
-
-/// Packets of the capture that arrivals are taken from.
-fn captured(arrivals: &Arrivals) -> Option<usize> {
-    match arrivals {
-        Arrivals::Trace { capture, .. } => Some(capture.as_ref()?.packets.len()),
-        Arrivals::Thinned { of, .. } => captured(of),
-        _ => None,
-    }
-}
-
-fn is_heavy_tailed(arrivals: &Arrivals) -> bool {
-    match arrivals {
-        Arrivals::OnOff(_) => true,
-        Arrivals::Thinned { of, .. } => is_heavy_tailed(of),
-        _ => false,
     }
 }
 

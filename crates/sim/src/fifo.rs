@@ -67,6 +67,16 @@ impl Fifo {
         self.head = 0;
     }
 
+    /// How long the packets have been here by `now`, added up [ticks].
+    pub(crate) fn ages(&self, now: u64) -> u128 {
+        // In halves of 32 bits: sums of 128 bits do not vectorise.
+        let (low, high) = self.iter().fold((0_u64, 0_u64), |(low, high), packet| {
+            let age = now - packet.arrived;
+            (low + (age & 0xffff_ffff), high + (age >> 32))
+        });
+        (u128::from(high) << 32) + u128::from(low)
+    }
+
     /// The oldest packet; the queue must hold one.
     #[inline]
     pub(crate) fn front(&self) -> &Packet {

@@ -16,10 +16,13 @@
 //! | `observe` | distributions of queue and busy periods, and a series in time |
 //! | `pair` | two schemes on the same packets |
 //! | `replicas` | replications one by one, for procedures that decide how many they need |
+//! | `sample` | how many packets in how many replications |
 //! | `replicate`, `stats`, `summary` | replications, warm-up, intervals, figures |
+//! | `caveats` | what was not reached, and what cannot be claimed |
 //!
 //! Nothing here reads a clock or a file: seeds are arguments, and a seed gives the same figures on any number of threads.
 
+mod caveats;
 mod cliff;
 mod clock;
 mod draw;
@@ -35,6 +38,7 @@ mod recursion;
 mod referee;
 mod replicas;
 mod replicate;
+mod sample;
 mod schemes;
 mod shared;
 mod source;

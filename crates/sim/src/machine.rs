@@ -241,7 +241,7 @@ impl<W: Watch> Machine<W> {
     /// Records the counts up to now; true if that was the last time.
     #[inline(never)]
     fn mark(&mut self) -> bool {
-        let ages = |queue: &Fifo| queue.iter().map(|packet| u128::from(self.now - packet.arrived)).sum::<u128>();
+        let ages = |queue: &Fifo| queue.ages(self.now);
         let mut counts = Counts {
             at: self.now,
             inside_ring: self.ring.len() as u64,

@@ -8,7 +8,7 @@ mod series;
 use netcliff_core::{Detail, EngineFailure, Invalid, Point, QueueShare};
 
 use crate::clock::Clock;
-use crate::engine::{SimEngine, Simulation, clock};
+use crate::engine::{SimEngine, Simulation};
 use crate::machine::{CELLS, Fate, Machine, SEGMENTS, Watch};
 use crate::replicate::{Replication, cut, each};
 use crate::schemes;
@@ -143,10 +143,11 @@ impl SimEngine {
     /// more than 100 000.
     pub fn simulate_in_detail(&self, point: &Point, wanted: Wanted) -> Result<(Simulation, Detail), EngineFailure> {
         self.one_queue(point)?;
-        let simulation = self.simulate(point)?;
-        let packets = simulation.packets / simulation.replications;
+        point.validate()?;
+        let (batch, clock) = self.sample(point);
+        let simulation = self.simulation(point, &batch, clock);
+        let (packets, warm_up) = (batch.packets_each, batch.replications[0].warm_up);
         check(point, packets, wanted)?;
-        let clock = clock(point, packets);
         let replications = if wanted.distributions { simulation.replications } else { 1 };
         let seen = each(0..replications, |number| {
             let slice_s = wanted.slice_s.filter(|_| number == 0);
@@ -154,8 +155,8 @@ impl SimEngine {
             let mut machine = Machine::new(point, clock, self.seed, number, packets, observer);
             schemes::run(point, clock, &mut machine);
             let (records, observer) = machine.finish();
-            let (replication, _) = cut(&records);
-            let warm = replication.warm_tenths;
+            let (replication, _) = cut(&records, warm_up);
+            let warm = warm_up.tenths;
             Seen {
                 ring: observer.ring.times(warm),
                 socket: observer.socket.times(warm),

@@ -6,11 +6,9 @@
 
 use netcliff_core::{Difference, EngineFailure, Figure, Point};
 
-use crate::clock::Clock;
 use crate::engine::{Effort, SimEngine, clock};
-use crate::machine::{CELLS, Machine, Records, SEGMENTS};
-use crate::replicate::{cut, each};
-use crate::schemes;
+use crate::machine::{CELLS, Records, SEGMENTS};
+use crate::replicate::{ABREAST, each, run, warm_up};
 use crate::stats::t_value;
 use crate::tally::{Account, Counts, Pool};
 
@@ -63,22 +61,18 @@ impl SimEngine {
             self.one_queue(point)?;
         }
         let (Effort::Packets(packets) | Effort::Precision { packets_at_most: packets, .. }) = self.effort;
-        let packets = packets.div_ceil(self.replications()).clamp(100, u64::from(u32::MAX));
+        let packets = self.packets_each(packets);
         let clock = clock(first, packets);
-        let pairs = each(0..self.replications(), |number| {
-            let records = [first, second].map(|point| run(point, clock, self.seed, number, packets));
-            let warm = records.each_ref().map(|records| cut(records).0.warm_tenths);
-            records.map(|records| Part::of(&records, warm[0].max(warm[1])))
-        });
+        let both = |number| [first, second].map(|point| run(point, clock, self.seed, number, packets));
+        let early = each(0..self.replications().min(ABREAST), both);
+        let settled_at = |scheme: usize| warm_up(early.iter().map(|records| &records[scheme].marks[..])).tenths;
+        let warm = settled_at(0).max(settled_at(1));
+        let part = |records: [Records; 2]| records.map(|records| Part::of(&records, warm));
+        let late = each(early.len() as u64..self.replications(), |number| part(both(number)));
+        let pairs: Vec<[Part; 2]> = early.into_iter().map(part).chain(late).collect();
         let tick_s = clock.seconds(1.0);
         Ok(COMPARED.iter().filter_map(|compared| difference(compared, &pairs, tick_s, self.confidence)).collect())
     }
-}
-
-fn run(point: &Point, clock: Clock, seed: u64, number: u64, packets: u64) -> Records {
-    let mut machine = Machine::new(point, clock, seed, number, packets, ());
-    schemes::run(point, clock, &mut machine);
-    machine.finish().0
 }
 
 /// None where a replication has no such figure, or both schemes have 0 in all of them.

@@ -34,9 +34,15 @@ pub(crate) fn mean_around(value: f64, values: &[f64], confidence: f64) -> Figure
     Figure::between(value, (value.min(mean) - half).max(0.0), value.max(mean) + half, confidence)
 }
 
-/// MSER (White 1997) over means of equal batches: how many to cut off; None: the best cut is past the middle, the run
-/// is too short to tell.
-pub(crate) fn mser(batches: &[f64]) -> Option<usize> {
+/// Observations a batch of MSER-5.
+const BATCH: usize = 5;
+
+/// MSER-5 (White, Cobb and Spratt 2000): the observations in batches of five, what does not fill one left out; of the
+/// numbers d of batches to cut off, the one that minimises the squared standard error of the mean of the rest. How many
+/// observations to cut off; None: d > n/2, the run is too short to tell.
+pub(crate) fn mser_5(observations: &[f64]) -> Option<usize> {
+    let batches: Vec<f64> =
+        observations.chunks_exact(BATCH).map(|batch| batch.iter().sum::<f64>() / BATCH as f64).collect();
     let count = batches.len();
     let (mut sum, mut square) = (0.0, 0.0);
     let mut best = (f64::INFINITY, 0);
@@ -55,7 +61,7 @@ pub(crate) fn mser(batches: &[f64]) -> Option<usize> {
             best = (statistic, cut);
         }
     }
-    (best.1 <= count / 2).then_some(best.1)
+    (best.1 <= count / 2).then_some(best.1 * BATCH)
 }
 
 #[cfg(test)]
@@ -80,11 +86,31 @@ mod tests {
 
     #[test]
     fn the_start_is_cut_off_and_a_trend_refused() {
-        let settled: Vec<f64> = (0..100).map(|i| if i < 12 { 12.0 - f64::from(i) } else { f64::from(i % 3) }).collect();
-        let cut = mser(&settled).unwrap();
-        assert!((8..=14).contains(&cut), "{cut}");
-        let trend: Vec<f64> = (0..100).map(|i| f64::from(i * i)).collect();
-        assert_eq!(mser(&trend), None);
-        assert_eq!(mser(&[1.0; 100]), Some(0));
+        let observations = |of: &dyn Fn(i32) -> i32| -> Vec<f64> { (0..503).map(|i| f64::from(of(i))).collect() };
+        let cut = mser_5(&observations(&|i| if i < 60 { 60 - i } else { i % 3 })).unwrap();
+        assert!((40..=70).contains(&cut) && cut % 5 == 0, "{cut}");
+        assert_eq!(mser_5(&observations(&|i| i * i)), None);
+        assert_eq!(mser_5(&observations(&|_| 1)), Some(0));
+    }
+
+    /// The definition, written out: d minimises sum of (Y_i - mean)^2 over i > d, over (n - d)^2, Y the batches' means.
+    #[test]
+    fn the_cut_minimises_the_statistic_of_the_definition() {
+        let mut state = 1_u64;
+        let mut uniform = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 11) as f64 / (1_u64 << 53) as f64
+        };
+        for slope in [0.0, 0.5, 2.0, 10.0] {
+            let observations: Vec<f64> = (0..300).map(|i| uniform() + slope * (-f64::from(i) / 40.0).exp()).collect();
+            let batches: Vec<f64> = observations.chunks(5).map(|five| five.iter().sum::<f64>() / 5.0).collect();
+            let statistic = |d: usize| {
+                let kept = &batches[d..];
+                let mean = kept.iter().sum::<f64>() / kept.len() as f64;
+                kept.iter().map(|y| (y - mean).powi(2)).sum::<f64>() / (kept.len() as f64).powi(2)
+            };
+            let best = (0..=batches.len() - 5).min_by(|a, b| statistic(*a).total_cmp(&statistic(*b))).unwrap();
+            assert_eq!(mser_5(&observations), (best <= batches.len() / 2).then_some(5 * best), "slope {slope}");
+        }
     }
 }

@@ -111,16 +111,8 @@ pub(crate) fn outcome(point: &Point, batch: &Batch, clock: Clock, confidence: f6
             .flatten(),
         packets_in_system: figure(batch, confidence, |counts| counts.ring_area as f64, |counts| counts.at as f64),
         transmitted: point.host.transmit_s.map(|_| transmitted(batch, clock, confidence)),
+        precision: None,
         queues: Vec::new(),
         notes: Vec::new(),
     }
-}
-
-/// The largest relative half width among throughput, mean latency and CPU available (the latter against one CPU).
-pub(crate) fn worst_half_width(batch: &Batch, clock: Clock, confidence: f64) -> f64 {
-    let throughput = figure(batch, confidence, |counts| counts.delivered as f64, |counts| counts.at as f64);
-    let relative = |found: Option<Figure>| found.map_or(0.0, |found| found.relative_half_width());
-    let available = cpu_share(batch, confidence, Account::Available).and_then(|found| found.interval);
-    let available = available.map_or(0.0, |ends| (ends.high - ends.low) / 2.0);
-    relative(throughput).max(relative(mean_latency(batch, clock, confidence))).max(available)
 }

@@ -114,6 +114,7 @@ pub(super) fn total(queues: &Queues, cores: &[Core], parts: Vec<QueueOutcome>) -
         interrupts_per_s: sum(&|o| o.interrupts_per_s),
         polls_per_s: sum(&|o| o.polls_per_s),
         packets_in_system: sum(&|o| o.packets_in_system),
+        precision: None,
         notes: notes(queues, cores.len(), &all, &parts),
         ..Outcome::default()
     };

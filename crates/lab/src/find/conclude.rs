@@ -80,6 +80,7 @@ pub fn merge(observations: &[Observation]) -> Option<Merged> {
         packets_per_poll: over(&|o| o.packets_per_poll),
         transmitted: None,
         packets_in_system: None,
+        precision: None,
         queues: Vec::new(),
         notes: notes(&used),
     };

@@ -75,8 +75,9 @@ impl Plan {
                 Effort::Packets(packets) => {
                     settings.insert("packets".to_owned(), packets.to_string());
                 }
-                Effort::Precision { relative, packets_at_most } => {
+                Effort::Precision { relative, packets_at_most, figures } => {
                     settings.insert("precision".to_owned(), netcliff_core::units::print_share(relative));
+                    settings.insert("precision_for".to_owned(), figures.to_string());
                     settings.insert("packets_at_most".to_owned(), packets_at_most.to_string());
                 }
             }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use netcliff_core::experiment::{Experiment, FileError, Grid, Share, Task};
-use netcliff_core::{EngineKind, Fingerprint};
+use netcliff_core::{Aims, EngineKind, Fingerprint};
 use netcliff_sim::{Effort, SimEngine};
 
 use crate::inputs;
@@ -85,6 +85,7 @@ fn effort(grid: &Grid) -> Effort {
         (precision, packets) => Effort::Precision {
             relative: precision.map_or(PRECISION, |share| share.0),
             packets_at_most: packets.unwrap_or(PACKETS_AT_MOST),
+            figures: Aims::default(),
         },
     }
 }

@@ -3,9 +3,10 @@
 use netcliff_core::{EngineFailure, Outcome, Point};
 
 use crate::clock::Clock;
-use crate::engine::{Effort, FIRST_PACKETS, SimEngine, Simulation, histogram_ns};
+use crate::engine::{Effort, SimEngine, Simulation};
 use crate::machine::Records;
-use crate::replicate::{Batch, Replication, SHARES, cut_at, each, warm_up};
+use crate::replicate::{ABREAST, Batch, Replication, SHARES, cut, each, warm_up};
+use crate::sample::FIRST_PACKETS;
 use crate::summary;
 use crate::tally::{Account, Counts, Pool};
 
@@ -27,44 +28,35 @@ pub(crate) fn simulate(engine: &SimEngine, points: &[(u64, &Point)]) -> Result<J
         point.validate()?;
         super::supports(point)?;
     }
-    let (batches, clock, precise) = match engine.effort {
-        Effort::Packets(packets) => {
-            let (batches, clock) = run(points, engine.replications(), packets.div_ceil(engine.replications()));
-            (batches, clock, true)
+    let (batches, clock) = match engine.effort {
+        Effort::Packets(packets) => run(points, engine.replications(), engine.packets_each(packets)),
+        Effort::Precision { relative, packets_at_most, figures } => {
+            longer(engine, points, packets_at_most, |core, clock| {
+                engine.need(points[0].1, core, clock, relative, figures)
+            })
         }
-        Effort::Precision { relative, packets_at_most } => longer(engine, points, relative, packets_at_most),
     };
     let point = points[0].1;
     let outcome = |batch: &Batch| summary::outcome(point, batch, clock, engine.confidence);
-    let settled = batches.core.settled();
-    let mut together = outcome(&batches.core);
-    together.notes.extend(point.warnings());
-    together.notes.extend(engine.notes(point, &batches.core, settled, precise));
-    Ok(Joint {
-        queues: batches.queues.iter().map(outcome).collect(),
-        core: Simulation {
-            outcome: together,
-            latency_ns: histogram_ns(&batches.core, clock),
-            packets: batches.core.packets_each * batches.core.replications.len() as u64,
-            replications: batches.core.replications.len() as u64,
-            precise,
-            settled,
-        },
-    })
+    let queues = batches.queues.iter().map(outcome).collect();
+    Ok(Joint { queues, core: engine.simulation(point, &batches.core, clock) })
 }
 
-/// Doubles the length of the replications until they settle and the core's half widths are reached.
-fn longer(engine: &SimEngine, points: &[(u64, &Point)], relative: f64, packets_at_most: u64) -> (Batches, Clock, bool) {
-    let mut each = FIRST_PACKETS.min(packets_at_most.div_ceil(engine.replications()));
+/// Doubles the length of the replications until they settle and the core's figures need no more packets.
+fn longer(
+    engine: &SimEngine,
+    points: &[(u64, &Point)],
+    packets_at_most: u64,
+    need: impl Fn(&Batch, Clock) -> f64,
+) -> (Batches, Clock) {
+    let mut each = FIRST_PACKETS.min(engine.packets_each(packets_at_most));
     let mut spent = 0;
     loop {
         let (batches, clock) = run(points, engine.replications(), each);
         spent += each * engine.replications();
-        let worst = summary::worst_half_width(&batches.core, clock, engine.confidence);
-        let precise = worst <= relative / (1.0 + relative);
-        let enough = precise && batches.core.settled();
+        let enough = need(&batches.core, clock) <= 1.0 && batches.core.settled();
         if enough || spent + 2 * each * engine.replications() > packets_at_most {
-            return (batches, clock, precise);
+            return (batches, clock);
         }
         each *= 2;
     }
@@ -72,17 +64,21 @@ fn longer(engine: &SimEngine, points: &[(u64, &Point)], relative: f64, packets_a
 
 /// So many replications of `packets_each` arrivals over all queues.
 fn run(points: &[(u64, &Point)], replications: u64, packets_each: u64) -> (Batches, Clock) {
-    let packets_each = packets_each.clamp(100, u64::from(u32::MAX));
     let rate_pps = points.iter().filter_map(|(_, point)| point.traffic.rate_pps()).sum();
     let clock = Clock::new(rate_pps, packets_each);
     let mut batches =
         Batches { core: Batch::new(packets_each), queues: points.iter().map(|_| Batch::new(packets_each)).collect() };
-    for parts in each(0..replications, |n| cut(&super::replicate(points, clock, n, packets_each))) {
+    let simulate = |number| super::replicate(points, clock, number, packets_each);
+    let early = each(0..replications.min(ABREAST), simulate);
+    let marks: Vec<Vec<Counts>> = early.iter().map(|queues| core_marks(queues)).collect();
+    let warm_up = warm_up(marks.iter().map(Vec::as_slice));
+    let parts = |queues: &[Records]| -> Vec<_> { queues.iter().map(|records| cut(records, warm_up)).collect() };
+    let late = each(early.len() as u64..replications, |number| parts(&simulate(number)));
+    for parts in early.iter().map(|queues| parts(queues)).chain(late) {
         let mut all = Pool::new();
         parts.iter().for_each(|(_, pool)| all.merge(pool));
         let counts = parts.iter().map(|(part, _)| part.counts).reduce(together).unwrap_or_default();
-        let (warm_tenths, settled) = parts.first().map_or((0, true), |(part, _)| (part.warm_tenths, part.settled));
-        batches.core.replications.push(Replication { counts, quantiles: all.quantiles(SHARES), warm_tenths, settled });
+        batches.core.replications.push(Replication { counts, quantiles: all.quantiles(SHARES), warm_up });
         batches.core.pool.merge(&all);
         for (batch, (part, pool)) in batches.queues.iter_mut().zip(parts) {
             batch.replications.push(part);
@@ -92,12 +88,10 @@ fn run(points: &[(u64, &Point)], replications: u64, packets_each: u64) -> (Batch
     (batches, clock)
 }
 
-/// Cuts the warm-up off, as long for all queues: it is the core's.
-fn cut(queues: &[Records]) -> Vec<(Replication, Pool)> {
+/// The marks of all queues of a core together.
+fn core_marks(queues: &[Records]) -> Vec<Counts> {
     let mark = |n: usize| queues.iter().map(|records| records.marks[n]).reduce(together).unwrap_or_default();
-    let marks: Vec<Counts> = (0..queues.first().map_or(0, |records| records.marks.len())).map(mark).collect();
-    let found = warm_up(&marks);
-    queues.iter().map(|records| cut_at(records, found)).collect()
+    (0..queues.first().map_or(0, |records| records.marks.len())).map(mark).collect()
 }
 
 /// Two queues on one core as one. What the core has left is the same for both.

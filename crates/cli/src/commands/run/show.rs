@@ -75,7 +75,7 @@ fn asked(run: &Run<'_>) -> Vec<(String, String)> {
     let changes = if grid.host.set.is_empty() { String::new() } else { format!(" with {}", grid.host.set.join(", ")) };
     let effort = match run.plan.sim.effort {
         Effort::Packets(packets) => format!("{packets} packets a point"),
-        Effort::Precision { relative, packets_at_most } => {
+        Effort::Precision { relative, packets_at_most, .. } => {
             format!("precision {}, at most {packets_at_most} packets a point", units::print_share(relative))
         }
     };

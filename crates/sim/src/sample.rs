@@ -1,0 +1,102 @@
+//! How many packets in how many replications: as many as were asked for, or until the figures are known well enough.
+
+use netcliff_core::Point;
+use netcliff_core::precision::{Aims, Attained, goal};
+
+use crate::clock::Clock;
+use crate::engine::{Effort, SimEngine, clock};
+use crate::machine::CELLS;
+use crate::replicate::Batch;
+use crate::summary;
+
+/// Fewest replications.
+const REPLICATIONS: u64 = 10;
+/// Fewest arrivals of a replication: one a cell.
+const FEWEST_PACKETS: u64 = CELLS as u64;
+/// Arrivals of a replication at the start of a sequential run.
+pub(crate) const FIRST_PACKETS: u64 = 20_000;
+/// Longer at once by no more than this: the half width of ten replications is itself only known to a third.
+const GROWTH: f64 = 8.0;
+/// What needs more than this many times the first replications gets longer ones instead. Short ones are biased (by their
+/// start) and skewed, and an interval from many of them is narrow around the wrong value: with replications kept at 20 000
+/// arrivals, 5 % on the mean latency of M/M/1 at 80 and 90 % load held the exact value in 82 % of 95 % intervals.
+/// `cargo test -p netcliff-sim --test sequential` repeats it as it is now.
+const MORE: f64 = 3.0;
+
+/// What is to be known how well, and what it may cost.
+#[derive(Debug, Clone, Copy)]
+struct Sought {
+    relative: f64,
+    packets_at_most: u64,
+    figures: Aims,
+}
+
+impl SimEngine {
+    pub(crate) fn replications(&self) -> u64 {
+        self.replications.max(REPLICATIONS)
+    }
+
+    /// Arrivals of a replication if all together are `packets`.
+    pub(crate) fn packets_each(&self, packets: u64) -> u64 {
+        packets.div_ceil(self.replications()).clamp(FEWEST_PACKETS, u64::from(u32::MAX))
+    }
+
+    /// The replications of a point, which must be supported, and their clock.
+    pub(crate) fn sample(&self, point: &Point) -> (Batch, Clock) {
+        match self.effort {
+            Effort::Packets(packets) => self.batch(point, self.packets_each(packets)),
+            Effort::Precision { relative, packets_at_most, figures } => {
+                self.sequential(point, Sought { relative, packets_at_most, figures })
+            }
+        }
+    }
+
+    fn batch(&self, point: &Point, each: u64) -> (Batch, Clock) {
+        let clock = clock(point, each);
+        let mut batch = Batch::new(each);
+        batch.extend_to(self.replications(), point, clock, self.seed);
+        (batch, clock)
+    }
+
+    /// Longer replications until they settle and the half widths are near, then more of them until they are reached, or
+    /// until the packets allowed are spent.
+    fn sequential(&self, point: &Point, sought: Sought) -> (Batch, Clock) {
+        let first = self.replications();
+        let mut each = FIRST_PACKETS.min(self.packets_each(sought.packets_at_most));
+        let mut spent = 0;
+        loop {
+            let (mut batch, clock) = self.batch(point, each);
+            each = loop {
+                let count = batch.replications.len() as u64;
+                let left = sought.packets_at_most.saturating_sub(spent + each * count);
+                let need = self.need(point, &batch, clock, sought.relative, sought.figures);
+                let factor = if batch.settled() { need } else { need.max(2.0) };
+                let longer = (each as f64 * factor.min(GROWTH)) as u64;
+                let longer = longer.min(left / first).min(u64::from(u32::MAX));
+                let too_many = count as f64 * need > MORE * first as f64;
+                if (too_many || !batch.settled()) && longer > each + each / 2 {
+                    spent += each * count;
+                    break longer;
+                }
+                let wanted = (count as f64 * need).ceil() as u64;
+                let more = wanted.min(count + left / each);
+                if need <= 1.0 || more <= count {
+                    return (batch, clock);
+                }
+                batch.extend_to(more, point, clock, self.seed);
+            };
+        }
+    }
+
+    /// By how much the packets would have to grow to reach the half widths, as far as this batch can tell; 1 if they are.
+    pub(crate) fn need(&self, point: &Point, batch: &Batch, clock: Clock, relative: f64, figures: Aims) -> f64 {
+        let outcome = summary::outcome(point, batch, clock, self.confidence);
+        let factor = |attained: Attained| match attained.half_width {
+            _ if attained.reached => 1.0,
+            Some(width) => (width / goal(relative)).powi(2) * 1.1,
+            None => f64::INFINITY,
+        };
+        let figures = figures.measures().filter_map(|figure| Attained::of(figure, &outcome, relative));
+        figures.map(factor).fold(1.0, f64::max)
+    }
+}
