@@ -131,6 +131,39 @@ fn a_simulation_reaches_its_precision() {
 }
 
 #[test]
+fn a_simulation_says_which_precision_it_did_not_reach() {
+    let home = Home::new();
+    let args = ["--scheme", "interrupt", "--rate", "100kpps", "--precision", "1%", "--packets-at-most", "50000"];
+    let record = simulate(&home, &[&args[..], &["--for", "throughput,p99"]].concat());
+    let settings = &record["provenance"]["settings"];
+    assert_eq!([&settings["precision_for"], &settings["packets_at_most"]], ["throughput,p99", "50000"]);
+    let precision = &record["outcome"]["precision"];
+    assert_eq!((&precision["asked"], &precision["reached"]), (&0.01.into(), &false.into()), "{precision}");
+    assert!(precision["packets"].as_u64().unwrap() <= 50_000);
+    let figures = precision["figures"].as_array().unwrap();
+    assert_eq!([&figures[0]["figure"], &figures[1]["figure"]], ["throughput_pps", "latency_p99_s"]);
+    let p99 = &record["outcome"]["latency_s"]["p99"];
+    let half = (p99["high"].as_f64().unwrap() - p99["low"].as_f64().unwrap()) / 2.0;
+    let told = figures[1]["half_width"].as_f64().unwrap();
+    assert!((told / (half / p99["value"].as_f64().unwrap()) - 1.0).abs() < 1e-9 && told > 0.01, "{precision}");
+    let notes = record["outcome"]["notes"].to_string();
+    assert!(notes.contains("not reached") && notes.contains("99th percentile of latency ±"), "{notes}");
+}
+
+#[test]
+fn a_histogram_has_every_delivered_packet() {
+    let home = Home::new();
+    let record = simulate(&home, &["--rate", "100kpps", "--packets", "20000", "--histogram"]);
+    let cells = record["detail"]["latency_histogram_ns"].as_array().unwrap();
+    let cells: Vec<[u64; 2]> = cells.iter().map(|cell| serde_json::from_value(cell.clone()).unwrap()).collect();
+    assert!(cells.windows(2).all(|pair| pair[0][0] < pair[1][0]), "latencies rise");
+    let packets: u64 = cells.iter().map(|cell| cell[1]).sum();
+    assert!((10_000..=20_000).contains(&packets), "{packets}: all but the warm-up");
+    let max_s = number_at(&record, "/outcome/latency_s/max");
+    assert!((cells.last().unwrap()[0] as f64 * 1e-9 / max_s - 1.0).abs() < 2e-3, "{max_s}");
+}
+
+#[test]
 fn csv_has_a_header_and_a_row_a_load() {
     let home = Home::new();
     let text = home.stdout(["predict", "--scheme", "ideal", "--rates", "10kpps,20kpps", "--csv"]);

@@ -70,6 +70,7 @@ fn simulations_for_people() {
     let shared = ["--queues", "3:on=0/0/1", "--flows", "50:zipf=1.2"];
     insta::assert_snapshot!("simulate_queues_on_one_core", simulate(&shared));
     insta::assert_snapshot!("simulate_distributions", simulate(&["--distributions", "--set", "application=1us"]));
+    insta::assert_snapshot!("simulate_histogram", simulate(&["--histogram"]));
     insta::assert_snapshot!("simulate_series", simulate(&["--series", "5ms"]));
     insta::assert_snapshot!("simulate_series_csv", simulate(&["--series", "10ms", "--csv"]));
     insta::assert_snapshot!("simulate_against", simulate(&["--against", "coalesce:usecs=50us,masked=true"]));

@@ -140,6 +140,7 @@ fn effort_of_a_simulation() {
             (&["simulate", "--rate", "1kpps", "--packets", "-10"], &["-10", "whole number"]),
             (&["simulate", "--rate", "1kpps", "--packets", "1e6"], &["1e6", "whole number"]),
             (&["simulate", "--rate", "1kpps", "--precision", "0%"], &["0%", "above 0%"]),
+            (&["simulate", "--rate", "1kpps", "--precision", "1%", "--for", "speed"], &["speed", "throughput", "p999"]),
             (&["simulate", "--rate", "1kpps", "--precision", "200%"], &["200%", "below 100%"]),
             (&["simulate", "--rate", "1kpps", "--precision", "1%", "--packets", "5000"], &["--precision", "--packets"]),
             (&["simulate", "--rate", "1kpps", "--confidence", "100%"], &["100%", "below 100%"]),

@@ -17,6 +17,9 @@ pub struct Detail {
     /// Times in which the CPU is busy without a break.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy_periods: Option<BusyPeriods>,
+    /// Latencies of the delivered packets.
+    #[serde(default, skip_serializing_if = "LatencyHistogram::is_empty")]
+    pub latency_histogram_ns: LatencyHistogram,
     /// Slices of the first replication, from its start, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub series: Vec<Slice>,
@@ -71,4 +74,57 @@ pub struct Slice {
     pub ring_max: u64,
     /// Where the CPU's time went.
     pub cpu: CpuShares,
+}
+
+/// Latencies as pairs (largest latency of the cell (ns), packets), rising. The cells are those of HdrHistogram at three
+/// significant digits, the same for every run, so that histograms merge without loss.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct LatencyHistogram(pub Vec<(u64, u64)>);
+
+impl LatencyHistogram {
+    /// True without packets.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Packets in it.
+    pub fn packets(&self) -> u64 {
+        self.0.iter().map(|(_, packets)| packets).sum()
+    }
+
+    /// Adds the packets of another run.
+    pub fn merge(&mut self, other: &Self) {
+        let mut cells: std::collections::BTreeMap<u64, u64> = self.0.drain(..).collect();
+        for (latency_ns, packets) in &other.0 {
+            *cells.entry(*latency_ns).or_default() += packets;
+        }
+        self.0 = cells.into_iter().collect();
+    }
+
+    /// The latency (s) that `share` (0 to 1) of the packets do not exceed, rounded up to its cell; None without packets.
+    pub fn quantile_s(&self, share: f64) -> Option<f64> {
+        let wanted = share * self.packets() as f64;
+        let mut seen = 0;
+        let cell = self.0.iter().find(|(_, packets)| {
+            seen += packets;
+            seen as f64 >= wanted
+        });
+        cell.or(self.0.last()).map(|(latency_ns, _)| *latency_ns as f64 * 1e-9)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn histograms_merge_cell_by_cell() {
+        let mut one = LatencyHistogram(vec![(10, 2), (30, 1)]);
+        one.merge(&LatencyHistogram(vec![(5, 1), (30, 4), (70, 2)]));
+        assert_eq!(one, LatencyHistogram(vec![(5, 1), (10, 2), (30, 5), (70, 2)]));
+        assert_eq!((one.packets(), one.quantile_s(0.3), one.quantile_s(1.0)), (10, Some(10e-9), Some(70e-9)));
+        assert_eq!(LatencyHistogram::default().quantile_s(0.5), None);
+        assert_eq!(serde_json::to_string(&one).unwrap(), "[[5,1],[10,2],[30,5],[70,2]]");
+    }
 }

@@ -58,7 +58,7 @@ pub mod warning;
 pub use advice::Advice;
 pub use analysis::Analysis;
 pub use capture::Capture;
-pub use detail::{BusyPeriods, Detail, QueueShare, Slice};
+pub use detail::{BusyPeriods, Detail, LatencyHistogram, QueueShare, Slice};
 pub use difference::Difference;
 pub use engine::{Engine, EngineFailure, EngineKind, Fidelity, Point, Unsupported};
 pub use error::{Invalid, ParseError};

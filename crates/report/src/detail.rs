@@ -1,7 +1,7 @@
 //! [`detail`] and [`differences`]: what `simulate` shows beside the figures of an outcome.
 
 use comfy_table::{CellAlignment, Table};
-use netcliff_core::{Detail, Difference, Figure, Point, QueueShare, Slice};
+use netcliff_core::{Detail, Difference, Figure, LatencyHistogram, Point, QueueShare, Slice};
 
 use crate::Style;
 use crate::format::{self, Unit};
@@ -12,13 +12,17 @@ const BAR: f64 = 40.0;
 /// Slices shown; the rest is in JSON and CSV.
 const SLICES: usize = 40;
 
-/// Queue lengths by share of time as bars, busy periods, and the first slices of a series. Empty parts are left out.
+/// Queue lengths by share of time as bars, latencies, busy periods, and the first slices of a series. Empty parts are left out.
 pub fn detail(detail: &Detail, style: Style) -> String {
     let mut text = String::new();
     for (name, shares) in [("ring and protocol", &detail.ring), ("socket", &detail.socket)] {
         if !shares.is_empty() {
             text += &format!("\npackets in {name}, by share of time\n{}", lines(&lengths(shares, style)));
         }
+    }
+    if !detail.latency_histogram_ns.is_empty() {
+        let table = latencies(&detail.latency_histogram_ns, style);
+        text += &format!("\nlatencies, by share of the delivered packets\n{}", lines(&table));
     }
     if let Some(busy) = &detail.busy_periods {
         let mut table = empty(style);
@@ -59,6 +63,54 @@ fn lengths(shares: &[QueueShare], style: Style) -> Table {
     }
     right(&mut table, 0..2);
     table
+}
+
+/// Latencies up to 1, 2, 5, 10, ... with a bar each, and the share of the packets that is within them.
+fn latencies(histogram: &LatencyHistogram, style: Style) -> Table {
+    let mut groups: Vec<(u64, u64)> = Vec::new();
+    for (latency_ns, packets) in &histogram.0 {
+        while groups.last().is_none_or(|(to, _)| to < latency_ns) {
+            let to = groups.last().map_or_else(|| first_step(*latency_ns), |(to, _)| next_step(*to));
+            groups.push((to, 0));
+        }
+        if let Some((_, sum)) = groups.last_mut() {
+            *sum += packets;
+        }
+    }
+    let (all, most) = (histogram.packets() as f64, groups.iter().map(|group| group.1).max().unwrap_or(1) as f64);
+    let mut table = empty(style);
+    table.set_header(["up to", "share", "in all", ""]);
+    let mut seen = 0;
+    for (to, packets) in groups {
+        seen += packets;
+        table.add_row([
+            format::quantity(to as f64 * 1e-9, Unit::Seconds),
+            format::share(packets as f64 / all),
+            format::share(seen as f64 / all),
+            bar(packets as f64 / most, style),
+        ]);
+    }
+    right(&mut table, 0..3);
+    table
+}
+
+/// The least of 1, 2, 5, 10, ... ns that `latency_ns` does not exceed.
+fn first_step(latency_ns: u64) -> u64 {
+    let mut step = 1;
+    while step < latency_ns {
+        step = next_step(step);
+    }
+    step
+}
+
+/// 1, 2, 5, 10, ...: the next.
+fn next_step(step: u64) -> u64 {
+    let decade = 10_u64.pow(step.ilog10());
+    match step / decade {
+        1 => 2 * decade,
+        2 => 5 * decade,
+        _ => 10_u64.saturating_mul(decade),
+    }
 }
 
 fn bar(share: f64, style: Style) -> String {

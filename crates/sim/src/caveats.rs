@@ -9,8 +9,8 @@ use crate::replicate::Batch;
 const FINITE_VARIANCE: f64 = 2.0;
 
 /// True if means of this traffic have not earned an interval: ON or OFF periods have no variance and no cutoff. Of forty
-/// 95 % intervals of the realised load 30 held the load asked for with 1e6 arrivals, 26 with 4e6; with a cutoff of 10 ms
-/// 37 (`cargo test -p netcliff-sim --test sequential` repeats a part of it).
+/// 95 % intervals of the realised load (ten replications, seeds 0 to 39, 60 kpps) 30 held the load asked for with 1e6
+/// arrivals, 26 with 4e6; with a cutoff of 10 ms 37.
 pub(crate) fn is_heavy_tailed(arrivals: &Arrivals) -> bool {
     match arrivals {
         Arrivals::OnOff(shape) => shape.cutoff_s.is_none() && shape.alpha_on.min(shape.alpha_off) < FINITE_VARIANCE,
@@ -148,3 +148,6 @@ fn not_reached(precision: &Precision, heavy: bool) -> Option<String> {
         )
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,7 @@ mod busy;
 mod level;
 mod series;
 
-use netcliff_core::{Detail, EngineFailure, Invalid, Point, QueueShare};
+use netcliff_core::{Detail, EngineFailure, Invalid, LatencyHistogram, Point, QueueShare};
 
 use crate::clock::Clock;
 use crate::engine::{SimEngine, Simulation};
@@ -23,6 +23,8 @@ use series::Series;
 pub struct Wanted {
     /// Distributions of the queues' lengths and of the busy periods.
     pub distributions: bool,
+    /// Latencies of the delivered packets as a histogram.
+    pub histogram: bool,
     /// Width of the slices of a series in time (s).
     pub slice_s: Option<f64>,
 }
@@ -142,6 +144,11 @@ impl SimEngine {
     /// Simulates a point and shows more of it. Errors: as [`SimEngine::simulate`], or slices so thin that there would be
     /// more than 100 000.
     pub fn simulate_in_detail(&self, point: &Point, wanted: Wanted) -> Result<(Simulation, Detail), EngineFailure> {
+        if !wanted.distributions && wanted.slice_s.is_none() {
+            let simulation = self.simulate(point)?;
+            let detail = Detail { latency_histogram_ns: histogram(&simulation, wanted), ..Detail::default() };
+            return Ok((simulation, detail));
+        }
         self.one_queue(point)?;
         point.validate()?;
         let (batch, clock) = self.sample(point);
@@ -165,7 +172,8 @@ impl SimEngine {
                 replication,
             }
         });
-        Ok((simulation, self.detail(point, clock, wanted, seen)))
+        let latency_histogram_ns = histogram(&simulation, wanted);
+        Ok((simulation, Detail { latency_histogram_ns, ..self.detail(point, clock, wanted, seen) }))
     }
 
     fn detail(&self, point: &Point, clock: Clock, wanted: Wanted, mut seen: Vec<Seen>) -> Detail {
@@ -175,12 +183,18 @@ impl SimEngine {
         }
         let application = point.host.application_s.is_some();
         Detail {
+            latency_histogram_ns: LatencyHistogram::default(),
             ring: shares(&seen, self.confidence, |seen| &seen.ring),
             socket: if application { shares(&seen, self.confidence, |seen| &seen.socket) } else { Vec::new() },
             busy_periods: busy::periods(&seen, clock, self.confidence),
             series,
         }
     }
+}
+
+fn histogram(simulation: &Simulation, wanted: Wanted) -> LatencyHistogram {
+    let cells = simulation.latency_ns.iter_recorded().filter(|_| wanted.histogram);
+    LatencyHistogram(cells.map(|cell| (cell.value_iterated_to(), cell.count_at_value())).collect())
 }
 
 fn check(point: &Point, packets: u64, wanted: Wanted) -> Result<(), EngineFailure> {

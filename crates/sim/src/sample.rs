@@ -20,7 +20,7 @@ const GROWTH: f64 = 8.0;
 /// What needs more than this many times the first replications gets longer ones instead. Short ones are biased (by their
 /// start) and skewed, and an interval from many of them is narrow around the wrong value: with replications kept at 20 000
 /// arrivals, 5 % on the mean latency of M/M/1 at 80 and 90 % load held the exact value in 82 % of 95 % intervals.
-/// `cargo test -p netcliff-sim --test sequential` repeats it as it is now.
+/// `cargo test -p netcliff-sim sample::` repeats it as it is now.
 const MORE: f64 = 3.0;
 
 /// What is to be known how well, and what it may cost.
@@ -100,3 +100,6 @@ impl SimEngine {
         figures.map(factor).fold(1.0, f64::max)
     }
 }
+
+#[cfg(test)]
+mod tests;

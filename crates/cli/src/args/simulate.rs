@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use netcliff_core::experiment::Share;
-use netcliff_core::{Scheme, units};
+use netcliff_core::{Aims, Scheme, units};
 
 use super::compute::{ComputeArgs, packets};
 
@@ -13,6 +13,7 @@ use super::compute::{ComputeArgs, packets};
 #[command(after_help = "Examples:
   netcliff simulate --scheme napi:weight=64,budget=300 --rate 100kpps
   netcliff simulate --set application=2us --rates 10kpps..300kpps:30 --precision 1% --json
+  netcliff simulate --rate 150kpps --precision 2% --for p99,loss --packets-at-most 50000000
   netcliff simulate --scheme interrupt --rate 120kpps --distributions
   netcliff simulate --scheme polling --arrivals onoff --rate 60kpps --series 1ms --csv
   netcliff simulate --scheme interrupt --set application=2us --rate 400kpps --trace livelock.json
@@ -28,15 +29,25 @@ pub struct SimulateArgs {
     #[arg(long, default_value = "1000000", conflicts_with = "precision", value_parser = packets)]
     #[arg(allow_negative_numbers = true)]
     pub packets: u64,
-    /// Simulate until the figures are known to this relative half width
+    /// Simulate until the figures are known to this relative half width (shares of the CPU: of one CPU)
     #[arg(long)]
     pub precision: Option<Share>,
+    /// Which figures: throughput, goodput, loss, latency, p50, p90, p99, p999, cpu, interrupts, or columns of --csv
+    #[arg(long = "for", value_name = "FIGURE,...", default_value = "throughput,latency,cpu")]
+    pub aims: Aims,
+    /// Arrivals a load after which --precision gives up, and says what it has
+    #[arg(long, default_value = "200000000", value_parser = packets, value_name = "PACKETS")]
+    #[arg(allow_negative_numbers = true)]
+    pub packets_at_most: u64,
     /// Confidence of the intervals
     #[arg(long, default_value = "95%")]
     pub confidence: Share,
     /// Also show how often how many packets wait, and how long the CPU is busy without a break
     #[arg(long, conflicts_with_all = ["rates", "csv", "against"])]
     pub distributions: bool,
+    /// Also show the latencies as a histogram; in JSON it is mergeable with that of other runs
+    #[arg(long, conflicts_with_all = ["rates", "csv", "against"])]
+    pub histogram: bool,
     /// Also show what happened in each slice of time of this width, in the first replication
     #[arg(long, value_name = "TIME", value_parser = slice, conflicts_with_all = ["rates", "against"])]
     #[arg(allow_hyphen_values = true)]

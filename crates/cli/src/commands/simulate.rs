@@ -1,5 +1,6 @@
 //! `netcliff simulate`.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
@@ -13,20 +14,11 @@ use super::write;
 use crate::args::{SimulateArgs, StoreArgs};
 use crate::output;
 
-/// Most arrivals a load when a precision is asked for.
-const PACKETS_AT_MOST: u64 = 200_000_000;
-
 /// In simulation.
 pub fn simulate(args: &SimulateArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
-    let (effort, setting) = match args.precision {
-        Some(share) => (
-            Effort::Precision { relative: share.0, packets_at_most: PACKETS_AT_MOST },
-            ("precision", share.to_string()),
-        ),
-        None => (Effort::Packets(args.packets), ("packets", args.packets.to_string())),
-    };
+    let (effort, settings) = effort(args);
     let engine = SimEngine { seed: args.seed, effort, confidence: args.confidence.0, ..SimEngine::default() };
-    let provenance = provenance(Some(args.seed), [(setting.0.to_owned(), setting.1)].into());
+    let provenance = provenance(Some(args.seed), settings);
     if let Some(path) = &args.trace {
         let trace = engine.trace(&one_point(args)?, args.trace_packets).map_err(explain)?;
         write(path, &trace.chrome_json())?;
@@ -40,10 +32,25 @@ pub fn simulate(args: &SimulateArgs, store: &StoreArgs) -> anyhow::Result<ExitCo
     if args.against.is_some() {
         return compare(&engine, args, &provenance);
     }
-    if args.distributions || args.series.is_some() {
+    if args.distributions || args.histogram || args.series.is_some() {
         return in_detail(engine, args, &provenance, store);
     }
     answer(&engine, "simulate", &args.compute, &provenance, store)
+}
+
+/// How long, and the same for the provenance.
+fn effort(args: &SimulateArgs) -> (Effort, BTreeMap<String, String>) {
+    let Some(share) = args.precision else {
+        return (Effort::Packets(args.packets), [("packets".to_owned(), args.packets.to_string())].into());
+    };
+    let (figures, packets_at_most) = (args.aims, args.packets_at_most);
+    let settings = [
+        ("precision", share.to_string()),
+        ("precision_for", figures.to_string()),
+        ("packets_at_most", packets_at_most.to_string()),
+    ];
+    let effort = Effort::Precision { relative: share.0, packets_at_most, figures };
+    (effort, settings.map(|(key, value)| (key.to_owned(), value)).into())
 }
 
 /// The one load that these questions are asked at.
@@ -89,7 +96,7 @@ fn in_detail(
     provenance: &Provenance,
     store: &StoreArgs,
 ) -> anyhow::Result<ExitCode> {
-    let wanted = Wanted { distributions: args.distributions, slice_s: args.series };
+    let wanted = Wanted { distributions: args.distributions, histogram: args.histogram, slice_s: args.series };
     let engine = Watched { engine, wanted, seen: Mutex::default() };
     let records = recorded(&engine, "simulate", vec![one_point(args)?], &args.compute, provenance, store, false)?;
     let detail = engine.seen.into_inner().unwrap_or_else(PoisonError::into_inner);

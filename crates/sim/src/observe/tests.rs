@@ -11,7 +11,7 @@ fn engine() -> SimEngine {
     SimEngine { confidence: 0.999, ..SimEngine::with_packets(3, 400_000) }
 }
 
-const ALL: Wanted = Wanted { distributions: true, slice_s: Some(1e-3) };
+const ALL: Wanted = Wanted { distributions: true, histogram: true, slice_s: Some(1e-3) };
 
 /// M/M/1/B: p_n is geometric, a busy period of the infinite queue lasts 1/(mu - lambda), one begins lambda p_0 times a
 /// second. 18 comparisons at 99.9 %; rarer
@@ -75,4 +75,31 @@ fn slices_too_thin_are_refused() {
     let thin = Wanted { slice_s: Some(1e-9), ..ALL };
     let refused = engine().simulate_in_detail(&point("ideal", 100.0, 64), thin).unwrap_err().to_string();
     assert!(refused.contains("series slice") && refused.contains("or more"), "{refused}");
+}
+
+/// Every delivered packet after the warm-up is in the histogram, two runs merge into what both saw, and the quantiles of
+/// M/M/1, -ln(1 - share) / (mu - lambda), come out of it to a cell and a few standard errors.
+#[test]
+fn histograms_of_two_seeds_merge() {
+    let point = point("ideal", 120.0, 1024);
+    let histogram = |seed| {
+        let engine = SimEngine::with_packets(seed, 400_000);
+        let (simulation, detail) =
+            engine.simulate_in_detail(&point, Wanted { histogram: true, ..Wanted::default() }).unwrap();
+        assert_eq!(detail.latency_histogram_ns.packets(), simulation.latency_ns.len());
+        assert!(detail.ring.is_empty() && detail.series.is_empty(), "only what was wanted");
+        detail.latency_histogram_ns
+    };
+    let (one, other) = (histogram(3), histogram(4));
+    let mut both = one.clone();
+    both.merge(&other);
+    assert_eq!(both.packets(), one.packets() + other.packets());
+    let rate = 1.0 / point.host.service_s(64.0) - 120e3;
+    for share in [0.5, 0.9, 0.99] {
+        let exact = -(1.0_f64 - share).ln() / rate;
+        let got = both.quantile_s(share).unwrap();
+        assert!((got / exact - 1.0).abs() < 0.05, "{share}: {got} {exact}");
+        let ends = [&one, &other].map(|part| part.quantile_s(share).unwrap());
+        assert!(ends[0].min(ends[1]) <= got && got <= ends[0].max(ends[1]), "{share}: {got} {ends:?}");
+    }
 }

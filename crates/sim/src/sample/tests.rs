@@ -1,0 +1,93 @@
+use netcliff_core::{Host, Traffic};
+
+use super::*;
+use crate::engine::Simulation;
+
+fn point(scheme: &str, load: f64) -> Point {
+    let host = Host::pentium4_2530mhz();
+    let traffic = Traffic::poisson(load * host.mu_pps(64.0));
+    Point { host, scheme: scheme.parse().unwrap(), traffic }
+}
+
+fn precise(figures: &str, relative: f64, packets_at_most: u64) -> SimEngine {
+    let effort = Effort::Precision { relative, packets_at_most, figures: figures.parse().unwrap() };
+    SimEngine { effort, ..SimEngine::default() }
+}
+
+/// Of a hundred 95 % intervals of M/M/1's mean latency, 5 miss; more than 13 have a chance of one in 3000.
+fn misses(engine: &SimEngine, load: f64) -> usize {
+    let point = point("ideal", load);
+    let exact = 1.0 / (point.host.mu_pps(64.0) * (1.0 - load));
+    let covers = |seed| {
+        let found = SimEngine { seed, ..engine.clone() }.simulate(&point).unwrap().outcome;
+        found.latency_s.unwrap().mean.unwrap().covers(exact)
+    };
+    (0..100).filter(|seed| !covers(*seed)).count()
+}
+
+/// Stopping when the interval happens to be narrow must not make it miss: 18 missed while replications stayed short.
+#[test]
+fn intervals_of_a_sequential_run_hold_the_exact_value() {
+    let missed = misses(&precise("latency", 0.05, 50_000_000), 0.8);
+    assert!(missed <= 13, "{missed} of 100");
+}
+
+/// Many short replications must not be biased by how their warm-up is cut: 37 missed while each was cut alone.
+#[test]
+fn intervals_of_many_short_replications_hold_the_exact_value() {
+    let missed = misses(&SimEngine { replications: 50, ..SimEngine::with_packets(0, 1_000_000) }, 0.8);
+    assert!(missed <= 13, "{missed} of 100");
+}
+
+#[test]
+fn every_figure_asked_for_is_reached_and_a_tail_costs_more_than_a_mean() {
+    let point = point("interrupt", 0.4);
+    let reached = |figures: &str| -> Simulation {
+        let simulation = precise(figures, 0.02, 50_000_000).simulate(&point).unwrap();
+        let precision = simulation.outcome.precision.clone().unwrap();
+        assert!(simulation.precise && precision.reached, "{figures}: {precision:?}");
+        assert!(precision.figures.iter().all(|one| one.reached && one.half_width.unwrap() <= 0.02 / 1.02));
+        assert_eq!((precision.packets, precision.replications), (simulation.packets, simulation.replications));
+        assert!(simulation.replications >= 10);
+        simulation
+    };
+    let all = reached("throughput,latency,p999,cpu,interrupts");
+    assert_eq!(all.outcome.precision.as_ref().unwrap().figures.len(), 9, "five of the CPU, and no application");
+    assert!(all.packets > reached("throughput").packets);
+}
+
+#[test]
+fn what_cannot_be_reached_is_told_with_what_was() {
+    let simulation = precise("latency,p99,cpu", 0.001, 400_000).simulate(&point("interrupt", 0.5)).unwrap();
+    let precision = simulation.outcome.precision.unwrap();
+    assert!(!simulation.precise && !precision.reached);
+    // What is left of the budget when a longer run no longer fits goes to more replications.
+    assert!((200_000..=400_000).contains(&precision.packets), "{}", precision.packets);
+    let note = simulation.outcome.notes.iter().find(|note| note.contains("not reached")).unwrap();
+    assert!(note.contains("0.1%") && note.contains("mean latency ±") && note.contains("99th percentile"), "{note}");
+    assert!(simulation.outcome.latency_s.unwrap().mean.unwrap().interval.is_some(), "it reports what it has");
+}
+
+#[cfg(feature = "parallel")]
+#[test]
+fn results_are_the_same_on_any_number_of_threads() {
+    let on = |threads: usize, engine: &SimEngine, scheme: &str| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let point = point(scheme, 0.6);
+        pool.install(|| {
+            let simulation = engine.simulate(&point).unwrap();
+            let wanted = crate::Wanted { distributions: true, histogram: true, slice_s: Some(1e-2) };
+            let detail = engine.simulate_in_detail(&point, wanted).unwrap().1;
+            let pairs = SimEngine::with_packets(3, 50_000).compare(&point, &self::point("ideal", 0.6)).unwrap();
+            let text = serde_json::to_string(&(simulation.outcome, detail, pairs)).unwrap();
+            (text, simulation.latency_ns)
+        })
+    };
+    for engine in [SimEngine::with_packets(3, 200_000), precise("latency,p99,cpu", 0.05, 4_000_000)] {
+        for scheme in ["ideal", "napi"] {
+            let one = on(1, &engine, scheme);
+            assert_eq!(one, on(2, &engine, scheme), "{scheme}");
+            assert_eq!(one, on(7, &engine, scheme), "{scheme}");
+        }
+    }
+}
