@@ -124,7 +124,7 @@ fn heavy_tails(point: &Point, outcome: &Outcome) -> String {
 
 /// Which figures missed the precision, and how well they are known; of heavy-tailed traffic those that are claimed at all.
 fn not_reached(precision: &Precision, heavy: bool) -> Option<String> {
-    let missed = |attained: &&Attained| !attained.reached && !(heavy && !is_quantile(&attained.figure));
+    let missed = |attained: &&Attained| !(attained.reached || heavy && !is_quantile(&attained.figure));
     let parts: Vec<String> = precision
         .figures
         .iter()
