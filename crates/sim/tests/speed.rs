@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use netcliff_core::{Host, Point, Service, Traffic};
-use netcliff_sim::{SimEngine, cliff_sim};
+use netcliff_sim::{Effort, SimEngine, cliff_sim};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -78,6 +78,45 @@ fn packets_a_second() {
         let speeds = spread(rounds.iter().map(|(_, speeds)| speeds[number]));
         println!("{name:50} {speeds}; {}", spread(rounds.iter().map(|(floor, speeds)| speeds[number] / floor)));
     }
+}
+
+/// Figure 7 of the paper whole: 7 schemes x 30 loads at 1 % on throughput, mean latency and CPU. Under 10 s on two cores.
+#[test]
+#[ignore = "measures"]
+fn figure_7() {
+    use rayon::iter::{IntoParallelIterator, ParallelIterator};
+    let schemes = [
+        "ideal",
+        "interrupt",
+        "disable-enable:merged=true",
+        "polling:period=20us,quota=3",
+        "napi-2007:period=20us,quota=3",
+        "coalesce:frames=8,drops_interrupt=true",
+        "coalesce:usecs=50us,drops_interrupt=true",
+    ];
+    let effort = Effort::Precision { relative: 0.01, packets_at_most: 100_000_000 };
+    let engine = SimEngine { effort, ..SimEngine::default() };
+    let start = Instant::now();
+    let points: Vec<(&str, u32)> = schemes.iter().flat_map(|scheme| (1..=30).map(move |n| (*scheme, 10 * n))).collect();
+    let answers: Vec<_> = points
+        .into_par_iter()
+        .map(|(scheme, kpps)| {
+            let begun = Instant::now();
+            let simulation = engine.simulate(&point(scheme, f64::from(kpps))).unwrap();
+            (scheme, kpps, simulation.packets, simulation.precise, begun.elapsed().as_secs_f64())
+        })
+        .collect();
+    let seconds = start.elapsed().as_secs_f64();
+    for (scheme, kpps, packets, precise, seconds) in &answers {
+        if !precise || *seconds > 0.2 {
+            println!(
+                "{scheme} at {kpps} kpps: {packets} packets, {seconds:.2} s{}",
+                if *precise { "" } else { ", not reached" }
+            );
+        }
+    }
+    let packets: u64 = answers.iter().map(|answer| answer.2).sum();
+    println!("{} points in {seconds:.2} s; {:.1} million packets", answers.len(), packets as f64 / 1e6);
 }
 
 /// The cliff of a calibrated host: under 8 s on one core, build excluded.
