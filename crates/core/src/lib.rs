@@ -67,7 +67,6 @@ pub use finding::Finding;
 pub use host::{Host, Service};
 pub use measure::{Dimension, Measure};
 pub use objective::{Constraint, Goal};
-pub use outcome::{CpuShares, Figure, Interval, Latency, Loss, Outcome};
 pub use outcome::{CpuShares, Figure, Interval, Latency, Loss, Outcome, Transmitted};
 pub use parts::{Bus, Offload};
 pub use precision::{Aims, Precision};
