@@ -5,7 +5,7 @@ mod common;
 use common::Home;
 use serde_json::Value;
 
-const SHORT: [&str; 7] = ["stream", "--time", "30ms", "--warmup", "10ms", "--cpu-meter", "procfs"];
+const SHORT: [&str; 7] = ["stream", "--time", "200ms", "--warmup", "10ms", "--cpu-meter", "procfs"];
 
 #[test]
 fn a_sweep_is_measured_kept_and_shown_again() {

@@ -14,7 +14,7 @@ fn options(method: Method) -> StreamOptions {
         paths: vec![Path::Stream(SendPath::Write)],
         repeats: 2,
         warm_up_s: Some(0.02),
-        time_s: 0.05,
+        time_s: 0.2,
         bytes: None,
         link_bps: None,
         cpu: Preference::Only(CpuMethod::Procfs),

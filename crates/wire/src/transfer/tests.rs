@@ -17,7 +17,7 @@ fn udp(path: DatagramPath) -> Channel {
 }
 
 fn settings(channel: Channel, block_bytes: usize) -> Settings {
-    Settings { block_bytes, warm_up_s: 0.03, amount: Amount::Seconds(0.06), ..Settings::new(channel) }
+    Settings { block_bytes, warm_up_s: 0.03, amount: Amount::Seconds(0.25), ..Settings::new(channel) }
 }
 
 fn made(settings: &Settings) -> Transfer {
