@@ -139,7 +139,9 @@ fn napi_capacity_is_weight_over_poll_time() {
         let exact = 16.0 / (16.0 * host.service_s(64.0) + host.poll_s);
         let got = outcome.throughput_pps.unwrap();
         assert!(got.covers(exact), "backlog {backlog}: {got:?}, exact {exact}");
-        assert!((outcome.packets_per_poll.unwrap().value - 16.0).abs() < 1e-3);
+        // Every poll takes 16; the first and the last may lie across the ends of the 2 500 or more counted a replication.
+        let per_poll = outcome.packets_per_poll.unwrap();
+        assert!((per_poll.value - 16.0).abs() < 16.0 / 2_500.0, "{per_poll:?}");
         assert!(outcome.interrupts_per_s.unwrap().value < 10.0);
     }
 }
