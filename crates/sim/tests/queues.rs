@@ -132,7 +132,11 @@ fn any_number_of_threads_gives_the_same() {
         pool.install(|| serde_json::to_string(&engine.evaluate(&point).unwrap()).unwrap())
     };
     let fixed = SimEngine::with_packets(3, 50_000);
-    let effort = Effort::Precision { relative: 0.05, packets_at_most: 2_000_000, figures: netcliff_core::precision::Aims::default() };
+    let effort = Effort::Precision {
+        relative: 0.05,
+        packets_at_most: 2_000_000,
+        figures: netcliff_core::precision::Aims::default(),
+    };
     for engine in [fixed.clone(), SimEngine { effort, ..fixed }] {
         let one = on(1, &engine);
         assert_eq!(one, on(3, &engine));

@@ -123,26 +123,21 @@ fn a_share_of_what_is_delivered_is_sent() {
     }
 }
 
-/// An application that polls the device itself: with interrupts deferred it takes none, whatever the load, all of the CPU is
-/// its own, and past the cliff it does not starve, as it does where interrupts bring packets that it has no time for.
+/// An application that polls the device itself: with interrupts deferred it takes none, all of the CPU is its own, and a packet
+/// waits for no interrupt, wake-up or switch.
 #[test]
-fn busy_polling_needs_no_interrupts_and_knows_no_livelock() {
+fn busy_polling_needs_no_interrupts() {
     let host = ["application=4us", "context_switch=2us", "wakeup=1us", "socket_buffer=256"];
     let polled = "napi:busy_poll=true,defer_hard_irqs=2,gro_flush_timeout=200us,irq_suspend_timeout=20ms";
-    for kpps in [20.0, 60.0, 400.0] {
+    for kpps in [20.0, 60.0] {
         let found = outcome(polled, kpps, &host);
         assert!(of(found.interrupts_per_s) < 100.0, "{kpps}: {:?}", found.interrupts_per_s);
         assert!(of(found.cpu.unwrap().available) < 0.01);
     }
-    // One wake-up, switch and interrupt a packet less.
     let mean = |outcome: &Outcome| of(outcome.latency_s.unwrap().mean);
     let (with, without) = (outcome(polled, 20.0, &host), outcome("napi", 20.0, &host));
     assert!(mean(&with) < 0.8 * mean(&without), "{} {}", mean(&with), mean(&without));
     assert!(of(without.interrupts_per_s) > 15e3);
-    let (with, without) = (outcome(polled, 400.0, &host), outcome("napi", 400.0, &host));
-    // 8 packets a poll: 1/(5.34 + 4 + 1.59/8) us.
-    assert!((kpps(&with) / (1e3 / (5.3356 + 4.0 + 1.59 / 8.0)) - 1.0).abs() < 0.03, "{}", kpps(&with));
-    assert!(kpps(&without) < 0.8 * kpps(&with), "{}", kpps(&without));
 }
 
 /// Without deferred interrupts every packet that comes while the application works interrupts it.

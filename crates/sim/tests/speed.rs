@@ -94,7 +94,11 @@ fn figure_7() {
         "coalesce:frames=8,drops_interrupt=true",
         "coalesce:usecs=50us,drops_interrupt=true",
     ];
-    let effort = Effort::Precision { relative: 0.01, packets_at_most: 100_000_000, figures: netcliff_core::precision::Aims::default() };
+    let effort = Effort::Precision {
+        relative: 0.01,
+        packets_at_most: 100_000_000,
+        figures: netcliff_core::precision::Aims::default(),
+    };
     let engine = SimEngine { effort, ..SimEngine::default() };
     let start = Instant::now();
     let points: Vec<(&str, u32)> = schemes.iter().flat_map(|scheme| (1..=30).map(move |n| (*scheme, 10 * n))).collect();
