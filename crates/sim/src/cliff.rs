@@ -35,15 +35,20 @@ struct Search<'a> {
     engine: &'a SimEngine,
     point: &'a Point,
     target: f64,
+    stopped: &'a dyn Fn() -> bool,
     tried: Vec<(f64, Outcome, Side)>,
 }
 
 impl Search<'_> {
-    /// Simulates a load with the same random numbers as every other; longer if the loss is too close to call.
-    fn try_load(&mut self, load_pps: f64) -> Result<Side, EngineFailure> {
+    /// Simulates a load with the same random numbers as every other; longer if the loss is too close to call. None:
+    /// told to stop.
+    fn try_load(&mut self, load_pps: f64) -> Result<Option<Side>, EngineFailure> {
         let point = Point { traffic: self.point.traffic.at_pps(load_pps), ..self.point.clone() };
         let mut found = None;
         for packets in PACKETS {
+            if (self.stopped)() {
+                return Ok(None);
+            }
             let engine = SimEngine { effort: Effort::Packets(packets), ..self.engine.clone() };
             let simulation = engine.simulate(&point)?;
             let side = side(&simulation.outcome, self.target);
@@ -53,9 +58,9 @@ impl Search<'_> {
                 break;
             }
         }
-        let Some((outcome, side)) = found else { return Ok(Side::Below) };
+        let Some((outcome, side)) = found else { return Ok(None) };
         self.tried.push((load_pps, outcome, side));
-        Ok(side)
+        Ok(Some(side))
     }
 
     fn within(side: Side) -> bool {
@@ -83,11 +88,26 @@ fn first_guess(point: &Point) -> f64 {
 /// Finds the highest load of `point`'s traffic whose loss is at or below `loss_target`, by bracketing and bisection with
 /// common random numbers. Errors: as [`SimEngine::simulate`], or no bracket was found (loss even at the lowest load).
 pub fn cliff_sim(engine: &SimEngine, point: &Point, loss_target: f64) -> Result<Cliff, EngineFailure> {
-    let mut search = Search { engine, point, target: loss_target, tried: Vec::new() };
+    let found = cliff_sim_unless(engine, point, loss_target, &|| false)?;
+    found.ok_or_else(|| EngineFailure::Failed("the search was stopped".into()))
+}
+
+/// [`cliff_sim`] that asks between its runs, of 4 million packets at most, whether to stop: None if so.
+///
+/// # Errors
+/// As [`cliff_sim`].
+pub fn cliff_sim_unless(
+    engine: &SimEngine,
+    point: &Point,
+    loss_target: f64,
+    stopped: &dyn Fn() -> bool,
+) -> Result<Option<Cliff>, EngineFailure> {
+    let mut search = Search { engine, point, target: loss_target, stopped, tried: Vec::new() };
     let mut load = first_guess(point);
     let (mut low, mut high) = (None, None);
     for _ in 0..STEPS {
-        if Search::within(search.try_load(load)?) {
+        let Some(side) = search.try_load(load)? else { return Ok(None) };
+        if Search::within(side) {
             low = Some(load);
             load *= 1.5;
         } else {
@@ -105,13 +125,14 @@ pub fn cliff_sim(engine: &SimEngine, point: &Point, loss_target: f64) -> Result<
     };
     while high - low > RESOLUTION * low {
         let middle = (low * high).sqrt();
-        if Search::within(search.try_load(middle)?) {
+        let Some(side) = search.try_load(middle)? else { return Ok(None) };
+        if Search::within(side) {
             low = middle;
         } else {
             high = middle;
         }
     }
-    Ok(finish(search, low, high))
+    Ok(Some(finish(search, low, high)))
 }
 
 fn finish(search: Search<'_>, low: f64, high: f64) -> Cliff {

@@ -25,6 +25,7 @@
 mod caveats;
 mod cliff;
 mod clock;
+mod control;
 mod draw;
 mod engine;
 mod fifo;
@@ -47,7 +48,7 @@ mod summary;
 mod tally;
 mod trace;
 
-pub use cliff::{Cliff, cliff_sim};
+pub use cliff::{Cliff, cliff_sim, cliff_sim_unless};
 pub use engine::{Effort, SimEngine, Simulation};
 pub use observe::Wanted;
 pub use replicas::Replica;

@@ -3,6 +3,7 @@
 use netcliff_core::Point;
 
 use crate::clock::Clock;
+use crate::control::Expected;
 use crate::machine::{CELLS, Machine, Records, SEGMENTS};
 use crate::stats::mser_5;
 use crate::tally::{Counts, Pool};
@@ -80,6 +81,8 @@ pub(crate) struct Batch {
     pub pool: Pool,
     /// Arrivals of each replication, warm-up included.
     pub packets_each: u64,
+    /// What their gaps and service times should be on average, where that is known of all of them.
+    pub expected: Option<Expected>,
 }
 
 /// Replications run side by side before their latencies are added to the pool: bounds the memory. The first so many tell
@@ -88,7 +91,7 @@ pub(crate) const ABREAST: u64 = 10;
 
 impl Batch {
     pub(crate) fn new(packets_each: u64) -> Self {
-        Self { replications: Vec::new(), pool: Pool::new(), packets_each }
+        Self { replications: Vec::new(), pool: Pool::new(), packets_each, expected: None }
     }
 
     /// Adds replications until there are `count`. The first of them together tell the warm-up of all. The result does not

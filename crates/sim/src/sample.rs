@@ -4,6 +4,7 @@ use netcliff_core::Point;
 use netcliff_core::precision::{Aims, Attained, goal};
 
 use crate::clock::Clock;
+use crate::control::Expected;
 use crate::engine::{Effort, SimEngine, clock};
 use crate::machine::CELLS;
 use crate::replicate::Batch;
@@ -53,7 +54,7 @@ impl SimEngine {
 
     fn batch(&self, point: &Point, each: u64) -> (Batch, Clock) {
         let clock = clock(point, each);
-        let mut batch = Batch::new(each);
+        let mut batch = Batch { expected: Expected::of(point, clock), ..Batch::new(each) };
         batch.extend_to(self.replications(), point, clock, self.seed);
         (batch, clock)
     }

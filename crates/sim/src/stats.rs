@@ -25,6 +25,25 @@ pub(crate) fn ratio(pairs: &[(f64, f64)], confidence: f64) -> Option<Figure> {
     Some(Figure::between(value, (value - half).max(0.0), value + half, confidence))
 }
 
+/// The same, less what a control of known expectation 0 explains of it by regression over the replications: one value of
+/// the control each, not all the same. The interval is that of a regression's value at 0, with two degrees of freedom fewer than
+/// there are replications (Lavenberg and Welch 1981).
+pub(crate) fn controlled_ratio(pairs: &[(f64, f64)], controls: &[f64], confidence: f64) -> Option<Figure> {
+    let count = pairs.len() as f64;
+    let plain = ratio(pairs, confidence)?.value;
+    let below = pairs.iter().map(|pair| pair.1).sum::<f64>() / count;
+    // By how much each replication lies above the ratio of all; they add up to nothing.
+    let above: Vec<f64> = pairs.iter().map(|(x, y)| (x - plain * y) / below).collect();
+    let control = controls.iter().sum::<f64>() / count;
+    let spread: f64 = controls.iter().map(|c| (c - control).powi(2)).sum();
+    let slope = above.iter().zip(controls).map(|(x, c)| x * (c - control)).sum::<f64>() / spread;
+    let rest: f64 = above.iter().zip(controls).map(|(x, c)| (x - slope * (c - control)).powi(2)).sum();
+    let variance = rest / (count - 2.0) * (1.0 / count + control.powi(2) / spread);
+    let value = (plain - slope * control).max(0.0);
+    let half = t_value(confidence, pairs.len() - 1) * variance.sqrt();
+    Some(Figure::between(value, (value - half).max(0.0), value + half, confidence))
+}
+
 /// The mean of one value a replication, around `value` (the estimate from all replications together).
 pub(crate) fn mean_around(value: f64, values: &[f64], confidence: f64) -> Figure {
     let count = values.len() as f64;
@@ -82,6 +101,25 @@ mod tests {
         assert!(ratio(&[(0.0, 0.0)], 0.95).is_none());
         let figure = ratio(&[(1.0, 1.0), (2.0, 1.0), (3.0, 1.0)], 0.95).unwrap();
         assert!((figure.interval.unwrap().high - (2.0 + 4.302_653 / 3.0_f64.sqrt())).abs() < 1e-5);
+    }
+
+    /// Values of slope 3 over the control, with what is left of +-0.5: by hand, and from any statistics package.
+    #[test]
+    fn a_control_takes_off_what_it_explains() {
+        let controls = [-0.1, 0.3, 0.2, 0.4];
+        let values = |noise: f64| -> Vec<(f64, f64)> {
+            controls.iter().zip([1.0, -1.0, 1.0, -1.0]).map(|(c, sign)| (10.0 + 3.0 * c + sign * noise, 1.0)).collect()
+        };
+        let sure = controlled_ratio(&values(0.0), &controls, 0.95).unwrap();
+        assert!((sure.value - 10.0).abs() < 1e-12 && sure.relative_half_width() < 1e-12);
+        // Least squares: slope 3 - 0.3/0.14 0.5 ..., intercept and its standard error.
+        let noisy = controlled_ratio(&values(0.5), &controls, 0.95).unwrap();
+        let (slope, spread) = (3.0 + 0.5 * -0.6 / 0.14, 0.14);
+        let value = 10.0 + 3.0 * 0.2 - slope * 0.2;
+        assert!((noisy.value - value).abs() < 1e-12, "{} {value}", noisy.value);
+        let rest = 1.0 - (0.5_f64 * 0.6).powi(2) / spread;
+        let error = (rest / 2.0 * (0.25 + 0.04 / spread)).sqrt();
+        assert!((noisy.interval.unwrap().high - (value + 4.302_653 * error)).abs() < 1e-5);
     }
 
     #[test]

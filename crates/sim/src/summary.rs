@@ -3,8 +3,9 @@
 use netcliff_core::{CpuShares, Figure, Latency, Loss, Outcome, Point, Transmitted};
 
 use crate::clock::Clock;
+use crate::control::surpluses;
 use crate::replicate::{Batch, SHARES};
-use crate::stats::{mean_around, ratio};
+use crate::stats::{controlled_ratio, mean_around, ratio};
 use crate::tally::{Account, Counts};
 
 /// Ratio of two parts of the counts over the replications.
@@ -40,8 +41,13 @@ fn cpu_share(batch: &Batch, confidence: f64, account: Account) -> Option<Figure>
 }
 
 fn mean_latency(batch: &Batch, clock: Clock, confidence: f64) -> Option<Figure> {
-    let ticks = figure(batch, confidence, |counts| counts.latency as f64, |counts| counts.delivered as f64)?;
-    Some(ticks.scaled(clock.seconds(1.0)))
+    let pair = |counts: &Counts| (counts.latency as f64, counts.delivered as f64);
+    let pairs: Vec<(f64, f64)> = batch.replications.iter().map(|replication| pair(&replication.counts)).collect();
+    let ticks = match surpluses(batch) {
+        Some(surpluses) => controlled_ratio(&pairs, &surpluses, confidence),
+        None => ratio(&pairs, confidence),
+    };
+    Some(ticks?.scaled(clock.seconds(1.0)))
 }
 
 fn latency(batch: &Batch, clock: Clock, confidence: f64) -> Option<Latency> {

@@ -143,7 +143,7 @@ fn one(
     };
     // Predicted before it is measured.
     check.cliff_pps.model = computed.model_cliff().ok();
-    check.cliff_pps.sim = computed.sim_cliff().ok();
+    check.cliff_pps.sim = computed.sim_cliff(stop).ok().flatten();
     let expected_pps =
         check.cliff_pps.sim.or(check.cliff_pps.model).ok_or("neither model nor simulator answers it")?.value;
     let ceiling_pps = finding.generator.ceiling_pps.map_or(f64::INFINITY, |figure| figure.value);

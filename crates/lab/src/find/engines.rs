@@ -1,8 +1,10 @@
 //! The cliff and the curve on paper and in simulation.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use netcliff_core::{Engine, EngineFailure, Figure, Host, Outcome, Point, Scheme, Traffic};
 use netcliff_model::{Fidelity, ModelEngine};
-use netcliff_sim::{SimEngine, cliff_sim};
+use netcliff_sim::{SimEngine, cliff_sim_unless};
 
 /// Model and simulator with what they are asked about.
 #[derive(Debug, Clone)]
@@ -41,12 +43,14 @@ impl Computed {
         Ok(Figure::exact(cliff.pps))
     }
 
-    /// The cliff in simulation (pps).
+    /// The cliff in simulation (pps); None if `stop` was set meanwhile.
     ///
     /// # Errors
     /// The simulator does not support the point.
-    pub fn sim_cliff(&self) -> Result<Figure, EngineFailure> {
-        Ok(cliff_sim(&self.sim(), &self.point(1.0), self.loss)?.load_pps)
+    pub fn sim_cliff(&self, stop: &AtomicBool) -> Result<Option<Figure>, EngineFailure> {
+        let stopped = || stop.load(Ordering::Relaxed);
+        let found = cliff_sim_unless(&self.sim(), &self.point(1.0), self.loss, &stopped)?;
+        Ok(found.map(|cliff| cliff.load_pps))
     }
 
     /// One load on paper.

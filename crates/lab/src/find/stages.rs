@@ -69,7 +69,7 @@ impl Run<'_, '_> {
         let computed = calibrated.as_ref().map(|calibrated| self.computed(calibrated));
         if let Some(computed) = &computed {
             self.stage("predicting and simulating the cliff");
-            self.computed_cliffs(computed);
+            self.computed_cliffs(computed)?;
         }
         self.stage("measuring the cliff");
         let start_pps = 0.6 * self.expected().unwrap_or(rough_pps);
@@ -85,7 +85,10 @@ impl Run<'_, '_> {
         conclude::all(self.finding);
         if let Some(computed) = &computed {
             self.stage("looking for better settings");
-            self.finding.suggestions = suggest::settings(computed, self.finding);
+            self.finding.suggestions = suggest::settings(computed, self.finding, self.stop);
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(Halt::Stopped);
+            }
         }
         Ok(calibrated)
     }
@@ -150,13 +153,16 @@ impl Run<'_, '_> {
         }
     }
 
-    fn computed_cliffs(&mut self, computed: &Computed) {
-        for (engine, cliff) in [(EngineKind::Model, computed.model_cliff()), (EngineKind::Sim, computed.sim_cliff())] {
+    fn computed_cliffs(&mut self, computed: &Computed) -> Result<(), Halt> {
+        let model = computed.model_cliff().map(Some);
+        for (engine, cliff) in [(EngineKind::Model, model), (EngineKind::Sim, computed.sim_cliff(self.stop))] {
             match cliff {
-                Ok(figure) => self.finding.cliff_pps.set(engine, Some(figure)),
+                Ok(None) => return Err(Halt::Stopped),
+                Ok(figure) => self.finding.cliff_pps.set(engine, figure),
                 Err(error) => missing(self.finding, &format!("cliff_pps.{engine}"), error.to_string()),
             }
         }
+        Ok(())
     }
 
     fn measure_cliff(&mut self, start_pps: f64, ceiling_pps: f64) -> Result<Option<f64>, Halt> {

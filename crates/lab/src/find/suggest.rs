@@ -1,5 +1,7 @@
 //! Settings worth trying: candidates ranked on paper, the best two simulated.
 
+use std::sync::atomic::AtomicBool;
+
 use netcliff_core::finding::Suggestion;
 use netcliff_core::{Figure, Finding};
 
@@ -18,8 +20,8 @@ struct Candidate {
     changed: Computed,
 }
 
-/// The two most promising settings, by simulated cliff; none if nothing helps.
-pub fn settings(now: &Computed, finding: &Finding) -> Vec<Suggestion> {
+/// The two most promising settings, by simulated cliff; none if nothing helps. After `stop` without their cliffs.
+pub fn settings(now: &Computed, finding: &Finding, stop: &AtomicBool) -> Vec<Suggestion> {
     let Some(base_pps) = finding.cliff_pps.sim.or(finding.cliff_pps.model) else { return Vec::new() };
     let livelocks = finding.livelock.wire.or(finding.livelock.sim).is_some_and(|figure| figure.value < LIVELOCK);
     let mut ranked: Vec<(f64, Candidate)> = candidates(now, livelocks)
@@ -32,7 +34,7 @@ pub fn settings(now: &Computed, finding: &Finding) -> Vec<Suggestion> {
         .into_iter()
         .take(TOLD)
         .map(|(_, candidate)| {
-            let expected: Option<Figure> = candidate.changed.sim_cliff().ok();
+            let expected: Option<Figure> = candidate.changed.sim_cliff(stop).ok().flatten();
             Suggestion { setting: candidate.setting, why: candidate.why, expected_cliff_pps: expected }
         })
         .collect()

@@ -44,15 +44,25 @@ const MIGRATIONS: &[&str] = &[
     "ALTER TABLE run ADD COLUMN document TEXT;",
 ];
 
+fn version(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.pragma_query_value(None, "user_version", |row| row.get(0))
+}
+
 /// Brings the schema up to date; refuses one from the future.
 pub fn migrate(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
     let known = MIGRATIONS.len() as i64;
     let apply = |connection: &mut Connection| -> rusqlite::Result<i64> {
+        // A store that is up to date is only read: whoever looks at it while a run writes must not wait for its lock.
+        let found = version(connection)?;
+        if found >= known {
+            connection.pragma_update(None, "foreign_keys", true)?;
+            return Ok(found);
+        }
         // Off while tables are rebuilt: records point at the runs of the table that is dropped.
         connection.pragma_update(None, "foreign_keys", false)?;
         // Immediate, so that two netcliffs opening a new store at once do not both migrate it.
         let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-        let found: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        let found = version(&transaction)?;
         for migration in MIGRATIONS.iter().skip(usize::try_from(found).unwrap_or(0)) {
             transaction.execute_batch(migration)?;
         }

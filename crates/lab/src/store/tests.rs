@@ -47,6 +47,20 @@ fn a_run_that_was_killed_keeps_its_records() {
 }
 
 #[test]
+fn one_can_look_while_another_writes() {
+    let (dir, store) = open();
+    let run = store.begin("run", "netcliff run", 1.0).unwrap();
+    store.connection.execute_batch("BEGIN IMMEDIATE").unwrap();
+    store.add(run, &record(1e3)).unwrap();
+    let asked = std::time::Instant::now();
+    let other = Store::open(&dir.path().join("deep/er/records.db")).unwrap();
+    assert_eq!(other.runs().unwrap()[0].records, 0, "not yet");
+    assert!(asked.elapsed() < std::time::Duration::from_secs(5), "it waited for the lock");
+    store.connection.execute_batch("COMMIT").unwrap();
+    assert_eq!(other.runs().unwrap()[0].records, 1);
+}
+
+#[test]
 fn an_old_schema_is_migrated_and_a_future_one_refused() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("records.db");
