@@ -32,6 +32,8 @@ pub struct Capture {
     pub packets: Vec<Captured>,
     /// The flows, the heaviest first; packets without an IP address are in none.
     pub flows: Vec<CapturedFlow>,
+    /// SHA-256 of the file, in hexadecimal digits; None if it was not read from one.
+    pub sha256: Option<String>,
 }
 
 impl Capture {

@@ -3,88 +3,14 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Invalid, ParseError};
-use crate::params::Params;
 use crate::queues::Queues;
 use crate::units;
 
+mod service;
 mod sides;
 
+pub use service::{Empirical, MeasuredTimes, Service};
 pub use sides::{TransmitLoad, TransmitPriority};
-
-/// The distribution of interrupt, poll-overhead, protocol and application times. Timers are deterministic.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Service {
-    /// Exponential (squared coefficient of variation 1); the papers' assumption.
-    Exponential,
-    /// Constant.
-    Deterministic,
-    /// Lognormal with the coefficient of variation given (`lognormal:cv=0.5`).
-    Lognormal {
-        /// Standard deviation over mean.
-        cv: f64,
-    },
-    /// Erlang: the sum of `stages` exponentials (`erlang:stages=4`).
-    Erlang {
-        /// Number of exponential stages, at least 1.
-        stages: u32,
-    },
-    /// Hyperexponential of two phases with balanced means and this coefficient of variation, above 1
-    /// (`hyperexponential:cv=2`): mostly short, now and then long.
-    Hyperexponential {
-        /// Standard deviation over mean.
-        cv: f64,
-    },
-}
-
-impl Service {
-    /// The phases of a hyperexponential with balanced means: (probability, mean as a multiple of the whole's mean).
-    /// A phase of probability p has the rate 2 p, p = (1 +- sqrt((cv^2 - 1)/(cv^2 + 1)))/2.
-    pub fn balanced_phases(cv: f64) -> [(f64, f64); 2] {
-        let squared = cv * cv;
-        let apart = ((squared - 1.0) / (squared + 1.0)).max(0.0).sqrt();
-        // 1 - apart without cancellation: (1 - apart^2)/(1 + apart), 1 - apart^2 = 2/(cv^2 + 1).
-        let (often, rarely) = (0.5 * (1.0 + apart), 1.0 / ((squared + 1.0) * (1.0 + apart)));
-        [(often, 0.5 / often), (rarely, 0.5 / rarely)]
-    }
-}
-
-impl std::str::FromStr for Service {
-    type Err = ParseError;
-
-    fn from_str(text: &str) -> Result<Self, ParseError> {
-        let (name, mut params) = Params::split("service", text)?;
-        let service = match name {
-            "exponential" => Self::Exponential,
-            "deterministic" => Self::Deterministic,
-            "lognormal" => Self::Lognormal { cv: params.number("cv")?.unwrap_or(1.0) },
-            "erlang" => Self::Erlang { stages: params.count_u32("stages")?.unwrap_or(2) },
-            "hyperexponential" => Self::Hyperexponential { cv: params.number("cv")?.unwrap_or(2.0) },
-            _ => {
-                return Err(ParseError::new(
-                    "service",
-                    text,
-                    "expected exponential, deterministic, lognormal:cv=0.5, erlang:stages=4 or hyperexponential:cv=2",
-                ));
-            }
-        };
-        params.finish()?;
-        Ok(service)
-    }
-}
-
-impl std::fmt::Display for Service {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Exponential => write!(out, "exponential"),
-            Self::Deterministic => write!(out, "deterministic"),
-            Self::Lognormal { cv } => write!(out, "lognormal:cv={cv}"),
-            Self::Erlang { stages } => write!(out, "erlang:stages={stages}"),
-            Self::Hyperexponential { cv } => write!(out, "hyperexponential:cv={cv}"),
-        }
-    }
-}
-
-crate::record::serde_as_text!(Service);
 
 /// Costs (s) and sizes (packets) of a host with one CPU for its packets (THEORY section 1).
 ///
@@ -142,7 +68,7 @@ pub struct Host {
     /// Period of the scheduler's tick, at which waiting threads and pending softirqs get the CPU (s).
     #[serde(rename = "tick", with = "units::time_s", default = "default_tick")]
     pub tick_s: f64,
-    /// Distribution of the times above, timers and tick excepted.
+    /// Distribution of the times above, of which they are the means; timers and tick excepted.
     #[serde(default = "default_service")]
     pub service: Service,
     /// Receive queues with a core each, of which the costs above are one's; None: one queue and one core.
@@ -400,20 +326,7 @@ impl Host {
             queues.validate()?;
         }
         self.validate_sides()?;
-        match self.service {
-            Service::Lognormal { cv } if !(cv > 0.0 && cv <= 100.0) => {
-                Err(Invalid::new("service cv", cv, "must be above 0 and at most 100"))
-            }
-            Service::Erlang { stages } if stages == 0 || stages > 10_000 => {
-                Err(Invalid::new("service stages", stages, "must be from 1 to 10000"))
-            }
-            Service::Hyperexponential { cv } if !(cv > 1.0 && cv <= 100.0) => Err(Invalid::new(
-                "service cv",
-                cv,
-                "must be above 1 and at most 100 for a hyperexponential (exponential has 1, lognormal any)",
-            )),
-            _ => Ok(()),
-        }
+        self.service.validate()
     }
 }
 

@@ -172,6 +172,15 @@ impl std::fmt::Display for Arrivals {
 crate::record::serde_as_text!(Arrivals);
 
 impl Arrivals {
+    /// The capture that they are read from.
+    pub fn capture(&self) -> Option<&Capture> {
+        match self {
+            Self::Trace { capture, .. } => capture.as_deref(),
+            Self::Thinned { of, .. } => of.capture(),
+            _ => None,
+        }
+    }
+
     /// Each packet kept with the probability `keep`: a Poisson process, and a modulated one, remain what they are.
     #[must_use]
     pub fn thinned(&self, keep: f64) -> Self {

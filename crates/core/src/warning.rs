@@ -25,6 +25,7 @@ impl Point {
             Scheme::Coalesce(coalesce) => coalesced(host, coalesce, traffic.rate_pps()),
             Scheme::Ideal | Scheme::Interrupt { .. } | Scheme::DisableEnable { .. } | Scheme::Dim(_) => Vec::new(),
         };
+        found.extend(measured(host, service_s));
         if host.ring == 1 {
             found.push("ring = 1 holds only the packet in service: all that come meanwhile are lost".to_owned());
         }
@@ -51,6 +52,21 @@ fn polled(host: &Host, service_s: f64, period_s: f64, quota: u64) -> Vec<String>
         found.push(format!("quota = {quota} is above the ring ({} slots)", host.ring));
     }
     found
+}
+
+/// Only the shape of measured times is taken.
+fn measured(host: &Host, service_s: f64) -> Option<String> {
+    let mean_s = host.service.measured()?.mean_s();
+    ((mean_s / service_s - 1.0).abs() > 0.1).then(|| {
+        // Four digits say it.
+        let short = |seconds: f64| print_time_s(format!("{seconds:.3e}").parse().unwrap_or(seconds));
+        let (own, measured) = (short(service_s), short(mean_s));
+        format!(
+            "service = {} has a mean of {measured}, protocol and per_byte say {own}: its shape is taken, not its mean (set \
+             protocol={measured} and per_byte=0s to take both)",
+            host.service
+        )
+    })
 }
 
 fn linux(host: &Host, napi: &Napi) -> Vec<String> {

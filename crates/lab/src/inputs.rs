@@ -1,6 +1,8 @@
-//! Inputs that name a file: hosts, frame-size tables, captures.
+//! Inputs that name a file: hosts, frame-size tables, captures, measured times.
 
 pub mod capture;
+mod digest;
+mod times;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,6 +11,8 @@ use netcliff_core::experiment::FileError;
 use netcliff_core::host::PRESETS;
 use netcliff_core::traffic::FRAME_RANGE_BYTES;
 use netcliff_core::{Arrivals, Flows, FrameSizes, Host, Load, Traffic};
+
+pub use times::measured_times;
 
 /// Largest input file that is read (bytes): more is surely not a host or a size table.
 const LARGEST_BYTES: u64 = 16 << 20;

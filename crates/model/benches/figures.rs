@@ -71,7 +71,7 @@ fn a_million_places(criterion: &mut Criterion) {
     for load in [0.9, 1.0, 1.5] {
         group.bench_function(format!("rho = {load}"), |bench| {
             bench.iter(|| {
-                let counts = ArrivalCounts::new(TimeShape::Deterministic, load, places);
+                let counts = ArrivalCounts::new(&TimeShape::Deterministic, load, places);
                 Mg1k::new(load, 1.0, &counts, places, &Setup::none(load)).loss
             });
         });

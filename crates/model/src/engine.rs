@@ -58,14 +58,17 @@ impl ModelEngine {
                     .to_owned(),
             );
         }
+        if let Some(file) = host.service.unread() {
+            return Err(format!("the measured times of {file} have not been read"));
+        }
         let schemes_answer = match &traffic.arrivals {
-            Arrivals::Poisson => schemes::supported(scheme, self.fidelity, host.service),
+            Arrivals::Poisson => schemes::supported(scheme, self.fidelity, &host.service),
             Arrivals::Mmpp { .. } if host.application_s.is_some() => {
                 return Err("mmpp arrivals are solved without an application only: set application=none, or use the \
                             simulator"
                     .to_owned());
             }
-            Arrivals::Mmpp { .. } => modulated::supported(scheme, self.fidelity, host.service),
+            Arrivals::Mmpp { .. } => modulated::supported(scheme, self.fidelity, &host.service),
             other => {
                 return Err(format!(
                     "only Poisson and mmpp arrivals have an analytic answer, not {other}; use the simulator"
@@ -132,7 +135,7 @@ impl Engine for ModelEngine {
             mask_s: host.mask_s,
             poll_s: host.poll_s,
             places: host.ring,
-            shape: schemes::shape(host.service),
+            shape: schemes::shape(&host.service),
             mixture,
             quantiles: self.quantiles,
         };

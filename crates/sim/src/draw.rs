@@ -1,11 +1,12 @@
 //! [`Draw`]: a stream of service times in clock ticks, drawn in blocks.
 
 use netcliff_core::Service;
+use netcliff_core::host::MeasuredTimes;
 
 use crate::random::{BLOCK, Purpose, Stream};
 
 /// Fills a block with numbers of mean 1 and the shape of `service`.
-pub(crate) fn unit_block(stream: &mut Stream, service: Service, out: &mut [f64; BLOCK]) {
+pub(crate) fn unit_block(stream: &mut Stream, service: &Service, out: &mut [f64; BLOCK]) {
     match service {
         Service::Exponential => stream.exponential(out),
         Service::Deterministic => out.fill(1.0),
@@ -18,25 +19,35 @@ pub(crate) fn unit_block(stream: &mut Stream, service: Service, out: &mut [f64; 
         Service::Erlang { stages } => {
             let mut stage = [0.0; BLOCK];
             out.fill(0.0);
-            for _ in 0..stages {
+            for _ in 0..*stages {
                 stream.exponential(&mut stage);
                 out.iter_mut().zip(&stage).for_each(|(x, part)| *x += part);
             }
-            out.iter_mut().for_each(|x| *x /= f64::from(stages));
+            out.iter_mut().for_each(|x| *x /= f64::from(*stages));
         }
         Service::Hyperexponential { cv } => {
-            let [(often, short), (_, long)] = Service::balanced_phases(cv);
+            let [(often, short), (_, long)] = Service::balanced_phases(*cv);
             let mut which = [0.0; BLOCK];
             stream.uniform(&mut which);
             stream.exponential(out);
             out.iter_mut().zip(&which).for_each(|(x, u)| *x *= if *u < often { short } else { long });
         }
+        Service::Empirical(empirical) => match &empirical.times {
+            Some(times) => measured_block(stream, times, out),
+            // Refused before.
+            None => out.fill(1.0),
+        },
     }
 }
 
+fn measured_block(stream: &mut Stream, times: &MeasuredTimes, out: &mut [f64; BLOCK]) {
+    stream.uniform(out);
+    out.iter_mut().for_each(|x| *x = times.pick(*x));
+}
+
 /// Fills a block with times of mean `mean_ticks` and the shape of `service`.
-pub(crate) fn ticks_block(stream: &mut Stream, service: Service, mean_ticks: f64, out: &mut [u64; BLOCK]) {
-    if service == Service::Exponential {
+pub(crate) fn ticks_block(stream: &mut Stream, service: &Service, mean_ticks: f64, out: &mut [u64; BLOCK]) {
+    if *service == Service::Exponential {
         return stream.exponential_ticks(mean_ticks, out);
     }
     let mut units = [0.0; BLOCK];
@@ -73,9 +84,9 @@ pub(crate) struct Draw {
 
 impl Draw {
     /// Times of mean `mean_ticks` with the shape of `service`.
-    pub(crate) fn new(seed: u64, purpose: Purpose, replication: u64, service: Service, mean_ticks: f64) -> Self {
+    pub(crate) fn new(seed: u64, purpose: Purpose, replication: u64, service: &Service, mean_ticks: f64) -> Self {
         let stream = Stream::new(seed, purpose, replication);
-        Self { stream, service, mean_ticks, block: Box::new([0.0; BLOCK]), next: BLOCK }
+        Self { stream, service: service.clone(), mean_ticks, block: Box::new([0.0; BLOCK]), next: BLOCK }
     }
 
     /// The next time, of the usual mean.
@@ -91,7 +102,7 @@ impl Draw {
             return 0;
         }
         if self.next == BLOCK {
-            unit_block(&mut self.stream, self.service, &mut self.block);
+            unit_block(&mut self.stream, &self.service, &mut self.block);
             self.next = 0;
         }
         let unit = self.block[self.next];
@@ -117,9 +128,9 @@ pub(crate) struct Times {
 
 impl Times {
     /// Times of mean `mean_ticks` with the shape of `service`.
-    pub(crate) fn new(seed: u64, purpose: Purpose, replication: u64, service: Service, mean_ticks: f64) -> Self {
+    pub(crate) fn new(seed: u64, purpose: Purpose, replication: u64, service: &Service, mean_ticks: f64) -> Self {
         let stream = Stream::new(seed, purpose, replication);
-        Self { stream, service, mean_ticks, ready: Vec::new(), next: 0 }
+        Self { stream, service: service.clone(), mean_ticks, ready: Vec::new(), next: 0 }
     }
 
     /// The next `count` times or more; [`Times::took`] says how many were used.
@@ -137,7 +148,7 @@ impl Times {
         self.next = 0;
         let mut block = [0; BLOCK];
         if self.mean_ticks > 0.0 {
-            ticks_block(&mut self.stream, self.service, self.mean_ticks, &mut block);
+            ticks_block(&mut self.stream, &self.service, self.mean_ticks, &mut block);
         }
         self.ready.extend(block);
     }
@@ -166,8 +177,8 @@ mod tests {
         for (service, mean) in
             [(Service::Exponential, 3e6), (Service::Erlang { stages: 2 }, 3e6), (Service::Exponential, 0.0)]
         {
-            let mut draw = Draw::new(4, Purpose::Interrupt, 1, service, mean);
-            let mut times = Times::new(4, Purpose::Interrupt, 1, service, mean);
+            let mut draw = Draw::new(4, Purpose::Interrupt, 1, &service, mean);
+            let mut times = Times::new(4, Purpose::Interrupt, 1, &service, mean);
             for n in 0..1000 {
                 let ahead = times.ahead(n % 300).to_vec();
                 times.took(n % 7 * usize::from(n % 300 > 7));
@@ -176,6 +187,10 @@ mod tests {
                 assert_eq!(times.next(), draw.next());
             }
         }
+    }
+
+    fn measured(times: &[(f64, f64)]) -> Service {
+        Service::from_times("made", times.to_vec()).unwrap()
     }
 
     #[test]
@@ -194,8 +209,9 @@ mod tests {
             (Service::Lognormal { cv: 0.5 }, 0.25, 1.0),
             (Service::Erlang { stages: 4 }, 0.25, 0.4),
             (Service::Hyperexponential { cv: 2.0 }, 4.0, 350.0),
+            (measured(&[(0.0, 1.0), (1.0, 7.0), (3.0, 2.0)]), 25.0 / 1.69 / 10.0 - 1.0, 0.5),
         ] {
-            let mut draw = Draw::new(11, Purpose::Protocol, 0, service, 1e6);
+            let mut draw = Draw::new(11, Purpose::Protocol, 0, &service, 1e6);
             let n = 100_000;
             let xs: Vec<f64> = (0..n).map(|_| draw.next() as f64 / 1e6).collect();
             let mean = xs.iter().sum::<f64>() / f64::from(n);

@@ -96,7 +96,7 @@ pub(crate) struct Times {
 impl Times {
     pub(crate) fn new(point: &Point, clock: Clock, seed: u64, replication: u64) -> Self {
         let host = &point.host;
-        let draw = |purpose, seconds| Draw::new(seed, purpose, replication, host.service, clock.ticks(seconds));
+        let draw = |purpose, seconds| Draw::new(seed, purpose, replication, &host.service, clock.ticks(seconds));
         Self {
             interrupt: draw(Purpose::Interrupt, host.interrupt_s),
             delivery: draw(Purpose::Delivery, host.interrupt_latency_s),

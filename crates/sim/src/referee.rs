@@ -75,7 +75,7 @@ struct World {
 impl World {
     fn new(point: &Point, clock: Clock, seed: u64, replication: u64, packets: usize) -> Self {
         let host = &point.host;
-        let draw = |purpose, seconds| Draw::new(seed, purpose, replication, host.service, clock.ticks(seconds));
+        let draw = |purpose, seconds| Draw::new(seed, purpose, replication, &host.service, clock.ticks(seconds));
         let mut source = Source::new(point, clock, seed, replication);
         let cost = source.cost();
         let mut at = 0;

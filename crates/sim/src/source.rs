@@ -73,6 +73,9 @@ pub(crate) fn supports(point: &Point) -> Result<(), Unsupported> {
     if point.traffic.size.mixture().is_none() {
         return decline(format!("the size file {} has not been read into a mixture", point.traffic.size));
     }
+    if let Some(file) = point.host.service.unread() {
+        return decline(format!("the measured times of {file} have not been read"));
+    }
     supports_arrivals(point, &point.traffic.arrivals)
 }
 
@@ -109,7 +112,7 @@ impl Source {
             protocol_block: Box::new([0; BLOCK]),
             application,
             application_block: Box::new([0; BLOCK]),
-            service: host.service,
+            service: host.service.clone(),
             cost: PacketCost {
                 fixed_ticks: clock.ticks(host.protocol_s),
                 per_byte_ticks: clock.ticks(host.per_byte_s),
@@ -151,17 +154,17 @@ impl Source {
         self.gaps.fill(&self.size_block, &mut self.gap_block);
         self.fill_protocol();
         if let Some((units, mean_ticks)) = &mut self.application {
-            ticks_block(&mut units.stream, self.service, *mean_ticks, &mut self.application_block);
+            ticks_block(&mut units.stream, &self.service, *mean_ticks, &mut self.application_block);
         }
     }
 
     fn fill_protocol(&mut self) {
         let Units { stream, block } = &mut self.protocol;
         if let Some(bytes) = self.sizes.fixed() {
-            ticks_block(stream, self.service, self.cost.mean_ticks(bytes), &mut self.protocol_block);
+            ticks_block(stream, &self.service, self.cost.mean_ticks(bytes), &mut self.protocol_block);
             return;
         }
-        unit_block(stream, self.service, block);
+        unit_block(stream, &self.service, block);
         for i in 0..BLOCK {
             self.protocol_block[i] = to_ticks(block[i] * self.cost.mean_ticks(self.size_block[i]));
         }

@@ -46,6 +46,10 @@ fn services() -> impl Strategy<Value = Service> {
         (0.1..2.0).prop_map(|cv| Service::Lognormal { cv }),
         (1..5_u32).prop_map(|stages| Service::Erlang { stages }),
         (1.1..4.0).prop_map(|cv| Service::Hyperexponential { cv }),
+        proptest::collection::vec((0.0..1e-4, 0.0..9.0), 1..30).prop_map(|times| {
+            let times = times.into_iter().chain([(1e-6, 0.1)]).collect();
+            Service::from_times("made", times).unwrap()
+        }),
     ]
 }
 
@@ -80,7 +84,7 @@ fn captures() -> impl Strategy<Value = Arrivals> {
         let mut packets: Vec<Captured> =
             packets.into_iter().map(|(gap_ns, bytes)| Captured { gap_ns, bytes }).collect();
         packets[0].gap_ns += 1000;
-        let capture = Some(Arc::new(Capture { file: "made".to_owned(), packets, flows: Vec::new() }));
+        let capture = Some(Arc::new(Capture { file: "made".to_owned(), packets, flows: Vec::new(), sha256: None }));
         Arrivals::Trace { file: "made".to_owned(), speed: None, capture }
     })
 }

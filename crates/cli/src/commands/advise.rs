@@ -79,6 +79,7 @@ fn questions(args: &AdviseArgs) -> anyhow::Result<Vec<Question>> {
     for assignment in &args.set {
         host.set(assignment).map_err(output::usage)?;
     }
+    inputs::measured_times([&mut host]).map_err(output::usage)?;
     host.validate().map_err(output::usage)?;
     let (goal, constraints) = args.objective()?;
     let settings = Settings {

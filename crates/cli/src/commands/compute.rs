@@ -130,7 +130,8 @@ fn evaluate(
             }
         }
         let elapsed_s = Some(started.elapsed().as_secs_f64());
-        let provenance = Provenance { elapsed_s, ..provenance.clone() };
+        let mut provenance = Provenance { elapsed_s, ..provenance.clone() };
+        provenance.settings.extend(point.digests());
         let record = Record { point, engine: engine.kind(), outcome, provenance };
         if let Some((store, run)) = kept {
             store.add(run, &record)?;
@@ -174,6 +175,7 @@ pub(super) fn point(args: &ComputeArgs, rate: Option<Load>) -> anyhow::Result<Po
     if let Some(QueuesArg(queues)) = &args.queues {
         host.queues = Some(queues.clone());
     }
+    inputs::measured_times([&mut host]).map_err(output::usage)?;
     let traced = matches!(args.arrivals, Arrivals::Trace { .. });
     if rate.is_none() && !traced {
         return Err(output::usage("no offered load: give --rate 100kpps or --rates 10kpps..300kpps:30"));

@@ -34,6 +34,14 @@ pub enum Flows {
 }
 
 impl Flows {
+    /// The capture they were read from.
+    pub fn capture(&self) -> Option<&Capture> {
+        match self {
+            Self::Capture { capture, .. } => capture.as_deref(),
+            Self::Zipf { .. } => None,
+        }
+    }
+
     /// Checks every figure against its range.
     pub fn validate(&self) -> Result<(), Invalid> {
         match self {

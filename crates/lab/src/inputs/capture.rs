@@ -13,6 +13,8 @@ use pcap_parser::pcapng::Block;
 use pcap_parser::traits::PcapNGPacketBlock;
 use pcap_parser::{Linktype, PcapBlockOwned, PcapError};
 
+use super::digest::Digested;
+
 /// Packets that are read: more is more than a simulation needs, and 16 bytes of memory each.
 const MOST_PACKETS: usize = 20_000_000;
 /// Flows that are told apart; further ones are left out of the flows, not of the packets.
@@ -44,6 +46,7 @@ pub fn read(path: &str) -> Result<Capture, FileError> {
     if file.metadata().is_ok_and(|metadata| metadata.is_dir()) {
         return Err(wrong("is a directory, not a capture".to_owned()));
     }
+    let (file, sum) = Digested::new(file);
     let mut reader = pcap_parser::create_reader(BUFFER, file).map_err(|error| match error {
         PcapError::ReadError => wrong("cannot be read".to_owned()),
         _ => wrong("is neither pcap nor pcapng".to_owned()),
@@ -70,7 +73,7 @@ pub fn read(path: &str) -> Result<Capture, FileError> {
             Some(what) => return Err(wrong(recording.damaged(what))),
         }
     }
-    recording.finish(path).map_err(wrong)
+    recording.finish(path, sum.hex()).map_err(wrong)
 }
 
 #[derive(Default)]
@@ -153,7 +156,7 @@ impl Recording {
     }
 
     /// Several interfaces need not write in order: packets are sorted by time, which keeps equal times in their order.
-    fn finish(mut self, path: &str) -> Result<Capture, String> {
+    fn finish(mut self, path: &str, sha256: String) -> Result<Capture, String> {
         self.packets.sort_by_key(|(at_ns, _)| *at_ns);
         let (Some(first), Some(last)) = (self.packets.first(), self.packets.last()) else {
             return Err("holds no packet".to_owned());
@@ -179,7 +182,7 @@ impl Recording {
             .map(|((source, destination), packets)| CapturedFlow { source, destination, packets })
             .collect();
         flows.sort_by_key(|flow| (std::cmp::Reverse(flow.packets), flow.source, flow.destination));
-        Ok(Capture { file: path.to_owned(), packets, flows })
+        Ok(Capture { file: path.to_owned(), packets, flows, sha256: Some(sha256) })
     }
 }
 

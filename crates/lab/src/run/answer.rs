@@ -67,6 +67,7 @@ impl Plan {
             ("curve".to_owned(), task.curve.clone()),
             ("task".to_owned(), task.index.to_string()),
         ]);
+        settings.extend(task.point.digests());
         if let Some(fidelity) = task.answerer.fidelity {
             settings.insert("fidelity".to_owned(), fidelity.to_string());
         }

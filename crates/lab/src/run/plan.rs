@@ -1,6 +1,6 @@
 //! What is to be run: the file, and what the user said beyond it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use netcliff_core::experiment::{Experiment, FileError, Grid, Share, Task};
 use netcliff_core::{Aims, EngineKind, Fingerprint};
@@ -46,7 +46,7 @@ impl Plan {
     /// The plan of the experiment `grid`, which was read from `text` in `path`.
     ///
     /// # Errors
-    /// A file of frame sizes cannot be read, or a point cannot be.
+    /// A file of frame sizes, packets or times cannot be read, or a point cannot be.
     pub fn new(path: &str, text: &str, grid: &Grid, changes: &Changes) -> Result<Self, FileError> {
         let mut grid = grid.clone();
         if !changes.engines.is_empty() {
@@ -67,10 +67,11 @@ impl Plan {
         }
         let seed = changes.seed.or(grid.seed).unwrap_or_else(|| derived_seed(text));
         let mut tasks = grid.tasks().map_err(|bad| FileError::misplaced(path, text, &bad))?;
+        inputs::measured_times(tasks.iter_mut().map(|task| &mut task.point.host))?;
         tasks.iter_mut().enumerate().for_each(|(place, task)| task.index = place);
         let confidence = grid.confidence.map_or(CONFIDENCE, |share| share.0);
         let sim = SimEngine { seed, effort: effort(&grid), confidence, ..SimEngine::default() };
-        Ok(Self { id: identifier(text, &grid, seed), grid, tasks, seed, sim })
+        Ok(Self { id: identifier(text, &grid, &tasks, seed), grid, tasks, seed, sim })
     }
 
     /// The experiment as it is run.
@@ -95,14 +96,18 @@ fn derived_seed(text: &str) -> u64 {
     u64::from_str_radix(&hash([("file", text)]), 16).map_or(1, |hash| hash >> 32)
 }
 
-fn identifier(text: &str, grid: &Grid, seed: u64) -> String {
+fn identifier(text: &str, grid: &Grid, tasks: &[Task], seed: u64) -> String {
     let (effort, sizes) = (format!("{:?}", effort(grid)), format!("{:?}", grid.traffic.sizes));
     let (engines, seed) = (format!("{:?}", grid.engines), seed.to_string());
     let version = env!("CARGO_PKG_VERSION");
+    // The files that were read, by what is in them.
+    let digests: BTreeSet<String> = tasks.iter().flat_map(|task| task.point.digests().into_values()).collect();
+    let inputs = digests.into_iter().collect::<Vec<_>>().join(" ");
     hash([
         ("effort", effort.as_str()),
         ("engines", &engines),
         ("file", text),
+        ("inputs", &inputs),
         ("seed", &seed),
         ("sizes", &sizes),
         ("version", version),

@@ -3,7 +3,7 @@
 //! Tails are sums of tails, never 1 - cdf.
 
 /// The distribution of a time with a given mean.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum TimeShape {
     /// Exponential.
     Exponential,
@@ -15,19 +15,22 @@ pub enum TimeShape {
     Lognormal(f64),
     /// One of two exponentials: (probability, mean as a multiple of the whole's mean).
     Hyperexponential([(f64, f64); 2]),
+    /// One of several constants: (probability, multiple of the mean).
+    Parts(Vec<(f64, f64)>),
 }
 
 impl TimeShape {
     /// Squared coefficient of variation.
-    pub fn squared_variation(self) -> f64 {
+    pub fn squared_variation(&self) -> f64 {
         match self {
             Self::Exponential => 1.0,
             Self::Deterministic => 0.0,
-            Self::Erlang(stages) => 1.0 / f64::from(stages),
+            Self::Erlang(stages) => 1.0 / f64::from(*stages),
             Self::Lognormal(cv) => cv * cv,
             Self::Hyperexponential(phases) => {
                 phases.iter().map(|(share, mean)| 2.0 * share * mean * mean).sum::<f64>() - 1.0
             }
+            Self::Parts(parts) => parts.iter().map(|(share, time)| share * (time - 1.0) * (time - 1.0)).sum(),
         }
     }
 }
@@ -61,7 +64,7 @@ const FAR: f64 = 4.0;
 
 impl ArrivalCounts {
     /// Counts up to `most` for a time of mean `load` mean interarrival times.
-    pub fn new(shape: TimeShape, load: f64, most: usize) -> Self {
+    pub fn new(shape: &TimeShape, load: f64, most: usize) -> Self {
         let zeros = || vec![0.0; most + 1];
         let mut counts = Self { equal: zeros(), above: zeros(), excess: zeros(), geometric: Vec::new() };
         counts.add_shape(shape, 1.0, load);
@@ -70,7 +73,7 @@ impl ArrivalCounts {
 
     /// The same for a time that is, with probability `share`, `factor` times the mean and of this shape: a mixture of
     /// frame sizes. The (share, factor) have sum 1 and mean 1; none is one size.
-    pub fn mixture(shape: TimeShape, load: f64, parts: &[(f64, f64)], most: usize) -> Self {
+    pub fn mixture(shape: &TimeShape, load: f64, parts: &[(f64, f64)], most: usize) -> Self {
         if parts.is_empty() {
             return Self::new(shape, load, most);
         }
@@ -85,14 +88,15 @@ impl ArrivalCounts {
         counts
     }
 
-    fn add_shape(&mut self, shape: TimeShape, share: f64, load: f64) {
+    fn add_shape(&mut self, shape: &TimeShape, share: f64, load: f64) {
         match shape {
             TimeShape::Exponential => {
                 self.add_geometric(share, load);
             }
             TimeShape::Deterministic => self.add(share, load, &poisson(load, self.equal.len() - 1)),
             TimeShape::Erlang(stages) => {
-                let (k, up) = (f64::from(stages), load / (f64::from(stages) + load));
+                let k = f64::from(*stages);
+                let up = load / (k + load);
                 // Ratios of the negative binomial: a_(j+1) / a_j = up (k + j) / (j + 1).
                 let ratio = |j: f64| up * (k + j) / (j + 1.0);
                 if load > FAR * self.equal.len() as f64 {
@@ -115,6 +119,12 @@ impl ArrivalCounts {
             TimeShape::Hyperexponential(phases) => {
                 for (phase, mean) in phases {
                     self.add_geometric(share * phase, load * mean);
+                }
+            }
+            TimeShape::Parts(parts) => {
+                for (part, time) in parts {
+                    let mean = load * time;
+                    self.add(share * part, mean, &poisson(mean, self.equal.len() - 1));
                 }
             }
         }
@@ -214,8 +224,9 @@ mod tests {
             TimeShape::Erlang(4),
             TimeShape::Lognormal(0.5),
             TimeShape::Lognormal(1.5),
+            TimeShape::Parts(vec![(0.2, 0.0), (0.4, 0.5), (0.4, 2.0)]),
         ];
-        for shape in shapes {
+        for shape in &shapes {
             for load in [1e-6, 0.3, 1.0, 7.0, 900.0] {
                 let counts = ArrivalCounts::new(shape, load, 400);
                 let total: f64 = counts.equal.iter().sum::<f64>() + counts.above[400];
@@ -228,17 +239,17 @@ mod tests {
         }
         // A mean far above what is kept: as if everything were.
         for (stages, load) in [(1, 900.0), (3, 900.0), (40, 700.0)] {
-            let few = ArrivalCounts::new(TimeShape::Erlang(stages), load, 150);
-            let all = ArrivalCounts::new(TimeShape::Erlang(stages), load, 4000);
+            let few = ArrivalCounts::new(&TimeShape::Erlang(stages), load, 150);
+            let all = ArrivalCounts::new(&TimeShape::Erlang(stages), load, 4000);
             for k in 0..150 {
                 for (a, b) in [(&few.equal, &all.equal), (&few.above, &all.above), (&few.excess, &all.excess)] {
                     assert!((a[k] / b[k] - 1.0).abs() < 1e-10, "{stages} {load} {k}: {} {}", a[k], b[k]);
                 }
             }
         }
-        assert!(ArrivalCounts::new(TimeShape::Erlang(3), 1e15, 10).above[9] > 1.0 - 1e-12);
-        let erlang = ArrivalCounts::new(TimeShape::Erlang(1), 0.8, 10);
-        let exponential = ArrivalCounts::new(TimeShape::Exponential, 0.8, 10);
+        assert!(ArrivalCounts::new(&TimeShape::Erlang(3), 1e15, 10).above[9] > 1.0 - 1e-12);
+        let erlang = ArrivalCounts::new(&TimeShape::Erlang(1), 0.8, 10);
+        let exponential = ArrivalCounts::new(&TimeShape::Exponential, 0.8, 10);
         assert!((erlang.above[9] / exponential.above[9] - 1.0).abs() < 1e-12);
     }
 }

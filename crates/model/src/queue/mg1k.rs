@@ -263,7 +263,7 @@ mod tests {
     fn exponential_service_is_mm1b() {
         for rho in [1e-6, 0.3, 0.999, 1.0, 1.5, 40.0] {
             for places in [1, 2, 30, 500] {
-                let counts = ArrivalCounts::new(TimeShape::Exponential, rho, places);
+                let counts = ArrivalCounts::new(&TimeShape::Exponential, rho, places);
                 let queue = Mg1k::new(rho, 1.0, &counts, places, &Setup::none(rho));
                 let exact = Mm1b::new(rho, 1.0, places as u64);
                 let near = |a: f64, b: f64| (a - b).abs() <= 1e-11 * b.abs();
@@ -278,7 +278,7 @@ mod tests {
     #[test]
     fn heavy_overload_stays_finite() {
         for load in [1.5, 30.0, 165.0, 600.0, 1e4] {
-            let counts = ArrivalCounts::new(TimeShape::Deterministic, load, 374);
+            let counts = ArrivalCounts::new(&TimeShape::Deterministic, load, 374);
             let queue = Mg1k::new(load, 1.0, &counts, 374, &Setup::none(load));
             assert!((queue.loss / (1.0 - 1.0 / load) - 1.0).abs() < 1e-9, "{load}: {}", queue.loss);
             assert!(queue.mean_present <= 374.0 && queue.mean_present > 370.0, "{load}: {}", queue.mean_present);
@@ -288,7 +288,7 @@ mod tests {
     /// THEORY: at rho = 0.9, B = 40 the truth is 0.100026 (the idle share).
     #[test]
     fn deterministic_service_where_the_alternating_sum_fails() {
-        let counts = ArrivalCounts::new(TimeShape::Deterministic, 0.9, 40);
+        let counts = ArrivalCounts::new(&TimeShape::Deterministic, 0.9, 40);
         let queue = Mg1k::new(0.9, 1.0, &counts, 40, &Setup::none(0.9));
         let idle = queue.cycles / 0.9;
         assert!((idle - 0.100026).abs() < 5e-7, "{idle}");
@@ -321,7 +321,7 @@ mod tests {
         for shape in shapes {
             for rho in [0.05, 0.6, 0.98, 1.0, 1.02, 1.7, 6.0] {
                 let places = 1500;
-                let counts = ArrivalCounts::new(shape, rho, places);
+                let counts = ArrivalCounts::new(&shape, rho, places);
                 let queue = Mg1k::new(rho, 1.0, &counts, places, &Setup::none(rho));
                 for (j, (fast, plain)) in queue.left_behind.iter().zip(term_by_term(&counts, places)).enumerate() {
                     assert!(

@@ -13,7 +13,7 @@ use crate::engine::Fidelity;
 use crate::queue::birth_death::Mm1b;
 
 /// What has an answer.
-pub fn supported(coalesce: &Coalesce, fidelity: Fidelity, service: Service) -> Result<(), String> {
+pub fn supported(coalesce: &Coalesce, fidelity: Fidelity, service: &Service) -> Result<(), String> {
     match (coalesce.masked, fidelity) {
         (true, Fidelity::Exact) if Gathering::of(coalesce).is_some() => Ok(()),
         (true, Fidelity::Exact) => Err("masked coalescing is solved with a frame count and one timer; both timers \
@@ -22,7 +22,7 @@ pub fn supported(coalesce: &Coalesce, fidelity: Fidelity, service: Service) -> R
         (true, Fidelity::Paper) => {
             Err("the paper has no masked coalescing: use fidelity exact, or coalesce with masked=false".to_owned())
         }
-        (false, _) if service != Service::Exponential => {
+        (false, _) if *service != Service::Exponential => {
             Err(format!("unmasked coalescing is solved for exponential times only, not for service = {service}"))
         }
         (false, _) if coalesce.min_gap_s.is_some() && effective_timers(coalesce) => {
@@ -43,7 +43,7 @@ fn effective_timers(coalesce: &Coalesce) -> bool {
 pub fn solve(work: &Work, coalesce: &Coalesce, fidelity: Fidelity) -> Result<Ring, String> {
     if coalesce.masked {
         let gathering = Gathering::of(coalesce).ok_or("masked coalescing with a packet timer or a gap")?;
-        return Ok(gathered::solve(work, work.shape, gathering, work.mask_s + work.interrupt_s));
+        return Ok(gathered::solve(work, gathering, work.mask_s + work.interrupt_s));
     }
     let mut ring = unmasked(work, coalesce);
     if fidelity == Fidelity::Exact {
@@ -124,7 +124,7 @@ fn frames_an_interrupt(lambda: f64, coalesce: &Coalesce) -> (f64, f64) {
 /// 1 + min(tau - 1, N), N Poisson over the timer: mean frames and mean wait of a frame (s).
 fn count_or_timer(lambda: f64, frames: u64, timer_s: f64) -> (f64, f64) {
     let counts = crate::queue::arrivals::ArrivalCounts::new(
-        crate::queue::arrivals::TimeShape::Deterministic,
+        &crate::queue::arrivals::TimeShape::Deterministic,
         lambda * timer_s,
         frames as usize,
     );

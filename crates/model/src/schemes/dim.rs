@@ -31,7 +31,7 @@ pub fn solve(work: &Work, dim: Dim) -> Ring {
             DimProfile::Eqe => Gathering { frames, timer_s: Some(timer_s), packet_timer_s: None },
             DimProfile::Cqe => Gathering { frames, timer_s: None, packet_timer_s: Some(timer_s) },
         };
-        let ring = gathered::solve(work, work.shape, gathering, interrupt_s);
+        let ring = gathered::solve(work, gathering, interrupt_s);
         let cycle = Cycle::new(work, gathering, interrupt_s, &ring);
         (ring, cycle)
     });

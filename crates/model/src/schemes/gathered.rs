@@ -54,7 +54,7 @@ impl Gathering {
             return (present, (wanted.min(places) - 1) as f64 / arrival_pps, 0.0);
         };
         let most = wanted.min(places);
-        let counts = ArrivalCounts::new(TimeShape::Deterministic, arrival_pps * timer_s, places);
+        let counts = ArrivalCounts::new(&TimeShape::Deterministic, arrival_pps * timer_s, places);
         // 1 + min(most - 1, arrivals in the timer).
         let mut present = counts.equal[..most].to_vec();
         present[most - 1] += counts.above[most - 1];
@@ -97,10 +97,11 @@ fn gathered_by_gaps(load: f64, arrival_pps: f64, wanted: usize, places: usize) -
 }
 
 /// Solves the scheme; `interrupt_s` is the ISR with its masking, 0 for none.
-pub fn solve(work: &Work, shape: TimeShape, gathering: Gathering, interrupt_s: f64) -> Ring {
+pub fn solve(work: &Work, gathering: Gathering, interrupt_s: f64) -> Ring {
     let (lambda, places) = (work.arrival_pps, work.places as usize);
     let (gathered, gathering_s, mut lost) = gathering.solve(lambda, places);
-    let exponential = shape == TimeShape::Exponential && work.mixture.is_empty();
+    let shape = &work.shape;
+    let exponential = *shape == TimeShape::Exponential && work.mixture.is_empty();
     let mut present = gathered.clone();
     if interrupt_s > 0.0 {
         let meanwhile = ArrivalCounts::new(shape, lambda * interrupt_s, places);
@@ -195,7 +196,7 @@ mod tests {
     fn one_frame_is_disable_enable() {
         for (arrival_pps, places) in [(1e3, 1024), (100e3, 1024), (180e3, 1024), (150e3, 16), (400e3, 64), (50e3, 1)] {
             let work = work(arrival_pps, places);
-            let one = solve(&work, work.shape, Gathering::first_frame(), work.mask_s + work.interrupt_s);
+            let one = solve(&work, Gathering::first_frame(), work.mask_s + work.interrupt_s);
             let chain = disable_enable::two_stage(&work);
             let (a, b) = (one.quantiles.unwrap(), chain.quantiles.unwrap());
             for (a, b) in [(a.p50, b.p50), (a.p90, b.p90), (a.p99, b.p99), (a.p999, b.p999)] {
@@ -209,7 +210,7 @@ mod tests {
     fn limits_of_both_conditions() {
         let close = |a: Gathering, b: Gathering, arrival_pps: f64| {
             let work = work(arrival_pps, 256);
-            let of = |gathering| solve(&work, work.shape, gathering, 4.23e-6).quantiles.unwrap();
+            let of = |gathering| solve(&work, gathering, 4.23e-6).quantiles.unwrap();
             let (a, b) = (of(a), of(b));
             for (a, b) in [(a.p50, b.p50), (a.p90, b.p90), (a.p99, b.p99), (a.p999, b.p999)] {
                 assert!((a / b - 1.0).abs() < 1e-4, "{arrival_pps}: {a} {b}");

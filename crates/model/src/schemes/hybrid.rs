@@ -14,7 +14,7 @@ fn parts(hybrid: &Hybrid) -> [Scheme; 2] {
 }
 
 /// Both parts must have an answer.
-pub fn supported(hybrid: &Hybrid, fidelity: Fidelity, service: Service) -> Result<(), String> {
+pub fn supported(hybrid: &Hybrid, fidelity: Fidelity, service: &Service) -> Result<(), String> {
     parts(hybrid).iter().try_for_each(|part| super::supported(part, fidelity, service))
 }
 

@@ -8,12 +8,14 @@ mod gathered;
 mod hybrid;
 mod ideal;
 mod interrupt;
+mod measured;
 pub(crate) mod modulated;
 mod napi;
 mod napi_2007;
 mod polling;
 mod ticks;
 
+use netcliff_core::host::MeasuredTimes;
 use netcliff_core::{Scheme, Service};
 
 use crate::answer::{Quantiles, Ring};
@@ -63,13 +65,16 @@ impl Work {
 }
 
 /// The shape of a host's times.
-pub fn shape(service: Service) -> TimeShape {
+pub fn shape(service: &Service) -> TimeShape {
     match service {
         Service::Exponential => TimeShape::Exponential,
         Service::Deterministic => TimeShape::Deterministic,
-        Service::Lognormal { cv } => TimeShape::Lognormal(cv),
-        Service::Erlang { stages } => TimeShape::Erlang(stages),
-        Service::Hyperexponential { cv } => TimeShape::Hyperexponential(Service::balanced_phases(cv)),
+        Service::Lognormal { cv } => TimeShape::Lognormal(*cv),
+        Service::Erlang { stages } => TimeShape::Erlang(*stages),
+        Service::Hyperexponential { cv } => TimeShape::Hyperexponential(Service::balanced_phases(*cv)),
+        Service::Empirical(_) => {
+            TimeShape::Parts(measured::constants(service.measured().map_or(&[], MeasuredTimes::parts)))
+        }
     }
 }
 
@@ -84,7 +89,7 @@ pub fn takes_mixtures(scheme: &Scheme, fidelity: Fidelity) -> bool {
 }
 
 /// Whether the scheme has an answer at this fidelity; if not, why.
-pub fn supported(scheme: &Scheme, fidelity: Fidelity, service: Service) -> Result<(), String> {
+pub fn supported(scheme: &Scheme, fidelity: Fidelity, service: &Service) -> Result<(), String> {
     match scheme {
         // M/G/1/K with a set-up takes any distribution.
         Scheme::Ideal => Ok(()),
@@ -118,8 +123,8 @@ pub fn supported(scheme: &Scheme, fidelity: Fidelity, service: Service) -> Resul
     }
 }
 
-fn exponential_only(scheme: &Scheme, service: Service) -> Result<(), String> {
-    if service == Service::Exponential {
+fn exponential_only(scheme: &Scheme, service: &Service) -> Result<(), String> {
+    if *service == Service::Exponential {
         return Ok(());
     }
     Err(format!(
@@ -132,7 +137,7 @@ fn exponential_only(scheme: &Scheme, service: Service) -> Result<(), String> {
 pub fn solve(scheme: &Scheme, fidelity: Fidelity, work: &Work) -> Result<Ring, String> {
     let exponential = work.shape == TimeShape::Exponential && work.mixture.is_empty();
     match (scheme, fidelity) {
-        (Scheme::Ideal, _) if !exponential => Ok(gathered::solve(work, work.shape, Gathering::first_frame(), 0.0)),
+        (Scheme::Ideal, _) if !exponential => Ok(gathered::solve(work, Gathering::first_frame(), 0.0)),
         (Scheme::Ideal, _) => Ok(ideal::solve(work)),
         (Scheme::Interrupt { .. }, Fidelity::Paper) => Ok(interrupt::paper(work)),
         (Scheme::Interrupt { drops_interrupt }, Fidelity::Exact) => Ok(interrupt::exact(work, *drops_interrupt)),
@@ -140,7 +145,7 @@ pub fn solve(scheme: &Scheme, fidelity: Fidelity, work: &Work) -> Result<Ring, S
             Ok(disable_enable::merged(work))
         }
         (Scheme::DisableEnable { merged: false }, _) if !exponential => {
-            Ok(gathered::solve(work, work.shape, Gathering::first_frame(), work.mask_s + work.interrupt_s))
+            Ok(gathered::solve(work, Gathering::first_frame(), work.mask_s + work.interrupt_s))
         }
         (Scheme::DisableEnable { merged: false }, _) => Ok(disable_enable::two_stage(work)),
         (Scheme::Coalesce(coalesce), fidelity) => coalesce::solve(work, coalesce, fidelity),

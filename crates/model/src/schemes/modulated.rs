@@ -37,7 +37,7 @@ impl Source {
 }
 
 /// Whether the scheme has an answer for MMPP-2 arrivals; if not, why.
-pub fn supported(scheme: &Scheme, fidelity: Fidelity, service: Service) -> Result<(), String> {
+pub fn supported(scheme: &Scheme, fidelity: Fidelity, service: &Service) -> Result<(), String> {
     if fidelity == Fidelity::Paper {
         return Err("the paper has Poisson arrivals only: use fidelity exact for mmpp".to_owned());
     }

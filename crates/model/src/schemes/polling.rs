@@ -12,7 +12,7 @@ use crate::queue::mg1k::{Mg1k, Setup};
 /// half a period.
 pub fn paper(work: &Work, period_s: f64, quota: u64) -> Ring {
     let polled = (quota as f64 / period_s).min(work.service_pps() * (1.0 - work.poll_s / period_s));
-    let counts = ArrivalCounts::new(TimeShape::Deterministic, work.arrival_pps / polled, work.places as usize);
+    let counts = ArrivalCounts::new(&TimeShape::Deterministic, work.arrival_pps / polled, work.places as usize);
     let setup = Setup::none(work.arrival_pps);
     let queue = Mg1k::new(work.arrival_pps, 1.0 / polled, &counts, work.places as usize, &setup);
     let queued_s = (queue.mean_present / queue.throughput - 1.0 / polled).max(0.0);
@@ -52,7 +52,7 @@ const LEFT_OUT: f64 = 1e-30;
 
 impl Stretch {
     fn new(arrival_pps: f64, length_s: f64, places: usize) -> Self {
-        let counts = ArrivalCounts::new(TimeShape::Deterministic, arrival_pps * length_s, places + 1);
+        let counts = ArrivalCounts::new(&TimeShape::Deterministic, arrival_pps * length_s, places + 1);
         let mut sum = 0.0;
         let area = (0..=places)
             .map(|m| {

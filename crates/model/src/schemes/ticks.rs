@@ -92,7 +92,7 @@ impl Ticks<'_> {
             ));
         }
         let most = (load + 12.0 * load.sqrt() + 40.0) as usize;
-        let counts = ArrivalCounts::new(TimeShape::Deterministic, load, most);
+        let counts = ArrivalCounts::new(&TimeShape::Deterministic, load, most);
         let spent_s = counts.above.iter().map(|tail| tail / rate).collect();
         Ok(Mixture { rate, ends: counts.equal, spent_s })
     }
@@ -229,7 +229,7 @@ pub fn runs(top: usize, blocks: impl Fn(usize) -> Blocks) -> Vec<(usize, Blocks)
 /// Counts above this have a probability below [`LEFT_OUT`] in a Poisson number of this mean.
 fn reach(mean: f64) -> usize {
     let most = (mean + 12.0 * mean.sqrt() + 40.0) as usize;
-    let counts = ArrivalCounts::new(TimeShape::Deterministic, mean, most);
+    let counts = ArrivalCounts::new(&TimeShape::Deterministic, mean, most);
     counts.above.iter().position(|tail| *tail < LEFT_OUT).unwrap_or(most)
 }
 

@@ -39,12 +39,12 @@ impl Transmit {
     /// What the host of `point` sends; None: nothing.
     pub(super) fn new(point: &Point, clock: Clock, seed: u64, replication: u64) -> Option<Self> {
         let host = &point.host;
-        let cost = Draw::new(seed, Purpose::Completion, replication, host.service, clock.ticks(host.transmit_s?));
+        let cost = Draw::new(seed, Purpose::Completion, replication, &host.service, clock.ticks(host.transmit_s?));
         let (share, own) = match host.transmit_load.unwrap_or(TransmitLoad::Share(1.0)) {
             TransmitLoad::Share(share) => (share, None),
             TransmitLoad::Pps(pps) => {
                 let mean = clock.ticks(1.0 / pps);
-                let mut gaps = Draw::new(seed, Purpose::Transmission, replication, Service::Exponential, mean);
+                let mut gaps = Draw::new(seed, Purpose::Transmission, replication, &Service::Exponential, mean);
                 let first = gaps.next();
                 (0.0, Some((gaps, first)))
             }

@@ -68,7 +68,7 @@ pub(super) struct Preempted {
 }
 
 impl Preempted {
-    /// None: the scheme is another one, or packets take no time.
+    /// None: the scheme is another one, or packets take no time, or some measured ones do not.
     pub(super) fn new(point: &Point, ring: usize, clock: Clock, seed: u64, replication: u64) -> Option<Self> {
         let (moderation, drops_interrupt) = match &point.scheme {
             Scheme::Interrupt { drops_interrupt } => (None, *drops_interrupt),
@@ -76,14 +76,15 @@ impl Preempted {
             _ => return None,
         };
         let host = &point.host;
-        if clock.ticks(host.protocol_s) < 1.0 {
+        let shortest = host.service.measured().map_or(1.0, |times| times.parts()[0].0);
+        if clock.ticks(host.protocol_s) * shortest < 1.0 {
             return None;
         }
         let mean_ticks = clock.ticks(host.interrupt_s);
         Some(Self {
             moderation,
             drops_interrupt,
-            handling: Times::new(seed, Purpose::Interrupt, replication, host.service, mean_ticks),
+            handling: Times::new(seed, Purpose::Interrupt, replication, &host.service, mean_ticks),
             now: 0,
             ends: 0,
             total: 0,

@@ -23,6 +23,7 @@ fn agree_everywhere(schemes: &[&str]) {
         Service::Deterministic,
         Service::Erlang { stages: 2 },
         Service::Hyperexponential { cv: 1.8 },
+        Service::from_times("made", vec![(0.5e-6, 1.0), (1e-6, 7.0), (9e-6, 0.5)]).unwrap(),
     ];
     let mut turn = 0;
     for scheme in schemes {
@@ -30,7 +31,7 @@ fn agree_everywhere(schemes: &[&str]) {
             for arrivals in ["poisson", "constant", "batch:size=5", "mmpp", "onoff:rule=superpose"] {
                 for kpps in [50.0, 120.0, 180.0, 1000.0] {
                     turn += 1;
-                    let service = services[turn % services.len()];
+                    let service = services[turn % services.len()].clone();
                     // Whole microseconds and constant arrivals: many events at the same instant.
                     let (interrupt_s, protocol_s) = if turn % 3 == 0 { (2e-6, 4e-6) } else { (3.73e-6, 5.34e-6) };
                     let plain = Host::pentium4_2530mhz();
@@ -88,6 +89,8 @@ fn what_needs_events_is_left_to_them() {
         assert!(!answers(scheme, Host { application_s: Some(1e-6), ..plain.clone() }));
         assert!(!answers(scheme, Host { ring: 1 << 20, ..plain.clone() }));
     }
+    let some_zero = Service::from_times("made", vec![(0.0, 1.0), (1e-6, 1.0)]).unwrap();
+    assert!(!answers("interrupt", Host { service: some_zero, ..plain.clone() }));
     for scheme in ["coalesce:frames=8,masked=true", "disable-enable", "napi", "hybrid", "dim"] {
         assert!(!answers(scheme, plain.clone()), "{scheme}");
     }

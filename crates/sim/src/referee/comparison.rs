@@ -73,6 +73,7 @@ impl Dice {
             Service::Lognormal { cv: 0.7 },
             Service::Erlang { stages: 3 },
             Service::Hyperexponential { cv: 1.8 },
+            Service::from_times("made", vec![(0.0, 1.0), (1e-6, 7.0), (9e-6, 0.5)]).unwrap(),
         ];
         let application = self.time_s(6e-6);
         Host {
@@ -91,7 +92,7 @@ impl Dice {
             ring: self.up_to(200),
             socket_buffer: self.up_to(100),
             tick_s: 2e-5 + self.roll() * 4e-3,
-            service: services[self.up_to(4) as usize - 1],
+            service: services[self.up_to(6) as usize - 1].clone(),
             ..Host::pentium4_2530mhz()
         }
     }

@@ -64,13 +64,13 @@ pub(super) struct Transmit {
 impl Transmit {
     pub(super) fn new(point: &Point, clock: Clock, seed: u64, replication: u64, events: &mut Events) -> Option<Self> {
         let host = &point.host;
-        let cost = Draw::new(seed, Purpose::Completion, replication, host.service, clock.ticks(host.transmit_s?));
+        let cost = Draw::new(seed, Purpose::Completion, replication, &host.service, clock.ticks(host.transmit_s?));
         let (share, own) = match host.transmit_load {
             None => (1.0, None),
             Some(TransmitLoad::Share(share)) => (share, None),
             Some(TransmitLoad::Pps(pps)) => {
                 let mean = clock.ticks(1.0 / pps);
-                let mut gaps = Draw::new(seed, Purpose::Transmission, replication, Service::Exponential, mean);
+                let mut gaps = Draw::new(seed, Purpose::Transmission, replication, &Service::Exponential, mean);
                 events.push(Reverse((gaps.next(), Event::TransmissionEnds)));
                 (0.0, Some(gaps))
             }

@@ -76,7 +76,7 @@ fn square_s2(gathering: Gathering, lambda: f64, places: usize) -> f64 {
         return (further * (further + 1)) as f64 / (lambda * lambda);
     };
     // E[G^2] = integral of 2 t P(G > t) up to the timer = sum over j of 2 (j + 1)/lambda^2 P(j + 2 or more in the timer).
-    let counts = ArrivalCounts::new(TimeShape::Deterministic, lambda * timer_s, further + 2);
+    let counts = ArrivalCounts::new(&TimeShape::Deterministic, lambda * timer_s, further + 2);
     let terms = (0..further).map(|j| 2.0 * (j + 1) as f64 / (lambda * lambda) * counts.above[j + 1]);
     terms.sum()
 }

@@ -129,7 +129,7 @@ impl Waits {
         let nodes = gauss_legendre(end_s, 8, 16)
             .into_iter()
             .map(|(age_s, weight)| {
-                let counts = ArrivalCounts::new(TimeShape::Deterministic, arrival_pps * age_s, frames);
+                let counts = ArrivalCounts::new(&TimeShape::Deterministic, arrival_pps * age_s, frames);
                 let width = counts.above.iter().position(|p| *p < RARE * RARE).map_or(frames, |last| last + 1);
                 let wanted = width.min(frames.saturating_sub(1));
                 (age_s, counts.equal[..wanted].iter().map(|p| p * arrival_pps * weight).collect())
