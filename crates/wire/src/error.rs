@@ -38,12 +38,24 @@ pub enum WireError {
         /// The panic's message, if it had one.
         message: String,
     },
+    /// The far end of a test failed; its words.
+    #[error("the far end: {0}")]
+    Far(String),
+    /// The control channel to the far end.
+    #[error(transparent)]
+    Control(#[from] Box<crate::control::ControlError>),
     /// The start time had passed before the generator was ready.
     #[error("the start time is {late_s:.6} s in the past: choose one at least 0.01 s after Generator::prepare returns")]
     StartMissed {
         /// How late, in seconds.
         late_s: f64,
     },
+}
+
+impl From<crate::control::ControlError> for WireError {
+    fn from(error: crate::control::ControlError) -> Self {
+        Self::Control(Box::new(error))
+    }
 }
 
 impl WireError {

@@ -1,6 +1,7 @@
-//! Bulk transfers between threads of this process: what a byte costs at either end.
+//! Bulk transfers: what a byte costs at either end.
 //!
-//! [`run`] opens one channel a flow, sends blocks for a warm-up and a measured span, and counts every byte at both
+//! [`run`] has both ends in threads of this process, [`run_with`] the far end in an agent. It opens one channel a flow,
+//! sends blocks for a warm-up and a measured span, and counts every byte at both
 //! ends. Each end has its own windows on the clock both share, so that a sender's figure (which includes what only
 //! reached a buffer) and a receiver's can be told apart. A [`Watch`] is told when the windows open and close, so that
 //! others can meter the same time.
@@ -11,16 +12,28 @@
 //! | `path`, `zero_copy` | how a sender hands its bytes to the kernel |
 //! | `datagram` | UDP: batches, segmentation offload, what was lost |
 //! | `end`, `meter` | the two ends at work, and what they count |
-//! | `conduct` | all ends begin and stop together; TCP_INFO in between |
+//! | `conduct`, `conductor`, `gate` | ends begin and stop together; TCP_INFO in between |
+//! | `local` | both halves here |
+//! | `near`, `far`, `order`, `join`, `admit` | a half here and a half in an agent: who asks, who is asked, for what; data connections |
 //! | [`tcp_info`] | what the kernel says of a connection |
 
+mod admit;
 mod conduct;
+mod conductor;
 mod datagram;
 mod end;
+mod far;
+mod gate;
+mod join;
+mod local;
 mod meter;
+mod near;
 mod open;
 pub mod options;
+mod order;
 mod path;
+#[cfg(test)]
+mod remote_tests;
 pub mod tcp_info;
 #[cfg(test)]
 mod tests;
@@ -39,8 +52,11 @@ use crate::thread::Placement;
 
 pub use datagram::{DatagramPath, Datagrams};
 pub use end::End;
+pub use far::TransferKind;
 pub use meter::Window;
+pub use near::{FarHost, run_with};
 pub use options::{InForce, SocketOptions};
+pub use order::{LONGEST_FAR_STALL_S, MOST_FAR_BYTES, MOST_FAR_FLOWS};
 pub use tcp_info::TcpSample;
 pub use zero_copy::Completions;
 
@@ -80,7 +96,8 @@ pub enum Channel {
 }
 
 /// How a stream sender hands its bytes to the kernel.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum SendPath {
     /// write(2), one call a block.
     #[default]
@@ -114,7 +131,8 @@ pub enum Direction {
 }
 
 /// How long a window lasts.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Amount {
     /// A time (s).
     Seconds(f64),
@@ -206,6 +224,9 @@ pub struct Transfer {
     pub flows: Vec<Flow>,
     /// Why it ended before its time; what was counted until then is kept.
     pub cut_short: Option<String>,
+    /// The far end's host, where it is in an agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub far: Option<FarHost>,
 }
 
 /// Is told when the windows open and close, on the thread that called [`run`].
@@ -225,7 +246,7 @@ impl Watch for () {}
 /// A setting is out of its range, a thread can not be placed, or the kernel refuses a call before anything was
 /// measured. Later failures are in [`Transfer::cut_short`].
 pub fn run(settings: &Settings, watch: &mut dyn Watch) -> Result<Transfer, WireError> {
-    conduct::run(settings, settings.spans()?, watch)
+    local::run(settings, settings.spans()?, watch)
 }
 
 /// Warm-up, windows and stall, in the units the ends count.
@@ -246,6 +267,16 @@ enum Span {
 }
 
 impl Settings {
+    /// The flows by number: true where the near end sends.
+    fn flow_directions(&self) -> Vec<bool> {
+        let directions: &[bool] = match self.direction {
+            Direction::Send => &[true],
+            Direction::Receive => &[false],
+            Direction::Both => &[true, false],
+        };
+        directions.iter().flat_map(|forward| std::iter::repeat_n(*forward, self.flows as usize)).collect()
+    }
+
     fn spans(&self) -> Result<Spans, WireError> {
         self.check_sizes()?;
         let seconds = |what, s: f64, least: u64, accepted: &str| {

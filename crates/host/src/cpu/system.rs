@@ -1,5 +1,7 @@
 //! The whole host's CPU time as /proc/stat splits it, CPU by CPU.
 
+use serde::{Deserialize, Serialize};
+
 use super::kernel_counts::{self, Ticks};
 use super::types::MeterError;
 use super::util::{online_cpus, read_file};
@@ -12,7 +14,7 @@ pub struct SystemStamp {
 
 /// One CPU's time between two readings, as shares (0 to 1) of what the kernel counted on it. Guest time is
 /// contained in user and nice, once.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct SystemShares {
     /// The CPU.
     pub cpu: usize,

@@ -133,6 +133,21 @@ impl Session {
         }
     }
 
+    /// Waits for the end of a test that ends by itself; `None` when it has not ended after `patience`.
+    ///
+    /// # Errors
+    /// The agent is gone, or says something else.
+    pub fn last(&mut self, patience: Duration) -> Result<Option<Final>, ControlError> {
+        match self.inbox.recv_timeout(patience) {
+            Ok(Ok(FromAgent::Final(last))) => Ok(Some(last)),
+            Ok(Ok(FromAgent::Error(message))) => Err(ControlError::Refused { peer: self.peer.clone(), message }),
+            Ok(Ok(other)) => Err(self.unexpected(other, "final")),
+            Ok(Err(error)) => Err(error),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => Err(ControlError::Closed { peer: self.peer.clone() }),
+        }
+    }
+
     /// Set when the agent is gone: a test's own threads look at it and end.
     pub fn gone(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.gone)

@@ -36,7 +36,7 @@ pub struct Datagrams {
     pub duplicates: u64,
     /// Received after one that was sent later (RFC 4737).
     pub reordered: u64,
-    /// Received with another length than the flow's: not counted above.
+    /// Received with another length or number than the flow's: not counted above.
     pub foreign: u64,
     /// Sends the kernel refused with ENOBUFS, made again.
     pub refused: u64,
@@ -50,6 +50,13 @@ const GRO_MESSAGES: usize = 16;
 const MOST_SEGMENTS: usize = 64;
 /// Sequence numbers that are told apart.
 const TRACKED: usize = 1 << 20;
+/// Sequence number of a datagram that says that nothing more comes.
+const END_MARK: u64 = u64::MAX;
+/// A higher one is none: no flow sends so many. It is a token that was shown twice.
+const MOST_SEQUENCE: u64 = 1 << 48;
+/// How often it is sent, and the time between: longer than a burst of losses in a full buffer.
+const END_MARKS: u32 = 10;
+const END_MARK_GAP: std::time::Duration = std::time::Duration::from_millis(5);
 /// How long a receiver waits before it looks whether the sender is through.
 const LOOK_NS: u64 = 50_000_000;
 
@@ -64,6 +71,8 @@ pub(super) struct Sender<'a> {
     messages: Vec<mmsghdr>,
     next: u64,
     counts: Datagrams,
+    /// The receiver is elsewhere and has to be told the end.
+    marks_end: bool,
     over: &'a AtomicBool,
 }
 
@@ -72,6 +81,7 @@ impl<'a> Sender<'a> {
         channel: BorrowedFd<'a>,
         path: DatagramPath,
         block_bytes: usize,
+        marks_end: bool,
         over: &'a AtomicBool,
     ) -> Result<Self, WireError> {
         let fits = (*super::DATAGRAM_BYTES.end() / block_bytes).clamp(1, MOST_SEGMENTS);
@@ -86,7 +96,19 @@ impl<'a> Sender<'a> {
         }
         let mut rows = vec![0x5a; messages * segments * block_bytes];
         let (slices, messages) = buffers(&mut rows, messages, segments * block_bytes);
-        Ok(Self { channel, rows, block_bytes, segments, slices, messages, next: 0, counts: Datagrams::default(), over })
+        let counts = Datagrams::default();
+        Ok(Self { channel, rows, block_bytes, segments, slices, messages, next: 0, counts, marks_end, over })
+    }
+
+    /// Tells the receiver that nothing more comes; a mark that is lost has others behind it.
+    fn mark_end(&mut self) {
+        let fd = self.channel.as_raw_fd();
+        self.rows[..8].copy_from_slice(&END_MARK.to_be_bytes());
+        for _ in 0..END_MARKS {
+            // SAFETY: the first row is readable for its length.
+            unsafe { libc::send(fd, self.rows.as_ptr().cast(), self.block_bytes, 0) };
+            std::thread::sleep(END_MARK_GAP);
+        }
     }
 }
 
@@ -141,6 +163,9 @@ impl Mover for Sender<'_> {
 
     fn finish(&mut self, end: &mut End) -> io::Result<()> {
         end.datagrams = Some(self.counts);
+        if self.marks_end {
+            self.mark_end();
+        }
         self.over.store(true, Ordering::Release);
         Ok(())
     }
@@ -244,6 +269,14 @@ impl<'a> Receiver<'a> {
                 continue;
             }
             let sequence = u64::from_be_bytes(std::array::from_fn(|i| datagram[i]));
+            if sequence == END_MARK {
+                self.over.store(true, Ordering::Release);
+                continue;
+            }
+            if sequence > MOST_SEQUENCE {
+                self.counts.foreign += 1;
+                continue;
+            }
             match self.tracker.observe(sequence) {
                 Seen::InOrder => {}
                 Seen::Late | Seen::TooOld => self.counts.reordered += 1,

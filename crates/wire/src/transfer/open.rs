@@ -29,7 +29,7 @@ pub(super) struct Recipe<'a> {
 }
 
 impl Recipe<'_> {
-    fn socket(&self, kind: libc::c_int, protocol: libc::c_int, what: &str) -> Result<OwnedFd, WireError> {
+    pub(super) fn socket(&self, kind: libc::c_int, protocol: libc::c_int, what: &str) -> Result<OwnedFd, WireError> {
         let family = if self.address.is_ipv6() { libc::AF_INET6 } else { libc::AF_INET };
         // SAFETY: socket takes no pointer.
         let fd = unsafe { libc::socket(family, kind | libc::SOCK_CLOEXEC, protocol) };
@@ -43,13 +43,13 @@ impl Recipe<'_> {
         Ok(socket)
     }
 
-    fn stream(&self) -> Result<OwnedFd, WireError> {
+    pub(super) fn stream(&self) -> Result<OwnedFd, WireError> {
         let (protocol, what) =
             if self.multipath { (libc::IPPROTO_MPTCP, "Multipath TCP") } else { (libc::IPPROTO_TCP, "TCP") };
         self.socket(libc::SOCK_STREAM, protocol, what)
     }
 
-    fn finish(&self, socket: OwnedFd, stream: bool) -> Opened {
+    pub(super) fn finish(&self, socket: OwnedFd, stream: bool) -> Opened {
         self.options.after(socket.as_fd(), self.address.is_ipv6(), stream)?;
         options::stall(socket.as_fd(), self.stall_ns)?;
         Ok(Some(socket))

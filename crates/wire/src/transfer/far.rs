@@ -1,0 +1,215 @@
+//! The far end of a transfer, as an agent runs it.
+
+use std::net::{IpAddr, Ipv6Addr, TcpListener, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use netcliff_host::cpu::system::{SystemShares, SystemStamp};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::admit::admit;
+use super::conduct::{self, Go, Part, Played};
+use super::join;
+use super::open::{Opener, Recipe};
+use super::order::Order;
+use super::{Channel, Settings, Spans, Watch};
+use crate::control::far::{Context, FarEnd, Kind};
+use crate::control::key::Token;
+use crate::error::WireError;
+
+/// Transfers as an agent runs them.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct TransferKind;
+
+impl TransferKind {
+    /// Its name on the control channel.
+    pub const NAME: &'static str = "transfer";
+}
+
+impl Kind for TransferKind {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn start(&self, settings: &Value, context: &Context) -> Result<Box<dyn FarEnd>, String> {
+        let order: Order = serde_json::from_value(settings.clone()).map_err(|e| format!("transfer: {e}"))?;
+        order.check().map_err(|e| e.to_string())?;
+        let address = context.local.unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED));
+        let far = FarTransfer::listen(order.settings(address), address, context.token);
+        Ok(Box::new(far.map_err(|e| e.to_string())?))
+    }
+}
+
+/// What the far end has to say when it is through.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FarReport {
+    /// Its ends, in the order of the flows; None while it runs, or where it failed.
+    pub played: Option<Played>,
+    /// Why there is nothing.
+    pub failed: Option<String>,
+    /// The CPUs of its host over its windows, by ticks.
+    pub ticks: Vec<SystemShares>,
+    /// Connections and datagrams that did not show the token.
+    pub refused: u64,
+}
+
+/// A far end at work. Dropping it ends its threads.
+struct FarTransfer {
+    ports: Vec<u16>,
+    stop: Arc<AtomicBool>,
+    refused: Arc<AtomicU64>,
+    work: Option<JoinHandle<FarReport>>,
+}
+
+/// Where the near end's flows arrive.
+enum Bound {
+    Listener(TcpListener),
+    Sockets(Vec<UdpSocket>),
+}
+
+impl FarTransfer {
+    fn listen(mut settings: Settings, address: IpAddr, token: Token) -> Result<Self, WireError> {
+        let spans = settings.spans()?;
+        let stop = Arc::<AtomicBool>::default();
+        settings.stop = Some(Arc::clone(&stop));
+        let (bound, ports) = bind(&settings, spans, address)?;
+        let refused = Arc::<AtomicU64>::default();
+        let work = {
+            let (stop, refused) = (Arc::clone(&stop), Arc::clone(&refused));
+            let work = move || work(&settings, spans, bound, address, &token, &stop, &refused);
+            thread::Builder::new().name("far end".into()).spawn(work)
+        };
+        let work = Some(work.map_err(|e| WireError::system("start a thread for the far end", e))?);
+        Ok(Self { ports, stop, refused, work })
+    }
+
+    fn end(&mut self) -> FarReport {
+        self.stop.store(true, Ordering::Relaxed);
+        let Some(work) = self.work.take() else { return FarReport::default() };
+        let report = work.join().unwrap_or_else(|panic| FarReport {
+            failed: Some(WireError::died("far end", &*panic).to_string()),
+            ..FarReport::default()
+        });
+        FarReport { refused: self.refused.load(Ordering::Relaxed), ..report }
+    }
+}
+
+impl Drop for FarTransfer {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl FarEnd for FarTransfer {
+    fn ports(&self) -> Vec<u16> {
+        self.ports.clone()
+    }
+
+    /// Only how it stands: the counts come when it is through.
+    fn report(&mut self) -> Result<Value, String> {
+        let refused = self.refused.load(Ordering::Relaxed);
+        serde_json::to_value(FarReport { refused, ..FarReport::default() }).map_err(|e| e.to_string())
+    }
+
+    fn finished(&self) -> bool {
+        self.work.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    fn stop(mut self: Box<Self>) -> Value {
+        serde_json::to_value(self.end()).unwrap_or_default()
+    }
+}
+
+fn recipe(settings: &Settings, spans: Spans, address: IpAddr) -> Recipe<'_> {
+    let multipath = matches!(settings.channel, Channel::Tcp { multipath: true, .. });
+    Recipe { address, multipath, options: &settings.options, stall_ns: spans.stall_ns }
+}
+
+fn bind(settings: &Settings, spans: Spans, address: IpAddr) -> Result<(Bound, Vec<u16>), WireError> {
+    let recipe = recipe(settings, spans, address);
+    let flows = settings.flow_directions().len();
+    let failed = |e| WireError::system("ask for the port", e);
+    if matches!(settings.channel, Channel::Udp { .. }) {
+        let sockets = (0..flows).map(|_| join::bound(recipe)).collect::<Result<Vec<_>, _>>()?;
+        let ports = sockets.iter().map(|socket| Ok(socket.local_addr()?.port()));
+        let ports = ports.collect::<Result<_, _>>().map_err(failed)?;
+        return Ok((Bound::Sockets(sockets), ports));
+    }
+    let listener = join::listener(recipe, flows)?;
+    let port = listener.local_addr().map_err(failed)?.port();
+    Ok((Bound::Listener(listener), vec![port]))
+}
+
+/// The whole far end, in its thread.
+fn work(
+    settings: &Settings,
+    spans: Spans,
+    bound: Bound,
+    address: IpAddr,
+    token: &Token,
+    stop: &AtomicBool,
+    refused: &AtomicU64,
+) -> FarReport {
+    let deadline = Instant::now() + join::patience(spans.stall_ns);
+    let recipe = recipe(settings, spans, address);
+    let mut ticks = Ticks::default();
+    // Never set: its client's going is told by `stop`.
+    let other_half = AtomicBool::new(false);
+    let played = thread::scope(|scope| {
+        let parts = match bound {
+            Bound::Sockets(sockets) => {
+                let opener = |(flow, socket)| -> Opener<'_> {
+                    Box::new(move || join::joined(recipe, socket, flow, token, (deadline, stop), refused))
+                };
+                parts(settings, sockets.into_iter().enumerate().map(opener), Go::Gate)
+            }
+            Bound::Listener(listener) => {
+                let pairs = settings.flow_directions().iter().map(|_| mpsc::channel()).unzip();
+                let (takers, admitted): (Vec<_>, Vec<_>) = pairs;
+                let takers = takers.into_iter().map(Some).collect();
+                // Flows whose connection does not come notice it as their sender is dropped.
+                scope.spawn(move || admit(&listener, token, takers, deadline, stop, refused));
+                let opener =
+                    |(flow, admitted)| -> Opener<'_> { Box::new(move || join::accepted(recipe, flow, &admitted)) };
+                parts(settings, admitted.into_iter().enumerate().map(opener), Go::Say)
+            }
+        };
+        conduct::play(settings, spans, parts, Some(&other_half), &mut ticks)
+    });
+    match played {
+        Ok(played) => FarReport { played: Some(played), ticks: ticks.shares, ..FarReport::default() },
+        Err(error) => FarReport { failed: Some(error.to_string()), ..FarReport::default() },
+    }
+}
+
+/// The far end of each flow.
+fn parts<'a>(settings: &'a Settings, openers: impl Iterator<Item = Opener<'a>>, go: Go) -> Vec<Part<'a>> {
+    let flows = settings.flow_directions().into_iter().zip(openers).enumerate();
+    flows
+        .map(|(flow, (forward, opener))| Part { flow, sender: !forward, placement: &settings.far, opener, go })
+        .collect()
+}
+
+/// The host's ticks over the windows.
+#[derive(Default)]
+struct Ticks {
+    from: Option<SystemStamp>,
+    shares: Vec<SystemShares>,
+}
+
+impl Watch for Ticks {
+    fn opened(&mut self) {
+        self.from = SystemStamp::now().ok();
+    }
+
+    fn closed(&mut self) {
+        if let (Some(from), Ok(to)) = (&self.from, SystemStamp::now()) {
+            self.shares = from.until(&to);
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Opening channels between two hosts: the near end connects to where the far end waits, and shows a token.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use nix::sys::socket::{Backlog, SockaddrStorage, bind, connect, listen};
+
+use super::admit::greeting;
+use super::open::{Opened, Recipe};
+use super::options;
+use crate::control::key::Token;
+use crate::error::WireError;
+
+/// Between two tries to be let in by datagram.
+const TRY_NS: u64 = 50_000_000;
+
+/// Answers to a datagram that shows the token: one may be lost.
+const ANSWERS: usize = 3;
+
+/// Bytes of any datagram there may be.
+const ANY_DATAGRAM: usize = 1 << 16;
+
+/// The near end of a TCP flow.
+pub(super) fn dial(recipe: Recipe<'_>, port: u16, token: &Token, flow: usize) -> Opened {
+    let address = SocketAddr::new(recipe.address, port);
+    let failed = |e: nix::Error| WireError::system(format!("connect to the far end's port {address}"), e);
+    let socket = recipe.stream()?;
+    // Bounded by SO_SNDTIMEO.
+    connect(socket.as_raw_fd(), &SockaddrStorage::from(address)).map_err(failed)?;
+    nix::unistd::write(&socket, &greeting(token, flow)).map_err(failed)?;
+    recipe.finish(socket, true)
+}
+
+/// A listener on a port of the kernel's choice, with the options its connections inherit.
+pub(super) fn listener(recipe: Recipe<'_>, flows: usize) -> Result<TcpListener, WireError> {
+    let failed = |e: nix::Error| WireError::system(format!("listen on {}", recipe.address), e);
+    let socket = recipe.stream()?;
+    bind(socket.as_raw_fd(), &SockaddrStorage::from(SocketAddr::new(recipe.address, 0))).map_err(failed)?;
+    let waiting = i32::try_from(flows.min(4096)).unwrap_or(16).max(16);
+    listen(&socket, Backlog::new(waiting).map_err(failed)?).map_err(failed)?;
+    Ok(TcpListener::from(socket))
+}
+
+/// The far end of a TCP flow: what `admit` lets in.
+pub(super) fn accepted(recipe: Recipe<'_>, flow: usize, admitted: &mpsc::Receiver<OwnedFd>) -> Opened {
+    match admitted.recv() {
+        Ok(stream) => recipe.finish(stream, true),
+        Err(_) => Err(not_come(flow)),
+    }
+}
+
+fn not_come(flow: usize) -> WireError {
+    let late = io::Error::new(io::ErrorKind::TimedOut, "it did not come in time");
+    WireError::system(format!("wait for the near end's connection of flow {}", flow + 1), late)
+}
+
+/// A UDP socket bound to a port of the kernel's choice.
+pub(super) fn bound(recipe: Recipe<'_>) -> Result<UdpSocket, WireError> {
+    let failed = |e: nix::Error| WireError::system(format!("receive on {}", recipe.address), e);
+    let socket = recipe.socket(libc::SOCK_DGRAM, libc::IPPROTO_UDP, "UDP")?;
+    bind(socket.as_raw_fd(), &SockaddrStorage::from(SocketAddr::new(recipe.address, 0))).map_err(failed)?;
+    Ok(UdpSocket::from(socket))
+}
+
+/// The near end of a UDP flow: shows the token until it is answered.
+pub(super) fn join(recipe: Recipe<'_>, port: u16, token: &Token, deadline: Instant) -> Opened {
+    let address = SocketAddr::new(recipe.address, port);
+    let failed = |e: io::Error| WireError::system(format!("reach the far end's UDP port {address}"), e);
+    let socket = recipe.socket(libc::SOCK_DGRAM, libc::IPPROTO_UDP, "UDP")?;
+    connect(socket.as_raw_fd(), &SockaddrStorage::from(address)).map_err(|e| failed(e.into()))?;
+    options::stall(socket.as_fd(), TRY_NS)?;
+    let socket = UdpSocket::from(socket);
+    let mut answer = [0; ANY_DATAGRAM];
+    while Instant::now() < deadline {
+        socket.send(token.bytes()).map_err(failed)?;
+        match socket.recv(&mut answer) {
+            // Whatever comes on a connected socket comes from the far end, which sends nothing to strangers.
+            Ok(_) => return recipe.finish(socket.into(), false),
+            Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+            Err(e) => return Err(failed(e)),
+        }
+    }
+    Err(failed(io::Error::new(io::ErrorKind::TimedOut, "no answer: is UDP let through to that host?")))
+}
+
+/// The far end of a UDP flow: waits for who shows the token and takes datagrams from nobody else.
+pub(super) fn joined(
+    recipe: Recipe<'_>,
+    socket: UdpSocket,
+    flow: usize,
+    token: &Token,
+    (deadline, stop): (Instant, &AtomicBool),
+    refused: &AtomicU64,
+) -> Opened {
+    let failed = |e: io::Error| WireError::system(format!("receive on {}", recipe.address), e);
+    options::stall(socket.as_fd(), TRY_NS)?;
+    let mut shown = [0; ANY_DATAGRAM];
+    while Instant::now() < deadline && !stop.load(Ordering::Relaxed) {
+        match socket.recv_from(&mut shown) {
+            Ok((bytes, from)) if token.admits(&shown[..bytes]) => {
+                socket.connect(from).map_err(failed)?;
+                for _ in 0..ANSWERS {
+                    socket.send(token.bytes()).map_err(failed)?;
+                }
+                return recipe.finish(socket.into(), false);
+            }
+            Ok(_) => _ = refused.fetch_add(1, Ordering::Relaxed),
+            Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+            Err(e) => return Err(failed(e)),
+        }
+    }
+    Err(not_come(flow))
+}
+
+/// How long all flows together may take to come.
+pub(super) fn patience(stall_ns: u64) -> Duration {
+    Duration::from_nanos(stall_ns)
+}

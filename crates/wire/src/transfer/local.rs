@@ -1,0 +1,50 @@
+//! Both halves of a transfer in this process.
+
+use super::conduct::{self, Go, Part, Side};
+use super::open::{self, Opener, Recipe};
+use super::options::InForce;
+use super::{Channel, Flow, Settings, Spans, Transfer, Watch};
+use crate::error::WireError;
+
+pub(super) fn run(settings: &Settings, spans: Spans, watch: &mut dyn Watch) -> Result<Transfer, WireError> {
+    let flows = settings.flow_directions();
+    let mut parts = Vec::new();
+    for (flow, forward) in flows.iter().enumerate() {
+        parts.extend(pair(settings, spans, flow, *forward)?);
+    }
+    let played = conduct::play(settings, spans, parts, None, watch)?;
+    let cut_short = played.cut_short(|place| place % 2 == 1);
+    let mut sides = played.sides.into_iter();
+    let mut made = Vec::new();
+    for forward in flows {
+        // In the order of `pair`.
+        if let (Some(receiver), Some(sender)) = (sides.next(), sides.next()) {
+            made.push(flow(forward, sender, receiver));
+        }
+    }
+    Ok(Transfer { flows: made, cut_short, far: None })
+}
+
+/// A flow of its two sides.
+pub(super) fn flow(forward: bool, sender: Side, receiver: Side) -> Flow {
+    let receive_buffer_bytes = receiver.in_force.and_then(|theirs| theirs.receive_buffer_bytes);
+    let in_force = sender.in_force.map(|own| InForce { receive_buffer_bytes, ..own });
+    Flow { forward, sender: sender.end, receiver: receiver.end, tcp: sender.tcp, in_force }
+}
+
+/// The receiver and the sender of a flow.
+fn pair(settings: &Settings, spans: Spans, flow: usize, forward: bool) -> Result<[Part<'_>; 2], WireError> {
+    let recipe =
+        |address, multipath| Recipe { address, multipath, options: &settings.options, stall_ns: spans.stall_ns };
+    // Of a pair the first is the far end of a connection, or the end that receives.
+    let ((first, second), receives_first): ((Opener<'_>, Opener<'_>), bool) = match &settings.channel {
+        Channel::Tcp { address, multipath } => (open::tcp(recipe(*address, *multipath)), forward),
+        Channel::Unix => (open::unix(recipe([0; 4].into(), false))?, forward),
+        Channel::Udp { address, .. } => (open::udp(recipe(*address, false)), true),
+        Channel::Pipe => (open::pipe()?, true),
+    };
+    let (receiving, sending) = if receives_first { (first, second) } else { (second, first) };
+    let (sends, receives) = if forward { (&settings.near, &settings.far) } else { (&settings.far, &settings.near) };
+    let part = |sender, placement, opener| Part { flow, sender, placement, opener, go: Go::Gate };
+    Ok([part(false, receives, receiving), part(true, sends, sending)])
+}

@@ -1,0 +1,134 @@
+//! A transfer with an agent: the near end here, the far end there.
+
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use netcliff_host::cpu::system::SystemShares;
+use serde::{Deserialize, Serialize};
+
+use super::conduct::{self, Go, Part, Played, Side};
+use super::far::{FarReport, TransferKind};
+use super::open::{Opener, Recipe};
+use super::order::Order;
+use super::{Channel, End, Settings, Spans, Transfer, Watch, join, local};
+use crate::control::ControlError;
+use crate::control::client::Session;
+use crate::control::message::Ready;
+use crate::error::WireError;
+
+/// The far end may take so much longer than the near end, beside its stall: its meters, and the word of its end.
+const GRACE_S: f64 = 2.0;
+
+/// What the far end tells beside its ends.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FarHost {
+    /// Its CPUs over its own windows, by /proc/stat.
+    pub ticks: Vec<SystemShares>,
+    /// Connections and datagrams that did not show the token.
+    pub refused: u64,
+}
+
+/// Makes one transfer with an agent, its data going to `address`. The channel's own address is not used.
+///
+/// Both ends have their own windows, which open when each has all flows: about a round trip apart. An end that sees
+/// nothing for `stall_s`, or an agent that is silent for the session's limit, ends it, with what was counted.
+///
+/// # Errors
+/// A setting is out of range here or there, the agent refuses or is gone before anything was measured, or as
+/// [`super::run`].
+pub fn run_with(
+    settings: &Settings,
+    session: &mut Session,
+    address: IpAddr,
+    watch: &mut dyn Watch,
+) -> Result<Transfer, WireError> {
+    let spans = settings.spans()?;
+    let order = Order::of(settings)?;
+    let gone = session.gone();
+    let ready = session.start(TransferKind::NAME, &order)?;
+    let parts = parts(settings, spans, address, &ready)?;
+    let played = conduct::play(settings, spans, parts, Some(&gone), watch);
+    let whole = played.as_ref().is_ok_and(|played| played.stopped.is_none());
+    let told = last_report(session, settings, whole);
+    let (played, told) = match (played, told) {
+        // What broke the near end is the far end's failure where it has one.
+        (Err(_), Ok(FarReport { failed: Some(why), .. })) => return Err(WireError::Far(why)),
+        (Err(ours), _) => return Err(ours),
+        (Ok(played), told) => (played, told),
+    };
+    Ok(together(settings, played, told))
+}
+
+/// What the far end counted. Left alone it ends by itself, as its own clock or the end of the data says.
+fn last_report(session: &mut Session, settings: &Settings, whole: bool) -> Result<FarReport, ControlError> {
+    let patience = if whole { Duration::from_secs_f64(settings.stall_s + GRACE_S) } else { Duration::ZERO };
+    let last = match session.last(patience)? {
+        Some(last) => last,
+        None => session.stop()?,
+    };
+    let malformed = |e: serde_json::Error| ControlError::Malformed { peer: "the agent".into(), why: e.to_string() };
+    let report: FarReport = serde_json::from_value(last.report).map_err(malformed)?;
+    Ok(FarReport { failed: report.failed.or(last.partial), ..report })
+}
+
+fn parts<'a>(
+    settings: &'a Settings,
+    spans: Spans,
+    address: IpAddr,
+    ready: &'a Ready,
+) -> Result<Vec<Part<'a>>, WireError> {
+    let multipath = matches!(settings.channel, Channel::Tcp { multipath: true, .. });
+    let recipe = Recipe { address, multipath, options: &settings.options, stall_ns: spans.stall_ns };
+    let udp = matches!(settings.channel, Channel::Udp { .. });
+    let deadline = Instant::now() + join::patience(spans.stall_ns);
+    let flows = settings.flow_directions();
+    if ready.ports.len() != if udp { flows.len() } else { 1 } {
+        return Err(WireError::Far(format!("it listens on {} ports for {} flows", ready.ports.len(), flows.len())));
+    }
+    let ports = ready.ports.iter().cycle();
+    let part = |(flow, (forward, port)): (usize, (bool, &u16))| {
+        let port = *port;
+        let opener: Opener<'a> = if udp {
+            Box::new(move || join::join(recipe, port, &ready.token, deadline))
+        } else {
+            Box::new(move || join::dial(recipe, port, &ready.token, flow))
+        };
+        let go = if udp { Go::Gate } else { Go::Await };
+        Part { flow, sender: forward, placement: &settings.near, opener, go }
+    };
+    Ok(flows.into_iter().zip(ports).enumerate().map(part).collect())
+}
+
+/// Both halves as one transfer.
+fn together(settings: &Settings, near: Played, told: Result<FarReport, ControlError>) -> Transfer {
+    let flows = settings.flow_directions();
+    let near_reason = near.cut_short(|flow| flows[flow]);
+    let (far, far_failed, host) = match told {
+        Ok(report) => {
+            let host = FarHost { ticks: report.ticks, refused: report.refused };
+            (report.played, report.failed, Some(host))
+        }
+        Err(error) => (None, Some(error.to_string()), None),
+    };
+    // A far end that counts other flows than were asked for has counted none.
+    let far = far.filter(|far| far.sides.len() == flows.len());
+    let far_reason = far.as_ref().and_then(|far| far.cut_short(|flow| !flows[flow]));
+    // The user's own word first; then what the far end failed of; then what each end saw.
+    let cut_short = near
+        .stopped
+        .clone()
+        .or(far_failed.as_deref().map(|why| format!("the far end: {why}")))
+        .or(near_reason)
+        .or(far_reason.map(|why| format!("the far end {why}")));
+    let lost = || Side {
+        end: End { failure: Some("what the far end counted is lost".to_owned()), ..End::default() },
+        in_force: None,
+        tcp: Vec::new(),
+    };
+    let far_sides = far.map_or_else(|| flows.iter().map(|_| lost()).collect(), |far| far.sides);
+    let made = flows.into_iter().zip(near.sides.into_iter().zip(far_sides)).map(|(forward, (near, far))| {
+        let (sender, receiver) = if forward { (near, far) } else { (far, near) };
+        local::flow(forward, sender, receiver)
+    });
+    Transfer { flows: made.collect(), cut_short, far: host }
+}

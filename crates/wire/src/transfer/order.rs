@@ -1,0 +1,141 @@
+//! What the far end of a transfer is asked to do, as the control channel carries it.
+
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Amount, Channel, DatagramPath, Direction, SendPath, Settings, SocketOptions};
+use crate::error::WireError;
+use crate::thread::Placement;
+
+/// The longest stall a far end waits out (s): a client that is gone must not hold threads for longer.
+pub const LONGEST_FAR_STALL_S: f64 = 60.0;
+
+/// The most flows of one direction that an agent takes.
+pub const MOST_FAR_FLOWS: u32 = 1024;
+
+/// The most memory of a far end's buffers (bytes).
+pub const MOST_FAR_BYTES: u64 = 1 << 30;
+
+/// Buffers of a datagram flow beside its blocks (bytes): a batch of the largest messages.
+const DATAGRAM_BUFFER_BYTES: u64 = 5 << 20;
+
+/// What carries the bytes between two hosts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Carrier {
+    Tcp,
+    Multipath,
+    Udp(DatagramPath),
+}
+
+/// The settings of a far end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Order {
+    pub carrier: Carrier,
+    pub path: SendPath,
+    pub options: SocketOptions,
+    pub direction: Direction,
+    pub flows: u32,
+    pub block_bytes: usize,
+    pub read_bytes: usize,
+    pub warm_up_s: f64,
+    pub amount: Amount,
+    pub windows: u32,
+    pub acknowledged: bool,
+    pub interval_s: Option<f64>,
+    pub stall_s: f64,
+    /// CPU of the far end's threads.
+    pub cpu: Option<usize>,
+}
+
+impl Order {
+    /// The far end's part of a transfer.
+    ///
+    /// # Errors
+    /// It needs both ends on one host.
+    pub fn of(settings: &Settings) -> Result<Self, WireError> {
+        let carrier = match &settings.channel {
+            Channel::Tcp { multipath: false, .. } => Carrier::Tcp,
+            Channel::Tcp { multipath: true, .. } => Carrier::Multipath,
+            Channel::Udp { path, .. } => Carrier::Udp(*path),
+            Channel::Unix | Channel::Pipe => {
+                return Err(WireError::setting("channel", "unix or pipe", "tcp, mptcp or udp between two hosts"));
+            }
+        };
+        let far_sends = settings.direction != Direction::Send;
+        let order = Self {
+            carrier,
+            // A file's name is no business of an end that does not send.
+            path: if far_sends { settings.path.clone() } else { SendPath::Write },
+            options: settings.options.clone(),
+            direction: settings.direction,
+            flows: settings.flows,
+            block_bytes: settings.block_bytes,
+            read_bytes: settings.read_bytes,
+            warm_up_s: settings.warm_up_s,
+            amount: settings.amount,
+            windows: settings.windows,
+            acknowledged: settings.acknowledged,
+            interval_s: settings.interval_s,
+            stall_s: settings.stall_s,
+            cpu: settings.far.cpu,
+        };
+        order.check()?;
+        Ok(order)
+    }
+
+    /// What an agent does not do for a client, whatever the client is.
+    pub fn check(&self) -> Result<(), WireError> {
+        if matches!(self.path, SendPath::SendFile { .. }) {
+            let accepted = "another path where the far end sends: an agent opens no files for others";
+            return Err(WireError::setting("path", "sendfile", accepted));
+        }
+        if !(0.0..=LONGEST_FAR_STALL_S).contains(&self.stall_s) {
+            let accepted = format!("at most {LONGEST_FAR_STALL_S} seconds with an agent");
+            return Err(WireError::setting("stall_s", self.stall_s, accepted));
+        }
+        if self.flows > MOST_FAR_FLOWS {
+            return Err(WireError::setting("flows", self.flows, format!("at most {MOST_FAR_FLOWS} with an agent")));
+        }
+        let bytes = self.buffer_bytes();
+        if bytes > MOST_FAR_BYTES {
+            let accepted = format!("at most {MOST_FAR_BYTES} bytes in an agent: fewer flows, smaller blocks or reads");
+            return Err(WireError::setting("memory for buffers", bytes, accepted));
+        }
+        Ok(())
+    }
+
+    fn buffer_bytes(&self) -> u64 {
+        let datagrams = if matches!(self.carrier, Carrier::Udp(_)) { DATAGRAM_BUFFER_BYTES } else { 0 };
+        let of_flow = (self.block_bytes as u64).saturating_add(self.read_bytes as u64).saturating_add(datagrams);
+        let directions = if self.direction == Direction::Both { 2 } else { 1 };
+        of_flow.saturating_mul(u64::from(self.flows)).saturating_mul(directions)
+    }
+
+    /// As settings of a transfer whose far end is at `address`.
+    pub fn settings(self, address: IpAddr) -> Settings {
+        let channel = match self.carrier {
+            Carrier::Tcp => Channel::Tcp { address, multipath: false },
+            Carrier::Multipath => Channel::Tcp { address, multipath: true },
+            Carrier::Udp(path) => Channel::Udp { address, path },
+        };
+        Settings {
+            path: self.path,
+            options: self.options,
+            direction: self.direction,
+            flows: self.flows,
+            block_bytes: self.block_bytes,
+            read_bytes: self.read_bytes,
+            warm_up_s: self.warm_up_s,
+            amount: self.amount,
+            windows: self.windows,
+            acknowledged: self.acknowledged,
+            interval_s: self.interval_s,
+            stall_s: self.stall_s,
+            far: Placement { cpu: self.cpu, ..Placement::default() },
+            ..Settings::new(channel)
+        }
+    }
+}
