@@ -3,6 +3,7 @@
 mod advise;
 mod agent;
 mod compute;
+mod far;
 mod find;
 mod limits;
 mod rr;
@@ -17,6 +18,7 @@ use clap::{Args, Parser, Subcommand};
 pub use advise::AdviseArgs;
 pub use agent::AgentArgs;
 pub use compute::{ComputeArgs, PredictArgs, QueuesArg};
+pub use far::FarArgs;
 pub use find::{Arrivals, FindArgs, Meter, Testbed};
 pub use limits::LimitsArgs;
 pub use rr::{BusyPoll, RrArgs, Transport};

@@ -3,6 +3,7 @@
 pub mod advise;
 pub mod agent;
 pub mod compute;
+pub mod far;
 pub mod find;
 pub mod limits;
 pub mod results;

@@ -5,7 +5,7 @@ mod common;
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
-use common::running::Running;
+use common::running::{Running, agent};
 use common::{Home, number_at, refusal, refusals, say};
 use netcliff_host::testbed::Permission;
 use serde_json::Value;
@@ -25,14 +25,6 @@ fn sound(report: &Value) {
     assert!(p50 > 1e-7 && p50 <= number_at(report, "/latency/max_s"), "{report}");
     assert!(report["latency"]["counts_ns"].as_array().is_some_and(|counts| !counts.is_empty()));
     assert!(number_at(report, "/cost/client_threads/us_per_transaction") > 0.0, "{report}");
-}
-
-/// An agent on a port of the kernel's choice; its address.
-fn agent(home: &Home, more: &[&str]) -> (Running, String) {
-    let mut agent = Running::start(home, &[&["agent", "--listen", "127.0.0.1:0"], more].concat());
-    agent.until("agent listens on 127.0.0.1:", PATIENCE);
-    let address = agent.said().last().and_then(|line| line.rsplit(' ').next()).expect("an address").to_owned();
-    (agent, address)
 }
 
 #[test]

@@ -2,8 +2,13 @@
 
 mod common;
 
-use common::Home;
+use std::time::{Duration, Instant};
+
+use common::running::{Running, agent};
+use common::{Home, number_at, refusal, refusals};
 use serde_json::Value;
+
+const PATIENCE: Duration = Duration::from_secs(20);
 
 const SHORT: [&str; 7] = ["stream", "--time", "200ms", "--warmup", "10ms", "--cpu-meter", "procfs"];
 
@@ -82,4 +87,76 @@ fn what_the_kernel_refuses_is_named_and_the_rest_measured() {
     assert_eq!(found["partial"], true);
     assert_eq!(found["rows"].as_array().map(Vec::len), Some(1));
     assert!(found["not_had"].to_string().contains("zerocopy") && found["not_had"].to_string().contains("SO_ZEROCOPY"));
+}
+
+#[test]
+fn against_an_agent_in_every_direction_and_by_every_method() {
+    let home = Home::new();
+    let key = home.text("key");
+    home.netcliff(["agent", "--make-key", &key]).assert().success();
+    let (_agent, address) = agent(&home, &["--key", &key]);
+    let to = ["--to", &address, "--key", &key, "--repeats", "1", "--json"];
+    let measured = |more: &[&str]| {
+        let found = home.json([&SHORT[..], &to, more].concat());
+        assert_eq!(found["partial"], false, "{found}");
+        assert!(number_at(&found, "/rows/0/goodput_bps/median") > 0.0, "{found}");
+        for end in ["sender_cpu", "receiver_cpu"] {
+            assert!(number_at(&found, &format!("/rows/0/{end}/us_per_kib/median")) > 0.0, "{end}: {found}");
+        }
+        found
+    };
+    let found = measured(&[]);
+    assert!(found["asked"].to_string().contains("an agent on this host"), "{found}");
+    measured(&["--reverse", "--flows", "2"]);
+    measured(&["--bidir"]);
+    measured(&["--channel", "udp", "--block", "1KiB", "--path", "batch"]);
+    for method in ["lmbench2", "lmbench3", "ttcp", "acked"] {
+        let warm_up: &[&str] = if method.starts_with("lm") { &["--warmup", "50ms"] } else { &[] };
+        let args = [&["stream", "--method", method, "--bytes", "4MiB", "--cpu-meter", "procfs"], warm_up, &to].concat();
+        let found = home.json(args);
+        assert!(number_at(&found, "/rows/0/goodput_bps/median") > 0.0, "{method}: {found}");
+    }
+    let other = home.text("other");
+    home.netcliff(["agent", "--make-key", &other]).assert().success();
+    refusal(&home, &["stream", "--to", &address, "--key", &other], 1, &["does not have the same key"]).expect("told");
+}
+
+#[test]
+fn an_agent_that_is_killed_leaves_a_partial_result() {
+    let home = Home::new();
+    let (mut agent, address) = agent(&home, &[]);
+    let long = ["stream", "--to", &address, "--time", "60s", "--warmup", "50ms", "--repeats", "2", "--json"];
+    let client = Running::start(&home, &[&long[..], &["--cpu-meter", "procfs"]].concat());
+    agent.until("started transfer", PATIENCE);
+    std::thread::sleep(Duration::from_secs(1));
+    agent.signal("KILL");
+    let begin = Instant::now();
+    let ended = client.end(PATIENCE);
+    assert!(begin.elapsed() < Duration::from_secs(12), "it does not wait for its 60 s");
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
+    let report: Value = serde_json::from_str(&ended.stdout).expect("what was measured");
+    assert_eq!(report["partial"], true);
+    assert!(report["rows"][0]["cut_short"].as_str().is_some_and(|why| why.contains("far end")), "{report}");
+    assert!(number_at(&report, "/rows/0/sender_bps/median") > 0.0, "{report}");
+}
+
+#[test]
+fn wrong_usage_of_an_agent() {
+    let home = Home::new();
+    refusals(
+        &home,
+        2,
+        &[
+            (&["stream", "--to", "127.0.0.1", "--channel", "pipe"], &["pipe", "leave --to"]),
+            (&["stream", "--to", "127.0.0.1", "--stall", "90s"], &["--stall 90s", "60 s"]),
+            (&["stream", "--to", "127.0.0.1", "--address", "127.0.0.1"], &["--to", "--address"]),
+            (&["stream", "--reverse", "--bidir"], &["--reverse", "--bidir"]),
+            (&["stream", "--ssh=-oProxyCommand=x"], &["expected a host"]),
+            (&["stream", "--method", "lmbench3", "--bidir"], &["says itself who sends"]),
+        ],
+    );
+    let told = ["no-such-host.invalid has no address"];
+    refusal(&home, &["stream", "--to", "no-such-host.invalid"], 1, &told).expect("told");
+    let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port");
+    refusal(&home, &["stream", "--to", &free.to_string()], 1, &["cannot reach an agent"]).expect("told");
 }

@@ -127,6 +127,12 @@ pub struct StreamRow {
     pub system: Vec<CpuRow>,
     /// CPU time of the whole host a KiB received (us), by ticks: idle, iowait and steal left out.
     pub system_us_per_kib: Option<Spread>,
+    /// Each CPU of the far end's host, by its kernel's ticks; absent where it is this host.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub far_system: Vec<CpuRow>,
+    /// CPU time of the far end's host a KiB received (us), likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub far_us_per_kib: Option<Spread>,
     /// Each CPU, exactly; absent where eBPF is not to be had.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exact: Vec<ExactRow>,
@@ -246,10 +252,25 @@ pub struct DeviceRow {
     pub packets_per_s: Option<Spread>,
     /// Mean bytes of one.
     pub bytes_per_packet: Option<Spread>,
+    /// Packets received at the receiving side's devices (1/s); over loopback acknowledgements too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub received_per_s: Option<Spread>,
+    /// Mean bytes of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_per_received: Option<Spread>,
+    /// Mean bytes of a packet that the receiving side's IP was handed: after GRO.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_per_ip_packet: Option<Spread>,
     /// NET_RX softirqs of all CPUs (1/s).
     pub softirqs_per_s: Option<Spread>,
     /// Device interrupts of all CPUs (1/s).
     pub interrupts_per_s: Option<Spread>,
+    /// Packets received for each NET_RX softirq of all CPUs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packets_per_softirq: Option<Spread>,
+    /// Packets received for each device interrupt of all CPUs, whatever device it was; a veth has none of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packets_per_interrupt: Option<Spread>,
     /// Packets the receiving side's devices dropped, in all repeats.
     pub dropped: u64,
 }

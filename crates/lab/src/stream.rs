@@ -3,12 +3,14 @@
 //! [`run`] makes the transfers ([`netcliff_wire::transfer`]) and meters CPU and devices over the same windows
 //! (`meters`); `summary` turns the repeats of a configuration into a row.
 
+mod devices;
 mod meters;
 mod method;
 mod summary;
 #[cfg(test)]
 mod tests;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,9 +19,11 @@ use netcliff_core::{Fingerprint, Provenance};
 use netcliff_host::cpu::{CpuSplit, Preference, system::SystemShares};
 use netcliff_host::{fingerprint, inventory::Inventory};
 use netcliff_wire::WireError;
+use netcliff_wire::control::client::Session;
 use netcliff_wire::transfer::{self, Channel, DatagramPath, SendPath, Settings, Transfer};
 
-pub use meters::{DeviceCounts, Meters};
+pub use devices::{DeviceCounts, Sides};
+pub use meters::Meters;
 pub use method::{LMBENCH2_BLOCK_BYTES, Method};
 
 /// How a block travels: what a configuration of the sweep varies beside its size.
@@ -95,18 +99,61 @@ struct Repeat {
     ticks: Vec<SystemShares>,
     exact: Vec<CpuSplit>,
     /// Sending and receiving side's devices.
-    devices: Option<(DeviceCounts, DeviceCounts)>,
+    devices: Option<Sides>,
 }
 
-/// Measures the sweep; `said` hears where it stands.
+/// Where the far end is.
+#[derive(Debug)]
+pub enum Far<'a> {
+    /// In this process.
+    Here,
+    /// In an agent; the placement of the template's far end holds there, but for its namespace.
+    Agent {
+        /// The connection to it.
+        session: &'a mut Session,
+        /// Where the data goes.
+        address: IpAddr,
+    },
+}
+
+impl Far<'_> {
+    /// True where both ends' CPU time is counted by one kernel.
+    fn is_this_host(&self) -> bool {
+        match self {
+            Self::Here => true,
+            Self::Agent { session, .. } => session.shares_clock(),
+        }
+    }
+
+    fn transfer(&mut self, settings: &Settings, watch: &mut dyn transfer::Watch) -> Result<Transfer, WireError> {
+        match self {
+            Self::Here => transfer::run(settings, watch),
+            Self::Agent { session, address } => transfer::run_with(settings, session, *address, watch),
+        }
+    }
+}
+
+/// Measures the sweep with both ends here; `said` hears where it stands.
 ///
 /// # Errors
 /// No configuration could be measured at all; the first reason is told. Otherwise what could not be had is in the
 /// report.
 pub fn run(options: &StreamOptions, said: &mut dyn FnMut(&str)) -> Result<StreamReport, WireError> {
+    run_with(options, &mut Far::Here, said)
+}
+
+/// Measures the sweep with the far end where it is said to be.
+///
+/// # Errors
+/// As [`run`]; an agent that is gone ends all configurations.
+pub fn run_with(
+    options: &StreamOptions,
+    far: &mut Far<'_>,
+    said: &mut dyn FnMut(&str),
+) -> Result<StreamReport, WireError> {
     let begin = std::time::Instant::now();
     let mut configs = configurations(options);
-    let mut meters = Meters::start(options);
+    let mut meters = Meters::start(options, far);
     let mut first_error = None;
     let rounds = options.method.rounds(options.repeats);
     for round in 0..rounds {
@@ -117,7 +164,7 @@ pub fn run(options: &StreamOptions, said: &mut dyn FnMut(&str)) -> Result<Stream
             if options.stop.load(Ordering::Relaxed) {
                 break;
             }
-            measure(options, &mut configs[place], &mut meters, &mut first_error);
+            measure(options, &mut configs[place], far, &mut meters, &mut first_error);
         }
     }
     if let (Some(error), true) = (first_error, configs.iter().all(|config| config.repeats.is_empty())) {
@@ -125,7 +172,7 @@ pub fn run(options: &StreamOptions, said: &mut dyn FnMut(&str)) -> Result<Stream
     }
     let stopped = options.stop.load(Ordering::Relaxed);
     let host = Inventory::of_this_host();
-    let mut report = summary::report(options, &configs, &meters, fingerprint_of(&host));
+    let mut report = summary::report(options, far, &configs, &meters, fingerprint_of(&host));
     report.warnings.extend(host.limits().iter().map(ToString::to_string));
     report.partial |= stopped;
     report.provenance.elapsed_s = Some(begin.elapsed().as_secs_f64());
@@ -140,7 +187,13 @@ fn configurations(options: &StreamOptions) -> Vec<Config> {
 }
 
 /// One repeat of one configuration; a failure ends the configuration, not the run.
-fn measure(options: &StreamOptions, config: &mut Config, meters: &mut Meters, first_error: &mut Option<WireError>) {
+fn measure(
+    options: &StreamOptions,
+    config: &mut Config,
+    far: &mut Far<'_>,
+    meters: &mut Meters,
+    first_error: &mut Option<WireError>,
+) {
     if config.ended.is_some() {
         return;
     }
@@ -153,11 +206,8 @@ fn measure(options: &StreamOptions, config: &mut Config, meters: &mut Meters, fi
         (Path::Datagram(_), _) => {}
     }
     let (warm_up, settings) = options.method.settings(options, template);
-    let made = warm_up.map_or(Ok(()), |settings| transfer::run(&settings, &mut ()).map(drop)).and_then(|()| {
-        let transfer = transfer::run(&settings, meters)?;
-        Ok(transfer)
-    });
-    match made {
+    let warm = warm_up.map_or(Ok(()), |settings| far.transfer(&settings, &mut ()).map(drop));
+    match warm.and_then(|()| far.transfer(&settings, meters)) {
         Ok(transfer) => {
             config.ended.clone_from(&transfer.cut_short);
             let (ticks, exact, devices) = meters.take();

@@ -256,8 +256,19 @@ struct Spans {
     window: Span,
     windows: u32,
     acknowledged: bool,
+    /// The sender goes on until the receiver has had all its windows and leaves: with two clocks and a warm-up nobody
+    /// else knows where the receiver's windows are.
+    receiver_ends: bool,
     interval_ns: Option<u64>,
     stall_ns: u64,
+}
+
+impl Spans {
+    /// As they are where each end has a clock of its own.
+    fn between_hosts(self) -> Self {
+        let receiver_ends = self.warm_up_ns > 0 && matches!(self.window, Span::Bytes(_));
+        Self { receiver_ends, ..self }
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -297,6 +308,7 @@ impl Settings {
             window,
             windows: self.windows.max(1),
             acknowledged: self.acknowledged,
+            receiver_ends: false,
             interval_ns: self.interval_s.map(|s| seconds("interval_s", s, 1_000_000, "0.001")).transpose()?,
             stall_ns: seconds("stall_s", self.stall_s, 1_000_000, "0.001")?,
         })

@@ -1,11 +1,9 @@
 //! `netcliff rr`.
 
-use std::path::PathBuf;
-
 use clap::{Args, ValueEnum};
 use netcliff_core::units;
 
-use super::{Arrivals, Meter, Testbed};
+use super::{Arrivals, FarArgs, Meter, Testbed};
 
 /// `netcliff rr`.
 #[derive(Debug, Args)]
@@ -21,18 +19,9 @@ Without --to or --ssh both ends are on this host. With --rate a slow answer does
 requests behind it, and each counts its wait (no coordinated omission). Ctrl-C keeps what was
 measured.")]
 pub struct RrArgs {
-    /// An agent, HOST or HOST:PORT [default port: 9940]
-    #[arg(long, value_name = "HOST[:PORT]")]
-    pub to: Option<String>,
-    /// Run `netcliff agent --stdio` on this host by ssh; the data goes to the same host, or to --data-to
-    #[arg(long, value_name = "HOST", conflicts_with = "to")]
-    pub ssh: Option<String>,
-    /// Address the data goes to, where it is not that of the control connection
-    #[arg(long, value_name = "ADDRESS")]
-    pub data_to: Option<String>,
-    /// File with the agent's key
-    #[arg(long, value_name = "FILE", requires = "to")]
-    pub key: Option<PathBuf>,
+    /// Where the far end is.
+    #[command(flatten)]
+    pub far: FarArgs,
     /// What carries requests and responses
     #[arg(long, value_enum, default_value_t = Transport::Tcp)]
     pub transport: Transport,

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use netcliff_core::units;
 use netcliff_lab::stream::Method;
 
-use super::Meter;
+use super::{FarArgs, Meter};
 
 /// `netcliff stream`.
 #[derive(Debug, Args)]
@@ -19,19 +19,24 @@ use super::Meter;
   netcliff stream --path write,sendfile,zerocopy --file big.bin
   netcliff stream --channel udp --block 64B --path single,batch,gso
   netcliff stream --namespaces left,right --address 10.0.0.2
+  netcliff stream --to 192.0.2.7 --key netcliff.key --bidir   against `netcliff agent` there
+  netcliff stream --ssh root@db1 --reverse                    starts the agent by ssh; it sends
 
-Both ends run on this host, each flow with a thread at either end. Repeats are interleaved across all
-block sizes and paths. What the kernel refuses is named and skipped. Methods: default (time-bounded,
+Without --to or --ssh both ends run on this host, each flow with a thread at either end. Repeats are
+interleaved across all block sizes and paths. What the kernel refuses is named and skipped. Methods: default (time-bounded,
 warm-up discarded), lmbench2, lmbench3, ttcp, acked; docs/json.md says how they differ.")]
 pub struct StreamArgs {
+    /// Where the far end is.
+    #[command(flatten)]
+    pub far: FarArgs,
     /// What carries the bytes
     #[arg(long, value_enum, default_value_t = Carrier::Tcp)]
     pub channel: Carrier,
     /// Address of the far end [default: 127.0.0.1; ::1 with --ipv6]
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["to", "ssh"])]
     pub address: Option<IpAddr>,
     /// IPv6 over loopback
-    #[arg(long, conflicts_with = "address")]
+    #[arg(long, conflicts_with_all = ["address", "to", "ssh"])]
     pub ipv6: bool,
     /// Network namespaces of near and far end, by name (`ip netns`) or path
     #[arg(long, value_name = "NEAR,FAR", value_delimiter = ',', requires = "address")]
@@ -39,6 +44,12 @@ pub struct StreamArgs {
     /// Who sends: the near end connects, the far end accepts
     #[arg(long, value_enum)]
     pub direction: Option<Way>,
+    /// The far end sends: --direction receive
+    #[arg(long, conflicts_with = "direction")]
+    pub reverse: bool,
+    /// Both ends send at once: --direction both
+    #[arg(long, conflicts_with_all = ["direction", "reverse"])]
+    pub bidir: bool,
     /// Flows of each direction, each with a thread at either end
     #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
     pub flows: u32,

@@ -13,6 +13,7 @@ use netcliff_wire::control::key::Key;
 use netcliff_wire::control::stream::Stream;
 use netcliff_wire::control::{ControlError, Limits, PORT};
 use netcliff_wire::rr::RrKind;
+use netcliff_wire::transfer::TransferKind;
 
 use super::stop_on_signal;
 use crate::args::AgentArgs;
@@ -20,7 +21,7 @@ use crate::output;
 
 /// The tests an agent can run.
 fn kinds() -> Vec<Arc<dyn Kind>> {
-    vec![Arc::new(RrKind)]
+    vec![Arc::new(RrKind), Arc::new(TransferKind)]
 }
 
 /// Serves clients until it is stopped, or writes a key.
@@ -31,7 +32,9 @@ pub fn run(args: &AgentArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if args.stdio && (std::io::stdin().is_terminal() || std::io::stdout().is_terminal()) {
-        return Err(output::usage("--stdio talks to a program, not a terminal: use `netcliff rr --ssh HOST`"));
+        return Err(output::usage(
+            "--stdio talks to a program, not a terminal: use `netcliff rr --ssh HOST` or `netcliff stream --ssh HOST`",
+        ));
     }
     let settings = Settings {
         key: args.key.as_deref().map(Key::read).transpose().map_err(output::usage)?,

@@ -1,33 +1,25 @@
 //! `netcliff rr`.
 
-use std::net::{IpAddr, ToSocketAddrs};
-use std::process::{Child, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use anyhow::Context;
 use netcliff_core::Provenance;
 use netcliff_lab::rig::{Place, RigOptions};
 use netcliff_lab::rr::{self, Receive, Report, RrError, RrRecord, Settings};
 use netcliff_report as report;
 use netcliff_wire::WireError;
-use netcliff_wire::control::Limits;
-use netcliff_wire::control::client::Session;
-use netcliff_wire::control::key::Key;
-use netcliff_wire::control::stream::Stream;
 
+use super::far::FarSession;
 use super::{command_line, enter_user_namespace, now_unix_s, stop_on_signal};
 use crate::args::{Arrivals, BusyPoll, RrArgs, Testbed, Transport};
 use crate::output;
-
-/// ssh itself decides how long it tries; once connected, the agent answers at once.
-const SSH_HANDSHAKE_S: f64 = 60.0;
 
 /// Measures and shows.
 pub fn run(args: &RrArgs) -> anyhow::Result<ExitCode> {
     let settings = settings(args);
     settings.check().map_err(output::usage)?;
-    let local = args.to.is_none() && args.ssh.is_none();
+    let local = !args.far.is_asked();
     // Before any thread is started: a process with threads cannot enter a user namespace.
     let own_namespace = if local && !matches!(args.testbed, Testbed::Loopback) { enter_user_namespace() } else { None };
     let stop = stop_on_signal()?;
@@ -105,53 +97,11 @@ fn there(args: &RrArgs, settings: &Settings, stop: &AtomicBool) -> anyhow::Resul
     if args.transport == Transport::Unix {
         return Err(output::usage("--transport unix has both ends on this host: leave out --to and --ssh"));
     }
-    let version = env!("CARGO_PKG_VERSION");
-    let (mut session, mut ssh) = match (&args.to, &args.ssh) {
-        (Some(target), _) => {
-            let key = args.key.as_deref().map(Key::read).transpose().map_err(output::usage)?;
-            (Session::connect(target, key.as_ref(), version, Limits::default())?, None)
-        }
-        (None, host) => {
-            let (stream, child) = ssh(host.as_deref().unwrap_or_default())?;
-            let limits = Limits { handshake_s: SSH_HANDSHAKE_S, ..Limits::default() };
-            (Session::over(stream, None, None, version, limits)?, Some(child))
-        }
-    };
-    let address = data_address(args, &session)?;
-    let measured = rr::there(settings, &mut session, address, args.cpu_meter.preference(), stop).map_err(explain);
-    // The far end leaves when its pipes close.
-    drop(session);
-    if let Some(child) = &mut ssh {
-        child.wait().context("cannot wait for ssh")?;
-    }
+    let mut far = FarSession::open(&args.far)?;
+    let meter = args.cpu_meter.preference();
+    let measured = rr::there(settings, &mut far.session, far.address, meter, stop).map_err(explain);
+    far.close()?;
     measured
-}
-
-/// Starts an agent by ssh, its pipes as the control channel.
-fn ssh(host: &str) -> anyhow::Result<(Stream, Child)> {
-    if host.starts_with('-') || host.is_empty() {
-        return Err(output::usage(format!("--ssh {host:?}: expected a host as ssh takes it, such as root@db1")));
-    }
-    let mut command = std::process::Command::new("ssh");
-    command.args(["-T", "-o", "BatchMode=yes", host, "netcliff", "agent", "--stdio"]);
-    let mut child =
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("cannot run ssh; is it installed?")?;
-    let pipes = child.stdout.take().zip(child.stdin.take()).context("ssh has no pipes")?;
-    let stream = Stream::of(pipes.0.into(), pipes.1.into(), format!("netcliff on {host}"))?;
-    Ok((stream, child))
-}
-
-fn data_address(args: &RrArgs, session: &Session) -> anyhow::Result<IpAddr> {
-    let named = args.data_to.as_deref().or(args.ssh.as_deref().map(|host| host.rsplit('@').next().unwrap_or(host)));
-    match (named, session.address) {
-        (None, Some(address)) => Ok(address),
-        (named, _) => {
-            let name = named.unwrap_or_default();
-            let found = (name, 0).to_socket_addrs().ok().and_then(|mut found| found.next());
-            let hint = "give the address the data shall go to by --data-to";
-            Ok(found.with_context(|| format!("{name} has no address here; {hint}"))?.ip())
-        }
-    }
 }
 
 /// What is the user's to change is wrong usage.

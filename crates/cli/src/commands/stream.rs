@@ -4,14 +4,18 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use netcliff_core::stream::StreamReport;
 use netcliff_host::cpu::{Method as CpuMethod, Preference};
-use netcliff_lab::stream::{self, LMBENCH2_BLOCK_BYTES, Method, Path, StreamOptions};
+use netcliff_lab::stream::{self, Far, LMBENCH2_BLOCK_BYTES, Method, Path, StreamOptions};
 use netcliff_report as report;
 use netcliff_wire::WireError;
-use netcliff_wire::transfer::{Channel, DatagramPath, Direction, SendPath, Settings, SocketOptions};
+use netcliff_wire::transfer::{
+    Channel, DatagramPath, Direction, LONGEST_FAR_STALL_S, SendPath, Settings, SocketOptions,
+};
 
+use super::far::FarSession;
 use super::{command_line, now_unix_s, open_store, stop_on_signal};
 use crate::args::{Carrier, Meter, PathName, StoreArgs, StreamArgs, Way};
 use crate::output;
@@ -19,11 +23,22 @@ use crate::output;
 /// Measures a sweep of transfers and shows it.
 pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
     let stop = stop_on_signal()?;
-    let options = options(args, Arc::clone(&stop))?;
+    let mut options = options(args, Arc::clone(&stop))?;
+    let mut agent = if args.far.is_asked() { Some(FarSession::open(&args.far)?) } else { None };
+    if let (Some(agent), Channel::Tcp { address, .. } | Channel::Udp { address, .. }) =
+        (&agent, &mut options.template.channel)
+    {
+        *address = agent.address;
+    }
     let store = if args.save { Some(open_store(store_args)?) } else { None };
     let run_id = store.as_ref().map(|s| s.begin("stream", &options.command, options.started_unix_s)).transpose()?;
     let kept = store.as_ref().zip(run_id);
-    let found = stream::run(&options, &mut |stage| output::say(format!("netcliff: {stage}")));
+    let mut far = match &mut agent {
+        None => Far::Here,
+        Some(agent) => Far::Agent { session: &mut agent.session, address: agent.address },
+    };
+    let found = stream::run_with(&options, &mut far, &mut |stage| output::say(format!("netcliff: {stage}")));
+    agent.map_or(Ok(()), FarSession::close)?;
     if let (Err(_), Some((store, run))) = (&found, kept) {
         // Why it failed matters more than this.
         let _ = store.finish(run, true, None);
@@ -53,7 +68,7 @@ fn show(args: &StreamArgs, found: &StreamReport) -> anyhow::Result<()> {
     output::data(&report::terminal::stream(found, output::style()))
 }
 
-fn options(args: &StreamArgs, stop: Arc<std::sync::atomic::AtomicBool>) -> anyhow::Result<StreamOptions> {
+fn options(args: &StreamArgs, stop: Arc<AtomicBool>) -> anyhow::Result<StreamOptions> {
     let paths = paths(args)?;
     let address = args.address.unwrap_or(if args.ipv6 {
         IpAddr::V6(Ipv6Addr::LOCALHOST)
@@ -81,12 +96,12 @@ fn options(args: &StreamArgs, stop: Arc<std::sync::atomic::AtomicBool>) -> anyho
     template.read_bytes = usize::try_from(args.read).unwrap_or(usize::MAX);
     template.interval_s = Some(args.interval);
     template.stall_s = args.stall;
-    template.direction = match args.direction {
-        Some(Way::Receive) => Direction::Receive,
-        Some(Way::Both) => Direction::Both,
-        Some(Way::Send) | None => Direction::Send,
-    };
-    check_method(args, template.direction)?;
+    let direction = direction(args);
+    template.direction = direction.unwrap_or_default();
+    check_method(args, direction)?;
+    if args.far.is_asked() {
+        check_agent(args, &template)?;
+    }
     place(args, &mut template)?;
     Ok(StreamOptions {
         template,
@@ -110,8 +125,30 @@ fn options(args: &StreamArgs, stop: Arc<std::sync::atomic::AtomicBool>) -> anyho
     })
 }
 
+/// Who sends, where it was said.
+fn direction(args: &StreamArgs) -> Option<Direction> {
+    match (args.direction, args.reverse, args.bidir) {
+        (Some(Way::Receive), ..) | (_, true, _) => Some(Direction::Receive),
+        (Some(Way::Both), ..) | (.., true) => Some(Direction::Both),
+        (Some(Way::Send), ..) => Some(Direction::Send),
+        (None, ..) => None,
+    }
+}
+
+/// What needs both ends on this host.
+fn check_agent(args: &StreamArgs, template: &Settings) -> anyhow::Result<()> {
+    if matches!(template.channel, Channel::Unix | Channel::Pipe) {
+        return Err(output::usage("--channel unix and pipe have both ends on this host: leave --to and --ssh out"));
+    }
+    if args.stall > LONGEST_FAR_STALL_S {
+        let given = args.stall;
+        return Err(output::usage(format!("--stall {given}s: an agent waits at most {LONGEST_FAR_STALL_S} s")));
+    }
+    Ok(())
+}
+
 /// What an old method prescribes cannot be asked for otherwise.
-fn check_method(args: &StreamArgs, direction: Direction) -> anyhow::Result<()> {
+fn check_method(args: &StreamArgs, direction: Option<Direction>) -> anyhow::Result<()> {
     let method = args.method;
     if method == Method::Default {
         return Ok(());
@@ -119,8 +156,10 @@ fn check_method(args: &StreamArgs, direction: Direction) -> anyhow::Result<()> {
     if !matches!(args.channel, Carrier::Tcp | Carrier::Mptcp | Carrier::Unix) {
         return Err(output::usage(format!("--method {method} measures TCP or a Unix socket")));
     }
-    if args.direction.is_some() && method.direction() != Some(direction) {
-        return Err(output::usage(format!("--method {method} says itself who sends: leave --direction out")));
+    if direction.is_some() && method.direction() != direction {
+        return Err(output::usage(format!(
+            "--method {method} says itself who sends: leave --direction, --reverse and --bidir out"
+        )));
     }
     if args.nodelay && method.forbids_no_delay() {
         return Err(output::usage(format!("--method {method} cannot set TCP_NODELAY: leave --nodelay out")));

@@ -127,3 +127,11 @@ pub fn namespaces_of(pid: u32) -> Vec<String> {
         |name: &String| name.strip_prefix(&prefix).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()));
     entries(Path::new("/run/netns")).into_iter().filter(ours).collect()
 }
+
+/// An agent on a port of the kernel's choice; its address.
+pub fn agent(home: &Home, more: &[&str]) -> (Running, String) {
+    let mut agent = Running::start(home, &[&["agent", "--listen", "127.0.0.1:0"], more].concat());
+    agent.until("agent listens on 127.0.0.1:", Duration::from_secs(20));
+    let address = agent.said().last().and_then(|line| line.rsplit(' ').next()).expect("an address").to_owned();
+    (agent, address)
+}

@@ -5,11 +5,13 @@ use netcliff_core::stream::{
     ZeroCopyRow, kernel_share, payload_share, wire_bytes,
 };
 use netcliff_core::{Fingerprint, units};
-use netcliff_host::cpu::Method as CpuMethod;
+use netcliff_host::cpu::system::SystemShares;
+use netcliff_host::cpu::{Counters, Method as CpuMethod};
 use netcliff_wire::transfer::{Channel, End, Flow, TcpSample, Window};
 
+use super::devices::{DeviceCounts, Sides};
 use super::meters::by_cpu;
-use super::{Config, Meters, Repeat, StreamOptions, provenance};
+use super::{Config, Far, Meters, Repeat, StreamOptions, provenance};
 
 /// An end this busy is what limits the rate.
 const BUSY: f64 = 0.97;
@@ -19,32 +21,33 @@ const STEAL: f64 = 0.01;
 /// All configurations as a report.
 pub(super) fn report(
     options: &StreamOptions,
+    far: &Far<'_>,
     configs: &[Config],
     meters: &Meters,
     fingerprint: Fingerprint,
 ) -> StreamReport {
     let mut not_had = meters.not_had.clone();
     let measured = configs.iter().filter(|config| !config.repeats.is_empty());
-    let rows: Vec<StreamRow> = measured.map(|config| row(options, config, meters)).collect();
+    let rows: Vec<StreamRow> = measured.map(|config| row(options, far, config, meters)).collect();
     for config in configs.iter().filter(|config| config.repeats.is_empty()) {
         let why = config.ended.as_deref().unwrap_or("the run was stopped before");
         not_had.push(format!("{} of {}: {why}", config.path.name(), units::print_bytes(config.block_bytes as u64)));
     }
     StreamReport {
-        asked: asked(options),
+        asked: asked(options, far),
         in_force: in_force(configs),
         clock: options.method.clock().to_owned(),
         warnings: warnings(options, &rows, configs),
         partial: configs.iter().any(|config| config.ended.is_some() || config.repeats.is_empty()),
         rows,
         not_had,
-        cpu_methods: cpu_methods(meters),
+        cpu_methods: cpu_methods(far, meters),
         provenance: provenance(options, &fingerprint),
         fingerprint,
     }
 }
 
-fn asked(options: &StreamOptions) -> Vec<(String, String)> {
+fn asked(options: &StreamOptions, far: &Far<'_>) -> Vec<(String, String)> {
     let settings = &options.template;
     let channel = match &settings.channel {
         Channel::Tcp { address, multipath: false } => format!("TCP to {address}"),
@@ -63,13 +66,22 @@ fn asked(options: &StreamOptions) -> Vec<(String, String)> {
         1 => "1 flow".to_owned(),
         flows => format!("{flows} flows, a thread each at either end"),
     };
-    vec![
+    let there = match far {
+        Far::Here => None,
+        Far::Agent { session, address } => {
+            let host = if far.is_this_host() { "on this host" } else { "on another host" };
+            Some(format!("an agent {host}, data to {address} (netcliff {})", session.hello.version))
+        }
+    };
+    let far_end = there.map(|there| ("far end".to_owned(), there));
+    let facts = [
         ("channel".to_owned(), format!("{channel}, {flows}, {direction}")),
         ("method".to_owned(), format!("{}, {}'s clock", options.method, options.method.clock())),
         ("CPUs".to_owned(), format!("near {}, far {}", cpu(settings.near.cpu), cpu(settings.far.cpu))),
         ("reads".to_owned(), format!("up to {}", units::print_bytes(settings.read_bytes as u64))),
         ("repeats".to_owned(), format!("{}, interleaved", options.repeats)),
-    ]
+    ];
+    facts.into_iter().chain(far_end).collect()
 }
 
 /// What held in the last repeat that was made.
@@ -86,11 +98,15 @@ fn in_force(configs: &[Config]) -> Vec<(String, String)> {
     facts
 }
 
-fn cpu_methods(meters: &Meters) -> Vec<(String, String)> {
+fn cpu_methods(far: &Far<'_>, meters: &Meters) -> Vec<(String, String)> {
     let mut methods = vec![
         ("ends".to_owned(), "getrusage of each end's threads: softirqs that ran elsewhere are not in it".to_owned()),
         ("system".to_owned(), "/proc/stat: sampled by the timer tick".to_owned()),
     ];
+    if !far.is_this_host() {
+        let own = "the far host's /proc/stat over its own windows, a round trip apart";
+        methods.push(("far system".to_owned(), own.to_owned()));
+    }
     if meters.method() == Some(CpuMethod::Ebpf) {
         methods.push(("exact".to_owned(), "eBPF at the kernel's transitions: exclusive of each other".to_owned()));
     }
@@ -134,8 +150,9 @@ fn warnings(options: &StreamOptions, rows: &[StreamRow], configs: &[Config]) -> 
     warnings
 }
 
-fn row(options: &StreamOptions, config: &Config, meters: &Meters) -> StreamRow {
+fn row(options: &StreamOptions, far: &Far<'_>, config: &Config, meters: &Meters) -> StreamRow {
     let repeats = &config.repeats;
+    let elsewhere = !far.is_this_host();
     let sender_bps = goodput(repeats, |flow| &flow.sender);
     let receiver_bps = goodput(repeats, |flow| &flow.receiver);
     let by_clock = if options.method.clock() == "sender" { &sender_bps } else { &receiver_bps };
@@ -156,8 +173,10 @@ fn row(options: &StreamOptions, config: &Config, meters: &Meters) -> StreamRow {
         ),
         sender_cpu: end_cpu(repeats, |flow| &flow.sender),
         receiver_cpu: end_cpu(repeats, |flow| &flow.receiver),
-        system: system(repeats),
-        system_us_per_kib: Spread::of(repeats.iter().filter_map(system_us_per_kib)),
+        system: system(repeats, near_ticks),
+        system_us_per_kib: system_us_per_kib(repeats, near_ticks),
+        far_system: if elsewhere { system(repeats, far_ticks) } else { Vec::new() },
+        far_us_per_kib: if elsewhere { system_us_per_kib(repeats, far_ticks) } else { None },
         exact: if meters.method() == Some(CpuMethod::Ebpf) { exact(repeats) } else { Vec::new() },
         tcp: tcp(options, repeats),
         device: device(repeats),
@@ -205,17 +224,31 @@ fn received_bytes(repeat: &Repeat) -> f64 {
     repeat.transfer.flows.iter().filter_map(|flow| flow.receiver.whole()).map(|window| window.bytes as f64).sum()
 }
 
-fn system_us_per_kib(repeat: &Repeat) -> Option<f64> {
-    let used_s: f64 = repeat.ticks.iter().map(|cpu| cpu.used_s()).sum();
-    (!repeat.ticks.is_empty()).then(|| used_s * 1e6 * 1024.0 / received_bytes(repeat))
+/// The ticks of a host in one repeat.
+type Ticks = fn(&Repeat) -> &[SystemShares];
+
+fn near_ticks(repeat: &Repeat) -> &[SystemShares] {
+    &repeat.ticks
+}
+
+fn far_ticks(repeat: &Repeat) -> &[SystemShares] {
+    repeat.transfer.far.as_ref().map_or(&[], |far| &far.ticks)
+}
+
+fn system_us_per_kib(repeats: &[Repeat], ticks: Ticks) -> Option<Spread> {
+    let counted = repeats.iter().filter(|repeat| !ticks(repeat).is_empty());
+    Spread::of(counted.map(|repeat| {
+        let used_s: f64 = ticks(repeat).iter().map(SystemShares::used_s).sum();
+        used_s * 1e6 * 1024.0 / received_bytes(repeat)
+    }))
 }
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {
     Spread::of(values).map_or(0.0, |spread| spread.median)
 }
 
-fn system(repeats: &[Repeat]) -> Vec<CpuRow> {
-    let rows = by_cpu(repeats.iter().flat_map(|repeat| repeat.ticks.iter().map(|cpu| (cpu.cpu, *cpu))));
+fn system(repeats: &[Repeat], ticks: Ticks) -> Vec<CpuRow> {
+    let rows = by_cpu(repeats.iter().flat_map(|repeat| ticks(repeat).iter().map(|cpu| (cpu.cpu, *cpu))));
     rows.into_iter()
         .map(|(cpu, shares)| CpuRow {
             cpu,
@@ -304,18 +337,33 @@ fn intervals(samples: &[TcpSample]) -> Vec<TcpInterval> {
 fn device(repeats: &[Repeat]) -> Option<DeviceRow> {
     let counted = || repeats.iter().filter_map(|repeat| Some((repeat, repeat.devices?, elapsed_s(repeat)?)));
     counted().next()?;
-    let rate = |count: fn(&netcliff_host::cpu::Counters) -> Option<u64>| {
-        Spread::of(counted().filter_map(|(repeat, _, s)| {
-            let counts: Option<Vec<u64>> = repeat.exact.iter().map(|split| count(&split.counters)).collect();
-            Some(counts.filter(|counts| !counts.is_empty())?.iter().sum::<u64>() as f64 / s)
+    // Of one side: a count over another, or over the time.
+    let of = |side: fn(&Sides) -> Option<DeviceCounts>, figure: fn(&DeviceCounts, f64) -> f64| {
+        Spread::of(counted().filter_map(|(_, sides, s)| Some(figure(&side(&sides)?, s))))
+    };
+    let of_cpus = |repeat: &Repeat, count: fn(&Counters) -> Option<u64>| {
+        let counts: Option<Vec<u64>> = repeat.exact.iter().map(|split| count(&split.counters)).collect();
+        Some(counts.filter(|counts| !counts.is_empty())?.iter().sum::<u64>() as f64)
+    };
+    let rate = |count: fn(&Counters) -> Option<u64>| {
+        Spread::of(counted().filter_map(|(repeat, _, s)| Some(of_cpus(repeat, count)? / s)))
+    };
+    let packets_per = |count: fn(&Counters) -> Option<u64>| {
+        Spread::of(counted().filter_map(|(repeat, sides, _)| {
+            Some(sides.receiving?.rx_packets as f64 / of_cpus(repeat, count).filter(|count| *count > 0.0)?)
         }))
     };
     Some(DeviceRow {
-        packets_per_s: Spread::of(counted().map(|(_, (sent, _), s)| sent.tx_packets as f64 / s)),
-        bytes_per_packet: Spread::of(counted().map(|(_, (sent, _), _)| sent.tx_bytes as f64 / sent.tx_packets as f64)),
+        packets_per_s: of(|sides| sides.sending, |counts, s| counts.tx_packets as f64 / s),
+        bytes_per_packet: of(|sides| sides.sending, |counts, _| counts.tx_bytes as f64 / counts.tx_packets as f64),
+        received_per_s: of(|sides| sides.receiving, |counts, s| counts.rx_packets as f64 / s),
+        bytes_per_received: of(|sides| sides.receiving, |counts, _| counts.rx_bytes as f64 / counts.rx_packets as f64),
+        bytes_per_ip_packet: of(|sides| sides.receiving, |counts, _| counts.ip_bytes as f64 / counts.ip_packets as f64),
         softirqs_per_s: rate(|counters| counters.softirqs),
         interrupts_per_s: rate(|counters| counters.device_interrupts),
-        dropped: counted().map(|(_, (_, received), _)| received.dropped).sum(),
+        packets_per_softirq: packets_per(|counters| counters.softirqs),
+        packets_per_interrupt: packets_per(|counters| counters.device_interrupts),
+        dropped: counted().filter_map(|(_, sides, _)| Some(sides.receiving?.dropped)).sum(),
     })
 }
 

@@ -98,11 +98,3 @@ fn each_method_measures() {
         assert!(!report.partial, "{method}: {:?}", report.not_had);
     }
 }
-
-#[test]
-fn devices_are_told_apart() {
-    let table = "Inter-|   Receive\n face |bytes\n    lo: 10 1 0 2 0 0 0 0 20 3 0 0 0 0 0 0\n  v0: 7 7 0 1 0 0 0 0 500 5 0 1 0 0 0 0\n";
-    let counts = |tx_packets, tx_bytes, dropped| DeviceCounts { tx_packets, tx_bytes, dropped };
-    assert_eq!(DeviceCounts::parse(table, true), counts(3, 20, 2));
-    assert_eq!(DeviceCounts::parse(table, false), counts(5, 500, 2));
-}

@@ -1,6 +1,6 @@
 //! [`stream`]: what `netcliff stream` prints.
 
-use netcliff_core::stream::{CpuRow, Spread, StreamReport, StreamRow};
+use netcliff_core::stream::{CpuRow, ExactRow, Spread, StreamReport, StreamRow};
 use netcliff_core::units;
 
 use super::Style;
@@ -25,7 +25,9 @@ pub fn stream(report: &StreamReport, style: Style) -> String {
     goodput(&mut page, report);
     ends(&mut page, report);
     host(&mut page, report);
+    far_host(&mut page, report);
     wire(&mut page, report);
+    received(&mut page, report);
     datagrams(&mut page, report);
     list(&mut page, "WARNINGS", &report.warnings);
     let cut =
@@ -117,15 +119,33 @@ fn ends(page: &mut Page, report: &StreamReport) {
     page.block(&lines.join("\n"));
 }
 
-fn host(page: &mut Page, report: &StreamReport) {
-    page.heading("CPUS OF THE HOST (/proc/stat; exact: eBPF)");
-    let mut lines = vec![format!(
+fn cpu_heading() -> String {
+    format!(
         "  {:<16}{:>4}{:>7}{:>7}{:>7}{:>9}{:>7}{:>7}{:>8}",
         "block", "CPU", "user", "system", "irq", "softirq", "steal", "idle", "exact"
-    )];
+    )
+}
+
+/// The far end's host, where it is another one.
+fn far_host(page: &mut Page, report: &StreamReport) {
+    if report.rows.iter().all(|row| row.far_system.is_empty()) {
+        return;
+    }
+    page.heading("CPUS OF THE FAR END'S HOST (its /proc/stat)");
+    let mut lines = vec![cpu_heading()];
+    for row in &report.rows {
+        lines.extend(row.far_system.iter().map(|cpu| cpu_line(row, cpu, None)));
+        lines.push(format!("  {:<16}all  {} us/KiB received", "", number(row.far_us_per_kib)));
+    }
+    page.block(&lines.join("\n"));
+}
+
+fn host(page: &mut Page, report: &StreamReport) {
+    page.heading("CPUS OF THE HOST (/proc/stat; exact: eBPF)");
+    let mut lines = vec![cpu_heading()];
     for row in &report.rows {
         for cpu in &row.system {
-            lines.push(cpu_line(row, cpu));
+            lines.push(cpu_line(row, cpu, row.exact.iter().find(|exact| exact.cpu == cpu.cpu)));
         }
         let total = number(row.system_us_per_kib);
         lines.push(format!("  {:<16}all  {total} us/KiB received", ""));
@@ -144,9 +164,8 @@ fn host(page: &mut Page, report: &StreamReport) {
     }
 }
 
-fn cpu_line(row: &StreamRow, cpu: &CpuRow) -> String {
+fn cpu_line(row: &StreamRow, cpu: &CpuRow, exact: Option<&ExactRow>) -> String {
     let share = |value: f64| format!("{:.1}%", value * 100.0);
-    let exact = row.exact.iter().find(|exact| exact.cpu == cpu.cpu);
     format!(
         "  {:<16}{:>4}{:>7}{:>7}{:>7}{:>9}{:>7}{:>7}{:>8}",
         name(row),
@@ -196,6 +215,34 @@ fn wire(page: &mut Page, report: &StreamReport) {
             page.fact(&name(row), &format!("{copied} of {asked} zero-copy sends were turned back into copies"));
         }
     }
+}
+
+/// What arrived at the receiving side's devices, and what it cost to be told of it.
+fn received(page: &mut Page, report: &StreamReport) {
+    let rows: Vec<_> = report.rows.iter().filter_map(|row| Some((row, row.device?))).collect();
+    if rows.iter().all(|(_, device)| device.received_per_s.is_none()) {
+        return;
+    }
+    page.heading("RECEIVED AT THE DEVICE (interrupts and softirqs of all CPUs)");
+    let mut lines = vec![
+        format!("  {:<16}{:>12}{:>9}{:>10}{:>12}{:>12}", "", "", "bytes", "bytes", "packets", "packets"),
+        format!(
+            "  {:<16}{:>12}{:>9}{:>10}{:>12}{:>12}",
+            "block", "packets", "each", "after GRO", "a softirq", "an interrupt"
+        ),
+    ];
+    for (row, device) in rows {
+        lines.push(format!(
+            "  {:<16}{:>12}{:>9}{:>10}{:>12}{:>12}",
+            name(row),
+            median(device.received_per_s, Unit::PerSecond),
+            number(device.bytes_per_received),
+            number(device.bytes_per_ip_packet),
+            number(device.packets_per_softirq),
+            number(device.packets_per_interrupt),
+        ));
+    }
+    page.block(&lines.join("\n"));
 }
 
 fn datagrams(page: &mut Page, report: &StreamReport) {

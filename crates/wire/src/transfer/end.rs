@@ -69,10 +69,11 @@ pub(super) fn send(
 ) -> Result<End, WireError> {
     let mut meter = Meter::new(phase, spans)?;
     let mut failure = None;
-    while !meter.done() {
+    while !meter.done() || spans.receiver_ends {
         match mover.step() {
             Ok((bytes, calls)) => meter.count(bytes, calls)?,
             Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            Err(e) if spans.receiver_ends && has_left(&e) => break,
             Err(e) => {
                 failure = Some(told(format!("send a block of {} bytes", settings.block_bytes), e, spans));
                 break;
@@ -127,6 +128,11 @@ pub(super) fn receive(
             }
             meter.close()?;
         }
+        if spans.receiver_ends && meter.done() {
+            // Others hold the socket open: that nothing more is wanted has to be said.
+            let _ = socket::shutdown(channel.as_raw_fd(), socket::Shutdown::Both);
+            break;
+        }
     }
     let (total_bytes, windows) = meter.finish()?;
     let mut end = End { total_bytes, windows, failure, ..End::default() };
@@ -134,6 +140,11 @@ pub(super) fn receive(
         end.failure.get_or_insert_with(|| told("finish receiving".to_owned(), e, spans));
     }
     Ok(end)
+}
+
+/// The other end wants nothing more.
+fn has_left(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset)
 }
 
 /// A failure as a sentence; a time-out names its time.

@@ -74,7 +74,7 @@ enum Bound {
 
 impl FarTransfer {
     fn listen(mut settings: Settings, address: IpAddr, token: Token) -> Result<Self, WireError> {
-        let spans = settings.spans()?;
+        let spans = settings.spans()?.between_hosts();
         let stop = Arc::<AtomicBool>::default();
         settings.stop = Some(Arc::clone(&stop));
         let (bound, ports) = bind(&settings, spans, address)?;

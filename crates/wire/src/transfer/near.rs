@@ -42,7 +42,7 @@ pub fn run_with(
     address: IpAddr,
     watch: &mut dyn Watch,
 ) -> Result<Transfer, WireError> {
-    let spans = settings.spans()?;
+    let spans = settings.spans()?.between_hosts();
     let order = Order::of(settings)?;
     let gone = session.gone();
     let ready = session.start(TransferKind::NAME, &order)?;

@@ -99,6 +99,11 @@ impl Order {
         if self.flows > MOST_FAR_FLOWS {
             return Err(WireError::setting("flows", self.flows, format!("at most {MOST_FAR_FLOWS} with an agent")));
         }
+        let of_bytes = matches!(self.amount, Amount::Bytes(_));
+        if of_bytes && self.warm_up_s > 0.0 && matches!(self.carrier, Carrier::Udp(_)) {
+            let accepted = "0 for a number of bytes over UDP with an agent: a receiver cannot tell where they begin";
+            return Err(WireError::setting("warm_up_s", self.warm_up_s, accepted));
+        }
         let bytes = self.buffer_bytes();
         if bytes > MOST_FAR_BYTES {
             let accepted = format!("at most {MOST_FAR_BYTES} bytes in an agent: fewer flows, smaller blocks or reads");

@@ -136,6 +136,20 @@ fn windows_of_bytes_and_the_acknowledgement_hold_between_ends() {
 }
 
 #[test]
+fn windows_of_bytes_after_a_warm_up_are_the_receivers() {
+    let peer = Peer::new();
+    for direction in [Direction::Send, Direction::Receive] {
+        let bytes = Settings { amount: Amount::Bytes(1_000_000), windows: 3, direction, ..settings(tcp()) };
+        let transfer = peer.made(&bytes);
+        assert_eq!(transfer.cut_short, None, "{direction:?}");
+        let windows = &transfer.flows[0].receiver.windows;
+        assert_eq!(windows.len(), 3, "{direction:?}");
+        assert!(windows.iter().all(|window| window.bytes >= 1_000_000), "{windows:?}");
+        assert!(!transfer.flows[0].sender.windows.is_empty());
+    }
+}
+
+#[test]
 fn what_an_agent_does_not_do_is_named() {
     let peer = Peer::new();
     let refused = |change: fn(&mut Settings)| {
@@ -146,6 +160,8 @@ fn what_an_agent_does_not_do_is_named() {
     assert!(refused(|s| s.stall_s = 61.0).contains("stall_s is 61: expected at most 60 seconds"));
     assert!(refused(|s| (s.flows, s.block_bytes) = (1024, 16 << 20)).contains("memory for buffers"));
     assert!(refused(|s| s.flows = 2000).contains("flows is 2000: expected at most 1024"));
+    let counted = |s: &mut Settings| (s.channel, s.amount) = (udp(DatagramPath::Single), Amount::Bytes(10_000));
+    assert!(refused(counted).contains("warm_up_s is 0.05: expected 0 for a number of bytes over UDP"));
     assert!(refused(|s| s.channel = Channel::Pipe).contains("between two hosts"));
     let file = |s: &mut Settings| {
         s.path = SendPath::SendFile { file: "/etc/shadow".into(), cold: false };

@@ -1,0 +1,29 @@
+//! Where the far end of a test between hosts is.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// An agent, or none.
+#[derive(Debug, Args)]
+pub struct FarArgs {
+    /// An agent, HOST or HOST:PORT [default port: 9940]
+    #[arg(long, value_name = "HOST[:PORT]")]
+    pub to: Option<String>,
+    /// Run `netcliff agent --stdio` on this host by ssh; the data goes to the same host, or to --data-to
+    #[arg(long, value_name = "HOST", conflicts_with = "to")]
+    pub ssh: Option<String>,
+    /// Address the data goes to, where it is not that of the control connection
+    #[arg(long, value_name = "ADDRESS")]
+    pub data_to: Option<String>,
+    /// File with the agent's key
+    #[arg(long, value_name = "FILE", requires = "to")]
+    pub key: Option<PathBuf>,
+}
+
+impl FarArgs {
+    /// True where an agent is asked for.
+    pub fn is_asked(&self) -> bool {
+        self.to.is_some() || self.ssh.is_some()
+    }
+}
