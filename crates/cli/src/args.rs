@@ -5,6 +5,7 @@ mod agent;
 mod compute;
 mod far;
 mod find;
+mod inspect;
 mod limits;
 mod rr;
 mod run;
@@ -20,6 +21,7 @@ pub use agent::AgentArgs;
 pub use compute::{ComputeArgs, PredictArgs, QueuesArg};
 pub use far::FarArgs;
 pub use find::{Arrivals, FindArgs, Meter, Testbed};
+pub use inspect::InspectArgs;
 pub use limits::LimitsArgs;
 pub use rr::{BusyPoll, RrArgs, Transport};
 pub use run::RunArgs;
@@ -35,6 +37,7 @@ pub use stream::{Carrier, PathName, StreamArgs, Way};
   netcliff simulate --scheme napi:weight=64 --rates 10kpps..300kpps:30 --json
   netcliff run experiments/fig-7a.toml          a figure from a file
   netcliff advise --rate 100kpps --objective cpu
+  netcliff inspect                              what this host is, and what looks wrong with it
   netcliff results list
 
 Times are written 20us, rates 120kpps or 300Mbit/s or 40% of line rate, sizes 64B or 4MiB.
@@ -69,6 +72,8 @@ pub enum Command {
     Simulate(SimulateArgs),
     /// Find the scheme and parameters that serve an objective best: screened on paper, simulated, picked at a confidence
     Advise(AdviseArgs),
+    /// What this host is along the path of a packet, and what looks wrong with it
+    Inspect(InspectArgs),
     /// What link, bus, memory and CPU let through at each frame size
     Limits(LimitsArgs),
     /// Request/response: latency, rate and cost of a transaction, on this host or against an agent

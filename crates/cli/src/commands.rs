@@ -5,6 +5,7 @@ pub mod agent;
 pub mod compute;
 pub mod far;
 pub mod find;
+pub mod inspect;
 pub mod limits;
 pub mod results;
 pub mod rr;

@@ -24,6 +24,7 @@ fn main() -> ExitCode {
         Command::Predict(args) => commands::compute::predict(args, &cli.store),
         Command::Simulate(args) => commands::simulate::simulate(args, &cli.store),
         Command::Advise(args) => commands::advise::run(args),
+        Command::Inspect(args) => commands::inspect::run(args),
         Command::Limits(args) => commands::limits::run(args),
         Command::Rr(args) => commands::rr::run(args),
         Command::Agent(args) => commands::agent::run(args),

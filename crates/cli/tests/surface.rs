@@ -15,6 +15,7 @@ fn help_of_every_command() {
         &["predict"],
         &["simulate"],
         &["advise"],
+        &["inspect"],
         &["limits"],
         &["rr"],
         &["agent"],

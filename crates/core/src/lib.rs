@@ -16,6 +16,7 @@
 //! | [`precision`] | [`Aims`], [`Precision`]: which figures a simulation is to know how well |
 //! | [`measure`] | [`Measure`]: a figure of an outcome by name |
 //! | [`experiment`] | [`Experiment`]: what to draw and who answers, from TOML |
+//! | [`inspection`] | what a host is, what looks wrong with it, for people |
 //! | [`roofline`] | [`Roofline`]: the page of `netcliff limits` |
 //! | [`finding`] | [`Finding`]: the one page of `netcliff find` |
 //! | [`warning`] | what works but is hardly meant |
@@ -39,6 +40,7 @@ pub mod error;
 pub mod experiment;
 pub mod finding;
 pub mod host;
+pub mod inspection;
 pub mod measure;
 pub mod net_dim;
 pub mod objective;

@@ -1,6 +1,8 @@
 //! The parts of a host that bound what it can take, beside its CPU: [`Bus`], [`Memory`], and the [`Offload`]s that
 //! change what a frame costs.
 
+pub mod bus;
+
 use crate::error::{Invalid, ParseError};
 use crate::params::{self, Params};
 use crate::units;

@@ -4,6 +4,7 @@
 //!
 //! - [`inventory::Inventory`]: CPU, kernel, memory, sysctls and load, read from procfs and sysfs, and
 //!   [`inventory::Inventory::limits`]: what keeps a measurement on this machine from meaning what it says.
+//! - [`inspect`]: the path of a packet through this host, and the rules that say what looks wrong with it.
 //! - [`nic`]: links, qdiscs, offloads, rings, coalescing and queues, asked of the kernel by netlink.
 //! - [`fingerprint`]: all of the above as one flat, ordered map, to compare two runs.
 //! - [`cpu`]: where the time of a CPU goes, measured in three ways.
@@ -14,6 +15,7 @@
 
 pub mod cpu;
 pub mod fingerprint;
+pub mod inspect;
 pub mod inventory;
 pub mod journal;
 pub mod nic;

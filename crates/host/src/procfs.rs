@@ -1,7 +1,10 @@
 //! Reading small files of procfs and sysfs. A file that is absent or unreadable is `None`: on these
 //! file systems that means "this kernel does not offer the figure".
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 /// The file's text without surrounding white space; `None` if it cannot be read or is empty.
 pub(crate) fn text(path: impl AsRef<Path>) -> Option<String> {
@@ -25,6 +28,17 @@ pub(crate) fn names(path: impl AsRef<Path>) -> Vec<String> {
         .collect();
     names.sort();
     names
+}
+
+/// Entries of a directory named `prefix` and a number, by number: `rx-2` before `rx-10`.
+pub(crate) fn numbered(path: impl AsRef<Path>, prefix: &str) -> Vec<(u32, PathBuf)> {
+    let path = path.as_ref();
+    let mut entries: Vec<(u32, PathBuf)> = names(path)
+        .iter()
+        .filter_map(|name| Some((name.strip_prefix(prefix)?.parse().ok()?, path.join(name))))
+        .collect();
+    entries.sort();
+    entries
 }
 
 /// Parses the kernel's CPU list form, for example `0-3,8,10-11`; `None` if it is malformed.
@@ -57,6 +71,28 @@ pub(crate) fn cpu_mask(cpus: &[u32]) -> String {
     words.join(",")
 }
 
+/// Parses the kernel's hexadecimal CPU mask form; `None` if it is malformed.
+pub(crate) fn cpus_of_mask(mask: &str) -> Option<Vec<u32>> {
+    let mut cpus = Vec::new();
+    for (place, word) in mask.trim().rsplit(',').enumerate() {
+        let word = u32::from_str_radix(word, 16).ok()?;
+        let first = u32::try_from(place).ok()? * 32;
+        cpus.extend((0..32).filter(|bit| word & (1 << bit) != 0).map(|bit| first + bit));
+    }
+    Some(cpus)
+}
+
+/// The kernel's CPU list form (`0-3,8`) of a sorted set of CPUs.
+pub(crate) fn list_of_cpus(cpus: &[u32]) -> String {
+    let runs = cpus.chunk_by(|a, b| a + 1 == *b);
+    let run = |run: &[u32]| match run {
+        [one] => one.to_string(),
+        [first, .., last] => format!("{first}-{last}"),
+        [] => String::new(),
+    };
+    runs.map(run).collect::<Vec<_>>().join(",")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,5 +112,16 @@ mod tests {
         assert_eq!(cpu_mask(&[]), "00000000");
         assert_eq!(cpu_mask(&[0, 1]), "00000003");
         assert_eq!(cpu_mask(&[33]), "00000002,00000000");
+        for cpus in [vec![], vec![0, 1], vec![3, 31, 32, 64]] {
+            assert_eq!(cpus_of_mask(&cpu_mask(&cpus)), Some(cpus));
+        }
+        assert_eq!(cpus_of_mask("x"), None);
+    }
+
+    #[test]
+    fn lists_come_back() {
+        for list in ["", "0", "0-3,8", "1,3,5-6"] {
+            assert_eq!(list_of_cpus(&cpu_list(list).unwrap()), list);
+        }
     }
 }

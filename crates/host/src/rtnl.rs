@@ -47,6 +47,8 @@ pub(crate) struct RawLink {
     pub tx_queues: Option<u32>,
     pub gro_max_bytes: Option<u32>,
     pub gso_max_bytes: Option<u32>,
+    pub lower: Option<u32>,
+    pub master: Option<u32>,
     pub stats: Option<rt_link::RtnlLinkStats64>,
 }
 
@@ -191,6 +193,9 @@ fn raw_link(header: &Ifinfomsg, attrs: &rt_link::IterableLinkAttrs<'_>) -> RawLi
         tx_queues: attrs.get_num_tx_queues().ok(),
         gro_max_bytes: attrs.get_gro_max_size().ok(),
         gso_max_bytes: attrs.get_gso_max_size().ok(),
+        // A veth's peer is in another namespace, where the index means another link.
+        lower: attrs.get_link().ok().filter(|_| attrs.get_link_netnsid().is_err()),
+        master: attrs.get_master().ok(),
         stats: attrs.get_stats64().ok(),
     }
 }

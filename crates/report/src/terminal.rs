@@ -3,6 +3,7 @@
 mod advice;
 mod chart;
 mod experiment;
+mod inspection;
 mod limits;
 mod page;
 mod plot;
@@ -17,6 +18,7 @@ use page::{Page, Tone};
 
 pub use advice::settings;
 pub use experiment::experiment;
+pub use inspection::inspection;
 pub use limits::limits;
 pub use plot::delivered as plot;
 pub use rr::rr;

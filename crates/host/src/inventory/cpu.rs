@@ -41,6 +41,9 @@ pub struct Cpu {
     pub idle_governor: Option<String>,
     /// Idle states of CPU 0.
     pub idle_states: Vec<IdleState>,
+    /// Data and unified caches, the nearest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub caches: Vec<Cache>,
     /// Vulnerability and what is done about it.
     pub mitigations: BTreeMap<String, String>,
 }
@@ -54,6 +57,17 @@ pub struct IdleState {
     pub exit_latency_us: Option<u64>,
     /// The administrator has switched it off.
     pub disabled: bool,
+}
+
+/// A level of data or unified cache.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Cache {
+    /// 1 is the nearest.
+    pub level: u32,
+    /// Size of each (bytes).
+    pub size_bytes: Option<u64>,
+    /// CPUs that share one, each group once.
+    pub shared: Vec<Vec<u32>>,
 }
 
 impl Cpu {
@@ -81,6 +95,7 @@ impl Cpu {
             idle_governor: procfs::text(sys.join("cpuidle/current_governor"))
                 .or_else(|| procfs::text(sys.join("cpuidle/current_governor_ro"))),
             idle_states: idle_states(&sys),
+            caches: caches(&sys, &online),
             mitigations: mitigations(&sys),
             online,
         }
@@ -168,6 +183,36 @@ fn idle_states(sys: &Path) -> Vec<IdleState> {
         .collect();
     states.sort_by_key(|(number, _)| *number);
     states.into_iter().map(|(_, state)| state).collect()
+}
+
+fn caches(sys: &Path, online: &[u32]) -> Vec<Cache> {
+    let mut levels: BTreeMap<u32, (Option<u64>, BTreeSet<Vec<u32>>)> = BTreeMap::new();
+    for cpu in online {
+        for (_, index) in procfs::numbered(sys.join(format!("cpu{cpu}/cache")), "index") {
+            let (Some(level), Some(kind)) = (procfs::number(index.join("level")), procfs::text(index.join("type")))
+            else {
+                continue;
+            };
+            if kind == "Instruction" {
+                continue;
+            }
+            let size = procfs::text(index.join("size")).and_then(|size| kibibytes(&size));
+            let level = levels.entry(level).or_insert((size, BTreeSet::new()));
+            let shared = procfs::text(index.join("shared_cpu_list")).and_then(|list| procfs::cpu_list(&list));
+            level.1.extend(shared);
+        }
+    }
+    let cache = |(level, (size_bytes, shared)): (u32, (_, BTreeSet<_>))| Cache {
+        level,
+        size_bytes,
+        shared: shared.into_iter().collect(),
+    };
+    levels.into_iter().map(cache).collect()
+}
+
+/// `2048K`, in bytes.
+fn kibibytes(size: &str) -> Option<u64> {
+    size.strip_suffix('K')?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
 fn mitigations(sys: &Path) -> BTreeMap<String, String> {

@@ -55,7 +55,7 @@ impl Kernel {
 }
 
 /// The build configuration: /proc/config.gz, else /boot/config-RELEASE, else nothing.
-fn configuration(root: &Path, release: Option<&str>) -> String {
+pub(crate) fn configuration(root: &Path, release: Option<&str>) -> String {
     let mut text = String::new();
     if let Ok(file) = File::open(root.join("proc/config.gz"))
         && GzDecoder::new(file).read_to_string(&mut text).is_ok()

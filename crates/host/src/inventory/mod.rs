@@ -9,8 +9,9 @@ mod load;
 #[cfg(test)]
 mod tests;
 
-pub use cpu::{Cpu, IdleState};
+pub use cpu::{Cache, Cpu, IdleState};
 pub use kernel::Kernel;
+pub(crate) use kernel::configuration as kernel_configuration;
 pub use limits::Limitation;
 pub use load::Load;
 
@@ -50,6 +51,7 @@ pub const SYSCTLS: &[&str] = &[
     "net.ipv4.conf.all.rp_filter",
     "net.ipv4.ip_early_demux",
     "net.ipv4.ip_forward",
+    "net.ipv4.tcp_available_congestion_control",
     "net.ipv4.tcp_congestion_control",
     "net.ipv4.tcp_rmem",
     "net.ipv4.tcp_timestamps",
@@ -57,6 +59,7 @@ pub const SYSCTLS: &[&str] = &[
     "net.ipv4.udp_early_demux",
     "net.ipv4.udp_mem",
     "net.ipv4.udp_rmem_min",
+    "net.ipv6.conf.all.forwarding",
 ];
 
 /// What this host is.

@@ -1,7 +1,7 @@
 //! The ethtool generic netlink family: offloads, coalescing, rings, channels, link modes, pause, RSS.
 
 use super::{
-    Nic, Rss,
+    Nic, Profile, Rss,
     numbered::{
         CHANNELS_GET, COALESCE_GET, FEATURES_GET, FEATURES_SET, LINKMODES_GET, Numbered, PAUSE_GET, RINGS_GET, RSS_GET,
     },
@@ -50,8 +50,8 @@ pub(super) fn fill(nic: &mut Nic) {
         Ok(map) => nic.features = map,
         Err(error) => note("features", error),
     }
-    match ask!(socket, name, op_coalesce_get_do, COALESCE_GET, |reply| coalesce(&reply)) {
-        Ok(map) => nic.coalesce = map,
+    match ask!(socket, name, op_coalesce_get_do, COALESCE_GET, |reply| (coalesce(&reply), profiles(&reply))) {
+        Ok((map, profiles)) => (nic.coalesce, nic.coalesce_profiles) = (map, profiles),
         Err(error) => note("coalesce", error),
     }
     match ask!(socket, name, op_rings_get_do, RINGS_GET, |reply| rings(&reply)) {
@@ -69,9 +69,11 @@ pub(super) fn fill(nic: &mut Nic) {
     match ask!(socket, name, op_linkmodes_get_do, LINKMODES_GET, |reply| (
         reply.get_speed().ok(),
         reply.get_duplex().ok(),
-        reply.get_autoneg().ok()
+        reply.get_autoneg().ok(),
+        reply.get_ours().map(|set| highest_speed(&names(&set))).unwrap_or_default()
     )) {
-        Ok((speed, duplex, autoneg)) => {
+        Ok((speed, duplex, autoneg, supported)) => {
+            nic.speed_supported_mbps = supported;
             nic.speed_mbps = speed.filter(|speed| *speed != SPEED_UNKNOWN && *speed != 0);
             nic.duplex = duplex.and_then(duplex_name);
             nic.autoneg = autoneg.map(|autoneg| autoneg != 0);
@@ -139,7 +141,25 @@ fn coalesce(reply: &ethtool::IterableCoalesce<'_>) -> BTreeMap<String, u32> {
         "adaptive-rx" => get_use_adaptive_rx, "adaptive-tx" => get_use_adaptive_tx,
         "pkt-rate-low" => get_pkt_rate_low, "pkt-rate-high" => get_pkt_rate_high,
         "rx-usecs-low" => get_rx_usecs_low, "rx-usecs-high" => get_rx_usecs_high,
-        "cqe-mode-rx" => get_use_cqe_mode_rx, "cqe-mode-tx" => get_use_cqe_mode_tx)
+        "rx-frames-low" => get_rx_max_frames_low, "rx-frames-high" => get_rx_max_frames_high,
+        "tx-usecs-low" => get_tx_usecs_low, "tx-usecs-high" => get_tx_usecs_high,
+        "tx-frames-low" => get_tx_max_frames_low, "tx-frames-high" => get_tx_max_frames_high,
+        "sample-interval" => get_rate_sample_interval, "stats-block-usecs" => get_stats_block_usecs,
+        "cqe-mode-rx" => get_use_cqe_mode_rx, "cqe-mode-tx" => get_use_cqe_mode_tx,
+        "rx-cqe-frames" => get_rx_cqe_frames, "rx-cqe-nsecs" => get_rx_cqe_nsecs,
+        "tx-aggr-max-bytes" => get_tx_aggr_max_bytes, "tx-aggr-max-frames" => get_tx_aggr_max_frames,
+        "tx-aggr-time-usecs" => get_tx_aggr_time_usecs)
+}
+
+fn profiles(reply: &ethtool::IterableCoalesce<'_>) -> BTreeMap<String, Vec<Profile>> {
+    let steps = |profile: ethtool::IterableProfile<'_>| -> Vec<Profile> {
+        let steps = profile.get_irq_moderation();
+        steps
+            .map(|step| Profile { usecs: step.get_usec().unwrap_or(0), frames: step.get_pkts().unwrap_or(0) })
+            .collect()
+    };
+    let found = [("rx", reply.get_rx_profile()), ("tx", reply.get_tx_profile())];
+    found.into_iter().filter_map(|(name, profile)| Some((name.to_owned(), steps(profile.ok()?)))).collect()
 }
 
 fn rss(reply: &ethtool::IterableRss<'_>) -> Rss {
@@ -151,6 +171,7 @@ fn rss(reply: &ethtool::IterableRss<'_>) -> Rss {
             .map(|word| u32::from_ne_bytes([word[0], word[1], word[2], word[3]]))
             .collect(),
         key_bytes: reply.get_hkey().ok().map(<[u8]>::len),
+        key: reply.get_hkey().ok().map(|key| key.iter().map(|byte| format!("{byte:02x}")).collect()),
     }
 }
 
@@ -175,6 +196,16 @@ fn bits(set: &IterableBitset<'_>) -> Vec<(String, bool)> {
         .collect()
 }
 
+/// All names of a set, whether their bit is set or not: of link modes those are the supported ones.
+fn names(set: &IterableBitset<'_>) -> Vec<String> {
+    bits(set).into_iter().map(|(name, _)| name).collect()
+}
+
+/// Of link modes such as `10000baseT/Full` (Mbit/s).
+fn highest_speed(modes: &[String]) -> Option<u32> {
+    modes.iter().filter_map(|mode| mode.split_once("base")?.0.parse().ok()).max()
+}
+
 fn duplex_name(duplex: u8) -> Option<String> {
     match duplex {
         0 => Some("half".to_owned()),
@@ -187,5 +218,15 @@ fn reason(error: &ReplyError) -> String {
     match error.as_io_error().raw_os_error() {
         Some(libc::EOPNOTSUPP) => "the driver does not offer it".to_owned(),
         _ => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_fastest_link_mode() {
+        let modes = ["Autoneg", "100baseT/Half", "1000baseT/Full", "25000baseCR/Full", "Backplane"].map(str::to_owned);
+        assert_eq!(super::highest_speed(&modes), Some(25_000));
+        assert_eq!(super::highest_speed(&modes[..1]), None);
     }
 }

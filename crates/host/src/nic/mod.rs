@@ -4,10 +4,13 @@
 //! the driver does not offer is `None`; [`Nic::missing`] says why, by topic.
 
 pub mod ethtool;
+mod ioctl;
 pub mod netdev;
 mod numbered;
 pub mod slot;
 mod sysfs;
+
+pub(crate) use sysfs::message_interrupts;
 
 use crate::rtnl::{RawLink, Rtnl};
 use serde::{Deserialize, Serialize};
@@ -63,10 +66,28 @@ pub struct Nic {
     pub duplex: Option<String>,
     /// Speed and duplex are negotiated.
     pub autoneg: Option<bool>,
+    /// Highest speed among the link modes that the device supports (Mbit/s).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speed_supported_mbps: Option<u32>,
+    /// The PCI Express link in use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pcie: Option<slot::Slot>,
+    /// The PCI Express link that the device can have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pcie_max: Option<slot::Slot>,
+    /// Index of the link below (VLAN, macvlan, or the peer of a veth in the same namespace).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lower: Option<u32>,
+    /// Index of the bridge or bond that this is a port of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub master: Option<u32>,
     /// Offloads by the kernel's name (`rx-gro`), on or off.
     pub features: BTreeMap<String, bool>,
     /// Interrupt coalescing by the kernel's name (`rx-usecs`).
     pub coalesce: BTreeMap<String, u32>,
+    /// Profiles of adaptive coalescing by direction (`rx`, `tx`), where the driver shows them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub coalesce_profiles: BTreeMap<String, Vec<Profile>>,
     /// Ring sizes (descriptors), `rx`, `rx-max`, `tx`, `tx-max`.
     pub rings: BTreeMap<String, u32>,
     /// Channels, `rx`, `tx`, `combined`, and the same with `-max`.
@@ -75,12 +96,21 @@ pub struct Nic {
     pub pause: BTreeMap<String, bool>,
     /// Receive-side scaling.
     pub rss: Option<Rss>,
+    /// Receive classification rules (`ethtool -n`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ntuple_rules: Option<u32>,
     /// NAPI instances.
     pub napis: Vec<netdev::Napi>,
     /// Queues and the NAPI instance that serves each.
     pub queues: Vec<netdev::Queue>,
     /// RPS CPU mask of each receive queue.
     pub rps_cpus: Vec<String>,
+    /// RFS flow entries of each receive queue.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rps_flow_counts: Vec<u32>,
+    /// XPS CPU mask of each transmit queue; empty text where the queue has none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub xps_cpus: Vec<String>,
     /// CPUs that take each interrupt of the device, by interrupt number.
     pub irq_affinity: BTreeMap<u32, String>,
     /// `threaded`, `gro_flush_timeout` and `napi_defer_hard_irqs` from sysfs.
@@ -96,11 +126,28 @@ pub struct Rss {
     pub hash_function: Option<u32>,
     /// Indirection table: queue of each hash bucket.
     pub indirection: Vec<u32>,
-    /// Length of the hash key (bytes); the key itself is left out.
+    /// Length of the hash key (bytes).
     pub key_bytes: Option<usize>,
+    /// The hash key, hexadecimal. Whoever knows it can aim flows at one queue, so captures leave it out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+}
+
+/// One step of adaptive coalescing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Profile {
+    /// Delay of the interrupt (us).
+    pub usecs: u32,
+    /// Frames that end the delay.
+    pub frames: u32,
 }
 
 impl Nic {
+    /// A piece of hardware (or what a hypervisor shows as one), not a link made of software.
+    pub fn is_physical(&self) -> bool {
+        self.kind.is_none() && self.bus.is_some()
+    }
+
     /// Whether an offload is on; `None` when the kernel does not list it.
     pub fn feature(&self, name: &str) -> Option<bool> {
         self.features.get(name).copied()
@@ -113,8 +160,22 @@ impl Nic {
 /// # Errors
 /// When rtnetlink cannot be asked for the links; all other gaps are noted in [`Nic::missing`].
 pub fn read_all(sys: &Path) -> io::Result<Vec<Nic>> {
-    let links = Rtnl::new().links()?;
-    Ok(links.iter().map(|link| complete(link, sys)).collect())
+    let mut nics = ask_all()?;
+    nics.iter_mut().for_each(|nic| sysfs::fill(nic, sys));
+    Ok(nics)
+}
+
+/// What the kernel answers about all interfaces, without what sysfs shows.
+///
+/// # Errors
+/// When rtnetlink cannot be asked for the links.
+pub fn ask_all() -> io::Result<Vec<Nic>> {
+    Ok(Rtnl::new().links()?.iter().map(ask).collect())
+}
+
+/// Adds what sysfs, mounted at `sys`, shows of an interface.
+pub fn add_sysfs(nic: &mut Nic, sys: &Path) {
+    sysfs::fill(nic, sys);
 }
 
 /// One interface by name.
@@ -122,10 +183,12 @@ pub fn read_all(sys: &Path) -> io::Result<Vec<Nic>> {
 /// # Errors
 /// When there is no such interface in the thread's namespace.
 pub fn read(name: &str, sys: &Path) -> io::Result<Nic> {
-    Ok(complete(&Rtnl::new().link(name)?, sys))
+    let mut nic = ask(&Rtnl::new().link(name)?);
+    sysfs::fill(&mut nic, sys);
+    Ok(nic)
 }
 
-fn complete(link: &RawLink, sys: &Path) -> Nic {
+fn ask(link: &RawLink) -> Nic {
     let mut nic = from_link(link);
     match Rtnl::new().qdiscs(link.index) {
         Ok(mut qdiscs) => {
@@ -136,7 +199,7 @@ fn complete(link: &RawLink, sys: &Path) -> Nic {
     }
     ethtool::fill(&mut nic);
     netdev::fill(&mut nic);
-    sysfs::fill(&mut nic, sys);
+    ioctl::fill(&mut nic);
     nic
 }
 
@@ -155,6 +218,8 @@ fn from_link(link: &RawLink) -> Nic {
         tx_queues: link.tx_queues,
         gro_max_bytes: link.gro_max_bytes,
         gso_max_bytes: link.gso_max_bytes,
+        lower: link.lower,
+        master: link.master,
         ..Nic::default()
     }
 }

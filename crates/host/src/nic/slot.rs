@@ -1,9 +1,10 @@
 //! [`slot`]: the PCI Express link that a NIC has, from sysfs.
 
+use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 /// A PCI Express link.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slot {
     /// 1 to 6.
     pub generation: u32,
@@ -15,8 +16,18 @@ pub struct Slot {
 /// sysfs is mounted.
 pub fn slot(name: &str, sys: &Path) -> Option<Slot> {
     let device = sys.join("class/net").join(name).join("device");
-    let read = |file: &str| std::fs::read_to_string(device.join(file)).ok();
-    parse(&read("current_link_speed")?, &read("current_link_width")?)
+    link(&device, "current")
+}
+
+/// The widest and fastest link that an interface's device can have.
+pub fn widest(name: &str, sys: &Path) -> Option<Slot> {
+    let device = sys.join("class/net").join(name).join("device");
+    link(&device, "max")
+}
+
+fn link(device: &Path, which: &str) -> Option<Slot> {
+    let read = |file: &str| std::fs::read_to_string(device.join(format!("{which}_link_{file}"))).ok();
+    parse(&read("speed")?, &read("width")?)
 }
 
 /// `8.0 GT/s PCIe` and `8`, as drivers/pci/pci-sysfs.c prints them; older kernels print `8 GT/s`.

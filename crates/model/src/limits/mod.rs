@@ -4,13 +4,12 @@
 //! Bounds are fluid: they count bits, bytes and seconds, not queues. What a measurement finds lies below the lowest of
 //! them. Derivations and sources: `docs/theory/limits.md`.
 
-mod bus;
 mod offload;
 
-use netcliff_core::parts::Memory;
+use netcliff_core::parts::{Memory, bus};
 use netcliff_core::{Bus, Host, Offload};
 
-pub use bus::{bytes_per_frame, raw_bps};
+pub use netcliff_core::parts::bus::{bytes_per_frame, raw_bps};
 pub use offload::{EFFECTS, Effect, JUMBO_FRAME_BYTES, Load};
 
 /// Preamble, start delimiter and gap between frames: 7 + 1 + 12 bytes (IEEE 802.3, 3.1.1 and 4.4.2).

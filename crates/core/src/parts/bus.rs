@@ -1,7 +1,6 @@
 //! What a received frame costs the bus between NIC and memory.
 
-use netcliff_core::Bus;
-use netcliff_core::parts::{ParallelBus, Pcie};
+use super::{Bus, ParallelBus, Pcie};
 
 /// A receive descriptor, fetched and written back (bytes; 16 in e1000, ixgbe and most others).
 const DESCRIPTOR_BYTES: f64 = 16.0;

@@ -1,0 +1,72 @@
+//! `netcliff inspect`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use netcliff_core::{inspection, units};
+
+/// What to look at, and for what.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  netcliff inspect
+  netcliff inspect --if eth0 --objective latency
+  netcliff inspect --capture /tmp/host      write down what is read, anonymised, to look at elsewhere
+  netcliff inspect --from /tmp/host --json | jq '.remarks[] | {rule, evidence}'
+
+Needs no root; what only root may read is named. docs/inspect.md lists the rules. Exit code 0 whatever is found.")]
+pub struct InspectArgs {
+    /// Look at this interface only
+    #[arg(long = "if", value_name = "NAME")]
+    pub interface: Option<String>,
+    /// What the host is for: some rules then say more, others less
+    #[arg(long)]
+    pub objective: Option<Objective>,
+    /// Round-trip time of the longest path that TCP has to fill
+    #[arg(long, default_value = "1ms", value_parser = rtt, value_name = "TIME", allow_hyphen_values = true)]
+    pub rtt: f64,
+    /// Time between two readings of the counters, to tell what grows; 0s reads them once
+    #[arg(long, default_value = "1s", value_parser = watch, value_name = "TIME", allow_hyphen_values = true)]
+    pub watch: Duration,
+    /// Write what is read into this new directory, anonymised, instead of the page
+    #[arg(long, value_name = "DIR", conflicts_with = "from")]
+    pub capture: Option<PathBuf>,
+    /// Read a capture instead of this host
+    #[arg(long, value_name = "DIR")]
+    pub from: Option<PathBuf>,
+    /// One JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What settings are wanted for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Objective {
+    /// Short waits
+    Latency,
+    /// CPU left for others
+    Cpu,
+    /// Packets and bytes delivered
+    Throughput,
+}
+
+impl From<Objective> for inspection::Objective {
+    fn from(objective: Objective) -> Self {
+        match objective {
+            Objective::Latency => Self::Latency,
+            Objective::Cpu => Self::Cpu,
+            Objective::Throughput => Self::Throughput,
+        }
+    }
+}
+
+fn rtt(text: &str) -> Result<f64, String> {
+    let seconds = units::parse_time_s(text).map_err(|error| error.to_string())?;
+    if seconds > 0.0 && seconds <= 100.0 { Ok(seconds) } else { Err("must be above 0 and at most 100s".into()) }
+}
+
+fn watch(text: &str) -> Result<Duration, String> {
+    let seconds = units::parse_time_s(text).map_err(|error| error.to_string())?;
+    let fits = (0.0..=3600.0).contains(&seconds);
+    if fits { Ok(Duration::from_secs_f64(seconds)) } else { Err("must be 0s to 3600s".into()) }
+}

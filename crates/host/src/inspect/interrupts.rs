@@ -1,0 +1,215 @@
+//! Which interrupt serves which queue, and on which CPUs.
+
+use crate::{
+    nic::{Nic, message_interrupts},
+    procfs,
+    softnet::{PerCpu, parse_per_cpu},
+};
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, fs, path::Path};
+
+/// Which packets a queue or an interrupt is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Direction {
+    /// Received ones.
+    Receive,
+    /// Transmitted ones (their completions).
+    Transmit,
+    /// Both.
+    Both,
+}
+
+/// An interrupt of a device.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Irq {
+    /// Its number.
+    pub number: u32,
+    /// As the driver named it.
+    pub name: String,
+    /// What it is for, when it serves a queue.
+    pub direction: Option<Direction>,
+    /// Number of that queue.
+    pub queue: Option<u32>,
+    /// CPUs that may take it.
+    pub allowed: Vec<u32>,
+    /// CPUs that do take it.
+    pub effective: Vec<u32>,
+    /// Times it was taken since boot, by CPU; CPUs that never did are left out.
+    pub counts: BTreeMap<u32, u64>,
+}
+
+impl Irq {
+    /// CPUs that do take it, or else may.
+    pub fn cpus(&self) -> &[u32] {
+        if self.effective.is_empty() { &self.allowed } else { &self.effective }
+    }
+}
+
+/// A queue and what serves it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueuePath {
+    /// Receive or transmit.
+    pub direction: Direction,
+    /// Number within its kind.
+    pub queue: u32,
+    /// Its NAPI instance.
+    pub napi_id: Option<u32>,
+    /// Its interrupt.
+    pub irq: Option<u32>,
+    /// CPUs that take the interrupt.
+    pub cpus: Vec<u32>,
+}
+
+/// `/proc/interrupts` below a root.
+pub(super) fn table(root: &Path, missing: &mut BTreeMap<String, String>) -> PerCpu {
+    let read = fs::read_to_string(root.join("proc/interrupts")).and_then(|text| parse_per_cpu(&text));
+    read.unwrap_or_else(|error| {
+        missing.insert("interrupts".into(), format!("/proc/interrupts: {error}"));
+        PerCpu::default()
+    })
+}
+
+/// The interrupts of a device: those sysfs lists for it, else those that carry its name.
+pub(super) fn of_device(root: &Path, nic: &Nic, table: &PerCpu) -> Vec<Irq> {
+    let device = root.join("sys/class/net").join(&nic.name).join("device");
+    let listed: Vec<u32> =
+        procfs::numbered(message_interrupts(&device), "").into_iter().map(|(number, _)| number).collect();
+    let numbered = table.rows.iter().filter_map(|(name, row)| Some((name.parse::<u32>().ok()?, row)));
+    let mut irqs: Vec<Irq> = numbered
+        .filter(|(number, row)| listed.contains(number) || (listed.is_empty() && carries(&row.description, &nic.name)))
+        .map(|(number, row)| {
+            let name = row.description.split_whitespace().next_back().unwrap_or_default().to_owned();
+            let list = |file: &str| {
+                let text = procfs::text(root.join(format!("proc/irq/{number}/{file}")));
+                text.and_then(|text| procfs::cpu_list(&text)).unwrap_or_default()
+            };
+            let (direction, queue) = role(&name).map_or((None, None), |(direction, queue)| (Some(direction), queue));
+            let counts = table.cpus.iter().copied().zip(row.counts.iter().copied()).filter(|(_, count)| *count > 0);
+            Irq {
+                number,
+                direction,
+                queue,
+                allowed: list("smp_affinity_list"),
+                effective: list("effective_affinity_list"),
+                counts: counts.collect(),
+                name,
+            }
+        })
+        .collect();
+    irqs.sort_by_key(|irq| irq.number);
+    irqs
+}
+
+/// The interface's name as a word of its own: `eth1` is not in `eth10-rx-0`.
+fn carries(description: &str, name: &str) -> bool {
+    description.split(|letter: char| !letter.is_alphanumeric()).any(|word| word == name)
+}
+
+/// Direction and number from a driver's name for an interrupt: `eth0-TxRx-3` (ixgbe, i40e, ice, igb), `eth0-rx-0`,
+/// `eth0-tx-0`, `virtio2-input.0`, `virtio2-output.0`, `mlx5_comp3@pci:0000:01:00.0`, `mlx4-3@...`, `eth0-fp-2` (bnx2x),
+/// `eth0-q3`, `ena-mgmnt` (none), `eth0-Tx-Rx-1`.
+fn role(name: &str) -> Option<(Direction, Option<u32>)> {
+    let lower = name.to_lowercase();
+    let head = lower.split('@').next().unwrap_or_default();
+    let words: Vec<&str> = head.split(['-', '.', '_', ':']).collect();
+    let number = || {
+        let digits: String =
+            head.chars().rev().take_while(char::is_ascii_digit).collect::<Vec<_>>().into_iter().rev().collect();
+        digits.parse().ok()
+    };
+    let has = |stem: &str| words.iter().any(|word| word.trim_end_matches(|digit: char| digit.is_ascii_digit()) == stem);
+    let direction = if has("txrx") || has("rxtx") || (has("tx") && has("rx")) || has("fp") || has("comp") {
+        Direction::Both
+    } else if has("rx") || has("input") {
+        Direction::Receive
+    } else if has("tx") || has("output") {
+        Direction::Transmit
+    } else if words.len() > 1 && words.last().is_some_and(|last| last.strip_prefix('q').is_some_and(is_number)) {
+        Direction::Both
+    } else {
+        return None;
+    };
+    Some((direction, number()))
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Queues as the kernel maps them (netdev netlink), with interrupts by NAPI, else by the driver's names.
+pub(super) fn queue_paths(nic: &Nic, irqs: &[Irq]) -> Vec<QueuePath> {
+    let mut paths: Vec<QueuePath> = if nic.queues.is_empty() { by_name(irqs) } else { by_napi(nic, irqs) };
+    paths.sort_by_key(|path| (path.direction, path.queue));
+    paths
+}
+
+fn by_napi(nic: &Nic, irqs: &[Irq]) -> Vec<QueuePath> {
+    let paths = nic.queues.iter().map(|queue| {
+        let direction = if queue.receive { Direction::Receive } else { Direction::Transmit };
+        let napi = nic.napis.iter().find(|napi| Some(napi.id) == queue.napi_id);
+        let named = || irqs.iter().find(|irq| serves(irq, direction, queue.id)).map(|irq| irq.number);
+        let irq = napi.and_then(|napi| napi.irq).or_else(named);
+        let cpus = irqs.iter().find(|one| Some(one.number) == irq).map(|irq| irq.cpus().to_vec()).unwrap_or_default();
+        QueuePath { direction, queue: queue.id, napi_id: queue.napi_id, irq, cpus }
+    });
+    paths.collect()
+}
+
+fn serves(irq: &Irq, direction: Direction, queue: u32) -> bool {
+    irq.queue == Some(queue) && irq.direction.is_some_and(|serves| serves == direction || serves == Direction::Both)
+}
+
+fn by_name(irqs: &[Irq]) -> Vec<QueuePath> {
+    let mut paths = Vec::new();
+    for irq in irqs {
+        let (Some(direction), Some(queue)) = (irq.direction, irq.queue) else { continue };
+        let each: &[Direction] = match direction {
+            Direction::Both => &[Direction::Receive, Direction::Transmit],
+            Direction::Receive => &[Direction::Receive],
+            Direction::Transmit => &[Direction::Transmit],
+        };
+        paths.extend(each.iter().map(|direction| QueuePath {
+            direction: *direction,
+            queue,
+            napi_id: None,
+            irq: Some(irq.number),
+            cpus: irq.cpus().to_vec(),
+        }));
+    }
+    paths
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_drivers_call_their_interrupts() {
+        use Direction::{Both, Receive, Transmit};
+        for (name, expected) in [
+            ("eth0-TxRx-3", Some((Both, Some(3)))),
+            ("i40e-enp3s0f0-TxRx-12", Some((Both, Some(12)))),
+            ("mlx5_comp7@pci:0000:3b:00.0", Some((Both, Some(7)))),
+            ("eth1-rx-0", Some((Receive, Some(0)))),
+            ("eth1-tx-11", Some((Transmit, Some(11)))),
+            ("eth0-Tx-Rx-1", Some((Both, Some(1)))),
+            ("virtio2-input.0", Some((Receive, Some(0)))),
+            ("virtio2-output.5", Some((Transmit, Some(5)))),
+            ("eth0-fp-2", Some((Both, Some(2)))),
+            ("gve-q4", Some((Both, Some(4)))),
+            ("virtio2-config", None),
+            ("ena-mgmnt@pci:0000:00:05.0", None),
+            ("eth0", None),
+            ("mlx5_async@pci:0000:3b:00.0", None),
+        ] {
+            assert_eq!(role(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_interface_is_not_in_a_longer_name() {
+        assert!(carries("PCI-MSI 1-edge eth1-rx-0", "eth1"));
+        assert!(!carries("PCI-MSI 1-edge eth10-rx-0", "eth1"));
+    }
+}

@@ -1,0 +1,200 @@
+//! What this host is along the path of a packet, and what looks wrong with it.
+//!
+//! Start with [`Inspection::of_this_host`] (or [`Inspection::of_capture`]), then [`rules::check`] and [`page::sheet`].
+//! Everything is read from a root directory, `/` or one that [`capture::write`] made, and from the kernel's netlink
+//! answers, which a capture holds in [`capture::ANSWERS`]; so every rule can be tested with the tree of another host.
+
+pub mod capture;
+mod counters;
+mod interrupts;
+mod network;
+pub mod page;
+pub mod rules;
+
+pub use counters::{Growth, Reading};
+pub use interrupts::{Direction, Irq, QueuePath};
+pub use network::Network;
+
+use crate::{
+    inventory::Inventory,
+    nic::{self, Nic},
+    procfs,
+};
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, io, path::Path, thread, time::Duration};
+
+/// A host along the path of a packet.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Inspection {
+    /// Processors, kernel, memory, sysctls, load.
+    pub host: Inventory,
+    /// What the stack is set to do with packets.
+    pub network: Network,
+    /// Interfaces.
+    pub ports: Vec<Port>,
+    /// Counters since boot.
+    pub counters: Reading,
+    /// What grew while watching; None: looked once.
+    pub growth: Option<Growth>,
+    /// What could not be read, with the reason, by topic.
+    pub missing: BTreeMap<String, String>,
+}
+
+/// An interface and where its packets are worked on.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Port {
+    /// As the kernel describes it.
+    pub nic: Nic,
+    /// Its interrupts.
+    pub irqs: Vec<Irq>,
+    /// Its queues, each with the interrupt and the CPUs that serve it, as far as known.
+    pub queues: Vec<QueuePath>,
+}
+
+impl Port {
+    /// Interrupts that serve queues.
+    pub fn queue_irqs(&self) -> impl Iterator<Item = &Irq> {
+        self.irqs.iter().filter(|irq| irq.direction.is_some())
+    }
+
+    /// Receive queues in use, from channels where the driver has them.
+    pub fn receive_queues(&self) -> Option<u32> {
+        let channel = |name| self.nic.channels.get(name).copied();
+        match (channel("combined"), channel("rx")) {
+            (None, None) => self.nic.rx_queues,
+            (combined, rx) => Some(combined.unwrap_or(0) + rx.unwrap_or(0)),
+        }
+    }
+
+    /// Link speed, the driver's word (bit/s).
+    pub fn link_bps(&self) -> Option<f64> {
+        self.nic.speed_mbps.map(|mbps| f64::from(mbps) * 1e6)
+    }
+}
+
+impl Inspection {
+    /// This host, in the network namespace of the calling thread. The counters are read twice, `watch` apart; zero
+    /// reads them once.
+    ///
+    /// # Errors
+    /// When the kernel cannot be asked for its links.
+    pub fn of_this_host(watch: Duration) -> io::Result<Inspection> {
+        let root = Path::new("/");
+        let nics = nic::ask_all()?;
+        let mut inspection = Inspection::read(root, nics);
+        inspection.host = Inventory::of_this_host();
+        if !watch.is_zero() {
+            thread::sleep(watch);
+            inspection.compare(&Reading::read(root, &inspection.names()));
+        }
+        Ok(inspection)
+    }
+
+    /// The host that a capture was made of.
+    ///
+    /// # Errors
+    /// When the directory is no capture.
+    pub fn of_capture(dir: &Path) -> io::Result<Inspection> {
+        let mut inspection = Inspection::read(dir, capture::answers(dir)?);
+        let later = dir.join(capture::LATER);
+        if later.is_dir() {
+            inspection.compare(&Reading::read(&later, &inspection.names()));
+        }
+        Ok(inspection)
+    }
+
+    /// Joins the kernel's answers with what is below `root`.
+    fn read(root: &Path, mut nics: Vec<Nic>) -> Inspection {
+        let mut missing = BTreeMap::new();
+        let table = interrupts::table(root, &mut missing);
+        nics.iter_mut().for_each(|nic| nic::add_sysfs(nic, &root.join("sys")));
+        let ports: Vec<Port> = nics
+            .into_iter()
+            .map(|nic| {
+                let irqs = interrupts::of_device(root, &nic, &table);
+                let queues = interrupts::queue_paths(&nic, &irqs);
+                Port { nic, irqs, queues }
+            })
+            .collect();
+        let names: Vec<String> = ports.iter().map(|port| port.nic.name.clone()).collect();
+        Inspection {
+            host: Inventory::read(root),
+            network: Network::read(root, &mut missing),
+            counters: Reading::read(root, &names),
+            growth: None,
+            ports,
+            missing,
+        }
+    }
+
+    fn compare(&mut self, later: &Reading) {
+        self.growth = Some(self.counters.until(later));
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.ports.iter().map(|port| port.nic.name.clone()).collect()
+    }
+
+    /// The port of that name.
+    pub fn port(&self, name: &str) -> Option<&Port> {
+        self.ports.iter().find(|port| port.nic.name == name)
+    }
+
+    /// Leaves one port.
+    ///
+    /// # Errors
+    /// When there is none of that name: a sentence with those that there are.
+    pub fn only(&mut self, name: &str) -> Result<(), String> {
+        if self.port(name).is_none() {
+            return Err(format!("there is no interface {name:?}; there are {}", self.names().join(", ")));
+        }
+        self.ports.retain(|port| port.nic.name == name);
+        Ok(())
+    }
+
+    /// The ports that a page is about: hardware that is up, else whatever is up, else all, without loopback.
+    pub fn main_ports(&self) -> Vec<&Port> {
+        if let [only] = &self.ports[..] {
+            return vec![only];
+        }
+        let pick = |wanted: &dyn Fn(&Nic) -> bool| -> Vec<&Port> {
+            self.ports.iter().filter(|port| port.nic.name != "lo" && wanted(&port.nic)).collect()
+        };
+        [pick(&|nic| nic.up && nic.is_physical()), pick(&|nic| nic.up)]
+            .into_iter()
+            .find(|ports| !ports.is_empty())
+            .unwrap_or_default()
+    }
+
+    /// CPUs that the scheduler and interrupts may use freely: online and not isolated.
+    pub fn usable_cpus(&self) -> Vec<u32> {
+        let isolated = self.isolated_cpus();
+        self.host.cpu.online.iter().copied().filter(|cpu| !isolated.contains(cpu)).collect()
+    }
+
+    /// CPUs taken from the scheduler.
+    pub fn isolated_cpus(&self) -> Vec<u32> {
+        self.host.kernel.isolated_cpus.as_deref().and_then(procfs::cpu_list).unwrap_or_default()
+    }
+
+    /// CPUs of a NUMA node.
+    pub fn node_cpus(&self, node: u32) -> Vec<u32> {
+        self.host.cpu.numa_nodes.get(&node).and_then(|list| procfs::cpu_list(list)).unwrap_or_default()
+    }
+
+    /// The CPUs that share a core with this one, itself included.
+    pub fn core_of(&self, cpu: u32) -> Vec<u32> {
+        let group = self.host.cpu.smt_siblings.iter().find(|group| group.contains(&cpu));
+        group.cloned().unwrap_or_else(|| vec![cpu])
+    }
+
+    /// The value of a sysctl as a number (of a list: the last).
+    pub fn sysctl(&self, name: &str) -> Option<u64> {
+        self.host.sysctls.get(name)?.split(' ').next_back()?.parse().ok()
+    }
+
+    /// Forwards IPv4 or IPv6 packets.
+    pub fn routes(&self) -> bool {
+        ["net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"].iter().any(|name| self.sysctl(name) == Some(1))
+    }
+}

@@ -1,0 +1,64 @@
+//! What the stack is set to do with packets beside carrying them: netfilter, security modules.
+
+use crate::procfs;
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, fs, io, path::Path};
+
+/// Modules whose presence says that netfilter may look at packets.
+pub(super) const FILTERS: &[&str] =
+    &["nf_conntrack", "nf_tables", "ip_tables", "ip6_tables", "ebtables", "br_netfilter", "nf_nat"];
+
+/// What may look at each packet.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Network {
+    /// Netfilter parts that are loaded as modules or show files of their own.
+    pub netfilter: Vec<String>,
+    /// Connections that are tracked.
+    pub conntrack_entries: Option<u64>,
+    /// Most connections that may be tracked.
+    pub conntrack_max: Option<u64>,
+    /// SELinux: `enforcing` or `permissive`; None: not there.
+    pub selinux: Option<String>,
+    /// Security modules in force, where root may read them.
+    pub security_modules: Option<String>,
+}
+
+impl Network {
+    pub(super) fn read(root: &Path, missing: &mut BTreeMap<String, String>) -> Network {
+        let conntrack = root.join("proc/sys/net/netfilter");
+        let lsm = noted(root, "sys/kernel/security/lsm", missing);
+        Network {
+            netfilter: filters(root),
+            conntrack_entries: procfs::number(conntrack.join("nf_conntrack_count")),
+            conntrack_max: procfs::number(conntrack.join("nf_conntrack_max")),
+            selinux: procfs::text(root.join("sys/fs/selinux/enforce"))
+                .map(|mode| if mode == "1" { "enforcing" } else { "permissive" }.to_owned()),
+            security_modules: lsm,
+        }
+    }
+}
+
+fn filters(root: &Path) -> Vec<String> {
+    let modules = fs::read_to_string(root.join("proc/modules")).unwrap_or_default();
+    let loaded: Vec<&str> = modules.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    let built_in = [
+        ("nf_conntrack", "proc/sys/net/netfilter/nf_conntrack_count"),
+        ("ip_tables", "proc/net/ip_tables_names"),
+        ("ip6_tables", "proc/net/ip6_tables_names"),
+        ("br_netfilter", "proc/sys/net/bridge/bridge-nf-call-iptables"),
+    ];
+    let there = |name: &str| {
+        loaded.contains(&name) || built_in.iter().any(|(part, file)| *part == name && root.join(file).exists())
+    };
+    FILTERS.iter().filter(|name| there(name)).map(|name| (*name).to_owned()).collect()
+}
+
+/// A file's text; that it needs root is noted.
+fn noted(root: &Path, file: &str, missing: &mut BTreeMap<String, String>) -> Option<String> {
+    if let Err(error) = fs::read(root.join(file))
+        && error.kind() == io::ErrorKind::PermissionDenied
+    {
+        missing.insert(file.into(), format!("/{file} can be read by root only"));
+    }
+    procfs::text(root.join(file))
+}

@@ -1,0 +1,122 @@
+//! Packets that were lost, and CPUs that did not keep up.
+
+use super::{Aim, Look, Rule, Seen, count, seen};
+use crate::inspect::{Growth, Inspection, Port};
+use netcliff_core::inspection::Severity;
+
+/// Share of packets lost since boot from which it is told although nothing is lost now: the loss that RFC 2544 tests and
+/// the guide's figures tolerate.
+const OLD_LOSS: f64 = 1e-4;
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        id: "ring-drops",
+        why: "the receive ring was full: reception got too little CPU, or the ring holds too little for the bursts",
+        source: "Documentation/networking/statistics.rst (rx_missed_errors, rx_fifo_errors)",
+        look: Look::Port(ring),
+    },
+    Rule {
+        id: "softnet-drops",
+        why: "a CPU's backlog was full: packets that RPS or a virtual link brought were dropped after the work of receiving \
+              them was done",
+        source: "net/core/dev.c, enqueue_to_backlog; Documentation/admin-guide/sysctl/net.rst, netdev_max_backlog",
+        look: Look::Host(softnet),
+    },
+    Rule {
+        id: "time-squeeze",
+        why: "a softirq round ended with packets left: the CPU is at its limit, or budget and time are too small for the \
+              batches",
+        source: "net/core/dev.c, net_rx_action; Documentation/admin-guide/sysctl/net.rst, netdev_budget",
+        look: Look::Host(squeeze),
+    },
+];
+
+/// What was counted and how it is said: growth while watching, else since boot.
+fn told(growth: Option<(u64, f64)>, since_boot: u64) -> String {
+    match growth {
+        Some((grown, seconds)) if grown > 0 => format!("{grown} in {seconds:.1} s"),
+        Some((_, seconds)) => format!("{since_boot} since boot, none in the last {seconds:.1} s"),
+        None => format!("{since_boot} since boot"),
+    }
+}
+
+fn ring(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
+    const LOST: [&str; 3] = ["rx_missed_errors", "rx_fifo_errors", "rx_over_errors"];
+    let name = &port.nic.name;
+    // Drivers show one loss under several names; the largest is not counted twice.
+    let total = LOST.iter().map(|counter| inspection.counters.of(name, counter)).max()?;
+    let grown = inspection
+        .growth
+        .as_ref()
+        .map(|growth| (LOST.iter().map(|counter| growth.of(name, counter)).max().unwrap_or(0), growth.seconds));
+    let rising = grown.is_some_and(|(grown, _)| grown > 0);
+    let received = inspection.counters.of(name, "rx_packets");
+    if !rising && (total as f64) <= OLD_LOSS * received as f64 {
+        return None;
+    }
+    let more = match (port.nic.rings.get("rx"), port.nic.rings.get("rx-max")) {
+        (Some(ring), Some(most)) if ring < most => vec![format!("ethtool -G {name} rx {most}")],
+        _ => vec![format!("netcliff tune plan --objective throughput --if {name}")],
+    };
+    let severity = if rising { Severity::Fault } else { Severity::Note };
+    seen(severity, format!("packets lost at the ring: {}", told(grown, total)), more)
+}
+
+/// A softnet counter summed over CPUs: since boot, and what it grew by.
+fn softnet_sum(
+    inspection: &Inspection,
+    counter: fn(&crate::softnet::SoftnetStat) -> u32,
+) -> (u64, Option<(u64, f64)>, Vec<u32>) {
+    let sum = |stats: &[crate::softnet::SoftnetStat]| stats.iter().map(|stat| u64::from(counter(stat))).sum();
+    let grown = |growth: &Growth| (sum(&growth.softnet), growth.seconds);
+    let grew = |growth: &&Growth| growth.softnet.iter().any(|stat| counter(stat) > 0);
+    let rising = inspection.growth.as_ref().filter(grew);
+    let which = rising.map_or(&inspection.counters.softnet, |growth| &growth.softnet);
+    let cpus = which.iter().filter(|stat| counter(stat) > 0).map(|stat| stat.cpu).collect();
+    (sum(&inspection.counters.softnet), inspection.growth.as_ref().map(grown), cpus)
+}
+
+fn processed(inspection: &Inspection) -> u64 {
+    inspection.counters.softnet.iter().map(|stat| u64::from(stat.processed)).sum()
+}
+
+fn softnet(inspection: &Inspection, _: &Aim) -> Option<Seen> {
+    let (total, grown, cpus) = softnet_sum(inspection, |stat| stat.dropped);
+    let rising = grown.is_some_and(|(grown, _)| grown > 0);
+    if !rising && (total as f64) <= OLD_LOSS * processed(inspection) as f64 {
+        return None;
+    }
+    let backlog = inspection.sysctl("net.core.netdev_max_backlog").unwrap_or(1000);
+    seen(
+        if rising { Severity::Fault } else { Severity::Note },
+        format!(
+            "packets lost at the backlog: {} (CPU {}; netdev_max_backlog {backlog})",
+            told(grown, total),
+            crate::procfs::list_of_cpus(&cpus)
+        ),
+        [format!("sysctl -w net.core.netdev_max_backlog={}", backlog * 2)],
+    )
+}
+
+fn squeeze(inspection: &Inspection, _: &Aim) -> Option<Seen> {
+    let (total, grown, cpus) = softnet_sum(inspection, |stat| stat.time_squeeze);
+    let rising = grown.is_some_and(|(grown, _)| grown > 0);
+    // A squeeze is seen at most once in a budget of packets: one in ten such rounds is many.
+    let budget = inspection.sysctl("net.core.netdev_budget").unwrap_or(300);
+    if !rising && (total as f64) <= 0.1 * processed(inspection) as f64 / budget.max(1) as f64 {
+        return None;
+    }
+    let usecs = inspection.sysctl("net.core.netdev_budget_usecs").unwrap_or(2000);
+    seen(
+        if rising { Severity::Warning } else { Severity::Note },
+        format!(
+            "softirq rounds cut short: {} ({}; budget {budget} packets, {usecs} us)",
+            told(grown, total),
+            count(cpus.len(), "CPU"),
+        ),
+        [
+            format!("sysctl -w net.core.netdev_budget={}", budget * 2),
+            format!("sysctl -w net.core.netdev_budget_usecs={}", usecs * 2),
+        ],
+    )
+}

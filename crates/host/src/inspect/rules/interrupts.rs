@@ -1,0 +1,153 @@
+//! Where interrupts are taken.
+
+use super::{Aim, Look, Rule, Seen, count, seen};
+use crate::{
+    inspect::{Inspection, Irq, Port},
+    procfs::list_of_cpus,
+};
+use netcliff_core::inspection::Severity;
+use std::collections::{BTreeMap, BTreeSet};
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        id: "irq-one-cpu",
+        why: "the queues exist to share the work, and one CPU does it all: the host's cliff is that of one CPU",
+        source: "Gasparakis and Waskiewicz 2010, Interrupt Affinities and Queues; Documentation/networking/scaling.rst",
+        look: Look::Port(one_cpu),
+    },
+    Rule {
+        id: "irq-remote-node",
+        why: "the NIC writes into the memory of its own node; a CPU of another fetches each header across the interconnect",
+        source: "Gasparakis and Waskiewicz 2010, Modern Non-Uniform Memory Access computer architectures",
+        look: Look::Port(remote_node),
+    },
+    Rule {
+        id: "irq-smt-pair",
+        why: "two queues on the two threads of one core share its execution units while other cores have none",
+        source: "Gasparakis and Waskiewicz 2010, Designing for SMT systems; docs/theory/queues.md",
+        look: Look::Port(smt_pair),
+    },
+    Rule {
+        id: "irqbalance-pinning",
+        why: "irqbalance sets affinities anew every ten seconds: what was pinned by hand does not stay, and flows change \
+              caches under load",
+        source: "Gasparakis and Waskiewicz 2010, Identifying the Bottlenecks; irqbalance(1), --banirq and --policyscript",
+        look: Look::Port(balanced),
+    },
+];
+
+/// Each queue interrupt and the one CPU that takes it; those with several CPUs are left out.
+fn placed(port: &Port) -> Vec<(&Irq, u32)> {
+    let single = |irq: &Irq| match irq.cpus() {
+        [cpu] => Some(*cpu),
+        _ => None,
+    };
+    port.queue_irqs().filter_map(|irq| Some((irq, single(irq)?))).collect()
+}
+
+/// Commands that put the interrupts on these CPUs in turn; receive and transmit interrupts of a queue go together.
+fn pin(irqs: &[&Irq], cpus: &[u32]) -> Vec<String> {
+    let place = |(place, irq): (usize, &&Irq)| {
+        let turn = irq.queue.map_or(place, |queue| queue as usize);
+        let cpu = cpus.get(turn % cpus.len().max(1))?;
+        Some(format!("echo {cpu} > /proc/irq/{}/smp_affinity_list", irq.number))
+    };
+    irqs.iter().enumerate().filter_map(place).collect()
+}
+
+/// CPUs that are best for a port: usable ones on its node, one a core first.
+fn best_cpus(inspection: &Inspection, port: &Port) -> Vec<u32> {
+    let usable = inspection.usable_cpus();
+    let near = port.nic.numa_node.map(|node| inspection.node_cpus(node)).unwrap_or_default();
+    let local: Vec<u32> = usable.iter().copied().filter(|cpu| near.contains(cpu)).collect();
+    let mut cpus = if local.is_empty() { usable } else { local };
+    cpus.sort_by_key(|cpu| (inspection.core_of(*cpu).iter().position(|one| one == cpu), *cpu));
+    cpus
+}
+
+fn one_cpu(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
+    let placed = placed(port);
+    let receiving: Vec<_> =
+        placed.iter().filter(|(irq, _)| irq.direction != Some(crate::inspect::Direction::Transmit)).collect();
+    let cpus: BTreeSet<u32> = receiving.iter().map(|(_, cpu)| *cpu).collect();
+    let best = best_cpus(inspection, port);
+    if receiving.len() < 2 || cpus.len() != 1 || best.len() < 2 || receiving.len() < port.queue_irqs().count() / 2 {
+        return None;
+    }
+    let irqs: Vec<&Irq> = port.queue_irqs().collect();
+    seen(
+        Severity::Fault,
+        format!(
+            "{} all on CPU {}; {} could share them",
+            count(receiving.len(), "queue interrupt"),
+            list_of_cpus(&cpus.into_iter().collect::<Vec<_>>()),
+            count(best.len(), "CPU"),
+        ),
+        pin(&irqs, &best),
+    )
+}
+
+fn remote_node(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
+    let near = inspection.node_cpus(port.nic.numa_node?);
+    let best = best_cpus(inspection, port);
+    // A node without usable CPUs can take no interrupts.
+    if inspection.host.cpu.numa_nodes.len() < 2 || !best.iter().any(|cpu| near.contains(cpu)) {
+        return None;
+    }
+    let far: Vec<&Irq> = placed(port).into_iter().filter(|(_, cpu)| !near.contains(cpu)).map(|(irq, _)| irq).collect();
+    if far.is_empty() {
+        return None;
+    }
+    seen(
+        Severity::Warning,
+        format!(
+            "{} of {} on CPUs that are not of node {}, where the device is",
+            far.len(),
+            count(port.queue_irqs().count(), "queue interrupt"),
+            port.nic.numa_node?,
+        ),
+        pin(&far, &best),
+    )
+}
+
+fn smt_pair(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
+    let mut cores: BTreeMap<Vec<u32>, BTreeSet<u32>> = BTreeMap::new();
+    for (irq, cpu) in placed(port) {
+        // Seed's figure 8 pairs reception with the transmit completions of the same queue, which is meant.
+        if irq.direction != Some(crate::inspect::Direction::Transmit) {
+            cores.entry(inspection.core_of(cpu)).or_default().insert(cpu);
+        }
+    }
+    let shared: Vec<&Vec<u32>> = cores.iter().filter(|(_, used)| used.len() > 1).map(|(core, _)| core).collect();
+    let best = best_cpus(inspection, port);
+    let idle = best.iter().filter(|cpu| !cores.contains_key(&inspection.core_of(**cpu))).count();
+    if shared.is_empty() || idle == 0 {
+        return None;
+    }
+    let names: Vec<String> = shared.iter().map(|core| list_of_cpus(core)).collect();
+    let irqs: Vec<&Irq> = port.queue_irqs().collect();
+    seen(
+        Severity::Warning,
+        format!("two queues on the threads of one core (CPUs {}), while other cores have none", names.join(" and ")),
+        pin(&irqs, &best),
+    )
+}
+
+fn balanced(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
+    let pid = inspection.host.load.irqbalance_pid?;
+    let online = inspection.host.cpu.online.len();
+    let pinned: Vec<&Irq> =
+        port.queue_irqs().filter(|irq| !irq.allowed.is_empty() && irq.allowed.len() < online).collect();
+    if pinned.is_empty() {
+        return None;
+    }
+    let ban: Vec<String> = pinned.iter().map(|irq| format!("--banirq={}", irq.number)).collect();
+    seen(
+        Severity::Warning,
+        format!(
+            "irqbalance runs (pid {pid}) and {} pinned",
+            count(pinned.len(), "queue interrupt") + if pinned.len() == 1 { " is" } else { " are" }
+        ),
+        ["systemctl stop irqbalance".to_owned(), format!("# or start it with {}", ban.join(" "))],
+    )
+}

@@ -1,0 +1,126 @@
+//! The cable, the slot, the frames that fit.
+
+use super::{Aim, Look, Rule, Seen, seen};
+use crate::inspect::{Inspection, Port};
+use netcliff_core::{Bus, inspection::Severity, parts::bus, units::print_bps};
+
+/// Preamble, start delimiter and gap (bytes), IEEE 802.3.
+const GAP_BYTES: f64 = 20.0;
+/// The longest frame of a usual network, FCS included (bytes): where a slot has least overhead.
+const FRAME_BYTES: f64 = 1518.0;
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        id: "link-speed",
+        why: "the link runs slower than the device can: a cable, a port or a negotiation below it",
+        source: "Gasparakis and Waskiewicz 2010, General Networking Resources",
+        look: Look::Port(speed),
+    },
+    Rule {
+        id: "link-duplex",
+        why: "in half duplex sending stops receiving; a far end in full duplex then makes late collisions and losses",
+        source: "IEEE 802.3 clause 4; Gasparakis and Waskiewicz 2010, General Networking Resources",
+        look: Look::Port(duplex),
+    },
+    Rule {
+        id: "pcie-narrow",
+        why: "the slot moves fewer bits than the link: frames are lost at the NIC however idle the CPUs are",
+        source: "Neugebauer et al., Understanding PCIe performance, SIGCOMM 2018, section 3; docs/theory/limits.md",
+        look: Look::Port(slot),
+    },
+    Rule {
+        id: "mtu-mismatch",
+        why: "packets that fit one interface of the path do not fit the next: they are fragmented, answered by ICMP, or, in \
+              a bridge, dropped without a word",
+        source: "RFC 1191; net/bridge/br_forward.c (is_skb_forwardable)",
+        look: Look::Port(mtu),
+    },
+];
+
+fn speed(_: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
+    let (has, can) = (port.nic.speed_mbps?, port.nic.speed_supported_mbps?);
+    let bps = |mbps: u32| print_bps(f64::from(mbps) * 1e6);
+    (has < can).then(|| {
+        let name = &port.nic.name;
+        seen(
+            Severity::Warning,
+            format!("the link is {}, the device can {}", bps(has), bps(can)),
+            [format!("ethtool -s {name} autoneg on"), format!("ethtool {name}  # what the far end advertises")],
+        )
+    })?
+}
+
+fn duplex(_: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
+    if port.nic.duplex.as_deref() != Some("half") {
+        return None;
+    }
+    let how = if port.nic.autoneg == Some(false) { "set by hand" } else { "negotiated" };
+    seen(Severity::Fault, format!("half duplex, {how}"), [format!("ethtool -s {} autoneg on", port.nic.name)])
+}
+
+fn slot(_: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
+    let slot = port.nic.pcie?;
+    let link_bps = f64::from(port.nic.speed_supported_mbps.or(port.nic.speed_mbps)?) * 1e6;
+    let pcie = Bus::pcie(slot.generation, slot.lanes).ok()?;
+    // Eight frames an interrupt and descriptors in batches, as docs/theory/limits.md assumes; bits of frames.
+    let bus_bps = 8.0 * FRAME_BYTES / bus::seconds_per_frame(&pcie, FRAME_BYTES, 8.0);
+    let need_bps = link_bps * FRAME_BYTES / (FRAME_BYTES + GAP_BYTES);
+    if bus_bps >= need_bps {
+        return None;
+    }
+    let widest = port
+        .nic
+        .pcie_max
+        .filter(|widest| *widest != slot)
+        .map(|widest| format!("; the device can use generation {} x{}", widest.generation, widest.lanes));
+    seen(
+        Severity::Fault,
+        format!(
+            "PCI Express generation {} x{} carries {} of 1518-byte frames, the link {}{}",
+            slot.generation,
+            slot.lanes,
+            print_bps(bus_bps),
+            print_bps(need_bps),
+            widest.unwrap_or_default(),
+        ),
+        [],
+    )
+}
+
+fn mtu(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
+    let (nic, own) = (&port.nic, port.nic.mtu_bytes?);
+    let others = inspection.ports.iter().map(|other| &other.nic).filter(|other| other.index != nic.index && other.up);
+    let differs = |other: &&crate::nic::Nic| match other.mtu_bytes {
+        // The smaller end of a pair is named once, at the larger one; below a VLAN the larger is right.
+        Some(mtu) if other.lower == Some(nic.index) => mtu > own,
+        Some(mtu) => mtu < own && (same_segment(nic, other) || (inspection.routes() && routed(nic, other))),
+        None => false,
+    };
+    let small = others.into_iter().find(differs)?;
+    let (mtu, relation) = (small.mtu_bytes?, relation(nic, small));
+    let (name, least) = if mtu < own { (&small.name, own) } else { (&nic.name, mtu) };
+    seen(
+        Severity::Warning,
+        format!("MTU {own} here, {mtu} at {} ({relation})", small.name),
+        [format!("ip link set dev {name} mtu {least}")],
+    )
+}
+
+fn same_segment(nic: &crate::nic::Nic, other: &crate::nic::Nic) -> bool {
+    (nic.master.is_some() && nic.master == other.master) || nic.lower == Some(other.index)
+}
+
+/// Hardware on both sides of a router.
+fn routed(nic: &crate::nic::Nic, other: &crate::nic::Nic) -> bool {
+    nic.is_physical() && other.is_physical() && nic.master.is_none() && other.master.is_none()
+}
+
+fn relation(nic: &crate::nic::Nic, other: &crate::nic::Nic) -> &'static str {
+    if nic.lower == Some(other.index) || other.lower == Some(nic.index) {
+        "above and below each other"
+    } else if nic.master.is_some() && nic.master == other.master {
+        "ports of one bridge or bond"
+    } else {
+        "this host routes between them"
+    }
+}

@@ -1,0 +1,101 @@
+//! What looks wrong with a host: [`check`].
+//!
+//! A rule is a pure function from an [`Inspection`] and an [`Aim`] to remarks. Rules on one topic share a file; each has
+//! a test that triggers it and one that does not (crates/host/tests/rules.rs). docs/inspect.md lists them.
+
+mod cpu;
+mod drops;
+mod interrupts;
+mod link;
+mod network;
+mod queues;
+
+use super::{Inspection, Port};
+use netcliff_core::inspection::{Objective, Remark, Severity};
+
+/// What the host is for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Aim {
+    /// What is wanted most; None: not said.
+    pub objective: Option<Objective>,
+    /// Round-trip time of the paths that TCP has to fill (s).
+    pub rtt_s: f64,
+}
+
+impl Default for Aim {
+    /// No objective; 1 ms, a large building.
+    fn default() -> Self {
+        Self { objective: None, rtt_s: 1e-3 }
+    }
+}
+
+/// What a rule says of a host, or of one interface, besides its identifier.
+struct Seen {
+    severity: Severity,
+    evidence: String,
+    commands: Vec<String>,
+}
+
+/// How a rule looks.
+enum Look {
+    /// At the host.
+    Host(fn(&Inspection, &Aim) -> Option<Seen>),
+    /// At each interface of the page.
+    Port(fn(&Inspection, &Port, &Aim) -> Option<Seen>),
+}
+
+/// A rule.
+pub struct Rule {
+    /// Identifier (kebab case); stable.
+    pub id: &'static str,
+    /// Why what it finds matters.
+    pub why: &'static str,
+    /// Where that is written.
+    pub source: &'static str,
+    look: Look,
+}
+
+/// All rules.
+pub fn all() -> impl Iterator<Item = &'static Rule> {
+    [link::RULES, interrupts::RULES, queues::RULES, drops::RULES, cpu::RULES, network::RULES].into_iter().flatten()
+}
+
+/// What all rules say, worst first.
+pub fn check(inspection: &Inspection, aim: &Aim) -> Vec<Remark> {
+    let ports = inspection.main_ports();
+    let mut remarks: Vec<Remark> = all()
+        .flat_map(|rule| match rule.look {
+            Look::Host(look) => look(inspection, aim).map(|seen| rule.remark(seen, None)).into_iter().collect(),
+            Look::Port(look) => ports
+                .iter()
+                .filter_map(|port| Some(rule.remark(look(inspection, port, aim)?, Some(&port.nic.name))))
+                .collect::<Vec<_>>(),
+        })
+        .collect();
+    // Stable: within a severity the order of the path of a packet stays.
+    remarks.sort_by_key(|remark| remark.severity);
+    remarks
+}
+
+impl Rule {
+    fn remark(&self, seen: Seen, interface: Option<&str>) -> Remark {
+        Remark {
+            rule: self.id.to_owned(),
+            severity: seen.severity,
+            interface: interface.map(str::to_owned),
+            evidence: seen.evidence,
+            why: self.why.to_owned(),
+            source: self.source.to_owned(),
+            commands: seen.commands,
+        }
+    }
+}
+
+fn seen(severity: Severity, evidence: impl Into<String>, commands: impl IntoIterator<Item = String>) -> Option<Seen> {
+    Some(Seen { severity, evidence: evidence.into(), commands: commands.into_iter().collect() })
+}
+
+/// `1 queue`, `3 queues`.
+fn count(n: usize, noun: &str) -> String {
+    format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
+}

@@ -1,0 +1,100 @@
+//! What the stack does with each packet, and how much a socket may hold.
+
+use super::{Aim, Look, Rule, Seen, seen};
+use crate::inspect::{Inspection, Port};
+use netcliff_core::{inspection::Severity, units::print_bps};
+
+/// Share of the table from which connections are about to be refused.
+const NEARLY_FULL: f64 = 0.9;
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        id: "gro-off",
+        why: "each segment goes up the stack by itself instead of merged into up to 64 KiB: most of the CPU time of bulk TCP",
+        source: "docs/theory/limits.md (offload gro); Documentation/networking/segmentation-offloads.rst",
+        look: Look::Port(gro),
+    },
+    Rule {
+        id: "conntrack-router",
+        why: "this host forwards, and each packet is looked up in the connection table; a full table drops new flows",
+        source: "Gasparakis and Waskiewicz 2010, Identifying the Bottlenecks; Documentation/networking/nf_conntrack-sysctl.rst",
+        look: Look::Host(conntrack),
+    },
+    Rule {
+        id: "socket-bdp",
+        why: "a connection has at most one buffer in flight a round trip: a smaller buffer than rate times round trip caps it",
+        source: "RFC 7323, section 1.1; Documentation/networking/ip-sysctl.rst, tcp_rmem and tcp_wmem",
+        look: Look::Port(sockets),
+    },
+    Rule {
+        id: "selinux",
+        why: "with labelled networking each packet is checked against the policy; a trade of speed for security that is worth \
+              knowing",
+        source: "Gasparakis and Waskiewicz 2010, Identifying the Bottlenecks",
+        look: Look::Host(selinux),
+    },
+];
+
+fn gro(_: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
+    if port.nic.feature("rx-gro") != Some(false) {
+        return None;
+    }
+    // A veth without GRO has no NAPI of its own: meant so in most set-ups.
+    let severity = if port.nic.is_physical() { Severity::Warning } else { Severity::Note };
+    seen(severity, "generic receive offload is off", [format!("ethtool -K {} gro on", port.nic.name)])
+}
+
+fn conntrack(inspection: &Inspection, _: &Aim) -> Option<Seen> {
+    let network = &inspection.network;
+    if !inspection.routes() || !network.netfilter.iter().any(|part| part == "nf_conntrack") {
+        return None;
+    }
+    let entries = network.conntrack_entries?;
+    let most = network.conntrack_max.unwrap_or(0);
+    let full = most > 0 && entries as f64 >= NEARLY_FULL * most as f64;
+    let severity = match (full, entries) {
+        (true, _) => Severity::Fault,
+        (false, 0) => Severity::Note,
+        (false, _) => Severity::Warning,
+    };
+    let mut commands = vec!["nft add rule raw prerouting notrack  # for traffic that needs no state".to_owned()];
+    if full {
+        commands.insert(0, format!("sysctl -w net.netfilter.nf_conntrack_max={}", most * 2));
+    }
+    seen(severity, format!("forwarding is on and conntrack is loaded: {entries} of {most} connections"), commands)
+}
+
+fn sockets(inspection: &Inspection, port: &Port, aim: &Aim) -> Option<Seen> {
+    let link_bps = port.link_bps()?;
+    let needed = (link_bps * aim.rtt_s / 8.0).ceil() as u64;
+    let limits = ["net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"];
+    let small: Vec<(&str, u64)> = limits
+        .into_iter()
+        .filter_map(|name| Some((name, inspection.sysctl(name)?)))
+        .filter(|(_, most)| *most < needed)
+        .collect();
+    if small.is_empty() {
+        return None;
+    }
+    let names: Vec<String> = small.iter().map(|(name, most)| format!("{name} {most}")).collect();
+    let set = |(name, _): &(&str, u64)| {
+        let first = inspection.host.sysctls.get(*name).map(String::as_str).unwrap_or_default();
+        let first: Vec<&str> = first.split(' ').take(2).collect();
+        format!("sysctl -w {name}=\"{} {needed}\"", first.join(" "))
+    };
+    seen(
+        Severity::Warning,
+        format!(
+            "{} x {:.3} ms is {needed} bytes in flight; allowed at most: {}",
+            print_bps(link_bps),
+            aim.rtt_s * 1e3,
+            names.join(", ")
+        ),
+        small.iter().map(set),
+    )
+}
+
+fn selinux(inspection: &Inspection, _: &Aim) -> Option<Seen> {
+    let enforcing = inspection.network.selinux.as_deref() == Some("enforcing");
+    enforcing.then(|| seen(Severity::Note, "SELinux is enforcing", []))?
+}

@@ -1,0 +1,109 @@
+//! What only the old ethtool ioctl tells: driver, firmware, classification rules; and sets on every kernel: the RSS table.
+
+use super::Nic;
+use std::{
+    io, mem,
+    os::fd::{AsRawFd, FromRawFd, OwnedFd},
+    ptr,
+};
+
+/// SIOCETHTOOL, linux/sockios.h.
+const SIOCETHTOOL: libc::Ioctl = 0x8946;
+/// ETHTOOL_GDRVINFO, linux/ethtool.h.
+const ETHTOOL_GDRVINFO: u32 = 3;
+/// ETHTOOL_GRXCLSRLCNT, linux/ethtool.h.
+const ETHTOOL_GRXCLSRLCNT: u32 = 0x2e;
+
+/// `struct ethtool_drvinfo`, linux/ethtool.h. The netlink family has no equivalent.
+#[repr(C)]
+struct DriverInfo {
+    cmd: u32,
+    driver: [u8; 32],
+    version: [u8; 32],
+    firmware: [u8; 32],
+    bus: [u8; 32],
+    erom_version: [u8; 32],
+    reserved: [u8; 12],
+    counts: [u32; 5],
+}
+
+/// `struct ethtool_rxnfc`, linux/ethtool.h: the kernel copies 192 bytes of it for the commands that are asked here.
+#[repr(C, align(8))]
+struct RxClassification {
+    cmd: u32,
+    flow_type: u32,
+    data: u64,
+    specification: [u8; 168],
+    rule_count: u32,
+    rule_locations: u32,
+}
+
+/// Fills in what the driver tells about an interface.
+pub(super) fn fill(nic: &mut Nic) {
+    match driver_info(&nic.name) {
+        Ok(info) => {
+            nic.driver = string(&info.driver);
+            nic.driver_version = string(&info.version);
+            nic.firmware = string(&info.firmware);
+            nic.bus = string(&info.bus);
+        }
+        Err(error) => drop(nic.missing.insert("driver-info".into(), error.to_string())),
+    }
+    match classification_rules(&nic.name) {
+        Ok(count) => nic.ntuple_rules = Some(count),
+        Err(error) => {
+            let reason = match error.raw_os_error() {
+                Some(libc::EOPNOTSUPP) => "the driver does not offer it".to_owned(),
+                _ => error.to_string(),
+            };
+            nic.missing.insert("ntuple".into(), reason);
+        }
+    }
+}
+
+fn driver_info(name: &str) -> io::Result<DriverInfo> {
+    // SAFETY: the struct is plain integers and byte arrays, for which all-zero is a valid value.
+    let mut info: DriverInfo = unsafe { mem::zeroed() };
+    info.cmd = ETHTOOL_GDRVINFO;
+    call(name, &mut info)?;
+    Ok(info)
+}
+
+fn classification_rules(name: &str) -> io::Result<u32> {
+    // SAFETY: as above.
+    let mut ask: RxClassification = unsafe { mem::zeroed() };
+    ask.cmd = ETHTOOL_GRXCLSRLCNT;
+    call(name, &mut ask)?;
+    Ok(ask.rule_count)
+}
+
+/// One ethtool ioctl. `data` begins with its command and has the size that the kernel reads and writes for it.
+fn call<T>(name: &str, data: &mut T) -> io::Result<()> {
+    // SAFETY: socket takes three integers and returns a new descriptor or -1.
+    let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor was just returned by the kernel and nobody else owns it.
+    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    // SAFETY: plain integers and bytes, for which all-zero is a valid value.
+    let mut request: libc::ifreq = unsafe { mem::zeroed() };
+    if name.len() >= request.ifr_name.len() {
+        return Err(io::Error::other(format!("{name} is too long for an interface name")));
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_data = ptr::from_mut(data).cast();
+    // SAFETY: `request` is a valid ifreq whose data points to a structure that outlives the call and is of the size that
+    // the kernel uses for its command, as the callers in this file see to.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &mut request) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// A NUL-terminated field; `None` if empty or the "N/A" that some drivers write.
+fn string(field: &[u8]) -> Option<String> {
+    let text: Vec<u8> = field.iter().copied().take_while(|byte| *byte != 0).collect();
+    let text = String::from_utf8_lossy(&text).trim().to_owned();
+    (!text.is_empty() && text != "N/A").then_some(text)
+}

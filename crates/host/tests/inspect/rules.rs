@@ -1,0 +1,277 @@
+//! Every rule of the inspection, on captured hosts: one that triggers it and one that does not.
+//!
+//! The base is a router of two nodes on which no rule has anything to say; each case lays a few files over it. A capture
+//! is a directory, so that a case can be looked at with `netcliff inspect --from`.
+
+use crate::common::{Overlay, base};
+use netcliff_core::inspection::{Objective, Remark, Severity};
+use netcliff_host::inspect::{
+    Inspection,
+    rules::{self, Aim},
+};
+use std::collections::BTreeSet;
+
+/// What the rules say of the base with an overlay.
+fn remarks(overlay: &Overlay, aim: Aim) -> Vec<Remark> {
+    let dir = overlay.lay();
+    rules::check(&Inspection::of_capture(dir.path()).unwrap(), &aim)
+}
+
+/// One rule, made to speak by an overlay.
+fn triggers(rule: &str, severity: Severity, overlay: &Overlay, aim: Aim, says: &[&str]) {
+    let all = remarks(overlay, aim);
+    let found: Vec<&Remark> = all.iter().filter(|remark| remark.rule == rule).collect();
+    assert!(!found.is_empty(), "{rule} says nothing; others: {all:#?}");
+    let remark = found[0];
+    assert_eq!(remark.severity, severity, "{remark:#?}");
+    let text = format!("{} {}", remark.evidence, remark.commands.join(" "));
+    for word in says {
+        assert!(text.contains(word), "{rule}: {word:?} is not in {text:?}");
+    }
+    let own: BTreeSet<&str> = all.iter().map(|remark| remark.rule.as_str()).collect();
+    assert!(own.len() <= 2, "the overlay for {rule} triggers more than its own: {own:?}");
+}
+
+/// A rule that stays silent.
+fn silent(rule: &str, overlay: &Overlay, aim: Aim) {
+    let all = remarks(overlay, aim);
+    assert!(all.iter().all(|remark| remark.rule != rule), "{all:#?}");
+}
+
+fn aim(objective: Objective) -> Aim {
+    Aim { objective: Some(objective), ..Aim::default() }
+}
+
+#[test]
+fn nothing_is_wrong_with_the_base() {
+    for objective in [None, Some(Objective::Cpu), Some(Objective::Throughput), Some(Objective::Latency)] {
+        assert_eq!(remarks(&base(), Aim { objective, ..Aim::default() }), [], "{objective:?}");
+    }
+}
+
+#[test]
+fn every_rule_is_documented_and_named_once() {
+    let page = include_str!("../../../../docs/inspect.md");
+    let ids: Vec<&str> = rules::all().map(|rule| rule.id).collect();
+    assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len());
+    for rule in rules::all() {
+        assert!(page.contains(&format!("| `{}` |", rule.id)), "docs/inspect.md: no row for {}", rule.id);
+        assert!(rule.why.len() > 20 && rule.source.len() > 8, "{}", rule.id);
+    }
+    assert_eq!(page.matches("\n| `").count(), ids.len(), "docs/inspect.md has a row without a rule");
+}
+
+#[test]
+fn link_speed() {
+    let slow = base().nic("eth0", "/speed_mbps", 1000);
+    triggers("link-speed", Severity::Warning, &slow, Aim::default(), &["1Gbit/s", "10Gbit/s", "ethtool -s eth0"]);
+}
+
+#[test]
+fn link_duplex() {
+    let half = base().nic("eth0", "/duplex", "half");
+    triggers("link-duplex", Severity::Fault, &half, Aim::default(), &["half duplex, negotiated"]);
+}
+
+#[test]
+fn pcie_narrow() {
+    let narrow = base().file("sys/class/net/eth0/device/current_link_width", "2\n");
+    triggers("pcie-narrow", Severity::Fault, &narrow, Aim::default(), &["generation 2 x2", "can use generation 2 x8"]);
+    // A fourth of the lanes is enough for a fourth of the speed.
+    let enough = base()
+        .file("sys/class/net/eth0/device/current_link_width", "2\n")
+        .nic("eth0", "/speed_mbps", 2500)
+        .nic("eth0", "/speed_supported_mbps", 2500);
+    silent("pcie-narrow", &enough, Aim::default());
+}
+
+#[test]
+fn mtu_mismatch() {
+    let routed = base().nic("eth1", "/mtu_bytes", 9000);
+    triggers("mtu-mismatch", Severity::Warning, &routed, Aim::default(), &["9000", "1500", "routes between"]);
+    let apart = base().nic("eth1", "/mtu_bytes", 9000).file("proc/sys/net/ipv4/ip_forward", "0\n");
+    silent("mtu-mismatch", &apart, Aim::default());
+    let bridged = base()
+        .nic("eth0", "/master", 9)
+        .nic("eth1", "/master", 9)
+        .nic("eth0", "/mtu_bytes", 9000)
+        .file("proc/sys/net/ipv4/ip_forward", "0\n");
+    triggers("mtu-mismatch", Severity::Warning, &bridged, Aim::default(), &["ports of one bridge"]);
+}
+
+#[test]
+fn irq_one_cpu() {
+    let all_on_one = (0..4).fold(base(), |base, queue| base.irq(40 + queue, "0"));
+    triggers(
+        "irq-one-cpu",
+        Severity::Fault,
+        &all_on_one,
+        Aim::default(),
+        &["4 queue interrupts all on CPU 0", "echo 2 > /proc/irq/42/smp_affinity_list"],
+    );
+}
+
+#[test]
+fn irq_remote_node() {
+    let far = base().irq(43, "7");
+    triggers(
+        "irq-remote-node",
+        Severity::Warning,
+        &far,
+        Aim::default(),
+        &["1 of 4 queue interrupts", "node 0", "echo 3 > /proc/irq/43/smp_affinity_list"],
+    );
+}
+
+#[test]
+fn irq_smt_pair() {
+    // CPU 8 is the other thread of CPU 0; CPU 3 is left without a queue.
+    let paired = base().irq(43, "8");
+    triggers("irq-smt-pair", Severity::Warning, &paired, Aim::default(), &["CPUs 0,8"]);
+}
+
+#[test]
+fn irqbalance_pinning() {
+    let running = base().file("proc/612/comm", "irqbalance\n");
+    triggers("irqbalance-pinning", Severity::Warning, &running, Aim::default(), &["pid 612", "--banirq=40"]);
+    let free = (40..44).chain(50..54).fold(running, |base, irq| base.irq(irq, "0-15"));
+    silent("irqbalance-pinning", &free, Aim::default());
+}
+
+#[test]
+fn queues_few() {
+    let two = base().nic("eth0", "/channels/combined", 2).equal_rss("eth0", 2);
+    triggers(
+        "queues-few",
+        Severity::Warning,
+        &two,
+        Aim::default(),
+        &["2 receive queues for 4 cores", "ethtool -L eth0 combined 4"],
+    );
+}
+
+#[test]
+fn queues_many() {
+    let many = base().nic("eth0", "/channels/combined", 32).equal_rss("eth0", 32);
+    triggers("queues-many", Severity::Note, &many, Aim::default(), &["32 receive queues for 16 usable CPUs"]);
+}
+
+#[test]
+fn rss_skew() {
+    let two_of_four = base().equal_rss("eth0", 2);
+    triggers("rss-skew", Severity::Warning, &two_of_four, Aim::default(), &["2 queues without any", "equal 4"]);
+    let one_of_four = base().equal_rss("eth0", 1);
+    triggers("rss-skew", Severity::Fault, &one_of_four, Aim::default(), &["128 of 128"]);
+    let three = base().nic("eth0", "/channels/combined", 3).equal_rss("eth0", 3);
+    silent("rss-skew", &three, Aim::default());
+}
+
+#[test]
+fn ring_small() {
+    let small = base().nic("eth0", "/rings/rx", 256);
+    // 10 Gbit/s / (84 x 8 bit) = 14.88 M/s; 25 us + 2 us.
+    triggers("ring-small", Severity::Warning, &small, Aim::default(), &["256 slots", "402", "ethtool -G eth0 rx 512"]);
+    let slow = base().nic("eth0", "/rings/rx", 256).nic("eth0", "/speed_mbps", 1000);
+    silent("ring-small", &slow, Aim::default());
+}
+
+#[test]
+fn coalesce_adaptive() {
+    let adaptive = base().nic("eth0", "/coalesce/adaptive-rx", 1);
+    triggers("coalesce-adaptive", Severity::Warning, &adaptive, aim(Objective::Latency), &["adaptive-rx off"]);
+    silent("coalesce-adaptive", &adaptive, aim(Objective::Throughput));
+}
+
+#[test]
+fn ring_drops() {
+    let file = "sys/class/net/eth0/statistics/rx_missed_errors";
+    let rising = base().file(file, "10\n").file(&format!("later/{file}"), "35\n");
+    triggers("ring-drops", Severity::Fault, &rising, Aim::default(), &["25 in 1.0 s", "ethtool -G eth0 rx 4096"]);
+    // One in a hundred since boot, none now.
+    let past = base().file(file, "20000\n").file(&format!("later/{file}"), "20000\n");
+    triggers("ring-drops", Severity::Note, &past, Aim::default(), &["20000 since boot, none in the last"]);
+    silent("ring-drops", &base().file(file, "10\n").file(&format!("later/{file}"), "10\n"), Aim::default());
+}
+
+/// A line of softnet_stat.
+fn softnet(processed: u32, dropped: u32, squeezed: u32) -> String {
+    let zeros = "00000000 ".repeat(6);
+    format!("{processed:08x} {dropped:08x} {squeezed:08x} {zeros}00000000 00000000 00000000 00000000\n")
+}
+
+#[test]
+fn softnet_drops() {
+    let file = "proc/net/softnet_stat";
+    let rising = base().file(file, &softnet(1_000_000, 4, 0)).file(&format!("later/{file}"), &softnet(1_000_900, 9, 0));
+    triggers("softnet-drops", Severity::Fault, &rising, Aim::default(), &["5 in 1.0 s", "netdev_max_backlog=2000"]);
+    let still = base().file(file, &softnet(1_000_000, 4, 0)).file(&format!("later/{file}"), &softnet(1_000_900, 4, 0));
+    silent("softnet-drops", &still, Aim::default());
+}
+
+#[test]
+fn time_squeeze() {
+    let file = "proc/net/softnet_stat";
+    let rising = base().file(file, &softnet(1_000_000, 0, 4)).file(&format!("later/{file}"), &softnet(1_000_900, 0, 6));
+    triggers("time-squeeze", Severity::Warning, &rising, Aim::default(), &["2 in 1.0 s", "netdev_budget=600"]);
+    let still = base().file(file, &softnet(1_000_000, 0, 4)).file(&format!("later/{file}"), &softnet(1_000_900, 0, 4));
+    silent("time-squeeze", &still, Aim::default());
+}
+
+#[test]
+fn idle_deep() {
+    let states = "sys/devices/system/cpu/cpu0/cpuidle";
+    let deep = base()
+        .file(&format!("{states}/state2/name"), "C6\n")
+        .file(&format!("{states}/state2/latency"), "133\n")
+        .file(&format!("{states}/state2/disable"), "0\n");
+    // A longer wake-up also means a larger burst at the ring.
+    triggers("idle-deep", Severity::Note, &deep, Aim::default(), &["C6 (133 us)", "state2/disable"]);
+    triggers("idle-deep", Severity::Warning, &deep, aim(Objective::Latency), &["C6 (133 us)"]);
+    silent("idle-deep", &deep, aim(Objective::Cpu));
+    silent("idle-deep", &deep.file(&format!("{states}/state2/disable"), "1\n"), aim(Objective::Latency));
+}
+
+#[test]
+fn governor_powersave() {
+    let policy = "sys/devices/system/cpu/cpufreq/policy0";
+    let lowest = base().file(&format!("{policy}/scaling_governor"), "powersave\n");
+    triggers("governor-powersave", Severity::Fault, &lowest, Aim::default(), &["acpi-cpufreq", "lowest frequency"]);
+    let follows = lowest.file(&format!("{policy}/scaling_driver"), "intel_pstate\n");
+    triggers("governor-powersave", Severity::Note, &follows, Aim::default(), &["follows the load"]);
+    triggers("governor-powersave", Severity::Warning, &follows, aim(Objective::Latency), &["performance"]);
+}
+
+#[test]
+fn gro_off() {
+    let off = base().nic("eth0", "/features/rx-gro", false);
+    triggers("gro-off", Severity::Warning, &off, Aim::default(), &["ethtool -K eth0 gro on"]);
+}
+
+#[test]
+fn conntrack_router() {
+    let tracking = base()
+        .file("proc/modules", "nf_conntrack 180224 1 - Live 0x0\n")
+        .file("proc/sys/net/netfilter/nf_conntrack_count", "812\n")
+        .file("proc/sys/net/netfilter/nf_conntrack_max", "262144\n");
+    triggers("conntrack-router", Severity::Warning, &tracking, Aim::default(), &["812 of 262144"]);
+    let full = tracking.file("proc/sys/net/netfilter/nf_conntrack_count", "262000\n");
+    triggers("conntrack-router", Severity::Fault, &full, Aim::default(), &["nf_conntrack_max=524288"]);
+    silent("conntrack-router", &full.file("proc/sys/net/ipv4/ip_forward", "0\n"), Aim::default());
+}
+
+#[test]
+fn socket_bdp() {
+    // 10 Gbit/s x 20 ms = 25 MB, over 6 MB and 4 MB.
+    let far = Aim { rtt_s: 20e-3, ..Aim::default() };
+    triggers("socket-bdp", Severity::Warning, &base(), far, &["25000000 bytes", "tcp_rmem=\"4096 131072 25000000\""]);
+    let raised = base()
+        .file("proc/sys/net/ipv4/tcp_rmem", "4096\t131072\t33554432\n")
+        .file("proc/sys/net/ipv4/tcp_wmem", "4096\t131072\t33554432\n");
+    silent("socket-bdp", &raised, far);
+}
+
+#[test]
+fn selinux() {
+    triggers("selinux", Severity::Note, &base().file("sys/fs/selinux/enforce", "1\n"), Aim::default(), &["enforcing"]);
+    silent("selinux", &base().file("sys/fs/selinux/enforce", "0\n"), Aim::default());
+}
