@@ -3,8 +3,8 @@
 //! Near the cliff half the variance of the mean latency is chance in the offered load itself: a replication whose gaps came
 //! out short and whose service times long has waited longer. Both means are known, so that what they came out too much by
 //! is taken off by regression over the replications (Lavenberg and Welch 1981). In M/M/1 at load rho the mean latency
-//! 1/(mu - lambda) moves by rho/(1 - rho) times the relative surplus, whose variance over n packets is 2/n; that is
-//! 2 rho^2 of the 2 + 5 rho - 4 rho^2 + rho^3 which the waiting times have: half of it as rho tends to 1.
+//! 1/(mu - lambda) moves by rho/(1 - rho) times the relative surplus, whose variance over n packets is 2/n:
+//! half of the variance of the waiting times as rho tends to 1 (docs/theory/statistics.md).
 
 use netcliff_core::Point;
 use netcliff_core::traffic::Arrivals;
