@@ -2,6 +2,7 @@
 
 mod advise;
 mod agent;
+mod bed;
 mod compute;
 mod far;
 mod find;
@@ -18,6 +19,7 @@ use clap::{Args, Parser, Subcommand};
 
 pub use advise::AdviseArgs;
 pub use agent::AgentArgs;
+pub use bed::LinkArgs;
 pub use compute::{ComputeArgs, PredictArgs, QueuesArg};
 pub use far::FarArgs;
 pub use find::{Arrivals, FindArgs, Meter, Testbed};

@@ -4,8 +4,9 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use common::running::{Running, agent};
-use common::{Home, number_at, refusal, refusals};
+use common::running::{Running, agent, namespaces_of};
+use common::{Home, number_at, refusal, refusals, say};
+use netcliff_host::testbed::Permission;
 use serde_json::Value;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -150,6 +151,9 @@ fn wrong_usage_of_an_agent() {
             (&["stream", "--to", "127.0.0.1", "--channel", "pipe"], &["pipe", "leave --to"]),
             (&["stream", "--to", "127.0.0.1", "--stall", "90s"], &["--stall 90s", "60 s"]),
             (&["stream", "--to", "127.0.0.1", "--address", "127.0.0.1"], &["--to", "--address"]),
+            (&["stream", "--to", "127.0.0.1", "--testbed", "netns"], &["--to", "--testbed"]),
+            (&["stream", "--testbed", "netns", "--mtu", "9"], &["--mtu", "'9'", "68..=65535"]),
+            (&["stream", "--testbed", "loopback", "--cpu", "0,4000"], &["CPU 4000", "online are"]),
             (&["stream", "--reverse", "--bidir"], &["--reverse", "--bidir"]),
             (&["stream", "--ssh=-oProxyCommand=x"], &["expected a host"]),
             (&["stream", "--method", "lmbench3", "--bidir"], &["says itself who sends"]),
@@ -159,4 +163,64 @@ fn wrong_usage_of_an_agent() {
     refusal(&home, &["stream", "--to", "no-such-host.invalid"], 1, &told).expect("told");
     let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port");
     refusal(&home, &["stream", "--to", &free.to_string()], 1, &["cannot reach an agent"]).expect("told");
+}
+
+/// Two namespaces: with offloads a packet at the device is larger than the MTU, without them none is.
+#[test]
+fn between_namespaces_with_offloads_on_and_off() {
+    if let Permission::Forbidden { reason } = Permission::probe() {
+        return say(&format!("SKIPPED: no network namespaces: {reason}"));
+    }
+    let home = Home::new();
+    let bed = ["--testbed", "netns", "--repeats", "1", "--congestion", "cubic", "--json"];
+    let measured = |more: &[&str]| {
+        let found = home.json([&SHORT[..], &bed, more].concat());
+        assert!(number_at(&found, "/rows/0/goodput_bps/median") > 0.0, "{found}");
+        assert!(found["fingerprint"].to_string().contains("nic.veth1.feature"), "{found}");
+        found
+    };
+    let link = |found: &Value| found["asked"].to_string();
+    let packet = |found: &Value| number_at(found, "/rows/0/device/bytes_per_packet/median");
+    let on = measured(&["--offloads", "on"]);
+    assert!(link(&on).contains("MTU 1500, transmit offloads on, reception backlog"), "{on}");
+    assert!(packet(&on) > 3000.0, "{on}");
+    let off = measured(&["--offloads", "off"]);
+    assert!(link(&off).contains("transmit offloads off"), "{off}");
+    assert!(packet(&off) <= 1514.0 && packet(&off) > 1000.0, "{off}");
+    // What the receiving side is handed is what the sending side sent.
+    let received = number_at(&off, "/rows/0/device/bytes_per_received/median");
+    assert!((received / packet(&off) - 1.0).abs() < 0.05, "{off}");
+    let jumbo = measured(&["--offloads", "off", "--mtu", "9000", "--reverse"]);
+    assert!(packet(&jumbo) > 5000.0 && packet(&jumbo) <= 9014.0, "{jumbo}");
+    measured(&["--channel", "udp", "--block", "1KiB", "--path", "batch", "--reverse"]);
+    assert!(namespaces_of(std::process::id()).is_empty());
+}
+
+/// The link between the namespaces is cut in the middle of a transfer, as an unplugged cable would.
+#[test]
+fn a_link_that_goes_down_ends_the_transfer_in_the_stated_time() {
+    if !matches!(Permission::probe(), Permission::Root) {
+        return say("SKIPPED: only root has namespaces with names that `ip` can enter");
+    }
+    let home = Home::new();
+    let long = ["stream", "--testbed", "netns", "--time", "60s", "--warmup", "50ms", "--repeats", "2", "--stall", "1s"];
+    let mut run = Running::start(&home, &[&long[..], &["--json", "--cpu-meter", "procfs"]].concat());
+    run.until("round 1", PATIENCE);
+    std::thread::sleep(Duration::from_secs(2));
+    let names = namespaces_of(run.pid());
+    let sender = names.iter().find(|name| name.ends_with("-snd")).expect("the sender's namespace");
+    let down = ["-n", sender.as_str(), "link", "set", "veth0", "down"];
+    let cut = std::process::Command::new("ip").args(down).status();
+    if !cut.is_ok_and(|status| status.success()) {
+        return say("SKIPPED: no program `ip` to cut the link with");
+    }
+    let begin = Instant::now();
+    let ended = run.end(PATIENCE);
+    assert!(begin.elapsed() < Duration::from_secs(10), "it does not wait for its 60 s");
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
+    let report: Value = serde_json::from_str(&ended.stdout).expect("what was measured");
+    assert_eq!(report["partial"], true);
+    let why = report["rows"][0]["cut_short"].as_str().expect("why");
+    assert!(why.contains("nothing moved for 1 s") || why.contains("unreachable"), "{why}");
+    assert!(number_at(&report, "/rows/0/receiver_bps/median") > 0.0, "{report}");
 }

@@ -5,9 +5,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use netcliff_core::Fingerprint;
+use netcliff_host::fingerprint;
 use netcliff_host::inventory::Inventory;
 use netcliff_host::journal::{HostLock, JournalError, ReplayReport, StateDir};
 use netcliff_host::testbed::netns::{Reception, Side, Testbed, TestbedOptions};
+use netcliff_host::testbed::offloads::TRANSMIT_OFFLOADS;
 use netcliff_host::testbed::sysctl::SysctlOverrides;
 use netcliff_host::testbed::{TestbedError, loopback::Loopback};
 use netcliff_wire::WireError;
@@ -62,6 +65,21 @@ pub struct RigOptions {
     pub host_cpu: Option<u32>,
     /// Host-wide values for the length of the run.
     pub sysctls: SysctlOverrides,
+    /// What the interfaces are set to.
+    pub link: LinkOptions,
+}
+
+/// The interfaces of a namespace testbed. The default is what `netcliff find` measures on.
+#[derive(Debug, Clone, Default)]
+pub struct LinkOptions {
+    /// MTU of both ends (bytes); None: 9000.
+    pub mtu_bytes: Option<u32>,
+    /// All transmit offloads of both ends on or off; None: as the kernel makes them.
+    pub offloads: Option<bool>,
+    /// How the host under test receives.
+    pub reception: Reception,
+    /// The sender's reception is steered to its own CPU too, as on a host of its own.
+    pub steer_sender: bool,
 }
 
 /// Where packets travel.
@@ -101,8 +119,8 @@ impl Rig {
         let mut limits: Vec<String> = inventory.limits().iter().map(ToString::to_string).collect();
         let bed = match options.place {
             Place::Loopback => Bed::Loopback,
-            Place::Netns => Bed::Netns(Box::new(testbed(&lock, host_cpu, options)?)),
-            Place::Best => match testbed(&lock, host_cpu, options) {
+            Place::Netns => Bed::Netns(Box::new(testbed(&lock, (sender_cpu, host_cpu), options)?)),
+            Place::Best => match testbed(&lock, (sender_cpu, host_cpu), options) {
                 Ok(testbed) => Bed::Netns(Box::new(testbed)),
                 Err(error @ TestbedError::NotPermitted { .. }) => {
                     limits.push(error.to_string());
@@ -112,7 +130,12 @@ impl Rig {
             },
         };
         match &bed {
-            Bed::Netns(testbed) => limits.extend(testbed.limits().iter().map(ToString::to_string)),
+            Bed::Netns(testbed) => {
+                limits.extend(testbed.limits().iter().map(ToString::to_string));
+                if let Some(on) = options.link.offloads {
+                    limits.extend(switch(testbed, &TRANSMIT_OFFLOADS.map(|feature| (feature, on)))?);
+                }
+            }
             Bed::Loopback => limits.extend(Loopback.limits().iter().map(ToString::to_string)),
         }
         if sender_cpu == host_cpu {
@@ -141,7 +164,12 @@ impl Rig {
     /// One line on driver and reception.
     pub fn driver(&self) -> String {
         match self.bed {
-            Bed::Netns(_) => format!("veth without GRO; RPS steers to CPU {} (process_backlog)", self.host_cpu),
+            Bed::Netns(ref testbed) => match testbed.options().reception {
+                Reception::Backlog => {
+                    format!("veth without GRO; RPS steers to CPU {} (process_backlog)", self.host_cpu)
+                }
+                other => format!("veth with GRO, reception {other}"),
+            },
             Bed::Loopback => "loopback (process_backlog on the sender's CPU)".to_owned(),
         }
     }
@@ -179,6 +207,46 @@ impl Rig {
         (SocketAddrV4::new(from, SOURCE_PORT), SocketAddrV4::new(to, PORT))
     }
 
+    /// Switches offloads of both ends' interfaces, by the kernel's names; a sentence for each that holds otherwise
+    /// afterwards. They are gone with the testbed.
+    ///
+    /// # Errors
+    /// The testbed has no interfaces of its own, or they cannot be asked.
+    pub fn set_features(&self, wanted: &[(&str, bool)]) -> Result<Vec<String>, TestbedError> {
+        match &self.bed {
+            Bed::Netns(testbed) => switch(testbed, wanted),
+            Bed::Loopback => Ok(vec!["loopback has no offloads of its own to switch".to_owned()]),
+        }
+    }
+
+    /// Everything that explains a measured difference: of the host, and of the interfaces between the namespaces.
+    ///
+    /// # Errors
+    /// A namespace cannot be entered or its links cannot be listed.
+    pub fn fingerprint(&self, host: &Inventory) -> Result<Fingerprint, TestbedError> {
+        match &self.bed {
+            Bed::Netns(testbed) => fingerprint::of_testbed(host, testbed),
+            Bed::Loopback => Ok(fingerprint::of_host(host, &[])),
+        }
+    }
+
+    /// One line on the interfaces; None on loopback.
+    pub fn link(&self) -> Option<String> {
+        let Bed::Netns(testbed) = &self.bed else { return None };
+        let on = |side| {
+            let features = testbed.features(side).ok()?;
+            let held = TRANSMIT_OFFLOADS.iter().filter(|name| features.get(**name) == Some(&true)).count();
+            Some(match held {
+                0 => "off".to_owned(),
+                held if held == TRANSMIT_OFFLOADS.len() => "on".to_owned(),
+                held => format!("{held} of {} on", TRANSMIT_OFFLOADS.len()),
+            })
+        };
+        let offloads = on(Side::Sender).unwrap_or_else(|| "unknown".to_owned());
+        let options = testbed.options();
+        Some(format!("MTU {}, transmit offloads {offloads}, reception {}", options.mtu_bytes, options.reception))
+    }
+
     /// Runs a closure on a thread inside the host under test.
     ///
     /// # Errors
@@ -191,11 +259,23 @@ impl Rig {
     }
 }
 
-fn testbed(lock: &HostLock, host_cpu: u32, options: &RigOptions) -> Result<Testbed, TestbedError> {
+/// Switches offloads of both ends; a sentence for each that holds otherwise afterwards.
+fn switch(testbed: &Testbed, wanted: &[(&str, bool)]) -> Result<Vec<String>, TestbedError> {
+    let mut refused = Vec::new();
+    for (side, name) in [(Side::Sender, "sender"), (Side::HostUnderTest, "host under test")] {
+        let other = testbed.set_features(side, wanted)?;
+        refused.extend(other.iter().map(|(feature, why)| format!("{feature} of the {name} is not as asked: {why}")));
+    }
+    Ok(refused)
+}
+
+fn testbed(lock: &HostLock, (sender, host): (u32, u32), options: &RigOptions) -> Result<Testbed, TestbedError> {
+    let link = &options.link;
     let options = TestbedOptions {
-        mtu_bytes: 9000,
-        reception: Reception::Backlog,
-        reception_cpus: vec![host_cpu],
+        mtu_bytes: link.mtu_bytes.unwrap_or(9000),
+        reception: link.reception,
+        reception_cpus: vec![host],
+        sender_reception_cpus: if link.steer_sender { vec![sender] } else { Vec::new() },
         sysctls: options.sysctls.clone(),
         ..TestbedOptions::default()
     };

@@ -97,6 +97,7 @@ pub fn here(
     let mut choice = start(meter)?;
     let mut report = run(&settings, near, &mut || Some(server.count()), Some(&mut *choice.meter))?;
     report.notes.extend(choice.passed_over.iter().map(ToString::to_string));
+    report.notes.extend(rig.link().map(|link| format!("link: {link}")));
     report.notes.extend(rig.limits.iter().filter(|_| settings.transport != Transport::Unix).cloned());
     Ok(report)
 }

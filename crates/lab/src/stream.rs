@@ -7,6 +7,7 @@ mod devices;
 mod meters;
 mod method;
 mod summary;
+mod testbed;
 #[cfg(test)]
 mod tests;
 
@@ -25,6 +26,7 @@ use netcliff_wire::transfer::{self, Channel, DatagramPath, SendPath, Settings, T
 pub use devices::{DeviceCounts, Sides};
 pub use meters::Meters;
 pub use method::{LMBENCH2_BLOCK_BYTES, Method};
+pub use testbed::{in_testbed, placed};
 
 /// How a block travels: what a configuration of the sweep varies beside its size.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -151,6 +153,16 @@ pub fn run_with(
     far: &mut Far<'_>,
     said: &mut dyn FnMut(&str),
 ) -> Result<StreamReport, WireError> {
+    measured(options, far, None, said)
+}
+
+/// The sweep, its fingerprint taken here unless one is given.
+fn measured(
+    options: &StreamOptions,
+    far: &mut Far<'_>,
+    fingerprint: Option<Fingerprint>,
+    said: &mut dyn FnMut(&str),
+) -> Result<StreamReport, WireError> {
     let begin = std::time::Instant::now();
     let mut configs = configurations(options);
     let mut meters = Meters::start(options, far);
@@ -172,7 +184,10 @@ pub fn run_with(
     }
     let stopped = options.stop.load(Ordering::Relaxed);
     let host = Inventory::of_this_host();
-    let mut report = summary::report(options, far, &configs, &meters, fingerprint_of(&host));
+    let mut report = {
+        let fingerprint = fingerprint.unwrap_or_else(|| fingerprint::of_host(&host, &[]));
+        summary::report(options, far, &configs, &meters, fingerprint)
+    };
     report.warnings.extend(host.limits().iter().map(ToString::to_string));
     report.partial |= stopped;
     report.provenance.elapsed_s = Some(begin.elapsed().as_secs_f64());
@@ -218,10 +233,6 @@ fn measure(
             first_error.get_or_insert(error);
         }
     }
-}
-
-fn fingerprint_of(host: &Inventory) -> Fingerprint {
-    fingerprint::of_host(host, &[])
 }
 
 /// Provenance of a stream.

@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 use netcliff_core::units;
 
-use super::{Arrivals, FarArgs, Meter, Testbed};
+use super::{Arrivals, FarArgs, LinkArgs, Meter, Testbed};
 
 /// `netcliff rr`.
 #[derive(Debug, Args)]
@@ -64,6 +64,9 @@ pub struct RrArgs {
     /// Where the traffic goes when both ends are here
     #[arg(long, value_enum, default_value_t = Testbed::Best, conflicts_with_all = ["to", "ssh"])]
     pub testbed: Testbed,
+    /// The link of --testbed netns.
+    #[command(flatten)]
+    pub bed: LinkArgs,
     /// How CPU time is accounted: procfs costs nothing and is coarse, ebpf is exact and costs some time an event
     #[arg(long, value_enum, default_value_t = Meter::Procfs)]
     pub cpu_meter: Meter,

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use netcliff_core::units;
 use netcliff_lab::stream::Method;
 
-use super::{FarArgs, Meter};
+use super::{FarArgs, LinkArgs, Meter, Testbed};
 
 /// `netcliff stream`.
 #[derive(Debug, Args)]
@@ -19,12 +19,13 @@ use super::{FarArgs, Meter};
   netcliff stream --path write,sendfile,zerocopy --file big.bin
   netcliff stream --channel udp --block 64B --path single,batch,gso
   netcliff stream --namespaces left,right --address 10.0.0.2
+  netcliff stream --testbed netns --offloads off --mtu 1500 --congestion cubic
   netcliff stream --to 192.0.2.7 --key netcliff.key --bidir   against `netcliff agent` there
   netcliff stream --ssh root@db1 --reverse                    starts the agent by ssh; it sends
 
 Without --to or --ssh both ends run on this host, each flow with a thread at either end. Repeats are
-interleaved across all block sizes and paths. What the kernel refuses is named and skipped. Methods: default (time-bounded,
-warm-up discarded), lmbench2, lmbench3, ttcp, acked; docs/json.md says how they differ.")]
+interleaved across all block sizes and paths. What the kernel refuses is named and skipped. Methods:
+default (time-bounded, warm-up discarded), lmbench2, lmbench3, ttcp, acked; docs/json.md says how they differ.")]
 pub struct StreamArgs {
     /// Where the far end is.
     #[command(flatten)]
@@ -41,6 +42,12 @@ pub struct StreamArgs {
     /// Network namespaces of near and far end, by name (`ip netns`) or path
     #[arg(long, value_name = "NEAR,FAR", value_delimiter = ',', requires = "address")]
     pub namespaces: Vec<String>,
+    /// Where both ends are: namespaces joined by veth, sender and receiver on a CPU each [default: this namespace]
+    #[arg(long, value_enum, conflicts_with_all = ["to", "ssh", "address", "ipv6", "namespaces"])]
+    pub testbed: Option<Testbed>,
+    /// The link of --testbed netns.
+    #[command(flatten)]
+    pub bed: LinkArgs,
     /// Who sends: the near end connects, the far end accepts
     #[arg(long, value_enum)]
     pub direction: Option<Way>,

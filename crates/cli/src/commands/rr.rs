@@ -88,6 +88,7 @@ fn here(args: &RrArgs, settings: &Settings, stop: &Arc<AtomicBool>) -> anyhow::R
         },
         sender_cpu: args.cpu.map(|(client, _)| client),
         host_cpu: args.cpu.map(|(_, server)| server),
+        link: args.bed.options(None),
         ..RigOptions::default()
     };
     rr::here(settings, &options, args.cpu_meter.preference(), stop).map_err(explain)

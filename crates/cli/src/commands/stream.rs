@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use netcliff_core::stream::StreamReport;
 use netcliff_host::cpu::{Method as CpuMethod, Preference};
+use netcliff_lab::rig::{Place, Rig, RigError, RigOptions};
 use netcliff_lab::stream::{self, Far, LMBENCH2_BLOCK_BYTES, Method, Path, StreamOptions};
 use netcliff_report as report;
 use netcliff_wire::WireError;
@@ -16,12 +17,17 @@ use netcliff_wire::transfer::{
 };
 
 use super::far::FarSession;
-use super::{command_line, now_unix_s, open_store, stop_on_signal};
-use crate::args::{Carrier, Meter, PathName, StoreArgs, StreamArgs, Way};
+use super::{command_line, enter_user_namespace, now_unix_s, open_store, stop_on_signal};
+use crate::args::{Carrier, Meter, PathName, StoreArgs, StreamArgs, Testbed, Way};
 use crate::output;
+
+/// MTU of the testbed where none is asked for.
+const ETHERNET_MTU_BYTES: u32 = 1500;
 
 /// Measures a sweep of transfers and shows it.
 pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
+    // Before any thread is started: a process with threads cannot enter a user namespace.
+    let own_namespace = if args.testbed.is_some() { enter_user_namespace() } else { None };
     let stop = stop_on_signal()?;
     let mut options = options(args, Arc::clone(&stop))?;
     let mut agent = if args.far.is_asked() { Some(FarSession::open(&args.far)?) } else { None };
@@ -30,6 +36,7 @@ pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode
     {
         *address = agent.address;
     }
+    let rig = rig(args, &stop)?;
     let store = if args.save { Some(open_store(store_args)?) } else { None };
     let run_id = store.as_ref().map(|s| s.begin("stream", &options.command, options.started_unix_s)).transpose()?;
     let kept = store.as_ref().zip(run_id);
@@ -37,13 +44,18 @@ pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode
         None => Far::Here,
         Some(agent) => Far::Agent { session: &mut agent.session, address: agent.address },
     };
-    let found = stream::run_with(&options, &mut far, &mut |stage| output::say(format!("netcliff: {stage}")));
+    let mut said = |stage: &str| output::say(format!("netcliff: {stage}"));
+    let found = match &rig {
+        Some(rig) => stream::in_testbed(&options, rig, &mut said),
+        None => stream::run_with(&options, &mut far, &mut said),
+    };
     agent.map_or(Ok(()), FarSession::close)?;
     if let (Err(_), Some((store, run))) = (&found, kept) {
         // Why it failed matters more than this.
         let _ = store.finish(run, true, None);
     }
-    let found = found.map_err(explain)?;
+    let mut found = found.map_err(explain)?;
+    found.warnings.extend(own_namespace);
     show(args, &found)?;
     if let Some((store, run)) = kept {
         store.set_fingerprint(run, &found.fingerprint)?;
@@ -51,6 +63,30 @@ pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode
         output::say(format!("netcliff: kept as run {run}"));
     }
     Ok(ExitCode::from(u8::from(found.partial)))
+}
+
+/// The testbed that was asked for.
+fn rig(args: &StreamArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<Option<Rig>> {
+    let place = match args.testbed {
+        None => return Ok(None),
+        // Without a network there is nothing to be made.
+        Some(_) if matches!(args.channel, Carrier::Unix | Carrier::Pipe) => Place::Loopback,
+        Some(Testbed::Best) => Place::Best,
+        Some(Testbed::Netns) => Place::Netns,
+        Some(Testbed::Loopback) => Place::Loopback,
+    };
+    let cpu = |cpu: usize| u32::try_from(cpu).unwrap_or(u32::MAX);
+    let options = RigOptions {
+        place,
+        sender_cpu: args.cpu.map(|(sender, _)| cpu(sender)),
+        host_cpu: args.cpu.map(|(_, receiver)| cpu(receiver)),
+        link: args.bed.options(Some(ETHERNET_MTU_BYTES)),
+        ..RigOptions::default()
+    };
+    Rig::build(&options, Arc::clone(stop)).map(Some).map_err(|error| match error {
+        RigError::NoSuchCpu { .. } => output::usage(error),
+        other => other.into(),
+    })
 }
 
 /// A setting that cannot be is the user's mistake; the rest is a failed measurement.

@@ -7,6 +7,7 @@
 pub mod loopback;
 mod namespace;
 pub mod netns;
+pub mod offloads;
 mod permission;
 mod setup;
 pub mod sysctl;

@@ -67,6 +67,8 @@ pub struct TestbedOptions {
     pub reception: Reception,
     /// CPUs that serve its reception (unused for [`Reception::Napi`]).
     pub reception_cpus: Vec<u32>,
+    /// CPUs that serve the sender's reception, as if it were a host of its own; empty: the CPU that sent the packet.
+    pub sender_reception_cpus: Vec<u32>,
     /// Host-wide values for the length of the run; need the host's root.
     pub sysctls: SysctlOverrides,
 }
@@ -81,6 +83,7 @@ impl Default for TestbedOptions {
             queues: 1,
             reception: Reception::Backlog,
             reception_cpus: vec![last],
+            sender_reception_cpus: Vec::new(),
             sysctls: SysctlOverrides::default(),
         }
     }
@@ -153,8 +156,9 @@ impl Testbed {
         let [sender, host_under_test] = namespaces(&permission, &mut journal)?;
         let endpoints = join(&sender, &host_under_test, &options)?;
         let mut limits = Vec::new();
-        let [_, receiver] = &endpoints;
+        let [from, receiver] = &endpoints;
         setup::reception(&host_under_test, receiver, &options, &mut limits)?;
+        setup::sender_reception(&sender, from, &options, &mut limits)?;
         sysctl::set_all(&mut journal, &options.sysctls)?;
         let _lock = lock.clone();
         Ok(Testbed { sender, host_under_test, endpoints, options, limits, journal, _lock })
@@ -286,7 +290,7 @@ fn check(options: &TestbedOptions) -> Result<(), TestbedError> {
     range("queues", options.queues, 1, 64, "1 to 64")?;
     let online = procfs::text("/sys/devices/system/cpu/online").unwrap_or_default();
     let cpus = procfs::cpu_list(&online).unwrap_or_default();
-    match options.reception_cpus.iter().find(|cpu| !cpus.contains(cpu)) {
+    match options.reception_cpus.iter().chain(&options.sender_reception_cpus).find(|cpu| !cpus.contains(cpu)) {
         Some(&cpu) => Err(TestbedError::NoSuchCpu { cpu, online }),
         None => Ok(()),
     }

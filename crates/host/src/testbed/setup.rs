@@ -48,7 +48,7 @@ pub(super) fn reception(
         return Ok(());
     }
     let steered = namespace.run(|| match options.reception {
-        Reception::Backlog => steer(end, options),
+        Reception::Backlog => steer(end, options.queues, &options.reception_cpus),
         Reception::Napi => Ok(()),
         Reception::ThreadedNapi => thread_napi(end, options),
     })?;
@@ -65,10 +65,30 @@ pub(super) fn reception(
     Ok(())
 }
 
+/// Steers what the sender receives (acknowledgements, or the other direction), where that is asked for.
+pub(super) fn sender_reception(
+    namespace: &Namespace,
+    end: &Endpoint,
+    options: &TestbedOptions,
+    limits: &mut Vec<Limitation>,
+) -> Result<(), TestbedError> {
+    if options.sender_reception_cpus.is_empty() || namespace.sysfs_error().is_some() {
+        // Without sysfs the host under test's limit says it already.
+        return Ok(());
+    }
+    match namespace.run(|| steer(end, options.queues, &options.sender_reception_cpus))? {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            limits.push(Limitation::ReceptionNotSteered { reason: error.to_string() });
+            Ok(())
+        }
+        steered => steered.map_err(TestbedError::failed("steer the reception of the sender's veth")),
+    }
+}
+
 /// RPS: each receive queue's packets go to the backlog of the chosen CPUs.
-fn steer(end: &Endpoint, options: &TestbedOptions) -> io::Result<()> {
-    let mask = procfs::cpu_mask(&options.reception_cpus);
-    for queue in 0..options.queues {
+fn steer(end: &Endpoint, queues: u32, cpus: &[u32]) -> io::Result<()> {
+    let mask = procfs::cpu_mask(cpus);
+    for queue in 0..queues {
         let file = format!("/sys/class/net/{}/queues/rx-{queue}/rps_cpus", end.interface);
         fs::write(file, &mask)?;
     }

@@ -1,0 +1,55 @@
+//! The interfaces of a namespace testbed.
+
+use clap::{Args, ValueEnum};
+use netcliff_host::testbed::netns;
+use netcliff_lab::rig::LinkOptions;
+
+/// How the veth pair between the namespaces is set.
+#[derive(Debug, Args)]
+pub struct LinkArgs {
+    /// Transmit offloads of both ends (checksum, scatter/gather, TSO, GSO) [default: as the kernel makes them, on]
+    #[arg(long, value_enum)]
+    pub offloads: Option<Switch>,
+    /// MTU of both ends, 68 to 65535 bytes
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(68..=65535), allow_negative_numbers = true)]
+    pub mtu: Option<u32>,
+    /// How the receiving end's veth receives
+    #[arg(long, value_enum, default_value_t = Reception::Backlog)]
+    pub reception: Reception,
+}
+
+/// On or off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Switch {
+    /// On
+    On,
+    /// Off
+    Off,
+}
+
+/// Ways of reception.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Reception {
+    /// Without GRO, steered to the receiver's CPU by RPS
+    Backlog,
+    /// GRO and veth's NAPI, in the softirq of the CPU that sends
+    Napi,
+    /// GRO and a NAPI thread on the receiver's CPU
+    ThreadedNapi,
+}
+
+impl LinkArgs {
+    /// As the rig takes it; `mtu_bytes` where none was given.
+    pub fn options(&self, mtu_bytes: Option<u32>) -> LinkOptions {
+        LinkOptions {
+            mtu_bytes: self.mtu.or(mtu_bytes),
+            offloads: self.offloads.map(|switch| switch == Switch::On),
+            reception: match self.reception {
+                Reception::Backlog => netns::Reception::Backlog,
+                Reception::Napi => netns::Reception::Napi,
+                Reception::ThreadedNapi => netns::Reception::ThreadedNapi,
+            },
+            steer_sender: self.reception == Reception::Backlog,
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Offloads of the testbed's interfaces, by the kernel's names (`ethtool -k` has others).
+
+use std::collections::BTreeMap;
+use std::ffi::CString;
+use std::io;
+use std::path::Path;
+
+use super::TestbedError;
+use super::netns::{Side, Testbed};
+use crate::nic::{self, ethtool};
+
+/// What takes work off the sending stack: checksums, scatter/gather, and segmentation by the device or just before it.
+/// A set-up without offloads has them off at both ends. GRO belongs to the way of reception.
+pub const TRANSMIT_OFFLOADS: [&str; 9] = [
+    "tx-checksum-ip-generic",
+    "tx-scatter-gather",
+    "tx-scatter-gather-fraglist",
+    "tx-tcp-segmentation",
+    "tx-tcp-ecn-segmentation",
+    "tx-tcp-mangleid-segmentation",
+    "tx-tcp6-segmentation",
+    "tx-udp-segmentation",
+    "tx-generic-segmentation",
+];
+
+impl Testbed {
+    /// What an end's interface can switch or has on.
+    ///
+    /// # Errors
+    /// When the namespace cannot be entered or the interface cannot be asked.
+    pub fn features(&self, side: Side) -> Result<BTreeMap<String, bool>, TestbedError> {
+        let name = self.endpoint(side).interface.clone();
+        let nic = self.run_in(side, || nic::read(&name, Path::new("/sys")))?;
+        Ok(nic.map_err(TestbedError::failed(format!("ask {name} for its offloads")))?.features)
+    }
+
+    /// Switches offloads of an end's interface; gives those that hold otherwise afterwards, with the reason: a feature
+    /// the interface does not have or cannot switch, or one that depends on another.
+    ///
+    /// # Errors
+    /// When the namespace cannot be entered or the interface cannot be asked.
+    pub fn set_features(&self, side: Side, wanted: &[(&str, bool)]) -> Result<BTreeMap<String, String>, TestbedError> {
+        let name = self.endpoint(side).interface.clone();
+        let refusals = self.run_in(side, || {
+            let set = |(feature, on)| Some((feature, set(&name, feature, on).err()?));
+            wanted.iter().copied().filter_map(set).collect::<Vec<_>>()
+        })?;
+        let held = self.features(side)?;
+        let other = wanted.iter().filter(|(feature, on)| held.get(*feature).copied().unwrap_or(false) != *on);
+        let why = |feature: &str| {
+            let refusal = refusals.iter().find(|(refused, _)| *refused == feature);
+            refusal.map_or("the kernel keeps it as it is".to_owned(), |(_, error)| error.to_string())
+        };
+        Ok(other.map(|(feature, _)| ((*feature).to_owned(), why(feature))).collect())
+    }
+}
+
+fn set(interface: &str, feature: &str, on: bool) -> io::Result<()> {
+    let feature = CString::new(feature).map_err(io::Error::other)?;
+    ethtool::set_feature(interface, &feature, on)
+}
