@@ -268,7 +268,8 @@ pub struct DeviceRow {
     /// Packets received for each NET_RX softirq of all CPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets_per_softirq: Option<Spread>,
-    /// Packets received for each device interrupt of all CPUs, whatever device it was; a veth has none of its own.
+    /// Packets received for each device interrupt of all CPUs, whatever device it was; absent over loopback and veth, which
+    /// have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets_per_interrupt: Option<Spread>,
     /// Packets the receiving side's devices dropped, in all repeats.

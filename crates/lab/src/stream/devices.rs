@@ -120,6 +120,8 @@ pub struct Sides {
     pub sending: Option<DeviceCounts>,
     /// The receiver's.
     pub receiving: Option<DeviceCounts>,
+    /// The receiver's packets arrive by interrupts of this host: not over loopback or between namespaces.
+    pub interrupts: bool,
 }
 
 impl Devices {
@@ -151,14 +153,19 @@ impl Devices {
 
     pub(super) fn read(&self) -> Sides {
         let of = |place: &Option<Place>| place.as_ref().and_then(Place::read);
-        Sides { sending: of(&self.sending), receiving: of(&self.receiving) }
+        let interrupts = self.receiving.as_ref().is_some_and(|place| !place.loopback && place.netns.is_none());
+        Sides { sending: of(&self.sending), receiving: of(&self.receiving), interrupts }
     }
 }
 
 impl Sides {
     pub(super) fn since(&self, earlier: &Self) -> Self {
         let of = |now: Option<DeviceCounts>, then: Option<DeviceCounts>| Some(now?.since(&then?));
-        Self { sending: of(self.sending, earlier.sending), receiving: of(self.receiving, earlier.receiving) }
+        Self {
+            sending: of(self.sending, earlier.sending),
+            receiving: of(self.receiving, earlier.receiving),
+            interrupts: self.interrupts,
+        }
     }
 }
 

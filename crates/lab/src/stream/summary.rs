@@ -362,7 +362,10 @@ fn device(repeats: &[Repeat]) -> Option<DeviceRow> {
         softirqs_per_s: rate(|counters| counters.softirqs),
         interrupts_per_s: rate(|counters| counters.device_interrupts),
         packets_per_softirq: packets_per(|counters| counters.softirqs),
-        packets_per_interrupt: packets_per(|counters| counters.device_interrupts),
+        packets_per_interrupt: counted()
+            .all(|(_, sides, _)| sides.interrupts)
+            .then(|| packets_per(|counters| counters.device_interrupts))
+            .flatten(),
         dropped: counted().filter_map(|(_, sides, _)| Some(sides.receiving?.dropped)).sum(),
     })
 }

@@ -225,15 +225,15 @@ fn received(page: &mut Page, report: &StreamReport) {
     }
     page.heading("RECEIVED AT THE DEVICE (interrupts and softirqs of all CPUs)");
     let mut lines = vec![
-        format!("  {:<16}{:>12}{:>9}{:>10}{:>12}{:>12}", "", "", "bytes", "bytes", "packets", "packets"),
+        format!("  {:<16}{:>12}{:>9}{:>10}{:>12}{:>14}", "", "", "bytes", "bytes", "packets", "packets"),
         format!(
-            "  {:<16}{:>12}{:>9}{:>10}{:>12}{:>12}",
+            "  {:<16}{:>12}{:>9}{:>10}{:>12}{:>14}",
             "block", "packets", "each", "after GRO", "a softirq", "an interrupt"
         ),
     ];
     for (row, device) in rows {
         lines.push(format!(
-            "  {:<16}{:>12}{:>9}{:>10}{:>12}{:>12}",
+            "  {:<16}{:>12}{:>9}{:>10}{:>12}{:>14}",
             name(row),
             median(device.received_per_s, Unit::PerSecond),
             number(device.bytes_per_received),
