@@ -3,6 +3,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | [`inputs`] | files a user names |
+//! | [`rfc2544`] | forwarding through a device: throughput, latency, loss, bursts |
 //! | [`rig`] | the testbed with the CPUs it uses |
 //! | [`trial`] | one measurement at one load |
 //! | [`mod@bench`] | what calibration and search ask of the wire; [`wire_bench`] answers with real packets |
@@ -23,6 +24,7 @@ pub mod calibrate;
 pub mod find;
 pub mod inputs;
 pub mod limits;
+pub mod rfc2544;
 pub mod rig;
 pub mod rr;
 pub mod run;

@@ -1,0 +1,126 @@
+//! Both throughput searches on simulated devices whose answer is known: error of the result and trial time spent.
+//!
+//! `cargo run -p netcliff-lab --example searches` prints a table in CSV; with `trials` it prints instead every trial of
+//! the MLRsearch runs, in order, with how it left the load classified, for `bench/2026-11-21-rfc2544/decisions.py`.
+
+use std::convert::Infallible;
+use std::io::{Write, stdout};
+
+use netcliff_lab::rfc2544::search::binary::{self, Binary};
+use netcliff_lab::rfc2544::search::load::Loads;
+use netcliff_lab::rfc2544::search::mlr::{self, Mlr};
+use netcliff_lab::rfc2544::search::{Goal, Searched};
+use netcliff_lab::rfc2544::simulated::{Bench, Device};
+use netcliff_lab::rfc2544::trial::Range;
+
+/// 64-byte frames at 1 Gbit/s, down to 1 % of them.
+const RANGE: Range = Range { min_pps: 14_881.0, max_pps: 1_488_095.0 };
+const WIDTH: f64 = 0.005;
+const SEEDS: u64 = 50;
+
+fn devices() -> Vec<(&'static str, Device)> {
+    vec![
+        ("sharp", Device::Sharp { capacity_pps: 623e3 }),
+        ("sharp, slow", Device::Sharp { capacity_pps: 87e3 }),
+        ("livelock", Device::Livelock { capacity_pps: 623e3 }),
+        ("buffer of 1000 frames", Device::Buffered { capacity_pps: 623e3, buffer: 1000.0 }),
+        ("unsteady 0.1 %", Device::Unsteady { capacity_pps: 623e3, spread: 0.001 }),
+        ("unsteady 1 %", Device::Unsteady { capacity_pps: 623e3, spread: 0.01 }),
+        ("unsteady 5 %", Device::Unsteady { capacity_pps: 623e3, spread: 0.05 }),
+        ("disturbed each 600 s", Device::Disturbed { capacity_pps: 623e3, per_s: 1.0 / 600.0, frames: 100 }),
+        ("disturbed each 60 s", Device::Disturbed { capacity_pps: 623e3, per_s: 1.0 / 60.0, frames: 100 }),
+        ("disturbed each 5 s", Device::Disturbed { capacity_pps: 623e3, per_s: 1.0 / 5.0, frames: 100 }),
+    ]
+}
+
+/// A way to search: its name, the goal, and whether by bisection.
+fn ways() -> [(&'static str, Goal, bool); 3] {
+    let strict = Goal::rfc2544(60.0, 0.0, WIDTH);
+    [("binary 60 s", strict, true), ("mlr 60 s", strict, false), ("mlr 21 x 1 s", Goal::typical(0.0, WIDTH), false)]
+}
+
+fn run(goal: Goal, bisect: bool, device: Device, seed: u64) -> Searched {
+    let mut bench = Bench::new(device, seed);
+    let mut ask = |duration_s, load_pps| Ok::<_, Infallible>(bench.trial(duration_s, load_pps));
+    let searched = if bisect {
+        let goal = Binary { trial_s: goal.final_trial_s, loss_ratio: goal.loss_ratio, width: goal.width };
+        binary::search(goal, RANGE, &mut ask)
+    } else {
+        mlr::search(&Mlr { goals: vec![goal], range: RANGE, at_most_s: None }, &mut ask)
+    };
+    searched.unwrap_or_else(|never| match never {})
+}
+
+/// The load that the goal is about: where half of its trials lose nothing. A disturbance is no part of the device.
+fn truth(device: Device, goal: &Goal) -> f64 {
+    match device {
+        Device::Disturbed { capacity_pps, .. } => capacity_pps,
+        _ => device.throughput_pps(goal.final_trial_s).unwrap_or(0.0),
+    }
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn table(out: &mut impl Write) -> std::io::Result<()> {
+    writeln!(
+        out,
+        "device,search,truth_pps,median_error_percent,worst_error_percent,bracketed,median_trial_time_s,trials"
+    )?;
+    for (name, device) in devices() {
+        for (way, goal, bisect) in ways() {
+            let truth = truth(device, &goal);
+            let all: Vec<Searched> = (0..SEEDS).map(|seed| run(goal, bisect, device, seed)).collect();
+            let error = |one: &Searched| 100.0 * (one.found[0].lower_pps.unwrap_or(0.0) / truth - 1.0);
+            let errors: Vec<f64> = all.iter().map(error).collect();
+            let worst = errors.iter().copied().max_by(|a, b| a.abs().total_cmp(&b.abs())).unwrap_or(0.0);
+            let inside = |one: &&Searched| {
+                let found = &one.found[0];
+                found.lower_pps.is_some_and(|lower| lower <= truth + 0.01)
+                    && found.upper_pps.is_some_and(|upper| truth <= upper + 0.01)
+            };
+            let bracketed = all.iter().filter(inside).count();
+            let time_s = median(all.iter().map(|one| one.trial_time_s).collect());
+            let trials = median(all.iter().map(|one| one.trials.len() as f64).collect());
+            writeln!(
+                out,
+                "{name:?},{way},{truth:.0},{:.2},{worst:.2},{bracketed}/{SEEDS},{time_s:.0},{trials}",
+                median(errors)
+            )?;
+        }
+    }
+    Ok(())
+}
+
+fn trials(out: &mut impl Write) -> std::io::Result<()> {
+    for (name, device) in devices() {
+        for (way, goal, _) in ways().into_iter().filter(|(.., bisect)| !bisect) {
+            for seed in 0..SEEDS {
+                let searched = run(goal, false, device, seed);
+                let mut loads = Loads::default();
+                for trial in &searched.trials {
+                    loads.add(*trial);
+                    let class = format!("{:?}", loads.class(trial.load_pps, &goal)).to_lowercase();
+                    let (lower, upper) = loads.bounds(&goal);
+                    let conditional = lower.and_then(|pps| Some(loads.get(pps)?.conditional_pps(&goal)));
+                    let line = serde_json::json!({
+                        "device": name, "way": way, "seed": seed, "goal": goal, "trial": trial, "class": class,
+                        "lower_pps": lower, "upper_pps": upper, "conditional_pps": conditional,
+                    });
+                    writeln!(out, "{line}")?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn main() -> std::io::Result<()> {
+    let mut out = std::io::BufWriter::new(stdout().lock());
+    match std::env::args().nth(1).as_deref() {
+        Some("trials") => trials(&mut out),
+        _ => table(&mut out),
+    }
+}

@@ -1,0 +1,189 @@
+//! RFC 2544's other tests, given what makes a trial. Pure.
+//!
+//! - [`loss_curve`]: frame loss rate (RFC 2544 26.3), from the maximum down to two trials in a row without loss.
+//! - [`back_to_back`]: the longest burst without loss (RFC 9004), repeated, and the buffer time it implies, corrected
+//!   for what the device forwards meanwhile.
+//! - [`latency`]: from samples of repeated trials to RFC 2544's mean and RFC 8219's typical and worst case.
+
+use netcliff_core::stream::Spread;
+use serde::{Deserialize, Serialize};
+
+use super::trial::{Answer, Trial};
+
+/// Frame loss at falling loads.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct LossCurve {
+    /// Trials by falling load.
+    pub trials: Vec<Trial>,
+    /// Loads the sender did not reach (pps).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub void_pps: Vec<f64>,
+    /// Two trials in a row lost nothing; else the curve ended at the lowest load.
+    pub clean: bool,
+}
+
+/// Loads from `max_pps` down in steps of `step` of it (RFC 2544: at most 0.1), until two trials in a row lose nothing.
+///
+/// # Errors
+/// Those of `ask`.
+pub fn loss_curve<E>(
+    max_pps: f64,
+    step: f64,
+    trial_s: f64,
+    ask: &mut dyn FnMut(f64, f64) -> Result<Answer, E>,
+) -> Result<LossCurve, E> {
+    let mut curve = LossCurve::default();
+    let steps = (1.0 / step).ceil().max(1.0) as u32;
+    let mut clean = 0;
+    for at in 0..steps {
+        let load = max_pps * (1.0 - f64::from(at) * step);
+        if load <= max_pps * step * 1e-6 {
+            break;
+        }
+        match ask(trial_s, load)? {
+            Answer::Void { .. } => curve.void_pps.push(load),
+            Answer::Valid(trial) => {
+                clean = if trial.lost == 0 { clean + 1 } else { 0 };
+                curve.trials.push(trial);
+            }
+        }
+        if clean == 2 {
+            curve.clean = true;
+            break;
+        }
+    }
+    Ok(curve)
+}
+
+/// RFC 9004's result for one frame size.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BackToBack {
+    /// Longest burst without loss of each repeat (frames).
+    pub bursts: Vec<u64>,
+    /// Their mean (frames).
+    pub mean: f64,
+    /// Least and greatest (frames).
+    pub spread: Spread,
+    /// Standard deviation (frames); None below two repeats.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deviation: Option<f64>,
+    /// Rate of the bursts (pps).
+    pub burst_pps: f64,
+    /// Throughput used for the correction (pps).
+    pub throughput_pps: f64,
+    /// Mean burst over its rate (s): the buffer if nothing was forwarded meanwhile.
+    pub implied_buffer_s: f64,
+    /// What remains of it when the device forwards at its throughput meanwhile (s).
+    pub corrected_buffer_s: f64,
+    /// Even the longest burst allowed was not lost in these repeats: the result is a lower limit.
+    pub capped: u32,
+}
+
+/// Bursts to search among (frames).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bursts {
+    /// Longest tried.
+    pub longest: u64,
+    /// Distance of a burst that lost and one that did not at which a search ends.
+    pub resolution: u64,
+    /// Searches.
+    pub repeats: u32,
+}
+
+/// Searches the longest burst without loss, so often as asked. `ask` sends so many frames back to back and says whether
+/// all were forwarded. None where no burst at all passed.
+///
+/// The buffer time is corrected as in RFC 9004, section 6.4: times one minus throughput over burst rate.
+///
+/// # Errors
+/// Those of `ask`.
+pub fn back_to_back<E>(
+    bursts: Bursts,
+    burst_pps: f64,
+    throughput_pps: f64,
+    mut ask: impl FnMut(u64) -> Result<bool, E>,
+) -> Result<Option<BackToBack>, E> {
+    let mut found = Vec::new();
+    let mut capped = 0;
+    for _ in 0..bursts.repeats.max(1) {
+        let longest = longest_burst(bursts, &mut ask)?;
+        capped += u32::from(longest == bursts.longest);
+        found.push(longest);
+    }
+    let values: Vec<f64> = found.iter().map(|frames| *frames as f64).collect();
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let Some(spread) = Spread::of(values.iter().copied()).filter(|spread| spread.max > 0.0) else { return Ok(None) };
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    let deviation = (values.len() > 1).then(|| (squares / (values.len() - 1) as f64).sqrt());
+    let implied_buffer_s = mean / burst_pps;
+    let corrected_buffer_s = implied_buffer_s * (1.0 - (throughput_pps / burst_pps).min(1.0));
+    Ok(Some(BackToBack {
+        bursts: found,
+        mean,
+        spread,
+        deviation,
+        burst_pps,
+        throughput_pps,
+        implied_buffer_s,
+        corrected_buffer_s,
+        capped,
+    }))
+}
+
+/// The longest burst that passes, to the resolution below the true one; 0 where none did.
+fn longest_burst<E>(bursts: Bursts, ask: &mut impl FnMut(u64) -> Result<bool, E>) -> Result<u64, E> {
+    let (mut passed, mut failed) = (0, None);
+    let mut next = bursts.longest.min(bursts.resolution.max(1) * 16);
+    loop {
+        if ask(next)? {
+            passed = next;
+        } else {
+            failed = Some(next);
+        }
+        next = match failed {
+            _ if passed >= bursts.longest => return Ok(bursts.longest),
+            None => (passed * 4).min(bursts.longest),
+            Some(failed) if failed - passed <= bursts.resolution.max(1) => return Ok(passed),
+            Some(failed) => passed + (failed - passed) / 2,
+        };
+    }
+}
+
+/// Latency of one repeat.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct LatencyRepeat {
+    /// The tagged frame's, as RFC 2544 has it (s).
+    pub tagged_s: f64,
+    /// Median over all frames (s): RFC 8219's typical latency.
+    pub p50_s: f64,
+    /// 99.9th percentile over all frames (s): RFC 8219's worst-case latency.
+    pub p999_s: f64,
+}
+
+/// Latency at a load over repeats.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// Load (pps): RFC 2544 asks for the throughput.
+    pub load_pps: f64,
+    /// Length of a repeat (s).
+    pub trial_s: f64,
+    /// The repeats.
+    pub repeats: Vec<LatencyRepeat>,
+    /// Mean of the tagged frames (s), RFC 2544's figure.
+    pub mean_s: f64,
+    /// Typical latency: median over the repeats, with least and greatest (s).
+    pub typical_s: Spread,
+    /// Worst-case latency, likewise (s).
+    pub worst_s: Spread,
+}
+
+/// The figures of repeats; None without one.
+pub fn latency(load_pps: f64, trial_s: f64, repeats: Vec<LatencyRepeat>) -> Option<Latency> {
+    let mean_s = repeats.iter().map(|repeat| repeat.tagged_s).sum::<f64>() / repeats.len().max(1) as f64;
+    let typical_s = Spread::of(repeats.iter().map(|repeat| repeat.p50_s))?;
+    let worst_s = Spread::of(repeats.iter().map(|repeat| repeat.p999_s))?;
+    Some(Latency { load_pps, trial_s, repeats, mean_s, typical_s, worst_s })
+}
+
+#[cfg(test)]
+mod tests;

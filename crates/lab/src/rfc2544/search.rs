@@ -1,0 +1,71 @@
+//! Searches for the throughput of a device. Pure: what a trial does is the caller's.
+//!
+//! [`binary`] is RFC 2544's (26.1), [`mlr`] is MLRsearch (RFC 9971): the classification of loads is the
+//! specification's, which loads are tried is this implementation's choice (the specification leaves it open).
+
+pub mod binary;
+pub mod goal;
+pub mod load;
+pub mod mlr;
+#[cfg(test)]
+mod tests;
+
+use serde::{Deserialize, Serialize};
+
+use super::trial::Trial;
+
+pub use goal::Goal;
+
+/// What a search found for one goal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Found {
+    /// Relevant lower bound (pps): the highest load that upheld the goal below every load that failed it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lower_pps: Option<f64>,
+    /// Relevant upper bound (pps): the lowest load that failed the goal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upper_pps: Option<f64>,
+    /// Load times forwarding ratio at the lower bound (pps), RFC 9971's conditional throughput.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throughput_pps: Option<f64>,
+    /// How the search ended.
+    pub end: End,
+}
+
+/// How a search ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum End {
+    /// Both bounds, as close as asked (RFC 9971: a regular result).
+    Regular,
+    /// The highest load that the medium allows was upheld: the device is at least as fast.
+    AboveMaximum,
+    /// The highest load that the sender reaches was upheld: the device is at least as fast.
+    AboveSender,
+    /// The lowest load failed.
+    BelowMinimum,
+    /// The sender does not reach the lowest load: nothing is known of the device.
+    SenderTooSlow,
+    /// The time allowed was over before the bounds were close.
+    OutOfTime,
+}
+
+impl End {
+    /// The bounds are as close as asked.
+    pub fn is_regular(self) -> bool {
+        self == Self::Regular
+    }
+}
+
+/// A search's results with what they cost.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Searched {
+    /// One a goal, in the order of the goals.
+    pub found: Vec<Found>,
+    /// Valid trials, in the order they were made.
+    pub trials: Vec<Trial>,
+    /// Trials in which the sender did not reach the load.
+    pub void_trials: u32,
+    /// Intended length of all trials (s).
+    pub trial_time_s: f64,
+}

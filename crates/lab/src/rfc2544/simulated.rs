@@ -1,0 +1,139 @@
+//! Devices whose throughput is known, to test searches on. Nothing random but what the seed says.
+
+use super::trial::{Answer, Trial};
+
+/// What loses frames.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Device {
+    /// Forwards up to its capacity (pps) and loses the rest.
+    Sharp {
+        /// Capacity (pps).
+        capacity_pps: f64,
+    },
+    /// The same with a buffer (frames), so that short trials hide a small overload.
+    Buffered {
+        /// Capacity (pps).
+        capacity_pps: f64,
+        /// Frames the buffer holds.
+        buffer: f64,
+    },
+    /// Past its capacity it forwards less the more is offered: capacity^2 / load.
+    Livelock {
+        /// Capacity (pps).
+        capacity_pps: f64,
+    },
+    /// Its capacity differs from second to second: normal, independent.
+    Unsteady {
+        /// Median capacity (pps).
+        capacity_pps: f64,
+        /// Standard deviation over the median.
+        spread: f64,
+    },
+    /// Loses some frames at any load, in bursts at random times, as where other work takes the CPU.
+    Disturbed {
+        /// Capacity (pps).
+        capacity_pps: f64,
+        /// Disturbances (1/s).
+        per_s: f64,
+        /// Frames that each costs.
+        frames: u64,
+    },
+}
+
+impl Device {
+    /// The load (pps) up to which a trial of `trial_s` (s) loses no frame, or for [`Device::Unsteady`] loses none in
+    /// half of the cases; None where no load is free of loss.
+    pub fn throughput_pps(&self, trial_s: f64) -> Option<f64> {
+        match *self {
+            Self::Sharp { capacity_pps } | Self::Livelock { capacity_pps } => Some(capacity_pps),
+            Self::Buffered { capacity_pps, buffer } => Some(capacity_pps + buffer / trial_s),
+            Self::Unsteady { capacity_pps, spread } => {
+                // All of the trial's seconds carry the load with probability 1/2.
+                let each = 0.5f64.powf(1.0 / trial_s.ceil().max(1.0));
+                Some(capacity_pps * (1.0 - spread * normal_quantile(each)))
+            }
+            Self::Disturbed { .. } => None,
+        }
+    }
+}
+
+fn normal_quantile(p: f64) -> f64 {
+    use statrs::distribution::{ContinuousCDF, Normal};
+    Normal::standard().inverse_cdf(p)
+}
+
+/// A device under test with the randomness of one run.
+#[derive(Debug, Clone)]
+pub struct Bench {
+    device: Device,
+    state: u64,
+    /// Highest load that the sender reaches (pps).
+    sender_pps: f64,
+}
+
+impl Bench {
+    /// A device and the seed of its noise; the sender reaches every load.
+    pub fn new(device: Device, seed: u64) -> Self {
+        Self { device, state: seed, sender_pps: f64::INFINITY }
+    }
+
+    /// The same with a sender that reaches no more than this (pps).
+    #[must_use]
+    pub fn with_sender(self, sender_pps: f64) -> Self {
+        Self { sender_pps, ..self }
+    }
+
+    /// One trial of (s) at (pps).
+    pub fn trial(&mut self, duration_s: f64, load_pps: f64) -> Answer {
+        if load_pps > self.sender_pps {
+            return Answer::Void { reached_pps: self.sender_pps };
+        }
+        let sent = (duration_s * load_pps).round() as u64;
+        let lost = self.lost(duration_s, load_pps).clamp(0.0, sent as f64).round() as u64;
+        Answer::Valid(Trial { load_pps, duration_s, sent, lost })
+    }
+
+    fn lost(&mut self, duration_s: f64, load_pps: f64) -> f64 {
+        let excess = |capacity_pps: f64| (load_pps - capacity_pps).max(0.0);
+        match self.device {
+            Device::Sharp { capacity_pps } => excess(capacity_pps) * duration_s,
+            Device::Buffered { capacity_pps, buffer } => excess(capacity_pps) * duration_s - buffer,
+            Device::Livelock { capacity_pps } if load_pps > capacity_pps => {
+                (load_pps - capacity_pps * capacity_pps / load_pps) * duration_s
+            }
+            Device::Livelock { .. } => 0.0,
+            Device::Unsteady { capacity_pps, spread } => {
+                let seconds = duration_s.ceil().max(1.0) as u64;
+                let each_s = duration_s / seconds as f64;
+                (0..seconds).map(|_| excess(capacity_pps * (1.0 + spread * self.normal())) * each_s).sum()
+            }
+            Device::Disturbed { capacity_pps, per_s, frames } => {
+                let mut events = 0.0;
+                let mut at_s = self.exponential() / per_s;
+                while at_s < duration_s {
+                    events += 1.0;
+                    at_s += self.exponential() / per_s;
+                }
+                excess(capacity_pps) * duration_s + events * frames as f64
+            }
+        }
+    }
+
+    /// SplitMix64 (Steele, Lea, Flood 2014): uniform in (0, 1).
+    fn uniform(&mut self) -> f64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^= mixed >> 31;
+        ((mixed >> 11) as f64 + 0.5) * 2f64.powi(-53)
+    }
+
+    fn exponential(&mut self) -> f64 {
+        -self.uniform().ln()
+    }
+
+    fn normal(&mut self) -> f64 {
+        normal_quantile(self.uniform())
+    }
+}

@@ -1,0 +1,100 @@
+//! One trial and what it says, for every search.
+
+use serde::{Deserialize, Serialize};
+
+/// What one trial of a load counted.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Trial {
+    /// Intended load (pps).
+    pub load_pps: f64,
+    /// Intended length (s).
+    pub duration_s: f64,
+    /// Frames sent.
+    pub sent: u64,
+    /// Frames of these that were not forwarded.
+    pub lost: u64,
+}
+
+impl Trial {
+    /// Share of the frames that were not forwarded; 0 for a trial that sent none.
+    pub fn loss_ratio(&self) -> f64 {
+        if self.sent == 0 { 0.0 } else { self.lost.min(self.sent) as f64 / self.sent as f64 }
+    }
+
+    /// Load times forwarding ratio (pps), RFC 9971's trial forwarding rate.
+    pub fn forwarding_pps(&self) -> f64 {
+        self.load_pps * (1.0 - self.loss_ratio())
+    }
+}
+
+/// What asking for a trial gave.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Answer {
+    /// The load was offered; what was lost was lost by the device.
+    Valid(Trial),
+    /// The sender did not reach the load: the trial says nothing about the device.
+    Void {
+        /// What the sender reached (pps).
+        reached_pps: f64,
+    },
+}
+
+/// Loads a search may ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Range {
+    /// Lowest (pps), above 0.
+    pub min_pps: f64,
+    /// Highest (pps): what the medium or the sender allows.
+    pub max_pps: f64,
+}
+
+/// How often a void trial is tried again before the load counts as beyond the sender.
+const VOID_REPEATS: u32 = 2;
+
+/// Asks for trials, counts what they cost, and lowers the highest load to what the sender reaches.
+pub(super) struct Tester<'a, E> {
+    ask: &'a mut dyn FnMut(f64, f64) -> Result<Answer, E>,
+    /// Loads still worth asking for; `max_pps` falls where the sender does not reach it.
+    pub(super) range: Range,
+    /// True: `range.max_pps` is what the sender reaches, no longer what was asked for.
+    pub(super) sender_limited: bool,
+    /// Valid trials in the order they were made.
+    pub(super) trials: Vec<Trial>,
+    /// Trials in which the sender did not reach the load.
+    pub(super) void_trials: u32,
+    /// Intended length of all trials, void ones too (s).
+    pub(super) spent_s: f64,
+}
+
+impl<'a, E> Tester<'a, E> {
+    /// Not even the lowest load is in the sender's reach.
+    pub(super) fn too_slow(&self) -> bool {
+        self.range.max_pps < self.range.min_pps
+    }
+
+    pub(super) fn new(range: Range, ask: &'a mut dyn FnMut(f64, f64) -> Result<Answer, E>) -> Self {
+        Self { ask, range, sender_limited: false, trials: Vec::new(), void_trials: 0, spent_s: 0.0 }
+    }
+
+    /// A trial of `duration_s` at `load_pps`; None where the sender does not reach the load, which is then out of range.
+    pub(super) fn trial(&mut self, duration_s: f64, load_pps: f64) -> Result<Option<Trial>, E> {
+        let mut reached = load_pps;
+        for _ in 0..=VOID_REPEATS {
+            self.spent_s += duration_s;
+            match (self.ask)(duration_s, load_pps)? {
+                Answer::Valid(trial) => {
+                    self.trials.push(trial);
+                    return Ok(Some(trial));
+                }
+                Answer::Void { reached_pps } => {
+                    self.void_trials += 1;
+                    reached = reached.min(reached_pps);
+                }
+            }
+        }
+        self.sender_limited = true;
+        // A per cent below what was reached, so that the next trial is not void by a hair.
+        self.range.max_pps = (0.99 * reached).min(0.99 * load_pps);
+        Ok(None)
+    }
+}
