@@ -4,15 +4,13 @@ use netlink_bindings::{
     rt_addr::{self, Ifaddrmsg},
     rt_link::{self, Ifinfomsg, PushLinkAttrs},
     rt_neigh::{self, Ndmsg},
+    rt_route::{self, Rtmsg},
     tc::{self, Tcmsg},
     traits::Pusher,
     utils::{finalize_nested_header, push_nested_header},
 };
 use netlink_socket2::{NetlinkSocket, ReplyError};
-use std::{
-    io,
-    net::{IpAddr, Ipv4Addr},
-};
+use std::{io, net::IpAddr};
 
 /// IFLA_INFO_DATA, linux/if_link.h.
 const IFLA_INFO_DATA: u16 = 2;
@@ -20,6 +18,17 @@ const IFLA_INFO_DATA: u16 = 2;
 const VETH_INFO_PEER: u16 = 1;
 /// NUD_PERMANENT, linux/neighbour.h: never probed, never expires.
 const NUD_PERMANENT: u16 = 0x80;
+/// NTF_MASTER, linux/neighbour.h: an entry of the bridge, not of the port's own table.
+const NTF_MASTER: u8 = 0x02;
+/// XDP_FLAGS_UPDATE_IF_NOEXIST | XDP_FLAGS_SKB_MODE, linux/if_link.h.
+const XDP_GENERIC: u32 = 0x03;
+
+fn family(ip: IpAddr) -> u8 {
+    match ip {
+        IpAddr::V4(_) => libc::AF_INET as u8,
+        IpAddr::V6(_) => libc::AF_INET6 as u8,
+    }
+}
 
 /// Keeps the kernel's extended explanation, which the plain conversion drops.
 pub(crate) fn explained(error: ReplyError) -> io::Error {
@@ -50,6 +59,7 @@ pub(crate) struct RawLink {
     pub lower: Option<u32>,
     pub master: Option<u32>,
     pub stats: Option<rt_link::RtnlLinkStats64>,
+    pub xdp_program: Option<u32>,
 }
 
 /// One end of a veth pair to be made.
@@ -120,28 +130,80 @@ impl Rtnl {
         self.socket.request(&request)?.recv_ack().map_err(explained)
     }
 
-    pub(crate) fn add_address(&mut self, index: u32, ip: Ipv4Addr, prefix: u8) -> io::Result<()> {
+    pub(crate) fn add_address(&mut self, index: u32, ip: impl Into<IpAddr>, prefix: u8) -> io::Result<()> {
+        let ip = ip.into();
         let header = Ifaddrmsg {
-            ifa_family: libc::AF_INET as u8,
+            ifa_family: family(ip),
             ifa_index: index,
             ifa_prefixlen: prefix,
+            // Duplicate address detection would take a second and send packets; IPv4 has none.
+            ifa_flags: if ip.is_ipv6() { libc::IFA_F_NODAD as u8 } else { 0 },
             ..Default::default()
         };
         let mut request = rt_addr::Request::new().set_change().op_newaddr_do(&header);
-        request.encode().push_local(IpAddr::V4(ip)).push_address(IpAddr::V4(ip));
+        request.encode().push_local(ip).push_address(ip);
         self.socket.request(&request)?.recv_ack().map_err(explained)
     }
 
     /// A permanent neighbour: no ARP is sent while a measurement runs.
-    pub(crate) fn add_neighbour(&mut self, index: u32, ip: Ipv4Addr, mac: [u8; 6]) -> io::Result<()> {
+    pub(crate) fn add_neighbour(&mut self, index: u32, ip: impl Into<IpAddr>, mac: [u8; 6]) -> io::Result<()> {
+        let ip = ip.into();
+        let header =
+            Ndmsg { ndm_family: family(ip), ndm_ifindex: index as i32, ndm_state: NUD_PERMANENT, ..Default::default() };
+        let mut request = rt_neigh::Request::new().set_change().op_newneigh_do(&header);
+        request.encode().push_dst(ip).push_lladdr(&mac);
+        self.socket.request(&request)?.recv_ack().map_err(explained)
+    }
+
+    /// A bridge's static entry: frames to `mac` leave by the port `index`.
+    pub(crate) fn add_bridge_entry(&mut self, index: u32, mac: [u8; 6]) -> io::Result<()> {
         let header = Ndmsg {
-            ndm_family: libc::AF_INET as u8,
+            ndm_family: libc::AF_BRIDGE as u8,
             ndm_ifindex: index as i32,
             ndm_state: NUD_PERMANENT,
+            ndm_flags: NTF_MASTER,
             ..Default::default()
         };
         let mut request = rt_neigh::Request::new().set_change().op_newneigh_do(&header);
-        request.encode().push_dst(IpAddr::V4(ip)).push_lladdr(&mac);
+        request.encode().push_lladdr(&mac);
+        self.socket.request(&request)?.recv_ack().map_err(explained)
+    }
+
+    /// A route to `net`/`prefix` by way of `gateway` on the link `index`.
+    pub(crate) fn add_route(&mut self, index: u32, net: IpAddr, prefix: u8, gateway: IpAddr) -> io::Result<()> {
+        let header = Rtmsg {
+            rtm_family: family(net),
+            rtm_dst_len: prefix,
+            rtm_table: libc::RT_TABLE_MAIN,
+            rtm_protocol: libc::RTPROT_STATIC,
+            rtm_scope: libc::RT_SCOPE_UNIVERSE,
+            rtm_type: libc::RTN_UNICAST,
+            ..Default::default()
+        };
+        let mut request = rt_route::Request::new().set_create().op_newroute_do(&header);
+        request.encode().push_dst(net).push_oif(index).push_gateway(gateway);
+        self.socket.request(&request)?.recv_ack().map_err(explained)
+    }
+
+    /// Makes a bridge.
+    pub(crate) fn add_bridge(&mut self, name: &str) -> io::Result<()> {
+        let mut request = rt_link::Request::new().set_create().set_excl().op_newlink_do(&Ifinfomsg::new());
+        drop(request.encode().push_ifname_bytes(name.as_bytes()).nested_linkinfo().push_kind(c"bridge"));
+        self.socket.request(&request)?.recv_ack().map_err(explained)
+    }
+
+    /// Makes a link a port of the bridge `master`.
+    pub(crate) fn set_master(&mut self, name: &str, master: u32) -> io::Result<()> {
+        let mut request = rt_link::Request::new().op_setlink_do(&Ifinfomsg::new());
+        request.encode().push_ifname_bytes(name.as_bytes()).push_master(master);
+        self.socket.request(&request)?.recv_ack().map_err(explained)
+    }
+
+    /// Attaches an XDP program in the kernel's generic mode, unless there is one.
+    pub(crate) fn attach_generic_xdp(&mut self, index: u32, program: i32) -> io::Result<()> {
+        let header = Ifinfomsg { ifi_index: index as i32, ..Default::default() };
+        let mut request = rt_link::Request::new().op_setlink_do(&header);
+        drop(request.encode().nested_xdp().push_fd(program).push_flags(XDP_GENERIC));
         self.socket.request(&request)?.recv_ack().map_err(explained)
     }
 
@@ -197,5 +259,6 @@ fn raw_link(header: &Ifinfomsg, attrs: &rt_link::IterableLinkAttrs<'_>) -> RawLi
         lower: attrs.get_link().ok().filter(|_| attrs.get_link_netnsid().is_err()),
         master: attrs.get_master().ok(),
         stats: attrs.get_stats64().ok(),
+        xdp_program: attrs.get_xdp().ok().and_then(|xdp| xdp.get_prog_id().ok()),
     }
 }

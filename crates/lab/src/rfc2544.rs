@@ -6,8 +6,68 @@
 //! | [`search`] | throughput: RFC 2544's binary search and MLRsearch (RFC 9971), pure |
 //! | [`procedures`] | frame loss, back-to-back (RFC 9004), latency (RFC 2544 26.2, RFC 8219), pure |
 //! | [`simulated`] | devices whose throughput is known, to test searches on |
+//! | [`settings`], [`report`] | what is asked, what was found |
+//! | [`conduct`] | which trials are made of a [`conduct::Device`], size by size |
+//! | [`kernel`] | the real device: a router in namespaces, or what lies between two ports |
 
+pub mod conduct;
+pub mod kernel;
 pub mod procedures;
+pub mod report;
 pub mod search;
+pub mod settings;
 pub mod simulated;
 pub mod trial;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use conduct::Step;
+use kernel::{DeviceError, Kernel, Place};
+use report::Rfc2544Report;
+use settings::Settings;
+
+/// Runs the tests on a real device; what was had before a failure is in the report, which then is partial.
+///
+/// # Errors
+/// The device cannot be built.
+pub fn run(
+    settings: &Settings,
+    place: Place,
+    tester_cpu: Option<u32>,
+    stop: &Arc<AtomicBool>,
+    watch: &mut dyn FnMut(Step),
+) -> Result<Rfc2544Report, DeviceError> {
+    let mut device = Kernel::build(settings, place, tester_cpu, Arc::clone(stop))?;
+    let (sizes, failure) = conduct::conduct(settings, &mut device, watch);
+    Ok(Rfc2544Report {
+        kind: "rfc2544".to_owned(),
+        device: device.describe(),
+        tester: device.tester(),
+        asked: settings.clone(),
+        sizes,
+        limits: std::mem::take(&mut device.limits),
+        notes: notes(settings),
+        partial: failure.map(|error| error.to_string()),
+        provenance: netcliff_core::Provenance::default(),
+    })
+}
+
+/// Where a run departs from RFC 2544.
+fn notes(settings: &Settings) -> Vec<String> {
+    let mut notes = Vec::new();
+    let below = |what: &str, value: f64, asked: f64| {
+        (value < asked).then(|| format!("{what} of {value} s; RFC 2544 asks for {asked} s"))
+    };
+    notes.extend(below("trials", settings.trial_s, 60.0));
+    notes.extend(below("a rest between trials", settings.rest_s, 5.0));
+    notes.extend(below("a wait for residual frames of at most", settings.settle_s, 2.0));
+    notes.push("the wait for residual frames ends when none is missing".to_owned());
+    if settings.loss_ratio > 0.0 {
+        notes.push(format!("trials may lose {} of the frames; RFC 2544's throughput allows none", settings.loss_ratio));
+    }
+    notes.push(
+        "no routing updates or learning frames: neighbours and routes of the namespaces are permanent".to_owned(),
+    );
+    notes
+}

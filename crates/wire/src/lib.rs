@@ -11,6 +11,7 @@
 //! | [`generator`] | the pinned thread that sends on schedule and reports how well it did; its ceiling |
 //! | [`tracker`] | loss, duplication and reordering by sequence number |
 //! | [`sink`] | the pinned application thread that reads, times and spends work on packets |
+//! | [`forward`] | frames through a forwarding device, accounted for one by one |
 //! | [`control`] | the channel between two hosts: a client has an agent run the far end of a test |
 //! | [`rr`] | request/response: latency, rate and cost of a transaction |
 //! | [`transfer`] | a bulk transfer between two threads (TCP, Unix socket, pipe), bytes and CPU at both ends |
@@ -24,6 +25,7 @@ compile_error!("netcliff-wire drives Linux packet sockets and builds only on Lin
 pub mod clock;
 pub mod control;
 pub mod error;
+pub mod forward;
 pub mod frame;
 pub mod generator;
 pub mod latency;

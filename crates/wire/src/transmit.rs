@@ -29,11 +29,12 @@ use crate::error::WireError;
 use crate::frame::{FrameSpec, Header};
 
 mod batch;
-mod interface;
+pub(crate) mod interface;
 mod ring;
 
 pub use batch::Batch;
 pub use interface::mac_address;
+pub(crate) use ring::RawRing;
 pub use ring::Ring;
 
 /// How frames are handed to the kernel.

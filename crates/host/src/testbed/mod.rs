@@ -1,14 +1,17 @@
 //! Testbeds: where the packets of a measurement travel.
 //!
+//! [`forward::ForwardBed`] is a generator, a router and a sink in a row. Else
 //! [`netns::Testbed`] is the one to use: a sender and a host under test, each a network namespace,
 //! joined by a veth pair. [`loopback::Loopback`] is what remains where namespaces are forbidden, and
 //! says what its figures then do not mean.
 
+pub mod forward;
 pub mod loopback;
 mod namespace;
 pub mod netns;
 pub mod offloads;
 mod permission;
+pub mod ports;
 mod setup;
 pub mod sysctl;
 

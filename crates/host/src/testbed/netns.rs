@@ -296,7 +296,7 @@ fn check(options: &TestbedOptions) -> Result<(), TestbedError> {
     }
 }
 
-fn not_permitted(permission: Permission) -> TestbedError {
+pub(super) fn not_permitted(permission: Permission) -> TestbedError {
     let reason = match permission {
         Permission::Forbidden { reason } => reason,
         _ => "not root, and the process has not entered a user namespace".to_owned(),
@@ -305,14 +305,19 @@ fn not_permitted(permission: Permission) -> TestbedError {
     TestbedError::NotPermitted { step: "make network namespaces", source }
 }
 
-fn namespaces(permission: &Permission, journal: &mut Journal) -> Result<[Namespace; 2], TestbedError> {
+/// What the names of one testbed's namespaces begin with.
+pub(super) fn stem() -> String {
     let pid = std::process::id();
-    let serial = match SERIAL.fetch_add(1, Ordering::Relaxed) {
-        0 => String::new(),
-        n => format!("-{n}"),
-    };
+    match SERIAL.fetch_add(1, Ordering::Relaxed) {
+        0 => format!("nc-{pid}"),
+        n => format!("nc-{pid}-{n}"),
+    }
+}
+
+fn namespaces(permission: &Permission, journal: &mut Journal) -> Result<[Namespace; 2], TestbedError> {
+    let stem = stem();
     let mut make = |role| {
-        let name = format!("nc-{pid}{serial}-{role}");
+        let name = format!("{stem}-{role}");
         match permission {
             Permission::Root => Namespace::named(&name, journal),
             _ => Namespace::anonymous(&name),

@@ -79,6 +79,15 @@ pub struct BackToBack {
     pub capped: u32,
 }
 
+impl BackToBack {
+    /// The same bursts with the buffer times for the rate at which they were really sent (pps).
+    pub fn at_rate(&mut self, burst_pps: f64) {
+        self.burst_pps = burst_pps;
+        self.implied_buffer_s = self.mean / burst_pps;
+        self.corrected_buffer_s = self.implied_buffer_s * (1.0 - (self.throughput_pps / burst_pps).min(1.0));
+    }
+}
+
 /// Bursts to search among (frames).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bursts {
@@ -115,19 +124,19 @@ pub fn back_to_back<E>(
     let Some(spread) = Spread::of(values.iter().copied()).filter(|spread| spread.max > 0.0) else { return Ok(None) };
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
     let deviation = (values.len() > 1).then(|| (squares / (values.len() - 1) as f64).sqrt());
-    let implied_buffer_s = mean / burst_pps;
-    let corrected_buffer_s = implied_buffer_s * (1.0 - (throughput_pps / burst_pps).min(1.0));
-    Ok(Some(BackToBack {
+    let mut result = BackToBack {
         bursts: found,
         mean,
         spread,
         deviation,
         burst_pps,
         throughput_pps,
-        implied_buffer_s,
-        corrected_buffer_s,
+        implied_buffer_s: 0.0,
+        corrected_buffer_s: 0.0,
         capped,
-    }))
+    };
+    result.at_rate(burst_pps);
+    Ok(Some(result))
 }
 
 /// The longest burst that passes, to the resolution below the true one; 0 where none did.

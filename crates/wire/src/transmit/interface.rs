@@ -11,7 +11,7 @@ use crate::error::WireError;
 /// Enough for every frame that queues can hold on the way (each counts about 1 KiB).
 const SEND_BUFFER_BYTES: usize = 256 << 20;
 /// Not in the libc crate (linux/if_packet.h).
-pub(super) const PACKET_VNET_HDR: libc::c_int = 15;
+pub(crate) const PACKET_VNET_HDR: libc::c_int = 15;
 
 /// The Ethernet address of an interface in the calling thread's network namespace.
 ///
@@ -27,7 +27,7 @@ pub fn mac_address(interface: &str) -> Result<[u8; 6], WireError> {
 }
 
 /// An AF_PACKET socket bound to an interface that is up, for sending only.
-pub(super) fn packet_socket(interface: &str) -> Result<OwnedFd, WireError> {
+pub(crate) fn packet_socket(interface: &str) -> Result<OwnedFd, WireError> {
     let action = || format!("open a packet socket on interface {interface}");
     let index = if_nametoindex(interface).map_err(|e| WireError::system(action(), e))?;
     check_carrier(interface)?;
@@ -54,7 +54,7 @@ pub(super) fn packet_socket(interface: &str) -> Result<OwnedFd, WireError> {
 }
 
 /// Sets an option of level SOL_PACKET.
-pub(super) fn set_packet_option<T>(fd: &OwnedFd, option: libc::c_int, value: &T, what: &str) -> Result<(), WireError> {
+pub(crate) fn set_packet_option<T>(fd: &OwnedFd, option: libc::c_int, value: &T, what: &str) -> Result<(), WireError> {
     // SAFETY: the pointer and length describe `value`, which outlives the call.
     let done = unsafe {
         libc::setsockopt(
@@ -73,7 +73,7 @@ pub(super) fn set_packet_option<T>(fd: &OwnedFd, option: libc::c_int, value: &T,
 
 /// Makes the send buffer large, so that it never closes the loop; as large as allowed without
 /// CAP_NET_ADMIN. A buffer that is too small shows up as `sender_full`.
-pub(super) fn grow_send_buffer(fd: &OwnedFd) {
+pub(crate) fn grow_send_buffer(fd: &OwnedFd) {
     if setsockopt(fd, sockopt::SndBufForce, &SEND_BUFFER_BYTES).is_err() {
         let _ = setsockopt(fd, sockopt::SndBuf, &SEND_BUFFER_BYTES);
     }

@@ -42,11 +42,19 @@ struct SlotHead {
     length: u32,
 }
 
-/// A transmit ring mapped into this process.
+/// The ring with frames of one template.
 #[derive(Debug)]
 pub struct Ring {
-    fd: OwnedFd,
     template: Template,
+    ring: RawRing,
+}
+
+/// A transmit ring mapped into this process.
+#[derive(Debug)]
+pub(crate) struct RawRing {
+    fd: OwnedFd,
+    /// Longest frame, without FCS \[bytes\].
+    longest: usize,
     memory: NonNull<libc::c_void>,
     memory_bytes: NonZeroUsize,
     slot_bytes: usize,
@@ -60,7 +68,7 @@ pub struct Ring {
 
 // SAFETY: `memory` is a mapping that this value owns alone; the kernel's side is synchronised by the
 // atomic status words.
-unsafe impl Send for Ring {}
+unsafe impl Send for RawRing {}
 
 impl Ring {
     /// Makes the ring.
@@ -69,11 +77,22 @@ impl Ring {
     /// See [`super::open`]; also a number of slots that is no power of two of at least 256.
     pub fn open(interface: &str, spec: &FrameSpec, max_burst: usize, slots: u32) -> Result<Self, WireError> {
         let template = Template::new(spec)?;
+        let ring = RawRing::open(interface, template.bytes(), max_burst, slots)?;
+        Ok(Self { template, ring })
+    }
+}
+
+impl RawRing {
+    /// Makes the ring, each slot filled with `filler`, which is as long as the longest frame.
+    ///
+    /// # Errors
+    /// See [`Ring::open`].
+    pub(crate) fn open(interface: &str, filler: &[u8], max_burst: usize, slots: u32) -> Result<Self, WireError> {
         if !slots.is_power_of_two() || !(256..=65536).contains(&slots) {
             return Err(WireError::setting("slots", slots, "a power of two, 256 to 65536"));
         }
         let fd = packet_socket(interface)?;
-        let slot_bytes = (DATA_AT + VNET_BYTES + template.bytes().len()).next_power_of_two();
+        let slot_bytes = (DATA_AT + VNET_BYTES + filler.len()).next_power_of_two();
         let memory_bytes = slot_bytes * slots as usize;
         let request = Request {
             block_bytes: BLOCK_BYTES,
@@ -100,7 +119,7 @@ impl Ring {
         .map_err(|e| WireError::system("map the transmit ring", e))?;
         let mut ring = Self {
             fd,
-            template,
+            longest: filler.len(),
             memory,
             memory_bytes,
             slot_bytes,
@@ -109,18 +128,17 @@ impl Ring {
             kernel_at: 0,
             staged: 0,
         };
-        ring.fill();
+        ring.fill(filler);
         Ok(ring)
     }
 
-    /// Puts the template in every slot, so that only headers change later.
-    fn fill(&mut self) {
-        let bytes = self.template.bytes().to_vec();
+    /// Puts the same bytes in every slot, so that only headers change later.
+    fn fill(&mut self, filler: &[u8]) {
         for slot in 0..self.slots {
             let data = self.data(slot);
-            data[VNET_BYTES..].copy_from_slice(&bytes);
+            data[VNET_BYTES..].copy_from_slice(filler);
             // virtio_net_hdr: flags, gso_type, then hdr_len in the machine's byte order.
-            data[2..4].copy_from_slice(&(bytes.len() as u16).to_ne_bytes());
+            data[2..4].copy_from_slice(&(filler.len() as u16).to_ne_bytes());
         }
     }
 
@@ -139,7 +157,7 @@ impl Ring {
     /// The virtio-net header and the frame of a slot. Only for slots that are ours (AVAILABLE, or
     /// SEND_REQUEST while no kick is under way).
     fn data(&mut self, slot: usize) -> &mut [u8] {
-        let length = VNET_BYTES + self.template.bytes().len();
+        let length = VNET_BYTES + self.longest;
         // SAFETY: in bounds by the choice of `slot_bytes`; the kernel does not touch the data of a slot
         // that is ours, and `&mut self` keeps other references away.
         unsafe { slot_data(self.head(slot), length) }
@@ -173,6 +191,8 @@ impl Ring {
             let to = (self.kernel_at + step - 1) % self.slots;
             let frame = self.data(from).to_vec();
             self.data(to).copy_from_slice(&frame);
+            // SAFETY: both slots are ours; `length` is a plain word in bounds.
+            unsafe { (*self.head(to)).length = (*self.head(from)).length };
         }
         self.staged -= 1;
         let last = (self.kernel_at + self.staged) % self.slots;
@@ -192,29 +212,43 @@ unsafe fn slot_data<'a>(head: *mut SlotHead, length: usize) -> &'a mut [u8] {
 
 impl Transmit for Ring {
     fn capacity(&self) -> usize {
-        self.max_burst
+        self.ring.max_burst
     }
 
     #[inline]
     fn stage(&mut self, header: &Header) -> bool {
+        let length = self.template.bytes().len();
+        self.ring.stage(length, |frame| self.template.stamp(frame, header))
+    }
+
+    fn kick(&mut self) -> Result<Kicked, WireError> {
+        self.ring.kick()
+    }
+}
+
+impl RawRing {
+    /// Stages a frame of `length` bytes, which `write` makes from the slot's filler (or its last frame, where the
+    /// ring moved it); false when there is no room, and then nothing happened.
+    #[inline]
+    pub(crate) fn stage(&mut self, length: usize, write: impl FnOnce(&mut [u8])) -> bool {
         let slot = (self.kernel_at + self.staged) % self.slots;
         let status = self.status(slot).load(Ordering::Acquire);
-        if self.staged >= self.max_burst || (status != AVAILABLE && status != WRONG_FORMAT) {
+        let fits = self.staged < self.max_burst && length <= self.longest;
+        if !fits || (status != AVAILABLE && status != WRONG_FORMAT) {
             return false;
         }
-        let length = VNET_BYTES + self.template.bytes().len();
-        // SAFETY: in bounds, and ours alone: see `data`, whose borrow of all of `self` would
-        // collide with the template's.
-        let data = unsafe { slot_data(self.head(slot), length) };
-        self.template.stamp(&mut data[VNET_BYTES..], header);
+        let data = &mut self.data(slot)[..VNET_BYTES + length];
+        data[2..4].copy_from_slice(&(length as u16).to_ne_bytes());
+        write(&mut data[VNET_BYTES..]);
         // SAFETY: the slot is ours, see `data`; `length` is a plain word in bounds.
-        unsafe { (*self.head(slot)).length = length as u32 };
+        unsafe { (*self.head(slot)).length = (VNET_BYTES + length) as u32 };
         self.status(slot).store(SEND_REQUEST, Ordering::Release);
         self.staged += 1;
         true
     }
 
-    fn kick(&mut self) -> Result<Kicked, WireError> {
+    /// Hands over what is staged, see [`Transmit::kick`].
+    pub(crate) fn kick(&mut self) -> Result<Kicked, WireError> {
         let mut kicked = Kicked::default();
         while self.staged > 0 {
             let outcome = self.send();
@@ -238,7 +272,7 @@ impl Transmit for Ring {
     }
 }
 
-impl Drop for Ring {
+impl Drop for RawRing {
     fn drop(&mut self) {
         // SAFETY: the mapping was made by `open` with this length, and no reference into it
         // outlives the ring.

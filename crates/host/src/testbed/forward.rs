@@ -1,0 +1,242 @@
+//! A device under test between two sides of a tester: three network namespaces in a row, joined by veth.
+//!
+//! `generator -- router -- sink`. The real kernel forwards; RPS moves what arrives at the router to its CPU, and what
+//! arrives at the tester to the tester's, so that the router's CPU does the router's work only. Addresses are those that
+//! RFC 2544 (198.18.0.0/15) and RFC 5180 (2001:2::/48) set aside; neighbours are permanent, so that no packet travels
+//! but those that are measured.
+
+mod nft;
+mod setup;
+mod xdp;
+
+use std::{
+    fmt, io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    path::PathBuf,
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Permission, TestbedError,
+    namespace::{Namespace, raw_fd},
+    netns,
+};
+use crate::{
+    inventory::Limitation,
+    journal::{HostLock, Journal, UndoOutcome},
+    procfs,
+    rtnl::Rtnl,
+};
+
+/// How the router forwards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Forwarding {
+    /// IP routing, nothing else.
+    #[default]
+    Route,
+    /// Routing with 20 netfilter rules (nf_tables) that each frame passes.
+    Netfilter,
+    /// Routing with connection tracking.
+    Conntrack,
+    /// A bridge instead of a router.
+    Bridge,
+    /// An XDP program (generic mode) that hands each frame to the other port.
+    Xdp,
+}
+
+impl Forwarding {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Route, Self::Netfilter, Self::Conntrack, Self::Bridge, Self::Xdp];
+}
+
+impl fmt::Display for Forwarding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Route => "route",
+            Self::Netfilter => "netfilter",
+            Self::Conntrack => "conntrack",
+            Self::Bridge => "bridge",
+            Self::Xdp => "xdp",
+        })
+    }
+}
+
+/// What to build.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForwardOptions {
+    /// How the router forwards.
+    pub forwarding: Forwarding,
+    /// MTU of all links (bytes).
+    pub mtu_bytes: u32,
+    /// CPU of the router's packet work.
+    pub router_cpu: u32,
+    /// CPU of the tester: what arrives at its ports is taken in there.
+    pub tester_cpu: u32,
+}
+
+/// One of the tester's two sides: its port, and the router's port it is joined with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Side {
+    /// The namespace's name, as `ip netns` shows it when this is the host's root.
+    pub namespace: String,
+    /// The tester's interface in it.
+    pub interface: String,
+    /// Hardware address of the tester's port.
+    pub mac: [u8; 6],
+    /// Hardware address of the router's port.
+    pub router_mac: [u8; 6],
+    /// First IPv4 address behind the port; the 32 000 above are behind it, too.
+    pub ipv4: Ipv4Addr,
+    /// First IPv6 address behind the port, likewise.
+    pub ipv6: Ipv6Addr,
+}
+
+impl Side {
+    /// An address beside the port's own, for frames to it: the tester's ring sees them as well, and its kernel drops
+    /// them at once instead of looking for a route.
+    pub fn unheard_mac(&self) -> [u8; 6] {
+        let mut mac = self.mac;
+        mac[4] = 0xff;
+        mac
+    }
+}
+
+/// The running testbed. Dropping it removes everything and clears its journal.
+#[derive(Debug)]
+pub struct ForwardBed {
+    tester: [Namespace; 2],
+    router: Namespace,
+    sides: [Side; 2],
+    limits: Vec<Limitation>,
+    options: ForwardOptions,
+    journal: Journal,
+    _lock: HostLock,
+}
+
+impl ForwardBed {
+    /// Builds the testbed. On any error everything made so far is removed again.
+    ///
+    /// # Errors
+    /// [`TestbedError::NotPermitted`] without the rights, a CPU that is not online, an MTU out of range, or a failed
+    /// step: a kernel without what the forwarding needs names it.
+    pub fn create(lock: &HostLock, options: ForwardOptions) -> Result<Self, TestbedError> {
+        check(&options)?;
+        let permission = Permission::probe();
+        if !permission.allows_testbed() {
+            return Err(netns::not_permitted(permission));
+        }
+        let mut journal = Journal::begin(lock.state())?;
+        let stem = netns::stem();
+        let mut namespace = |role: &str| {
+            let name = format!("{stem}-{role}");
+            match permission {
+                Permission::Root => Namespace::named(&name, &mut journal),
+                _ => Namespace::anonymous(&name),
+            }
+        };
+        let (generator, router, sink) = (namespace("gen")?, namespace("rtr")?, namespace("snk")?);
+        let tester = [generator, sink];
+        let sides = [side(&tester[0], 0), side(&tester[1], 1)];
+        let mut limits = Vec::new();
+        for (n, (namespace, side)) in tester.iter().zip(&sides).enumerate() {
+            setup::join(namespace, &router, side, n, &options)?;
+            setup::steer(namespace, &side.interface, options.tester_cpu, &mut limits)?;
+            setup::steer(&router, &router_interface(n), options.router_cpu, &mut limits)?;
+        }
+        setup::forward(&router, &sides, options.forwarding)?;
+        let _lock = lock.clone();
+        Ok(Self { tester, router, sides, limits, options, journal, _lock })
+    }
+
+    /// The tester's sides: where frames enter, and where they leave.
+    pub fn sides(&self) -> &[Side; 2] {
+        &self.sides
+    }
+
+    /// A path by which any thread of this process can open a side's network namespace while the testbed lives.
+    pub fn netns_path(&self, side: usize) -> PathBuf {
+        format!("/proc/self/fd/{}", raw_fd(self.tester[side.min(1)].net())).into()
+    }
+
+    /// What it was built from.
+    pub fn options(&self) -> &ForwardOptions {
+        &self.options
+    }
+
+    /// What could not be set up and what it costs in meaning.
+    pub fn limits(&self) -> &[Limitation] {
+        &self.limits
+    }
+
+    /// Packets that each of the router's links dropped, received or sent.
+    ///
+    /// # Errors
+    /// The kernel cannot be asked.
+    pub fn router_drops(&self) -> Result<[u64; 2], TestbedError> {
+        let ask = || -> io::Result<[u64; 2]> {
+            let mut drops = [0; 2];
+            for (n, drops) in drops.iter_mut().enumerate() {
+                let stats = Rtnl::new().link(&router_interface(n))?.stats.unwrap_or_default();
+                *drops = stats.rx_dropped + stats.tx_dropped;
+            }
+            Ok(drops)
+        };
+        self.router.run(ask)?.map_err(TestbedError::failed("read the router's counters"))
+    }
+
+    /// Removes everything and tells what became of each change.
+    pub fn close(mut self) -> Vec<UndoOutcome> {
+        self.journal.undo_all()
+    }
+}
+
+fn check(options: &ForwardOptions) -> Result<(), TestbedError> {
+    if !(1280..=65_535).contains(&options.mtu_bytes) {
+        let value = options.mtu_bytes.into();
+        return Err(TestbedError::OutOfRange { name: "mtu", value, accepted: "1280 to 65535 bytes" });
+    }
+    let online = procfs::text("/sys/devices/system/cpu/online").unwrap_or_default();
+    let cpus = procfs::cpu_list(&online).unwrap_or_default();
+    match [options.router_cpu, options.tester_cpu].into_iter().find(|cpu| !cpus.contains(cpu)) {
+        Some(cpu) => Err(TestbedError::NoSuchCpu { cpu, online }),
+        None => Ok(()),
+    }
+}
+
+/// The router's port towards side `n`.
+fn router_interface(n: usize) -> String {
+    format!("rtr{n}")
+}
+
+fn side(namespace: &Namespace, n: u8) -> Side {
+    Side {
+        namespace: namespace.name().to_owned(),
+        interface: format!("tst{n}"),
+        // Locally administered, so never a real card's.
+        mac: [0x02, b'n', b'c', 1, 0, n],
+        router_mac: [0x02, b'n', b'c', 2, 0, n],
+        ipv4: Ipv4Addr::new(198, 18 + n, 0, 2),
+        ipv6: Ipv6Addr::new(0x2001, 2, 0, n.into(), 0, 0, 0, 2),
+    }
+}
+
+/// The nets behind a side, with the router's own address and the next hop on the link.
+struct Nets {
+    net: IpAddr,
+    prefix: u8,
+    router: IpAddr,
+    link_prefix: u8,
+    next_hop: IpAddr,
+}
+
+fn nets(n: usize) -> [Nets; 2] {
+    let n = n as u8;
+    let v4 = |c: u8, d: u8| IpAddr::V4(Ipv4Addr::new(198, 18 + n, c, d));
+    let v6 = |net: u16, host: u16| IpAddr::V6(Ipv6Addr::new(0x2001, 2, 0, net + u16::from(n), 0, 0, 0, host));
+    [
+        Nets { net: v4(0, 0), prefix: 17, router: v4(255, 1), link_prefix: 24, next_hop: v4(255, 2) },
+        Nets { net: v6(0, 0), prefix: 64, router: v6(0xff00, 1), link_prefix: 64, next_hop: v6(0xff00, 2) },
+    ]
+}

@@ -1,0 +1,135 @@
+//! Whether a port of this machine may be flooded.
+
+use std::fs;
+
+use nix::net::if_::if_nametoindex;
+
+use crate::rtnl::Rtnl;
+
+/// IFF_UP and IFF_LOWER_UP, linux/if.h.
+const UP: u32 = 1 << 0;
+const CARRIER: u32 = 1 << 16;
+
+/// Why a port is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PortError {
+    /// There is no such interface.
+    #[error("there is no interface {name}; there are {known}")]
+    Missing {
+        /// The name given.
+        name: String,
+        /// The names there are.
+        known: String,
+    },
+    /// It is down, or nothing is connected.
+    #[error("interface {name} is down or has no carrier: bring it and its peer up (`ip link set {name} up`)")]
+    Down {
+        /// The name given.
+        name: String,
+    },
+    /// It carries the default route.
+    #[error(
+        "interface {name} carries the default route: to flood it would cut this machine off; name another, or say \
+         --i-know"
+    )]
+    DefaultRoute {
+        /// The name given.
+        name: String,
+    },
+    /// Another program's XDP program is attached.
+    #[error(
+        "interface {name} has an XDP program (id {program}) of another tool, which may take the frames: detach it \
+         (`ip link set {name} xdp off`), or say --i-know"
+    )]
+    Xdp {
+        /// The name given.
+        name: String,
+        /// The program's identifier.
+        program: u32,
+    },
+    /// The kernel does not say.
+    #[error("cannot look at interface {name}: {reason}")]
+    Unknown {
+        /// The name given.
+        name: String,
+        /// The kernel's reason.
+        reason: String,
+    },
+}
+
+impl PortError {
+    /// A user who knows better may go on.
+    pub fn can_be_overruled(&self) -> bool {
+        matches!(self, Self::DefaultRoute { .. } | Self::Xdp { .. })
+    }
+}
+
+/// Looks at an interface in the calling thread's network namespace.
+///
+/// # Errors
+/// Why it should not be used.
+pub fn check(name: &str) -> Result<(), PortError> {
+    let own = || name.to_owned();
+    let unknown = |reason: std::io::Error| PortError::Unknown { name: own(), reason: reason.to_string() };
+    if if_nametoindex(name).is_err() {
+        let known: Vec<String> = Rtnl::new().links().map_err(unknown)?.into_iter().map(|link| link.name).collect();
+        return Err(PortError::Missing { name: own(), known: known.join(", ") });
+    }
+    let link = Rtnl::new().link(name).map_err(unknown)?;
+    if link.flags & UP == 0 || link.flags & CARRIER == 0 {
+        return Err(PortError::Down { name: own() });
+    }
+    let routes = |file: &str| fs::read_to_string(file).unwrap_or_default();
+    if default_ipv4(&routes("/proc/thread-self/net/route"), name)
+        || default_ipv6(&routes("/proc/thread-self/net/ipv6_route"), name)
+    {
+        return Err(PortError::DefaultRoute { name: own() });
+    }
+    match link.xdp_program {
+        Some(program) => Err(PortError::Xdp { name: own(), program }),
+        None => Ok(()),
+    }
+}
+
+/// Iface, Destination, Gateway, Flags, ..., Mask (the eighth): all hexadecimal.
+fn default_ipv4(table: &str, name: &str) -> bool {
+    table.lines().skip(1).any(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        fields.first() == Some(&name) && fields.get(1) == Some(&"00000000") && fields.get(7) == Some(&"00000000")
+    })
+}
+
+/// Destination, prefix length, ..., flags (the ninth), device: unreachable defaults are those of the loopback device.
+fn default_ipv6(table: &str, name: &str) -> bool {
+    table.lines().any(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        fields.get(9) == Some(&name) && fields.get(1) == Some(&"00") && fields[0].bytes().all(|byte| byte == b'0')
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn default_routes_are_seen() {
+        let table = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\n\
+                     eth0\t00000000\t0100000A\t0003\t0\t0\t0\t00000000\t0\t0\t0\n\
+                     eth1\t000012C6\t00000000\t0001\t0\t0\t0\t0000FEFF\t0\t0\t0\n";
+        assert!(default_ipv4(table, "eth0") && !default_ipv4(table, "eth1") && !default_ipv4("", "eth0"));
+        let zero = "0".repeat(32);
+        let table = format!(
+            "{zero} 00 {zero} 00 fe800000000000000000000000000001 00000400 00000001 00000000 00000003     eth0\n\
+             20010002000000000000000000000000 40 {zero} 00 {zero} 00000100 00000001 00000000 00000001     eth1\n"
+        );
+        assert!(default_ipv6(&table, "eth0") && !default_ipv6(&table, "eth1"));
+    }
+
+    #[test]
+    fn an_interface_that_does_not_exist_is_named_with_those_that_do() {
+        let error = check("no-such-if").unwrap_err();
+        assert!(!error.can_be_overruled());
+        let text = error.to_string();
+        assert!(text.contains("no-such-if") && text.contains("lo"), "{text}");
+    }
+}

@@ -1,0 +1,291 @@
+//! RFC 2544's tests on a device: which trials are made for each frame size, and what is said of them.
+
+use netcliff_core::stream::Spread;
+use netcliff_wire::latency::{Latency as Histogram, LatencyRecord};
+
+use super::procedures::{self, LatencyRepeat};
+use super::report::{LineShare, Pacing, Seen, SizeReport};
+use super::search::binary::{self, Binary};
+use super::search::mlr::{self, Mlr};
+use super::search::{End, Searched};
+use super::settings::{FrameSize, SearchBy, Settings};
+use super::trial::{Answer, Range};
+
+/// Lines whose share is reported (bit/s).
+pub const LINES_BPS: [f64; 3] = [1e9, 1e10, 25e9];
+
+/// What a device is asked: one frame size for one trial after the other.
+pub trait Device {
+    /// Why it cannot answer.
+    type Error: std::fmt::Display;
+
+    /// Sets the frames that follow.
+    ///
+    /// # Errors
+    /// They cannot be sent here.
+    fn frames(&mut self, frame: FrameSize) -> Result<(), Self::Error>;
+
+    /// What the sender reaches flat out (pps, each way).
+    ///
+    /// # Errors
+    /// Stopped, or a port went away.
+    fn sender_pps(&mut self) -> Result<f64, Self::Error>;
+
+    /// A trial of (s) at (pps, each way).
+    ///
+    /// # Errors
+    /// Stopped, or a port went away: the trial is void.
+    fn trial(&mut self, duration_s: f64, load_pps: f64) -> Result<Measured, Self::Error>;
+
+    /// So many frames as fast as the sender can.
+    ///
+    /// # Errors
+    /// As [`Device::trial`].
+    fn burst(&mut self, frames: u64) -> Result<Burst, Self::Error>;
+}
+
+/// What a trial gave.
+#[derive(Debug, Clone)]
+pub struct Measured {
+    /// What the searches ask.
+    pub answer: Answer,
+    /// Counts of this trial.
+    pub seen: Seen,
+    /// How well the schedule was kept.
+    pub pacing: Option<Pacing>,
+    /// Latency of every frame.
+    pub latency: Option<Histogram>,
+    /// Latency of the frame in the middle (s).
+    pub tagged_s: Option<f64>,
+}
+
+/// What a burst gave.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Burst {
+    /// Every frame was forwarded.
+    pub complete: bool,
+    /// Rate at which it was sent (pps).
+    pub burst_pps: f64,
+}
+
+/// Where a run stands, for whoever watches.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Step {
+    /// A frame size begins.
+    Size(FrameSize),
+    /// A trial ended.
+    Trial {
+        /// Load (pps).
+        load_pps: f64,
+        /// Length (s).
+        duration_s: f64,
+        /// What it said.
+        answer: Answer,
+    },
+}
+
+/// Runs every test of every size. What was had before an error is in the list.
+pub fn conduct<D: Device>(
+    settings: &Settings,
+    device: &mut D,
+    watch: &mut dyn FnMut(Step),
+) -> (Vec<SizeReport>, Option<D::Error>) {
+    let mut sizes = Vec::new();
+    for frame in &settings.frames {
+        watch(Step::Size(*frame));
+        let mut size = SizeReport::new(*frame, 0.0, 0.0);
+        let ended = one_size(settings, device, watch, &mut size);
+        sizes.push(size);
+        if let Err(error) = ended {
+            return (sizes, Some(error));
+        }
+    }
+    (sizes, None)
+}
+
+fn one_size<D: Device>(
+    settings: &Settings,
+    device: &mut D,
+    watch: &mut dyn FnMut(Step),
+    size: &mut SizeReport,
+) -> Result<(), D::Error> {
+    device.frames(size.frame)?;
+    size.sender_pps = device.sender_pps()?;
+    size.max_pps = settings.max_pps.unwrap_or(f64::INFINITY).min(SENDER_SHARE * size.sender_pps);
+    let mut asker = Asker { device, watch, seen: Seen::default(), pacing: Vec::new(), last: None };
+    let ended = tests(settings, &mut asker, size);
+    size.seen = asker.seen;
+    size.pacing = pacing(&asker.pacing);
+    ended
+}
+
+/// Share of the sender's flat-out rate up to which loads are asked for: at all of it every trial would be void.
+const SENDER_SHARE: f64 = 0.97;
+/// Lowest load over the highest.
+const LOWEST: f64 = 1e-3;
+
+/// Asks a device and keeps count.
+struct Asker<'a, D: Device> {
+    device: &'a mut D,
+    watch: &'a mut dyn FnMut(Step),
+    seen: Seen,
+    pacing: Vec<Pacing>,
+    last: Option<Measured>,
+}
+
+impl<D: Device> Asker<'_, D> {
+    fn ask(&mut self, duration_s: f64, load_pps: f64) -> Result<Answer, D::Error> {
+        let measured = self.device.trial(duration_s, load_pps)?;
+        let (seen, answer) = (&mut self.seen, measured.answer);
+        seen.trials += 1;
+        seen.sent += measured.seen.sent;
+        seen.duplicates += measured.seen.duplicates;
+        seen.reordered += measured.seen.reordered;
+        seen.corrupt += measured.seen.corrupt;
+        match answer {
+            Answer::Void { .. } => seen.void_trials += 1,
+            Answer::Valid(_) => self.pacing.extend(measured.pacing),
+        }
+        (self.watch)(Step::Trial { load_pps, duration_s, answer });
+        self.last = Some(measured);
+        Ok(answer)
+    }
+}
+
+fn tests<D: Device>(settings: &Settings, asker: &mut Asker<'_, D>, size: &mut SizeReport) -> Result<(), D::Error> {
+    let tests = settings.tests;
+    if tests.throughput || tests.latency || tests.back_to_back {
+        let searched = throughput(settings, size.max_pps, asker)?;
+        say_end(&searched, size);
+        let lower = searched.found[0].lower_pps;
+        size.throughput = Some(searched);
+        size.line_shares = lower.map(|pps| line_shares(size.frame, pps)).unwrap_or_default();
+    }
+    if tests.latency {
+        latency(settings, asker, size)?;
+    }
+    if tests.loss {
+        let mut ask = |duration_s, load_pps| asker.ask(duration_s, load_pps);
+        size.loss = Some(procedures::loss_curve(size.max_pps, settings.loss_step, settings.trial_s, &mut ask)?);
+    }
+    if tests.back_to_back {
+        back_to_back(settings, asker, size)?;
+    }
+    Ok(())
+}
+
+fn throughput<D: Device>(settings: &Settings, max_pps: f64, asker: &mut Asker<'_, D>) -> Result<Searched, D::Error> {
+    let (goal, range) = (settings.goal(), Range { min_pps: LOWEST * max_pps, max_pps });
+    let mut ask = |duration_s, load_pps| asker.ask(duration_s, load_pps);
+    match settings.search {
+        SearchBy::Binary => {
+            let goal = Binary { trial_s: goal.final_trial_s, loss_ratio: goal.loss_ratio, width: goal.width };
+            binary::search(goal, range, &mut ask)
+        }
+        SearchBy::Mlr | SearchBy::MlrTypical => {
+            // Noise can make a search revise its bounds for long; the binary search's time is enough for any.
+            let at_most_s = Some(30.0 * goal.duration_sum_s);
+            mlr::search(&Mlr { goals: vec![goal], range, at_most_s }, &mut ask)
+        }
+    }
+}
+
+fn say_end(searched: &Searched, size: &mut SizeReport) {
+    let found = &searched.found[0];
+    size.missing.extend(match found.end {
+        End::Regular => None,
+        End::AboveMaximum => Some("throughput: the highest load asked for was forwarded; the device can do more"),
+        End::AboveSender => Some("throughput: the highest load the sender reaches was forwarded; the device can do more"),
+        End::BelowMinimum => Some("throughput: even a thousandth of the highest load lost frames"),
+        End::SenderTooSlow => Some("throughput: the sender did not reach even a thousandth of the highest load"),
+        End::OutOfTime => {
+            Some("throughput: the bounds were not close within 30 full trials; the device's loss is not a matter of load alone")
+        }
+    }
+    .map(str::to_owned));
+}
+
+fn line_shares(frame: FrameSize, throughput_pps: f64) -> Vec<LineShare> {
+    let share = |line_bps| {
+        let line_pps = frame.line_pps(line_bps);
+        LineShare { line_bps, line_pps, share: throughput_pps / line_pps }
+    };
+    LINES_BPS.map(share).to_vec()
+}
+
+/// RFC 2544 26.2: at the throughput, trials twice as long as others, a tagged frame in the middle.
+fn latency<D: Device>(settings: &Settings, asker: &mut Asker<'_, D>, size: &mut SizeReport) -> Result<(), D::Error> {
+    let Some(load_pps) = size.throughput_pps() else {
+        size.missing.push("latency: there is no throughput to measure it at".to_owned());
+        return Ok(());
+    };
+    let trial_s = 2.0 * settings.trial_s;
+    let (mut repeats, mut all, mut void) = (Vec::new(), Histogram::new(), 0);
+    for _ in 0..settings.latency_repeats {
+        if let Answer::Void { .. } = asker.ask(trial_s, load_pps)? {
+            void += 1;
+            continue;
+        }
+        let Some(measured) = asker.last.take() else { continue };
+        let Some(frames) = measured.latency else { continue };
+        let figures = (measured.tagged_s, frames.quantile_s(0.5), frames.quantile_s(0.999));
+        if let (Some(tagged_s), Some(p50_s), Some(p999_s)) = figures {
+            repeats.push(LatencyRepeat { tagged_s, p50_s, p999_s });
+        }
+        all.merge(&frames);
+    }
+    let had = repeats.len() as u32;
+    if had < settings.latency_repeats {
+        let asked = settings.latency_repeats;
+        size.missing.push(format!(
+            "latency: {had} of {asked} repeats count; in {void} the sender or the sink was too slow, in the others the \
+             tagged frame was lost"
+        ));
+    }
+    size.latency = procedures::latency(load_pps, trial_s, repeats);
+    size.latency_frames = LatencyRecord::of(&all);
+    Ok(())
+}
+
+fn back_to_back<D: Device>(
+    settings: &Settings,
+    asker: &mut Asker<'_, D>,
+    size: &mut SizeReport,
+) -> Result<(), D::Error> {
+    let Some(throughput_pps) = size.throughput_pps() else {
+        size.missing.push("back-to-back: there is no throughput to correct the buffer time by".to_owned());
+        return Ok(());
+    };
+    let mut rates = Vec::new();
+    let bursts = settings.bursts(size.sender_pps);
+    let found = procedures::back_to_back(bursts, size.sender_pps, throughput_pps, |frames| {
+        let burst = asker.device.burst(frames)?;
+        rates.push(burst.burst_pps);
+        Ok(burst.complete)
+    })?;
+    let burst_pps = Spread::of(rates).map_or(size.sender_pps, |rates| rates.median);
+    match found {
+        Some(found) if found.capped == settings.burst_repeats => {
+            size.missing
+                .push(format!("back-to-back: bursts of {} frames were forwarded whole each time", bursts.longest));
+        }
+        Some(mut found) => {
+            found.at_rate(burst_pps);
+            size.back_to_back = Some(found);
+        }
+        None => size.missing.push("back-to-back: no burst was forwarded whole".to_owned()),
+    }
+    Ok(())
+}
+
+fn pacing(all: &[Pacing]) -> Option<Pacing> {
+    let worst = |get: fn(&Pacing) -> f64| Spread::of(all.iter().map(get)).map(|spread| spread.max);
+    Some(Pacing {
+        lateness_p99_s: worst(|one| one.lateness_p99_s)?,
+        gap_error_p50_s: Spread::of(all.iter().map(|one| one.gap_error_p50_s))?.median,
+        gap_error_p99_s: worst(|one| one.gap_error_p99_s)?,
+    })
+}
+
+#[cfg(test)]
+mod tests;

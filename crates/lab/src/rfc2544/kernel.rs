@@ -1,0 +1,368 @@
+//! A real device: a router in namespaces on this machine, or whatever is between two ports.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use netcliff_host::inventory::Inventory;
+use netcliff_host::journal::{HostLock, JournalError, ReplayReport, StateDir};
+use netcliff_host::testbed::TestbedError;
+use netcliff_host::testbed::forward::{ForwardBed, ForwardOptions, Forwarding};
+use netcliff_host::testbed::ports::{self, PortError};
+use netcliff_wire::WireError;
+use netcliff_wire::forward::port::SendBy;
+use netcliff_wire::forward::run::{DirectionReport, Port, Remote, TrialReport, Void};
+use netcliff_wire::forward::{Direction, Profile, Sweep, Trial as WireTrial};
+use netcliff_wire::latency::Latency;
+use netcliff_wire::thread::{Placement, Priority};
+use netcliff_wire::transmit::mac_address;
+
+use super::conduct::{Burst, Device, Measured};
+use super::report::{Pacing, Seen};
+use super::settings::{FrameSize, Settings};
+use super::trial::{Answer, Trial};
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum DeviceError {
+    /// The undo journal cannot be used, or another netcliff measures on this host.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The namespaces cannot be made, or the kernel lacks the forwarding asked for.
+    #[error(transparent)]
+    Testbed(#[from] TestbedError),
+    /// A port may not be used.
+    #[error(transparent)]
+    Port(#[from] PortError),
+    /// A port went away, or frames cannot be.
+    #[error(transparent)]
+    Wire(#[from] WireError),
+    /// Ctrl-C.
+    #[error("stopped before it was done")]
+    Stopped,
+}
+
+/// What is between sender and sink.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// A router in a namespace.
+    Namespaces {
+        /// How it forwards.
+        forwarding: Forwarding,
+        /// CPU of its packet work; None: the last online.
+        router_cpu: Option<u32>,
+    },
+    /// Two ports of this machine with a device between them.
+    Ports {
+        /// Where frames leave.
+        tx: String,
+        /// Where they are expected.
+        rx: String,
+        /// The device's address at `tx`; None: that of `rx`, as for a bridge or a cable.
+        device_mac: Option<[u8; 6]>,
+        /// Use ports that are refused otherwise.
+        i_know: bool,
+    },
+}
+
+/// Frames a kick: what is due together leaves together.
+const MAX_BURST: usize = 32;
+/// Length of the flat-out run that finds the sender's rate (s).
+const FLAT_OUT_S: f64 = 0.3;
+/// More than any sender here reaches (pps).
+const FLAT_OUT_PPS: f64 = 20e6;
+/// Real-time priority of the sending thread, so that other programs do not void trials.
+const PRIORITY: u8 = 40;
+/// UDP ports of the first flow, and how many of each a sweep goes through before it takes another address.
+const PORTS: (u16, u16) = (10_000, 20_000);
+const PORTS_EACH: u32 = 256;
+
+/// The device with the tester's rings around it.
+#[derive(Debug)]
+pub struct Kernel {
+    settings: Settings,
+    place: Place,
+    bed: Option<ForwardBed>,
+    tester_cpu: u32,
+    real_time: bool,
+    remote: Option<Remote>,
+    stop: Arc<AtomicBool>,
+    /// What an earlier, killed run had left and what became of it.
+    pub replayed: ReplayReport,
+    /// What the set-up costs in meaning, a sentence each.
+    pub limits: Vec<String>,
+    _lock: HostLock,
+}
+
+impl Kernel {
+    /// Builds the testbed, or checks the ports, after undoing what a killed run left behind.
+    ///
+    /// # Errors
+    /// Another netcliff measures on this host, a CPU or port does not exist, a port may not be used, or namespaces or
+    /// the forwarding are not to be had.
+    pub fn build(
+        settings: &Settings,
+        place: Place,
+        tester_cpu: Option<u32>,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Self, DeviceError> {
+        let inventory = Inventory::of_this_host();
+        let online = &inventory.cpu.online;
+        let tester_cpu = tester_cpu.or_else(|| online.first().copied()).unwrap_or(0);
+        let (lock, replayed) = HostLock::acquire_and_replay(&StateDir::default_for_user()?)?;
+        let mut limits: Vec<String> = inventory.limits().iter().map(ToString::to_string).collect();
+        let bed = match &place {
+            Place::Ports { tx, rx, i_know, .. } => {
+                for port in [tx, rx] {
+                    match ports::check(port) {
+                        Err(error) if *i_know && error.can_be_overruled() => limits.push(error.to_string()),
+                        other => drop(other?),
+                    }
+                }
+                None
+            }
+            Place::Namespaces { forwarding, router_cpu } => {
+                let router_cpu = router_cpu.or_else(|| online.last().copied()).unwrap_or(0);
+                let options = ForwardOptions { forwarding: *forwarding, mtu_bytes: 9000, router_cpu, tester_cpu };
+                let bed = ForwardBed::create(&lock, options)?;
+                limits.extend(bed.limits().iter().map(ToString::to_string));
+                if router_cpu == tester_cpu {
+                    limits.push(format!("tester and router share CPU {router_cpu}: the figures are of both together"));
+                }
+                Some(bed)
+            }
+        };
+        let settings = settings.clone();
+        let real_time = may_be_real_time();
+        if !real_time {
+            limits.push("the sender has no real-time priority (it takes root): other programs may void trials".into());
+        }
+        let remote = None;
+        Ok(Self { settings, place, bed, tester_cpu, real_time, remote, stop, replayed, limits, _lock: lock })
+    }
+
+    /// The device, in a line.
+    pub fn describe(&self) -> String {
+        match (&self.place, &self.bed) {
+            (Place::Ports { tx, rx, .. }, _) => format!("what lies between {tx} and {rx}"),
+            (Place::Namespaces { forwarding, .. }, bed) => {
+                let cpu = bed.as_ref().map_or(0, |bed| bed.options().router_cpu);
+                let what = match forwarding {
+                    Forwarding::Route => "IP routing",
+                    Forwarding::Netfilter => "IP routing, 20 netfilter rules",
+                    Forwarding::Conntrack => "IP routing with connection tracking",
+                    Forwarding::Bridge => "bridge",
+                    Forwarding::Xdp => "XDP redirect (generic mode)",
+                };
+                format!("this kernel in a namespace on CPU {cpu}, between veth pairs: {what}")
+            }
+        }
+    }
+
+    /// The tester, in a line.
+    pub fn tester(&self) -> String {
+        let priority = if self.real_time { ", real-time" } else { "" };
+        format!("AF_PACKET rings, sender and sink in one thread on CPU {}{priority}", self.tester_cpu)
+    }
+
+    /// A path by which any thread of this process can open the namespace of a side of the tester; None for real ports.
+    pub fn netns_path(&self, side: usize) -> Option<PathBuf> {
+        self.bed.as_ref().map(|bed| bed.netns_path(side))
+    }
+
+    fn directions(&self, frame: FrameSize) -> Result<Vec<Direction>, DeviceError> {
+        let ports = self.ports()?;
+        let one = |from: usize, to: usize| {
+            let (here, there) = (&ports[from], &ports[to]);
+            let (source, destination) = if self.settings.ipv6 {
+                (here.ipv6.into(), there.ipv6.into())
+            } else {
+                (here.ipv4.into(), there.ipv4.into())
+            };
+            Direction {
+                from: here.port.clone(),
+                to: there.port.clone(),
+                profile: Profile {
+                    source_mac: here.mac,
+                    destination_mac: here.next_mac,
+                    vlan: self.settings.vlan,
+                    source,
+                    destination,
+                    ports: PORTS,
+                    sweep: sweep(self.settings.flows),
+                    sizes: frame.sizes(),
+                },
+            }
+        };
+        let mut directions = vec![one(0, 1)];
+        if self.settings.both_ways {
+            directions.push(one(1, 0));
+        }
+        Ok(directions)
+    }
+
+    fn ports(&self) -> Result<[Side; 2], DeviceError> {
+        let ipv4 = |n: u8| [198, 18 + n, 0, 2].into();
+        let ipv6 = |n: u16| std::net::Ipv6Addr::new(0x2001, 2, 0, n, 0, 0, 0, 2);
+        if let Place::Ports { tx, rx, device_mac, .. } = &self.place {
+            let (tx_mac, rx_mac) = (mac_address(tx)?, mac_address(rx)?);
+            let port = |interface: &String| Port { netns: None, interface: interface.clone() };
+            let side = |n: u8, interface, mac, other: [u8; 6]| Side {
+                port: port(interface),
+                mac,
+                next_mac: device_mac.unwrap_or(other),
+                ipv4: ipv4(n),
+                ipv6: ipv6(n.into()),
+            };
+            return Ok([side(0, tx, tx_mac, rx_mac), side(1, rx, rx_mac, tx_mac)]);
+        }
+        let Some(bed) = &self.bed else { return Err(DeviceError::Stopped) };
+        // A bridge forwards by the address of the far port; a router is addressed itself.
+        let bridged = bed.options().forwarding == Forwarding::Bridge;
+        let side = |n: usize| {
+            let (side, other) = (&bed.sides()[n], &bed.sides()[1 - n]);
+            let path: PathBuf = bed.netns_path(n);
+            Side {
+                port: Port { netns: Some(path), interface: side.interface.clone() },
+                mac: side.mac,
+                next_mac: if bridged { other.unheard_mac() } else { side.router_mac },
+                ipv4: side.ipv4,
+                ipv6: side.ipv6,
+            }
+        };
+        Ok([side(0), side(1)])
+    }
+
+    fn run(&mut self, trial: WireTrial) -> Result<TrialReport, DeviceError> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(DeviceError::Stopped);
+        }
+        rest(self.settings.rest_s, &self.stop);
+        let remote = self.remote.as_mut().ok_or(DeviceError::Stopped)?;
+        let report = remote.run(trial)?;
+        if report.stopped { Err(DeviceError::Stopped) } else { Ok(report) }
+    }
+}
+
+/// A port with what frames need to know.
+struct Side {
+    port: Port,
+    mac: [u8; 6],
+    next_mac: [u8; 6],
+    ipv4: std::net::Ipv4Addr,
+    ipv6: std::net::Ipv6Addr,
+}
+
+/// The device's rest; a stop ends it.
+fn rest(rest_s: f64, stop: &AtomicBool) {
+    let until = std::time::Instant::now() + std::time::Duration::from_secs_f64(rest_s);
+    while std::time::Instant::now() < until && !stop.load(Ordering::Relaxed) {
+        let left = until.saturating_duration_since(std::time::Instant::now());
+        std::thread::sleep(left.min(std::time::Duration::from_millis(20)));
+    }
+}
+
+fn may_be_real_time() -> bool {
+    let placement = Placement { priority: Priority::RealTime(PRIORITY), ..Placement::default() };
+    // On a thread of its own: the caller keeps its priority.
+    std::thread::spawn(move || placement.enter().is_ok()).join().unwrap_or(false)
+}
+
+/// So many flows: source ports first, then source and destination addresses in step, as a receiver's hash sees them.
+fn sweep(flows: u32) -> Sweep {
+    let ports = (1..=flows.min(PORTS_EACH)).rev().find(|ports| flows.is_multiple_of(*ports)).unwrap_or(1);
+    Sweep { source_ports: ports as u16, sources: flows / ports, ..Sweep::default() }
+}
+
+impl Device for Kernel {
+    type Error = DeviceError;
+
+    fn frames(&mut self, frame: FrameSize) -> Result<(), DeviceError> {
+        // The rings of the frames before go first: two at once would both take in what arrives.
+        self.remote = None;
+        let priority = if self.real_time { Priority::RealTime(PRIORITY) } else { Priority::Ordinary };
+        let placement = Placement { netns: None, cpu: Some(self.tester_cpu as usize), priority };
+        let directions = self.directions(frame)?;
+        let stop = Arc::clone(&self.stop);
+        self.remote = Some(Remote::start(directions, SendBy::Packet, MAX_BURST, placement, stop)?);
+        Ok(())
+    }
+
+    fn sender_pps(&mut self) -> Result<f64, DeviceError> {
+        let report = self.run(WireTrial {
+            load_pps: FLAT_OUT_PPS,
+            duration_s: FLAT_OUT_S,
+            settle_s: self.settings.settle_s,
+            max_burst: MAX_BURST,
+            tagged_at_s: None,
+            burst: None,
+        })?;
+        let rate = |direction: &DirectionReport| direction.sent as f64 / direction.sending_s.max(1e-6);
+        Ok(report.directions.iter().map(rate).fold(f64::INFINITY, f64::min))
+    }
+
+    fn trial(&mut self, duration_s: f64, load_pps: f64) -> Result<Measured, DeviceError> {
+        let report = self.run(WireTrial {
+            load_pps,
+            duration_s,
+            settle_s: self.settings.settle_s,
+            max_burst: MAX_BURST,
+            tagged_at_s: Some(duration_s / 2.0),
+            burst: None,
+        })?;
+        Ok(measured(&report, duration_s, load_pps))
+    }
+
+    fn burst(&mut self, frames: u64) -> Result<Burst, DeviceError> {
+        let report = self.run(WireTrial {
+            load_pps: FLAT_OUT_PPS,
+            duration_s: FLAT_OUT_S,
+            settle_s: self.settings.settle_s,
+            max_burst: MAX_BURST,
+            tagged_at_s: None,
+            burst: Some(frames),
+        })?;
+        let sending_s = report.directions.iter().map(|direction| direction.sending_s).fold(0.0, f64::max);
+        Ok(Burst { complete: report.lost() == 0, burst_pps: frames as f64 / sending_s.max(1e-6) })
+    }
+}
+
+fn measured(report: &TrialReport, duration_s: f64, load_pps: f64) -> Measured {
+    let answer = match report.void {
+        Some(Void::SenderTooSlow { reached_pps }) => Answer::Void { reached_pps },
+        // The load was reached, but what became of the frames is not known.
+        Some(Void::SinkTooSlow { .. }) => Answer::Void { reached_pps: load_pps },
+        None => Answer::Valid(Trial { load_pps, duration_s, sent: report.sent(), lost: report.lost() }),
+    };
+    let count = |get: fn(&DirectionReport) -> u64| report.directions.iter().map(get).sum();
+    let seen = Seen {
+        trials: 1,
+        void_trials: u64::from(report.void.is_some()),
+        sent: report.sent(),
+        duplicates: count(|direction| direction.arrived.duplicates),
+        reordered: count(|direction| direction.arrived.reordered),
+        corrupt: count(|direction| direction.arrived.corrupt),
+    };
+    let merged = |get: fn(&DirectionReport) -> &Latency| {
+        let mut all = Latency::new();
+        report.directions.iter().for_each(|direction| all.merge(get(direction)));
+        all
+    };
+    let (lateness, gaps) = (merged(|direction| &direction.lateness), merged(|direction| &direction.gap_error));
+    let pacing = || {
+        Some(Pacing {
+            lateness_p99_s: lateness.quantile_s(0.99)?,
+            gap_error_p50_s: gaps.quantile_s(0.5)?,
+            gap_error_p99_s: gaps.quantile_s(0.99)?,
+        })
+    };
+    let tagged: Vec<f64> = report.directions.iter().filter_map(|direction| direction.tagged_s).collect();
+    let all_came = tagged.len() == report.directions.len();
+    Measured {
+        answer,
+        seen,
+        pacing: pacing(),
+        latency: Some(merged(|direction| &direction.latency)),
+        tagged_s: all_came.then(|| tagged.iter().sum::<f64>() / tagged.len() as f64),
+    }
+}

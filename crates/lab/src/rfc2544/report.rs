@@ -1,0 +1,137 @@
+//! What `netcliff rfc2544` found.
+
+use netcliff_core::Provenance;
+use netcliff_wire::latency::LatencyRecord;
+use serde::{Deserialize, Serialize};
+
+use super::procedures::{BackToBack, Latency, LossCurve};
+use super::search::Searched;
+use super::settings::{FrameSize, Settings};
+
+/// The answer, as `--json` prints it and the store keeps it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Rfc2544Report {
+    /// `rfc2544`.
+    pub kind: String,
+    /// The device under test, in a line.
+    pub device: String,
+    /// How frames are sent and taken in, in a line.
+    pub tester: String,
+    /// What was asked.
+    pub asked: Settings,
+    /// One a frame size, in order.
+    pub sizes: Vec<SizeReport>,
+    /// What the set-up costs in meaning, a sentence each.
+    pub limits: Vec<String>,
+    /// Where the run departs from RFC 2544, and what else a reader must know, a sentence each.
+    pub notes: Vec<String>,
+    /// Why it ended early, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partial: Option<String>,
+    /// How it was produced.
+    pub provenance: Provenance,
+}
+
+/// What was found for one frame size.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SizeReport {
+    /// The frames.
+    pub frame: FrameSize,
+    /// Mean size (bytes, FCS included).
+    pub mean_bytes: f64,
+    /// What the sender reached flat out (pps, each way).
+    pub sender_pps: f64,
+    /// Highest load tried (pps, each way).
+    pub max_pps: f64,
+    /// Throughput.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throughput: Option<Searched>,
+    /// Share of a line's frame rate that the throughput is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub line_shares: Vec<LineShare>,
+    /// Latency at the throughput.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<Latency>,
+    /// Distribution of the latency over all frames of all repeats.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_frames: Option<LatencyRecord>,
+    /// Frame loss.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss: Option<LossCurve>,
+    /// Bursts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub back_to_back: Option<BackToBack>,
+    /// What the sink saw besides loss, over all trials.
+    pub seen: Seen,
+    /// How well the schedule was kept, over the valid trials.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pacing: Option<Pacing>,
+    /// What could not be had and why, a sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
+}
+
+impl SizeReport {
+    /// For a size of which nothing is known yet.
+    pub fn new(frame: FrameSize, sender_pps: f64, max_pps: f64) -> Self {
+        Self {
+            frame,
+            mean_bytes: frame.mean_bytes(),
+            sender_pps,
+            max_pps,
+            throughput: None,
+            line_shares: Vec::new(),
+            latency: None,
+            latency_frames: None,
+            loss: None,
+            back_to_back: None,
+            seen: Seen::default(),
+            pacing: None,
+            missing: Vec::new(),
+        }
+    }
+
+    /// The throughput (pps, each way): the lower bound of the search.
+    pub fn throughput_pps(&self) -> Option<f64> {
+        self.throughput.as_ref()?.found.first()?.lower_pps
+    }
+}
+
+/// A share of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct LineShare {
+    /// The line (bit/s).
+    pub line_bps: f64,
+    /// Frames a second it carries (pps).
+    pub line_pps: f64,
+    /// Throughput over that; above 1 the line would limit.
+    pub share: f64,
+}
+
+/// Counts over all trials of a size.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seen {
+    /// Trials, void ones too.
+    pub trials: u64,
+    /// Trials in which the sender or the sink was too slow.
+    pub void_trials: u64,
+    /// Frames sent.
+    pub sent: u64,
+    /// Frames that came more than once.
+    pub duplicates: u64,
+    /// Frames that came behind a later one of their stream.
+    pub reordered: u64,
+    /// Frames that were not as they were sent; they count as lost.
+    pub corrupt: u64,
+}
+
+/// How well a constant load was constant.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Pacing {
+    /// 99th percentile of a frame's lateness, the worst of the trials (s).
+    pub lateness_p99_s: f64,
+    /// Median over frames of the distance between a gap and the intended one, the median of the trials (s).
+    pub gap_error_p50_s: f64,
+    /// 99th percentile of that, the worst of the trials (s).
+    pub gap_error_p99_s: f64,
+}

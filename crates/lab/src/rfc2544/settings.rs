@@ -1,0 +1,240 @@
+//! What `netcliff rfc2544` is asked to do.
+
+use std::fmt;
+use std::str::FromStr;
+
+use netcliff_core::{Invalid, ParseError};
+use netcliff_wire::forward::frame::{IMIX, least_bytes};
+use serde::{Deserialize, Serialize};
+
+use super::procedures::Bursts;
+use super::search::Goal;
+
+/// Frame sizes that RFC 2544 (9.1) lists for Ethernet (bytes, FCS included).
+pub const STANDARD_BYTES: [u32; 7] = [64, 128, 256, 512, 1024, 1280, 1518];
+/// What a jumbo frame is here (bytes, FCS included): 9000 of IP.
+pub const JUMBO_BYTES: u32 = 9018;
+
+/// Which frames a test sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub enum FrameSize {
+    /// All of one size (bytes, FCS included).
+    Fixed(u32),
+    /// Simple IMIX: 64, 594 and 1518 bytes, 7:4:1.
+    Imix,
+}
+
+impl FrameSize {
+    /// Sizes in the order in which they are sent (bytes, FCS included).
+    pub fn sizes(self) -> Vec<usize> {
+        match self {
+            Self::Fixed(bytes) => vec![bytes as usize],
+            Self::Imix => IMIX.to_vec(),
+        }
+    }
+
+    /// Mean size (bytes, FCS included).
+    pub fn mean_bytes(self) -> f64 {
+        let sizes = self.sizes();
+        sizes.iter().sum::<usize>() as f64 / sizes.len() as f64
+    }
+
+    /// Frames a second that a line of so many bit/s carries, preamble and gap included (pps).
+    pub fn line_pps(self, line_bps: f64) -> f64 {
+        line_bps / (8.0 * (self.mean_bytes() + 20.0))
+    }
+}
+
+impl fmt::Display for FrameSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fixed(bytes) => write!(f, "{bytes}B"),
+            Self::Imix => f.write_str("imix"),
+        }
+    }
+}
+
+impl FromStr for FrameSize {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let bad =
+            || ParseError::new("frame size", text, "expected bytes with FCS such as \"64\", \"jumbo\" or \"imix\"");
+        match text.trim() {
+            "imix" => Ok(Self::Imix),
+            "jumbo" => Ok(Self::Fixed(JUMBO_BYTES)),
+            number => {
+                let bytes: u32 = number.strip_suffix('B').unwrap_or(number).parse().map_err(|_| bad())?;
+                if (64..=JUMBO_BYTES).contains(&bytes) { Ok(Self::Fixed(bytes)) } else { Err(bad()) }
+            }
+        }
+    }
+}
+
+impl From<FrameSize> for String {
+    fn from(size: FrameSize) -> Self {
+        size.to_string()
+    }
+}
+
+impl TryFrom<String> for FrameSize {
+    type Error = ParseError;
+
+    fn try_from(text: String) -> Result<Self, ParseError> {
+        text.parse()
+    }
+}
+
+/// Which of RFC 2544's tests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tests {
+    /// Throughput (26.1). The others need it, except loss.
+    pub throughput: bool,
+    /// Latency (26.2).
+    pub latency: bool,
+    /// Frame loss rate (26.3).
+    pub loss: bool,
+    /// Back-to-back frames (26.4, RFC 9004).
+    pub back_to_back: bool,
+}
+
+/// How throughput is searched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SearchBy {
+    /// RFC 2544's bisection: every trial is a full one.
+    Binary,
+    /// MLRsearch with RFC 2544's goal: full trials only for the answer.
+    Mlr,
+    /// MLRsearch with a goal of many short trials of which half may lose, for a host that other work disturbs.
+    MlrTypical,
+}
+
+/// Everything that makes a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Settings {
+    /// Which tests.
+    pub tests: Tests,
+    /// Frame sizes, in order.
+    pub frames: Vec<FrameSize>,
+    /// IPv6 instead of IPv4.
+    pub ipv6: bool,
+    /// Both ways at once; loads are per direction.
+    pub both_ways: bool,
+    /// Flows each way, over addresses and ports.
+    pub flows: u32,
+    /// 802.1Q tag.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vlan: Option<u16>,
+    /// How throughput is searched.
+    pub search: SearchBy,
+    /// Length of a full trial (s).
+    pub trial_s: f64,
+    /// Share of frames that a trial may lose.
+    pub loss_ratio: f64,
+    /// Relative distance of the bounds at which a search ends.
+    pub width: f64,
+    /// Longest wait for residual frames (s); RFC 2544 asks for 2.
+    pub settle_s: f64,
+    /// Rest of the device between trials (s); RFC 2544 asks for 5.
+    pub rest_s: f64,
+    /// Highest load tried (pps); None: what the sender reaches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_pps: Option<f64>,
+    /// Step of the loss curve over its highest load.
+    pub loss_step: f64,
+    /// Repeats of the latency test.
+    pub latency_repeats: u32,
+    /// Repeats of the back-to-back test.
+    pub burst_repeats: u32,
+}
+
+impl Default for Settings {
+    /// RFC 2544's throughput test as it is written but for the rest between trials.
+    fn default() -> Self {
+        Self {
+            tests: Tests { throughput: true, latency: false, loss: false, back_to_back: false },
+            frames: STANDARD_BYTES.map(FrameSize::Fixed).to_vec(),
+            ipv6: false,
+            both_ways: false,
+            flows: 1,
+            vlan: None,
+            search: SearchBy::Mlr,
+            trial_s: 60.0,
+            loss_ratio: 0.0,
+            width: 0.005,
+            settle_s: 2.0,
+            rest_s: 0.5,
+            max_pps: None,
+            loss_step: 0.1,
+            latency_repeats: 20,
+            burst_repeats: 50,
+        }
+    }
+}
+
+impl Settings {
+    /// Refuses what cannot be.
+    ///
+    /// # Errors
+    /// No frame size or one too small for the headers, or a number out of its range.
+    pub fn check(&self) -> Result<(), Invalid> {
+        let bad = |name: &str, value: String, range: &str| Err(Invalid::new(name, value, range));
+        if self.frames.is_empty() {
+            return bad("frames", "empty".to_owned(), "at least one size");
+        }
+        let least = least_bytes(self.ipv6, self.vlan.is_some());
+        if let Some(small) = self.frames.iter().find(|frame| frame.sizes().iter().any(|size| *size < least)) {
+            let range = format!("at least {least}B: the headers and 18 bytes that name each frame");
+            return bad("frame size", small.to_string(), &range);
+        }
+        if !(1..=65_536).contains(&self.flows) {
+            return bad("flows", self.flows.to_string(), "1 to 65536");
+        }
+        let ranges = [
+            ("trial", self.trial_s, 0.01..=86_400.0, "10ms to a day"),
+            ("settle", self.settle_s, 0.0..=60.0, "0s to 60s"),
+            ("rest", self.rest_s, 0.0..=600.0, "0s to 600s"),
+            ("width", self.width, 1e-4..=0.5, "0.01% to 50%"),
+            ("loss step", self.loss_step, 0.001..=0.1, "0.1% to 10%, as RFC 2544 has it"),
+            ("loss", self.loss_ratio, 0.0..=0.5, "0 to 50%"),
+            ("max", self.max_pps.unwrap_or(1.0), 1.0..=1e9, "1pps to 1Gpps"),
+        ];
+        for (name, value, range, accepted) in ranges {
+            if !range.contains(&value) {
+                return bad(name, value.to_string(), accepted);
+            }
+        }
+        if self.latency_repeats == 0 || self.burst_repeats == 0 {
+            return bad("repeats", "0".to_owned(), "at least 1");
+        }
+        Ok(())
+    }
+
+    /// The goal of the search.
+    pub fn goal(&self) -> Goal {
+        match self.search {
+            SearchBy::Binary | SearchBy::Mlr => Goal::rfc2544(self.trial_s, self.loss_ratio, self.width),
+            SearchBy::MlrTypical => {
+                // 21 trials of a second each at RFC 2544's 60 s, fewer where the trial is shorter.
+                let trial_s = (self.trial_s / 60.0).min(1.0);
+                Goal {
+                    final_trial_s: trial_s,
+                    initial_trial_s: trial_s,
+                    duration_sum_s: 21.0 * trial_s,
+                    ..Goal::typical(self.loss_ratio, self.width)
+                }
+            }
+        }
+    }
+
+    /// Bursts to search among, given what the sender sends in a second.
+    pub fn bursts(&self, burst_pps: f64) -> Bursts {
+        let longest = (burst_pps * BURST_S.min(self.trial_s)).max(64.0) as u64;
+        Bursts { longest, resolution: (longest / 10_000).max(8), repeats: self.burst_repeats }
+    }
+}
+
+/// Length of the longest burst (s); RFC 2544 (26.4) asks for trials of at least 2 s.
+const BURST_S: f64 = 2.0;

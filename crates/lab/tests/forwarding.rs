@@ -1,0 +1,115 @@
+//! Frames through this kernel's forwarding, in namespaces the test makes: each way of forwarding, both families.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use netcliff_host::testbed::forward::Forwarding;
+use netcliff_lab::rfc2544::conduct::Device;
+use netcliff_lab::rfc2544::kernel::{DeviceError, Kernel, Place};
+use netcliff_lab::rfc2544::settings::{FrameSize, Settings};
+use netcliff_lab::rfc2544::trial::Answer;
+
+/// One at a time: the host's lock admits one testbed.
+static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+fn place(forwarding: Forwarding) -> Place {
+    Place::Namespaces { forwarding, router_cpu: None }
+}
+
+/// The device, or the reason why this machine has none.
+fn build(settings: &Settings, forwarding: Forwarding) -> Option<Kernel> {
+    match Kernel::build(settings, place(forwarding), None, Arc::<AtomicBool>::default()) {
+        Ok(device) => Some(device),
+        Err(DeviceError::Wire(error)) => panic!("{error}"),
+        Err(error) => {
+            println!("SKIPPED: {forwarding}: {error}");
+            None
+        }
+    }
+}
+
+fn settings() -> Settings {
+    Settings { settle_s: 1.0, rest_s: 0.0, ..Settings::default() }
+}
+
+/// 500 frames at a gentle rate: on a loaded machine the sender may be late, so several times.
+fn all_arrive(device: &mut Kernel, what: &str) {
+    let mut said = String::new();
+    for _ in 0..8 {
+        let measured = device.trial(0.1, 5000.0).unwrap_or_else(|error| panic!("{what}: {error}"));
+        let seen = measured.seen;
+        assert_eq!((seen.corrupt, seen.duplicates, seen.reordered), (0, 0, 0), "{what}");
+        match measured.answer {
+            Answer::Valid(trial) if trial.lost == 0 => {
+                assert!(measured.tagged_s.is_some_and(|s| s > 0.0 && s < 1.0), "{what}: {:?}", measured.tagged_s);
+                return;
+            }
+            other => said = format!("{other:?}"),
+        }
+    }
+    panic!("{what}: frames were lost or late eight times; last: {said}");
+}
+
+#[test]
+fn every_way_of_forwarding_forwards_every_frame() {
+    let _alone = ALONE.lock();
+    for forwarding in Forwarding::ALL {
+        let settings = Settings { flows: 40, both_ways: true, ..settings() };
+        let Some(mut device) = build(&settings, forwarding) else { continue };
+        for frame in [FrameSize::Fixed(64), FrameSize::Imix, FrameSize::Fixed(9018)] {
+            device.frames(frame).expect("the rings open");
+            all_arrive(&mut device, &format!("{forwarding}, {frame}"));
+        }
+    }
+}
+
+#[test]
+fn ipv6_is_routed_and_tags_are_bridged() {
+    let _alone = ALONE.lock();
+    let ipv6 = Settings { ipv6: true, flows: 3, ..settings() };
+    let tagged = Settings { vlan: Some(7), ..settings() };
+    for (settings, forwarding, bytes) in [(ipv6, Forwarding::Route, 84), (tagged, Forwarding::Bridge, 68)] {
+        let Some(mut device) = build(&settings, forwarding) else { continue };
+        device.frames(FrameSize::Fixed(bytes)).expect("the rings open");
+        all_arrive(&mut device, &format!("{forwarding}, {bytes} bytes"));
+    }
+}
+
+#[test]
+fn overload_is_loss_and_an_unreachable_load_is_void() {
+    let _alone = ALONE.lock();
+    let Some(mut device) = build(&settings(), Forwarding::Route) else { return };
+    device.frames(FrameSize::Fixed(64)).expect("the rings open");
+    let reached = device.sender_pps().expect("it sends");
+    assert!(reached > 10e3, "{reached}");
+    let void = device.trial(0.1, 20e6).expect("it runs");
+    let Answer::Void { reached_pps } = void.answer else { panic!("20 Mpps were reached: {:?}", void.answer) };
+    assert!(reached_pps > 1e3 && reached_pps < 20e6);
+    // A burst longer than any backlog on the way cannot pass whole.
+    let burst = device.burst(200_000).expect("it runs");
+    println!(
+        "sender {reached:.0} pps flat out; 200 000 frames at once at {:.0} pps, whole: {}",
+        burst.burst_pps, burst.complete
+    );
+}
+
+#[test]
+fn a_sink_that_goes_down_mid_trial_ends_it_with_its_name() {
+    let _alone = ALONE.lock();
+    let Some(mut device) = build(&settings(), Forwarding::Route) else { return };
+    device.frames(FrameSize::Fixed(64)).expect("the rings open");
+    let sink = device.netns_path(1).expect("it is made of namespaces");
+    let down = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        netcliff_wire::thread::Placement { netns: Some(sink), ..Default::default() }.enter().expect("it is there");
+        std::process::Command::new("ip").args(["link", "set", "tst1", "down"]).status()
+    });
+    let ended = device.trial(1.0, 2000.0);
+    match down.join().expect("it does not panic") {
+        Ok(status) if status.success() => {
+            let error = ended.expect_err("the sink is down").to_string();
+            assert!(error.contains("tst1") && error.to_lowercase().contains("network is down"), "{error}");
+        }
+        other => println!("SKIPPED: ip link set down: {other:?}"),
+    }
+}

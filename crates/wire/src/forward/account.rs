@@ -1,0 +1,126 @@
+//! What became of each frame of a trial.
+
+use serde::{Deserialize, Serialize};
+
+use super::frame::{Parsed, Templates};
+use crate::latency::Latency;
+use crate::tracker::{Seen, Tracker};
+
+/// Sequence numbers remembered: four seconds of 1 Mpps, more than any queue on the way delays a frame.
+const TRACKED: usize = 1 << 22;
+
+/// Counts of frames at the sink.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Arrived {
+    /// Different frames of the trial that came whole.
+    pub frames: u64,
+    /// Frames that had come before.
+    pub duplicates: u64,
+    /// Frames that came behind a later one of their stream (RFC 4737).
+    pub reordered: u64,
+    /// Frames of the run that were not as they were sent. They count as lost, too.
+    pub corrupt: u64,
+    /// Frames so late that it is not known whether they are duplicates.
+    pub too_old: u64,
+    /// Frames of other runs or programs.
+    pub foreign: u64,
+}
+
+/// Accounts for the frames of one trial in one direction.
+#[derive(Debug)]
+pub struct Account {
+    tag: u16,
+    tracker: Tracker,
+    /// One above the highest sequence number of each stream.
+    streams: Vec<u64>,
+    /// Sequence number of the tagged frame of RFC 2544 26.2.
+    tagged: Option<u64>,
+    /// Counts.
+    pub arrived: Arrived,
+    /// From sending to the sink's stamp.
+    pub latency: Latency,
+    /// The tagged frame's \[ns\].
+    pub tagged_ns: Option<u64>,
+    /// When the last frame came [ns of `CLOCK_MONOTONIC`].
+    pub last_ns: Option<u64>,
+}
+
+impl Account {
+    /// For a trial with this tag.
+    pub fn new(tag: u16, streams: usize, tagged: Option<u64>) -> Self {
+        Self {
+            tag,
+            tracker: Tracker::new(TRACKED),
+            streams: vec![0; streams],
+            tagged,
+            arrived: Arrived::default(),
+            latency: Latency::new(),
+            tagged_ns: None,
+            last_ns: None,
+        }
+    }
+
+    /// Takes note of a frame that came at [ns of `CLOCK_MONOTONIC`].
+    #[inline]
+    pub fn take(&mut self, templates: &Templates, frame: &[u8], at_ns: u64) {
+        let label = match templates.parse(frame, self.tag, at_ns) {
+            Parsed::Ours(label) => label,
+            Parsed::Corrupt => return self.arrived.corrupt += 1,
+            Parsed::Foreign => return self.arrived.foreign += 1,
+        };
+        match self.tracker.observe(label.sequence) {
+            Seen::InOrder | Seen::Late => self.arrived.frames += 1,
+            Seen::Duplicate => return self.arrived.duplicates += 1,
+            Seen::TooOld => return self.arrived.too_old += 1,
+        }
+        let next = &mut self.streams[usize::from(label.stream)];
+        if label.sequence < *next {
+            self.arrived.reordered += 1;
+        }
+        *next = (*next).max(label.sequence + 1);
+        let latency_ns = at_ns.saturating_sub(label.sent_ns);
+        self.latency.record_ns(latency_ns);
+        if self.tagged == Some(label.sequence) {
+            self.tagged_ns = Some(latency_ns);
+        }
+        self.last_ns = Some(at_ns);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::frame::{Profile, Sweep};
+    use super::*;
+
+    fn templates() -> Templates {
+        let profile = Profile {
+            source_mac: [2; 6],
+            destination_mac: [2; 6],
+            vlan: None,
+            source: [198, 18, 0, 2].into(),
+            destination: [198, 19, 0, 2].into(),
+            ports: (1, 1),
+            sweep: Sweep { source_ports: 2, ..Sweep::default() },
+            sizes: vec![64],
+        };
+        Templates::new(&profile).expect("legal")
+    }
+
+    #[test]
+    fn each_fate_is_told_from_the_others() {
+        let templates = templates();
+        let mut account = Account::new(7, 2, Some(4));
+        let mut frame = templates.filler().to_vec();
+        // Streams alternate: 3 after 4 is another stream's, 2 after 4 is behind its own.
+        for (tag, sequence) in [(7, 0), (7, 1), (7, 4), (7, 3), (7, 2), (7, 4), (8, 5), (7, 6)] {
+            templates.write(&mut frame, tag, sequence, 1000);
+            if sequence == 6 {
+                frame[50] ^= 1;
+            }
+            account.take(&templates, &frame, 1000 + 100 * (sequence + 1));
+        }
+        let expected = Arrived { frames: 5, duplicates: 1, reordered: 1, corrupt: 1, too_old: 0, foreign: 1 };
+        assert_eq!(account.arrived, expected);
+        assert_eq!((account.tagged_ns, account.latency.count()), (Some(500), 5));
+    }
+}

@@ -1,0 +1,73 @@
+//! Rings that carry frames, behind two traits.
+
+use crate::error::WireError;
+use crate::transmit::{Kicked, RawRing};
+
+mod packet;
+
+pub use packet::PacketReceiver;
+
+/// Hands frames to a port: stage some, then kick.
+pub trait Sender: Send {
+    /// Stages a frame of `length` bytes that `write` makes in a slot that holds the filler or an older frame; false
+    /// where there is no room, and then nothing happened.
+    fn stage(&mut self, length: usize, write: &mut dyn FnMut(&mut [u8])) -> bool;
+
+    /// Hands over what is staged; every staged frame is accounted for when it returns.
+    ///
+    /// # Errors
+    /// The port is unusable (down, removed).
+    fn kick(&mut self) -> Result<Kicked, WireError>;
+}
+
+/// Reads what arrives at a port.
+pub trait Receiver: Send {
+    /// Reads up to `most` frames that are there, each with the kernel's stamp [ns of `CLOCK_REALTIME`] if it has one.
+    ///
+    /// # Errors
+    /// The port is unusable.
+    fn poll(&mut self, most: usize, take: &mut dyn FnMut(&[u8], Option<u64>)) -> Result<usize, WireError>;
+
+    /// Frames that arrived and found the ring full, since the last call.
+    ///
+    /// # Errors
+    /// The kernel does not tell.
+    fn missed(&mut self) -> Result<u64, WireError>;
+}
+
+/// How frames are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SendBy {
+    /// An AF_PACKET transmit ring.
+    #[default]
+    Packet,
+}
+
+/// Opens a sender in the calling thread's network namespace; `filler` is as long as the longest frame.
+///
+/// # Errors
+/// There is no such interface, it has no carrier, or the kernel refuses.
+pub fn open_sender(by: SendBy, interface: &str, filler: &[u8], max_burst: usize) -> Result<Box<dyn Sender>, WireError> {
+    match by {
+        SendBy::Packet => Ok(Box::new(RawRing::open(interface, filler, max_burst, slots(filler.len()))?)),
+    }
+}
+
+/// Slots of a transmit ring: 8192 small ones, four times what two backlogs of 1000 on the way hold (as
+/// [`crate::transmit::Method`]), fewer of jumbo frames, whose ring would not fit the memory that may be locked.
+fn slots(longest: usize) -> u32 {
+    if longest > 4000 { 2048 } else { 8192 }
+}
+
+impl Sender for RawRing {
+    #[inline]
+    fn stage(&mut self, length: usize, write: &mut dyn FnMut(&mut [u8])) -> bool {
+        RawRing::stage(self, length, write)
+    }
+
+    #[inline]
+    fn kick(&mut self) -> Result<Kicked, WireError> {
+        RawRing::kick(self)
+    }
+}

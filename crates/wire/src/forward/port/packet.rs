@@ -1,0 +1,197 @@
+//! AF_PACKET receive ring, TPACKET_V3: the kernel fills blocks, which are read without a call a frame.
+
+use std::num::NonZeroUsize;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use nix::net::if_::if_nametoindex;
+use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+use nix::sys::socket::{getsockopt, sockopt};
+
+use super::Receiver;
+use crate::error::WireError;
+use crate::transmit::interface::set_packet_option;
+
+/// Bytes of a block: a jumbo frame fits seven times.
+const BLOCK_BYTES: usize = 1 << 16;
+/// Blocks: 64 MiB hold about 0.4 s of 64-byte frames at 1 Mpps, longer than a reader that sends meanwhile is away.
+const BLOCKS: usize = 1024;
+/// How long the kernel waits for more frames before it hands over a block that is not full [ms].
+const RETIRE_MS: u32 = 2;
+/// `block_status`: the block is the reader's.
+const USER: u32 = libc::TP_STATUS_USER;
+const KERNEL: u32 = 0;
+/// Where `block_status` lies in `struct tpacket_block_desc`.
+const STATUS_AT: usize = 8;
+
+/// A receive ring mapped into this process.
+#[derive(Debug)]
+pub struct PacketReceiver {
+    fd: OwnedFd,
+    interface: String,
+    memory: NonNull<libc::c_void>,
+    /// Block that is read or comes next.
+    block: usize,
+    /// The frame of it to read next, and how many are left; None while the kernel has it.
+    reading: Option<(usize, u32)>,
+}
+
+// SAFETY: `memory` is a mapping that this value owns alone; the kernel's side is synchronised by the atomic status
+// words.
+unsafe impl Send for PacketReceiver {}
+
+impl PacketReceiver {
+    /// Opens a ring for everything that arrives at an interface in the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// There is no such interface, or the kernel refuses.
+    pub fn open(interface: &str) -> Result<Self, WireError> {
+        let action = || format!("open a packet socket to receive on interface {interface}");
+        let index = if_nametoindex(interface).map_err(|e| WireError::system(action(), e))?;
+        // SAFETY: plain system call without pointers. Protocol 0: nothing is received before it is bound.
+        let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+        if fd < 0 {
+            return Err(WireError::last_os(action()));
+        }
+        // SAFETY: `fd` was just opened and is owned by nobody else.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        set_packet_option(&fd, libc::PACKET_VERSION, &libc::tpacket_versions::TPACKET_V3, "choose TPACKET_V3")?;
+        set_packet_option(&fd, libc::PACKET_IGNORE_OUTGOING, &1i32, "ignore what is sent")?;
+        let request = libc::tpacket_req3 {
+            tp_block_size: BLOCK_BYTES as u32,
+            tp_block_nr: BLOCKS as u32,
+            tp_frame_size: 2048,
+            tp_frame_nr: (BLOCK_BYTES / 2048 * BLOCKS) as u32,
+            tp_retire_blk_tov: RETIRE_MS,
+            tp_sizeof_priv: 0,
+            tp_feature_req_word: 0,
+        };
+        set_packet_option(&fd, libc::PACKET_RX_RING, &request, "make a receive ring")?;
+        // SAFETY: a new mapping chosen by the kernel; it replaces none of ours.
+        let memory = unsafe {
+            mmap(
+                None,
+                MEMORY_BYTES,
+                ProtFlags::PROT_READ | ProtFlags::PROT_WRITE,
+                MapFlags::MAP_SHARED | MapFlags::MAP_POPULATE,
+                &fd,
+                0,
+            )
+        }
+        .map_err(|e| WireError::system("map the receive ring", e))?;
+        let ring = Self { fd, interface: interface.to_owned(), memory, block: 0, reading: None };
+        bind(&ring.fd, index).map_err(|e| WireError::system(action(), e))?;
+        Ok(ring)
+    }
+
+    fn block_at(&self) -> *mut u8 {
+        // SAFETY: `block` is below `BLOCKS`, so the result lies within the mapping.
+        unsafe { self.memory.as_ptr().cast::<u8>().add(self.block * BLOCK_BYTES) }
+    }
+
+    fn status(&self) -> &AtomicU32 {
+        // SAFETY: in bounds and aligned (blocks start on pages); the kernel changes the word concurrently, which an
+        // atomic allows.
+        unsafe { &*self.block_at().add(STATUS_AT).cast::<AtomicU32>() }
+    }
+
+    /// A word of the block's descriptor. Only for blocks that are ours.
+    fn descriptor(&self, at: usize) -> u32 {
+        // SAFETY: the descriptor's 48 bytes lie within the block, and the kernel does not touch a block that is ours.
+        unsafe { self.block_at().add(at).cast::<u32>().read() }
+    }
+
+    /// Starts on the next block if the kernel has handed it over.
+    fn next_block(&mut self) -> Option<(usize, u32)> {
+        if self.status().load(Ordering::Acquire) & USER == 0 {
+            return None;
+        }
+        // struct tpacket_hdr_v1 behind version and offset_to_priv: block_status, num_pkts, offset_to_first_pkt.
+        Some((self.descriptor(STATUS_AT + 8) as usize, self.descriptor(STATUS_AT + 4)))
+    }
+
+    fn release(&mut self) {
+        self.status().store(KERNEL, Ordering::Release);
+        self.block = (self.block + 1) % BLOCKS;
+        self.reading = None;
+    }
+
+    /// The frame at an offset of the current block, its stamp, and the distance to the next.
+    fn frame(&self, at: usize) -> (&[u8], u64, usize) {
+        debug_assert!(at + size_of::<libc::tpacket3_hdr>() <= BLOCK_BYTES);
+        // SAFETY: the kernel laid a header at this offset of a block that is ours, aligned to 16 bytes.
+        let head = unsafe { &*self.block_at().add(at).cast::<libc::tpacket3_hdr>() };
+        let (from, length) = (at + usize::from(head.tp_mac), head.tp_snaplen as usize);
+        let length = length.min(BLOCK_BYTES.saturating_sub(from));
+        // SAFETY: in bounds by the line above, in a block that stays ours until `release`, which takes `&mut self`.
+        let bytes = unsafe { std::slice::from_raw_parts(self.block_at().add(from), length) };
+        (bytes, u64::from(head.tp_sec) * 1_000_000_000 + u64::from(head.tp_nsec), head.tp_next_offset as usize)
+    }
+}
+
+const MEMORY_BYTES: NonZeroUsize = NonZeroUsize::new(BLOCK_BYTES * BLOCKS).expect("it is not zero");
+
+fn bind(fd: &OwnedFd, index: u32) -> Result<(), std::io::Error> {
+    // SAFETY: sockaddr_ll is plain data, for which all zeroes is a valid value.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+    address.sll_ifindex = index as i32;
+    // SAFETY: the pointer and length describe `address`, which outlives the call.
+    let bound =
+        unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), size_of::<libc::sockaddr_ll>() as u32) };
+    if bound < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
+}
+
+impl Receiver for PacketReceiver {
+    fn poll(&mut self, most: usize, take: &mut dyn FnMut(&[u8], Option<u64>)) -> Result<usize, WireError> {
+        let mut read = 0;
+        while read < most {
+            let Some((at, left)) = self.reading.or_else(|| self.next_block()) else { break };
+            if left == 0 {
+                self.release();
+                continue;
+            }
+            let (bytes, stamp_ns, next) = self.frame(at);
+            take(bytes, Some(stamp_ns));
+            read += 1;
+            self.reading = Some((at + next, left - 1));
+            if left == 1 {
+                self.release();
+            }
+        }
+        Ok(read)
+    }
+
+    fn missed(&mut self) -> Result<u64, WireError> {
+        // A port that went down or away says so here, and only once; its ring just stays empty.
+        if let Ok(error @ 1..) = getsockopt(&self.fd, sockopt::SocketError) {
+            let error = std::io::Error::from_raw_os_error(error);
+            return Err(WireError::system(format!("receive on interface {}", self.interface), error));
+        }
+        let mut counts = libc::tpacket_stats_v3 { tp_packets: 0, tp_drops: 0, tp_freeze_q_cnt: 0 };
+        let mut length = size_of::<libc::tpacket_stats_v3>() as libc::socklen_t;
+        // SAFETY: both pointers are to values that outlive the call, with the length of the first.
+        let done = unsafe {
+            libc::getsockopt(
+                self.fd.as_raw_fd(),
+                libc::SOL_PACKET,
+                libc::PACKET_STATISTICS,
+                (&raw mut counts).cast(),
+                &raw mut length,
+            )
+        };
+        if done < 0 {
+            return Err(WireError::last_os("read the receive ring's counters"));
+        }
+        Ok(counts.tp_drops.into())
+    }
+}
+
+impl Drop for PacketReceiver {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made by `open` with this length, and no reference into it outlives the ring.
+        let _ = unsafe { munmap(self.memory, MEMORY_BYTES.get()) };
+    }
+}
