@@ -8,6 +8,7 @@ mod far;
 mod find;
 mod inspect;
 mod limits;
+mod rfc2544;
 mod rr;
 mod run;
 mod simulate;
@@ -25,6 +26,7 @@ pub use far::FarArgs;
 pub use find::{Arrivals, FindArgs, Meter, Testbed};
 pub use inspect::InspectArgs;
 pub use limits::LimitsArgs;
+pub use rfc2544::{Forwarding, Frames, Rfc2544Args, Search, Test};
 pub use rr::{BusyPoll, RrArgs, Transport};
 pub use run::RunArgs;
 pub use simulate::SimulateArgs;
@@ -84,6 +86,8 @@ pub enum Command {
     Agent(AgentArgs),
     /// Bulk transfers: goodput and CPU at both ends
     Stream(Box<StreamArgs>),
+    /// Forwarding by RFC 2544: throughput, latency, frame loss, back-to-back frames
+    Rfc2544(Box<Rfc2544Args>),
     /// List and show what was recorded
     Results(ResultsArgs),
     /// Print a completion script

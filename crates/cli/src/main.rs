@@ -29,6 +29,7 @@ fn main() -> ExitCode {
         Command::Rr(args) => commands::rr::run(args),
         Command::Agent(args) => commands::agent::run(args),
         Command::Stream(args) => commands::stream::run(args, &cli.store),
+        Command::Rfc2544(args) => commands::rfc2544::run(args, &cli.store),
         Command::Results(args) => commands::results::run(args, &cli.store),
         Command::Completions { shell } => commands::shell::completions(*shell),
         Command::Man { dir } => commands::shell::man(dir.as_deref()),

@@ -20,6 +20,7 @@ fn help_of_every_command() {
         &["rr"],
         &["agent"],
         &["stream"],
+        &["rfc2544"],
         &["results"],
         &["results", "list"],
         &["results", "show"],

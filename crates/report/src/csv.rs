@@ -3,6 +3,7 @@
 use netcliff_core::experiment::{Curve, Dot};
 use netcliff_core::roofline::{PARTS, Roofline};
 use netcliff_core::{Record, Slice, measure};
+use netcliff_lab::rfc2544::report::Rfc2544Report;
 
 use crate::format;
 
@@ -44,6 +45,46 @@ pub fn series(slices: &[Slice]) -> String {
         line(&fields)
     });
     [names.to_owned()].into_iter().chain(rows).collect()
+}
+
+/// RFC 2544's tables in long form: a row a frame size, test, load and figure, each in its base unit.
+pub fn rfc2544(report: &Rfc2544Report) -> String {
+    let mut rows = vec![["frame", "mean_bytes", "test", "load_pps", "figure", "value"].map(str::to_owned).to_vec()];
+    for size in &report.sizes {
+        let mut row = |test: &str, load_pps: Option<f64>, figure: &str, value: Option<f64>| {
+            if value.is_some() {
+                let own = [size.frame.to_string(), number(Some(size.mean_bytes))];
+                let rest = [test.to_owned(), number(load_pps), figure.to_owned(), number(value)];
+                rows.push(own.into_iter().chain(rest).collect());
+            }
+        };
+        row("tester", None, "sender_pps", Some(size.sender_pps));
+        if let Some(found) = size.throughput.as_ref().and_then(|searched| searched.found.first()) {
+            row("throughput", None, "lower_pps", found.lower_pps);
+            row("throughput", None, "upper_pps", found.upper_pps);
+            row("throughput", None, "conditional_pps", found.throughput_pps);
+        }
+        for line in &size.line_shares {
+            row("throughput", Some(line.line_pps), &format!("share_of_{:.0}_bps", line.line_bps), Some(line.share));
+        }
+        if let Some(latency) = &size.latency {
+            let load = Some(latency.load_pps);
+            row("latency", load, "tagged_mean_s", Some(latency.mean_s));
+            row("latency", load, "typical_s", Some(latency.typical_s.median));
+            row("latency", load, "worst_case_s", Some(latency.worst_s.median));
+        }
+        for trial in size.loss.iter().flat_map(|curve| &curve.trials) {
+            row("loss", Some(trial.load_pps), "loss_ratio", Some(trial.loss_ratio()));
+        }
+        if let Some(found) = &size.back_to_back {
+            let load = Some(found.burst_pps);
+            row("back-to-back", load, "mean_frames", Some(found.mean));
+            row("back-to-back", load, "deviation_frames", found.deviation);
+            row("back-to-back", load, "implied_buffer_s", Some(found.implied_buffer_s));
+            row("back-to-back", load, "corrected_buffer_s", Some(found.corrected_buffer_s));
+        }
+    }
+    rows.iter().map(|fields| line(fields)).collect()
 }
 
 /// A roofline, one row a frame size and set of offloads, bounds in packets a second; a part without a bound is empty.

@@ -2,6 +2,7 @@
 
 mod experiment;
 mod figures;
+mod rfc2544;
 mod tables;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -13,6 +14,7 @@ use crate::sheet::{self, Verdict};
 use crate::svg;
 
 pub use experiment::experiment;
+pub use rfc2544::rfc2544;
 
 const STYLE: &str = include_str!("html/page.css");
 /// Nothing is fetched, whatever stands in the data.

@@ -7,6 +7,7 @@ mod inspection;
 mod limits;
 mod page;
 mod plot;
+mod rfc2544;
 mod rr;
 mod stream;
 
@@ -21,6 +22,7 @@ pub use experiment::experiment;
 pub use inspection::inspection;
 pub use limits::limits;
 pub use plot::delivered as plot;
+pub use rfc2544::rfc2544;
 pub use rr::rr;
 pub use stream::stream;
 

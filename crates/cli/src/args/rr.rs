@@ -119,7 +119,7 @@ fn busy_poll(text: &str) -> Result<BusyPoll, String> {
     fits.ok_or_else(|| "expected 1us to 1s, or no value to poll from the program".into())
 }
 
-fn cpus(text: &str) -> Result<(u32, u32), String> {
+pub(super) fn cpus(text: &str) -> Result<(u32, u32), String> {
     let pair = text.split_once(',').and_then(|(client, server)| Some((client.parse().ok()?, server.parse().ok()?)));
     pair.ok_or_else(|| "expected the numbers of two CPUs, client and server, such as 0,1".into())
 }

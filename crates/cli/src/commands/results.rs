@@ -60,8 +60,12 @@ fn list(store: &Store, json: bool) -> anyhow::Result<()> {
 
 /// A result that is neither finding nor records: its page where there is one for its kind.
 fn document_of(run: &RunSummary, document: serde_json::Value, json: bool) -> anyhow::Result<()> {
-    if json || run.kind != "stream" {
+    if json || !matches!(run.kind.as_str(), "stream" | "rfc2544") {
         return output::json_line(&document);
+    }
+    if run.kind == "rfc2544" {
+        let found = serde_json::from_value(document).with_context(|| format!("the result of run {}", run.id))?;
+        return output::data(&report::terminal::rfc2544(&found, output::style()));
     }
     let found = serde_json::from_value(document).with_context(|| format!("the result of run {}", run.id))?;
     output::data(&report::terminal::stream(&found, output::style()))

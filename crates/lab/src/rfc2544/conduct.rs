@@ -215,7 +215,7 @@ fn line_shares(frame: FrameSize, throughput_pps: f64) -> Vec<LineShare> {
 
 /// RFC 2544 26.2: at the throughput, trials twice as long as others, a tagged frame in the middle.
 fn latency<D: Device>(settings: &Settings, asker: &mut Asker<'_, D>, size: &mut SizeReport) -> Result<(), D::Error> {
-    let Some(load_pps) = size.throughput_pps() else {
+    let Some(load_pps) = size.forwarded_pps() else {
         size.missing.push("latency: there is no throughput to measure it at".to_owned());
         return Ok(());
     };
@@ -252,7 +252,7 @@ fn back_to_back<D: Device>(
     asker: &mut Asker<'_, D>,
     size: &mut SizeReport,
 ) -> Result<(), D::Error> {
-    let Some(throughput_pps) = size.throughput_pps() else {
+    let Some(throughput_pps) = size.forwarded_pps() else {
         size.missing.push("back-to-back: there is no throughput to correct the buffer time by".to_owned());
         return Ok(());
     };

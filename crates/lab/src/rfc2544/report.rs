@@ -92,7 +92,7 @@ impl SizeReport {
     }
 
     /// The throughput (pps, each way): the lower bound of the search.
-    pub fn throughput_pps(&self) -> Option<f64> {
+    pub fn forwarded_pps(&self) -> Option<f64> {
         self.throughput.as_ref()?.found.first()?.lower_pps
     }
 }

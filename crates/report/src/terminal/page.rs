@@ -155,6 +155,11 @@ impl Page {
         }
     }
 
+    /// Lines that are laid out already, right below what was written last.
+    pub fn lines(&mut self, lines: impl Iterator<Item = String>) {
+        lines.for_each(|line| self.line(Tone::Plain, &line));
+    }
+
     /// Lines that are laid out already; nothing if there are none.
     pub fn block(&mut self, text: &str) {
         if text.is_empty() {

@@ -66,7 +66,7 @@ fn every_test_gives_its_figure() {
     let (sizes, error) = run(&all(), Fake::new(400e3, 1e6));
     assert_eq!((sizes.len(), error), (2, None));
     let size = &sizes[0];
-    let throughput = size.throughput_pps().unwrap();
+    let throughput = size.forwarded_pps().unwrap();
     assert!(throughput <= 400e3 && throughput > 0.99 * 400e3, "{throughput}");
     let line = size.line_shares[0];
     assert!((line.line_pps - 1e9 / 672.0).abs() < 1e-6 && (line.share - throughput / line.line_pps).abs() < 1e-12);

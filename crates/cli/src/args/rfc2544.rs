@@ -1,0 +1,163 @@
+//! `netcliff rfc2544`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use netcliff_core::units;
+use netcliff_lab::rfc2544::settings::FrameSize;
+
+/// `netcliff rfc2544`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  netcliff rfc2544 throughput                      this kernel as a router, MLRsearch, 60 s trials
+  netcliff rfc2544 throughput --frames 64,512,1518 --trial 1s --search typical
+  netcliff rfc2544 all --trial 1s --repeats 3 --html report.html
+  netcliff rfc2544 throughput --forwarding conntrack --flows 1000
+  netcliff rfc2544 loss --tx eth1 --rx eth2 --device-mac 02:00:00:00:00:01
+
+Without --tx and --rx the device is a router in a network namespace of this machine, between two sides
+of a tester. Loads are frames a second in each direction. A trial in which the sender does not reach
+the load, or the sink cannot take in what arrives, is void: it is repeated and never counts as loss.
+Ctrl-C keeps what was measured.")]
+pub struct Rfc2544Args {
+    /// Which test
+    #[arg(value_enum)]
+    pub test: Test,
+    /// Frame sizes with FCS: bytes, jumbo (9018), imix or standard (the seven of RFC 2544) [default: standard, with
+    /// --ipv6 84 instead of 64]
+    #[arg(long, value_name = "64,512,imix", value_delimiter = ',', value_parser = frames, allow_hyphen_values = true)]
+    pub frames: Vec<Frames>,
+    /// How the device forwards
+    #[arg(long, value_enum, default_value_t = Forwarding::Route, conflicts_with_all = ["tx", "rx"])]
+    pub forwarding: Forwarding,
+    /// IPv6 instead of IPv4
+    #[arg(long)]
+    pub ipv6: bool,
+    /// Both ways at once
+    #[arg(long)]
+    pub both_ways: bool,
+    /// Flows each way, over source ports and addresses
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65536), allow_negative_numbers = true)]
+    pub flows: u32,
+    /// 802.1Q tag on what is sent
+    #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u16).range(1..=4094), allow_negative_numbers = true)]
+    pub vlan: Option<u16>,
+    /// How throughput is searched
+    #[arg(long, value_enum, default_value_t = Search::Mlr)]
+    pub search: Search,
+    /// Length of a full trial
+    #[arg(long, default_value = "60s", value_parser = units::parse_time_s, allow_hyphen_values = true)]
+    pub trial: f64,
+    /// Share of frames a trial may lose; seed papers often take 0.01%
+    #[arg(long, default_value = "0", value_parser = units::parse_share, allow_hyphen_values = true)]
+    pub loss: f64,
+    /// Relative distance of the bounds at which a search ends
+    #[arg(long, default_value = "0.5%", value_parser = units::parse_share, allow_hyphen_values = true)]
+    pub width: f64,
+    /// Longest wait for residual frames
+    #[arg(long, default_value = "2s", value_parser = units::parse_time_s, allow_hyphen_values = true)]
+    pub settle: f64,
+    /// Rest between trials; RFC 2544 asks for 5s
+    #[arg(long, default_value = "500ms", value_parser = units::parse_time_s, allow_hyphen_values = true)]
+    pub rest: f64,
+    /// Highest load each way [default: what the sender reaches]
+    #[arg(long, value_name = "100kpps", value_parser = units::parse_pps, allow_hyphen_values = true)]
+    pub max: Option<f64>,
+    /// Step of the loss test over its highest load, at most 10%
+    #[arg(long, default_value = "10%", value_parser = units::parse_share, allow_hyphen_values = true)]
+    pub step: f64,
+    /// Repeats of latency and back-to-back [default: 20 and 50]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000), allow_negative_numbers = true)]
+    pub repeats: Option<u32>,
+    /// CPUs of tester and router [default: the first and the last]
+    #[arg(long, value_name = "TESTER,ROUTER", value_parser = super::rr::cpus)]
+    pub cpu: Option<(u32, u32)>,
+    /// Send from this port of this machine
+    #[arg(long, value_name = "IF", requires = "rx")]
+    pub tx: Option<String>,
+    /// Expect frames at this port
+    #[arg(long, value_name = "IF", requires = "tx")]
+    pub rx: Option<String>,
+    /// Hardware address of the device's port at --tx [default: that of --rx, as for a bridge or a cable]
+    #[arg(long, value_name = "MAC", value_parser = mac, requires = "tx")]
+    pub device_mac: Option<[u8; 6]>,
+    /// Use a port although it carries the default route or another tool's XDP program
+    #[arg(long, requires = "tx")]
+    pub i_know: bool,
+    /// Keep the result in the record store
+    #[arg(long)]
+    pub save: bool,
+    /// Write the report with tables and graphs to this file
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// One JSON object
+    #[arg(long, conflicts_with = "csv")]
+    pub json: bool,
+    /// The tables as CSV, a row a frame size and figure
+    #[arg(long)]
+    pub csv: bool,
+}
+
+/// Tests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Test {
+    /// The highest load that is forwarded whole (26.1)
+    Throughput,
+    /// Latency at the throughput (26.2), with its distribution
+    Latency,
+    /// Frame loss at falling loads, down to two clean trials (26.3)
+    Loss,
+    /// The longest burst that is forwarded whole (RFC 9004), and the buffer it implies
+    BackToBack,
+    /// All four
+    All,
+}
+
+/// Ways to forward.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Forwarding {
+    /// IP routing
+    Route,
+    /// Routing with 20 netfilter rules
+    Netfilter,
+    /// Routing with connection tracking
+    Conntrack,
+    /// A bridge
+    Bridge,
+    /// XDP redirect, generic mode
+    Xdp,
+}
+
+/// Searches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Search {
+    /// RFC 2544's bisection: every trial is a full one
+    Binary,
+    /// MLRsearch (RFC 9971) with RFC 2544's goal: full trials only for the answer
+    Mlr,
+    /// MLRsearch with 21 short trials a load of which half may lose, for a machine that other work disturbs
+    Typical,
+}
+
+/// An entry of `--frames`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Frames {
+    /// The sizes of RFC 2544.
+    Standard,
+    /// One size.
+    One(FrameSize),
+}
+
+fn frames(text: &str) -> Result<Frames, String> {
+    match text.trim() {
+        "standard" => Ok(Frames::Standard),
+        other => other.parse().map(Frames::One).map_err(|error: netcliff_core::ParseError| error.accepted),
+    }
+}
+
+fn mac(text: &str) -> Result<[u8; 6], String> {
+    let parts: Vec<Option<u8>> = text.split(':').map(|part| u8::from_str_radix(part, 16).ok()).collect();
+    let address: Option<Vec<u8>> = parts.into_iter().collect();
+    let address = address.and_then(|address| <[u8; 6]>::try_from(address).ok());
+    address.ok_or_else(|| "expected a hardware address such as 02:00:00:00:00:01".into())
+}

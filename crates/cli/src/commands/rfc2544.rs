@@ -1,0 +1,162 @@
+//! `netcliff rfc2544`.
+
+use std::process::ExitCode;
+
+use netcliff_core::Provenance;
+use netcliff_host::fingerprint;
+use netcliff_host::inventory::Inventory;
+use netcliff_host::testbed::TestbedError;
+use netcliff_host::testbed::forward::Forwarding as Way;
+use netcliff_host::testbed::ports::PortError;
+use netcliff_lab::rfc2544::conduct::Step;
+use netcliff_lab::rfc2544::kernel::{DeviceError, Place};
+use netcliff_lab::rfc2544::report::Rfc2544Report;
+use netcliff_lab::rfc2544::settings::{FrameSize, STANDARD_BYTES, SearchBy, Settings, Tests};
+use netcliff_lab::rfc2544::trial::Answer;
+use netcliff_lab::rfc2544::{self};
+use netcliff_report as report;
+use netcliff_wire::WireError;
+
+use super::{command_line, enter_user_namespace, now_unix_s, open_store, stop_on_signal, write};
+use crate::args::{Forwarding, Frames, Rfc2544Args, Search, StoreArgs, Test};
+use crate::output;
+
+/// Tests a device and shows what was found.
+pub fn run(args: &Rfc2544Args, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
+    let settings = settings(args);
+    settings.check().map_err(output::usage)?;
+    // Before any thread is started: a process with threads cannot enter a user namespace.
+    let own_namespace = if args.tx.is_none() { enter_user_namespace() } else { None };
+    let stop = stop_on_signal()?;
+    let started_unix_s = now_unix_s();
+    let store = if args.save { Some(open_store(store_args)?) } else { None };
+    let run_id = store.as_ref().map(|store| store.begin("rfc2544", &command_line(), started_unix_s)).transpose()?;
+    let kept = store.as_ref().zip(run_id);
+    let tester_cpu = args.cpu.map(|(tester, _)| tester);
+    let found = rfc2544::run(&settings, place(args), tester_cpu, &stop, &mut |step| say(&step));
+    if let (Err(_), Some((store, run))) = (&found, kept) {
+        // Why it failed matters more than this.
+        let _ = store.finish(run, true, None);
+    }
+    let mut found = found.map_err(explain)?;
+    found.limits.extend(own_namespace);
+    let nics = netcliff_host::nic::read_all(std::path::Path::new("/sys")).unwrap_or_default();
+    let host = fingerprint::of_host(&Inventory::of_this_host(), &nics);
+    found.provenance = Provenance {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        command: command_line(),
+        started_unix_s,
+        elapsed_s: Some(now_unix_s() - started_unix_s),
+        fingerprint_id: Some(host.id()),
+        ..Provenance::default()
+    };
+    show(args, &found)?;
+    if let Some((store, run)) = kept {
+        store.set_fingerprint(run, &host)?;
+        store.finish_document(run, found.partial.is_some(), &found)?;
+        output::say(format!("netcliff: kept as run {run}"));
+    }
+    let nothing = found.sizes.iter().all(|size| size.forwarded_pps().is_none() && size.loss.is_none());
+    Ok(ExitCode::from(u8::from(found.partial.is_some() || nothing)))
+}
+
+fn show(args: &Rfc2544Args, found: &Rfc2544Report) -> anyhow::Result<()> {
+    if let Some(path) = &args.html {
+        write(path, &report::html::rfc2544(found))?;
+        output::say(format!("netcliff: report written to {}", path.display()));
+    }
+    if args.json {
+        output::json_line(found)
+    } else if args.csv {
+        output::data(&report::csv::rfc2544(found))
+    } else {
+        output::data(&report::terminal::rfc2544(found, output::style()))
+    }
+}
+
+fn settings(args: &Rfc2544Args) -> Settings {
+    let tests = |throughput, latency, loss, back_to_back| Tests { throughput, latency, loss, back_to_back };
+    let defaults = Settings::default();
+    let standard = || {
+        // The smallest IPv6 frame that names itself takes the place of 64 bytes, which IPv6 has no room for.
+        STANDARD_BYTES.map(|bytes| FrameSize::Fixed(if args.ipv6 { bytes.max(84) } else { bytes }))
+    };
+    let asked = if args.frames.is_empty() { &[Frames::Standard][..] } else { &args.frames };
+    let frames = asked.iter().flat_map(|frames| match frames {
+        Frames::Standard => standard().to_vec(),
+        Frames::One(size) => vec![*size],
+    });
+    Settings {
+        tests: match args.test {
+            Test::Throughput => tests(true, false, false, false),
+            Test::Latency => tests(true, true, false, false),
+            Test::Loss => tests(false, false, true, false),
+            Test::BackToBack => tests(true, false, false, true),
+            Test::All => tests(true, true, true, true),
+        },
+        frames: frames.collect(),
+        ipv6: args.ipv6,
+        both_ways: args.both_ways,
+        flows: args.flows,
+        vlan: args.vlan,
+        search: match args.search {
+            Search::Binary => SearchBy::Binary,
+            Search::Mlr => SearchBy::Mlr,
+            Search::Typical => SearchBy::MlrTypical,
+        },
+        trial_s: args.trial,
+        loss_ratio: args.loss,
+        width: args.width,
+        settle_s: args.settle,
+        rest_s: args.rest,
+        max_pps: args.max,
+        loss_step: args.step,
+        latency_repeats: args.repeats.unwrap_or(defaults.latency_repeats),
+        burst_repeats: args.repeats.unwrap_or(defaults.burst_repeats),
+    }
+}
+
+fn place(args: &Rfc2544Args) -> Place {
+    if let (Some(tx), Some(rx)) = (&args.tx, &args.rx) {
+        let (tx, rx) = (tx.clone(), rx.clone());
+        return Place::Ports { tx, rx, device_mac: args.device_mac, i_know: args.i_know };
+    }
+    Place::Namespaces {
+        forwarding: match args.forwarding {
+            Forwarding::Route => Way::Route,
+            Forwarding::Netfilter => Way::Netfilter,
+            Forwarding::Conntrack => Way::Conntrack,
+            Forwarding::Bridge => Way::Bridge,
+            Forwarding::Xdp => Way::Xdp,
+        },
+        router_cpu: args.cpu.map(|(_, router)| router),
+    }
+}
+
+fn say(step: &Step) {
+    use report::format::{Unit, loss, quantity};
+    match step {
+        Step::Size(frame) => output::say(format!("netcliff: frames of {frame}")),
+        Step::Trial { load_pps, duration_s, answer } => {
+            let asked = format!("{} for {}", quantity(*load_pps, Unit::Pps), quantity(*duration_s, Unit::Seconds));
+            let said = match answer {
+                Answer::Valid(trial) if trial.lost == 0 => "no loss".to_owned(),
+                Answer::Valid(trial) => format!("loss {}", loss(trial.loss_ratio())),
+                Answer::Void { reached_pps } => format!("void, {} reached", quantity(*reached_pps, Unit::Pps)),
+            };
+            output::say(format!("netcliff:   {asked}: {said}"));
+        }
+    }
+}
+
+/// What is the user's to change is wrong usage.
+fn explain(error: DeviceError) -> anyhow::Error {
+    match error {
+        DeviceError::Wire(WireError::Setting { .. })
+        | DeviceError::Port(PortError::Missing { .. } | PortError::DefaultRoute { .. } | PortError::Xdp { .. })
+        | DeviceError::Testbed(TestbedError::NoSuchCpu { .. } | TestbedError::OutOfRange { .. }) => {
+            output::usage(error)
+        }
+        other => other.into(),
+    }
+}

@@ -1,0 +1,93 @@
+//! `netcliff rfc2544`: a real router in namespaces, and what is refused.
+
+mod common;
+
+use common::{Home, entries, say};
+use serde_json::Value;
+
+/// Short trials of a few kpps: they show that the command works, not how fast this machine is.
+const SHORT: [&str; 13] = [
+    "rfc2544", "all", "--frames", "64,imix", "--trial", "50ms", "--max", "20kpps", "--rest", "0s", "--repeats", "2", "--save",
+];
+
+#[test]
+fn every_test_is_made_kept_and_shown_again() {
+    let home = Home::new();
+    let page = home.text("report.html");
+    let args = [&SHORT[..], &["--width", "20%", "--json", "--html", &page]].concat();
+    let output = home.netcliff(args).timeout(std::time::Duration::from_secs(120)).output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("not permitted") || said.contains("another netcliff") {
+        return say(&format!("SKIPPED: {said}"));
+    }
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
+    assert_eq!(found["kind"], "rfc2544");
+    let sizes = found["sizes"].as_array().expect("sizes");
+    assert_eq!(sizes.iter().map(|size| size["frame"].as_str()).collect::<Vec<_>>(), [Some("64B"), Some("imix")]);
+    for size in sizes {
+        // A loaded machine may lose frames at any load; that a figure or its reason is there does not depend on it.
+        let had = size["throughput"]["found"][0]["lower_pps"].as_f64();
+        assert!(had.is_some_and(|pps| pps > 0.0) || size["missing"][0].is_string(), "{size}");
+        assert!(size["seen"]["sent"].as_u64().is_some_and(|sent| sent > 0) && size["seen"]["corrupt"] == 0, "{size}");
+        assert!(size["loss"]["trials"].is_array(), "{size}");
+    }
+    let html = std::fs::read_to_string(page).expect("the page is written");
+    assert!(html.contains("<svg") && html.contains("Forwarding by RFC 2544"), "no picture");
+    let shown = home.stdout(["results", "show"]);
+    assert!(shown.contains("THROUGHPUT (26.1)") && shown.contains("FRAME LOSS (26.3)"), "{shown}");
+    let left = entries(std::path::Path::new("/run/netns"));
+    let own = |name: &String| name.starts_with("nc-") && name.ends_with("-rtr");
+    assert!(!left.iter().any(own), "namespaces are left: {left:?}");
+    assert!(entries(&home.state().join("journal")).is_empty(), "the journal is not empty");
+}
+
+#[test]
+fn wrong_usage_is_named_with_what_is_accepted() {
+    let home = Home::new();
+    for (args, words) in [
+        (&["--frames", "63"][..], &["63", "such as \"64\""][..]),
+        (&["--frames", "9019"], &["9019", "jumbo"]),
+        (&["--frames", "64", "--ipv6"], &["frame size = 64B", "at least 84B"]),
+        (&["--frames", "64", "--vlan", "5"], &["at least 68B"]),
+        (&["--vlan", "4095"], &["4095"]),
+        (&["--flows", "0"], &["0 is not in 1..=65536"]),
+        (&["--trial", "0s"], &["trial = 0", "10ms to a day"]),
+        (&["--width", "0"], &["width = 0", "0.01% to 50%"]),
+        (&["--step", "20%"], &["loss step = 0.2", "RFC 2544"]),
+        (&["--loss", "60%"], &["loss = 0.6"]),
+        (&["--max", "fast"], &["fast", "pps"]),
+        (&["--cpu", "0,4000"], &["CPU 4000 cannot be used"]),
+        (&["--tx", "eth7"], &["--rx"]),
+        (&["--tx", "no-such-if", "--rx", "lo"], &["there is no interface no-such-if"]),
+        (&["--tx", "lo", "--rx", "lo", "--device-mac", "x"], &["02:00:00:00:00:01"]),
+        (&["--tx", "lo", "--rx", "lo", "--forwarding", "bridge"], &["cannot be used with"]),
+    ] {
+        let out = home.netcliff([&["rfc2544", "throughput"], args].concat()).output().expect("it runs");
+        let said = String::from_utf8_lossy(&out.stderr);
+        if said.contains("not permitted") || said.contains("another netcliff") {
+            say(&format!("SKIPPED: {args:?}: {said}"));
+            continue;
+        }
+        assert_eq!(out.status.code(), Some(2), "{args:?}: {said}");
+        assert!(words.iter().all(|word| said.contains(word)), "{args:?}: {said}");
+        assert!(out.stdout.is_empty(), "{args:?}");
+    }
+}
+
+/// The interface that carries the default route is refused before a frame is sent.
+#[test]
+fn the_default_route_is_not_flooded() {
+    let home = Home::new();
+    let table = std::fs::read_to_string("/proc/net/route").unwrap_or_default();
+    let fields = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let default = table.lines().skip(1).map(fields).find(|line| line.get(1).is_some_and(|to| to == "00000000"));
+    let Some(port) = default.and_then(|line| line.first().cloned()) else {
+        return say("SKIPPED: this machine has no default route");
+    };
+    let out = home.netcliff(["rfc2544", "throughput", "--tx", &port, "--rx", &port]).output().expect("it runs");
+    let said = String::from_utf8_lossy(&out.stderr);
+    if said.contains("another netcliff") {
+        return say(&format!("SKIPPED: {said}"));
+    }
+    assert!(out.status.code() == Some(2) && said.contains("carries the default route") && said.contains("--i-know"), "{said}");
+}

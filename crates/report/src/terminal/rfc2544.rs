@@ -1,0 +1,175 @@
+//! [`rfc2544`]: what `netcliff rfc2544` prints.
+
+use netcliff_core::stream::Spread;
+use netcliff_lab::rfc2544::report::{Rfc2544Report, SizeReport};
+use netcliff_lab::rfc2544::search::End;
+use netcliff_lab::rfc2544::settings::SearchBy;
+
+use super::Style;
+use super::page::{Page, Tone};
+use crate::format::{self, Unit};
+
+/// The page: device and tester, a table a test, what was not had, what a reader must know.
+pub fn rfc2544(report: &Rfc2544Report, style: Style) -> String {
+    let mut page = Page::new(style);
+    head(&mut page, report);
+    throughput(&mut page, report);
+    latency(&mut page, report);
+    loss(&mut page, report);
+    bursts(&mut page, report);
+    pacing(&mut page, report);
+    let missing =
+        report.sizes.iter().flat_map(|size| size.missing.iter().map(|line| format!("{}: {line}", size.frame)));
+    list(&mut page, "NOT HAD", missing);
+    list(&mut page, "NOTES", report.notes.iter().chain(&report.limits).cloned());
+    page.finish()
+}
+
+fn head(page: &mut Page, report: &Rfc2544Report) {
+    let asked = &report.asked;
+    let title = format!("netcliff {}: forwarding by RFC 2544", report.provenance.version);
+    page.paragraph(0, Tone::Strong, &title);
+    if let Some(why) = &report.partial {
+        page.paragraph(0, Tone::Alarm, &format!("PARTIAL: {why}. What is shown was had."));
+    }
+    page.fact("device", &report.device);
+    page.fact("tester", &report.tester);
+    let family = if asked.ipv6 { "IPv6" } else { "IPv4" };
+    let ways = if asked.both_ways { "both ways at once, figures each way" } else { "one way" };
+    let flows = if asked.flows == 1 { "1 flow".to_owned() } else { format!("{} flows", asked.flows) };
+    let tag = asked.vlan.map_or(String::new(), |id| format!(", VLAN {id}"));
+    page.fact("frames", &format!("{family}, UDP, {flows}{tag}, {ways}"));
+    let search = match asked.search {
+        SearchBy::Binary => "RFC 2544's bisection",
+        SearchBy::Mlr => "MLRsearch with RFC 2544's goal",
+        SearchBy::MlrTypical => "MLRsearch, half of 21 short trials may lose",
+    };
+    let goal = asked.goal();
+    let tolerated = if goal.loss_ratio > 0.0 { format::loss(goal.loss_ratio) } else { "none".to_owned() };
+    page.fact(
+        "search",
+        &format!(
+            "{search}; trials of {}, loss allowed: {tolerated}, width {}",
+            format::quantity(goal.final_trial_s, Unit::Seconds),
+            format::share(goal.width)
+        ),
+    );
+}
+
+/// Cells in columns, the first to the left.
+fn table(page: &mut Page, heading: &str, rows: &[Vec<String>]) {
+    if rows.len() < 2 {
+        return;
+    }
+    let columns = rows[0].len();
+    let width = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    page.heading(heading);
+    let line = |row: &Vec<String>| {
+        let cells = row.iter().zip(&widths).enumerate().map(|(at, (cell, &width))| match at {
+            0 => format!("  {cell:<width$}"),
+            _ => format!("  {cell:>width$}"),
+        });
+        cells.collect::<String>()
+    };
+    page.lines(rows.iter().map(line));
+}
+
+fn words(cells: &[&str]) -> Vec<String> {
+    cells.iter().map(ToString::to_string).collect()
+}
+
+fn pps(value: Option<f64>) -> String {
+    value.map_or("-".to_owned(), |value| format::quantity(value, Unit::Pps))
+}
+
+fn time(value: f64) -> String {
+    format::quantity(value, Unit::Seconds)
+}
+
+fn throughput(page: &mut Page, report: &Rfc2544Report) {
+    let mut rows = vec![words(&["frames", "throughput", "failed at", "bit/s", "1G", "10G", "25G", "trial time"])];
+    for size in &report.sizes {
+        let Some(searched) = &size.throughput else { continue };
+        let found = &searched.found[0];
+        let more = matches!(found.end, End::AboveMaximum | End::AboveSender);
+        let lower =
+            found.lower_pps.map(|pps| format!("{}{}", if more { ">= " } else { "" }, format::quantity(pps, Unit::Pps)));
+        let bits = found.lower_pps.map(|pps| pps * 8.0 * (size.mean_bytes + 20.0));
+        let mut row = vec![
+            size.frame.to_string(),
+            lower.unwrap_or_else(|| "-".to_owned()),
+            pps(found.upper_pps),
+            bits.map_or("-".to_owned(), |bits| format::quantity(bits, Unit::Bps)),
+        ];
+        row.extend((0..3).map(|at| size.line_shares.get(at).map_or("-".to_owned(), |line| format::share(line.share))));
+        row.push(time(searched.trial_time_s));
+        rows.push(row);
+    }
+    table(page, "THROUGHPUT (26.1), and its share of lines", &rows);
+}
+
+fn latency(page: &mut Page, report: &Rfc2544Report) {
+    let mut rows = vec![words(&["frames", "at", "tagged mean", "typical", "worst case", "p50", "p99", "p99.9", "max"])];
+    for size in &report.sizes {
+        let Some(latency) = &size.latency else { continue };
+        let all = size.latency_frames.as_ref().map(|record| record.summary);
+        let mut row = vec![size.frame.to_string(), pps(Some(latency.load_pps)), time(latency.mean_s)];
+        row.extend([latency.typical_s.median, latency.worst_s.median].map(time));
+        let figures = all.map(|all| [all.p50_s, all.p99_s, all.p999_s, all.max_s].map(time));
+        row.extend(figures.unwrap_or_else(|| ["-"; 4].map(str::to_owned)));
+        rows.push(row);
+    }
+    table(page, "LATENCY (26.2; typical and worst case by RFC 8219), then over all frames", &rows);
+}
+
+fn loss(page: &mut Page, report: &Rfc2544Report) {
+    let mut rows = vec![words(&["frames", "load", "of highest", "lost"])];
+    for size in &report.sizes {
+        let Some(curve) = &size.loss else { continue };
+        for trial in &curve.trials {
+            let lost = if trial.lost == 0 { "none".to_owned() } else { format::loss(trial.loss_ratio()) };
+            let share = format::share(trial.load_pps / size.max_pps);
+            rows.push(vec![size.frame.to_string(), pps(Some(trial.load_pps)), share, lost]);
+        }
+    }
+    table(page, "FRAME LOSS (26.3)", &rows);
+}
+
+fn bursts(page: &mut Page, report: &Rfc2544Report) {
+    let header = ["frames", "longest burst", "least", "greatest", "sent at", "implied buffer", "corrected"];
+    let mut rows = vec![words(&header)];
+    for size in &report.sizes {
+        let Some(found) = &size.back_to_back else { continue };
+        let Spread { min, max, .. } = found.spread;
+        let mut row = vec![size.frame.to_string()];
+        row.extend([found.mean, min, max].map(|frames| format!("{frames:.0}")));
+        row.extend([pps(Some(found.burst_pps)), time(found.implied_buffer_s), time(found.corrected_buffer_s)]);
+        rows.push(row);
+    }
+    table(page, "BACK-TO-BACK FRAMES (26.4, RFC 9004)", &rows);
+}
+
+fn pacing(page: &mut Page, report: &Rfc2544Report) {
+    let header = ["frames", "flat out", "late p99", "gap off p50", "gap off p99", "void", "again", "behind", "corrupt"];
+    let mut rows = vec![words(&header)];
+    rows.extend(report.sizes.iter().map(tester_row));
+    table(page, "TESTER: what it reaches, how even it sends, and what else it saw", &rows);
+}
+
+fn tester_row(size: &SizeReport) -> Vec<String> {
+    let mut row = vec![size.frame.to_string(), pps(Some(size.sender_pps))];
+    let pacing = size.pacing.map(|one| [one.lateness_p99_s, one.gap_error_p50_s, one.gap_error_p99_s].map(time));
+    row.extend(pacing.unwrap_or_else(|| ["-"; 3].map(str::to_owned)));
+    row.push(format!("{} of {}", size.seen.void_trials, size.seen.trials));
+    row.extend([size.seen.duplicates, size.seen.reordered, size.seen.corrupt].map(|count| count.to_string()));
+    row
+}
+
+fn list(page: &mut Page, heading: &str, lines: impl Iterator<Item = String>) {
+    let lines: Vec<String> = lines.collect();
+    if !lines.is_empty() {
+        page.heading(heading);
+        lines.iter().for_each(|line| page.item("- ", line));
+    }
+}
