@@ -7,7 +7,19 @@ use serde_json::Value;
 
 /// Short trials of a few kpps: they show that the command works, not how fast this machine is.
 const SHORT: [&str; 13] = [
-    "rfc2544", "all", "--frames", "64,imix", "--trial", "50ms", "--max", "20kpps", "--rest", "0s", "--repeats", "2", "--save",
+    "rfc2544",
+    "all",
+    "--frames",
+    "64,imix",
+    "--trial",
+    "50ms",
+    "--max",
+    "20kpps",
+    "--rest",
+    "0s",
+    "--repeats",
+    "2",
+    "--save",
 ];
 
 #[test]
@@ -89,5 +101,8 @@ fn the_default_route_is_not_flooded() {
     if said.contains("another netcliff") {
         return say(&format!("SKIPPED: {said}"));
     }
-    assert!(out.status.code() == Some(2) && said.contains("carries the default route") && said.contains("--i-know"), "{said}");
+    assert!(
+        out.status.code() == Some(2) && said.contains("carries the default route") && said.contains("--i-know"),
+        "{said}"
+    );
 }

@@ -63,6 +63,8 @@ fn notes(settings: &Settings) -> Vec<String> {
     notes.extend(below("a rest between trials", settings.rest_s, 5.0));
     notes.extend(below("a wait for residual frames of at most", settings.settle_s, 2.0));
     notes.push("the wait for residual frames ends when none is missing".to_owned());
+    let uneven = "a trial that lost no more frames than left over 0.1 ms late is void: the sender may have lost them";
+    notes.push(uneven.to_owned());
     if settings.loss_ratio > 0.0 {
         notes.push(format!("trials may lose {} of the frames; RFC 2544's throughput allows none", settings.loss_ratio));
     }

@@ -12,6 +12,12 @@ use netcliff_lab::rfc2544::trial::Answer;
 /// One at a time: the host's lock admits one testbed.
 static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
+/// A line for whoever reads the test's output.
+fn say(text: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
+
 fn place(forwarding: Forwarding) -> Place {
     Place::Namespaces { forwarding, router_cpu: None }
 }
@@ -22,7 +28,7 @@ fn build(settings: &Settings, forwarding: Forwarding) -> Option<Kernel> {
         Ok(device) => Some(device),
         Err(DeviceError::Wire(error)) => panic!("{error}"),
         Err(error) => {
-            println!("SKIPPED: {forwarding}: {error}");
+            say(&format!("SKIPPED: {forwarding}: {error}"));
             None
         }
     }
@@ -87,10 +93,10 @@ fn overload_is_loss_and_an_unreachable_load_is_void() {
     assert!(reached_pps > 1e3 && reached_pps < 20e6);
     // A burst longer than any backlog on the way cannot pass whole.
     let burst = device.burst(200_000).expect("it runs");
-    println!(
+    say(&format!(
         "sender {reached:.0} pps flat out; 200 000 frames at once at {:.0} pps, whole: {}",
         burst.burst_pps, burst.complete
-    );
+    ));
 }
 
 #[test]
@@ -110,6 +116,6 @@ fn a_sink_that_goes_down_mid_trial_ends_it_with_its_name() {
             let error = ended.expect_err("the sink is down").to_string();
             assert!(error.contains("tst1") && error.to_lowercase().contains("network is down"), "{error}");
         }
-        other => println!("SKIPPED: ip link set down: {other:?}"),
+        other => say(&format!("SKIPPED: ip link set down: {other:?}")),
     }
 }

@@ -330,8 +330,8 @@ impl Device for Kernel {
 fn measured(report: &TrialReport, duration_s: f64, load_pps: f64) -> Measured {
     let answer = match report.void {
         Some(Void::SenderTooSlow { reached_pps }) => Answer::Void { reached_pps },
-        // The load was reached, but what became of the frames is not known.
-        Some(Void::SinkTooSlow { .. }) => Answer::Void { reached_pps: load_pps },
+        // The load was reached, but what became of the frames is not the device's doing, or not known.
+        Some(Void::SinkTooSlow { .. } | Void::SenderUneven { .. }) => Answer::Void { reached_pps: load_pps },
         None => Answer::Valid(Trial { load_pps, duration_s, sent: report.sent(), lost: report.lost() }),
     };
     let count = |get: fn(&DirectionReport) -> u64| report.directions.iter().map(get).sum();

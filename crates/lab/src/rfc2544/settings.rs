@@ -129,7 +129,7 @@ pub struct Settings {
     pub vlan: Option<u16>,
     /// How throughput is searched.
     pub search: SearchBy,
-    /// Length of a full trial (s).
+    /// Length of a full trial (s); of [`SearchBy::MlrTypical`] a second at most.
     pub trial_s: f64,
     /// Share of frames that a trial may lose.
     pub loss_ratio: f64,
@@ -217,8 +217,7 @@ impl Settings {
         match self.search {
             SearchBy::Binary | SearchBy::Mlr => Goal::rfc2544(self.trial_s, self.loss_ratio, self.width),
             SearchBy::MlrTypical => {
-                // 21 trials of a second each at RFC 2544's 60 s, fewer where the trial is shorter.
-                let trial_s = (self.trial_s / 60.0).min(1.0);
+                let trial_s = self.trial_s.min(1.0);
                 Goal {
                     final_trial_s: trial_s,
                     initial_trial_s: trial_s,

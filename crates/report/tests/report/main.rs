@@ -3,6 +3,7 @@
 mod experiment;
 mod fixture;
 mod html;
+mod rfc2544;
 mod svg;
 mod table;
 mod terminal;

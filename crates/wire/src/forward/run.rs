@@ -18,6 +18,8 @@ use crate::transmit::Kicked;
 
 /// Share of the frames that must leave in time for the load to count as offered.
 pub const KEPT_UP_SHARE: f64 = 0.999;
+/// From here on a frame is late \[ns\]: at 1 Mpps 100 frames then follow at once, a tenth of the default backlog.
+pub const LATE_NS: u64 = 100_000;
 /// How long after the end of a trial frames that were due may still leave \[ns\].
 const GRACE_NS: u64 = 5_000_000;
 /// Frames read between two looks at the schedule: about 5 us.
@@ -88,6 +90,11 @@ pub enum Void {
         /// Frames a second that left, of the slowest direction.
         reached_pps: f64,
     },
+    /// Frames were lost, but no more than left late, and bunched for it: the sender may have lost them.
+    SenderUneven {
+        /// Frames that left later than [`LATE_NS`].
+        late: u64,
+    },
     /// The sink's own queues overflowed.
     SinkTooSlow {
         /// Frames the sink's ring had no room for.
@@ -124,6 +131,11 @@ impl DirectionReport {
     /// Frames sent that did not come whole.
     pub fn lost(&self) -> u64 {
         self.sent.saturating_sub(self.arrived.frames)
+    }
+
+    /// Frames that left later than [`LATE_NS`].
+    pub fn late(&self) -> u64 {
+        self.lateness.histogram().count_between(LATE_NS, u64::MAX)
     }
 
     /// Figures of the lateness, if anything was sent.
@@ -423,7 +435,12 @@ fn void(directions: &[DirectionReport], trial: &Trial, frames: u64) -> Option<Vo
     let offered = |direction: &DirectionReport| direction.sent - direction.kicked.sender_full;
     let least = directions.iter().map(offered).min()?;
     let reached_pps = least as f64 / (trial.duration_s + GRACE_NS as f64 * 1e-9);
-    ((least as f64) < KEPT_UP_SHARE * frames as f64).then_some(Void::SenderTooSlow { reached_pps })
+    if (least as f64) < KEPT_UP_SHARE * frames as f64 {
+        return Some(Void::SenderTooSlow { reached_pps });
+    }
+    let late = directions.iter().map(DirectionReport::late).sum();
+    let lost: u64 = directions.iter().map(DirectionReport::lost).sum();
+    (lost > 0 && lost <= late).then_some(Void::SenderUneven { late })
 }
 
 /// Commands to a bench on a thread of its own.

@@ -1,0 +1,71 @@
+//! `netcliff rfc2544`'s outputs from an exact fake.
+
+use netcliff_lab::rfc2544::report::Rfc2544Report;
+use netcliff_report::{Style, csv, html, terminal};
+
+fn report() -> Rfc2544Report {
+    let text = r#"{
+        "kind": "rfc2544", "device": "a fake router", "tester": "a fake tester",
+        "asked": {"tests": {"throughput": true, "latency": true, "loss": true, "back_to_back": true},
+            "frames": ["64B", "imix"], "ipv6": false, "both_ways": false, "flows": 4, "search": "mlr", "trial_s": 60.0,
+            "loss_ratio": 0.0, "width": 0.005, "settle_s": 2.0, "rest_s": 5.0, "loss_step": 0.1, "latency_repeats": 20,
+            "burst_repeats": 50},
+        "sizes": [
+            {"frame": "64B", "mean_bytes": 64.0, "sender_pps": 1e6, "max_pps": 9.7e5,
+             "throughput": {"found": [{"lower_pps": 4e5, "upper_pps": 4.01e5, "throughput_pps": 4e5, "end": "regular"}],
+                 "trials": [{"load_pps": 4e5, "duration_s": 60.0, "sent": 24000000, "lost": 0}], "void_trials": 1,
+                 "trial_time_s": 95.5},
+             "line_shares": [{"line_bps": 1e9, "line_pps": 1488095.2, "share": 0.2688},
+                 {"line_bps": 1e10, "line_pps": 14880952.4, "share": 0.02688},
+                 {"line_bps": 25e9, "line_pps": 37202381.0, "share": 0.010752}],
+             "latency": {"load_pps": 4e5, "trial_s": 120.0,
+                 "repeats": [{"tagged_s": 2e-5, "p50_s": 1.5e-5, "p999_s": 9e-5}], "mean_s": 2e-5,
+                 "typical_s": {"median": 1.5e-5, "min": 1.5e-5, "max": 1.5e-5},
+                 "worst_s": {"median": 9e-5, "min": 9e-5, "max": 9e-5}},
+             "loss": {"trials": [{"load_pps": 9.7e5, "duration_s": 60.0, "sent": 58200000, "lost": 34200000},
+                 {"load_pps": 3.88e5, "duration_s": 60.0, "sent": 23280000, "lost": 0}], "clean": true},
+             "back_to_back": {"bursts": [1660, 1670], "mean": 1665.0,
+                 "spread": {"median": 1665.0, "min": 1660.0, "max": 1670.0}, "deviation": 7.07, "burst_pps": 1e6,
+                 "throughput_pps": 4e5, "implied_buffer_s": 1.665e-3, "corrected_buffer_s": 9.99e-4, "capped": 0},
+             "seen": {"trials": 90, "void_trials": 1, "sent": 100000000, "duplicates": 0, "reordered": 2, "corrupt": 0},
+             "pacing": {"lateness_p99_s": 8e-6, "gap_error_p50_s": 2e-7, "gap_error_p99_s": 3e-6}},
+            {"frame": "imix", "mean_bytes": 358.8, "sender_pps": 9e5, "max_pps": 8.7e5,
+             "throughput": {"found": [{"lower_pps": 8.7e5, "end": "above-sender"}], "trials": [], "void_trials": 0,
+                 "trial_time_s": 60.0},
+             "seen": {"trials": 1, "void_trials": 0, "sent": 52200000, "duplicates": 0, "reordered": 0, "corrupt": 0},
+             "missing": ["throughput: the highest load the sender reaches was forwarded; the device can do more"]}],
+        "limits": ["two CPUs"], "notes": ["the wait for residual frames ends when none is missing"],
+        "provenance": {"version": "0.0.0", "command": "netcliff rfc2544 all", "started_unix_s": 0.0}
+    }"#;
+    serde_json::from_str(text).expect("the documented form")
+}
+
+#[test]
+fn the_page() {
+    let page = terminal::rfc2544(&report(), Style { width: 100, ..Style::default() });
+    insta::assert_snapshot!("rfc2544_page", page);
+    assert!(page.lines().all(|line| line.chars().count() <= 100), "{page}");
+}
+
+#[test]
+fn the_tables_as_csv() {
+    insta::assert_snapshot!("rfc2544_csv", csv::rfc2544(&report()));
+}
+
+#[test]
+fn the_html_has_the_graphs_that_rfc_2544_asks_for() {
+    let page = html::rfc2544(&report());
+    assert_eq!(page.matches("<svg").count(), 3, "throughput, latency, loss");
+    for words in [
+        "Throughput by frame size",
+        "Latency at the throughput",
+        "Frame loss by load",
+        "theoretical at",
+        "netcliff rfc2544 all",
+    ] {
+        assert!(page.contains(words), "{words}");
+    }
+    let partial = Rfc2544Report { partial: Some("the <sink> died".to_owned()), sizes: vec![], ..report() };
+    let page = html::rfc2544(&partial);
+    assert!(page.contains("the &lt;sink&gt; died") && !page.contains("<svg"), "{page}");
+}
