@@ -2,6 +2,7 @@
 # Figures 11 and 12 of seed 004 for this machine: the same forwarding plain and as one would set it up, over the frame sizes of
 # RFC 2544, with the share of 1, 10 and 25 Gbit/s lines. Needs root. Rounds are interleaved.
 #   experiments/forwarding-optimised.sh NETCLIFF DIRECTORY [ROUNDS]
+# FRAMES in the environment narrows the sizes, such as FRAMES=64,512,1518.
 # plain: connection tracking in the path, the router's work on the CPU that sends, sinks and serves everything else.
 # spread: the same, the router's work on a CPU of its own. optimised: also without netfilter. xdp: the kernel's shortest path.
 set -eu
@@ -11,8 +12,8 @@ mkdir -p "$out"
 for round in $(seq "${3:-1}"); do
     for set_up in "plain conntrack 0,0" "spread conntrack 0,1" "optimised route 0,1" "xdp xdp 0,1"; do
         set -- $set_up
-        "$netcliff" rfc2544 throughput --forwarding "$2" --cpu "$3" --search typical --trial 100ms --rest 20ms --width 2% \
-            --flows 64 --json --html "$out/$1-$round.html" >"$out/$1-$round.json" 2>"$out/$1-$round.log" || true
+        "$netcliff" rfc2544 throughput --forwarding "$2" --cpu "$3" --search typical --trial "${TRIAL:-100ms}" --rest 20ms --width 2% \
+            --frames "${FRAMES:-standard}" --flows 64 --json --html "$out/$1-$round.html" >"$out/$1-$round.json" 2>"$out/$1-$round.log" || true
     done
 done
 python3 - "$out" <<'PY'

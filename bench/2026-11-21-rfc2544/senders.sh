@@ -66,9 +66,11 @@ for round in $(seq "$rounds"); do
     pps=$(inside "$netcliff" rfc2544 loss --tx nca --rx ncb --frames 64 --trial 10ms --max 1kpps --cpu 0,1 --json 2>/dev/null |
         python3 -c 'import json,sys; print(round(json.load(sys.stdin)["sizes"][0]["sender_pps"]))')
     echo "$round,netcliff,$pps"
-    watch trafgen trafgen -i "$work/frame.cfg" -o nca -P 1 -q -n 0 -A -t 1ns
+    watch trafgen trafgen -i "$work/frame.cfg" -o nca -P 1 -q -n 0 -t 1ns
     watch tcpreplay tcpreplay -q -i nca --topspeed --loop=100000 -K "$work/frame.pcap"
     dpdk net_af_packet ",qpairs=1,qdisc_bypass=1"
     dpdk net_af_xdp
+    # It leaves its XDP program behind, and netcliff refuses a port with another tool's.
+    inside ip link set nca xdp off 2>/dev/null || true
 done
 for log in "$work"/*.log; do tail -n 12 "$log" | sed "s|^|# $(basename "$log"): |" >&2; done

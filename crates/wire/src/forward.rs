@@ -1,6 +1,6 @@
 //! Frames through a forwarding device: sent on schedule at one side, accounted for one by one at the other.
 //!
-//! Start at [`run`](run::run): one [`run::Trial`] over one or two [`Direction`]s. Sender and sink share a thread, which
+//! Start at [`run::Bench`]: one [`run::Trial`] over one or two [`Direction`]s. Sender and sink share a thread, which
 //! reads between sends: on a machine with few CPUs a sink of its own would take the sender's time or the device's.
 //!
 //! | module | holds |

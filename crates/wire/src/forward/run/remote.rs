@@ -1,0 +1,85 @@
+//! A bench on a thread of its own.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use super::super::port::SendBy;
+use super::{Bench, Direction, Trial, TrialReport};
+use crate::error::WireError;
+use crate::thread::Placement;
+
+/// Commands to a bench on a thread of its own.
+type Order = (Trial, std::sync::mpsc::Sender<Result<TrialReport, WireError>>);
+
+/// A bench on a thread of its own, in its place.
+#[derive(Debug)]
+pub struct Remote {
+    orders: Option<std::sync::mpsc::Sender<Order>>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Remote {
+    /// Starts the thread and opens the rings there; `stop` ends a trial early.
+    ///
+    /// # Errors
+    /// As [`Bench::open`].
+    pub fn start(
+        directions: Vec<Direction>,
+        by: SendBy,
+        max_burst: usize,
+        placement: Placement,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Self, WireError> {
+        let (orders, inbox) = std::sync::mpsc::channel::<Order>();
+        let (ready, is_ready) = std::sync::mpsc::channel();
+        let work = move || match Bench::open(&directions, by, max_burst, &placement) {
+            Err(error) => drop(ready.send(Err(error))),
+            Ok(mut bench) => {
+                drop(ready.send(Ok(())));
+                for (trial, answer) in inbox {
+                    // Nobody listening means nobody needs it.
+                    drop(answer.send(bench.run(&trial, &stop)));
+                }
+            }
+        };
+        let thread = std::thread::Builder::new()
+            .name("netcliff-forward".into())
+            .spawn(work)
+            .map_err(|e| WireError::system("start the sending thread", e))?;
+        match is_ready.recv() {
+            Ok(Ok(())) => Ok(Self { orders: Some(orders), thread: Some(thread) }),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(died(thread)),
+        }
+    }
+
+    /// Runs a trial and waits for it.
+    ///
+    /// # Errors
+    /// As [`Bench::run`]; or the thread died.
+    pub fn run(&mut self, trial: Trial) -> Result<TrialReport, WireError> {
+        let (answer, answered) = std::sync::mpsc::channel();
+        let asked = self.orders.as_ref().is_some_and(|orders| orders.send((trial, answer)).is_ok());
+        match answered.recv() {
+            Ok(report) if asked => report,
+            _ => Err(self.thread.take().map_or_else(|| WireError::died("sender", &"it had ended"), died)),
+        }
+    }
+}
+
+fn died(thread: std::thread::JoinHandle<()>) -> WireError {
+    match thread.join() {
+        Err(panic) => WireError::died("sender", panic.as_ref()),
+        Ok(()) => WireError::died("sender", &"it ended before its time"),
+    }
+}
+
+impl Drop for Remote {
+    fn drop(&mut self) {
+        self.orders = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic was told to whoever asked for the trial.
+            let _ = thread.join();
+        }
+    }
+}
