@@ -13,6 +13,7 @@ mod rr;
 mod run;
 mod simulate;
 mod stream;
+pub mod tune;
 
 use std::path::PathBuf;
 
@@ -24,13 +25,14 @@ pub use bed::LinkArgs;
 pub use compute::{ComputeArgs, PredictArgs, QueuesArg};
 pub use far::FarArgs;
 pub use find::{Arrivals, FindArgs, Meter, Testbed};
-pub use inspect::InspectArgs;
+pub use inspect::{InspectArgs, Objective};
 pub use limits::LimitsArgs;
 pub use rfc2544::{Forwarding, Frames, Rfc2544Args, Search, Test};
 pub use rr::{BusyPoll, RrArgs, Transport};
 pub use run::RunArgs;
 pub use simulate::SimulateArgs;
 pub use stream::{Carrier, PathName, StreamArgs, Way};
+pub use tune::{PlanArgs, TryArgs, TuneAction, TuneArgs};
 
 /// Finds the offered load past which a host loses packets, explains it, and predicts it.
 #[derive(Debug, Parser)]
@@ -78,6 +80,8 @@ pub enum Command {
     Advise(AdviseArgs),
     /// What this host is along the path of a packet, and what looks wrong with it
     Inspect(InspectArgs),
+    /// Settings for an objective: proposed, applied with a way back, tried
+    Tune(TuneArgs),
     /// What link, bus, memory and CPU let through at each frame size
     Limits(LimitsArgs),
     /// Request/response: latency, rate and cost of a transaction, on this host or against an agent

@@ -14,6 +14,7 @@ pub mod run;
 pub mod shell;
 pub mod simulate;
 pub mod stream;
+pub mod tune;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -17,6 +17,7 @@
 //! | [`measure`] | [`Measure`]: a figure of an outcome by name |
 //! | [`experiment`] | [`Experiment`]: what to draw and who answers, from TOML |
 //! | [`inspection`] | what a host is, what looks wrong with it, for people |
+//! | [`tuning`] | what `netcliff tune` proposes |
 //! | [`roofline`] | [`Roofline`]: the page of `netcliff limits` |
 //! | [`finding`] | [`Finding`]: the one page of `netcliff find` |
 //! | [`warning`] | what works but is hardly meant |
@@ -54,6 +55,7 @@ pub mod roofline;
 pub mod scheme;
 pub mod stream;
 pub mod traffic;
+pub mod tuning;
 pub mod units;
 pub mod warning;
 

@@ -9,6 +9,8 @@
 //! - [`fingerprint`]: all of the above as one flat, ordered map, to compare two runs.
 //! - [`cpu`]: where the time of a CPU goes, measured in three ways.
 //! - [`softnet`]: what the receive path counted (softnet_stat, UDP drops, interrupts, softirqs).
+//! - [`setting`]: one thing that can be set, read, written and set back.
+//! - [`tune`]: which settings serve an objective, applied through the journal.
 //! - [`testbed`]: sender and host under test as two network namespaces joined by a veth pair.
 //! - [`journal`]: every change to the machine is written down before it is made, so that it can be
 //!   undone by the next start even after `kill -9`.
@@ -22,5 +24,7 @@ pub mod nic;
 pub mod process;
 mod procfs;
 mod rtnl;
+pub mod setting;
 pub mod softnet;
 pub mod testbed;
+pub mod tune;

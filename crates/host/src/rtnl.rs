@@ -130,6 +130,12 @@ impl Rtnl {
         self.socket.request(&request)?.recv_ack().map_err(explained)
     }
 
+    pub(crate) fn set_mtu(&mut self, name: &str, mtu_bytes: u32) -> io::Result<()> {
+        let mut request = rt_link::Request::new().op_setlink_do(&Ifinfomsg::new());
+        request.encode().push_ifname_bytes(name.as_bytes()).push_mtu(mtu_bytes);
+        self.socket.request(&request)?.recv_ack().map_err(explained)
+    }
+
     pub(crate) fn add_address(&mut self, index: u32, ip: impl Into<IpAddr>, prefix: u8) -> io::Result<()> {
         let ip = ip.into();
         let header = Ifaddrmsg {

@@ -15,6 +15,7 @@
 //! | [`limits`] | the roofline |
 //! | [`rr`] | request/response between two ends on this host, or against an agent |
 //! | [`stream`] | bulk transfers: a sweep, metered |
+//! | [`tuning`] | what a tuning plan is expected to change, and the host measured with and without it in turns |
 //! | [`store`] | records in SQLite |
 //! | [`stats`] | intervals and least squares |
 
@@ -33,4 +34,5 @@ pub mod stats;
 pub mod store;
 pub mod stream;
 pub mod trial;
+pub mod tuning;
 pub mod wire_bench;

@@ -29,6 +29,9 @@ pub struct Cpu {
     /// Frequency governors in use (`performance`, `schedutil`, ...); empty where the guest or the
     /// firmware does not let the kernel choose.
     pub governors: Vec<String>,
+    /// Governor of each frequency policy (`policy0`).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub policy_governors: BTreeMap<String, String>,
     /// Frequency driver.
     pub frequency_driver: Option<String>,
     /// Highest frequency the kernel may choose (Hz).
@@ -88,6 +91,7 @@ impl Cpu {
             packages: packages(&sys, &online),
             numa_nodes: numa_nodes(root),
             governors: governors(&policies),
+            policy_governors: policy_governors(&policies),
             frequency_driver: procfs::text(policy("scaling_driver")),
             frequency_max_hz: procfs::number::<u64>(policy("scaling_max_freq")).map(|khz| khz * 1000),
             boost: boost(&sys),
@@ -153,11 +157,16 @@ fn numa_nodes(root: &Path) -> BTreeMap<u32, String> {
     procfs::names(&dir).iter().filter_map(numbered).collect()
 }
 
+fn policy_governors(policies: &Path) -> BTreeMap<String, String> {
+    let governor = |policy: String| {
+        let governor = procfs::text(policies.join(&policy).join("scaling_governor"))?;
+        Some((policy, governor))
+    };
+    procfs::names(policies).into_iter().filter_map(governor).collect()
+}
+
 fn governors(policies: &Path) -> Vec<String> {
-    let found: BTreeSet<String> = procfs::names(policies)
-        .iter()
-        .filter_map(|policy| procfs::text(policies.join(policy).join("scaling_governor")))
-        .collect();
+    let found: BTreeSet<String> = policy_governors(policies).into_values().collect();
     found.into_iter().collect()
 }
 

@@ -4,6 +4,9 @@
 //! line names the owner; then follow [`Change`]s and, once a change is undone, a line that says so. A
 //! clean end removes the file. [`replay`] undoes what dead owners left, newest change first; a file
 //! whose owner still runs is left alone, and so is a torn last line (its change was never made).
+//!
+//! Changes that are to stay (tuning) are kept by [`Journal::keep`], which moves the file to `tuned/`, where only [`undo_kept`]
+//! undoes it.
 
 mod lock;
 mod state_dir;
@@ -14,9 +17,12 @@ mod tests;
 
 pub use lock::HostLock;
 pub use state_dir::StateDir;
-pub use undo::{ReplayReport, UndoOutcome, replay, undo_change};
+pub use undo::{ReplayReport, UndoOutcome, kept, replay, undo_change, undo_kept};
 
-use crate::process::{ProcessId, boot_id};
+use crate::{
+    process::{ProcessId, boot_id},
+    setting::Setting,
+};
 use serde::{Deserialize, Serialize};
 use std::{
     fs::{File, OpenOptions},
@@ -83,6 +89,17 @@ pub enum Change {
         /// The text about to be written.
         new: String,
     },
+    /// A [`Setting`] changed by tuning.
+    SettingChanged {
+        /// Which one.
+        setting: Setting,
+        /// The network namespace it is seen from, by the number of its file; None: it belongs to the whole host.
+        namespace: Option<u64>,
+        /// Its value before.
+        old: String,
+        /// The value about to be written.
+        new: String,
+    },
     /// A process that was started and has to end with the run.
     ProcessStarted {
         /// Which one.
@@ -112,6 +129,8 @@ pub struct Journal {
     length_bytes: u64,
     next_id: u64,
     open: Vec<(ChangeId, Change)>,
+    /// The changes are to stay: this journal's end does not undo them.
+    kept: bool,
 }
 
 impl Journal {
@@ -123,7 +142,7 @@ impl Journal {
         let owner = ProcessId::current().map_err(JournalError::io("read", Path::new("/proc/self")))?;
         let dir = state.journal_dir()?;
         let (path, file) = create_journal_file(&dir, owner)?;
-        let mut journal = Journal { path, file, length_bytes: 0, next_id: 0, open: Vec::new() };
+        let mut journal = Journal { path, file, length_bytes: 0, next_id: 0, open: Vec::new(), kept: false };
         journal.append(&Line::Owner { version: 1, owner, boot_id: boot_id() })?;
         // The name itself must survive a crash, not only the bytes.
         File::open(&dir).and_then(|dir| dir.sync_all()).map_err(JournalError::io("sync", &dir))?;
@@ -169,6 +188,20 @@ impl Journal {
         outcomes
     }
 
+    /// Ends this journal without undoing anything: from now on the changes stay until [`undo_kept`]. They are safe at
+    /// every instant: before the file is moved a dead run's changes are replayed, after it they are kept.
+    ///
+    /// # Errors
+    /// When the file cannot be moved; the changes are then undone when the journal is dropped.
+    pub fn keep(mut self, state: &StateDir) -> Result<PathBuf, JournalError> {
+        let dir = state.kept_dir()?;
+        let path = (1_u32..).map(|n| dir.join(format!("{n:06}.jsonl"))).find(|path| !path.exists());
+        let path = path.unwrap_or_else(|| dir.join("last.jsonl"));
+        std::fs::rename(&self.path, &path).map_err(JournalError::io("move", &self.path))?;
+        self.kept = true;
+        Ok(path)
+    }
+
     /// The changes that have been recorded and not yet undone, oldest first.
     pub fn open_changes(&self) -> impl Iterator<Item = &Change> {
         self.open.iter().map(|(_, change)| change)
@@ -196,6 +229,9 @@ impl Journal {
 
 impl Drop for Journal {
     fn drop(&mut self) {
+        if self.kept {
+            return;
+        }
         for outcome in self.undo_all() {
             if let Some(error) = outcome.error {
                 tracing::warn!(change = ?outcome.change, %error, "a change could not be undone");

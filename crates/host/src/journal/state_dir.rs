@@ -57,6 +57,13 @@ impl StateDir {
         Ok(dir)
     }
 
+    /// Where journals of changes that are to stay lie.
+    pub(crate) fn kept_dir(&self) -> Result<PathBuf, JournalError> {
+        let dir = self.path.join("tuned");
+        fs::create_dir_all(&dir).map_err(JournalError::io("create", &dir))?;
+        Ok(dir)
+    }
+
     pub(crate) fn lock_path(&self) -> PathBuf {
         self.path.join("lock")
     }

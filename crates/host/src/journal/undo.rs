@@ -4,6 +4,7 @@ use super::{Change, JournalError, Line, StateDir};
 use crate::{
     process::{ProcessId, boot_id},
     procfs, rtnl,
+    setting::{self, Setting},
 };
 use nix::{errno::Errno, mount::MntFlags};
 use std::{
@@ -50,12 +51,47 @@ pub fn replay(state: &StateDir) -> Result<ReplayReport, JournalError> {
     let dir = state.journal_dir()?;
     let mut report = ReplayReport::default();
     for name in procfs::names(&dir).iter().filter(|name| name.ends_with(".jsonl")) {
-        replay_file(&dir.join(name), &mut report)?;
+        replay_file(&dir.join(name), false, &mut report)?;
     }
     Ok(report)
 }
 
-fn replay_file(path: &Path, report: &mut ReplayReport) -> Result<(), JournalError> {
+/// Undoes the changes that tuning keeps, newest first. What cannot be undone stays written down.
+///
+/// # Errors
+/// As [`replay`].
+pub fn undo_kept(state: &StateDir) -> Result<ReplayReport, JournalError> {
+    let mut report = ReplayReport::default();
+    for path in kept_files(state)?.iter().rev() {
+        replay_file(path, true, &mut report)?;
+    }
+    Ok(report)
+}
+
+/// The changes of this boot that tuning keeps, oldest first.
+///
+/// # Errors
+/// As [`replay`].
+pub fn kept(state: &StateDir) -> Result<Vec<Change>, JournalError> {
+    let mut changes = Vec::new();
+    for path in kept_files(state)? {
+        let text = fs::read(&path).map_err(JournalError::io("read", &path))?;
+        if let Some((_, boot, open)) = parse(&String::from_utf8_lossy(&text))
+            && (boot.is_none() || boot == boot_id())
+        {
+            changes.extend(open);
+        }
+    }
+    Ok(changes)
+}
+
+fn kept_files(state: &StateDir) -> Result<Vec<PathBuf>, JournalError> {
+    let dir = state.kept_dir()?;
+    Ok(procfs::names(&dir).iter().filter(|name| name.ends_with(".jsonl")).map(|name| dir.join(name)).collect())
+}
+
+/// `kept`: the owner has ended its part, whether it still runs or not.
+fn replay_file(path: &Path, kept: bool, report: &mut ReplayReport) -> Result<(), JournalError> {
     let text = match fs::read(path) {
         // A run that ended cleanly between the listing and here.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -63,12 +99,16 @@ fn replay_file(path: &Path, report: &mut ReplayReport) -> Result<(), JournalErro
     };
     let (owner, boot, open) = match parse(&String::from_utf8_lossy(&text)) {
         Some(parsed) => parsed,
+        None if kept => {
+            report.unreadable.push(path.to_owned());
+            return Ok(());
+        }
         None => return drop_headless(path, report),
     };
     // A reboot took namespaces, links, processes and sysctls with it; undoing sysctls now would
     // overwrite what the new boot was configured with.
     let same_boot = boot.is_none() || boot == boot_id();
-    if same_boot && owner.is_alive() {
+    if same_boot && !kept && owner.is_alive() {
         report.alive.push(owner);
         return Ok(());
     }
@@ -137,6 +177,7 @@ pub fn undo_change(change: &Change) -> UndoOutcome {
         Change::DirectoryCreated { path } => undo_directory(path),
         Change::LinkCreated { name } => undo_link(name),
         Change::SysctlChanged { path, old, new } => undo_sysctl(path, old, new),
+        Change::SettingChanged { setting, namespace, old, new } => undo_setting(setting, *namespace, old, new),
         Change::ProcessStarted { process } => undo_process(*process),
     };
     let (note, error) = match result {
@@ -191,6 +232,40 @@ fn undo_sysctl(path: &Path, old: &str, new: &str) -> Undone {
     let note = (!same_words(&current, new))
         .then(|| format!("{} held {:?}, not {new:?}, before it was set back", path.display(), current.trim()));
     Ok(note)
+}
+
+fn undo_setting(setting: &Setting, namespace: Option<u64>, old: &str, new: &str) -> Undone {
+    if let Some(number) = namespace
+        && setting::namespace() != Some(number)
+    {
+        if setting::namespace_exists(number) {
+            let reason = format!("{setting} is of another network namespace (net:[{number}]); undo it from there");
+            return Err(io::Error::other(reason));
+        }
+        return Ok(Some(format!("{setting}: its network namespace is gone")));
+    }
+    let current = match setting.read() {
+        Err(error) if is_gone(&error) => return Ok(Some(format!("{setting} is not there any more"))),
+        other => other?,
+    };
+    if setting::same(&current, old) {
+        return Ok(None);
+    }
+    setting.write(old)?;
+    let after = setting.read()?;
+    if !setting::same(&after, old) {
+        return Err(io::Error::other(format!("{setting} was set back to {old} and holds {after}")));
+    }
+    let note =
+        (!setting::same(&current, new)).then(|| format!("{setting} held {current}, not {new}, before it was set back"));
+    Ok(note)
+}
+
+/// The file or the interface does not exist.
+fn is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
+        || error.raw_os_error() == Some(libc::ENODEV)
+        || error.to_string().contains("No such device")
 }
 
 /// The kernel answers with tabs where it took spaces.

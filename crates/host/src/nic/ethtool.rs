@@ -3,7 +3,8 @@
 use super::{
     Nic, Profile, Rss,
     numbered::{
-        CHANNELS_GET, COALESCE_GET, FEATURES_GET, FEATURES_SET, LINKMODES_GET, Numbered, PAUSE_GET, RINGS_GET, RSS_GET,
+        CHANNELS_GET, CHANNELS_SET, COALESCE_GET, COALESCE_SET, FEATURES_GET, FEATURES_SET, LINKMODES_GET, Numbered,
+        PAUSE_GET, RINGS_GET, RINGS_SET, RSS_GET,
     },
 };
 use crate::rtnl::explained;
@@ -114,6 +115,55 @@ pub fn set_feature(interface: &str, feature: &CStr, on: bool) -> io::Result<()> 
         reply.map_err(explained)?;
     }
     Ok(())
+}
+
+/// Sends a SET with one figure of an interface and waits for the kernel's word.
+macro_rules! set {
+    ($interface:expr, $key:expr, $value:expr, $op:ident, $command:expr, $($name:literal => $push:ident),* $(,)?) => {{
+        let mut request = Request::new().$op();
+        {
+            let attributes = request.encode().nested_header().push_dev_name_bytes($interface.as_bytes()).end_nested();
+            match $key {
+                $($name => drop(attributes.$push($value.try_into().map_err(io::Error::other)?)),)*
+                other => return Err(io::Error::other(format!("{other} cannot be set"))),
+            }
+        }
+        let mut socket = NetlinkSocket::new();
+        let request = Numbered::new(request, $command);
+        let mut replies = socket.request(&request)?;
+        while let Some(reply) = replies.recv() {
+            reply.map_err(explained)?;
+        }
+        Ok(())
+    }};
+}
+
+/// Sets one figure of interrupt coalescing, by the kernel's name (`rx-usecs`; switches are 0 or 1).
+///
+/// # Errors
+/// When the driver does not have it or refuses the value.
+pub fn set_coalesce(interface: &str, key: &str, value: u32) -> io::Result<()> {
+    set!(interface, key, value, op_coalesce_set_do, COALESCE_SET,
+        "rx-usecs" => push_rx_usecs, "rx-frames" => push_rx_max_frames,
+        "tx-usecs" => push_tx_usecs, "tx-frames" => push_tx_max_frames,
+        "adaptive-rx" => push_use_adaptive_rx, "adaptive-tx" => push_use_adaptive_tx)
+}
+
+/// Sets the size of a ring, `rx` or `tx` (descriptors).
+///
+/// # Errors
+/// When the driver refuses it.
+pub fn set_ring(interface: &str, key: &str, value: u32) -> io::Result<()> {
+    set!(interface, key, value, op_rings_set_do, RINGS_SET, "rx" => push_rx, "tx" => push_tx)
+}
+
+/// Sets the number of channels, `combined`, `rx` or `tx`.
+///
+/// # Errors
+/// When the driver refuses it.
+pub fn set_channels(interface: &str, key: &str, value: u32) -> io::Result<()> {
+    set!(interface, key, value, op_channels_set_do, CHANNELS_SET,
+        "combined" => push_combined_count, "rx" => push_rx_count, "tx" => push_tx_count)
 }
 
 fn rings(reply: &ethtool::IterableRings<'_>) -> BTreeMap<String, u32> {

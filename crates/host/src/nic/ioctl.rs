@@ -1,4 +1,5 @@
-//! What only the old ethtool ioctl tells: driver, firmware, classification rules; and sets on every kernel: the RSS table.
+//! What only the old ethtool ioctl tells (driver, firmware, classification rules), and what only it sets on every kernel (the
+//! RSS table).
 
 use super::Nic;
 use std::{
@@ -13,6 +14,19 @@ const SIOCETHTOOL: libc::Ioctl = 0x8946;
 const ETHTOOL_GDRVINFO: u32 = 3;
 /// ETHTOOL_GRXCLSRLCNT, linux/ethtool.h.
 const ETHTOOL_GRXCLSRLCNT: u32 = 0x2e;
+
+/// ETHTOOL_SRXFHINDIR, linux/ethtool.h. Netlink sets the table from Linux 6.17 on only.
+const ETHTOOL_SRXFHINDIR: u32 = 0x39;
+/// The most entries that [`set_rss_table`] passes; tables have 64 to 2048.
+const MOST_ENTRIES: usize = 4096;
+
+/// `struct ethtool_rxfh_indir` with room for its table.
+#[repr(C)]
+struct Indirection {
+    cmd: u32,
+    size: u32,
+    queues: [u32; MOST_ENTRIES],
+}
 
 /// `struct ethtool_drvinfo`, linux/ethtool.h. The netlink family has no equivalent.
 #[repr(C)]
@@ -75,6 +89,20 @@ fn classification_rules(name: &str) -> io::Result<u32> {
     ask.cmd = ETHTOOL_GRXCLSRLCNT;
     call(name, &mut ask)?;
     Ok(ask.rule_count)
+}
+
+/// Sets the queue of each hash bucket; an empty table gives the choice back to the driver.
+///
+/// # Errors
+/// When the driver has no table of that length, or a queue is not there.
+pub(crate) fn set_rss_table(name: &str, table: &[u32]) -> io::Result<()> {
+    if table.len() > MOST_ENTRIES {
+        return Err(io::Error::other(format!("an RSS table of {} entries; at most {MOST_ENTRIES}", table.len())));
+    }
+    let mut queues = [0; MOST_ENTRIES];
+    queues[..table.len()].copy_from_slice(table);
+    // At most MOST_ENTRIES, so it fits.
+    call(name, &mut Indirection { cmd: ETHTOOL_SRXFHINDIR, size: table.len() as u32, queues })
 }
 
 /// One ethtool ioctl. `data` begins with its command and has the size that the kernel reads and writes for it.

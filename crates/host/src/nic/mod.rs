@@ -10,6 +10,7 @@ mod numbered;
 pub mod slot;
 mod sysfs;
 
+pub(crate) use ioctl::set_rss_table;
 pub(crate) use sysfs::message_interrupts;
 
 use crate::rtnl::{RawLink, Rtnl};

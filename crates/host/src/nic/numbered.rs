@@ -16,10 +16,16 @@ pub(super) const FEATURES_GET: u8 = 11;
 pub(super) const FEATURES_SET: u8 = 12;
 /// `ETHTOOL_MSG_RINGS_GET`.
 pub(super) const RINGS_GET: u8 = 15;
+/// `ETHTOOL_MSG_RINGS_SET`.
+pub(super) const RINGS_SET: u8 = 16;
 /// `ETHTOOL_MSG_CHANNELS_GET`.
 pub(super) const CHANNELS_GET: u8 = 17;
+/// `ETHTOOL_MSG_CHANNELS_SET`.
+pub(super) const CHANNELS_SET: u8 = 18;
 /// `ETHTOOL_MSG_COALESCE_GET`.
 pub(super) const COALESCE_GET: u8 = 19;
+/// `ETHTOOL_MSG_COALESCE_SET`.
+pub(super) const COALESCE_SET: u8 = 20;
 /// `ETHTOOL_MSG_PAUSE_GET`.
 pub(super) const PAUSE_GET: u8 = 21;
 /// `ETHTOOL_MSG_RSS_GET`.

@@ -1,5 +1,8 @@
-//! The inspection on captured hosts and on this one.
+//! The inspection and the tuning on captured hosts, on this one, and on links that the tests make.
 
+mod affinity;
+mod apply;
 mod capture;
 mod common;
+mod plan;
 mod rules;

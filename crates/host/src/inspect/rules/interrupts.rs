@@ -57,10 +57,7 @@ fn pin(irqs: &[&Irq], cpus: &[u32]) -> Vec<String> {
 
 /// CPUs that are best for a port: usable ones on its node, one a core first.
 fn best_cpus(inspection: &Inspection, port: &Port) -> Vec<u32> {
-    let usable = inspection.usable_cpus();
-    let near = port.nic.numa_node.map(|node| inspection.node_cpus(node)).unwrap_or_default();
-    let local: Vec<u32> = usable.iter().copied().filter(|cpu| near.contains(cpu)).collect();
-    let mut cpus = if local.is_empty() { usable } else { local };
+    let mut cpus = super::near_cpus(inspection, port);
     cpus.sort_by_key(|cpu| (inspection.core_of(*cpu).iter().position(|one| one == cpu), *cpu));
     cpus
 }

@@ -10,6 +10,8 @@ mod link;
 mod network;
 mod queues;
 
+pub(crate) use queues::{is_skewed, most_queues, near_cores, near_cpus, ring_wanted};
+
 use super::{Inspection, Port};
 use netcliff_core::inspection::{Objective, Remark, Severity};
 

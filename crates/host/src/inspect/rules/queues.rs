@@ -3,6 +3,7 @@
 use super::{Aim, Look, Rule, Seen, count, seen};
 use crate::inspect::{Inspection, Port};
 use netcliff_core::inspection::{Objective, Severity};
+use std::collections::BTreeSet;
 
 /// Preamble, start delimiter, gap and the smallest frame (bytes): the most frames a second a link can bring.
 const SMALLEST_ON_WIRE_BYTES: f64 = 84.0;
@@ -44,19 +45,24 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-/// Cores that the port's queues may use: those of its node, or all.
-fn cores(inspection: &Inspection, port: &Port) -> usize {
-    let near = port.nic.numa_node.map(|node| inspection.node_cpus(node)).filter(|cpus| !cpus.is_empty());
+/// Usable CPUs of the port's node, or all usable ones where it has none.
+pub(crate) fn near_cpus(inspection: &Inspection, port: &Port) -> Vec<u32> {
+    let near = port.nic.numa_node.map(|node| inspection.node_cpus(node)).unwrap_or_default();
     let usable = inspection.usable_cpus();
-    let cpus = usable.iter().filter(|cpu| near.as_ref().is_none_or(|near| near.contains(cpu)));
-    let cores: std::collections::BTreeSet<Vec<u32>> = cpus.map(|cpu| inspection.core_of(*cpu)).collect();
-    cores.len()
+    let local: Vec<u32> = usable.iter().copied().filter(|cpu| near.contains(cpu)).collect();
+    if local.is_empty() { usable } else { local }
+}
+
+/// Cores that these CPUs are.
+pub(crate) fn near_cores(inspection: &Inspection, port: &Port) -> usize {
+    let cpus = near_cpus(inspection, port);
+    cpus.iter().map(|cpu| inspection.core_of(*cpu)).collect::<BTreeSet<Vec<u32>>>().len()
 }
 
 fn few(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
     let queues = port.receive_queues()? as usize;
-    let (kind, most) = most(port)?;
-    let cores = cores(inspection, port);
+    let (kind, most) = most_queues(port)?;
+    let cores = near_cores(inspection, port);
     let better = cores.min(most as usize);
     if queues >= better {
         return None;
@@ -69,7 +75,7 @@ fn few(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
 }
 
 /// Kind of channel that receives and how many the device has.
-fn most(port: &Port) -> Option<(&'static str, u32)> {
+pub(crate) fn most_queues(port: &Port) -> Option<(&'static str, u32)> {
     let channel = |name: &str| port.nic.channels.get(name).copied().filter(|most| *most > 0);
     channel("combined-max").map(|most| ("combined", most)).or_else(|| channel("rx-max").map(|most| ("rx", most)))
 }
@@ -77,12 +83,12 @@ fn most(port: &Port) -> Option<(&'static str, u32)> {
 fn many(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
     let queues = port.receive_queues()? as usize;
     let cpus = inspection.usable_cpus().len();
-    let (kind, _) = most(port)?;
+    let (kind, _) = most_queues(port)?;
     // The driver's own default is at most a queue a CPU.
     if queues <= cpus.max(1) || queues < 2 {
         return None;
     }
-    let cores = cores(inspection, port).max(1);
+    let cores = near_cores(inspection, port).max(1);
     seen(
         Severity::Note,
         format!("{} for {}", count(queues, "receive queue"), count(cpus, "usable CPU")),
@@ -90,7 +96,17 @@ fn many(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
     )
 }
 
-fn skew(_: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
+/// What an RSS table deals.
+struct Deal {
+    queues: usize,
+    entries: usize,
+    /// The queue with most entries, and how many.
+    fullest: (usize, usize),
+    /// Queues without any.
+    unused: usize,
+}
+
+fn deal(port: &Port) -> Option<Deal> {
     let table = &port.nic.rss.as_ref()?.indirection;
     let queues = port.receive_queues()? as usize;
     if table.is_empty() || queues < 2 {
@@ -98,22 +114,40 @@ fn skew(_: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
     }
     let mut entries = vec![0_usize; queues.max(table.iter().max().map_or(0, |most| *most as usize + 1))];
     table.iter().for_each(|queue| entries[*queue as usize] += 1);
-    let mean = table.len() as f64 / queues as f64;
     let (fullest, most) = entries.iter().enumerate().max_by_key(|(_, entries)| **entries)?;
     let unused = entries[..queues].iter().filter(|entries| **entries == 0).count();
-    // A table shorter than the queues cannot reach them all.
-    if (*most as f64) <= SKEW * mean.max(1.0) && (unused == 0 || table.len() < queues) {
-        return None;
+    Some(Deal { queues, entries: table.len(), fullest: (fullest, *most), unused })
+}
+
+impl Deal {
+    fn mean(&self) -> f64 {
+        self.entries as f64 / self.queues as f64
     }
+
+    fn skewed(&self) -> bool {
+        // A table shorter than the queues cannot reach them all.
+        self.fullest.1 as f64 > SKEW * self.mean().max(1.0) || (self.unused > 0 && self.entries >= self.queues)
+    }
+}
+
+/// Whether a queue is dealt much more than the others, or one nothing.
+pub(crate) fn is_skewed(port: &Port) -> bool {
+    deal(port).is_some_and(|deal| deal.skewed())
+}
+
+fn skew(_: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
+    let deal = deal(port).filter(Deal::skewed)?;
     seen(
-        if unused > queues / 2 { Severity::Fault } else { Severity::Warning },
+        if deal.unused > deal.queues / 2 { Severity::Fault } else { Severity::Warning },
         format!(
-            "queue {fullest} has {most} of {} entries, {:.2} times the mean; {} without any",
-            table.len(),
-            *most as f64 / mean,
-            count(unused, "queue"),
+            "queue {} has {} of {} entries, {:.2} times the mean; {} without any",
+            deal.fullest.0,
+            deal.fullest.1,
+            deal.entries,
+            deal.fullest.1 as f64 / deal.mean(),
+            count(deal.unused, "queue"),
         ),
-        [format!("ethtool -X {} equal {queues}", port.nic.name)],
+        [format!("ethtool -X {} equal {}", port.nic.name, deal.queues)],
     )
 }
 
@@ -138,15 +172,24 @@ pub(super) fn poll_delay_s(inspection: &Inspection, port: &Port) -> (f64, String
     ((usecs + exit + flush) * 1e-6, parts.join(" + "))
 }
 
-fn ring(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
+/// Most 64-byte frames that the link brings (frames/s).
+fn line_pps(port: &Port) -> Option<f64> {
+    Some(port.link_bps()? / (8.0 * SMALLEST_ON_WIRE_BYTES))
+}
+
+/// Slots for what line rate brings between two polls, where the ring has fewer and the device more.
+pub(crate) fn ring_wanted(inspection: &Inspection, port: &Port) -> Option<u32> {
     let (ring, most) = (*port.nic.rings.get("rx")?, *port.nic.rings.get("rx-max")?);
+    let burst = (line_pps(port)? * poll_delay_s(inspection, port).0).ceil();
+    let small = f64::from(ring) < burst && ring < most;
+    small.then(|| (burst as u32).max(1).checked_next_power_of_two().unwrap_or(most).min(most))
+}
+
+fn ring(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
+    let (wanted, ring) = (ring_wanted(inspection, port)?, *port.nic.rings.get("rx")?);
     let (delay_s, how) = poll_delay_s(inspection, port);
-    let line_pps = port.link_bps()? / (8.0 * SMALLEST_ON_WIRE_BYTES);
+    let line_pps = line_pps(port)?;
     let burst = (line_pps * delay_s).ceil();
-    if f64::from(ring) >= burst || ring >= most {
-        return None;
-    }
-    let wanted = (burst as u32).max(1).next_power_of_two().min(most);
     seen(
         Severity::Warning,
         format!(

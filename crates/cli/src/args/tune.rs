@@ -1,0 +1,164 @@
+//! `netcliff tune`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use netcliff_core::units;
+use netcliff_host::tune::{Wish, affinity::Design};
+
+use super::Objective;
+
+/// `netcliff tune`.
+#[derive(Debug, Args)]
+pub struct TuneArgs {
+    /// What to do
+    #[command(subcommand)]
+    pub action: TuneAction,
+}
+
+/// Actions on settings.
+#[derive(Debug, Subcommand)]
+pub enum TuneAction {
+    /// Propose settings, each with its reason, source and expected effect; changes nothing
+    Plan(PlanArgs),
+    /// Make the proposed settings, to stay until undo or the next boot
+    Apply(ApplyArgs),
+    /// Set back everything that apply set
+    Undo {
+        /// One JSON object a setting
+        #[arg(long)]
+        json: bool,
+    },
+    /// Measure with a command, with and without the proposed settings in turns, and say which is better
+    Try(TryArgs),
+}
+
+/// What is wanted.
+#[derive(Debug, Args)]
+pub struct WishArgs {
+    /// What is wanted above all
+    #[arg(long, required_unless_present = "plan")]
+    pub objective: Option<Objective>,
+    /// Interface (repeatable) [default: hardware that is up]
+    #[arg(long = "if", value_name = "NAME")]
+    pub interfaces: Vec<String>,
+    /// How receive and transmit interrupts of a queue lie to each other [default: pairing; smt where they are apart and
+    /// cores have siblings]
+    #[arg(long)]
+    pub design: Option<DesignName>,
+    /// Round-trip time of the longest path that TCP has to fill
+    #[arg(long, default_value = "1ms", value_parser = units::parse_time_s, value_name = "TIME", allow_hyphen_values = true)]
+    pub rtt: f64,
+    /// MTU to set; every device of the segment has to have it
+    #[arg(long, value_parser = clap::value_parser!(u32).range(68..=65535), value_name = "BYTES", allow_negative_numbers = true)]
+    pub mtu: Option<u32>,
+    /// A plan that `tune plan --json` wrote, instead of an objective
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["objective", "interfaces", "design", "mtu"])]
+    pub plan: Option<PathBuf>,
+}
+
+/// Designs for interrupts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DesignName {
+    /// Both on one core, a core a queue
+    Pairing,
+    /// On as many CPUs as there are
+    Spread,
+    /// On a core and its sibling
+    Smt,
+}
+
+/// `netcliff tune plan`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  netcliff tune plan --objective latency
+  netcliff tune plan --objective throughput --if eth0 --script > tune.sh
+  netcliff tune plan --objective cpu --json > plan.json; netcliff tune apply --plan plan.json
+  netcliff tune plan --objective throughput --from /tmp/host     for a captured host
+
+Expected effects are those of the model with the costs of the newest `netcliff find` in the store; without one the plan says so.")]
+pub struct PlanArgs {
+    /// What is wanted
+    #[command(flatten)]
+    pub wish: WishArgs,
+    /// Plan for a capture (`netcliff inspect --capture`) instead of this host
+    #[arg(long, value_name = "DIR")]
+    pub from: Option<PathBuf>,
+    /// One JSON object
+    #[arg(long, conflicts_with_all = ["script", "sysctl_d"])]
+    pub json: bool,
+    /// A shell script
+    #[arg(long, conflicts_with = "sysctl_d")]
+    pub script: bool,
+    /// A file for /etc/sysctl.d with the sysctls of the plan
+    #[arg(long)]
+    pub sysctl_d: bool,
+}
+
+/// `netcliff tune apply`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Each old value is written to a journal before the change. A step that fails takes all back; so does the next netcliff
+after a kill. What the driver made of each value is read back and told. `netcliff tune undo` sets everything back."
+)]
+pub struct ApplyArgs {
+    /// What is wanted
+    #[command(flatten)]
+    pub wish: WishArgs,
+    /// Do not ask
+    #[arg(long, short)]
+    pub yes: bool,
+    /// One JSON object a setting
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `netcliff tune try`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  netcliff tune try --objective latency --metric /latency/p99_s -- netcliff rr --to server --json
+  netcliff tune try --objective throughput --higher --rounds 10 --keep -- ./bench.sh
+
+The command prints its figure: the last number of its output, or with --metric the one at that place of its JSON.
+Exit code 0: better; 1: worse, not decided, or the command failed.")]
+pub struct TryArgs {
+    /// What is wanted
+    #[command(flatten)]
+    pub wish: WishArgs,
+    /// Rounds, each once with and once without the settings
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(2..=1000), allow_negative_numbers = true)]
+    pub rounds: u32,
+    /// Place of the figure in the JSON that the command prints, such as /latency/p99_s
+    #[arg(long, value_name = "POINTER")]
+    pub metric: Option<String>,
+    /// A higher figure is better [default: a lower one]
+    #[arg(long)]
+    pub higher: bool,
+    /// Leave the settings applied if they proved better
+    #[arg(long)]
+    pub keep: bool,
+    /// One JSON object
+    #[arg(long)]
+    pub json: bool,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
+}
+
+impl WishArgs {
+    /// As the planner takes it; None: a file was given.
+    pub fn wish(&self) -> Option<Wish> {
+        let design = self.design.map(|design| match design {
+            DesignName::Pairing => Design::Pairing,
+            DesignName::Spread => Design::Spread,
+            DesignName::Smt => Design::Smt,
+        });
+        Some(Wish {
+            objective: self.objective?.into(),
+            interfaces: self.interfaces.clone(),
+            design,
+            rtt_s: self.rtt,
+            mtu_bytes: self.mtu,
+        })
+    }
+}

@@ -1,0 +1,214 @@
+//! `netcliff tune`.
+
+mod trial;
+
+use std::io::{BufRead, IsTerminal};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use netcliff_host::inspect::Inspection;
+use netcliff_host::journal::{HostLock, StateDir, UndoOutcome};
+use netcliff_host::tune::apply::{self, Applied, Session};
+use netcliff_host::tune::{Plan, plan};
+use netcliff_lab::store::Store;
+use netcliff_lab::tuning;
+use netcliff_report as report;
+
+use super::open_store;
+use crate::args::tune::{ApplyArgs, WishArgs};
+use crate::args::{PlanArgs, StoreArgs, TuneAction, TuneArgs};
+use crate::output;
+
+/// Plans, applies, undoes or tries.
+pub fn run(args: &TuneArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
+    match &args.action {
+        TuneAction::Plan(args) => show(args, store),
+        TuneAction::Apply(args) => apply(args),
+        TuneAction::Undo { json } => undo(*json),
+        TuneAction::Try(args) => trial::run(args),
+    }
+}
+
+fn look() -> anyhow::Result<Inspection> {
+    Inspection::of_this_host(Duration::ZERO).context("cannot ask the kernel for its interfaces")
+}
+
+/// The plan that was asked for, for a host.
+fn planned(args: &WishArgs, host: &Inspection) -> anyhow::Result<Plan> {
+    if args.rtt <= 0.0 || args.rtt > 100.0 {
+        return Err(output::usage(format!("--rtt {}s: must be above 0 and at most 100s", args.rtt)));
+    }
+    if let Some(wish) = args.wish() {
+        return plan(host, &wish).map_err(|error| output::usage(format!("--if: {error}; `ip link` lists them")));
+    }
+    let path = args.plan.as_ref().ok_or_else(|| output::usage("name an --objective or a --plan"))?;
+    let text = std::fs::read_to_string(path).map_err(|error| output::usage(format!("{}: {error}", path.display())))?;
+    let plan: Plan = serde_json::from_str(&text).map_err(|error| {
+        output::usage(format!("{}: {error}; expected what `netcliff tune plan --json` prints", path.display()))
+    })?;
+    match plan.machine.differs(host) {
+        Some(how) => Err(output::usage(format!("{}: {how}; make a new plan on this host", path.display()))),
+        None => Ok(plan),
+    }
+}
+
+fn show(args: &PlanArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
+    let host = match &args.from {
+        Some(dir) => Inspection::of_capture(dir).map_err(output::usage)?,
+        None => look()?,
+    };
+    let mut plan = planned(&args.wish, &host)?;
+    // The costs in the store are this host's.
+    if args.from.is_none() {
+        expect(&mut plan, store);
+    }
+    let text = match (args.json, args.script, args.sysctl_d) {
+        (true, ..) => serde_json::to_string(&plan)? + "\n",
+        (_, true, _) => script(&plan),
+        (_, _, true) => sysctl_d(&plan),
+        _ => report::terminal::plan(&plan.sheet(), output::style()),
+    };
+    output::data(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Effects by the newest calibration in the store.
+fn expect(plan: &mut Plan, store: &StoreArgs) {
+    let newest = || -> anyhow::Result<_> {
+        let path = store.db.clone().unwrap_or_else(|| super::data_dir().join("records.db"));
+        anyhow::ensure!(path.exists(), "there is no store yet");
+        let store: Store = open_store(store)?;
+        for run in store.runs()?.iter().filter(|run| run.kind == "find") {
+            if let Some(calibration) = store.finding(run.id)?.and_then(|finding| finding.calibration) {
+                return Ok((run.id, calibration));
+            }
+        }
+        anyhow::bail!("no `netcliff find` in the store has costs")
+    };
+    match newest() {
+        Ok((id, calibration)) => tuning::effects(plan, &calibration, &format!("find run {id}")),
+        Err(error) => {
+            plan.notes.push(format!("effects are not told: not calibrated ({error}); `netcliff find` calibrates"))
+        }
+    }
+}
+
+fn script(plan: &Plan) -> String {
+    let mut text = format!(
+        "#!/bin/sh\n# Settings for {}, by netcliff {}. Run as root.\nset -e\n",
+        plan.objective,
+        env!("CARGO_PKG_VERSION")
+    );
+    for step in &plan.steps {
+        text.push_str(&format!("# {} (was {})\n{}\n", step.proposal.reason, step.proposal.old, step.proposal.command));
+    }
+    text
+}
+
+fn sysctl_d(plan: &Plan) -> String {
+    let mut text = format!("# Settings for {}, by netcliff {}.\n", plan.objective, env!("CARGO_PKG_VERSION"));
+    for step in &plan.steps {
+        if step.proposal.command.starts_with("sysctl -w ") {
+            text.push_str(&format!("# {}\n{} = {}\n", step.proposal.reason, step.proposal.name, step.proposal.new));
+        }
+    }
+    text
+}
+
+/// The lock; what a killed run left is set back first.
+fn lock() -> anyhow::Result<HostLock> {
+    let (lock, replayed) = HostLock::acquire_and_replay(&StateDir::default_for_user()?)?;
+    for outcome in &replayed.outcomes {
+        output::say(format!("netcliff: left by a run that died: {}", told(outcome)));
+    }
+    Ok(lock)
+}
+
+fn apply(args: &ApplyArgs) -> anyhow::Result<ExitCode> {
+    let lock = lock()?;
+    let plan = planned(&args.wish, &look()?)?;
+    if plan.steps.is_empty() {
+        output::say("netcliff: nothing to change");
+        return Ok(ExitCode::SUCCESS);
+    }
+    if !args.yes && !agreed(&plan)? {
+        output::say("netcliff: nothing was changed");
+        return Ok(ExitCode::FAILURE);
+    }
+    let mut session = Session::begin(&lock)?;
+    make(&mut session, &args.wish, &plan)?;
+    let applied = session.keep()?;
+    for one in &applied {
+        if args.json {
+            output::json_line(one)?;
+        } else {
+            output::data(&(sentence(one) + "\n"))?;
+        }
+    }
+    output::say("netcliff: `netcliff tune undo` sets this back");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Makes a plan; where it changed channels, what is proposed for the queues as they are then.
+fn make(session: &mut Session, wish: &WishArgs, plan: &Plan) -> anyhow::Result<()> {
+    session.apply(plan)?;
+    if plan.changes_channels() && wish.plan.is_none() {
+        session.apply(&planned(wish, &look()?)?)?;
+    }
+    Ok(())
+}
+
+fn sentence(applied: &Applied) -> String {
+    if applied.differs() {
+        let Applied { name, before, requested, effective, .. } = applied;
+        return format!("{name}: {before} -> {effective} (asked for {requested}: the driver made this of it)");
+    }
+    format!("{}: {} -> {}", applied.name, applied.before, applied.effective)
+}
+
+fn agreed(plan: &Plan) -> anyhow::Result<bool> {
+    if !std::io::stdin().is_terminal() {
+        return Err(output::usage("nobody can be asked here: look at `netcliff tune plan`, then give --yes"));
+    }
+    output::data(&report::terminal::plan(&plan.sheet(), output::style()))?;
+    output::say("Make these settings? [y/N]");
+    let mut line = String::new();
+    std::io::stdin().lock().read_line(&mut line)?;
+    Ok(matches!(line.trim(), "y" | "Y" | "yes"))
+}
+
+fn told(outcome: &UndoOutcome) -> String {
+    use netcliff_host::journal::Change;
+    let what = match &outcome.change {
+        Change::SettingChanged { setting, old, .. } => format!("{setting} back to {old}"),
+        other => format!("{other:?}"),
+    };
+    match (&outcome.error, &outcome.note) {
+        (Some(error), _) => format!("{what}: not undone: {error}"),
+        (None, Some(note)) => format!("{what} ({note})"),
+        (None, None) => what,
+    }
+}
+
+fn undo(json: bool) -> anyhow::Result<ExitCode> {
+    let lock = lock()?;
+    let report = apply::undo(&lock)?;
+    for outcome in &report.outcomes {
+        if json {
+            output::json_line(&serde_json::json!({
+                "change": outcome.change, "note": outcome.note, "error": outcome.error,
+            }))?;
+        } else {
+            output::data(&(told(outcome) + "\n"))?;
+        }
+    }
+    for path in &report.unreadable {
+        output::say(format!("netcliff: {} is damaged and was left as it is", path.display()));
+    }
+    if report.outcomes.is_empty() && report.unreadable.is_empty() {
+        output::say("netcliff: nothing to set back");
+    }
+    let clean = report.is_clean() && report.unreadable.is_empty();
+    Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,317 @@
+//! Settings of the host that can be read, written and set back: [`Setting`]. All values are text, as they stand in files.
+
+use crate::{
+    nic::{self, Nic, ethtool},
+    procfs,
+    rtnl::Rtnl,
+};
+use serde::{Deserialize, Serialize};
+use std::{
+    ffi::CString,
+    fmt, fs, io,
+    os::unix::fs::MetadataExt,
+    path::{Component, Path, PathBuf},
+};
+
+/// Files below these are settings of the kernel; no others are written.
+const KERNEL: [&str; 3] = ["/proc/sys", "/proc/irq", "/sys"];
+
+/// Something about the host that can be set.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Setting {
+    /// A file below /proc/sys, /proc/irq or /sys.
+    File {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A figure of interrupt coalescing, ring, channels or offloads, by the kernel's name.
+    Ethtool {
+        /// Interface.
+        interface: String,
+        /// Which group.
+        group: Group,
+        /// Name within the group, such as `rx-usecs`.
+        key: String,
+    },
+    /// The RSS table: queue numbers with commas; `default` lets the driver deal.
+    RssTable {
+        /// Interface.
+        interface: String,
+    },
+    /// MTU (bytes).
+    Mtu {
+        /// Interface.
+        interface: String,
+    },
+}
+
+/// A group of ethtool settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Group {
+    /// Interrupt coalescing.
+    Coalesce,
+    /// Ring sizes.
+    Rings,
+    /// Channels.
+    Channels,
+    /// Offloads, `on` or `off`.
+    Features,
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Setting::File { path } => match path.strip_prefix("/proc/sys") {
+                Ok(name) => f.write_str(&name.to_string_lossy().replace('/', ".")),
+                Err(_) => write!(f, "{}", path.display()),
+            },
+            Setting::Ethtool { interface, group, key } => {
+                let group = match group {
+                    Group::Coalesce => "coalesce",
+                    Group::Rings => "ring",
+                    Group::Channels => "channels",
+                    Group::Features => "offload",
+                };
+                write!(f, "{interface} {group} {key}")
+            }
+            Setting::RssTable { interface } => write!(f, "{interface} RSS table"),
+            Setting::Mtu { interface } => write!(f, "{interface} MTU"),
+        }
+    }
+}
+
+impl Setting {
+    /// A sysctl by its dotted name.
+    pub fn sysctl(name: &str) -> Setting {
+        Setting::File { path: Path::new("/proc/sys").join(name.replace('.', "/")) }
+    }
+
+    /// A file of the kernel.
+    pub fn file(path: impl Into<PathBuf>) -> Setting {
+        Setting::File { path: path.into() }
+    }
+
+    /// The interface it belongs to.
+    pub fn interface(&self) -> Option<&str> {
+        match self {
+            Setting::File { path } => path.strip_prefix("/sys/class/net").ok()?.iter().next()?.to_str(),
+            Setting::Ethtool { interface, .. } | Setting::RssTable { interface } | Setting::Mtu { interface } => {
+                Some(interface)
+            }
+        }
+    }
+
+    /// Whether it belongs to a network namespace rather than to the whole host.
+    pub fn is_of_namespace(&self) -> bool {
+        self.interface().is_some() || matches!(self, Setting::File { path } if path.starts_with("/proc/sys/net"))
+    }
+
+    /// The value in force, seen from the network namespace of the calling thread.
+    ///
+    /// # Errors
+    /// When the interface or file is not there, may not be read, or the driver does not tell.
+    pub fn read(&self) -> io::Result<String> {
+        match self {
+            Setting::File { path } => Ok(fs::read_to_string(checked(path)?)?.trim().to_owned()),
+            Setting::Ethtool { interface, group, key } => {
+                let nic = nic::read(interface, Path::new("/sys"))?;
+                figure(&nic, *group, key)
+                    .ok_or_else(|| unsupported(format!("the driver of {interface} does not tell {key}")))
+            }
+            Setting::RssTable { interface } => {
+                let table = nic::read(interface, Path::new("/sys"))?.rss.map(|rss| rss.indirection).unwrap_or_default();
+                if table.is_empty() {
+                    return Err(unsupported(format!("the driver of {interface} shows no RSS table")));
+                }
+                Ok(table.iter().map(u32::to_string).collect::<Vec<_>>().join(","))
+            }
+            Setting::Mtu { interface } => {
+                let mtu = Rtnl::new().link(interface)?.mtu_bytes;
+                mtu.map(|mtu| mtu.to_string()).ok_or_else(|| unsupported(format!("{interface} has no MTU")))
+            }
+        }
+    }
+
+    /// Writes a value. What the driver makes of it [`Setting::read`] tells.
+    ///
+    /// # Errors
+    /// When the kernel or the driver refuses it.
+    pub fn write(&self, value: &str) -> io::Result<()> {
+        match self {
+            Setting::File { path } => fs::write(checked(path)?, value),
+            Setting::Ethtool { interface, group: Group::Features, key } => {
+                let name = CString::new(key.as_str()).map_err(io::Error::other)?;
+                ethtool::set_feature(interface, &name, parse_switch(value)?)
+            }
+            Setting::Ethtool { interface, group, key } => {
+                let value = value.parse().map_err(|_| bad(format!("{value:?} is no whole number")))?;
+                match group {
+                    Group::Coalesce => ethtool::set_coalesce(interface, key, value),
+                    Group::Rings => ethtool::set_ring(interface, key, value),
+                    _ => ethtool::set_channels(interface, key, value),
+                }
+            }
+            Setting::RssTable { interface } => nic::set_rss_table(interface, &table(value)?),
+            Setting::Mtu { interface } => {
+                let mtu = value.parse().map_err(|_| bad(format!("MTU {value:?} is no whole number")))?;
+                Rtnl::new().set_mtu(interface, mtu)
+            }
+        }
+    }
+
+    /// The shell command that sets a value.
+    pub fn command(&self, value: &str) -> String {
+        match self {
+            Setting::File { path } => match path.strip_prefix("/proc/sys") {
+                Ok(_) => format!("sysctl -w {self}='{value}'"),
+                Err(_) => format!("echo '{value}' > {}", path.display()),
+            },
+            Setting::Ethtool { interface, group, key } => match group {
+                Group::Coalesce if key.starts_with("adaptive") => {
+                    format!("ethtool -C {interface} {key} {}", if value == "0" { "off" } else { "on" })
+                }
+                Group::Coalesce => format!("ethtool -C {interface} {key} {value}"),
+                Group::Rings => format!("ethtool -G {interface} {key} {value}"),
+                Group::Channels => format!("ethtool -L {interface} {key} {value}"),
+                Group::Features => format!("ethtool -K {interface} {key} {value}"),
+            },
+            Setting::RssTable { interface } => match equal(value) {
+                Some(queues) => format!("ethtool -X {interface} equal {queues}"),
+                None => format!("# RSS table of {interface}: {value}"),
+            },
+            Setting::Mtu { interface } => format!("ip link set dev {interface} mtu {value}"),
+        }
+    }
+}
+
+/// The value among an interface's answers.
+pub(crate) fn figure(nic: &Nic, group: Group, key: &str) -> Option<String> {
+    let map = match group {
+        Group::Coalesce => &nic.coalesce,
+        Group::Rings => &nic.rings,
+        Group::Channels => &nic.channels,
+        Group::Features => {
+            return nic.feature(key).map(|on| if on { "on" } else { "off" }.to_owned());
+        }
+    };
+    map.get(key).map(u32::to_string)
+}
+
+/// Equal as the kernel sees it: spaces and tabs, leading zeros of CPU masks and the empty mask do not matter.
+pub fn same(a: &str, b: &str) -> bool {
+    let plain = |text: &str| -> Vec<String> {
+        let words = text.split_whitespace();
+        words
+            .map(|word| {
+                let bare = word.trim_start_matches(['0', ',']);
+                if bare.is_empty() { "0".to_owned() } else { bare.to_owned() }
+            })
+            .collect()
+    };
+    plain(a) == plain(b)
+}
+
+/// The network namespace of the calling thread, by the number of its file.
+pub(crate) fn namespace() -> Option<u64> {
+    fs::metadata("/proc/thread-self/ns/net").ok().map(|file| file.ino())
+}
+
+/// Whether some process or name still keeps a namespace.
+pub(crate) fn namespace_exists(number: u64) -> bool {
+    let named = procfs::names("/run/netns").into_iter().map(|name| Path::new("/run/netns").join(name));
+    let of_processes = procfs::names("/proc").into_iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
+    let of_processes = of_processes.map(|pid| Path::new("/proc").join(pid).join("ns/net"));
+    named.chain(of_processes).any(|path| fs::metadata(path).is_ok_and(|file| file.ino() == number))
+}
+
+fn checked(path: &Path) -> io::Result<&Path> {
+    let inside = KERNEL.iter().any(|root| path.starts_with(root));
+    if inside && !path.components().any(|part| part == Component::ParentDir) {
+        return Ok(path);
+    }
+    Err(bad(format!("{} is not below {}, so it is not touched", path.display(), KERNEL.join(", "))))
+}
+
+fn bad(reason: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, reason)
+}
+
+fn unsupported(reason: String) -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, reason)
+}
+
+fn parse_switch(value: &str) -> io::Result<bool> {
+    match value {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(bad(format!("{value:?} is neither on nor off"))),
+    }
+}
+
+fn table(value: &str) -> io::Result<Vec<u32>> {
+    if value == "default" {
+        return Ok(Vec::new());
+    }
+    let entries = value.split(',').map(|entry| entry.parse().map_err(|_| bad(format!("{entry:?} is no queue"))));
+    entries.collect()
+}
+
+/// So many queues dealt in turn.
+fn equal(value: &str) -> Option<u32> {
+    let table = table(value).ok().filter(|table| !table.is_empty())?;
+    let queues = table.iter().max()? + 1;
+    (0..).zip(&table).all(|(place, queue): (u32, &u32)| *queue == place % queues).then_some(queues)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_compared_as_the_kernel_means_them() {
+        for (a, b) in
+            [("4096\t131072 1", "4096 131072\t1"), ("00000003", "3"), ("00000000,00000000", "0"), ("0-3", "0-3")]
+        {
+            assert!(same(a, b), "{a:?} {b:?}");
+        }
+        assert!(!same("64", "50") && !same("on", "off") && !same("1 2", "12"));
+    }
+
+    #[test]
+    fn only_the_kernels_files_are_touched() {
+        for path in ["/etc/passwd", "/proc/sys/../../etc/passwd", "/proc/self/mem"] {
+            let error = Setting::file(path).write("x").unwrap_err().to_string();
+            assert!(error.contains("not touched"), "{error}");
+        }
+    }
+
+    #[test]
+    fn commands_people_can_type() {
+        let coalesce =
+            |key: &str| Setting::Ethtool { interface: "eth0".into(), group: Group::Coalesce, key: key.into() };
+        let table = Setting::RssTable { interface: "eth0".into() };
+        for (setting, value, command) in [
+            (Setting::sysctl("net.core.netdev_budget"), "600", "sysctl -w net.core.netdev_budget='600'"),
+            (Setting::file("/proc/irq/40/smp_affinity_list"), "2", "echo '2' > /proc/irq/40/smp_affinity_list"),
+            (coalesce("rx-usecs"), "8", "ethtool -C eth0 rx-usecs 8"),
+            (coalesce("adaptive-rx"), "0", "ethtool -C eth0 adaptive-rx off"),
+            (table.clone(), "0,1,2,0,1,2,0,1", "ethtool -X eth0 equal 3"),
+            (table, "0,0,1", "# RSS table of eth0: 0,0,1"),
+            (Setting::Mtu { interface: "eth0".into() }, "9000", "ip link set dev eth0 mtu 9000"),
+        ] {
+            assert_eq!(setting.command(value), command);
+        }
+    }
+
+    #[test]
+    fn what_belongs_to_a_namespace() {
+        assert!(Setting::sysctl("net.core.rmem_max").is_of_namespace());
+        assert!(!Setting::sysctl("kernel.numa_balancing").is_of_namespace());
+        let queue = Setting::file("/sys/class/net/eth0/queues/rx-0/rps_cpus");
+        assert_eq!(queue.interface(), Some("eth0"));
+        assert!(namespace_exists(namespace().unwrap()));
+        assert!(!namespace_exists(1));
+    }
+}

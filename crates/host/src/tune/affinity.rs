@@ -1,0 +1,139 @@
+//! Which CPU works for which queue: [`plan`], a pure function of a [`Topology`] and the queues.
+//!
+//! The designs are those of Gasparakis and Waskiewicz (2010), figures 6 to 8, joined with what the paper asks for around
+//! them: the CPUs of the NIC's own node, and neither isolated nor offline ones.
+
+use crate::inspect::{Direction, Inspection, Irq, Port};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How reception and transmit completions of a queue lie to each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Design {
+    /// Both on one CPU, one a core: packets that are forwarded stay in its caches (figure 6).
+    Pairing,
+    /// Each interrupt on a CPU of its own as long as there are any: context switches are spread (figure 7).
+    Spread,
+    /// Reception on a core's first thread, transmit completions on its sibling (figure 8).
+    Smt,
+}
+
+impl Design {
+    /// All of them.
+    pub const ALL: [Design; 3] = [Design::Pairing, Design::Spread, Design::Smt];
+
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Design::Pairing => "pairing",
+            Design::Spread => "spread",
+            Design::Smt => "smt",
+        }
+    }
+}
+
+/// What the planner has to know of a machine.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Topology {
+    /// CPUs that may be used: online, not isolated.
+    pub usable: BTreeSet<u32>,
+    /// Cores: the CPUs (threads) of each, in the kernel's order; a CPU in none is a core by itself.
+    pub cores: Vec<Vec<u32>>,
+    /// CPUs of each NUMA node.
+    pub nodes: BTreeMap<u32, Vec<u32>>,
+}
+
+/// The queues of a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Queues {
+    /// Receive queues.
+    pub receive: u32,
+    /// Transmit queues.
+    pub transmit: u32,
+    /// Node of the device.
+    pub node: Option<u32>,
+}
+
+/// The CPU of each queue.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Assignment {
+    /// Of receive queue 0, 1, ...
+    pub receive: Vec<u32>,
+    /// Of transmit queue 0, 1, ...
+    pub transmit: Vec<u32>,
+}
+
+impl Topology {
+    /// Of an inspected host.
+    pub fn of(inspection: &Inspection) -> Topology {
+        let nodes = inspection.host.cpu.numa_nodes.keys().map(|node| (*node, inspection.node_cpus(*node)));
+        Topology {
+            usable: inspection.usable_cpus().into_iter().collect(),
+            cores: inspection.host.cpu.smt_siblings.clone(),
+            nodes: nodes.collect(),
+        }
+    }
+
+    /// The usable threads of each core that has any, cores near the device only if that leaves any; by first thread.
+    fn near(&self, node: Option<u32>) -> Vec<Vec<u32>> {
+        let near: BTreeSet<u32> = node.and_then(|node| self.nodes.get(&node)).into_iter().flatten().copied().collect();
+        let local: BTreeSet<u32> = self.usable.intersection(&near).copied().collect();
+        let cpus = if local.is_empty() { &self.usable } else { &local };
+        let mut cores: Vec<Vec<u32>> = self
+            .cores
+            .iter()
+            .map(|core| core.iter().copied().filter(|cpu| cpus.contains(cpu)).collect::<Vec<_>>())
+            .filter(|core| !core.is_empty())
+            .collect();
+        let known: BTreeSet<u32> = cores.iter().flatten().copied().collect();
+        cores.extend(cpus.difference(&known).map(|cpu| vec![*cpu]));
+        cores.sort();
+        cores
+    }
+}
+
+/// Places every queue on a usable CPU; nothing only where no CPU is usable.
+pub fn plan(topology: &Topology, queues: Queues, design: Design) -> Assignment {
+    let cores = topology.near(queues.node);
+    // First threads of all cores, then second ones: a core is shared only when all have work.
+    let deepest = cores.iter().map(Vec::len).max().unwrap_or(0);
+    let threads: Vec<u32> =
+        (0..deepest).flat_map(|n| cores.iter().filter_map(move |core| core.get(n).copied())).collect();
+    if threads.is_empty() {
+        return Assignment::default();
+    }
+    let turn = |order: &[u32], queue: u32| order[queue as usize % order.len()];
+    let firsts: Vec<u32> = cores.iter().map(|core| core[0]).collect();
+    let receive_on: &[u32] = if design == Design::Spread { &threads } else { &firsts };
+    let receive: Vec<u32> = (0..queues.receive).map(|queue| turn(receive_on, queue)).collect();
+    let transmit = |queue: u32| match design {
+        Design::Pairing => turn(&firsts, queue),
+        Design::Smt => {
+            let core = &cores[queue as usize % cores.len()];
+            core.get(1).copied().unwrap_or(core[0])
+        }
+        Design::Spread => turn(&threads, queues.receive + queue),
+    };
+    Assignment { receive, transmit: (0..queues.transmit).map(transmit).collect() }
+}
+
+/// The CPU for each queue interrupt of a port. An interrupt for both directions goes where its queue receives.
+pub fn interrupts(inspection: &Inspection, port: &Port, design: Design) -> Vec<(u32, u32)> {
+    let irqs: Vec<&Irq> = port.queue_irqs().collect();
+    let counted = |transmit: bool| {
+        let of = irqs.iter().filter(|irq| (irq.direction == Some(Direction::Transmit)) == transmit);
+        of.enumerate().map(|(place, irq)| irq.queue.unwrap_or(place as u32) + 1).max().unwrap_or(0)
+    };
+    let queues = Queues { receive: counted(false), transmit: counted(true), node: port.nic.numa_node };
+    let assignment = plan(&Topology::of(inspection), queues, design);
+    let (mut receiving, mut transmitting) = (0_u32.., 0_u32..);
+    let place = |irq: &Irq| {
+        let transmit = irq.direction == Some(Direction::Transmit);
+        let turn = if transmit { transmitting.next() } else { receiving.next() };
+        let queue = irq.queue.or(turn)?;
+        let of = if transmit { &assignment.transmit } else { &assignment.receive };
+        Some((irq.number, *of.get(queue as usize)?))
+    };
+    irqs.into_iter().filter_map(place).collect()
+}

@@ -1,0 +1,190 @@
+//! Making a plan's settings, and taking them back: [`apply`], [`undo`].
+//!
+//! Each change is in the journal before it is made. A step that fails rolls all back; a run that dies is rolled back by the
+//! next start; only when all steps are made the journal is kept for [`undo`].
+
+use super::{Plan, Step};
+use crate::{
+    journal::{self, Change, HostLock, Journal, JournalError, ReplayReport, UndoOutcome},
+    setting::{self, Setting},
+};
+use serde::Serialize;
+use std::io;
+
+/// What became of a step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Applied {
+    /// What was set.
+    pub setting: Setting,
+    /// As people call it.
+    pub name: String,
+    /// The value before.
+    pub before: String,
+    /// The value asked for.
+    pub requested: String,
+    /// The value that was read back: some drivers round.
+    pub effective: String,
+}
+
+impl Applied {
+    /// The kernel or the driver made another value of it.
+    pub fn differs(&self) -> bool {
+        !setting::same(&self.requested, &self.effective)
+    }
+}
+
+/// Why a plan could not be applied. All that had been set was set back, unless `undone` says otherwise.
+#[derive(Debug, thiserror::Error)]
+pub enum ApplyError {
+    /// The journal cannot be written.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// A step failed.
+    #[error("{name} could not be set to {new}: {source}; {}", told(.undone))]
+    Step {
+        /// What was to be set.
+        name: String,
+        /// To what.
+        new: String,
+        /// Why not.
+        source: io::Error,
+        /// What became of the steps before it.
+        undone: Vec<UndoOutcome>,
+    },
+    /// The host is not as it was when the plan was made.
+    #[error("{name} is {is}, and was {was} when the plan was made: make a new plan; {}", told(.undone))]
+    Changed {
+        /// What was to be set.
+        name: String,
+        /// Its value.
+        is: String,
+        /// The value in the plan.
+        was: String,
+        /// What became of the steps before it.
+        undone: Vec<UndoOutcome>,
+    },
+}
+
+fn told(undone: &[UndoOutcome]) -> String {
+    let failed: Vec<String> = undone.iter().filter_map(|outcome| outcome.error.clone()).collect();
+    match (undone.len(), failed.is_empty()) {
+        (0, _) => "nothing was changed".to_owned(),
+        (all, true) => format!("the {all} settings made before it were set back"),
+        (_, false) => format!("of the settings made before it some could not be set back: {}", failed.join("; ")),
+    }
+}
+
+/// Settings that have been made and are not yet to stay. Dropping it sets them back.
+#[derive(Debug)]
+pub struct Session {
+    journal: Journal,
+    lock: HostLock,
+    /// What has been made, in order.
+    pub applied: Vec<Applied>,
+}
+
+impl Session {
+    /// Nothing made yet.
+    ///
+    /// # Errors
+    /// When the journal cannot be written.
+    pub fn begin(lock: &HostLock) -> Result<Session, JournalError> {
+        Ok(Session { journal: Journal::begin(lock.state())?, lock: lock.clone(), applied: Vec::new() })
+    }
+
+    /// Makes a plan's steps, in order. When one fails all that this session made is set back.
+    ///
+    /// # Errors
+    /// The step that failed, and what became of the others.
+    pub fn apply(&mut self, plan: &Plan) -> Result<(), ApplyError> {
+        for step in &plan.steps {
+            match self.make(step) {
+                Ok(applied) => self.applied.extend(applied),
+                Err(Failed::Journal(error)) => {
+                    self.set_back();
+                    return Err(error.into());
+                }
+                Err(Failed::Changed(is)) => {
+                    let (name, was) = (step.proposal.name.clone(), step.proposal.old.clone());
+                    return Err(ApplyError::Changed { name, is, was, undone: self.set_back() });
+                }
+                Err(Failed::Io(source)) => {
+                    let (name, new) = (step.proposal.name.clone(), step.proposal.new.clone());
+                    return Err(ApplyError::Step { name, new, source, undone: self.set_back() });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn make(&mut self, step: &Step) -> Result<Option<Applied>, Failed> {
+        let (setting, new) = (&step.setting, &step.proposal.new);
+        let before = setting.read()?;
+        if setting::same(&before, new) {
+            return Ok(None);
+        }
+        if !setting::same(&before, &step.proposal.old) {
+            return Err(Failed::Changed(before));
+        }
+        let namespace = setting.is_of_namespace().then(setting::namespace).flatten();
+        let change =
+            Change::SettingChanged { setting: setting.clone(), namespace, old: before.clone(), new: new.clone() };
+        self.journal.record(change).map_err(Failed::Journal)?;
+        setting.write(new)?;
+        let effective = setting.read()?;
+        if setting::same(&effective, &before) {
+            let reason = format!("the kernel took it without complaint and kept {before}");
+            return Err(Failed::Io(io::Error::other(reason)));
+        }
+        let (name, requested) = (step.proposal.name.clone(), new.clone());
+        Ok(Some(Applied { setting: setting.clone(), name, before, requested, effective }))
+    }
+
+    /// Sets everything back.
+    pub fn set_back(&mut self) -> Vec<UndoOutcome> {
+        self.applied.clear();
+        self.journal.undo_all()
+    }
+
+    /// The settings stay until [`undo`].
+    ///
+    /// # Errors
+    /// When the journal cannot be moved to where it is kept; the settings are then set back.
+    pub fn keep(self) -> Result<Vec<Applied>, JournalError> {
+        let Session { journal, lock, applied } = self;
+        if !applied.is_empty() {
+            journal.keep(lock.state())?;
+        }
+        Ok(applied)
+    }
+}
+
+enum Failed {
+    Io(io::Error),
+    Journal(JournalError),
+    Changed(String),
+}
+
+impl From<io::Error> for Failed {
+    fn from(error: io::Error) -> Failed {
+        Failed::Io(error)
+    }
+}
+
+/// Makes a plan's settings, to stay.
+///
+/// # Errors
+/// As [`Session::apply`] and [`Session::keep`].
+pub fn apply(lock: &HostLock, plan: &Plan) -> Result<Vec<Applied>, ApplyError> {
+    let mut session = Session::begin(lock)?;
+    session.apply(plan)?;
+    Ok(session.keep()?)
+}
+
+/// Sets back what was applied to stay, newest first.
+///
+/// # Errors
+/// When the state directory cannot be read; what could not be set back is in the report and stays in the journal.
+pub fn undo(lock: &HostLock) -> Result<ReplayReport, JournalError> {
+    journal::undo_kept(lock.state())
+}

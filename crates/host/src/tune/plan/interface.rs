@@ -1,0 +1,163 @@
+//! Steps at the device: channels, rings, coalescing, RSS table, offloads, MTU.
+
+use super::Draft;
+use crate::{
+    inspect::{Port, rules},
+    setting::{Group, Setting},
+};
+use netcliff_core::inspection::Objective;
+
+const GUIDE: &str = "Gasparakis and Waskiewicz 2010";
+
+fn ethtool(port: &Port, group: Group, key: &str) -> Setting {
+    Setting::Ethtool { interface: port.nic.name.clone(), group, key: key.to_owned() }
+}
+
+/// A figure if the driver tells it.
+fn propose(draft: &mut Draft<'_>, port: &Port, group: Group, key: &str, new: &str, reason: &str, source: &str) {
+    if let Some(old) = crate::setting::figure(&port.nic, group, key) {
+        draft.propose(ethtool(port, group, key), &old, new, reason, source);
+    }
+}
+
+/// A queue a core of the device's node.
+pub(super) fn channels(draft: &mut Draft<'_>, port: &Port) {
+    let (Some(queues), Some((kind, most))) = (port.receive_queues(), rules::most_queues(port)) else { return };
+    let wanted = (rules::near_cores(draft.inspection, port) as u32).clamp(1, most);
+    if draft.wants(Objective::Cpu) || queues == wanted {
+        return;
+    }
+    propose(
+        draft,
+        port,
+        Group::Channels,
+        kind,
+        &wanted.to_string(),
+        "a receive queue for each core of the device's node",
+        "Documentation/networking/scaling.rst, RSS: Suggested Configuration",
+    );
+    draft.note(format!(
+        "{}: changing channels drops the link for a moment and deals the RSS table anew; interrupts are placed after it",
+        port.nic.name
+    ));
+}
+
+/// Room for what line rate brings between two polls.
+pub(super) fn rings(draft: &mut Draft<'_>, port: &Port) {
+    if let Some(wanted) = rules::ring_wanted(draft.inspection, port) {
+        propose(
+            draft,
+            port,
+            Group::Rings,
+            "rx",
+            &wanted.to_string(),
+            "holds what line rate brings while the CPU has not polled yet",
+            "docs/inspect.md, ring-small",
+        );
+    }
+}
+
+/// Delay of the receive interrupt (us) for each objective: short; long enough for a budget's worth of packets; the delay that
+/// the Intel drivers start with and DIM's middle profile surrounds.
+fn delay_us(objective: Objective) -> u32 {
+    match objective {
+        Objective::Latency => 8,
+        Objective::Cpu => 100,
+        Objective::Throughput => 50,
+    }
+}
+
+pub(super) fn coalescing(draft: &mut Draft<'_>, port: &Port) {
+    let objective = draft.wish.objective;
+    let has = |key: &str| port.nic.coalesce.contains_key(key);
+    // A driver that tells only zeros for the delay has none to set (virtio without the feature).
+    if !has("rx-usecs") || !port.nic.is_physical() {
+        return;
+    }
+    let source = "docs/theory/chains.md (coalescing); lib/dim/net_dim.c";
+    let adaptive = port.nic.coalesce.get("adaptive-rx").copied().unwrap_or(0) == 1;
+    match objective {
+        Objective::Latency => {
+            let reason = "the delay must not grow with the rate";
+            propose(draft, port, Group::Coalesce, "adaptive-rx", "0", reason, source);
+        }
+        // What adapts serves both low and high rates; it is left on.
+        _ if adaptive => return,
+        _ => {}
+    }
+    let reason = match objective {
+        Objective::Latency => "a packet waits at most this long for its interrupt",
+        Objective::Cpu => "fewer interrupts: more packets share each",
+        Objective::Throughput => "interrupts stay rare under load and the wait short without it",
+    };
+    let usecs = port.nic.coalesce.get("rx-usecs").copied().unwrap_or(0);
+    let wanted = delay_us(objective);
+    // A delay that serves the objective better already is not made worse.
+    let better = match objective {
+        Objective::Latency => usecs <= wanted,
+        Objective::Cpu => usecs >= wanted,
+        Objective::Throughput => (wanted / 2..=2 * wanted).contains(&usecs),
+    };
+    if !better {
+        propose(draft, port, Group::Coalesce, "rx-usecs", &wanted.to_string(), reason, source);
+    }
+}
+
+/// All queues dealt to in turn.
+pub(super) fn rss_table(draft: &mut Draft<'_>, port: &Port) {
+    let Some(table) = port.nic.rss.as_ref().map(|rss| &rss.indirection).filter(|table| !table.is_empty()) else {
+        return;
+    };
+    if draft.steps.iter().any(|step| step.setting.interface() == Some(&port.nic.name) && is_channels(&step.setting)) {
+        return;
+    }
+    if !rules::is_skewed(port) {
+        return;
+    }
+    let queues = port.receive_queues().unwrap_or(1).max(1);
+    let text = |table: Vec<u32>| table.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+    let new = text((0..table.len() as u32).map(|entry| entry % queues).collect());
+    draft.propose(
+        Setting::RssTable { interface: port.nic.name.clone() },
+        &text(table.clone()),
+        &new,
+        "every queue has the same share of the flows",
+        "docs/theory/queues.md",
+    );
+}
+
+fn is_channels(setting: &Setting) -> bool {
+    matches!(setting, Setting::Ethtool { group: Group::Channels, .. })
+}
+
+pub(super) fn offloads(draft: &mut Draft<'_>, port: &Port) {
+    let limits = "docs/theory/limits.md (offloads)";
+    if draft.inspection.routes() {
+        let reason = "merged segments cannot be forwarded as they came";
+        let source = format!("{GUIDE}, Receive Side Coalescing");
+        propose(draft, port, Group::Features, "rx-lro", "off", reason, &source);
+    }
+    if draft.wants(Objective::Latency) || !port.nic.is_physical() {
+        return;
+    }
+    for (feature, reason) in [
+        ("rx-gro", "segments go up the stack merged: most of the receive CPU time of bulk TCP"),
+        ("tx-tcp-segmentation", "the device cuts segments: the stack handles up to 64 KiB at a time"),
+        ("tx-generic-segmentation", "segments are cut at the last moment"),
+        ("rx-checksum", "the device sums; the CPU does not touch each byte for it"),
+        ("tx-checksum-ip-generic", "the device sums; the CPU does not touch each byte for it"),
+    ] {
+        propose(draft, port, Group::Features, feature, "on", reason, limits);
+    }
+}
+
+pub(super) fn mtu(draft: &mut Draft<'_>, port: &Port) {
+    let (Some(wanted), Some(mtu)) = (draft.wish.mtu_bytes, port.nic.mtu_bytes) else { return };
+    draft.propose(
+        Setting::Mtu { interface: port.nic.name.clone() },
+        &mtu.to_string(),
+        &wanted.to_string(),
+        "as asked for; every device of the segment has to have it",
+        &format!("{GUIDE}, General Networking Resources"),
+    );
+}

@@ -1,0 +1,193 @@
+//! Which settings serve an objective on an inspected host: [`plan`], a pure function.
+//!
+//! The order of the steps is that in which they have to be made: changing channels resets the RSS table and may rename
+//! interrupts, so channels come first.
+
+mod interface;
+mod placing;
+mod system;
+
+use super::affinity::Design;
+use crate::{
+    inspect::{Inspection, Port},
+    setting::{self, Setting},
+};
+use netcliff_core::{
+    inspection::Objective,
+    tuning::{PlanSheet, Proposal},
+};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What is wanted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Wish {
+    /// Above all.
+    pub objective: Objective,
+    /// Interfaces; empty: those of the page of `inspect`.
+    pub interfaces: Vec<String>,
+    /// How receive and transmit interrupts lie to each other; None: pairing, or siblings where they are apart and SMT is on.
+    pub design: Option<Design>,
+    /// Round-trip time of the paths that TCP has to fill (s).
+    pub rtt_s: f64,
+    /// MTU to set (bytes); the far ends have to have it too, so it is never proposed by itself.
+    pub mtu_bytes: Option<u32>,
+}
+
+impl Wish {
+    /// An objective, everything else as usual.
+    pub fn new(objective: Objective) -> Wish {
+        Wish { objective, interfaces: Vec::new(), design: None, rtt_s: 1e-3, mtu_bytes: None }
+    }
+}
+
+/// One setting to be made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// What is set.
+    pub setting: Setting,
+    /// From what to what, and why.
+    #[serde(flatten)]
+    pub proposal: Proposal,
+}
+
+impl Step {
+    /// A step without more words than needed.
+    pub fn new(setting: Setting, old: &str, new: &str, reason: &str, source: &str) -> Step {
+        let proposal = Proposal {
+            name: setting.to_string(),
+            old: old.to_owned(),
+            new: new.to_owned(),
+            reason: reason.to_owned(),
+            source: source.to_owned(),
+            command: setting.command(new),
+            effect: None,
+        };
+        Step { setting, proposal }
+    }
+}
+
+/// What a plan was made for; on another machine it is not applied.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Machine {
+    /// Online CPUs.
+    pub online: Vec<u32>,
+    /// Driver, bus and receive queues of each interface that the plan touches.
+    pub interfaces: BTreeMap<String, String>,
+}
+
+/// Settings for an objective.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// What it is for.
+    pub objective: Objective,
+    /// What it was made for.
+    pub machine: Machine,
+    /// In the order in which they are made.
+    pub steps: Vec<Step>,
+    /// What it does not do, and why.
+    pub notes: Vec<String>,
+}
+
+impl Plan {
+    /// Without what only programs need.
+    pub fn sheet(&self) -> PlanSheet {
+        let proposals = self.steps.iter().map(|step| step.proposal.clone()).collect();
+        PlanSheet { objective: self.objective, proposals, notes: self.notes.clone() }
+    }
+
+    /// Whether a step changes the number of queues, after which interrupts have to be looked at again.
+    pub fn changes_channels(&self) -> bool {
+        let channels = |step: &Step| matches!(step.setting, Setting::Ethtool { group: setting::Group::Channels, .. });
+        self.steps.iter().any(channels)
+    }
+}
+
+impl Machine {
+    /// What a plan for these ports depends on.
+    pub fn of(inspection: &Inspection, ports: &[&Port]) -> Machine {
+        let describe = |port: &&Port| {
+            let nic = &port.nic;
+            let queues = nic.channels.get("combined-max").or(nic.channels.get("rx-max")).copied().or(nic.rx_queues);
+            let words = [nic.driver.clone(), nic.bus.clone(), queues.map(|queues| format!("{queues} queues"))];
+            (nic.name.clone(), words.into_iter().flatten().collect::<Vec<_>>().join(" "))
+        };
+        Machine { online: inspection.host.cpu.online.clone(), interfaces: ports.iter().map(describe).collect() }
+    }
+
+    /// How this host differs from the one that a plan was made for; None: it does not.
+    pub fn differs(&self, inspection: &Inspection) -> Option<String> {
+        if self.online != inspection.host.cpu.online {
+            let list = crate::procfs::list_of_cpus;
+            return Some(format!(
+                "the plan is for CPUs {}, online are {}",
+                list(&self.online),
+                list(&inspection.host.cpu.online)
+            ));
+        }
+        let ports: Vec<&Port> =
+            inspection.ports.iter().filter(|port| self.interfaces.contains_key(&port.nic.name)).collect();
+        let now = Machine::of(inspection, &ports);
+        self.interfaces.iter().find_map(|(name, was)| match now.interfaces.get(name) {
+            Some(is) if is == was => None,
+            Some(is) => Some(format!("{name} was {was:?} when the plan was made and is {is:?}")),
+            None => Some(format!("the plan is for {name}, which is not there")),
+        })
+    }
+}
+
+/// Steps being collected.
+struct Draft<'a> {
+    inspection: &'a Inspection,
+    wish: &'a Wish,
+    steps: Vec<Step>,
+    notes: Vec<String>,
+}
+
+impl Draft<'_> {
+    /// A step, unless the value is in force already.
+    fn propose(&mut self, setting: Setting, old: &str, new: &str, reason: &str, source: &str) {
+        if !setting::same(old, new) {
+            self.steps.push(Step::new(setting, old, new, reason, source));
+        }
+    }
+
+    fn note(&mut self, note: impl Into<String>) {
+        self.notes.push(note.into());
+    }
+
+    fn wants(&self, objective: Objective) -> bool {
+        self.wish.objective == objective
+    }
+}
+
+/// Proposes settings. A setting that the host does not have, or that is right already, is left out.
+///
+/// # Errors
+/// An interface that is not there: a sentence.
+pub fn plan(inspection: &Inspection, wish: &Wish) -> Result<Plan, String> {
+    let ports: Vec<&Port> = if wish.interfaces.is_empty() {
+        inspection.main_ports()
+    } else {
+        let find = |name: &String| inspection.port(name).ok_or_else(|| format!("there is no interface {name:?}"));
+        wish.interfaces.iter().map(find).collect::<Result<_, _>>()?
+    };
+    let mut draft = Draft { inspection, wish, steps: Vec::new(), notes: Vec::new() };
+    for port in &ports {
+        interface::channels(&mut draft, port);
+        interface::rings(&mut draft, port);
+        interface::coalescing(&mut draft, port);
+        interface::rss_table(&mut draft, port);
+        interface::offloads(&mut draft, port);
+        interface::mtu(&mut draft, port);
+        placing::interrupts(&mut draft, port);
+        placing::transmit_steering(&mut draft, port);
+        placing::receive_steering(&mut draft, port);
+        placing::deferral(&mut draft, port);
+    }
+    system::sysctls(&mut draft, &ports);
+    system::frequency(&mut draft);
+    system::idle(&mut draft);
+    let Draft { steps, notes, .. } = draft;
+    Ok(Plan { objective: wish.objective, machine: Machine::of(inspection, &ports), steps, notes })
+}

@@ -1,0 +1,151 @@
+//! Steps that place work on CPUs: interrupts, XPS, RPS and RFS, and when polling ends.
+
+use super::Draft;
+use crate::{
+    inspect::{Direction, Port, rules},
+    procfs::{cpu_mask, list_of_cpus},
+    setting::Setting,
+    tune::affinity::{self, Design},
+};
+use netcliff_core::inspection::Objective;
+use std::collections::BTreeSet;
+
+/// Flows that RFS remembers (net.core.rps_sock_flow_entries), the value of the kernel's own document for busy servers.
+const RFS_FLOWS: u32 = 32_768;
+const SCALING: &str = "Documentation/networking/scaling.rst";
+
+/// Each queue's interrupt on the CPU that the planner says.
+pub(super) fn interrupts(draft: &mut Draft<'_>, port: &Port) {
+    let design = design(draft, port);
+    let queues = port.queue_irqs().count();
+    if queues == 0 {
+        return;
+    }
+    // With one interrupt a direction and no second CPU there is nothing to place.
+    if draft.inspection.usable_cpus().len() < 2 {
+        return;
+    }
+    let placed = affinity::interrupts(draft.inspection, port, design);
+    for (number, cpu) in placed {
+        let Some(irq) = port.irqs.iter().find(|irq| irq.number == number) else { continue };
+        let reason = match design {
+            Design::Pairing => "a queue's reception and transmit completions on one core, a core a queue",
+            Design::Spread => "interrupts on as many CPUs as there are",
+            Design::Smt => "reception on a core, transmit completions on its second thread",
+        };
+        let source = "Gasparakis and Waskiewicz 2010, figures 6 to 8; docs/theory/queues.md";
+        let setting = Setting::file(format!("/proc/irq/{number}/smp_affinity_list"));
+        draft.propose(setting, &list_of_cpus(&irq.allowed), &cpu.to_string(), reason, source);
+    }
+    if let Some(pid) = draft.inspection.host.load.irqbalance_pid {
+        draft.note(format!(
+            "irqbalance (pid {pid}) undoes the placing of interrupts of {}: stop it (systemctl stop irqbalance) or ban them",
+            port.nic.name
+        ));
+    }
+}
+
+fn design(draft: &Draft<'_>, port: &Port) -> Design {
+    let apart = port.queue_irqs().any(|irq| irq.direction == Some(Direction::Transmit));
+    let siblings = !draft.inspection.host.cpu.smt_siblings.is_empty();
+    draft.wish.design.unwrap_or(if apart && siblings { Design::Smt } else { Design::Pairing })
+}
+
+/// A CPU transmits by the queue whose completions it takes.
+pub(super) fn transmit_steering(draft: &mut Draft<'_>, port: &Port) {
+    let queues = port.nic.xps_cpus.len();
+    let usable = draft.inspection.usable_cpus();
+    if queues < 2 || usable.is_empty() {
+        return;
+    }
+    let completes: Vec<Option<u32>> = (0..queues as u32).map(|queue| completion_cpu(draft, port, queue)).collect();
+    let mut sets: Vec<BTreeSet<u32>> = completes.iter().map(|cpu| cpu.iter().copied().collect()).collect();
+    let taken: BTreeSet<u32> = completes.iter().flatten().copied().collect();
+    // Siblings go with their core, CPUs without a queue are dealt out.
+    for (turn, cpu) in usable.iter().filter(|cpu| !taken.contains(cpu)).enumerate() {
+        let core = draft.inspection.core_of(*cpu);
+        let home = completes.iter().position(|of| of.is_some_and(|of| core.contains(&of))).unwrap_or(turn % queues);
+        sets[home].insert(*cpu);
+    }
+    for (queue, cpus) in sets.iter().enumerate() {
+        let cpus: Vec<u32> = cpus.iter().copied().collect();
+        let setting = Setting::file(format!("/sys/class/net/{}/queues/tx-{queue}/xps_cpus", port.nic.name));
+        let reason = "a CPU transmits by the queue whose completions it takes";
+        let old = if port.nic.xps_cpus[queue].is_empty() { "0" } else { &port.nic.xps_cpus[queue] };
+        draft.propose(setting, old, &cpu_mask(&cpus), reason, SCALING);
+    }
+}
+
+/// Where a transmit queue's completions will be: the planned CPU of its interrupt.
+fn completion_cpu(draft: &Draft<'_>, port: &Port, queue: u32) -> Option<u32> {
+    let path = port.queues.iter().find(|path| path.direction == Direction::Transmit && path.queue == queue)?;
+    let number = path.irq?;
+    let planned = affinity::interrupts(draft.inspection, port, design(draft, port));
+    planned.iter().find(|(irq, _)| *irq == number).map(|(_, cpu)| *cpu)
+}
+
+/// RPS and RFS where the device has fewer queues than its node has cores, and throughput is wanted; off else.
+pub(super) fn receive_steering(draft: &mut Draft<'_>, port: &Port) {
+    let nic = &port.nic;
+    let near = rules::near_cpus(draft.inspection, port);
+    let few = nic.rps_cpus.len() < rules::near_cores(draft.inspection, port);
+    let on = draft.wants(Objective::Throughput) && few;
+    let busy: BTreeSet<u32> = port
+        .queues
+        .iter()
+        .filter(|path| path.direction == Direction::Receive)
+        .filter_map(|path| path.cpus.first().copied())
+        .collect();
+    let others: Vec<u32> = near.iter().copied().filter(|cpu| !busy.contains(cpu)).collect();
+    let mask = if on { cpu_mask(if others.is_empty() { &near } else { &others }) } else { "0".to_owned() };
+    let reason = if on {
+        "fewer queues than cores: protocol work goes to the CPUs that take no interrupt of this device"
+    } else {
+        "each packet costs an interrupt between CPUs more, and its wait"
+    };
+    for (queue, old) in nic.rps_cpus.iter().enumerate() {
+        let setting = Setting::file(format!("/sys/class/net/{}/queues/rx-{queue}/rps_cpus", nic.name));
+        draft.propose(setting, old, &mask, reason, SCALING);
+    }
+    if on {
+        flow_steering(draft, port);
+    }
+}
+
+/// RFS. The table of sockets belongs to the host: in another network namespace it is not there, nor any use.
+fn flow_steering(draft: &mut Draft<'_>, port: &Port) {
+    let nic = &port.nic;
+    let table = "net.core.rps_sock_flow_entries";
+    let Some(old) = draft.inspection.host.sysctls.get(table).filter(|_| !nic.rps_flow_counts.is_empty()) else {
+        return;
+    };
+    let reason = "RFS: protocol work goes where the application reads";
+    // One step for all interfaces.
+    if !draft.steps.iter().any(|step| step.setting == Setting::sysctl(table)) {
+        draft.propose(Setting::sysctl(table), old, &RFS_FLOWS.to_string(), reason, SCALING);
+    }
+    let each = RFS_FLOWS / nic.rps_flow_counts.len() as u32;
+    for (queue, old) in nic.rps_flow_counts.iter().enumerate() {
+        let setting = Setting::file(format!("/sys/class/net/{}/queues/rx-{queue}/rps_flow_cnt", nic.name));
+        draft.propose(setting, &old.to_string(), &each.to_string(), reason, SCALING);
+    }
+}
+
+/// How long a NAPI instance keeps its interrupt masked after an empty poll.
+pub(super) fn deferral(draft: &mut Draft<'_>, port: &Port) {
+    if !port.nic.is_physical() {
+        return;
+    }
+    let (polls, timeout_ns, reason) = match draft.wish.objective {
+        Objective::Cpu => ("2", "50000", "the next packets are polled by timer instead of each raising an interrupt"),
+        Objective::Latency => ("0", "0", "a packet that arrives after an empty poll must not wait for a timer"),
+        Objective::Throughput => return,
+    };
+    for (name, wanted) in [("napi_defer_hard_irqs", polls), ("gro_flush_timeout", timeout_ns)] {
+        if let Some(old) = port.nic.napi_settings.get(name) {
+            let setting = Setting::file(format!("/sys/class/net/{}/{name}", port.nic.name));
+            let source = "Documentation/networking/napi.rst, Software IRQ coalescing";
+            draft.propose(setting, &old.to_string(), wanted, reason, source);
+        }
+    }
+}

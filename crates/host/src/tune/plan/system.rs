@@ -1,0 +1,101 @@
+//! Steps at the host: sysctls, frequency, idle states.
+
+use super::Draft;
+use crate::{inspect::Port, setting::Setting};
+use netcliff_core::inspection::Objective;
+
+/// Idle states that take longer to leave are switched off where latency is wanted (us), as the rule `idle-deep` judges.
+const DEEP_US: u64 = 10;
+
+/// Sysctls that what was seen on this host calls for.
+pub(super) fn sysctls(draft: &mut Draft<'_>, ports: &[&Port]) {
+    pressure(draft);
+    if draft.wants(Objective::Throughput) {
+        buffers(draft, ports);
+    }
+    if draft.wants(Objective::Latency) {
+        let reason =
+            "a reader polls the device this many us before it sleeps: no interrupt and no wake-up, for CPU time";
+        for name in ["net.core.busy_read", "net.core.busy_poll"] {
+            propose(draft, name, |_| "50".to_owned(), reason, "Documentation/admin-guide/sysctl/net.rst, busy_poll");
+        }
+    }
+}
+
+fn propose(draft: &mut Draft<'_>, name: &str, new: impl Fn(&str) -> String, reason: &str, source: &str) {
+    if let Some(old) = draft.inspection.host.sysctls.get(name).cloned() {
+        draft.propose(Setting::sysctl(name), &old, &new(&old), reason, source);
+    }
+}
+
+/// Backlog and budget, only where they were too small.
+fn pressure(draft: &mut Draft<'_>) {
+    let stats = draft.inspection.growth.as_ref().map_or(&draft.inspection.counters.softnet, |growth| &growth.softnet);
+    let dropped: u64 = stats.iter().map(|stat| u64::from(stat.dropped)).sum();
+    let squeezed: u64 = stats.iter().map(|stat| u64::from(stat.time_squeeze)).sum();
+    let doubled = |old: &str| old.parse::<u64>().map_or(old.to_owned(), |old| (old * 2).to_string());
+    let sysctl_page = "Documentation/admin-guide/sysctl/net.rst";
+    // A longer backlog only lengthens the wait of what is served at all.
+    if dropped > 0 && !draft.wants(Objective::Latency) {
+        let reason = format!("packets were dropped at a CPU's backlog: {dropped}");
+        propose(draft, "net.core.netdev_max_backlog", doubled, &reason, sysctl_page);
+    }
+    if squeezed > 0 && draft.wants(Objective::Throughput) {
+        let reason = format!("softirq rounds were cut short: {squeezed}");
+        propose(draft, "net.core.netdev_budget", doubled, &reason, sysctl_page);
+        propose(draft, "net.core.netdev_budget_usecs", doubled, &reason, sysctl_page);
+    }
+}
+
+/// TCP buffers that hold what is in flight on the fastest link.
+fn buffers(draft: &mut Draft<'_>, ports: &[&Port]) {
+    let fastest_bps = ports.iter().filter_map(|port| port.link_bps()).fold(0.0, f64::max);
+    let needed = (fastest_bps * draft.wish.rtt_s / 8.0).ceil() as u64;
+    for name in ["net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"] {
+        if draft.inspection.sysctl(name).is_none_or(|most| most >= needed) {
+            continue;
+        }
+        let raised = |old: &str| {
+            let words: Vec<&str> = old.split(' ').take(2).collect();
+            format!("{} {needed}", words.join(" "))
+        };
+        let reason = format!(
+            "{needed} bytes are in flight at {:.0} Mbit/s and {} ms",
+            fastest_bps / 1e6,
+            draft.wish.rtt_s * 1e3
+        );
+        propose(draft, name, raised, &reason, "RFC 7323, section 1.1");
+    }
+}
+
+/// Full speed at once.
+pub(super) fn frequency(draft: &mut Draft<'_>) {
+    if draft.wants(Objective::Cpu) {
+        return;
+    }
+    for (policy, governor) in &draft.inspection.host.cpu.policy_governors {
+        let setting = Setting::file(format!("/sys/devices/system/cpu/cpufreq/{policy}/scaling_governor"));
+        let reason = "the CPU does not have to be seen busy first";
+        draft.propose(setting, governor, "performance", reason, "Documentation/admin-guide/pm/cpufreq.rst");
+    }
+}
+
+/// Deep idle states off, for latency.
+pub(super) fn idle(draft: &mut Draft<'_>) {
+    if !draft.wants(Objective::Latency) {
+        return;
+    }
+    let states = draft.inspection.host.cpu.idle_states.iter().enumerate();
+    let deep: Vec<(usize, String)> = states
+        .filter(|(_, state)| !state.disabled && state.exit_latency_us.is_some_and(|us| us > DEEP_US))
+        .map(|(number, state)| {
+            (number, format!("{} takes {} us to leave", state.name, state.exit_latency_us.unwrap_or(0)))
+        })
+        .collect();
+    for cpu in draft.inspection.usable_cpus() {
+        for (number, reason) in &deep {
+            let file = format!("/sys/devices/system/cpu/cpu{cpu}/cpuidle/state{number}/disable");
+            draft.propose(Setting::file(file), "0", "1", reason, "Documentation/admin-guide/pm/cpuidle.rst");
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! Plans made true on a real veth in namespaces that the test makes, and taken back.
+
+use netcliff_core::inspection::Objective;
+use netcliff_host::{
+    inspect::Inspection,
+    journal::{self, HostLock, StateDir},
+    setting::{Group, Setting},
+    testbed::{
+        Permission,
+        netns::{Reception, Testbed, TestbedOptions},
+    },
+    tune::{
+        Plan, Step, Wish,
+        apply::{self, ApplyError, Session},
+        plan,
+    },
+};
+use std::{fs, time::Duration};
+
+/// A veth with two queues in a namespace of its own; None, told on the terminal, without the rights.
+fn bed() -> Option<(tempfile::TempDir, HostLock, Testbed)> {
+    if Permission::probe() != Permission::Root {
+        skipped("settings below /sys need the host's root");
+        return None;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let lock = HostLock::acquire(&StateDir::at(dir.path()).unwrap()).unwrap();
+    let options = TestbedOptions { queues: 2, reception: Reception::Napi, ..TestbedOptions::default() };
+    let testbed = Testbed::create(&lock, options).unwrap();
+    Some((dir, lock, testbed))
+}
+
+#[allow(clippy::print_stderr, reason = "a skipped test says so")]
+fn skipped(reason: &str) {
+    eprintln!("SKIPPED: {reason}");
+}
+
+fn queue_file(name: &str) -> Setting {
+    Setting::file(format!("/sys/class/net/veth1/queues/{name}"))
+}
+
+fn mtu() -> Setting {
+    Setting::Mtu { interface: "veth1".into() }
+}
+
+fn offload(name: &str) -> Setting {
+    Setting::Ethtool { interface: "veth1".into(), group: Group::Features, key: name.into() }
+}
+
+/// Steps from what is in force to these values.
+fn plan_of(settings: &[(Setting, &str)]) -> Plan {
+    let step = |(setting, new): &(Setting, &str)| {
+        Step::new(setting.clone(), &setting.read().unwrap_or_default(), new, "a test", "none")
+    };
+    let steps = settings.iter().map(step).collect();
+    Plan { objective: Objective::Cpu, machine: Default::default(), steps, notes: Vec::new() }
+}
+
+fn values(settings: &[(Setting, &str)]) -> Vec<String> {
+    settings.iter().map(|(setting, _)| setting.read().unwrap()).collect()
+}
+
+/// Files, ethtool, rtnetlink: one of each.
+fn several() -> Vec<(Setting, &'static str)> {
+    vec![
+        (queue_file("rx-0/rps_cpus"), "1"),
+        (queue_file("tx-1/xps_cpus"), "1"),
+        (offload("rx-gro"), "off"),
+        (mtu(), "1400"),
+        (Setting::file("/sys/class/net/veth1/gro_flush_timeout"), "20000"),
+        (Setting::sysctl("net.ipv4.tcp_rmem"), "4096 131072 12345678"),
+    ]
+}
+
+#[test]
+fn what_is_applied_stays_and_is_undone() {
+    let Some((dir, lock, testbed)) = bed() else { return };
+    testbed
+        .run_in_hut(|| {
+            let wanted = several();
+            let before = values(&wanted);
+            let applied = apply::apply(&lock, &plan_of(&wanted)).unwrap();
+            assert_eq!(applied.len(), wanted.len());
+            assert!(applied.iter().all(|one| !one.differs()), "{applied:#?}");
+            assert_eq!(journal::kept(lock.state()).unwrap().len(), wanted.len());
+            // A start of another command does not touch it.
+            assert!(journal::replay(lock.state()).unwrap().outcomes.is_empty());
+            assert_eq!(wanted[3].0.read().unwrap(), "1400");
+
+            let report = apply::undo(&lock).unwrap();
+            assert!(report.is_clean() && report.outcomes.len() == wanted.len(), "{report:#?}");
+            assert_eq!(values(&wanted), before);
+            assert!(apply::undo(&lock).unwrap().outcomes.is_empty(), "nothing is undone twice");
+        })
+        .unwrap();
+    assert_eq!(fs::read_dir(dir.path().join("tuned")).unwrap().count(), 0);
+}
+
+#[test]
+fn two_plans_are_undone_to_the_beginning() {
+    let Some((_dir, lock, testbed)) = bed() else { return };
+    testbed
+        .run_in_hut(|| {
+            let before = mtu().read().unwrap();
+            for value in ["1400", "1300"] {
+                apply::apply(&lock, &plan_of(&[(mtu(), value)])).unwrap();
+            }
+            assert_eq!(mtu().read().unwrap(), "1300");
+            assert!(apply::undo(&lock).unwrap().is_clean());
+            assert_eq!(mtu().read().unwrap(), before);
+        })
+        .unwrap();
+}
+
+#[test]
+fn a_step_that_fails_takes_the_others_back() {
+    let Some((dir, lock, testbed)) = bed() else { return };
+    testbed
+        .run_in_hut(|| {
+            let mut wanted = several();
+            let before = values(&wanted);
+            wanted.push((mtu(), "1"));
+            // The plan was made before its own fourth step changed the MTU.
+            let mut plan = plan_of(&wanted);
+            plan.steps.last_mut().unwrap().proposal.old = "1400".into();
+            let error = apply::apply(&lock, &plan).unwrap_err();
+            let text = error.to_string();
+            assert!(matches!(error, ApplyError::Step { ref undone, .. } if undone.len() >= 6), "{error:#?}");
+            assert!(text.contains("veth1 MTU") && text.contains("set back"), "{text}");
+            wanted.pop();
+            assert_eq!(values(&wanted), before);
+        })
+        .unwrap();
+    assert!(journal::kept(lock.state()).unwrap().is_empty());
+    drop((lock, testbed));
+    assert_eq!(fs::read_dir(dir.path().join("journal")).unwrap().count(), 0);
+}
+
+#[test]
+fn what_the_kernel_rounds_is_told() {
+    let Some((_dir, lock, testbed)) = bed() else { return };
+    testbed
+        .run_in_hut(|| {
+            // The flow table has a power of two entries (net/core/net-sysfs.c).
+            let flows = queue_file("rx-0/rps_flow_cnt");
+            let applied = apply::apply(&lock, &plan_of(&[(flows.clone(), "1000")])).unwrap();
+            assert!(applied[0].differs());
+            assert_eq!((applied[0].requested.as_str(), applied[0].effective.as_str()), ("1000", "1024"));
+            assert!(apply::undo(&lock).unwrap().is_clean());
+            assert_eq!(flows.read().unwrap(), "0");
+        })
+        .unwrap();
+}
+
+#[test]
+fn a_host_that_has_changed_since_is_left_alone() {
+    let Some((_dir, lock, testbed)) = bed() else { return };
+    testbed
+        .run_in_hut(|| {
+            let plan = plan_of(&[(mtu(), "1400")]);
+            mtu().write("1450").unwrap();
+            let error = apply::apply(&lock, &plan).unwrap_err();
+            assert!(matches!(error, ApplyError::Changed { .. }), "{error:#?}");
+            assert!(error.to_string().contains("1450"), "{error}");
+            assert_eq!(mtu().read().unwrap(), "1450");
+        })
+        .unwrap();
+}
+
+#[test]
+fn a_session_that_is_not_kept_sets_back() {
+    let Some((_dir, lock, testbed)) = bed() else { return };
+    testbed
+        .run_in_hut(|| {
+            let before = mtu().read().unwrap();
+            let mut session = Session::begin(&lock).unwrap();
+            session.apply(&plan_of(&[(mtu(), "1400")])).unwrap();
+            assert_eq!(mtu().read().unwrap(), "1400");
+            drop(session);
+            assert_eq!(mtu().read().unwrap(), before);
+        })
+        .unwrap();
+}
+
+#[test]
+fn another_namespaces_link_of_the_same_name_is_not_touched() {
+    let Some((_dir, lock, testbed)) = bed() else { return };
+    testbed.run_in_hut(|| apply::apply(&lock, &plan_of(&[(mtu(), "1400")])).unwrap()).unwrap();
+    // Here, outside, there may be another veth1 or none: the undo has to refuse either way.
+    let report = apply::undo(&lock).unwrap();
+    assert!(!report.is_clean(), "{report:#?}");
+    assert!(report.outcomes[0].error.as_ref().unwrap().contains("another network namespace"), "{report:#?}");
+    let there = testbed.run_in_hut(|| (apply::undo(&lock).unwrap().is_clean(), mtu().read().unwrap())).unwrap();
+    assert_eq!(there, (true, "1500".to_owned()));
+    // Once the namespace is gone there is nothing left to undo.
+    testbed.run_in_hut(|| apply::apply(&lock, &plan_of(&[(mtu(), "1400")])).unwrap()).unwrap();
+    drop(testbed);
+    let report = apply::undo(&lock).unwrap();
+    assert!(report.is_clean(), "{report:#?}");
+    assert!(report.outcomes[0].note.as_ref().unwrap().contains("gone"), "{report:#?}");
+}
+
+/// The whole way: inspect, plan, apply, see that nothing is left to propose, undo.
+#[test]
+fn a_plan_for_a_real_link_leaves_nothing_to_propose() {
+    let Some((_dir, lock, testbed)) = bed() else { return };
+    testbed
+        .run_in_hut(|| {
+            let wish = Wish { interfaces: vec!["veth1".into()], ..Wish::new(Objective::Throughput) };
+            let look = || {
+                let plan = plan(&Inspection::of_this_host(Duration::ZERO).unwrap(), &wish).unwrap();
+                // Only what belongs to the namespace: this test does not change the host.
+                let own = plan.steps.iter().filter(|step| step.setting.interface().is_some()).cloned().collect();
+                Plan { steps: own, ..plan }
+            };
+            offload("rx-gro").write("on").unwrap();
+            queue_file("rx-0/rps_cpus").write("1").unwrap();
+            let before = look();
+            if before.steps.is_empty() {
+                skipped("one CPU: nothing to steer");
+                return;
+            }
+            assert_eq!(before.machine.differs(&Inspection::of_this_host(Duration::ZERO).unwrap()), None);
+            apply::apply(&lock, &before).unwrap();
+            assert_eq!(look().steps, []);
+            assert!(apply::undo(&lock).unwrap().is_clean());
+            assert_eq!(look(), before);
+        })
+        .unwrap();
+}

@@ -1,0 +1,30 @@
+//! [`plan`]: what `netcliff tune plan` prints.
+
+use netcliff_core::tuning::PlanSheet;
+
+use super::Style;
+use super::page::{Page, Tone};
+
+/// Each setting with its reason, its source and what it is expected to change; then what the plan does not do.
+pub fn plan(plan: &PlanSheet, style: Style) -> String {
+    let mut page = Page::new(style);
+    let count = plan.proposals.len();
+    let settings = if count == 1 { "1 setting".to_owned() } else { format!("{count} settings") };
+    page.paragraph(0, Tone::Strong, &format!("FOR {}: {settings} to change", plan.objective.name().to_uppercase()));
+    if count == 0 {
+        page.paragraph(2, Tone::Plain, "what this host has and the planner knows is set for it already");
+    }
+    for one in &plan.proposals {
+        page.paragraph(2, Tone::Strong, &format!("{}: {} -> {}", one.name, one.old, one.new));
+        page.paragraph(4, Tone::Plain, &format!("why: {} [{}]", one.reason, one.source));
+        if let Some(effect) = &one.effect {
+            page.paragraph(4, Tone::Plain, &format!("expected: {effect}"));
+        }
+        page.paragraph(4, Tone::Plain, &format!("do:  {}", one.command));
+    }
+    if !plan.notes.is_empty() {
+        page.heading("NOTES");
+        plan.notes.iter().for_each(|note| page.item("- ", note));
+    }
+    page.finish()
+}
