@@ -136,7 +136,7 @@ fn apply(args: &ApplyArgs) -> anyhow::Result<ExitCode> {
         output::say("netcliff: nothing was changed");
         return Ok(ExitCode::FAILURE);
     }
-    let mut session = Session::begin(&lock)?;
+    let mut session = Session::new(&lock);
     make(&mut session, &args.wish, &plan)?;
     let applied = session.keep()?;
     for one in &applied {

@@ -77,7 +77,8 @@ fn told(undone: &[UndoOutcome]) -> String {
 /// Settings that have been made and are not yet to stay. Dropping it sets them back.
 #[derive(Debug)]
 pub struct Session {
-    journal: Journal,
+    /// None: nothing is made. A journal whose changes are undone has no file any more, so each start has its own.
+    journal: Option<Journal>,
     lock: HostLock,
     /// What has been made, in order.
     pub applied: Vec<Applied>,
@@ -85,11 +86,8 @@ pub struct Session {
 
 impl Session {
     /// Nothing made yet.
-    ///
-    /// # Errors
-    /// When the journal cannot be written.
-    pub fn begin(lock: &HostLock) -> Result<Session, JournalError> {
-        Ok(Session { journal: Journal::begin(lock.state())?, lock: lock.clone(), applied: Vec::new() })
+    pub fn new(lock: &HostLock) -> Session {
+        Session { journal: None, lock: lock.clone(), applied: Vec::new() }
     }
 
     /// Makes a plan's steps, in order. When one fails all that this session made is set back.
@@ -126,10 +124,14 @@ impl Session {
         if !setting::same(&before, &step.proposal.old) {
             return Err(Failed::Changed(before));
         }
+        let journal = match &mut self.journal {
+            Some(journal) => journal,
+            none => none.insert(Journal::begin(self.lock.state()).map_err(Failed::Journal)?),
+        };
         let namespace = setting.is_of_namespace().then(setting::namespace).flatten();
         let change =
             Change::SettingChanged { setting: setting.clone(), namespace, old: before.clone(), new: new.clone() };
-        self.journal.record(change).map_err(Failed::Journal)?;
+        journal.record(change).map_err(Failed::Journal)?;
         setting.write(new)?;
         let effective = setting.read()?;
         if setting::same(&effective, &before) {
@@ -143,7 +145,7 @@ impl Session {
     /// Sets everything back.
     pub fn set_back(&mut self) -> Vec<UndoOutcome> {
         self.applied.clear();
-        self.journal.undo_all()
+        self.journal.take().map(|mut journal| journal.undo_all()).unwrap_or_default()
     }
 
     /// The settings stay until [`undo`].
@@ -152,7 +154,7 @@ impl Session {
     /// When the journal cannot be moved to where it is kept; the settings are then set back.
     pub fn keep(self) -> Result<Vec<Applied>, JournalError> {
         let Session { journal, lock, applied } = self;
-        if !applied.is_empty() {
+        if let Some(journal) = journal {
             journal.keep(lock.state())?;
         }
         Ok(applied)
@@ -176,7 +178,7 @@ impl From<io::Error> for Failed {
 /// # Errors
 /// As [`Session::apply`] and [`Session::keep`].
 pub fn apply(lock: &HostLock, plan: &Plan) -> Result<Vec<Applied>, ApplyError> {
-    let mut session = Session::begin(lock)?;
+    let mut session = Session::new(lock);
     session.apply(plan)?;
     Ok(session.keep()?)
 }

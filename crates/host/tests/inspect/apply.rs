@@ -173,9 +173,16 @@ fn a_session_that_is_not_kept_sets_back() {
     testbed
         .run_in_hut(|| {
             let before = mtu().read().unwrap();
-            let mut session = Session::begin(&lock).unwrap();
-            session.apply(&plan_of(&[(mtu(), "1400")])).unwrap();
+            let mut session = Session::new(&lock);
+            let plan = plan_of(&[(mtu(), "1400")]);
+            session.apply(&plan).unwrap();
             assert_eq!(mtu().read().unwrap(), "1400");
+            // Set back and made again it is still written down: a kill now would be replayed.
+            session.set_back();
+            session.apply(&plan).unwrap();
+            let journal = lock.state().path().join("journal");
+            let holds = |file: fs::DirEntry| fs::read_to_string(file.path()).unwrap().contains("setting_changed");
+            assert!(fs::read_dir(journal).unwrap().any(|file| holds(file.unwrap())));
             drop(session);
             assert_eq!(mtu().read().unwrap(), before);
         })

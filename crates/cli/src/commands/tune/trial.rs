@@ -20,7 +20,7 @@ pub fn run(args: &TryArgs) -> anyhow::Result<ExitCode> {
         output::say("netcliff: nothing to try: the plan is empty");
         return Ok(ExitCode::SUCCESS);
     }
-    let mut session = Session::begin(&lock)?;
+    let mut session = Session::new(&lock);
     let trial = tuning::rounds(args.rounds as usize, !args.higher, |tuned| {
         set(&mut session, args, &plan, tuned)?;
         let value = measure(args)?;
