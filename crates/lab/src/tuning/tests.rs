@@ -51,7 +51,7 @@ fn rounds_alternate_and_drift_cancels() {
     assert_eq!(order[..4], [false, true, true, false]);
     assert!(trial.difference.covers(-5.0), "{trial:?}");
     assert_eq!(trial.verdict, Verdict::Better);
-    let same = rounds(6, true, |tuned| Ok::<f64, String>(if tuned { 1.0 } else { 1.0 })).unwrap();
+    let same = rounds(6, true, |_| Ok::<f64, String>(1.0)).unwrap();
     assert_eq!(same.verdict, Verdict::NotDecided);
     let higher = rounds(4, false, |tuned| Ok::<f64, String>(if tuned { 1.0 } else { 2.0 })).unwrap();
     assert_eq!(higher.verdict, Verdict::Worse);
