@@ -7,6 +7,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use netcliff_core::host::Service;
 use netcliff_core::{Engine, Experiment, Host, Load, Outcome, Point, Traffic};
 use netcliff_sim::SimEngine;
 
@@ -52,10 +53,11 @@ impl Bytes<'_> {
     }
 
     fn word(&mut self, text: &str) -> Option<(&'static str, String)> {
-        let found = ["COUNT", "TIME", "FLAG", "RATE"].into_iter().find(|word| text.contains(word))?;
+        let found = ["COUNT", "TIME", "COST", "FLAG", "RATE"].into_iter().find(|word| text.contains(word))?;
         let value = match found {
             "COUNT" => u64::from(self.byte()).to_string(),
             "TIME" => format!("{}s", self.decade(-6.0, -2.0)),
+            "COST" => format!("{}s", self.time_s()),
             "RATE" => format!("{}pps", self.decade(3.0, 7.0)),
             _ => (self.byte() % 2 == 0).to_string(),
         };
@@ -89,11 +91,34 @@ const ARRIVALS: &[&str] = &[
     "thinned:30%:batch:size=COUNT",
 ];
 const SERVICES: &[&str] =
-    &["exponential", "deterministic", "erlang:stages=3", "lognormal:cv=0.7", "hyperexponential:cv=2"];
+    &["exponential", "deterministic", "erlang:stages=3", "lognormal:cv=0.7", "hyperexponential:cv=2", "measured"];
+/// What a host does besides, none in the first half; what does not go together is refused, which is an answer too.
+const SIDES: &[&[&str]] = &[
+    &[],
+    &[],
+    &[],
+    &["xoff=COUNT", "xon=COUNT", "sender_queue=COUNT"],
+    &["transmit=COST", "transmit_priority=before", "transmit_ring=COUNT"],
+    &["transmit=COST", "transmit_load=RATE", "transmit_priority=after"],
+    &["transmit=COST", "transmit_load=150%", "transmit_priority=interrupt", "transmit_ring=COUNT"],
+    &["xoff=COUNT", "transmit=COST", "transmit_load=RATE", "transmit_priority=interrupt"],
+];
+const APPLICATIONS: &[&str] =
+    &["", "", "applications=COUNT", "applications=2:shares=90%/10%,times=COST/COST,buffers=COUNT/COUNT"];
+
+fn service(bytes: &mut Bytes<'_>) -> Option<Service> {
+    match bytes.pick(SERVICES) {
+        "measured" => {
+            let times = (0..=bytes.byte() % 8).map(|_| (bytes.time_s(), f64::from(bytes.byte()))).collect();
+            Service::from_times("measured", times).ok()
+        }
+        text => text.parse().ok(),
+    }
+}
 
 fn point(bytes: &mut Bytes<'_>) -> Option<Point> {
     let scheme = bytes.filled(SCHEMES).parse().ok()?;
-    let host = Host {
+    let mut host = Host {
         interrupt_s: bytes.time_s(),
         interrupt_latency_s: bytes.time_s(),
         protocol_s: bytes.time_s(),
@@ -109,9 +134,17 @@ fn point(bytes: &mut Bytes<'_>) -> Option<Point> {
         ring: u64::from(u16::from_le_bytes([bytes.byte(), bytes.byte()])),
         socket_buffer: u64::from(bytes.byte()),
         tick_s: bytes.decade(-5.0, -2.0),
-        service: bytes.pick(SERVICES).parse().ok()?,
+        service: service(bytes)?,
         ..Host::pentium4_2530mhz()
     };
+    let sides = SIDES[usize::from(bytes.byte()) % SIDES.len()];
+    for setting in sides {
+        host.set(&bytes.filled(&[*setting])).ok()?;
+    }
+    let applications = bytes.filled(APPLICATIONS);
+    if !applications.is_empty() {
+        host.set(&applications).ok()?;
+    }
     let pps = bytes.decade(3.0, 8.0);
     let traffic = Traffic {
         arrivals: bytes.filled(ARRIVALS).parse().ok()?,
@@ -157,6 +190,13 @@ fn sound(outcome: &Outcome, point: &Point) {
         outcome.packets_in_system,
         latency.mean,
     ]);
+    let sent = outcome.transmitted.unwrap_or_default();
+    let figures = figures.chain([sent.completed_pps, sent.refused_fraction, sent.waiting_s]);
+    let figures = figures.chain(outcome.applications.iter().flat_map(|one| {
+        let lost = one.loss.unwrap_or_default();
+        let got = [one.offered_pps, one.throughput_pps, one.goodput_bps, one.mean_latency_s, one.cpu];
+        got.into_iter().chain([lost.ring, lost.socket, lost.sender])
+    }));
     for figure in figures.flatten() {
         assert!(figure.value.is_finite() && figure.value >= 0.0, "{figure:?}: {}", say());
     }
@@ -164,7 +204,7 @@ fn sound(outcome: &Outcome, point: &Point) {
     // Quantiles come from a histogram and are averaged over replications.
     assert!(known.windows(2).all(|pair| pair[0] <= pair[1] * 1.01 + 1e-12), "quantiles {known:?}: {}", say());
     let loss = outcome.loss.expect("losses by place");
-    let by_place = loss.ring.map_or(0.0, |f| f.value) + loss.socket.map_or(0.0, |f| f.value);
+    let by_place: f64 = [loss.ring, loss.socket, loss.sender].into_iter().flatten().map(|f| f.value).sum();
     let lost = outcome.loss_fraction.expect("loss").value;
     assert!(lost <= 1.0 && (lost - by_place).abs() < 1e-9, "loss {lost}, by place {by_place}: {}", say());
 }

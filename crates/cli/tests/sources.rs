@@ -106,3 +106,101 @@ fn measured_times_that_cannot_be() {
         )],
     );
 }
+
+/// A little-endian pcap of Ethernet frames of 60 bytes without FCS, so many microseconds apart.
+fn pcap(gaps_us: &[u32]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut words = |words: &[u32]| words.iter().for_each(|word| bytes.extend(word.to_le_bytes()));
+    words(&[0xa1b2_c3d4, 4 << 16 | 2, 0, 0, 65_535, 1]);
+    let mut at_us = 1_000_000_u32;
+    for gap in gaps_us {
+        at_us += gap;
+        words(&[at_us / 1_000_000, at_us % 1_000_000, 60, 60]);
+        words(&[0; 15]);
+    }
+    bytes
+}
+
+/// Gaps of 10 us, then of 2 us: read around at most of the time it is one or the other, read once it is both in their order, as
+/// often as there are packets, and a constant server makes every replication the same.
+#[test]
+fn a_trace_is_read_once() {
+    let home = Home::new();
+    let gaps: Vec<u32> = std::iter::repeat_n(10, 500).chain(std::iter::repeat_n(2, 500)).collect();
+    let bytes = pcap(&gaps);
+    let file = home.file("burst.pcap", &bytes);
+    let host = ["--set", "service=deterministic", "--set", "protocol=4us", "--set", "per_byte=0s", "--scheme", "ideal"];
+    let arrivals = format!("trace:{file},once");
+    let record = home.json([&["simulate", "--json", "--seed", "1", "--arrivals", &arrivals], &host[..]].concat());
+    assert_eq!(record["point"]["traffic"]["arrivals"], arrivals);
+    let outcome = &record["outcome"];
+    assert!(outcome["notes"].to_string().contains("a trace of 1000 packets, read once from its start"), "{outcome}");
+    let digest = record["provenance"]["settings"]["arrivals_sha256"].as_str().expect("a digest");
+    assert_eq!(digest.len(), 64);
+    // The first 500 take 4 us each, as does the first of the others; number n of those waits 2 us more than the one before.
+    let mean = (501.0 * 4e-6 + (1..500).map(|n| 4e-6 + 2e-6 * f64::from(n)).sum::<f64>()) / 1000.0;
+    let found = number_at(outcome, "/latency_s/mean/value");
+    // The last few hundred are inside when the capture ends, a mean gap after its last packet: half of the burst.
+    assert!(found < mean && found > 0.2 * mean, "{found} {mean}");
+    assert_eq!(number_at(outcome, "/latency_s/mean/low"), number_at(outcome, "/latency_s/mean/high"));
+    let again = home.json([&["simulate", "--json", "--seed", "2", "--arrivals", &arrivals], &host[..]].concat());
+    assert_eq!(again["outcome"], record["outcome"], "no chance is left");
+    let around = home.json(["simulate", "--json", "--arrivals", &format!("trace:{file}"), "--packets", "20000"]);
+    assert_eq!(around["provenance"]["settings"]["arrivals_sha256"], digest);
+
+    let short = home.file("short.pcap", pcap(&gaps[..20]));
+    let (short, twice) = (format!("trace:{short},once"), format!("trace:{file},once,speed=2"));
+    let simulate = ["simulate", "--arrivals"];
+    refusals(
+        &home,
+        2,
+        &[
+            (&[simulate[0], simulate[1], &short], &["20 packets", "at least 500", "leave it out"]),
+            (&[simulate[0], simulate[1], &arrivals, "--distributions"], &["leave out once"]),
+            (&[simulate[0], simulate[1], &twice, "--rate", "1kpps"], &["give only one"]),
+        ],
+    );
+}
+
+/// What each of several applications got is a line each.
+#[test]
+fn applications_are_listed() {
+    let home = Home::new();
+    let host = ["--set", "application=4us", "--set", "applications=2:shares=75%/25%,buffers=64/8", "--scheme", "napi"];
+    let run = ["simulate", "--rate", "100kpps", "--packets", "20000"];
+    let text = home.stdout([&run[..], &host[..]].concat());
+    let lines = text.lines().map(str::trim_start).skip_while(|line| !line.starts_with("application  ")).skip(2);
+    let rows: Vec<&str> = lines.take_while(|line| !line.is_empty()).collect();
+    assert!(rows.len() == 2 && rows[0].starts_with("0 ") && rows[1].starts_with("1 "), "{text}");
+    let record = home.json([&run[..], &host[..], &["--json"]].concat());
+    let each = record["outcome"]["applications"].as_array().expect("applications");
+    assert_eq!(each.len(), 2);
+    let offered = number_at(&each[0], "/offered_pps/value") / number_at(&record["outcome"], "/offered_pps/value");
+    assert!((offered - 0.75).abs() < 0.02, "{offered}");
+    refusals(
+        &home,
+        2,
+        &[
+            (
+                &["predict", "--rate", "1kpps", "--set", "application=1us", "--set", "applications=2"],
+                &["one application above one socket", "use the simulator"],
+            ),
+            (&["simulate", "--rate", "1kpps", "--set", "applications=2"], &["applications = 2", "needs application"]),
+            (
+                &[
+                    "simulate",
+                    "--rate",
+                    "1kpps",
+                    "--scheme",
+                    "napi:busy_poll",
+                    "--set",
+                    "application=1us",
+                    "--set",
+                    "applications=2",
+                ],
+                &["busy_poll", "leave out applications"],
+            ),
+            (&["simulate", "--rate", "1kpps", "--set", "transmit_priority=never"], &["never", "interrupt"]),
+        ],
+    );
+}

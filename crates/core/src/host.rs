@@ -6,9 +6,11 @@ use crate::error::{Invalid, ParseError};
 use crate::queues::Queues;
 use crate::units;
 
+mod applications;
 mod service;
 mod sides;
 
+pub use applications::{Applications, MOST_APPLICATIONS, OneApplication};
 pub use service::{Empirical, MeasuredTimes, Service};
 pub use sides::{TransmitLoad, TransmitPriority};
 
@@ -43,7 +45,10 @@ pub struct Host {
     /// t_a: the application's time a packet (s); None: no application is modelled.
     #[serde(rename = "application", with = "optional_time_s", default, skip_serializing_if = "Option::is_none")]
     pub application_s: Option<f64>,
-    /// t_sw: from a blocked application to a running one, on the application's account (s).
+    /// Several applications that share the CPU, each with a socket; None: one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub applications: Option<Applications>,
+    /// t_sw: from a blocked application, or from another application, to a running one, on the application's account (s).
     #[serde(rename = "context_switch", with = "units::time_s", default)]
     pub context_switch_s: f64,
     /// What protocol processing spends to wake a blocked application (s).
@@ -142,6 +147,7 @@ pub const KEYS: &[&str] = &[
     "mask",
     "poll",
     "application",
+    "applications",
     "context_switch",
     "wakeup",
     "cold_protocol",
@@ -162,7 +168,7 @@ pub const KEYS: &[&str] = &[
 ];
 
 /// The keys of [`KEYS`] whose value is no figure.
-pub const TEXT_KEYS: &[&str] = &["service", "queues", "transmit_load", "transmit_priority"];
+pub const TEXT_KEYS: &[&str] = &["service", "applications", "queues", "transmit_load", "transmit_priority"];
 
 impl Host {
     /// A preset by name, None if there is no such preset.
@@ -182,6 +188,7 @@ impl Host {
             mask_s: 0.5e-6,
             poll_s: 1.59e-6,
             application_s: None,
+            applications: None,
             context_switch_s: 0.0,
             wakeup_s: 0.0,
             cold_protocol_s: 0.0,
@@ -236,6 +243,9 @@ impl Host {
             "mask" => self.mask_s = time()?,
             "poll" => self.poll_s = time()?,
             "application" => self.application_s = if value == "none" { None } else { Some(time()?) },
+            "applications" => {
+                self.applications = if value == "none" { None } else { Some(value.parse().map_err(named)?) }
+            }
             "context_switch" => self.context_switch_s = time()?,
             "wakeup" => self.wakeup_s = time()?,
             "cold_protocol" => self.cold_protocol_s = time()?,
@@ -325,6 +335,7 @@ impl Host {
         if let Some(queues) = &self.queues {
             queues.validate()?;
         }
+        self.validate_applications()?;
         self.validate_sides()?;
         self.service.validate()
     }

@@ -71,7 +71,7 @@ pub use finding::Finding;
 pub use host::{Host, Service};
 pub use measure::{Dimension, Measure};
 pub use objective::{Constraint, Goal};
-pub use outcome::{CpuShares, Figure, Interval, Latency, Loss, Outcome, Transmitted};
+pub use outcome::{ApplicationOutcome, CpuShares, Figure, Interval, Latency, Loss, Outcome, Transmitted};
 pub use parts::{Bus, Offload};
 pub use precision::{Aims, Precision};
 pub use queues::{Flows, QueueOutcome, Queues};

@@ -170,6 +170,31 @@ pub struct Transmitted {
     pub waiting_s: Option<Figure>,
 }
 
+/// What one of several applications got.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct ApplicationOutcome {
+    /// Which, from 0.
+    pub application: u32,
+    /// Packets offered that are for it (pps).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offered_pps: Option<Figure>,
+    /// Packets it consumed (pps).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throughput_pps: Option<Figure>,
+    /// Frame bits it consumed (FCS included) (bit/s).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goodput_bps: Option<Figure>,
+    /// Lost packets as fractions of those that are for it, by place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss: Option<Loss>,
+    /// Mean latency of the packets it consumed (s).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean_latency_s: Option<Figure>,
+    /// Share of the CPU that it had, switches to it included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<Figure>,
+}
+
 /// What was found at one point. With an application, throughput counts what it consumed.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Outcome {
@@ -218,6 +243,9 @@ pub struct Outcome {
     /// What became of the precision asked for, if one was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub precision: Option<crate::precision::Precision>,
+    /// What each of several applications got.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub applications: Vec<ApplicationOutcome>,
     /// What each interrupt vector of a host with several queues does.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queues: Vec<QueueOutcome>,

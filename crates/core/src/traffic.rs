@@ -46,12 +46,14 @@ pub enum Arrivals {
         /// The process they come from.
         of: Box<Arrivals>,
     },
-    /// Arrivals from a capture file, read around and around, stretched or pressed to the offered load.
+    /// Arrivals from a capture file, read around and around or once, stretched or pressed to the offered load.
     Trace {
         /// pcap or pcapng file.
         file: String,
         /// Times as fast as recorded, where no load is given.
         speed: Option<f64>,
+        /// Read once from its start to its end, instead of around and around.
+        once: bool,
         /// What it holds; None while it has not been read.
         capture: Option<Arc<Capture>>,
     },
@@ -85,11 +87,7 @@ impl std::str::FromStr for Arrivals {
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
         if let Some(rest) = text.strip_prefix("trace:") {
-            let (file, speed) = match rest.rsplit_once(",speed=") {
-                None => (rest, None),
-                Some((file, speed)) => (file, Some(speed_of(speed)?)),
-            };
-            return Ok(Self::Trace { file: file.to_owned(), speed, capture: None });
+            return trace_of(rest);
         }
         if let Some(rest) = text.strip_prefix("thinned:") {
             let form =
@@ -118,6 +116,20 @@ impl std::str::FromStr for Arrivals {
         };
         params.finish()?;
         Ok(arrivals)
+    }
+}
+
+/// Reads `FILE`, `FILE,speed=2`, `FILE,once` or both: the file's name may hold commas itself.
+fn trace_of(text: &str) -> Result<Arrivals, ParseError> {
+    let (mut file, mut speed, mut once) = (text, None, false);
+    loop {
+        if let (false, Some(name)) = (once, file.strip_suffix(",once")) {
+            (file, once) = (name, true);
+        } else if let (None, Some((name, text))) = (speed, file.rsplit_once(",speed=")) {
+            (file, speed) = (name, Some(speed_of(text)?));
+        } else {
+            return Ok(Arrivals::Trace { file: file.to_owned(), speed, once, capture: None });
+        }
     }
 }
 
@@ -163,8 +175,10 @@ impl std::fmt::Display for Arrivals {
                 ],
             )),
             Self::Thinned { keep, of } => write!(out, "thinned:{keep}:{of}"),
-            Self::Trace { file, speed: None, .. } => write!(out, "trace:{file}"),
-            Self::Trace { file, speed: Some(speed), .. } => write!(out, "trace:{file},speed={speed}"),
+            Self::Trace { file, speed, once, .. } => {
+                let speed = speed.map_or_else(String::new, |speed| format!(",speed={speed}"));
+                write!(out, "trace:{file}{speed}{}", if *once { ",once" } else { "" })
+            }
         }
     }
 }
@@ -172,6 +186,14 @@ impl std::fmt::Display for Arrivals {
 crate::record::serde_as_text!(Arrivals);
 
 impl Arrivals {
+    /// The packets of a capture that is read once; None for other arrivals.
+    pub fn read_once(&self) -> Option<usize> {
+        match self {
+            Self::Trace { once: true, capture: Some(capture), .. } => Some(capture.packets.len()),
+            _ => None,
+        }
+    }
+
     /// The capture that they are read from.
     pub fn capture(&self) -> Option<&Capture> {
         match self {
@@ -211,6 +233,23 @@ pub enum FrameSizes {
 }
 
 impl FrameSizes {
+    fn validate(&self) -> Result<(), Invalid> {
+        let (low, high) = (FRAME_RANGE_BYTES.start(), FRAME_RANGE_BYTES.end());
+        let impossible = match self {
+            Self::Fixed(bytes) => Some(bytes).filter(|bytes| !FRAME_RANGE_BYTES.contains(bytes)),
+            Self::Mixture(sizes) => {
+                sizes.iter().map(|(bytes, _)| bytes).find(|bytes| !FRAME_RANGE_BYTES.contains(bytes))
+            }
+            _ => None,
+        };
+        match impossible {
+            Some(bytes) => {
+                Err(Invalid::new("frame size", format!("{bytes}B"), format!("must be from {low}B to {high}B")))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// The mixture as (bytes, probability); None while a file has not been read.
     pub fn mixture(&self) -> Option<Vec<(u32, f64)>> {
         let raw = match self {
@@ -424,6 +463,7 @@ impl Traffic {
         if !self.rate.amount().is_finite() || self.rate.amount() <= 0.0 {
             return Err(Invalid::new("rate", self.rate, "must be above 0"));
         }
+        self.size.validate()?;
         if !self.link_bps.is_finite() || self.link_bps <= 0.0 {
             return Err(Invalid::new("link", format!("{} bit/s", self.link_bps), "must be above 0"));
         }

@@ -58,9 +58,9 @@ pub fn frame_sizes(sizes: &FrameSizes) -> Result<FrameSizes, FileError> {
 /// The file cannot be read, or what is wrong in it and where.
 pub fn arrivals(arrivals: &Arrivals) -> Result<Arrivals, FileError> {
     match arrivals {
-        Arrivals::Trace { file, speed, capture: None } => {
+        Arrivals::Trace { file, speed, once, capture: None } => {
             let capture = Some(Arc::new(capture::read(file)?));
-            Ok(Arrivals::Trace { file: file.clone(), speed: *speed, capture })
+            Ok(Arrivals::Trace { file: file.clone(), speed: *speed, once: *once, capture })
         }
         other => Ok(other.clone()),
     }

@@ -324,6 +324,7 @@ impl Trial {
             transmitted: None,
             packets_in_system: None,
             precision: None,
+            applications: Vec::new(),
             queues: Vec::new(),
             notes: self.notes(),
         }

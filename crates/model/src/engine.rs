@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 
+use netcliff_core::host::Applications;
 use netcliff_core::{
     Arrivals, Engine, EngineFailure, EngineKind, FrameSizes, Host, Outcome, Point, Scheme, Unsupported, queues,
 };
@@ -50,6 +51,9 @@ impl ModelEngine {
                 "the chains take arrivals as independent of the ring, and flow control (xoff={xoff}) stops them by it: leave \
                  xoff out, or use the simulator"
             ));
+        }
+        if host.applications.as_ref().is_some_and(|applications| *applications != Applications::even(1)) {
+            return Err("the chains have one application above one socket: set application and socket_buffer instead of applications, or use the simulator".to_owned());
         }
         if host.transmit_s.is_some() {
             return Err(

@@ -2,7 +2,7 @@
 
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 use netcliff_core::queues::Role;
-use netcliff_core::{Analysis, Figure, Latency, Outcome, QueueOutcome, Record};
+use netcliff_core::{Analysis, ApplicationOutcome, Figure, Latency, Outcome, QueueOutcome, Record};
 
 use crate::Style;
 use crate::format::{self, Unit};
@@ -163,6 +163,31 @@ fn queues(parts: &[QueueOutcome], style: Style) -> String {
     format!("\n{}\n", lines(&table))
 }
 
+/// What each application got, a line each; nothing unless there are several.
+fn applications(parts: &[ApplicationOutcome], style: Style) -> String {
+    if parts.is_empty() {
+        return String::new();
+    }
+    let mut table = empty(style);
+    table.set_header(["application", "offered", "read", "lost at socket", "latency", "CPU"]);
+    for part in parts {
+        let column =
+            |figure: Option<Figure>, unit| figure.map_or("-".to_owned(), |figure| format::value(&figure, unit));
+        table.add_row([
+            part.application.to_string(),
+            column(part.offered_pps, Unit::Pps),
+            column(part.throughput_pps, Unit::Pps),
+            column(part.loss.and_then(|loss| loss.socket), Unit::Share),
+            column(part.mean_latency_s, Unit::Seconds),
+            column(part.cpu, Unit::Share),
+        ]);
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    format!("\n{}\n", lines(&table))
+}
+
 fn outcome(record: &Record, style: Style) -> String {
     let all: Vec<&Fact> = SHORT.iter().chain(LONG).collect();
     let mut table = empty(style);
@@ -172,6 +197,7 @@ fn outcome(record: &Record, style: Style) -> String {
         }
     }
     let mut text = format!("{}\n{}", facts(&all, record), lines(&table));
+    text.push_str(&applications(&record.outcome.applications, style));
     text.push_str(&queues(&record.outcome.queues, style));
     for (name, fact) in [
         ("latency to", &record.outcome.latency_to),

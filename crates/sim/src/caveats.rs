@@ -58,7 +58,17 @@ pub(crate) fn withdraw_unearned(point: &Point, outcome: &mut Outcome) {
     .into_iter()
     .for_each(bare);
     if let Some(loss) = &mut outcome.loss {
-        [&mut loss.ring, &mut loss.socket].into_iter().for_each(bare);
+        [&mut loss.ring, &mut loss.socket, &mut loss.sender].into_iter().for_each(bare);
+    }
+    if let Some(sent) = &mut outcome.transmitted {
+        [&mut sent.completed_pps, &mut sent.refused_fraction, &mut sent.waiting_s].into_iter().for_each(bare);
+    }
+    for one in &mut outcome.applications {
+        [&mut one.offered_pps, &mut one.throughput_pps, &mut one.goodput_bps].into_iter().for_each(bare);
+        [&mut one.mean_latency_s, &mut one.cpu].into_iter().for_each(bare);
+        if let Some(loss) = &mut one.loss {
+            [&mut loss.ring, &mut loss.socket, &mut loss.sender].into_iter().for_each(bare);
+        }
     }
     if let Some(latency) = &mut outcome.latency_s {
         bare(&mut latency.mean);
@@ -76,7 +86,10 @@ pub(crate) fn notes(point: &Point, outcome: &Outcome, batch: &Batch) -> Vec<Stri
     if heavy {
         notes.push(heavy_tails(point, outcome));
     }
-    notes.extend(captured(&point.traffic.arrivals).map(|packets| replayed(packets, batch.packets_each)));
+    notes.extend(match point.traffic.arrivals.read_once() {
+        Some(packets) => Some(replayed_once(packets)),
+        None => captured(&point.traffic.arrivals).map(|packets| replayed(packets, batch.packets_each)),
+    });
     if !batch.settled() {
         notes.push(format!(
             "{} replications of {} packets show no steady state in their first half: simulate more packets",
@@ -108,6 +121,13 @@ fn replayed(packets: usize, each: u64) -> String {
         return note;
     }
     format!("{note}; each replication goes around {:.1} times", each as f64 / packets as f64)
+}
+
+fn replayed_once(packets: usize) -> String {
+    format!(
+        "a trace of {packets} packets, read once from its start in each replication, nothing cut off as warm-up: the intervals \
+         tell what the host's own times change, not how another recording would differ"
+    )
 }
 
 fn heavy_tails(point: &Point, outcome: &Outcome) -> String {

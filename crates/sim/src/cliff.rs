@@ -82,7 +82,7 @@ fn side(outcome: &Outcome, target: f64) -> Side {
 /// Capacity of the CPU if nothing but packets cost time (pps): where to look first.
 fn first_guess(point: &Point) -> f64 {
     let bytes = point.traffic.size.mean_bytes().unwrap_or(64.0);
-    1.0 / (point.host.service_s(bytes) + point.host.application_s.unwrap_or(0.0))
+    1.0 / (point.host.service_s(bytes) + point.host.mean_application_s().unwrap_or(0.0))
 }
 
 /// Finds the highest load of `point`'s traffic whose loss is at or below `loss_target`, by bracketing and bisection with

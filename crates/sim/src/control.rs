@@ -22,9 +22,14 @@ pub(crate) struct Expected {
 
 impl Expected {
     /// None where a mean is not known, or where it says little over the length of a run: only Poisson arrivals, and hosts
-    /// whose protocol processing is that of the packets received.
+    /// whose protocol processing is that of the packets received, each at its own time.
     pub(crate) fn of(point: &Point, clock: Clock) -> Option<Self> {
         let host = &point.host;
+        let application = host.application_s.is_some();
+        let more = host.wakeup_s > 0.0 || host.cold_protocol_s > 0.0 || host.socket_drop_cost != 1.0;
+        if application && more {
+            return None;
+        }
         if point.traffic.arrivals != Arrivals::Poisson || host.transmit_s.is_some() || host.queues.is_some() {
             return None;
         }
@@ -79,6 +84,23 @@ mod tests {
         };
         let engine = SimEngine { replications, ..SimEngine::with_packets(11, 20_000 * replications) };
         engine.sample(&point).0
+    }
+
+    /// What an application adds to protocol times is no chance of the packets: it would shift every mean.
+    #[test]
+    fn costs_that_are_no_packets_own_leave_no_control() {
+        let clock = Clock::new(1e5, 1000);
+        for (setting, known) in [
+            ("context_switch=2us", true),
+            ("wakeup=1us", false),
+            ("cold_protocol=1us", false),
+            ("socket_drop_cost=0.5", false),
+        ] {
+            let mut host = Host { application_s: Some(2e-6), ..Host::pentium4_2530mhz() };
+            host.set(setting).unwrap();
+            let point = Point { host, scheme: "napi".parse().unwrap(), traffic: Traffic::poisson(1e5) };
+            assert_eq!(Expected::of(&point, clock).is_some(), known, "{setting}");
+        }
     }
 
     /// If a scheme charged anything but service times to protocol processing, its mean latency would be shifted.

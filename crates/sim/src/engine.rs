@@ -104,6 +104,11 @@ impl SimEngine {
     /// Refuses a host with several queues, for what shows one CPU.
     pub(crate) fn one_queue(&self, point: &Point) -> Result<(), Unsupported> {
         self.supports(point)?;
+        if point.traffic.arrivals.read_once().is_some() {
+            let reason =
+                "a trace, distributions, a series, a comparison and advice read a capture around: leave out once";
+            return Err(Unsupported::new(EngineKind::Sim, reason));
+        }
         if point.host.queues.is_none() {
             return Ok(());
         }

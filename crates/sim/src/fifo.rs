@@ -10,7 +10,9 @@ pub(crate) struct Packet {
     /// Application time [ticks].
     pub application: u64,
     /// Frame, FCS included (bytes).
-    pub bytes: u32,
+    pub bytes: u16,
+    /// The application that it is for.
+    pub socket: u16,
     /// Number of the packet, from 0 (wraps; for traces only).
     pub number: u32,
 }

@@ -7,6 +7,7 @@ mod application;
 mod beside;
 mod record;
 pub(crate) mod sender;
+mod threads;
 mod transmit;
 
 use netcliff_core::Point;
@@ -17,7 +18,7 @@ use crate::fifo::{Fifo, Packet};
 use crate::random::Purpose;
 use crate::source::{PacketCost, Source};
 use crate::tally::{Account, Counts};
-pub(crate) use application::Application;
+pub(crate) use application::{Applications, SLICE_S, SocketCounts};
 use beside::Beside;
 pub(crate) use record::{CELLS, Records, SEGMENTS};
 
@@ -122,8 +123,8 @@ pub(crate) struct Machine<W> {
     pub uncounted: usize,
     /// Packets `ring` may hold besides the uncounted ones.
     pub ring_limit: usize,
-    /// The application, if one is modelled.
-    pub application: Option<Application>,
+    /// The applications, if any are modelled.
+    pub applications: Option<Applications>,
     /// Times that belong to no packet.
     pub times: Times,
     /// What packets cost by size.
@@ -150,7 +151,7 @@ impl<W: Watch> Machine<W> {
             ring: Fifo::new(),
             uncounted: 0,
             ring_limit: usize::try_from(point.host.ring).unwrap_or(usize::MAX),
-            application: Application::new(&point.host, clock),
+            applications: Applications::new(&point.host, clock),
             times: Times::new(point, clock, seed, replication),
             cost: source.cost(),
             counts: Counts::default(),
@@ -172,17 +173,31 @@ impl<W: Watch> Machine<W> {
     pub(crate) fn pass(&mut self, account: Account, at: u64) {
         debug_assert!(self.now <= at && at <= self.next_arrival);
         self.counts.cpu[account as usize] += at - self.now;
+        if account == Account::Application
+            && let Some(applications) = &mut self.applications
+        {
+            applications.book(at - self.now);
+        }
         self.watch.spent(account, self.now, at);
         self.now = at;
     }
 
-    /// Spends `work` on `account`; arrivals meanwhile go to the ring and tell nobody.
+    /// Spends `work` on `account`; arrivals meanwhile go to the ring and tell nobody. Transmit interrupts preempt all but
+    /// interrupts.
     #[inline]
     pub(crate) fn spend(&mut self, account: Account, work: u64) {
-        let end = self.now + work;
+        if account != Account::Interrupt {
+            self.transmit_interrupts();
+        }
+        let mut end = self.now + work;
         while self.next_arrival < end {
             self.pass(account, self.next_arrival);
             self.take_arrival();
+            if account != Account::Interrupt {
+                let at = self.now;
+                self.transmit_interrupts();
+                end += self.now - at;
+            }
         }
         self.pass(account, end);
     }
@@ -221,8 +236,17 @@ impl<W: Watch> Machine<W> {
     fn next_packet(&mut self) -> Packet {
         self.counts.offered += 1;
         let packet = Packet { arrived: self.now, ..self.arriving };
+        if let Some(counts) = self.counts_of(packet.socket) {
+            counts.offered += 1;
+        }
         self.arriving = self.source.next();
         packet
+    }
+
+    /// What becomes of the packets of the application that one is for; None where they are not told apart.
+    #[inline]
+    pub(super) fn counts_of(&mut self, socket: u16) -> Option<&mut SocketCounts> {
+        self.applications.as_mut()?.counts_of(socket)
     }
 
     /// Puts a packet into the ring, or drops it.
@@ -230,6 +254,9 @@ impl<W: Watch> Machine<W> {
     fn accept(&mut self, packet: Packet) -> Arrival {
         if self.ring.len() - self.uncounted >= self.ring_limit {
             self.counts.dropped_ring += 1;
+            if let Some(counts) = self.counts_of(packet.socket) {
+                counts.dropped_ring += 1;
+            }
             self.watch.fate(packet.number, Fate::DroppedRing, self.now);
             return Arrival::Dropped;
         }
@@ -248,15 +275,16 @@ impl<W: Watch> Machine<W> {
             ring_area: self.counts.processed_latency + ages(&self.ring),
             ..self.counts
         };
-        counts.system_area = match &self.application {
+        counts.system_area = match &self.applications {
             None => {
                 // Processed is delivered.
                 (counts.delivered, counts.latency) = (counts.processed, counts.processed_latency);
                 counts.ring_area
             }
-            Some(application) => {
-                counts.inside_socket = application.socket.len() as u64;
-                counts.latency + application.lost_latency + ages(&self.ring) + ages(&application.socket)
+            Some(applications) => {
+                counts.inside_socket = applications.sockets().map(|socket| socket.len() as u64).sum();
+                let waiting: u128 = applications.sockets().map(ages).sum();
+                counts.latency + applications.lost_latency + ages(&self.ring) + waiting
             }
         };
         if let Some(beside) = &self.beside {
@@ -271,7 +299,9 @@ impl<W: Watch> Machine<W> {
             }
         }
         debug_assert!(counts.conserved(), "not conserved: {counts:?}");
-        self.done = self.records.push(counts);
+        let each = self.applications.as_ref().map_or(&[][..], |applications| &applications.counts);
+        debug_assert!(each.is_empty() || each.iter().map(|one| one.delivered).sum::<u64>() == counts.delivered);
+        self.done = self.records.push(counts, each);
         self.watch.mark(self.now);
         if self.done {
             self.next_arrival = NEVER;
@@ -282,12 +312,16 @@ impl<W: Watch> Machine<W> {
     /// Protocol time of the packet at the head of the ring, waking the application included where it sleeps.
     #[inline]
     pub(crate) fn protocol_work(&mut self) -> u64 {
-        let own = self.ring.front().protocol;
-        match &self.application {
-            None => own,
-            Some(application) if application.full() => application.dropped_work(application.protocol_ticks(own)),
-            Some(application) if application.asleep => own + self.times.wakeup.next(),
-            Some(application) => application.protocol_ticks(own),
+        let head = self.ring.front();
+        let (own, socket) = (head.protocol, head.socket);
+        let Some(applications) = &mut self.applications else { return own };
+        let application = applications.of(socket);
+        if application.full() {
+            applications.dropped_work(applications.protocol_ticks(socket, own))
+        } else if application.asleep {
+            own + self.times.wakeup.next()
+        } else {
+            applications.protocol_ticks(socket, own)
         }
     }
 
@@ -301,91 +335,15 @@ impl<W: Watch> Machine<W> {
         let latency = self.now - packet.arrived;
         self.counts.processed += 1;
         self.counts.processed_latency += u128::from(latency);
-        if self.application.is_some() {
+        if self.applications.is_some() {
             return self.hand_on(packet);
         }
         self.watch.fate(packet.number, Fate::Processed, self.now);
         self.counts.delivered_bytes += u64::from(packet.bytes);
         self.records.latency(latency);
         if self.beside.is_some() {
-            self.forward(packet.bytes);
+            self.forward(u32::from(packet.bytes));
         }
         false
-    }
-
-    /// A processed packet goes to the socket. True if that woke the application.
-    #[inline(never)]
-    fn hand_on(&mut self, packet: Packet) -> bool {
-        let Some(application) = &mut self.application else { return false };
-        if application.full() {
-            application.lost_latency += u128::from(self.now - packet.arrived);
-            self.counts.dropped_socket += 1;
-            self.watch.fate(packet.number, Fate::DroppedSocket, self.now);
-            return false;
-        }
-        self.watch.fate(packet.number, Fate::Processed, self.now);
-        application.socket.push(packet);
-        std::mem::take(&mut application.asleep)
-    }
-
-    #[inline]
-    fn deliver(&mut self, packet: Packet) {
-        let latency = self.now - packet.arrived;
-        self.counts.delivered += 1;
-        self.counts.delivered_bytes += u64::from(packet.bytes);
-        self.counts.latency += u128::from(latency);
-        self.records.latency(latency);
-        if self.beside.is_some() {
-            self.forward(packet.bytes);
-        }
-    }
-
-    /// Takes the application's work in hand, or else its next piece [ticks]; None: it fell asleep.
-    pub(crate) fn application_work(&mut self) -> Option<u64> {
-        if self.application.as_ref()?.remaining == 0 && !self.next_application_work() {
-            return None;
-        }
-        self.application.as_mut().map(|application| std::mem::take(&mut application.remaining))
-    }
-
-    /// Gives the application its next piece of work: a switch to it, or the next packet. False: it fell asleep.
-    fn next_application_work(&mut self) -> bool {
-        let Some(application) = &mut self.application else { return false };
-        if std::mem::take(&mut application.owes_switch) {
-            application.remaining = self.times.switch.next();
-            return true;
-        }
-        if application.socket.is_empty() {
-            application.fall_asleep();
-            return false;
-        }
-        self.take_packet();
-        true
-    }
-
-    /// The application takes the oldest packet of its socket, which must hold one, and has its work to do.
-    fn take_packet(&mut self) {
-        let Some(application) = &mut self.application else { return };
-        // With the packet itself still counted.
-        let occupied = application.application_ticks(0);
-        let packet = application.socket.pop();
-        application.remaining = packet.application + occupied;
-        self.watch.fate(packet.number, Fate::Taken, self.now);
-        self.deliver(packet);
-    }
-
-    /// True if the application is awake and has nothing to do.
-    #[inline]
-    pub(crate) fn application_idles(&self) -> bool {
-        self.application.as_ref().is_some_and(|application| {
-            let busy = application.remaining > 0 || application.owes_switch || !application.socket.is_empty();
-            !application.asleep && !busy
-        })
-    }
-
-    /// True if an application is modelled and has not fallen asleep.
-    #[inline]
-    pub(crate) fn application_awake(&self) -> bool {
-        self.application.as_ref().is_some_and(|application| !application.asleep)
     }
 }

@@ -83,3 +83,6 @@ fn with_quantiles(outcome: &mut Outcome, latency_ns: &Histogram<u64>) {
     latency.max = Some(Figure::exact(latency_ns.max() as f64 * 1e-9));
     outcome.notes.retain(|note| note != queues::total::INTERPOLATED);
 }
+
+#[cfg(test)]
+mod tests;

@@ -45,6 +45,8 @@ pub(crate) enum Purpose {
     Transmission = 13,
     /// Transmit completions.
     Completion = 14,
+    /// Which application a packet is for.
+    Socket = 15,
 }
 
 /// One step of SplitMix64 (Steele, Lea, Flood 2014).

@@ -62,7 +62,7 @@ fn take(queue: &mut impl Recursion, block: PacketBlock<'_>, offered: &mut u64, r
         if *offered == records.next_mark() {
             let at = queue.reach(block.gaps[from]);
             queue.deliver(at, records.present());
-            if records.push(Counts { offered: *offered, ..queue.counts(at) }) {
+            if records.push(Counts { offered: *offered, ..queue.counts(at) }, &[]) {
                 return true;
             }
         }

@@ -3,6 +3,7 @@
 //! It shares with the fast simulator only the packets and the random streams. Packet for packet and tick for tick both
 //! must tell the same story.
 
+mod applications;
 mod comparison;
 mod cpu;
 mod linux;
@@ -16,9 +17,9 @@ use std::collections::{BinaryHeap, VecDeque};
 use netcliff_core::Point;
 
 use crate::clock::Clock;
-use crate::draw::{Draw, to_ticks};
+use crate::draw::Draw;
 use crate::fifo::Packet;
-use crate::machine::Fate;
+use crate::machine::{Fate, SocketCounts};
 use crate::random::Purpose;
 use crate::source::{PacketCost, Source};
 use crate::tally::Counts;
@@ -30,6 +31,8 @@ enum Event {
     JobEnds(u64),
     /// An interrupt that was on its way is handled.
     Interrupt,
+    /// The receive side hears of what came while a transmit interrupt was handled.
+    HeldUp,
     /// The sender's oldest packet, held back until now, arrives.
     Release,
     /// The next packet arrives.
@@ -38,6 +41,8 @@ enum Event {
     TransmissionEnds,
     /// A timer of the scheme, or the scheduler's tick.
     Timer(u64),
+    /// The scheduler's tick, where applications take turns without a kernel.
+    Tick,
 }
 
 /// Everything both referees keep: queues, streams, counts, the heap.
@@ -51,11 +56,17 @@ struct World {
     uncounted: usize,
     sender: Option<sides::Sender>,
     transmit: Option<sides::Transmit>,
-    socket: VecDeque<Packet>,
-    has_application: bool,
-    asleep: bool,
-    owes_switch: bool,
-    socket_limit: usize,
+    /// Packets that came while a transmit interrupt was handled, and whether they found a place.
+    held_up: Vec<bool>,
+    applications: Vec<applications::Thread>,
+    /// Those that wait for the CPU, the one that has it, and the one that had it last.
+    queue: VecDeque<usize>,
+    running: Option<usize>,
+    last: usize,
+    nobody: SocketCounts,
+    since: u64,
+    slice: u64,
+    tick: u64,
     drop_cost: f64,
     cold_protocol: f64,
     cold_application: f64,
@@ -98,11 +109,15 @@ impl World {
             uncounted: 0,
             sender: sides::Sender::new(point, clock),
             transmit,
-            socket: VecDeque::new(),
-            has_application: host.application_s.is_some(),
-            asleep: true,
-            owes_switch: true,
-            socket_limit: host.socket_buffer as usize,
+            held_up: Vec::new(),
+            applications: applications::threads(host),
+            queue: VecDeque::new(),
+            running: None,
+            last: 0,
+            nobody: SocketCounts::default(),
+            since: 0,
+            slice: clock.whole(1.4e-3),
+            tick: clock.whole(host.tick_s),
             drop_cost: host.socket_drop_cost,
             cold_protocol: clock.ticks(host.cold_protocol_s),
             cold_application: clock.ticks(host.cold_application_s),
@@ -125,15 +140,11 @@ impl World {
         let span = u128::from(at - self.now);
         self.counts.ring_area += span * self.ring.len() as u128;
         let held = self.sender.as_ref().map_or(0, |sender| sender.held.len());
-        self.counts.system_area += span * (self.ring.len() + self.socket.len() + held) as u128;
+        self.counts.system_area += span * (self.ring.len() + self.in_sockets() + held) as u128;
         if let Some(transmit) = &self.transmit {
             self.counts.transmit.area += span * transmit.due.len() as u128;
         }
         self.now = at;
-    }
-
-    fn socket_full(&self) -> bool {
-        self.socket.len() >= self.socket_limit
     }
 
     /// The packet that arrives now, or the end of the run. Whether it found a place is for the caller to say.
@@ -142,7 +153,7 @@ impl World {
             self.over = true;
             self.counts.at = self.now;
             self.counts.inside_ring = self.ring.len() as u64;
-            self.counts.inside_socket = self.socket.len() as u64;
+            self.counts.inside_socket = self.in_sockets() as u64;
             self.counts.inside_sender = self.sender.as_ref().map_or(0, |sender| sender.held.len() as u64);
             self.counts.transmit.inside =
                 self.transmit.as_ref().map_or(0, |transmit| (transmit.due.len() + transmit.leaving) as u64);
@@ -150,6 +161,7 @@ impl World {
         }
         let packet = self.packets[self.arrived];
         self.arrived += 1;
+        self.told(packet).offered += 1;
         self.counts.offered += 1;
         self.events.push(Reverse((self.packets[self.arrived].arrived, Event::Arrival)));
         if self.held_back(packet) {
@@ -160,66 +172,36 @@ impl World {
             self.tell_sender();
         } else {
             self.counts.dropped_ring += 1;
+            self.told(packet).dropped_ring += 1;
             self.fates.push((packet.number, Fate::DroppedRing, self.now));
         }
         Some(room)
     }
 
-    /// What the socket's occupancy adds to a time that grows by `cold` when it is full.
-    fn colder(&self, cold: f64) -> u64 {
-        to_ticks(cold * self.socket.len() as f64 / self.socket_limit as f64)
-    }
-
-    /// Protocol time of the packet at the head.
-    fn protocol_time(&mut self) -> u64 {
-        let own = self.ring[0].protocol + self.colder(self.cold_protocol);
-        if self.has_application && self.socket_full() {
-            return if self.drop_cost == 1.0 { own } else { to_ticks(own as f64 * self.drop_cost) };
-        }
-        if self.has_application && self.asleep { own + self.wakeup.next() } else { own }
-    }
-
-    /// The packet at the head leaves protocol processing. True if the application wakes.
+    /// The packet at the head leaves protocol processing. True if an application wakes.
     fn processed(&mut self) -> bool {
         let packet = self.ring.pop_front().expect("a packet in service");
         self.uncounted = self.uncounted.saturating_sub(1);
         self.tell_sender_of_room();
         self.counts.processed += 1;
         self.counts.processed_latency += u128::from(self.now - packet.arrived);
-        if !self.has_application {
+        if self.applications.is_empty() {
             self.fates.push((packet.number, Fate::Processed, self.now));
             self.delivered(packet);
             return false;
         }
-        if self.socket_full() {
-            self.counts.dropped_socket += 1;
-            self.fates.push((packet.number, Fate::DroppedSocket, self.now));
-            return false;
-        }
-        self.fates.push((packet.number, Fate::Processed, self.now));
-        self.socket.push_back(packet);
-        std::mem::replace(&mut self.asleep, false)
+        self.reaches_socket(packet)
     }
 
     fn delivered(&mut self, packet: Packet) {
+        let latency = u128::from(self.now - packet.arrived);
         self.counts.delivered += 1;
         self.counts.delivered_bytes += u64::from(packet.bytes);
-        self.counts.latency += u128::from(self.now - packet.arrived);
-        self.transmits(packet.bytes);
-    }
-
-    /// The application's next piece of work; None: it falls asleep.
-    fn application_piece(&mut self) -> Option<u64> {
-        if std::mem::replace(&mut self.owes_switch, false) {
-            return Some(self.switch.next());
-        }
-        let colder = self.colder(self.cold_application);
-        let Some(packet) = self.socket.pop_front() else {
-            (self.asleep, self.owes_switch) = (true, true);
-            return None;
-        };
-        self.fates.push((packet.number, Fate::Taken, self.now));
-        self.delivered(packet);
-        Some(packet.application + colder)
+        self.counts.latency += latency;
+        let told = self.told(packet);
+        told.delivered += 1;
+        told.delivered_bytes += u64::from(packet.bytes);
+        told.latency += latency;
+        self.transmits(u32::from(packet.bytes));
     }
 }

@@ -34,7 +34,7 @@ impl SimEngine {
             // The first half goes, whatever a single run says of its start: judged by itself, it would lose the
             // congestion it chances to begin with.
             let (replication, pool) = cut(&records, WarmUp { tenths: SEGMENTS - 1, settled });
-            let batch = Batch { replications: vec![replication], pool, packets_each: packets, expected: None };
+            let batch = Batch { replications: vec![replication], pool, ..Batch::new(packets) };
             Replica { outcome: summary::outcome(point, &batch, clock, self.confidence), settled }
         }))
     }

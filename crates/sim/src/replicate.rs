@@ -4,7 +4,7 @@ use netcliff_core::Point;
 
 use crate::clock::Clock;
 use crate::control::Expected;
-use crate::machine::{CELLS, Machine, Records, SEGMENTS};
+use crate::machine::{CELLS, Machine, Records, SEGMENTS, SocketCounts};
 use crate::stats::mser_5;
 use crate::tally::{Counts, Pool};
 use crate::{recursion, schemes};
@@ -17,6 +17,8 @@ pub(crate) const SHARES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 pub(crate) struct Replication {
     /// What happened after the warm-up.
     pub counts: Counts,
+    /// The same by application; empty unless there are several.
+    pub sockets: Vec<SocketCounts>,
     /// Quantiles of the latency [ticks]; None if nothing was delivered.
     pub quantiles: Option<[f64; SHARES.len()]>,
     /// What was cut off.
@@ -69,7 +71,15 @@ pub(crate) fn cut(records: &Records, warm_up: WarmUp) -> (Replication, Pool) {
     let mut pool = Pool::new();
     records.segments[tenths..SEGMENTS].iter().for_each(|segment| pool.add(segment));
     let counts = records.marks[CELLS].since(&records.marks[tenths * CELLS / 10]);
-    (Replication { counts, quantiles: pool.quantiles(SHARES), warm_up }, pool)
+    let sockets = sockets(records, tenths * CELLS / 10);
+    (Replication { counts, sockets, quantiles: pool.quantiles(SHARES), warm_up }, pool)
+}
+
+/// What each application got from mark `first` to the last.
+fn sockets(records: &Records, first: usize) -> Vec<SocketCounts> {
+    let count = records.sockets.len() / records.marks.len();
+    let at = |mark: usize| &records.sockets[mark * count..(mark + 1) * count];
+    at(CELLS).iter().zip(at(first)).map(|(last, first)| last.since(first)).collect()
 }
 
 /// Replications under one seed, all of the same length.
@@ -83,6 +93,8 @@ pub(crate) struct Batch {
     pub packets_each: u64,
     /// What their gaps and service times should be on average, where that is known of all of them.
     pub expected: Option<Expected>,
+    /// The warm-up where it is known beforehand.
+    pub known: Option<WarmUp>,
 }
 
 /// Replications run side by side before their latencies are added to the pool: bounds the memory. The first so many tell
@@ -91,7 +103,12 @@ pub(crate) const ABREAST: u64 = 10;
 
 impl Batch {
     pub(crate) fn new(packets_each: u64) -> Self {
-        Self { replications: Vec::new(), pool: Pool::new(), packets_each, expected: None }
+        Self { replications: Vec::new(), pool: Pool::new(), packets_each, expected: None, known: None }
+    }
+
+    /// Replications of which nothing is cut off.
+    pub(crate) fn whole(packets_each: u64) -> Self {
+        Self { known: Some(WarmUp { tenths: 0, settled: true }), ..Self::new(packets_each) }
     }
 
     /// Adds replications until there are `count`. The first of them together tell the warm-up of all. The result does not
@@ -116,9 +133,9 @@ impl Batch {
         }
     }
 
-    /// The warm-up of every replication; None before the first.
+    /// The warm-up of every replication; None before the first, unless it is known beforehand.
     fn warm_up(&self) -> Option<WarmUp> {
-        self.replications.first().map(|replication| replication.warm_up)
+        self.known.or_else(|| self.replications.first().map(|replication| replication.warm_up))
     }
 
     /// True if a steady state was found.

@@ -44,6 +44,9 @@ impl SimEngine {
 
     /// The replications of a point, which must be supported, and their clock.
     pub(crate) fn sample(&self, point: &Point) -> (Batch, Clock) {
+        if let Some(packets) = point.traffic.arrivals.read_once() {
+            return self.read_once(point, packets as u64);
+        }
         match self.effort {
             Effort::Packets(packets) => self.batch(point, self.packets_each(packets)),
             Effort::Precision { relative, packets_at_most, figures } => {
@@ -57,6 +60,24 @@ impl SimEngine {
         let mut batch = Batch { expected: Expected::of(point, clock), ..Batch::new(each) };
         batch.extend_to(self.replications(), point, clock, self.seed);
         (batch, clock)
+    }
+
+    /// A trace from its start to its end in each replication, which differ in the host's times only; more of them for a
+    /// precision, until it is reached or the packets allowed are spent.
+    fn read_once(&self, point: &Point, packets: u64) -> (Batch, Clock) {
+        let clock = clock(point, packets);
+        let mut batch = Batch::whole(packets);
+        batch.extend_to(self.replications(), point, clock, self.seed);
+        let Effort::Precision { relative, packets_at_most, figures } = self.effort else { return (batch, clock) };
+        loop {
+            let count = batch.replications.len() as u64;
+            let need = self.need(point, &batch, clock, relative, figures);
+            let more = ((count as f64 * need).ceil() as u64).min(packets_at_most / packets);
+            if need <= 1.0 || more <= count {
+                return (batch, clock);
+            }
+            batch.extend_to(more, point, clock, self.seed);
+        }
     }
 
     /// Longer replications until they settle and the half widths are near, then more of them until they are reached, or

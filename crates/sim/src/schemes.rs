@@ -43,6 +43,9 @@ fn next_event<W: Watch, P: Policy<W>>(machine: &Machine<W>, policy: &P) -> u64 {
 /// Runs a policy to the end of the replication.
 fn drive<W: Watch, P: Policy<W>>(machine: &mut Machine<W>, policy: &mut P) {
     while !machine.done {
+        if machine.transmit_interrupts() {
+            continue;
+        }
         if machine.completion_first() {
             complete_transmission(machine, policy);
         } else if policy.ready(machine) {
@@ -72,6 +75,7 @@ fn preemptible<W: Watch, P: Policy<W>>(machine: &mut Machine<W>, policy: &mut P,
         machine.pass(account, at);
         machine.note_timer();
         policy.event(machine);
+        machine.transmit_interrupts();
         end += machine.now - at;
     }
     machine.pass(account, end);
@@ -87,9 +91,11 @@ fn complete_transmission<W: Watch, P: Policy<W>>(machine: &mut Machine<W>, polic
 
 /// Runs the application until its piece of work is done or a packet may be served.
 fn run_application<W: Watch, P: Policy<W>>(machine: &mut Machine<W>, policy: &mut P) {
+    machine.application_turn();
     let Some(mut left) = machine.application_work() else { return };
     loop {
-        let at = next_event(machine, policy);
+        let event = next_event(machine, policy);
+        let at = event.min(machine.application_tick());
         let end = machine.now + left;
         if at >= end {
             machine.pass(Account::Application, end);
@@ -97,15 +103,16 @@ fn run_application<W: Watch, P: Policy<W>>(machine: &mut Machine<W>, policy: &mu
         }
         left = end - at;
         machine.pass(Account::Application, at);
-        machine.note_timer();
-        policy.event(machine);
-        if machine.done || policy.ready(machine) || machine.completion_due() {
+        if at == event {
+            machine.note_timer();
+            policy.event(machine);
+            machine.transmit_interrupts();
+        }
+        if machine.done || policy.ready(machine) || machine.completion_due() || machine.application_turn_is_over() {
             break;
         }
     }
-    if let Some(application) = &mut machine.application {
-        application.remaining = left;
-    }
+    machine.keep_application_work(left);
 }
 
 /// Why a scheme cannot be simulated, if so.
@@ -131,6 +138,11 @@ fn supports_napi(napi: &Napi, host: &Host) -> Result<(), Unsupported> {
     }
     if napi.busy_poll && napi.backlog {
         return decline("a backlog is no device that an application could poll: leave out busy_poll or backlog");
+    }
+    if napi.busy_poll && host.has_several_applications() {
+        return decline(
+            "busy_poll is simulated with one application, which polls the device: leave out applications or busy_poll",
+        );
     }
     if napi.busy_poll && host.poll_s == 0.0 {
         return decline("busy polls that find nothing must take time: set poll above 0");

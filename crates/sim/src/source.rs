@@ -6,15 +6,18 @@
 mod gaps;
 mod on_off;
 mod sizes;
+mod sockets;
 
 use netcliff_core::{Arrivals, Point, Unsupported, engine::EngineKind};
 
 use crate::clock::Clock;
 use crate::draw::{ticks_block, to_ticks, unit_block};
 use crate::fifo::Packet;
+use crate::machine::CELLS;
 use crate::random::{BLOCK, Purpose, Stream};
 use gaps::Gaps;
 use sizes::Sizes;
+use sockets::Sockets;
 
 /// Times of one kind, of mean 1.
 #[derive(Debug)]
@@ -59,8 +62,11 @@ pub(crate) struct Source {
     size_block: Box<[u32; BLOCK]>,
     protocol: Units,
     protocol_block: Box<[u64; BLOCK]>,
-    application: Option<(Units, f64)>,
+    /// Times of the applications, with the mean of each [ticks].
+    application: Option<(Units, Vec<f64>)>,
     application_block: Box<[u64; BLOCK]>,
+    sockets: Option<Sockets>,
+    socket_block: Box<[u16; BLOCK]>,
     service: netcliff_core::Service,
     cost: PacketCost,
     next: usize,
@@ -82,8 +88,17 @@ pub(crate) fn supports(point: &Point) -> Result<(), Unsupported> {
 fn supports_arrivals(point: &Point, arrivals: &Arrivals) -> Result<(), Unsupported> {
     let decline = |reason: String| Err(Unsupported::new(EngineKind::Sim, reason));
     match arrivals {
+        Arrivals::Thinned { of, .. } if of.read_once().is_some() => {
+            decline("a trace is read once by a host with one queue: leave out once or queues".to_owned())
+        }
         Arrivals::Thinned { of, .. } => supports_arrivals(point, of),
         Arrivals::Trace { file, capture: None, .. } => decline(format!("the trace {file} has not been read")),
+        Arrivals::Trace { file, once: true, capture: Some(capture), .. } if capture.packets.len() < CELLS => {
+            decline(format!(
+                "the trace {file} holds {} packets; once is for at least {CELLS}: leave it out to read the trace around",
+                capture.packets.len()
+            ))
+        }
         Arrivals::OnOff(shape) if on_off::too_fast(shape, &point.traffic, point.traffic.rate_pps().unwrap_or(0.0)) => {
             decline(format!(
                 "ON/OFF sources cannot offer {}: line rate is {} for these frames; lower the rate, raise the link or use rule=superpose",
@@ -100,18 +115,23 @@ impl Source {
     pub(crate) fn new(point: &Point, clock: Clock, seed: u64, replication: u64) -> Self {
         let rate_pps = point.traffic.rate_pps().unwrap_or(1.0);
         let gaps = Gaps::new(&point.traffic, rate_pps, clock, seed, replication);
+        // What is read once begins at its start in every replication.
+        let first = if point.traffic.arrivals.read_once().is_some() { 0 } else { replication };
         let host = &point.host;
-        let application =
-            host.application_s.map(|t| (Units::new(seed, Purpose::Application, replication), clock.ticks(t)));
+        let each = host.each_application();
+        let means: Vec<f64> = each.iter().map(|one| clock.ticks(one.time_s)).collect();
+        let application = (!each.is_empty()).then(|| (Units::new(seed, Purpose::Application, replication), means));
         Self {
             gaps,
             gap_block: Box::new([0; BLOCK]),
-            sizes: Sizes::new(&point.traffic.size, Stream::new(seed, Purpose::Size, replication), replication),
+            sizes: Sizes::new(&point.traffic.size, Stream::new(seed, Purpose::Size, replication), first),
             size_block: Box::new([0; BLOCK]),
             protocol: Units::new(seed, Purpose::Protocol, replication),
             protocol_block: Box::new([0; BLOCK]),
             application,
             application_block: Box::new([0; BLOCK]),
+            sockets: Sockets::new(&each, seed, replication),
+            socket_block: Box::new([0; BLOCK]),
             service: host.service.clone(),
             cost: PacketCost {
                 fixed_ticks: clock.ticks(host.protocol_s),
@@ -142,7 +162,9 @@ impl Source {
             arrived: self.gap_block[i],
             protocol: self.protocol_block[i],
             application: self.application_block[i],
-            bytes: self.size_block[i],
+            // Frames are at most 65535 bytes.
+            bytes: self.size_block[i] as u16,
+            socket: self.socket_block[i],
             number,
         }
     }
@@ -153,8 +175,18 @@ impl Source {
         self.sizes.fill(&mut self.size_block);
         self.gaps.fill(&self.size_block, &mut self.gap_block);
         self.fill_protocol();
-        if let Some((units, mean_ticks)) = &mut self.application {
-            ticks_block(&mut units.stream, &self.service, *mean_ticks, &mut self.application_block);
+        self.fill_application();
+    }
+
+    fn fill_application(&mut self) {
+        let Some((Units { stream, block }, means)) = &mut self.application else { return };
+        let Some(sockets) = &mut self.sockets else {
+            return ticks_block(stream, &self.service, means[0], &mut self.application_block);
+        };
+        sockets.fill(&mut self.socket_block);
+        unit_block(stream, &self.service, block);
+        for i in 0..BLOCK {
+            self.application_block[i] = to_ticks(block[i] * means[usize::from(self.socket_block[i])]);
         }
     }
 

@@ -1,9 +1,10 @@
 //! From counts to an [`Outcome`]: every figure a ratio of sums over the replications, with its t interval.
 
-use netcliff_core::{CpuShares, Figure, Latency, Loss, Outcome, Point, Transmitted};
+use netcliff_core::{ApplicationOutcome, CpuShares, Figure, Latency, Loss, Outcome, Point, Transmitted};
 
 use crate::clock::Clock;
 use crate::control::surpluses;
+use crate::machine::SocketCounts;
 use crate::replicate::{Batch, SHARES};
 use crate::stats::{controlled_ratio, mean_around, ratio};
 use crate::tally::{Account, Counts};
@@ -80,6 +81,41 @@ fn transmitted(batch: &Batch, clock: Clock, confidence: f64) -> Transmitted {
     }
 }
 
+/// What each of several applications got.
+fn applications(point: &Point, batch: &Batch, clock: Clock, confidence: f64) -> Vec<ApplicationOutcome> {
+    if !point.host.has_several_applications() {
+        return Vec::new();
+    }
+    (0..point.host.each_application().len())
+        .map(|number| one_application(point, batch, clock, confidence, number))
+        .collect()
+}
+
+fn one_application(point: &Point, batch: &Batch, clock: Clock, confidence: f64, number: usize) -> ApplicationOutcome {
+    let over = |above: fn(&SocketCounts) -> f64, below: fn(&Counts, &SocketCounts) -> f64| {
+        let each = batch.replications.iter().map(|replication| (&replication.counts, &replication.sockets[number]));
+        let pairs: Vec<(f64, f64)> = each.map(|(all, own)| (above(own), below(all, own))).collect();
+        ratio(&pairs, confidence)
+    };
+    let share_of_time = |above| over(above, |all, _| all.at as f64);
+    let rate = |above| share_of_time(above).map(|found: Figure| found.scaled(1.0 / clock.seconds(1.0)));
+    let lost = |above| over(above, |_, own| own.offered as f64);
+    let latency = over(|own| own.latency as f64, |_, own| own.delivered as f64);
+    ApplicationOutcome {
+        application: number as u32,
+        offered_pps: rate(|own| own.offered as f64),
+        throughput_pps: rate(|own| own.delivered as f64),
+        goodput_bps: rate(|own| own.delivered_bytes as f64 * 8.0),
+        loss: Some(Loss {
+            ring: lost(|own| own.dropped_ring as f64),
+            socket: lost(|own| own.dropped_socket as f64),
+            sender: point.host.xoff.and_then(|_| lost(|own| own.dropped_sender as f64)),
+        }),
+        mean_latency_s: latency.map(|found| found.scaled(clock.seconds(1.0))),
+        cpu: share_of_time(|own| own.cpu as f64),
+    }
+}
+
 /// The outcome of a batch of replications.
 pub(crate) fn outcome(point: &Point, batch: &Batch, clock: Clock, confidence: f64) -> Outcome {
     let per_s = 1.0 / clock.seconds(1.0);
@@ -118,6 +154,7 @@ pub(crate) fn outcome(point: &Point, batch: &Batch, clock: Clock, confidence: f6
         packets_in_system: figure(batch, confidence, |counts| counts.ring_area as f64, |counts| counts.at as f64),
         transmitted: point.host.transmit_s.map(|_| transmitted(batch, clock, confidence)),
         precision: None,
+        applications: applications(point, batch, clock, confidence),
         queues: Vec::new(),
         notes: Vec::new(),
     }

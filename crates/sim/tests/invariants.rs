@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use netcliff_core::capture::{Capture, Captured};
-use netcliff_core::{Arrivals, Engine, FrameSizes, Host, Outcome, Point, Scheme, Service, Traffic};
+use netcliff_core::host::{Applications, TransmitLoad, TransmitPriority};
+use netcliff_core::{Arrivals, Engine, Figure, FrameSizes, Host, Napi, Outcome, Point, Scheme, Service, Traffic};
 use netcliff_sim::SimEngine;
 use proptest::prelude::*;
 
@@ -32,6 +33,16 @@ fn schemes() -> impl Strategy<Value = Scheme> {
         )),
         (1..100_u32, 1..9_u32, 1..60_u32)
             .prop_map(|(weight, defer, flush)| format!("napi:weight={weight},defer_hard_irqs={defer},gro_flush_timeout={flush}us")),
+        (1..100_u32, 0..3_u32, 1..60_u32, 0..200_u32, any::<bool>()).prop_map(
+            |(weight, defer, flush, suspend, threaded)| {
+                let deferred = if defer == 0 {
+                    String::new()
+                } else {
+                    format!(",defer_hard_irqs={defer},gro_flush_timeout={flush}us,irq_suspend_timeout={suspend}us")
+                };
+                format!("napi:busy_poll=true,weight={weight},threaded={threaded}{deferred}")
+            }
+        ),
         (2..40_u32, 0..60_u32, any::<bool>(), any::<bool>()).prop_map(|(frames, usecs, masked, drops)| format!(
             "coalesce:frames={frames},usecs={usecs}us,masked={masked},drops_interrupt={drops}"
         )),
@@ -46,8 +57,8 @@ fn services() -> impl Strategy<Value = Service> {
         (0.1..2.0).prop_map(|cv| Service::Lognormal { cv }),
         (1..5_u32).prop_map(|stages| Service::Erlang { stages }),
         (1.1..4.0).prop_map(|cv| Service::Hyperexponential { cv }),
-        proptest::collection::vec((0.0..1e-4, 0.0..9.0), 1..30).prop_map(|times| {
-            let times = times.into_iter().chain([(1e-6, 0.1)]).collect();
+        proptest::collection::vec((0.0..2e-5, 0.1..9.0), 1..30).prop_map(|times| {
+            let times = times.into_iter().chain([(1e-6, 9.0)]).collect();
             Service::from_times("made", times).unwrap()
         }),
     ]
@@ -77,6 +88,82 @@ prop_compose! {
     }
 }
 
+/// Cost of a completion (s), how many, whether before or after received packets, slots.
+type Transmissions = (f64, Option<TransmitLoad>, Option<TransmitPriority>, Option<u64>);
+
+/// A pause, transmissions, several applications: each on a host in three.
+#[derive(Debug, Clone)]
+struct Sides {
+    /// Places in the ring as shares of it, and what the sender holds.
+    pause: Option<(f64, f64, Option<u64>)>,
+    transmit: Option<Transmissions>,
+    applications: Option<Applications>,
+}
+
+fn sometimes<T: std::fmt::Debug>(strategy: impl Strategy<Value = T>) -> impl Strategy<Value = Option<T>> {
+    proptest::option::weighted(0.33, strategy)
+}
+
+fn applications() -> impl Strategy<Value = Applications> {
+    let one = (0.01..1.0, 0.0..2e-5, 1..300_u64);
+    (proptest::collection::vec(one, 1..6), any::<[bool; 3]>()).prop_map(|(each, given)| {
+        let total: f64 = each.iter().map(|(share, ..)| share).sum();
+        Applications {
+            count: each.len() as u32,
+            shares: each.iter().map(|(share, ..)| share / total).filter(|_| given[0]).collect(),
+            times_s: each.iter().map(|(_, time, _)| *time).filter(|_| given[1]).collect(),
+            buffers: each.iter().map(|(.., buffer)| *buffer).filter(|_| given[2]).collect(),
+        }
+    })
+}
+
+prop_compose! {
+    fn sides()(
+        pause in sometimes((0.0..1.0, 0.0..1.0, proptest::option::of(1..2000_u64))),
+        transmit in sometimes((
+            0.0..5e-6,
+            proptest::option::of(prop_oneof![
+                (0.01..3.0).prop_map(TransmitLoad::Share),
+                (1e3..1e6).prop_map(TransmitLoad::Pps),
+            ]),
+            proptest::option::of(prop::sample::select(vec![
+                TransmitPriority::Before, TransmitPriority::After, TransmitPriority::Interrupt,
+            ])),
+            proptest::option::of(1..300_u64),
+        )),
+        applications in sometimes(applications()),
+    ) -> Sides {
+        Sides { pause, transmit, applications }
+    }
+}
+
+impl Sides {
+    /// On the host of a point, where they can go with its scheme.
+    fn on(&self, point: Point) -> Point {
+        let Point { mut host, mut scheme, traffic } = point;
+        if let Some((low, high, held)) = self.pause {
+            let xoff = 1 + (high * (host.ring - 1) as f64) as u64;
+            (host.xoff, host.xon, host.sender_queue) = (Some(xoff), Some((low * xoff as f64) as u64), held);
+        }
+        if let Some((cost, load, priority, slots)) = self.transmit {
+            host.transmit_s = Some(cost);
+            (host.transmit_load, host.transmit_priority, host.transmit_ring) = (load, priority, slots);
+        }
+        if host.application_s.is_some() {
+            host.applications.clone_from(&self.applications);
+        }
+        if let Scheme::Napi(napi) = &mut scheme {
+            napi.backlog &= host.transmit_s.is_none();
+            if napi.busy_poll {
+                host.application_s = host.application_s.or(Some(1e-6));
+                host.poll_s += 1e-7;
+                host.applications = None;
+            }
+        }
+        Point { host, scheme, traffic }
+    }
+}
+
 /// A capture of a hundred packets or more, in bursts, read around.
 fn captures() -> impl Strategy<Value = Arrivals> {
     let packet = (prop_oneof![Just(0), 100..100_000_u64], 64..1519_u32);
@@ -85,7 +172,7 @@ fn captures() -> impl Strategy<Value = Arrivals> {
             packets.into_iter().map(|(gap_ns, bytes)| Captured { gap_ns, bytes }).collect();
         packets[0].gap_ns += 1000;
         let capture = Some(Arc::new(Capture { file: "made".to_owned(), packets, flows: Vec::new(), sha256: None }));
-        Arrivals::Trace { file: "made".to_owned(), speed: None, capture }
+        Arrivals::Trace { file: "made".to_owned(), speed: None, once: false, capture }
     })
 }
 
@@ -103,15 +190,17 @@ fn arrivals() -> impl Strategy<Value = Arrivals> {
 }
 
 prop_compose! {
-    fn points()(host in hosts(), scheme in schemes(), exponent in 3.0..6.5, arrivals in arrivals(), imix in any::<bool>())
-    -> Point {
+    fn points()(
+        host in hosts(), scheme in schemes(), exponent in 3.0..6.5, arrivals in arrivals(), imix in any::<bool>(),
+        sides in sides(),
+    ) -> Point {
         let size = match &arrivals {
             Arrivals::Trace { capture, .. } if !imix => FrameSizes::Trace(capture.clone()),
             _ if imix => FrameSizes::Imix,
             _ => FrameSizes::Fixed(64),
         };
         let traffic = Traffic { arrivals, size, ..Traffic::poisson(10.0_f64.powf(exponent)) };
-        roomy(Point { host, scheme, traffic })
+        sides.on(roomy(Point { host, scheme, traffic }))
     }
 }
 
@@ -120,6 +209,34 @@ fn roomy(point: Point) -> Point {
     let frames = if let Scheme::Coalesce(coalesce) = &point.scheme { coalesce.frames.unwrap_or(1) } else { 1 };
     let ring = point.host.ring.max(frames);
     Point { host: Host { ring, ..point.host }, ..point }
+}
+
+/// The point without an application, without a pause (whose waits are not in the ring), with another ring, and Poisson arrivals
+/// as half of a Poisson process: those have no control variate, whose mean is not that of the packets seen.
+fn alone(point: Point, ring: u64) -> Point {
+    let Point { host, mut scheme, mut traffic } = point;
+    if traffic.arrivals == Arrivals::Poisson {
+        traffic.arrivals = Arrivals::Thinned { keep: 0.5, of: Box::new(Arrivals::Poisson) };
+    }
+    let (xoff, xon, sender_queue) = (None, None, None);
+    let host = Host { application_s: None, applications: None, xoff, xon, sender_queue, ring, ..host };
+    if let Scheme::Napi(napi) = &mut scheme {
+        *napi = Napi { busy_poll: false, irq_suspend_timeout_s: 0.0, ..napi.clone() };
+    }
+    roomy(Point { host, scheme, traffic })
+}
+
+/// What several applications got adds up to what the host did, and none got more than it was offered and had.
+fn applications_add_up(outcome: &Outcome) -> Result<(), TestCaseError> {
+    let sum = |pick: fn(&netcliff_core::ApplicationOutcome) -> Option<Figure>| {
+        outcome.applications.iter().map(|one| pick(one).unwrap().value).sum::<f64>()
+    };
+    let near = |a: f64, b: Option<Figure>| (a - b.unwrap().value).abs() <= 1e-9 * a.max(1e-9);
+    prop_assert!(near(sum(|one| one.offered_pps), outcome.offered_pps));
+    prop_assert!(near(sum(|one| one.throughput_pps), outcome.throughput_pps));
+    prop_assert!(near(sum(|one| one.goodput_bps), outcome.goodput_bps));
+    prop_assert!((sum(|one| one.cpu) - outcome.cpu.unwrap().application.unwrap().value).abs() < 1e-9);
+    Ok(())
 }
 
 /// Arrivals of a replication.
@@ -142,8 +259,15 @@ proptest! {
         prop_assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-12, "{shares:?}");
         prop_assert!(shares.iter().all(|share| (0.0..=1.0).contains(share)));
         let loss = outcome.loss.unwrap();
-        let by_place = loss.ring.unwrap().value + loss.socket.map_or(0.0, |f| f.value);
+        let by_place = [loss.ring, loss.socket, loss.sender].into_iter().flatten().map(|f| f.value).sum::<f64>();
         prop_assert!((outcome.loss_fraction.unwrap().value - by_place).abs() < 1e-12);
+        prop_assert!(point.host.xoff.is_none() || loss.ring.unwrap().value == 0.0, "a pause keeps the ring from losing");
+        if let Some(sent) = &outcome.transmitted {
+            prop_assert!(sent.refused_fraction.is_none_or(|f| (0.0..=1.0).contains(&f.value)), "{sent:?}");
+        }
+        if point.host.has_several_applications() {
+            applications_add_up(&outcome)?;
+        }
         let latency = outcome.latency_s.unwrap_or_default();
         if let (Some(p50), Some(p999), Some(max)) = (latency.p50, latency.p999, latency.max) {
             prop_assert!(p50.value <= p999.value && p999.value <= max.value);
@@ -154,7 +278,7 @@ proptest! {
     /// ages of those inside when the count starts and ends: at most a ring of them over at least half of the run.
     #[test]
     fn littles_law_holds(point in points(), ring in 1..40_u64, seed in any::<u64>()) {
-        let point = roomy(Point { host: Host { application_s: None, ring, ..point.host }, ..point });
+        let point = alone(point, ring);
         let ring = point.host.ring;
         let outcome = evaluate(&point, seed);
         let Some(latency) = outcome.latency_s else { return Ok(()) };

@@ -85,6 +85,25 @@ fn reception_starves_behind_completions() {
     assert!((napi / expected - 1.0).abs() < 0.02, "{napi} {expected}");
 }
 
+/// In interrupts of their own completions are done whatever is received, masked or polled, and cost an interrupt each as long as they
+/// come one by one: 50 kpps x (3.73 + 4) us of the CPU. Enough of them starve reception under every scheme.
+#[test]
+fn completions_that_interrupt_starve_and_are_not_starved() {
+    let settings = |load| ["transmit=4us", load, "transmit_ring=100", "transmit_priority=interrupt"];
+    for scheme in ["ideal", "interrupt", "disable-enable", "polling", "napi", "coalesce:frames=8,masked=true"] {
+        let beyond = outcome(scheme, 300.0, &settings("transmit_load=50kpps"));
+        let sent = of(beyond.transmitted.unwrap().completed_pps) / 1e3;
+        assert!((sent - 50.0).abs() < 1.5, "{scheme} {sent}");
+        let starved = outcome(scheme, 100.0, &settings("transmit_load=400kpps"));
+        assert!(kpps(&starved) < 1.0, "{scheme} {}", kpps(&starved));
+    }
+    let ideal = outcome("ideal", 20.0, &settings("transmit_load=20kpps"));
+    let interrupts = of(ideal.cpu.unwrap().interrupt);
+    // Every tenth completion or so comes while another is handled and needs no interrupt of its own.
+    assert!((0.85..1.0).contains(&(interrupts / (20e3 * 7.73e-6))), "{interrupts}");
+    assert!(of(ideal.interrupts_per_s) < 20.1e3 && kpps(&ideal) > 19.0);
+}
+
 /// M/D/1 with two classes of the same deterministic cost 1, head of the line: mean waits W/(1 - rho_1) and W/((1 - rho_1)(1 - rho)),
 /// W = rho/2 (Cobham 1954).
 #[test]

@@ -24,7 +24,7 @@ pub struct ComputeArgs {
     /// Offered loads: a list, or a range such as 10kpps..300kpps:30
     #[arg(long, value_name = "LOW..HIGH:COUNT", allow_hyphen_values = true)]
     pub rates: Option<Rates>,
-    /// Arrival process: poisson, constant, batch:size=8, mmpp:..., onoff:... or trace:FILE[,speed=2] (pcap, pcapng;
+    /// Arrival process: poisson, constant, batch:size=8, mmpp:..., onoff:... or trace:FILE[,speed=2][,once] (pcap, pcapng;
     /// without --rate as fast as recorded)
     #[arg(long, default_value = "poisson")]
     pub arrivals: Arrivals,

@@ -46,6 +46,9 @@ pub enum TransmitPriority {
     Before,
     /// Received packets; with `napi` completions follow only in a poll that found fewer than its weight.
     After,
+    /// Completions, each in the handler of an interrupt of its own, which preempts all but another handler and goes before
+    /// receive interrupts that wait.
+    Interrupt,
 }
 
 impl std::str::FromStr for TransmitPriority {
@@ -55,7 +58,12 @@ impl std::str::FromStr for TransmitPriority {
         match text.trim() {
             "before" => Ok(Self::Before),
             "after" => Ok(Self::After),
-            _ => Err(ParseError::new("transmit_priority", text, "expected before or after (received packets)")),
+            "interrupt" => Ok(Self::Interrupt),
+            _ => Err(ParseError::new(
+                "transmit_priority",
+                text,
+                "expected before or after (received packets), or interrupt (each in an interrupt's handler)",
+            )),
         }
     }
 }
@@ -65,6 +73,7 @@ impl std::fmt::Display for TransmitPriority {
         out.write_str(match self {
             Self::Before => "before",
             Self::After => "after",
+            Self::Interrupt => "interrupt",
         })
     }
 }

@@ -13,7 +13,7 @@ fn set_reads_every_key_and_refuses_others() {
     for key in KEYS {
         let value = match *key {
             "ring" | "socket_buffer" | "xoff" | "xon" | "sender_queue" | "transmit_ring" => "7",
-            "queues" => "7",
+            "queues" | "applications" => "7",
             "transmit_load" => "50kpps",
             "transmit_priority" => "after",
             "service" => "lognormal:cv=0.5",

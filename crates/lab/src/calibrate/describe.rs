@@ -59,6 +59,7 @@ fn host(fits: &Fits, seen: &Seen, own: Figure, per_byte_s: f64) -> Host {
         mask_s: 0.0,
         poll_s: fits.poll.value,
         application_s: Some(fits.application.value),
+        applications: None,
         context_switch_s: fits.context_switch.value,
         wakeup_s: fits.wakeup.value,
         cold_protocol_s: seconds(fits.cold_protocol),

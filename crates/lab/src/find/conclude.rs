@@ -81,6 +81,7 @@ pub fn merge(observations: &[Observation]) -> Option<Merged> {
         transmitted: None,
         packets_in_system: None,
         precision: None,
+        applications: Vec::new(),
         queues: Vec::new(),
         notes: notes(&used),
     };

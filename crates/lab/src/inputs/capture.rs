@@ -30,7 +30,7 @@ const ETHERNET_HEADER: u32 = 14;
 struct Interface {
     link: Linktype,
     /// Units of time a second.
-    units_per_s: u64,
+    units_per_s: i128,
     /// Seconds to add.
     offset_s: i64,
 }
@@ -76,6 +76,14 @@ pub fn read(path: &str) -> Result<Capture, FileError> {
     recording.finish(path, sum.hex()).map_err(wrong)
 }
 
+/// Units a second of a pcapng interface: a power of ten, or with the highest bit set of two (the parser's own reading knows
+/// only the former). None beyond 10^18 and 2^63, finer than any clock.
+fn units_per_s(if_tsresol: u8) -> Option<i128> {
+    let (base, most): (i128, u8) = if if_tsresol & 0x80 == 0 { (10, 18) } else { (2, 63) };
+    let exponent = if_tsresol & 0x7f;
+    (exponent <= most).then(|| base.pow(u32::from(exponent)))
+}
+
 #[derive(Default)]
 struct Recording {
     interfaces: Vec<Interface>,
@@ -98,7 +106,7 @@ impl Recording {
             }
             PcapBlockOwned::Legacy(packet) => {
                 let interface = *self.interfaces.first().ok_or("has packets before its header")?;
-                let units = i128::from(packet.ts_sec) * i128::from(interface.units_per_s) + i128::from(packet.ts_usec);
+                let units = i128::from(packet.ts_sec) * interface.units_per_s + i128::from(packet.ts_usec);
                 let data = packet.data.get(..packet.caplen as usize).unwrap_or(packet.data);
                 self.packet(interface, units, packet.origlen, data)
             }
@@ -107,8 +115,9 @@ impl Recording {
                 Ok(())
             }
             PcapBlockOwned::NG(Block::InterfaceDescription(description)) => {
-                let units_per_s = description.ts_resolution().filter(|units| *units > 0).ok_or_else(|| {
-                    format!("interface {} has an impossible resolution of time", self.interfaces.len())
+                let units_per_s = units_per_s(description.if_tsresol).ok_or_else(|| {
+                    let (place, told) = (self.interfaces.len(), description.if_tsresol);
+                    format!("interface {place} has an impossible resolution of time (if_tsresol {told:#04x})")
                 })?;
                 let offset_s = description.ts_offset();
                 self.interfaces.push(Interface { link: description.linktype, units_per_s, offset_s });
@@ -142,8 +151,7 @@ impl Recording {
         if bytes > *netcliff_core::traffic::FRAME_RANGE_BYTES.end() {
             return Err(self.damaged(&format!("it claims {length} bytes")));
         }
-        let at_ns =
-            units * 1_000_000_000 / i128::from(interface.units_per_s) + i128::from(interface.offset_s) * 1_000_000_000;
+        let at_ns = units * 1_000_000_000 / interface.units_per_s + i128::from(interface.offset_s) * 1_000_000_000;
         self.packets.push((at_ns, bytes));
         let sliced =
             if ethernet { LaxSlicedPacket::from_ethernet(data).ok() } else { LaxSlicedPacket::from_ip(data).ok() };

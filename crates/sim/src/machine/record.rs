@@ -1,5 +1,6 @@
 //! [`Records`]: what a replication leaves behind: counts at evenly spaced arrivals, latencies by segment.
 
+use super::SocketCounts;
 use crate::tally::{Counts, Histogram};
 
 /// Cells of a replication, equal numbers of arrivals; a mark before the first, between them, and after the last. Each is an
@@ -13,6 +14,8 @@ pub(crate) const SEGMENTS: usize = 6;
 pub(crate) struct Records {
     /// Counts at each mark, [`CELLS`] + 1 of them in the end.
     pub marks: Vec<Counts>,
+    /// The same by application, one after the other of each mark; empty unless there are several.
+    pub sockets: Vec<SocketCounts>,
     /// Latencies of the packets delivered in each segment, [`SEGMENTS`] of them in the end.
     pub segments: Vec<Histogram>,
     /// The segment that is being filled; after the end it takes what is never read.
@@ -26,6 +29,7 @@ impl Records {
         let packets = packets.max(CELLS as u64);
         Self {
             marks: Vec::with_capacity(CELLS + 1),
+            sockets: Vec::new(),
             segments: Vec::with_capacity(SEGMENTS),
             present: Histogram::new(),
             next_mark: 0,
@@ -40,8 +44,9 @@ impl Records {
     }
 
     /// Adds a mark; true if it was the last.
-    pub(crate) fn push(&mut self, counts: Counts) -> bool {
+    pub(crate) fn push(&mut self, counts: Counts, sockets: &[SocketCounts]) -> bool {
         self.marks.push(counts);
+        self.sockets.extend_from_slice(sockets);
         let cell = self.marks.len() as u64;
         self.next_mark = self.packets * cell / CELLS as u64;
         let (tenths, within) = ((self.marks.len() - 1) / (CELLS / 10), (self.marks.len() - 1) % (CELLS / 10));

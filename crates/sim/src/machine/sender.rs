@@ -90,6 +90,7 @@ impl Sender {
 
     fn plan(&mut self, now: u64) {
         let goes = !self.paused && !self.held.is_empty();
-        self.release_at = if goes { now + wire_ticks(self.held.front().bytes, self.ticks_per_byte) } else { NEVER };
+        self.release_at =
+            if goes { now + wire_ticks(u32::from(self.held.front().bytes), self.ticks_per_byte) } else { NEVER };
     }
 }

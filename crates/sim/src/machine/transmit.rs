@@ -17,8 +17,8 @@ use crate::tally::TransmitCounts;
 /// The transmit ring.
 #[derive(Debug)]
 pub(crate) struct Transmit {
-    /// Completions go before received packets.
-    pub before: bool,
+    /// Whether completions go before received packets or after them, or interrupt.
+    pub priority: TransmitPriority,
     /// What was counted so far; latencies and places up to now only at marks.
     pub counts: TransmitCounts,
     /// When each transmission that waits for its completion ended [ticks].
@@ -50,7 +50,7 @@ impl Transmit {
             }
         };
         Some(Self {
-            before: host.transmit_priority.unwrap_or_default() == TransmitPriority::Before,
+            priority: host.transmit_priority.unwrap_or_default(),
             counts: TransmitCounts::default(),
             due: VecDeque::new(),
             leaving: VecDeque::new(),

@@ -4,7 +4,7 @@ use netcliff_core::{FrameSizes, Host, Point, Scheme, Service, Traffic};
 
 use super::{World, linux, plain};
 use crate::clock::Clock;
-use crate::machine::{Fate, Machine, Watch};
+use crate::machine::{Fate, Machine, SocketCounts, Watch};
 use crate::random::{BLOCK, Purpose, Stream};
 use crate::schemes;
 use crate::tally::Counts;
@@ -41,6 +41,14 @@ fn compare(point: &Point, seed: u64) -> Counts {
     assert!(fates.0.len() >= slow.fates.len(), "{label}");
     assert!(fates.0[slow.fates.len()..].iter().all(|(_, _, at)| *at >= fast.at), "{label}");
     assert_eq!(*fast, slow.counts, "counts (fast, referee) of {label}");
+    let each: Vec<SocketCounts> = slow.applications.iter().map(|thread| thread.counts).collect();
+    let told = if each.len() > 1 { each.len() } else { 0 };
+    let last = &records.sockets[records.sockets.len() - told..];
+    assert_eq!(last, &each[..told], "applications (fast, referee) of {label}");
+    let sum = |of: fn(&SocketCounts) -> u64| last.iter().map(of).sum::<u64>();
+    if told > 0 {
+        assert_eq!((sum(|one| one.offered), sum(|one| one.cpu)), (fast.offered, fast.cpu[3]), "{label}");
+    }
     *fast
 }
 
@@ -125,6 +133,7 @@ fn many_with(count: u64, scheme: impl Fn(&mut Dice) -> String, more: impl Fn(&mu
     (0..count).map(run).collect()
 }
 
+mod applications;
 mod sides;
 
 #[test]

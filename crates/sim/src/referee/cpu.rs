@@ -32,6 +32,9 @@ impl<K: Copy> Cpu<K> {
             Some(job) => {
                 job.left -= span;
                 world.counts.cpu[job.account as usize] += span;
+                if job.account == Account::Application {
+                    world.book(span);
+                }
             }
             None => world.counts.cpu[Account::Available as usize] += span,
         }

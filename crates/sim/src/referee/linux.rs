@@ -30,6 +30,9 @@ enum Kind {
     Packet,
     Unmask,
     Interrupt,
+    /// The start of a transmit interrupt's handler, and a completion in it.
+    TransmitInterrupt,
+    TransmitCompletion,
 }
 
 /// A handle_softirqs in progress (or, threaded, the thread's polling).
@@ -70,11 +73,15 @@ struct Linux<'a> {
     gro_flush_timeout: u64,
     /// When the interrupt that is on its way, or the timer, is due; one that was planned for another time is void.
     interrupt_at: Option<u64>,
+    /// It was due while a transmit interrupt was handled.
+    interrupt_waits: bool,
+    /// A receive interrupt's handler is done but for its exit, which a transmit interrupt came before.
+    exit_owed: bool,
     /// The application polls.
     busy: bool,
     irq_suspend_timeout: u64,
-    /// What is left of the application's piece while another thread runs.
-    user_left: Option<u64>,
+    /// Applications that have waited longer than the kernel's thread.
+    kernel_behind: usize,
 }
 
 /// Runs the point; fates and final counts are in the world.
@@ -109,9 +116,11 @@ pub(super) fn run(point: &Point, clock: Clock, seed: u64, replication: u64, pack
         timer_runs: false,
         gro_flush_timeout: clock.whole(napi.gro_flush_timeout_s).max(1),
         interrupt_at: None,
+        interrupt_waits: false,
+        exit_owed: false,
         busy: false,
         irq_suspend_timeout: clock.whole(napi.irq_suspend_timeout_s),
-        user_left: None,
+        kernel_behind: 0,
     };
     while let Some(Reverse((at, event))) = linux.world.events.pop() {
         if matches!(event, Event::JobEnds(plan) if !linux.cpu.holds(plan)) {
@@ -123,18 +132,26 @@ pub(super) fn run(point: &Point, clock: Clock, seed: u64, replication: u64, pack
         linux.cpu.pass_to(&mut linux.world, at);
         match event {
             Event::JobEnds(_) => linux.job_ends(),
+            Event::Interrupt if linux.in_transmit_interrupt() => linux.interrupt_waits = true,
             Event::Interrupt => linux.interrupt(),
-            Event::Arrival => linux.arrival(),
-            Event::Release => {
-                linux.world.release();
-                linux.cause();
-            }
-            Event::TransmissionEnds => {
-                if linux.world.transmission_ends() {
+            Event::HeldUp => {
+                if std::mem::take(&mut linux.world.held_up).contains(&true) {
                     linux.cause();
                 }
             }
+            Event::Arrival => linux.arrival(),
+            Event::Release => {
+                linux.world.release();
+                linux.came(true);
+            }
+            Event::TransmissionEnds => {
+                if linux.world.transmission_ends() && linux.world.completion_due() {
+                    linux.cause();
+                }
+                linux.transmit_interrupt();
+            }
             Event::Timer(number) => linux.scheduler_tick(number),
+            Event::Tick => unreachable!("the kernel has ticks of its own"),
         }
         if linux.world.over {
             break;
@@ -149,10 +166,6 @@ impl Linux<'_> {
         self.world.now / self.tick
     }
 
-    fn application_awake(&self) -> bool {
-        self.world.has_application && !self.world.asleep
-    }
-
     fn need_resched(&self) -> bool {
         // A tick at this very instant counts though its event may still be in the heap.
         let last_tick = self.jiffies() * self.tick;
@@ -160,8 +173,8 @@ impl Linux<'_> {
         let slice_used = last_tick >= self.since + self.slice;
         match self.thread {
             Thread::Idle => self.woken_from_idle,
-            Thread::Application => self.kernel_awake && slice_used,
-            Thread::Kernel => self.application_awake() && slice_used,
+            Thread::Application => (self.kernel_awake || !self.world.queue.is_empty()) && slice_used,
+            Thread::Kernel => self.world.application_awake() && slice_used,
         }
     }
 
@@ -172,15 +185,67 @@ impl Linux<'_> {
     fn scheduler_tick(&mut self, number: u64) {
         self.last_tick = number * self.tick;
         self.world.events.push(Reverse(((number + 1) * self.tick, Event::Timer(number + 1))));
-        if self.in_user_mode() && (self.kernel_awake || self.pending) {
+        let others = self.kernel_awake || !self.world.queue.is_empty();
+        if self.in_user_mode() && (others || self.pending) {
             self.irq_exit();
         }
     }
 
     fn arrival(&mut self) {
         let room = self.world.ring.len() - self.world.uncounted < self.ring_limit;
-        if self.world.arrival(room) == Some(true) {
+        if let Some(accepted) = self.world.arrival(room) {
+            self.came(accepted);
+        }
+    }
+
+    /// A packet came: it is heard of now, or when a transmit interrupt has been handled.
+    fn came(&mut self, accepted: bool) {
+        if self.in_transmit_interrupt() {
+            self.world.held_up.push(accepted);
+        } else if accepted {
             self.cause();
+        }
+    }
+
+    fn in_transmit_interrupt(&self) -> bool {
+        matches!(self.cpu.jobs.last().map(|job| job.kind), Some(Kind::TransmitInterrupt | Kind::TransmitCompletion))
+    }
+
+    /// Handles completions that interrupt, unless a handler runs. True if it begins to.
+    fn transmit_interrupt(&mut self) -> bool {
+        let handler = self.cpu.jobs.last().is_some_and(|job| job.kind == Kind::Interrupt);
+        let begins = self.world.transmit_interrupts() && !handler && !self.in_transmit_interrupt();
+        if begins {
+            self.world.counts.interrupts += 1;
+            let time = self.world.interrupt.next();
+            self.cpu.push(Kind::TransmitInterrupt, Account::Interrupt, time);
+        }
+        begins
+    }
+
+    /// The next completion in the handler, or its end and what that lets go on.
+    fn transmit_handler_goes_on(&mut self) {
+        if self.world.transmit_interrupts() {
+            let time = self.world.completion_time();
+            return self.cpu.push(Kind::TransmitCompletion, Account::Interrupt, time);
+        }
+        self.world.tell_what_was_held_up();
+        if std::mem::take(&mut self.interrupt_waits) {
+            self.plan_interrupt(0);
+        }
+        if std::mem::take(&mut self.exit_owed) {
+            self.interrupt_exits();
+        } else if matches!(self.cpu.jobs.last().map(|job| job.kind), None | Some(Kind::User)) {
+            self.irq_exit();
+        }
+    }
+
+    /// A receive interrupt has been handled.
+    fn interrupt_exits(&mut self) {
+        match self.softirq {
+            // The interrupt came at the unmasking that ends a poll.
+            Some(_) => self.poll_ends(),
+            None => self.irq_exit(),
         }
     }
 
@@ -211,6 +276,9 @@ impl Linux<'_> {
     }
 
     fn wake_kernel_thread(&mut self) {
+        if !self.kernel_awake {
+            self.kernel_behind = self.world.queue.len();
+        }
         self.kernel_awake = true;
         self.woken_from_idle |= self.thread == Thread::Idle;
     }
@@ -394,8 +462,7 @@ impl Linux<'_> {
 
     /// The application polls if it would sleep otherwise, and nobody else has the instance.
     pub(super) fn busy_polls(&mut self) -> bool {
-        let idle = !self.world.owes_switch && self.world.socket.is_empty();
-        if !(self.napi.busy_poll && idle && (!self.scheduled || self.timer_runs)) {
+        if !(self.napi.busy_poll && self.nothing_to_read() && (!self.scheduled || self.timer_runs)) {
             return false;
         }
         (self.busy, self.scheduled, self.timer_runs, self.interrupt_at) = (true, true, false, None);
@@ -407,7 +474,7 @@ impl Linux<'_> {
 
     /// One busy poll is over: the next, or the application goes on with interrupts off for a time, or on.
     fn busy_poll_ends(&mut self) {
-        let found = !self.world.socket.is_empty();
+        let found = !self.nothing_to_read();
         if !found && !self.need_resched() {
             return self.start_poll();
         }
@@ -423,7 +490,11 @@ impl Linux<'_> {
 
     fn busy_polling_ends(&mut self) {
         (self.busy, self.softirq) = (false, None);
-        if self.world.socket.is_empty() { self.schedule() } else { self.next_piece() }
+        if self.nothing_to_read() { self.schedule() } else { self.next_piece() }
+    }
+
+    fn nothing_to_read(&self) -> bool {
+        self.world.running.is_none_or(|place| self.world.applications[place].socket.is_empty())
     }
 
     fn start_thread_poll(&mut self) {

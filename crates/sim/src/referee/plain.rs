@@ -24,6 +24,9 @@ enum Kind {
     Interrupt,
     /// Overhead of a tick that fell in a cycle, or not.
     Tick(bool),
+    /// The start of a transmit interrupt's handler, and a completion in it.
+    TransmitInterrupt,
+    TransmitCompletion,
 }
 
 struct Plain<'a> {
@@ -85,6 +88,9 @@ pub(super) fn run(point: &Point, clock: Clock, seed: u64, replication: u64, pack
         plain.next_tick = plain.period();
         plain.set_timer(plain.next_tick);
     }
+    if plain.world.applications.len() > 1 {
+        plain.world.events.push(Reverse((plain.world.tick, Event::Tick)));
+    }
     while let Some(Reverse((at, event))) = plain.world.events.pop() {
         match event {
             Event::JobEnds(plan) if !plain.cpu.holds(plan) => continue,
@@ -96,12 +102,22 @@ pub(super) fn run(point: &Point, clock: Clock, seed: u64, replication: u64, pack
             Event::Arrival => plain.arrival(),
             Event::Release => {
                 plain.world.release();
-                plain.arrived(true);
+                plain.came(true);
+            }
+            Event::HeldUp => {
+                let found = plain.world.held_up.remove(0);
+                plain.arrived(found);
+                plain.world.tell_what_was_held_up();
             }
             Event::TransmissionEnds => {
                 plain.world.transmission_ends();
+                plain.transmit_interrupt();
             }
             Event::Timer(_) => plain.timer(),
+            Event::Tick => {
+                let next = plain.world.now + plain.world.tick;
+                plain.world.events.push(Reverse((next, Event::Tick)));
+            }
             Event::Interrupt => unreachable!("only NAPI's interrupts are delivered late"),
         }
         if plain.world.over {
@@ -119,7 +135,40 @@ impl Plain<'_> {
     }
 
     fn at_interrupt_level(&self) -> bool {
-        matches!(self.running(), Some(Kind::Interrupt | Kind::Tick(_)))
+        matches!(self.running(), Some(Kind::Interrupt | Kind::Tick(_))) || self.in_transmit_interrupt()
+    }
+
+    fn in_transmit_interrupt(&self) -> bool {
+        matches!(self.running(), Some(Kind::TransmitInterrupt | Kind::TransmitCompletion))
+    }
+
+    /// Handles completions that interrupt, unless a handler runs.
+    fn transmit_interrupt(&mut self) {
+        let handler = matches!(self.running(), Some(Kind::Interrupt | Kind::MergedStage(_)));
+        if self.world.transmit_interrupts() && !handler && !self.in_transmit_interrupt() {
+            self.world.counts.interrupts += 1;
+            let time = self.world.interrupt.next();
+            self.cpu.push(Kind::TransmitInterrupt, Account::Interrupt, time);
+        }
+    }
+
+    /// The next completion in the handler, or its end.
+    fn transmit_handler_goes_on(&mut self) {
+        if self.world.transmit_interrupts() {
+            let time = self.world.completion_time();
+            self.cpu.push(Kind::TransmitCompletion, Account::Interrupt, time);
+        } else {
+            self.world.tell_what_was_held_up();
+        }
+    }
+
+    /// A packet came to the ring: the receive side hears of it now, or when a transmit interrupt has been handled.
+    fn came(&mut self, accepted: bool) {
+        if self.in_transmit_interrupt() {
+            self.world.held_up.push(accepted);
+        } else {
+            self.arrived(accepted);
+        }
     }
 
     fn period(&self) -> u64 {
@@ -169,7 +218,7 @@ impl Plain<'_> {
             // The sender has it still.
             return;
         }
-        self.arrived(accepted);
+        self.came(accepted);
     }
 
     /// A packet came to the ring, and found room or did not.
@@ -244,6 +293,11 @@ impl Plain<'_> {
             Kind::Application => {}
             Kind::Protocol => self.served(),
             Kind::Completion => self.world.completed(),
+            Kind::TransmitInterrupt => self.transmit_handler_goes_on(),
+            Kind::TransmitCompletion => {
+                self.world.completed();
+                self.transmit_handler_goes_on();
+            }
             Kind::MergedStage(rest) => self.cpu.push(Kind::Protocol, Account::Protocol, rest),
             Kind::Interrupt => self.interrupt_ends(),
             Kind::Tick(in_cycle) => {
@@ -252,7 +306,11 @@ impl Plain<'_> {
                 }
             }
         }
-        let handled = matches!(job.kind, Kind::Interrupt | Kind::Tick(_));
+        if matches!(job.kind, Kind::Interrupt | Kind::MergedStage(_)) {
+            self.transmit_interrupt();
+        }
+        let transmitted = matches!(job.kind, Kind::TransmitInterrupt | Kind::TransmitCompletion);
+        let handled = matches!(job.kind, Kind::Interrupt | Kind::Tick(_)) || transmitted;
         if handled && std::mem::take(&mut self.latched) {
             let version = self.timer_version;
             self.world.events.push(Reverse((self.world.now, Event::Timer(version))));
@@ -276,7 +334,7 @@ impl Plain<'_> {
     }
 
     fn served(&mut self) {
-        let bytes = self.world.ring[0].bytes;
+        let bytes = u32::from(self.world.ring[0].bytes);
         self.world.processed();
         let empty = self.world.ring.is_empty();
         match self.scheme {
@@ -363,12 +421,25 @@ impl Plain<'_> {
             self.cpu.push(Kind::Completion, Account::Protocol, time);
         } else if free && self.may_serve() {
             self.start_packet();
-        } else if self.running().is_none()
-            && self.world.has_application
-            && !self.world.asleep
-            && let Some(time) = self.world.application_piece()
-        {
-            self.cpu.push(Kind::Application, Account::Application, time);
+        } else if free {
+            self.run_applications();
+        }
+    }
+
+    /// The application whose turn it is goes on.
+    fn run_applications(&mut self) {
+        if !self.world.queue.is_empty() && self.world.slice_used(self.world.since) {
+            let left = self.cpu.jobs.pop().map_or(0, |job| job.left);
+            self.world.suspend(left);
+        }
+        if !self.cpu.jobs.is_empty() {
+            return;
+        }
+        while self.world.running.is_some() || !self.world.queue.is_empty() {
+            let first = if self.world.running.is_none() { self.world.resume() } else { None };
+            if let Some(time) = first.or_else(|| self.world.application_piece()) {
+                return self.cpu.push(Kind::Application, Account::Application, time);
+            }
         }
     }
 

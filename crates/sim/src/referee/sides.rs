@@ -47,7 +47,7 @@ impl Sender {
 
 /// What the host sends.
 pub(super) struct Transmit {
-    pub before: bool,
+    pub priority: TransmitPriority,
     /// Ends of the transmissions that wait for their completion.
     pub due: VecDeque<u64>,
     /// Transmissions that have not ended.
@@ -76,7 +76,7 @@ impl Transmit {
             }
         };
         Some(Self {
-            before: host.transmit_priority != Some(TransmitPriority::After),
+            priority: host.transmit_priority.unwrap_or_default(),
             due: VecDeque::new(),
             leaving: 0,
             link_free: 0,
@@ -105,6 +105,7 @@ impl World {
         if sender.held.len() < sender.limit {
             sender.held.push_back(packet);
         } else {
+            self.told(packet).dropped_sender += 1;
             self.counts.dropped_sender += 1;
             self.fates.push((packet.number, Fate::DroppedSender, now));
         }
@@ -137,7 +138,7 @@ impl World {
     fn send_next(&mut self) {
         let Some(sender) = &self.sender else { return };
         if let (false, Some(next)) = (sender.stopped, sender.held.front()) {
-            let at = self.now + wire_time(next.bytes, sender.byte);
+            let at = self.now + wire_time(u32::from(next.bytes), sender.byte);
             self.events.push(Reverse((at, Event::Release)));
         }
     }
@@ -179,12 +180,32 @@ impl World {
     }
 
     pub(super) fn completion_due(&self) -> bool {
-        self.transmit.as_ref().is_some_and(|transmit| !transmit.due.is_empty())
+        self.transmit
+            .as_ref()
+            .is_some_and(|transmit| !transmit.due.is_empty() && transmit.priority != TransmitPriority::Interrupt)
     }
 
-    /// Whether completions go before received packets; None: there are none.
+    /// True if a completion waits that interrupts.
+    pub(super) fn transmit_interrupts(&self) -> bool {
+        self.transmit
+            .as_ref()
+            .is_some_and(|transmit| !transmit.due.is_empty() && transmit.priority == TransmitPriority::Interrupt)
+    }
+
+    /// A transmit interrupt has been handled.
+    pub(super) fn tell_what_was_held_up(&mut self) {
+        if !self.held_up.is_empty() {
+            self.events.push(Reverse((self.now, Event::HeldUp)));
+        }
+    }
+
+    /// Whether completions go before received packets; None: there are none, or they interrupt.
     pub(super) fn completions_before(&self) -> Option<bool> {
-        self.transmit.as_ref().map(|transmit| transmit.before)
+        match self.transmit.as_ref()?.priority {
+            TransmitPriority::Before => Some(true),
+            TransmitPriority::After => Some(false),
+            TransmitPriority::Interrupt => None,
+        }
     }
 
     pub(super) fn completion_time(&mut self) -> u64 {

@@ -24,7 +24,7 @@ impl DisableEnable {
     /// The work of the merged stage: its part for the interrupt is spent, the rest [ticks] is returned.
     fn merged_stage<W: Watch>(&mut self, machine: &mut Machine<W>, work: u64) -> u64 {
         let head = *machine.ring.front();
-        let mean = self.stage_ticks + machine.cost.mean_ticks(head.bytes);
+        let mean = self.stage_ticks + machine.cost.mean_ticks(u32::from(head.bytes));
         let stage = machine.times.interrupt.next_of_mean(mean);
         // One stage, booked in proportion to the means of its parts.
         let interrupt = to_ticks(stage as f64 * (self.stage_ticks / mean)).min(stage);

@@ -122,7 +122,7 @@ impl<W: Watch> Policy<W> for Hybrid {
     }
 
     fn serve(&mut self, machine: &mut Machine<W>) {
-        let bytes = machine.ring.front().bytes;
+        let bytes = u32::from(machine.ring.front().bytes);
         if self.polling {
             self.busy.serve(machine)
         } else {

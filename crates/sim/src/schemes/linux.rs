@@ -11,7 +11,7 @@ mod threads;
 use netcliff_core::{Host, Napi};
 
 use crate::clock::{Clock, NEVER};
-use crate::machine::{Arrival, Machine, Watch};
+use crate::machine::{Arrival, Machine, SLICE_S, Watch};
 use crate::tally::Account;
 
 /// MAX_SOFTIRQ_RESTART.
@@ -20,8 +20,6 @@ const ROUNDS: u32 = 10;
 const COMPLETIONS: u32 = 128;
 /// MAX_SOFTIRQ_TIME (s).
 const SOFTIRQ_TIME_S: f64 = 2e-3;
-/// What a thread runs before a tick may take the CPU from it: sysctl_sched_base_slice of two CPUs (s).
-const SLICE_S: f64 = 1.4e-3;
 
 /// Who has the CPU when no interrupt or softirq runs on top.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +61,8 @@ struct Linux {
     since: u64,
     /// ksoftirqd or the NAPI thread wants the CPU.
     kernel_awake: bool,
+    /// Applications that have waited longer than it.
+    kernel_behind: usize,
     /// The NAPI thread slept and has not paid the switch to it yet.
     kernel_owes_switch: bool,
     /// A thread was woken while the CPU idled.
@@ -98,6 +98,7 @@ pub(super) fn run<W: Watch>(napi: &Napi, host: &Host, clock: Clock, machine: &mu
         current: Thread::Idle,
         since: 0,
         kernel_awake: false,
+        kernel_behind: 0,
         kernel_owes_switch: true,
         woken_from_idle: false,
     };
@@ -119,13 +120,14 @@ impl Linux {
 
     /// When the next arrival or interrupt takes place [ticks].
     fn next_event<W: Watch>(&self, machine: &Machine<W>) -> u64 {
-        machine.next_arrival.min(self.interrupt_due)
+        // One that fell into a transmit interrupt's handling is due now.
+        machine.next_arrival.min(self.interrupt_due).max(machine.now)
     }
 
     /// What is due now: an interrupt on its way, or an arrival. The first arrival while NAPI is idle masks and
     /// interrupts, at once or when that is delivered. True if an interrupt was handled.
     fn event<W: Watch>(&mut self, machine: &mut Machine<W>) -> bool {
-        if machine.now == self.interrupt_due {
+        if machine.now >= self.interrupt_due {
             if self.deferring {
                 machine.note_timer();
             }
@@ -157,14 +159,18 @@ impl Linux {
         let handling = machine.times.interrupt.next_of_mean(mean);
         machine.spend(Account::Interrupt, handling);
         if self.threaded {
-            self.wake_kernel_thread();
+            self.wake_kernel_thread(machine);
         } else {
             self.pending = true;
         }
+        machine.transmit_interrupts();
     }
 
     /// wakeup_softirqd, or the wake-up of the NAPI thread.
-    fn wake_kernel_thread(&mut self) {
+    fn wake_kernel_thread<W: Watch>(&mut self, machine: &Machine<W>) {
+        if !self.kernel_awake {
+            self.kernel_behind = machine.applications_waiting();
+        }
         self.kernel_awake = true;
         self.woken_from_idle |= self.current == Thread::Idle;
     }
@@ -174,7 +180,9 @@ impl Linux {
     fn need_resched<W: Watch>(&self, machine: &Machine<W>) -> bool {
         match self.current {
             Thread::Idle => self.woken_from_idle,
-            Thread::Application => self.kernel_awake && self.tick_passed(machine.now),
+            Thread::Application => {
+                (self.kernel_awake || machine.applications_waiting() > 0) && self.tick_passed(machine.now)
+            }
             Thread::Kernel => machine.application_awake() && self.tick_passed(machine.now),
         }
     }
@@ -196,7 +204,7 @@ impl Linux {
                 break;
             }
         }
-        self.wake_kernel_thread();
+        self.wake_kernel_thread(machine);
     }
 
     /// net_rx_action for one instance: a poll that used its weight raises NET_RX again; one that completed and was

@@ -230,6 +230,6 @@ impl Queue {
         let counts =
             Counts { at: now, inside_ring: self.ring.len() as u64, ring_area: area, system_area: area, ..self.counts };
         debug_assert_eq!(counts.offered, counts.delivered + counts.dropped_ring + counts.inside_ring, "{counts:?}");
-        self.records.push(counts)
+        self.records.push(counts, &[])
     }
 }

@@ -78,7 +78,12 @@ fn run(points: &[(u64, &Point)], replications: u64, packets_each: u64) -> (Batch
         let mut all = Pool::new();
         parts.iter().for_each(|(_, pool)| all.merge(pool));
         let counts = parts.iter().map(|(part, _)| part.counts).reduce(together).unwrap_or_default();
-        batches.core.replications.push(Replication { counts, quantiles: all.quantiles(SHARES), warm_up });
+        batches.core.replications.push(Replication {
+            counts,
+            sockets: Vec::new(),
+            quantiles: all.quantiles(SHARES),
+            warm_up,
+        });
         batches.core.pool.merge(&all);
         for (batch, (part, pool)) in batches.queues.iter_mut().zip(parts) {
             batch.replications.push(part);

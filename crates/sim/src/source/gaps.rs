@@ -31,9 +31,12 @@ impl Gaps {
         let mean_ticks = clock.ticks(1.0 / rate_pps);
         let gaps = Box::new(stream(Purpose::Gap));
         match &traffic.arrivals {
-            Arrivals::Trace { capture: Some(capture), .. } => {
+            Arrivals::Trace { capture: Some(capture), once, .. } => {
                 let ticks_a_ns = clock.ticks(1e-9) * capture.rate_pps() / rate_pps;
-                Self::Trace { around: Around::new(Arc::clone(capture), replication), ticks_a_ns }
+                Self::Trace {
+                    around: Around::new(Arc::clone(capture), if *once { 0 } else { replication }),
+                    ticks_a_ns,
+                }
             }
             Arrivals::Poisson | Arrivals::Trace { capture: None, .. } => Self::Poisson { stream: gaps, mean_ticks },
             Arrivals::Constant => Self::Constant { gap_ticks: clock.whole(1.0 / rate_pps).max(1) },
@@ -87,8 +90,8 @@ impl Gaps {
     }
 }
 
-/// A capture read around and around. Replications begin at different places, spread evenly however many there are
-/// (multiples of the golden ratio); sizes and gaps of a replication at the same.
+/// A capture read around and around. Replications begin at different places, number 0 at the start, spread evenly however
+/// many there are (multiples of the golden ratio); sizes and gaps of a replication at the same.
 #[derive(Debug)]
 pub(super) struct Around {
     capture: Arc<Capture>,

@@ -136,7 +136,12 @@ fn a_capture_is_replayed_around_at_the_load_asked_for() {
     let capture = Arc::new(Capture { file: "x.pcap".to_owned(), packets, flows: Vec::new(), sha256: None });
     let rate_pps = 2.0 * capture.rate_pps();
     let traffic = Traffic {
-        arrivals: Arrivals::Trace { file: "x.pcap".to_owned(), speed: None, capture: Some(Arc::clone(&capture)) },
+        arrivals: Arrivals::Trace {
+            file: "x.pcap".to_owned(),
+            speed: None,
+            once: false,
+            capture: Some(Arc::clone(&capture)),
+        },
         size: FrameSizes::Trace(Some(Arc::clone(&capture))),
         ..Traffic::poisson(rate_pps)
     };
@@ -147,7 +152,7 @@ fn a_capture_is_replayed_around_at_the_load_asked_for() {
         let start = if replication == 0 { 0 } else { 61 };
         for n in 0..300 {
             let (packet, recorded) = (source.next(), capture.packets[(start + n) % 100]);
-            assert_eq!(packet.bytes, recorded.bytes);
+            assert_eq!(u32::from(packet.bytes), recorded.bytes);
             let gap_ns = clock.seconds(packet.arrived as f64) * 1e9;
             assert!((gap_ns - recorded.gap_ns as f64 / 2.0).abs() < 0.01, "{n}: {gap_ns} {recorded:?}");
         }

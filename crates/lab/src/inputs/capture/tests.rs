@@ -129,6 +129,25 @@ fn pcapng_of_several_interfaces() {
     }
 }
 
+/// Times in parts of 2^-20 and 2^-63 s: half a second is half a second in each.
+#[test]
+fn pcapng_with_a_binary_resolution() {
+    for big_endian in [false, true] {
+        let order = Order(big_endian);
+        for exponent in [20, 32, 63] {
+            let bytes = [
+                section(order),
+                interface(order, 1, Some(0x80 | exponent)),
+                enhanced(order, 0, 1 << exponent, &frame(1, 60)),
+                enhanced(order, 0, (1 << exponent) + (1 << (exponent - 1)), &frame(2, 100)),
+            ]
+            .concat();
+            let capture = read_bytes(&bytes).unwrap();
+            assert_eq!(capture.packets[1].gap_ns, 500_000_000, "2^-{exponent}");
+        }
+    }
+}
+
 #[test]
 fn what_is_wrong_is_told_with_its_place() {
     let order = Order(false);
@@ -145,6 +164,8 @@ fn what_is_wrong_is_told_with_its_place() {
         (pcap(order, MICROSECONDS, 105, &good), "link type 105"),
         (ng(&[interface(order, 1, None), simple]), "simple packet, which has no time"),
         (ng(&[enhanced(order, 3, 1, &frame(1, 60))]), "interface 3, which is not described"),
+        (ng(&[interface(order, 1, Some(30))]), "interface 0 has an impossible resolution of time (if_tsresol 0x1e)"),
+        (ng(&[interface(order, 1, Some(0xff))]), "impossible resolution of time (if_tsresol 0xff)"),
     ] {
         let error = read_bytes(&bytes).unwrap_err().to_string();
         assert!(error.contains(part), "{part}: {error}");

@@ -7,7 +7,7 @@ use super::{Dice, many_with, polled};
 use crate::tally::Counts;
 
 /// Any scheme.
-fn any(dice: &mut Dice) -> String {
+pub(super) fn any(dice: &mut Dice) -> String {
     let polled = polled(dice);
     match dice.up_to(9) {
         1 => "ideal".to_owned(),
@@ -22,7 +22,7 @@ fn any(dice: &mut Dice) -> String {
     }
 }
 
-fn linux(dice: &mut Dice, backlog: bool) -> String {
+pub(super) fn linux(dice: &mut Dice, backlog: bool) -> String {
     format!(
         "napi:weight={},budget={},backlog={},threaded={}",
         dice.up_to(80),
@@ -32,7 +32,7 @@ fn linux(dice: &mut Dice, backlog: bool) -> String {
     ) + if !backlog && dice.roll() < 0.3 { ",defer_hard_irqs=2,gro_flush_timeout=20us" } else { "" }
 }
 
-fn flow_control(dice: &mut Dice, host: &mut Host) {
+pub(super) fn flow_control(dice: &mut Dice, host: &mut Host) {
     let xoff = dice.up_to(host.ring);
     let xon = dice.up_to(xoff) - 1;
     host.xoff = Some(xoff);
@@ -41,7 +41,7 @@ fn flow_control(dice: &mut Dice, host: &mut Host) {
     host.sender_queue = (dice.roll() < 0.7).then_some(held);
 }
 
-fn transmissions(dice: &mut Dice, host: &mut Host) {
+pub(super) fn transmissions(dice: &mut Dice, host: &mut Host) {
     host.transmit_s = Some(dice.time_s(6e-6));
     let (rate, share) = (10.0_f64.powf(3.5 + 2.0 * dice.roll()), dice.roll() * 2.0 + 0.01);
     host.transmit_load = match dice.up_to(3) {
@@ -49,7 +49,8 @@ fn transmissions(dice: &mut Dice, host: &mut Host) {
         2 => Some(TransmitLoad::Share(share)),
         _ => Some(TransmitLoad::Pps(rate)),
     };
-    host.transmit_priority = Some(if dice.roll() < 0.5 { TransmitPriority::Before } else { TransmitPriority::After });
+    let priorities = [TransmitPriority::Before, TransmitPriority::After, TransmitPriority::Interrupt];
+    host.transmit_priority = Some(priorities[dice.up_to(3) as usize - 1]);
     let slots = dice.up_to(30);
     host.transmit_ring = (dice.roll() < 0.8).then_some(slots);
 }

@@ -27,16 +27,21 @@ impl Linux<'_> {
                 self.next_packet();
             }
             Kind::Unmask => self.completed(),
+            Kind::TransmitInterrupt => self.transmit_handler_goes_on(),
+            Kind::TransmitCompletion => {
+                self.world.completed();
+                self.transmit_handler_goes_on();
+            }
             Kind::Interrupt => {
                 if self.napi.threaded {
                     self.wake_kernel_thread();
                 } else {
                     self.pending = true;
                 }
-                match self.softirq {
-                    // The interrupt came at the unmasking that ends a poll.
-                    Some(_) => self.poll_ends(),
-                    None => self.irq_exit(),
+                if self.transmit_interrupt() {
+                    self.exit_owed = true;
+                } else {
+                    self.interrupt_exits();
                 }
             }
         }
@@ -59,7 +64,8 @@ impl Linux<'_> {
                     return self.take_piece();
                 }
                 if self.need_resched() {
-                    self.user_left = self.cpu.jobs.pop().map(|job| job.left);
+                    let left = self.cpu.jobs.pop().map_or(0, |job| job.left);
+                    self.world.suspend(left);
                     self.schedule();
                 }
             }
@@ -75,13 +81,9 @@ impl Linux<'_> {
         }
     }
 
-    /// The application goes on: the rest of its piece, or a receive call, which first runs pending softirqs.
+    /// The application goes on with a receive call, which first runs pending softirqs.
     pub(super) fn next_piece(&mut self) {
-        if let Some(left) = self.user_left.take_if(|left| *left > 0) {
-            return self.start_piece(left);
-        }
-        self.user_left = None;
-        if !self.world.owes_switch && self.pending { self.start_softirqs() } else { self.take_piece() }
+        if self.pending { self.start_softirqs() } else { self.take_piece() }
     }
 
     fn take_piece(&mut self) {
@@ -96,25 +98,35 @@ impl Linux<'_> {
 
     fn start_piece(&mut self, piece: u64) {
         if self.need_resched() {
-            self.user_left = Some(piece);
+            self.world.suspend(piece);
             self.schedule();
         } else {
             self.cpu.push(Kind::User, Account::Application, piece);
         }
     }
 
+    /// The longest waiting runs; what ran goes behind the others if it still can.
     pub(super) fn schedule(&mut self) {
-        self.thread = match (self.application_awake(), self.kernel_awake, self.thread) {
-            (false, false, _) => Thread::Idle,
-            (true, false, _) => Thread::Application,
-            (false, true, _) | (true, true, Thread::Application) => Thread::Kernel,
-            (true, true, _) => Thread::Application,
+        self.world.suspend(0);
+        if self.thread == Thread::Kernel {
+            self.kernel_behind = self.world.queue.len();
+        }
+        self.thread = if self.kernel_awake && self.kernel_behind == 0 {
+            Thread::Kernel
+        } else if self.world.queue.is_empty() {
+            Thread::Idle
+        } else {
+            self.kernel_behind = self.kernel_behind.saturating_sub(1);
+            Thread::Application
         };
         self.woken_from_idle = false;
         self.since = self.world.now;
         match self.thread {
             Thread::Idle => {}
-            Thread::Application => self.next_piece(),
+            Thread::Application => match self.world.resume() {
+                Some(piece) => self.start_piece(piece),
+                None => self.next_piece(),
+            },
             Thread::Kernel if !self.napi.threaded => self.run_ksoftirqd(),
             Thread::Kernel if std::mem::replace(&mut self.kernel_owes_switch, false) => {
                 let switch = self.world.switch.next();

@@ -6,24 +6,30 @@ use crate::machine::{Machine, Watch};
 use crate::tally::Account;
 
 impl Linux {
-    /// Picks the next thread: the one that waits longer, so that two runnable threads alternate.
-    pub(super) fn schedule<W: Watch>(&mut self, machine: &Machine<W>) {
-        let next = match (machine.application_awake(), self.kernel_awake) {
-            (false, false) => Thread::Idle,
-            (true, false) => Thread::Application,
-            (false, true) => Thread::Kernel,
-            (true, true) if self.current == Thread::Application => Thread::Kernel,
-            (true, true) => Thread::Application,
+    /// Picks the next thread: the one that has waited longest, behind which the one that ran goes if it still can.
+    pub(super) fn schedule<W: Watch>(&mut self, machine: &mut Machine<W>) {
+        machine.application_yields();
+        if self.current == Thread::Kernel {
+            self.kernel_behind = machine.applications_waiting();
+        }
+        self.current = if self.kernel_awake && self.kernel_behind == 0 {
+            Thread::Kernel
+        } else if machine.application_awake() {
+            self.kernel_behind = self.kernel_behind.saturating_sub(1);
+            machine.application_takes_turn();
+            Thread::Application
+        } else {
+            Thread::Idle
         };
         self.woken_from_idle = false;
         self.since = machine.now;
-        self.current = next;
     }
 
     /// Nothing to run: wait for an arrival or an interrupt on its way; its exit runs the softirq.
     pub(super) fn idle<W: Watch>(&mut self, machine: &mut Machine<W>) {
         machine.pass(Account::Available, self.next_event(machine));
         self.event(machine);
+        machine.transmit_interrupts();
         self.irq_exit(machine);
     }
 
@@ -70,8 +76,7 @@ impl Linux {
     /// local_bh_enable, which runs pending softirqs in its context.
     pub(super) fn application<W: Watch>(&mut self, machine: &mut Machine<W>) {
         while !machine.done {
-            let Some(application) = &machine.application else { return };
-            if application.remaining == 0 && !application.owes_switch && self.pending {
+            if machine.between_packets() && self.pending {
                 self.handle_softirqs(machine);
             }
             if self.may_busy_poll(machine) {
@@ -83,9 +88,7 @@ impl Linux {
             }
             let Some(mut left) = machine.application_work() else { return };
             let resched = self.run_user(machine, &mut left);
-            if let Some(application) = &mut machine.application {
-                application.remaining = left;
-            }
+            machine.keep_application_work(left);
             if resched {
                 return;
             }
@@ -98,7 +101,8 @@ impl Linux {
             if machine.done || self.need_resched(machine) {
                 return true;
             }
-            let tick = if self.kernel_awake || self.pending { self.next_tick(machine.now) } else { NEVER };
+            let others = self.kernel_awake || machine.applications_waiting() > 0;
+            let tick = if others || self.pending { self.next_tick(machine.now) } else { NEVER };
             let event = self.next_event(machine);
             let at = event.min(tick);
             let end = machine.now + *left;
@@ -111,7 +115,7 @@ impl Linux {
             machine.pass(Account::Application, at);
             // An arrival that only joins the queue interrupts nothing.
             let interrupted = at == event && self.event(machine);
-            if interrupted || at == tick {
+            if machine.transmit_interrupts() || interrupted || at == tick {
                 self.irq_exit(machine);
             }
         }

@@ -1,0 +1,147 @@
+//! What the applications do with the machine: packets that reach them, their work, their turns.
+
+use super::application::Application;
+use super::{Applications, Fate, Machine, Watch};
+use crate::clock::NEVER;
+use crate::fifo::Packet;
+
+impl<W: Watch> Machine<W> {
+    /// A processed packet goes to its socket. True if that woke the application.
+    #[inline(never)]
+    pub(super) fn hand_on(&mut self, packet: Packet) -> bool {
+        let Some(applications) = &mut self.applications else { return false };
+        let application = applications.of(packet.socket);
+        if application.full() {
+            applications.lost_latency += u128::from(self.now - packet.arrived);
+            if let Some(counts) = applications.counts_of(packet.socket) {
+                counts.dropped_socket += 1;
+            }
+            self.counts.dropped_socket += 1;
+            self.watch.fate(packet.number, Fate::DroppedSocket, self.now);
+            return false;
+        }
+        application.socket.push(packet);
+        let woken = std::mem::take(&mut application.asleep);
+        if woken {
+            applications.wake(packet.socket);
+        }
+        self.watch.fate(packet.number, Fate::Processed, self.now);
+        woken
+    }
+
+    #[inline]
+    fn deliver(&mut self, packet: Packet) {
+        let latency = self.now - packet.arrived;
+        self.counts.delivered += 1;
+        self.counts.delivered_bytes += u64::from(packet.bytes);
+        self.counts.latency += u128::from(latency);
+        if let Some(counts) = self.counts_of(packet.socket) {
+            counts.delivered += 1;
+            counts.delivered_bytes += u64::from(packet.bytes);
+            counts.latency += u128::from(latency);
+        }
+        self.records.latency(latency);
+        if self.beside.is_some() {
+            self.forward(u32::from(packet.bytes));
+        }
+    }
+
+    /// Takes the running application's work in hand, or else its next piece [ticks]; None: it fell asleep, or none runs.
+    pub(crate) fn application_work(&mut self) -> Option<u64> {
+        let application = self.applications.as_mut()?.running()?;
+        if std::mem::take(&mut application.owes_switch) {
+            application.remaining += self.times.switch.next();
+        } else if application.remaining == 0 && !self.take_packet() {
+            return None;
+        }
+        Some(std::mem::take(&mut self.applications.as_mut()?.running()?.remaining))
+    }
+
+    /// The running application takes the oldest packet of its socket and has its work to do. False: it fell asleep.
+    fn take_packet(&mut self) -> bool {
+        let Some(applications) = &mut self.applications else { return false };
+        // With the packet itself still counted.
+        let occupied = applications.application_ticks(0);
+        let Some(application) = applications.running() else { return false };
+        if application.socket.is_empty() {
+            applications.fall_asleep();
+            return false;
+        }
+        let packet = application.socket.pop();
+        application.remaining = packet.application + occupied;
+        self.watch.fate(packet.number, Fate::Taken, self.now);
+        self.deliver(packet);
+        true
+    }
+
+    /// What is left of the running application's piece, until it goes on [ticks].
+    #[inline]
+    pub(crate) fn keep_application_work(&mut self, left: u64) {
+        if let Some(application) = self.applications.as_mut().and_then(Applications::running) {
+            application.remaining = left;
+        }
+    }
+
+    /// True if the running application is between two packets.
+    #[inline]
+    pub(crate) fn between_packets(&self) -> bool {
+        let running = self.applications.as_ref().and_then(Applications::now_running);
+        running.is_some_and(|application| application.remaining == 0 && !application.owes_switch)
+    }
+
+    /// True if the running application is awake and has nothing to do.
+    #[inline]
+    pub(crate) fn application_idles(&self) -> bool {
+        self.applications.as_ref().and_then(Applications::now_running).is_some_and(Application::idles)
+    }
+
+    /// True if an application is modelled and has not fallen asleep.
+    #[inline]
+    pub(crate) fn application_awake(&self) -> bool {
+        self.applications.as_ref().is_some_and(Applications::awake)
+    }
+
+    /// Applications that wait for the CPU while another thread has it.
+    #[inline]
+    pub(crate) fn applications_waiting(&self) -> usize {
+        self.applications.as_ref().map_or(0, Applications::waiting)
+    }
+
+    /// The running application, if one is, goes behind those that wait.
+    pub(crate) fn application_yields(&mut self) {
+        if let Some(applications) = &mut self.applications {
+            applications.yield_cpu();
+        }
+    }
+
+    /// The application that has waited longest gets the CPU.
+    pub(crate) fn application_takes_turn(&mut self) {
+        let now = self.now;
+        if let Some(applications) = &mut self.applications {
+            applications.take_turn(now);
+        }
+    }
+
+    /// Without a kernel's scheduler: the running application goes on, or if its turn is over or it sleeps the next has its.
+    #[inline]
+    pub(crate) fn application_turn(&mut self) {
+        if self.application_turn_is_over() {
+            self.application_yields();
+        }
+        if self.applications.as_ref().is_some_and(|applications| applications.now_running().is_none()) {
+            self.application_takes_turn();
+        }
+    }
+
+    /// True if another application waits and the running one's slice is used up.
+    #[inline]
+    pub(crate) fn application_turn_is_over(&self) -> bool {
+        self.applications.as_ref().is_some_and(|applications| applications.turn_is_over(self.now))
+    }
+
+    /// The next instant at which the running application's turn may be over [ticks].
+    #[inline]
+    pub(crate) fn application_tick(&self) -> u64 {
+        self.applications.as_ref().map_or(NEVER, |applications| applications.next_tick(self.now))
+    }
+}
