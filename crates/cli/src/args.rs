@@ -14,6 +14,7 @@ mod run;
 mod simulate;
 mod stream;
 pub mod tune;
+mod watch;
 
 use std::path::PathBuf;
 
@@ -33,6 +34,7 @@ pub use run::RunArgs;
 pub use simulate::SimulateArgs;
 pub use stream::{Carrier, PathName, StreamArgs, Way};
 pub use tune::{PlanArgs, TryArgs, TuneAction, TuneArgs};
+pub use watch::WatchArgs;
 
 /// Finds the offered load past which a host loses packets, explains it, and predicts it.
 #[derive(Debug, Parser)]
@@ -80,6 +82,8 @@ pub enum Command {
     Advise(AdviseArgs),
     /// What this host is along the path of a packet, and what looks wrong with it
     Inspect(InspectArgs),
+    /// CPUs, interrupts, queues and drops live, and what binds, in words
+    Watch(WatchArgs),
     /// Settings for an objective: proposed, applied with a way back, tried
     Tune(TuneArgs),
     /// What link, bus, memory and CPU let through at each frame size

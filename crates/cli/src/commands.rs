@@ -15,6 +15,7 @@ pub mod shell;
 pub mod simulate;
 pub mod stream;
 pub mod tune;
+pub mod watch;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -25,6 +25,7 @@ fn main() -> ExitCode {
         Command::Simulate(args) => commands::simulate::simulate(args, &cli.store),
         Command::Advise(args) => commands::advise::run(args),
         Command::Inspect(args) => commands::inspect::run(args),
+        Command::Watch(args) => commands::watch::run(args),
         Command::Tune(args) => commands::tune::run(args, &cli.store),
         Command::Limits(args) => commands::limits::run(args),
         Command::Rr(args) => commands::rr::run(args),

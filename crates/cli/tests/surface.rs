@@ -16,6 +16,7 @@ fn help_of_every_command() {
         &["simulate"],
         &["advise"],
         &["inspect"],
+        &["watch"],
         &["tune"],
         &["tune", "plan"],
         &["tune", "apply"],

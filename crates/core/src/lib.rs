@@ -20,6 +20,7 @@
 //! | [`tuning`] | what `netcliff tune` proposes |
 //! | [`roofline`] | [`Roofline`]: the page of `netcliff limits` |
 //! | [`finding`] | [`Finding`]: the one page of `netcliff find` |
+//! | [`mod@watch`] | what `netcliff watch` shows of a moment, and what binds in it |
 //! | [`warning`] | what works but is hardly meant |
 //! | [`detail`], [`difference`] | distributions and series of a simulation; two schemes on the same packets |
 //! | [`net_dim`] | how Linux's dynamic moderation walks along its profiles |
@@ -58,6 +59,7 @@ pub mod traffic;
 pub mod tuning;
 pub mod units;
 pub mod warning;
+pub mod watch;
 
 pub use advice::Advice;
 pub use analysis::Analysis;

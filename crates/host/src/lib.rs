@@ -11,6 +11,7 @@
 //! - [`softnet`]: what the receive path counted (softnet_stat, UDP drops, interrupts, softirqs).
 //! - [`setting`]: one thing that can be set, read, written and set back.
 //! - [`tune`]: which settings serve an objective, applied through the journal.
+//! - [`mod@watch`]: the host between two readings.
 //! - [`testbed`]: sender and host under test as two network namespaces joined by a veth pair.
 //! - [`journal`]: every change to the machine is written down before it is made, so that it can be
 //!   undone by the next start even after `kill -9`.
@@ -28,3 +29,4 @@ pub mod setting;
 pub mod softnet;
 pub mod testbed;
 pub mod tune;
+pub mod watch;

@@ -2,7 +2,7 @@
 
 use super::Nic;
 use crate::rtnl::explained;
-use netlink_bindings::netdev::Request;
+use netlink_bindings::netdev::{QstatsScope, Request};
 use netlink_socket2::NetlinkSocket;
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -94,5 +94,103 @@ pub(super) fn fill(nic: &mut Nic) {
     match queues(nic.index) {
         Ok(queues) => nic.queues = queues,
         Err(error) => drop(nic.missing.insert("queues".into(), error.to_string())),
+    }
+}
+
+/// What a queue has counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct QueueCounts {
+    /// Number within its kind.
+    pub id: u32,
+    /// True for a receive queue.
+    pub receive: bool,
+    /// Packets.
+    pub packets: u64,
+    /// Packets that the device dropped; None: not counted.
+    pub drops: Option<u64>,
+}
+
+/// NETDEV_A_QSTATS_*, linux/netdev.h. The counters are `uint`: four bytes, or eight once they need it, which the bindings do
+/// not read, so the attributes are read here.
+mod qstats {
+    pub(super) const QUEUE_TYPE: u16 = 2;
+    pub(super) const QUEUE_ID: u16 = 3;
+    pub(super) const RX_PACKETS: u16 = 8;
+    pub(super) const TX_PACKETS: u16 = 10;
+    pub(super) const RX_HW_DROPS: u16 = 13;
+    pub(super) const TX_HW_DROPS: u16 = 24;
+}
+
+/// Counters of each queue of an interface of the thread's namespace.
+///
+/// # Errors
+/// When the kernel (before 6.9) or the driver has none.
+pub fn queue_counts(ifindex: u32) -> io::Result<Vec<QueueCounts>> {
+    let mut socket = NetlinkSocket::new();
+    let mut request = Request::new().op_qstats_get_dump();
+    request.encode().push_ifindex(ifindex).push_scope(QstatsScope::Queue as u64 as u32);
+    let mut replies = socket.request(&request)?;
+    let mut queues = Vec::new();
+    while let Some(reply) = replies.recv() {
+        queues.extend(counts(reply.map_err(explained)?.get_buf()));
+    }
+    queues.sort_by_key(|queue| (!queue.receive, queue.id));
+    Ok(queues)
+}
+
+/// One queue's attributes.
+fn counts(buffer: &[u8]) -> Option<QueueCounts> {
+    let all: std::collections::BTreeMap<u16, u64> = attributes(buffer).collect();
+    let receive = *all.get(&qstats::QUEUE_TYPE)? == 0;
+    let (packets, drops) =
+        if receive { (qstats::RX_PACKETS, qstats::RX_HW_DROPS) } else { (qstats::TX_PACKETS, qstats::TX_HW_DROPS) };
+    let id = u32::try_from(*all.get(&qstats::QUEUE_ID)?).ok()?;
+    Some(QueueCounts { id, receive, packets: *all.get(&packets)?, drops: all.get(&drops).copied() })
+}
+
+/// Type and value of each attribute of four or eight bytes (`struct nlattr`, aligned to four).
+fn attributes(mut rest: &[u8]) -> impl Iterator<Item = (u16, u64)> + '_ {
+    std::iter::from_fn(move || {
+        loop {
+            let header = rest.get(..4)?;
+            let length = usize::from(u16::from_ne_bytes([header[0], header[1]]));
+            let kind = u16::from_ne_bytes([header[2], header[3]]) & 0x3fff;
+            let payload = rest.get(4..length)?;
+            let value = match payload {
+                [a, b, c, d] => Some(u64::from(u32::from_ne_bytes([*a, *b, *c, *d]))),
+                _ => payload.try_into().ok().map(u64::from_ne_bytes),
+            };
+            rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+            if let Some(value) = value {
+                return Some((kind, value));
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attribute(kind: u16, payload: &[u8]) -> Vec<u8> {
+        let mut bytes = (payload.len() as u16 + 4).to_ne_bytes().to_vec();
+        bytes.extend(kind.to_ne_bytes());
+        bytes.extend(payload);
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
+    }
+
+    #[test]
+    fn counters_of_both_widths() {
+        let mut buffer = attribute(1, &7_u32.to_ne_bytes());
+        buffer.extend(attribute(qstats::QUEUE_TYPE, &0_u32.to_ne_bytes()));
+        buffer.extend(attribute(qstats::QUEUE_ID, &3_u32.to_ne_bytes()));
+        buffer.extend(attribute(99, b"odd"));
+        buffer.extend(attribute(qstats::RX_PACKETS, &(1_u64 << 40).to_ne_bytes()));
+        buffer.extend(attribute(qstats::RX_HW_DROPS, &5_u32.to_ne_bytes()));
+        let expected = QueueCounts { id: 3, receive: true, packets: 1 << 40, drops: Some(5) };
+        assert_eq!(counts(&buffer), Some(expected));
+        assert_eq!(counts(&buffer[..10]), None);
+        assert_eq!(counts(&[255, 255, 0, 0]), None);
     }
 }

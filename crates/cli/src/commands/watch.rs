@@ -1,0 +1,132 @@
+//! `netcliff watch`.
+
+mod screen;
+
+use std::fs::{File, OpenOptions};
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use netcliff_core::watch::Moment;
+use netcliff_host::inspect::{Inspection, Port};
+use netcliff_host::watch::Look;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use serde::Serialize;
+
+use crate::args::WatchArgs;
+use crate::output;
+use screen::View;
+
+/// What a line of JSON holds.
+#[derive(Serialize)]
+struct Line<'a> {
+    unix_s: f64,
+    bottleneck: String,
+    #[serde(flatten)]
+    moment: &'a Moment,
+}
+
+/// Watches until a key or the end of stdout says so.
+pub fn run(args: &WatchArgs) -> anyhow::Result<ExitCode> {
+    let host = Inspection::of_this_host(Duration::ZERO).context("cannot ask the kernel for its interfaces")?;
+    let ports = ports(args, &host)?;
+    if !args.json && !args.once && !std::io::stdout().is_terminal() {
+        return Err(output::usage("stdout is no terminal: give --once or --json"));
+    }
+    let mut recorder = args.record.as_ref().map(|path| {
+        OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(path)
+            .map_err(|error| output::usage(format!("--record {}: {error}", path.display())))
+    });
+    let mut recorder = recorder.take().transpose()?;
+    if args.json || args.once {
+        return lines(args, &ports, recorder.as_mut());
+    }
+    let mut terminal = ratatui::try_init().context("cannot use the terminal")?;
+    let ended = live(args, &ports, recorder.as_mut(), &mut terminal);
+    ratatui::restore();
+    ended?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn ports<'a>(args: &WatchArgs, host: &'a Inspection) -> anyhow::Result<Vec<&'a Port>> {
+    if args.interfaces.is_empty() {
+        return Ok(host.main_ports());
+    }
+    let find = |name: &String| {
+        host.port(name)
+            .ok_or_else(|| output::usage(format!("--if {name}: there is no such interface; `ip link` lists them")))
+    };
+    args.interfaces.iter().map(find).collect()
+}
+
+fn lines(args: &WatchArgs, ports: &[&Port], mut recorder: Option<&mut File>) -> anyhow::Result<ExitCode> {
+    let mut before = Look::now(ports)?;
+    loop {
+        std::thread::sleep(args.interval);
+        let now = Look::now(ports)?;
+        let moment = before.until(&now, ports);
+        let text = line(&moment)?;
+        if let Some(file) = &mut recorder {
+            file.write_all(text.as_bytes())?;
+        }
+        if args.json {
+            output::data(&text)?;
+        } else {
+            let view = View { moment, ..View::default() };
+            output::data(&screen::text(&view, 80, screen::height(&view)))?;
+            output::data("\n")?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        if args.once {
+            return Ok(ExitCode::SUCCESS);
+        }
+        before = now;
+    }
+}
+
+fn line(moment: &Moment) -> anyhow::Result<String> {
+    let whole = Line { unix_s: super::now_unix_s(), bottleneck: moment.bottleneck(), moment };
+    Ok(serde_json::to_string(&whole)? + "\n")
+}
+
+fn live(
+    args: &WatchArgs,
+    ports: &[&Port],
+    mut recorder: Option<&mut File>,
+    terminal: &mut ratatui::DefaultTerminal,
+) -> anyhow::Result<()> {
+    let mut view = View { can_record: recorder.is_some(), ..View::default() };
+    let mut before = Look::now(ports)?;
+    let mut next = Instant::now() + args.interval;
+    loop {
+        terminal.draw(|frame| screen::draw(frame, &view))?;
+        if event::poll(next.saturating_duration_since(Instant::now()))? {
+            match event::read()? {
+                Event::Key(key) if key.kind == KeyEventKind::Press => {
+                    let interrupted = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
+                    if interrupted || !view.press(key.code) {
+                        return Ok(());
+                    }
+                }
+                _ => {}
+            }
+            continue;
+        }
+        next = Instant::now() + args.interval;
+        let now = Look::now(ports)?;
+        let moment = before.until(&now, ports);
+        before = now;
+        if view.recording
+            && let Some(file) = &mut recorder
+        {
+            file.write_all(line(&moment)?.as_bytes())?;
+        }
+        if !view.paused {
+            view.moment = moment;
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! `netcliff watch` without a terminal.
+
+mod common;
+
+use common::Home;
+
+#[test]
+fn once_as_json() {
+    let home = Home::new();
+    let record = home.text("moments.jsonl");
+    let moment = home.json(["watch", "--once", "--json", "--interval", "200ms", "--record", &record]);
+    let cpus = moment["cpus"].as_array().unwrap();
+    assert!(!cpus.is_empty());
+    for cpu in cpus {
+        let shares = ["user", "system", "irq", "softirq", "steal", "idle"].map(|name| cpu[name].as_f64().unwrap());
+        assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-6, "{cpu}");
+    }
+    assert!(moment["seconds"].as_f64().unwrap() >= 0.2);
+    assert!(moment["bottleneck"].as_str().unwrap().len() > 10);
+    let line = std::fs::read_to_string(&record).unwrap();
+    assert_eq!(line.lines().count(), 1);
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&line).unwrap(), moment);
+}
+
+#[test]
+fn once_for_people() {
+    let home = Home::new();
+    let page = home.stdout(["watch", "--once", "--interval", "200ms"]);
+    assert!(page.contains("CPU") && page.contains("interface"), "{page}");
+    assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
+}
+
+#[test]
+fn wrong_usage_is_told() {
+    let home = Home::new();
+    for (args, words) in [
+        (&["watch"][..], "--once"),
+        (&["watch", "--once", "--if", "nosuch0"], "nosuch0"),
+        (&["watch", "--once", "--interval", "1ms"], "100ms"),
+        (&["watch", "--once", "--json", "--record", "/nonexistent/x"], "/nonexistent/x"),
+    ] {
+        let output = home.netcliff(args).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {told}");
+        assert!(told.contains(words), "{args:?}: {told}");
+    }
+}

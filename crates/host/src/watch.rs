@@ -1,0 +1,133 @@
+//! The host between two readings, for `netcliff watch`: [`Look`].
+
+use crate::{
+    cpu::{MeterError, system::SystemStamp},
+    inspect::{Irq, Port, Reading},
+    nic::netdev,
+    softnet::{PerCpu, interrupts, softirqs},
+};
+use netcliff_core::watch::{CpuMoment, InterfaceMoment, InterruptMoment, Moment, QueueMoment};
+use std::{path::Path, time::Instant};
+
+/// All counters at one time, in the network namespace of the calling thread.
+#[derive(Debug, Clone)]
+pub struct Look {
+    at: Instant,
+    system: SystemStamp,
+    softirqs: PerCpu,
+    interrupts: PerCpu,
+    reading: Reading,
+    queues: Vec<(String, Vec<netdev::QueueCounts>)>,
+}
+
+impl Look {
+    /// Reads the counters of these ports and of all CPUs.
+    ///
+    /// # Errors
+    /// When /proc/stat cannot be read or has another form; other counters that are not there stay away.
+    pub fn now(ports: &[&Port]) -> Result<Look, MeterError> {
+        let names: Vec<String> = ports.iter().map(|port| port.nic.name.clone()).collect();
+        let queues =
+            ports.iter().map(|port| (port.nic.name.clone(), netdev::queue_counts(port.nic.index).unwrap_or_default()));
+        Ok(Look {
+            queues: queues.collect(),
+            interrupts: interrupts().unwrap_or_default(),
+            softirqs: softirqs().unwrap_or_default(),
+            reading: Reading::read(Path::new("/"), &names),
+            system: SystemStamp::now()?,
+            at: Instant::now(),
+        })
+    }
+
+    /// What happened until a later look.
+    pub fn until(&self, later: &Look, ports: &[&Port]) -> Moment {
+        let seconds = later.at.duration_since(self.at).as_secs_f64().max(1e-9);
+        Moment {
+            seconds,
+            cpus: self.cpus(later, seconds),
+            interrupts: self.interrupts(later, ports, seconds),
+            interfaces: ports.iter().map(|port| self.interface(later, port, seconds)).collect(),
+        }
+    }
+
+    fn cpus(&self, later: &Look, seconds: f64) -> Vec<CpuMoment> {
+        let grown = self.reading.until(&later.reading);
+        let moment = |split: crate::cpu::system::SystemShares| {
+            let cpu = u32::try_from(split.cpu).unwrap_or(u32::MAX);
+            let softnet = grown.softnet.iter().find(|stat| stat.cpu == cpu).copied().unwrap_or_default();
+            let raised = later.softirqs.count_since(&self.softirqs, "NET_RX", cpu).filter(|raised| *raised > 0);
+            CpuMoment {
+                cpu,
+                user: split.user + split.nice,
+                system: split.system,
+                irq: split.irq,
+                softirq: split.softirq,
+                steal: split.steal,
+                idle: split.idle,
+                packets_per_s: f64::from(softnet.processed) / seconds,
+                packets_per_softirq: raised.map(|raised| f64::from(softnet.processed) / raised as f64),
+                dropped_per_s: f64::from(softnet.dropped) / seconds,
+                squeezed_per_s: f64::from(softnet.time_squeeze) / seconds,
+            }
+        };
+        self.system.until(&later.system).into_iter().map(moment).collect()
+    }
+
+    fn interrupts(&self, later: &Look, ports: &[&Port], seconds: f64) -> Vec<InterruptMoment> {
+        let irqs = ports.iter().flat_map(|port| port.queue_irqs().map(|irq| (&port.nic.name, irq)));
+        let moment = |(interface, irq): (&String, &Irq)| {
+            let row = irq.number.to_string();
+            let by_cpu: Vec<(u32, u64)> = later
+                .interrupts
+                .cpus
+                .iter()
+                .filter_map(|cpu| Some((*cpu, later.interrupts.count_since(&self.interrupts, &row, *cpu)?)))
+                .collect();
+            let total: u64 = by_cpu.iter().map(|(_, count)| count).sum();
+            let most = by_cpu.iter().filter(|(_, count)| *count > 0).max_by_key(|(_, count)| *count);
+            InterruptMoment {
+                interface: interface.clone(),
+                number: irq.number,
+                name: irq.name.clone(),
+                per_s: total as f64 / seconds,
+                cpu: most.map(|(cpu, _)| *cpu),
+            }
+        };
+        irqs.map(moment).collect()
+    }
+
+    fn interface(&self, later: &Look, port: &Port, seconds: f64) -> InterfaceMoment {
+        let name = &port.nic.name;
+        let grown = self.reading.until(&later.reading);
+        let rate = |counter: &str| grown.of(name, counter) as f64 / seconds;
+        let ring = ["rx_missed_errors", "rx_fifo_errors", "rx_over_errors"];
+        InterfaceMoment {
+            name: name.clone(),
+            rx_pps: rate("rx_packets"),
+            rx_bps: 8.0 * rate("rx_bytes"),
+            tx_pps: rate("tx_packets"),
+            tx_bps: 8.0 * rate("tx_bytes"),
+            // Drivers show one loss under several names.
+            ring_lost_per_s: ring.iter().map(|counter| rate(counter)).fold(0.0, f64::max),
+            dropped_per_s: rate("rx_dropped") + rate("tx_dropped"),
+            link_bps: port.link_bps(),
+            queues: self.queues(later, name, seconds),
+        }
+    }
+
+    fn queues(&self, later: &Look, name: &str, seconds: f64) -> Vec<QueueMoment> {
+        let of = |look: &Look| look.queues.iter().find(|(port, _)| port == name).map(|(_, queues)| queues.clone());
+        let (Some(before), Some(after)) = (of(self), of(later)) else { return Vec::new() };
+        let moment = |now: &netdev::QueueCounts| {
+            let then = before.iter().find(|then| then.id == now.id && then.receive == now.receive)?;
+            let grown = |now: u64, then: u64| now.saturating_sub(then) as f64 / seconds;
+            Some(QueueMoment {
+                queue: now.id,
+                receive: now.receive,
+                packets_per_s: grown(now.packets, then.packets),
+                dropped_per_s: now.drops.zip(then.drops).map(|(now, then)| grown(now, then)),
+            })
+        };
+        after.iter().filter_map(moment).collect()
+    }
+}
