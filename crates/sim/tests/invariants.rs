@@ -212,14 +212,17 @@ fn roomy(point: Point) -> Point {
 }
 
 /// The point without an application, without a pause (whose waits are not in the ring), with another ring, and Poisson arrivals
-/// as half of a Poisson process: those have no control variate, whose mean is not that of the packets seen.
+/// as half of a Poisson process: those have no control variate, whose mean is not that of the packets seen. Completions go
+/// after packets, which they would starve: the age of one that is never served is bounded by no latency.
 fn alone(point: Point, ring: u64) -> Point {
     let Point { host, mut scheme, mut traffic } = point;
     if traffic.arrivals == Arrivals::Poisson {
         traffic.arrivals = Arrivals::Thinned { keep: 0.5, of: Box::new(Arrivals::Poisson) };
     }
     let (xoff, xon, sender_queue) = (None, None, None);
-    let host = Host { application_s: None, applications: None, xoff, xon, sender_queue, ring, ..host };
+    let transmit_priority = host.transmit_s.map(|_| TransmitPriority::After);
+    let host =
+        Host { application_s: None, applications: None, xoff, xon, sender_queue, transmit_priority, ring, ..host };
     if let Scheme::Napi(napi) = &mut scheme {
         *napi = Napi { busy_poll: false, irq_suspend_timeout_s: 0.0, ..napi.clone() };
     }
