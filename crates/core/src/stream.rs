@@ -148,6 +148,12 @@ pub struct StreamRow {
     /// Completions of MSG_ZEROCOPY.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zero_copy: Option<ZeroCopyRow>,
+    /// What TCP_ZEROCOPY_RECEIVE did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mapped: Option<MappedRow>,
+    /// How well paced senders of datagrams kept to their rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pacing: Option<PacingRow>,
 }
 
 /// One end's threads, by getrusage: without softirqs that ran for them elsewhere.
@@ -302,6 +308,30 @@ pub struct ZeroCopyRow {
     pub completed: u64,
     /// Of these, calls the kernel turned back into copies.
     pub copied: u64,
+}
+
+/// TCP_ZEROCOPY_RECEIVE in all repeats and flows, warm-up included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct MappedRow {
+    /// Bytes whose pages were mapped.
+    pub mapped_bytes: u64,
+    /// Bytes that were copied after all, because they did not fill pages of their own.
+    pub copied_bytes: u64,
+}
+
+/// Pacing by the senders themselves: a value a repeat and flow, warm-up included.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct PacingRow {
+    /// Payload of each flow asked for (bit/s).
+    pub asked_bps: f64,
+    /// Rate over the one asked for, less 1.
+    pub rate_error: Option<Spread>,
+    /// Mean time a send left after it was due (s).
+    pub late_mean_s: Option<Spread>,
+    /// The longest (s).
+    pub late_max_s: Option<Spread>,
+    /// Time given up because it could only have been made up for by a burst, in all (s).
+    pub given_up_s: f64,
 }
 
 #[cfg(test)]

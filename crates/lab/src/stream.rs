@@ -46,6 +46,8 @@ impl Path {
             Self::Stream(SendPath::SendFile { .. }) => "sendfile",
             Self::Stream(SendPath::Splice) => "splice",
             Self::Stream(SendPath::ZeroCopy) => "zerocopy",
+            Self::Stream(SendPath::Uring { zero_copy: false }) => "uring",
+            Self::Stream(SendPath::Uring { zero_copy: true }) => "uring-zc",
             Self::Datagram(DatagramPath::Single) => "single",
             Self::Datagram(DatagramPath::Batch) => "batch",
             Self::Datagram(DatagramPath::Segmented) => "gso",

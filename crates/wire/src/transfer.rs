@@ -9,7 +9,9 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `open`, [`options`] | the channels and their socket options, asked for and in force |
-//! | `path`, `zero_copy` | how a sender hands its bytes to the kernel |
+//! | `path`, `zero_copy`, `uring` | how a sender hands its bytes to the kernel |
+//! | `mapped`, `uring` | receiving without copies, and without a call each time |
+//! | `pace` | datagrams at a rate, without bursts |
 //! | `datagram` | UDP: batches, segmentation offload, what was lost |
 //! | `end`, `meter` | the two ends at work, and what they count |
 //! | `conduct`, `conductor`, `gate` | ends begin and stop together; TCP_INFO in between |
@@ -26,17 +28,20 @@ mod far;
 mod gate;
 mod join;
 mod local;
+mod mapped;
 mod meter;
 mod near;
 mod open;
 pub mod options;
 mod order;
+mod pace;
 mod path;
 #[cfg(test)]
 mod remote_tests;
 pub mod tcp_info;
 #[cfg(test)]
 mod tests;
+mod uring;
 mod zero_copy;
 
 use std::net::IpAddr;
@@ -53,10 +58,12 @@ use crate::thread::Placement;
 pub use datagram::{DatagramPath, Datagrams};
 pub use end::End;
 pub use far::TransferKind;
+pub use mapped::Mapped;
 pub use meter::Window;
 pub use near::{FarHost, run_with};
 pub use options::{InForce, SocketOptions};
 pub use order::{LONGEST_FAR_STALL_S, MOST_FAR_BYTES, MOST_FAR_FLOWS};
+pub use pace::Pacing;
 pub use tcp_info::TcpSample;
 pub use zero_copy::Completions;
 
@@ -115,6 +122,24 @@ pub enum SendPath {
     Splice,
     /// send(2) with MSG_ZEROCOPY; completions are awaited and counted.
     ZeroCopy,
+    /// io_uring: up to 64 blocks a system call, with or without a copy.
+    Uring {
+        /// IORING_OP_SEND_ZC instead of IORING_OP_SEND; notifications are awaited and counted.
+        zero_copy: bool,
+    },
+}
+
+/// How a stream receiver takes its bytes from the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReceivePath {
+    /// read(2).
+    #[default]
+    Read,
+    /// TCP_ZEROCOPY_RECEIVE, and read(2) for what does not fill pages of its own.
+    Mapped,
+    /// One io_uring receive that goes on by itself, into buffers of the read size.
+    Uring,
 }
 
 /// Who sends.
@@ -157,6 +182,8 @@ pub struct Settings {
     pub block_bytes: usize,
     /// Bytes asked for by one read (1 to [`LARGEST_BLOCK_BYTES`]).
     pub read_bytes: usize,
+    /// How a stream receiver receives.
+    pub receive: ReceivePath,
     /// Time sent before the windows open (s).
     pub warm_up_s: f64,
     /// Length of a window.
@@ -189,6 +216,7 @@ impl Settings {
             flows: 1,
             block_bytes: 64 << 10,
             read_bytes: 128 << 10,
+            receive: ReceivePath::Read,
             warm_up_s: 0.25,
             amount: Amount::Seconds(1.0),
             windows: 1,

@@ -19,6 +19,7 @@ use super::{FarArgs, LinkArgs, Meter, Testbed};
   netcliff stream --path write,sendfile,zerocopy --file big.bin
   netcliff stream --channel udp --block 64B --path single,batch,gso
   netcliff stream --namespaces left,right --address 10.0.0.2
+  netcliff stream --channel udp --block 1KiB --rate 100Mbit/s
   netcliff stream --testbed netns --offloads off --mtu 1500 --congestion cubic
   netcliff stream --to 192.0.2.7 --key netcliff.key --bidir   against `netcliff agent` there
   netcliff stream --ssh root@db1 --reverse                    starts the agent by ssh; it sends
@@ -69,7 +70,10 @@ pub struct StreamArgs {
     /// Bytes asked for by one read
     #[arg(long, default_value = "128KiB", value_parser = bytes)]
     pub read: u64,
-    /// How blocks are sent: write, writev, sendfile, splice, zerocopy; UDP: single, batch, gso
+    /// How the receiver takes bytes from the kernel
+    #[arg(long, value_enum, default_value_t = ReceiveName::Read)]
+    pub receive: ReceiveName,
+    /// How blocks are sent: write, writev, sendfile, splice, zerocopy, uring, uring-zc; UDP: single, batch, gso
     #[arg(long, value_delimiter = ',', value_name = "PATH,...")]
     pub path: Vec<PathName>,
     /// File for --path sendfile
@@ -117,7 +121,7 @@ pub struct StreamArgs {
     /// Type of service or traffic class, 0 to 255
     #[arg(long)]
     pub tos: Option<u8>,
-    /// Pacing of each flow (SO_MAX_PACING_RATE; UDP needs the qdisc fq for it)
+    /// Pacing of each flow: SO_MAX_PACING_RATE for TCP; UDP is paced by the sender itself, without bursts
     #[arg(long, value_parser = rate, value_name = "1Gbit/s", allow_hyphen_values = true)]
     pub rate: Option<u64>,
     /// The link's rate, to show the share of it that is used
@@ -173,12 +177,27 @@ pub enum PathName {
     Splice,
     /// MSG_ZEROCOPY
     Zerocopy,
+    /// io_uring, many blocks a call
+    Uring,
+    /// io_uring without a copy
+    UringZc,
     /// One datagram a call
     Single,
     /// sendmmsg(2) and recvmmsg(2)
     Batch,
     /// UDP_SEGMENT and UDP_GRO
     Gso,
+}
+
+/// Ways of receiving a stream by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ReceiveName {
+    /// read(2)
+    Read,
+    /// TCP_ZEROCOPY_RECEIVE: pages mapped, where they can be
+    Zerocopy,
+    /// io_uring, one receive that goes on by itself
+    Uring,
 }
 
 /// Block sizes (bytes).

@@ -13,12 +13,12 @@ use netcliff_lab::stream::{self, Far, LMBENCH2_BLOCK_BYTES, Method, Path, Stream
 use netcliff_report as report;
 use netcliff_wire::WireError;
 use netcliff_wire::transfer::{
-    Channel, DatagramPath, Direction, LONGEST_FAR_STALL_S, SendPath, Settings, SocketOptions,
+    Channel, DatagramPath, Direction, LONGEST_FAR_STALL_S, ReceivePath, SendPath, Settings, SocketOptions,
 };
 
 use super::far::FarSession;
 use super::{command_line, enter_user_namespace, now_unix_s, open_store, stop_on_signal};
-use crate::args::{Carrier, Meter, PathName, StoreArgs, StreamArgs, Testbed, Way};
+use crate::args::{Carrier, Meter, PathName, ReceiveName, StoreArgs, StreamArgs, Testbed, Way};
 use crate::output;
 
 /// MTU of the testbed where none is asked for.
@@ -130,6 +130,11 @@ fn options(args: &StreamArgs, stop: Arc<AtomicBool>) -> anyhow::Result<StreamOpt
     };
     template.flows = args.flows;
     template.read_bytes = usize::try_from(args.read).unwrap_or(usize::MAX);
+    template.receive = match args.receive {
+        ReceiveName::Read => ReceivePath::Read,
+        ReceiveName::Zerocopy => ReceivePath::Mapped,
+        ReceiveName::Uring => ReceivePath::Uring,
+    };
     template.interval_s = Some(args.interval);
     template.stall_s = args.stall;
     let direction = direction(args);
@@ -222,6 +227,8 @@ fn path(args: &StreamArgs, name: PathName, udp: bool) -> anyhow::Result<Path> {
         PathName::Writev => Path::Stream(SendPath::WriteV),
         PathName::Splice => Path::Stream(SendPath::Splice),
         PathName::Zerocopy => Path::Stream(SendPath::ZeroCopy),
+        PathName::Uring => Path::Stream(SendPath::Uring { zero_copy: false }),
+        PathName::UringZc => Path::Stream(SendPath::Uring { zero_copy: true }),
         PathName::Sendfile => {
             let file = args.file.clone().ok_or_else(|| output::usage("--path sendfile needs --file FILE"))?;
             Path::Stream(SendPath::SendFile { file, cold: args.cold })
@@ -231,7 +238,8 @@ fn path(args: &StreamArgs, name: PathName, udp: bool) -> anyhow::Result<Path> {
         PathName::Gso => Path::Datagram(DatagramPath::Segmented),
     };
     if matches!(path, Path::Datagram(_)) != udp {
-        let accepted = if udp { "single, batch or gso" } else { "write, writev, sendfile, splice or zerocopy" };
+        let accepted =
+            if udp { "single, batch or gso" } else { "write, writev, sendfile, splice, zerocopy, uring or uring-zc" };
         return Err(output::usage(format!("--path {}: this channel has {accepted}", path.name())));
     }
     Ok(path)

@@ -1,13 +1,13 @@
 //! Repeats into rows.
 
 use netcliff_core::stream::{
-    CpuRow, CpuTimes, DatagramRow, DeviceRow, EndCpu, ExactRow, Spread, StreamReport, StreamRow, TcpInterval, TcpRow,
-    ZeroCopyRow, kernel_share, payload_share, wire_bytes,
+    CpuRow, CpuTimes, DatagramRow, DeviceRow, EndCpu, ExactRow, MappedRow, PacingRow, Spread, StreamReport, StreamRow,
+    TcpInterval, TcpRow, ZeroCopyRow, kernel_share, payload_share, wire_bytes,
 };
 use netcliff_core::{Fingerprint, units};
 use netcliff_host::cpu::system::SystemShares;
 use netcliff_host::cpu::{Counters, Method as CpuMethod};
-use netcliff_wire::transfer::{Channel, End, Flow, TcpSample, Window};
+use netcliff_wire::transfer::{Channel, End, Flow, ReceivePath, Settings, TcpSample, Window};
 
 use super::devices::{DeviceCounts, Sides};
 use super::meters::by_cpu;
@@ -78,7 +78,7 @@ fn asked(options: &StreamOptions, far: &Far<'_>) -> Vec<(String, String)> {
         ("channel".to_owned(), format!("{channel}, {flows}, {direction}")),
         ("method".to_owned(), format!("{}, {}'s clock", options.method, options.method.clock())),
         ("CPUs".to_owned(), format!("near {}, far {}", cpu(settings.near.cpu), cpu(settings.far.cpu))),
-        ("reads".to_owned(), format!("up to {}", units::print_bytes(settings.read_bytes as u64))),
+        ("reads".to_owned(), reads(settings)),
         ("repeats".to_owned(), format!("{}, interleaved", options.repeats)),
     ];
     facts.into_iter().chain(far_end).collect()
@@ -182,6 +182,8 @@ fn row(options: &StreamOptions, far: &Far<'_>, config: &Config, meters: &Meters)
         device: device(repeats),
         datagrams: datagrams(repeats),
         zero_copy: zero_copy(repeats),
+        mapped: mapped(repeats),
+        pacing: pacing(repeats),
         sender_bps: Spread::of(sender_bps),
         receiver_bps: Spread::of(receiver_bps),
     }
@@ -400,4 +402,36 @@ fn zero_copy(repeats: &[Repeat]) -> Option<ZeroCopyRow> {
         sum.copied += done.copied;
         Some(sum)
     })
+}
+
+fn mapped(repeats: &[Repeat]) -> Option<MappedRow> {
+    let flows = repeats.iter().flat_map(|repeat| &repeat.transfer.flows);
+    flows.filter_map(|flow| flow.receiver.mapped).fold(None, |sum, done| {
+        let mut sum: MappedRow = sum.unwrap_or_default();
+        sum.mapped_bytes += done.mapped_bytes;
+        sum.copied_bytes += done.copied_bytes;
+        Some(sum)
+    })
+}
+
+fn pacing(repeats: &[Repeat]) -> Option<PacingRow> {
+    let paced = || repeats.iter().flat_map(|repeat| &repeat.transfer.flows).filter_map(|flow| flow.sender.pacing);
+    let asked_bps = paced().next()?.asked_bps;
+    Some(PacingRow {
+        asked_bps,
+        rate_error: Spread::of(paced().map(|pacing| pacing.sent_bps / pacing.asked_bps - 1.0)),
+        late_mean_s: Spread::of(paced().map(|pacing| pacing.late_mean_s)),
+        late_max_s: Spread::of(paced().map(|pacing| pacing.late_max_s)),
+        given_up_s: paced().map(|pacing| pacing.given_up_s).sum(),
+    })
+}
+
+/// How the receiver reads, and how much.
+fn reads(settings: &Settings) -> String {
+    let bytes = units::print_bytes(settings.read_bytes as u64);
+    match settings.receive {
+        ReceivePath::Read => format!("up to {bytes}"),
+        ReceivePath::Mapped => format!("TCP_ZEROCOPY_RECEIVE, up to {bytes}"),
+        ReceivePath::Uring => format!("io_uring, into buffers of {bytes}"),
+    }
 }

@@ -29,6 +29,7 @@ pub fn stream(report: &StreamReport, style: Style) -> String {
     wire(&mut page, report);
     received(&mut page, report);
     datagrams(&mut page, report);
+    pacing(&mut page, report);
     list(&mut page, "WARNINGS", &report.warnings);
     let cut =
         report.rows.iter().filter_map(|row| Some(format!("{}: cut short: {}", name(row), row.cut_short.as_ref()?)));
@@ -41,6 +42,20 @@ fn list(page: &mut Page, heading: &str, lines: &[String]) {
     if !lines.is_empty() {
         page.heading(heading);
         lines.iter().for_each(|line| page.item("- ", line));
+    }
+}
+
+/// How well paced senders kept to their rate.
+fn pacing(page: &mut Page, report: &StreamReport) {
+    for row in &report.rows {
+        let Some(pacing) = row.pacing else { continue };
+        let error = pacing.rate_error.map_or("-".to_owned(), |error| format!("{:+.2} %", error.median * 100.0));
+        let (mean, max) = (median(pacing.late_mean_s, Unit::Seconds), median(pacing.late_max_s, Unit::Seconds));
+        let asked = format::quantity(pacing.asked_bps, Unit::Bps);
+        page.fact(
+            &name(row),
+            &format!("paced to {asked}: rate {error}; sends late by {mean} on average, {max} at most"),
+        );
     }
 }
 
@@ -159,6 +174,11 @@ fn host(page: &mut Page, report: &StreamReport) {
             that ticks put elsewhere",
         );
     }
+    let overhead = report.rows.iter().flat_map(|row| &row.exact).map(|exact| exact.overhead).fold(f64::NAN, f64::max);
+    if overhead.is_finite() {
+        let most = format!("{} of a CPU at most, contained in the other shares", format::share_short(overhead));
+        page.fact("meter's own", &most);
+    }
     for (kind, method) in &report.cpu_methods {
         page.fact(kind, method);
     }
@@ -213,6 +233,10 @@ fn wire(page: &mut Page, report: &StreamReport) {
         if let Some(done) = row.zero_copy {
             let (asked, copied) = (done.asked, done.copied);
             page.fact(&name(row), &format!("{copied} of {asked} zero-copy sends were turned back into copies"));
+        }
+        if let Some(done) = row.mapped {
+            let (mapped, all) = (done.mapped_bytes, done.mapped_bytes + done.copied_bytes);
+            page.fact(&name(row), &format!("{mapped} of {all} received bytes were mapped, the rest copied"));
         }
     }
 }

@@ -14,7 +14,7 @@ use super::meter::Phase;
 use super::open::Opener;
 use super::options::{self, InForce};
 use super::tcp_info::TcpSample;
-use super::{Channel, Settings, Spans, Watch, datagram, path};
+use super::{Channel, ReceivePath, Settings, Spans, Watch, datagram, mapped, path, uring};
 use crate::error::WireError;
 use crate::thread::Placement;
 
@@ -231,12 +231,17 @@ fn mover<'a>(
     Ok(match (&settings.channel, sender) {
         (Channel::Udp { path, .. }, true) => {
             let marks_end = shared.other_half.is_some();
-            Box::new(datagram::Sender::new(channel.as_fd(), *path, block_bytes, marks_end, over)?)
+            let pacing_bps = settings.options.pacing_bps;
+            Box::new(datagram::Sender::new(channel.as_fd(), *path, block_bytes, pacing_bps, (marks_end, over))?)
         }
         (Channel::Udp { path, .. }, false) => {
             Box::new(datagram::Receiver::new(channel.as_fd(), *path, block_bytes, stall_ns, over)?)
         }
         (_, true) => path::mover(&settings.path, channel.as_fd(), block_bytes, stall_ns)?,
-        (_, false) => Box::new(Reader::new(channel.as_fd(), settings.read_bytes)),
+        (_, false) => match settings.receive {
+            ReceivePath::Read => Box::new(Reader::new(channel.as_fd(), settings.read_bytes)),
+            ReceivePath::Mapped => Box::new(mapped::Receiver::new(channel.as_fd(), settings.read_bytes)?),
+            ReceivePath::Uring => Box::new(uring::Receiver::new(channel.as_fd(), settings.read_bytes, stall_ns)?),
+        },
     })
 }

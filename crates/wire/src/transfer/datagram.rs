@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::end::{End, Mover};
 use super::options;
+use super::pace::Pacer;
 use crate::clock;
 use crate::error::WireError;
 use crate::tracker::{Seen, Tracker};
@@ -71,6 +72,7 @@ pub(super) struct Sender<'a> {
     messages: Vec<mmsghdr>,
     next: u64,
     counts: Datagrams,
+    pacer: Option<Pacer>,
     /// The receiver is elsewhere and has to be told the end.
     marks_end: bool,
     over: &'a AtomicBool,
@@ -81,8 +83,8 @@ impl<'a> Sender<'a> {
         channel: BorrowedFd<'a>,
         path: DatagramPath,
         block_bytes: usize,
-        marks_end: bool,
-        over: &'a AtomicBool,
+        pacing_bps: Option<u64>,
+        (marks_end, over): (bool, &'a AtomicBool),
     ) -> Result<Self, WireError> {
         let fits = (*super::DATAGRAM_BYTES.end() / block_bytes).clamp(1, MOST_SEGMENTS);
         let (messages, segments) = match path {
@@ -97,7 +99,8 @@ impl<'a> Sender<'a> {
         let mut rows = vec![0x5a; messages * segments * block_bytes];
         let (slices, messages) = buffers(&mut rows, messages, segments * block_bytes);
         let counts = Datagrams::default();
-        Ok(Self { channel, rows, block_bytes, segments, slices, messages, next: 0, counts, marks_end, over })
+        let pacer = pacing_bps.map(Pacer::new);
+        Ok(Self { channel, rows, block_bytes, segments, slices, messages, next: 0, counts, pacer, marks_end, over })
     }
 
     /// Tells the receiver that nothing more comes; a mark that is lost has others behind it.
@@ -134,7 +137,10 @@ fn buffers(rows: &mut [u8], messages: usize, bytes: usize) -> (Vec<iovec>, Vec<m
 
 impl Mover for Sender<'_> {
     fn step(&mut self) -> io::Result<(usize, u64)> {
-        for (place, row) in self.rows.chunks_mut(self.block_bytes).enumerate() {
+        let most = self.messages.len();
+        let message_bytes = self.segments * self.block_bytes;
+        let messages = self.pacer.as_mut().map_or(most, |pacer| pacer.wait(message_bytes, most));
+        for (place, row) in self.rows.chunks_mut(self.block_bytes).take(messages * self.segments).enumerate() {
             row[..8].copy_from_slice(&(self.next + place as u64).to_be_bytes());
         }
         let sent = if self.messages.len() == 1 {
@@ -143,9 +149,7 @@ impl Mover for Sender<'_> {
             if sent < 0 { -1 } else { 1 }
         } else {
             // SAFETY: the messages point at slices and rows that live in `self` and were not resized.
-            unsafe {
-                libc::sendmmsg(self.channel.as_raw_fd(), self.messages.as_mut_ptr(), self.messages.len() as u32, 0)
-            }
+            unsafe { libc::sendmmsg(self.channel.as_raw_fd(), self.messages.as_mut_ptr(), messages as u32, 0) }
         };
         if sent < 0 {
             let error = io::Error::last_os_error();
@@ -158,11 +162,15 @@ impl Mover for Sender<'_> {
         let datagrams = sent as usize * self.segments;
         self.next += datagrams as u64;
         self.counts.moved += datagrams as u64;
+        if let Some(pacer) = &mut self.pacer {
+            pacer.sent(datagrams * self.block_bytes);
+        }
         Ok((datagrams * self.block_bytes, 1))
     }
 
     fn finish(&mut self, end: &mut End) -> io::Result<()> {
         end.datagrams = Some(self.counts);
+        end.pacing = self.pacer.as_ref().map(Pacer::report);
         if self.marks_end {
             self.mark_end();
         }

@@ -7,7 +7,9 @@ use nix::sys::socket;
 use serde::{Deserialize, Serialize};
 
 use super::datagram::Datagrams;
+use super::mapped::Mapped;
 use super::meter::{Meter, Phase, Window};
+use super::pace::Pacing;
 use super::zero_copy::Completions;
 use super::{Settings, Spans};
 use crate::error::WireError;
@@ -25,6 +27,12 @@ pub struct End {
     /// Completions of MSG_ZEROCOPY.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zero_copy: Option<Completions>,
+    /// What TCP_ZEROCOPY_RECEIVE mapped and did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mapped: Option<Mapped>,
+    /// How well a paced sender of datagrams kept to its rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pacing: Option<Pacing>,
     /// UDP's counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub datagrams: Option<Datagrams>,

@@ -23,7 +23,7 @@ pub struct SocketOptions {
     pub mss_bytes: Option<u32>,
     /// IP_TOS or IPV6_TCLASS.
     pub tos: Option<u8>,
-    /// SO_MAX_PACING_RATE (bit/s) of each flow.
+    /// Pacing of each flow (bit/s): SO_MAX_PACING_RATE for TCP, by the sender itself for UDP (of payload).
     pub pacing_bps: Option<u64>,
 }
 
@@ -78,7 +78,8 @@ impl SocketOptions {
             };
             set(socket, level, name, &c_int::from(tos), what, tos)?;
         }
-        if let Some(bps) = self.pacing_bps {
+        // Datagrams are paced by their sender: only the qdisc fq would do it for them.
+        if let Some(bps) = self.pacing_bps.filter(|_| stream) {
             let bytes_per_s = bps / 8;
             set(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &bytes_per_s, "SO_MAX_PACING_RATE", bytes_per_s)?;
         }

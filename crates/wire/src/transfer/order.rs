@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Amount, Channel, DatagramPath, Direction, SendPath, Settings, SocketOptions};
+use super::{Amount, Channel, DatagramPath, Direction, ReceivePath, SendPath, Settings, SocketOptions, uring};
 use crate::error::WireError;
 use crate::thread::Placement;
 
@@ -40,6 +40,8 @@ pub(super) struct Order {
     pub flows: u32,
     pub block_bytes: usize,
     pub read_bytes: usize,
+    #[serde(default)]
+    pub receive: ReceivePath,
     pub warm_up_s: f64,
     pub amount: Amount,
     pub windows: u32,
@@ -74,6 +76,7 @@ impl Order {
             flows: settings.flows,
             block_bytes: settings.block_bytes,
             read_bytes: settings.read_bytes,
+            receive: settings.receive,
             warm_up_s: settings.warm_up_s,
             amount: settings.amount,
             windows: settings.windows,
@@ -114,7 +117,13 @@ impl Order {
 
     fn buffer_bytes(&self) -> u64 {
         let datagrams = if matches!(self.carrier, Carrier::Udp(_)) { DATAGRAM_BUFFER_BYTES } else { 0 };
-        let of_flow = (self.block_bytes as u64).saturating_add(self.read_bytes as u64).saturating_add(datagrams);
+        // Twice: what is mapped, and what is copied because it cannot be.
+        let received = match self.receive {
+            ReceivePath::Read => self.read_bytes,
+            ReceivePath::Mapped => self.read_bytes.saturating_mul(2),
+            ReceivePath::Uring => uring::receive_bytes(self.read_bytes.max(1)),
+        };
+        let of_flow = (self.block_bytes as u64).saturating_add(received as u64).saturating_add(datagrams);
         let directions = if self.direction == Direction::Both { 2 } else { 1 };
         of_flow.saturating_mul(u64::from(self.flows)).saturating_mul(directions)
     }
@@ -133,6 +142,7 @@ impl Order {
             flows: self.flows,
             block_bytes: self.block_bytes,
             read_bytes: self.read_bytes,
+            receive: self.receive,
             warm_up_s: self.warm_up_s,
             amount: self.amount,
             windows: self.windows,

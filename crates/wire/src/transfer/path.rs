@@ -10,6 +10,7 @@ use nix::sys::sendfile::sendfile;
 
 use super::SendPath;
 use super::end::Mover;
+use super::uring;
 use super::zero_copy::ZeroCopy;
 use crate::error::WireError;
 
@@ -25,6 +26,9 @@ pub(super) fn mover<'a>(
         SendPath::WriteV => Box::new(WriteV { channel, block: block(block_bytes) }),
         SendPath::SendFile { file, cold } => Box::new(SendFile::open(channel, file, *cold, block_bytes)?),
         SendPath::Splice => Box::new(Splice::new(channel, block_bytes)?),
+        SendPath::Uring { zero_copy } => {
+            Box::new(uring::Sender::new(channel, block(block_bytes), *zero_copy, stall_ns)?)
+        }
         SendPath::ZeroCopy => Box::new(ZeroCopy::new(channel, block(block_bytes), stall_ns)?),
     })
 }

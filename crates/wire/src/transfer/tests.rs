@@ -209,16 +209,24 @@ fn every_path_moves_every_byte() {
         SendPath::WriteV,
         SendPath::Splice,
         SendPath::ZeroCopy,
+        SendPath::Uring { zero_copy: false },
+        SendPath::Uring { zero_copy: true },
         SendPath::SendFile { file: file.clone(), cold: false },
         SendPath::SendFile { file: file.clone(), cold: true },
     ] {
         let mut changed = settings(tcp(), 16 << 10);
         changed.path = path.clone();
-        let transfer = made(&changed);
+        let transfer = match run(&changed, &mut ()) {
+            Err(why) if matches!(path, SendPath::Uring { .. }) => {
+                say(&format!("SKIPPED {path:?}: {why}"));
+                continue;
+            }
+            made => made.expect("both ends work"),
+        };
         let flow = only(&transfer);
         assert_eq!(transfer.cut_short, None, "{path:?}");
         assert!(flow.sender.total_bytes > 0 && flow.sender.total_bytes == flow.receiver.total_bytes, "{path:?}");
-        if path == SendPath::ZeroCopy {
+        if matches!(path, SendPath::ZeroCopy | SendPath::Uring { zero_copy: true }) {
             let done = flow.sender.zero_copy.expect("completions are counted");
             assert!(done.asked > 0 && done.completed == done.asked && done.copied <= done.completed, "{done:?}");
         }
@@ -335,10 +343,83 @@ fn multipath_moves_bytes_or_is_refused_by_name() {
     }
 }
 
+/// A line for whoever reads the test's output.
+fn say(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
+
 fn tempfile() -> (PathBuf, std::fs::File) {
     static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let path = std::env::temp_dir().join(format!("netcliff-transfer-{}-{number}", std::process::id()));
     let file = std::fs::File::create_new(&path).expect("a new file in the temporary directory");
     (path, file)
+}
+
+/// What a receiver counts is what was sent, whichever way it takes it; what the kernel does not have is named.
+#[test]
+fn every_way_of_receiving_gets_every_byte() {
+    for receive in [ReceivePath::Mapped, ReceivePath::Uring] {
+        for (block_bytes, path) in [(100, SendPath::Write), (64 << 10, SendPath::ZeroCopy)] {
+            let changed = Settings { receive, path, ..settings(tcp(), block_bytes) };
+            let transfer = match run(&changed, &mut ()) {
+                Err(why) => {
+                    assert!(why.to_string().contains("receive") || why.to_string().contains("io_uring"), "{why}");
+                    say(&format!("SKIPPED {receive:?}: {why}"));
+                    continue;
+                }
+                Ok(transfer) => transfer,
+            };
+            let (sender, receiver) = (&only(&transfer).sender, &only(&transfer).receiver);
+            assert_eq!(transfer.cut_short, None, "{receive:?}");
+            assert!(receiver.total_bytes > 0 && receiver.total_bytes == sender.total_bytes, "{receive:?}");
+            if let Some(mapped) = receiver.mapped {
+                assert_eq!(mapped.mapped_bytes + mapped.copied_bytes, receiver.total_bytes);
+            }
+            assert_eq!(receiver.mapped.is_some(), receive == ReceivePath::Mapped);
+        }
+    }
+    let pipe = Settings { receive: ReceivePath::Mapped, ..settings(Channel::Pipe, 4096) };
+    let error = run(&pipe, &mut ()).expect_err("a pipe has no pages to map").to_string();
+    assert!(error.contains("TCP_ZEROCOPY_RECEIVE"), "{error}");
+}
+
+#[test]
+fn a_ring_hands_over_many_blocks_a_call() {
+    let changed = Settings { path: SendPath::Uring { zero_copy: false }, ..settings(tcp(), 64) };
+    let transfer = match run(&changed, &mut ()) {
+        Err(why) => return say(&format!("SKIPPED: {why}")),
+        Ok(transfer) => transfer,
+    };
+    let window = only(&transfer).sender.whole().expect("a window");
+    assert!(window.bytes / window.calls > 64 * 8, "{window:?}");
+}
+
+#[test]
+fn a_receiver_by_ring_that_hears_nothing_ends_in_the_stated_time() {
+    let (mine, _theirs) = UnixStream::pair().expect("a pair");
+    let mut long = settings(Channel::Unix, 4096);
+    long.stall_s = 0.1;
+    let spans = long.spans().expect("in range");
+    let mover = match uring::Receiver::new(mine.as_fd(), 4096, spans.stall_ns) {
+        Err(why) => return say(&format!("SKIPPED: {why}")),
+        Ok(mover) => Box::new(mover),
+    };
+    let end = end::receive(mover, mine.as_fd(), &long, &spans, &meter::Phase::default()).expect("counted");
+    assert!(end.failure.is_some_and(|why| why.contains("nothing moved for 0.1 s")));
+}
+
+#[test]
+fn paced_datagrams_keep_to_their_rate_and_say_how_well() {
+    for path in [DatagramPath::Single, DatagramPath::Batch] {
+        let mut changed = settings(udp(path), 1000);
+        changed.options.pacing_bps = Some(16_000_000);
+        changed.amount = Amount::Seconds(0.5);
+        let transfer = made(&changed);
+        let pacing = only(&transfer).sender.pacing.expect("it was paced");
+        assert_eq!(pacing.asked_bps, 16e6);
+        // Never more than asked for; less only by what it says it gave up.
+        assert!(pacing.sent_bps <= 16.1e6, "{path:?} {pacing:?}");
+        assert!(pacing.late_mean_s <= pacing.late_max_s, "{pacing:?}");
+    }
 }
