@@ -8,53 +8,17 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 ROUNDS="${1:-5}"
 NETCLIFF="${NETCLIFF:-../../target/release/netcliff}"
 SECONDS_EACH="${SECONDS_EACH:-3}"
-NEAR="ncb-$$-n"
-FAR="ncb-$$-f"
 OUT="${OUT:-results}"
-mkdir -p "$OUT"
-servers=()
+TOOLS=(iperf3 iperf nuttcp)
+source ./bed.sh
 
-cleanup() {
-    for pid in "${servers[@]}"; do kill "$pid" 2>/dev/null || true; done
-    ip netns del "$NEAR" 2>/dev/null || true
-    ip netns del "$FAR" 2>/dev/null || true
-}
-trap cleanup EXIT
-
-for tool in ip ethtool iperf3 iperf nuttcp jq "$NETCLIFF"; do
-    command -v "$tool" >/dev/null || { echo "run.sh: $tool is missing" >&2; exit 1; }
-done
-
-ip netns add "$NEAR"
-ip netns add "$FAR"
-ip -n "$NEAR" link add v0 type veth peer name v1 netns "$FAR"
-for end in "$NEAR v0 1" "$FAR v1 2"; do
-    read -r ns dev host <<<"$end"
-    ip -n "$ns" addr add "10.77.0.$host/24" dev "$dev"
-    ip -n "$ns" link set "$dev" up
-    ip -n "$ns" link set lo up
-done
-
-near() { ip netns exec "$NEAR" "$@"; }
-far() { ip netns exec "$FAR" "$@"; }
-
-offloads() {
-    for end in "$NEAR v0" "$FAR v1"; do
-        read -r ns dev <<<"$end"
-        ip netns exec "$ns" ethtool -K "$dev" tso "$1" gso "$1" gro "$1" tx "$1" rx "$1" >/dev/null 2>&1 || true
-    done
-}
-
-# The receivers of the peers, on CPU 1 for the whole run.
-far taskset -c 1 iperf3 -s -D -I "/tmp/$FAR.iperf3.pid" >/dev/null
-far taskset -c 1 nuttcp -S --nofork >/dev/null 2>&1 &
+# The receivers of the peers, on CPU 1 for the whole run; nuttcp's serves one measurement and is started for each, since its
+# permanent one stops answering after a while. Started without a function, so that $! is the receiver itself.
+ip netns exec "$FAR" taskset -c 1 iperf3 -s >/dev/null 2>&1 &
 servers+=($!)
-far taskset -c 1 iperf -s >/dev/null 2>&1 &
+ip netns exec "$FAR" taskset -c 1 iperf -s >/dev/null 2>&1 &
 servers+=($!)
 sleep 1
-servers+=("$(tr -d '\0' <"/tmp/$FAR.iperf3.pid")")
-
-ticks() { awk '/^cpu /{print $2+$3+$4+$7+$8, $9, $2+$3+$4+$5+$6+$7+$8+$9}' /proc/stat; }
 
 # one TOOL BLOCK CONGESTION: bit/s by the receiver, or "-" where the tool does not say.
 one() {
@@ -67,16 +31,20 @@ one() {
             jq -r '.rows[0].goodput_bps.median // "-"' "$log"
             ;;
         iperf3)
-            near taskset -c 0 iperf3 -c 10.77.0.2 -t "$SECONDS_EACH" -O 1 -l "$block" -C "$congestion" -J >"$log" || true
+            near timeout "$((SECONDS_EACH + 20))" taskset -c 0 iperf3 -c 10.77.0.2 -t "$SECONDS_EACH" -O 1 -l "$block" -C "$congestion" -J >"$log" || true
             jq -r '.end.sum_received.bits_per_second // "-"' "$log"
             ;;
         iperf)
-            near taskset -c 0 iperf -c 10.77.0.2 -t "$SECONDS_EACH" -l "$block" -Z "$congestion" -y C >"$log" || true
+            near timeout "$((SECONDS_EACH + 20))" taskset -c 0 iperf -c 10.77.0.2 -t "$SECONDS_EACH" -l "$block" -Z "$congestion" -y C >"$log" || true
             awk -F, 'NF > 8 {value = $9} END {print value == "" ? "-" : value}' "$log"
             ;;
         nuttcp)
             # nuttcp has no option for the congestion control: it takes the namespace's default.
-            near taskset -c 0 nuttcp -T"$SECONDS_EACH" -l"$block" -fparse 10.77.0.2 >"$log" || true
+            ip netns exec "$FAR" taskset -c 1 nuttcp -1 --nofork >/dev/null 2>&1 &
+            local server=$!
+            sleep 0.3
+            near timeout "$((SECONDS_EACH + 20))" taskset -c 0 nuttcp -T"$SECONDS_EACH" -l"$block" -fparse 10.77.0.2 >"$log" 2>&1 || true
+            kill "$server" 2>/dev/null || true
             sed -n 's/.*rate_Mbps=\([0-9.]*\).*/\1/p' "$log" | awk '{print $1 * 1e6} END {if (!NR) print "-"}'
             ;;
     esac
@@ -100,10 +68,8 @@ for state in on off; do
                     log="$OUT/$state-$congestion-$block-$round-$tool.raw"
                     bps="$(one "$tool" "$block" "$congestion" "$log")"
                     read -r busy1 steal1 all1 < <(ticks)
-                    shares="$(awk -v b="$((busy1 - busy0))" -v s="$((steal1 - steal0))" -v a="$((all1 - all0))" \
-                        'BEGIN {printf "%.4f,%.4f", b / a, s / a}')"
                     read -r load _ </proc/loadavg
-                    echo "$state,$congestion,$block,$round,$tool,$bps,$shares,$load" | tee -a "$TABLE" >&2
+                    echo "$state,$congestion,$block,$round,$tool,$bps,$(shares "$busy0" "$steal0" "$all0" "$busy1" "$steal1" "$all1"),$load" | tee -a "$TABLE" >&2
                 done
             done
         done

@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# udp.sh [ROUNDS]: UDP datagrams of 64 bytes over veth, as fast as each tool sends, packets a second that the receiving
+# application got: netcliff with one call a datagram (single), with sendmmsg and recvmmsg (batch), with UDP_SEGMENT and UDP_GRO
+# (gso), beside iperf3, iperf2 and nuttcp. Interleaved rounds, sender on CPU 0, receiver on CPU 1. Writes udp.csv, udp.md and raw
+# output to results/. Needs what run.sh needs.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+ROUNDS="${1:-7}"
+NETCLIFF="${NETCLIFF:-../../target/release/netcliff}"
+SECONDS_EACH="${SECONDS_EACH:-3}"
+BLOCK=64
+OUT="${OUT:-results}"
+TOOLS=(iperf3 iperf nuttcp)
+source ./bed.sh
+
+# server COMMAND...: a receiver on CPU 1 for one measurement.
+server() {
+    ip netns exec "$FAR" taskset -c 1 "$@" &
+    serving=$!
+    sleep 0.5
+}
+
+# one TOOL LOG: datagrams a second that the receiver got, or nothing.
+one() {
+    local tool="$1" log="$2"
+    local client=(near timeout "$((SECONDS_EACH + 20))" taskset -c 0)
+    case "$tool" in
+        netcliff-*)
+            "$NETCLIFF" stream --channel udp --namespaces "$NEAR,$FAR" --address 10.77.0.2 --cpu 0,1 --block "${BLOCK}B" \
+                --path "${tool#netcliff-}" --time "${SECONDS_EACH}s" --warmup 500ms --repeats 1 --cpu-meter procfs --json \
+                2>/dev/null >"$log" || true
+            jq -r --argjson bits "$((BLOCK * 8))" '.rows[0].receiver_bps.median / $bits' "$log"
+            ;;
+        iperf3)
+            server iperf3 -s -1 >/dev/null 2>&1
+            "${client[@]}" iperf3 -u -c 10.77.0.2 -t "$SECONDS_EACH" -l "$BLOCK" -b 0 -J >"$log" || true
+            jq -r --argjson bytes "$BLOCK" '.end.sum_received | .bytes / $bytes / .seconds' "$log"
+            ;;
+        iperf)
+            # Its client knows what it sent, only its server what came.
+            server iperf -s -u >"$log" 2>&1
+            "${client[@]}" iperf -u -c 10.77.0.2 -t "$SECONDS_EACH" -l "$BLOCK" -b 10G >/dev/null || true
+            sleep 1
+            kill "$serving" 2>/dev/null || true
+            sed -n 's/.* 0\.0000-\([0-9.]*\) sec .* \([0-9]*\)\/\([0-9]*\) (.*/\1 \2 \3/p' "$log" | awk 'END {if (NR) print ($3 - $2) / $1}'
+            ;;
+        nuttcp)
+            server nuttcp -1 --nofork >/dev/null 2>&1
+            "${client[@]}" nuttcp -u -Ru -T"$SECONDS_EACH" -l"$BLOCK" -fparse 10.77.0.2 >"$log" 2>&1 || true
+            sed -n 's/.*real_seconds=\([0-9.]*\) .* drop=\([0-9]*\) pkt=\([0-9]*\).*/\1 \2 \3/p' "$log" | awk 'END {if (NR) print ($3 - $2) / $1}'
+            ;;
+    esac
+    if [[ -n $serving ]]; then kill "$serving" 2>/dev/null || true; fi
+}
+
+TABLE="$OUT/udp.csv"
+echo "round,tool,received_pps,busy_share,steal_share,load1" >"$TABLE"
+tools=(netcliff-single iperf3 iperf nuttcp netcliff-batch netcliff-gso)
+for round in $(seq "$ROUNDS"); do
+    for place in 0 1 2 3 4 5; do
+        # Another order in each round.
+        tool="${tools[$(((place + round) % 6))]}"
+        serving=""
+        read -r busy0 steal0 all0 < <(ticks)
+        pps="$(one "$tool" "$OUT/udp-$round-$tool.raw")"
+        read -r busy1 steal1 all1 < <(ticks)
+        read -r load _ </proc/loadavg
+        echo "$round,$tool,${pps:--},$(shares "$busy0" "$steal0" "$all0" "$busy1" "$steal1" "$all1"),$load" | tee -a "$TABLE" >&2
+    done
+done
+python3 udp.py "$TABLE" | tee "$OUT/udp.md"
