@@ -1,5 +1,8 @@
 //! The few rtnetlink requests that netcliff makes, in the network namespace of the calling thread.
 
+mod qdisc;
+mod shared;
+
 use netlink_bindings::{
     rt_addr::{self, Ifaddrmsg},
     rt_link::{self, Ifinfomsg, PushLinkAttrs},

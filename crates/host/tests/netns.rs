@@ -222,3 +222,41 @@ fn a_second_run_is_told_who_holds_the_host() {
     drop(lock);
     HostLock::acquire(&StateDir::at(state.path()).unwrap()).unwrap();
 }
+
+#[test]
+fn the_link_is_changed_and_changed_back() {
+    let Some((_dir, lock)) = lock() else { return };
+    let testbed = Testbed::create(&lock, TestbedOptions::default()).unwrap();
+    for side in [Side::Sender, Side::HostUnderTest] {
+        let qdisc = || {
+            let name = &testbed.endpoint(side).interface;
+            testbed.run_in(side, || nic::read(name, Path::new("/sys")).unwrap()).unwrap()
+        };
+        let before = qdisc();
+        testbed.set_mtu(side, 9000).unwrap();
+        testbed.limit_rate(side, Some(10e6)).unwrap();
+        // A second limit replaces the first.
+        testbed.limit_rate(side, Some(100e6)).unwrap();
+        let held = qdisc();
+        assert_eq!((held.mtu_bytes, held.qdiscs.first().map(String::as_str)), (Some(9000), Some("tbf")));
+        testbed.limit_rate(side, None).unwrap();
+        testbed.set_mtu(side, 1500).unwrap();
+        let after = qdisc();
+        assert_eq!((after.mtu_bytes, after.qdiscs), (before.mtu_bytes, before.qdiscs));
+    }
+    let qdiscs = || {
+        let name = &testbed.endpoint(Side::Sender).interface;
+        testbed.run_in_sender(|| nic::read(name, Path::new("/sys")).unwrap()).unwrap().qdiscs
+    };
+    let before = qdiscs();
+    match testbed.share_rate(Some(10e6)) {
+        Ok(()) => {
+            assert!(qdiscs().iter().any(|kind| kind == "clsact"), "{:?}", qdiscs());
+            assert!(exchange(&testbed) >= 10, "packets still cross");
+            testbed.share_rate(Some(100e6)).unwrap();
+            testbed.share_rate(None).unwrap();
+            assert_eq!(qdiscs(), before);
+        }
+        Err(error) => print_skipped(&format!("no half duplex: {error}")),
+    }
+}

@@ -1,0 +1,56 @@
+//! A link's rate, held down by a token bucket (tc-tbf(8)), as Ethernet counts it.
+
+use super::{Rtnl, explained};
+use netlink_bindings::tc::{self, TcTbfQopt, Tcmsg};
+use std::io;
+
+/// Parent handle of a root qdisc, linux/pkt_sched.h.
+const TC_H_ROOT: u32 = 0xffff_ffff;
+/// Preamble, check sequence and gap of a frame (bytes): on a wire, not in a packet's length.
+const AROUND_FRAME_BYTES: u16 = 24;
+/// The shortest frame with what is around it (bytes), linux/if_ether.h's ETH_ZLEN and 24.
+const SHORTEST_BYTES: u16 = 84;
+/// Longest queue before the bucket (s): as much as a card's ring of 256 full frames at 100 Mbit/s.
+const QUEUE_S: f64 = 0.03;
+/// A bucket of two full frames: more would be a burst beyond the line's rate.
+const BUCKET_FRAMES: u32 = 2;
+
+impl Rtnl {
+    /// Holds what a link sends to `bps` of wire rate: frames with preamble, check sequence and gap, none shorter than
+    /// Ethernet's shortest. Packets that the stack put together for offload are taken apart.
+    pub(crate) fn limit_rate(&mut self, index: u32, bps: f64, mtu_bytes: u32) -> io::Result<()> {
+        let bytes_per_s = bps / 8.0;
+        let frame_bytes = mtu_bytes + 14;
+        let limit = (bytes_per_s * QUEUE_S) as u32;
+        let options = parameters(bytes_per_s as u32, limit.max(BUCKET_FRAMES * frame_bytes));
+        let header = Tcmsg { ifindex: index as i32, parent: TC_H_ROOT, ..Default::default() };
+        let mut request = tc::Request::new().set_create().set_replace().op_newqdisc_do(&header);
+        let tbf = request.encode().nested_options_tbf();
+        let burst = BUCKET_FRAMES * (frame_bytes + u32::from(AROUND_FRAME_BYTES));
+        drop(tbf.push_parms(options).push_burst(burst));
+        self.socket.request(&request)?.recv_ack().map_err(explained)
+    }
+
+    /// Lets a link send as fast as it can again; one that was not held counts as let go.
+    pub(crate) fn free_rate(&mut self, index: u32) -> io::Result<()> {
+        let header = Tcmsg { ifindex: index as i32, parent: TC_H_ROOT, ..Default::default() };
+        let request = tc::Request::new().op_delqdisc_do(&header);
+        match self.socket.request(&request)?.recv_ack() {
+            Err(error) if error.as_io_error().raw_os_error() == Some(libc::ENOENT) => Ok(()),
+            other => other.map_err(explained),
+        }
+    }
+}
+
+/// `struct tc_tbf_qopt` of linux/pkt_sched.h: rate, peak rate, limit, buffer, mtu. The kernel's `tc_ratespec` has u16
+/// `overhead` and `mpu` at bytes 2 and 6, and the rate at 8.
+fn parameters(bytes_per_s: u32, limit_bytes: u32) -> TcTbfQopt {
+    const LINKLAYER_ETHERNET: u8 = 1;
+    let mut raw = [0; TcTbfQopt::len()];
+    raw[1] = LINKLAYER_ETHERNET;
+    raw[2..4].copy_from_slice(&AROUND_FRAME_BYTES.to_ne_bytes());
+    raw[6..8].copy_from_slice(&SHORTEST_BYTES.to_ne_bytes());
+    raw[8..12].copy_from_slice(&bytes_per_s.to_ne_bytes());
+    raw[24..28].copy_from_slice(&limit_bytes.to_ne_bytes());
+    TcTbfQopt::new_from_array(raw)
+}
