@@ -2,26 +2,31 @@
 //!
 //! One file format of several kinds, told apart by the key `kind`: [`Grid`] (the default) asks engines about points,
 //! [`Mlfrr`] draws the two formulas of the maximum loss-free receive rate, [`Roofline`] what each part lets through. All
-//! kinds share `title`, `[figure]` and `[[mark]]`, and come to [`Curve`]s on [`Axes`].
+//! kinds share `title`, `[figure]` and `[[mark]]`, and come to [`Curve`]s on [`Axes`]. [`Transfers`] varies settings of real
+//! transfers by a [`Design`].
 
 mod curve;
+mod design;
 mod figure;
 mod file;
 mod grid;
 mod hosts;
 mod mlfrr;
 mod roofline;
+mod transfers;
 mod values;
 
 use serde::{Deserialize, Serialize};
 
 pub use curve::{Answerer, Check, Curve, Dot, checks};
+pub use design::{CONFIGURATIONS_AT_MOST, Design};
 pub use figure::{Across, Axes, Axis, Ends, FigureSection, Mark, MarkSection, Scale};
 pub use file::{BadValue, FileError, Step, parse_toml};
 pub use grid::{Grid, Task, TrafficSection};
 pub use hosts::HostSection;
 pub use mlfrr::{FluidTraffic, Mlfrr, Polled, PollingSection};
 pub use roofline::Roofline;
+pub use transfers::{Factor, Feature, Key, Setting, TransferFigure, TransferMeasure, Transfers};
 pub use values::{OneOrMore, Rates, Share, Varied};
 
 /// Arrivals that can be asked for a simulated point.
@@ -38,6 +43,8 @@ pub enum KindTag {
     Mlfrr,
     /// What link, bus and CPU let through.
     Roofline,
+    /// Real transfers, some of their settings varied.
+    Transfer,
 }
 
 /// An experiment of any kind.
@@ -49,6 +56,8 @@ pub enum Experiment {
     Mlfrr(Box<Mlfrr>),
     /// What link, bus and CPU let through.
     Roofline(Box<Roofline>),
+    /// Real transfers, some of their settings varied.
+    Transfers(Box<Transfers>),
 }
 
 /// What every kind has: read first, so that errors of the rest are those of the right kind.
@@ -69,6 +78,7 @@ impl Experiment {
             KindTag::Grid => Self::Grid(Box::new(parse_toml(path, text)?)),
             KindTag::Mlfrr => Self::Mlfrr(Box::new(parse_toml(path, text)?)),
             KindTag::Roofline => Self::Roofline(Box::new(parse_toml(path, text)?)),
+            KindTag::Transfer => Self::Transfers(Box::new(parse_toml(path, text)?)),
         };
         experiment.check().map_err(|bad| FileError::misplaced(path, text, &bad))?;
         Ok(experiment)
@@ -82,6 +92,7 @@ impl Experiment {
             }
             Self::Mlfrr(mlfrr) => mlfrr.check()?,
             Self::Roofline(roofline) => roofline.check()?,
+            Self::Transfers(transfers) => transfers.check()?,
         }
         self.marks().map(drop)
     }
@@ -92,6 +103,7 @@ impl Experiment {
             Self::Grid(grid) => &grid.title,
             Self::Mlfrr(mlfrr) => &mlfrr.title,
             Self::Roofline(roofline) => &roofline.title,
+            Self::Transfers(transfers) => &transfers.title,
         }
     }
 
@@ -104,6 +116,7 @@ impl Experiment {
             Self::Grid(grid) => grid.axes(),
             Self::Mlfrr(mlfrr) => mlfrr.axes(),
             Self::Roofline(roofline) => roofline.axes(),
+            Self::Transfers(transfers) => transfers.axes(),
         }
     }
 
@@ -117,6 +130,7 @@ impl Experiment {
             Self::Grid(grid) => &grid.marks,
             Self::Mlfrr(mlfrr) => &mlfrr.marks,
             Self::Roofline(roofline) => &roofline.marks,
+            Self::Transfers(transfers) => &transfers.marks,
         };
         sections.iter().enumerate().map(|(index, mark)| mark.placed(index, &axes)).collect()
     }

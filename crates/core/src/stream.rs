@@ -103,6 +103,9 @@ pub struct StreamRow {
     pub block_bytes: u64,
     /// Repeats that were measured to their end.
     pub repeats: u32,
+    /// Each repeat by itself, in the order they were made: what a comparison with another run tests.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub samples: Vec<StreamSample>,
     /// Why repeats are missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut_short: Option<String>,
@@ -154,6 +157,48 @@ pub struct StreamRow {
     /// How well paced senders of datagrams kept to their rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pacing: Option<PacingRow>,
+}
+
+/// One repeat's figures; absent what could not be had.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StreamSample {
+    /// Payload by the method's clock (bit/s).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub goodput_bps: Option<f64>,
+    /// CPU time of the sending threads over wall time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sender_cpu: Option<f64>,
+    /// CPU time of the receiving threads over wall time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receiver_cpu: Option<f64>,
+    /// CPU time of the sending threads a KiB (us).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sender_us_per_kib: Option<f64>,
+    /// CPU time of the receiving threads a KiB (us).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receiver_us_per_kib: Option<f64>,
+    /// [`kernel_share`] of the sending threads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sender_kernel_share: Option<f64>,
+    /// [`kernel_share`] of the receiving threads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receiver_kernel_share: Option<f64>,
+    /// CPUs of the host that were busy, by ticks, added up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system_cpus: Option<f64>,
+    /// CPU time of the whole host a KiB received (us), by ticks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system_us_per_kib: Option<f64>,
+    /// Segments that TCP sent again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retransmissions: Option<u64>,
+    /// Payload of a segment (bytes).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes_per_segment: Option<f64>,
+    /// Rate on the wire as [`TcpRow::wire_bps`] has it (bit/s).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wire_bps: Option<f64>,
 }
 
 /// One end's threads, by getrusage: without softirqs that ran for them elsewhere.

@@ -1,0 +1,210 @@
+//! [`Transfers`]: real transfers with some settings varied by a [`Design`], repeated in random order.
+
+mod measure;
+mod setting;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::KindTag;
+use super::design::Design;
+use super::figure::{Axes, Axis, MarkSection, Scale};
+use super::file::BadValue;
+use crate::units;
+
+pub use measure::TransferMeasure;
+pub use setting::{Feature, Key, Setting};
+
+/// Repeats that can be asked for.
+const REPEATS: std::ops::RangeInclusive<u32> = 1..=1000;
+
+/// How an experiment of transfers is drawn.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TransferFigure {
+    /// The setting along the x axis; the first numeric one that varies if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub x: Option<Key>,
+    /// The figure that is drawn.
+    #[serde(default)]
+    pub y: TransferMeasure,
+    /// Scale of the x axis.
+    #[serde(default)]
+    pub x_scale: Scale,
+    /// Scale of the y axis.
+    #[serde(default)]
+    pub y_scale: Scale,
+    /// Ends of the x axis, `LOW..HIGH` with units.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub x_range: Option<String>,
+    /// Ends of the y axis.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub y_range: Option<String>,
+}
+
+/// An experiment of transfers, as its file says it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Transfers {
+    /// What the experiment shows, one line.
+    #[serde(default)]
+    pub title: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) kind: Option<KindTag>,
+    /// Which combinations are measured.
+    #[serde(default)]
+    pub design: Design,
+    /// Repeats of each configuration.
+    #[serde(default = "five")]
+    pub repeats: u32,
+    /// Measured time of a repeat, where the method is bounded by time.
+    #[serde(default = "one_second")]
+    pub time: String,
+    /// Warm-up; None: the method's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warmup: Option<String>,
+    /// Seed of the order.
+    #[serde(default = "one")]
+    pub seed: u64,
+    /// Settings of all configurations.
+    #[serde(default)]
+    pub fixed: BTreeMap<Key, String>,
+    /// Settings that vary, with their levels; the first is the baseline.
+    pub vary: BTreeMap<Key, Vec<String>>,
+    /// How it is drawn.
+    #[serde(default)]
+    pub figure: TransferFigure,
+    /// Numbers that others have stated.
+    #[serde(default, rename = "mark", skip_serializing_if = "Vec::is_empty")]
+    pub marks: Vec<MarkSection>,
+}
+
+fn five() -> u32 {
+    5
+}
+fn one() -> u64 {
+    1
+}
+fn one_second() -> String {
+    "1s".to_owned()
+}
+
+/// A setting that varies, with its levels.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Factor {
+    /// Which setting.
+    pub key: Key,
+    /// Its levels, the baseline first.
+    pub levels: Vec<Setting>,
+}
+
+impl Transfers {
+    /// The settings that vary, in the order of [`Key`].
+    ///
+    /// # Errors
+    /// A level that cannot be, with the accepted form.
+    pub fn factors(&self) -> Result<Vec<Factor>, BadValue> {
+        let factor = |(key, texts): (&Key, &Vec<String>)| {
+            let bad = |message: String| BadValue::at("vary", key.name(), message);
+            let levels: Result<Vec<Vec<Setting>>, BadValue> = texts
+                .iter()
+                .enumerate()
+                .map(|(index, text)| key.levels(text).map_err(|error| bad(error.to_string()).item(index)))
+                .collect();
+            let levels = levels?.concat();
+            if levels.is_empty() {
+                return Err(bad(format!("{}: expected at least one level", key.name())));
+            }
+            if let Some(twice) = levels.iter().enumerate().find(|(at, level)| levels[..*at].contains(level)) {
+                return Err(bad(format!("{} has the level {} twice", key.name(), twice.1)));
+            }
+            Ok(Factor { key: *key, levels })
+        };
+        self.vary.iter().map(factor).collect()
+    }
+
+    /// The settings of all configurations.
+    ///
+    /// # Errors
+    /// A value that cannot be, or a setting that varies too.
+    pub fn fixed(&self) -> Result<Vec<Setting>, BadValue> {
+        let setting = |(key, text): (&Key, &String)| {
+            let bad = |message: String| BadValue::at("fixed", key.name(), message);
+            if self.vary.contains_key(key) {
+                return Err(bad(format!("{} is fixed and varies: leave one of them out", key.name())));
+            }
+            key.parse(text).map_err(|error| bad(error.to_string()))
+        };
+        self.fixed.iter().map(setting).collect()
+    }
+
+    /// Length of a repeat (s).
+    ///
+    /// # Errors
+    /// It is no time.
+    pub fn time_s(&self) -> Result<f64, BadValue> {
+        positive_s(&self.time).map_err(|message| BadValue::at("", "time", message))
+    }
+
+    /// Warm-up (s), where the file gives it.
+    ///
+    /// # Errors
+    /// It is no time.
+    pub fn warmup_s(&self) -> Result<Option<f64>, BadValue> {
+        let parsed = self.warmup.as_deref().map(units::parse_time_s).transpose();
+        parsed.map_err(|error| BadValue::at("", "warmup", error))
+    }
+
+    /// Checks every value.
+    ///
+    /// # Errors
+    /// The first that cannot be, with its place.
+    pub fn check(&self) -> Result<(), BadValue> {
+        self.time_s()?;
+        self.warmup_s()?;
+        self.fixed()?;
+        let factors = self.factors()?;
+        if !REPEATS.contains(&self.repeats) {
+            let message = format!("repeats = {}: expected {} to {}", self.repeats, REPEATS.start(), REPEATS.end());
+            return Err(BadValue::at("", "repeats", message));
+        }
+        let levels: Vec<usize> = factors.iter().map(|factor| factor.levels.len()).collect();
+        self.design.configurations(&levels).map_err(|message| BadValue::at("", "design", message))?;
+        self.axes().map(drop)
+    }
+
+    /// The setting along the x axis: the one the file names, else the first numeric one with several levels.
+    pub fn x(&self) -> Option<Key> {
+        let varies =
+            |key: &&Key| key.dimension().is_some() && self.vary.get(key).is_some_and(|levels| !levels.is_empty());
+        self.figure.x.or_else(|| self.vary.keys().find(varies).copied())
+    }
+
+    /// The axes of its figure.
+    ///
+    /// # Errors
+    /// The setting along x is not numeric or does not vary, or an end of an axis cannot be.
+    pub fn axes(&self) -> Result<Axes, BadValue> {
+        let figure = &self.figure;
+        let key = self.x().unwrap_or(Key::Block);
+        let dimension = key.dimension();
+        if figure.x.is_some() && (dimension.is_none() || !self.vary.contains_key(&key)) {
+            let message =
+                format!("x = \"{}\": expected a numeric setting that [vary] varies, such as block", key.name());
+            return Err(BadValue::at("figure", "x", message));
+        }
+        let (x, y) = (dimension.unwrap_or(crate::measure::Dimension::Number), figure.y);
+        Ok(Axes {
+            x: Axis::new(key.label(), x, figure.x_scale, "x_range", figure.x_range.as_deref())?,
+            y: Axis::new(y.label(), y.dimension(), figure.y_scale, "y_range", figure.y_range.as_deref())?,
+        })
+    }
+}
+
+fn positive_s(text: &str) -> Result<f64, String> {
+    let s = units::parse_time_s(text).map_err(|error| error.to_string())?;
+    if s > 0.0 { Ok(s) } else { Err(format!("\"{text}\": expected a time above 0, such as \"1s\"")) }
+}

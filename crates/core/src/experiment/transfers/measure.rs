@@ -1,0 +1,134 @@
+//! What a transfer's repeat is drawn by.
+
+use crate::error::ParseError;
+use crate::measure::Dimension;
+use crate::stream::StreamSample;
+
+/// A figure of a repeat, by its name in experiment files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TransferMeasure {
+    /// Payload by the method's clock (bit/s).
+    #[default]
+    Goodput,
+    /// Payload as a share of what the link can carry.
+    LinkShare,
+    /// Rate on the wire (bit/s).
+    Wire,
+    /// CPU of the sender's threads in kernel mode, as a share of the time (the 2003 study's formula).
+    SenderKernelShare,
+    /// The same of the receiver.
+    ReceiverKernelShare,
+    /// CPUs of the host that were busy.
+    SystemCpus,
+    /// CPU of the sender's threads.
+    SenderCpu,
+    /// CPU of the receiver's threads.
+    ReceiverCpu,
+    /// CPU time of the sender's threads a KiB (us).
+    SenderUsPerKib,
+    /// CPU time of the receiver's threads a KiB (us).
+    ReceiverUsPerKib,
+    /// CPU time of the whole host a KiB received (us).
+    SystemUsPerKib,
+}
+
+impl TransferMeasure {
+    /// All of them.
+    pub const ALL: [Self; 11] = [
+        Self::Goodput,
+        Self::LinkShare,
+        Self::Wire,
+        Self::SenderKernelShare,
+        Self::ReceiverKernelShare,
+        Self::SystemCpus,
+        Self::SenderCpu,
+        Self::ReceiverCpu,
+        Self::SenderUsPerKib,
+        Self::ReceiverUsPerKib,
+        Self::SystemUsPerKib,
+    ];
+
+    /// The name in files and JSON, with its unit.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Goodput => "goodput_bps",
+            Self::LinkShare => "link_share",
+            Self::Wire => "wire_bps",
+            Self::SenderKernelShare => "sender_kernel_share",
+            Self::ReceiverKernelShare => "receiver_kernel_share",
+            Self::SystemCpus => "system_cpus",
+            Self::SenderCpu => "sender_cpu",
+            Self::ReceiverCpu => "receiver_cpu",
+            Self::SenderUsPerKib => "sender_us_per_kib",
+            Self::ReceiverUsPerKib => "receiver_us_per_kib",
+            Self::SystemUsPerKib => "system_us_per_kib",
+        }
+    }
+
+    /// The name on an axis.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Goodput => "goodput",
+            Self::LinkShare => "goodput, of what the link can carry",
+            Self::Wire => "rate on the wire",
+            Self::SenderKernelShare => "sender in kernel mode",
+            Self::ReceiverKernelShare => "receiver in kernel mode",
+            Self::SystemCpus => "busy CPUs",
+            Self::SenderCpu => "sender's CPU",
+            Self::ReceiverCpu => "receiver's CPU",
+            Self::SenderUsPerKib => "sender us/KiB",
+            Self::ReceiverUsPerKib => "receiver us/KiB",
+            Self::SystemUsPerKib => "host us/KiB",
+        }
+    }
+
+    /// What it counts.
+    pub fn dimension(self) -> Dimension {
+        match self {
+            Self::Goodput | Self::Wire => Dimension::Bps,
+            Self::LinkShare
+            | Self::SenderKernelShare
+            | Self::ReceiverKernelShare
+            | Self::SenderCpu
+            | Self::ReceiverCpu => Dimension::Share,
+            Self::SystemCpus | Self::SenderUsPerKib | Self::ReceiverUsPerKib | Self::SystemUsPerKib => {
+                Dimension::Number
+            }
+        }
+    }
+
+    /// Of one repeat; `carries_bps` is the payload its link can carry (bit/s), where that is known.
+    pub fn of(self, sample: &StreamSample, carries_bps: Option<f64>) -> Option<f64> {
+        match self {
+            Self::Goodput => sample.goodput_bps,
+            Self::LinkShare => Some(sample.goodput_bps? / carries_bps?),
+            Self::Wire => sample.wire_bps,
+            Self::SenderKernelShare => sample.sender_kernel_share,
+            Self::ReceiverKernelShare => sample.receiver_kernel_share,
+            Self::SystemCpus => sample.system_cpus,
+            Self::SenderCpu => sample.sender_cpu,
+            Self::ReceiverCpu => sample.receiver_cpu,
+            Self::SenderUsPerKib => sample.sender_us_per_kib,
+            Self::ReceiverUsPerKib => sample.receiver_us_per_kib,
+            Self::SystemUsPerKib => sample.system_us_per_kib,
+        }
+    }
+}
+
+impl std::str::FromStr for TransferMeasure {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let names = || Self::ALL.map(Self::name).join(", ");
+        let found = Self::ALL.into_iter().find(|measure| measure.name() == text);
+        found.ok_or_else(|| ParseError::new("figure", text, format!("expected one of {}", names())))
+    }
+}
+
+impl std::fmt::Display for TransferMeasure {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(self.name())
+    }
+}
+
+crate::record::serde_as_text!(TransferMeasure);

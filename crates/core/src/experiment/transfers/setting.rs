@@ -1,0 +1,307 @@
+//! Settings of a transfer and of the device below it, by their keys in experiment files.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::ParseError;
+use crate::measure::Dimension;
+use crate::units;
+
+/// What can be set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Key {
+    /// The measuring method.
+    Method,
+    /// How blocks are sent.
+    Path,
+    /// TCP_NODELAY.
+    NoDelay,
+    /// Congestion control.
+    Congestion,
+    /// Flows at once.
+    Flows,
+    /// Bytes of a repeat.
+    Bytes,
+    /// Link rate, by a token bucket.
+    Rate,
+    /// Full or half duplex, where there is a link rate.
+    Duplex,
+    /// MTU of both ends.
+    Mtu,
+    /// An offload of both ends.
+    Feature(Feature),
+    /// Interrupt delay by time (us).
+    RxUsecs,
+    /// Interrupt delay by frames.
+    RxFrames,
+    /// Bytes of a write.
+    Block,
+}
+
+/// An offload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Feature {
+    /// Receive checksums.
+    RxChecksum,
+    /// Transmit checksums.
+    TxChecksum,
+    /// Scatter-gather.
+    Sg,
+    /// TCP segmentation offload.
+    Tso,
+    /// Generic segmentation offload.
+    Gso,
+    /// Generic receive offload.
+    Gro,
+    /// Large receive offload.
+    Lro,
+}
+
+impl Feature {
+    /// The kernel's names for it; a device has some of them.
+    pub fn kernel_names(self) -> &'static [&'static str] {
+        match self {
+            Self::RxChecksum => &["rx-checksum"],
+            Self::TxChecksum => &["tx-checksum-ip-generic", "tx-checksum-ipv4", "tx-checksum-ipv6"],
+            Self::Sg => &["tx-scatter-gather"],
+            Self::Tso => &["tx-tcp-segmentation", "tx-tcp6-segmentation", "tx-tcp-ecn-segmentation"],
+            Self::Gso => &["tx-generic-segmentation"],
+            Self::Gro => &["rx-gro"],
+            Self::Lro => &["rx-lro"],
+        }
+    }
+}
+
+impl Key {
+    /// All of them, in the order of reports.
+    pub const ALL: [Self; 19] = [
+        Self::Method,
+        Self::Path,
+        Self::NoDelay,
+        Self::Congestion,
+        Self::Flows,
+        Self::Bytes,
+        Self::Rate,
+        Self::Duplex,
+        Self::Mtu,
+        Self::Feature(Feature::RxChecksum),
+        Self::Feature(Feature::TxChecksum),
+        Self::Feature(Feature::Sg),
+        Self::Feature(Feature::Tso),
+        Self::Feature(Feature::Gso),
+        Self::Feature(Feature::Gro),
+        Self::Feature(Feature::Lro),
+        Self::RxUsecs,
+        Self::RxFrames,
+        Self::Block,
+    ];
+
+    /// The name in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Method => "method",
+            Self::Path => "path",
+            Self::NoDelay => "nodelay",
+            Self::Congestion => "congestion",
+            Self::Flows => "flows",
+            Self::Bytes => "bytes",
+            Self::Rate => "rate",
+            Self::Duplex => "duplex",
+            Self::Mtu => "mtu",
+            Self::Feature(Feature::RxChecksum) => "rx-checksum",
+            Self::Feature(Feature::TxChecksum) => "tx-checksum",
+            Self::Feature(Feature::Sg) => "sg",
+            Self::Feature(Feature::Tso) => "tso",
+            Self::Feature(Feature::Gso) => "gso",
+            Self::Feature(Feature::Gro) => "gro",
+            Self::Feature(Feature::Lro) => "lro",
+            Self::RxUsecs => "rx-usecs",
+            Self::RxFrames => "rx-frames",
+            Self::Block => "block",
+        }
+    }
+
+    /// The name on an axis.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Block => "block size",
+            Self::Rate => "link rate",
+            other => other.name(),
+        }
+    }
+
+    /// What its numbers count; None where it has none.
+    pub fn dimension(self) -> Option<Dimension> {
+        match self {
+            Self::Block | Self::Bytes | Self::Mtu => Some(Dimension::Bytes),
+            Self::Rate => Some(Dimension::Bps),
+            Self::Flows | Self::RxUsecs | Self::RxFrames => Some(Dimension::Number),
+            _ => None,
+        }
+    }
+
+    /// True where the device is changed, not the transfer.
+    pub fn is_device(self) -> bool {
+        matches!(self, Self::Rate | Self::Duplex | Self::Mtu | Self::Feature(_) | Self::RxUsecs | Self::RxFrames)
+    }
+
+    /// One value.
+    ///
+    /// # Errors
+    /// The text with the accepted form.
+    pub fn parse(self, text: &str) -> Result<Setting, ParseError> {
+        let bad = |accepted: &str| ParseError::new(self.name(), text, accepted);
+        let on = || match text {
+            "on" => Ok(true),
+            "off" => Ok(false),
+            _ => Err(bad("expected on or off")),
+        };
+        let number = |accepted: &str| text.parse::<u32>().map_err(|_| bad(accepted));
+        let word = || if text.is_empty() { Err(bad("expected a name")) } else { Ok(text.to_owned()) };
+        Ok(match self {
+            Self::Method => Setting::Method(word()?),
+            Self::Path => Setting::Path(word()?),
+            Self::NoDelay => Setting::NoDelay(on()?),
+            Self::Congestion => Setting::Congestion(word()?),
+            Self::Flows => match number("expected a number of flows, such as \"4\"")? {
+                0 => return Err(bad("expected at least 1 flow")),
+                flows => Setting::Flows(flows),
+            },
+            Self::Bytes => Setting::Bytes(units::parse_bytes(text)?),
+            Self::Rate if text == "none" => Setting::Rate(None),
+            Self::Rate => {
+                let bps = units::parse_bps(text).ok().filter(|bps| (1e5..=1e10).contains(bps));
+                Setting::Rate(Some(bps.ok_or_else(|| bad("expected none, or 100kbit/s to 10Gbit/s"))?))
+            }
+            Self::Duplex => match text {
+                "full" => Setting::HalfDuplex(false),
+                "half" => Setting::HalfDuplex(true),
+                _ => return Err(bad("expected full or half")),
+            },
+            Self::Mtu => match number("expected 576 to 65535 (bytes), such as \"1500\"")? {
+                mtu @ 576..=65_535 => Setting::Mtu(mtu),
+                _ => return Err(bad("expected 576 to 65535 (bytes)")),
+            },
+            Self::Feature(feature) => Setting::Feature(feature, on()?),
+            Self::RxUsecs => Setting::RxUsecs(number("expected microseconds, such as \"50\"")?),
+            Self::RxFrames => Setting::RxFrames(number("expected a number of frames, such as \"8\"")?),
+            Self::Block => match units::parse_bytes(text)? {
+                0 => return Err(bad("expected at least 1B")),
+                bytes => Setting::Block(bytes),
+            },
+        })
+    }
+
+    /// The levels a text stands for: one, or for block sizes the powers of two from `1B..1MiB`.
+    ///
+    /// # Errors
+    /// The text with the accepted form.
+    pub fn levels(self, text: &str) -> Result<Vec<Setting>, ParseError> {
+        let Some((from, to)) = text.split_once("..").filter(|_| self == Self::Block) else {
+            return Ok(vec![self.parse(text)?]);
+        };
+        let (from, to) = (units::parse_bytes(from)?, units::parse_bytes(to)?);
+        if from == 0 || from > to {
+            return Err(ParseError::new("block", text, "expected the smaller size first, such as \"1B..1MiB\""));
+        }
+        let doubled = std::iter::successors(Some(from), |block| block.checked_mul(2));
+        Ok(doubled.take_while(|block| *block <= to).map(Setting::Block).collect())
+    }
+}
+
+impl std::str::FromStr for Key {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let names = || Self::ALL.map(Self::name).join(", ");
+        let found = Self::ALL.into_iter().find(|key| key.name() == text);
+        found.ok_or_else(|| ParseError::new("setting", text, format!("expected one of {}", names())))
+    }
+}
+
+impl std::fmt::Display for Key {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(self.name())
+    }
+}
+
+crate::record::serde_as_text!(Key);
+
+/// A setting with its value.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Setting {
+    /// The measuring method, by name.
+    Method(String),
+    /// How blocks are sent, by name.
+    Path(String),
+    /// TCP_NODELAY.
+    NoDelay(bool),
+    /// Congestion control, by name.
+    Congestion(String),
+    /// Flows at once.
+    Flows(u32),
+    /// Bytes of a repeat.
+    Bytes(u64),
+    /// Link rate (bit/s); None: not limited.
+    Rate(Option<f64>),
+    /// Half duplex.
+    HalfDuplex(bool),
+    /// MTU (bytes).
+    Mtu(u32),
+    /// An offload, on or off.
+    Feature(Feature, bool),
+    /// Interrupt delay (us).
+    RxUsecs(u32),
+    /// Interrupt delay (frames).
+    RxFrames(u32),
+    /// Bytes of a write.
+    Block(u64),
+}
+
+impl Setting {
+    /// Which setting it is.
+    pub fn key(&self) -> Key {
+        match self {
+            Self::Method(_) => Key::Method,
+            Self::Path(_) => Key::Path,
+            Self::NoDelay(_) => Key::NoDelay,
+            Self::Congestion(_) => Key::Congestion,
+            Self::Flows(_) => Key::Flows,
+            Self::Bytes(_) => Key::Bytes,
+            Self::Rate(_) => Key::Rate,
+            Self::HalfDuplex(_) => Key::Duplex,
+            Self::Mtu(_) => Key::Mtu,
+            Self::Feature(feature, _) => Key::Feature(*feature),
+            Self::RxUsecs(_) => Key::RxUsecs,
+            Self::RxFrames(_) => Key::RxFrames,
+            Self::Block(_) => Key::Block,
+        }
+    }
+
+    /// Its place on an axis; None where it has no number.
+    pub fn number(&self) -> Option<f64> {
+        match self {
+            Self::Block(bytes) | Self::Bytes(bytes) => Some(*bytes as f64),
+            Self::Mtu(number) | Self::Flows(number) | Self::RxUsecs(number) | Self::RxFrames(number) => {
+                Some(f64::from(*number))
+            }
+            Self::Rate(bps) => *bps,
+            _ => None,
+        }
+    }
+}
+
+impl std::fmt::Display for Setting {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Method(name) | Self::Path(name) | Self::Congestion(name) => out.write_str(name),
+            Self::NoDelay(on) | Self::Feature(_, on) => out.write_str(if *on { "on" } else { "off" }),
+            Self::HalfDuplex(half) => out.write_str(if *half { "half" } else { "full" }),
+            Self::Rate(None) => out.write_str("none"),
+            Self::Rate(Some(bps)) => out.write_str(&units::print_bps(*bps)),
+            Self::Block(bytes) | Self::Bytes(bytes) => out.write_str(&units::print_bytes(*bytes)),
+            Self::Flows(number) | Self::Mtu(number) | Self::RxUsecs(number) | Self::RxFrames(number) => {
+                write!(out, "{number}")
+            }
+        }
+    }
+}
