@@ -3,6 +3,7 @@
 mod advise;
 mod agent;
 mod bed;
+mod compare;
 mod compute;
 mod far;
 mod find;
@@ -23,6 +24,7 @@ use clap::{Args, Parser, Subcommand};
 pub use advise::AdviseArgs;
 pub use agent::AgentArgs;
 pub use bed::LinkArgs;
+pub use compare::CompareArgs;
 pub use compute::{ComputeArgs, PredictArgs, QueuesArg};
 pub use far::FarArgs;
 pub use find::{Arrivals, FindArgs, Meter, Testbed};
@@ -97,6 +99,8 @@ pub enum Command {
     Stream(Box<StreamArgs>),
     /// Forwarding by RFC 2544: throughput, latency, frame loss, back-to-back frames
     Rfc2544(Box<Rfc2544Args>),
+    /// One run against another: differences with significance, and what else changed
+    Compare(CompareArgs),
     /// List and show what was recorded
     Results(ResultsArgs),
     /// Print a completion script

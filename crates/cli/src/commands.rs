@@ -2,6 +2,7 @@
 
 pub mod advise;
 pub mod agent;
+pub mod compare;
 pub mod compute;
 pub mod far;
 pub mod find;

@@ -14,14 +14,20 @@
 //! | [`advise`] | settings for an objective: screened on paper, simulated, picked at a confidence |
 //! | [`limits`] | the roofline |
 //! | [`rr`] | request/response between two ends on this host, or against an agent |
+//! | [`mod@compare`] | one run against another, point by point |
 //! | [`stream`] | bulk transfers: a sweep, metered |
+<<<<<<< HEAD
 //! | [`tuning`] | what a tuning plan is expected to change, and the host measured with and without it in turns |
+=======
+//! | [`transfers`] | experiments of bulk transfers: settings varied by a design, and their effects |
+>>>>>>> ff5b57f (netcliff compare, rr in repeats, netcliff run of real transfers)
 //! | [`store`] | records in SQLite |
 //! | [`stats`] | intervals and least squares |
 
 pub mod advise;
 pub mod bench;
 pub mod calibrate;
+pub mod compare;
 pub mod find;
 pub mod inputs;
 pub mod limits;
@@ -33,6 +39,7 @@ pub mod search;
 pub mod stats;
 pub mod store;
 pub mod stream;
+pub mod transfers;
 pub mod trial;
 pub mod tuning;
 pub mod wire_bench;

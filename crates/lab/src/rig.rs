@@ -152,6 +152,14 @@ impl Rig {
         matches!(self.bed, Bed::Netns(_))
     }
 
+    /// The namespaces and their link; None on loopback.
+    pub fn testbed(&self) -> Option<&Testbed> {
+        match &self.bed {
+            Bed::Netns(testbed) => Some(testbed),
+            Bed::Loopback => None,
+        }
+    }
+
     /// One line on where packets travel.
     pub fn describe(&self) -> String {
         let (sender, host) = (self.sender_cpu, self.host_cpu);

@@ -1,11 +1,13 @@
-//! Request/response with both ends placed: on this host in a testbed, or against an agent.
+//! Request/response with both ends placed: on this host in a testbed, or against an agent; [`Sweep`] repeats it.
+
+mod merge;
+mod sweep;
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use netcliff_core::Provenance;
+use netcliff_core::{Fingerprint, Provenance};
 use netcliff_host::cpu::{self, Choice, MeterError, MeterSpec, Preference, Watch};
 use netcliff_host::inventory::Inventory;
 use netcliff_host::testbed::netns::Side;
@@ -18,11 +20,13 @@ use netcliff_wire::rr::{Near, RrKind, Server, ServerCount, Target};
 use netcliff_wire::thread::Placement;
 use serde::{Deserialize, Serialize};
 
+pub use merge::{RrSample, merged};
 pub use netcliff_wire::rr::report::{Cost, HostCost, OneWay, Report, ThreadCost};
 pub use netcliff_wire::rr::settings::{Receive, Settings, Transport};
 pub use netcliff_wire::schedule::Arrivals;
+pub use sweep::{RrRun, Sweep};
 
-use crate::rig::{Rig, RigError, RigOptions};
+use crate::rig::{Rig, RigError};
 
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
@@ -46,25 +50,26 @@ pub enum RrError {
 pub struct RrRecord {
     /// `rr`.
     pub kind: String,
-    /// What was measured.
+    /// What was measured, all repeats as one.
     #[serde(flatten)]
     pub report: Report,
+    /// Each repeat by itself, in the order they were made.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub repeats: Vec<RrSample>,
+    /// What explains a difference to another run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fingerprint: Option<Fingerprint>,
     /// How it was produced.
     pub provenance: Provenance,
 }
 
-/// Both ends on this host: the client in the testbed's sender, the server in its host under test.
+/// Both ends on this host: the client in the rig's sender, the server in its host under test.
 ///
 /// # Errors
-/// There is no such testbed, a setting cannot be used, or CPU time cannot be measured as asked.
-pub fn here(
-    settings: &Settings,
-    options: &RigOptions,
-    meter: Preference,
-    stop: &Arc<AtomicBool>,
-) -> Result<Report, RrError> {
+/// A setting cannot be used, or CPU time cannot be measured as asked.
+pub fn here(settings: &Settings, rig: &Rig, meter: Preference) -> Result<Report, RrError> {
     settings.check()?;
-    let rig = Rig::build(options, Arc::clone(stop))?;
+    let stop = &rig.stop;
     let settings = Settings {
         client_cpu: Some(rig.sender_cpu as usize),
         server_cpu: Some(rig.host_cpu as usize),
@@ -88,7 +93,7 @@ pub fn here(
         targets,
         token,
         placement: place(Side::Sender, settings.client_cpu),
-        path: path(&settings, &rig),
+        path: path(&settings, rig),
         same_clock: true,
         same_host: true,
         stop,

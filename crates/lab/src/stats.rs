@@ -3,6 +3,8 @@
 use netcliff_core::Figure;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
+pub mod contrast;
+
 /// Confidence of every interval that measurements carry.
 pub const CONFIDENCE: f64 = 0.95;
 
@@ -93,7 +95,16 @@ pub fn fit_non_negative(rows: &[Vec<f64>], y: &[f64], weight: &[f64]) -> Option<
     }
 }
 
-type Matrix = Vec<Vec<f64>>;
+/// A table by rows.
+pub type Matrix = Vec<Vec<f64>>;
+
+/// Least squares of `y` on the columns of `rows`: the coefficients and the inverse of X'X, which the variance of an
+/// observation turns into their covariances. None when there are fewer rows than columns or the columns cannot be told
+/// apart.
+pub fn least_squares(rows: &[Vec<f64>], y: &[f64]) -> Option<(Vec<f64>, Matrix)> {
+    let columns: Vec<usize> = (0..rows.first()?.len()).collect();
+    solve_normal(rows, y, &vec![1.0; rows.len()], &columns)
+}
 
 /// Solves the weighted normal equations for the `active` columns; also returns the inverse of X'WX.
 fn solve_normal(rows: &[Vec<f64>], y: &[f64], weight: &[f64], active: &[usize]) -> Option<(Vec<f64>, Matrix)> {

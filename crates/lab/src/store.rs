@@ -190,6 +190,21 @@ impl Store {
         json.flatten().map(|json| serde_json::from_str(&json).map_err(|source| self.damaged(run, source))).transpose()
     }
 
+    /// The fingerprint of a run's host, if it has one.
+    ///
+    /// # Errors
+    /// The store cannot be read, or the fingerprint is damaged.
+    pub fn fingerprint(&self, run: i64) -> Result<Option<Fingerprint>, StoreError> {
+        let query =
+            "SELECT fingerprint.json FROM fingerprint JOIN run ON run.fingerprint = fingerprint.id WHERE run.id = ?1";
+        let json: Option<String> = self
+            .connection
+            .query_row(query, params![run], |row| row.get(0))
+            .optional()
+            .map_err(|error| self.sql(error))?;
+        json.map(|json| serde_json::from_str(&json).map_err(|source| self.damaged(run, source))).transpose()
+    }
+
     /// All runs, newest first.
     pub fn runs(&self) -> Result<Vec<RunSummary>, StoreError> {
         self.summaries("ORDER BY run.id DESC", params![])

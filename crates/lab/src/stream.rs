@@ -6,6 +6,7 @@
 mod devices;
 mod meters;
 mod method;
+mod samples;
 mod summary;
 mod testbed;
 #[cfg(test)]

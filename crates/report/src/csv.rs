@@ -1,9 +1,13 @@
 //! [`records`]: records as CSV, one row each, every figure as value, low and high in its base unit.
 
-use netcliff_core::experiment::{Curve, Dot};
+use netcliff_core::experiment::{Curve, Dot, TransferMeasure};
 use netcliff_core::roofline::{PARTS, Roofline};
 use netcliff_core::{Record, Slice, measure};
+<<<<<<< HEAD
 use netcliff_lab::rfc2544::report::Rfc2544Report;
+=======
+use netcliff_lab::transfers::TransferReport;
+>>>>>>> ff5b57f (netcliff compare, rr in repeats, netcliff run of real transfers)
 
 use crate::format;
 
@@ -104,6 +108,23 @@ pub fn roofline(roofline: &Roofline) -> String {
         ];
         fields.extend(PARTS.map(|part| number(row.bounds_pps.get(part).copied())));
         line(&fields)
+    });
+    [line(&header)].into_iter().chain(rows).collect()
+}
+
+/// An experiment of transfers, one row a repeat: the level of each factor, the repeat's number, every figure; one that was
+/// not had is empty.
+pub fn transfers(report: &TransferReport) -> String {
+    let factors = report.factors.iter().map(|factor| factor.key.name().to_owned());
+    let measures = TransferMeasure::ALL.map(|measure| measure.name().to_owned());
+    let header: Vec<String> = factors.chain(["repeat".to_owned()]).chain(measures).collect();
+    let rows = report.rows.iter().flat_map(|row| {
+        row.samples.iter().enumerate().map(|(repeat, sample)| {
+            let figures = TransferMeasure::ALL.map(|measure| number(measure.of(sample, row.carries_bps)));
+            let fields: Vec<String> =
+                row.levels.iter().cloned().chain([(repeat + 1).to_string()]).chain(figures).collect();
+            line(&fields)
+        })
     });
     [line(&header)].into_iter().chain(rows).collect()
 }

@@ -1,9 +1,11 @@
 //! [`finding`]: one self-contained page that a browser shows without a network and without JavaScript.
 
+mod compare;
 mod experiment;
 mod figures;
 mod rfc2544;
 mod tables;
+mod transfers;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use netcliff_core::{EngineKind, Finding};
@@ -13,8 +15,13 @@ use crate::format::{self, Unit};
 use crate::sheet::{self, Verdict};
 use crate::svg;
 
+pub use compare::compare;
 pub use experiment::experiment;
+<<<<<<< HEAD
 pub use rfc2544::rfc2544;
+=======
+pub use transfers::transfers;
+>>>>>>> ff5b57f (netcliff compare, rr in repeats, netcliff run of real transfers)
 
 const STYLE: &str = include_str!("html/page.css");
 /// Nothing is fetched, whatever stands in the data.

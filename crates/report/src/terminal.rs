@@ -2,6 +2,7 @@
 
 mod advice;
 mod chart;
+pub(crate) mod comparison;
 mod experiment;
 mod inspection;
 mod limits;
@@ -10,7 +11,11 @@ mod plot;
 mod rfc2544;
 mod rr;
 mod stream;
+<<<<<<< HEAD
 mod tuning;
+=======
+pub(crate) mod transfers;
+>>>>>>> ff5b57f (netcliff compare, rr in repeats, netcliff run of real transfers)
 
 use netcliff_core::Finding;
 
@@ -19,6 +24,7 @@ use crate::sheet::{self, Verdict};
 use page::{Page, Tone};
 
 pub use advice::settings;
+pub use comparison::compare;
 pub use experiment::experiment;
 pub use inspection::inspection;
 pub use limits::limits;
@@ -26,7 +32,11 @@ pub use plot::delivered as plot;
 pub use rfc2544::rfc2544;
 pub use rr::rr;
 pub use stream::stream;
+<<<<<<< HEAD
 pub use tuning::plan;
+=======
+pub use transfers::transfers;
+>>>>>>> ff5b57f (netcliff compare, rr in repeats, netcliff run of real transfers)
 
 /// How text may look: columns, escape codes, characters beyond ASCII.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

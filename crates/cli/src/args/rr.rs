@@ -10,14 +10,14 @@ use super::{Arrivals, FarArgs, LinkArgs, Meter, Testbed};
 #[command(after_help = "Examples:
   netcliff rr                                     TCP on this host, one request under way
   netcliff rr --transport udp --busy-poll         no wake-ups: what they cost is the difference
-  netcliff rr --flows 8 --depth 4 --json
+  netcliff rr --flows 1,4 --depth 1,8 --save      every combination, repeats interleaved
   netcliff rr --rate 20k --arrivals poisson       open loop: latency from when a request was due
   netcliff rr --to 192.0.2.7 --key netcliff.key   against `netcliff agent` there
   netcliff rr --ssh root@db1 --crr                starts the agent by ssh
 
 Without --to or --ssh both ends are on this host. With --rate a slow answer does not hold up the
-requests behind it, and each counts its wait (no coordinated omission). Ctrl-C keeps what was
-measured.")]
+requests behind it, and each counts its wait (no coordinated omission). Repeats of a configuration
+are shown as one, with the interval between them. Ctrl-C keeps what was measured.")]
 pub struct RrArgs {
     /// Where the far end is.
     #[command(flatten)]
@@ -34,20 +34,23 @@ pub struct RrArgs {
     /// Size of a response, likewise; from 24B on it holds the times of the one-way delays
     #[arg(long, default_value = "64B", value_parser = bytes, allow_hyphen_values = true)]
     pub response: usize,
-    /// Flows at once, a thread each at both ends
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256), allow_negative_numbers = true)]
-    pub flows: u32,
-    /// Requests each flow keeps under way
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096), allow_negative_numbers = true)]
-    pub depth: u32,
+    /// Flows at once, a thread each at both ends; a list is measured number by number
+    #[arg(long, default_value = "1", value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=256), allow_negative_numbers = true)]
+    pub flows: Vec<u32>,
+    /// Requests each flow keeps under way; a list is combined with each number of flows
+    #[arg(long, default_value = "1", value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=4096), allow_negative_numbers = true)]
+    pub depth: Vec<u32>,
+    /// Repeats of each configuration
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000), allow_negative_numbers = true)]
+    pub repeats: u32,
     /// Open loop: requests a second over all flows
     #[arg(long, value_parser = rate, allow_hyphen_values = true, value_name = "20k", conflicts_with_all = ["depth", "crr"])]
     pub rate: Option<f64>,
     /// Gaps of the open loop
     #[arg(long, value_enum, default_value_t = Arrivals::Poisson)]
     pub arrivals: Arrivals,
-    /// Measured time
-    #[arg(long, default_value = "5s", value_parser = units::parse_time_s, allow_hyphen_values = true)]
+    /// Measured time of a repeat
+    #[arg(long, default_value = "1s", value_parser = units::parse_time_s, allow_hyphen_values = true)]
     pub time: f64,
     /// Time at the start that does not count
     #[arg(long, default_value = "500ms", value_parser = units::parse_time_s, allow_hyphen_values = true)]
@@ -73,9 +76,12 @@ pub struct RrArgs {
     /// Seed of random gaps
     #[arg(long, default_value_t = 1, value_parser = super::seed, allow_negative_numbers = true)]
     pub seed: u64,
-    /// One JSON object, with the histograms
+    /// One JSON object a configuration, with the histograms
     #[arg(long)]
     pub json: bool,
+    /// Keep the result in the record store
+    #[arg(long)]
+    pub save: bool,
 }
 
 /// Transports.

@@ -6,6 +6,8 @@ use clap::Args;
 use netcliff_core::EngineKind;
 use netcliff_core::experiment::Share;
 
+use super::Testbed;
+
 /// `netcliff run`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -13,6 +15,7 @@ use netcliff_core::experiment::Share;
   netcliff run experiments/fig-7a.toml --html fig-7a.html  and as a page
   netcliff run experiments/fig-10a.toml --packets 100_000  faster and coarser
   netcliff run sweep.toml --resume                         goes on where it was stopped or killed
+  netcliff run experiments/block-sweep.toml                real transfers between two namespaces
 
 Every point is kept in the record store as soon as it is had. A point that an engine does not
 answer is listed with the reason; the others go on.")]
@@ -38,7 +41,16 @@ pub struct RunArgs {
     /// Points computed at a time; the results do not depend on it [default: the number of CPUs]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
-    /// One record a line
+    /// Repeats of each configuration of an experiment of transfers, instead of what the file says
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), allow_negative_numbers = true)]
+    pub repeats: Option<u32>,
+    /// Measured time of a repeat of an experiment of transfers, instead of what the file says
+    #[arg(long, value_parser = netcliff_core::units::parse_time_s, allow_hyphen_values = true)]
+    pub time: Option<f64>,
+    /// Where an experiment of transfers is measured
+    #[arg(long, value_enum, default_value_t = Testbed::Netns)]
+    pub testbed: Testbed,
+    /// One record a line; of transfers one object
     #[arg(long)]
     pub json: bool,
     /// The records as CSV

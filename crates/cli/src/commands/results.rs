@@ -60,15 +60,29 @@ fn list(store: &Store, json: bool) -> anyhow::Result<()> {
 
 /// A result that is neither finding nor records: its page where there is one for its kind.
 fn document_of(run: &RunSummary, document: serde_json::Value, json: bool) -> anyhow::Result<()> {
-    if json || !matches!(run.kind.as_str(), "stream" | "rfc2544") {
-        return output::json_line(&document);
+    let damaged = || format!("the result of run {}", run.id);
+    match run.kind.as_str() {
+        "rr" => {
+            let found: netcliff_lab::rr::RrRun = serde_json::from_value(document).with_context(damaged)?;
+            match json {
+                true => found.rows.iter().try_for_each(output::json_line),
+                false => output::data(&report::terminal::rr(&found, output::style())),
+            }
+        }
+        "stream" if !json => {
+            let found = serde_json::from_value(document).with_context(damaged)?;
+            output::data(&report::terminal::stream(&found, output::style()))
+        }
+        "rfc2544" if !json => {
+            let found = serde_json::from_value(document).with_context(damaged)?;
+            output::data(&report::terminal::rfc2544(&found, output::style()))
+        }
+        "transfer" if !json => {
+            let found = serde_json::from_value(document).with_context(damaged)?;
+            output::data(&report::terminal::transfers(&found, output::style()))
+        }
+        _ => output::json_line(&document),
     }
-    if run.kind == "rfc2544" {
-        let found = serde_json::from_value(document).with_context(|| format!("the result of run {}", run.id))?;
-        return output::data(&report::terminal::rfc2544(&found, output::style()));
-    }
-    let found = serde_json::from_value(document).with_context(|| format!("the result of run {}", run.id))?;
-    output::data(&report::terminal::stream(&found, output::style()))
 }
 
 fn pick(store: &Store, id: Option<i64>) -> anyhow::Result<RunSummary> {

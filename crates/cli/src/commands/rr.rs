@@ -4,46 +4,73 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use netcliff_core::Provenance;
-use netcliff_lab::rig::{Place, RigOptions};
-use netcliff_lab::rr::{self, Receive, Report, RrError, RrRecord, Settings};
+use netcliff_core::{Fingerprint, Provenance};
+use netcliff_host::fingerprint;
+use netcliff_host::inventory::Inventory;
+use netcliff_lab::rig::{Place, Rig, RigOptions};
+use netcliff_lab::rr::{self, Receive, Report, RrError, RrRun, Settings, Sweep};
 use netcliff_report as report;
 use netcliff_wire::WireError;
 
 use super::far::FarSession;
-use super::{command_line, enter_user_namespace, now_unix_s, stop_on_signal};
-use crate::args::{Arrivals, BusyPoll, RrArgs, Testbed, Transport};
+use super::{command_line, enter_user_namespace, now_unix_s, open_store, stop_on_signal};
+use crate::args::{Arrivals, BusyPoll, RrArgs, StoreArgs, Testbed, Transport};
 use crate::output;
 
 /// Measures and shows.
-pub fn run(args: &RrArgs) -> anyhow::Result<ExitCode> {
-    let settings = settings(args);
-    settings.check().map_err(output::usage)?;
+pub fn run(args: &RrArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
+    let sweep = Sweep {
+        template: settings(args),
+        flows: args.flows.clone(),
+        depths: args.depth.clone(),
+        repeats: args.repeats,
+    };
+    sweep.configurations().map_err(output::usage)?;
     let local = !args.far.is_asked();
     // Before any thread is started: a process with threads cannot enter a user namespace.
     let own_namespace = if local && !matches!(args.testbed, Testbed::Loopback) { enter_user_namespace() } else { None };
     let stop = stop_on_signal()?;
-    let started_unix_s = now_unix_s();
-    let mut measured = if local { here(args, &settings, &stop) } else { there(args, &settings, &stop) }?;
-    measured.notes.extend(own_namespace);
-    let record = RrRecord {
-        kind: "rr".to_owned(),
-        report: measured,
-        provenance: Provenance {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            command: command_line(),
-            seed: settings.rate_per_s.map(|_| settings.seed),
-            started_unix_s,
-            elapsed_s: Some(now_unix_s() - started_unix_s),
-            ..Provenance::default()
-        },
-    };
-    if args.json {
-        output::json_line(&record)?;
-    } else {
-        output::data(&report::terminal::rr(&record, output::style()))?;
+    let store = if args.save { Some(open_store(store_args)?) } else { None };
+    let provenance = provenance(&sweep.template);
+    let run_id = store.as_ref().map(|s| s.begin("rr", &provenance.command, provenance.started_unix_s)).transpose()?;
+    let kept = store.as_ref().zip(run_id);
+    let measured = if local { here(args, &sweep, provenance, &stop) } else { there(args, &sweep, provenance, &stop) };
+    if let (Err(_), Some((store, run))) = (&measured, kept) {
+        // Why it failed matters more than this.
+        let _ = store.finish(run, true, None);
     }
-    Ok(ExitCode::from(u8::from(record.report.partial.is_some() || record.report.transactions == 0)))
+    let mut found = measured?;
+    for row in &mut found.rows {
+        row.report.notes.extend(own_namespace.clone());
+        row.provenance.elapsed_s = Some(now_unix_s() - row.provenance.started_unix_s);
+    }
+    show(args, &found)?;
+    if let Some((store, run)) = kept {
+        if let Some(fingerprint) = found.rows.first().and_then(|row| row.fingerprint.as_ref()) {
+            store.set_fingerprint(run, fingerprint)?;
+        }
+        store.finish_document(run, found.partial, &found)?;
+        output::say(format!("netcliff: kept as run {run}"));
+    }
+    Ok(ExitCode::from(u8::from(found.partial)))
+}
+
+fn provenance(settings: &Settings) -> Provenance {
+    Provenance {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        command: command_line(),
+        seed: settings.rate_per_s.map(|_| settings.seed),
+        started_unix_s: now_unix_s(),
+        ..Provenance::default()
+    }
+}
+
+fn show(args: &RrArgs, found: &RrRun) -> anyhow::Result<()> {
+    if args.json {
+        found.not_had.iter().for_each(|why| output::say(format!("netcliff: not had: {why}")));
+        return found.rows.iter().try_for_each(output::json_line);
+    }
+    output::data(&report::terminal::rr(found, output::style()))
 }
 
 fn settings(args: &RrArgs) -> Settings {
@@ -56,8 +83,8 @@ fn settings(args: &RrArgs) -> Settings {
         connect_each: args.crr,
         request_bytes: args.request,
         response_bytes: args.response,
-        flows: args.flows,
-        depth: args.depth,
+        flows: args.flows.first().copied().unwrap_or(1),
+        depth: args.depth.first().copied().unwrap_or(1),
         rate_per_s: args.rate,
         arrivals: match args.arrivals {
             Arrivals::Poisson => rr::Arrivals::Poisson,
@@ -77,7 +104,7 @@ fn settings(args: &RrArgs) -> Settings {
     }
 }
 
-fn here(args: &RrArgs, settings: &Settings, stop: &Arc<AtomicBool>) -> anyhow::Result<Report> {
+fn here(args: &RrArgs, sweep: &Sweep, provenance: Provenance, stop: &Arc<AtomicBool>) -> anyhow::Result<RrRun> {
     let options = RigOptions {
         place: match args.testbed {
             // Unix sockets need no network.
@@ -91,16 +118,35 @@ fn here(args: &RrArgs, settings: &Settings, stop: &Arc<AtomicBool>) -> anyhow::R
         link: args.bed.options(None),
         ..RigOptions::default()
     };
-    rr::here(settings, &options, args.cpu_meter.preference(), stop).map_err(explain)
+    let rig = Rig::build(&options, Arc::clone(stop)).map_err(RrError::from)?;
+    let meter = args.cpu_meter.preference();
+    let fingerprint = rig.fingerprint(&Inventory::of_this_host())?;
+    measured(sweep, provenance, fingerprint, stop, &mut |settings| rr::here(settings, &rig, meter))
 }
 
-fn there(args: &RrArgs, settings: &Settings, stop: &AtomicBool) -> anyhow::Result<Report> {
+/// The sweep, each repeat by `measure`.
+fn measured(
+    sweep: &Sweep,
+    provenance: Provenance,
+    fingerprint: Fingerprint,
+    stop: &AtomicBool,
+    measure: &mut dyn FnMut(&Settings) -> Result<Report, RrError>,
+) -> anyhow::Result<RrRun> {
+    let provenance = Provenance { fingerprint_id: Some(fingerprint.id()), ..provenance };
+    let mut said = |stage: &str| output::say(format!("netcliff: {stage}"));
+    sweep.run(stop, &mut said, measure, &provenance, &fingerprint).map_err(explain)
+}
+
+fn there(args: &RrArgs, sweep: &Sweep, provenance: Provenance, stop: &AtomicBool) -> anyhow::Result<RrRun> {
     if args.transport == Transport::Unix {
         return Err(output::usage("--transport unix has both ends on this host: leave out --to and --ssh"));
     }
     let mut far = FarSession::open(&args.far)?;
-    let meter = args.cpu_meter.preference();
-    let measured = rr::there(settings, &mut far.session, far.address, meter, stop).map_err(explain);
+    let (meter, address) = (args.cpu_meter.preference(), far.address);
+    let fingerprint = fingerprint::of_host(&Inventory::of_this_host(), &[]);
+    let measured = measured(sweep, provenance, fingerprint, stop, &mut |settings| {
+        rr::there(settings, &mut far.session, address, meter, stop)
+    });
     far.close()?;
     measured
 }

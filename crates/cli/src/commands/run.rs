@@ -2,6 +2,7 @@
 
 mod formulas;
 mod show;
+mod transfers;
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -34,6 +35,10 @@ pub fn run(args: &RunArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
         ..Provenance::default()
     };
     match &experiment {
+        Experiment::Transfers(experiment) => transfers::run(args, store_args, experiment, &text, &provenance),
+        _ if args.repeats.is_some() || args.time.is_some() => Err(output::usage(format!(
+            "--repeats, --time: {path} is of points or formulas; leave it out, or give an experiment of kind \"transfer\""
+        ))),
         Experiment::Grid(grid) => {
             let changes = Changes {
                 engines: args.engine.clone(),

@@ -11,6 +11,7 @@ use netcliff_wire::transfer::{Channel, End, Flow, ReceivePath, Settings, TcpSamp
 
 use super::devices::{DeviceCounts, Sides};
 use super::meters::by_cpu;
+use super::samples::samples;
 use super::{Config, Far, Meters, Repeat, StreamOptions, provenance};
 
 /// An end this busy is what limits the rate.
@@ -164,6 +165,7 @@ fn row(options: &StreamOptions, far: &Far<'_>, config: &Config, meters: &Meters)
         repeats: whole
             .map(|repeat| repeat.transfer.flows.first().map_or(0, |flow| flow.sender.windows.len()))
             .sum::<usize>() as u32,
+        samples: samples(options, repeats),
         cut_short: config.ended.clone(),
         goodput_bps: Spread::of(by_clock.iter().copied()),
         mean_bps: if options.method.is_mean() { mean() } else { None },
@@ -238,11 +240,17 @@ fn far_ticks(repeat: &Repeat) -> &[SystemShares] {
 }
 
 fn system_us_per_kib(repeats: &[Repeat], ticks: Ticks) -> Option<Spread> {
-    let counted = repeats.iter().filter(|repeat| !ticks(repeat).is_empty());
-    Spread::of(counted.map(|repeat| {
-        let used_s: f64 = ticks(repeat).iter().map(SystemShares::used_s).sum();
-        used_s * 1e6 * 1024.0 / received_bytes(repeat)
-    }))
+    Spread::of(repeats.iter().filter_map(|repeat| us_per_kib_of(repeat, ticks)))
+}
+
+/// CPU time of this end's host a KiB received in one repeat (us), by ticks.
+pub(super) fn near_us_per_kib(repeat: &Repeat) -> Option<f64> {
+    us_per_kib_of(repeat, near_ticks)
+}
+
+fn us_per_kib_of(repeat: &Repeat, ticks: Ticks) -> Option<f64> {
+    let used_s: f64 = ticks(repeat).iter().map(SystemShares::used_s).sum();
+    (!ticks(repeat).is_empty()).then(|| used_s * 1e6 * 1024.0 / received_bytes(repeat))
 }
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {
@@ -293,20 +301,30 @@ fn header_bytes(options: &StreamOptions, sample: &TcpSample) -> f64 {
     ip + 20.0 + if sample.timestamps { 12.0 } else { 0.0 }
 }
 
+/// TCP_INFO as the windows opened and closed.
+fn ends(flow: &Flow) -> Option<(TcpSample, TcpSample)> {
+    Some((*flow.tcp.first()?, *flow.tcp.last()?)).filter(|(a, b)| b.at_s > a.at_s)
+}
+
+/// Rate on the wire of all flows of a repeat (bit/s); None where TCP said nothing.
+pub(super) fn wire_bps_of(options: &StreamOptions, repeat: &Repeat) -> Option<f64> {
+    let pairs: Vec<_> = repeat.transfer.flows.iter().filter_map(ends).collect();
+    let header = header_bytes(options, &pairs.last()?.1);
+    let bps = |(a, b): &(TcpSample, TcpSample)| {
+        let segments = b.data_segments.saturating_sub(a.data_segments) as f64;
+        let payload = b.bytes_sent.saturating_sub(a.bytes_sent) as f64;
+        wire_bytes(payload, segments, header) * 8.0 / (b.at_s - a.at_s)
+    };
+    Some(pairs.iter().map(bps).sum())
+}
+
 fn tcp(options: &StreamOptions, repeats: &[Repeat]) -> Option<TcpRow> {
-    let ends = |flow: &Flow| Some((*flow.tcp.first()?, *flow.tcp.last()?)).filter(|(a, b)| b.at_s > a.at_s);
     let pairs = || repeats.iter().flat_map(move |repeat| repeat.transfer.flows.iter().filter_map(ends));
     let last = pairs().next_back()?.1;
     let header = header_bytes(options, &last);
     let segments = |(a, b): &(TcpSample, TcpSample)| b.data_segments.saturating_sub(a.data_segments) as f64;
     let payload = |(a, b): &(TcpSample, TcpSample)| b.bytes_sent.saturating_sub(a.bytes_sent) as f64;
-    let wire = |repeat: &Repeat| -> f64 {
-        let flows = repeat.transfer.flows.iter().filter_map(ends);
-        let bps =
-            |p: (TcpSample, TcpSample)| wire_bytes(payload(&p), segments(&p), header) * 8.0 / (p.1.at_s - p.0.at_s);
-        flows.map(bps).sum()
-    };
-    let wire_bps = Spread::of(repeats.iter().map(wire));
+    let wire_bps = Spread::of(repeats.iter().filter_map(|repeat| wire_bps_of(options, repeat)));
     Some(TcpRow {
         retransmissions: pairs().map(|(a, b)| b.retransmissions.saturating_sub(a.retransmissions)).sum(),
         rtt_s: Spread::of(pairs().map(|(_, b)| b.rtt_s)),

@@ -1,25 +1,67 @@
 //! [`rr`]: what `netcliff rr` prints.
 
-use netcliff_core::Provenance;
-use netcliff_lab::rr::{Arrivals, Cost, HostCost, OneWay, Receive, Report, RrRecord, Settings, ThreadCost, Transport};
+use netcliff_core::{Figure, Provenance};
+use netcliff_lab::rr::{
+    Arrivals, Cost, HostCost, OneWay, Receive, Report, RrRecord, RrRun, RrSample, Settings, ThreadCost, Transport,
+};
 
 use super::Style;
 use super::page::{Page, Tone};
 use crate::format::{self, Unit};
 
-/// The page: what was done, rate, latency, one-way delays, CPU time by end and method, what a reader must know.
-pub fn rr(record: &RrRecord, style: Style) -> String {
+/// The page, configuration by configuration: what was done, rate, latency, one-way delays, CPU time by end and method,
+/// what a reader must know. Several configurations begin with a table of all.
+pub fn rr(run: &RrRun, style: Style) -> String {
     let mut page = Page::new(style);
+    if run.rows.len() > 1 {
+        overview(&mut page, run);
+    }
+    for record in &run.rows {
+        one(&mut page, record);
+    }
+    if !run.not_had.is_empty() {
+        page.heading("NOT HAD");
+        run.not_had.iter().for_each(|why| page.item("- ", why));
+    }
+    page.finish()
+}
+
+fn one(page: &mut Page, record: &RrRecord) {
     let report = &record.report;
-    head(&mut page, report, &record.provenance);
-    figures(&mut page, report);
-    latency(&mut page, report);
-    cost(&mut page, &report.cost);
+    head(page, report, &record.provenance);
+    figures(page, record);
+    latency(page, record);
+    cost(page, &report.cost);
     if !report.notes.is_empty() {
         page.heading("NOTES");
         report.notes.iter().for_each(|note| page.item("- ", note));
     }
-    page.finish()
+}
+
+/// Mean over the repeats with its interval: a figure of each configuration.
+fn overview(page: &mut Page, run: &RrRun) {
+    page.paragraph(0, Tone::Strong, "netcliff rr: mean of the repeats, 95 % interval");
+    let mut lines = vec![format!("  {:>6}{:>7}{:>22}{:>20}{:>20}", "flows", "depth", "rate", "p50", "p99")];
+    for record in &run.rows {
+        let cell = |unit, pick: fn(&RrSample) -> Option<f64>| {
+            over_repeats(record, pick).map_or("-".to_owned(), |figure| format::plus_minus(&figure, unit))
+        };
+        lines.push(format!(
+            "  {:>6}{:>7}{:>22}{:>20}{:>20}",
+            record.report.settings.flows,
+            record.report.settings.depth,
+            cell(Unit::PerSecond, |sample| Some(sample.rate_per_s)),
+            cell(Unit::Seconds, |sample| Some(sample.latency?.p50_s)),
+            cell(Unit::Seconds, |sample| Some(sample.latency?.p99_s)),
+        ));
+    }
+    page.block(&lines.join("\n"));
+    page.heading("CONFIGURATION BY CONFIGURATION");
+}
+
+fn over_repeats(record: &RrRecord, pick: fn(&RrSample) -> Option<f64>) -> Option<Figure> {
+    let values: Vec<f64> = record.repeats.iter().filter_map(pick).collect();
+    netcliff_lab::stats::mean(&values)
 }
 
 fn head(page: &mut Page, report: &Report, provenance: &Provenance) {
@@ -33,7 +75,7 @@ fn head(page: &mut Page, report: &Report, provenance: &Provenance) {
     page.fact("receive", &waiting(report.settings.receive));
     let window = format::quantity(report.window_s, Unit::Seconds);
     let warm_up = format::quantity(report.settings.warm_up_s, Unit::Seconds);
-    page.fact("window", &format!("{window} after {warm_up} of warm-up"));
+    page.fact("window", &format!("{window} in all, each repeat after {warm_up} of warm-up"));
 }
 
 fn asked(settings: &Settings) -> String {
@@ -68,9 +110,18 @@ fn waiting(receive: Receive) -> String {
     }
 }
 
-fn figures(page: &mut Page, report: &Report) {
+fn figures(page: &mut Page, record: &RrRecord) {
+    let report = &record.report;
     page.heading("TRANSACTIONS");
-    page.fact("rate", &format::quantity(report.rate_per_s, Unit::PerSecond));
+    let rate = over_repeats(record, |sample| Some(sample.rate_per_s)).filter(|_| record.repeats.len() > 1);
+    match rate {
+        Some(figure) => {
+            let repeats = record.repeats.len();
+            let rate = format::plus_minus(&figure, Unit::PerSecond);
+            page.fact("rate", &format!("{rate} (mean of {repeats} repeats, 95 % interval)"));
+        }
+        None => page.fact("rate", &format::quantity(report.rate_per_s, Unit::PerSecond)),
+    }
     let mut counts = format!("{} answered", report.transactions);
     if report.timeouts > 0 || report.settings.transport == Transport::Udp {
         let share = report.timeouts as f64 / report.asked().max(1) as f64;
@@ -85,7 +136,8 @@ fn figures(page: &mut Page, report: &Report) {
     page.fact("count", &counts);
 }
 
-fn latency(page: &mut Page, report: &Report) {
+fn latency(page: &mut Page, record: &RrRecord) {
+    let report = &record.report;
     let from = match (report.settings.rate_per_s, report.settings.connect_each) {
         (Some(_), _) => "LATENCY, FROM WHEN A REQUEST WAS DUE",
         (None, true) => "LATENCY, FROM BEFORE THE CONNECTION",
@@ -106,6 +158,13 @@ fn latency(page: &mut Page, report: &Report) {
         lines.push(format!("  {name:<12}{cells}"));
     }
     page.block(&lines.join("\n"));
+    let each = |pick: fn(&RrSample) -> Option<f64>| {
+        over_repeats(record, pick).map_or("-".to_owned(), |figure| format::plus_minus(&figure, Unit::Seconds))
+    };
+    if record.repeats.len() > 1 {
+        let (p50, p99) = (each(|sample| Some(sample.latency?.p50_s)), each(|sample| Some(sample.latency?.p99_s)));
+        page.fact("over repeats", &format!("p50 {p50}, p99 {p99} (the table is of all repeats together)"));
+    }
     if let OneWay::NotAvailable(why) = &report.one_way {
         page.fact("one way", &format!("not available: {why}"));
     }

@@ -1,0 +1,40 @@
+//! `netcliff compare`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use netcliff_core::units;
+
+/// `netcliff compare`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  netcliff compare last~1 last                      the last two runs of the store
+  netcliff compare 12 15 --html diff.html
+  netcliff compare before.json after.json --fail-if-slower 5%   in a build
+  netcliff stream --json > before.json              what such a file is
+
+B is judged against A. Rates and latencies count for --fail-if-slower: exit code 1 where one is shown
+to be slower by more than that (Welch's t, corrected by Holm for many points), 0 where none is. A
+difference that chance explains does not fail. ./12 is a file of that name.")]
+pub struct CompareArgs {
+    /// What to compare against: the number of a run, last, last~1, or a file of JSON that netcliff wrote
+    #[arg(value_name = "A")]
+    pub a: String,
+    /// What is judged
+    #[arg(value_name = "B")]
+    pub b: String,
+    /// Exit with 1 if a figure of speed is shown to be slower by more than this share
+    #[arg(long, value_name = "5%", value_parser = share, allow_hyphen_values = true)]
+    pub fail_if_slower: Option<f64>,
+    /// One JSON object
+    #[arg(long)]
+    pub json: bool,
+    /// Write a self-contained page
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let share = units::parse_share(text).ok().filter(|share| (0.0..1.0).contains(share));
+    share.ok_or_else(|| "expected a share from 0 to below 1, such as 5%".into())
+}

@@ -1,0 +1,137 @@
+//! `netcliff run` of real transfers: measured, drawn, kept, refused.
+
+mod common;
+
+use common::running::namespaces_of;
+use common::{Home, number_at, refusals, say};
+use netcliff_host::testbed::Permission;
+use serde_json::Value;
+
+const SMALL: &str = r#"
+title = "small"
+kind = "transfer"
+repeats = 3
+time = "60ms"
+warmup = "10ms"
+
+[vary]
+block = ["1KiB", "64KiB"]
+nodelay = ["off", "on"]
+tso = ["on", "off"]
+
+[figure]
+x_scale = "log"
+"#;
+
+/// The effect of a setting on goodput: (before, after).
+fn effect(found: &Value, factor: &str) -> (f64, f64) {
+    let effects = found["effects"].as_array().expect("effects");
+    let of = |effect: &&Value| effect["factor"] == factor && effect["figure"] == "goodput_bps";
+    let effect = effects.iter().find(of).unwrap_or_else(|| panic!("no effect of {factor}: {effects:?}"));
+    (number_at(effect, "/from_mean"), number_at(effect, "/to_mean"))
+}
+
+#[test]
+fn on_loopback_what_is_the_devices_is_named_and_the_rest_measured() {
+    let home = Home::new();
+    let file = home.file("small.toml", SMALL);
+    let html = home.text("page.html");
+    let found = home.json(["run", &file, "--testbed", "loopback", "--json", "--html", &html]);
+    assert_eq!((&found["kind"], &found["partial"]), (&"transfer".into(), &false.into()));
+    let rows = found["rows"].as_array().expect("rows");
+    assert_eq!(rows.len(), 4, "2 blocks x 2, TSO left out: {found}");
+    for row in rows {
+        let samples = row["samples"].as_array().expect("samples");
+        assert!(samples.len() == 3 && samples.iter().all(|s| number_at(s, "/goodput_bps") > 0.0), "{row}");
+    }
+    assert!(
+        found["not_had"]
+            .as_array()
+            .is_some_and(|why| why.iter().any(|why| why.as_str().is_some_and(|w| w.contains("tso"))))
+    );
+    let page = home.stdout(["results", "show"]);
+    for part in ["small", "CONFIGURATIONS", "EFFECT OF EACH SETTING", "nodelay off -> on", "NOT HAD"] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    assert!(std::fs::read_to_string(html).expect("a page").contains("<svg"));
+    let csv = home.stdout(["run", &file, "--testbed", "loopback", "--csv", "--repeats", "1", "--time", "30ms"]);
+    assert!(csv.starts_with("nodelay,block,repeat,goodput_bps,"), "{csv}");
+    assert_eq!(csv.lines().count(), 5, "{csv}");
+    let same = home.json(["compare", "1", "2", "--json"]);
+    assert_eq!(
+        same["rows"].as_array().map(|rows| rows.iter().any(|row| row["point"] == "nodelay on, block 64KiB")),
+        Some(true)
+    );
+}
+
+#[test]
+fn between_namespaces_settings_of_the_device_are_varied_and_gone_afterwards() {
+    if let Permission::Forbidden { reason } = Permission::probe() {
+        return say(&format!("SKIPPED: no network namespaces: {reason}"));
+    }
+    let home = Home::new();
+    let file = home.file(
+        "device.toml",
+        r#"
+title = "device"
+kind = "transfer"
+design = "one-at-a-time"
+repeats = 2
+time = "300ms"
+warmup = "100ms"
+
+[fixed]
+tso = "off"
+
+[vary]
+rate = ["none", "100Mbit/s"]
+mtu = ["1500", "9000"]
+lro = ["off", "on"]
+rx-usecs = ["0", "50"]
+"#,
+    );
+    let mut command = home.command(["run", &file, "--json"]);
+    let child =
+        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().expect("starts");
+    let pid = child.id();
+    let out = child.wait_with_output().expect("ends");
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(0), "{said}");
+    let found: Value = serde_json::from_slice(&out.stdout).expect("one object");
+    assert_eq!(found["rows"].as_array().map(Vec::len), Some(3), "baseline, rate, MTU: {found}");
+    let not_had = found["not_had"].to_string();
+    assert!(not_had.contains("lro") && not_had.contains("rx-usecs"), "{not_had}");
+    // The bucket holds: what full frames carry of 100 Mbit/s, with what the bucket held at the start.
+    let (free, held) = effect(&found, "rate");
+    assert!(held < 100e6 && free > 2.0 * held, "{free} {held}");
+    let limited =
+        found["rows"].as_array().into_iter().flatten().find(|row| row["carries_bps"].is_number()).expect("a row");
+    assert!((number_at(limited, "/carries_bps") - 94.148e6).abs() < 1e4, "{limited}");
+    let (small, jumbo) = effect(&found, "mtu");
+    assert!(jumbo > small, "without TSO a frame of 9000 bytes carries more: {small} {jumbo}");
+    assert_eq!(namespaces_of(pid), Vec::<String>::new(), "nothing is left");
+}
+
+#[test]
+fn what_cannot_be_is_wrong_usage() {
+    let home = Home::new();
+    let file = |name: &str, from: &str, to: &str| home.file(name, SMALL.replacen(from, to, 1));
+    let (plain, method) =
+        (file("plain.toml", "x", "x"), file("method.toml", "nodelay = [\"off\", \"on\"]", "method = [\"netperf\"]"));
+    let key = file("key.toml", "nodelay", "nodeley");
+    let nothing = home.file("nothing.toml", "kind = \"transfer\"\n[vary]\nlro = [\"on\", \"off\"]\n");
+    let grid = home.file("grid.toml", "engines = [\"model\"]\nschemes = [\"ideal\"]\n[host]\npreset = \"pentium4-2530mhz\"\n[traffic]\nrates = \"1kpps\"\n");
+    refusals(
+        &home,
+        2,
+        &[
+            (&["run", &plain, "--engine", "model"], &["--engine", "real transfers"]),
+            (&["run", &plain, "--resume"], &["--resume"]),
+            (&["run", &plain, "--repeats", "0"], &["1..=1000"]),
+            (&["run", &method, "--testbed", "loopback"], &["method = \"netperf\"", "lmbench2"]),
+            (&["run", &key], &["nodeley", "expected one of"]),
+            (&["run", &nothing, "--testbed", "loopback"], &["nothing to vary is left", "lro"]),
+            (&["run", &grid, "--repeats", "2"], &["kind \"transfer\""]),
+        ],
+    );
+}

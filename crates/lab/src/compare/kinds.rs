@@ -1,0 +1,237 @@
+//! Each kind of run as points with figures.
+
+use std::collections::BTreeMap;
+
+use netcliff_core::finding::ByEngine;
+use netcliff_core::stream::{StreamReport, StreamRow, StreamSample};
+use netcliff_core::{Figure, Finding, Fingerprint, Record, units};
+
+use super::quantity::{
+    CLIENT_US, CLIFF, GOODPUT, HOST_US, LATENCY_MEAN, LATENCY_P50, LATENCY_P99, LIVELOCK, PEAK, Quantity, RATE,
+    RECEIVER_US_PER_KIB, SENDER_US_PER_KIB, SERVER_US, SYSTEM_US_PER_KIB, THROUGHPUT,
+};
+use super::{Measured, MeasuredPoint, Reading};
+use crate::rr::{Arrivals, RrRecord, RrSample, Settings, Transport};
+use crate::transfers::TransferReport;
+
+/// `netcliff stream`.
+pub fn stream(name: String, report: StreamReport) -> Measured {
+    let points = report.rows.iter().map(|row| MeasuredPoint {
+        name: format!("{} {}", row.path, units::print_bytes(row.block_bytes)),
+        figures: stream_figures(row),
+    });
+    let asked = report.asked.iter().map(|(name, fact)| (format!("asked.{name}"), fact.clone()));
+    let in_force = report.in_force.iter().map(|(name, fact)| (format!("in_force.{name}"), fact.clone()));
+    Measured {
+        name,
+        kind: "stream",
+        clock: Some(report.clock.clone()),
+        points: points.collect(),
+        facts: asked.chain(in_force).collect(),
+        partial: report.partial,
+        fingerprint: Some(report.fingerprint),
+        provenance: report.provenance,
+    }
+}
+
+fn stream_figures(row: &StreamRow) -> Vec<Reading> {
+    if row.samples.is_empty() {
+        // Written before repeats were kept one by one: the median, without a test.
+        let goodput = row.goodput_bps.map(|spread| spread.median);
+        return Reading::of(GOODPUT, [goodput]).into_iter().collect();
+    }
+    sample_figures(&row.samples)
+}
+
+/// The figures of a transfer's repeats.
+fn sample_figures(samples: &[StreamSample]) -> Vec<Reading> {
+    let pick = |quantity: Quantity, figure: fn(&StreamSample) -> Option<f64>| {
+        Reading::of(quantity, samples.iter().map(figure))
+    };
+    let figures = [
+        pick(GOODPUT, |sample| sample.goodput_bps),
+        pick(SENDER_US_PER_KIB, |sample| sample.sender_us_per_kib),
+        pick(RECEIVER_US_PER_KIB, |sample| sample.receiver_us_per_kib),
+        pick(SYSTEM_US_PER_KIB, |sample| sample.system_us_per_kib),
+    ];
+    figures.into_iter().flatten().collect()
+}
+
+/// An experiment of transfers.
+pub fn transfers(name: String, report: TransferReport) -> Measured {
+    let points = report.rows.iter().map(|row| {
+        let words = report.factors.iter().zip(&row.levels).map(|(factor, level)| format!("{} {level}", factor.key));
+        MeasuredPoint { name: words.collect::<Vec<_>>().join(", "), figures: sample_figures(&row.samples) }
+    });
+    Measured {
+        name,
+        kind: "transfer",
+        clock: None,
+        points: points.collect(),
+        facts: report.asked.iter().map(|(name, fact)| (format!("asked.{name}"), fact.clone())).collect(),
+        partial: report.partial,
+        fingerprint: Some(report.fingerprint),
+        provenance: report.provenance,
+    }
+}
+
+/// `netcliff rr`: a record a configuration.
+pub fn rr(name: String, records: Vec<RrRecord>) -> Measured {
+    let first = records.first();
+    Measured {
+        name,
+        kind: "rr",
+        clock: None,
+        points: records.iter().map(rr_point).collect(),
+        facts: first.map(|record| ("path".to_owned(), record.report.path.clone())).into_iter().collect(),
+        partial: records.iter().any(|record| record.report.partial.is_some()),
+        fingerprint: first.and_then(|record| record.fingerprint.clone()),
+        provenance: first.map(|record| record.provenance.clone()).unwrap_or_default(),
+    }
+}
+
+fn rr_point(record: &RrRecord) -> MeasuredPoint {
+    let whole;
+    let samples = if record.repeats.is_empty() {
+        whole = [RrSample::of(&record.report)];
+        &whole[..]
+    } else {
+        &record.repeats
+    };
+    let pick =
+        |quantity: Quantity, figure: fn(&RrSample) -> Option<f64>| Reading::of(quantity, samples.iter().map(figure));
+    let closed = record.report.settings.rate_per_s.is_none();
+    let figures = [
+        // In an open loop the rate is what was asked for.
+        closed.then(|| pick(RATE, |sample| Some(sample.rate_per_s))).flatten(),
+        pick(LATENCY_P50, |sample| Some(sample.latency?.p50_s)),
+        pick(LATENCY_P99, |sample| Some(sample.latency?.p99_s)),
+        pick(CLIENT_US, |sample| sample.client_us_per_transaction),
+        pick(SERVER_US, |sample| sample.server_us_per_transaction),
+        pick(HOST_US, |sample| sample.host_us_per_transaction),
+    ];
+    MeasuredPoint { name: rr_name(&record.report.settings), figures: figures.into_iter().flatten().collect() }
+}
+
+fn rr_name(settings: &Settings) -> String {
+    let transport = match settings.transport {
+        Transport::Tcp if settings.connect_each => "tcp crr",
+        Transport::Tcp => "tcp",
+        Transport::Udp => "udp",
+        Transport::Unix => "unix",
+    };
+    let load = match settings.rate_per_s {
+        None => format!("flows {} depth {}", settings.flows, settings.depth),
+        Some(rate) => {
+            let gaps = if settings.arrivals == Arrivals::Poisson { "poisson" } else { "constant" };
+            format!("flows {} {gaps} {rate}/s", settings.flows)
+        }
+    };
+    let receive = match settings.receive {
+        crate::rr::Receive::Block => String::new(),
+        crate::rr::Receive::Spin => " busy".to_owned(),
+        crate::rr::Receive::KernelPoll(us) => format!(" busy-poll {us}us"),
+    };
+    format!("{transport} {}B/{}B {load}{receive}", settings.request_bytes, settings.response_bytes)
+}
+
+/// `netcliff find`.
+pub fn finding(name: String, finding: Finding) -> Measured {
+    let point = |name: &str, quantity: Quantity, by: &ByEngine<Figure>| -> Vec<MeasuredPoint> {
+        let of = |(engine, figure): (netcliff_core::EngineKind, &Figure)| {
+            let repeats = (engine == netcliff_core::EngineKind::Wire).then_some(finding.setup.repeats);
+            let figures = Reading::of_figure(quantity, figure, repeats).into_iter().collect();
+            MeasuredPoint { name: format!("{name} {engine}"), figures }
+        };
+        by.present().map(of).collect()
+    };
+    let points = [
+        point("cliff", CLIFF, &finding.cliff_pps),
+        point("peak", PEAK, &finding.peak_pps),
+        point("livelock", LIVELOCK, &finding.livelock),
+    ]
+    .concat();
+    let setup = &finding.setup;
+    let facts = [
+        ("setup.scheme", setup.scheme.to_string()),
+        ("setup.arrivals", setup.traffic.arrivals.to_string()),
+        ("setup.size", setup.traffic.size.to_string()),
+        ("setup.work_s", setup.application_work_s.to_string()),
+        ("setup.socket_buffer_bytes", setup.socket_buffer_bytes.to_string()),
+        ("setup.repeats", setup.repeats.to_string()),
+        ("setup.trial_s", setup.trial_s.to_string()),
+        ("setup.testbed", finding.host.testbed.clone()),
+        ("setup.loss_target", finding.loss_target.to_string()),
+    ];
+    Measured {
+        name,
+        kind: "find",
+        clock: None,
+        points,
+        facts: facts.into_iter().map(|(name, fact)| (name.to_owned(), fact)).collect(),
+        partial: finding.partial,
+        fingerprint: Some(finding.fingerprint),
+        provenance: finding.provenance,
+    }
+}
+
+/// `predict`, `simulate`, `run`: records.
+pub fn records(name: String, records: Vec<Record>, fingerprint: Option<Fingerprint>, partial: bool) -> Measured {
+    let mut seen: BTreeMap<String, u32> = BTreeMap::new();
+    let points = records.iter().map(|record| {
+        let mut name = record_name(record);
+        let times = seen.entry(name.clone()).or_default();
+        *times += 1;
+        if *times > 1 {
+            name = format!("{name} #{times}");
+        }
+        MeasuredPoint { name, figures: record_figures(record) }
+    });
+    Measured {
+        name,
+        kind: "records",
+        clock: None,
+        points: points.collect(),
+        facts: hosts(&records),
+        partial,
+        fingerprint,
+        provenance: records.first().map(|record| record.provenance.clone()).unwrap_or_default(),
+    }
+}
+
+fn record_name(record: &Record) -> String {
+    let settings = &record.provenance.settings;
+    let fidelity = settings.get("fidelity").map(|fidelity| format!(" ({fidelity})")).unwrap_or_default();
+    let traffic = &record.point.traffic;
+    let (engine, scheme) = (record.engine, &record.point.scheme);
+    format!("{engine}{fidelity} {scheme}, {} {} {}", traffic.arrivals, traffic.size, traffic.rate)
+}
+
+fn record_figures(record: &Record) -> Vec<Reading> {
+    let outcome = &record.outcome;
+    let repeats = outcome.precision.as_ref().and_then(|precision| u32::try_from(precision.replications).ok());
+    let latency = outcome.latency_s.unwrap_or_default();
+    let figures = [
+        (THROUGHPUT, outcome.throughput_pps),
+        (LATENCY_MEAN, latency.mean),
+        (LATENCY_P50, latency.p50),
+        (LATENCY_P99, latency.p99),
+    ];
+    figures.into_iter().filter_map(|(quantity, figure)| Reading::of_figure(quantity, &figure?, repeats)).collect()
+}
+
+/// The keys of the points' hosts, where all points have the same value.
+fn hosts(records: &[Record]) -> Vec<(String, String)> {
+    let tables = records.iter().filter_map(|record| serde_json::to_value(&record.point.host).ok());
+    let mut facts: BTreeMap<String, String> = BTreeMap::new();
+    for table in tables {
+        for (key, value) in table.as_object().into_iter().flatten() {
+            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            let held = facts.entry(format!("host.{key}")).or_insert_with(|| text.clone());
+            if *held != text {
+                "several".clone_into(held);
+            }
+        }
+    }
+    facts.into_iter().collect()
+}

@@ -1,0 +1,78 @@
+//! The figures that are compared.
+
+use netcliff_core::Dimension;
+use serde::Serialize;
+
+/// Which way is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Better {
+    /// The more the better.
+    More,
+    /// The less the better.
+    Less,
+}
+
+/// What a figure is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Class {
+    /// How fast: rates and latencies. These count for `--fail-if-slower`.
+    Speed,
+    /// What it takes: CPU time.
+    Cost,
+}
+
+/// A figure by its name in JSON, with what it counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Quantity {
+    /// The name, with its unit.
+    #[serde(rename = "figure")]
+    pub name: &'static str,
+    /// What it counts.
+    #[serde(skip)]
+    pub dimension: Dimension,
+    /// Which way is better.
+    pub better: Better,
+    /// What it is about.
+    pub class: Class,
+}
+
+const fn speed(name: &'static str, dimension: Dimension, better: Better) -> Quantity {
+    Quantity { name, dimension, better, class: Class::Speed }
+}
+
+const fn cost(name: &'static str, dimension: Dimension) -> Quantity {
+    Quantity { name, dimension, better: Better::Less, class: Class::Cost }
+}
+
+/// Payload (bit/s).
+pub const GOODPUT: Quantity = speed("goodput_bps", Dimension::Bps, Better::More);
+/// CPU time of the whole host a KiB (us).
+pub const SYSTEM_US_PER_KIB: Quantity = cost("system_us_per_kib", Dimension::Number);
+/// CPU time of the sending threads a KiB (us).
+pub const SENDER_US_PER_KIB: Quantity = cost("sender_us_per_kib", Dimension::Number);
+/// CPU time of the receiving threads a KiB (us).
+pub const RECEIVER_US_PER_KIB: Quantity = cost("receiver_us_per_kib", Dimension::Number);
+/// Transactions a second.
+pub const RATE: Quantity = speed("rate_per_s", Dimension::PerSecond, Better::More);
+/// Median latency (s).
+pub const LATENCY_P50: Quantity = speed("latency_p50_s", Dimension::Seconds, Better::Less);
+/// 99th percentile of latency (s).
+pub const LATENCY_P99: Quantity = speed("latency_p99_s", Dimension::Seconds, Better::Less);
+/// Mean latency (s).
+pub const LATENCY_MEAN: Quantity = speed("latency_mean_s", Dimension::Seconds, Better::Less);
+/// CPU time of the client's threads a transaction (us).
+pub const CLIENT_US: Quantity = cost("client_us_per_transaction", Dimension::Number);
+/// CPU time of the server's threads a transaction (us).
+pub const SERVER_US: Quantity = cost("server_us_per_transaction", Dimension::Number);
+/// CPU time of the near end's host a transaction (us).
+pub const HOST_US: Quantity = cost("host_us_per_transaction", Dimension::Number);
+/// Highest load with loss at or below the target (pps).
+pub const CLIFF: Quantity = speed("cliff_pps", Dimension::Pps, Better::More);
+/// Highest delivered load (pps).
+pub const PEAK: Quantity = speed("peak_pps", Dimension::Pps, Better::More);
+/// Delivered at twice the cliff over the peak.
+pub const LIVELOCK: Quantity = speed("livelock", Dimension::Share, Better::More);
+/// Packets delivered (pps).
+pub const THROUGHPUT: Quantity = speed("throughput_pps", Dimension::Pps, Better::More);

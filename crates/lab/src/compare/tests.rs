@@ -1,0 +1,157 @@
+use proptest::prelude::*;
+
+use super::quantity::{GOODPUT, LATENCY_P99, SYSTEM_US_PER_KIB};
+use super::*;
+
+fn run(name: &str, points: &[(&str, &[f64])]) -> Measured {
+    let point = |(name, values): &(&str, &[f64])| {
+        let goodput = Reading::of(GOODPUT, values.iter().map(|value| Some(*value)));
+        let latency = Reading::of(LATENCY_P99, values.iter().map(|value| Some(1.0 / value)));
+        let cost = Reading::of(SYSTEM_US_PER_KIB, values.iter().map(|value| Some(1e3 / value)));
+        MeasuredPoint { name: (*name).to_owned(), figures: [goodput, latency, cost].into_iter().flatten().collect() }
+    };
+    Measured {
+        name: name.to_owned(),
+        kind: "stream",
+        clock: Some("receiver".to_owned()),
+        points: points.iter().map(point).collect(),
+        fingerprint: Some(Fingerprint::default()),
+        facts: Vec::new(),
+        provenance: Provenance::default(),
+        partial: false,
+    }
+}
+
+const STEADY: &[f64] = &[100.0, 101.0, 99.0, 100.5, 99.5];
+const SLOWER: &[f64] = &[80.0, 81.0, 79.0, 80.5, 79.5];
+
+#[test]
+fn a_loss_is_worse_and_fails_the_bar() {
+    let found = compare(&run("a", &[("x", STEADY)]), &run("b", &[("x", SLOWER)]), Some(0.05)).expect("the same kind");
+    assert!(found.failed);
+    for row in &found.rows {
+        assert_eq!(row.verdict, Verdict::Worse, "{row:?}");
+        assert_eq!(row.bar.is_some(), row.quantity.class == Class::Speed);
+        assert!(row.bar.is_none_or(|bar| bar.beyond && bar.shown), "{row:?}");
+    }
+    let change = found.rows[0].change.expect("a is far from 0");
+    assert!((change.value + 0.2).abs() < 1e-3 && change.interval.is_some_and(|ends| ends.high < -0.15), "{change:?}");
+    // The other way round it is better, and no bar is missed.
+    let back = compare(&run("b", &[("x", SLOWER)]), &run("a", &[("x", STEADY)]), Some(0.05)).expect("the same kind");
+    assert!(!back.failed && back.rows.iter().all(|row| row.verdict == Verdict::Better));
+}
+
+#[test]
+fn a_loss_below_the_bar_is_worse_and_passes() {
+    let slower: Vec<f64> = STEADY.iter().map(|value| value * 0.96).collect();
+    let found = compare(&run("a", &[("x", STEADY)]), &run("b", &[("x", &slower)]), Some(0.05)).expect("the same kind");
+    assert_eq!(found.rows[0].verdict, Verdict::Worse);
+    assert!(!found.failed && found.rows[0].bar.is_some_and(|bar| !bar.beyond && !bar.shown));
+}
+
+#[test]
+fn a_loss_that_chance_explains_does_not_fail() {
+    let (wide, wider) = (&[100.0, 140.0, 70.0, 120.0, 80.0][..], &[90.0, 130.0, 60.0, 110.0, 70.0][..]);
+    let found = compare(&run("a", &[("x", wide)]), &run("b", &[("x", wider)]), Some(0.05)).expect("the same kind");
+    assert_eq!(found.rows[0].verdict, Verdict::NotShown);
+    let bar = found.rows[0].bar.expect("a figure of speed");
+    assert!(bar.beyond && !bar.shown && !found.failed);
+}
+
+#[test]
+fn one_repeat_is_shown_and_not_tested() {
+    let found = compare(&run("a", &[("x", &[100.0])]), &run("b", &[("x", &[50.0])]), Some(0.05)).expect("same kind");
+    assert_eq!(found.rows[0].verdict, Verdict::NotTested);
+    assert_eq!(found.rows[0].change.map(|change| change.value), Some(-0.5));
+    assert!(!found.failed && found.notes.iter().any(|note| note.contains("fewer than 2 repeats")));
+}
+
+#[test]
+fn points_of_one_only_and_settings_that_changed_are_listed() {
+    let mut a = run("a", &[("x", STEADY), ("y", STEADY)]);
+    let mut b = run("b", &[("z", STEADY), ("x", STEADY)]);
+    let fact = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    a.facts = vec![fact("congestion", "cubic"), fact("mss", "1448B")];
+    b.facts = vec![fact("congestion", "bbr")];
+    let facts = |release: &str| Fingerprint { facts: [fact("kernel.release", release)].into() };
+    (a.fingerprint, b.fingerprint) = (Some(facts("6.1")), Some(facts("6.18")));
+    let found = compare(&a, &b, None).expect("one point in common");
+    assert_eq!((found.only_a, found.only_b), (vec!["y".to_owned()], vec!["z".to_owned()]));
+    let names: Vec<_> = found.changed.iter().map(|c| (c.name.as_str(), c.a.as_deref(), c.b.as_deref())).collect();
+    assert_eq!(
+        names,
+        [
+            ("congestion", Some("cubic"), Some("bbr")),
+            ("mss", Some("1448B"), None),
+            ("kernel.release", Some("6.1"), Some("6.18"))
+        ]
+    );
+}
+
+#[test]
+fn what_cannot_be_compared_is_refused_in_a_sentence() {
+    let (a, mut b) = (run("a", &[("x", STEADY)]), run("b", &[("y", STEADY)]));
+    let said = |a: &Measured, b: &Measured| compare(a, b, None).expect_err("not comparable").to_string();
+    assert!(said(&a, &b).contains("no point is in both: a has x, b has y"), "{}", said(&a, &b));
+    b.clock = Some("sender".to_owned());
+    assert!(said(&a, &b).contains("receiver's clock and b by the sender's"), "{}", said(&a, &b));
+    b.kind = "rr";
+    assert!(said(&a, &b).contains("a is of `stream` and b of `rr`"), "{}", said(&a, &b));
+}
+
+#[test]
+fn sources_are_told_apart() {
+    let parsed = |text| Source::parse(text);
+    assert_eq!((parsed("last"), parsed("last~2"), parsed("17")), (Source::Last(0), Source::Last(2), Source::Run(17)));
+    assert_eq!(parsed("last~x.json"), Source::File("last~x.json".to_owned()));
+}
+
+#[test]
+fn files_of_other_things_are_named() {
+    let said = |text: &str| Measured::of_json("f.json", text).expect_err("not ours").to_string();
+    for (text, words) in [
+        ("", &["f.json", "nothing"][..]),
+        ("{", &["f.json", "not JSON", "line 1"]),
+        ("{\"a\":1}", &["f.json", "another kind", "--json"]),
+        ("[]", &["another kind"]),
+        ("{\"kind\":\"rr\"}", &["cannot be read", "missing field"]),
+    ] {
+        assert!(words.iter().all(|word| said(text).contains(word)), "{text}: {}", said(text));
+    }
+}
+
+/// A computed record, as `predict --json` prints it.
+fn predicted(service: f64) -> String {
+    let text = r#"{"point":{"host":HOST,"scheme":"ideal","traffic":{"arrivals":"poisson","size":"64B","rate":"100kpps",
+        "link":"1Gbit/s"}},"engine":"model","outcome":{"throughput_pps":100000.0,"latency_s":{"mean":MEAN}},
+        "provenance":{"version":"0","command":"predict","started_unix_s":0.0}}"#;
+    let host = serde_json::to_string(&netcliff_core::Host::pentium4_2530mhz()).expect("a host");
+    text.replace("HOST", &host).replace("MEAN", &service.to_string())
+}
+
+#[test]
+fn computed_figures_differ_exactly() {
+    let read = |mean: f64| Measured::of_json("p", &predicted(mean)).expect("a record");
+    let found = compare(&read(2e-5), &read(3e-5), Some(0.1)).expect("the same point");
+    let verdicts: Vec<_> = found.rows.iter().map(|row| (row.quantity.name, row.verdict)).collect();
+    assert_eq!(verdicts, [("throughput_pps", Verdict::NotShown), ("latency_mean_s", Verdict::Worse)]);
+    assert!(found.failed);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn a_run_does_not_differ_from_itself(
+        points in proptest::collection::vec(proptest::collection::vec(1.0..1e9f64, 1..8), 1..6)
+    ) {
+        let names: Vec<String> = (0..points.len()).map(|n| format!("p{n}")).collect();
+        let pairs: Vec<(&str, &[f64])> = names.iter().map(String::as_str).zip(points.iter().map(Vec::as_slice)).collect();
+        let found = compare(&run("a", &pairs), &run("b", &pairs), Some(0.0)).expect("the same points");
+        prop_assert!(!found.failed && found.changed.is_empty() && found.only_a.is_empty());
+        for row in found.rows {
+            prop_assert!(matches!(row.verdict, Verdict::NotShown | Verdict::NotTested));
+            prop_assert!(row.p.is_none_or(|p| p > 0.999));
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! The repeats of a configuration: each by its figures, and all as one report.
+
+use netcliff_wire::latency::{LatencyRecord, LatencySummary};
+use serde::{Deserialize, Serialize};
+
+use super::{Cost, HostCost, OneWay, Report, ThreadCost};
+
+/// One repeat's figures.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct RrSample {
+    /// Length of its window (s).
+    pub window_s: f64,
+    /// Transactions that count.
+    pub transactions: u64,
+    /// Of these a second (1/s).
+    pub rate_per_s: f64,
+    /// Requests without an answer.
+    pub timeouts: u64,
+    /// Latency; absent without a transaction.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<LatencySummary>,
+    /// CPU time of the client's threads a transaction (us).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_us_per_transaction: Option<f64>,
+    /// CPU time of the server's threads a transaction (us).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_us_per_transaction: Option<f64>,
+    /// CPU time of the near end's whole host a transaction (us).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_us_per_transaction: Option<f64>,
+}
+
+impl RrSample {
+    /// Of one repeat's report.
+    pub fn of(report: &Report) -> Self {
+        let threads = |cost: &Option<ThreadCost>| cost.map(|cost| cost.us_per_transaction);
+        Self {
+            window_s: report.window_s,
+            transactions: report.transactions,
+            rate_per_s: report.rate_per_s,
+            timeouts: report.timeouts,
+            latency: report.latency.as_ref().map(|latency| latency.summary),
+            client_us_per_transaction: threads(&report.cost.client_threads),
+            server_us_per_transaction: threads(&report.cost.server_threads),
+            host_us_per_transaction: report.cost.client_host.as_ref().map(|cost| cost.us_per_transaction),
+        }
+    }
+}
+
+/// All repeats as one: counts and histograms added up, rates over the summed windows, CPU time over all transactions.
+/// The split by CPU is that of the repeat whose rate is the median. None for no repeat.
+pub fn merged(repeats: &[Report]) -> Option<Report> {
+    let (first, more) = repeats.split_first()?;
+    if more.is_empty() {
+        return Some(first.clone());
+    }
+    let sum = |count: fn(&Report) -> u64| repeats.iter().map(count).sum::<u64>();
+    let window_s: f64 = repeats.iter().map(|report| report.window_s).sum();
+    let transactions = sum(|report| report.transactions);
+    let flows = repeats.iter().map(|report| report.flow_rates_per_s.len()).max().unwrap_or(0);
+    let flow_rate = |flow: usize| {
+        let counted = repeats.iter().map(|r| r.flow_rates_per_s.get(flow).copied().unwrap_or(0.0) * r.window_s);
+        counted.sum::<f64>() / window_s
+    };
+    Some(Report {
+        settings: first.settings.clone(),
+        path: first.path.clone(),
+        window_s,
+        transactions,
+        rate_per_s: transactions as f64 / window_s,
+        flow_rates_per_s: (0..flows).map(flow_rate).collect(),
+        latency: histograms(repeats.iter().map(|report| report.latency.as_ref())),
+        lateness: histograms(repeats.iter().map(|report| report.lateness.as_ref())),
+        one_way: one_way(repeats).unwrap_or_else(|| first.one_way.clone()),
+        timeouts: sum(|report| report.timeouts),
+        late_answers: sum(|report| report.late_answers),
+        cost: cost(repeats),
+        refused: sum(|report| report.refused),
+        partial: repeats.iter().find_map(|report| report.partial.clone()),
+        notes: notes(repeats),
+    })
+}
+
+fn histograms<'a>(records: impl Iterator<Item = Option<&'a LatencyRecord>>) -> Option<LatencyRecord> {
+    let merged = records.flatten().map(LatencyRecord::latency).reduce(|mut sum, next| {
+        sum.merge(&next);
+        sum
+    })?;
+    LatencyRecord::of(&merged)
+}
+
+fn one_way(repeats: &[Report]) -> Option<OneWay> {
+    let delays = |pick: fn(&OneWay) -> Option<&LatencyRecord>| histograms(repeats.iter().map(|r| pick(&r.one_way)));
+    let forth = delays(|one_way| if let OneWay::Delays { forth, .. } = one_way { Some(forth) } else { None });
+    let back = delays(|one_way| if let OneWay::Delays { back, .. } = one_way { Some(back) } else { None });
+    Some(OneWay::Delays { forth: forth?, back: back? })
+}
+
+fn cost(repeats: &[Report]) -> Cost {
+    let threads = |pick: fn(&Cost) -> Option<ThreadCost>| -> Option<ThreadCost> {
+        let (cpus, us_per_transaction) = whole(repeats, |cost| pick(cost).map(|cost| cost.cpus))?;
+        Some(ThreadCost { cpus, us_per_transaction })
+    };
+    let host = |pick: fn(&Cost) -> Option<&HostCost>| -> Option<HostCost> {
+        let (busy_cpus, us_per_transaction) = whole(repeats, |cost| pick(cost).map(|cost| cost.busy_cpus))?;
+        let mut by_rate: Vec<&Report> = repeats.iter().filter(|report| pick(&report.cost).is_some()).collect();
+        by_rate.sort_by(|a, b| a.rate_per_s.total_cmp(&b.rate_per_s));
+        let HostCost { method, split, .. } = pick(&by_rate.get(by_rate.len() / 2)?.cost)?.clone();
+        Some(HostCost { method, busy_cpus, us_per_transaction, split })
+    };
+    Cost {
+        client_threads: threads(|cost| cost.client_threads),
+        server_threads: threads(|cost| cost.server_threads),
+        client_host: host(|cost| cost.client_host.as_ref()),
+        server_host: host(|cost| cost.server_host.as_ref()),
+    }
+}
+
+/// Busy CPUs over the windows of the repeats that know them, and their CPU time a transaction (us).
+fn whole(repeats: &[Report], cpus: impl Fn(&Cost) -> Option<f64>) -> Option<(f64, f64)> {
+    let known = || repeats.iter().filter_map(|report| Some((cpus(&report.cost)?, report)));
+    let used_s: f64 = known().map(|(cpus, report)| cpus * report.window_s).sum();
+    let window_s: f64 = known().map(|(_, report)| report.window_s).sum();
+    let transactions: u64 = known().map(|(_, report)| report.transactions).sum();
+    (window_s > 0.0).then(|| (used_s / window_s, used_s * 1e6 / transactions as f64))
+}
+
+fn notes(repeats: &[Report]) -> Vec<String> {
+    let mut notes: Vec<String> = Vec::new();
+    for note in repeats.iter().flat_map(|report| &report.notes) {
+        if !notes.contains(note) {
+            notes.push(note.clone());
+        }
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rr::Settings;
+    use netcliff_wire::latency::Latency;
+
+    fn report(rate_per_s: f64, window_s: f64, each_ns: u64) -> Report {
+        let transactions = (rate_per_s * window_s) as u64;
+        let mut latency = Latency::new();
+        latency.record_n_ns(each_ns, transactions);
+        let cost = ThreadCost { cpus: 0.5, us_per_transaction: 0.5e6 / rate_per_s };
+        Report {
+            settings: Settings::default(),
+            path: "loopback".to_owned(),
+            window_s,
+            transactions,
+            rate_per_s,
+            flow_rates_per_s: vec![rate_per_s],
+            latency: LatencyRecord::of(&latency),
+            lateness: None,
+            one_way: OneWay::NotAvailable("no clock".to_owned()),
+            timeouts: 1,
+            late_answers: 0,
+            cost: Cost { client_threads: Some(cost), ..Cost::default() },
+            refused: 0,
+            partial: None,
+            notes: vec!["a note".to_owned()],
+        }
+    }
+
+    #[test]
+    fn repeats_add_up() {
+        let merged = merged(&[report(1000.0, 1.0, 10_000), report(3000.0, 2.0, 30_000)]).expect("two repeats");
+        assert_eq!((merged.transactions, merged.timeouts, merged.window_s), (7000, 2, 3.0));
+        assert!((merged.rate_per_s - 7000.0 / 3.0).abs() < 1e-9);
+        assert!((merged.flow_rates_per_s[0] - 7000.0 / 3.0).abs() < 1e-9);
+        let latency = merged.latency.expect("transactions");
+        assert_eq!(latency.summary.count, 7000);
+        assert!((latency.summary.mean_s - (1000.0 * 10e-6 + 6000.0 * 30e-6) / 7000.0).abs() < 1e-7);
+        assert!((latency.summary.p50_s - 30e-6).abs() < 1e-7);
+        let cost = merged.cost.client_threads.expect("known");
+        assert!((cost.cpus - 0.5).abs() < 1e-12 && (cost.us_per_transaction - 1.5e6 / 7000.0).abs() < 1e-9);
+        assert_eq!(merged.notes, ["a note"]);
+        assert_eq!(super::merged(&[]), None);
+    }
+}

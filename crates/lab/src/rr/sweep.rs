@@ -1,0 +1,149 @@
+//! Configurations of request/response, each repeated, interleaved so that drift hits all alike.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use netcliff_core::{Fingerprint, Provenance};
+use netcliff_wire::WireError;
+use serde::{Deserialize, Serialize};
+
+use super::{Report, RrError, RrRecord, RrSample, Settings, merged};
+
+/// What is varied.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sweep {
+    /// All that the configurations share.
+    pub template: Settings,
+    /// Numbers of flows.
+    pub flows: Vec<u32>,
+    /// Requests under way in each; combined with each number of flows.
+    pub depths: Vec<u32>,
+    /// Repeats of each configuration.
+    pub repeats: u32,
+}
+
+/// A sweep's answer, as the store keeps it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RrRun {
+    /// `rr`.
+    pub kind: String,
+    /// A record a configuration; one that was never measured is in `not_had`.
+    pub rows: Vec<RrRecord>,
+    /// Configurations without a repeat, with the reason.
+    pub not_had: Vec<String>,
+    /// True if a configuration has fewer repeats than asked for, or one of them was cut short.
+    pub partial: bool,
+}
+
+/// One configuration under way.
+struct Config {
+    settings: Settings,
+    repeats: Vec<Report>,
+    ended: Option<String>,
+}
+
+impl Sweep {
+    /// The configurations in order: flows by flows, depth by depth.
+    ///
+    /// # Errors
+    /// A setting is out of its range.
+    pub fn configurations(&self) -> Result<Vec<Settings>, WireError> {
+        let pairs = self.flows.iter().flat_map(|flows| self.depths.iter().map(move |depth| (*flows, *depth)));
+        let all = pairs.map(|(flows, depth)| Settings { flows, depth, ..self.template.clone() });
+        all.map(|settings| settings.check().map(|()| settings)).collect()
+    }
+
+    /// Measures all repeats with `measure`, another configuration first in each round; `said` hears where it stands.
+    /// A failure ends its configuration, a stop the sweep.
+    ///
+    /// # Errors
+    /// A setting is out of its range, or nothing at all could be measured.
+    pub fn run(
+        &self,
+        stop: &AtomicBool,
+        said: &mut dyn FnMut(&str),
+        measure: &mut dyn FnMut(&Settings) -> Result<Report, RrError>,
+        provenance: &Provenance,
+        fingerprint: &Fingerprint,
+    ) -> Result<RrRun, RrError> {
+        let fresh = |settings| Config { settings, repeats: Vec::new(), ended: None };
+        let mut configs: Vec<Config> = self.configurations()?.into_iter().map(fresh).collect();
+        let mut first_error = None;
+        for round in 0..self.repeats {
+            said(&format!("round {} of {}", round + 1, self.repeats));
+            for place in 0..configs.len() {
+                let place = (place + round as usize) % configs.len();
+                if stop.load(Ordering::Relaxed) {
+                    break;
+                }
+                configs[place].measure(round, measure, &mut first_error);
+            }
+        }
+        if let (Some(error), true) = (first_error, configs.iter().all(|config| config.repeats.is_empty())) {
+            return Err(error);
+        }
+        Ok(self.gathered(configs, provenance, fingerprint))
+    }
+
+    fn gathered(&self, configs: Vec<Config>, provenance: &Provenance, fingerprint: &Fingerprint) -> RrRun {
+        let short = |config: &Config| config.repeats.len() < self.repeats as usize || config.cut_short();
+        let partial = configs.iter().any(short);
+        let (had, not_had): (Vec<Config>, Vec<Config>) =
+            configs.into_iter().partition(|config| !config.repeats.is_empty());
+        let why = |config: Config| {
+            let why = config.ended.unwrap_or_else(|| "the run was stopped before".to_owned());
+            format!("flows {}, depth {}: {why}", config.settings.flows, config.settings.depth)
+        };
+        let row = |config: Config| config.record(self.repeats, provenance, fingerprint);
+        RrRun {
+            kind: "rr".to_owned(),
+            rows: had.into_iter().filter_map(row).collect(),
+            not_had: not_had.into_iter().map(why).collect(),
+            partial,
+        }
+    }
+}
+
+impl Config {
+    fn measure(
+        &mut self,
+        round: u32,
+        measure: &mut dyn FnMut(&Settings) -> Result<Report, RrError>,
+        first_error: &mut Option<RrError>,
+    ) {
+        if self.ended.is_some() {
+            return;
+        }
+        // Repeats of an open loop draw other gaps, so that their spread is that of the arrivals too.
+        let seed = self.settings.seed.wrapping_add(u64::from(round));
+        match measure(&Settings { seed, ..self.settings.clone() }) {
+            Ok(report) => {
+                self.ended.clone_from(&report.partial);
+                self.repeats.push(report);
+            }
+            Err(error) => {
+                self.ended = Some(error.to_string());
+                first_error.get_or_insert(error);
+            }
+        }
+    }
+
+    fn cut_short(&self) -> bool {
+        self.ended.is_some() || self.repeats.iter().any(|report| report.transactions == 0)
+    }
+
+    fn record(self, asked: u32, provenance: &Provenance, fingerprint: &Fingerprint) -> Option<RrRecord> {
+        let mut report = merged(&self.repeats)?;
+        let had = self.repeats.len();
+        if report.partial.is_none() && had < asked as usize {
+            let why = self.ended.unwrap_or_else(|| "the run was stopped".to_owned());
+            report.partial = Some(format!("{had} of {asked} repeats: {why}"));
+        }
+        Some(RrRecord {
+            kind: "rr".to_owned(),
+            report,
+            repeats: self.repeats.iter().map(RrSample::of).collect(),
+            fingerprint: Some(fingerprint.clone()),
+            provenance: provenance.clone(),
+        })
+    }
+}

@@ -1,0 +1,168 @@
+//! Two measured means: is there a difference, how large is it, and what remains of that after many such questions.
+//!
+//! Welch's t: the runs may differ in their spread, and with the usual 5 repeats a side a rank or permutation test can
+//! not get below p = 2/252, which no correction for more than six points would leave significant. Repeats are means
+//! over a second or more, so that the t distribution serves well; `tests` counts false alarms where it does not.
+//! Holm's step-down over the points: it holds the chance of even one false alarm, under any dependence between points
+//! (the points of a run share the machine's state), which is what a build that fails asks for. Benjamini-Hochberg
+//! would let a share of the alarms be false.
+
+use netcliff_core::Figure;
+use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
+
+/// From here on Student's quantiles are the normal ones to six digits.
+const MANY_DEGREES: f64 = 1e7;
+
+/// A mean as it is known.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Estimate {
+    /// The mean.
+    pub mean: f64,
+    /// Its standard error; 0 for a computed value.
+    pub error: f64,
+    /// Degrees of freedom behind the standard error; infinite where it is exact.
+    pub degrees: f64,
+}
+
+impl Estimate {
+    /// A computed value.
+    pub fn exact(mean: f64) -> Self {
+        Self { mean, error: 0.0, degrees: f64::INFINITY }
+    }
+
+    /// Of repeats; None for fewer than two, or one that is no number.
+    pub fn of(values: &[f64]) -> Option<Self> {
+        let n = values.len() as f64;
+        if values.len() < 2 || values.iter().any(|value| !value.is_finite()) {
+            return None;
+        }
+        let mean = values.iter().sum::<f64>() / n;
+        let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0);
+        Some(Self { mean, error: (variance / n).sqrt(), degrees: n - 1.0 })
+    }
+
+    /// Of a figure whose interval is taken for Student's with `repeats` behind it, or for the normal one where their
+    /// number is not known. None where the interval is of no use.
+    pub fn of_figure(figure: &Figure, repeats: Option<u32>) -> Option<Self> {
+        let Some(interval) = figure.interval else { return Some(Self::exact(figure.value)) };
+        let degrees = repeats.filter(|repeats| *repeats > 1).map_or(f64::INFINITY, |repeats| f64::from(repeats - 1));
+        let quantile = quantile(degrees, interval.confidence)?;
+        let error = (interval.high - interval.low) / 2.0 / quantile;
+        (figure.value.is_finite() && error.is_finite()).then_some(Self { mean: figure.value, error, degrees })
+    }
+
+    /// The mean with its two-sided interval.
+    pub fn figure(&self, confidence: f64) -> Figure {
+        match quantile(self.degrees, confidence) {
+            Some(quantile) if self.error > 0.0 => Figure::sampled(self.mean, quantile * self.error, confidence),
+            _ => Figure::exact(self.mean),
+        }
+    }
+}
+
+/// Two-sided quantile of Student's distribution; None at no sensible confidence.
+fn quantile(degrees: f64, confidence: f64) -> Option<f64> {
+    let at = 0.5 + confidence / 2.0;
+    if !(at > 0.5 && at < 1.0) {
+        return None;
+    }
+    // The library's search for Student's quantile does not end at infinite degrees.
+    let t = if degrees < MANY_DEGREES {
+        StudentsT::new(0.0, 1.0, degrees).ok()?.inverse_cdf(at)
+    } else {
+        Normal::standard().inverse_cdf(at)
+    };
+    (t.is_finite() && t > 0.0).then_some(t)
+}
+
+/// `b - factor * a` with its standard error and Welch's degrees of freedom.
+struct Contrast {
+    difference: f64,
+    error: f64,
+    degrees: f64,
+}
+
+fn contrast(a: &Estimate, b: &Estimate, factor: f64) -> Contrast {
+    let (from_a, from_b) = ((factor * a.error).powi(2), b.error.powi(2));
+    let sum = from_a + from_b;
+    let spent = from_a.powi(2) / a.degrees + from_b.powi(2) / b.degrees;
+    let difference = b.mean - factor * a.mean;
+    // Computed twice on two machines, a figure may differ in its last digits.
+    let same = sum == 0.0 && difference.abs() <= 1e-9 * b.mean.abs();
+    Contrast {
+        difference: if same { 0.0 } else { difference },
+        error: sum.sqrt(),
+        degrees: if spent > 0.0 { sum.powi(2) / spent } else { f64::INFINITY },
+    }
+}
+
+impl Contrast {
+    /// P(T <= t) of the difference over its error.
+    fn below(&self) -> f64 {
+        if self.error == 0.0 {
+            // Computed values, or repeats all alike: they are the same or they are not.
+            return match self.difference.partial_cmp(&0.0) {
+                Some(std::cmp::Ordering::Less) => 0.0,
+                Some(std::cmp::Ordering::Greater) => 1.0,
+                _ => 0.5,
+            };
+        }
+        StudentsT::new(0.0, 1.0, self.degrees).map_or(0.5, |t| t.cdf(self.difference / self.error))
+    }
+}
+
+/// Two-sided p of "both means are the same" (Welch).
+pub fn p_same(a: &Estimate, b: &Estimate) -> f64 {
+    let contrast = contrast(a, b, 1.0);
+    // By the tail that is computed without cancellation.
+    let mirrored = Contrast { difference: -contrast.difference.abs(), ..contrast };
+    (2.0 * mirrored.below()).min(1.0)
+}
+
+/// One-sided p of "b's mean is at least `factor` times a's": small where b is shown to be less.
+pub fn p_at_least(a: &Estimate, b: &Estimate, factor: f64) -> f64 {
+    contrast(a, b, factor).below()
+}
+
+/// One-sided p of "b's mean is at most `factor` times a's": small where b is shown to be more.
+pub fn p_at_most(a: &Estimate, b: &Estimate, factor: f64) -> f64 {
+    let contrast = contrast(a, b, factor);
+    Contrast { difference: -contrast.difference, ..contrast }.below()
+}
+
+/// b over a, less 1, with Fieller's interval: the ratios that the t test would not reject, with the degrees of freedom
+/// it has at the ratio found. None where a is 0, or so uncertain that the interval has no end.
+pub fn relative_change(a: &Estimate, b: &Estimate, confidence: f64) -> Option<Figure> {
+    let ratio = b.mean / a.mean;
+    if !ratio.is_finite() {
+        return None;
+    }
+    let contrast = contrast(a, b, ratio);
+    if contrast.error == 0.0 {
+        return Some(Figure::exact(ratio - 1.0));
+    }
+    let t2 = quantile(contrast.degrees, confidence)?.powi(2);
+    let (a2, ab) = (a.mean.powi(2) - t2 * a.error.powi(2), a.mean * b.mean);
+    let b2 = b.mean.powi(2) - t2 * b.error.powi(2);
+    if a2 <= 0.0 {
+        return None;
+    }
+    let root = (ab * ab - a2 * b2).max(0.0).sqrt();
+    Some(Figure::between(ratio - 1.0, (ab - root) / a2 - 1.0, (ab + root) / a2 - 1.0, confidence))
+}
+
+/// Holm's adjusted p values, in the order given: each is to be compared with the level itself.
+pub fn holm(p: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..p.len()).collect();
+    order.sort_by(|&a, &b| p[a].total_cmp(&p[b]));
+    let mut adjusted = vec![1.0; p.len()];
+    let mut least = 0.0f64;
+    for (place, &index) in order.iter().enumerate() {
+        least = least.max(((p.len() - place) as f64 * p[index]).min(1.0));
+        adjusted[index] = least;
+    }
+    adjusted
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,87 @@
+//! Each repeat by itself.
+
+use netcliff_core::stream::{CpuTimes, StreamSample, kernel_share};
+use netcliff_wire::transfer::{End, Flow, TcpSample};
+
+use super::summary::{near_us_per_kib, wire_bps_of};
+use super::{Repeat, StreamOptions};
+
+/// A sample a measured window, in order. Figures of the whole host belong to a transfer, so that where several windows
+/// share one they have none.
+pub(super) fn samples(options: &StreamOptions, repeats: &[Repeat]) -> Vec<StreamSample> {
+    repeats.iter().flat_map(|repeat| of_repeat(options, repeat)).collect()
+}
+
+fn of_repeat(options: &StreamOptions, repeat: &Repeat) -> Vec<StreamSample> {
+    let flows = &repeat.transfer.flows;
+    let windows = flows.iter().map(|flow| flow.sender.windows.len()).max().unwrap_or(0);
+    let mut samples: Vec<StreamSample> = (0..windows).map(|place| of_window(options, flows, place)).collect();
+    if let [sample] = &mut samples[..] {
+        sample.system_us_per_kib = near_us_per_kib(repeat).filter(|us| us.is_finite());
+        let busy =
+            |cpu: &netcliff_host::cpu::system::SystemShares| cpu.user + cpu.nice + cpu.system + cpu.irq + cpu.softirq;
+        sample.system_cpus = (!repeat.ticks.is_empty()).then(|| repeat.ticks.iter().map(busy).sum());
+        let pairs: Vec<(&TcpSample, &TcpSample)> =
+            flows.iter().filter_map(|flow| Some((flow.tcp.first()?, flow.tcp.last()?))).collect();
+        let increase = |count: fn(&TcpSample) -> u64| -> u64 {
+            pairs.iter().map(|(from, to)| count(to).saturating_sub(count(from))).sum()
+        };
+        if !pairs.is_empty() {
+            sample.retransmissions = Some(increase(|tcp| tcp.retransmissions));
+            let segment = increase(|tcp| tcp.bytes_sent) as f64 / increase(|tcp| tcp.data_segments) as f64;
+            sample.bytes_per_segment = Some(segment).filter(|bytes| bytes.is_finite());
+            sample.wire_bps = wire_bps_of(options, repeat);
+        }
+    }
+    samples
+}
+
+/// What both ends did in one window, all flows together.
+fn of_window(options: &StreamOptions, flows: &[Flow], place: usize) -> StreamSample {
+    let (sender, receiver) =
+        (EndSum::of(flows, place, |flow| &flow.sender), EndSum::of(flows, place, |flow| &flow.receiver));
+    let by_clock = if options.method.clock() == "sender" { &sender } else { &receiver };
+    StreamSample {
+        goodput_bps: by_clock.as_ref().map(|sum| sum.bps),
+        sender_cpu: sender.as_ref().map(|sum| sum.cpus),
+        receiver_cpu: receiver.as_ref().map(|sum| sum.cpus),
+        sender_us_per_kib: sender.as_ref().and_then(EndSum::us_per_kib),
+        receiver_us_per_kib: receiver.as_ref().and_then(EndSum::us_per_kib),
+        sender_kernel_share: sender.as_ref().and_then(|sum| kernel_share(&sum.times)),
+        receiver_kernel_share: receiver.as_ref().and_then(|sum| kernel_share(&sum.times)),
+        ..StreamSample::default()
+    }
+}
+
+/// One end of all flows in one window.
+#[derive(Default)]
+struct EndSum {
+    bps: f64,
+    cpus: f64,
+    used_s: f64,
+    bytes: f64,
+    times: Vec<CpuTimes>,
+}
+
+impl EndSum {
+    /// None where no flow has this window.
+    fn of(flows: &[Flow], place: usize, end: fn(&Flow) -> &End) -> Option<Self> {
+        let mut sum = Self::default();
+        for window in flows.iter().filter_map(|flow| end(flow).windows.get(place)) {
+            let (wall_s, used_s) = (window.cpu.wall_s, window.cpu.user_s + window.cpu.system_s);
+            if wall_s <= 0.0 {
+                continue;
+            }
+            sum.bps += window.goodput_bps().unwrap_or(0.0);
+            sum.cpus += used_s / wall_s;
+            sum.used_s += used_s;
+            sum.bytes += window.bytes as f64;
+            sum.times.push(CpuTimes { user_s: window.cpu.user_s, system_s: window.cpu.system_s, wall_s });
+        }
+        (!sum.times.is_empty()).then_some(sum)
+    }
+
+    fn us_per_kib(&self) -> Option<f64> {
+        (self.bytes > 0.0).then(|| self.used_s * 1e6 * 1024.0 / self.bytes)
+    }
+}

@@ -1,0 +1,272 @@
+//! What an experiment of transfers found.
+
+use std::collections::BTreeSet;
+
+use netcliff_core::experiment::{Answerer, Curve, Dot, Factor, Key, Setting, TransferMeasure, Transfers};
+use netcliff_core::stream::{StreamSample, payload_share};
+use netcliff_core::{EngineKind, Figure, Fingerprint, Provenance};
+use netcliff_host::fingerprint;
+use netcliff_host::inventory::Inventory;
+use serde::{Deserialize, Serialize};
+
+use super::effects::effects;
+use super::{Config, device::MTU_BYTES};
+use crate::rig::Rig;
+use crate::stats;
+
+/// IPv4 and TCP headers with timestamps (bytes).
+const HEADER_BYTES: f64 = 52.0;
+/// The figures whose effects are shown beside the drawn one: throughput, CPU, service demand.
+const EFFECTS: [TransferMeasure; 3] =
+    [TransferMeasure::Goodput, TransferMeasure::SystemCpus, TransferMeasure::SystemUsPerKib];
+
+/// A factor with its levels as text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FactorLevels {
+    /// The setting.
+    pub key: Key,
+    /// Its levels, the baseline first.
+    pub levels: Vec<String>,
+}
+
+/// One configuration.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TransferRow {
+    /// The level of each factor, in their order.
+    pub levels: Vec<String>,
+    /// Its place on the x axis.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub x: Option<f64>,
+    /// Payload that its link can carry (bit/s): full frames without a gap, headers left out; absent where its rate is
+    /// not limited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub carries_bps: Option<f64>,
+    /// Each repeat, in the order they were made.
+    pub samples: Vec<StreamSample>,
+    /// Why repeats are missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut_short: Option<String>,
+}
+
+impl TransferRow {
+    /// A figure's mean over the repeats with its interval; None where it was not had.
+    pub fn figure(&self, measure: TransferMeasure) -> Option<Figure> {
+        stats::mean(&self.values(measure))
+    }
+
+    /// A figure of each repeat that has it.
+    pub fn values(&self, measure: TransferMeasure) -> Vec<f64> {
+        let values = self.samples.iter().filter_map(|sample| measure.of(sample, self.carries_bps));
+        values.filter(|value| value.is_finite()).collect()
+    }
+}
+
+/// What a level of a factor does to a figure.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Effect {
+    /// The factor.
+    pub factor: Key,
+    /// The level it is compared with.
+    pub from: String,
+    /// The level.
+    pub to: String,
+    /// The figure.
+    pub figure: TransferMeasure,
+    /// Mean over the configurations at `from`.
+    pub from_mean: f64,
+    /// Mean over those at `to`.
+    pub to_mean: f64,
+    /// Ratio less 1, by the logarithms, with its interval.
+    pub change: Figure,
+    /// Two-sided p of "no effect", corrected by Holm over the effects on this figure.
+    pub p_corrected: f64,
+}
+
+/// The answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TransferReport {
+    /// `transfer`.
+    pub kind: String,
+    /// What the experiment shows.
+    pub title: String,
+    /// How its configurations were chosen: `full`, `one-at-a-time`, `fractional`.
+    pub design: netcliff_core::experiment::Design,
+    /// Repeats asked for.
+    pub repeats: u32,
+    /// What was asked beside the factors, by name.
+    pub asked: Vec<(String, String)>,
+    /// What varied.
+    pub factors: Vec<FactorLevels>,
+    /// The figure that is drawn.
+    pub y: TransferMeasure,
+    /// The setting along the x axis, where one varies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub x: Option<Key>,
+    /// A row a configuration.
+    pub rows: Vec<TransferRow>,
+    /// What each level does.
+    pub effects: Vec<Effect>,
+    /// What was asked for and not had, with the reason.
+    pub not_had: Vec<String>,
+    /// What makes figures mean less.
+    pub warnings: Vec<String>,
+    /// What explains a difference to another run.
+    pub fingerprint: Fingerprint,
+    /// How it was produced.
+    pub provenance: Provenance,
+    /// True if it was stopped or a configuration was cut short.
+    pub partial: bool,
+}
+
+/// What a run comes to.
+pub(super) struct Found<'a> {
+    pub experiment: &'a Transfers,
+    pub factors: Vec<Factor>,
+    pub fixed: Vec<Setting>,
+    pub configs: Vec<Config>,
+    pub not_had: Vec<String>,
+    pub warnings: BTreeSet<String>,
+}
+
+impl Found<'_> {
+    pub fn report(self, rig: &Rig, provenance: &Provenance) -> TransferReport {
+        let x = self.x();
+        let effects = self.effects(x);
+        let complete =
+            |config: &Config| config.ended.is_none() && config.samples.len() >= self.experiment.repeats as usize;
+        let partial = !self.configs.iter().all(complete);
+        let fingerprint = fingerprint_of(rig);
+        let asked = self.asked(rig);
+        let rows = self.configs.iter().map(|config| self.row(config, x)).collect();
+        TransferReport {
+            kind: "transfer".to_owned(),
+            title: self.experiment.title.clone(),
+            design: self.experiment.design,
+            repeats: self.experiment.repeats,
+            asked,
+            factors: self.factors.iter().map(levels_of).collect(),
+            y: self.experiment.figure.y,
+            x,
+            rows,
+            effects,
+            not_had: self.not_had,
+            warnings: self.warnings.into_iter().chain(rig.limits.iter().cloned()).collect(),
+            provenance: Provenance { fingerprint_id: Some(fingerprint.id()), ..provenance.clone() },
+            fingerprint,
+            partial,
+        }
+    }
+
+    /// The setting along x, if it still varies.
+    fn x(&self) -> Option<Key> {
+        let key = self.experiment.x()?;
+        self.factors.iter().any(|factor| factor.key == key && factor.levels.len() > 1).then_some(key)
+    }
+
+    fn asked(&self, rig: &Rig) -> Vec<(String, String)> {
+        let fact = |name: &str, value: String| (name.to_owned(), value);
+        let mut asked = vec![fact("testbed", rig.describe())];
+        if rig.is_netns() && !self.fixed.iter().any(|setting| setting.key() == Key::Mtu) {
+            asked.push(fact("mtu", format!("{MTU_BYTES}, unless it varies")));
+        }
+        asked.extend(self.fixed.iter().map(|setting| fact(setting.key().name(), setting.to_string())));
+        let each = &self.experiment.time;
+        asked.push(fact("repeats", format!("{} of {each}, each round in random order", self.experiment.repeats)));
+        asked.push(fact("seed", self.experiment.seed.to_string()));
+        asked
+    }
+
+    fn row(&self, config: &Config, x: Option<Key>) -> TransferRow {
+        let setting = |key: Key| config.settings.iter().rev().find(|setting| setting.key() == key);
+        TransferRow {
+            levels: config
+                .levels
+                .iter()
+                .zip(&self.factors)
+                .map(|(at, factor)| factor.levels[*at].to_string())
+                .collect(),
+            x: x.and_then(|key| setting(key)?.number()),
+            carries_bps: carries_bps(config),
+            samples: config.samples.clone(),
+            cut_short: config.ended.clone(),
+        }
+    }
+
+    /// The effect of every factor but the one along x, which is what the figure is for.
+    fn effects(&self, x: Option<Key>) -> Vec<Effect> {
+        let mut measures = vec![self.experiment.figure.y];
+        measures.extend(EFFECTS.into_iter().filter(|measure| *measure != self.experiment.figure.y));
+        let levels: Vec<usize> = self.factors.iter().map(|factor| factor.levels.len()).collect();
+        let of = |figure: TransferMeasure| -> Vec<Effect> {
+            let values = |config: &Config| self.row(config, None).values(figure);
+            let observed: Vec<_> =
+                self.configs.iter().map(|config| (config.levels.as_slice(), values(config))).collect();
+            let found = effects(&levels, &observed).into_iter();
+            let named = found.filter(|effect| Some(self.factors[effect.factor].key) != x);
+            named
+                .map(|effect| {
+                    let factor = &self.factors[effect.factor];
+                    Effect {
+                        factor: factor.key,
+                        from: factor.levels[0].to_string(),
+                        to: factor.levels[effect.level].to_string(),
+                        figure,
+                        from_mean: effect.means.0,
+                        to_mean: effect.means.1,
+                        change: effect.change,
+                        p_corrected: effect.p_corrected,
+                    }
+                })
+                .collect()
+        };
+        measures.into_iter().flat_map(of).collect()
+    }
+}
+
+fn levels_of(factor: &Factor) -> FactorLevels {
+    FactorLevels { key: factor.key, levels: factor.levels.iter().map(ToString::to_string).collect() }
+}
+
+/// What a link of the configuration's rate can carry.
+fn carries_bps(config: &Config) -> Option<f64> {
+    let mut rate = None;
+    let mut mtu = MTU_BYTES;
+    for setting in &config.settings {
+        match setting {
+            Setting::Rate(bps) => rate = *bps,
+            Setting::Mtu(bytes) => mtu = *bytes,
+            _ => {}
+        }
+    }
+    Some(rate? * payload_share(f64::from(mtu) - HEADER_BYTES, HEADER_BYTES))
+}
+
+fn fingerprint_of(rig: &Rig) -> Fingerprint {
+    let host = Inventory::of_this_host();
+    rig.fingerprint(&host).unwrap_or_else(|_| fingerprint::of_host(&host, &[]))
+}
+
+impl TransferReport {
+    /// The curves of its figure: one a combination of the factors that are not along x. Empty where nothing numeric
+    /// varies.
+    pub fn curves(&self) -> Vec<Curve> {
+        let Some(x) = self.x else { return Vec::new() };
+        let mut curves: Vec<Curve> = Vec::new();
+        for row in &self.rows {
+            let (Some(at), Some(y)) = (row.x, row.figure(self.y)) else { continue };
+            let others = self.factors.iter().zip(&row.levels).filter(|(factor, _)| factor.key != x);
+            let words: Vec<String> = others.map(|(factor, level)| format!("{} {level}", factor.key)).collect();
+            let name = if words.is_empty() { self.y.label().to_owned() } else { words.join(", ") };
+            let dot = Dot { x: at, y };
+            match curves.iter_mut().find(|curve| curve.name == name) {
+                Some(curve) => curve.dots.push(dot),
+                None => {
+                    let answerer = Some(Answerer { engine: EngineKind::Wire, fidelity: None });
+                    curves.push(Curve { name, answerer, dots: vec![dot] });
+                }
+            }
+        }
+        curves.iter_mut().for_each(|curve| curve.dots.sort_by(|a, b| a.x.total_cmp(&b.x)));
+        curves
+    }
+}

@@ -1,0 +1,90 @@
+use proptest::prelude::*;
+
+use super::effects::effects;
+use super::*;
+use netcliff_core::experiment::Design;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Figures made of known factors times a little noise give the factors back, by any design.
+    #[test]
+    fn effects_are_found_again(
+        truth in proptest::collection::vec(-0.5..1.0f64, 1..6),
+        noise in proptest::collection::vec(-0.001..0.001f64, 400),
+    ) {
+        let levels = vec![2; truth.len()];
+        for design in [Design::Full, Design::OneAtATime, Design::Fractional] {
+            let configs = design.configurations(&levels).expect("few factors");
+            let value = |config: &[usize], noise: f64| {
+                let ratio = |(at, effect): (&usize, &f64)| if *at == 1 { 1.0 + effect } else { 1.0 };
+                1e9 * config.iter().zip(&truth).map(ratio).product::<f64>() * (1.0 + noise)
+            };
+            let mut noise = noise.iter().copied().cycle();
+            let observed: Vec<_> = configs
+                .iter()
+                .map(|config| (config.as_slice(), (0..5).map(|_| value(config, noise.next().unwrap_or(0.0))).collect()))
+                .collect();
+            let found = effects(&levels, &observed);
+            prop_assert_eq!(found.len(), truth.len());
+            for (effect, truth) in found.iter().zip(&truth) {
+                prop_assert!((effect.change.value - truth).abs() < 0.004, "{:?}: {:?} is not {}", design, effect, truth);
+                prop_assert!(truth.abs() < 0.01 || effect.p_corrected < 0.05, "{:?}: {:?}", design, effect);
+            }
+        }
+    }
+}
+
+#[test]
+fn in_a_balanced_design_an_effect_is_the_ratio_of_geometric_means() {
+    let (a, b, c, d) = ([0, 0], [0, 1], [1, 0], [1, 1]);
+    let observed: Vec<(&[usize], Vec<f64>)> =
+        vec![(&a, vec![1.0, 1.1]), (&b, vec![2.0, 2.1]), (&c, vec![4.0, 4.4]), (&d, vec![16.0, 15.0])];
+    let geometric = |values: &[f64]| (values.iter().map(|v| v.ln()).sum::<f64>() / values.len() as f64).exp();
+    let found = effects(&[2, 2], &observed);
+    let ratio = geometric(&[4.0, 4.4, 16.0, 15.0]) / geometric(&[1.0, 1.1, 2.0, 2.1]) - 1.0;
+    assert!((found[0].change.value - ratio).abs() < 1e-12);
+    assert_eq!(found[0].means, (1.55, 9.85));
+    let ends = found[0].change.interval.expect("two repeats each");
+    assert!(ends.low < ratio && ratio < ends.high);
+}
+
+#[test]
+fn no_effect_is_seldom_called_one() {
+    // 1000 experiments of 4 factors without any effect, 8 configurations, 3 repeats, 3 % of noise: at most 5 % and
+    // 3.1 standard errors of them may name one.
+    let configs = Design::Fractional.configurations(&[2; 4]).expect("few factors");
+    let mut random = Order(7);
+    let mut uniform = move || (random.next() >> 11) as f64 / (1u64 << 53) as f64;
+    let mut named = 0;
+    for _ in 0..1000 {
+        let mut noise = || 100.0 * (1.0 + 0.03 * ((0..12).map(|_| uniform()).sum::<f64>() - 6.0));
+        let observed: Vec<_> =
+            configs.iter().map(|config| (config.as_slice(), (0..3).map(|_| noise()).collect())).collect();
+        named += u32::from(effects(&[2; 4], &observed).iter().any(|effect| effect.p_corrected < 0.05));
+    }
+    assert!(named < 72, "{named} of 1000");
+}
+
+#[test]
+fn what_gives_no_effects() {
+    let (a, b) = ([0], [1]);
+    let once: Vec<(&[usize], Vec<f64>)> = vec![(&a, vec![1.0]), (&b, vec![2.0])];
+    assert!(effects(&[2], &once).is_empty(), "no repeats, no error");
+    let zero: Vec<(&[usize], Vec<f64>)> = vec![(&a, vec![0.0, 1.0]), (&b, vec![2.0, 3.0])];
+    assert!(effects(&[2], &zero).is_empty(), "0 has no logarithm");
+    let one_sided: Vec<(&[usize], Vec<f64>)> = vec![(&a, vec![1.0, 1.1])];
+    assert!(effects(&[2], &one_sided).is_empty(), "level 1 was never measured");
+}
+
+#[test]
+fn orders_are_permutations_and_differ() {
+    let mut order = Order(1);
+    let (first, second) = (order.shuffled(20), order.shuffled(20));
+    assert_ne!(first, second);
+    for mut order in [first, second] {
+        order.sort_unstable();
+        assert_eq!(order, (0..20).collect::<Vec<_>>());
+    }
+    assert!(order.shuffled(0).is_empty());
+}

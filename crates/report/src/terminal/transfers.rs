@@ -1,0 +1,120 @@
+//! [`transfers`]: what `netcliff run` prints of an experiment of transfers.
+
+use netcliff_core::experiment::TransferMeasure;
+use netcliff_lab::transfers::{Effect, TransferReport, TransferRow};
+
+use super::Style;
+use super::comparison;
+use super::page::{Page, Tone};
+use crate::drawing::unit_of;
+use crate::format;
+
+/// Width of a figure with its interval.
+const FIGURE: usize = 20;
+
+/// Every configuration, the effect of every setting, what was not had; the figure is drawn apart.
+pub fn transfers(report: &TransferReport, style: Style) -> String {
+    let mut page = Page::new(style);
+    let date = format::date_utc(report.provenance.started_unix_s);
+    page.paragraph(0, Tone::Strong, &format!("netcliff {}: {}, {date}", report.provenance.version, report.title));
+    if report.partial {
+        page.paragraph(0, Tone::Alarm, "PARTIAL: not all that was asked for was measured; see the end.");
+    }
+    report.asked.iter().for_each(|(name, fact)| page.fact(name, fact));
+    configurations(&mut page, report);
+    effects(&mut page, report);
+    let cut = report.rows.iter().filter_map(|row| Some(format!("{}: {}", name(report, row), row.cut_short.as_ref()?)));
+    let not_had: Vec<String> = report.not_had.iter().cloned().chain(cut).collect();
+    for (heading, lines) in [("NOT HAD", &not_had), ("WARNINGS", &report.warnings)] {
+        if !lines.is_empty() {
+            page.heading(heading);
+            lines.iter().for_each(|line| page.item("- ", line));
+        }
+    }
+    page.finish()
+}
+
+/// The figures of the table: the one that is drawn, then throughput, CPU and service demand.
+pub fn measures(report: &TransferReport) -> Vec<TransferMeasure> {
+    let mut measures = vec![report.y];
+    for measure in [TransferMeasure::Goodput, TransferMeasure::SystemCpus, TransferMeasure::SystemUsPerKib] {
+        if measure != report.y && measures.len() < 3 {
+            measures.push(measure);
+        }
+    }
+    measures
+}
+
+/// A configuration in words.
+pub fn name(report: &TransferReport, row: &TransferRow) -> String {
+    let words: Vec<String> =
+        report.factors.iter().zip(&row.levels).map(|(factor, level)| format!("{} {level}", factor.key)).collect();
+    words.join(", ")
+}
+
+/// A figure of a configuration, mean with half width; "-" where it was not had.
+pub fn cell(row: &TransferRow, measure: TransferMeasure) -> String {
+    let unit = unit_of(measure.dimension());
+    row.figure(measure).map_or("-".to_owned(), |figure| format::plus_minus(&figure, unit))
+}
+
+fn configurations(page: &mut Page, report: &TransferReport) {
+    page.heading("CONFIGURATIONS (MEAN OF THE REPEATS WITH 95 % INTERVAL)");
+    let measures = measures(report);
+    let width = |at: usize| {
+        let levels = report.rows.iter().filter_map(|row| row.levels.get(at)).map(String::len);
+        levels.chain([report.factors[at].key.name().len()]).max().unwrap_or(0) + 2
+    };
+    let widths: Vec<usize> = (0..report.factors.len()).map(width).collect();
+    let line = |levels: Vec<&str>, figures: Vec<String>| {
+        let levels: String = levels.iter().zip(&widths).map(|(level, width)| format!("{level:<width$}")).collect();
+        let figures: String = figures.iter().map(|figure| format!("{figure:>FIGURE$}")).collect();
+        format!("  {levels}{figures}")
+    };
+    let heads = measures.iter().map(|measure| measure.label().chars().take(FIGURE - 1).collect()).collect();
+    let mut lines = vec![line(report.factors.iter().map(|factor| factor.key.name()).collect(), heads)];
+    for row in &report.rows {
+        let figures = measures.iter().map(|measure| cell(row, *measure)).collect();
+        lines.push(line(row.levels.iter().map(String::as_str).collect(), figures));
+    }
+    page.block(&lines.join("\n"));
+}
+
+fn effects(page: &mut Page, report: &TransferReport) {
+    if report.effects.is_empty() {
+        return;
+    }
+    page.heading("EFFECT OF EACH SETTING (RATIO OF GEOMETRIC MEANS, 95 % INTERVAL, CORRECTED P)");
+    let mut lines = Vec::new();
+    let mut figure = None;
+    for effect in &report.effects {
+        if figure != Some(effect.figure) {
+            figure = Some(effect.figure);
+            lines.push(format!("  {}", effect.figure.label()));
+        }
+        lines.push(effect_line(effect));
+    }
+    page.block(&lines.join("\n"));
+    page.paragraph(
+        2,
+        Tone::Faint,
+        "means are over the configurations at each level; intervals know how repeats spread, not what settings do together",
+    );
+}
+
+fn effect_line(effect: &Effect) -> String {
+    let unit = unit_of(effect.figure.dimension());
+    let setting = format!("{} {} -> {}", effect.factor, effect.from, effect.to);
+    format!(
+        "    {setting:<24}{:>12}{:>12}{:>24} {}",
+        format::quantity(effect.from_mean, unit),
+        format::quantity(effect.to_mean, unit),
+        comparison::percent(&effect.change),
+        p(effect)
+    )
+}
+
+/// The corrected p, marked where it is not below the level.
+pub fn p(effect: &Effect) -> String {
+    comparison::p(effect.p_corrected)
+}
