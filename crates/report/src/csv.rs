@@ -3,11 +3,10 @@
 use netcliff_core::experiment::{Curve, Dot, TransferMeasure};
 use netcliff_core::roofline::{PARTS, Roofline};
 use netcliff_core::{Record, Slice, measure};
-<<<<<<< HEAD
 use netcliff_lab::rfc2544::report::Rfc2544Report;
-=======
 use netcliff_lab::transfers::TransferReport;
->>>>>>> ff5b57f (netcliff compare, rr in repeats, netcliff run of real transfers)
+use netcliff_lab::rfc2544::report::Rfc2544Report;
+use netcliff_lab::transfers::TransferReport;
 
 use crate::format;
 

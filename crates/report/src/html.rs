@@ -17,11 +17,10 @@ use crate::svg;
 
 pub use compare::compare;
 pub use experiment::experiment;
-<<<<<<< HEAD
 pub use rfc2544::rfc2544;
-=======
 pub use transfers::transfers;
->>>>>>> ff5b57f (netcliff compare, rr in repeats, netcliff run of real transfers)
+pub use rfc2544::rfc2544;
+pub use transfers::transfers;
 
 const STYLE: &str = include_str!("html/page.css");
 /// Nothing is fetched, whatever stands in the data.
