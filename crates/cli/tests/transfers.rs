@@ -11,7 +11,7 @@ const SMALL: &str = r#"
 title = "small"
 kind = "transfer"
 repeats = 3
-time = "60ms"
+time = "100ms"
 warmup = "10ms"
 
 [vary]
@@ -20,6 +20,7 @@ nodelay = ["off", "on"]
 tso = ["on", "off"]
 
 [figure]
+x = "block"
 x_scale = "log"
 "#;
 
@@ -54,7 +55,7 @@ fn on_loopback_what_is_the_devices_is_named_and_the_rest_measured() {
         assert!(page.contains(part), "{part}: {page}");
     }
     assert!(std::fs::read_to_string(html).expect("a page").contains("<svg"));
-    let csv = home.stdout(["run", &file, "--testbed", "loopback", "--csv", "--repeats", "1", "--time", "30ms"]);
+    let csv = home.stdout(["run", &file, "--testbed", "loopback", "--csv", "--repeats", "1", "--time", "200ms"]);
     assert!(csv.starts_with("nodelay,block,repeat,goodput_bps,"), "{csv}");
     assert_eq!(csv.lines().count(), 5, "{csv}");
     let same = home.json(["compare", "1", "2", "--json"]);

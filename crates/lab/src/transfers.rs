@@ -55,6 +55,9 @@ pub enum TransfersError {
     NothingLeft(String),
 }
 
+/// How often a repeat is made that counts nothing.
+const TRIES: u32 = 3;
+
 /// One configuration under way.
 struct Config {
     /// A level a factor.
@@ -205,12 +208,23 @@ fn measure(
     }
     device.bring_to(&config.settings)?;
     let repeats = if at_once { times.repeats } else { 1 };
-    let found = stream::run(&StreamOptions { repeats, ..options }, &mut |_| {})?;
-    for row in found.rows {
-        config.samples.extend(row.samples);
-        config.ended = row.cut_short;
+    let options = StreamOptions { repeats, ..options };
+    let had = config.samples.len();
+    let mut warnings = Vec::new();
+    for _ in 0..TRIES {
+        let found = stream::run(&options, &mut |_| {})?;
+        warnings.extend(found.warnings);
+        for row in found.rows {
+            // A host so busy that an end was not given its CPU within the window leaves nothing to count.
+            config.samples.extend(row.samples.into_iter().filter(|sample| sample.goodput_bps.is_some()));
+            config.ended = row.cut_short;
+        }
+        if config.samples.len() > had || config.ended.is_some() || options.stop.load(Ordering::Relaxed) {
+            return Ok(warnings);
+        }
     }
-    Ok(found.warnings)
+    config.ended = Some(format!("{TRIES} repeats in a row had no whole window: a longer time helps"));
+    Ok(warnings)
 }
 
 /// A configuration's transfer.

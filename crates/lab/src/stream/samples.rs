@@ -14,7 +14,9 @@ pub(super) fn samples(options: &StreamOptions, repeats: &[Repeat]) -> Vec<Stream
 
 fn of_repeat(options: &StreamOptions, repeat: &Repeat) -> Vec<StreamSample> {
     let flows = &repeat.transfer.flows;
-    let windows = flows.iter().map(|flow| flow.sender.windows.len()).max().unwrap_or(0);
+    // An end that one call kept for the whole window has none of its own.
+    let of_flow = |flow: &Flow| flow.sender.windows.len().max(flow.receiver.windows.len());
+    let windows = flows.iter().map(of_flow).max().unwrap_or(0);
     let mut samples: Vec<StreamSample> = (0..windows).map(|place| of_window(options, flows, place)).collect();
     if let [sample] = &mut samples[..] {
         sample.system_us_per_kib = near_us_per_kib(repeat).filter(|us| us.is_finite());

@@ -150,16 +150,17 @@ impl Found<'_> {
             rows,
             effects,
             not_had: self.not_had,
-            warnings: self.warnings.into_iter().chain(rig.limits.iter().cloned()).collect(),
+            warnings: warnings(self.warnings, rig),
             provenance: Provenance { fingerprint_id: Some(fingerprint.id()), ..provenance.clone() },
             fingerprint,
             partial,
         }
     }
 
-    /// The setting along x, if it still varies.
+    /// The setting that the file puts along x, if it still varies. Without one there is no figure, and every setting has its
+    /// effect.
     fn x(&self) -> Option<Key> {
-        let key = self.experiment.x()?;
+        let key = self.experiment.figure.x?;
         self.factors.iter().any(|factor| factor.key == key && factor.levels.len() > 1).then_some(key)
     }
 
@@ -221,6 +222,19 @@ impl Found<'_> {
         };
         measures.into_iter().flat_map(of).collect()
     }
+}
+
+/// What limits the rig, once, then what transfers warn of; how loaded the host was each time is one line.
+fn warnings(found: BTreeSet<String>, rig: &Rig) -> Vec<String> {
+    let load = |warning: &String| warning.contains("(load average ");
+    let mut warnings = rig.limits.clone();
+    for warning in found {
+        let known = warnings.contains(&warning) || (load(&warning) && warnings.iter().any(load));
+        if !known {
+            warnings.push(warning);
+        }
+    }
+    warnings
 }
 
 fn levels_of(factor: &Factor) -> FactorLevels {
