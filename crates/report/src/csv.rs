@@ -5,8 +5,6 @@ use netcliff_core::roofline::{PARTS, Roofline};
 use netcliff_core::{Record, Slice, measure};
 use netcliff_lab::rfc2544::report::Rfc2544Report;
 use netcliff_lab::transfers::TransferReport;
-use netcliff_lab::rfc2544::report::Rfc2544Report;
-use netcliff_lab::transfers::TransferReport;
 
 use crate::format;
 

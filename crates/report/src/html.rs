@@ -19,8 +19,6 @@ pub use compare::compare;
 pub use experiment::experiment;
 pub use rfc2544::rfc2544;
 pub use transfers::transfers;
-pub use rfc2544::rfc2544;
-pub use transfers::transfers;
 
 const STYLE: &str = include_str!("html/page.css");
 /// Nothing is fetched, whatever stands in the data.
