@@ -31,11 +31,8 @@ fn main() -> ExitCode {
         Command::Rr(args) => commands::rr::run(args, &cli.store),
         Command::Agent(args) => commands::agent::run(args),
         Command::Stream(args) => commands::stream::run(args, &cli.store),
-<<<<<<< HEAD
         Command::Rfc2544(args) => commands::rfc2544::run(args, &cli.store),
-=======
         Command::Compare(args) => commands::compare::run(args, &cli.store),
->>>>>>> ff5b57f (netcliff compare, rr in repeats, netcliff run of real transfers)
         Command::Results(args) => commands::results::run(args, &cli.store),
         Command::Completions { shell } => commands::shell::completions(*shell),
         Command::Man { dir } => commands::shell::man(dir.as_deref()),

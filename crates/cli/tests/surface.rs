@@ -26,11 +26,8 @@ fn help_of_every_command() {
         &["rr"],
         &["agent"],
         &["stream"],
-<<<<<<< HEAD
         &["rfc2544"],
-=======
         &["compare"],
->>>>>>> ff5b57f (netcliff compare, rr in repeats, netcliff run of real transfers)
         &["results"],
         &["results", "list"],
         &["results", "show"],

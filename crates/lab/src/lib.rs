@@ -16,11 +16,8 @@
 //! | [`rr`] | request/response between two ends on this host, or against an agent |
 //! | [`mod@compare`] | one run against another, point by point |
 //! | [`stream`] | bulk transfers: a sweep, metered |
-<<<<<<< HEAD
 //! | [`tuning`] | what a tuning plan is expected to change, and the host measured with and without it in turns |
-=======
 //! | [`transfers`] | experiments of bulk transfers: settings varied by a design, and their effects |
->>>>>>> ff5b57f (netcliff compare, rr in repeats, netcliff run of real transfers)
 //! | [`store`] | records in SQLite |
 //! | [`stats`] | intervals and least squares |
 

@@ -11,11 +11,8 @@ mod plot;
 mod rfc2544;
 mod rr;
 mod stream;
-<<<<<<< HEAD
 mod tuning;
-=======
 pub(crate) mod transfers;
->>>>>>> ff5b57f (netcliff compare, rr in repeats, netcliff run of real transfers)
 
 use netcliff_core::Finding;
 
@@ -32,11 +29,8 @@ pub use plot::delivered as plot;
 pub use rfc2544::rfc2544;
 pub use rr::rr;
 pub use stream::stream;
-<<<<<<< HEAD
 pub use tuning::plan;
-=======
 pub use transfers::transfers;
->>>>>>> ff5b57f (netcliff compare, rr in repeats, netcliff run of real transfers)
 
 /// How text may look: columns, escape codes, characters beyond ASCII.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,11 +5,8 @@
 //! joined by a veth pair. [`loopback::Loopback`] is what remains where namespaces are forbidden, and
 //! says what its figures then do not mean.
 
-<<<<<<< HEAD
 pub mod forward;
-=======
 mod link;
->>>>>>> b05abc8 (host: MTU and rate of the testbed's link, full and half duplex)
 pub mod loopback;
 mod namespace;
 pub mod netns;
