@@ -38,6 +38,7 @@ pub use stream::{Carrier, PathName, StreamArgs, Way};
 pub use tune::{PlanArgs, TryArgs, TuneAction, TuneArgs};
 pub use watch::WatchArgs;
 pub use stream::{Carrier, PathName, ReceiveName, StreamArgs, Way};
+pub use tune::{PlanArgs, TryArgs, TuneAction, TuneArgs};
 
 /// Finds the offered load past which a host loses packets, explains it, and predicts it.
 #[derive(Debug, Parser)]

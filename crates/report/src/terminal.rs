@@ -11,8 +11,8 @@ mod plot;
 mod rfc2544;
 mod rr;
 mod stream;
-mod tuning;
 pub(crate) mod transfers;
+mod tuning;
 
 use netcliff_core::Finding;
 
@@ -29,8 +29,8 @@ pub use plot::delivered as plot;
 pub use rfc2544::rfc2544;
 pub use rr::rr;
 pub use stream::stream;
-pub use tuning::plan;
 pub use transfers::transfers;
+pub use tuning::plan;
 
 /// How text may look: columns, escape codes, characters beyond ASCII.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
