@@ -224,3 +224,95 @@ fn a_link_that_goes_down_ends_the_transfer_in_the_stated_time() {
     assert!(why.contains("nothing moved for 1 s") || why.contains("unreachable"), "{why}");
     assert!(number_at(&report, "/rows/0/receiver_bps/median") > 0.0, "{report}");
 }
+
+#[test]
+fn an_agent_outlives_a_client_that_is_killed() {
+    let home = Home::new();
+    let (mut agent, address) = agent(&home, &[]);
+    for direction in ["--reverse", "--direction=send"] {
+        let long = ["stream", "--to", &address, "--time", "60s", "--cpu-meter", "procfs", direction];
+        let client = Running::start(&home, &long);
+        agent.until("started transfer", PATIENCE);
+        std::thread::sleep(Duration::from_millis(300));
+        client.signal("KILL");
+        agent.until("ended early", PATIENCE);
+    }
+    let found = home.json([&SHORT[..], &["--to", &address, "--repeats", "1", "--json"]].concat());
+    assert_eq!(found["partial"], false, "{found}");
+}
+
+/// A queue that lets only a part through: the kernel refuses sends, which are counted and made again.
+#[test]
+fn sends_refused_for_want_of_buffers_are_counted() {
+    if !matches!(Permission::probe(), Permission::Root) {
+        return say("SKIPPED: only root has namespaces with names that `tc` can enter");
+    }
+    let home = Home::new();
+    let udp = ["stream", "--testbed", "netns", "--channel", "udp", "--block", "1KiB", "--time", "500ms"];
+    let more = ["--warmup", "2s", "--repeats", "1", "--json", "--cpu-meter", "procfs"];
+    let mut run = Running::start(&home, &[&udp[..], &more].concat());
+    run.until("round 1", PATIENCE);
+    let names = namespaces_of(run.pid());
+    let sender = names.iter().find(|name| name.ends_with("-snd")).expect("the sender's namespace");
+    let narrow = ["-n", sender.as_str(), "qdisc", "add", "dev", "veth0", "root", "tbf"];
+    let narrow = [&narrow[..], &["rate", "10mbit", "burst", "3000", "limit", "3000"]].concat();
+    let made = std::process::Command::new("tc").args(narrow).status().is_ok_and(|status| status.success());
+    let ended = run.end(PATIENCE);
+    if !made {
+        return say("SKIPPED: no program `tc`, or no token bucket in this kernel");
+    }
+    let report: Value = serde_json::from_str(&ended.stdout).expect("what was measured");
+    assert!(number_at(&report, "/rows/0/datagrams/refused") > 0.0, "{report}");
+    assert!(number_at(&report, "/rows/0/receiver_bps/median") < 12e6, "{report}");
+}
+
+/// A user who may not choose any congestion control is told which he may.
+#[test]
+fn a_socket_option_without_permission_is_named() {
+    use std::os::unix::process::CommandExt;
+    let list = |which: &str| {
+        let path = format!("/proc/sys/net/ipv4/tcp_{which}_congestion_control");
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        text.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let allowed = list("allowed");
+    let Some(forbidden) = list("available").into_iter().find(|name| !allowed.contains(name)) else {
+        return say("SKIPPED: every user may choose every congestion control here");
+    };
+    if !matches!(Permission::probe(), Permission::Root) {
+        return say("SKIPPED: only root can become another user");
+    }
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_netcliff"));
+    command.args(SHORT).args(["--repeats", "1", "--congestion", &forbidden]).current_dir("/").uid(65_534).gid(65_534);
+    let out = match command.env_clear().output() {
+        Err(why) => return say(&format!("SKIPPED: another user cannot run this program: {why}")),
+        Ok(out) => out,
+    };
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(2), "{said}");
+    assert!(said.contains(&forbidden) && said.contains("without root one of") && said.contains(&allowed[0]), "{said}");
+}
+
+#[test]
+fn rings_and_mapped_pages_by_name() {
+    let home = Home::new();
+    let args = ["--repeats", "1", "--path", "uring,uring-zc", "--receive", "uring", "--json"];
+    let out = home.netcliff([&SHORT[..], &args].concat()).output().expect("it runs");
+    let found: Value = match serde_json::from_slice(&out.stdout) {
+        Ok(found) => found,
+        Err(_) => return say(&format!("SKIPPED: {}", String::from_utf8_lossy(&out.stderr))),
+    };
+    assert!(number_at(&found, "/rows/0/goodput_bps/median") > 0.0, "{found}");
+    let mapped = home.json([&SHORT[..], &["--repeats", "1", "--receive", "zerocopy", "--json"]].concat());
+    let row = "/rows/0/mapped";
+    assert!(
+        number_at(&mapped, &format!("{row}/mapped_bytes")) + number_at(&mapped, &format!("{row}/copied_bytes")) > 0.0
+    );
+    let paced = ["--channel", "udp", "--block", "1KiB", "--rate", "50Mbit/s", "--repeats", "1", "--json"];
+    let paced = home.json([&SHORT[..], &paced].concat());
+    assert!(number_at(&paced, "/rows/0/pacing/rate_error/median") <= 0.01, "{paced}");
+    let page = home.stdout(
+        [&SHORT[..], &["--repeats", "1", "--channel", "udp", "--block", "1KiB", "--rate", "50Mbit/s"]].concat(),
+    );
+    assert!(page.contains("paced to 50") && page.contains("late by"), "{page}");
+}

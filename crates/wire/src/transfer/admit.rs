@@ -60,7 +60,7 @@ pub(super) fn admit(
     let most = MOST_STRANGERS + flows.len();
     while flows.iter().any(Option::is_some) && Instant::now() < deadline && !stop.load(Ordering::Relaxed) {
         wait(listener, &strangers)?;
-        while let Ok((stream, _)) = listener.accept() {
+        while let Some(stream) = next(listener)? {
             if strangers.len() >= most || stream.set_nonblocking(true).is_err() {
                 refused.fetch_add(1, Ordering::Relaxed);
                 continue;
@@ -85,6 +85,18 @@ pub(super) fn admit(
         strangers = waiting;
     }
     Ok(())
+}
+
+/// A connection that waits to be accepted; a shortage of descriptors or memory is a failure, for it would not pass while
+/// this waits.
+fn next(listener: &TcpListener) -> io::Result<Option<TcpStream>> {
+    match listener.accept() {
+        Ok((stream, _)) => Ok(Some(stream)),
+        Err(e) if matches!(e.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM)) => {
+            Err(e)
+        }
+        Err(_) => Ok(None),
+    }
 }
 
 fn wait(listener: &TcpListener, strangers: &[Stranger]) -> io::Result<()> {

@@ -96,6 +96,7 @@ impl<'a> Sender<'a> {
             let size = block_bytes as c_int;
             options::set(channel, libc::SOL_UDP, libc::UDP_SEGMENT, &size, "UDP_SEGMENT", size)?;
         }
+        tell_drops(channel);
         let mut rows = vec![0x5a; messages * segments * block_bytes];
         let (slices, messages) = buffers(&mut rows, messages, segments * block_bytes);
         let counts = Datagrams::default();
@@ -112,6 +113,15 @@ impl<'a> Sender<'a> {
             unsafe { libc::send(fd, self.rows.as_ptr().cast(), self.block_bytes, 0) };
             std::thread::sleep(END_MARK_GAP);
         }
+    }
+}
+
+/// Has the kernel tell the sender what its own qdisc dropped (ENOBUFS); else it says that all was sent.
+fn tell_drops(channel: BorrowedFd<'_>) {
+    let one: c_int = 1;
+    for (level, name) in [(libc::SOL_IP, libc::IP_RECVERR), (libc::SOL_IPV6, libc::IPV6_RECVERR)] {
+        // A socket has the option of its own family only.
+        let _ = options::set(channel, level, name, &one, "IP_RECVERR", 1);
     }
 }
 
