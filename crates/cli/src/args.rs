@@ -34,11 +34,9 @@ pub use rfc2544::{Forwarding, Frames, Rfc2544Args, Search, Test};
 pub use rr::{BusyPoll, RrArgs, Transport};
 pub use run::RunArgs;
 pub use simulate::SimulateArgs;
-pub use stream::{Carrier, PathName, StreamArgs, Way};
-pub use tune::{PlanArgs, TryArgs, TuneAction, TuneArgs};
-pub use watch::WatchArgs;
 pub use stream::{Carrier, PathName, ReceiveName, StreamArgs, Way};
 pub use tune::{PlanArgs, TryArgs, TuneAction, TuneArgs};
+pub use watch::WatchArgs;
 
 /// Finds the offered load past which a host loses packets, explains it, and predicts it.
 #[derive(Debug, Parser)]
