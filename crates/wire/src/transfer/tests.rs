@@ -173,8 +173,9 @@ fn the_kernel_is_asked_in_intervals() {
     assert!(samples.is_sorted_by(|a, b| a.at_s <= b.at_s && a.bytes_sent <= b.bytes_sent));
     let (first, last) = (samples[0], samples[samples.len() - 1]);
     assert!(last.data_segments > first.data_segments && last.mss_bytes > 500 && last.rtt_s > 0.0, "{last:?}");
-    // What the kernel sent is what the sender counted, but for buffers.
-    assert!(last.bytes_sent <= only(&transfer).sender.total_bytes);
+    // What the kernel sent is what the sender counted, but for buffers and for what a tail probe sent again.
+    let again = last.retransmissions * 65_536;
+    assert!(last.bytes_sent <= only(&transfer).sender.total_bytes + again, "{last:?}");
 }
 
 #[test]
