@@ -3,6 +3,8 @@
 //! stdout carries data only; progress, hints and errors go to stderr. Exit code 0: done; 1: the measurement failed
 //! or was stopped; 2: wrong usage.
 
+// The comments of arguments are their help texts: [,X] is what may be left out, not a link.
+#[allow(rustdoc::broken_intra_doc_links)]
 mod args;
 mod commands;
 mod output;
