@@ -7,36 +7,16 @@
 
 use libfuzzer_sys::fuzz_target;
 use netcliff_core::{Engine, Host, Load, Outcome, Point, Scheme, Traffic};
+use netcliff_fuzz::Bytes;
 use netcliff_model::{Fidelity, ModelEngine};
 
 /// Rings above this, and weights above the next, only take longer.
 const LARGEST_RING: u64 = 512;
 const LARGEST_WEIGHT: u64 = 24;
 
-/// Reads the input from its front; what is missing is zero.
-struct Bytes<'a>(&'a [u8]);
-
-impl Bytes<'_> {
-    fn byte(&mut self) -> u8 {
-        let Some((first, rest)) = self.0.split_first() else { return 0 };
-        self.0 = rest;
-        *first
-    }
-
-    /// 10^low to 10^high, evenly in the exponent.
-    fn decade(&mut self, low: f64, high: f64) -> f64 {
-        let share = f64::from(u16::from_le_bytes([self.byte(), self.byte()])) / f64::from(u16::MAX);
-        10_f64.powf(low + share * (high - low))
-    }
-
-    /// A time around a microsecond, or none at all.
-    fn time_s(&mut self) -> f64 {
-        if self.byte() < 32 { 0.0 } else { self.decade(-12.0, -3.0) }
-    }
-
-    fn pick<'b>(&mut self, texts: &[&'b str]) -> &'b str {
-        texts[usize::from(self.byte()) % texts.len()]
-    }
+/// A time around a microsecond, or none at all.
+fn time_s(bytes: &mut Bytes<'_>) -> f64 {
+    bytes.time_s(-12.0, -3.0)
 }
 
 /// A text with up to three numbers of the input in it.
@@ -71,13 +51,13 @@ fn scheme(bytes: &mut Bytes<'_>) -> String {
 fn point(bytes: &mut Bytes<'_>) -> Option<Point> {
     let scheme: Scheme = scheme(bytes).parse().ok()?;
     let host = Host {
-        interrupt_s: bytes.time_s(),
-        interrupt_latency_s: bytes.time_s(),
-        protocol_s: bytes.time_s(),
-        per_byte_s: bytes.time_s() * 1e-3,
-        mask_s: bytes.time_s(),
-        poll_s: bytes.time_s(),
-        application_s: if bytes.byte() < 64 { Some(bytes.time_s()) } else { None },
+        interrupt_s: time_s(bytes),
+        interrupt_latency_s: time_s(bytes),
+        protocol_s: time_s(bytes),
+        per_byte_s: time_s(bytes) * 1e-3,
+        mask_s: time_s(bytes),
+        poll_s: time_s(bytes),
+        application_s: if bytes.byte() < 64 { Some(time_s(bytes)) } else { None },
         ring: 1 + u64::from(u16::from_le_bytes([bytes.byte(), bytes.byte()])) % LARGEST_RING,
         service: bytes
             .pick(&["exponential", "deterministic", "erlang:stages=3", "lognormal:cv=0.7", "hyperexponential:cv=2"])

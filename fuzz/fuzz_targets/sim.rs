@@ -9,6 +9,7 @@
 use libfuzzer_sys::fuzz_target;
 use netcliff_core::host::Service;
 use netcliff_core::{Engine, Experiment, Host, Load, Outcome, Point, Traffic};
+use netcliff_fuzz::Bytes;
 use netcliff_sim::SimEngine;
 
 /// Arrivals a point: 10 replications of the fewest that are simulated.
@@ -18,51 +19,30 @@ const POINTS: usize = 3;
 /// Texts beyond this (bytes) only take longer.
 const LONGEST_TEXT: usize = 4096;
 
-/// Reads the input from its front; what is missing is zero.
-struct Bytes<'a>(&'a [u8]);
+/// A time around a microsecond, or none at all.
+fn time_s(bytes: &mut Bytes<'_>) -> f64 {
+    bytes.time_s(-10.0, -4.0)
+}
 
-impl Bytes<'_> {
-    fn byte(&mut self) -> u8 {
-        let Some((first, rest)) = self.0.split_first() else { return 0 };
-        self.0 = rest;
-        *first
+/// The text with numbers of the input in place of its words.
+fn filled(bytes: &mut Bytes<'_>, texts: &[&str]) -> String {
+    let mut text = bytes.pick(texts).to_owned();
+    while let Some((word, value)) = word(bytes, &text) {
+        text = text.replacen(word, &value, 1);
     }
+    text
+}
 
-    /// 10^low to 10^high, evenly in the exponent.
-    fn decade(&mut self, low: f64, high: f64) -> f64 {
-        let share = f64::from(u16::from_le_bytes([self.byte(), self.byte()])) / f64::from(u16::MAX);
-        10_f64.powf(low + share * (high - low))
-    }
-
-    /// A time around a microsecond, or none at all.
-    fn time_s(&mut self) -> f64 {
-        if self.byte() < 32 { 0.0 } else { self.decade(-10.0, -4.0) }
-    }
-
-    fn pick<'b>(&mut self, texts: &[&'b str]) -> &'b str {
-        texts[usize::from(self.byte()) % texts.len()]
-    }
-
-    /// The text with numbers of the input in place of its words.
-    fn filled(&mut self, texts: &[&str]) -> String {
-        let mut text = self.pick(texts).to_owned();
-        while let Some((word, value)) = self.word(&text) {
-            text = text.replacen(word, &value, 1);
-        }
-        text
-    }
-
-    fn word(&mut self, text: &str) -> Option<(&'static str, String)> {
-        let found = ["COUNT", "TIME", "COST", "FLAG", "RATE"].into_iter().find(|word| text.contains(word))?;
-        let value = match found {
-            "COUNT" => u64::from(self.byte()).to_string(),
-            "TIME" => format!("{}s", self.decade(-6.0, -2.0)),
-            "COST" => format!("{}s", self.time_s()),
-            "RATE" => format!("{}pps", self.decade(3.0, 7.0)),
-            _ => (self.byte() % 2 == 0).to_string(),
-        };
-        Some((found, value))
-    }
+fn word(bytes: &mut Bytes<'_>, text: &str) -> Option<(&'static str, String)> {
+    let found = ["COUNT", "TIME", "COST", "FLAG", "RATE"].into_iter().find(|word| text.contains(word))?;
+    let value = match found {
+        "COUNT" => u64::from(bytes.byte()).to_string(),
+        "TIME" => format!("{}s", bytes.decade(-6.0, -2.0)),
+        "COST" => format!("{}s", time_s(bytes)),
+        "RATE" => format!("{}pps", bytes.decade(3.0, 7.0)),
+        _ => (bytes.byte() % 2 == 0).to_string(),
+    };
+    Some((found, value))
 }
 
 const SCHEMES: &[&str] = &[
@@ -109,7 +89,7 @@ const APPLICATIONS: &[&str] =
 fn service(bytes: &mut Bytes<'_>) -> Option<Service> {
     match bytes.pick(SERVICES) {
         "measured" => {
-            let times = (0..=bytes.byte() % 8).map(|_| (bytes.time_s(), f64::from(bytes.byte()))).collect();
+            let times = (0..=bytes.byte() % 8).map(|_| (time_s(bytes), f64::from(bytes.byte()))).collect();
             Service::from_times("measured", times).ok()
         }
         text => text.parse().ok(),
@@ -117,19 +97,19 @@ fn service(bytes: &mut Bytes<'_>) -> Option<Service> {
 }
 
 fn point(bytes: &mut Bytes<'_>) -> Option<Point> {
-    let scheme = bytes.filled(SCHEMES).parse().ok()?;
+    let scheme = filled(bytes, SCHEMES).parse().ok()?;
     let mut host = Host {
-        interrupt_s: bytes.time_s(),
-        interrupt_latency_s: bytes.time_s(),
-        protocol_s: bytes.time_s(),
-        per_byte_s: bytes.time_s() * 1e-3,
-        mask_s: bytes.time_s(),
-        poll_s: bytes.time_s(),
-        application_s: if bytes.byte() < 128 { Some(bytes.time_s()) } else { None },
-        context_switch_s: bytes.time_s(),
-        wakeup_s: bytes.time_s(),
-        cold_protocol_s: bytes.time_s(),
-        cold_application_s: bytes.time_s(),
+        interrupt_s: time_s(bytes),
+        interrupt_latency_s: time_s(bytes),
+        protocol_s: time_s(bytes),
+        per_byte_s: time_s(bytes) * 1e-3,
+        mask_s: time_s(bytes),
+        poll_s: time_s(bytes),
+        application_s: if bytes.byte() < 128 { Some(time_s(bytes)) } else { None },
+        context_switch_s: time_s(bytes),
+        wakeup_s: time_s(bytes),
+        cold_protocol_s: time_s(bytes),
+        cold_application_s: time_s(bytes),
         socket_drop_cost: f64::from(bytes.byte()) / 255.0,
         ring: u64::from(u16::from_le_bytes([bytes.byte(), bytes.byte()])),
         socket_buffer: u64::from(bytes.byte()),
@@ -139,15 +119,15 @@ fn point(bytes: &mut Bytes<'_>) -> Option<Point> {
     };
     let sides = SIDES[usize::from(bytes.byte()) % SIDES.len()];
     for setting in sides {
-        host.set(&bytes.filled(&[*setting])).ok()?;
+        host.set(&filled(bytes, &[*setting])).ok()?;
     }
-    let applications = bytes.filled(APPLICATIONS);
+    let applications = filled(bytes, APPLICATIONS);
     if !applications.is_empty() {
         host.set(&applications).ok()?;
     }
     let pps = bytes.decade(3.0, 8.0);
     let traffic = Traffic {
-        arrivals: bytes.filled(ARRIVALS).parse().ok()?,
+        arrivals: filled(bytes, ARRIVALS).parse().ok()?,
         size: bytes.pick(&["64B", "imix", "1518B"]).parse().ok()?,
         rate: Load::Pps(pps),
         ..Traffic::poisson(pps)
