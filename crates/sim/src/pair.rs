@@ -17,10 +17,7 @@ type Compared = (&'static str, fn(&Part, f64) -> Option<f64>);
 
 const COMPARED: [Compared; 9] = [
     ("throughput_pps", |part, tick_s| Some(part.counts.delivered as f64 / (part.counts.at as f64 * tick_s))),
-    ("loss_fraction", |part, _| {
-        let lost = part.counts.dropped_sender + part.counts.dropped_ring + part.counts.dropped_socket;
-        Some(lost as f64 / part.counts.offered as f64)
-    }),
+    ("loss_fraction", |part, _| Some(part.counts.lost() as f64 / part.counts.offered as f64)),
     ("latency_s.mean", |part, tick_s| {
         (part.counts.delivered > 0).then(|| part.counts.latency as f64 / part.counts.delivered as f64 * tick_s)
     }),

@@ -23,18 +23,19 @@ fn figure(
 
 /// Share of the offered packets that `lost` counts. None seen lost is no proof of none: the upper end of the interval is
 /// then the loss that would have shown in so many packets with this confidence.
+///
+/// A short window can see more packets lost than come, those that came before it; the shares are then of the packets lost.
 fn loss(batch: &Batch, confidence: f64, lost: impl Fn(&Counts) -> u64) -> Option<Figure> {
-    let (mut seen, mut offered) = (0, 0);
-    for replication in &batch.replications {
-        seen += lost(&replication.counts);
-        offered += replication.counts.offered;
-    }
-    if seen == 0 {
+    let sum = |count: &dyn Fn(&Counts) -> u64| batch.replications.iter().map(|one| count(&one.counts)).sum::<u64>();
+    let offered = sum(&|counts| counts.offered);
+    if sum(&lost) == 0 {
         return Some(Figure::between(0.0, 0.0, (-(1.0 - confidence).ln() / offered as f64).min(1.0), confidence));
     }
+    let most = offered.max(sum(&Counts::lost));
     let found = figure(batch, confidence, |counts| lost(counts) as f64, |counts| counts.offered as f64)?;
+    let found = found.scaled(offered as f64 / most as f64);
     let ends = found.interval?;
-    Some(Figure::between(found.value, ends.low, ends.high.min(1.0), confidence))
+    Some(Figure::between(found.value.min(1.0), ends.low, ends.high.min(1.0), confidence))
 }
 
 fn cpu_share(batch: &Batch, confidence: f64, account: Account) -> Option<Figure> {
@@ -128,9 +129,7 @@ pub(crate) fn outcome(point: &Point, batch: &Batch, clock: Clock, confidence: f6
         offered_pps: rate(|counts| counts.offered as f64),
         throughput_pps: rate(|counts| counts.delivered as f64),
         goodput_bps: rate(|counts| counts.delivered_bytes as f64 * 8.0),
-        loss_fraction: loss(batch, confidence, |counts| {
-            counts.dropped_sender + counts.dropped_ring + counts.dropped_socket
-        }),
+        loss_fraction: loss(batch, confidence, Counts::lost),
         loss: Some(Loss {
             ring: loss(batch, confidence, |counts| counts.dropped_ring),
             socket: application.then(|| loss(batch, confidence, |counts| counts.dropped_socket)).flatten(),

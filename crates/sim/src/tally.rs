@@ -117,10 +117,14 @@ impl Counts {
         }
     }
 
+    /// Packets lost, wherever.
+    pub(crate) fn lost(&self) -> u64 {
+        self.dropped_sender + self.dropped_ring + self.dropped_socket
+    }
+
     /// Offered = delivered + dropped + still inside, and every tick is on one account. True from time zero only.
     pub(crate) fn conserved(&self) -> bool {
-        let dropped = self.dropped_sender + self.dropped_ring + self.dropped_socket;
-        let packets = self.delivered + dropped + self.inside_sender + self.inside_ring + self.inside_socket;
+        let packets = self.delivered + self.lost() + self.inside_sender + self.inside_ring + self.inside_socket;
         let sent = self.transmit.refused + self.transmit.completed + self.transmit.inside;
         packets == self.offered && sent == self.transmit.started && self.cpu.iter().sum::<u64>() == self.at
     }

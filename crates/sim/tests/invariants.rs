@@ -305,3 +305,39 @@ fn a_seed_is_an_outcome() {
     assert_eq!(first, evaluate(&point, 42));
     assert_ne!(first, evaluate(&point, 43));
 }
+
+/// A window so short that more packets are lost in it than come: those that came before it, in bursts of a long gap.
+#[test]
+fn no_more_is_lost_than_all() {
+    let host = Host {
+        interrupt_s: 39.903_142_163_090_39e-6,
+        interrupt_latency_s: 0.0,
+        protocol_s: 0.927_307_176_782_393e-6,
+        mask_s: 0.0,
+        poll_s: 3.048e-9,
+        per_byte_s: 0.000_18e-9,
+        context_switch_s: 0.0,
+        wakeup_s: 48.128_100_143_320_05e-6,
+        application_s: Some(18.067_7e-9),
+        socket_drop_cost: 0.545,
+        ring: 27_631,
+        socket_buffer: 53,
+        tick_s: 12.501e-6,
+        service: Service::Lognormal { cv: 0.7 },
+        ..Host::pentium4_2530mhz()
+    };
+    let scheme = "coalesce:frames=118,usecs=16.745us,packet_timer=29.379us,min_gap=475.449us,masked=true";
+    let traffic = Traffic { size: FrameSizes::Fixed(1518), ..Traffic::poisson(433_651.0) };
+    let point = Point { host, scheme: scheme.parse().unwrap(), traffic };
+    let mut above = 0;
+    for seed in 0..200 {
+        let outcome = SimEngine::with_packets(seed, 1000).evaluate(&point).unwrap();
+        let (all, places) = (outcome.loss_fraction.unwrap(), outcome.loss.unwrap());
+        let ends = all.interval.unwrap();
+        assert!(all.value <= 1.0 && ends.low <= all.value && all.value <= ends.high, "{all:?}");
+        let by_place: f64 = [places.ring, places.socket].iter().flatten().map(|place| place.value).sum();
+        assert!((by_place - all.value).abs() < 1e-12, "{by_place} {all:?}");
+        above += usize::from(all.value == 1.0);
+    }
+    assert!(above > 0, "the case did not come up");
+}
