@@ -45,3 +45,6 @@ ticks() { awk '/^cpu /{print $2+$3+$4+$7+$8, $9, $2+$3+$4+$5+$6+$7+$8+$9}' /proc
 
 # shares BUSY0 STEAL0 ALL0 BUSY1 STEAL1 ALL1: busy and stolen shares in between.
 shares() { awk -v b="$(($4 - $1))" -v s="$(($5 - $2))" -v a="$(($6 - $3))" 'BEGIN {printf "%.4f,%.4f", b / a, s / a}'; }
+
+# window BUSY0 STEAL0 ALL0 BUSY1 STEAL1 ALL1: busy CPUs and stolen share in between.
+window() { awk -v b="$(($4 - $1))" -v s="$(($5 - $2))" -v a="$(($6 - $3))" -v n="$(nproc)" 'BEGIN {printf "%.4f,%.4f", b / a * n, s / a}'; }

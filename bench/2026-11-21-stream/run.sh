@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # run.sh [ROUNDS]: TCP over veth between two namespaces, netcliff stream beside iperf3, iperf2 and nuttcp, interleaved
-# rounds, offloads on and off, cubic and bbr, sender on CPU 0, receiver on CPU 1. Raw output and a table go to
-# results/ beside this script. Needs root, ip, ethtool, iperf3, iperf, nuttcp, jq, and a release build of netcliff
-# (NETCLIFF=path).
+# rounds, offloads on and off, cubic and bbr, sender on CPU 0, receiver on CPU 1. Beside them netcliff in its default block size
+# and, for small blocks, through io_uring, many writes a call. CPU time is read from /proc/stat over a window within each
+# transfer, alike for all. Raw output and a table go to results/ beside this script. Needs root, ip, ethtool, iperf3, iperf,
+# nuttcp, jq, and a release build of netcliff (NETCLIFF=path).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 ROUNDS="${1:-5}"
@@ -16,43 +17,49 @@ source ./bed.sh
 # permanent one stops answering after a while. Started without a function, so that $! is the receiver itself.
 ip netns exec "$FAR" taskset -c 1 iperf3 -s >/dev/null 2>&1 &
 servers+=($!)
-ip netns exec "$FAR" taskset -c 1 iperf -s >/dev/null 2>&1 &
+# Not iperf's own port: nuttcp's data goes there.
+ip netns exec "$FAR" taskset -c 1 iperf -s -p 5555 >/dev/null 2>&1 &
 servers+=($!)
 sleep 1
 
-# one TOOL BLOCK CONGESTION: bit/s by the receiver, or "-" where the tool does not say.
+# own LOG BLOCK CONGESTION OPTIONS...: bit/s by netcliff's receiver, and the CPUs its two threads say they used.
+own() {
+    "$NETCLIFF" stream --namespaces "$NEAR,$FAR" --address 10.77.0.2 --cpu 0,1 --block "${2}B" --congestion "$3" \
+        --time "${SECONDS_EACH}s" --warmup 500ms --repeats 1 --cpu-meter procfs --json "${@:4}" 2>/dev/null >"$1" || true
+    jq -r '.rows[0] | "\(.goodput_bps.median // "-") \(.sender_cpu.busy.median + .receiver_cpu.busy.median)"' "$1"
+}
+
+# one TOOL BLOCK CONGESTION LOG: bit/s by the receiver, and CPUs by the tool's own account; "-" where it does not say.
 one() {
     local tool="$1" block="$2" congestion="$3" log="$4"
+    local client=(near timeout "$((SECONDS_EACH + 20))" taskset -c 0)
     case "$tool" in
-        netcliff)
-            "$NETCLIFF" stream --namespaces "$NEAR,$FAR" --address 10.77.0.2 --cpu 0,1 --block "${block}B" --read 128KiB \
-                --congestion "$congestion" --time "${SECONDS_EACH}s" --warmup 500ms --repeats 1 --cpu-meter procfs \
-                --json 2>/dev/null >"$log" || true
-            jq -r '.rows[0].goodput_bps.median // "-"' "$log"
-            ;;
+        netcliff) own "$log" "$block" "$congestion" ;;
+        netcliff-uring) own "$log" "$block" "$congestion" --path uring ;;
+        netcliff-1MiB) own "$log" 1048576 "$congestion" ;;
         iperf3)
-            near timeout "$((SECONDS_EACH + 20))" taskset -c 0 iperf3 -c 10.77.0.2 -t "$SECONDS_EACH" -O 1 -l "$block" -C "$congestion" -J >"$log" || true
-            jq -r '.end.sum_received.bits_per_second // "-"' "$log"
+            "${client[@]}" iperf3 -c 10.77.0.2 -t "$SECONDS_EACH" -O 1 -l "$block" -C "$congestion" -J >"$log" || true
+            jq -r '.end | "\(.sum_received.bits_per_second // "-") \(.cpu_utilization_percent | (.host_total + .remote_total) / 100)"' "$log"
             ;;
         iperf)
-            near timeout "$((SECONDS_EACH + 20))" taskset -c 0 iperf -c 10.77.0.2 -t "$SECONDS_EACH" -l "$block" -Z "$congestion" -y C >"$log" || true
-            awk -F, 'NF > 8 {value = $9} END {print value == "" ? "-" : value}' "$log"
+            "${client[@]}" iperf -c 10.77.0.2 -p 5555 -t "$SECONDS_EACH" -l "$block" -Z "$congestion" -y C >"$log" || true
+            awk -F, 'NF > 8 {value = $9} END {print value == "" ? "-" : value, "-"}' "$log"
             ;;
         nuttcp)
             # nuttcp has no option for the congestion control: it takes the namespace's default.
             ip netns exec "$FAR" taskset -c 1 nuttcp -1 --nofork >/dev/null 2>&1 &
             local server=$!
             sleep 0.3
-            near timeout "$((SECONDS_EACH + 20))" taskset -c 0 nuttcp -T"$SECONDS_EACH" -l"$block" -fparse 10.77.0.2 >"$log" 2>&1 || true
+            "${client[@]}" nuttcp -T"$SECONDS_EACH" -l"$block" -fparse 10.77.0.2 >"$log" 2>&1 || true
             kill "$server" 2>/dev/null || true
-            sed -n 's/.*rate_Mbps=\([0-9.]*\).*/\1/p' "$log" | awk '{print $1 * 1e6} END {if (!NR) print "-"}'
+            sed -n 's/.*rate_Mbps=\([0-9.]*\) tx_cpu=\([0-9]*\) rx_cpu=\([0-9]*\).*/\1 \2 \3/p' "$log" |
+                awk '{print $1 * 1e6, ($2 + $3) / 100} END {if (!NR) print "- -"}'
             ;;
     esac
 }
 
 TABLE="$OUT/rounds.csv"
-echo "offloads,congestion,block_bytes,round,tool,bps,busy_share,steal_share,load1" >"$TABLE"
-tools=(netcliff iperf3 iperf nuttcp)
+echo "offloads,congestion,block_bytes,round,tool,bps,own_cpus,busy_cpus,steal_share,load1" >"$TABLE"
 for state in on off; do
     offloads "$state"
     for congestion in cubic bbr; do
@@ -60,19 +67,30 @@ for state in on off; do
             ip netns exec "$ns" sysctl -qw "net.ipv4.tcp_congestion_control=$congestion"
         done
         for block in 64 65536 131072; do
+            tools=(netcliff iperf3 iperf nuttcp)
+            if [[ $block == 64 ]]; then tools+=(netcliff-uring); fi
+            if [[ $block == 131072 ]]; then tools+=(netcliff-1MiB); fi
             for round in $(seq "$ROUNDS"); do
-                for place in 0 1 2 3; do
+                for place in "${!tools[@]}"; do
                     # Another order in each round.
-                    tool="${tools[$(((place + round) % 4))]}"
-                    read -r busy0 steal0 all0 < <(ticks)
+                    tool="${tools[$(((place + round) % ${#tools[@]}))]}"
                     log="$OUT/$state-$congestion-$block-$round-$tool.raw"
-                    bps="$(one "$tool" "$block" "$congestion" "$log")"
-                    read -r busy1 steal1 all1 < <(ticks)
                     read -r load _ </proc/loadavg
-                    echo "$state,$congestion,$block,$round,$tool,$bps,$(shares "$busy0" "$steal0" "$all0" "$busy1" "$steal1" "$all1"),$load" | tee -a "$TABLE" >&2
+                    one "$tool" "$block" "$congestion" "$log" >"$OUT/told" &
+                    measuring=$!
+                    # From 1.2 s on every tool is past its warm-up, and none is done before its 3 s.
+                    sleep 1.2
+                    read -r busy0 steal0 all0 < <(ticks)
+                    sleep "$(awk -v s="$SECONDS_EACH" 'BEGIN {print s - 1.4}')"
+                    read -r busy1 steal1 all1 < <(ticks)
+                    wait "$measuring"
+                    read -r bps own_cpus <"$OUT/told"
+                    echo "$state,$congestion,$block,$round,$tool,$bps,$own_cpus,$(window "$busy0" "$steal0" "$all0" "$busy1" "$steal1" "$all1"),$load" |
+                        tee -a "$TABLE" >&2
                 done
             done
         done
     done
 done
+rm -f "$OUT/told"
 python3 summary.py "$TABLE" | tee "$OUT/summary.md"

@@ -1,45 +1,40 @@
 #!/usr/bin/env python3
-"""summary.py rounds.csv: medians with least and greatest, and netcliff against the best peer round by round.
-
-Rule: a round whose measurement lost more than 2 % of the machine to the hypervisor is left out, and said."""
-import csv
-import statistics
+"""summary.py rounds.csv: goodput and CPU time a byte, medians with least and greatest, and netcliff beside the best peer."""
 import sys
+from pathlib import Path
 
-STEAL = 0.02
-rows, left_out = [], 0
-for row in csv.DictReader(open(sys.argv[1], encoding="utf-8")):
-    if row["bps"] == "-":
-        continue
-    if float(row["steal_share"]) > STEAL:
-        left_out += 1
-        continue
-    rows.append(row)
+sys.path.insert(0, str(Path(__file__).parent.parent / "lib"))
+from peers import Rounds, beside_best, spread  # noqa: E402
 
-print("| offloads | congestion | block | tool | median Gbit/s | least | greatest | rounds | machine busy |")
-print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
-keys = sorted({(r["offloads"], r["congestion"], int(r["block_bytes"])) for r in rows})
-ratios = []
-for key in keys:
-    by_tool = {}
-    for r in rows:
-        if (r["offloads"], r["congestion"], int(r["block_bytes"])) == key:
-            by_tool.setdefault(r["tool"], []).append(r)
-    for tool, found in sorted(by_tool.items()):
-        gbps = [float(r["bps"]) / 1e9 for r in found]
-        busy = statistics.median(float(r["busy_share"]) for r in found)
-        print(f"| {key[0]} | {key[1]} | {key[2]} | {tool} | {statistics.median(gbps):.2f} | {min(gbps):.2f} | "
-              f"{max(gbps):.2f} | {len(gbps)} | {busy:.0%} |")
-    rounds = {}
-    for tool, found in by_tool.items():
-        for r in found:
-            rounds.setdefault(r["round"], {})[tool] = float(r["bps"])
-    paired = [tools["netcliff"] / max(v for t, v in tools.items() if t != "netcliff")
-              for tools in rounds.values() if "netcliff" in tools and len(tools) > 1]
-    if paired:
-        ratios.append((key, paired))
+
+def us_per_kib(row):
+    """Both CPUs' busy time by /proc/stat over the time it took to bring a KiB (us)."""
+    return float(row["busy_cpus"]) * 1e6 / (row["figure"] / 8 / 1024)
+
+
+def unseen(rows):
+    """CPUs that were busy and that the tool's own figure does not have."""
+    told = [float(row["busy_cpus"]) - float(row["own_cpus"]) for row in rows if row["own_cpus"] not in ("", "-", "null")]
+    return f"{spread(told)[0]:+.2f}" if told else "-"
+
+
+rounds = Rounds(sys.argv[1], "bps")
+print("| offloads | congestion | block | tool | median Gbit/s | least | greatest | rounds | us/KiB | busy CPUs not in its own figure |")
+print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+keys = sorted({(r["offloads"], r["congestion"], int(r["block_bytes"])) for r in rounds.rows})
+verdicts = []
+for offloads, congestion, block in keys:
+    found = rounds.by_tool(offloads=offloads, congestion=congestion, block_bytes=str(block))
+    for tool, by_round in sorted(found.items()):
+        median, least, most = spread(row["figure"] / 1e9 for row in by_round.values())
+        cost = spread(map(us_per_kib, by_round.values()))[0]
+        print(f"| {offloads} | {congestion} | {block} | {tool} | {median:.2f} | {least:.2f} | {most:.2f} | {len(by_round)} | "
+              f"{cost:.3f} | {unseen(by_round.values())} |")
+    name = f"offloads {offloads}, {congestion}, {block} bytes"
+    for own in sorted(tool for tool in found if tool.startswith("netcliff")):
+        goodput = beside_best(found, own, lambda row: row["figure"])
+        cost = beside_best(found, own, us_per_kib, most=False)
+        verdicts.append(f"- {name}: {own}: goodput {goodput}; bytes a CPU second {cost}")
 print()
-for key, paired in ratios:
-    print(f"- {', '.join(map(str, key))} bytes: netcliff over the best peer of the same round: median "
-          f"{statistics.median(paired):.3f} ({min(paired):.3f} to {max(paired):.3f}, {len(paired)} rounds)")
-print(f"\n{left_out} measurements left out for steal above {STEAL:.0%}.")
+print("\n".join(verdicts))
+print(rounds.footer())
