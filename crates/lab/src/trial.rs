@@ -4,6 +4,7 @@
 use std::time::Instant;
 
 use netcliff_core::{CpuShares, Figure, Latency, Loss, Outcome};
+use netcliff_host::cpu::system::SystemStamp;
 use netcliff_host::cpu::{self, CpuMeter, CpuSplit, MeterError, MeterSpec, PollCell, PollKind, Preference, Watch};
 use netcliff_host::testbed::netns::Side;
 use netcliff_wire::frame::{Checksum, FrameSpec};
@@ -102,8 +103,7 @@ pub fn trial(
     let (generator, sink) = ends(rig, spec);
     let mut gate = Gate::new(&timing);
     let mut metered = Metered::default();
-    let steal_before = steal_ticks(rig.host_cpu);
-    let started = Instant::now();
+    let before = SystemStamp::now()?;
     // This thread watches every few milliseconds: beside the sender, never on the CPU under test.
     let _pinned = Pinned::to(rig.sender_cpu);
     let wire = run(generator, sink, schedule, timing, &rig.stop, |sent, delivered| {
@@ -116,10 +116,8 @@ pub fn trial(
         return Err(TrialError::Stopped);
     }
     let wire = wire.map_err(fail)?;
-    let steal_share = match (steal_before, steal_ticks(rig.host_cpu)) {
-        (Some(before), Some(after)) => after.saturating_sub(before) as f64 / 100.0 / started.elapsed().as_secs_f64(),
-        _ => 0.0,
-    };
+    let shares = before.until(&SystemStamp::now()?);
+    let steal_share = shares.iter().find(|own| own.cpu == rig.host_cpu as usize).map_or(0.0, |own| own.steal);
     let cpu = metered.result.transpose()?;
     Ok(Trial { spec: spec.clone(), wire, cpu, metered_delivered: metered.delivered, steal_share })
 }
@@ -232,14 +230,6 @@ impl Drop for Pinned {
             let _ = nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), before);
         }
     }
-}
-
-/// Steal time of a CPU in 1/100 s (proc(5), /proc/stat).
-fn steal_ticks(cpu: u32) -> Option<u64> {
-    let stat = std::fs::read_to_string("/proc/stat").ok()?;
-    let name = format!("cpu{cpu}");
-    let line = stat.lines().find(|line| line.split_whitespace().next() == Some(&name))?;
-    line.split_whitespace().nth(8)?.parse().ok()
 }
 
 impl Trial {

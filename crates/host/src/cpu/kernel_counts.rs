@@ -4,6 +4,7 @@ use super::{
     types::{Counters, MeterError},
     util::read_file,
 };
+use crate::softnet::{self, PerCpu};
 
 /// /proc/stat of one CPU in ticks of 1/USER_HZ s. Guest time is contained in user and nice in the file;
 /// here too, so nothing is counted twice.
@@ -45,25 +46,25 @@ pub(crate) struct Counts {
 /// Reads all counters of `cpus`, in their order. Only /proc/stat must exist.
 pub(crate) fn read(cpus: &[usize]) -> Result<Vec<Counts>, MeterError> {
     // The slow one first and the packet counts last, so that these are next to what the caller reads after.
-    let interrupts = read_file("/proc/interrupts").unwrap_or_default();
+    let interrupts = softnet::interrupts().unwrap_or_default();
     let stat = read_file("/proc/stat")?;
-    let softirqs = read_file("/proc/softirqs").unwrap_or_default();
-    let softnet = read_file("/proc/net/softnet_stat").unwrap_or_default();
+    let softirqs = softnet::softirqs().unwrap_or_default();
+    let softnet = softnet::softnet_stats().unwrap_or_default();
     cpus.iter()
         .map(|&cpu| {
             let mut counts = Counts {
                 ticks: ticks(&stat, cpu)?,
-                net_rx: row(&softirqs, cpu, |name| name == "NET_RX"),
-                ipis: row(&interrupts, cpu, |name| matches!(name, "CAL" | "RES")),
-                device_interrupts: row(&interrupts, cpu, |name| name.bytes().all(|b| b.is_ascii_digit())),
-                timer_interrupts: row(&interrupts, cpu, |name| name == "LOC"),
+                net_rx: sum(&softirqs, cpu, |name| name == "NET_RX"),
+                ipis: sum(&interrupts, cpu, |name| matches!(name, "CAL" | "RES")),
+                device_interrupts: sum(&interrupts, cpu, |name| name.bytes().all(|b| b.is_ascii_digit())),
+                timer_interrupts: sum(&interrupts, cpu, |name| name == "LOC"),
                 ..Counts::default()
             };
-            if let Some(columns) = softnet_row(&softnet, cpu) {
-                counts.processed = columns.first().copied();
-                counts.dropped = columns.get(1).copied();
-                counts.time_squeezes = columns.get(2).copied();
-                counts.rps_ipis = columns.get(9).copied();
+            if let Some(own) = softnet.iter().find(|own| own.cpu as usize == cpu) {
+                counts.processed = Some(own.processed.into());
+                counts.dropped = Some(own.dropped.into());
+                counts.time_squeezes = Some(own.time_squeeze.into());
+                counts.rps_ipis = Some(own.received_rps.into());
             }
             Ok(counts)
         })
@@ -85,29 +86,11 @@ pub(crate) fn ticks(stat: &str, cpu: usize) -> Result<Ticks, MeterError> {
     Ok(Ticks { user, nice, system, idle, iowait, irq, softirq, steal })
 }
 
-/// The row of softnet_stat that belongs to `cpu`: since Linux 5.10 its 13th column is the CPU; before,
-/// the rows are the online CPUs in order.
-fn softnet_row(softnet: &str, cpu: usize) -> Option<Vec<u64>> {
-    softnet.lines().enumerate().find_map(|(index, line)| {
-        let columns: Option<Vec<u64>> =
-            line.split_ascii_whitespace().map(|value| u64::from_str_radix(value, 16).ok()).collect();
-        let columns = columns?;
-        let owner = columns.get(12).map_or(index, |cpu| *cpu as usize);
-        (owner == cpu).then_some(columns)
-    })
-}
-
-/// The sum over the rows whose label matches, in the column of `cpu`; `None` if no row does.
-fn row(table: &str, cpu: usize, matches: impl Fn(&str) -> bool) -> Option<u64> {
-    let mut lines = table.lines();
-    let label = format!("CPU{cpu}");
-    let column = lines.next()?.split_ascii_whitespace().position(|name| name == label)?;
-    let values: Vec<u64> = lines
-        .filter_map(|line| line.split_once(':'))
-        .filter(|(name, _)| matches(name.trim()))
-        .filter_map(|(_, values)| values.split_ascii_whitespace().nth(column)?.parse().ok())
-        .collect();
-    (!values.is_empty()).then(|| values.iter().sum())
+/// The sum over the rows whose name matches, of `cpu`; `None` if no row does.
+fn sum(table: &PerCpu, cpu: usize, matches: impl Fn(&str) -> bool) -> Option<u64> {
+    let rows = table.rows.keys().filter(|name| matches(name));
+    let counts: Vec<u64> = rows.filter_map(|name| table.count(name, cpu as u32)).collect();
+    (!counts.is_empty()).then(|| counts.iter().sum())
 }
 
 /// The increase from `earlier` to `later`. softnet_stat prints 32 bits, so it wraps there.
@@ -168,21 +151,13 @@ mod tests {
     }
 
     #[test]
-    fn softnet_rows_by_cpu_column() {
-        let rows = "0a 1 2 0 0 0 0 0 0 3 0 0 00000001\n14 0 0 0 0 0 0 0 0 0 0 0 00000000\n";
-        assert_eq!(softnet_row(rows, 1).unwrap()[0], 10);
-        assert_eq!(softnet_row(rows, 0).unwrap()[0], 20);
-        assert_eq!(softnet_row(rows, 2), None);
-        assert_eq!(softnet_row("1 2\n3 4\n", 1).unwrap()[0], 3);
-    }
-
-    #[test]
-    fn labelled_rows() {
+    fn named_rows() {
         let table = "      CPU0  CPU2\n  9:  1  2  IO-APIC  acpi\n 24:  10 20 PCI\nCAL:  5  6  Function call\nERR: 0\n";
-        assert_eq!(row(table, 2, |n| n.bytes().all(|b| b.is_ascii_digit())), Some(22));
-        assert_eq!(row(table, 0, |n| n == "CAL"), Some(5));
-        assert_eq!(row(table, 1, |n| n == "CAL"), None);
-        assert_eq!(row(table, 0, |n| n == "RES"), None);
+        let table = softnet::parse_per_cpu(table).unwrap();
+        assert_eq!(sum(&table, 2, |n| n.bytes().all(|b| b.is_ascii_digit())), Some(22));
+        assert_eq!(sum(&table, 0, |n| n == "CAL"), Some(5));
+        assert_eq!(sum(&table, 1, |n| n == "CAL"), None);
+        assert_eq!(sum(&table, 0, |n| n == "RES"), None);
     }
 
     #[test]
