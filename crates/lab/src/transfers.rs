@@ -234,7 +234,8 @@ fn options(config: &Config, rig: &Rig, times: &Times, provenance: &Provenance) -
     (template.near.netns, template.far.netns) = (rig.netns(Side::Sender), rig.netns(Side::HostUnderTest));
     let mut options = StreamOptions {
         method: Method::Default,
-        blocks_bytes: vec![template.block_bytes],
+        blocks_bytes: Vec::new(),
+        read_bytes: None,
         paths: vec![Path::Stream(SendPath::Write)],
         repeats: 1,
         warm_up_s: times.warmup_s,
@@ -270,8 +271,8 @@ fn options(config: &Config, rig: &Rig, times: &Times, provenance: &Provenance) -
     let (sender, receiver) = (Some(rig.sender_cpu as usize), Some(rig.host_cpu as usize));
     let ends = if far_sends { (receiver, sender) } else { (sender, receiver) };
     (options.template.near.cpu, options.template.far.cpu) = ends;
-    if options.method == Method::Lmbench2 {
-        options.blocks_bytes = vec![stream::LMBENCH2_BLOCK_BYTES];
+    if options.method == Method::Lmbench2 || options.blocks_bytes.is_empty() {
+        options.blocks_bytes = vec![options.method.default_block_bytes(&options.template.channel)];
     }
     options
 }

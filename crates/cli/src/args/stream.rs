@@ -12,7 +12,7 @@ use super::{FarArgs, LinkArgs, Meter, Testbed};
 /// `netcliff stream`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  netcliff stream                                TCP over loopback, 64 KiB blocks, 5 repeats
+  netcliff stream                                TCP over loopback, 1 MiB blocks, 5 repeats
   netcliff stream --block 1..1MiB --cpu 0,1      a sweep over powers of two, ends pinned
   netcliff stream --block 64B --nodelay --congestion cubic
   netcliff stream --method lmbench3 --block 8KiB as a tool of 2003 would measure
@@ -64,12 +64,13 @@ pub struct StreamArgs {
     /// CPUs of sender and receiver (of near and far end with --direction both)
     #[arg(long, value_name = "SENDER,RECEIVER", value_parser = cpus)]
     pub cpu: Option<(usize, usize)>,
-    /// Block sizes: 64KiB, a list, or powers of two such as 1..1MiB
-    #[arg(long, default_value = "64KiB", value_parser = blocks, value_name = "SIZE|LIST|FROM..TO")]
-    pub block: Blocks,
-    /// Bytes asked for by one read
-    #[arg(long, default_value = "128KiB", value_parser = bytes)]
-    pub read: u64,
+    /// Block sizes: 64KiB, a list, or powers of two such as 1..1MiB [default: 1MiB; UDP: a full frame of 1500, 1472B or
+    /// 1452B with IPv6; 64KiB for the old methods]
+    #[arg(long, value_parser = blocks, value_name = "SIZE|LIST|FROM..TO")]
+    pub block: Option<Blocks>,
+    /// Bytes asked for by one read [default: the block, at most 128KiB; 128KiB with --receive zerocopy or uring]
+    #[arg(long, value_parser = bytes, value_name = "SIZE")]
+    pub read: Option<u64>,
     /// How the receiver takes bytes from the kernel
     #[arg(long, value_enum, default_value_t = ReceiveName::Read)]
     pub receive: ReceiveName,

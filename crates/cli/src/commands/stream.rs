@@ -129,7 +129,6 @@ fn options(args: &StreamArgs, stop: Arc<AtomicBool>) -> anyhow::Result<StreamOpt
         pacing_bps: args.rate,
     };
     template.flows = args.flows;
-    template.read_bytes = usize::try_from(args.read).unwrap_or(usize::MAX);
     template.receive = match args.receive {
         ReceiveName::Read => ReceivePath::Read,
         ReceiveName::Zerocopy => ReceivePath::Mapped,
@@ -144,10 +143,13 @@ fn options(args: &StreamArgs, stop: Arc<AtomicBool>) -> anyhow::Result<StreamOpt
         check_agent(args, &template)?;
     }
     place(args, &mut template)?;
+    let given = args.block.as_ref().map(|blocks| blocks.0.clone());
+    let blocks_bytes = given.unwrap_or_else(|| vec![args.method.default_block_bytes(&template.channel)]);
     Ok(StreamOptions {
         template,
         method: args.method,
-        blocks_bytes: args.block.0.clone(),
+        blocks_bytes,
+        read_bytes: args.read.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),
         paths,
         repeats: args.repeats,
         warm_up_s: args.warmup,
@@ -205,7 +207,7 @@ fn check_method(args: &StreamArgs, direction: Option<Direction>) -> anyhow::Resu
     if args.nodelay && method.forbids_no_delay() {
         return Err(output::usage(format!("--method {method} cannot set TCP_NODELAY: leave --nodelay out")));
     }
-    if method == Method::Lmbench2 && args.block.0 != [LMBENCH2_BLOCK_BYTES] {
+    if method == Method::Lmbench2 && args.block.as_ref().is_some_and(|blocks| blocks.0 != [LMBENCH2_BLOCK_BYTES]) {
         return Err(output::usage("--method lmbench2 has blocks of 64KiB: leave --block out"));
     }
     if args.warmup.is_some() && matches!(method, Method::Ttcp | Method::Acked) {

@@ -7,12 +7,12 @@ use netcliff_core::stream::{
 use netcliff_core::{Fingerprint, units};
 use netcliff_host::cpu::system::SystemShares;
 use netcliff_host::cpu::{Counters, Method as CpuMethod};
-use netcliff_wire::transfer::{Channel, End, Flow, ReceivePath, Settings, TcpSample, Window};
+use netcliff_wire::transfer::{Channel, End, Flow, ReceivePath, TcpSample, Window};
 
 use super::devices::{DeviceCounts, Sides};
 use super::meters::by_cpu;
 use super::samples::samples;
-use super::{Config, Far, Meters, Repeat, StreamOptions, provenance};
+use super::{Config, Far, MOST_READ_BYTES, Meters, Repeat, StreamOptions, provenance};
 
 /// An end this busy is what limits the rate.
 const BUSY: f64 = 0.97;
@@ -79,7 +79,7 @@ fn asked(options: &StreamOptions, far: &Far<'_>) -> Vec<(String, String)> {
         ("channel".to_owned(), format!("{channel}, {flows}, {direction}")),
         ("method".to_owned(), format!("{}, {}'s clock", options.method, options.method.clock())),
         ("CPUs".to_owned(), format!("near {}, far {}", cpu(settings.near.cpu), cpu(settings.far.cpu))),
-        ("reads".to_owned(), reads(settings)),
+        ("reads".to_owned(), reads(options)),
         ("repeats".to_owned(), format!("{}, interleaved", options.repeats)),
     ];
     facts.into_iter().chain(far_end).collect()
@@ -445,11 +445,14 @@ fn pacing(repeats: &[Repeat]) -> Option<PacingRow> {
 }
 
 /// How the receiver reads, and how much.
-fn reads(settings: &Settings) -> String {
-    let bytes = units::print_bytes(settings.read_bytes as u64);
-    match settings.receive {
-        ReceivePath::Read => format!("up to {bytes}"),
-        ReceivePath::Mapped => format!("TCP_ZEROCOPY_RECEIVE, up to {bytes}"),
-        ReceivePath::Uring => format!("io_uring, into buffers of {bytes}"),
+fn reads(options: &StreamOptions) -> String {
+    let receive = options.template.receive;
+    let bytes = |bytes: usize| units::print_bytes(bytes as u64);
+    let most = options.read_bytes.unwrap_or(MOST_READ_BYTES);
+    match (receive, options.read_bytes) {
+        (ReceivePath::Read, None) => format!("a block, at most {}", bytes(most)),
+        (ReceivePath::Read, Some(_)) => format!("up to {}", bytes(most)),
+        (ReceivePath::Mapped, _) => format!("TCP_ZEROCOPY_RECEIVE, up to {}", bytes(most)),
+        (ReceivePath::Uring, _) => format!("io_uring, into buffers of {}", bytes(most)),
     }
 }

@@ -11,6 +11,7 @@ fn options(method: Method) -> StreamOptions {
         template: Settings::new(channel),
         method,
         blocks_bytes: vec![16 << 10],
+        read_bytes: None,
         paths: vec![Path::Stream(SendPath::Write)],
         repeats: 2,
         warm_up_s: Some(0.02),
@@ -97,4 +98,31 @@ fn each_method_measures() {
         assert_eq!(report.clock, method.clock());
         assert!(!report.partial, "{method}: {:?}", report.not_had);
     }
+}
+
+#[test]
+fn blocks_and_reads_where_none_were_chosen() {
+    let udp = |address: IpAddr| Channel::Udp { address, path: DatagramPath::Single };
+    let block = |method: Method, channel: &Channel| method.default_block_bytes(channel);
+    assert_eq!(block(Method::Default, &Channel::Pipe), 1 << 20);
+    assert_eq!(block(Method::Ttcp, &Channel::Unix), 64 << 10);
+    // With headers of 20 or 40 and 8 bytes they fill 1500.
+    assert_eq!(block(Method::Default, &udp(Ipv4Addr::LOCALHOST.into())) + 28, 1500);
+    assert_eq!(block(Method::Default, &udp(std::net::Ipv6Addr::LOCALHOST.into())) + 48, 1500);
+    assert_eq!([64, 1 << 20].map(|bytes| read_bytes(ReceivePath::Read, bytes)), [64, 128 << 10]);
+    assert_eq!(read_bytes(ReceivePath::Mapped, 64), 128 << 10);
+}
+
+#[test]
+fn a_read_takes_a_block_unless_told_otherwise() {
+    let mut options = StreamOptions { repeats: 1, ..options(Method::Default) };
+    options.blocks_bytes = vec![64];
+    let most = |options: &StreamOptions| {
+        let received = report(options).rows[0].bytes_per_receive.expect("bytes arrived");
+        received.max
+    };
+    assert!(most(&options) <= 64.0);
+    options.read_bytes = Some(64 << 10);
+    // TCP puts small blocks together, so that a larger read has more than one of them.
+    assert!(most(&options) > 64.0);
 }
