@@ -37,7 +37,9 @@ pub(super) fn accept(tally: &Arc<Tally>, listener: &TcpListener) {
 }
 
 fn wait(tally: &Tally, listener: &TcpListener) {
-    if tally.settings.receive == Receive::Spin {
+    // Only where accepting is part of a transaction: else a listener that spins would take the CPU from the flows that were
+    // accepted, all of it under SCHED_FIFO.
+    if tally.settings.receive == Receive::Spin && tally.settings.connect_each {
         return std::hint::spin_loop();
     }
     let timeout = PollTimeout::try_from(GLANCE).unwrap_or(PollTimeout::ZERO);

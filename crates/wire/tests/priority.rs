@@ -1,0 +1,43 @@
+//! Request/response by threads of real-time priority: apart from the other tests, which would stand still meanwhile.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::atomic::AtomicBool;
+use std::thread;
+
+use netcliff_wire::control::key::Token;
+use netcliff_wire::rr::near::run;
+use netcliff_wire::rr::settings::{Receive, Settings};
+use netcliff_wire::rr::{Near, Server, Target};
+use netcliff_wire::thread::{Placement, Priority};
+
+const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// The listener must not spin beside the flows it accepted: under SCHED_FIFO they would never run.
+#[test]
+fn a_spinning_server_answers_over_tcp() {
+    let cpu = thread::available_parallelism().map_or(1, std::num::NonZero::get) - 1;
+    if cpu == 0 {
+        return println!("SKIPPED: client and server need a CPU each");
+    }
+    let place = |cpu| Placement { cpu: Some(cpu), priority: Priority::RealTime(1), ..Placement::default() };
+    if let Err(error) = thread::scope(|scope| scope.spawn(|| place(cpu).enter()).join()).expect("it only asks") {
+        return println!("SKIPPED: {error}");
+    }
+    let settings =
+        Settings { receive: Receive::Spin, warm_up_s: 0.05, time_s: 0.2, timeout_s: 0.5, ..Settings::default() };
+    let (token, stop) = (Token::new().expect("random bytes"), AtomicBool::new(false));
+    let server = Server::listen(&settings, LOOPBACK, token, &place(cpu)).expect("it listens");
+    let near = Near {
+        targets: server.ports().iter().map(|port| Target::Address(SocketAddr::new(LOOPBACK, *port))).collect(),
+        token,
+        placement: place(0),
+        path: "loopback".to_owned(),
+        same_clock: true,
+        same_host: true,
+        stop: &stop,
+        gone: None,
+    };
+    let report = run(&settings, near, &mut || None, None).expect("it runs");
+    assert_eq!(report.partial, None);
+    assert!(report.transactions > 0);
+}
