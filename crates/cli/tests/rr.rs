@@ -127,6 +127,20 @@ fn by_ssh() {
 }
 
 #[test]
+fn repeats_end_when_the_rate_is_known() {
+    let home = Home::new();
+    let args = ["rr", "--testbed", "loopback", "--time", "50ms", "--warm-up", "10ms", "--json"];
+    let with = |more: &[&str]| home.json([&args[..], more].concat());
+    let rough = with(&["--precision", "99%", "--max-repeats", "40"]);
+    let repeats = rough["repeats"].as_array().map_or(0, Vec::len);
+    assert!((5..40).contains(&repeats), "{repeats}");
+    assert!(number_at(&rough, "/known/half_width") <= 0.99, "{}", rough["known"]);
+    let fine = with(&["--precision", "0.000001%", "--max-repeats", "6"]);
+    assert_eq!(fine["repeats"].as_array().map(Vec::len), Some(6));
+    assert!(fine["notes"].to_string().contains("asked for"), "{}", fine["notes"]);
+}
+
+#[test]
 fn wrong_usage() {
     let home = Home::new();
     let open_key = home.file("open", "00".repeat(32));
@@ -139,7 +153,12 @@ fn wrong_usage() {
             (&["rr", "--response", "1TiB"], &["--response", "'1TiB'", "4MiB"]),
             (&["rr", "--response", "2MiB"], &["--response", "'2MiB'", "1B to 1MiB"]),
             (&["rr", "--transport", "udp", "--request", "4B"], &["request is 4", "8 to 65507 bytes"]),
-            (&["rr", "--flows", "0"], &["--flows", "'0'"]),
+            (&["rr", "--flows", "0"], &["--flows", "'0'", "1 to 256"]),
+            (&["rr", "--flows", "1,x"], &["--flows", "'x'", "1 to 256"]),
+            (&["rr", "--depth", "2.5"], &["--depth", "'2.5'", "1 to 4096"]),
+            (&["agent", "--clients", "none"], &["'none'", "1 to 4096"]),
+            (&["agent", "--listen", "localhost"], &["localhost", "127.0.0.1:9940"]),
+            (&["compare", "1", "2", "--fail-if-slower", "fast"], &["fast", "5%"]),
             (&["rr", "--flows", "100000"], &["--flows", "'100000'", "256"]),
             (&["rr", "--rate", "-1"], &["--rate", "'-1'", "20k"]),
             (&["rr", "--rate", "2k", "--depth", "4"], &["--rate", "--depth", "cannot be used"]),

@@ -128,7 +128,9 @@ fn what_cannot_be_is_wrong_usage() {
         &[
             (&["run", &plain, "--engine", "model"], &["--engine", "real transfers"]),
             (&["run", &plain, "--resume"], &["--resume"]),
-            (&["run", &plain, "--repeats", "0"], &["1..=1000"]),
+            (&["run", &plain, "--precision", "5%"], &["3 repeats", "at least 5"]),
+            (&["run", &plain, "--max-repeats", "9"], &["without a precision"]),
+            (&["run", &plain, "--repeats", "0"], &["1 to 1000"]),
             (&["run", &method, "--testbed", "loopback"], &["method = \"netperf\"", "lmbench2"]),
             (&["run", &key], &["nodeley", "expected one of"]),
             (&["run", &nothing, "--testbed", "loopback"], &["nothing to vary is left", "lro"]),

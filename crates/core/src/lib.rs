@@ -52,6 +52,7 @@ pub mod parts;
 pub mod precision;
 pub mod queues;
 pub mod record;
+pub mod repeats;
 pub mod roofline;
 pub mod scheme;
 pub mod stream;

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::record::{Fingerprint, Provenance};
+use crate::repeats::Known;
 
 /// Median, least and greatest of repeats.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -106,6 +107,9 @@ pub struct StreamRow {
     /// Each repeat by itself, in the order they were made: what a comparison with another run tests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub samples: Vec<StreamSample>,
+    /// How well the mean of goodput is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub known: Option<Known>,
     /// Why repeats are missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut_short: Option<String>,

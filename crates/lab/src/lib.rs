@@ -28,6 +28,7 @@ pub mod compare;
 pub mod find;
 pub mod inputs;
 pub mod limits;
+pub mod repeats;
 pub mod rfc2544;
 pub mod rig;
 pub mod rr;

@@ -7,6 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::AtomicBool;
 
+use netcliff_core::repeats::Known;
 use netcliff_core::{Fingerprint, Provenance};
 use netcliff_host::cpu::{self, Choice, MeterError, MeterSpec, Preference, Watch};
 use netcliff_host::inventory::Inventory;
@@ -56,6 +57,9 @@ pub struct RrRecord {
     /// Each repeat by itself, in the order they were made.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repeats: Vec<RrSample>,
+    /// How well the mean of the rate, in an open loop of the median latency, is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub known: Option<Known>,
     /// What explains a difference to another run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<Fingerprint>,

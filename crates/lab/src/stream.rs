@@ -16,6 +16,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use netcliff_core::repeats::Repeats;
 use netcliff_core::stream::StreamReport;
 use netcliff_core::{Fingerprint, Provenance};
 use netcliff_host::cpu::{CpuSplit, Preference, system::SystemShares};
@@ -23,6 +24,8 @@ use netcliff_host::{fingerprint, inventory::Inventory};
 use netcliff_wire::WireError;
 use netcliff_wire::control::client::Session;
 use netcliff_wire::transfer::{self, Channel, DatagramPath, ReceivePath, SendPath, Settings, Transfer};
+
+use crate::repeats;
 
 pub use devices::{DeviceCounts, Sides};
 pub use meters::Meters;
@@ -69,8 +72,8 @@ pub struct StreamOptions {
     pub read_bytes: Option<usize>,
     /// Paths; each is combined with each block size.
     pub paths: Vec<Path>,
-    /// Repeats of each configuration.
-    pub repeats: u32,
+    /// Repeats of each configuration; a precision is that of goodput.
+    pub repeats: Repeats,
     /// Warm-up (s); None: the method's own.
     pub warm_up_s: Option<f64>,
     /// Measured time of a repeat (s); for methods that are bounded by time.
@@ -112,6 +115,18 @@ struct Config {
     repeats: Vec<Repeat>,
     /// Why it goes on no more.
     ended: Option<String>,
+}
+
+impl Config {
+    /// Goodput of each repeat (bit/s).
+    fn goodputs_bps(&self, options: &StreamOptions) -> Vec<f64> {
+        samples::samples(options, &self.repeats).iter().filter_map(|sample| sample.goodput_bps).collect()
+    }
+
+    /// True where it takes part in a round (from 0).
+    fn wants(&self, options: &StreamOptions, round: u32) -> bool {
+        self.ended.is_none() && options.repeats.wants(round, repeats::half_width(&self.goodputs_bps(options)))
+    }
 }
 
 /// One transfer and what was metered around it.
@@ -187,16 +202,25 @@ fn measured(
     let mut configs = configurations(options);
     let mut meters = Meters::start(options, far);
     let mut first_error = None;
-    let rounds = options.method.rounds(options.repeats);
+    let rounds = options.method.rounds(options.repeats.most);
     for round in 0..rounds {
-        said(&format!("round {} of {rounds}", round + 1));
+        if !configs.iter().any(|config| config.wants(options, round)) {
+            break;
+        }
+        said(&format!(
+            "round {} of {}{rounds}",
+            round + 1,
+            if round < options.repeats.least { "" } else { "at most " }
+        ));
         for place in 0..configs.len() {
             // Another order in each round, so that drift does not always hit the same.
             let place = (place + round as usize) % configs.len();
             if options.stop.load(Ordering::Relaxed) {
                 break;
             }
-            measure(options, &mut configs[place], far, &mut meters, &mut first_error);
+            if configs[place].wants(options, round) {
+                measure(options, &mut configs[place], far, &mut meters, &mut first_error);
+            }
         }
     }
     if let (Some(error), true) = (first_error, configs.iter().all(|config| config.repeats.is_empty())) {
@@ -229,9 +253,6 @@ fn measure(
     meters: &mut Meters,
     first_error: &mut Option<WireError>,
 ) {
-    if config.ended.is_some() {
-        return;
-    }
     let mut template = options.template.clone();
     template.block_bytes = config.block_bytes;
     template.read_bytes = options.read_bytes.unwrap_or_else(|| read_bytes(template.receive, config.block_bytes));

@@ -14,13 +14,15 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 use netcliff_core::Provenance;
-use netcliff_core::experiment::{Factor, FileError, Setting, Transfers};
+use netcliff_core::experiment::{Factor, FileError, Setting, TransferMeasure, Transfers};
+use netcliff_core::repeats::Repeats;
 use netcliff_core::stream::StreamSample;
 use netcliff_host::cpu::{Method as CpuMethod, Preference};
 use netcliff_host::testbed::netns::Side;
 use netcliff_wire::WireError;
 use netcliff_wire::transfer::{Channel, SendPath, Settings};
 
+use crate::repeats;
 use crate::rig::{Rig, RigError};
 use crate::stream::{self, Method, Path, StreamOptions};
 use device::Device;
@@ -67,6 +69,20 @@ struct Config {
     ended: Option<String>,
 }
 
+impl Config {
+    /// A figure of each repeat that has it.
+    fn values(&self, measure: TransferMeasure) -> Vec<f64> {
+        report::values(&self.samples, measure, report::carries_bps(self))
+    }
+
+    /// True where it takes part in a round (from 0).
+    fn wants(&self, times: &Times, round: u32) -> bool {
+        // That method makes all its repeats in the first.
+        let through = round > 0 && self.settings.contains(&Setting::Method(Method::Lmbench3.name().to_owned()));
+        !through && self.ended.is_none() && times.repeats.wants(round, repeats::half_width(&self.values(times.y)))
+    }
+}
+
 /// Runs the experiment that was read from `path` with this `text`; `said` hears where it stands. A stop keeps what was
 /// had.
 ///
@@ -101,22 +117,31 @@ pub fn run(
         None => true,
     });
     let times = Times {
-        repeats: experiment.repeats,
+        repeats: experiment.repeats().map_err(misplaced)?,
+        y: experiment.figure.y,
         time_s: experiment.time_s().map_err(misplaced)?,
         warmup_s: experiment.warmup_s().map_err(misplaced)?,
     };
     let mut warnings = BTreeSet::new();
     let mut first_error = None;
     let mut order = Order(experiment.seed);
-    for round in 0..times.repeats {
-        said(&format!("round {} of {}: {} configurations", round + 1, times.repeats, configs.len()));
+    for round in 0..times.repeats.most {
+        let left = configs.iter().filter(|config| config.wants(&times, round)).count();
+        if left == 0 {
+            break;
+        }
+        let most = if round < times.repeats.least { "" } else { "at most " };
+        said(&format!("round {} of {most}{}: {left} configurations", round + 1, times.repeats.most));
         for place in order.shuffled(configs.len()) {
             if rig.stop.load(Ordering::Relaxed) {
                 break;
             }
             let config = &mut configs[place];
+            if !config.wants(&times, round) {
+                continue;
+            }
             let options = options(config, rig, &times, provenance);
-            match measure(config, &mut device, options, &times, round) {
+            match measure(config, &mut device, options, &times) {
                 Ok(said) => warnings.extend(said),
                 Err(error) => {
                     config.ended = Some(error.to_string());
@@ -130,12 +155,14 @@ pub fn run(
     }
     device.restore()?;
     not_had.extend(device.notes());
-    Ok(Found { experiment, factors, fixed, configs, not_had, warnings }.report(rig, provenance))
+    Ok(Found { experiment, repeats: times.repeats, factors, fixed, configs, not_had, warnings }.report(rig, provenance))
 }
 
 /// How long and how often.
 struct Times {
-    repeats: u32,
+    repeats: Repeats,
+    /// The figure whose precision ends the repeats.
+    y: TransferMeasure,
     time_s: f64,
     warmup_s: Option<f64>,
 }
@@ -200,15 +227,11 @@ fn measure(
     device: &mut Device<'_>,
     options: StreamOptions,
     times: &Times,
-    round: u32,
 ) -> Result<Vec<String>, TransfersError> {
     let at_once = options.method == Method::Lmbench3;
-    if config.ended.is_some() || (at_once && round > 0) {
-        return Ok(Vec::new());
-    }
     device.bring_to(&config.settings)?;
-    let repeats = if at_once { times.repeats } else { 1 };
-    let options = StreamOptions { repeats, ..options };
+    let repeats = if at_once { times.repeats.least } else { 1 };
+    let options = StreamOptions { repeats: Repeats::exactly(repeats), ..options };
     let had = config.samples.len();
     let mut warnings = Vec::new();
     for _ in 0..TRIES {
@@ -237,7 +260,7 @@ fn options(config: &Config, rig: &Rig, times: &Times, provenance: &Provenance) -
         blocks_bytes: Vec::new(),
         read_bytes: None,
         paths: vec![Path::Stream(SendPath::Write)],
-        repeats: 1,
+        repeats: Repeats::exactly(1),
         warm_up_s: times.warmup_s,
         time_s: times.time_s,
         bytes: None,

@@ -1,5 +1,6 @@
 //! Numbers as people read them: three significant digits, a unit that leaves 1 to 999 before the point, intervals.
 
+use netcliff_core::repeats::Known;
 use netcliff_core::{Figure, Interval};
 
 /// Digits that mean something in a report.
@@ -133,6 +134,23 @@ pub fn share_short(value: f64) -> String {
     }
     let percent = round_significant(value * 100.0);
     format!("{percent} %")
+}
+
+/// How well the means of configurations are known: the least and the greatest half width, and what was asked for. None
+/// where none is known.
+pub fn known<'a>(known: impl IntoIterator<Item = &'a Known>) -> Option<String> {
+    let known: Vec<(&Known, f64)> = known.into_iter().filter_map(|known| Some((known, known.half_width?))).collect();
+    let (first, _) = known.first()?;
+    let percent =
+        |pick: fn(f64, f64) -> f64| share_short(known.iter().map(|(_, width)| *width).reduce(pick).unwrap_or(0.0));
+    let (least, most) = (percent(f64::min), percent(f64::max));
+    let widths = if least == most { least } else { format!("{least} to {most}") };
+    let asked = first.asked.map_or(String::new(), |asked| format!(", {} asked for", share_short(asked)));
+    let confidence = share_short(first.confidence);
+    Some(format!(
+        "mean of {} known to {widths} (half width of the {confidence} interval over the repeats{asked})",
+        first.figure
+    ))
 }
 
 /// The ends of an interval in the unit of its value, without the unit: `403-421`.

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use clap::Args;
 use netcliff_core::units;
 
+use super::numbers::{self, whole};
+
 /// `netcliff agent`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -20,7 +22,7 @@ keep what was measured.")]
 pub struct AgentArgs {
     /// Where to listen (repeatable); addresses that other hosts reach need --key [default: 127.0.0.1:9940 and
     /// [::1]:9940]
-    #[arg(long, value_name = "ADDR:PORT", conflicts_with = "stdio")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = numbers::listening, conflicts_with = "stdio")]
     pub listen: Vec<SocketAddr>,
     /// File with the key that clients must have too; only its owner may be able to read it
     #[arg(long, value_name = "FILE", conflicts_with = "stdio")]
@@ -32,7 +34,7 @@ pub struct AgentArgs {
     #[arg(long)]
     pub stdio: bool,
     /// Clients at once
-    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096), allow_negative_numbers = true)]
+    #[arg(long, default_value_t = 64, value_parser = whole::<1, 4096>, allow_negative_numbers = true)]
     pub clients: u32,
     /// Longest test
     #[arg(long, default_value = "1h", value_parser = longest, allow_hyphen_values = true)]

@@ -4,6 +4,8 @@ use clap::{Args, ValueEnum};
 use netcliff_host::testbed::netns;
 use netcliff_lab::rig::LinkOptions;
 
+use super::numbers::whole;
+
 /// How the veth pair between the namespaces is set.
 #[derive(Debug, Args)]
 pub struct LinkArgs {
@@ -11,7 +13,7 @@ pub struct LinkArgs {
     #[arg(long, value_enum)]
     pub offloads: Option<Switch>,
     /// MTU of both ends, 68 to 65535 bytes
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(68..=65535), allow_negative_numbers = true)]
+    #[arg(long, value_name = "BYTES", value_parser = whole::<68, 65_535>, allow_negative_numbers = true)]
     pub mtu: Option<u32>,
     /// How the receiving end's veth receives
     #[arg(long, value_enum, default_value_t = Reception::Backlog)]

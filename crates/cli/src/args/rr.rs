@@ -3,7 +3,8 @@
 use clap::{Args, ValueEnum};
 use netcliff_core::units;
 
-use super::{Arrivals, FarArgs, LinkArgs, Meter, Testbed};
+use super::numbers::whole;
+use super::{Arrivals, FarArgs, LinkArgs, Meter, RepeatArgs, Testbed};
 
 /// `netcliff rr`.
 #[derive(Debug, Args)]
@@ -35,14 +36,14 @@ pub struct RrArgs {
     #[arg(long, default_value = "64B", value_parser = bytes, allow_hyphen_values = true)]
     pub response: usize,
     /// Flows at once, a thread each at both ends; a list is measured number by number
-    #[arg(long, default_value = "1", value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=256), allow_negative_numbers = true)]
+    #[arg(long, default_value = "1", value_name = "N,...", value_delimiter = ',', value_parser = whole::<1, 256>, allow_negative_numbers = true)]
     pub flows: Vec<u32>,
     /// Requests each flow keeps under way; a list is combined with each number of flows
-    #[arg(long, default_value = "1", value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=4096), allow_negative_numbers = true)]
+    #[arg(long, default_value = "1", value_name = "N,...", value_delimiter = ',', value_parser = whole::<1, 4096>, allow_negative_numbers = true)]
     pub depth: Vec<u32>,
-    /// Repeats of each configuration
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000), allow_negative_numbers = true)]
-    pub repeats: u32,
+    /// How often each configuration is measured.
+    #[command(flatten)]
+    pub repeats: RepeatArgs,
     /// Open loop: requests a second over all flows
     #[arg(long, value_parser = rate, allow_hyphen_values = true, value_name = "20k", conflicts_with_all = ["depth", "crr"])]
     pub rate: Option<f64>,

@@ -7,6 +7,7 @@ use netcliff_core::EngineKind;
 use netcliff_core::experiment::Share;
 
 use super::Testbed;
+use super::numbers::whole;
 
 /// `netcliff run`.
 #[derive(Debug, Args)]
@@ -29,7 +30,7 @@ pub struct RunArgs {
     /// Seed of every random stream [default: the file's, or derived from its text]
     #[arg(long, value_parser = super::seed, allow_negative_numbers = true)]
     pub seed: Option<u64>,
-    /// Simulate until the figures are known to this relative half width, instead of what the file says
+    /// Simulate or repeat until the figures are known to this relative half width, instead of what the file says
     #[arg(long)]
     pub precision: Option<Share>,
     /// Arrivals to simulate a point, instead of what the file says; with --precision, at the most
@@ -42,8 +43,11 @@ pub struct RunArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
     /// Repeats of each configuration of an experiment of transfers, instead of what the file says
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = whole::<1, 1000>, allow_negative_numbers = true)]
     pub repeats: Option<u32>,
+    /// The most repeats with a precision, instead of what the file says [default: 5 times the repeats]
+    #[arg(long, value_name = "N", value_parser = whole::<1, 1000>, allow_negative_numbers = true)]
+    pub max_repeats: Option<u32>,
     /// Measured time of a repeat of an experiment of transfers, instead of what the file says
     #[arg(long, value_parser = netcliff_core::units::parse_time_s, allow_hyphen_values = true)]
     pub time: Option<f64>,

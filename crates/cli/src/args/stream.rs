@@ -6,8 +6,10 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use netcliff_core::units;
 use netcliff_lab::stream::Method;
+use netcliff_wire::transfer::MOST_FLOWS;
 
-use super::{FarArgs, LinkArgs, Meter, Testbed};
+use super::numbers::{self, whole};
+use super::{FarArgs, LinkArgs, Meter, RepeatArgs, Testbed};
 
 /// `netcliff stream`.
 #[derive(Debug, Args)]
@@ -20,6 +22,7 @@ use super::{FarArgs, LinkArgs, Meter, Testbed};
   netcliff stream --channel udp --block 64B --path single,batch,gso
   netcliff stream --namespaces left,right --address 10.0.0.2
   netcliff stream --channel udp --block 1KiB --rate 100Mbit/s
+  netcliff stream --precision 2%                 repeats until the mean is known so well
   netcliff stream --testbed netns --offloads off --mtu 1500 --congestion cubic
   netcliff stream --to 192.0.2.7 --key netcliff.key --bidir   against `netcliff agent` there
   netcliff stream --ssh root@db1 --reverse                    starts the agent by ssh; it sends
@@ -35,7 +38,7 @@ pub struct StreamArgs {
     #[arg(long, value_enum, default_value_t = Carrier::Tcp)]
     pub channel: Carrier,
     /// Address of the far end [default: 127.0.0.1; ::1 with --ipv6]
-    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["to", "ssh"])]
+    #[arg(long, value_name = "ADDRESS", value_parser = numbers::address, conflicts_with_all = ["to", "ssh"])]
     pub address: Option<IpAddr>,
     /// IPv6 over loopback
     #[arg(long, conflicts_with_all = ["address", "to", "ssh"])]
@@ -59,7 +62,7 @@ pub struct StreamArgs {
     #[arg(long, conflicts_with_all = ["direction", "reverse"])]
     pub bidir: bool,
     /// Flows of each direction, each with a thread at either end
-    #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
+    #[arg(long, default_value_t = 1, value_parser = whole::<1, MOST_FLOWS>, allow_negative_numbers = true)]
     pub flows: u32,
     /// CPUs of sender and receiver (of near and far end with --direction both)
     #[arg(long, value_name = "SENDER,RECEIVER", value_parser = cpus)]
@@ -95,9 +98,9 @@ pub struct StreamArgs {
     /// Warm-up, not measured [default: 500ms; 5s for lmbench2 and lmbench3; none for ttcp and acked]
     #[arg(long, value_parser = units::parse_time_s, allow_hyphen_values = true)]
     pub warmup: Option<f64>,
-    /// Repeats of each configuration
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000), allow_negative_numbers = true)]
-    pub repeats: u32,
+    /// How often each configuration is measured.
+    #[command(flatten)]
+    pub repeats: RepeatArgs,
     /// How often TCP_INFO is read
     #[arg(long, default_value = "100ms", value_parser = units::parse_time_s, allow_hyphen_values = true)]
     pub interval: f64,
@@ -120,7 +123,7 @@ pub struct StreamArgs {
     #[arg(long, value_parser = buffer, value_name = "SIZE")]
     pub mss: Option<u32>,
     /// Type of service or traffic class, 0 to 255
-    #[arg(long)]
+    #[arg(long, value_parser = numbers::byte, allow_negative_numbers = true)]
     pub tos: Option<u8>,
     /// Pacing of each flow: SO_MAX_PACING_RATE for TCP; UDP is paced by the sender itself, without bursts
     #[arg(long, value_parser = rate, value_name = "1Gbit/s", allow_hyphen_values = true)]

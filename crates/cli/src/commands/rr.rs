@@ -23,7 +23,7 @@ pub fn run(args: &RrArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
         template: settings(args),
         flows: args.flows.clone(),
         depths: args.depth.clone(),
-        repeats: args.repeats,
+        repeats: args.repeats.repeats()?,
     };
     sweep.configurations().map_err(output::usage)?;
     let local = !args.far.is_asked();

@@ -36,9 +36,11 @@ pub fn run(args: &RunArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
     };
     match &experiment {
         Experiment::Transfers(experiment) => transfers::run(args, store_args, experiment, &text, &provenance),
-        _ if args.repeats.is_some() || args.time.is_some() => Err(output::usage(format!(
-            "--repeats, --time: {path} is of points or formulas; leave it out, or give an experiment of kind \"transfer\""
-        ))),
+        _ if args.repeats.is_some() || args.max_repeats.is_some() || args.time.is_some() => {
+            Err(output::usage(format!(
+                "--repeats, --max-repeats, --time: {path} is of points or formulas; leave it out, or give an experiment of kind \"transfer\""
+            )))
+        }
         Experiment::Grid(grid) => {
             let changes = Changes {
                 engines: args.engine.clone(),

@@ -151,7 +151,7 @@ fn options(args: &StreamArgs, stop: Arc<AtomicBool>) -> anyhow::Result<StreamOpt
         blocks_bytes,
         read_bytes: args.read.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),
         paths,
-        repeats: args.repeats,
+        repeats: args.repeats.repeats()?,
         warm_up_s: args.warmup,
         time_s: args.time,
         bytes: args.bytes,
@@ -209,6 +209,9 @@ fn check_method(args: &StreamArgs, direction: Option<Direction>) -> anyhow::Resu
     }
     if method == Method::Lmbench2 && args.block.as_ref().is_some_and(|blocks| blocks.0 != [LMBENCH2_BLOCK_BYTES]) {
         return Err(output::usage("--method lmbench2 has blocks of 64KiB: leave --block out"));
+    }
+    if args.repeats.precision.is_some() && method == Method::Lmbench3 {
+        return Err(output::usage("--method lmbench3 makes all repeats on one connection: leave --precision out"));
     }
     if args.warmup.is_some() && matches!(method, Method::Ttcp | Method::Acked) {
         return Err(output::usage(format!("--method {method} has no warm-up: leave --warmup out")));

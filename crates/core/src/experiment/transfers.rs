@@ -13,13 +13,12 @@ use super::KindTag;
 use super::design::Design;
 use super::figure::{Axes, Axis, MarkSection, Scale};
 use super::file::BadValue;
+use super::values::Share;
+use crate::repeats::Repeats;
 use crate::units;
 
 pub use measure::TransferMeasure;
 pub use setting::{Feature, Key, Setting};
-
-/// Repeats that can be asked for.
-const REPEATS: std::ops::RangeInclusive<u32> = 1..=1000;
 
 /// How an experiment of transfers is drawn.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -60,6 +59,12 @@ pub struct Transfers {
     /// Repeats of each configuration.
     #[serde(default = "five")]
     pub repeats: u32,
+    /// Relative half width of the drawn figure's mean at which the repeats of a configuration end, once `repeats` are made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub precision: Option<Share>,
+    /// The most repeats with a precision; 5 times `repeats` if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_repeats: Option<u32>,
     /// Measured time of a repeat, where the method is bounded by time.
     #[serde(default = "one_second")]
     pub time: String,
@@ -158,6 +163,15 @@ impl Transfers {
         parsed.map_err(|error| BadValue::at("", "warmup", error))
     }
 
+    /// How often each configuration is measured.
+    ///
+    /// # Errors
+    /// A number of repeats that cannot be.
+    pub fn repeats(&self) -> Result<Repeats, BadValue> {
+        let repeats = Repeats::new(self.repeats, self.precision.map(|share| share.0), self.max_repeats);
+        repeats.map_err(|message| BadValue::at("", "repeats", message))
+    }
+
     /// Checks every value.
     ///
     /// # Errors
@@ -167,10 +181,7 @@ impl Transfers {
         self.warmup_s()?;
         self.fixed()?;
         let factors = self.factors()?;
-        if !REPEATS.contains(&self.repeats) {
-            let message = format!("repeats = {}: expected {} to {}", self.repeats, REPEATS.start(), REPEATS.end());
-            return Err(BadValue::at("", "repeats", message));
-        }
+        self.repeats()?;
         let levels: Vec<usize> = factors.iter().map(|factor| factor.levels.len()).collect();
         self.design.configurations(&levels).map_err(|message| BadValue::at("", "design", message))?;
         self.axes().map(drop)

@@ -2,9 +2,12 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use netcliff_core::repeats::Repeats;
 use netcliff_core::{Fingerprint, Provenance};
 use netcliff_wire::WireError;
 use serde::{Deserialize, Serialize};
+
+use crate::repeats::{half_width, known};
 
 use super::{Report, RrError, RrRecord, RrSample, Settings, merged};
 
@@ -17,8 +20,8 @@ pub struct Sweep {
     pub flows: Vec<u32>,
     /// Requests under way in each; combined with each number of flows.
     pub depths: Vec<u32>,
-    /// Repeats of each configuration.
-    pub repeats: u32,
+    /// Repeats of each configuration; a precision is that of the rate, in an open loop of the median latency.
+    pub repeats: Repeats,
 }
 
 /// A sweep's answer, as the store keeps it.
@@ -68,14 +71,20 @@ impl Sweep {
         let fresh = |settings| Config { settings, repeats: Vec::new(), ended: None };
         let mut configs: Vec<Config> = self.configurations()?.into_iter().map(fresh).collect();
         let mut first_error = None;
-        for round in 0..self.repeats {
-            said(&format!("round {} of {}", round + 1, self.repeats));
+        for round in 0..self.repeats.most {
+            if !configs.iter().any(|config| config.wants(&self.repeats, round)) {
+                break;
+            }
+            let most = if round < self.repeats.least { "" } else { "at most " };
+            said(&format!("round {} of {most}{}", round + 1, self.repeats.most));
             for place in 0..configs.len() {
                 let place = (place + round as usize) % configs.len();
                 if stop.load(Ordering::Relaxed) {
                     break;
                 }
-                configs[place].measure(round, measure, &mut first_error);
+                if configs[place].wants(&self.repeats, round) {
+                    configs[place].measure(round, measure, &mut first_error);
+                }
             }
         }
         if let (Some(error), true) = (first_error, configs.iter().all(|config| config.repeats.is_empty())) {
@@ -85,7 +94,7 @@ impl Sweep {
     }
 
     fn gathered(&self, configs: Vec<Config>, provenance: &Provenance, fingerprint: &Fingerprint) -> RrRun {
-        let short = |config: &Config| config.repeats.len() < self.repeats as usize || config.cut_short();
+        let short = |config: &Config| config.repeats.len() < self.repeats.least as usize || config.cut_short();
         let partial = configs.iter().any(short);
         let (had, not_had): (Vec<Config>, Vec<Config>) =
             configs.into_iter().partition(|config| !config.repeats.is_empty());
@@ -93,7 +102,7 @@ impl Sweep {
             let why = config.ended.unwrap_or_else(|| "the run was stopped before".to_owned());
             format!("flows {}, depth {}: {why}", config.settings.flows, config.settings.depth)
         };
-        let row = |config: Config| config.record(self.repeats, provenance, fingerprint);
+        let row = |config: Config| config.record(&self.repeats, provenance, fingerprint);
         RrRun {
             kind: "rr".to_owned(),
             rows: had.into_iter().filter_map(row).collect(),
@@ -104,15 +113,27 @@ impl Sweep {
 }
 
 impl Config {
+    /// The figure that a precision is asked of, by name and repeat.
+    fn figure(&self) -> (&'static str, Vec<f64>) {
+        let samples = self.repeats.iter().map(RrSample::of);
+        match self.settings.rate_per_s {
+            // What was asked for, whatever the host does.
+            Some(_) => ("p50_s", samples.filter_map(|sample| Some(sample.latency?.p50_s)).collect()),
+            None => ("rate_per_s", samples.map(|sample| sample.rate_per_s).collect()),
+        }
+    }
+
+    /// True where it takes part in a round (from 0).
+    fn wants(&self, repeats: &Repeats, round: u32) -> bool {
+        self.ended.is_none() && repeats.wants(round, half_width(&self.figure().1))
+    }
+
     fn measure(
         &mut self,
         round: u32,
         measure: &mut dyn FnMut(&Settings) -> Result<Report, RrError>,
         first_error: &mut Option<RrError>,
     ) {
-        if self.ended.is_some() {
-            return;
-        }
         // Repeats of an open loop draw other gaps, so that their spread is that of the arrivals too.
         let seed = self.settings.seed.wrapping_add(u64::from(round));
         match measure(&Settings { seed, ..self.settings.clone() }) {
@@ -131,8 +152,12 @@ impl Config {
         self.ended.is_some() || self.repeats.iter().any(|report| report.transactions == 0)
     }
 
-    fn record(self, asked: u32, provenance: &Provenance, fingerprint: &Fingerprint) -> Option<RrRecord> {
+    fn record(self, repeats: &Repeats, provenance: &Provenance, fingerprint: &Fingerprint) -> Option<RrRecord> {
         let mut report = merged(&self.repeats)?;
+        let asked = repeats.least;
+        let (name, values) = self.figure();
+        let known = known(name, &values, repeats);
+        report.notes.extend(known.shortfall().map(|shortfall| format!("{name} is {shortfall}")));
         let had = self.repeats.len();
         if report.partial.is_none() && had < asked as usize {
             let why = self.ended.unwrap_or_else(|| "the run was stopped".to_owned());
@@ -142,6 +167,7 @@ impl Config {
             kind: "rr".to_owned(),
             report,
             repeats: self.repeats.iter().map(RrSample::of).collect(),
+            known: Some(known),
             fingerprint: Some(fingerprint.clone()),
             provenance: provenance.clone(),
         })

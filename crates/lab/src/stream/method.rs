@@ -113,7 +113,7 @@ impl Method {
                 let warm_up = Settings { amount: Amount::Seconds(warm_up_s), ..measured.clone() };
                 ((warm_up_s > 0.0).then_some(warm_up), measured)
             }
-            Self::Lmbench3 => (None, Settings { warm_up_s, windows: options.repeats, ..measured }),
+            Self::Lmbench3 => (None, Settings { warm_up_s, windows: options.repeats.least, ..measured }),
             Self::Ttcp => (None, measured),
             Self::Acked => (None, Settings { acknowledged: true, ..measured }),
         }

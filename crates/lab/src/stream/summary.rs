@@ -1,5 +1,6 @@
 //! Repeats into rows.
 
+use netcliff_core::repeats::Known;
 use netcliff_core::stream::{
     CpuRow, CpuTimes, DatagramRow, DeviceRow, EndCpu, ExactRow, MappedRow, PacingRow, Spread, StreamReport, StreamRow,
     TcpInterval, TcpRow, ZeroCopyRow, kernel_share, payload_share, wire_bytes,
@@ -8,6 +9,8 @@ use netcliff_core::{Fingerprint, units};
 use netcliff_host::cpu::system::SystemShares;
 use netcliff_host::cpu::{Counters, Method as CpuMethod};
 use netcliff_wire::transfer::{Channel, End, Flow, ReceivePath, TcpSample, Window};
+
+use crate::repeats::known;
 
 use super::devices::{DeviceCounts, Sides};
 use super::meters::by_cpu;
@@ -125,6 +128,8 @@ fn warnings(options: &StreamOptions, rows: &[StreamRow], configs: &[Config]) -> 
                     .push(format!("{name}: the {end}'s thread used its CPU to the full: it is what limits the rate"));
             }
         }
+        let shortfall = row.known.as_ref().and_then(Known::shortfall);
+        warnings.extend(shortfall.map(|shortfall| format!("{name}: goodput is {shortfall}")));
         let steal = row.system.iter().map(|cpu| cpu.steal).fold(0.0, f64::max);
         if steal > STEAL {
             warnings.push(format!("{name}: the hypervisor took {:.1} % of a CPU", steal * 100.0));
@@ -166,6 +171,7 @@ fn row(options: &StreamOptions, far: &Far<'_>, config: &Config, meters: &Meters)
             .map(|repeat| repeat.transfer.flows.first().map_or(0, |flow| flow.sender.windows.len()))
             .sum::<usize>() as u32,
         samples: samples(options, repeats),
+        known: Some(known("goodput_bps", &config.goodputs_bps(options), &options.repeats)),
         cut_short: config.ended.clone(),
         goodput_bps: Spread::of(by_clock.iter().copied()),
         mean_bps: if options.method.is_mean() { mean() } else { None },

@@ -13,7 +13,7 @@ fn options(method: Method) -> StreamOptions {
         blocks_bytes: vec![16 << 10],
         read_bytes: None,
         paths: vec![Path::Stream(SendPath::Write)],
-        repeats: 2,
+        repeats: Repeats::exactly(2),
         warm_up_s: Some(0.02),
         time_s: 0.2,
         bytes: None,
@@ -115,7 +115,7 @@ fn blocks_and_reads_where_none_were_chosen() {
 
 #[test]
 fn a_read_takes_a_block_unless_told_otherwise() {
-    let mut options = StreamOptions { repeats: 1, ..options(Method::Default) };
+    let mut options = StreamOptions { repeats: Repeats::exactly(1), ..options(Method::Default) };
     options.blocks_bytes = vec![64];
     let most = |options: &StreamOptions| {
         let received = report(options).rows[0].bytes_per_receive.expect("bytes arrived");
@@ -125,4 +125,31 @@ fn a_read_takes_a_block_unless_told_otherwise() {
     options.read_bytes = Some(64 << 10);
     // TCP puts small blocks together, so that a larger read has more than one of them.
     assert!(most(&options) > 64.0);
+}
+
+#[test]
+fn repeats_end_when_the_mean_is_known_or_say_that_it_is_not() {
+    let measured = |precision: f64, most: u32| {
+        let repeats = Repeats::new(5, Some(precision), Some(most)).expect("they fit");
+        let mut options = StreamOptions { repeats, time_s: 0.03, ..options(Method::Default) };
+        options.blocks_bytes = vec![4096, 16 << 10];
+        report(&options)
+    };
+    let rough = measured(0.99, 30);
+    for row in &rough.rows {
+        let known = row.known.as_ref().expect("repeats");
+        // A busy machine may need more than the least, but not all of them for so little.
+        assert!((5..30).contains(&row.repeats) && known.shortfall().is_none(), "{known:?}");
+        assert_eq!(known.repeats as usize, row.samples.len());
+    }
+    assert!(!rough.warnings.iter().any(|warning| warning.contains("asked for")), "{:?}", rough.warnings);
+    let fine = measured(1e-9, 6);
+    for row in &fine.rows {
+        assert!(
+            row.repeats == 6 && row.known.as_ref().is_some_and(|known| known.shortfall().is_some()),
+            "{:?}",
+            row.known
+        );
+    }
+    assert!(fine.warnings.iter().any(|warning| warning.contains("asked for")), "{:?}", fine.warnings);
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use netcliff_core::experiment::{Answerer, Curve, Dot, Factor, Key, Setting, TransferMeasure, Transfers};
+use netcliff_core::repeats::{Known, Repeats};
 use netcliff_core::stream::{StreamSample, payload_share};
 use netcliff_core::{EngineKind, Figure, Fingerprint, Provenance};
 use netcliff_host::fingerprint;
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::effects::effects;
 use super::{Config, device::MTU_BYTES};
+use crate::repeats::known;
 use crate::rig::Rig;
 use crate::stats;
 
@@ -43,6 +45,9 @@ pub struct TransferRow {
     pub carries_bps: Option<f64>,
     /// Each repeat, in the order they were made.
     pub samples: Vec<StreamSample>,
+    /// How well the mean of the drawn figure is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub known: Option<Known>,
     /// Why repeats are missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut_short: Option<String>,
@@ -56,9 +61,14 @@ impl TransferRow {
 
     /// A figure of each repeat that has it.
     pub fn values(&self, measure: TransferMeasure) -> Vec<f64> {
-        let values = self.samples.iter().filter_map(|sample| measure.of(sample, self.carries_bps));
-        values.filter(|value| value.is_finite()).collect()
+        values(&self.samples, measure, self.carries_bps)
     }
+}
+
+/// A figure of each repeat that has it.
+pub(super) fn values(samples: &[StreamSample], measure: TransferMeasure, carries_bps: Option<f64>) -> Vec<f64> {
+    let values = samples.iter().filter_map(|sample| measure.of(sample, carries_bps));
+    values.filter(|value| value.is_finite()).collect()
 }
 
 /// What a level of a factor does to a figure.
@@ -121,6 +131,7 @@ pub struct TransferReport {
 /// What a run comes to.
 pub(super) struct Found<'a> {
     pub experiment: &'a Transfers,
+    pub repeats: Repeats,
     pub factors: Vec<Factor>,
     pub fixed: Vec<Setting>,
     pub configs: Vec<Config>,
@@ -137,7 +148,9 @@ impl Found<'_> {
         let partial = !self.configs.iter().all(complete);
         let fingerprint = fingerprint_of(rig);
         let asked = self.asked(rig);
-        let rows = self.configs.iter().map(|config| self.row(config, x)).collect();
+        let rows: Vec<TransferRow> = self.configs.iter().map(|config| self.row(config, x)).collect();
+        let mut warnings = warnings(self.warnings, rig);
+        warnings.extend(rows.iter().filter_map(shortfall));
         TransferReport {
             kind: "transfer".to_owned(),
             title: self.experiment.title.clone(),
@@ -150,7 +163,7 @@ impl Found<'_> {
             rows,
             effects,
             not_had: self.not_had,
-            warnings: warnings(self.warnings, rig),
+            warnings,
             provenance: Provenance { fingerprint_id: Some(fingerprint.id()), ..provenance.clone() },
             fingerprint,
             partial,
@@ -172,7 +185,7 @@ impl Found<'_> {
         }
         asked.extend(self.fixed.iter().map(|setting| fact(setting.key().name(), setting.to_string())));
         let each = &self.experiment.time;
-        asked.push(fact("repeats", format!("{} of {each}, each round in random order", self.experiment.repeats)));
+        asked.push(fact("repeats", format!("{} of {each}, each round in random order", self.repeats)));
         asked.push(fact("seed", self.experiment.seed.to_string()));
         asked
     }
@@ -189,6 +202,11 @@ impl Found<'_> {
             x: x.and_then(|key| setting(key)?.number()),
             carries_bps: carries_bps(config),
             samples: config.samples.clone(),
+            known: Some(known(
+                self.experiment.figure.y.name(),
+                &config.values(self.experiment.figure.y),
+                &self.repeats,
+            )),
             cut_short: config.ended.clone(),
         }
     }
@@ -237,12 +255,18 @@ fn warnings(found: BTreeSet<String>, rig: &Rig) -> Vec<String> {
     warnings
 }
 
+/// A configuration whose figure is not known as well as asked for.
+fn shortfall(row: &TransferRow) -> Option<String> {
+    let known = row.known.as_ref()?;
+    Some(format!("{}: {} is {}", row.levels.join(", "), known.figure, known.shortfall()?))
+}
+
 fn levels_of(factor: &Factor) -> FactorLevels {
     FactorLevels { key: factor.key, levels: factor.levels.iter().map(ToString::to_string).collect() }
 }
 
 /// What a link of the configuration's rate can carry.
-fn carries_bps(config: &Config) -> Option<f64> {
+pub(super) fn carries_bps(config: &Config) -> Option<f64> {
     let mut rate = None;
     let mut mtu = MTU_BYTES;
     for setting in &config.settings {

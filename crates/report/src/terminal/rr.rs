@@ -119,6 +119,8 @@ fn figures(page: &mut Page, record: &RrRecord) {
             let repeats = record.repeats.len();
             let rate = format::plus_minus(&figure, Unit::PerSecond);
             page.fact("rate", &format!("{rate} (mean of {repeats} repeats, 95 % interval)"));
+            let known = record.known.as_ref().filter(|known| known.asked.is_some());
+            known.and_then(|known| format::known([known])).iter().for_each(|known| page.fact("precision", known));
         }
         None => page.fact("rate", &format::quantity(report.rate_per_s, Unit::PerSecond)),
     }

@@ -104,6 +104,9 @@ fn goodput(page: &mut Page, report: &StreamReport) {
         }
     }
     best(page, report);
+    if let Some(known) = format::known(report.rows.iter().filter_map(|row| row.known.as_ref())) {
+        page.paragraph(2, Tone::Faint, &known);
+    }
 }
 
 /// The block that carried most, where there was a choice.

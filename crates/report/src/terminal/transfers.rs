@@ -78,6 +78,9 @@ fn configurations(page: &mut Page, report: &TransferReport) {
         lines.push(line(row.levels.iter().map(String::as_str).collect(), figures));
     }
     page.block(&lines.join("\n"));
+    if let Some(known) = format::known(report.rows.iter().filter_map(|row| row.known.as_ref())) {
+        page.paragraph(2, Tone::Faint, &known);
+    }
 }
 
 fn effects(page: &mut Page, report: &TransferReport) {

@@ -62,7 +62,6 @@ pub fn run(
 fn refuse(args: &RunArgs) -> anyhow::Result<()> {
     let flags = [
         ("--engine", !args.engine.is_empty()),
-        ("--precision", args.precision.is_some()),
         ("--packets", args.packets.is_some()),
         ("--resume", args.resume),
         ("--threads", args.threads.is_some()),
@@ -80,6 +79,8 @@ fn refuse(args: &RunArgs) -> anyhow::Result<()> {
 fn changed(args: &RunArgs, experiment: &Transfers) -> Transfers {
     let mut experiment = experiment.clone();
     experiment.repeats = args.repeats.unwrap_or(experiment.repeats);
+    experiment.precision = args.precision.or(experiment.precision);
+    experiment.max_repeats = args.max_repeats.or(experiment.max_repeats);
     experiment.seed = args.seed.unwrap_or(experiment.seed);
     if let Some(time_s) = args.time {
         experiment.time = netcliff_core::units::print_time_s(time_s);

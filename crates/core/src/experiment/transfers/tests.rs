@@ -39,6 +39,8 @@ fn a_file_comes_to_factors() {
         ]
     );
     assert_eq!(transfers.fixed(), Ok(vec![Setting::Congestion("cubic".to_owned())]));
+    let precise = read(&FILE.replacen("time =", "precision = \"2%\"\ntime =", 1)).expect("it is right").repeats();
+    assert_eq!(precise.map(|repeats| (repeats.least, repeats.most, repeats.precision)), Ok((5, 25, Some(0.02))));
     assert_eq!((transfers.repeats, transfers.time_s(), transfers.x()), (5, Ok(0.2), Some(Key::Block)));
 }
 
@@ -67,6 +69,8 @@ fn what_cannot_be_is_named_with_its_line() {
         ("[\"on\", \"off\"]", "[\"on\", \"on\"]", &["line 12", "twice"]),
         ("time =", "design = \"fractional\"\ntime =", &["line 4", "two levels, not 4"]),
         ("title", "x = 1\ntitle", &["line 2", "unknown field"]),
+        ("time =", "repeats = 3\nprecision = \"2%\"\ntime =", &["line 4", "at least 5"]),
+        ("time =", "max_repeats = 9\ntime =", &["without a precision"]),
     ] {
         let said = read(&FILE.replacen(from, to, 1)).expect_err(to);
         assert!(words.iter().all(|word| said.contains(word)), "{to}: {said}");
