@@ -23,7 +23,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
-use netcliff_core::finding::Calibration;
 use netcliff_host::testbed::{self, Permission};
 use netcliff_lab::store::{self, Store};
 
@@ -41,19 +40,6 @@ pub fn data_dir() -> PathBuf {
     let mut path = store::default_path(|name| std::env::var(name).ok());
     path.pop();
     path
-}
-
-/// The newest calibration in the store, with its run.
-pub fn newest_calibration(args: &StoreArgs) -> anyhow::Result<(i64, Calibration)> {
-    let path = args.db.clone().unwrap_or_else(|| data_dir().join("records.db"));
-    anyhow::ensure!(path.exists(), "there is no store yet");
-    let store = open_store(args)?;
-    for run in store.runs()?.iter().filter(|run| run.kind == "find") {
-        if let Some(calibration) = store.finding(run.id)?.and_then(|finding| finding.calibration) {
-            return Ok((run.id, calibration));
-        }
-    }
-    anyhow::bail!("no `netcliff find` in the store has costs")
 }
 
 /// The command line as typed.

@@ -8,7 +8,6 @@
 //! - [`nic`]: links, qdiscs, offloads, rings, coalescing and queues, asked of the kernel by netlink.
 //! - [`fingerprint`]: all of the above as one flat, ordered map, to compare two runs.
 //! - [`cpu`]: where the time of a CPU goes, measured in three ways.
-//! - [`mod@memory`]: what one CPU's copies get of main memory.
 //! - [`softnet`]: what the receive path counted (softnet_stat, UDP drops, interrupts, softirqs).
 //! - [`setting`]: one thing that can be set, read, written and set back.
 //! - [`tune`]: which settings serve an objective, applied through the journal.
@@ -22,7 +21,6 @@ pub mod fingerprint;
 pub mod inspect;
 pub mod inventory;
 pub mod journal;
-pub mod memory;
 pub mod nic;
 pub mod process;
 mod procfs;

@@ -53,7 +53,7 @@ fn unknown(system: &System) -> Vec<String> {
         (system.memory.is_none(), "memory bandwidth: give --memory 10GB/s"),
         (
             system.cpu.is_none(),
-            "the CPU's costs: give --host PRESET|FILE.toml or --here (costs of the newest netcliff find)",
+            "the CPU's costs: give --host PRESET|FILE.toml (netcliff find --json has those of this host)",
         ),
     ];
     missing.into_iter().filter(|(absent, _)| *absent).map(|(_, what)| what.to_owned()).collect()

@@ -8,22 +8,14 @@ use netcliff_core::{Bus, Offload, units};
 /// Which parts, which frames.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  netcliff limits                                             this host
   netcliff limits --link 10Gbit/s --bus pcie-3x8 --host pentium4-2530mhz
   netcliff limits --link 10Gbit/s --bus pci-x-133:burst=4KiB --sizes 1518B,9018B
-  netcliff limits --here --if eth0 --offload checksum,gro --html roof.html
+  netcliff limits --if eth0 --memory 10GB/s --offload checksum,gro --html roof.html
 
-A part that is not given is not known and bounds nothing; the page says so. Without any part, and
-with --here, the host's own are taken: link and slot of --if (else of the interface with the
-default route), what one CPU's copies get of memory (measured for 0.2 s), and the costs of the
-newest `netcliff find` in the store.
-
-The bus, with its defaults: none, pci-32/33, pci-64/66, pci-x-100,
-pci-x-133 (:burst=512B,overhead_clocks=6), pcie-3x8 (:mps=256B,mrrs=512B,batch=8). docs/theory/limits.md has the formulas and the table of offloads.")]
+A part that is not given is not known and bounds nothing; the page says so. The bus, with its defaults:
+none, pci-32/33, pci-64/66, pci-x-100, pci-x-133 (:burst=512B,overhead_clocks=6), pcie-3x8
+(:mps=256B,mrrs=512B,batch=8). docs/theory/limits.md has the formulas and the table of offloads.")]
 pub struct LimitsArgs {
-    /// Take what is not given from this host
-    #[arg(long)]
-    pub here: bool,
     /// Link speed
     #[arg(long, value_parser = link, allow_hyphen_values = true, value_name = "10Gbit/s")]
     pub link: Option<f64>,
@@ -43,7 +35,7 @@ pub struct LimitsArgs {
     #[arg(long, value_name = "PRESET|FILE.toml")]
     pub host: Option<String>,
     /// Change one cost of the host, such as application=2us (repeatable)
-    #[arg(long, value_name = "KEY=VALUE")]
+    #[arg(long, value_name = "KEY=VALUE", requires = "host")]
     pub set: Vec<String>,
     /// CPUs that share the frames evenly
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096), allow_negative_numbers = true)]
@@ -69,14 +61,6 @@ pub struct LimitsArgs {
     /// Write the plot to this file
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
-}
-
-impl LimitsArgs {
-    /// The host's own parts are wanted: it was said, or nothing else was.
-    pub fn is_here(&self) -> bool {
-        let given = self.link.is_some() || self.bus.is_some() || self.interface.is_some();
-        self.here || !(given || self.memory.is_some() || self.host.is_some())
-    }
 }
 
 fn link(text: &str) -> Result<f64, String> {

@@ -11,9 +11,11 @@ use netcliff_host::inspect::Inspection;
 use netcliff_host::journal::{HostLock, StateDir, UndoOutcome};
 use netcliff_host::tune::apply::{self, Applied, Session};
 use netcliff_host::tune::{Plan, plan};
+use netcliff_lab::store::Store;
 use netcliff_lab::tuning;
 use netcliff_report as report;
 
+use super::open_store;
 use crate::args::tune::{ApplyArgs, WishArgs};
 use crate::args::{PlanArgs, StoreArgs, TuneAction, TuneArgs};
 use crate::output;
@@ -73,7 +75,18 @@ fn show(args: &PlanArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
 
 /// Effects by the newest calibration in the store.
 fn expect(plan: &mut Plan, store: &StoreArgs) {
-    match super::newest_calibration(store) {
+    let newest = || -> anyhow::Result<_> {
+        let path = store.db.clone().unwrap_or_else(|| super::data_dir().join("records.db"));
+        anyhow::ensure!(path.exists(), "there is no store yet");
+        let store: Store = open_store(store)?;
+        for run in store.runs()?.iter().filter(|run| run.kind == "find") {
+            if let Some(calibration) = store.finding(run.id)?.and_then(|finding| finding.calibration) {
+                return Ok((run.id, calibration));
+            }
+        }
+        anyhow::bail!("no `netcliff find` in the store has costs")
+    };
+    match newest() {
         Ok((id, calibration)) => tuning::effects(plan, &calibration, &format!("find run {id}")),
         Err(error) => {
             plan.notes.push(format!("effects are not told: not calibrated ({error}); `netcliff find` calibrates"))

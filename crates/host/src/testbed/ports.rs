@@ -9,7 +9,6 @@ use crate::rtnl::Rtnl;
 /// IFF_UP and IFF_LOWER_UP, linux/if.h.
 const UP: u32 = 1 << 0;
 const CARRIER: u32 = 1 << 16;
-const LOOPBACK: u32 = libc::IFF_LOOPBACK as u32;
 
 /// Why a port is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -80,26 +79,16 @@ pub fn check(name: &str) -> Result<(), PortError> {
     if link.flags & UP == 0 || link.flags & CARRIER == 0 {
         return Err(PortError::Down { name: own() });
     }
-    if carries_default_route(name) {
+    let routes = |file: &str| fs::read_to_string(file).unwrap_or_default();
+    if default_ipv4(&routes("/proc/thread-self/net/route"), name)
+        || default_ipv6(&routes("/proc/thread-self/net/ipv6_route"), name)
+    {
         return Err(PortError::DefaultRoute { name: own() });
     }
     match link.xdp_program {
         Some(program) => Err(PortError::Xdp { name: own(), program }),
         None => Ok(()),
     }
-}
-
-/// The interface that carries the default route in the calling thread's network namespace, if there is one.
-pub fn default_interface() -> Option<String> {
-    // Routes to nowhere are the loopback device's.
-    let devices = Rtnl::new().links().ok()?.into_iter().filter(|link| link.flags & LOOPBACK == 0);
-    devices.map(|link| link.name).find(|name| carries_default_route(name))
-}
-
-fn carries_default_route(name: &str) -> bool {
-    let routes = |file: &str| fs::read_to_string(file).unwrap_or_default();
-    default_ipv4(&routes("/proc/thread-self/net/route"), name)
-        || default_ipv6(&routes("/proc/thread-self/net/ipv6_route"), name)
 }
 
 /// Iface, Destination, Gateway, Flags, ..., Mask (the eighth): all hexadecimal.
