@@ -1,15 +1,21 @@
 #!/bin/sh
-# Frames a second flat out of netcliff's sender beside trafgen, tcpreplay and testpmd (net_af_packet, net_af_xdp): 60 bytes
+# Frames a second flat out of netcliff's senders beside trafgen, tcpreplay and testpmd (net_af_packet, net_af_xdp): 60 bytes
 # without FCS, one CPU to send from, a veth pair whose far end is steered to the other CPU, rounds interleaved.
-# Needs root, two CPUs, iproute2, ethtool, netsniff-ng, tcpreplay, dpdk, python3.
-#   ./senders.sh NETCLIFF [ROUNDS] > senders.csv
-# All run at real-time priority 40, so that other programs of the machine do not decide.
-# Each other tool is looked at from outside, by the counters of its port over 2 s from the second second on (tx_packets plus
-# tx_dropped: what the far end refused was sent, too). netcliff sends 0.3 s and says what it reached; its thread also reads
-# every frame back at the far end, which the others do not.
+# Needs root, two CPUs, iproute2, ethtool, netsniff-ng, tcpreplay, dpdk, python3. It builds what it measures (release) unless
+# FLAT_OUT in the environment names the built example; 3 rounds take 2 minutes, 7 rounds 4.
+#   ./senders.sh [ROUNDS] > senders.csv
+# Each round begins with another tool. All run at real-time priority 40, so that other programs of the machine do not decide.
+# Every tool is looked at from outside, by the counters of its port over 2 s once it sends (tx_packets plus
+# tx_dropped: what the far end refused was sent, too), and reads nothing. netcliff's senders are those of `netcliff rfc2544`,
+# which gives each frame a number, a time and a check; the others send one frame over and over.
+# The last lines on stderr: medians, and netcliff's best over the best of the others, by round.
 set -eu
-netcliff=$1
-rounds=${2:-5}
+rounds=${1:-3}
+here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+if [ -z "${FLAT_OUT:-}" ]; then
+    (cd "$here/../.." && cargo build --release --locked -p netcliff-wire --example flat_out) >&2
+    FLAT_OUT=${CARGO_TARGET_DIR:-$here/../../target}/release/examples/flat_out
+fi
 work=$(mktemp -d)
 name=ncbench$$
 clean() { ip netns del "$name" 2>/dev/null || true; rm -rf "$work"; }
@@ -41,18 +47,26 @@ with open(f"{work}/frame.pcap", "wb") as out:
         out.write(struct.pack("<IIII", 0, n, 60, 60) + frame)
 PY
 sent() { inside sh -c 'cat /sys/class/net/nca/statistics/tx_packets /sys/class/net/nca/statistics/tx_dropped' | paste -sd+ | bc; }
-# NAME COMMAND...: runs it for 4 s in the namespace on CPU 0 and looks at the port's counters.
+# NAME COMMAND...: runs it in the namespace on CPU 0, waits until it sends, and looks at the port's counters for 2 s.
 watch() {
     tool=$1
     shift
-    ip netns exec "$name" timeout -s INT -k 2 4 chrt -f 40 taskset -c 0 "$@" >"$work/$tool.log" 2>&1 </dev/null &
+    idle=$(sent)
+    ip netns exec "$name" timeout -s INT -k 2 15 chrt -f 40 taskset -c 0 "$@" >"$work/$tool.log" 2>&1 </dev/null &
     pid=$!
-    sleep 1.2
+    for _ in $(seq 80); do
+        [ "$(sent)" -gt $((idle + 10000)) ] && break
+        sleep 0.1
+    done
+    sleep 0.5
     first=$(sent); from_ns=$(date +%s%N)
     sleep 2
     last=$(sent); to_ns=$(date +%s%N)
+    kill -INT $pid 2>/dev/null || true
     wait $pid 2>/dev/null || true
     echo "$round,$tool,$(((last - first) * 1000000000 / (to_ns - from_ns)))"
+    # The kernel takes a queue from an AF_XDP socket some time after it was closed.
+    sleep 0.3
 }
 dpdk() {
     vdev=$1
@@ -61,16 +75,40 @@ dpdk() {
         "--vdev=${vdev}0,iface=nca$*" -- --forward-mode=txonly --txpkts=60 --nb-cores=1 --total-num-mbufs=8192 \
         --auto-start --stats-period=10
 }
-echo round,tool,pps
+one() {
+    case $1 in
+        netcliff-xdp) watch netcliff-xdp "$FLAT_OUT" nca "$to" 30 xdp ;;
+        netcliff-packet) watch netcliff-packet "$FLAT_OUT" nca "$to" 30 packet ;;
+        trafgen) watch trafgen trafgen -i "$work/frame.cfg" -o nca -P 1 -q -n 0 -t 1ns ;;
+        tcpreplay) watch tcpreplay tcpreplay -q -i nca --topspeed --loop=100000 -K "$work/frame.pcap" ;;
+        net_af_packet) dpdk net_af_packet ",qpairs=1,qdisc_bypass=1" ;;
+        net_af_xdp)
+            dpdk net_af_xdp
+            # It leaves its XDP program behind.
+            inside ip link set nca xdp off 2>/dev/null || true
+            ;;
+    esac
+}
+all="netcliff-xdp net_af_xdp netcliff-packet tcpreplay net_af_packet trafgen"
+echo round,tool,pps | tee "$work/all.csv"
 for round in $(seq "$rounds"); do
-    pps=$(inside "$netcliff" rfc2544 loss --tx nca --rx ncb --frames 64 --trial 10ms --max 1kpps --cpu 0,1 --json 2>/dev/null |
-        python3 -c 'import json,sys; print(round(json.load(sys.stdin)["sizes"][0]["sender_pps"]))')
-    echo "$round,netcliff,$pps"
-    watch trafgen trafgen -i "$work/frame.cfg" -o nca -P 1 -q -n 0 -t 1ns
-    watch tcpreplay tcpreplay -q -i nca --topspeed --loop=100000 -K "$work/frame.pcap"
-    dpdk net_af_packet ",qpairs=1,qdisc_bypass=1"
-    dpdk net_af_xdp
-    # It leaves its XDP program behind, and netcliff refuses a port with another tool's.
-    inside ip link set nca xdp off 2>/dev/null || true
+    for tool in $all; do
+        one "$tool" | tee -a "$work/all.csv"
+    done
+    all="${all#* } ${all%% *}"
 done
 for log in "$work"/*.log; do tail -n 12 "$log" | sed "s|^|# $(basename "$log"): |" >&2; done
+python3 - "$work/all.csv" >&2 <<'PY'
+import csv, statistics, sys
+rounds, tools = {}, {}
+for row in csv.DictReader(open(sys.argv[1])):
+    rounds.setdefault(row["round"], {})[row["tool"]] = int(row["pps"])
+    tools.setdefault(row["tool"], []).append(int(row["pps"]))
+for tool, rates in tools.items():
+    print(f"# {tool}: median {statistics.median(rates) / 1e6:.2f} Mpps, {min(rates) / 1e6:.2f} to {max(rates) / 1e6:.2f}")
+ratios = []
+for rates in rounds.values():
+    own = max(rate for tool, rate in rates.items() if tool.startswith("netcliff"))
+    ratios.append(own / max(rate for tool, rate in rates.items() if not tool.startswith("netcliff")))
+print("# netcliff's best over the best of the others:", ", ".join(f"{ratio:.2f}" for ratio in ratios))
+PY

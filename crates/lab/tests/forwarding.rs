@@ -19,7 +19,7 @@ fn say(text: &str) {
 }
 
 fn place(forwarding: Forwarding) -> Place {
-    Place::Namespaces { forwarding, router_cpu: None }
+    Place::Namespaces { forwarding, rules: 500, router_cpu: None }
 }
 
 /// The device, or the reason why this machine has none.

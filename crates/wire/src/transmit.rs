@@ -88,13 +88,14 @@ impl Kicked {
         self.accepted + self.refused + self.sender_full + self.unreachable
     }
 
-    /// Books one frame that was not sent, by its error; anything unknown is returned as an error.
-    fn book(&mut self, error: std::io::Error) -> Result<(), WireError> {
+    /// Books one frame that was not sent, by its error; anything unknown is returned as an error, with
+    /// ` on interface NAME` or nothing.
+    fn book(&mut self, error: std::io::Error, sender: &str) -> Result<(), WireError> {
         match error.raw_os_error() {
             Some(libc::ENOBUFS) => self.refused += 1,
             Some(libc::EAGAIN) => self.sender_full += 1,
             Some(libc::ECONNREFUSED) => self.unreachable += 1,
-            _ => return Err(WireError::system("send frames", error)),
+            _ => return Err(WireError::system(format!("send frames{sender}"), error)),
         }
         Ok(())
     }

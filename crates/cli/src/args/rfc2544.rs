@@ -30,6 +30,9 @@ pub struct Rfc2544Args {
     /// How the device forwards
     #[arg(long, value_enum, default_value_t = Forwarding::Route, conflicts_with_all = ["tx", "rx"])]
     pub forwarding: Forwarding,
+    /// Rules that --forwarding netfilter compares each frame with, 1 to 500 [default: 20]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=500), allow_negative_numbers = true)]
+    pub rules: Option<u16>,
     /// IPv6 instead of IPv4
     #[arg(long)]
     pub ipv6: bool,
@@ -42,6 +45,9 @@ pub struct Rfc2544Args {
     /// 802.1Q tag on what is sent
     #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u16).range(1..=4094), allow_negative_numbers = true)]
     pub vlan: Option<u16>,
+    /// How frames are sent
+    #[arg(long, value_enum, default_value_t = SendBy::Auto)]
+    pub send_by: SendBy,
     /// How throughput is searched
     #[arg(long, value_enum, default_value_t = Search::Mlr)]
     pub search: Search,
@@ -118,13 +124,24 @@ pub enum Test {
 pub enum Forwarding {
     /// IP routing
     Route,
-    /// Routing with 20 netfilter rules
+    /// Routing with netfilter rules (--rules)
     Netfilter,
     /// Routing with connection tracking
     Conntrack,
     /// A bridge
     Bridge,
     /// XDP redirect, generic mode
+    Xdp,
+}
+
+/// Ways to send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SendBy {
+    /// AF_XDP where it can be had (zero-copy where the driver can), else AF_PACKET
+    Auto,
+    /// AF_PACKET transmit ring
+    Packet,
+    /// AF_XDP, or nothing
     Xdp,
 }
 

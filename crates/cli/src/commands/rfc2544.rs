@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use netcliff_core::Provenance;
+use netcliff_core::{Invalid, Provenance};
 use netcliff_host::fingerprint;
 use netcliff_host::inventory::Inventory;
 use netcliff_host::testbed::TestbedError;
@@ -16,15 +16,22 @@ use netcliff_lab::rfc2544::trial::Answer;
 use netcliff_lab::rfc2544::{self};
 use netcliff_report as report;
 use netcliff_wire::WireError;
+use netcliff_wire::forward::port::SendBy as Sent;
 
 use super::{command_line, enter_user_namespace, now_unix_s, open_store, stop_on_signal, write};
-use crate::args::{Forwarding, Frames, Rfc2544Args, Search, StoreArgs, Test};
+use crate::args::{Forwarding, Frames, Rfc2544Args, Search, SendBy, StoreArgs, Test};
 use crate::output;
+
+/// A small packet filter's.
+const RULES: u16 = 20;
 
 /// Tests a device and shows what was found.
 pub fn run(args: &Rfc2544Args, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
     let settings = settings(args);
     settings.check().map_err(output::usage)?;
+    if let Some(rules) = args.rules.filter(|_| args.forwarding != Forwarding::Netfilter) {
+        return Err(output::usage(Invalid::new("rules", rules, "only together with --forwarding netfilter")));
+    }
     // Before any thread is started: a process with threads cannot enter a user namespace.
     let own_namespace = if args.tx.is_none() { enter_user_namespace() } else { None };
     let stop = stop_on_signal()?;
@@ -99,6 +106,11 @@ fn settings(args: &Rfc2544Args) -> Settings {
         both_ways: args.both_ways,
         flows: args.flows,
         vlan: args.vlan,
+        send_by: match args.send_by {
+            SendBy::Auto => Sent::Auto,
+            SendBy::Packet => Sent::Packet,
+            SendBy::Xdp => Sent::Xdp,
+        },
         search: match args.search {
             Search::Binary => SearchBy::Binary,
             Search::Mlr => SearchBy::Mlr,
@@ -129,6 +141,7 @@ fn place(args: &Rfc2544Args) -> Place {
             Forwarding::Bridge => Way::Bridge,
             Forwarding::Xdp => Way::Xdp,
         },
+        rules: args.rules.unwrap_or(RULES),
         router_cpu: args.cpu.map(|(_, router)| router),
     }
 }

@@ -36,7 +36,7 @@ pub enum Forwarding {
     /// IP routing, nothing else.
     #[default]
     Route,
-    /// Routing with 20 netfilter rules (nf_tables) that each frame passes.
+    /// Routing with netfilter rules (nf_tables) that each frame is compared with one by one.
     Netfilter,
     /// Routing with connection tracking.
     Conntrack,
@@ -63,11 +63,16 @@ impl fmt::Display for Forwarding {
     }
 }
 
+/// Rules of [`Forwarding::Netfilter`]; more would not fit one netlink message.
+const RULES: std::ops::RangeInclusive<u16> = 1..=500;
+
 /// What to build.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForwardOptions {
     /// How the router forwards.
     pub forwarding: Forwarding,
+    /// Rules of [`Forwarding::Netfilter`].
+    pub rules: u16,
     /// MTU of all links (bytes).
     pub mtu_bytes: u32,
     /// CPU of the router's packet work.
@@ -145,7 +150,7 @@ impl ForwardBed {
             setup::steer(namespace, &side.interface, options.tester_cpu, &mut limits)?;
             setup::steer(&router, &router_interface(n), options.router_cpu, &mut limits)?;
         }
-        setup::forward(&router, &sides, options.forwarding)?;
+        setup::forward(&router, &sides, &options)?;
         let _lock = lock.clone();
         Ok(Self { tester, router, sides, limits, options, journal, _lock })
     }
@@ -196,6 +201,9 @@ fn check(options: &ForwardOptions) -> Result<(), TestbedError> {
     if !(1280..=65_535).contains(&options.mtu_bytes) {
         let value = options.mtu_bytes.into();
         return Err(TestbedError::OutOfRange { name: "mtu", value, accepted: "1280 to 65535 bytes" });
+    }
+    if !RULES.contains(&options.rules) {
+        return Err(TestbedError::OutOfRange { name: "rules", value: options.rules.into(), accepted: "1 to 500" });
     }
     let online = procfs::text("/sys/devices/system/cpu/online").unwrap_or_default();
     let cpus = procfs::cpu_list(&online).unwrap_or_default();

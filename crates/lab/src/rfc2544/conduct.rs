@@ -4,7 +4,7 @@ use netcliff_core::stream::Spread;
 use netcliff_wire::latency::{Latency as Histogram, LatencyRecord};
 
 use super::procedures::{self, LatencyRepeat};
-use super::report::{LineShare, Pacing, Seen, SizeReport};
+use super::report::{Limit, LineShare, Pacing, Seen, SizeReport};
 use super::search::binary::{self, Binary};
 use super::search::mlr::{self, Mlr};
 use super::search::{End, Searched};
@@ -156,7 +156,7 @@ fn tests<D: Device>(settings: &Settings, asker: &mut Asker<'_, D>, size: &mut Si
     let tests = settings.tests;
     if tests.throughput || tests.latency || tests.back_to_back {
         let searched = throughput(settings, size.max_pps, asker)?;
-        say_end(&searched, size);
+        say_end(searched.found[0].end, settings.max_pps, size);
         let lower = searched.found[0].lower_pps;
         size.throughput = Some(searched);
         size.line_shares = lower.map(|pps| line_shares(size.frame, pps)).unwrap_or_default();
@@ -190,19 +190,28 @@ fn throughput<D: Device>(settings: &Settings, max_pps: f64, asker: &mut Asker<'_
     }
 }
 
-fn say_end(searched: &Searched, size: &mut SizeReport) {
-    let found = &searched.found[0];
-    size.missing.extend(match found.end {
-        End::Regular => None,
-        End::AboveMaximum => Some("throughput: the highest load asked for was forwarded; the device can do more"),
-        End::AboveSender => Some("throughput: the highest load the sender reaches was forwarded; the device can do more"),
-        End::BelowMinimum => Some("throughput: even a thousandth of the highest load lost frames"),
-        End::SenderTooSlow => Some("throughput: the sender did not reach even a thousandth of the highest load"),
-        End::OutOfTime => {
-            Some("throughput: the bounds were not close within 30 full trials; the device's loss is not a matter of load alone")
+/// What a search's end says of the device, and what it does not. `max_pps`: highest load asked for, None: no limit.
+fn say_end(end: End, max_pps: Option<f64>, size: &mut SizeReport) {
+    let below_sender = max_pps.is_some_and(|max_pps| max_pps <= SENDER_SHARE * size.sender_pps);
+    size.limit = match end {
+        End::Regular => Some(Limit::Device),
+        End::AboveMaximum if below_sender => Some(Limit::Asked),
+        End::AboveMaximum | End::AboveSender => Some(Limit::Tester),
+        End::BelowMinimum | End::SenderTooSlow | End::OutOfTime => None,
+    };
+    let missing = match (size.limit, end) {
+        (Some(Limit::Asked), _) => "the highest load asked for was forwarded; the device can do more",
+        (Some(Limit::Tester), _) => {
+            "the tester is the limit: the device forwarded all that it can offer, and can do more"
         }
-    }
-    .map(str::to_owned));
+        (_, End::BelowMinimum) => "even a thousandth of the highest load lost frames",
+        (_, End::SenderTooSlow) => "the sender did not reach even a thousandth of the highest load",
+        (_, End::OutOfTime) => {
+            "the bounds were not close within 30 full trials; the device's loss is not a matter of load alone"
+        }
+        _ => return,
+    };
+    size.missing.push(format!("throughput: {missing}"));
 }
 
 fn line_shares(frame: FrameSize, throughput_pps: f64) -> Vec<LineShare> {

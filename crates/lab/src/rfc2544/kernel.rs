@@ -10,8 +10,8 @@ use netcliff_host::testbed::TestbedError;
 use netcliff_host::testbed::forward::{ForwardBed, ForwardOptions, Forwarding};
 use netcliff_host::testbed::ports::{self, PortError};
 use netcliff_wire::WireError;
-use netcliff_wire::forward::port::SendBy;
-use netcliff_wire::forward::run::{DirectionReport, Port, Remote, TrialReport, Void};
+use netcliff_wire::forward::port::Sending;
+use netcliff_wire::forward::run::{DirectionReport, Port, Remote, Tester, TrialReport, Void};
 use netcliff_wire::forward::{Direction, Profile, Sweep, Trial as WireTrial};
 use netcliff_wire::latency::Latency;
 use netcliff_wire::thread::{Placement, Priority};
@@ -49,6 +49,8 @@ pub enum Place {
     Namespaces {
         /// How it forwards.
         forwarding: Forwarding,
+        /// Rules of [`Forwarding::Netfilter`].
+        rules: u16,
         /// CPU of its packet work; None: the last online.
         router_cpu: Option<u32>,
     },
@@ -86,6 +88,7 @@ pub struct Kernel {
     tester_cpu: u32,
     real_time: bool,
     remote: Option<Remote>,
+    sent_by: Vec<Sending>,
     stop: Arc<AtomicBool>,
     /// What an earlier, killed run had left and what became of it.
     pub replayed: ReplayReport,
@@ -121,9 +124,10 @@ impl Kernel {
                 }
                 None
             }
-            Place::Namespaces { forwarding, router_cpu } => {
+            Place::Namespaces { forwarding, rules, router_cpu } => {
                 let router_cpu = router_cpu.or_else(|| online.last().copied()).unwrap_or(0);
-                let options = ForwardOptions { forwarding: *forwarding, mtu_bytes: 9000, router_cpu, tester_cpu };
+                let (forwarding, rules) = (*forwarding, *rules);
+                let options = ForwardOptions { forwarding, rules, mtu_bytes: 9000, router_cpu, tester_cpu };
                 let bed = ForwardBed::create(&lock, options)?;
                 limits.extend(bed.limits().iter().map(ToString::to_string));
                 if router_cpu == tester_cpu {
@@ -137,22 +141,22 @@ impl Kernel {
         if !real_time {
             limits.push("the sender has no real-time priority (it takes root): other programs may void trials".into());
         }
-        let remote = None;
-        Ok(Self { settings, place, bed, tester_cpu, real_time, remote, stop, replayed, limits, _lock: lock })
+        let (remote, sent_by) = (None, Vec::new());
+        Ok(Self { settings, place, bed, tester_cpu, real_time, remote, sent_by, stop, replayed, limits, _lock: lock })
     }
 
     /// The device, in a line.
     pub fn describe(&self) -> String {
         match (&self.place, &self.bed) {
             (Place::Ports { tx, rx, .. }, _) => format!("what lies between {tx} and {rx}"),
-            (Place::Namespaces { forwarding, .. }, bed) => {
+            (Place::Namespaces { forwarding, rules, .. }, bed) => {
                 let cpu = bed.as_ref().map_or(0, |bed| bed.options().router_cpu);
                 let what = match forwarding {
-                    Forwarding::Route => "IP routing",
-                    Forwarding::Netfilter => "IP routing, 20 netfilter rules",
-                    Forwarding::Conntrack => "IP routing with connection tracking",
-                    Forwarding::Bridge => "bridge",
-                    Forwarding::Xdp => "XDP redirect (generic mode)",
+                    Forwarding::Route => "IP routing".to_owned(),
+                    Forwarding::Netfilter => format!("IP routing, {rules} netfilter rules"),
+                    Forwarding::Conntrack => "IP routing with connection tracking".to_owned(),
+                    Forwarding::Bridge => "bridge".to_owned(),
+                    Forwarding::Xdp => "XDP redirect (generic mode)".to_owned(),
                 };
                 format!("this kernel in a namespace on CPU {cpu}, between veth pairs: {what}")
             }
@@ -162,7 +166,10 @@ impl Kernel {
     /// The tester, in a line.
     pub fn tester(&self) -> String {
         let priority = if self.real_time { ", real-time" } else { "" };
-        format!("AF_PACKET rings, sender and sink in one thread on CPU {}{priority}", self.tester_cpu)
+        let sent_by: Vec<String> = self.sent_by.iter().map(ToString::to_string).collect();
+        let sent_by = if sent_by.is_empty() { "nothing yet".to_owned() } else { sent_by.join(" or ") };
+        let cpu = self.tester_cpu;
+        format!("sent by {sent_by}, taken in by an AF_PACKET ring, in one thread on CPU {cpu}{priority}")
     }
 
     /// A path by which any thread of this process can open the namespace of a side of the tester; None for real ports.
@@ -233,6 +240,15 @@ impl Kernel {
         Ok([side(0), side(1)])
     }
 
+    /// Keeps what the frames are sent by, and why it is not AF_XDP.
+    fn note(&mut self, tester: &Tester) {
+        if !self.sent_by.contains(&tester.sending) {
+            self.sent_by.push(tester.sending);
+        }
+        let limit = tester.not_xdp.as_ref().map(|why| format!("sent by an AF_PACKET ring, not AF_XDP: {why}"));
+        self.limits.extend(limit.filter(|limit| !self.limits.contains(limit)));
+    }
+
     fn run(&mut self, trial: WireTrial) -> Result<TrialReport, DeviceError> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(DeviceError::Stopped);
@@ -284,7 +300,9 @@ impl Device for Kernel {
         let placement = Placement { netns: None, cpu: Some(self.tester_cpu as usize), priority };
         let directions = self.directions(frame)?;
         let stop = Arc::clone(&self.stop);
-        self.remote = Some(Remote::start(directions, SendBy::Packet, MAX_BURST, placement, stop)?);
+        let remote = Remote::start(directions, self.settings.send_by, MAX_BURST, placement, stop)?;
+        self.note(remote.tester());
+        self.remote = Some(remote);
         Ok(())
     }
 

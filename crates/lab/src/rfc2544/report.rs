@@ -46,6 +46,9 @@ pub struct SizeReport {
     /// Throughput.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throughput: Option<Searched>,
+    /// What kept the throughput from being higher.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Limit>,
     /// Share of a line's frame rate that the throughput is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub line_shares: Vec<LineShare>,
@@ -80,6 +83,7 @@ impl SizeReport {
             sender_pps,
             max_pps,
             throughput: None,
+            limit: None,
             line_shares: Vec::new(),
             latency: None,
             latency_frames: None,
@@ -94,6 +98,28 @@ impl SizeReport {
     /// The throughput (pps, each way): the lower bound of the search.
     pub fn forwarded_pps(&self) -> Option<f64> {
         self.throughput.as_ref()?.found.first()?.lower_pps
+    }
+}
+
+/// What a throughput is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Limit {
+    /// The device: a higher load was offered and not forwarded.
+    Device,
+    /// The tester: it cannot offer more, so the device does at least that.
+    Tester,
+    /// No higher load was asked for.
+    Asked,
+}
+
+impl std::fmt::Display for Limit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Device => "device",
+            Self::Tester => "tester",
+            Self::Asked => "asked",
+        })
     }
 }
 

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use netcliff_core::{Invalid, ParseError};
 use netcliff_wire::forward::frame::{IMIX, least_bytes};
+use netcliff_wire::forward::port::SendBy;
 use serde::{Deserialize, Serialize};
 
 use super::procedures::Bursts;
@@ -127,6 +128,9 @@ pub struct Settings {
     /// 802.1Q tag.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vlan: Option<u16>,
+    /// How frames are sent.
+    #[serde(default)]
+    pub send_by: SendBy,
     /// How throughput is searched.
     pub search: SearchBy,
     /// Length of a full trial (s); of [`SearchBy::MlrTypical`] a second at most.
@@ -160,6 +164,7 @@ impl Default for Settings {
             both_ways: false,
             flows: 1,
             vlan: None,
+            send_by: SendBy::default(),
             search: SearchBy::Mlr,
             trial_s: 60.0,
             loss_ratio: 0.0,

@@ -45,11 +45,13 @@ fn head(page: &mut Page, report: &Rfc2544Report) {
         SearchBy::MlrTypical => "MLRsearch, half of 21 short trials may lose",
     };
     let goal = asked.goal();
+    let spent_s: f64 = report.sizes.iter().filter_map(|size| Some(size.throughput.as_ref()?.trial_time_s)).sum();
+    let spent = if spent_s > 0.0 { format!("; {} of trials", time(spent_s)) } else { String::new() };
     let tolerated = if goal.loss_ratio > 0.0 { format::loss(goal.loss_ratio) } else { "none".to_owned() };
     page.fact(
         "search",
         &format!(
-            "{search}; trials of {}, loss allowed: {tolerated}, width {}",
+            "{search}; trials of {}, loss allowed: {tolerated}, width {}{spent}",
             format::quantity(goal.final_trial_s, Unit::Seconds),
             format::share(goal.width)
         ),
@@ -88,7 +90,7 @@ fn time(value: f64) -> String {
 }
 
 fn throughput(page: &mut Page, report: &Rfc2544Report) {
-    let mut rows = vec![words(&["frames", "throughput", "failed at", "bit/s", "1G", "10G", "25G", "trial time"])];
+    let mut rows = vec![words(&["frames", "throughput", "failed at", "bit/s", "1G", "10G", "25G", "limit"])];
     for size in &report.sizes {
         let Some(searched) = &size.throughput else { continue };
         let found = &searched.found[0];
@@ -103,7 +105,7 @@ fn throughput(page: &mut Page, report: &Rfc2544Report) {
             bits.map_or("-".to_owned(), |bits| format::quantity(bits, Unit::Bps)),
         ];
         row.extend((0..3).map(|at| size.line_shares.get(at).map_or("-".to_owned(), |line| format::share(line.share))));
-        row.push(time(searched.trial_time_s));
+        row.push(size.limit.map_or("-".to_owned(), |limit| limit.to_string()));
         rows.push(row);
     }
     table(page, "THROUGHPUT (26.1), and its share of lines", &rows);
@@ -151,10 +153,10 @@ fn bursts(page: &mut Page, report: &Rfc2544Report) {
 }
 
 fn pacing(page: &mut Page, report: &Rfc2544Report) {
-    let header = ["frames", "flat out", "late p99", "gap off p50", "gap off p99", "void", "again", "behind", "corrupt"];
+    let header = ["frames", "flat out", "late p99", "gap p50", "gap p99", "void", "twice", "behind", "corrupt"];
     let mut rows = vec![words(&header)];
     rows.extend(report.sizes.iter().map(tester_row));
-    table(page, "TESTER: what it reaches, how even it sends, and what else it saw", &rows);
+    table(page, "TESTER: what it reaches, by how much gaps are off, what else it saw", &rows);
 }
 
 fn tester_row(size: &SizeReport) -> Vec<String> {

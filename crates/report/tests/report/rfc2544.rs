@@ -15,7 +15,7 @@ fn report() -> Rfc2544Report {
              "throughput": {"found": [{"lower_pps": 4e5, "upper_pps": 4.01e5, "throughput_pps": 4e5, "end": "regular"}],
                  "trials": [{"load_pps": 4e5, "duration_s": 60.0, "sent": 24000000, "lost": 0}], "void_trials": 1,
                  "trial_time_s": 95.5},
-             "line_shares": [{"line_bps": 1e9, "line_pps": 1488095.2, "share": 0.2688},
+             "limit": "device", "line_shares": [{"line_bps": 1e9, "line_pps": 1488095.2, "share": 0.2688},
                  {"line_bps": 1e10, "line_pps": 14880952.4, "share": 0.02688},
                  {"line_bps": 25e9, "line_pps": 37202381.0, "share": 0.010752}],
              "latency": {"load_pps": 4e5, "trial_s": 120.0,
@@ -32,8 +32,9 @@ fn report() -> Rfc2544Report {
             {"frame": "imix", "mean_bytes": 358.8, "sender_pps": 9e5, "max_pps": 8.7e5,
              "throughput": {"found": [{"lower_pps": 8.7e5, "end": "above-sender"}], "trials": [], "void_trials": 0,
                  "trial_time_s": 60.0},
+             "limit": "tester",
              "seen": {"trials": 1, "void_trials": 0, "sent": 52200000, "duplicates": 0, "reordered": 0, "corrupt": 0},
-             "missing": ["throughput: the highest load the sender reaches was forwarded; the device can do more"]}],
+             "missing": ["throughput: the tester is the limit"]}],
         "limits": ["two CPUs"], "notes": ["the wait for residual frames ends when none is missing"],
         "provenance": {"version": "0.0.0", "command": "netcliff rfc2544 all", "started_unix_s": 0.0}
     }"#;
@@ -42,9 +43,9 @@ fn report() -> Rfc2544Report {
 
 #[test]
 fn the_page() {
-    let page = terminal::rfc2544(&report(), Style { width: 100, ..Style::default() });
+    let page = terminal::rfc2544(&report(), Style { width: 80, ..Style::default() });
     insta::assert_snapshot!("rfc2544_page", page);
-    assert!(page.lines().all(|line| line.chars().count() <= 100), "{page}");
+    assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::account::Arrived;
 use super::frame::{Profile, Templates};
-use super::port::{self, PacketReceiver, Receiver, SendBy, Sender};
+use super::port::{self, PacketReceiver, Receiver, SendBy, Sender, Sending};
 use crate::clock;
 use crate::clock::Ticker;
 use crate::error::WireError;
@@ -162,6 +162,16 @@ pub struct Bench {
     ticker: Ticker,
     /// Tag of the last trial.
     tag: u16,
+    tester: Tester,
+}
+
+/// How frames are sent.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tester {
+    /// Of the first direction; the others are alike.
+    pub sending: Sending,
+    /// Why AF_XDP was not to be had although it was to be tried.
+    pub not_xdp: Option<String>,
 }
 
 /// A direction with its rings.
@@ -190,19 +200,27 @@ impl Bench {
         placement: &Placement,
     ) -> Result<Self, WireError> {
         placement.enter()?;
-        let mut lanes = Vec::new();
+        let (mut lanes, mut tester) = (Vec::new(), None);
         for direction in directions {
             let templates = Templates::new(&direction.profile)?;
             let enter = |port: &Port| Placement { netns: port.netns.clone(), ..Placement::default() }.enter();
             enter(&direction.to)?;
             let receiver = Box::new(PacketReceiver::open(&direction.to.interface)?);
             enter(&direction.from)?;
-            let sender = port::open_sender(by, &direction.from.interface, templates.filler(), max_burst)?;
+            let opened = port::open_sender(by, &direction.from.interface, templates.filler(), max_burst)?;
+            let (sender, not_xdp) = (opened.sender, opened.not_xdp.map(|error| error.to_string()));
+            tester.get_or_insert(Tester { sending: sender.sending(), not_xdp });
             lanes.push(Lane { sender, receiver, templates });
         }
         // Anything but a constant: frames of an earlier process must not count.
         let tag = (clock::realtime_ns() / 1000) as u16;
-        Ok(Self { lanes, ticker: Ticker::new(), tag })
+        let tester = tester.ok_or_else(|| WireError::setting("directions", 0, "one or two"))?;
+        Ok(Self { lanes, ticker: Ticker::new(), tag, tester })
+    }
+
+    /// How frames are sent.
+    pub fn tester(&self) -> &Tester {
+        &self.tester
     }
 
     /// Runs a trial.

@@ -105,7 +105,7 @@ impl Transmit for Batch {
                 if error.kind() == std::io::ErrorKind::Interrupted {
                     continue;
                 }
-                kicked.book(error)?;
+                kicked.book(error, "")?;
                 done += 1;
                 continue;
             }

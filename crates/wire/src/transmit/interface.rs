@@ -79,7 +79,8 @@ pub(crate) fn grow_send_buffer(fd: &OwnedFd) {
     }
 }
 
-fn check_carrier(interface: &str) -> Result<(), WireError> {
+/// Refuses an interface that is down or has no carrier.
+pub(crate) fn check_carrier(interface: &str) -> Result<(), WireError> {
     // Not IFF_RUNNING, which follows the carrier up to a second late.
     let wanted = InterfaceFlags::IFF_UP | InterfaceFlags::IFF_LOWER_UP;
     let up = getifaddrs()

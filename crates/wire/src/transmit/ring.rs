@@ -53,6 +53,8 @@ pub struct Ring {
 #[derive(Debug)]
 pub(crate) struct RawRing {
     fd: OwnedFd,
+    /// ` on interface NAME`, for errors.
+    on: String,
     /// Longest frame, without FCS \[bytes\].
     longest: usize,
     memory: NonNull<libc::c_void>,
@@ -119,6 +121,7 @@ impl RawRing {
         .map_err(|e| WireError::system("map the transmit ring", e))?;
         let mut ring = Self {
             fd,
+            on: format!(" on interface {interface}"),
             longest: filler.len(),
             memory,
             memory_bytes,
@@ -257,7 +260,7 @@ impl RawRing {
             match outcome {
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(error) if self.staged > 0 => {
-                    kicked.book(error)?;
+                    kicked.book(error, &self.on)?;
                     self.drop_first();
                 }
                 Ok(()) if taken == 0 => {

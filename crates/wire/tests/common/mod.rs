@@ -71,6 +71,7 @@ impl Pair {
     }
 
     /// A generator in the sender's namespace.
+    #[allow(dead_code, reason = "each test binary uses its own part of the fixture")]
     pub fn generator(&self, cpu: usize, frame_bytes: usize) -> GeneratorConfig {
         let frame = FrameSpec {
             source_mac: self.sender_mac,
@@ -87,6 +88,7 @@ impl Pair {
     }
 
     /// A sink in the receiver's namespace.
+    #[allow(dead_code, reason = "each test binary uses its own part of the fixture")]
     pub fn sink(&self, cpu: usize) -> SinkConfig {
         let bind = SocketAddrV4::new(RECEIVER.parse().expect("an address"), PORT);
         let mut config = SinkConfig::new(bind, RUN_ID);
@@ -94,12 +96,20 @@ impl Pair {
         config
     }
 
+    #[allow(dead_code, reason = "each test binary uses its own part of the fixture")]
     fn place(&self, end: &str, cpu: usize) -> Placement {
-        Placement {
-            netns: Some(PathBuf::from(format!("/run/netns/{}{end}", self.name))),
-            cpu: Some(cpu),
-            ..Placement::default()
-        }
+        Placement { netns: Some(self.netns(end)), cpu: Some(cpu), ..Placement::default() }
+    }
+
+    /// The namespace of an end, `a` (sender) or `b` (receiver).
+    pub fn netns(&self, end: &str) -> PathBuf {
+        format!("/run/netns/{}{end}", self.name).into()
+    }
+
+    /// Takes the sending interface `down` or `up`.
+    #[allow(dead_code, reason = "each test binary uses its own part of the fixture")]
+    pub fn set_sender(&self, state: &str) {
+        ip(&format!("-n {}a link set v0 {state}", self.name)).expect("the pair exists");
     }
 
     /// Takes the receiving interface `down` or `up`.

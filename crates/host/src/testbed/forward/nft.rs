@@ -5,8 +5,6 @@ use std::{
     os::fd::{AsRawFd, FromRawFd, OwnedFd},
 };
 
-/// Rules that each frame is compared with.
-pub(super) const RULES: u16 = 20;
 /// First UDP port that the rules refuse: the tester does not use it.
 const REFUSED_PORT: u16 = 60_000;
 const TABLE: &str = "netcliff";
@@ -27,7 +25,8 @@ const NESTED: u16 = 1 << 15;
 const REGISTER_1: u32 = 1;
 const TRANSPORT_HEADER: u32 = 2;
 
-/// One message a command, wrapped in a batch.
+/// One message a command, wrapped in a batch. The kernel answers the commands that fail, and the last: an answer each
+/// would not fit a socket's buffer.
 pub(super) struct Batch {
     bytes: Vec<u8>,
     messages: u32,
@@ -74,7 +73,7 @@ pub(super) fn filter(rules: u16) -> Batch {
         let port = expression("payload", &[word(1, REGISTER_1), word(2, TRANSPORT_HEADER), word(3, 2), word(4, 2)]);
         batch.rule(&[port, compare(false, &(REFUSED_PORT + n).to_be_bytes()), verdict(DROP)]);
     }
-    batch.rule(&[expression("counter", &[]), verdict(ACCEPT)]);
+    batch.last_rule(&[expression("counter", &[]), verdict(ACCEPT)]);
     batch.end()
 }
 
@@ -89,7 +88,7 @@ pub(super) fn track() -> Batch {
         &[word(1, REGISTER_1), word(2, REGISTER_1), word(3, 4), value(4, ESTABLISHED_OR_RELATED), value(5, 0)],
     );
     batch.rule(&[state, masked, compare(true, &0u32.to_ne_bytes()), verdict(ACCEPT)]);
-    batch.rule(&[expression("counter", &[]), verdict(ACCEPT)]);
+    batch.last_rule(&[expression("counter", &[]), verdict(ACCEPT)]);
     batch.end()
 }
 
@@ -97,14 +96,18 @@ impl Batch {
     fn with_chain() -> Self {
         let mut batch = Self { bytes: Vec::new(), messages: 0 };
         batch.message(BATCH_BEGIN, libc::NLM_F_REQUEST, 0, NF_TABLES, &[]);
-        batch.command(NEW_TABLE, &[name(1, TABLE)]);
+        batch.command(NEW_TABLE, &[name(1, TABLE)], 0);
         let hook = nested(4, &[word(1, HOOK_FORWARD), word(2, 0)]);
-        batch.command(NEW_CHAIN, &[name(1, TABLE), name(3, CHAIN), hook, word(5, ACCEPT), name(7, "filter")]);
+        batch.command(NEW_CHAIN, &[name(1, TABLE), name(3, CHAIN), hook, word(5, ACCEPT), name(7, "filter")], 0);
         batch
     }
 
     fn rule(&mut self, expressions: &[Vec<u8>]) {
-        self.command(NEW_RULE, &[name(1, TABLE), name(2, CHAIN), nested(4, expressions)]);
+        self.command(NEW_RULE, &[name(1, TABLE), name(2, CHAIN), nested(4, expressions)], 0);
+    }
+
+    fn last_rule(&mut self, expressions: &[Vec<u8>]) {
+        self.command(NEW_RULE, &[name(1, TABLE), name(2, CHAIN), nested(4, expressions)], libc::NLM_F_ACK);
     }
 
     fn end(mut self) -> Self {
@@ -112,8 +115,8 @@ impl Batch {
         self
     }
 
-    fn command(&mut self, kind: u16, attributes: &[Vec<u8>]) {
-        let flags = libc::NLM_F_REQUEST | libc::NLM_F_CREATE | libc::NLM_F_APPEND | libc::NLM_F_ACK;
+    fn command(&mut self, kind: u16, attributes: &[Vec<u8>], ack: libc::c_int) {
+        let flags = libc::NLM_F_REQUEST | libc::NLM_F_CREATE | libc::NLM_F_APPEND | ack;
         self.message(NF_TABLES << 8 | kind, flags, FAMILY_INET, 0, attributes);
         self.messages += 1;
     }
@@ -132,7 +135,7 @@ impl Batch {
     }
 }
 
-/// Sends a batch in the calling thread's network namespace and waits until the kernel has answered every command.
+/// Sends a batch in the calling thread's network namespace and waits until the kernel has answered the last command.
 pub(super) fn load(batch: &Batch) -> io::Result<()> {
     // SAFETY: plain system call without pointers.
     let fd = unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_NETFILTER) };
@@ -146,9 +149,9 @@ pub(super) fn load(batch: &Batch) -> io::Result<()> {
     if sent < 0 {
         return Err(io::Error::last_os_error());
     }
-    let mut answered = 0;
     let mut buffer = vec![0u8; 1 << 16];
-    while answered < batch.messages {
+    let mut answered = 0;
+    while answered == 0 {
         // SAFETY: the pointer and length describe the buffer, which outlives the call.
         let length = unsafe { libc::recv(fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), 0) };
         let Ok(length) = usize::try_from(length) else { return Err(io::Error::last_os_error()) };

@@ -75,13 +75,13 @@ pub(super) fn steer(
 }
 
 /// Makes the router forward.
-pub(super) fn forward(router: &Namespace, sides: &[Side; 2], forwarding: Forwarding) -> Result<(), TestbedError> {
+pub(super) fn forward(router: &Namespace, sides: &[Side; 2], options: &ForwardOptions) -> Result<(), TestbedError> {
     let step = |what: &str, done: io::Result<()>| done.map_err(TestbedError::failed(what));
-    router.run(|| match forwarding {
+    router.run(|| match options.forwarding {
         Forwarding::Route => step("set up routing", route(sides)),
         Forwarding::Netfilter => {
             step("set up routing", route(sides))?;
-            step("load netfilter rules (this kernel may lack nf_tables)", nft::load(&nft::filter(nft::RULES)))
+            step("load netfilter rules (this kernel may lack nf_tables)", nft::load(&nft::filter(options.rules)))
         }
         Forwarding::Conntrack => {
             step("set up routing", route(sides))?;

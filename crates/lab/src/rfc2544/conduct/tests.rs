@@ -68,6 +68,7 @@ fn every_test_gives_its_figure() {
     let size = &sizes[0];
     let throughput = size.forwarded_pps().unwrap();
     assert!(throughput <= 400e3 && throughput > 0.99 * 400e3, "{throughput}");
+    assert_eq!(size.limit, Some(Limit::Device));
     let line = size.line_shares[0];
     assert!((line.line_pps - 1e9 / 672.0).abs() < 1e-6 && (line.share - throughput / line.line_pps).abs() < 1e-12);
     let latency = size.latency.as_ref().unwrap();
@@ -86,7 +87,11 @@ fn every_test_gives_its_figure() {
 fn a_device_faster_than_the_sender_is_said_to_be() {
     let settings = Settings { tests: Tests { latency: false, ..all().tests }, ..all() };
     let (sizes, _) = run(&settings, Fake::new(1e9, 500e3));
-    assert!(sizes[0].missing.iter().any(|line| line.contains("the device can do more")), "{:?}", sizes[0].missing);
+    assert!(sizes[0].missing.iter().any(|line| line.contains("the tester is the limit")), "{:?}", sizes[0].missing);
+    assert_eq!(sizes[0].limit, Some(Limit::Tester));
+    let (sizes, _) = run(&Settings { max_pps: Some(100e3), ..settings }, Fake::new(1e9, 500e3));
+    assert_eq!(sizes[0].limit, Some(Limit::Asked));
+    assert!(sizes[0].missing.iter().any(|line| line.contains("asked for")), "{:?}", sizes[0].missing);
     assert!(sizes[0].back_to_back.is_none());
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::super::port::SendBy;
-use super::{Bench, Direction, Trial, TrialReport};
+use super::{Bench, Direction, Tester, Trial, TrialReport};
 use crate::error::WireError;
 use crate::thread::Placement;
 
@@ -16,6 +16,7 @@ type Order = (Trial, std::sync::mpsc::Sender<Result<TrialReport, WireError>>);
 pub struct Remote {
     orders: Option<std::sync::mpsc::Sender<Order>>,
     thread: Option<std::thread::JoinHandle<()>>,
+    tester: Tester,
 }
 
 impl Remote {
@@ -35,7 +36,7 @@ impl Remote {
         let work = move || match Bench::open(&directions, by, max_burst, &placement) {
             Err(error) => drop(ready.send(Err(error))),
             Ok(mut bench) => {
-                drop(ready.send(Ok(())));
+                drop(ready.send(Ok(bench.tester().clone())));
                 for (trial, answer) in inbox {
                     // Nobody listening means nobody needs it.
                     drop(answer.send(bench.run(&trial, &stop)));
@@ -47,10 +48,15 @@ impl Remote {
             .spawn(work)
             .map_err(|e| WireError::system("start the sending thread", e))?;
         match is_ready.recv() {
-            Ok(Ok(())) => Ok(Self { orders: Some(orders), thread: Some(thread) }),
+            Ok(Ok(tester)) => Ok(Self { orders: Some(orders), thread: Some(thread), tester }),
             Ok(Err(error)) => Err(error),
             Err(_) => Err(died(thread)),
         }
+    }
+
+    /// How frames are sent.
+    pub fn tester(&self) -> &Tester {
+        &self.tester
     }
 
     /// Runs a trial and waits for it.

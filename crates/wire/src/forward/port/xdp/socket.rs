@@ -1,0 +1,242 @@
+//! What an AF_XDP socket is made of: memory shared with the kernel, and rings of indices into it.
+
+use std::num::NonZeroUsize;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use nix::sys::mman::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+
+use crate::error::WireError;
+
+/// The kernel asks for a fill ring even of a socket that only sends.
+const FILL_SLOTS: u32 = 64;
+
+/// How long a queue may be busy: the kernel takes it from a socket that was closed some time later (seen: 10 to 60 ms).
+const QUEUE_FREE: Duration = Duration::from_millis(500);
+
+/// A mapping with its length.
+#[derive(Debug)]
+struct Mapping {
+    memory: NonNull<libc::c_void>,
+    bytes: NonZeroUsize,
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made with this length, and its owner lends no reference beyond its own life.
+        let _ = unsafe { munmap(self.memory, self.bytes.get()) };
+    }
+}
+
+/// Frames that the kernel reads (or writes) in place.
+#[derive(Debug)]
+pub(super) struct Frames {
+    mapping: Mapping,
+    frame_bytes: usize,
+}
+
+impl Frames {
+    /// So many frames of memory, each beginning as `filler`.
+    fn new(slots: u32, frame_bytes: usize, filler: &[u8]) -> Result<Self, WireError> {
+        let bytes = NonZeroUsize::new(frame_bytes * slots as usize)
+            .ok_or_else(|| WireError::setting("frame size", frame_bytes, "more than 0"))?;
+        let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+        // SAFETY: a new mapping chosen by the kernel; it replaces none of ours.
+        let memory = unsafe { mmap_anonymous(None, bytes, protection, MapFlags::MAP_PRIVATE | MapFlags::MAP_POPULATE) }
+            .map_err(|e| WireError::system("reserve memory for frames", e))?;
+        let mut frames = Self { mapping: Mapping { memory, bytes }, frame_bytes };
+        for slot in 0..u64::from(slots) {
+            frames.at(slot * frame_bytes as u64, filler.len()).copy_from_slice(filler);
+        }
+        Ok(frames)
+    }
+
+    /// The start of the frame at an address that is ours at this moment.
+    #[inline]
+    pub(super) fn at(&mut self, address: u64, length: usize) -> &mut [u8] {
+        let address = address as usize;
+        assert!(length <= self.frame_bytes && address + self.frame_bytes <= self.mapping.bytes.get());
+        // SAFETY: in bounds by the line above; the kernel leaves a frame alone that is not in one of its rings, and
+        // `&mut self` keeps other references away.
+        unsafe { std::slice::from_raw_parts_mut(self.mapping.memory.as_ptr().cast::<u8>().add(address), length) }
+    }
+}
+
+/// A ring whose entries of type `T` the kernel and this process exchange.
+#[derive(Debug)]
+pub(super) struct Queue<T> {
+    mapping: Mapping,
+    offsets: libc::xdp_ring_offset,
+    /// A power of two.
+    slots: u32,
+    entries: std::marker::PhantomData<T>,
+}
+
+impl<T: Copy> Queue<T> {
+    fn map(fd: &OwnedFd, offsets: libc::xdp_ring_offset, at: libc::off_t, slots: u32) -> Result<Self, WireError> {
+        let bytes = NonZeroUsize::new(offsets.desc as usize + slots as usize * size_of::<T>())
+            .ok_or_else(|| WireError::setting("slots", slots, "more than 0"))?;
+        let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+        // SAFETY: a new mapping chosen by the kernel; it replaces none of ours.
+        let memory = unsafe { mmap(None, bytes, protection, MapFlags::MAP_SHARED | MapFlags::MAP_POPULATE, fd, at) }
+            .map_err(|e| WireError::system("map an AF_XDP ring", e))?;
+        Ok(Self { mapping: Mapping { memory, bytes }, offsets, slots, entries: std::marker::PhantomData })
+    }
+
+    /// A word at an offset that the kernel named.
+    #[inline]
+    fn word(&self, at: u64) -> &AtomicU32 {
+        let at = at as usize;
+        debug_assert!(at + 4 <= self.mapping.bytes.get() && at.is_multiple_of(4));
+        // SAFETY: in bounds and aligned (the kernel names offsets of u32 within the mapping it sized); the kernel
+        // changes the word concurrently, which an atomic allows.
+        unsafe { &*self.mapping.memory.as_ptr().byte_add(at).cast::<AtomicU32>() }
+    }
+
+    /// How far entries were handed over, free-running.
+    #[inline]
+    pub(super) fn producer(&self) -> &AtomicU32 {
+        self.word(self.offsets.producer)
+    }
+
+    /// How far entries were taken, free-running.
+    #[inline]
+    pub(super) fn consumer(&self) -> &AtomicU32 {
+        self.word(self.offsets.consumer)
+    }
+
+    /// The kernel wants a call before it looks at the ring.
+    pub(super) fn needs_call(&self) -> bool {
+        self.word(self.offsets.flags).load(Ordering::Relaxed) & libc::XDP_RING_NEED_WAKEUP != 0
+    }
+
+    #[inline]
+    fn entry(&self, index: u32) -> *mut T {
+        let at = self.offsets.desc as usize + (index & (self.slots - 1)) as usize * size_of::<T>();
+        // SAFETY: the mapping holds `slots` entries from `desc` on, and the index is below `slots`.
+        unsafe { self.mapping.memory.as_ptr().byte_add(at).cast() }
+    }
+
+    /// Writes an entry of a ring that this process fills, before its producer index passes it.
+    #[inline]
+    pub(super) fn put(&mut self, index: u32, entry: T) {
+        debug_assert!(index.wrapping_sub(self.consumer().load(Ordering::Relaxed)) < self.slots);
+        // SAFETY: in bounds; the kernel reads entries below the producer index only, which the caller has yet to move.
+        unsafe { self.entry(index).write(entry) }
+    }
+
+    /// Takes everything there is out of a ring that the kernel fills.
+    #[inline]
+    pub(super) fn drain(&mut self, mut take: impl FnMut(T)) {
+        let to = self.producer().load(Ordering::Acquire);
+        let from = self.consumer().load(Ordering::Relaxed);
+        for index in 0..to.wrapping_sub(from) {
+            // SAFETY: the kernel wrote the entries below its index, and leaves them alone until ours passes them.
+            take(unsafe { self.entry(from.wrapping_add(index)).read() });
+        }
+        self.consumer().store(to, Ordering::Release);
+    }
+}
+
+/// A socket that sends, bound to the first queue of an interface.
+#[derive(Debug)]
+pub(super) struct Socket {
+    pub(super) fd: OwnedFd,
+    pub(super) frames: Frames,
+    pub(super) transmit: Queue<libc::xdp_desc>,
+    pub(super) completion: Queue<u64>,
+    /// The driver reads the frames where they are.
+    pub(super) zero_copy: bool,
+}
+
+impl Socket {
+    /// Rings of so many slots and as many frames, each beginning as `filler`; zero-copy where the driver can.
+    pub(super) fn open(index: u32, slots: u32, frame_bytes: usize, filler: &[u8]) -> Result<Self, WireError> {
+        // SAFETY: plain system call without pointers.
+        let fd = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+        if fd < 0 {
+            return Err(WireError::last_os("open an AF_XDP socket"));
+        }
+        // SAFETY: `fd` was just opened and is owned by nobody else.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        let frames = Frames::new(slots, frame_bytes, filler)?;
+        let register = libc::xdp_umem_reg {
+            addr: frames.mapping.memory.as_ptr() as u64,
+            len: frames.mapping.bytes.get() as u64,
+            chunk_size: frame_bytes as u32,
+            headroom: 0,
+            flags: 0,
+            tx_metadata_len: 0,
+        };
+        set(&fd, libc::XDP_UMEM_REG, &register, "share memory with an AF_XDP socket (see ulimit -l)")?;
+        set(&fd, libc::XDP_UMEM_FILL_RING, &FILL_SLOTS, "make an AF_XDP fill ring")?;
+        set(&fd, libc::XDP_UMEM_COMPLETION_RING, &slots, "make an AF_XDP completion ring")?;
+        set(&fd, libc::XDP_TX_RING, &slots, "make an AF_XDP transmit ring")?;
+        let offsets: libc::xdp_mmap_offsets = get(&fd, libc::XDP_MMAP_OFFSETS, "read the layout of AF_XDP rings")?;
+        let transmit = Queue::map(&fd, offsets.tx, libc::XDP_PGOFF_TX_RING, slots)?;
+        let completion = Queue::map(&fd, offsets.cr, libc::XDP_UMEM_PGOFF_COMPLETION_RING as libc::off_t, slots)?;
+        bind(&fd, index).map_err(|e| WireError::system("bind an AF_XDP socket to the first queue", e))?;
+        let options: libc::xdp_options = get(&fd, libc::XDP_OPTIONS, "ask how AF_XDP sends")?;
+        let zero_copy = options.flags & libc::XDP_OPTIONS_ZEROCOPY != 0;
+        Ok(Self { fd, frames, transmit, completion, zero_copy })
+    }
+
+    /// Asks the kernel to look at the transmit ring.
+    pub(super) fn send(&self) -> Result<(), std::io::Error> {
+        // SAFETY: an empty message: no pointer is read.
+        let sent =
+            unsafe { libc::sendto(self.fd.as_raw_fd(), std::ptr::null(), 0, libc::MSG_DONTWAIT, std::ptr::null(), 0) };
+        if sent < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
+    }
+}
+
+fn set<T>(fd: &OwnedFd, option: libc::c_int, value: &T, what: &str) -> Result<(), WireError> {
+    let (value, length) = (std::ptr::from_ref(value).cast(), size_of::<T>() as u32);
+    // SAFETY: the pointer and length describe `value`, which outlives the call.
+    let done = unsafe { libc::setsockopt(fd.as_raw_fd(), libc::SOL_XDP, option, value, length) };
+    if done < 0 { Err(WireError::last_os(what)) } else { Ok(()) }
+}
+
+/// An option whose type is plain data of the C library. One that the kernel knows only in part (an older one) is an
+/// error: the rest would not be what it means.
+fn get<T: Copy>(fd: &OwnedFd, option: libc::c_int, what: &str) -> Result<T, WireError> {
+    let mut value = std::mem::MaybeUninit::<T>::zeroed();
+    let mut length = size_of::<T>() as libc::socklen_t;
+    // SAFETY: both pointers are to values that outlive the call, with the length of the first.
+    let done =
+        unsafe { libc::getsockopt(fd.as_raw_fd(), libc::SOL_XDP, option, value.as_mut_ptr().cast(), &raw mut length) };
+    if done < 0 {
+        return Err(WireError::last_os(what));
+    }
+    if length as usize != size_of::<T>() {
+        return Err(WireError::system(format!("{what}: the kernel is too old"), nix::Error::EOPNOTSUPP));
+    }
+    // SAFETY: plain data of integers, zeroed and then filled by the kernel.
+    Ok(unsafe { value.assume_init() })
+}
+
+fn bind(fd: &OwnedFd, index: u32) -> Result<(), std::io::Error> {
+    let address = libc::sockaddr_xdp {
+        sxdp_family: libc::AF_XDP as u16,
+        // Neither XDP_COPY nor XDP_ZEROCOPY: the kernel takes the driver's zero-copy where there is one.
+        sxdp_flags: libc::XDP_USE_NEED_WAKEUP,
+        sxdp_ifindex: index,
+        sxdp_queue_id: 0,
+        sxdp_shared_umem_fd: 0,
+    };
+    let (address, length) = ((&raw const address).cast(), size_of::<libc::sockaddr_xdp>() as u32);
+    let until = Instant::now() + QUEUE_FREE;
+    loop {
+        // SAFETY: the pointer and length describe a value that outlives the call.
+        if unsafe { libc::bind(fd.as_raw_fd(), address, length) } == 0 {
+            return Ok(());
+        }
+        let error = std::io::Error::last_os_error();
+        if error.raw_os_error() != Some(libc::EBUSY) || Instant::now() >= until {
+            return Err(error);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}

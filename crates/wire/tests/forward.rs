@@ -1,0 +1,152 @@
+//! Frames over a real veth pair by every sender: each one arrives as it was sent, or is told from those that do.
+
+mod common;
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use common::{Pair, pair_or_skip};
+use netcliff_wire::WireError;
+use netcliff_wire::forward::frame::IMIX;
+use netcliff_wire::forward::port::{SendBy, Sending, open_sender};
+use netcliff_wire::forward::run::{Bench, DirectionReport, Port, TrialReport};
+use netcliff_wire::forward::{Direction, Profile, Sweep, Trial};
+use netcliff_wire::thread::Placement;
+
+fn direction(pair: &Pair, sizes: &[usize]) -> Direction {
+    let port = |netns: &Path, interface: &str| Port { netns: Some(netns.to_owned()), interface: interface.to_owned() };
+    Direction {
+        from: port(&pair.netns("a"), "v0"),
+        to: port(&pair.netns("b"), "v1"),
+        profile: Profile {
+            source_mac: [2, 0, 0, 0, 7, 1],
+            destination_mac: [2, 0, 0, 0, 7, 0xff],
+            vlan: None,
+            source: [198, 18, 0, 2].into(),
+            destination: [198, 19, 0, 2].into(),
+            ports: (10_000, 20_000),
+            sweep: Sweep { source_ports: 5, ..Sweep::default() },
+            sizes: sizes.to_vec(),
+        },
+    }
+}
+
+const TRIAL: Trial =
+    Trial { load_pps: 5000.0, duration_s: 0.1, settle_s: 1.0, max_burst: 32, tagged_at_s: None, burst: None };
+
+/// Runs on a thread of its own, which stays in the pair's namespace.
+fn alone<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| scope.spawn(work).join().expect("it does not panic"))
+}
+
+fn trial(pair: &Pair, sizes: &[usize], by: SendBy, trial: &Trial) -> Result<(Sending, TrialReport), WireError> {
+    let directions = [direction(pair, sizes)];
+    alone(|| {
+        let mut bench = Bench::open(&directions, by, 32, &Placement { cpu: Some(0), ..Placement::default() })?;
+        let report = bench.run(trial, &AtomicBool::new(false))?;
+        Ok((bench.tester().sending, report))
+    })
+}
+
+/// What opening a sender in the near namespace says.
+fn opened(pair: &Pair, by: SendBy, length: usize) -> Result<(Sending, Option<String>), WireError> {
+    let netns = Some(pair.netns("a"));
+    alone(|| {
+        Placement { netns, ..Placement::default() }.enter()?;
+        let opened = open_sender(by, "v0", &vec![0; length], 32)?;
+        Ok((opened.sender.sending(), opened.not_xdp.map(|error| error.to_string())))
+    })
+}
+
+/// The pair on a kernel with AF_XDP, or a printed reason and `None`.
+#[allow(clippy::print_stdout, reason = "a skipped test says so on stdout")]
+fn xdp_pair_or_skip() -> Option<Pair> {
+    let pair = pair_or_skip()?;
+    match opened(&pair, SendBy::Xdp, 60) {
+        Ok(_) => Some(pair),
+        Err(error) => {
+            println!("SKIPPED: no AF_XDP: {error}");
+            None
+        }
+    }
+}
+
+fn conserved(one: &DirectionReport) {
+    assert_eq!(one.kicked.total(), one.sent, "{one:?}");
+    assert_eq!((one.arrived.corrupt, one.arrived.duplicates, one.arrived.reordered), (0, 0, 0), "{one:?}");
+    assert!(one.arrived.frames <= one.kicked.accepted, "{one:?}");
+}
+
+#[test]
+fn xdp_sends_every_size_as_it_is() {
+    let Some(pair) = xdp_pair_or_skip() else { return };
+    for sizes in [&[64][..], &[1518], &IMIX] {
+        let (sending, report) = trial(&pair, sizes, SendBy::Xdp, &TRIAL).expect("it runs");
+        // A veth has no zero-copy.
+        assert_eq!(sending, Sending::XdpCopy);
+        let one = &report.directions[0];
+        conserved(one);
+        // At this load the far backlog refuses nothing even where other programs hold the sender up.
+        assert!(one.sent > 0 && one.arrived.frames == one.sent, "{sizes:?}: {one:?}");
+    }
+}
+
+#[test]
+fn more_frames_than_shared_memory_go_round() {
+    let Some(pair) = xdp_pair_or_skip() else { return };
+    let burst = Trial { burst: Some(30_000), load_pps: 1e6, ..TRIAL };
+    let (_, report) = trial(&pair, &[64], SendBy::Xdp, &burst).expect("it runs");
+    let one = &report.directions[0];
+    conserved(one);
+    assert_eq!(one.sent, 30_000);
+    // What the far end's backlog refuses is told one by one; nothing else may be missing, since the sink had room.
+    if one.missed == 0 {
+        assert_eq!(one.arrived.frames, one.kicked.accepted, "{one:?}");
+    }
+}
+
+#[test]
+fn auto_says_why_it_is_not_xdp() {
+    let Some(pair) = xdp_pair_or_skip() else { return };
+    assert_eq!(opened(&pair, SendBy::Auto, 60).expect("it opens"), (Sending::XdpCopy, None));
+    assert_eq!(opened(&pair, SendBy::Packet, 60).expect("it opens"), (Sending::PacketRing, None));
+    let (sending, why) = opened(&pair, SendBy::Auto, 9014).expect("it opens");
+    let why = why.expect("a reason");
+    assert!(sending == Sending::PacketRing && why.contains("9018") && why.contains("4100"), "{why}");
+    let refused = opened(&pair, SendBy::Xdp, 9014).expect_err("too long").to_string();
+    assert!(refused.contains("9018"), "{refused}");
+}
+
+#[test]
+fn a_queue_that_another_socket_has_is_left_to_it() {
+    let Some(pair) = xdp_pair_or_skip() else { return };
+    let netns = Some(pair.netns("a"));
+    alone(|| {
+        Placement { netns, ..Placement::default() }.enter().expect("it is there");
+        let first = open_sender(SendBy::Xdp, "v0", &[0; 60], 32).expect("it opens");
+        let refused = open_sender(SendBy::Xdp, "v0", &[0; 60], 32).expect_err("taken").to_string();
+        assert!(refused.contains("first queue") && refused.contains("busy"), "{refused}");
+        let other = open_sender(SendBy::Auto, "v0", &[0; 60], 32).expect("by another way");
+        assert_eq!(other.sender.sending(), Sending::PacketRing);
+        assert_eq!(first.sender.sending(), Sending::XdpCopy);
+    });
+}
+
+#[test]
+fn a_port_that_is_down_or_goes_down_is_named() {
+    let Some(pair) = xdp_pair_or_skip() else { return };
+    let long = Trial { duration_s: 2.0, ..TRIAL };
+    for by in [SendBy::Packet, SendBy::Xdp] {
+        let ended = std::thread::scope(|scope| {
+            let flight = scope.spawn(|| trial(&pair, &[64], by, &long));
+            std::thread::sleep(std::time::Duration::from_millis(400));
+            pair.set_sender("down");
+            flight.join().expect("it does not panic")
+        });
+        let error = ended.expect_err("the port is down").to_string();
+        assert!(error.contains("v0") && error.to_lowercase().contains("down"), "{by:?}: {error}");
+        let refused = opened(&pair, by, 60).expect_err("the port is down");
+        assert!(matches!(&refused, WireError::NoCarrier { interface } if interface == "v0"), "{by:?}: {refused}");
+        pair.set_sender("up");
+    }
+}
