@@ -37,7 +37,7 @@ pub use rfc2544::{Forwarding, Frames, Rfc2544Args, Search, SendBy, Test};
 pub use rr::{BusyPoll, RrArgs, Transport};
 pub use run::RunArgs;
 pub use simulate::SimulateArgs;
-pub use stream::{Carrier, PathName, ReceiveName, StreamArgs, Way};
+pub use stream::{Carrier, PacedBy, PathName, ReceiveName, StreamArgs, Way};
 pub use tune::{PlanArgs, TryArgs, TuneAction, TuneArgs};
 pub use watch::WatchArgs;
 

@@ -57,7 +57,8 @@ fn wrong_usage_is_named_with_what_is_accepted() {
         (&["--method", "netperf"], &["lmbench2", "acked"]),
         (&["--method", "lmbench2", "--block", "1KiB"], &["64KiB"]),
         (&["--method", "lmbench3", "--nodelay"], &["TCP_NODELAY"]),
-        (&["--path", "sendfile"], &["--file"]),
+        (&["--path", "sendfile", "--file-size", "0B"], &["0B", "1B"]),
+        (&["--paced-by", "sender"], &["--rate"]),
         (&["--path", "gso"], &["write, writev"]),
         (&["--channel", "udp", "--block", "100KiB"], &["8 to 65507 bytes"]),
         (&["--namespaces", "a", "--address", "127.0.0.1"], &["NEAR,FAR"]),
@@ -119,6 +120,10 @@ fn against_an_agent_in_every_direction_and_by_every_method() {
     assert!(found["asked"].to_string().contains("an agent on this host"), "{found}");
     measured(&["--reverse", "--flows", "2"]);
     measured(&["--bidir"]);
+    let found = measured(&["--reverse", "--path", "sendfile", "--file-size", "1MiB"]);
+    assert_eq!(found["rows"][0]["path"], "sendfile");
+    let file = ["stream", "--to", &address, "--key", &key, "--reverse", "--path", "sendfile", "--file", "/etc/hosts"];
+    refusal(&home, &file, 2, &["opens no files", "--file-size"]).expect("told");
     measured(&["--channel", "udp", "--block", "1KiB", "--path", "batch"]);
     for method in ["lmbench2", "lmbench3", "ttcp", "acked"] {
         let warm_up: &[&str] = if method.starts_with("lm") { &["--warmup", "50ms"] } else { &[] };
@@ -300,6 +305,22 @@ fn a_socket_option_without_permission_is_named() {
     let said = String::from_utf8_lossy(&out.stderr);
     assert_eq!(out.status.code(), Some(2), "{said}");
     assert!(said.contains(&forbidden) && said.contains("without root one of") && said.contains(&allowed[0]), "{said}");
+}
+
+#[test]
+fn datagrams_both_ways_between_namespaces() {
+    if let Permission::Forbidden { reason } = Permission::probe() {
+        return say(&format!("SKIPPED: no network namespaces: {reason}"));
+    }
+    let home = Home::new();
+    let args =
+        [&SHORT[..], &["--testbed", "netns", "--channel", "udp", "--bidir", "--rate", "20Mbit/s", "--repeats", "1"]];
+    let found = home.json([&args.concat()[..], &["--json"]].concat());
+    assert_eq!(found["partial"], false, "{found}");
+    // Two flows of 20 Mbit/s, one each way.
+    let bps = number_at(&found, "/rows/0/goodput_bps/median");
+    assert!((25e6..45e6).contains(&bps), "{bps}");
+    assert_eq!(found["rows"][0]["block_bytes"], 1472);
 }
 
 #[test]

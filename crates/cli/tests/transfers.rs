@@ -2,8 +2,11 @@
 
 mod common;
 
-use common::running::namespaces_of;
-use common::{Home, number_at, refusals, say};
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use common::running::{agent, namespaces_of};
+use common::{Home, number_at, refusal, refusals, say};
 use netcliff_host::testbed::Permission;
 use serde_json::Value;
 
@@ -114,6 +117,64 @@ rx-usecs = ["0", "50"]
 }
 
 #[test]
+fn to_an_agent_transfers_are_varied_and_devices_are_not() {
+    let home = Home::new();
+    let key = home.text("key");
+    home.netcliff(["agent", "--make-key", &key]).assert().success();
+    let (_agent, address) = agent(&home, &["--key", &key]);
+    let file = home.file("small.toml", SMALL);
+    let found = home.json(["run", &file, "--to", &address, "--key", &key, "--repeats", "1", "--json"]);
+    assert_eq!(found["partial"], false, "{found}");
+    let rows = found["rows"].as_array().expect("rows");
+    assert_eq!(rows.len(), 4, "2 blocks x 2, TSO left out: {found}");
+    assert!(rows.iter().all(|row| number_at(row, "/samples/0/goodput_bps") > 0.0), "{found}");
+    assert!(found["asked"].to_string().contains("an agent on this host"), "{found}");
+    let not_had = found["not_had"].to_string();
+    assert!(not_had.contains("tso") && not_had.contains("testbed netns"), "{not_had}");
+    let slow = home.file("slow.toml", "kind = \"transfer\"\n[vary]\nrate = [\"10Mbit/s\", \"100Mbit/s\"]\n");
+    refusal(&home, &["run", &slow, "--to", &address, "--key", &key], 2, &["rate", "testbed netns"]).expect("told");
+}
+
+#[test]
+fn a_run_that_was_killed_goes_on_where_it_was() {
+    let home = Home::new();
+    let file = home.file("long.toml", SMALL.replacen("repeats = 3", "repeats = 12", 1));
+    let run = ["run", &file, "--testbed", "loopback", "--json"];
+    let mut child = home.command(run).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("starts");
+    let said = BufReader::new(child.stderr.take().expect("piped"));
+    // The first two rounds are kept when the third begins.
+    let third = said.lines().map_while(Result::ok).find(|line| line.contains("round 3 of 12"));
+    assert!(third.is_some(), "it ended before");
+    child.kill().expect("it runs");
+    child.wait().expect("it ends");
+    let out = home.netcliff([&run[..], &["--resume"]].concat()).output().expect("it runs");
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(0), "{said}");
+    assert!(said.contains("run 1 goes on after 8 repeats") && !said.contains("round 2 of"), "{said}");
+    let found: Value = serde_json::from_slice(&out.stdout).expect("one object");
+    let samples = |row: &Value| row["samples"].as_array().map_or(0, Vec::len);
+    assert!(found["rows"].as_array().is_some_and(|rows| rows.iter().all(|row| samples(row) == 12)), "{found}");
+    let again = home.netcliff([&run[..], &["--resume", "--repeats", "1"]].concat()).output().expect("it runs");
+    assert!(String::from_utf8_lossy(&again.stderr).contains("no unfinished run"), "other settings are another run");
+}
+
+#[test]
+fn channels_and_paths_are_settings_and_what_does_not_fit_together_is_named() {
+    let home = Home::new();
+    let text = "kind = \"transfer\"\nrepeats = 1\ntime = \"50ms\"\nwarmup = \"10ms\"\n[fixed]\nblock = \"1KiB\"\n[vary]\n\
+                channel = [\"tcp\", \"udp\"]\npath = [\"write\", \"sendfile\", \"batch\"]\n";
+    let file = home.file("paths.toml", text);
+    let found = home.json(["run", &file, "--testbed", "loopback", "--json"]);
+    let rows = found["rows"].as_array().expect("rows");
+    let levels: Vec<String> = rows.iter().map(|row| row["levels"].to_string()).collect();
+    assert_eq!(levels, [r#"["tcp","write"]"#, r#"["tcp","sendfile"]"#, r#"["udp","batch"]"#]);
+    assert!(rows.iter().all(|row| number_at(row, "/samples/0/goodput_bps") > 0.0), "{found}");
+    assert!(found["not_had"].to_string().contains("path write over udp"), "{found}");
+    let wrong = home.file("wrong.toml", text.replacen("sendfile", "teleport", 1));
+    refusal(&home, &["run", &wrong, "--testbed", "loopback"], 2, &["teleport", "sendfile", "uring-zc"]).expect("told");
+}
+
+#[test]
 fn what_cannot_be_is_wrong_usage() {
     let home = Home::new();
     let file = |name: &str, from: &str, to: &str| home.file(name, SMALL.replacen(from, to, 1));
@@ -127,7 +188,7 @@ fn what_cannot_be_is_wrong_usage() {
         2,
         &[
             (&["run", &plain, "--engine", "model"], &["--engine", "real transfers"]),
-            (&["run", &plain, "--resume"], &["--resume"]),
+            (&["run", &grid, "--to", "localhost"], &["no second host"]),
             (&["run", &plain, "--precision", "5%"], &["3 repeats", "at least 5"]),
             (&["run", &plain, "--max-repeats", "9"], &["without a precision"]),
             (&["run", &plain, "--repeats", "0"], &["1 to 1000"]),

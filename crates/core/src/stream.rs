@@ -346,6 +346,14 @@ pub struct DatagramRow {
     pub reordered: u64,
     /// Sends refused with ENOBUFS, made again.
     pub refused: u64,
+    /// Calls that told of an ICMP message (port or host unreachable).
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unreachable: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// MSG_ZEROCOPY in all repeats and flows.

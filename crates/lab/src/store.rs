@@ -180,6 +180,18 @@ impl Store {
         Ok(())
     }
 
+    /// Keeps what a run has so far; it goes on.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub fn keep_document(&self, run: i64, document: &impl serde::Serialize) -> Result<(), StoreError> {
+        let json = serde_json::to_string(document).map_err(|source| self.damaged(run, source))?;
+        self.connection
+            .execute("UPDATE run SET document = ?2 WHERE id = ?1", params![run, json])
+            .map_err(|error| self.sql(error))?;
+        Ok(())
+    }
+
     /// The result that [`Store::finish_document`] kept, if there is one.
     pub fn document(&self, run: i64) -> Result<Option<serde_json::Value>, StoreError> {
         let json: Option<Option<String>> = self

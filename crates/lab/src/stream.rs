@@ -47,7 +47,7 @@ impl Path {
         match self {
             Self::Stream(SendPath::Write) => "write",
             Self::Stream(SendPath::WriteV) => "writev",
-            Self::Stream(SendPath::SendFile { .. }) => "sendfile",
+            Self::Stream(SendPath::SendFile { .. } | SendPath::SendOwnFile { .. }) => "sendfile",
             Self::Stream(SendPath::Splice) => "splice",
             Self::Stream(SendPath::ZeroCopy) => "zerocopy",
             Self::Stream(SendPath::Uring { zero_copy: false }) => "uring",

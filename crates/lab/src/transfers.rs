@@ -6,6 +6,8 @@
 
 mod device;
 pub mod effects;
+mod named;
+mod place;
 mod report;
 #[cfg(test)]
 mod tests;
@@ -13,21 +15,20 @@ mod tests;
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
-use netcliff_core::Provenance;
 use netcliff_core::experiment::{Factor, FileError, Setting, TransferMeasure, Transfers};
 use netcliff_core::repeats::Repeats;
 use netcliff_core::stream::StreamSample;
-use netcliff_host::cpu::{Method as CpuMethod, Preference};
-use netcliff_host::testbed::netns::Side;
+use netcliff_core::{Fingerprint, Provenance};
 use netcliff_wire::WireError;
-use netcliff_wire::transfer::{Channel, SendPath, Settings};
 
 use crate::repeats;
-use crate::rig::{Rig, RigError};
-use crate::stream::{self, Method, Path, StreamOptions};
+use crate::rig::RigError;
+use crate::stream::{Method, StreamOptions};
 use device::Device;
+use named::{check_name, impossible, options};
 use report::Found;
 
+pub use place::Place;
 pub use report::{Effect, FactorLevels, TransferReport, TransferRow};
 
 /// Why there is no report.
@@ -72,18 +73,25 @@ struct Config {
 impl Config {
     /// A figure of each repeat that has it.
     fn values(&self, measure: TransferMeasure) -> Vec<f64> {
-        report::values(&self.samples, measure, report::carries_bps(self))
+        report::values(&self.samples, measure, self.carries_bps())
     }
 
-    /// True where it takes part in a round (from 0).
+    /// Payload that its link can carry (bit/s), where its rate is limited.
+    fn carries_bps(&self) -> Option<f64> {
+        report::carries_bps(self)
+    }
+
+    /// True where it takes part in a round (from 0): it has had one repeat a round, more where a run before made them.
     fn wants(&self, times: &Times, round: u32) -> bool {
+        let made = self.samples.len() as u32;
         // That method makes all its repeats in the first.
-        let through = round > 0 && self.settings.contains(&Setting::Method(Method::Lmbench3.name().to_owned()));
-        !through && self.ended.is_none() && times.repeats.wants(round, repeats::half_width(&self.values(times.y)))
+        let at_once = self.settings.contains(&Setting::Method(Method::Lmbench3.name().to_owned()));
+        let due = made <= round && !(at_once && made > 0);
+        due && self.ended.is_none() && times.repeats.wants(made, repeats::half_width(&self.values(times.y)))
     }
 }
 
-/// Runs the experiment that was read from `path` with this `text`; `said` hears where it stands. A stop keeps what was
+/// Runs the experiment that was read from `path` with this `text`; `watch` hears where it stands. A stop keeps what was
 /// had.
 ///
 /// # Errors
@@ -91,15 +99,15 @@ impl Config {
 pub fn run(
     experiment: &Transfers,
     (path, text): (&str, &str),
-    rig: &Rig,
+    place: &mut Place<'_>,
     provenance: &Provenance,
-    said: &mut dyn FnMut(&str),
+    watch: &mut dyn Watch,
 ) -> Result<TransferReport, TransfersError> {
     let misplaced = |bad| FileError::misplaced(path, text, &bad);
     let fixed = experiment.fixed().map_err(misplaced)?;
     let factors = experiment.factors().map_err(misplaced)?;
     factors.iter().flat_map(|factor| &factor.levels).chain(&fixed).try_for_each(check_name)?;
-    let mut device = Device::of(rig)?;
+    let mut device = Device::of(place)?;
     let mut not_had = Vec::new();
     let fixed = device.kept(fixed, &mut not_had);
     let factors = device.kept_factors(factors, &mut not_had);
@@ -122,40 +130,107 @@ pub fn run(
         time_s: experiment.time_s().map_err(misplaced)?,
         warmup_s: experiment.warmup_s().map_err(misplaced)?,
     };
+    if experiment.figure.y == TransferMeasure::LinkShare && configs.iter().all(|config| config.carries_bps().is_none())
+    {
+        return Err(TransfersError::NothingLeft(format!("link_share needs a link rate; {}", not_had.join("; "))));
+    }
     let mut warnings = BTreeSet::new();
+    if let Some(before) = watch.resumed() {
+        before.rows.into_iter().for_each(|row| take_up(&mut configs, &factors, row));
+        warnings.extend(before.warnings);
+    }
+    let mut found = Found { experiment, repeats: times.repeats, factors, fixed, configs, not_had, warnings };
+    let first_error = rounds(&mut found, &mut device, place, &times, provenance, watch);
+    if let (Some(error), true) = (first_error, found.configs.iter().all(|config| config.samples.is_empty())) {
+        return Err(error);
+    }
+    device.restore()?;
+    found.not_had.extend(device.notes());
+    Ok(found.report(place, provenance))
+}
+
+/// What hears how a run goes.
+pub trait Watch {
+    /// Where it stands, a sentence.
+    fn said(&mut self, stage: &str);
+
+    /// What was had after each round, so that it can be kept.
+    fn had(&mut self, _so_far: &TransferReport) {}
+
+    /// What the run that is continued has.
+    fn resumed(&mut self) -> Option<TransferReport> {
+        None
+    }
+}
+
+/// Identifies an experiment with what the user changed of it, by its text, and where it is made: a run with the same
+/// identifier can be continued.
+pub fn identifier(experiment: &Transfers, text: &str, place: &str) -> String {
+    let changed = format!("{:?} {:?} {:?}", experiment.repeats, experiment.precision, experiment.max_repeats);
+    let facts = [
+        ("file", text),
+        ("place", place),
+        ("repeats", &changed),
+        ("seed", &experiment.seed.to_string()),
+        ("time", &experiment.time),
+        ("version", env!("CARGO_PKG_VERSION")),
+    ];
+    let facts = facts.map(|(name, fact)| (name.to_owned(), fact.to_owned())).into_iter().collect();
+    Fingerprint { facts }.id()
+}
+
+/// Gives a configuration the repeats it has already.
+fn take_up(configs: &mut [Config], factors: &[Factor], row: TransferRow) {
+    let is_it = |config: &&mut Config| {
+        let levels = config.levels.iter().zip(factors).map(|(at, factor)| factor.levels[*at].to_string());
+        levels.eq(row.levels.iter().cloned())
+    };
+    if let Some(config) = configs.iter_mut().find(is_it) {
+        // What ended it may not end it now.
+        config.samples = row.samples;
+    }
+}
+
+/// The rounds until every configuration has had enough; the first error that ended one.
+fn rounds(
+    found: &mut Found<'_>,
+    device: &mut Device<'_>,
+    place: &mut Place<'_>,
+    times: &Times,
+    provenance: &Provenance,
+    watch: &mut dyn Watch,
+) -> Option<TransfersError> {
     let mut first_error = None;
-    let mut order = Order(experiment.seed);
+    let mut order = Order(found.experiment.seed);
     for round in 0..times.repeats.most {
-        let left = configs.iter().filter(|config| config.wants(&times, round)).count();
+        // Also of a round that a run before has made, so that those to come are drawn as they would have been.
+        let order = order.shuffled(found.configs.len());
+        let left = found.configs.iter().filter(|config| config.wants(times, round)).count();
         if left == 0 {
-            break;
+            continue;
         }
         let most = if round < times.repeats.least { "" } else { "at most " };
-        said(&format!("round {} of {most}{}: {left} configurations", round + 1, times.repeats.most));
-        for place in order.shuffled(configs.len()) {
-            if rig.stop.load(Ordering::Relaxed) {
-                break;
+        watch.said(&format!("round {} of {most}{}: {left} configurations", round + 1, times.repeats.most));
+        for at in order {
+            if place.stop().load(Ordering::Relaxed) {
+                return first_error;
             }
-            let config = &mut configs[place];
-            if !config.wants(&times, round) {
+            let config = &mut found.configs[at];
+            if !config.wants(times, round) {
                 continue;
             }
-            let options = options(config, rig, &times, provenance);
-            match measure(config, &mut device, options, &times) {
-                Ok(said) => warnings.extend(said),
+            let options = options(config, place, times, provenance);
+            match measure(config, device, place, options, times) {
+                Ok(said) => found.warnings.extend(said),
                 Err(error) => {
                     config.ended = Some(error.to_string());
                     first_error.get_or_insert(error);
                 }
             }
         }
+        watch.had(&found.report(place, provenance));
     }
-    if let (Some(error), true) = (first_error, configs.iter().all(|config| config.samples.is_empty())) {
-        return Err(error);
-    }
-    device.restore()?;
-    not_had.extend(device.notes());
-    Ok(Found { experiment, repeats: times.repeats, factors, fixed, configs, not_had, warnings }.report(rig, provenance))
+    first_error
 }
 
 /// How long and how often.
@@ -165,24 +240,6 @@ struct Times {
     y: TransferMeasure,
     time_s: f64,
     warmup_s: Option<f64>,
-}
-
-/// Names that only the transfer's side knows.
-fn check_name(setting: &Setting) -> Result<(), TransfersError> {
-    let name = |key, value: &str, accepted: String| TransfersError::Name { key, value: value.to_owned(), accepted };
-    match setting {
-        Setting::Method(value) => value.parse::<Method>().map(drop).map_err(|accepted| name("method", value, accepted)),
-        Setting::Path(value) => match send_path(value) {
-            Some(_) => Ok(()),
-            None => Err(name("path", value, "expected write, writev, splice or zerocopy".to_owned())),
-        },
-        _ => Ok(()),
-    }
-}
-
-fn send_path(name: &str) -> Option<SendPath> {
-    let paths = [SendPath::Write, SendPath::WriteV, SendPath::Splice, SendPath::ZeroCopy];
-    paths.into_iter().find(|path| Path::Stream(path.clone()).name() == name)
 }
 
 fn configurations(
@@ -203,28 +260,12 @@ fn configurations(
     Ok(designed.into_iter().map(config).collect())
 }
 
-/// Why a configuration's method cannot measure it; None where it can.
-fn impossible(config: &Config) -> Option<String> {
-    let (mut method, mut block, mut no_delay) = (Method::Default, None, false);
-    for setting in &config.settings {
-        match setting {
-            Setting::Method(name) => method = name.parse().unwrap_or_default(),
-            Setting::Block(bytes) => block = Some(*bytes),
-            Setting::NoDelay(on) => no_delay = *on,
-            _ => {}
-        }
-    }
-    if method == Method::Lmbench2 && block.is_some_and(|bytes| bytes != stream::LMBENCH2_BLOCK_BYTES as u64) {
-        return Some("lmbench2 with other blocks than 64KiB: it has no others".to_owned());
-    }
-    (no_delay && method.forbids_no_delay()).then(|| format!("{method} with TCP_NODELAY: it cannot set it"))
-}
-
 /// One repeat of a configuration (all of them where the method makes them in one transfer); gives what the transfer warns
 /// of.
 fn measure(
     config: &mut Config,
     device: &mut Device<'_>,
+    place: &mut Place<'_>,
     options: StreamOptions,
     times: &Times,
 ) -> Result<Vec<String>, TransfersError> {
@@ -235,7 +276,7 @@ fn measure(
     let had = config.samples.len();
     let mut warnings = Vec::new();
     for _ in 0..TRIES {
-        let found = stream::run(&options, &mut |_| {})?;
+        let found = place.transfer(&options)?;
         warnings.extend(found.warnings);
         for row in found.rows {
             // A host so busy that an end was not given its CPU within the window leaves nothing to count.
@@ -248,56 +289,6 @@ fn measure(
     }
     config.ended = Some(format!("{TRIES} repeats in a row had no whole window: a longer time helps"));
     Ok(warnings)
-}
-
-/// A configuration's transfer.
-fn options(config: &Config, rig: &Rig, times: &Times, provenance: &Provenance) -> StreamOptions {
-    let (_, to) = rig.addresses();
-    let mut template = Settings::new(Channel::Tcp { address: (*to.ip()).into(), multipath: false });
-    (template.near.netns, template.far.netns) = (rig.netns(Side::Sender), rig.netns(Side::HostUnderTest));
-    let mut options = StreamOptions {
-        method: Method::Default,
-        blocks_bytes: Vec::new(),
-        read_bytes: None,
-        paths: vec![Path::Stream(SendPath::Write)],
-        repeats: Repeats::exactly(1),
-        warm_up_s: times.warmup_s,
-        time_s: times.time_s,
-        bytes: None,
-        link_bps: None,
-        cpu: Preference::Only(CpuMethod::Procfs),
-        stop: std::sync::Arc::clone(&rig.stop),
-        command: provenance.command.clone(),
-        started_unix_s: provenance.started_unix_s,
-        template,
-    };
-    for setting in &config.settings {
-        let transfer = &mut options.template;
-        match setting {
-            Setting::Method(name) => options.method = name.parse().unwrap_or_default(),
-            Setting::Path(name) => options.paths = send_path(name).into_iter().map(Path::Stream).collect(),
-            Setting::NoDelay(on) => transfer.options.no_delay = *on,
-            Setting::Congestion(name) => transfer.options.congestion = Some(name.clone()),
-            Setting::Flows(flows) => transfer.flows = *flows,
-            Setting::Bytes(bytes) => options.bytes = Some(*bytes),
-            Setting::Block(bytes) => options.blocks_bytes = vec![usize::try_from(*bytes).unwrap_or(usize::MAX)],
-            Setting::Rate(bps) => options.link_bps = *bps,
-            Setting::HalfDuplex(_)
-            | Setting::Mtu(_)
-            | Setting::Feature(..)
-            | Setting::RxUsecs(_)
-            | Setting::RxFrames(_) => {}
-        }
-    }
-    // The sender's CPU is the rig's sender's whoever connects: methods in which the far end sends turn the ends round.
-    let far_sends = options.method.direction() == Some(netcliff_wire::transfer::Direction::Receive);
-    let (sender, receiver) = (Some(rig.sender_cpu as usize), Some(rig.host_cpu as usize));
-    let ends = if far_sends { (receiver, sender) } else { (sender, receiver) };
-    (options.template.near.cpu, options.template.far.cpu) = ends;
-    if options.method == Method::Lmbench2 || options.blocks_bytes.is_empty() {
-        options.blocks_bytes = vec![options.method.default_block_bytes(&options.template.channel)];
-    }
-    options
 }
 
 /// Random orders from a seed (splitmix64, Fisher-Yates).

@@ -62,7 +62,7 @@ pub use mapped::Mapped;
 pub use meter::Window;
 pub use near::{FarHost, run_with};
 pub use options::{InForce, SocketOptions};
-pub use order::{LONGEST_FAR_STALL_S, MOST_FAR_BYTES, MOST_FAR_FLOWS};
+pub use order::{LONGEST_FAR_STALL_S, MOST_FAR_BYTES, MOST_FAR_FILE_BYTES, MOST_FAR_FLOWS};
 pub use pace::Pacing;
 pub use tcp_info::TcpSample;
 pub use zero_copy::Completions;
@@ -118,6 +118,13 @@ pub enum SendPath {
         /// Drops the file from the page cache before each pass, so that it comes from the disk.
         cold: bool,
     },
+    /// sendfile(2) from a file that each sender makes for itself and that is gone with it.
+    SendOwnFile {
+        /// Its length (bytes), at least 1.
+        bytes: u64,
+        /// As above.
+        cold: bool,
+    },
     /// vmsplice(2) into a pipe and splice(2) out of it.
     Splice,
     /// send(2) with MSG_ZEROCOPY; completions are awaited and counted.
@@ -170,6 +177,9 @@ pub enum Amount {
 pub struct Settings {
     /// What carries the bytes.
     pub channel: Channel,
+    /// An address of the near end's network namespace, for datagrams to it; None: that of the channel. Between hosts it is
+    /// not asked for.
+    pub near_address: Option<IpAddr>,
     /// How a stream sender sends.
     pub path: SendPath,
     /// Socket options.
@@ -210,6 +220,7 @@ impl Settings {
     pub fn new(channel: Channel) -> Self {
         Self {
             channel,
+            near_address: None,
             path: SendPath::Write,
             options: SocketOptions::default(),
             direction: Direction::Send,

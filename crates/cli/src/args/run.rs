@@ -6,8 +6,8 @@ use clap::Args;
 use netcliff_core::EngineKind;
 use netcliff_core::experiment::Share;
 
-use super::Testbed;
 use super::numbers::whole;
+use super::{FarArgs, Testbed};
 
 /// `netcliff run`.
 #[derive(Debug, Args)]
@@ -17,6 +17,7 @@ use super::numbers::whole;
   netcliff run experiments/fig-10a.toml --packets 100_000  faster and coarser
   netcliff run sweep.toml --resume                         goes on where it was stopped or killed
   netcliff run experiments/block-sweep.toml                real transfers between two namespaces
+  netcliff run experiments/block-sweep.toml --ssh root@db1 or to an agent on another host
 
 Every point is kept in the record store as soon as it is had. A point that an engine does not
 answer is listed with the reason; the others go on.")]
@@ -52,8 +53,11 @@ pub struct RunArgs {
     #[arg(long, value_parser = netcliff_core::units::parse_time_s, allow_hyphen_values = true)]
     pub time: Option<f64>,
     /// Where an experiment of transfers is measured
-    #[arg(long, value_enum, default_value_t = Testbed::Netns)]
+    #[arg(long, value_enum, default_value_t = Testbed::Netns, conflicts_with_all = ["to", "ssh"])]
     pub testbed: Testbed,
+    /// Where the far end of an experiment of transfers is.
+    #[command(flatten)]
+    pub far: FarArgs,
     /// One record a line; of transfers one object
     #[arg(long)]
     pub json: bool,

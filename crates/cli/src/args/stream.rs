@@ -80,11 +80,14 @@ pub struct StreamArgs {
     /// How blocks are sent: write, writev, sendfile, splice, zerocopy, uring, uring-zc; UDP: single, batch, gso
     #[arg(long, value_delimiter = ',', value_name = "PATH,...")]
     pub path: Vec<PathName>,
-    /// File for --path sendfile
+    /// File for --path sendfile [default: each sender makes a temporary one of --file-size; an agent opens no other]
     #[arg(long, value_name = "FILE")]
     pub file: Option<PathBuf>,
+    /// Size of the temporary file
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = bytes, conflicts_with = "file")]
+    pub file_size: u64,
     /// Drop the file from the page cache before each pass
-    #[arg(long, requires = "file")]
+    #[arg(long)]
     pub cold: bool,
     /// How to measure: default, lmbench2, lmbench3, ttcp, acked
     #[arg(long, default_value_t = Method::Default)]
@@ -125,9 +128,12 @@ pub struct StreamArgs {
     /// Type of service or traffic class, 0 to 255
     #[arg(long, value_parser = numbers::byte, allow_negative_numbers = true)]
     pub tos: Option<u8>,
-    /// Pacing of each flow: SO_MAX_PACING_RATE for TCP; UDP is paced by the sender itself, without bursts
+    /// Pacing of each flow: by the kernel for TCP (SO_MAX_PACING_RATE), by the sender itself for UDP
     #[arg(long, value_parser = rate, value_name = "1Gbit/s", allow_hyphen_values = true)]
     pub rate: Option<u64>,
+    /// Who paces a stream: the sender hands over each block when it is due, without bursts of more than one
+    #[arg(long, value_enum, value_name = "WHO", requires = "rate", default_value_t = PacedBy::Kernel)]
+    pub paced_by: PacedBy,
     /// The link's rate, to show the share of it that is used
     #[arg(long, value_parser = units::parse_bps, value_name = "10Gbit/s", allow_hyphen_values = true)]
     pub link: Option<f64>,
@@ -155,6 +161,15 @@ pub enum Carrier {
     Unix,
     /// A pipe: no network
     Pipe,
+}
+
+/// Who paces a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PacedBy {
+    /// The kernel: SO_MAX_PACING_RATE
+    Kernel,
+    /// The sending thread
+    Sender,
 }
 
 /// Directions.

@@ -41,6 +41,9 @@ pub fn run(args: &RunArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
                 "--repeats, --max-repeats, --time: {path} is of points or formulas; leave it out, or give an experiment of kind \"transfer\""
             )))
         }
+        _ if args.far.is_asked() => Err(output::usage(format!(
+            "--to, --ssh: {path} has no second host; leave them out, or give an experiment of kind \"transfer\""
+        ))),
         Experiment::Grid(grid) => {
             let changes = Changes {
                 engines: args.engine.clone(),

@@ -18,7 +18,7 @@ use netcliff_wire::transfer::{
 
 use super::far::FarSession;
 use super::{command_line, enter_user_namespace, now_unix_s, open_store, stop_on_signal};
-use crate::args::{Carrier, Meter, PathName, ReceiveName, StoreArgs, StreamArgs, Testbed, Way};
+use crate::args::{Carrier, Meter, PacedBy, PathName, ReceiveName, StoreArgs, StreamArgs, Testbed, Way};
 use crate::output;
 
 /// MTU of the testbed where none is asked for.
@@ -127,6 +127,7 @@ fn options(args: &StreamArgs, stop: Arc<AtomicBool>) -> anyhow::Result<StreamOpt
         mss_bytes: args.mss,
         tos: args.tos,
         pacing_bps: args.rate,
+        paced_by_sender: args.paced_by == PacedBy::Sender,
     };
     template.flows = args.flows;
     template.receive = match args.receive {
@@ -183,6 +184,11 @@ fn check_agent(args: &StreamArgs, template: &Settings) -> anyhow::Result<()> {
     if matches!(template.channel, Channel::Unix | Channel::Pipe) {
         return Err(output::usage("--channel unix and pipe have both ends on this host: leave --to and --ssh out"));
     }
+    if args.file.is_some() && template.direction != Direction::Send {
+        return Err(output::usage(
+            "--file: an agent opens no files for others; leave it out, and each sender makes a temporary one of --file-size",
+        ));
+    }
     if args.stall > LONGEST_FAR_STALL_S {
         let given = args.stall;
         return Err(output::usage(format!("--stall {given}s: an agent waits at most {LONGEST_FAR_STALL_S} s")));
@@ -234,10 +240,10 @@ fn path(args: &StreamArgs, name: PathName, udp: bool) -> anyhow::Result<Path> {
         PathName::Zerocopy => Path::Stream(SendPath::ZeroCopy),
         PathName::Uring => Path::Stream(SendPath::Uring { zero_copy: false }),
         PathName::UringZc => Path::Stream(SendPath::Uring { zero_copy: true }),
-        PathName::Sendfile => {
-            let file = args.file.clone().ok_or_else(|| output::usage("--path sendfile needs --file FILE"))?;
-            Path::Stream(SendPath::SendFile { file, cold: args.cold })
-        }
+        PathName::Sendfile => Path::Stream(match args.file.clone() {
+            Some(file) => SendPath::SendFile { file, cold: args.cold },
+            None => SendPath::SendOwnFile { bytes: args.file_size, cold: args.cold },
+        }),
         PathName::Single => Path::Datagram(DatagramPath::Single),
         PathName::Batch => Path::Datagram(DatagramPath::Batch),
         PathName::Gso => Path::Datagram(DatagramPath::Segmented),

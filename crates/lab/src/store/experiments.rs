@@ -57,11 +57,25 @@ impl Store {
     /// # Errors
     /// The store cannot be written.
     pub fn begin_experiment(&self, experiment: &str, command: &str, started_unix_s: f64) -> Result<Held, StoreError> {
+        self.begin_held("run", experiment, command, started_unix_s)
+    }
+
+    /// Starts and holds a run of another kind that can be continued.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub fn begin_held(
+        &self,
+        kind: &str,
+        experiment: &str,
+        command: &str,
+        started_unix_s: f64,
+    ) -> Result<Held, StoreError> {
         self.connection
             .execute(
                 "INSERT INTO run (kind, state, started_unix_s, command, experiment)
-                 VALUES ('run', 'running', ?1, ?2, ?3)",
-                params![started_unix_s, command, experiment],
+                 VALUES (?4, 'running', ?1, ?2, ?3)",
+                params![started_unix_s, command, experiment, kind],
             )
             .map_err(|error| self.sql(error))?;
         let run = self.connection.last_insert_rowid();

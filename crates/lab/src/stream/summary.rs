@@ -130,6 +130,9 @@ fn warnings(options: &StreamOptions, rows: &[StreamRow], configs: &[Config]) -> 
         }
         let shortfall = row.known.as_ref().and_then(Known::shortfall);
         warnings.extend(shortfall.map(|shortfall| format!("{name}: goodput is {shortfall}")));
+        if let Some(told) = row.datagrams.map(|datagrams| datagrams.unreachable).filter(|told| *told > 0) {
+            warnings.push(format!("{name}: {told} ICMP messages said that port or host was unreachable: it went on"));
+        }
         let steal = row.system.iter().map(|cpu| cpu.steal).fold(0.0, f64::max);
         if steal > STEAL {
             warnings.push(format!("{name}: the hypervisor took {:.1} % of a CPU", steal * 100.0));
@@ -413,6 +416,7 @@ fn datagrams(repeats: &[Repeat]) -> Option<DatagramRow> {
         sum.duplicates += received.duplicates;
         sum.reordered += received.reordered;
         sum.refused += sent.refused;
+        sum.unreachable += sent.unreachable + received.unreachable;
         Some(sum)
     })
 }

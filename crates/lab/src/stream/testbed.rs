@@ -57,5 +57,6 @@ pub fn placed(options: &StreamOptions, rig: &Rig) -> StreamOptions {
         let datagrams = direction == Direction::Receive && matches!(options.template.channel, Channel::Udp { .. });
         *address = IpAddr::V4(if datagrams { *to.ip() } else { far_address });
     }
+    placed.template.near_address = (direction == Direction::Both).then_some(IpAddr::V4(*from.ip()));
     placed
 }

@@ -6,7 +6,8 @@ use netcliff_core::experiment::{Factor, Feature, Key, Setting};
 use netcliff_host::testbed::netns::{Side, Testbed};
 
 use super::TransfersError;
-use crate::rig::{Rig, RigError};
+use super::place::Place;
+use crate::rig::RigError;
 
 const SIDES: [Side; 2] = [Side::Sender, Side::HostUnderTest];
 /// MTU where the experiment says nothing (bytes).
@@ -15,6 +16,8 @@ pub(super) const MTU_BYTES: u32 = 1500;
 /// What the link is set to.
 pub struct Device<'a> {
     testbed: Option<&'a Testbed>,
+    /// Why nothing can be set, where there is no testbed.
+    unchanged: &'static str,
     /// Offloads as they were found, by side and the kernel's name.
     found: [BTreeMap<String, bool>; 2],
     mtu_bytes: u32,
@@ -27,13 +30,14 @@ pub struct Device<'a> {
 
 impl<'a> Device<'a> {
     /// The rig's link, with the MTU that holds where an experiment says nothing.
-    pub fn of(rig: &'a Rig) -> Result<Self, TransfersError> {
-        let testbed = rig.testbed();
+    pub fn of(place: &Place<'a>) -> Result<Self, TransfersError> {
+        let testbed = place.testbed();
         let features =
             |side| testbed.map_or(Ok(BTreeMap::new()), |testbed| testbed.features(side)).map_err(RigError::from);
         let found_mtu_bytes = testbed.map_or(MTU_BYTES, |testbed| testbed.options().mtu_bytes);
         Ok(Self {
             testbed,
+            unchanged: place.unchanged(),
             found: [features(Side::Sender)?, features(Side::HostUnderTest)?],
             mtu_bytes: found_mtu_bytes,
             rate_bps: None,
@@ -50,7 +54,7 @@ impl<'a> Device<'a> {
             return None;
         }
         if self.testbed.is_none() {
-            return Some(format!("{key}: the loopback device is not changed: it is the whole host's"));
+            return Some(format!("{key}: {}", self.unchanged));
         }
         match setting {
             Setting::Feature(feature, _)

@@ -6,14 +6,12 @@ use netcliff_core::experiment::{Answerer, Curve, Dot, Factor, Key, Setting, Tran
 use netcliff_core::repeats::{Known, Repeats};
 use netcliff_core::stream::{StreamSample, payload_share};
 use netcliff_core::{EngineKind, Figure, Fingerprint, Provenance};
-use netcliff_host::fingerprint;
-use netcliff_host::inventory::Inventory;
 use serde::{Deserialize, Serialize};
 
+use super::device::MTU_BYTES;
 use super::effects::effects;
-use super::{Config, device::MTU_BYTES};
+use super::{Config, Place};
 use crate::repeats::known;
-use crate::rig::Rig;
 use crate::stats;
 
 /// IPv4 and TCP headers with timestamps (bytes).
@@ -140,16 +138,16 @@ pub(super) struct Found<'a> {
 }
 
 impl Found<'_> {
-    pub fn report(self, rig: &Rig, provenance: &Provenance) -> TransferReport {
+    pub fn report(&self, place: &Place<'_>, provenance: &Provenance) -> TransferReport {
         let x = self.x();
         let effects = self.effects(x);
         let complete =
             |config: &Config| config.ended.is_none() && config.samples.len() >= self.experiment.repeats as usize;
         let partial = !self.configs.iter().all(complete);
-        let fingerprint = fingerprint_of(rig);
-        let asked = self.asked(rig);
+        let fingerprint = place.fingerprint();
+        let asked = self.asked(place);
         let rows: Vec<TransferRow> = self.configs.iter().map(|config| self.row(config, x)).collect();
-        let mut warnings = warnings(self.warnings, rig);
+        let mut warnings = warnings(&self.warnings, place);
         warnings.extend(rows.iter().filter_map(shortfall));
         TransferReport {
             kind: "transfer".to_owned(),
@@ -162,7 +160,7 @@ impl Found<'_> {
             x,
             rows,
             effects,
-            not_had: self.not_had,
+            not_had: self.not_had.clone(),
             warnings,
             provenance: Provenance { fingerprint_id: Some(fingerprint.id()), ..provenance.clone() },
             fingerprint,
@@ -177,10 +175,11 @@ impl Found<'_> {
         self.factors.iter().any(|factor| factor.key == key && factor.levels.len() > 1).then_some(key)
     }
 
-    fn asked(&self, rig: &Rig) -> Vec<(String, String)> {
+    fn asked(&self, place: &Place<'_>) -> Vec<(String, String)> {
         let fact = |name: &str, value: String| (name.to_owned(), value);
-        let mut asked = vec![fact("testbed", rig.describe())];
-        if rig.is_netns() && !self.fixed.iter().any(|setting| setting.key() == Key::Mtu) {
+        let (name, ends) = place.describe();
+        let mut asked = vec![fact(name, ends)];
+        if place.is_netns() && !self.fixed.iter().any(|setting| setting.key() == Key::Mtu) {
             asked.push(fact("mtu", format!("{MTU_BYTES}, unless it varies")));
         }
         asked.extend(self.fixed.iter().map(|setting| fact(setting.key().name(), setting.to_string())));
@@ -200,7 +199,7 @@ impl Found<'_> {
                 .map(|(at, factor)| factor.levels[*at].to_string())
                 .collect(),
             x: x.and_then(|key| setting(key)?.number()),
-            carries_bps: carries_bps(config),
+            carries_bps: config.carries_bps(),
             samples: config.samples.clone(),
             known: Some(known(
                 self.experiment.figure.y.name(),
@@ -242,14 +241,14 @@ impl Found<'_> {
     }
 }
 
-/// What limits the rig, once, then what transfers warn of; how loaded the host was each time is one line.
-fn warnings(found: BTreeSet<String>, rig: &Rig) -> Vec<String> {
+/// What limits every figure, once, then what transfers warn of; how loaded the host was each time is one line.
+fn warnings(found: &BTreeSet<String>, place: &Place<'_>) -> Vec<String> {
     let load = |warning: &String| warning.contains("(load average ");
-    let mut warnings = rig.limits.clone();
+    let mut warnings = place.limits();
     for warning in found {
-        let known = warnings.contains(&warning) || (load(&warning) && warnings.iter().any(load));
+        let known = warnings.contains(warning) || (load(warning) && warnings.iter().any(load));
         if !known {
-            warnings.push(warning);
+            warnings.push(warning.clone());
         }
     }
     warnings
@@ -277,11 +276,6 @@ pub(super) fn carries_bps(config: &Config) -> Option<f64> {
         }
     }
     Some(rate? * payload_share(f64::from(mtu) - HEADER_BYTES, HEADER_BYTES))
-}
-
-fn fingerprint_of(rig: &Rig) -> Fingerprint {
-    let host = Inventory::of_this_host();
-    rig.fingerprint(&host).unwrap_or_else(|_| fingerprint::of_host(&host, &[]))
 }
 
 impl TransferReport {

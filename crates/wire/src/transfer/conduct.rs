@@ -14,7 +14,7 @@ use super::meter::Phase;
 use super::open::Opener;
 use super::options::{self, InForce};
 use super::tcp_info::TcpSample;
-use super::{Channel, ReceivePath, Settings, Spans, Watch, datagram, mapped, path, uring};
+use super::{Channel, ReceivePath, Settings, Spans, Watch, datagram, mapped, pace, path, uring};
 use crate::error::WireError;
 use crate::thread::Placement;
 
@@ -237,7 +237,13 @@ fn mover<'a>(
         (Channel::Udp { path, .. }, false) => {
             Box::new(datagram::Receiver::new(channel.as_fd(), *path, block_bytes, stall_ns, over)?)
         }
-        (_, true) => path::mover(&settings.path, channel.as_fd(), block_bytes, stall_ns)?,
+        (_, true) => {
+            let mover = path::mover(&settings.path, channel.as_fd(), block_bytes, stall_ns)?;
+            match settings.options.pacing_bps.filter(|_| settings.options.paced_by_sender) {
+                Some(bps) => Box::new(pace::Paced::new(mover, bps, block_bytes)),
+                None => mover,
+            }
+        }
         (_, false) => match settings.receive {
             ReceivePath::Read => Box::new(Reader::new(channel.as_fd(), settings.read_bytes)),
             ReceivePath::Mapped => Box::new(mapped::Receiver::new(channel.as_fd(), settings.read_bytes)?),

@@ -41,6 +41,9 @@ pub struct Datagrams {
     pub foreign: u64,
     /// Sends the kernel refused with ENOBUFS, made again.
     pub refused: u64,
+    /// Calls that told of an ICMP message (port or host unreachable) that an earlier datagram had met.
+    #[serde(default)]
+    pub unreachable: u64,
 }
 
 /// Datagrams a call.
@@ -58,6 +61,8 @@ const MOST_SEQUENCE: u64 = 1 << 48;
 /// How often it is sent, and the time between: longer than a burst of losses in a full buffer.
 const END_MARKS: u32 = 10;
 const END_MARK_GAP: std::time::Duration = std::time::Duration::from_millis(5);
+/// Sends that are answered by ICMP only for so long end the transfer.
+const UNREACHABLE_NS: u64 = 5_000_000_000;
 /// How long a receiver waits before it looks whether the sender is through.
 const LOOK_NS: u64 = 50_000_000;
 
@@ -73,6 +78,8 @@ pub(super) struct Sender<'a> {
     next: u64,
     counts: Datagrams,
     pacer: Option<Pacer>,
+    /// When sends began to be answered by ICMP only; None while they are taken.
+    unreachable_since_ns: Option<u64>,
     /// The receiver is elsewhere and has to be told the end.
     marks_end: bool,
     over: &'a AtomicBool,
@@ -101,7 +108,26 @@ impl<'a> Sender<'a> {
         let (slices, messages) = buffers(&mut rows, messages, segments * block_bytes);
         let counts = Datagrams::default();
         let pacer = pacing_bps.map(Pacer::new);
-        Ok(Self { channel, rows, block_bytes, segments, slices, messages, next: 0, counts, pacer, marks_end, over })
+        Ok(Self {
+            channel,
+            rows,
+            block_bytes,
+            segments,
+            slices,
+            messages,
+            next: 0,
+            counts,
+            pacer,
+            unreachable_since_ns: None,
+            marks_end,
+            over,
+        })
+    }
+
+    /// True where no send has been taken for some time.
+    fn unreachable_for_long(&mut self) -> bool {
+        let now_ns = clock::monotonic_ns();
+        now_ns - *self.unreachable_since_ns.get_or_insert(now_ns) > UNREACHABLE_NS
     }
 
     /// Tells the receiver that nothing more comes; a mark that is lost has others behind it.
@@ -114,6 +140,11 @@ impl<'a> Sender<'a> {
             std::thread::sleep(END_MARK_GAP);
         }
     }
+}
+
+/// ICMP says that a datagram did not arrive; the socket tells it at the next call.
+fn is_unreachable(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ECONNREFUSED | libc::EHOSTUNREACH))
 }
 
 /// Has the kernel tell the sender what its own qdisc dropped (ENOBUFS); else it says that all was sent.
@@ -167,8 +198,14 @@ impl Mover for Sender<'_> {
                 self.counts.refused += 1;
                 return Ok((0, 1));
             }
+            // An earlier datagram's fate, not this one's: one that is lost is no reason to end.
+            if is_unreachable(&error) && !self.unreachable_for_long() {
+                self.counts.unreachable += 1;
+                return Ok((0, 1));
+            }
             return Err(error);
         }
+        self.unreachable_since_ns = None;
         let datagrams = sent as usize * self.segments;
         self.next += datagrams as u64;
         self.counts.moved += datagrams as u64;
@@ -342,6 +379,8 @@ impl Mover for Receiver<'_> {
                         return Err(e);
                     }
                 }
+                // The answer to the token that was shown: what is sent here is another matter.
+                Err(e) if is_unreachable(&e) => self.counts.unreachable += 1,
                 Err(e) => return Err(e),
             }
         }

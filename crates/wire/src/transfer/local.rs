@@ -40,7 +40,11 @@ fn pair(settings: &Settings, spans: Spans, flow: usize, forward: bool) -> Result
     let ((first, second), receives_first): ((Opener<'_>, Opener<'_>), bool) = match &settings.channel {
         Channel::Tcp { address, multipath } => (open::tcp(recipe(*address, *multipath)), forward),
         Channel::Unix => (open::unix(recipe([0; 4].into(), false))?, forward),
-        Channel::Udp { address, .. } => (open::udp(recipe(*address, false)), true),
+        Channel::Udp { address, .. } => {
+            // A datagram goes to its receiver.
+            let near = settings.near_address.filter(|_| !forward);
+            (open::udp(recipe(near.unwrap_or(*address), false)), true)
+        }
         Channel::Pipe => (open::pipe()?, true),
     };
     let (receiving, sending) = if receives_first { (first, second) } else { (second, first) };

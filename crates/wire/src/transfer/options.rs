@@ -25,6 +25,9 @@ pub struct SocketOptions {
     pub tos: Option<u8>,
     /// Pacing of each flow (bit/s): SO_MAX_PACING_RATE for TCP, by the sender itself for UDP (of payload).
     pub pacing_bps: Option<u64>,
+    /// A stream too is paced by its sender, block by block (of payload), not by the kernel.
+    #[serde(default)]
+    pub paced_by_sender: bool,
 }
 
 /// What held at a sender's socket.
@@ -79,7 +82,7 @@ impl SocketOptions {
             set(socket, level, name, &c_int::from(tos), what, tos)?;
         }
         // Datagrams are paced by their sender: only the qdisc fq would do it for them.
-        if let Some(bps) = self.pacing_bps.filter(|_| stream) {
+        if let Some(bps) = self.pacing_bps.filter(|_| stream && !self.paced_by_sender) {
             let bytes_per_s = bps / 8;
             set(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &bytes_per_s, "SO_MAX_PACING_RATE", bytes_per_s)?;
         }

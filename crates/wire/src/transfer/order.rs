@@ -17,6 +17,9 @@ pub const MOST_FAR_FLOWS: u32 = 1024;
 /// The most memory of a far end's buffers (bytes).
 pub const MOST_FAR_BYTES: u64 = 1 << 30;
 
+/// The most that a far end's own files for sendfile may hold (bytes).
+pub const MOST_FAR_FILE_BYTES: u64 = 1 << 30;
+
 /// Buffers of a datagram flow beside its blocks (bytes): a batch of the largest messages.
 const DATAGRAM_BUFFER_BYTES: u64 = 5 << 20;
 
@@ -92,8 +95,16 @@ impl Order {
     /// What an agent does not do for a client, whatever the client is.
     pub fn check(&self) -> Result<(), WireError> {
         if matches!(self.path, SendPath::SendFile { .. }) {
-            let accepted = "another path where the far end sends: an agent opens no files for others";
+            let accepted =
+                "a file that the far end makes for itself, where it sends: an agent opens no files for others";
             return Err(WireError::setting("path", "sendfile", accepted));
+        }
+        if let SendPath::SendOwnFile { bytes, .. } = self.path {
+            let all = bytes.saturating_mul(u64::from(self.flows));
+            if all > MOST_FAR_FILE_BYTES {
+                let accepted = format!("at most {MOST_FAR_FILE_BYTES} bytes in an agent, all flows together");
+                return Err(WireError::setting("temporary files", all, accepted));
+            }
         }
         if !(0.0..=LONGEST_FAR_STALL_S).contains(&self.stall_s) {
             let accepted = format!("at most {LONGEST_FAR_STALL_S} seconds with an agent");

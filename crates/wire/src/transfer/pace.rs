@@ -1,9 +1,11 @@
 //! Pacing in user space: datagrams leave when they are due, and time that was lost is not made up for by a burst.
 
+use std::io;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::end::{End, Mover};
 use crate::clock;
 
 /// How well a sender kept to its rate, warm-up included.
@@ -97,6 +99,33 @@ impl Pacer {
             late_max_s: seconds(self.late_max_ns),
             given_up_s: seconds(self.given_up_ns),
         }
+    }
+}
+
+/// A sender of a stream that hands over each block when it is due.
+pub(super) struct Paced<'a> {
+    mover: Box<dyn Mover + 'a>,
+    pacer: Pacer,
+    block_bytes: usize,
+}
+
+impl<'a> Paced<'a> {
+    pub(super) fn new(mover: Box<dyn Mover + 'a>, bits_per_s: u64, block_bytes: usize) -> Self {
+        Self { mover, pacer: Pacer::new(bits_per_s), block_bytes }
+    }
+}
+
+impl Mover for Paced<'_> {
+    fn step(&mut self) -> io::Result<(usize, u64)> {
+        self.pacer.wait(self.block_bytes, 1);
+        let (bytes, calls) = self.mover.step()?;
+        self.pacer.sent(bytes);
+        Ok((bytes, calls))
+    }
+
+    fn finish(&mut self, end: &mut End) -> io::Result<()> {
+        end.pacing = Some(self.pacer.report());
+        self.mover.finish(end)
     }
 }
 

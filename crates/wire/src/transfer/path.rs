@@ -1,9 +1,11 @@
 //! How a sender's bytes reach the kernel.
 
-use std::fs::File;
-use std::io::{self, IoSlice};
+use std::fs::{File, OpenOptions};
+use std::io::{self, IoSlice, Write as _};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use nix::fcntl::{PosixFadviseAdvice, SpliceFFlags, posix_fadvise, splice, vmsplice};
 use nix::sys::sendfile::sendfile;
@@ -25,6 +27,7 @@ pub(super) fn mover<'a>(
         SendPath::Write => Box::new(Write { channel, block: block(block_bytes) }),
         SendPath::WriteV => Box::new(WriteV { channel, block: block(block_bytes) }),
         SendPath::SendFile { file, cold } => Box::new(SendFile::open(channel, file, *cold, block_bytes)?),
+        SendPath::SendOwnFile { bytes, cold } => Box::new(SendFile::own(channel, *bytes, *cold, block_bytes)?),
         SendPath::Splice => Box::new(Splice::new(channel, block_bytes)?),
         SendPath::Uring { zero_copy } => {
             Box::new(uring::Sender::new(channel, block(block_bytes), *zero_copy, stall_ns)?)
@@ -91,12 +94,47 @@ impl<'a> SendFile<'a> {
         Ok(source)
     }
 
+    /// From a file without a name in the directory for temporary files.
+    fn own(channel: BorrowedFd<'a>, bytes: u64, cold: bool, block_bytes: usize) -> Result<Self, WireError> {
+        if bytes == 0 {
+            return Err(WireError::setting("file size", bytes, "at least 1 byte"));
+        }
+        let (file, name) = own_file(bytes)?;
+        let failed = |e| WireError::system(format!("write a temporary file of {bytes} bytes, {}", name.display()), e);
+        if cold {
+            // Only what is on the disk can be dropped from the cache.
+            file.sync_data().map_err(failed)?;
+        }
+        let source = Self { channel, file, name: name.clone(), file_bytes: bytes, at: 0, cold, block_bytes };
+        source.rewind_cache().map_err(failed)?;
+        Ok(source)
+    }
+
     fn rewind_cache(&self) -> io::Result<()> {
         if self.cold {
             posix_fadvise(&self.file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED)?;
         }
         Ok(())
     }
+}
+
+/// A file of so many bytes that is gone when it is closed, and the name it had.
+fn own_file(bytes: u64) -> Result<(File, PathBuf), WireError> {
+    static MADE: AtomicU64 = AtomicU64::new(0);
+    let number = MADE.fetch_add(1, Ordering::Relaxed);
+    let path = std::env::temp_dir().join(format!("netcliff-{}-{number}", std::process::id()));
+    let failed = |e| WireError::system(format!("write a temporary file of {bytes} bytes, {}", path.display()), e);
+    let mut file =
+        OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path).map_err(failed)?;
+    std::fs::remove_file(&path).map_err(failed)?;
+    let piece = block(usize::try_from(bytes).unwrap_or(usize::MAX).min(1 << 20));
+    let mut left = bytes;
+    while left > 0 {
+        let now = left.min(piece.len() as u64) as usize;
+        file.write_all(&piece[..now]).map_err(failed)?;
+        left -= now as u64;
+    }
+    Ok((file, path))
 }
 
 impl Mover for SendFile<'_> {

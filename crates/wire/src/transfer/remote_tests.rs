@@ -150,6 +150,19 @@ fn windows_of_bytes_after_a_warm_up_are_the_receivers() {
 }
 
 #[test]
+fn an_agent_sends_a_file_of_its_own_by_sendfile() {
+    let peer = Peer::new();
+    let path = SendPath::SendOwnFile { bytes: 300_001, cold: false };
+    let transfer = peer.made(&Settings { path, direction: Direction::Both, ..settings(tcp()) });
+    assert_eq!(transfer.cut_short, None);
+    for flow in &transfer.flows {
+        // Several times the file's length, without a gap at its end.
+        assert!(flow.sender.total_bytes > 300_001, "{flow:?}");
+        assert_eq!(flow.sender.total_bytes, flow.receiver.total_bytes);
+    }
+}
+
+#[test]
 fn what_an_agent_does_not_do_is_named() {
     let peer = Peer::new();
     let refused = |change: fn(&mut Settings)| {
@@ -168,6 +181,11 @@ fn what_an_agent_does_not_do_is_named() {
         s.direction = Direction::Receive;
     };
     assert!(refused(file).contains("opens no files"));
+    let large = |s: &mut Settings| {
+        s.path = SendPath::SendOwnFile { bytes: 1 << 30, cold: false };
+        (s.direction, s.flows) = (Direction::Receive, 2);
+    };
+    assert!(refused(large).contains("temporary files is 2147483648"));
     assert!(refused(|s| s.far.cpu = Some(100_000)).contains("the far end: cpu is 100000"));
     let pigeon = refused(|s| s.options.congestion = Some("carrier-pigeon".into()));
     assert!(pigeon.contains("carrier-pigeon"), "{pigeon}");

@@ -129,6 +129,7 @@ fn options_hold_and_are_told() {
         mss_bytes: Some(1000),
         tos: Some(0x10),
         pacing_bps: None,
+        paced_by_sender: false,
     };
     let transfer = made(&changed);
     let in_force = only(&transfer).in_force.clone().expect("a socket has options");
@@ -214,6 +215,8 @@ fn every_path_moves_every_byte() {
         SendPath::Uring { zero_copy: true },
         SendPath::SendFile { file: file.clone(), cold: false },
         SendPath::SendFile { file: file.clone(), cold: true },
+        SendPath::SendOwnFile { bytes: 100_001, cold: false },
+        SendPath::SendOwnFile { bytes: 100_001, cold: true },
     ] {
         let mut changed = settings(tcp(), 16 << 10);
         changed.path = path.clone();
@@ -439,4 +442,43 @@ fn no_figure_depends_on_a_clock_that_can_be_set() {
             }
         }
     }
+}
+
+#[test]
+fn a_port_that_is_unreachable_for_a_while_does_not_end_it() {
+    let bind = |address: (IpAddr, u16)| std::net::UdpSocket::bind(address).expect("loopback");
+    let address = bind((LOOPBACK, 0)).local_addr().expect("it is bound");
+    let socket = bind((LOOPBACK, 0));
+    socket.connect(address).expect("loopback");
+    let over = AtomicBool::new(false);
+    for path in [DatagramPath::Single, DatagramPath::Batch] {
+        let mut sender =
+            datagram::Sender::new(socket.as_fd(), path, 64, None, (false, &over)).expect("the options are known");
+        for _ in 0..20 {
+            end::Mover::step(&mut sender).expect("nobody listens, and it goes on");
+        }
+        let mut counted = End::default();
+        end::Mover::finish(&mut sender, &mut counted).expect("nothing is under way");
+        assert!(counted.datagrams.is_some_and(|counts| counts.unreachable > 0 && counts.moved > 0), "{counted:?}");
+        let listener = bind((address.ip(), address.port()));
+        listener.set_read_timeout(Some(std::time::Duration::from_secs(5))).expect("a time");
+        // The first may only tell what became of the last.
+        for _ in 0..2 {
+            end::Mover::step(&mut sender).expect("it goes on");
+        }
+        assert_eq!(listener.recv(&mut [0; 100]).expect("it arrives"), 64);
+    }
+}
+
+#[test]
+fn a_stream_paced_by_its_sender_keeps_to_its_rate_and_says_how_well() {
+    let mut changed = settings(tcp(), 4096);
+    changed.options = SocketOptions { pacing_bps: Some(50_000_000), paced_by_sender: true, ..SocketOptions::default() };
+    let transfer = made(&changed);
+    let pacing = only(&transfer).sender.pacing.expect("it was paced");
+    assert!(pacing.asked_bps == 50e6 && pacing.sent_bps <= 50.5e6, "{pacing:?}");
+    // A loaded machine may fall behind; then it says so.
+    assert!(pacing.sent_bps > 45e6 || pacing.given_up_s > 0.0, "{pacing:?}");
+    let received = only(&transfer).receiver.windows[0].goodput_bps().expect("a window");
+    assert!(received < 60e6, "{received}");
 }

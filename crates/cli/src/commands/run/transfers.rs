@@ -2,15 +2,18 @@
 
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use netcliff_core::Provenance;
 use netcliff_core::experiment::{Experiment, Transfers};
-use netcliff_lab::rig::{LinkOptions, Place, Rig, RigOptions};
-use netcliff_lab::transfers::{self, TransferReport, TransfersError};
+use netcliff_lab::rig::{self, LinkOptions, Rig, RigOptions};
+use netcliff_lab::store::{Held, RunState, Store};
+use netcliff_lab::transfers::{self, Place, TransferReport, TransfersError};
 use netcliff_report as report;
 use netcliff_report::drawing::Drawing;
 
 use crate::args::{RunArgs, StoreArgs, Testbed};
+use crate::commands::far::FarSession;
 use crate::commands::{enter_user_namespace, open_store, stop_on_signal, write};
 use crate::output;
 
@@ -25,37 +28,112 @@ pub fn run(
     refuse(args)?;
     let experiment = changed(args, experiment);
     experiment.check().map_err(output::usage)?;
-    if !matches!(args.testbed, Testbed::Loopback) {
+    let local = !args.far.is_asked();
+    if local && !matches!(args.testbed, Testbed::Loopback) {
         // Before any thread is started: a process with threads cannot enter a user namespace.
         enter_user_namespace().into_iter().for_each(|limit| output::say(format!("netcliff: {limit}")));
     }
     let stop = stop_on_signal()?;
-    let place = match args.testbed {
-        Testbed::Best => Place::Best,
-        Testbed::Netns => Place::Netns,
-        Testbed::Loopback => Place::Loopback,
-    };
-    let link = LinkOptions { mtu_bytes: Some(1500), steer_sender: true, ..LinkOptions::default() };
-    let rig = Rig::build(&RigOptions { place, link, ..RigOptions::default() }, Arc::clone(&stop))?;
     let store = open_store(store_args)?;
-    let run_id = store.begin("transfer", &provenance.command, provenance.started_unix_s)?;
+    let mut kept = Kept::take_up(args, &store, &experiment, text, provenance)?;
     let path = args.file.display().to_string();
-    let mut said = |stage: &str| output::say(format!("netcliff: {stage}"));
-    let found = transfers::run(&experiment, (&path, text), &rig, provenance, &mut said);
-    drop(rig);
+    let found = if local {
+        let rig = rig(args, stop)?;
+        transfers::run(&experiment, (&path, text), &mut Place::Testbed(&rig), provenance, &mut kept)
+    } else {
+        let mut agent = FarSession::open(&args.far)?;
+        let mut place = Place::Agent { session: &mut agent.session, address: agent.address, stop };
+        let found = transfers::run(&experiment, (&path, text), &mut place, provenance, &mut kept);
+        agent.close()?;
+        found
+    };
+    let run_id = kept.held.run;
     let found = match found {
         Ok(found) => found,
         Err(error) => {
             // Why it failed matters more than this.
-            let _ = store.finish(run_id, true, None);
+            let _ = store.set_state(run_id, RunState::Failed);
             return Err(explain(error));
         }
     };
     store.set_fingerprint(run_id, &found.fingerprint)?;
     store.finish_document(run_id, found.partial, &found)?;
     show(args, experiment, &found, text)?;
+    let lost = kept.lost.is_some();
+    drop(kept);
     output::say(format!("netcliff: kept as run {run_id}"));
-    Ok(ExitCode::from(u8::from(found.partial)))
+    Ok(ExitCode::from(u8::from(found.partial || lost)))
+}
+
+fn rig(args: &RunArgs, stop: Arc<AtomicBool>) -> anyhow::Result<Rig> {
+    let place = match args.testbed {
+        Testbed::Best => rig::Place::Best,
+        Testbed::Netns => rig::Place::Netns,
+        Testbed::Loopback => rig::Place::Loopback,
+    };
+    let link = LinkOptions { mtu_bytes: Some(1500), steer_sender: true, ..LinkOptions::default() };
+    Ok(Rig::build(&RigOptions { place, link, ..RigOptions::default() }, stop)?)
+}
+
+/// The run in the store: what it has is kept after each round, so that it can go on from there.
+struct Kept<'a> {
+    store: &'a Store,
+    held: Held,
+    before: Option<TransferReport>,
+    /// Why the store did not take what was had.
+    lost: Option<String>,
+}
+
+impl<'a> Kept<'a> {
+    /// The newest unfinished run of the same, with `--resume`, or a new one.
+    fn take_up(
+        args: &RunArgs,
+        store: &'a Store,
+        experiment: &Transfers,
+        text: &str,
+        provenance: &Provenance,
+    ) -> anyhow::Result<Self> {
+        let far = &args.far;
+        let place = format!("{:?} {:?} {:?} {:?}", args.testbed, far.to, far.ssh, far.data_to);
+        let id = transfers::identifier(experiment, text, &place);
+        if args.resume {
+            if let Some(unfinished) = store.unfinished(&id)?.into_iter().next() {
+                let Some(held) = store.hold(unfinished.id)? else {
+                    anyhow::bail!("run {} of this experiment is under way in another netcliff", unfinished.id);
+                };
+                let before = store.document(held.run)?.map(serde_json::from_value::<TransferReport>).transpose()?;
+                let had: usize = before.iter().flat_map(|report| &report.rows).map(|row| row.samples.len()).sum();
+                output::say(format!("netcliff: run {} goes on after {had} repeats", held.run));
+                store.set_state(held.run, RunState::Running)?;
+                return Ok(Self { store, held, before, lost: None });
+            }
+            let place = store.path().display();
+            output::say(format!(
+                "netcliff: no unfinished run of this file with these settings in {place}; a new one starts"
+            ));
+        }
+        let held = store.begin_held("transfer", &id, &provenance.command, provenance.started_unix_s)?;
+        Ok(Self { store, held, before: None, lost: None })
+    }
+}
+
+impl transfers::Watch for Kept<'_> {
+    fn said(&mut self, stage: &str) {
+        output::say(format!("netcliff: {stage}"));
+    }
+
+    fn had(&mut self, so_far: &TransferReport) {
+        if let Err(error) = self.store.keep_document(self.held.run, so_far)
+            && self.lost.is_none()
+        {
+            output::say(format!("netcliff: {error}; the run goes on, but cannot be continued from here"));
+            self.lost = Some(error.to_string());
+        }
+    }
+
+    fn resumed(&mut self) -> Option<TransferReport> {
+        self.before.take()
+    }
 }
 
 /// What means something for points on engines only.
@@ -63,7 +141,6 @@ fn refuse(args: &RunArgs) -> anyhow::Result<()> {
     let flags = [
         ("--engine", !args.engine.is_empty()),
         ("--packets", args.packets.is_some()),
-        ("--resume", args.resume),
         ("--threads", args.threads.is_some()),
     ];
     match flags.iter().find(|(_, given)| *given) {

@@ -11,6 +11,8 @@ use crate::units;
 pub enum Key {
     /// The measuring method.
     Method,
+    /// What carries the bytes.
+    Channel,
     /// How blocks are sent.
     Path,
     /// TCP_NODELAY.
@@ -73,8 +75,9 @@ impl Feature {
 
 impl Key {
     /// All of them, in the order of reports.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Method,
+        Self::Channel,
         Self::Path,
         Self::NoDelay,
         Self::Congestion,
@@ -99,6 +102,7 @@ impl Key {
     pub fn name(self) -> &'static str {
         match self {
             Self::Method => "method",
+            Self::Channel => "channel",
             Self::Path => "path",
             Self::NoDelay => "nodelay",
             Self::Congestion => "congestion",
@@ -159,6 +163,7 @@ impl Key {
         let word = || if text.is_empty() { Err(bad("expected a name")) } else { Ok(text.to_owned()) };
         Ok(match self {
             Self::Method => Setting::Method(word()?),
+            Self::Channel => Setting::Channel(word()?),
             Self::Path => Setting::Path(word()?),
             Self::NoDelay => Setting::NoDelay(on()?),
             Self::Congestion => Setting::Congestion(word()?),
@@ -231,6 +236,8 @@ crate::record::serde_as_text!(Key);
 pub enum Setting {
     /// The measuring method, by name.
     Method(String),
+    /// What carries the bytes, by name.
+    Channel(String),
     /// How blocks are sent, by name.
     Path(String),
     /// TCP_NODELAY.
@@ -262,6 +269,7 @@ impl Setting {
     pub fn key(&self) -> Key {
         match self {
             Self::Method(_) => Key::Method,
+            Self::Channel(_) => Key::Channel,
             Self::Path(_) => Key::Path,
             Self::NoDelay(_) => Key::NoDelay,
             Self::Congestion(_) => Key::Congestion,
@@ -293,7 +301,7 @@ impl Setting {
 impl std::fmt::Display for Setting {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Method(name) | Self::Path(name) | Self::Congestion(name) => out.write_str(name),
+            Self::Method(name) | Self::Channel(name) | Self::Path(name) | Self::Congestion(name) => out.write_str(name),
             Self::NoDelay(on) | Self::Feature(_, on) => out.write_str(if *on { "on" } else { "off" }),
             Self::HalfDuplex(half) => out.write_str(if *half { "half" } else { "full" }),
             Self::Rate(None) => out.write_str("none"),

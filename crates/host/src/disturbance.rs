@@ -1,0 +1,238 @@
+//! What disturbed a measurement and shows in counters and settings: throttling, another CPU frequency, interrupts that were
+//! moved, packets dropped before a socket, timers of a cgroup's quota.
+//!
+//! Two readings, before and after, make [`Disturbances::since`]: a sentence each. What this machine does not tell is passed
+//! over.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::procfs::{names, number, numbered, text};
+
+/// CPUs whose frequency differs by more than this share between readings have been scaled.
+const FREQUENCY_SHARE: f64 = 0.05;
+
+/// One reading.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Disturbances {
+    /// Times a CPU was throttled by its temperature, by CPU.
+    throttled: BTreeMap<u32, u64>,
+    /// Times the cgroup's CPU quota was used up.
+    quota: Option<u64>,
+    /// Least and greatest frequency seen (kHz), by CPU.
+    frequency_khz: BTreeMap<u32, (u64, u64)>,
+    governor: Option<String>,
+    /// CPUs an interrupt may go to, by number.
+    interrupts: BTreeMap<u32, String>,
+    /// Datagrams that found a full socket (UDP's RcvbufErrors), over IPv4 and IPv6.
+    full_sockets: Option<u64>,
+    /// Packets that found a full backlog.
+    full_backlogs: Option<u64>,
+    /// True where a process of this name runs.
+    balanced: bool,
+}
+
+impl Disturbances {
+    /// Reads this host's, below `root` (`/`, or a tree like it).
+    pub fn read(root: &Path) -> Self {
+        let cpus = numbered(root.join("sys/devices/system/cpu"), "cpu");
+        let throttle = |(cpu, path): &(u32, PathBuf)| {
+            let counts = ["core_throttle_count", "package_throttle_count"];
+            let sum = counts.iter().filter_map(|name| number::<u64>(path.join("thermal_throttle").join(name)));
+            Some((*cpu, sum.reduce(|a, b| a + b)?))
+        };
+        let frequency = |(cpu, path): &(u32, PathBuf)| {
+            let khz: u64 = number(path.join("cpufreq/scaling_cur_freq"))?;
+            Some((*cpu, (khz, khz)))
+        };
+        let irqs = numbered(root.join("proc/irq"), "");
+        let affinity = |(number, path): (u32, PathBuf)| Some((number, text(path.join("smp_affinity_list"))?));
+        Self {
+            throttled: cpus.iter().filter_map(throttle).collect(),
+            quota: quota(root),
+            frequency_khz: cpus.iter().filter_map(frequency).collect(),
+            governor: cpus.iter().find_map(|(_, path)| text(path.join("cpufreq/scaling_governor"))),
+            interrupts: irqs.into_iter().filter_map(affinity).collect(),
+            full_sockets: full_sockets(root),
+            full_backlogs: full_backlogs(root),
+            balanced: is_balanced(root),
+        }
+    }
+
+    /// Notes the frequencies of a later reading too, so that a change in between shows.
+    pub fn widen(&mut self, later: &Self) {
+        for (cpu, (low, high)) in &later.frequency_khz {
+            let held = self.frequency_khz.entry(*cpu).or_insert((*low, *high));
+            *held = (held.0.min(*low), held.1.max(*high));
+        }
+    }
+
+    /// What happened from `before` to this reading, a sentence each.
+    pub fn since(&self, before: &Self) -> Vec<String> {
+        let mut said = Vec::new();
+        for (cpu, count) in &self.throttled {
+            let more = count.saturating_sub(before.throttled.get(cpu).copied().unwrap_or(*count));
+            if more > 0 {
+                said.push(format!("CPU {cpu} was throttled {more} times for its temperature: it ran slower meanwhile"));
+            }
+        }
+        if let (Some(from), Some(to)) = (before.quota, self.quota)
+            && to > from
+        {
+            let more = to - from;
+            said.push(format!("the CPU quota of this cgroup was used up {more} times: its threads had to wait (cpu.max)"));
+        }
+        said.extend(self.scaled(before));
+        said.extend(self.moved(before));
+        let more = |from: Option<u64>, to: Option<u64>| Some(to?.checked_sub(from?)?).filter(|more| *more > 0);
+        if let Some(more) = more(before.full_backlogs, self.full_backlogs) {
+            said.push(format!("{more} packets found a full backlog (net.core.netdev_max_backlog) and were dropped"));
+        }
+        if let Some(more) = more(before.full_sockets, self.full_sockets) {
+            said.push(format!("{more} datagrams found their socket's buffer full on this host and were dropped"));
+        }
+        said
+    }
+
+    fn scaled(&self, before: &Self) -> Option<String> {
+        let mut all = before.clone();
+        all.widen(self);
+        let (cpu, (low, high)) = all
+            .frequency_khz
+            .iter()
+            .max_by(|a, b| share(a.1).total_cmp(&share(b.1)))
+            .filter(|(_, ends)| share(ends) > FREQUENCY_SHARE)?;
+        let governor = self.governor.as_deref().unwrap_or("unknown");
+        let mhz = |khz: &u64| khz / 1000;
+        Some(format!(
+            "the frequency of CPU {cpu} was between {} and {} MHz (governor {governor}): figures differ by how busy the host was \
+             before; the governor performance holds it",
+            mhz(low),
+            mhz(high)
+        ))
+    }
+
+    fn moved(&self, before: &Self) -> Option<String> {
+        let other = |(number, cpus): (&u32, &String)| {
+            let from = before.interrupts.get(number)?;
+            (from != cpus).then(|| format!("{number} from CPU {from} to {cpus}"))
+        };
+        let moved: Vec<String> = self.interrupts.iter().filter_map(other).collect();
+        let by = if self.balanced || before.balanced { "irqbalance runs: stop it for the measurement" } else { "by what?" };
+        (!moved.is_empty()).then(|| format!("interrupts were moved during the run ({}): {by}", moved.join(", ")))
+    }
+}
+
+/// Greatest over least, less 1.
+fn share((low, high): &(u64, u64)) -> f64 {
+    if *low == 0 { 0.0 } else { *high as f64 / *low as f64 - 1.0 }
+}
+
+/// `nr_throttled` of this process's cgroup (version 2, or the cpu controller of version 1).
+fn quota(root: &Path) -> Option<u64> {
+    let groups = text(root.join("proc/self/cgroup"))?;
+    let of = |line: &str| -> Option<u64> {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (parts.next()?, parts.next()?.trim_start_matches('/'));
+        let mount = match controllers {
+            "" => "sys/fs/cgroup",
+            list if list.split(',').any(|name| name == "cpu") => "sys/fs/cgroup/cpu",
+            _ => return None,
+        };
+        field(&text(root.join(mount).join(path).join("cpu.stat"))?, "nr_throttled")
+    };
+    groups.lines().filter_map(of).reduce(|a, b| a + b)
+}
+
+fn field(text: &str, name: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+}
+
+fn full_sockets(root: &Path) -> Option<u64> {
+    let ipv4 = text(root.join("proc/net/snmp")).and_then(|snmp| {
+        let mut rows = snmp.lines().filter_map(|line| line.strip_prefix("Udp: "));
+        let place = rows.next()?.split_whitespace().position(|name| name == "RcvbufErrors")?;
+        rows.next()?.split_whitespace().nth(place)?.parse::<u64>().ok()
+    });
+    let ipv6 = text(root.join("proc/net/snmp6")).and_then(|snmp6| field(&snmp6, "Udp6RcvbufErrors"));
+    ipv4.into_iter().chain(ipv6).reduce(|a, b| a + b)
+}
+
+/// The second column of softnet_stat, all CPUs.
+fn full_backlogs(root: &Path) -> Option<u64> {
+    let stat = text(root.join("proc/net/softnet_stat"))?;
+    stat.lines().map(|line| u64::from_str_radix(line.split_whitespace().nth(1)?, 16).ok()).sum()
+}
+
+fn is_balanced(root: &Path) -> bool {
+    let processes = names(root.join("proc"));
+    let mut numbers = processes.iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
+    numbers.any(|pid| text(root.join("proc").join(pid).join("comm")).as_deref() == Some("irqbalance"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn write(root: &Path, path: &str, text: &str) {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().expect("below the root")).expect("room");
+        fs::write(path, text).expect("room");
+    }
+
+    fn host(root: &Path) {
+        write(root, "sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count", "3\n");
+        write(root, "sys/devices/system/cpu/cpu0/thermal_throttle/package_throttle_count", "1\n");
+        write(root, "sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq", "2000000\n");
+        write(root, "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "schedutil\n");
+        write(root, "proc/irq/24/smp_affinity_list", "0\n");
+        write(root, "proc/self/cgroup", "1:cpu:/\n0::/box\n");
+        write(root, "sys/fs/cgroup/box/cpu.stat", "nr_periods 9\nnr_throttled 2\n");
+        write(root, "proc/net/snmp", "Udp: InDatagrams RcvbufErrors SndbufErrors\nUdp: 10 5 0\n");
+        write(root, "proc/net/softnet_stat", "0000000a 00000000 00000001\n0000000b 00000001 00000000\n");
+        write(root, "proc/77/comm", "irqbalance\n");
+    }
+
+    #[test]
+    fn each_disturbance_is_a_sentence() {
+        let dir = tempfile::tempdir().expect("room");
+        let root = dir.path();
+        host(root);
+        let before = Disturbances::read(root);
+        assert_eq!(Disturbances::read(root).since(&before), Vec::<String>::new(), "nothing happened");
+        write(root, "sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count", "7\n");
+        write(root, "sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq", "3000000\n");
+        write(root, "proc/irq/24/smp_affinity_list", "1\n");
+        write(root, "sys/fs/cgroup/box/cpu.stat", "nr_periods 20\nnr_throttled 5\n");
+        write(root, "proc/net/snmp", "Udp: InDatagrams RcvbufErrors SndbufErrors\nUdp: 10 9 0\n");
+        write(root, "proc/net/softnet_stat", "0000000a 00000010 00000001\n0000000b 00000001 00000000\n");
+        let said = Disturbances::read(root).since(&before);
+        for words in [
+            ["CPU 0", "throttled 4 times"],
+            ["quota", "3 times"],
+            ["2000 and 3000 MHz", "schedutil"],
+            ["24 from CPU 0 to 1", "irqbalance runs"],
+            ["16 packets", "backlog"],
+            ["4 datagrams", "buffer full"],
+        ] {
+            assert!(said.iter().any(|line| words.iter().all(|word| line.contains(word))), "{words:?}: {said:?}");
+        }
+        assert_eq!(said.len(), 6, "{said:?}");
+    }
+
+    #[test]
+    fn a_machine_that_tells_nothing_has_no_disturbances() {
+        let dir = tempfile::tempdir().expect("room");
+        let empty = Disturbances::read(dir.path());
+        assert_eq!((empty.since(&empty), &empty), (Vec::new(), &Disturbances::default()));
+    }
+
+    #[test]
+    fn a_frequency_in_between_counts() {
+        let of = |khz| Disturbances { frequency_khz: [(1, (khz, khz))].into(), ..Disturbances::default() };
+        let mut before = of(2_000_000);
+        before.widen(&of(2_500_000));
+        assert_eq!(of(2_000_000).since(&before).len(), 1);
+    }
+}

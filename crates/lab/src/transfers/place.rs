@@ -1,0 +1,122 @@
+//! Where an experiment's transfers are made: in a testbed of this host, or to an agent.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use netcliff_core::Fingerprint;
+use netcliff_core::stream::StreamReport;
+use netcliff_host::fingerprint;
+use netcliff_host::inventory::Inventory;
+use netcliff_host::testbed::netns::{Side, Testbed};
+use netcliff_wire::WireError;
+use netcliff_wire::control::client::Session;
+use netcliff_wire::transfer::{Channel, Direction, Settings};
+
+use crate::rig::Rig;
+use crate::stream::{self, Far, StreamOptions};
+
+/// Where the two ends are.
+#[derive(Debug)]
+pub enum Place<'a> {
+    /// Both on this host, on a CPU each; in namespaces the link's settings can be varied.
+    Testbed(&'a Rig),
+    /// The near end here, the far end in an agent: nobody's device is changed.
+    Agent {
+        /// The connection to it.
+        session: &'a mut Session,
+        /// Where the data goes.
+        address: IpAddr,
+        /// Ends the run early; what was had is kept.
+        stop: Arc<AtomicBool>,
+    },
+}
+
+impl<'a> Place<'a> {
+    /// The namespaces whose link can be set.
+    pub(super) fn testbed(&self) -> Option<&'a Testbed> {
+        match self {
+            Self::Testbed(rig) => rig.testbed(),
+            Self::Agent { .. } => None,
+        }
+    }
+
+    /// Why the device's settings stay as they are, where there is no testbed.
+    pub(super) fn unchanged(&self) -> &'static str {
+        match self {
+            Self::Testbed(_) => "the loopback device is not changed: it is the whole host's",
+            Self::Agent { .. } => {
+                "it needs the testbed netns (without --to and --ssh): the devices of two hosts are not changed"
+            }
+        }
+    }
+
+    pub(super) fn stop(&self) -> &Arc<AtomicBool> {
+        match self {
+            Self::Testbed(rig) => &rig.stop,
+            Self::Agent { stop, .. } => stop,
+        }
+    }
+
+    pub(super) fn describe(&self) -> (&'static str, String) {
+        match self {
+            Self::Testbed(rig) => ("testbed", rig.describe()),
+            Self::Agent { session, address, .. } => {
+                let host = if session.shares_clock() { "on this host" } else { "on another host" };
+                let version = &session.hello.version;
+                ("far end", format!("an agent {host}, data to {address} (netcliff {version}); devices as they are"))
+            }
+        }
+    }
+
+    pub(super) fn is_netns(&self) -> bool {
+        self.testbed().is_some()
+    }
+
+    /// What limits every figure.
+    pub(super) fn limits(&self) -> Vec<String> {
+        match self {
+            Self::Testbed(rig) => rig.limits.clone(),
+            Self::Agent { .. } => Vec::new(),
+        }
+    }
+
+    pub(super) fn fingerprint(&self) -> Fingerprint {
+        let host = Inventory::of_this_host();
+        match self {
+            Self::Testbed(rig) => rig.fingerprint(&host).unwrap_or_else(|_| fingerprint::of_host(&host, &[])),
+            Self::Agent { .. } => fingerprint::of_host(&host, &[]),
+        }
+    }
+
+    /// A transfer with its ends placed, whichever of them sends.
+    pub(super) fn template(&self) -> Settings {
+        let address = match self {
+            Self::Testbed(rig) => (*rig.addresses().1.ip()).into(),
+            Self::Agent { address, .. } => *address,
+        };
+        let mut template = Settings::new(Channel::Tcp { address, multipath: false });
+        if let Self::Testbed(rig) = self {
+            (template.near.netns, template.far.netns) = (rig.netns(Side::Sender), rig.netns(Side::HostUnderTest));
+        }
+        template
+    }
+
+    /// The sender's CPU is the rig's sender's whoever connects: methods in which the far end sends turn the ends round.
+    pub(super) fn pin(&self, template: &mut Settings, direction: Option<Direction>) {
+        let Self::Testbed(rig) = self else { return };
+        let (sender, receiver) = (Some(rig.sender_cpu as usize), Some(rig.host_cpu as usize));
+        let far_sends = direction == Some(Direction::Receive);
+        (template.near.cpu, template.far.cpu) = if far_sends { (receiver, sender) } else { (sender, receiver) };
+    }
+
+    /// Makes the transfers.
+    pub(super) fn transfer(&mut self, options: &StreamOptions) -> Result<StreamReport, WireError> {
+        match self {
+            Self::Testbed(_) => stream::run(options, &mut |_| {}),
+            Self::Agent { session, address, .. } => {
+                stream::run_with(options, &mut Far::Agent { session, address: *address }, &mut |_| {})
+            }
+        }
+    }
+}
