@@ -89,6 +89,9 @@ pub struct StreamReport {
     pub cpu_methods: Vec<(String, String)>,
     /// What explains a difference to another run.
     pub fingerprint: Fingerprint,
+    /// The same of the far end's host, where it is another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub far_fingerprint: Option<Fingerprint>,
     /// How it was produced.
     pub provenance: Provenance,
     /// True if it was stopped or cut short.
@@ -214,6 +217,12 @@ pub struct EndCpu {
     pub us_per_kib: Option<Spread>,
     /// [`kernel_share`].
     pub kernel_share: Option<f64>,
+    /// CPU cycles a byte, by the CPU's own counters of these threads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cycles_per_byte: Option<Spread>,
+    /// Instructions a byte, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instructions_per_byte: Option<Spread>,
 }
 
 /// A CPU's time by /proc/stat: medians of shares, 0 to 1. Guest time is in user and nice.

@@ -17,6 +17,7 @@
 //!   undone by the next start even after `kill -9`.
 
 pub mod cpu;
+pub mod disturbance;
 pub mod fingerprint;
 pub mod inspect;
 pub mod inventory;

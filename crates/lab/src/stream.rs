@@ -20,6 +20,7 @@ use netcliff_core::repeats::Repeats;
 use netcliff_core::stream::StreamReport;
 use netcliff_core::{Fingerprint, Provenance};
 use netcliff_host::cpu::{CpuSplit, Preference, system::SystemShares};
+use netcliff_host::disturbance::Disturbances;
 use netcliff_host::{fingerprint, inventory::Inventory};
 use netcliff_wire::WireError;
 use netcliff_wire::control::client::Session;
@@ -201,6 +202,7 @@ fn measured(
     let begin = std::time::Instant::now();
     let mut configs = configurations(options);
     let mut meters = Meters::start(options, far);
+    let mut before = Disturbances::of_this_host();
     let mut first_error = None;
     let rounds = options.method.rounds(options.repeats.most);
     for round in 0..rounds {
@@ -220,6 +222,7 @@ fn measured(
             }
             if configs[place].wants(options, round) {
                 measure(options, &mut configs[place], far, &mut meters, &mut first_error);
+                before.widen(&Disturbances::frequencies_of_this_host());
             }
         }
     }
@@ -232,6 +235,7 @@ fn measured(
         let fingerprint = fingerprint.unwrap_or_else(|| fingerprint::of_host(&host, &[]));
         summary::report(options, far, &configs, &meters, fingerprint)
     };
+    report.warnings.extend(Disturbances::of_this_host().since(&before));
     report.warnings.extend(host.limits().iter().map(ToString::to_string));
     report.partial |= stopped;
     report.provenance.elapsed_s = Some(begin.elapsed().as_secs_f64());

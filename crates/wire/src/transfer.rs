@@ -14,6 +14,7 @@
 //! | `pace` | datagrams at a rate, without bursts |
 //! | `datagram` | UDP: batches, segmentation offload, what was lost |
 //! | `end`, `meter` | the two ends at work, and what they count |
+//! | [`hardware`] | cycles and instructions of a thread |
 //! | `conduct`, `conductor`, `gate` | ends begin and stop together; TCP_INFO in between |
 //! | `local` | both halves here |
 //! | `near`, `far`, `order`, `join`, `admit` | a half here and a half in an agent: who asks, who is asked, for what; data connections |
@@ -26,6 +27,7 @@ mod datagram;
 mod end;
 mod far;
 mod gate;
+pub mod hardware;
 mod join;
 mod local;
 mod mapped;

@@ -45,7 +45,7 @@ fn steal_share(stat: &str) -> Option<f64> {
     (total > 0).then(|| steal as f64 / total as f64)
 }
 
-fn process_named(root: &Path, name: &str) -> Option<u32> {
+pub(crate) fn process_named(root: &Path, name: &str) -> Option<u32> {
     let proc = root.join("proc");
     let pids = procfs::names(&proc);
     let mut pids = pids.iter().filter_map(|entry| entry.parse::<u32>().ok());

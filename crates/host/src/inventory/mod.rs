@@ -14,6 +14,7 @@ pub use kernel::Kernel;
 pub(crate) use kernel::configuration as kernel_configuration;
 pub use limits::Limitation;
 pub use load::Load;
+pub(crate) use load::process_named;
 
 use crate::{procfs, softnet};
 use serde::{Deserialize, Serialize};

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use netcliff_core::repeats::Repeats;
 use netcliff_core::{Fingerprint, Provenance};
+use netcliff_host::disturbance::Disturbances;
 use netcliff_wire::WireError;
 use serde::{Deserialize, Serialize};
 
@@ -70,6 +71,7 @@ impl Sweep {
     ) -> Result<RrRun, RrError> {
         let fresh = |settings| Config { settings, repeats: Vec::new(), ended: None };
         let mut configs: Vec<Config> = self.configurations()?.into_iter().map(fresh).collect();
+        let before = Disturbances::of_this_host();
         let mut first_error = None;
         for round in 0..self.repeats.most {
             if !configs.iter().any(|config| config.wants(&self.repeats, round)) {
@@ -90,7 +92,10 @@ impl Sweep {
         if let (Some(error), true) = (first_error, configs.iter().all(|config| config.repeats.is_empty())) {
             return Err(error);
         }
-        Ok(self.gathered(configs, provenance, fingerprint))
+        let mut run = self.gathered(configs, provenance, fingerprint);
+        let disturbed = Disturbances::of_this_host().since(&before);
+        run.rows.iter_mut().for_each(|row| row.report.notes.extend(disturbed.iter().cloned()));
+        Ok(run)
     }
 
     fn gathered(&self, configs: Vec<Config>, provenance: &Provenance, fingerprint: &Fingerprint) -> RrRun {

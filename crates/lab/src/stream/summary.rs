@@ -8,6 +8,7 @@ use netcliff_core::stream::{
 use netcliff_core::{Fingerprint, units};
 use netcliff_host::cpu::system::SystemShares;
 use netcliff_host::cpu::{Counters, Method as CpuMethod};
+use netcliff_wire::transfer::hardware::{self, Hardware};
 use netcliff_wire::transfer::{Channel, End, Flow, ReceivePath, TcpSample, Window};
 
 use crate::repeats::known;
@@ -31,6 +32,7 @@ pub(super) fn report(
     fingerprint: Fingerprint,
 ) -> StreamReport {
     let mut not_had = meters.not_had.clone();
+    not_had.extend(hardware::refusal());
     let measured = configs.iter().filter(|config| !config.repeats.is_empty());
     let rows: Vec<StreamRow> = measured.map(|config| row(options, far, config, meters)).collect();
     for config in configs.iter().filter(|config| config.repeats.is_empty()) {
@@ -48,7 +50,13 @@ pub(super) fn report(
         cpu_methods: cpu_methods(far, meters),
         provenance: provenance(options, &fingerprint),
         fingerprint,
+        far_fingerprint: if far.is_this_host() { None } else { far_fingerprint(configs) },
     }
+}
+
+fn far_fingerprint(configs: &[Config]) -> Option<Fingerprint> {
+    let repeats = configs.iter().flat_map(|config| &config.repeats);
+    repeats.filter_map(|repeat| repeat.transfer.far.as_ref()?.fingerprint.clone()).next_back()
 }
 
 fn asked(options: &StreamOptions, far: &Far<'_>) -> Vec<(String, String)> {
@@ -230,7 +238,16 @@ fn end_cpu(repeats: &[Repeat], end: fn(&Flow) -> &End) -> EndCpu {
         busy: Spread::of(summed(repeats, end, |window| used_s(window) / window.cpu.wall_s)),
         us_per_kib: Spread::of(us.iter().zip(bytes).map(|(us, bytes)| us * 1024.0 / bytes)),
         kernel_share: kernel_share(&times),
+        cycles_per_byte: counted(repeats, end, |hardware| hardware.cycles),
+        instructions_per_byte: counted(repeats, end, |hardware| hardware.instructions),
     }
+}
+
+/// A count of the CPU a byte; None where a window has none.
+fn counted(repeats: &[Repeat], end: fn(&Flow) -> &End, count: fn(&Hardware) -> u64) -> Option<Spread> {
+    let of = |window: &Window| window.hardware.as_ref().map_or(f64::NAN, |hardware| count(hardware) as f64);
+    let bytes = summed(repeats, end, |window| window.bytes as f64);
+    Spread::of(summed(repeats, end, of).iter().zip(bytes).map(|(count, bytes)| count / bytes))
 }
 
 fn received_bytes(repeat: &Repeat) -> f64 {

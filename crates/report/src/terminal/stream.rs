@@ -135,6 +135,15 @@ fn ends(page: &mut Page, report: &StreamReport) {
         lines.push(format!("  {:<16}{}{}", name(row), end(row.sender_cpu), end(row.receiver_cpu)));
     }
     page.block(&lines.join("\n"));
+    for row in &report.rows {
+        let end = |cpu: netcliff_core::stream::EndCpu| {
+            format!("{} cycles, {} instructions", number(cpu.cycles_per_byte), number(cpu.instructions_per_byte))
+        };
+        if row.sender_cpu.cycles_per_byte.is_some() {
+            let (sender, receiver) = (end(row.sender_cpu), end(row.receiver_cpu));
+            page.paragraph(2, Tone::Plain, &format!("{} a byte: sender {sender}; receiver {receiver}", name(row)));
+        }
+    }
 }
 
 fn cpu_heading() -> String {

@@ -51,6 +51,7 @@ impl End {
             sum.cpu.system_s += next.cpu.system_s;
             sum.cpu.voluntary_switches += next.cpu.voluntary_switches;
             sum.cpu.involuntary_switches += next.cpu.involuntary_switches;
+            sum.hardware = sum.hardware.zip(next.hardware).map(|(a, b)| a.plus(b));
             sum
         }))
     }

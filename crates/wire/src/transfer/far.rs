@@ -1,13 +1,15 @@
 //! The far end of a transfer, as an agent runs it.
 
 use std::net::{IpAddr, Ipv6Addr, TcpListener, UdpSocket};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
+use netcliff_core::Fingerprint;
 use netcliff_host::cpu::system::{SystemShares, SystemStamp};
+use netcliff_host::inventory::Inventory;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -56,6 +58,15 @@ pub(super) struct FarReport {
     pub ticks: Vec<SystemShares>,
     /// Connections and datagrams that did not show the token.
     pub refused: u64,
+    /// What explains a difference of its host to another.
+    #[serde(default)]
+    pub fingerprint: Option<Fingerprint>,
+}
+
+/// This host's, read once: an agent lives long, and what may change is in the near end's words.
+fn fingerprint() -> Fingerprint {
+    static FINGERPRINT: OnceLock<Fingerprint> = OnceLock::new();
+    FINGERPRINT.get_or_init(|| netcliff_host::fingerprint::of_host(&Inventory::of_this_host(), &[])).clone()
 }
 
 /// A far end at work. Dropping it ends its threads.
@@ -182,7 +193,12 @@ fn work(
         conduct::play(settings, spans, parts, Some(&other_half), &mut ticks)
     });
     match played {
-        Ok(played) => FarReport { played: Some(played), ticks: ticks.shares, ..FarReport::default() },
+        Ok(played) => FarReport {
+            played: Some(played),
+            ticks: ticks.shares,
+            fingerprint: Some(fingerprint()),
+            ..FarReport::default()
+        },
         Err(error) => FarReport { failed: Some(error.to_string()), ..FarReport::default() },
     }
 }

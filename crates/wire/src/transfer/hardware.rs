@@ -73,9 +73,8 @@ fn open(config: u64) -> io::Result<File> {
     let size = size_of::<Attributes>() as u32;
     let attributes = Attributes { kind: PERF_TYPE_HARDWARE, size, config, ..Attributes::default() };
     // SAFETY: the attributes are of the size they state and outlive the call; 0 and -1 are this thread on any CPU, -1 no group.
-    let fd = unsafe {
-        libc::syscall(libc::SYS_perf_event_open, &raw const attributes, 0, -1, -1, PERF_FLAG_FD_CLOEXEC)
-    };
+    let fd =
+        unsafe { libc::syscall(libc::SYS_perf_event_open, &raw const attributes, 0, -1, -1, PERF_FLAG_FD_CLOEXEC) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde::{Deserialize, Serialize};
 
+use super::hardware::{Counters, Hardware};
 use super::{Span, Spans};
 use crate::error::WireError;
 use crate::thread::{CpuStamp, CpuUse};
@@ -18,6 +19,9 @@ pub struct Window {
     /// Length of the window and CPU time of this end's thread (`getrusage`, RUSAGE_THREAD): without
     /// the softirq time spent for it elsewhere.
     pub cpu: CpuUse,
+    /// Cycles and instructions of this end's thread, where the CPU counts them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hardware: Option<Hardware>,
 }
 
 impl Window {
@@ -50,6 +54,14 @@ impl Phase {
     }
 }
 
+/// Where everything stood as a window opened.
+struct Opened {
+    stamp: CpuStamp,
+    hardware: Option<Hardware>,
+    bytes: u64,
+    calls: u64,
+}
+
 /// Counts for one end.
 pub(super) struct Meter<'a> {
     phase: &'a Phase,
@@ -59,7 +71,8 @@ pub(super) struct Meter<'a> {
     held: bool,
     bytes: u64,
     calls: u64,
-    open: Option<(CpuStamp, u64, u64)>,
+    counters: Option<Counters>,
+    open: Option<Opened>,
     closed: Vec<Window>,
 }
 
@@ -77,6 +90,7 @@ impl<'a> Meter<'a> {
             held: spans.acknowledged,
             bytes: 0,
             calls: 0,
+            counters: Counters::open().ok(),
             open: None,
             closed: Vec::new(),
         };
@@ -97,7 +111,7 @@ impl<'a> Meter<'a> {
     #[inline]
     pub(super) fn complete(&self) -> bool {
         match (self.window_bytes, &self.open) {
-            (Some(wanted), Some((_, from, _))) => self.bytes - from >= wanted,
+            (Some(wanted), Some(opened)) => self.bytes - opened.bytes >= wanted,
             _ => false,
         }
     }
@@ -123,17 +137,24 @@ impl<'a> Meter<'a> {
     }
 
     fn begin(&mut self) -> Result<(), WireError> {
-        self.open = Some((CpuStamp::now()?, self.bytes, self.calls));
+        let hardware = self.hardware();
+        self.open = Some(Opened { stamp: CpuStamp::now()?, hardware, bytes: self.bytes, calls: self.calls });
         Ok(())
     }
 
     /// Closes the open window, if there is one.
     pub(super) fn close(&mut self) -> Result<(), WireError> {
-        if let Some((stamp, bytes, calls)) = self.open.take() {
-            let cpu = stamp.until(&CpuStamp::now()?);
-            self.closed.push(Window { bytes: self.bytes - bytes, calls: self.calls - calls, cpu });
+        if let Some(opened) = self.open.take() {
+            let cpu = opened.stamp.until(&CpuStamp::now()?);
+            let hardware = self.hardware().zip(opened.hardware).map(|(now, then)| now.since(then));
+            let (bytes, calls) = (self.bytes - opened.bytes, self.calls - opened.calls);
+            self.closed.push(Window { bytes, calls, cpu, hardware });
         }
         Ok(())
+    }
+
+    fn hardware(&self) -> Option<Hardware> {
+        self.counters.as_ref().and_then(|counters| counters.read().ok())
     }
 
     pub(super) fn finish(mut self) -> Result<(u64, Vec<Window>), WireError> {

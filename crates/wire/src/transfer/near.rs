@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
+use netcliff_core::Fingerprint;
 use netcliff_host::cpu::system::SystemShares;
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +27,9 @@ pub struct FarHost {
     pub ticks: Vec<SystemShares>,
     /// Connections and datagrams that did not show the token.
     pub refused: u64,
+    /// What explains a difference of its host to another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fingerprint: Option<Fingerprint>,
 }
 
 /// Makes one transfer with an agent, its data going to `address`. The channel's own address is not used.
@@ -105,7 +109,7 @@ fn together(settings: &Settings, near: Played, told: Result<FarReport, ControlEr
     let near_reason = near.cut_short(|flow| flows[flow]);
     let (far, far_failed, host) = match told {
         Ok(report) => {
-            let host = FarHost { ticks: report.ticks, refused: report.refused };
+            let host = FarHost { ticks: report.ticks, refused: report.refused, fingerprint: report.fingerprint };
             (report.played, report.failed, Some(host))
         }
         Err(error) => (None, Some(error.to_string()), None),

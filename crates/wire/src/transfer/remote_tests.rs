@@ -155,6 +155,8 @@ fn an_agent_sends_a_file_of_its_own_by_sendfile() {
     let path = SendPath::SendOwnFile { bytes: 300_001, cold: false };
     let transfer = peer.made(&Settings { path, direction: Direction::Both, ..settings(tcp()) });
     assert_eq!(transfer.cut_short, None);
+    let fingerprint = transfer.far.as_ref().and_then(|far| far.fingerprint.as_ref()).expect("the agent's host has one");
+    assert!(fingerprint.facts.contains_key("kernel.release"), "{fingerprint:?}");
     for flow in &transfer.flows {
         // Several times the file's length, without a gap at its end.
         assert!(flow.sender.total_bytes > 300_001, "{flow:?}");

@@ -66,7 +66,7 @@ fn a_small_block_is_one_call_each() {
 #[test]
 fn goodput_and_service_demand_follow_from_the_counts() {
     let cpu = crate::thread::CpuUse { wall_s: 2.0, user_s: 0.25, system_s: 0.75, ..Default::default() };
-    let window = Window { bytes: 1_024_000, calls: 1000, cpu };
+    let window = Window { bytes: 1_024_000, calls: 1000, cpu, hardware: None };
     assert_eq!(window.goodput_bps(), Some(4_096_000.0));
     assert_eq!(window.service_demand_us_per_kib(), Some(1000.0));
     assert_eq!(Window { bytes: 0, ..window }.service_demand_us_per_kib(), None);

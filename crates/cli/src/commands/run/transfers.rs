@@ -28,34 +28,20 @@ pub fn run(
     refuse(args)?;
     let experiment = changed(args, experiment);
     experiment.check().map_err(output::usage)?;
-    let local = !args.far.is_asked();
-    if local && !matches!(args.testbed, Testbed::Loopback) {
+    if !args.far.is_asked() && !matches!(args.testbed, Testbed::Loopback) {
         // Before any thread is started: a process with threads cannot enter a user namespace.
         enter_user_namespace().into_iter().for_each(|limit| output::say(format!("netcliff: {limit}")));
     }
     let stop = stop_on_signal()?;
     let store = open_store(store_args)?;
     let mut kept = Kept::take_up(args, &store, &experiment, text, provenance)?;
-    let path = args.file.display().to_string();
-    let found = if local {
-        let rig = rig(args, stop)?;
-        transfers::run(&experiment, (&path, text), &mut Place::Testbed(&rig), provenance, &mut kept)
-    } else {
-        let mut agent = FarSession::open(&args.far)?;
-        let mut place = Place::Agent { session: &mut agent.session, address: agent.address, stop };
-        let found = transfers::run(&experiment, (&path, text), &mut place, provenance, &mut kept);
-        agent.close()?;
-        found
-    };
     let run_id = kept.held.run;
-    let found = match found {
-        Ok(found) => found,
-        Err(error) => {
-            // Why it failed matters more than this.
-            let _ = store.set_state(run_id, RunState::Failed);
-            return Err(explain(error));
-        }
-    };
+    let found = measured(args, &experiment, text, stop, provenance, &mut kept);
+    if found.is_err() {
+        // Why it failed matters more than this.
+        let _ = store.set_state(run_id, RunState::Failed);
+    }
+    let found = found?;
     store.set_fingerprint(run_id, &found.fingerprint)?;
     store.finish_document(run_id, found.partial, &found)?;
     show(args, experiment, &found, text)?;
@@ -63,6 +49,27 @@ pub fn run(
     drop(kept);
     output::say(format!("netcliff: kept as run {run_id}"));
     Ok(ExitCode::from(u8::from(found.partial || lost)))
+}
+
+fn measured(
+    args: &RunArgs,
+    experiment: &Transfers,
+    text: &str,
+    stop: Arc<AtomicBool>,
+    provenance: &Provenance,
+    kept: &mut Kept<'_>,
+) -> anyhow::Result<TransferReport> {
+    let path = args.file.display().to_string();
+    let file = (path.as_str(), text);
+    if !args.far.is_asked() {
+        let rig = rig(args, stop)?;
+        return transfers::run(experiment, file, &mut Place::Testbed(&rig), provenance, kept).map_err(explain);
+    }
+    let mut agent = FarSession::open(&args.far)?;
+    let mut place = Place::Agent { session: &mut agent.session, address: agent.address, stop };
+    let found = transfers::run(experiment, file, &mut place, provenance, kept);
+    agent.close()?;
+    found.map_err(explain)
 }
 
 fn rig(args: &RunArgs, stop: Arc<AtomicBool>) -> anyhow::Result<Rig> {
