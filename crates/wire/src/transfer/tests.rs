@@ -459,7 +459,9 @@ fn a_port_that_is_unreachable_for_a_while_does_not_end_it() {
         }
         let mut counted = End::default();
         end::Mover::finish(&mut sender, &mut counted).expect("nothing is under way");
-        assert!(counted.datagrams.is_some_and(|counts| counts.unreachable > 0 && counts.moved > 0), "{counted:?}");
+        // sendmmsg hands over fewer datagrams instead, and keeps the reason to itself.
+        let told = |counts: Datagrams| path == DatagramPath::Batch || counts.unreachable > 0;
+        assert!(counted.datagrams.is_some_and(|counts| counts.moved > 0 && told(counts)), "{counted:?}");
         let listener = bind((address.ip(), address.port()));
         listener.set_read_timeout(Some(std::time::Duration::from_secs(5))).expect("a time");
         // The first may only tell what became of the last.
