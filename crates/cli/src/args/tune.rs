@@ -76,6 +76,11 @@ pub enum DesignName {
   netcliff tune plan --objective cpu --json > plan.json; netcliff tune apply --plan plan.json
   netcliff tune plan --objective throughput --from /tmp/host     for a captured host
 
+To make it permanent, since a reboot forgets what apply sets:
+  netcliff tune plan --objective latency --sysctl-d > /etc/sysctl.d/90-netcliff.conf
+  netcliff tune plan --objective latency --udev > /etc/udev/rules.d/90-netcliff.rules
+  netcliff tune plan --objective latency --tuned /etc/tuned/netcliff; tuned-adm profile netcliff
+
 Expected effects are those of the model with the costs of the newest `netcliff find` in the store; without one the plan says so.")]
 pub struct PlanArgs {
     /// What is wanted
@@ -85,14 +90,20 @@ pub struct PlanArgs {
     #[arg(long, value_name = "DIR")]
     pub from: Option<PathBuf>,
     /// One JSON object
-    #[arg(long, conflicts_with_all = ["script", "sysctl_d"])]
+    #[arg(long, group = "form")]
     pub json: bool,
     /// A shell script
-    #[arg(long, conflicts_with = "sysctl_d")]
+    #[arg(long, group = "form")]
     pub script: bool,
     /// A file for /etc/sysctl.d with the sysctls of the plan
-    #[arg(long)]
+    #[arg(long, group = "form")]
     pub sysctl_d: bool,
+    /// Rules for /etc/udev/rules.d that set interfaces and CPUs as they appear
+    #[arg(long, group = "form")]
+    pub udev: bool,
+    /// Write a profile for tuned into this directory, such as /etc/tuned/netcliff
+    #[arg(long, value_name = "DIR", group = "form")]
+    pub tuned: Option<PathBuf>,
 }
 
 /// `netcliff tune apply`.

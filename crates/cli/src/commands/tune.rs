@@ -3,6 +3,8 @@
 mod trial;
 
 use std::io::{BufRead, IsTerminal};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -10,7 +12,7 @@ use anyhow::Context;
 use netcliff_host::inspect::Inspection;
 use netcliff_host::journal::{HostLock, StateDir, UndoOutcome};
 use netcliff_host::tune::apply::{self, Applied, Session};
-use netcliff_host::tune::{Plan, plan};
+use netcliff_host::tune::{Plan, permanent, plan};
 use netcliff_lab::store::Store;
 use netcliff_lab::tuning;
 use netcliff_report as report;
@@ -63,14 +65,46 @@ fn show(args: &PlanArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     if args.from.is_none() {
         expect(&mut plan, store);
     }
-    let text = match (args.json, args.script, args.sysctl_d) {
-        (true, ..) => serde_json::to_string(&plan)? + "\n",
-        (_, true, _) => script(&plan),
-        (_, _, true) => sysctl_d(&plan),
-        _ => report::terminal::plan(&plan.sheet(), output::style()),
-    };
-    output::data(&text)?;
+    match form(args, &plan, &host)? {
+        Some(text) => output::data(&text)?,
+        None => output::data(&report::terminal::plan(&plan.sheet(), output::style()))?,
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The plan in the form asked for; None: for people.
+fn form(args: &PlanArgs, plan: &Plan, host: &Inspection) -> anyhow::Result<Option<String>> {
+    let told = |file: permanent::File| {
+        if !file.left_out.is_empty() {
+            output::say(format!("netcliff: not in such a file: {}; --script holds all", file.left_out.join(", ")));
+        }
+        file.text
+    };
+    if let Some(dir) = &args.tuned {
+        return Ok(Some(write_profile(dir, &permanent::tuned(plan, host))?));
+    }
+    Ok(match (args.json, args.script, args.sysctl_d, args.udev) {
+        (true, ..) => Some(serde_json::to_string(plan)? + "\n"),
+        (_, true, ..) => Some(permanent::script(plan, host)),
+        (.., true, _) => Some(told(permanent::sysctl_d(plan))),
+        (.., true) => Some(told(permanent::udev(plan, host))),
+        _ => None,
+    })
+}
+
+/// Writes a profile and says which files.
+fn write_profile(dir: &Path, profile: &permanent::Profile) -> anyhow::Result<String> {
+    std::fs::create_dir_all(dir).map_err(|error| output::usage(format!("--tuned {}: {error}", dir.display())))?;
+    let conf = dir.join("tuned.conf");
+    super::write(&conf, &profile.conf)?;
+    let mut told = format!("{}\n", conf.display());
+    if let Some(script) = &profile.script {
+        let path = dir.join(permanent::TUNED_SCRIPT);
+        super::write(&path, script)?;
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755))?;
+        told.push_str(&format!("{}\n", path.display()));
+    }
+    Ok(told)
 }
 
 /// Effects by the newest calibration in the store.
@@ -92,28 +126,6 @@ fn expect(plan: &mut Plan, store: &StoreArgs) {
             plan.notes.push(format!("effects are not told: not calibrated ({error}); `netcliff find` calibrates"))
         }
     }
-}
-
-fn script(plan: &Plan) -> String {
-    let mut text = format!(
-        "#!/bin/sh\n# Settings for {}, by netcliff {}. Run as root.\nset -e\n",
-        plan.objective,
-        env!("CARGO_PKG_VERSION")
-    );
-    for step in &plan.steps {
-        text.push_str(&format!("# {} (was {})\n{}\n", step.proposal.reason, step.proposal.old, step.proposal.command));
-    }
-    text
-}
-
-fn sysctl_d(plan: &Plan) -> String {
-    let mut text = format!("# Settings for {}, by netcliff {}.\n", plan.objective, env!("CARGO_PKG_VERSION"));
-    for step in &plan.steps {
-        if step.proposal.command.starts_with("sysctl -w ") {
-            text.push_str(&format!("# {}\n{} = {}\n", step.proposal.reason, step.proposal.name, step.proposal.new));
-        }
-    }
-    text
 }
 
 /// The lock; what a killed run left is set back first.

@@ -1,8 +1,9 @@
-//! Settings that serve an objective: what to set ([`plan()`]), where queues belong ([`affinity`]), and setting it with a way
-//! back ([`apply`]).
+//! Settings that serve an objective: what to set ([`plan()`]), where queues belong ([`affinity`]), setting it with a way back
+//! ([`apply`]) or for good ([`permanent`]).
 
 pub mod affinity;
 pub mod apply;
+pub mod permanent;
 pub mod plan;
 
 pub use plan::{Plan, Step, Wish, plan};

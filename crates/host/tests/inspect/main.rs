@@ -4,5 +4,6 @@ mod affinity;
 mod apply;
 mod capture;
 mod common;
+mod permanent;
 mod plan;
 mod rules;

@@ -1,0 +1,260 @@
+//! A plan as files that outlive a reboot: a shell script, [`sysctl_d`], [`udev`] rules, a [`tuned`] profile. All pure.
+//!
+//! The kernel numbers interrupts anew at each boot, so the files name them as their driver does. What a kind of file cannot
+//! hold is said in it ([`File::left_out`]) instead of being lost.
+
+use super::{Plan, Step};
+use crate::{
+    inspect::Inspection,
+    setting::{Group, Setting},
+};
+use std::{collections::BTreeMap, path::Path};
+
+/// A file and what it could not hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct File {
+    /// The text, which names what is left out in comments.
+    pub text: String,
+    /// Settings of the plan that are not in it, by name.
+    pub left_out: Vec<String>,
+}
+
+/// A profile for tuned: the directory of its name has to hold both files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Profile {
+    /// `tuned.conf`.
+    pub conf: String,
+    /// [`TUNED_SCRIPT`]: what tuned has no plugin for; it takes `start`, `stop` or `verify`. None: it has one for all.
+    pub script: Option<String>,
+}
+
+/// Name of the script of a [`Profile`].
+pub const TUNED_SCRIPT: &str = "netcliff.sh";
+
+/// Sets CPUs for the interrupts of a name; where the name is not there (device closed, driver gone) it says so and fails.
+const INTERRUPT_FUNCTION: &str = r#"# irq NAME CPUS: the interrupt that the driver calls NAME, whatever its number is at this boot.
+irq() {
+    numbers=$(awk -v name="$1" '$NF == name { sub(":", "", $1); print $1 }' /proc/interrupts)
+    [ -n "$numbers" ] || { echo "no interrupt is called $1" >&2; return 1; }
+    for number in $numbers; do
+        echo "$2" > "/proc/irq/$number/smp_affinity_list"
+    done
+}
+"#;
+
+/// A shell script for root.
+pub fn script(plan: &Plan, inspection: &Inspection) -> String {
+    let mut text = format!("#!/bin/sh\n{}set -e\n", head(plan, "Run as root."));
+    if plan.steps.iter().any(|step| interrupt(step, inspection).is_some()) {
+        text.push_str(INTERRUPT_FUNCTION);
+    }
+    for step in &plan.steps {
+        text.push_str(&format!(
+            "# {} (was {})\n{}\n",
+            step.proposal.reason,
+            step.proposal.old,
+            command(step, inspection, &step.proposal.new)
+        ));
+    }
+    text
+}
+
+/// A file for /etc/sysctl.d (sysctl.d(5)).
+pub fn sysctl_d(plan: &Plan) -> File {
+    let mut text = head(plan, "Put it into /etc/sysctl.d; `sysctl --system` reads it.");
+    let (sysctls, others): (Vec<&Step>, Vec<&Step>) =
+        plan.steps.iter().partition(|step| sysctl(&step.setting).is_some());
+    for step in sysctls {
+        text.push_str(&format!("# {}\n{} = {}\n", step.proposal.reason, step.proposal.name, step.proposal.new));
+    }
+    finish(text, &others)
+}
+
+/// Rules for /etc/udev/rules.d (udev(7)): interfaces are set when they appear, CPUs at boot.
+///
+/// An interface is matched by the bus address of its device, which renaming does not change; one without (a software link) by
+/// its name.
+pub fn udev(plan: &Plan, inspection: &Inspection) -> File {
+    let mut text =
+        head(plan, "Put it into /etc/udev/rules.d as 90-netcliff.rules; `udevadm control --reload` reads it.");
+    let mut others = Vec::new();
+    for step in &plan.steps {
+        match rule(step, inspection) {
+            Some(rule) => text.push_str(&format!("# {}\n{rule}\n", step.proposal.reason)),
+            None => others.push(step),
+        }
+    }
+    finish(text, &others)
+}
+
+/// A profile for tuned(8), which sets back when another profile is chosen.
+pub fn tuned(plan: &Plan, inspection: &Inspection) -> Profile {
+    let mut sections: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
+    let mut own = Vec::new();
+    for step in &plan.steps {
+        let Some((section, key, value)) = plugin(step, inspection) else {
+            own.push(step);
+            continue;
+        };
+        let lines = sections.entry(section).or_default();
+        match lines.iter_mut().find(|(known, _)| *known == key) {
+            // One line holds all figures of a kind: `coalesce=adaptive-rx off rx-usecs 8`.
+            Some((_, values)) => *values = format!("{values} {value}"),
+            None => lines.push((key, value)),
+        }
+    }
+    let mut conf =
+        head(plan, &format!("Put it and {TUNED_SCRIPT} into /etc/tuned/NAME; `tuned-adm profile NAME` chooses it."));
+    conf.push_str(&format!("[main]\nsummary=Packet settings for {}\n", plan.objective));
+    for (name, lines) in &sections {
+        conf.push_str(&format!("\n[{name}]\n"));
+        if let Some(device) = name.strip_prefix("net_") {
+            conf.push_str(&format!("type=net\ndevices={device}\n"));
+        }
+        lines.iter().for_each(|(key, value)| conf.push_str(&format!("{key}={value}\n")));
+    }
+    if own.is_empty() {
+        return Profile { conf, script: None };
+    }
+    conf.push_str(&format!("\n[script]\nscript=${{i:PROFILE_DIR}}/{TUNED_SCRIPT}\n"));
+    Profile { conf, script: Some(tuned_script(plan, inspection, &own)) }
+}
+
+fn tuned_script(plan: &Plan, inspection: &Inspection, steps: &[&Step]) -> String {
+    let part = |value: &dyn Fn(&Step) -> String| -> String {
+        steps.iter().map(|step| format!("    {}\n", command(step, inspection, &value(step)))).collect()
+    };
+    let mut text = format!("#!/bin/sh\n{}", head(plan, "tuned calls it; it has no plugin for these."));
+    if steps.iter().any(|step| interrupt(step, inspection).is_some()) {
+        text.push_str(INTERRUPT_FUNCTION);
+    }
+    text.push_str(&format!(
+        "case \"$1\" in\nstart)\n{}    ;;\nstop)\n{}    ;;\nesac\n",
+        part(&|step| step.proposal.new.clone()),
+        part(&|step| step.proposal.old.clone()),
+    ));
+    text
+}
+
+fn head(plan: &Plan, how: &str) -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    format!("# Settings for {}, by netcliff {version}.\n# {how}\n", plan.objective)
+}
+
+fn finish(mut text: String, others: &[&Step]) -> File {
+    let left_out: Vec<String> = others.iter().map(|step| step.proposal.name.clone()).collect();
+    for name in &left_out {
+        text.push_str(&format!("# not here: {name}\n"));
+    }
+    File { text, left_out }
+}
+
+/// The dotted name, if it is one.
+fn sysctl(setting: &Setting) -> Option<String> {
+    match setting {
+        Setting::File { path } if path.starts_with("/proc/sys") => Some(setting.to_string()),
+        _ => None,
+    }
+}
+
+/// The driver's name of the interrupt that a step places.
+fn interrupt<'a>(step: &Step, inspection: &'a Inspection) -> Option<&'a str> {
+    let Setting::File { path } = &step.setting else { return None };
+    let number: u32 = path.strip_prefix("/proc/irq").ok()?.iter().next()?.to_str()?.parse().ok()?;
+    let mut irqs = inspection.ports.iter().flat_map(|port| &port.irqs);
+    irqs.find(|irq| irq.number == number).map(|irq| irq.name.as_str()).filter(|name| !name.is_empty())
+}
+
+fn command(step: &Step, inspection: &Inspection, value: &str) -> String {
+    match interrupt(step, inspection) {
+        Some(name) => format!("irq '{name}' '{value}'"),
+        None => step.setting.command(value),
+    }
+}
+
+/// One udev rule; None: udev cannot do it, or not at the time when a device appears.
+fn rule(step: &Step, inspection: &Inspection) -> Option<String> {
+    let new = &step.proposal.new;
+    if let Setting::File { path } = &step.setting
+        && let Some((cpu, attribute)) = cpu_attribute(path)
+    {
+        return Some(format!(
+            "ACTION==\"add\", SUBSYSTEM==\"cpu\", KERNEL==\"cpu{cpu}\", ATTR{{{attribute}}}=\"{new}\""
+        ));
+    }
+    let name = step.setting.interface()?;
+    let bus = inspection.port(name).and_then(|port| port.nic.bus.as_deref());
+    let device = match bus {
+        Some(bus) => format!("KERNELS==\"{bus}\""),
+        None => format!("KERNEL==\"{name}\""),
+    };
+    let action = match &step.setting {
+        Setting::File { path } => {
+            let attribute = path.strip_prefix(Path::new("/sys/class/net").join(name)).ok()?;
+            format!("ATTR{{{}}}=\"{new}\"", attribute.display())
+        }
+        Setting::Mtu { .. } => format!("ATTR{{mtu}}=\"{new}\""),
+        // udev looks for a program without a path in its own directory only.
+        _ => {
+            let command = step.setting.command(new);
+            let arguments = command.strip_prefix("ethtool ")?;
+            let arguments: Vec<&str> =
+                arguments.split(' ').map(|word| if word == name { "$name" } else { word }).collect();
+            format!("RUN+=\"/usr/sbin/ethtool {}\"", arguments.join(" "))
+        }
+    };
+    Some(format!("ACTION==\"add\", SUBSYSTEM==\"net\", {device}, {action}"))
+}
+
+/// CPU and attribute of a file below /sys/devices/system/cpu; a frequency policy is an attribute of the CPU of its number.
+fn cpu_attribute(path: &Path) -> Option<(u32, String)> {
+    let below = path.strip_prefix("/sys/devices/system/cpu").ok()?.to_str()?;
+    if let Some((policy, file)) = below.strip_prefix("cpufreq/policy").and_then(|rest| rest.split_once('/')) {
+        return Some((policy.parse().ok()?, format!("cpufreq/{file}")));
+    }
+    let (cpu, attribute) = below.strip_prefix("cpu")?.split_once('/')?;
+    Some((cpu.parse().ok()?, attribute.to_owned()))
+}
+
+/// Section, key and value for tuned's own plugins (sysctl, sysfs, net); None: the script does it.
+fn plugin(step: &Step, inspection: &Inspection) -> Option<(String, String, String)> {
+    let new = &step.proposal.new;
+    match &step.setting {
+        Setting::File { path } if path.starts_with("/sys") => {
+            Some(("sysfs".into(), path.display().to_string(), new.clone()))
+        }
+        setting @ Setting::File { .. } => Some(("sysctl".into(), sysctl(setting)?, new.clone())),
+        setting => {
+            let name = setting.interface()?;
+            // tuned's net plugin takes hardware only.
+            inspection.port(name).filter(|port| port.nic.is_physical())?;
+            let (key, value) = net_option(setting, new)?;
+            Some((format!("net_{name}"), key.to_owned(), value))
+        }
+    }
+}
+
+/// Option of tuned's net plugin. It compares with what `ethtool -k` prints, so features carry ethtool's short names.
+fn net_option(setting: &Setting, new: &str) -> Option<(&'static str, String)> {
+    let Setting::Ethtool { group, key, .. } = setting else {
+        return matches!(setting, Setting::Mtu { .. }).then(|| ("mtu", new.to_owned()));
+    };
+    let adaptive = key.starts_with("adaptive");
+    Some(match group {
+        Group::Coalesce if adaptive => ("coalesce", format!("{key} {}", if new == "0" { "off" } else { "on" })),
+        Group::Coalesce => ("coalesce", format!("{key} {new}")),
+        Group::Rings => ("ring", format!("{key} {new}")),
+        Group::Channels => ("channels", format!("{key} {new}")),
+        Group::Features => {
+            let short = match key.as_str() {
+                "rx-lro" => "lro",
+                "rx-gro" => "gro",
+                "tx-tcp-segmentation" => "tso",
+                "tx-generic-segmentation" => "gso",
+                "rx-checksum" => "rx",
+                _ => return None,
+            };
+            ("features", format!("{short} {new}"))
+        }
+    })
+}
