@@ -1,7 +1,10 @@
 //! Settings of the host that can be read, written and set back: [`Setting`]. All values are text, as they stand in files.
 
 use crate::{
-    nic::{self, Nic, ethtool},
+    nic::{
+        self, Nic, ethtool,
+        netdev::{self, NapiKey},
+    },
     procfs,
     rtnl::Rtnl,
 };
@@ -44,6 +47,15 @@ pub enum Setting {
         /// Interface.
         interface: String,
     },
+    /// A setting of one NAPI instance. Ids count up whenever a device is opened, so it is named by its place among them.
+    Napi {
+        /// Interface.
+        interface: String,
+        /// Place in the order of ids, from 0.
+        place: usize,
+        /// Which setting.
+        key: NapiKey,
+    },
 }
 
 /// A group of ethtool settings.
@@ -78,6 +90,7 @@ impl fmt::Display for Setting {
             }
             Setting::RssTable { interface } => write!(f, "{interface} RSS table"),
             Setting::Mtu { interface } => write!(f, "{interface} MTU"),
+            Setting::Napi { interface, place, key } => write!(f, "{interface} NAPI {place} {}", key.name()),
         }
     }
 }
@@ -97,9 +110,10 @@ impl Setting {
     pub fn interface(&self) -> Option<&str> {
         match self {
             Setting::File { path } => path.strip_prefix("/sys/class/net").ok()?.iter().next()?.to_str(),
-            Setting::Ethtool { interface, .. } | Setting::RssTable { interface } | Setting::Mtu { interface } => {
-                Some(interface)
-            }
+            Setting::Ethtool { interface, .. }
+            | Setting::RssTable { interface }
+            | Setting::Mtu { interface }
+            | Setting::Napi { interface, .. } => Some(interface),
         }
     }
 
@@ -131,6 +145,11 @@ impl Setting {
                 let mtu = Rtnl::new().link(interface)?.mtu_bytes;
                 mtu.map(|mtu| mtu.to_string()).ok_or_else(|| unsupported(format!("{interface} has no MTU")))
             }
+            Setting::Napi { interface, place, key } => {
+                let value = napi(interface, *place)?.figure(*key);
+                let reason = || unsupported(format!("this kernel does not tell {} of a NAPI instance", key.name()));
+                value.map(|value| value.to_string()).ok_or_else(reason)
+            }
         }
     }
 
@@ -158,6 +177,10 @@ impl Setting {
                 let mtu = value.parse().map_err(|_| bad(format!("MTU {value:?} is no whole number")))?;
                 Rtnl::new().set_mtu(interface, mtu)
             }
+            Setting::Napi { interface, place, key } => {
+                let value = value.parse().map_err(|_| bad(format!("{value:?} is no whole number below 2^32")))?;
+                netdev::set_napi(napi(interface, *place)?.id, *key, value)
+            }
         }
     }
 
@@ -182,8 +205,26 @@ impl Setting {
                 None => format!("# RSS table of {interface}: {value}"),
             },
             Setting::Mtu { interface } => format!("ip link set dev {interface} mtu {value}"),
+            // The kernel's own tool (tools/net/ynl); the inner part finds the id of today.
+            Setting::Napi { interface, place, key } => format!(
+                "ynl --family netdev --do napi-set --json \"{{\\\"id\\\": $(ynl --family netdev --output-json --dump napi-get \
+                 --json \"{{\\\"ifindex\\\": $(cat /sys/class/net/{interface}/ifindex)}}\" | grep -o '\"id\": *[0-9]*' | \
+                 tr -dc '0-9\\n' | sort -n | sed -n {}p), \\\"{}\\\": {value}}}\"",
+                place + 1,
+                key.name()
+            ),
         }
     }
+}
+
+/// A NAPI instance of an interface by its place.
+fn napi(interface: &str, place: usize) -> io::Result<netdev::Napi> {
+    let napis = netdev::napis(Rtnl::new().link(interface)?.index)?;
+    let count = napis.len();
+    napis.into_iter().nth(place).ok_or_else(|| {
+        let reason = format!("{interface} has {count} NAPI instances, so there is no number {place}; is it up?");
+        io::Error::new(io::ErrorKind::NotFound, reason)
+    })
 }
 
 /// The value among an interface's answers.

@@ -26,6 +26,61 @@ pub struct Napi {
     pub threaded: Option<u32>,
 }
 
+/// A setting of one NAPI instance, by the kernel's name (Documentation/netlink/specs/netdev.yaml).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NapiKey {
+    /// Empty polls before interrupts are enabled again.
+    DeferHardIrqs,
+    /// Time until the timer polls again (ns).
+    GroFlushTimeout,
+    /// Longest time that interrupts stay off while an application that prefers to busy poll is at work (ns).
+    IrqSuspendTimeout,
+    /// 0: polled in softirqs, 1: by a kernel thread, 2: by a kernel thread that never sleeps.
+    Threaded,
+}
+
+impl NapiKey {
+    /// The kernel's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            NapiKey::DeferHardIrqs => "defer-hard-irqs",
+            NapiKey::GroFlushTimeout => "gro-flush-timeout",
+            NapiKey::IrqSuspendTimeout => "irq-suspend-timeout",
+            NapiKey::Threaded => "threaded",
+        }
+    }
+}
+
+impl Napi {
+    /// A setting's value; None: this kernel does not tell it.
+    pub fn figure(&self, key: NapiKey) -> Option<u32> {
+        match key {
+            NapiKey::DeferHardIrqs => self.defer_hard_irqs,
+            NapiKey::GroFlushTimeout => self.gro_flush_timeout_ns,
+            NapiKey::IrqSuspendTimeout => self.irq_suspend_timeout_ns,
+            NapiKey::Threaded => self.threaded,
+        }
+    }
+}
+
+/// Sets a NAPI instance of the thread's namespace, by its present id.
+///
+/// # Errors
+/// When the kernel (before 6.13; `threaded` before 6.17) does not know the setting, or refuses.
+pub fn set_napi(id: u32, key: NapiKey, value: u32) -> io::Result<()> {
+    let mut socket = NetlinkSocket::new();
+    let mut request = Request::new().op_napi_set_do();
+    let attributes = request.encode().push_id(id);
+    match key {
+        NapiKey::DeferHardIrqs => attributes.push_defer_hard_irqs(value),
+        NapiKey::GroFlushTimeout => attributes.push_gro_flush_timeout(value),
+        NapiKey::IrqSuspendTimeout => attributes.push_irq_suspend_timeout(value),
+        NapiKey::Threaded => attributes.push_threaded(value),
+    };
+    socket.request(&request)?.recv_ack().map_err(explained)
+}
+
 /// A receive or transmit queue.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Queue {

@@ -152,6 +152,43 @@ fn what_the_kernel_rounds_is_told() {
         .unwrap();
 }
 
+/// Each instance gets its own value and its own old value back.
+#[test]
+fn napi_instances_are_set_one_by_one() {
+    use netcliff_host::nic::netdev::NapiKey;
+    let Some((_dir, lock, testbed)) = bed() else { return };
+    testbed
+        .run_in_hut(|| {
+            let napi = |place, key| Setting::Napi { interface: "veth1".into(), place, key };
+            let wanted = [
+                (napi(0, NapiKey::DeferHardIrqs), "2"),
+                (napi(0, NapiKey::GroFlushTimeout), "20000"),
+                (napi(1, NapiKey::IrqSuspendTimeout), "20000000"),
+                (napi(1, NapiKey::DeferHardIrqs), "3"),
+            ];
+            if let Err(error) = wanted[2].0.read() {
+                skipped(&format!("NAPI settings by netlink: {error}"));
+                return;
+            }
+            napi(0, NapiKey::DeferHardIrqs).write("1").unwrap();
+            let before = values(&wanted);
+            assert_eq!(before, ["1", "0", "0", "0"]);
+            let applied = apply::apply(&lock, &plan_of(&wanted)).unwrap();
+            assert!(applied.len() == 4 && applied.iter().all(|one| !one.differs()), "{applied:#?}");
+            assert!(apply::undo(&lock).unwrap().is_clean());
+            assert_eq!(values(&wanted), before);
+            // Out of the kernel's range (s32): refused in words, nothing left.
+            let error = apply::apply(&lock, &plan_of(&[(napi(0, NapiKey::DeferHardIrqs), "4294967295")])).unwrap_err();
+            assert!(
+                error.to_string().contains("veth1 NAPI 0 defer-hard-irqs could not be set to 4294967295"),
+                "{error}"
+            );
+            let error = napi(9, NapiKey::Threaded).read().unwrap_err().to_string();
+            assert!(error.contains("no number 9"), "{error}");
+        })
+        .unwrap();
+}
+
 #[test]
 fn a_host_that_has_changed_since_is_left_alone() {
     let Some((_dir, lock, testbed)) = bed() else { return };

@@ -4,6 +4,7 @@ use crate::common::{Overlay, base};
 use netcliff_core::inspection::Objective;
 use netcliff_host::{
     inspect::Inspection,
+    setting::Setting,
     tune::{Plan, Wish, permanent, plan},
 };
 use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
@@ -132,7 +133,10 @@ fn udev_rules_are_in_the_grammar_of_udev() {
                 .steps
                 .iter()
                 .any(|step| step.proposal.name == *name && step.proposal.command.starts_with("sysctl -w "));
-            assert!(name.starts_with("/proc/irq/") || sysctl || name.contains("RSS table"), "{name} is left out");
+            assert!(
+                name.starts_with("/proc/irq/") || sysctl || name.contains("RSS table") || name.contains("NAPI"),
+                "{name} is left out"
+            );
         }
         let path = write(dir.path(), "90-netcliff.rules", &file.text);
         match tool("udevadm", &["verify", "--no-summary", &path]) {
@@ -221,6 +225,18 @@ fn scripts_do_what_the_plan_says() {
             let stub = write(dir.path(), stub, &format!("#!/bin/sh\necho \"$(basename \"$0\") $*\" >> {root}/calls\n"));
             fs::set_permissions(stub, fs::Permissions::from_mode(0o755)).unwrap();
         }
+        // NAPI instances by ids of this boot: that in place n has the id 700 + n.
+        let ids =
+            (0..4).rev().map(|n| format!("{{\"ifindex\": 2, \"id\": {}}}", 700 + n)).collect::<Vec<_>>().join(", ");
+        let ynl = format!(
+            "#!/bin/sh\ncase \"$*\" in *--dump*) echo '[{ids}]' ;; *) echo \"ynl $*\" >> {root}/calls ;; esac\n"
+        );
+        let ynl = write(dir.path(), "ynl", &ynl);
+        fs::set_permissions(ynl, fs::Permissions::from_mode(0o755)).unwrap();
+        for name in ["eth0", "eth1"] {
+            fs::create_dir_all(dir.path().join("sys/class/net").join(name)).unwrap();
+            write(dir.path(), &format!("sys/class/net/{name}/ifindex"), "2\n");
+        }
         let file = write(dir.path(), "here.sh", &here);
         let path = format!("{root}:{}", std::env::var("PATH").unwrap());
         let output = Command::new("sh").arg(&file).env("PATH", path).output().unwrap();
@@ -235,6 +251,11 @@ fn scripts_do_what_the_plan_says() {
                     assert_eq!(set.trim(), step.proposal.new, "{path}");
                 }
                 Some(_) => {}
+                None if command.starts_with("ynl") => {
+                    let Setting::Napi { place, key, .. } = &step.setting else { panic!("{step:?}") };
+                    let set = format!("{{\"id\": {}, \"{}\": {}}}", 700 + place, key.name(), step.proposal.new);
+                    assert!(calls.contains(&set), "{set} is not in\n{calls}");
+                }
                 None => assert!(calls.contains(&command.replace('\'', "")), "{command} is not in\n{calls}"),
             }
         }

@@ -44,6 +44,8 @@ fn latency() {
         .file("sys/devices/system/cpu/online", "0-3\n");
     let host = (0..4).fold(host, |host, queue| {
         host.file(&format!("sys/class/net/eth0/queues/tx-{queue}/xps_cpus"), &format!("{:04x}\n", 1 << queue))
+            .nic("eth0", &format!("/napis/{queue}/defer_hard_irqs"), 2)
+            .nic("eth0", &format!("/napis/{queue}/gro_flush_timeout_ns"), 20_000)
     });
     let steps = steps(&planned(&host, &wish(Objective::Latency)));
     assert_eq!(
@@ -76,8 +78,46 @@ fn cpu() {
             "eth0 offload rx-gro: off -> on",
             "/sys/class/net/eth0/napi_defer_hard_irqs: 0 -> 2",
             "/sys/class/net/eth0/gro_flush_timeout: 0 -> 50000",
+            "eth0 NAPI 0 irq-suspend-timeout: 0 -> 20000000",
+            "eth0 NAPI 1 irq-suspend-timeout: 0 -> 20000000",
+            "eth0 NAPI 2 irq-suspend-timeout: 0 -> 20000000",
+            "eth0 NAPI 3 irq-suspend-timeout: 0 -> 20000000",
         ]
     );
+}
+
+/// Where the instances agree a file of sysfs sets them all; where one differs, or there is no file, each is set by itself.
+#[test]
+fn napi_instances_one_by_one_where_they_differ() {
+    let host =
+        (0..4).fold(base().nic("eth0", "/coalesce/rx-usecs", 100).nic("eth0", "/rings/rx", 4096), |host, place| {
+            let napi = format!("/napis/{place}");
+            host.nic("eth0", &format!("{napi}/defer_hard_irqs"), if place == 2 { 7 } else { 0 })
+                .nic("eth0", &format!("{napi}/gro_flush_timeout_ns"), 0)
+                .nic("eth0", &format!("{napi}/irq_suspend_timeout_ns"), 0)
+                .nic("eth0", &format!("{napi}/threaded"), 1)
+        });
+    let host = host.file("sys/class/net/eth0/threaded", "1\n");
+    assert_eq!(
+        steps(&planned(&host, &wish(Objective::Cpu))),
+        [
+            "eth0 NAPI 0 defer-hard-irqs: 0 -> 2",
+            "eth0 NAPI 1 defer-hard-irqs: 0 -> 2",
+            "eth0 NAPI 2 defer-hard-irqs: 7 -> 2",
+            "eth0 NAPI 3 defer-hard-irqs: 0 -> 2",
+            "/sys/class/net/eth0/gro_flush_timeout: 0 -> 50000",
+            "eth0 NAPI 0 irq-suspend-timeout: 0 -> 20000000",
+            "eth0 NAPI 1 irq-suspend-timeout: 0 -> 20000000",
+            "eth0 NAPI 2 irq-suspend-timeout: 0 -> 20000000",
+            "eth0 NAPI 3 irq-suspend-timeout: 0 -> 20000000",
+            "/sys/class/net/eth0/threaded: 1 -> 0",
+        ]
+    );
+    assert!(steps(&planned(&host, &wish(Objective::Latency))).contains(&"eth0 NAPI 2 defer-hard-irqs: 7 -> 0".into()));
+    // Threads that never sleep serve latency.
+    let spinning = host.nic("eth0", "/napis/1/threaded", 2);
+    let steps = steps(&planned(&spinning, &wish(Objective::Latency)));
+    assert!(steps.iter().all(|step| !step.contains("threaded")), "{steps:#?}");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! interrupts, so channels come first.
 
 mod interface;
+mod napi;
 mod placing;
 mod system;
 
@@ -183,7 +184,9 @@ pub fn plan(inspection: &Inspection, wish: &Wish) -> Result<Plan, String> {
         placing::interrupts(&mut draft, port);
         placing::transmit_steering(&mut draft, port);
         placing::receive_steering(&mut draft, port);
-        placing::deferral(&mut draft, port);
+        napi::deferral(&mut draft, port);
+        napi::suspension(&mut draft, port);
+        napi::threads(&mut draft, port);
     }
     system::sysctls(&mut draft, &ports);
     system::frequency(&mut draft);

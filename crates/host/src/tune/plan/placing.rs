@@ -130,22 +130,3 @@ fn flow_steering(draft: &mut Draft<'_>, port: &Port) {
         draft.propose(setting, &old.to_string(), &each.to_string(), reason, SCALING);
     }
 }
-
-/// How long a NAPI instance keeps its interrupt masked after an empty poll.
-pub(super) fn deferral(draft: &mut Draft<'_>, port: &Port) {
-    if !port.nic.is_physical() {
-        return;
-    }
-    let (polls, timeout_ns, reason) = match draft.wish.objective {
-        Objective::Cpu => ("2", "50000", "the next packets are polled by timer instead of each raising an interrupt"),
-        Objective::Latency => ("0", "0", "a packet that arrives after an empty poll must not wait for a timer"),
-        Objective::Throughput => return,
-    };
-    for (name, wanted) in [("napi_defer_hard_irqs", polls), ("gro_flush_timeout", timeout_ns)] {
-        if let Some(old) = port.nic.napi_settings.get(name) {
-            let setting = Setting::file(format!("/sys/class/net/{}/{name}", port.nic.name));
-            let source = "Documentation/networking/napi.rst, Software IRQ coalescing";
-            draft.propose(setting, &old.to_string(), wanted, reason, source);
-        }
-    }
-}
