@@ -31,8 +31,12 @@ use crate::output;
 
 /// Opens the store that was asked for.
 pub fn open_store(args: &StoreArgs) -> anyhow::Result<Store> {
-    let path = args.db.clone().unwrap_or_else(|| store::default_path(|name| std::env::var(name).ok()));
-    Ok(Store::open(&path)?)
+    Ok(Store::open(&store_path(args))?)
+}
+
+/// The store that was asked for, which need not exist.
+pub fn store_path(args: &StoreArgs) -> PathBuf {
+    args.db.clone().unwrap_or_else(|| store::default_path(|name| std::env::var(name).ok()))
 }
 
 /// The directory that holds the default store.

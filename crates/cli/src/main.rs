@@ -29,7 +29,7 @@ fn main() -> ExitCode {
         Command::Inspect(args) => commands::inspect::run(args),
         Command::Watch(args) => commands::watch::run(args),
         Command::Tune(args) => commands::tune::run(args, &cli.store),
-        Command::Limits(args) => commands::limits::run(args),
+        Command::Limits(args) => commands::limits::run(args, &cli.store),
         Command::Rr(args) => commands::rr::run(args, &cli.store),
         Command::Agent(args) => commands::agent::run(args),
         Command::Stream(args) => commands::stream::run(args, &cli.store),

@@ -89,6 +89,12 @@ fn a_plan_for_people_shells_and_sysctl() {
     insta::assert_snapshot!("tune_plan", plan(&[]));
     insta::assert_snapshot!("tune_script", plan(&["--script"]));
     insta::assert_snapshot!("tune_sysctl_d", plan(&["--sysctl-d"]));
+    insta::assert_snapshot!("tune_udev", plan(&["--udev"]));
+    let profile = home.text("profile");
+    let told = plan(&["--tuned", &profile]);
+    assert_eq!(told, format!("{profile}/tuned.conf\n{profile}/netcliff.sh\n"));
+    insta::assert_snapshot!("tune_tuned_conf", fs::read_to_string(home.path("profile/tuned.conf")).unwrap());
+    insta::assert_snapshot!("tune_tuned_script", fs::read_to_string(home.path("profile/netcliff.sh")).unwrap());
     let json: serde_json::Value = serde_json::from_str(&plan(&["--json"])).unwrap();
     assert_eq!(json["objective"], "throughput");
     assert_eq!(json["steps"][0]["setting"]["kind"], "ethtool");
@@ -166,6 +172,131 @@ fn tried_in_turns_and_kept_only_when_better() {
     let failing = bed.inside(&home, &[&["tune", "try"][..], wish, &["--", "false"]].concat()).output().unwrap();
     assert_eq!(failing.status.code(), Some(1));
     assert_eq!(bed.mtu(), "1500");
+}
+
+/// An experiment measures instead of a command: each round a run of its own, which shares the lock.
+#[test]
+fn tried_with_an_experiment() {
+    let Some(bed) = Bed::new("experiment") else { return };
+    let home = Home::new();
+    let file = home.file(
+        "short.toml",
+        "title = \"t\"\nkind = \"transfer\"\nrepeats = 2\ntime = \"100ms\"\nwarmup = \"50ms\"\n[vary]\nblock = [\"64KiB\"]\n",
+    );
+    let args = [&["tune", "try", "--rounds", "2", "--json", "--experiment", &file][..], &MTU[..6]].concat();
+    let output = bed.inside(&home, &args).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    if told.contains("not permitted") {
+        say(&format!("SKIPPED: {told}"));
+        return;
+    }
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
+    for side in ["with", "without"] {
+        let rates: Vec<f64> = json["trial"][side].as_array().unwrap().iter().filter_map(|rate| rate.as_f64()).collect();
+        assert!(rates.len() == 2 && rates.iter().all(|bps| *bps > 1e6), "{json}");
+    }
+    assert_eq!(json["kept"], false);
+    assert_eq!(bed.mtu(), "1500");
+    // The runs are in the store, to be looked at and compared.
+    assert_eq!(home.json_lines(["results", "list", "--json"]).len(), 4);
+    // A formula measures nothing: refused before anything is set.
+    let roofline = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/roofline.toml");
+    let args = [&["tune", "try", "--experiment", roofline][..], &MTU[..6]].concat();
+    let output = bed.inside(&home, &args).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("measures nothing"), "{output:?}");
+}
+
+/// While one measures another neither measures nor changes anything.
+#[test]
+fn two_at_once() {
+    let Some(bed) = Bed::new("two") else { return };
+    let home = Home::new();
+    let started = home.text("started");
+    let slow = format!("touch {started}; sleep 0.5; echo 1");
+    let args = [&["tune", "try", "--rounds", "2"][..], &MTU[..6], &["--", "sh", "-c", &slow]].concat();
+    let mut first = bed.inside(&home, &args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    while !home.path("started").exists() {
+        assert!(first.try_wait().unwrap().is_none(), "it ended before it measured");
+        thread::sleep(Duration::from_millis(5));
+    }
+    let second = bed.inside(&home, &[&["tune", "apply"][..], &MTU].concat()).output().unwrap();
+    let told = String::from_utf8_lossy(&second.stderr);
+    assert_eq!(second.status.code(), Some(1), "{told}");
+    assert!(told.contains("another netcliff run (pid ") && told.contains("wait for it"), "{told}");
+    first.wait().unwrap();
+    assert_eq!(bed.mtu(), "1500");
+}
+
+/// What a value out of range, an interface that goes away, a damaged journal and a missing right come to.
+#[test]
+fn faults() {
+    let Some(bed) = Bed::new("faults") else { return };
+    let home = Home::new();
+    let out_of_range = bed
+        .inside(&home, &["tune", "apply", "--yes", "--objective", "cpu", "--if", "v0", "--mtu", "65535"])
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&out_of_range.stderr);
+    assert_eq!(out_of_range.status.code(), Some(1), "{told}");
+    assert!(told.contains("v0 MTU could not be set to 65535"), "{told}");
+    assert_eq!(bed.mtu(), "1500");
+
+    // A plan whose interface is there when it is made and gone when it is applied.
+    let plan = bed.inside(&home, &["tune", "plan", "--json", "--objective", "cpu", "--if", "v0", "--mtu", "1400"]);
+    let plan = { plan }.output().unwrap();
+    let file = home.file("plan.json", &plan.stdout);
+    assert!(bed.inside(&home, &[&["tune", "apply"][..], &MTU].concat()).status().unwrap().success());
+    assert!(bed.ip(&["-n", &bed.0, "link", "del", "v0"]));
+    let undone = bed.inside(&home, &["tune", "undo"]).output().unwrap();
+    assert!(undone.status.success(), "{undone:?}");
+    assert!(String::from_utf8_lossy(&undone.stdout).contains("v0 MTU is not there any more"), "{undone:?}");
+    let gone = bed.inside(&home, &["tune", "apply", "--yes", "--plan", &file]).output().unwrap();
+    let told = String::from_utf8_lossy(&gone.stderr);
+    assert_eq!(gone.status.code(), Some(2), "{told}");
+    assert!(told.contains("the plan is for v0, which is not there; make a new plan"), "{told}");
+
+    // Damaged: the rest is undone, and it is told.
+    fs::create_dir_all(home.state().join("tuned")).unwrap();
+    fs::write(home.state().join("tuned/000001.jsonl"), "\u{1}\u{2}garbage\nmore\n").unwrap();
+    let damaged = bed.inside(&home, &["tune", "undo"]).output().unwrap();
+    let told = String::from_utf8_lossy(&damaged.stderr);
+    assert_eq!(damaged.status.code(), Some(1), "{told}");
+    assert!(told.contains("tuned/000001.jsonl is damaged"), "{told}");
+}
+
+/// Without root a plan can be made, and applying says what is missing.
+#[test]
+fn without_root() {
+    let home = Home::new();
+    let dir = router(&home);
+    // Everybody may enter and, for the journal, write.
+    let as_nobody = |args: &[&str]| {
+        let netcliff = home.command(args);
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+        command.arg(netcliff.get_program()).args(netcliff.get_args()).current_dir("/");
+        netcliff.get_envs().for_each(|(name, value)| drop(value.map(|value| command.env(name, value))));
+        command.output()
+    };
+    for path in [home.path(""), home.path("router")] {
+        use std::os::unix::fs::PermissionsExt;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
+    }
+    match as_nobody(&["--version"]) {
+        Ok(output) if output.status.success() => {}
+        other => return say(&format!("SKIPPED: nobody cannot run this binary: {other:?}")),
+    }
+    let planned = as_nobody(&["tune", "plan", "--objective", "cpu", "--from", &dir]).unwrap();
+    assert!(planned.status.success(), "{planned:?}");
+    assert!(as_nobody(&["tune", "plan", "--objective", "throughput"]).unwrap().status.success());
+    let applied = as_nobody(&["tune", "apply", "--yes", "--objective", "latency"]).unwrap();
+    let told = String::from_utf8_lossy(&applied.stderr);
+    if told.contains("nothing to change") {
+        return say("SKIPPED: this host has nothing to change for latency");
+    }
+    assert_eq!(applied.status.code(), Some(1), "{told}");
+    assert!(told.contains("could not be set") && told.contains("root"), "{told}");
 }
 
 /// Whenever it is killed, the next call leaves the host either as it was or as it was asked to be.

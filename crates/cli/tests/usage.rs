@@ -210,7 +210,7 @@ fn limits_of_what() {
     let limits = |args: &[&'static str]| -> Vec<&'static str> { ["limits"].iter().chain(args).copied().collect() };
     let home = Home::new();
     for (args, says) in [
-        (&[][..], &["nothing is known", "--link", "--bus", "--memory", "--host"][..]),
+        (&[][..], &["nothing is known", "--this-host", "--link", "--bus", "--memory", "--host"][..]),
         (&["--link", "0bit/s"], &["--link", "above 0"]),
         (&["--link", "fast"], &["\"fast\"", "1.5Gbit/s"]),
         (&["--memory", "10Gbit/s"], &["10Gbit/s", "10GB/s"]),
@@ -228,6 +228,26 @@ fn limits_of_what() {
     ] {
         common::refusal(&home, &limits(args), 2, says).unwrap_or_else(|wrong| panic!("{wrong}"));
     }
+}
+
+/// This host's own parts: memory measured, link and slot from the kernel, costs from the store; by hand goes first.
+#[test]
+fn limits_of_this_host() {
+    let home = Home::new();
+    let output = home.command(["limits", "--this-host", "--json", "--sizes", "1518B"]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let memory = common::number(&json["memory_bytes_per_s"]).unwrap();
+    assert!((1e8..1e12).contains(&memory), "{memory}");
+    assert!(json["host"].is_null());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("not calibrated"), "{output:?}");
+    let given =
+        ["--link", "1Gbit/s", "--bus", "pci-64/66", "--memory", "6GB/s", "--host", "pentium4-2530mhz", "--cpus", "3"];
+    let json = home.json(["limits", "--this-host", "--json"].iter().chain(&given));
+    assert_eq!(json, home.json(["limits", "--json"].iter().chain(&given)));
+    let text = home.stdout(["limits", "--this-host"]);
+    assert!(text.contains("a copy by one CPU just now"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
 }
 
 /// The three forms say the same, and the lowest bound is the lowest of the parts.

@@ -1,4 +1,4 @@
-//! `netcliff watch` without a terminal.
+//! `netcliff watch` without a terminal and in one.
 
 mod common;
 
@@ -43,5 +43,36 @@ fn wrong_usage_is_told() {
         let told = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{args:?}: {told}");
         assert!(told.contains(words), "{args:?}: {told}");
+    }
+}
+
+/// Sort, record, pause, quit, typed into a real pseudo-terminal of 80x24.
+#[test]
+fn keys_in_a_terminal() {
+    let home = Home::new();
+    let record = home.text("moments.jsonl");
+    let netcliff = home.command(["watch", "--interval", "200ms", "--record", &record]);
+    let mut python = std::process::Command::new("python3");
+    python.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/common/pty.py")).arg("srpq");
+    python.arg(netcliff.get_program()).args(netcliff.get_args());
+    netcliff.get_envs().for_each(|(name, value)| drop(value.map(|value| python.env(name, value))));
+    let output = match python.output() {
+        Ok(output) => output,
+        Err(error) => return common::say(&format!("SKIPPED: python3: {error}")),
+    };
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{output:?}");
+    let screens: Vec<&str> = text.split('\x0c').collect();
+    let [sorted, recording, paused, _, end] = screens[..] else { panic!("{} screens: {text}", screens.len()) };
+    assert!(sorted.contains("netcliff watch: ") && sorted.contains("by load") && sorted.contains(" CPU"), "{sorted}");
+    assert!(sorted.lines().count() <= 24, "{sorted}");
+    assert!(recording.contains("recording") && !recording.contains("paused"), "{recording}");
+    assert!(paused.contains("paused, recording, by load"), "{paused}");
+    assert_eq!(end.trim(), "exit 0");
+    let lines = std::fs::read_to_string(&record).unwrap();
+    // Three intervals of 200 ms pass in the 0.7 s that follow a key; a loaded machine may miss some.
+    assert!((1..=12).contains(&lines.lines().count()), "{lines}");
+    for line in lines.lines() {
+        serde_json::from_str::<serde_json::Value>(line).unwrap();
     }
 }

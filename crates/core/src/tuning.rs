@@ -19,8 +19,8 @@ pub struct Proposal {
     pub source: String,
     /// The shell command that does it, as root.
     pub command: String,
-    /// What it is expected to change, from model or simulation with this host's costs; None: not calibrated, or no engine
-    /// knows this setting.
+    /// What it is expected to change, from model or simulation with this host's costs, or that no engine knows it; None: not
+    /// calibrated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<String>,
 }

@@ -22,6 +22,7 @@ pub mod fingerprint;
 pub mod inspect;
 pub mod inventory;
 pub mod journal;
+pub mod memory;
 pub mod nic;
 pub mod process;
 mod procfs;

@@ -1,11 +1,14 @@
 //! `netcliff limits`: the roofline of a host at the frame sizes asked for, without and with offloads.
 
+mod this_host;
+
 use netcliff_core::experiment::{Axes, Axis, Curve, Dot, Scale};
 use netcliff_core::roofline::{RoofRow, Roofline};
 use netcliff_core::{Dimension, Offload};
 use netcliff_model::limits::Part;
 
 pub use netcliff_model::limits::System;
+pub use this_host::{Described, describe};
 
 /// Frame sizes of RFC 2544, section 9.1, and a jumbo frame (bytes with FCS).
 pub const USUAL_SIZES_BYTES: [u32; 8] = [64, 128, 256, 512, 1024, 1280, 1518, 9018];

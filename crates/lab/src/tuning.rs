@@ -1,97 +1,40 @@
-//! What is known of a tuning plan before and after it is applied: [`effects`] from the model with this host's costs, and
-//! [`rounds`], the host measured with and without it in turns.
+//! What is known of a tuning plan before and after it is applied: [`effects()`] from model and simulator with this host's
+//! costs, and [`rounds`], the host measured with and without it in turns.
 
+mod effects;
+mod measured;
 #[cfg(test)]
 mod tests;
 
+use std::path::Path;
+
+pub use effects::effects;
+pub use measured::{drawn, experiment_figure, is_better_higher};
+
+use netcliff_core::Figure;
 use netcliff_core::finding::Calibration;
-use netcliff_core::{Arrivals, Engine, Figure, FrameSizes, Host, Load, Outcome, Point, Scheme, Traffic};
-use netcliff_host::setting::{Group, Setting};
-use netcliff_host::tune::Plan;
-use netcliff_model::{Fidelity, ModelEngine};
 
 use crate::stats;
+use crate::store::Store;
 
-/// Share of what the CPU could serve without any interrupts at which effects are told.
-const LOAD_SHARE: f64 = 0.5;
-/// Speed of the link, which the schemes at hand do not depend on (bit/s).
-const LINK_BPS: f64 = 10e9;
-
-/// Fills in what each step is expected to change, for the settings that the model knows: the delay of the receive
-/// interrupt. `run` names where the costs come from.
-pub fn effects(plan: &mut Plan, calibration: &Calibration, run: &str) {
-    for step in &mut plan.steps {
-        let Setting::Ethtool { group: Group::Coalesce, key, .. } = &step.setting else { continue };
-        if key != "rx-usecs" {
-            continue;
-        }
-        if let (Some(old), Some(new)) = (delayed(&step.proposal.old), delayed(&step.proposal.new)) {
-            step.proposal.effect = effect(calibration, &old, &new, run);
-        }
+/// Costs of this host, by the newest `netcliff find` in the store that calibrated, with its run.
+///
+/// # Errors
+/// Why there are none: a part of a sentence.
+pub fn newest_calibration(store: &Path) -> Result<(i64, Calibration), String> {
+    if !store.exists() {
+        return Err("there is no store yet".to_owned());
     }
-}
-
-/// The scheme of a driver that delays its interrupt by so many microseconds and masks it while polling.
-fn delayed(usecs: &str) -> Option<Scheme> {
-    match usecs.parse::<u32>().ok()? {
-        0 => "disable-enable".parse().ok(),
-        usecs => format!("coalesce:usecs={usecs}us,masked=true").parse().ok(),
-    }
-}
-
-fn effect(calibration: &Calibration, old: &Scheme, new: &Scheme, run: &str) -> Option<String> {
-    let hosts = hosts(calibration);
-    let pps = LOAD_SHARE / (calibration.host.protocol_s + calibration.host.application_s.unwrap_or(0.0));
-    let outcomes =
-        |scheme: &Scheme| -> Option<Vec<Outcome>> { hosts.iter().map(|host| answer(host, scheme, pps)).collect() };
-    let (before, after) = (outcomes(old)?, outcomes(new)?);
-    let wait = |outcome: &Outcome| Some(outcome.latency_s?.mean?.value * 1e6);
-    let left = |outcome: &Outcome| Some(outcome.cpu?.available?.value * 100.0);
-    let told = |outcomes: &[Outcome], read: &dyn Fn(&Outcome) -> Option<f64>| -> Option<String> {
-        let values: Vec<f64> = outcomes.iter().map(read).collect::<Option<_>>()?;
-        let (low, high) =
-            values.iter().fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(*value), high.max(*value)));
-        Some(if high - low < 0.05 {
-            format!("{:.1}", values[0])
-        } else {
-            format!("{:.1} ({low:.1} to {high:.1})", values[0])
-        })
-    };
-    Some(format!(
-        "at {:.0} kpps, mean wait {} -> {} us, CPU left {} -> {} % (on paper; costs of {run}, ranges from their intervals)",
-        pps / 1e3,
-        told(&before, &wait)?,
-        told(&after, &wait)?,
-        told(&before, &left)?,
-        told(&after, &left)?,
-    ))
-}
-
-/// The calibrated host, and the same with every cost at the low and at the high end of its interval.
-fn hosts(calibration: &Calibration) -> Vec<Host> {
-    let end = |pick: fn(&netcliff_core::Interval) -> f64| {
-        let mut host = calibration.host.clone();
-        for cost in calibration.costs.iter().filter(|cost| cost.unit == "s") {
-            if let Some(interval) = &cost.figure.interval {
-                // What is no key of a host (a cost shown for itself) changes nothing.
-                let _ = host.set(&format!("{}={}s", cost.key, pick(interval).max(0.0)));
+    let newest = || -> Result<Option<(i64, Calibration)>, crate::store::StoreError> {
+        let store = Store::open(store)?;
+        for run in store.runs()?.iter().filter(|run| run.kind == "find") {
+            if let Some(calibration) = store.finding(run.id)?.and_then(|finding| finding.calibration) {
+                return Ok(Some((run.id, calibration)));
             }
         }
-        host
+        Ok(None)
     };
-    vec![calibration.host.clone(), end(|interval| interval.low), end(|interval| interval.high)]
-}
-
-fn answer(host: &Host, scheme: &Scheme, pps: f64) -> Option<Outcome> {
-    let traffic = Traffic {
-        arrivals: Arrivals::Poisson,
-        size: FrameSizes::Fixed(64),
-        rate: Load::Pps(pps),
-        link_bps: LINK_BPS,
-        flows: None,
-    };
-    let point = Point { host: host.clone(), scheme: scheme.clone(), traffic };
-    ModelEngine::new(Fidelity::Exact).without_quantiles().evaluate(&point).ok()
+    newest().map_err(|error| error.to_string())?.ok_or_else(|| "no `netcliff find` in the store has costs".to_owned())
 }
 
 /// What measuring with and without a plan said.

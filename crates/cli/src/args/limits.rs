@@ -6,16 +6,22 @@ use clap::Args;
 use netcliff_core::{Bus, Offload, units};
 
 /// Which parts, which frames.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:
   netcliff limits --link 10Gbit/s --bus pcie-3x8 --host pentium4-2530mhz
   netcliff limits --link 10Gbit/s --bus pci-x-133:burst=4KiB --sizes 1518B,9018B
   netcliff limits --if eth0 --memory 10GB/s --offload checksum,gro --html roof.html
+  netcliff limits --this-host --html roof.html
 
-A part that is not given is not known and bounds nothing; the page says so. The bus, with its defaults:
+With --this-host, link and slot are those of the interface (--if, else the first hardware that is up), memory is measured for
+half a second, costs are those of the newest `netcliff find` in the store, shared by the CPUs that take the interface's
+interrupts; what is given by hand takes precedence. A part that is not given is not known and bounds nothing; the page says so. The bus, with its defaults:
 none, pci-32/33, pci-64/66, pci-x-100, pci-x-133 (:burst=512B,overhead_clocks=6), pcie-3x8
 (:mps=256B,mrrs=512B,batch=8). docs/theory/limits.md has the formulas and the table of offloads.")]
 pub struct LimitsArgs {
+    /// Every part as this host has it
+    #[arg(long)]
+    pub this_host: bool,
     /// Link speed
     #[arg(long, value_parser = link, allow_hyphen_values = true, value_name = "10Gbit/s")]
     pub link: Option<f64>,
@@ -37,9 +43,9 @@ pub struct LimitsArgs {
     /// Change one cost of the host, such as application=2us (repeatable)
     #[arg(long, value_name = "KEY=VALUE", requires = "host")]
     pub set: Vec<String>,
-    /// CPUs that share the frames evenly
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096), allow_negative_numbers = true)]
-    pub cpus: u32,
+    /// CPUs that share the frames evenly [default: 1; with --this-host those that take the interface's interrupts]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=4096), allow_negative_numbers = true)]
+    pub cpus: Option<u32>,
     /// Frames an interrupt (coalescing)
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65536), allow_negative_numbers = true)]
     pub frames_per_interrupt: u32,

@@ -129,8 +129,10 @@ pub struct ApplyArgs {
 #[command(after_help = "Examples:
   netcliff tune try --objective latency --metric /latency/p99_s -- netcliff rr --to server --json
   netcliff tune try --objective throughput --higher --rounds 10 --keep -- ./bench.sh
+  netcliff tune try --objective throughput --experiment experiments/block-sweep.toml --keep
 
-The command prints its figure: the last number of its output, or with --metric the one at that place of its JSON.
+The command prints its figure: the last number of its output, or with --metric the one at that place of its JSON. Of an
+experiment it is the figure that its file draws (y), the mean over its measured points.
 Exit code 0: better; 1: worse, not decided, or the command failed.")]
 pub struct TryArgs {
     /// What is wanted
@@ -140,11 +142,14 @@ pub struct TryArgs {
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(2..=1000), allow_negative_numbers = true)]
     pub rounds: u32,
     /// Place of the figure in the JSON that the command prints, such as /latency/p99_s
-    #[arg(long, value_name = "POINTER")]
+    #[arg(long, value_name = "POINTER", conflicts_with = "experiment")]
     pub metric: Option<String>,
-    /// A higher figure is better [default: a lower one]
-    #[arg(long)]
+    /// A higher figure is better [default: a lower one; of an experiment as its figure means]
+    #[arg(long, conflicts_with = "experiment")]
     pub higher: bool,
+    /// Measure with an experiment of points or transfers, in each round with real packets, instead of a command
+    #[arg(long, value_name = "FILE", conflicts_with = "command", required_unless_present = "command")]
+    pub experiment: Option<PathBuf>,
     /// Leave the settings applied if they proved better
     #[arg(long)]
     pub keep: bool,
@@ -152,7 +157,7 @@ pub struct TryArgs {
     #[arg(long)]
     pub json: bool,
     /// The command and its arguments
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
 }
 

@@ -2,27 +2,33 @@
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
+use anyhow::Context;
 use netcliff_core::parts::Memory;
 use netcliff_core::{Bus, Host, Provenance, units};
-use netcliff_host::nic;
-use netcliff_lab::inputs;
-use netcliff_lab::limits::{System, USUAL_SIZES_BYTES, curves, roofline};
+use netcliff_host::inspect::Inspection;
+use netcliff_host::{memory, nic};
+use netcliff_lab::limits::{Described, System, USUAL_SIZES_BYTES, curves, describe, roofline};
+use netcliff_lab::{inputs, tuning};
 use netcliff_report as report;
 use netcliff_report::drawing::Drawing;
 
-use super::{command_line, now_unix_s, write};
-use crate::args::LimitsArgs;
+use super::{command_line, now_unix_s, store_path, write};
+use crate::args::{LimitsArgs, StoreArgs};
 use crate::output;
 
+/// How long memory is measured: several passes, and no wait for whoever sits before it.
+const MEMORY_TIME: Duration = Duration::from_millis(500);
+
 /// The bounds of what was described.
-pub fn run(args: &LimitsArgs) -> anyhow::Result<ExitCode> {
-    let system = system(args)?;
+pub fn run(args: &LimitsArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
+    let Described { system, origins } = if args.this_host { this_host(args, store)? } else { by_hand(args)? };
     let sizes = if args.sizes.is_empty() { USUAL_SIZES_BYTES.to_vec() } else { args.sizes.clone() };
     let found = roofline(&system, &sizes, &args.offload);
     if found.parts().is_empty() {
         return Err(output::usage(format!(
-            "nothing is known that bounds this host; name at least one of {}",
+            "nothing is known that bounds this host; give --this-host, or name at least one of {}",
             found.unknown.join(", ")
         )));
     }
@@ -33,7 +39,7 @@ pub fn run(args: &LimitsArgs) -> anyhow::Result<ExitCode> {
         curves,
         marks: Vec::new(),
         not_had: Vec::new(),
-        asked: asked(args, &system),
+        asked: asked(args, &system, origins),
         source: String::new(),
         provenance: Provenance {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -58,7 +64,40 @@ pub fn run(args: &LimitsArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn system(args: &LimitsArgs) -> anyhow::Result<System> {
+/// What this host tells of itself; what was given by hand instead of it.
+fn this_host(args: &LimitsArgs, store: &StoreArgs) -> anyhow::Result<Described> {
+    let inspection = Inspection::of_this_host(Duration::ZERO).context("cannot ask the kernel for its interfaces")?;
+    let memory_bytes_per_s = match args.memory {
+        None => memory::copy_bytes_per_s(memory::buffer_bytes(&inspection.host.cpu), MEMORY_TIME),
+        given => given,
+    };
+    let calibration = match &args.host {
+        Some(_) => None,
+        None => tuning::newest_calibration(&store_path(store))
+            .map_err(|why| output::say(format!("netcliff: CPU not calibrated ({why}); `netcliff find` calibrates")))
+            .ok(),
+    };
+    let mut found = describe(&inspection, args.interface.as_deref(), memory_bytes_per_s, calibration.as_ref())
+        .map_err(|error| output::usage(format!("--if: {error}")))?;
+    let given = by_hand(&LimitsArgs { interface: None, ..args.clone() })?.system;
+    let system = &mut found.system;
+    system.link_bps = given.link_bps.or(system.link_bps);
+    system.bus = if given.bus == Bus::None { system.bus } else { given.bus };
+    system.memory = given.memory.or(system.memory.map(|memory| Memory { copies: args.copies, ..memory }));
+    system.cpu = given.cpu.or(system.cpu.take());
+    system.cpus = args.cpus.unwrap_or(system.cpus);
+    system.frames_per_interrupt = given.frames_per_interrupt;
+    let by_hand = [
+        ("link", args.link.is_some()),
+        ("bus", args.bus.is_some()),
+        ("memory", args.memory.is_some()),
+        ("CPU", args.host.is_some() || args.cpus.is_some()),
+    ];
+    found.origins.retain(|(part, _)| !by_hand.contains(&(part.as_str(), true)));
+    Ok(found)
+}
+
+fn by_hand(args: &LimitsArgs) -> anyhow::Result<Described> {
     let (mut link_bps, mut bus) = (args.link, args.bus);
     if let Some(name) = &args.interface {
         let sys = Path::new("/sys");
@@ -77,14 +116,15 @@ fn system(args: &LimitsArgs) -> anyhow::Result<System> {
             output::say(format!("netcliff: the driver of {name} does not say its speed"));
         }
     }
-    Ok(System {
+    let system = System {
         link_bps,
         bus: bus.unwrap_or(Bus::None),
         memory: args.memory.map(|bytes_per_s| Memory { bytes_per_s, copies: args.copies }),
         cpu: args.host.as_deref().map(|name| host(name, &args.set)).transpose()?,
-        cpus: args.cpus,
+        cpus: args.cpus.unwrap_or(1),
         frames_per_interrupt: f64::from(args.frames_per_interrupt),
-    })
+    };
+    Ok(Described { system, origins: Vec::new() })
 }
 
 fn host(name: &str, set: &[String]) -> anyhow::Result<Host> {
@@ -96,10 +136,12 @@ fn host(name: &str, set: &[String]) -> anyhow::Result<Host> {
     Ok(host)
 }
 
-fn asked(args: &LimitsArgs, system: &System) -> Vec<(String, String)> {
+/// Each part with what it is, or where it is known from.
+fn asked(args: &LimitsArgs, system: &System, origins: Vec<(String, String)>) -> Vec<(String, String)> {
     let mut asked = Vec::new();
     let mut say = |name: &str, text: Option<String>| {
-        asked.extend(text.map(|text| (name.to_owned(), text)));
+        let origin = origins.iter().find(|(part, _)| part == name).map(|(_, origin)| origin.clone());
+        asked.extend(origin.or(text).map(|text| (name.to_owned(), text)));
     };
     say("link", system.link_bps.map(units::print_bps));
     say("bus", (system.bus != Bus::None).then(|| system.bus.to_string()));
@@ -109,10 +151,14 @@ fn asked(args: &LimitsArgs, system: &System) -> Vec<(String, String)> {
     };
     say("memory", system.memory.map(|memory| format!("{}, {copies}", units::print_byte_rate(memory.bytes_per_s))));
     let set = if args.set.is_empty() { String::new() } else { format!(" with {}", args.set.join(", ")) };
-    let cpus = if args.cpus == 1 { "1 CPU".to_owned() } else { format!("{} CPUs", args.cpus) };
+    let cpus = if system.cpus == 1 { "1 CPU".to_owned() } else { format!("{} CPUs", system.cpus) };
     let frames = args.frames_per_interrupt;
     let interrupts =
         if frames == 1 { "an interrupt a frame".to_owned() } else { format!("{frames} frames an interrupt") };
-    say("CPU", args.host.as_ref().map(|host| format!("{host}{set}, {cpus}, {interrupts}")));
+    let costs = match &args.host {
+        Some(host) => Some(format!("{host}{set}")),
+        None => system.cpu.as_ref().map(|_| "costs of the newest find".to_owned()),
+    };
+    say("CPU", costs.map(|costs| format!("{costs}, {cpus}, {interrupts}")));
     asked
 }

@@ -13,11 +13,10 @@ use netcliff_host::inspect::Inspection;
 use netcliff_host::journal::{HostLock, StateDir, UndoOutcome};
 use netcliff_host::tune::apply::{self, Applied, Session};
 use netcliff_host::tune::{Plan, permanent, plan};
-use netcliff_lab::store::Store;
 use netcliff_lab::tuning;
 use netcliff_report as report;
 
-use super::open_store;
+use super::store_path;
 use crate::args::tune::{ApplyArgs, WishArgs};
 use crate::args::{PlanArgs, StoreArgs, TuneAction, TuneArgs};
 use crate::output;
@@ -28,7 +27,7 @@ pub fn run(args: &TuneArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
         TuneAction::Plan(args) => show(args, store),
         TuneAction::Apply(args) => apply(args),
         TuneAction::Undo { json } => undo(*json),
-        TuneAction::Try(args) => trial::run(args),
+        TuneAction::Try(args) => trial::run(args, store),
     }
 }
 
@@ -109,18 +108,7 @@ fn write_profile(dir: &Path, profile: &permanent::Profile) -> anyhow::Result<Str
 
 /// Effects by the newest calibration in the store.
 fn expect(plan: &mut Plan, store: &StoreArgs) {
-    let newest = || -> anyhow::Result<_> {
-        let path = store.db.clone().unwrap_or_else(|| super::data_dir().join("records.db"));
-        anyhow::ensure!(path.exists(), "there is no store yet");
-        let store: Store = open_store(store)?;
-        for run in store.runs()?.iter().filter(|run| run.kind == "find") {
-            if let Some(calibration) = store.finding(run.id)?.and_then(|finding| finding.calibration) {
-                return Ok((run.id, calibration));
-            }
-        }
-        anyhow::bail!("no `netcliff find` in the store has costs")
-    };
-    match newest() {
+    match tuning::newest_calibration(&store_path(store)) {
         Ok((id, calibration)) => tuning::effects(plan, &calibration, &format!("find run {id}")),
         Err(error) => {
             plan.notes.push(format!("effects are not told: not calibrated ({error}); `netcliff find` calibrates"))
@@ -216,7 +204,10 @@ fn undo(json: bool) -> anyhow::Result<ExitCode> {
         }
     }
     for path in &report.unreadable {
-        output::say(format!("netcliff: {} is damaged and was left as it is", path.display()));
+        output::say(format!(
+            "netcliff: {} is damaged: what could be read in it was set back; look into it for the rest, then remove it",
+            path.display()
+        ));
     }
     if report.outcomes.is_empty() && report.unreadable.is_empty() {
         output::say("netcliff: nothing to set back");

@@ -153,3 +153,19 @@ fn an_unwritable_state_directory_is_a_clear_error() {
     let error = StateDir::at(&file).unwrap_err().to_string();
     assert!(error.contains("NETCLIFF_STATE_DIR"), "{error}");
 }
+
+/// Only the last line can be torn by a crash. Damage before it may have hidden a change: all else is undone, and it is told.
+#[test]
+fn damage_before_the_last_line_is_told_and_the_rest_undone() {
+    let (dir, state) = state();
+    let (first, second) = (dir.path().join("first"), dir.path().join("second"));
+    fs::create_dir_all(&first).unwrap();
+    fs::create_dir_all(&second).unwrap();
+    let text = owner(dead(), boot_id()) + &made(0, &first) + "{\"line\":\"chan\n" + &made(1, &second);
+    let path = write(&state, "1-1.jsonl", &text);
+    let report = replay(&state).unwrap();
+    assert!(!first.exists() && !second.exists());
+    assert_eq!(report.unreadable, [path.with_extension("damaged")]);
+    assert!(report.unreadable[0].exists() && !path.exists());
+    assert_eq!(replay(&state).unwrap(), ReplayReport::default(), "told once");
+}

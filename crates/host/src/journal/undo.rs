@@ -32,7 +32,8 @@ pub struct ReplayReport {
     pub outcomes: Vec<UndoOutcome>,
     /// Owners that still run; their changes were left alone.
     pub alive: Vec<ProcessId>,
-    /// Journal files that hold no readable owner line and were left where they are.
+    /// Journal files that hold no readable owner line, or a damaged line that was not the last: what it said to undo is not
+    /// known. They were left, what could be read in them undone.
     pub unreadable: Vec<PathBuf>,
 }
 
@@ -120,10 +121,25 @@ fn replay_file(path: &Path, kept: bool, report: &mut ReplayReport) -> Result<(),
             report.outcomes.push(outcome);
         }
     }
+    if all_undone && same_boot && is_damaged(&text) {
+        // Kept as evidence, under a name that is not read again.
+        let aside = path.with_extension("damaged");
+        fs::rename(path, &aside).map_err(JournalError::io("move", path))?;
+        report.unreadable.push(aside);
+        return Ok(());
+    }
     if all_undone {
         fs::remove_file(path).map_err(JournalError::io("remove", path))?;
     }
     Ok(())
+}
+
+/// A line that does not parse and is not the last, which alone a crash can tear.
+fn is_damaged(text: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(text);
+    let lines: Vec<&str> = text.lines().collect();
+    let Some((_, whole)) = lines.split_last() else { return false };
+    whole.iter().any(|line| serde_json::from_str::<Line>(line).is_err())
 }
 
 /// A file without an owner line was torn before its first change could be made. Its name carries the

@@ -40,7 +40,7 @@ pub enum ApplyError {
     #[error(transparent)]
     Journal(#[from] JournalError),
     /// A step failed.
-    #[error("{name} could not be set to {new}: {source}; {}", told(.undone))]
+    #[error("{name} could not be set to {new}: {source}{}; {}", hint(.source), told(.undone))]
     Step {
         /// What was to be set.
         name: String,
@@ -63,6 +63,14 @@ pub enum ApplyError {
         /// What became of the steps before it.
         undone: Vec<UndoOutcome>,
     },
+}
+
+fn hint(source: &io::Error) -> &'static str {
+    // Netlink gives its own words, but the kernel's number with them.
+    match source.kind() == io::ErrorKind::PermissionDenied || source.raw_os_error() == Some(libc::EPERM) {
+        true => " (it takes root: sudo netcliff tune apply ...)",
+        false => "",
+    }
 }
 
 fn told(undone: &[UndoOutcome]) -> String {

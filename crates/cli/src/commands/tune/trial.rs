@@ -1,19 +1,39 @@
 //! `netcliff tune try`.
 
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, bail};
+use netcliff_core::experiment::Experiment;
+use netcliff_host::journal::HostLock;
 use netcliff_host::tune::Plan;
 use netcliff_host::tune::apply::Session;
+use netcliff_lab::inputs;
 use netcliff_lab::tuning::{self, Trial, Verdict};
 use netcliff_report::format;
 
 use super::{lock, look, make, planned};
-use crate::args::TryArgs;
+use crate::args::{StoreArgs, TryArgs};
+use crate::commands::store_path;
 use crate::output;
 
+/// What is measured.
+enum Yardstick {
+    /// A figure that a command prints.
+    Command,
+    /// The figure that an experiment draws; the store that keeps its runs.
+    Experiment { file: PathBuf, experiment: Experiment, store: PathBuf },
+}
+
 /// Measures in turns; keeps the settings if that was asked for and they proved better.
-pub fn run(args: &TryArgs) -> anyhow::Result<ExitCode> {
+pub fn run(args: &TryArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
+    let yardstick = yardstick(args, store)?;
+    let lower_is_better = match &yardstick {
+        Yardstick::Command => !args.higher,
+        Yardstick::Experiment { experiment, .. } => {
+            !tuning::is_better_higher(&tuning::drawn(experiment).map_err(output::usage)?)
+        }
+    };
     let lock = lock()?;
     let plan = planned(&args.wish, &look()?)?;
     if plan.steps.is_empty() {
@@ -21,9 +41,12 @@ pub fn run(args: &TryArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let mut session = Session::new(&lock);
-    let trial = tuning::rounds(args.rounds as usize, !args.higher, |tuned| {
+    let trial = tuning::rounds(args.rounds as usize, lower_is_better, |tuned| {
         set(&mut session, args, &plan, tuned)?;
-        let value = measure(args)?;
+        let value = match &yardstick {
+            Yardstick::Command => measure(args, &lock)?,
+            Yardstick::Experiment { file, experiment, store } => carried_out(file, experiment, store, &lock)?,
+        };
         output::say(format!("netcliff: {} {}", if tuned { "with   " } else { "without" }, format::significant(value)));
         Ok::<f64, anyhow::Error>(value)
     })?;
@@ -47,18 +70,49 @@ fn set(session: &mut Session, args: &TryArgs, plan: &Plan, tuned: bool) -> anyho
     }
 }
 
-fn measure(args: &TryArgs) -> anyhow::Result<f64> {
+fn yardstick(args: &TryArgs, store: &StoreArgs) -> anyhow::Result<Yardstick> {
+    let Some(file) = &args.experiment else { return Ok(Yardstick::Command) };
+    let path = file.display().to_string();
+    let text = inputs::experiment(&path).map_err(output::usage)?;
+    let experiment = Experiment::from_toml(&path, &text).map_err(output::usage)?;
+    Ok(Yardstick::Experiment { file: file.clone(), experiment, store: store_path(store) })
+}
+
+fn measure(args: &TryArgs, lock: &HostLock) -> anyhow::Result<f64> {
     let (program, arguments) = args.command.split_first().context("no command")?;
-    let output = Command::new(program)
-        .args(arguments)
+    let mut command = Command::new(program);
+    command.args(arguments);
+    let own = Path::new(program).file_name().is_some_and(|name| name == "netcliff");
+    let printed = printed(&mut command, program, own.then_some(lock))?;
+    tuning::figure(&printed, args.metric.as_deref()).map_err(anyhow::Error::msg)
+}
+
+/// The figure of an experiment, measured now by a run of its own.
+fn carried_out(file: &Path, experiment: &Experiment, store: &Path, lock: &HostLock) -> anyhow::Result<f64> {
+    let mut command = Command::new(std::env::current_exe().context("cannot find this program")?);
+    command.arg("run").arg(file).arg("--json").arg("--db").arg(store);
+    if matches!(experiment, Experiment::Grid(_)) {
+        command.args(["--engine", "wire"]);
+    }
+    let printed = printed(&mut command, "netcliff run", Some(lock))?;
+    tuning::experiment_figure(experiment, &printed).map_err(anyhow::Error::msg)
+}
+
+/// What a program prints. One that takes the lock of this host shares ours.
+fn printed(command: &mut Command, name: &str, lock: Option<&HostLock>) -> anyhow::Result<String> {
+    let shared = lock.map(HostLock::share).transpose().context("cannot share the lock with the measurement")?;
+    if let Some((variable, value, _)) = &shared {
+        command.env(variable, value);
+    }
+    let output = command
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
         .output()
-        .map_err(|error| output::usage(format!("{program}: {error}")))?;
+        .map_err(|error| output::usage(format!("{name}: {error}")))?;
     if !output.status.success() {
-        bail!("{program} ended with {}; the settings were set back", output.status);
+        bail!("{name} ended with {}; the settings were set back", output.status);
     }
-    tuning::figure(&String::from_utf8_lossy(&output.stdout), args.metric.as_deref()).map_err(anyhow::Error::msg)
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 fn tell(args: &TryArgs, plan: &Plan, trial: &Trial, kept: bool) -> anyhow::Result<()> {

@@ -1,0 +1,66 @@
+//! What main memory moves: [`copy_bytes_per_s`], measured, since no file of the kernel tells it.
+
+use crate::inventory::Cpu;
+use std::{
+    hint::black_box,
+    time::{Duration, Instant},
+};
+
+/// Least and most for one of the two buffers (bytes): past every cache of a desktop, and no burden for a small host.
+const BUFFER_BYTES: (u64, u64) = (32 << 20, 256 << 20);
+
+/// A buffer that the last cache cannot hold: four times its size, within limits (bytes).
+pub fn buffer_bytes(cpu: &Cpu) -> usize {
+    let last = cpu.caches.iter().filter_map(|cache| cache.size_bytes).max().unwrap_or(0);
+    (4 * last).clamp(BUFFER_BYTES.0, BUFFER_BYTES.1) as usize
+}
+
+/// Bytes that one CPU, the calling thread's, moves through memory a second while it copies: each byte is read and written,
+/// so counts twice. The best pass of `time`: whatever disturbs only slows. Other CPUs may add to it, so that the host's
+/// memory can do more, never less.
+///
+/// None: memory for the two buffers is not to be had.
+pub fn copy_bytes_per_s(buffer_bytes: usize, time: Duration) -> Option<f64> {
+    let zeroed = || -> Option<Vec<u8>> {
+        let mut buffer = Vec::new();
+        buffer.try_reserve_exact(buffer_bytes).ok()?;
+        // Not zero, or all pages would be the kernel's one page of zeros.
+        buffer.resize(buffer_bytes, 1);
+        Some(buffer)
+    };
+    let (from, mut to) = (zeroed()?, zeroed()?);
+    let begin = Instant::now();
+    let mut best: f64 = 0.0;
+    while best == 0.0 || begin.elapsed() < time {
+        let start = Instant::now();
+        to.copy_from_slice(black_box(&from));
+        black_box(&mut to);
+        best = best.max(2.0 * buffer_bytes as f64 / start.elapsed().as_secs_f64().max(1e-9));
+    }
+    Some(best)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inventory::Cache;
+
+    #[test]
+    fn buffers_outgrow_the_last_cache() {
+        let cache = |size| Cache { level: 3, size_bytes: Some(size), shared: Vec::new() };
+        let cpu = |size| Cpu { caches: vec![cache(size)], ..Cpu::default() };
+        assert_eq!(buffer_bytes(&cpu(1 << 20)), 32 << 20);
+        assert_eq!(buffer_bytes(&cpu(20 << 20)), 80 << 20);
+        assert_eq!(buffer_bytes(&cpu(1 << 30)), 256 << 20);
+    }
+
+    /// From a wall of an embedded board to the fastest machine there is, and a cache is not slower than memory.
+    #[test]
+    fn a_rate_that_can_be() {
+        let memory = copy_bytes_per_s(32 << 20, Duration::from_millis(50)).unwrap();
+        assert!((1e8..1e12).contains(&memory), "{memory} bytes/s");
+        let cached = copy_bytes_per_s(16 << 10, Duration::from_millis(20)).unwrap();
+        assert!(cached > 0.7 * memory, "16 KiB at {cached}, 32 MiB at {memory} bytes/s");
+        assert_eq!(copy_bytes_per_s(usize::MAX / 2, Duration::ZERO), None);
+    }
+}

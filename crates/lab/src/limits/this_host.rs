@@ -1,0 +1,133 @@
+//! [`describe`]: the parts of a host from its inventory and calibration.
+
+use std::collections::BTreeSet;
+
+use netcliff_core::finding::Calibration;
+use netcliff_core::parts::Memory;
+use netcliff_core::{Bus, units};
+use netcliff_host::inspect::{Direction, Inspection, Port};
+
+use super::System;
+
+/// What a host is known to be, and where each part is known from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Described {
+    /// For the roofline; its parts that nothing tells are None.
+    pub system: System,
+    /// Part and its origin, a sentence each.
+    pub origins: Vec<(String, String)>,
+}
+
+/// The parts of an inspected host: link and slot of an interface (else of the first hardware that is up), the CPUs that take
+/// its receive interrupts, memory as measured (byte/s), and costs of a CPU as `find` run `calibration.0` found them.
+///
+/// # Errors
+/// An interface that is not there, or a slot that no PCI Express has: a sentence.
+pub fn describe(
+    inspection: &Inspection,
+    interface: Option<&str>,
+    memory_bytes_per_s: Option<f64>,
+    calibration: Option<&(i64, Calibration)>,
+) -> Result<Described, String> {
+    let port = match interface {
+        Some(name) => {
+            Some(inspection.port(name).ok_or_else(|| format!("there is no interface {name:?}; `ip link` lists them"))?)
+        }
+        None => inspection.main_ports().into_iter().next(),
+    };
+    let mut origins = Vec::new();
+    let mut say = |part: &str, origin: String| origins.push((part.to_owned(), origin));
+    let link_bps = port.and_then(Port::link_bps);
+    if let (Some(port), Some(bps)) = (port, link_bps) {
+        say("link", format!("{}, as {} has negotiated", units::print_bps(bps), port.nic.name));
+    }
+    let slot = port.and_then(|port| port.nic.pcie.map(|slot| (port, slot)));
+    let bus = match slot {
+        Some((port, slot)) => {
+            say("bus", format!("PCIe generation {} x{}, the slot of {}", slot.generation, slot.lanes, port.nic.name));
+            Bus::pcie(slot.generation, slot.lanes).map_err(|error| error.to_string())?
+        }
+        None => Bus::None,
+    };
+    if let Some(rate) = memory_bytes_per_s {
+        say("memory", format!("{}, a copy by one CPU just now", units::print_byte_rate(rate)));
+    }
+    let cpus = port.map_or(1, takers);
+    if let Some((run, calibration)) = calibration {
+        let of = if cpus == 1 { "1 CPU".to_owned() } else { format!("{cpus} CPUs that take its interrupts") };
+        say("CPU", format!("costs of find run {run} ({}), {of}", calibration.cpu_method));
+    }
+    let system = System {
+        link_bps,
+        bus,
+        memory: memory_bytes_per_s.map(|bytes_per_s| Memory { bytes_per_s, copies: 1 }),
+        cpu: calibration.map(|(_, calibration)| calibration.host.clone()),
+        cpus,
+        frames_per_interrupt: 1.0,
+    };
+    Ok(Described { system, origins })
+}
+
+/// CPUs that take the interrupts of a port's receive queues; at least one.
+fn takers(port: &Port) -> u32 {
+    let receive = port.queues.iter().filter(|path| path.direction == Direction::Receive);
+    // Of several that may take it only one does at a time.
+    let cpus: BTreeSet<u32> = receive.filter_map(|path| path.cpus.first().copied()).collect();
+    (cpus.len() as u32).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use netcliff_core::Host;
+    use netcliff_host::nic::slot::Slot;
+
+    use super::*;
+
+    fn inspection() -> Inspection {
+        let mut inspection = Inspection::default();
+        let nic = netcliff_host::nic::Nic {
+            name: "eth0".into(),
+            up: true,
+            bus: Some("0000:18:00.0".into()),
+            speed_mbps: Some(10_000),
+            pcie: Some(Slot { generation: 2, lanes: 8 }),
+            ..Default::default()
+        };
+        let path = |queue, cpu| netcliff_host::inspect::QueuePath {
+            direction: Direction::Receive,
+            queue,
+            napi_id: None,
+            irq: Some(40 + queue),
+            cpus: vec![cpu],
+        };
+        inspection.ports = vec![Port { nic, irqs: Vec::new(), queues: vec![path(0, 0), path(1, 1), path(2, 1)] }];
+        inspection
+    }
+
+    #[test]
+    fn each_part_and_where_it_is_from() {
+        let host = Host::pentium4_2530mhz();
+        let calibration = Calibration { costs: Vec::new(), host, cpu_method: "ebpf".into(), r_squared: None };
+        let found = describe(&inspection(), None, Some(8e9), Some(&(3, calibration.clone()))).unwrap();
+        assert_eq!((found.system.link_bps, found.system.cpus), (Some(10e9), 2));
+        assert_eq!(found.system.bus, Bus::pcie(2, 8).unwrap());
+        assert_eq!(found.system.cpu, Some(calibration.host));
+        let told: Vec<&str> = found.origins.iter().map(|(part, _)| part.as_str()).collect();
+        assert_eq!(told, ["link", "bus", "memory", "CPU"]);
+        assert!(found.origins[3].1.contains("find run 3") && found.origins[3].1.contains("2 CPUs"), "{found:?}");
+        let error = describe(&inspection(), Some("eth9"), None, None).unwrap_err();
+        assert!(error.contains("eth9"), "{error}");
+    }
+
+    #[test]
+    fn what_nothing_tells_stays_unknown() {
+        let mut bare = inspection();
+        bare.ports[0].nic.speed_mbps = None;
+        bare.ports[0].nic.pcie = None;
+        let found = describe(&bare, None, None, None).unwrap();
+        assert_eq!((found.system.link_bps, found.system.bus, found.system.memory), (None, Bus::None, None));
+        assert!(found.origins.is_empty());
+        let nothing = describe(&Inspection::default(), None, None, None).unwrap();
+        assert_eq!(nothing.system.cpus, 1);
+    }
+}
