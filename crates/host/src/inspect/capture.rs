@@ -29,6 +29,8 @@ const COPIED: &[&str] = &[
     "proc/loadavg",
     "proc/uptime",
     "proc/meminfo",
+    "proc/net/snmp",
+    "proc/net/snmp6",
     "proc/net/softnet_stat",
     "proc/self/uid_map",
     "proc/sys/kernel/osrelease",
@@ -47,7 +49,7 @@ const COPIED: &[&str] = &[
     "sys/devices/system/cpu/cpu*/cache/index*/type",
     "sys/devices/system/cpu/cpu*/topology/physical_package_id",
     "sys/devices/system/cpu/cpu*/topology/thread_siblings_list",
-    "sys/devices/system/cpu/cpu0/cpuidle/*/disable",
+    "sys/devices/system/cpu/cpu*/cpuidle/*/disable",
     "sys/devices/system/cpu/cpu0/cpuidle/*/latency",
     "sys/devices/system/cpu/cpu0/cpuidle/*/name",
     "sys/devices/system/cpu/cpufreq/*/scaling_driver",
@@ -139,7 +141,7 @@ pub fn write(root: &Path, nics: &[Nic], dir: &Path) -> io::Result<usize> {
 pub fn write_later(root: &Path, nics: &[Nic], dir: &Path) -> io::Result<usize> {
     let dir = dir.join(LATER);
     let mut files = Tree { root, dir: &dir, count: 0 };
-    for file in ["proc/uptime", "proc/net/softnet_stat"] {
+    for file in ["proc/uptime", "proc/net/softnet_stat", "proc/net/snmp", "proc/net/snmp6"] {
         files.copy(file)?;
     }
     files.later(nics)?;

@@ -27,6 +27,9 @@ pub(super) const STATISTICS: &[&str] = &[
     "collisions",
 ];
 
+/// Counters of IP (`Ip` of /proc/net/snmp, /proc/net/snmp6) that speak of packets longer than an MTU on their way.
+const TOO_LONG: [&str; 3] = ["FragFails", "FragCreates", "ReasmReqds"];
+
 /// Counters at one time.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Reading {
@@ -36,6 +39,9 @@ pub struct Reading {
     pub softnet: Vec<SoftnetStat>,
     /// By interface and name.
     pub interfaces: BTreeMap<String, BTreeMap<String, u64>>,
+    /// Of IP, both versions together, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub ip: BTreeMap<String, u64>,
 }
 
 /// What grew between two readings.
@@ -47,6 +53,9 @@ pub struct Growth {
     pub softnet: Vec<SoftnetStat>,
     /// By interface and name.
     pub interfaces: BTreeMap<String, BTreeMap<String, u64>>,
+    /// Of IP, both versions together, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub ip: BTreeMap<String, u64>,
 }
 
 impl Reading {
@@ -63,6 +72,7 @@ impl Reading {
             uptime_s: procfs::text(root.join("proc/uptime")).and_then(|text| text.split(' ').next()?.parse().ok()),
             softnet: parse_softnet(&softnet).unwrap_or_default(),
             interfaces: interfaces.iter().filter_map(statistics).collect(),
+            ip: too_long(root),
         }
     }
 
@@ -83,6 +93,11 @@ impl Reading {
             seconds: self.uptime_s.zip(later.uptime_s).map_or(0.0, |(then, now)| now - then),
             softnet: softnet.collect(),
             interfaces: interfaces.collect(),
+            ip: later
+                .ip
+                .iter()
+                .filter_map(|(name, now)| Some((name.clone(), now.saturating_sub(*self.ip.get(name)?))))
+                .collect(),
         }
     }
 
@@ -97,6 +112,25 @@ impl Growth {
     pub fn of(&self, interface: &str, counter: &str) -> u64 {
         look_up(&self.interfaces, interface, counter)
     }
+}
+
+/// The counters of both versions of IP, summed.
+fn too_long(root: &Path) -> BTreeMap<String, u64> {
+    let text = |file: &str| fs::read_to_string(root.join(file)).unwrap_or_default();
+    let (four, six) = (text("proc/net/snmp"), text("proc/net/snmp6"));
+    let mut rows = four.lines().filter_map(|line| line.strip_prefix("Ip: "));
+    let (names, values) = (rows.next().unwrap_or_default(), rows.next().unwrap_or_default());
+    let columns: Vec<(&str, &str)> = names.split(' ').zip(values.split(' ')).collect();
+    let of_four = |name: &str| columns.iter().find(|(column, _)| *column == name)?.1.parse::<u64>().ok();
+    let of_six = |name: &str| {
+        let line = six.lines().find_map(|line| line.strip_prefix("Ip6")?.strip_prefix(name))?;
+        line.trim().parse::<u64>().ok()
+    };
+    let sum = |name: &&str| match (of_four(name), of_six(name)) {
+        (None, None) => None,
+        (four, six) => Some(((*name).to_owned(), four.unwrap_or(0) + six.unwrap_or(0))),
+    };
+    TOO_LONG.iter().filter_map(sum).collect()
 }
 
 fn look_up(interfaces: &BTreeMap<String, BTreeMap<String, u64>>, interface: &str, counter: &str) -> u64 {

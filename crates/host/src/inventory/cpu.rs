@@ -42,7 +42,7 @@ pub struct Cpu {
     pub idle_driver: Option<String>,
     /// Idle governor.
     pub idle_governor: Option<String>,
-    /// Idle states of CPU 0.
+    /// Idle states of the first online CPU that has any, switched off where they are on every CPU.
     pub idle_states: Vec<IdleState>,
     /// Data and unified caches, the nearest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -58,8 +58,11 @@ pub struct IdleState {
     pub name: String,
     /// Time to leave it (us).
     pub exit_latency_us: Option<u64>,
-    /// The administrator has switched it off.
+    /// The administrator has switched it off, on all CPUs.
     pub disabled: bool,
+    /// CPUs that may enter it, where others may not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub only_on: Vec<u32>,
 }
 
 /// A level of data or unified cache.
@@ -98,7 +101,7 @@ impl Cpu {
             idle_driver: procfs::text(sys.join("cpuidle/current_driver")),
             idle_governor: procfs::text(sys.join("cpuidle/current_governor"))
                 .or_else(|| procfs::text(sys.join("cpuidle/current_governor_ro"))),
-            idle_states: idle_states(&sys),
+            idle_states: idle_states(&sys, &online),
             caches: caches(&sys, &online),
             mitigations: mitigations(&sys),
             online,
@@ -175,17 +178,27 @@ fn boost(sys: &Path) -> Option<bool> {
     no_turbo.or_else(|| procfs::number::<u8>(sys.join("cpufreq/boost")).map(|on| on != 0))
 }
 
-fn idle_states(sys: &Path) -> Vec<IdleState> {
-    let dir = sys.join("cpu0/cpuidle");
+fn idle_states(sys: &Path, online: &[u32]) -> Vec<IdleState> {
+    let dir_of = |cpu: u32| sys.join(format!("cpu{cpu}/cpuidle"));
+    // A capture of an older netcliff has those of CPU 0 only, and so may a host without CPU 0 online.
+    let Some(dir) = [0].iter().chain(online).map(|cpu| dir_of(*cpu)).find(|dir| !procfs::names(dir).is_empty()) else {
+        return Vec::new();
+    };
     let mut states: Vec<(u32, IdleState)> = procfs::names(&dir)
         .iter()
         .filter_map(|entry| {
             let number = entry.strip_prefix("state")?.parse().ok()?;
             let file = |name: &str| dir.join(entry).join(name);
+            let disabled = |dir: &Path| procfs::number::<u8>(dir.join(entry).join("disable")).map(|off| off != 0);
+            let told: Vec<(u32, bool)> =
+                online.iter().filter_map(|cpu| Some((*cpu, disabled(&dir_of(*cpu))?))).collect();
+            let off = if told.is_empty() { disabled(&dir) == Some(true) } else { told.iter().all(|(_, off)| *off) };
+            let on: Vec<u32> = told.iter().filter(|(_, off)| !off).map(|(cpu, _)| *cpu).collect();
             let state = IdleState {
                 name: procfs::text(file("name"))?,
                 exit_latency_us: procfs::number(file("latency")),
-                disabled: procfs::number::<u8>(file("disable")).is_some_and(|disabled| disabled != 0),
+                disabled: off,
+                only_on: if on.len() == told.len() { Vec::new() } else { on },
             };
             Some((number, state))
         })

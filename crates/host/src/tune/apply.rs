@@ -77,7 +77,7 @@ fn told(undone: &[UndoOutcome]) -> String {
     let failed: Vec<String> = undone.iter().filter_map(|outcome| outcome.error.clone()).collect();
     match (undone.len(), failed.is_empty()) {
         (0, _) => "nothing was changed".to_owned(),
-        (all, true) => format!("the {all} settings made before it were set back"),
+        (_, true) => "everything was set back".to_owned(),
         (_, false) => format!("of the settings made before it some could not be set back: {}", failed.join("; ")),
     }
 }

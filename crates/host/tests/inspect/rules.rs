@@ -271,6 +271,55 @@ fn socket_bdp() {
 }
 
 #[test]
+fn mtu_path() {
+    let ip = |fails: u32, made: u32| {
+        format!("Ip: Forwarding FragFails FragCreates ReasmReqds\nIp: 1 {fails} {made} 7\nIcmp: InMsgs\nIcmp: 3\n")
+    };
+    let six = |fails: u32| format!("Ip6ReasmReqds                   \t2\nIp6FragFails                    \t{fails}\n");
+    let host = |fails: u32, made: u32, fails_six: u32| {
+        base()
+            .file("proc/net/snmp", &ip(5, 9))
+            .file("later/proc/net/snmp", &ip(fails, made))
+            .file("proc/net/snmp6", &six(1))
+            .file("later/proc/net/snmp6", &six(fails_six))
+    };
+    triggers(
+        "mtu-path",
+        Severity::Warning,
+        &host(5, 13, 1),
+        Aim::default(),
+        &["4 fragments made (FragCreates)", "tracepath"],
+    );
+    triggers("mtu-path", Severity::Fault, &host(7, 9, 4), Aim::default(), &["5 lost for being too long"]);
+    silent("mtu-path", &host(5, 9, 1), Aim::default());
+}
+
+#[test]
+fn idle_states_of_every_cpu() {
+    let state =
+        |cpu: u32, off: u32| (format!("sys/devices/system/cpu/cpu{cpu}/cpuidle/state2/disable"), format!("{off}\n"));
+    let deep = base()
+        .file("sys/devices/system/cpu/cpu0/cpuidle/state2/name", "C6\n")
+        .file("sys/devices/system/cpu/cpu0/cpuidle/state2/latency", "133\n");
+    let with = |states: &[(u32, u32)]| {
+        states.iter().fold(deep.clone(), |host, (cpu, off)| {
+            let (path, text) = state(*cpu, *off);
+            host.file(&path, &text)
+        })
+    };
+    // Off where one looks first, on elsewhere.
+    triggers(
+        "idle-deep",
+        Severity::Note,
+        &with(&[(0, 1), (1, 0), (2, 0)]),
+        Aim::default(),
+        &["C6 (133 us, on CPUs 1-2)"],
+    );
+    triggers("idle-deep", Severity::Note, &with(&[(0, 0), (1, 0)]), Aim::default(), &["C6 (133 us)"]);
+    silent("idle-deep", &with(&[(0, 1), (1, 1)]), aim(Objective::Latency));
+}
+
+#[test]
 fn selinux() {
     triggers("selinux", Severity::Note, &base().file("sys/fs/selinux/enforce", "1\n"), Aim::default(), &["enforcing"]);
     silent("selinux", &base().file("sys/fs/selinux/enforce", "0\n"), Aim::default());

@@ -134,7 +134,8 @@ fn delayed(usecs: &str) -> Option<Scheme> {
 fn effect(calibration: &Calibration, change: &Change, run: &str) -> Option<String> {
     let hosts = hosts(calibration);
     let pps = change.load_share / (calibration.host.protocol_s + calibration.host.application_s.unwrap_or(0.0));
-    let on_paper = |scheme: &Scheme| hosts.iter().map(|host| paper(host, scheme, pps)).collect::<Option<Vec<Outcome>>>();
+    let on_paper =
+        |scheme: &Scheme| hosts.iter().map(|host| paper(host, scheme, pps)).collect::<Option<Vec<Outcome>>>();
     let simulated =
         |scheme: &Scheme| hosts.iter().map(|host| simulate(host, scheme, pps)).collect::<Option<Vec<Outcome>>>();
     // Both sides by one engine, so that its bias is in both.
@@ -147,11 +148,7 @@ fn effect(calibration: &Calibration, change: &Change, run: &str) -> Option<Strin
         parts.insert(0, told("delivered", "kpps", 1e-3, &before, &after, |outcome| outcome.throughput_pps)?);
     }
     parts.extend(told("CPU left", "%", 100.0, &before, &after, |outcome| outcome.cpu?.available));
-    Some(format!(
-        "at {:.0} kpps, {} ({how}; costs of {run}, ranges from their intervals)",
-        pps / 1e3,
-        parts.join(", ")
-    ))
+    Some(format!("at {:.0} kpps, {} ({how}; costs of {run}, ranges from their intervals)", pps / 1e3, parts.join(", ")))
 }
 
 /// A figure before and after, each with the range that costs and simulation leave.

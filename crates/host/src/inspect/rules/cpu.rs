@@ -31,7 +31,11 @@ fn idle(inspection: &Inspection, aim: &Aim) -> Option<Seen> {
     let states = inspection.host.cpu.idle_states.iter().enumerate();
     let deep: Vec<(usize, String)> = states
         .filter(|(_, state)| !state.disabled && state.exit_latency_us.is_some_and(|us| us > limit))
-        .map(|(place, state)| (place, format!("{} ({} us)", state.name, state.exit_latency_us.unwrap_or(0))))
+        .map(|(place, state)| {
+            let cpus = crate::procfs::list_of_cpus(&state.only_on);
+            let on = if cpus.is_empty() { String::new() } else { format!(", on CPUs {cpus}") };
+            (place, format!("{} ({} us{on})", state.name, state.exit_latency_us.unwrap_or(0)))
+        })
         .collect();
     if deep.is_empty() || aim.objective == Some(Objective::Cpu) {
         return None;

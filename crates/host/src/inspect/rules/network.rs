@@ -27,6 +27,13 @@ pub(super) const RULES: &[Rule] = &[
         look: Look::Port(sockets),
     },
     Rule {
+        id: "mtu-path",
+        why: "an MTU on the way is smaller than the sender's: each fragment costs a packet and the loss of one loses all; what may \
+              not be fragmented is lost until the sender learns of it",
+        source: "RFC 1191, section 3; RFC 8900, section 3; Documentation/networking/snmp_counter.rst",
+        look: Look::Host(path),
+    },
+    Rule {
         id: "selinux",
         why: "with labelled networking each packet is checked against the policy; a trade of speed for security that is worth \
               knowing",
@@ -91,6 +98,34 @@ fn sockets(inspection: &Inspection, port: &Port, aim: &Aim) -> Option<Seen> {
             names.join(", ")
         ),
         small.iter().map(set),
+    )
+}
+
+/// Only what rises: a fragment long ago says nothing of the paths in use.
+fn path(inspection: &Inspection, _: &Aim) -> Option<Seen> {
+    let growth = inspection.growth.as_ref()?;
+    let grown = |name: &str| growth.ip.get(name).copied().unwrap_or(0);
+    let kinds = [
+        ("FragFails", "lost for being too long"),
+        ("FragCreates", "fragments made"),
+        ("ReasmReqds", "fragments received"),
+    ];
+    let told: Vec<String> = kinds
+        .iter()
+        .filter(|(name, _)| grown(name) > 0)
+        .map(|(name, what)| format!("{} {what} ({name})", grown(name)))
+        .collect();
+    if told.is_empty() {
+        return None;
+    }
+    let severity = if grown("FragFails") > 0 { Severity::Fault } else { Severity::Warning };
+    seen(
+        severity,
+        format!("in {:.1} s {}", growth.seconds, told.join(", ")),
+        [
+            "tracepath DESTINATION  # where the path narrows, and to what".to_owned(),
+            "sysctl -w net.ipv4.tcp_mtu_probing=1".to_owned(),
+        ],
     )
 }
 

@@ -86,14 +86,21 @@ pub(super) fn idle(draft: &mut Draft<'_>) {
         return;
     }
     let states = draft.inspection.host.cpu.idle_states.iter().enumerate();
-    let deep: Vec<(usize, String)> = states
+    let deep: Vec<(usize, &[u32], String)> = states
         .filter(|(_, state)| !state.disabled && state.exit_latency_us.is_some_and(|us| us > DEEP_US))
         .map(|(number, state)| {
-            (number, format!("{} takes {} us to leave", state.name, state.exit_latency_us.unwrap_or(0)))
+            (
+                number,
+                &state.only_on[..],
+                format!("{} takes {} us to leave", state.name, state.exit_latency_us.unwrap_or(0)),
+            )
         })
         .collect();
     for cpu in draft.inspection.usable_cpus() {
-        for (number, reason) in &deep {
+        for (number, only_on, reason) in &deep {
+            if !only_on.is_empty() && !only_on.contains(&cpu) {
+                continue;
+            }
             let file = format!("/sys/devices/system/cpu/cpu{cpu}/cpuidle/state{number}/disable");
             draft.propose(Setting::file(file), "0", "1", reason, "Documentation/admin-guide/pm/cpuidle.rst");
         }
