@@ -53,7 +53,7 @@ fn keys_in_a_terminal() {
     let record = home.text("moments.jsonl");
     let netcliff = home.command(["watch", "--interval", "200ms", "--record", &record]);
     let mut python = std::process::Command::new("python3");
-    python.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/common/pty.py")).arg("srpq");
+    python.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/common/terminal.py")).arg("srpq");
     python.arg(netcliff.get_program()).args(netcliff.get_args());
     netcliff.get_envs().for_each(|(name, value)| drop(value.map(|value| python.env(name, value))));
     let output = match python.output() {

@@ -1,6 +1,6 @@
 """Runs a program in a pseudo-terminal of 80x24, types keys, prints what the screen shows after each.
 
-pty.py KEYS PROGRAM ARGUMENT...: screens are separated by form feeds; the last line says how the program ended.
+terminal.py KEYS PROGRAM ARGUMENT...: screens are separated by form feeds; the last line says how the program ended.
 """
 import fcntl, os, pty, re, select, struct, sys, termios, time
 
