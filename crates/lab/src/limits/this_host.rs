@@ -50,7 +50,7 @@ pub fn describe(
         None => Bus::None,
     };
     if let Some(rate) = memory_bytes_per_s {
-        say("memory", format!("{}, a copy by one CPU just now", units::print_byte_rate(rate)));
+        say("memory", format!("{}, a copy by one CPU just now", units::print_byte_rate(rounded(rate))));
     }
     let cpus = port.map_or(1, takers);
     if let Some((run, calibration)) = calibration {
@@ -66,6 +66,12 @@ pub fn describe(
         frames_per_interrupt: 1.0,
     };
     Ok(Described { system, origins })
+}
+
+/// To three digits, more than a measurement of half a second knows.
+fn rounded(rate: f64) -> f64 {
+    let unit = 10_f64.powf(rate.log10().floor() - 2.0);
+    (rate / unit).round() * unit
 }
 
 /// CPUs that take the interrupts of a port's receive queues; at least one.
@@ -108,12 +114,13 @@ mod tests {
     fn each_part_and_where_it_is_from() {
         let host = Host::pentium4_2530mhz();
         let calibration = Calibration { costs: Vec::new(), host, cpu_method: "ebpf".into(), r_squared: None };
-        let found = describe(&inspection(), None, Some(8e9), Some(&(3, calibration.clone()))).unwrap();
+        let found = describe(&inspection(), None, Some(8.1234e9), Some(&(3, calibration.clone()))).unwrap();
         assert_eq!((found.system.link_bps, found.system.cpus), (Some(10e9), 2));
         assert_eq!(found.system.bus, Bus::pcie(2, 8).unwrap());
         assert_eq!(found.system.cpu, Some(calibration.host));
         let told: Vec<&str> = found.origins.iter().map(|(part, _)| part.as_str()).collect();
         assert_eq!(told, ["link", "bus", "memory", "CPU"]);
+        assert!(found.origins[2].1.starts_with("8.12GB/s"), "{found:?}");
         assert!(found.origins[3].1.contains("find run 3") && found.origins[3].1.contains("2 CPUs"), "{found:?}");
         let error = describe(&inspection(), Some("eth9"), None, None).unwrap_err();
         assert!(error.contains("eth9"), "{error}");

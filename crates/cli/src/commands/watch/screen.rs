@@ -104,7 +104,7 @@ fn title(view: &View) -> Line<'static> {
     state.extend(view.paused.then(|| "paused".to_owned()));
     state.extend(view.recording.then(|| "recording".to_owned()));
     state.extend(view.by_load.then(|| "by load".to_owned()));
-    let keys = if view.can_record { "q quit, p pause, s sort, r record" } else { "q quit, p pause, s sort" };
+    let keys = if view.can_record { "q quit p pause s sort r rec" } else { "q quit, p pause, s sort" };
     Line::from(format!("netcliff watch: {}   {keys}", state.join(", "))).dim()
 }
 
