@@ -278,7 +278,11 @@ fn without_root() {
         let mut command = Command::new("setpriv");
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
         command.arg(netcliff.get_program()).args(netcliff.get_args()).current_dir("/");
-        netcliff.get_envs().for_each(|(name, value)| drop(value.map(|value| command.env(name, value))));
+        for (name, value) in netcliff.get_envs() {
+            if let Some(value) = value {
+                command.env(name, value);
+            }
+        }
         command.output()
     };
     for path in [home.path(""), home.path("router")] {

@@ -55,7 +55,11 @@ fn keys_in_a_terminal() {
     let mut python = std::process::Command::new("python3");
     python.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/common/terminal.py")).arg("srpq");
     python.arg(netcliff.get_program()).args(netcliff.get_args());
-    netcliff.get_envs().for_each(|(name, value)| drop(value.map(|value| python.env(name, value))));
+    for (name, value) in netcliff.get_envs() {
+        if let Some(value) = value {
+            python.env(name, value);
+        }
+    }
     let output = match python.output() {
         Ok(output) => output,
         Err(error) => return common::say(&format!("SKIPPED: python3: {error}")),

@@ -81,8 +81,11 @@ mod tests {
         let Experiment::Grid(grid) = experiment(GRID) else { panic!() };
         let mut lines = Vec::new();
         for (task, wait_s) in grid.tasks().unwrap().iter().zip([2e-6, 4e-6]) {
-            let outcome: netcliff_core::Outcome =
-                serde_json::from_value(serde_json::json!({"latency_s": {"p99": {"value": wait_s}}})).unwrap();
+            let latency = netcliff_core::outcome::Latency {
+                p99: Some(netcliff_core::Figure::exact(wait_s)),
+                ..Default::default()
+            };
+            let outcome = netcliff_core::Outcome { latency_s: Some(latency), ..Default::default() };
             let record = Record {
                 point: task.point.clone(),
                 engine: EngineKind::Wire,
