@@ -151,7 +151,7 @@ fn udev_rules_are_in_the_grammar_of_udev() {
 /// What tuned's plugins take (tuned/plugins: main, net, script, sysctl, sysfs).
 fn tuned_line(section: &str, key: &str, value: &str) -> Result<(), String> {
     let words: Vec<&str> = value.split(' ').collect();
-    let pairs = |keys: &[&str]| words.len() % 2 == 0 && words.iter().step_by(2).all(|key| keys.contains(key));
+    let pairs = |keys: &[&str]| words.len().is_multiple_of(2) && words.iter().step_by(2).all(|key| keys.contains(key));
     let fine = match (section, key) {
         ("main", "summary") => true,
         ("sysctl", key) => key.starts_with("net.") || key.starts_with("kernel."),
