@@ -1,4 +1,4 @@
-"""Table and figures of forwarding-optimised.sh: medians over the rounds, measured, and simulated where the records have it."""
+"""Table and figures of forwarding-optimised.sh: medians over the rounds, measured and simulated."""
 
 import glob
 import html
@@ -102,7 +102,7 @@ def main(directory):
     pictures = [figure(had, sizes, names, f"Share of a {line} line that is forwarded", bps) for line, bps in LINES.items()]
     words = (
         "Squares: throughput, median over the rounds; hollow where the tester could offer no more, so that the device does at "
-        "least that. "
+        "least that. Rings: the simulator's throughput for one server, the router's CPU, with the costs seen there at half the load. "
         "What lies above 120 % is drawn at the edge."
     )
     with open(f"{directory}/summary.html", "w") as out:

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Figures 11 and 12 of seed 004 for this machine: the same forwarding plain and as one would set it up, over the frame sizes of
-# RFC 2544, with the share of 1, 10 and 25 Gbit/s lines. Needs root and two CPUs. Rounds are interleaved.
+# RFC 2544, with the share of 1, 10 and 25 Gbit/s lines and the simulator's prediction beside it. Needs root and two CPUs. Rounds
+# are interleaved.
 #   experiments/forwarding-optimised.sh NETCLIFF DIRECTORY [ROUNDS]
 # FRAMES in the environment narrows the sizes, such as FRAMES=64,512,1518; TRIAL the trials (100ms), RULES the rules (100).
 # plain: a packet filter's rules in the path, the router's work on the CPU that sends, sinks and serves everything else.

@@ -23,6 +23,7 @@ use netcliff_core::finding::Calibration;
 use crate::bench::{Bench, Counts, Observation};
 use crate::trial::{TrialError, TrialSpec};
 use fit::Fits;
+pub(crate) use fit::poll_line;
 
 /// Loads of the regression as shares of the rough cliff. Not lower: an almost idle host pays for cold caches that a
 /// loaded one does not (`netcliff find --json` shows the packets' cost falling with the load).

@@ -28,6 +28,7 @@ use crate::trial::{TrialError, TrialSpec};
 use crate::wire_bench::WireBench;
 
 pub use check::CheckSetup;
+pub(crate) use engines::Computed;
 pub use plan::Plan;
 
 /// What `find` is asked.

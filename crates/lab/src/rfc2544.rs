@@ -8,9 +8,11 @@
 //! | [`simulated`] | devices whose throughput is known, to test searches on |
 //! | [`settings`], [`report`] | what is asked, what was found |
 //! | [`conduct`] | which trials are made of a [`conduct::Device`], size by size |
+//! | [`cost`] | what a frame costs the router's CPU, and the throughput that follows |
 //! | [`kernel`] | the real device: a router in namespaces, or what lies between two ports |
 
 pub mod conduct;
+pub mod cost;
 pub mod kernel;
 pub mod procedures;
 pub mod report;
@@ -56,6 +58,10 @@ pub fn run(
 /// Where a run departs from RFC 2544.
 fn notes(settings: &Settings) -> Vec<String> {
     let mut notes = Vec::new();
+    notes.push(
+        "what is predicted: one server, the router's CPU, with nothing else to do; frames at a constant rate"
+            .to_owned(),
+    );
     let below = |what: &str, value: f64, asked: f64| {
         (value < asked).then(|| format!("{what} of {value} s; RFC 2544 asks for {asked} s"))
     };

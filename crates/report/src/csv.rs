@@ -65,6 +65,13 @@ pub fn rfc2544(report: &Rfc2544Report) -> String {
             row("throughput", None, "upper_pps", found.upper_pps);
             row("throughput", None, "conditional_pps", found.throughput_pps);
         }
+        if let Some(predicted) = &size.predicted {
+            let load = Some(predicted.load_pps);
+            row("predicted", load, "frame_s", Some(predicted.frame_s));
+            row("predicted", load, "poll_s", Some(predicted.poll_s));
+            row("predicted", load, "one_server_pps", Some(predicted.server_pps));
+            row("predicted", load, "simulated_pps", predicted.simulated_pps);
+        }
         for line in &size.line_shares {
             row("throughput", Some(line.line_pps), &format!("share_of_{:.0}_bps", line.line_bps), Some(line.share));
         }

@@ -174,8 +174,14 @@ impl Softirq {
 /// [packet, poll, wake-up] of one trial (s): the mean times of polls by packets, weighted by their certainty; what
 /// a softirq does after its polls is added to the poll.
 fn poll_fit(trial: &Counts) -> Option<[f64; 3]> {
+    poll_line(&trial.poll_times, trial.polls, trial.tail_s)
+}
+
+/// [packet, poll, wake-up] (s) from the times of polls, of which there were `polls`, and the time (s) in softirqs behind
+/// their last poll. None where they are too few or too much alike.
+pub(crate) fn poll_line(times: &[crate::bench::PollTime], polls: f64, tail_s: f64) -> Option<[f64; 3]> {
     let cells: Vec<_> =
-        trial.poll_times.iter().filter(|cell| cell.polls >= FEWEST_POLLS && cell.packets <= LARGEST_POLL).collect();
+        times.iter().filter(|cell| cell.polls >= FEWEST_POLLS && cell.packets <= LARGEST_POLL).collect();
     let woken = cells.iter().any(|cell| cell.from_idle) && cells.iter().any(|cell| !cell.from_idle);
     let row = |cell: &&&crate::bench::PollTime| {
         let mut row = vec![cell.packets, 1.0];
@@ -192,7 +198,7 @@ fn poll_fit(trial: &Counts) -> Option<[f64; 3]> {
         cells.iter().map(|cell| cell.polls / cell.variance_s2.max((0.1 * cell.mean_s).powi(2))).collect();
     let fit = stats::fit_non_negative(&rows, &y, &weight)?;
     let value = |which: usize| fit.coefficients.get(which).map_or(0.0, |figure| figure.value);
-    let tail_s = if trial.polls > 0.0 { trial.tail_s / trial.polls } else { 0.0 };
+    let tail_s = if polls > 0.0 { tail_s / polls } else { 0.0 };
     Some([value(0), value(1) + tail_s, value(2)])
 }
 

@@ -3,6 +3,7 @@
 use netcliff_core::stream::Spread;
 use netcliff_wire::latency::{Latency as Histogram, LatencyRecord};
 
+use super::cost::Predicted;
 use super::procedures::{self, LatencyRepeat};
 use super::report::{Limit, LineShare, Pacing, Seen, SizeReport};
 use super::search::binary::{self, Binary};
@@ -42,6 +43,16 @@ pub trait Device {
     /// # Errors
     /// As [`Device::trial`].
     fn burst(&mut self, frames: u64) -> Result<Burst, Self::Error>;
+
+    /// The throughput that follows from what frames cost the device's CPU at half of the one found (pps); None where the
+    /// device does not let itself be looked into.
+    ///
+    /// # Errors
+    /// As [`Device::trial`].
+    fn predict(&mut self, throughput_pps: f64) -> Result<Option<Predicted>, Self::Error> {
+        let _ = throughput_pps;
+        Ok(None)
+    }
 }
 
 /// What a trial gave.
@@ -159,6 +170,9 @@ fn tests<D: Device>(settings: &Settings, asker: &mut Asker<'_, D>, size: &mut Si
         say_end(searched.found[0].end, settings.max_pps, size);
         let lower = searched.found[0].lower_pps;
         size.throughput = Some(searched);
+        if let Some(pps) = lower {
+            size.predicted = asker.device.predict(pps)?;
+        }
         size.line_shares = lower.map(|pps| line_shares(size.frame, pps)).unwrap_or_default();
     }
     if tests.latency {

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use netcliff_core::Scheme;
+use netcliff_host::cpu::{self, MeterSpec, Method, Preference};
 use netcliff_host::inventory::Inventory;
 use netcliff_host::journal::{HostLock, JournalError, ReplayReport, StateDir};
 use netcliff_host::testbed::TestbedError;
@@ -18,6 +20,7 @@ use netcliff_wire::thread::{Placement, Priority};
 use netcliff_wire::transmit::mac_address;
 
 use super::conduct::{Burst, Device, Measured};
+use super::cost::{Costs, Predicted};
 use super::report::{Pacing, Seen};
 use super::settings::{FrameSize, Settings};
 use super::trial::{Answer, Trial};
@@ -75,6 +78,10 @@ const FLAT_OUT_S: f64 = 0.3;
 const FLAT_OUT_PPS: f64 = 20e6;
 /// Real-time priority of the sending thread, so that other programs do not void trials.
 const PRIORITY: u8 = 40;
+/// The kernel's default of `net.core.netdev_max_backlog` (frames).
+const BACKLOG: u64 = 1000;
+/// Length of the trial that tells what a frame costs (s): thousands of polls.
+const COST_S: f64 = 0.5;
 /// UDP ports of the first flow, and how many of each a sweep goes through before it takes another address.
 const PORTS: (u16, u16) = (10_000, 20_000);
 const PORTS_EACH: u32 = 256;
@@ -89,6 +96,8 @@ pub struct Kernel {
     real_time: bool,
     remote: Option<Remote>,
     sent_by: Vec<Sending>,
+    scheme: Scheme,
+    backlog: u64,
     stop: Arc<AtomicBool>,
     /// What an earlier, killed run had left and what became of it.
     pub replayed: ReplayReport,
@@ -141,8 +150,24 @@ impl Kernel {
         if !real_time {
             limits.push("the sender has no real-time priority (it takes root): other programs may void trials".into());
         }
-        let (remote, sent_by) = (None, Vec::new());
-        Ok(Self { settings, place, bed, tester_cpu, real_time, remote, sent_by, stop, replayed, limits, _lock: lock })
+        let (remote, sent_by, scheme) = (None, Vec::new(), crate::find::kernel_scheme(&inventory));
+        let backlog = inventory.sysctls.get("net.core.netdev_max_backlog").and_then(|text| text.parse().ok());
+        let backlog = backlog.unwrap_or(BACKLOG);
+        Ok(Self {
+            settings,
+            place,
+            bed,
+            tester_cpu,
+            real_time,
+            remote,
+            sent_by,
+            scheme,
+            backlog,
+            stop,
+            replayed,
+            limits,
+            _lock: lock,
+        })
     }
 
     /// The device, in a line.
@@ -245,8 +270,16 @@ impl Kernel {
         if !self.sent_by.contains(&tester.sending) {
             self.sent_by.push(tester.sending);
         }
-        let limit = tester.not_xdp.as_ref().map(|why| format!("sent by an AF_PACKET ring, not AF_XDP: {why}"));
-        self.limits.extend(limit.filter(|limit| !self.limits.contains(limit)));
+        if let Some(why) = &tester.not_xdp {
+            self.limit(format!("sent by an AF_PACKET ring, not AF_XDP: {why}"));
+        }
+    }
+
+    /// Says so once.
+    fn limit(&mut self, limit: String) {
+        if !self.limits.contains(&limit) {
+            self.limits.push(limit);
+        }
     }
 
     fn run(&mut self, trial: WireTrial) -> Result<TrialReport, DeviceError> {
@@ -342,6 +375,32 @@ impl Device for Kernel {
         })?;
         let sending_s = report.directions.iter().map(|direction| direction.sending_s).fold(0.0, f64::max);
         Ok(Burst { complete: report.lost() == 0, burst_pps: frames as f64 / sending_s.max(1e-6) })
+    }
+
+    fn predict(&mut self, throughput_pps: f64) -> Result<Option<Predicted>, DeviceError> {
+        let router_cpu = self.bed.as_ref().map(|bed| bed.options().router_cpu);
+        // A CPU that also sends and takes in does not tell whose its polls are.
+        let Some(router_cpu) = router_cpu.filter(|cpu| *cpu != self.tester_cpu) else { return Ok(None) };
+        let spec = MeterSpec { cpus: vec![router_cpu as usize], watch: Vec::new() };
+        let load_pps = 0.5 * throughput_pps;
+        let mut answer = None;
+        let metered = cpu::choose(Preference::Only(Method::Ebpf), &spec).and_then(|mut choice| {
+            choice.meter.mark()?;
+            answer = Some(self.trial(COST_S, load_pps));
+            choice.meter.read()
+        });
+        if let Some(trial) = answer {
+            trial?;
+        }
+        let splits = match metered {
+            Ok(splits) => splits,
+            Err(error) => {
+                self.limit(format!("no prediction beside the throughput: {error}"));
+                return Ok(None);
+            }
+        };
+        let costs = splits.first().and_then(Costs::of);
+        Ok(costs.map(|costs| Predicted::from_costs(costs, load_pps, self.scheme.clone(), self.backlog)))
     }
 }
 

@@ -4,6 +4,7 @@ use netcliff_core::Provenance;
 use netcliff_wire::latency::LatencyRecord;
 use serde::{Deserialize, Serialize};
 
+use super::cost::Predicted;
 use super::procedures::{BackToBack, Latency, LossCurve};
 use super::search::Searched;
 use super::settings::{FrameSize, Settings};
@@ -49,6 +50,9 @@ pub struct SizeReport {
     /// What kept the throughput from being higher.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
+    /// The throughput that follows from what frames cost the device's CPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predicted: Option<Predicted>,
     /// Share of a line's frame rate that the throughput is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub line_shares: Vec<LineShare>,
@@ -84,6 +88,7 @@ impl SizeReport {
             max_pps,
             throughput: None,
             limit: None,
+            predicted: None,
             line_shares: Vec::new(),
             latency: None,
             latency_frames: None,

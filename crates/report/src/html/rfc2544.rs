@@ -115,6 +115,7 @@ fn drawing(report: &Rfc2544Report, title: &str, axes: Axes, curves: Vec<Curve>) 
 /// RFC 2544 26.1: frame rate against frame size, measured and theoretical.
 fn throughput(report: &Rfc2544Report) -> Option<Drawing> {
     let measured = curve("throughput", by_size(report, SizeReport::forwarded_pps))?;
+    let simulated = curve("simulated from the router's costs", by_size(report, |size| size.predicted?.simulated_pps));
     let lines = LINES_BPS.iter().filter_map(|line| {
         let name = format!("{} line", format::quantity(*line, Unit::Bps));
         curve(name, by_size(report, |size| size.forwarded_pps().map(|_| size.frame.line_pps(*line))))
@@ -127,7 +128,7 @@ fn throughput(report: &Rfc2544Report) -> Option<Drawing> {
         report,
         "Throughput by frame size, and what lines carry",
         axes,
-        [measured].into_iter().chain(lines).collect(),
+        [measured].into_iter().chain(simulated).chain(lines).collect(),
     )
 }
 

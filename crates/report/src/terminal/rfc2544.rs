@@ -1,7 +1,7 @@
 //! [`rfc2544`]: what `netcliff rfc2544` prints.
 
 use netcliff_core::stream::Spread;
-use netcliff_lab::rfc2544::report::{Rfc2544Report, SizeReport};
+use netcliff_lab::rfc2544::report::{Limit, Rfc2544Report, SizeReport};
 use netcliff_lab::rfc2544::search::End;
 use netcliff_lab::rfc2544::settings::SearchBy;
 
@@ -14,6 +14,7 @@ pub fn rfc2544(report: &Rfc2544Report, style: Style) -> String {
     let mut page = Page::new(style);
     head(&mut page, report);
     throughput(&mut page, report);
+    predicted(&mut page, report);
     latency(&mut page, report);
     loss(&mut page, report);
     bursts(&mut page, report);
@@ -109,6 +110,21 @@ fn throughput(page: &mut Page, report: &Rfc2544Report) {
         rows.push(row);
     }
     table(page, "THROUGHPUT (26.1), and its share of lines", &rows);
+}
+
+fn predicted(page: &mut Page, report: &Rfc2544Report) {
+    let mut rows = vec![words(&["frames", "a frame", "a poll", "one server", "simulated", "measured", "off"])];
+    for size in &report.sizes {
+        let Some((predicted, measured)) = size.predicted.zip(size.forwarded_pps()) else { continue };
+        let mut row = vec![size.frame.to_string(), time(predicted.frame_s), time(predicted.poll_s)];
+        row.extend([Some(predicted.server_pps), predicted.simulated_pps, Some(measured)].map(pps));
+        // Where the tester was the limit, the measured figure is no throughput of the device's.
+        let of_device = size.limit == Some(Limit::Device);
+        let off = predicted.simulated_pps.filter(|_| of_device).map(|simulated| 100.0 * (measured / simulated - 1.0));
+        row.push(off.map_or("-".to_owned(), |off| format!("{off:+.0} %")));
+        rows.push(row);
+    }
+    table(page, "PREDICTED from what frames cost the router's CPU at half the throughput", &rows);
 }
 
 fn latency(page: &mut Page, report: &Rfc2544Report) {
