@@ -205,7 +205,8 @@ fn a_far_end_that_dies_leaves_what_was_measured() {
     assert!(begin.elapsed() < Duration::from_secs(5), "it does not wait for the end of its 30 s");
     assert!(report.transactions > 0);
     let why = report.partial.expect("it is marked");
-    assert!(why.contains("2 of 2 flows ended early") && why.contains("closed"), "{why}");
+    // A request that nobody read any more makes a reset of the end.
+    assert!(why.contains("2 of 2 flows ended early") && (why.contains("closed") || why.contains("reset")), "{why}");
 }
 
 #[test]
