@@ -3,7 +3,7 @@
 # rounds, offloads on and off, cubic and bbr, sender on CPU 0, receiver on CPU 1. Beside them netcliff in its default block size
 # and, for small blocks, through io_uring, many writes a call. CPU time is read from /proc/stat over a window within each
 # transfer, alike for all. Raw output and a table go to results/ beside this script. Needs root, ip, ethtool, iperf3, iperf,
-# nuttcp, jq, and a release build of netcliff (NETCLIFF=path).
+# nuttcp, jq, and a release build of netcliff (NETCLIFF=path). STATES="on off" and CONGESTIONS="cubic bbr" narrow it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 ROUNDS="${1:-5}"
@@ -60,9 +60,9 @@ one() {
 
 TABLE="$OUT/rounds.csv"
 echo "offloads,congestion,block_bytes,round,tool,bps,own_cpus,busy_cpus,steal_share,load1" >"$TABLE"
-for state in on off; do
+for state in ${STATES:-on off}; do
     offloads "$state"
-    for congestion in cubic bbr; do
+    for congestion in ${CONGESTIONS:-cubic bbr}; do
         for ns in "$NEAR" "$FAR"; do
             ip netns exec "$ns" sysctl -qw "net.ipv4.tcp_congestion_control=$congestion"
         done
