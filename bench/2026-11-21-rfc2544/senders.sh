@@ -7,7 +7,8 @@
 # Each round begins with another tool. All run at real-time priority 40, so that other programs of the machine do not decide.
 # Every tool is looked at from outside, by the counters of its port over 2 s once it sends (tx_packets plus
 # tx_dropped: what the far end refused was sent, too), and reads nothing. netcliff's senders are those of `netcliff rfc2544`,
-# which gives each frame a number, a time and a check; the others send one frame over and over.
+# which gives each frame a number, a time and a check; the others send one frame over and over. All frames go to the same
+# MAC, address and port: one for another MAC is thrown away early, so that the far end hands CPU 0 its memory back sooner.
 # The last lines on stderr: medians, and netcliff's best over the best of the others, by round.
 set -eu
 rounds=${1:-3}
@@ -52,9 +53,9 @@ watch() {
     tool=$1
     shift
     idle=$(sent)
-    ip netns exec "$name" timeout -s INT -k 2 15 chrt -f 40 taskset -c 0 "$@" >"$work/$tool.log" 2>&1 </dev/null &
+    ip netns exec "$name" timeout -s INT -k 2 25 chrt -f 40 taskset -c 0 "$@" >"$work/$tool.log" 2>&1 </dev/null &
     pid=$!
-    for _ in $(seq 80); do
+    for _ in $(seq 150); do
         [ "$(sent)" -gt $((idle + 10000)) ] && break
         sleep 0.1
     done
@@ -73,7 +74,7 @@ dpdk() {
     shift
     watch "$vdev" dpdk-testpmd --no-huge -m 1024 --no-pci --no-telemetry "--file-prefix=$name$vdev$round" '--lcores=0@0,1@0' \
         "--vdev=${vdev}0,iface=nca$*" -- --forward-mode=txonly --txpkts=60 --nb-cores=1 --total-num-mbufs=8192 \
-        --auto-start --stats-period=10
+        --auto-start --stats-period=10 "--eth-peer=0,$to" --tx-ip=198.18.0.2,198.19.0.2 --tx-udp=10000,20000
 }
 one() {
     case $1 in

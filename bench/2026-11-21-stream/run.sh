@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # run.sh [ROUNDS]: TCP over veth between two namespaces, netcliff stream beside iperf3, iperf2 and nuttcp, interleaved
 # rounds, offloads on and off, cubic and bbr, sender on CPU 0, receiver on CPU 1. Beside them netcliff in its default block size
-# and, for small blocks, through io_uring, many writes a call. CPU time is read from /proc/stat over a window within each
-# transfer, alike for all. Raw output and a table go to results/ beside this script. Needs root, ip, ethtool, iperf3, iperf,
-# nuttcp, jq, and a release build of netcliff (NETCLIFF=path). STATES="on off" and CONGESTIONS="cubic bbr" narrow it.
+# and, for small blocks, through io_uring, many writes a call, and with a receiver that is woken for 64 KiB only. CPU time is
+# read from /proc/stat over a window within each transfer, alike for all. Raw output and a table go to results/ beside this
+# script. Needs root, ip, ethtool, iperf3, iperf, nuttcp, jq, and a release build of netcliff (NETCLIFF=path). STATES="on off" and CONGESTIONS="cubic bbr" narrow it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 ROUNDS="${1:-5}"
@@ -36,6 +36,7 @@ one() {
     case "$tool" in
         netcliff) own "$log" "$block" "$congestion" ;;
         netcliff-uring) own "$log" "$block" "$congestion" --path uring ;;
+        netcliff-low-water) own "$log" "$block" "$congestion" --low-water 64KiB ;;
         netcliff-1MiB) own "$log" 1048576 "$congestion" ;;
         iperf3)
             "${client[@]}" iperf3 -c 10.77.0.2 -t "$SECONDS_EACH" -O 1 -l "$block" -C "$congestion" -J >"$log" || true
@@ -68,7 +69,7 @@ for state in ${STATES:-on off}; do
         done
         for block in 64 65536 131072; do
             tools=(netcliff iperf3 iperf nuttcp)
-            if [[ $block == 64 ]]; then tools+=(netcliff-uring); fi
+            if [[ $block == 64 ]]; then tools+=(netcliff-uring netcliff-low-water); fi
             if [[ $block == 131072 ]]; then tools+=(netcliff-1MiB); fi
             for round in $(seq "$ROUNDS"); do
                 for place in "${!tools[@]}"; do

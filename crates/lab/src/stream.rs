@@ -100,11 +100,11 @@ pub const MOST_READ_BYTES: usize = 128 << 10;
 /// do. A reader that asks for more empties the socket sooner and sleeps more often, and who wakes it is the sender: with
 /// writes of 64 bytes over veth, reads of 128 KiB came to 0.35 Gbit/s, reads of 64 bytes to 0.55
 /// (`netcliff stream --testbed netns --block 64B --read 128KiB`, and without `--read`). The other ways of receiving have buffers to
-/// fill, whatever the block.
-pub fn read_bytes(receive: ReceivePath, block_bytes: usize) -> usize {
+/// fill, whatever the block, and a reader with a low-water mark takes what it was woken for at once.
+pub fn read_bytes(receive: ReceivePath, low_water_bytes: Option<u32>, block_bytes: usize) -> usize {
     match receive {
-        ReceivePath::Read => block_bytes.min(MOST_READ_BYTES),
-        ReceivePath::Mapped | ReceivePath::Uring => MOST_READ_BYTES,
+        ReceivePath::Read if low_water_bytes.is_none() => block_bytes.min(MOST_READ_BYTES),
+        ReceivePath::Read | ReceivePath::Mapped | ReceivePath::Uring => MOST_READ_BYTES,
     }
 }
 
@@ -259,7 +259,8 @@ fn measure(
 ) {
     let mut template = options.template.clone();
     template.block_bytes = config.block_bytes;
-    template.read_bytes = options.read_bytes.unwrap_or_else(|| read_bytes(template.receive, config.block_bytes));
+    let read_bytes = || read_bytes(template.receive, template.low_water_bytes, config.block_bytes);
+    template.read_bytes = options.read_bytes.unwrap_or_else(read_bytes);
     template.stop = Some(Arc::clone(&options.stop));
     match (&config.path, &mut template.channel) {
         (Path::Stream(path), _) => template.path = path.clone(),

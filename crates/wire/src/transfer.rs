@@ -196,6 +196,9 @@ pub struct Settings {
     pub read_bytes: usize,
     /// How a stream receiver receives.
     pub receive: ReceivePath,
+    /// SO_RCVLOWAT (bytes): a receiver that waits is woken when so much is there, or the end. TCP read by
+    /// [`ReceivePath::Read`], not `acknowledged`; the kernel takes at most half the receive buffer. None: any byte wakes it.
+    pub low_water_bytes: Option<u32>,
     /// Time sent before the windows open (s).
     pub warm_up_s: f64,
     /// Length of a window.
@@ -230,6 +233,7 @@ impl Settings {
             block_bytes: 64 << 10,
             read_bytes: 128 << 10,
             receive: ReceivePath::Read,
+            low_water_bytes: None,
             warm_up_s: 0.25,
             amount: Amount::Seconds(1.0),
             windows: 1,
@@ -344,6 +348,7 @@ impl Settings {
         if self.acknowledged {
             self.check_acknowledged()?;
         }
+        self.check_low_water()?;
         Ok(Spans {
             warm_up_ns: seconds("warm_up_s", self.warm_up_s, 0, "0")?,
             window,
@@ -372,6 +377,18 @@ impl Settings {
             return Err(WireError::setting("flows", self.flows, format!("1 to {MOST_FLOWS} flows")));
         }
         Ok(())
+    }
+
+    /// A low-water mark where nothing would ever reach it is a receiver that waits for ever.
+    fn check_low_water(&self) -> Result<(), WireError> {
+        let Some(bytes) = self.low_water_bytes else { return Ok(()) };
+        let fits =
+            matches!(self.channel, Channel::Tcp { .. }) && self.receive == ReceivePath::Read && !self.acknowledged;
+        if fits && (1..=LARGEST_BLOCK_BYTES).contains(&(bytes as usize)) {
+            return Ok(());
+        }
+        let accepted = format!("1 to {LARGEST_BLOCK_BYTES} bytes, of TCP received by read(2) without acknowledgement");
+        Err(WireError::setting("low_water_bytes", bytes, accepted))
     }
 
     fn check_acknowledged(&self) -> Result<(), WireError> {

@@ -74,6 +74,9 @@ pub struct StreamArgs {
     /// Bytes asked for by one read [default: the block, at most 128KiB; 128KiB with --receive zerocopy or uring]
     #[arg(long, value_parser = bytes, value_name = "SIZE")]
     pub read: Option<u64>,
+    /// SO_RCVLOWAT: a waiting receiver is woken when so much is there, and reads up to 128KiB [default: by any byte]
+    #[arg(long, value_parser = bytes, value_name = "SIZE")]
+    pub low_water: Option<u64>,
     /// How the receiver takes bytes from the kernel
     #[arg(long, value_enum, default_value_t = ReceiveName::Read)]
     pub receive: ReceiveName,

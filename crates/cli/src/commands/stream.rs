@@ -135,6 +135,7 @@ fn options(args: &StreamArgs, stop: Arc<AtomicBool>) -> anyhow::Result<StreamOpt
         ReceiveName::Zerocopy => ReceivePath::Mapped,
         ReceiveName::Uring => ReceivePath::Uring,
     };
+    template.low_water_bytes = low_water(args)?;
     template.interval_s = Some(args.interval);
     template.stall_s = args.stall;
     let direction = direction(args);
@@ -167,6 +168,18 @@ fn options(args: &StreamArgs, stop: Arc<AtomicBool>) -> anyhow::Result<StreamOpt
         command: command_line(),
         started_unix_s: now_unix_s(),
     })
+}
+
+/// The receiver's low-water mark, where one can be.
+fn low_water(args: &StreamArgs) -> anyhow::Result<Option<u32>> {
+    let Some(bytes) = args.low_water else { return Ok(None) };
+    if !matches!(args.channel, Carrier::Tcp | Carrier::Mptcp) || args.receive != ReceiveName::Read {
+        return Err(output::usage("--low-water is for TCP that is received by read: leave it out"));
+    }
+    if args.method == Method::Acked {
+        return Err(output::usage("--low-water: with --method acked the last bytes would wake nobody; leave it out"));
+    }
+    Ok(Some(u32::try_from(bytes).unwrap_or(u32::MAX)))
 }
 
 /// Who sends, where it was said.

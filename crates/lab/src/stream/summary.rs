@@ -476,6 +476,9 @@ fn reads(options: &StreamOptions) -> String {
     let receive = options.template.receive;
     let bytes = |bytes: usize| units::print_bytes(bytes as u64);
     let most = options.read_bytes.unwrap_or(MOST_READ_BYTES);
+    if let Some(low_water) = options.template.low_water_bytes {
+        return format!("up to {}, woken when {} are there (SO_RCVLOWAT)", bytes(most), bytes(low_water as usize));
+    }
     match (receive, options.read_bytes) {
         (ReceivePath::Read, None) => format!("a block, at most {}", bytes(most)),
         (ReceivePath::Read, Some(_)) => format!("up to {}", bytes(most)),

@@ -109,8 +109,9 @@ fn blocks_and_reads_where_none_were_chosen() {
     // With headers of 20 or 40 and 8 bytes they fill 1500.
     assert_eq!(block(Method::Default, &udp(Ipv4Addr::LOCALHOST.into())) + 28, 1500);
     assert_eq!(block(Method::Default, &udp(std::net::Ipv6Addr::LOCALHOST.into())) + 48, 1500);
-    assert_eq!([64, 1 << 20].map(|bytes| read_bytes(ReceivePath::Read, bytes)), [64, 128 << 10]);
-    assert_eq!(read_bytes(ReceivePath::Mapped, 64), 128 << 10);
+    assert_eq!([64, 1 << 20].map(|bytes| read_bytes(ReceivePath::Read, None, bytes)), [64, 128 << 10]);
+    assert_eq!(read_bytes(ReceivePath::Read, Some(4096), 64), 128 << 10);
+    assert_eq!(read_bytes(ReceivePath::Mapped, None, 64), 128 << 10);
 }
 
 #[test]

@@ -245,7 +245,7 @@ fn mover<'a>(
             }
         }
         (_, false) => match settings.receive {
-            ReceivePath::Read => Box::new(Reader::new(channel.as_fd(), settings.read_bytes)),
+            ReceivePath::Read => Box::new(Reader::new(channel.as_fd(), settings.read_bytes, settings.low_water_bytes)),
             ReceivePath::Mapped => Box::new(mapped::Receiver::new(channel.as_fd(), settings.read_bytes)?),
             ReceivePath::Uring => Box::new(uring::Receiver::new(channel.as_fd(), settings.read_bytes, stall_ns)?),
         },

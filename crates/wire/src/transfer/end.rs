@@ -11,7 +11,7 @@ use super::mapped::Mapped;
 use super::meter::{Meter, Phase, Window};
 use super::pace::Pacing;
 use super::zero_copy::Completions;
-use super::{Settings, Spans};
+use super::{Settings, Spans, options};
 use crate::error::WireError;
 
 /// What one end counted.
@@ -168,16 +168,21 @@ fn told(action: String, error: io::Error, spans: &Spans) -> String {
 pub(super) struct Reader<'a> {
     channel: BorrowedFd<'a>,
     buffer: Vec<u8>,
+    /// Not in force before the first read: what is said before the transfer is shorter.
+    low_water_bytes: Option<u32>,
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(channel: BorrowedFd<'a>, read_bytes: usize) -> Self {
-        Self { channel, buffer: vec![0; read_bytes] }
+    pub(super) fn new(channel: BorrowedFd<'a>, read_bytes: usize, low_water_bytes: Option<u32>) -> Self {
+        Self { channel, buffer: vec![0; read_bytes], low_water_bytes }
     }
 }
 
 impl Mover for Reader<'_> {
     fn step(&mut self) -> io::Result<(usize, u64)> {
+        if let Some(bytes) = self.low_water_bytes.take() {
+            options::low_water(self.channel, bytes)?;
+        }
         Ok((nix::unistd::read(self.channel, &mut self.buffer)?, 1))
     }
 }

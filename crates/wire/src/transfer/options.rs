@@ -97,6 +97,12 @@ pub(super) fn stall(socket: BorrowedFd<'_>, ns: u64) -> Result<(), WireError> {
     set(socket, libc::SOL_SOCKET, libc::SO_RCVTIMEO, &time, "SO_RCVTIMEO", ns)
 }
 
+/// Bytes that wake a receiver.
+pub(super) fn low_water(socket: BorrowedFd<'_>, bytes: u32) -> std::io::Result<()> {
+    let bytes = c_int::try_from(bytes).unwrap_or(c_int::MAX);
+    set(socket, libc::SOL_SOCKET, libc::SO_RCVLOWAT, &bytes, "SO_RCVLOWAT", bytes).map_err(std::io::Error::other)
+}
+
 fn congestion(socket: BorrowedFd<'_>, name: &str) -> Result<(), WireError> {
     // SAFETY: the name's bytes are readable for their length.
     let refused = unsafe {

@@ -45,6 +45,8 @@ pub(super) struct Order {
     pub read_bytes: usize,
     #[serde(default)]
     pub receive: ReceivePath,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub low_water_bytes: Option<u32>,
     pub warm_up_s: f64,
     pub amount: Amount,
     pub windows: u32,
@@ -80,6 +82,7 @@ impl Order {
             block_bytes: settings.block_bytes,
             read_bytes: settings.read_bytes,
             receive: settings.receive,
+            low_water_bytes: settings.low_water_bytes,
             warm_up_s: settings.warm_up_s,
             amount: settings.amount,
             windows: settings.windows,
@@ -154,6 +157,7 @@ impl Order {
             block_bytes: self.block_bytes,
             read_bytes: self.read_bytes,
             receive: self.receive,
+            low_water_bytes: self.low_water_bytes,
             warm_up_s: self.warm_up_s,
             amount: self.amount,
             windows: self.windows,

@@ -389,6 +389,27 @@ fn every_way_of_receiving_gets_every_byte() {
 }
 
 #[test]
+fn a_read_brings_what_the_low_water_mark_demands_and_no_byte_is_lost() {
+    let marked = Settings { low_water_bytes: Some(32 << 10), ..settings(tcp(), 64) };
+    let transfer = made(&marked);
+    let (sender, receiver) = (&only(&transfer).sender, &only(&transfer).receiver);
+    assert_eq!(receiver.total_bytes, sender.total_bytes);
+    let read_bytes = receiver.windows[0].bytes as f64 / receiver.windows[0].calls as f64;
+    assert!(read_bytes >= 32_768.0, "{read_bytes} bytes a read");
+    // The last bytes are fewer than the mark: the end wakes their receiver.
+    let counted = Settings { amount: Amount::Bytes(100_000), warm_up_s: 0.0, ..marked.clone() };
+    assert!(only(&made(&counted)).receiver.total_bytes >= 100_000);
+    for refused in [
+        Settings { channel: Channel::Unix, ..marked.clone() },
+        Settings { receive: ReceivePath::Uring, ..marked.clone() },
+        Settings { low_water_bytes: Some(0), ..marked },
+    ] {
+        let error = run(&refused, &mut ()).unwrap_err().to_string();
+        assert!(error.contains("low_water_bytes"), "{error}");
+    }
+}
+
+#[test]
 fn a_ring_hands_over_many_blocks_a_call() {
     let changed = Settings { path: SendPath::Uring { zero_copy: false }, ..settings(tcp(), 64) };
     let transfer = match run(&changed, &mut ()) {
