@@ -18,6 +18,10 @@ use std::{
 
 /// Names the open file by which a child shares the lock of its parent.
 const INHERITED: &str = "NETCLIFF_LOCK_FD";
+/// Names the process that holds the lock, for those that it has measure, children of children too.
+const HOLDER: &str = "NETCLIFF_LOCK_PID";
+/// More generations than any measurement has.
+const GENERATIONS: usize = 64;
 
 /// Held by the run that measures or changes this host; released when the last clone is dropped and by
 /// the kernel when the process dies, so it never goes stale.
@@ -32,6 +36,10 @@ enum Held {
     Own(Flock<File>),
     /// The parent's: it lets go of it, this process does not.
     Parents,
+    /// An ancestor's, who measures by this process; the file admits one such process at a time.
+    Ancestors {
+        _file: Flock<File>,
+    },
 }
 
 impl HostLock {
@@ -44,23 +52,14 @@ impl HostLock {
         if is_inherited(&path) {
             return Ok(HostLock { held: Arc::new(Held::Parents), state: state.clone() });
         }
-        // Not truncated on open: until the lock is ours the file names its holder.
-        let file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .read(true)
-            .write(true)
-            .open(&path)
-            .map_err(JournalError::io("open", &path))?;
-        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-            Ok(mut file) => {
-                file.set_len(0)
-                    .and_then(|()| file.write_all(std::process::id().to_string().as_bytes()))
-                    .map_err(JournalError::io("write", &path))?;
-                Ok(HostLock { held: Arc::new(Held::Own(file)), state: state.clone() })
-            }
-            Err((_, Errno::EWOULDBLOCK)) => Err(JournalError::Busy { pid: holder(&path) }),
-            Err((_, errno)) => Err(JournalError::io("lock", &path)(errno.into())),
+        match exclusive(&path)? {
+            Ok(file) => Ok(HostLock { held: Arc::new(Held::Own(file)), state: state.clone() }),
+            Err(pid) if !is_announced(&pid) => Err(JournalError::Busy { pid }),
+            Err(pid) if !is_ancestor(&pid) => Err(JournalError::LeftBehind { pid }),
+            Err(_) => match exclusive(&state.shared_lock_path())? {
+                Ok(file) => Ok(HostLock { held: Arc::new(Held::Ancestors { _file: file }), state: state.clone() }),
+                Err(pid) => Err(JournalError::Sibling { pid }),
+            },
         }
     }
 
@@ -89,6 +88,13 @@ impl HostLock {
         Ok((INHERITED, file.as_raw_fd().to_string(), file))
     }
 
+    /// Lets the commands that a child starts, such as a netcliff in a script, share the lock as long as this process lives and
+    /// is their ancestor: name and value for the child's environment. One of them at a time; what is left in the background
+    /// when the child ends has no such ancestor any more.
+    pub fn announce(&self) -> (&'static str, String) {
+        (HOLDER, std::process::id().to_string())
+    }
+
     /// The state directory that the lock guards.
     pub fn state(&self) -> &StateDir {
         &self.state
@@ -103,6 +109,46 @@ fn is_inherited(path: &Path) -> bool {
         (Ok(open), Ok(lock)) => same(open, lock),
         _ => false,
     }
+}
+
+/// Takes a lock file without waiting, and writes this process into it; the pid of who has it where it is taken.
+fn exclusive(path: &Path) -> Result<Result<Flock<File>, String>, JournalError> {
+    // Not truncated on open: until the lock is ours the file names its holder.
+    let file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .read(true)
+        .write(true)
+        .open(path)
+        .map_err(JournalError::io("open", path))?;
+    match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+        Ok(mut file) => {
+            file.set_len(0)
+                .and_then(|()| file.write_all(std::process::id().to_string().as_bytes()))
+                .map_err(JournalError::io("write", path))?;
+            Ok(Ok(file))
+        }
+        Err((_, Errno::EWOULDBLOCK)) => Ok(Err(holder(path))),
+        Err((_, errno)) => Err(JournalError::io("lock", path)(errno.into())),
+    }
+}
+
+/// Whether the process that has the lock says by the environment that it measures by this one.
+fn is_announced(holder: &str) -> bool {
+    std::env::var(HOLDER).is_ok_and(|announced| announced == holder)
+}
+
+/// The environment is passed on to what is left in the background, too; that has another parent once the command ends.
+pub(super) fn is_ancestor(holder: &str) -> bool {
+    let Ok(holder) = holder.parse::<u32>() else { return false };
+    let ancestors = std::iter::successors(Some(std::process::id()), |pid| parent_of(*pid));
+    ancestors.skip(1).take(GENERATIONS).any(|pid| pid == holder)
+}
+
+/// proc(5): the parent is the second field behind the name, which stands in brackets and may hold anything.
+pub(super) fn parent_of(pid: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
 fn holder(path: &Path) -> String {

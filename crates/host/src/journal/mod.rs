@@ -52,6 +52,24 @@ pub enum JournalError {
         /// The process that holds the lock, as it wrote itself into the lock file.
         pid: String,
     },
+    /// The run that holds the host had this process started, but the command it waited for has ended.
+    #[error(
+        "netcliff (pid {pid}) has this host measured by a command that this process no longer belongs to: a command that is \
+         measured must not leave a netcliff in the background"
+    )]
+    LeftBehind {
+        /// The process that holds the lock.
+        pid: String,
+    },
+    /// The run that holds the host has it measured by two processes at once.
+    #[error(
+        "another netcliff (pid {pid}) of the same measured command is measuring this host, and two would disturb each other: \
+         let the command run one after the other"
+    )]
+    Sibling {
+        /// The other process.
+        pid: String,
+    },
 }
 
 impl JournalError {
@@ -170,19 +188,23 @@ impl Journal {
         self.append(&Line::Undone { id: id.0 })
     }
 
-    /// Takes every open change back, newest first, and removes the file if all succeeded.
+    /// Takes every open change back, newest first, and removes the file if all succeeded. What could not be undone stays open,
+    /// and in the file for the next start.
     pub fn undo_all(&mut self) -> Vec<UndoOutcome> {
         let mut outcomes = Vec::new();
+        let mut left = Vec::new();
         while let Some((id, change)) = self.open.pop() {
             let outcome = undo_change(&change);
-            if outcome.error.is_none()
-                && let Err(error) = self.undone(id)
-            {
+            if outcome.error.is_some() {
+                left.push((id, change));
+            } else if let Err(error) = self.undone(id) {
                 tracing::warn!(%error, "an undone change could not be ticked off");
             }
             outcomes.push(outcome);
         }
-        if outcomes.iter().all(|outcome| outcome.error.is_none()) {
+        left.reverse();
+        self.open = left;
+        if self.open.is_empty() {
             let _ = std::fs::remove_file(&self.path);
         }
         outcomes

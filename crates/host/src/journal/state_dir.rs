@@ -67,4 +67,9 @@ impl StateDir {
     pub(crate) fn lock_path(&self) -> PathBuf {
         self.path.join("lock")
     }
+
+    /// The lock among those that measure for the holder of the lock.
+    pub(crate) fn shared_lock_path(&self) -> PathBuf {
+        self.path.join("lock.shared")
+    }
 }

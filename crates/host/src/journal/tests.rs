@@ -129,6 +129,33 @@ fn what_cannot_be_undone_stays_in_the_journal() {
     assert!(error.contains("/etc/hostname"), "{error}");
 }
 
+/// Neither the failed undo nor the journal's own end forget it.
+#[test]
+fn what_an_end_cannot_undo_is_left_for_the_next_start() {
+    let (dir, state) = state();
+    let made = dir.path().join("made");
+    let outside = Change::SysctlChanged { path: "/etc/hostname".into(), old: "x".into(), new: "y".into() };
+    let mut journal = Journal::begin(&state).unwrap();
+    journal.record(outside.clone()).unwrap();
+    journal.record(Change::DirectoryCreated { path: made.clone() }).unwrap();
+    fs::create_dir(&made).unwrap();
+    let outcomes = journal.undo_all();
+    assert_eq!(outcomes.iter().filter(|outcome| outcome.error.is_some()).count(), 1);
+    let file = journal.path().to_owned();
+    drop(journal);
+    let (_, _, open) = parse(&fs::read_to_string(&file).unwrap()).unwrap();
+    assert_eq!(open, [outside]);
+    assert!(!made.exists());
+}
+
+#[test]
+fn a_process_knows_its_parent() {
+    let own = std::process::id();
+    let parent = lock::parent_of(own).unwrap();
+    assert_eq!(parent, std::os::unix::process::parent_id());
+    assert!(lock::is_ancestor(&parent.to_string()) && !lock::is_ancestor(&own.to_string()) && !lock::is_ancestor("x"));
+}
+
 #[test]
 fn paths_that_climb_out_of_proc_sys_are_refused() {
     let path = PathBuf::from("/proc/sys/../../etc/hostname");

@@ -40,9 +40,11 @@ pub enum ApplyError {
     #[error(transparent)]
     Journal(#[from] JournalError),
     /// A step failed.
-    #[error("{name} could not be set to {new}: {source}{}; {}", hint(.source), told(.undone))]
+    #[error("{name} could not be set to {new}: {source}{}; {}", hint(.source, .setting), told(.undone))]
     Step {
         /// What was to be set.
+        setting: Box<Setting>,
+        /// As people call it.
         name: String,
         /// To what.
         new: String,
@@ -65,20 +67,26 @@ pub enum ApplyError {
     },
 }
 
-fn hint(source: &io::Error) -> &'static str {
+fn hint(source: &io::Error, setting: &Setting) -> String {
     // Netlink gives its own words, but the kernel's number with them.
     match source.kind() == io::ErrorKind::PermissionDenied || source.raw_os_error() == Some(libc::EPERM) {
-        true => " (it takes root: sudo netcliff tune apply ...)",
-        false => "",
+        true => format!(" (it takes {}: sudo netcliff tune apply ...)", setting.right()),
+        false => String::new(),
     }
 }
 
 fn told(undone: &[UndoOutcome]) -> String {
     let failed: Vec<String> = undone.iter().filter_map(|outcome| outcome.error.clone()).collect();
+    let notes: Vec<String> = undone.iter().filter_map(|outcome| outcome.note.clone()).collect();
     match (undone.len(), failed.is_empty()) {
         (0, _) => "nothing was changed".to_owned(),
-        (_, true) => "everything was set back".to_owned(),
-        (_, false) => format!("of the settings made before it some could not be set back: {}", failed.join("; ")),
+        (_, true) if notes.is_empty() => "everything was set back".to_owned(),
+        (_, true) => format!("everything was set back ({})", notes.join("; ")),
+        (_, false) => format!(
+            "of the settings made before it some could not be set back, and stay written down for the next start or `netcliff \
+             tune undo`: {}",
+            failed.join("; ")
+        ),
     }
 }
 
@@ -116,7 +124,8 @@ impl Session {
                 }
                 Err(Failed::Io(source)) => {
                     let (name, new) = (step.proposal.name.clone(), step.proposal.new.clone());
-                    return Err(ApplyError::Step { name, new, source, undone: self.set_back() });
+                    let setting = Box::new(step.setting.clone());
+                    return Err(ApplyError::Step { setting, name, new, source, undone: self.set_back() });
                 }
             }
         }
