@@ -1,6 +1,7 @@
 //! The few rtnetlink requests that netcliff makes, in the network namespace of the calling thread.
 
 mod qdisc;
+mod routes;
 mod shared;
 
 use netlink_bindings::{
@@ -14,6 +15,8 @@ use netlink_bindings::{
 };
 use netlink_socket2::{NetlinkSocket, ReplyError};
 use std::{io, net::IpAddr};
+
+pub(crate) use routes::RouteMtu;
 
 /// IFLA_INFO_DATA, linux/if_link.h.
 const IFLA_INFO_DATA: u16 = 2;

@@ -55,6 +55,9 @@ fn capture(args: &InspectArgs, dir: &Path) -> anyhow::Result<ExitCode> {
     let root = Path::new("/");
     let failed = || format!("cannot capture into {}", dir.display());
     let mut files = capture::write(root, &nics, dir).with_context(failed)?;
+    // Of all interfaces: a path is the host's.
+    let host = Inspection::of_this_host(std::time::Duration::ZERO).with_context(failed)?;
+    files += capture::write_paths(&host.network.narrow_paths, dir).with_context(failed)?;
     if !args.watch.is_zero() {
         std::thread::sleep(args.watch);
         files += capture::write_later(root, &nics, dir).with_context(failed)?;

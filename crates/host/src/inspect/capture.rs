@@ -1,12 +1,17 @@
 //! Writing down what an inspection reads, so that it can be read again elsewhere: [`write()`], [`write_later`],
-//! [`answers`].
+//! [`answers`], [`write_paths`].
 //!
 //! A capture is a directory tree of the files that are read, by an explicit list, and [`ANSWERS`]: what the kernel said
 //! by netlink. It is anonymised: hardware addresses are replaced, the RSS key is left out, of the command line only
 //! parameters that change how packets are handled keep their value, of processes only irqbalance is told, of interrupts
 //! and modules only those that the inspection looks at.
 
-use super::{counters::STATISTICS, network::FILTERS};
+use super::{
+    NarrowPath,
+    counters::STATISTICS,
+    network::FILTERS,
+    paths::{self, PATHS},
+};
 use crate::{
     inventory::{SYSCTLS, kernel_configuration},
     nic::{Nic, message_interrupts},
@@ -154,14 +159,40 @@ pub fn write_later(root: &Path, nics: &[Nic], dir: &Path) -> io::Result<usize> {
 /// When there are none, or they are of another form.
 pub fn answers(dir: &Path) -> io::Result<Vec<Nic>> {
     let path = dir.join(ANSWERS);
-    let explained = |reason: String| {
-        io::Error::other(format!(
-            "{}: {reason}; name a directory that `netcliff inspect --capture DIR` wrote",
-            path.display()
-        ))
-    };
-    let text = fs::read_to_string(&path).map_err(|error| explained(error.to_string()))?;
-    serde_json::from_str(&text).map_err(|error| explained(error.to_string()))
+    let text = fs::read_to_string(&path).map_err(|error| explained(&path, &error))?;
+    serde_json::from_str(&text).map_err(|error| explained(&path, &error))
+}
+
+/// Adds what the kernel knows of the MTU of paths to a capture, with other destinations. Nothing is written where nothing is
+/// known.
+///
+/// # Errors
+/// When the capture cannot be written.
+pub fn write_paths(narrow: &[NarrowPath], dir: &Path) -> io::Result<usize> {
+    if narrow.is_empty() {
+        return Ok(0);
+    }
+    let text = serde_json::to_string_pretty(&paths::anonymous(narrow))?;
+    fs::write(dir.join(PATHS), text + "\n").map(|()| 1)
+}
+
+/// The narrow paths of a capture; none in one that has no such file.
+///
+/// # Errors
+/// When the file is of another form.
+pub(super) fn paths(dir: &Path) -> io::Result<Vec<NarrowPath>> {
+    let path = dir.join(PATHS);
+    match fs::read_to_string(&path) {
+        Ok(text) => serde_json::from_str(&text).map_err(|error| explained(&path, &error)),
+        Err(_) => Ok(Vec::new()),
+    }
+}
+
+fn explained(path: &Path, reason: &dyn std::fmt::Display) -> io::Error {
+    io::Error::other(format!(
+        "{}: {reason}; name a directory that `netcliff inspect --capture DIR` wrote",
+        path.display()
+    ))
 }
 
 /// A capture being written.

@@ -9,11 +9,13 @@ mod counters;
 mod interrupts;
 mod network;
 pub mod page;
+mod paths;
 pub mod rules;
 
 pub use counters::{Growth, Reading};
 pub use interrupts::{Direction, Irq, QueuePath};
 pub use network::Network;
+pub use paths::{Known, NarrowPath};
 
 use crate::{
     inventory::Inventory,
@@ -83,6 +85,13 @@ impl Inspection {
         let nics = nic::ask_all()?;
         let mut inspection = Inspection::read(root, nics);
         inspection.host = Inventory::of_this_host();
+        match paths::ask(&inspection.ports) {
+            Ok(narrow) => inspection.network.narrow_paths = narrow,
+            Err(error) => {
+                let reason = format!("what the kernel knows of the MTU of paths: {error}");
+                inspection.missing.insert("path MTU".into(), reason);
+            }
+        }
         if !watch.is_zero() {
             thread::sleep(watch);
             inspection.compare(&Reading::read(root, &inspection.names()));
@@ -96,6 +105,7 @@ impl Inspection {
     /// When the directory is no capture.
     pub fn of_capture(dir: &Path) -> io::Result<Inspection> {
         let mut inspection = Inspection::read(dir, capture::answers(dir)?);
+        inspection.network.narrow_paths = capture::paths(dir)?;
         let later = dir.join(capture::LATER);
         if later.is_dir() {
             inspection.compare(&Reading::read(&later, &inspection.names()));

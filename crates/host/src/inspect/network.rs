@@ -1,5 +1,6 @@
 //! What the stack is set to do with packets beside carrying them: netfilter, security modules.
 
+use super::NarrowPath;
 use crate::procfs;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fs, io, path::Path};
@@ -21,6 +22,9 @@ pub struct Network {
     pub selinux: Option<String>,
     /// Security modules in force, where root may read them.
     pub security_modules: Option<String>,
+    /// Paths that take less than their interface, as far as the kernel knows; narrowest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub narrow_paths: Vec<NarrowPath>,
 }
 
 impl Network {
@@ -34,6 +38,7 @@ impl Network {
             selinux: procfs::text(root.join("sys/fs/selinux/enforce"))
                 .map(|mode| if mode == "1" { "enforcing" } else { "permissive" }.to_owned()),
             security_modules: lsm,
+            narrow_paths: Vec::new(),
         }
     }
 }

@@ -1,17 +1,15 @@
 //! An [`Inspection`] condensed to what fits one page: [`sheet`].
 
-use super::{Direction, Inspection, Port};
-use crate::procfs::{cpus_of_mask, list_of_cpus};
-use netcliff_core::{
-    inspection::{Remark, Section, Sheet},
-    units::print_bps,
-};
+mod interface;
+
+use super::{Inspection, Port};
+use crate::procfs::list_of_cpus;
+use interface::interface;
+use netcliff_core::inspection::{Remark, Section, Sheet};
 use std::collections::BTreeMap;
 
 /// Interfaces that get a section of their own; the others are named.
 const MOST_PORTS: usize = 4;
-/// Queues shown one by one; of more, the CPUs of all.
-const MOST_QUEUES: usize = 8;
 
 /// The page: host, each interface, stack, counters, remarks.
 pub fn sheet(inspection: &Inspection, remarks: Vec<Remark>) -> Sheet {
@@ -135,184 +133,6 @@ fn mitigations(all: &BTreeMap<String, String>) -> String {
         (_, true) => format!("{active} in force"),
         (_, false) => format!("{active} in force; open: {}", open.join(", ")),
     }
-}
-
-fn interface(port: &Port) -> Facts {
-    let nic = &port.nic;
-    facts([
-        ("driver", Some(driver(port))),
-        ("bus", bus(port)),
-        ("link", Some(link(port))),
-        ("pause", Some(switches(&nic.pause))),
-        ("offloads", Some(offloads(port))),
-        ("coalescing", Some(coalescing(port))),
-        ("rings", Some(sizes(&nic.rings))),
-        ("channels", Some(sizes(&nic.channels))),
-        ("RSS", rss(port)),
-        ("interrupts", Some(interrupts(port))),
-        ("NAPI", Some(napi(port))),
-        ("RPS, RFS, XPS", Some(steering(port))),
-        ("qdisc", Some(nic.qdiscs.join(", "))),
-    ])
-}
-
-fn driver(port: &Port) -> String {
-    let nic = &port.nic;
-    let firmware = nic.firmware.as_ref().map(|firmware| format!(", firmware {firmware}")).unwrap_or_default();
-    let name = nic.driver.as_deref().or(nic.kind.as_deref()).unwrap_or("none");
-    format!("{name}{firmware}")
-}
-
-fn bus(port: &Port) -> Option<String> {
-    let nic = &port.nic;
-    let slot = nic.pcie.map(|slot| {
-        let most = nic.pcie_max.filter(|most| *most != slot);
-        let most = most.map(|most| format!(" of {} x{}", most.generation, most.lanes)).unwrap_or_default();
-        format!(", PCI Express {} x{}{most}", slot.generation, slot.lanes)
-    });
-    let node = nic.numa_node.map(|node| format!(", node {node}")).unwrap_or_default();
-    Some(format!("{}{}{node}", nic.bus.as_ref()?, slot.unwrap_or_default()))
-}
-
-fn link(port: &Port) -> String {
-    let nic = &port.nic;
-    let state = if nic.up { nic.operational_state.as_deref().unwrap_or("up") } else { "down" };
-    let speed = port.link_bps().map_or("speed not told".to_owned(), print_bps);
-    let supported = nic.speed_supported_mbps.filter(|can| nic.speed_mbps.is_some_and(|has| has < *can));
-    let supported = supported.map(|mbps| format!(" of {}", print_bps(f64::from(mbps) * 1e6))).unwrap_or_default();
-    let duplex = nic.duplex.as_ref().map(|duplex| format!(", {duplex} duplex")).unwrap_or_default();
-    let mtu = nic.mtu_bytes.map(|mtu| format!(", MTU {mtu}")).unwrap_or_default();
-    format!("{state}, {speed}{supported}{duplex}{mtu}")
-}
-
-fn switches(map: &BTreeMap<String, bool>) -> String {
-    map.iter().map(|(name, on)| format!("{name} {}", if *on { "on" } else { "off" })).collect::<Vec<_>>().join(", ")
-}
-
-/// Offloads that change what a packet costs, by ethtool's short names.
-fn offloads(port: &Port) -> String {
-    const SHOWN: [(&str, &str); 9] = [
-        ("rx-checksum", "rx"),
-        ("tx-checksum-ip-generic", "tx"),
-        ("tx-tcp-segmentation", "tso"),
-        ("tx-generic-segmentation", "gso"),
-        ("rx-gro", "gro"),
-        ("rx-lro", "lro"),
-        ("rx-gro-hw", "hw-gro"),
-        ("tx-udp-segmentation", "udp-gso"),
-        ("rx-ntuple-filter", "ntuple"),
-    ];
-    let known: Vec<(&str, bool)> =
-        SHOWN.iter().filter_map(|(feature, name)| Some((*name, port.nic.feature(feature)?))).collect();
-    let list = |wanted: bool| {
-        let names: Vec<&str> = known.iter().filter(|(_, on)| *on == wanted).map(|(name, _)| *name).collect();
-        if names.is_empty() { "none".to_owned() } else { names.join(" ") }
-    };
-    if known.is_empty() { String::new() } else { format!("on: {}; off: {}", list(true), list(false)) }
-}
-
-fn coalescing(port: &Port) -> String {
-    let mut figures: Vec<String> = port
-        .nic
-        .coalesce
-        .iter()
-        .filter(|(_, value)| **value > 0)
-        .map(|(name, value)| format!("{name} {value}"))
-        .collect();
-    for (direction, steps) in &port.nic.coalesce_profiles {
-        let steps: Vec<String> = steps.iter().map(|step| format!("{}us/{}", step.usecs, step.frames)).collect();
-        figures.push(format!("profile {direction} {}", steps.join(" ")));
-    }
-    if figures.is_empty() && !port.nic.coalesce.is_empty() { "all zero".into() } else { figures.join(", ") }
-}
-
-/// `rx 512 of 4096`.
-fn sizes(map: &BTreeMap<String, u32>) -> String {
-    let each = map.iter().filter(|(name, value)| !name.ends_with("-max") && **value > 0);
-    let each = each.map(|(name, value)| match map.get(&format!("{name}-max")) {
-        Some(most) => format!("{name} {value} of {most}"),
-        None => format!("{name} {value}"),
-    });
-    each.collect::<Vec<_>>().join(", ")
-}
-
-fn rss(port: &Port) -> Option<String> {
-    let rss = port.nic.rss.as_ref()?;
-    let hash = match rss.hash_function {
-        Some(1) => "Toeplitz",
-        Some(2) => "XOR",
-        Some(4) => "CRC32",
-        _ => "hash not told",
-    };
-    let mut entries: BTreeMap<u32, usize> = BTreeMap::new();
-    rss.indirection.iter().for_each(|queue| *entries.entry(*queue).or_default() += 1);
-    let (least, most) = (entries.values().min().copied().unwrap_or(0), entries.values().max().copied().unwrap_or(0));
-    let rules = port.nic.ntuple_rules.filter(|rules| *rules > 0).map(|rules| format!(", {rules} ntuple rules"));
-    let table = match (rss.indirection.len(), least == most) {
-        (0, _) => "no table".to_owned(),
-        (all, true) => format!("{all} entries, {most} for each of {} queues", entries.len()),
-        (all, false) => format!("{all} entries, {least} to {most} for each of {} queues", entries.len()),
-    };
-    Some(format!("{hash}, {table}{}", rules.unwrap_or_default()))
-}
-
-fn interrupts(port: &Port) -> String {
-    let irqs: Vec<&super::Irq> = port.queue_irqs().collect();
-    if irqs.is_empty() {
-        return if port.nic.is_physical() { "none by name".to_owned() } else { String::new() };
-    }
-    if irqs.len() > MOST_QUEUES {
-        let mut cpus: BTreeMap<String, usize> = BTreeMap::new();
-        irqs.iter().for_each(|irq| *cpus.entry(list_of_cpus(irq.cpus())).or_default() += 1);
-        let each: Vec<String> = cpus.iter().map(|(cpus, irqs)| format!("{irqs} on CPU {cpus}")).collect();
-        return format!("{} for queues: {}", irqs.len(), each.join(", "));
-    }
-    let one = |irq: &&super::Irq| {
-        let direction = match irq.direction {
-            Some(Direction::Receive) => "rx",
-            Some(Direction::Transmit) => "tx",
-            _ => "rx+tx",
-        };
-        let queue = irq.queue.map(|queue| format!(" {queue}")).unwrap_or_default();
-        format!("{direction}{queue}: irq {} on CPU {}", irq.number, list_of_cpus(irq.cpus()))
-    };
-    irqs.iter().map(one).collect::<Vec<_>>().join("; ")
-}
-
-fn napi(port: &Port) -> String {
-    let nic = &port.nic;
-    let mut parts = Vec::new();
-    if !nic.napis.is_empty() {
-        parts.push(format!("{} instance{}", nic.napis.len(), if nic.napis.len() == 1 { "" } else { "s" }));
-        let threads = nic.napis.iter().filter(|napi| napi.thread_pid.is_some()).count();
-        if threads > 0 {
-            parts.push(format!("{threads} in threads"));
-        }
-        let own = |wanted: &dyn Fn(&crate::nic::netdev::Napi) -> Option<u32>| {
-            nic.napis.iter().filter_map(wanted).filter(|value| *value > 0).max()
-        };
-        for (name, value) in [
-            ("defer-hard-irqs", own(&|napi| napi.defer_hard_irqs)),
-            ("gro-flush-timeout (ns)", own(&|napi| napi.gro_flush_timeout_ns)),
-            ("irq-suspend-timeout (ns)", own(&|napi| napi.irq_suspend_timeout_ns)),
-        ] {
-            parts.extend(value.map(|value| format!("{name} up to {value}")));
-        }
-    }
-    let set = nic.napi_settings.iter().filter(|(_, value)| **value > 0);
-    parts.extend(set.map(|(name, value)| format!("{name} {value}")));
-    parts.join(", ")
-}
-
-fn steering(port: &Port) -> String {
-    let used = |masks: &[String]| {
-        let sets = masks.iter().filter_map(|mask| cpus_of_mask(mask)).filter(|cpus| !cpus.is_empty());
-        let sets: Vec<String> = sets.map(|cpus| list_of_cpus(&cpus)).collect();
-        if sets.is_empty() { "off".to_owned() } else { format!("CPUs {}", sets.join(" / ")) }
-    };
-    let rfs = port.nic.rps_flow_counts.iter().max().copied().unwrap_or(0);
-    let rfs = if rfs > 0 { format!("{rfs} flows a queue") } else { "off".to_owned() };
-    format!("RPS {}, RFS {rfs}, XPS {}", used(&port.nic.rps_cpus), used(&port.nic.xps_cpus))
 }
 
 fn stack(inspection: &Inspection) -> Facts {

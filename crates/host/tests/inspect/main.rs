@@ -4,6 +4,7 @@ mod affinity;
 mod apply;
 mod capture;
 mod common;
+mod paths;
 mod permanent;
 mod plan;
 mod rules;

@@ -295,6 +295,35 @@ fn mtu_path() {
 }
 
 #[test]
+fn mtu_narrow() {
+    let path = |mtu: u32, known: &str, interface_mtu: u32| {
+        format!(
+            r#"[{{"destination": "192.0.2.1", "interface": "eth0", "interface_mtu_bytes": {interface_mtu}, "mtu_bytes": {mtu},
+                "known": "{known}"}}]"#
+        )
+    };
+    let host = |text: &str| base().file("paths.json", text);
+    triggers(
+        "mtu-narrow",
+        Severity::Note,
+        &host(&path(1400, "discovery", 1500)),
+        Aim::default(),
+        &["1400 of 1500 bytes to 192.0.2.1 by eth0", "path MTU discovery", "tracepath -n 192.0.2.1"],
+    );
+    let jumbo = host(&path(1500, "route", 9000));
+    triggers("mtu-narrow", Severity::Warning, &jumbo, Aim::default(), &["1500 of 9000", "the route says so"]);
+    let many: Vec<String> = (1..=5)
+        .map(|n| {
+            format!(r#"{{"destination": "192.0.2.{n}", "interface_mtu_bytes": 1500, "mtu_bytes": 1300, "known": "connections"}}"#)
+        })
+        .collect();
+    let many = host(&format!("[{}]", many.join(",")));
+    triggers("mtu-narrow", Severity::Note, &many, Aim::default(), &["TCP connections", "2 more"]);
+    silent("mtu-narrow", &host("[]"), Aim::default());
+    silent("mtu-narrow", &base(), Aim::default());
+}
+
+#[test]
 fn idle_states_of_every_cpu() {
     let state =
         |cpu: u32, off: u32| (format!("sys/devices/system/cpu/cpu{cpu}/cpuidle/state2/disable"), format!("{off}\n"));

@@ -1,7 +1,7 @@
 //! What the stack does with each packet, and how much a socket may hold.
 
 use super::{Aim, Look, Rule, Seen, seen};
-use crate::inspect::{Inspection, Port};
+use crate::inspect::{Inspection, Known, Port};
 use netcliff_core::{inspection::Severity, units::print_bps};
 
 /// Share of the table from which connections are about to be refused.
@@ -32,6 +32,13 @@ pub(super) const RULES: &[Rule] = &[
               not be fragmented is lost until the sender learns of it",
         source: "RFC 1191, section 3; RFC 8900, section 3; Documentation/networking/snmp_counter.rst",
         look: Look::Host(path),
+    },
+    Rule {
+        id: "mtu-narrow",
+        why: "what is sent larger is cut in two packets, or refused and sent again: UDP that fills the interface's MTU loses or \
+              fragments on these paths, TCP has already adapted to them",
+        source: "RFC 1191, section 3; RFC 8899, section 1.1; Documentation/networking/ip-sysctl.rst, ip_no_pmtu_disc",
+        look: Look::Host(narrow),
     },
     Rule {
         id: "selinux",
@@ -126,6 +133,34 @@ fn path(inspection: &Inspection, _: &Aim) -> Option<Seen> {
             "tracepath DESTINATION  # where the path narrows, and to what".to_owned(),
             "sysctl -w net.ipv4.tcp_mtu_probing=1".to_owned(),
         ],
+    )
+}
+
+/// What a standard Ethernet takes: an interface set to more is meant for a segment that takes more (bytes).
+const STANDARD_MTU: u32 = 1500;
+/// Paths that are told one by one.
+const TOLD: usize = 3;
+
+fn narrow(inspection: &Inspection, _: &Aim) -> Option<Seen> {
+    let paths = &inspection.network.narrow_paths;
+    let told = paths.iter().take(TOLD).map(|path| {
+        let by = path.interface.as_ref().map(|name| format!(" by {name}")).unwrap_or_default();
+        let how = match path.known {
+            Known::Route => "the route says so",
+            Known::Discovery => "learned by path MTU discovery",
+            Known::Connections => "its TCP connections use that",
+        };
+        format!("{} of {} bytes to {}{by} ({how})", path.mtu_bytes, path.interface_mtu_bytes, path.destination)
+    });
+    let told: Vec<String> = told.collect();
+    let more = if paths.len() > TOLD { format!("; {} more", paths.len() - TOLD) } else { String::new() };
+    // On the way out of a site less is usual; of a jumbo frame not even a segment's own path may be left over.
+    let jumbo = paths.iter().any(|path| path.interface_mtu_bytes > STANDARD_MTU);
+    let first = paths.first()?;
+    seen(
+        if jumbo { Severity::Warning } else { Severity::Note },
+        told.join("; ") + &more,
+        [format!("tracepath -n {}  # where the path narrows", first.destination.split('/').next().unwrap_or_default())],
     )
 }
 

@@ -1,0 +1,61 @@
+//! What this kernel says of the MTU of paths, in a namespace that the test makes.
+
+use netcliff_host::{
+    inspect::{Inspection, Known},
+    journal::{HostLock, StateDir},
+    testbed::netns::{Testbed, TestbedOptions},
+};
+use std::{
+    net::{TcpListener, TcpStream},
+    process::Command,
+    time::Duration,
+};
+
+#[allow(clippy::print_stderr, reason = "a skipped test says so")]
+fn skipped(reason: &str) {
+    eprintln!("SKIPPED: {reason}");
+}
+
+#[test]
+fn narrow_routes_and_connections_are_seen() {
+    let dir = tempfile::tempdir().unwrap();
+    let lock = HostLock::acquire(&StateDir::at(dir.path()).unwrap()).unwrap();
+    let testbed = match Testbed::create(&lock, TestbedOptions::default()) {
+        Ok(testbed) => testbed,
+        Err(error) => return skipped(&error.to_string()),
+    };
+    let far = testbed.endpoint(netcliff_host::testbed::netns::Side::HostUnderTest).ip;
+    let listener = testbed.run_in_hut(|| TcpListener::bind((far, 0)).unwrap()).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    testbed
+        .run_in_sender(|| {
+            let look = || Inspection::of_this_host(Duration::ZERO).unwrap().network.narrow_paths;
+            assert_eq!(look(), []);
+            let route = |net: &str, mtu: &str| {
+                let args = ["route", "add", net, "dev", "veth0", "mtu", mtu];
+                Command::new("ip").args(args).status().is_ok_and(|status| status.success())
+            };
+            if !route("203.0.113.0/24", "1400") || !route(&format!("{far}/32"), "1300") {
+                return skipped("no `ip route`");
+            }
+            let _connection = TcpStream::connect((far, port)).unwrap();
+            let paths = look();
+            let told: Vec<(&str, u32, u32, Known)> = paths
+                .iter()
+                .map(|path| (path.destination.as_str(), path.mtu_bytes, path.interface_mtu_bytes, path.known))
+                .collect();
+            let host = far.to_string();
+            assert_eq!(told, [(host.as_str(), 1300, 1500, Known::Route), ("203.0.113.0/24", 1400, 1500, Known::Route)]);
+            assert!(paths.iter().all(|path| path.interface.as_deref() == Some("veth0")));
+            // The route is gone, the connection keeps what it has taken from it.
+            let gone = Command::new("ip").args(["route", "del", &format!("{host}/32")]).status();
+            assert!(gone.is_ok_and(|status| status.success()));
+            let paths = look();
+            let kept = paths.iter().find(|path| path.destination == host);
+            match kept {
+                Some(path) => assert_eq!((path.mtu_bytes, path.known), (1300, Known::Connections)),
+                None => skipped("this kernel forgot the connection's path with its route"),
+            }
+        })
+        .unwrap();
+}
