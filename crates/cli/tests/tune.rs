@@ -228,6 +228,53 @@ fn two_at_once() {
     assert_eq!(bed.mtu(), "1500");
 }
 
+/// A netcliff in a script shares the lock of the one that measures by it; one that is left in the background does not.
+#[test]
+fn scripts_share_the_lock() {
+    let Some(bed) = Bed::new("script") else { return };
+    let home = Home::new();
+    let own = env!("CARGO_BIN_EXE_netcliff");
+    let attempt = |script: &str| {
+        let args = [&["tune", "try", "--rounds", "2"][..], &MTU[..6], &["--", "sh", "-c", script]].concat();
+        bed.inside(&home, &args).output().unwrap()
+    };
+    // It takes the lock, finds nothing of its own to undo, and leaves the settings under test alone.
+    let shared = attempt(&format!("{own} tune undo 2>&1 | grep -q 'nothing to set back' && cat /sys/class/net/v0/mtu"));
+    assert_eq!(shared.status.code(), Some(0), "{shared:?}");
+    assert!(String::from_utf8_lossy(&shared.stdout).contains("without 1500, with 1400"), "{shared:?}");
+    // The shell that starts it has ended when it asks, while the measured command goes on.
+    let said = home.path("said");
+    let background = format!("(sleep 0.3; {own} tune undo > {} 2>&1) > /dev/null 2>&1 &\n", said.display());
+    let left = attempt(&format!("sh {}; sleep 1; echo 1", home.file("left.sh", background)));
+    assert_eq!(left.status.code(), Some(1), "undecided, as nothing was measured: {left:?}");
+    let told = fs::read_to_string(said).unwrap_or_default();
+    assert!(told.contains("must not leave a netcliff in the background"), "{told}");
+    assert_eq!(bed.mtu(), "1500");
+}
+
+/// Several figures of one run are decided together.
+#[test]
+fn several_figures() {
+    let Some(bed) = Bed::new("figures") else { return };
+    let home = Home::new();
+    let command = "m=$(cat /sys/class/net/v0/mtu); echo \"{\\\"small\\\": $m, \\\"large\\\": $((10000 - m))}\"";
+    let attempt = |metrics: &[&str]| {
+        let metrics: Vec<&str> = metrics.iter().flat_map(|metric| ["--metric", metric]).collect();
+        let args = [&["tune", "try", "--rounds", "2"][..], &metrics, &MTU[..6], &["--", "sh", "-c", command]].concat();
+        bed.inside(&home, &args).output().unwrap()
+    };
+    let better = attempt(&["/small", "/large:higher"]);
+    let told = String::from_utf8_lossy(&better.stdout);
+    assert_eq!(better.status.code(), Some(0), "{better:?}");
+    assert!(told.contains("/large: without 8500, with 8600") && told.contains("together: better"), "{told}");
+    let mixed = attempt(&["/small", "/large:lower"]);
+    assert_eq!(mixed.status.code(), Some(1), "{mixed:?}");
+    assert!(String::from_utf8_lossy(&mixed.stdout).contains("together: mixed"), "{mixed:?}");
+    let wrong = attempt(&["small"]);
+    assert_eq!(wrong.status.code(), Some(2), "{wrong:?}");
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("/latency/p99_s"), "{wrong:?}");
+}
+
 /// What a value out of range, an interface that goes away, a damaged journal and a missing right come to.
 #[test]
 fn faults() {
@@ -296,13 +343,20 @@ fn without_root() {
     let planned = as_nobody(&["tune", "plan", "--objective", "cpu", "--from", &dir]).unwrap();
     assert!(planned.status.success(), "{planned:?}");
     assert!(as_nobody(&["tune", "plan", "--objective", "throughput"]).unwrap().status.success());
+    let seen = as_nobody(&["inspect"]).unwrap();
+    assert!(seen.status.success(), "{seen:?}");
+    assert!(
+        String::from_utf8_lossy(&seen.stdout).contains("not root: what only root may read is left out"),
+        "{seen:?}"
+    );
     let applied = as_nobody(&["tune", "apply", "--yes", "--objective", "latency"]).unwrap();
     let told = String::from_utf8_lossy(&applied.stderr);
     if told.contains("nothing to change") {
         return say("SKIPPED: this host has nothing to change for latency");
     }
     assert_eq!(applied.status.code(), Some(1), "{told}");
-    assert!(told.contains("could not be set") && told.contains("root"), "{told}");
+    assert!(told.contains("could not be set") && told.contains("(it takes ") && told.contains("root"), "{told}");
+    assert!(told.contains("nothing was changed") || told.contains("set back"), "{told}");
 }
 
 /// Whenever it is killed, the next call leaves the host either as it was or as it was asked to be.

@@ -37,20 +37,36 @@ pub fn newest_calibration(store: &Path) -> Result<(i64, Calibration), String> {
     newest().map_err(|error| error.to_string())?.ok_or_else(|| "no `netcliff find` in the store has costs".to_owned())
 }
 
-/// What measuring with and without a plan said.
+/// Of the intervals of a trial's differences together.
+const CONFIDENCE: f64 = stats::CONFIDENCE;
+
+/// A figure that is measured, and which way is better.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Yardstick {
+    /// Its place in the JSON of a command, or its name; empty: the last number that a command prints.
+    pub figure: String,
+    /// More of it is better.
+    pub higher_is_better: bool,
+}
+
+/// What measuring with and without a plan said of a figure.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Trial {
+    /// Which figure.
+    #[serde(flatten)]
+    pub of: Yardstick,
     /// Measured without the plan, by round.
     pub without: Vec<f64>,
     /// Measured with it, by round.
     pub with: Vec<f64>,
-    /// With minus without: mean of the rounds with its paired Student interval.
+    /// With minus without: mean of the rounds with its paired Student interval; of several figures together they hold with
+    /// 95 % (Bonferroni).
     pub difference: Figure,
     /// What that means.
     pub verdict: Verdict,
 }
 
-/// What a trial means.
+/// What it means for one figure, or for several together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -60,49 +76,64 @@ pub enum Verdict {
     Worse,
     /// It holds 0.
     NotDecided,
+    /// Some figures are better, others worse.
+    Mixed,
+}
+
+impl Verdict {
+    /// Of several figures whose intervals hold together: one that is decided decides, unless another says otherwise.
+    pub fn of_all(trials: &[Trial]) -> Self {
+        let any = |verdict| trials.iter().any(|trial| trial.verdict == verdict);
+        match (any(Self::Better), any(Self::Worse)) {
+            (true, true) => Self::Mixed,
+            (true, false) => Self::Better,
+            (false, true) => Self::Worse,
+            (false, false) => Self::NotDecided,
+        }
+    }
 }
 
 /// Measures in rounds of two, with and without the plan, the order changing from round to round so that what drifts
-/// cancels. `measure` sets the host up as told and gives the figure.
+/// cancels. `measure` sets the host up as told and gives each figure of `yardsticks`, in their order.
 ///
 /// # Errors
 /// The first of `measure`.
 pub fn rounds<E>(
     rounds: usize,
-    lower_is_better: bool,
-    mut measure: impl FnMut(bool) -> Result<f64, E>,
-) -> Result<Trial, E> {
+    yardsticks: &[Yardstick],
+    mut measure: impl FnMut(bool) -> Result<Vec<f64>, E>,
+) -> Result<Vec<Trial>, E> {
     let (mut without, mut with) = (Vec::new(), Vec::new());
     for round in 0..rounds.max(2) {
         for tuned in [round % 2 == 1, round % 2 == 0] {
-            let value = measure(tuned)?;
-            if tuned { with.push(value) } else { without.push(value) }
+            let values = measure(tuned)?;
+            if tuned { with.push(values) } else { without.push(values) }
         }
     }
-    let differences: Vec<f64> = with.iter().zip(&without).map(|(with, without)| with - without).collect();
-    // Two rounds at least, so there is a mean.
-    let difference = stats::mean(&differences).unwrap_or(Figure::exact(f64::NAN));
-    let verdict = verdict(&difference, lower_is_better);
-    Ok(Trial { without, with, difference, verdict })
+    let confidence = 1.0 - (1.0 - CONFIDENCE) / yardsticks.len().max(1) as f64;
+    let of =
+        |rounds: &[Vec<f64>], place: usize| rounds.iter().filter_map(|values| values.get(place).copied()).collect();
+    let trial = |(place, yardstick): (usize, &Yardstick)| {
+        trial(yardstick.clone(), of(&without, place), of(&with, place), confidence)
+    };
+    Ok(yardsticks.iter().enumerate().map(trial).collect())
 }
 
-fn verdict(difference: &Figure, lower_is_better: bool) -> Verdict {
+fn trial(of: Yardstick, without: Vec<f64>, with: Vec<f64>, confidence: f64) -> Trial {
+    let differences: Vec<f64> = with.iter().zip(&without).map(|(with, without)| with - without).collect();
+    // Two rounds at least, so there is a mean.
+    let difference = stats::mean_at(&differences, confidence).unwrap_or(Figure::exact(f64::NAN));
+    let verdict = verdict(&difference, of.higher_is_better);
+    Trial { of, without, with, difference, verdict }
+}
+
+fn verdict(difference: &Figure, higher_is_better: bool) -> Verdict {
     let Some(interval) = &difference.interval else { return Verdict::NotDecided };
     match (interval.high < 0.0, interval.low > 0.0) {
-        (true, _) => {
-            if lower_is_better {
-                Verdict::Better
-            } else {
-                Verdict::Worse
-            }
-        }
-        (_, true) => {
-            if lower_is_better {
-                Verdict::Worse
-            } else {
-                Verdict::Better
-            }
-        }
+        (true, _) if higher_is_better => Verdict::Worse,
+        (_, true) if higher_is_better => Verdict::Better,
+        (true, _) => Verdict::Better,
+        (_, true) => Verdict::Worse,
         _ => Verdict::NotDecided,
     }
 }

@@ -52,8 +52,11 @@ pub struct WishArgs {
     /// MTU to set; every device of the segment has to have it
     #[arg(long, value_parser = clap::value_parser!(u32).range(68..=65535), value_name = "BYTES", allow_negative_numbers = true)]
     pub mtu: Option<u32>,
+    /// CPUs that serve something else: no work of the interfaces is placed there
+    #[arg(long, value_name = "0,1", value_delimiter = ',', allow_negative_numbers = true)]
+    pub spare: Vec<u32>,
     /// A plan that `tune plan --json` wrote, instead of an objective
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["objective", "interfaces", "design", "mtu"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["objective", "interfaces", "design", "mtu", "spare"])]
     pub plan: Option<PathBuf>,
 }
 
@@ -129,10 +132,12 @@ pub struct ApplyArgs {
 #[command(after_help = "Examples:
   netcliff tune try --objective latency --metric /latency/p99_s -- netcliff rr --to server --json
   netcliff tune try --objective throughput --higher --rounds 10 --keep -- ./bench.sh
+  netcliff tune try --objective cpu --metric /goodput_bps:higher --metric /cpu:lower -- ./bench.sh
   netcliff tune try --objective throughput --experiment experiments/block-sweep.toml --keep
 
 The command prints its figure: the last number of its output, or with --metric the one at that place of its JSON. Of an
-experiment it is the figure that its file draws (y), the mean over its measured points.
+experiment it is the figure that its file draws (y), the mean over its measured points. Several figures are compared at a
+confidence that holds for all of them together; better is what is better by one and worse by none.
 Exit code 0: better; 1: worse, not decided, or the command failed.")]
 pub struct TryArgs {
     /// What is wanted
@@ -141,10 +146,11 @@ pub struct TryArgs {
     /// Rounds, each once with and once without the settings
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(2..=1000), allow_negative_numbers = true)]
     pub rounds: u32,
-    /// Place of the figure in the JSON that the command prints, such as /latency/p99_s
-    #[arg(long, value_name = "POINTER", conflicts_with = "experiment")]
-    pub metric: Option<String>,
-    /// A higher figure is better [default: a lower one; of an experiment as its figure means]
+    /// Place of a figure in the JSON that the command prints, such as /latency/p99_s; :higher or :lower behind it says which
+    /// way is better (repeatable: figures are then decided together)
+    #[arg(long, value_name = "POINTER[:higher]", conflicts_with = "experiment", value_parser = metric)]
+    pub metric: Vec<Metric>,
+    /// Higher figures are better [default: lower ones; of an experiment as its figure means]
     #[arg(long, conflicts_with = "experiment")]
     pub higher: bool,
     /// Measure with an experiment of points or transfers, in each round with real packets, instead of a command
@@ -161,6 +167,27 @@ pub struct TryArgs {
     pub command: Vec<String>,
 }
 
+/// An entry of `--metric`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Metric {
+    /// JSON pointer.
+    pub pointer: String,
+    /// Which way is better; None: as `--higher` says.
+    pub higher_is_better: Option<bool>,
+}
+
+fn metric(text: &str) -> Result<Metric, String> {
+    let (pointer, higher_is_better) = match text.rsplit_once(':') {
+        Some((pointer, "higher")) => (pointer, Some(true)),
+        Some((pointer, "lower")) => (pointer, Some(false)),
+        _ => (text, None),
+    };
+    match pointer.starts_with('/') {
+        true => Ok(Metric { pointer: pointer.to_owned(), higher_is_better }),
+        false => Err("expected a place in JSON such as /latency/p99_s or /goodput_bps:higher".to_owned()),
+    }
+}
+
 impl WishArgs {
     /// As the planner takes it; None: a file was given.
     pub fn wish(&self) -> Option<Wish> {
@@ -175,6 +202,7 @@ impl WishArgs {
             design,
             rtt_s: self.rtt,
             mtu_bytes: self.mtu,
+            spared: self.spare.clone(),
         })
     }
 }

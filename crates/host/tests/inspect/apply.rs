@@ -272,3 +272,71 @@ fn a_plan_for_a_real_link_leaves_nothing_to_propose() {
         })
         .unwrap();
 }
+
+/// The router between two sides of a tester: planned as if the tester's CPU were not there, set back in the end.
+#[test]
+fn a_router_is_set_as_planned_and_set_back() {
+    use netcliff_host::testbed::forward::{ForwardBed, ForwardOptions, Forwarding};
+    if Permission::probe() != Permission::Root {
+        return skipped("settings below /sys need the host's root");
+    }
+    let online = Inspection::of_this_host(Duration::ZERO).unwrap().host.cpu.online;
+    let [tester_cpu, .., router_cpu] = online[..] else { return skipped("one CPU: nothing to steer") };
+    let dir = tempfile::tempdir().unwrap();
+    let lock = HostLock::acquire(&StateDir::at(dir.path()).unwrap()).unwrap();
+    let options =
+        ForwardOptions { forwarding: Forwarding::Route, rules: 1, mtu_bytes: 1500, router_cpu: tester_cpu, tester_cpu };
+    let mut bed = ForwardBed::create(&lock, options).unwrap();
+    let plan = bed.tune(Objective::Throughput).unwrap();
+    assert!(plan.cpus.contains(&router_cpu) && !plan.cpus.contains(&tester_cpu), "{plan:#?}");
+    let names: Vec<&str> = plan.applied.iter().map(|one| one.name.as_str()).collect();
+    for port in ["rtr0", "rtr1"] {
+        assert!(names.contains(&format!("/sys/class/net/{port}/queues/rx-0/rps_cpus").as_str()), "{names:?}");
+    }
+    // Written down while it holds, undone without an error, nothing left.
+    assert!(fs::read_dir(dir.path().join("journal")).unwrap().count() >= 2);
+    let undone = bed.close();
+    assert!(undone.len() >= 2 && undone.iter().all(|outcome| outcome.error.is_none()), "{undone:#?}");
+    assert_eq!(fs::read_dir(dir.path().join("journal")).unwrap().count(), 0);
+}
+
+/// What belonged to it is gone with it, the rest is set back, and nothing stays written down.
+#[test]
+fn an_interface_that_goes_away_in_the_middle_is_told() {
+    let Some((dir, lock, testbed)) = bed() else { return };
+    testbed
+        .run_in_hut(|| {
+            let buffers = Setting::sysctl("net.ipv4.tcp_rmem");
+            let before = buffers.read().unwrap();
+            let mut session = Session::new(&lock);
+            session.apply(&plan_of(&[(buffers.clone(), "4096 131072 12345678"), (mtu(), "1400")])).unwrap();
+            let next = plan_of(&[(queue_file("rx-0/rps_cpus"), "1")]);
+            let gone = journal::undo_change(&journal::Change::LinkCreated { name: "veth1".into() });
+            assert_eq!(gone.error, None);
+            let told = session.apply(&next).unwrap_err().to_string();
+            for part in ["rx-0/rps_cpus could not be set to 1", "set back", "veth1 MTU is not there any more"] {
+                assert!(told.contains(part), "{part}: {told}");
+            }
+            assert_eq!(buffers.read().unwrap(), before);
+            let open = fs::read_dir(dir.path().join("journal")).unwrap();
+            assert!(
+                !open.map(|file| fs::read_to_string(file.unwrap().path()).unwrap()).any(|text| text.contains("MTU"))
+            );
+        })
+        .unwrap();
+}
+
+/// Here from another namespace, where nothing of the interface can be set.
+#[test]
+fn what_cannot_be_set_back_stays_written_down() {
+    let Some((dir, lock, testbed)) = bed() else { return };
+    let mut session = Session::new(&lock);
+    testbed.run_in_hut(|| session.apply(&plan_of(&[(mtu(), "1400")])).unwrap()).unwrap();
+    let outcomes = session.set_back();
+    assert!(outcomes[0].error.as_ref().unwrap().contains("another network namespace"), "{outcomes:#?}");
+    let files = fs::read_dir(dir.path().join("journal")).unwrap();
+    let left = files
+        .map(|file| fs::read_to_string(file.unwrap().path()).unwrap())
+        .filter(|text| text.contains("setting_changed"));
+    assert_eq!(left.count(), 1);
+}

@@ -250,3 +250,19 @@ fn plans_survive_json() {
         assert!(step.proposal.reason.len() > 10 && step.proposal.source.len() > 5, "{step:#?}");
     }
 }
+
+/// What a CPU that is spared would have worked on goes to the others; with none left nothing is placed.
+#[test]
+fn spared_cpus_get_no_work() {
+    let few = Wish { spared: vec![0, 8], ..wish(Objective::Throughput) };
+    let lines = steps(&planned(&base(), &few));
+    let placed: Vec<&String> = lines.iter().filter(|line| line.contains("smp_affinity_list")).collect();
+    assert!(
+        !placed.is_empty() && !placed.iter().any(|line| line.ends_with("-> 0") || line.ends_with("-> 8")),
+        "{lines:?}"
+    );
+    let none = Wish { spared: (0..16).collect(), ..wish(Objective::Throughput) };
+    let plan = planned(&base(), &none);
+    assert!(plan.notes.iter().any(|note| note.contains("no work is placed")), "{:?}", plan.notes);
+    assert!(!steps(&plan).iter().any(|line| line.contains("smp_affinity") || line.contains("rps_cpus")), "{plan:#?}");
+}

@@ -1,5 +1,7 @@
 //! [`effects`]: what each step of a plan is expected to change.
 
+mod spread;
+
 use netcliff_core::finding::Calibration;
 use netcliff_core::scheme::Napi;
 use netcliff_core::{Arrivals, Engine, Figure, FrameSizes, Host, Load, Outcome, Point, Scheme, Traffic};
@@ -28,7 +30,8 @@ pub fn effects(plan: &mut Plan, calibration: &Calibration, run: &str) {
         .iter()
         .map(|step| {
             let change = Change::of(step, &plan.steps);
-            change.and_then(|change| effect(calibration, &change, run)).unwrap_or_else(|| NOT_PREDICTED.to_owned())
+            let told = change.and_then(|change| effect(calibration, &change, run));
+            told.or_else(|| spread::effect(calibration, step, run)).unwrap_or_else(|| NOT_PREDICTED.to_owned())
         })
         .collect();
     for (step, told) in plan.steps.iter_mut().zip(told) {

@@ -3,6 +3,7 @@
 use netcliff_core::experiment::Experiment;
 use netcliff_core::{EngineKind, Record};
 
+use crate::forwarding::ForwardingReport;
 use crate::stats;
 use crate::transfers::TransferReport;
 
@@ -19,8 +20,9 @@ pub fn drawn(experiment: &Experiment) -> Result<String, String> {
     match experiment {
         Experiment::Transfers(transfers) => Ok(transfers.figure.y.name().to_owned()),
         Experiment::Grid(grid) => Ok(grid.figure.y.to_string()),
+        Experiment::Forwarding(_) => Ok("throughput_pps".to_owned()),
         Experiment::Mlfrr(_) | Experiment::Roofline(_) => {
-            Err("an experiment of formulas measures nothing; give one of points or of transfers".to_owned())
+            Err("an experiment of formulas measures nothing; give one of points, transfers or forwarding".to_owned())
         }
     }
 }
@@ -36,6 +38,11 @@ pub fn experiment_figure(experiment: &Experiment, output: &str) -> Result<f64, S
             let report: TransferReport = serde_json::from_str(output.trim())
                 .map_err(|error| format!("the experiment printed no report: {error}"))?;
             report.rows.iter().filter_map(|row| Some(row.figure(report.y)?.value)).collect()
+        }
+        Experiment::Forwarding(_) => {
+            let report: ForwardingReport = serde_json::from_str(output.trim())
+                .map_err(|error| format!("the experiment printed no report: {error}"))?;
+            report.rows.iter().filter_map(|row| Some(row.throughput_pps?.value)).collect()
         }
         Experiment::Grid(grid) => {
             let records: Vec<Record> = output

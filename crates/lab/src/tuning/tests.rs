@@ -78,25 +78,88 @@ fn effects_that_are_simulated() {
     assert!(plan.steps[0].proposal.effect.as_ref().unwrap().starts_with("not predicted"));
 }
 
+/// A queue with half of the entries is full at twice the load of one with all of them; what the costs leave open is told.
+#[test]
+fn effects_of_dealing_anew() {
+    let steps = |setting: Setting, old: &str, new: &str| {
+        let mut plan = Plan {
+            objective: Objective::Throughput,
+            machine: Default::default(),
+            steps: vec![Step::new(setting, old, new, "a test", "none")],
+            notes: Vec::new(),
+        };
+        effects(&mut plan, &calibration(), "find run 3");
+        plan.steps[0].proposal.effect.clone().unwrap()
+    };
+    let table = || Setting::RssTable { interface: "eth0".into() };
+    let channels = |key: &str| Setting::Ethtool { interface: "eth0".into(), group: Group::Channels, key: key.into() };
+    let full_kpps = |told: &str| -> Vec<f64> {
+        let tail = told.split("full at ").nth(1).unwrap();
+        tail.split([' ', '(', ')']).filter_map(|word| word.parse().ok()).collect()
+    };
+    let told = steps(table(), "0,0,0,0", "0,1,0,1");
+    assert!(told.contains("100.0 % of the packets -> 50.0 %"), "{told}");
+    let [before, low, high, after, ..] = full_kpps(&told)[..] else { panic!("{told}") };
+    assert!((after / before - 2.0).abs() < 0.02 && low < before && before < high, "{told}");
+    let told = steps(channels("combined"), "1", "4");
+    assert!(told.contains("100.0 % of the packets -> 25.0 %"), "{told}");
+    for (setting, old, new) in [(table(), "0,1", "default"), (channels("tx"), "1", "4"), (channels("rx"), "0", "4")] {
+        assert!(steps(setting, old, new).contains("not predicted"), "{old} -> {new}");
+    }
+}
+
+fn lower(figure: &str) -> Yardstick {
+    Yardstick { figure: figure.to_owned(), higher_is_better: false }
+}
+
+fn higher(figure: &str) -> Yardstick {
+    Yardstick { higher_is_better: true, ..lower(figure) }
+}
+
 #[test]
 fn rounds_alternate_and_drift_cancels() {
     let mut clock = 0.0;
     let mut order = Vec::new();
-    let trial = rounds(8, true, |tuned| {
+    let trials = rounds(8, &[lower("")], |tuned| {
         clock += 1.0;
         order.push(tuned);
         // Drifts upwards by 1 a measurement; tuning takes 5 off, give or take.
-        Ok::<f64, String>(100.0 + clock - if tuned { 5.0 } else { 0.0 } + 0.01 * (clock % 3.0))
+        Ok::<_, String>(vec![100.0 + clock - if tuned { 5.0 } else { 0.0 } + 0.01 * (clock % 3.0)])
     });
-    let trial = trial.unwrap();
-    assert_eq!(order[..4], [false, true, true, false]);
-    assert!(trial.difference.covers(-5.0), "{trial:?}");
-    assert_eq!(trial.verdict, Verdict::Better);
-    let same = rounds(6, true, |_| Ok::<f64, String>(1.0)).unwrap();
-    assert_eq!(same.verdict, Verdict::NotDecided);
-    let higher = rounds(4, false, |tuned| Ok::<f64, String>(if tuned { 1.0 } else { 2.0 })).unwrap();
-    assert_eq!(higher.verdict, Verdict::Worse);
-    assert_eq!(rounds(4, true, |_| Err::<f64, _>("gone")), Err("gone"));
+    let trials = trials.unwrap();
+    assert_eq!((trials.len(), &order[..4]), (1, &[false, true, true, false][..]));
+    assert!(trials[0].difference.covers(-5.0), "{trials:?}");
+    assert_eq!(trials[0].verdict, Verdict::Better);
+    let same = rounds(6, &[lower("")], |_| Ok::<_, String>(vec![1.0])).unwrap();
+    assert_eq!(same[0].verdict, Verdict::NotDecided);
+    let worse = rounds(4, &[higher("")], |tuned| Ok::<_, String>(vec![if tuned { 1.0 } else { 2.0 }])).unwrap();
+    assert_eq!(worse[0].verdict, Verdict::Worse);
+    assert_eq!(rounds(4, &[lower("")], |_| Err::<Vec<f64>, _>("gone")), Err("gone"));
+}
+
+/// Several figures at once: the intervals are wider, and what is better here and worse there is mixed.
+#[test]
+fn figures_are_decided_together() {
+    let noise = [0.3, -0.4, 0.1, 0.2, -0.3, 0.4, -0.1, -0.2, 0.0, 0.1];
+    let measure = |yardsticks: &[Yardstick], shifts: &[f64]| {
+        let mut turn = 0;
+        let trials = rounds(5, yardsticks, |tuned| {
+            turn += 1;
+            let value = |shift: &f64| 10.0 + noise[turn - 1] + if tuned { *shift } else { 0.0 };
+            Ok::<_, String>(shifts.iter().map(value).collect())
+        });
+        trials.unwrap()
+    };
+    let (one, two) = ([higher("a")], [higher("a"), higher("b")]);
+    let width = |trials: Vec<Trial>| trials[0].difference.interval.map_or(0.0, |ends| ends.high - ends.low);
+    let three = [higher("a"), higher("b"), higher("c")];
+    assert!(width(measure(&three, &[0.6, 0.0, 0.0])) > 1.3 * width(measure(&one, &[0.6])));
+    assert_eq!(Verdict::of_all(&measure(&two, &[5.0, 0.0])), Verdict::Better);
+    assert_eq!(Verdict::of_all(&measure(&two, &[-5.0, 0.0])), Verdict::Worse);
+    assert_eq!(Verdict::of_all(&measure(&two, &[5.0, -5.0])), Verdict::Mixed);
+    assert_eq!(Verdict::of_all(&measure(&two, &[0.0, 0.0])), Verdict::NotDecided);
+    // Each has its own good side.
+    assert_eq!(Verdict::of_all(&measure(&[higher("a"), lower("b")], &[5.0, -5.0])), Verdict::Better);
 }
 
 #[test]

@@ -9,17 +9,18 @@ use netcliff_host::journal::HostLock;
 use netcliff_host::tune::Plan;
 use netcliff_host::tune::apply::Session;
 use netcliff_lab::inputs;
-use netcliff_lab::tuning::{self, Trial, Verdict};
+use netcliff_lab::tuning::{self, Trial, Verdict, Yardstick};
 use netcliff_report::format;
 
 use super::{lock, look, make, planned};
+use crate::args::tune::Metric;
 use crate::args::{StoreArgs, TryArgs};
 use crate::commands::store_path;
 use crate::output;
 
-/// What is measured.
-enum Yardstick {
-    /// A figure that a command prints.
+/// What measures.
+enum Measurement {
+    /// A command that prints figures.
     Command,
     /// The figure that an experiment draws; the store that keeps its runs.
     Experiment { file: PathBuf, experiment: Experiment, store: PathBuf },
@@ -27,13 +28,8 @@ enum Yardstick {
 
 /// Measures in turns; keeps the settings if that was asked for and they proved better.
 pub fn run(args: &TryArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
-    let yardstick = yardstick(args, store)?;
-    let lower_is_better = match &yardstick {
-        Yardstick::Command => !args.higher,
-        Yardstick::Experiment { experiment, .. } => {
-            !tuning::is_better_higher(&tuning::drawn(experiment).map_err(output::usage)?)
-        }
-    };
+    let measurement = measurement(args, store)?;
+    let yardsticks = yardsticks(args, &measurement)?;
     let lock = lock()?;
     let plan = planned(&args.wish, &look()?)?;
     if plan.steps.is_empty() {
@@ -41,22 +37,24 @@ pub fn run(args: &TryArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let mut session = Session::new(&lock);
-    let trial = tuning::rounds(args.rounds as usize, lower_is_better, |tuned| {
+    let trials = tuning::rounds(args.rounds as usize, &yardsticks, |tuned| {
         set(&mut session, args, &plan, tuned)?;
-        let value = match &yardstick {
-            Yardstick::Command => measure(args, &lock)?,
-            Yardstick::Experiment { file, experiment, store } => carried_out(file, experiment, store, &lock)?,
+        let values = match &measurement {
+            Measurement::Command => measure(args, &yardsticks, &lock)?,
+            Measurement::Experiment { file, experiment, store } => vec![carried_out(file, experiment, store, &lock)?],
         };
-        output::say(format!("netcliff: {} {}", if tuned { "with   " } else { "without" }, format::significant(value)));
-        Ok::<f64, anyhow::Error>(value)
+        let told: Vec<String> = values.iter().map(|value| format::significant(*value)).collect();
+        output::say(format!("netcliff: {} {}", if tuned { "with   " } else { "without" }, told.join(", ")));
+        Ok::<_, anyhow::Error>(values)
     })?;
-    let keep = args.keep && trial.verdict == Verdict::Better;
+    let verdict = Verdict::of_all(&trials);
+    let keep = args.keep && verdict == Verdict::Better;
     set(&mut session, args, &plan, keep)?;
     if keep {
         session.keep()?;
     }
-    tell(args, &plan, &trial, keep)?;
-    Ok(if trial.verdict == Verdict::Better { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    tell(args, &plan, &trials, keep)?;
+    Ok(if verdict == Verdict::Better { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn set(session: &mut Session, args: &TryArgs, plan: &Plan, tuned: bool) -> anyhow::Result<()> {
@@ -70,21 +68,40 @@ fn set(session: &mut Session, args: &TryArgs, plan: &Plan, tuned: bool) -> anyho
     }
 }
 
-fn yardstick(args: &TryArgs, store: &StoreArgs) -> anyhow::Result<Yardstick> {
-    let Some(file) = &args.experiment else { return Ok(Yardstick::Command) };
+/// The figures, each with the way that is better.
+fn yardsticks(args: &TryArgs, measurement: &Measurement) -> anyhow::Result<Vec<Yardstick>> {
+    if let Measurement::Experiment { experiment, .. } = measurement {
+        let figure = tuning::drawn(experiment).map_err(output::usage)?;
+        return Ok(vec![Yardstick { higher_is_better: tuning::is_better_higher(&figure), figure }]);
+    }
+    if args.metric.is_empty() {
+        return Ok(vec![Yardstick { figure: String::new(), higher_is_better: args.higher }]);
+    }
+    let of = |metric: &Metric| Yardstick {
+        figure: metric.pointer.clone(),
+        higher_is_better: metric.higher_is_better.unwrap_or(args.higher),
+    };
+    Ok(args.metric.iter().map(of).collect())
+}
+
+fn measurement(args: &TryArgs, store: &StoreArgs) -> anyhow::Result<Measurement> {
+    let Some(file) = &args.experiment else { return Ok(Measurement::Command) };
     let path = file.display().to_string();
     let text = inputs::experiment(&path).map_err(output::usage)?;
     let experiment = Experiment::from_toml(&path, &text).map_err(output::usage)?;
-    Ok(Yardstick::Experiment { file: file.clone(), experiment, store: store_path(store) })
+    Ok(Measurement::Experiment { file: file.clone(), experiment, store: store_path(store) })
 }
 
-fn measure(args: &TryArgs, lock: &HostLock) -> anyhow::Result<f64> {
+/// Each figure, from one run of the command.
+fn measure(args: &TryArgs, yardsticks: &[Yardstick], lock: &HostLock) -> anyhow::Result<Vec<f64>> {
     let (program, arguments) = args.command.split_first().context("no command")?;
     let mut command = Command::new(program);
     command.args(arguments);
     let own = Path::new(program).file_name().is_some_and(|name| name == "netcliff");
-    let printed = printed(&mut command, program, own.then_some(lock))?;
-    tuning::figure(&printed, args.metric.as_deref()).map_err(anyhow::Error::msg)
+    let printed = printed(&mut command, program, lock, own)?;
+    let pointer = |yardstick: &Yardstick| (!yardstick.figure.is_empty()).then(|| yardstick.figure.clone());
+    let figure = |yardstick| tuning::figure(&printed, pointer(yardstick).as_deref()).map_err(anyhow::Error::msg);
+    yardsticks.iter().map(figure).collect()
 }
 
 /// The figure of an experiment, measured now by a run of its own.
@@ -94,16 +111,19 @@ fn carried_out(file: &Path, experiment: &Experiment, store: &Path, lock: &HostLo
     if matches!(experiment, Experiment::Grid(_)) {
         command.args(["--engine", "wire"]);
     }
-    let printed = printed(&mut command, "netcliff run", Some(lock))?;
+    let printed = printed(&mut command, "netcliff run", lock, true)?;
     tuning::experiment_figure(experiment, &printed).map_err(anyhow::Error::msg)
 }
 
-/// What a program prints. One that takes the lock of this host shares ours.
-fn printed(command: &mut Command, name: &str, lock: Option<&HostLock>) -> anyhow::Result<String> {
-    let shared = lock.map(HostLock::share).transpose().context("cannot share the lock with the measurement")?;
+/// What a program prints. A netcliff shares our lock by an open file (`own`); one that the program starts, by descent: any
+/// other program would keep the file, and the lock, if it were left in the background.
+fn printed(command: &mut Command, name: &str, lock: &HostLock, own: bool) -> anyhow::Result<String> {
+    let shared = own.then(|| lock.share()).transpose().context("cannot share the lock with the measurement")?;
     if let Some((variable, value, _)) = &shared {
         command.env(variable, value);
     }
+    let (variable, value) = lock.announce();
+    command.env(variable, value);
     let output = command
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
@@ -115,22 +135,41 @@ fn printed(command: &mut Command, name: &str, lock: Option<&HostLock>) -> anyhow
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-fn tell(args: &TryArgs, plan: &Plan, trial: &Trial, kept: bool) -> anyhow::Result<()> {
+fn tell(args: &TryArgs, plan: &Plan, trials: &[Trial], kept: bool) -> anyhow::Result<()> {
+    let verdict = Verdict::of_all(trials);
     if args.json {
-        return output::json_line(&serde_json::json!({"plan": plan, "trial": trial, "kept": kept}));
+        let mut object = serde_json::json!({"plan": plan, "trial": trials.first(), "verdict": verdict, "kept": kept});
+        if trials.len() > 1 {
+            object["trials"] = serde_json::json!(trials);
+        }
+        return output::json_line(&object);
     }
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-    let verdict = match trial.verdict {
+    let outcome = if kept { "the settings stay (`netcliff tune undo`)" } else { "everything was set back" };
+    if let [only] = trials {
+        return output::data(&format!("{}; {outcome}\n", sentence(only)));
+    }
+    let lines: String = trials.iter().map(|trial| format!("{}: {}\n", trial.of.figure, sentence(trial))).collect();
+    let confidence = "the intervals of all figures together hold with 95 % (Bonferroni)";
+    output::data(&format!("{lines}together: {}; {outcome}; {confidence}\n", word(verdict)))
+}
+
+fn sentence(trial: &Trial) -> String {
+    let mean = |values: &[f64]| format::significant(values.iter().sum::<f64>() / values.len() as f64);
+    format!(
+        "without {}, with {}, difference {} over {} rounds: {}",
+        mean(&trial.without),
+        mean(&trial.with),
+        format::plus_minus(&trial.difference, format::Unit::Number),
+        trial.with.len(),
+        word(trial.verdict),
+    )
+}
+
+fn word(verdict: Verdict) -> &'static str {
+    match verdict {
         Verdict::Better => "better",
         Verdict::Worse => "worse",
         Verdict::NotDecided => "not decided: more --rounds, or a steadier command",
-    };
-    output::data(&format!(
-        "without {}, with {}, difference {} over {} rounds: {verdict}; {}\n",
-        format::significant(mean(&trial.without)),
-        format::significant(mean(&trial.with)),
-        format::plus_minus(&trial.difference, format::Unit::Number),
-        trial.with.len(),
-        if kept { "the settings stay (`netcliff tune undo`)" } else { "everything was set back" },
-    ))
+        Verdict::Mixed => "mixed: better by some figures, worse by others",
+    }
 }

@@ -18,7 +18,7 @@ use netcliff_core::{
     tuning::{PlanSheet, Proposal},
 };
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What is wanted.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,12 +33,14 @@ pub struct Wish {
     pub rtt_s: f64,
     /// MTU to set (bytes); the far ends have to have it too, so it is never proposed by itself.
     pub mtu_bytes: Option<u32>,
+    /// CPUs that serve something else: no work of the interfaces is placed on them.
+    pub spared: Vec<u32>,
 }
 
 impl Wish {
     /// An objective, everything else as usual.
     pub fn new(objective: Objective) -> Wish {
-        Wish { objective, interfaces: Vec::new(), design: None, rtt_s: 1e-3, mtu_bytes: None }
+        Wish { objective, interfaces: Vec::new(), design: None, rtt_s: 1e-3, mtu_bytes: None, spared: Vec::new() }
     }
 }
 
@@ -162,6 +164,15 @@ impl Draft<'_> {
     }
 }
 
+/// The host as if these CPUs were isolated.
+fn sparing(inspection: &Inspection, spared: &[u32]) -> Inspection {
+    let mut seen = inspection.clone();
+    let taken: BTreeSet<u32> = inspection.isolated_cpus().into_iter().chain(spared.iter().copied()).collect();
+    let taken: Vec<u32> = taken.into_iter().collect();
+    seen.host.kernel.isolated_cpus = Some(crate::procfs::list_of_cpus(&taken));
+    seen
+}
+
 /// Proposes settings. A setting that the host does not have, or that is right already, is left out.
 ///
 /// # Errors
@@ -173,7 +184,13 @@ pub fn plan(inspection: &Inspection, wish: &Wish) -> Result<Plan, String> {
         let find = |name: &String| inspection.port(name).ok_or_else(|| format!("there is no interface {name:?}"));
         wish.interfaces.iter().map(find).collect::<Result<_, _>>()?
     };
-    let mut draft = Draft { inspection, wish, steps: Vec::new(), notes: Vec::new() };
+    // To the planner a spared CPU is an isolated one.
+    let sparing = (!wish.spared.is_empty()).then(|| sparing(inspection, &wish.spared));
+    let seen = sparing.as_ref().unwrap_or(inspection);
+    let mut draft = Draft { inspection: seen, wish, steps: Vec::new(), notes: Vec::new() };
+    if seen.usable_cpus().is_empty() {
+        draft.note("every CPU is offline, isolated or spared: no work is placed");
+    }
     for port in &ports {
         interface::channels(&mut draft, port);
         interface::rings(&mut draft, port);
@@ -187,6 +204,10 @@ pub fn plan(inspection: &Inspection, wish: &Wish) -> Result<Plan, String> {
         napi::deferral(&mut draft, port);
         napi::suspension(&mut draft, port);
         napi::threads(&mut draft, port);
+        if !port.nic.is_physical() && port.irqs.is_empty() {
+            let name = &port.nic.name;
+            draft.note(format!("{name}: not hardware: no interrupts to place or to delay, no rings, no NAPI to defer"));
+        }
     }
     system::sysctls(&mut draft, &ports);
     system::frequency(&mut draft);

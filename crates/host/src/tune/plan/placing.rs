@@ -21,8 +21,8 @@ pub(super) fn interrupts(draft: &mut Draft<'_>, port: &Port) {
     if queues == 0 {
         return;
     }
-    // With one interrupt a direction and no second CPU there is nothing to place.
-    if draft.inspection.usable_cpus().len() < 2 {
+    // Without a second CPU there is nothing to place.
+    if draft.inspection.host.cpu.online.len() < 2 || draft.inspection.usable_cpus().is_empty() {
         return;
     }
     let placed = affinity::interrupts(draft.inspection, port, design);
@@ -84,12 +84,15 @@ fn completion_cpu(draft: &Draft<'_>, port: &Port, queue: u32) -> Option<u32> {
     planned.iter().find(|(irq, _)| *irq == number).map(|(_, cpu)| *cpu)
 }
 
-/// RPS and RFS where the device has fewer queues than its node has cores, and throughput is wanted; off else.
+/// RPS and RFS where throughput is wanted and the device has fewer queues than its node has cores, or no interrupts of its
+/// own that could be placed; off else.
 pub(super) fn receive_steering(draft: &mut Draft<'_>, port: &Port) {
     let nic = &port.nic;
     let near = rules::near_cpus(draft.inspection, port);
     let few = nic.rps_cpus.len() < rules::near_cores(draft.inspection, port);
-    let on = draft.wants(Objective::Throughput) && few;
+    // What a virtual device receives is worked on by the CPU that sends it, usable or not.
+    let anywhere = near.len() < draft.inspection.host.cpu.online.len() && !nic.is_physical() && port.irqs.is_empty();
+    let on = draft.wants(Objective::Throughput) && (few || anywhere) && !near.is_empty();
     let busy: BTreeSet<u32> = port
         .queues
         .iter()
@@ -98,7 +101,9 @@ pub(super) fn receive_steering(draft: &mut Draft<'_>, port: &Port) {
         .collect();
     let others: Vec<u32> = near.iter().copied().filter(|cpu| !busy.contains(cpu)).collect();
     let mask = if on { cpu_mask(if others.is_empty() { &near } else { &others }) } else { "0".to_owned() };
-    let reason = if on {
+    let reason = if on && !few {
+        "the device raises no interrupts: what it receives is worked on by the CPU that sends it, unless RPS moves it"
+    } else if on {
         "fewer queues than cores: protocol work goes to the CPUs that take no interrupt of this device"
     } else {
         "each packet costs an interrupt between CPUs more, and its wait"
