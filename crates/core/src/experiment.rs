@@ -3,12 +3,13 @@
 //! One file format of several kinds, told apart by the key `kind`: [`Grid`] (the default) asks engines about points,
 //! [`Mlfrr`] draws the two formulas of the maximum loss-free receive rate, [`Roofline`] what each part lets through. All
 //! kinds share `title`, `[figure]` and `[[mark]]`, and come to [`Curve`]s on [`Axes`]. [`Transfers`] varies settings of real
-//! transfers by a [`Design`].
+//! transfers by a [`Design`], [`Forwarding`] measures a router in several set-ups.
 
 mod curve;
 mod design;
 mod figure;
 mod file;
+mod forwarding;
 mod grid;
 mod hosts;
 mod mlfrr;
@@ -22,6 +23,7 @@ pub use curve::{Answerer, Check, Curve, Dot, checks};
 pub use design::{CONFIGURATIONS_AT_MOST, Design};
 pub use figure::{Across, Axes, Axis, Ends, FigureSection, Mark, MarkSection, Scale};
 pub use file::{BadValue, FileError, Step, parse_toml};
+pub use forwarding::{Forwarding, SetUp};
 pub use grid::{Grid, Task, TrafficSection};
 pub use hosts::HostSection;
 pub use mlfrr::{FluidTraffic, Mlfrr, Polled, PollingSection};
@@ -45,6 +47,8 @@ pub enum KindTag {
     Roofline,
     /// Real transfers, some of their settings varied.
     Transfer,
+    /// A router's throughput in several set-ups.
+    Forwarding,
 }
 
 /// An experiment of any kind.
@@ -58,6 +62,8 @@ pub enum Experiment {
     Roofline(Box<Roofline>),
     /// Real transfers, some of their settings varied.
     Transfers(Box<Transfers>),
+    /// A router's throughput in several set-ups.
+    Forwarding(Box<Forwarding>),
 }
 
 /// What every kind has: read first, so that errors of the rest are those of the right kind.
@@ -79,6 +85,7 @@ impl Experiment {
             KindTag::Mlfrr => Self::Mlfrr(Box::new(parse_toml(path, text)?)),
             KindTag::Roofline => Self::Roofline(Box::new(parse_toml(path, text)?)),
             KindTag::Transfer => Self::Transfers(Box::new(parse_toml(path, text)?)),
+            KindTag::Forwarding => Self::Forwarding(Box::new(parse_toml(path, text)?)),
         };
         experiment.check().map_err(|bad| FileError::misplaced(path, text, &bad))?;
         Ok(experiment)
@@ -93,6 +100,7 @@ impl Experiment {
             Self::Mlfrr(mlfrr) => mlfrr.check()?,
             Self::Roofline(roofline) => roofline.check()?,
             Self::Transfers(transfers) => transfers.check()?,
+            Self::Forwarding(forwarding) => forwarding.check()?,
         }
         self.marks().map(drop)
     }
@@ -104,6 +112,7 @@ impl Experiment {
             Self::Mlfrr(mlfrr) => &mlfrr.title,
             Self::Roofline(roofline) => &roofline.title,
             Self::Transfers(transfers) => &transfers.title,
+            Self::Forwarding(forwarding) => &forwarding.title,
         }
     }
 
@@ -117,6 +126,7 @@ impl Experiment {
             Self::Mlfrr(mlfrr) => mlfrr.axes(),
             Self::Roofline(roofline) => roofline.axes(),
             Self::Transfers(transfers) => transfers.axes(),
+            Self::Forwarding(forwarding) => forwarding.axes(),
         }
     }
 
@@ -131,6 +141,7 @@ impl Experiment {
             Self::Mlfrr(mlfrr) => &mlfrr.marks,
             Self::Roofline(roofline) => &roofline.marks,
             Self::Transfers(transfers) => &transfers.marks,
+            Self::Forwarding(forwarding) => &forwarding.marks,
         };
         sections.iter().enumerate().map(|(index, mark)| mark.placed(index, &axes)).collect()
     }

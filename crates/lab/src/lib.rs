@@ -3,6 +3,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | [`inputs`] | files a user names |
+//! | [`mod@forwarding`] | experiments of forwarding: a router in several set-ups, over the frame sizes |
 //! | [`rfc2544`] | forwarding through a device: throughput, latency, loss, bursts |
 //! | [`rig`] | the testbed with the CPUs it uses |
 //! | [`trial`] | one measurement at one load |
@@ -26,6 +27,7 @@ pub mod bench;
 pub mod calibrate;
 pub mod compare;
 pub mod find;
+pub mod forwarding;
 pub mod inputs;
 pub mod limits;
 pub mod repeats;

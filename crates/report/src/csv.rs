@@ -3,6 +3,7 @@
 use netcliff_core::experiment::{Curve, Dot, TransferMeasure};
 use netcliff_core::roofline::{PARTS, Roofline};
 use netcliff_core::{Record, Slice, measure};
+use netcliff_lab::forwarding::{Bound, ForwardingReport};
 use netcliff_lab::rfc2544::report::Rfc2544Report;
 use netcliff_lab::transfers::TransferReport;
 
@@ -131,6 +132,30 @@ pub fn transfers(report: &TransferReport) -> String {
         })
     });
     [line(&header)].into_iter().chain(rows).collect()
+}
+
+/// An experiment of forwarding, one row a search, rates in frames a second; what was not had is empty.
+pub fn forwarding(report: &ForwardingReport) -> String {
+    let header = "frame_bytes,set_up,round,throughput_pps,upper_pps,bound,sender_pps,simulated_pps,server_pps,frame_s,poll_s,trials,\
+                  trial_time_s\n";
+    let rows = report.rows.iter().flat_map(|row| {
+        row.samples.iter().map(|sample| {
+            let predicted = sample.predicted.as_ref();
+            let own = [number(Some(row.bytes())), row.set_up.clone(), sample.round.to_string()];
+            let found = [number(sample.throughput_pps), number(sample.upper_pps)];
+            let bound = [sample.bound.map_or("", Bound::name).to_owned(), number(Some(sample.sender_pps))];
+            let costs = [
+                predicted.and_then(|predicted| predicted.simulated_pps),
+                predicted.map(|predicted| predicted.server_pps),
+                predicted.map(|predicted| predicted.frame_s),
+                predicted.map(|predicted| predicted.poll_s),
+            ]
+            .map(number);
+            let spent = [sample.trials.to_string(), number(Some(sample.trial_time_s))];
+            line(&[&own[..], &found, &bound, &costs, &spent].concat())
+        })
+    });
+    [header.to_owned()].into_iter().chain(rows).collect()
 }
 
 fn header() -> Vec<String> {

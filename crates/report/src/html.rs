@@ -3,6 +3,7 @@
 mod compare;
 mod experiment;
 mod figures;
+mod forwarding;
 mod rfc2544;
 mod tables;
 mod transfers;
@@ -17,6 +18,7 @@ use crate::svg;
 
 pub use compare::compare;
 pub use experiment::experiment;
+pub use forwarding::forwarding;
 pub use rfc2544::rfc2544;
 pub use transfers::transfers;
 

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use netcliff_core::EngineKind;
 use netcliff_core::experiment::Share;
+use netcliff_core::{EngineKind, FrameSizes};
 
 use super::numbers::whole;
 use super::{FarArgs, Testbed};
@@ -18,6 +18,7 @@ use super::{FarArgs, Testbed};
   netcliff run sweep.toml --resume                         goes on where it was stopped or killed
   netcliff run experiments/block-sweep.toml                real transfers between two namespaces
   netcliff run experiments/block-sweep.toml --ssh root@db1 or to an agent on another host
+  netcliff run experiments/forwarding-optimised.toml       a router plain, tuned, and by XDP
 
 Every point is kept in the record store as soon as it is had. A point that an engine does not
 answer is listed with the reason; the others go on.")]
@@ -43,15 +44,19 @@ pub struct RunArgs {
     /// Points computed at a time; the results do not depend on it [default: the number of CPUs]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
-    /// Repeats of each configuration of an experiment of transfers, instead of what the file says
+    /// Repeats of each configuration of an experiment of transfers, rounds of one of forwarding, instead of what the file says
     #[arg(long, value_name = "N", value_parser = whole::<1, 1000>, allow_negative_numbers = true)]
     pub repeats: Option<u32>,
     /// The most repeats with a precision, instead of what the file says [default: 5 times the repeats]
     #[arg(long, value_name = "N", value_parser = whole::<1, 1000>, allow_negative_numbers = true)]
     pub max_repeats: Option<u32>,
-    /// Measured time of a repeat of an experiment of transfers, instead of what the file says
+    /// Measured time of a repeat of an experiment of transfers, length of a trial of one of forwarding, instead of what the
+    /// file says
     #[arg(long, value_parser = netcliff_core::units::parse_time_s, allow_hyphen_values = true)]
     pub time: Option<f64>,
+    /// Frame sizes of an experiment of forwarding, instead of what the file says
+    #[arg(long, value_name = "64B,512B", value_delimiter = ',')]
+    pub sizes: Vec<FrameSizes>,
     /// Where an experiment of transfers is measured
     #[arg(long, value_enum, default_value_t = Testbed::Netns, conflicts_with_all = ["to", "ssh"])]
     pub testbed: Testbed,

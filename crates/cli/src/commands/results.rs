@@ -77,6 +77,10 @@ fn document_of(run: &RunSummary, document: serde_json::Value, json: bool) -> any
             let found = serde_json::from_value(document).with_context(damaged)?;
             output::data(&report::terminal::rfc2544(&found, output::style()))
         }
+        "forwarding" if !json => {
+            let found = serde_json::from_value(document).with_context(damaged)?;
+            output::data(&report::terminal::forwarding(&found, output::style()))
+        }
         "transfer" if !json => {
             let found = serde_json::from_value(document).with_context(damaged)?;
             output::data(&report::terminal::transfers(&found, output::style()))

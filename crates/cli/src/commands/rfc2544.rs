@@ -163,7 +163,7 @@ fn say(step: &Step) {
 }
 
 /// What is the user's to change is wrong usage.
-fn explain(error: DeviceError) -> anyhow::Error {
+pub(super) fn explain(error: DeviceError) -> anyhow::Error {
     match error {
         DeviceError::Wire(WireError::Setting { .. })
         | DeviceError::Port(PortError::Missing { .. } | PortError::DefaultRoute { .. } | PortError::Xdp { .. })

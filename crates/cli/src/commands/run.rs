@@ -1,6 +1,7 @@
 //! `netcliff run`.
 
 mod formulas;
+mod forwarding;
 mod show;
 mod transfers;
 
@@ -34,8 +35,14 @@ pub fn run(args: &RunArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
         started_unix_s: now_unix_s(),
         ..Provenance::default()
     };
+    if !args.sizes.is_empty() && !matches!(experiment, Experiment::Forwarding(_)) {
+        return Err(output::usage(format!(
+            "--sizes: {path} is not of forwarding; leave it out, or give an experiment of kind \"forwarding\""
+        )));
+    }
     match &experiment {
         Experiment::Transfers(experiment) => transfers::run(args, store_args, experiment, &text, &provenance),
+        Experiment::Forwarding(experiment) => forwarding::run(args, store_args, experiment, &text, &provenance),
         _ if args.repeats.is_some() || args.max_repeats.is_some() || args.time.is_some() => {
             Err(output::usage(format!(
                 "--repeats, --max-repeats, --time: {path} is of points or formulas; leave it out, or give an experiment of kind \"transfer\""

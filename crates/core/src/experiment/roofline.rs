@@ -6,7 +6,7 @@ use super::KindTag;
 use super::figure::{Axes, Ends, MarkSection};
 use super::file::BadValue;
 use super::hosts::HostSection;
-use super::values::OneOrMore;
+use super::values::{OneOrMore, rising_bytes};
 use crate::host::Host;
 use crate::measure::Dimension;
 use crate::parts::{Bus, Offload};
@@ -60,20 +60,7 @@ impl Roofline {
     /// # Errors
     /// A size that is not one number of bytes.
     pub fn sizes_bytes(&self) -> Result<Vec<f64>, BadValue> {
-        let one = |(index, size): (usize, &FrameSizes)| match size {
-            FrameSizes::Fixed(bytes) => Ok(f64::from(*bytes)),
-            other => {
-                let message =
-                    format!("sizes: {other} has no place on an axis of frame sizes; expected sizes such as 64B");
-                Err(BadValue::at("", "sizes", message).item(index))
-            }
-        };
-        let mut sizes = self.sizes.0.iter().enumerate().map(one).collect::<Result<Vec<f64>, BadValue>>()?;
-        sizes.sort_by(f64::total_cmp);
-        if sizes.is_empty() {
-            return Err(BadValue::at("", "sizes", "sizes: expected at least one"));
-        }
-        Ok(sizes)
+        rising_bytes(&self.sizes)
     }
 
     /// Bytes of each frame that are no payload.

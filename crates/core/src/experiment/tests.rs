@@ -209,3 +209,35 @@ fn a_roofline_is_the_same_format() {
         }
     }
 }
+
+#[test]
+fn forwarding_is_the_same_format() {
+    let text = "kind = \"forwarding\"\nsizes = [\"1518B\", \"64B\"]\n[[set-up]]\nname = \"plain\"\n[[set-up]]\n\
+                name = \"tuned\"\nforwarding = \"netfilter\"\nrules = 7\ntune = \"throughput\"\n";
+    let Experiment::Forwarding(forwarding) = Experiment::from_toml("f.toml", text).unwrap() else {
+        panic!("not of its kind")
+    };
+    assert_eq!(forwarding.sizes_bytes().unwrap(), [64.0, 1518.0]);
+    assert_eq!((forwarding.set_ups[0].forwarding.as_str(), forwarding.set_ups[0].tune), ("route", None));
+    assert_eq!(forwarding.set_ups[1].rules, Some(7));
+    assert_eq!((forwarding.rounds, forwarding.loss_ratio().unwrap()), (3, 0.0));
+    for (from, to, parts) in [
+        ("\"64B\"", "\"imix\"", vec!["line 2", "imix", "64B"]),
+        ("\"tuned\"", "\"plain\"", vec!["line 6", "plain", "a name of its own"]),
+        ("netfilter", "bridge", vec!["line 8", "bridge", "netfilter"]),
+        ("\"throughput\"", "\"speed\"", vec!["line 9", "speed", "latency"]),
+        ("sizes", "trial = \"9\"\nsizes", vec!["line 2", "\"9\"", "20us"]),
+        ("sizes", "rounds = 0\nsizes", vec!["line 2", "rounds = 0", "1 to"]),
+        ("[[set-up]]\nname = \"plain\"\n", "", vec![]),
+    ] {
+        let read = Experiment::from_toml("f.toml", &text.replacen(from, to, 1));
+        if parts.is_empty() {
+            assert!(read.is_ok(), "{to}: {read:?}");
+            continue;
+        }
+        let error = read.expect_err(to).to_string();
+        for part in parts {
+            assert!(error.contains(part), "{to}: {part}: {error}");
+        }
+    }
+}

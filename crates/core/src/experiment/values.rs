@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::file::BadValue;
 use crate::error::ParseError;
-use crate::traffic::Load;
+use crate::traffic::{FrameSizes, Load};
 use crate::units;
 
 /// Offered loads: a list of loads and of ranges `LOW..HIGH:COUNT`, evenly spaced, both ends included.
@@ -147,3 +148,23 @@ impl std::fmt::Display for Varied {
 }
 
 crate::record::serde_as_text!(Varied);
+
+/// The key `sizes` of an axis of frame sizes (bytes), rising.
+///
+/// # Errors
+/// A size that is not one number of bytes, or none at all.
+pub(super) fn rising_bytes(sizes: &OneOrMore<FrameSizes>) -> Result<Vec<f64>, BadValue> {
+    let one = |(index, size): (usize, &FrameSizes)| match size {
+        FrameSizes::Fixed(bytes) => Ok(f64::from(*bytes)),
+        other => {
+            let message = format!("sizes: {other} has no place on an axis of frame sizes; expected sizes such as 64B");
+            Err(BadValue::at("", "sizes", message).item(index))
+        }
+    };
+    let mut sizes = sizes.0.iter().enumerate().map(one).collect::<Result<Vec<f64>, BadValue>>()?;
+    sizes.sort_by(f64::total_cmp);
+    if sizes.is_empty() {
+        return Err(BadValue::at("", "sizes", "sizes: expected at least one"));
+    }
+    Ok(sizes)
+}

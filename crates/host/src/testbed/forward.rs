@@ -7,6 +7,7 @@
 
 mod nft;
 mod setup;
+mod tuned;
 mod xdp;
 
 use std::{
@@ -27,7 +28,10 @@ use crate::{
     journal::{HostLock, Journal, UndoOutcome},
     procfs,
     rtnl::Rtnl,
+    tune::apply::Session,
 };
+
+pub use tuned::RouterPlan;
 
 /// How the router forwards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -116,8 +120,10 @@ pub struct ForwardBed {
     sides: [Side; 2],
     limits: Vec<Limitation>,
     options: ForwardOptions,
+    /// Settings of a plan, in force until the testbed ends.
+    tuned: Option<Session>,
     journal: Journal,
-    _lock: HostLock,
+    lock: HostLock,
 }
 
 impl ForwardBed {
@@ -151,8 +157,8 @@ impl ForwardBed {
             setup::steer(&router, &router_interface(n), options.router_cpu, &mut limits)?;
         }
         setup::forward(&router, &sides, &options)?;
-        let _lock = lock.clone();
-        Ok(Self { tester, router, sides, limits, options, journal, _lock })
+        let lock = lock.clone();
+        Ok(Self { tester, router, sides, limits, options, tuned: None, journal, lock })
     }
 
     /// The tester's sides: where frames enter, and where they leave.
@@ -193,7 +199,19 @@ impl ForwardBed {
 
     /// Removes everything and tells what became of each change.
     pub fn close(mut self) -> Vec<UndoOutcome> {
-        self.journal.undo_all()
+        let mut undone = self.untune();
+        undone.extend(self.journal.undo_all());
+        undone
+    }
+}
+
+impl Drop for ForwardBed {
+    fn drop(&mut self) {
+        for outcome in self.untune() {
+            if let Some(error) = outcome.error {
+                tracing::warn!(change = ?outcome.change, %error, "a setting could not be set back");
+            }
+        }
     }
 }
 

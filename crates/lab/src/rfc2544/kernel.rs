@@ -1,5 +1,7 @@
 //! A real device: a router in namespaces on this machine, or whatever is between two ports.
 
+mod tuned;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

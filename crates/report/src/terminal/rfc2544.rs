@@ -60,7 +60,7 @@ fn head(page: &mut Page, report: &Rfc2544Report) {
 }
 
 /// Cells in columns, the first to the left.
-fn table(page: &mut Page, heading: &str, rows: &[Vec<String>]) {
+pub(super) fn table(page: &mut Page, heading: &str, rows: &[Vec<String>]) {
     if rows.len() < 2 {
         return;
     }
@@ -78,7 +78,7 @@ fn table(page: &mut Page, heading: &str, rows: &[Vec<String>]) {
     page.lines(rows.iter().map(line));
 }
 
-fn words(cells: &[&str]) -> Vec<String> {
+pub(super) fn words(cells: &[&str]) -> Vec<String> {
     cells.iter().map(ToString::to_string).collect()
 }
 

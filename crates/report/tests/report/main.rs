@@ -2,6 +2,7 @@
 
 mod experiment;
 mod fixture;
+mod forwarding;
 mod html;
 mod rfc2544;
 mod svg;

@@ -85,7 +85,7 @@ fn asked(experiment: &Experiment) -> Vec<(String, String)> {
         ("host".to_owned(), format!("{}{changes}", section.preset))
     };
     match experiment {
-        Experiment::Grid(_) | Experiment::Transfers(_) => Vec::new(),
+        Experiment::Grid(_) | Experiment::Transfers(_) | Experiment::Forwarding(_) => Vec::new(),
         Experiment::Mlfrr(mlfrr) => vec![host(&mlfrr.host), ("frames".to_owned(), mlfrr.traffic.size.to_string())],
         Experiment::Roofline(roofline) => {
             let join = |texts: Vec<String>| texts.join(", ");

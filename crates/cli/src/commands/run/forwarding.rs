@@ -1,0 +1,130 @@
+//! Experiments of forwarding.
+
+use std::process::ExitCode;
+
+use netcliff_core::Provenance;
+use netcliff_core::experiment::{Experiment, Forwarding, OneOrMore};
+use netcliff_lab::forwarding::{self, ForwardingError, ForwardingReport, Stage};
+use netcliff_lab::rfc2544::conduct::Step;
+use netcliff_report as report;
+use netcliff_report::drawing::Drawing;
+
+use crate::args::{RunArgs, StoreArgs};
+use crate::commands::{enter_user_namespace, now_unix_s, open_store, stop_on_signal, write};
+use crate::output;
+
+/// Measures, shows and keeps it.
+pub fn run(
+    args: &RunArgs,
+    store_args: &StoreArgs,
+    experiment: &Forwarding,
+    text: &str,
+    provenance: &Provenance,
+) -> anyhow::Result<ExitCode> {
+    refuse(args)?;
+    let path = args.file.display().to_string();
+    let experiment = changed(args, experiment);
+    experiment.check().map_err(output::usage)?;
+    // Before any thread is started: a process with threads cannot enter a user namespace.
+    enter_user_namespace().into_iter().for_each(|limit| output::say(format!("netcliff: {limit}")));
+    let stop = stop_on_signal()?;
+    let store = open_store(store_args)?;
+    let run_id = store.begin("forwarding", &provenance.command, provenance.started_unix_s)?;
+    let found = forwarding::run(&experiment, &path, text, &stop, provenance, &mut |stage| say(&stage));
+    if found.is_err() {
+        // Why it failed matters more than this.
+        let _ = store.finish(run_id, true, None);
+    }
+    let mut found = found.map_err(explain)?;
+    found.provenance.elapsed_s = Some(now_unix_s() - provenance.started_unix_s);
+    store.set_fingerprint(run_id, &found.fingerprint)?;
+    store.finish_document(run_id, found.partial, &found)?;
+    show(args, experiment, &found, text)?;
+    output::say(format!("netcliff: kept as run {run_id}"));
+    Ok(ExitCode::from(u8::from(found.partial)))
+}
+
+/// What means something for other kinds only.
+fn refuse(args: &RunArgs) -> anyhow::Result<()> {
+    let flags = [
+        ("--engine", !args.engine.is_empty()),
+        ("--seed", args.seed.is_some()),
+        ("--precision", args.precision.is_some()),
+        ("--packets", args.packets.is_some()),
+        ("--resume", args.resume),
+        ("--threads", args.threads.is_some()),
+        ("--max-repeats", args.max_repeats.is_some()),
+        ("--to, --ssh", args.far.is_asked()),
+    ];
+    match flags.iter().find(|(_, given)| *given) {
+        None => Ok(()),
+        Some((flag, _)) => Err(output::usage(format!(
+            "{flag}: {} is of forwarding through this machine; leave it out (--repeats, --time and --sizes narrow it)",
+            args.file.display()
+        ))),
+    }
+}
+
+/// What the user says beyond the file.
+fn changed(args: &RunArgs, experiment: &Forwarding) -> Forwarding {
+    let mut experiment = experiment.clone();
+    experiment.rounds = args.repeats.unwrap_or(experiment.rounds);
+    if let Some(time_s) = args.time {
+        experiment.trial = netcliff_core::units::print_time_s(time_s);
+    }
+    if !args.sizes.is_empty() {
+        experiment.sizes = OneOrMore(args.sizes.clone());
+    }
+    experiment
+}
+
+fn say(stage: &Stage<'_>) {
+    match stage {
+        Stage::Turn { round, rounds, set_up } => output::say(format!("netcliff: round {round} of {rounds}: {set_up}")),
+        Stage::Step(Step::Size(frame)) => output::say(format!("netcliff:   frames of {frame}")),
+        Stage::Step(Step::Trial { .. }) => {}
+    }
+}
+
+fn explain(error: ForwardingError) -> anyhow::Error {
+    match error {
+        ForwardingError::File(_) | ForwardingError::Value(_) => output::usage(error),
+        ForwardingError::Device(error) => crate::commands::rfc2544::explain(error),
+    }
+}
+
+fn show(args: &RunArgs, experiment: Forwarding, found: &ForwardingReport, text: &str) -> anyhow::Result<()> {
+    let drawing = drawing(experiment, found, text)?;
+    match (args.json, args.csv) {
+        (true, _) => output::json_line(found)?,
+        (_, true) => output::data(&report::csv::forwarding(found))?,
+        _ => {
+            output::data(&report::terminal::experiment(&drawing, output::style()))?;
+            output::data(&report::terminal::forwarding(found, output::style()))?;
+        }
+    }
+    if let Some(path) = &args.svg {
+        write(path, &report::svg::experiment(&drawing))?;
+    }
+    if let Some(path) = &args.html {
+        write(path, &report::html::forwarding(found, &drawing))?;
+        output::say(format!("netcliff: the page is in {}", path.display()));
+    }
+    Ok(())
+}
+
+fn drawing(experiment: Forwarding, found: &ForwardingReport, text: &str) -> anyhow::Result<Drawing> {
+    let experiment = Experiment::Forwarding(Box::new(experiment));
+    Ok(Drawing {
+        title: experiment.title().to_owned(),
+        axes: experiment.axes().map_err(output::usage)?,
+        marks: experiment.marks().map_err(output::usage)?,
+        curves: found.curves(),
+        not_had: Vec::new(),
+        asked: Vec::new(),
+        source: text.to_owned(),
+        provenance: found.provenance.clone(),
+        // Said by the report, whose rounds --resume does not take up.
+        partial: false,
+    })
+}

@@ -1,0 +1,87 @@
+//! `netcliff run` of forwarding: measured through real routers, drawn, kept, refused.
+
+mod common;
+
+use common::{Home, entries, say};
+use serde_json::Value;
+
+/// Trials so short that they show that it works, not how fast this machine is.
+const SMALL: &str = r#"
+title = "small"
+kind = "forwarding"
+rounds = 2
+sizes = ["64B", "512B"]
+trial = "10ms"
+rest = "0s"
+width = "40%"
+
+[[set-up]]
+name = "plain"
+forwarding = "netfilter"
+rules = 50
+
+[[set-up]]
+name = "tuned"
+tune = "throughput"
+"#;
+
+#[test]
+fn set_ups_are_measured_kept_and_shown_again() {
+    let home = Home::new();
+    let (file, page) = (home.file("small.toml", SMALL), home.text("page.html"));
+    let args = ["run", &file, "--sizes", "64B", "--json", "--html", &page];
+    let output = home.netcliff(args).timeout(std::time::Duration::from_secs(120)).output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    if ["not permitted", "another netcliff", "Permission denied"].iter().any(|reason| said.contains(reason)) {
+        return say(&format!("SKIPPED: {said}"));
+    }
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
+    assert_eq!((&found["kind"], &found["rounds"]), (&"forwarding".into(), &2.into()));
+    let rows = found["rows"].as_array().expect("rows");
+    assert_eq!(rows.len(), 2, "{found}");
+    for row in rows {
+        assert_eq!(row["frame"], "64B");
+        // A loaded machine may lose frames at any load; that a figure or its reason is there does not depend on it.
+        for sample in row["samples"].as_array().expect("samples") {
+            assert!(sample["throughput_pps"].as_f64().is_some_and(|pps| pps > 0.0) || sample["missing"][0].is_string());
+        }
+    }
+    let tuned = &found["set_ups"][1]["about"];
+    if std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1) && tuned.is_object() {
+        let steered = tuned["settings"].as_array().expect("settings");
+        assert_eq!(steered.len(), 2, "both of the router's ports are steered: {tuned}");
+        assert!(steered.iter().all(|change| change["name"].as_str().is_some_and(|name| name.ends_with("rps_cpus"))));
+        assert_eq!(tuned["shared"], false, "{tuned}");
+    }
+    assert_eq!(found["set_ups"][0]["about"]["shared"], true);
+    let html = std::fs::read_to_string(page).expect("the page is written");
+    assert!(html.contains("as figure 11 of the guide") && html.contains("<svg"), "no picture");
+    let shown = home.stdout(["results", "show"]);
+    for part in ["small", "THROUGHPUT", "AGAINST PLAIN", "SET-UPS"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    let left = entries(std::path::Path::new("/run/netns"));
+    assert!(!left.iter().any(|name| name.starts_with("nc-") && name.ends_with("-rtr")), "left: {left:?}");
+    assert!(entries(&home.state().join("journal")).is_empty(), "the journal is not empty");
+}
+
+#[test]
+fn wrong_usage_is_named_with_what_is_accepted() {
+    let home = Home::new();
+    let file = home.file("small.toml", SMALL);
+    let magic = home.file("magic.toml", SMALL.replace("netfilter", "magic").replace("rules = 50", ""));
+    let roofline = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/roofline.toml");
+    for (args, words) in [
+        (&["run", &file, "--engine", "sim"][..], &["--engine", "--sizes"][..]),
+        (&["run", &file, "--resume"], &["--resume"]),
+        (&["run", &file, "--sizes", "imix"], &["imix", "64B"]),
+        (&["run", &file, "--sizes", "63B"], &["63"]),
+        (&["run", &magic], &["magic", "netfilter"]),
+        (&["run", roofline, "--sizes", "64B"], &["--sizes", "forwarding"]),
+    ] {
+        let out = home.netcliff(args).output().expect("it runs");
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(2), "{args:?}: {said}");
+        assert!(words.iter().all(|word| said.contains(word)), "{args:?}: {said}");
+    }
+}

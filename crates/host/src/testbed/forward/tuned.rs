@@ -1,0 +1,71 @@
+//! The router as the tuning planner sets it, instead of as the testbed steers it.
+
+use std::{fs, io, time::Duration};
+
+use netcliff_core::inspection::Objective;
+
+use super::{ForwardBed, router_interface};
+use crate::{
+    inspect::Inspection,
+    journal::UndoOutcome,
+    procfs::{cpus_of_mask, text},
+    testbed::TestbedError,
+    tune::{
+        self, Wish,
+        apply::{Applied, Session},
+    },
+};
+
+/// What a plan came to on the router.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RouterPlan {
+    /// Settings that were made.
+    pub applied: Vec<Applied>,
+    /// What the plan does not do, and why.
+    pub notes: Vec<String>,
+    /// CPUs to which the router's work goes; empty: to whichever CPU sends.
+    pub cpus: Vec<u32>,
+}
+
+impl ForwardBed {
+    /// Leaves the router's work where the kernel does it by itself, on the CPU that sends, then makes the settings that a
+    /// plan for `objective` proposes for the router's interfaces: the tester's CPU is spared. They last as long as the
+    /// testbed, and are in the journal.
+    ///
+    /// # Errors
+    /// The router cannot be looked at, or a setting cannot be made; those before it are then set back.
+    pub fn tune(&mut self, objective: Objective) -> Result<RouterPlan, TestbedError> {
+        let interfaces = [router_interface(0), router_interface(1)];
+        let wish =
+            Wish { interfaces: interfaces.to_vec(), spared: vec![self.options.tester_cpu], ..Wish::new(objective) };
+        let mut session = Session::new(&self.lock);
+        let made = self.router.run(|| -> io::Result<RouterPlan> {
+            for interface in &interfaces {
+                fs::write(rps_file(interface), "0")?;
+            }
+            let plan = tune::plan(&Inspection::of_this_host(Duration::ZERO)?, &wish).map_err(io::Error::other)?;
+            session.apply(&plan).map_err(io::Error::other)?;
+            let mask = text(rps_file(&interfaces[0])).unwrap_or_default();
+            Ok(RouterPlan {
+                applied: session.applied.clone(),
+                notes: plan.notes,
+                cpus: cpus_of_mask(&mask).unwrap_or_default(),
+            })
+        })?;
+        let made = made.map_err(TestbedError::failed("set the router as planned"))?;
+        // Not steered: the tester's, who sends.
+        self.options.router_cpu = made.cpus.first().copied().unwrap_or(self.options.tester_cpu);
+        self.tuned = Some(session);
+        Ok(made)
+    }
+
+    /// Sets back what a plan set; from within the router, where alone it can be.
+    pub(super) fn untune(&mut self) -> Vec<UndoOutcome> {
+        let Some(mut session) = self.tuned.take() else { return Vec::new() };
+        self.router.run(move || session.set_back()).unwrap_or_default()
+    }
+}
+
+fn rps_file(interface: &str) -> String {
+    format!("/sys/class/net/{interface}/queues/rx-0/rps_cpus")
+}

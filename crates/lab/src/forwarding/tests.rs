@@ -1,0 +1,194 @@
+use netcliff_core::experiment::Experiment;
+
+use super::*;
+use crate::rfc2544::conduct::{Burst, Device, Measured};
+use crate::rfc2544::cost::Predicted;
+use crate::rfc2544::report::Seen;
+use crate::rfc2544::simulated::{Bench, Device as Simulated};
+
+const FILE: &str = "kind = \"forwarding\"\ntitle = \"t\"\nrounds = 3\nsizes = [\"64B\", \"1518B\"]\nwidth = \"2%\"\n\
+                    [[set-up]]\nname = \"plain\"\n[[set-up]]\nname = \"tuned\"\ntune = \"throughput\"\n[[set-up]]\nname = \"xdp\"\n\
+                    forwarding = \"xdp\"\ntune = \"throughput\"\n";
+
+/// A router of known capacity behind a sender of 1 Mpps.
+struct Fake {
+    bench: Bench,
+    capacity_pps: f64,
+    shared: bool,
+    fails_at: Option<FrameSize>,
+}
+
+impl Fake {
+    /// What is tuned forwards twice as much; what XDP forwards is more than the sender reaches.
+    fn of(set_up: &SetUp) -> Self {
+        let capacity_pps = match (set_up.forwarding, set_up.tune) {
+            (Way::Xdp, _) => 5e6,
+            (_, Some(_)) => 600e3,
+            _ => 300e3,
+        };
+        let bench = Bench::new(Simulated::Sharp { capacity_pps }, 1).with_sender(1e6);
+        Self { bench, capacity_pps, shared: set_up.tune.is_none(), fails_at: None }
+    }
+}
+
+impl Device for Fake {
+    type Error = String;
+
+    fn frames(&mut self, frame: FrameSize) -> Result<(), String> {
+        if self.fails_at == Some(frame) { Err("the sink went down".to_owned()) } else { Ok(()) }
+    }
+
+    fn sender_pps(&mut self) -> Result<f64, String> {
+        Ok(1e6)
+    }
+
+    fn trial(&mut self, duration_s: f64, load_pps: f64) -> Result<Measured, String> {
+        let answer = self.bench.trial(duration_s, load_pps);
+        Ok(Measured {
+            answer,
+            seen: Seen { trials: 1, ..Seen::default() },
+            pacing: None,
+            latency: None,
+            tagged_s: None,
+        })
+    }
+
+    fn burst(&mut self, _: u64) -> Result<Burst, String> {
+        Err("not asked for".to_owned())
+    }
+
+    fn predict(&mut self, throughput_pps: f64) -> Result<Option<Predicted>, String> {
+        if self.shared {
+            return Ok(None);
+        }
+        let frame_s = 1.0 / self.capacity_pps;
+        let load_pps = throughput_pps / 2.0;
+        let simulated_pps = Some(self.capacity_pps);
+        Ok(Some(Predicted { load_pps, frame_s, poll_s: 0.0, server_pps: self.capacity_pps, simulated_pps }))
+    }
+}
+
+impl Router for Fake {
+    fn about(&self) -> About {
+        About { device: "a fake".to_owned(), shared: self.shared, router_cpus: vec![1], ..About::default() }
+    }
+}
+
+fn experiment() -> experiment::Forwarding {
+    match Experiment::from_toml("f.toml", FILE) {
+        Ok(Experiment::Forwarding(experiment)) => *experiment,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The report of fakes, in the order in which they were asked for.
+fn report(mut build: impl FnMut(&SetUp) -> Result<Fake, String>) -> (ForwardingReport, Option<String>, Vec<String>) {
+    let experiment = experiment();
+    let settings = settings(&experiment).unwrap_or_else(|_| panic!("it cannot be"));
+    let set_ups = set_ups(&experiment).unwrap();
+    let mut turns = Vec::new();
+    let mut watch = |stage: Stage<'_>| {
+        if let Stage::Turn { round, set_up, .. } = stage {
+            turns.push(format!("{round} {set_up}"));
+        }
+    };
+    let stop = AtomicBool::new(false);
+    let (found, failure) = measure(&settings, &set_ups, experiment.rounds, &mut build, &stop, &mut watch);
+    (found.report(&experiment, &settings, Default::default(), &Provenance::default()), failure, turns)
+}
+
+#[test]
+fn every_set_up_takes_its_turn_and_is_compared_with_the_first() {
+    let (report, failure, turns) = report(|set_up| Ok(Fake::of(set_up)));
+    assert_eq!((failure, report.partial), (None, false));
+    assert_eq!(
+        turns,
+        ["1 plain", "1 tuned", "1 xdp", "2 xdp", "2 tuned", "2 plain", "3 plain", "3 tuned", "3 xdp"]
+            .map(str::to_owned)
+    );
+    assert_eq!(report.rows.len(), 6);
+    for (row, (set_up, pps, bound)) in report.rows[..3].iter().zip([
+        ("plain", 300e3, Bound::Router),
+        ("tuned", 600e3, Bound::Router),
+        // No more can be offered.
+        ("xdp", 970e3, Bound::Tester),
+    ]) {
+        let found = row.throughput_pps.unwrap().value;
+        assert_eq!((row.set_up.as_str(), row.frame, row.samples.len()), (set_up, FrameSize::Fixed(64), 3));
+        assert!((found / pps - 1.0).abs() < 0.021, "{set_up}: {found}");
+        assert_eq!(row.bound, Some(bound), "{set_up}");
+        assert_eq!(row.line_shares.len(), 3);
+    }
+    assert_eq!(report.rows[0].gain, None);
+    let gain = report.rows[1].gain.unwrap();
+    assert!((gain.value - 1.0).abs() < 0.05 && gain.interval.is_some(), "{gain:?}");
+    assert_eq!(report.rows[1].simulated_pps.unwrap().value, 600e3);
+    // One CPU for both: 1 us to send and take in, 1/600 ms to forward.
+    let in_turn = report.rows[0].modelled_pps.unwrap().value;
+    assert!((in_turn / 375e3 - 1.0).abs() < 1e-9, "{in_turn}");
+    assert!(report.rows[1..3].iter().all(|row| row.modelled_pps.is_none()));
+}
+
+#[test]
+fn a_tester_that_forwards_itself_is_said() {
+    let fast =
+        |set_up: &SetUp| Fake { bench: Bench::new(Simulated::Sharp { capacity_pps: 5e6 }, 1), ..Fake::of(set_up) };
+    let (report, ..) = report(|set_up| Ok(fast(set_up)));
+    let bounds: Vec<Option<Bound>> = report.rows[..3].iter().map(|row| row.bound).collect();
+    assert_eq!(bounds, [Some(Bound::SharedCpu), Some(Bound::Tester), Some(Bound::Tester)]);
+    assert!(report.warnings.iter().any(|line| line.starts_with("plain: not simulated")), "{:?}", report.warnings);
+}
+
+#[test]
+fn what_cannot_be_had_is_left_out_with_the_reason() {
+    let build = |set_up: &SetUp| match set_up.forwarding {
+        Way::Xdp => Err("this kernel may lack it".to_owned()),
+        _ => Ok(Fake { fails_at: set_up.tune.map(|_| FrameSize::Fixed(1518)), ..Fake::of(set_up) }),
+    };
+    let (report, failure, turns) = report(build);
+    assert!(report.partial);
+    assert_eq!(failure.as_deref(), Some("the sink went down"));
+    assert_eq!(report.not_had, ["tuned: the sink went down", "xdp: this kernel may lack it"]);
+    // What failed is not tried again, and what it had stays.
+    assert_eq!(turns.len(), 5, "{turns:?}");
+    let samples: Vec<usize> = report.rows.iter().map(|row| row.samples.len()).collect();
+    assert_eq!(samples, [3, 1, 0, 3, 0, 0]);
+    assert_eq!(report.set_ups[2].about, None);
+}
+
+#[test]
+fn curves_are_by_set_up_and_a_line_forwards_no_more_than_it_carries() {
+    let (report, ..) = report(|set_up| Ok(Fake::of(set_up)));
+    let curves = report.curves();
+    let names: Vec<&str> = curves.iter().map(|curve| curve.name.as_str()).collect();
+    assert_eq!(
+        names,
+        ["plain", "plain", "tuned", "tuned", "xdp", "xdp", "1Gbit/s line", "10Gbit/s line", "25Gbit/s line"]
+    );
+    assert!((curves[6].dots[0].y.value - 1e9 / (8.0 * 84.0)).abs() < 1.0);
+    let shares = report.shares(1e9);
+    assert_eq!(shares[0].dots[1].y.value, 1.0, "a line of 1 Gbit/s is full of 1518-byte frames");
+    assert!((shares[0].dots[0].y.value - 0.2).abs() < 0.01, "{:?}", shares[0]);
+    let back: ForwardingReport = serde_json::from_str(&serde_json::to_string(&report).unwrap()).unwrap();
+    assert_eq!(back, report);
+}
+
+#[test]
+fn values_that_cannot_be_are_named() {
+    let mut wrong = experiment();
+    wrong.set_ups[0].forwarding = "magic".to_owned();
+    let said = set_ups(&wrong).unwrap_err().to_string();
+    assert!(said.contains("magic") && said.contains("netfilter"), "{said}");
+    type Edit = fn(&mut experiment::Forwarding);
+    let changes: [(Edit, &str); 3] = [
+        (|file| file.flows = 0, "flows"),
+        (|file| file.trial = "1ms".to_owned(), "trial"),
+        (|file| file.loss = "90%".to_owned(), "loss"),
+    ];
+    for (change, word) in changes {
+        let mut wrong = experiment();
+        change(&mut wrong);
+        let Err(Refused::Value(said)) = settings(&wrong) else { panic!("{word} was taken") };
+        assert!(said.contains(word), "{said}");
+    }
+}

@@ -1,0 +1,143 @@
+//! [`forwarding`]: what `netcliff run` prints of an experiment of forwarding.
+
+use netcliff_lab::forwarding::{Bound, ForwardingReport, ForwardingRow, SetUpReport};
+
+use super::Style;
+use super::comparison;
+use super::page::{Page, Tone};
+use super::rfc2544::{table, words};
+use crate::format::{self, Unit};
+
+/// Throughput by frame size and set-up with shares of lines, prediction and gain; what each set-up is; what was not had.
+pub fn forwarding(report: &ForwardingReport, style: Style) -> String {
+    let mut page = Page::new(style);
+    let date = format::date_utc(report.provenance.started_unix_s);
+    page.paragraph(0, Tone::Strong, &format!("netcliff {}: {}, {date}", report.provenance.version, report.title));
+    if report.partial {
+        page.paragraph(0, Tone::Alarm, "PARTIAL: not all that was asked for was measured; see the end.");
+    }
+    report.asked.iter().for_each(|(name, fact)| page.fact(name, fact));
+    throughput(&mut page, report);
+    predicted(&mut page, report);
+    against(&mut page, report);
+    set_ups(&mut page, report);
+    let not_had: Vec<String> = report.not_had.iter().cloned().chain(missing(report)).collect();
+    for (heading, lines) in [("NOT HAD", &not_had), ("WARNINGS", &report.warnings)] {
+        if !lines.is_empty() {
+            page.heading(heading);
+            lines.iter().for_each(|line| page.item("- ", line));
+        }
+    }
+    page.finish()
+}
+
+/// Mean with its half width; what is a lower limit is marked.
+pub fn throughput_of(row: &ForwardingRow) -> String {
+    let Some(figure) = &row.throughput_pps else { return "-".to_owned() };
+    let mark = if row.bound == Some(Bound::Tester) { ">= " } else { "" };
+    format!("{mark}{}", format::plus_minus(figure, Unit::Pps))
+}
+
+/// What the simulator says, or else what follows on paper, and which of the two.
+pub fn predicted_of(row: &ForwardingRow) -> Option<(f64, &'static str)> {
+    let simulated = row.simulated_pps.map(|figure| (figure.value, "simulated"));
+    simulated.or(row.modelled_pps.map(|figure| (figure.value, "on paper")))
+}
+
+/// Ratio to the first set-up, less 1, with its interval.
+pub fn gain_of(row: &ForwardingRow) -> String {
+    row.gain.map_or("-".to_owned(), |gain| comparison::percent(&gain))
+}
+
+fn throughput(page: &mut Page, report: &ForwardingReport) {
+    let mut rows = vec![words(&["frame", "set-up", "throughput", "1G", "10G", "25G", "bound by"])];
+    for row in &report.rows {
+        let share = |at: usize| row.line_shares.get(at).map_or("-".to_owned(), |line| format::share(line.share));
+        let mut cells = vec![row.frame.to_string(), row.set_up.clone(), throughput_of(row)];
+        cells.extend((0..3).map(share));
+        cells.push(row.bound.map_or("-", Bound::name).to_owned());
+        rows.push(cells);
+    }
+    table(page, "THROUGHPUT (MEAN OF THE ROUNDS, 95 %), AND ITS SHARE OF LINES", &rows);
+}
+
+/// One server, the router's CPU.
+fn predicted(page: &mut Page, report: &ForwardingReport) {
+    let mut rows = vec![words(&["frame", "set-up", "a frame", "predicted", "", "measured", "off"])];
+    for row in &report.rows {
+        let Some(((pps, how), measured)) = predicted_of(row).zip(row.throughput_pps) else { continue };
+        let times: Vec<f64> = row.samples.iter().filter_map(|sample| Some(sample.predicted?.frame_s)).collect();
+        let frame_s = times.iter().sum::<f64>() / times.len() as f64;
+        // Of a lower limit nothing is off that lies above it.
+        let off = match row.bound {
+            Some(Bound::Router | Bound::SharedCpu) => format::signed(measured.value / pps - 1.0, Unit::Share),
+            _ => "-".to_owned(),
+        };
+        rows.push(vec![
+            row.frame.to_string(),
+            row.set_up.clone(),
+            format::quantity(frame_s, Unit::Seconds),
+            format::quantity(pps, Unit::Pps),
+            how.to_owned(),
+            throughput_of(row),
+            off,
+        ]);
+    }
+    table(page, "PREDICTED FROM WHAT A FRAME TAKES OF THE ROUTER'S CPU", &rows);
+}
+
+fn against(page: &mut Page, report: &ForwardingReport) {
+    let Some((first, others)) = report.set_ups.split_first() else { return };
+    let mut rows = vec![[vec!["frame".to_owned()], others.iter().map(|one| one.name.clone()).collect()].concat()];
+    for base in report.rows.iter().filter(|row| row.set_up == first.name) {
+        let same = |one: &SetUpReport| {
+            let row = report.rows.iter().find(|row| row.frame == base.frame && row.set_up == one.name);
+            row.map_or("-".to_owned(), gain_of)
+        };
+        rows.push([vec![base.frame.to_string()], others.iter().map(same).collect()].concat());
+    }
+    if !others.is_empty() {
+        table(page, &format!("AGAINST {} (RATIO LESS 1, PAIRED BY ROUND, 95 %)", first.name.to_uppercase()), &rows);
+    }
+}
+
+/// What a set-up is, in a line.
+pub fn set_up_of(set_up: &SetUpReport) -> String {
+    let Some(about) = &set_up.about else { return format!("{}: not had", set_up.forwarding) };
+    let plan = match &set_up.tune {
+        None => "as the kernel sets it up".to_owned(),
+        Some(objective) if about.settings.is_empty() => format!("the plan for {objective} changes nothing"),
+        Some(objective) => {
+            let changes: Vec<String> = about
+                .settings
+                .iter()
+                .map(|change| format!("{} {} -> {}", change.name, change.before, change.after))
+                .collect();
+            format!("as planned for {objective}: {}", changes.join(", "))
+        }
+    };
+    let notes: String = about.notes.iter().map(|note| format!("; {note}")).collect();
+    format!("{}; {plan}{notes}", about.device)
+}
+
+fn set_ups(page: &mut Page, report: &ForwardingReport) {
+    page.heading("SET-UPS");
+    for set_up in &report.set_ups {
+        page.fact(&set_up.name, &set_up_of(set_up));
+    }
+    if let Some(about) = report.set_ups.iter().find_map(|set_up| set_up.about.as_ref()) {
+        page.fact("tester", &about.tester);
+    }
+}
+
+/// What searches say they could not find, a line each kind.
+pub fn missing(report: &ForwardingReport) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for row in &report.rows {
+        for sample in row.samples.iter().filter(|sample| sample.throughput_pps.is_none()) {
+            let why = sample.missing.first().map_or("no throughput", String::as_str);
+            lines.push(format!("{}, {}, round {}: {why}", row.set_up, row.frame, sample.round));
+        }
+    }
+    lines
+}
