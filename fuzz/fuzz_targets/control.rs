@@ -72,6 +72,7 @@ fuzz_target!(|bytes: &[u8]| {
         key: None,
         limits: Limits { handshake_s: 2.0, message_s: 2.0, silence_s: 2.0, ..Limits::default() },
         kinds: vec![Arc::new(Nothing)],
+        services: Vec::new(),
         version: "0".into(),
         stop: Arc::default(),
     };

@@ -146,6 +146,9 @@ pub struct StreamRow {
     /// Each CPU, exactly; absent where eBPF is not to be had.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exact: Vec<ExactRow>,
+    /// Each CPU of the far end's host, exactly; absent where it is this host, or eBPF is not to be had there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub far_exact: Vec<ExactRow>,
     /// What the kernel's TCP says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<TcpRow>,
@@ -355,7 +358,7 @@ pub struct DatagramRow {
     pub reordered: u64,
     /// Sends refused with ENOBUFS, made again.
     pub refused: u64,
-    /// Calls that told of an ICMP message (port or host unreachable).
+    /// ICMP messages that said that port or host was unreachable.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unreachable: u64,
 }

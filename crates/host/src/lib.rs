@@ -10,6 +10,7 @@
 //! - [`cpu`]: where the time of a CPU goes, measured in three ways.
 //! - [`softnet`]: what the receive path counted (softnet_stat, UDP drops, interrupts, softirqs).
 //! - [`setting`]: one thing that can be set, read, written and set back.
+//! - [`device`]: a device's offloads, coalescing and MTU, changed for a while.
 //! - [`tune`]: which settings serve an objective, applied through the journal.
 //! - [`mod@watch`]: the host between two readings.
 //! - [`testbed`]: sender and host under test as two network namespaces joined by a veth pair.
@@ -17,6 +18,7 @@
 //!   undone by the next start even after `kill -9`.
 
 pub mod cpu;
+pub mod device;
 pub mod disturbance;
 pub mod fingerprint;
 pub mod inspect;

@@ -35,6 +35,9 @@ pub use error::ControlError;
 /// measures nothing.
 pub const PROTOCOL: u16 = 1;
 
+/// Feature of an agent that can meter its host's CPUs exactly during a test, or says why it cannot.
+pub const CPU_METER: &str = "cpu-meter";
+
 /// Port of an agent where none is given.
 pub const PORT: u16 = 9940;
 

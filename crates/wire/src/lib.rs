@@ -13,6 +13,7 @@
 //! | [`sink`] | the pinned application thread that reads, times and spends work on packets |
 //! | [`forward`] | frames through a forwarding device, accounted for one by one |
 //! | [`control`] | the channel between two hosts: a client has an agent run the far end of a test |
+//! | [`device`] | an agent's device, changed for a client where its owner allows it |
 //! | [`rr`] | request/response: latency, rate and cost of a transaction |
 //! | [`transfer`] | a bulk transfer between two threads (TCP, Unix socket, pipe), bytes and CPU at both ends |
 //! | [`clock`], [`thread`] | clocks both ends share; CPU pinning, namespaces, CPU accounting |
@@ -24,7 +25,9 @@ compile_error!("netcliff-wire drives Linux packet sockets and builds only on Lin
 
 pub mod clock;
 pub mod control;
+pub mod device;
 pub mod error;
+mod far_meter;
 pub mod forward;
 pub mod frame;
 pub mod generator;
@@ -39,3 +42,4 @@ pub mod transfer;
 pub mod transmit;
 
 pub use error::WireError;
+pub use far_meter::FarCpu;

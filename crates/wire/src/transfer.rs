@@ -8,10 +8,12 @@
 //!
 //! | module | holds |
 //! | --- | --- |
+//! | `settings` | what a transfer is asked to do, checked |
 //! | `open`, [`options`] | the channels and their socket options, asked for and in force |
 //! | `path`, `zero_copy`, `uring` | how a sender hands its bytes to the kernel |
 //! | `mapped`, `uring` | receiving without copies, and without a call each time |
 //! | `pace` | datagrams at a rate, without bursts |
+//! | `error_queue` | what the kernel says of sends that are over |
 //! | `datagram` | UDP: batches, segmentation offload, what was lost |
 //! | `end`, `meter` | the two ends at work, and what they count |
 //! | [`hardware`] | cycles and instructions of a thread |
@@ -25,6 +27,7 @@ mod conduct;
 mod conductor;
 mod datagram;
 mod end;
+mod error_queue;
 mod far;
 mod gate;
 pub mod hardware;
@@ -40,6 +43,7 @@ mod pace;
 mod path;
 #[cfg(test)]
 mod remote_tests;
+mod settings;
 pub mod tcp_info;
 #[cfg(test)]
 mod tests;
@@ -48,14 +52,10 @@ mod zero_copy;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use serde::{Deserialize, Serialize};
 
-use crate::clock;
 use crate::error::WireError;
-use crate::thread::Placement;
 
 pub use datagram::{DatagramPath, Datagrams};
 pub use end::End;
@@ -66,8 +66,11 @@ pub use near::{FarHost, run_with};
 pub use options::{InForce, SocketOptions};
 pub use order::{LONGEST_FAR_STALL_S, MOST_FAR_BYTES, MOST_FAR_FILE_BYTES, MOST_FAR_FLOWS};
 pub use pace::Pacing;
+pub use settings::Settings;
 pub use tcp_info::TcpSample;
 pub use zero_copy::Completions;
+
+use settings::{Span, Spans};
 
 /// The largest block (bytes).
 pub const LARGEST_BLOCK_BYTES: usize = 16 << 20;
@@ -174,79 +177,6 @@ pub enum Amount {
     Bytes(u64),
 }
 
-/// A transfer to be made.
-#[derive(Debug, Clone)]
-pub struct Settings {
-    /// What carries the bytes.
-    pub channel: Channel,
-    /// An address of the near end's network namespace, for datagrams to it; None: that of the channel. Between hosts it is
-    /// not asked for.
-    pub near_address: Option<IpAddr>,
-    /// How a stream sender sends.
-    pub path: SendPath,
-    /// Socket options.
-    pub options: SocketOptions,
-    /// Who sends.
-    pub direction: Direction,
-    /// Flows of each direction (1 to [`MOST_FLOWS`]), each with a thread at either end.
-    pub flows: u32,
-    /// Bytes of one write or datagram (1 to [`LARGEST_BLOCK_BYTES`], or [`DATAGRAM_BYTES`]).
-    pub block_bytes: usize,
-    /// Bytes asked for by one read (1 to [`LARGEST_BLOCK_BYTES`]).
-    pub read_bytes: usize,
-    /// How a stream receiver receives.
-    pub receive: ReceivePath,
-    /// SO_RCVLOWAT (bytes): a receiver that waits is woken when so much is there, or the end. TCP read by
-    /// [`ReceivePath::Read`], not `acknowledged`; the kernel takes at most half the receive buffer. None: any byte wakes it.
-    pub low_water_bytes: Option<u32>,
-    /// Time sent before the windows open (s).
-    pub warm_up_s: f64,
-    /// Length of a window.
-    pub amount: Amount,
-    /// Windows one after the other on the same connections, at least 1.
-    pub windows: u32,
-    /// The receiver answers the last byte of a window with one of its own, and the sender's window includes it.
-    /// Needs [`Amount::Bytes`], one window, no warm-up, and TCP or Unix.
-    pub acknowledged: bool,
-    /// How often TCP_INFO is read within the windows (s); None: at their ends only.
-    pub interval_s: Option<f64>,
-    /// Nothing moving for so long ends the transfer (s). Does not hold for pipes.
-    pub stall_s: f64,
-    /// Where the near end runs.
-    pub near: Placement,
-    /// Where the far end runs.
-    pub far: Placement,
-    /// Set by others to end it early; what was counted so far is kept.
-    pub stop: Option<Arc<AtomicBool>>,
-}
-
-impl Settings {
-    /// One flow of 64 KiB blocks from near to far: a second after a warm-up of a quarter.
-    pub fn new(channel: Channel) -> Self {
-        Self {
-            channel,
-            near_address: None,
-            path: SendPath::Write,
-            options: SocketOptions::default(),
-            direction: Direction::Send,
-            flows: 1,
-            block_bytes: 64 << 10,
-            read_bytes: 128 << 10,
-            receive: ReceivePath::Read,
-            low_water_bytes: None,
-            warm_up_s: 0.25,
-            amount: Amount::Seconds(1.0),
-            windows: 1,
-            acknowledged: false,
-            interval_s: None,
-            stall_s: 5.0,
-            near: Placement::default(),
-            far: Placement::default(),
-            stop: None,
-        }
-    }
-}
-
 /// What both ends of one flow saw.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Flow {
@@ -292,112 +222,4 @@ impl Watch for () {}
 /// measured. Later failures are in [`Transfer::cut_short`].
 pub fn run(settings: &Settings, watch: &mut dyn Watch) -> Result<Transfer, WireError> {
     local::run(settings, settings.spans()?, watch)
-}
-
-/// Warm-up, windows and stall, in the units the ends count.
-#[derive(Debug, Clone, Copy)]
-struct Spans {
-    warm_up_ns: u64,
-    window: Span,
-    windows: u32,
-    acknowledged: bool,
-    /// The sender goes on until the receiver has had all its windows and leaves: with two clocks and a warm-up nobody
-    /// else knows where the receiver's windows are.
-    receiver_ends: bool,
-    interval_ns: Option<u64>,
-    stall_ns: u64,
-}
-
-impl Spans {
-    /// As they are where each end has a clock of its own.
-    fn between_hosts(self) -> Self {
-        let receiver_ends = self.warm_up_ns > 0 && matches!(self.window, Span::Bytes(_));
-        Self { receiver_ends, ..self }
-    }
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Span {
-    Time(u64),
-    Bytes(u64),
-}
-
-impl Settings {
-    /// The flows by number: true where the near end sends.
-    fn flow_directions(&self) -> Vec<bool> {
-        let directions: &[bool] = match self.direction {
-            Direction::Send => &[true],
-            Direction::Receive => &[false],
-            Direction::Both => &[true, false],
-        };
-        directions.iter().flat_map(|forward| std::iter::repeat_n(*forward, self.flows as usize)).collect()
-    }
-
-    fn spans(&self) -> Result<Spans, WireError> {
-        self.check_sizes()?;
-        let seconds = |what, s: f64, least: u64, accepted: &str| {
-            clock::ns_from_s(s)
-                .filter(|ns| s <= LONGEST_TIME_S && *ns >= least)
-                .ok_or_else(|| WireError::setting(what, s, format!("{accepted} up to {LONGEST_TIME_S} seconds")))
-        };
-        let window = match self.amount {
-            Amount::Seconds(s) => Span::Time(seconds("time_s", s, 1, "more than 0,")?),
-            Amount::Bytes(0) => return Err(WireError::setting("bytes", 0, "at least 1 byte")),
-            Amount::Bytes(bytes) => Span::Bytes(bytes.next_multiple_of(self.block_bytes as u64)),
-        };
-        if self.acknowledged {
-            self.check_acknowledged()?;
-        }
-        self.check_low_water()?;
-        Ok(Spans {
-            warm_up_ns: seconds("warm_up_s", self.warm_up_s, 0, "0")?,
-            window,
-            windows: self.windows.max(1),
-            acknowledged: self.acknowledged,
-            receiver_ends: false,
-            interval_ns: self.interval_s.map(|s| seconds("interval_s", s, 1_000_000, "0.001")).transpose()?,
-            stall_ns: seconds("stall_s", self.stall_s, 1_000_000, "0.001")?,
-        })
-    }
-
-    fn check_sizes(&self) -> Result<(), WireError> {
-        let blocks = match self.channel {
-            Channel::Udp { .. } => DATAGRAM_BYTES,
-            _ => 1..=LARGEST_BLOCK_BYTES,
-        };
-        for (what, bytes, accepted) in
-            [("block_bytes", self.block_bytes, blocks), ("read_bytes", self.read_bytes, 1..=LARGEST_BLOCK_BYTES)]
-        {
-            if !accepted.contains(&bytes) {
-                let accepted = format!("{} to {} bytes", accepted.start(), accepted.end());
-                return Err(WireError::setting(what, bytes, accepted));
-            }
-        }
-        if !(1..=MOST_FLOWS).contains(&self.flows) {
-            return Err(WireError::setting("flows", self.flows, format!("1 to {MOST_FLOWS} flows")));
-        }
-        Ok(())
-    }
-
-    /// A low-water mark where nothing would ever reach it is a receiver that waits for ever.
-    fn check_low_water(&self) -> Result<(), WireError> {
-        let Some(bytes) = self.low_water_bytes else { return Ok(()) };
-        let fits =
-            matches!(self.channel, Channel::Tcp { .. }) && self.receive == ReceivePath::Read && !self.acknowledged;
-        if fits && (1..=LARGEST_BLOCK_BYTES).contains(&(bytes as usize)) {
-            return Ok(());
-        }
-        let accepted = format!("1 to {LARGEST_BLOCK_BYTES} bytes, of TCP received by read(2) without acknowledgement");
-        Err(WireError::setting("low_water_bytes", bytes, accepted))
-    }
-
-    fn check_acknowledged(&self) -> Result<(), WireError> {
-        let fits = matches!(self.amount, Amount::Bytes(_)) && self.windows <= 1 && self.warm_up_s == 0.0;
-        let duplex = matches!(self.channel, Channel::Tcp { .. } | Channel::Unix);
-        if fits && duplex {
-            return Ok(());
-        }
-        let accepted = "a number of bytes in one window without warm-up, over TCP or a Unix socket";
-        Err(WireError::setting("acknowledged", true, accepted))
-    }
 }

@@ -18,6 +18,16 @@ pub enum Preference {
     Only(Method),
 }
 
+impl Preference {
+    /// True where a method may be chosen.
+    pub fn allows(self, method: Method) -> bool {
+        match self {
+            Self::Best => method != Method::Soaker,
+            Self::Only(only) => only == method,
+        }
+    }
+}
+
 /// The chosen meter.
 pub struct Choice {
     /// The meter, started.

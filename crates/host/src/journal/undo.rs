@@ -115,8 +115,10 @@ fn replay_file(path: &Path, kept: bool, report: &mut ReplayReport) -> Result<(),
     }
     let mut all_undone = true;
     if same_boot {
-        for change in open.iter().rev() {
-            let outcome = undo_change(change);
+        let undone: Vec<UndoOutcome> = open.iter().rev().map(undo_change).collect();
+        for outcome in undone {
+            // Once more what failed: an offload does not hold before the one it depends on is back.
+            let outcome = if outcome.error.is_some() { undo_change(&outcome.change) } else { outcome };
             all_undone &= outcome.error.is_none();
             report.outcomes.push(outcome);
         }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use super::far::Kind;
+use super::far::{Kind, Service};
 use super::key::Key;
 use super::stream::Stream;
 use super::{ControlError, Limits, handshake, serve};
@@ -27,6 +27,8 @@ pub struct Settings {
     pub limits: Limits,
     /// The tests it can run.
     pub kinds: Vec<Arc<dyn Kind>>,
+    /// What it lets clients do beside tests.
+    pub services: Vec<Arc<dyn Service>>,
     /// Version of the program.
     pub version: String,
     /// Set to end it.

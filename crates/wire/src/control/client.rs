@@ -65,7 +65,12 @@ impl Session {
         limits: Limits,
     ) -> Result<Self, ControlError> {
         let (mut sender, mut receiver) = handshake::dial(stream, key, limits)?;
-        let ours = Hello { version: version.to_owned(), can: Vec::new(), clock: ClockId::of_this_process() };
+        let ours = Hello {
+            version: version.to_owned(),
+            can: Vec::new(),
+            features: Vec::new(),
+            clock: ClockId::of_this_process(),
+        };
         sender.send(&ToAgent::Hello(ours))?;
         let peer = receiver.peer().to_owned();
         let hello = match receiver.receive(Duration::from_secs_f64(limits.handshake_s))? {
@@ -133,6 +138,31 @@ impl Session {
         }
     }
 
+    /// Asks a service of the agent's host. What it changes there it takes back when this session ends.
+    ///
+    /// # Errors
+    /// The agent has no such service or refuses the request, or it is gone.
+    pub fn ask(&mut self, service: &str, request: &impl Serialize) -> Result<Value, ControlError> {
+        let request = serde_json::to_value(request)
+            .map_err(|e| ControlError::Malformed { peer: "this end".into(), why: e.to_string() })?;
+        self.send(&ToAgent::Ask { service: service.to_owned(), request })?;
+        match self.answer()? {
+            FromAgent::Answer(answer) => Ok(answer),
+            other => Err(self.unexpected(other, "answer")),
+        }
+    }
+
+    /// True where the agent knows a feature or has a service of this name.
+    pub fn offers(&self, feature: &str) -> bool {
+        self.hello.features.iter().any(|offered| offered == feature)
+    }
+
+    /// What is to be told where it does not.
+    pub fn lacks(&self, feature: &str) -> String {
+        let version = &self.hello.version;
+        format!("the agent (netcliff {version}) does not offer {feature}: install the same version on both hosts")
+    }
+
     /// Waits for the end of a test that ends by itself; `None` when it has not ended after `patience`.
     ///
     /// # Errors
@@ -151,6 +181,11 @@ impl Session {
     /// Set when the agent is gone: a test's own threads look at it and end.
     pub fn gone(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.gone)
+    }
+
+    /// The agent, for messages.
+    pub fn peer(&self) -> &str {
+        &self.peer
     }
 
     /// True where both ends read the same `CLOCK_MONOTONIC`.

@@ -11,12 +11,39 @@ pub trait Kind: Send + Sync {
     /// Its name on the control channel.
     fn name(&self) -> &'static str;
 
+    /// What it knows beside the test itself, for [`super::message::Hello::features`].
+    fn features(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Starts the far end of a test and returns once it can take data connections. It runs in threads of its own.
     ///
     /// # Errors
     /// The settings cannot be used or the kernel refuses something; words for the client's user, with the offending
     /// value.
     fn start(&self, settings: &Value, context: &Context) -> Result<Box<dyn FarEnd>, String>;
+}
+
+/// Something of the agent's host that a client may use beside its tests, for as long as its session lasts. One value
+/// serves all clients.
+pub trait Service: Send + Sync {
+    /// Its name on the control channel.
+    fn name(&self) -> &'static str;
+
+    /// Takes it up for a client.
+    ///
+    /// # Errors
+    /// It cannot be had; words for the client's user.
+    fn open(&self) -> Result<Box<dyn Opened>, String>;
+}
+
+/// A service that a client has taken up. Dropping it takes back what was changed.
+pub trait Opened: Send {
+    /// Answers a request.
+    ///
+    /// # Errors
+    /// It is refused or fails; words for the client's user.
+    fn ask(&mut self, request: Value) -> Result<Value, String>;
 }
 
 /// Where a far end works.

@@ -12,6 +12,9 @@ pub struct Hello {
     pub version: String,
     /// The kinds of test it can run.
     pub can: Vec<String>,
+    /// What it knows beside that, by name: what another version does not name is not asked of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub features: Vec<String>,
     /// Its monotonic clock, where it can be told.
     pub clock: Option<ClockId>,
 }
@@ -50,6 +53,13 @@ pub enum ToAgent {
     Report,
     /// End the test; its last report is due.
     Stop,
+    /// Ask a service of the agent's host, between tests.
+    Ask {
+        /// Its name.
+        service: String,
+        /// What is asked, in its own form.
+        request: Value,
+    },
     /// Still here.
     Alive,
 }
@@ -66,6 +76,8 @@ pub enum FromAgent {
     Report(Value),
     /// The test has ended.
     Final(Final),
+    /// What a service says, in its own form.
+    Answer(Value),
     /// The request is refused, or the test failed; complete words.
     Error(String),
     /// Still here.
@@ -100,6 +112,7 @@ impl ToAgent {
             Self::Start { .. } => "start",
             Self::Report => "report",
             Self::Stop => "stop",
+            Self::Ask { .. } => "ask",
             Self::Alive => "alive",
         }
     }
@@ -113,6 +126,7 @@ impl FromAgent {
             Self::Ready(_) => "ready",
             Self::Report(_) => "report",
             Self::Final(_) => "final",
+            Self::Answer(_) => "answer",
             Self::Error(_) => "error",
             Self::Alive => "alive",
         }

@@ -1,5 +1,6 @@
 //! One client of an agent, from its first byte to its last.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,7 +10,7 @@ use serde_json::Value;
 
 use super::agent::{Event, GLANCE, Log, Settings};
 use super::channel::{Receiver, Sender};
-use super::far::{Context, FarEnd, Kind};
+use super::far::{Context, FarEnd, Kind, Opened};
 use super::key::Token;
 use super::message::{ClockId, Final, FromAgent, Hello, Ready, ToAgent};
 use super::stream::Stream;
@@ -28,8 +29,17 @@ pub(super) fn serve(
     greeted(&mut receiver, &limits)?;
     authenticated();
     let peer = receiver.peer().to_owned();
-    let mut client =
-        Client { sender, peer, local, settings, log, test: None, heard: Instant::now(), used: Instant::now() };
+    let mut client = Client {
+        sender,
+        peer,
+        local,
+        settings,
+        log,
+        test: None,
+        opened: BTreeMap::new(),
+        heard: Instant::now(),
+        used: Instant::now(),
+    };
     let ended = client.attend(&mut receiver);
     let early = ended.as_ref().err().map(ToString::to_string);
     client.end_test(early.as_deref());
@@ -71,9 +81,11 @@ struct Client<'a> {
     settings: &'a Settings,
     log: &'a Log,
     test: Option<Running>,
+    /// Services it has taken up; they take back what they changed when it goes.
+    opened: BTreeMap<&'static str, Box<dyn Opened>>,
     /// When it last gave a sign of life.
     heard: Instant,
-    /// When it last had a test.
+    /// When it last had a test or asked a service.
     used: Instant,
 }
 
@@ -127,6 +139,11 @@ impl Client<'_> {
             (ToAgent::Stop, Some(_)) => self.finish(None),
             // The test ended by itself while the request was on its way.
             (ToAgent::Report | ToAgent::Stop, None) => Ok(()),
+            (ToAgent::Ask { service, request }, None) => self.ask(&service, request),
+            (ToAgent::Ask { service, .. }, Some(_)) => {
+                let refused = format!("a test is running: {service} can be asked between tests");
+                self.sender.send(&FromAgent::Error(refused))
+            }
             (said @ (ToAgent::Start { .. } | ToAgent::Hello(_)), _) => {
                 let error = out_of_turn(&self.peer, &said, "report, stop or alive");
                 self.sender.send(&FromAgent::Error(error.to_string()))?;
@@ -152,6 +169,22 @@ impl Client<'_> {
         }
     }
 
+    fn ask(&mut self, name: &str, request: Value) -> Result<(), ControlError> {
+        let answer = self.asked(name, request);
+        // It may have taken its time, in which the client's signs of life were not read.
+        (self.heard, self.used) = (Instant::now(), Instant::now());
+        self.sender.send(&answer.map_or_else(FromAgent::Error, FromAgent::Answer))
+    }
+
+    fn asked(&mut self, name: &str, request: Value) -> Result<Value, String> {
+        let service = self.settings.services.iter().find(|service| service.name() == name);
+        let service = service.ok_or_else(|| format!("no service `{name}` here"))?;
+        if !self.opened.contains_key(service.name()) {
+            self.opened.insert(service.name(), service.open()?);
+        }
+        self.opened.get_mut(service.name()).map_or_else(|| Err(format!("`{name}` is gone")), |open| open.ask(request))
+    }
+
     fn finish(&mut self, partial: Option<String>) -> Result<(), ControlError> {
         let Some(report) = self.end_test(partial.as_deref()) else { return Ok(()) };
         self.sender.send(&FromAgent::Final(Final { report, partial }))
@@ -165,9 +198,13 @@ impl Client<'_> {
     }
 
     fn hello(&self) -> Hello {
+        let of_kinds = self.settings.kinds.iter().flat_map(|kind| kind.features()).copied();
+        let features: BTreeSet<&str> =
+            of_kinds.chain(self.settings.services.iter().map(|service| service.name())).collect();
         Hello {
             version: self.settings.version.clone(),
             can: self.settings.kinds.iter().map(|kind| kind.name().to_owned()).collect(),
+            features: features.into_iter().map(str::to_owned).collect(),
             clock: ClockId::of_this_process(),
         }
     }

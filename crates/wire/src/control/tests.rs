@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::agent::{Agent, Event, Log, Settings, serve_pipes};
 use super::client::Session;
-use super::far::{Context, FarEnd, Kind};
+use super::far::{Context, FarEnd, Kind, Opened, Service};
 use super::key::Key;
 use super::stream::Stream;
 use super::*;
@@ -87,7 +87,12 @@ struct Host {
 
 impl Host {
     fn new(key: Option<Key>, limits: Limits) -> Self {
+        Self::with(key, limits, Vec::new())
+    }
+
+    fn with(key: Option<Key>, limits: Limits, services: Vec<Arc<dyn Service>>) -> Self {
         let (settings, running) = settings(key, limits);
+        let settings = Settings { services, ..settings };
         let stop = Arc::clone(&settings.stop);
         let agent = Agent::bind(&[LOOPBACK], settings, quiet()).expect("loopback can be listened on");
         let address = agent.addresses().expect("it listens")[0];
@@ -118,7 +123,10 @@ fn settings(key: Option<Key>, limits: Limits) -> (Settings, Arc<AtomicU64>) {
     let kind = Counting::default();
     let running = Arc::clone(&kind.running);
     let stop = Arc::default();
-    (Settings { key, limits, kinds: vec![Arc::new(kind)], version: "0.0.0-test".into(), stop }, running)
+    (
+        Settings { key, limits, kinds: vec![Arc::new(kind)], services: Vec::new(), version: "0.0.0-test".into(), stop },
+        running,
+    )
 }
 
 fn quiet() -> Log {
@@ -176,6 +184,64 @@ fn a_test_is_started_asked_and_stopped_in_the_clear_and_encrypted() {
         drop(session);
         assert!(host.runs(0), "a client that goes takes its test along");
     }
+}
+
+/// A service that counts who has it.
+struct Shelf(Arc<AtomicU64>);
+
+struct Book(Arc<AtomicU64>, u64);
+
+impl Service for Shelf {
+    fn name(&self) -> &'static str {
+        "shelf"
+    }
+
+    fn open(&self) -> Result<Box<dyn Opened>, String> {
+        match self.0.fetch_add(1, Ordering::SeqCst) {
+            0 => Ok(Box::new(Book(Arc::clone(&self.0), 0))),
+            _ => {
+                self.0.fetch_sub(1, Ordering::SeqCst);
+                Err("another has it".into())
+            }
+        }
+    }
+}
+
+impl Opened for Book {
+    fn ask(&mut self, request: Value) -> Result<Value, String> {
+        let page = request.as_u64().ok_or("not a page")?;
+        self.1 += page;
+        Ok(json!(self.1))
+    }
+}
+
+impl Drop for Book {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn a_service_is_asked_between_tests_and_given_back_when_its_client_goes() {
+    let taken = Arc::<AtomicU64>::default();
+    let host = Host::with(None, short(), vec![Arc::new(Shelf(Arc::clone(&taken)))]);
+    let mut session = host.session(None).expect("loopback");
+    assert!(session.offers("shelf") && !session.offers("meter"));
+    assert!(session.lacks("meter").contains("0.0.0-test") && session.lacks("meter").contains("same version"));
+    for (page, sum) in [(3, 3), (4, 7)] {
+        assert_eq!(session.ask("shelf", &page).expect("a page"), json!(sum), "it is the same book");
+    }
+    assert!(session.ask("shelf", &"x").unwrap_err().to_string().contains("not a page"));
+    assert!(session.ask("lamp", &1).unwrap_err().to_string().contains("no service `lamp`"));
+    let mut other = host.session(None).expect("loopback");
+    assert!(other.ask("shelf", &1).unwrap_err().to_string().contains("another has it"));
+    session.start("count", &json!({})).expect("it starts");
+    assert!(session.ask("shelf", &1).unwrap_err().to_string().contains("a test is running"));
+    session.stop().expect("it ends");
+    assert_eq!(session.ask("shelf", &1).expect("a page"), json!(8), "it outlives a test");
+    drop(session);
+    assert!(within(3.0, || taken.load(Ordering::SeqCst) == 0), "a client that goes leaves it");
+    assert_eq!(other.ask("shelf", &1).expect("it is free"), json!(1));
 }
 
 #[test]

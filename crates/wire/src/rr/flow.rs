@@ -6,6 +6,7 @@ use super::STAMPED_BYTES;
 use super::settings::Settings;
 use crate::clock;
 use crate::latency::Latency;
+use crate::transfer::hardware::{Counters, Hardware};
 
 /// The measured window (ns of `CLOCK_MONOTONIC`).
 #[derive(Debug, Clone, Copy)]
@@ -33,6 +34,8 @@ pub(super) struct Counts {
     pub(super) late_answers: u64,
     /// CPU time of the thread within the window (ns).
     pub(super) cpu_ns: u64,
+    /// Cycles and instructions of the thread within the window, where the CPU counts them.
+    pub(super) hardware: Option<Hardware>,
     /// Why it ended before its time.
     pub(super) ended: Option<String>,
 }
@@ -43,26 +46,42 @@ pub(super) struct Flow<'a> {
     pub(super) settings: &'a Settings,
     pub(super) window: Window,
     pub(super) counts: Counts,
-    cpu: Option<(u64, Option<u64>)>,
+    counters: Option<Counters>,
+    opened: Option<Used>,
+    closed: Option<Used>,
+}
+
+/// What the thread has used so far.
+#[derive(Debug, Clone, Copy)]
+struct Used {
+    cpu_ns: u64,
+    hardware: Option<Hardware>,
 }
 
 impl<'a> Flow<'a> {
     pub(super) fn new(settings: &'a Settings, window: Window) -> Self {
-        Self { settings, window, counts: Counts::default(), cpu: None }
+        let counters = Counters::open().ok();
+        Self { settings, window, counts: Counts::default(), counters, opened: None, closed: None }
     }
 
     pub(super) fn timeout(&self) -> Duration {
         Duration::from_secs_f64(self.settings.timeout_s)
     }
 
-    /// Reads the thread's CPU clock as the window opens and closes.
+    /// Reads the thread's CPU clock and counters as the window opens and closes.
     #[inline]
     pub(super) fn pass(&mut self, now_ns: u64) {
-        match self.cpu {
-            None if now_ns >= self.window.opens_ns => self.cpu = Some((thread_ns(), None)),
-            Some((opened, None)) if now_ns >= self.window.closes_ns => self.cpu = Some((opened, Some(thread_ns()))),
+        match (&self.opened, &self.closed) {
+            (None, _) if now_ns >= self.window.opens_ns => self.opened = Some(self.used()),
+            (Some(_), None) if now_ns >= self.window.closes_ns => self.closed = Some(self.used()),
             _ => {}
         }
+    }
+
+    #[cold]
+    fn used(&self) -> Used {
+        let cpu_ns = clock::thread_cpu_ns(nix::unistd::gettid().as_raw()).unwrap_or(0);
+        Used { cpu_ns, hardware: self.counters.as_ref().and_then(|counters| counters.read().ok()) }
     }
 
     /// Counts a transaction that began (or was due) and ended then.
@@ -83,8 +102,10 @@ impl<'a> Flow<'a> {
     }
 
     pub(super) fn finish(mut self, ended: Option<String>) -> Counts {
-        if let Some((opened, closed)) = self.cpu {
-            self.counts.cpu_ns = closed.unwrap_or_else(thread_ns) - opened;
+        if let Some(opened) = self.opened {
+            let closed = self.closed.unwrap_or_else(|| self.used());
+            self.counts.cpu_ns = closed.cpu_ns - opened.cpu_ns;
+            self.counts.hardware = closed.hardware.zip(opened.hardware).map(|(to, from)| to.since(from));
         }
         self.counts.ended = ended;
         self.counts
@@ -97,8 +118,4 @@ pub(super) fn number(bytes: &[u8]) -> u64 {
     let mut eight = [0; 8];
     eight.copy_from_slice(&bytes[..8]);
     u64::from_le_bytes(eight)
-}
-
-fn thread_ns() -> u64 {
-    clock::thread_cpu_ns(nix::unistd::gettid().as_raw()).unwrap_or(0)
 }

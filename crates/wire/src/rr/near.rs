@@ -10,6 +10,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use netcliff_host::cpu::system::{SystemShares, SystemStamp};
 use netcliff_host::cpu::{CpuMeter, CpuSplit};
 
 use super::flow::{Counts, Flow, Window};
@@ -68,6 +69,8 @@ struct Measured {
     flows: Vec<Counts>,
     far: (Option<ServerCount>, Option<ServerCount>),
     splits: Vec<CpuSplit>,
+    /// The same by ticks.
+    ticks: Vec<SystemShares>,
     stopped: Option<&'static str>,
 }
 
@@ -208,12 +211,16 @@ fn watch(
     };
     let mut stopped = until(window.opens_ns);
     let mut totals = (None, None);
-    let mut splits = Vec::new();
+    let (mut splits, mut ticks) = (Vec::new(), Vec::new());
     if stopped.is_none() {
         // A meter that fails leaves its figures out.
         let marked = meter.as_mut().is_some_and(|meter| meter.mark().is_ok());
+        let from = SystemStamp::now().ok();
         totals.0 = far();
         stopped = until(window.closes_ns);
+        if let (Some(from), Ok(to)) = (from, SystemStamp::now()) {
+            ticks = from.until(&to);
+        }
         if let Some(meter) = meter.filter(|_| marked) {
             splits = meter.read().unwrap_or_default();
         }
@@ -223,5 +230,5 @@ fn watch(
     if stopped.is_some() {
         quit.store(true, Ordering::Relaxed);
     }
-    Measured { window, closed_ns, flows: Vec::new(), far: totals, splits, stopped }
+    Measured { window, closed_ns, flows: Vec::new(), far: totals, splits, ticks, stopped }
 }

@@ -4,10 +4,12 @@ use netcliff_host::cpu::CpuSplit;
 use serde::{Deserialize, Serialize};
 
 use super::settings::Settings;
+use crate::far_meter::FarCpu;
 use crate::latency::{Latency, LatencyRecord};
+use crate::transfer::hardware::Hardware;
 
 /// Totals of the far end since its start; the near end takes differences over its window.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ServerCount {
     /// Time since the start (s), by the far end's clock.
     pub at_s: f64,
@@ -17,6 +19,13 @@ pub struct ServerCount {
     pub threads_s: f64,
     /// Busy time of all CPUs of its host (s), by procfs; `None`: it does not say.
     pub host_busy_s: Option<f64>,
+    /// What the exact meter of its host saw since the last count, where it was asked for: the near end's window, where a count
+    /// was made as it opened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<FarCpu>,
+    /// Cycles and instructions of the far end's threads; absent where the CPU has no counters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hardware: Option<Hardware>,
     /// Connections and datagrams that did not show the token.
     pub refused: u64,
 }
@@ -28,6 +37,12 @@ pub struct ThreadCost {
     pub cpus: f64,
     /// CPU time a transaction (us).
     pub us_per_transaction: f64,
+    /// CPU cycles a transaction, by the CPU's own counters of these threads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cycles_per_transaction: Option<f64>,
+    /// Instructions a transaction, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instructions_per_transaction: Option<f64>,
 }
 
 /// CPU time of a whole host in the window.
@@ -39,7 +54,7 @@ pub struct HostCost {
     pub busy_cpus: f64,
     /// Service demand: busy time of all CPUs a transaction (us); other programs' work is in it.
     pub us_per_transaction: f64,
-    /// By CPU, where the near end measured it.
+    /// By CPU, where the method tells it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub split: Vec<CpuSplit>,
 }
@@ -53,8 +68,14 @@ pub struct Cost {
     pub server_threads: Option<ThreadCost>,
     /// The near end's host.
     pub client_host: Option<HostCost>,
-    /// The far end's host, where it is another.
+    /// The near end's host by the kernel's ticks, where `client_host` is by another method.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_ticks: Option<HostCost>,
+    /// The far end's host, where it is another, by the kernel's ticks.
     pub server_host: Option<HostCost>,
+    /// The same by eBPF.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_exact: Option<HostCost>,
 }
 
 /// One-way delays.

@@ -16,10 +16,13 @@ use serde_json::Value;
 use super::report::ServerCount;
 use super::settings::{Settings, Transport};
 use crate::clock;
+use crate::control::CPU_METER;
 use crate::control::far::{Context, FarEnd, Kind};
 use crate::control::key::Token;
 use crate::error::WireError;
+use crate::far_meter::FarMeter;
 use crate::thread::Placement;
+use crate::transfer::hardware::{Counters, Hardware};
 
 /// Connections that have not yet shown their token; more are closed at once.
 const MOST_STRANGERS: usize = 32;
@@ -32,6 +35,8 @@ pub struct Server {
     threads: Vec<JoinHandle<()>>,
     began_ns: u64,
     meter: Option<ProcfsMeter>,
+    /// Where it was asked for.
+    exact: Option<FarMeter>,
 }
 
 /// What the threads of a server share.
@@ -48,11 +53,26 @@ struct Tally {
     threads: Mutex<Threads>,
 }
 
-/// CPU time of the threads: those that run, and the sum of those that have ended (ns).
+/// What the threads have used: those that run, and the sum of those that have ended.
 #[derive(Debug, Default)]
 struct Threads {
-    running: Vec<libc::pid_t>,
+    running: Vec<Thread>,
     ended_ns: u64,
+    ended: Hardware,
+}
+
+/// A thread that serves.
+#[derive(Debug)]
+struct Thread {
+    id: libc::pid_t,
+    /// None where the CPU has none.
+    counters: Option<Counters>,
+}
+
+impl Thread {
+    fn hardware(&self) -> Option<Hardware> {
+        self.counters.as_ref()?.read().ok()
+    }
 }
 
 impl Server {
@@ -111,6 +131,7 @@ impl Server {
             threads: Vec::new(),
             began_ns: clock::monotonic_ns(),
             meter,
+            exact: None,
         }
     }
 
@@ -142,11 +163,19 @@ impl Server {
         let host_busy_s = self.meter.as_mut().and_then(|meter| meter.read().ok()).map(|splits| {
             splits.iter().map(|split| split.elapsed_s * busy_share(split.shares.idle, split.shares.steal)).sum()
         });
+        // The next interval begins where this one ends.
+        let cpu = self.exact.as_mut().map(|meter| {
+            let found = meter.read();
+            meter.mark();
+            found
+        });
         ServerCount {
             at_s: (clock::monotonic_ns() - self.began_ns) as f64 * 1e-9,
             responses: self.tally.responses.load(Ordering::Relaxed),
             threads_s: self.tally.cpu_s(),
             host_busy_s,
+            cpu,
+            hardware: self.tally.hardware(),
             refused: self.tally.refused.load(Ordering::Relaxed),
         }
     }
@@ -188,17 +217,29 @@ impl Tally {
 
     /// Runs work whose CPU time counts.
     fn counted(&self, work: impl FnOnce()) {
-        let thread = nix::unistd::gettid().as_raw();
-        self.threads.lock().unwrap_or_else(PoisonError::into_inner).running.push(thread);
+        let id = nix::unistd::gettid().as_raw();
+        let counters = Counters::open().ok();
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner).running.push(Thread { id, counters });
         work();
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        threads.running.retain(|running| *running != thread);
-        threads.ended_ns += clock::thread_cpu_ns(thread).unwrap_or(0);
+        if let Some(place) = threads.running.iter().position(|running| running.id == id) {
+            let ended = threads.running.swap_remove(place);
+            threads.ended = threads.ended.plus(ended.hardware().unwrap_or_default());
+        }
+        threads.ended_ns += clock::thread_cpu_ns(id).unwrap_or(0);
+    }
+
+    /// None where a thread has no counters, or where there is none to tell.
+    fn hardware(&self) -> Option<Hardware> {
+        let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let running: Option<Vec<Hardware>> = threads.running.iter().map(Thread::hardware).collect();
+        let running = running.filter(|running| !running.is_empty())?;
+        Some(running.into_iter().fold(threads.ended, Hardware::plus))
     }
 
     fn cpu_s(&self) -> f64 {
         let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        let running: u64 = threads.running.iter().filter_map(|thread| clock::thread_cpu_ns(*thread)).sum();
+        let running: u64 = threads.running.iter().filter_map(|thread| clock::thread_cpu_ns(thread.id)).sum();
         (threads.ended_ns + running) as f64 * 1e-9
     }
 }
@@ -245,12 +286,18 @@ impl Kind for RrKind {
         Self::NAME
     }
 
+    fn features(&self) -> &'static [&'static str] {
+        &[CPU_METER]
+    }
+
     fn start(&self, settings: &Value, context: &Context) -> Result<Box<dyn FarEnd>, String> {
         let settings: Settings = serde_json::from_value(settings.clone()).map_err(|e| format!("rr: {e}"))?;
         let any = IpAddr::V6(std::net::Ipv6Addr::UNSPECIFIED);
         let placement = Placement { cpu: settings.server_cpu, ..Placement::default() };
         let server = Server::listen(&settings, context.local.unwrap_or(any), context.token, &placement);
-        Ok(Box::new(server.map_err(|e| e.to_string())?))
+        let mut server = server.map_err(|e| e.to_string())?;
+        server.exact = settings.far_meter.then(FarMeter::start);
+        Ok(Box::new(server))
     }
 }
 

@@ -75,6 +75,9 @@ pub struct Settings {
     pub client_cpu: Option<usize>,
     /// CPU of the far end's threads.
     pub server_cpu: Option<usize>,
+    /// The exact CPU meter of the far end's host; only of an agent that knows [`CPU_METER`](crate::control::CPU_METER).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub far_meter: bool,
 }
 
 impl Default for Settings {
@@ -96,6 +99,7 @@ impl Default for Settings {
             receive: Receive::Block,
             client_cpu: None,
             server_cpu: None,
+            far_meter: false,
         }
     }
 }

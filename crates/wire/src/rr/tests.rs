@@ -289,6 +289,7 @@ fn through_an_agent() {
         key: None,
         limits: Limits::default(),
         kinds: vec![Arc::new(RrKind)],
+        services: Vec::new(),
         version: "0".into(),
         stop: Arc::default(),
     };
@@ -315,6 +316,7 @@ fn through_an_agent() {
         client(settings(Transport::Tcp)),
         client(Settings { flows: 3, ..settings(Transport::Udp) }),
         client(Settings { connect_each: true, ..settings(Transport::Tcp) }),
+        client(Settings { far_meter: true, ..settings(Transport::Tcp) }),
     ];
     let refused = client(Settings { request_bytes: 0, ..settings(Transport::Tcp) });
     for client in running {
@@ -322,6 +324,24 @@ fn through_an_agent() {
         sound(&report, "through an agent");
         assert!(report.cost.server_threads.is_some());
     }
+    // Said to be of another host, so that its meter counts.
+    let elsewhere = |asked: &Settings| {
+        let mut session = Session::connect(&address, None, "0", Limits::default()).expect("it listens");
+        assert!(session.offers(crate::control::CPU_METER));
+        let ready = session.start(RrKind::NAME, asked).expect("accepted");
+        let stop = AtomicBool::new(false);
+        let near = Near { same_host: false, ..near(targets(asked, &ready.ports), ready.token, &stop) };
+        let mut far = || session.report().ok().and_then(|report| serde_json::from_value(report).ok());
+        run(asked, near, &mut far, None).expect("it runs")
+    };
+    let report = elsewhere(&Settings { far_meter: true, ..settings(Transport::Tcp) });
+    let told = report.notes.iter().any(|note| note.contains("far end's host: not available"));
+    let exact = report.cost.server_exact.as_ref();
+    assert!(exact.is_some() != told, "one of the two: {report:?}");
+    assert!(exact.is_none_or(|cost| cost.method == "ebpf" && cost.busy_cpus > 0.0 && !cost.split.is_empty()));
+    assert!(report.cost.server_host.is_some_and(|cost| cost.method == "procfs"));
+    let counted = report.cost.client_threads.is_some_and(|cost| cost.cycles_per_transaction.is_some());
+    assert_eq!(counted, !report.notes.iter().any(|note| note.contains("cycles and instructions: not available")));
     let error = refused.join().expect("no panic").expect_err("no request");
     assert!(error.contains("request is 0"), "{error}");
     stop_agent.store(true, Ordering::Relaxed);

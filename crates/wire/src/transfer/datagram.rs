@@ -9,8 +9,8 @@ use libc::{c_int, c_void, iovec, mmsghdr};
 use serde::{Deserialize, Serialize};
 
 use super::end::{End, Mover};
-use super::options;
 use super::pace::Pacer;
+use super::{error_queue, options};
 use crate::clock;
 use crate::error::WireError;
 use crate::tracker::{Seen, Tracker};
@@ -41,7 +41,7 @@ pub struct Datagrams {
     pub foreign: u64,
     /// Sends the kernel refused with ENOBUFS, made again.
     pub refused: u64,
-    /// Calls that told of an ICMP message (port or host unreachable) that an earlier datagram had met.
+    /// ICMP messages (port or host unreachable) that earlier datagrams had met.
     #[serde(default)]
     pub unreachable: u64,
 }
@@ -63,6 +63,8 @@ const END_MARKS: u32 = 10;
 const END_MARK_GAP: std::time::Duration = std::time::Duration::from_millis(5);
 /// Sends that are answered by ICMP only for so long end the transfer.
 const UNREACHABLE_NS: u64 = 5_000_000_000;
+/// What ICMP says of a port or a host.
+const UNREACHABLE: [c_int; 2] = [libc::ECONNREFUSED, libc::EHOSTUNREACH];
 /// How long a receiver waits before it looks whether the sender is through.
 const LOOK_NS: u64 = 50_000_000;
 
@@ -130,6 +132,12 @@ impl<'a> Sender<'a> {
         now_ns - *self.unreachable_since_ns.get_or_insert(now_ns) > UNREACHABLE_NS
     }
 
+    /// What the error queue holds of datagrams that did not arrive.
+    #[cold]
+    fn told_unreachable(&self) -> u64 {
+        error_queue::icmp(self.channel, |number| UNREACHABLE.contains(&number))
+    }
+
     /// Tells the receiver that nothing more comes; a mark that is lost has others behind it.
     fn mark_end(&mut self) {
         let fd = self.channel.as_raw_fd();
@@ -144,10 +152,11 @@ impl<'a> Sender<'a> {
 
 /// ICMP says that a datagram did not arrive; the socket tells it at the next call.
 fn is_unreachable(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::ECONNREFUSED | libc::EHOSTUNREACH))
+    error.raw_os_error().is_some_and(|number| UNREACHABLE.contains(&number))
 }
 
-/// Has the kernel tell the sender what its own qdisc dropped (ENOBUFS); else it says that all was sent.
+/// Has the kernel tell the sender what its own qdisc dropped (ENOBUFS), where it else says that all was sent, and keep what ICMP
+/// said in the error queue.
 fn tell_drops(channel: BorrowedFd<'_>) {
     let one: c_int = 1;
     for (level, name) in [(libc::SOL_IP, libc::IP_RECVERR), (libc::SOL_IPV6, libc::IPV6_RECVERR)] {
@@ -200,10 +209,15 @@ impl Mover for Sender<'_> {
             }
             // An earlier datagram's fate, not this one's: one that is lost is no reason to end.
             if is_unreachable(&error) && !self.unreachable_for_long() {
-                self.counts.unreachable += 1;
+                // A queue that is full or not had told of this one by the call alone.
+                self.counts.unreachable += self.told_unreachable().max(1);
                 return Ok((0, 1));
             }
             return Err(error);
+        }
+        if (sent as usize) < messages {
+            // sendmmsg stopped at a datagram that was to tell an earlier one's fate, and keeps that to itself.
+            self.counts.unreachable += self.told_unreachable();
         }
         self.unreachable_since_ns = None;
         let datagrams = sent as usize * self.segments;
@@ -216,6 +230,7 @@ impl Mover for Sender<'_> {
     }
 
     fn finish(&mut self, end: &mut End) -> io::Result<()> {
+        self.counts.unreachable += self.told_unreachable();
         end.datagrams = Some(self.counts);
         end.pacing = self.pacer.as_ref().map(Pacer::report);
         if self.marks_end {

@@ -19,9 +19,11 @@ use super::join;
 use super::open::{Opener, Recipe};
 use super::order::Order;
 use super::{Channel, Settings, Spans, Watch};
+use crate::control::CPU_METER;
 use crate::control::far::{Context, FarEnd, Kind};
 use crate::control::key::Token;
 use crate::error::WireError;
+use crate::far_meter::{FarCpu, FarMeter};
 
 /// Transfers as an agent runs them.
 #[derive(Debug, Clone, Copy, Default)]
@@ -35,6 +37,10 @@ impl TransferKind {
 impl Kind for TransferKind {
     fn name(&self) -> &'static str {
         Self::NAME
+    }
+
+    fn features(&self) -> &'static [&'static str] {
+        &[CPU_METER]
     }
 
     fn start(&self, settings: &Value, context: &Context) -> Result<Box<dyn FarEnd>, String> {
@@ -56,6 +62,9 @@ pub(super) struct FarReport {
     pub failed: Option<String>,
     /// The CPUs of its host over its windows, by ticks.
     pub ticks: Vec<SystemShares>,
+    /// The same by the exact meter, where it was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<FarCpu>,
     /// Connections and datagrams that did not show the token.
     pub refused: u64,
     /// What explains a difference of its host to another.
@@ -168,7 +177,7 @@ fn work(
 ) -> FarReport {
     let deadline = Instant::now() + join::patience(spans.stall_ns);
     let recipe = recipe(settings, spans, address);
-    let mut ticks = Ticks::default();
+    let mut ticks = Ticks { meter: settings.far_meter.then(FarMeter::start), ..Ticks::default() };
     // Never set: its client's going is told by `stop`.
     let other_half = AtomicBool::new(false);
     let played = thread::scope(|scope| {
@@ -196,6 +205,7 @@ fn work(
         Ok(played) => FarReport {
             played: Some(played),
             ticks: ticks.shares,
+            cpu: ticks.exact,
             fingerprint: Some(fingerprint()),
             ..FarReport::default()
         },
@@ -211,15 +221,19 @@ fn parts<'a>(settings: &'a Settings, openers: impl Iterator<Item = Opener<'a>>, 
         .collect()
 }
 
-/// The host's ticks over the windows.
+/// The host's CPUs over the windows.
 #[derive(Default)]
 struct Ticks {
     from: Option<SystemStamp>,
     shares: Vec<SystemShares>,
+    /// Beside the ticks, where it was asked for.
+    meter: Option<FarMeter>,
+    exact: Option<FarCpu>,
 }
 
 impl Watch for Ticks {
     fn opened(&mut self) {
+        self.meter.iter_mut().for_each(FarMeter::mark);
         self.from = SystemStamp::now().ok();
     }
 
@@ -227,5 +241,6 @@ impl Watch for Ticks {
         if let (Some(from), Ok(to)) = (&self.from, SystemStamp::now()) {
             self.shares = from.until(&to);
         }
+        self.exact = self.meter.as_mut().map(FarMeter::read);
     }
 }

@@ -17,14 +17,14 @@ pub struct Hardware {
 
 impl Hardware {
     /// Used between `earlier` and `self`.
-    pub(super) fn since(self, earlier: Self) -> Self {
+    pub(crate) fn since(self, earlier: Self) -> Self {
         Self {
             cycles: self.cycles.saturating_sub(earlier.cycles),
             instructions: self.instructions.saturating_sub(earlier.instructions),
         }
     }
 
-    pub(super) fn plus(self, other: Self) -> Self {
+    pub(crate) fn plus(self, other: Self) -> Self {
         Self { cycles: self.cycles + other.cycles, instructions: self.instructions + other.instructions }
     }
 }
@@ -53,18 +53,18 @@ const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 8;
 
 /// Counters of the thread that opened them.
 #[derive(Debug)]
-pub(super) struct Counters {
+pub(crate) struct Counters {
     cycles: File,
     instructions: File,
 }
 
 impl Counters {
     /// Opens them for the calling thread.
-    pub(super) fn open() -> io::Result<Self> {
+    pub(crate) fn open() -> io::Result<Self> {
         Ok(Self { cycles: open(CPU_CYCLES)?, instructions: open(INSTRUCTIONS)? })
     }
 
-    pub(super) fn read(&self) -> io::Result<Hardware> {
+    pub(crate) fn read(&self) -> io::Result<Hardware> {
         Ok(Hardware { cycles: count(&self.cycles)?, instructions: count(&self.instructions)? })
     }
 }

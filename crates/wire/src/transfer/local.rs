@@ -1,16 +1,24 @@
 //! Both halves of a transfer in this process.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::thread;
+
 use super::conduct::{self, Go, Part, Side};
 use super::open::{self, Opener, Recipe};
 use super::options::InForce;
-use super::{Channel, Flow, Settings, Spans, Transfer, Watch};
+use super::{Channel, Direction, Flow, Settings, Spans, Transfer, Watch};
 use crate::error::WireError;
+use crate::thread::Placement;
+
+/// Any port: nothing is sent there.
+const DISCARD: u16 = 9;
 
 pub(super) fn run(settings: &Settings, spans: Spans, watch: &mut dyn Watch) -> Result<Transfer, WireError> {
     let flows = settings.flow_directions();
+    let near = near_address(settings)?;
     let mut parts = Vec::new();
     for (flow, forward) in flows.iter().enumerate() {
-        parts.extend(pair(settings, spans, flow, *forward)?);
+        parts.extend(pair(settings, near, spans, flow, *forward)?);
     }
     let played = conduct::play(settings, spans, parts, None, watch)?;
     let cut_short = played.cut_short(|place| place % 2 == 1);
@@ -32,8 +40,37 @@ pub(super) fn flow(forward: bool, sender: Side, receiver: Side) -> Flow {
     Flow { forward, sender: sender.end, receiver: receiver.end, tcp: sender.tcp, in_force }
 }
 
+/// Where datagrams to the near end go: an address of its own where it has a namespace of its own, the one it would send from.
+/// None: the channel's.
+fn near_address(settings: &Settings) -> Result<Option<IpAddr>, WireError> {
+    let Channel::Udp { address, .. } = settings.channel else { return Ok(None) };
+    let both = settings.direction == Direction::Both && settings.near.netns != settings.far.netns;
+    if settings.near_address.is_some() || !both {
+        return Ok(settings.near_address);
+    }
+    let place = Placement { netns: settings.near.netns.clone(), ..Placement::default() };
+    let ask = || {
+        place.enter()?;
+        let failed = |e| WireError::system(format!("find the near end's address towards {address}"), e);
+        let any: IpAddr = if address.is_ipv6() { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
+        let socket = UdpSocket::bind((any, 0)).map_err(failed)?;
+        // Nothing is sent: the kernel only looks for the way.
+        socket.connect((address, DISCARD)).map_err(failed)?;
+        Ok(socket.local_addr().map_err(failed)?.ip())
+    };
+    // A namespace is entered for good: a thread is spent on it.
+    let asked = thread::scope(|scope| scope.spawn(ask).join());
+    asked.map_err(|panic| WireError::died("transfer", &*panic))?.map(Some)
+}
+
 /// The receiver and the sender of a flow.
-fn pair(settings: &Settings, spans: Spans, flow: usize, forward: bool) -> Result<[Part<'_>; 2], WireError> {
+fn pair(
+    settings: &Settings,
+    near: Option<IpAddr>,
+    spans: Spans,
+    flow: usize,
+    forward: bool,
+) -> Result<[Part<'_>; 2], WireError> {
     let recipe =
         |address, multipath| Recipe { address, multipath, options: &settings.options, stall_ns: spans.stall_ns };
     // Of a pair the first is the far end of a connection, or the end that receives.
@@ -42,7 +79,7 @@ fn pair(settings: &Settings, spans: Spans, flow: usize, forward: bool) -> Result
         Channel::Unix => (open::unix(recipe([0; 4].into(), false))?, forward),
         Channel::Udp { address, .. } => {
             // A datagram goes to its receiver.
-            let near = settings.near_address.filter(|_| !forward);
+            let near = near.filter(|_| !forward);
             (open::udp(recipe(near.unwrap_or(*address), false)), true)
         }
         Channel::Pipe => (open::pipe()?, true),

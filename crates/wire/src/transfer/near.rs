@@ -12,10 +12,11 @@ use super::far::{FarReport, TransferKind};
 use super::open::{Opener, Recipe};
 use super::order::Order;
 use super::{Channel, End, Settings, Spans, Transfer, Watch, join, local};
-use crate::control::ControlError;
 use crate::control::client::Session;
 use crate::control::message::Ready;
+use crate::control::{CPU_METER, ControlError};
 use crate::error::WireError;
+use crate::far_meter::FarCpu;
 
 /// The far end may take so much longer than the near end, beside its stall: its meters, and the word of its end.
 const GRACE_S: f64 = 2.0;
@@ -25,6 +26,9 @@ const GRACE_S: f64 = 2.0;
 pub struct FarHost {
     /// Its CPUs over its own windows, by /proc/stat.
     pub ticks: Vec<SystemShares>,
+    /// The same by the exact meter, where it was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<FarCpu>,
     /// Connections and datagrams that did not show the token.
     pub refused: u64,
     /// What explains a difference of its host to another.
@@ -47,7 +51,9 @@ pub fn run_with(
     watch: &mut dyn Watch,
 ) -> Result<Transfer, WireError> {
     let spans = settings.spans()?.between_hosts();
-    let order = Order::of(settings)?;
+    let can_meter = session.offers(CPU_METER);
+    // An older agent refuses an order with keys it does not know.
+    let order = Order { meter: settings.far_meter && can_meter, ..Order::of(settings)? };
     let gone = session.gone();
     let ready = session.start(TransferKind::NAME, &order)?;
     let parts = parts(settings, spans, address, &ready)?;
@@ -60,7 +66,11 @@ pub fn run_with(
         (Err(ours), _) => return Err(ours),
         (Ok(played), told) => (played, told),
     };
-    Ok(together(settings, played, told))
+    let mut made = together(settings, played, told);
+    if let Some(far) = made.far.as_mut().filter(|_| settings.far_meter && !can_meter) {
+        far.cpu = Some(FarCpu::NotAvailable(session.lacks(CPU_METER)));
+    }
+    Ok(made)
 }
 
 /// What the far end counted. Left alone it ends by itself, as its own clock or the end of the data says.
@@ -109,7 +119,8 @@ fn together(settings: &Settings, near: Played, told: Result<FarReport, ControlEr
     let near_reason = near.cut_short(|flow| flows[flow]);
     let (far, far_failed, host) = match told {
         Ok(report) => {
-            let host = FarHost { ticks: report.ticks, refused: report.refused, fingerprint: report.fingerprint };
+            let FarReport { ticks, cpu, refused, fingerprint, .. } = report;
+            let host = FarHost { ticks, cpu, refused, fingerprint };
             (report.played, report.failed, Some(host))
         }
         Err(error) => (None, Some(error.to_string()), None),

@@ -55,6 +55,9 @@ pub(super) struct Order {
     pub stall_s: f64,
     /// CPU of the far end's threads.
     pub cpu: Option<usize>,
+    /// The exact CPU meter is wanted; only of an agent that knows [`CPU_METER`](crate::control::CPU_METER).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub meter: bool,
 }
 
 impl Order {
@@ -90,6 +93,7 @@ impl Order {
             interval_s: settings.interval_s,
             stall_s: settings.stall_s,
             cpu: settings.far.cpu,
+            meter: settings.far_meter,
         };
         order.check()?;
         Ok(order)
@@ -165,6 +169,7 @@ impl Order {
             interval_s: self.interval_s,
             stall_s: self.stall_s,
             far: Placement { cpu: self.cpu, ..Placement::default() },
+            far_meter: self.meter,
             ..Settings::new(channel)
         }
     }

@@ -2,14 +2,17 @@
 
 use std::io::{Read, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::order::Order;
 use super::*;
+use crate::FarCpu;
 use crate::control::agent::{Agent, Event, Settings as AgentSettings};
 use crate::control::client::Session;
+use crate::control::far::{Context, FarEnd, Kind};
 use crate::control::{ControlError, Limits};
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -22,11 +25,16 @@ struct Peer {
 
 impl Peer {
     fn new() -> Self {
+        Self::of(Arc::new(TransferKind))
+    }
+
+    fn of(kind: Arc<dyn Kind>) -> Self {
         let stop = Arc::<AtomicBool>::default();
         let settings = AgentSettings {
             key: None,
             limits: Limits::default(),
-            kinds: vec![Arc::new(TransferKind)],
+            kinds: vec![kind],
+            services: Vec::new(),
             version: "0".into(),
             stop: Arc::clone(&stop),
         };
@@ -89,6 +97,40 @@ fn every_byte_arrives_in_each_direction_and_both_ends_have_their_window() {
         }
         assert!(transfer.far.is_some_and(|far| !far.ticks.is_empty() && far.refused == 0));
     }
+}
+
+/// An agent of a version without features.
+struct Older;
+
+impl Kind for Older {
+    fn name(&self) -> &'static str {
+        TransferKind::NAME
+    }
+
+    fn start(&self, settings: &serde_json::Value, context: &Context) -> Result<Box<dyn FarEnd>, String> {
+        assert!(settings.get("meter").is_none(), "it would refuse a key it does not know: {settings}");
+        TransferKind.start(settings, context)
+    }
+}
+
+#[test]
+fn the_far_hosts_exact_meter_is_asked_for_and_answers_or_says_why_not() {
+    let asked = Settings { far_meter: true, ..settings(tcp()) };
+    let far = Peer::new().made(&asked).far.expect("it answered");
+    match far.cpu.expect("it was asked for") {
+        FarCpu::Exact(splits) => {
+            assert!(splits.len() >= far.ticks.len() && splits.iter().all(|split| split.polls.is_none()));
+            // Its own windows, as its ticks are of.
+            assert!(splits.iter().all(|split| (0.2..0.5).contains(&split.elapsed_s)), "{splits:?}");
+            let softirq: f64 = splits.iter().filter_map(|split| split.shares.protocol).sum();
+            assert!(softirq > 0.0, "loopback is received by softirqs: {splits:?}");
+        }
+        FarCpu::NotAvailable(why) => assert!(why.len() > 10, "{why}"),
+    }
+    let far = Peer::of(Arc::new(Older)).made(&asked).far.expect("it answered");
+    let why = far.cpu.expect("it was asked for").refusal().expect("an older agent has none");
+    assert!(why.contains("not available") && why.contains("same version on both hosts"), "{why}");
+    assert_eq!(Peer::new().made(&settings(tcp())).far.expect("it answered").cpu, None, "it was not asked for");
 }
 
 #[test]

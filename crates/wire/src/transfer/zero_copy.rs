@@ -12,7 +12,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde::{Deserialize, Serialize};
 
 use super::end::{End, Mover};
-use super::options;
+use super::{error_queue, options};
 use crate::clock;
 use crate::error::WireError;
 
@@ -27,6 +27,19 @@ pub struct Completions {
     pub copied: u64,
     /// Calls that were refused for want of locked or option memory and made again after completions came.
     pub refused: u64,
+}
+
+impl Completions {
+    fn note(&mut self, error: &libc::sock_extended_err) {
+        if error.ee_origin != SO_EE_ORIGIN_ZEROCOPY {
+            return;
+        }
+        let calls = u64::from(error.ee_data.wrapping_sub(error.ee_info)) + 1;
+        self.completed += calls;
+        if error.ee_code & SO_EE_CODE_ZEROCOPY_COPIED != 0 {
+            self.copied += calls;
+        }
+    }
 }
 
 pub(super) struct ZeroCopy<'a> {
@@ -52,44 +65,7 @@ impl<'a> ZeroCopy<'a> {
 
     /// Takes one message off the error queue; false where there is none.
     fn fetch(&mut self) -> io::Result<bool> {
-        let mut control = [0_u64; 32];
-        // SAFETY: all zeros is a valid msghdr: null pointers with lengths of zero.
-        let mut message: libc::msghdr = unsafe { mem::zeroed() };
-        message.msg_control = control.as_mut_ptr().cast::<c_void>();
-        message.msg_controllen = mem::size_of_val(&control);
-        // SAFETY: the message names a buffer that is writable for the length given.
-        let done = unsafe {
-            libc::recvmsg(self.channel.as_raw_fd(), &raw mut message, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT)
-        };
-        if done < 0 {
-            let error = io::Error::last_os_error();
-            return if error.kind() == io::ErrorKind::WouldBlock { Ok(false) } else { Err(error) };
-        }
-        // SAFETY: the kernel has filled the control buffer and set its length; CMSG_* stay within it, and a
-        // message of these kinds holds a sock_extended_err.
-        unsafe {
-            let mut header = libc::CMSG_FIRSTHDR(&raw const message);
-            while !header.is_null() {
-                let kind = ((*header).cmsg_level, (*header).cmsg_type);
-                if matches!(kind, (libc::SOL_IP, libc::IP_RECVERR) | (libc::SOL_IPV6, libc::IPV6_RECVERR)) {
-                    let error = libc::CMSG_DATA(header).cast::<libc::sock_extended_err>().read_unaligned();
-                    self.note(&error);
-                }
-                header = libc::CMSG_NXTHDR(&raw const message, header);
-            }
-        }
-        Ok(true)
-    }
-
-    fn note(&mut self, error: &libc::sock_extended_err) {
-        if error.ee_origin != SO_EE_ORIGIN_ZEROCOPY {
-            return;
-        }
-        let calls = u64::from(error.ee_data.wrapping_sub(error.ee_info)) + 1;
-        self.counts.completed += calls;
-        if error.ee_code & SO_EE_CODE_ZEROCOPY_COPIED != 0 {
-            self.counts.copied += calls;
-        }
+        error_queue::fetch(self.channel, |error| self.counts.note(error))
     }
 
     /// Waits until at most `most` calls are under way.

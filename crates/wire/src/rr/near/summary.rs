@@ -1,6 +1,7 @@
 //! From what the flows counted to the report.
 
-use netcliff_host::cpu::CpuSplit;
+use netcliff_host::cpu::system::SystemShares;
+use netcliff_host::cpu::{CpuSplit, Method};
 
 use super::{Measured, Near};
 use crate::latency::Latency;
@@ -9,6 +10,7 @@ use crate::rr::flow::Counts;
 use crate::rr::report::{Cost, HostCost, OneWay, Report, ServerCount, ThreadCost, recorded};
 use crate::rr::server::busy_share;
 use crate::rr::settings::{Receive, Settings};
+use crate::transfer::hardware::{self, Hardware};
 
 pub(super) fn report(settings: &Settings, near: &Near<'_>, measured: Measured) -> Report {
     let window_s = measured.closed_ns.saturating_sub(measured.window.opens_ns) as f64 * 1e-9;
@@ -28,7 +30,7 @@ pub(super) fn report(settings: &Settings, near: &Near<'_>, measured: Measured) -
         timeouts: sum(|flow| flow.timeouts),
         late_answers: sum(|flow| flow.late_answers),
         cost: cost(near, &measured, window_s, transactions),
-        refused: measured.far.1.map_or(0, |far| far.refused),
+        refused: measured.far.1.as_ref().map_or(0, |far| far.refused),
         partial: partial(&measured),
         notes: notes(settings, near, &measured),
     }
@@ -72,21 +74,48 @@ fn partial(measured: &Measured) -> Option<String> {
 }
 
 fn cost(near: &Near<'_>, measured: &Measured, window_s: f64, transactions: u64) -> Cost {
-    let threads = |cpu_s: f64, elapsed_s: f64, count: u64| {
-        (count > 0 && elapsed_s > 0.0)
-            .then(|| ThreadCost { cpus: cpu_s / elapsed_s, us_per_transaction: cpu_s * 1e6 / count as f64 })
-    };
     let client_s = measured.flows.iter().map(|flow| flow.cpu_ns).sum::<u64>() as f64 * 1e-9;
-    let far = measured.far.0.zip(measured.far.1);
+    let far = measured.far.0.as_ref().zip(measured.far.1.as_ref());
     let server = far.and_then(|(from, to)| {
-        threads(to.threads_s - from.threads_s, to.at_s - from.at_s, to.responses - from.responses)
+        let used = to.hardware.zip(from.hardware).map(|(to, from)| to.since(from));
+        threads(to.threads_s - from.threads_s, used, to.at_s - from.at_s, to.responses - from.responses)
     });
+    let exact = measured.splits.first().is_some_and(|split| split.method != Method::Procfs);
+    let elsewhere = far.filter(|_| !near.same_host);
     Cost {
-        client_threads: threads(client_s, window_s, transactions),
+        client_threads: threads(client_s, used_by(&measured.flows), window_s, transactions),
         server_threads: server,
         client_host: host(&measured.splits, transactions),
-        server_host: far.filter(|_| !near.same_host).and_then(|(from, to)| far_host(&from, &to)),
+        client_ticks: ticks(&measured.ticks, window_s, transactions).filter(|_| exact),
+        server_host: elsewhere.and_then(|(from, to)| far_host(from, to)),
+        server_exact: elsewhere.and_then(|(from, to)| host(to.cpu.as_ref()?.splits(), to.responses - from.responses)),
     }
+}
+
+fn threads(cpu_s: f64, used: Option<Hardware>, elapsed_s: f64, count: u64) -> Option<ThreadCost> {
+    let each = |used: u64| used as f64 / count as f64;
+    (count > 0 && elapsed_s > 0.0).then(|| ThreadCost {
+        cpus: cpu_s / elapsed_s,
+        us_per_transaction: cpu_s * 1e6 / count as f64,
+        cycles_per_transaction: used.map(|used| each(used.cycles)),
+        instructions_per_transaction: used.map(|used| each(used.instructions)),
+    })
+}
+
+/// What all flows used; None where one has no counters.
+fn used_by(flows: &[Counts]) -> Option<Hardware> {
+    flows.iter().map(|flow| flow.hardware).reduce(|sum, next| Some(sum?.plus(next?))).flatten()
+}
+
+/// The host by its kernel's ticks.
+fn ticks(shares: &[SystemShares], window_s: f64, transactions: u64) -> Option<HostCost> {
+    let busy_s: f64 = shares.iter().map(SystemShares::used_s).sum();
+    (!shares.is_empty() && window_s > 0.0 && transactions > 0).then(|| HostCost {
+        method: Method::Procfs.to_string(),
+        busy_cpus: busy_s / window_s,
+        us_per_transaction: busy_s * 1e6 / transactions as f64,
+        split: Vec::new(),
+    })
 }
 
 fn host(splits: &[CpuSplit], transactions: u64) -> Option<HostCost> {
@@ -105,7 +134,7 @@ fn far_host(from: &ServerCount, to: &ServerCount) -> Option<HostCost> {
     let busy_s = to.host_busy_s? - from.host_busy_s?;
     let (elapsed_s, responses) = (to.at_s - from.at_s, to.responses - from.responses);
     (elapsed_s > 0.0 && responses > 0).then(|| HostCost {
-        method: "procfs".to_owned(),
+        method: Method::Procfs.to_string(),
         busy_cpus: busy_s / elapsed_s,
         us_per_transaction: busy_s * 1e6 / responses as f64,
         split: Vec::new(),
@@ -128,6 +157,8 @@ fn notes(settings: &Settings, near: &Near<'_>, measured: &Measured) -> Vec<Strin
     if near.same_host {
         notes.push("Both ends are on this host: its CPU time is that of both.".into());
     }
+    notes.extend(measured.far.1.as_ref().and_then(|far| far.cpu.as_ref()?.refusal()));
+    notes.extend(hardware::refusal());
     let mut meters: Vec<String> = measured.splits.iter().flat_map(|split| split.notes.clone()).collect();
     meters.dedup();
     notes.extend(meters.into_iter().take(2));

@@ -1,0 +1,316 @@
+//! A device whose offloads, coalescing and MTU are changed for a while: [`DeviceHold`].
+//!
+//! Each setting is in the journal before it is changed for the first time. [`DeviceHold::set_back`], its drop, or after a
+//! kill -9 the next start, brings back what was found.
+
+#[cfg(test)]
+mod tests;
+
+use crate::{
+    journal::{Change, HostLock, Journal, JournalError, StateDir},
+    nic::{self, Nic},
+    setting::{self, Group, Setting},
+    testbed::Permission,
+};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::BTreeMap,
+    io,
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
+
+/// MTUs that are set (bytes). Below 1280 the kernel takes the IPv6 addresses off a device, and they would not come back.
+pub const MTU_BYTES: std::ops::RangeInclusive<u32> = 1280..=65_535;
+/// Coalescing that is set, by the kernel's names: what makes `adaptive-rx` off comes before what it would overrule.
+const COALESCE: [&str; 6] = ["adaptive-rx", "adaptive-tx", "rx-usecs", "rx-frames", "tx-usecs", "tx-frames"];
+/// A driver may take the link down for a change. Longer than this, and the control channel would be given up (5 s).
+const LINK_TIME: Duration = Duration::from_secs(3);
+const GLANCE: Duration = Duration::from_millis(10);
+
+/// How a device stands, or shall stand: then only what is named is meant.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DeviceState {
+    /// MTU (bytes).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mtu_bytes: Option<u32>,
+    /// Offloads by the kernel's name.
+    pub features: BTreeMap<String, bool>,
+    /// Interrupt coalescing by the kernel's name; empty where the driver has none.
+    pub coalesce: BTreeMap<String, u32>,
+}
+
+impl DeviceState {
+    fn of(nic: &Nic) -> Self {
+        Self { mtu_bytes: nic.mtu_bytes, features: nic.features.clone(), coalesce: nic.coalesce.clone() }
+    }
+}
+
+/// Why a device's settings cannot be changed.
+#[derive(Debug, thiserror::Error)]
+pub enum DeviceError {
+    /// Journal or lock.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// There is no such device here, or the kernel does not tell.
+    #[error("{interface}: {source}; the devices here are {there}")]
+    Unknown {
+        /// Its name as given.
+        interface: String,
+        /// The kernel's answer.
+        source: io::Error,
+        /// The names there are.
+        there: String,
+    },
+    /// It takes root.
+    #[error(
+        "the settings of {interface} cannot be changed: it takes root (CAP_NET_ADMIN and CAP_SYS_ADMIN) on its host"
+    )]
+    Forbidden {
+        /// The device.
+        interface: String,
+    },
+    /// A value that is not set here.
+    #[error("{interface}: {what}; {accepted}")]
+    Value {
+        /// The device.
+        interface: String,
+        /// What was asked for.
+        what: String,
+        /// What is accepted.
+        accepted: String,
+    },
+    /// The kernel or the driver refused it.
+    #[error("{setting} could not be set to {value}: {source}")]
+    Refused {
+        /// Which.
+        setting: Setting,
+        /// To what.
+        value: String,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// The link did not come back.
+    #[error("{interface} was not up again {} s after its settings were changed", LINK_TIME.as_secs())]
+    LinkDown {
+        /// The device.
+        interface: String,
+    },
+}
+
+/// Held while settings of a device may be changed; dropping it sets them back.
+#[derive(Debug)]
+pub struct DeviceHold {
+    interface: String,
+    found: DeviceState,
+    was_up: bool,
+    lock: HostLock,
+    /// None while nothing is changed.
+    journal: Option<Journal>,
+    /// What was changed and how it was found, in order.
+    changed: Vec<(Setting, String)>,
+}
+
+impl DeviceHold {
+    /// Takes the host's lock, undoes what dead runs left, and notes how the device is.
+    ///
+    /// # Errors
+    /// It takes root, there is no such device, or another run has the host.
+    pub fn take(interface: &str, state: &StateDir) -> Result<Self, DeviceError> {
+        let (lock, replayed) = HostLock::acquire_and_replay(state)?;
+        for error in replayed.outcomes.iter().filter_map(|outcome| outcome.error.as_ref()) {
+            tracing::warn!(%error, "what a run before left could not be undone");
+        }
+        let nic = Self::check(interface)?;
+        let found = DeviceState::of(&nic);
+        let was_up = nic.operational_state.as_deref() == Some("up");
+        Ok(Self { interface: interface.to_owned(), found, was_up, lock, journal: None, changed: Vec::new() })
+    }
+
+    /// Whether it could be taken, as far as this can be told without doing so; the device as it is.
+    ///
+    /// # Errors
+    /// It takes root, or there is no such device.
+    pub fn check(interface: &str) -> Result<Nic, DeviceError> {
+        let nic = read(interface)?;
+        if Permission::probe().allows_testbed() {
+            Ok(nic)
+        } else {
+            Err(DeviceError::Forbidden { interface: interface.to_owned() })
+        }
+    }
+
+    /// Its name.
+    pub fn interface(&self) -> &str {
+        &self.interface
+    }
+
+    /// How it was found.
+    pub fn found(&self) -> &DeviceState {
+        &self.found
+    }
+
+    /// Changes what is named, and gives how the device stands then: drivers round, and the kernel ties offloads to one
+    /// another.
+    ///
+    /// # Errors
+    /// Something is named that this device does not have or that cannot be, or the driver refuses a figure. What was changed
+    /// until then stays until it is set back.
+    pub fn bring_to(&mut self, wanted: &DeviceState) -> Result<DeviceState, DeviceError> {
+        self.accept(wanted)?;
+        let now = DeviceState::of(&read(&self.interface)?);
+        let steps = self.steps(wanted, &now);
+        if steps.is_empty() {
+            return Ok(now);
+        }
+        for (setting, value) in steps {
+            match self.write(&setting, &value) {
+                // A feature that others hold in its place: how it stands is told below.
+                Err(DeviceError::Refused { setting: Setting::Ethtool { group: Group::Features, .. }, .. }) | Ok(()) => {
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        self.wait_until_up()
+    }
+
+    /// Sets back all that was changed; what could not be is told.
+    pub fn set_back(&mut self) -> Vec<String> {
+        let Some(mut journal) = self.journal.take() else { return Vec::new() };
+        let changed = std::mem::take(&mut self.changed);
+        // Twice: a setting may not hold before one that it depends on is back.
+        for (setting, old) in changed.iter().rev().chain(changed.iter().rev()) {
+            if setting.read().is_ok_and(|now| !setting::same(&now, old)) {
+                // Whether it holds is looked at below.
+                let _ = setting.write(old);
+            }
+        }
+        let outcomes = journal.undo_all();
+        let mut problems: Vec<String> = outcomes.into_iter().filter_map(|outcome| outcome.error).collect();
+        match self.wait_until_up() {
+            Err(error) => problems.push(error.to_string()),
+            Ok(now) => problems.extend(self.differences(&now)),
+        }
+        problems
+    }
+
+    /// Offloads and MTU that are not as they were found.
+    fn differences(&self, now: &DeviceState) -> Vec<String> {
+        let on = |on: bool| if on { "on" } else { "off" };
+        let features = self.found.features.iter().filter_map(|(name, was)| {
+            let is = now.features.get(name).copied().unwrap_or_default();
+            (is != *was).then(|| format!("{} offload {name} is {}, and was {}", self.interface, on(is), on(*was)))
+        });
+        let mtu = self.found.mtu_bytes.zip(now.mtu_bytes).filter(|(was, is)| was != is);
+        features.chain(mtu.map(|(was, is)| format!("{} MTU is {is}, and was {was}", self.interface))).collect()
+    }
+
+    fn accept(&self, wanted: &DeviceState) -> Result<(), DeviceError> {
+        let bad = |what: String, accepted: String| {
+            Err(DeviceError::Value { interface: self.interface.clone(), what, accepted })
+        };
+        if let Some(mtu) = wanted.mtu_bytes.filter(|mtu| Some(*mtu) != self.found.mtu_bytes && !MTU_BYTES.contains(mtu))
+        {
+            let accepted = format!(
+                "{} to {} bytes; smaller ones would cost its IPv6 addresses",
+                MTU_BYTES.start(),
+                MTU_BYTES.end()
+            );
+            return bad(format!("MTU {mtu}"), accepted);
+        }
+        if let Some(name) = wanted.features.keys().find(|name| !self.found.features.contains_key(*name)) {
+            return bad(
+                format!("offload {name}"),
+                "it does not have that one (`ethtool -k` shows what it has)".to_owned(),
+            );
+        }
+        let has = |name: &str| COALESCE.contains(&name) && self.found.coalesce.contains_key(name);
+        match wanted.coalesce.keys().find(|name| !has(name)) {
+            Some(name) => bad(
+                format!("coalescing {name}"),
+                "it does not have that one (`ethtool -c` shows what it has)".to_owned(),
+            ),
+            None => Ok(()),
+        }
+    }
+
+    /// What differs from how it stands.
+    fn steps(&self, wanted: &DeviceState, now: &DeviceState) -> Vec<(Setting, String)> {
+        let ethtool =
+            |group, key: &str| Setting::Ethtool { interface: self.interface.clone(), group, key: key.to_owned() };
+        let mut steps = Vec::new();
+        for (name, on) in wanted.features.iter().filter(|(name, on)| now.features.get(*name) != Some(*on)) {
+            steps.push((ethtool(Group::Features, name), if *on { "on" } else { "off" }.to_owned()));
+        }
+        for name in COALESCE {
+            let Some(value) = wanted.coalesce.get(name).filter(|value| now.coalesce.get(name) != Some(*value)) else {
+                continue;
+            };
+            steps.push((ethtool(Group::Coalesce, name), value.to_string()));
+        }
+        if let Some(mtu) = wanted.mtu_bytes.filter(|mtu| Some(*mtu) != now.mtu_bytes) {
+            steps.push((Setting::Mtu { interface: self.interface.clone() }, mtu.to_string()));
+        }
+        steps
+    }
+
+    fn write(&mut self, setting: &Setting, value: &str) -> Result<(), DeviceError> {
+        if !self.changed.iter().any(|(changed, _)| changed == setting) {
+            let old = self.found_value(setting);
+            let journal = match &mut self.journal {
+                Some(journal) => journal,
+                none => none.insert(Journal::begin(self.lock.state())?),
+            };
+            let namespace = setting.is_of_namespace().then(setting::namespace).flatten();
+            let (setting, new) = (setting.clone(), value.to_owned());
+            journal.record(Change::SettingChanged { setting: setting.clone(), namespace, old: old.clone(), new })?;
+            self.changed.push((setting, old));
+        }
+        let refused = |source| DeviceError::Refused { setting: setting.clone(), value: value.to_owned(), source };
+        setting.write(value).map_err(refused)
+    }
+
+    /// As it was found, not as it is: the kernel may have moved it with another one.
+    fn found_value(&self, setting: &Setting) -> String {
+        let found = match setting {
+            Setting::Ethtool { group: Group::Features, key, .. } => {
+                self.found.features.get(key).map(|on| if *on { "on" } else { "off" }.to_owned())
+            }
+            Setting::Ethtool { key, .. } => self.found.coalesce.get(key).map(u32::to_string),
+            _ => self.found.mtu_bytes.map(|mtu| mtu.to_string()),
+        };
+        found.unwrap_or_default()
+    }
+
+    /// How it stands, once its link is as it was.
+    fn wait_until_up(&self) -> Result<DeviceState, DeviceError> {
+        let deadline = Instant::now() + LINK_TIME;
+        loop {
+            let nic = read(&self.interface)?;
+            if !self.was_up || nic.operational_state.as_deref() == Some("up") {
+                return Ok(DeviceState::of(&nic));
+            }
+            if Instant::now() > deadline {
+                return Err(DeviceError::LinkDown { interface: self.interface.clone() });
+            }
+            thread::sleep(GLANCE);
+        }
+    }
+}
+
+impl Drop for DeviceHold {
+    fn drop(&mut self) {
+        for problem in self.set_back() {
+            tracing::warn!(problem, "a device could not be left as it was found");
+        }
+    }
+}
+
+fn read(interface: &str) -> Result<Nic, DeviceError> {
+    nic::read(interface, Path::new("/sys")).map_err(|source| {
+        let there = nic::ask_all().unwrap_or_default().into_iter().map(|nic| nic.name).collect::<Vec<_>>().join(", ");
+        DeviceError::Unknown { interface: interface.to_owned(), source, there }
+    })
+}

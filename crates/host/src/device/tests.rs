@@ -1,0 +1,28 @@
+use super::*;
+
+#[test]
+fn what_a_device_does_not_have_is_told() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let state = StateDir::at(dir.path()).expect("it can be made");
+    let error = DeviceHold::take("nothing0", &state).expect_err("no such device").to_string();
+    assert!(error.contains("nothing0") && error.contains("lo"), "{error}");
+    if !Permission::probe().allows_testbed() {
+        let error = DeviceHold::take("lo", &state).expect_err("not allowed").to_string();
+        assert!(error.contains("takes root"), "{error}");
+        return;
+    }
+    let mut hold = DeviceHold::take("lo", &state).expect("it is there");
+    let busy = DeviceHold::take("lo", &state).expect_err("it is held").to_string();
+    assert!(busy.contains("another netcliff run"), "{busy}");
+    let features = BTreeMap::from([("warp-drive".to_owned(), true)]);
+    let coalesce = BTreeMap::from([("rx-usecs".to_owned(), 50)]);
+    for (wanted, words) in [
+        (DeviceState { features, ..DeviceState::default() }, "warp-drive"),
+        (DeviceState { coalesce, ..DeviceState::default() }, "rx-usecs"),
+        (DeviceState { mtu_bytes: Some(600), ..DeviceState::default() }, "1280 to 65535"),
+    ] {
+        let error = hold.bring_to(&wanted).expect_err(words).to_string();
+        assert!(error.contains(words), "{error}");
+    }
+    assert_eq!(hold.set_back(), Vec::<String>::new(), "nothing was changed");
+}

@@ -1,0 +1,139 @@
+//! The device of an agent's host, changed for a client where its owner allows it: the service behind `agent --allow-settings`.
+
+use netcliff_host::device::{DeviceError, DeviceHold, DeviceState};
+use netcliff_host::journal::{JournalError, StateDir};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::control::ControlError;
+use crate::control::client::Session;
+use crate::control::far::{Opened, Service};
+
+/// Name of the service, and of the feature in an agent's hello.
+pub const DEVICE_SETTINGS: &str = "device-settings";
+
+/// What a client asks of the device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Request {
+    /// How it stands.
+    Find,
+    /// To change what is named.
+    BringTo(DeviceState),
+    /// To be as it was found.
+    SetBack,
+}
+
+/// How it stands then.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Answer {
+    interface: String,
+    state: DeviceState,
+    /// What could not be set back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    problems: Vec<String>,
+}
+
+/// Lets clients change one device, one client at a time.
+#[derive(Debug)]
+pub struct DeviceService {
+    interface: String,
+    state: StateDir,
+}
+
+impl DeviceService {
+    /// For this device, its changes written down in this directory. What a killed agent left is set back.
+    ///
+    /// # Errors
+    /// There is no such device, or this process may not change it.
+    pub fn new(interface: &str, state: StateDir) -> Result<Self, DeviceError> {
+        match DeviceHold::take(interface, &state) {
+            // Another run has the host now: clients are told, should it still be so when they come.
+            Err(DeviceError::Journal(JournalError::Busy { .. })) => DeviceHold::check(interface).map(drop)?,
+            taken => drop(taken?),
+        }
+        Ok(Self { interface: interface.to_owned(), state })
+    }
+}
+
+impl Service for DeviceService {
+    fn name(&self) -> &'static str {
+        DEVICE_SETTINGS
+    }
+
+    fn open(&self) -> Result<Box<dyn Opened>, String> {
+        let hold = DeviceHold::take(&self.interface, &self.state).map_err(|error| error.to_string())?;
+        Ok(Box::new(Taken(hold)))
+    }
+}
+
+/// The device while a client has it.
+struct Taken(DeviceHold);
+
+impl Opened for Taken {
+    fn ask(&mut self, request: Value) -> Result<Value, String> {
+        let request: Request = serde_json::from_value(request).map_err(|e| format!("{DEVICE_SETTINGS}: {e}"))?;
+        let mut problems = Vec::new();
+        let wanted = match request {
+            Request::BringTo(wanted) => wanted,
+            Request::Find => DeviceState::default(),
+            Request::SetBack => {
+                problems = self.0.set_back();
+                DeviceState::default()
+            }
+        };
+        let state = self.0.bring_to(&wanted).map_err(|error| error.to_string())?;
+        let interface = self.0.interface().to_owned();
+        serde_json::to_value(Answer { interface, state, problems }).map_err(|e| e.to_string())
+    }
+}
+
+/// The device of an agent's host, as a client has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FarDevice {
+    /// Its name there.
+    pub interface: String,
+    /// How it was found.
+    pub found: DeviceState,
+}
+
+impl FarDevice {
+    /// Takes it for the time of the session: when that ends, in whatever way, the agent sets it back.
+    ///
+    /// # Errors
+    /// The agent was not started to allow it, its host is in use, or it is gone.
+    pub fn take(session: &mut Session) -> Result<Self, ControlError> {
+        if !session.offers(DEVICE_SETTINGS) {
+            let message = format!(
+                "{}, and start the agent there, as root, with --allow-settings IF to let its device be changed",
+                session.lacks(DEVICE_SETTINGS)
+            );
+            return Err(ControlError::Refused { peer: session.peer().to_owned(), message });
+        }
+        let Answer { interface, state, .. } = asked(session, &Request::Find)?;
+        Ok(Self { interface, found: state })
+    }
+
+    /// Changes what is named, and gives how it stands then.
+    ///
+    /// # Errors
+    /// The driver refuses it, or the agent is gone.
+    pub fn bring_to(&self, session: &mut Session, wanted: &DeviceState) -> Result<DeviceState, ControlError> {
+        Ok(asked(session, &Request::BringTo(wanted.clone()))?.state)
+    }
+
+    /// Has it set back; what could not be is told.
+    ///
+    /// # Errors
+    /// The agent is gone: it sets it back by itself.
+    pub fn set_back(&self, session: &mut Session) -> Result<Vec<String>, ControlError> {
+        Ok(asked(session, &Request::SetBack)?.problems)
+    }
+}
+
+fn asked(session: &mut Session, request: &Request) -> Result<Answer, ControlError> {
+    let answer = session.ask(DEVICE_SETTINGS, request)?;
+    let malformed =
+        |e: serde_json::Error| ControlError::Malformed { peer: session.peer().to_owned(), why: e.to_string() };
+    serde_json::from_value(answer).map_err(malformed)
+}
