@@ -70,6 +70,9 @@ pub struct StoreArgs {
     /// Record store [default: netcliff/records.db in the XDG data directory]
     #[arg(long, global = true, value_name = "FILE")]
     pub db: Option<PathBuf>,
+    /// Name of a run that is kept, for `results list` and `compare` [default: that of its experiment]
+    #[arg(long, global = true, value_name = "NAME", value_parser = numbers::run_name)]
+    pub name: Option<String>,
 }
 
 /// The commands.

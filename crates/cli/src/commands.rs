@@ -31,7 +31,15 @@ use crate::output;
 
 /// Opens the store that was asked for.
 pub fn open_store(args: &StoreArgs) -> anyhow::Result<Store> {
-    Ok(Store::open(&store_path(args))?)
+    Ok(Store::open(&store_path(args))?.naming(args.name.clone()))
+}
+
+/// A name for what is not kept would name nothing.
+pub fn refuse_name(args: &StoreArgs, kept: bool, remedy: &str) -> anyhow::Result<()> {
+    match args.name.as_ref().filter(|_| !kept) {
+        None => Ok(()),
+        Some(name) => Err(output::usage(format!("--name {name}: nothing is kept to be named; {remedy}"))),
+    }
 }
 
 /// The store that was asked for, which need not exist.

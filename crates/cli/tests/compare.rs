@@ -46,6 +46,46 @@ fn runs_of_the_store_are_compared_and_a_run_is_like_itself() {
 }
 
 #[test]
+fn runs_go_by_their_names() {
+    let home = Home::new();
+    for name in ["old-kernel", "new-kernel", "new-kernel"] {
+        home.stdout([&["stream", "--block", "1KiB", "--name", name][..], &SHORT].concat());
+    }
+    let found = home.json(["compare", "old-kernel", "new-kernel", "--json"]);
+    assert_eq!(
+        (&found["a"]["name"], &found["b"]["name"]),
+        (&json!("run 1 (old-kernel)"), &json!("run 3 (new-kernel)"))
+    );
+    assert_eq!(home.json(["compare", "new-kernel~1", "last", "--json"])["a"]["name"], "run 2 (new-kernel)");
+    let runs = home.json_lines(["results", "list", "--json"]);
+    assert_eq!(
+        runs.iter().map(|run| run["name"].as_str()).collect::<Vec<_>>(),
+        [Some("new-kernel"), Some("new-kernel"), Some("old-kernel")]
+    );
+    let experiment = home
+        .file("tiny.toml", "kind = \"transfer\"\nrepeats = 1\ntime = \"50ms\"\n[vary]\nblock = [\"1KiB\", \"2KiB\"]\n");
+    home.stdout(["run", &experiment, "--testbed", "loopback"]);
+    home.stdout(["run", &experiment, "--testbed", "loopback", "--name", "other"]);
+    home.stdout(["predict", "--rate", "10kpps", "--save"]);
+    let list = home.stdout(["results", "list"]);
+    let named = |name: &str, command: &str| {
+        list.lines().any(|line| line.contains(&format!(" {name} ")) && line.contains(command))
+    };
+    assert!(named("tiny", "netcliff run") && named("other", "--name other") && named("old-kernel", "stream"), "{list}");
+    assert!(list.lines().nth(1).is_some_and(|line| line.matches("predict").count() == 3), "by its command: {list}");
+    refusals(
+        &home,
+        2,
+        &[
+            (&["compare", "no-such", "last"], &["no-such", "its name"]),
+            (&["stream", "--name", "x"], &["--name x", "--save"]),
+            (&["stream", "--save", "--name", "17"], &["'17'", "no number"]),
+            (&["find", "--no-store", "--name", "x"], &["--no-store"]),
+        ],
+    );
+}
+
+#[test]
 fn a_build_fails_on_what_is_shown_to_be_slower() {
     let home = Home::new();
     let a = file(&home, "6.1", &[100e6, 101e6, 99e6, 100.5e6, 99.5e6]);

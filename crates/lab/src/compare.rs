@@ -32,6 +32,8 @@ pub struct Measured {
     pub points: Vec<MeasuredPoint>,
     /// What explains a difference to another run.
     pub fingerprint: Option<Fingerprint>,
+    /// The same of the far end's host, where it is another.
+    pub far_fingerprint: Option<Fingerprint>,
     /// What was asked and in force beside the points, by name.
     pub facts: Vec<(String, String)>,
     /// How it was produced.
@@ -393,12 +395,23 @@ fn changed(a: &Measured, b: &Measured) -> Vec<Change> {
             changed.push(Change { name: name.to_owned(), a, b });
         }
     }
-    if let (Some(here), Some(there)) = (&a.fingerprint, &b.fingerprint) {
+    let hosts = [("", &a.fingerprint, &b.fingerprint), ("far host: ", &a.far_fingerprint, &b.far_fingerprint)];
+    for (host, a, b) in hosts {
+        let Some((here, there)) = a.as_ref().zip(b.as_ref()) else { continue };
         let own = |text: Option<&str>| text.map(str::to_owned);
         let differs = here.diff(there).into_iter();
-        changed.extend(differs.map(|(name, a, b)| Change { name: name.to_owned(), a: own(a), b: own(b) }));
+        changed.extend(differs.map(|(name, a, b)| Change { name: format!("{host}{name}"), a: own(a), b: own(b) }));
     }
     changed
+}
+
+/// The run whose far host is known, and the one whose is not, where it is one of each.
+fn far_in_one<'a>(a: &'a Measured, b: &'a Measured) -> Option<(&'a str, &'a str)> {
+    match (&a.far_fingerprint, &b.far_fingerprint) {
+        (Some(_), None) => Some((&a.name, &b.name)),
+        (None, Some(_)) => Some((&b.name, &a.name)),
+        _ => None,
+    }
 }
 
 fn notes(a: &Measured, b: &Measured, rows: &[Row]) -> Vec<String> {
@@ -410,6 +423,11 @@ fn notes(a: &Measured, b: &Measured, rows: &[Row]) -> Vec<String> {
         if run.fingerprint.is_none() && a.kind != "records" {
             notes.push(format!("{} has no fingerprint: what changed on its host cannot be told", run.name));
         }
+    }
+    if let Some((with, without)) = far_in_one(a, b) {
+        notes.push(format!(
+            "{with} has a far end on another host and {without} none that tells: what differs there cannot be told"
+        ));
     }
     if rows.iter().any(|row| row.verdict == Verdict::NotTested) {
         notes.push(

@@ -9,16 +9,16 @@ use std::sync::atomic::AtomicBool;
 
 use netcliff_core::repeats::Known;
 use netcliff_core::{Fingerprint, Provenance};
-use netcliff_host::cpu::{self, Choice, MeterError, MeterSpec, Preference, Watch};
+use netcliff_host::cpu::{self, Choice, MeterError, MeterSpec, Method, Preference, Watch};
 use netcliff_host::inventory::Inventory;
 use netcliff_host::testbed::netns::Side;
-use netcliff_wire::WireError;
-use netcliff_wire::control::ControlError;
 use netcliff_wire::control::client::Session;
 use netcliff_wire::control::key::Token;
+use netcliff_wire::control::{CPU_METER, ControlError};
 use netcliff_wire::rr::near::run;
 use netcliff_wire::rr::{Near, RrKind, Server, ServerCount, Target};
 use netcliff_wire::thread::Placement;
+use netcliff_wire::{FarCpu, WireError};
 use serde::{Deserialize, Serialize};
 
 pub use merge::{RrSample, merged};
@@ -123,9 +123,13 @@ pub fn there(
     stop: &AtomicBool,
 ) -> Result<Report, RrError> {
     settings.check()?;
+    let same_host = session.shares_clock();
+    // On one host the meter here sees both ends.
+    let wants_meter = !same_host && meter.allows(Method::Ebpf);
+    let can_meter = session.offers(CPU_METER);
+    let settings = &Settings { far_meter: wants_meter && can_meter, ..settings.clone() };
     let ready = session.start(RrKind::NAME, settings)?;
     let gone = session.gone();
-    let same_host = session.shares_clock();
     let near = Near {
         targets: targets(settings, address, &ready.ports),
         token: ready.token,
@@ -147,6 +151,9 @@ pub fn there(
     // What was measured here is kept whether the agent is still there or not.
     let last = session.stop();
     let mut report = report?;
+    if wants_meter && !can_meter {
+        report.notes.extend(FarCpu::NotAvailable(session.lacks(CPU_METER)).refusal());
+    }
     report.notes.extend(choice.passed_over.iter().map(ToString::to_string));
     let ended = lost.or_else(|| match last {
         Ok(last) => last.partial,

@@ -71,6 +71,9 @@ pub struct RunSummary {
     pub kind: String,
     /// `running` (or killed while it ran), `partial`, `interrupted`, `failed` or `done`.
     pub state: String,
+    /// Its name: the one it was given, else its experiment's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// Start, seconds since the epoch (UTC).
     pub started_unix_s: f64,
     /// Command line.
@@ -86,6 +89,8 @@ pub struct RunSummary {
 pub struct Store {
     path: PathBuf,
     connection: Connection,
+    /// Name of the runs that begin.
+    name: Option<String>,
 }
 
 /// The store's place if none is given: `$XDG_DATA_HOME/netcliff/records.db`, else `~/.local/share/...`.
@@ -112,7 +117,14 @@ impl Store {
         let mut connection = Connection::open(path).map_err(|error| fail(error.to_string()))?;
         connection.busy_timeout(std::time::Duration::from_secs(10)).map_err(|error| fail(error.to_string()))?;
         schema::migrate(&mut connection, path)?;
-        Ok(Self { path: path.to_owned(), connection })
+        Ok(Self { path: path.to_owned(), connection, name: None })
+    }
+
+    /// Gives the runs that begin from now on a name, unless they have one already.
+    #[must_use]
+    pub fn naming(mut self, name: Option<String>) -> Self {
+        self.name = self.name.or(name);
+        self
     }
 
     /// Where the store is.
@@ -128,8 +140,8 @@ impl Store {
     pub fn begin(&self, kind: &str, command: &str, started_unix_s: f64) -> Result<i64, StoreError> {
         self.connection
             .execute(
-                "INSERT INTO run (kind, state, started_unix_s, command) VALUES (?1, 'running', ?2, ?3)",
-                params![kind, started_unix_s, command],
+                "INSERT INTO run (kind, state, started_unix_s, command, name) VALUES (?1, 'running', ?2, ?3, ?4)",
+                params![kind, started_unix_s, command, self.name],
             )
             .map_err(|error| self.sql(error))?;
         Ok(self.connection.last_insert_rowid())
@@ -229,7 +241,7 @@ impl Store {
 
     fn summaries(&self, clause: &str, values: impl rusqlite::Params) -> Result<Vec<RunSummary>, StoreError> {
         let query = format!(
-            "SELECT id, kind, state, started_unix_s, command, fingerprint,
+            "SELECT id, kind, state, started_unix_s, command, fingerprint, name,
                     (SELECT count(*) FROM record WHERE record.run = run.id) FROM run {clause}"
         );
         let read = || -> rusqlite::Result<Vec<RunSummary>> {
@@ -242,7 +254,8 @@ impl Store {
                     started_unix_s: row.get(3)?,
                     command: row.get(4)?,
                     fingerprint_id: row.get(5)?,
-                    records: row.get(6)?,
+                    name: row.get(6)?,
+                    records: row.get(7)?,
                 })
             })?;
             rows.collect()

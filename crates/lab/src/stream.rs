@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use netcliff_core::repeats::Repeats;
 use netcliff_core::stream::StreamReport;
 use netcliff_core::{Fingerprint, Provenance};
-use netcliff_host::cpu::{CpuSplit, Preference, system::SystemShares};
+use netcliff_host::cpu::{CpuSplit, Method as CpuMethod, Preference, system::SystemShares};
 use netcliff_host::disturbance::Disturbances;
 use netcliff_host::{fingerprint, inventory::Inventory};
 use netcliff_wire::WireError;
@@ -262,6 +262,8 @@ fn measure(
     let read_bytes = || read_bytes(template.receive, template.low_water_bytes, config.block_bytes);
     template.read_bytes = options.read_bytes.unwrap_or_else(read_bytes);
     template.stop = Some(Arc::clone(&options.stop));
+    // On one host the meter here sees both ends.
+    template.far_meter = !far.is_this_host() && options.cpu.allows(CpuMethod::Ebpf);
     match (&config.path, &mut template.channel) {
         (Path::Stream(path), _) => template.path = path.clone(),
         (Path::Datagram(wanted), Channel::Udp { path, .. }) => *path = *wanted,

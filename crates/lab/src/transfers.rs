@@ -1,11 +1,14 @@
 //! `netcliff run` of real transfers: the configurations of a design, repeated in random order, and what each setting
 //! does.
 //!
-//! [`run`] goes through the rounds; `device` brings the testbed's two ends to a configuration's settings; [`effects`] turns
+//! [`run`] goes through the rounds; `device` brings both ends to a configuration's settings (the testbed's `link`, or two
+//! `hosts`); [`effects`] turns
 //! the repeats into the effect of each factor. The transfers themselves are [`crate::stream`]'s.
 
 mod device;
 pub mod effects;
+mod hosts;
+mod link;
 mod named;
 mod place;
 mod report;
@@ -19,7 +22,9 @@ use netcliff_core::experiment::{Factor, FileError, Setting, TransferMeasure, Tra
 use netcliff_core::repeats::Repeats;
 use netcliff_core::stream::StreamSample;
 use netcliff_core::{Fingerprint, Provenance};
+use netcliff_host::device::DeviceError;
 use netcliff_wire::WireError;
+use netcliff_wire::control::ControlError;
 
 use crate::repeats;
 use crate::rig::RigError;
@@ -50,6 +55,12 @@ pub enum TransfersError {
     /// The testbed cannot be made or used.
     #[error(transparent)]
     Rig(#[from] RigError),
+    /// This host's device cannot be changed.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// The far host's cannot.
+    #[error(transparent)]
+    Far(#[from] ControlError),
     /// Nothing at all could be measured.
     #[error(transparent)]
     Wire(#[from] WireError),
@@ -144,7 +155,7 @@ pub fn run(
     if let (Some(error), true) = (first_error, found.configs.iter().all(|config| config.samples.is_empty())) {
         return Err(error);
     }
-    device.restore()?;
+    found.warnings.extend(device.restore(place)?);
     found.not_had.extend(device.notes());
     Ok(found.report(place, provenance))
 }
@@ -270,7 +281,7 @@ fn measure(
     times: &Times,
 ) -> Result<Vec<String>, TransfersError> {
     let at_once = options.method == Method::Lmbench3;
-    device.bring_to(&config.settings)?;
+    device.bring_to(place, &config.settings)?;
     let repeats = if at_once { times.repeats.least } else { 1 };
     let options = StreamOptions { repeats: Repeats::exactly(repeats), ..options };
     let had = config.samples.len();

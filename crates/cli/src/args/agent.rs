@@ -14,6 +14,8 @@ use super::numbers::{self, whole};
   netcliff agent                                              clients of this host
   netcliff agent --make-key netcliff.key                      once; copy it to the other host
   netcliff agent --listen 0.0.0.0:9940 --key netcliff.key     of other hosts, with the key
+  netcliff agent --listen 0.0.0.0:9940 --key netcliff.key --allow-settings eth0
+                                                              and its device may be changed
   ssh HOST netcliff agent --stdio                             what `netcliff rr --ssh HOST` runs
 
 The control channel is encrypted with the key (Noise NNpsk0); test data is not. Data connections
@@ -33,6 +35,10 @@ pub struct AgentArgs {
     /// Serve one client over stdin and stdout
     #[arg(long)]
     pub stdio: bool,
+    /// Let clients change offloads, coalescing and MTU of this device, one client at a time; all is set back when the client
+    /// goes. Needs root, and --key or --stdio
+    #[arg(long, value_name = "IF", value_parser = numbers::device)]
+    pub allow_settings: Option<String>,
     /// Clients at once
     #[arg(long, default_value_t = 64, value_parser = whole::<1, 4096>, allow_negative_numbers = true)]
     pub clients: u32,

@@ -10,6 +10,7 @@ use netcliff_core::units;
 #[command(after_help = "Examples:
   netcliff compare last~1 last                      the last two runs of the store
   netcliff compare 12 15 --html diff.html
+  netcliff compare old-kernel new-kernel            runs kept with --name
   netcliff compare before.json after.json --fail-if-slower 5%   in a build
   netcliff stream --json > before.json              what such a file is
 
@@ -17,7 +18,7 @@ B is judged against A. Rates and latencies count for --fail-if-slower: exit code
 to be slower by more than that (Welch's t, corrected by Holm for many points), 0 where none is. A
 difference that chance explains does not fail. ./12 is a file of that name.")]
 pub struct CompareArgs {
-    /// What to compare against: the number of a run, last, last~1, or a file of JSON that netcliff wrote
+    /// What to compare against: a run of the store by its number, its name, last or last~1, or a file of JSON that netcliff wrote
     #[arg(value_name = "A")]
     pub a: String,
     /// What is judged

@@ -6,7 +6,7 @@ use clap::Args;
 use netcliff_core::experiment::Share;
 use netcliff_core::{EngineKind, FrameSizes};
 
-use super::numbers::whole;
+use super::numbers::{self, whole};
 use super::{FarArgs, Testbed};
 
 /// `netcliff run`.
@@ -19,6 +19,7 @@ use super::{FarArgs, Testbed};
   netcliff run experiments/block-sweep.toml                real transfers between two namespaces
   netcliff run experiments/block-sweep.toml --ssh root@db1 or to an agent on another host
   netcliff run experiments/forwarding-optimised.toml       a router plain, tuned, and by XDP
+  netcliff run experiments/feature-matrix.toml --ssh root@db1 --devices eth0,eth1
 
 Every point is kept in the record store as soon as it is had. A point that an engine does not
 answer is listed with the reason; the others go on.")]
@@ -63,6 +64,10 @@ pub struct RunArgs {
     /// Where the far end of an experiment of transfers is.
     #[command(flatten)]
     pub far: FarArgs,
+    /// Devices whose offloads, coalescing and MTU an experiment to an agent may change: this host's, and with --ssh the far
+    /// host's too (with --to it is the agent's --allow-settings). All is set back. Needs root at both ends
+    #[arg(long, value_name = "IF[,FAR_IF]", value_delimiter = ',', value_parser = numbers::device)]
+    pub devices: Vec<String>,
     /// One record a line; of transfers one object
     #[arg(long)]
     pub json: bool,

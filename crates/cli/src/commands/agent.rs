@@ -7,11 +7,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
+use netcliff_host::journal::StateDir;
 use netcliff_wire::control::agent::{Agent, Event, Log, Settings, serve_pipes};
-use netcliff_wire::control::far::Kind;
+use netcliff_wire::control::far::{Kind, Service};
 use netcliff_wire::control::key::Key;
 use netcliff_wire::control::stream::Stream;
 use netcliff_wire::control::{ControlError, Limits, PORT};
+use netcliff_wire::device::DeviceService;
 use netcliff_wire::rr::RrKind;
 use netcliff_wire::transfer::TransferKind;
 
@@ -22,6 +24,17 @@ use crate::output;
 /// The tests an agent can run.
 fn kinds() -> Vec<Arc<dyn Kind>> {
     vec![Arc::new(RrKind), Arc::new(TransferKind)]
+}
+
+/// What it lets its clients do beside tests.
+fn services(args: &AgentArgs) -> anyhow::Result<Vec<Arc<dyn Service>>> {
+    let Some(device) = &args.allow_settings else { return Ok(Vec::new()) };
+    if args.key.is_none() && !args.stdio {
+        return Err(output::usage(format!(
+            "--allow-settings {device}: without --key every user of this host could change it; give --key FILE, or run by --stdio"
+        )));
+    }
+    Ok(vec![Arc::new(DeviceService::new(device, StateDir::default_for_user()?)?)])
 }
 
 /// Serves clients until it is stopped, or writes a key.
@@ -45,6 +58,7 @@ pub fn run(args: &AgentArgs) -> anyhow::Result<ExitCode> {
             ..Limits::default()
         },
         kinds: kinds(),
+        services: services(args)?,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         stop: stop_on_signal()?,
     };

@@ -1,11 +1,12 @@
 //! `netcliff compare`.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use netcliff_lab::compare::{Measured, ReadError, Source, compare};
 use netcliff_report as report;
 
-use super::{open_store, write};
+use super::{open_store, store_path, write};
 use crate::args::{CompareArgs, StoreArgs};
 use crate::output;
 
@@ -26,9 +27,21 @@ pub fn run(args: &CompareArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCod
     Ok(ExitCode::from(u8::from(found.failed)))
 }
 
+/// The run of this name, where there is no file of it.
+fn named(text: &str, store_args: &StoreArgs) -> Option<Result<Measured, ReadError>> {
+    if Path::new(text).exists() || !store_path(store_args).exists() {
+        return None;
+    }
+    let store = open_store(store_args).ok()?;
+    match Measured::of_store(&store, &Source::named(text)) {
+        Err(ReadError::NoSuchRun { .. }) => None,
+        found => Some(found),
+    }
+}
+
 fn read(source: &Source, store_args: &StoreArgs) -> anyhow::Result<Measured> {
     let found = match source {
-        Source::File(path) => Measured::of_file(path),
+        Source::File(path) => named(path, store_args).unwrap_or_else(|| Measured::of_file(path)),
         stored => Measured::of_store(&open_store(store_args)?, stored),
     };
     found.map_err(|error| match error {

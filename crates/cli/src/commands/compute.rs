@@ -97,6 +97,7 @@ pub(super) fn recorded(
     store_args: &StoreArgs,
     json: bool,
 ) -> anyhow::Result<Vec<Record>> {
+    super::refuse_name(store_args, args.save || store_args.db.is_some(), "add --save")?;
     let store = if args.save || store_args.db.is_some() { Some(open_store(store_args)?) } else { None };
     let run = store.as_ref().map(|s| s.begin(kind, &provenance.command, provenance.started_unix_s)).transpose()?;
     let kept = store.as_ref().zip(run);

@@ -27,6 +27,11 @@ pub struct FarSession {
 impl FarSession {
     /// Connects as asked.
     pub fn open(args: &FarArgs) -> anyhow::Result<Self> {
+        Self::open_changing(args, None)
+    }
+
+    /// Connects as asked; an agent that is started by ssh lets this device of its host be changed.
+    pub fn open_changing(args: &FarArgs, device: Option<&str>) -> anyhow::Result<Self> {
         let version = env!("CARGO_PKG_VERSION");
         let (session, ssh) = match (&args.to, &args.ssh) {
             (Some(target), _) => {
@@ -34,7 +39,7 @@ impl FarSession {
                 (Session::connect(target, key.as_ref(), version, Limits::default())?, None)
             }
             (None, host) => {
-                let (stream, child) = ssh(host.as_deref().unwrap_or_default())?;
+                let (stream, child) = ssh(host.as_deref().unwrap_or_default(), device)?;
                 let limits = Limits { handshake_s: SSH_HANDSHAKE_S, ..Limits::default() };
                 (Session::over(stream, None, None, version, limits)?, Some(child))
             }
@@ -55,12 +60,13 @@ impl FarSession {
 }
 
 /// Starts an agent by ssh, its pipes as the control channel.
-fn ssh(host: &str) -> anyhow::Result<(Stream, Child)> {
+fn ssh(host: &str, device: Option<&str>) -> anyhow::Result<(Stream, Child)> {
     if host.starts_with('-') || host.is_empty() {
         return Err(output::usage(format!("--ssh {host:?}: expected a host as ssh takes it, such as root@db1")));
     }
     let mut command = std::process::Command::new("ssh");
     command.args(["-T", "-o", "BatchMode=yes", host, "netcliff", "agent", "--stdio"]);
+    command.args(device.into_iter().flat_map(|device| ["--allow-settings", device]));
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("cannot run ssh; is it installed?")?;
     let pipes = child.stdout.take().zip(child.stdin.take()).context("ssh has no pipes")?;

@@ -32,6 +32,9 @@ pub fn run(args: &ResultsArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCod
     Ok(ExitCode::SUCCESS)
 }
 
+/// Heading of the names.
+const NAME: &str = "name";
+
 fn list(store: &Store, json: bool) -> anyhow::Result<()> {
     let runs = store.runs()?;
     if json {
@@ -41,14 +44,20 @@ fn list(store: &Store, json: bool) -> anyhow::Result<()> {
         output::say(format!("netcliff: no runs in {}", store.path().display()));
         return Ok(());
     }
-    let mut text =
-        format!("{:>5}  {:<20}  {:<9}  {:<8}  {:>7}  command\n", "run", "started (UTC)", "kind", "state", "records");
+    // What was run without a name of its own goes by its command's.
+    let name = |run: &RunSummary| run.name.clone().unwrap_or_else(|| run.kind.clone());
+    let width = runs.iter().map(|run| name(run).chars().count()).max().unwrap_or(0).max(NAME.len());
+    let mut text = format!(
+        "{:>5}  {:<20}  {:<9}  {NAME:<width$}  {:<8}  {:>7}  command\n",
+        "run", "started (UTC)", "kind", "state", "records"
+    );
     for run in &runs {
         let date = report::format::date_utc(run.started_unix_s);
         let line = format!(
-            "{:>5}  {date:<20}  {:<9}  {:<8}  {:>7}  {}\n",
+            "{:>5}  {date:<20}  {:<9}  {:<width$}  {:<8}  {:>7}  {}\n",
             run.id,
             run.kind,
+            name(run),
             run.state,
             run.records,
             report::format::printable(&run.command)

@@ -13,12 +13,13 @@ use netcliff_report as report;
 use netcliff_wire::WireError;
 
 use super::far::FarSession;
-use super::{command_line, enter_user_namespace, now_unix_s, open_store, stop_on_signal};
+use super::{command_line, enter_user_namespace, now_unix_s, open_store, refuse_name, stop_on_signal};
 use crate::args::{Arrivals, BusyPoll, RrArgs, StoreArgs, Testbed, Transport};
 use crate::output;
 
 /// Measures and shows.
 pub fn run(args: &RrArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
+    refuse_name(store_args, args.save, "add --save")?;
     let sweep = Sweep {
         template: settings(args),
         flows: args.flows.clone(),

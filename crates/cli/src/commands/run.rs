@@ -6,6 +6,7 @@ mod show;
 mod transfers;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -48,8 +49,8 @@ pub fn run(args: &RunArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
                 "--repeats, --max-repeats, --time: {path} is of points or formulas; leave it out, or give an experiment of kind \"transfer\""
             )))
         }
-        _ if args.far.is_asked() => Err(output::usage(format!(
-            "--to, --ssh: {path} has no second host; leave them out, or give an experiment of kind \"transfer\""
+        _ if args.far.is_asked() || !args.devices.is_empty() => Err(output::usage(format!(
+            "--to, --ssh, --devices: {path} has no second host; leave them out, or give an experiment of kind \"transfer\""
         ))),
         Experiment::Grid(grid) => {
             let changes = Changes {
@@ -70,6 +71,11 @@ pub fn run(args: &RunArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
             formulas::show(args, &experiment, curves, text, provenance)
         }
     }
+}
+
+/// What a run of this file is called, unless it was given a name: the file's name without what follows the last dot.
+fn experiment_name(file: &Path) -> Option<String> {
+    file.file_stem().map(|stem| stem.to_string_lossy().into_owned())
 }
 
 /// A run under way.
@@ -99,7 +105,7 @@ fn points(
         // Before any thread is started: a process with threads cannot enter a user namespace.
         enter_user_namespace().into_iter().for_each(|limit| output::say(format!("netcliff: {limit}")));
     }
-    let store = open_store(store_args)?;
+    let store = open_store(store_args)?.naming(experiment_name(&args.file));
     let (held, records) = take_up(args, &store, &plan, &provenance)?;
     let stop = stop_on_signal()?;
     let progress = Points::new(plan.tasks.len(), records.len());

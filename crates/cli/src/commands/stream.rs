@@ -17,7 +17,7 @@ use netcliff_wire::transfer::{
 };
 
 use super::far::FarSession;
-use super::{command_line, enter_user_namespace, now_unix_s, open_store, stop_on_signal};
+use super::{command_line, enter_user_namespace, now_unix_s, open_store, refuse_name, stop_on_signal};
 use crate::args::{Carrier, Meter, PacedBy, PathName, ReceiveName, StoreArgs, StreamArgs, Testbed, Way};
 use crate::output;
 
@@ -26,6 +26,7 @@ const ETHERNET_MTU_BYTES: u32 = 1500;
 
 /// Measures a sweep of transfers and shows it.
 pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
+    refuse_name(store_args, args.save, "add --save")?;
     // Before any thread is started: a process with threads cannot enter a user namespace.
     let own_namespace = if args.testbed.is_some() { enter_user_namespace() } else { None };
     let stop = stop_on_signal()?;

@@ -31,7 +31,11 @@ pub struct Ended {
 impl Running {
     /// Starts `netcliff` with these arguments.
     pub fn start(home: &Home, args: &[&str]) -> Self {
-        let mut command = home.command(args);
+        Self::of(home.command(args))
+    }
+
+    /// Starts this `netcliff`, or a program that becomes it.
+    pub fn of(mut command: Command) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("netcliff starts");
         let mut out = child.stdout.take().expect("stdout is piped");

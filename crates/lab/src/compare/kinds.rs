@@ -30,6 +30,7 @@ pub fn stream(name: String, report: StreamReport) -> Measured {
         facts: asked.chain(in_force).collect(),
         partial: report.partial,
         fingerprint: Some(report.fingerprint),
+        far_fingerprint: report.far_fingerprint,
         provenance: report.provenance,
     }
 }
@@ -71,6 +72,7 @@ pub fn transfers(name: String, report: TransferReport) -> Measured {
         facts: report.asked.iter().map(|(name, fact)| (format!("asked.{name}"), fact.clone())).collect(),
         partial: report.partial,
         fingerprint: Some(report.fingerprint),
+        far_fingerprint: None,
         provenance: report.provenance,
     }
 }
@@ -86,6 +88,7 @@ pub fn rr(name: String, records: Vec<RrRecord>) -> Measured {
         facts: first.map(|record| ("path".to_owned(), record.report.path.clone())).into_iter().collect(),
         partial: records.iter().any(|record| record.report.partial.is_some()),
         fingerprint: first.and_then(|record| record.fingerprint.clone()),
+        far_fingerprint: None,
         provenance: first.map(|record| record.provenance.clone()).unwrap_or_default(),
     }
 }
@@ -171,6 +174,7 @@ pub fn finding(name: String, finding: Finding) -> Measured {
         facts: facts.into_iter().map(|(name, fact)| (name.to_owned(), fact)).collect(),
         partial: finding.partial,
         fingerprint: Some(finding.fingerprint),
+        far_fingerprint: None,
         provenance: finding.provenance,
     }
 }
@@ -195,6 +199,7 @@ pub fn records(name: String, records: Vec<Record>, fingerprint: Option<Fingerpri
         facts: hosts(&records),
         partial,
         fingerprint,
+        far_fingerprint: None,
         provenance: records.first().map(|record| record.provenance.clone()).unwrap_or_default(),
     }
 }

@@ -19,12 +19,14 @@ pub enum Source {
     Last(usize),
     /// The run of this number.
     Run(i64),
+    /// The newest run of this name, less so many.
+    Named(String, usize),
     /// A file.
     File(String),
 }
 
 impl Source {
-    /// `last`, `last~2`, the number of a run, or else a file.
+    /// `last`, `last~2`, the number of a run, or else a file. What is neither may still be a [`Self::named`] run.
     pub fn parse(text: &str) -> Self {
         if let Some(back) = text.strip_prefix("last") {
             let back = if back.is_empty() { Some(0) } else { back.strip_prefix('~').and_then(|n| n.parse().ok()) };
@@ -34,13 +36,20 @@ impl Source {
         }
         text.parse().map_or_else(|_| Self::File(text.to_owned()), Self::Run)
     }
+
+    /// `new-kernel`, or `new-kernel~1` for the one before it.
+    pub fn named(text: &str) -> Self {
+        let back = text.rsplit_once('~').and_then(|(name, back)| Some((name, back.parse().ok()?)));
+        let (name, back) = back.unwrap_or((text, 0));
+        Self::Named(name.to_owned(), back)
+    }
 }
 
 /// Why there is nothing to compare.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The file cannot be read.
-    #[error("cannot read {path}: {source}; a run of the store is named by its number or last, last~1")]
+    #[error("cannot read {path}: {source}; a run of the store is named by its number, its name or last, last~1")]
     File {
         /// The file.
         path: String,
@@ -122,7 +131,10 @@ impl Measured {
     /// There is no such run, it has no figures, or the store cannot be read.
     pub fn of_store(store: &Store, source: &Source) -> Result<Self, ReadError> {
         let run = find(store, source)?;
-        let name = format!("run {}", run.id);
+        let name = match &run.name {
+            Some(name) => format!("run {} ({name})", run.id),
+            None => format!("run {}", run.id),
+        };
         if let Some(finding) = store.finding(run.id)? {
             return Ok(kinds::finding(name, finding));
         }
@@ -151,6 +163,10 @@ fn find(store: &Store, source: &Source) -> Result<RunSummary, ReadError> {
     let found = match source {
         Source::Run(id) => store.run(*id)?,
         Source::Last(back) => store.runs()?.into_iter().filter(|run| run.state != "running").nth(*back),
+        Source::Named(name, back) => {
+            let of_name = |run: &RunSummary| run.state != "running" && run.name.as_deref() == Some(name);
+            store.runs()?.into_iter().filter(of_name).nth(*back)
+        }
         Source::File(_) => None,
     };
     found.map_or_else(|| Err(no_such(store, source)), Ok)
@@ -163,6 +179,8 @@ fn no_such(store: &Store, source: &Source) -> ReadError {
             Source::Last(0) => "last".to_owned(),
             Source::Last(back) => format!("last~{back}"),
             Source::Run(id) => id.to_string(),
+            Source::Named(name, 0) => name.clone(),
+            Source::Named(name, back) => format!("{name}~{back}"),
             Source::File(path) => path.clone(),
         },
         path: store.path().display().to_string(),

@@ -16,6 +16,7 @@ fn run(name: &str, points: &[(&str, &[f64])]) -> Measured {
         clock: Some("receiver".to_owned()),
         points: points.iter().map(point).collect(),
         fingerprint: Some(Fingerprint::default()),
+        far_fingerprint: None,
         facts: Vec::new(),
         provenance: Provenance::default(),
         partial: false,
@@ -39,6 +40,46 @@ fn a_loss_is_worse_and_fails_the_bar() {
     // The other way round it is better, and no bar is missed.
     let back = compare(&run("b", &[("x", SLOWER)]), &run("a", &[("x", STEADY)]), Some(0.05)).expect("the same kind");
     assert!(!back.failed && back.rows.iter().all(|row| row.verdict == Verdict::Better));
+}
+
+#[test]
+fn what_differs_at_the_far_host_is_told_too() {
+    let of = |name: &str, kernel: Option<&str>| {
+        let far = kernel.map(|kernel| Fingerprint {
+            facts: [("kernel.release".to_owned(), kernel.to_owned())].into_iter().collect(),
+        });
+        Measured { far_fingerprint: far, ..run(name, &[("x", STEADY)]) }
+    };
+    let found = compare(&of("a", Some("6.1")), &of("b", Some("6.18")), None).expect("the same kind");
+    let (a, b) = (Some("6.1".to_owned()), Some("6.18".to_owned()));
+    assert_eq!(found.changed, [Change { name: "far host: kernel.release".to_owned(), a, b }]);
+    assert!(!found.notes.iter().any(|note| note.contains("another host")), "{:?}", found.notes);
+    let found = compare(&of("a", Some("6.1")), &of("b", None), None).expect("the same kind");
+    assert!(
+        found.changed.is_empty() && found.notes.iter().any(|note| note.starts_with("a has a far end on another host"))
+    );
+    assert!(
+        compare(&of("a", None), &of("b", None), None).expect("the same kind").notes.iter().all(|n| !n.contains("far"))
+    );
+}
+
+#[test]
+fn a_run_is_found_by_its_name() {
+    assert_eq!(Source::named("new-kernel~2"), Source::Named("new-kernel".to_owned(), 2));
+    let dir = tempfile::tempdir().expect("a directory");
+    let store = crate::store::Store::open(&dir.path().join("records.db")).expect("a store");
+    let missing = Measured::of_store(&store, &Source::named("old")).expect_err("none").to_string();
+    assert!(missing.contains("no run old"), "{missing}");
+    let store = store.naming(Some("old".to_owned())).naming(Some("the experiment's".to_owned()));
+    for started in [1.0, 2.0] {
+        let run = store.begin("find", "netcliff find", started).expect("it can be written");
+        store.finish(run, false, None).expect("it can be written");
+    }
+    assert_eq!(store.runs().expect("runs")[0].name.as_deref(), Some("old"));
+    for (name, id) in [("old", "run 2"), ("old~1", "run 1")] {
+        let empty = Measured::of_store(&store, &Source::named(name)).expect_err("no figures").to_string();
+        assert!(empty.contains(id), "{empty}");
+    }
 }
 
 #[test]

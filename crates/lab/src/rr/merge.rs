@@ -99,7 +99,13 @@ fn one_way(repeats: &[Report]) -> Option<OneWay> {
 fn cost(repeats: &[Report]) -> Cost {
     let threads = |pick: fn(&Cost) -> Option<ThreadCost>| -> Option<ThreadCost> {
         let (cpus, us_per_transaction) = whole(repeats, |cost| pick(cost).map(|cost| cost.cpus))?;
-        Some(ThreadCost { cpus, us_per_transaction })
+        let counted = |count: fn(&ThreadCost) -> Option<f64>| each(repeats, |cost| count(&pick(cost)?));
+        Some(ThreadCost {
+            cpus,
+            us_per_transaction,
+            cycles_per_transaction: counted(|cost| cost.cycles_per_transaction),
+            instructions_per_transaction: counted(|cost| cost.instructions_per_transaction),
+        })
     };
     let host = |pick: fn(&Cost) -> Option<&HostCost>| -> Option<HostCost> {
         let (busy_cpus, us_per_transaction) = whole(repeats, |cost| pick(cost).map(|cost| cost.busy_cpus))?;
@@ -112,7 +118,9 @@ fn cost(repeats: &[Report]) -> Cost {
         client_threads: threads(|cost| cost.client_threads),
         server_threads: threads(|cost| cost.server_threads),
         client_host: host(|cost| cost.client_host.as_ref()),
+        client_ticks: host(|cost| cost.client_ticks.as_ref()),
         server_host: host(|cost| cost.server_host.as_ref()),
+        server_exact: host(|cost| cost.server_exact.as_ref()),
     }
 }
 
@@ -123,6 +131,13 @@ fn whole(repeats: &[Report], cpus: impl Fn(&Cost) -> Option<f64>) -> Option<(f64
     let window_s: f64 = known().map(|(_, report)| report.window_s).sum();
     let transactions: u64 = known().map(|(_, report)| report.transactions).sum();
     (window_s > 0.0).then(|| (used_s / window_s, used_s * 1e6 / transactions as f64))
+}
+
+/// A figure of one transaction over all transactions of the repeats that have it.
+fn each(repeats: &[Report], figure: impl Fn(&Cost) -> Option<f64>) -> Option<f64> {
+    let known = repeats.iter().filter_map(|report| Some((figure(&report.cost)?, report.transactions as f64)));
+    let (sum, transactions) = known.fold((0.0, 0.0), |(sum, all), (each, count)| (sum + each * count, all + count));
+    (transactions > 0.0).then(|| sum / transactions)
 }
 
 fn notes(repeats: &[Report]) -> Vec<String> {
@@ -145,7 +160,12 @@ mod tests {
         let transactions = (rate_per_s * window_s) as u64;
         let mut latency = Latency::new();
         latency.record_n_ns(each_ns, transactions);
-        let cost = ThreadCost { cpus: 0.5, us_per_transaction: 0.5e6 / rate_per_s };
+        let cost = ThreadCost {
+            cpus: 0.5,
+            us_per_transaction: 0.5e6 / rate_per_s,
+            cycles_per_transaction: Some(1e6 / rate_per_s),
+            instructions_per_transaction: None,
+        };
         Report {
             settings: Settings::default(),
             path: "loopback".to_owned(),
@@ -177,6 +197,9 @@ mod tests {
         assert!((latency.summary.p50_s - 30e-6).abs() < 1e-7);
         let cost = merged.cost.client_threads.expect("known");
         assert!((cost.cpus - 0.5).abs() < 1e-12 && (cost.us_per_transaction - 1.5e6 / 7000.0).abs() < 1e-9);
+        // 1000 transactions of 1000 cycles and 6000 of a third.
+        assert!((cost.cycles_per_transaction.expect("known") - 3_000_000.0 / 7000.0).abs() < 1e-9, "{cost:?}");
+        assert_eq!(cost.instructions_per_transaction, None);
         assert_eq!(merged.notes, ["a note"]);
         assert_eq!(super::merged(&[]), None);
     }

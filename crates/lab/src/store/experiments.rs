@@ -73,9 +73,9 @@ impl Store {
     ) -> Result<Held, StoreError> {
         self.connection
             .execute(
-                "INSERT INTO run (kind, state, started_unix_s, command, experiment)
-                 VALUES (?4, 'running', ?1, ?2, ?3)",
-                params![started_unix_s, command, experiment, kind],
+                "INSERT INTO run (kind, state, started_unix_s, command, experiment, name)
+                 VALUES (?4, 'running', ?1, ?2, ?3, ?5)",
+                params![started_unix_s, command, experiment, kind, self.name],
             )
             .map_err(|error| self.sql(error))?;
         let run = self.connection.last_insert_rowid();

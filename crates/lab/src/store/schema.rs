@@ -42,6 +42,7 @@ const MIGRATIONS: &[&str] = &[
      CREATE UNIQUE INDEX record_by_task ON record (run, task) WHERE task IS NOT NULL;",
     // Results of other kinds, whole.
     "ALTER TABLE run ADD COLUMN document TEXT;",
+    "ALTER TABLE run ADD COLUMN name TEXT;",
 ];
 
 fn version(connection: &Connection) -> rusqlite::Result<i64> {

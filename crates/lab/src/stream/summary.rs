@@ -1,22 +1,25 @@
-//! Repeats into rows.
+//! Repeats into rows: what was asked and in force, and a row a configuration; CPU time and the wire are beside it.
+
+mod cpu;
+mod wire;
+
+use std::collections::BTreeSet;
 
 use netcliff_core::repeats::Known;
-use netcliff_core::stream::{
-    CpuRow, CpuTimes, DatagramRow, DeviceRow, EndCpu, ExactRow, MappedRow, PacingRow, Spread, StreamReport, StreamRow,
-    TcpInterval, TcpRow, ZeroCopyRow, kernel_share, payload_share, wire_bytes,
-};
+use netcliff_core::stream::{Spread, StreamReport, StreamRow};
 use netcliff_core::{Fingerprint, units};
-use netcliff_host::cpu::system::SystemShares;
-use netcliff_host::cpu::{Counters, Method as CpuMethod};
-use netcliff_wire::transfer::hardware::{self, Hardware};
-use netcliff_wire::transfer::{Channel, End, Flow, ReceivePath, TcpSample, Window};
+use netcliff_host::cpu::Method as CpuMethod;
+use netcliff_wire::transfer::{Channel, End, Flow, ReceivePath, Window, hardware};
 
 use crate::repeats::known;
 
-use super::devices::{DeviceCounts, Sides};
-use super::meters::by_cpu;
 use super::samples::samples;
 use super::{Config, Far, MOST_READ_BYTES, Meters, Repeat, StreamOptions, provenance};
+use cpu::{end_cpu, exact, far_splits, far_ticks, near_splits, near_ticks, system, system_us_per_kib};
+use wire::{datagrams, device, mapped, pacing, tcp, zero_copy};
+
+pub(super) use cpu::near_us_per_kib;
+pub(super) use wire::wire_bps_of;
 
 /// An end this busy is what limits the rate.
 const BUSY: f64 = 0.97;
@@ -33,6 +36,7 @@ pub(super) fn report(
 ) -> StreamReport {
     let mut not_had = meters.not_had.clone();
     not_had.extend(hardware::refusal());
+    not_had.extend(far_meter_refusals(configs));
     let measured = configs.iter().filter(|config| !config.repeats.is_empty());
     let rows: Vec<StreamRow> = measured.map(|config| row(options, far, config, meters)).collect();
     for config in configs.iter().filter(|config| config.repeats.is_empty()) {
@@ -47,7 +51,7 @@ pub(super) fn report(
         partial: configs.iter().any(|config| config.ended.is_some() || config.repeats.is_empty()),
         rows,
         not_had,
-        cpu_methods: cpu_methods(far, meters),
+        cpu_methods: cpu_methods(far, meters, configs),
         provenance: provenance(options, &fingerprint),
         fingerprint,
         far_fingerprint: if far.is_this_host() { None } else { far_fingerprint(configs) },
@@ -57,6 +61,12 @@ pub(super) fn report(
 fn far_fingerprint(configs: &[Config]) -> Option<Fingerprint> {
     let repeats = configs.iter().flat_map(|config| &config.repeats);
     repeats.filter_map(|repeat| repeat.transfer.far.as_ref()?.fingerprint.clone()).next_back()
+}
+
+/// Why the far end's host was not metered exactly, each reason once.
+fn far_meter_refusals(configs: &[Config]) -> BTreeSet<String> {
+    let repeats = configs.iter().flat_map(|config| &config.repeats);
+    repeats.filter_map(|repeat| repeat.transfer.far.as_ref()?.cpu.as_ref()?.refusal()).collect()
 }
 
 fn asked(options: &StreamOptions, far: &Far<'_>) -> Vec<(String, String)> {
@@ -110,7 +120,7 @@ fn in_force(configs: &[Config]) -> Vec<(String, String)> {
     facts
 }
 
-fn cpu_methods(far: &Far<'_>, meters: &Meters) -> Vec<(String, String)> {
+fn cpu_methods(far: &Far<'_>, meters: &Meters, configs: &[Config]) -> Vec<(String, String)> {
     let mut methods = vec![
         ("ends".to_owned(), "getrusage of each end's threads: softirqs that ran elsewhere are not in it".to_owned()),
         ("system".to_owned(), "/proc/stat: sampled by the timer tick".to_owned()),
@@ -121,6 +131,10 @@ fn cpu_methods(far: &Far<'_>, meters: &Meters) -> Vec<(String, String)> {
     }
     if meters.method() == Some(CpuMethod::Ebpf) {
         methods.push(("exact".to_owned(), "eBPF at the kernel's transitions: exclusive of each other".to_owned()));
+    }
+    if configs.iter().flat_map(|config| &config.repeats).any(|repeat| !far_splits(repeat).is_empty()) {
+        let own = "eBPF on the far host, over its own windows; the application is the agent";
+        methods.push(("far exact".to_owned(), own.to_owned()));
     }
     methods
 }
@@ -196,7 +210,8 @@ fn row(options: &StreamOptions, far: &Far<'_>, config: &Config, meters: &Meters)
         system_us_per_kib: system_us_per_kib(repeats, near_ticks),
         far_system: if elsewhere { system(repeats, far_ticks) } else { Vec::new() },
         far_us_per_kib: if elsewhere { system_us_per_kib(repeats, far_ticks) } else { None },
-        exact: if meters.method() == Some(CpuMethod::Ebpf) { exact(repeats) } else { Vec::new() },
+        exact: if meters.method() == Some(CpuMethod::Ebpf) { exact(repeats, near_splits) } else { Vec::new() },
+        far_exact: if elsewhere { exact(repeats, far_splits) } else { Vec::new() },
         tcp: tcp(options, repeats),
         device: device(repeats),
         datagrams: datagrams(repeats),
@@ -225,250 +240,6 @@ fn summed(repeats: &[Repeat], end: fn(&Flow) -> &End, figure: impl Fn(&Window) -
 
 fn goodput(repeats: &[Repeat], end: fn(&Flow) -> &End) -> Vec<f64> {
     summed(repeats, end, |window| window.goodput_bps().unwrap_or(f64::NAN))
-}
-
-fn end_cpu(repeats: &[Repeat], end: fn(&Flow) -> &End) -> EndCpu {
-    let used_s = |window: &Window| window.cpu.user_s + window.cpu.system_s;
-    let bytes = summed(repeats, end, |window| window.bytes as f64);
-    let us = summed(repeats, end, |window| used_s(window) * 1e6);
-    let times: Vec<CpuTimes> = windows(repeats, end)
-        .map(|window| CpuTimes { user_s: window.cpu.user_s, system_s: window.cpu.system_s, wall_s: window.cpu.wall_s })
-        .collect();
-    EndCpu {
-        busy: Spread::of(summed(repeats, end, |window| used_s(window) / window.cpu.wall_s)),
-        us_per_kib: Spread::of(us.iter().zip(bytes).map(|(us, bytes)| us * 1024.0 / bytes)),
-        kernel_share: kernel_share(&times),
-        cycles_per_byte: counted(repeats, end, |hardware| hardware.cycles),
-        instructions_per_byte: counted(repeats, end, |hardware| hardware.instructions),
-    }
-}
-
-/// A count of the CPU a byte; None where a window has none.
-fn counted(repeats: &[Repeat], end: fn(&Flow) -> &End, count: fn(&Hardware) -> u64) -> Option<Spread> {
-    let of = |window: &Window| window.hardware.as_ref().map_or(f64::NAN, |hardware| count(hardware) as f64);
-    let bytes = summed(repeats, end, |window| window.bytes as f64);
-    Spread::of(summed(repeats, end, of).iter().zip(bytes).map(|(count, bytes)| count / bytes))
-}
-
-fn received_bytes(repeat: &Repeat) -> f64 {
-    repeat.transfer.flows.iter().filter_map(|flow| flow.receiver.whole()).map(|window| window.bytes as f64).sum()
-}
-
-/// The ticks of a host in one repeat.
-type Ticks = fn(&Repeat) -> &[SystemShares];
-
-fn near_ticks(repeat: &Repeat) -> &[SystemShares] {
-    &repeat.ticks
-}
-
-fn far_ticks(repeat: &Repeat) -> &[SystemShares] {
-    repeat.transfer.far.as_ref().map_or(&[], |far| &far.ticks)
-}
-
-fn system_us_per_kib(repeats: &[Repeat], ticks: Ticks) -> Option<Spread> {
-    Spread::of(repeats.iter().filter_map(|repeat| us_per_kib_of(repeat, ticks)))
-}
-
-/// CPU time of this end's host a KiB received in one repeat (us), by ticks.
-pub(super) fn near_us_per_kib(repeat: &Repeat) -> Option<f64> {
-    us_per_kib_of(repeat, near_ticks)
-}
-
-fn us_per_kib_of(repeat: &Repeat, ticks: Ticks) -> Option<f64> {
-    let used_s: f64 = ticks(repeat).iter().map(SystemShares::used_s).sum();
-    (!ticks(repeat).is_empty()).then(|| used_s * 1e6 * 1024.0 / received_bytes(repeat))
-}
-
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    Spread::of(values).map_or(0.0, |spread| spread.median)
-}
-
-fn system(repeats: &[Repeat], ticks: Ticks) -> Vec<CpuRow> {
-    let rows = by_cpu(repeats.iter().flat_map(|repeat| ticks(repeat).iter().map(|cpu| (cpu.cpu, *cpu))));
-    rows.into_iter()
-        .map(|(cpu, shares)| CpuRow {
-            cpu,
-            user: median(shares.iter().map(|s| s.user)),
-            nice: median(shares.iter().map(|s| s.nice)),
-            system: median(shares.iter().map(|s| s.system)),
-            irq: median(shares.iter().map(|s| s.irq)),
-            softirq: median(shares.iter().map(|s| s.softirq)),
-            steal: median(shares.iter().map(|s| s.steal)),
-            idle: median(shares.iter().map(|s| s.idle)),
-        })
-        .collect()
-}
-
-fn exact(repeats: &[Repeat]) -> Vec<ExactRow> {
-    let rows = by_cpu(repeats.iter().flat_map(|repeat| repeat.exact.iter().map(|split| (split.cpu, split))));
-    let known = |share: Option<f64>| share.unwrap_or(0.0);
-    rows.into_iter()
-        .map(|(cpu, splits)| {
-            let shares = || splits.iter().map(|split| &split.shares);
-            ExactRow {
-                cpu,
-                application: median(shares().map(|s| known(s.application))),
-                softirq: median(shares().map(|s| known(s.protocol) + known(s.transmit) + known(s.softirq_other))),
-                interrupt: median(shares().map(|s| known(s.interrupt))),
-                other: median(shares().map(|s| known(s.other) + known(s.ksoftirqd) + known(s.unaccounted))),
-                idle: median(shares().map(|s| known(s.idle))),
-                overhead: median(splits.iter().map(|split| known(split.overhead_share))),
-            }
-        })
-        .collect()
-}
-
-/// IP and TCP headers of a full segment (bytes).
-fn header_bytes(options: &StreamOptions, sample: &TcpSample) -> f64 {
-    let ip = match options.template.channel {
-        Channel::Tcp { address, .. } if address.is_ipv6() => 40.0,
-        _ => 20.0,
-    };
-    ip + 20.0 + if sample.timestamps { 12.0 } else { 0.0 }
-}
-
-/// TCP_INFO as the windows opened and closed.
-fn ends(flow: &Flow) -> Option<(TcpSample, TcpSample)> {
-    Some((*flow.tcp.first()?, *flow.tcp.last()?)).filter(|(a, b)| b.at_s > a.at_s)
-}
-
-/// Rate on the wire of all flows of a repeat (bit/s); None where TCP said nothing.
-pub(super) fn wire_bps_of(options: &StreamOptions, repeat: &Repeat) -> Option<f64> {
-    let pairs: Vec<_> = repeat.transfer.flows.iter().filter_map(ends).collect();
-    let header = header_bytes(options, &pairs.last()?.1);
-    let bps = |(a, b): &(TcpSample, TcpSample)| {
-        let segments = b.data_segments.saturating_sub(a.data_segments) as f64;
-        let payload = b.bytes_sent.saturating_sub(a.bytes_sent) as f64;
-        wire_bytes(payload, segments, header) * 8.0 / (b.at_s - a.at_s)
-    };
-    Some(pairs.iter().map(bps).sum())
-}
-
-fn tcp(options: &StreamOptions, repeats: &[Repeat]) -> Option<TcpRow> {
-    let pairs = || repeats.iter().flat_map(move |repeat| repeat.transfer.flows.iter().filter_map(ends));
-    let last = pairs().next_back()?.1;
-    let header = header_bytes(options, &last);
-    let segments = |(a, b): &(TcpSample, TcpSample)| b.data_segments.saturating_sub(a.data_segments) as f64;
-    let payload = |(a, b): &(TcpSample, TcpSample)| b.bytes_sent.saturating_sub(a.bytes_sent) as f64;
-    let wire_bps = Spread::of(repeats.iter().filter_map(|repeat| wire_bps_of(options, repeat)));
-    Some(TcpRow {
-        retransmissions: pairs().map(|(a, b)| b.retransmissions.saturating_sub(a.retransmissions)).sum(),
-        rtt_s: Spread::of(pairs().map(|(_, b)| b.rtt_s)),
-        cwnd_segments: Spread::of(pairs().map(|(_, b)| f64::from(b.cwnd_segments))),
-        pacing_bps: Spread::of(pairs().filter_map(|(_, b)| b.pacing_bps)),
-        bytes_per_segment: Spread::of(pairs().map(|p| payload(&p) / segments(&p))),
-        wire_bps,
-        payload_share: (last.mss_bytes > 0).then(|| payload_share(f64::from(last.mss_bytes), header)),
-        line_share: options.link_bps.and_then(|link_bps| Some(wire_bps?.median / link_bps)),
-        intervals: repeats.last().and_then(|r| r.transfer.flows.first()).map_or_else(Vec::new, |f| intervals(&f.tcp)),
-    })
-}
-
-fn intervals(samples: &[TcpSample]) -> Vec<TcpInterval> {
-    samples
-        .windows(2)
-        .filter(|pair| pair[1].at_s > pair[0].at_s)
-        .map(|pair| TcpInterval {
-            at_s: pair[1].at_s,
-            sent_bps: pair[1].bytes_sent.saturating_sub(pair[0].bytes_sent) as f64 * 8.0
-                / (pair[1].at_s - pair[0].at_s),
-            retransmissions: pair[1].retransmissions.saturating_sub(pair[0].retransmissions),
-            rtt_s: pair[1].rtt_s,
-            cwnd_segments: pair[1].cwnd_segments,
-            pacing_bps: pair[1].pacing_bps,
-        })
-        .collect()
-}
-
-fn device(repeats: &[Repeat]) -> Option<DeviceRow> {
-    let counted = || repeats.iter().filter_map(|repeat| Some((repeat, repeat.devices?, elapsed_s(repeat)?)));
-    counted().next()?;
-    // Of one side: a count over another, or over the time.
-    let of = |side: fn(&Sides) -> Option<DeviceCounts>, figure: fn(&DeviceCounts, f64) -> f64| {
-        Spread::of(counted().filter_map(|(_, sides, s)| Some(figure(&side(&sides)?, s))))
-    };
-    let of_cpus = |repeat: &Repeat, count: fn(&Counters) -> Option<u64>| {
-        let counts: Option<Vec<u64>> = repeat.exact.iter().map(|split| count(&split.counters)).collect();
-        Some(counts.filter(|counts| !counts.is_empty())?.iter().sum::<u64>() as f64)
-    };
-    let rate = |count: fn(&Counters) -> Option<u64>| {
-        Spread::of(counted().filter_map(|(repeat, _, s)| Some(of_cpus(repeat, count)? / s)))
-    };
-    let packets_per = |count: fn(&Counters) -> Option<u64>| {
-        Spread::of(counted().filter_map(|(repeat, sides, _)| {
-            Some(sides.receiving?.rx_packets as f64 / of_cpus(repeat, count).filter(|count| *count > 0.0)?)
-        }))
-    };
-    Some(DeviceRow {
-        packets_per_s: of(|sides| sides.sending, |counts, s| counts.tx_packets as f64 / s),
-        bytes_per_packet: of(|sides| sides.sending, |counts, _| counts.tx_bytes as f64 / counts.tx_packets as f64),
-        received_per_s: of(|sides| sides.receiving, |counts, s| counts.rx_packets as f64 / s),
-        bytes_per_received: of(|sides| sides.receiving, |counts, _| counts.rx_bytes as f64 / counts.rx_packets as f64),
-        bytes_per_ip_packet: of(|sides| sides.receiving, |counts, _| counts.ip_bytes as f64 / counts.ip_packets as f64),
-        softirqs_per_s: rate(|counters| counters.softirqs),
-        interrupts_per_s: rate(|counters| counters.device_interrupts),
-        packets_per_softirq: packets_per(|counters| counters.softirqs),
-        packets_per_interrupt: counted()
-            .all(|(_, sides, _)| sides.interrupts)
-            .then(|| packets_per(|counters| counters.device_interrupts))
-            .flatten(),
-        dropped: counted().filter_map(|(_, sides, _)| Some(sides.receiving?.dropped)).sum(),
-    })
-}
-
-fn elapsed_s(repeat: &Repeat) -> Option<f64> {
-    let flow = repeat.transfer.flows.first()?;
-    flow.sender.whole().map(|window| window.cpu.wall_s).filter(|wall_s| *wall_s > 0.0)
-}
-
-fn datagrams(repeats: &[Repeat]) -> Option<DatagramRow> {
-    let flows = repeats.iter().flat_map(|repeat| &repeat.transfer.flows);
-    let counted = flows.filter_map(|flow| Some((flow.sender.datagrams?, flow.receiver.datagrams?)));
-    counted.fold(None, |sum, (sent, received)| {
-        let mut sum: DatagramRow = sum.unwrap_or_default();
-        let distinct = received.moved - received.duplicates;
-        sum.sent += sent.moved;
-        sum.received += distinct;
-        sum.lost += sent.moved.saturating_sub(distinct);
-        sum.duplicates += received.duplicates;
-        sum.reordered += received.reordered;
-        sum.refused += sent.refused;
-        sum.unreachable += sent.unreachable + received.unreachable;
-        Some(sum)
-    })
-}
-
-fn zero_copy(repeats: &[Repeat]) -> Option<ZeroCopyRow> {
-    let flows = repeats.iter().flat_map(|repeat| &repeat.transfer.flows);
-    flows.filter_map(|flow| flow.sender.zero_copy).fold(None, |sum, done| {
-        let mut sum: ZeroCopyRow = sum.unwrap_or_default();
-        sum.asked += done.asked;
-        sum.completed += done.completed;
-        sum.copied += done.copied;
-        Some(sum)
-    })
-}
-
-fn mapped(repeats: &[Repeat]) -> Option<MappedRow> {
-    let flows = repeats.iter().flat_map(|repeat| &repeat.transfer.flows);
-    flows.filter_map(|flow| flow.receiver.mapped).fold(None, |sum, done| {
-        let mut sum: MappedRow = sum.unwrap_or_default();
-        sum.mapped_bytes += done.mapped_bytes;
-        sum.copied_bytes += done.copied_bytes;
-        Some(sum)
-    })
-}
-
-fn pacing(repeats: &[Repeat]) -> Option<PacingRow> {
-    let paced = || repeats.iter().flat_map(|repeat| &repeat.transfer.flows).filter_map(|flow| flow.sender.pacing);
-    let asked_bps = paced().next()?.asked_bps;
-    Some(PacingRow {
-        asked_bps,
-        rate_error: Spread::of(paced().map(|pacing| pacing.sent_bps / pacing.asked_bps - 1.0)),
-        late_mean_s: Spread::of(paced().map(|pacing| pacing.late_mean_s)),
-        late_max_s: Spread::of(paced().map(|pacing| pacing.late_max_s)),
-        given_up_s: paced().map(|pacing| pacing.given_up_s).sum(),
-    })
 }
 
 /// How the receiver reads, and how much.

@@ -1,6 +1,5 @@
 use std::net::{IpAddr, Ipv4Addr};
 
-use netcliff_host::cpu::Method as CpuMethod;
 use netcliff_wire::transfer::Direction;
 
 use super::*;

@@ -21,12 +21,14 @@ use crate::stream::{self, Far, StreamOptions};
 pub enum Place<'a> {
     /// Both on this host, on a CPU each; in namespaces the link's settings can be varied.
     Testbed(&'a Rig),
-    /// The near end here, the far end in an agent: nobody's device is changed.
+    /// The near end here, the far end in an agent.
     Agent {
         /// The connection to it.
         session: &'a mut Session,
         /// Where the data goes.
         address: IpAddr,
+        /// This host's device, where its settings and those of the one that the agent allows are to be changed.
+        device: Option<String>,
         /// Ends the run early; what was had is kept.
         stop: Arc<AtomicBool>,
     },
@@ -46,7 +48,7 @@ impl<'a> Place<'a> {
         match self {
             Self::Testbed(_) => "the loopback device is not changed: it is the whole host's",
             Self::Agent { .. } => {
-                "it needs the testbed netns (without --to and --ssh): the devices of two hosts are not changed"
+                "it needs the testbed netns (without --to and --ssh), or --devices IF here and an agent with --allow-settings"
             }
         }
     }
@@ -61,10 +63,14 @@ impl<'a> Place<'a> {
     pub(super) fn describe(&self) -> (&'static str, String) {
         match self {
             Self::Testbed(rig) => ("testbed", rig.describe()),
-            Self::Agent { session, address, .. } => {
+            Self::Agent { session, address, device, .. } => {
                 let host = if session.shares_clock() { "on this host" } else { "on another host" };
                 let version = &session.hello.version;
-                ("far end", format!("an agent {host}, data to {address} (netcliff {version}); devices as they are"))
+                let devices = match device {
+                    None => "devices as they are".to_owned(),
+                    Some(near) => format!("settings of {near} here and of the agent's device changed, then set back"),
+                };
+                ("far end", format!("an agent {host}, data to {address} (netcliff {version}); {devices}"))
             }
         }
     }

@@ -8,8 +8,8 @@ use netcliff_core::stream::{StreamSample, payload_share};
 use netcliff_core::{EngineKind, Figure, Fingerprint, Provenance};
 use serde::{Deserialize, Serialize};
 
-use super::device::MTU_BYTES;
 use super::effects::effects;
+use super::link::MTU_BYTES;
 use super::{Config, Place};
 use crate::repeats::known;
 use crate::stats;

@@ -177,7 +177,14 @@ fn cost(page: &mut Page, cost: &Cost) {
     let threads = |cost: &ThreadCost, method: &str| {
         let share = format::share(cost.cpus);
         let each = format::quantity(cost.us_per_transaction * 1e-6, Unit::Seconds);
-        format!("{share} of a CPU, {each} a transaction ({method}; interrupts and softirqs elsewhere are not in it)")
+        let counted = cost.cycles_per_transaction.zip(cost.instructions_per_transaction);
+        let counted = counted.map_or(String::new(), |(cycles, instructions)| {
+            let (cycles, instructions) = (format::significant(cycles), format::significant(instructions));
+            format!(", {cycles} cycles and {instructions} instructions")
+        });
+        format!(
+            "{share} of a CPU, {each}{counted} a transaction ({method}; interrupts and softirqs elsewhere are not in it)"
+        )
     };
     let host = |cost: &HostCost| {
         let each = format::quantity(cost.us_per_transaction * 1e-6, Unit::Seconds);
@@ -187,7 +194,9 @@ fn cost(page: &mut Page, cost: &Cost) {
         ("client", cost.client_threads.as_ref().map(|cost| threads(cost, "its threads' clock"))),
         ("server", cost.server_threads.as_ref().map(|cost| threads(cost, "its threads' clock"))),
         ("host", cost.client_host.as_ref().map(host)),
-        ("far host", cost.server_host.as_ref().map(host)),
+        ("by ticks", cost.client_ticks.as_ref().map(host)),
+        ("far host", cost.server_exact.as_ref().or(cost.server_host.as_ref()).map(host)),
+        ("by ticks", cost.server_host.as_ref().filter(|_| cost.server_exact.is_some()).map(host)),
     ];
     for (name, line) in lines {
         if let Some(line) = line {

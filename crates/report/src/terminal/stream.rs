@@ -158,10 +158,11 @@ fn far_host(page: &mut Page, report: &StreamReport) {
     if report.rows.iter().all(|row| row.far_system.is_empty()) {
         return;
     }
-    page.heading("CPUS OF THE FAR END'S HOST (its /proc/stat)");
+    page.heading("CPUS OF THE FAR END'S HOST (its /proc/stat; exact: its eBPF)");
     let mut lines = vec![cpu_heading()];
     for row in &report.rows {
-        lines.extend(row.far_system.iter().map(|cpu| cpu_line(row, cpu, None)));
+        let exact = |cpu: &CpuRow| row.far_exact.iter().find(|exact| exact.cpu == cpu.cpu);
+        lines.extend(row.far_system.iter().map(|cpu| cpu_line(row, cpu, exact(cpu))));
         lines.push(format!("  {:<16}all  {} us/KiB received", "", number(row.far_us_per_kib)));
     }
     page.block(&lines.join("\n"));
@@ -186,7 +187,12 @@ fn host(page: &mut Page, report: &StreamReport) {
             that ticks put elsewhere",
         );
     }
-    let overhead = report.rows.iter().flat_map(|row| &row.exact).map(|exact| exact.overhead).fold(f64::NAN, f64::max);
+    let overhead = report
+        .rows
+        .iter()
+        .flat_map(|row| row.exact.iter().chain(&row.far_exact))
+        .map(|exact| exact.overhead)
+        .fold(f64::NAN, f64::max);
     if overhead.is_finite() {
         let most = format!("{} of a CPU at most, contained in the other shares", format::share_short(overhead));
         page.fact("meter's own", &most);

@@ -33,7 +33,7 @@ pub fn run(
         enter_user_namespace().into_iter().for_each(|limit| output::say(format!("netcliff: {limit}")));
     }
     let stop = stop_on_signal()?;
-    let store = open_store(store_args)?;
+    let store = open_store(store_args)?.naming(super::experiment_name(&args.file));
     let mut kept = Kept::take_up(args, &store, &experiment, text, provenance)?;
     let run_id = kept.held.run;
     let found = measured(args, &experiment, text, stop, provenance, &mut kept);
@@ -65,8 +65,9 @@ fn measured(
         let rig = rig(args, stop)?;
         return transfers::run(experiment, file, &mut Place::Testbed(&rig), provenance, kept).map_err(explain);
     }
-    let mut agent = FarSession::open(&args.far)?;
-    let mut place = Place::Agent { session: &mut agent.session, address: agent.address, stop };
+    let mut agent = FarSession::open_changing(&args.far, args.devices.get(1).map(String::as_str))?;
+    let device = args.devices.first().cloned();
+    let mut place = Place::Agent { session: &mut agent.session, address: agent.address, device, stop };
     let found = transfers::run(experiment, file, &mut place, provenance, kept);
     agent.close()?;
     found.map_err(explain)
@@ -101,7 +102,10 @@ impl<'a> Kept<'a> {
         provenance: &Provenance,
     ) -> anyhow::Result<Self> {
         let far = &args.far;
-        let place = format!("{:?} {:?} {:?} {:?}", args.testbed, far.to, far.ssh, far.data_to);
+        let mut place = format!("{:?} {:?} {:?} {:?}", args.testbed, far.to, far.ssh, far.data_to);
+        if !args.devices.is_empty() {
+            place += &format!(" {:?}", args.devices);
+        }
         let id = transfers::identifier(experiment, text, &place);
         if args.resume {
             if let Some(unfinished) = store.unfinished(&id)?.into_iter().next() {
@@ -151,10 +155,27 @@ fn refuse(args: &RunArgs) -> anyhow::Result<()> {
         ("--threads", args.threads.is_some()),
     ];
     match flags.iter().find(|(_, given)| *given) {
-        None => Ok(()),
+        None => refuse_devices(args),
         Some((flag, _)) => Err(output::usage(format!(
             "{flag}: {} is of real transfers, one at a time; leave it out, or give an experiment of kind \"grid\"",
             args.file.display()
+        ))),
+    }
+}
+
+/// Devices are named for two hosts: the testbed has its own.
+fn refuse_devices(args: &RunArgs) -> anyhow::Result<()> {
+    let given = args.devices.join(",");
+    match (args.devices.len(), &args.far.to, &args.far.ssh) {
+        (0, ..) | (1, Some(_), _) | (2, _, Some(_)) => Ok(()),
+        (_, None, None) => Err(output::usage(format!(
+            "--devices {given}: needs --to or --ssh; in the testbed the devices are its own, and varied anyway"
+        ))),
+        (_, Some(_), _) => Err(output::usage(format!(
+            "--devices {given}: with --to expected this host's device alone; the agent's is its --allow-settings"
+        ))),
+        (_, _, Some(_)) => Err(output::usage(format!(
+            "--devices {given}: with --ssh expected this host's and the far host's device, such as eth0,eth1"
         ))),
     }
 }

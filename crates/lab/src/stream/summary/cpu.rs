@@ -1,0 +1,113 @@
+//! CPU time of both ends and of their hosts.
+
+use netcliff_core::stream::{CpuRow, CpuTimes, EndCpu, ExactRow, Spread, kernel_share};
+use netcliff_host::cpu::CpuSplit;
+use netcliff_host::cpu::system::SystemShares;
+use netcliff_wire::FarCpu;
+use netcliff_wire::transfer::hardware::Hardware;
+use netcliff_wire::transfer::{End, Flow, Window};
+
+use super::{Repeat, summed, windows};
+use crate::stream::meters::by_cpu;
+
+pub(super) fn end_cpu(repeats: &[Repeat], end: fn(&Flow) -> &End) -> EndCpu {
+    let used_s = |window: &Window| window.cpu.user_s + window.cpu.system_s;
+    let bytes = summed(repeats, end, |window| window.bytes as f64);
+    let us = summed(repeats, end, |window| used_s(window) * 1e6);
+    let times: Vec<CpuTimes> = windows(repeats, end)
+        .map(|window| CpuTimes { user_s: window.cpu.user_s, system_s: window.cpu.system_s, wall_s: window.cpu.wall_s })
+        .collect();
+    EndCpu {
+        busy: Spread::of(summed(repeats, end, |window| used_s(window) / window.cpu.wall_s)),
+        us_per_kib: Spread::of(us.iter().zip(bytes).map(|(us, bytes)| us * 1024.0 / bytes)),
+        kernel_share: kernel_share(&times),
+        cycles_per_byte: counted(repeats, end, |hardware| hardware.cycles),
+        instructions_per_byte: counted(repeats, end, |hardware| hardware.instructions),
+    }
+}
+
+/// A count of the CPU a byte; None where a window has none.
+fn counted(repeats: &[Repeat], end: fn(&Flow) -> &End, count: fn(&Hardware) -> u64) -> Option<Spread> {
+    let of = |window: &Window| window.hardware.as_ref().map_or(f64::NAN, |hardware| count(hardware) as f64);
+    let bytes = summed(repeats, end, |window| window.bytes as f64);
+    Spread::of(summed(repeats, end, of).iter().zip(bytes).map(|(count, bytes)| count / bytes))
+}
+
+fn received_bytes(repeat: &Repeat) -> f64 {
+    repeat.transfer.flows.iter().filter_map(|flow| flow.receiver.whole()).map(|window| window.bytes as f64).sum()
+}
+
+/// The ticks of a host in one repeat.
+pub(super) type Ticks = fn(&Repeat) -> &[SystemShares];
+
+pub(super) fn near_ticks(repeat: &Repeat) -> &[SystemShares] {
+    &repeat.ticks
+}
+
+pub(super) fn far_ticks(repeat: &Repeat) -> &[SystemShares] {
+    repeat.transfer.far.as_ref().map_or(&[], |far| &far.ticks)
+}
+
+pub(super) fn system_us_per_kib(repeats: &[Repeat], ticks: Ticks) -> Option<Spread> {
+    Spread::of(repeats.iter().filter_map(|repeat| us_per_kib_of(repeat, ticks)))
+}
+
+/// CPU time of this end's host a KiB received in one repeat (us), by ticks.
+pub(in crate::stream) fn near_us_per_kib(repeat: &Repeat) -> Option<f64> {
+    us_per_kib_of(repeat, near_ticks)
+}
+
+fn us_per_kib_of(repeat: &Repeat, ticks: Ticks) -> Option<f64> {
+    let used_s: f64 = ticks(repeat).iter().map(SystemShares::used_s).sum();
+    (!ticks(repeat).is_empty()).then(|| used_s * 1e6 * 1024.0 / received_bytes(repeat))
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    Spread::of(values).map_or(0.0, |spread| spread.median)
+}
+
+pub(super) fn system(repeats: &[Repeat], ticks: Ticks) -> Vec<CpuRow> {
+    let rows = by_cpu(repeats.iter().flat_map(|repeat| ticks(repeat).iter().map(|cpu| (cpu.cpu, *cpu))));
+    rows.into_iter()
+        .map(|(cpu, shares)| CpuRow {
+            cpu,
+            user: median(shares.iter().map(|s| s.user)),
+            nice: median(shares.iter().map(|s| s.nice)),
+            system: median(shares.iter().map(|s| s.system)),
+            irq: median(shares.iter().map(|s| s.irq)),
+            softirq: median(shares.iter().map(|s| s.softirq)),
+            steal: median(shares.iter().map(|s| s.steal)),
+            idle: median(shares.iter().map(|s| s.idle)),
+        })
+        .collect()
+}
+
+/// The exact split of a host in one repeat.
+pub(super) type Splits = fn(&Repeat) -> &[CpuSplit];
+
+pub(super) fn near_splits(repeat: &Repeat) -> &[CpuSplit] {
+    &repeat.exact
+}
+
+pub(super) fn far_splits(repeat: &Repeat) -> &[CpuSplit] {
+    repeat.transfer.far.as_ref().and_then(|far| far.cpu.as_ref()).map_or(&[], FarCpu::splits)
+}
+
+pub(super) fn exact(repeats: &[Repeat], splits: Splits) -> Vec<ExactRow> {
+    let rows = by_cpu(repeats.iter().flat_map(|repeat| splits(repeat).iter().map(|split| (split.cpu, split))));
+    let known = |share: Option<f64>| share.unwrap_or(0.0);
+    rows.into_iter()
+        .map(|(cpu, splits)| {
+            let shares = || splits.iter().map(|split| &split.shares);
+            ExactRow {
+                cpu,
+                application: median(shares().map(|s| known(s.application))),
+                softirq: median(shares().map(|s| known(s.protocol) + known(s.transmit) + known(s.softirq_other))),
+                interrupt: median(shares().map(|s| known(s.interrupt))),
+                other: median(shares().map(|s| known(s.other) + known(s.ksoftirqd) + known(s.unaccounted))),
+                idle: median(shares().map(|s| known(s.idle))),
+                overhead: median(splits.iter().map(|split| known(split.overhead_share))),
+            }
+        })
+        .collect()
+}

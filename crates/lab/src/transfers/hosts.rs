@@ -1,0 +1,189 @@
+//! The devices of two hosts, brought to the settings of a configuration and back: this host's by itself, the far host's by
+//! its agent.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use netcliff_core::experiment::{Feature, Key, Setting};
+use netcliff_host::device::{DeviceError, DeviceHold, DeviceState, MTU_BYTES};
+use netcliff_host::journal::StateDir;
+use netcliff_wire::control::client::Session;
+use netcliff_wire::device::FarDevice;
+
+use super::TransfersError;
+
+/// Coalescing by the kernel's names.
+const RX_USECS: &str = "rx-usecs";
+const RX_FRAMES: &str = "rx-frames";
+/// While it is on, the driver chooses the other two by itself.
+const ADAPTIVE: &str = "adaptive-rx";
+
+/// Both devices, held until they are set back: the near one's hold sets it back when it is dropped, the agent the far one when
+/// the session ends.
+pub struct Hosts {
+    near: DeviceHold,
+    far: FarDevice,
+    /// What was asked for and did not come to be.
+    otherwise: BTreeSet<String>,
+}
+
+impl Hosts {
+    /// Takes this host's device of this name, and the one that the agent allows to be changed.
+    ///
+    /// # Errors
+    /// Either may not be changed.
+    pub fn take(near: &str, session: &mut Session) -> Result<Self, TransfersError> {
+        let state = StateDir::default_for_user().map_err(DeviceError::from)?;
+        let near = DeviceHold::take(near, &state)?;
+        let far = FarDevice::take(session)?;
+        Ok(Self { near, far, otherwise: BTreeSet::new() })
+    }
+
+    /// Both ends as they were found, with their names in words.
+    fn ends(&self) -> [(String, &DeviceState); 2] {
+        let near = format!("{} of this host", self.near.interface());
+        [(near, self.near.found()), (format!("{} of the far host", self.far.interface), &self.far.found)]
+    }
+
+    /// Why a setting of a device cannot be had; None where it can.
+    pub fn refusal(&self, setting: &Setting) -> Option<String> {
+        let key = setting.key();
+        let lacking = |has: &dyn Fn(&DeviceState) -> bool| {
+            let lacks = self.ends().into_iter().find(|(_, found)| !has(found))?;
+            Some(format!("{key}: {} does not have it", lacks.0))
+        };
+        match setting {
+            Setting::Feature(feature, _) => lacking(&|found| !names(*feature, found).is_empty()),
+            Setting::RxUsecs(_) => lacking(&|found| found.coalesce.contains_key(RX_USECS)),
+            Setting::RxFrames(_) => lacking(&|found| found.coalesce.contains_key(RX_FRAMES)),
+            Setting::Mtu(mtu) if !MTU_BYTES.contains(mtu) => {
+                let (least, most) = (MTU_BYTES.start(), MTU_BYTES.end());
+                Some(format!("{key} {mtu}: on a host's device {least} to {most} bytes are set"))
+            }
+            Setting::Mtu(_) => lacking(&|found| found.mtu_bytes.is_some()),
+            _ => Some(format!("{key}: it needs the testbed netns (without --to and --ssh)")),
+        }
+    }
+
+    /// Brings both ends to a configuration; what it does not name is as it was found.
+    ///
+    /// # Errors
+    /// A driver refuses a value, or the agent is gone.
+    pub fn bring_to(&mut self, session: &mut Session, settings: &[Setting]) -> Result<(), TransfersError> {
+        let [near, far] = self.ends().map(|(name, found)| (name, wanted(settings, found)));
+        let stands = self.near.bring_to(&near.1)?;
+        self.compare(&near, &stands, settings);
+        let stands = self.far.bring_to(session, &far.1)?;
+        self.compare(&far, &stands, settings);
+        Ok(())
+    }
+
+    /// Notes what was asked for by name and is otherwise.
+    fn compare(&mut self, (name, wanted): &(String, DeviceState), stands: &DeviceState, settings: &[Setting]) {
+        for setting in settings {
+            match setting {
+                Setting::Feature(feature, on) => {
+                    let other = names(*feature, wanted).into_iter().find(|name| stands.features.get(*name) != Some(on));
+                    self.otherwise.extend(other.map(|kernel| {
+                        let state = if *on { "on" } else { "off" };
+                        let key = setting.key();
+                        format!("{key} {state} did not come to be in every configuration at {name}: its kernel or driver ties {kernel} to others")
+                    }));
+                }
+                Setting::RxUsecs(asked) | Setting::RxFrames(asked) => {
+                    let kernel = if matches!(setting, Setting::RxUsecs(_)) { RX_USECS } else { RX_FRAMES };
+                    let held = stands.coalesce.get(kernel).filter(|held| *held != asked);
+                    self.otherwise.extend(held.map(|held| format!("{kernel} {asked} came to {held} at {name}")));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Sets both back; what could not be is told.
+    pub fn restore(&mut self, session: &mut Session) -> Vec<String> {
+        let mut problems = self.near.set_back();
+        match self.far.set_back(session) {
+            Ok(theirs) => problems.extend(theirs),
+            Err(error) => problems.push(format!(
+                "{} of the far host is set back by its agent, which cannot be asked any more: {error}",
+                self.far.interface
+            )),
+        }
+        problems
+    }
+
+    /// What came otherwise than asked for.
+    pub fn notes(&self) -> Vec<String> {
+        self.otherwise.iter().cloned().collect()
+    }
+}
+
+/// The kernel's names of an offload that a device has.
+fn names(feature: Feature, found: &DeviceState) -> Vec<&'static str> {
+    feature.kernel_names().iter().copied().filter(|name| found.features.contains_key(*name)).collect()
+}
+
+/// A configuration's settings over what was found.
+fn wanted(settings: &[Setting], found: &DeviceState) -> DeviceState {
+    let mut wanted = DeviceState { mtu_bytes: found.mtu_bytes, ..DeviceState::default() };
+    for key in Key::ALL {
+        let Key::Feature(feature) = key else { continue };
+        let asked = settings
+            .iter()
+            .find_map(|s| if let Setting::Feature(f, on) = s { (*f == feature).then_some(*on) } else { None });
+        for name in names(feature, found) {
+            let was = found.features.get(name).copied().unwrap_or_default();
+            wanted.features.insert(name.to_owned(), asked.unwrap_or(was));
+        }
+    }
+    let mut figures = BTreeMap::new();
+    for setting in settings {
+        match setting {
+            Setting::Mtu(mtu) => wanted.mtu_bytes = Some(*mtu),
+            Setting::RxUsecs(usecs) => drop(figures.insert(RX_USECS, *usecs)),
+            Setting::RxFrames(frames) => drop(figures.insert(RX_FRAMES, *frames)),
+            _ => {}
+        }
+    }
+    let adaptive = found.coalesce.get(ADAPTIVE).copied();
+    let chosen_by_driver = adaptive.is_some_and(|on| on != 0) && figures.is_empty();
+    if let Some(adaptive) = adaptive {
+        wanted.coalesce.insert(ADAPTIVE.to_owned(), if figures.is_empty() { adaptive } else { 0 });
+    }
+    for name in [RX_USECS, RX_FRAMES] {
+        let found = found.coalesce.get(name).copied().filter(|_| !chosen_by_driver);
+        let value = figures.get(name).copied().or(found);
+        wanted.coalesce.extend(value.map(|value| (name.to_owned(), value)));
+    }
+    wanted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found() -> DeviceState {
+        let features = [("rx-gro", true), ("tx-tcp-segmentation", true), ("tx-tcp6-segmentation", false)];
+        let coalesce = [(ADAPTIVE, 1), (RX_USECS, 20), (RX_FRAMES, 5), ("tx-usecs", 72)];
+        DeviceState {
+            mtu_bytes: Some(1500),
+            features: features.map(|(name, on)| (name.to_owned(), on)).into_iter().collect(),
+            coalesce: coalesce.map(|(name, value)| (name.to_owned(), value)).into_iter().collect(),
+        }
+    }
+
+    #[test]
+    fn what_a_configuration_does_not_name_is_as_it_was_found() {
+        let same = wanted(&[Setting::NoDelay(true)], &found());
+        assert_eq!((same.mtu_bytes, &same.features), (Some(1500), &found().features));
+        assert_eq!(same.coalesce, BTreeMap::from([(ADAPTIVE.to_owned(), 1)]), "the driver moves the others itself");
+        let changed =
+            wanted(&[Setting::Feature(Feature::Tso, false), Setting::Mtu(9000), Setting::RxUsecs(50)], &found());
+        assert_eq!(
+            (changed.mtu_bytes, changed.features["tx-tcp-segmentation"], changed.features["rx-gro"]),
+            (Some(9000), false, true)
+        );
+        assert_eq!((changed.coalesce[ADAPTIVE], changed.coalesce[RX_USECS], changed.coalesce[RX_FRAMES]), (0, 50, 5));
+        assert!(!changed.coalesce.contains_key("tx-usecs"), "no setting is of it");
+    }
+}
