@@ -74,7 +74,7 @@ impl Bed {
     fn is_changed(&self) -> [bool; 2] {
         [0, 1].map(|end| {
             let now = self.offloads(end);
-            now.contains("tcp-segmentation-offload: off")
+            now.contains("tx-tcp-segmentation: off")
                 && now.contains("generic-receive-offload: on")
                 && now.trim_end().ends_with("\n4000")
         })
@@ -250,7 +250,7 @@ fn both_hosts_cpu_time_is_told_by_ticks_and_exactly_or_why_not() {
     let key = key(&home);
     let to = ["--to", AGENT, "--key", &key, "--repeats", "1", "--time", "400ms"];
     let stream = [&["stream", "--block", "64KiB", "--warmup", "50ms"], &to[..]].concat();
-    let rr = [&["rr", "--warm-up", "50ms", "--json"], &to[..]].concat();
+    let rr = [&["rr", "--warm-up", "50ms", "--cpu-meter", "best", "--json"], &to[..]].concat();
     {
         let _agent = bed.agent_by(&home, &ELSEWHERE, &key, &[]);
         let found = measured(&bed, &home, &[&stream[..], &["--json"]].concat());

@@ -102,6 +102,7 @@ fn settings(args: &RrArgs) -> Settings {
         },
         client_cpu: args.cpu.map(|(client, _)| client as usize),
         server_cpu: args.cpu.map(|(_, server)| server as usize),
+        far_meter: false,
     }
 }
 
