@@ -28,7 +28,7 @@ pub fn run(
     // Before any thread is started: a process with threads cannot enter a user namespace.
     enter_user_namespace().into_iter().for_each(|limit| output::say(format!("netcliff: {limit}")));
     let stop = stop_on_signal()?;
-    let store = open_store(store_args)?;
+    let store = open_store(store_args)?.naming(super::experiment_name(&args.file));
     let run_id = store.begin("forwarding", &provenance.command, provenance.started_unix_s)?;
     let found = forwarding::run(&experiment, &path, text, &stop, provenance, &mut |stage| say(&stage));
     if found.is_err() {
