@@ -54,7 +54,7 @@ fn refuse(args: &RunArgs) -> anyhow::Result<()> {
         ("--resume", args.resume),
         ("--threads", args.threads.is_some()),
         ("--max-repeats", args.max_repeats.is_some()),
-        ("--to, --ssh", args.far.is_asked()),
+        ("--to, --ssh, --devices", args.far.is_asked() || !args.devices.is_empty()),
     ];
     match flags.iter().find(|(_, given)| *given) {
         None => Ok(()),
