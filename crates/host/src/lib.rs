@@ -14,6 +14,7 @@
 //! - [`tune`]: which settings serve an objective, applied through the journal.
 //! - [`mod@watch`]: the host between two readings.
 //! - [`testbed`]: sender and host under test as two network namespaces joined by a veth pair.
+//! - [`xdp`]: programs on a port that hand its frames to sockets.
 //! - [`journal`]: every change to the machine is written down before it is made, so that it can be
 //!   undone by the next start even after `kill -9`.
 
@@ -34,3 +35,4 @@ pub mod softnet;
 pub mod testbed;
 pub mod tune;
 pub mod watch;
+pub mod xdp;

@@ -4,7 +4,7 @@ use super::{
     Nic, Profile, Rss,
     numbered::{
         CHANNELS_GET, CHANNELS_SET, COALESCE_GET, COALESCE_SET, FEATURES_GET, FEATURES_SET, LINKMODES_GET, Numbered,
-        PAUSE_GET, RINGS_GET, RINGS_SET, RSS_GET,
+        PAUSE_GET, RINGS_GET, RINGS_SET, RSS_GET, TSINFO_GET,
     },
 };
 use crate::rtnl::explained;
@@ -86,6 +86,54 @@ pub(super) fn fill(nic: &mut Nic) {
         Err(error) => note("rss", error),
     }
     nic.missing.extend(missing);
+}
+
+/// Who can put a time on frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+pub struct TimeStamps {
+    /// The device, on frames that arrive.
+    pub hardware_receive: bool,
+    /// The device, on frames that leave.
+    pub hardware_transmit: bool,
+    /// The kernel, on frames that arrive.
+    pub software_receive: bool,
+    /// The driver, on frames that leave.
+    pub software_transmit: bool,
+    /// Number of the device's clock (`/dev/ptpN`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock: Option<u32>,
+}
+
+/// Asks who can put a time on an interface's frames, in the thread's namespace.
+///
+/// # Errors
+/// There is no such interface, or the kernel is too old to say.
+pub fn time_stamps(interface: &str) -> io::Result<TimeStamps> {
+    let socket = &mut NetlinkSocket::new();
+    let read = ask!(socket, interface, op_tsinfo_get_do, TSINFO_GET, |reply| {
+        let offered = reply.get_timestamping().map(|set| names(&set)).unwrap_or_default();
+        let offers = |name: &str| offered.iter().any(|offer| offer == name);
+        TimeStamps {
+            hardware_receive: offers("hardware-receive"),
+            hardware_transmit: offers("hardware-transmit"),
+            software_receive: offers("software-receive"),
+            software_transmit: offers("software-transmit"),
+            clock: reply.get_phc_index().ok(),
+        }
+    });
+    read.map_err(explained)
+}
+
+/// Queues that receive, in use; None where the driver tells of none.
+///
+/// # Errors
+/// The driver does not tell.
+pub(crate) fn receive_channels(interface: &str) -> io::Result<Option<u32>> {
+    let socket = &mut NetlinkSocket::new();
+    let read = ask!(socket, interface, op_channels_get_do, CHANNELS_GET, |reply| channels(&reply));
+    let channels = read.map_err(explained)?;
+    let count = |name: &str| channels.get(name).copied().unwrap_or(0);
+    Ok(Some(count("rx") + count("combined")).filter(|queues| *queues > 0))
 }
 
 /// Switches one offload of an interface in the thread's namespace, by the kernel's name for it.

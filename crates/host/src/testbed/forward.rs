@@ -8,7 +8,6 @@
 mod nft;
 mod setup;
 mod tuned;
-mod xdp;
 
 use std::{
     fmt, io,

@@ -4,7 +4,7 @@ use std::fs;
 
 use nix::net::if_::if_nametoindex;
 
-use crate::rtnl::Rtnl;
+use crate::{rtnl::Rtnl, xdp};
 
 /// IFF_UP and IFF_LOWER_UP, linux/if.h.
 const UP: u32 = 1 << 0;
@@ -38,14 +38,16 @@ pub enum PortError {
     },
     /// Another program's XDP program is attached.
     #[error(
-        "interface {name} has an XDP program (id {program}) of another tool, which may take the frames: detach it \
-         (`ip link set {name} xdp off`), or say --i-know"
+        "interface {name} has an XDP program ({}) of another tool, which may take the frames: end that tool or detach it \
+         (`ip link set {name} xdp off`), or say --i-know", described(*program, program_name.as_deref())
     )]
     Xdp {
         /// The name given.
         name: String,
         /// The program's identifier.
         program: u32,
+        /// The program's name, if it has one and this process may ask.
+        program_name: Option<String>,
     },
     /// The kernel does not say.
     #[error("cannot look at interface {name}: {reason}")]
@@ -62,6 +64,10 @@ impl PortError {
     pub fn can_be_overruled(&self) -> bool {
         matches!(self, Self::DefaultRoute { .. } | Self::Xdp { .. })
     }
+}
+
+fn described(program: u32, name: Option<&str>) -> String {
+    name.map_or_else(|| format!("id {program}"), |name| format!("id {program}, \"{name}\""))
 }
 
 /// Looks at an interface in the calling thread's network namespace.
@@ -86,7 +92,7 @@ pub fn check(name: &str) -> Result<(), PortError> {
         return Err(PortError::DefaultRoute { name: own() });
     }
     match link.xdp_program {
-        Some(program) => Err(PortError::Xdp { name: own(), program }),
+        Some(program) => Err(PortError::Xdp { name: own(), program, program_name: xdp::program_name(program) }),
         None => Ok(()),
     }
 }

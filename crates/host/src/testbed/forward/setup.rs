@@ -2,7 +2,7 @@
 
 use std::{fs, io};
 
-use super::{ForwardOptions, Forwarding, Nets, Side, nets, nft, router_interface, xdp};
+use super::{ForwardOptions, Forwarding, Nets, Side, nets, nft, router_interface};
 use crate::{
     inventory::Limitation,
     nic::ethtool,
@@ -12,6 +12,7 @@ use crate::{
         TestbedError,
         namespace::{Namespace, raw_fd},
     },
+    xdp,
 };
 
 /// Joins a side with the router and brings both ends up.
