@@ -30,6 +30,28 @@ pub enum WireError {
         /// The interface.
         interface: String,
     },
+    /// Another tool's XDP program is attached.
+    #[error(
+        "interface {interface} has an XDP program{} of another tool, which is left where it is: end that tool or detach it \
+         (`ip link set {interface} xdp off`), or receive by AF_PACKET (--receive-by packet)", named(*id, name.as_deref())
+    )]
+    OtherProgram {
+        /// The interface.
+        interface: String,
+        /// The program's identifier, unless it is gone by now.
+        id: Option<u32>,
+        /// The program's name, if it has one.
+        name: Option<String>,
+    },
+    /// The kernel refused an XDP program.
+    #[error("could not attach an XDP program to interface {interface}: {source}{}", program_hint(source))]
+    Program {
+        /// The interface.
+        interface: String,
+        /// The kernel's answer.
+        #[source]
+        source: io::Error,
+    },
     /// A measuring thread ended by a panic.
     #[error("the {thread} thread died: {message}")]
     Died {
@@ -82,6 +104,24 @@ impl WireError {
             .or_else(|| panic.downcast_ref::<String>().cloned())
             .unwrap_or_else(|| "it panicked without a message".to_owned());
         Self::Died { thread, message }
+    }
+}
+
+fn named(id: Option<u32>, name: Option<&str>) -> String {
+    match (id, name) {
+        (Some(id), Some(name)) => format!(" (id {id}, \"{name}\")"),
+        (Some(id), None) => format!(" (id {id})"),
+        (None, _) => String::new(),
+    }
+}
+
+fn program_hint(source: &io::Error) -> &'static str {
+    match source.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => {
+            " (needs CAP_BPF and CAP_NET_ADMIN outside any user namespace of one's own: run as root)"
+        }
+        Some(libc::ENOSYS | libc::EINVAL | libc::EOPNOTSUPP) => " (this kernel or driver may lack XDP or AF_XDP)",
+        _ => "",
     }
 }
 

@@ -174,6 +174,11 @@ impl Templates {
         &self.filler
     }
 
+    /// Bytes of the longest frame as it arrives: without FCS, with its tag.
+    pub fn longest_received(&self) -> usize {
+        self.filler.len()
+    }
+
     /// Number of streams.
     pub fn streams(&self) -> usize {
         self.streams

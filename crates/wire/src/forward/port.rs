@@ -4,10 +4,12 @@ use crate::error::WireError;
 use crate::transmit::{Kicked, RawRing};
 
 mod packet;
+mod watch;
 mod xdp;
 
 pub use packet::PacketReceiver;
-pub use xdp::XdpSender;
+use xdp::Lent;
+pub use xdp::{XdpReceiver, XdpSender};
 
 /// Hands frames to a port: stage some, then kick.
 pub trait Sender: Send {
@@ -27,17 +29,29 @@ pub trait Sender: Send {
 
 /// Reads what arrives at a port.
 pub trait Receiver: Send {
-    /// Reads up to `most` frames that are there, each with the kernel's stamp [ns of `CLOCK_REALTIME`] if it has one.
+    /// Reads up to `most` frames that are there, each with when it came, if that is known.
     ///
     /// # Errors
     /// The port is unusable.
-    fn poll(&mut self, most: usize, take: &mut dyn FnMut(&[u8], Option<u64>)) -> Result<usize, WireError>;
+    fn poll(&mut self, most: usize, take: &mut dyn FnMut(&[u8], Option<Stamp>)) -> Result<usize, WireError>;
 
     /// Frames that arrived and found the ring full, since the last call.
     ///
     /// # Errors
-    /// The kernel does not tell.
+    /// The port went down or away since, or the kernel does not tell.
     fn missed(&mut self) -> Result<u64, WireError>;
+
+    /// What takes frames in.
+    fn receiving(&self) -> Receiving;
+}
+
+/// When a frame came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stamp {
+    /// Of the kernel's receive path [ns of `CLOCK_REALTIME`].
+    Realtime(u64),
+    /// Of an XDP program [ns of `CLOCK_MONOTONIC`].
+    Monotonic(u64),
 }
 
 /// How frames are to be sent.
@@ -75,12 +89,120 @@ impl std::fmt::Display for Sending {
     }
 }
 
+/// How frames are to be taken in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReceiveBy {
+    /// AF_XDP on a device whose driver runs XDP programs, else AF_PACKET.
+    #[default]
+    Auto,
+    /// An AF_PACKET receive ring.
+    Packet,
+    /// AF_XDP sockets, or an error.
+    Xdp,
+}
+
+impl ReceiveBy {
+    /// AF_XDP is to be tried at an interface of the thread's network namespace.
+    pub(super) fn tries_xdp(self, interface: &str) -> bool {
+        match self {
+            Self::Packet => false,
+            Self::Auto => XdpReceiver::is_better(interface),
+            Self::Xdp => true,
+        }
+    }
+}
+
+/// What takes frames in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Receiving {
+    /// An AF_PACKET receive ring.
+    PacketRing,
+    /// AF_XDP by a program in the kernel's receive path, which copies each frame.
+    XdpGeneric,
+    /// AF_XDP by a program in the driver, which copies each frame.
+    XdpCopy,
+    /// AF_XDP, the driver writes each frame in place.
+    XdpZeroCopy,
+}
+
+impl Receiving {
+    /// Where frames are stamped as they come, and by which clock.
+    pub fn stamped(self) -> &'static str {
+        match self {
+            Self::PacketRing => {
+                "in the kernel's receive path, before the sink's socket, CLOCK_REALTIME set to CLOCK_MONOTONIC"
+            }
+            Self::XdpGeneric => "in an XDP program in the kernel's receive path, CLOCK_MONOTONIC",
+            Self::XdpCopy | Self::XdpZeroCopy => {
+                "in an XDP program in the driver, or as the sink reads them where the driver has no room for stamps, \
+                 CLOCK_MONOTONIC"
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for Receiving {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::PacketRing => "AF_PACKET ring",
+            Self::XdpGeneric => "AF_XDP (generic)",
+            Self::XdpCopy => "AF_XDP (native, copy)",
+            Self::XdpZeroCopy => "AF_XDP (zero-copy)",
+        })
+    }
+}
+
+/// A receiver, and why it is not AF_XDP where that was to be tried.
+pub struct OpenReceiver {
+    /// The receiver.
+    pub receiver: Box<dyn Receiver>,
+    /// Why AF_XDP was not to be had.
+    pub not_xdp: Option<WireError>,
+}
+
+impl std::fmt::Debug for OpenReceiver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut debug = f.debug_struct("OpenReceiver");
+        debug.field("receiving", &self.receiver.receiving()).field("not_xdp", &self.not_xdp).finish()
+    }
+}
+
+/// Opens a receiver in the calling thread's network namespace for frames of up to `longest` bytes without FCS.
+///
+/// # Errors
+/// There is no such interface, or the kernel refuses; with [`ReceiveBy::Xdp`] also as [`XdpReceiver::open`].
+pub fn open_receiver(by: ReceiveBy, interface: &str, longest: usize) -> Result<OpenReceiver, WireError> {
+    open_receiver_beside(by, interface, longest, None)
+}
+
+/// The same at a port whose sender may have lent what it takes.
+pub(super) fn open_receiver_beside(
+    by: ReceiveBy,
+    interface: &str,
+    longest: usize,
+    lent: Option<Lent>,
+) -> Result<OpenReceiver, WireError> {
+    let packet = |not_xdp| Ok(OpenReceiver { receiver: Box::new(PacketReceiver::open(interface)?), not_xdp });
+    match by {
+        _ if !by.tries_xdp(interface) => packet(None),
+        _ => match XdpReceiver::open_beside(interface, longest, lent) {
+            Ok(receiver) => Ok(OpenReceiver { receiver: Box::new(receiver), not_xdp: None }),
+            Err(error) if by == ReceiveBy::Auto => packet(Some(error)),
+            Err(error) => Err(error),
+        },
+    }
+}
+
 /// A sender, and why it is not AF_XDP where that was to be tried.
 pub struct OpenSender {
     /// The sender.
     pub sender: Box<dyn Sender>,
     /// Why AF_XDP was not to be had.
     pub not_xdp: Option<WireError>,
+    /// For a receiver at the same port, if that was asked for.
+    pub(super) lent: Option<Lent>,
 }
 
 impl std::fmt::Debug for OpenSender {
@@ -94,14 +216,28 @@ impl std::fmt::Debug for OpenSender {
 /// # Errors
 /// There is no such interface, it has no carrier, or the kernel refuses.
 pub fn open_sender(by: SendBy, interface: &str, filler: &[u8], max_burst: usize) -> Result<OpenSender, WireError> {
+    open_sender_beside(by, interface, filler, max_burst, None)
+}
+
+/// The same at a port that also takes in, by AF_XDP, frames of up to so many bytes without FCS.
+pub(super) fn open_sender_beside(
+    by: SendBy,
+    interface: &str,
+    filler: &[u8],
+    max_burst: usize,
+    received: Option<usize>,
+) -> Result<OpenSender, WireError> {
     let packet = |not_xdp| {
         let ring = RawRing::open(interface, filler, max_burst, slots(filler.len()))?;
-        Ok(OpenSender { sender: Box::new(ring), not_xdp })
+        Ok(OpenSender { sender: Box::new(ring), not_xdp, lent: None })
     };
     match by {
         SendBy::Packet => packet(None),
-        SendBy::Xdp | SendBy::Auto => match XdpSender::open(interface, filler, max_burst) {
-            Ok(sender) => Ok(OpenSender { sender: Box::new(sender), not_xdp: None }),
+        SendBy::Xdp | SendBy::Auto => match XdpSender::open_beside(interface, filler, max_burst, received) {
+            Ok(mut sender) => {
+                let lent = sender.lend();
+                Ok(OpenSender { sender: Box::new(sender), not_xdp: None, lent })
+            }
             Err(error) if by == SendBy::Auto => packet(Some(error)),
             Err(error) => Err(error),
         },

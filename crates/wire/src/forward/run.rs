@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::account::Arrived;
 use super::frame::{Profile, Templates};
-use super::port::{self, PacketReceiver, Receiver, SendBy, Sender, Sending};
+use super::port::{self, Receiver, Sender};
 use crate::clock;
 use crate::clock::Ticker;
 use crate::error::WireError;
@@ -17,8 +17,10 @@ use crate::transmit::Kicked;
 
 mod flight;
 mod remote;
+mod tester;
 
 pub use remote::Remote;
+pub use tester::{By, PortStamps, Tester};
 
 use flight::{Flight, send, settle, void};
 
@@ -165,15 +167,6 @@ pub struct Bench {
     tester: Tester,
 }
 
-/// How frames are sent.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Tester {
-    /// Of the first direction; the others are alike.
-    pub sending: Sending,
-    /// Why AF_XDP was not to be had although it was to be tried.
-    pub not_xdp: Option<String>,
-}
-
 /// A direction with its rings.
 struct Lane {
     sender: Box<dyn Sender>,
@@ -193,23 +186,43 @@ impl Bench {
     ///
     /// # Errors
     /// A namespace or interface does not exist or has no carrier, a profile cannot be, or the kernel refuses.
-    pub fn open(
-        directions: &[Direction],
-        by: SendBy,
-        max_burst: usize,
-        placement: &Placement,
-    ) -> Result<Self, WireError> {
+    pub fn open(directions: &[Direction], by: By, max_burst: usize, placement: &Placement) -> Result<Self, WireError> {
         placement.enter()?;
-        let (mut lanes, mut tester) = (Vec::new(), None);
+        let enter = |port: &Port| Placement { netns: port.netns.clone(), ..Placement::default() }.enter();
+        let mut near = Vec::new();
         for direction in directions {
             let templates = Templates::new(&direction.profile)?;
-            let enter = |port: &Port| Placement { netns: port.netns.clone(), ..Placement::default() }.enter();
-            enter(&direction.to)?;
-            let receiver = Box::new(PacketReceiver::open(&direction.to.interface)?);
-            enter(&direction.from)?;
-            let opened = port::open_sender(by, &direction.from.interface, templates.filler(), max_burst)?;
-            let (sender, not_xdp) = (opened.sender, opened.not_xdp.map(|error| error.to_string()));
-            tester.get_or_insert(Tester { sending: sender.sending(), not_xdp });
+            let port = &direction.from;
+            enter(port)?;
+            // The direction back, whose frames arrive at the same port.
+            let back = directions.iter().find(|other| other.to == *port && by.receive.tries_xdp(&port.interface));
+            let received =
+                back.map(|back| Templates::new(&back.profile)).transpose()?.map(|back| back.longest_received());
+            let filler = templates.filler();
+            let opened = port::open_sender_beside(by.send, &port.interface, filler, max_burst, received)?;
+            near.push((templates, opened, PortStamps::of(&port.interface)));
+        }
+        let mut far = Vec::new();
+        for direction in directions {
+            let port = &direction.to;
+            enter(port)?;
+            let beside = directions.iter().position(|other| other.from == *port);
+            let lent = beside.and_then(|beside| near[beside].1.lent.take());
+            let longest = Templates::new(&direction.profile)?.longest_received();
+            let taken = port::open_receiver_beside(by.receive, &port.interface, longest, lent)?;
+            far.push((taken, PortStamps::of(&port.interface)));
+        }
+        let (mut lanes, mut tester) = (Vec::new(), None);
+        for ((templates, opened, here), (taken, there)) in near.into_iter().zip(far) {
+            let (sender, receiver) = (opened.sender, taken.receiver);
+            let why = |error: WireError| error.to_string();
+            tester.get_or_insert_with(|| Tester {
+                sending: sender.sending(),
+                not_sent_by_xdp: opened.not_xdp.map(why),
+                receiving: receiver.receiving(),
+                not_received_by_xdp: taken.not_xdp.map(why),
+                stamps: vec![there, here],
+            });
             lanes.push(Lane { sender, receiver, templates });
         }
         // Anything but a constant: frames of an earlier process must not count.
@@ -218,7 +231,7 @@ impl Bench {
         Ok(Self { lanes, ticker: Ticker::new(), tag, tester })
     }
 
-    /// How frames are sent.
+    /// How frames are sent, taken in and stamped.
     pub fn tester(&self) -> &Tester {
         &self.tester
     }

@@ -57,17 +57,22 @@ impl Pair {
         let (a, b) = (format!("{}a", self.name), format!("{}b", self.name));
         ip(&format!("netns add {a}"))?;
         ip(&format!("netns add {b}"))?;
+        self.join()?;
+        let mask = format!("echo {:x} > /sys/class/net/v1/queues/rx-0/rps_cpus", 1u64 << receive_cpu);
+        let steered =
+            Command::new("ip").args(["netns", "exec", &b, "sh", "-c", &mask]).status().map_err(|e| e.to_string())?;
+        steered.success().then_some(()).ok_or_else(|| "RPS can not be set".to_owned())
+    }
+
+    fn join(&self) -> Result<(), String> {
+        let (a, b) = (format!("{}a", self.name), format!("{}b", self.name));
         ip(&format!(
             "-n {a} link add v0 address 02:00:00:00:07:01 type veth peer name v1 address 02:00:00:00:07:02 netns {b}"
         ))?;
         ip(&format!("-n {a} addr add {SENDER}/24 dev v0"))?;
         ip(&format!("-n {b} addr add {RECEIVER}/24 dev v1"))?;
         ip(&format!("-n {a} link set v0 up"))?;
-        ip(&format!("-n {b} link set v1 up"))?;
-        let mask = format!("echo {:x} > /sys/class/net/v1/queues/rx-0/rps_cpus", 1u64 << receive_cpu);
-        let steered =
-            Command::new("ip").args(["netns", "exec", &b, "sh", "-c", &mask]).status().map_err(|e| e.to_string())?;
-        steered.success().then_some(()).ok_or_else(|| "RPS can not be set".to_owned())
+        ip(&format!("-n {b} link set v1 up"))
     }
 
     /// A generator in the sender's namespace.
@@ -110,6 +115,26 @@ impl Pair {
     #[allow(dead_code, reason = "each test binary uses its own part of the fixture")]
     pub fn set_sender(&self, state: &str) {
         ip(&format!("-n {}a link set v0 {state}", self.name)).expect("the pair exists");
+    }
+
+    /// Lets longer frames pass.
+    #[allow(dead_code, reason = "each test binary uses its own part of the fixture")]
+    pub fn set_mtu(&self, bytes: u32) {
+        for end in ["a link set v0", "b link set v1"] {
+            ip(&format!("-n {}{end} mtu {bytes}", self.name)).expect("the pair exists");
+        }
+    }
+
+    /// Takes both interfaces away.
+    #[allow(dead_code, reason = "each test binary uses its own part of the fixture")]
+    pub fn remove_links(&self) {
+        ip(&format!("-n {}a link del v0", self.name)).expect("the pair exists");
+    }
+
+    /// Makes them again, without RPS.
+    #[allow(dead_code, reason = "each test binary uses its own part of the fixture")]
+    pub fn add_links(&self) {
+        self.join().expect("the namespaces exist");
     }
 
     /// Takes the receiving interface `down` or `up`.

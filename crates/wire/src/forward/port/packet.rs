@@ -1,15 +1,13 @@
 //! AF_PACKET receive ring, TPACKET_V3: the kernel fills blocks, which are read without a call a frame.
 
 use std::num::NonZeroUsize;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use nix::net::if_::if_nametoindex;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
-use nix::sys::socket::{getsockopt, sockopt};
 
-use super::Receiver;
+use super::{Receiver, Receiving, Stamp, watch};
 use crate::error::WireError;
 use crate::transmit::interface::set_packet_option;
 
@@ -47,15 +45,7 @@ impl PacketReceiver {
     /// # Errors
     /// There is no such interface, or the kernel refuses.
     pub fn open(interface: &str) -> Result<Self, WireError> {
-        let action = || format!("open a packet socket to receive on interface {interface}");
-        let index = if_nametoindex(interface).map_err(|e| WireError::system(action(), e))?;
-        // SAFETY: plain system call without pointers. Protocol 0: nothing is received before it is bound.
-        let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
-        if fd < 0 {
-            return Err(WireError::last_os(action()));
-        }
-        // SAFETY: `fd` was just opened and is owned by nobody else.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        let (fd, index) = watch::open(interface)?;
         set_packet_option(&fd, libc::PACKET_VERSION, &libc::tpacket_versions::TPACKET_V3, "choose TPACKET_V3")?;
         set_packet_option(&fd, libc::PACKET_IGNORE_OUTGOING, &1i32, "ignore what is sent")?;
         let request = libc::tpacket_req3 {
@@ -81,7 +71,7 @@ impl PacketReceiver {
         }
         .map_err(|e| WireError::system("map the receive ring", e))?;
         let ring = Self { fd, interface: interface.to_owned(), memory, block: 0, reading: None };
-        bind(&ring.fd, index).map_err(|e| WireError::system(action(), e))?;
+        watch::bind(&ring.fd, interface, index, libc::ETH_P_ALL as u16)?;
         Ok(ring)
     }
 
@@ -132,20 +122,8 @@ impl PacketReceiver {
 
 const MEMORY_BYTES: NonZeroUsize = NonZeroUsize::new(BLOCK_BYTES * BLOCKS).expect("it is not zero");
 
-fn bind(fd: &OwnedFd, index: u32) -> Result<(), std::io::Error> {
-    // SAFETY: sockaddr_ll is plain data, for which all zeroes is a valid value.
-    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-    address.sll_family = libc::AF_PACKET as u16;
-    address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
-    address.sll_ifindex = index as i32;
-    // SAFETY: the pointer and length describe `address`, which outlives the call.
-    let bound =
-        unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), size_of::<libc::sockaddr_ll>() as u32) };
-    if bound < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
-}
-
 impl Receiver for PacketReceiver {
-    fn poll(&mut self, most: usize, take: &mut dyn FnMut(&[u8], Option<u64>)) -> Result<usize, WireError> {
+    fn poll(&mut self, most: usize, take: &mut dyn FnMut(&[u8], Option<Stamp>)) -> Result<usize, WireError> {
         let mut read = 0;
         while read < most {
             let Some((at, left)) = self.reading.or_else(|| self.next_block()) else { break };
@@ -154,7 +132,7 @@ impl Receiver for PacketReceiver {
                 continue;
             }
             let (bytes, stamp_ns, next) = self.frame(at);
-            take(bytes, Some(stamp_ns));
+            take(bytes, Some(Stamp::Realtime(stamp_ns)));
             read += 1;
             self.reading = Some((at + next, left - 1));
             if left == 1 {
@@ -165,11 +143,8 @@ impl Receiver for PacketReceiver {
     }
 
     fn missed(&mut self) -> Result<u64, WireError> {
-        // A port that went down or away says so here, and only once; its ring just stays empty.
-        if let Ok(error @ 1..) = getsockopt(&self.fd, sockopt::SocketError) {
-            let error = std::io::Error::from_raw_os_error(error);
-            return Err(WireError::system(format!("receive on interface {}", self.interface), error));
-        }
+        // The ring of a port that went down or away just stays empty.
+        watch::fault(&self.fd, &self.interface)?;
         let mut counts = libc::tpacket_stats_v3 { tp_packets: 0, tp_drops: 0, tp_freeze_q_cnt: 0 };
         let mut length = size_of::<libc::tpacket_stats_v3>() as libc::socklen_t;
         // SAFETY: both pointers are to values that outlive the call, with the length of the first.
@@ -186,6 +161,10 @@ impl Receiver for PacketReceiver {
             return Err(WireError::last_os("read the receive ring's counters"));
         }
         Ok(counts.tp_drops.into())
+    }
+
+    fn receiving(&self) -> Receiving {
+        Receiving::PacketRing
     }
 }
 

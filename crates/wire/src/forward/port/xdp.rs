@@ -1,6 +1,7 @@
 //! AF_XDP sender: the kernel takes each frame from memory shared once, in place where the driver can (zero-copy), else
 //! as a copy. On a veth, where it copies, it is faster than an AF_PACKET ring (bench/2026-11-21-rfc2544).
 
+mod receiver;
 mod socket;
 
 use std::sync::atomic::Ordering;
@@ -13,6 +14,8 @@ use super::{Sender, Sending};
 use crate::error::WireError;
 use crate::transmit::Kicked;
 use crate::transmit::interface::{check_carrier, grow_send_buffer};
+pub use receiver::XdpReceiver;
+pub(super) use socket::Lent;
 
 /// Frames of shared memory, and slots of the rings: twice what two backlogs of 1000 on the way hold, and no more memory
 /// than an ordinary user may lock (8 MiB).
@@ -53,21 +56,38 @@ impl XdpSender {
     /// There is no such interface, it has no carrier, a frame does not fit a page, another socket has the queue, or the
     /// kernel refuses (it takes CAP_NET_RAW).
     pub fn open(interface: &str, filler: &[u8], max_burst: usize) -> Result<Self, WireError> {
+        Self::open_beside(interface, filler, max_burst, None)
+    }
+
+    /// The same with memory for a receiver at the same queue, of frames up to so many bytes without FCS.
+    pub(super) fn open_beside(
+        interface: &str,
+        filler: &[u8],
+        max_burst: usize,
+        received: Option<usize>,
+    ) -> Result<Self, WireError> {
         if filler.len() > Self::LONGEST {
             return Err(WireError::setting("frame size", filler.len() + 4, "at most 4100 bytes with FCS for AF_XDP"));
         }
         let action = || format!("open an AF_XDP socket on interface {interface}");
         let index = if_nametoindex(interface).map_err(|e| WireError::system(action(), e))?;
         check_carrier(interface)?;
-        let (frame_bytes, slots) = if filler.len() > SMALL { (PAGE, SLOTS / 2) } else { (SMALL, SLOTS) };
-        let socket = Socket::open(index, slots, frame_bytes, filler)?;
+        let large = filler.len() > SMALL || received.is_some_and(receiver::is_large);
+        let (frame_bytes, slots) = if large { (PAGE, SLOTS / 2) } else { (SMALL, SLOTS) };
+        let to_lend = received.map_or(0, |_| receiver::slots(1, frame_bytes));
+        let socket = Socket::open(index, slots, to_lend, frame_bytes, filler)?;
         grow_send_buffer(&socket.fd);
         if socket.zero_copy {
             await_carrier(interface)?;
         }
-        let free = (0..u64::from(slots)).map(|slot| slot * frame_bytes as u64).collect();
+        let free = socket.frames.addresses().collect();
         let interface = interface.to_owned();
         Ok(Self { socket, interface, free, longest: filler.len(), produced: 0, staged: 0, max_burst })
+    }
+
+    /// What the receiver at the same queue needs, once.
+    pub(super) fn lend(&mut self) -> Option<Lent> {
+        self.socket.lent.take()
     }
 
     /// Takes back the frames that the kernel has done with.

@@ -6,6 +6,7 @@ use super::super::account::Account;
 use super::{DirectionReport, GRACE_NS, KEPT_UP_SHARE, Lane, Trial, Void};
 use crate::clock::{self, Ticker};
 use crate::error::WireError;
+use crate::forward::port::Stamp;
 use crate::latency::Latency;
 use crate::transmit::Kicked;
 
@@ -13,8 +14,8 @@ use crate::transmit::Kicked;
 const BURST_NS: u64 = 60_000_000_000;
 /// Frames read between two looks at the schedule: about 5 us.
 const READ_AT_ONCE: usize = 32;
-/// How often the offset of the kernel's clock is read anew \[ns\].
-const OFFSET_NS: u64 = 100_000_000;
+/// How often the offset of the kernel's clock is read anew, and whether the sink's port is still there \[ns\].
+const LOOK_NS: u64 = 100_000_000;
 
 /// One direction of a trial under way.
 pub(super) struct Flight<'a> {
@@ -33,7 +34,9 @@ pub(super) struct Flight<'a> {
     first_kick_ns: Option<u64>,
     /// `CLOCK_REALTIME` - `CLOCK_MONOTONIC` and when it was read.
     offset_ns: i64,
-    offset_read_ns: u64,
+    looked_ns: u64,
+    /// Frames that found the sink's ring full.
+    missed: u64,
 }
 
 impl<'a> Flight<'a> {
@@ -55,7 +58,8 @@ impl<'a> Flight<'a> {
             last_kick_ns: None,
             first_kick_ns: None,
             offset_ns: clock::realtime_minus_monotonic_ns(),
-            offset_read_ns: start_ns,
+            looked_ns: start_ns,
+            missed: 0,
         }
     }
 
@@ -110,21 +114,28 @@ impl<'a> Flight<'a> {
     fn read(&mut self, most: usize) -> Result<usize, WireError> {
         let Lane { receiver, templates, .. } = &mut *self.lane;
         let (account, offset_ns) = (&mut self.account, self.offset_ns);
-        receiver.poll(most, &mut |frame, stamp_ns| {
-            let at_ns = stamp_ns.map_or_else(clock::monotonic_ns, |stamp| stamp.wrapping_add_signed(-offset_ns));
+        receiver.poll(most, &mut |frame, stamp| {
+            let at_ns = match stamp {
+                Some(Stamp::Realtime(ns)) => ns.wrapping_add_signed(-offset_ns),
+                Some(Stamp::Monotonic(ns)) => ns,
+                None => clock::monotonic_ns(),
+            };
             account.take(templates, frame, at_ns);
         })
     }
 
-    fn refresh_offset(&mut self, now_ns: u64) {
-        if now_ns.saturating_sub(self.offset_read_ns) > OFFSET_NS {
+    /// What is to be done now and then. A sink that died ends the trial here.
+    fn look_around(&mut self, now_ns: u64) -> Result<(), WireError> {
+        if now_ns.saturating_sub(self.looked_ns) > LOOK_NS {
             self.offset_ns = clock::realtime_minus_monotonic_ns();
-            self.offset_read_ns = now_ns;
+            self.missed += self.lane.receiver.missed()?;
+            self.looked_ns = now_ns;
         }
+        Ok(())
     }
 
     pub(super) fn report(self) -> Result<DirectionReport, WireError> {
-        let missed = self.lane.receiver.missed()?;
+        let missed = self.missed + self.lane.receiver.missed()?;
         let sending_ns = match (self.first_kick_ns, self.last_kick_ns) {
             (Some(first), Some(last)) => last - first,
             _ => 0,
@@ -168,7 +179,7 @@ pub(super) fn send(
         }
         for flight in flights.iter_mut() {
             flight.read(READ_AT_ONCE)?;
-            flight.refresh_offset(now_ns);
+            flight.look_around(now_ns)?;
         }
     }
 }

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::super::port::SendBy;
-use super::{Bench, Direction, Tester, Trial, TrialReport};
+use super::{Bench, By, Direction, Tester, Trial, TrialReport};
 use crate::error::WireError;
 use crate::thread::Placement;
+
+/// What died, in an error's words.
+const NAME: &str = "sender's and sink's";
 
 /// Commands to a bench on a thread of its own.
 type Order = (Trial, std::sync::mpsc::Sender<Result<TrialReport, WireError>>);
@@ -26,14 +28,21 @@ impl Remote {
     /// As [`Bench::open`].
     pub fn start(
         directions: Vec<Direction>,
-        by: SendBy,
+        by: By,
         max_burst: usize,
         placement: Placement,
         stop: Arc<AtomicBool>,
     ) -> Result<Self, WireError> {
+        Self::of(move || Bench::open(&directions, by, max_burst, &placement), stop)
+    }
+
+    fn of(
+        open: impl FnOnce() -> Result<Bench, WireError> + Send + 'static,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Self, WireError> {
         let (orders, inbox) = std::sync::mpsc::channel::<Order>();
         let (ready, is_ready) = std::sync::mpsc::channel();
-        let work = move || match Bench::open(&directions, by, max_burst, &placement) {
+        let work = move || match open() {
             Err(error) => drop(ready.send(Err(error))),
             Ok(mut bench) => {
                 drop(ready.send(Ok(bench.tester().clone())));
@@ -54,7 +63,7 @@ impl Remote {
         }
     }
 
-    /// How frames are sent.
+    /// How frames are sent, taken in and stamped.
     pub fn tester(&self) -> &Tester {
         &self.tester
     }
@@ -68,15 +77,15 @@ impl Remote {
         let asked = self.orders.as_ref().is_some_and(|orders| orders.send((trial, answer)).is_ok());
         match answered.recv() {
             Ok(report) if asked => report,
-            _ => Err(self.thread.take().map_or_else(|| WireError::died("sender", &"it had ended"), died)),
+            _ => Err(self.thread.take().map_or_else(|| WireError::died(NAME, &"it had ended"), died)),
         }
     }
 }
 
 fn died(thread: std::thread::JoinHandle<()>) -> WireError {
     match thread.join() {
-        Err(panic) => WireError::died("sender", panic.as_ref()),
-        Ok(()) => WireError::died("sender", &"it ended before its time"),
+        Err(panic) => WireError::died(NAME, panic.as_ref()),
+        Ok(()) => WireError::died(NAME, &"it ended before its time"),
     }
 }
 
@@ -89,3 +98,6 @@ impl Drop for Remote {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,7 @@
 use std::num::NonZeroUsize;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -23,6 +24,11 @@ struct Mapping {
     bytes: NonZeroUsize,
 }
 
+// SAFETY: an address and a length; who may look at what behind it is for `Frames` and `Queue` to see to.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: the mapping was made with this length, and its owner lends no reference beyond its own life.
@@ -30,36 +36,71 @@ impl Drop for Mapping {
     }
 }
 
-/// Frames that the kernel reads (or writes) in place.
+/// Frames that the kernel reads (or writes) in place: a part of the shared memory that nobody else looks at.
 #[derive(Debug)]
 pub(super) struct Frames {
-    mapping: Mapping,
+    mapping: Arc<Mapping>,
     frame_bytes: usize,
+    /// Where the part begins and ends.
+    from: usize,
+    to: usize,
 }
 
 impl Frames {
     /// So many frames of memory, each beginning as `filler`.
-    fn new(slots: u32, frame_bytes: usize, filler: &[u8]) -> Result<Self, WireError> {
+    pub(super) fn new(slots: u32, frame_bytes: usize, filler: &[u8]) -> Result<Self, WireError> {
         let bytes = NonZeroUsize::new(frame_bytes * slots as usize)
             .ok_or_else(|| WireError::setting("frame size", frame_bytes, "more than 0"))?;
         let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
         // SAFETY: a new mapping chosen by the kernel; it replaces none of ours.
         let memory = unsafe { mmap_anonymous(None, bytes, protection, MapFlags::MAP_PRIVATE | MapFlags::MAP_POPULATE) }
             .map_err(|e| WireError::system("reserve memory for frames", e))?;
-        let mut frames = Self { mapping: Mapping { memory, bytes }, frame_bytes };
+        let mapping = Arc::new(Mapping { memory, bytes });
+        let mut frames = Self { mapping, frame_bytes, from: 0, to: bytes.get() };
         for slot in 0..u64::from(slots) {
             frames.at(slot * frame_bytes as u64, filler.len()).copy_from_slice(filler);
         }
         Ok(frames)
     }
 
+    /// Leaves itself the first so many frames; the others go to whoever asks.
+    pub(super) fn split_off(&mut self, slots: u32) -> Self {
+        let at = self.from + slots as usize * self.frame_bytes;
+        let rest = Self { mapping: Arc::clone(&self.mapping), frame_bytes: self.frame_bytes, from: at, to: self.to };
+        self.to = at;
+        rest
+    }
+
+    /// Bytes of a frame.
+    pub(super) fn frame_bytes(&self) -> usize {
+        self.frame_bytes
+    }
+
+    /// Addresses of all frames.
+    pub(super) fn addresses(&self) -> impl Iterator<Item = u64> + use<> {
+        (self.from..self.to).step_by(self.frame_bytes).map(|address| address as u64)
+    }
+
+    /// Shares the memory with the kernel.
+    pub(super) fn share(&self, fd: &OwnedFd) -> Result<(), WireError> {
+        let register = libc::xdp_umem_reg {
+            addr: self.mapping.memory.as_ptr() as u64,
+            len: self.mapping.bytes.get() as u64,
+            chunk_size: self.frame_bytes as u32,
+            headroom: 0,
+            flags: 0,
+            tx_metadata_len: 0,
+        };
+        set(fd, libc::XDP_UMEM_REG, &register, "share memory with an AF_XDP socket (see ulimit -l)")
+    }
+
     /// The start of the frame at an address that is ours at this moment.
     #[inline]
     pub(super) fn at(&mut self, address: u64, length: usize) -> &mut [u8] {
         let address = address as usize;
-        assert!(length <= self.frame_bytes && address + self.frame_bytes <= self.mapping.bytes.get());
-        // SAFETY: in bounds by the line above; the kernel leaves a frame alone that is not in one of its rings, and
-        // `&mut self` keeps other references away.
+        assert!(length <= self.frame_bytes && address >= self.from && address + self.frame_bytes <= self.to);
+        // SAFETY: in bounds by the line above; the kernel leaves a frame alone that is not in one of its rings, other
+        // values have other parts, and `&mut self` keeps other references away.
         unsafe { std::slice::from_raw_parts_mut(self.mapping.memory.as_ptr().cast::<u8>().add(address), length) }
     }
 }
@@ -75,7 +116,12 @@ pub(super) struct Queue<T> {
 }
 
 impl<T: Copy> Queue<T> {
-    fn map(fd: &OwnedFd, offsets: libc::xdp_ring_offset, at: libc::off_t, slots: u32) -> Result<Self, WireError> {
+    pub(super) fn map(
+        fd: &OwnedFd,
+        offsets: libc::xdp_ring_offset,
+        at: libc::off_t,
+        slots: u32,
+    ) -> Result<Self, WireError> {
         let bytes = NonZeroUsize::new(offsets.desc as usize + slots as usize * size_of::<T>())
             .ok_or_else(|| WireError::setting("slots", slots, "more than 0"))?;
         let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
@@ -83,6 +129,11 @@ impl<T: Copy> Queue<T> {
         let memory = unsafe { mmap(None, bytes, protection, MapFlags::MAP_SHARED | MapFlags::MAP_POPULATE, fd, at) }
             .map_err(|e| WireError::system("map an AF_XDP ring", e))?;
         Ok(Self { mapping: Mapping { memory, bytes }, offsets, slots, entries: std::marker::PhantomData })
+    }
+
+    /// A power of two.
+    pub(super) fn slots(&self) -> u32 {
+        self.slots
     }
 
     /// A word at an offset that the kernel named.
@@ -129,15 +180,32 @@ impl<T: Copy> Queue<T> {
 
     /// Takes everything there is out of a ring that the kernel fills.
     #[inline]
-    pub(super) fn drain(&mut self, mut take: impl FnMut(T)) {
+    pub(super) fn drain(&mut self, take: impl FnMut(T)) {
+        self.take(u32::MAX, take);
+    }
+
+    /// Takes up to `most` entries out of a ring that the kernel fills; how many there were.
+    #[inline]
+    pub(super) fn take(&mut self, most: u32, mut take: impl FnMut(T)) -> u32 {
         let to = self.producer().load(Ordering::Acquire);
         let from = self.consumer().load(Ordering::Relaxed);
-        for index in 0..to.wrapping_sub(from) {
+        let taken = to.wrapping_sub(from).min(most);
+        for index in 0..taken {
             // SAFETY: the kernel wrote the entries below its index, and leaves them alone until ours passes them.
             take(unsafe { self.entry(from.wrapping_add(index)).read() });
         }
-        self.consumer().store(to, Ordering::Release);
+        self.consumer().store(from.wrapping_add(taken), Ordering::Release);
+        taken
     }
+}
+
+/// What a socket that sends lends to one that takes in at the same queue: a queue has one memory and one fill ring.
+#[derive(Debug)]
+pub(crate) struct Lent {
+    /// The lender's socket.
+    pub(super) fd: OwnedFd,
+    pub(super) frames: Frames,
+    pub(super) fill: Queue<u64>,
 }
 
 /// A socket that sends, bound to the first queue of an interface.
@@ -149,38 +217,38 @@ pub(super) struct Socket {
     pub(super) completion: Queue<u64>,
     /// The driver reads the frames where they are.
     pub(super) zero_copy: bool,
+    /// For a socket that takes in at the same queue.
+    pub(super) lent: Option<Lent>,
 }
 
 impl Socket {
-    /// Rings of so many slots and as many frames, each beginning as `filler`; zero-copy where the driver can.
-    pub(super) fn open(index: u32, slots: u32, frame_bytes: usize, filler: &[u8]) -> Result<Self, WireError> {
-        // SAFETY: plain system call without pointers.
-        let fd = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
-        if fd < 0 {
-            return Err(WireError::last_os("open an AF_XDP socket"));
-        }
-        // SAFETY: `fd` was just opened and is owned by nobody else.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        let frames = Frames::new(slots, frame_bytes, filler)?;
-        let register = libc::xdp_umem_reg {
-            addr: frames.mapping.memory.as_ptr() as u64,
-            len: frames.mapping.bytes.get() as u64,
-            chunk_size: frame_bytes as u32,
-            headroom: 0,
-            flags: 0,
-            tx_metadata_len: 0,
-        };
-        set(&fd, libc::XDP_UMEM_REG, &register, "share memory with an AF_XDP socket (see ulimit -l)")?;
-        set(&fd, libc::XDP_UMEM_FILL_RING, &FILL_SLOTS, "make an AF_XDP fill ring")?;
+    /// Rings of so many slots and as many frames, each beginning as `filler`, and so many more frames to be lent;
+    /// zero-copy where the driver can.
+    pub(super) fn open(
+        index: u32,
+        slots: u32,
+        to_lend: u32,
+        frame_bytes: usize,
+        filler: &[u8],
+    ) -> Result<Self, WireError> {
+        let fd = open()?;
+        let mut frames = Frames::new(slots + to_lend, frame_bytes, filler)?;
+        frames.share(&fd)?;
+        set(&fd, libc::XDP_UMEM_FILL_RING, &to_lend.max(FILL_SLOTS), "make an AF_XDP fill ring")?;
         set(&fd, libc::XDP_UMEM_COMPLETION_RING, &slots, "make an AF_XDP completion ring")?;
         set(&fd, libc::XDP_TX_RING, &slots, "make an AF_XDP transmit ring")?;
         let offsets: libc::xdp_mmap_offsets = get(&fd, libc::XDP_MMAP_OFFSETS, "read the layout of AF_XDP rings")?;
         let transmit = Queue::map(&fd, offsets.tx, libc::XDP_PGOFF_TX_RING, slots)?;
         let completion = Queue::map(&fd, offsets.cr, libc::XDP_UMEM_PGOFF_COMPLETION_RING as libc::off_t, slots)?;
-        bind(&fd, index).map_err(|e| WireError::system("bind an AF_XDP socket to the first queue", e))?;
-        let options: libc::xdp_options = get(&fd, libc::XDP_OPTIONS, "ask how AF_XDP sends")?;
-        let zero_copy = options.flags & libc::XDP_OPTIONS_ZEROCOPY != 0;
-        Ok(Self { fd, frames, transmit, completion, zero_copy })
+        bind(&fd, index, 0).map_err(|e| WireError::system("bind an AF_XDP socket to the first queue", e))?;
+        let zero_copy = is_zero_copy(&fd)?;
+        let mut lent = None;
+        if to_lend > 0 {
+            let fill = Queue::map(&fd, offsets.fr, libc::XDP_UMEM_PGOFF_FILL_RING as libc::off_t, to_lend)?;
+            let own = fd.try_clone().map_err(|e| WireError::system("hand an AF_XDP socket on", e))?;
+            lent = Some(Lent { fd: own, frames: frames.split_off(slots), fill });
+        }
+        Ok(Self { fd, frames, transmit, completion, zero_copy, lent })
     }
 
     /// Asks the kernel to look at the transmit ring.
@@ -192,7 +260,24 @@ impl Socket {
     }
 }
 
-fn set<T>(fd: &OwnedFd, option: libc::c_int, value: &T, what: &str) -> Result<(), WireError> {
+/// A socket without rings.
+pub(super) fn open() -> Result<OwnedFd, WireError> {
+    // SAFETY: plain system call without pointers.
+    let fd = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+    if fd < 0 {
+        return Err(WireError::last_os("open an AF_XDP socket"));
+    }
+    // SAFETY: `fd` was just opened and is owned by nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// The driver of a bound socket's port reads and writes the frames where they are.
+pub(super) fn is_zero_copy(fd: &OwnedFd) -> Result<bool, WireError> {
+    let options: libc::xdp_options = get(fd, libc::XDP_OPTIONS, "ask whether AF_XDP copies")?;
+    Ok(options.flags & libc::XDP_OPTIONS_ZEROCOPY != 0)
+}
+
+pub(super) fn set<T>(fd: &OwnedFd, option: libc::c_int, value: &T, what: &str) -> Result<(), WireError> {
     let (value, length) = (std::ptr::from_ref(value).cast(), size_of::<T>() as u32);
     // SAFETY: the pointer and length describe `value`, which outlives the call.
     let done = unsafe { libc::setsockopt(fd.as_raw_fd(), libc::SOL_XDP, option, value, length) };
@@ -201,7 +286,7 @@ fn set<T>(fd: &OwnedFd, option: libc::c_int, value: &T, what: &str) -> Result<()
 
 /// An option whose type is plain data of the C library. One that the kernel knows only in part (an older one) is an
 /// error: the rest would not be what it means.
-fn get<T: Copy>(fd: &OwnedFd, option: libc::c_int, what: &str) -> Result<T, WireError> {
+pub(super) fn get<T: Copy>(fd: &OwnedFd, option: libc::c_int, what: &str) -> Result<T, WireError> {
     let mut value = std::mem::MaybeUninit::<T>::zeroed();
     let mut length = size_of::<T>() as libc::socklen_t;
     // SAFETY: both pointers are to values that outlive the call, with the length of the first.
@@ -217,14 +302,24 @@ fn get<T: Copy>(fd: &OwnedFd, option: libc::c_int, what: &str) -> Result<T, Wire
     Ok(unsafe { value.assume_init() })
 }
 
-fn bind(fd: &OwnedFd, index: u32) -> Result<(), std::io::Error> {
+/// Binds a socket to a queue of the interface with this index, zero-copy where the driver can.
+pub(super) fn bind(fd: &OwnedFd, index: u32, queue: u32) -> Result<(), std::io::Error> {
+    // Neither XDP_COPY nor XDP_ZEROCOPY: the kernel takes the driver's zero-copy where there is one.
+    bind_to(fd, index, queue, libc::XDP_USE_NEED_WAKEUP, 0)
+}
+
+/// Binds a socket to the queue of another, whose memory and fill ring it then uses.
+pub(super) fn bind_beside(fd: &OwnedFd, index: u32, queue: u32, other: &OwnedFd) -> Result<(), std::io::Error> {
+    bind_to(fd, index, queue, libc::XDP_SHARED_UMEM, other.as_raw_fd() as u32)
+}
+
+fn bind_to(fd: &OwnedFd, index: u32, queue: u32, flags: u16, other: u32) -> Result<(), std::io::Error> {
     let address = libc::sockaddr_xdp {
         sxdp_family: libc::AF_XDP as u16,
-        // Neither XDP_COPY nor XDP_ZEROCOPY: the kernel takes the driver's zero-copy where there is one.
-        sxdp_flags: libc::XDP_USE_NEED_WAKEUP,
+        sxdp_flags: flags,
         sxdp_ifindex: index,
-        sxdp_queue_id: 0,
-        sxdp_shared_umem_fd: 0,
+        sxdp_queue_id: queue,
+        sxdp_shared_umem_fd: other,
     };
     let (address, length) = ((&raw const address).cast(), size_of::<libc::sockaddr_xdp>() as u32);
     let until = Instant::now() + QUEUE_FREE;

@@ -1,51 +1,19 @@
-//! Frames over a real veth pair by every sender: each one arrives as it was sent, or is told from those that do.
+//! Every sender.
 
-mod common;
-
-use std::path::Path;
-use std::sync::atomic::AtomicBool;
-
-use common::{Pair, pair_or_skip};
 use netcliff_wire::WireError;
+use netcliff_wire::forward::Trial;
 use netcliff_wire::forward::frame::IMIX;
-use netcliff_wire::forward::port::{SendBy, Sending, open_sender};
-use netcliff_wire::forward::run::{Bench, DirectionReport, Port, TrialReport};
-use netcliff_wire::forward::{Direction, Profile, Sweep, Trial};
+use netcliff_wire::forward::port::{ReceiveBy, SendBy, Sending, open_sender};
+use netcliff_wire::forward::run::{By, TrialReport};
 use netcliff_wire::thread::Placement;
 
-fn direction(pair: &Pair, sizes: &[usize]) -> Direction {
-    let port = |netns: &Path, interface: &str| Port { netns: Some(netns.to_owned()), interface: interface.to_owned() };
-    Direction {
-        from: port(&pair.netns("a"), "v0"),
-        to: port(&pair.netns("b"), "v1"),
-        profile: Profile {
-            source_mac: [2, 0, 0, 0, 7, 1],
-            destination_mac: [2, 0, 0, 0, 7, 0xff],
-            vlan: None,
-            source: [198, 18, 0, 2].into(),
-            destination: [198, 19, 0, 2].into(),
-            ports: (10_000, 20_000),
-            sweep: Sweep { source_ports: 5, ..Sweep::default() },
-            sizes: sizes.to_vec(),
-        },
-    }
-}
+use super::common::{Pair, pair_or_skip};
+use super::{TRIAL, alone, both, conserved, direction};
 
-const TRIAL: Trial =
-    Trial { load_pps: 5000.0, duration_s: 0.1, settle_s: 1.0, max_burst: 32, tagged_at_s: None, burst: None };
-
-/// Runs on a thread of its own, which stays in the pair's namespace.
-fn alone<T: Send>(work: impl FnOnce() -> T + Send) -> T {
-    std::thread::scope(|scope| scope.spawn(work).join().expect("it does not panic"))
-}
-
-fn trial(pair: &Pair, sizes: &[usize], by: SendBy, trial: &Trial) -> Result<(Sending, TrialReport), WireError> {
-    let directions = [direction(pair, sizes)];
-    alone(|| {
-        let mut bench = Bench::open(&directions, by, 32, &Placement { cpu: Some(0), ..Placement::default() })?;
-        let report = bench.run(trial, &AtomicBool::new(false))?;
-        Ok((bench.tester().sending, report))
-    })
+/// Sent by one way, taken in by a packet ring.
+fn trial(pair: &Pair, sizes: &[usize], send: SendBy, trial: &Trial) -> Result<(Sending, TrialReport), WireError> {
+    let by = By { send, receive: ReceiveBy::Packet };
+    both(&[direction(pair, sizes)], by, trial).map(|(tester, report)| (tester.sending, report))
 }
 
 /// What opening a sender in the near namespace says.
@@ -69,12 +37,6 @@ fn xdp_pair_or_skip() -> Option<Pair> {
             None
         }
     }
-}
-
-fn conserved(one: &DirectionReport) {
-    assert_eq!(one.kicked.total(), one.sent, "{one:?}");
-    assert_eq!((one.arrived.corrupt, one.arrived.duplicates, one.arrived.reordered), (0, 0, 0), "{one:?}");
-    assert!(one.arrived.frames <= one.kicked.accepted, "{one:?}");
 }
 
 #[test]
