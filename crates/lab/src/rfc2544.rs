@@ -9,10 +9,12 @@
 //! | [`settings`], [`report`] | what is asked, what was found |
 //! | [`conduct`] | which trials are made of a [`conduct::Device`], size by size |
 //! | [`cost`] | what a frame costs the router's CPU, and the throughput that follows |
+//! | [`instruments`] | what sends, takes in and stamps frames |
 //! | [`kernel`] | the real device: a router in namespaces, or what lies between two ports |
 
 pub mod conduct;
 pub mod cost;
+pub mod instruments;
 pub mod kernel;
 pub mod procedures;
 pub mod report;
@@ -32,7 +34,7 @@ use settings::Settings;
 /// Runs the tests on a real device; what was had before a failure is in the report, which then is partial.
 ///
 /// # Errors
-/// The device cannot be built.
+/// The device cannot be built, or it failed before anything was had.
 pub fn run(
     settings: &Settings,
     place: Place,
@@ -42,10 +44,15 @@ pub fn run(
 ) -> Result<Rfc2544Report, DeviceError> {
     let mut device = Kernel::build(settings, place, tester_cpu, Arc::clone(stop))?;
     let (sizes, failure) = conduct::conduct(settings, &mut device, watch);
+    let failure = match failure {
+        Some(error) if sizes.iter().all(|size| size.sender_pps == 0.0) => return Err(error),
+        other => other,
+    };
     Ok(Rfc2544Report {
         kind: "rfc2544".to_owned(),
         device: device.describe(),
         tester: device.tester(),
+        instruments: Some(device.instruments().clone()),
         asked: settings.clone(),
         sizes,
         limits: std::mem::take(&mut device.limits),

@@ -8,6 +8,8 @@ use netcliff_lab::rfc2544::conduct::Device;
 use netcliff_lab::rfc2544::kernel::{DeviceError, Kernel, Place};
 use netcliff_lab::rfc2544::settings::{FrameSize, Settings};
 use netcliff_lab::rfc2544::trial::Answer;
+use netcliff_wire::WireError;
+use netcliff_wire::forward::port::{ReceiveBy, Receiving};
 
 /// One at a time: the host's lock admits one testbed.
 static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
@@ -66,6 +68,25 @@ fn every_way_of_forwarding_forwards_every_frame() {
             device.frames(frame).expect("the rings open");
             all_arrive(&mut device, &format!("{forwarding}, {frame}"));
         }
+    }
+}
+
+#[test]
+fn what_every_way_forwards_can_be_taken_in_by_af_xdp() {
+    let _alone = ALONE.lock();
+    for forwarding in Forwarding::ALL {
+        let settings = Settings { flows: 40, both_ways: true, receive_by: ReceiveBy::Xdp, ..settings() };
+        let Some(mut device) = build(&settings, forwarding) else { continue };
+        for frame in [FrameSize::Fixed(64), FrameSize::Imix] {
+            match device.frames(frame) {
+                Err(DeviceError::Wire(WireError::Program { .. })) => return say("SKIPPED: no XDP programs here"),
+                ready => ready.expect("the rings open"),
+            }
+            all_arrive(&mut device, &format!("{forwarding}, {frame}, AF_XDP"));
+        }
+        assert_eq!(device.instruments().taken_in_by, [Receiving::XdpGeneric]);
+        let refused = device.frames(FrameSize::Fixed(9018)).expect_err("it does not fit a page").to_string();
+        assert!(refused.contains("9018"), "{refused}");
     }
 }
 

@@ -48,6 +48,9 @@ pub struct Rfc2544Args {
     /// How frames are sent
     #[arg(long, value_enum, default_value_t = SendBy::Auto)]
     pub send_by: SendBy,
+    /// How frames are taken in
+    #[arg(long, value_enum, default_value_t = ReceiveBy::Auto)]
+    pub receive_by: ReceiveBy,
     /// How throughput is searched
     #[arg(long, value_enum, default_value_t = Search::Mlr)]
     pub search: Search,
@@ -60,9 +63,9 @@ pub struct Rfc2544Args {
     /// Relative distance of the bounds at which a search ends
     #[arg(long, default_value = "0.5%", value_parser = units::parse_share, allow_hyphen_values = true)]
     pub width: f64,
-    /// Longest wait for residual frames
-    #[arg(long, default_value = "2s", value_parser = units::parse_time_s, allow_hyphen_values = true)]
-    pub settle: f64,
+    /// Longest wait for residual frames [default: 2s, as RFC 2544 asks; 200ms with trials below 1s]
+    #[arg(long, value_parser = units::parse_time_s, allow_hyphen_values = true)]
+    pub settle: Option<f64>,
     /// Rest between trials; RFC 2544 asks for 5s
     #[arg(long, default_value = "500ms", value_parser = units::parse_time_s, allow_hyphen_values = true)]
     pub rest: f64,
@@ -142,6 +145,17 @@ pub enum SendBy {
     /// AF_PACKET transmit ring
     Packet,
     /// AF_XDP, or nothing
+    Xdp,
+}
+
+/// Ways to take in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ReceiveBy {
+    /// AF_XDP where the port's driver runs XDP programs, else AF_PACKET
+    Auto,
+    /// AF_PACKET receive ring
+    Packet,
+    /// AF_XDP, or nothing; an XDP program takes the UDP frames that arrive at the port for as long as it runs
     Xdp,
 }
 

@@ -16,14 +16,17 @@ use netcliff_lab::rfc2544::trial::Answer;
 use netcliff_lab::rfc2544::{self};
 use netcliff_report as report;
 use netcliff_wire::WireError;
-use netcliff_wire::forward::port::SendBy as Sent;
+use netcliff_wire::forward::port::{ReceiveBy as TakenIn, SendBy as Sent};
 
 use super::{command_line, enter_user_namespace, now_unix_s, open_store, stop_on_signal, write};
-use crate::args::{Forwarding, Frames, Rfc2544Args, Search, SendBy, StoreArgs, Test};
+use crate::args::{Forwarding, Frames, ReceiveBy, Rfc2544Args, Search, SendBy, StoreArgs, Test};
 use crate::output;
 
 /// A small packet filter's.
 const RULES: u16 = 20;
+
+/// Wait for residual frames of trials below a second (s): each that loses a frame waits for all of it.
+const SHORT_SETTLE_S: f64 = 0.2;
 
 /// Tests a device and shows what was found.
 pub fn run(args: &Rfc2544Args, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
@@ -111,6 +114,11 @@ fn settings(args: &Rfc2544Args) -> Settings {
             SendBy::Packet => Sent::Packet,
             SendBy::Xdp => Sent::Xdp,
         },
+        receive_by: match args.receive_by {
+            ReceiveBy::Auto => TakenIn::Auto,
+            ReceiveBy::Packet => TakenIn::Packet,
+            ReceiveBy::Xdp => TakenIn::Xdp,
+        },
         search: match args.search {
             Search::Binary => SearchBy::Binary,
             Search::Mlr => SearchBy::Mlr,
@@ -119,7 +127,7 @@ fn settings(args: &Rfc2544Args) -> Settings {
         trial_s: args.trial,
         loss_ratio: args.loss,
         width: args.width,
-        settle_s: args.settle,
+        settle_s: args.settle.unwrap_or(if args.trial < 1.0 { SHORT_SETTLE_S } else { defaults.settle_s }),
         rest_s: args.rest,
         max_pps: args.max,
         loss_step: args.step,
@@ -165,7 +173,7 @@ fn say(step: &Step) {
 /// What is the user's to change is wrong usage.
 pub(super) fn explain(error: DeviceError) -> anyhow::Error {
     match error {
-        DeviceError::Wire(WireError::Setting { .. })
+        DeviceError::Wire(WireError::Setting { .. } | WireError::OtherProgram { .. })
         | DeviceError::Port(PortError::Missing { .. } | PortError::DefaultRoute { .. } | PortError::Xdp { .. })
         | DeviceError::Testbed(TestbedError::NoSuchCpu { .. } | TestbedError::OutOfRange { .. }) => {
             output::usage(error)

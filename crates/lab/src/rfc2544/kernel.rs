@@ -14,18 +14,19 @@ use netcliff_host::testbed::TestbedError;
 use netcliff_host::testbed::forward::{ForwardBed, ForwardOptions, Forwarding};
 use netcliff_host::testbed::ports::{self, PortError};
 use netcliff_wire::WireError;
-use netcliff_wire::forward::port::Sending;
-use netcliff_wire::forward::run::{DirectionReport, Port, Remote, Tester, TrialReport, Void};
-use netcliff_wire::forward::{Direction, Profile, Sweep, Trial as WireTrial};
-use netcliff_wire::latency::Latency;
+use netcliff_wire::forward::Trial as WireTrial;
+use netcliff_wire::forward::run::{By, DirectionReport, Remote, TrialReport};
 use netcliff_wire::thread::{Placement, Priority};
-use netcliff_wire::transmit::mac_address;
 
 use super::conduct::{Burst, Device, Measured};
 use super::cost::{Costs, Predicted};
-use super::report::{Pacing, Seen};
+use super::instruments::Instruments;
 use super::settings::{FrameSize, Settings};
-use super::trial::{Answer, Trial};
+
+mod measured;
+mod sides;
+
+use measured::measured;
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -84,10 +85,6 @@ const PRIORITY: u8 = 40;
 const BACKLOG: u64 = 1000;
 /// Length of the trial that tells what a frame costs (s): thousands of polls.
 const COST_S: f64 = 0.5;
-/// UDP ports of the first flow, and how many of each a sweep goes through before it takes another address.
-const PORTS: (u16, u16) = (10_000, 20_000);
-const PORTS_EACH: u32 = 256;
-
 /// The device with the tester's rings around it.
 #[derive(Debug)]
 pub struct Kernel {
@@ -97,7 +94,7 @@ pub struct Kernel {
     tester_cpu: u32,
     real_time: bool,
     remote: Option<Remote>,
-    sent_by: Vec<Sending>,
+    instruments: Instruments,
     scheme: Scheme,
     backlog: u64,
     stop: Arc<AtomicBool>,
@@ -152,7 +149,7 @@ impl Kernel {
         if !real_time {
             limits.push("the sender has no real-time priority (it takes root): other programs may void trials".into());
         }
-        let (remote, sent_by, scheme) = (None, Vec::new(), crate::find::kernel_scheme(&inventory));
+        let (remote, instruments, scheme) = (None, Instruments::default(), crate::find::kernel_scheme(&inventory));
         let backlog = inventory.sysctls.get("net.core.netdev_max_backlog").and_then(|text| text.parse().ok());
         let backlog = backlog.unwrap_or(BACKLOG);
         Ok(Self {
@@ -162,7 +159,7 @@ impl Kernel {
             tester_cpu,
             real_time,
             remote,
-            sent_by,
+            instruments,
             scheme,
             backlog,
             stop,
@@ -193,88 +190,17 @@ impl Kernel {
     /// The tester, in a line.
     pub fn tester(&self) -> String {
         let priority = if self.real_time { ", real-time" } else { "" };
-        let sent_by: Vec<String> = self.sent_by.iter().map(ToString::to_string).collect();
-        let sent_by = if sent_by.is_empty() { "nothing yet".to_owned() } else { sent_by.join(" or ") };
-        let cpu = self.tester_cpu;
-        format!("sent by {sent_by}, taken in by an AF_PACKET ring, in one thread on CPU {cpu}{priority}")
+        format!("{}, in one thread on CPU {}{priority}", self.instruments.describe(), self.tester_cpu)
+    }
+
+    /// What sent, took in and stamped frames.
+    pub fn instruments(&self) -> &Instruments {
+        &self.instruments
     }
 
     /// A path by which any thread of this process can open the namespace of a side of the tester; None for real ports.
     pub fn netns_path(&self, side: usize) -> Option<PathBuf> {
         self.bed.as_ref().map(|bed| bed.netns_path(side))
-    }
-
-    fn directions(&self, frame: FrameSize) -> Result<Vec<Direction>, DeviceError> {
-        let ports = self.ports()?;
-        let one = |from: usize, to: usize| {
-            let (here, there) = (&ports[from], &ports[to]);
-            let (source, destination) = if self.settings.ipv6 {
-                (here.ipv6.into(), there.ipv6.into())
-            } else {
-                (here.ipv4.into(), there.ipv4.into())
-            };
-            Direction {
-                from: here.port.clone(),
-                to: there.port.clone(),
-                profile: Profile {
-                    source_mac: here.mac,
-                    destination_mac: here.next_mac,
-                    vlan: self.settings.vlan,
-                    source,
-                    destination,
-                    ports: PORTS,
-                    sweep: sweep(self.settings.flows),
-                    sizes: frame.sizes(),
-                },
-            }
-        };
-        let mut directions = vec![one(0, 1)];
-        if self.settings.both_ways {
-            directions.push(one(1, 0));
-        }
-        Ok(directions)
-    }
-
-    fn ports(&self) -> Result<[Side; 2], DeviceError> {
-        let ipv4 = |n: u8| [198, 18 + n, 0, 2].into();
-        let ipv6 = |n: u16| std::net::Ipv6Addr::new(0x2001, 2, 0, n, 0, 0, 0, 2);
-        if let Place::Ports { tx, rx, device_mac, .. } = &self.place {
-            let (tx_mac, rx_mac) = (mac_address(tx)?, mac_address(rx)?);
-            let port = |interface: &String| Port { netns: None, interface: interface.clone() };
-            let side = |n: u8, interface, mac, other: [u8; 6]| Side {
-                port: port(interface),
-                mac,
-                next_mac: device_mac.unwrap_or(other),
-                ipv4: ipv4(n),
-                ipv6: ipv6(n.into()),
-            };
-            return Ok([side(0, tx, tx_mac, rx_mac), side(1, rx, rx_mac, tx_mac)]);
-        }
-        let Some(bed) = &self.bed else { return Err(DeviceError::Stopped) };
-        // A bridge forwards by the address of the far port; a router is addressed itself.
-        let bridged = bed.options().forwarding == Forwarding::Bridge;
-        let side = |n: usize| {
-            let (side, other) = (&bed.sides()[n], &bed.sides()[1 - n]);
-            let path: PathBuf = bed.netns_path(n);
-            Side {
-                port: Port { netns: Some(path), interface: side.interface.clone() },
-                mac: side.mac,
-                next_mac: if bridged { other.unheard_mac() } else { side.router_mac },
-                ipv4: side.ipv4,
-                ipv6: side.ipv6,
-            }
-        };
-        Ok([side(0), side(1)])
-    }
-
-    /// Keeps what the frames are sent by, and why it is not AF_XDP.
-    fn note(&mut self, tester: &Tester) {
-        if !self.sent_by.contains(&tester.sending) {
-            self.sent_by.push(tester.sending);
-        }
-        if let Some(why) = &tester.not_xdp {
-            self.limit(format!("sent by an AF_PACKET ring, not AF_XDP: {why}"));
-        }
     }
 
     /// Says so once.
@@ -295,15 +221,6 @@ impl Kernel {
     }
 }
 
-/// A port with what frames need to know.
-struct Side {
-    port: Port,
-    mac: [u8; 6],
-    next_mac: [u8; 6],
-    ipv4: std::net::Ipv4Addr,
-    ipv6: std::net::Ipv6Addr,
-}
-
 /// The device's rest; a stop ends it.
 fn rest(rest_s: f64, stop: &AtomicBool) {
     let until = std::time::Instant::now() + std::time::Duration::from_secs_f64(rest_s);
@@ -319,12 +236,6 @@ fn may_be_real_time() -> bool {
     std::thread::spawn(move || placement.enter().is_ok()).join().unwrap_or(false)
 }
 
-/// So many flows: source ports first, then source and destination addresses in step, as a receiver's hash sees them.
-fn sweep(flows: u32) -> Sweep {
-    let ports = (1..=flows.min(PORTS_EACH)).rev().find(|ports| flows.is_multiple_of(*ports)).unwrap_or(1);
-    Sweep { source_ports: ports as u16, sources: flows / ports, ..Sweep::default() }
-}
-
 impl Device for Kernel {
     type Error = DeviceError;
 
@@ -335,8 +246,9 @@ impl Device for Kernel {
         let placement = Placement { netns: None, cpu: Some(self.tester_cpu as usize), priority };
         let directions = self.directions(frame)?;
         let stop = Arc::clone(&self.stop);
-        let remote = Remote::start(directions, self.settings.send_by, MAX_BURST, placement, stop)?;
-        self.note(remote.tester());
+        let by = By { send: self.settings.send_by, receive: self.settings.receive_by };
+        let remote = Remote::start(directions, by, MAX_BURST, placement, stop)?;
+        self.instruments.note(remote.tester()).into_iter().for_each(|limit| self.limit(limit));
         self.remote = Some(remote);
         Ok(())
     }
@@ -403,45 +315,5 @@ impl Device for Kernel {
         };
         let costs = splits.first().and_then(Costs::of);
         Ok(costs.map(|costs| Predicted::from_costs(costs, load_pps, self.scheme.clone(), self.backlog)))
-    }
-}
-
-fn measured(report: &TrialReport, duration_s: f64, load_pps: f64) -> Measured {
-    let answer = match report.void {
-        Some(Void::SenderTooSlow { reached_pps }) => Answer::Void { reached_pps },
-        // The load was reached, but what became of the frames is not the device's doing, or not known.
-        Some(Void::SinkTooSlow { .. } | Void::SenderUneven { .. }) => Answer::Void { reached_pps: load_pps },
-        None => Answer::Valid(Trial { load_pps, duration_s, sent: report.sent(), lost: report.lost() }),
-    };
-    let count = |get: fn(&DirectionReport) -> u64| report.directions.iter().map(get).sum();
-    let seen = Seen {
-        trials: 1,
-        void_trials: u64::from(report.void.is_some()),
-        sent: report.sent(),
-        duplicates: count(|direction| direction.arrived.duplicates),
-        reordered: count(|direction| direction.arrived.reordered),
-        corrupt: count(|direction| direction.arrived.corrupt),
-    };
-    let merged = |get: fn(&DirectionReport) -> &Latency| {
-        let mut all = Latency::new();
-        report.directions.iter().for_each(|direction| all.merge(get(direction)));
-        all
-    };
-    let (lateness, gaps) = (merged(|direction| &direction.lateness), merged(|direction| &direction.gap_error));
-    let pacing = || {
-        Some(Pacing {
-            lateness_p99_s: lateness.quantile_s(0.99)?,
-            gap_error_p50_s: gaps.quantile_s(0.5)?,
-            gap_error_p99_s: gaps.quantile_s(0.99)?,
-        })
-    };
-    let tagged: Vec<f64> = report.directions.iter().filter_map(|direction| direction.tagged_s).collect();
-    let all_came = tagged.len() == report.directions.len();
-    Measured {
-        answer,
-        seen,
-        pacing: pacing(),
-        latency: Some(merged(|direction| &direction.latency)),
-        tagged_s: all_came.then(|| tagged.iter().sum::<f64>() / tagged.len() as f64),
     }
 }

@@ -5,6 +5,7 @@ use netcliff_wire::latency::LatencyRecord;
 use serde::{Deserialize, Serialize};
 
 use super::cost::Predicted;
+use super::instruments::Instruments;
 use super::procedures::{BackToBack, Latency, LossCurve};
 use super::search::Searched;
 use super::settings::{FrameSize, Settings};
@@ -18,6 +19,9 @@ pub struct Rfc2544Report {
     pub device: String,
     /// How frames are sent and taken in, in a line.
     pub tester: String,
+    /// What sent, took in and stamped frames.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instruments: Option<Instruments>,
     /// What was asked.
     pub asked: Settings,
     /// One a frame size, in order.

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use netcliff_core::{Invalid, ParseError};
 use netcliff_wire::forward::frame::{IMIX, least_bytes};
-use netcliff_wire::forward::port::SendBy;
+use netcliff_wire::forward::port::{ReceiveBy, SendBy};
 use serde::{Deserialize, Serialize};
 
 use super::procedures::Bursts;
@@ -131,6 +131,9 @@ pub struct Settings {
     /// How frames are sent.
     #[serde(default)]
     pub send_by: SendBy,
+    /// How frames are taken in.
+    #[serde(default)]
+    pub receive_by: ReceiveBy,
     /// How throughput is searched.
     pub search: SearchBy,
     /// Length of a full trial (s); of [`SearchBy::MlrTypical`] a second at most.
@@ -165,6 +168,7 @@ impl Default for Settings {
             flows: 1,
             vlan: None,
             send_by: SendBy::default(),
+            receive_by: ReceiveBy::default(),
             search: SearchBy::Mlr,
             trial_s: 60.0,
             loss_ratio: 0.0,

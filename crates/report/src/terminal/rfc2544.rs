@@ -35,6 +35,9 @@ fn head(page: &mut Page, report: &Rfc2544Report) {
     }
     page.fact("device", &report.device);
     page.fact("tester", &report.tester);
+    if let Some(stamped) = report.instruments.as_ref().map(|all| &all.stamped).filter(|stamped| !stamped.is_empty()) {
+        page.fact("stamps", stamped);
+    }
     let family = if asked.ipv6 { "IPv6" } else { "IPv4" };
     let ways = if asked.both_ways { "both ways at once, figures each way" } else { "one way" };
     let flows = if asked.flows == 1 { "1 flow".to_owned() } else { format!("{} flows", asked.flows) };

@@ -6,6 +6,9 @@ use netcliff_report::{Style, csv, html, terminal};
 fn report() -> Rfc2544Report {
     let text = r#"{
         "kind": "rfc2544", "device": "a fake router", "tester": "a fake tester",
+        "instruments": {"sent_by": ["xdp-copy"], "taken_in_by": ["packet-ring"], "stamped": "software: sent so, received so; hardware: not offered by eth2",
+            "ports": [{"interface": "eth2", "offered": {"hardware_receive": false, "hardware_transmit": true,
+                "software_receive": true, "software_transmit": true, "clock": 0}}]},
         "asked": {"tests": {"throughput": true, "latency": true, "loss": true, "back_to_back": true},
             "frames": ["64B", "imix"], "ipv6": false, "both_ways": false, "flows": 4, "search": "mlr", "trial_s": 60.0,
             "loss_ratio": 0.0, "width": 0.005, "settle_s": 2.0, "rest_s": 5.0, "loss_step": 0.1, "latency_repeats": 20,

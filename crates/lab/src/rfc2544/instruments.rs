@@ -1,0 +1,122 @@
+//! What sends, takes in and stamps frames, and what is said of it.
+
+use netcliff_wire::forward::port::{Receiving, Sending};
+use netcliff_wire::forward::run::{PortStamps, Tester};
+use serde::{Deserialize, Serialize};
+
+/// What the frames of a run were sent, taken in and stamped by.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Instruments {
+    /// What sent, in the order of its first use: long frames may take another way than short ones.
+    pub sent_by: Vec<Sending>,
+    /// What took in, likewise.
+    pub taken_in_by: Vec<Receiving>,
+    /// Which clock stamped frames, and where.
+    pub stamped: String,
+    /// Who else could have: what each port offers, the sink's first.
+    pub ports: Vec<PortStamps>,
+}
+
+impl Instruments {
+    /// Adds those of a frame size; gives what they cost in meaning, a sentence each.
+    pub fn note(&mut self, tester: &Tester) -> Vec<String> {
+        if !self.sent_by.contains(&tester.sending) {
+            self.sent_by.push(tester.sending);
+        }
+        if !self.taken_in_by.contains(&tester.receiving) {
+            self.taken_in_by.push(tester.receiving);
+        }
+        self.ports.clone_from(&tester.stamps);
+        self.stamped = stamped(&self.taken_in_by, &self.ports);
+        let because = |what: &str, why: &Option<String>| why.as_ref().map(|why| format!("{what}, not AF_XDP: {why}"));
+        let sent = because("sent by an AF_PACKET ring", &tester.not_sent_by_xdp);
+        sent.into_iter().chain(because("taken in by an AF_PACKET ring", &tester.not_received_by_xdp)).collect()
+    }
+
+    /// Sender and sink, in a line.
+    pub fn describe(&self) -> String {
+        format!("sent by {}, taken in by {}", either(&self.sent_by), either(&self.taken_in_by))
+    }
+}
+
+fn either<T: ToString>(all: &[T]) -> String {
+    let words: Vec<String> = all.iter().map(ToString::to_string).collect();
+    if words.is_empty() { "nothing yet".to_owned() } else { words.join(" or ") }
+}
+
+fn stamped(taken_in_by: &[Receiving], ports: &[PortStamps]) -> String {
+    let received: Vec<&str> = taken_in_by.iter().map(|receiving| receiving.stamped()).collect();
+    format!(
+        "software: sent as the frame is written (CLOCK_MONOTONIC, by the CPU's time stamp counter), received {}; hardware: {}",
+        received.join(" or "),
+        hardware(ports)
+    )
+}
+
+/// The sink's port would stamp what arrives, the generator's what leaves.
+fn hardware(ports: &[PortStamps]) -> String {
+    let silent: Vec<&str> =
+        ports.iter().filter(|port| port.offered.is_none()).map(|port| port.interface.as_str()).collect();
+    if !silent.is_empty() {
+        return format!("the kernel does not say what {} offers", silent.join(" and "));
+    }
+    let offers = |at: usize, port: &PortStamps| {
+        port.offered.is_some_and(|offered| if at == 0 { offered.hardware_receive } else { offered.hardware_transmit })
+    };
+    let without: Vec<&str> = ports
+        .iter()
+        .enumerate()
+        .filter(|(at, port)| !offers(*at, port))
+        .map(|(_, port)| port.interface.as_str())
+        .collect();
+    if without.is_empty() {
+        "offered by both ports, but netcliff does not use it".to_owned()
+    } else {
+        format!("not offered by {}", without.join(" and "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use netcliff_host::nic::ethtool::TimeStamps;
+
+    use super::*;
+
+    fn tester(receive: bool, transmit: bool) -> Tester {
+        let port = |interface: &str| PortStamps {
+            interface: interface.to_owned(),
+            offered: Some(TimeStamps {
+                hardware_receive: receive,
+                hardware_transmit: transmit,
+                ..TimeStamps::default()
+            }),
+        };
+        Tester {
+            sending: Sending::XdpCopy,
+            not_sent_by_xdp: None,
+            receiving: Receiving::XdpGeneric,
+            not_received_by_xdp: None,
+            stamps: vec![port("eth2"), port("eth1")],
+        }
+    }
+
+    #[test]
+    fn who_stamps_and_who_could() {
+        let mut instruments = Instruments::default();
+        assert_eq!(instruments.describe(), "sent by nothing yet, taken in by nothing yet");
+        assert!(instruments.note(&tester(false, false)).is_empty());
+        assert_eq!(instruments.describe(), "sent by AF_XDP (copy), taken in by AF_XDP (generic)");
+        assert!(instruments.stamped.ends_with("hardware: not offered by eth2 and eth1"), "{}", instruments.stamped);
+        // A port that stamps only what arrives serves the sink, not the generator.
+        let long = Tester {
+            receiving: Receiving::PacketRing,
+            not_received_by_xdp: Some("too long".to_owned()),
+            ..tester(true, false)
+        };
+        assert_eq!(instruments.note(&long), ["taken in by an AF_PACKET ring, not AF_XDP: too long"]);
+        assert!(instruments.stamped.contains("XDP program") && instruments.stamped.contains("CLOCK_REALTIME"));
+        assert!(instruments.stamped.ends_with("hardware: not offered by eth1"), "{}", instruments.stamped);
+        instruments.note(&tester(true, true));
+        assert!(instruments.stamped.contains("offered by both"), "{}", instruments.stamped);
+    }
+}
