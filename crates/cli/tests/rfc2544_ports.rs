@@ -221,7 +221,7 @@ fn without_the_right_the_sentence_names_it() {
         let output = ended(bed.inside(who, &home, &args).spawn().expect("it starts"), 60);
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.code() == Some(1) && output.stdout.is_empty(), "{who:?}: {said}");
-        assert!(said.contains("p1") && said.contains(word), "{who:?}: {said}");
+        assert!(said.contains("interface p") && said.contains(word), "{who:?}: {said}");
     }
     assert_eq!(before, bed.ports());
 }
