@@ -2,6 +2,7 @@
 
 pub mod capture;
 mod digest;
+pub mod experiments;
 mod times;
 
 use std::path::Path;
@@ -32,12 +33,22 @@ pub fn host(name: &str) -> Result<Host, FileError> {
     Host::from_toml(name, &text)
 }
 
-/// The text of an experiment file.
+/// The text of an experiment: of a file, or of one of [`experiments::KNOWN`] where there is no such file.
 ///
 /// # Errors
-/// The file cannot be read.
-pub fn experiment(path: &str) -> Result<String, FileError> {
-    read(path)
+/// Neither a file that can be read nor a known name.
+pub fn experiment(name: &str) -> Result<String, FileError> {
+    match experiments::named(name) {
+        Some(text) if !Path::new(name).is_file() => Ok(text.to_owned()),
+        Some(_) => read(name),
+        None => read(name).map_err(|error| {
+            let names: Vec<&str> = experiments::KNOWN.iter().map(|(name, _)| *name).collect();
+            FileError {
+                message: format!("{}; give a TOML file or one of {}", error.message, names.join(", ")),
+                ..error
+            }
+        }),
+    }
 }
 
 /// Frame sizes with a file replaced by what it holds.

@@ -12,19 +12,19 @@ use super::{FarArgs, Testbed};
 /// `netcliff run`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  netcliff run experiments/fig-7a.toml                     the figure in the terminal
-  netcliff run experiments/fig-7a.toml --html fig-7a.html  and as a page
-  netcliff run experiments/fig-10a.toml --packets 100_000  faster and coarser
+  netcliff run fig-7a                                      the figure in the terminal
+  netcliff run fig-7a --html fig-7a.html                   and as a page
+  netcliff run fig-10a --packets 100_000                   faster and coarser
   netcliff run sweep.toml --resume                         goes on where it was stopped or killed
-  netcliff run experiments/block-sweep.toml                real transfers between two namespaces
-  netcliff run experiments/block-sweep.toml --ssh root@db1 or to an agent on another host
-  netcliff run experiments/forwarding-optimised.toml       a router plain, tuned, and by XDP
-  netcliff run experiments/feature-matrix.toml --ssh root@db1 --devices eth0,eth1
+  netcliff run block-sweep                                 real transfers between two namespaces
+  netcliff run block-sweep --ssh root@db1                  or to an agent on another host
+  netcliff run forwarding-optimised                        a router plain, tuned, and by XDP
+  netcliff run feature-matrix --ssh root@db1 --devices eth0,eth1
 
 Every point is kept in the record store as soon as it is had. A point that an engine does not
 answer is listed with the reason; the others go on.")]
 pub struct RunArgs {
-    /// The experiment, a TOML file such as those in experiments/
+    /// The experiment: a TOML file, or the name of one that netcliff brings along (those in experiments/)
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// Who answers: model, sim or wire (repeatable) [default: as the file says]
