@@ -48,7 +48,7 @@ pub use watch::WatchArgs;
   netcliff find --quick                         this host's cliff in at most 90 s
   netcliff predict --scheme interrupt --rate 100kpps
   netcliff simulate --scheme napi:weight=64 --rates 10kpps..300kpps:30 --json
-  netcliff run experiments/fig-7a.toml          a figure from a file
+  netcliff run fig-7a                           a figure of the papers
   netcliff advise --rate 100kpps --objective cpu
   netcliff inspect                              what this host is, and what looks wrong with it
   netcliff results list
