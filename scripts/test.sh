@@ -17,7 +17,7 @@ if [[ "${CI:-}" == true ]] && ebpf_wanted && ebpf_buildable; then
     export NETCLIFF_REQUIRE_BPF=1
 fi
 
-step_timeout_s="${STEP_TIMEOUT_S:-1200}"
+step_timeout_s="${STEP_TIMEOUT_S:-1800}"
 log="$(mktemp)"
 collected="$(mktemp)"
 running=""
