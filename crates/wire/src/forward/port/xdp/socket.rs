@@ -170,10 +170,11 @@ impl<T: Copy> Queue<T> {
         unsafe { self.mapping.memory.as_ptr().byte_add(at).cast() }
     }
 
-    /// Writes an entry of a ring that this process fills, before its producer index passes it.
+    /// Writes an entry of a ring that this process fills, before its producer index passes it. There are no more frames than
+    /// slots, so that the kernel has read what this overwrites, though its index may still say otherwise: it shows received
+    /// frames before it moves the fill ring's index (net/xdp/xsk.c, `xsk_flush`).
     #[inline]
     pub(super) fn put(&mut self, index: u32, entry: T) {
-        debug_assert!(index.wrapping_sub(self.consumer().load(Ordering::Relaxed)) < self.slots);
         // SAFETY: in bounds; the kernel reads entries below the producer index only, which the caller has yet to move.
         unsafe { self.entry(index).write(entry) }
     }
