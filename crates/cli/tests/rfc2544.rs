@@ -73,6 +73,7 @@ fn wrong_usage_is_named_with_what_is_accepted() {
         (&["--rules", "501", "--forwarding", "netfilter"], &["501 is not in 1..=500"]),
         (&["--send-by", "pigeon"], &["pigeon", "auto, packet, xdp"]),
         (&["--receive-by", "pigeon"], &["pigeon", "auto, packet, xdp"]),
+        (&["--name", "router"], &["--name router", "add --save"]),
         (&["--tx", "eth7"], &["--rx"]),
         (&["--tx", "no-such-if", "--rx", "lo"], &["there is no interface no-such-if"]),
         (&["--tx", "lo", "--rx", "lo", "--device-mac", "x"], &["02:00:00:00:00:01"]),

@@ -18,7 +18,7 @@ use netcliff_report as report;
 use netcliff_wire::WireError;
 use netcliff_wire::forward::port::{ReceiveBy as TakenIn, SendBy as Sent};
 
-use super::{command_line, enter_user_namespace, now_unix_s, open_store, stop_on_signal, write};
+use super::{command_line, enter_user_namespace, now_unix_s, open_store, refuse_name, stop_on_signal, write};
 use crate::args::{Forwarding, Frames, ReceiveBy, Rfc2544Args, Search, SendBy, StoreArgs, Test};
 use crate::output;
 
@@ -30,6 +30,7 @@ const SHORT_SETTLE_S: f64 = 0.2;
 
 /// Tests a device and shows what was found.
 pub fn run(args: &Rfc2544Args, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
+    refuse_name(store_args, args.save, "add --save")?;
     let settings = settings(args);
     settings.check().map_err(output::usage)?;
     if let Some(rules) = args.rules.filter(|_| args.forwarding != Forwarding::Netfilter) {

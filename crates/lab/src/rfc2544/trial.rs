@@ -50,6 +50,10 @@ pub struct Range {
 
 /// How often a void trial is tried again before the load counts as beyond the sender.
 const VOID_REPEATS: u32 = 2;
+/// The same of trials shorter than [`SHORT_S`]: a stall of the tester's CPU may void several in turn, and they cost little.
+const SHORT_VOID_REPEATS: u32 = 6;
+/// (s)
+const SHORT_S: f64 = 1.0;
 
 /// Asks for trials, counts what they cost, and lowers the highest load to what the sender reaches.
 pub(super) struct Tester<'a, E> {
@@ -78,8 +82,10 @@ impl<'a, E> Tester<'a, E> {
 
     /// A trial of `duration_s` at `load_pps`; None where the sender does not reach the load, which is then out of range.
     pub(super) fn trial(&mut self, duration_s: f64, load_pps: f64) -> Result<Option<Trial>, E> {
-        let mut reached = load_pps;
-        for _ in 0..=VOID_REPEATS {
+        let repeats = if duration_s < SHORT_S { SHORT_VOID_REPEATS } else { VOID_REPEATS };
+        // The best of them is what the sender can do: in the others it may have been held up.
+        let mut reached: f64 = 0.0;
+        for _ in 0..=repeats {
             self.spent_s += duration_s;
             match (self.ask)(duration_s, load_pps)? {
                 Answer::Valid(trial) => {
@@ -88,13 +94,14 @@ impl<'a, E> Tester<'a, E> {
                 }
                 Answer::Void { reached_pps } => {
                     self.void_trials += 1;
-                    reached = reached.min(reached_pps);
+                    reached = reached.max(reached_pps.min(load_pps));
                 }
             }
         }
         self.sender_limited = true;
-        // A per cent below what was reached, so that the next trial is not void by a hair.
-        self.range.max_pps = (0.99 * reached).min(0.99 * load_pps);
+        // Below what was reached, so that the next trial is not void by a hair; further where it was the load itself, at which
+        // the sender was uneven.
+        self.range.max_pps = if reached < 0.99 * load_pps { 0.99 * reached } else { 0.95 * load_pps };
         Ok(None)
     }
 }

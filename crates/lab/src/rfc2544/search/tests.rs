@@ -127,6 +127,38 @@ proptest! {
     }
 }
 
+/// Two of three short trials are void since something else had the sender's CPU for most of them.
+#[test]
+fn a_sender_that_is_held_up_now_and_then_limits_nothing() {
+    let goal = Goal {
+        final_trial_s: 0.05,
+        initial_trial_s: 0.05,
+        duration_sum_s: 1.05,
+        loss_ratio: 0.0,
+        exceed_ratio: 0.5,
+        width: 0.05,
+    };
+    for (sender_pps, end) in [(1e9, End::Regular), (200e3, End::AboveSender)] {
+        let mut bench = Bench::new(Device::Sharp { capacity_pps: 400e3 }, 1).with_sender(sender_pps);
+        let mut asked = 0_u32;
+        let mut ask = |duration, load: f64| {
+            asked += 1;
+            let held_up = !asked.is_multiple_of(3);
+            Ok::<_, Infallible>(if held_up {
+                Answer::Void { reached_pps: 0.02 * load }
+            } else {
+                bench.trial(duration, load)
+            })
+        };
+        let mlr = Mlr { goals: vec![goal], range: RANGE, at_most_s: None };
+        let searched = mlr::search(&mlr, &mut ask).unwrap();
+        let truth = sender_pps.min(400e3);
+        assert_eq!(searched.found[0].end, end);
+        let lower = searched.found[0].lower_pps.unwrap();
+        assert!(lower <= truth && lower >= 0.9 * truth, "{lower} of {truth}");
+    }
+}
+
 #[test]
 fn the_ends_of_the_range_are_named() {
     let fast = Device::Sharp { capacity_pps: 2e6 };
