@@ -9,7 +9,7 @@ mod tests;
 use crate::{
     journal::{Change, HostLock, Journal, JournalError, StateDir},
     nic::{self, Nic},
-    setting::{self, Group, Setting},
+    setting::{Group, Setting},
     testbed::Permission,
 };
 use serde::{Deserialize, Serialize};
@@ -109,8 +109,6 @@ pub struct DeviceHold {
     lock: HostLock,
     /// None while nothing is changed.
     journal: Option<Journal>,
-    /// What was changed and how it was found, in order.
-    changed: Vec<(Setting, String)>,
 }
 
 impl DeviceHold {
@@ -126,7 +124,7 @@ impl DeviceHold {
         let nic = Self::check(interface)?;
         let found = DeviceState::of(&nic);
         let was_up = nic.operational_state.as_deref() == Some("up");
-        Ok(Self { interface: interface.to_owned(), found, was_up, lock, journal: None, changed: Vec::new() })
+        Ok(Self { interface: interface.to_owned(), found, was_up, lock, journal: None })
     }
 
     /// Whether it could be taken, as far as this can be told without doing so; the device as it is.
@@ -179,16 +177,7 @@ impl DeviceHold {
     /// Sets back all that was changed; what could not be is told.
     pub fn set_back(&mut self) -> Vec<String> {
         let Some(mut journal) = self.journal.take() else { return Vec::new() };
-        let changed = std::mem::take(&mut self.changed);
-        // Twice: a setting may not hold before one that it depends on is back.
-        for (setting, old) in changed.iter().rev().chain(changed.iter().rev()) {
-            if setting.read().is_ok_and(|now| !setting::same(&now, old)) {
-                // Whether it holds is looked at below.
-                let _ = setting.write(old);
-            }
-        }
-        let outcomes = journal.undo_all();
-        let mut problems: Vec<String> = outcomes.into_iter().filter_map(|outcome| outcome.error).collect();
+        let mut problems: Vec<String> = journal.undo_all().into_iter().filter_map(|outcome| outcome.error).collect();
         match self.wait_until_up() {
             Err(error) => problems.push(error.to_string()),
             Ok(now) => problems.extend(self.differences(&now)),
@@ -257,16 +246,11 @@ impl DeviceHold {
     }
 
     fn write(&mut self, setting: &Setting, value: &str) -> Result<(), DeviceError> {
-        if !self.changed.iter().any(|(changed, _)| changed == setting) {
+        let of_it =
+            |change: &Change| matches!(change, Change::SettingChanged { setting: changed, .. } if changed == setting);
+        if !self.journal.as_ref().is_some_and(|journal| journal.open_changes().any(of_it)) {
             let old = self.found_value(setting);
-            let journal = match &mut self.journal {
-                Some(journal) => journal,
-                none => none.insert(Journal::begin(self.lock.state())?),
-            };
-            let namespace = setting.is_of_namespace().then(setting::namespace).flatten();
-            let (setting, new) = (setting.clone(), value.to_owned());
-            journal.record(Change::SettingChanged { setting: setting.clone(), namespace, old: old.clone(), new })?;
-            self.changed.push((setting, old));
+            Journal::record_setting(&mut self.journal, self.lock.state(), setting, (&old, value))?;
         }
         let refused = |source| DeviceError::Refused { setting: setting.clone(), value: value.to_owned(), source };
         setting.write(value).map_err(refused)

@@ -21,7 +21,7 @@ pub use undo::{ReplayReport, UndoOutcome, kept, replay, undo_change, undo_kept};
 
 use crate::{
     process::{ProcessId, boot_id},
-    setting::Setting,
+    setting::{self, Setting},
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -179,6 +179,25 @@ impl Journal {
         Ok(id)
     }
 
+    /// Writes the change of a setting down, in a journal that begins with the first of them.
+    ///
+    /// # Errors
+    /// As [`Journal::begin`] and [`Journal::record`].
+    pub(crate) fn record_setting(
+        journal: &mut Option<Journal>,
+        state: &StateDir,
+        setting: &Setting,
+        (old, new): (&str, &str),
+    ) -> Result<(), JournalError> {
+        let journal = match journal {
+            Some(journal) => journal,
+            none => none.insert(Self::begin(state)?),
+        };
+        let namespace = setting.is_of_namespace().then(setting::namespace).flatten();
+        let (setting, old, new) = (setting.clone(), old.to_owned(), new.to_owned());
+        journal.record(Change::SettingChanged { setting, namespace, old, new }).map(drop)
+    }
+
     /// Notes that a change has been taken back by other means.
     ///
     /// # Errors
@@ -191,19 +210,15 @@ impl Journal {
     /// Takes every open change back, newest first, and removes the file if all succeeded. What could not be undone stays open,
     /// and in the file for the next start.
     pub fn undo_all(&mut self) -> Vec<UndoOutcome> {
-        let mut outcomes = Vec::new();
-        let mut left = Vec::new();
-        while let Some((id, change)) = self.open.pop() {
-            let outcome = undo_change(&change);
-            if outcome.error.is_some() {
-                left.push((id, change));
-            } else if let Err(error) = self.undone(id) {
+        let (ids, changes): (Vec<ChangeId>, Vec<Change>) = self.open.iter().cloned().unzip();
+        let outcomes = undo::undo_changes(&changes);
+        for (id, outcome) in ids.into_iter().rev().zip(&outcomes) {
+            if outcome.error.is_none()
+                && let Err(error) = self.undone(id)
+            {
                 tracing::warn!(%error, "an undone change could not be ticked off");
             }
-            outcomes.push(outcome);
         }
-        left.reverse();
-        self.open = left;
         if self.open.is_empty() {
             let _ = std::fs::remove_file(&self.path);
         }

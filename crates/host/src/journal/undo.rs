@@ -115,13 +115,9 @@ fn replay_file(path: &Path, kept: bool, report: &mut ReplayReport) -> Result<(),
     }
     let mut all_undone = true;
     if same_boot {
-        let undone: Vec<UndoOutcome> = open.iter().rev().map(undo_change).collect();
-        for outcome in undone {
-            // Once more what failed: an offload does not hold before the one it depends on is back.
-            let outcome = if outcome.error.is_some() { undo_change(&outcome.change) } else { outcome };
-            all_undone &= outcome.error.is_none();
-            report.outcomes.push(outcome);
-        }
+        let undone = undo_changes(&open);
+        all_undone = undone.iter().all(|outcome| outcome.error.is_none());
+        report.outcomes.extend(undone);
     }
     if all_undone && same_boot && is_damaged(&text) {
         // Kept as evidence, under a name that is not read again.
@@ -186,6 +182,17 @@ pub(super) fn parse(text: &str) -> Option<Parsed> {
         }
     }
     Some((owner, boot_id, open.into_iter().map(|(_, change)| change).collect()))
+}
+
+/// Takes changes back, newest first, in two rounds: an offload does not hold before the one that it depends on is back, and may
+/// be moved by it. Errors are those of the second round.
+pub(super) fn undo_changes(oldest_first: &[Change]) -> Vec<UndoOutcome> {
+    let first: Vec<UndoOutcome> = oldest_first.iter().rev().map(undo_change).collect();
+    let again = |first: UndoOutcome| {
+        let second = undo_change(&first.change);
+        UndoOutcome { note: first.note.or(second.note), ..second }
+    };
+    first.into_iter().map(again).collect()
 }
 
 /// Takes one change back.

@@ -5,7 +5,7 @@
 
 use super::{Plan, Step};
 use crate::{
-    journal::{self, Change, HostLock, Journal, JournalError, ReplayReport, UndoOutcome},
+    journal::{self, HostLock, Journal, JournalError, ReplayReport, UndoOutcome},
     setting::{self, Setting},
 };
 use serde::Serialize;
@@ -141,14 +141,8 @@ impl Session {
         if !setting::same(&before, &step.proposal.old) {
             return Err(Failed::Changed(before));
         }
-        let journal = match &mut self.journal {
-            Some(journal) => journal,
-            none => none.insert(Journal::begin(self.lock.state()).map_err(Failed::Journal)?),
-        };
-        let namespace = setting.is_of_namespace().then(setting::namespace).flatten();
-        let change =
-            Change::SettingChanged { setting: setting.clone(), namespace, old: before.clone(), new: new.clone() };
-        journal.record(change).map_err(Failed::Journal)?;
+        Journal::record_setting(&mut self.journal, self.lock.state(), setting, (&before, new))
+            .map_err(Failed::Journal)?;
         setting.write(new)?;
         let effective = setting.read()?;
         if setting::same(&effective, &before) {
