@@ -174,8 +174,8 @@ impl Templates {
         &self.filler
     }
 
-    /// Bytes of the longest frame as it arrives: without FCS, with its tag.
-    pub fn longest_received(&self) -> usize {
+    /// Bytes of the longest frame, as it leaves and arrives: without FCS, with its tag.
+    pub fn longest(&self) -> usize {
         self.filler.len()
     }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::account::Arrived;
 use super::frame::{Profile, Templates};
-use super::port::{self, Receiver, Sender};
+use super::port::{self, OpenReceiver, OpenSender, ReceiveBy, Receiver, Sender};
 use crate::clock;
 use crate::clock::Ticker;
 use crate::error::WireError;
@@ -188,32 +188,12 @@ impl Bench {
     /// A namespace or interface does not exist or has no carrier, a profile cannot be, or the kernel refuses.
     pub fn open(directions: &[Direction], by: By, max_burst: usize, placement: &Placement) -> Result<Self, WireError> {
         placement.enter()?;
-        let enter = |port: &Port| Placement { netns: port.netns.clone(), ..Placement::default() }.enter();
-        let mut near = Vec::new();
-        for direction in directions {
-            let templates = Templates::new(&direction.profile)?;
-            let port = &direction.from;
-            enter(port)?;
-            // The direction back, whose frames arrive at the same port.
-            let back = directions.iter().find(|other| other.to == *port && by.receive.tries_xdp(&port.interface));
-            let received =
-                back.map(|back| Templates::new(&back.profile)).transpose()?.map(|back| back.longest_received());
-            let filler = templates.filler();
-            let opened = port::open_sender_beside(by.send, &port.interface, filler, max_burst, received)?;
-            near.push((templates, opened, PortStamps::of(&port.interface)));
-        }
-        let mut far = Vec::new();
-        for direction in directions {
-            let port = &direction.to;
-            enter(port)?;
-            let beside = directions.iter().position(|other| other.from == *port);
-            let lent = beside.and_then(|beside| near[beside].1.lent.take());
-            let longest = Templates::new(&direction.profile)?.longest_received();
-            let taken = port::open_receiver_beside(by.receive, &port.interface, longest, lent)?;
-            far.push((taken, PortStamps::of(&port.interface)));
-        }
+        let templates = directions.iter().map(|direction| Templates::new(&direction.profile));
+        let templates = templates.collect::<Result<Vec<_>, _>>()?;
+        let mut senders = senders(directions, &templates, by, max_burst)?;
+        let receivers = receivers(directions, &templates, by.receive, &mut senders)?;
         let (mut lanes, mut tester) = (Vec::new(), None);
-        for ((templates, opened, here), (taken, there)) in near.into_iter().zip(far) {
+        for ((templates, (opened, here)), (taken, there)) in templates.into_iter().zip(senders).zip(receivers) {
             let (sender, receiver) = (opened.sender, taken.receiver);
             let why = |error: WireError| error.to_string();
             tester.get_or_insert_with(|| Tester {
@@ -255,6 +235,48 @@ impl Bench {
         let void = void(&directions, trial, frames);
         Ok(TrialReport { directions, duration_s: trial.duration_s, void, stopped })
     }
+}
+
+/// Moves the thread to a port's namespace.
+fn enter(port: &Port) -> Result<(), WireError> {
+    Placement { netns: port.netns.clone(), ..Placement::default() }.enter()
+}
+
+/// The sender of every direction, and who stamps frames at its port. At a port where frames arrive too it has memory to lend.
+fn senders(
+    directions: &[Direction],
+    templates: &[Templates],
+    by: By,
+    max_burst: usize,
+) -> Result<Vec<(OpenSender, PortStamps)>, WireError> {
+    let one = |(direction, own): (&Direction, &Templates)| {
+        let port = &direction.from;
+        enter(port)?;
+        // The direction back, whose frames arrive at the same port.
+        let back = directions.iter().position(|other| other.to == *port && by.receive.tries_xdp(&port.interface));
+        let received = back.map(|back| templates[back].longest());
+        let opened = port::open_sender_beside(by.send, &port.interface, own.filler(), max_burst, received)?;
+        Ok((opened, PortStamps::of(&port.interface)))
+    };
+    directions.iter().zip(templates).map(one).collect()
+}
+
+/// The receiver of every direction, and who stamps frames at its port. It takes what a sender at the same port lends.
+fn receivers(
+    directions: &[Direction],
+    templates: &[Templates],
+    by: ReceiveBy,
+    senders: &mut [(OpenSender, PortStamps)],
+) -> Result<Vec<(OpenReceiver, PortStamps)>, WireError> {
+    let mut one = |(direction, own): (&Direction, &Templates)| {
+        let port = &direction.to;
+        enter(port)?;
+        let beside = directions.iter().position(|other| other.from == *port);
+        let lent = beside.and_then(|beside| senders[beside].0.lent.take());
+        let opened = port::open_receiver_beside(by, &port.interface, own.longest(), lent)?;
+        Ok((opened, PortStamps::of(&port.interface)))
+    };
+    directions.iter().zip(templates).map(&mut one).collect()
 }
 
 fn check(trial: &Trial) -> Result<u64, WireError> {
