@@ -109,10 +109,14 @@ fn used_by(flows: &[Counts]) -> Option<Hardware> {
 
 /// The host by its kernel's ticks.
 fn ticks(shares: &[SystemShares], window_s: f64, transactions: u64) -> Option<HostCost> {
-    let busy_s: f64 = shares.iter().map(SystemShares::used_s).sum();
-    (!shares.is_empty() && window_s > 0.0 && transactions > 0).then(|| HostCost {
+    let busy_s = shares.iter().map(SystemShares::used_s).sum();
+    by_ticks(busy_s, window_s, transactions).filter(|_| !shares.is_empty())
+}
+
+fn by_ticks(busy_s: f64, elapsed_s: f64, transactions: u64) -> Option<HostCost> {
+    (elapsed_s > 0.0 && transactions > 0).then(|| HostCost {
         method: Method::Procfs.to_string(),
-        busy_cpus: busy_s / window_s,
+        busy_cpus: busy_s / elapsed_s,
         us_per_transaction: busy_s * 1e6 / transactions as f64,
         split: Vec::new(),
     })
@@ -131,14 +135,7 @@ fn host(splits: &[CpuSplit], transactions: u64) -> Option<HostCost> {
 }
 
 fn far_host(from: &ServerCount, to: &ServerCount) -> Option<HostCost> {
-    let busy_s = to.host_busy_s? - from.host_busy_s?;
-    let (elapsed_s, responses) = (to.at_s - from.at_s, to.responses - from.responses);
-    (elapsed_s > 0.0 && responses > 0).then(|| HostCost {
-        method: Method::Procfs.to_string(),
-        busy_cpus: busy_s / elapsed_s,
-        us_per_transaction: busy_s * 1e6 / responses as f64,
-        split: Vec::new(),
-    })
+    by_ticks(to.host_busy_s? - from.host_busy_s?, to.at_s - from.at_s, to.responses - from.responses)
 }
 
 fn notes(settings: &Settings, near: &Near<'_>, measured: &Measured) -> Vec<String> {
