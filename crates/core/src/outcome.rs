@@ -54,11 +54,17 @@ impl Figure {
         self.interval.map_or(0.0, |interval| (interval.high - interval.low) / 2.0 / self.value.abs())
     }
 
+    /// The figure in other terms: value and ends through `other`, which must not decrease, so that low stays low.
+    #[must_use]
+    pub fn mapped(&self, other: impl Fn(f64) -> f64) -> Self {
+        let interval = self.interval.map(|i| Interval { low: other(i.low), high: other(i.high), ..i });
+        Self { value: other(self.value), interval }
+    }
+
     /// The figure with value and ends multiplied by `factor` (positive).
     #[must_use]
     pub fn scaled(&self, factor: f64) -> Self {
-        let interval = self.interval.map(|i| Interval { low: i.low * factor, high: i.high * factor, ..i });
-        Self { value: self.value * factor, interval }
+        self.mapped(|value| value * factor)
     }
 }
 

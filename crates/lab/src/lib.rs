@@ -20,9 +20,11 @@
 //! | [`tuning`] | what a tuning plan is expected to change, and the host measured with and without it in turns |
 //! | [`transfers`] | experiments of bulk transfers: settings varied by a design, and their effects |
 //! | [`store`] | records in SQLite |
+//! | `alike` | sentences that differ in their numbers only, as one |
 //! | [`stats`] | intervals and least squares |
 
 pub mod advise;
+mod alike;
 pub mod bench;
 pub mod calibrate;
 pub mod compare;

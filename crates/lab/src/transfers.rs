@@ -71,6 +71,8 @@ pub enum TransfersError {
 
 /// How often a repeat is made that counts nothing.
 const TRIES: u32 = 3;
+/// Windows that lmbench3 makes by default, and averages.
+const LMBENCH3_WINDOWS: u32 = 5;
 
 /// One configuration under way.
 struct Config {
@@ -95,10 +97,7 @@ impl Config {
     /// True where it takes part in a round (from 0): it has had one repeat a round, more where a run before made them.
     fn wants(&self, times: &Times, round: u32) -> bool {
         let made = self.samples.len() as u32;
-        // That method makes all its repeats in the first.
-        let at_once = self.settings.contains(&Setting::Method(Method::Lmbench3.name().to_owned()));
-        let due = made <= round && !(at_once && made > 0);
-        due && self.ended.is_none() && times.repeats.wants(made, repeats::half_width(&self.values(times.y)))
+        made <= round && self.ended.is_none() && times.repeats.wants(made, repeats::half_width(&self.values(times.y)))
     }
 }
 
@@ -150,7 +149,8 @@ pub fn run(
         before.rows.into_iter().for_each(|row| take_up(&mut configs, &factors, row));
         warnings.extend(before.warnings);
     }
-    let mut found = Found { experiment, repeats: times.repeats, factors, fixed, configs, not_had, warnings };
+    let mut found =
+        Found { experiment, repeats: times.repeats, factors, fixed, configs, congestion: None, not_had, warnings };
     let first_error = rounds(&mut found, &mut device, place, &times, provenance, watch);
     if let (Some(error), true) = (first_error, found.configs.iter().all(|config| config.samples.is_empty())) {
         return Err(error);
@@ -231,8 +231,11 @@ fn rounds(
                 continue;
             }
             let options = options(config, place, times, provenance);
-            match measure(config, device, place, options, times) {
-                Ok(said) => found.warnings.extend(said),
+            match measure(config, device, place, options) {
+                Ok(told) => {
+                    found.warnings.extend(told.warnings);
+                    found.congestion = told.congestion.or(found.congestion.take());
+                }
                 Err(error) => {
                     config.ended = Some(error.to_string());
                     first_error.get_or_insert(error);
@@ -271,35 +274,55 @@ fn configurations(
     Ok(designed.into_iter().map(config).collect())
 }
 
-/// One repeat of a configuration (all of them where the method makes them in one transfer); gives what the transfer warns
-/// of.
+/// What transfers say beside their figures.
+#[derive(Default)]
+struct Told {
+    warnings: Vec<String>,
+    /// The congestion control in force.
+    congestion: Option<String>,
+}
+
+/// One repeat of a configuration.
 fn measure(
     config: &mut Config,
     device: &mut Device<'_>,
     place: &mut Place<'_>,
     options: StreamOptions,
-    times: &Times,
-) -> Result<Vec<String>, TransfersError> {
-    let at_once = options.method == Method::Lmbench3;
+) -> Result<Told, TransfersError> {
     device.bring_to(place, &config.settings)?;
-    let repeats = if at_once { times.repeats.least } else { 1 };
-    let options = StreamOptions { repeats: Repeats::exactly(repeats), ..options };
+    // What that method reports is the mean of several windows on one connection: here that is one repeat.
+    let averaged = options.method == Method::Lmbench3;
+    let windows = if averaged { LMBENCH3_WINDOWS } else { 1 };
+    let options = StreamOptions { repeats: Repeats::exactly(windows), ..options };
     let had = config.samples.len();
-    let mut warnings = Vec::new();
+    let mut told = Told::default();
     for _ in 0..TRIES {
         let found = place.transfer(&options)?;
-        warnings.extend(found.warnings);
+        told.warnings.extend(found.warnings);
+        told.congestion = found.in_force.into_iter().find(|(name, _)| name == "congestion").map(|(_, held)| held);
         for row in found.rows {
             // A host so busy that an end was not given its CPU within the window leaves nothing to count.
-            config.samples.extend(row.samples.into_iter().filter(|sample| sample.goodput_bps.is_some()));
+            let whole = row.samples.into_iter().filter(|sample| sample.goodput_bps.is_some());
+            if averaged {
+                config.samples.extend(mean(whole))
+            } else {
+                config.samples.extend(whole)
+            }
             config.ended = row.cut_short;
         }
         if config.samples.len() > had || config.ended.is_some() || options.stop.load(Ordering::Relaxed) {
-            return Ok(warnings);
+            return Ok(told);
         }
     }
     config.ended = Some(format!("{TRIES} repeats in a row had no whole window: a longer time helps"));
-    Ok(warnings)
+    Ok(told)
+}
+
+/// The mean goodput, if there is any; what else windows have is not lmbench3's to say.
+fn mean(windows: impl Iterator<Item = StreamSample>) -> Option<StreamSample> {
+    let rates: Vec<f64> = windows.filter_map(|window| window.goodput_bps).collect();
+    let mean_bps = rates.iter().sum::<f64>() / rates.len() as f64;
+    (!rates.is_empty()).then(|| StreamSample { goodput_bps: Some(mean_bps), ..StreamSample::default() })
 }
 
 /// Random orders from a seed (splitmix64, Fisher-Yates).

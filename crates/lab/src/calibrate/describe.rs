@@ -10,7 +10,7 @@ use crate::trial::TrialSpec;
 /// Costs with how they were had, and the calibrated host.
 pub fn calibration(fits: &Fits, seen: &Seen, base: &TrialSpec, method: &str) -> Calibration {
     let per_byte_s = fits.per_byte.map_or(0.0, |figure| figure.value);
-    let own = shifted(fits.protocol, -per_byte_s * f64::from(base.frame_bytes));
+    let own = fits.protocol.mapped(|cost_s| cost_s - per_byte_s * f64::from(base.frame_bytes));
     Calibration {
         costs: costs(fits, seen, own, base, method),
         host: host(fits, seen, own, per_byte_s),
@@ -77,13 +77,6 @@ fn host(fits: &Fits, seen: &Seen, own: Figure, per_byte_s: f64) -> Host {
         transmit_load: None,
         transmit_priority: None,
         transmit_ring: None,
-    }
-}
-
-fn shifted(figure: Figure, by: f64) -> Figure {
-    match figure.interval {
-        Some(i) => Figure::between(figure.value + by, i.low + by, i.high + by, i.confidence),
-        None => Figure::exact(figure.value + by),
     }
 }
 

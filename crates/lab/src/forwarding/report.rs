@@ -7,7 +7,8 @@ use netcliff_core::{EngineKind, Figure, Fingerprint, Provenance, units};
 use serde::{Deserialize, Serialize};
 
 use super::{About, Found};
-use crate::rfc2544::conduct::LINES_BPS;
+use crate::alike::folded;
+use crate::rfc2544::conduct::{LINES_BPS, line_shares};
 use crate::rfc2544::cost::Predicted;
 use crate::rfc2544::report::{Limit, LineShare, SizeReport};
 use crate::rfc2544::settings::{FrameSize, Settings};
@@ -209,10 +210,7 @@ impl Found {
         let whole = |row: &ForwardingRow| row.samples.len() == experiment.rounds as usize;
         let limits: BTreeSet<&String> =
             self.set_ups.iter().filter_map(|(_, about)| about.as_ref()).flat_map(|about| &about.limits).collect();
-        let load = |warning: &str| warning.contains("(load average ");
-        let mut warnings: Vec<String> = limits.iter().filter(|limit| !load(limit)).map(ToString::to_string).collect();
-        // How loaded the host was each time is one line: the last of them by text.
-        warnings.extend(limits.iter().rfind(|limit| load(limit)).map(ToString::to_string));
+        let mut warnings = folded(limits.into_iter().cloned());
         warnings.extend(predicted_of(&self));
         let set_ups = self.set_ups.into_iter().map(|(set_up, about)| SetUpReport {
             name: set_up.name,
@@ -287,12 +285,6 @@ impl ForwardingRow {
         };
         let throughput_pps = values(&|sample| sample.throughput_pps);
         let simulated_pps = values(&|sample| sample.predicted?.simulated_pps);
-        let share = |pps: f64| {
-            LINES_BPS.map(|line_bps| {
-                let line_pps = frame.line_pps(line_bps);
-                LineShare { line_bps, line_pps, share: pps / line_pps }
-            })
-        };
         Self {
             frame,
             set_up: set_up.to_owned(),
@@ -300,10 +292,29 @@ impl ForwardingRow {
             bound: samples.iter().filter_map(|sample| sample.bound).max(),
             simulated_pps,
             modelled_pps: None,
-            line_shares: throughput_pps.map(|figure| share(figure.value).to_vec()).unwrap_or_default(),
+            line_shares: throughput_pps.map(|figure| line_shares(frame, figure.value)).unwrap_or_default(),
             gain: base.and_then(|base| gain(base, &samples)),
             samples,
         }
+    }
+
+    /// Mean time that a frame takes of the router's CPU, as the rounds saw it (s).
+    pub fn frame_s(&self) -> Option<f64> {
+        let times: Vec<f64> = self.samples.iter().filter_map(|sample| Some(sample.predicted?.frame_s)).collect();
+        (!times.is_empty()).then(|| times.iter().sum::<f64>() / times.len() as f64)
+    }
+
+    /// What the simulator says, or else what follows on paper, and which of the two (pps).
+    pub fn predicted_pps(&self) -> Option<(f64, &'static str)> {
+        let simulated = self.simulated_pps.map(|figure| (figure.value, "simulated"));
+        simulated.or(self.modelled_pps.map(|figure| (figure.value, "on paper")))
+    }
+
+    /// Measured over predicted, less 1. Of a lower limit nothing is off that lies above it.
+    pub fn off(&self) -> Option<f64> {
+        let reached = matches!(self.bound, Some(Bound::Router | Bound::SharedCpu));
+        let (predicted_pps, _) = self.predicted_pps()?;
+        self.throughput_pps.filter(|_| reached).map(|measured| measured.value / predicted_pps - 1.0)
     }
 
     /// Frame size (bytes).
@@ -318,12 +329,7 @@ fn gain(base: &[ForwardingSample], samples: &[ForwardingSample]) -> Option<Figur
         let same = base.iter().find(|base| base.round == sample.round)?;
         Some((sample.throughput_pps? / same.throughput_pps?).ln())
     };
-    let log = stats::mean(&samples.iter().filter_map(ratio).collect::<Vec<f64>>())?;
-    let change = |log: f64| log.exp() - 1.0;
-    Some(match log.interval {
-        Some(ends) => Figure::between(change(log.value), change(ends.low), change(ends.high), ends.confidence),
-        None => Figure::exact(change(log.value)),
-    })
+    Some(stats::mean(&samples.iter().filter_map(ratio).collect::<Vec<f64>>())?.mapped(f64::exp_m1))
 }
 
 impl ForwardingReport {
@@ -342,13 +348,7 @@ impl ForwardingReport {
 
     /// Share of a line's frame rate over frame size; a line forwards no more than it carries.
     pub fn shares(&self, line_bps: f64) -> Vec<Curve> {
-        self.of_set_ups(|frame, figure| {
-            let share = |pps: f64| (pps / frame.line_pps(line_bps)).min(1.0);
-            match figure.interval {
-                Some(ends) => Figure::between(share(figure.value), share(ends.low), share(ends.high), ends.confidence),
-                None => Figure::exact(share(figure.value)),
-            }
-        })
+        self.of_set_ups(|frame, figure| figure.mapped(|pps| (pps / frame.line_pps(line_bps)).min(1.0)))
     }
 
     fn of_set_ups(&self, shown: impl Fn(FrameSize, Figure) -> Figure) -> Vec<Curve> {

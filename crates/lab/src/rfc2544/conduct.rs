@@ -228,7 +228,8 @@ fn say_end(end: End, max_pps: Option<f64>, size: &mut SizeReport) {
     size.missing.push(format!("throughput: {missing}"));
 }
 
-fn line_shares(frame: FrameSize, throughput_pps: f64) -> Vec<LineShare> {
+/// Shares of [`LINES_BPS`] that a throughput is.
+pub(crate) fn line_shares(frame: FrameSize, throughput_pps: f64) -> Vec<LineShare> {
     let share = |line_bps| {
         let line_pps = frame.line_pps(line_bps);
         LineShare { line_bps, line_pps, share: throughput_pps / line_pps }

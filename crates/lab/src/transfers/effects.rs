@@ -17,7 +17,8 @@ pub struct LevelEffect {
     pub factor: usize,
     /// Which of its levels, from 1; 0 is what it is compared with.
     pub level: usize,
-    /// Mean over the configurations with the factor at level 0, then at this one.
+    /// What the fit says of the factor at level 0, then at this one, the others being as often at each of their levels as in
+    /// the design (a geometric mean; in a balanced design that of the configurations at the level).
     pub means: (f64, f64),
     /// Ratio less 1 of this level to level 0, with its interval.
     pub change: Figure,
@@ -59,23 +60,19 @@ pub fn effects(levels: &[usize], observed: &[Observed<'_>]) -> Vec<LevelEffect> 
             degrees: degrees as f64,
         })
         .collect();
+    // The fit's logarithm with this factor at its level 0 and every other at the mean of its levels.
+    let share = |at: usize| rows.iter().map(|row| row[at]).sum::<f64>() / rows.len() as f64;
+    let others = |own: usize| {
+        let others = columns.iter().zip(1..).filter(|((factor, _), _)| *factor != own);
+        coefficients[0] + others.map(|(_, at)| coefficients[at] * share(at)).sum::<f64>()
+    };
     let none = Estimate::exact(0.0);
     let p = holm(&estimates.iter().map(|estimate| p_same(&none, estimate)).collect::<Vec<_>>());
     let effect = |((&(factor, level), estimate), p_corrected): ((&(usize, usize), &Estimate), f64)| {
         let log = estimate.figure(CONFIDENCE);
-        let ratio = |log: f64| log.exp_m1();
-        let change = match log.interval {
-            Some(ends) => Figure::between(ratio(log.value), ratio(ends.low), ratio(ends.high), ends.confidence),
-            None => Figure::exact(ratio(log.value)),
-        };
-        let means = (mean_at(observed, factor, 0), mean_at(observed, factor, level));
-        LevelEffect { factor, level, means, change, p_corrected }
+        let from = others(factor).exp();
+        let means = (from, from * log.value.exp());
+        LevelEffect { factor, level, means, change: log.mapped(f64::exp_m1), p_corrected }
     };
     columns.iter().zip(&estimates).zip(p).map(effect).collect()
-}
-
-/// Mean over the configurations with a factor at a level.
-fn mean_at(observed: &[Observed<'_>], factor: usize, level: usize) -> f64 {
-    let at = || observed.iter().filter(|(config, values)| config[factor] == level && !values.is_empty());
-    at().map(|(_, values)| values.iter().sum::<f64>() / values.len() as f64).sum::<f64>() / at().count() as f64
 }

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::effects::effects;
 use super::link::MTU_BYTES;
 use super::{Config, Place};
+use crate::alike::folded;
 use crate::repeats::known;
 use crate::stats;
 
@@ -80,9 +81,9 @@ pub struct Effect {
     pub to: String,
     /// The figure.
     pub figure: TransferMeasure,
-    /// Mean over the configurations at `from`.
+    /// What the fit says at `from`, the other factors being as often at each of their levels as in the design.
     pub from_mean: f64,
-    /// Mean over those at `to`.
+    /// The same at `to`.
     pub to_mean: f64,
     /// Ratio less 1, by the logarithms, with its interval.
     pub change: Figure,
@@ -134,6 +135,8 @@ pub(super) struct Found<'a> {
     pub fixed: Vec<Setting>,
     pub configs: Vec<Config>,
     pub not_had: Vec<String>,
+    /// The congestion control that was in force last.
+    pub congestion: Option<String>,
     pub warnings: BTreeSet<String>,
 }
 
@@ -147,8 +150,9 @@ impl Found<'_> {
         let fingerprint = place.fingerprint();
         let asked = self.asked(place);
         let rows: Vec<TransferRow> = self.configs.iter().map(|config| self.row(config, x)).collect();
-        let mut warnings = warnings(&self.warnings, place);
-        warnings.extend(rows.iter().filter_map(shortfall));
+        // What limits every figure, then what transfers warn of.
+        let warnings = place.limits().into_iter().chain(self.warnings.iter().cloned());
+        let warnings = folded(warnings.chain(rows.iter().filter_map(shortfall)));
         TransferReport {
             kind: "transfer".to_owned(),
             title: self.experiment.title.clone(),
@@ -183,6 +187,11 @@ impl Found<'_> {
             asked.push(fact("mtu", format!("{MTU_BYTES}, unless it varies")));
         }
         asked.extend(self.fixed.iter().map(|setting| fact(setting.key().name(), setting.to_string())));
+        // The host's default, which decides more than many a setting, is said too.
+        let said = self.fixed.iter().map(Setting::key).chain(self.factors.iter().map(|factor| factor.key));
+        if let (Some(held), true) = (&self.congestion, said.into_iter().all(|key| key != Key::Congestion)) {
+            asked.push(fact(Key::Congestion.name(), format!("{held}, the host's default")));
+        }
         let each = &self.experiment.time;
         asked.push(fact("repeats", format!("{} of {each}, each round in random order", self.repeats)));
         asked.push(fact("seed", self.experiment.seed.to_string()));
@@ -239,19 +248,6 @@ impl Found<'_> {
         };
         measures.into_iter().flat_map(of).collect()
     }
-}
-
-/// What limits every figure, once, then what transfers warn of; how loaded the host was each time is one line.
-fn warnings(found: &BTreeSet<String>, place: &Place<'_>) -> Vec<String> {
-    let load = |warning: &String| warning.contains("(load average ");
-    let mut warnings = place.limits();
-    for warning in found {
-        let known = warnings.contains(warning) || (load(warning) && warnings.iter().any(load));
-        if !known {
-            warnings.push(warning.clone());
-        }
-    }
-    warnings
 }
 
 /// A configuration whose figure is not known as well as asked for.

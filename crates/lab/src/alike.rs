@@ -1,0 +1,111 @@
+//! [`folded`]: sentences that are alike but for their numbers, as one.
+
+use std::fmt::Write as _;
+
+use netcliff_core::units;
+
+/// What may stand around a number in a sentence.
+const AROUND: [char; 6] = [' ', ',', ':', ';', '(', ')'];
+
+/// Sentences that differ in their numbers only become one, at the place of the first: each number that differs becomes
+/// the least and the greatest of it, and how many there were is said.
+pub fn folded(sentences: impl IntoIterator<Item = String>) -> Vec<String> {
+    let mut groups: Vec<Vec<Vec<String>>> = Vec::new();
+    for sentence in sentences {
+        let words = words(&sentence);
+        let group = groups.iter_mut().find(|group| alike(&group[0], &words));
+        match group {
+            Some(group) if group.contains(&words) => {}
+            Some(group) => group.push(words),
+            None => groups.push(vec![words]),
+        }
+    }
+    groups.iter().map(|group| as_one(group)).collect()
+}
+
+/// Words and what stands between them; together the sentence.
+fn words(sentence: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    let mut within = false;
+    for letter in sentence.chars() {
+        let around = AROUND.contains(&letter);
+        match words.last_mut() {
+            Some(word) if within && !around => word.push(letter),
+            _ => words.push(letter.to_string()),
+        }
+        within = !around;
+    }
+    words
+}
+
+fn is_number(word: &str) -> bool {
+    word.starts_with(|first: char| first.is_ascii_digit())
+}
+
+fn alike(one: &[String], other: &[String]) -> bool {
+    let same = |(a, b): (&String, &String)| a == b || (is_number(a) && is_number(b));
+    one.len() == other.len() && one.iter().zip(other).all(same)
+}
+
+fn as_one(group: &[Vec<String>]) -> String {
+    let mut sentence = String::new();
+    for at in 0..group[0].len() {
+        let mut all: Vec<&str> = group.iter().map(|words| words[at].as_str()).collect();
+        all.sort_by(|a, b| size(a).total_cmp(&size(b)));
+        all.dedup();
+        match all[..] {
+            [least, .., greatest] => _ = write!(sentence, "{least} to {greatest}"),
+            _ => sentence.push_str(all[0]),
+        }
+    }
+    if group.len() > 1 {
+        _ = write!(sentence, " ({} of these)", group.len());
+    }
+    sentence
+}
+
+/// A number's size, whatever its unit: those at one place of a sentence have the same.
+fn size(word: &str) -> f64 {
+    let plain = word.parse().ok();
+    let bytes = || units::parse_bytes(word).ok().map(|bytes| bytes as f64);
+    plain
+        .or_else(bytes)
+        .or_else(|| units::parse_time_s(word).ok())
+        .or_else(|| units::parse_bps(word).ok())
+        .unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::folded;
+
+    fn of(sentences: &[&str]) -> Vec<String> {
+        folded(sentences.iter().map(ToString::to_string))
+    }
+
+    #[test]
+    fn numbers_that_differ_become_their_range() {
+        let found = of(&[
+            "write of 64KiB: the sender is busy",
+            "2 CPUs: few",
+            "write of 512B: the sender is busy",
+            "write of 1MiB: the sender is busy",
+            "write of 512B: the receiver is busy",
+            "a load of 0.38 over 9 minutes",
+            "a load of 12.5 over 9 minutes",
+        ]);
+        let one = [
+            "write of 512B to 1MiB: the sender is busy (3 of these)",
+            "2 CPUs: few",
+            "write of 512B: the receiver is busy",
+            "a load of 0.38 to 12.5 over 9 minutes (2 of these)",
+        ];
+        assert_eq!(found, one);
+    }
+
+    #[test]
+    fn the_same_said_twice_is_one_and_other_words_are_another() {
+        assert_eq!(of(&["eth0: 3 lost", "eth0: 3 lost", "eth1: 3 lost"]), ["eth0: 3 lost", "eth1: 3 lost"]);
+        assert_eq!(of(&["", "ß (1)", "ß (2)"]), ["", "ß (1 to 2) (2 of these)"]);
+    }
+}
