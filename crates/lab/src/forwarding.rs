@@ -17,7 +17,7 @@ use netcliff_core::experiment::{self, FileError};
 use netcliff_core::inspection::Objective;
 use netcliff_host::fingerprint;
 use netcliff_host::inventory::Inventory;
-use netcliff_host::testbed::forward::Forwarding as Way;
+use netcliff_host::testbed::forward::{Forwarding as Way, RULES_BY_DEFAULT};
 
 use crate::rfc2544::conduct::{self, Step};
 use crate::rfc2544::kernel::DeviceError;
@@ -26,9 +26,6 @@ use crate::rfc2544::settings::{FrameSize, SearchBy, Settings};
 
 pub use report::{Bound, Change, ForwardingReport, ForwardingRow, ForwardingSample, SetUpReport};
 pub use router::{About, Router};
-
-/// Rules of `netfilter` where a set-up does not say.
-const RULES: u16 = 20;
 
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
@@ -140,7 +137,7 @@ fn set_ups(experiment: &experiment::Forwarding) -> Result<Vec<SetUp>, Forwarding
         let forwarding = Way::ALL.into_iter().find(|way| way.to_string() == set_up.forwarding).ok_or_else(|| {
             ForwardingError::Value(format!("forwarding = \"{}\": expected one of {}", set_up.forwarding, known()))
         })?;
-        let rules = set_up.rules.unwrap_or(RULES);
+        let rules = set_up.rules.unwrap_or(RULES_BY_DEFAULT);
         Ok(SetUp { name: set_up.name.clone(), forwarding, rules, tune: set_up.tune })
     };
     experiment.set_ups.iter().map(of).collect()

@@ -1,6 +1,6 @@
 //! [`Drawing`]: an experiment with its answers, ready to be drawn as text, SVG or HTML.
 
-use netcliff_core::experiment::{Answerer, Axes, Axis, Check, Curve, Mark, Scale, checks};
+use netcliff_core::experiment::{Answerer, Axes, Axis, BadValue, Check, Curve, Experiment, Mark, Scale, checks};
 use netcliff_core::{Dimension, EngineKind, Provenance};
 
 use crate::format::{self, Unit};
@@ -50,6 +50,29 @@ pub struct Drawing {
 }
 
 impl Drawing {
+    /// The figure of an experiment with these curves, of which nothing is missing.
+    ///
+    /// # Errors
+    /// As of [`Experiment::axes`]: never for an experiment that was read from a file.
+    pub fn of(
+        experiment: &Experiment,
+        curves: Vec<Curve>,
+        source: String,
+        provenance: Provenance,
+    ) -> Result<Self, BadValue> {
+        Ok(Self {
+            title: experiment.title().to_owned(),
+            axes: experiment.axes()?,
+            curves,
+            marks: experiment.marks()?,
+            not_had: Vec::new(),
+            asked: Vec::new(),
+            source,
+            provenance,
+            partial: false,
+        })
+    }
+
     /// Names of the curves in the order they are drawn; an engine more is no name more.
     pub fn names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();

@@ -4,6 +4,7 @@ mod compare;
 mod experiment;
 mod figures;
 mod forwarding;
+mod of_file;
 mod rfc2544;
 mod tables;
 mod transfers;

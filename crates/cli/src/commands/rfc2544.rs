@@ -6,7 +6,7 @@ use netcliff_core::{Invalid, Provenance};
 use netcliff_host::fingerprint;
 use netcliff_host::inventory::Inventory;
 use netcliff_host::testbed::TestbedError;
-use netcliff_host::testbed::forward::Forwarding as Way;
+use netcliff_host::testbed::forward::{Forwarding as Way, RULES_BY_DEFAULT};
 use netcliff_host::testbed::ports::PortError;
 use netcliff_lab::rfc2544::conduct::Step;
 use netcliff_lab::rfc2544::kernel::{DeviceError, Place};
@@ -21,9 +21,6 @@ use netcliff_wire::forward::port::{ReceiveBy as TakenIn, SendBy as Sent};
 use super::{command_line, enter_user_namespace, now_unix_s, open_store, refuse_name, stop_on_signal, write};
 use crate::args::{Forwarding, Frames, ReceiveBy, Rfc2544Args, Search, SendBy, StoreArgs, Test};
 use crate::output;
-
-/// A small packet filter's.
-const RULES: u16 = 20;
 
 /// Wait for residual frames of trials below a second (s): each that loses a frame waits for all of it.
 const SHORT_SETTLE_S: f64 = 0.2;
@@ -150,7 +147,7 @@ fn place(args: &Rfc2544Args) -> Place {
             Forwarding::Bridge => Way::Bridge,
             Forwarding::Xdp => Way::Xdp,
         },
-        rules: args.rules.unwrap_or(RULES),
+        rules: args.rules.unwrap_or(RULES_BY_DEFAULT),
         router_cpu: args.cpu.map(|(_, router)| router),
     }
 }

@@ -73,6 +73,14 @@ pub fn run(args: &RunArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
+/// Refuses the first of `flags` that was given: the experiment is of another kind, and `why` says which.
+fn refuse(args: &RunArgs, flags: &[(&str, bool)], why: &str) -> anyhow::Result<()> {
+    match flags.iter().find(|(_, given)| *given) {
+        None => Ok(()),
+        Some((flag, _)) => Err(output::usage(format!("{flag}: {} {why}", args.file.display()))),
+    }
+}
+
 /// What a run of this file is called, unless it was given a name: the file's name without what follows the last dot.
 fn experiment_name(file: &Path) -> Option<String> {
     file.file_stem().map(|stem| stem.to_string_lossy().into_owned())

@@ -66,6 +66,9 @@ impl fmt::Display for Forwarding {
     }
 }
 
+/// Rules of [`Forwarding::Netfilter`] where nobody says how many.
+pub const RULES_BY_DEFAULT: u16 = 20;
+
 /// Rules of [`Forwarding::Netfilter`]; more would not fit one netlink message.
 const RULES: std::ops::RangeInclusive<u16> = 1..=500;
 

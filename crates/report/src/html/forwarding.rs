@@ -7,55 +7,26 @@ use netcliff_core::measure::Dimension;
 use netcliff_lab::forwarding::{Bound, ForwardingReport};
 use netcliff_lab::rfc2544::conduct::LINES_BPS;
 
-use super::page;
+use super::of_file::{Lists, facts, of_file};
 use crate::drawing::Drawing;
 use crate::format::{self, Unit};
 use crate::svg;
-use crate::terminal::forwarding::{gain_of, missing, predicted_of, set_up_of, throughput_of};
+use crate::terminal::forwarding::{gain_of, missing, set_up_of, throughput_of};
 
 /// Throughput and its share of each line by frame size, every figure in a table, set-ups, the file, on one page that needs
 /// nothing else.
 pub fn forwarding(report: &ForwardingReport, drawing: &Drawing) -> String {
-    let title = if report.title.is_empty() { "netcliff: forwarding" } else { &report.title };
-    page(title, &body(report, drawing))
+    let lists = Lists { not_had: &[&report.not_had[..], &missing(report)].concat(), warnings: &report.warnings };
+    of_file("forwarding", drawing, report.partial, &report.asked, &lists, &answers(report, drawing))
 }
 
-fn body(report: &ForwardingReport, drawing: &Drawing) -> Markup {
-    let not_had: Vec<String> = report.not_had.iter().cloned().chain(missing(report)).collect();
+fn answers(report: &ForwardingReport, drawing: &Drawing) -> Markup {
+    let set_ups = report.set_ups.iter().map(|set_up| (set_up.name.as_str(), set_up_of(set_up)));
     html! {
-        header {
-            p.kicker { "netcliff · " (format::date_utc(report.provenance.started_unix_s)) }
-            h1 { (report.title) }
-            @if report.partial {
-                p.banner role="status" { strong { "Partial." } " Not all that was asked for was measured. What is shown was had." }
-            }
-        }
-        main {
-            figure { (PreEscaped(svg::experiment(drawing))) }
-            @for line_bps in LINES_BPS { figure { (PreEscaped(svg::experiment(&shares(report, drawing, line_bps)))) } }
-            (table(report))
-            section #set-ups {
-                h2 { "Set-ups" }
-                div.scroll {
-                    table.facts { tbody {
-                        @for set_up in &report.set_ups { tr { th scope="row" { (set_up.name) } td.words { (set_up_of(set_up)) } } }
-                    } }
-                }
-            }
-            @for (heading, lines) in [("Not had", &not_had), ("Warnings", &report.warnings)] {
-                @if !lines.is_empty() {
-                    section { h2 { (heading) } ul { @for line in lines { li { (line) } } } }
-                }
-            }
-            section #asked {
-                h2 { "What was asked" }
-                div.scroll {
-                    table.facts { tbody { @for (name, fact) in &report.asked { tr { th scope="row" { (name) } td.words { (fact) } } } } }
-                }
-                p { code { (report.provenance.command) } }
-            }
-            section #file { h2 { "The file" } pre { code { (drawing.source) } } }
-        }
+        figure { (PreEscaped(svg::experiment(drawing))) }
+        @for line_bps in LINES_BPS { figure { (PreEscaped(svg::experiment(&shares(report, drawing, line_bps)))) } }
+        (table(report))
+        section #set-ups { h2 { "Set-ups" } (facts(set_ups)) }
     }
 }
 
@@ -105,7 +76,7 @@ fn table(report: &ForwardingReport) -> Markup {
                                 td { (throughput_of(row)) }
                                 td { (row.bound.map_or("-", Bound::name)) }
                                 td {
-                                    @match predicted_of(row) {
+                                    @match row.predicted_pps() {
                                         Some((pps, how)) => { (format::quantity(pps, Unit::Pps)) " " (how) }
                                         None => { "-" }
                                     }

@@ -3,7 +3,7 @@
 use maud::{Markup, PreEscaped, html};
 use netcliff_lab::transfers::TransferReport;
 
-use super::page;
+use super::of_file::{Lists, of_file};
 use crate::drawing::{Drawing, unit_of};
 use crate::format;
 use crate::svg;
@@ -12,38 +12,13 @@ use crate::terminal::transfers::{cell, measures, p};
 
 /// The figure where there is one, every effect and configuration, the file, on one page that needs nothing else.
 pub fn transfers(report: &TransferReport, drawing: &Drawing) -> String {
-    let title = if report.title.is_empty() { "netcliff: transfers" } else { &report.title };
-    page(title, &body(report, drawing))
-}
-
-fn body(report: &TransferReport, drawing: &Drawing) -> Markup {
-    html! {
-        header {
-            p.kicker { "netcliff · " (format::date_utc(report.provenance.started_unix_s)) }
-            h1 { (report.title) }
-            @if report.partial {
-                p.banner role="status" { strong { "Partial." } " Not all that was asked for was measured. What is shown was had." }
-            }
-        }
-        main {
-            @if !drawing.curves.is_empty() { figure { (PreEscaped(svg::experiment(drawing))) } }
-            (effects(report))
-            (configurations(report))
-            @for (heading, lines) in [("Not had", &report.not_had), ("Warnings", &report.warnings)] {
-                @if !lines.is_empty() {
-                    section { h2 { (heading) } ul { @for line in lines { li { (line) } } } }
-                }
-            }
-            section #asked {
-                h2 { "What was asked" }
-                div.scroll {
-                    table.facts { tbody { @for (name, fact) in &report.asked { tr { th scope="row" { (name) } td.words { (fact) } } } } }
-                }
-                p { code { (report.provenance.command) } }
-            }
-            section #file { h2 { "The file" } pre { code { (drawing.source) } } }
-        }
-    }
+    let answers = html! {
+        @if !drawing.curves.is_empty() { figure { (PreEscaped(svg::experiment(drawing))) } }
+        (effects(report))
+        (configurations(report))
+    };
+    let lists = Lists { not_had: &report.not_had, warnings: &report.warnings };
+    of_file("transfers", drawing, report.partial, &report.asked, &lists, &answers)
 }
 
 fn effects(report: &TransferReport) -> Markup {

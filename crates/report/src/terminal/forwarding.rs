@@ -1,33 +1,25 @@
 //! [`forwarding`]: what `netcliff run` prints of an experiment of forwarding.
 
 use netcliff_lab::forwarding::{Bound, ForwardingReport, ForwardingRow, SetUpReport};
+use netcliff_lab::rfc2544::conduct::LINES_BPS;
 
 use super::Style;
 use super::comparison;
-use super::page::{Page, Tone};
-use super::rfc2544::{table, words};
+use super::page::Page;
+use super::rfc2544::{line_name, table, words};
 use crate::format::{self, Unit};
 
 /// Throughput by frame size and set-up with shares of lines, prediction and gain; what each set-up is; what was not had.
 pub fn forwarding(report: &ForwardingReport, style: Style) -> String {
     let mut page = Page::new(style);
-    let date = format::date_utc(report.provenance.started_unix_s);
-    page.paragraph(0, Tone::Strong, &format!("netcliff {}: {}, {date}", report.provenance.version, report.title));
-    if report.partial {
-        page.paragraph(0, Tone::Alarm, "PARTIAL: not all that was asked for was measured; see the end.");
-    }
-    report.asked.iter().for_each(|(name, fact)| page.fact(name, fact));
+    page.head(&report.title, &report.provenance, report.partial, &report.asked);
     throughput(&mut page, report);
     predicted(&mut page, report);
     against(&mut page, report);
     set_ups(&mut page, report);
     let not_had: Vec<String> = report.not_had.iter().cloned().chain(missing(report)).collect();
-    for (heading, lines) in [("NOT HAD", &not_had), ("WARNINGS", &report.warnings)] {
-        if !lines.is_empty() {
-            page.heading(heading);
-            lines.iter().for_each(|line| page.item("- ", line));
-        }
-    }
+    page.list("NOT HAD", &not_had);
+    page.list("WARNINGS", &report.warnings);
     page.finish()
 }
 
@@ -38,23 +30,19 @@ pub fn throughput_of(row: &ForwardingRow) -> String {
     format!("{mark}{}", format::plus_minus(figure, Unit::Pps))
 }
 
-/// What the simulator says, or else what follows on paper, and which of the two.
-pub fn predicted_of(row: &ForwardingRow) -> Option<(f64, &'static str)> {
-    let simulated = row.simulated_pps.map(|figure| (figure.value, "simulated"));
-    simulated.or(row.modelled_pps.map(|figure| (figure.value, "on paper")))
-}
-
 /// Ratio to the first set-up, less 1, with its interval.
 pub fn gain_of(row: &ForwardingRow) -> String {
     row.gain.map_or("-".to_owned(), |gain| comparison::percent(&gain))
 }
 
 fn throughput(page: &mut Page, report: &ForwardingReport) {
-    let mut rows = vec![words(&["frame", "set-up", "throughput", "1G", "10G", "25G", "bound by"])];
+    let lines = LINES_BPS.map(line_name);
+    let mut rows = vec![words(&["frame", "set-up", "throughput"])];
+    rows[0].extend(lines.into_iter().chain(["bound by".to_owned()]));
     for row in &report.rows {
         let share = |at: usize| row.line_shares.get(at).map_or("-".to_owned(), |line| format::share(line.share));
         let mut cells = vec![row.frame.to_string(), row.set_up.clone(), throughput_of(row)];
-        cells.extend((0..3).map(share));
+        cells.extend((0..LINES_BPS.len()).map(share));
         cells.push(row.bound.map_or("-", Bound::name).to_owned());
         rows.push(cells);
     }
@@ -65,22 +53,15 @@ fn throughput(page: &mut Page, report: &ForwardingReport) {
 fn predicted(page: &mut Page, report: &ForwardingReport) {
     let mut rows = vec![words(&["frame", "set-up", "a frame", "predicted", "", "measured", "off"])];
     for row in &report.rows {
-        let Some(((pps, how), measured)) = predicted_of(row).zip(row.throughput_pps) else { continue };
-        let times: Vec<f64> = row.samples.iter().filter_map(|sample| Some(sample.predicted?.frame_s)).collect();
-        let frame_s = times.iter().sum::<f64>() / times.len() as f64;
-        // Of a lower limit nothing is off that lies above it.
-        let off = match row.bound {
-            Some(Bound::Router | Bound::SharedCpu) => format::signed(measured.value / pps - 1.0, Unit::Share),
-            _ => "-".to_owned(),
-        };
+        let Some((pps, how)) = row.predicted_pps().filter(|_| row.throughput_pps.is_some()) else { continue };
         rows.push(vec![
             row.frame.to_string(),
             row.set_up.clone(),
-            format::quantity(frame_s, Unit::Seconds),
+            row.frame_s().map_or("-".to_owned(), |frame_s| format::quantity(frame_s, Unit::Seconds)),
             format::quantity(pps, Unit::Pps),
             how.to_owned(),
             throughput_of(row),
-            off,
+            row.off().map_or("-".to_owned(), |off| format::signed(off, Unit::Share)),
         ]);
     }
     table(page, "PREDICTED FROM WHAT A FRAME TAKES OF THE ROUTER'S CPU", &rows);

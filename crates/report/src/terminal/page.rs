@@ -1,6 +1,7 @@
 //! Lines of a fixed width: headings, facts, columns by engine, wrapped paragraphs.
 
 use anstyle::{AnsiColor, Style as Ansi};
+use netcliff_core::Provenance;
 
 use super::Style;
 use crate::format;
@@ -99,6 +100,24 @@ impl Page {
     }
 
     /// A cost: name, value, interval, and how it was had where there is room for it.
+    /// A list under its heading; nothing where there is nothing.
+    pub fn list(&mut self, heading: &str, lines: &[String]) {
+        if !lines.is_empty() {
+            self.heading(heading);
+            lines.iter().for_each(|line| self.item("- ", line));
+        }
+    }
+
+    /// How the page of a measurement begins: what, when, whether it is whole, and what was asked.
+    pub fn head(&mut self, title: &str, provenance: &Provenance, partial: bool, asked: &[(String, String)]) {
+        let date = format::date_utc(provenance.started_unix_s);
+        self.paragraph(0, Tone::Strong, &format!("netcliff {}: {title}, {date}", provenance.version));
+        if partial {
+            self.paragraph(0, Tone::Alarm, "PARTIAL: not all that was asked for was measured; see the end.");
+        }
+        asked.iter().for_each(|(name, fact)| self.fact(name, fact));
+    }
+
     pub fn cost(&mut self, cost: &CostLine) {
         const FIGURE: usize = 24;
         let name = format::printable(&cost.key);

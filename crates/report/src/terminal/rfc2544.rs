@@ -1,6 +1,7 @@
 //! [`rfc2544`]: what `netcliff rfc2544` prints.
 
 use netcliff_core::stream::Spread;
+use netcliff_lab::rfc2544::conduct::LINES_BPS;
 use netcliff_lab::rfc2544::report::{Limit, Rfc2544Report, SizeReport};
 use netcliff_lab::rfc2544::search::End;
 use netcliff_lab::rfc2544::settings::SearchBy;
@@ -21,8 +22,8 @@ pub fn rfc2544(report: &Rfc2544Report, style: Style) -> String {
     pacing(&mut page, report);
     let missing =
         report.sizes.iter().flat_map(|size| size.missing.iter().map(|line| format!("{}: {line}", size.frame)));
-    list(&mut page, "NOT HAD", missing);
-    list(&mut page, "NOTES", report.notes.iter().chain(&report.limits).cloned());
+    page.list("NOT HAD", &missing.collect::<Vec<_>>());
+    page.list("NOTES", &[&report.notes[..], &report.limits].concat());
     page.finish()
 }
 
@@ -81,6 +82,11 @@ pub(super) fn table(page: &mut Page, heading: &str, rows: &[Vec<String>]) {
     page.lines(rows.iter().map(line));
 }
 
+/// A line by its rate: 1G, 10G.
+pub(super) fn line_name(line_bps: f64) -> String {
+    format!("{}G", line_bps / 1e9)
+}
+
 pub(super) fn words(cells: &[&str]) -> Vec<String> {
     cells.iter().map(ToString::to_string).collect()
 }
@@ -94,7 +100,8 @@ fn time(value: f64) -> String {
 }
 
 fn throughput(page: &mut Page, report: &Rfc2544Report) {
-    let mut rows = vec![words(&["frames", "throughput", "failed at", "bit/s", "1G", "10G", "25G", "limit"])];
+    let mut rows = vec![words(&["frames", "throughput", "failed at", "bit/s"])];
+    rows[0].extend(LINES_BPS.map(line_name).into_iter().chain(["limit".to_owned()]));
     for size in &report.sizes {
         let Some(searched) = &size.throughput else { continue };
         let found = &searched.found[0];
@@ -185,12 +192,4 @@ fn tester_row(size: &SizeReport) -> Vec<String> {
     row.push(format!("{} of {}", size.seen.void_trials, size.seen.trials));
     row.extend([size.seen.duplicates, size.seen.reordered, size.seen.corrupt].map(|count| count.to_string()));
     row
-}
-
-fn list(page: &mut Page, heading: &str, lines: impl Iterator<Item = String>) {
-    let lines: Vec<String> = lines.collect();
-    if !lines.is_empty() {
-        page.heading(heading);
-        lines.iter().for_each(|line| page.item("- ", line));
-    }
 }

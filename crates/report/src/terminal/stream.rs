@@ -10,14 +10,7 @@ use crate::format::{self, Unit};
 /// The page: what was asked and in force, goodput, CPU at both ends and of the host, the wire, what was not had.
 pub fn stream(report: &StreamReport, style: Style) -> String {
     let mut page = Page::new(style);
-    let date = format::date_utc(report.provenance.started_unix_s);
-    page.paragraph(0, Tone::Strong, &format!("netcliff {}: stream, {date}", report.provenance.version));
-    if report.partial {
-        page.paragraph(0, Tone::Alarm, "PARTIAL: not all that was asked for was measured; see the end.");
-    }
-    for (name, fact) in &report.asked {
-        page.fact(name, fact);
-    }
+    page.head("stream", &report.provenance, report.partial, &report.asked);
     let held: Vec<String> = report.in_force.iter().map(|(name, fact)| format!("{name} {fact}")).collect();
     if !held.is_empty() {
         page.fact("in force", &held.join(", "));
@@ -30,19 +23,12 @@ pub fn stream(report: &StreamReport, style: Style) -> String {
     received(&mut page, report);
     datagrams(&mut page, report);
     pacing(&mut page, report);
-    list(&mut page, "WARNINGS", &report.warnings);
+    page.list("WARNINGS", &report.warnings);
     let cut =
         report.rows.iter().filter_map(|row| Some(format!("{}: cut short: {}", name(row), row.cut_short.as_ref()?)));
     let missing: Vec<String> = report.not_had.iter().cloned().chain(cut).collect();
-    list(&mut page, "NOT HAD", &missing);
+    page.list("NOT HAD", &missing);
     page.finish()
-}
-
-fn list(page: &mut Page, heading: &str, lines: &[String]) {
-    if !lines.is_empty() {
-        page.heading(heading);
-        lines.iter().for_each(|line| page.item("- ", line));
-    }
 }
 
 /// How well paced senders kept to their rate.

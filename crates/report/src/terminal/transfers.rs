@@ -1,7 +1,9 @@
 //! [`transfers`]: what `netcliff run` prints of an experiment of transfers.
 
+use std::borrow::Cow;
+
 use netcliff_core::experiment::TransferMeasure;
-use netcliff_lab::transfers::{Effect, TransferReport, TransferRow};
+use netcliff_lab::transfers::{Effect, FactorLevels, TransferReport, TransferRow};
 
 use super::Style;
 use super::comparison;
@@ -15,22 +17,13 @@ const FIGURE: usize = 20;
 /// Every configuration, the effect of every setting, what was not had; the figure is drawn apart.
 pub fn transfers(report: &TransferReport, style: Style) -> String {
     let mut page = Page::new(style);
-    let date = format::date_utc(report.provenance.started_unix_s);
-    page.paragraph(0, Tone::Strong, &format!("netcliff {}: {}, {date}", report.provenance.version, report.title));
-    if report.partial {
-        page.paragraph(0, Tone::Alarm, "PARTIAL: not all that was asked for was measured; see the end.");
-    }
-    report.asked.iter().for_each(|(name, fact)| page.fact(name, fact));
+    page.head(&report.title, &report.provenance, report.partial, &report.asked);
     configurations(&mut page, report);
     effects(&mut page, report);
     let cut = report.rows.iter().filter_map(|row| Some(format!("{}: {}", name(report, row), row.cut_short.as_ref()?)));
     let not_had: Vec<String> = report.not_had.iter().cloned().chain(cut).collect();
-    for (heading, lines) in [("NOT HAD", &not_had), ("WARNINGS", &report.warnings)] {
-        if !lines.is_empty() {
-            page.heading(heading);
-            lines.iter().for_each(|line| page.item("- ", line));
-        }
-    }
+    page.list("NOT HAD", &not_had);
+    page.list("WARNINGS", &report.warnings);
     page.finish()
 }
 
@@ -71,8 +64,17 @@ fn configurations(page: &mut Page, report: &TransferReport) {
         let figures: String = figures.iter().map(|figure| format!("{figure:>FIGURE$}")).collect();
         format!("  {levels}{figures}")
     };
-    let heads = measures.iter().map(|measure| measure.label().chars().take(FIGURE - 1).collect()).collect();
-    let mut lines = vec![line(report.factors.iter().map(|factor| factor.key.name()).collect(), heads)];
+    let heads: Vec<Vec<_>> = measures.iter().map(|measure| textwrap::wrap(measure.label(), FIGURE - 2)).collect();
+    let height = heads.iter().map(Vec::len).max().unwrap_or(0);
+    // The last lines of the names stand beside one another, above their figures.
+    let head = |at: usize| {
+        let part = |name: &Vec<Cow<'_, str>>| {
+            (at + name.len()).checked_sub(height).map_or("".into(), |at| name[at].to_string())
+        };
+        let factor = |factor: &'_ FactorLevels| if at + 1 == height { factor.key.name() } else { "" };
+        line(report.factors.iter().map(factor).collect(), heads.iter().map(part).collect())
+    };
+    let mut lines: Vec<String> = (0..height).map(head).collect();
     for row in &report.rows {
         let figures = measures.iter().map(|measure| cell(row, *measure)).collect();
         lines.push(line(row.levels.iter().map(String::as_str).collect(), figures));
@@ -101,7 +103,7 @@ fn effects(page: &mut Page, report: &TransferReport) {
     page.paragraph(
         2,
         Tone::Faint,
-        "means are over the configurations at each level; intervals know how repeats spread, not what settings do together",
+        "geometric means, the other settings as often at each level as in the design; intervals know how repeats spread, not what settings do together",
     );
 }
 

@@ -41,23 +41,14 @@ pub fn show(
             }
         }
     }
-    let drawing = Drawing {
-        title: experiment.title().to_owned(),
-        axes: experiment.axes().map_err(output::usage)?,
-        marks: experiment.marks().map_err(output::usage)?,
-        curves,
-        not_had: Vec::new(),
-        asked: asked(experiment),
-        source,
-        provenance,
-        partial: false,
-    };
+    let drawing = Drawing::of(experiment, curves, source, provenance).map_err(output::usage)?;
+    let drawing = Drawing { asked: asked(experiment), ..drawing };
     if args.csv {
         output::data(&report::csv::curves(&drawing.curves, keys))?;
     } else if !args.json {
         output::data(&report::terminal::experiment(&drawing, output::style()))?;
     }
-    files(args, &drawing)?;
+    files(args, &drawing, "the figure", report::html::experiment)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -70,13 +61,11 @@ fn refuse(args: &RunArgs) -> anyhow::Result<()> {
         ("--packets", args.packets.is_some()),
         ("--resume", args.resume),
     ];
-    match flags.iter().find(|(_, given)| *given) {
-        None => Ok(()),
-        Some((flag, _)) => Err(output::usage(format!(
-            "{flag}: {} is computed from formulas at once; leave it out, or give an experiment of kind \"grid\"",
-            args.file.display()
-        ))),
-    }
+    super::refuse(
+        args,
+        &flags,
+        "is computed from formulas at once; leave it out, or give an experiment of kind \"grid\"",
+    )
 }
 
 fn asked(experiment: &Experiment) -> Vec<(String, String)> {

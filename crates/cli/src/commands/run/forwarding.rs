@@ -9,8 +9,9 @@ use netcliff_lab::rfc2544::conduct::Step;
 use netcliff_report as report;
 use netcliff_report::drawing::Drawing;
 
+use super::show::files;
 use crate::args::{RunArgs, StoreArgs};
-use crate::commands::{enter_user_namespace, now_unix_s, open_store, stop_on_signal, write};
+use crate::commands::{enter_user_namespace, now_unix_s, open_store, stop_on_signal};
 use crate::output;
 
 /// Measures, shows and keeps it.
@@ -56,13 +57,8 @@ fn refuse(args: &RunArgs) -> anyhow::Result<()> {
         ("--max-repeats", args.max_repeats.is_some()),
         ("--to, --ssh, --devices", args.far.is_asked() || !args.devices.is_empty()),
     ];
-    match flags.iter().find(|(_, given)| *given) {
-        None => Ok(()),
-        Some((flag, _)) => Err(output::usage(format!(
-            "{flag}: {} is of forwarding through this machine; leave it out (--repeats, --time and --sizes narrow it)",
-            args.file.display()
-        ))),
-    }
+    let why = "is of forwarding through this machine; leave it out (--repeats, --time and --sizes narrow it)";
+    super::refuse(args, &flags, why)
 }
 
 /// What the user says beyond the file.
@@ -94,7 +90,10 @@ fn explain(error: ForwardingError) -> anyhow::Error {
 }
 
 fn show(args: &RunArgs, experiment: Forwarding, found: &ForwardingReport, text: &str) -> anyhow::Result<()> {
-    let drawing = drawing(experiment, found, text)?;
+    let experiment = Experiment::Forwarding(Box::new(experiment));
+    // That it is partial is said by the report, whose rounds --resume does not take up.
+    let drawing = Drawing::of(&experiment, found.curves(), text.to_owned(), found.provenance.clone());
+    let drawing = drawing.map_err(output::usage)?;
     match (args.json, args.csv) {
         (true, _) => output::json_line(found)?,
         (_, true) => output::data(&report::csv::forwarding(found))?,
@@ -103,28 +102,5 @@ fn show(args: &RunArgs, experiment: Forwarding, found: &ForwardingReport, text: 
             output::data(&report::terminal::forwarding(found, output::style()))?;
         }
     }
-    if let Some(path) = &args.svg {
-        write(path, &report::svg::experiment(&drawing))?;
-    }
-    if let Some(path) = &args.html {
-        write(path, &report::html::forwarding(found, &drawing))?;
-        output::say(format!("netcliff: the page is in {}", path.display()));
-    }
-    Ok(())
-}
-
-fn drawing(experiment: Forwarding, found: &ForwardingReport, text: &str) -> anyhow::Result<Drawing> {
-    let experiment = Experiment::Forwarding(Box::new(experiment));
-    Ok(Drawing {
-        title: experiment.title().to_owned(),
-        axes: experiment.axes().map_err(output::usage)?,
-        marks: experiment.marks().map_err(output::usage)?,
-        curves: found.curves(),
-        not_had: Vec::new(),
-        asked: Vec::new(),
-        source: text.to_owned(),
-        provenance: found.provenance.clone(),
-        // Said by the report, whose rounds --resume does not take up.
-        partial: false,
-    })
+    files(args, &drawing, "the page", |drawing| report::html::forwarding(found, drawing))
 }

@@ -1,6 +1,6 @@
 //! A run as data, as a page, as a picture.
 
-use netcliff_core::experiment::Experiment;
+use netcliff_core::experiment::{Experiment, Task};
 use netcliff_core::units;
 use netcliff_report as report;
 use netcliff_report::drawing::{Drawing, NotHad};
@@ -22,35 +22,27 @@ pub fn show(args: &RunArgs, text: &str, run: &Run<'_>, partial: bool) -> anyhow:
     if args.json || args.csv {
         drawing.not_had.iter().for_each(|not_had| output::say(format!("netcliff: not had: {}", not_had.text())));
     }
-    files(args, &drawing)
+    files(args, &drawing, "the figure", report::html::experiment)
 }
 
-/// The page and the picture.
-pub fn files(args: &RunArgs, drawing: &Drawing) -> anyhow::Result<()> {
+/// The picture, and the page that shows `what`.
+pub fn files(args: &RunArgs, drawing: &Drawing, what: &str, page: impl Fn(&Drawing) -> String) -> anyhow::Result<()> {
     if let Some(path) = &args.svg {
         write(path, &report::svg::experiment(drawing))?;
     }
     if let Some(path) = &args.html {
-        write(path, &report::html::experiment(drawing))?;
-        output::say(format!("netcliff: the figure is in {}", path.display()));
+        write(path, &page(drawing))?;
+        output::say(format!("netcliff: {what} is in {}", path.display()));
     }
     Ok(())
 }
 
 fn drawing(run: &Run<'_>, text: &str, partial: bool) -> anyhow::Result<Drawing> {
     let experiment: Experiment = run.plan.experiment();
-    let grid = &run.plan.grid;
-    Ok(Drawing {
-        title: experiment.title().to_owned(),
-        axes: experiment.axes().map_err(output::usage)?,
-        curves: grid.curves(&run.plan.tasks, |task| run.records.get(&task.index).map(|record| &record.outcome)),
-        marks: experiment.marks().map_err(output::usage)?,
-        not_had: not_had(run),
-        asked: asked(run),
-        source: text.to_owned(),
-        provenance: run.provenance.clone(),
-        partial,
-    })
+    let outcome = |task: &Task| run.records.get(&task.index).map(|record| &record.outcome);
+    let curves = run.plan.grid.curves(&run.plan.tasks, outcome);
+    let drawing = Drawing::of(&experiment, curves, text.to_owned(), run.provenance.clone()).map_err(output::usage)?;
+    Ok(Drawing { not_had: not_had(run), asked: asked(run), partial, ..drawing })
 }
 
 /// One line a curve, engine and reason.

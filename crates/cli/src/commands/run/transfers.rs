@@ -12,9 +12,10 @@ use netcliff_lab::transfers::{self, Place, TransferReport, TransfersError};
 use netcliff_report as report;
 use netcliff_report::drawing::Drawing;
 
+use super::show::files;
 use crate::args::{RunArgs, StoreArgs, Testbed};
 use crate::commands::far::FarSession;
-use crate::commands::{enter_user_namespace, open_store, stop_on_signal, write};
+use crate::commands::{enter_user_namespace, open_store, stop_on_signal};
 use crate::output;
 
 /// Measures, shows and keeps it.
@@ -154,13 +155,9 @@ fn refuse(args: &RunArgs) -> anyhow::Result<()> {
         ("--packets", args.packets.is_some()),
         ("--threads", args.threads.is_some()),
     ];
-    match flags.iter().find(|(_, given)| *given) {
-        None => refuse_devices(args),
-        Some((flag, _)) => Err(output::usage(format!(
-            "{flag}: {} is of real transfers, one at a time; leave it out, or give an experiment of kind \"grid\"",
-            args.file.display()
-        ))),
-    }
+    let why = "is of real transfers, one at a time; leave it out, or give an experiment of kind \"grid\"";
+    super::refuse(args, &flags, why)?;
+    refuse_devices(args)
 }
 
 /// Devices are named for two hosts: the testbed has its own.
@@ -201,7 +198,10 @@ fn explain(error: TransfersError) -> anyhow::Error {
 }
 
 fn show(args: &RunArgs, experiment: Transfers, found: &TransferReport, text: &str) -> anyhow::Result<()> {
-    let drawing = drawing(experiment, found, text)?;
+    let experiment = Experiment::Transfers(Box::new(experiment));
+    let drawing = Drawing::of(&experiment, found.curves(), text.to_owned(), found.provenance.clone());
+    let drawing = drawing.map_err(output::usage)?;
+    let drawing = Drawing { asked: found.asked.clone(), partial: found.partial, ..drawing };
     match (args.json, args.csv) {
         (true, _) => output::json_line(found)?,
         (_, true) => output::data(&report::csv::transfers(found))?,
@@ -212,32 +212,8 @@ fn show(args: &RunArgs, experiment: Transfers, found: &TransferReport, text: &st
             output::data(&report::terminal::transfers(found, output::style()))?;
         }
     }
-    if let Some(path) = &args.svg {
-        if drawing.curves.is_empty() {
-            return Err(output::usage(
-                "--svg: nothing numeric varies, so that there is no figure; --html has the tables",
-            ));
-        }
-        write(path, &report::svg::experiment(&drawing))?;
+    if args.svg.is_some() && drawing.curves.is_empty() {
+        return Err(output::usage("--svg: nothing numeric varies, so that there is no figure; --html has the tables"));
     }
-    if let Some(path) = &args.html {
-        write(path, &report::html::transfers(found, &drawing))?;
-        output::say(format!("netcliff: the page is in {}", path.display()));
-    }
-    Ok(())
-}
-
-fn drawing(experiment: Transfers, found: &TransferReport, text: &str) -> anyhow::Result<Drawing> {
-    let experiment = Experiment::Transfers(Box::new(experiment));
-    Ok(Drawing {
-        title: experiment.title().to_owned(),
-        axes: experiment.axes().map_err(output::usage)?,
-        marks: experiment.marks().map_err(output::usage)?,
-        curves: found.curves(),
-        not_had: Vec::new(),
-        asked: found.asked.clone(),
-        source: text.to_owned(),
-        provenance: found.provenance.clone(),
-        partial: found.partial,
-    })
+    files(args, &drawing, "the page", |drawing| report::html::transfers(found, drawing))
 }

@@ -19,9 +19,4 @@ impl Kernel {
     pub fn tester_cpu(&self) -> u32 {
         self.tester_cpu
     }
-
-    /// The CPU of the router's work, the first of them; None for real ports.
-    pub fn router_cpu(&self) -> Option<u32> {
-        Some(self.bed.as_ref()?.options().router_cpu)
-    }
 }

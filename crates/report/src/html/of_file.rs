@@ -1,0 +1,62 @@
+//! [`of_file`]: what pages of real measurements that a file asks for have in common.
+
+use maud::{Markup, html};
+
+use super::page;
+use crate::drawing::Drawing;
+use crate::format;
+
+/// What a measurement says beside its figures.
+pub(super) struct Lists<'a> {
+    /// What was asked for and not had.
+    pub not_had: &'a [String],
+    /// What makes figures mean less.
+    pub warnings: &'a [String],
+}
+
+/// A whole page: title, whether it is whole, the `answers`, what was not had, what was asked, the file. A file without a
+/// title is shown by its `kind`.
+pub(super) fn of_file(
+    kind: &str,
+    drawing: &Drawing,
+    partial: bool,
+    asked: &[(String, String)],
+    lists: &Lists<'_>,
+    answers: &Markup,
+) -> String {
+    let provenance = &drawing.provenance;
+    let body = html! {
+        header {
+            p.kicker { "netcliff · " (format::date_utc(provenance.started_unix_s)) }
+            h1 { (drawing.title) }
+            @if partial {
+                p.banner role="status" { strong { "Partial." } " Not all that was asked for was measured. What is shown was had." }
+            }
+        }
+        main {
+            (answers)
+            @for (heading, lines) in [("Not had", lists.not_had), ("Warnings", lists.warnings)] {
+                @if !lines.is_empty() {
+                    section { h2 { (heading) } ul { @for line in lines { li { (line) } } } }
+                }
+            }
+            section #asked {
+                h2 { "What was asked" }
+                (facts(asked.iter().map(|(name, fact)| (name.as_str(), fact.clone()))))
+                p { code { (provenance.command) } }
+            }
+            section #file { h2 { "The file" } pre { code { (drawing.source) } } }
+        }
+    };
+    let title = if drawing.title.is_empty() { format!("netcliff: {kind}") } else { drawing.title.clone() };
+    page(&title, &body)
+}
+
+/// Names and what is said of each.
+pub(super) fn facts<'a>(facts: impl Iterator<Item = (&'a str, String)>) -> Markup {
+    html! {
+        div.scroll {
+            table.facts { tbody { @for (name, fact) in facts { tr { th scope="row" { (name) } td.words { (fact) } } } } }
+        }
+    }
+}
