@@ -6,23 +6,15 @@
 //! parameters that change how packets are handled keep their value, of processes only irqbalance is told, of interrupts
 //! and modules only those that the inspection looks at.
 
+mod tree;
+
 use super::{
     NarrowPath,
-    counters::STATISTICS,
-    network::FILTERS,
     paths::{self, PATHS},
 };
-use crate::{
-    inventory::{SYSCTLS, kernel_configuration},
-    nic::{Nic, message_interrupts},
-    procfs,
-};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs, io,
-    os::unix::fs::symlink,
-    path::{Path, PathBuf},
-};
+use crate::{inventory::SYSCTLS, nic::Nic};
+use std::{collections::BTreeMap, fs, io, path::Path};
+use tree::Tree;
 
 /// File of a capture that holds the kernel's netlink answers (a JSON list of interfaces).
 pub const ANSWERS: &str = "netlink.json";
@@ -75,43 +67,6 @@ const COPIED: &[&str] = &[
     "sys/kernel/security/lsm",
 ];
 
-/// Files of an interface, below `sys/class/net/NAME`.
-const OF_INTERFACE: &[&str] = &[
-    "device/current_link_speed",
-    "device/current_link_width",
-    "device/max_link_speed",
-    "device/max_link_width",
-    "gro_flush_timeout",
-    "napi_defer_hard_irqs",
-    "queues/*/rps_cpus",
-    "queues/*/rps_flow_cnt",
-    "queues/*/xps_cpus",
-    "threaded",
-];
-
-/// Parameters of the kernel command line that change how packets are handled; others are left out.
-const PARAMETERS: &[&str] = &[
-    "idle",
-    "intel_idle.max_cstate",
-    "intel_iommu",
-    "intel_pstate",
-    "amd_pstate",
-    "iommu",
-    "iommu.passthrough",
-    "irqaffinity",
-    "isolcpus",
-    "mitigations",
-    "nohz",
-    "nohz_full",
-    "nosmt",
-    "numa_balancing",
-    "preempt",
-    "processor.max_cstate",
-    "rcu_nocbs",
-    "threadirqs",
-    "tsc",
-];
-
 /// Writes what an inspection of `root` reads, and the answers, into a new or empty directory. Gives the number of files.
 ///
 /// # Errors
@@ -121,7 +76,7 @@ pub fn write(root: &Path, nics: &[Nic], dir: &Path) -> io::Result<usize> {
         let reason = format!("{} is not empty; name a directory that does not exist", dir.display());
         return Err(io::Error::other(reason));
     }
-    let mut files = Tree { root, dir, count: 0 };
+    let mut files = Tree::new(root, dir);
     for pattern in COPIED {
         files.copy(pattern)?;
     }
@@ -145,7 +100,7 @@ pub fn write(root: &Path, nics: &[Nic], dir: &Path) -> io::Result<usize> {
 /// When the capture cannot be written.
 pub fn write_later(root: &Path, nics: &[Nic], dir: &Path) -> io::Result<usize> {
     let dir = dir.join(LATER);
-    let mut files = Tree { root, dir: &dir, count: 0 };
+    let mut files = Tree::new(root, &dir);
     for file in ["proc/uptime", "proc/net/softnet_stat", "proc/net/snmp", "proc/net/snmp6"] {
         files.copy(file)?;
     }
@@ -193,170 +148,6 @@ fn explained(path: &Path, reason: &dyn std::fmt::Display) -> io::Error {
         "{}: {reason}; name a directory that `netcliff inspect --capture DIR` wrote",
         path.display()
     ))
-}
-
-/// A capture being written.
-struct Tree<'a> {
-    root: &'a Path,
-    dir: &'a Path,
-    count: usize,
-}
-
-impl Tree<'_> {
-    fn write(&mut self, file: &str, text: &str) -> io::Result<()> {
-        let path = self.dir.join(file);
-        if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent)?;
-        }
-        fs::write(path, text)?;
-        self.count += 1;
-        Ok(())
-    }
-
-    /// What is absent, or not shown to this user, is absent in the capture.
-    fn copy(&mut self, pattern: &str) -> io::Result<()> {
-        for file in matches(self.root, pattern) {
-            if let Ok(text) = fs::read_to_string(self.root.join(&file)) {
-                self.write(&file, &text)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn edited(&mut self, file: &str, edit: impl Fn(&str) -> String) -> io::Result<()> {
-        match fs::read_to_string(self.root.join(file)) {
-            Ok(text) => self.write(file, &edit(&text)),
-            Err(_) => Ok(()),
-        }
-    }
-
-    fn system(&mut self) -> io::Result<()> {
-        self.edited("proc/cmdline", command_line)?;
-        self.edited("proc/cpuinfo", first_processor)?;
-        self.edited("proc/stat", |text| lines(text, |line| line.starts_with("cpu ")))?;
-        self.edited("proc/self/status", |text| lines(text, |line| line.starts_with("Uid:")))?;
-        self.edited("proc/modules", |text| {
-            lines(text, |line| FILTERS.iter().any(|name| line.split(' ').next() == Some(name)))
-        })?;
-        for file in ["proc/net/ip_tables_names", "proc/net/ip6_tables_names"] {
-            if self.root.join(file).exists() {
-                self.write(file, "")?;
-            }
-        }
-        let release = procfs::text(self.root.join("proc/sys/kernel/osrelease")).unwrap_or_default();
-        let wanted = |line: &str| line.starts_with("CONFIG_HZ=") || line.starts_with("CONFIG_PREEMPT");
-        let configuration = lines(&kernel_configuration(self.root, Some(&release)), wanted);
-        if !configuration.is_empty() {
-            self.write(&format!("boot/config-{release}"), &configuration)?;
-        }
-        if self.root.join("sys/kernel/btf/vmlinux").exists() {
-            self.write("sys/kernel/btf/vmlinux", "")?;
-        }
-        for file in matches(self.root, "proc/*/comm") {
-            if procfs::text(self.root.join(&file)).as_deref() == Some("irqbalance") {
-                self.write(&file, "irqbalance\n")?;
-            }
-        }
-        Ok(())
-    }
-
-    fn interface(&mut self, name: &str) -> io::Result<()> {
-        let here = format!("sys/class/net/{name}");
-        for file in OF_INTERFACE {
-            self.copy(&format!("{here}/{file}"))?;
-        }
-        // A queue without XPS refuses to be read, and is a queue all the same.
-        for (queue, path) in procfs::numbered(self.root.join(&here).join("queues"), "tx-") {
-            if procfs::text(path.join("xps_cpus")).is_none() {
-                self.write(&format!("{here}/queues/tx-{queue}/xps_cpus"), "")?;
-            }
-        }
-        let device = self.root.join(&here).join("device");
-        let node = [device.join("numa_node"), device.join("../numa_node")].into_iter().find_map(procfs::text);
-        if let Some(node) = node {
-            self.write(&format!("{here}/device/numa_node"), &(node + "\n"))?;
-        }
-        // Only the name of the driver is read, so the link may lead nowhere.
-        if let Ok(driver) = fs::read_link(device.join("driver"))
-            && let Some(driver) = driver.file_name()
-        {
-            fs::create_dir_all(self.dir.join(&here).join("device"))?;
-            symlink(Path::new("../drivers").join(driver), self.dir.join(&here).join("device/driver"))?;
-            self.count += 1;
-        }
-        Ok(())
-    }
-
-    fn interrupts(&mut self, nics: &[Nic]) -> io::Result<()> {
-        let mut wanted = BTreeSet::new();
-        for nic in nics {
-            let here = format!("sys/class/net/{}", nic.name);
-            let listed = message_interrupts(&self.root.join(&here).join("device"));
-            for (irq, _) in procfs::numbered(listed, "") {
-                self.write(&format!("{here}/device/msi_irqs/{irq}"), "msix\n")?;
-                wanted.insert(irq.to_string());
-            }
-        }
-        let names: Vec<&str> = nics.iter().map(|nic| nic.name.as_str()).collect();
-        self.edited("proc/interrupts", |text| {
-            lines(text, |line| {
-                let row = line.split(':').next().unwrap_or_default().trim();
-                let other = row.parse::<u32>().is_ok();
-                !other || wanted.contains(row) || names.iter().any(|name| line.contains(name))
-            })
-        })?;
-        for irq in wanted {
-            self.copy(&format!("proc/irq/{irq}/smp_affinity_list"))?;
-            self.copy(&format!("proc/irq/{irq}/effective_affinity_list"))?;
-        }
-        Ok(())
-    }
-
-    fn later(&mut self, nics: &[Nic]) -> io::Result<()> {
-        for nic in nics {
-            for counter in STATISTICS {
-                self.copy(&format!("sys/class/net/{}/statistics/{counter}", nic.name))?;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Existing paths below `root` that a pattern stands for, relative to it.
-fn matches(root: &Path, pattern: &str) -> Vec<String> {
-    let mut found = vec![PathBuf::new()];
-    for part in pattern.split('/') {
-        let fits = |name: &str| match part.split_once('*') {
-            Some((head, tail)) => name.starts_with(head) && name.ends_with(tail),
-            None => name == part,
-        };
-        found = found
-            .iter()
-            .flat_map(|dir| {
-                let names = if part.contains('*') { procfs::names(root.join(dir)) } else { vec![part.to_owned()] };
-                names.into_iter().filter(|name| fits(name)).map(|name| dir.join(name)).collect::<Vec<_>>()
-            })
-            .filter(|path| root.join(path).exists())
-            .collect();
-    }
-    found.iter().map(|path| path.to_string_lossy().into_owned()).collect()
-}
-
-fn lines(text: &str, keep: impl Fn(&str) -> bool) -> String {
-    text.lines().filter(|line| keep(line)).map(|line| format!("{line}\n")).collect()
-}
-
-fn command_line(text: &str) -> String {
-    let known = |word: &&str| PARAMETERS.contains(&word.split('=').next().unwrap_or_default());
-    text.split_whitespace().filter(known).collect::<Vec<_>>().join(" ") + "\n"
-}
-
-/// The first processor whole, without a serial number; of the others that they are there.
-fn first_processor(text: &str) -> String {
-    let mut blocks = text.split("\n\n");
-    let first = lines(blocks.next().unwrap_or_default(), |line| !line.to_lowercase().starts_with("serial"));
-    let others = blocks.map(|block| lines(block, |line| line.starts_with("processor")));
-    [first].into_iter().chain(others.filter(|block| !block.is_empty())).collect::<Vec<_>>().join("\n")
 }
 
 /// Interfaces with hardware addresses of their own making, equal ones staying equal, and without RSS keys.

@@ -1,0 +1,254 @@
+//! [`Arrivals`]: when packets come.
+
+use std::sync::Arc;
+
+use crate::capture::Capture;
+use crate::error::{Invalid, ParseError};
+use crate::params::{self, Params};
+use crate::units;
+
+/// The arrival process.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Arrivals {
+    /// Exponential gaps.
+    Poisson,
+    /// Equal gaps.
+    Constant,
+    /// Poisson batches of a fixed size.
+    Batch {
+        /// Packets a batch.
+        size: u32,
+    },
+    /// Two-state Markov-modulated Poisson.
+    Mmpp {
+        /// Rate in the busy state over the mean rate.
+        peak: f64,
+        /// Share of time in the busy state.
+        busy: f64,
+        /// Mean stay in the busy state (s).
+        stay_s: f64,
+    },
+    /// Aggregated Pareto ON/OFF sources at link speed.
+    OnOff(OnOff),
+    /// Each packet of another process kept with this probability, independently of the others: what RSS leaves of it for
+    /// a queue. The offered load is that of the packets kept.
+    Thinned {
+        /// Probability that a packet is kept.
+        keep: f64,
+        /// The process they come from.
+        of: Box<Arrivals>,
+    },
+    /// Arrivals from a capture file, read around and around or once, stretched or pressed to the offered load.
+    Trace {
+        /// pcap or pcapng file.
+        file: String,
+        /// Times as fast as recorded, where no load is given.
+        speed: Option<f64>,
+        /// Read once from its start to its end, instead of around and around.
+        once: bool,
+        /// What it holds; None while it has not been read.
+        capture: Option<Arc<Capture>>,
+    },
+}
+
+/// N aggregated Pareto ON/OFF sources (seed 002 section 5.1).
+#[derive(Debug, Clone, PartialEq)]
+pub struct OnOff {
+    /// N.
+    pub sources: u32,
+    /// Shape of ON periods.
+    pub alpha_on: f64,
+    /// Shape of OFF periods.
+    pub alpha_off: f64,
+    /// Shortest ON period (s).
+    pub min_on_s: f64,
+    /// True: sources add up freely; false: they share one link.
+    pub superpose: bool,
+    /// Longest period drawn, if any (s).
+    pub cutoff_s: Option<f64>,
+}
+
+impl Default for OnOff {
+    fn default() -> Self {
+        Self { sources: 8, alpha_on: 1.3, alpha_off: 1.5, min_on_s: 512e-9, superpose: false, cutoff_s: None }
+    }
+}
+
+impl std::str::FromStr for Arrivals {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        if let Some(rest) = text.strip_prefix("trace:") {
+            return trace_of(rest);
+        }
+        if let Some(rest) = text.strip_prefix("thinned:") {
+            let form =
+                || ParseError::new("arrivals", text, "expected thinned:SHARE:ARRIVALS, such as thinned:25%:constant");
+            let (keep, of) = rest.split_once(':').ok_or_else(form)?;
+            return Ok(Self::Thinned { keep: units::parse_share(keep)?, of: Box::new(of.parse()?) });
+        }
+        let (name, mut params) = Params::split("arrivals", text)?;
+        let arrivals = match name {
+            "poisson" => Self::Poisson,
+            "constant" => Self::Constant,
+            "batch" => Self::Batch { size: params.count_u32("size")?.unwrap_or(8) },
+            "mmpp" => Self::Mmpp {
+                peak: params.number("peak")?.unwrap_or(4.0),
+                busy: params.number("busy")?.unwrap_or(0.1),
+                stay_s: params.time_s("stay")?.unwrap_or(1e-3),
+            },
+            "onoff" => Self::OnOff(on_off(&mut params)?),
+            _ => {
+                return Err(ParseError::new(
+                    "arrivals",
+                    text,
+                    "expected poisson, constant, batch:size=8, mmpp:peak=4,busy=10%,stay=1ms, onoff:sources=8 or trace:FILE",
+                ));
+            }
+        };
+        params.finish()?;
+        Ok(arrivals)
+    }
+}
+
+/// Reads `FILE`, `FILE,speed=2`, `FILE,once` or both: the file's name may hold commas itself.
+fn trace_of(text: &str) -> Result<Arrivals, ParseError> {
+    let (mut file, mut speed, mut once) = (text, None, false);
+    loop {
+        if let (false, Some(name)) = (once, file.strip_suffix(",once")) {
+            (file, once) = (name, true);
+        } else if let (None, Some((name, text))) = (speed, file.rsplit_once(",speed=")) {
+            (file, speed) = (name, Some(speed_of(text)?));
+        } else {
+            return Ok(Arrivals::Trace { file: file.to_owned(), speed, once, capture: None });
+        }
+    }
+}
+
+fn speed_of(text: &str) -> Result<f64, ParseError> {
+    let speed = text.parse().ok().filter(|speed: &f64| speed.is_finite() && *speed > 0.0);
+    speed.ok_or_else(|| ParseError::new("trace speed", text, "expected a factor above 0, such as 2 for twice as fast"))
+}
+
+fn on_off(params: &mut Params<'_>) -> Result<OnOff, ParseError> {
+    let default = OnOff::default();
+    Ok(OnOff {
+        sources: params.count_u32("sources")?.unwrap_or(default.sources),
+        alpha_on: params.number("alpha_on")?.unwrap_or(default.alpha_on),
+        alpha_off: params.number("alpha_off")?.unwrap_or(default.alpha_off),
+        min_on_s: params.time_s("min_on")?.unwrap_or(default.min_on_s),
+        superpose: match params.take("rule") {
+            None | Some("serialise") => false,
+            Some("superpose") => true,
+            Some(other) => return Err(ParseError::new("arrivals `rule`", other, "expected serialise or superpose")),
+        },
+        cutoff_s: params.time_s("cutoff")?,
+    })
+}
+
+impl std::fmt::Display for Arrivals {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Poisson => write!(out, "poisson"),
+            Self::Constant => write!(out, "constant"),
+            Self::Batch { size } => write!(out, "batch:size={size}"),
+            Self::Mmpp { peak, busy, stay_s } => {
+                write!(out, "mmpp:peak={peak},busy={},stay={}", units::print_share(*busy), units::print_time_s(*stay_s))
+            }
+            Self::OnOff(on_off) => out.write_str(&params::print(
+                "onoff",
+                &[
+                    ("sources", Some(on_off.sources.to_string())),
+                    ("alpha_on", Some(on_off.alpha_on.to_string())),
+                    ("alpha_off", Some(on_off.alpha_off.to_string())),
+                    ("min_on", Some(units::print_time_s(on_off.min_on_s))),
+                    ("rule", Some(if on_off.superpose { "superpose" } else { "serialise" }.to_owned())),
+                    ("cutoff", on_off.cutoff_s.map(units::print_time_s)),
+                ],
+            )),
+            Self::Thinned { keep, of } => write!(out, "thinned:{keep}:{of}"),
+            Self::Trace { file, speed, once, .. } => {
+                let speed = speed.map_or_else(String::new, |speed| format!(",speed={speed}"));
+                write!(out, "trace:{file}{speed}{}", if *once { ",once" } else { "" })
+            }
+        }
+    }
+}
+
+crate::record::serde_as_text!(Arrivals);
+
+impl Arrivals {
+    /// The packets of a capture that is read once; None for other arrivals.
+    pub fn read_once(&self) -> Option<usize> {
+        match self {
+            Self::Trace { once: true, capture: Some(capture), .. } => Some(capture.packets.len()),
+            _ => None,
+        }
+    }
+
+    /// The capture that they are read from.
+    pub fn capture(&self) -> Option<&Capture> {
+        match self {
+            Self::Trace { capture, .. } => capture.as_deref(),
+            Self::Thinned { of, .. } => of.capture(),
+            _ => None,
+        }
+    }
+
+    /// Each packet kept with the probability `keep`: a Poisson process, and a modulated one, remain what they are.
+    #[must_use]
+    pub fn thinned(&self, keep: f64) -> Self {
+        match self {
+            Self::Poisson | Self::Mmpp { .. } => self.clone(),
+            _ if keep == 1.0 => self.clone(),
+            Self::Thinned { keep: before, of } => Self::Thinned { keep: keep * before, of: of.clone() },
+            other => Self::Thinned { keep, of: Box::new(other.clone()) },
+        }
+    }
+}
+
+impl Arrivals {
+    /// Checks every figure against its range.
+    pub(super) fn validate(&self) -> Result<(), Invalid> {
+        match self {
+            Self::Thinned { keep, of } => {
+                if !(*keep > 0.0 && *keep <= 1.0) {
+                    return Err(Invalid::new("thinned share", keep, "must be above 0 and at most 1"));
+                }
+                of.validate()
+            }
+            Self::Batch { size: 0 } => Err(Invalid::new("batch size", 0, "must be at least 1")),
+            Self::Mmpp { peak, busy, stay_s } => {
+                if !(*busy > 0.0 && *busy < 1.0) {
+                    return Err(Invalid::new("mmpp busy", busy, "must be a share between 0 and 1"));
+                }
+                if !(*peak >= 1.0 && peak * busy <= 1.0) {
+                    return Err(Invalid::new("mmpp peak", peak, "must be at least 1, and peak x busy at most 1"));
+                }
+                if !(stay_s.is_finite() && *stay_s > 0.0) {
+                    return Err(Invalid::new("mmpp stay", stay_s, "must be a finite time above 0"));
+                }
+                Ok(())
+            }
+            Self::OnOff(on_off) => on_off.validate(),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl OnOff {
+    fn validate(&self) -> Result<(), Invalid> {
+        if self.sources == 0 {
+            return Err(Invalid::new("onoff sources", 0, "must be at least 1"));
+        }
+        for (name, alpha) in [("onoff alpha_on", self.alpha_on), ("onoff alpha_off", self.alpha_off)] {
+            if !(alpha > 1.0 && alpha.is_finite()) {
+                return Err(Invalid::new(name, alpha, "must be above 1, or the mean is infinite"));
+            }
+        }
+        if self.min_on_s <= 0.0 {
+            return Err(Invalid::new("onoff min_on", self.min_on_s, "must be above 0"));
+        }
+        Ok(())
+    }
+}

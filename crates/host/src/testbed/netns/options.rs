@@ -1,0 +1,86 @@
+//! What a testbed is to be.
+
+use crate::{
+    procfs,
+    testbed::{TestbedError, sysctl::SysctlOverrides},
+};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// How the veth of the host under test receives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reception {
+    /// GRO off; RPS moves each packet to the backlog of the chosen CPU, `process_backlog` serves it.
+    #[default]
+    Backlog,
+    /// GRO on: veth's own NAPI, in the softirq of the CPU that sends. Sender and reception share it.
+    Napi,
+    /// GRO on and threaded NAPI, its kernel thread bound to the chosen CPUs.
+    ThreadedNapi,
+}
+
+impl fmt::Display for Reception {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Reception::Backlog => "backlog",
+            Reception::Napi => "napi",
+            Reception::ThreadedNapi => "threaded-napi",
+        })
+    }
+}
+
+/// What to build.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TestbedOptions {
+    /// MTU of both ends (bytes), 68 to 65535.
+    pub mtu_bytes: u32,
+    /// Receive and transmit queues of each end, 1 to 64.
+    pub queues: u32,
+    /// How the host under test receives.
+    pub reception: Reception,
+    /// CPUs that serve its reception (unused for [`Reception::Napi`]).
+    pub reception_cpus: Vec<u32>,
+    /// CPUs that serve the sender's reception, as if it were a host of its own; empty: the CPU that sent the packet.
+    pub sender_reception_cpus: Vec<u32>,
+    /// Host-wide values for the length of the run; need the host's root.
+    pub sysctls: SysctlOverrides,
+}
+
+impl Default for TestbedOptions {
+    /// MTU 1500, one queue, backlog reception on the last online CPU.
+    fn default() -> Self {
+        let online = procfs::text("/sys/devices/system/cpu/online").unwrap_or_default();
+        let last = procfs::cpu_list(&online).and_then(|cpus| cpus.last().copied()).unwrap_or(0);
+        TestbedOptions {
+            mtu_bytes: 1500,
+            queues: 1,
+            reception: Reception::Backlog,
+            reception_cpus: vec![last],
+            sender_reception_cpus: Vec::new(),
+            sysctls: SysctlOverrides::default(),
+        }
+    }
+}
+
+impl TestbedOptions {
+    /// Refuses what cannot be built.
+    pub(super) fn check(&self) -> Result<(), TestbedError> {
+        let range = |name, value: u32, min: u32, max: u32, accepted| {
+            let value = u64::from(value);
+            if (u64::from(min)..=u64::from(max)).contains(&value) {
+                Ok(())
+            } else {
+                Err(TestbedError::OutOfRange { name, value, accepted })
+            }
+        };
+        range("mtu", self.mtu_bytes, 68, 65_535, "68 to 65535 bytes")?;
+        range("queues", self.queues, 1, 64, "1 to 64")?;
+        let online = procfs::text("/sys/devices/system/cpu/online").unwrap_or_default();
+        let cpus = procfs::cpu_list(&online).unwrap_or_default();
+        match self.reception_cpus.iter().chain(&self.sender_reception_cpus).find(|cpu| !cpus.contains(cpu)) {
+            Some(&cpu) => Err(TestbedError::NoSuchCpu { cpu, online }),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! A trial as an outcome, and as the counts that calibration regresses on.
+
+use netcliff_core::{CpuShares, Figure, Latency, Loss, Outcome};
+use netcliff_host::cpu::{self, CpuSplit, PollCell, PollKind};
+use netcliff_wire::run::WireRun;
+
+use super::Trial;
+use crate::bench::{Counts, Observation, PollTime};
+
+impl Trial {
+    /// What calibration and search need of it.
+    pub fn observation(&self) -> Observation {
+        Observation {
+            spec: self.spec.clone(),
+            outcome: self.outcome(),
+            loss: self.loss(),
+            sender_kept_up: self.sender_kept_up(),
+            offered_share: match (self.wire.sender.achieved_pps, self.wire.sender.intended_pps) {
+                (Some(achieved), Some(intended)) if intended > 0.0 => achieved / intended,
+                _ => 0.0,
+            },
+            lateness_p99_s: self.wire.sender.lateness.quantile_s(0.99),
+            steal_share: self.steal_share,
+            counts: self.counts(),
+        }
+    }
+
+    /// Times and events for the regression; None unless the meter tells softirq from application time.
+    fn counts(&self) -> Option<Counts> {
+        let split = self.cpu.as_ref().filter(|split| split.method == cpu::Method::Ebpf)?;
+        let time_s = |share: Option<f64>| share.map(|share| share * split.elapsed_s);
+        let delivered = self.metered_delivered as f64;
+        let in_window = self.wire.sink.window_delivered.max(1) as f64;
+        let table = split.polls.as_ref();
+        let busy = |cell: &&PollCell| cell.kind == PollKind::FirstFromBusy;
+        Some(Counts {
+            elapsed_s: split.elapsed_s,
+            protocol_s: time_s(split.shares.protocol)?,
+            interrupt_s: time_s(split.shares.interrupt)?,
+            application_s: time_s(split.shares.application)?,
+            packets: split.counters.backlog_packets? as f64,
+            polls: split.counters.backlog_polls? as f64,
+            interrupts: split.counters.ipis? as f64,
+            delivered,
+            // Counted over the window by the sink; the meter's interval is the same to a few milliseconds.
+            wakeups: self.wire.sink.wakeups().unwrap_or(0) as f64 * delivered / in_window,
+            busy_interrupts: table.map_or(0.0, |t| t.cells.iter().filter(busy).map(|cell| cell.polls as f64).sum()),
+            poll_times: table.map(|table| table.cells.iter().filter_map(poll_time).collect()).unwrap_or_default(),
+            tail_s: table.map_or(0.0, |table| table.tail_s),
+        })
+    }
+
+    /// Share of the offered packets that was not read.
+    pub fn loss(&self) -> f64 {
+        self.wire.loss_fraction().unwrap_or(1.0)
+    }
+
+    /// True if the sender offered what it should, so that a loss is the receiver's.
+    pub fn sender_kept_up(&self) -> bool {
+        self.wire.sender.kept_up
+    }
+
+    /// The trial as an outcome.
+    pub fn outcome(&self) -> Outcome {
+        let fate = &self.wire.fate;
+        let share = |count: u64| (fate.offered > 0).then(|| Figure::exact(count as f64 / fate.offered as f64));
+        let delivered_pps = self.wire.delivered_pps();
+        let frame_bits = 8.0 * f64::from(self.spec.frame_bytes);
+        let cpu = self.cpu.as_ref();
+        let count = |pick: fn(&cpu::Counters) -> Option<u64>| {
+            cpu.and_then(|split| pick(&split.counters).map(|n| Figure::exact(n as f64 / split.elapsed_s)))
+        };
+        Outcome {
+            offered_pps: self.wire.offered_pps().map(Figure::exact),
+            throughput_pps: delivered_pps.map(Figure::exact),
+            goodput_bps: delivered_pps.map(|pps| Figure::exact(pps * frame_bits)),
+            loss_fraction: self.wire.loss_fraction().map(Figure::exact),
+            loss: Some(Loss { ring: share(fate.refused), socket: share(fate.elsewhere), sender: share(fate.sender) }),
+            latency_s: latency(&self.wire),
+            latency_to: Some("application".to_owned()),
+            cpu: cpu.map(shares),
+            cpu_method: cpu.map(|split| split.method.to_string()),
+            interrupts_per_s: count(|c| Some(c.ipis? + c.device_interrupts.unwrap_or(0))),
+            polls_per_s: count(|c| c.backlog_polls),
+            packets_per_poll: cpu.and_then(|split| {
+                let (packets, polls) = (split.counters.backlog_packets?, split.counters.backlog_polls?);
+                (polls > 0).then(|| Figure::exact(packets as f64 / polls as f64))
+            }),
+            transmitted: None,
+            packets_in_system: None,
+            precision: None,
+            applications: Vec::new(),
+            queues: Vec::new(),
+            notes: self.notes(),
+        }
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if !self.sender_kept_up() {
+            notes.push("the sender did not keep up with its schedule: loss is not the receiver's alone".to_owned());
+        }
+        if self.steal_share > 0.01 {
+            notes.push(format!("the hypervisor took {:.1} % of the host's CPU", 100.0 * self.steal_share));
+        }
+        notes
+    }
+}
+
+/// A cell of one size as a regression can use it; None for further polls of a softirq, which are few.
+pub(crate) fn poll_time(cell: &PollCell) -> Option<PollTime> {
+    let single = cell.work_high == Some(cell.work_low) && cell.polls > 0;
+    let first = matches!(cell.kind, PollKind::FirstFromIdle | PollKind::FirstFromBusy);
+    let polls = cell.polls as f64;
+    let mean_s = cell.total_s / polls;
+    (single && first).then(|| PollTime {
+        packets: f64::from(cell.work_low),
+        polls,
+        mean_s,
+        variance_s2: (cell.total_squared_s2 / polls - mean_s * mean_s).max(0.0),
+        from_idle: cell.kind == PollKind::FirstFromIdle,
+    })
+}
+
+/// From the kernel's receive timestamp, taken before the backlog, to the application's read: the same span as
+/// in model and simulation.
+fn latency(wire: &WireRun) -> Option<Latency> {
+    let summary = wire.sink.kernel_to_read.summary().or_else(|| wire.sink.end_to_end.summary())?;
+    Some(Latency {
+        mean: Some(summary.mean_s.into()),
+        p50: Some(summary.p50_s.into()),
+        p90: Some(summary.p90_s.into()),
+        p99: Some(summary.p99_s.into()),
+        p999: Some(summary.p999_s.into()),
+        max: Some(summary.max_s.into()),
+    })
+}
+
+/// The meter's classes as the vocabulary's: what is neither interrupt, protocol nor application counts as
+/// available to others, since another task could have had it.
+fn shares(split: &CpuSplit) -> CpuShares {
+    let shares = &split.shares;
+    let figure = |share: Option<f64>| share.map(Figure::exact);
+    let available = shares.available.or_else(|| {
+        let rest = [shares.idle, shares.other, shares.unaccounted];
+        rest.iter().any(Option::is_some).then(|| rest.iter().flatten().sum())
+    });
+    CpuShares {
+        interrupt: figure(shares.interrupt),
+        poll: figure(
+            shares.ksoftirqd.map(|own| own + shares.softirq_other.unwrap_or(0.0) + shares.transmit.unwrap_or(0.0)),
+        ),
+        protocol: figure(shares.protocol),
+        application: figure(shares.application),
+        available: figure(available),
+    }
+}

@@ -1,0 +1,142 @@
+//! What is served, in cycles and outside, and what runs when nothing is.
+
+use netcliff_core::Scheme;
+
+use super::{Kind, Plain};
+use crate::clock::NEVER;
+use crate::draw::to_ticks;
+use crate::schemes::dim::{Sample, limits};
+use crate::schemes::hybrid::Verdict;
+use crate::tally::Account;
+
+impl Plain<'_> {
+    pub(super) fn start_cycle(&mut self) {
+        self.world.counts.polls += 1;
+        self.left = if self.world.ring.is_empty() { 0 } else { self.quota() };
+    }
+
+    pub(super) fn served(&mut self) {
+        let bytes = u32::from(self.world.ring[0].bytes);
+        self.world.processed();
+        let empty = self.world.ring.is_empty();
+        match self.scheme {
+            Scheme::DisableEnable { .. } => self.masked &= !empty,
+            Scheme::Polling { .. } => self.cycle_goes_on(empty),
+            Scheme::Napi2007 { .. } => {
+                self.left -= 1;
+                if empty {
+                    (self.masked, self.left) = (false, 0);
+                } else if self.left == 0 {
+                    let period = self.period();
+                    self.set_timer((self.world.now / period + 1) * period);
+                }
+            }
+            Scheme::Coalesce(_) | Scheme::Dim(_) => {
+                self.bytes += u64::from(bytes);
+                self.announced = if self.masked { self.world.ring.len() } else { self.announced - 1 };
+                self.masked &= !empty;
+                if let Scheme::Dim(dim) = self.scheme
+                    && !self.masked
+                {
+                    let sample = Sample {
+                        micros: (self.clock.seconds(self.world.now as f64) * 1e6) as u64,
+                        events: self.world.counts.interrupts,
+                        packets: self.world.counts.processed,
+                        bytes: self.bytes,
+                    };
+                    if let Some(index) = self.net_dim.sample(sample) {
+                        let (absolute, packet, frames) = limits(dim.profile, index, self.clock);
+                        self.nic.set(Some(frames), absolute, packet);
+                    }
+                }
+            }
+            Scheme::Hybrid(_) => {
+                if self.hybrid_polls {
+                    self.cycle_goes_on(empty);
+                } else {
+                    self.masked &= !empty;
+                }
+                self.hybrid_switches(bytes, empty);
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn cycle_goes_on(&mut self, empty: bool) {
+        self.left = if empty { 0 } else { self.left - 1 };
+        if self.left == 0 && std::mem::take(&mut self.rearmed) {
+            self.start_cycle();
+        }
+    }
+
+    pub(super) fn hybrid_switches(&mut self, bytes: u32, empty: bool) {
+        let now = self.world.now;
+        let verdict = self.meter.as_mut().map(|meter| meter.processed(bytes, now));
+        if verdict == Some(Verdict::Poll) && !self.hybrid_polls {
+            self.hybrid_polls = true;
+            (self.left, self.rearmed) = (0, false);
+            self.next_tick = now + self.period();
+            self.set_timer(self.next_tick);
+        } else if verdict == Some(Verdict::Interrupt) && self.hybrid_polls {
+            self.hybrid_polls = false;
+            self.masked = !empty;
+            self.set_timer(NEVER);
+        }
+    }
+
+    pub(super) fn may_serve(&self) -> bool {
+        match self.scheme {
+            Scheme::Ideal | Scheme::Interrupt { .. } => !self.world.ring.is_empty(),
+            Scheme::Hybrid(_) if !self.hybrid_polls => self.masked,
+            Scheme::DisableEnable { .. } => self.masked,
+            Scheme::Coalesce(_) | Scheme::Dim(_) => self.announced > 0,
+            _ => self.left > 0,
+        }
+    }
+
+    /// Starts what may run on top of what runs.
+    pub(super) fn fill(&mut self) {
+        let free = matches!(self.running(), None | Some(Kind::Application));
+        let due = self.world.completion_due();
+        if free && due && (self.world.completions_before() == Some(true) || !self.may_serve()) {
+            let time = self.world.completion_time();
+            self.cpu.push(Kind::Completion, Account::Protocol, time);
+        } else if free && self.may_serve() {
+            self.start_packet();
+        } else if free {
+            self.run_applications();
+        }
+    }
+
+    /// The application whose turn it is goes on.
+    pub(super) fn run_applications(&mut self) {
+        if !self.world.queue.is_empty() && self.world.slice_used(self.world.since) {
+            let left = self.cpu.jobs.pop().map_or(0, |job| job.left);
+            self.world.suspend(left);
+        }
+        if !self.cpu.jobs.is_empty() {
+            return;
+        }
+        while self.world.running.is_some() || !self.world.queue.is_empty() {
+            let first = if self.world.running.is_none() { self.world.resume() } else { None };
+            if let Some(time) = first.or_else(|| self.world.application_piece()) {
+                return self.cpu.push(Kind::Application, Account::Application, time);
+            }
+        }
+    }
+
+    pub(super) fn start_packet(&mut self) {
+        let head = self.world.ring[0];
+        let work = self.world.protocol_time();
+        if !std::mem::replace(&mut self.merged_first, false) {
+            self.cpu.push(Kind::Protocol, Account::Protocol, work);
+            return;
+        }
+        let before = self.world.mask_mean + self.world.interrupt_mean;
+        let mean = before + (self.fixed + self.per_byte * f64::from(head.bytes));
+        let stage = self.world.interrupt.next_of_mean(mean);
+        let interrupt = to_ticks(stage as f64 * (before / mean)).min(stage);
+        let rest = stage - interrupt + work.saturating_sub(head.protocol);
+        self.cpu.push(Kind::MergedStage(rest), Account::Interrupt, interrupt);
+    }
+}

@@ -1,0 +1,178 @@
+//! The end that sends datagrams.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use libc::{c_int, iovec, mmsghdr};
+
+use super::{BATCH, DatagramPath, Datagrams, END_MARK, UNREACHABLE, buffers, is_unreachable};
+use crate::clock;
+use crate::error::WireError;
+use crate::transfer::end::{End, Mover};
+use crate::transfer::pace::Pacer;
+use crate::transfer::{DATAGRAM_BYTES, error_queue, options};
+
+/// UDP_MAX_SEGMENTS of Linux before 6.7.
+const MOST_SEGMENTS: usize = 64;
+/// How often the end is marked, and the time between: longer than a burst of losses in a full buffer.
+const END_MARKS: u32 = 10;
+const END_MARK_GAP: std::time::Duration = std::time::Duration::from_millis(5);
+/// Sends that are answered by ICMP only for so long end the transfer.
+const UNREACHABLE_NS: u64 = 5_000_000_000;
+
+pub(in crate::transfer) struct Sender<'a> {
+    channel: BorrowedFd<'a>,
+    /// A datagram a row.
+    rows: Vec<u8>,
+    block_bytes: usize,
+    /// Datagrams of one message.
+    segments: usize,
+    slices: Vec<iovec>,
+    messages: Vec<mmsghdr>,
+    next: u64,
+    counts: Datagrams,
+    pacer: Option<Pacer>,
+    /// When sends began to be answered by ICMP only; None while they are taken.
+    unreachable_since_ns: Option<u64>,
+    /// The receiver is elsewhere and has to be told the end.
+    marks_end: bool,
+    over: &'a AtomicBool,
+}
+
+impl<'a> Sender<'a> {
+    pub(in crate::transfer) fn new(
+        channel: BorrowedFd<'a>,
+        path: DatagramPath,
+        block_bytes: usize,
+        pacing_bps: Option<u64>,
+        (marks_end, over): (bool, &'a AtomicBool),
+    ) -> Result<Self, WireError> {
+        let fits = (*DATAGRAM_BYTES.end() / block_bytes).clamp(1, MOST_SEGMENTS);
+        let (messages, segments) = match path {
+            DatagramPath::Single => (1, 1),
+            DatagramPath::Batch => (BATCH, 1),
+            DatagramPath::Segmented => (BATCH.div_ceil(fits), fits),
+        };
+        if path == DatagramPath::Segmented {
+            let size = block_bytes as c_int;
+            options::set(channel, libc::SOL_UDP, libc::UDP_SEGMENT, &size, "UDP_SEGMENT", size)?;
+        }
+        tell_drops(channel);
+        let mut rows = vec![0x5a; messages * segments * block_bytes];
+        let (slices, messages) = buffers(&mut rows, messages, segments * block_bytes);
+        let counts = Datagrams::default();
+        let pacer = pacing_bps.map(Pacer::new);
+        Ok(Self {
+            channel,
+            rows,
+            block_bytes,
+            segments,
+            slices,
+            messages,
+            next: 0,
+            counts,
+            pacer,
+            unreachable_since_ns: None,
+            marks_end,
+            over,
+        })
+    }
+
+    /// True where no send has been taken for some time.
+    fn unreachable_for_long(&mut self) -> bool {
+        let now_ns = clock::monotonic_ns();
+        now_ns - *self.unreachable_since_ns.get_or_insert(now_ns) > UNREACHABLE_NS
+    }
+
+    /// What the error queue holds of datagrams that did not arrive.
+    #[cold]
+    fn told_unreachable(&self) -> u64 {
+        error_queue::icmp(self.channel, |number| UNREACHABLE.contains(&number))
+    }
+
+    /// Tells the receiver that nothing more comes; a mark that is lost has others behind it.
+    fn mark_end(&mut self) {
+        let fd = self.channel.as_raw_fd();
+        self.rows[..8].copy_from_slice(&END_MARK.to_be_bytes());
+        for _ in 0..END_MARKS {
+            // SAFETY: the first row is readable for its length.
+            unsafe { libc::send(fd, self.rows.as_ptr().cast(), self.block_bytes, 0) };
+            std::thread::sleep(END_MARK_GAP);
+        }
+    }
+}
+
+/// Has the kernel tell the sender what its own qdisc dropped (ENOBUFS), where it else says that all was sent, and keep what ICMP
+/// said in the error queue.
+fn tell_drops(channel: BorrowedFd<'_>) {
+    let one: c_int = 1;
+    for (level, name) in [(libc::SOL_IP, libc::IP_RECVERR), (libc::SOL_IPV6, libc::IPV6_RECVERR)] {
+        // A socket has the option of its own family only.
+        let _ = options::set(channel, level, name, &one, "IP_RECVERR", 1);
+    }
+}
+
+impl Mover for Sender<'_> {
+    fn step(&mut self) -> io::Result<(usize, u64)> {
+        let most = self.messages.len();
+        let message_bytes = self.segments * self.block_bytes;
+        let messages = self.pacer.as_mut().map_or(most, |pacer| pacer.wait(message_bytes, most));
+        for (place, row) in self.rows.chunks_mut(self.block_bytes).take(messages * self.segments).enumerate() {
+            row[..8].copy_from_slice(&(self.next + place as u64).to_be_bytes());
+        }
+        let sent = if self.messages.len() == 1 {
+            // SAFETY: the rows are readable for their length.
+            let sent = unsafe { libc::send(self.channel.as_raw_fd(), self.rows.as_ptr().cast(), self.rows.len(), 0) };
+            if sent < 0 { -1 } else { 1 }
+        } else {
+            // SAFETY: the messages point at slices and rows that live in `self` and were not resized.
+            unsafe { libc::sendmmsg(self.channel.as_raw_fd(), self.messages.as_mut_ptr(), messages as u32, 0) }
+        };
+        if sent < 0 {
+            let error = io::Error::last_os_error();
+            if error.raw_os_error() == Some(libc::ENOBUFS) {
+                self.counts.refused += 1;
+                return Ok((0, 1));
+            }
+            // An earlier datagram's fate, not this one's: one that is lost is no reason to end.
+            if is_unreachable(&error) && !self.unreachable_for_long() {
+                // A queue that is full or not had told of this one by the call alone.
+                self.counts.unreachable += self.told_unreachable().max(1);
+                return Ok((0, 1));
+            }
+            return Err(error);
+        }
+        if (sent as usize) < messages {
+            // sendmmsg stopped at a datagram that was to tell an earlier one's fate, and keeps that to itself.
+            self.counts.unreachable += self.told_unreachable();
+        }
+        self.unreachable_since_ns = None;
+        let datagrams = sent as usize * self.segments;
+        self.next += datagrams as u64;
+        self.counts.moved += datagrams as u64;
+        if let Some(pacer) = &mut self.pacer {
+            pacer.sent(datagrams * self.block_bytes);
+        }
+        Ok((datagrams * self.block_bytes, 1))
+    }
+
+    fn finish(&mut self, end: &mut End) -> io::Result<()> {
+        self.counts.unreachable += self.told_unreachable();
+        end.datagrams = Some(self.counts);
+        end.pacing = self.pacer.as_ref().map(Pacer::report);
+        if self.marks_end {
+            self.mark_end();
+        }
+        self.over.store(true, Ordering::Release);
+        Ok(())
+    }
+}
+
+impl Drop for Sender<'_> {
+    fn drop(&mut self) {
+        // The receiver has no other way to know.
+        self.over.store(true, Ordering::Release);
+        debug_assert!(self.slices.len() == self.messages.len());
+    }
+}
