@@ -14,11 +14,36 @@ use crate::{
     },
 };
 use netcliff_core::Fingerprint;
-use std::{collections::BTreeMap, path::Path};
+use std::{collections::BTreeMap, net::IpAddr, path::Path};
 
 /// The facts of a host and of the interfaces that take part in a measurement.
 pub fn of_host(host: &Inventory, nics: &[Nic]) -> Fingerprint {
     collect(host, nics).into()
+}
+
+/// The facts of a host and of the device that has one of its addresses, as `nic.path`, with what that is made of as
+/// `nic.path-1` and so on: by their part, not their name, so that two hosts can be compared. Without devices where no device has
+/// the address.
+pub fn of_address(host: &Inventory, address: IpAddr) -> Fingerprint {
+    of_path(host, &nic::path::with_address(address, Path::new("/sys")).unwrap_or_default())
+}
+
+/// The facts of this host and of the device by which it speaks to another, likewise; without devices where it speaks to itself.
+pub fn towards(host: &Inventory, peer: IpAddr) -> Fingerprint {
+    match nic::path::source_towards(peer) {
+        Ok(source) if source != peer => of_address(host, source),
+        _ => of_host(host, &[]),
+    }
+}
+
+fn of_path(host: &Inventory, nics: &[Nic]) -> Fingerprint {
+    let mut facts = collect(host, &[]);
+    for (place, nic) in nics.iter().enumerate() {
+        let part = if place == 0 { "path".to_owned() } else { format!("path-{place}") };
+        facts.add(format!("nic.{part}.name"), Some(&nic.name));
+        facts.nic(&part, nic);
+    }
+    facts.into()
 }
 
 fn collect(host: &Inventory, nics: &[Nic]) -> Facts {
@@ -29,7 +54,7 @@ fn collect(host: &Inventory, nics: &[Nic]) -> Facts {
         facts.add(format!("sysctl.{name}"), Some(value));
     }
     for nic in nics {
-        facts.nic(nic);
+        facts.nic(&nic.name, nic);
     }
     facts
 }
@@ -121,8 +146,7 @@ impl Facts {
         self.add("host.irqbalance", Some(host.load.irqbalance_pid.is_some()));
     }
 
-    fn nic(&mut self, nic: &Nic) {
-        let name = &nic.name;
+    fn nic(&mut self, name: &str, nic: &Nic) {
         let key = |fact: &str| format!("nic.{name}.{fact}");
         self.add(key("kind"), nic.kind.as_ref());
         self.add(key("driver"), nic.driver.as_ref());
@@ -209,6 +233,24 @@ mod tests {
         }
         assert!(!facts.contains_key("nic.veth1.speed_mbps"));
         assert!(facts.values().all(|value| !value.is_empty()), "{facts:#?}");
+    }
+
+    #[test]
+    fn devices_of_a_path_are_named_by_their_part() {
+        let bond = Nic { name: "bond0".into(), speed_mbps: Some(10_000), ..Nic::default() };
+        let facts = of_path(&host(), &[bond, veth()]).facts;
+        for (key, value) in [
+            ("nic.path.name", "bond0"),
+            ("nic.path.speed_mbps", "10000"),
+            ("nic.path-1.name", "veth1"),
+            ("nic.path-1.gro", "false"),
+        ] {
+            assert_eq!(facts.get(key).map(String::as_str), Some(value), "{key}");
+        }
+        assert!(!facts.keys().any(|key| key.starts_with("nic.bond0")));
+        // To itself a host speaks through no device.
+        let own = towards(&host(), [127, 0, 0, 1].into());
+        assert_eq!(own, of_host(&host(), &[]));
     }
 
     #[test]

@@ -47,7 +47,7 @@ pub(crate) struct Rtnl {
 }
 
 /// A link as rtnetlink describes it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct RawLink {
     pub index: u32,
     pub name: String,

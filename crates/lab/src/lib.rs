@@ -15,6 +15,7 @@
 //! | [`advise`] | settings for an objective: screened on paper, simulated, picked at a confidence |
 //! | [`limits`] | the roofline |
 //! | [`rr`] | request/response between two ends on this host, or against an agent |
+//! | [`hosts`] | the fingerprints of both ends' hosts |
 //! | [`mod@compare`] | one run against another, point by point |
 //! | [`stream`] | bulk transfers: a sweep, metered |
 //! | [`tuning`] | what a tuning plan is expected to change, and the host measured with and without it in turns |
@@ -30,6 +31,7 @@ pub mod calibrate;
 pub mod compare;
 pub mod find;
 pub mod forwarding;
+pub mod hosts;
 pub mod inputs;
 pub mod limits;
 pub mod repeats;

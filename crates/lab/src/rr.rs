@@ -63,6 +63,9 @@ pub struct RrRecord {
     /// What explains a difference to another run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<Fingerprint>,
+    /// The same of the far end's host, where it is another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub far_fingerprint: Option<Fingerprint>,
     /// How it was produced.
     pub provenance: Provenance,
 }

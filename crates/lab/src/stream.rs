@@ -18,17 +18,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use netcliff_core::repeats::Repeats;
 use netcliff_core::stream::StreamReport;
-use netcliff_core::{Fingerprint, Provenance};
+use netcliff_core::{Fingerprint, Provenance, units};
 use netcliff_host::cpu::{CpuSplit, Method as CpuMethod, Preference, system::SystemShares};
 use netcliff_host::disturbance::Disturbances;
+use netcliff_host::nic::path::is_own;
 use netcliff_host::{fingerprint, inventory::Inventory};
 use netcliff_wire::WireError;
 use netcliff_wire::control::client::Session;
 use netcliff_wire::transfer::{self, Channel, DatagramPath, ReceivePath, SendPath, Settings, Transfer};
 
+use crate::hosts::Fingerprints;
 use crate::repeats;
 
-pub use devices::{DeviceCounts, Sides};
+pub use devices::Sides;
 pub use meters::Meters;
 pub use method::{LMBENCH2_BLOCK_BYTES, Method};
 pub use testbed::{in_testbed, placed};
@@ -163,6 +165,19 @@ impl Far<'_> {
         }
     }
 
+    /// What explains a difference to another run.
+    fn fingerprints(&mut self) -> Fingerprints {
+        match self {
+            Self::Here => Fingerprints::here(fingerprint::of_host(&Inventory::of_this_host(), &[])),
+            Self::Agent { session, address } => Fingerprints::with_agent(session, *address),
+        }
+    }
+
+    /// True where the far end reads the counts of its own devices: they are not those that are read here.
+    fn counts_devices(&self) -> bool {
+        matches!(self, Self::Agent { address, .. } if !is_own(*address))
+    }
+
     fn transfer(&mut self, settings: &Settings, watch: &mut dyn transfer::Watch) -> Result<Transfer, WireError> {
         match self {
             Self::Here => transfer::run(settings, watch),
@@ -189,14 +204,30 @@ pub fn run_with(
     far: &mut Far<'_>,
     said: &mut dyn FnMut(&str),
 ) -> Result<StreamReport, WireError> {
-    measured(options, far, None, said)
+    let fingerprints = far.fingerprints();
+    let mut linked = options.clone();
+    linked.link_bps = options.link_bps.or_else(|| fingerprints.link_bps());
+    let mut report = measured(&linked, far, fingerprints, said)?;
+    if let (None, Some(link_bps)) = (options.link_bps, linked.link_bps) {
+        let link = format!("{}, as this host's device on the path has it", units::print_bps(link_bps));
+        report.asked.push(("link".to_owned(), link));
+    }
+    Ok(report)
 }
 
-/// The sweep, its fingerprint taken here unless one is given.
+/// Makes the transfers of a larger run, which tells itself of the hosts.
+///
+/// # Errors
+/// As [`run_with`].
+pub(crate) fn run_as_part(options: &StreamOptions, far: &mut Far<'_>) -> Result<StreamReport, WireError> {
+    measured(options, far, Fingerprints::default(), &mut |_| {})
+}
+
+/// The sweep, on hosts of these fingerprints.
 fn measured(
     options: &StreamOptions,
     far: &mut Far<'_>,
-    fingerprint: Option<Fingerprint>,
+    fingerprints: Fingerprints,
     said: &mut dyn FnMut(&str),
 ) -> Result<StreamReport, WireError> {
     let begin = std::time::Instant::now();
@@ -231,10 +262,7 @@ fn measured(
     }
     let stopped = options.stop.load(Ordering::Relaxed);
     let host = Inventory::of_this_host();
-    let mut report = {
-        let fingerprint = fingerprint.unwrap_or_else(|| fingerprint::of_host(&host, &[]));
-        summary::report(options, far, &configs, &meters, fingerprint)
-    };
+    let mut report = summary::report(options, far, &configs, &meters, fingerprints);
     report.warnings.extend(Disturbances::of_this_host().since(&before));
     report.warnings.extend(host.limits().iter().map(ToString::to_string));
     report.partial |= stopped;
@@ -264,6 +292,7 @@ fn measure(
     template.stop = Some(Arc::clone(&options.stop));
     // On one host the meter here sees both ends.
     template.far_meter = !far.is_this_host() && options.cpu.allows(CpuMethod::Ebpf);
+    template.far_devices = far.counts_devices();
     match (&config.path, &mut template.channel) {
         (Path::Stream(path), _) => template.path = path.clone(),
         (Path::Datagram(wanted), Channel::Udp { path, .. }) => *path = *wanted,
@@ -275,6 +304,8 @@ fn measure(
         Ok(transfer) => {
             config.ended.clone_from(&transfer.cut_short);
             let (ticks, exact, devices) = meters.take();
+            let there = transfer.far.as_ref().and_then(|far| far.devices);
+            let devices = devices.map(|sides| sides.with_far(there));
             config.repeats.push(Repeat { transfer, ticks, exact, devices });
         }
         Err(error) => {

@@ -26,6 +26,7 @@ use netcliff_host::device::DeviceError;
 use netcliff_wire::WireError;
 use netcliff_wire::control::ControlError;
 
+use crate::hosts::changed_meanwhile;
 use crate::repeats;
 use crate::rig::RigError;
 use crate::stream::{Method, StreamOptions};
@@ -117,8 +118,9 @@ pub fn run(
     let fixed = experiment.fixed().map_err(misplaced)?;
     let factors = experiment.factors().map_err(misplaced)?;
     factors.iter().flat_map(|factor| &factor.levels).chain(&fixed).try_for_each(check_name)?;
+    let fingerprints = place.fingerprints();
     let mut device = Device::of(place)?;
-    let mut not_had = Vec::new();
+    let mut not_had: Vec<String> = fingerprints.not_had.clone().into_iter().collect();
     let fixed = device.kept(fixed, &mut not_had);
     let factors = device.kept_factors(factors, &mut not_had);
     if factors.is_empty() {
@@ -148,9 +150,20 @@ pub fn run(
     if let Some(before) = watch.resumed() {
         before.rows.into_iter().for_each(|row| take_up(&mut configs, &factors, row));
         warnings.extend(before.warnings);
+        warnings.extend(changed_meanwhile(&before.fingerprint, &fingerprints.near));
     }
-    let mut found =
-        Found { experiment, repeats: times.repeats, factors, fixed, configs, congestion: None, not_had, warnings };
+    let congestion = None;
+    let mut found = Found {
+        experiment,
+        repeats: times.repeats,
+        factors,
+        fixed,
+        configs,
+        congestion,
+        not_had,
+        warnings,
+        fingerprints,
+    };
     let first_error = rounds(&mut found, &mut device, place, &times, provenance, watch);
     if let (Some(error), true) = (first_error, found.configs.iter().all(|config| config.samples.is_empty())) {
         return Err(error);

@@ -38,6 +38,12 @@ pub const PROTOCOL: u16 = 1;
 /// Feature of an agent that can meter its host's CPUs exactly during a test, or says why it cannot.
 pub const CPU_METER: &str = "cpu-meter";
 
+/// A feature of an agent: it deals the flows of a transfer to several CPUs.
+pub const CPU_LISTS: &str = "cpu-lists";
+
+/// A feature of an agent: it counts packets and interrupts at its own devices beside a transfer.
+pub const DEVICE_COUNTS: &str = "device-counts";
+
 /// Port of an agent where none is given.
 pub const PORT: u16 = 9940;
 

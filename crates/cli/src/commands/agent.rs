@@ -14,6 +14,7 @@ use netcliff_wire::control::key::Key;
 use netcliff_wire::control::stream::Stream;
 use netcliff_wire::control::{ControlError, Limits, PORT};
 use netcliff_wire::device::DeviceService;
+use netcliff_wire::fingerprint::FingerprintService;
 use netcliff_wire::rr::RrKind;
 use netcliff_wire::transfer::TransferKind;
 
@@ -28,13 +29,15 @@ fn kinds() -> Vec<Arc<dyn Kind>> {
 
 /// What it lets its clients do beside tests.
 fn services(args: &AgentArgs) -> anyhow::Result<Vec<Arc<dyn Service>>> {
-    let Some(device) = &args.allow_settings else { return Ok(Vec::new()) };
+    let mut services: Vec<Arc<dyn Service>> = vec![Arc::new(FingerprintService)];
+    let Some(device) = &args.allow_settings else { return Ok(services) };
     if args.key.is_none() && !args.stdio {
         return Err(output::usage(format!(
             "--allow-settings {device}: without --key every user of this host could change it; give --key FILE, or run by --stdio"
         )));
     }
-    Ok(vec![Arc::new(DeviceService::new(device, StateDir::default_for_user()?)?)])
+    services.push(Arc::new(DeviceService::new(device, StateDir::default_for_user()?)?));
+    Ok(services)
 }
 
 /// Serves clients until it is stopped, or writes a key.

@@ -4,9 +4,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use netcliff_core::{Fingerprint, Provenance};
-use netcliff_host::fingerprint;
+use netcliff_core::Provenance;
 use netcliff_host::inventory::Inventory;
+use netcliff_lab::hosts::Fingerprints;
 use netcliff_lab::rig::{Place, Rig, RigOptions};
 use netcliff_lab::rr::{self, Receive, Report, RrError, RrRun, Settings, Sweep};
 use netcliff_report as report;
@@ -123,20 +123,21 @@ fn here(args: &RrArgs, sweep: &Sweep, provenance: Provenance, stop: &Arc<AtomicB
     let rig = Rig::build(&options, Arc::clone(stop)).map_err(RrError::from)?;
     let meter = args.cpu_meter.preference();
     let fingerprint = rig.fingerprint(&Inventory::of_this_host())?;
-    measured(sweep, provenance, fingerprint, stop, &mut |settings| rr::here(settings, &rig, meter))
+    let fingerprints = Fingerprints::here(fingerprint);
+    measured(sweep, provenance, &fingerprints, stop, &mut |settings| rr::here(settings, &rig, meter))
 }
 
 /// The sweep, each repeat by `measure`.
 fn measured(
     sweep: &Sweep,
     provenance: Provenance,
-    fingerprint: Fingerprint,
+    fingerprints: &Fingerprints,
     stop: &AtomicBool,
     measure: &mut dyn FnMut(&Settings) -> Result<Report, RrError>,
 ) -> anyhow::Result<RrRun> {
-    let provenance = Provenance { fingerprint_id: Some(fingerprint.id()), ..provenance };
+    let provenance = Provenance { fingerprint_id: Some(fingerprints.near.id()), ..provenance };
     let mut said = |stage: &str| output::say(format!("netcliff: {stage}"));
-    sweep.run(stop, &mut said, measure, &provenance, &fingerprint).map_err(explain)
+    sweep.run(stop, &mut said, measure, &provenance, fingerprints).map_err(explain)
 }
 
 fn there(args: &RrArgs, sweep: &Sweep, provenance: Provenance, stop: &AtomicBool) -> anyhow::Result<RrRun> {
@@ -145,12 +146,16 @@ fn there(args: &RrArgs, sweep: &Sweep, provenance: Provenance, stop: &AtomicBool
     }
     let mut far = FarSession::open(&args.far)?;
     let (meter, address) = (args.cpu_meter.preference(), far.address);
-    let fingerprint = fingerprint::of_host(&Inventory::of_this_host(), &[]);
-    let measured = measured(sweep, provenance, fingerprint, stop, &mut |settings| {
+    let fingerprints = Fingerprints::with_agent(&mut far.session, address);
+    let measured = measured(sweep, provenance, &fingerprints, stop, &mut |settings| {
         rr::there(settings, &mut far.session, address, meter, stop)
     });
     far.close()?;
-    measured
+    let mut found = measured?;
+    // In the testbed the rig tells them.
+    let limits: Vec<String> = Inventory::of_this_host().limits().iter().map(ToString::to_string).collect();
+    found.rows.iter_mut().for_each(|row| row.report.notes.extend(limits.iter().cloned()));
+    Ok(found)
 }
 
 /// What is the user's to change is wrong usage.

@@ -76,11 +76,12 @@ fn rig(args: &StreamArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<Option<Rig>>
         Some(Testbed::Netns) => Place::Netns,
         Some(Testbed::Loopback) => Place::Loopback,
     };
-    let cpu = |cpu: usize| u32::try_from(cpu).unwrap_or(u32::MAX);
+    // Reception is steered to the first of several.
+    let first = |cpus: &Vec<usize>| cpus.first().and_then(|cpu| u32::try_from(*cpu).ok());
     let options = RigOptions {
         place,
-        sender_cpu: args.cpu.map(|(sender, _)| cpu(sender)),
-        host_cpu: args.cpu.map(|(_, receiver)| cpu(receiver)),
+        sender_cpu: args.cpu.as_ref().and_then(|(sender, _)| first(sender)),
+        host_cpu: args.cpu.as_ref().and_then(|(_, receiver)| first(receiver)),
         link: args.bed.options(Some(ETHERNET_MTU_BYTES)),
         ..RigOptions::default()
     };
@@ -273,10 +274,12 @@ fn path(args: &StreamArgs, name: PathName, udp: bool) -> anyhow::Result<Path> {
 /// CPUs and namespaces of both ends.
 fn place(args: &StreamArgs, template: &mut Settings) -> anyhow::Result<()> {
     let direction = args.method.direction().unwrap_or(template.direction);
-    if let Some((sender, receiver)) = args.cpu {
+    if let Some((sender, receiver)) = &args.cpu {
         let far_sends = direction == Direction::Receive;
         let (near, far) = if far_sends { (receiver, sender) } else { (sender, receiver) };
-        (template.near.cpu, template.far.cpu) = (Some(near), Some(far));
+        let several = |cpus: &Vec<usize>| if cpus.len() > 1 { cpus.clone() } else { Vec::new() };
+        (template.near.cpu, template.far.cpu) = (near.first().copied(), far.first().copied());
+        (template.near_cpus, template.far_cpus) = (several(near), several(far));
     }
     match &args.namespaces[..] {
         [] => Ok(()),

@@ -3,10 +3,12 @@
 //! [`read_all`] answers for the network namespace of the calling thread. Each figure that the kernel or
 //! the driver does not offer is `None`; [`Nic::missing`] says why, by topic.
 
+pub mod counts;
 pub mod ethtool;
 mod ioctl;
 pub mod netdev;
 mod numbered;
+pub mod path;
 pub mod slot;
 mod sysfs;
 

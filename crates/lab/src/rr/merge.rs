@@ -3,7 +3,8 @@
 use netcliff_wire::latency::{LatencyRecord, LatencySummary};
 use serde::{Deserialize, Serialize};
 
-use super::{Cost, HostCost, OneWay, Report, ThreadCost};
+use super::{Cost, HostCost, OneWay, Receive, Report, ThreadCost};
+use crate::hosts::{BUSY, STEAL};
 
 /// One repeat's figures.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -150,6 +151,25 @@ fn notes(repeats: &[Report]) -> Vec<String> {
     notes
 }
 
+/// What makes a report's figures mean less.
+pub(super) fn doubts(report: &Report) -> Vec<String> {
+    let mut doubts = Vec::new();
+    // An end that spins is busy whatever it does.
+    if report.settings.flows == 1 && report.settings.receive != Receive::Spin {
+        for (end, cost) in [("client", report.cost.client_threads), ("server", report.cost.server_threads)] {
+            if cost.is_some_and(|cost| cost.cpus > BUSY) {
+                doubts.push(format!("the {end}'s thread used its CPU to the full: it is what limits the rate"));
+            }
+        }
+    }
+    let cpus = report.cost.client_host.iter().flat_map(|host| &host.split);
+    let steal = cpus.filter_map(|cpu| cpu.shares.steal).fold(0.0, f64::max);
+    if steal > STEAL {
+        doubts.push(format!("the hypervisor took {:.1} % of a CPU", steal * 100.0));
+    }
+    doubts
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -202,5 +222,19 @@ mod tests {
         assert_eq!(cost.instructions_per_transaction, None);
         assert_eq!(merged.notes, ["a note"]);
         assert_eq!(super::merged(&[]), None);
+    }
+
+    #[test]
+    fn an_end_that_is_busy_is_told() {
+        let mut busy = report(1000.0, 1.0, 10_000);
+        assert_eq!(doubts(&busy), Vec::<String>::new());
+        busy.cost.client_threads = busy.cost.client_threads.map(|cost| ThreadCost { cpus: 0.99, ..cost });
+        let said = doubts(&busy);
+        assert!(said.len() == 1 && said[0].contains("client's thread used its CPU to the full"), "{said:?}");
+        for settings in
+            [Settings { receive: Receive::Spin, ..Settings::default() }, Settings { flows: 2, ..Settings::default() }]
+        {
+            assert_eq!(doubts(&Report { settings, ..busy.clone() }), Vec::<String>::new());
+        }
     }
 }

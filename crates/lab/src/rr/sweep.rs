@@ -2,14 +2,16 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use netcliff_core::Provenance;
 use netcliff_core::repeats::Repeats;
-use netcliff_core::{Fingerprint, Provenance};
 use netcliff_host::disturbance::Disturbances;
 use netcliff_wire::WireError;
 use serde::{Deserialize, Serialize};
 
+use crate::hosts::Fingerprints;
 use crate::repeats::{half_width, known};
 
+use super::merge::doubts;
 use super::{Report, RrError, RrRecord, RrSample, Settings, merged};
 
 /// What is varied.
@@ -67,7 +69,7 @@ impl Sweep {
         said: &mut dyn FnMut(&str),
         measure: &mut dyn FnMut(&Settings) -> Result<Report, RrError>,
         provenance: &Provenance,
-        fingerprint: &Fingerprint,
+        fingerprints: &Fingerprints,
     ) -> Result<RrRun, RrError> {
         let fresh = |settings| Config { settings, repeats: Vec::new(), ended: None };
         let mut configs: Vec<Config> = self.configurations()?.into_iter().map(fresh).collect();
@@ -92,13 +94,13 @@ impl Sweep {
         if let (Some(error), true) = (first_error, configs.iter().all(|config| config.repeats.is_empty())) {
             return Err(error);
         }
-        let mut run = self.gathered(configs, provenance, fingerprint);
+        let mut run = self.gathered(configs, provenance, fingerprints);
         let disturbed = Disturbances::of_this_host().since(&before);
         run.rows.iter_mut().for_each(|row| row.report.notes.extend(disturbed.iter().cloned()));
         Ok(run)
     }
 
-    fn gathered(&self, configs: Vec<Config>, provenance: &Provenance, fingerprint: &Fingerprint) -> RrRun {
+    fn gathered(&self, configs: Vec<Config>, provenance: &Provenance, fingerprints: &Fingerprints) -> RrRun {
         let short = |config: &Config| config.repeats.len() < self.repeats.least as usize || config.cut_short();
         let partial = configs.iter().any(short);
         let (had, not_had): (Vec<Config>, Vec<Config>) =
@@ -107,7 +109,7 @@ impl Sweep {
             let why = config.ended.unwrap_or_else(|| "the run was stopped before".to_owned());
             format!("flows {}, depth {}: {why}", config.settings.flows, config.settings.depth)
         };
-        let row = |config: Config| config.record(&self.repeats, provenance, fingerprint);
+        let row = |config: Config| config.record(&self.repeats, provenance, fingerprints);
         RrRun {
             kind: "rr".to_owned(),
             rows: had.into_iter().filter_map(row).collect(),
@@ -157,12 +159,15 @@ impl Config {
         self.ended.is_some() || self.repeats.iter().any(|report| report.transactions == 0)
     }
 
-    fn record(self, repeats: &Repeats, provenance: &Provenance, fingerprint: &Fingerprint) -> Option<RrRecord> {
+    fn record(self, repeats: &Repeats, provenance: &Provenance, fingerprints: &Fingerprints) -> Option<RrRecord> {
         let mut report = merged(&self.repeats)?;
         let asked = repeats.least;
         let (name, values) = self.figure();
         let known = known(name, &values, repeats);
         report.notes.extend(known.shortfall().map(|shortfall| format!("{name} is {shortfall}")));
+        report.notes.extend(fingerprints.not_had.clone());
+        let doubts = doubts(&report);
+        report.notes.extend(doubts);
         let had = self.repeats.len();
         if report.partial.is_none() && had < asked as usize {
             let why = self.ended.unwrap_or_else(|| "the run was stopped".to_owned());
@@ -173,7 +178,8 @@ impl Config {
             report,
             repeats: self.repeats.iter().map(RrSample::of).collect(),
             known: Some(known),
-            fingerprint: Some(fingerprint.clone()),
+            fingerprint: Some(fingerprints.near.clone()),
+            far_fingerprint: fingerprints.far.clone(),
             provenance: provenance.clone(),
         })
     }

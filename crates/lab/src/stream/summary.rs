@@ -11,6 +11,7 @@ use netcliff_core::{Fingerprint, units};
 use netcliff_host::cpu::Method as CpuMethod;
 use netcliff_wire::transfer::{Channel, End, Flow, ReceivePath, Window, hardware};
 
+use crate::hosts::{BUSY, Fingerprints, STEAL};
 use crate::repeats::known;
 
 use super::samples::samples;
@@ -21,20 +22,19 @@ use wire::{datagrams, device, mapped, pacing, tcp, zero_copy};
 pub(super) use cpu::near_us_per_kib;
 pub(super) use wire::wire_bps_of;
 
-/// An end this busy is what limits the rate.
-const BUSY: f64 = 0.97;
-/// Steal above this share makes figures mean less.
-const STEAL: f64 = 0.01;
-
 /// All configurations as a report.
 pub(super) fn report(
     options: &StreamOptions,
     far: &Far<'_>,
     configs: &[Config],
     meters: &Meters,
-    fingerprint: Fingerprint,
+    fingerprints: Fingerprints,
 ) -> StreamReport {
+    let Fingerprints { near: fingerprint, far: far_fingerprint, not_had: no_far_fingerprint } = fingerprints;
+    // An agent that has no other way tells it beside a transfer.
+    let far_fingerprint = far_fingerprint.or_else(|| told_beside(configs).filter(|_| !far.is_this_host()));
     let mut not_had = meters.not_had.clone();
+    not_had.extend(no_far_fingerprint.filter(|_| far_fingerprint.is_none()));
     not_had.extend(hardware::refusal());
     not_had.extend(far_meter_refusals(configs));
     let measured = configs.iter().filter(|config| !config.repeats.is_empty());
@@ -54,11 +54,12 @@ pub(super) fn report(
         cpu_methods: cpu_methods(far, meters, configs),
         provenance: provenance(options, &fingerprint),
         fingerprint,
-        far_fingerprint: if far.is_this_host() { None } else { far_fingerprint(configs) },
+        far_fingerprint,
     }
 }
 
-fn far_fingerprint(configs: &[Config]) -> Option<Fingerprint> {
+/// The far host's fingerprint as a transfer had it.
+fn told_beside(configs: &[Config]) -> Option<Fingerprint> {
     let repeats = configs.iter().flat_map(|config| &config.repeats);
     repeats.filter_map(|repeat| repeat.transfer.far.as_ref()?.fingerprint.clone()).next_back()
 }
@@ -83,7 +84,11 @@ fn asked(options: &StreamOptions, far: &Far<'_>) -> Vec<(String, String)> {
         netcliff_wire::transfer::Direction::Receive => "far end sends",
         netcliff_wire::transfer::Direction::Both => "both ends send",
     };
-    let cpu = |cpu: Option<usize>| cpu.map_or("any".to_owned(), |cpu| cpu.to_string());
+    let cpus = |cpu: Option<usize>, several: &[usize]| {
+        let list: Vec<String> = several.iter().map(ToString::to_string).collect();
+        if list.is_empty() { cpu.map_or("any".to_owned(), |cpu| cpu.to_string()) } else { list.join("+") }
+    };
+    let (near, far_cpus) = (cpus(settings.near.cpu, &settings.near_cpus), cpus(settings.far.cpu, &settings.far_cpus));
     let flows = match settings.flows {
         1 => "1 flow".to_owned(),
         flows => format!("{flows} flows, a thread each at either end"),
@@ -99,7 +104,7 @@ fn asked(options: &StreamOptions, far: &Far<'_>) -> Vec<(String, String)> {
     let facts = [
         ("channel".to_owned(), format!("{channel}, {flows}, {direction}")),
         ("method".to_owned(), format!("{}, {}'s clock", options.method, options.method.clock())),
-        ("CPUs".to_owned(), format!("near {}, far {}", cpu(settings.near.cpu), cpu(settings.far.cpu))),
+        ("CPUs".to_owned(), format!("near {near}, far {far_cpus}")),
         ("reads".to_owned(), reads(options)),
         ("repeats".to_owned(), format!("{}, interleaved", options.repeats)),
     ];

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use netcliff_core::stream::StreamReport;
+use netcliff_host::fingerprint;
 use netcliff_host::inventory::Inventory;
 use netcliff_host::testbed::netns::Side;
 use netcliff_wire::WireError;
@@ -10,6 +11,7 @@ use netcliff_wire::thread::Placement;
 use netcliff_wire::transfer::{Channel, Direction};
 
 use super::{Far, StreamOptions, measured};
+use crate::hosts::Fingerprints;
 use crate::rig::Rig;
 
 /// Measures the sweep in a testbed. Whichever end of the connection sends is in the testbed's sender, on its CPU; with
@@ -20,8 +22,9 @@ use crate::rig::Rig;
 pub fn in_testbed(options: &StreamOptions, rig: &Rig, said: &mut dyn FnMut(&str)) -> Result<StreamReport, WireError> {
     let placed = placed(options, rig);
     // Without the interfaces' facts the host's are still worth having.
-    let fingerprint = rig.fingerprint(&Inventory::of_this_host()).ok();
-    let mut report = measured(&placed, &mut Far::Here, fingerprint, said)?;
+    let host = Inventory::of_this_host();
+    let fingerprint = rig.fingerprint(&host).unwrap_or_else(|_| fingerprint::of_host(&host, &[]));
+    let mut report = measured(&placed, &mut Far::Here, Fingerprints::here(fingerprint), said)?;
     report.asked.push(("testbed".to_owned(), rig.describe()));
     report.asked.extend(rig.link().map(|link| ("link".to_owned(), link)));
     // The host's own limits are told already, where figures in them may have moved since.

@@ -4,7 +4,6 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use netcliff_core::Fingerprint;
 use netcliff_core::stream::StreamReport;
 use netcliff_host::fingerprint;
 use netcliff_host::inventory::Inventory;
@@ -13,6 +12,7 @@ use netcliff_wire::WireError;
 use netcliff_wire::control::client::Session;
 use netcliff_wire::transfer::{Channel, Direction, Settings};
 
+use crate::hosts::Fingerprints;
 use crate::rig::Rig;
 use crate::stream::{self, Far, StreamOptions};
 
@@ -87,11 +87,14 @@ impl<'a> Place<'a> {
         }
     }
 
-    pub(super) fn fingerprint(&self) -> Fingerprint {
-        let host = Inventory::of_this_host();
+    /// What explains a difference to another run, before anything is changed.
+    pub(super) fn fingerprints(&mut self) -> Fingerprints {
         match self {
-            Self::Testbed(rig) => rig.fingerprint(&host).unwrap_or_else(|_| fingerprint::of_host(&host, &[])),
-            Self::Agent { .. } => fingerprint::of_host(&host, &[]),
+            Self::Testbed(rig) => {
+                let host = Inventory::of_this_host();
+                Fingerprints::here(rig.fingerprint(&host).unwrap_or_else(|_| fingerprint::of_host(&host, &[])))
+            }
+            Self::Agent { session, address, .. } => Fingerprints::with_agent(session, *address),
         }
     }
 
@@ -119,9 +122,9 @@ impl<'a> Place<'a> {
     /// Makes the transfers.
     pub(super) fn transfer(&mut self, options: &StreamOptions) -> Result<StreamReport, WireError> {
         match self {
-            Self::Testbed(_) => stream::run(options, &mut |_| {}),
+            Self::Testbed(_) => stream::run_as_part(options, &mut Far::Here),
             Self::Agent { session, address, .. } => {
-                stream::run_with(options, &mut Far::Agent { session, address: *address }, &mut |_| {})
+                stream::run_as_part(options, &mut Far::Agent { session, address: *address })
             }
         }
     }

@@ -12,6 +12,7 @@ use super::effects::effects;
 use super::link::MTU_BYTES;
 use super::{Config, Place};
 use crate::alike::folded;
+use crate::hosts::Fingerprints;
 use crate::repeats::known;
 use crate::stats;
 
@@ -121,6 +122,9 @@ pub struct TransferReport {
     pub warnings: Vec<String>,
     /// What explains a difference to another run.
     pub fingerprint: Fingerprint,
+    /// The same of the far end's host, where it is another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub far_fingerprint: Option<Fingerprint>,
     /// How it was produced.
     pub provenance: Provenance,
     /// True if it was stopped or a configuration was cut short.
@@ -138,6 +142,7 @@ pub(super) struct Found<'a> {
     /// The congestion control that was in force last.
     pub congestion: Option<String>,
     pub warnings: BTreeSet<String>,
+    pub fingerprints: Fingerprints,
 }
 
 impl Found<'_> {
@@ -147,7 +152,7 @@ impl Found<'_> {
         let complete =
             |config: &Config| config.ended.is_none() && config.samples.len() >= self.experiment.repeats as usize;
         let partial = !self.configs.iter().all(complete);
-        let fingerprint = place.fingerprint();
+        let Fingerprints { near: fingerprint, far: far_fingerprint, .. } = self.fingerprints.clone();
         let asked = self.asked(place);
         let rows: Vec<TransferRow> = self.configs.iter().map(|config| self.row(config, x)).collect();
         // What limits every figure, then what transfers warn of.
@@ -168,6 +173,7 @@ impl Found<'_> {
             warnings,
             provenance: Provenance { fingerprint_id: Some(fingerprint.id()), ..provenance.clone() },
             fingerprint,
+            far_fingerprint,
             partial,
         }
     }

@@ -45,7 +45,7 @@ pub(super) enum Go {
 pub(super) struct Part<'a> {
     pub flow: usize,
     pub sender: bool,
-    pub placement: &'a Placement,
+    pub placement: Placement,
     pub opener: Opener<'a>,
     pub go: Go,
 }

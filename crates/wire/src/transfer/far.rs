@@ -1,6 +1,7 @@
 //! The far end of a transfer, as an agent runs it.
 
 use std::net::{IpAddr, Ipv6Addr, TcpListener, UdpSocket};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::sync::{Arc, OnceLock};
@@ -10,6 +11,7 @@ use std::time::Instant;
 use netcliff_core::Fingerprint;
 use netcliff_host::cpu::system::{SystemShares, SystemStamp};
 use netcliff_host::inventory::Inventory;
+use netcliff_host::nic::counts::DeviceCounts;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -19,9 +21,9 @@ use super::join;
 use super::open::{Opener, Recipe};
 use super::order::Order;
 use super::{Channel, Settings, Spans, Watch};
-use crate::control::CPU_METER;
 use crate::control::far::{Context, FarEnd, Kind};
 use crate::control::key::Token;
+use crate::control::{CPU_LISTS, CPU_METER, DEVICE_COUNTS};
 use crate::error::WireError;
 use crate::far_meter::{FarCpu, FarMeter};
 
@@ -40,7 +42,7 @@ impl Kind for TransferKind {
     }
 
     fn features(&self) -> &'static [&'static str] {
-        &[CPU_METER]
+        &[CPU_LISTS, CPU_METER, DEVICE_COUNTS]
     }
 
     fn start(&self, settings: &Value, context: &Context) -> Result<Box<dyn FarEnd>, String> {
@@ -65,6 +67,9 @@ pub(super) struct FarReport {
     /// The same by the exact meter, where it was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<FarCpu>,
+    /// Its devices over the same windows, where they were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub devices: Option<DeviceCounts>,
     /// Connections and datagrams that did not show the token.
     pub refused: u64,
     /// What explains a difference of its host to another.
@@ -177,7 +182,8 @@ fn work(
 ) -> FarReport {
     let deadline = Instant::now() + join::patience(spans.stall_ns);
     let recipe = recipe(settings, spans, address);
-    let mut ticks = Ticks { meter: settings.far_meter.then(FarMeter::start), ..Ticks::default() };
+    let meter = settings.far_meter.then(FarMeter::start);
+    let mut host = FarWatch { meter, counts_devices: settings.far_devices, ..FarWatch::default() };
     // Never set: its client's going is told by `stop`.
     let other_half = AtomicBool::new(false);
     let played = thread::scope(|scope| {
@@ -199,13 +205,14 @@ fn work(
                 parts(settings, admitted.into_iter().enumerate().map(opener), Go::Say)
             }
         };
-        conduct::play(settings, spans, parts, Some(&other_half), &mut ticks)
+        conduct::play(settings, spans, parts, Some(&other_half), &mut host)
     });
     match played {
         Ok(played) => FarReport {
             played: Some(played),
-            ticks: ticks.shares,
-            cpu: ticks.exact,
+            ticks: host.shares,
+            cpu: host.exact,
+            devices: host.devices,
             fingerprint: Some(fingerprint()),
             ..FarReport::default()
         },
@@ -217,22 +224,40 @@ fn work(
 fn parts<'a>(settings: &'a Settings, openers: impl Iterator<Item = Opener<'a>>, go: Go) -> Vec<Part<'a>> {
     let flows = settings.flow_directions().into_iter().zip(openers).enumerate();
     flows
-        .map(|(flow, (forward, opener))| Part { flow, sender: !forward, placement: &settings.far, opener, go })
+        .map(|(flow, (forward, opener))| Part {
+            flow,
+            sender: !forward,
+            placement: settings.far_placement(flow),
+            opener,
+            go,
+        })
         .collect()
 }
 
-/// The host's CPUs over the windows.
+/// The host's CPUs and devices over the windows.
 #[derive(Default)]
-struct Ticks {
+struct FarWatch {
     from: Option<SystemStamp>,
     shares: Vec<SystemShares>,
     /// Beside the ticks, where it was asked for.
     meter: Option<FarMeter>,
     exact: Option<FarCpu>,
+    counts_devices: bool,
+    devices_from: Option<DeviceCounts>,
+    devices: Option<DeviceCounts>,
 }
 
-impl Watch for Ticks {
+impl FarWatch {
+    /// All devices but loopback: data of another host comes by none of that.
+    fn counts(&self) -> Option<DeviceCounts> {
+        let counts = if self.counts_devices { DeviceCounts::read(false).ok()? } else { return None };
+        Some(counts.and_interrupts(Path::new("/sys")))
+    }
+}
+
+impl Watch for FarWatch {
     fn opened(&mut self) {
+        self.devices_from = self.counts();
         self.meter.iter_mut().for_each(FarMeter::mark);
         self.from = SystemStamp::now().ok();
     }
@@ -242,5 +267,6 @@ impl Watch for Ticks {
             self.shares = from.until(&to);
         }
         self.exact = self.meter.as_mut().map(FarMeter::read);
+        self.devices = self.devices_from.and_then(|from| Some(self.counts()?.since(&from)));
     }
 }

@@ -1,7 +1,9 @@
 //! Both halves of a transfer in this process.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::net::IpAddr;
 use std::thread;
+
+use netcliff_host::nic::path::source_towards;
 
 use super::conduct::{self, Go, Part, Side};
 use super::open::{self, Opener, Recipe};
@@ -9,9 +11,6 @@ use super::options::InForce;
 use super::{Channel, Direction, Flow, Settings, Spans, Transfer, Watch};
 use crate::error::WireError;
 use crate::thread::Placement;
-
-/// Any port: nothing is sent there.
-const DISCARD: u16 = 9;
 
 pub(super) fn run(settings: &Settings, spans: Spans, watch: &mut dyn Watch) -> Result<Transfer, WireError> {
     let flows = settings.flow_directions();
@@ -52,11 +51,7 @@ fn near_address(settings: &Settings) -> Result<Option<IpAddr>, WireError> {
     let ask = || {
         place.enter()?;
         let failed = |e| WireError::system(format!("find the near end's address towards {address}"), e);
-        let any: IpAddr = if address.is_ipv6() { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
-        let socket = UdpSocket::bind((any, 0)).map_err(failed)?;
-        // Nothing is sent: the kernel only looks for the way.
-        socket.connect((address, DISCARD)).map_err(failed)?;
-        Ok(socket.local_addr().map_err(failed)?.ip())
+        source_towards(address).map_err(failed)
     };
     // A namespace is entered for good: a thread is spent on it.
     let asked = thread::scope(|scope| scope.spawn(ask).join());
@@ -85,7 +80,8 @@ fn pair(
         Channel::Pipe => (open::pipe()?, true),
     };
     let (receiving, sending) = if receives_first { (first, second) } else { (second, first) };
-    let (sends, receives) = if forward { (&settings.near, &settings.far) } else { (&settings.far, &settings.near) };
+    let (near, far) = (settings.near_placement(flow), settings.far_placement(flow));
+    let (sends, receives) = if forward { (near, far) } else { (far, near) };
     let part = |sender, placement, opener| Part { flow, sender, placement, opener, go: Go::Gate };
     Ok([part(false, receives, receiving), part(true, sends, sending)])
 }

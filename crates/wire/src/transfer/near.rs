@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use netcliff_core::Fingerprint;
 use netcliff_host::cpu::system::SystemShares;
+use netcliff_host::nic::counts::DeviceCounts;
 use serde::{Deserialize, Serialize};
 
 use super::conduct::{self, Go, Part, Played, Side};
@@ -14,7 +15,7 @@ use super::order::Order;
 use super::{Channel, End, Settings, Spans, Transfer, Watch, join, local};
 use crate::control::client::Session;
 use crate::control::message::Ready;
-use crate::control::{CPU_METER, ControlError};
+use crate::control::{CPU_LISTS, CPU_METER, ControlError, DEVICE_COUNTS};
 use crate::error::WireError;
 use crate::far_meter::FarCpu;
 
@@ -29,6 +30,9 @@ pub struct FarHost {
     /// The same by the exact meter, where it was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<FarCpu>,
+    /// Its devices over the same windows, where they were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub devices: Option<DeviceCounts>,
     /// Connections and datagrams that did not show the token.
     pub refused: u64,
     /// What explains a difference of its host to another.
@@ -51,9 +55,16 @@ pub fn run_with(
     watch: &mut dyn Watch,
 ) -> Result<Transfer, WireError> {
     let spans = settings.spans()?.between_hosts();
+    if !settings.far_cpus.is_empty() && !session.offers(CPU_LISTS) {
+        return Err(WireError::Far(session.lacks(CPU_LISTS)));
+    }
     let can_meter = session.offers(CPU_METER);
     // An older agent refuses an order with keys it does not know.
-    let order = Order { meter: settings.far_meter && can_meter, ..Order::of(settings)? };
+    let order = Order {
+        meter: settings.far_meter && can_meter,
+        devices: settings.far_devices && session.offers(DEVICE_COUNTS),
+        ..Order::of(settings)?
+    };
     let gone = session.gone();
     let ready = session.start(TransferKind::NAME, &order)?;
     let parts = parts(settings, spans, address, &ready)?;
@@ -108,7 +119,7 @@ fn parts<'a>(
             Box::new(move || join::dial(recipe, port, &ready.token, flow))
         };
         let go = if udp { Go::Gate } else { Go::Await };
-        Part { flow, sender: forward, placement: &settings.near, opener, go }
+        Part { flow, sender: forward, placement: settings.near_placement(flow), opener, go }
     };
     Ok(flows.into_iter().zip(ports).enumerate().map(part).collect())
 }
@@ -119,8 +130,8 @@ fn together(settings: &Settings, near: Played, told: Result<FarReport, ControlEr
     let near_reason = near.cut_short(|flow| flows[flow]);
     let (far, far_failed, host) = match told {
         Ok(report) => {
-            let FarReport { ticks, cpu, refused, fingerprint, .. } = report;
-            let host = FarHost { ticks, cpu, refused, fingerprint };
+            let FarReport { ticks, cpu, devices, refused, fingerprint, .. } = report;
+            let host = FarHost { ticks, cpu, devices, refused, fingerprint };
             (report.played, report.failed, Some(host))
         }
         Err(error) => (None, Some(error.to_string()), None),

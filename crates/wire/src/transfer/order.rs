@@ -55,9 +55,15 @@ pub(super) struct Order {
     pub stall_s: f64,
     /// CPU of the far end's threads.
     pub cpu: Option<usize>,
+    /// CPUs that they are dealt to; only of an agent that knows [`CPU_LISTS`](crate::control::CPU_LISTS).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cpus: Vec<usize>,
     /// The exact CPU meter is wanted; only of an agent that knows [`CPU_METER`](crate::control::CPU_METER).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub meter: bool,
+    /// The counts of its devices are wanted; only of an agent that knows [`DEVICE_COUNTS`](crate::control::DEVICE_COUNTS).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub devices: bool,
 }
 
 impl Order {
@@ -93,7 +99,9 @@ impl Order {
             interval_s: settings.interval_s,
             stall_s: settings.stall_s,
             cpu: settings.far.cpu,
+            cpus: settings.far_cpus.clone(),
             meter: settings.far_meter,
+            devices: settings.far_devices,
         };
         order.check()?;
         Ok(order)
@@ -119,6 +127,10 @@ impl Order {
         }
         if self.flows > MOST_FAR_FLOWS {
             return Err(WireError::setting("flows", self.flows, format!("at most {MOST_FAR_FLOWS} with an agent")));
+        }
+        if self.cpus.len() > MOST_FAR_FLOWS as usize {
+            let accepted = format!("at most {MOST_FAR_FLOWS} of them with an agent, a flow each");
+            return Err(WireError::setting("cpus", self.cpus.len(), accepted));
         }
         let of_bytes = matches!(self.amount, Amount::Bytes(_));
         if of_bytes && self.warm_up_s > 0.0 && matches!(self.carrier, Carrier::Udp(_)) {
@@ -169,7 +181,9 @@ impl Order {
             interval_s: self.interval_s,
             stall_s: self.stall_s,
             far: Placement { cpu: self.cpu, ..Placement::default() },
+            far_cpus: self.cpus,
             far_meter: self.meter,
+            far_devices: self.devices,
             ..Settings::new(channel)
         }
     }

@@ -108,15 +108,17 @@ impl Kind for Older {
     }
 
     fn start(&self, settings: &serde_json::Value, context: &Context) -> Result<Box<dyn FarEnd>, String> {
-        assert!(settings.get("meter").is_none(), "it would refuse a key it does not know: {settings}");
+        let unknown = ["meter", "devices", "cpus"].iter().find(|key| settings.get(key).is_some());
+        assert_eq!(unknown, None, "it would refuse a key it does not know: {settings}");
         TransferKind.start(settings, context)
     }
 }
 
 #[test]
 fn the_far_hosts_exact_meter_is_asked_for_and_answers_or_says_why_not() {
-    let asked = Settings { far_meter: true, ..settings(tcp()) };
+    let asked = Settings { far_meter: true, far_devices: true, ..settings(tcp()) };
     let far = Peer::new().made(&asked).far.expect("it answered");
+    assert!(far.devices.expect("they were asked for").softirqs.is_some_and(|count| count > 0), "{:?}", far.devices);
     match far.cpu.expect("it was asked for") {
         FarCpu::Exact(splits) => {
             assert!(splits.len() >= far.ticks.len() && splits.iter().all(|split| split.polls.is_none()));
@@ -130,7 +132,9 @@ fn the_far_hosts_exact_meter_is_asked_for_and_answers_or_says_why_not() {
     let far = Peer::of(Arc::new(Older)).made(&asked).far.expect("it answered");
     let why = far.cpu.expect("it was asked for").refusal().expect("an older agent has none");
     assert!(why.contains("not available") && why.contains("same version on both hosts"), "{why}");
-    assert_eq!(Peer::new().made(&settings(tcp())).far.expect("it answered").cpu, None, "it was not asked for");
+    assert_eq!(far.devices, None);
+    let far = Peer::new().made(&settings(tcp())).far.expect("it answered");
+    assert_eq!((far.cpu, far.devices), (None, None), "they were not asked for");
 }
 
 #[test]
@@ -232,6 +236,12 @@ fn what_an_agent_does_not_do_is_named() {
     };
     assert!(refused(large).contains("temporary files is 2147483648"));
     assert!(refused(|s| s.far.cpu = Some(100_000)).contains("the far end: cpu is 100000"));
+    assert!(refused(|s| s.far_cpus = vec![100_000]).contains("the far end: cpu is 100000"));
+    assert!(refused(|s| s.far_cpus = vec![0; 1025]).contains("cpus is 1025"));
+    let older = Peer::of(Arc::new(Older));
+    let dealt = Settings { far_cpus: vec![0, 1], ..settings(tcp()) };
+    let said = run_with(&dealt, &mut older.session(), LOOPBACK, &mut ()).expect_err("it would not be done").to_string();
+    assert!(said.contains("does not offer cpu-lists"), "{said}");
     let pigeon = refused(|s| s.options.congestion = Some("carrier-pigeon".into()));
     assert!(pigeon.contains("carrier-pigeon"), "{pigeon}");
 }

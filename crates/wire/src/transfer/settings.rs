@@ -54,8 +54,14 @@ pub struct Settings {
     pub near: Placement,
     /// Where the far end runs.
     pub far: Placement,
+    /// CPUs that the near end's threads are dealt to, flow by flow in turn; empty: all are where `near` says.
+    pub near_cpus: Vec<usize>,
+    /// The same of the far end.
+    pub far_cpus: Vec<usize>,
     /// The exact CPU meter of the far end's host, where that is an agent's.
     pub far_meter: bool,
+    /// The counts of an agent's own devices are wanted, where they are not those that are read here.
+    pub far_devices: bool,
     /// Set by others to end it early; what was counted so far is kept.
     pub stop: Option<Arc<AtomicBool>>,
 }
@@ -82,10 +88,18 @@ impl Settings {
             stall_s: 5.0,
             near: Placement::default(),
             far: Placement::default(),
+            near_cpus: Vec::new(),
+            far_cpus: Vec::new(),
             far_meter: false,
+            far_devices: false,
             stop: None,
         }
     }
+}
+
+fn dealt(place: &Placement, cpus: &[usize], flow: usize) -> Placement {
+    let cpu = cpus.iter().copied().cycle().nth(flow);
+    Placement { cpu: cpu.or(place.cpu), ..place.clone() }
 }
 
 /// Warm-up, windows and stall, in the units the ends count.
@@ -125,6 +139,16 @@ impl Settings {
             Direction::Both => &[true, false],
         };
         directions.iter().flat_map(|forward| std::iter::repeat_n(*forward, self.flows as usize)).collect()
+    }
+
+    /// Where the near end's thread of a flow runs.
+    pub(super) fn near_placement(&self, flow: usize) -> Placement {
+        dealt(&self.near, &self.near_cpus, flow)
+    }
+
+    /// Where the far end's does.
+    pub(super) fn far_placement(&self, flow: usize) -> Placement {
+        dealt(&self.far, &self.far_cpus, flow)
     }
 
     pub(super) fn spans(&self) -> Result<Spans, WireError> {

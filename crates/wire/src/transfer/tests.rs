@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
 
+mod faults;
+
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 fn tcp() -> Channel {
@@ -77,46 +79,16 @@ fn goodput_and_service_demand_follow_from_the_counts() {
 }
 
 #[test]
-fn settings_out_of_range_are_named() {
-    let refused = |change: fn(&mut Settings)| {
-        let mut changed = settings(Channel::Pipe, 1);
-        change(&mut changed);
-        run(&changed, &mut ()).expect_err("out of range").to_string()
-    };
-    assert!(refused(|s| s.block_bytes = 0).contains("block_bytes is 0"));
-    assert!(refused(|s| s.block_bytes = 1 << 40).contains("1 to 16777216 bytes"));
-    assert!(refused(|s| s.read_bytes = 0).contains("read_bytes is 0"));
-    assert!(refused(|s| s.amount = Amount::Seconds(0.0)).contains("time_s is 0"));
-    assert!(refused(|s| s.amount = Amount::Seconds(1e9)).contains("time_s is 1000000000"));
-    assert!(refused(|s| s.amount = Amount::Bytes(0)).contains("bytes is 0"));
-    assert!(refused(|s| s.warm_up_s = f64::NAN).contains("warm_up_s is NaN"));
-    assert!(refused(|s| s.flows = 0).contains("flows is 0"));
-    assert!(refused(|s| s.acknowledged = true).contains("number of bytes in one window"));
-    assert!(refused(|s| s.channel = udp(DatagramPath::Single)).contains("8 to 65507 bytes"));
-}
-
-#[test]
-fn an_address_of_another_host_is_named_and_ends_both_ends() {
-    // 192.0.2.0/24 is for documentation: no host has it.
-    let elsewhere = Channel::Tcp { address: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), multipath: false };
-    let error = run(&settings(elsewhere, 1), &mut ()).expect_err("not ours").to_string();
-    assert!(error.contains("192.0.2.1") && error.contains("not configured"), "{error}");
-}
-
-#[test]
-fn a_cpu_that_does_not_exist_ends_both_ends() {
-    let mut changed = settings(tcp(), 1);
-    changed.near.cpu = Some(100_000);
-    let error = run(&changed, &mut ()).expect_err("no such CPU").to_string();
+fn flows_are_dealt_to_cpus_in_turn() {
+    let near = crate::thread::Placement { cpu: Some(7), ..Default::default() };
+    let dealt = Settings { near, far_cpus: vec![4, 5, 6], ..settings(tcp(), 4096) };
+    let far: Vec<Option<usize>> = (0..5).map(|flow| dealt.far_placement(flow).cpu).collect();
+    assert_eq!(far, [4, 5, 6, 4, 5].map(Some));
+    assert_eq!(dealt.near_placement(3).cpu, Some(7), "without a list all are where the placement says");
+    // The first can be used, the second cannot: it was asked for.
+    let wrong = Settings { flows: 2, far_cpus: vec![0, 100_000], ..settings(tcp(), 4096) };
+    let error = run(&wrong, &mut ()).expect_err("no such CPU").to_string();
     assert!(error.contains("cpu is 100000"), "{error}");
-}
-
-#[test]
-fn a_congestion_control_that_does_not_exist_is_refused_with_those_there_are() {
-    let mut changed = settings(tcp(), 1);
-    changed.options.congestion = Some("carrier-pigeon".to_owned());
-    let error = run(&changed, &mut ()).expect_err("no such algorithm").to_string();
-    assert!(error.contains("carrier-pigeon") && error.contains("cubic"), "{error}");
 }
 
 #[test]
@@ -240,90 +212,6 @@ fn every_path_moves_every_byte() {
 }
 
 #[test]
-fn a_path_the_channel_does_not_have_is_refused() {
-    let mut changed = settings(Channel::Pipe, 4096);
-    changed.path = SendPath::ZeroCopy;
-    let error = run(&changed, &mut ()).expect_err("a pipe has no socket options").to_string();
-    assert!(error.contains("SO_ZEROCOPY"), "{error}");
-}
-
-#[test]
-fn a_file_that_shrinks_is_told_and_what_was_sent_is_kept() {
-    struct Shrink(std::fs::File);
-    impl Watch for Shrink {
-        fn opened(&mut self) {
-            self.0.rewind().and_then(|()| self.0.set_len(0)).expect("the file is ours");
-        }
-    }
-    let (path, mut file) = tempfile();
-    file.write_all(&vec![7; 4 << 20]).expect("room in /tmp");
-    let mut changed = settings(tcp(), 4096);
-    changed.path = SendPath::SendFile { file: path.clone(), cold: false };
-    changed.amount = Amount::Seconds(30.0);
-    let transfer = run(&changed, &mut Shrink(file)).expect("what was sent is kept");
-    std::fs::remove_file(path).expect("it was there");
-    let why = transfer.cut_short.clone().expect("it was cut short");
-    assert!(why.contains("it shrank while it was sent"), "{why}");
-    assert!(only(&transfer).receiver.total_bytes > 0);
-}
-
-#[test]
-fn a_file_that_is_not_there_is_named() {
-    let mut changed = settings(tcp(), 4096);
-    changed.path = SendPath::SendFile { file: "/nowhere/at-all".into(), cold: false };
-    let error = run(&changed, &mut ()).expect_err("no such file").to_string();
-    assert!(error.contains("/nowhere/at-all"), "{error}");
-}
-
-#[test]
-fn a_receiver_that_leaves_ends_the_sender_which_keeps_its_count() {
-    let (mine, theirs) = UnixStream::pair().expect("a pair");
-    let long = settings(Channel::Unix, 4096);
-    let spans = Spans { warm_up_ns: 0, ..long.spans().expect("in range") };
-    let phase = meter::Phase::default();
-    phase.set(1);
-    let killed = std::thread::spawn(move || {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-        drop(theirs);
-    });
-    let mover = path::mover(&SendPath::Write, mine.as_fd(), 4096, spans.stall_ns).expect("a path");
-    let end = end::send(mover, mine.as_fd(), &long, &spans, &phase).expect("counted");
-    killed.join().expect("it only sleeps");
-    let why = end.failure.expect("the receiver left");
-    assert!(why.contains("Broken pipe") || why.contains("Connection reset"), "{why}");
-    assert!(end.total_bytes > 0 && end.windows.len() == 1);
-}
-
-#[test]
-fn a_receiver_that_does_not_read_ends_the_sender_in_the_stated_time() {
-    let (mine, _theirs) = UnixStream::pair().expect("a pair");
-    let mut long = settings(Channel::Unix, 4096);
-    long.stall_s = 0.1;
-    let spans = long.spans().expect("in range");
-    options::stall(mine.as_fd(), spans.stall_ns).expect("a socket has time-outs");
-    let mover = path::mover(&SendPath::Write, mine.as_fd(), 4096, spans.stall_ns).expect("a path");
-    let end = end::send(mover, mine.as_fd(), &long, &spans, &meter::Phase::default()).expect("counted");
-    let why = end.failure.expect("it gave up");
-    assert!(why.contains("nothing moved for 0.1 s"), "{why}");
-}
-
-#[test]
-fn a_transfer_that_is_stopped_keeps_what_it_counted() {
-    struct Stop(Arc<AtomicBool>);
-    impl Watch for Stop {
-        fn opened(&mut self) {
-            self.0.store(true, Ordering::Relaxed);
-        }
-    }
-    let stop = Arc::<AtomicBool>::default();
-    let mut long = settings(tcp(), 4096);
-    (long.amount, long.stop) = (Amount::Seconds(600.0), Some(Arc::clone(&stop)));
-    let transfer = run(&long, &mut Stop(stop)).expect("what was counted is kept");
-    assert!(transfer.cut_short.is_some_and(|why| why.contains("stopped")));
-    assert!(transfer.flows[0].sender.total_bytes > 0);
-}
-
-#[test]
 fn datagrams_are_counted_on_every_path() {
     for path in [DatagramPath::Single, DatagramPath::Batch, DatagramPath::Segmented] {
         let mut changed = settings(udp(path), 1000);
@@ -422,20 +310,6 @@ fn a_ring_hands_over_many_blocks_a_call() {
 }
 
 #[test]
-fn a_receiver_by_ring_that_hears_nothing_ends_in_the_stated_time() {
-    let (mine, _theirs) = UnixStream::pair().expect("a pair");
-    let mut long = settings(Channel::Unix, 4096);
-    long.stall_s = 0.1;
-    let spans = long.spans().expect("in range");
-    let mover = match uring::Receiver::new(mine.as_fd(), 4096, spans.stall_ns) {
-        Err(why) => return say(&format!("SKIPPED: {why}")),
-        Ok(mover) => Box::new(mover),
-    };
-    let end = end::receive(mover, mine.as_fd(), &long, &spans, &meter::Phase::default()).expect("counted");
-    assert!(end.failure.is_some_and(|why| why.contains("nothing moved for 0.1 s")));
-}
-
-#[test]
 fn paced_datagrams_keep_to_their_rate_and_say_how_well() {
     for path in [DatagramPath::Single, DatagramPath::Batch] {
         let mut changed = settings(udp(path), 1000);
@@ -447,51 +321,6 @@ fn paced_datagrams_keep_to_their_rate_and_say_how_well() {
         // Never more than asked for; less only by what it says it gave up.
         assert!(pacing.sent_bps <= 16.1e6, "{path:?} {pacing:?}");
         assert!(pacing.late_mean_s <= pacing.late_max_s, "{pacing:?}");
-    }
-}
-
-/// Whoever sets the host's clock in the middle changes no figure: nothing here reads it.
-#[test]
-fn no_figure_depends_on_a_clock_that_can_be_set() {
-    let sources = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    for room in ["transfer", "rr", "control"] {
-        let files = std::fs::read_dir(sources.join(room)).expect("sources are beside their tests").flatten();
-        let files = files.map(|file| file.path()).filter(|path| path.is_file() && !path.ends_with("tests.rs"));
-        for path in files {
-            let text = std::fs::read_to_string(&path).expect("a source file");
-            for clock in ["SystemTime", "realtime_ns", "CLOCK_REALTIME"] {
-                assert!(!text.contains(clock), "{} reads {clock}", path.display());
-            }
-        }
-    }
-}
-
-#[test]
-fn a_port_that_is_unreachable_for_a_while_does_not_end_it() {
-    let bind = |address: (IpAddr, u16)| std::net::UdpSocket::bind(address).expect("loopback");
-    let address = bind((LOOPBACK, 0)).local_addr().expect("it is bound");
-    let socket = bind((LOOPBACK, 0));
-    socket.connect(address).expect("loopback");
-    let over = AtomicBool::new(false);
-    for path in [DatagramPath::Single, DatagramPath::Batch] {
-        let mut sender =
-            datagram::Sender::new(socket.as_fd(), path, 64, None, (false, &over)).expect("the options are known");
-        for _ in 0..20 {
-            end::Mover::step(&mut sender).expect("nobody listens, and it goes on");
-        }
-        let mut counted = End::default();
-        end::Mover::finish(&mut sender, &mut counted).expect("nothing is under way");
-        // Each datagram that was sent met nobody; the answers to the last may still be under way.
-        let counts = counted.datagrams.expect("datagrams were sent");
-        assert!(counts.moved > 0 && (1..=counts.moved).contains(&counts.unreachable), "{path:?} {counts:?}");
-        assert!(counts.unreachable + 2 >= counts.moved, "{path:?} {counts:?}");
-        let listener = bind((address.ip(), address.port()));
-        listener.set_read_timeout(Some(std::time::Duration::from_secs(5))).expect("a time");
-        // The first may only tell what became of the last.
-        for _ in 0..2 {
-            end::Mover::step(&mut sender).expect("it goes on");
-        }
-        assert_eq!(listener.recv(&mut [0; 100]).expect("it arrives"), 64);
     }
 }
 

@@ -4,11 +4,12 @@ use netcliff_core::stream::{
     DatagramRow, DeviceRow, MappedRow, PacingRow, Spread, TcpInterval, TcpRow, ZeroCopyRow, payload_share, wire_bytes,
 };
 use netcliff_host::cpu::Counters;
+use netcliff_host::nic::counts::DeviceCounts;
 use netcliff_wire::transfer::{Channel, Flow, TcpSample};
 
 use super::Repeat;
 use crate::stream::StreamOptions;
-use crate::stream::devices::{DeviceCounts, Sides};
+use crate::stream::devices::Sides;
 
 /// IP and TCP headers of a full segment (bytes).
 fn header_bytes(options: &StreamOptions, sample: &TcpSample) -> f64 {
@@ -86,9 +87,10 @@ pub(super) fn device(repeats: &[Repeat]) -> Option<DeviceRow> {
     let rate = |count: fn(&Counters) -> Option<u64>| {
         Spread::of(counted().filter_map(|(repeat, _, s)| Some(of_cpus(repeat, count)? / s)))
     };
-    let packets_per = |count: fn(&Counters) -> Option<u64>| {
-        Spread::of(counted().filter_map(|(repeat, sides, _)| {
-            Some(sides.receiving?.rx_packets as f64 / of_cpus(repeat, count).filter(|count| *count > 0.0)?)
+    let packets_per = |count: fn(&DeviceCounts) -> Option<u64>| {
+        Spread::of(counted().filter_map(|(_, sides, _)| {
+            let received = sides.receiving?;
+            Some(received.rx_packets as f64 / count(&received).filter(|count| *count > 0)? as f64)
         }))
     };
     Some(DeviceRow {
@@ -99,11 +101,8 @@ pub(super) fn device(repeats: &[Repeat]) -> Option<DeviceRow> {
         bytes_per_ip_packet: of(|sides| sides.receiving, |counts, _| counts.ip_bytes as f64 / counts.ip_packets as f64),
         softirqs_per_s: rate(|counters| counters.softirqs),
         interrupts_per_s: rate(|counters| counters.device_interrupts),
-        packets_per_softirq: packets_per(|counters| counters.softirqs),
-        packets_per_interrupt: counted()
-            .all(|(_, sides, _)| sides.interrupts)
-            .then(|| packets_per(|counters| counters.device_interrupts))
-            .flatten(),
+        packets_per_softirq: packets_per(|counts| counts.softirqs),
+        packets_per_interrupt: packets_per(|counts| counts.interrupts),
         dropped: counted().filter_map(|(_, sides, _)| Some(sides.receiving?.dropped)).sum(),
     })
 }

@@ -1,0 +1,102 @@
+//! The hosts of both ends of a measurement: what explains a difference of either to another run.
+
+use std::net::IpAddr;
+
+use netcliff_core::Fingerprint;
+use netcliff_host::fingerprint;
+use netcliff_host::inventory::Inventory;
+use netcliff_wire::control::client::Session;
+use netcliff_wire::fingerprint::far_fingerprint;
+
+/// An end whose one thread is this busy is what limits the rate.
+pub(crate) const BUSY: f64 = 0.97;
+/// Steal above this share makes figures mean less.
+pub(crate) const STEAL: f64 = 0.01;
+/// More facts than these are not named one by one.
+const NAMED: usize = 5;
+
+/// The fingerprints of both ends' hosts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Fingerprints {
+    /// The near end's host.
+    pub near: Fingerprint,
+    /// The far end's, where it is another.
+    pub far: Option<Fingerprint>,
+    /// Why the far end's is not known although it is another, a sentence.
+    pub not_had: Option<String>,
+}
+
+impl Fingerprints {
+    /// Both ends are on one host.
+    pub fn here(near: Fingerprint) -> Self {
+        Self { near, ..Self::default() }
+    }
+
+    /// The near end here, the far end in an agent, its data at `address`: both with the device that the data goes through.
+    pub fn with_agent(session: &mut Session, address: IpAddr) -> Self {
+        let near = fingerprint::towards(&Inventory::of_this_host(), address);
+        if session.shares_clock() {
+            return Self::here(near);
+        }
+        match far_fingerprint(session, address) {
+            Ok(far) => Self { near, far: Some(far), not_had: None },
+            Err(why) => {
+                let not_had = format!("the fingerprint of the far end's host: not available: {why}");
+                Self { near, far: None, not_had: Some(not_had) }
+            }
+        }
+    }
+
+    /// The rate of the near end's device (bit/s), where it is known.
+    pub fn link_bps(&self) -> Option<f64> {
+        let mbps: f64 = self.near.facts.get("nic.path.speed_mbps")?.parse().ok()?;
+        Some(mbps * 1e6).filter(|bps| *bps > 0.0)
+    }
+}
+
+/// What is to be told where a run goes on that began under other conditions; None where they are the same.
+pub fn changed_meanwhile(before: &Fingerprint, now: &Fingerprint) -> Option<String> {
+    let changed = before.diff(now);
+    let told = |(name, from, to): &(&str, Option<&str>, Option<&str>)| {
+        format!("{name}: {} -> {}", from.unwrap_or("none"), to.unwrap_or("none"))
+    };
+    let named: Vec<String> = changed.iter().take(NAMED).map(told).collect();
+    let more = match changed.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let why = "the host is not as it was when the run began, so that its repeats may differ";
+    (!changed.is_empty()).then(|| format!("{why}: {}{more}", named.join("; ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(pairs: &[(&str, &str)]) -> Fingerprint {
+        Fingerprint { facts: pairs.iter().map(|(name, fact)| ((*name).to_owned(), (*fact).to_owned())).collect() }
+    }
+
+    #[test]
+    fn what_changed_meanwhile_is_named() {
+        let before = facts(&[("kernel.release", "6.1"), ("cpu.governor", "powersave")]);
+        assert_eq!(changed_meanwhile(&before, &before), None);
+        let said = changed_meanwhile(&before, &facts(&[("kernel.release", "6.18")])).expect("two facts");
+        assert!(
+            said.contains("kernel.release: 6.1 -> 6.18") && said.contains("cpu.governor: powersave -> none"),
+            "{said}"
+        );
+        let names: Vec<String> = (0..NAMED + 2).map(|fact| format!("sysctl.{fact}")).collect();
+        let many: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "1")).collect();
+        let said = changed_meanwhile(&facts(&[]), &facts(&many)).expect("seven facts");
+        assert!(said.ends_with("and 2 more"), "{said}");
+    }
+
+    #[test]
+    fn the_links_rate_is_that_of_the_device_on_the_path() {
+        let of = |pairs| Fingerprints::here(facts(pairs)).link_bps();
+        assert_eq!(of(&[("nic.path.speed_mbps", "25000")]), Some(25e9));
+        assert_eq!(of(&[("nic.eth0.speed_mbps", "25000")]), None);
+        assert_eq!(of(&[("nic.path.speed_mbps", "0")]), None);
+    }
+}
