@@ -1,5 +1,7 @@
 //! Each kind of run as points with figures.
 
+mod forwarding;
+
 use std::collections::BTreeMap;
 
 use netcliff_core::finding::ByEngine;
@@ -8,11 +10,13 @@ use netcliff_core::{Figure, Finding, Fingerprint, Record, units};
 
 use super::quantity::{
     CLIENT_US, CLIFF, GOODPUT, HOST_US, LATENCY_MEAN, LATENCY_P50, LATENCY_P99, LIVELOCK, PEAK, Quantity, RATE,
-    RECEIVER_US_PER_KIB, SENDER_US_PER_KIB, SERVER_US, SYSTEM_US_PER_KIB, THROUGHPUT,
+    RECEIVER_US_PER_KIB, SENDER_US_PER_KIB, SERVER_US, SYSTEM_US_PER_KIB, THROUGHPUT, drawn,
 };
 use super::{Measured, MeasuredPoint, Reading};
-use crate::rr::{Arrivals, RrRecord, RrSample, Settings, Transport};
+use crate::rr::{Arrivals, Report, RrRecord, RrSample, Settings, Transport};
 use crate::transfers::TransferReport;
+
+pub use forwarding::{forwarding, rfc2544};
 
 /// `netcliff stream`.
 pub fn stream(name: String, report: StreamReport) -> Measured {
@@ -62,7 +66,9 @@ fn sample_figures(samples: &[StreamSample]) -> Vec<Reading> {
 pub fn transfers(name: String, report: TransferReport) -> Measured {
     let points = report.rows.iter().map(|row| {
         let words = report.factors.iter().zip(&row.levels).map(|(factor, level)| format!("{} {level}", factor.key));
-        MeasuredPoint { name: words.collect::<Vec<_>>().join(", "), figures: sample_figures(&row.samples) }
+        let drawn = drawn(report.y).and_then(|y| Reading::of(y, row.values(report.y).into_iter().map(Some)));
+        let figures = drawn.into_iter().chain(sample_figures(&row.samples)).collect();
+        MeasuredPoint { name: words.collect::<Vec<_>>().join(", "), figures }
     });
     Measured {
         name,
@@ -72,7 +78,7 @@ pub fn transfers(name: String, report: TransferReport) -> Measured {
         facts: report.asked.iter().map(|(name, fact)| (format!("asked.{name}"), fact.clone())).collect(),
         partial: report.partial,
         fingerprint: Some(report.fingerprint),
-        far_fingerprint: None,
+        far_fingerprint: report.far_fingerprint,
         provenance: report.provenance,
     }
 }
@@ -85,12 +91,28 @@ pub fn rr(name: String, records: Vec<RrRecord>) -> Measured {
         kind: "rr",
         clock: None,
         points: records.iter().map(rr_point).collect(),
-        facts: first.map(|record| ("path".to_owned(), record.report.path.clone())).into_iter().collect(),
+        facts: first.map(|record| rr_facts(&record.report)).unwrap_or_default(),
         partial: records.iter().any(|record| record.report.partial.is_some()),
         fingerprint: first.and_then(|record| record.fingerprint.clone()),
-        far_fingerprint: None,
+        far_fingerprint: first.and_then(|record| record.far_fingerprint.clone()),
         provenance: first.map(|record| record.provenance.clone()).unwrap_or_default(),
     }
+}
+
+/// What is not in the names of the points.
+fn rr_facts(report: &Report) -> Vec<(String, String)> {
+    let settings = &report.settings;
+    let cpu = |cpu: Option<usize>| cpu.map_or("any".to_owned(), |cpu| cpu.to_string());
+    let time = |time_s: f64| units::print_time_s(time_s);
+    let facts = [
+        ("path", report.path.clone()),
+        ("settings.client_cpu", cpu(settings.client_cpu)),
+        ("settings.server_cpu", cpu(settings.server_cpu)),
+        ("settings.time", time(settings.time_s)),
+        ("settings.warm_up", time(settings.warm_up_s)),
+        ("settings.timeout", time(settings.timeout_s)),
+    ];
+    facts.into_iter().map(|(name, fact)| (name.to_owned(), fact)).collect()
 }
 
 fn rr_point(record: &RrRecord) -> MeasuredPoint {

@@ -1,6 +1,7 @@
 //! The figures that are compared.
 
 use netcliff_core::Dimension;
+use netcliff_core::experiment::TransferMeasure;
 use serde::Serialize;
 
 /// Which way is better.
@@ -38,12 +39,24 @@ pub struct Quantity {
     pub class: Class,
 }
 
-const fn speed(name: &'static str, dimension: Dimension, better: Better) -> Quantity {
+pub(super) const fn speed(name: &'static str, dimension: Dimension, better: Better) -> Quantity {
     Quantity { name, dimension, better, class: Class::Speed }
 }
 
-const fn cost(name: &'static str, dimension: Dimension) -> Quantity {
+pub(super) const fn cost(name: &'static str, dimension: Dimension) -> Quantity {
     Quantity { name, dimension, better: Better::Less, class: Class::Cost }
+}
+
+/// What an experiment of transfers is drawn by, where that is not among the figures of all transfers.
+pub(super) fn drawn(y: TransferMeasure) -> Option<Quantity> {
+    match y {
+        TransferMeasure::Goodput
+        | TransferMeasure::SenderUsPerKib
+        | TransferMeasure::ReceiverUsPerKib
+        | TransferMeasure::SystemUsPerKib => None,
+        TransferMeasure::LinkShare | TransferMeasure::Wire => Some(speed(y.name(), y.dimension(), Better::More)),
+        _ => Some(cost(y.name(), y.dimension())),
+    }
 }
 
 /// Payload (bit/s).
@@ -76,3 +89,9 @@ pub const PEAK: Quantity = speed("peak_pps", Dimension::Pps, Better::More);
 pub const LIVELOCK: Quantity = speed("livelock", Dimension::Share, Better::More);
 /// Packets delivered (pps).
 pub const THROUGHPUT: Quantity = speed("throughput_pps", Dimension::Pps, Better::More);
+/// Latency of a tagged frame (s), RFC 2544's figure.
+pub const LATENCY_TAGGED: Quantity = speed("latency_tagged_s", Dimension::Seconds, Better::Less);
+/// 99.9th percentile of latency (s).
+pub const LATENCY_P999: Quantity = speed("latency_p999_s", Dimension::Seconds, Better::Less);
+/// Longest burst that is forwarded whole (frames).
+pub const BURST: Quantity = speed("burst_frames", Dimension::Number, Better::More);

@@ -66,7 +66,7 @@ pub enum ReadError {
     },
     /// It is JSON of something else.
     #[error(
-        "{path} holds {what}: expected what `stream`, `rr`, `find`, `predict`, `simulate` or `run` print with --json"
+        "{path} holds {what}: expected what `stream`, `rr`, `run`, `rfc2544`, `find`, `predict` or `simulate` print with --json"
     )]
     NotOurs {
         /// The file, or the run.
@@ -139,7 +139,7 @@ impl Measured {
             return Ok(kinds::finding(name, finding));
         }
         if let Some(document) = store.document(run.id)? {
-            return of_values(&name, rows_of(document), None, run.state != "done");
+            return of_values(&name, rows_of(document), store.fingerprint(run.id)?, run.state != "done");
         }
         let records = store.records(run.id)?;
         if records.is_empty() {
@@ -209,6 +209,12 @@ fn of_values(
     };
     if of_kind("rr") {
         return Ok(kinds::rr(owned, all(name, values)?));
+    }
+    if of_kind("forwarding") {
+        return Ok(kinds::forwarding(owned, single(name, values)?));
+    }
+    if of_kind("rfc2544") {
+        return Ok(kinds::rfc2544(owned, single(name, values)?, fingerprint));
     }
     if of_kind("transfer") {
         return Ok(kinds::transfers(owned, single(name, values)?));

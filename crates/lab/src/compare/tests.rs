@@ -1,3 +1,4 @@
+use netcliff_core::Fingerprint;
 use proptest::prelude::*;
 
 use super::quantity::{GOODPUT, LATENCY_P99, SYSTEM_US_PER_KIB};
@@ -147,6 +148,69 @@ fn sources_are_told_apart() {
     assert_eq!(parsed("last~x.json"), Source::File("last~x.json".to_owned()));
 }
 
+/// A report of forwarding with these rounds of one set-up, as `run --json` prints it.
+fn forwarded(release: &str, throughputs_pps: &[f64], rps: &str) -> String {
+    use serde_json::json;
+    let samples: Vec<_> = throughputs_pps
+        .iter()
+        .enumerate()
+        .map(|(at, pps)| {
+            json!({"round": at + 1, "throughput_pps": pps, "sender_pps": 1e6, "trials": 9, "trial_time_s": 0.5})
+        })
+        .collect();
+    let about = json!({"device": "a router", "tester": "rings", "router_cpus": [1], "shared": false,
+        "settings": [{"name": "rtr0 rps_cpus", "before": "0", "after": rps}]});
+    let report = json!({"kind": "forwarding", "title": "t", "rounds": 3, "asked": [], "not_had": [], "warnings": [],
+        "set_ups": [{"name": "tuned", "forwarding": "route", "tune": "throughput", "about": about}],
+        "rows": [{"frame": "64B", "set_up": "tuned", "samples": samples}],
+        "fingerprint": {"kernel.release": release}, "partial": false,
+        "provenance": {"version": "0", "command": "run", "started_unix_s": 0.0}});
+    report.to_string()
+}
+
+#[test]
+fn rounds_of_forwarding_are_repeats_and_set_ups_are_facts() {
+    let read = |release: &str, pps: &[f64], rps: &str| {
+        Measured::of_json("f.json", &forwarded(release, pps, rps)).expect("a report of forwarding")
+    };
+    let (old, new) = (read("6.1", STEADY, "1"), read("6.18", SLOWER, "2"));
+    let found = compare(&old, &new, Some(0.05)).expect("the same points");
+    let rows: Vec<_> = found.rows.iter().map(|row| (row.point.as_str(), row.quantity.name, row.verdict)).collect();
+    assert_eq!((rows, found.failed), (vec![("tuned, 64B", "throughput_pps", Verdict::Worse)], true));
+    let changed: Vec<&str> = found.changed.iter().map(|change| change.name.as_str()).collect();
+    assert_eq!(changed, ["tuned.rtr0 rps_cpus", "kernel.release"]);
+}
+
+#[test]
+fn tests_of_a_device_are_compared_size_by_size() {
+    use crate::rfc2544::procedures::{LatencyRepeat, latency};
+    use crate::rfc2544::report::SizeReport;
+    use crate::rfc2544::settings::{FrameSize, Settings};
+    use serde_json::json;
+    let of = |latency_s: f64, flows: u32| {
+        let repeats = [1.0, 1.01, 0.99].map(|times| {
+            let s = latency_s * times;
+            let repeat = json!({"tagged_s": s, "p50_s": s, "p999_s": 2.0 * s});
+            serde_json::from_value::<LatencyRepeat>(repeat).expect("a repeat")
+        });
+        let size = SizeReport {
+            latency: latency(1e5, 1.0, repeats.to_vec()),
+            ..SizeReport::new(FrameSize::Fixed(64), 1e6, 1e6)
+        };
+        let report = json!({"kind": "rfc2544", "device": "a router", "tester": "rings", "sizes": [size],
+            "asked": Settings { flows, ..Settings::default() }, "limits": [], "notes": [],
+            "provenance": Provenance::default()});
+        Measured::of_json("r.json", &report.to_string()).expect("a report")
+    };
+    let found = compare(&of(1e-4, 64), &of(2e-4, 1), None).expect("the same size");
+    let rows: Vec<_> = found.rows.iter().map(|row| (row.point.as_str(), row.quantity.name)).collect();
+    assert_eq!(rows, [("64B", "latency_tagged_s"), ("64B", "latency_p50_s"), ("64B", "latency_p999_s")]);
+    assert!(found.rows.iter().all(|row| row.verdict == Verdict::Worse), "{:?}", found.rows);
+    let changed: Vec<&str> = found.changed.iter().map(|change| change.name.as_str()).collect();
+    assert_eq!(changed, ["asked.flows"]);
+    assert!(found.notes.iter().any(|note| note.contains("has no fingerprint")), "{:?}", found.notes);
+}
+
 #[test]
 fn files_of_other_things_are_named() {
     let said = |text: &str| Measured::of_json("f.json", text).expect_err("not ours").to_string();
@@ -195,4 +259,15 @@ proptest! {
             prop_assert!(row.p.is_none_or(|p| p > 0.999));
         }
     }
+}
+
+#[test]
+fn what_an_experiment_is_drawn_by_is_compared_too() {
+    use super::quantity::drawn;
+    use netcliff_core::experiment::TransferMeasure;
+    let kernel = drawn(TransferMeasure::SenderKernelShare).expect("no figure of all transfers");
+    assert_eq!((kernel.name, kernel.class, kernel.better), ("sender_kernel_share", Class::Cost, Better::Less));
+    let share = drawn(TransferMeasure::LinkShare).expect("likewise");
+    assert_eq!((share.name, share.class, share.better), ("link_share", Class::Speed, Better::More));
+    assert_eq!(drawn(TransferMeasure::Goodput), None);
 }

@@ -1,0 +1,87 @@
+//! What else differs between two runs, and what a reader must know of their comparison.
+
+use serde::Serialize;
+
+use super::{Measured, Row, Verdict};
+
+/// A setting that is not the same.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Change {
+    /// Its name.
+    pub name: String,
+    /// In the first run; absent where it has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub a: Option<String>,
+    /// In the second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub b: Option<String>,
+}
+
+/// All settings and facts that are not the same.
+pub(super) fn changed(a: &Measured, b: &Measured) -> Vec<Change> {
+    let mut changed = Vec::new();
+    if a.provenance.version != b.provenance.version {
+        let (a, b) = (Some(a.provenance.version.clone()), Some(b.provenance.version.clone()));
+        changed.push(Change { name: "netcliff".to_owned(), a, b });
+    }
+    let fact =
+        |run: &Measured, name: &str| run.facts.iter().find(|(fact, _)| fact == name).map(|(_, value)| value.clone());
+    let mut names: Vec<&str> = a.facts.iter().chain(&b.facts).map(|(name, _)| name.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    for name in names {
+        let (a, b) = (fact(a, name), fact(b, name));
+        if a != b {
+            changed.push(Change { name: name.to_owned(), a, b });
+        }
+    }
+    let hosts = [("", &a.fingerprint, &b.fingerprint), ("far host: ", &a.far_fingerprint, &b.far_fingerprint)];
+    for (host, a, b) in hosts {
+        let Some((here, there)) = a.as_ref().zip(b.as_ref()) else { continue };
+        let own = |text: Option<&str>| text.map(str::to_owned);
+        let differs = here.diff(there).into_iter();
+        changed.extend(differs.map(|(name, a, b)| Change { name: format!("{host}{name}"), a: own(a), b: own(b) }));
+    }
+    changed
+}
+
+/// The run whose far host is known, and the one whose is not, where it is one of each.
+fn far_in_one<'a>(a: &'a Measured, b: &'a Measured) -> Option<(&'a str, &'a str)> {
+    match (&a.far_fingerprint, &b.far_fingerprint) {
+        (Some(_), None) => Some((&a.name, &b.name)),
+        (None, Some(_)) => Some((&b.name, &a.name)),
+        _ => None,
+    }
+}
+
+/// What a reader of the comparison must know.
+pub(super) fn notes(a: &Measured, b: &Measured, rows: &[Row]) -> Vec<String> {
+    let mut notes = Vec::new();
+    for run in [a, b] {
+        if run.partial {
+            notes.push(format!("{} is partial: it was stopped or cut short", run.name));
+        }
+        // Records may be computed.
+        if run.fingerprint.is_none() && a.kind != "records" {
+            notes.push(format!("{} has no fingerprint: what changed on its host cannot be told", run.name));
+        }
+    }
+    if let Some((with, without)) = far_in_one(a, b) {
+        notes.push(format!(
+            "{with} has a far end on another host and {without} none that tells: what differs there cannot be told"
+        ));
+    }
+    if rows.iter().any(|row| row.verdict == Verdict::NotTested) {
+        notes.push(
+            "figures without a test have fewer than 2 repeats on a side: measure with at least --repeats 5".to_owned(),
+        );
+    }
+    if rows.iter().any(|row| row.p.is_some_and(|p| p > 0.0 && p < 1.0)) {
+        notes.push(
+            "the tests know how repeats spread within each run, not what moves a machine from one run to the next: \
+             compare two runs of the same thing first"
+                .to_owned(),
+        );
+    }
+    notes
+}

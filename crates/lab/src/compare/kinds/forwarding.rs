@@ -1,0 +1,87 @@
+//! What was forwarded: an experiment's set-ups, a device's tests.
+
+use netcliff_core::Fingerprint;
+use serde_json::Value;
+
+use super::super::quantity::{BURST, LATENCY_P50, LATENCY_P999, LATENCY_TAGGED, THROUGHPUT};
+use super::super::{Measured, MeasuredPoint, Reading};
+use crate::forwarding::{ForwardingReport, ForwardingRow, SetUpReport};
+use crate::rfc2544::procedures::LatencyRepeat;
+use crate::rfc2544::report::{Rfc2544Report, SizeReport};
+
+/// An experiment of forwarding: a point a set-up and frame size, a repeat a round.
+pub fn forwarding(name: String, report: ForwardingReport) -> Measured {
+    let point = |row: &ForwardingRow| MeasuredPoint {
+        name: format!("{}, {}", row.set_up, row.frame),
+        figures: Reading::of(THROUGHPUT, row.samples.iter().map(|sample| sample.throughput_pps)).into_iter().collect(),
+    };
+    let asked = report.asked.iter().map(|(name, fact)| (format!("asked.{name}"), fact.clone()));
+    Measured {
+        name,
+        kind: "forwarding",
+        clock: None,
+        points: report.rows.iter().map(point).collect(),
+        facts: asked.chain(report.set_ups.iter().flat_map(set_up_facts)).collect(),
+        partial: report.partial,
+        fingerprint: Some(report.fingerprint),
+        far_fingerprint: None,
+        provenance: report.provenance,
+    }
+}
+
+/// How a set-up was set up.
+fn set_up_facts(set_up: &SetUpReport) -> Vec<(String, String)> {
+    let fact = |name: &str, fact: String| (format!("{}.{name}", set_up.name), fact);
+    let mut facts = vec![fact("forwarding", set_up.forwarding.clone())];
+    facts.extend(set_up.tune.clone().map(|objective| fact("tune", objective)));
+    if let Some(about) = &set_up.about {
+        facts.push(fact("device", about.device.clone()));
+        facts.push(fact("tester", about.tester.clone()));
+        facts.extend(about.settings.iter().map(|change| fact(&change.name, change.after.clone())));
+    }
+    facts
+}
+
+/// A device's tests: a point a frame size. A throughput is the one answer of a search, which tells nothing of how far it would move
+/// on its own.
+pub fn rfc2544(name: String, report: Rfc2544Report, fingerprint: Option<Fingerprint>) -> Measured {
+    let mut facts = vec![("device".to_owned(), report.device.clone()), ("tester".to_owned(), report.tester.clone())];
+    facts.extend(asked(&report));
+    Measured {
+        name,
+        kind: "rfc2544",
+        clock: None,
+        points: report.sizes.iter().map(size_point).collect(),
+        facts,
+        partial: report.partial.is_some(),
+        fingerprint,
+        far_fingerprint: None,
+        provenance: report.provenance,
+    }
+}
+
+/// What was asked; the frame sizes are the points.
+fn asked(report: &Rfc2544Report) -> Vec<(String, String)> {
+    let Ok(Value::Object(asked)) = serde_json::to_value(&report.asked) else { return Vec::new() };
+    let text = |value: Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    asked
+        .into_iter()
+        .filter(|(key, _)| key != "frames")
+        .map(|(key, value)| (format!("asked.{key}"), text(value)))
+        .collect()
+}
+
+fn size_point(size: &SizeReport) -> MeasuredPoint {
+    let repeats = size.latency.as_ref().map(|latency| latency.repeats.as_slice()).unwrap_or_default();
+    let latency =
+        |quantity, figure: fn(&LatencyRepeat) -> f64| Reading::of(quantity, repeats.iter().map(|r| Some(figure(r))));
+    let bursts = size.back_to_back.iter().flat_map(|bursts| &bursts.bursts);
+    let figures = [
+        Reading::of(THROUGHPUT, [size.forwarded_pps()]),
+        latency(LATENCY_TAGGED, |repeat| repeat.tagged_s),
+        latency(LATENCY_P50, |repeat| repeat.p50_s),
+        latency(LATENCY_P999, |repeat| repeat.p999_s),
+        Reading::of(BURST, bursts.map(|frames| Some(*frames as f64))),
+    ];
+    MeasuredPoint { name: size.frame.to_string(), figures: figures.into_iter().flatten().collect() }
+}

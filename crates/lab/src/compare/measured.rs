@@ -1,0 +1,79 @@
+//! A run as points, each with its figures.
+
+use netcliff_core::{Figure, Fingerprint, Provenance};
+
+use super::Quantity;
+use crate::stats::contrast::Estimate;
+
+/// A run, as a comparison needs it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Measured {
+    /// How the user named it.
+    pub name: String,
+    /// `stream`, `rr`, `transfer`, `forwarding`, `rfc2544`, `find`, `records`.
+    pub kind: &'static str,
+    /// Whose clock rates are by, where that is a choice.
+    pub clock: Option<String>,
+    /// The points in their order, each name once.
+    pub points: Vec<MeasuredPoint>,
+    /// What explains a difference to another run.
+    pub fingerprint: Option<Fingerprint>,
+    /// The same of the far end's host, where it is another.
+    pub far_fingerprint: Option<Fingerprint>,
+    /// What was asked and in force beside the points, by name.
+    pub facts: Vec<(String, String)>,
+    /// How it was produced.
+    pub provenance: Provenance,
+    /// True if it was stopped or cut short.
+    pub partial: bool,
+}
+
+/// One point of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MeasuredPoint {
+    /// Its name: the same point of two runs has the same.
+    pub name: String,
+    /// Its figures.
+    pub figures: Vec<Reading>,
+}
+
+/// One figure of a point.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reading {
+    /// Which.
+    pub quantity: Quantity,
+    /// Mean of the repeats, or the value where there is but one.
+    pub value: f64,
+    /// What is known of the mean; None where nothing tells how far it would move on its own.
+    pub estimate: Option<Estimate>,
+    /// Repeats behind it, where they are known; None for what was computed.
+    pub repeats: Option<u32>,
+}
+
+impl Reading {
+    /// Of repeats; None where there are none.
+    pub fn of(quantity: Quantity, values: impl IntoIterator<Item = Option<f64>>) -> Option<Self> {
+        let values: Vec<f64> = values.into_iter().flatten().filter(|value| value.is_finite()).collect();
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        let repeats = Some(values.len() as u32);
+        (!values.is_empty()).then(|| Self { quantity, value: mean, estimate: Estimate::of(&values), repeats })
+    }
+
+    /// Of a figure with its interval.
+    pub fn of_figure(quantity: Quantity, figure: &Figure, repeats: Option<u32>) -> Option<Self> {
+        let estimate = Estimate::of_figure(figure, repeats);
+        figure.value.is_finite().then_some(Self { quantity, value: figure.value, estimate, repeats })
+    }
+}
+
+impl Measured {
+    /// The point of this name.
+    pub(super) fn point(&self, name: &str) -> Option<&MeasuredPoint> {
+        self.points.iter().find(|point| point.name == name)
+    }
+
+    /// A figure of the point of this name.
+    pub(super) fn reading(&self, point: &str, quantity: Quantity) -> Option<&Reading> {
+        self.point(point)?.figures.iter().find(|reading| reading.quantity == quantity)
+    }
+}
