@@ -2,8 +2,13 @@
 
 mod common;
 
+use std::time::Duration;
+
+use common::running::Running;
 use common::{Home, entries, say};
 use serde_json::Value;
+
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Trials so short that they show that it works, not how fast this machine is.
 const SMALL: &str = r#"
@@ -30,7 +35,7 @@ fn set_ups_are_measured_kept_and_shown_again() {
     let home = Home::new();
     let (file, page) = (home.file("small.toml", SMALL), home.text("page.html"));
     let args = ["run", &file, "--sizes", "64B", "--json", "--html", &page];
-    let output = home.netcliff(args).timeout(std::time::Duration::from_secs(120)).output().expect("it runs");
+    let output = home.netcliff(args).timeout(PATIENCE).output().expect("it runs");
     let said = String::from_utf8_lossy(&output.stderr);
     if ["not permitted", "another netcliff", "Permission denied"].iter().any(|reason| said.contains(reason)) {
         return say(&format!("SKIPPED: {said}"));
@@ -66,6 +71,33 @@ fn set_ups_are_measured_kept_and_shown_again() {
 }
 
 #[test]
+fn a_run_that_was_killed_goes_on_where_it_was() {
+    let home = Home::new();
+    let file = home.file("small.toml", SMALL);
+    let run = ["run", &file, "--sizes", "64B", "--json"];
+    let mut first = Running::start(&home, &run);
+    // The first round is kept when the second begins.
+    if !first.reaches("round 2 of 2", PATIENCE) {
+        return say(&format!("SKIPPED: {:?}", first.said()));
+    }
+    first.signal("KILL");
+    drop(first);
+    let kept = home.json(["results", "show", "1", "--json"]);
+    let resumed = Running::start(&home, &[&run[..], &["--resume"]].concat()).end(PATIENCE);
+    let said = &resumed.stderr;
+    assert!(said.contains("run 1 goes on after 2 searches") && !said.contains("round 1 of 2"), "{said}");
+    let found: Value = serde_json::from_str(&resumed.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
+    for (row, before) in found["rows"].as_array().expect("rows").iter().zip(kept["rows"].as_array().expect("rows")) {
+        let rounds = row["samples"].as_array().expect("samples");
+        assert_eq!(rounds.iter().map(|sample| sample["round"].as_u64()).collect::<Vec<_>>(), [Some(1), Some(2)]);
+        assert_eq!(rounds[0], before["samples"][0], "it is the one of the run that was killed");
+    }
+    let other = Running::start(&home, &[&run[..], &["--resume", "--repeats", "1"]].concat()).end(PATIENCE);
+    assert!(other.stderr.contains("no unfinished run"), "other settings are another run: {}", other.stderr);
+    assert!(entries(&home.state().join("journal")).is_empty(), "the journal is not empty");
+}
+
+#[test]
 fn wrong_usage_is_named_with_what_is_accepted() {
     let home = Home::new();
     let file = home.file("small.toml", SMALL);
@@ -73,7 +105,7 @@ fn wrong_usage_is_named_with_what_is_accepted() {
     let roofline = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/roofline.toml");
     for (args, words) in [
         (&["run", &file, "--engine", "sim"][..], &["--engine", "--sizes"][..]),
-        (&["run", &file, "--resume"], &["--resume"]),
+        (&["run", &file, "--threads", "2"], &["--threads"]),
         (&["run", &file, "--sizes", "imix"], &["imix", "64B"]),
         (&["run", &file, "--sizes", "63B"], &["63"]),
         (&["run", &magic], &["magic", "netfilter"]),

@@ -1,31 +1,34 @@
 //! `netcliff run` of forwarding: the throughput of this kernel as a router over the frame size, in several set-ups.
 //!
-//! [`run`] goes through the rounds, in each of which every set-up takes its turn, each search being [`crate::rfc2544`]'s;
+//! [`run`] goes through the `rounds`, in each of which every set-up takes its turn, each search being [`crate::rfc2544`]'s;
 //! `report` holds what was found. A set-up without an objective leaves the router to the kernel, so that the tester's CPU
 //! forwards what it sends; one with an objective has the settings that `tune plan` proposes for the router's interfaces.
 
 mod report;
+mod rounds;
 mod router;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
-use netcliff_core::Provenance;
 use netcliff_core::experiment::{self, FileError};
 use netcliff_core::inspection::Objective;
+use netcliff_core::{Fingerprint, Provenance};
 use netcliff_host::fingerprint;
 use netcliff_host::inventory::Inventory;
 use netcliff_host::testbed::forward::{Forwarding as Way, RULES_BY_DEFAULT};
 
-use crate::rfc2544::conduct::{self, Step};
+use crate::hosts::changed_meanwhile;
+use crate::rfc2544::conduct::Step;
 use crate::rfc2544::kernel::DeviceError;
-use crate::rfc2544::report::SizeReport;
 use crate::rfc2544::settings::{FrameSize, SearchBy, Settings};
 
 pub use report::{Bound, Change, ForwardingReport, ForwardingRow, ForwardingSample, SetUpReport};
 pub use router::{About, Router};
+
+use rounds::{Found, Turns, measure};
 
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
@@ -70,8 +73,22 @@ pub enum Stage<'a> {
     Step(Step),
 }
 
+/// What hears how a run goes.
+pub trait Watch {
+    /// Where it stands.
+    fn stage(&mut self, stage: Stage<'_>);
+
+    /// What was had after each turn, so that it can be kept.
+    fn had(&mut self, _so_far: &ForwardingReport) {}
+
+    /// What the run that is continued has.
+    fn resumed(&mut self) -> Option<ForwardingReport> {
+        None
+    }
+}
+
 /// Runs the experiment that was read from `path` with this `text` on routers in namespaces of this machine. A stop keeps what
-/// was had.
+/// was had; a turn that the run which is continued has made is not made again.
 ///
 /// # Errors
 /// A value cannot be, or nothing could be measured.
@@ -81,19 +98,55 @@ pub fn run(
     text: &str,
     stop: &Arc<AtomicBool>,
     provenance: &Provenance,
-    watch: &mut dyn FnMut(Stage<'_>),
+    watch: &mut dyn Watch,
 ) -> Result<ForwardingReport, ForwardingError> {
     let misplaced = |bad| FileError::misplaced(path, text, &bad);
     let settings = settings(experiment).map_err(|error| error.placed(misplaced))?;
     let set_ups = set_ups(experiment)?;
+    let nics = netcliff_host::nic::read_all(std::path::Path::new("/sys")).unwrap_or_default();
+    let host = fingerprint::of_host(&Inventory::of_this_host(), &nics);
+    let mut found = Found::new(&set_ups, &settings);
+    if let Some(before) = watch.resumed() {
+        found.warnings.extend(changed_meanwhile(&before.fingerprint, &host));
+        found.take_up(before);
+    }
+    let report = |found: &Found| found.report(experiment, &settings, host.clone(), provenance);
     let mut build = |set_up: &SetUp| router::build(set_up, &settings, stop);
-    let (found, failure) = measure(&settings, &set_ups, experiment.rounds, &mut build, stop, watch);
+    let mut turns = Reported { watch, report: &report };
+    let failure = measure(&mut found, &settings, experiment.rounds, &mut build, stop, &mut turns);
     if let (Some(error), true) = (failure, found.rows().iter().all(|row| row.samples.is_empty())) {
         return Err(error.into());
     }
-    let nics = netcliff_host::nic::read_all(std::path::Path::new("/sys")).unwrap_or_default();
-    let host = fingerprint::of_host(&Inventory::of_this_host(), &nics);
-    Ok(found.report(experiment, &settings, host, provenance))
+    Ok(report(&found))
+}
+
+/// Tells of each turn with what was had by then.
+struct Reported<'a> {
+    watch: &'a mut dyn Watch,
+    report: &'a dyn Fn(&Found) -> ForwardingReport,
+}
+
+impl Turns for Reported<'_> {
+    fn stage(&mut self, stage: Stage<'_>) {
+        self.watch.stage(stage);
+    }
+
+    fn had(&mut self, found: &Found) {
+        self.watch.had(&(self.report)(found));
+    }
+}
+
+/// Identifies an experiment with what the user changed of it, by its text: a run with the same identifier can be continued.
+pub fn identifier(experiment: &experiment::Forwarding, text: &str) -> String {
+    let facts = [
+        ("file", text),
+        ("rounds", &experiment.rounds.to_string()),
+        ("sizes", &format!("{:?}", experiment.sizes)),
+        ("trial", &experiment.trial),
+        ("version", env!("CARGO_PKG_VERSION")),
+    ];
+    let facts = facts.map(|(name, fact)| (name.to_owned(), fact.to_owned())).into_iter().collect();
+    Fingerprint { facts }.id()
 }
 
 /// A value that a file cannot have, with its place where that is known.
@@ -141,89 +194,4 @@ fn set_ups(experiment: &experiment::Forwarding) -> Result<Vec<SetUp>, Forwarding
         Ok(SetUp { name: set_up.name.clone(), forwarding, rules, tune: set_up.tune })
     };
     experiment.set_ups.iter().map(of).collect()
-}
-
-/// What is had of each set-up so far.
-struct Found {
-    set_ups: Vec<(SetUp, Option<About>)>,
-    /// By set-up, then by frame size.
-    samples: Vec<Vec<Vec<ForwardingSample>>>,
-    frames: Vec<FrameSize>,
-    /// What could not be measured, and why.
-    not_had: Vec<String>,
-    stopped: bool,
-}
-
-/// All rounds. The order turns round from one to the next, so that what drifts cancels. A set-up that cannot be built or
-/// fails is left out from then on; the first such error is given.
-fn measure<R: Router>(
-    settings: &Settings,
-    set_ups: &[SetUp],
-    rounds: u32,
-    build: &mut dyn FnMut(&SetUp) -> Result<R, R::Error>,
-    stop: &AtomicBool,
-    watch: &mut dyn FnMut(Stage<'_>),
-) -> (Found, Option<R::Error>) {
-    let mut found = Found {
-        set_ups: set_ups.iter().map(|set_up| (set_up.clone(), None)).collect(),
-        samples: vec![vec![Vec::new(); settings.frames.len()]; set_ups.len()],
-        frames: settings.frames.clone(),
-        not_had: Vec::new(),
-        stopped: false,
-    };
-    let mut left: Vec<usize> = (0..set_ups.len()).collect();
-    let mut first_error = None;
-    for round in 1..=rounds {
-        let order: Vec<usize> = if round % 2 == 1 { left.clone() } else { left.iter().rev().copied().collect() };
-        for at in order {
-            if stop.load(Ordering::Relaxed) {
-                found.stopped = true;
-                return (found, first_error);
-            }
-            let set_up = &set_ups[at];
-            watch(Stage::Turn { round, rounds, set_up: &set_up.name });
-            let mut router = match build(set_up) {
-                Ok(router) => router,
-                Err(error) => {
-                    found.leave_out(set_up, &error);
-                    left.retain(|place| *place != at);
-                    first_error.get_or_insert(error);
-                    continue;
-                }
-            };
-            let (sizes, failure) = conduct::conduct(settings, &mut router, &mut |step| watch(Stage::Step(step)));
-            let about = router.about();
-            found.take(at, round, &sizes, &about);
-            found.set_ups[at].1 = Some(about);
-            match failure {
-                Some(_) if stop.load(Ordering::Relaxed) => {
-                    found.stopped = true;
-                    return (found, first_error);
-                }
-                Some(error) => {
-                    found.leave_out(set_up, &error);
-                    left.retain(|place| *place != at);
-                    first_error.get_or_insert(error);
-                }
-                None => {}
-            }
-        }
-    }
-    (found, first_error)
-}
-
-impl Found {
-    fn leave_out(&mut self, set_up: &SetUp, error: &dyn std::fmt::Display) {
-        self.not_had.push(format!("{}: {error}", set_up.name));
-    }
-
-    fn take(&mut self, at: usize, round: u32, sizes: &[SizeReport], about: &About) {
-        for size in sizes {
-            let Some(place) = self.frames.iter().position(|frame| *frame == size.frame) else { continue };
-            // The last of a turn that failed has nothing.
-            if size.throughput.is_some() {
-                self.samples[at][place].push(ForwardingSample::of(round, size, about));
-            }
-        }
-    }
 }

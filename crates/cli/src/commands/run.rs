@@ -2,6 +2,7 @@
 
 mod formulas;
 mod forwarding;
+mod kept;
 mod show;
 mod transfers;
 
@@ -14,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use netcliff_core::experiment::Experiment;
 use netcliff_core::{EngineKind, Provenance, Record};
 use netcliff_host::cpu::Preference;
+use netcliff_host::inventory::Inventory;
 use netcliff_lab::inputs;
 use netcliff_lab::rig::{Rig, RigOptions};
 use netcliff_lab::run::{Answer, Changes, Plan, compute, measure};
@@ -201,7 +203,14 @@ impl Run<'_> {
         };
         rig.limits.iter().for_each(|limit| self.points.say(limit));
         let mut bench = WireBench::new(&rig, Preference::Best, Box::new(|_, _, _| ()));
-        let (plan, provenance) = (Arc::clone(&self.plan), self.provenance.clone());
+        let (plan, mut provenance) = (Arc::clone(&self.plan), self.provenance.clone());
+        // Without what explains a difference to another run the points are still worth having.
+        if let Ok(fingerprint) = rig.fingerprint(&Inventory::of_this_host()) {
+            provenance.fingerprint_id = Some(fingerprint.id());
+            if let Err(error) = self.store.set_fingerprint(self.held.run, &fingerprint) {
+                self.points.say(&error.to_string());
+            }
+        }
         measure(&plan, &open, &mut bench, &provenance, |index, answer| self.keep(index, answer));
     }
 

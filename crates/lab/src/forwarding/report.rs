@@ -6,7 +6,8 @@ use netcliff_core::experiment::{Answerer, Curve, Dot, Forwarding};
 use netcliff_core::{EngineKind, Figure, Fingerprint, Provenance, units};
 use serde::{Deserialize, Serialize};
 
-use super::{About, Found};
+use super::About;
+use super::rounds::Found;
 use crate::alike::folded;
 use crate::rfc2544::conduct::{LINES_BPS, line_shares};
 use crate::rfc2544::cost::Predicted;
@@ -200,7 +201,7 @@ impl Found {
     }
 
     pub(super) fn report(
-        self,
+        &self,
         experiment: &Forwarding,
         settings: &Settings,
         fingerprint: Fingerprint,
@@ -211,12 +212,13 @@ impl Found {
         let limits: BTreeSet<&String> =
             self.set_ups.iter().filter_map(|(_, about)| about.as_ref()).flat_map(|about| &about.limits).collect();
         let mut warnings = folded(limits.into_iter().cloned());
-        warnings.extend(predicted_of(&self));
-        let set_ups = self.set_ups.into_iter().map(|(set_up, about)| SetUpReport {
-            name: set_up.name,
+        warnings.extend(self.warnings.iter().cloned());
+        warnings.extend(predicted_of(self));
+        let set_ups = self.set_ups.iter().map(|(set_up, about)| SetUpReport {
+            name: set_up.name.clone(),
             forwarding: set_up.forwarding.to_string(),
             tune: set_up.tune.map(|objective| objective.to_string()),
-            about,
+            about: about.clone(),
         });
         ForwardingReport {
             kind: "forwarding".to_owned(),
@@ -224,7 +226,7 @@ impl Found {
             rounds: experiment.rounds,
             asked: asked(experiment, settings),
             set_ups: set_ups.collect(),
-            not_had: self.not_had,
+            not_had: self.not_had.clone(),
             warnings,
             partial: self.stopped || !rows.iter().all(whole),
             rows,

@@ -1,3 +1,5 @@
+use std::sync::atomic::Ordering;
+
 use netcliff_core::experiment::Experiment;
 
 use super::*;
@@ -16,6 +18,8 @@ struct Fake {
     capacity_pps: f64,
     shared: bool,
     fails_at: Option<FrameSize>,
+    /// Set when the run shall end.
+    stop: Option<Arc<AtomicBool>>,
 }
 
 impl Fake {
@@ -27,7 +31,7 @@ impl Fake {
             _ => 300e3,
         };
         let bench = Bench::new(Simulated::Sharp { capacity_pps }, 1).with_sender(1e6);
-        Self { bench, capacity_pps, shared: set_up.tune.is_none(), fails_at: None }
+        Self { bench, capacity_pps, shared: set_up.tune.is_none(), fails_at: None, stop: None }
     }
 }
 
@@ -35,7 +39,12 @@ impl Device for Fake {
     type Error = String;
 
     fn frames(&mut self, frame: FrameSize) -> Result<(), String> {
-        if self.fails_at == Some(frame) { Err("the sink went down".to_owned()) } else { Ok(()) }
+        let stopped = self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed));
+        match self.fails_at == Some(frame) {
+            _ if stopped => Err("it was stopped".to_owned()),
+            true => Err("the sink went down".to_owned()),
+            false => Ok(()),
+        }
     }
 
     fn sender_pps(&mut self) -> Result<f64, String> {
@@ -81,20 +90,54 @@ fn experiment() -> experiment::Forwarding {
     }
 }
 
-/// The report of fakes, in the order in which they were asked for.
-fn report(mut build: impl FnMut(&SetUp) -> Result<Fake, String>) -> (ForwardingReport, Option<String>, Vec<String>) {
+/// Turns and frame sizes as they were taken, and what was had after each turn; stops after so many sizes.
+#[derive(Default)]
+struct Heard {
+    turns: Vec<String>,
+    sizes: usize,
+    samples_after_turns: Vec<usize>,
+    stops_after: Option<usize>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Turns for Heard {
+    fn stage(&mut self, stage: Stage<'_>) {
+        match stage {
+            Stage::Turn { round, set_up, .. } => self.turns.push(format!("{round} {set_up}")),
+            Stage::Step(Step::Size(_)) => {
+                if self.stops_after == Some(self.sizes) {
+                    self.stop.store(true, Ordering::Relaxed);
+                }
+                self.sizes += 1;
+            }
+            Stage::Step(Step::Trial { .. }) => {}
+        }
+    }
+
+    fn had(&mut self, found: &Found) {
+        self.samples_after_turns.push(found.rows().iter().map(|row| row.samples.len()).sum());
+    }
+}
+
+/// The report of fakes, of which one goes on with what another had; in the order in which they were asked for.
+fn report_of(
+    before: Option<ForwardingReport>,
+    heard: &mut Heard,
+    mut build: impl FnMut(&SetUp) -> Result<Fake, String>,
+) -> (ForwardingReport, Option<String>) {
     let experiment = experiment();
     let settings = settings(&experiment).unwrap_or_else(|_| panic!("it cannot be"));
-    let set_ups = set_ups(&experiment).unwrap();
-    let mut turns = Vec::new();
-    let mut watch = |stage: Stage<'_>| {
-        if let Stage::Turn { round, set_up, .. } = stage {
-            turns.push(format!("{round} {set_up}"));
-        }
-    };
-    let stop = AtomicBool::new(false);
-    let (found, failure) = measure(&settings, &set_ups, experiment.rounds, &mut build, &stop, &mut watch);
-    (found.report(&experiment, &settings, Default::default(), &Provenance::default()), failure, turns)
+    let mut found = Found::new(&set_ups(&experiment).unwrap(), &settings);
+    before.into_iter().for_each(|before| found.take_up(before));
+    let stop = Arc::clone(&heard.stop);
+    let failure = measure(&mut found, &settings, experiment.rounds, &mut build, &stop, heard);
+    (found.report(&experiment, &settings, Default::default(), &Provenance::default()), failure)
+}
+
+fn report(build: impl FnMut(&SetUp) -> Result<Fake, String>) -> (ForwardingReport, Option<String>, Vec<String>) {
+    let mut heard = Heard::default();
+    let (report, failure) = report_of(None, &mut heard, build);
+    (report, failure, heard.turns)
 }
 
 #[test]
@@ -127,6 +170,36 @@ fn every_set_up_takes_its_turn_and_is_compared_with_the_first() {
     let in_turn = report.rows[0].modelled_pps.unwrap().value;
     assert!((in_turn / 375e3 - 1.0).abs() < 1e-9, "{in_turn}");
     assert!(report.rows[1..3].iter().all(|row| row.modelled_pps.is_none()));
+}
+
+#[test]
+fn a_run_that_was_stopped_goes_on_and_measures_nothing_twice() {
+    let build = |stop: &Arc<AtomicBool>, set_up: &SetUp| Fake { stop: Some(Arc::clone(stop)), ..Fake::of(set_up) };
+    let stop = Arc::<AtomicBool>::default();
+    // In the second turn, between its two sizes.
+    let mut heard = Heard { stops_after: Some(3), stop: Arc::clone(&stop), ..Heard::default() };
+    let (half, _) = report_of(None, &mut heard, |set_up| Ok(build(&stop, set_up)));
+    assert!(half.partial && half.not_had.is_empty(), "{:?}", half.not_had);
+    assert_eq!((heard.turns, heard.samples_after_turns), (vec!["1 plain".to_owned(), "1 tuned".to_owned()], vec![2]));
+    let had = |report: &ForwardingReport| -> Vec<(String, String, Vec<u32>)> {
+        let rounds = |row: &ForwardingRow| row.samples.iter().map(|sample| sample.round).collect();
+        report.rows.iter().map(|row| (row.frame.to_string(), row.set_up.clone(), rounds(row))).collect()
+    };
+    let of = |frame: &str, set_up: &str, rounds: &[u32]| (frame.to_owned(), set_up.to_owned(), rounds.to_vec());
+    assert_eq!(had(&half)[..2], [of("64B", "plain", &[1]), of("64B", "tuned", &[1])]);
+    assert_eq!(had(&half)[3..5], [of("1518B", "plain", &[1]), of("1518B", "tuned", &[])]);
+    let mut heard = Heard::default();
+    let (whole, failure) = report_of(Some(half.clone()), &mut heard, |set_up| Ok(Fake::of(set_up)));
+    assert_eq!((failure, whole.partial), (None, false));
+    let turns = ["1 tuned", "1 xdp", "2 xdp", "2 tuned", "2 plain", "3 plain", "3 tuned", "3 xdp"];
+    assert_eq!(
+        (heard.turns, heard.sizes),
+        (turns.map(str::to_owned).to_vec(), 15),
+        "one size was had in the first turn"
+    );
+    assert!(had(&whole).iter().all(|(.., rounds)| *rounds == [1, 2, 3]), "{:?}", had(&whole));
+    assert_eq!(whole.rows[0].samples[0], half.rows[0].samples[0], "it is that of the run before");
+    assert_eq!(heard.samples_after_turns.last(), Some(&18));
 }
 
 #[test]

@@ -6,9 +6,11 @@ use netcliff_core::Provenance;
 use netcliff_core::experiment::{Experiment, Forwarding, OneOrMore};
 use netcliff_lab::forwarding::{self, ForwardingError, ForwardingReport, Stage};
 use netcliff_lab::rfc2544::conduct::Step;
+use netcliff_lab::store::Store;
 use netcliff_report as report;
 use netcliff_report::drawing::Drawing;
 
+use super::kept::{Kept, Known};
 use super::show::files;
 use crate::args::{RunArgs, StoreArgs};
 use crate::commands::{enter_user_namespace, now_unix_s, open_store, stop_on_signal};
@@ -30,19 +32,43 @@ pub fn run(
     enter_user_namespace().into_iter().for_each(|limit| output::say(format!("netcliff: {limit}")));
     let stop = stop_on_signal()?;
     let store = open_store(store_args)?.naming(super::experiment_name(&args.file));
-    let run_id = store.begin("forwarding", &provenance.command, provenance.started_unix_s)?;
-    let found = forwarding::run(&experiment, &path, text, &stop, provenance, &mut |stage| say(&stage));
-    if found.is_err() {
-        // Why it failed matters more than this.
-        let _ = store.finish(run_id, true, None);
-    }
-    let mut found = found.map_err(explain)?;
+    let mut kept = take_up(args, &store, &experiment, text, provenance)?;
+    let found = forwarding::run(&experiment, &path, text, &stop, provenance, &mut kept);
+    let mut found = found.inspect_err(|_| kept.failed()).map_err(explain)?;
     found.provenance.elapsed_s = Some(now_unix_s() - provenance.started_unix_s);
-    store.set_fingerprint(run_id, &found.fingerprint)?;
-    store.finish_document(run_id, found.partial, &found)?;
+    kept.finish(&found, found.partial, &found.fingerprint)?;
     show(args, experiment, &found, text)?;
-    output::say(format!("netcliff: kept as run {run_id}"));
-    Ok(ExitCode::from(u8::from(found.partial)))
+    let whole = kept.release() && !found.partial;
+    Ok(ExitCode::from(u8::from(!whole)))
+}
+
+/// The newest unfinished run of the same, with `--resume`, or a new one.
+fn take_up<'a>(
+    args: &RunArgs,
+    store: &'a Store,
+    experiment: &Forwarding,
+    text: &str,
+    provenance: &Provenance,
+) -> anyhow::Result<Kept<'a, ForwardingReport>> {
+    let id = forwarding::identifier(experiment, text);
+    Kept::take_up(store, args.resume, &Known { kind: "forwarding", id: &id }, provenance, |before| {
+        let rows = before.iter().flat_map(|report: &&ForwardingReport| &report.rows);
+        format!("{} searches", rows.map(|row| row.samples.len()).sum::<usize>())
+    })
+}
+
+impl forwarding::Watch for Kept<'_, ForwardingReport> {
+    fn stage(&mut self, stage: Stage<'_>) {
+        say(&stage);
+    }
+
+    fn had(&mut self, so_far: &ForwardingReport) {
+        self.keep(so_far);
+    }
+
+    fn resumed(&mut self) -> Option<ForwardingReport> {
+        self.before()
+    }
 }
 
 /// What means something for other kinds only.
@@ -52,7 +78,6 @@ fn refuse(args: &RunArgs) -> anyhow::Result<()> {
         ("--seed", args.seed.is_some()),
         ("--precision", args.precision.is_some()),
         ("--packets", args.packets.is_some()),
-        ("--resume", args.resume),
         ("--threads", args.threads.is_some()),
         ("--max-repeats", args.max_repeats.is_some()),
         ("--to, --ssh, --devices", args.far.is_asked() || !args.devices.is_empty()),
@@ -91,7 +116,7 @@ fn explain(error: ForwardingError) -> anyhow::Error {
 
 fn show(args: &RunArgs, experiment: Forwarding, found: &ForwardingReport, text: &str) -> anyhow::Result<()> {
     let experiment = Experiment::Forwarding(Box::new(experiment));
-    // That it is partial is said by the report, whose rounds --resume does not take up.
+    // That it is partial is said by the report.
     let drawing = Drawing::of(&experiment, found.curves(), text.to_owned(), found.provenance.clone());
     let drawing = drawing.map_err(output::usage)?;
     match (args.json, args.csv) {

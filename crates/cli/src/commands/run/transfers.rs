@@ -7,11 +7,12 @@ use std::sync::atomic::AtomicBool;
 use netcliff_core::Provenance;
 use netcliff_core::experiment::{Experiment, Transfers};
 use netcliff_lab::rig::{self, LinkOptions, Rig, RigOptions};
-use netcliff_lab::store::{Held, RunState, Store};
+use netcliff_lab::store::Store;
 use netcliff_lab::transfers::{self, Place, TransferReport, TransfersError};
 use netcliff_report as report;
 use netcliff_report::drawing::Drawing;
 
+use super::kept::{Kept, Known};
 use super::show::files;
 use crate::args::{RunArgs, StoreArgs, Testbed};
 use crate::commands::far::FarSession;
@@ -35,21 +36,12 @@ pub fn run(
     }
     let stop = stop_on_signal()?;
     let store = open_store(store_args)?.naming(super::experiment_name(&args.file));
-    let mut kept = Kept::take_up(args, &store, &experiment, text, provenance)?;
-    let run_id = kept.held.run;
-    let found = measured(args, &experiment, text, stop, provenance, &mut kept);
-    if found.is_err() {
-        // Why it failed matters more than this.
-        let _ = store.set_state(run_id, RunState::Failed);
-    }
-    let found = found?;
-    store.set_fingerprint(run_id, &found.fingerprint)?;
-    store.finish_document(run_id, found.partial, &found)?;
+    let mut kept = take_up(args, &store, &experiment, text, provenance)?;
+    let found = measured(args, &experiment, text, stop, provenance, &mut kept).inspect_err(|_| kept.failed())?;
+    kept.finish(&found, found.partial, &found.fingerprint)?;
     show(args, experiment, &found, text)?;
-    let lost = kept.lost.is_some();
-    drop(kept);
-    output::say(format!("netcliff: kept as run {run_id}"));
-    Ok(ExitCode::from(u8::from(found.partial || lost)))
+    let whole = kept.release() && !found.partial;
+    Ok(ExitCode::from(u8::from(!whole)))
 }
 
 fn measured(
@@ -58,7 +50,7 @@ fn measured(
     text: &str,
     stop: Arc<AtomicBool>,
     provenance: &Provenance,
-    kept: &mut Kept<'_>,
+    kept: &mut Kept<'_, TransferReport>,
 ) -> anyhow::Result<TransferReport> {
     let path = args.file.display().to_string();
     let file = (path.as_str(), text);
@@ -84,67 +76,37 @@ fn rig(args: &RunArgs, stop: Arc<AtomicBool>) -> anyhow::Result<Rig> {
     Ok(Rig::build(&RigOptions { place, link, ..RigOptions::default() }, stop)?)
 }
 
-/// The run in the store: what it has is kept after each round, so that it can go on from there.
-struct Kept<'a> {
+/// The newest unfinished run of the same, with `--resume`, or a new one.
+fn take_up<'a>(
+    args: &RunArgs,
     store: &'a Store,
-    held: Held,
-    before: Option<TransferReport>,
-    /// Why the store did not take what was had.
-    lost: Option<String>,
-}
-
-impl<'a> Kept<'a> {
-    /// The newest unfinished run of the same, with `--resume`, or a new one.
-    fn take_up(
-        args: &RunArgs,
-        store: &'a Store,
-        experiment: &Transfers,
-        text: &str,
-        provenance: &Provenance,
-    ) -> anyhow::Result<Self> {
-        let far = &args.far;
-        let mut place = format!("{:?} {:?} {:?} {:?}", args.testbed, far.to, far.ssh, far.data_to);
-        if !args.devices.is_empty() {
-            place += &format!(" {:?}", args.devices);
-        }
-        let id = transfers::identifier(experiment, text, &place);
-        if args.resume {
-            if let Some(unfinished) = store.unfinished(&id)?.into_iter().next() {
-                let Some(held) = store.hold(unfinished.id)? else {
-                    anyhow::bail!("run {} of this experiment is under way in another netcliff", unfinished.id);
-                };
-                let before = store.document(held.run)?.map(serde_json::from_value::<TransferReport>).transpose()?;
-                let had: usize = before.iter().flat_map(|report| &report.rows).map(|row| row.samples.len()).sum();
-                output::say(format!("netcliff: run {} goes on after {had} repeats", held.run));
-                store.set_state(held.run, RunState::Running)?;
-                return Ok(Self { store, held, before, lost: None });
-            }
-            let place = store.path().display();
-            output::say(format!(
-                "netcliff: no unfinished run of this file with these settings in {place}; a new one starts"
-            ));
-        }
-        let held = store.begin_held("transfer", &id, &provenance.command, provenance.started_unix_s)?;
-        Ok(Self { store, held, before: None, lost: None })
+    experiment: &Transfers,
+    text: &str,
+    provenance: &Provenance,
+) -> anyhow::Result<Kept<'a, TransferReport>> {
+    let far = &args.far;
+    let mut place = format!("{:?} {:?} {:?} {:?}", args.testbed, far.to, far.ssh, far.data_to);
+    if !args.devices.is_empty() {
+        place += &format!(" {:?}", args.devices);
     }
+    let id = transfers::identifier(experiment, text, &place);
+    Kept::take_up(store, args.resume, &Known { kind: "transfer", id: &id }, provenance, |before| {
+        let rows = before.iter().flat_map(|report: &&TransferReport| &report.rows);
+        format!("{} repeats", rows.map(|row| row.samples.len()).sum::<usize>())
+    })
 }
 
-impl transfers::Watch for Kept<'_> {
+impl transfers::Watch for Kept<'_, TransferReport> {
     fn said(&mut self, stage: &str) {
         output::say(format!("netcliff: {stage}"));
     }
 
     fn had(&mut self, so_far: &TransferReport) {
-        if let Err(error) = self.store.keep_document(self.held.run, so_far)
-            && self.lost.is_none()
-        {
-            output::say(format!("netcliff: {error}; the run goes on, but cannot be continued from here"));
-            self.lost = Some(error.to_string());
-        }
+        self.keep(so_far);
     }
 
     fn resumed(&mut self) -> Option<TransferReport> {
-        self.before.take()
+        self.before()
     }
 }
 

@@ -1,0 +1,89 @@
+//! A run in the store whose report is kept as it grows, so that one that was killed goes on from there.
+
+use netcliff_core::{Fingerprint, Provenance};
+use netcliff_lab::store::{Held, RunState, Store};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::output;
+
+/// What a run is known by.
+pub struct Known<'a> {
+    /// Its kind in the store.
+    pub kind: &'a str,
+    /// Identifier of the experiment with its settings.
+    pub id: &'a str,
+}
+
+/// The run in the store.
+pub struct Kept<'a, R> {
+    store: &'a Store,
+    held: Held,
+    before: Option<R>,
+    /// Why the store did not take what was had.
+    lost: Option<String>,
+}
+
+impl<'a, R: Serialize + DeserializeOwned> Kept<'a, R> {
+    /// With `resume` the newest unfinished run of the same, of whose report `had` says how much it holds; else a new one.
+    pub fn take_up(
+        store: &'a Store,
+        resume: bool,
+        known: &Known<'_>,
+        provenance: &Provenance,
+        had: impl FnOnce(Option<&R>) -> String,
+    ) -> anyhow::Result<Self> {
+        if resume {
+            if let Some(unfinished) = store.unfinished(known.id)?.into_iter().next() {
+                let Some(held) = store.hold(unfinished.id)? else {
+                    anyhow::bail!("run {} of this experiment is under way in another netcliff", unfinished.id);
+                };
+                let before = store.document(held.run)?.map(serde_json::from_value::<R>).transpose()?;
+                output::say(format!("netcliff: run {} goes on after {}", held.run, had(before.as_ref())));
+                store.set_state(held.run, RunState::Running)?;
+                return Ok(Self { store, held, before, lost: None });
+            }
+            let place = store.path().display();
+            output::say(format!(
+                "netcliff: no unfinished run of this file with these settings in {place}; a new one starts"
+            ));
+        }
+        let held = store.begin_held(known.kind, known.id, &provenance.command, provenance.started_unix_s)?;
+        Ok(Self { store, held, before: None, lost: None })
+    }
+
+    /// What the run that is continued has, once.
+    pub fn before(&mut self) -> Option<R> {
+        self.before.take()
+    }
+
+    /// Keeps what was had so far.
+    pub fn keep(&mut self, so_far: &R) {
+        if let Err(error) = self.store.keep_document(self.held.run, so_far)
+            && self.lost.is_none()
+        {
+            output::say(format!("netcliff: {error}; the run goes on, but cannot be continued from here"));
+            self.lost = Some(error.to_string());
+        }
+    }
+
+    /// Says that it failed.
+    pub fn failed(&self) {
+        // Why it failed matters more than this.
+        let _ = self.store.set_state(self.held.run, RunState::Failed);
+    }
+
+    /// Ends it with its report.
+    pub fn finish(&self, found: &R, partial: bool, fingerprint: &Fingerprint) -> anyhow::Result<()> {
+        self.store.set_fingerprint(self.held.run, fingerprint)?;
+        Ok(self.store.finish_document(self.held.run, partial, found)?)
+    }
+
+    /// Lets it go, and tells its number; true where all of it is in the store.
+    pub fn release(self) -> bool {
+        let run = self.held.run;
+        drop(self.held);
+        output::say(format!("netcliff: kept as run {run}"));
+        self.lost.is_none()
+    }
+}
