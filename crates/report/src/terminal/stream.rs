@@ -147,9 +147,7 @@ fn far_host(page: &mut Page, report: &StreamReport) {
     page.heading("CPUS OF THE FAR END'S HOST (its /proc/stat; exact: its eBPF)");
     let mut lines = vec![cpu_heading()];
     for row in &report.rows {
-        let exact = |cpu: &CpuRow| row.far_exact.iter().find(|exact| exact.cpu == cpu.cpu);
-        lines.extend(row.far_system.iter().map(|cpu| cpu_line(row, cpu, exact(cpu))));
-        lines.push(format!("  {:<16}all  {} us/KiB received", "", number(row.far_us_per_kib)));
+        lines.extend(cpu_lines(row, &row.far_system, &row.far_exact, row.far_us_per_kib));
     }
     page.block(&lines.join("\n"));
 }
@@ -158,11 +156,7 @@ fn host(page: &mut Page, report: &StreamReport) {
     page.heading("CPUS OF THE HOST (/proc/stat; exact: eBPF)");
     let mut lines = vec![cpu_heading()];
     for row in &report.rows {
-        for cpu in &row.system {
-            lines.push(cpu_line(row, cpu, row.exact.iter().find(|exact| exact.cpu == cpu.cpu)));
-        }
-        let total = number(row.system_us_per_kib);
-        lines.push(format!("  {:<16}all  {total} us/KiB received", ""));
+        lines.extend(cpu_lines(row, &row.system, &row.exact, row.system_us_per_kib));
     }
     page.block(&lines.join("\n"));
     if report.rows.iter().any(|row| !row.exact.is_empty()) {
@@ -188,19 +182,47 @@ fn host(page: &mut Page, report: &StreamReport) {
     }
 }
 
-fn cpu_line(row: &StreamRow, cpu: &CpuRow, exact: Option<&ExactRow>) -> String {
-    let share = |value: f64| format!("{:.1}%", value * 100.0);
+/// Each CPU, all of them together, and the busiest.
+fn cpu_lines(row: &StreamRow, cpus: &[CpuRow], exact: &[ExactRow], us_per_kib: Option<Spread>) -> Vec<String> {
+    if cpus.is_empty() {
+        return Vec::new();
+    }
+    let softirq = |cpu: &CpuRow| Some(exact.iter().find(|exact| exact.cpu == cpu.cpu)?.softirq);
+    let mut lines: Vec<String> =
+        cpus.iter().map(|cpu| cpu_line(&name(row), &cpu.cpu.to_string(), cpu, softirq(cpu))).collect();
+    let sum = |share: fn(&CpuRow) -> f64| cpus.iter().map(share).sum::<f64>();
+    let all = CpuRow {
+        cpu: cpus.len(),
+        user: sum(|cpu| cpu.user),
+        nice: sum(|cpu| cpu.nice),
+        system: sum(|cpu| cpu.system),
+        irq: sum(|cpu| cpu.irq),
+        softirq: sum(|cpu| cpu.softirq),
+        steal: sum(|cpu| cpu.steal),
+        idle: sum(|cpu| cpu.idle),
+    };
+    lines.push(cpu_line("", "all", &all, cpus.iter().map(softirq).sum()));
+    let busy = |cpu: &CpuRow| 1.0 - cpu.idle - cpu.steal;
+    let busiest = cpus.iter().max_by(|a, b| busy(a).total_cmp(&busy(b)));
+    let busiest = busiest.map_or(String::new(), |cpu| format!("; busiest CPU {}, {}", cpu.cpu, percent(busy(cpu))));
+    lines.push(format!("  {:<16}     {} us/KiB received{busiest}", "", number(us_per_kib)));
+    lines
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1}%", share * 100.0)
+}
+
+fn cpu_line(name: &str, label: &str, cpu: &CpuRow, exact_softirq: Option<f64>) -> String {
     format!(
-        "  {:<16}{:>4}{:>7}{:>7}{:>7}{:>9}{:>7}{:>7}{:>8}",
-        name(row),
-        cpu.cpu,
-        share(cpu.user + cpu.nice),
-        share(cpu.system),
-        share(cpu.irq),
-        share(cpu.softirq),
-        share(cpu.steal),
-        share(cpu.idle),
-        exact.map_or("-".to_owned(), |exact| share(exact.softirq)),
+        "  {name:<16}{label:>4}{:>7}{:>7}{:>7}{:>9}{:>7}{:>7}{:>8}",
+        percent(cpu.user + cpu.nice),
+        percent(cpu.system),
+        percent(cpu.irq),
+        percent(cpu.softirq),
+        percent(cpu.steal),
+        percent(cpu.idle),
+        exact_softirq.map_or("-".to_owned(), percent),
     )
 }
 
