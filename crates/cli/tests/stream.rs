@@ -1,15 +1,11 @@
-//! `netcliff stream`: real transfers on this host, and what is refused.
+//! `netcliff stream`: real transfers on this host, and what is wrong usage; faults are in `transfer_faults.rs`.
 
 mod common;
 
-use std::time::{Duration, Instant};
-
-use common::running::{Running, agent, namespaces_of};
+use common::running::{agent, namespaces_of};
 use common::{Home, number_at, refusal, refusals, say};
 use netcliff_host::testbed::Permission;
 use serde_json::Value;
-
-const PATIENCE: Duration = Duration::from_secs(20);
 
 const SHORT: [&str; 7] = ["stream", "--time", "200ms", "--warmup", "10ms", "--cpu-meter", "procfs"];
 
@@ -28,7 +24,9 @@ fn a_sweep_is_measured_kept_and_shown_again() {
     let again: Value = serde_json::from_str(&home.stdout(["results", "show", "--json"])).expect("one object");
     assert_eq!(again["rows"], found["rows"]);
     let page = home.stdout(["results", "show"]);
-    assert!(page.contains("GOODPUT BY THE RECEIVER'S CLOCK") && page.contains("write 512B"), "{page}");
+    for part in ["GOODPUT BY THE RECEIVER'S CLOCK", "write 512B", "busiest CPU"] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
     assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
 }
 
@@ -53,6 +51,8 @@ fn wrong_usage_is_named_with_what_is_accepted() {
         (&["--precision", "2%", "--method", "lmbench3"], &["lmbench3", "--precision"]),
         (&["--cpu", "0,4000"], &["cpu is 4000"]),
         (&["--cpu", "zero"], &["two CPU numbers"]),
+        (&["--cpu", "3-1,0"], &["such as 0-3,4-7"]),
+        (&["--cpu", "0+0,0+4000", "--flows", "2"], &["cpu is 4000"]),
         (&["--congestion", "carrier-pigeon"], &["carrier-pigeon", "this kernel has"]),
         (&["--method", "netperf"], &["lmbench2", "acked"]),
         (&["--method", "lmbench2", "--block", "1KiB"], &["64KiB"]),
@@ -69,23 +69,6 @@ fn wrong_usage_is_named_with_what_is_accepted() {
         assert!(words.iter().all(|word| said.contains(word)), "{args:?}: {said}");
         assert!(out.stdout.is_empty(), "{args:?}");
     }
-}
-
-#[test]
-fn more_flows_than_descriptors_is_a_sentence() {
-    let home = Home::new();
-    let script = "ulimit -n 64; exec \"$@\"";
-    let binary = env!("CARGO_BIN_EXE_netcliff");
-    let args = [&SHORT[..], &["--flows", "200", "--repeats", "1"]].concat();
-    let out = std::process::Command::new("sh")
-        .args(["-c", script, "sh", binary])
-        .args(args)
-        .env("HOME", home.path("home"))
-        .output()
-        .expect("a shell");
-    let said = String::from_utf8_lossy(&out.stderr);
-    assert_eq!(out.status.code(), Some(1), "{said}");
-    assert!(said.contains("descriptors") && said.contains("ulimit -n"), "{said}");
 }
 
 #[test]
@@ -134,25 +117,6 @@ fn against_an_agent_in_every_direction_and_by_every_method() {
     let other = home.text("other");
     home.netcliff(["agent", "--make-key", &other]).assert().success();
     refusal(&home, &["stream", "--to", &address, "--key", &other], 1, &["does not have the same key"]).expect("told");
-}
-
-#[test]
-fn an_agent_that_is_killed_leaves_a_partial_result() {
-    let home = Home::new();
-    let (mut agent, address) = agent(&home, &[]);
-    let long = ["stream", "--to", &address, "--time", "60s", "--warmup", "50ms", "--repeats", "2", "--json"];
-    let client = Running::start(&home, &[&long[..], &["--cpu-meter", "procfs"]].concat());
-    agent.until("started transfer", PATIENCE);
-    std::thread::sleep(Duration::from_secs(1));
-    agent.signal("KILL");
-    let begin = Instant::now();
-    let ended = client.end(PATIENCE);
-    assert!(begin.elapsed() < Duration::from_secs(12), "it does not wait for its 60 s");
-    assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
-    let report: Value = serde_json::from_str(&ended.stdout).expect("what was measured");
-    assert_eq!(report["partial"], true);
-    assert!(report["rows"][0]["cut_short"].as_str().is_some_and(|why| why.contains("far end")), "{report}");
-    assert!(number_at(&report, "/rows/0/sender_bps/median") > 0.0, "{report}");
 }
 
 #[test]
@@ -210,103 +174,6 @@ fn between_namespaces_with_offloads_on_and_off() {
     assert!(namespaces_of(std::process::id()).is_empty());
 }
 
-/// The link between the namespaces is cut in the middle of a transfer, as an unplugged cable would.
-#[test]
-fn a_link_that_goes_down_ends_the_transfer_in_the_stated_time() {
-    if !matches!(Permission::probe(), Permission::Root) {
-        return say("SKIPPED: only root has namespaces with names that `ip` can enter");
-    }
-    let home = Home::new();
-    let long = ["stream", "--testbed", "netns", "--time", "60s", "--warmup", "50ms", "--repeats", "2", "--stall", "1s"];
-    let mut run = Running::start(&home, &[&long[..], &["--json", "--cpu-meter", "procfs"]].concat());
-    run.until("round 1", PATIENCE);
-    std::thread::sleep(Duration::from_secs(2));
-    let names = namespaces_of(run.pid());
-    let sender = names.iter().find(|name| name.ends_with("-snd")).expect("the sender's namespace");
-    let down = ["-n", sender.as_str(), "link", "set", "veth0", "down"];
-    let cut = std::process::Command::new("ip").args(down).status();
-    if !cut.is_ok_and(|status| status.success()) {
-        return say("SKIPPED: no program `ip` to cut the link with");
-    }
-    let begin = Instant::now();
-    let ended = run.end(PATIENCE);
-    assert!(begin.elapsed() < Duration::from_secs(10), "it does not wait for its 60 s");
-    assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
-    let report: Value = serde_json::from_str(&ended.stdout).expect("what was measured");
-    assert_eq!(report["partial"], true);
-    let why = report["rows"][0]["cut_short"].as_str().expect("why");
-    assert!(why.contains("nothing moved for 1 s") || why.contains("unreachable"), "{why}");
-    assert!(number_at(&report, "/rows/0/receiver_bps/median") > 0.0, "{report}");
-}
-
-#[test]
-fn an_agent_outlives_a_client_that_is_killed() {
-    let home = Home::new();
-    let (mut agent, address) = agent(&home, &[]);
-    for direction in ["--reverse", "--direction=send"] {
-        let long = ["stream", "--to", &address, "--time", "60s", "--cpu-meter", "procfs", direction];
-        let client = Running::start(&home, &long);
-        agent.until("started transfer", PATIENCE);
-        std::thread::sleep(Duration::from_millis(300));
-        client.signal("KILL");
-        agent.until("ended early", PATIENCE);
-    }
-    let found = home.json([&SHORT[..], &["--to", &address, "--repeats", "1", "--json"]].concat());
-    assert_eq!(found["partial"], false, "{found}");
-}
-
-/// A queue that lets only a part through: the kernel refuses sends, which are counted and made again.
-#[test]
-fn sends_refused_for_want_of_buffers_are_counted() {
-    if !matches!(Permission::probe(), Permission::Root) {
-        return say("SKIPPED: only root has namespaces with names that `tc` can enter");
-    }
-    let home = Home::new();
-    let udp = ["stream", "--testbed", "netns", "--channel", "udp", "--block", "1KiB", "--time", "500ms"];
-    let more = ["--warmup", "2s", "--repeats", "1", "--json", "--cpu-meter", "procfs"];
-    let mut run = Running::start(&home, &[&udp[..], &more].concat());
-    run.until("round 1", PATIENCE);
-    let names = namespaces_of(run.pid());
-    let sender = names.iter().find(|name| name.ends_with("-snd")).expect("the sender's namespace");
-    let narrow = ["-n", sender.as_str(), "qdisc", "add", "dev", "veth0", "root", "tbf"];
-    let narrow = [&narrow[..], &["rate", "10mbit", "burst", "3000", "limit", "3000"]].concat();
-    let made = std::process::Command::new("tc").args(narrow).status().is_ok_and(|status| status.success());
-    let ended = run.end(PATIENCE);
-    if !made {
-        return say("SKIPPED: no program `tc`, or no token bucket in this kernel");
-    }
-    let report: Value = serde_json::from_str(&ended.stdout).expect("what was measured");
-    assert!(number_at(&report, "/rows/0/datagrams/refused") > 0.0, "{report}");
-    assert!(number_at(&report, "/rows/0/receiver_bps/median") < 12e6, "{report}");
-}
-
-/// A user who may not choose any congestion control is told which he may.
-#[test]
-fn a_socket_option_without_permission_is_named() {
-    use std::os::unix::process::CommandExt;
-    let list = |which: &str| {
-        let path = format!("/proc/sys/net/ipv4/tcp_{which}_congestion_control");
-        let text = std::fs::read_to_string(path).unwrap_or_default();
-        text.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
-    };
-    let allowed = list("allowed");
-    let Some(forbidden) = list("available").into_iter().find(|name| !allowed.contains(name)) else {
-        return say("SKIPPED: every user may choose every congestion control here");
-    };
-    if !matches!(Permission::probe(), Permission::Root) {
-        return say("SKIPPED: only root can become another user");
-    }
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_netcliff"));
-    command.args(SHORT).args(["--repeats", "1", "--congestion", &forbidden]).current_dir("/").uid(65_534).gid(65_534);
-    let out = match command.env_clear().output() {
-        Err(why) => return say(&format!("SKIPPED: another user cannot run this program: {why}")),
-        Ok(out) => out,
-    };
-    let said = String::from_utf8_lossy(&out.stderr);
-    assert_eq!(out.status.code(), Some(2), "{said}");
-    assert!(said.contains(&forbidden) && said.contains("without root one of") && said.contains(&allowed[0]), "{said}");
-}
-
 #[test]
 fn datagrams_both_ways_between_namespaces() {
     if let Permission::Forbidden { reason } = Permission::probe() {
@@ -321,6 +188,14 @@ fn datagrams_both_ways_between_namespaces() {
     let bps = number_at(&found, "/rows/0/goodput_bps/median");
     assert!((25e6..45e6).contains(&bps), "{bps}");
     assert_eq!(found["rows"][0]["block_bytes"], 1472);
+}
+
+#[test]
+fn flows_are_dealt_to_the_cpus_of_a_list() {
+    let home = Home::new();
+    let found = home.json([&SHORT[..], &["--flows", "3", "--repeats", "1", "--cpu", "0+0,0", "--json"]].concat());
+    assert!(found["asked"].to_string().contains("near 0+0, far 0"), "{found}");
+    assert!(number_at(&found, "/rows/0/goodput_bps/median") > 0.0, "{found}");
 }
 
 #[test]

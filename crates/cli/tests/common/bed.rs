@@ -1,0 +1,122 @@
+//! Two namespaces of a test's own as two hosts, an agent in one, its client in the other.
+
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::running::Running;
+use super::{Home, say};
+
+pub const PATIENCE: Duration = Duration::from_secs(30);
+/// Where the agent at the far end listens.
+pub const AGENT: &str = "10.99.0.2:9940";
+/// A program whose own clock makes what it starts look like another host, and takes rights from it.
+pub const ELSEWHERE: [&str; 2] = ["unshare", "--time"];
+pub const WITHOUT_METERS: [&str; 4] = ["unshare", "--time", "setpriv", "--bounding-set=-bpf,-perfmon,-sys_admin"];
+
+/// Two namespaces joined by a veth pair, `near0` and `far0`.
+pub struct Bed([String; 2]);
+
+impl Bed {
+    /// None, told on the terminal, where it cannot be made.
+    pub fn new(name: &str) -> Option<Bed> {
+        let bed = Bed(["near", "far"].map(|end| format!("ncdev-{}-{name}-{end}", std::process::id())));
+        let [near, far] = &bed.0;
+        let pair = ["-n", near, "link", "add", "near0", "type", "veth", "peer", "name", "far0", "netns", far];
+        let made = ip(&["netns", "add", near])
+            && ip(&["netns", "add", far])
+            && ip(&pair)
+            && bed.ends().iter().all(|(space, device, address)| {
+                ip(&["-n", space, "addr", "add", address, "dev", device])
+                    && ip(&["-n", space, "link", "set", "lo", "up"])
+                    && ip(&["-n", space, "link", "set", device, "up"])
+            });
+        if !made || bed.offloads(0).is_empty() {
+            say("SKIPPED: no network namespaces here (root, iproute2 and ethtool are needed)");
+            return None;
+        }
+        Some(bed)
+    }
+
+    pub fn ends(&self) -> [(&str, &str, &str); 2] {
+        [(&self.0[0], "near0", "10.99.0.1/24"), (&self.0[1], "far0", "10.99.0.2/24")]
+    }
+
+    /// A `netcliff` inside one end, started by another program where one is named.
+    pub fn inside(&self, end: usize, home: &Home, program: &[&str], args: &[&str]) -> Command {
+        let netcliff = home.command(args);
+        let mut command = Command::new("ip");
+        command
+            .args(["netns", "exec", &self.0[end]])
+            .args(program)
+            .arg(netcliff.get_program())
+            .args(netcliff.get_args());
+        for (name, value) in netcliff.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        command
+    }
+
+    /// Lines of `ethtool -k` and the MTU.
+    pub fn offloads(&self, end: usize) -> String {
+        let (space, device, _) = self.ends()[end];
+        let said = |args: &[&str]| {
+            let output = Command::new("ip").args(["netns", "exec", space]).args(args).stderr(Stdio::null()).output();
+            output.map_or(String::new(), |output| String::from_utf8_lossy(&output.stdout).into_owned())
+        };
+        said(&["ethtool", "-k", device]) + &said(&["cat", &format!("/sys/class/net/{device}/mtu")])
+    }
+
+    /// The agent at the far end.
+    pub fn agent(&self, home: &Home, key: &str, more: &[&str]) -> Running {
+        self.agent_by(home, &[], key, more)
+    }
+
+    /// The agent at the far end, started by another program.
+    pub fn agent_by(&self, home: &Home, program: &[&str], key: &str, more: &[&str]) -> Running {
+        let args = [&["agent", "--listen", AGENT, "--key", key, "--silence", "1s"], more].concat();
+        let mut agent = Running::of(self.inside(1, home, program, &args));
+        agent.until("agent listens on", PATIENCE);
+        agent
+    }
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|space| _ = ip(&["netns", "delete", space]));
+    }
+}
+
+pub fn ip(args: &[&str]) -> bool {
+    Command::new("ip").args(args).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+}
+
+pub fn within(patience: Duration, is_so: impl Fn() -> bool) -> bool {
+    let deadline = Instant::now() + patience;
+    while Instant::now() < deadline {
+        if is_so() {
+            return true;
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    is_so()
+}
+
+/// A key that both homes have.
+pub fn key(home: &Home) -> String {
+    let key = home.text("key");
+    home.netcliff(["agent", "--make-key", &key]).assert().success();
+    key
+}
+
+/// What a client at the near end measures, as JSON.
+pub fn measured(bed: &Bed, home: &Home, args: &[&str]) -> Value {
+    let ended = Running::of(bed.inside(0, home, &[], args)).end(PATIENCE);
+    assert_eq!(ended.status.code(), Some(0), "{args:?}: {}", ended.stderr);
+    serde_json::from_str(&ended.stdout).expect("one object")
+}
