@@ -68,7 +68,7 @@ mod tests {
         let facts: Fingerprint = serde_json::from_value(answer).expect("a map");
         assert!(facts.facts.contains_key("kernel.release"), "{facts:?}");
         for (request, word) in [
-            (serde_json::json!({ "data_to": "nowhere" }), "nowhere"),
+            (serde_json::json!({ "data_to": "nowhere" }), "IP address"),
             (serde_json::json!({ "data_to": "127.0.0.1", "file": "/etc/shadow" }), "unknown field"),
             (Value::Null, "fingerprint: "),
         ] {
