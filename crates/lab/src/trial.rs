@@ -1,4 +1,4 @@
-//! One trial: real packets at one load for a set time, turned into an [`Outcome`] and into the counts that
+//! One trial: real packets at one load for a set time, turned into an [`Outcome`](netcliff_core::Outcome) and into the counts that
 //! calibration regresses on.
 
 mod outcome;
