@@ -17,8 +17,8 @@ pub struct LevelEffect {
     pub factor: usize,
     /// Which of its levels, from 1; 0 is what it is compared with.
     pub level: usize,
-    /// What the fit says of the factor at level 0, then at this one, the others being as often at each of their levels as in
-    /// the design (a geometric mean; in a balanced design that of the configurations at the level).
+    /// What the fit says of the factor at level 0, then at this one: a geometric mean, the others being as often at each of their
+    /// levels as in the design (in a balanced design that of the configurations at the level); in one-at-a-time the others stay at 0.
     pub means: (f64, f64),
     /// Ratio less 1 of this level to level 0, with its interval.
     pub change: Figure,
@@ -60,8 +60,12 @@ pub fn effects(levels: &[usize], observed: &[Observed<'_>]) -> Vec<LevelEffect> 
             degrees: degrees as f64,
         })
         .collect();
-    // The fit's logarithm with this factor at its level 0 and every other at the mean of its levels.
-    let share = |at: usize| rows.iter().map(|row| row[at]).sum::<f64>() / rows.len() as f64;
+    // The fit's logarithm with this factor at its level 0 and every other at the mean of its levels, or at 0 too where they
+    // never vary with it.
+    let one_at_a_time = observed.iter().all(|(config, _)| config.iter().filter(|level| **level > 0).count() < 2);
+    let share = |at: usize| {
+        if one_at_a_time { 0.0 } else { rows.iter().map(|row| row[at]).sum::<f64>() / rows.len() as f64 }
+    };
     let others = |own: usize| {
         let others = columns.iter().zip(1..).filter(|((factor, _), _)| *factor != own);
         coefficients[0] + others.map(|(_, at)| coefficients[at] * share(at)).sum::<f64>()

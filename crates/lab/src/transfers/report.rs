@@ -82,7 +82,8 @@ pub struct Effect {
     pub to: String,
     /// The figure.
     pub figure: TransferMeasure,
-    /// What the fit says at `from`, the other factors being as often at each of their levels as in the design.
+    /// What the fit says at `from`, the other factors being as often at each of their levels as in the design; in
+    /// one-at-a-time at their first.
     pub from_mean: f64,
     /// The same at `to`.
     pub to_mean: f64,

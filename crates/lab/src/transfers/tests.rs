@@ -51,6 +51,17 @@ fn in_a_balanced_design_an_effect_is_the_ratio_of_geometric_means() {
 }
 
 #[test]
+fn one_at_a_time_the_others_stay_at_their_first_level() {
+    let (base, limited, jumbo) = ([0, 0], [1, 0], [0, 1]);
+    let observed: Vec<(&[usize], Vec<f64>)> =
+        vec![(&base, vec![40.0, 40.0]), (&limited, vec![1.0, 1.0]), (&jumbo, vec![90.0, 90.0])];
+    let means: Vec<(f64, f64)> = effects(&[2, 2], &observed).iter().map(|effect| effect.means).collect();
+    for (found, truth) in means.iter().zip([(40.0, 1.0), (40.0, 90.0)]) {
+        assert!((found.0 / truth.0 - 1.0).abs() < 1e-9 && (found.1 / truth.1 - 1.0).abs() < 1e-9, "{means:?}");
+    }
+}
+
+#[test]
 fn no_effect_is_seldom_called_one() {
     // 1000 experiments of 4 factors without any effect, 8 configurations, 3 repeats, 3 % of noise: at most 5 % and
     // 3.1 standard errors of them may name one.

@@ -103,7 +103,7 @@ fn effects(page: &mut Page, report: &TransferReport) {
     page.paragraph(
         2,
         Tone::Faint,
-        "geometric means, the other settings as often at each level as in the design; intervals know how repeats spread, not what settings do together",
+        "geometric means, the other settings as often at each level as in the design (one-at-a-time: at their first); intervals know how repeats spread, not what settings do together",
     );
 }
 
