@@ -1,52 +1,28 @@
-//! A device whose offloads, coalescing and MTU are changed for a while: [`DeviceHold`].
+//! A device whose offloads, coalescing, MTU, speed and duplex are changed for a while: [`DeviceHold`].
 //!
 //! Each setting is in the journal before it is changed for the first time. [`DeviceHold::set_back`], its drop, or after a
 //! kill -9 the next start, brings back what was found.
 
+mod link;
+mod state;
 #[cfg(test)]
 mod tests;
 
+pub use state::DeviceState;
+
 use crate::{
     journal::{Change, HostLock, Journal, JournalError, StateDir},
-    nic::{self, Nic},
-    setting::{Group, Setting},
+    nic::{self, Nic, link::LinkSetting},
+    rtnl::{IFF_LOWER_UP, Rtnl},
+    setting::{GLANCE, Group, LINK_TIME, Setting},
     testbed::Permission,
 };
-use serde::{Deserialize, Serialize};
-use std::{
-    collections::BTreeMap,
-    io,
-    path::Path,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{io, path::Path, thread, time::Instant};
 
 /// MTUs that are set (bytes). Below 1280 the kernel takes the IPv6 addresses off a device, and they would not come back.
 pub const MTU_BYTES: std::ops::RangeInclusive<u32> = 1280..=65_535;
 /// Coalescing that is set, by the kernel's names: what makes `adaptive-rx` off comes before what it would overrule.
 const COALESCE: [&str; 6] = ["adaptive-rx", "adaptive-tx", "rx-usecs", "rx-frames", "tx-usecs", "tx-frames"];
-/// A driver may take the link down for a change. Longer than this, and the control channel would be given up (5 s).
-const LINK_TIME: Duration = Duration::from_secs(3);
-const GLANCE: Duration = Duration::from_millis(10);
-
-/// How a device stands, or shall stand: then only what is named is meant.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct DeviceState {
-    /// MTU (bytes).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mtu_bytes: Option<u32>,
-    /// Offloads by the kernel's name.
-    pub features: BTreeMap<String, bool>,
-    /// Interrupt coalescing by the kernel's name; empty where the driver has none.
-    pub coalesce: BTreeMap<String, u32>,
-}
-
-impl DeviceState {
-    fn of(nic: &Nic) -> Self {
-        Self { mtu_bytes: nic.mtu_bytes, features: nic.features.clone(), coalesce: nic.coalesce.clone() }
-    }
-}
 
 /// Why a device's settings cannot be changed.
 #[derive(Debug, thiserror::Error)]
@@ -105,6 +81,10 @@ pub enum DeviceError {
 pub struct DeviceHold {
     interface: String,
     found: DeviceState,
+    /// How its speed and duplex came to be.
+    found_link: Option<LinkSetting>,
+    /// The far end of the link does not negotiate.
+    by_hand: bool,
     was_up: bool,
     lock: HostLock,
     /// None while nothing is changed.
@@ -124,7 +104,15 @@ impl DeviceHold {
         let nic = Self::check(interface)?;
         let found = DeviceState::of(&nic);
         let was_up = nic.operational_state.as_deref() == Some("up");
-        Ok(Self { interface: interface.to_owned(), found, was_up, lock, journal: None })
+        Ok(Self {
+            interface: interface.to_owned(),
+            found,
+            found_link: nic.link_setting(),
+            by_hand: false,
+            was_up,
+            lock,
+            journal: None,
+        })
     }
 
     /// Whether it could be taken, as far as this can be told without doing so; the device as it is.
@@ -160,7 +148,8 @@ impl DeviceHold {
         self.accept(wanted)?;
         let now = DeviceState::of(&read(&self.interface)?);
         let steps = self.steps(wanted, &now);
-        if steps.is_empty() {
+        let link = wanted.link.filter(|mode| now.link != Some(*mode));
+        if steps.is_empty() && link.is_none() {
             return Ok(now);
         }
         for (setting, value) in steps {
@@ -171,21 +160,24 @@ impl DeviceHold {
                 Err(error) => return Err(error),
             }
         }
-        self.wait_until_up()
+        match link {
+            Some(mode) => self.bring_link_to(mode),
+            None => self.wait_until_up(),
+        }
     }
 
     /// Sets back all that was changed; what could not be is told.
     pub fn set_back(&mut self) -> Vec<String> {
         let Some(mut journal) = self.journal.take() else { return Vec::new() };
         let mut problems: Vec<String> = journal.undo_all().into_iter().filter_map(|outcome| outcome.error).collect();
-        match self.wait_until_up() {
+        match self.wait_until(|now| self.found.link.is_none() || now.link == self.found.link) {
             Err(error) => problems.push(error.to_string()),
             Ok(now) => problems.extend(self.differences(&now)),
         }
         problems
     }
 
-    /// Offloads and MTU that are not as they were found.
+    /// Offloads, MTU and link that are not as they were found.
     fn differences(&self, now: &DeviceState) -> Vec<String> {
         let on = |on: bool| if on { "on" } else { "off" };
         let features = self.found.features.iter().filter_map(|(name, was)| {
@@ -193,7 +185,11 @@ impl DeviceHold {
             (is != *was).then(|| format!("{} offload {name} is {}, and was {}", self.interface, on(is), on(*was)))
         });
         let mtu = self.found.mtu_bytes.zip(now.mtu_bytes).filter(|(was, is)| was != is);
-        features.chain(mtu.map(|(was, is)| format!("{} MTU is {is}, and was {was}", self.interface))).collect()
+        let link = self.found.link.zip(now.link).filter(|(was, is)| was != is);
+        features
+            .chain(mtu.map(|(was, is)| format!("{} MTU is {is}, and was {was}", self.interface)))
+            .chain(link.map(|(was, is)| format!("{} has a link of {is}, and had {was}", self.interface)))
+            .collect()
     }
 
     fn accept(&self, wanted: &DeviceState) -> Result<(), DeviceError> {
@@ -209,6 +205,7 @@ impl DeviceHold {
             );
             return bad(format!("MTU {mtu}"), accepted);
         }
+        self.accept_link(wanted.link)?;
         if let Some(name) = wanted.features.keys().find(|name| !self.found.features.contains_key(*name)) {
             return bad(
                 format!("offload {name}"),
@@ -263,6 +260,7 @@ impl DeviceHold {
                 self.found.features.get(key).map(|on| if *on { "on" } else { "off" }.to_owned())
             }
             Setting::Ethtool { key, .. } => self.found.coalesce.get(key).map(u32::to_string),
+            Setting::Link { .. } => self.found_link.as_ref().map(ToString::to_string),
             _ => self.found.mtu_bytes.map(|mtu| mtu.to_string()),
         };
         found.unwrap_or_default()
@@ -270,13 +268,23 @@ impl DeviceHold {
 
     /// How it stands, once its link is as it was.
     fn wait_until_up(&self) -> Result<DeviceState, DeviceError> {
+        self.wait_until(|_| true)
+    }
+
+    /// How it stands, once its link is as it was and it is so; or after [`LINK_TIME`], if only that is missing.
+    fn wait_until(&self, is_so: impl Fn(&DeviceState) -> bool) -> Result<DeviceState, DeviceError> {
         let deadline = Instant::now() + LINK_TIME;
         loop {
+            // The carrier first: the operational state follows it by up to a second.
+            let carrier = Rtnl::new().link(&self.interface).is_ok_and(|link| link.flags & IFF_LOWER_UP != 0);
             let nic = read(&self.interface)?;
-            if !self.was_up || nic.operational_state.as_deref() == Some("up") {
-                return Ok(DeviceState::of(&nic));
+            let up = !self.was_up || carrier && nic.operational_state.as_deref() == Some("up");
+            let state = DeviceState::of(&nic);
+            let late = Instant::now() > deadline;
+            if up && (late || is_so(&state)) {
+                return Ok(state);
             }
-            if Instant::now() > deadline {
+            if late {
                 return Err(DeviceError::LinkDown { interface: self.interface.clone() });
             }
             thread::sleep(GLANCE);

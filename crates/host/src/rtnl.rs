@@ -28,6 +28,8 @@ const NUD_PERMANENT: u16 = 0x80;
 const NTF_MASTER: u8 = 0x02;
 /// XDP_FLAGS_UPDATE_IF_NOEXIST | XDP_FLAGS_SKB_MODE, linux/if_link.h.
 const XDP_GENERIC: u32 = 0x03;
+/// IFF_LOWER_UP, linux/if.h: there is a carrier.
+pub(crate) const IFF_LOWER_UP: u32 = 1 << 16;
 
 fn family(ip: IpAddr) -> u8 {
     match ip {

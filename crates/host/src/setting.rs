@@ -4,7 +4,7 @@ mod command;
 
 use crate::{
     nic::{
-        self, Nic, ethtool,
+        self, Nic, ethtool, link,
         netdev::{self, NapiKey},
     },
     procfs,
@@ -16,10 +16,17 @@ use std::{
     fmt, fs, io,
     os::unix::fs::MetadataExt,
     path::{Component, Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
 };
 
 /// Files below these are settings of the kernel; no others are written.
 const KERNEL: [&str; 3] = ["/proc/sys", "/proc/irq", "/sys"];
+
+/// A link that is set anew is up again after this. Longer, and the control channel over it would be given up (5 s).
+pub(crate) const LINK_TIME: Duration = Duration::from_secs(3);
+/// Between two looks at it.
+pub(crate) const GLANCE: Duration = Duration::from_millis(10);
 
 /// Something about the host that can be set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,6 +53,11 @@ pub enum Setting {
     },
     /// MTU (bytes).
     Mtu {
+        /// Interface.
+        interface: String,
+    },
+    /// Speed and duplex, as [`link::LinkSetting`] writes them.
+    Link {
         /// Interface.
         interface: String,
     },
@@ -92,6 +104,7 @@ impl fmt::Display for Setting {
             }
             Setting::RssTable { interface } => write!(f, "{interface} RSS table"),
             Setting::Mtu { interface } => write!(f, "{interface} MTU"),
+            Setting::Link { interface } => write!(f, "{interface} speed and duplex"),
             Setting::Napi { interface, place, key } => write!(f, "{interface} NAPI {place} {}", key.name()),
         }
     }
@@ -115,6 +128,7 @@ impl Setting {
             Setting::Ethtool { interface, .. }
             | Setting::RssTable { interface }
             | Setting::Mtu { interface }
+            | Setting::Link { interface }
             | Setting::Napi { interface, .. } => Some(interface),
         }
     }
@@ -146,6 +160,11 @@ impl Setting {
             Setting::Mtu { interface } => {
                 let mtu = Rtnl::new().link(interface)?.mtu_bytes;
                 mtu.map(|mtu| mtu.to_string()).ok_or_else(|| unsupported(format!("{interface} has no MTU")))
+            }
+            Setting::Link { interface } => {
+                let setting = settled_link(interface)?;
+                let reason = || unsupported(format!("the driver of {interface} does not tell speed and duplex"));
+                setting.ok_or_else(reason)
             }
             Setting::Napi { interface, place, key } => {
                 let value = napi(interface, *place)?.figure(*key);
@@ -179,11 +198,29 @@ impl Setting {
                 let mtu = value.parse().map_err(|_| bad(format!("MTU {value:?} is no whole number")))?;
                 Rtnl::new().set_mtu(interface, mtu)
             }
+            Setting::Link { interface } => link::set_link(interface, &value.parse()?),
             Setting::Napi { interface, place, key } => {
                 let value = value.parse().map_err(|_| bad(format!("{value:?} is no whole number below 2^32")))?;
                 netdev::set_napi(napi(interface, *place)?.id, *key, value)
             }
         }
+    }
+}
+
+/// Speed and duplex, once a link that was just set by hand is up again: until then the driver does not tell them, and it is
+/// only known that it is set by hand.
+fn settled_link(interface: &str) -> io::Result<Option<String>> {
+    let deadline = Instant::now() + LINK_TIME;
+    loop {
+        let nic = nic::read(interface, Path::new("/sys"))?;
+        let setting = nic.link_setting().map(|setting| setting.to_string());
+        if setting.is_some() || nic.autoneg.is_none() {
+            return Ok(setting);
+        }
+        if !nic.up || Instant::now() > deadline {
+            return Ok(Some("by hand, down".to_owned()));
+        }
+        thread::sleep(GLANCE);
     }
 }
 

@@ -127,7 +127,7 @@ pub fn run(
         return Err(TransfersError::NothingLeft(not_had.join("; ")));
     }
     let mut configs = configurations(experiment, &factors, &fixed, misplaced)?;
-    configs.retain(|config| match impossible(config) {
+    configs.retain(|config| match impossible(config).or_else(|| device.impossible(&config.settings)) {
         Some(why) => {
             if !not_had.contains(&why) {
                 not_had.push(why);

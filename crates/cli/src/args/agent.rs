@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, builder::ArgPredicate};
 use netcliff_core::units;
 
 use super::numbers::{self, whole};
@@ -35,8 +35,8 @@ pub struct AgentArgs {
     /// Serve one client over stdin and stdout
     #[arg(long)]
     pub stdio: bool,
-    /// Let clients change offloads, coalescing and MTU of this device, one client at a time; all is set back when the client
-    /// goes. Needs root, and --key or --stdio
+    /// Let clients change offloads, coalescing, MTU, speed and duplex of this device, one client at a time; all is set back when
+    /// the client goes. Needs root, and --key or --stdio
     #[arg(long, value_name = "IF", value_parser = numbers::device)]
     pub allow_settings: Option<String>,
     /// Clients at once
@@ -45,8 +45,10 @@ pub struct AgentArgs {
     /// Longest test
     #[arg(long, default_value = "1h", value_parser = longest, allow_hyphen_values = true)]
     pub longest: f64,
-    /// A client that is not heard of for so long is given up
-    #[arg(long, default_value = "5s", value_parser = silence, allow_hyphen_values = true)]
+    /// A client that is not heard of for so long is given up; 20s with --allow-settings, since links that change are down
+    /// meanwhile
+    #[arg(long, default_value = "5s", default_value_if("allow_settings", ArgPredicate::IsPresent, "20s"))]
+    #[arg(value_parser = silence, allow_hyphen_values = true)]
     pub silence: f64,
 }
 

@@ -64,8 +64,8 @@ pub struct RunArgs {
     /// Where the far end of an experiment of transfers is.
     #[command(flatten)]
     pub far: FarArgs,
-    /// Devices whose offloads, coalescing and MTU an experiment to an agent may change: this host's, and with --ssh the far
-    /// host's too (with --to it is the agent's --allow-settings). All is set back. Needs root at both ends
+    /// Devices whose offloads, coalescing, MTU, speed and duplex an experiment to an agent may change: this host's, and with --ssh
+    /// the far host's too (with --to it is the agent's --allow-settings). All is set back. Needs root at both ends
     #[arg(long, value_name = "IF[,FAR_IF]", value_delimiter = ',', value_parser = numbers::device)]
     pub devices: Vec<String>,
     /// One record a line; of transfers one object

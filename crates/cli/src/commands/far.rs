@@ -14,6 +14,9 @@ use crate::output;
 
 /// ssh itself decides how long it tries; once connected, the agent answers at once.
 const SSH_HANDSHAKE_S: f64 = 60.0;
+/// Silence after which the far end counts as gone where devices are changed (s): a link is down for seconds, and what was sent
+/// meanwhile comes late.
+const CHANGING_S: f64 = 20.0;
 
 /// An agent that answered.
 pub struct FarSession {
@@ -27,20 +30,24 @@ pub struct FarSession {
 impl FarSession {
     /// Connects as asked.
     pub fn open(args: &FarArgs) -> anyhow::Result<Self> {
-        Self::open_changing(args, None)
+        Self::open_changing(args, &[])
     }
 
-    /// Connects as asked; an agent that is started by ssh lets this device of its host be changed.
-    pub fn open_changing(args: &FarArgs, device: Option<&str>) -> anyhow::Result<Self> {
+    /// Connects as asked, to change these devices: this host's and the far host's, which an agent that is started by ssh then
+    /// lets be changed.
+    pub fn open_changing(args: &FarArgs, devices: &[String]) -> anyhow::Result<Self> {
+        let usual = Limits::default();
+        let silence_s = if devices.is_empty() { usual.silence_s } else { CHANGING_S };
+        let limits = Limits { silence_s, ..usual };
         let version = env!("CARGO_PKG_VERSION");
         let (session, ssh) = match (&args.to, &args.ssh) {
             (Some(target), _) => {
                 let key = args.key.as_deref().map(Key::read).transpose().map_err(output::usage)?;
-                (Session::connect(target, key.as_ref(), version, Limits::default())?, None)
+                (Session::connect(target, key.as_ref(), version, limits)?, None)
             }
             (None, host) => {
-                let (stream, child) = ssh(host.as_deref().unwrap_or_default(), device)?;
-                let limits = Limits { handshake_s: SSH_HANDSHAKE_S, ..Limits::default() };
+                let (stream, child) = ssh(host.as_deref().unwrap_or_default(), devices.get(1).map(String::as_str))?;
+                let limits = Limits { handshake_s: SSH_HANDSHAKE_S, ..limits };
                 (Session::over(stream, None, None, version, limits)?, Some(child))
             }
         };

@@ -1,4 +1,6 @@
 use super::*;
+use crate::nic::link::LinkMode;
+use std::collections::BTreeMap;
 
 #[test]
 fn what_a_device_does_not_have_is_told() {
@@ -16,7 +18,12 @@ fn what_a_device_does_not_have_is_told() {
     assert!(busy.contains("another netcliff run"), "{busy}");
     let features = BTreeMap::from([("warp-drive".to_owned(), true)]);
     let coalesce = BTreeMap::from([("rx-usecs".to_owned(), 50)]);
+    let link = Some(LinkMode { speed_mbps: 100, half_duplex: true });
     for (wanted, words) in [
+        (
+            DeviceState { link, ..DeviceState::default() },
+            "a link of 100 Mbit/s half duplex; its driver names no speeds",
+        ),
         (DeviceState { features, ..DeviceState::default() }, "warp-drive"),
         (DeviceState { coalesce, ..DeviceState::default() }, "rx-usecs"),
         (DeviceState { mtu_bytes: Some(600), ..DeviceState::default() }, "1280 to 65535"),

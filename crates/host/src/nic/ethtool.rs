@@ -71,10 +71,13 @@ pub(super) fn fill(nic: &mut Nic) {
         reply.get_speed().ok(),
         reply.get_duplex().ok(),
         reply.get_autoneg().ok(),
-        reply.get_ours().map(|set| highest_speed(&names(&set))).unwrap_or_default()
+        reply.get_ours().map(|set| bits(&set)).unwrap_or_default()
     )) {
-        Ok((speed, duplex, autoneg, supported)) => {
-            nic.speed_supported_mbps = supported;
+        Ok((speed, duplex, autoneg, modes)) => {
+            // All are supported; those whose bit is set are offered to the far end.
+            nic.link_offered = modes.iter().filter(|(_, offered)| *offered).map(|(name, _)| name.clone()).collect();
+            nic.link_supported = modes.into_iter().map(|(name, _)| name).collect();
+            nic.speed_supported_mbps = highest_speed(&nic.link_supported);
             nic.speed_mbps = speed.filter(|speed| *speed != SPEED_UNKNOWN && *speed != 0);
             nic.duplex = duplex.and_then(duplex_name);
             nic.autoneg = autoneg.map(|autoneg| autoneg != 0);
@@ -294,7 +297,7 @@ fn bits(set: &IterableBitset<'_>) -> Vec<(String, bool)> {
         .collect()
 }
 
-/// All names of a set, whether their bit is set or not: of link modes those are the supported ones.
+/// All names of a set, whether their bit is set or not.
 fn names(set: &IterableBitset<'_>) -> Vec<String> {
     bits(set).into_iter().map(|(name, _)| name).collect()
 }

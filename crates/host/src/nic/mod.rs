@@ -6,6 +6,8 @@
 pub mod counts;
 pub mod ethtool;
 mod ioctl;
+pub mod link;
+pub mod moderation;
 pub mod netdev;
 mod numbered;
 pub mod path;
@@ -72,6 +74,12 @@ pub struct Nic {
     /// Highest speed among the link modes that the device supports (Mbit/s).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub speed_supported_mbps: Option<u32>,
+    /// Link modes that the device supports, by the kernel's name (`100baseT/Half`), with its ports and kinds of pause.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub link_supported: Vec<String>,
+    /// Those that it offers the far end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub link_offered: Vec<String>,
     /// The PCI Express link in use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pcie: Option<slot::Slot>,

@@ -10,6 +10,8 @@ use netlink_bindings::traits::{LookupFn, NetlinkRequest, Protocol};
 
 /// `ETHTOOL_MSG_LINKMODES_GET`.
 pub(super) const LINKMODES_GET: u8 = 4;
+/// `ETHTOOL_MSG_LINKMODES_SET`.
+pub(super) const LINKMODES_SET: u8 = 5;
 /// `ETHTOOL_MSG_FEATURES_GET`.
 pub(super) const FEATURES_GET: u8 = 11;
 /// `ETHTOOL_MSG_FEATURES_SET`.

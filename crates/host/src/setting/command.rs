@@ -1,6 +1,7 @@
 //! A setting in the words of a shell, and what it takes to make it.
 
 use super::{Group, Setting, table};
+use crate::nic::link::LinkSetting;
 
 impl Setting {
     /// The shell command that sets a value.
@@ -24,6 +25,7 @@ impl Setting {
                 None => format!("# RSS table of {interface}: {value}"),
             },
             Setting::Mtu { interface } => format!("ip link set dev {interface} mtu {value}"),
+            Setting::Link { interface } => format!("ethtool -s {interface} {}", link(value)),
             // The kernel's own tool (tools/net/ynl); the inner part finds the id of today.
             Setting::Napi { interface, place, key } => format!(
                 "ynl --family netdev --do napi-set --json \"{{\\\"id\\\": $(ynl --family netdev --output-json --dump napi-get \
@@ -45,6 +47,21 @@ impl Setting {
             Setting::File { .. } => "root, whose file it is",
             _ => "CAP_NET_ADMIN, which root has",
         }
+    }
+}
+
+/// Speed and duplex in the words of ethtool; as they are where the value is none.
+fn link(value: &str) -> String {
+    match value.parse() {
+        Ok(LinkSetting::Forced(mode)) => {
+            let duplex = if mode.half_duplex { "half" } else { "full" };
+            format!("speed {} duplex {duplex} autoneg off", mode.speed_mbps)
+        }
+        Ok(LinkSetting::Negotiated(offers)) => {
+            let offers: String = offers.iter().map(|name| format!(" {name} on")).collect();
+            format!("autoneg on advertise{offers}")
+        }
+        Err(_) => value.to_owned(),
     }
 }
 

@@ -20,6 +20,7 @@ fn only_the_kernels_files_are_touched() {
 #[test]
 fn commands_people_can_type() {
     let coalesce = |key: &str| Setting::Ethtool { interface: "eth0".into(), group: Group::Coalesce, key: key.into() };
+    let link = Setting::Link { interface: "eth0".into() };
     let table = Setting::RssTable { interface: "eth0".into() };
     for (setting, value, command) in [
         (Setting::sysctl("net.core.netdev_budget"), "600", "sysctl -w net.core.netdev_budget='600'"),
@@ -29,6 +30,8 @@ fn commands_people_can_type() {
         (table.clone(), "0,1,2,0,1,2,0,1", "ethtool -X eth0 equal 3"),
         (table, "0,0,1", "# RSS table of eth0: 0,0,1"),
         (Setting::Mtu { interface: "eth0".into() }, "9000", "ip link set dev eth0 mtu 9000"),
+        (link.clone(), "100 half", "ethtool -s eth0 speed 100 duplex half autoneg off"),
+        (link, "auto TP,100baseT/Half", "ethtool -s eth0 autoneg on advertise TP on 100baseT/Half on"),
     ] {
         assert_eq!(setting.command(value), command);
     }

@@ -4,11 +4,13 @@ use std::fs;
 
 use nix::net::if_::if_nametoindex;
 
-use crate::{rtnl::Rtnl, xdp};
+use crate::{
+    rtnl::{IFF_LOWER_UP, Rtnl},
+    xdp,
+};
 
-/// IFF_UP and IFF_LOWER_UP, linux/if.h.
+/// IFF_UP, linux/if.h.
 const UP: u32 = 1 << 0;
-const CARRIER: u32 = 1 << 16;
 
 /// Why a port is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -82,7 +84,7 @@ pub fn check(name: &str) -> Result<(), PortError> {
         return Err(PortError::Missing { name: own(), known: known.join(", ") });
     }
     let link = Rtnl::new().link(name).map_err(unknown)?;
-    if link.flags & UP == 0 || link.flags & CARRIER == 0 {
+    if link.flags & UP == 0 || link.flags & IFF_LOWER_UP == 0 {
         return Err(PortError::Down { name: own() });
     }
     let routes = |file: &str| fs::read_to_string(file).unwrap_or_default();

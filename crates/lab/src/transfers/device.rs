@@ -38,6 +38,14 @@ impl<'a> Device<'a> {
         }
     }
 
+    /// Why these settings cannot be had together, though each can; None where they can.
+    pub fn impossible(&self, settings: &[Setting]) -> Option<String> {
+        match self {
+            Self::Link(_) => None,
+            Self::Hosts(hosts) => hosts.impossible(settings),
+        }
+    }
+
     /// The settings that can be had; the others are named.
     pub fn kept(&self, settings: Vec<Setting>, not_had: &mut Vec<String>) -> Vec<Setting> {
         let keep = |setting: &Setting| match self.refusal(setting) {

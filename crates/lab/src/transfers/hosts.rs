@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use netcliff_core::experiment::{Feature, Key, Setting};
 use netcliff_host::device::{DeviceError, DeviceHold, DeviceState, MTU_BYTES};
 use netcliff_host::journal::StateDir;
+use netcliff_host::nic::link::LinkMode;
 use netcliff_wire::control::client::Session;
 use netcliff_wire::device::FarDevice;
 
@@ -60,8 +61,28 @@ impl Hosts {
                 Some(format!("{key} {mtu}: on a host's device {least} to {most} bytes are set"))
             }
             Setting::Mtu(_) => lacking(&|found| found.mtu_bytes.is_some()),
+            Setting::Rate(None) | Setting::HalfDuplex(false) => None,
+            Setting::Rate(Some(bps)) => self.lacking_link(setting, |mode| f64::from(mode.speed_mbps) * 1e6 == *bps),
+            Setting::HalfDuplex(true) => self.lacking_link(setting, |mode| mode.half_duplex),
             _ => Some(format!("{key}: it needs the testbed netns (without --to and --ssh)")),
         }
+    }
+
+    /// Why a link like this cannot be had.
+    fn lacking_link(&self, setting: &Setting, is_it: impl Fn(&LinkMode) -> bool) -> Option<String> {
+        let (name, found) = self.ends().into_iter().find(|(_, found)| !found.link_modes.iter().any(&is_it))?;
+        let modes = found.link_modes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let has = if modes.is_empty() { "the driver names no speeds to choose from" } else { &modes };
+        Some(format!("{} {setting}: {name} does not have it ({has})", setting.key()))
+    }
+
+    /// Why a rate cannot be had in a duplex; None where it can.
+    pub fn impossible(&self, settings: &[Setting]) -> Option<String> {
+        self.ends().into_iter().find_map(|(name, found)| {
+            let mode = link(settings, found).filter(|mode| found.link != Some(*mode))?;
+            let lacks = !found.link_modes.contains(&mode);
+            lacks.then(|| format!("a link of {mode}: {name} does not have it"))
+        })
     }
 
     /// Brings both ends to a configuration; what it does not name is as it was found.
@@ -97,6 +118,11 @@ impl Hosts {
                 _ => {}
             }
         }
+        let link = wanted.link.filter(|asked| stands.link != Some(*asked));
+        self.otherwise.extend(link.map(|asked| {
+            let held = stands.link.map_or("one that is not told".to_owned(), |mode| mode.to_string());
+            format!("a link of {asked} came to {held} at {name}")
+        }));
     }
 
     /// Sets both back; what could not be is told.
@@ -123,9 +149,22 @@ fn names(feature: Feature, found: &DeviceState) -> Vec<&'static str> {
     feature.kernel_names().iter().copied().filter(|name| found.features.contains_key(*name)).collect()
 }
 
+/// The link of a configuration: what it does not name is as it was found.
+fn link(settings: &[Setting], found: &DeviceState) -> Option<LinkMode> {
+    let mut link = found.link?;
+    for setting in settings {
+        match setting {
+            Setting::Rate(Some(bps)) => link.speed_mbps = (bps / 1e6) as u32,
+            Setting::HalfDuplex(half) => link.half_duplex = *half,
+            _ => {}
+        }
+    }
+    Some(link)
+}
+
 /// A configuration's settings over what was found.
 fn wanted(settings: &[Setting], found: &DeviceState) -> DeviceState {
-    let mut wanted = DeviceState { mtu_bytes: found.mtu_bytes, ..DeviceState::default() };
+    let mut wanted = DeviceState { mtu_bytes: found.mtu_bytes, link: link(settings, found), ..DeviceState::default() };
     for key in Key::ALL {
         let Key::Feature(feature) = key else { continue };
         let asked = settings
@@ -169,7 +208,20 @@ mod tests {
             mtu_bytes: Some(1500),
             features: features.map(|(name, on)| (name.to_owned(), on)).into_iter().collect(),
             coalesce: coalesce.map(|(name, value)| (name.to_owned(), value)).into_iter().collect(),
+            link: Some(LinkMode { speed_mbps: 1000, half_duplex: false }),
+            ..DeviceState::default()
         }
+    }
+
+    #[test]
+    fn a_link_of_another_rate_or_duplex() {
+        let mode = |settings: &[Setting]| wanted(settings, &found()).link.map(|link| link.to_string());
+        assert_eq!(mode(&[Setting::NoDelay(true)]).as_deref(), Some("1000 Mbit/s full duplex"), "as it was found");
+        assert_eq!(mode(&[Setting::Rate(None)]).as_deref(), Some("1000 Mbit/s full duplex"));
+        let slow = [Setting::Rate(Some(1e7)), Setting::HalfDuplex(true)];
+        assert_eq!(mode(&slow).as_deref(), Some("10 Mbit/s half duplex"));
+        let down = DeviceState { link: None, ..found() };
+        assert_eq!(wanted(&slow, &down).link, None, "nothing to set it back to");
     }
 
     #[test]

@@ -23,7 +23,7 @@ const SIMULATED: (u64, u64) = (1, 40_000);
 const NOT_PREDICTED: &str = "not predicted: neither model nor simulator has this setting";
 
 /// Fills in what each step is expected to change: on paper where the model has the setting, else simulated, else plainly not
-/// predicted. `run` names where the costs come from.
+/// predicted. What the plan says itself stays. `run` names where the costs come from.
 pub fn effects(plan: &mut Plan, calibration: &Calibration, run: &str) {
     let told: Vec<String> = plan
         .steps
@@ -35,7 +35,7 @@ pub fn effects(plan: &mut Plan, calibration: &Calibration, run: &str) {
         })
         .collect();
     for (step, told) in plan.steps.iter_mut().zip(told) {
-        step.proposal.effect = Some(told);
+        step.proposal.effect.get_or_insert(told);
     }
 }
 

@@ -58,7 +58,7 @@ fn measured(
         let rig = rig(args, stop)?;
         return transfers::run(experiment, file, &mut Place::Testbed(&rig), provenance, kept).map_err(explain);
     }
-    let mut agent = FarSession::open_changing(&args.far, args.devices.get(1).map(String::as_str))?;
+    let mut agent = FarSession::open_changing(&args.far, &args.devices)?;
     let device = args.devices.first().cloned();
     let mut place = Place::Agent { session: &mut agent.session, address: agent.address, device, stop };
     let found = transfers::run(experiment, file, &mut place, provenance, kept);

@@ -10,7 +10,7 @@ mod link;
 mod network;
 mod queues;
 
-pub(crate) use queues::{is_skewed, most_queues, near_cores, near_cpus, ring_wanted};
+pub(crate) use queues::{SHORT_DELAY_US, is_skewed, most_queues, near_cores, near_cpus, ring_wanted};
 
 use super::{Inspection, Port};
 use netcliff_core::inspection::{Objective, Remark, Severity};

@@ -2,6 +2,7 @@
 
 use super::{Aim, Look, Rule, Seen, count, seen};
 use crate::inspect::{Inspection, Port};
+use crate::nic::moderation::Moderation;
 use netcliff_core::inspection::{Objective, Severity};
 use std::collections::BTreeSet;
 
@@ -10,6 +11,9 @@ const SMALLEST_ON_WIRE_BYTES: f64 = 84.0;
 /// Share of the RSS table over its mean from which a queue is called overloaded. With 128 entries no number of queues
 /// up to 16 deals worse than 9 to 8 (12.5 %) when entries are dealt in turn.
 const SKEW: f64 = 1.25;
+
+/// Delay of an interrupt that serves latency (us): a few packet times, so that a burst still shares one.
+pub(crate) const SHORT_DELAY_US: u32 = 8;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -154,15 +158,23 @@ fn skew(_: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
 /// The longest wait from a frame's arrival to the poll that takes it, idle CPU (s): the interrupt's delay and the wake-up
 /// from the deepest idle state; with deferred interrupts the flush timeout.
 pub(super) fn poll_delay_s(inspection: &Inspection, port: &Port) -> (f64, String) {
-    let figure = |map: &str| port.nic.coalesce.get(map).copied().unwrap_or(0);
-    let high = if figure("adaptive-rx") == 1 { figure("rx-usecs-high") } else { 0 };
-    let usecs = f64::from(figure("rx-usecs").max(high));
+    let figure = port.nic.coalesce.get("rx-usecs").copied().unwrap_or(0);
+    let (usecs, of) = match port.nic.moderation() {
+        Some(Moderation::Adaptive { small_frames_us, word: Some(word), .. }) => {
+            (small_frames_us.unwrap_or(word), format!("rx-usecs {word} (adaptive) up to"))
+        }
+        Some(Moderation::Adaptive { small_frames_us, .. }) => {
+            (small_frames_us.unwrap_or(0).max(figure), "rx-usecs".to_owned())
+        }
+        Some(Moderation::Fixed(_)) | None => (figure, "rx-usecs".to_owned()),
+    };
+    let usecs = f64::from(usecs);
     let idle = inspection.host.cpu.idle_states.iter().filter(|state| !state.disabled);
     let exit = idle.filter_map(|state| state.exit_latency_us).max().unwrap_or(0) as f64;
     let deferred = port.nic.napi_settings.get("napi_defer_hard_irqs").is_some_and(|polls| *polls > 0);
     let flush_ns = port.nic.napi_settings.get("gro_flush_timeout").copied().filter(|_| deferred).unwrap_or(0);
     let flush = flush_ns as f64 / 1e3;
-    let mut parts = vec![format!("rx-usecs {usecs:.0}")];
+    let mut parts = vec![format!("{of} {usecs:.0}")];
     if exit > 0.0 {
         parts.push(format!("wake-up {exit:.0} us"));
     }
@@ -202,12 +214,20 @@ fn ring(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
 }
 
 fn adaptive(_: &Inspection, port: &Port, aim: &Aim) -> Option<Seen> {
-    if aim.objective != Some(Objective::Latency) || port.nic.coalesce.get("adaptive-rx") != Some(&1) {
-        return None;
-    }
-    seen(
-        Severity::Warning,
-        "adaptive-rx is on, and latency is wanted".to_owned(),
-        [format!("ethtool -C {} adaptive-rx off rx-usecs 8", port.nic.name)],
-    )
+    let name = &port.nic.name;
+    let delay_us = port.nic.accepted_delay_us(SHORT_DELAY_US);
+    let (evidence, command) = match port.nic.moderation()? {
+        _ if aim.objective != Some(Objective::Latency) => return None,
+        Moderation::Fixed(_) => return None,
+        Moderation::Adaptive { word: None, .. } => {
+            ("adaptive-rx is on".to_owned(), format!("ethtool -C {name} adaptive-rx off rx-usecs {delay_us}"))
+        }
+        Moderation::Adaptive { word: Some(word), most_us, .. } => {
+            let driver = port.nic.driver.as_deref().unwrap_or("this driver");
+            let most = most_us.map(|most| format!(", up to {most} us")).unwrap_or_default();
+            let evidence = format!("rx-usecs {word} is no delay: to {driver} it means adaptive{most}");
+            (evidence, format!("ethtool -C {name} rx-usecs {delay_us}"))
+        }
+    };
+    seen(Severity::Warning, format!("{evidence}, and latency is wanted"), [command])
 }

@@ -3,6 +3,7 @@
 use super::Draft;
 use crate::{
     inspect::{Port, rules},
+    nic::moderation::Moderation,
     setting::{Group, Setting},
 };
 use netcliff_core::inspection::Objective;
@@ -61,7 +62,7 @@ pub(super) fn rings(draft: &mut Draft<'_>, port: &Port) {
 /// the Intel drivers start with and DIM's middle profile surrounds.
 fn delay_us(objective: Objective) -> u32 {
     match objective {
-        Objective::Latency => 8,
+        Objective::Latency => rules::SHORT_DELAY_US,
         Objective::Cpu => 100,
         Objective::Throughput => 50,
     }
@@ -75,8 +76,12 @@ pub(super) fn coalescing(draft: &mut Draft<'_>, port: &Port) {
         return;
     }
     let source = "docs/theory/chains.md (coalescing); lib/dim/net_dim.c";
-    let adaptive = port.nic.coalesce.get("adaptive-rx").copied().unwrap_or(0) == 1;
+    let (adaptive, by_word) = match port.nic.moderation() {
+        Some(Moderation::Adaptive { word, .. }) => (true, word.is_some()),
+        _ => (false, false),
+    };
     match objective {
+        Objective::Latency if by_word => {}
         Objective::Latency => {
             let reason = "the delay must not grow with the rate";
             propose(draft, port, Group::Coalesce, "adaptive-rx", "0", reason, source);
@@ -91,15 +96,21 @@ pub(super) fn coalescing(draft: &mut Draft<'_>, port: &Port) {
         Objective::Throughput => "interrupts stay rare under load and the wait short without it",
     };
     let usecs = port.nic.coalesce.get("rx-usecs").copied().unwrap_or(0);
-    let wanted = delay_us(objective);
+    let wanted = port.nic.accepted_delay_us(delay_us(objective));
     // A delay that serves the objective better already is not made worse.
     let better = match objective {
-        Objective::Latency => usecs <= wanted,
+        Objective::Latency => usecs <= wanted && !by_word,
         Objective::Cpu => usecs >= wanted,
         Objective::Throughput => (wanted / 2..=2 * wanted).contains(&usecs),
     };
-    if !better {
-        propose(draft, port, Group::Coalesce, "rx-usecs", &wanted.to_string(), reason, source);
+    if better {
+        return;
+    }
+    propose(draft, port, Group::Coalesce, "rx-usecs", &wanted.to_string(), reason, source);
+    if let Some(step) = draft.steps.last_mut().filter(|_| by_word) {
+        let effect =
+            format!("not predicted: rx-usecs {usecs} is adaptive to this driver, and how it adapts is not modelled");
+        step.proposal.effect = Some(effect);
     }
 }
 

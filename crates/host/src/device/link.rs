@@ -1,0 +1,61 @@
+//! Speed and duplex of a held device: negotiated where that can be, else set by hand.
+
+use super::{DeviceError, DeviceHold, DeviceState, read};
+use crate::{
+    nic::link::{LinkMode, LinkSetting},
+    setting::Setting,
+};
+
+/// From here on a link has to be negotiated, IEEE 802.3 clause 28D (Mbit/s).
+const NEGOTIATED_MBPS: u32 = 1000;
+
+impl DeviceHold {
+    /// Brings the link to a speed and a duplex, or back to how they came to be when it was found, and gives how the device
+    /// stands then.
+    ///
+    /// Offering the far end this mode only is tried first, since a switch that negotiates would take a link that is set by hand
+    /// for half duplex. By hand is left for far ends that do not negotiate.
+    pub(super) fn bring_link_to(&mut self, mode: LinkMode) -> Result<DeviceState, DeviceError> {
+        let found = self.found_link.clone();
+        if self.found.link == Some(mode) {
+            return match found {
+                Some(found) => self.set_link(&found, mode),
+                None => self.wait_until_up(),
+            };
+        }
+        if let Some(LinkSetting::Negotiated(offered)) = found
+            && !self.by_hand
+        {
+            let supported = read(&self.interface)?.link_supported;
+            let stands = self.set_link(&LinkSetting::offering_only(mode, &supported, &offered), mode)?;
+            if stands.link == Some(mode) || mode.speed_mbps >= NEGOTIATED_MBPS {
+                return Ok(stands);
+            }
+            self.by_hand = true;
+        }
+        self.set_link(&LinkSetting::Forced(mode), mode)
+    }
+
+    /// Gives a negotiation time to come to a mode.
+    fn set_link(&mut self, wanted: &LinkSetting, mode: LinkMode) -> Result<DeviceState, DeviceError> {
+        if read(&self.interface)?.link_setting().as_ref() != Some(wanted) {
+            self.write(&Setting::Link { interface: self.interface.clone() }, &wanted.to_string())?;
+        }
+        self.wait_until(|stands| stands.link == Some(mode))
+    }
+
+    /// A speed and duplex that the device does not have.
+    pub(super) fn accept_link(&self, wanted: Option<LinkMode>) -> Result<(), DeviceError> {
+        let Some(mode) = wanted.filter(|mode| self.found.link != Some(*mode)) else { return Ok(()) };
+        if self.found_link.is_some() && self.found.link_modes.contains(&mode) {
+            return Ok(());
+        }
+        let has = self.found.link_modes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let accepted = match has.as_str() {
+            "" => "its driver names no speeds to choose from".to_owned(),
+            _ if self.found_link.is_none() => "its link is down, and how to set it back would not be known".to_owned(),
+            has => format!("it has {has}"),
+        };
+        Err(DeviceError::Value { interface: self.interface.clone(), what: format!("a link of {mode}"), accepted })
+    }
+}

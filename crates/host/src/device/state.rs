@@ -1,0 +1,36 @@
+//! [`DeviceState`]: what of a device is changed, by its value.
+
+use crate::nic::{Nic, link::LinkMode};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How a device stands, or shall stand: then only what is named is meant.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DeviceState {
+    /// MTU (bytes).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mtu_bytes: Option<u32>,
+    /// Offloads by the kernel's name.
+    pub features: BTreeMap<String, bool>,
+    /// Interrupt coalescing by the kernel's name; empty where the driver has none.
+    pub coalesce: BTreeMap<String, u32>,
+    /// Speed and duplex of its link; None while it is down, or where the driver does not tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link: Option<LinkMode>,
+    /// Those that it can have; what is wanted names none.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub link_modes: BTreeSet<LinkMode>,
+}
+
+impl DeviceState {
+    pub(super) fn of(nic: &Nic) -> Self {
+        Self {
+            mtu_bytes: nic.mtu_bytes,
+            features: nic.features.clone(),
+            coalesce: nic.coalesce.clone(),
+            link: nic.link_mode(),
+            link_modes: nic.link_supported.iter().filter_map(|name| LinkMode::of(name)).collect(),
+        }
+    }
+}
