@@ -244,6 +244,22 @@ fn a_port_that_disappears_is_named_in_a_partial_report() {
     assert!(bed.ports().contains("p0") && !bed.ports().contains("xdp"), "{}", bed.ports());
 }
 
+#[test]
+fn a_cable_that_is_pulled_is_told_and_nothing_is_counted_as_lost() {
+    let Some(bed) = bed_or_skip() else { return };
+    let home = Home::new();
+    let child = bed.netcliff(&home, &[&LONG[..], &["100ms"]].concat()).spawn().expect("it starts");
+    std::thread::sleep(Duration::from_millis(2500));
+    // The far end of p1: p1 itself stays up, without a carrier.
+    ip(&format!("-n {} link set r1 down", bed.router)).expect("it is there");
+    let output = ended(child, 20);
+    let said = String::from_utf8_lossy(&output.stderr);
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
+    let partial = found["partial"].as_str().expect("why it ended");
+    assert!(partial.contains("interface p1 has no carrier"), "{partial}: {said}");
+    assert!(!said.contains("loss 100 %"), "{said}");
+}
+
 /// Within five seconds.
 fn comes_true(what: &dyn Fn() -> bool) -> bool {
     (0..200).any(|_| {

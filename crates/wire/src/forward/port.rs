@@ -25,6 +25,14 @@ pub trait Sender: Send {
 
     /// What sends.
     fn sending(&self) -> Sending;
+
+    /// Whether the port can send at this moment.
+    ///
+    /// # Errors
+    /// It cannot: the cable is out.
+    fn check(&self) -> Result<(), WireError> {
+        Ok(())
+    }
 }
 
 /// Reads what arrives at a port.
@@ -43,6 +51,14 @@ pub trait Receiver: Send {
 
     /// What takes frames in.
     fn receiving(&self) -> Receiving;
+
+    /// Whether something can arrive at this moment.
+    ///
+    /// # Errors
+    /// It cannot: the cable is out.
+    fn check(&self) -> Result<(), WireError> {
+        Ok(())
+    }
 }
 
 /// When a frame came.
@@ -259,6 +275,10 @@ impl Sender for RawRing {
     #[inline]
     fn kick(&mut self) -> Result<Kicked, WireError> {
         RawRing::kick(self)
+    }
+
+    fn check(&self) -> Result<(), WireError> {
+        RawRing::check(self)
     }
 
     fn sending(&self) -> Sending {

@@ -297,6 +297,12 @@ fn check(trial: &Trial) -> Result<u64, WireError> {
 }
 
 impl Lane {
+    /// An error while a port has no carrier: all would count as lost.
+    fn check(&self) -> Result<(), WireError> {
+        self.sender.check()?;
+        self.receiver.check()
+    }
+
     /// Throws away what an earlier trial left.
     fn drain(&mut self) -> Result<(), WireError> {
         while self.receiver.poll(1024, &mut |_, _| {})? > 0 {}

@@ -79,6 +79,34 @@ pub(crate) fn grow_send_buffer(fd: &OwnedFd) {
     }
 }
 
+/// SIOCETHTOOL, linux/sockios.h, and ETHTOOL_GLINK, linux/ethtool.h.
+const ETHTOOL: libc::Ioctl = 0x8946;
+const GET_LINK: u32 = 0x0a;
+
+/// `struct ethtool_value`.
+#[repr(C)]
+struct EthtoolValue {
+    command: u32,
+    value: u32,
+}
+
+/// Refuses an interface without a carrier, in the network namespace that a socket is of. One that does not tell passes.
+pub(crate) fn check_link(fd: &OwnedFd, interface: &str) -> Result<(), WireError> {
+    let mut answer = EthtoolValue { command: GET_LINK, value: 1 };
+    // SAFETY: plain integers and bytes, for which all zeroes is a valid value.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(interface.bytes()) {
+        *to = from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_data = (&raw mut answer).cast();
+    // SAFETY: a valid ifreq whose data points to the structure of this command; both outlive the call.
+    let told = unsafe { libc::ioctl(fd.as_raw_fd(), ETHTOOL, &mut request) };
+    if told >= 0 && answer.value == 0 {
+        return Err(WireError::NoCarrier { interface: interface.to_owned() });
+    }
+    Ok(())
+}
+
 /// Refuses an interface that is down or has no carrier.
 pub(crate) fn check_carrier(interface: &str) -> Result<(), WireError> {
     // Not IFF_RUNNING, which follows the carrier up to a second late.

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
-use super::interface::{PACKET_VNET_HDR, packet_socket, set_packet_option};
+use super::interface::{PACKET_VNET_HDR, check_link, packet_socket, set_packet_option};
 use super::{Kicked, Transmit};
 use crate::error::WireError;
 use crate::frame::{FrameSpec, Header, Template};
@@ -55,6 +55,7 @@ pub(crate) struct RawRing {
     fd: OwnedFd,
     /// ` on interface NAME`, for errors.
     on: String,
+    interface: String,
     /// Longest frame, without FCS \[bytes\].
     longest: usize,
     memory: NonNull<libc::c_void>,
@@ -85,6 +86,11 @@ impl Ring {
 }
 
 impl RawRing {
+    /// An error while the interface has no carrier.
+    pub(crate) fn check(&self) -> Result<(), WireError> {
+        check_link(&self.fd, &self.interface)
+    }
+
     /// Makes the ring, each slot filled with `filler`, which is as long as the longest frame.
     ///
     /// # Errors
@@ -122,6 +128,7 @@ impl RawRing {
         let mut ring = Self {
             fd,
             on: format!(" on interface {interface}"),
+            interface: interface.to_owned(),
             longest: filler.len(),
             memory,
             memory_bytes,

@@ -9,7 +9,7 @@ use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
 use super::{Receiver, Receiving, Stamp, watch};
 use crate::error::WireError;
-use crate::transmit::interface::set_packet_option;
+use crate::transmit::interface::{check_link, set_packet_option};
 
 /// Bytes of a block: a jumbo frame fits seven times.
 const BLOCK_BYTES: usize = 1 << 16;
@@ -161,6 +161,10 @@ impl Receiver for PacketReceiver {
             return Err(WireError::last_os("read the receive ring's counters"));
         }
         Ok(counts.tp_drops.into())
+    }
+
+    fn check(&self) -> Result<(), WireError> {
+        check_link(&self.fd, &self.interface)
     }
 
     fn receiving(&self) -> Receiving {

@@ -6,6 +6,7 @@ use nix::net::if_::if_nametoindex;
 use nix::sys::socket::{getsockopt, sockopt};
 
 use crate::error::WireError;
+use crate::transmit::interface::check_link;
 
 /// IEEE 802 "local experimental": no frame carries it but those of somebody's own.
 const NOBODYS: u16 = 0x88b5;
@@ -63,6 +64,11 @@ impl Watch {
         let (fd, index) = open(interface)?;
         bind(&fd, interface, index, NOBODYS)?;
         Ok(Self { fd, interface: interface.to_owned() })
+    }
+
+    /// An error while it has no carrier.
+    pub(super) fn check_link(&self) -> Result<(), WireError> {
+        check_link(&self.fd, &self.interface)
     }
 
     /// An error if it did.

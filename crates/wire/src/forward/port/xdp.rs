@@ -7,13 +7,14 @@ mod socket;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use netcliff_host::xdp::{Mode, ToSockets};
 use nix::net::if_::if_nametoindex;
 
 use self::socket::Socket;
 use super::{Sender, Sending};
 use crate::error::WireError;
 use crate::transmit::Kicked;
-use crate::transmit::interface::{check_carrier, grow_send_buffer};
+use crate::transmit::interface::{check_carrier, check_link, grow_send_buffer};
 pub use receiver::XdpReceiver;
 pub(super) use socket::Lent;
 
@@ -40,6 +41,8 @@ pub struct XdpSender {
     produced: u32,
     staged: u32,
     max_burst: usize,
+    /// Keeps the driver's XDP on.
+    _passing: Option<ToSockets>,
 }
 
 // SAFETY: the mappings are owned by this value alone; the kernel's side is synchronised by the rings' atomic indices.
@@ -77,12 +80,26 @@ impl XdpSender {
         let to_lend = received.map_or(0, |_| receiver::slots(1, frame_bytes));
         let socket = Socket::open(index, slots, to_lend, frame_bytes, filler)?;
         grow_send_buffer(&socket.fd);
+        let mut passing = None;
         if socket.zero_copy {
+            // The receiver's program does as well.
+            if received.is_none() {
+                passing = switch_on(interface, index)?;
+            }
             await_carrier(interface)?;
         }
         let free = socket.frames.addresses().collect();
         let interface = interface.to_owned();
-        Ok(Self { socket, interface, free, longest: filler.len(), produced: 0, staged: 0, max_burst })
+        Ok(Self {
+            socket,
+            interface,
+            free,
+            longest: filler.len(),
+            produced: 0,
+            staged: 0,
+            max_burst,
+            _passing: passing,
+        })
     }
 
     /// What the receiver at the same queue needs, once.
@@ -144,6 +161,16 @@ impl XdpSender {
     }
 }
 
+/// Drivers send in place only while some XDP program is attached (igb, ixgbe, i40e and ice refuse to be woken else): one that
+/// leaves every frame to the kernel. None where somebody else's is.
+fn switch_on(interface: &str, index: u32) -> Result<Option<ToSockets>, WireError> {
+    match ToSockets::attach(index, 1, Mode::Native) {
+        Ok(program) => Ok(Some(program)),
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST)) => Ok(None),
+        Err(source) => Err(WireError::Program { interface: interface.to_owned(), source }),
+    }
+}
+
 fn await_carrier(interface: &str) -> Result<(), WireError> {
     let until = Instant::now() + LINK_BACK;
     loop {
@@ -185,6 +212,10 @@ impl Sender for XdpSender {
         }
         self.reap();
         Ok(kicked)
+    }
+
+    fn check(&self) -> Result<(), WireError> {
+        check_link(&self.socket.fd, &self.interface)
     }
 
     fn sending(&self) -> Sending {

@@ -129,6 +129,7 @@ impl<'a> Flight<'a> {
         if now_ns.saturating_sub(self.looked_ns) > LOOK_NS {
             self.offset_ns = clock::realtime_minus_monotonic_ns();
             self.missed += self.lane.receiver.missed()?;
+            self.lane.check()?;
             self.looked_ns = now_ns;
         }
         Ok(())
@@ -136,6 +137,7 @@ impl<'a> Flight<'a> {
 
     pub(super) fn report(self) -> Result<DirectionReport, WireError> {
         let missed = self.missed + self.lane.receiver.missed()?;
+        self.lane.check()?;
         let sending_ns = match (self.first_kick_ns, self.last_kick_ns) {
             (Some(first), Some(last)) => last - first,
             _ => 0,

@@ -105,7 +105,8 @@ impl XdpReceiver {
             })?;
             queues.push(socket);
         }
-        if queues.iter().any(|queue| queue.zero_copy) {
+        // A driver may have taken the link down to make room for the program, or for frames in place.
+        if program.mode() == Mode::Native || queues.iter().any(|queue| queue.zero_copy) {
             await_carrier(interface)?;
         }
         Ok(Self { queues, next: 0, missed: 0, watch, program })
@@ -154,6 +155,10 @@ impl Receiver for XdpReceiver {
         let since = all.saturating_sub(self.missed);
         self.missed = all;
         Ok(since)
+    }
+
+    fn check(&self) -> Result<(), WireError> {
+        self.watch.check_link()
     }
 
     fn receiving(&self) -> Receiving {
