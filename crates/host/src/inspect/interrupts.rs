@@ -98,6 +98,12 @@ pub(super) fn of_device(root: &Path, nic: &Nic, table: &PerCpu) -> Vec<Irq> {
         })
         .collect();
     irqs.sort_by_key(|irq| irq.number);
+    // A device with a single interrupt gives it no queue's name: it is for everything.
+    if let [only] = &mut irqs[..]
+        && only.direction.is_none()
+    {
+        (only.direction, only.queue) = (Some(Direction::Both), Some(0));
+    }
     irqs
 }
 

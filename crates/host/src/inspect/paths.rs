@@ -124,7 +124,10 @@ fn connections(family: libc::c_int) -> io::Result<Vec<(IpAddr, u32)>> {
     let mut replies = socket.request(&request)?;
     let mut found = Vec::new();
     while let Some(reply) = replies.recv() {
-        let (header, attrs) = reply.map_err(explained)?;
+        let (header, attrs) = reply.map_err(|error| match error.as_io_error().raw_os_error() {
+            Some(libc::ENOENT) => io::Error::other("TCP connections are not told: modprobe tcp_diag"),
+            _ => explained(error),
+        })?;
         if let Ok(info) = attrs.get_tcp_info() {
             found.push((address(header.family, header.sockid.dst), info.pmtu));
         }

@@ -33,10 +33,11 @@ pub(super) fn fill(nic: &mut Nic, sys: &Path) {
     }
 }
 
-/// Where the device's interrupts are listed; those of a virtio device belong to its PCI function.
+/// Where the device's interrupts are listed; those of a virtio device belong to its PCI function. Above other devices is a
+/// bridge, whose interrupts are not theirs.
 pub(crate) fn message_interrupts(device: &Path) -> PathBuf {
-    let own = device.join("msi_irqs");
-    if own.exists() { own } else { device.join("../msi_irqs") }
+    let virtio = fs::read_link(device.join("subsystem")).is_ok_and(|bus| bus.ends_with("virtio"));
+    device.join(if virtio { "../msi_irqs" } else { "msi_irqs" })
 }
 
 fn queues(nic: &mut Nic, queues: &Path) {
@@ -46,4 +47,23 @@ fn queues(nic: &mut Nic, queues: &Path) {
     // A device with one queue answers with an error.
     let transmit = procfs::numbered(queues, "tx-");
     nic.xps_cpus = transmit.iter().map(|(_, queue)| procfs::text(queue.join("xps_cpus")).unwrap_or_default()).collect();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_bridges_interrupts_are_not_the_devices() {
+        let root = tempfile::tempdir().unwrap();
+        let device = root.path().join("0000:00:01.0/0000:01:00.0");
+        fs::create_dir_all(&device).unwrap();
+        fs::create_dir(device.join("../msi_irqs")).unwrap();
+        symlink("../../bus/pci", device.join("subsystem")).unwrap();
+        assert!(!message_interrupts(&device).exists());
+        fs::remove_file(device.join("subsystem")).unwrap();
+        symlink("../../bus/virtio", device.join("subsystem")).unwrap();
+        assert!(message_interrupts(&device).exists());
+    }
 }

@@ -13,13 +13,17 @@ pub struct Overlay {
 /// A router: two packages of four cores with two threads (CPU n and n + 8), two 10 Gbit/s ports with four queues each,
 /// on node 0, one interrupt a queue and a core.
 pub fn base() -> Overlay {
-    let files = include_str!("../fixtures/router.tree").split("== ").skip(1);
-    let files = files.map(|section| {
+    let router = captured(include_str!("../fixtures/router.tree"), include_str!("../fixtures/router.netlink.json"));
+    router.equal_rss("eth0", 4).equal_rss("eth1", 4)
+}
+
+/// A capture that is kept as one file, with its netlink answers beside it.
+pub fn captured(tree: &str, answers: &str) -> Overlay {
+    let files = tree.split("== ").skip(1).map(|section| {
         let (path, text) = section.split_once('\n').unwrap();
         (path.to_owned(), text.to_owned())
     });
-    let answers = serde_json::from_str(include_str!("../fixtures/router.netlink.json")).unwrap();
-    Overlay { files: files.collect(), answers }.equal_rss("eth0", 4).equal_rss("eth1", 4)
+    Overlay { files: files.collect(), answers: serde_json::from_str(answers).unwrap() }
 }
 
 impl Overlay {

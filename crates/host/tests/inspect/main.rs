@@ -4,6 +4,7 @@ mod affinity;
 mod apply;
 mod capture;
 mod common;
+mod drivers;
 mod paths;
 mod permanent;
 mod plan;

@@ -6,6 +6,7 @@ use netcliff_host::{
     inspect::Inspection,
     tune::{Plan, Wish, affinity::Design, plan},
 };
+use serde_json::json;
 
 fn planned(overlay: &Overlay, wish: &Wish) -> Plan {
     let dir = overlay.lay();
@@ -84,6 +85,22 @@ fn cpu() {
             "eth0 NAPI 3 irq-suspend-timeout: 0 -> 20000000",
         ]
     );
+}
+
+/// Small numbers in rx-usecs are words to the Intel drivers, and delays below 10 us are refused.
+#[test]
+fn delays_in_the_words_of_a_driver() {
+    let host = base().nic("eth0", "/driver", "igb").nic("eth0", "/coalesce", json!({ "rx-usecs": 3 }));
+    let of = |objective| {
+        let plan = planned(&host, &wish(objective));
+        let coalesce = plan.steps.into_iter().filter(|step| step.proposal.name.contains("coalesce"));
+        coalesce.map(|step| (step.proposal.name, step.proposal.new, step.proposal.effect)).collect::<Vec<_>>()
+    };
+    let [(name, new, Some(effect))] = &of(Objective::Latency)[..] else { panic!("one step") };
+    assert_eq!((name.as_str(), new.as_str()), ("eth0 coalesce rx-usecs", "10"));
+    assert!(effect.contains("not predicted") && effect.contains("adaptive"), "{effect}");
+    assert_eq!(of(Objective::Cpu), [], "adaptive is left on");
+    assert_eq!(of(Objective::Throughput), [], "adaptive is left on");
 }
 
 /// Where the instances agree a file of sysfs sets them all; where one differs, or there is no file, each is set by itself.

@@ -9,6 +9,7 @@ use netcliff_host::inspect::{
     Inspection,
     rules::{self, Aim},
 };
+use serde_json::json;
 use std::collections::BTreeSet;
 
 /// What the rules say of the base with an overlay.
@@ -83,6 +84,9 @@ fn pcie_narrow() {
         .nic("eth0", "/speed_mbps", 2500)
         .nic("eth0", "/speed_supported_mbps", 2500);
     silent("pcie-narrow", &enough, Aim::default());
+    // A hypervisor's device: neither its speed nor its slot is anything.
+    silent("pcie-narrow", &narrow.nic("eth0", "/driver", "vmxnet3"), Aim::default());
+    silent("link-speed", &base().nic("eth0", "/speed_mbps", 1000).nic("eth0", "/driver", "vmxnet3"), Aim::default());
 }
 
 #[test]
@@ -180,6 +184,15 @@ fn coalesce_adaptive() {
     let adaptive = base().nic("eth0", "/coalesce/adaptive-rx", 1);
     triggers("coalesce-adaptive", Severity::Warning, &adaptive, aim(Objective::Latency), &["adaptive-rx off"]);
     silent("coalesce-adaptive", &adaptive, aim(Objective::Throughput));
+    // To igb 3 is no delay, and 8 would be refused.
+    let word = base().nic("eth0", "/rings/rx", 4096).nic("eth0", "/driver", "igb").nic(
+        "eth0",
+        "/coalesce",
+        json!({ "rx-usecs": 3 }),
+    );
+    let says = ["rx-usecs 3 is no delay", "up to 250 us", "ethtool -C eth0 rx-usecs 10"];
+    triggers("coalesce-adaptive", Severity::Warning, &word, aim(Objective::Latency), &says);
+    silent("coalesce-adaptive", &word.nic("eth0", "/coalesce/rx-usecs", 20), aim(Objective::Latency));
 }
 
 #[test]

@@ -1,13 +1,13 @@
 //! [`Tree`]: the files of a capture as they are copied, cut down and made anonymous.
 
 use crate::{
-    inspect::{counters::STATISTICS, network::FILTERS},
+    inspect::{counters::STATISTICS, interrupts, network::FILTERS},
     inventory::kernel_configuration,
     nic::{Nic, message_interrupts},
     procfs,
 };
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs, io,
     os::unix::fs::symlink,
     path::{Path, PathBuf},
@@ -150,7 +150,10 @@ impl<'a> Tree<'a> {
 
     pub(super) fn interrupts(&mut self, nics: &[Nic]) -> io::Result<()> {
         let mut wanted = BTreeSet::new();
+        let table = interrupts::table(self.root, &mut BTreeMap::new());
         for nic in nics {
+            // Those of old devices are not listed in sysfs.
+            wanted.extend(interrupts::of_device(self.root, nic, &table).into_iter().map(|irq| irq.number.to_string()));
             let here = format!("sys/class/net/{}", nic.name);
             let listed = message_interrupts(&self.root.join(&here).join("device"));
             for (irq, _) in procfs::numbered(listed, "") {

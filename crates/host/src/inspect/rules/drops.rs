@@ -8,6 +8,9 @@ use netcliff_core::inspection::Severity;
 /// the guide's figures tolerate.
 const OLD_LOSS: f64 = 1e-4;
 
+/// Squeezes since boot that say nothing: starting the host leaves some.
+const OLD_SQUEEZES: f64 = 10.0;
+
 pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "ring-drops",
@@ -103,7 +106,8 @@ fn squeeze(inspection: &Inspection, _: &Aim) -> Option<Seen> {
     let rising = grown.is_some_and(|(grown, _)| grown > 0);
     // A squeeze is seen at most once in a budget of packets: one in ten such rounds is many.
     let budget = inspection.sysctl("net.core.netdev_budget").unwrap_or(300);
-    if !rising && (total as f64) <= 0.1 * processed(inspection) as f64 / budget.max(1) as f64 {
+    let many = (0.1 * processed(inspection) as f64 / budget.max(1) as f64).max(OLD_SQUEEZES);
+    if !rising && (total as f64) <= many {
         return None;
     }
     let usecs = inspection.sysctl("net.core.netdev_budget_usecs").unwrap_or(2000);

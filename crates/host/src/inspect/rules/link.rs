@@ -37,7 +37,16 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
+/// A device that a hypervisor made up: its speed and its slot move nothing.
+fn is_made_up(port: &Port) -> bool {
+    const DRIVERS: [&str; 4] = ["virtio_net", "vmxnet3", "hv_netvsc", "xen_netfront"];
+    port.nic.driver.as_deref().is_some_and(|driver| DRIVERS.contains(&driver))
+}
+
 fn speed(_: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
+    if is_made_up(port) {
+        return None;
+    }
     let (has, can) = (port.nic.speed_mbps?, port.nic.speed_supported_mbps?);
     let bps = |mbps: u32| print_bps(f64::from(mbps) * 1e6);
     (has < can).then(|| {
@@ -58,7 +67,15 @@ fn duplex(_: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
     seen(Severity::Fault, format!("half duplex, {how}"), [format!("ethtool -s {} autoneg on", port.nic.name)])
 }
 
+/// Rounded, for the eye.
+fn whole_mbps(bps: f64) -> f64 {
+    (bps / 1e6).round() * 1e6
+}
+
 fn slot(_: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
+    if is_made_up(port) {
+        return None;
+    }
     let slot = port.nic.pcie?;
     let link_bps = f64::from(port.nic.speed_supported_mbps.or(port.nic.speed_mbps)?) * 1e6;
     let pcie = Bus::pcie(slot.generation, slot.lanes).ok()?;
@@ -79,8 +96,8 @@ fn slot(_: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
             "PCI Express generation {} x{} carries {} of 1518-byte frames, the link {}{}",
             slot.generation,
             slot.lanes,
-            print_bps(bus_bps),
-            print_bps(need_bps),
+            print_bps(whole_mbps(bus_bps)),
+            print_bps(whole_mbps(need_bps)),
             widest.unwrap_or_default(),
         ),
         [],

@@ -1,0 +1,81 @@
+//! What drivers of real devices tell, captured in guests (docs/drivers.md), and what is made of it.
+
+use crate::common::{Overlay, captured};
+use netcliff_core::inspection::Objective;
+use netcliff_host::{
+    inspect::{
+        Inspection,
+        rules::{self, Aim},
+    },
+    nic::moderation::Moderation,
+    tune::{Wish, plan},
+};
+
+macro_rules! guest {
+    ($name:literal) => {
+        captured(
+            include_str!(concat!("../fixtures/", $name, ".tree")),
+            include_str!(concat!("../fixtures/", $name, ".netlink.json")),
+        )
+    };
+}
+
+/// The inspection, and the rules that speak for an objective.
+fn judged(guest: &Overlay, objective: Objective) -> (Inspection, Vec<String>) {
+    let host = Inspection::of_capture(guest.lay().path()).unwrap();
+    let remarks = rules::check(&host, &Aim { objective: Some(objective), ..Aim::default() });
+    let told = remarks.into_iter().map(|remark| format!("{} {}", remark.rule, remark.interface.unwrap_or_default()));
+    (host, told.map(|told| told.trim().to_owned()).collect())
+}
+
+/// `rx 0 29, ...`: receive queues with their interrupts.
+fn receive_interrupts(host: &Inspection, port: &str) -> Vec<(u32, Option<u32>)> {
+    let paths = &host.port(port).unwrap().queues;
+    let receive = paths.iter().filter(|path| path.direction == netcliff_host::inspect::Direction::Receive);
+    receive.map(|path| (path.queue, path.irq)).collect()
+}
+
+/// New values that an objective brings to eth0's coalescing, rings and channels.
+fn device_steps(host: &Inspection, objective: Objective) -> Vec<String> {
+    let wish = Wish { interfaces: vec!["eth0".into()], ..Wish::new(objective) };
+    let steps = plan(host, &wish).unwrap().steps.into_iter().map(|step| step.proposal);
+    let of_device = steps.filter(|step| step.name.starts_with("eth0 "));
+    of_device.map(|step| format!("{} {}", step.name, step.new)).collect()
+}
+
+/// 82576: four queues each way with interrupts of their own, adaptive by the word 3.
+#[test]
+fn igb() {
+    let (host, told) = judged(&guest!("igb"), Objective::Latency);
+    assert_eq!(told, ["coalesce-adaptive eth0", "coalesce-adaptive eth1"]);
+    let port = host.port("eth0").unwrap();
+    assert!(matches!(port.nic.moderation(), Some(Moderation::Adaptive { word: Some(3), .. })));
+    assert_eq!(receive_interrupts(&host, "eth0"), [(0, Some(29)), (1, Some(30)), (2, Some(31)), (3, Some(32))]);
+    assert_eq!(port.queue_irqs().count(), 8);
+    assert_eq!(port.nic.pcie.map(|slot| (slot.generation, slot.lanes)), Some((1, 1)));
+    assert_eq!(device_steps(&host, Objective::Latency), ["eth0 coalesce rx-usecs 10"], "8 us would be refused");
+    assert_eq!(device_steps(&host, Objective::Throughput), Vec::<String>::new());
+}
+
+/// A device that a hypervisor made up: its 10 Gbit/s over a slot of one lane are no fault.
+#[test]
+fn vmxnet3() {
+    let (host, told) = judged(&guest!("vmxnet3"), Objective::Throughput);
+    assert_eq!(told, Vec::<String>::new());
+    assert_eq!(receive_interrupts(&host, "eth0").len(), 4);
+    assert!(
+        host.port("eth0")
+            .unwrap()
+            .queue_irqs()
+            .all(|irq| irq.direction == Some(netcliff_host::inspect::Direction::Both))
+    );
+}
+
+/// Behind a PCI bridge, with one interrupt that carries no queue's name.
+#[test]
+fn e1000() {
+    let (host, told) = judged(&guest!("e1000"), Objective::Throughput);
+    assert_eq!(told, Vec::<String>::new());
+    let irqs: Vec<_> = host.port("eth0").unwrap().queue_irqs().map(|irq| (irq.name.as_str(), irq.queue)).collect();
+    assert_eq!(irqs, [("eth0", Some(0))]);
+}

@@ -1,0 +1,230 @@
+#!/bin/busybox sh
+# What is tried in the guest, on eth0 and eth1 of one driver ($DRIVER): `sh checks.sh all`, or names with commas. What each check
+# is told goes to /out/CHECK.log, its outcome to /out/results.
+cd /out || exit 1
+# Not busybox's, which knows no namespaces.
+ip() { /bin/ip "$@"; }
+ALL=inspect,tune,killed,gone,packet,xdp,cable,transfers,slow
+
+say() {
+    echo "$*" >>/out/results
+    echo "$*"
+}
+
+# Everything about eth0 that netcliff may change.
+state() {
+    for what in -c -g -l -x -k -a; do ethtool $what eth0 2>/dev/null; done
+    ethtool eth0 2>/dev/null | grep -vi -e speed -e duplex -e detected
+    cat /sys/class/net/eth0/mtu /sys/class/net/eth0/queues/*/*_cpus 2>/dev/null
+    cat /sys/class/net/eth0/napi_defer_hard_irqs /sys/class/net/eth0/gro_flush_timeout
+    grep eth0 /proc/interrupts | sed 's/:.*//' | while read -r irq; do cat "/proc/irq/$irq/smp_affinity_list"; done
+    cat /proc/sys/net/core/*budget* /proc/sys/net/core/busy_* /proc/sys/net/core/netdev_max_backlog /proc/sys/net/ipv4/tcp_?mem
+}
+
+up() {
+    for device in "$@"; do
+        ip link set "$device" up
+        for _ in $(seq 100); do
+            grep -q 1 "/sys/class/net/$device/carrier" 2>/dev/null && break
+            sleep 0.1
+        done
+    done
+}
+
+# A netcliff command, what it says kept; its exit code.
+nc() {
+    echo "\$ netcliff $*"
+    netcliff "$@" 2>&1
+    code=$?
+    [ $code = 0 ] || echo "exit code $code"
+    return $code
+}
+
+# ---- checks: exit code 0, or the reason on the last line
+
+inspect() {
+    nc inspect --watch 0s && nc inspect --objective latency --watch 0s || return 1
+    nc inspect --json >/out/inspect.json || return 1
+    rm -rf /out/capture
+    nc inspect --capture /out/capture --watch 0s && nc inspect --from /out/capture --if eth0 || return 1
+    grep -q "driver *$DRIVER" /out/inspect.log || { echo "the page does not name the driver"; return 1; }
+}
+
+tune() {
+    for objective in latency cpu throughput; do
+        state >/tmp/before
+        nc tune plan --objective $objective --if eth0 || return 1
+        nc tune apply --objective $objective --if eth0 --yes || { echo "$objective could not be applied"; return 1; }
+        nc tune undo || return 1
+        up eth0
+        state >/tmp/after
+        diff /tmp/before /tmp/after || { echo "$objective left something behind"; return 1; }
+    done
+    nc tune try --objective latency --if eth0 --rounds 2 --metric /x --higher -- echo '{"x": 1}'
+}
+
+killed() {
+    state >/tmp/before
+    for wait in 0.1 0.3 0.6 1.0; do
+        netcliff tune apply --objective cpu --if eth0 --yes >/dev/null 2>&1 &
+        sleep $wait
+        kill -9 $!
+        wait $!
+        nc tune undo || return 1
+        up eth0
+        state >/tmp/after
+        diff /tmp/before /tmp/after || { echo "killed after $wait s something stayed"; return 1; }
+    done
+}
+
+# The device is taken from its driver while its settings are tried.
+gone() {
+    device=$(basename "$(readlink /sys/class/net/eth0/device)")
+    driver=/sys/bus/pci/drivers/$(basename "$(readlink /sys/class/net/eth0/device/driver)")
+    [ -e "$driver/unbind" ] && [ -e "/sys/bus/pci/devices/$device" ] || { echo "SKIPPED no PCI function to unbind"; return; }
+    nc tune try --objective latency --if eth0 --rounds 3 --metric /x --higher -- \
+        sh -c "echo $device >$driver/unbind 2>/dev/null; echo '{\"x\": 1}'"
+    nc tune undo
+    nc inspect --if eth0 --watch 0s
+    echo "$device" >"$driver/bind"
+    sleep 1
+    up eth0
+    [ -e /sys/class/net/eth0 ] || { echo "eth0 did not come back"; return 1; }
+}
+
+forward() {
+    nc rfc2544 throughput --tx eth0 --rx eth1 --frames 64,512 --trial 500ms --settle 500ms --rest 100ms --width 20% \
+        --search typical --max 500pps "$@"
+}
+
+packet() {
+    forward --send-by packet --receive-by packet
+}
+
+xdp() {
+    forward
+    forward --send-by xdp --receive-by xdp --json
+    ip link show eth1 | grep -q xdp && { echo "an XDP program stayed"; return 1; }
+    return 0
+}
+
+# A port goes down, then the cable is pulled, in the middle of a measurement.
+cable() {
+    for event in down pulled; do
+        forward --trial 3s >/tmp/forward.log 2>&1 &
+        sleep 4
+        case $event in
+        down) ip link set eth1 down ;;
+        pulled) echo "set_link nic1 off" >/out/monitor ;;
+        esac
+        sleep 3
+        echo "-- after eth1 was $event:"
+        for _ in $(seq 60); do kill -0 $! 2>/dev/null || break; sleep 1; done
+        kill $! 2>/dev/null && echo "it went on"
+        cat /tmp/forward.log
+        [ $event = pulled ] && echo "set_link nic1 on" >/out/monitor
+        sleep 1
+        up eth1
+    done
+}
+
+# ---- two hosts: a namespace each
+
+apart() {
+    [ -e /run/netns/near ] && return
+    ip netns add near && ip netns add far || return 1
+    ip link set eth0 netns near && ip link set eth1 netns far || return 1
+    ip -n near addr add 10.9.0.1/24 dev eth0 && ip -n far addr add 10.9.0.2/24 dev eth1 || return 1
+    ip -n near link set eth0 up && ip -n far link set eth1 up
+    ip -n near link set lo up && ip -n far link set lo up
+    netcliff agent --make-key /tmp/key
+    for _ in $(seq 50); do
+        ip netns exec near ping -c 1 -W 1 10.9.0.2 >/dev/null && return
+        sleep 0.2
+    done
+    echo "the two ends do not hear each other"
+    return 1
+}
+
+# An experiment between the two, both devices changed.
+between() {
+    apart || return 1
+    /bin/ip netns exec far env NETCLIFF_STATE_DIR=/tmp/far-state netcliff agent --listen 10.9.0.2:9940 --key /tmp/key \
+        --allow-settings eth1 --silence 20s >/tmp/agent.log 2>&1 &
+    agent=$!
+    for _ in $(seq 100); do grep -q listens /tmp/agent.log && break; sleep 0.1; done
+    ip netns exec near sh -c "for what in -c -k; do ethtool \$what eth0; done; ethtool eth0" >/tmp/before 2>/dev/null
+    echo "\$ netcliff run $1 --devices eth0"
+    ip netns exec near netcliff run "$@" --to 10.9.0.2 --key /tmp/key --devices eth0 2>&1
+    code=$?
+    sleep 3
+    ip netns exec near sh -c "for what in -c -k; do ethtool \$what eth0; done; ethtool eth0" >/tmp/after 2>/dev/null
+    kill $agent
+    cat /tmp/agent.log
+    [ $code = 0 ] || { echo "exit code $code"; return 1; }
+    diff /tmp/before /tmp/after || { echo "the device was not left as it was found"; return 1; }
+}
+
+transfers() {
+    cat >/tmp/features.toml <<'END'
+kind = "transfer"
+design = "one-at-a-time"
+repeats = 2
+time = "500ms"
+warmup = "200ms"
+[vary]
+rx-checksum = ["on", "off"]
+tx-checksum = ["on", "off"]
+tso = ["on", "off"]
+gro = ["on", "off"]
+lro = ["off", "on"]
+rx-usecs = ["0", "5", "50", "900"]
+rx-frames = ["1", "16"]
+mtu = ["1500", "4000"]
+END
+    between /tmp/features.toml
+}
+
+slow() {
+    cat >/tmp/slow.toml <<'END'
+kind = "transfer"
+repeats = 2
+time = "500ms"
+warmup = "200ms"
+[fixed]
+congestion = "cubic"
+[vary]
+rate = ["none", "10Mbit/s", "100Mbit/s", "1Gbit/s"]
+duplex = ["full", "half"]
+[figure]
+y = "goodput_bps"
+END
+    between /tmp/slow.toml
+}
+
+# By hand: runs what is put into the file `command` of the driver's directory, until that is `exit`; the answer is in `answer`.
+by_hand() {
+    while :; do
+        if [ -s /out/command ]; then
+            mv /out/command /tmp/command
+            grep -qx exit /tmp/command && return
+            . /tmp/command >/out/answer.part 2>&1
+            mv /out/answer.part /out/answer
+        fi
+        sleep 0.2
+    done
+}
+
+up eth0 eth1
+[ "$1" = all ] && set -- $ALL
+for check in $(echo "$1" | tr ',' ' '); do
+    echo "== $check"
+    "$check" >"/out/$check.log" 2>&1
+    code=$?
+    last=$(tail -1 "/out/$check.log")
+    case $code:$last in
+    0:SKIPPED*) say "SKIPPED $check: ${last#SKIPPED }" ;;
+    0:*) say "passed $check" ;;
+    *) say "FAILED $check: $last" ;;
+    esac
+done

@@ -1,0 +1,157 @@
+#!/bin/bash
+# Does netcliff understand real NIC drivers? For each driver a guest is booted in QEMU with two such NICs on one wire, and
+# scripts/guest/checks.sh is run in it. No rights are needed and nothing of this host is touched; timings in a guest without
+# KVM mean nothing.
+#
+#   scripts/guest/drivers.sh [DRIVER[=CHECK,...] ...]      drivers: e1000 e1000e igb virtio_net vmxnet3 8139cp
+#
+# Taken from the environment:
+#   QEMU      qemu-system-x86_64; igb came with version 8.0
+#   KERNEL    a bzImage                    [the newest /boot/vmlinuz-*]
+#   MODULES   its directory of modules     [/lib/modules/VERSION of KERNEL]
+#   BUSYBOX   a busybox without libraries  [busybox]
+#   NETCLIFF  what is tried                [target/release/netcliff]
+#   OUT       where results are kept       [a new directory under /tmp]
+#   PATIENCE  longest time a driver (s)    [600]
+# What cannot be had is named, and the drivers are SKIPPED. Exit code 1: a check failed.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+QEMU=${QEMU:-qemu-system-x86_64}
+KERNEL=${KERNEL:-$(ls -v /boot/vmlinuz-* 2>/dev/null | tail -1)}
+MODULES=${MODULES:-/lib/modules/$(basename "${KERNEL:-none}" | sed 's/^vmlinuz-//')}
+BUSYBOX=${BUSYBOX:-busybox}
+NETCLIFF=${NETCLIFF:-$here/../../target/release/netcliff}
+OUT=${OUT:-$(mktemp -d /tmp/netcliff-guest.XXXXXX)}
+PATIENCE=${PATIENCE:-600}
+
+skip() {
+    echo "SKIPPED: $*"
+    exit 0
+}
+command -v "$QEMU" >/dev/null || skip "no $QEMU: install qemu-system-x86, or name it with QEMU="
+[ -r "$KERNEL" ] || skip "no kernel that can be read: name one with KERNEL="
+[ -d "$MODULES/kernel" ] || skip "no modules in $MODULES: name their directory with MODULES="
+BUSYBOX=$(command -v "$BUSYBOX") || skip "no busybox: install busybox-static, or name it with BUSYBOX="
+[ -x "$NETCLIFF" ] || skip "no $NETCLIFF: cargo build --release, or name it with NETCLIFF="
+for tool in ip ldd; do command -v "$tool" >/dev/null || skip "no $tool"; done
+mkdir -p "$OUT" || exit 1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# A program with its libraries.
+put() {
+    local file
+    mkdir -p "$work/root/bin"
+    cp -L "$1" "$work/root/bin/"
+    for file in $(ldd "$1" 2>/dev/null | grep -o '/[^ ]*'); do
+        mkdir -p "$work/root$(dirname "$file")"
+        cp -Ln "$file" "$work/root$file" 2>/dev/null
+    done
+}
+
+# A module and those that it needs, unpacked.
+module() {
+    local name=${1//-/_} file target needed
+    target=$work/root/lib/modules/$name.ko
+    [ -e "$target" ] && return
+    file=$(find "$MODULES/kernel" -name "$name.ko*" -o -name "${name//_/-}.ko*" | head -1)
+    [ -n "$file" ] || return # built in, or not there
+    case $file in
+    *.xz) xz -dc "$file" ;;
+    *.zst) zstd -dqc "$file" ;;
+    *.gz) gzip -dc "$file" ;;
+    *) cat "$file" ;;
+    esac >"$target"
+    for needed in $(tr '\0' '\n' <"$target" | sed -n 's/^depends=//p' | tr ',' ' '); do module "$needed"; done
+    # In the order in which they are loaded.
+    echo "$name" >>"$work/root/lib/modules/order"
+}
+
+# What is the same for all drivers.
+base() {
+    mkdir -p "$work/root"/{bin,lib/modules,proc,sys,dev,run,tmp,out,etc,var,root}
+    put "$BUSYBOX"
+    [ "$(basename "$BUSYBOX")" = busybox ] || mv "$work/root/bin/$(basename "$BUSYBOX")" "$work/root/bin/busybox"
+    put "$(command -v ip)"
+    command -v ethtool >/dev/null && put "$(command -v ethtool)"
+    put "$NETCLIFF"
+    strip "$work/root/bin/$(basename "$NETCLIFF")" 2>/dev/null
+    mv "$work/root/bin/$(basename "$NETCLIFF")" "$work/root/bin/netcliff" 2>/dev/null
+    cp "$here/init.sh" "$work/root/init"
+    cp "$here/checks.sh" "$work/root/checks.sh"
+    chmod +x "$work/root/init"
+    for name in 9p 9pnet_virtio tcp_diag veth sch_fq sch_tbf sch_htb tcp_cubic tcp_bbr; do module "$name"; done
+}
+
+# The device of QEMU that a driver drives.
+device() {
+    case $1 in
+    virtio_net) echo virtio-net-pci ;;
+    8139cp) echo rtl8139 ;;
+    *) echo "$1" ;;
+    esac
+}
+
+# One driver: boots, waits, tells.
+try() {
+    local driver=$1 checks=$2 out=$OUT/$1 model slot nics=() n
+    mkdir -p "$out"
+    rm -f "$out"/*
+    model=$(device "$driver")
+    "$QEMU" -device help 2>&1 | grep -q "\"$model\"" || {
+        echo "$driver: SKIPPED: this QEMU has no $model"
+        return
+    }
+    module "$driver"
+    echo "$driver" >"$work/root/etc/driver"
+    echo "$checks" >"$work/root/etc/checks"
+    (cd "$work/root" && find . | "$BUSYBOX" cpio -o -H newc 2>/dev/null | gzip -1) >"$work/initrd"
+    # Two NICs, each in a PCI Express slot of its own (generation 1, one lane), the old ones behind a bridge; one wire.
+    case $model in
+    e1000 | rtl8139) nics=(-device "pcie-pci-bridge,id=bridge") ;;
+    *) for n in 0 1; do
+        nics+=(-device "pcie-root-port,id=slot$n,chassis=$((n + 1)),x-speed=2_5,x-width=1")
+    done ;;
+    esac
+    for n in 0 1; do
+        case $model in
+        e1000 | rtl8139) slot="bridge,addr=$((n + 1))" ;;
+        *) slot="slot$n" ;;
+        esac
+        nics+=(-netdev "hubport,id=wire$n,hubid=0"
+            -device "$model,id=nic$n,netdev=wire$n,mac=02:00:00:00:00:0$((n + 1)),bus=$slot")
+    done
+    mkfifo "$work/monitor.in" "$work/monitor.out" 2>/dev/null
+    cat "$work/monitor.out" >"$out/monitor.log" &
+    local reader=$!
+    timeout "$PATIENCE" "$QEMU" -M q35 -cpu max -smp 4 -m 1500 -nographic -nodefaults -no-reboot -serial "file:$out/console.log" \
+        -chardev "pipe,id=monitor,path=$work/monitor" -mon chardev=monitor \
+        -kernel "$KERNEL" -initrd "$work/initrd" -append "console=ttyS0 quiet panic=-1 net.ifnames=0" \
+        -virtfs "local,path=$out,mount_tag=out,security_model=none" "${nics[@]}" 2>"$out/qemu.log" &
+    local qemu=$!
+    exec 7<>"$work/monitor.in"
+    # The guest cannot pull its own cable: it asks for it.
+    while kill -0 "$qemu" 2>/dev/null; do
+        if [ -s "$out/monitor" ]; then
+            cat "$out/monitor" >&7
+            rm -f "$out/monitor"
+        fi
+        sleep 0.2
+    done
+    exec 7>&-
+    kill "$reader" 2>/dev/null
+    wait "$reader" 2>/dev/null
+    [ -e "$out/ended" ] || echo "FAILED the guest ended before its checks did (see $out/console.log)" >>"$out/results"
+    sed "s/^/$driver: /" "$out/results"
+}
+
+base
+[ $# -gt 0 ] || set -- e1000e igb virtio_net vmxnet3 e1000 8139cp
+for wanted in "$@"; do
+    case $wanted in
+    *=*) try "${wanted%%=*}" "${wanted#*=}" ;;
+    *) try "$wanted" all ;;
+    esac
+done
+echo "what was said: $OUT"
+! grep -q '^FAILED' "$OUT"/*/results
