@@ -126,7 +126,7 @@ try() {
     local reader=$!
     timeout "$PATIENCE" "$QEMU" -M q35 -cpu max -smp 4 -m 1500 -nographic -nodefaults -no-reboot -serial "file:$out/console.log" \
         -chardev "pipe,id=monitor,path=$work/monitor" -mon chardev=monitor \
-        -kernel "$KERNEL" -initrd "$work/initrd" -append "console=ttyS0 quiet panic=-1 net.ifnames=0" \
+        -kernel "$KERNEL" -initrd "$work/initrd" -append "console=ttyS0 quiet panic=-1 no_timer_check net.ifnames=0" \
         -virtfs "local,path=$out,mount_tag=out,security_model=none" "${nics[@]}" 2>"$out/qemu.log" &
     local qemu=$!
     exec 7<>"$work/monitor.in"
