@@ -93,7 +93,7 @@ gone() {
 }
 
 forward() {
-    nc rfc2544 throughput --tx eth0 --rx eth1 --frames 64,512 --trial 500ms --settle 500ms --rest 100ms --width 20% \
+    nc rfc2544 throughput --tx eth0 --rx eth1 --frames 64,512 --trial "${TRIAL:-500ms}" --settle 500ms --rest 100ms --width 20% \
         --search typical --max 500pps "$@"
 }
 
@@ -111,7 +111,8 @@ xdp() {
 # A port goes down, then the cable is pulled, in the middle of a measurement.
 cable() {
     for event in down pulled; do
-        forward --trial 3s >/tmp/forward.log 2>&1 &
+        TRIAL=3s
+        forward >/tmp/forward.log 2>&1 &
         sleep 4
         case $event in
         down) ip link set eth1 down ;;
@@ -122,6 +123,7 @@ cable() {
         for _ in $(seq 60); do kill -0 $! 2>/dev/null || break; sleep 1; done
         kill $! 2>/dev/null && echo "it went on"
         cat /tmp/forward.log
+        grep -q "interface eth[01]" /tmp/forward.log || { echo "$event: no sentence names the port"; return 1; }
         [ $event = pulled ] && echo "set_link nic1 on" >/out/monitor
         sleep 1
         up eth1
