@@ -71,6 +71,8 @@ fn wrong_usage_is_named_with_what_is_accepted() {
         (&["--cpu", "0,4000"], &["CPU 4000 cannot be used"]),
         (&["--rules", "30"], &["rules = 30", "--forwarding netfilter"]),
         (&["--rules", "501", "--forwarding", "netfilter"], &["501 is not in 1..=500"]),
+        (&["--stamps", "sundial"], &["sundial", "application, kernel, hardware"]),
+        (&["--stamps", "kernel"], &["stamps = kernel", "latency test"]),
         (&["--send-by", "pigeon"], &["pigeon", "auto, packet, xdp"]),
         (&["--receive-by", "pigeon"], &["pigeon", "auto, packet, xdp"]),
         (&["--name", "router"], &["--name router", "add --save"]),
@@ -89,6 +91,53 @@ fn wrong_usage_is_named_with_what_is_accepted() {
         assert!(words.iter().all(|word| said.contains(word)), "{args:?}: {said}");
         assert!(out.stdout.is_empty(), "{args:?}");
     }
+}
+
+/// Latency of frames of 64 bytes through the router of the namespaces.
+const LATENCY: [&str; 15] = [
+    "rfc2544", "latency", "--frames", "64", "--trial", "50ms", "--max", "5kpps", "--rest", "0s", "--repeats", "3", "--width",
+    "20%", "--stamps",
+];
+
+#[test]
+fn the_kernels_stamps_stand_beside_the_testers_clock() {
+    let home = Home::new();
+    let output = home.netcliff([&LATENCY[..], &["kernel", "--json"]].concat()).output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    if ["not permitted", "another netcliff", "cannot put kernel time stamps"].iter().any(|word| said.contains(word)) {
+        return say(&format!("SKIPPED: {said}"));
+    }
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
+    assert_eq!(found["instruments"]["tagged_by"], "kernel");
+    let size = &found["sizes"][0];
+    let latency = &size["latency"];
+    if latency.is_null() {
+        // A loaded machine may lose frames at any load.
+        assert!(size["missing"][0].is_string(), "{size}");
+        return say(&format!("SKIPPED: no latency on this machine now: {}", size["missing"]));
+    }
+    assert_eq!(latency["clock"], "kernel");
+    assert_eq!(latency["uncertainty_s"], 0.0);
+    assert_eq!(latency["absent"], serde_json::json!({"left": 0, "came": 0, "clock": 0}), "{latency}");
+    for repeat in latency["repeats"].as_array().expect("repeats") {
+        let (kernel_s, application_s) = (repeat["tagged_s"].as_f64(), repeat["application_s"].as_f64());
+        assert!(kernel_s.is_some_and(|s| s > 0.0) && kernel_s <= application_s, "{repeat}");
+    }
+}
+
+#[test]
+fn hardware_stamps_of_ports_without_are_refused_and_nothing_is_left() {
+    let home = Home::new();
+    let out = home.netcliff([&LATENCY[..], &["hardware"]].concat()).output().expect("it runs");
+    let said = String::from_utf8_lossy(&out.stderr);
+    if said.contains("not permitted") || said.contains("another netcliff") {
+        return say(&format!("SKIPPED: {said}"));
+    }
+    assert_eq!(out.status.code(), Some(2), "{said}");
+    for words in ["cannot put hardware time stamps on what leaves", "it offers", "choose --stamps"] {
+        assert!(said.contains(words), "{said}");
+    }
+    assert!(out.stdout.is_empty() && entries(&home.state().join("journal")).is_empty(), "something is left");
 }
 
 /// The interface that carries the default route is refused before a frame is sent.

@@ -72,9 +72,18 @@ impl Bed {
         self.inside(&[], home, args)
     }
 
+    /// Another test than throughput.
+    fn another(&self, test: &str, home: &Home, args: &[&str]) -> Command {
+        self.run(test, &[], home, args)
+    }
+
     /// The same behind another program, such as `setpriv`.
     fn inside(&self, before: &[&str], home: &Home, args: &[&str]) -> Command {
-        let base = ["rfc2544", "throughput", "--tx", "p0", "--rx", "p1", "--device-mac", ROUTER_MAC, "--frames", "64"];
+        self.run("throughput", before, home, args)
+    }
+
+    fn run(&self, test: &str, before: &[&str], home: &Home, args: &[&str]) -> Command {
+        let base = ["rfc2544", test, "--tx", "p0", "--rx", "p1", "--device-mac", ROUTER_MAC, "--frames", "64"];
         let plain = home.command([&base[..], args].concat());
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.tester]).args(before).arg(plain.get_program()).args(plain.get_args());
@@ -166,6 +175,22 @@ fn frames_go_through_a_router_between_two_ports() {
         assert!(found["device"].as_str().is_some_and(|device| device.contains("p0 and p1")), "{found}");
         assert_eq!(before, bed.ports(), "the ports are not as they were");
     }
+}
+
+/// A real port is refused before it is set, and is left as it was.
+#[test]
+fn hardware_stamps_are_refused_with_the_port_and_what_it_offers() {
+    let Some(bed) = bed_or_skip() else { return };
+    let (home, before) = (Home::new(), bed.ports());
+    let args = ["--stamps", "hardware"];
+    let mut command = bed.another("latency", &home, &short(&args));
+    let output = ended(command.spawn().expect("it starts"), 60);
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("another netcliff") {
+        return say(&format!("SKIPPED: {said}"));
+    }
+    assert!(output.status.code() == Some(2) && said.contains("interface p0 cannot put hardware time stamps"), "{said}");
+    assert_eq!(before, bed.ports(), "the ports are not as they were");
 }
 
 #[test]

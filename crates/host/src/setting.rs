@@ -6,6 +6,7 @@ use crate::{
     nic::{
         self, Nic, ethtool, link,
         netdev::{self, NapiKey},
+        stamping::Stamping,
     },
     procfs,
     rtnl::Rtnl,
@@ -61,6 +62,11 @@ pub enum Setting {
         /// Interface.
         interface: String,
     },
+    /// Which frames the device stamps, as [`Stamping`] writes it.
+    HardwareStamps {
+        /// Interface.
+        interface: String,
+    },
     /// A setting of one NAPI instance. Ids count up whenever a device is opened, so it is named by its place among them.
     Napi {
         /// Interface.
@@ -105,6 +111,7 @@ impl fmt::Display for Setting {
             Setting::RssTable { interface } => write!(f, "{interface} RSS table"),
             Setting::Mtu { interface } => write!(f, "{interface} MTU"),
             Setting::Link { interface } => write!(f, "{interface} speed and duplex"),
+            Setting::HardwareStamps { interface } => write!(f, "{interface} hardware time stamps"),
             Setting::Napi { interface, place, key } => write!(f, "{interface} NAPI {place} {}", key.name()),
         }
     }
@@ -129,6 +136,7 @@ impl Setting {
             | Setting::RssTable { interface }
             | Setting::Mtu { interface }
             | Setting::Link { interface }
+            | Setting::HardwareStamps { interface }
             | Setting::Napi { interface, .. } => Some(interface),
         }
     }
@@ -166,6 +174,7 @@ impl Setting {
                 let reason = || unsupported(format!("the driver of {interface} does not tell speed and duplex"));
                 setting.ok_or_else(reason)
             }
+            Setting::HardwareStamps { interface } => Ok(Stamping::of(interface)?.to_string()),
             Setting::Napi { interface, place, key } => {
                 let value = napi(interface, *place)?.figure(*key);
                 let reason = || unsupported(format!("this kernel does not tell {} of a NAPI instance", key.name()));
@@ -199,6 +208,7 @@ impl Setting {
                 Rtnl::new().set_mtu(interface, mtu)
             }
             Setting::Link { interface } => link::set_link(interface, &value.parse()?),
+            Setting::HardwareStamps { interface } => value.parse::<Stamping>().map_err(bad)?.set(interface),
             Setting::Napi { interface, place, key } => {
                 let value = value.parse().map_err(|_| bad(format!("{value:?} is no whole number below 2^32")))?;
                 netdev::set_napi(napi(interface, *place)?.id, *key, value)

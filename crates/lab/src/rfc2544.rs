@@ -27,6 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use conduct::Step;
+use netcliff_wire::forward::stamps::Stamps;
 use kernel::{DeviceError, Kernel, Place};
 use report::Rfc2544Report;
 use settings::Settings;
@@ -78,6 +79,13 @@ fn notes(settings: &Settings) -> Vec<String> {
     notes.push("the wait for residual frames ends when none is missing".to_owned());
     let uneven = "a trial that lost no more frames than left over 0.1 ms late is void: the sender may have lost them";
     notes.push(uneven.to_owned());
+    if settings.stamps != Stamps::Application {
+        notes.push(format!(
+            "latency by the {} stamps is that of tagged frames; typical and worst case and the distribution are of all frames, \
+             by the tester's own clock",
+            settings.stamps
+        ));
+    }
     if settings.loss_ratio > 0.0 {
         notes.push(format!("trials may lose {} of the frames; RFC 2544's throughput allows none", settings.loss_ratio));
     }

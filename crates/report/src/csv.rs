@@ -79,6 +79,13 @@ pub fn rfc2544(report: &Rfc2544Report) -> String {
         if let Some(latency) = &size.latency {
             let load = Some(latency.load_pps);
             row("latency", load, "tagged_mean_s", Some(latency.mean_s));
+            // By whose stamps, where there are any.
+            let by_stamps = latency.absent.map(|_| latency.mean_s);
+            row("latency", load, &format!("tagged_mean_{}_s", latency.clock), by_stamps);
+            row("latency", load, "tagged_uncertainty_s", latency.uncertainty_s);
+            row("latency", load, "tagged_mean_application_s", latency.application_mean_s);
+            row("latency", load, "tagged_mean_kernel_s", latency.kernel_mean_s);
+            row("latency", load, "absent_stamps", latency.absent_stamps().map(f64::from));
             row("latency", load, "typical_s", Some(latency.typical_s.median));
             row("latency", load, "worst_case_s", Some(latency.worst_s.median));
         }

@@ -17,6 +17,11 @@ pub fn realtime_ns() -> u64 {
 /// `CLOCK_REALTIME` - `CLOCK_MONOTONIC` in nanoseconds, from the tightest of eight bracketed reads;
 /// its error is at most half the time those reads take (see [`read_cost_s`]).
 pub fn realtime_minus_monotonic_ns() -> i64 {
+    realtime_minus_monotonic().0
+}
+
+/// The same, and how far it may be off: half the time that the tightest reads took, in nanoseconds.
+pub fn realtime_minus_monotonic() -> (i64, u64) {
     (0..8)
         .map(|_| {
             let before = monotonic_ns();
@@ -26,7 +31,7 @@ pub fn realtime_minus_monotonic_ns() -> i64 {
             (after - before, real as i64 - middle as i64)
         })
         .min()
-        .map_or(0, |(_, offset)| offset)
+        .map_or((0, 0), |(window, offset)| (offset, window.div_ceil(2)))
 }
 
 /// The mean cost of one clock read, in seconds: what the instrument itself spends a packet.
@@ -104,6 +109,19 @@ impl Ticker {
     }
 }
 
+impl Ticker {
+    /// How far it is off the kernel's clock now, at most, in nanoseconds: by the tightest of eight bracketed reads.
+    pub fn off_ns(&mut self) -> u64 {
+        let read = |ticker: &mut Self| {
+            let before = monotonic_ns();
+            let now = ticker.now_ns();
+            let window = monotonic_ns() - before;
+            (window, now.abs_diff(before + window / 2) + window.div_ceil(2))
+        };
+        (0..8).map(|_| read(self)).min().map_or(0, |(_, off)| off)
+    }
+}
+
 impl Default for Ticker {
     fn default() -> Self {
         Self::new()
@@ -177,6 +195,8 @@ mod tests {
             apart.push(now.saturating_sub(after).max(before.saturating_sub(now)));
             std::thread::sleep(Duration::from_micros(20));
         }
+        // Never less than the reads themselves leave open.
+        assert!(ticker.off_ns() > 0);
         apart.sort_unstable();
         // The thread may be interrupted between the reads, hence a quantile.
         assert!(apart[1900] < 3000, "95 % within {} ns", apart[1900]);

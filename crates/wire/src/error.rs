@@ -43,6 +43,22 @@ pub enum WireError {
         /// The program's name, if it has one.
         name: Option<String>,
     },
+    /// A port cannot give the time stamps asked for.
+    #[error(
+        "interface {interface} cannot put {stamps} time stamps on what {what}: it offers {offered}; choose --stamps {instead}"
+    )]
+    NoStamps {
+        /// The interface.
+        interface: String,
+        /// Whose stamps were asked for.
+        stamps: crate::forward::stamps::Stamps,
+        /// `leaves` or `arrives`.
+        what: &'static str,
+        /// What it offers, in words.
+        offered: String,
+        /// What it can give.
+        instead: &'static str,
+    },
     /// The kernel refused an XDP program.
     #[error("could not attach an XDP program to interface {interface}: {source}{}", program_hint(source))]
     Program {

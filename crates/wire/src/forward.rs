@@ -8,12 +8,14 @@
 //! | [`frame`] | frames that name run, stream, sequence and send time; flows over addresses and ports; sizes |
 //! | [`port`] | AF_PACKET and AF_XDP rings, behind two traits |
 //! | [`account`] | what became of each frame: lost, duplicated, reordered, corrupted, when it came |
+//! | [`stamps`] | times that kernel or hardware put on the tagged frame |
 //! | [`run`] | a trial: pacing, the settle time, what makes it void |
 
 pub mod account;
 pub mod frame;
 pub mod port;
 pub mod run;
+pub mod stamps;
 
 pub use frame::{Profile, Sweep};
 pub use port::{Receiver, Sender};

@@ -90,7 +90,7 @@ impl Kicked {
 
     /// Books one frame that was not sent, by its error; anything unknown is returned as an error, with
     /// ` on interface NAME` or nothing.
-    fn book(&mut self, error: std::io::Error, sender: &str) -> Result<(), WireError> {
+    pub(crate) fn book(&mut self, error: std::io::Error, sender: &str) -> Result<(), WireError> {
         match error.raw_os_error() {
             Some(libc::ENOBUFS) => self.refused += 1,
             Some(libc::EAGAIN) => self.sender_full += 1,

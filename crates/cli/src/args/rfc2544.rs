@@ -13,6 +13,7 @@ use netcliff_lab::rfc2544::settings::FrameSize;
   netcliff rfc2544 throughput --frames 64,512,1518 --trial 1s --search typical
   netcliff rfc2544 all --trial 1s --repeats 3 --html report.html
   netcliff rfc2544 throughput --forwarding conntrack --flows 1000
+  netcliff rfc2544 latency --stamps kernel         without what the tester itself adds, and beside it
   netcliff rfc2544 loss --tx eth1 --rx eth2 --device-mac 02:00:00:00:00:01
 
 Without --tx and --rx the device is a router in a network namespace of this machine, between two sides
@@ -51,6 +52,9 @@ pub struct Rfc2544Args {
     /// How frames are taken in
     #[arg(long, value_enum, default_value_t = ReceiveBy::Auto)]
     pub receive_by: ReceiveBy,
+    /// Whose clock the latency of tagged frames is taken with; with latency or all
+    #[arg(long, value_enum, default_value_t = Stamps::Application)]
+    pub stamps: Stamps,
     /// How throughput is searched
     #[arg(long, value_enum, default_value_t = Search::Mlr)]
     pub search: Search,
@@ -157,6 +161,18 @@ pub enum ReceiveBy {
     Packet,
     /// AF_XDP, or nothing; an XDP program takes the UDP frames that arrive at the port for as long as it runs
     Xdp,
+}
+
+/// Clocks of tagged frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Stamps {
+    /// The tester's own, from before a frame is written
+    Application,
+    /// The kernel's, from the driver at the port that sends: without what the tester itself takes to send
+    Kernel,
+    /// The two ports' own, brought together by the system's clock where they are two; the ports are set to stamp every frame
+    /// and set back
+    Hardware,
 }
 
 /// Searches.

@@ -8,6 +8,7 @@ use netcliff_host::inventory::Inventory;
 use netcliff_host::testbed::TestbedError;
 use netcliff_host::testbed::forward::{Forwarding as Way, RULES_BY_DEFAULT};
 use netcliff_host::testbed::ports::PortError;
+use netcliff_host::testbed::stamping::StampingError;
 use netcliff_lab::rfc2544::conduct::Step;
 use netcliff_lab::rfc2544::kernel::{DeviceError, Place};
 use netcliff_lab::rfc2544::report::Rfc2544Report;
@@ -17,9 +18,10 @@ use netcliff_lab::rfc2544::{self};
 use netcliff_report as report;
 use netcliff_wire::WireError;
 use netcliff_wire::forward::port::{ReceiveBy as TakenIn, SendBy as Sent};
+use netcliff_wire::forward::stamps::Stamps as By;
 
 use super::{command_line, enter_user_namespace, now_unix_s, open_store, refuse_name, stop_on_signal, write};
-use crate::args::{Forwarding, Frames, ReceiveBy, Rfc2544Args, Search, SendBy, StoreArgs, Test};
+use crate::args::{Forwarding, Frames, ReceiveBy, Rfc2544Args, Search, SendBy, Stamps, StoreArgs, Test};
 use crate::output;
 
 /// Wait for residual frames of trials below a second (s): each that loses a frame waits for all of it.
@@ -117,6 +119,11 @@ fn settings(args: &Rfc2544Args) -> Settings {
             ReceiveBy::Packet => TakenIn::Packet,
             ReceiveBy::Xdp => TakenIn::Xdp,
         },
+        stamps: match args.stamps {
+            Stamps::Application => By::Application,
+            Stamps::Kernel => By::Kernel,
+            Stamps::Hardware => By::Hardware,
+        },
         search: match args.search {
             Search::Binary => SearchBy::Binary,
             Search::Mlr => SearchBy::Mlr,
@@ -171,7 +178,10 @@ fn say(step: &Step) {
 /// What is the user's to change is wrong usage.
 pub(super) fn explain(error: DeviceError) -> anyhow::Error {
     match error {
-        DeviceError::Wire(WireError::Setting { .. } | WireError::OtherProgram { .. })
+        DeviceError::Wire(
+            WireError::Setting { .. } | WireError::OtherProgram { .. } | WireError::NoStamps { .. },
+        )
+        | DeviceError::Stamping(StampingError::Unread { .. } | StampingError::Fewer { .. })
         | DeviceError::Port(PortError::Missing { .. } | PortError::DefaultRoute { .. } | PortError::Xdp { .. })
         | DeviceError::Testbed(TestbedError::NoSuchCpu { .. } | TestbedError::OutOfRange { .. }) => {
             output::usage(error)

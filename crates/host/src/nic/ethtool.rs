@@ -102,9 +102,31 @@ pub struct TimeStamps {
     pub software_receive: bool,
     /// The driver, on frames that leave.
     pub software_transmit: bool,
+    /// The device can be set to stamp every frame that arrives, not only those of some protocols.
+    #[serde(default)]
+    pub hardware_receive_all: bool,
     /// Number of the device's clock (`/dev/ptpN`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<u32>,
+}
+
+impl std::fmt::Display for TimeStamps {
+    /// Such as `kernel stamps of what arrives and leaves, no hardware stamps`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let of = |who: &str, arrives: bool, leaves: bool| match (arrives, leaves) {
+            (true, true) => format!("{who} stamps of what arrives and leaves"),
+            (true, false) => format!("{who} stamps of what arrives only"),
+            (false, true) => format!("{who} stamps of what leaves only"),
+            (false, false) => format!("no {who} stamps"),
+        };
+        let kernel = of("kernel", self.software_receive, self.software_transmit);
+        let hardware = of("hardware", self.hardware_receive, self.hardware_transmit);
+        write!(f, "{kernel}, {hardware}")?;
+        if self.hardware_receive && !self.hardware_receive_all {
+            f.write_str(" (of what arrives only frames of some protocols such as PTP)")?;
+        }
+        Ok(())
+    }
 }
 
 /// Asks who can put a time on an interface's frames, in the thread's namespace.
@@ -116,11 +138,13 @@ pub fn time_stamps(interface: &str) -> io::Result<TimeStamps> {
     let read = ask!(socket, interface, op_tsinfo_get_do, TSINFO_GET, |reply| {
         let offered = reply.get_timestamping().map(|set| names(&set)).unwrap_or_default();
         let offers = |name: &str| offered.iter().any(|offer| offer == name);
+        let filters = reply.get_rx_filters().map(|set| names(&set)).unwrap_or_default();
         TimeStamps {
             hardware_receive: offers("hardware-receive"),
             hardware_transmit: offers("hardware-transmit"),
             software_receive: offers("software-receive"),
             software_transmit: offers("software-transmit"),
+            hardware_receive_all: filters.iter().any(|filter| filter == "all"),
             clock: reply.get_phc_index().ok(),
         }
     });

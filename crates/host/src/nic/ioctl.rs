@@ -107,6 +107,11 @@ pub(crate) fn set_rss_table(name: &str, table: &[u32]) -> io::Result<()> {
 
 /// One ethtool ioctl. `data` begins with its command and has the size that the kernel reads and writes for it.
 fn call<T>(name: &str, data: &mut T) -> io::Result<()> {
+    request(name, SIOCETHTOOL, data)
+}
+
+/// An ioctl of an interface that takes the address of a structure, of the size that the kernel reads and writes for it.
+pub(super) fn request<T>(name: &str, number: libc::Ioctl, data: &mut T) -> io::Result<()> {
     // SAFETY: socket takes three integers and returns a new descriptor or -1.
     let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
     if fd < 0 {
@@ -124,8 +129,8 @@ fn call<T>(name: &str, data: &mut T) -> io::Result<()> {
     }
     request.ifr_ifru.ifru_data = ptr::from_mut(data).cast();
     // SAFETY: `request` is a valid ifreq whose data points to a structure that outlives the call and is of the size that
-    // the kernel uses for its command, as the callers in this file see to.
-    let result = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &mut request) };
+    // the kernel uses for its command, as the callers in this module see to.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), number, &mut request) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 

@@ -11,7 +11,9 @@ pub mod moderation;
 pub mod netdev;
 mod numbered;
 pub mod path;
+pub mod phc;
 pub mod slot;
+pub mod stamping;
 mod sysfs;
 
 pub(crate) use ioctl::set_rss_table;

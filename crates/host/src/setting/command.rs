@@ -2,6 +2,7 @@
 
 use super::{Group, Setting, table};
 use crate::nic::link::LinkSetting;
+use crate::nic::stamping::Stamping;
 
 impl Setting {
     /// The shell command that sets a value.
@@ -26,6 +27,13 @@ impl Setting {
             },
             Setting::Mtu { interface } => format!("ip link set dev {interface} mtu {value}"),
             Setting::Link { interface } => format!("ethtool -s {interface} {}", link(value)),
+            // Of linuxptp.
+            Setting::HardwareStamps { interface } => match value.parse::<Stamping>() {
+                Ok(stamping) => {
+                    format!("hwstamp_ctl -i {interface} -t {} -r {}", stamping.transmit, stamping.receive)
+                }
+                Err(_) => format!("# hardware time stamps of {interface}: {value}"),
+            },
             // The kernel's own tool (tools/net/ynl); the inner part finds the id of today.
             Setting::Napi { interface, place, key } => format!(
                 "ynl --family netdev --do napi-set --json \"{{\\\"id\\\": $(ynl --family netdev --output-json --dump napi-get \

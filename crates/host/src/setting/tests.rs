@@ -32,6 +32,11 @@ fn commands_people_can_type() {
         (Setting::Mtu { interface: "eth0".into() }, "9000", "ip link set dev eth0 mtu 9000"),
         (link.clone(), "100 half", "ethtool -s eth0 speed 100 duplex half autoneg off"),
         (link, "auto TP,100baseT/Half", "ethtool -s eth0 autoneg on advertise TP on 100baseT/Half on"),
+        (
+            Setting::HardwareStamps { interface: "eth0".into() },
+            "transmit=on receive=all",
+            "hwstamp_ctl -i eth0 -t 1 -r 1",
+        ),
     ] {
         assert_eq!(setting.command(value), command);
     }

@@ -14,6 +14,7 @@ pub mod offloads;
 mod permission;
 pub mod ports;
 mod setup;
+pub mod stamping;
 pub mod sysctl;
 
 pub use permission::{Permission, enter_user_namespace};

@@ -1,10 +1,11 @@
 //! RFC 2544's tests on a device: which trials are made for each frame size, and what is said of them.
 
 use netcliff_core::stream::Spread;
+use netcliff_wire::forward::stamps::{Absent, Stamps};
 use netcliff_wire::latency::{Latency as Histogram, LatencyRecord};
 
 use super::cost::Predicted;
-use super::procedures::{self, LatencyRepeat};
+use super::procedures::{self, Latency, LatencyRepeat};
 use super::report::{Limit, LineShare, Pacing, Seen, SizeReport};
 use super::search::binary::{self, Binary};
 use super::search::mlr::{self, Mlr};
@@ -66,8 +67,23 @@ pub struct Measured {
     pub pacing: Option<Pacing>,
     /// Latency of every frame.
     pub latency: Option<Histogram>,
-    /// Latency of the frame in the middle (s).
-    pub tagged_s: Option<f64>,
+    /// The frame in the middle.
+    pub tagged: Tagged,
+}
+
+/// Latency of a trial's tagged frames: means over the directions.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Tagged {
+    /// By the clock asked for (s); None: one of them was lost or lacks a stamp.
+    pub latency_s: Option<f64>,
+    /// How far that may be off by bringing the clocks of both ends together (s).
+    pub uncertainty_s: Option<f64>,
+    /// From before they were written (s), where stamps were asked for.
+    pub application_s: Option<f64>,
+    /// By the kernel's stamps (s), where those of hardware were asked for.
+    pub kernel_s: Option<f64>,
+    /// Stamps that did not come back.
+    pub absent: Absent,
 }
 
 /// What a burst gave.
@@ -244,7 +260,8 @@ fn latency<D: Device>(settings: &Settings, asker: &mut Asker<'_, D>, size: &mut 
         return Ok(());
     };
     let trial_s = 2.0 * settings.trial_s;
-    let (mut repeats, mut all, mut void) = (Vec::new(), Histogram::new(), 0);
+    let (mut repeats, mut all, mut void, mut unstamped) = (Vec::new(), Histogram::new(), 0, 0);
+    let mut absent = Absent::default();
     for _ in 0..settings.latency_repeats {
         if let Answer::Void { .. } = asker.ask(trial_s, load_pps)? {
             void += 1;
@@ -252,23 +269,43 @@ fn latency<D: Device>(settings: &Settings, asker: &mut Asker<'_, D>, size: &mut 
         }
         let Some(measured) = asker.last.take() else { continue };
         let Some(frames) = measured.latency else { continue };
-        let figures = (measured.tagged_s, frames.quantile_s(0.5), frames.quantile_s(0.999));
+        let tagged = measured.tagged;
+        absent.add(tagged.absent);
+        unstamped += u32::from(tagged.absent != Absent::default());
+        let figures = (tagged.latency_s, frames.quantile_s(0.5), frames.quantile_s(0.999));
         if let (Some(tagged_s), Some(p50_s), Some(p999_s)) = figures {
-            repeats.push(LatencyRepeat { tagged_s, p50_s, p999_s });
+            let Tagged { uncertainty_s, application_s, kernel_s, .. } = tagged;
+            repeats.push(LatencyRepeat { tagged_s, p50_s, p999_s, uncertainty_s, application_s, kernel_s });
         }
         all.merge(&frames);
     }
     let had = repeats.len() as u32;
     if had < settings.latency_repeats {
         let asked = settings.latency_repeats;
+        let lost = asked.saturating_sub(had + void + unstamped);
         size.missing.push(format!(
-            "latency: {had} of {asked} repeats count; in {void} the sender or the sink was too slow, in the others the \
-             tagged frame was lost"
+            "latency: {had} of {asked} repeats count; in {void} the sender or the sink was too slow, in {lost} the tagged \
+             frame was lost{}",
+            without_stamps(unstamped, absent)
         ));
     }
-    size.latency = procedures::latency(load_pps, trial_s, repeats);
+    let clock = settings.stamps;
+    let absent = (clock != Stamps::Application).then_some(absent);
+    size.latency = procedures::latency(load_pps, trial_s, repeats).map(|found| Latency { clock, absent, ..found });
     size.latency_frames = LatencyRecord::of(&all);
     Ok(())
+}
+
+/// The end of a sentence on repeats that do not count.
+fn without_stamps(repeats: u32, absent: Absent) -> String {
+    if repeats == 0 {
+        return String::new();
+    }
+    let Absent { left, came, clock } = absent;
+    format!(
+        ", in {repeats} it came, but {left} stamps of frames that left and {came} of frames that came were not to be had, and \
+         {clock} pairs of stamps were of clocks that were set meanwhile"
+    )
 }
 
 fn back_to_back<D: Device>(

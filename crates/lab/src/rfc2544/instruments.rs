@@ -2,6 +2,7 @@
 
 use netcliff_wire::forward::port::{Receiving, Sending};
 use netcliff_wire::forward::run::{PortStamps, Tester};
+use netcliff_wire::forward::stamps::{End, Stamps};
 use serde::{Deserialize, Serialize};
 
 /// What the frames of a run were sent, taken in and stamped by.
@@ -13,6 +14,9 @@ pub struct Instruments {
     pub taken_in_by: Vec<Receiving>,
     /// Which clock stamped frames, and where.
     pub stamped: String,
+    /// Whose clock the latency of tagged frames is taken with.
+    #[serde(default)]
+    pub tagged_by: Stamps,
     /// Who else could have: what each port offers, the sink's first.
     pub ports: Vec<PortStamps>,
 }
@@ -26,8 +30,9 @@ impl Instruments {
         if !self.taken_in_by.contains(&tester.receiving) {
             self.taken_in_by.push(tester.receiving);
         }
-        self.ports.clone_from(&tester.stamps);
-        self.stamped = stamped(&self.taken_in_by, &self.ports);
+        self.ports.clone_from(&tester.ports);
+        self.tagged_by = tester.stamps;
+        self.stamped = stamped(&self.taken_in_by, self.tagged_by, &self.ports);
         let because = |what: &str, why: &Option<String>| why.as_ref().map(|why| format!("{what}, not AF_XDP: {why}"));
         let sent = because("sent by an AF_PACKET ring", &tester.not_sent_by_xdp);
         sent.into_iter().chain(because("taken in by an AF_PACKET ring", &tester.not_received_by_xdp)).collect()
@@ -44,24 +49,36 @@ fn either<T: ToString>(all: &[T]) -> String {
     if words.is_empty() { "nothing yet".to_owned() } else { words.join(" or ") }
 }
 
-fn stamped(taken_in_by: &[Receiving], ports: &[PortStamps]) -> String {
+fn stamped(taken_in_by: &[Receiving], tagged_by: Stamps, ports: &[PortStamps]) -> String {
     let received: Vec<&str> = taken_in_by.iter().map(|receiving| receiving.stamped()).collect();
+    let tagged = match tagged_by {
+        Stamps::Application => "",
+        Stamps::Kernel => {
+            "tagged frames by the kernel: as the generator's driver gets them and as the sink's hands them over, \
+             CLOCK_REALTIME; all frames by "
+        }
+        Stamps::Hardware => {
+            "tagged frames by the ports' own clocks, read against CLOCK_REALTIME before and after each trial; all frames by "
+        }
+    };
     format!(
-        "software: sent as the frame is written (CLOCK_MONOTONIC, by the CPU's time stamp counter), received {}; hardware: {}",
+        "{tagged}software: sent as the frame is written (CLOCK_MONOTONIC, by the CPU's time stamp counter), received {}; \
+         hardware: {}",
         received.join(" or "),
-        hardware(ports)
+        hardware(tagged_by, ports)
     )
 }
 
 /// The sink's port would stamp what arrives, the generator's what leaves.
-fn hardware(ports: &[PortStamps]) -> String {
+fn hardware(tagged_by: Stamps, ports: &[PortStamps]) -> String {
     let silent: Vec<&str> =
         ports.iter().filter(|port| port.offered.is_none()).map(|port| port.interface.as_str()).collect();
     if !silent.is_empty() {
         return format!("the kernel does not say what {} offers", silent.join(" and "));
     }
     let offers = |at: usize, port: &PortStamps| {
-        port.offered.is_some_and(|offered| if at == 0 { offered.hardware_receive } else { offered.hardware_transmit })
+        let end = if at == 0 { End::Far } else { End::Near };
+        Stamps::Hardware.check(port, end).is_ok()
     };
     let without: Vec<&str> = ports
         .iter()
@@ -69,10 +86,10 @@ fn hardware(ports: &[PortStamps]) -> String {
         .filter(|(at, port)| !offers(*at, port))
         .map(|(_, port)| port.interface.as_str())
         .collect();
-    if without.is_empty() {
-        "offered by both ports, but netcliff does not use it".to_owned()
-    } else {
-        format!("not offered by {}", without.join(" and "))
+    match (without.is_empty(), tagged_by) {
+        (true, Stamps::Hardware) => "used, of tagged frames".to_owned(),
+        (true, _) => "offered by both ports (--stamps hardware)".to_owned(),
+        (false, _) => format!("not offered by {}", without.join(" and ")),
     }
 }
 
@@ -87,7 +104,9 @@ mod tests {
             interface: interface.to_owned(),
             offered: Some(TimeStamps {
                 hardware_receive: receive,
+                hardware_receive_all: receive,
                 hardware_transmit: transmit,
+                clock: Some(0),
                 ..TimeStamps::default()
             }),
         };
@@ -96,7 +115,8 @@ mod tests {
             not_sent_by_xdp: None,
             receiving: Receiving::XdpGeneric,
             not_received_by_xdp: None,
-            stamps: vec![port("eth2"), port("eth1")],
+            stamps: Stamps::Application,
+            ports: vec![port("eth2"), port("eth1")],
         }
     }
 
@@ -118,5 +138,9 @@ mod tests {
         assert!(instruments.stamped.ends_with("hardware: not offered by eth1"), "{}", instruments.stamped);
         instruments.note(&tester(true, true));
         assert!(instruments.stamped.contains("offered by both"), "{}", instruments.stamped);
+        let tagged = Tester { stamps: Stamps::Hardware, ..tester(true, true) };
+        instruments.note(&tagged);
+        assert!(instruments.stamped.starts_with("tagged frames by the ports' own clocks"), "{}", instruments.stamped);
+        assert!(instruments.stamped.ends_with("hardware: used, of tagged frames"), "{}", instruments.stamped);
     }
 }

@@ -13,9 +13,11 @@ use netcliff_host::journal::{HostLock, JournalError, ReplayReport, StateDir};
 use netcliff_host::testbed::TestbedError;
 use netcliff_host::testbed::forward::{ForwardBed, ForwardOptions, Forwarding};
 use netcliff_host::testbed::ports::{self, PortError};
+use netcliff_host::testbed::stamping::{StampedPorts, StampingError};
 use netcliff_wire::WireError;
 use netcliff_wire::forward::Trial as WireTrial;
-use netcliff_wire::forward::run::{By, DirectionReport, Remote, TrialReport};
+use netcliff_wire::forward::run::{By, DirectionReport, PortStamps, Remote, TrialReport};
+use netcliff_wire::forward::stamps::{End, Stamps};
 use netcliff_wire::thread::{Placement, Priority};
 
 use super::conduct::{Burst, Device, Measured};
@@ -40,6 +42,9 @@ pub enum DeviceError {
     /// A port may not be used.
     #[error(transparent)]
     Port(#[from] PortError),
+    /// A port's device does not stamp frames.
+    #[error(transparent)]
+    Stamping(#[from] StampingError),
     /// A port went away, or frames cannot be.
     #[error(transparent)]
     Wire(#[from] WireError),
@@ -85,6 +90,10 @@ const PRIORITY: u8 = 40;
 const BACKLOG: u64 = 1000;
 /// Length of the trial that tells what a frame costs (s): thousands of polls.
 const COST_S: f64 = 0.5;
+/// Of time stamps that are not the application's.
+const STAMPS_COST: &str = "with time stamps the kernel reads its clock for each frame at each interface, the device's too where \
+                           that is in this kernel; compare throughput only with runs that ask for the same stamps";
+
 /// The device with the tester's rings around it.
 #[derive(Debug)]
 pub struct Kernel {
@@ -102,6 +111,8 @@ pub struct Kernel {
     pub replayed: ReplayReport,
     /// What the set-up costs in meaning, a sentence each.
     pub limits: Vec<String>,
+    /// Set back when the rings are closed.
+    _stamped: Option<StampedPorts>,
     _lock: HostLock,
 }
 
@@ -144,6 +155,10 @@ impl Kernel {
                 Some(bed)
             }
         };
+        let stamped = stamp(settings, &place, &lock)?;
+        if settings.stamps != Stamps::Application {
+            limits.push(STAMPS_COST.to_owned());
+        }
         let settings = settings.clone();
         let real_time = may_be_real_time();
         if !real_time {
@@ -165,6 +180,7 @@ impl Kernel {
             stop,
             replayed,
             limits,
+            _stamped: stamped,
             _lock: lock,
         })
     }
@@ -221,6 +237,17 @@ impl Kernel {
     }
 }
 
+/// Has real ports stamp every frame, where that is asked for and they can. What the ports of namespaces can is seen when they are
+/// opened.
+fn stamp(settings: &Settings, place: &Place, lock: &HostLock) -> Result<Option<StampedPorts>, DeviceError> {
+    let (Stamps::Hardware, Place::Ports { tx, rx, .. }) = (settings.stamps, place) else { return Ok(None) };
+    let ends = [(tx, End::Near), (rx, End::Far), (rx, End::Near), (tx, End::Far)];
+    for (port, end) in &ends[..if settings.both_ways { 4 } else { 2 }] {
+        settings.stamps.check(&PortStamps::of(port), *end)?;
+    }
+    Ok(Some(StampedPorts::hold(lock, &[tx, rx])?))
+}
+
 /// The device's rest; a stop ends it.
 fn rest(rest_s: f64, stop: &AtomicBool) {
     let until = std::time::Instant::now() + std::time::Duration::from_secs_f64(rest_s);
@@ -246,7 +273,8 @@ impl Device for Kernel {
         let placement = Placement { netns: None, cpu: Some(self.tester_cpu as usize), priority };
         let directions = self.directions(frame)?;
         let stop = Arc::clone(&self.stop);
-        let by = By { send: self.settings.send_by, receive: self.settings.receive_by };
+        let Settings { send_by: send, receive_by: receive, stamps, .. } = self.settings;
+        let by = By { send, receive, stamps };
         let remote = Remote::start(directions, by, MAX_BURST, placement, stop)?;
         self.instruments.note(remote.tester()).into_iter().for_each(|limit| self.limit(limit));
         self.remote = Some(remote);
@@ -275,7 +303,7 @@ impl Device for Kernel {
             tagged_at_s: Some(duration_s / 2.0),
             burst: None,
         })?;
-        Ok(measured(&report, duration_s, load_pps))
+        Ok(measured(&report, self.settings.stamps, duration_s, load_pps))
     }
 
     fn burst(&mut self, frames: u64) -> Result<Burst, DeviceError> {

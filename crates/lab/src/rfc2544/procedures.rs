@@ -6,6 +6,7 @@
 //! - [`latency`]: from samples of repeated trials to RFC 2544's mean and RFC 8219's typical and worst case.
 
 use netcliff_core::stream::Spread;
+use netcliff_wire::forward::stamps::{Absent, Stamps};
 use serde::{Deserialize, Serialize};
 
 use super::trial::{Answer, Trial};
@@ -159,7 +160,7 @@ fn longest_burst<E>(bursts: Bursts, ask: &mut impl FnMut(u64) -> Result<bool, E>
 }
 
 /// Latency of one repeat.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct LatencyRepeat {
     /// The tagged frame's, as RFC 2544 has it (s).
     pub tagged_s: f64,
@@ -167,6 +168,15 @@ pub struct LatencyRepeat {
     pub p50_s: f64,
     /// 99.9th percentile over all frames (s): RFC 8219's worst-case latency.
     pub p999_s: f64,
+    /// How far `tagged_s` may be off by bringing the clocks of both ends together (s).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uncertainty_s: Option<f64>,
+    /// The same tagged frame's from before it was written (s), where `tagged_s` is by stamps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub application_s: Option<f64>,
+    /// The same by the kernel's stamps (s), where `tagged_s` is by those of hardware.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel_s: Option<f64>,
 }
 
 /// Latency at a load over repeats.
@@ -184,14 +194,66 @@ pub struct Latency {
     pub typical_s: Spread,
     /// Worst-case latency, likewise (s).
     pub worst_s: Spread,
+    /// Whose clock the tagged frames' is by. Typical and worst case are by the application's.
+    #[serde(default)]
+    pub clock: Stamps,
+    /// The largest of the repeats (s).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uncertainty_s: Option<f64>,
+    /// Mean of the same tagged frames from before they were written (s): what is above `mean_s` is the tester's share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub application_mean_s: Option<f64>,
+    /// Mean of the same tagged frames by the kernel's stamps (s).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel_mean_s: Option<f64>,
+    /// Stamps that did not come back, or that could not be used; those repeats are not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub absent: Option<Absent>,
+}
+
+impl Latency {
+    /// Mean of the tagged frames by the kernel's stamps (s), asked for or beside those of hardware.
+    pub fn by_kernel_s(&self) -> Option<f64> {
+        if self.clock == Stamps::Kernel { Some(self.mean_s) } else { self.kernel_mean_s }
+    }
+
+    /// Stamps that were asked for and not had; None by the application's clock, which needs none.
+    pub fn absent_stamps(&self) -> Option<u32> {
+        self.absent.map(|all| all.left + all.came + all.clock)
+    }
+
+    /// What the tester itself adds to the latency of a frame (s): from before it is written until the kernel hands it to the
+    /// driver.
+    pub fn tester_share_s(&self) -> Option<f64> {
+        Some(self.application_mean_s? - self.by_kernel_s()?)
+    }
 }
 
 /// The figures of repeats; None without one.
 pub fn latency(load_pps: f64, trial_s: f64, repeats: Vec<LatencyRepeat>) -> Option<Latency> {
-    let mean_s = repeats.iter().map(|repeat| repeat.tagged_s).sum::<f64>() / repeats.len().max(1) as f64;
+    let mean_s = mean(&repeats, |repeat| Some(repeat.tagged_s))?;
     let typical_s = Spread::of(repeats.iter().map(|repeat| repeat.p50_s))?;
     let worst_s = Spread::of(repeats.iter().map(|repeat| repeat.p999_s))?;
-    Some(Latency { load_pps, trial_s, repeats, mean_s, typical_s, worst_s })
+    let uncertainties: Option<Vec<f64>> = repeats.iter().map(|repeat| repeat.uncertainty_s).collect();
+    Some(Latency {
+        load_pps,
+        trial_s,
+        mean_s,
+        typical_s,
+        worst_s,
+        clock: Stamps::Application,
+        uncertainty_s: uncertainties.and_then(Spread::of).map(|spread| spread.max),
+        application_mean_s: mean(&repeats, |repeat| repeat.application_s),
+        kernel_mean_s: mean(&repeats, |repeat| repeat.kernel_s),
+        absent: None,
+        repeats,
+    })
+}
+
+/// None where one of them lacks it, or there is none.
+fn mean(repeats: &[LatencyRepeat], of: impl Fn(&LatencyRepeat) -> Option<f64>) -> Option<f64> {
+    let values: Vec<f64> = repeats.iter().map(of).collect::<Option<_>>()?;
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
 #[cfg(test)]

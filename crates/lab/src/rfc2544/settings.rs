@@ -6,6 +6,7 @@ use std::str::FromStr;
 use netcliff_core::{Invalid, ParseError};
 use netcliff_wire::forward::frame::{IMIX, least_bytes};
 use netcliff_wire::forward::port::{ReceiveBy, SendBy};
+use netcliff_wire::forward::stamps::Stamps;
 use serde::{Deserialize, Serialize};
 
 use super::procedures::Bursts;
@@ -134,6 +135,9 @@ pub struct Settings {
     /// How frames are taken in.
     #[serde(default)]
     pub receive_by: ReceiveBy,
+    /// Whose clock the latency of tagged frames is taken with.
+    #[serde(default, skip_serializing_if = "is_application")]
+    pub stamps: Stamps,
     /// How throughput is searched.
     pub search: SearchBy,
     /// Length of a full trial (s); of [`SearchBy::MlrTypical`] a second at most.
@@ -169,6 +173,7 @@ impl Default for Settings {
             vlan: None,
             send_by: SendBy::default(),
             receive_by: ReceiveBy::default(),
+            stamps: Stamps::default(),
             search: SearchBy::Mlr,
             trial_s: 60.0,
             loss_ratio: 0.0,
@@ -181,6 +186,11 @@ impl Default for Settings {
             burst_repeats: 50,
         }
     }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_application(stamps: &Stamps) -> bool {
+    *stamps == Stamps::Application
 }
 
 impl Settings {
@@ -214,6 +224,10 @@ impl Settings {
             if !range.contains(&value) {
                 return bad(name, value.to_string(), accepted);
             }
+        }
+        if self.stamps != Stamps::Application && !self.tests.latency {
+            let accepted = "application, or together with the latency test: no other takes the latency of tagged frames";
+            return bad("stamps", self.stamps.to_string(), accepted);
         }
         if self.latency_repeats == 0 || self.burst_repeats == 0 {
             return bad("repeats", "0".to_owned(), "at least 1");

@@ -17,6 +17,7 @@ pub fn rfc2544(report: &Rfc2544Report, style: Style) -> String {
     throughput(&mut page, report);
     predicted(&mut page, report);
     latency(&mut page, report);
+    tagged(&mut page, report);
     loss(&mut page, report);
     bursts(&mut page, report);
     pacing(&mut page, report);
@@ -149,6 +150,24 @@ fn latency(page: &mut Page, report: &Rfc2544Report) {
         rows.push(row);
     }
     table(page, "LATENCY (26.2; typical and worst case by RFC 8219), then over all frames", &rows);
+}
+
+/// By which clock, how far off, and what the tester itself adds, where any of that is known.
+fn tagged(page: &mut Page, report: &Rfc2544Report) {
+    let mut rows = vec![words(&["frames", "clock", "mean", "off by", "kernel", "application", "share", "absent"])];
+    let known = |value: Option<f64>| value.map_or("-".to_owned(), time);
+    for size in &report.sizes {
+        let Some(latency) = size.latency.as_ref().filter(|all| all.uncertainty_s.or(all.application_mean_s).is_some())
+        else {
+            continue;
+        };
+        let mut row = vec![size.frame.to_string(), latency.clock.to_string(), time(latency.mean_s)];
+        let others = [latency.uncertainty_s, latency.by_kernel_s(), latency.application_mean_s, latency.tester_share_s()];
+        row.extend(others.map(known));
+        row.push(latency.absent_stamps().map_or("-".to_owned(), |count| count.to_string()));
+        rows.push(row);
+    }
+    table(page, "TAGGED FRAMES by clock; share: what the tester adds; absent: stamps not had", &rows);
 }
 
 fn loss(page: &mut Page, report: &Rfc2544Report) {

@@ -52,6 +52,38 @@ fn the_page() {
     assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
 }
 
+/// By the stamps of two devices, with the kernel's and the application's of the same frames.
+fn stamped() -> Rfc2544Report {
+    let mut json = serde_json::to_value(report()).expect("plain data");
+    let more = serde_json::json!({"clock": "hardware", "uncertainty_s": 1.5e-6, "application_mean_s": 2.9e-5,
+        "kernel_mean_s": 2.6e-5, "absent": {"left": 1, "came": 0, "clock": 2}});
+    let latency = json["sizes"][0]["latency"].as_object_mut().expect("an object");
+    latency.extend(more.as_object().expect("an object").clone());
+    serde_json::from_value(json).expect("the documented form")
+}
+
+#[test]
+fn stamped_frames_are_shown_beside_what_the_tester_adds() {
+    let page = terminal::rfc2544(&stamped(), Style { width: 80, ..Style::default() });
+    let line = page.lines().skip_while(|line| !line.starts_with("TAGGED")).nth(2).expect("a row");
+    let cells: Vec<&str> = line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
+    assert_eq!(cells, ["64B", "hardware", "20.0 us", "1.50 us", "26.0 us", "29.0 us", "3.00 us", "3"]);
+    assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
+    let rows = csv::rfc2544(&stamped());
+    for row in [
+        "tagged_mean_hardware_s,2e-5\n",
+        "tagged_uncertainty_s,1.5e-6\n",
+        "tagged_mean_application_s,2.9e-5\n",
+        "tagged_mean_kernel_s,2.6e-5\n",
+        "absent_stamps,3.0\n",
+    ] {
+        assert!(rows.contains(row), "{rows}");
+    }
+    assert!(html::rfc2544(&stamped()).contains("from before they were written"));
+    // As by its own clock before there were others.
+    assert!(!terminal::rfc2544(&report(), Style::default()).contains("TAGGED"));
+}
+
 #[test]
 fn the_tables_as_csv() {
     insta::assert_snapshot!("rfc2544_csv", csv::rfc2544(&report()));

@@ -179,6 +179,11 @@ impl Templates {
         self.filler.len()
     }
 
+    /// Where the label stands in a received frame, whose VLAN tag the kernel has taken off \[bytes\].
+    pub(crate) fn label_at(&self) -> usize {
+        self.prefix - self.vlan_bytes
+    }
+
     /// Number of streams.
     pub fn streams(&self) -> usize {
         self.streams
@@ -222,7 +227,7 @@ impl Templates {
     /// Reads a received frame, whose VLAN tag the kernel has taken off. `now_ns` fixes the upper bits of its time.
     #[inline]
     pub fn parse(&self, frame: &[u8], tag: u16, now_ns: u64) -> Parsed {
-        let label_at = self.prefix - self.vlan_bytes;
+        let label_at = self.label_at();
         let Some(bytes) = frame.get(label_at..).and_then(|rest| rest.first_chunk::<HEADER_BYTES>()) else {
             return Parsed::Foreign;
         };

@@ -4,7 +4,7 @@ use crate::error::WireError;
 use crate::transmit::{Kicked, RawRing};
 
 mod packet;
-mod watch;
+pub(super) mod watch;
 mod xdp;
 
 pub use packet::PacketReceiver;

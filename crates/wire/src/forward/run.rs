@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::account::Arrived;
 use super::frame::{Profile, Templates};
-use super::port::{self, OpenReceiver, OpenSender, ReceiveBy, Receiver, Sender};
+use super::port::{Receiver, Sender};
+use super::stamps::{Stamped, Tags};
 use crate::clock;
 use crate::clock::Ticker;
 use crate::error::WireError;
@@ -16,6 +17,7 @@ use crate::thread::Placement;
 use crate::transmit::Kicked;
 
 mod flight;
+mod open;
 mod remote;
 mod tester;
 
@@ -23,6 +25,7 @@ pub use remote::Remote;
 pub use tester::{By, PortStamps, Tester};
 
 use flight::{Flight, send, settle, void};
+use open::{receivers, senders};
 
 /// Share of the frames that must leave in time for the load to count as offered.
 pub const KEPT_UP_SHARE: f64 = 0.999;
@@ -123,8 +126,12 @@ pub struct DirectionReport {
     pub gap_error: Latency,
     /// From sending to the kernel's stamp at the sink.
     pub latency: Latency,
-    /// The tagged frame's \[s\].
+    /// The tagged frame's \[s\], by the clocks of sender and sink.
     pub tagged_s: Option<f64>,
+    /// How far latencies may be off by bringing those clocks together \[s\], as seen in this trial.
+    pub uncertainty_s: f64,
+    /// What kernel or hardware said of the tagged frame, if they were asked, it was sent and it came.
+    pub stamped: Option<Stamped>,
     /// From the first to the last frame's leaving \[s\].
     pub sending_s: f64,
 }
@@ -172,6 +179,8 @@ struct Lane {
     sender: Box<dyn Sender>,
     receiver: Box<dyn Receiver>,
     templates: Templates,
+    /// For the tagged frame, where kernel or hardware stamp it.
+    tags: Option<Tags>,
 }
 
 impl std::fmt::Debug for Bench {
@@ -185,15 +194,20 @@ impl Bench {
     /// namespaces, so it should be one of its own.
     ///
     /// # Errors
-    /// A namespace or interface does not exist or has no carrier, a profile cannot be, or the kernel refuses.
+    /// A namespace or interface does not exist or has no carrier, a profile cannot be, a port cannot stamp as asked for, or
+    /// the kernel refuses.
     pub fn open(directions: &[Direction], by: By, max_burst: usize, placement: &Placement) -> Result<Self, WireError> {
+        let by = by.checked()?;
         placement.enter()?;
         let templates = directions.iter().map(|direction| Templates::new(&direction.profile));
         let templates = templates.collect::<Result<Vec<_>, _>>()?;
         let mut senders = senders(directions, &templates, by, max_burst)?;
-        let receivers = receivers(directions, &templates, by.receive, &mut senders)?;
+        let receivers = receivers(directions, &templates, by, &mut senders)?;
         let (mut lanes, mut tester) = (Vec::new(), None);
-        for ((templates, (opened, here)), (taken, there)) in templates.into_iter().zip(senders).zip(receivers) {
+        for ((templates, near), far) in templates.into_iter().zip(senders).zip(receivers) {
+            let tags = near.tagger.zip(far.tap);
+            let tags = tags.map(|(tagger, tap)| Tags::new(by.stamps, (tagger, &near.stamps), (tap, &far.stamps)));
+            let (opened, taken) = (near.opened, far.opened);
             let (sender, receiver) = (opened.sender, taken.receiver);
             let why = |error: WireError| error.to_string();
             tester.get_or_insert_with(|| Tester {
@@ -201,9 +215,10 @@ impl Bench {
                 not_sent_by_xdp: opened.not_xdp.map(why),
                 receiving: receiver.receiving(),
                 not_received_by_xdp: taken.not_xdp.map(why),
-                stamps: vec![there, here],
+                stamps: by.stamps,
+                ports: vec![far.stamps, near.stamps],
             });
-            lanes.push(Lane { sender, receiver, templates });
+            lanes.push(Lane { sender, receiver, templates, tags: tags.transpose()? });
         }
         // Anything but a constant: frames of an earlier process must not count.
         let tag = (clock::realtime_ns() / 1000) as u16;
@@ -226,57 +241,27 @@ impl Bench {
         for lane in &mut self.lanes {
             lane.drain()?;
         }
+        let tagged = trial.tagged(frames);
+        for lane in &mut self.lanes {
+            lane.expect(self.tag, tagged)?;
+        }
         let start_ns = clock::monotonic_ns() + LEAD_NS;
         let mut flights: Vec<Flight<'_>> =
             self.lanes.iter_mut().map(|lane| Flight::new(lane, trial, frames, self.tag, start_ns)).collect();
         let stopped = send(&mut flights, trial, &mut self.ticker, start_ns, stop)?;
+        let off_ns = self.ticker.off_ns();
         settle(&mut flights, trial.settle_s)?;
-        let directions = flights.into_iter().map(Flight::report).collect::<Result<Vec<_>, _>>()?;
+        let directions = flights.into_iter().map(|flight| flight.report(off_ns)).collect::<Result<Vec<_>, _>>()?;
         let void = void(&directions, trial, frames);
         Ok(TrialReport { directions, duration_s: trial.duration_s, void, stopped })
     }
 }
 
-/// Moves the thread to a port's namespace.
-fn enter(port: &Port) -> Result<(), WireError> {
-    Placement { netns: port.netns.clone(), ..Placement::default() }.enter()
-}
-
-/// The sender of every direction, and who stamps frames at its port. At a port where frames arrive too it has memory to lend.
-fn senders(
-    directions: &[Direction],
-    templates: &[Templates],
-    by: By,
-    max_burst: usize,
-) -> Result<Vec<(OpenSender, PortStamps)>, WireError> {
-    let one = |(direction, own): (&Direction, &Templates)| {
-        let port = &direction.from;
-        enter(port)?;
-        // The direction back, whose frames arrive at the same port.
-        let back = directions.iter().position(|other| other.to == *port && by.receive.tries_xdp(&port.interface));
-        let received = back.map(|back| templates[back].longest());
-        let opened = port::open_sender_beside(by.send, &port.interface, own.filler(), max_burst, received)?;
-        Ok((opened, PortStamps::of(&port.interface)))
-    };
-    directions.iter().zip(templates).map(one).collect()
-}
-
-/// The receiver of every direction, and who stamps frames at its port. It takes what a sender at the same port lends.
-fn receivers(
-    directions: &[Direction],
-    templates: &[Templates],
-    by: ReceiveBy,
-    senders: &mut [(OpenSender, PortStamps)],
-) -> Result<Vec<(OpenReceiver, PortStamps)>, WireError> {
-    let mut one = |(direction, own): (&Direction, &Templates)| {
-        let port = &direction.to;
-        enter(port)?;
-        let beside = directions.iter().position(|other| other.from == *port);
-        let lent = beside.and_then(|beside| senders[beside].0.lent.take());
-        let opened = port::open_receiver_beside(by, &port.interface, own.longest(), lent)?;
-        Ok((opened, PortStamps::of(&port.interface)))
-    };
-    directions.iter().zip(templates).map(&mut one).collect()
+impl Trial {
+    /// Which of so many frames is the tagged one.
+    fn tagged(&self, frames: u64) -> Option<u64> {
+        self.tagged_at_s.map(|at_s| ((at_s * self.load_pps) as u64).min(frames - 1))
+    }
 }
 
 fn check(trial: &Trial) -> Result<u64, WireError> {
@@ -308,5 +293,11 @@ impl Lane {
         while self.receiver.poll(1024, &mut |_, _| {})? > 0 {}
         self.receiver.missed()?;
         Ok(())
+    }
+
+    /// Makes ready for the stamps of the tagged frame, if there will be one.
+    fn expect(&mut self, tag: u16, tagged: Option<u64>) -> Result<(), WireError> {
+        let Some((tags, sequence)) = self.tags.as_mut().zip(tagged) else { return Ok(()) };
+        tags.begin(&self.templates, tag, sequence)
     }
 }

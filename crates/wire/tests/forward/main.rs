@@ -5,6 +5,7 @@
 mod common;
 mod senders;
 mod sinks;
+mod stamps;
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;

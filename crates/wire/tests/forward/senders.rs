@@ -12,7 +12,7 @@ use super::{TRIAL, alone, both, conserved, direction};
 
 /// Sent by one way, taken in by a packet ring.
 fn trial(pair: &Pair, sizes: &[usize], send: SendBy, trial: &Trial) -> Result<(Sending, TrialReport), WireError> {
-    let by = By { send, receive: ReceiveBy::Packet };
+    let by = By { send, receive: ReceiveBy::Packet, ..By::default() };
     both(&[direction(pair, sizes)], by, trial).map(|(tester, report)| (tester.sending, report))
 }
 

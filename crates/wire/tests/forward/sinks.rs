@@ -7,13 +7,14 @@ use netcliff_wire::WireError;
 use netcliff_wire::forward::frame::IMIX;
 use netcliff_wire::forward::port::{ReceiveBy, Receiving, SendBy, Sending, open_receiver};
 use netcliff_wire::forward::run::{By, TrialReport};
+use netcliff_wire::forward::stamps::Stamps;
 use netcliff_wire::forward::{Direction, Trial};
 use netcliff_wire::thread::Placement;
 
 use super::common::{Pair, pair_or_skip};
 use super::{TRIAL, alone, both, conserved, direction};
 
-const XDP: By = By { send: SendBy::Packet, receive: ReceiveBy::Xdp };
+const XDP: By = By { send: SendBy::Packet, receive: ReceiveBy::Xdp, stamps: Stamps::Application };
 
 /// What opening a receiver in the far namespace says; `look` sees the port while it is open.
 fn opened<T: Send>(
@@ -146,7 +147,7 @@ fn both_ways_each_port_sends_and_takes_in() {
         for (send, receive) in
             [(SendBy::Xdp, ReceiveBy::Xdp), (SendBy::Packet, ReceiveBy::Xdp), (SendBy::Auto, ReceiveBy::Auto)]
         {
-            let (tester, report) = both(&ways, By { send, receive }, &TRIAL).expect("it runs");
+            let (tester, report) = both(&ways, By { send, receive, ..XDP }, &TRIAL).expect("it runs");
             assert_eq!(tester.receiving == Receiving::XdpGeneric, receive == ReceiveBy::Xdp);
             assert_eq!(tester.sending == Sending::XdpCopy, send != SendBy::Packet);
             for one in &report.directions {
@@ -165,7 +166,7 @@ fn lent_memory_goes_round() {
     let mut back = there.clone();
     std::mem::swap(&mut back.from, &mut back.to);
     let burst = Trial { burst: Some(80_000), load_pps: 1e6, ..TRIAL };
-    let by = By { send: SendBy::Xdp, receive: ReceiveBy::Xdp };
+    let by = By { send: SendBy::Xdp, ..XDP };
     let (_, report) = both(&[there, back], by, &burst).expect("it runs");
     for one in &report.directions {
         conserved(one);
@@ -208,13 +209,13 @@ fn a_port_that_goes_down_or_away_ends_the_trial() {
         error
     };
     for receive in [ReceiveBy::Packet, ReceiveBy::Xdp] {
-        let error = ended_by(By { send: SendBy::Packet, receive }, &|| pair.set_receiver("down"));
+        let error = ended_by(By { send: SendBy::Packet, receive, ..XDP }, &|| pair.set_receiver("down"));
         assert!(error.contains("interface v"), "{receive:?}: {error}");
         pair.set_receiver("up");
         std::thread::sleep(Duration::from_millis(50));
     }
     for (send, receive) in [(SendBy::Packet, ReceiveBy::Packet), (SendBy::Xdp, ReceiveBy::Xdp)] {
-        let error = ended_by(By { send, receive }, &|| pair.remove_links());
+        let error = ended_by(By { send, receive, ..XDP }, &|| pair.remove_links());
         assert!(error.contains("interface v"), "{send:?}: {error}");
         pair.add_links();
     }

@@ -2,6 +2,15 @@ use super::*;
 use crate::rfc2544::settings::Tests;
 use crate::rfc2544::simulated::{Bench, Device as Simulated};
 
+/// As a sending program's clock and a sink's say.
+const TAGGED: Tagged = Tagged {
+    latency_s: Some(1e-4),
+    uncertainty_s: Some(1e-7),
+    application_s: None,
+    kernel_s: None,
+    absent: Absent { left: 0, came: 0, clock: 0 },
+};
+
 /// A router of known capacity behind a sender of known rate, that breaks when told to.
 struct Fake {
     bench: Bench,
@@ -9,12 +18,13 @@ struct Fake {
     sender_pps: f64,
     buffer: f64,
     trials_left: u32,
+    tagged: Tagged,
 }
 
 impl Fake {
     fn new(capacity_pps: f64, sender_pps: f64) -> Self {
         let bench = Bench::new(Simulated::Sharp { capacity_pps }, 1).with_sender(sender_pps);
-        Self { bench, capacity_pps, sender_pps, buffer: 1000.0, trials_left: u32::MAX }
+        Self { bench, capacity_pps, sender_pps, buffer: 1000.0, trials_left: u32::MAX, tagged: TAGGED }
     }
 }
 
@@ -38,7 +48,7 @@ impl Device for Fake {
             seen: Seen { sent: 7, ..Seen::default() },
             pacing: Some(Pacing { lateness_p99_s: 1e-6, gap_error_p50_s: 1e-7, gap_error_p99_s: 2e-6 }),
             latency: Some(latency),
-            tagged_s: Some(1e-4),
+            tagged: self.tagged,
         })
     }
 
@@ -83,6 +93,42 @@ fn every_test_gives_its_figure() {
     assert!(size.missing.is_empty() && size.seen.trials > 20 && size.pacing.is_some(), "{size:?}");
 }
 
+/// Only the latency test, by the kernel's stamps.
+fn stamped() -> Settings {
+    let tests = Tests { throughput: true, latency: true, loss: false, back_to_back: false };
+    Settings { tests, frames: vec![FrameSize::Fixed(64)], stamps: Stamps::Kernel, ..Settings::default() }
+}
+
+#[test]
+fn latency_by_stamps_says_by_which_and_what_the_tester_adds() {
+    let tagged = Tagged {
+        latency_s: Some(8e-5),
+        uncertainty_s: Some(0.0),
+        application_s: Some(1e-4),
+        ..TAGGED
+    };
+    let (sizes, _) = run(&stamped(), Fake { tagged, ..Fake::new(400e3, 1e6) });
+    let latency = sizes[0].latency.as_ref().unwrap();
+    assert_eq!((latency.clock, latency.repeats.len(), latency.uncertainty_s), (Stamps::Kernel, 20, Some(0.0)));
+    assert!((latency.mean_s - 8e-5).abs() < 1e-12 && (latency.tester_share_s().unwrap() - 2e-5).abs() < 1e-12);
+    assert_eq!(latency.absent, Some(Absent::default()));
+    // By the application's clock there is nothing to compare with.
+    let (sizes, _) = run(&all(), Fake::new(400e3, 1e6));
+    let latency = sizes[0].latency.as_ref().unwrap();
+    assert_eq!((latency.clock, latency.tester_share_s(), latency.absent), (Stamps::Application, None, None));
+    assert_eq!(latency.uncertainty_s, Some(1e-7));
+}
+
+#[test]
+fn stamps_that_do_not_come_back_are_counted_and_said() {
+    let absent = Absent { left: 1, came: 0, clock: 0 };
+    let tagged = Tagged { latency_s: None, application_s: Some(1e-4), absent, ..TAGGED };
+    let (sizes, _) = run(&stamped(), Fake { tagged, ..Fake::new(400e3, 1e6) });
+    assert!(sizes[0].latency.is_none());
+    let said = &sizes[0].missing[0];
+    assert!(said.contains("0 of 20 repeats") && said.contains("20 stamps of frames that left"), "{said}");
+}
+
 #[test]
 fn a_device_faster_than_the_sender_is_said_to_be() {
     let settings = Settings { tests: Tests { latency: false, ..all().tests }, ..all() };
@@ -113,6 +159,7 @@ fn settings_that_cannot_be_are_refused_with_their_value() {
         (Settings { trial_s: 0.0, ..all() }, "trial = 0"),
         (Settings { loss_step: 0.2, ..all() }, "loss step = 0.2"),
         (Settings { latency_repeats: 0, ..all() }, "repeats = 0"),
+        (Settings { tests: Settings::default().tests, ..stamped() }, "stamps = kernel: application, or together with"),
     ] {
         let error = settings.check().unwrap_err().to_string();
         assert!(error.contains(what), "{error}");

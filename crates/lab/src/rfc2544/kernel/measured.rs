@@ -1,13 +1,14 @@
 //! What a trial on the wire says, for the searches and the report.
 
 use netcliff_wire::forward::run::{DirectionReport, TrialReport, Void};
+use netcliff_wire::forward::stamps::{Absent, Stamps};
 use netcliff_wire::latency::Latency;
 
-use crate::rfc2544::conduct::Measured;
+use crate::rfc2544::conduct::{Measured, Tagged};
 use crate::rfc2544::report::{Pacing, Seen};
 use crate::rfc2544::trial::{Answer, Trial};
 
-pub(super) fn measured(report: &TrialReport, duration_s: f64, load_pps: f64) -> Measured {
+pub(super) fn measured(report: &TrialReport, stamps: Stamps, duration_s: f64, load_pps: f64) -> Measured {
     let answer = match report.void {
         Some(Void::SenderTooSlow { reached_pps }) => Answer::Void { reached_pps },
         // The load was reached, but what became of the frames is not the device's doing, or not known.
@@ -36,13 +37,37 @@ pub(super) fn measured(report: &TrialReport, duration_s: f64, load_pps: f64) -> 
             gap_error_p99_s: gaps.quantile_s(0.99)?,
         })
     };
-    let tagged: Vec<f64> = report.directions.iter().filter_map(|direction| direction.tagged_s).collect();
-    let all_came = tagged.len() == report.directions.len();
     Measured {
         answer,
         seen,
         pacing: pacing(),
         latency: Some(merged(|direction| &direction.latency)),
-        tagged_s: all_came.then(|| tagged.iter().sum::<f64>() / tagged.len() as f64),
+        tagged: tagged(&report.directions, stamps),
+    }
+}
+
+/// By the clock asked for, and what else is known of the same frames.
+fn tagged(directions: &[DirectionReport], stamps: Stamps) -> Tagged {
+    let mean = |of: &dyn Fn(&DirectionReport) -> Option<f64>| {
+        let all: Option<Vec<f64>> = directions.iter().map(of).collect();
+        all.map(|all| all.iter().sum::<f64>() / all.len() as f64)
+    };
+    if stamps == Stamps::Application {
+        let latency_s = mean(&|one| one.tagged_s);
+        return Tagged { latency_s, uncertainty_s: mean(&|one| Some(one.uncertainty_s)), ..Tagged::default() };
+    }
+    let mut absent = Absent::default();
+    directions.iter().filter_map(|one| one.stamped).for_each(|stamped| absent.add(stamped.absent));
+    let (kernel_s, uncertainty_s) = match stamps {
+        Stamps::Hardware => (mean(&|one| one.stamped?.kernel_s), mean(&|one| one.stamped?.uncertainty_s)),
+        // Both ends by one clock.
+        _ => (None, Some(0.0)),
+    };
+    Tagged {
+        latency_s: mean(&|one| one.stamped?.by(stamps)),
+        uncertainty_s,
+        application_s: mean(&|one| one.stamped?.application_s),
+        kernel_s,
+        absent,
     }
 }

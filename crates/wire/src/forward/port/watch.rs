@@ -12,7 +12,7 @@ use crate::transmit::interface::check_link;
 const NOBODYS: u16 = 0x88b5;
 
 /// A packet socket that receives nothing: it is yet to be bound.
-pub(super) fn open(interface: &str) -> Result<(OwnedFd, u32), WireError> {
+pub(in crate::forward) fn open(interface: &str) -> Result<(OwnedFd, u32), WireError> {
     let action = || format!("open a packet socket to receive on interface {interface}");
     let index = if_nametoindex(interface).map_err(|e| WireError::system(action(), e))?;
     // SAFETY: plain system call without pointers. Protocol 0: nothing is received before it is bound.
@@ -25,7 +25,7 @@ pub(super) fn open(interface: &str) -> Result<(OwnedFd, u32), WireError> {
 }
 
 /// From here on the socket receives the frames of a protocol that arrive at an interface.
-pub(super) fn bind(fd: &OwnedFd, interface: &str, index: u32, protocol: u16) -> Result<(), WireError> {
+pub(in crate::forward) fn bind(fd: &OwnedFd, interface: &str, index: u32, protocol: u16) -> Result<(), WireError> {
     // SAFETY: sockaddr_ll is plain data, for which all zeroes is a valid value.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
     address.sll_family = libc::AF_PACKET as u16;

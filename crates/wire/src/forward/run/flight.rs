@@ -22,6 +22,8 @@ pub(super) struct Flight<'a> {
     lane: &'a mut Lane,
     account: Account,
     tag: u16,
+    /// The frame that goes by a socket of its own, which tells when it left.
+    alone: Option<u64>,
     frames: u64,
     gap_ns: f64,
     start_ns: u64,
@@ -34,6 +36,8 @@ pub(super) struct Flight<'a> {
     first_kick_ns: Option<u64>,
     /// `CLOCK_REALTIME` - `CLOCK_MONOTONIC` and when it was read.
     offset_ns: i64,
+    /// How far that was off at most, in this trial.
+    offset_off_ns: u64,
     looked_ns: u64,
     /// Frames that found the sink's ring full.
     missed: u64,
@@ -41,12 +45,15 @@ pub(super) struct Flight<'a> {
 
 impl<'a> Flight<'a> {
     pub(super) fn new(lane: &'a mut Lane, trial: &Trial, frames: u64, tag: u16, start_ns: u64) -> Self {
-        let tagged = trial.tagged_at_s.map(|at_s| ((at_s * trial.load_pps) as u64).min(frames - 1));
+        let tagged = trial.tagged(frames);
         let account = Account::new(tag, lane.templates.streams(), tagged);
+        let (offset_ns, offset_off_ns) = clock::realtime_minus_monotonic();
+        let alone = tagged.filter(|_| lane.tags.is_some());
         Self {
             lane,
             account,
             tag,
+            alone,
             frames,
             gap_ns: if trial.burst.is_some() { 0.0 } else { 1e9 / trial.load_pps },
             start_ns,
@@ -57,7 +64,8 @@ impl<'a> Flight<'a> {
             gap_error: Latency::new(),
             last_kick_ns: None,
             first_kick_ns: None,
-            offset_ns: clock::realtime_minus_monotonic_ns(),
+            offset_ns,
+            offset_off_ns,
             looked_ns: start_ns,
             missed: 0,
         }
@@ -80,16 +88,35 @@ impl<'a> Flight<'a> {
         while self.next < self.frames && self.next - first < self.max_burst as u64 && self.due_ns(self.next) <= now_ns {
             let sequence = self.next;
             let length = templates.length(sequence);
-            if !self.lane.sender.stage(length, &mut |frame| templates.write(frame, tag, sequence, now_ns)) {
+            if self.alone == Some(sequence)
+                || !self.lane.sender.stage(length, &mut |frame| templates.write(frame, tag, sequence, now_ns))
+            {
                 break;
             }
             self.next += 1;
         }
-        if self.next == first {
-            return Ok(());
+        if self.next > first {
+            self.kicked.add(&self.lane.sender.kick()?);
         }
-        self.kicked.add(&self.lane.sender.kick()?);
-        self.record(first, now_ns);
+        if self.alone == Some(self.next) && self.due_ns(self.next) <= now_ns {
+            self.send_alone(now_ns)?;
+        }
+        if self.next > first {
+            self.record(first, now_ns);
+        }
+        Ok(())
+    }
+
+    /// Sends the tagged frame, behind those before it.
+    fn send_alone(&mut self, now_ns: u64) -> Result<(), WireError> {
+        let (sequence, tag) = (self.next, self.tag);
+        let Lane { templates, tags, .. } = &mut *self.lane;
+        if let Some(tags) = tags {
+            let length = templates.length(sequence);
+            let kicked = tags.send(length, |frame| templates.write(frame, tag, sequence, now_ns))?;
+            self.kicked.add(&kicked);
+            self.next += 1;
+        }
         Ok(())
     }
 
@@ -127,7 +154,9 @@ impl<'a> Flight<'a> {
     /// What is to be done now and then. A sink that died ends the trial here.
     fn look_around(&mut self, now_ns: u64) -> Result<(), WireError> {
         if now_ns.saturating_sub(self.looked_ns) > LOOK_NS {
-            self.offset_ns = clock::realtime_minus_monotonic_ns();
+            let (offset_ns, off_ns) = clock::realtime_minus_monotonic();
+            self.offset_ns = offset_ns;
+            self.offset_off_ns = self.offset_off_ns.max(off_ns);
             self.missed += self.lane.receiver.missed()?;
             self.lane.check()?;
             self.looked_ns = now_ns;
@@ -135,9 +164,16 @@ impl<'a> Flight<'a> {
         Ok(())
     }
 
-    pub(super) fn report(self) -> Result<DirectionReport, WireError> {
+    /// `ticker_off_ns`: how far the sender's clock was off.
+    pub(super) fn report(self, ticker_off_ns: u64) -> Result<DirectionReport, WireError> {
         let missed = self.missed + self.lane.receiver.missed()?;
         self.lane.check()?;
+        let tagged_s = self.account.tagged_ns.map(|ns| ns as f64 * 1e-9);
+        // Of a frame that did not come its stamps are no latency.
+        let stamped = match &mut self.lane.tags {
+            Some(tags) if tagged_s.is_some() => tags.end()?,
+            _ => None,
+        };
         let sending_ns = match (self.first_kick_ns, self.last_kick_ns) {
             (Some(first), Some(last)) => last - first,
             _ => 0,
@@ -151,7 +187,9 @@ impl<'a> Flight<'a> {
             lateness: self.lateness,
             gap_error: self.gap_error,
             latency: self.account.latency,
-            tagged_s: self.account.tagged_ns.map(|ns| ns as f64 * 1e-9),
+            tagged_s,
+            uncertainty_s: (ticker_off_ns + self.offset_off_ns) as f64 * 1e-9,
+            stamped,
             sending_s: sending_ns as f64 * 1e-9,
         })
     }

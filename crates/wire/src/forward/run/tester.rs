@@ -4,6 +4,8 @@ use netcliff_host::nic::ethtool::{self, TimeStamps};
 use serde::{Deserialize, Serialize};
 
 use super::super::port::{ReceiveBy, Receiving, SendBy, Sending};
+use super::super::stamps::Stamps;
+use crate::error::WireError;
 
 /// How frames are to be handed over and taken in.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -12,6 +14,22 @@ pub struct By {
     pub send: SendBy,
     /// The receiver.
     pub receive: ReceiveBy,
+    /// Whose clock tagged frames are stamped by.
+    pub stamps: Stamps,
+}
+
+impl By {
+    /// An XDP program takes frames before the kernel or a packet socket sees their stamps.
+    pub(super) fn checked(self) -> Result<Self, WireError> {
+        match (self.stamps, self.receive) {
+            (Stamps::Application, _) => Ok(self),
+            (stamps, ReceiveBy::Xdp) => {
+                let accepted = format!("packet or auto with --stamps {stamps}: what AF_XDP takes in has no such stamps");
+                Err(WireError::setting("--receive-by", "xdp", accepted))
+            }
+            _ => Ok(Self { receive: ReceiveBy::Packet, ..self }),
+        }
+    }
 }
 
 /// How frames are sent, taken in and stamped. Of the first direction; the others are alike.
@@ -25,8 +43,10 @@ pub struct Tester {
     pub receiving: Receiving,
     /// Why that is not AF_XDP although it was to be tried.
     pub not_received_by_xdp: Option<String>,
+    /// Whose clock tagged frames are stamped by.
+    pub stamps: Stamps,
     /// Who could put times on the frames of each port, the sink's first.
-    pub stamps: Vec<PortStamps>,
+    pub ports: Vec<PortStamps>,
 }
 
 /// Who could put times on a port's frames.
@@ -41,7 +61,7 @@ pub struct PortStamps {
 
 impl PortStamps {
     /// Asks for an interface in the calling thread's network namespace.
-    pub(super) fn of(interface: &str) -> Self {
+    pub fn of(interface: &str) -> Self {
         Self { interface: interface.to_owned(), offered: ethtool::time_stamps(interface).ok() }
     }
 }

@@ -92,7 +92,8 @@ fn bench(left: usize, end: End) -> Result<Bench, WireError> {
         not_sent_by_xdp: None,
         receiving: Receiving::PacketRing,
         not_received_by_xdp: None,
-        stamps: Vec::new(),
+        stamps: crate::forward::stamps::Stamps::Application,
+        ports: Vec::new(),
     };
     Ok(Bench { lanes: vec![lane], ticker: Ticker::new(), tag: 7, tester })
 }

@@ -1,0 +1,143 @@
+//! Ports whose devices stamp frames for the time of a measurement.
+
+use std::{
+    io, thread,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    journal::{Change, HostLock, Journal, JournalError},
+    nic::stamping::Stamping,
+    rtnl::Rtnl,
+    setting::{self, Setting},
+};
+
+/// IFF_LOWER_UP, linux/if.h.
+const CARRIER: u32 = 1 << 16;
+/// How long a driver that opens the device anew may take until the link is back.
+const LINK_TIME: Duration = Duration::from_secs(10);
+const GLANCE: Duration = Duration::from_millis(50);
+
+/// Why a port's device does not stamp frames.
+#[derive(Debug, thiserror::Error)]
+pub enum StampingError {
+    /// The undo journal cannot be used.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// It is not known how to leave it as it was.
+    #[error(
+        "interface {interface} does not tell which frames its device stamps ({source}), so that it could not be set back; \
+         choose --stamps kernel or application"
+    )]
+    Unread {
+        /// The port.
+        interface: String,
+        /// The driver's reason.
+        source: io::Error,
+    },
+    /// The driver refused.
+    #[error(
+        "interface {interface} could not be set to stamp every frame: {source}{}; choose --stamps kernel or application",
+        right(source)
+    )]
+    Refused {
+        /// The port.
+        interface: String,
+        /// The driver's reason.
+        source: io::Error,
+    },
+    /// The driver made something else of it.
+    #[error("interface {interface} was asked to stamp every frame and stamps {stamps}; choose --stamps kernel or application")]
+    Fewer {
+        /// The port.
+        interface: String,
+        /// What it stamps.
+        stamps: Stamping,
+    },
+    /// The link went down with it.
+    #[error("interface {interface} was set to stamp every frame, and had no carrier {seconds} s later")]
+    LinkDown {
+        /// The port.
+        interface: String,
+        /// How long it was waited for (s).
+        seconds: u64,
+    },
+}
+
+fn right(source: &io::Error) -> &'static str {
+    if source.kind() == io::ErrorKind::PermissionDenied { " (it takes CAP_NET_ADMIN, which root has)" } else { "" }
+}
+
+/// Ports whose devices stamp every frame until this is dropped, or until the next start where the run is killed.
+#[derive(Debug)]
+pub struct StampedPorts {
+    journal: Option<Journal>,
+}
+
+impl StampedPorts {
+    /// Sets interfaces of the thread's network namespace, each change written down first.
+    ///
+    /// # Errors
+    /// One of them cannot; all are then as they were.
+    pub fn hold(lock: &HostLock, interfaces: &[&str]) -> Result<Self, StampingError> {
+        let mut held = Self { journal: None };
+        for (at, interface) in interfaces.iter().enumerate() {
+            if !interfaces[..at].contains(interface) {
+                held.add(lock, interface)?;
+            }
+        }
+        Ok(held)
+    }
+
+    fn add(&mut self, lock: &HostLock, name: &str) -> Result<(), StampingError> {
+        let interface = name.to_owned();
+        let found = Stamping::of(name).map_err(|source| StampingError::Unread { interface: name.to_owned(), source })?;
+        // A flag says what the clock's number means, and stays.
+        let wanted = Stamping { flags: found.flags, ..Stamping::ALL };
+        if found == wanted {
+            return Ok(());
+        }
+        let journal = match &mut self.journal {
+            Some(journal) => journal,
+            none => none.insert(Journal::begin(lock.state())?),
+        };
+        let setting = Setting::HardwareStamps { interface };
+        let (old, new) = (found.to_string(), wanted.to_string());
+        journal.record(Change::SettingChanged { setting, namespace: setting::namespace(), old, new })?;
+        let refused = |source| StampingError::Refused { interface: name.to_owned(), source };
+        wanted.set(name).map_err(refused)?;
+        let stamps = Stamping::of(name).map_err(refused)?;
+        if (stamps.transmit, stamps.receive) != (wanted.transmit, wanted.receive) {
+            return Err(StampingError::Fewer { interface: name.to_owned(), stamps });
+        }
+        wait_for_link(name)
+    }
+}
+
+/// Some drivers open the device anew to stamp what arrives.
+fn wait_for_link(name: &str) -> Result<(), StampingError> {
+    let until = Instant::now() + LINK_TIME;
+    while !Rtnl::new().link(name).is_ok_and(|link| link.flags & CARRIER != 0) {
+        if Instant::now() > until {
+            return Err(StampingError::LinkDown { interface: name.to_owned(), seconds: LINK_TIME.as_secs() });
+        }
+        thread::sleep(GLANCE);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::StateDir;
+
+    #[test]
+    fn a_port_that_does_not_stamp_is_named_and_nothing_is_written_down() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::at(dir.path()).unwrap();
+        let lock = HostLock::acquire(&state).unwrap();
+        let error = StampedPorts::hold(&lock, &["lo", "lo"]).unwrap_err().to_string();
+        assert!(error.contains("interface lo") && error.contains("--stamps kernel"), "{error}");
+        assert_eq!(std::fs::read_dir(state.journal_dir().unwrap()).unwrap().count(), 0);
+    }
+}

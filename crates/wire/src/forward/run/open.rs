@@ -1,0 +1,74 @@
+//! The rings of a direction's two ports, and who stamps frames there.
+
+use super::super::frame::Templates;
+use super::super::port::{self, OpenReceiver, OpenSender};
+use super::super::stamps::{End, Stamps, Tagger, Tap};
+use super::{By, Direction, Port, PortStamps};
+use crate::error::WireError;
+use crate::thread::Placement;
+
+/// Where frames leave.
+pub(super) struct Near {
+    pub(super) opened: OpenSender,
+    pub(super) stamps: PortStamps,
+    pub(super) tagger: Option<Tagger>,
+}
+
+/// Where they arrive.
+pub(super) struct Far {
+    pub(super) opened: OpenReceiver,
+    pub(super) stamps: PortStamps,
+    pub(super) tap: Option<Tap>,
+}
+
+/// Moves the thread to a port's namespace; who stamps frames there.
+fn enter(port: &Port, by: By, end: End) -> Result<PortStamps, WireError> {
+    Placement { netns: port.netns.clone(), ..Placement::default() }.enter()?;
+    let stamps = PortStamps::of(&port.interface);
+    by.stamps.check(&stamps, end)?;
+    Ok(stamps)
+}
+
+/// The stamps for which frames take a way of their own.
+fn asked(by: By) -> Option<Stamps> {
+    Some(by.stamps).filter(|stamps| *stamps != Stamps::Application)
+}
+
+/// The sender of every direction. At a port where frames arrive too it has memory to lend.
+pub(super) fn senders(
+    directions: &[Direction],
+    templates: &[Templates],
+    by: By,
+    max_burst: usize,
+) -> Result<Vec<Near>, WireError> {
+    let one = |(direction, own): (&Direction, &Templates)| {
+        let port = &direction.from;
+        let stamps = enter(port, by, End::Near)?;
+        // The direction back, whose frames arrive at the same port.
+        let back = directions.iter().position(|other| other.to == *port && by.receive.tries_xdp(&port.interface));
+        let received = back.map(|back| templates[back].longest());
+        let opened = port::open_sender_beside(by.send, &port.interface, own.filler(), max_burst, received)?;
+        let tagger = asked(by).map(|asked| Tagger::open(&port.interface, own.filler(), asked)).transpose()?;
+        Ok(Near { opened, stamps, tagger })
+    };
+    directions.iter().zip(templates).map(one).collect()
+}
+
+/// The receiver of every direction. It takes what a sender at the same port lends.
+pub(super) fn receivers(
+    directions: &[Direction],
+    templates: &[Templates],
+    by: By,
+    senders: &mut [Near],
+) -> Result<Vec<Far>, WireError> {
+    let mut one = |(direction, own): (&Direction, &Templates)| {
+        let port = &direction.to;
+        let stamps = enter(port, by, End::Far)?;
+        let beside = directions.iter().position(|other| other.from == *port);
+        let lent = beside.and_then(|beside| senders[beside].opened.lent.take());
+        let opened = port::open_receiver_beside(by.receive, &port.interface, own.longest(), lent)?;
+        let tap = asked(by).map(|asked| Tap::open(&port.interface, asked)).transpose()?;
+        Ok(Far { opened, stamps, tap })
+    };
+    directions.iter().zip(templates).map(&mut one).collect()
+}

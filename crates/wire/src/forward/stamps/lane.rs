@@ -1,0 +1,174 @@
+//! The tagged frame of one direction, from its sending to what its stamps say.
+
+use std::time::{Duration, Instant};
+
+use netcliff_host::nic::phc::{DeviceClock, Line, Reading};
+
+use super::socket::{Tagger, Tap, Times};
+use super::{Absent, Stamped, Stamps};
+use crate::error::WireError;
+use crate::forward::frame::Templates;
+use crate::forward::run::PortStamps;
+use crate::transmit::Kicked;
+
+/// How long stamps of a frame may take to come back once the trial is over: programs that set clocks by them give drivers
+/// 10 ms.
+const WAIT: Duration = Duration::from_millis(100);
+const GLANCE: Duration = Duration::from_micros(200);
+
+/// Sockets for the tagged frames of a direction, and the clocks of its ports.
+#[derive(Debug)]
+pub(in crate::forward) struct Tags {
+    stamps: Stamps,
+    tagger: Tagger,
+    tap: Tap,
+    clocks: Option<Clocks>,
+}
+
+/// Clocks of the ports, and their readings before the trial.
+#[derive(Debug)]
+struct Clocks {
+    near: DeviceClock,
+    far: DeviceClock,
+    before: Option<[Reading; 2]>,
+}
+
+impl Clocks {
+    fn open(near: &PortStamps, far: &PortStamps) -> Result<Self, WireError> {
+        let open = |port: &PortStamps| {
+            let action = || format!("use the clock of interface {}", port.interface);
+            let number = port.offered.and_then(|offered| offered.clock);
+            let number = number.ok_or_else(|| WireError::system(action(), nix::Error::ENODEV))?;
+            DeviceClock::open(number).map_err(|error| WireError::system(action(), error))
+        };
+        Ok(Self { near: open(near)?, far: open(far)?, before: None })
+    }
+
+    fn read(&self) -> Result<[Reading; 2], WireError> {
+        let read = |clock: &DeviceClock| {
+            let action = || format!("read /dev/ptp{} against the system's clock", clock.number());
+            clock.read().map_err(|error| WireError::system(action(), error))
+        };
+        Ok([read(&self.near)?, read(&self.far)?])
+    }
+
+    /// From a time of the one port to a time of the other (s), and how far that may be off (s); None where a clock was set
+    /// meanwhile.
+    fn between(&self, left_ns: i64, came_ns: i64) -> Result<Option<(f64, f64)>, WireError> {
+        if self.near.number() == self.far.number() {
+            return Ok(Some(((came_ns - left_ns) as f64 * 1e-9, 0.0)));
+        }
+        let (Some(before), after) = (self.before, self.read()?) else { return Ok(None) };
+        Ok(apart(before, after, left_ns, came_ns))
+    }
+}
+
+/// The same of readings of the near and the far clock before and after.
+fn apart(before: [Reading; 2], after: [Reading; 2], left_ns: i64, came_ns: i64) -> Option<(f64, f64)> {
+    let line = |at: usize| Line::between(before[at], after[at]).ok();
+    let (near, far) = (line(0)?, line(1)?);
+    let ns = far.system_ns(came_ns)? - near.system_ns(left_ns)?;
+    Some((ns as f64 * 1e-9, near.uncertainty_s() + far.uncertainty_s()))
+}
+
+impl Tags {
+    /// Of sockets at the near and the far port.
+    ///
+    /// # Errors
+    /// The clocks of the ports are to be used and cannot be read.
+    pub(in crate::forward) fn new(
+        stamps: Stamps,
+        (tagger, near): (Tagger, &PortStamps),
+        (tap, far): (Tap, &PortStamps),
+    ) -> Result<Self, WireError> {
+        let clocks = (stamps == Stamps::Hardware).then(|| Clocks::open(near, far)).transpose()?;
+        Ok(Self { stamps, tagger, tap, clocks })
+    }
+
+    /// Before a trial: which frame it will be.
+    pub(in crate::forward) fn begin(
+        &mut self,
+        templates: &Templates,
+        tag: u16,
+        sequence: u64,
+    ) -> Result<(), WireError> {
+        self.tagger.clear()?;
+        self.tap.wait_for(tag, sequence, templates.label_at())?;
+        if let Some(clocks) = &mut self.clocks {
+            clocks.before = Some(clocks.read()?);
+        }
+        Ok(())
+    }
+
+    /// Sends it.
+    pub(in crate::forward) fn send(
+        &mut self,
+        length: usize,
+        write: impl FnOnce(&mut [u8]),
+    ) -> Result<Kicked, WireError> {
+        self.tagger.send(length, write)
+    }
+
+    /// After the trial: what the stamps say of the frame, which the sink saw; None: it was not sent.
+    pub(in crate::forward) fn end(&mut self) -> Result<Option<Stamped>, WireError> {
+        let until = Instant::now() + WAIT;
+        let mut came: Option<Times> = None;
+        loop {
+            let Some((written_ns, left)) = self.tagger.times()? else { return Ok(None) };
+            if came.is_none() {
+                came = self.tap.times()?;
+            }
+            let all = left.by(self.stamps).and(came);
+            if all.is_some() || Instant::now() >= until {
+                return self.said(written_ns, left, came.unwrap_or_default()).map(Some);
+            }
+            std::thread::sleep(GLANCE);
+        }
+    }
+
+    fn said(&self, written_ns: i64, left: Times, came: Times) -> Result<Stamped, WireError> {
+        let from = |from_ns: Option<i64>| Some((came.software_ns? - from_ns?) as f64 * 1e-9);
+        let hardware = match (&self.clocks, left.hardware_ns, came.hardware_ns) {
+            (Some(clocks), Some(left_ns), Some(came_ns)) => clocks.between(left_ns, came_ns)?,
+            _ => None,
+        };
+        let (without_left, without_came) = (left.by(self.stamps).is_none(), came.by(self.stamps).is_none());
+        let unclear =
+            self.stamps == Stamps::Hardware && !without_left && !without_came && hardware.is_none();
+        Ok(Stamped {
+            application_s: from(Some(written_ns)),
+            kernel_s: from(left.software_ns),
+            hardware_s: hardware.map(|(latency_s, _)| latency_s),
+            uncertainty_s: hardware.map(|(_, uncertainty_s)| uncertainty_s),
+            absent: Absent { left: without_left.into(), came: without_came.into(), clock: unclear.into() },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reading(device_ns: i64, system_ns: i64, window_ns: u64) -> Reading {
+        Reading { device_ns, system_ns, window_ns }
+    }
+
+    const SECOND: i64 = 1_000_000_000;
+
+    /// Two clocks that started at other times, one of them 50 ppm fast.
+    #[test]
+    fn two_devices_clocks_are_brought_together() {
+        let before = [reading(5 * SECOND, 100 * SECOND, 800), reading(70 * SECOND, 100 * SECOND, 600)];
+        let after = [reading(7 * SECOND, 102 * SECOND, 400), reading(72 * SECOND + 100_000, 102 * SECOND, 700)];
+        // Left at 101 s, came 40 us later by the system's clock.
+        let (left, came) = (6 * SECOND, 71 * SECOND + 50_000 + 40_002);
+        let (latency_s, uncertainty_s) = apart(before, after, left, came).expect("both clocks went evenly");
+        assert!((latency_s - 40e-6).abs() < 2e-9, "{latency_s}");
+        assert!((uncertainty_s - 0.75e-6).abs() < 1e-12, "{uncertainty_s}");
+        // One of them is set meanwhile.
+        let set = [after[0], reading(71 * SECOND, 102 * SECOND, 700)];
+        assert_eq!(apart(before, set, left, came), None);
+        // A stamp of before the trial.
+        assert_eq!(apart(before, after, 4 * SECOND, came), None);
+    }
+}
