@@ -74,7 +74,7 @@ fn wrong_usage_is_named_with_what_is_accepted() {
         (&["--stamps", "sundial"], &["sundial", "application, kernel, hardware"]),
         (&["--stamps", "kernel"], &["stamps = kernel", "latency test"]),
         (&["--send-by", "pigeon"], &["pigeon", "auto, packet, xdp"]),
-        (&["--receive-by", "pigeon"], &["pigeon", "auto, packet, xdp"]),
+        (&["--receive-by", "pigeon"], &["pigeon", "auto, packet, xdp, xdp-native, xdp-generic"]),
         (&["--name", "router"], &["--name router", "add --save"]),
         (&["--tx", "eth7"], &["--rx"]),
         (&["--tx", "no-such-if", "--rx", "lo"], &["there is no interface no-such-if"]),
@@ -95,8 +95,21 @@ fn wrong_usage_is_named_with_what_is_accepted() {
 
 /// Latency of frames of 64 bytes through the router of the namespaces.
 const LATENCY: [&str; 15] = [
-    "rfc2544", "latency", "--frames", "64", "--trial", "50ms", "--max", "5kpps", "--rest", "0s", "--repeats", "3", "--width",
-    "20%", "--stamps",
+    "rfc2544",
+    "latency",
+    "--frames",
+    "64",
+    "--trial",
+    "50ms",
+    "--max",
+    "5kpps",
+    "--rest",
+    "0s",
+    "--repeats",
+    "3",
+    "--width",
+    "20%",
+    "--stamps",
 ];
 
 #[test]

@@ -27,8 +27,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use conduct::Step;
-use netcliff_wire::forward::stamps::Stamps;
 use kernel::{DeviceError, Kernel, Place};
+use netcliff_wire::forward::stamps::Stamps;
 use report::Rfc2544Report;
 use settings::Settings;
 

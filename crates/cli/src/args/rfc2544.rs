@@ -161,6 +161,10 @@ pub enum ReceiveBy {
     Packet,
     /// AF_XDP, or nothing; an XDP program takes the UDP frames that arrive at the port for as long as it runs
     Xdp,
+    /// The same with the program in the port's driver, or nothing; at a veth it then works on the CPU of whoever sends
+    XdpNative,
+    /// The same with the program in the kernel's receive path, or nothing
+    XdpGeneric,
 }
 
 /// Clocks of tagged frames.

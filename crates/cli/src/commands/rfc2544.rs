@@ -118,6 +118,8 @@ fn settings(args: &Rfc2544Args) -> Settings {
             ReceiveBy::Auto => TakenIn::Auto,
             ReceiveBy::Packet => TakenIn::Packet,
             ReceiveBy::Xdp => TakenIn::Xdp,
+            ReceiveBy::XdpNative => TakenIn::XdpNative,
+            ReceiveBy::XdpGeneric => TakenIn::XdpGeneric,
         },
         stamps: match args.stamps {
             Stamps::Application => By::Application,
@@ -178,9 +180,7 @@ fn say(step: &Step) {
 /// What is the user's to change is wrong usage.
 pub(super) fn explain(error: DeviceError) -> anyhow::Error {
     match error {
-        DeviceError::Wire(
-            WireError::Setting { .. } | WireError::OtherProgram { .. } | WireError::NoStamps { .. },
-        )
+        DeviceError::Wire(WireError::Setting { .. } | WireError::OtherProgram { .. } | WireError::NoStamps { .. })
         | DeviceError::Stamping(StampingError::Unread { .. } | StampingError::Fewer { .. })
         | DeviceError::Port(PortError::Missing { .. } | PortError::DefaultRoute { .. } | PortError::Xdp { .. })
         | DeviceError::Testbed(TestbedError::NoSuchCpu { .. } | TestbedError::OutOfRange { .. }) => {

@@ -1,11 +1,7 @@
 //! Clocks of network devices (PHC, `/dev/ptpN`) against the system's clock: [`DeviceClock`] reads both at once, [`Line`] brings
 //! a time of the one to the other. Pure but for the reading.
 
-use std::{
-    fs::File,
-    io,
-    os::fd::AsRawFd,
-};
+use std::{fs::File, io, os::fd::AsRawFd};
 
 /// Reads of both clocks that one call makes, of which the tightest counts: the most that the kernel takes.
 const SAMPLES: u32 = libc::PTP_MAX_SAMPLES;

@@ -60,8 +60,7 @@ impl Stamping {
     /// # Errors
     /// The driver cannot, or the right is missing (CAP_NET_ADMIN).
     pub fn set(self, interface: &str) -> io::Result<()> {
-        let mut config =
-            libc::hwtstamp_config { flags: self.flags, tx_type: self.transmit, rx_filter: self.receive };
+        let mut config = libc::hwtstamp_config { flags: self.flags, tx_type: self.transmit, rx_filter: self.receive };
         ioctl::request(interface, libc::SIOCSHWTSTAMP, &mut config)
     }
 }

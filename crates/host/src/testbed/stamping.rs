@@ -47,7 +47,9 @@ pub enum StampingError {
         source: io::Error,
     },
     /// The driver made something else of it.
-    #[error("interface {interface} was asked to stamp every frame and stamps {stamps}; choose --stamps kernel or application")]
+    #[error(
+        "interface {interface} was asked to stamp every frame and stamps {stamps}; choose --stamps kernel or application"
+    )]
     Fewer {
         /// The port.
         interface: String,
@@ -91,7 +93,8 @@ impl StampedPorts {
 
     fn add(&mut self, lock: &HostLock, name: &str) -> Result<(), StampingError> {
         let interface = name.to_owned();
-        let found = Stamping::of(name).map_err(|source| StampingError::Unread { interface: name.to_owned(), source })?;
+        let found =
+            Stamping::of(name).map_err(|source| StampingError::Unread { interface: name.to_owned(), source })?;
         // A flag says what the clock's number means, and stays.
         let wanted = Stamping { flags: found.flags, ..Stamping::ALL };
         if found == wanted {

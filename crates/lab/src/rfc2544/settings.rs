@@ -226,7 +226,8 @@ impl Settings {
             }
         }
         if self.stamps != Stamps::Application && !self.tests.latency {
-            let accepted = "application, or together with the latency test: no other takes the latency of tagged frames";
+            let accepted =
+                "application, or together with the latency test: no other takes the latency of tagged frames";
             return bad("stamps", self.stamps.to_string(), accepted);
         }
         if self.latency_repeats == 0 || self.burst_repeats == 0 {

@@ -162,7 +162,8 @@ fn tagged(page: &mut Page, report: &Rfc2544Report) {
             continue;
         };
         let mut row = vec![size.frame.to_string(), latency.clock.to_string(), time(latency.mean_s)];
-        let others = [latency.uncertainty_s, latency.by_kernel_s(), latency.application_mean_s, latency.tester_share_s()];
+        let others =
+            [latency.uncertainty_s, latency.by_kernel_s(), latency.application_mean_s, latency.tester_share_s()];
         row.extend(others.map(known));
         row.push(latency.absent_stamps().map_or("-".to_owned(), |count| count.to_string()));
         rows.push(row);

@@ -1,5 +1,7 @@
 //! Rings that carry frames, behind two traits.
 
+use netcliff_host::xdp::Mode;
+
 use crate::error::WireError;
 use crate::transmit::{Kicked, RawRing};
 
@@ -114,8 +116,12 @@ pub enum ReceiveBy {
     Auto,
     /// An AF_PACKET receive ring.
     Packet,
-    /// AF_XDP sockets, or an error.
+    /// AF_XDP sockets, or an error; the program in the driver of a device that can, else in the kernel's receive path.
     Xdp,
+    /// AF_XDP sockets with the program in the driver, of a virtual link too, or an error.
+    XdpNative,
+    /// AF_XDP sockets with the program in the kernel's receive path, or an error.
+    XdpGeneric,
 }
 
 impl ReceiveBy {
@@ -124,7 +130,18 @@ impl ReceiveBy {
         match self {
             Self::Packet => false,
             Self::Auto => XdpReceiver::is_better(interface),
-            Self::Xdp => true,
+            Self::Xdp | Self::XdpNative | Self::XdpGeneric => true,
+        }
+    }
+
+    /// Where the program may run, best first. The driver of a virtual link has to be asked for: that of a veth would take the
+    /// frames in on the CPU of whoever sends them, the device under test.
+    fn modes(self, is_virtual: bool) -> &'static [Mode] {
+        match self {
+            Self::XdpNative => &[Mode::Native],
+            Self::XdpGeneric => &[Mode::Generic],
+            _ if is_virtual => &[Mode::Generic],
+            _ => &[Mode::Native, Mode::Generic],
         }
     }
 }
@@ -203,7 +220,7 @@ pub(super) fn open_receiver_beside(
     let packet = |not_xdp| Ok(OpenReceiver { receiver: Box::new(PacketReceiver::open(interface)?), not_xdp });
     match by {
         _ if !by.tries_xdp(interface) => packet(None),
-        _ => match XdpReceiver::open_beside(interface, longest, lent) {
+        _ => match XdpReceiver::open_beside(by, interface, longest, lent) {
             Ok(receiver) => Ok(OpenReceiver { receiver: Box::new(receiver), not_xdp: None }),
             Err(error) if by == ReceiveBy::Auto => packet(Some(error)),
             Err(error) => Err(error),

@@ -158,6 +158,36 @@ fn both_ways_each_port_sends_and_takes_in() {
     }
 }
 
+/// Where the program runs can be chosen; in a veth's driver it makes no packet of the frame.
+#[test]
+#[allow(clippy::print_stdout, reason = "a skipped test says so on stdout")]
+fn the_program_runs_where_it_is_asked_to() {
+    let Some(pair) = xdp_pair_or_skip() else { return };
+    for (receive, expected) in
+        [(ReceiveBy::XdpNative, Receiving::XdpCopy), (ReceiveBy::XdpGeneric, Receiving::XdpGeneric)]
+    {
+        let mut tagged = direction(&pair, &[64, 1518]);
+        tagged.profile.vlan = Some(7);
+        tagged.profile.sizes = vec![68, 1522];
+        for direction in [direction(&pair, &[64, 1518]), tagged] {
+            let (tester, report) = match both(&[direction], By { receive, ..XDP }, &TRIAL) {
+                Err(error @ WireError::Program { .. }) => {
+                    println!("SKIPPED: {receive:?}: {error}");
+                    break;
+                }
+                other => other.expect("it runs"),
+            };
+            assert_eq!((tester.receiving, tester.not_received_by_xdp), (expected, None));
+            let one = &report.directions[0];
+            conserved(one);
+            assert!(one.sent > 0 && one.arrived.frames == one.sent, "{receive:?}: {one:?}");
+            let p50_s = one.latency.summary().expect("frames came").p50_s;
+            assert!(p50_s > 0.0 && p50_s < 0.02, "{receive:?}: {p50_s} s");
+            assert!(!shown(&pair).contains("xdp"), "the program is still attached");
+        }
+    }
+}
+
 /// More than its memory holds, so that every frame of it is lent, filled and given back.
 #[test]
 fn lent_memory_goes_round() {

@@ -33,8 +33,7 @@ fn a_drifting_clock_is_followed() {
 #[test]
 fn the_uncertainty_holds() {
     for (from, to) in [(0.0, 1.0), (1.0, 0.0), (0.2, 0.9), (0.5, 0.5)] {
-        let line =
-            Line::between(reading(0.0, 20e-6, 7, 3000, from), reading(2.0, 20e-6, 7, 1000, to)).unwrap();
+        let line = Line::between(reading(0.0, 20e-6, 7, 3000, from), reading(2.0, 20e-6, 7, 1000, to)).unwrap();
         assert_eq!(line.uncertainty_s(), 1.5e-6);
         for at_s in [0.001, 1.0, 1.999] {
             let system = BEGIN + (at_s * 1e9) as i64;

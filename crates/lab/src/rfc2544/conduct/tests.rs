@@ -101,12 +101,7 @@ fn stamped() -> Settings {
 
 #[test]
 fn latency_by_stamps_says_by_which_and_what_the_tester_adds() {
-    let tagged = Tagged {
-        latency_s: Some(8e-5),
-        uncertainty_s: Some(0.0),
-        application_s: Some(1e-4),
-        ..TAGGED
-    };
+    let tagged = Tagged { latency_s: Some(8e-5), uncertainty_s: Some(0.0), application_s: Some(1e-4), ..TAGGED };
     let (sizes, _) = run(&stamped(), Fake { tagged, ..Fake::new(400e3, 1e6) });
     let latency = sizes[0].latency.as_ref().unwrap();
     assert_eq!((latency.clock, latency.repeats.len(), latency.uncertainty_s), (Stamps::Kernel, 20, Some(0.0)));

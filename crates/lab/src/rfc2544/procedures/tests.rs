@@ -51,7 +51,9 @@ fn a_burst_that_never_loses_is_said_to_be_capped() {
 #[test]
 fn latency_needs_a_repeat() {
     assert_eq!(latency(1e5, 60.0, vec![]), None);
-    let repeats = [1e-5, 3e-5].map(|s| LatencyRepeat { tagged_s: s, p50_s: s / 2.0, p999_s: 2.0 * s, ..LatencyRepeat::default() }).to_vec();
+    let repeats = [1e-5, 3e-5]
+        .map(|s| LatencyRepeat { tagged_s: s, p50_s: s / 2.0, p999_s: 2.0 * s, ..LatencyRepeat::default() })
+        .to_vec();
     let result = latency(1e5, 60.0, repeats).unwrap();
     assert_eq!(result.mean_s, 2e-5);
     assert_eq!((result.typical_s.median, result.worst_s.max), (1e-5, 6e-5));

@@ -23,11 +23,12 @@ impl By {
     pub(super) fn checked(self) -> Result<Self, WireError> {
         match (self.stamps, self.receive) {
             (Stamps::Application, _) => Ok(self),
-            (stamps, ReceiveBy::Xdp) => {
-                let accepted = format!("packet or auto with --stamps {stamps}: what AF_XDP takes in has no such stamps");
-                Err(WireError::setting("--receive-by", "xdp", accepted))
+            (_, ReceiveBy::Auto | ReceiveBy::Packet) => Ok(Self { receive: ReceiveBy::Packet, ..self }),
+            (stamps, _) => {
+                let accepted =
+                    format!("packet or auto with --stamps {stamps}: what AF_XDP takes in has no such stamps");
+                Err(WireError::setting("--receive-by", "AF_XDP", accepted))
             }
-            _ => Ok(Self { receive: ReceiveBy::Packet, ..self }),
         }
     }
 }

@@ -120,28 +120,33 @@ impl Tags {
             }
             let all = left.by(self.stamps).and(came);
             if all.is_some() || Instant::now() >= until {
-                return self.said(written_ns, left, came.unwrap_or_default()).map(Some);
+                let came = came.unwrap_or_default();
+                return Ok(Some(said(self.stamps, written_ns, left, came, self.by_hardware(left, came)?)));
             }
             std::thread::sleep(GLANCE);
         }
     }
 
-    fn said(&self, written_ns: i64, left: Times, came: Times) -> Result<Stamped, WireError> {
-        let from = |from_ns: Option<i64>| Some((came.software_ns? - from_ns?) as f64 * 1e-9);
-        let hardware = match (&self.clocks, left.hardware_ns, came.hardware_ns) {
-            (Some(clocks), Some(left_ns), Some(came_ns)) => clocks.between(left_ns, came_ns)?,
-            _ => None,
-        };
-        let (without_left, without_came) = (left.by(self.stamps).is_none(), came.by(self.stamps).is_none());
-        let unclear =
-            self.stamps == Stamps::Hardware && !without_left && !without_came && hardware.is_none();
-        Ok(Stamped {
-            application_s: from(Some(written_ns)),
-            kernel_s: from(left.software_ns),
-            hardware_s: hardware.map(|(latency_s, _)| latency_s),
-            uncertainty_s: hardware.map(|(_, uncertainty_s)| uncertainty_s),
-            absent: Absent { left: without_left.into(), came: without_came.into(), clock: unclear.into() },
-        })
+    /// Latency by the devices' clocks (s) and how far it may be off (s).
+    fn by_hardware(&self, left: Times, came: Times) -> Result<Option<(f64, f64)>, WireError> {
+        match (&self.clocks, left.hardware_ns, came.hardware_ns) {
+            (Some(clocks), Some(left_ns), Some(came_ns)) => clocks.between(left_ns, came_ns),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// What times of a frame that came make of its latency.
+fn said(stamps: Stamps, written_ns: i64, left: Times, came: Times, hardware: Option<(f64, f64)>) -> Stamped {
+    let from = |from_ns: Option<i64>| Some((came.software_ns? - from_ns?) as f64 * 1e-9);
+    let (no_left, no_came) = (left.by(stamps).is_none(), came.by(stamps).is_none());
+    let unclear = stamps == Stamps::Hardware && !no_left && !no_came && hardware.is_none();
+    Stamped {
+        application_s: from(Some(written_ns)),
+        kernel_s: from(left.software_ns),
+        hardware_s: hardware.map(|(latency_s, _)| latency_s),
+        uncertainty_s: hardware.map(|(_, uncertainty_s)| uncertainty_s),
+        absent: Absent { left: no_left.into(), came: no_came.into(), clock: unclear.into() },
     }
 }
 
@@ -170,5 +175,29 @@ mod tests {
         assert_eq!(apart(before, set, left, came), None);
         // A stamp of before the trial.
         assert_eq!(apart(before, after, 4 * SECOND, came), None);
+    }
+
+    #[test]
+    fn what_did_not_come_back_is_counted_and_not_guessed() {
+        let times = |software_ns, hardware_ns| Times { software_ns, hardware_ns };
+        let (left, came) = (times(Some(1_002_000), None), times(Some(1_010_000), None));
+        let kernel = said(Stamps::Kernel, 1_000_000, left, came, None);
+        assert_eq!((kernel.absent, kernel.hardware_s), (Absent::default(), None));
+        let near = |value: Option<f64>, s: f64| value.is_some_and(|value| (value - s).abs() < 1e-12);
+        assert!(near(kernel.application_s, 10e-6) && near(kernel.by(Stamps::Kernel), 8e-6), "{kernel:?}");
+        // Nobody told when it left: the kernel's latency is not known, the application's is.
+        let unsent = said(Stamps::Kernel, 1_000_000, Times::default(), came, None);
+        assert_eq!((unsent.kernel_s, unsent.absent), (None, Absent { left: 1, came: 0, clock: 0 }));
+        assert!(near(unsent.application_s, 10e-6));
+        // The device stamped one end only.
+        let half = said(Stamps::Hardware, 1_000_000, times(Some(1_002_000), Some(7)), came, None);
+        assert_eq!((half.hardware_s, half.absent), (None, Absent { left: 0, came: 1, clock: 0 }));
+        assert!(near(half.kernel_s, 8e-6));
+        // Both ends, of clocks that cannot be brought together.
+        let set = said(Stamps::Hardware, 1_000_000, times(None, Some(7)), times(None, Some(9)), None);
+        assert_eq!(set, Stamped { absent: Absent { left: 0, came: 0, clock: 1 }, ..Stamped::default() });
+        let both = said(Stamps::Hardware, 1_000_000, times(None, Some(7)), times(None, Some(9)), Some((5e-6, 1e-7)));
+        assert_eq!((both.by(Stamps::Hardware), both.uncertainty_s), (Some(5e-6), Some(1e-7)));
+        assert_eq!(both.absent, Absent::default());
     }
 }

@@ -14,7 +14,7 @@ use super::socket::{self, Frames, Lent, Queue};
 use super::{PAGE, SMALL, await_carrier};
 use crate::error::WireError;
 use crate::forward::port::watch::Watch;
-use crate::forward::port::{Receiver, Receiving, Stamp};
+use crate::forward::port::{ReceiveBy, Receiver, Receiving, Stamp};
 
 /// Frames of shared memory over all queues: 33 ms of 1 Mpps, longer than a reader that sends meanwhile is away.
 const SLOTS: u32 = 32_768;
@@ -70,11 +70,12 @@ impl XdpReceiver {
     /// There is no such interface, a frame does not fit a page, another XDP program is attached, another socket has a
     /// queue, there are more than 64 queues, or the kernel refuses (it takes CAP_BPF, CAP_NET_ADMIN and CAP_NET_RAW).
     pub fn open(interface: &str, longest: usize) -> Result<Self, WireError> {
-        Self::open_beside(interface, longest, None)
+        Self::open_beside(ReceiveBy::Xdp, interface, longest, None)
     }
 
-    /// The same where a sender has the first queue and lends what it takes.
+    /// The same with the program where `by` wants it, and where a sender has the first queue and lends what it takes.
     pub(in crate::forward::port) fn open_beside(
+        by: ReceiveBy,
         interface: &str,
         longest: usize,
         mut lent: Option<Lent>,
@@ -92,7 +93,7 @@ impl XdpReceiver {
                 format!("at most {MOST_QUEUES}, each served by a socket (`ethtool -L {interface} combined N`)");
             return Err(WireError::setting("receive queues", count, accepted));
         }
-        let program = attach(interface, &facts)?;
+        let program = attach(interface, &facts, by.modes(facts.kind.is_some()))?;
         let frame_bytes = if is_large(longest) { PAGE } else { SMALL };
         let mut queues = Vec::new();
         for queue in 0..count {
@@ -113,13 +114,11 @@ impl XdpReceiver {
     }
 }
 
-/// In the driver where that is a device's and can. A veth's would take the frames in on the CPU of whoever sends them: the
-/// device under test.
-fn attach(interface: &str, facts: &Facts) -> Result<ToSockets, WireError> {
-    let native = if facts.kind.is_none() { Some(Mode::Native) } else { None };
+/// In the first of the modes that is to be had.
+fn attach(interface: &str, facts: &Facts, modes: &[Mode]) -> Result<ToSockets, WireError> {
     let mut refused = io::Error::from_raw_os_error(libc::EOPNOTSUPP);
-    for mode in native.into_iter().chain([Mode::Generic]) {
-        match ToSockets::attach(facts.index, facts.receive_queues, mode) {
+    for mode in modes {
+        match ToSockets::attach(facts.index, facts.receive_queues, *mode) {
             Ok(program) => return Ok(program),
             Err(error) if matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST)) => {
                 // Looked at now: it may have come after the port was.
