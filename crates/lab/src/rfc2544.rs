@@ -82,7 +82,7 @@ fn notes(settings: &Settings) -> Vec<String> {
     if settings.stamps != Stamps::Application {
         notes.push(format!(
             "latency by the {} stamps is that of tagged frames; typical and worst case and the distribution are of all frames, \
-             by the tester's own clock",
+             by the tester's own clock; what the tester adds is of the tagged frames, which go through a packet socket",
             settings.stamps
         ));
     }
