@@ -49,7 +49,11 @@ fn all_arrive(device: &mut Kernel, what: &str) {
         assert_eq!((seen.corrupt, seen.duplicates, seen.reordered), (0, 0, 0), "{what}");
         match measured.answer {
             Answer::Valid(trial) if trial.lost == 0 => {
-                assert!(measured.tagged_s.is_some_and(|s| s > 0.0 && s < 1.0), "{what}: {:?}", measured.tagged_s);
+                assert!(
+                    measured.tagged.latency_s.is_some_and(|s| s > 0.0 && s < 1.0),
+                    "{what}: {:?}",
+                    measured.tagged.latency_s
+                );
                 return;
             }
             other => said = format!("{other:?}"),

@@ -58,7 +58,7 @@ impl Device for Fake {
             seen: Seen { trials: 1, ..Seen::default() },
             pacing: None,
             latency: None,
-            tagged_s: None,
+            tagged: crate::rfc2544::conduct::Tagged::default(),
         })
     }
 

@@ -86,7 +86,12 @@ fn bench(left: usize, end: End) -> Result<Bench, WireError> {
     };
     let cable = Cable::default();
     let sender = Box::new(Plug { cable: Arc::clone(&cable), staged: 0 });
-    let lane = Lane { sender, receiver: Box::new(Socket { cable, left, end }), templates: Templates::new(&profile)? };
+    let lane = Lane {
+        sender,
+        receiver: Box::new(Socket { cable, left, end }),
+        templates: Templates::new(&profile)?,
+        tags: None,
+    };
     let tester = Tester {
         sending: Sending::PacketRing,
         not_sent_by_xdp: None,
