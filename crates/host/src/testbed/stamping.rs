@@ -6,10 +6,10 @@ use std::{
 };
 
 use crate::{
-    journal::{Change, HostLock, Journal, JournalError},
+    journal::{HostLock, Journal, JournalError},
     nic::stamping::Stamping,
     rtnl::Rtnl,
-    setting::{self, Setting},
+    setting::Setting,
 };
 
 /// IFF_LOWER_UP, linux/if.h.
@@ -92,7 +92,6 @@ impl StampedPorts {
     }
 
     fn add(&mut self, lock: &HostLock, name: &str) -> Result<(), StampingError> {
-        let interface = name.to_owned();
         let found =
             Stamping::of(name).map_err(|source| StampingError::Unread { interface: name.to_owned(), source })?;
         // A flag says what the clock's number means, and stays.
@@ -100,13 +99,9 @@ impl StampedPorts {
         if found == wanted {
             return Ok(());
         }
-        let journal = match &mut self.journal {
-            Some(journal) => journal,
-            none => none.insert(Journal::begin(lock.state())?),
-        };
-        let setting = Setting::HardwareStamps { interface };
+        let setting = Setting::HardwareStamps { interface: name.to_owned() };
         let (old, new) = (found.to_string(), wanted.to_string());
-        journal.record(Change::SettingChanged { setting, namespace: setting::namespace(), old, new })?;
+        Journal::record_setting(&mut self.journal, lock.state(), &setting, (&old, &new))?;
         let refused = |source| StampingError::Refused { interface: name.to_owned(), source };
         wanted.set(name).map_err(refused)?;
         let stamps = Stamping::of(name).map_err(refused)?;
