@@ -43,6 +43,7 @@ pub fn run(
     stop: &Arc<AtomicBool>,
     watch: &mut dyn FnMut(Step),
 ) -> Result<Rfc2544Report, DeviceError> {
+    let between_ports = matches!(place, Place::Ports { .. });
     let mut device = Kernel::build(settings, place, tester_cpu, Arc::clone(stop))?;
     let (sizes, failure) = conduct::conduct(settings, &mut device, watch);
     let failure = match failure {
@@ -57,19 +58,20 @@ pub fn run(
         asked: settings.clone(),
         sizes,
         limits: std::mem::take(&mut device.limits),
-        notes: notes(settings),
+        notes: notes(settings, between_ports),
         partial: failure.map(|error| error.to_string()),
         provenance: netcliff_core::Provenance::default(),
     })
 }
 
-/// Where a run departs from RFC 2544.
-fn notes(settings: &Settings) -> Vec<String> {
+/// Where a run departs from RFC 2544. What is between two real ports is not known here, and nothing is predicted of it.
+fn notes(settings: &Settings, between_ports: bool) -> Vec<String> {
     let mut notes = Vec::new();
-    notes.push(
-        "what is predicted: one server, the router's CPU, with nothing else to do; frames at a constant rate"
-            .to_owned(),
-    );
+    if !between_ports {
+        let predicted =
+            "what is predicted: one server, the router's CPU, with nothing else to do; frames at a constant rate";
+        notes.push(predicted.to_owned());
+    }
     let below = |what: &str, value: f64, asked: f64| {
         (value < asked).then(|| format!("{what} of {value} s; RFC 2544 asks for {asked} s"))
     };
@@ -89,8 +91,7 @@ fn notes(settings: &Settings) -> Vec<String> {
     if settings.loss_ratio > 0.0 {
         notes.push(format!("trials may lose {} of the frames; RFC 2544's throughput allows none", settings.loss_ratio));
     }
-    notes.push(
-        "no routing updates or learning frames: neighbours and routes of the namespaces are permanent".to_owned(),
-    );
+    let neighbours = if between_ports { "" } else { ": neighbours and routes of the namespaces are permanent" };
+    notes.push(format!("no routing updates or learning frames{neighbours}"));
     notes
 }

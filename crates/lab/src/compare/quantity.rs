@@ -89,7 +89,11 @@ pub const PEAK: Quantity = speed("peak_pps", Dimension::Pps, Better::More);
 pub const LIVELOCK: Quantity = speed("livelock", Dimension::Share, Better::More);
 /// Packets delivered (pps).
 pub const THROUGHPUT: Quantity = speed("throughput_pps", Dimension::Pps, Better::More);
-/// Latency of a tagged frame (s), RFC 2544's figure.
+/// Latency of a tagged frame by the kernel's time stamps (s).
+pub const LATENCY_TAGGED_KERNEL: Quantity = speed("latency_tagged_kernel_s", Dimension::Seconds, Better::Less);
+/// Latency of a tagged frame by the ports' time stamps (s).
+pub const LATENCY_TAGGED_HARDWARE: Quantity = speed("latency_tagged_hardware_s", Dimension::Seconds, Better::Less);
+/// Latency of a tagged frame by the application's clock (s), RFC 2544's figure.
 pub const LATENCY_TAGGED: Quantity = speed("latency_tagged_s", Dimension::Seconds, Better::Less);
 /// 99.9th percentile of latency (s).
 pub const LATENCY_P999: Quantity = speed("latency_p999_s", Dimension::Seconds, Better::Less);

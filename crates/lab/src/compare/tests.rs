@@ -183,18 +183,20 @@ fn rounds_of_forwarding_are_repeats_and_set_ups_are_facts() {
 
 #[test]
 fn tests_of_a_device_are_compared_size_by_size() {
-    use crate::rfc2544::procedures::{LatencyRepeat, latency};
+    use crate::rfc2544::procedures::{Latency, LatencyRepeat, latency};
     use crate::rfc2544::report::SizeReport;
     use crate::rfc2544::settings::{FrameSize, Settings};
+    use netcliff_wire::forward::stamps::Stamps;
     use serde_json::json;
-    let of = |latency_s: f64, flows: u32| {
+    let by = |clock: Stamps, latency_s: f64, flows: u32| {
         let repeats = [1.0, 1.01, 0.99].map(|times| {
             let s = latency_s * times;
             let repeat = json!({"tagged_s": s, "p50_s": s, "p999_s": 2.0 * s});
             serde_json::from_value::<LatencyRepeat>(repeat).expect("a repeat")
         });
+        let found = latency(1e5, 1.0, repeats.to_vec());
         let size = SizeReport {
-            latency: latency(1e5, 1.0, repeats.to_vec()),
+            latency: found.map(|latency| Latency { clock, ..latency }),
             ..SizeReport::new(FrameSize::Fixed(64), 1e6, 1e6)
         };
         let report = json!({"kind": "rfc2544", "device": "a router", "tester": "rings", "sizes": [size],
@@ -202,12 +204,16 @@ fn tests_of_a_device_are_compared_size_by_size() {
             "provenance": Provenance::default()});
         Measured::of_json("r.json", &report.to_string()).expect("a report")
     };
+    let of = |latency_s, flows| by(Stamps::Application, latency_s, flows);
     let found = compare(&of(1e-4, 64), &of(2e-4, 1), None).expect("the same size");
     let rows: Vec<_> = found.rows.iter().map(|row| (row.point.as_str(), row.quantity.name)).collect();
     assert_eq!(rows, [("64B", "latency_tagged_s"), ("64B", "latency_p50_s"), ("64B", "latency_p999_s")]);
     assert!(found.rows.iter().all(|row| row.verdict == Verdict::Worse), "{:?}", found.rows);
     let changed: Vec<&str> = found.changed.iter().map(|change| change.name.as_str()).collect();
     assert_eq!(changed, ["asked.flows"]);
+    let found = compare(&of(1e-4, 64), &by(Stamps::Kernel, 4e-5, 64), None).expect("the same size");
+    let rows: Vec<_> = found.rows.iter().map(|row| row.quantity.name).collect();
+    assert_eq!(rows, ["latency_p50_s", "latency_p999_s"], "two clocks are not compared");
     assert!(found.notes.iter().any(|note| note.contains("has no fingerprint")), "{:?}", found.notes);
 }
 

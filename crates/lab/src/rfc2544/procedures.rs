@@ -179,6 +179,18 @@ pub struct LatencyRepeat {
     pub kernel_s: Option<f64>,
 }
 
+impl LatencyRepeat {
+    /// The tagged frame's latency by `wanted` (s), where `clock` is what [`Self::tagged_s`] is by.
+    pub fn tagged_by(&self, wanted: Stamps, clock: Stamps) -> Option<f64> {
+        match wanted {
+            _ if wanted == clock => Some(self.tagged_s),
+            Stamps::Application => self.application_s,
+            Stamps::Kernel => self.kernel_s,
+            Stamps::Hardware => None,
+        }
+    }
+}
+
 /// Latency at a load over repeats.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Latency {

@@ -1,9 +1,12 @@
 //! What was forwarded: an experiment's set-ups, a device's tests.
 
 use netcliff_core::Fingerprint;
+use netcliff_wire::forward::stamps::Stamps;
 use serde_json::Value;
 
-use super::super::quantity::{BURST, LATENCY_P50, LATENCY_P999, LATENCY_TAGGED, THROUGHPUT};
+use super::super::quantity::{
+    BURST, LATENCY_P50, LATENCY_P999, LATENCY_TAGGED, LATENCY_TAGGED_HARDWARE, LATENCY_TAGGED_KERNEL, THROUGHPUT,
+};
 use super::super::{Measured, MeasuredPoint, Reading};
 use crate::forwarding::{ForwardingReport, ForwardingRow, SetUpReport};
 use crate::rfc2544::procedures::LatencyRepeat;
@@ -75,10 +78,15 @@ fn size_point(size: &SizeReport) -> MeasuredPoint {
     let repeats = size.latency.as_ref().map(|latency| latency.repeats.as_slice()).unwrap_or_default();
     let latency =
         |quantity, figure: fn(&LatencyRepeat) -> f64| Reading::of(quantity, repeats.iter().map(|r| Some(figure(r))));
+    // What one clock says is never compared with what another does.
+    let clock = size.latency.as_ref().map(|latency| latency.clock).unwrap_or_default();
+    let tagged = |quantity, by: Stamps| Reading::of(quantity, repeats.iter().map(|r| r.tagged_by(by, clock)));
     let bursts = size.back_to_back.iter().flat_map(|bursts| &bursts.bursts);
     let figures = [
         Reading::of(THROUGHPUT, [size.forwarded_pps()]),
-        latency(LATENCY_TAGGED, |repeat| repeat.tagged_s),
+        tagged(LATENCY_TAGGED, Stamps::Application),
+        tagged(LATENCY_TAGGED_KERNEL, Stamps::Kernel),
+        tagged(LATENCY_TAGGED_HARDWARE, Stamps::Hardware),
         latency(LATENCY_P50, |repeat| repeat.p50_s),
         latency(LATENCY_P999, |repeat| repeat.p999_s),
         Reading::of(BURST, bursts.map(|frames| Some(*frames as f64))),
