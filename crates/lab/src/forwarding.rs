@@ -17,7 +17,7 @@ use netcliff_core::experiment::{self, FileError};
 use netcliff_core::inspection::Objective;
 use netcliff_core::{Fingerprint, Provenance};
 use netcliff_host::fingerprint;
-use netcliff_host::inventory::Inventory;
+use netcliff_host::inventory::{Inventory, tells_load};
 use netcliff_host::testbed::forward::{Forwarding as Way, RULES_BY_DEFAULT};
 
 use crate::hosts::changed_meanwhile;
@@ -104,8 +104,11 @@ pub fn run(
     let settings = settings(experiment).map_err(|error| error.placed(misplaced))?;
     let set_ups = set_ups(experiment)?;
     let nics = netcliff_host::nic::read_all(std::path::Path::new("/sys")).unwrap_or_default();
-    let host = fingerprint::of_host(&Inventory::of_this_host(), &nics);
+    let inventory = Inventory::of_this_host();
+    let host = fingerprint::of_host(&inventory, &nics);
     let mut found = Found::new(&set_ups, &settings);
+    let limits = inventory.limits();
+    found.warnings.extend(limits.iter().map(ToString::to_string).filter(|limit| tells_load(limit)));
     if let Some(before) = watch.resumed() {
         found.warnings.extend(changed_meanwhile(&before.fingerprint, &host));
         found.take_up(before);

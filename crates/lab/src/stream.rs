@@ -233,6 +233,8 @@ fn measured(
     let begin = std::time::Instant::now();
     let mut configs = configurations(options);
     let mut meters = Meters::start(options, far);
+    // Before the run has loaded the host itself.
+    let limits = Inventory::of_this_host().limits();
     let mut before = Disturbances::of_this_host();
     let mut first_error = None;
     let rounds = options.method.rounds(options.repeats.most);
@@ -261,10 +263,9 @@ fn measured(
         return Err(error);
     }
     let stopped = options.stop.load(Ordering::Relaxed);
-    let host = Inventory::of_this_host();
     let mut report = summary::report(options, far, &configs, &meters, fingerprints);
     report.warnings.extend(Disturbances::of_this_host().since(&before));
-    report.warnings.extend(host.limits().iter().map(ToString::to_string));
+    report.warnings.extend(limits.iter().map(ToString::to_string));
     report.partial |= stopped;
     report.provenance.elapsed_s = Some(begin.elapsed().as_secs_f64());
     Ok(report)

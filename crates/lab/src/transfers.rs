@@ -23,6 +23,7 @@ use netcliff_core::repeats::Repeats;
 use netcliff_core::stream::StreamSample;
 use netcliff_core::{Fingerprint, Provenance};
 use netcliff_host::device::DeviceError;
+use netcliff_host::inventory::tells_load;
 use netcliff_wire::WireError;
 use netcliff_wire::control::ControlError;
 
@@ -224,7 +225,7 @@ fn rounds(
     provenance: &Provenance,
     watch: &mut dyn Watch,
 ) -> Option<TransfersError> {
-    let mut first_error = None;
+    let (mut first_error, mut first) = (None, true);
     let mut order = Order(found.experiment.seed);
     for round in 0..times.repeats.most {
         // Also of a round that a run before has made, so that those to come are drawn as they would have been.
@@ -239,13 +240,21 @@ fn rounds(
             if place.stop().load(Ordering::Relaxed) {
                 return first_error;
             }
+            // Nobody is left to measure with: this host's device is not changed for nothing.
+            if place.far_is_gone() {
+                found.not_had.push(format!("what was left in round {}: the agent is gone", round + 1));
+                return first_error;
+            }
             let config = &mut found.configs[at];
             if !config.wants(times, round) {
                 continue;
             }
             let options = options(config, place, times, provenance);
             match measure(config, device, place, options) {
-                Ok(told) => {
+                Ok(mut told) => {
+                    // From the second transfer on the load is this run's own.
+                    told.warnings.retain(|warning| first || !tells_load(warning));
+                    first = false;
                     found.warnings.extend(told.warnings);
                     found.congestion = told.congestion.or(found.congestion.take());
                 }

@@ -12,6 +12,14 @@ const STEAL_LIMIT: f64 = 0.01;
 /// Sender, reception, application and everything else, one CPU each.
 const ENOUGH_CPUS: usize = 4;
 
+/// How [`Limitation::OtherLoad`] begins as a sentence.
+const OTHER_LOAD: &str = "other programs use the CPUs (load average ";
+
+/// Whether a warning is [`Limitation::OtherLoad`]: while a run is under way, the load is its own.
+pub fn tells_load(warning: &str) -> bool {
+    warning.starts_with(OTHER_LOAD)
+}
+
 /// One thing that limits what a figure from this host means. `Display` gives a sentence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "limit", rename_all = "snake_case")]
@@ -93,7 +101,7 @@ impl fmt::Display for Limitation {
                 write!(f, "irqbalance (pid {pid}) may move interrupts to another CPU in the middle of a run")
             }
             Limitation::OtherLoad { load_average } => {
-                write!(f, "other programs use the CPUs (load average {load_average:.2} over the last minute)")
+                write!(f, "{OTHER_LOAD}{load_average:.2} over the last minute)")
             }
             Limitation::StolenTime { share } => {
                 write!(f, "the hypervisor gave {:.1} % of the CPU time since boot to others", 100.0 * share)

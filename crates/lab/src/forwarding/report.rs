@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use netcliff_core::experiment::{Answerer, Curve, Dot, Forwarding};
 use netcliff_core::{EngineKind, Figure, Fingerprint, Provenance, units};
+use netcliff_host::inventory::tells_load;
 use serde::{Deserialize, Serialize};
 
 use super::About;
@@ -211,8 +212,9 @@ impl Found {
         let whole = |row: &ForwardingRow| row.samples.len() == experiment.rounds as usize;
         let limits: BTreeSet<&String> =
             self.set_ups.iter().filter_map(|(_, about)| about.as_ref()).flat_map(|about| &about.limits).collect();
-        let mut warnings = folded(limits.into_iter().cloned());
-        warnings.extend(self.warnings.iter().cloned());
+        // While it runs the load is its own.
+        let limits = limits.into_iter().filter(|limit| !tells_load(limit));
+        let mut warnings = folded(limits.chain(&self.warnings).cloned());
         warnings.extend(predicted_of(self));
         let set_ups = self.set_ups.iter().map(|(set_up, about)| SetUpReport {
             name: set_up.name.clone(),

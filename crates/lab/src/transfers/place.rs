@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use netcliff_core::stream::StreamReport;
 use netcliff_host::fingerprint;
@@ -77,6 +77,14 @@ impl<'a> Place<'a> {
 
     pub(super) fn is_netns(&self) -> bool {
         self.testbed().is_some()
+    }
+
+    /// True where there was an agent.
+    pub(super) fn far_is_gone(&self) -> bool {
+        match self {
+            Self::Testbed(_) => false,
+            Self::Agent { session, .. } => session.gone().load(Ordering::Relaxed),
+        }
     }
 
     /// What limits every figure.
