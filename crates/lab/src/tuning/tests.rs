@@ -74,6 +74,7 @@ fn effects_that_are_simulated() {
     assert!(told[4].starts_with("not predicted"), "{told:#?}");
     // Alone it means nothing.
     plan.steps.truncate(1);
+    plan.steps[0].proposal.effect = None;
     effects(&mut plan, &calibration(), "find run 3");
     assert!(plan.steps[0].proposal.effect.as_ref().unwrap().starts_with("not predicted"));
 }
