@@ -4,7 +4,7 @@
 cd /out || exit 1
 # Not busybox's, which knows no namespaces.
 ip() { /bin/ip "$@"; }
-ALL=inspect,tune,killed,gone,packet,xdp,cable,transfers,slow
+ALL=inspect,tune,killed,gone,packet,xdp,stamps,cable,transfers,slow
 
 say() {
     echo "$*" >>/out/results
@@ -108,6 +108,22 @@ xdp() {
     forward --send-by xdp --receive-by xdp --json
     ip link show eth1 | grep -q xdp && { echo "an XDP program stayed"; return 1; }
     return 0
+}
+
+# Ports that stamp every frame are set to, and set back; others are refused by name.
+stamps() {
+    ethtool -T eth0
+    nc rfc2544 latency --tx eth0 --rx eth1 --frames 64 --trial 500ms --settle 500ms --rest 100ms --width 20% --search typical \
+        --max 500pps --repeats 3 --stamps hardware >/tmp/stamps.log 2>&1
+    code=$?
+    cat /tmp/stamps.log
+    netcliff tune undo 2>&1 | tee /tmp/undo.log
+    grep -q "nothing to set back" /tmp/undo.log || { echo "a setting stayed in the journal"; return 1; }
+    case $code in
+    0 | 1) return 0 ;;
+    2) grep -q "eth[01]" /tmp/stamps.log || { echo "refused without a port's name"; return 1; } ;;
+    *) return 1 ;;
+    esac
 }
 
 # A port goes down, then the cable is pulled, in the middle of a measurement.
