@@ -198,7 +198,7 @@ tx-checksum = ["on", "off"]
 tso = ["on", "off"]
 gro = ["on", "off"]
 lro = ["off", "on"]
-rx-usecs = ["0", "5", "50", "900"]
+rx-usecs = ["0", "10", "50", "900"]
 rx-frames = ["1", "16"]
 mtu = ["1500", "4000"]
 END

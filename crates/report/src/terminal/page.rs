@@ -111,7 +111,8 @@ impl Page {
     /// How the page of a measurement begins: what, when, whether it is whole, and what was asked.
     pub fn head(&mut self, title: &str, provenance: &Provenance, partial: bool, asked: &[(String, String)]) {
         let date = format::date_utc(provenance.started_unix_s);
-        self.paragraph(0, Tone::Strong, &format!("netcliff {}: {title}, {date}", provenance.version));
+        let title = if title.is_empty() { String::new() } else { format!(": {title}") };
+        self.paragraph(0, Tone::Strong, &format!("netcliff {}{title}, {date}", provenance.version));
         if partial {
             self.paragraph(0, Tone::Alarm, "PARTIAL: not all that was asked for was measured; see the end.");
         }
