@@ -4,7 +4,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::running::Running;
+use common::running::{Ended, Running, namespaces_of};
 use common::{Home, entries, say};
 use serde_json::Value;
 
@@ -35,12 +35,13 @@ fn set_ups_are_measured_kept_and_shown_again() {
     let home = Home::new();
     let (file, page) = (home.file("small.toml", SMALL), home.text("page.html"));
     let args = ["run", &file, "--sizes", "64B", "--json", "--html", &page];
-    let output = home.netcliff(args).timeout(PATIENCE).output().expect("it runs");
-    let said = String::from_utf8_lossy(&output.stderr);
+    let run = Running::start(&home, &args);
+    let pid = run.pid();
+    let Ended { stdout, stderr: said, .. } = run.end(PATIENCE);
     if ["not permitted", "another netcliff", "Permission denied"].iter().any(|reason| said.contains(reason)) {
         return say(&format!("SKIPPED: {said}"));
     }
-    let found: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
+    let found: Value = serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
     assert_eq!((&found["kind"], &found["rounds"]), (&"forwarding".into(), &2.into()));
     let rows = found["rows"].as_array().expect("rows");
     assert_eq!(rows.len(), 2, "{found}");
@@ -65,8 +66,7 @@ fn set_ups_are_measured_kept_and_shown_again() {
     for part in ["small", "THROUGHPUT", "AGAINST PLAIN", "SET-UPS"] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
-    let left = entries(std::path::Path::new("/run/netns"));
-    assert!(!left.iter().any(|name| name.starts_with("nc-") && name.ends_with("-rtr")), "left: {left:?}");
+    assert_eq!(namespaces_of(pid), [""; 0], "namespaces are left");
     assert!(entries(&home.state().join("journal")).is_empty(), "the journal is not empty");
 }
 

@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::running::{Ended, Running, namespaces_of};
 use common::{Home, entries, say};
 use serde_json::Value;
 
@@ -27,12 +28,13 @@ fn every_test_is_made_kept_and_shown_again() {
     let home = Home::new();
     let page = home.text("report.html");
     let args = [&SHORT[..], &["--width", "20%", "--json", "--html", &page]].concat();
-    let output = home.netcliff(args).timeout(std::time::Duration::from_secs(120)).output().expect("it runs");
-    let said = String::from_utf8_lossy(&output.stderr);
+    let run = Running::start(&home, &args);
+    let pid = run.pid();
+    let Ended { stdout, stderr: said, .. } = run.end(std::time::Duration::from_secs(120));
     if said.contains("not permitted") || said.contains("another netcliff") {
         return say(&format!("SKIPPED: {said}"));
     }
-    let found: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
+    let found: Value = serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
     assert_eq!(found["kind"], "rfc2544");
     let sizes = found["sizes"].as_array().expect("sizes");
     assert_eq!(sizes.iter().map(|size| size["frame"].as_str()).collect::<Vec<_>>(), [Some("64B"), Some("imix")]);
@@ -47,9 +49,7 @@ fn every_test_is_made_kept_and_shown_again() {
     assert!(html.contains("<svg") && html.contains("Forwarding by RFC 2544"), "no picture");
     let shown = home.stdout(["results", "show"]);
     assert!(shown.contains("THROUGHPUT (26.1)") && shown.contains("FRAME LOSS (26.3)"), "{shown}");
-    let left = entries(std::path::Path::new("/run/netns"));
-    let own = |name: &String| name.starts_with("nc-") && name.ends_with("-rtr");
-    assert!(!left.iter().any(own), "namespaces are left: {left:?}");
+    assert_eq!(namespaces_of(pid), [""; 0], "namespaces are left");
     assert!(entries(&home.state().join("journal")).is_empty(), "the journal is not empty");
 }
 
