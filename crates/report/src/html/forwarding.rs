@@ -7,7 +7,8 @@ use netcliff_core::measure::Dimension;
 use netcliff_lab::forwarding::{Bound, ForwardingReport};
 use netcliff_lab::rfc2544::conduct::LINES_BPS;
 
-use super::of_file::{Lists, facts, of_file};
+use super::of_file::{Lists, of_file};
+use super::tables::facts;
 use crate::drawing::Drawing;
 use crate::format::{self, Unit};
 use crate::svg;

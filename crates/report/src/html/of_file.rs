@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 
 use super::page;
+use super::tables::facts;
 use crate::drawing::Drawing;
 use crate::format;
 
@@ -50,13 +51,4 @@ pub(super) fn of_file(
     };
     let title = if drawing.title.is_empty() { format!("netcliff: {kind}") } else { drawing.title.clone() };
     page(&title, &body)
-}
-
-/// Names and what is said of each.
-pub(super) fn facts<'a>(facts: impl Iterator<Item = (&'a str, String)>) -> Markup {
-    html! {
-        div.scroll {
-            table.facts { tbody { @for (name, fact) in facts { tr { th scope="row" { (name) } td.words { (fact) } } } } }
-        }
-    }
 }

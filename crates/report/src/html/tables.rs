@@ -147,7 +147,8 @@ pub fn provenance(finding: &Finding) -> Markup {
     }
 }
 
-fn facts<'a>(facts: impl Iterator<Item = (&'a str, String)>) -> Markup {
+/// Names and what is said of each.
+pub(super) fn facts<'a>(facts: impl Iterator<Item = (&'a str, String)>) -> Markup {
     html! {
         div.scroll {
             table.facts {
