@@ -13,7 +13,7 @@ pub use state::DeviceState;
 use crate::{
     journal::{Change, HostLock, Journal, JournalError, StateDir},
     nic::{self, Nic, link::LinkSetting},
-    rtnl::{IFF_LOWER_UP, Rtnl},
+    rtnl::Rtnl,
     setting::{GLANCE, Group, LINK_TIME, Setting},
     testbed::Permission,
 };
@@ -276,7 +276,7 @@ impl DeviceHold {
         let deadline = Instant::now() + LINK_TIME;
         loop {
             // The carrier first: the operational state follows it by up to a second.
-            let carrier = Rtnl::new().link(&self.interface).is_ok_and(|link| link.flags & IFF_LOWER_UP != 0);
+            let carrier = Rtnl::new().link(&self.interface).is_ok_and(|link| link.has_carrier());
             let nic = read(&self.interface)?;
             let up = !self.was_up || carrier && nic.operational_state.as_deref() == Some("up");
             let state = DeviceState::of(&nic);

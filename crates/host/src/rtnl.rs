@@ -28,8 +28,8 @@ const NUD_PERMANENT: u16 = 0x80;
 const NTF_MASTER: u8 = 0x02;
 /// XDP_FLAGS_UPDATE_IF_NOEXIST | XDP_FLAGS_SKB_MODE, linux/if_link.h.
 const XDP_GENERIC: u32 = 0x03;
-/// IFF_LOWER_UP, linux/if.h: there is a carrier.
-pub(crate) const IFF_LOWER_UP: u32 = 1 << 16;
+/// IFF_LOWER_UP, linux/if.h.
+const IFF_LOWER_UP: u32 = 1 << 16;
 
 fn family(ip: IpAddr) -> u8 {
     match ip {
@@ -68,6 +68,13 @@ pub(crate) struct RawLink {
     pub master: Option<u32>,
     pub stats: Option<rt_link::RtnlLinkStats64>,
     pub xdp_program: Option<u32>,
+}
+
+impl RawLink {
+    /// True where there is a carrier. The operational state follows it by up to a second.
+    pub(crate) fn has_carrier(&self) -> bool {
+        self.flags & IFF_LOWER_UP != 0
+    }
 }
 
 /// One end of a veth pair to be made.

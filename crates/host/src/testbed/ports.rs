@@ -4,10 +4,7 @@ use std::fs;
 
 use nix::net::if_::if_nametoindex;
 
-use crate::{
-    rtnl::{IFF_LOWER_UP, Rtnl},
-    xdp,
-};
+use crate::{rtnl::Rtnl, xdp};
 
 /// IFF_UP, linux/if.h.
 const UP: u32 = 1 << 0;
@@ -84,7 +81,7 @@ pub fn check(name: &str) -> Result<(), PortError> {
         return Err(PortError::Missing { name: own(), known: known.join(", ") });
     }
     let link = Rtnl::new().link(name).map_err(unknown)?;
-    if link.flags & UP == 0 || link.flags & IFF_LOWER_UP == 0 {
+    if link.flags & UP == 0 || !link.has_carrier() {
         return Err(PortError::Down { name: own() });
     }
     let routes = |file: &str| fs::read_to_string(file).unwrap_or_default();

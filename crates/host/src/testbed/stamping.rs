@@ -12,8 +12,6 @@ use crate::{
     setting::Setting,
 };
 
-/// IFF_LOWER_UP, linux/if.h.
-const CARRIER: u32 = 1 << 16;
 /// How long a driver that opens the device anew may take until the link is back.
 const LINK_TIME: Duration = Duration::from_secs(10);
 const GLANCE: Duration = Duration::from_millis(50);
@@ -115,7 +113,7 @@ impl StampedPorts {
 /// Some drivers open the device anew to stamp what arrives.
 fn wait_for_link(name: &str) -> Result<(), StampingError> {
     let until = Instant::now() + LINK_TIME;
-    while !Rtnl::new().link(name).is_ok_and(|link| link.flags & CARRIER != 0) {
+    while !Rtnl::new().link(name).is_ok_and(|link| link.has_carrier()) {
         if Instant::now() > until {
             return Err(StampingError::LinkDown { interface: name.to_owned(), seconds: LINK_TIME.as_secs() });
         }
