@@ -150,25 +150,12 @@ fn take_up(
     plan: &Plan,
     provenance: &Provenance,
 ) -> anyhow::Result<(Held, BTreeMap<usize, Record>)> {
-    if args.resume {
-        if let Some(unfinished) = store.unfinished(&plan.id)?.into_iter().next() {
-            let Some(held) = store.hold(unfinished.id)? else {
-                anyhow::bail!("run {} of this experiment is under way in another netcliff", unfinished.id);
-            };
-            let records = store.task_records(held.run)?;
-            output::say(format!(
-                "netcliff: run {} goes on after {} of {} points",
-                held.run,
-                records.len(),
-                plan.tasks.len()
-            ));
-            store.set_state(held.run, RunState::Running)?;
-            return Ok((held, records));
-        }
-        let place = store.path().display();
-        output::say(format!(
-            "netcliff: no unfinished run of this file with these settings in {place}; a new one starts"
-        ));
+    if args.resume
+        && let Some(held) = kept::unfinished(store, &plan.id)?
+    {
+        let records = store.task_records(held.run)?;
+        kept::goes_on(store, &held, &format!("{} of {} points", records.len(), plan.tasks.len()))?;
+        return Ok((held, records));
     }
     let held = store.begin_experiment(&plan.id, &provenance.command, provenance.started_unix_s)?;
     Ok((held, BTreeMap::new()))

@@ -24,6 +24,27 @@ pub struct Kept<'a, R> {
     lost: Option<String>,
 }
 
+/// The newest unfinished run of the same, held; where there is none it is said that a new one starts.
+pub fn unfinished(store: &Store, id: &str) -> anyhow::Result<Option<Held>> {
+    let Some(unfinished) = store.unfinished(id)?.into_iter().next() else {
+        let place = store.path().display();
+        output::say(format!(
+            "netcliff: no unfinished run of this file with these settings in {place}; a new one starts"
+        ));
+        return Ok(None);
+    };
+    let Some(held) = store.hold(unfinished.id)? else {
+        anyhow::bail!("run {} of this experiment is under way in another netcliff", unfinished.id);
+    };
+    Ok(Some(held))
+}
+
+/// Says that a run goes on, and after what.
+pub fn goes_on(store: &Store, held: &Held, had: &str) -> anyhow::Result<()> {
+    output::say(format!("netcliff: run {} goes on after {had}", held.run));
+    Ok(store.set_state(held.run, RunState::Running)?)
+}
+
 impl<'a, R: Serialize + DeserializeOwned> Kept<'a, R> {
     /// With `resume` the newest unfinished run of the same, of whose report `had` says how much it holds; else a new one.
     pub fn take_up(
@@ -33,20 +54,10 @@ impl<'a, R: Serialize + DeserializeOwned> Kept<'a, R> {
         provenance: &Provenance,
         had: impl FnOnce(Option<&R>) -> String,
     ) -> anyhow::Result<Self> {
-        if resume {
-            if let Some(unfinished) = store.unfinished(known.id)?.into_iter().next() {
-                let Some(held) = store.hold(unfinished.id)? else {
-                    anyhow::bail!("run {} of this experiment is under way in another netcliff", unfinished.id);
-                };
-                let before = store.document(held.run)?.map(serde_json::from_value::<R>).transpose()?;
-                output::say(format!("netcliff: run {} goes on after {}", held.run, had(before.as_ref())));
-                store.set_state(held.run, RunState::Running)?;
-                return Ok(Self { store, held, before, lost: None });
-            }
-            let place = store.path().display();
-            output::say(format!(
-                "netcliff: no unfinished run of this file with these settings in {place}; a new one starts"
-            ));
+        if resume && let Some(held) = unfinished(store, known.id)? {
+            let before = store.document(held.run)?.map(serde_json::from_value::<R>).transpose()?;
+            goes_on(store, &held, &had(before.as_ref()))?;
+            return Ok(Self { store, held, before, lost: None });
         }
         let held = store.begin_held(known.kind, known.id, &provenance.command, provenance.started_unix_s)?;
         Ok(Self { store, held, before: None, lost: None })
