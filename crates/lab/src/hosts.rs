@@ -8,6 +8,8 @@ use netcliff_host::inventory::Inventory;
 use netcliff_wire::control::client::Session;
 use netcliff_wire::fingerprint::far_fingerprint;
 
+use crate::rig::Rig;
+
 /// An end whose one thread is this busy is what limits the rate.
 pub(crate) const BUSY: f64 = 0.97;
 /// Steal above this share makes figures mean less.
@@ -30,6 +32,12 @@ impl Fingerprints {
     /// Both ends are on one host.
     pub fn here(near: Fingerprint) -> Self {
         Self { near, ..Self::default() }
+    }
+
+    /// Both ends in a testbed. Without its interfaces' facts the host's are still worth having.
+    pub fn of_rig(rig: &Rig) -> Self {
+        let host = Inventory::of_this_host();
+        Self::here(rig.fingerprint(&host).unwrap_or_else(|_| fingerprint::of_host(&host, &[])))
     }
 
     /// The near end here, the far end in an agent, its data at `address`: both with the device that the data goes through.

@@ -207,7 +207,7 @@ pub fn run_with(
     let fingerprints = far.fingerprints();
     let mut linked = options.clone();
     linked.link_bps = options.link_bps.or_else(|| fingerprints.link_bps());
-    let mut report = measured(&linked, far, fingerprints, said)?;
+    let mut report = measured(&linked, far, fingerprints, &limits_of_this_host(), said)?;
     if let (None, Some(link_bps)) = (options.link_bps, linked.link_bps) {
         let link = format!("{}, as this host's device on the path has it", units::print_bps(link_bps));
         report.asked.push(("link".to_owned(), link));
@@ -215,26 +215,31 @@ pub fn run_with(
     Ok(report)
 }
 
-/// Makes the transfers of a larger run, which tells itself of the hosts.
+/// Makes the transfers of a larger run, which tells itself of the hosts and their limits.
 ///
 /// # Errors
 /// As [`run_with`].
 pub(crate) fn run_as_part(options: &StreamOptions, far: &mut Far<'_>) -> Result<StreamReport, WireError> {
-    measured(options, far, Fingerprints::default(), &mut |_| {})
+    measured(options, far, Fingerprints::default(), &[], &mut |_| {})
 }
 
-/// The sweep, on hosts of these fingerprints.
+/// What keeps this host's figures from meaning what they say, a sentence each. To be asked before a run: what it does itself
+/// loads the host too.
+pub(crate) fn limits_of_this_host() -> Vec<String> {
+    Inventory::of_this_host().limits().iter().map(ToString::to_string).collect()
+}
+
+/// The sweep, on hosts of these fingerprints and with these limits.
 fn measured(
     options: &StreamOptions,
     far: &mut Far<'_>,
     fingerprints: Fingerprints,
+    limits: &[String],
     said: &mut dyn FnMut(&str),
 ) -> Result<StreamReport, WireError> {
     let begin = std::time::Instant::now();
     let mut configs = configurations(options);
     let mut meters = Meters::start(options, far);
-    // Before the run has loaded the host itself.
-    let limits = Inventory::of_this_host().limits();
     let mut before = Disturbances::of_this_host();
     let mut first_error = None;
     let rounds = options.method.rounds(options.repeats.most);
@@ -265,7 +270,7 @@ fn measured(
     let stopped = options.stop.load(Ordering::Relaxed);
     let mut report = summary::report(options, far, &configs, &meters, fingerprints);
     report.warnings.extend(Disturbances::of_this_host().since(&before));
-    report.warnings.extend(limits.iter().map(ToString::to_string));
+    report.warnings.extend(limits.iter().cloned());
     report.partial |= stopped;
     report.provenance.elapsed_s = Some(begin.elapsed().as_secs_f64());
     Ok(report)

@@ -23,7 +23,6 @@ use netcliff_core::repeats::Repeats;
 use netcliff_core::stream::StreamSample;
 use netcliff_core::{Fingerprint, Provenance};
 use netcliff_host::device::DeviceError;
-use netcliff_host::inventory::tells_load;
 use netcliff_wire::WireError;
 use netcliff_wire::control::ControlError;
 
@@ -119,7 +118,7 @@ pub fn run(
     let fixed = experiment.fixed().map_err(misplaced)?;
     let factors = experiment.factors().map_err(misplaced)?;
     factors.iter().flat_map(|factor| &factor.levels).chain(&fixed).try_for_each(check_name)?;
-    let fingerprints = place.fingerprints();
+    let (fingerprints, limits) = (place.fingerprints(), place.limits());
     let mut device = Device::of(place)?;
     let mut not_had: Vec<String> = fingerprints.not_had.clone().into_iter().collect();
     let fixed = device.kept(fixed, &mut not_had);
@@ -162,6 +161,7 @@ pub fn run(
         configs,
         congestion,
         not_had,
+        limits,
         warnings,
         fingerprints,
     };
@@ -225,7 +225,7 @@ fn rounds(
     provenance: &Provenance,
     watch: &mut dyn Watch,
 ) -> Option<TransfersError> {
-    let (mut first_error, mut first) = (None, true);
+    let mut first_error = None;
     let mut order = Order(found.experiment.seed);
     for round in 0..times.repeats.most {
         // Also of a round that a run before has made, so that those to come are drawn as they would have been.
@@ -251,10 +251,7 @@ fn rounds(
             }
             let options = options(config, place, times, provenance);
             match measure(config, device, place, options) {
-                Ok(mut told) => {
-                    // From the second transfer on the load is this run's own.
-                    told.warnings.retain(|warning| first || !tells_load(warning));
-                    first = false;
+                Ok(told) => {
                     found.warnings.extend(told.warnings);
                     found.congestion = told.congestion.or(found.congestion.take());
                 }

@@ -3,8 +3,6 @@
 use std::net::IpAddr;
 
 use netcliff_core::stream::StreamReport;
-use netcliff_host::fingerprint;
-use netcliff_host::inventory::Inventory;
 use netcliff_host::testbed::netns::Side;
 use netcliff_wire::WireError;
 use netcliff_wire::thread::Placement;
@@ -21,16 +19,9 @@ use crate::rig::Rig;
 /// As [`super::run`].
 pub fn in_testbed(options: &StreamOptions, rig: &Rig, said: &mut dyn FnMut(&str)) -> Result<StreamReport, WireError> {
     let placed = placed(options, rig);
-    // Without the interfaces' facts the host's are still worth having.
-    let host = Inventory::of_this_host();
-    let fingerprint = rig.fingerprint(&host).unwrap_or_else(|_| fingerprint::of_host(&host, &[]));
-    let mut report = measured(&placed, &mut Far::Here, Fingerprints::here(fingerprint), said)?;
+    let mut report = measured(&placed, &mut Far::Here, Fingerprints::of_rig(rig), &rig.limits, said)?;
     report.asked.push(("testbed".to_owned(), rig.describe()));
     report.asked.extend(rig.link().map(|link| ("link".to_owned(), link)));
-    // The host's own limits are told already, where figures in them may have moved since.
-    let known = |limit: &str| report.warnings.iter().any(|told| told.split('(').next() == limit.split('(').next());
-    let new: Vec<String> = rig.limits.iter().filter(|limit| !known(limit)).cloned().collect();
-    report.warnings.extend(new);
     Ok(report)
 }
 

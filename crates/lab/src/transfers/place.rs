@@ -5,8 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use netcliff_core::stream::StreamReport;
-use netcliff_host::fingerprint;
-use netcliff_host::inventory::Inventory;
 use netcliff_host::testbed::netns::{Side, Testbed};
 use netcliff_wire::WireError;
 use netcliff_wire::control::client::Session;
@@ -87,21 +85,18 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// What limits every figure.
+    /// What limits every figure, before the run loads the host itself.
     pub(super) fn limits(&self) -> Vec<String> {
         match self {
             Self::Testbed(rig) => rig.limits.clone(),
-            Self::Agent { .. } => Vec::new(),
+            Self::Agent { .. } => stream::limits_of_this_host(),
         }
     }
 
     /// What explains a difference to another run, before anything is changed.
     pub(super) fn fingerprints(&mut self) -> Fingerprints {
         match self {
-            Self::Testbed(rig) => {
-                let host = Inventory::of_this_host();
-                Fingerprints::here(rig.fingerprint(&host).unwrap_or_else(|_| fingerprint::of_host(&host, &[])))
-            }
+            Self::Testbed(rig) => Fingerprints::of_rig(rig),
             Self::Agent { session, address, .. } => Fingerprints::with_agent(session, *address),
         }
     }

@@ -142,6 +142,8 @@ pub(super) struct Found<'a> {
     pub not_had: Vec<String>,
     /// The congestion control that was in force last.
     pub congestion: Option<String>,
+    /// What limits every figure.
+    pub limits: Vec<String>,
     pub warnings: BTreeSet<String>,
     pub fingerprints: Fingerprints,
 }
@@ -157,7 +159,7 @@ impl Found<'_> {
         let asked = self.asked(place);
         let rows: Vec<TransferRow> = self.configs.iter().map(|config| self.row(config, x)).collect();
         // What limits every figure, then what transfers warn of.
-        let warnings = place.limits().into_iter().chain(self.warnings.iter().cloned());
+        let warnings = self.limits.iter().chain(&self.warnings).cloned();
         let warnings = folded(warnings.chain(rows.iter().filter_map(shortfall)));
         TransferReport {
             kind: "transfer".to_owned(),
