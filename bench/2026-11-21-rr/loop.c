@@ -1,6 +1,7 @@
 // loop ROUNDS SECONDS: what is left of a transaction when nothing but its four calls is: TCP on loopback, 64 bytes asked and
 // answered, client on CPU 0, server on CPU 1, both under SCHED_FIFO 20. Interleaved in each round, a new connection and a new
-// client process each time: the server as a thread of the client's process, as a process, as a process with a thread beside it.
+// client process each time: the server as a thread of the client's process, as a process, as a thread with a table of
+// descriptors of its own, as a process of its own that shares the client's memory.
 // Prints half a round trip (median, quartiles) and the rate over that of threads in the same round (median, quartiles).
 //   gcc -O2 -o loop loop.c -lpthread && sudo ./loop 60 0.12
 #define _GNU_SOURCE
@@ -19,8 +20,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { THREADS, PROCESSES, BESIDE, KINDS };
-static const char *names[KINDS] = {"threads", "processes", "processes, a thread beside"};
+enum { THREADS, PROCESSES, DESCRIPTORS, MEMORY, KINDS };
+enum { STACK = 1 << 20 };
+static const char *names[KINDS] = {"threads", "processes", "threads, own descriptors", "processes, shared memory"};
 
 static void fail(const char *what) { perror(what); exit(1); }
 
@@ -40,18 +42,24 @@ static double now_s(void)
     return time.tv_sec + time.tv_nsec * 1e-9;
 }
 
-static void *sleeper(void *unused)
-{
-    for (;;) pause();
-    return unused;
-}
-
 static void *serve(void *socket)
 {
     char bytes[64];
     place(1);
     while (recv((int)(long)socket, bytes, sizeof bytes, 0) > 0) send((int)(long)socket, bytes, sizeof bytes, 0);
     return NULL;
+}
+
+static void *serve_apart(void *socket)
+{
+    if (unshare(CLONE_FILES)) fail("unshare");
+    return serve(socket);
+}
+
+static int serve_cloned(void *socket)
+{
+    serve(socket);
+    _exit(0);
 }
 
 static double transactions(int socket, double seconds)
@@ -88,14 +96,20 @@ static void client(int kind, int sockets[2], int result, double seconds)
     pid_t server = 0;
     if (kind == THREADS) {
         pthread_create(&thread, NULL, serve, (void *)(long)sockets[1]);
+    } else if (kind == DESCRIPTORS) {
+        pthread_create(&thread, NULL, serve_apart, (void *)(long)sockets[1]);
+        // The table that is left belongs to one thread again.
+        usleep(2000);
+    } else if (kind == MEMORY) {
+        char *stack = malloc(STACK);
+        server = clone(serve_cloned, stack + STACK, CLONE_VM | SIGCHLD, (void *)(long)sockets[1]);
+        if (server < 0) fail("clone");
     } else if ((server = fork()) == 0) {
         close(sockets[0]);
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (kind == BESIDE) pthread_create(&thread, NULL, sleeper, NULL);
         serve((void *)(long)sockets[1]);
         _exit(0);
     }
-    if (kind == BESIDE) pthread_create(&thread, NULL, sleeper, NULL);
     place(0);
     transactions(sockets[0], 0.02);
     double half_us = transactions(sockets[0], seconds);

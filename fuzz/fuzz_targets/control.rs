@@ -77,7 +77,7 @@ fuzz_target!(|bytes: &[u8]| {
         stop: Arc::default(),
     };
     let log: Log = Arc::new(|_: &Event<'_>| ());
-    let _ = serve_pipes(stream, &settings, &log);
+    let _ = serve_pipes(stream, None, &settings, &log);
     client.join().expect("the client only writes and reads");
     assert_eq!(RUNNING.load(Ordering::SeqCst), 0, "a test was left running");
 });

@@ -108,6 +108,56 @@ fn ctrl_c_keeps_what_was_measured() {
     assert!(number_at(&report, "/transactions") > 0.0, "{report}");
 }
 
+/// The process that answers: the one child of a netcliff that has both ends on this host.
+fn companion(of: &Running) -> u32 {
+    let found = std::cell::Cell::new(None);
+    let there = common::bed::within(PATIENCE, || {
+        let pids = std::fs::read_dir("/proc").expect("procfs").flatten();
+        let mut pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        // After the name, which is in parentheses: state and parent, proc_pid_stat(5).
+        let parent = |pid: &u32| -> Option<u32> {
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+            stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+        };
+        found.set(pids.find(|pid| parent(pid) == Some(of.pid())));
+        found.get().is_some()
+    });
+    assert!(there, "the far end has no process");
+    found.get().expect("there is one")
+}
+
+fn started(home: &Home) -> (Running, u32) {
+    let args = ["rr", "--testbed", "loopback", "--time", "60s", "--warm-up", "10ms", "--repeats", "1", "--json"];
+    let client = Running::start(home, &args);
+    let companion = companion(&client);
+    std::thread::sleep(Duration::from_secs(1));
+    (client, companion)
+}
+
+#[test]
+fn a_far_end_of_its_own_that_is_killed_leaves_a_partial_result() {
+    let home = Home::new();
+    let (client, companion) = started(&home);
+    let kill = format!("kill -KILL {companion}");
+    assert!(std::process::Command::new("sh").args(["-c", &kill]).status().expect("sh").success(), "{kill}");
+    let ended = client.end(PATIENCE);
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
+    let report: Value = serde_json::from_str(&ended.stdout).expect("what was measured");
+    assert!(report["partial"].as_str().is_some_and(|why| why.contains("closed")), "{report}");
+    assert!(number_at(&report, "/transactions") > 0.0, "{report}");
+}
+
+#[test]
+fn a_far_end_of_its_own_leaves_with_who_started_it() {
+    let home = Home::new();
+    let (client, companion) = started(&home);
+    client.signal("KILL");
+    let _ = client.end(PATIENCE);
+    // Nobody may be there to take note of its death: then it stays as a name without a program.
+    let gone = || std::fs::read(format!("/proc/{companion}/cmdline")).map_or(true, |line| line.is_empty());
+    assert!(common::bed::within(PATIENCE, gone), "process {companion} still runs");
+}
+
 /// A program called ssh that runs what it is told on this host.
 #[test]
 fn by_ssh() {

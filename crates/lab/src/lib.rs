@@ -15,6 +15,7 @@
 //! | [`advise`] | settings for an objective: screened on paper, simulated, picked at a confidence |
 //! | [`limits`] | the roofline |
 //! | [`rr`] | request/response between two ends on this host, or against an agent |
+//! | [`companion`] | the far end on this host as a process of its own |
 //! | [`hosts`] | the fingerprints of both ends' hosts |
 //! | [`mod@compare`] | one run against another, point by point |
 //! | [`stream`] | bulk transfers: a sweep, metered |
@@ -28,6 +29,7 @@ pub mod advise;
 mod alike;
 pub mod bench;
 pub mod calibrate;
+pub mod companion;
 pub mod compare;
 pub mod find;
 pub mod forwarding;

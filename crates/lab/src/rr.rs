@@ -27,6 +27,7 @@ pub use netcliff_wire::rr::settings::{Receive, Settings, Transport};
 pub use netcliff_wire::schedule::Arrivals;
 pub use sweep::{RrRun, Sweep};
 
+use crate::companion::Companion;
 use crate::rig::{Rig, RigError};
 
 /// Why there is no report.
@@ -70,48 +71,87 @@ pub struct RrRecord {
     pub provenance: Provenance,
 }
 
-/// Both ends on this host: the client in the rig's sender, the server in its host under test.
+/// True where the answering end is to be a [`Companion`] of this process, as it is of request/response tools that are a client
+/// and a server: threads of one process share its table of descriptors, which each call then has to lock.
+pub fn apart(settings: &Settings) -> bool {
+    // A pair of Unix sockets is made by one process. Threads that spin leave a companion no CPU to give signs of life with.
+    settings.transport != Transport::Unix && settings.receive != Receive::Spin
+}
+
+/// Both ends on this host: the client in the rig's sender, the server in its host under test, there by the companion or by
+/// threads of this process.
 ///
 /// # Errors
-/// A setting cannot be used, or CPU time cannot be measured as asked.
-pub fn here(settings: &Settings, rig: &Rig, meter: Preference) -> Result<Report, RrError> {
+/// A setting cannot be used, CPU time cannot be measured as asked, or the companion is gone.
+pub fn here(
+    settings: &Settings,
+    rig: &Rig,
+    meter: Preference,
+    companion: Option<&mut Companion>,
+) -> Result<Report, RrError> {
     settings.check()?;
-    let stop = &rig.stop;
     let settings = Settings {
         client_cpu: Some(rig.sender_cpu as usize),
         server_cpu: Some(rig.host_cpu as usize),
         ..settings.clone()
     };
-    let place = |side, cpu| Placement { netns: rig.netns(side), cpu, ..Placement::default() };
-    let far = place(Side::HostUnderTest, settings.server_cpu);
+    let mut report = match companion {
+        Some(companion) => by_companion(&settings, rig, meter, companion)?,
+        None => by_threads(&settings, rig, meter)?,
+    };
+    report.notes.extend(rig.link().map(|link| format!("link: {link}")));
+    report.notes.extend(rig.limits.iter().filter(|_| settings.transport != Transport::Unix).cloned());
+    Ok(report)
+}
+
+fn by_threads(settings: &Settings, rig: &Rig, meter: Preference) -> Result<Report, RrError> {
+    let far = Placement { netns: rig.netns(Side::HostUnderTest), cpu: settings.server_cpu, ..Placement::default() };
     let token = Token::new()?;
     let (mut server, targets) = if settings.transport == Transport::Unix {
         let pairs = (0..settings.flows).map(|_| UnixStream::pair()).collect::<Result<Vec<_>, _>>();
         let failed = |source| WireError::System { action: "make a pair of Unix sockets".into(), source };
         let (ours, theirs): (Vec<_>, Vec<_>) = pairs.map_err(failed)?.into_iter().unzip();
-        (Server::over(&settings, theirs, &far)?, ours.into_iter().map(Target::Pair).collect())
+        (Server::over(settings, theirs, &far)?, ours.into_iter().map(Target::Pair).collect())
     } else {
-        let address = IpAddr::V4(*rig.addresses().1.ip());
-        let server = Server::listen(&settings, address, token, &far)?;
-        let targets = targets(&settings, address, server.ports());
+        let address = rig.addresses().1.ip().to_owned().into();
+        let server = Server::listen(settings, address, token, &far)?;
+        let targets = targets(settings, address, server.ports());
         (server, targets)
     };
-    let near = Near {
+    let near = in_rig(settings, rig, targets, token);
+    let mut choice = start(meter, &[std::process::id()])?;
+    let mut report = run(settings, near, &mut || Some(server.count()), Some(&mut *choice.meter))?;
+    report.notes.extend(choice.passed_over.iter().map(ToString::to_string));
+    Ok(report)
+}
+
+fn by_companion(
+    settings: &Settings,
+    rig: &Rig,
+    meter: Preference,
+    companion: &mut Companion,
+) -> Result<Report, RrError> {
+    let ready = companion.session.start(RrKind::NAME, settings)?;
+    let targets = targets(settings, rig.addresses().1.ip().to_owned().into(), &ready.ports);
+    let mut near = in_rig(settings, rig, targets, ready.token);
+    near.path.push_str("; the server is a process of its own");
+    near.gone = Some(companion.session.gone());
+    let choice = start(meter, &[std::process::id(), companion.pid()])?;
+    answered(settings, near, &mut companion.session, choice)
+}
+
+/// The asking end in a rig.
+fn in_rig<'a>(settings: &Settings, rig: &'a Rig, targets: Vec<Target>, token: Token) -> Near<'a> {
+    Near {
         targets,
         token,
-        placement: place(Side::Sender, settings.client_cpu),
-        path: path(&settings, rig),
+        placement: Placement { netns: rig.netns(Side::Sender), cpu: settings.client_cpu, ..Placement::default() },
+        path: path(settings, rig),
         same_clock: true,
         same_host: true,
-        stop,
+        stop: &rig.stop,
         gone: None,
-    };
-    let mut choice = start(meter)?;
-    let mut report = run(&settings, near, &mut || Some(server.count()), Some(&mut *choice.meter))?;
-    report.notes.extend(choice.passed_over.iter().map(ToString::to_string));
-    report.notes.extend(rig.link().map(|link| format!("link: {link}")));
-    report.notes.extend(rig.limits.iter().filter(|_| settings.transport != Transport::Unix).cloned());
-    Ok(report)
+    }
 }
 
 /// The far end in an agent, its data at `address`.
@@ -132,7 +172,6 @@ pub fn there(
     let can_meter = session.offers(CPU_METER);
     let settings = &Settings { far_meter: wants_meter && can_meter, ..settings.clone() };
     let ready = session.start(RrKind::NAME, settings)?;
-    let gone = session.gone();
     let near = Near {
         targets: targets(settings, address, &ready.ports),
         token: ready.token,
@@ -141,9 +180,17 @@ pub fn there(
         same_clock: same_host,
         same_host,
         stop,
-        gone: Some(gone),
+        gone: Some(session.gone()),
     };
-    let mut choice = start(meter)?;
+    let mut report = answered(settings, near, session, start(meter, &[std::process::id()])?)?;
+    if wants_meter && !can_meter {
+        report.notes.extend(FarCpu::NotAvailable(session.lacks(CPU_METER)).refusal());
+    }
+    Ok(report)
+}
+
+/// A test that an agent has begun, to its end.
+fn answered(settings: &Settings, near: Near<'_>, session: &mut Session, mut choice: Choice) -> Result<Report, RrError> {
     let mut lost = None;
     let mut far = || -> Option<ServerCount> {
         let asked = session.report();
@@ -154,9 +201,6 @@ pub fn there(
     // What was measured here is kept whether the agent is still there or not.
     let last = session.stop();
     let mut report = report?;
-    if wants_meter && !can_meter {
-        report.notes.extend(FarCpu::NotAvailable(session.lacks(CPU_METER)).refusal());
-    }
     report.notes.extend(choice.passed_over.iter().map(ToString::to_string));
     let ended = lost.or_else(|| match last {
         Ok(last) => last.partial,
@@ -183,8 +227,8 @@ fn targets(settings: &Settings, address: IpAddr, ports: &[u16]) -> Vec<Target> {
     ports.map(|port| Target::Address(SocketAddr::new(address, *port))).collect()
 }
 
-/// A meter of all CPUs.
-fn start(meter: Preference) -> Result<Choice, MeterError> {
+/// A meter of all CPUs and of these processes.
+fn start(meter: Preference, processes: &[u32]) -> Result<Choice, MeterError> {
     let cpus = Inventory::of_this_host().cpu.online.iter().map(|cpu| *cpu as usize).collect();
-    cpu::choose(meter, &MeterSpec { cpus, watch: vec![Watch::Process(std::process::id())] })
+    cpu::choose(meter, &MeterSpec { cpus, watch: processes.iter().copied().map(Watch::Process).collect() })
 }

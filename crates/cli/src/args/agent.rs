@@ -1,6 +1,6 @@
 //! `netcliff agent`.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Args, builder::ArgPredicate};
@@ -35,6 +35,9 @@ pub struct AgentArgs {
     /// Serve one client over stdin and stdout
     #[arg(long)]
     pub stdio: bool,
+    /// Take test data at this address of this host only [default: with --stdio at all, else where the client came in]
+    #[arg(long, value_name = "ADDRESS", requires = "stdio")]
+    pub data_at: Option<IpAddr>,
     /// Let clients change offloads, coalescing, MTU, speed and duplex of this device, one client at a time; all is set back when
     /// the client goes. Needs root, and --key or --stdio
     #[arg(long, value_name = "IF", value_parser = numbers::device)]

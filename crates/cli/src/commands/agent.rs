@@ -71,7 +71,7 @@ pub fn run(args: &AgentArgs) -> anyhow::Result<ExitCode> {
         let stream = Stream::of(read, write, "the client").context("cannot use stdin and stdout")?;
         // ssh shows stderr to the client's user: only what went wrong belongs there.
         let silent: Log = Arc::new(|_: &Event<'_>| ());
-        serve_pipes(stream, &settings, &silent)?;
+        serve_pipes(stream, args.data_at, &settings, &silent)?;
         return Ok(ExitCode::SUCCESS);
     }
     let agent = listen(args, settings)?;

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use netcliff_core::Provenance;
 use netcliff_host::inventory::Inventory;
+use netcliff_lab::companion::Companion;
 use netcliff_lab::hosts::Fingerprints;
 use netcliff_lab::rig::{Place, Rig, RigOptions};
 use netcliff_lab::rr::{self, Receive, Report, RrError, RrRun, Settings, Sweep};
@@ -16,6 +17,10 @@ use super::far::FarSession;
 use super::{command_line, enter_user_namespace, now_unix_s, open_store, refuse_name, stop_on_signal};
 use crate::args::{Arrivals, BusyPoll, RrArgs, StoreArgs, Testbed, Transport};
 use crate::output;
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// The program that runs, even where the file it came from has been replaced since.
+const OWN_PROGRAM: &str = "/proc/self/exe";
 
 /// Measures and shows.
 pub fn run(args: &RrArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
@@ -58,7 +63,7 @@ pub fn run(args: &RrArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
 
 fn provenance(settings: &Settings) -> Provenance {
     Provenance {
-        version: env!("CARGO_PKG_VERSION").to_owned(),
+        version: VERSION.to_owned(),
         command: command_line(),
         seed: settings.rate_per_s.map(|_| settings.seed),
         started_unix_s: now_unix_s(),
@@ -124,7 +129,11 @@ fn here(args: &RrArgs, sweep: &Sweep, provenance: Provenance, stop: &Arc<AtomicB
     let meter = args.cpu_meter.preference();
     let fingerprint = rig.fingerprint(&Inventory::of_this_host())?;
     let fingerprints = Fingerprints::here(fingerprint);
-    measured(sweep, provenance, &fingerprints, stop, &mut |settings| rr::here(settings, &rig, meter))
+    let companion = rr::apart(&sweep.template).then(|| Companion::start(OWN_PROGRAM.as_ref(), VERSION, &rig));
+    let mut companion = companion.transpose().map_err(RrError::from)?;
+    measured(sweep, provenance, &fingerprints, stop, &mut |settings| {
+        rr::here(settings, &rig, meter, companion.as_mut())
+    })
 }
 
 /// The sweep, each repeat by `measure`.

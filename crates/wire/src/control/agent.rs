@@ -1,7 +1,7 @@
 //! The far end of all tests: listens, admits and serves clients, each in a thread of its own.
 
 use std::io::ErrorKind;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -157,12 +157,18 @@ impl Agent {
     }
 }
 
-/// Serves one client over stdin and stdout, which whoever started this (such as ssh) protects.
+/// Serves one client over stdin and stdout, which whoever started this (such as ssh) protects. Data is taken at `data_at`, or
+/// at any of this host's addresses.
 ///
 /// # Errors
 /// As for any client.
-pub fn serve_pipes(stream: Stream, settings: &Settings, log: &Log) -> Result<(), ControlError> {
-    serve::serve(stream, None, settings, log, || ())
+pub fn serve_pipes(
+    stream: Stream,
+    data_at: Option<IpAddr>,
+    settings: &Settings,
+    log: &Log,
+) -> Result<(), ControlError> {
+    serve::serve(stream, data_at, settings, log, || ())
 }
 
 fn is_passing(error: &std::io::Error) -> bool {

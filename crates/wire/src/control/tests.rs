@@ -279,7 +279,7 @@ fn pipes_carry_a_session_too() {
     };
     let theirs = stream(theirs);
     let (settings, running) = settings(None, short());
-    let served = thread::spawn(move || serve_pipes(theirs, &settings, &quiet()));
+    let served = thread::spawn(move || serve_pipes(theirs, None, &settings, &quiet()));
     let mut session = Session::over(stream(ours), None, None, "0", short()).expect("a hello");
     session.start("count", &json!({})).expect("it starts");
     assert_eq!(asked(&session.report().expect("it runs")), 1);

@@ -1,0 +1,95 @@
+//! The far end of a test on this host as a process of its own: an agent over pipes, in the rig's host under test.
+
+use std::net::IpAddr;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use netcliff_host::testbed::netns::Side;
+use netcliff_wire::WireError;
+use netcliff_wire::control::client::Session;
+use netcliff_wire::control::stream::Stream;
+use netcliff_wire::control::{ControlError, Limits};
+use netcliff_wire::thread::Placement;
+
+use crate::rig::Rig;
+
+/// How long it may take to leave when its pipes are closed.
+const LEAVE: Duration = Duration::from_secs(5);
+/// How often it is looked whether it has left.
+const GLANCE: Duration = Duration::from_millis(5);
+/// The longest test an agent can be told to run; who started it ends it earlier.
+const LONGEST: &str = "24h";
+
+/// A process that answers. Dropping it ends it; it ends too when this process does, however that happens.
+#[derive(Debug)]
+pub struct Companion {
+    /// The control channel. It is dropped first: closed pipes tell the process to leave.
+    pub session: Session,
+    process: Process,
+}
+
+impl Companion {
+    /// Starts `program`, a netcliff of this version, in the rig's host under test.
+    ///
+    /// # Errors
+    /// The namespace cannot be entered, the program cannot be run, or it is no netcliff.
+    pub fn start(program: &Path, version: &str, rig: &Rig) -> Result<Self, ControlError> {
+        let place = Placement { netns: rig.netns(Side::HostUnderTest), ..Placement::default() };
+        let mut process = Process(spawned(program, IpAddr::V4(*rig.addresses().1.ip()), &place)?);
+        let pipes = process.0.stdout.take().zip(process.0.stdin.take());
+        let (from, to) = pipes.ok_or_else(|| failed(program, std::io::Error::other("it has no pipes")))?;
+        let stream = Stream::of(from.into(), to.into(), "the process of the far end");
+        let stream = stream.map_err(|source| failed(program, source))?;
+        let session = Session::over(stream, None, None, version, Limits::default())?;
+        Ok(Self { session, process })
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.process.0.id()
+    }
+}
+
+fn failed(program: &Path, source: std::io::Error) -> ControlError {
+    ControlError::System { action: format!("run {} as the far end", program.display()), source }
+}
+
+/// A process starts in the network namespace of the thread that starts it.
+fn spawned(program: &Path, data_at: IpAddr, place: &Placement) -> Result<Child, ControlError> {
+    let start = || -> Result<Child, ControlError> {
+        place.enter().map_err(|error| failed(program, entering(error)))?;
+        let mut command = Command::new(program);
+        command.args(["agent", "--stdio", "--longest", LONGEST, "--data-at"]).arg(data_at.to_string());
+        // Ctrl-C is for the process that started it, which then asks it for what was measured.
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
+        command.spawn().map_err(|source| failed(program, source))
+    };
+    let started = thread::scope(|scope| scope.spawn(start).join());
+    started.unwrap_or_else(|_| Err(failed(program, std::io::Error::other("the thread that starts it died"))))
+}
+
+fn entering(error: WireError) -> std::io::Error {
+    std::io::Error::other(error.to_string())
+}
+
+/// A child that was asked to leave by the time it is dropped.
+#[derive(Debug)]
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let until = Instant::now() + LEAVE;
+        while Instant::now() < until {
+            if !matches!(self.0.try_wait(), Ok(None)) {
+                return;
+            }
+            thread::sleep(GLANCE);
+        }
+        // It does not answer: nothing is lost with it.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
