@@ -64,6 +64,8 @@ fn wrong_usage_is_told() {
     let home = Home::new();
     for (args, words) in [
         (&["inspect", "--if", "nosuch0", "--watch", "0s"][..], "nosuch0"),
+        (&["inspect", "nosuch1", "--watch", "0s"], "nosuch1"),
+        (&["inspect", "lo", "--if", "lo"], "cannot be used with"),
         (&["inspect", "--from", "/nonexistent"], "--capture DIR"),
         (&["inspect", "--rtt", "0s"], "above 0"),
         (&["inspect", "--objective", "speed"], "throughput"),

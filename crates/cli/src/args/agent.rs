@@ -36,7 +36,7 @@ pub struct AgentArgs {
     #[arg(long)]
     pub stdio: bool,
     /// Take test data at this address of this host only [default: with --stdio at all, else where the client came in]
-    #[arg(long, value_name = "ADDRESS", requires = "stdio")]
+    #[arg(long, value_name = "ADDRESS", value_parser = numbers::address, requires = "stdio")]
     pub data_at: Option<IpAddr>,
     /// Let clients change offloads, coalescing, MTU, speed and duplex of this device, one client at a time; all is set back when
     /// the client goes. Needs root, and --key or --stdio

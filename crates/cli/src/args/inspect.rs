@@ -16,9 +16,12 @@ use netcliff_core::{inspection, units};
 
 Needs no root; what only root may read is named. docs/inspect.md lists the rules. Exit code 0 whatever is found.")]
 pub struct InspectArgs {
+    /// The same as --if, as ethtool has it
+    #[arg(value_name = "NAME", conflicts_with = "interface")]
+    device: Option<String>,
     /// Look at this interface only
     #[arg(long = "if", value_name = "NAME")]
-    pub interface: Option<String>,
+    interface: Option<String>,
     /// What the host is for: some rules then say more, others less
     #[arg(long)]
     pub objective: Option<Objective>,
@@ -37,6 +40,13 @@ pub struct InspectArgs {
     /// One JSON object
     #[arg(long)]
     pub json: bool,
+}
+
+impl InspectArgs {
+    /// The only interface to look at, however it was named.
+    pub fn interface(&self) -> Option<&str> {
+        self.interface.as_deref().or(self.device.as_deref())
+    }
 }
 
 /// What settings are wanted for.

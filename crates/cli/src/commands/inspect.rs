@@ -30,7 +30,7 @@ pub fn run(args: &InspectArgs) -> anyhow::Result<ExitCode> {
         Some(dir) => Inspection::of_capture(dir).map_err(output::usage)?,
         None => Inspection::of_this_host(args.watch).context("cannot ask the kernel for its interfaces")?,
     };
-    if let Some(name) = &args.interface {
+    if let Some(name) = args.interface() {
         inspection.only(name).map_err(|error| output::usage(format!("--if: {error}")))?;
     }
     let aim = rules::Aim { objective: args.objective.map(Into::into), rtt_s: args.rtt };
@@ -46,8 +46,8 @@ pub fn run(args: &InspectArgs) -> anyhow::Result<ExitCode> {
 
 fn capture(args: &InspectArgs, dir: &Path) -> anyhow::Result<ExitCode> {
     let mut nics = nic::ask_all().context("cannot ask the kernel for its interfaces")?;
-    if let Some(name) = &args.interface {
-        nics.retain(|nic| nic.name == *name);
+    if let Some(name) = args.interface() {
+        nics.retain(|nic| nic.name == name);
         if nics.is_empty() {
             return Err(output::usage(format!("--if {name}: there is no such interface; `ip link` lists them")));
         }
