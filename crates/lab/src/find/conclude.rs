@@ -122,13 +122,37 @@ pub fn all(finding: &mut Finding) {
         finding.cpu_at_twice.set(engine, twice.and_then(|point| point.outcome.cpu));
         finding.loss_at_twice.set(engine, twice.and_then(|point| point.outcome.loss));
     }
-    if finding.livelock.wire.is_none() && !finding.partial {
-        let why = "no trial at twice the cliff in which the sender offered that load";
-        for figure in ["livelock.wire", "cpu_at_twice.wire", "loss_at_twice.wire"] {
-            missing(finding, figure, why);
-        }
+    if !finding.partial {
+        unreached(finding);
     }
     finding.binding = binding(finding);
+}
+
+/// Says of the measured figures that have no trial at their load that this is why.
+fn unreached(finding: &mut Finding) {
+    let why = |load: &str| format!("no trial at {load} in which the sender offered that load");
+    let curve = finding.curve(EngineKind::Wire);
+    let tried = |load_pps: f64| {
+        curve.iter().any(|point| (point.load_pps / load_pps - 1.0).abs() < 1e-6 && point.sender_kept_up)
+    };
+    let mut told = Vec::new();
+    for at in finding.latency.iter().filter(|at| at.latency_s.wire.is_none() && !tried(at.load_pps)) {
+        told.push(("latency.wire", why(&format!("{:.0} % of the cliff", 100.0 * at.share))));
+    }
+    if finding.cpu_at_cliff.wire.is_none() {
+        match finding.cliff_pps.wire {
+            None => told.push(("cpu_at_cliff.wire", "no cliff was measured".to_owned())),
+            Some(cliff) if !tried(cliff.value) => told.push(("cpu_at_cliff.wire", why("the cliff"))),
+            Some(_) => {}
+        }
+    }
+    if finding.livelock.wire.is_none() {
+        let figures = ["livelock.wire", "cpu_at_twice.wire", "loss_at_twice.wire"];
+        told.extend(figures.map(|figure| (figure, why("twice the cliff"))));
+    }
+    for (figure, why) in told {
+        missing(finding, figure, why);
+    }
 }
 
 /// Share of the scheduled rate that counts as the load; lateness does not matter past the cliff.
