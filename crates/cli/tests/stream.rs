@@ -41,6 +41,10 @@ fn wrong_usage_is_named_with_what_is_accepted() {
         (&["--flows", "5000"], &["5000", "1 to 4096"]),
         (&["--flows", "0"], &["'0'", "1 to 4096"]),
         (&["--flows", "x"], &["'x'", "1 to 4096"]),
+        (&["--threads", "0"], &["--threads", "'0'", "1 to 8192"]),
+        (&["--threads", "2", "--flows", "3", "--path", "write,zerocopy"], &["--threads 2", "--path zerocopy"]),
+        (&["--threads", "1", "--bidir", "--receive", "uring"], &["--threads 1", "--receive uring"]),
+        (&["--threads", "1", "--flows", "2", "--channel", "pipe"], &["--threads 1", "--channel pipe"]),
         (&["--tos", "300"], &["'300'", "0 to 255"]),
         (&["--address", "localhost"], &["localhost", "127.0.0.1"]),
         (&["--mtu", "9k"], &["'9k'", "68 to 65535"]),
@@ -103,6 +107,9 @@ fn against_an_agent_in_every_direction_and_by_every_method() {
     assert!(found["asked"].to_string().contains("an agent on this host"), "{found}");
     measured(&["--reverse", "--flows", "2"]);
     measured(&["--bidir"]);
+    let found = measured(&["--flows", "8", "--threads", "2", "--bidir"]);
+    assert!(found["asked"].to_string().contains("8 flows over 2 threads at either end"), "{found}");
+    assert!(found["cpu_methods"].to_string().contains("divided evenly"), "{found}");
     let found = measured(&["--reverse", "--path", "sendfile", "--file-size", "1MiB"]);
     assert_eq!(found["rows"][0]["path"], "sendfile");
     let file = ["stream", "--to", &address, "--key", &key, "--reverse", "--path", "sendfile", "--file", "/etc/hosts"];
@@ -132,6 +139,7 @@ fn wrong_usage_of_an_agent() {
             (&["stream", "--to", "127.0.0.1", "--testbed", "netns"], &["--to", "--testbed"]),
             (&["stream", "--testbed", "netns", "--mtu", "9"], &["--mtu", "'9'", "68 to 65535"]),
             (&["stream", "--testbed", "loopback", "--cpu", "0,4000"], &["CPU 4000", "online are"]),
+            (&["stream", "--threads", "1", "--flows", "2", "--method", "acked"], &["--threads 1", "--method acked"]),
             (&["stream", "--reverse", "--bidir"], &["--reverse", "--bidir"]),
             (&["stream", "--ssh=-oProxyCommand=x"], &["expected a host"]),
             (&["stream", "--method", "lmbench3", "--bidir"], &["says itself who sends"]),

@@ -1,6 +1,7 @@
 //! Bulk transfers: what a byte costs at either end.
 //!
-//! [`run`] has both ends in threads of this process, [`run_with`] the far end in an agent. It opens one channel a flow,
+//! [`run`] has both ends in threads of this process, [`run_with`] the far end in an agent: a thread a flow, or
+//! [`Settings::threads`] at each end. It opens one channel a flow,
 //! sends blocks for a warm-up and a measured span, and counts every byte at both
 //! ends. Each end has its own windows on the clock both share, so that a sender's figure (which includes what only
 //! reached a buffer) and a receiver's can be told apart. A [`Watch`] is told when the windows open and close, so that
@@ -18,6 +19,7 @@
 //! | `end`, `meter` | the two ends at work, and what they count |
 //! | [`hardware`] | cycles and instructions of a thread |
 //! | `conduct`, `conductor`, `gate` | ends begin and stop together; TCP_INFO in between |
+//! | `together`, `turns`, `wake`, `ledger` | a thread that serves several flows: by turns, by epoll, and what each costs |
 //! | `local` | both halves here |
 //! | `near`, `far`, `order`, `join`, `admit` | a half here and a half in an agent: who asks, who is asked, for what; data connections |
 //! | [`tcp_info`] | what the kernel says of a connection |
@@ -32,6 +34,7 @@ mod far;
 mod gate;
 pub mod hardware;
 mod join;
+mod ledger;
 mod local;
 mod mapped;
 mod meter;
@@ -47,7 +50,10 @@ mod settings;
 pub mod tcp_info;
 #[cfg(test)]
 mod tests;
+mod together;
+mod turns;
 mod uring;
+mod wake;
 mod zero_copy;
 
 use std::net::IpAddr;
@@ -81,7 +87,7 @@ pub const DATAGRAM_BYTES: std::ops::RangeInclusive<usize> = 8..=65_507;
 /// The longest warm-up or measured time (s).
 pub const LONGEST_TIME_S: f64 = 86_400.0;
 
-/// The most flows of one direction: two threads and some descriptors each.
+/// The most flows of one direction: some descriptors each, and two threads unless they share them.
 pub const MOST_FLOWS: u32 = 4096;
 
 /// What carries the bytes. Unix sockets and pipes are controls: copies and wake-ups without a network.

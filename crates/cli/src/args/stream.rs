@@ -29,10 +29,13 @@ const MOST_CPUS: usize = 8192;
   netcliff stream --testbed netns --offloads off --mtu 1500 --congestion cubic
   netcliff stream --to 192.0.2.7 --key netcliff.key --bidir   against `netcliff agent` there
   netcliff stream --ssh root@db1 --reverse                    starts the agent by ssh; it sends
+  netcliff stream --flows 64 --threads 2 --cpu 0-1,2-3        64 flows, two pinned threads an end
 
-Without --to or --ssh both ends run on this host, each flow with a thread at either end. Repeats are
-interleaved across all block sizes and paths. What the kernel refuses is named and skipped. Methods:
-default (time-bounded, warm-up discarded), lmbench2, lmbench3, ttcp, acked; docs/json.md says how they differ.")]
+Without --to or --ssh both ends run on this host. Each flow has a thread at either end, or several
+share one (--threads); what waits for one flow only (a pipe, zerocopy, io_uring, --method acked)
+cannot. Repeats are interleaved across all block sizes and paths. What the kernel refuses is named
+and skipped. Methods: default (time-bounded, warm-up discarded), lmbench2, lmbench3, ttcp, acked;
+docs/json.md says how they differ.")]
 pub struct StreamArgs {
     /// Where the far end is.
     #[command(flatten)]
@@ -64,10 +67,13 @@ pub struct StreamArgs {
     /// Both ends send at once: --direction both
     #[arg(long, conflicts_with_all = ["direction", "reverse"])]
     pub bidir: bool,
-    /// Flows of each direction, each with a thread at either end
+    /// Flows of each direction
     #[arg(long, default_value_t = 1, value_parser = whole::<1, MOST_FLOWS>, allow_negative_numbers = true)]
     pub flows: u32,
-    /// CPUs of sender and receiver (of near and far end with --direction both), such as 0,1; several for the flows in
+    /// Threads of each end, which serve its flows by turns (epoll) [default: a thread for each flow]
+    #[arg(long, value_name = "N", value_parser = whole::<1, { 2 * MOST_FLOWS }>, allow_negative_numbers = true)]
+    pub threads: Option<u32>,
+    /// CPUs of sender and receiver (of near and far end with --direction both), such as 0,1; several for the threads in
     /// turn: 0-3,4-7 or 0+2,1+3
     #[arg(long, value_name = "SENDER,RECEIVER", value_parser = cpus)]
     pub cpu: Option<(Vec<usize>, Vec<usize>)>,

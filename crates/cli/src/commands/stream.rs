@@ -131,7 +131,7 @@ fn options(args: &StreamArgs, stop: Arc<AtomicBool>) -> anyhow::Result<StreamOpt
         pacing_bps: args.rate,
         paced_by_sender: args.paced_by == PacedBy::Sender,
     };
-    template.flows = args.flows;
+    (template.flows, template.threads) = (args.flows, args.threads);
     template.receive = match args.receive {
         ReceiveName::Read => ReceivePath::Read,
         ReceiveName::Zerocopy => ReceivePath::Mapped,
@@ -143,6 +143,7 @@ fn options(args: &StreamArgs, stop: Arc<AtomicBool>) -> anyhow::Result<StreamOpt
     let direction = direction(args);
     template.direction = direction.unwrap_or_default();
     check_method(args, direction)?;
+    check_threads(args, &template, &paths)?;
     if args.far.is_asked() {
         check_agent(args, &template)?;
     }
@@ -207,6 +208,25 @@ fn check_agent(args: &StreamArgs, template: &Settings) -> anyhow::Result<()> {
     if args.stall > LONGEST_FAR_STALL_S {
         let given = args.stall;
         return Err(output::usage(format!("--stall {given}s: an agent waits at most {LONGEST_FAR_STALL_S} s")));
+    }
+    Ok(())
+}
+
+/// What a thread cannot do that serves several flows.
+fn check_threads(args: &StreamArgs, template: &Settings, paths: &[Path]) -> anyhow::Result<()> {
+    let direction = args.method.direction().unwrap_or(template.direction);
+    let method = Settings { direction, acknowledged: args.method == Method::Acked, ..template.clone() };
+    let Some(threads) = method.shared_threads() else { return Ok(()) };
+    for path in paths {
+        let mut asked = method.clone();
+        if let Path::Stream(path) = path {
+            asked.path = path.clone();
+        }
+        if let Some(what) = asked.needs_own_threads() {
+            return Err(output::usage(format!(
+                "--threads {threads}: a thread with --{what} waits for one flow only: leave --threads out, or give every flow its own"
+            )));
+        }
     }
     Ok(())
 }

@@ -78,7 +78,8 @@ impl EndSum {
             sum.cpus += used_s / wall_s;
             sum.used_s += used_s;
             sum.bytes += window.bytes as f64;
-            sum.times.push(CpuTimes { user_s: window.cpu.user_s, system_s: window.cpu.system_s, wall_s });
+            let (user_s, system_s) = window.thread_s();
+            sum.times.push(CpuTimes { user_s, system_s, wall_s });
         }
         (!sum.times.is_empty()).then_some(sum)
     }

@@ -51,7 +51,7 @@ pub(super) fn report(
         partial: configs.iter().any(|config| config.ended.is_some() || config.repeats.is_empty()),
         rows,
         not_had,
-        cpu_methods: cpu_methods(far, meters, configs),
+        cpu_methods: cpu_methods(options, far, meters, configs),
         provenance: provenance(options, &fingerprint),
         fingerprint,
         far_fingerprint,
@@ -89,9 +89,13 @@ fn asked(options: &StreamOptions, far: &Far<'_>) -> Vec<(String, String)> {
         if list.is_empty() { cpu.map_or("any".to_owned(), |cpu| cpu.to_string()) } else { list.join("+") }
     };
     let (near, far_cpus) = (cpus(settings.near.cpu, &settings.near_cpus), cpus(settings.far.cpu, &settings.far_cpus));
-    let flows = match settings.flows {
-        1 => "1 flow".to_owned(),
-        flows => format!("{flows} flows, a thread each at either end"),
+    let flows = match (settings.flows, settings.shared_threads()) {
+        (flows, Some(threads)) => {
+            let s = |number: u32| if number == 1 { "" } else { "s" };
+            format!("{flows} flow{} over {threads} thread{} at either end", s(flows), s(threads))
+        }
+        (1, None) => "1 flow".to_owned(),
+        (flows, None) => format!("{flows} flows, a thread each at either end"),
     };
     let there = match far {
         Far::Here => None,
@@ -125,9 +129,13 @@ fn in_force(configs: &[Config]) -> Vec<(String, String)> {
     facts
 }
 
-fn cpu_methods(far: &Far<'_>, meters: &Meters, configs: &[Config]) -> Vec<(String, String)> {
+fn cpu_methods(options: &StreamOptions, far: &Far<'_>, meters: &Meters, configs: &[Config]) -> Vec<(String, String)> {
+    let mut ends = "getrusage of each end's threads: softirqs that ran elsewhere are not in it".to_owned();
+    if options.template.shared_threads().is_some() {
+        ends += "; a thread's time is divided evenly among its flows with an open window";
+    }
     let mut methods = vec![
-        ("ends".to_owned(), "getrusage of each end's threads: softirqs that ran elsewhere are not in it".to_owned()),
+        ("ends".to_owned(), ends),
         ("system".to_owned(), "/proc/stat: sampled by the timer tick".to_owned()),
     ];
     if !far.is_this_host() {
@@ -146,13 +154,15 @@ fn cpu_methods(far: &Far<'_>, meters: &Meters, configs: &[Config]) -> Vec<(Strin
 
 fn warnings(options: &StreamOptions, rows: &[StreamRow], configs: &[Config]) -> Vec<String> {
     let mut warnings = Vec::new();
-    let flows = f64::from(options.template.flows);
+    let threads = threads_of_a_role(options);
     for row in rows {
         let name = format!("{} of {}", row.path, units::print_bytes(row.block_bytes));
         for (end, cpu) in [("sender", row.sender_cpu), ("receiver", row.receiver_cpu)] {
-            if flows <= 1.0 && cpu.busy.is_some_and(|busy| busy.median > BUSY) {
-                warnings
-                    .push(format!("{name}: the {end}'s thread used its CPU to the full: it is what limits the rate"));
+            let Some(threads) = threads else { continue };
+            if cpu.busy.is_some_and(|busy| busy.median > BUSY * f64::from(threads)) {
+                let (threads, it) = if threads > 1 { ("threads", "their CPUs") } else { ("thread", "its CPU") };
+                let limit = format!("the {end}'s {threads} used {it} to the full: it is what limits the rate");
+                warnings.push(format!("{name}: {limit}"));
             }
         }
         let shortfall = row.known.as_ref().and_then(Known::shortfall);
@@ -184,6 +194,15 @@ fn warnings(options: &StreamOptions, rows: &[StreamRow], configs: &[Config]) -> 
         }
     }
     warnings
+}
+
+/// Threads that do nothing but send, or nothing but receive, where they are so few that each having a CPU is to be expected.
+fn threads_of_a_role(options: &StreamOptions) -> Option<u32> {
+    let settings = &options.template;
+    match settings.shared_threads() {
+        Some(threads) => (settings.direction != netcliff_wire::transfer::Direction::Both).then_some(threads),
+        None => (settings.flows <= 1).then_some(1),
+    }
 }
 
 fn row(options: &StreamOptions, far: &Far<'_>, config: &Config, meters: &Meters) -> StreamRow {

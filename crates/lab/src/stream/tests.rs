@@ -50,6 +50,23 @@ fn a_sweep_has_a_row_a_block_and_path() {
 }
 
 #[test]
+fn flows_that_share_threads_cost_no_more_than_the_threads() {
+    let mut options = options(Method::Default);
+    (options.template.flows, options.template.threads) = (8, Some(2));
+    let report = report(&options);
+    assert!(!report.partial, "{:?}", report.not_had);
+    assert!(report.asked.iter().any(|(_, said)| said.contains("8 flows over 2 threads at either end")), "{report:?}");
+    assert!(report.cpu_methods.iter().any(|(_, said)| said.contains("divided evenly")));
+    let row = &report.rows[0];
+    for cpu in [row.sender_cpu, row.receiver_cpu] {
+        let busy = cpu.busy.expect("CPU time was used").max;
+        assert!(busy > 0.0 && busy <= 2.3, "{cpu:?}");
+        let share = cpu.kernel_share.expect("CPU time was used");
+        assert!(share * 2.0 <= busy * 1.1, "the mean of two threads: {cpu:?}");
+    }
+}
+
+#[test]
 fn what_the_kernel_refuses_is_named_and_the_rest_is_measured() {
     let mut options = options(Method::Default);
     options.paths.push(Path::Stream(SendPath::SendFile { file: "/nowhere/at-all".into(), cold: false }));

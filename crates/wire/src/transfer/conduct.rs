@@ -1,5 +1,6 @@
-//! Ends at work: each in its thread, all beginning together and passing the windows together.
+//! Ends at work, in a thread each or several in one: all begin together and pass the windows together.
 
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
@@ -14,7 +15,7 @@ use super::meter::Phase;
 use super::open::Opener;
 use super::options::{self, InForce};
 use super::tcp_info::TcpSample;
-use super::{Channel, ReceivePath, Settings, Spans, Watch, datagram, mapped, pace, path, uring};
+use super::{Channel, ReceivePath, Settings, Spans, Watch, datagram, mapped, pace, path, together, uring};
 use crate::error::WireError;
 use crate::thread::Placement;
 
@@ -22,7 +23,7 @@ use crate::thread::Placement;
 pub(super) struct Shared<'a> {
     pub settings: &'a Settings,
     pub spans: Spans,
-    gate: Gate,
+    pub gate: Gate,
     pub phase: Phase,
     /// For UDP, where nothing else says it: this flow's sender is through.
     pub over: Vec<AtomicBool>,
@@ -45,6 +46,8 @@ pub(super) enum Go {
 pub(super) struct Part<'a> {
     pub flow: usize,
     pub sender: bool,
+    /// It is the near end's, whose threads are not the far end's.
+    pub near: bool,
     pub placement: Placement,
     pub opener: Opener<'a>,
     pub go: Go,
@@ -79,8 +82,14 @@ impl Played {
     }
 }
 
-/// What a thread brings back; `None` when another one gave up.
-type Brought = Result<Option<(End, Option<InForce>)>, WireError>;
+/// What an end counted, and the options in force; None for a pipe.
+pub(super) type Done = (End, Option<InForce>);
+
+/// What a thread brings back of its ends; `None` when another one gave up.
+pub(super) type Brought = Result<Option<Vec<Done>>, WireError>;
+
+/// What a thread serves, each with its place among all parts.
+type Group<'a> = Vec<(usize, Part<'a>)>;
 
 /// Sets ends to work until all are through.
 pub(super) fn play(
@@ -94,11 +103,12 @@ pub(super) fn play(
     // A transfer lasts as long as its senders; where only receivers are here, as long as they.
     let leads = parts.iter().any(|part| part.sender);
     let leaders = parts.iter().filter(|part| part.sender == leads).count();
-    let places: Vec<(usize, bool)> = parts.iter().map(|part| (part.flow, part.sender)).collect();
+    let ends: Vec<(usize, bool)> = parts.iter().map(|part| (part.flow, part.sender)).collect();
+    let groups = grouped(settings, parts);
     let shared = Shared {
         settings,
         spans,
-        gate: Gate::new(parts.len() + 1),
+        gate: Gate::new(groups.len() + 1),
         phase: Phase::default(),
         over: (0..flows).map(|_| AtomicBool::new(false)).collect(),
         other_half,
@@ -108,11 +118,12 @@ pub(super) fn play(
     }
     let (brought, mut samples, stopped) = thread::scope(|scope| {
         let (events, heard) = mpsc::channel();
-        let mut ends = Vec::new();
+        let mut threads = Vec::new();
         let mut not_started = None;
-        for part in parts {
-            match start(scope, &shared, part, leads, &events) {
-                Ok(end) => ends.push(end),
+        for group in groups {
+            let places: Vec<usize> = group.iter().map(|(place, _)| *place).collect();
+            match start(scope, &shared, group, leads, &events) {
+                Ok(thread) => threads.push((places, thread)),
                 Err(error) => {
                     shared.gate.give_up();
                     not_started = Some(error);
@@ -124,32 +135,43 @@ pub(super) fn play(
         let mut conductor = Conductor::new(&shared, flows, leaders, heard);
         let stopped = if shared.gate.pass() { conductor.conduct(watch) } else { None };
         let samples = conductor.release();
-        let brought: Vec<Brought> = ends.into_iter().map(joined).collect();
+        let brought: Vec<_> = threads.into_iter().map(|(places, thread)| (places, joined(thread))).collect();
         match not_started {
             Some(error) => Err(error),
             None => Ok((brought, samples, stopped)),
         }
     })?;
     let mut sides = Vec::new();
-    for ((flow, sender), brought) in places.into_iter().zip(gathered(brought)?) {
-        let (end, in_force) = brought;
+    for ((flow, sender), done) in ends.into_iter().zip(gathered(brought)?) {
+        let (end, in_force) = done;
         let tcp = if sender { std::mem::take(&mut samples[flow]) } else { Vec::new() };
         sides.push(Side { end, in_force, tcp });
     }
     Ok(Played { sides, stopped })
 }
 
+/// A group a thread: each part its own, or those of each end dealt to that end's threads.
+fn grouped<'a>(settings: &Settings, parts: Vec<Part<'a>>) -> Vec<Group<'a>> {
+    let mut threads: BTreeMap<(bool, usize, usize), Group<'a>> = BTreeMap::new();
+    let shares = settings.shared_threads().is_some();
+    for (place, part) in parts.into_iter().enumerate() {
+        let own = if shares { 0 } else { place };
+        threads.entry((part.near, settings.thread_of(part.flow), own)).or_default().push((place, part));
+    }
+    threads.into_values().collect()
+}
+
 fn joined(thread: ScopedJoinHandle<'_, Brought>) -> Brought {
     thread.join().map_err(|panic| WireError::died("transfer", &*panic))?
 }
 
-/// All of them, or the first failure.
-fn gathered(brought: Vec<Brought>) -> Result<Vec<(End, Option<InForce>)>, WireError> {
+/// All of them in the order of their places, or the first failure.
+fn gathered(brought: Vec<(Vec<usize>, Brought)>) -> Result<Vec<Done>, WireError> {
     let mut absent = false;
-    let mut ends = Vec::new();
-    for brought in brought {
+    let mut done = BTreeMap::new();
+    for (places, brought) in brought {
         match brought? {
-            Some(end) => ends.push(end),
+            Some(ends) => done.extend(places.into_iter().zip(ends)),
             None => absent = true,
         }
     }
@@ -157,22 +179,30 @@ fn gathered(brought: Vec<Brought>) -> Result<Vec<(End, Option<InForce>)>, WireEr
         let lost = std::io::Error::from(std::io::ErrorKind::ConnectionAborted);
         return Err(WireError::system("open the channel", lost));
     }
-    Ok(ends)
+    Ok(done.into_values().collect())
 }
 
 fn start<'scope>(
     scope: &'scope Scope<'scope, '_>,
     shared: &'scope Shared<'_>,
-    part: Part<'scope>,
+    mut group: Group<'scope>,
     leads: bool,
     events: &mpsc::Sender<Event>,
 ) -> Result<ScopedJoinHandle<'scope, Brought>, WireError> {
     let events = events.clone();
-    let (number, what) = (part.flow, if part.sender { "sender" } else { "receiver" });
-    Builder::new()
-        .name(format!("{what} {number}"))
-        .spawn_scoped(scope, move || at_work(shared, part, leads, &events))
-        .map_err(|e| WireError::system(format!("start a thread for flow {}", number + 1), e))
+    let (number, sender, near) = group.first().map_or((0, false, false), |(_, part)| (part.flow, part.sender, part.near));
+    let several = group.len() > 1;
+    let name = match (several, sender, near) {
+        (true, _, near) => format!("{} {number}", if near { "near" } else { "far" }),
+        (false, true, _) => format!("sender {number}"),
+        (false, false, _) => format!("receiver {number}"),
+    };
+    let work = move || match group.pop() {
+        Some((_, part)) if !several => at_work(shared, part, leads, &events),
+        last => together::at_work(shared, group.into_iter().chain(last).map(|(_, part)| part).collect(), leads, &events),
+    };
+    let failed = |e| WireError::system(format!("start a thread for flow {}", number + 1), e);
+    Builder::new().name(name).spawn_scoped(scope, work).map_err(failed)
 }
 
 /// One end from beginning to end, in its thread.
@@ -181,13 +211,8 @@ fn at_work(shared: &Shared<'_>, part: Part<'_>, leads: bool, events: &mpsc::Send
     let (flow, sender) = (part.flow, part.sender);
     part.placement.enter()?;
     let Some(channel) = (part.opener)()? else { return Ok(None) };
-    let (settings, spans) = (shared.settings, &shared.spans);
-    let tcp = matches!(settings.channel, Channel::Tcp { .. });
-    if tcp && (sender || shared.other_half.is_some()) {
-        let socket = channel.try_clone().map_err(|e| WireError::system("duplicate a socket", e))?;
-        let _ = events.send(Event::Socket { flow, sender, socket });
-    }
-    let mover = mover(shared, flow, sender, &channel)?;
+    show(shared, flow, sender, &channel, events)?;
+    let mover = mover(shared, flow, sender, &channel, true)?;
     if part.go == Go::Await {
         await_go(&channel)?;
     }
@@ -197,21 +222,48 @@ fn at_work(shared: &Shared<'_>, part: Part<'_>, leads: bool, events: &mpsc::Send
     }
     let mut farewell = Farewell { events, leads: sender == leads, failed: true };
     if part.go == Go::Say {
-        nix::unistd::write(&channel, &[1]).map_err(|e| WireError::system("tell the near end to begin", e))?;
+        say_go(&channel)?;
     }
     let work = if sender { end::send } else { end::receive };
-    let end = work(mover, channel.as_fd(), settings, spans, &shared.phase)?;
+    let end = work(mover, channel.as_fd(), shared.settings, &shared.spans, &shared.phase)?;
     farewell.failed = end.failure.is_some();
-    let in_force = match settings.channel {
+    Ok(Some(vec![(end, in_force(shared.settings, sender, &channel))]))
+}
+
+/// Gives the conductor a TCP socket that it has to ask or to end.
+pub(super) fn show(
+    shared: &Shared<'_>,
+    flow: usize,
+    sender: bool,
+    channel: &OwnedFd,
+    events: &mpsc::Sender<Event>,
+) -> Result<(), WireError> {
+    let tcp = matches!(shared.settings.channel, Channel::Tcp { .. });
+    if tcp && (sender || shared.other_half.is_some()) {
+        let socket = channel.try_clone().map_err(|e| WireError::system("duplicate a socket", e))?;
+        // Nobody hears it once the conductor is through.
+        let _ = events.send(Event::Socket { flow, sender, socket });
+    }
+    Ok(())
+}
+
+/// What holds at an end's socket.
+pub(super) fn in_force(settings: &Settings, sender: bool, channel: &OwnedFd) -> Option<InForce> {
+    let receive_buffer_bytes = || options::receive_buffer(channel.as_fd());
+    match settings.channel {
         Channel::Pipe => None,
-        _ if sender => Some(options::in_force(channel.as_fd(), tcp)),
-        _ => Some(InForce { receive_buffer_bytes: options::receive_buffer(channel.as_fd()), ..InForce::default() }),
-    };
-    Ok(Some((end, in_force)))
+        _ if sender => Some(options::in_force(channel.as_fd(), matches!(settings.channel, Channel::Tcp { .. }))),
+        _ => Some(InForce { receive_buffer_bytes: receive_buffer_bytes(), ..InForce::default() }),
+    }
+}
+
+/// Tells the other end that all flows are here.
+pub(super) fn say_go(channel: &OwnedFd) -> Result<(), WireError> {
+    nix::unistd::write(channel, &[1]).map_err(|e| WireError::system("tell the near end to begin", e)).map(drop)
 }
 
 /// Waits until the other end has all its flows.
-fn await_go(channel: &OwnedFd) -> Result<(), WireError> {
+pub(super) fn await_go(channel: &OwnedFd) -> Result<(), WireError> {
     let failed = |e| WireError::system("hear that the far end begins", e);
     match nix::unistd::read(channel, &mut [0_u8; 1]) {
         Ok(1) => Ok(()),
@@ -220,11 +272,13 @@ fn await_go(channel: &OwnedFd) -> Result<(), WireError> {
     }
 }
 
-fn mover<'a>(
+/// What moves an end's bytes; one that does not wait leaves that to whoever asks it.
+pub(super) fn mover<'a>(
     shared: &'a Shared<'_>,
     flow: usize,
     sender: bool,
     channel: &'a OwnedFd,
+    waits: bool,
 ) -> Result<Box<dyn Mover + 'a>, WireError> {
     let (settings, stall_ns) = (shared.settings, shared.spans.stall_ns);
     let (block_bytes, over) = (settings.block_bytes, &shared.over[flow]);
@@ -235,6 +289,7 @@ fn mover<'a>(
             Box::new(datagram::Sender::new(channel.as_fd(), *path, block_bytes, pacing_bps, (marks_end, over))?)
         }
         (Channel::Udp { path, .. }, false) => {
+            let stall_ns = waits.then_some(stall_ns);
             Box::new(datagram::Receiver::new(channel.as_fd(), *path, block_bytes, stall_ns, over)?)
         }
         (_, true) => {

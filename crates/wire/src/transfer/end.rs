@@ -2,6 +2,7 @@
 
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::time::Duration;
 
 use nix::sys::socket;
 use serde::{Deserialize, Serialize};
@@ -62,6 +63,16 @@ pub(super) trait Mover {
     /// Moves some: bytes and the calls they took. Zero bytes is the end.
     fn step(&mut self) -> io::Result<(usize, u64)>;
 
+    /// When the next step is due, where that is not at once (ns of the monotonic clock). A step before it waits until then.
+    fn due_ns(&self) -> Option<u64> {
+        None
+    }
+
+    /// Tells the other end that nothing more comes, where the channel does not; after how long (ns) it wants to say it again.
+    fn say_end(&mut self) -> Option<u64> {
+        None
+    }
+
     /// Waits for what is still under way, and says what else it counted.
     fn finish(&mut self, _end: &mut End) -> io::Result<()> {
         Ok(())
@@ -84,7 +95,7 @@ pub(super) fn send(
             Err(e) if e.kind() == ErrorKind::Interrupted => {}
             Err(e) if spans.receiver_ends && has_left(&e) => break,
             Err(e) => {
-                failure = Some(told(format!("send a block of {} bytes", settings.block_bytes), e, spans));
+                failure = Some(told(step(true, settings), e, spans));
                 break;
             }
         }
@@ -98,11 +109,10 @@ pub(super) fn send(
         }
     }
     meter.close()?;
-    let (total_bytes, windows) = meter.finish()?;
-    let mut end = End { total_bytes, windows, failure, ..End::default() };
-    if let Err(e) = mover.finish(&mut end) {
-        end.failure.get_or_insert_with(|| told("finish sending".to_owned(), e, spans));
+    while let Some(ns) = mover.say_end() {
+        std::thread::sleep(Duration::from_nanos(ns));
     }
+    let end = counted(meter, failure, &mut *mover, "sending", spans)?;
     drop(mover);
     // Others hold the socket open to ask it questions: the end of the stream has to be said. A pipe has no shutdown.
     let _ = socket::shutdown(channel.as_raw_fd(), socket::Shutdown::Write);
@@ -126,7 +136,7 @@ pub(super) fn receive(
             Ok((bytes, calls)) => meter.count(bytes, calls)?,
             Err(e) if e.kind() == ErrorKind::Interrupted => {}
             Err(e) => {
-                failure = Some(told(format!("read up to {} bytes", settings.read_bytes), e, spans));
+                failure = Some(told(step(false, settings), e, spans));
                 break;
             }
         }
@@ -143,21 +153,40 @@ pub(super) fn receive(
             break;
         }
     }
+    counted(meter, failure, &mut *mover, "receiving", spans)
+}
+
+/// What an end has counted when it is through.
+pub(super) fn counted(
+    meter: Meter<'_>,
+    failure: Option<String>,
+    mover: &mut dyn Mover,
+    what: &str,
+    spans: &Spans,
+) -> Result<End, WireError> {
     let (total_bytes, windows) = meter.finish()?;
     let mut end = End { total_bytes, windows, failure, ..End::default() };
     if let Err(e) = mover.finish(&mut end) {
-        end.failure.get_or_insert_with(|| told("finish receiving".to_owned(), e, spans));
+        end.failure.get_or_insert_with(|| told(format!("finish {what}"), e, spans));
     }
     Ok(end)
 }
 
 /// The other end wants nothing more.
-fn has_left(error: &io::Error) -> bool {
+pub(super) fn has_left(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset)
 }
 
+/// What a step of an end does.
+pub(super) fn step(sender: bool, settings: &Settings) -> String {
+    match sender {
+        true => format!("send a block of {} bytes", settings.block_bytes),
+        false => format!("read up to {} bytes", settings.read_bytes),
+    }
+}
+
 /// A failure as a sentence; a time-out names its time.
-fn told(action: String, error: io::Error, spans: &Spans) -> String {
+pub(super) fn told(action: String, error: io::Error, spans: &Spans) -> String {
     if error.kind() == ErrorKind::WouldBlock {
         return format!("could not {action}: nothing moved for {} s", spans.stall_ns as f64 * 1e-9);
     }

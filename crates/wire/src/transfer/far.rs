@@ -23,7 +23,7 @@ use super::order::Order;
 use super::{Channel, Settings, Spans, Watch};
 use crate::control::far::{Context, FarEnd, Kind};
 use crate::control::key::Token;
-use crate::control::{CPU_LISTS, CPU_METER, DEVICE_COUNTS};
+use crate::control::{CPU_LISTS, CPU_METER, DEVICE_COUNTS, SHARED_THREADS};
 use crate::error::WireError;
 use crate::far_meter::{FarCpu, FarMeter};
 
@@ -42,7 +42,7 @@ impl Kind for TransferKind {
     }
 
     fn features(&self) -> &'static [&'static str] {
-        &[CPU_LISTS, CPU_METER, DEVICE_COUNTS]
+        &[CPU_LISTS, CPU_METER, DEVICE_COUNTS, SHARED_THREADS]
     }
 
     fn start(&self, settings: &Value, context: &Context) -> Result<Box<dyn FarEnd>, String> {
@@ -227,6 +227,7 @@ fn parts<'a>(settings: &'a Settings, openers: impl Iterator<Item = Opener<'a>>, 
         .map(|(flow, (forward, opener))| Part {
             flow,
             sender: !forward,
+            near: false,
             placement: settings.far_placement(flow),
             opener,
             go,

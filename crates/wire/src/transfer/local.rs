@@ -82,6 +82,9 @@ fn pair(
     let (receiving, sending) = if receives_first { (first, second) } else { (second, first) };
     let (near, far) = (settings.near_placement(flow), settings.far_placement(flow));
     let (sends, receives) = if forward { (near, far) } else { (far, near) };
-    let part = |sender, placement, opener| Part { flow, sender, placement, opener, go: Go::Gate };
+    let part = |sender, placement, opener| {
+        // The near end sends forward.
+        Part { flow, sender, near: sender == forward, placement, opener, go: Go::Gate }
+    };
     Ok([part(false, receives, receiving), part(true, sends, sending)])
 }

@@ -100,7 +100,11 @@ impl Mover for Receiver<'_> {
         }
         // What cannot be mapped, or the wait for more.
         let wanted = if rest > 0 { rest.min(self.buffer.len()) } else { self.buffer.len() };
-        let copied = nix::unistd::read(self.channel, &mut self.buffer[..wanted])?;
+        let copied = match nix::unistd::read(self.channel, &mut self.buffer[..wanted]) {
+            // What was mapped has come, whatever follows it.
+            Err(nix::Error::EAGAIN) if mapped > 0 => 0,
+            read => read?,
+        };
         self.counts.copied_bytes += copied as u64;
         Ok((mapped + copied, 2))
     }

@@ -1,13 +1,15 @@
 //! Counts calls and bytes, and cuts the windows out of them.
 
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-use super::hardware::{Counters, Hardware};
+use super::hardware::Hardware;
+use super::ledger::{Account, Ledger};
 use super::{Span, Spans};
 use crate::error::WireError;
-use crate::thread::{CpuStamp, CpuUse};
+use crate::thread::CpuUse;
 
 /// One end's share of the measured time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -17,11 +19,15 @@ pub struct Window {
     /// System calls that moved them.
     pub calls: u64,
     /// Length of the window and CPU time of this end's thread (`getrusage`, RUSAGE_THREAD): without
-    /// the softirq time spent for it elsewhere.
+    /// the softirq time spent for it elsewhere. Where the thread serves several flows it is divided evenly among those that
+    /// have a window open.
     pub cpu: CpuUse,
-    /// Cycles and instructions of this end's thread, where the CPU counts them.
+    /// Cycles and instructions of this end's thread, where the CPU counts them; divided likewise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hardware: Option<Hardware>,
+    /// Flows that share this end's thread; None where it has its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread_flows: Option<u32>,
 }
 
 impl Window {
@@ -33,6 +39,12 @@ impl Window {
     /// CPU microseconds of this end's thread per 1024 bytes; `None` when no byte moved.
     pub fn service_demand_us_per_kib(&self) -> Option<f64> {
         (self.bytes > 0).then(|| (self.cpu.user_s + self.cpu.system_s) * 1e6 * 1024.0 / self.bytes as f64)
+    }
+
+    /// User and system time of this end's thread as a whole (s), all flows that share it together.
+    pub fn thread_s(&self) -> (f64, f64) {
+        let flows = f64::from(self.thread_flows.unwrap_or(1));
+        (self.cpu.user_s * flows, self.cpu.system_s * flows)
     }
 }
 
@@ -56,8 +68,7 @@ impl Phase {
 
 /// Where everything stood as a window opened.
 struct Opened {
-    stamp: CpuStamp,
-    hardware: Option<Hardware>,
+    account: Account,
     bytes: u64,
     calls: u64,
 }
@@ -71,13 +82,19 @@ pub(super) struct Meter<'a> {
     held: bool,
     bytes: u64,
     calls: u64,
-    counters: Option<Counters>,
+    ledger: Rc<Ledger>,
     open: Option<Opened>,
     closed: Vec<Window>,
 }
 
 impl<'a> Meter<'a> {
+    /// For the only flow of the calling thread.
     pub(super) fn new(phase: &'a Phase, spans: &Spans) -> Result<Self, WireError> {
+        Self::sharing(phase, spans, Ledger::new(1)?)
+    }
+
+    /// For one of the flows of a ledger's thread.
+    pub(super) fn sharing(phase: &'a Phase, spans: &Spans, ledger: Rc<Ledger>) -> Result<Self, WireError> {
         let window_bytes = match spans.window {
             Span::Bytes(bytes) => Some(bytes),
             Span::Time(_) => None,
@@ -90,7 +107,7 @@ impl<'a> Meter<'a> {
             held: spans.acknowledged,
             bytes: 0,
             calls: 0,
-            counters: Counters::open().ok(),
+            ledger,
             open: None,
             closed: Vec::new(),
         };
@@ -137,24 +154,18 @@ impl<'a> Meter<'a> {
     }
 
     fn begin(&mut self) -> Result<(), WireError> {
-        let hardware = self.hardware();
-        self.open = Some(Opened { stamp: CpuStamp::now()?, hardware, bytes: self.bytes, calls: self.calls });
+        self.open = Some(Opened { account: self.ledger.open()?, bytes: self.bytes, calls: self.calls });
         Ok(())
     }
 
     /// Closes the open window, if there is one.
     pub(super) fn close(&mut self) -> Result<(), WireError> {
         if let Some(opened) = self.open.take() {
-            let cpu = opened.stamp.until(&CpuStamp::now()?);
-            let hardware = self.hardware().zip(opened.hardware).map(|(now, then)| now.since(then));
+            let (cpu, hardware) = self.ledger.close(&opened.account)?;
             let (bytes, calls) = (self.bytes - opened.bytes, self.calls - opened.calls);
-            self.closed.push(Window { bytes, calls, cpu, hardware });
+            self.closed.push(Window { bytes, calls, cpu, hardware, thread_flows: self.ledger.sharers() });
         }
         Ok(())
-    }
-
-    fn hardware(&self) -> Option<Hardware> {
-        self.counters.as_ref().and_then(|counters| counters.read().ok())
     }
 
     pub(super) fn finish(mut self) -> Result<(u64, Vec<Window>), WireError> {

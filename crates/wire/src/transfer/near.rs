@@ -15,7 +15,7 @@ use super::order::Order;
 use super::{Channel, End, Settings, Spans, Transfer, Watch, join, local};
 use crate::control::client::Session;
 use crate::control::message::Ready;
-use crate::control::{CPU_LISTS, CPU_METER, ControlError, DEVICE_COUNTS};
+use crate::control::{CPU_LISTS, CPU_METER, ControlError, DEVICE_COUNTS, SHARED_THREADS};
 use crate::error::WireError;
 use crate::far_meter::FarCpu;
 
@@ -55,8 +55,12 @@ pub fn run_with(
     watch: &mut dyn Watch,
 ) -> Result<Transfer, WireError> {
     let spans = settings.spans()?.between_hosts();
-    if !settings.far_cpus.is_empty() && !session.offers(CPU_LISTS) {
-        return Err(WireError::Far(session.lacks(CPU_LISTS)));
+    for (asked, feature) in
+        [(!settings.far_cpus.is_empty(), CPU_LISTS), (settings.shared_threads().is_some(), SHARED_THREADS)]
+    {
+        if asked && !session.offers(feature) {
+            return Err(WireError::Far(session.lacks(feature)));
+        }
     }
     let can_meter = session.offers(CPU_METER);
     // An older agent refuses an order with keys it does not know.
@@ -119,7 +123,7 @@ fn parts<'a>(
             Box::new(move || join::dial(recipe, port, &ready.token, flow))
         };
         let go = if udp { Go::Gate } else { Go::Await };
-        Part { flow, sender: forward, placement: settings.near_placement(flow), opener, go }
+        Part { flow, sender: forward, near: true, placement: settings.near_placement(flow), opener, go }
     };
     Ok(flows.into_iter().zip(ports).enumerate().map(part).collect())
 }

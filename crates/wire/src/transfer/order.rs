@@ -58,6 +58,10 @@ pub(super) struct Order {
     /// CPUs that they are dealt to; only of an agent that knows [`CPU_LISTS`](crate::control::CPU_LISTS).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cpus: Vec<usize>,
+    /// Threads of the far end, where they are fewer than its flows; only of an agent that knows
+    /// [`SHARED_THREADS`](crate::control::SHARED_THREADS).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads: Option<u32>,
     /// The exact CPU meter is wanted; only of an agent that knows [`CPU_METER`](crate::control::CPU_METER).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub meter: bool,
@@ -100,6 +104,7 @@ impl Order {
             stall_s: settings.stall_s,
             cpu: settings.far.cpu,
             cpus: settings.far_cpus.clone(),
+            threads: settings.shared_threads(),
             meter: settings.far_meter,
             devices: settings.far_devices,
         };
@@ -182,6 +187,7 @@ impl Order {
             stall_s: self.stall_s,
             far: Placement { cpu: self.cpu, ..Placement::default() },
             far_cpus: self.cpus,
+            threads: self.threads,
             far_meter: self.meter,
             far_devices: self.devices,
             ..Settings::new(channel)

@@ -28,7 +28,7 @@ pub struct Pacing {
 const MOST_LATE_NS: u64 = 200_000;
 
 /// The last part of a wait is spun (ns): a sleep ends later than asked by the timer slack of 50 us and a wake-up.
-const SPIN_NS: u64 = 80_000;
+pub(super) const SPIN_NS: u64 = 80_000;
 
 /// When the next datagram is due.
 #[derive(Debug)]
@@ -81,6 +81,11 @@ impl Pacer {
         (1 + behind as usize).min(most)
     }
 
+    /// When the next datagram is due (ns); None before the first, which is due at once.
+    pub(super) fn due_ns(&self) -> Option<u64> {
+        Some(self.began_ns? + self.due_ns as u64)
+    }
+
     /// Notes what was sent.
     pub(super) fn sent(&mut self, bytes: usize) {
         self.due_ns += self.ns_per_byte * bytes as f64;
@@ -121,6 +126,10 @@ impl Mover for Paced<'_> {
         let (bytes, calls) = self.mover.step()?;
         self.pacer.sent(bytes);
         Ok((bytes, calls))
+    }
+
+    fn due_ns(&self) -> Option<u64> {
+        self.pacer.due_ns()
     }
 
     fn finish(&mut self, end: &mut End) -> io::Result<()> {

@@ -15,6 +15,8 @@ use crate::control::client::Session;
 use crate::control::far::{Context, FarEnd, Kind};
 use crate::control::{ControlError, Limits};
 
+mod threads;
+
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 struct Peer {
@@ -108,7 +110,7 @@ impl Kind for Older {
     }
 
     fn start(&self, settings: &serde_json::Value, context: &Context) -> Result<Box<dyn FarEnd>, String> {
-        let unknown = ["meter", "devices", "cpus"].iter().find(|key| settings.get(key).is_some());
+        let unknown = ["meter", "devices", "cpus", "threads"].iter().find(|key| settings.get(key).is_some());
         assert_eq!(unknown, None, "it would refuse a key it does not know: {settings}");
         TransferKind.start(settings, context)
     }

@@ -26,8 +26,11 @@ pub struct Settings {
     pub options: SocketOptions,
     /// Who sends.
     pub direction: Direction,
-    /// Flows of each direction (1 to [`MOST_FLOWS`]), each with a thread at either end.
+    /// Flows of each direction (1 to [`MOST_FLOWS`]).
     pub flows: u32,
+    /// Threads of each end, at least 1; flow i is served by thread i modulo their number. None, or as many as the end has
+    /// flows: a thread for each flow.
+    pub threads: Option<u32>,
     /// Bytes of one write or datagram (1 to [`LARGEST_BLOCK_BYTES`], or [`DATAGRAM_BYTES`]).
     pub block_bytes: usize,
     /// Bytes asked for by one read (1 to [`LARGEST_BLOCK_BYTES`]).
@@ -54,7 +57,7 @@ pub struct Settings {
     pub near: Placement,
     /// Where the far end runs.
     pub far: Placement,
-    /// CPUs that the near end's threads are dealt to, flow by flow in turn; empty: all are where `near` says.
+    /// CPUs that the near end's threads are dealt to in turn; empty: all are where `near` says.
     pub near_cpus: Vec<usize>,
     /// The same of the far end.
     pub far_cpus: Vec<usize>,
@@ -76,6 +79,7 @@ impl Settings {
             options: SocketOptions::default(),
             direction: Direction::Send,
             flows: 1,
+            threads: None,
             block_bytes: 64 << 10,
             read_bytes: 128 << 10,
             receive: ReceivePath::Read,
@@ -97,8 +101,8 @@ impl Settings {
     }
 }
 
-fn dealt(place: &Placement, cpus: &[usize], flow: usize) -> Placement {
-    let cpu = cpus.iter().copied().cycle().nth(flow);
+fn dealt(place: &Placement, cpus: &[usize], thread: usize) -> Placement {
+    let cpu = cpus.iter().copied().cycle().nth(thread);
     Placement { cpu: cpu.or(place.cpu), ..place.clone() }
 }
 
@@ -133,22 +137,50 @@ pub(super) enum Span {
 impl Settings {
     /// The flows by number: true where the near end sends.
     pub(super) fn flow_directions(&self) -> Vec<bool> {
-        let directions: &[bool] = match self.direction {
+        self.directions().iter().flat_map(|forward| std::iter::repeat_n(*forward, self.flows as usize)).collect()
+    }
+
+    fn directions(&self) -> &'static [bool] {
+        match self.direction {
             Direction::Send => &[true],
             Direction::Receive => &[false],
             Direction::Both => &[true, false],
-        };
-        directions.iter().flat_map(|forward| std::iter::repeat_n(*forward, self.flows as usize)).collect()
+        }
+    }
+
+    /// Threads of each end, where they are fewer than its flows (of both directions together).
+    pub fn shared_threads(&self) -> Option<u32> {
+        let flows = self.flows.saturating_mul(self.directions().len() as u32);
+        self.threads.filter(|threads| *threads < flows)
+    }
+
+    /// What a thread that serves several flows cannot do, of what is asked for: these wait for their own flow only.
+    pub fn needs_own_threads(&self) -> Option<&'static str> {
+        let of_stream = !matches!(self.channel, Channel::Udp { .. });
+        match (&self.path, self.receive) {
+            _ if self.channel == Channel::Pipe => Some("channel pipe"),
+            _ if self.acknowledged => Some("method acked"),
+            (SendPath::ZeroCopy, _) if of_stream => Some("path zerocopy"),
+            (SendPath::Uring { zero_copy: false }, _) if of_stream => Some("path uring"),
+            (SendPath::Uring { zero_copy: true }, _) if of_stream => Some("path uring-zc"),
+            (_, ReceivePath::Uring) if of_stream => Some("receive uring"),
+            _ => None,
+        }
+    }
+
+    /// The thread of its end that serves a flow.
+    pub(super) fn thread_of(&self, flow: usize) -> usize {
+        self.shared_threads().map_or(flow, |threads| flow % threads.max(1) as usize)
     }
 
     /// Where the near end's thread of a flow runs.
     pub(super) fn near_placement(&self, flow: usize) -> Placement {
-        dealt(&self.near, &self.near_cpus, flow)
+        dealt(&self.near, &self.near_cpus, self.thread_of(flow))
     }
 
     /// Where the far end's does.
     pub(super) fn far_placement(&self, flow: usize) -> Placement {
-        dealt(&self.far, &self.far_cpus, flow)
+        dealt(&self.far, &self.far_cpus, self.thread_of(flow))
     }
 
     pub(super) fn spans(&self) -> Result<Spans, WireError> {
@@ -167,6 +199,7 @@ impl Settings {
             self.check_acknowledged()?;
         }
         self.check_low_water()?;
+        self.check_threads()?;
         Ok(Spans {
             warm_up_ns: seconds("warm_up_s", self.warm_up_s, 0, "0")?,
             window,
@@ -195,6 +228,15 @@ impl Settings {
             return Err(WireError::setting("flows", self.flows, format!("1 to {MOST_FLOWS} flows")));
         }
         Ok(())
+    }
+
+    fn check_threads(&self) -> Result<(), WireError> {
+        if self.threads == Some(0) {
+            return Err(WireError::setting("threads", 0, "at least 1 thread"));
+        }
+        let Some((threads, what)) = self.shared_threads().zip(self.needs_own_threads()) else { return Ok(()) };
+        let accepted = format!("none, or one for each flow of an end: {what} has threads that wait for one flow only");
+        Err(WireError::setting("threads", threads, accepted))
     }
 
     /// A low-water mark where nothing would ever reach it is a receiver that waits for ever.

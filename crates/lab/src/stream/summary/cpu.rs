@@ -15,7 +15,10 @@ pub(super) fn end_cpu(repeats: &[Repeat], end: fn(&Flow) -> &End) -> EndCpu {
     let bytes = summed(repeats, end, |window| window.bytes as f64);
     let us = summed(repeats, end, |window| used_s(window) * 1e6);
     let times: Vec<CpuTimes> = windows(repeats, end)
-        .map(|window| CpuTimes { user_s: window.cpu.user_s, system_s: window.cpu.system_s, wall_s: window.cpu.wall_s })
+        .map(|window| {
+            let (user_s, system_s) = window.thread_s();
+            CpuTimes { user_s, system_s, wall_s: window.cpu.wall_s }
+        })
         .collect();
     EndCpu {
         busy: Spread::of(summed(repeats, end, |window| used_s(window) / window.cpu.wall_s)),

@@ -35,7 +35,8 @@ pub(in crate::transfer) struct Receiver<'a> {
     tracker: Tracker,
     counts: Datagrams,
     over: &'a AtomicBool,
-    stall_ns: u64,
+    /// None where it does not wait: whoever asks it does.
+    stall_ns: Option<u64>,
     /// When silence began; None while datagrams come.
     silent_since_ns: Option<u64>,
 }
@@ -45,10 +46,12 @@ impl<'a> Receiver<'a> {
         channel: BorrowedFd<'a>,
         path: DatagramPath,
         block_bytes: usize,
-        stall_ns: u64,
+        stall_ns: Option<u64>,
         over: &'a AtomicBool,
     ) -> Result<Self, WireError> {
-        options::stall(channel, LOOK_NS.min(stall_ns))?;
+        if let Some(stall_ns) = stall_ns {
+            options::stall(channel, LOOK_NS.min(stall_ns))?;
+        }
         // One byte more than expected, so that a longer datagram shows.
         let (messages, row_bytes) = match path {
             DatagramPath::Single => (1, block_bytes + 1),
@@ -163,8 +166,9 @@ impl Mover for Receiver<'_> {
                     if self.over.load(Ordering::Acquire) {
                         return Ok((0, 1));
                     }
+                    let Some(stall_ns) = self.stall_ns else { return Err(e) };
                     let now_ns = clock::monotonic_ns();
-                    if now_ns - *self.silent_since_ns.get_or_insert(now_ns) > self.stall_ns {
+                    if now_ns - *self.silent_since_ns.get_or_insert(now_ns) > stall_ns {
                         return Err(e);
                     }
                 }

@@ -15,9 +15,9 @@ use crate::transfer::{DATAGRAM_BYTES, error_queue, options};
 
 /// UDP_MAX_SEGMENTS of Linux before 6.7.
 const MOST_SEGMENTS: usize = 64;
-/// How often the end is marked, and the time between: longer than a burst of losses in a full buffer.
+/// How often the end is marked, and the time between (ns): longer than a burst of losses in a full buffer.
 const END_MARKS: u32 = 10;
-const END_MARK_GAP: std::time::Duration = std::time::Duration::from_millis(5);
+const END_MARK_GAP_NS: u64 = 5_000_000;
 /// Sends that are answered by ICMP only for so long end the transfer.
 const UNREACHABLE_NS: u64 = 5_000_000_000;
 
@@ -35,8 +35,8 @@ pub(in crate::transfer) struct Sender<'a> {
     pacer: Option<Pacer>,
     /// When sends began to be answered by ICMP only; None while they are taken.
     unreachable_since_ns: Option<u64>,
-    /// The receiver is elsewhere and has to be told the end.
-    marks_end: bool,
+    /// How often the receiver is still to be told the end; never where it is not elsewhere.
+    marks_left: u32,
     over: &'a AtomicBool,
 }
 
@@ -74,7 +74,7 @@ impl<'a> Sender<'a> {
             counts,
             pacer,
             unreachable_since_ns: None,
-            marks_end,
+            marks_left: if marks_end { END_MARKS } else { 0 },
             over,
         })
     }
@@ -89,17 +89,6 @@ impl<'a> Sender<'a> {
     #[cold]
     fn told_unreachable(&self) -> u64 {
         error_queue::icmp(self.channel, |number| UNREACHABLE.contains(&number))
-    }
-
-    /// Tells the receiver that nothing more comes; a mark that is lost has others behind it.
-    fn mark_end(&mut self) {
-        let fd = self.channel.as_raw_fd();
-        self.rows[..8].copy_from_slice(&END_MARK.to_be_bytes());
-        for _ in 0..END_MARKS {
-            // SAFETY: the first row is readable for its length.
-            unsafe { libc::send(fd, self.rows.as_ptr().cast(), self.block_bytes, 0) };
-            std::thread::sleep(END_MARK_GAP);
-        }
     }
 }
 
@@ -157,13 +146,23 @@ impl Mover for Sender<'_> {
         Ok((datagrams * self.block_bytes, 1))
     }
 
+    fn due_ns(&self) -> Option<u64> {
+        self.pacer.as_ref()?.due_ns()
+    }
+
+    /// A mark that is lost has others behind it.
+    fn say_end(&mut self) -> Option<u64> {
+        self.marks_left = self.marks_left.checked_sub(1)?;
+        self.rows[..8].copy_from_slice(&END_MARK.to_be_bytes());
+        // SAFETY: the first row is readable for its length.
+        unsafe { libc::send(self.channel.as_raw_fd(), self.rows.as_ptr().cast(), self.block_bytes, 0) };
+        Some(END_MARK_GAP_NS)
+    }
+
     fn finish(&mut self, end: &mut End) -> io::Result<()> {
         self.counts.unreachable += self.told_unreachable();
         end.datagrams = Some(self.counts);
         end.pacing = self.pacer.as_ref().map(Pacer::report);
-        if self.marks_end {
-            self.mark_end();
-        }
         self.over.store(true, Ordering::Release);
         Ok(())
     }

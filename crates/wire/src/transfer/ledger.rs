@@ -1,0 +1,151 @@
+//! The CPU time of a thread, divided among the flows that it serves.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use super::hardware::{Counters, Hardware};
+use crate::error::WireError;
+use crate::thread::{CpuStamp, CpuUse};
+
+/// What a thread uses is divided evenly, moment by moment, among its flows that have a window open: what they are charged
+/// adds up to what the thread used while any was open. The only flow of a thread is charged all.
+pub(super) struct Ledger {
+    /// Flows that the thread serves.
+    flows: u32,
+    counters: Option<Counters>,
+    books: RefCell<Books>,
+}
+
+struct Books {
+    /// How far they are kept.
+    at: CpuStamp,
+    hardware: Option<Hardware>,
+    /// Open windows.
+    open: u32,
+    charged: Charge,
+}
+
+/// What a flow would have been charged whose window was always open.
+#[derive(Debug, Clone, Copy, Default)]
+struct Charge {
+    user_s: f64,
+    system_s: f64,
+    voluntary: f64,
+    involuntary: f64,
+    cycles: f64,
+    instructions: f64,
+}
+
+/// Where the books stood as a window opened.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Account {
+    stamp: CpuStamp,
+    charged: Charge,
+}
+
+impl Ledger {
+    /// Of the calling thread, which serves so many flows.
+    pub(super) fn new(flows: u32) -> Result<Rc<Self>, WireError> {
+        let books = Books { at: CpuStamp::now()?, hardware: None, open: 0, charged: Charge::default() };
+        Ok(Rc::new(Self { flows, counters: Counters::open().ok(), books: RefCell::new(books) }))
+    }
+
+    /// Flows that share the thread; None where it serves one.
+    pub(super) fn sharers(&self) -> Option<u32> {
+        (self.flows > 1).then_some(self.flows)
+    }
+
+    /// A flow's window opens.
+    pub(super) fn open(&self) -> Result<Account, WireError> {
+        let mut books = self.books.borrow_mut();
+        self.settle(&mut books)?;
+        books.open += 1;
+        Ok(Account { stamp: books.at, charged: books.charged })
+    }
+
+    /// It closes: what it was charged.
+    pub(super) fn close(&self, account: &Account) -> Result<(CpuUse, Option<Hardware>), WireError> {
+        let mut books = self.books.borrow_mut();
+        self.settle(&mut books)?;
+        books.open = books.open.saturating_sub(1);
+        let (from, to) = (account.charged, books.charged);
+        let whole = |from: f64, to: f64| (to - from).round() as u64;
+        let cpu = CpuUse {
+            wall_s: account.stamp.until(&books.at).wall_s,
+            user_s: to.user_s - from.user_s,
+            system_s: to.system_s - from.system_s,
+            voluntary_switches: whole(from.voluntary, to.voluntary),
+            involuntary_switches: whole(from.involuntary, to.involuntary),
+        };
+        let hardware = books.hardware.map(|_| Hardware {
+            cycles: whole(from.cycles, to.cycles),
+            instructions: whole(from.instructions, to.instructions),
+        });
+        Ok((cpu, hardware))
+    }
+
+    /// Charges what was used since the last time to those whose windows were open.
+    fn settle(&self, books: &mut Books) -> Result<(), WireError> {
+        let now = CpuStamp::now()?;
+        let hardware = self.counters.as_ref().and_then(|counters| counters.read().ok());
+        if books.open > 0 {
+            let (used, share) = (books.at.until(&now), 1.0 / f64::from(books.open));
+            let counted = hardware.zip(books.hardware).map(|(now, then)| now.since(then)).unwrap_or_default();
+            let charged = &mut books.charged;
+            charged.user_s += used.user_s * share;
+            charged.system_s += used.system_s * share;
+            charged.voluntary += used.voluntary_switches as f64 * share;
+            charged.involuntary += used.involuntary_switches as f64 * share;
+            charged.cycles += counted.cycles as f64 * share;
+            charged.instructions += counted.instructions as f64 * share;
+        }
+        (books.at, books.hardware) = (now, hardware);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock;
+
+    fn spin(ns: u64) {
+        let from = clock::monotonic_ns();
+        while clock::monotonic_ns() - from < ns {}
+    }
+
+    #[test]
+    fn what_the_flows_are_charged_adds_up_to_what_the_thread_used() {
+        let ledger = Ledger::new(2).expect("getrusage works");
+        assert_eq!(ledger.sharers(), Some(2));
+        let begin = CpuStamp::now().expect("getrusage works");
+        let first = ledger.open().expect("open");
+        spin(20_000_000);
+        let second = ledger.open().expect("open");
+        spin(20_000_000);
+        let (one, _) = ledger.close(&first).expect("open");
+        spin(20_000_000);
+        let (two, _) = ledger.close(&second).expect("open");
+        let whole = begin.until(&CpuStamp::now().expect("getrusage works"));
+        let used = |cpu: CpuUse| cpu.user_s + cpu.system_s;
+        // Between the first opening and the last closing one window was open at least.
+        let sum = used(one) + used(two);
+        assert!((sum - used(whole)).abs() < 2e-3, "{sum} of {}", used(whole));
+        assert!(one.wall_s >= 0.04 && two.wall_s >= 0.04, "{one:?} {two:?}");
+        assert!(one.wall_s + two.wall_s > whole.wall_s, "the windows overlap");
+    }
+
+    #[test]
+    fn the_only_flow_is_charged_all() {
+        let ledger = Ledger::new(1).expect("getrusage works");
+        assert_eq!(ledger.sharers(), None);
+        spin(5_000_000);
+        let account = ledger.open().expect("open");
+        spin(20_000_000);
+        let (cpu, hardware) = ledger.close(&account).expect("open");
+        // A machine under load may run something else meanwhile.
+        assert!(cpu.wall_s >= 0.02 && cpu.user_s + cpu.system_s <= cpu.wall_s + 0.004, "{cpu:?}");
+        assert!(cpu.user_s + cpu.system_s > 0.0, "{cpu:?}");
+        assert!(hardware.is_none_or(|counted| counted.instructions > 0), "{hardware:?}");
+    }
+}

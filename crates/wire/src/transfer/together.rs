@@ -1,0 +1,62 @@
+//! Several ends in one thread, from beginning to end.
+
+use std::os::fd::OwnedFd;
+use std::sync::mpsc;
+use std::thread::{self, Builder};
+
+use super::conduct::{Brought, Go, Part, Shared, await_go, mover, say_go, show};
+use super::conductor::{Event, Farewell};
+use super::gate::Arrival;
+use super::open::Opener;
+use super::turns::{self, Ready};
+use crate::error::WireError;
+
+/// The ends of several flows in the calling thread, all of one end of the transfer.
+pub(super) fn at_work(
+    shared: &Shared<'_>,
+    parts: Vec<Part<'_>>,
+    leads: bool,
+    events: &mpsc::Sender<Event>,
+) -> Brought {
+    let mut arrival = Arrival(Some(&shared.gate));
+    if let Some(part) = parts.first() {
+        // A thread has one place: that of all its flows.
+        part.placement.enter()?;
+    }
+    let (ends, openers): (Vec<_>, Vec<_>) =
+        parts.into_iter().map(|part| ((part.flow, part.sender, part.go), part.opener)).unzip();
+    let Some(channels) = opened(openers)? else { return Ok(None) };
+    let mut movers = Vec::new();
+    for ((flow, sender, _), channel) in ends.iter().zip(&channels) {
+        show(shared, *flow, *sender, channel, events)?;
+        movers.push(mover(shared, *flow, *sender, channel, false)?);
+    }
+    let of = |wanted: Go| ends.iter().zip(&channels).filter(move |((.., go), _)| *go == wanted).map(|(_, channel)| channel);
+    of(Go::Await).try_for_each(await_go)?;
+    arrival.0 = None;
+    if !shared.gate.pass() {
+        return Ok(None);
+    }
+    let ready = ends.iter().zip(&channels).zip(movers).map(|(((_, sender, _), channel), mover)| {
+        let farewell = Farewell { events, leads: *sender == leads, failed: true };
+        Ready { sender: *sender, channel, mover, farewell }
+    });
+    let ready: Vec<Ready<'_>> = ready.collect();
+    of(Go::Say).try_for_each(say_go)?;
+    turns::serve(shared, ready).map(Some)
+}
+
+/// Opens all channels at once, each in a thread of its own that is in the place of the calling one: one after the other each
+/// would take its round trips. None where another end gave up.
+fn opened(openers: Vec<Opener<'_>>) -> Result<Option<Vec<OwnedFd>>, WireError> {
+    let opened: Result<Vec<_>, WireError> = thread::scope(|scope| {
+        let mut opening = Vec::new();
+        for opener in openers {
+            let thread = Builder::new().name("opener".into()).spawn_scoped(scope, opener);
+            opening.push(thread.map_err(|e| WireError::system("start a thread that opens a flow's channel", e))?);
+        }
+        let opened = opening.into_iter().map(|thread| thread.join());
+        opened.map(|opened| opened.map_err(|panic| WireError::died("transfer", &*panic))?).collect()
+    });
+    Ok(opened?.into_iter().collect())
+}

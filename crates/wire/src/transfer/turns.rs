@@ -1,0 +1,209 @@
+//! A thread that serves several flows: each in its turn, and none is waited for while another can move.
+//!
+//! Sockets do not block; epoll (edge-triggered) says which can move again. A turn is bounded in calls and bytes, so that a flow
+//! that always can does not keep the others from theirs, and a paced flow has none before its block is due.
+
+use std::io::ErrorKind;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::rc::Rc;
+
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::sys::epoll::EpollFlags;
+use nix::sys::socket;
+
+use super::conduct::{Done, Shared, in_force};
+use super::conductor::Farewell;
+use super::end::{self, Mover};
+use super::ledger::Ledger;
+use super::meter::Meter;
+use super::wake::{Readiness, Wake};
+use crate::clock;
+use crate::error::WireError;
+
+/// A turn ends after so many calls,
+const TURN_CALLS: u32 = 64;
+/// or bytes: at a copy of some GB/s a turn is shorter than a paced sender may be late.
+const TURN_BYTES: usize = 256 << 10;
+/// So often every flow is tried, whether it is ready or not (ns): what ends a flow is not always told by its socket.
+const LOOK_NS: u64 = 50_000_000;
+
+/// One end of a flow, ready to be served.
+pub(super) struct Ready<'a> {
+    pub sender: bool,
+    pub channel: &'a OwnedFd,
+    pub mover: Box<dyn Mover + 'a>,
+    pub farewell: Farewell<'a>,
+}
+
+/// What a flow wants after its turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    /// Another.
+    Turn,
+    /// Another at this time (ns).
+    At(u64),
+    /// To be woken by its socket.
+    Woken,
+    /// Nothing more.
+    Through,
+}
+
+/// A flow's end at work.
+struct Served<'a> {
+    sender: bool,
+    channel: &'a OwnedFd,
+    /// None when it is through.
+    work: Option<Work<'a>>,
+    done: Option<Done>,
+    /// The socket may be able to move something.
+    ready: bool,
+    /// Since when it could not (ns).
+    silent_since_ns: Option<u64>,
+    /// It has sent all, and says so again at this time (ns).
+    leaves_ns: Option<u64>,
+}
+
+struct Work<'a> {
+    mover: Box<dyn Mover + 'a>,
+    meter: Meter<'a>,
+    farewell: Farewell<'a>,
+}
+
+/// Serves the ends until all are through: what each counted, in their order. The channels stay open until then.
+pub(super) fn serve<'a>(shared: &'a Shared<'_>, ends: Vec<Ready<'a>>) -> Result<Vec<Done>, WireError> {
+    let mut readiness = Readiness::new(ends.len())?;
+    let ledger = Ledger::new(ends.len() as u32)?;
+    let mut served = Vec::new();
+    for (place, end) in ends.into_iter().enumerate() {
+        do_not_block(end.channel)?;
+        let events = if end.sender { EpollFlags::EPOLLOUT } else { EpollFlags::EPOLLIN };
+        readiness.add(end.channel.as_fd(), events, place)?;
+        served.push(Served::new(shared, end, Rc::clone(&ledger))?);
+    }
+    let mut left = served.len();
+    let mut look_ns = clock::monotonic_ns();
+    while left > 0 {
+        let now_ns = clock::monotonic_ns();
+        let looks = now_ns >= look_ns;
+        if looks {
+            look_ns = now_ns + LOOK_NS;
+        }
+        let mut wake = Wake::By(look_ns);
+        for flow in served.iter_mut().filter(|flow| flow.work.is_some()) {
+            flow.ready |= looks;
+            match flow.turn(shared)? {
+                Next::Turn => wake = Wake::Now,
+                Next::At(due_ns) => wake = wake.or_at(due_ns),
+                Next::Woken => {}
+                Next::Through => left -= 1,
+            }
+        }
+        if left > 0 {
+            readiness.wait(wake, |place| served[place].ready = true)?;
+        }
+    }
+    Ok(served.into_iter().filter_map(|flow| flow.done).collect())
+}
+
+fn do_not_block(channel: &OwnedFd) -> Result<(), WireError> {
+    let failed = |e: nix::Error| WireError::system("make a channel that does not block (O_NONBLOCK)", e);
+    let flags = OFlag::from_bits_retain(fcntl(channel, FcntlArg::F_GETFL).map_err(failed)?);
+    fcntl(channel, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK)).map_err(failed).map(drop)
+}
+
+impl<'a> Served<'a> {
+    fn new(shared: &'a Shared<'_>, end: Ready<'a>, ledger: Rc<Ledger>) -> Result<Self, WireError> {
+        let Ready { sender, channel, mover, farewell } = end;
+        let meter = Meter::sharing(&shared.phase, &shared.spans, ledger)?;
+        let work = Some(Work { mover, meter, farewell });
+        Ok(Self { sender, channel, work, done: None, ready: true, silent_since_ns: None, leaves_ns: None })
+    }
+
+    /// Moves what it can, within the bounds of a turn.
+    fn turn(&mut self, shared: &Shared<'_>) -> Result<Next, WireError> {
+        let Some(work) = &mut self.work else { return Ok(Next::Through) };
+        if let Some(due_ns) = self.leaves_ns {
+            return if clock::monotonic_ns() < due_ns { Ok(Next::At(due_ns)) } else { self.leave(shared, None) };
+        }
+        if !self.ready {
+            return Ok(Next::Woken);
+        }
+        let spans = &shared.spans;
+        let mut moved = 0;
+        for _ in 0..TURN_CALLS {
+            if self.sender && work.meter.done() && !spans.receiver_ends {
+                return self.leave(shared, None);
+            }
+            if let Some(due_ns) = work.mover.due_ns().filter(|due_ns| clock::monotonic_ns() < *due_ns) {
+                return Ok(Next::At(due_ns));
+            }
+            match work.mover.step() {
+                Ok((0, _)) if !self.sender => return self.leave(shared, None),
+                Ok((bytes, calls)) => {
+                    self.silent_since_ns = None;
+                    work.meter.count(bytes, calls)?;
+                    moved += bytes;
+                }
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == ErrorKind::WouldBlock => {
+                    self.ready = false;
+                    return if self.is_stalled(shared) { self.failed(shared, e) } else { Ok(Next::Woken) };
+                }
+                Err(e) if self.sender && spans.receiver_ends && end::has_left(&e) => return self.leave(shared, None),
+                Err(e) => return self.failed(shared, e),
+            }
+            if !self.sender && spans.receiver_ends && work.meter.done() {
+                self.shut_down(socket::Shutdown::Both);
+                return self.leave(shared, None);
+            }
+            if moved >= TURN_BYTES {
+                break;
+            }
+        }
+        Ok(Next::Turn)
+    }
+
+    /// True where nothing has moved for too long.
+    fn is_stalled(&mut self, shared: &Shared<'_>) -> bool {
+        let now_ns = clock::monotonic_ns();
+        let silent_ns = now_ns - *self.silent_since_ns.get_or_insert(now_ns);
+        silent_ns > shared.spans.stall_ns
+    }
+
+    fn failed(&mut self, shared: &Shared<'_>, error: std::io::Error) -> Result<Next, WireError> {
+        let why = end::told(end::step(self.sender, shared.settings), error, &shared.spans);
+        self.leave(shared, Some(why))
+    }
+
+    /// Says that nothing more comes as often as it takes; then it is through.
+    fn leave(&mut self, shared: &Shared<'_>, failure: Option<String>) -> Result<Next, WireError> {
+        let Some(work) = &mut self.work else { return Ok(Next::Through) };
+        work.meter.close()?;
+        if self.sender
+            && failure.is_none()
+            && let Some(ns) = work.mover.say_end()
+        {
+            let due_ns = clock::monotonic_ns() + ns;
+            self.leaves_ns = Some(due_ns);
+            return Ok(Next::At(due_ns));
+        }
+        let Some(Work { mut mover, meter, mut farewell }) = self.work.take() else { return Ok(Next::Through) };
+        let what = if self.sender { "sending" } else { "receiving" };
+        let end = end::counted(meter, failure, &mut *mover, what, &shared.spans)?;
+        drop(mover);
+        farewell.failed = end.failure.is_some();
+        // The channel stays open while other flows are served: the end of the stream has to be said.
+        match (self.sender, farewell.failed) {
+            (true, false) => self.shut_down(socket::Shutdown::Write),
+            (_, true) => self.shut_down(socket::Shutdown::Both),
+            (false, false) => {}
+        }
+        self.done = Some((end, in_force(shared.settings, self.sender, self.channel)));
+        Ok(Next::Through)
+    }
+
+    fn shut_down(&self, how: socket::Shutdown) {
+        // A connection that has ended already needs no end.
+        let _ = socket::shutdown(self.channel.as_raw_fd(), how);
+    }
+}
