@@ -54,6 +54,16 @@ pub fn data_dir() -> PathBuf {
     path
 }
 
+/// The CPU of a testbed's end: reception is steered to the first of several.
+fn first_cpu(cpus: &[usize]) -> Option<u32> {
+    cpus.first().and_then(|cpu| u32::try_from(*cpu).ok())
+}
+
+/// A list of CPUs as such, where it has several: one alone is the CPU of all threads.
+fn several(cpus: &[usize]) -> Vec<usize> {
+    if cpus.len() > 1 { cpus.to_vec() } else { Vec::new() }
+}
+
 /// The command line as typed.
 pub fn command_line() -> String {
     let quote = |text: String| if text.contains([' ', '"', '\'']) { format!("{text:?}") } else { text };

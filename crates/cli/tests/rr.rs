@@ -214,6 +214,8 @@ fn wrong_usage() {
             (&["rr", "--rate", "2k", "--depth", "4"], &["--rate", "--depth", "cannot be used"]),
             (&["rr", "--transport", "udp", "--crr"], &["connect each time", "for TCP"]),
             (&["rr", "--cpu", "1"], &["--cpu", "'1'", "0,1"]),
+            (&["rr", "--cpu", "3-1,0"], &["--cpu", "'3-1,0'", "0-3,4-7"]),
+            (&["rr", "--testbed", "loopback", "--flows", "2", "--cpu", "0+4000,0"], &["cpu is 4000"]),
             (&["rr", "--time", "0s"], &["time is 0"]),
             (&["rr", "--busy-poll=9h"], &["--busy-poll", "9h"]),
             (&["rr", "--to", "127.0.0.1", "--transport", "unix"], &["unix", "leave out --to"]),
@@ -225,10 +227,27 @@ fn wrong_usage() {
             (&["agent", "--silence", "0s"], &["--silence", "'0s'", "1s to 300s"]),
         ],
     );
+    // The process of the far end says it.
+    let listed = ["rr", "--testbed", "loopback", "--flows", "2", "--cpu", "0,0+4000"];
+    refusal(&home, &listed, 1, &["cpu is 4000", "online CPU"]).expect("told");
     // Nobody is there: a failure, not wrong usage.
     let told = ["no-such-host.invalid has no address", "a name that resolves here"];
     refusal(&home, &["rr", "--to", "no-such-host.invalid"], 1, &told).expect("told");
     let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port");
     let told = ["cannot reach an agent", "netcliff agent"];
     refusal(&home, &["rr", "--to", &free.to_string()], 1, &told).expect("told");
+}
+
+#[test]
+fn flows_are_dealt_to_the_cpus_of_a_list() {
+    let home = Home::new();
+    // One CPU that there surely is, twice: each flow has to find its far end.
+    let short = ["rr", "--testbed", "loopback", "--time", "100ms", "--warm-up", "20ms", "--repeats", "1", "--json"];
+    for transport in ["tcp", "udp", "unix"] {
+        let dealt = home.json([&short[..], &["--flows", "3", "--cpu", "0+0,0+0", "--transport", transport]].concat());
+        assert_eq!(dealt["partial"], Value::Null, "{dealt}");
+        assert_eq!(dealt["flow_rates_per_s"].as_array().map(Vec::len), Some(3), "{dealt}");
+        assert_eq!(dealt["settings"]["server_cpus"], serde_json::json!([0, 0]));
+        assert!(dealt["path"].to_string().contains("0+0"), "{dealt}");
+    }
 }

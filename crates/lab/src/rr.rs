@@ -14,10 +14,10 @@ use netcliff_host::inventory::Inventory;
 use netcliff_host::testbed::netns::Side;
 use netcliff_wire::control::client::Session;
 use netcliff_wire::control::key::Token;
-use netcliff_wire::control::{CPU_METER, ControlError};
+use netcliff_wire::control::{CPU_METER, ControlError, RR_CPU_LISTS};
 use netcliff_wire::rr::near::run;
 use netcliff_wire::rr::{Near, RrKind, Server, ServerCount, Target};
-use netcliff_wire::thread::Placement;
+use netcliff_wire::thread::{Placement, print_cpus};
 use netcliff_wire::{FarCpu, WireError};
 use serde::{Deserialize, Serialize};
 
@@ -169,6 +169,9 @@ pub fn there(
     let same_host = session.shares_clock();
     // On one host the meter here sees both ends.
     let wants_meter = !same_host && meter.allows(Method::Ebpf);
+    if !settings.server_cpus.is_empty() && !session.offers(RR_CPU_LISTS) {
+        return Err(WireError::Far(session.lacks(RR_CPU_LISTS)).into());
+    }
     let can_meter = session.offers(CPU_METER);
     let settings = &Settings { far_meter: wants_meter && can_meter, ..settings.clone() };
     let ready = session.start(RrKind::NAME, settings)?;
@@ -214,7 +217,8 @@ fn answered(settings: &Settings, near: Near<'_>, session: &mut Session, mut choi
 }
 
 fn path(settings: &Settings, rig: &Rig) -> String {
-    let (client, server) = (rig.sender_cpu, rig.host_cpu);
+    let client = print_cpus(settings.client_cpu, &settings.client_cpus);
+    let server = print_cpus(settings.server_cpu, &settings.server_cpus);
     match settings.transport {
         Transport::Unix => format!("Unix sockets on this host: client on CPU {client}, server on CPU {server}"),
         _ if rig.is_netns() => format!("netns: client on CPU {client}, server on CPU {server}, joined by veth"),

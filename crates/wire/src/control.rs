@@ -41,6 +41,9 @@ pub const CPU_METER: &str = "cpu-meter";
 /// A feature of an agent: it deals the flows of a transfer to several CPUs.
 pub const CPU_LISTS: &str = "cpu-lists";
 
+/// A feature of an agent: it deals the flows of request/response to several CPUs.
+pub const RR_CPU_LISTS: &str = "rr-cpu-lists";
+
 /// A feature of an agent: it serves the flows of a transfer by fewer threads.
 pub const SHARED_THREADS: &str = "shared-threads";
 

@@ -59,6 +59,17 @@ impl Placement {
     }
 }
 
+/// The CPU of the `number`th of several threads: the CPUs of a list in turn, or that of all where there is none.
+pub(crate) fn dealt(cpu: Option<usize>, cpus: &[usize], number: usize) -> Option<usize> {
+    cpus.iter().copied().cycle().nth(number).or(cpu)
+}
+
+/// The CPUs of threads in words, one for all or a list that is dealt: `any`, `3`, or `0+2`.
+pub fn print_cpus(cpu: Option<usize>, cpus: &[usize]) -> String {
+    let list: Vec<String> = cpus.iter().map(ToString::to_string).collect();
+    if list.is_empty() { cpu.map_or("any".to_owned(), |cpu| cpu.to_string()) } else { list.join("+") }
+}
+
 fn real_time(level: u8) -> Result<(), WireError> {
     if !(1..=99).contains(&level) {
         return Err(WireError::setting("priority", level, "a real-time priority of 1 to 99"));
@@ -147,6 +158,15 @@ mod tests {
         let error =
             std::thread::spawn(|| pin(1_000_000).unwrap_err().to_string()).join().expect("the thread only pins itself");
         assert!(error.contains("online CPU"), "{error}");
+    }
+
+    #[test]
+    fn cpus_are_dealt_in_turn() {
+        let cpus: Vec<Option<usize>> = (0..4).map(|number| dealt(Some(7), &[4, 5, 6], number)).collect();
+        assert_eq!(cpus, [4, 5, 6, 4].map(Some));
+        assert_eq!((dealt(Some(7), &[], 3), dealt(None, &[], 3)), (Some(7), None));
+        let printed = [print_cpus(None, &[]), print_cpus(Some(3), &[]), print_cpus(Some(0), &[0, 2])];
+        assert_eq!(printed, ["any", "3", "0+2"]);
     }
 
     #[test]

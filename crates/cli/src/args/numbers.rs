@@ -8,6 +8,32 @@ pub fn whole<const LOW: u32, const HIGH: u32>(text: &str) -> Result<u32, String>
     number.ok_or_else(|| format!("expected a whole number from {LOW} to {HIGH}, such as {}", LOW.max(1)))
 }
 
+/// A higher number of a CPU is surely a slip of the pen: Linux has at most so many.
+const MOST_CPUS: usize = 8192;
+
+/// The CPUs of two ends, each one or a list.
+pub fn cpu_lists(text: &str) -> Result<(Vec<usize>, Vec<usize>), String> {
+    let pair = text.split_once(',').and_then(|(a, b)| Some((cpu_list(a)?, cpu_list(b)?)));
+    pair.ok_or("expected two CPU numbers, such as 0,1, or lists of them, such as 0-3,4-7 or 0+2,1+3".to_owned())
+}
+
+/// `0`, `0-3`, `0+2`.
+fn cpu_list(text: &str) -> Option<Vec<usize>> {
+    let number = |text: &str| text.trim().parse::<usize>().ok().filter(|cpu| *cpu <= MOST_CPUS);
+    let run = |text: &str| match text.split_once('-') {
+        None => number(text).map(|cpu| cpu..=cpu),
+        Some((from, to)) => Some(number(from)?..=number(to)?).filter(|run| !run.is_empty()),
+    };
+    let runs: Option<Vec<_>> = text.split('+').map(run).collect();
+    runs.map(|runs| runs.into_iter().flatten().collect())
+}
+
+/// The CPUs of two ends, one each.
+pub fn cpu_pair(text: &str) -> Result<(u32, u32), String> {
+    let pair = text.split_once(',').and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
+    pair.ok_or_else(|| "expected the numbers of two CPUs, such as 0,1".into())
+}
+
 /// A number of a byte.
 pub fn byte(text: &str) -> Result<u8, String> {
     text.trim().parse().map_err(|_| "expected a whole number from 0 to 255, such as 16".to_owned())

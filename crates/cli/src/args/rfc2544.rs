@@ -83,7 +83,7 @@ pub struct Rfc2544Args {
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000), allow_negative_numbers = true)]
     pub repeats: Option<u32>,
     /// CPUs of tester and router [default: the first and the last]
-    #[arg(long, value_name = "TESTER,ROUTER", value_parser = super::rr::cpus)]
+    #[arg(long, value_name = "TESTER,ROUTER", value_parser = super::numbers::cpu_pair)]
     pub cpu: Option<(u32, u32)>,
     /// Send from this port of this machine
     #[arg(long, value_name = "IF", requires = "rx")]

@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 use netcliff_core::units;
 
-use super::numbers::whole;
+use super::numbers::{cpu_lists, whole};
 use super::{Arrivals, FarArgs, LinkArgs, Meter, RepeatArgs, Testbed};
 
 /// `netcliff rr`.
@@ -62,9 +62,10 @@ pub struct RrArgs {
     /// Both ends ask for packets without sleeping; with a time the kernel polls the device so long (SO_BUSY_POLL)
     #[arg(long, value_name = "50us", num_args = 0..=1, require_equals = true, default_missing_value = "spin", value_parser = busy_poll)]
     pub busy_poll: Option<BusyPoll>,
-    /// CPUs of client and server [default here: the first and the last; with an agent: any]
-    #[arg(long, value_name = "CLIENT,SERVER", value_parser = cpus)]
-    pub cpu: Option<(u32, u32)>,
+    /// CPUs of client and server, such as 0,1; several for the flows in turn: 0-3,4-7 or 0+2,1+3 [default here: the
+    /// first and the last; with an agent: any]
+    #[arg(long, value_name = "CLIENT,SERVER", value_parser = cpu_lists)]
+    pub cpu: Option<(Vec<usize>, Vec<usize>)>,
     /// Where the traffic goes when both ends are here
     #[arg(long, value_enum, default_value_t = Testbed::Best, conflicts_with_all = ["to", "ssh"])]
     pub testbed: Testbed,
@@ -124,9 +125,4 @@ fn busy_poll(text: &str) -> Result<BusyPoll, String> {
     let us = units::parse_time_s(text).map_err(|error| error.to_string())? * 1e6;
     let fits = (1.0..=1e6).contains(&us).then(|| BusyPoll::Kernel(us.round() as u32));
     fits.ok_or_else(|| "expected 1us to 1s, or no value to poll from the program".into())
-}
-
-pub(super) fn cpus(text: &str) -> Result<(u32, u32), String> {
-    let pair = text.split_once(',').and_then(|(client, server)| Some((client.parse().ok()?, server.parse().ok()?)));
-    pair.ok_or_else(|| "expected the numbers of two CPUs, client and server, such as 0,1".into())
 }

@@ -11,9 +11,6 @@ use netcliff_wire::transfer::MOST_FLOWS;
 use super::numbers::{self, whole};
 use super::{FarArgs, LinkArgs, Meter, RepeatArgs, Testbed};
 
-/// A higher number of a CPU is surely a slip of the pen: Linux has at most so many.
-const MOST_CPUS: usize = 8192;
-
 /// `netcliff stream`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -75,7 +72,7 @@ pub struct StreamArgs {
     pub threads: Option<u32>,
     /// CPUs of sender and receiver (of near and far end with --direction both), such as 0,1; several for the threads in
     /// turn: 0-3,4-7 or 0+2,1+3
-    #[arg(long, value_name = "SENDER,RECEIVER", value_parser = cpus)]
+    #[arg(long, value_name = "SENDER,RECEIVER", value_parser = numbers::cpu_lists)]
     pub cpu: Option<(Vec<usize>, Vec<usize>)>,
     /// Block sizes: 64KiB, a list, or powers of two such as 1..1MiB [default: 1MiB; UDP: a full frame of 1500, 1472B or
     /// 1452B with IPv6; 64KiB for the old methods]
@@ -272,20 +269,4 @@ fn buffer(text: &str) -> Result<u32, String> {
 fn rate(text: &str) -> Result<u64, String> {
     let bps = units::parse_bps(text).map_err(|error| error.to_string())?;
     if (64e3..=1e13).contains(&bps) { Ok(bps as u64) } else { Err("expected 64kbit/s to 10000Gbit/s".into()) }
-}
-
-fn cpus(text: &str) -> Result<(Vec<usize>, Vec<usize>), String> {
-    let pair = text.split_once(',').and_then(|(a, b)| Some((cpu_list(a)?, cpu_list(b)?)));
-    pair.ok_or("expected two CPU numbers, such as 0,1, or lists of them, such as 0-3,4-7 or 0+2,1+3".to_owned())
-}
-
-/// `0`, `0-3`, `0+2`.
-fn cpu_list(text: &str) -> Option<Vec<usize>> {
-    let number = |text: &str| text.trim().parse::<usize>().ok().filter(|cpu| *cpu <= MOST_CPUS);
-    let run = |text: &str| match text.split_once('-') {
-        None => number(text).map(|cpu| cpu..=cpu),
-        Some((from, to)) => Some(number(from)?..=number(to)?).filter(|run| !run.is_empty()),
-    };
-    let runs: Option<Vec<_>> = text.split('+').map(run).collect();
-    runs.map(|runs| runs.into_iter().flatten().collect())
 }

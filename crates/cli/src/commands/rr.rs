@@ -14,7 +14,9 @@ use netcliff_report as report;
 use netcliff_wire::WireError;
 
 use super::far::FarSession;
-use super::{command_line, enter_user_namespace, now_unix_s, open_store, refuse_name, stop_on_signal};
+use super::{
+    command_line, enter_user_namespace, first_cpu, now_unix_s, open_store, refuse_name, several, stop_on_signal,
+};
 use crate::args::{Arrivals, BusyPoll, RrArgs, StoreArgs, Testbed, Transport};
 use crate::output;
 
@@ -80,6 +82,7 @@ fn show(args: &RrArgs, found: &RrRun) -> anyhow::Result<()> {
 }
 
 fn settings(args: &RrArgs) -> Settings {
+    let cpus = args.cpu.clone().unwrap_or_default();
     Settings {
         transport: match args.transport {
             Transport::Tcp => rr::Transport::Tcp,
@@ -105,8 +108,10 @@ fn settings(args: &RrArgs) -> Settings {
             Some(BusyPoll::Spin) => Receive::Spin,
             Some(BusyPoll::Kernel(us)) => Receive::KernelPoll(us),
         },
-        client_cpu: args.cpu.map(|(client, _)| client as usize),
-        server_cpu: args.cpu.map(|(_, server)| server as usize),
+        client_cpu: cpus.0.first().copied(),
+        server_cpu: cpus.1.first().copied(),
+        client_cpus: several(&cpus.0),
+        server_cpus: several(&cpus.1),
         far_meter: false,
     }
 }
@@ -120,8 +125,8 @@ fn here(args: &RrArgs, sweep: &Sweep, provenance: Provenance, stop: &Arc<AtomicB
             Testbed::Netns => Place::Netns,
             Testbed::Loopback => Place::Loopback,
         },
-        sender_cpu: args.cpu.map(|(client, _)| client),
-        host_cpu: args.cpu.map(|(_, server)| server),
+        sender_cpu: args.cpu.as_ref().and_then(|(client, _)| first_cpu(client)),
+        host_cpu: args.cpu.as_ref().and_then(|(_, server)| first_cpu(server)),
         link: args.bed.options(None),
         ..RigOptions::default()
     };

@@ -17,7 +17,9 @@ use netcliff_wire::transfer::{
 };
 
 use super::far::FarSession;
-use super::{command_line, enter_user_namespace, now_unix_s, open_store, refuse_name, stop_on_signal};
+use super::{
+    command_line, enter_user_namespace, first_cpu, now_unix_s, open_store, refuse_name, several, stop_on_signal,
+};
 use crate::args::{Carrier, Meter, PacedBy, PathName, ReceiveName, StoreArgs, StreamArgs, Testbed, Way};
 use crate::output;
 
@@ -76,12 +78,10 @@ fn rig(args: &StreamArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<Option<Rig>>
         Some(Testbed::Netns) => Place::Netns,
         Some(Testbed::Loopback) => Place::Loopback,
     };
-    // Reception is steered to the first of several.
-    let first = |cpus: &Vec<usize>| cpus.first().and_then(|cpu| u32::try_from(*cpu).ok());
     let options = RigOptions {
         place,
-        sender_cpu: args.cpu.as_ref().and_then(|(sender, _)| first(sender)),
-        host_cpu: args.cpu.as_ref().and_then(|(_, receiver)| first(receiver)),
+        sender_cpu: args.cpu.as_ref().and_then(|(sender, _)| first_cpu(sender)),
+        host_cpu: args.cpu.as_ref().and_then(|(_, receiver)| first_cpu(receiver)),
         link: args.bed.options(Some(ETHERNET_MTU_BYTES)),
         ..RigOptions::default()
     };
@@ -297,7 +297,6 @@ fn place(args: &StreamArgs, template: &mut Settings) -> anyhow::Result<()> {
     if let Some((sender, receiver)) = &args.cpu {
         let far_sends = direction == Direction::Receive;
         let (near, far) = if far_sends { (receiver, sender) } else { (sender, receiver) };
-        let several = |cpus: &Vec<usize>| if cpus.len() > 1 { cpus.clone() } else { Vec::new() };
         (template.near.cpu, template.far.cpu) = (near.first().copied(), far.first().copied());
         (template.near_cpus, template.far_cpus) = (several(near), several(far));
     }

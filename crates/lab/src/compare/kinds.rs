@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use netcliff_core::finding::ByEngine;
 use netcliff_core::stream::{StreamReport, StreamRow, StreamSample};
 use netcliff_core::{Figure, Finding, Fingerprint, Record, units};
+use netcliff_wire::thread::print_cpus;
 
 use super::quantity::{
     CLIENT_US, CLIFF, GOODPUT, HOST_US, LATENCY_MEAN, LATENCY_P50, LATENCY_P99, LIVELOCK, PEAK, Quantity, RATE,
@@ -102,12 +103,11 @@ pub fn rr(name: String, records: Vec<RrRecord>) -> Measured {
 /// What is not in the names of the points.
 fn rr_facts(report: &Report) -> Vec<(String, String)> {
     let settings = &report.settings;
-    let cpu = |cpu: Option<usize>| cpu.map_or("any".to_owned(), |cpu| cpu.to_string());
     let time = |time_s: f64| units::print_time_s(time_s);
     let facts = [
         ("path", report.path.clone()),
-        ("settings.client_cpu", cpu(settings.client_cpu)),
-        ("settings.server_cpu", cpu(settings.server_cpu)),
+        ("settings.client_cpu", print_cpus(settings.client_cpu, &settings.client_cpus)),
+        ("settings.server_cpu", print_cpus(settings.server_cpu, &settings.server_cpus)),
         ("settings.time", time(settings.time_s)),
         ("settings.warm_up", time(settings.warm_up_s)),
         ("settings.timeout", time(settings.timeout_s)),

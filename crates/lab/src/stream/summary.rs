@@ -9,6 +9,7 @@ use netcliff_core::repeats::Known;
 use netcliff_core::stream::{Spread, StreamReport, StreamRow};
 use netcliff_core::{Fingerprint, units};
 use netcliff_host::cpu::Method as CpuMethod;
+use netcliff_wire::thread::print_cpus;
 use netcliff_wire::transfer::{Channel, End, Flow, ReceivePath, Window, hardware};
 
 use crate::hosts::{BUSY, Fingerprints, STEAL};
@@ -84,11 +85,8 @@ fn asked(options: &StreamOptions, far: &Far<'_>) -> Vec<(String, String)> {
         netcliff_wire::transfer::Direction::Receive => "far end sends",
         netcliff_wire::transfer::Direction::Both => "both ends send",
     };
-    let cpus = |cpu: Option<usize>, several: &[usize]| {
-        let list: Vec<String> = several.iter().map(ToString::to_string).collect();
-        if list.is_empty() { cpu.map_or("any".to_owned(), |cpu| cpu.to_string()) } else { list.join("+") }
-    };
-    let (near, far_cpus) = (cpus(settings.near.cpu, &settings.near_cpus), cpus(settings.far.cpu, &settings.far_cpus));
+    let near = print_cpus(settings.near.cpu, &settings.near_cpus);
+    let far_cpus = print_cpus(settings.far.cpu, &settings.far_cpus);
     let flows = match (settings.flows, settings.shared_threads()) {
         (flows, Some(threads)) => {
             let s = |number: u32| if number == 1 { "" } else { "s" };
@@ -134,10 +132,8 @@ fn cpu_methods(options: &StreamOptions, far: &Far<'_>, meters: &Meters, configs:
     if options.template.shared_threads().is_some() {
         ends += "; a thread's time is divided evenly among its flows with an open window";
     }
-    let mut methods = vec![
-        ("ends".to_owned(), ends),
-        ("system".to_owned(), "/proc/stat: sampled by the timer tick".to_owned()),
-    ];
+    let mut methods =
+        vec![("ends".to_owned(), ends), ("system".to_owned(), "/proc/stat: sampled by the timer tick".to_owned())];
     if !far.is_this_host() {
         let own = "the far host's /proc/stat over its own windows, a round trip apart";
         methods.push(("far system".to_owned(), own.to_owned()));

@@ -13,10 +13,17 @@ const CONNECT: Duration = Duration::from_secs(5);
 /// Between two tries to join over UDP.
 const RETRY: Duration = Duration::from_millis(100);
 
-pub(super) fn tcp(address: SocketAddr, token: &Token) -> Result<OwnedFd, WireError> {
+/// What a connection shows: the token, and the number of its flow (big-endian) where the far end wants it.
+pub(super) fn greeting(token: &Token, flow: Option<usize>) -> Vec<u8> {
+    let mut shown = token.bytes().to_vec();
+    shown.extend(flow.map(|flow| (flow as u32).to_be_bytes()).into_iter().flatten());
+    shown
+}
+
+pub(super) fn tcp(address: SocketAddr, shown: &[u8]) -> Result<OwnedFd, WireError> {
     let failed = |e| WireError::system(format!("connect to {address}"), e);
     let mut stream = TcpStream::connect_timeout(&address, CONNECT).map_err(failed)?;
-    stream.set_nodelay(true).and_then(|()| stream.write_all(token.bytes())).map_err(failed)?;
+    stream.set_nodelay(true).and_then(|()| stream.write_all(shown)).map_err(failed)?;
     Ok(stream.into())
 }
 

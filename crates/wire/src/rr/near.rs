@@ -22,7 +22,7 @@ use crate::clock;
 use crate::control::key::Token;
 use crate::error::WireError;
 use crate::schedule::Schedule;
-use crate::thread::Placement;
+use crate::thread::{self as place, Placement};
 
 /// From the last connection to the first request.
 const LEAD_NS: u64 = 5_000_000;
@@ -48,7 +48,7 @@ pub struct Near<'a> {
     pub targets: Vec<Target>,
     /// What the far end has to be shown.
     pub token: Token,
-    /// Where the flows' threads run.
+    /// Where the flows' threads run; its CPU where the settings have no list.
     pub placement: Placement,
     /// Between which ends, in words.
     pub path: String,
@@ -94,7 +94,7 @@ pub fn run(
             let (go, start) = mpsc::channel();
             let (connected, quit, near) = (connected.clone(), Arc::clone(&quit), &near);
             let work = move || {
-                let prepared = prepare(settings, target, near, &quit);
+                let prepared = prepare(settings, number, target, near, &quit);
                 let failed = prepared.is_err();
                 let (socket, outcome) = prepared.map_or_else(|e| (None, Err(e)), |socket| (Some(socket), Ok(())));
                 // The run waits for it.
@@ -131,15 +131,19 @@ pub fn run(
 /// A flow's socket, or none where each transaction makes its own.
 fn prepare(
     settings: &Settings,
+    number: usize,
     target: Target,
     near: &Near<'_>,
     quit: &Arc<AtomicBool>,
 ) -> Result<Prepared, WireError> {
-    near.placement.enter()?;
+    let cpu = place::dealt(near.placement.cpu, &settings.client_cpus, number);
+    Placement { cpu, ..near.placement.clone() }.enter()?;
     let fd: OwnedFd = match target {
         Target::Address(address) if settings.connect_each => return Ok(Prepared::Address(address)),
         Target::Address(address) if settings.transport == Transport::Udp => connect::udp(address, &near.token)?,
-        Target::Address(address) => connect::tcp(address, &near.token)?,
+        Target::Address(address) => {
+            connect::tcp(address, &connect::greeting(&near.token, settings.numbers_flows().then_some(number)))?
+        }
         Target::Pair(end) => end.into(),
     };
     Ok(Prepared::Socket(Socket::new(fd, settings.receive, quit)?))

@@ -16,12 +16,12 @@ use serde_json::Value;
 use super::report::ServerCount;
 use super::settings::{Settings, Transport};
 use crate::clock;
-use crate::control::CPU_METER;
 use crate::control::far::{Context, FarEnd, Kind};
 use crate::control::key::Token;
+use crate::control::{CPU_METER, RR_CPU_LISTS};
 use crate::error::WireError;
 use crate::far_meter::FarMeter;
-use crate::thread::Placement;
+use crate::thread::{self as place, Placement};
 use crate::transfer::hardware::{Counters, Hardware};
 
 /// Connections that have not yet shown their token; more are closed at once.
@@ -93,15 +93,15 @@ impl Server {
                 let listener = Arc::new(listener);
                 // Connections that live for one transaction are served where they are accepted.
                 let acceptors = if settings.connect_each { settings.flows } else { 1 };
-                for _ in 0..acceptors {
+                for number in 0..acceptors as usize {
                     let listener = Arc::clone(&listener);
-                    server.spawn(move |tally| serve::accept(tally, &listener))?;
+                    server.spawn(number, move |tally| serve::accept(tally, &listener))?;
                 }
             }
             Bound::Sockets(sockets) => {
-                for (socket, port) in sockets {
+                for (number, (socket, port)) in sockets.into_iter().enumerate() {
                     server.ports.push(port);
-                    server.spawn(move |tally| serve::datagrams(tally, &socket))?;
+                    server.spawn(number, move |tally| serve::datagrams(tally, &socket))?;
                 }
             }
         }
@@ -116,8 +116,8 @@ impl Server {
         settings.check()?;
         let token = Token::new().map_err(|e| WireError::system("make a token", std::io::Error::other(e)))?;
         let mut server = Self::new(&Arc::new(Tally::new(settings, token, placement)));
-        for end in ends {
-            server.spawn(move |tally| serve::stream(tally, end.into()))?;
+        for (number, end) in ends.into_iter().enumerate() {
+            server.spawn(number, move |tally| serve::stream(tally, end.into()))?;
         }
         Ok(server)
     }
@@ -135,10 +135,11 @@ impl Server {
         }
     }
 
-    fn spawn(&mut self, work: impl FnOnce(&Arc<Tally>) + Send + 'static) -> Result<(), WireError> {
+    /// Starts the thread of this number, on its CPU.
+    fn spawn(&mut self, number: usize, work: impl FnOnce(&Arc<Tally>) + Send + 'static) -> Result<(), WireError> {
         let tally = Arc::clone(&self.tally);
         let (ready, placed) = std::sync::mpsc::channel();
-        let placement = self.tally.placement.clone();
+        let placement = self.tally.place(number);
         let work = move || {
             let entered = placement.enter();
             let go = entered.is_ok();
@@ -211,6 +212,12 @@ impl Tally {
         }
     }
 
+    /// Where the thread of a flow runs.
+    fn place(&self, flow: usize) -> Placement {
+        let cpu = place::dealt(self.placement.cpu, &self.settings.server_cpus, flow);
+        Placement { cpu, ..self.placement.clone() }
+    }
+
     fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
@@ -250,6 +257,10 @@ enum Bound {
 }
 
 fn bind(settings: &Settings, ip: IpAddr, placement: &Placement) -> Result<Bound, WireError> {
+    // A flow that could not be placed later would only be gone. The calling thread does nothing else.
+    for cpu in &settings.server_cpus {
+        Placement { cpu: Some(*cpu), ..Placement::default() }.enter()?;
+    }
     // CPU and priority are for the threads that serve.
     Placement { netns: placement.netns.clone(), ..Placement::default() }.enter()?;
     let any = SocketAddr::new(ip, 0);
@@ -287,7 +298,7 @@ impl Kind for RrKind {
     }
 
     fn features(&self) -> &'static [&'static str] {
-        &[CPU_METER]
+        &[CPU_METER, RR_CPU_LISTS]
     }
 
     fn start(&self, settings: &Value, context: &Context) -> Result<Box<dyn FarEnd>, String> {

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::WireError;
 use crate::schedule::Arrivals;
+use crate::thread;
 
 /// Largest request or response (bytes).
 pub const LARGEST_BYTES: usize = 1 << 20;
@@ -75,6 +76,12 @@ pub struct Settings {
     pub client_cpu: Option<usize>,
     /// CPU of the far end's threads.
     pub server_cpu: Option<usize>,
+    /// CPUs that the near end's flows are dealt to in turn; empty: all are on `client_cpu`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub client_cpus: Vec<usize>,
+    /// The same of the far end; only of an agent that knows [`RR_CPU_LISTS`](crate::control::RR_CPU_LISTS).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub server_cpus: Vec<usize>,
     /// The exact CPU meter of the far end's host; only of an agent that knows [`CPU_METER`](crate::control::CPU_METER).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub far_meter: bool,
@@ -99,12 +106,27 @@ impl Default for Settings {
             receive: Receive::Block,
             client_cpu: None,
             server_cpu: None,
+            client_cpus: Vec::new(),
+            server_cpus: Vec::new(),
             far_meter: false,
         }
     }
 }
 
 impl Settings {
+    /// True where a connection says which flow it is: its far end has a CPU by its number.
+    pub(super) fn numbers_flows(&self) -> bool {
+        self.transport == Transport::Tcp && !self.connect_each && !self.server_cpus.is_empty()
+    }
+
+    /// True where the two ends of a flow are on one CPU.
+    pub(super) fn shares_a_cpu(&self) -> bool {
+        (0..self.flows as usize).any(|flow| {
+            let client = thread::dealt(self.client_cpu, &self.client_cpus, flow);
+            client.is_some() && client == thread::dealt(self.server_cpu, &self.server_cpus, flow)
+        })
+    }
+
     /// Checks every setting: an agent believes nothing it is sent.
     ///
     /// # Errors
@@ -121,6 +143,11 @@ impl Settings {
         for (what, number, most) in [("flows", self.flows, MOST_FLOWS), ("depth", self.depth, MOST_DEPTH)] {
             if !(1..=most).contains(&number) {
                 return Err(WireError::setting(what, number, format!("1 to {most}")));
+            }
+        }
+        for (what, cpus) in [("client_cpus", &self.client_cpus), ("server_cpus", &self.server_cpus)] {
+            if cpus.len() > MOST_FLOWS as usize {
+                return Err(WireError::setting(what, cpus.len(), format!("at most {MOST_FLOWS} of them, a flow each")));
             }
         }
         for (what, s, least) in

@@ -18,6 +18,8 @@ use crate::control::key::Token;
 use crate::schedule::Arrivals;
 use crate::thread::Placement;
 
+mod cpus;
+
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 fn settings(transport: Transport) -> Settings {

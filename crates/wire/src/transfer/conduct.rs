@@ -190,7 +190,8 @@ fn start<'scope>(
     events: &mpsc::Sender<Event>,
 ) -> Result<ScopedJoinHandle<'scope, Brought>, WireError> {
     let events = events.clone();
-    let (number, sender, near) = group.first().map_or((0, false, false), |(_, part)| (part.flow, part.sender, part.near));
+    let (number, sender, near) =
+        group.first().map_or((0, false, false), |(_, part)| (part.flow, part.sender, part.near));
     let several = group.len() > 1;
     let name = match (several, sender, near) {
         (true, _, near) => format!("{} {number}", if near { "near" } else { "far" }),
@@ -199,7 +200,9 @@ fn start<'scope>(
     };
     let work = move || match group.pop() {
         Some((_, part)) if !several => at_work(shared, part, leads, &events),
-        last => together::at_work(shared, group.into_iter().chain(last).map(|(_, part)| part).collect(), leads, &events),
+        last => {
+            together::at_work(shared, group.into_iter().chain(last).map(|(_, part)| part).collect(), leads, &events)
+        }
     };
     let failed = |e| WireError::system(format!("start a thread for flow {}", number + 1), e);
     Builder::new().name(name).spawn_scoped(scope, work).map_err(failed)

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::clock;
 use crate::error::WireError;
-use crate::thread::Placement;
+use crate::thread::{self, Placement};
 
 /// A transfer to be made.
 #[derive(Debug, Clone)]
@@ -102,8 +102,7 @@ impl Settings {
 }
 
 fn dealt(place: &Placement, cpus: &[usize], thread: usize) -> Placement {
-    let cpu = cpus.iter().copied().cycle().nth(thread);
-    Placement { cpu: cpu.or(place.cpu), ..place.clone() }
+    Placement { cpu: thread::dealt(place.cpu, cpus, thread), ..place.clone() }
 }
 
 /// Warm-up, windows and stall, in the units the ends count.

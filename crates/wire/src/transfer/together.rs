@@ -12,12 +12,7 @@ use super::turns::{self, Ready};
 use crate::error::WireError;
 
 /// The ends of several flows in the calling thread, all of one end of the transfer.
-pub(super) fn at_work(
-    shared: &Shared<'_>,
-    parts: Vec<Part<'_>>,
-    leads: bool,
-    events: &mpsc::Sender<Event>,
-) -> Brought {
+pub(super) fn at_work(shared: &Shared<'_>, parts: Vec<Part<'_>>, leads: bool, events: &mpsc::Sender<Event>) -> Brought {
     let mut arrival = Arrival(Some(&shared.gate));
     if let Some(part) = parts.first() {
         // A thread has one place: that of all its flows.
@@ -31,7 +26,8 @@ pub(super) fn at_work(
         show(shared, *flow, *sender, channel, events)?;
         movers.push(mover(shared, *flow, *sender, channel, false)?);
     }
-    let of = |wanted: Go| ends.iter().zip(&channels).filter(move |((.., go), _)| *go == wanted).map(|(_, channel)| channel);
+    let of =
+        |wanted: Go| ends.iter().zip(&channels).filter(move |((.., go), _)| *go == wanted).map(|(_, channel)| channel);
     of(Go::Await).try_for_each(await_go)?;
     arrival.0 = None;
     if !shared.gate.pass() {

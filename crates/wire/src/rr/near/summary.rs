@@ -143,9 +143,10 @@ fn notes(settings: &Settings, near: &Near<'_>, measured: &Measured) -> Vec<Strin
     if settings.connect_each {
         notes.push("Connections are closed by a reset, so that the host does not run out of ports (TIME_WAIT).".into());
     }
-    if settings.receive == Receive::Spin && settings.client_cpu.is_some() && settings.client_cpu == settings.server_cpu
-    {
-        notes.push("Both ends spin on the same CPU: each waits for the scheduler to take the other off it.".into());
+    if settings.receive == Receive::Spin && settings.shares_a_cpu() {
+        notes.push(
+            "Both ends of a flow spin on the same CPU: each waits for the scheduler to take the other off it.".into(),
+        );
     }
     let flows = settings.flows as usize;
     if settings.receive == Receive::Spin && flows > 1 {

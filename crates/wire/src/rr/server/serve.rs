@@ -13,6 +13,7 @@ use super::{MOST_STRANGERS, Tally};
 use crate::clock;
 use crate::control::key::Token;
 use crate::rr::STAMPED_BYTES;
+use crate::rr::connect::greeting;
 use crate::rr::settings::Receive;
 use crate::rr::socket::{GLANCE, Got, Socket};
 
@@ -52,7 +53,7 @@ fn wait(tally: &Tally, listener: &TcpListener) {
 
 fn admit(tally: &Arc<Tally>, mut stream: TcpStream) {
     if tally.settings.connect_each {
-        if shows_token(tally, &mut stream, QUICK_TOKEN_TIME) && stream.set_nodelay(true).is_ok() {
+        if shows_token(tally, &mut stream, QUICK_TOKEN_TIME).is_some() && stream.set_nodelay(true).is_ok() {
             once(tally, stream);
         }
         return;
@@ -66,9 +67,10 @@ fn admit(tally: &Arc<Tally>, mut stream: TcpStream) {
     let work = move || {
         let admitted = shows_token(&theirs, &mut stream, TOKEN_TIME);
         theirs.strangers.fetch_sub(1, Ordering::AcqRel);
-        let known = theirs.joined.fetch_add(u64::from(admitted), Ordering::AcqRel);
+        let Some(flow) = admitted else { return };
+        let known = theirs.joined.fetch_add(1, Ordering::AcqRel);
         let room = known < u64::from(theirs.settings.flows);
-        if admitted && room && stream.set_nodelay(true).is_ok() && theirs.placement.enter().is_ok() {
+        if room && stream.set_nodelay(true).is_ok() && theirs.place(flow).enter().is_ok() {
             theirs.counted(|| self::stream(&theirs, stream.into()));
         }
     };
@@ -77,10 +79,12 @@ fn admit(tally: &Arc<Tally>, mut stream: TcpStream) {
     }
 }
 
-/// Reads the token against a deadline; whoever does not show it is refused.
-fn shows_token(tally: &Tally, stream: &mut TcpStream, time: Duration) -> bool {
+/// Reads the token against a deadline, and the number of the flow where it is wanted, else 0; None for whoever does not show
+/// them: it is refused.
+fn shows_token(tally: &Tally, stream: &mut TcpStream, time: Duration) -> Option<usize> {
     let deadline = Instant::now() + time;
-    let (mut shown, mut filled) = ([0; Token::BYTES], 0);
+    let wanted = greeting(&tally.token, tally.settings.numbers_flows().then_some(0)).len();
+    let (mut shown, mut filled) = (vec![0; wanted], 0);
     while filled < shown.len() && !tally.stopped() {
         let left = deadline.saturating_duration_since(Instant::now()).min(GLANCE);
         if left.is_zero() || stream.set_read_timeout(Some(left)).is_err() {
@@ -93,11 +97,12 @@ fn shows_token(tally: &Tally, stream: &mut TcpStream, time: Duration) -> bool {
             Err(_) => break,
         }
     }
-    let admitted = filled == shown.len() && tally.token.admits(&shown);
-    if !admitted {
+    let (token, number) = shown.split_at(Token::BYTES);
+    if filled < wanted || !tally.token.admits(token) {
         tally.refused.fetch_add(1, Ordering::Relaxed);
+        return None;
     }
-    admitted
+    Some(number.iter().fold(0, |number, byte| number << 8 | usize::from(*byte)))
 }
 
 /// Answers requests on a stream until the other end closes.

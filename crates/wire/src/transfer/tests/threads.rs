@@ -33,12 +33,9 @@ fn every_byte_of_every_flow_is_received_in_each_direction() {
 
 #[test]
 fn every_way_that_a_thread_can_share_sends_and_receives() {
-    for path in [
-        SendPath::Write,
-        SendPath::WriteV,
-        SendPath::Splice,
-        SendPath::SendOwnFile { bytes: 300_001, cold: false },
-    ] {
+    for path in
+        [SendPath::Write, SendPath::WriteV, SendPath::Splice, SendPath::SendOwnFile { bytes: 300_001, cold: false }]
+    {
         check(&made(&over(2, 4, Settings { path: path.clone(), ..settings(tcp(), 100_000) })), 4, &format!("{path:?}"));
     }
     let mapped = over(1, 2, Settings { receive: ReceivePath::Mapped, ..settings(tcp(), 64 << 10) });
@@ -46,7 +43,8 @@ fn every_way_that_a_thread_can_share_sends_and_receives() {
         Err(why) => say(&format!("SKIPPED: {why}")),
         Ok(transfer) => check(&transfer, 2, "mapped"),
     }
-    let marked = over(1, 3, Settings { low_water_bytes: Some(32 << 10), read_bytes: 128 << 10, ..settings(tcp(), 4096) });
+    let marked =
+        over(1, 3, Settings { low_water_bytes: Some(32 << 10), read_bytes: 128 << 10, ..settings(tcp(), 4096) });
     check(&made(&marked), 3, "low water");
 }
 
@@ -135,7 +133,8 @@ fn a_shared_threads_time_is_divided_among_its_flows() {
     let transfer = made(&over(1, 8, Settings { amount: Amount::Seconds(0.5), ..settings(Channel::Unix, 4096) }));
     for end in [|flow: &Flow| flow.sender.windows[0], |flow: &Flow| flow.receiver.windows[0]] {
         let windows: Vec<Window> = transfer.flows.iter().map(end).collect();
-        let busy: f64 = windows.iter().map(|window| (window.cpu.user_s + window.cpu.system_s) / window.cpu.wall_s).sum();
+        let busy: f64 =
+            windows.iter().map(|window| (window.cpu.user_s + window.cpu.system_s) / window.cpu.wall_s).sum();
         // Getrusage counts in the microsecond, the windows differ by a turn.
         assert!(busy > 0.0 && busy < 1.2, "{busy}: {windows:?}");
         assert!(windows.iter().all(|window| window.thread_flows == Some(8)));

@@ -1,0 +1,62 @@
+//! Flows dealt to several CPUs.
+
+use super::*;
+use crate::rr::connect::greeting;
+
+fn dealt(transport: Transport) -> Settings {
+    // One CPU that there surely is: what counts here is that every flow finds its far end.
+    Settings { client_cpus: vec![0, 0], server_cpus: vec![0, 0, 0], flows: 3, ..settings(transport) }
+}
+
+#[test]
+fn flows_of_every_transport_find_their_far_ends() {
+    for transport in [Transport::Tcp, Transport::Udp, Transport::Unix] {
+        sound(&both(&dealt(transport)), &format!("{transport:?}"));
+    }
+    sound(&both(&Settings { connect_each: true, ..dealt(Transport::Tcp) }), "connect each");
+}
+
+#[test]
+fn a_connection_says_its_number_where_its_far_end_has_a_cpu_by_it() {
+    let token = Token::new().expect("random bytes");
+    assert_eq!(greeting(&token, None), token.bytes());
+    assert_eq!(greeting(&token, Some(258))[Token::BYTES..], [0, 0, 1, 2]);
+    let numbers = |settings: Settings| settings.numbers_flows();
+    assert!(numbers(dealt(Transport::Tcp)));
+    assert!(!numbers(dealt(Transport::Udp)), "a port tells it");
+    assert!(!numbers(Settings { connect_each: true, ..dealt(Transport::Tcp) }), "it is served where it is accepted");
+    assert!(!numbers(Settings { server_cpus: Vec::new(), ..dealt(Transport::Tcp) }), "as an older far end has it");
+}
+
+#[test]
+fn ends_of_a_flow_on_one_cpu_are_known() {
+    let on = |client_cpus: &[usize], server_cpus: &[usize]| {
+        let asked = Settings {
+            client_cpus: client_cpus.to_vec(),
+            server_cpus: server_cpus.to_vec(),
+            flows: 2,
+            client_cpu: Some(0),
+            server_cpu: Some(1),
+            ..settings(Transport::Tcp)
+        };
+        asked.shares_a_cpu()
+    };
+    assert!(!on(&[], &[]) && !on(&[0, 1], &[1, 0]) && !on(&[0, 2], &[]));
+    assert!(on(&[0, 1], &[]) && on(&[0, 1], &[2, 1]));
+}
+
+#[test]
+fn a_cpu_of_a_list_that_does_not_exist_is_named_by_its_end() {
+    let token = Token::new().expect("random bytes");
+    let wrong = Settings { server_cpus: vec![0, 100_000], ..dealt(Transport::Tcp) };
+    let error = Server::listen(&wrong, LOOPBACK, token, &Placement::default()).unwrap_err().to_string();
+    assert!(error.contains("cpu is 100000"), "{error}");
+    let wrong = Settings { client_cpus: vec![0, 100_000], ..dealt(Transport::Tcp) };
+    let server = Server::listen(&wrong, LOOPBACK, token, &Placement::default()).expect("it listens");
+    let stop = AtomicBool::new(false);
+    let error = run(&wrong, near(targets(&wrong, server.ports()), token, &stop), &mut || None, None).unwrap_err();
+    assert!(error.to_string().contains("cpu is 100000"), "{error}");
+    let many = Settings { server_cpus: vec![0; 257], ..dealt(Transport::Tcp) };
+    let error = Server::listen(&many, LOOPBACK, token, &Placement::default()).unwrap_err().to_string();
+    assert!(error.contains("server_cpus is 257: expected at most 256"), "{error}");
+}
