@@ -1,9 +1,11 @@
 //! `netcliff run` of forwarding: the throughput of this kernel as a router over the frame size, in several set-ups.
 //!
 //! [`run`] goes through the `rounds`, in each of which every set-up takes its turn, each search being [`crate::rfc2544`]'s;
-//! `report` holds what was found. A set-up without an objective leaves the router to the kernel, so that the tester's CPU
+//! `found` makes a `report` of what was found, which `curves` draws. A set-up without an objective leaves the router to the kernel, so that the tester's CPU
 //! forwards what it sends; one with an objective has the settings that `tune plan` proposes for the router's interfaces.
 
+mod curves;
+mod found;
 mod report;
 mod rounds;
 mod router;

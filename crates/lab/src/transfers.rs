@@ -1,9 +1,8 @@
 //! `netcliff run` of real transfers: the configurations of a design, repeated in random order, and what each setting
 //! does.
 //!
-//! [`run`] goes through the rounds; `device` brings both ends to a configuration's settings (the testbed's `link`, or two
-//! `hosts`); [`effects`] turns
-//! the repeats into the effect of each factor. The transfers themselves are [`crate::stream`]'s.
+//! [`run`] goes through the `rounds`; `device` brings both ends to a configuration's settings (the testbed's `link`, or two
+//! `hosts`); [`effects`] turns the repeats into the effect of each factor. The transfers themselves are [`crate::stream`]'s.
 
 mod device;
 pub mod effects;
@@ -12,14 +11,13 @@ mod link;
 mod named;
 mod place;
 mod report;
+mod rounds;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeSet;
-use std::sync::atomic::Ordering;
 
 use netcliff_core::experiment::{Factor, FileError, Setting, TransferMeasure, Transfers};
-use netcliff_core::repeats::Repeats;
 use netcliff_core::stream::StreamSample;
 use netcliff_core::{Fingerprint, Provenance};
 use netcliff_host::device::DeviceError;
@@ -29,10 +27,10 @@ use netcliff_wire::control::ControlError;
 use crate::hosts::changed_meanwhile;
 use crate::repeats;
 use crate::rig::RigError;
-use crate::stream::{Method, StreamOptions};
 use device::Device;
-use named::{check_name, impossible, options};
+use named::{check_name, impossible};
 use report::Found;
+use rounds::{Times, rounds};
 
 pub use place::Place;
 pub use report::{Effect, FactorLevels, TransferReport, TransferRow};
@@ -69,11 +67,6 @@ pub enum TransfersError {
     #[error("nothing to vary is left: {0}")]
     NothingLeft(String),
 }
-
-/// How often a repeat is made that counts nothing.
-const TRIES: u32 = 3;
-/// Windows that lmbench3 makes by default, and averages.
-const LMBENCH3_WINDOWS: u32 = 5;
 
 /// One configuration under way.
 struct Config {
@@ -216,65 +209,6 @@ fn take_up(configs: &mut [Config], factors: &[Factor], row: TransferRow) {
     }
 }
 
-/// The rounds until every configuration has had enough; the first error that ended one.
-fn rounds(
-    found: &mut Found<'_>,
-    device: &mut Device<'_>,
-    place: &mut Place<'_>,
-    times: &Times,
-    provenance: &Provenance,
-    watch: &mut dyn Watch,
-) -> Option<TransfersError> {
-    let mut first_error = None;
-    let mut order = Order(found.experiment.seed);
-    for round in 0..times.repeats.most {
-        // Also of a round that a run before has made, so that those to come are drawn as they would have been.
-        let order = order.shuffled(found.configs.len());
-        let left = found.configs.iter().filter(|config| config.wants(times, round)).count();
-        if left == 0 {
-            continue;
-        }
-        let most = if round < times.repeats.least { "" } else { "at most " };
-        watch.said(&format!("round {} of {most}{}: {left} configurations", round + 1, times.repeats.most));
-        for at in order {
-            if place.stop().load(Ordering::Relaxed) {
-                return first_error;
-            }
-            // Nobody is left to measure with: this host's device is not changed for nothing.
-            if place.far_is_gone() {
-                found.not_had.push(format!("what was left in round {}: the agent is gone", round + 1));
-                return first_error;
-            }
-            let config = &mut found.configs[at];
-            if !config.wants(times, round) {
-                continue;
-            }
-            let options = options(config, place, times, provenance);
-            match measure(config, device, place, options) {
-                Ok(told) => {
-                    found.warnings.extend(told.warnings);
-                    found.congestion = told.congestion.or(found.congestion.take());
-                }
-                Err(error) => {
-                    config.ended = Some(error.to_string());
-                    first_error.get_or_insert(error);
-                }
-            }
-        }
-        watch.had(&found.report(place, provenance));
-    }
-    first_error
-}
-
-/// How long and how often.
-struct Times {
-    repeats: Repeats,
-    /// The figure whose precision ends the repeats.
-    y: TransferMeasure,
-    time_s: f64,
-    warmup_s: Option<f64>,
-}
-
 fn configurations(
     experiment: &Transfers,
     factors: &[Factor],
@@ -291,76 +225,4 @@ fn configurations(
         Config { levels, settings, samples: Vec::new(), ended: None }
     };
     Ok(designed.into_iter().map(config).collect())
-}
-
-/// What transfers say beside their figures.
-#[derive(Default)]
-struct Told {
-    warnings: Vec<String>,
-    /// The congestion control in force.
-    congestion: Option<String>,
-}
-
-/// One repeat of a configuration.
-fn measure(
-    config: &mut Config,
-    device: &mut Device<'_>,
-    place: &mut Place<'_>,
-    options: StreamOptions,
-) -> Result<Told, TransfersError> {
-    device.bring_to(place, &config.settings)?;
-    // What that method reports is the mean of several windows on one connection: here that is one repeat.
-    let averaged = options.method == Method::Lmbench3;
-    let windows = if averaged { LMBENCH3_WINDOWS } else { 1 };
-    let options = StreamOptions { repeats: Repeats::exactly(windows), ..options };
-    let had = config.samples.len();
-    let mut told = Told::default();
-    for _ in 0..TRIES {
-        let found = place.transfer(&options)?;
-        told.warnings.extend(found.warnings);
-        told.congestion = found.in_force.into_iter().find(|(name, _)| name == "congestion").map(|(_, held)| held);
-        for row in found.rows {
-            // A host so busy that an end was not given its CPU within the window leaves nothing to count.
-            let whole = row.samples.into_iter().filter(|sample| sample.goodput_bps.is_some());
-            if averaged {
-                config.samples.extend(mean(whole))
-            } else {
-                config.samples.extend(whole)
-            }
-            config.ended = row.cut_short;
-        }
-        if config.samples.len() > had || config.ended.is_some() || options.stop.load(Ordering::Relaxed) {
-            return Ok(told);
-        }
-    }
-    config.ended = Some(format!("{TRIES} repeats in a row had no whole window: a longer time helps"));
-    Ok(told)
-}
-
-/// The mean goodput, if there is any; what else windows have is not lmbench3's to say.
-fn mean(windows: impl Iterator<Item = StreamSample>) -> Option<StreamSample> {
-    let rates: Vec<f64> = windows.filter_map(|window| window.goodput_bps).collect();
-    let mean_bps = rates.iter().sum::<f64>() / rates.len() as f64;
-    (!rates.is_empty()).then(|| StreamSample { goodput_bps: Some(mean_bps), ..StreamSample::default() })
-}
-
-/// Random orders from a seed (splitmix64, Fisher-Yates).
-struct Order(u64);
-
-impl Order {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn shuffled(&mut self, length: usize) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..length).collect();
-        for last in (1..length).rev() {
-            order.swap(last, (self.next() % (last as u64 + 1)) as usize);
-        }
-        order
-    }
 }

@@ -8,7 +8,8 @@ use netcliff_core::repeats::Repeats;
 use netcliff_host::cpu::{Method as CpuMethod, Preference};
 use netcliff_wire::transfer::{Channel, DatagramPath, SendPath};
 
-use super::{Config, Place, Times, TransfersError};
+use super::rounds::Times;
+use super::{Config, Place, TransfersError};
 use crate::stream::{self, Method, Path, StreamOptions};
 
 /// What a sender by sendfile makes for itself (bytes): `netcliff stream`'s default.

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::effects::effects;
-use super::*;
+use super::rounds::Order;
 use netcliff_core::experiment::Design;
 
 proptest! {

@@ -1,0 +1,150 @@
+//! The rounds: in each every configuration has its repeat, in random order.
+
+use std::sync::atomic::Ordering;
+
+use netcliff_core::Provenance;
+use netcliff_core::experiment::TransferMeasure;
+use netcliff_core::repeats::Repeats;
+use netcliff_core::stream::StreamSample;
+
+use super::device::Device;
+use super::named::options;
+use super::report::Found;
+use super::{Config, Place, TransfersError, Watch};
+use crate::stream::{Method, StreamOptions};
+
+/// How often a repeat is made that counts nothing.
+const TRIES: u32 = 3;
+/// Windows that lmbench3 makes by default, and averages.
+const LMBENCH3_WINDOWS: u32 = 5;
+
+/// How long and how often.
+pub(super) struct Times {
+    pub repeats: Repeats,
+    /// The figure whose precision ends the repeats.
+    pub y: TransferMeasure,
+    pub time_s: f64,
+    pub warmup_s: Option<f64>,
+}
+
+/// The rounds until every configuration has had enough; the first error that ended one.
+pub(super) fn rounds(
+    found: &mut Found<'_>,
+    device: &mut Device<'_>,
+    place: &mut Place<'_>,
+    times: &Times,
+    provenance: &Provenance,
+    watch: &mut dyn Watch,
+) -> Option<TransfersError> {
+    let mut first_error = None;
+    let mut order = Order(found.experiment.seed);
+    for round in 0..times.repeats.most {
+        // Also of a round that a run before has made, so that those to come are drawn as they would have been.
+        let order = order.shuffled(found.configs.len());
+        let left = found.configs.iter().filter(|config| config.wants(times, round)).count();
+        if left == 0 {
+            continue;
+        }
+        let most = if round < times.repeats.least { "" } else { "at most " };
+        watch.said(&format!("round {} of {most}{}: {left} configurations", round + 1, times.repeats.most));
+        for at in order {
+            if place.stop().load(Ordering::Relaxed) {
+                return first_error;
+            }
+            // Nobody is left to measure with: this host's device is not changed for nothing.
+            if place.far_is_gone() {
+                found.not_had.push(format!("what was left in round {}: the agent is gone", round + 1));
+                return first_error;
+            }
+            let config = &mut found.configs[at];
+            if !config.wants(times, round) {
+                continue;
+            }
+            let options = options(config, place, times, provenance);
+            match measure(config, device, place, options) {
+                Ok(told) => {
+                    found.warnings.extend(told.warnings);
+                    found.congestion = told.congestion.or(found.congestion.take());
+                }
+                Err(error) => {
+                    config.ended = Some(error.to_string());
+                    first_error.get_or_insert(error);
+                }
+            }
+        }
+        watch.had(&found.report(place, provenance));
+    }
+    first_error
+}
+
+/// What transfers say beside their figures.
+#[derive(Default)]
+struct Told {
+    warnings: Vec<String>,
+    /// The congestion control in force.
+    congestion: Option<String>,
+}
+
+/// One repeat of a configuration.
+fn measure(
+    config: &mut Config,
+    device: &mut Device<'_>,
+    place: &mut Place<'_>,
+    options: StreamOptions,
+) -> Result<Told, TransfersError> {
+    device.bring_to(place, &config.settings)?;
+    // What that method reports is the mean of several windows on one connection: here that is one repeat.
+    let averaged = options.method == Method::Lmbench3;
+    let windows = if averaged { LMBENCH3_WINDOWS } else { 1 };
+    let options = StreamOptions { repeats: Repeats::exactly(windows), ..options };
+    let had = config.samples.len();
+    let mut told = Told::default();
+    for _ in 0..TRIES {
+        let found = place.transfer(&options)?;
+        told.warnings.extend(found.warnings);
+        told.congestion = found.in_force.into_iter().find(|(name, _)| name == "congestion").map(|(_, held)| held);
+        for row in found.rows {
+            // A host so busy that an end was not given its CPU within the window leaves nothing to count.
+            let whole = row.samples.into_iter().filter(|sample| sample.goodput_bps.is_some());
+            if averaged {
+                config.samples.extend(mean(whole))
+            } else {
+                config.samples.extend(whole)
+            }
+            config.ended = row.cut_short;
+        }
+        if config.samples.len() > had || config.ended.is_some() || options.stop.load(Ordering::Relaxed) {
+            return Ok(told);
+        }
+    }
+    config.ended = Some(format!("{TRIES} repeats in a row had no whole window: a longer time helps"));
+    Ok(told)
+}
+
+/// The mean goodput, if there is any; what else windows have is not lmbench3's to say.
+fn mean(windows: impl Iterator<Item = StreamSample>) -> Option<StreamSample> {
+    let rates: Vec<f64> = windows.filter_map(|window| window.goodput_bps).collect();
+    let mean_bps = rates.iter().sum::<f64>() / rates.len() as f64;
+    (!rates.is_empty()).then(|| StreamSample { goodput_bps: Some(mean_bps), ..StreamSample::default() })
+}
+
+/// Random orders from a seed (splitmix64, Fisher-Yates).
+pub(super) struct Order(pub u64);
+
+impl Order {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub fn shuffled(&mut self, length: usize) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..length).collect();
+        for last in (1..length).rev() {
+            order.swap(last, (self.next() % (last as u64 + 1)) as usize);
+        }
+        order
+    }
+}
