@@ -102,6 +102,29 @@ pub fn stop_on_signal() -> anyhow::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
+/// Refuses a file that could not be written in the end, before anything is measured for it.
+pub fn refuse_unwritable(path: Option<&Path>) -> anyhow::Result<()> {
+    let Some(path) = path else { return Ok(()) };
+    let before = std::fs::metadata(path);
+    // Who opens a pipe waits for its reader.
+    if before.as_ref().is_ok_and(|file| !file.is_file() && !file.is_dir()) {
+        return Ok(());
+    }
+    let opened = std::fs::OpenOptions::new().append(true).create(true).open(path);
+    let refused = |error| {
+        output::usage(format!(
+            "cannot write {}: {error}; name a file in a directory that can be written",
+            path.display()
+        ))
+    };
+    opened.map_err(refused)?;
+    if before.is_err() {
+        // It is not there before it has something to say.
+        let _ = std::fs::remove_file(path);
+    }
+    Ok(())
+}
+
 /// Writes a file that the user named.
 pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))

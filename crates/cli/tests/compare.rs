@@ -100,6 +100,9 @@ fn a_build_fails_on_what_is_shown_to_be_slower() {
     }
     let html = std::fs::read_to_string(html).expect("the page");
     assert!(html.contains("FAILED") && html.contains("6.18") && !html.contains("http://"), "{html}");
+    let once = file(&home, "once", &[10e6]);
+    let untested = home.stdout(["compare", &a, &once, "--fail-if-slower", "5%"]);
+    assert!(untested.contains("NOT TESTED") && untested.contains("--repeats 5"), "{untested}");
     // 20 % slower is not shown to be more than 30 %, and the other way round nothing is slower.
     assert!(home.stdout(["compare", &a, &b, "--fail-if-slower", "30%"]).contains("PASSED"));
     assert!(home.stdout(["compare", &b, &a, "--fail-if-slower", "5%"]).contains("better"));

@@ -109,6 +109,9 @@ fn wrong_usage_is_named_with_what_is_accepted() {
         (&["run", &file, "--sizes", "imix"], &["imix", "64B"]),
         (&["run", &file, "--sizes", "63B"], &["63"]),
         (&["run", &magic], &["magic", "netfilter"]),
+        (&["run", &file, "--html", "/"], &["cannot write /: Is a directory", "name a file"]),
+        (&["run", &file, "--svg", "no/such/place.svg"], &["cannot write no/such/place.svg: No such file"]),
+        (&["run", &file, "--sizes", "64B,64B"], &["64B"]),
         (&["run", roofline, "--sizes", "64B"], &["--sizes", "forwarding"]),
     ] {
         let out = home.netcliff(args).output().expect("it runs");

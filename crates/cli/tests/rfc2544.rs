@@ -63,6 +63,10 @@ fn wrong_usage_is_named_with_what_is_accepted() {
         (&["--frames", "64", "--vlan", "5"], &["at least 68B"]),
         (&["--vlan", "4095"], &["4095"]),
         (&["--flows", "0"], &["0 is not in 1..=65536"]),
+        (&["--searches", "0"], &["0 is not in 1..=1000"]),
+        (&["--searches", "-1"], &["-1 is not in 1..=1000"]),
+        (&["--searches", "1001"], &["1001 is not in 1..=1000"]),
+        (&["--frames", "64,standard"], &["frame size = 64B twice", "each size once"]),
         (&["--trial", "0s"], &["trial = 0", "10ms to a day"]),
         (&["--width", "0"], &["width = 0", "0.01% to 50%"]),
         (&["--step", "20%"], &["loss step = 0.2", "RFC 2544"]),
@@ -76,6 +80,8 @@ fn wrong_usage_is_named_with_what_is_accepted() {
         (&["--send-by", "pigeon"], &["pigeon", "auto, packet, xdp"]),
         (&["--receive-by", "pigeon"], &["pigeon", "auto, packet, xdp, xdp-native, xdp-generic"]),
         (&["--name", "router"], &["--name router", "add --save"]),
+        (&["--html", "/"], &["cannot write /: Is a directory", "name a file in a directory that can be written"]),
+        (&["--html", "no/such/place.html"], &["cannot write no/such/place.html: No such file"]),
         (&["--tx", "eth7"], &["--rx"]),
         (&["--tx", "no-such-if", "--rx", "lo"], &["there is no interface no-such-if"]),
         (&["--tx", "lo", "--rx", "lo", "--device-mac", "x"], &["02:00:00:00:00:01"]),
@@ -91,6 +97,75 @@ fn wrong_usage_is_named_with_what_is_accepted() {
         assert!(words.iter().all(|word| said.contains(word)), "{args:?}: {said}");
         assert!(out.stdout.is_empty(), "{args:?}");
     }
+}
+
+/// Searches of a bisection too coarse to take long, wherever the throughput is.
+fn searches<'a>(frames: &'a str, searches: &'a str) -> Vec<&'a str> {
+    let start = ["rfc2544", "throughput", "--search", "binary", "--frames", frames, "--searches", searches];
+    [&start[..], &["--trial", "50ms", "--max", "20kpps", "--rest", "0s", "--width", "20%", "--json"]].concat()
+}
+
+#[test]
+fn several_searches_go_round_the_sizes_and_can_be_compared() {
+    let home = Home::new();
+    let run = Running::start(&home, &searches("64,imix", "2"));
+    let Ended { status, stdout, stderr: said } = run.end(std::time::Duration::from_secs(120));
+    if said.contains("not permitted") || said.contains("another netcliff") {
+        return say(&format!("SKIPPED: {said}"));
+    }
+    let begun: Vec<&str> = said.lines().filter_map(|line| line.strip_prefix("netcliff: frames of ")).collect();
+    let rounds =
+        ["64B, search 1 of 2", "imix, search 1 of 2", "imix, search 2 of 2", "64B, search 2 of 2", "64B", "imix"];
+    assert_eq!(begun, rounds, "{said}");
+    let found: Value = serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
+    assert_eq!(found["asked"]["searches"], 2);
+    let mut both = 0;
+    for size in found["sizes"].as_array().expect("sizes") {
+        let turns = size["searches"].as_array().expect("searches");
+        assert_eq!(turns.iter().map(|turn| turn["round"].as_u64()).collect::<Vec<_>>(), [Some(1), Some(2)], "{size}");
+        let lowers: Vec<f64> = turns.iter().filter_map(|turn| turn["found"][0]["lower_pps"].as_f64()).collect();
+        // A loaded machine may lose frames at any load.
+        let mean = size["throughput_pps"]["value"].as_f64().or(size["throughput_pps"].as_f64());
+        match mean {
+            Some(mean) => {
+                assert!((mean / lowers.iter().sum::<f64>() * lowers.len() as f64 - 1.0).abs() < 1e-9, "{size}")
+            }
+            None => assert!(lowers.is_empty() && size["missing"][0].is_string(), "{size}"),
+        }
+        both += usize::from(lowers.len() == 2);
+    }
+    if both == 0 {
+        return say("SKIPPED: no size has two throughputs on this machine now");
+    }
+    assert!(status.success(), "{said}");
+    let file = home.file("run.json", stdout);
+    let compared: Value = serde_json::from_str(&home.stdout(["compare", &file, &file, "--json"])).expect("JSON");
+    let twice = |row: &&Value| row["a_repeats"] == 2 && row["b_repeats"] == 2;
+    assert_eq!(compared["rows"].as_array().expect("rows").iter().filter(twice).count(), both, "{compared}");
+    assert!(!compared["notes"].to_string().contains("--repeats"), "{compared}");
+}
+
+#[test]
+fn a_stop_between_rounds_keeps_the_searches_that_were_made() {
+    let home = Home::new();
+    let mut run = Running::start(&home, &searches("64", "1000"));
+    let pid = run.pid();
+    if !run.reaches("search 2 of 1000", std::time::Duration::from_secs(120)) {
+        let said = run.end(std::time::Duration::from_secs(20)).stderr;
+        assert!(said.contains("not permitted") || said.contains("another netcliff"), "{said}");
+        return say(&format!("SKIPPED: {said}"));
+    }
+    run.signal("INT");
+    let Ended { status, stdout, stderr } = run.end(std::time::Duration::from_secs(60));
+    let found: Value = serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{error}: {stderr}"));
+    assert_eq!(status.code(), Some(1), "{stderr}");
+    assert!(found["partial"].as_str().is_some_and(|why| why.contains("stopped")), "{found}");
+    let size = &found["sizes"][0];
+    let made = size["searches"].as_array().expect("searches").len();
+    assert!((1..1000).contains(&made), "{made}");
+    assert_eq!(size["missing"][0], format!("throughput: {made} of 1000 searches were made"));
+    assert_eq!(namespaces_of(pid), [""; 0], "namespaces are left");
+    assert!(entries(&home.state().join("journal")).is_empty(), "the journal is not empty");
 }
 
 /// Latency of frames of 64 bytes through the router of the namespaces.

@@ -66,6 +66,19 @@ pub fn rfc2544(report: &Rfc2544Report) -> String {
             row("throughput", None, "upper_pps", found.upper_pps);
             row("throughput", None, "conditional_pps", found.throughput_pps);
         }
+        if let Some(mean) = &size.throughput_pps {
+            row("throughput", None, "mean_pps", Some(mean.value));
+            row("throughput", None, "mean_low_pps", mean.interval.map(|ends| ends.low));
+            row("throughput", None, "mean_high_pps", mean.interval.map(|ends| ends.high));
+        }
+        for turn in &size.searches {
+            let search = format!("search {}", turn.round);
+            row(&search, None, "sender_pps", Some(turn.sender_pps));
+            if let Some((lower_pps, upper_pps)) = turn.searched.bounds() {
+                row(&search, None, "lower_pps", Some(lower_pps));
+                row(&search, None, "upper_pps", upper_pps);
+            }
+        }
         if let Some(predicted) = &size.predicted {
             let load = Some(predicted.load_pps);
             row("predicted", load, "frame_s", Some(predicted.frame_s));

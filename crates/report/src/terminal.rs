@@ -9,7 +9,7 @@ mod inspection;
 mod limits;
 mod page;
 mod plot;
-mod rfc2544;
+pub(crate) mod rfc2544;
 mod rr;
 mod stream;
 pub(crate) mod transfers;

@@ -4,13 +4,14 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use netcliff_core::units;
-use netcliff_lab::rfc2544::settings::FrameSize;
+use netcliff_lab::rfc2544::settings::{FrameSize, MOST_SEARCHES};
 
 /// `netcliff rfc2544`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   netcliff rfc2544 throughput                      this kernel as a router, MLRsearch, 60 s trials
   netcliff rfc2544 throughput --frames 64,512,1518 --trial 1s --search typical
+  netcliff rfc2544 throughput --trial 1s --searches 5 --save --name before    to be compared
   netcliff rfc2544 all --trial 1s --repeats 3 --html report.html
   netcliff rfc2544 throughput --forwarding conntrack --flows 1000
   netcliff rfc2544 latency --stamps kernel         without what the tester itself adds, and beside it
@@ -58,6 +59,10 @@ pub struct Rfc2544Args {
     /// How throughput is searched
     #[arg(long, value_enum, default_value_t = Search::Mlr)]
     pub search: Search,
+    /// Searches of each frame size, round by round over the sizes so that drift hits all alike; throughput is then their mean, and
+    /// `compare` can test it
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_SEARCHES)), allow_negative_numbers = true)]
+    pub searches: u32,
     /// Length of a full trial
     #[arg(long, default_value = "60s", value_parser = units::parse_time_s, allow_hyphen_values = true)]
     pub trial: f64,

@@ -10,7 +10,10 @@ use netcliff_lab::rig::{Place, RigError, RigOptions};
 use netcliff_lab::store::Store;
 use netcliff_report as report;
 
-use super::{command_line, data_dir, enter_user_namespace, now_unix_s, open_store, refuse_name, stop_on_signal, write};
+use super::{
+    command_line, data_dir, enter_user_namespace, now_unix_s, open_store, refuse_name, refuse_unwritable,
+    stop_on_signal, write,
+};
 use crate::args::{FindArgs, StoreArgs};
 use crate::output;
 use crate::progress::Progress;
@@ -18,6 +21,7 @@ use crate::progress::Progress;
 /// Finds the cliff and shows it.
 pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
     refuse_name(store_args, !args.no_store, "leave --no-store out")?;
+    [&args.html, &args.svg].into_iter().try_for_each(|file| refuse_unwritable(file.as_deref()))?;
     // Before any thread is started: a process with threads cannot enter a user namespace.
     let own_namespace = enter_user_namespace();
     let store = if args.no_store { None } else { Some(open_store(store_args)?) };

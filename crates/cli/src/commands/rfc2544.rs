@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use netcliff_core::{Invalid, Provenance};
+use netcliff_core::{Fingerprint, Invalid, Provenance};
 use netcliff_host::fingerprint;
 use netcliff_host::inventory::Inventory;
 use netcliff_host::testbed::TestbedError;
@@ -15,12 +15,15 @@ use netcliff_lab::rfc2544::report::Rfc2544Report;
 use netcliff_lab::rfc2544::settings::{FrameSize, STANDARD_BYTES, SearchBy, Settings, Tests};
 use netcliff_lab::rfc2544::trial::Answer;
 use netcliff_lab::rfc2544::{self};
+use netcliff_lab::store::Store;
 use netcliff_report as report;
 use netcliff_wire::WireError;
 use netcliff_wire::forward::port::{ReceiveBy as TakenIn, SendBy as Sent};
 use netcliff_wire::forward::stamps::Stamps as By;
 
-use super::{command_line, enter_user_namespace, now_unix_s, open_store, refuse_name, stop_on_signal, write};
+use super::{
+    command_line, enter_user_namespace, now_unix_s, open_store, refuse_name, refuse_unwritable, stop_on_signal, write,
+};
 use crate::args::{Forwarding, Frames, ReceiveBy, Rfc2544Args, Search, SendBy, Stamps, StoreArgs, Test};
 use crate::output;
 
@@ -35,6 +38,7 @@ pub fn run(args: &Rfc2544Args, store_args: &StoreArgs) -> anyhow::Result<ExitCod
     if let Some(rules) = args.rules.filter(|_| args.forwarding != Forwarding::Netfilter) {
         return Err(output::usage(Invalid::new("rules", rules, "only together with --forwarding netfilter")));
     }
+    refuse_unwritable(args.html.as_deref())?;
     // Before any thread is started: a process with threads cannot enter a user namespace.
     let own_namespace = if args.tx.is_none() { enter_user_namespace() } else { None };
     let stop = stop_on_signal()?;
@@ -60,28 +64,35 @@ pub fn run(args: &Rfc2544Args, store_args: &StoreArgs) -> anyhow::Result<ExitCod
         fingerprint_id: Some(host.id()),
         ..Provenance::default()
     };
+    // Neither is lost when the other fails.
+    let kept = kept.map_or(Ok(()), |kept| keep(kept, &host, &found));
     show(args, &found)?;
-    if let Some((store, run)) = kept {
-        store.set_fingerprint(run, &host)?;
-        store.finish_document(run, found.partial.is_some(), &found)?;
-        output::say(format!("netcliff: kept as run {run}"));
-    }
+    kept?;
     let nothing = found.sizes.iter().all(|size| size.forwarded_pps().is_none() && size.loss.is_none());
     Ok(ExitCode::from(u8::from(found.partial.is_some() || nothing)))
 }
 
+fn keep((store, run): (&Store, i64), host: &Fingerprint, found: &Rfc2544Report) -> anyhow::Result<()> {
+    store.set_fingerprint(run, host)?;
+    store.finish_document(run, found.partial.is_some(), found)?;
+    output::say(format!("netcliff: kept as run {run}"));
+    Ok(())
+}
+
+/// Data first: a page that cannot be written takes nothing else with it.
 fn show(args: &Rfc2544Args, found: &Rfc2544Report) -> anyhow::Result<()> {
+    if args.json {
+        output::json_line(found)?;
+    } else if args.csv {
+        output::data(&report::csv::rfc2544(found))?;
+    } else {
+        output::data(&report::terminal::rfc2544(found, output::style()))?;
+    }
     if let Some(path) = &args.html {
         write(path, &report::html::rfc2544(found))?;
         output::say(format!("netcliff: report written to {}", path.display()));
     }
-    if args.json {
-        output::json_line(found)
-    } else if args.csv {
-        output::data(&report::csv::rfc2544(found))
-    } else {
-        output::data(&report::terminal::rfc2544(found, output::style()))
-    }
+    Ok(())
 }
 
 fn settings(args: &Rfc2544Args) -> Settings {
@@ -131,6 +142,7 @@ fn settings(args: &Rfc2544Args) -> Settings {
             Search::Mlr => SearchBy::Mlr,
             Search::Typical => SearchBy::MlrTypical,
         },
+        searches: args.searches,
         trial_s: args.trial,
         loss_ratio: args.loss,
         width: args.width,
@@ -165,6 +177,9 @@ fn say(step: &Step) {
     use report::format::{Unit, loss, quantity};
     match step {
         Step::Size(frame) => output::say(format!("netcliff: frames of {frame}")),
+        Step::Search { frame, round, rounds } => {
+            output::say(format!("netcliff: frames of {frame}, search {round} of {rounds}"));
+        }
         Step::Trial { load_pps, duration_s, answer } => {
             let asked = format!("{} for {}", quantity(*load_pps, Unit::Pps), quantity(*duration_s, Unit::Seconds));
             let said = match answer {

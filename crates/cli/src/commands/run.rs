@@ -22,7 +22,7 @@ use netcliff_lab::run::{Answer, Changes, Plan, compute, measure};
 use netcliff_lab::store::{Held, RunState, Store};
 use netcliff_lab::wire_bench::WireBench;
 
-use super::{command_line, enter_user_namespace, now_unix_s, open_store, stop_on_signal};
+use super::{command_line, enter_user_namespace, now_unix_s, open_store, refuse_unwritable, stop_on_signal};
 use crate::args::{RunArgs, StoreArgs};
 use crate::output;
 use crate::progress::Points;
@@ -32,6 +32,7 @@ pub fn run(args: &RunArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
     let path = args.file.display().to_string();
     let text = inputs::experiment(&path).map_err(output::usage)?;
     let experiment = Experiment::from_toml(&path, &text).map_err(output::usage)?;
+    [&args.svg, &args.html].into_iter().try_for_each(|file| refuse_unwritable(file.as_deref()))?;
     let provenance = Provenance {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         command: command_line(),

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::quantity::THROUGHPUT;
 use super::{Measured, Row, Verdict};
 
 /// A setting that is not the same.
@@ -71,17 +72,42 @@ pub(super) fn notes(a: &Measured, b: &Measured, rows: &[Row]) -> Vec<String> {
             "{with} has a far end on another host and {without} none that tells: what differs there cannot be told"
         ));
     }
-    if rows.iter().any(|row| row.verdict == Verdict::NotTested) {
-        notes.push(
-            "figures without a test have fewer than 2 repeats on a side: measure with at least --repeats 5".to_owned(),
-        );
-    }
+    notes.extend(untested(a.kind, rows));
     if rows.iter().any(|row| row.p.is_some_and(|p| p > 0.0 && p < 1.0)) {
         notes.push(
             "the tests know how repeats spread within each run, not what moves a machine from one run to the next: \
              compare two runs of the same thing first"
                 .to_owned(),
         );
+    }
+    notes
+}
+
+/// Why figures have no test.
+fn untested(kind: &str, rows: &[Row]) -> Vec<String> {
+    let few = |row: &Row| row.verdict == Verdict::NotTested && !row.is_open();
+    // Searches are the repeats of a throughput, and asked for by their own name.
+    let of_search = |row: &Row| kind == "rfc2544" && row.quantity == THROUGHPUT;
+    let mut notes = Vec::new();
+    if rows.iter().any(|row| few(row) && of_search(row)) {
+        notes.push(
+            "a throughput without a test is of fewer than 2 searches on a side, and one search does not tell how far it would move \
+             on its own: measure with at least --searches 5"
+                .to_owned(),
+        );
+    }
+    if rows.iter().any(|row| few(row) && !of_search(row)) {
+        notes.push(
+            "figures without a test have fewer than 2 repeats on a side: measure with at least --repeats 5".to_owned(),
+        );
+    }
+    let open: Vec<&str> = rows.iter().filter(|row| row.is_open()).map(|row| row.point.as_str()).collect();
+    if !open.is_empty() {
+        notes.push(format!(
+            "{}: not tested, since the lower throughput is a lower limit: the tester, or the highest load asked for, was the limit \
+             there, and the device can do more",
+            open.join("; ")
+        ));
     }
     notes
 }

@@ -48,6 +48,8 @@ pub struct Reading {
     pub estimate: Option<Estimate>,
     /// Repeats behind it, where they are known; None for what was computed.
     pub repeats: Option<u32>,
+    /// True: it was not what was measured that kept the value from being higher.
+    pub lower_limit: bool,
 }
 
 impl Reading {
@@ -56,13 +58,26 @@ impl Reading {
         let values: Vec<f64> = values.into_iter().flatten().filter(|value| value.is_finite()).collect();
         let mean = values.iter().sum::<f64>() / values.len() as f64;
         let repeats = Some(values.len() as u32);
-        (!values.is_empty()).then(|| Self { quantity, value: mean, estimate: Estimate::of(&values), repeats })
+        let estimate = Estimate::of(&values);
+        (!values.is_empty()).then_some(Self { quantity, value: mean, estimate, repeats, lower_limit: false })
+    }
+
+    /// Of searches by their lower and upper bounds; None where there are none.
+    pub fn of_bounds(quantity: Quantity, bounds: &[(f64, Option<f64>)]) -> Option<Self> {
+        let reading = Self::of(quantity, bounds.iter().map(|(lower, _)| Some(*lower)))?;
+        Some(Self { estimate: Estimate::of_bounds(bounds), ..reading })
     }
 
     /// Of a figure with its interval.
     pub fn of_figure(quantity: Quantity, figure: &Figure, repeats: Option<u32>) -> Option<Self> {
         let estimate = Estimate::of_figure(figure, repeats);
-        figure.value.is_finite().then_some(Self { quantity, value: figure.value, estimate, repeats })
+        figure.value.is_finite().then_some(Self {
+            quantity,
+            value: figure.value,
+            estimate,
+            repeats,
+            lower_limit: false,
+        })
     }
 }
 

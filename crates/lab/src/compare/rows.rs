@@ -17,7 +17,7 @@ pub enum Verdict {
     Worse,
     /// No difference was shown; that is not proof that there is none.
     NotShown,
-    /// There are too few repeats to say anything.
+    /// There are too few repeats to say anything, or the lower of the two is but a lower limit.
     NotTested,
 }
 
@@ -33,6 +33,12 @@ pub struct Row {
     pub a: Figure,
     /// In the second.
     pub b: Figure,
+    /// True: what `a` measured may do more, something else kept it from being higher.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub a_lower_limit: bool,
+    /// The same of `b`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub b_lower_limit: bool,
     /// Repeats behind `a`.
     pub a_repeats: Option<u32>,
     /// Repeats behind `b`.
@@ -65,6 +71,13 @@ pub struct Standing {
     pub shown: bool,
 }
 
+impl Row {
+    /// The lower value is but a lower limit: which of the two does more cannot be told.
+    pub fn is_open(&self) -> bool {
+        if self.a.value < self.b.value { self.a_lower_limit } else { self.b_lower_limit }
+    }
+}
+
 /// The figures of a point that the other run has too.
 pub(super) fn rows_of(point: &MeasuredPoint, b: &Measured) -> Vec<Row> {
     let pair = |here: &Reading| {
@@ -73,11 +86,13 @@ pub(super) fn rows_of(point: &MeasuredPoint, b: &Measured) -> Vec<Row> {
             reading.estimate.map_or(Figure::exact(reading.value), |estimate| estimate.figure(CONFIDENCE))
         };
         let estimates = here.estimate.zip(there.estimate);
-        Some(Row {
+        let row = Row {
             point: point.name.clone(),
             quantity: here.quantity,
             a: figure(here),
             b: figure(there),
+            a_lower_limit: here.lower_limit,
+            b_lower_limit: there.lower_limit,
             a_repeats: here.repeats,
             b_repeats: there.repeats,
             change: match &estimates {
@@ -88,7 +103,8 @@ pub(super) fn rows_of(point: &MeasuredPoint, b: &Measured) -> Vec<Row> {
             p_corrected: None,
             verdict: Verdict::NotTested,
             bar: None,
-        })
+        };
+        Some(if row.is_open() { Row { p: None, ..row } } else { row })
     };
     point.figures.iter().filter_map(pair).collect()
 }
@@ -112,6 +128,9 @@ pub(super) fn correct(rows: &mut [Row], class: Class) {
 /// Tests figures of speed against the bar: B slower by more than `share` of A.
 pub(super) fn judge(rows: &mut [Row], a: &Measured, b: &Measured, share: f64) {
     let p_of = |row: &Row| {
+        if row.is_open() {
+            return None;
+        }
         let estimate = |run: &Measured| run.reading(&row.point, row.quantity)?.estimate;
         let (a, b) = (estimate(a)?, estimate(b)?);
         Some(match row.quantity.better {

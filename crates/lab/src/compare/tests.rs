@@ -1,3 +1,5 @@
+mod forwarded;
+
 use netcliff_core::Fingerprint;
 use proptest::prelude::*;
 
@@ -146,75 +148,6 @@ fn sources_are_told_apart() {
     let parsed = |text| Source::parse(text);
     assert_eq!((parsed("last"), parsed("last~2"), parsed("17")), (Source::Last(0), Source::Last(2), Source::Run(17)));
     assert_eq!(parsed("last~x.json"), Source::File("last~x.json".to_owned()));
-}
-
-/// A report of forwarding with these rounds of one set-up, as `run --json` prints it.
-fn forwarded(release: &str, throughputs_pps: &[f64], rps: &str) -> String {
-    use serde_json::json;
-    let samples: Vec<_> = throughputs_pps
-        .iter()
-        .enumerate()
-        .map(|(at, pps)| {
-            json!({"round": at + 1, "throughput_pps": pps, "sender_pps": 1e6, "trials": 9, "trial_time_s": 0.5})
-        })
-        .collect();
-    let about = json!({"device": "a router", "tester": "rings", "router_cpus": [1], "shared": false,
-        "settings": [{"name": "rtr0 rps_cpus", "before": "0", "after": rps}]});
-    let report = json!({"kind": "forwarding", "title": "t", "rounds": 3, "asked": [], "not_had": [], "warnings": [],
-        "set_ups": [{"name": "tuned", "forwarding": "route", "tune": "throughput", "about": about}],
-        "rows": [{"frame": "64B", "set_up": "tuned", "samples": samples}],
-        "fingerprint": {"kernel.release": release}, "partial": false,
-        "provenance": {"version": "0", "command": "run", "started_unix_s": 0.0}});
-    report.to_string()
-}
-
-#[test]
-fn rounds_of_forwarding_are_repeats_and_set_ups_are_facts() {
-    let read = |release: &str, pps: &[f64], rps: &str| {
-        Measured::of_json("f.json", &forwarded(release, pps, rps)).expect("a report of forwarding")
-    };
-    let (old, new) = (read("6.1", STEADY, "1"), read("6.18", SLOWER, "2"));
-    let found = compare(&old, &new, Some(0.05)).expect("the same points");
-    let rows: Vec<_> = found.rows.iter().map(|row| (row.point.as_str(), row.quantity.name, row.verdict)).collect();
-    assert_eq!((rows, found.failed), (vec![("tuned, 64B", "throughput_pps", Verdict::Worse)], true));
-    let changed: Vec<&str> = found.changed.iter().map(|change| change.name.as_str()).collect();
-    assert_eq!(changed, ["tuned.rtr0 rps_cpus", "kernel.release"]);
-}
-
-#[test]
-fn tests_of_a_device_are_compared_size_by_size() {
-    use crate::rfc2544::procedures::{Latency, LatencyRepeat, latency};
-    use crate::rfc2544::report::SizeReport;
-    use crate::rfc2544::settings::{FrameSize, Settings};
-    use netcliff_wire::forward::stamps::Stamps;
-    use serde_json::json;
-    let by = |clock: Stamps, latency_s: f64, flows: u32| {
-        let repeats = [1.0, 1.01, 0.99].map(|times| {
-            let s = latency_s * times;
-            let repeat = json!({"tagged_s": s, "p50_s": s, "p999_s": 2.0 * s});
-            serde_json::from_value::<LatencyRepeat>(repeat).expect("a repeat")
-        });
-        let found = latency(1e5, 1.0, repeats.to_vec());
-        let size = SizeReport {
-            latency: found.map(|latency| Latency { clock, ..latency }),
-            ..SizeReport::new(FrameSize::Fixed(64), 1e6, 1e6)
-        };
-        let report = json!({"kind": "rfc2544", "device": "a router", "tester": "rings", "sizes": [size],
-            "asked": Settings { flows, ..Settings::default() }, "limits": [], "notes": [],
-            "provenance": Provenance::default()});
-        Measured::of_json("r.json", &report.to_string()).expect("a report")
-    };
-    let of = |latency_s, flows| by(Stamps::Application, latency_s, flows);
-    let found = compare(&of(1e-4, 64), &of(2e-4, 1), None).expect("the same size");
-    let rows: Vec<_> = found.rows.iter().map(|row| (row.point.as_str(), row.quantity.name)).collect();
-    assert_eq!(rows, [("64B", "latency_tagged_s"), ("64B", "latency_p50_s"), ("64B", "latency_p999_s")]);
-    assert!(found.rows.iter().all(|row| row.verdict == Verdict::Worse), "{:?}", found.rows);
-    let changed: Vec<&str> = found.changed.iter().map(|change| change.name.as_str()).collect();
-    assert_eq!(changed, ["asked.flows"]);
-    let found = compare(&of(1e-4, 64), &by(Stamps::Kernel, 4e-5, 64), None).expect("the same size");
-    let rows: Vec<_> = found.rows.iter().map(|row| row.quantity.name).collect();
-    assert_eq!(rows, ["latency_p50_s", "latency_p999_s"], "two clocks are not compared");
-    assert!(found.notes.iter().any(|note| note.contains("has no fingerprint")), "{:?}", found.notes);
 }
 
 #[test]

@@ -110,7 +110,7 @@ impl Turns for Heard {
                 }
                 self.sizes += 1;
             }
-            Stage::Step(Step::Trial { .. }) => {}
+            Stage::Step(Step::Search { .. } | Step::Trial { .. }) => {}
         }
     }
 

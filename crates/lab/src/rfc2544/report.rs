@@ -1,6 +1,6 @@
 //! What `netcliff rfc2544` found.
 
-use netcliff_core::Provenance;
+use netcliff_core::{Figure, Provenance};
 use netcliff_wire::latency::LatencyRecord;
 use serde::{Deserialize, Serialize};
 
@@ -44,14 +44,20 @@ pub struct SizeReport {
     pub frame: FrameSize,
     /// Mean size (bytes, FCS included).
     pub mean_bytes: f64,
-    /// What the sender reached flat out (pps, each way).
+    /// What the sender reached flat out (pps, each way), when it was last asked.
     pub sender_pps: f64,
-    /// Highest load tried (pps, each way).
+    /// Highest load tried (pps, each way), likewise.
     pub max_pps: f64,
-    /// Throughput.
+    /// Throughput: the search, of several the one whose lower bound is in the middle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throughput: Option<Searched>,
-    /// What kept the throughput from being higher.
+    /// Mean of the lower bounds of several searches, with its interval (pps, each way).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throughput_pps: Option<Figure>,
+    /// Every search in its round; empty where one was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub searches: Vec<SearchTurn>,
+    /// What kept the throughput from being higher, in any of the searches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
     /// The throughput that follows from what frames cost the device's CPU.
@@ -91,6 +97,8 @@ impl SizeReport {
             sender_pps,
             max_pps,
             throughput: None,
+            throughput_pps: None,
+            searches: Vec::new(),
             limit: None,
             predicted: None,
             line_shares: Vec::new(),
@@ -104,14 +112,59 @@ impl SizeReport {
         }
     }
 
-    /// The throughput (pps, each way): the lower bound of the search.
+    /// The throughput (pps, each way): the lower bound of the search, of several their mean.
     pub fn forwarded_pps(&self) -> Option<f64> {
-        self.throughput.as_ref()?.found.first()?.lower_pps
+        Some(self.forwarded()?.value)
+    }
+
+    /// The same with its interval, where there were several searches.
+    pub fn forwarded(&self) -> Option<Figure> {
+        let of_one = || Some(Figure::exact(self.throughput.as_ref()?.bounds()?.0));
+        self.throughput_pps.or_else(of_one)
+    }
+
+    /// Lower and upper bound of every search that has a lower one (pps, each way).
+    pub fn bounds(&self) -> Vec<(f64, Option<f64>)> {
+        self.searched().filter_map(Searched::bounds).collect()
+    }
+
+    /// True where a search ended at the highest load: the throughput is a lower limit of the device's.
+    pub fn is_lower_limit(&self) -> bool {
+        self.searched().any(|searched| searched.found.first().is_some_and(|found| found.end.is_lower_limit()))
+    }
+
+    /// Length of all trials of the searches (s).
+    pub fn searched_s(&self) -> f64 {
+        self.searched().map(|searched| searched.trial_time_s).sum()
+    }
+
+    /// Every search, whether it was one or several.
+    fn searched(&self) -> impl Iterator<Item = &Searched> {
+        // Of several, `throughput` is one of them.
+        let one = self.throughput.as_ref().filter(|_| self.searches.is_empty());
+        self.searches.iter().map(|turn| &turn.searched).chain(one)
     }
 }
 
+/// One of several searches of a frame size.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SearchTurn {
+    /// The round, from 1.
+    pub round: u32,
+    /// What the sender reached flat out just before (pps, each way).
+    pub sender_pps: f64,
+    /// Highest load tried (pps, each way).
+    pub max_pps: f64,
+    /// What kept the throughput from being higher.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Limit>,
+    /// What was found, with every trial.
+    #[serde(flatten)]
+    pub searched: Searched,
+}
+
 /// What a throughput is of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {
     /// The device: a higher load was offered and not forwarded.

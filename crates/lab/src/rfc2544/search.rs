@@ -55,6 +55,11 @@ impl End {
     pub fn is_regular(self) -> bool {
         self == Self::Regular
     }
+
+    /// The highest load was upheld: what was found is a lower limit.
+    pub fn is_lower_limit(self) -> bool {
+        matches!(self, Self::AboveMaximum | Self::AboveSender)
+    }
 }
 
 /// A search's results with what they cost.
@@ -68,4 +73,12 @@ pub struct Searched {
     pub void_trials: u32,
     /// Intended length of all trials (s).
     pub trial_time_s: f64,
+}
+
+impl Searched {
+    /// The bounds of the first goal (pps), where it has a lower one.
+    pub fn bounds(&self) -> Option<(f64, Option<f64>)> {
+        let found = self.found.first()?;
+        Some((found.lower_pps?, found.upper_pps))
+    }
 }

@@ -101,6 +101,13 @@ pub struct Tests {
     pub back_to_back: bool,
 }
 
+impl Tests {
+    /// Whether throughput has to be found, for itself or for another.
+    pub fn needs_search(self) -> bool {
+        self.throughput || self.latency || self.back_to_back
+    }
+}
+
 /// How throughput is searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -140,6 +147,9 @@ pub struct Settings {
     pub stamps: Stamps,
     /// How throughput is searched.
     pub search: SearchBy,
+    /// Searches of each frame size: round by round over the sizes, so that what drifts hits all alike.
+    #[serde(default = "once")]
+    pub searches: u32,
     /// Length of a full trial (s); of [`SearchBy::MlrTypical`] a second at most.
     pub trial_s: f64,
     /// Share of frames that a trial may lose.
@@ -175,6 +185,7 @@ impl Default for Settings {
             receive_by: ReceiveBy::default(),
             stamps: Stamps::default(),
             search: SearchBy::Mlr,
+            searches: once(),
             trial_s: 60.0,
             loss_ratio: 0.0,
             width: 0.005,
@@ -187,6 +198,14 @@ impl Default for Settings {
         }
     }
 }
+
+/// RFC 2544's own, and what records have that say nothing of it.
+fn once() -> u32 {
+    1
+}
+
+/// Most searches of a frame size: more than any interval needs.
+pub const MOST_SEARCHES: u32 = 1000;
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_application(stamps: &Stamps) -> bool {
@@ -208,9 +227,14 @@ impl Settings {
             let range = format!("at least {least}B: the headers and 18 bytes that name each frame");
             return bad("frame size", small.to_string(), &range);
         }
+        let twice = |(at, frame): (usize, &FrameSize)| self.frames[..at].contains(frame);
+        if let Some((_, frame)) = self.frames.iter().enumerate().find(|one| twice(*one)) {
+            return bad("frame size", format!("{frame} twice"), "each size once (standard has 64 to 1518 of its own)");
+        }
         if !(1..=65_536).contains(&self.flows) {
             return bad("flows", self.flows.to_string(), "1 to 65536");
         }
+        self.check_searches()?;
         let ranges = [
             ("trial", self.trial_s, 0.01..=86_400.0, "10ms to a day"),
             ("settle", self.settle_s, 0.0..=60.0, "0s to 60s"),
@@ -232,6 +256,20 @@ impl Settings {
         }
         if self.latency_repeats == 0 || self.burst_repeats == 0 {
             return bad("repeats", "0".to_owned(), "at least 1");
+        }
+        Ok(())
+    }
+
+    fn check_searches(&self) -> Result<(), Invalid> {
+        if !(1..=MOST_SEARCHES).contains(&self.searches) {
+            return Err(Invalid::new("searches", self.searches, format!("1 to {MOST_SEARCHES}")));
+        }
+        if self.searches > 1 && !self.tests.needs_search() {
+            return Err(Invalid::new(
+                "searches",
+                self.searches,
+                "1: the loss test searches for nothing; choose throughput or all",
+            ));
         }
         Ok(())
     }

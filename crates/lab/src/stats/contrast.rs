@@ -41,6 +41,16 @@ impl Estimate {
         Some(Self { mean, error: (variance / n).sqrt(), degrees: n - 1.0 })
     }
 
+    /// Of searches, each of which says that the value lies between a lower and an upper bound: the mean of the lower ones. How far
+    /// the bounds are apart counts as an error of its own, uniform, that more searches do not average out: they may all have
+    /// tried the same values. None as for [`Estimate::of`]; a search without an upper bound adds nothing.
+    pub fn of_bounds(bounds: &[(f64, Option<f64>)]) -> Option<Self> {
+        let spread = Self::of(&bounds.iter().map(|(lower, _)| *lower).collect::<Vec<f64>>())?;
+        let widths = bounds.iter().map(|(lower, upper)| upper.map_or(0.0, |upper| upper - lower));
+        let width = widths.sum::<f64>() / bounds.len() as f64;
+        Some(Self { error: (spread.error.powi(2) + width.powi(2) / 12.0).sqrt(), ..spread })
+    }
+
     /// Of a figure whose interval is taken for Student's with `repeats` behind it, or for the normal one where their
     /// number is not known. None where the interval is of no use.
     pub fn of_figure(figure: &Figure, repeats: Option<u32>) -> Option<Self> {

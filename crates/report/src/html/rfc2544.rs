@@ -5,13 +5,14 @@ use netcliff_core::Figure;
 use netcliff_core::experiment::{Axes, Axis, Curve, Dot, Scale};
 use netcliff_core::measure::Dimension;
 use netcliff_lab::rfc2544::conduct::LINES_BPS;
-use netcliff_lab::rfc2544::report::{Rfc2544Report, SizeReport};
+use netcliff_lab::rfc2544::report::{Rfc2544Report, SearchTurn, SizeReport};
 use netcliff_lab::rfc2544::settings::FrameSize;
 
 use super::page;
 use crate::drawing::Drawing;
 use crate::format::{self, Unit};
 use crate::svg;
+use crate::terminal::rfc2544::throughput_of;
 use crate::terminal::{self, Style};
 
 /// Graphs of throughput, latency and loss, then every table, on one page that needs nothing else.
@@ -50,8 +51,8 @@ fn body(report: &Rfc2544Report) -> Markup {
 /// RFC 2544 26.1: frame size, theoretical frame rate, measured frame rate, frame type.
 fn throughput_table(report: &Rfc2544Report) -> Markup {
     let kind = if report.asked.ipv6 { "UDP over IPv6" } else { "UDP over IPv4" };
-    let had: Vec<(&SizeReport, f64)> =
-        report.sizes.iter().filter_map(|size| Some((size, size.forwarded_pps()?))).collect();
+    let had: Vec<&SizeReport> = report.sizes.iter().filter(|size| size.forwarded_pps().is_some()).collect();
+    let several = report.asked.searches > 1;
     html! {
         @if !had.is_empty() {
             section #throughput {
@@ -62,18 +63,26 @@ fn throughput_table(report: &Rfc2544Report) -> Markup {
                             th scope="col" { "frame size" }
                             @for line in LINES_BPS { th scope="col" { "theoretical at " (format::quantity(line, Unit::Bps)) } }
                             th scope="col" { "throughput" }
+                            @if several { th scope="col" { "searches" } th scope="col" { "each, in its round" } }
                             th scope="col" { "frames" }
                         } }
                         tbody {
-                            @for (size, pps) in had {
+                            @for size in had {
                                 tr {
                                     th scope="row" { (size.frame) }
                                     @for line in LINES_BPS { td { (format::quantity(size.frame.line_pps(line), Unit::Pps)) } }
-                                    td { (format::quantity(pps, Unit::Pps)) }
+                                    td { (throughput_of(size)) }
+                                    @if several { td { (size.searches.len()) } td.words { (each(size)) } }
                                     td.words { (kind) }
                                 }
                             }
                         }
+                    }
+                }
+                @if several {
+                    p.note {
+                        "Means of the searches, which went round by round over the sizes, with 95 % intervals; how far the bounds of a \
+                         search are apart is in them."
                     }
                 }
             }
@@ -81,11 +90,22 @@ fn throughput_table(report: &Rfc2544Report) -> Markup {
     }
 }
 
+/// What each search of a size found.
+fn each(size: &SizeReport) -> String {
+    let lower = |turn: &SearchTurn| turn.searched.bounds().map(|(lower, _)| lower);
+    let found = |turn: &SearchTurn| lower(turn).map_or("-".to_owned(), |pps| format::quantity(pps, Unit::Pps));
+    size.searches.iter().map(found).collect::<Vec<_>>().join(", ")
+}
+
 /// Sizes on the x axis (bytes), one value each; IMIX has no place there.
 fn by_size(report: &Rfc2544Report, value: impl Fn(&SizeReport) -> Option<f64>) -> Vec<Dot> {
+    figures_by_size(report, |size| value(size).map(Figure::exact))
+}
+
+/// The same of figures that may have intervals.
+fn figures_by_size(report: &Rfc2544Report, figure: impl Fn(&SizeReport) -> Option<Figure>) -> Vec<Dot> {
     let fixed = report.sizes.iter().filter(|size| matches!(size.frame, FrameSize::Fixed(_)));
-    let mut dots: Vec<Dot> =
-        fixed.filter_map(|size| Some(Dot { x: size.mean_bytes, y: Figure::exact(value(size)?) })).collect();
+    let mut dots: Vec<Dot> = fixed.filter_map(|size| Some(Dot { x: size.mean_bytes, y: figure(size)? })).collect();
     dots.sort_by(|a, b| a.x.total_cmp(&b.x));
     dots
 }
@@ -114,7 +134,7 @@ fn drawing(report: &Rfc2544Report, title: &str, axes: Axes, curves: Vec<Curve>) 
 
 /// RFC 2544 26.1: frame rate against frame size, measured and theoretical.
 fn throughput(report: &Rfc2544Report) -> Option<Drawing> {
-    let measured = curve("throughput", by_size(report, SizeReport::forwarded_pps))?;
+    let measured = curve("throughput", figures_by_size(report, SizeReport::forwarded))?;
     let simulated = curve("simulated from the router's costs", by_size(report, |size| size.predicted?.simulated_pps));
     let lines = LINES_BPS.iter().filter_map(|line| {
         let name = format!("{} line", format::quantity(*line, Unit::Bps));

@@ -1,6 +1,6 @@
 //! [`compare`]: what `netcliff compare` prints.
 
-use netcliff_lab::compare::{Change, Class, Comparison, Row, Side, Verdict};
+use netcliff_lab::compare::{Change, Class, Comparison, Row, Side, Standing, Verdict};
 
 use super::Style;
 use super::page::{Page, Tone};
@@ -145,12 +145,20 @@ fn bar(page: &mut Page, comparison: &Comparison) {
 
 /// True with the sentence for a run that fails its bar.
 pub fn bar_verdict(comparison: &Comparison) -> (bool, String) {
-    let shown = comparison.rows.iter().filter(|row| row.bar.is_some_and(|bar| bar.shown)).count();
-    let beyond = comparison.rows.iter().filter(|row| row.bar.is_some_and(|bar| bar.beyond)).count();
-    let verdict = match (shown, beyond) {
-        (0, 0) => "PASSED: nothing is slower by that much.".to_owned(),
-        (0, _) => "PASSED: not shown of any figure; those that measured slower are within chance.".to_owned(),
-        (shown, _) => format!("FAILED: shown of {shown} of the figures of speed."),
+    let bars: Vec<Standing> = comparison.rows.iter().filter_map(|row| row.bar).collect();
+    let (tested, untested): (Vec<Standing>, Vec<Standing>) = bars.iter().partition(|bar| bar.p_corrected.is_some());
+    let beyond = |bars: &[Standing]| bars.iter().filter(|bar| bar.beyond).count();
+    let shown = tested.iter().filter(|bar| bar.shown).count();
+    let verdict = match (shown, beyond(&tested), beyond(&untested)) {
+        _ if tested.is_empty() => {
+            "NOT TESTED: no figure of speed could be, and what is not tested does not fail.".to_owned()
+        }
+        (0, 0, 0) => "PASSED: nothing is slower by that much.".to_owned(),
+        (0, 0, open) => format!(
+            "PASSED: nothing that was tested is slower by that much; {open} that measured so could not be tested."
+        ),
+        (0, _, _) => "PASSED: not shown of any figure; those tested that measured slower are within chance.".to_owned(),
+        (shown, _, _) => format!("FAILED: shown of {shown} of the figures of speed."),
     };
     (comparison.failed, verdict)
 }
@@ -160,6 +168,7 @@ pub fn bar_line(row: &Row) -> String {
     let verdict = match row.bar.map(|bar| (bar.shown, bar.p_corrected)) {
         Some((true, Some(p_value))) => format!("shown (p {})", p(p_value)),
         Some((false, Some(p_value))) => format!("within chance (p {}): more repeats would tell", p(p_value)),
+        _ if row.is_open() => "a lower limit: not tested".to_owned(),
         _ => "one repeat: not tested".to_owned(),
     };
     format!("{}, {}: {}; {verdict}", row.point, name(row), change(row))

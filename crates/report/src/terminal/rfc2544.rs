@@ -3,7 +3,6 @@
 use netcliff_core::stream::Spread;
 use netcliff_lab::rfc2544::conduct::LINES_BPS;
 use netcliff_lab::rfc2544::report::{Limit, Rfc2544Report, SizeReport};
-use netcliff_lab::rfc2544::search::End;
 use netcliff_lab::rfc2544::settings::SearchBy;
 
 use super::Style;
@@ -15,6 +14,7 @@ pub fn rfc2544(report: &Rfc2544Report, style: Style) -> String {
     let mut page = Page::new(style);
     head(&mut page, report);
     throughput(&mut page, report);
+    searches(&mut page, report);
     predicted(&mut page, report);
     latency(&mut page, report);
     tagged(&mut page, report);
@@ -51,17 +51,23 @@ fn head(page: &mut Page, report: &Rfc2544Report) {
         SearchBy::MlrTypical => "MLRsearch, half of 21 short trials may lose",
     };
     let goal = asked.goal();
-    let spent_s: f64 = report.sizes.iter().filter_map(|size| Some(size.throughput.as_ref()?.trial_time_s)).sum();
+    let spent_s: f64 = report.sizes.iter().map(SizeReport::searched_s).sum();
     let spent = if spent_s > 0.0 { format!("; {} of trials", time(spent_s)) } else { String::new() };
     let tolerated = if goal.loss_ratio > 0.0 { format::loss(goal.loss_ratio) } else { "none".to_owned() };
     page.fact(
         "search",
         &format!(
-            "{search}; trials of {}, loss allowed: {tolerated}, width {}{spent}",
+            "{search}{}; trials of {}, loss allowed: {tolerated}, width {}{spent}",
+            rounds(asked.searches),
             format::quantity(goal.final_trial_s, Unit::Seconds),
             format::share(goal.width)
         ),
     );
+}
+
+/// How often each size was searched, where that was more than once.
+fn rounds(searches: u32) -> String {
+    if searches > 1 { format!(", {searches} a size, round by round over the sizes") } else { String::new() }
 }
 
 /// Cells in columns, the first to the left.
@@ -101,26 +107,45 @@ fn time(value: f64) -> String {
 }
 
 fn throughput(page: &mut Page, report: &Rfc2544Report) {
-    let mut rows = vec![words(&["frames", "throughput", "failed at", "bit/s"])];
+    let several = report.asked.searches > 1;
+    // An interval takes the place of the load above.
+    let found = if several { &["throughput"][..] } else { &["throughput", "failed at"] };
+    let mut rows = vec![words(&[&["frames"], found, &["bit/s"]].concat())];
     rows[0].extend(LINES_BPS.map(line_name).into_iter().chain(["limit".to_owned()]));
     for size in &report.sizes {
         let Some(searched) = &size.throughput else { continue };
-        let found = &searched.found[0];
-        let more = matches!(found.end, End::AboveMaximum | End::AboveSender);
-        let lower =
-            found.lower_pps.map(|pps| format!("{}{}", if more { ">= " } else { "" }, format::quantity(pps, Unit::Pps)));
-        let bits = found.lower_pps.map(|pps| pps * 8.0 * (size.mean_bytes + 20.0));
-        let mut row = vec![
-            size.frame.to_string(),
-            lower.unwrap_or_else(|| "-".to_owned()),
-            pps(found.upper_pps),
-            bits.map_or("-".to_owned(), |bits| format::quantity(bits, Unit::Bps)),
-        ];
+        let bits = size.forwarded_pps().map(|pps| pps * 8.0 * (size.mean_bytes + 20.0));
+        let mut row = vec![size.frame.to_string(), throughput_of(size)];
+        row.extend((!several).then(|| pps(searched.found.first().and_then(|found| found.upper_pps))));
+        row.push(bits.map_or("-".to_owned(), |bits| format::quantity(bits, Unit::Bps)));
         row.extend((0..3).map(|at| size.line_shares.get(at).map_or("-".to_owned(), |line| format::share(line.share))));
         row.push(size.limit.map_or("-".to_owned(), |limit| limit.to_string()));
         rows.push(row);
     }
-    table(page, "THROUGHPUT (26.1), and its share of lines", &rows);
+    let of = if several { ", mean of the searches with 95 %" } else { "" };
+    table(page, &format!("THROUGHPUT (26.1){of}, and its share of lines"), &rows);
+}
+
+/// With its half width, where there were several searches; what is a lower limit is marked.
+pub fn throughput_of(size: &SizeReport) -> String {
+    let Some(found) = size.forwarded() else { return "-".to_owned() };
+    let mark = if size.is_lower_limit() { ">= " } else { "" };
+    format!("{mark}{}", format::plus_minus(&found, Unit::Pps))
+}
+
+/// Where there were several: how far they are apart.
+fn searches(page: &mut Page, report: &Rfc2544Report) {
+    let mut rows = vec![words(&["frames", "searches", "found it", "mean", "least", "greatest", "apart by"])];
+    for size in report.sizes.iter().filter(|size| !size.searches.is_empty()) {
+        let found = size.bounds();
+        let mut row = vec![size.frame.to_string(), size.searches.len().to_string(), found.len().to_string()];
+        let spread = Spread::of(found.into_iter().map(|(lower, _)| lower));
+        row.extend([size.forwarded_pps(), spread.map(|all| all.min), spread.map(|all| all.max)].map(pps));
+        let apart = spread.zip(size.forwarded_pps()).map(|(all, mean)| format::share((all.max - all.min) / mean));
+        row.push(apart.unwrap_or_else(|| "-".to_owned()));
+        rows.push(row);
+    }
+    table(page, "SEARCHES, round by round over the sizes", &rows);
 }
 
 fn predicted(page: &mut Page, report: &Rfc2544Report) {

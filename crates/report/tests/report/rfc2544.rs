@@ -106,3 +106,53 @@ fn the_html_has_the_graphs_that_rfc_2544_asks_for() {
     let page = html::rfc2544(&partial);
     assert!(page.contains("the &lt;sink&gt; died") && !page.contains("<svg"), "{page}");
 }
+
+/// Three searches of 64 bytes, of which two found a throughput, and one of IMIX before the run was stopped.
+fn searched() -> Rfc2544Report {
+    let mut json = serde_json::to_value(report()).expect("plain data");
+    let turn = |round: u32, lower_pps: Option<f64>, end: &str| {
+        let found =
+            serde_json::json!({"lower_pps": lower_pps, "upper_pps": lower_pps.map(|pps| pps * 1.005), "end": end});
+        serde_json::json!({"round": round, "sender_pps": 1e6, "max_pps": 9.7e5, "limit": "device", "found": [found], "trials": [],
+            "void_trials": 0, "trial_time_s": 95.5})
+    };
+    json["asked"]["searches"] = 3.into();
+    let size = &mut json["sizes"][0];
+    size["searches"] =
+        vec![turn(1, Some(3.9e5), "regular"), turn(2, None, "below-minimum"), turn(3, Some(4.1e5), "regular")].into();
+    size["throughput_pps"] = serde_json::json!({"value": 4e5, "low": 2.7e5, "high": 5.3e5, "confidence": 0.95});
+    json["sizes"][1]["searches"] = vec![turn(1, Some(8.7e5), "above-sender")].into();
+    json["sizes"][1]["throughput_pps"] = 8.7e5.into();
+    serde_json::from_value(json).expect("the documented form")
+}
+
+#[test]
+fn several_searches_are_a_mean_with_how_far_they_are_apart() {
+    let page = terminal::rfc2544(&searched(), Style { width: 80, ..Style::default() });
+    assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
+    let row = |heading: &str, at: usize| -> Vec<String> {
+        let line = page.lines().skip_while(|line| !line.starts_with(heading)).nth(at).expect("a row");
+        line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).map(str::to_owned).collect()
+    };
+    assert_eq!(row("THROUGHPUT", 2)[..3], ["64B", "400 ± 130 kpps", "269 Mbit/s"], "{page}");
+    assert_eq!(row("THROUGHPUT", 3)[..2], ["imix", ">= 870 kpps"]);
+    assert_eq!(row("SEARCHES", 2), ["64B", "3", "2", "400 kpps", "390 kpps", "410 kpps", "5.00 %"]);
+    assert_eq!(row("SEARCHES", 3)[..3], ["imix", "1", "1"]);
+    assert!(page.contains("3 a size, round by round over the sizes"), "{page}");
+    let rows = csv::rfc2544(&searched());
+    for row in [
+        "64B,64.0,throughput,,mean_pps,400000.0\n",
+        "64B,64.0,throughput,,mean_low_pps,270000.0\n",
+        "64B,64.0,search 1,,lower_pps,390000.0\n",
+        "64B,64.0,search 2,,sender_pps,1000000.0\n",
+        "imix,358.8,search 1,,upper_pps,874350.0\n",
+    ] {
+        assert!(rows.contains(row), "{row} in {rows}");
+    }
+    let page = html::rfc2544(&searched());
+    for words in ["400 ± 130 kpps", "390 kpps, -, 410 kpps", "each, in its round", "Means of the searches"] {
+        assert!(page.contains(words), "{words}");
+    }
+    // One search is told of as it always was.
+    assert!(!html::rfc2544(&report()).contains("each, in its round"));
+}

@@ -103,7 +103,7 @@ fn say(stage: &Stage<'_>) {
     match stage {
         Stage::Turn { round, rounds, set_up } => output::say(format!("netcliff: round {round} of {rounds}: {set_up}")),
         Stage::Step(Step::Size(frame)) => output::say(format!("netcliff:   frames of {frame}")),
-        Stage::Step(Step::Trial { .. }) => {}
+        Stage::Step(Step::Search { .. } | Step::Trial { .. }) => {}
     }
 }
 

@@ -8,15 +8,19 @@ use super::super::quantity::{
     BURST, LATENCY_P50, LATENCY_P999, LATENCY_TAGGED, LATENCY_TAGGED_HARDWARE, LATENCY_TAGGED_KERNEL, THROUGHPUT,
 };
 use super::super::{Measured, MeasuredPoint, Reading};
-use crate::forwarding::{ForwardingReport, ForwardingRow, SetUpReport};
+use crate::forwarding::{Bound, ForwardingReport, ForwardingRow, SetUpReport};
 use crate::rfc2544::procedures::LatencyRepeat;
 use crate::rfc2544::report::{Rfc2544Report, SizeReport};
 
 /// An experiment of forwarding: a point a set-up and frame size, a repeat a round.
 pub fn forwarding(name: String, report: ForwardingReport) -> Measured {
-    let point = |row: &ForwardingRow| MeasuredPoint {
-        name: format!("{}, {}", row.set_up, row.frame),
-        figures: Reading::of(THROUGHPUT, row.samples.iter().map(|sample| sample.throughput_pps)).into_iter().collect(),
+    let point = |row: &ForwardingRow| {
+        let throughput = Reading::of(THROUGHPUT, row.samples.iter().map(|sample| sample.throughput_pps));
+        let lower_limit = row.bound == Some(Bound::Tester);
+        MeasuredPoint {
+            name: format!("{}, {}", row.set_up, row.frame),
+            figures: throughput.map(|reading| Reading { lower_limit, ..reading }).into_iter().collect(),
+        }
     };
     let asked = report.asked.iter().map(|(name, fact)| (format!("asked.{name}"), fact.clone()));
     Measured {
@@ -45,8 +49,8 @@ fn set_up_facts(set_up: &SetUpReport) -> Vec<(String, String)> {
     facts
 }
 
-/// A device's tests: a point a frame size. A throughput is the one answer of a search, which tells nothing of how far it would move
-/// on its own.
+/// A device's tests: a point a frame size. Searches are the repeats of a throughput: the one answer of a single one tells nothing of how
+/// far it would move on its own.
 pub fn rfc2544(name: String, report: Rfc2544Report, fingerprint: Option<Fingerprint>) -> Measured {
     let mut facts = vec![("device".to_owned(), report.device.clone()), ("tester".to_owned(), report.tester.clone())];
     facts.extend(asked(&report));
@@ -81,9 +85,10 @@ fn size_point(size: &SizeReport) -> MeasuredPoint {
     // What one clock says is never compared with what another does.
     let clock = size.latency.as_ref().map(|latency| latency.clock).unwrap_or_default();
     let tagged = |quantity, by: Stamps| Reading::of(quantity, repeats.iter().map(|r| r.tagged_by(by, clock)));
+    let throughput = Reading::of_bounds(THROUGHPUT, &size.bounds());
     let bursts = size.back_to_back.iter().flat_map(|bursts| &bursts.bursts);
     let figures = [
-        Reading::of(THROUGHPUT, [size.forwarded_pps()]),
+        throughput.map(|reading| Reading { lower_limit: size.is_lower_limit(), ..reading }),
         tagged(LATENCY_TAGGED, Stamps::Application),
         tagged(LATENCY_TAGGED_KERNEL, Stamps::Kernel),
         tagged(LATENCY_TAGGED_HARDWARE, Stamps::Hardware),

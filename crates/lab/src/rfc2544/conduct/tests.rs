@@ -1,5 +1,12 @@
+use std::collections::VecDeque;
+
+use netcliff_wire::forward::stamps::{Absent, Stamps};
+use netcliff_wire::latency::Latency as Histogram;
+
 use super::*;
-use crate::rfc2544::settings::Tests;
+use crate::rfc2544::report::Limit;
+use crate::rfc2544::search::{End, Searched};
+use crate::rfc2544::settings::{SearchBy, Tests};
 use crate::rfc2544::simulated::{Bench, Device as Simulated};
 
 /// As a sending program's clock and a sink's say.
@@ -19,12 +26,22 @@ struct Fake {
     buffer: f64,
     trials_left: u32,
     tagged: Tagged,
+    /// Capacities (pps) that it takes on, one each time that frames are set, until there are no more.
+    drifting: VecDeque<f64>,
 }
 
 impl Fake {
     fn new(capacity_pps: f64, sender_pps: f64) -> Self {
         let bench = Bench::new(Simulated::Sharp { capacity_pps }, 1).with_sender(sender_pps);
-        Self { bench, capacity_pps, sender_pps, buffer: 1000.0, trials_left: u32::MAX, tagged: TAGGED }
+        Self {
+            bench,
+            capacity_pps,
+            sender_pps,
+            buffer: 1000.0,
+            trials_left: u32::MAX,
+            tagged: TAGGED,
+            drifting: VecDeque::new(),
+        }
     }
 }
 
@@ -32,6 +49,10 @@ impl Device for Fake {
     type Error = String;
 
     fn frames(&mut self, _: FrameSize) -> Result<(), String> {
+        if let Some(capacity_pps) = self.drifting.pop_front() {
+            let Self { bench, capacity_pps: own, .. } = Self::new(capacity_pps, self.sender_pps);
+            (self.bench, self.capacity_pps) = (bench, own);
+        }
         Ok(())
     }
 
@@ -147,6 +168,7 @@ fn a_sink_that_dies_leaves_what_was_had() {
 
 #[test]
 fn settings_that_cannot_be_are_refused_with_their_value() {
+    let only_loss = Tests { throughput: false, latency: false, loss: true, back_to_back: false };
     for (settings, what) in [
         (Settings { frames: vec![], ..all() }, "frames = empty"),
         (Settings { ipv6: true, ..all() }, "frame size = 64B: at least 84B"),
@@ -155,6 +177,10 @@ fn settings_that_cannot_be_are_refused_with_their_value() {
         (Settings { loss_step: 0.2, ..all() }, "loss step = 0.2"),
         (Settings { latency_repeats: 0, ..all() }, "repeats = 0"),
         (Settings { tests: Settings::default().tests, ..stamped() }, "stamps = kernel: application, or together with"),
+        (Settings { searches: 0, ..all() }, "searches = 0: 1 to 1000"),
+        (Settings { searches: 1001, ..all() }, "searches = 1001"),
+        (Settings { searches: 2, tests: only_loss, ..all() }, "searches = 2: 1: the loss test searches for nothing"),
+        (Settings { frames: vec![FrameSize::Imix; 2], ..all() }, "frame size = imix twice: each size once"),
     ] {
         let error = settings.check().unwrap_err().to_string();
         assert!(error.contains(what), "{error}");
@@ -168,4 +194,109 @@ fn settings_that_cannot_be_are_refused_with_their_value() {
             assert_eq!(size.to_string().parse::<FrameSize>().unwrap(), size);
         }
     }
+}
+
+/// Three searches of two sizes, and nothing else.
+fn in_rounds() -> Settings {
+    let tests = Tests { throughput: true, latency: false, loss: false, back_to_back: false };
+    Settings { tests, searches: 3, trial_s: 1.0, ..all() }
+}
+
+#[test]
+fn searches_go_round_the_sizes_and_are_one_throughput() {
+    let mut device = Fake::new(400e3, 1e6);
+    // The second size's searches see the device at 310, 320 and 350 kpps, the first's at 300, 330 and 340.
+    device.drifting = [300e3, 310e3, 320e3, 330e3, 340e3, 350e3].into();
+    let mut turns = Vec::new();
+    let mut watch = |step| {
+        if let Step::Search { frame, round, rounds: 3 } = step {
+            turns.push((round, frame.to_string()));
+        }
+    };
+    let (sizes, error) = conduct(&in_rounds(), &mut device, &mut watch);
+    let order: Vec<(u32, &str)> = turns.iter().map(|(round, frame)| (*round, frame.as_str())).collect();
+    assert_eq!(order, [(1, "64B"), (1, "imix"), (2, "imix"), (2, "64B"), (3, "64B"), (3, "imix")]);
+    assert!(error.is_none() && sizes.len() == 2);
+    for (size, capacities) in sizes.iter().zip([[300e3, 330e3, 340e3], [310e3, 320e3, 350e3]]) {
+        let lowers: Vec<f64> = size.bounds().into_iter().map(|(lower, _)| lower).collect();
+        for (lower, capacity) in lowers.iter().zip(capacities) {
+            assert!(*lower <= capacity + 1e-6 && *lower > 0.995 * capacity - 1.0, "{lower} of {capacity}");
+        }
+        assert_eq!(size.searches.iter().map(|turn| turn.round).collect::<Vec<_>>(), [1, 2, 3]);
+        let mean = size.throughput_pps.expect("three searches");
+        assert!((mean.value - lowers.iter().sum::<f64>() / 3.0).abs() < 1e-6 && mean.covers(capacities[1]), "{mean:?}");
+        assert_eq!(size.forwarded_pps(), Some(mean.value));
+        assert_eq!(size.throughput.as_ref().and_then(Searched::bounds).map(|(lower, _)| lower), Some(lowers[1]));
+        let share = size.line_shares[0];
+        assert!((share.share * share.line_pps / mean.value - 1.0).abs() < 1e-12);
+        assert!(size.limit == Some(Limit::Device) && !size.is_lower_limit() && size.missing.is_empty(), "{size:?}");
+        let trials: usize = size.searches.iter().map(|turn| turn.searched.trials.len()).sum();
+        assert_eq!((size.seen.trials, size.seen.sent), (trials as u64, 7 * trials as u64), "of all rounds");
+        assert!(size.pacing.is_some());
+    }
+}
+
+#[test]
+fn other_tests_come_after_the_rounds_at_the_mean() {
+    let settings = Settings { searches: 3, ..all() };
+    let mut device = Fake::new(400e3, 1e6);
+    device.drifting = [380e3, 400e3, 400e3, 400e3, 400e3, 400e3].into();
+    let (sizes, _) = run(&settings, device);
+    let latency = sizes[0].latency.as_ref().expect("latency");
+    assert_eq!(Some(latency.load_pps), sizes[0].forwarded_pps());
+    assert!(latency.load_pps < 398e3, "the mean of 380, 400 and 400 kpps: {}", latency.load_pps);
+    assert!(sizes[1].loss.is_some() && sizes[1].back_to_back.is_some());
+}
+
+#[test]
+fn one_search_is_reported_as_before() {
+    let (sizes, _) = run(&all(), Fake::new(400e3, 1e6));
+    let json = serde_json::to_value(&sizes[0]).expect("plain data");
+    assert!(json.get("searches").is_none() && json.get("throughput_pps").is_none());
+    assert_eq!(sizes[0].bounds().len(), 1);
+    // What was written before there were several.
+    let mut asked = serde_json::to_value(all()).expect("plain data");
+    asked.as_object_mut().expect("an object").remove("searches");
+    assert_eq!(serde_json::from_value::<Settings>(asked).expect("as it was").searches, 1);
+}
+
+#[test]
+fn a_stop_keeps_the_searches_that_were_made() {
+    let mut device = Fake::new(400e3, 1e6);
+    let (whole, _) = run(&in_rounds(), Fake::new(400e3, 1e6));
+    // Within the second round: the second size has had its turn, the first has not.
+    let of = |size: &SizeReport, rounds: usize| -> u32 {
+        size.searches[..rounds].iter().map(|turn| turn.searched.trials.len() as u32).sum()
+    };
+    device.trials_left = of(&whole[0], 1) + of(&whole[1], 2) + 1;
+    let (sizes, error) = run(&in_rounds(), device);
+    assert_eq!(error.as_deref(), Some("the sink went down"));
+    assert_eq!(sizes.iter().map(|size| size.searches.len()).collect::<Vec<_>>(), [1, 2]);
+    assert!(sizes[0].throughput_pps.is_some_and(|figure| figure.interval.is_none()), "one tells no interval");
+    assert!(sizes[1].throughput_pps.is_some_and(|figure| figure.interval.is_some()));
+    assert_eq!(sizes[0].missing, ["throughput: 1 of 3 searches were made"]);
+    // Stopped in the first round, a size that was not begun is not told of.
+    let (sizes, _) = run(&in_rounds(), Fake { trials_left: 1, ..Fake::new(400e3, 1e6) });
+    assert_eq!(sizes.len(), 1);
+    assert!(sizes[0].searches.is_empty() && sizes[0].seen.trials == 1);
+}
+
+#[test]
+fn searches_that_end_otherwise_are_counted() {
+    let mut device = Fake::new(400e3, 500e3);
+    // The first size: beyond the sender, not at all, found; the second: found.
+    device.drifting = [1e9, 400e3, 400e3, 10.0, 400e3, 400e3].into();
+    let settings = Settings { search: SearchBy::Binary, ..in_rounds() };
+    let (sizes, _) = run(&settings, device);
+    let size = &sizes[0];
+    assert!(size.is_lower_limit() && size.limit == Some(Limit::Tester) && size.bounds().len() == 2, "{size:?}");
+    assert_eq!(size.searches[1].searched.found[0].end, End::BelowMinimum);
+    assert_eq!(
+        size.missing,
+        [
+            "throughput: in 1 of 3 searches: the tester is the limit: the device forwarded all that it can offer, and can do more",
+            "throughput: in 1 of 3 searches: even a thousandth of the highest load lost frames",
+        ]
+    );
+    assert!(sizes[1].missing.is_empty() && !sizes[1].is_lower_limit());
 }

@@ -177,3 +177,42 @@ fn a_real_loss_is_found() {
     }
     assert!(found > 350, "{found} of 500");
 }
+
+#[test]
+fn bounds_that_are_apart_are_an_error_that_repeats_do_not_average_out() {
+    let lowers = [100.0, 104.0, 96.0];
+    let exact: Vec<(f64, Option<f64>)> = lowers.iter().map(|lower| (*lower, None)).collect();
+    assert_eq!(Estimate::of_bounds(&exact), Estimate::of(&lowers));
+    assert_eq!(Estimate::of_bounds(&exact[..1]), None);
+    // Any number of searches on one lattice of width 6 knows no more than that: sqrt(36 / 12).
+    for searches in [2, 50] {
+        let found = Estimate::of_bounds(&vec![(90.0, Some(96.0)); searches]).expect("two or more");
+        assert!((found.error - 3f64.sqrt()).abs() < 1e-12 && found.mean == 90.0, "{found:?}");
+    }
+    let both: Vec<(f64, Option<f64>)> = lowers.iter().map(|lower| (*lower, Some(lower + 6.0))).collect();
+    let (found, of) = (Estimate::of_bounds(&both).expect("three"), Estimate::of(&lowers).expect("three"));
+    assert!((found.error.powi(2) - of.error.powi(2) - 3.0).abs() < 1e-9, "{found:?}");
+}
+
+/// Devices that differ by less than a search can see are not called different more often than the level allows: each a fixed
+/// throughput anywhere between the bounds that its searches, all alike, end with.
+#[test]
+fn searches_on_one_lattice_seldom_raise_a_false_alarm() {
+    let width = 10.0;
+    let (mut alarms, mut cases) = (0, 0);
+    for a in 0..100 {
+        for shift in 0..100 {
+            // b is 0.1 % faster than a; both somewhere within 20 widths of the lattice.
+            let a_pps = 1000.0 + f64::from(a) * 2.0 + f64::from(shift) * 0.02;
+            let of = |pps: f64| {
+                let lower = (pps / width).floor() * width;
+                Estimate::of_bounds(&[(lower, Some(lower + width)); 5]).expect("five searches")
+            };
+            let (a, b) = (of(a_pps), of(1.001 * a_pps));
+            // "b is slower or faster by more than half a width" is false for all of them.
+            alarms += u32::from(p_at_least(&b, &a, 1.0 - 0.5 * width / b.mean) < 0.05);
+            cases += 1;
+        }
+    }
+    assert!(f64::from(alarms) <= 0.05 * f64::from(cases), "{alarms} of {cases}");
+}

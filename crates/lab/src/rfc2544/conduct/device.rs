@@ -1,0 +1,88 @@
+//! What a device is asked and what it answers.
+
+use netcliff_wire::forward::stamps::Absent;
+use netcliff_wire::latency::Latency as Histogram;
+
+use crate::rfc2544::cost::Predicted;
+use crate::rfc2544::report::{Pacing, Seen};
+use crate::rfc2544::settings::FrameSize;
+use crate::rfc2544::trial::Answer;
+
+/// What a device is asked: one frame size for one trial after the other.
+pub trait Device {
+    /// Why it cannot answer.
+    type Error: std::fmt::Display;
+
+    /// Sets the frames that follow.
+    ///
+    /// # Errors
+    /// They cannot be sent here.
+    fn frames(&mut self, frame: FrameSize) -> Result<(), Self::Error>;
+
+    /// What the sender reaches flat out (pps, each way).
+    ///
+    /// # Errors
+    /// Stopped, or a port went away.
+    fn sender_pps(&mut self) -> Result<f64, Self::Error>;
+
+    /// A trial of (s) at (pps, each way).
+    ///
+    /// # Errors
+    /// Stopped, or a port went away: the trial is void.
+    fn trial(&mut self, duration_s: f64, load_pps: f64) -> Result<Measured, Self::Error>;
+
+    /// So many frames as fast as the sender can.
+    ///
+    /// # Errors
+    /// As [`Device::trial`].
+    fn burst(&mut self, frames: u64) -> Result<Burst, Self::Error>;
+
+    /// The throughput that follows from what frames cost the device's CPU at half of the one found (pps); None where the
+    /// device does not let itself be looked into.
+    ///
+    /// # Errors
+    /// As [`Device::trial`].
+    fn predict(&mut self, throughput_pps: f64) -> Result<Option<Predicted>, Self::Error> {
+        let _ = throughput_pps;
+        Ok(None)
+    }
+}
+
+/// What a trial gave.
+#[derive(Debug, Clone)]
+pub struct Measured {
+    /// What the searches ask.
+    pub answer: Answer,
+    /// Counts of this trial.
+    pub seen: Seen,
+    /// How well the schedule was kept.
+    pub pacing: Option<Pacing>,
+    /// Latency of every frame.
+    pub latency: Option<Histogram>,
+    /// The frame in the middle.
+    pub tagged: Tagged,
+}
+
+/// Latency of a trial's tagged frames: means over the directions.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Tagged {
+    /// By the clock asked for (s); None: one of them was lost or lacks a stamp.
+    pub latency_s: Option<f64>,
+    /// How far that may be off by bringing the clocks of both ends together (s).
+    pub uncertainty_s: Option<f64>,
+    /// From before they were written (s), where stamps were asked for.
+    pub application_s: Option<f64>,
+    /// By the kernel's stamps (s), where those of hardware were asked for.
+    pub kernel_s: Option<f64>,
+    /// Stamps that did not come back.
+    pub absent: Absent,
+}
+
+/// What a burst gave.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Burst {
+    /// Every frame was forwarded.
+    pub complete: bool,
+    /// Rate at which it was sent (pps).
+    pub burst_pps: f64,
+}

@@ -1,0 +1,134 @@
+//! The searches of a frame size: one, or one a round.
+
+use super::{Asker, Device, LINES_BPS};
+use crate::rfc2544::report::{Limit, LineShare, SearchTurn, SizeReport};
+use crate::rfc2544::search::binary::{self, Binary};
+use crate::rfc2544::search::mlr::{self, Mlr};
+use crate::rfc2544::search::{End, Searched};
+use crate::rfc2544::settings::{FrameSize, SearchBy, Settings};
+use crate::rfc2544::trial::Range;
+use crate::stats::contrast::Estimate;
+use crate::stats::{self, CONFIDENCE};
+
+/// Share of the sender's flat-out rate up to which loads are asked for: at all of it every trial would be void.
+const SENDER_SHARE: f64 = 0.97;
+/// Lowest load over the highest.
+const LOWEST: f64 = 1e-3;
+
+/// The highest load asked for of a sender that reaches `sender_pps` flat out (pps).
+pub(super) fn max_pps(settings: &Settings, sender_pps: f64) -> f64 {
+    settings.max_pps.unwrap_or(f64::INFINITY).min(SENDER_SHARE * sender_pps)
+}
+
+/// One search of the size that the device was brought to.
+pub(super) fn search<D: Device>(
+    settings: &Settings,
+    round: u32,
+    size: &SizeReport,
+    asker: &mut Asker<'_, D>,
+) -> Result<SearchTurn, D::Error> {
+    let SizeReport { sender_pps, max_pps, .. } = *size;
+    let searched = searched(settings, max_pps, asker)?;
+    let below_sender = settings.max_pps.is_some_and(|asked_pps| asked_pps <= SENDER_SHARE * sender_pps);
+    let limit = searched.found.first().and_then(|found| limit(found.end, below_sender));
+    Ok(SearchTurn { round, sender_pps, max_pps, limit, searched })
+}
+
+fn searched<D: Device>(settings: &Settings, max_pps: f64, asker: &mut Asker<'_, D>) -> Result<Searched, D::Error> {
+    let (goal, range) = (settings.goal(), Range { min_pps: LOWEST * max_pps, max_pps });
+    let mut ask = |duration_s, load_pps| asker.ask(duration_s, load_pps);
+    match settings.search {
+        SearchBy::Binary => {
+            let goal = Binary { trial_s: goal.final_trial_s, loss_ratio: goal.loss_ratio, width: goal.width };
+            binary::search(goal, range, &mut ask)
+        }
+        SearchBy::Mlr | SearchBy::MlrTypical => {
+            // Noise can make a search revise its bounds for long; the binary search's time is enough for any.
+            let at_most_s = Some(30.0 * goal.duration_sum_s);
+            mlr::search(&Mlr { goals: vec![goal], range, at_most_s }, &mut ask)
+        }
+    }
+}
+
+/// What a search's end says of the device. `below_sender`: the highest load is one that was asked for.
+fn limit(end: End, below_sender: bool) -> Option<Limit> {
+    match end {
+        End::Regular => Some(Limit::Device),
+        End::AboveMaximum if below_sender => Some(Limit::Asked),
+        End::AboveMaximum | End::AboveSender => Some(Limit::Tester),
+        End::BelowMinimum | End::SenderTooSlow | End::OutOfTime => None,
+    }
+}
+
+/// What a search's end leaves open.
+fn missing(limit: Option<Limit>, end: End) -> Option<&'static str> {
+    match (limit, end) {
+        (Some(Limit::Asked), _) => Some("the highest load asked for was forwarded; the device can do more"),
+        (Some(Limit::Tester), _) => {
+            Some("the tester is the limit: the device forwarded all that it can offer, and can do more")
+        }
+        (_, End::BelowMinimum) => Some("even a thousandth of the highest load lost frames"),
+        (_, End::SenderTooSlow) => Some("the sender did not reach even a thousandth of the highest load"),
+        (_, End::OutOfTime) => {
+            Some("the bounds were not close within 30 full trials; the device's loss is not a matter of load alone")
+        }
+        _ => None,
+    }
+}
+
+/// Writes into a size what its searches say, of which `asked` were asked for.
+pub(super) fn settle(size: &mut SizeReport, turns: Vec<SearchTurn>, asked: u32) {
+    if turns.is_empty() {
+        return;
+    }
+    size.missing.extend(all_missing(&turns, asked));
+    size.limit = turns.iter().filter_map(|turn| turn.limit).max();
+    size.throughput = in_the_middle(&turns).map(|turn| turn.searched.clone());
+    if asked > 1 {
+        size.searches = turns;
+        size.throughput_pps = mean(&size.bounds());
+    }
+    size.line_shares = size.forwarded_pps().map(|pps| line_shares(size.frame, pps)).unwrap_or_default();
+}
+
+/// The search whose lower bound is in the middle, the lower of two; where none has one the last.
+fn in_the_middle(turns: &[SearchTurn]) -> Option<&SearchTurn> {
+    let lower = |turn: &&SearchTurn| turn.searched.bounds().map(|(lower, _)| lower);
+    let mut had: Vec<(f64, &SearchTurn)> = turns.iter().filter_map(|turn| Some((lower(&turn)?, turn))).collect();
+    had.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+    had.get(had.len().saturating_sub(1) / 2).map(|(_, turn)| *turn).or(turns.last())
+}
+
+/// Mean of the lower bounds with its interval, as `compare` tests it.
+fn mean(bounds: &[(f64, Option<f64>)]) -> Option<netcliff_core::Figure> {
+    let lowers: Vec<f64> = bounds.iter().map(|(lower, _)| *lower).collect();
+    Estimate::of_bounds(bounds).map(|estimate| estimate.figure(CONFIDENCE)).or_else(|| stats::mean(&lowers))
+}
+
+/// What the searches leave open, each once, with how many of them it is of.
+fn all_missing(turns: &[SearchTurn], asked: u32) -> Vec<String> {
+    let made = turns.len();
+    let ends = turns.iter().filter_map(|turn| missing(turn.limit, turn.searched.found.first()?.end));
+    let mut counted: Vec<(&str, usize)> = Vec::new();
+    for sentence in ends {
+        match counted.iter_mut().find(|(known, _)| *known == sentence) {
+            Some((_, count)) => *count += 1,
+            None => counted.push((sentence, 1)),
+        }
+    }
+    let said = |(sentence, count): (&str, usize)| match asked {
+        1 => format!("throughput: {sentence}"),
+        _ => format!("throughput: in {count} of {made} searches: {sentence}"),
+    };
+    let short = (made < asked as usize).then(|| format!("throughput: {made} of {asked} searches were made"));
+    short.into_iter().chain(counted.into_iter().map(said)).collect()
+}
+
+/// Shares of [`LINES_BPS`] that a throughput is.
+pub(crate) fn line_shares(frame: FrameSize, throughput_pps: f64) -> Vec<LineShare> {
+    let share = |line_bps| {
+        let line_pps = frame.line_pps(line_bps);
+        LineShare { line_bps, line_pps, share: throughput_pps / line_pps }
+    };
+    LINES_BPS.map(share).to_vec()
+}
