@@ -158,6 +158,8 @@ fn what_cannot_be_compared_is_wrong_usage() {
             (&["compare", &stream, &stream, "--fail-if-slower", "150%"], &["150%", "such as 5%"]),
             (&["compare", &stream, &stream, "--fail-if-slower", "-5%"], &["such as 5%"]),
             (&["compare", &stream], &["<B>"]),
+            (&["compare", "", &stream], &["''", "expected a run of the store", "file of JSON"]),
+            (&["compare", &stream, &stream, "--html", "/"], &["cannot write /: Is a directory", "name a file"]),
         ],
     );
 }

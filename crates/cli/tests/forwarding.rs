@@ -111,7 +111,8 @@ fn wrong_usage_is_named_with_what_is_accepted() {
         (&["run", &magic], &["magic", "netfilter"]),
         (&["run", &file, "--html", "/"], &["cannot write /: Is a directory", "name a file"]),
         (&["run", &file, "--svg", "no/such/place.svg"], &["cannot write no/such/place.svg: No such file"]),
-        (&["run", &file, "--sizes", "64B,64B"], &["64B"]),
+        (&["run", &file, "--sizes", "64B,64B"], &["small.toml: frame size = 64B twice", "each size once"]),
+        (&["run", &file, "--time", "5ms"], &["small.toml: trial = 5ms", "10ms to"]),
         (&["run", roofline, "--sizes", "64B"], &["--sizes", "forwarding"]),
     ] {
         let out = home.netcliff(args).output().expect("it runs");

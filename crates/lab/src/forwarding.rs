@@ -103,8 +103,8 @@ pub fn run(
     watch: &mut dyn Watch,
 ) -> Result<ForwardingReport, ForwardingError> {
     let misplaced = |bad| FileError::misplaced(path, text, &bad);
-    let settings = settings(experiment).map_err(|error| error.placed(misplaced))?;
-    let set_ups = set_ups(experiment)?;
+    let settings = settings(experiment).map_err(|error| error.placed(path, misplaced))?;
+    let set_ups = set_ups(experiment).map_err(|error| error.placed(path, misplaced))?;
     let nics = netcliff_host::nic::read_all(std::path::Path::new("/sys")).unwrap_or_default();
     let inventory = Inventory::of_this_host();
     let host = fingerprint::of_host(&inventory, &nics);
@@ -161,10 +161,10 @@ enum Refused {
 }
 
 impl Refused {
-    fn placed(self, misplaced: impl FnOnce(experiment::BadValue) -> FileError) -> ForwardingError {
+    fn placed(self, path: &str, misplaced: impl FnOnce(experiment::BadValue) -> FileError) -> ForwardingError {
         match self {
             Self::Misplaced(bad) => misplaced(bad).into(),
-            Self::Value(value) => ForwardingError::Value(value),
+            Self::Value(value) => ForwardingError::Value(format!("{path}: {value}")),
         }
     }
 }
@@ -189,11 +189,11 @@ fn settings(experiment: &experiment::Forwarding) -> Result<Settings, Refused> {
     Ok(settings)
 }
 
-fn set_ups(experiment: &experiment::Forwarding) -> Result<Vec<SetUp>, ForwardingError> {
+fn set_ups(experiment: &experiment::Forwarding) -> Result<Vec<SetUp>, Refused> {
     let known = || Way::ALL.map(|way| way.to_string()).join(", ");
     let of = |set_up: &experiment::SetUp| {
         let forwarding = Way::ALL.into_iter().find(|way| way.to_string() == set_up.forwarding).ok_or_else(|| {
-            ForwardingError::Value(format!("forwarding = \"{}\": expected one of {}", set_up.forwarding, known()))
+            Refused::Value(format!("forwarding = \"{}\": expected one of {}", set_up.forwarding, known()))
         })?;
         let rules = set_up.rules.unwrap_or(RULES_BY_DEFAULT);
         Ok(SetUp { name: set_up.name.clone(), forwarding, rules, tune: set_up.tune })

@@ -19,10 +19,10 @@ to be slower by more than that (Welch's t, corrected by Holm for many points), 0
 difference that chance explains does not fail. ./12 is a file of that name.")]
 pub struct CompareArgs {
     /// What to compare against: a run of the store by its number, its name, last or last~1, or a file of JSON that netcliff wrote
-    #[arg(value_name = "A")]
+    #[arg(value_name = "A", value_parser = named)]
     pub a: String,
     /// What is judged
-    #[arg(value_name = "B")]
+    #[arg(value_name = "B", value_parser = named)]
     pub b: String,
     /// Exit with 1 if a figure of speed is shown to be slower by more than this share
     #[arg(long, value_name = "5%", value_parser = share, allow_hyphen_values = true)]
@@ -38,4 +38,9 @@ pub struct CompareArgs {
 fn share(text: &str) -> Result<f64, String> {
     let share = units::parse_share(text).ok().filter(|share| (0.0..1.0).contains(share));
     share.ok_or_else(|| "expected a share from 0 to below 1, such as 5%".into())
+}
+
+fn named(text: &str) -> Result<String, String> {
+    let wanted = "expected a run of the store (12, last, last~1, its name) or a file of JSON that netcliff wrote";
+    if text.trim().is_empty() { Err(wanted.into()) } else { Ok(text.to_owned()) }
 }

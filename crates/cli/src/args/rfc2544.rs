@@ -88,7 +88,7 @@ pub struct Rfc2544Args {
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000), allow_negative_numbers = true)]
     pub repeats: Option<u32>,
     /// CPUs of tester and router [default: the first and the last]
-    #[arg(long, value_name = "TESTER,ROUTER", value_parser = super::numbers::cpu_pair)]
+    #[arg(long, value_name = "TESTER,ROUTER", value_parser = cpus)]
     pub cpu: Option<(u32, u32)>,
     /// Send from this port of this machine
     #[arg(long, value_name = "IF", requires = "rx")]
@@ -209,6 +209,10 @@ fn frames(text: &str) -> Result<Frames, String> {
         "standard" => Ok(Frames::Standard),
         other => other.parse().map(Frames::One).map_err(|error: netcliff_core::ParseError| error.accepted),
     }
+}
+
+fn cpus(text: &str) -> Result<(u32, u32), String> {
+    super::numbers::cpu_pair(text).map_err(|_| "expected the numbers of two CPUs, tester and router, such as 0,1".into())
 }
 
 fn mac(text: &str) -> Result<[u8; 6], String> {

@@ -6,12 +6,13 @@ use std::process::ExitCode;
 use netcliff_lab::compare::{Measured, ReadError, Source, compare};
 use netcliff_report as report;
 
-use super::{open_store, store_path, write};
+use super::{open_store, refuse_unwritable, store_path, write};
 use crate::args::{CompareArgs, StoreArgs};
 use crate::output;
 
 /// Compares two runs and shows it.
 pub fn run(args: &CompareArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
+    refuse_unwritable(args.html.as_deref())?;
     let sources = [&args.a, &args.b].map(|text| Source::parse(text));
     let [a, b] = sources.each_ref().map(|source| read(source, store_args));
     let found = compare(&a?, &b?, args.fail_if_slower).map_err(output::usage)?;

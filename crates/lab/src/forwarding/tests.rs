@@ -127,7 +127,7 @@ fn report_of(
 ) -> (ForwardingReport, Option<String>) {
     let experiment = experiment();
     let settings = settings(&experiment).unwrap_or_else(|_| panic!("it cannot be"));
-    let mut found = Found::new(&set_ups(&experiment).unwrap(), &settings);
+    let mut found = Found::new(&set_ups(&experiment).unwrap_or_else(|_| panic!("they cannot be")), &settings);
     before.into_iter().for_each(|before| found.take_up(before));
     let stop = Arc::clone(&heard.stop);
     let failure = measure(&mut found, &settings, experiment.rounds, &mut build, &stop, heard);
@@ -250,7 +250,7 @@ fn curves_are_by_set_up_and_a_line_forwards_no_more_than_it_carries() {
 fn values_that_cannot_be_are_named() {
     let mut wrong = experiment();
     wrong.set_ups[0].forwarding = "magic".to_owned();
-    let said = set_ups(&wrong).unwrap_err().to_string();
+    let Err(Refused::Value(said)) = set_ups(&wrong) else { panic!("magic was taken") };
     assert!(said.contains("magic") && said.contains("netfilter"), "{said}");
     type Edit = fn(&mut experiment::Forwarding);
     let changes: [(Edit, &str); 3] = [

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use netcliff_core::{Invalid, ParseError};
+use netcliff_core::{Invalid, ParseError, units};
 use netcliff_wire::forward::frame::{IMIX, least_bytes};
 use netcliff_wire::forward::port::{ReceiveBy, SendBy};
 use netcliff_wire::forward::stamps::Stamps;
@@ -229,24 +229,26 @@ impl Settings {
         }
         let twice = |(at, frame): (usize, &FrameSize)| self.frames[..at].contains(frame);
         if let Some((_, frame)) = self.frames.iter().enumerate().find(|one| twice(*one)) {
-            return bad("frame size", format!("{frame} twice"), "each size once (standard has 64 to 1518 of its own)");
+            return bad("frame size", format!("{frame} twice"), "each size once");
         }
         if !(1..=65_536).contains(&self.flows) {
             return bad("flows", self.flows.to_string(), "1 to 65536");
         }
         self.check_searches()?;
+        let (time, share) = (units::print_time_s, units::print_share);
+        let max_pps = self.max_pps.unwrap_or(1.0);
         let ranges = [
-            ("trial", self.trial_s, 0.01..=86_400.0, "10ms to a day"),
-            ("settle", self.settle_s, 0.0..=60.0, "0s to 60s"),
-            ("rest", self.rest_s, 0.0..=600.0, "0s to 600s"),
-            ("width", self.width, 1e-4..=0.5, "0.01% to 50%"),
-            ("loss step", self.loss_step, 0.001..=0.1, "0.1% to 10%, as RFC 2544 has it"),
-            ("loss", self.loss_ratio, 0.0..=0.5, "0 to 50%"),
-            ("max", self.max_pps.unwrap_or(1.0), 1.0..=1e9, "1pps to 1Gpps"),
+            ("trial", self.trial_s, time(self.trial_s), 0.01..=86_400.0, "10ms to 86400s"),
+            ("settle", self.settle_s, time(self.settle_s), 0.0..=60.0, "0s to 60s"),
+            ("rest", self.rest_s, time(self.rest_s), 0.0..=600.0, "0s to 600s"),
+            ("width", self.width, share(self.width), 1e-4..=0.5, "0.01% to 50%"),
+            ("loss step", self.loss_step, share(self.loss_step), 0.001..=0.1, "0.1% to 10%, as RFC 2544 has it"),
+            ("loss", self.loss_ratio, share(self.loss_ratio), 0.0..=0.5, "0% to 50%"),
+            ("max", max_pps, units::print_pps(max_pps), 1.0..=1e9, "1pps to 1000Mpps"),
         ];
-        for (name, value, range, accepted) in ranges {
+        for (name, value, printed, range, accepted) in ranges {
             if !range.contains(&value) {
-                return bad(name, value.to_string(), accepted);
+                return bad(name, printed, accepted);
             }
         }
         if self.stamps != Stamps::Application && !self.tests.latency {
@@ -268,7 +270,7 @@ impl Settings {
             return Err(Invalid::new(
                 "searches",
                 self.searches,
-                "1: the loss test searches for nothing; choose throughput or all",
+                "only with throughput, latency, back-to-back or all; the loss test searches for nothing",
             ));
         }
         Ok(())

@@ -174,12 +174,12 @@ fn settings_that_cannot_be_are_refused_with_their_value() {
         (Settings { ipv6: true, ..all() }, "frame size = 64B: at least 84B"),
         (Settings { flows: 0, ..all() }, "flows = 0"),
         (Settings { trial_s: 0.0, ..all() }, "trial = 0"),
-        (Settings { loss_step: 0.2, ..all() }, "loss step = 0.2"),
+        (Settings { loss_step: 0.2, ..all() }, "loss step = 20%: 0.1% to 10%"),
         (Settings { latency_repeats: 0, ..all() }, "repeats = 0"),
         (Settings { tests: Settings::default().tests, ..stamped() }, "stamps = kernel: application, or together with"),
         (Settings { searches: 0, ..all() }, "searches = 0: 1 to 1000"),
         (Settings { searches: 1001, ..all() }, "searches = 1001"),
-        (Settings { searches: 2, tests: only_loss, ..all() }, "searches = 2: 1: the loss test searches for nothing"),
+        (Settings { searches: 2, tests: only_loss, ..all() }, "searches = 2: only with throughput"),
         (Settings { frames: vec![FrameSize::Imix; 2], ..all() }, "frame size = imix twice: each size once"),
     ] {
         let error = settings.check().unwrap_err().to_string();
