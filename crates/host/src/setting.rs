@@ -1,8 +1,12 @@
 //! Settings of the host that can be read, written and set back: [`Setting`]. All values are text, as they stand in files.
 
 mod command;
+mod same;
+
+pub use same::same;
 
 use crate::{
+    inspect::interrupts,
     nic::{
         self, Nic, ethtool, link,
         netdev::{self, NapiKey},
@@ -26,7 +30,7 @@ const KERNEL: [&str; 3] = ["/proc/sys", "/proc/irq", "/sys"];
 
 /// A link that is set anew is up again after this. Longer, and the control channel over it would be given up (5 s).
 pub(crate) const LINK_TIME: Duration = Duration::from_secs(3);
-/// Between two looks at it.
+/// Between two looks at a link.
 pub(crate) const GLANCE: Duration = Duration::from_millis(10);
 
 /// Something about the host that can be set.
@@ -51,6 +55,14 @@ pub enum Setting {
     RssTable {
         /// Interface.
         interface: String,
+    },
+    /// CPUs that may take an interrupt, as a list. Its number changes with the channels and at each boot, so it is named as its
+    /// driver does.
+    Interrupt {
+        /// Interface.
+        interface: String,
+        /// Last word of its line in /proc/interrupts, such as `eth0-TxRx-3`.
+        name: String,
     },
     /// MTU (bytes).
     Mtu {
@@ -109,6 +121,7 @@ impl fmt::Display for Setting {
                 write!(f, "{interface} {group} {key}")
             }
             Setting::RssTable { interface } => write!(f, "{interface} RSS table"),
+            Setting::Interrupt { interface, name } => write!(f, "{interface} interrupt {name}"),
             Setting::Mtu { interface } => write!(f, "{interface} MTU"),
             Setting::Link { interface } => write!(f, "{interface} speed and duplex"),
             Setting::HardwareStamps { interface } => write!(f, "{interface} hardware time stamps"),
@@ -134,10 +147,19 @@ impl Setting {
             Setting::File { path } => path.strip_prefix("/sys/class/net").ok()?.iter().next()?.to_str(),
             Setting::Ethtool { interface, .. }
             | Setting::RssTable { interface }
+            | Setting::Interrupt { interface, .. }
             | Setting::Mtu { interface }
             | Setting::Link { interface }
             | Setting::HardwareStamps { interface }
             | Setting::Napi { interface, .. } => Some(interface),
+        }
+    }
+
+    /// The interface whose queues are made anew by it.
+    pub(crate) fn renews_queues_of(&self) -> Option<&str> {
+        match self {
+            Setting::Ethtool { interface, group: Group::Channels | Group::Rings, .. } => Some(interface),
+            _ => None,
         }
     }
 
@@ -159,11 +181,11 @@ impl Setting {
                     .ok_or_else(|| unsupported(format!("the driver of {interface} does not tell {key}")))
             }
             Setting::RssTable { interface } => {
-                let table = nic::read(interface, Path::new("/sys"))?.rss.map(|rss| rss.indirection).unwrap_or_default();
-                if table.is_empty() {
-                    return Err(unsupported(format!("the driver of {interface} shows no RSS table")));
-                }
-                Ok(table.iter().map(u32::to_string).collect::<Vec<_>>().join(","))
+                let table = rss_table(&nic::read(interface, Path::new("/sys"))?);
+                table.ok_or_else(|| unsupported(format!("the driver of {interface} shows no RSS table")))
+            }
+            Setting::Interrupt { interface, name } => {
+                Ok(fs::read_to_string(interrupts::affinity_file(interface, name)?)?.trim().to_owned())
             }
             Setting::Mtu { interface } => {
                 let mtu = Rtnl::new().link(interface)?.mtu_bytes;
@@ -192,7 +214,15 @@ impl Setting {
             Setting::File { path } => fs::write(checked(path)?, value),
             Setting::Ethtool { interface, group: Group::Features, key } => {
                 let name = CString::new(key.as_str()).map_err(io::Error::other)?;
-                ethtool::set_feature(interface, &name, parse_switch(value)?)
+                let on = parse_switch(value)?;
+                ethtool::set_feature(interface, &name, on)?;
+                // A driver that switched it by itself (vmxnet3 LRO for an XDP program) left what is wanted as it was, and to ask
+                // for what is wanted already does nothing.
+                if nic::read(interface, Path::new("/sys"))?.feature(key) == Some(!on) {
+                    ethtool::set_feature(interface, &name, !on)?;
+                    ethtool::set_feature(interface, &name, on)?;
+                }
+                Ok(())
             }
             Setting::Ethtool { interface, group, key } => {
                 let value = value.parse().map_err(|_| bad(format!("{value:?} is no whole number")))?;
@@ -203,6 +233,7 @@ impl Setting {
                 }
             }
             Setting::RssTable { interface } => nic::set_rss_table(interface, &table(value)?),
+            Setting::Interrupt { interface, name } => fs::write(interrupts::affinity_file(interface, name)?, value),
             Setting::Mtu { interface } => {
                 let mtu = value.parse().map_err(|_| bad(format!("MTU {value:?} is no whole number")))?;
                 Rtnl::new().set_mtu(interface, mtu)
@@ -257,18 +288,10 @@ pub(crate) fn figure(nic: &Nic, group: Group, key: &str) -> Option<String> {
     map.get(key).map(u32::to_string)
 }
 
-/// Equal as the kernel sees it: spaces and tabs, leading zeros of CPU masks and the empty mask do not matter.
-pub fn same(a: &str, b: &str) -> bool {
-    let plain = |text: &str| -> Vec<String> {
-        let words = text.split_whitespace();
-        words
-            .map(|word| {
-                let bare = word.trim_start_matches(['0', ',']);
-                if bare.is_empty() { "0".to_owned() } else { bare.to_owned() }
-            })
-            .collect()
-    };
-    plain(a) == plain(b)
+/// The RSS table as [`Setting::RssTable`] writes it; None: the driver shows none.
+pub(crate) fn rss_table(nic: &Nic) -> Option<String> {
+    let table = nic.rss.as_ref().map(|rss| &rss.indirection).filter(|table| !table.is_empty())?;
+    Some(table.iter().map(u32::to_string).collect::<Vec<_>>().join(","))
 }
 
 /// The network namespace of the calling thread, by the number of its file.

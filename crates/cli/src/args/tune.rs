@@ -203,6 +203,7 @@ impl WishArgs {
             rtt_s: self.rtt,
             mtu_bytes: self.mtu,
             spared: self.spare.clone(),
+            channels_as_they_are: false,
         })
     }
 }

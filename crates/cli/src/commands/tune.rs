@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
+use netcliff_core::tuning::in_short;
 use netcliff_host::inspect::Inspection;
 use netcliff_host::journal::{HostLock, StateDir, UndoOutcome};
 use netcliff_host::tune::apply::{self, Applied, Session};
@@ -119,7 +120,7 @@ fn expect(plan: &mut Plan, store: &StoreArgs) {
 /// The lock; what a killed run left is set back first.
 fn lock() -> anyhow::Result<HostLock> {
     let (lock, replayed) = HostLock::acquire_and_replay(&StateDir::default_for_user()?)?;
-    for outcome in &replayed.outcomes {
+    for outcome in replayed.outcomes.iter().filter(|outcome| !outcome.is_silent()) {
         output::say(format!("netcliff: left by a run that died: {}", told(outcome)));
     }
     Ok(lock)
@@ -146,25 +147,30 @@ fn apply(args: &ApplyArgs) -> anyhow::Result<ExitCode> {
             output::data(&(sentence(one) + "\n"))?;
         }
     }
+    if plan.changes_channels() && args.wish.plan.is_some() {
+        output::say("netcliff: the queues are new: `netcliff tune plan` again says where their interrupts belong");
+    }
     output::say("netcliff: `netcliff tune undo` sets this back");
     Ok(ExitCode::SUCCESS)
 }
 
 /// Makes a plan; where it changed channels, what is proposed for the queues as they are then.
-fn make(session: &mut Session, wish: &WishArgs, plan: &Plan) -> anyhow::Result<()> {
-    session.apply(plan)?;
-    if plan.changes_channels() && wish.plan.is_none() {
-        session.apply(&planned(wish, &look()?)?)?;
+fn make(session: &mut Session, args: &WishArgs, plan: &Plan) -> anyhow::Result<()> {
+    match args.wish() {
+        Some(wish) => session.apply_wish(plan, &wish)?,
+        None => session.apply(plan)?,
     }
     Ok(())
 }
 
 fn sentence(applied: &Applied) -> String {
+    let [before, requested, effective] =
+        [&applied.before, &applied.requested, &applied.effective].map(|it| in_short(it));
+    let name = &applied.name;
     if applied.differs() {
-        let Applied { name, before, requested, effective, .. } = applied;
         return format!("{name}: {before} -> {effective} (asked for {requested}: the driver made this of it)");
     }
-    format!("{}: {} -> {}", applied.name, applied.before, applied.effective)
+    format!("{name}: {before} -> {effective}")
 }
 
 fn agreed(plan: &Plan) -> anyhow::Result<bool> {
@@ -181,7 +187,8 @@ fn agreed(plan: &Plan) -> anyhow::Result<bool> {
 fn told(outcome: &UndoOutcome) -> String {
     use netcliff_host::journal::Change;
     let what = match &outcome.change {
-        Change::SettingChanged { setting, old, .. } => format!("{setting} back to {old}"),
+        Change::SettingChanged { setting, old, .. } => format!("{setting} back to {}", in_short(old)),
+        Change::SettingsAtRisk { interface, .. } => format!("settings of {interface} that another change had moved"),
         other => format!("{other:?}"),
     };
     match (&outcome.error, &outcome.note) {
@@ -194,7 +201,7 @@ fn told(outcome: &UndoOutcome) -> String {
 fn undo(json: bool) -> anyhow::Result<ExitCode> {
     let lock = lock()?;
     let report = apply::undo(&lock)?;
-    for outcome in &report.outcomes {
+    for outcome in report.outcomes.iter().filter(|outcome| !outcome.is_silent()) {
         if json {
             output::json_line(&serde_json::json!({
                 "change": outcome.change, "note": outcome.note, "error": outcome.error,

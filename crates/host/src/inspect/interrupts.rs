@@ -3,10 +3,15 @@
 use crate::{
     nic::{Nic, message_interrupts},
     procfs,
-    softnet::{PerCpu, parse_per_cpu},
+    rtnl::Rtnl,
+    softnet::{self, PerCpu, Row, parse_per_cpu},
 };
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::{Path, PathBuf},
+};
 
 /// Which packets a queue or an interrupt is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -70,16 +75,58 @@ pub(super) fn table(root: &Path, missing: &mut BTreeMap<String, String>) -> PerC
     })
 }
 
-/// The interrupts of a device: those sysfs lists for it, else those that carry its name.
-pub(super) fn of_device(root: &Path, nic: &Nic, table: &PerCpu) -> Vec<Irq> {
-    let device = root.join("sys/class/net").join(&nic.name).join("device");
+/// Number, name and counts of a device's interrupts: those sysfs lists for it, else those that carry its name.
+fn rows<'a>(root: &Path, interface: &str, table: &'a PerCpu) -> Vec<(u32, &'a str, &'a Row)> {
+    let device = root.join("sys/class/net").join(interface).join("device");
     let listed: Vec<u32> =
         procfs::numbered(message_interrupts(&device), "").into_iter().map(|(number, _)| number).collect();
     let numbered = table.rows.iter().filter_map(|(name, row)| Some((name.parse::<u32>().ok()?, row)));
-    let mut irqs: Vec<Irq> = numbered
-        .filter(|(number, row)| listed.contains(number) || (listed.is_empty() && carries(&row.description, &nic.name)))
-        .map(|(number, row)| {
-            let name = row.description.split_whitespace().next_back().unwrap_or_default().to_owned();
+    let own = numbered
+        .filter(|(number, row)| listed.contains(number) || (listed.is_empty() && carries(&row.description, interface)));
+    own.map(|(number, row)| (number, row.description.split_whitespace().next_back().unwrap_or_default(), row)).collect()
+}
+
+/// The file with the CPUs of an interrupt of this host, by the driver's name for it.
+///
+/// # Errors
+/// [`io::ErrorKind::NotFound`]: no interrupt of the interface has that name; or several have; or it is down.
+pub(crate) fn affinity_file(interface: &str, name: &str) -> io::Result<PathBuf> {
+    let table = softnet::interrupts()?;
+    let rows = rows(Path::new("/"), interface, &table);
+    let mut numbers = rows.iter().filter(|(_, known, _)| *known == name).map(|(number, ..)| number);
+    match (numbers.next(), numbers.next()) {
+        (Some(number), None) => Ok(PathBuf::from(format!("/proc/irq/{number}/smp_affinity_list"))),
+        (Some(_), Some(_)) => Err(io::Error::other(format!("several interrupts of {interface} are called {name}"))),
+        // A driver has its interrupts named while it is up only; they keep their CPUs.
+        (None, _) if Rtnl::new().link(interface)?.flags & libc::IFF_UP as u32 == 0 => {
+            Err(io::Error::other(format!("{interface} is down, and its driver names {name} only while it is up")))
+        }
+        (None, _) => {
+            let reason = format!("no interrupt of {interface} is called {name}");
+            Err(io::Error::new(io::ErrorKind::NotFound, reason))
+        }
+    }
+}
+
+/// The interrupts of a device of this host and the CPUs that may take each; those without a name of their own are left out.
+///
+/// # Errors
+/// When `/proc/interrupts` cannot be read.
+pub(crate) fn affinities(interface: &str) -> io::Result<Vec<(String, String)>> {
+    let table = softnet::interrupts()?;
+    let rows = rows(Path::new("/"), interface, &table);
+    let own = |name: &str| rows.iter().filter(|(_, other, _)| *other == name).count() == 1;
+    let list = |number: u32| procfs::text(format!("/proc/irq/{number}/smp_affinity_list"));
+    let named = rows.iter().filter(|(_, name, _)| own(name));
+    Ok(named.filter_map(|(number, name, _)| Some(((*name).to_owned(), list(*number)?))).collect())
+}
+
+/// The interrupts of a device.
+pub(super) fn of_device(root: &Path, nic: &Nic, table: &PerCpu) -> Vec<Irq> {
+    let mut irqs: Vec<Irq> = rows(root, &nic.name, table)
+        .into_iter()
+        .map(|(number, name, row)| {
+            let name = name.to_owned();
             let list = |file: &str| {
                 let text = procfs::text(root.join(format!("proc/irq/{number}/{file}")));
                 text.and_then(|text| procfs::cpu_list(&text)).unwrap_or_default()

@@ -6,7 +6,7 @@
 
 pub mod capture;
 mod counters;
-mod interrupts;
+pub(crate) mod interrupts;
 mod network;
 pub mod page;
 mod paths;

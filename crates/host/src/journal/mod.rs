@@ -118,6 +118,15 @@ pub enum Change {
         /// The value about to be written.
         new: String,
     },
+    /// Settings that what is done to a device may move beside what it is to change.
+    SettingsAtRisk {
+        /// The device.
+        interface: String,
+        /// As in [`Change::SettingChanged`].
+        namespace: Option<u64>,
+        /// Each with its value before.
+        settings: Vec<(Setting, String)>,
+    },
     /// A process that was started and has to end with the run.
     ProcessStarted {
         /// Which one.
@@ -189,13 +198,31 @@ impl Journal {
         setting: &Setting,
         (old, new): (&str, &str),
     ) -> Result<(), JournalError> {
-        let journal = match journal {
-            Some(journal) => journal,
-            none => none.insert(Self::begin(state)?),
-        };
         let namespace = setting.is_of_namespace().then(setting::namespace).flatten();
         let (setting, old, new) = (setting.clone(), old.to_owned(), new.to_owned());
-        journal.record(Change::SettingChanged { setting, namespace, old, new }).map(drop)
+        Self::begun(journal, state)?.record(Change::SettingChanged { setting, namespace, old, new }).map(drop)
+    }
+
+    /// Writes down what the next changes of a device may move, in a journal that begins with the first change. As undoing goes
+    /// backwards, they are looked at once those changes are undone.
+    ///
+    /// # Errors
+    /// As [`Journal::begin`] and [`Journal::record`].
+    pub(crate) fn record_at_risk(
+        journal: &mut Option<Journal>,
+        state: &StateDir,
+        interface: &str,
+        settings: Vec<(Setting, String)>,
+    ) -> Result<(), JournalError> {
+        let (interface, namespace) = (interface.to_owned(), setting::namespace());
+        Self::begun(journal, state)?.record(Change::SettingsAtRisk { interface, namespace, settings }).map(drop)
+    }
+
+    fn begun<'a>(journal: &'a mut Option<Journal>, state: &StateDir) -> Result<&'a mut Journal, JournalError> {
+        Ok(match journal {
+            Some(journal) => journal,
+            none => none.insert(Self::begin(state)?),
+        })
     }
 
     /// Notes that a change has been taken back by other means.

@@ -1,10 +1,11 @@
 //! Taking changes back. Every undo is idempotent: a thing that is already gone counts as undone.
 
+mod settings;
+
 use super::{Change, JournalError, Line, StateDir};
 use crate::{
     process::{ProcessId, boot_id},
     procfs, rtnl,
-    setting::{self, Setting},
 };
 use nix::{errno::Errno, mount::MntFlags};
 use std::{
@@ -23,6 +24,13 @@ pub struct UndoOutcome {
     pub note: Option<String>,
     /// Why it is still there; `None` when it has been undone.
     pub error: Option<String>,
+}
+
+impl UndoOutcome {
+    /// Whether there was nothing to do, nor to tell: what was at risk had not been touched.
+    pub fn is_silent(&self) -> bool {
+        matches!(self.change, Change::SettingsAtRisk { .. }) && self.note.is_none() && self.error.is_none()
+    }
 }
 
 /// What [`replay`] found.
@@ -190,7 +198,9 @@ pub(super) fn undo_changes(oldest_first: &[Change]) -> Vec<UndoOutcome> {
     let first: Vec<UndoOutcome> = oldest_first.iter().rev().map(undo_change).collect();
     let again = |first: UndoOutcome| {
         let second = undo_change(&first.change);
-        UndoOutcome { note: first.note.or(second.note), ..second }
+        // What was undone at once may since have gone with an older change, such as a queue with the channels.
+        let note = if first.error.is_none() { first.note } else { second.note };
+        UndoOutcome { note, ..second }
     };
     first.into_iter().map(again).collect()
 }
@@ -202,7 +212,10 @@ pub fn undo_change(change: &Change) -> UndoOutcome {
         Change::DirectoryCreated { path } => undo_directory(path),
         Change::LinkCreated { name } => undo_link(name),
         Change::SysctlChanged { path, old, new } => undo_sysctl(path, old, new),
-        Change::SettingChanged { setting, namespace, old, new } => undo_setting(setting, *namespace, old, new),
+        Change::SettingChanged { setting, namespace, old, new } => {
+            settings::undo_setting(setting, *namespace, old, new)
+        }
+        Change::SettingsAtRisk { settings, namespace, .. } => settings::undo_at_risk(settings, *namespace),
         Change::ProcessStarted { process } => undo_process(*process),
     };
     let (note, error) = match result {
@@ -257,40 +270,6 @@ fn undo_sysctl(path: &Path, old: &str, new: &str) -> Undone {
     let note = (!same_words(&current, new))
         .then(|| format!("{} held {:?}, not {new:?}, before it was set back", path.display(), current.trim()));
     Ok(note)
-}
-
-fn undo_setting(setting: &Setting, namespace: Option<u64>, old: &str, new: &str) -> Undone {
-    if let Some(number) = namespace
-        && setting::namespace() != Some(number)
-    {
-        if setting::namespace_exists(number) {
-            let reason = format!("{setting} is of another network namespace (net:[{number}]); undo it from there");
-            return Err(io::Error::other(reason));
-        }
-        return Ok(Some(format!("{setting}: its network namespace is gone")));
-    }
-    let current = match setting.read() {
-        Err(error) if is_gone(&error) => return Ok(Some(format!("{setting} is not there any more"))),
-        other => other?,
-    };
-    if setting::same(&current, old) {
-        return Ok(None);
-    }
-    setting.write(old)?;
-    let after = setting.read()?;
-    if !setting::same(&after, old) {
-        return Err(io::Error::other(format!("{setting} was set back to {old} and holds {after}")));
-    }
-    let note =
-        (!setting::same(&current, new)).then(|| format!("{setting} held {current}, not {new}, before it was set back"));
-    Ok(note)
-}
-
-/// The file or the interface does not exist.
-fn is_gone(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::NotFound
-        || error.raw_os_error() == Some(libc::ENODEV)
-        || error.to_string().contains("No such device")
 }
 
 /// The kernel answers with tabs where it took spaces.

@@ -7,6 +7,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// The driver tells zeros all the same.
+const NO_DELAY: &str = "the virtual device has none to set (VIRTIO_NET_F_NOTF_COAL)";
+
 /// Fills in what sysfs, mounted at `sys`, and procfs beside it tell about an interface.
 pub(super) fn fill(nic: &mut Nic, sys: &Path) {
     let dir = sys.join("class/net").join(&nic.name);
@@ -19,6 +22,12 @@ pub(super) fn fill(nic: &mut Nic, sys: &Path) {
     nic.numa_node = procfs::number(device.join("numa_node")).or_else(|| procfs::number(device.join("../numa_node")));
     nic.pcie = slot::slot(&nic.name, sys);
     nic.pcie_max = slot::widest(&nic.name, sys);
+    if nic.driver.as_deref() == Some("virtio_net") && virtio_delays(&device) == Some(false) {
+        for key in ["rx-usecs", "tx-usecs"] {
+            nic.coalesce.remove(key);
+        }
+        nic.missing.insert("interrupt delay".into(), NO_DELAY.into());
+    }
     queues(nic, &dir.join("queues"));
     for name in ["threaded", "gro_flush_timeout", "napi_defer_hard_irqs"] {
         if let Some(value) = procfs::number(dir.join(name)) {
@@ -38,6 +47,14 @@ pub(super) fn fill(nic: &mut Nic, sys: &Path) {
 pub(crate) fn message_interrupts(device: &Path) -> PathBuf {
     let virtio = fs::read_link(device.join("subsystem")).is_ok_and(|bus| bus.ends_with("virtio"));
     device.join(if virtio { "../msi_irqs" } else { "msi_irqs" })
+}
+
+/// Whether a virtio device can hold interrupts back: one of its features VIRTIO_NET_F_VQ_NOTF_COAL and VIRTIO_NET_F_NOTF_COAL, a
+/// letter each.
+fn virtio_delays(device: &Path) -> Option<bool> {
+    let features = procfs::text(device.join("features"))?;
+    let has = |bit: usize| features.as_bytes().get(bit) == Some(&b'1');
+    Some(has(52) || has(53))
 }
 
 fn queues(nic: &mut Nic, queues: &Path) {
@@ -65,5 +82,16 @@ mod tests {
         fs::remove_file(device.join("subsystem")).unwrap();
         symlink("../../bus/virtio", device.join("subsystem")).unwrap();
         assert!(message_interrupts(&device).exists());
+    }
+
+    #[test]
+    fn a_virtio_device_tells_by_its_features_whether_it_delays() {
+        let device = tempfile::tempdir().unwrap();
+        assert_eq!(virtio_delays(device.path()), None);
+        for (set, delays) in [(&[0, 1, 22, 57][..], false), (&[0, 53], true), (&[52], true)] {
+            let features: String = (0..64).map(|bit| if set.contains(&bit) { '1' } else { '0' }).collect();
+            fs::write(device.path().join("features"), features + "\n").unwrap();
+            assert_eq!(virtio_delays(device.path()), Some(delays), "{set:?}");
+        }
     }
 }

@@ -25,6 +25,9 @@ impl Setting {
                 Some(queues) => format!("ethtool -X {interface} equal {queues}"),
                 None => format!("# RSS table of {interface}: {value}"),
             },
+            Setting::Interrupt { name, .. } => format!(
+                "echo '{value}' > /proc/irq/$(awk '$NF == \"{name}\" {{ print $1 + 0 }}' /proc/interrupts)/smp_affinity_list"
+            ),
             Setting::Mtu { interface } => format!("ip link set dev {interface} mtu {value}"),
             Setting::Link { interface } => format!("ethtool -s {interface} {}", link(value)),
             // Of linuxptp.
@@ -52,7 +55,7 @@ impl Setting {
             Setting::File { path } if path.starts_with("/proc/sys/net") || path.starts_with("/sys/class/net") => {
                 "root or CAP_NET_ADMIN with CAP_DAC_OVERRIDE"
             }
-            Setting::File { .. } => "root, whose file it is",
+            Setting::File { .. } | Setting::Interrupt { .. } => "root, whose file it is",
             _ => "CAP_NET_ADMIN, which root has",
         }
     }

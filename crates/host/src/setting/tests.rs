@@ -6,6 +6,9 @@ fn values_are_compared_as_the_kernel_means_them() {
     {
         assert!(same(a, b), "{a:?} {b:?}");
     }
+    assert!(same("0,00000003", "3") && same("00000001,00000000", "1,00000000"));
+    // Lists of CPUs and RSS tables begin with 0, too.
+    assert!(!same("0,2", "2") && !same("0,1", "1") && !same("0,0,1", "0,1"));
     assert!(!same("64", "50") && !same("on", "off") && !same("1 2", "12"));
 }
 
@@ -29,6 +32,11 @@ fn commands_people_can_type() {
         (coalesce("adaptive-rx"), "0", "ethtool -C eth0 adaptive-rx off"),
         (table.clone(), "0,1,2,0,1,2,0,1", "ethtool -X eth0 equal 3"),
         (table, "0,0,1", "# RSS table of eth0: 0,0,1"),
+        (
+            Setting::Interrupt { interface: "eth0".into(), name: "eth0-TxRx-3".into() },
+            "2",
+            "echo '2' > /proc/irq/$(awk '$NF == \"eth0-TxRx-3\" { print $1 + 0 }' /proc/interrupts)/smp_affinity_list",
+        ),
         (Setting::Mtu { interface: "eth0".into() }, "9000", "ip link set dev eth0 mtu 9000"),
         (link.clone(), "100 half", "ethtool -s eth0 speed 100 duplex half autoneg off"),
         (link, "auto TP,100baseT/Half", "ethtool -s eth0 autoneg on advertise TP on 100baseT/Half on"),

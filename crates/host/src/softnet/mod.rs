@@ -9,7 +9,7 @@ mod udp;
 #[cfg(test)]
 mod tests;
 
-pub use irq::{PerCpu, interrupts, parse_per_cpu, softirqs};
+pub use irq::{PerCpu, Row, interrupts, parse_per_cpu, softirqs};
 pub use udp::{UdpCounters, parse_snmp};
 
 use serde::{Deserialize, Serialize};

@@ -6,6 +6,7 @@
 //! says what its figures then do not mean.
 
 pub mod forward;
+pub mod kept;
 mod link;
 pub mod loopback;
 mod namespace;

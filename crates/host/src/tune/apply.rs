@@ -3,13 +3,24 @@
 //! Each change is in the journal before it is made. A step that fails rolls all back; a run that dies is rolled back by the
 //! next start; only when all steps are made the journal is kept for [`undo`].
 
-use super::{Plan, Step};
+use super::{Plan, Step, Wish, at_risk, plan};
 use crate::{
+    inspect::Inspection,
     journal::{self, HostLock, Journal, JournalError, ReplayReport, UndoOutcome},
-    setting::{self, Setting},
+    rtnl::Rtnl,
+    setting::{self, GLANCE, Setting},
 };
+use netcliff_core::tuning::in_short;
 use serde::Serialize;
-use std::io;
+use std::{
+    collections::BTreeSet,
+    io, thread,
+    time::{Duration, Instant},
+};
+
+/// A link that a change took down has come up again after this: negotiation over copper takes 2 to 5 s, training at 10 Gbit/s and
+/// more up to 8.
+const CARRIER_TIME: Duration = Duration::from_secs(10);
 
 /// What became of a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -40,7 +51,7 @@ pub enum ApplyError {
     #[error(transparent)]
     Journal(#[from] JournalError),
     /// A step failed.
-    #[error("{name} could not be set to {new}: {source}{}; {}", hint(.source, .setting), told(.undone))]
+    #[error("{name} could not be set to {}: {source}{}; {}", in_short(.new), hint(.source, .setting), told(.undone))]
     Step {
         /// What was to be set.
         setting: Box<Setting>,
@@ -54,7 +65,7 @@ pub enum ApplyError {
         undone: Vec<UndoOutcome>,
     },
     /// The host is not as it was when the plan was made.
-    #[error("{name} is {is}, and was {was} when the plan was made: make a new plan; {}", told(.undone))]
+    #[error("{name} is {}, and was {} when the plan was made: make a new plan; {}", in_short(.is), in_short(.was), told(.undone))]
     Changed {
         /// What was to be set.
         name: String,
@@ -63,6 +74,24 @@ pub enum ApplyError {
         /// The value in the plan.
         was: String,
         /// What became of the steps before it.
+        undone: Vec<UndoOutcome>,
+    },
+    /// A link that was up did not come back.
+    #[error("{interface} had a carrier before and none {} s after the settings were made; {}", .after.as_secs(), told(.undone))]
+    NoCarrier {
+        /// The interface.
+        interface: String,
+        /// How long it was waited for.
+        after: Duration,
+        /// What became of the settings.
+        undone: Vec<UndoOutcome>,
+    },
+    /// What is to be set on the new queues could not be planned.
+    #[error("the channels were changed, and the host could not be looked at again: {reason}; {}", told(.undone))]
+    Look {
+        /// Why not.
+        reason: String,
+        /// What became of the settings.
         undone: Vec<UndoOutcome>,
     },
 }
@@ -76,6 +105,7 @@ fn hint(source: &io::Error, setting: &Setting) -> String {
 }
 
 fn told(undone: &[UndoOutcome]) -> String {
+    let undone: Vec<&UndoOutcome> = undone.iter().filter(|outcome| !outcome.is_silent()).collect();
     let failed: Vec<String> = undone.iter().filter_map(|outcome| outcome.error.clone()).collect();
     let notes: Vec<String> = undone.iter().filter_map(|outcome| outcome.note.clone()).collect();
     match (undone.len(), failed.is_empty()) {
@@ -98,15 +128,49 @@ pub struct Session {
     lock: HostLock,
     /// What has been made, in order.
     pub applied: Vec<Applied>,
+    /// Interfaces that were touched and had a carrier before.
+    carriers: BTreeSet<String>,
+    /// Interfaces whose queues' settings are written down.
+    at_risk: BTreeSet<String>,
+    /// A carrier that was there before is waited for so long.
+    pub carrier_time: Duration,
 }
 
 impl Session {
     /// Nothing made yet.
     pub fn new(lock: &HostLock) -> Session {
-        Session { journal: None, lock: lock.clone(), applied: Vec::new() }
+        Session {
+            journal: None,
+            lock: lock.clone(),
+            applied: Vec::new(),
+            carriers: BTreeSet::new(),
+            at_risk: BTreeSet::new(),
+            carrier_time: CARRIER_TIME,
+        }
     }
 
-    /// Makes a plan's steps, in order. When one fails all that this session made is set back.
+    /// Makes a plan's steps; where they changed channels, then also what is wanted of the queues as they are now.
+    ///
+    /// # Errors
+    /// As [`Session::apply`]; the host cannot be looked at again.
+    pub fn apply_wish(&mut self, plan: &Plan, wish: &Wish) -> Result<(), ApplyError> {
+        self.apply(plan)?;
+        if !plan.changes_channels() {
+            return Ok(());
+        }
+        let settled = Wish { channels_as_they_are: true, ..wish.clone() };
+        let look = || Inspection::of_this_host(Duration::ZERO).map_err(|error| error.to_string());
+        match look().and_then(|host| plan::plan(&host, &settled)) {
+            Ok(mut next) => {
+                // Of what was asked for already the driver has made what it can.
+                next.steps.retain(|step| !self.applied.iter().any(|one| one.setting == step.setting));
+                self.apply(&next)
+            }
+            Err(reason) => Err(ApplyError::Look { reason, undone: self.set_back() }),
+        }
+    }
+
+    /// Makes a plan's steps, in order. When one fails, or a link stays down, all that this session made is set back.
     ///
     /// # Errors
     /// The step that failed, and what became of the others.
@@ -129,6 +193,41 @@ impl Session {
                 }
             }
         }
+        if let Some(interface) = self.missing_carrier() {
+            return Err(ApplyError::NoCarrier { interface, after: self.carrier_time, undone: self.set_back() });
+        }
+        // A later step may have moved what an earlier one set.
+        for one in &mut self.applied {
+            one.effective = one.setting.read().unwrap_or_else(|_| one.effective.clone());
+        }
+        Ok(())
+    }
+
+    /// An interface that had a carrier and does not get it back; drivers take the link down for many settings.
+    fn missing_carrier(&self) -> Option<String> {
+        let deadline = Instant::now() + self.carrier_time;
+        let is_down = |interface: &&String| Rtnl::new().link(interface).is_ok_and(|link| !link.has_carrier());
+        loop {
+            let down = self.carriers.iter().find(is_down)?;
+            if Instant::now() > deadline {
+                return Some(down.clone());
+            }
+            thread::sleep(GLANCE);
+        }
+    }
+
+    /// Writes down what a step may reset beside what it sets, and whether there is a link to lose.
+    fn foresee(&mut self, setting: &Setting) -> Result<(), Failed> {
+        let link = setting.interface().and_then(|interface| Rtnl::new().link(interface).ok());
+        if let Some(link) = link.filter(|link| link.has_carrier()) {
+            self.carriers.insert(link.name);
+        }
+        if let Some(interface) = setting.renews_queues_of().filter(|interface| !self.at_risk.contains(*interface)) {
+            let settings = at_risk::of(interface)?;
+            Journal::record_at_risk(&mut self.journal, self.lock.state(), interface, settings)
+                .map_err(Failed::Journal)?;
+            self.at_risk.insert(interface.to_owned());
+        }
         Ok(())
     }
 
@@ -141,6 +240,7 @@ impl Session {
         if !setting::same(&before, &step.proposal.old) {
             return Err(Failed::Changed(before));
         }
+        self.foresee(setting)?;
         Journal::record_setting(&mut self.journal, self.lock.state(), setting, (&before, new))
             .map_err(Failed::Journal)?;
         setting.write(new)?;
@@ -153,10 +253,16 @@ impl Session {
         Ok(Some(Applied { setting: setting.clone(), name, before, requested, effective }))
     }
 
-    /// Sets everything back.
+    /// Sets everything back, and waits for the links.
     pub fn set_back(&mut self) -> Vec<UndoOutcome> {
         self.applied.clear();
-        self.journal.take().map(|mut journal| journal.undo_all()).unwrap_or_default()
+        self.at_risk.clear();
+        let undone = self.journal.take().map(|mut journal| journal.undo_all()).unwrap_or_default();
+        if let Some(interface) = self.missing_carrier() {
+            tracing::warn!(interface, "no carrier although its settings are as they were");
+        }
+        self.carriers.clear();
+        undone
     }
 
     /// The settings stay until [`undo`].
@@ -164,7 +270,7 @@ impl Session {
     /// # Errors
     /// When the journal cannot be moved to where it is kept; the settings are then set back.
     pub fn keep(self) -> Result<Vec<Applied>, JournalError> {
-        let Session { journal, lock, applied } = self;
+        let Session { journal, lock, applied, .. } = self;
         if let Some(journal) = journal {
             journal.keep(lock.state())?;
         }

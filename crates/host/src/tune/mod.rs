@@ -3,6 +3,7 @@
 
 pub mod affinity;
 pub mod apply;
+mod at_risk;
 pub mod permanent;
 pub mod plan;
 

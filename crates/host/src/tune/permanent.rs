@@ -158,8 +158,12 @@ fn sysctl(setting: &Setting) -> Option<String> {
 }
 
 /// The driver's name of the interrupt that a step places.
-fn interrupt<'a>(step: &Step, inspection: &'a Inspection) -> Option<&'a str> {
-    let Setting::File { path } = &step.setting else { return None };
+fn interrupt<'a>(step: &'a Step, inspection: &'a Inspection) -> Option<&'a str> {
+    let path = match &step.setting {
+        Setting::Interrupt { name, .. } => return Some(name),
+        Setting::File { path } => path,
+        _ => return None,
+    };
     let number: u32 = path.strip_prefix("/proc/irq").ok()?.iter().next()?.to_str()?.parse().ok()?;
     let mut irqs = inspection.ports.iter().flat_map(|port| &port.irqs);
     irqs.find(|irq| irq.number == number).map(|irq| irq.name.as_str()).filter(|name| !name.is_empty())

@@ -1,64 +1,19 @@
 //! Plans made true on a real veth in namespaces that the test makes, and taken back.
 
+use crate::live::{bed, mtu, offload, plan_of, queue_file, skipped, values};
 use netcliff_core::inspection::Objective;
 use netcliff_host::{
     inspect::Inspection,
     journal::{self, HostLock, StateDir},
-    setting::{Group, Setting},
-    testbed::{
-        Permission,
-        netns::{Reception, Testbed, TestbedOptions},
-    },
+    setting::Setting,
+    testbed::Permission,
     tune::{
-        Plan, Step, Wish,
+        Plan, Wish,
         apply::{self, ApplyError, Session},
         plan,
     },
 };
 use std::{fs, time::Duration};
-
-/// A veth with two queues in a namespace of its own; None, told on the terminal, without the rights.
-fn bed() -> Option<(tempfile::TempDir, HostLock, Testbed)> {
-    if Permission::probe() != Permission::Root {
-        skipped("settings below /sys need the host's root");
-        return None;
-    }
-    let dir = tempfile::tempdir().unwrap();
-    let lock = HostLock::acquire(&StateDir::at(dir.path()).unwrap()).unwrap();
-    let options = TestbedOptions { queues: 2, reception: Reception::Napi, ..TestbedOptions::default() };
-    let testbed = Testbed::create(&lock, options).unwrap();
-    Some((dir, lock, testbed))
-}
-
-#[allow(clippy::print_stderr, reason = "a skipped test says so")]
-fn skipped(reason: &str) {
-    eprintln!("SKIPPED: {reason}");
-}
-
-fn queue_file(name: &str) -> Setting {
-    Setting::file(format!("/sys/class/net/veth1/queues/{name}"))
-}
-
-fn mtu() -> Setting {
-    Setting::Mtu { interface: "veth1".into() }
-}
-
-fn offload(name: &str) -> Setting {
-    Setting::Ethtool { interface: "veth1".into(), group: Group::Features, key: name.into() }
-}
-
-/// Steps from what is in force to these values.
-fn plan_of(settings: &[(Setting, &str)]) -> Plan {
-    let step = |(setting, new): &(Setting, &str)| {
-        Step::new(setting.clone(), &setting.read().unwrap_or_default(), new, "a test", "none")
-    };
-    let steps = settings.iter().map(step).collect();
-    Plan { objective: Objective::Cpu, machine: Default::default(), steps, notes: Vec::new() }
-}
-
-fn values(settings: &[(Setting, &str)]) -> Vec<String> {
-    settings.iter().map(|(setting, _)| setting.read().unwrap()).collect()
-}
 
 /// Files, ethtool, rtnetlink: one of each.
 fn several() -> Vec<(Setting, &'static str)> {

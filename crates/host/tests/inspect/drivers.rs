@@ -39,7 +39,7 @@ fn receive_interrupts(host: &Inspection, port: &str) -> Vec<(u32, Option<u32>)> 
 fn device_steps(host: &Inspection, objective: Objective) -> Vec<String> {
     let wish = Wish { interfaces: vec!["eth0".into()], ..Wish::new(objective) };
     let steps = plan(host, &wish).unwrap().steps.into_iter().map(|step| step.proposal);
-    let of_device = steps.filter(|step| step.name.starts_with("eth0 "));
+    let of_device = steps.filter(|step| step.name.starts_with("eth0 ") && !step.name.contains(" interrupt "));
     of_device.map(|step| format!("{} {}", step.name, step.new)).collect()
 }
 

@@ -1,6 +1,6 @@
 //! [`plan`]: what `netcliff tune plan` prints.
 
-use netcliff_core::tuning::PlanSheet;
+use netcliff_core::tuning::{PlanSheet, in_short};
 
 use super::Style;
 use super::page::{Page, Tone};
@@ -15,7 +15,7 @@ pub fn plan(plan: &PlanSheet, style: Style) -> String {
         page.paragraph(2, Tone::Plain, "what this host has and the planner knows is set for it already");
     }
     for one in &plan.proposals {
-        page.paragraph(2, Tone::Strong, &format!("{}: {} -> {}", one.name, one.old, one.new));
+        page.paragraph(2, Tone::Strong, &format!("{}: {} -> {}", one.name, in_short(&one.old), in_short(&one.new)));
         page.paragraph(4, Tone::Plain, &format!("why: {} [{}]", one.reason, one.source));
         if let Some(effect) = &one.effect {
             page.paragraph(4, Tone::Plain, &format!("expected: {effect}"));

@@ -17,6 +17,7 @@ use std::{
 const OF_INTERFACE: &[&str] = &[
     "device/current_link_speed",
     "device/current_link_width",
+    "device/features",
     "device/max_link_speed",
     "device/max_link_width",
     "gro_flush_timeout",

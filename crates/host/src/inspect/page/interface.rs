@@ -5,7 +5,7 @@ use crate::{
     inspect::{Direction, Port},
     procfs::{cpus_of_mask, list_of_cpus},
 };
-use netcliff_core::units::print_bps;
+use netcliff_core::{tuning::dealt, units::print_bps};
 use std::collections::BTreeMap;
 
 /// Queues shown one by one; of more, the CPUs of all.
@@ -118,15 +118,8 @@ fn rss(port: &Port) -> Option<String> {
         Some(4) => "CRC32",
         _ => "hash not told",
     };
-    let mut entries: BTreeMap<u32, usize> = BTreeMap::new();
-    rss.indirection.iter().for_each(|queue| *entries.entry(*queue).or_default() += 1);
-    let (least, most) = (entries.values().min().copied().unwrap_or(0), entries.values().max().copied().unwrap_or(0));
     let rules = port.nic.ntuple_rules.filter(|rules| *rules > 0).map(|rules| format!(", {rules} ntuple rules"));
-    let table = match (rss.indirection.len(), least == most) {
-        (0, _) => "no table".to_owned(),
-        (all, true) => format!("{all} entries, {most} for each of {} queues", entries.len()),
-        (all, false) => format!("{all} entries, {least} to {most} for each of {} queues", entries.len()),
-    };
+    let table = if rss.indirection.is_empty() { "no table".to_owned() } else { dealt(&rss.indirection) };
     Some(format!("{hash}, {table}{}", rules.unwrap_or_default()))
 }
 

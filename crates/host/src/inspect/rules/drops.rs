@@ -83,12 +83,38 @@ fn processed(inspection: &Inspection) -> u64 {
     inspection.counters.softnet.iter().map(|stat| u64::from(stat.processed)).sum()
 }
 
+/// Too many, and whether more came while watching.
+pub(crate) struct Pressure {
+    /// While watching if they rise, else since boot.
+    pub(crate) count: u64,
+    pub(crate) rising: bool,
+}
+
+impl Pressure {
+    fn of((total, grown, _): &(u64, Option<(u64, f64)>, Vec<u32>), few: f64) -> Option<Pressure> {
+        let grown = grown.map(|(grown, _)| grown).filter(|grown| *grown > 0);
+        (grown.is_some() || *total as f64 > few)
+            .then(|| Pressure { count: grown.unwrap_or(*total), rising: grown.is_some() })
+    }
+}
+
+/// Packets lost at the backlogs, where they are worth a word.
+pub(crate) fn backlog_losses(inspection: &Inspection) -> Option<Pressure> {
+    let few = OLD_LOSS * processed(inspection) as f64;
+    Pressure::of(&softnet_sum(inspection, |stat| stat.dropped), few)
+}
+
+/// Softirq rounds cut short, where they are worth a word.
+pub(crate) fn squeezes(inspection: &Inspection) -> Option<Pressure> {
+    // A squeeze is seen at most once in a budget of packets: one in ten such rounds is many.
+    let budget = inspection.sysctl("net.core.netdev_budget").unwrap_or(300);
+    let few = (0.1 * processed(inspection) as f64 / budget.max(1) as f64).max(OLD_SQUEEZES);
+    Pressure::of(&softnet_sum(inspection, |stat| stat.time_squeeze), few)
+}
+
 fn softnet(inspection: &Inspection, _: &Aim) -> Option<Seen> {
     let (total, grown, cpus) = softnet_sum(inspection, |stat| stat.dropped);
-    let rising = grown.is_some_and(|(grown, _)| grown > 0);
-    if !rising && (total as f64) <= OLD_LOSS * processed(inspection) as f64 {
-        return None;
-    }
+    let rising = backlog_losses(inspection)?.rising;
     let backlog = inspection.sysctl("net.core.netdev_max_backlog").unwrap_or(1000);
     seen(
         if rising { Severity::Fault } else { Severity::Note },
@@ -103,13 +129,8 @@ fn softnet(inspection: &Inspection, _: &Aim) -> Option<Seen> {
 
 fn squeeze(inspection: &Inspection, _: &Aim) -> Option<Seen> {
     let (total, grown, cpus) = softnet_sum(inspection, |stat| stat.time_squeeze);
-    let rising = grown.is_some_and(|(grown, _)| grown > 0);
-    // A squeeze is seen at most once in a budget of packets: one in ten such rounds is many.
+    let rising = squeezes(inspection)?.rising;
     let budget = inspection.sysctl("net.core.netdev_budget").unwrap_or(300);
-    let many = (0.1 * processed(inspection) as f64 / budget.max(1) as f64).max(OLD_SQUEEZES);
-    if !rising && (total as f64) <= many {
-        return None;
-    }
     let usecs = inspection.sysctl("net.core.netdev_budget_usecs").unwrap_or(2000);
     seen(
         if rising { Severity::Warning } else { Severity::Note },

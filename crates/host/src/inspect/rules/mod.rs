@@ -10,6 +10,7 @@ mod link;
 mod network;
 mod queues;
 
+pub(crate) use drops::{Pressure, backlog_losses, squeezes};
 pub(crate) use queues::{SHORT_DELAY_US, is_skewed, most_queues, near_cores, near_cpus, ring_wanted};
 
 use super::{Inspection, Port};

@@ -4,7 +4,7 @@ use super::Draft;
 use crate::{
     inspect::{Port, rules},
     nic::moderation::Moderation,
-    setting::{Group, Setting},
+    setting::{Group, Setting, rss_table as rss_table_of},
 };
 use netcliff_core::inspection::Objective;
 
@@ -21,13 +21,14 @@ fn propose(draft: &mut Draft<'_>, port: &Port, group: Group, key: &str, new: &st
     }
 }
 
-/// A queue a core of the device's node.
-pub(super) fn channels(draft: &mut Draft<'_>, port: &Port) {
-    let (Some(queues), Some((kind, most))) = (port.receive_queues(), rules::most_queues(port)) else { return };
+/// A queue a core of the device's node. Whether the queues will be others.
+pub(super) fn channels(draft: &mut Draft<'_>, port: &Port) -> bool {
+    let (Some(queues), Some((kind, most))) = (port.receive_queues(), rules::most_queues(port)) else { return false };
     let wanted = (rules::near_cores(draft.inspection, port) as u32).clamp(1, most);
-    if draft.wants(Objective::Cpu) || queues == wanted {
-        return;
+    if draft.wants(Objective::Cpu) || draft.wish.channels_as_they_are || queues == wanted {
+        return false;
     }
+    let before = draft.steps.len();
     propose(
         draft,
         port,
@@ -37,10 +38,16 @@ pub(super) fn channels(draft: &mut Draft<'_>, port: &Port) {
         "a receive queue for each core of the device's node",
         "Documentation/networking/scaling.rst, RSS: Suggested Configuration",
     );
+    if draft.steps.len() == before {
+        return false;
+    }
     draft.note(format!(
-        "{}: changing channels drops the link for a moment and deals the RSS table anew; interrupts are placed after it",
+        "{}: changing channels drops the link for a moment, deals the RSS table anew and makes other queues; their \
+         RSS, interrupts, XPS, RPS and NAPI are planned when they are there, by `tune apply` and `tune try` at once, after a file \
+         by another `tune plan`",
         port.nic.name
     ));
+    true
 }
 
 /// Room for what line rate brings between two polls.
@@ -116,29 +123,16 @@ pub(super) fn coalescing(draft: &mut Draft<'_>, port: &Port) {
 
 /// All queues dealt to in turn.
 pub(super) fn rss_table(draft: &mut Draft<'_>, port: &Port) {
-    let Some(table) = port.nic.rss.as_ref().map(|rss| &rss.indirection).filter(|table| !table.is_empty()) else {
-        return;
-    };
-    if draft.steps.iter().any(|step| step.setting.interface() == Some(&port.nic.name) && is_channels(&step.setting)) {
-        return;
-    }
-    if !rules::is_skewed(port) {
-        return;
-    }
+    let Some(old) = rss_table_of(&port.nic).filter(|_| rules::is_skewed(port)) else { return };
     let queues = port.receive_queues().unwrap_or(1).max(1);
-    let text = |table: Vec<u32>| table.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
-    let new = text((0..table.len() as u32).map(|entry| entry % queues).collect());
+    let dealt = old.split(',').zip(0..).map(|(_, entry): (&str, u32)| (entry % queues).to_string());
     draft.propose(
         Setting::RssTable { interface: port.nic.name.clone() },
-        &text(table.clone()),
-        &new,
+        &old,
+        &dealt.collect::<Vec<_>>().join(","),
         "every queue has the same share of the flows",
         "docs/theory/queues.md",
     );
-}
-
-fn is_channels(setting: &Setting) -> bool {
-    matches!(setting, Setting::Ethtool { group: Group::Channels, .. })
 }
 
 pub(super) fn offloads(draft: &mut Draft<'_>, port: &Port) {

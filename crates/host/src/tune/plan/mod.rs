@@ -1,7 +1,7 @@
 //! Which settings serve an objective on an inspected host: [`plan`], a pure function.
 //!
-//! The order of the steps is that in which they have to be made: changing channels resets the RSS table and may rename
-//! interrupts, so channels come first.
+//! The order of the steps is that in which they have to be made. Changing channels resets the RSS table, and there are other
+//! queues and interrupts afterwards: what belongs to queues is planned when they are there (`Wish::channels_as_they_are`).
 
 mod interface;
 mod napi;
@@ -35,12 +35,22 @@ pub struct Wish {
     pub mtu_bytes: Option<u32>,
     /// CPUs that serve something else: no work of the interfaces is placed on them.
     pub spared: Vec<u32>,
+    /// No change of channels is proposed: they have just been set.
+    pub channels_as_they_are: bool,
 }
 
 impl Wish {
     /// An objective, everything else as usual.
     pub fn new(objective: Objective) -> Wish {
-        Wish { objective, interfaces: Vec::new(), design: None, rtt_s: 1e-3, mtu_bytes: None, spared: Vec::new() }
+        Wish {
+            objective,
+            interfaces: Vec::new(),
+            design: None,
+            rtt_s: 1e-3,
+            mtu_bytes: None,
+            spared: Vec::new(),
+            channels_as_they_are: false,
+        }
     }
 }
 
@@ -173,6 +183,16 @@ fn sparing(inspection: &Inspection, spared: &[u32]) -> Inspection {
     seen
 }
 
+/// What belongs to the interrupts of queues, their steering and NAPI instances.
+fn of_queues(draft: &mut Draft<'_>, port: &Port) {
+    placing::interrupts(draft, port);
+    placing::transmit_steering(draft, port);
+    placing::receive_steering(draft, port);
+    napi::deferral(draft, port);
+    napi::suspension(draft, port);
+    napi::threads(draft, port);
+}
+
 /// Proposes settings. A setting that the host does not have, or that is right already, is left out.
 ///
 /// # Errors
@@ -192,18 +212,17 @@ pub fn plan(inspection: &Inspection, wish: &Wish) -> Result<Plan, String> {
         draft.note("every CPU is offline, isolated or spared: no work is placed");
     }
     for port in &ports {
-        interface::channels(&mut draft, port);
+        let other_queues = interface::channels(&mut draft, port);
         interface::rings(&mut draft, port);
         interface::coalescing(&mut draft, port);
-        interface::rss_table(&mut draft, port);
+        if !other_queues {
+            interface::rss_table(&mut draft, port);
+        }
         interface::offloads(&mut draft, port);
         interface::mtu(&mut draft, port);
-        placing::interrupts(&mut draft, port);
-        placing::transmit_steering(&mut draft, port);
-        placing::receive_steering(&mut draft, port);
-        napi::deferral(&mut draft, port);
-        napi::suspension(&mut draft, port);
-        napi::threads(&mut draft, port);
+        if !other_queues {
+            of_queues(&mut draft, port);
+        }
         if !port.nic.is_physical() && port.irqs.is_empty() {
             let name = &port.nic.name;
             draft.note(format!("{name}: not hardware: no interrupts to place or to delay, no rings, no NAPI to defer"));

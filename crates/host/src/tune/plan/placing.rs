@@ -2,7 +2,7 @@
 
 use super::Draft;
 use crate::{
-    inspect::{Direction, Port, rules},
+    inspect::{Direction, Irq, Port, rules},
     procfs::{cpu_mask, list_of_cpus},
     setting::Setting,
     tune::affinity::{self, Design},
@@ -34,7 +34,7 @@ pub(super) fn interrupts(draft: &mut Draft<'_>, port: &Port) {
             Design::Smt => "reception on a core, transmit completions on its second thread",
         };
         let source = "Gasparakis and Waskiewicz 2010, figures 6 to 8; docs/theory/queues.md";
-        let setting = Setting::file(format!("/proc/irq/{number}/smp_affinity_list"));
+        let setting = interrupt(port, irq);
         draft.propose(setting, &list_of_cpus(&irq.allowed), &cpu.to_string(), reason, source);
     }
     if let Some(pid) = draft.inspection.host.load.irqbalance_pid {
@@ -43,6 +43,14 @@ pub(super) fn interrupts(draft: &mut Draft<'_>, port: &Port) {
             port.nic.name
         ));
     }
+}
+
+/// By name, unless the name is not its own.
+fn interrupt(port: &Port, irq: &Irq) -> Setting {
+    if irq.name.is_empty() || port.irqs.iter().filter(|other| other.name == irq.name).count() > 1 {
+        return Setting::file(format!("/proc/irq/{}/smp_affinity_list", irq.number));
+    }
+    Setting::Interrupt { interface: port.nic.name.clone(), name: irq.name.clone() }
 }
 
 fn design(draft: &Draft<'_>, port: &Port) -> Design {
@@ -114,7 +122,15 @@ pub(super) fn receive_steering(draft: &mut Draft<'_>, port: &Port) {
     }
     if on {
         flow_steering(draft, port);
+        return;
     }
+    for (queue, old) in nic.rps_flow_counts.iter().enumerate() {
+        draft.propose(flow_table(port, queue), &old.to_string(), "0", reason, SCALING);
+    }
+}
+
+fn flow_table(port: &Port, queue: usize) -> Setting {
+    Setting::file(format!("/sys/class/net/{}/queues/rx-{queue}/rps_flow_cnt", port.nic.name))
 }
 
 /// RFS. The table of sockets belongs to the host: in another network namespace it is not there, nor any use.
@@ -131,7 +147,6 @@ fn flow_steering(draft: &mut Draft<'_>, port: &Port) {
     }
     let each = RFS_FLOWS / nic.rps_flow_counts.len() as u32;
     for (queue, old) in nic.rps_flow_counts.iter().enumerate() {
-        let setting = Setting::file(format!("/sys/class/net/{}/queues/rx-{queue}/rps_flow_cnt", nic.name));
-        draft.propose(setting, &old.to_string(), &each.to_string(), reason, SCALING);
+        draft.propose(flow_table(port, queue), &old.to_string(), &each.to_string(), reason, SCALING);
     }
 }

@@ -1,11 +1,20 @@
 //! Steps at the host: sysctls, frequency, idle states.
 
 use super::Draft;
-use crate::{inspect::Port, setting::Setting};
+use crate::{
+    inspect::{
+        Port,
+        rules::{self, Pressure},
+    },
+    setting::Setting,
+};
 use netcliff_core::inspection::Objective;
 
 /// Idle states that take longer to leave are switched off where latency is wanted (us), as the rule `idle-deep` judges.
 const DEEP_US: u64 = 10;
+/// Of the kernel (net/core/hotdata.c).
+const DEFAULT_BACKLOG: u64 = 1000;
+const DEFAULT_BUDGET: u64 = 300;
 
 /// Sysctls that what was seen on this host calls for.
 pub(super) fn sysctls(draft: &mut Draft<'_>, ports: &[&Port]) {
@@ -30,17 +39,21 @@ fn propose(draft: &mut Draft<'_>, name: &str, new: impl Fn(&str) -> String, reas
 
 /// Backlog and budget, only where they were too small.
 fn pressure(draft: &mut Draft<'_>) {
-    let stats = draft.inspection.growth.as_ref().map_or(&draft.inspection.counters.softnet, |growth| &growth.softnet);
-    let dropped: u64 = stats.iter().map(|stat| u64::from(stat.dropped)).sum();
-    let squeezed: u64 = stats.iter().map(|stat| u64::from(stat.time_squeeze)).sum();
+    // What was counted since boot says nothing against a value that has been raised since.
+    let counts = |pressure: Option<Pressure>, name: &str, default: u64| {
+        let raised = draft.inspection.sysctl(name).is_some_and(|value| value > default);
+        pressure.filter(|pressure| pressure.rising || !raised).map(|pressure| pressure.count)
+    };
+    let dropped = counts(rules::backlog_losses(draft.inspection), "net.core.netdev_max_backlog", DEFAULT_BACKLOG);
+    let squeezed = counts(rules::squeezes(draft.inspection), "net.core.netdev_budget", DEFAULT_BUDGET);
     let doubled = |old: &str| old.parse::<u64>().map_or(old.to_owned(), |old| (old * 2).to_string());
     let sysctl_page = "Documentation/admin-guide/sysctl/net.rst";
     // A longer backlog only lengthens the wait of what is served at all.
-    if dropped > 0 && !draft.wants(Objective::Latency) {
+    if let Some(dropped) = dropped.filter(|_| !draft.wants(Objective::Latency)) {
         let reason = format!("packets were dropped at a CPU's backlog: {dropped}");
         propose(draft, "net.core.netdev_max_backlog", doubled, &reason, sysctl_page);
     }
-    if squeezed > 0 && draft.wants(Objective::Throughput) {
+    if let Some(squeezed) = squeezed.filter(|_| draft.wants(Objective::Throughput)) {
         let reason = format!("softirq rounds were cut short: {squeezed}");
         propose(draft, "net.core.netdev_budget", doubled, &reason, sysctl_page);
         propose(draft, "net.core.netdev_budget_usecs", doubled, &reason, sysctl_page);

@@ -1,0 +1,83 @@
+//! Settings set back to what they were.
+
+use super::Undone;
+use crate::setting::{self, Setting};
+use std::io;
+
+/// Takes the change of a setting back.
+pub(super) fn undo_setting(setting: &Setting, namespace: Option<u64>, old: &str, new: &str) -> Undone {
+    if is_elsewhere(setting, namespace)? {
+        return Ok(Some(format!("{setting}: its network namespace is gone")));
+    }
+    Ok(match set_back(setting, old)? {
+        SetBack::Gone => Some(format!("{setting} is not there any more")),
+        SetBack::From(current) if !setting::same(&current, new) => {
+            Some(format!("{setting} held {current}, not {new}, before it was set back"))
+        }
+        SetBack::From(_) | SetBack::WasSo => None,
+    })
+}
+
+/// Sets what was moved; what is gone needs nothing. The note names what was set.
+pub(super) fn undo_at_risk(settings: &[(Setting, String)], namespace: Option<u64>) -> Undone {
+    let (mut moved, mut failed) = (Vec::new(), Vec::new());
+    for (setting, old) in settings {
+        if is_elsewhere(setting, namespace)? {
+            return Ok(None);
+        }
+        match set_back(setting, old) {
+            Ok(SetBack::From(_)) => moved.push(setting.to_string()),
+            Ok(SetBack::Gone | SetBack::WasSo) => {}
+            Err(error) => failed.push(format!("{setting}: {error}")),
+        }
+    }
+    if failed.is_empty() {
+        Ok((!moved.is_empty()).then(|| moved.join(", ")))
+    } else {
+        Err(io::Error::other(failed.join("; ")))
+    }
+}
+
+/// Whether a setting's network namespace is gone; an error where it is only another one.
+fn is_elsewhere(setting: &Setting, namespace: Option<u64>) -> io::Result<bool> {
+    match namespace.filter(|number| setting::namespace() != Some(*number)) {
+        None => Ok(false),
+        Some(number) if setting::namespace_exists(number) => {
+            let reason = format!("{setting} is of another network namespace (net:[{number}]); undo it from there");
+            Err(io::Error::other(reason))
+        }
+        Some(_) => Ok(true),
+    }
+}
+
+enum SetBack {
+    /// The file or the interface is not there.
+    Gone,
+    /// It held the value.
+    WasSo,
+    /// It held another.
+    From(String),
+}
+
+fn set_back(setting: &Setting, old: &str) -> io::Result<SetBack> {
+    let current = match setting.read() {
+        Err(error) if is_gone(&error) => return Ok(SetBack::Gone),
+        other => other?,
+    };
+    if setting::same(&current, old) {
+        return Ok(SetBack::WasSo);
+    }
+    setting.write(old)?;
+    let after = setting.read()?;
+    if !setting::same(&after, old) {
+        return Err(io::Error::other(format!("{setting} was set back to {old} and holds {after}")));
+    }
+    Ok(SetBack::From(current))
+}
+
+/// The file or the interface does not exist.
+fn is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
+        || error.raw_os_error() == Some(libc::ENODEV)
+        || error.to_string().contains("No such device")
+}
