@@ -13,11 +13,11 @@ use netcliff_host::journal::{HostLock, JournalError, ReplayReport, StateDir};
 use netcliff_host::testbed::TestbedError;
 use netcliff_host::testbed::forward::{ForwardBed, ForwardOptions, Forwarding};
 use netcliff_host::testbed::ports::{self, PortError};
-use netcliff_host::testbed::stamping::{StampedPorts, StampingError};
+use netcliff_host::testbed::stamping::StampingError;
 use netcliff_wire::WireError;
 use netcliff_wire::forward::Trial as WireTrial;
-use netcliff_wire::forward::run::{By, DirectionReport, PortStamps, Remote, TrialReport};
-use netcliff_wire::forward::stamps::{End, Stamps};
+use netcliff_wire::forward::run::{By, DirectionReport, Remote, TrialReport};
+use netcliff_wire::forward::stamps::Stamps;
 use netcliff_wire::thread::{Placement, Priority};
 
 use super::conduct::{Burst, Device, Measured};
@@ -25,10 +25,12 @@ use super::cost::{Costs, Predicted};
 use super::instruments::Instruments;
 use super::settings::{FrameSize, Settings};
 
+mod held;
 mod measured;
 mod sides;
 
-use measured::measured;
+use held::HeldPorts;
+use measured::{measured, reached_pps};
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -112,7 +114,7 @@ pub struct Kernel {
     /// What the set-up costs in meaning, a sentence each.
     pub limits: Vec<String>,
     /// Set back when the rings are closed.
-    _stamped: Option<StampedPorts>,
+    _held: HeldPorts,
     _lock: HostLock,
 }
 
@@ -155,7 +157,7 @@ impl Kernel {
                 Some(bed)
             }
         };
-        let stamped = stamp(settings, &place, &lock)?;
+        let held = HeldPorts::hold(settings, &place, &lock)?;
         if settings.stamps != Stamps::Application {
             limits.push(STAMPS_COST.to_owned());
         }
@@ -180,7 +182,7 @@ impl Kernel {
             stop,
             replayed,
             limits,
-            _stamped: stamped,
+            _held: held,
             _lock: lock,
         })
     }
@@ -237,17 +239,6 @@ impl Kernel {
     }
 }
 
-/// Has real ports stamp every frame, where that is asked for and they can. What the ports of namespaces can is seen when they are
-/// opened.
-fn stamp(settings: &Settings, place: &Place, lock: &HostLock) -> Result<Option<StampedPorts>, DeviceError> {
-    let (Stamps::Hardware, Place::Ports { tx, rx, .. }) = (settings.stamps, place) else { return Ok(None) };
-    let ends = [(tx, End::Near), (rx, End::Far), (rx, End::Near), (tx, End::Far)];
-    for (port, end) in &ends[..if settings.both_ways { 4 } else { 2 }] {
-        settings.stamps.check(&PortStamps::of(port), *end)?;
-    }
-    Ok(Some(StampedPorts::hold(lock, &[tx, rx])?))
-}
-
 /// The device's rest; a stop ends it.
 fn rest(rest_s: f64, stop: &AtomicBool) {
     let until = std::time::Instant::now() + std::time::Duration::from_secs_f64(rest_s);
@@ -290,7 +281,7 @@ impl Device for Kernel {
             tagged_at_s: None,
             burst: None,
         })?;
-        let rate = |direction: &DirectionReport| direction.sent as f64 / direction.sending_s.max(1e-6);
+        let rate = |one: &DirectionReport| reached_pps(one.sent, one.intended, one.sending_s, FLAT_OUT_S);
         Ok(report.directions.iter().map(rate).fold(f64::INFINITY, f64::min))
     }
 

@@ -71,3 +71,23 @@ fn tagged(directions: &[DirectionReport], stamps: Stamps) -> Tagged {
         absent,
     }
 }
+
+/// What a sender reached (pps) that was asked for more than it can: until its time was over, however late it came to send first, or
+/// until all was sent.
+pub(super) fn reached_pps(sent: u64, intended: u64, sending_s: f64, asked_s: f64) -> f64 {
+    let whole_s = if sent < intended { asked_s } else { 1e-6 };
+    sent as f64 / sending_s.max(whole_s)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::reached_pps;
+
+    #[test]
+    fn a_sender_that_was_held_up_has_not_reached_what_its_last_burst_suggests() {
+        // One kick of 32 frames, which has no length, in the 0.3 s that it was given.
+        assert_eq!(reached_pps(32, 6_000_000, 0.0, 0.3), 32.0 / 0.3);
+        assert_eq!(reached_pps(300_000, 6_000_000, 0.31, 0.3), 300_000.0 / 0.31);
+        assert_eq!(reached_pps(6_000_000, 6_000_000, 0.25, 0.3), 24e6);
+    }
+}
