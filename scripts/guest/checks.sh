@@ -4,20 +4,31 @@
 cd /out || exit 1
 # Not busybox's, which knows no namespaces.
 ip() { /bin/ip "$@"; }
-ALL=inspect,tune,killed,gone,packet,xdp,stamps,cable,transfers,slow
+ALL=inspect,tune,killed,queues,by_hand_set,gone,packet,xdp,stamps,cable,transfers,slow
 
 say() {
     echo "$*" >>/out/results
     echo "$*"
 }
 
+# Name and CPUs of each interrupt of eth0; their numbers may change. A virtio device's belong to the function above it.
+interrupts() {
+    dir=/sys/class/net/eth0/device/msi_irqs
+    readlink /sys/class/net/eth0/device/subsystem | grep -q virtio && dir=/sys/class/net/eth0/device/../msi_irqs
+    ls $dir 2>/dev/null | while read -r irq; do
+        name=$(awk -v irq="$irq:" '$1 == irq { print $NF }' /proc/interrupts)
+        [ -n "$name" ] && echo "$name $(cat "/proc/irq/$irq/smp_affinity_list") $1$irq"
+    done | sort | if [ -n "$1" ]; then cat; else sed 's/ [0-9]*$//'; fi
+}
+
 # Everything about eth0 that netcliff may change.
 state() {
     for what in -c -g -l -x -k -a; do ethtool $what eth0 2>/dev/null; done
     ethtool eth0 2>/dev/null | grep -vi -e speed -e duplex -e detected
-    cat /sys/class/net/eth0/mtu /sys/class/net/eth0/queues/*/*_cpus 2>/dev/null
+    cat /sys/class/net/eth0/mtu 2>/dev/null
+    grep -s . /sys/class/net/eth0/queues/*/*_cpus /sys/class/net/eth0/queues/*/rps_flow_cnt
     cat /sys/class/net/eth0/napi_defer_hard_irqs /sys/class/net/eth0/gro_flush_timeout
-    grep eth0 /proc/interrupts | sed 's/:.*//' | while read -r irq; do cat "/proc/irq/$irq/smp_affinity_list"; done
+    interrupts
     cat /proc/sys/net/core/*budget* /proc/sys/net/core/busy_* /proc/sys/net/core/netdev_max_backlog /proc/sys/net/ipv4/tcp_?mem
 }
 
@@ -79,6 +90,97 @@ killed() {
     done
 }
 
+# The value in force: `current -g RX`, `current -l Combined`.
+current() {
+    ethtool "$1" eth0 2>/dev/null | awk -v key="$2:" '/^Current/ { now = 1 } now && $1 == key { print $2 }'
+}
+
+# eth0 as somebody has set it badly: half of its queues, an RSS table of his own, small rings, each interrupt on CPU 1, RPS and XPS.
+misset() {
+    for what in "-L eth0 combined 2" "-X eth0 weight 3 1" "-G eth0 rx 128 tx 128" "-C eth0 rx-usecs 200"; do
+        ethtool $what 2>&1 | sed "s/^/ethtool $what: /"
+    done
+    sleep 1
+    up eth0
+    interrupts ' ' | while read -r _ _ irq; do echo 1 >"/proc/irq/$irq/smp_affinity_list"; done
+    for file in /sys/class/net/eth0/queues/*/*_cpus; do echo 4 >"$file" 2>/dev/null; done
+    for file in /sys/class/net/eth0/queues/*/rps_flow_cnt; do echo 256 >"$file"; done
+    state
+}
+
+# What tune makes of such a device; that nothing is left to propose then; that he gets back what he had, also of what tune did not
+# mean to touch: a driver that makes new queues forgets their RSS, interrupts, RPS and XPS.
+queues() {
+    misset
+    for objective in latency cpu throughput; do
+        state >/tmp/before
+        nc tune apply --objective $objective --if eth0 --yes || { echo "$objective could not be applied"; return 1; }
+        echo "carrier $(cat /sys/class/net/eth0/carrier)"
+        interrupts ' '
+        nc inspect --if eth0 --watch 0s --objective $objective
+        netcliff tune plan --objective $objective --if eth0 --json >/tmp/left.json
+        grep -q '"steps":\[\]' /tmp/left.json || { cat /tmp/left.json; echo "$objective: not all was set"; return 1; }
+        nc tune undo || return 1
+        up eth0
+        state >/tmp/after
+        diff /tmp/before /tmp/after || { echo "$objective left something behind"; return 1; }
+    done
+    for wait in 0.3 0.6 1 1.5 2 3; do
+        netcliff tune apply --objective throughput --if eth0 --yes >/tmp/killed.log 2>&1 &
+        sleep $wait
+        kill -9 $! 2>/dev/null && echo "killed after $wait s, of its settings told: $(wc -l </tmp/killed.log)"
+        wait $!
+        nc tune undo || return 1
+        up eth0
+        state >/tmp/after
+        diff /tmp/before /tmp/after || { echo "killed after $wait s something stayed"; return 1; }
+    done
+    # The figure is the carrier: a measurement begins with the link up, whatever was set just before.
+    nc tune try --objective throughput --if eth0 --rounds 2 -- cat /sys/class/net/eth0/carrier 2>&1 | tee /tmp/try.log
+    grep -q "without 1.00, with 1.00" /tmp/try.log || { echo "a round began without a link"; return 1; }
+    state >/tmp/after
+    diff /tmp/before /tmp/after || { echo "the trial left something behind"; return 1; }
+}
+
+# A plan of one step by hand, applied: KIND (rings, channels, coalesce) KEY OLD NEW; exit code of apply.
+one_step() {
+    name="eth0 $1 $2"
+    step="{\"setting\":{\"kind\":\"ethtool\",\"interface\":\"eth0\",\"group\":\"$1\",\"key\":\"$2\"},\"name\":\"$name\","
+    step="$step\"old\":\"$3\",\"new\":\"$4\",\"reason\":\"by hand\",\"source\":\"none\",\"command\":\"none\"}"
+    mtu=$(cat /sys/class/net/eth0/mtu)
+    first="{\"setting\":{\"kind\":\"mtu\",\"interface\":\"eth0\"},\"name\":\"eth0 MTU\",\"old\":\"$mtu\",\"new\":\"1400\","
+    first="$first\"reason\":\"by hand\",\"source\":\"none\",\"command\":\"none\"}"
+    netcliff tune plan --objective cpu --if eth0 --json | sed "s/\"steps\":\[.*\],\"notes\"/\"steps\":[$first,$step],\"notes\"/" >/tmp/plan.json
+    nc tune apply --plan /tmp/plan.json --yes
+}
+
+# Odd sizes (told as requested against effective), and what no driver takes: named, and the step before it set back.
+by_hand_set() {
+    nc tune undo
+    up eth0
+    state >/tmp/before
+    rx=$(current -g RX)
+    queues=$(current -l Combined)
+    delay=$(ethtool -c eth0 2>/dev/null | awk '$1 == "rx-usecs:" { print $2 }')
+    one_step rings rx "$rx" 101
+    nc tune undo
+    up eth0
+    [ -z "$queues" ] || [ "$queues" = n/a ] || for count in 1 3; do
+        one_step channels combined "$queues" $count
+        nc inspect --if eth0 --watch 0s | grep -A1 -e channels -e RSS -e interrupts
+        nc tune undo
+        up eth0
+    done
+    state >/tmp/after
+    diff /tmp/before /tmp/after || { echo "something was left behind"; return 1; }
+    for step in "rings rx $rx 1000000" "channels combined ${queues:-1} 1000" "coalesce rx-usecs ${delay:-0} 4000000000"; do
+        one_step $step && { echo "$step: not refused"; return 1; }
+        state >/tmp/after
+        diff /tmp/before /tmp/after || { echo "$step: something was left behind"; return 1; }
+    done
+    return 0
+}
+
 # The device is taken from its driver while its settings are tried.
 gone() {
     device=$(basename "$(readlink /sys/class/net/eth0/device)")
@@ -103,11 +205,27 @@ packet() {
     forward --send-by packet --receive-by packet
 }
 
+# Both ports as far as an XDP program may change them.
+ports() {
+    for device in eth0 eth1; do
+        for what in -k -g -l -x -c; do ethtool $what $device 2>/dev/null; done
+        ip link show $device | grep -o -e 'mtu [0-9]*' -e 'xdp.*'
+    done
+}
+
+# Every way that this driver has; what it has not is refused with the port's name.
 xdp() {
-    forward
-    forward --send-by xdp --receive-by xdp --json
-    ip link show eth1 | grep -q xdp && { echo "an XDP program stayed"; return 1; }
-    return 0
+    ports >/tmp/before
+    for way in "" "--send-by packet --receive-by xdp-native" "--send-by packet --receive-by xdp-generic" \
+        "--send-by xdp --receive-by packet" "--send-by xdp --receive-by xdp --both-ways" "--send-by xdp --receive-by xdp --json"; do
+        forward $way >/tmp/forward.log 2>&1
+        code=$?
+        cat /tmp/forward.log
+        [ $code -lt 2 ] || grep -q "interface eth[01]" /tmp/forward.log || { echo "$way: refused without a port's name"; return 1; }
+        up eth0 eth1
+        ports >/tmp/after
+        diff /tmp/before /tmp/after || { echo "$way: the ports were not left as they were found"; return 1; }
+    done
 }
 
 # Ports that stamp every frame are set to, and set back; others are refused by name.
@@ -181,8 +299,8 @@ between() {
     ip netns exec near sh -c "for what in -c -k; do ethtool \$what eth0; done; ethtool eth0" >/tmp/after 2>/dev/null
     kill $agent
     cat /tmp/agent.log
-    [ $code = 0 ] || { echo "exit code $code"; return 1; }
     diff /tmp/before /tmp/after || { echo "the device was not left as it was found"; return 1; }
+    [ $code = 0 ] || { echo "exit code $code"; return 1; }
 }
 
 transfers() {

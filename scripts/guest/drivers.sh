@@ -1,7 +1,8 @@
 #!/bin/bash
 # Does netcliff understand real NIC drivers? For each driver a guest is booted in QEMU with two such NICs on one wire, and
 # scripts/guest/checks.sh is run in it. No rights are needed and nothing of this host is touched; timings in a guest without
-# KVM mean nothing.
+# KVM mean nothing. The wire is a hub of QEMU; virtio_net, which has as many queues as its wire, gets taps at a bridge in user and
+# network namespaces of QEMU's own.
 #
 #   scripts/guest/drivers.sh [DRIVER[=CHECK,...] ...]      drivers: e1000 e1000e igb virtio_net vmxnet3 8139cp
 #
@@ -92,9 +93,21 @@ device() {
     esac
 }
 
+# Becomes QEMU with two taps of four queues, wire0 and wire1, on a bridge of its own.
+read -r -d '' TAPS <<'END'
+ip link add wire type bridge mcast_snooping 0 && ip link set wire up || exit 1
+for tap in wire0 wire1; do
+    ip tuntap add dev $tap mode tap multi_queue && ip link set $tap master wire up || exit 1
+done
+exec "$@"
+END
+has_taps() {
+    unshare -Urn sh -c "$TAPS" sh true 2>/dev/null && [ -w /dev/net/tun ]
+}
+
 # One driver: boots, waits, tells.
 try() {
-    local driver=$1 checks=$2 out=$OUT/$1 model slot nics=() n
+    local driver=$1 checks=$2 out=$OUT/$1 model slot wire options nics=() taps=() n
     mkdir -p "$out"
     rm -f "$out"/*
     model=$(device "$driver")
@@ -106,6 +119,11 @@ try() {
     echo "$driver" >"$work/root/etc/driver"
     echo "$checks" >"$work/root/etc/checks"
     (cd "$work/root" && find . | "$BUSYBOX" cpio -o -H newc 2>/dev/null | gzip -1) >"$work/initrd"
+    [ "$driver" = virtio_net ] && if has_taps; then
+        taps=(unshare -Urn sh -c "$TAPS" sh)
+    else
+        echo "$driver: SKIPPED several queues: no user namespace with taps can be had here"
+    fi
     # Two NICs, each in a PCI Express slot of its own (generation 1, one lane), the old ones behind a bridge; one wire.
     case $model in
     e1000 | rtl8139) nics=(-device "pcie-pci-bridge,id=bridge") ;;
@@ -118,13 +136,18 @@ try() {
         e1000 | rtl8139) slot="bridge,addr=$((n + 1))" ;;
         *) slot="slot$n" ;;
         esac
-        nics+=(-netdev "hubport,id=wire$n,hubid=0"
-            -device "$model,id=nic$n,netdev=wire$n,mac=02:00:00:00:00:0$((n + 1)),bus=$slot")
+        wire="hubport,id=wire$n,hubid=0" options=
+        if [ ${#taps[@]} -gt 0 ]; then
+            wire="tap,id=wire$n,ifname=wire$n,script=no,downscript=no,queues=4"
+            options=,mq=on,vectors=10,rss=on,hash=on
+        fi
+        nics+=(-netdev "$wire"
+            -device "$model,id=nic$n,netdev=wire$n,mac=02:00:00:00:00:0$((n + 1)),bus=$slot$options")
     done
     mkfifo "$work/monitor.in" "$work/monitor.out" 2>/dev/null
     cat "$work/monitor.out" >"$out/monitor.log" &
     local reader=$!
-    timeout "$PATIENCE" "$QEMU" -M q35 -cpu max -smp 4 -m 1500 -nographic -nodefaults -no-reboot -serial "file:$out/console.log" \
+    timeout "$PATIENCE" "${taps[@]}" "$QEMU" -M q35 -cpu max -smp 4 -m 1500 -nographic -nodefaults -no-reboot -serial "file:$out/console.log" \
         -chardev "pipe,id=monitor,path=$work/monitor" -mon chardev=monitor \
         -kernel "$KERNEL" -initrd "$work/initrd" -append "console=ttyS0 quiet panic=-1 no_timer_check net.ifnames=0" \
         -virtfs "local,path=$out,mount_tag=out,security_model=none" "${nics[@]}" 2>"$out/qemu.log" &
