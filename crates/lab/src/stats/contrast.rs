@@ -107,6 +107,13 @@ fn contrast(a: &Estimate, b: &Estimate, factor: f64) -> Contrast {
 }
 
 impl Contrast {
+    /// Two-sided p of "the difference is 0".
+    fn p_two_sided(&self) -> f64 {
+        // By the tail that is computed without cancellation.
+        let mirrored = Contrast { difference: -self.difference.abs(), ..*self };
+        (2.0 * mirrored.below()).min(1.0)
+    }
+
     /// P(T <= t) of the difference over its error.
     fn below(&self) -> f64 {
         if self.error == 0.0 {
@@ -123,10 +130,7 @@ impl Contrast {
 
 /// Two-sided p of "both means are the same" (Welch).
 pub fn p_same(a: &Estimate, b: &Estimate) -> f64 {
-    let contrast = contrast(a, b, 1.0);
-    // By the tail that is computed without cancellation.
-    let mirrored = Contrast { difference: -contrast.difference.abs(), ..contrast };
-    (2.0 * mirrored.below()).min(1.0)
+    contrast(a, b, 1.0).p_two_sided()
 }
 
 /// One-sided p of "b's mean is at least `factor` times a's": small where b is shown to be less.
@@ -140,25 +144,43 @@ pub fn p_at_most(a: &Estimate, b: &Estimate, factor: f64) -> f64 {
     Contrast { difference: -contrast.difference, ..contrast }.below()
 }
 
-/// b over a, less 1, with Fieller's interval: the ratios that the t test would not reject, with the degrees of freedom
-/// it has at the ratio found. None where a is 0, or so uncertain that the interval has no end.
+/// b over a, less 1, with the interval of the ratios that Welch's test does not reject: Fieller's, with the degrees of freedom that
+/// the test has at each ratio, so that it holds 0 exactly where [`p_same`] is above 1 - `confidence`. None where a is 0, or so
+/// uncertain that the interval has no end.
 pub fn relative_change(a: &Estimate, b: &Estimate, confidence: f64) -> Option<Figure> {
     let ratio = b.mean / a.mean;
     if !ratio.is_finite() {
         return None;
     }
-    let contrast = contrast(a, b, ratio);
-    if contrast.error == 0.0 {
+    let error = contrast(a, b, ratio).error;
+    if error == 0.0 {
         return Some(Figure::exact(ratio - 1.0));
     }
-    let t2 = quantile(contrast.degrees, confidence)?.powi(2);
-    let (a2, ab) = (a.mean.powi(2) - t2 * a.error.powi(2), a.mean * b.mean);
-    let b2 = b.mean.powi(2) - t2 * b.error.powi(2);
-    if a2 <= 0.0 {
-        return None;
+    let step = error / a.mean.abs();
+    let end = |step: f64| rejected_from(a, b, ratio, step, 1.0 - confidence);
+    Some(Figure::between(ratio - 1.0, end(-step)? - 1.0, end(step)? - 1.0, confidence))
+}
+
+/// Doublings of a step in which a ratio that is rejected has to be found, and halvings in which the first of them is.
+const DOUBLINGS: u32 = 50;
+const HALVINGS: u32 = 60;
+
+/// The first ratio that the two-sided test rejects, going from one that it does not in these steps. None: it rejects none.
+fn rejected_from(a: &Estimate, b: &Estimate, from: f64, step: f64, level: f64) -> Option<f64> {
+    let rejects = |away: f64| contrast(a, b, from + away).p_two_sided() <= level;
+    let mut away = step;
+    for _ in 0..DOUBLINGS {
+        if rejects(away) {
+            let (mut kept, mut rejected) = (0.0, away);
+            for _ in 0..HALVINGS {
+                let middle = (kept + rejected) / 2.0;
+                *if rejects(middle) { &mut rejected } else { &mut kept } = middle;
+            }
+            return Some(from + rejected);
+        }
+        away *= 2.0;
     }
-    let root = (ab * ab - a2 * b2).max(0.0).sqrt();
-    Some(Figure::between(ratio - 1.0, (ab - root) / a2 - 1.0, (ab + root) / a2 - 1.0, confidence))
+    None
 }
 
 /// Holm's adjusted p values, in the order given: each is to be compared with the level itself.

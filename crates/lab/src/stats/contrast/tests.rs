@@ -61,12 +61,15 @@ proptest! {
         prop_assume!(a.error > 1e-3 && a.error < 5.0 && b.error < 5.0);
         if let Some(change) = relative_change(&a, &b, 0.95) {
             let ends = change.interval.expect("sampled");
-            let t = quantile(contrast(&a, &b, 1.0 + change.value).degrees, 0.95).expect("a quantile");
             for end in [ends.low, ends.high] {
                 let at = contrast(&a, &b, 1.0 + end);
+                let t = quantile(at.degrees, 0.95).expect("a quantile");
                 prop_assert!((at.difference.abs() / at.error - t).abs() < 1e-6 * t);
             }
             prop_assert!(ends.low <= change.value && change.value <= ends.high);
+            let p = p_same(&a, &b);
+            prop_assume!((p - 0.05).abs() > 1e-6);
+            prop_assert_eq!(ends.low < 0.0 && 0.0 < ends.high, p > 0.05, "the verdict is the interval's");
         }
     }
 
