@@ -72,16 +72,22 @@ fn line(row: &Row) -> String {
         Verdict::Better => "better",
         Verdict::Worse => "WORSE",
         Verdict::NotShown => "",
-        Verdict::NotTested => "no test",
+        Verdict::NotTested => "",
     };
-    format!(
-        "    {:<15}{:>12}{:>12}{:>23}{:>8} {verdict}",
+    let p_value = match row.p_corrected {
+        Some(p_value) => p(p_value),
+        None if row.verdict == Verdict::NotTested => "no test".to_owned(),
+        None => "-".to_owned(),
+    };
+    let line = format!(
+        "    {:<14}{:>12}{:>12} {:>22}{:>8} {verdict}",
         name(row),
         format::quantity(row.a.value, unit),
         format::quantity(row.b.value, unit),
         change(row),
-        row.p_corrected.map_or("-".to_owned(), p)
-    )
+        p_value
+    );
+    line.trim_end().to_owned()
 }
 
 /// The figure's name for people.
@@ -89,7 +95,7 @@ pub fn name(row: &Row) -> String {
     match row.quantity.name {
         "goodput_bps" => "goodput",
         "sender_us_per_kib" => "sender us/KiB",
-        "receiver_us_per_kib" => "receiver us/KiB",
+        "receiver_us_per_kib" => "recv us/KiB",
         "system_us_per_kib" => "host us/KiB",
         "rate_per_s" => "rate",
         "client_us_per_transaction" => "client us each",
