@@ -59,6 +59,15 @@ impl Placement {
     }
 }
 
+/// Whether threads of this process, and of processes that it starts, can be pinned to these CPUs.
+///
+/// # Errors
+/// One of them does not exist or is not allowed.
+pub fn check_cpus(cpus: impl IntoIterator<Item = usize>) -> Result<(), WireError> {
+    let tried = |cpu: usize| std::thread::scope(|scope| scope.spawn(move || pin(cpu)).join());
+    cpus.into_iter().try_for_each(|cpu| tried(cpu).map_err(|panic| WireError::died("trying", &*panic))?)
+}
+
 /// The CPU of the `number`th of several threads: the CPUs of a list in turn, or that of all where there is none.
 pub(crate) fn dealt(cpu: Option<usize>, cpus: &[usize], number: usize) -> Option<usize> {
     cpus.iter().copied().cycle().nth(number).or(cpu)
