@@ -194,6 +194,20 @@ fn hardware_stamps_are_refused_with_the_port_and_what_it_offers() {
 }
 
 #[test]
+fn frames_above_a_ports_mtu_are_refused() {
+    let Some(bed) = bed_or_skip() else { return };
+    let home = Home::new();
+    let output = ended(bed.netcliff(&home, &short(&["--frames", "1519"])).spawn().expect("it starts"), 60);
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("another netcliff") {
+        return say(&format!("SKIPPED: {said}"));
+    }
+    for says in ["p0 has an MTU of 1500, which frames of up to 1519 bytes do not fit", "ip link set p0 mtu 1501"] {
+        assert!(output.status.code() == Some(2) && said.contains(says), "{said}");
+    }
+}
+
+#[test]
 fn another_tools_program_is_named_and_stays() {
     let Some(bed) = bed_or_skip() else { return };
     let home = Home::new();

@@ -197,7 +197,9 @@ pub(super) fn explain(error: DeviceError) -> anyhow::Error {
     match error {
         DeviceError::Wire(WireError::Setting { .. } | WireError::OtherProgram { .. } | WireError::NoStamps { .. })
         | DeviceError::Stamping(StampingError::Unread { .. } | StampingError::Fewer { .. })
-        | DeviceError::Port(PortError::Missing { .. } | PortError::DefaultRoute { .. } | PortError::Xdp { .. })
+        | DeviceError::Port(
+            PortError::Missing { .. } | PortError::DefaultRoute { .. } | PortError::Xdp { .. } | PortError::Mtu { .. },
+        )
         | DeviceError::Testbed(TestbedError::NoSuchCpu { .. } | TestbedError::OutOfRange { .. }) => {
             output::usage(error)
         }

@@ -48,6 +48,21 @@ pub enum PortError {
         /// The program's name, if it has one and this process may ask.
         program_name: Option<String>,
     },
+    /// Its MTU is below what shall be sent.
+    #[error(
+        "interface {name} has an MTU of {mtu_bytes}, which frames of up to {frame_bytes} bytes do not fit: give smaller \
+         --frames, or set it (`ip link set {name} mtu {packet_bytes}`, the device's likewise)"
+    )]
+    Mtu {
+        /// The name given.
+        name: String,
+        /// Its MTU (bytes).
+        mtu_bytes: u32,
+        /// The largest frame (bytes, FCS included).
+        frame_bytes: u32,
+        /// What of it counts (bytes).
+        packet_bytes: u32,
+    },
     /// The kernel does not say.
     #[error("cannot look at interface {name}: {reason}")]
     Unknown {
@@ -93,6 +108,21 @@ pub fn check(name: &str) -> Result<(), PortError> {
     match link.xdp_program {
         Some(program) => Err(PortError::Xdp { name: own(), program, program_name: xdp::program_name(program) }),
         None => Ok(()),
+    }
+}
+
+/// Whether frames of this length (bytes, headers and FCS included), of which so many are no packet, pass an interface.
+///
+/// # Errors
+/// Its MTU is too small, or the kernel does not tell it.
+pub fn fits(name: &str, frame_bytes: u32, header_bytes: u32) -> Result<(), PortError> {
+    let unknown = |reason: std::io::Error| PortError::Unknown { name: name.to_owned(), reason: reason.to_string() };
+    let packet_bytes = frame_bytes.saturating_sub(header_bytes);
+    match Rtnl::new().link(name).map_err(unknown)?.mtu_bytes {
+        Some(mtu_bytes) if packet_bytes > mtu_bytes => {
+            Err(PortError::Mtu { name: name.to_owned(), mtu_bytes, frame_bytes, packet_bytes })
+        }
+        _ => Ok(()),
     }
 }
 

@@ -142,6 +142,7 @@ impl Kernel {
                         Err(error) if *i_know && error.can_be_overruled() => limits.push(error.to_string()),
                         other => drop(other?),
                     }
+                    ports::fits(port, settings.largest_frame_bytes(), settings.header_bytes())?;
                 }
                 None
             }
