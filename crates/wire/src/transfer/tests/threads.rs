@@ -106,7 +106,8 @@ fn datagrams_are_served_by_turns_and_counted() {
         for flow in &transfer.flows {
             let (sent, got) = (flow.sender.datagrams.expect("counted"), flow.receiver.datagrams.expect("counted"));
             assert!(got.moved > 0 && got.moved <= sent.moved, "{path:?} {sent:?} {got:?}");
-            assert_eq!((got.duplicates, got.reordered), (0, 0), "{path:?}");
+            // A thread that is moved to another CPU leaves datagrams in the backlog of the one it was on.
+            assert!(got.duplicates == 0 && got.reordered * 10 <= got.moved, "{path:?} {got:?}");
         }
     }
 }
