@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::order::Order;
+use super::tests::Raise;
 use super::*;
 use crate::FarCpu;
 use crate::control::agent::{Agent, Event, Settings as AgentSettings};
@@ -311,19 +312,13 @@ fn a_near_end_that_never_comes_is_given_up_in_its_time() {
 
 #[test]
 fn one_that_is_stopped_keeps_what_both_ends_counted() {
-    struct Stop(Arc<AtomicBool>);
-    impl Watch for Stop {
-        fn opened(&mut self) {
-            self.0.store(true, Ordering::Relaxed);
-        }
-    }
     let peer = Peer::new();
     for direction in [Direction::Send, Direction::Receive] {
         let stop = Arc::<AtomicBool>::default();
         let asked =
             Settings { direction, amount: Amount::Seconds(600.0), stop: Some(Arc::clone(&stop)), ..settings(tcp()) };
         let begin = Instant::now();
-        let transfer = run_with(&asked, &mut peer.session(), LOOPBACK, &mut Stop(stop)).expect("kept");
+        let transfer = run_with(&asked, &mut peer.session(), LOOPBACK, &mut Raise(stop)).expect("kept");
         assert!(begin.elapsed() < Duration::from_secs(5));
         assert_eq!(transfer.cut_short.as_deref(), Some("stopped on request"));
         assert!(transfer.flows[0].sender.total_bytes > 0 && transfer.flows[0].receiver.total_bytes > 0);
@@ -332,19 +327,13 @@ fn one_that_is_stopped_keeps_what_both_ends_counted() {
 
 #[test]
 fn a_far_end_that_goes_is_told_and_what_was_counted_here_is_kept() {
-    struct Leave(Arc<AtomicBool>);
-    impl Watch for Leave {
-        fn opened(&mut self) {
-            self.0.store(true, Ordering::Relaxed);
-        }
-    }
     for channel in [tcp(), udp(DatagramPath::Single)] {
         let peer = Peer::new();
         let mut session = peer.session();
         let asked = Settings { block_bytes: 1000, amount: Amount::Seconds(600.0), ..settings(channel.clone()) };
         let begin = Instant::now();
         let transfer =
-            run_with(&asked, &mut session, LOOPBACK, &mut Leave(Arc::clone(&peer.stop))).expect("what was counted");
+            run_with(&asked, &mut session, LOOPBACK, &mut Raise(Arc::clone(&peer.stop))).expect("what was counted");
         assert!(begin.elapsed() < Duration::from_secs(8), "{channel:?}");
         let why = transfer.cut_short.expect("it was cut short");
         assert!(why.contains("far end"), "{channel:?}: {why}");

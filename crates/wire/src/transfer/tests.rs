@@ -12,6 +12,24 @@ mod threads;
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
+/// Raises a flag when all channels are open.
+pub(super) struct Raise(pub Arc<AtomicBool>);
+
+impl Watch for Raise {
+    fn opened(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Takes what is in a file away when all channels are open.
+struct Shrink(std::fs::File);
+
+impl Watch for Shrink {
+    fn opened(&mut self) {
+        self.0.rewind().and_then(|()| self.0.set_len(0)).expect("the file is ours");
+    }
+}
+
 fn tcp() -> Channel {
     Channel::Tcp { address: LOOPBACK, multipath: false }
 }

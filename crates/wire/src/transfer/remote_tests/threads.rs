@@ -86,18 +86,12 @@ fn an_agent_refuses_threads_that_cannot_be() {
 
 #[test]
 fn a_far_end_that_goes_is_told_and_every_flows_count_is_kept() {
-    struct Leave(Arc<AtomicBool>);
-    impl Watch for Leave {
-        fn opened(&mut self) {
-            self.0.store(true, Ordering::Relaxed);
-        }
-    }
     for channel in [tcp(), udp(DatagramPath::Single)] {
         let peer = Peer::new();
         let mut session = peer.session();
         let asked = Settings { block_bytes: 1000, amount: Amount::Seconds(600.0), ..settings(channel.clone()) };
         let begin = Instant::now();
-        let leave = &mut Leave(Arc::clone(&peer.stop));
+        let leave = &mut Raise(Arc::clone(&peer.stop));
         let transfer = run_with(&over(1, 4, asked), &mut session, LOOPBACK, leave).expect("what was counted");
         assert!(begin.elapsed() < Duration::from_secs(20), "{channel:?}");
         assert!(transfer.cut_short.as_ref().is_some_and(|why| why.contains("far end")), "{:?}", transfer.cut_short);

@@ -55,12 +55,6 @@ fn a_path_the_channel_does_not_have_is_refused() {
 
 #[test]
 fn a_file_that_shrinks_is_told_and_what_was_sent_is_kept() {
-    struct Shrink(std::fs::File);
-    impl Watch for Shrink {
-        fn opened(&mut self) {
-            self.0.rewind().and_then(|()| self.0.set_len(0)).expect("the file is ours");
-        }
-    }
     let (path, mut file) = tempfile();
     file.write_all(&vec![7; 4 << 20]).expect("room in /tmp");
     let mut changed = settings(tcp(), 4096);
@@ -115,16 +109,10 @@ fn a_receiver_that_does_not_read_ends_the_sender_in_the_stated_time() {
 
 #[test]
 fn a_transfer_that_is_stopped_keeps_what_it_counted() {
-    struct Stop(Arc<AtomicBool>);
-    impl Watch for Stop {
-        fn opened(&mut self) {
-            self.0.store(true, Ordering::Relaxed);
-        }
-    }
     let stop = Arc::<AtomicBool>::default();
     let mut long = settings(tcp(), 4096);
     (long.amount, long.stop) = (Amount::Seconds(600.0), Some(Arc::clone(&stop)));
-    let transfer = run(&long, &mut Stop(stop)).expect("what was counted is kept");
+    let transfer = run(&long, &mut Raise(stop)).expect("what was counted is kept");
     assert!(transfer.cut_short.is_some_and(|why| why.contains("stopped")));
     assert!(transfer.flows[0].sender.total_bytes > 0);
 }

@@ -185,27 +185,15 @@ fn what_a_shared_thread_cannot_do_is_refused_by_name() {
 
 #[test]
 fn a_shared_thread_that_is_stopped_keeps_what_its_flows_counted() {
-    struct Stop(Arc<AtomicBool>);
-    impl Watch for Stop {
-        fn opened(&mut self) {
-            self.0.store(true, Ordering::Relaxed);
-        }
-    }
     let stop = Arc::<AtomicBool>::default();
     let long = Settings { amount: Amount::Seconds(600.0), stop: Some(Arc::clone(&stop)), ..settings(tcp(), 4096) };
-    let transfer = run(&over(2, 6, long), &mut Stop(stop)).expect("what was counted is kept");
+    let transfer = run(&over(2, 6, long), &mut Raise(stop)).expect("what was counted is kept");
     assert!(transfer.cut_short.as_ref().is_some_and(|why| why.contains("stopped")), "{:?}", transfer.cut_short);
     assert!(transfer.flows.iter().any(|flow| flow.receiver.total_bytes > 0));
 }
 
 #[test]
 fn a_failure_of_one_flow_is_told_and_the_others_counts_are_kept() {
-    struct Shrink(std::fs::File);
-    impl Watch for Shrink {
-        fn opened(&mut self) {
-            self.0.rewind().and_then(|()| self.0.set_len(0)).expect("the file is ours");
-        }
-    }
     let (path, mut file) = tempfile();
     file.write_all(&vec![7; 4 << 20]).expect("room in /tmp");
     let send = SendPath::SendFile { file: path.clone(), cold: false };
