@@ -5,7 +5,7 @@ mod common;
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
-use common::running::{Running, agent};
+use common::running::{Ended, Running, agent, signal};
 use common::{Home, number_at, refusal, refusals, say};
 use netcliff_host::testbed::Permission;
 use serde_json::Value;
@@ -78,6 +78,13 @@ fn against_an_agent_with_a_key() {
     assert!(ended.stderr.contains("started rr") && ended.stderr.contains("refused"), "{}", ended.stderr);
 }
 
+fn partial_since_the_far_end_closed(ended: &Ended) {
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
+    let report: Value = serde_json::from_str(&ended.stdout).expect("what was measured");
+    assert!(report["partial"].as_str().is_some_and(|why| why.contains("closed")), "{report}");
+    assert!(number_at(&report, "/transactions") > 0.0, "{report}");
+}
+
 #[test]
 fn an_agent_that_is_killed_leaves_a_partial_result() {
     let home = Home::new();
@@ -89,10 +96,7 @@ fn an_agent_that_is_killed_leaves_a_partial_result() {
     let begin = Instant::now();
     let ended = client.end(PATIENCE);
     assert!(begin.elapsed() < Duration::from_secs(10), "it does not wait for its 60 s");
-    assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
-    let report: Value = serde_json::from_str(&ended.stdout).expect("what was measured");
-    assert!(report["partial"].as_str().is_some_and(|why| why.contains("closed")), "{report}");
-    assert!(number_at(&report, "/transactions") > 0.0, "{report}");
+    partial_since_the_far_end_closed(&ended);
 }
 
 #[test]
@@ -138,13 +142,9 @@ fn started(home: &Home) -> (Running, u32) {
 fn a_far_end_of_its_own_that_is_killed_leaves_a_partial_result() {
     let home = Home::new();
     let (client, companion) = started(&home);
-    let kill = format!("kill -KILL {companion}");
-    assert!(std::process::Command::new("sh").args(["-c", &kill]).status().expect("sh").success(), "{kill}");
+    signal(companion, "KILL");
     let ended = client.end(PATIENCE);
-    assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
-    let report: Value = serde_json::from_str(&ended.stdout).expect("what was measured");
-    assert!(report["partial"].as_str().is_some_and(|why| why.contains("closed")), "{report}");
-    assert!(number_at(&report, "/transactions") > 0.0, "{report}");
+    partial_since_the_far_end_closed(&ended);
 }
 
 #[test]

@@ -86,8 +86,7 @@ impl Running {
 
     /// Sends a signal by its name: INT, TERM, KILL.
     pub fn signal(&self, name: &str) {
-        let kill = format!("kill -{name} {}", self.pid());
-        assert!(Command::new("sh").args(["-c", &kill]).status().expect("sh").success(), "{kill}");
+        signal(self.pid(), name);
     }
 
     /// Waits for its end, at most `patience`.
@@ -122,6 +121,12 @@ impl Drop for Running {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Sends a signal by its name to a process that a test has started.
+pub fn signal(pid: u32, name: &str) {
+    let kill = format!("kill -{name} {pid}");
+    assert!(Command::new("sh").args(["-c", &kill]).status().expect("sh").success(), "{kill}");
 }
 
 /// Named network namespaces of this process, by their names nc-PID...
