@@ -28,12 +28,6 @@ fn cpu_list(text: &str) -> Option<Vec<usize>> {
     runs.map(|runs| runs.into_iter().flatten().collect())
 }
 
-/// The CPUs of two ends, one each.
-pub fn cpu_pair(text: &str) -> Result<(u32, u32), String> {
-    let pair = text.split_once(',').and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
-    pair.ok_or_else(|| "expected the numbers of two CPUs, such as 0,1".into())
-}
-
 /// A number of a byte.
 pub fn byte(text: &str) -> Result<u8, String> {
     text.trim().parse().map_err(|_| "expected a whole number from 0 to 255, such as 16".to_owned())

@@ -212,8 +212,8 @@ fn frames(text: &str) -> Result<Frames, String> {
 }
 
 fn cpus(text: &str) -> Result<(u32, u32), String> {
-    super::numbers::cpu_pair(text)
-        .map_err(|_| "expected the numbers of two CPUs, tester and router, such as 0,1".into())
+    let pair = text.split_once(',').and_then(|(tester, router)| Some((tester.parse().ok()?, router.parse().ok()?)));
+    pair.ok_or_else(|| "expected the numbers of two CPUs, tester and router, such as 0,1".into())
 }
 
 fn mac(text: &str) -> Result<[u8; 6], String> {

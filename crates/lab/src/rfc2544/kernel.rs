@@ -16,6 +16,7 @@ use netcliff_host::testbed::ports::{self, PortError};
 use netcliff_host::testbed::stamping::StampingError;
 use netcliff_wire::WireError;
 use netcliff_wire::forward::Trial as WireTrial;
+use netcliff_wire::forward::frame::link_bytes;
 use netcliff_wire::forward::run::{By, DirectionReport, Remote, TrialReport};
 use netcliff_wire::forward::stamps::Stamps;
 use netcliff_wire::thread::{Placement, Priority};
@@ -142,7 +143,7 @@ impl Kernel {
                         Err(error) if *i_know && error.can_be_overruled() => limits.push(error.to_string()),
                         other => drop(other?),
                     }
-                    ports::fits(port, settings.largest_frame_bytes(), settings.header_bytes())?;
+                    ports::fits(port, settings.largest_frame_bytes(), link_bytes(settings.vlan.is_some()) as u32)?;
                 }
                 None
             }

@@ -212,20 +212,11 @@ fn is_application(stamps: &Stamps) -> bool {
     *stamps == Stamps::Application
 }
 
-/// Of a frame, what is no packet: addresses, type, FCS (bytes); and a tag's.
-const ETHERNET_BYTES: u32 = 14 + 4;
-const TAG_BYTES: u32 = 4;
-
 impl Settings {
     /// The longest frame that is sent (bytes, FCS included).
     pub fn largest_frame_bytes(&self) -> u32 {
         let sizes = self.frames.iter().flat_map(|frame| frame.sizes());
         sizes.max().map_or(0, |bytes| bytes as u32)
-    }
-
-    /// Of each frame, what an interface's MTU does not count (bytes).
-    pub fn header_bytes(&self) -> u32 {
-        ETHERNET_BYTES + if self.vlan.is_some() { TAG_BYTES } else { 0 }
     }
 
     /// Refuses what cannot be.

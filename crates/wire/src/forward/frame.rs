@@ -84,7 +84,12 @@ pub struct Profile {
 /// Smallest frame, FCS included, for this family and tag \[bytes\].
 pub fn least_bytes(ipv6: bool, vlan: bool) -> usize {
     let network = if ipv6 { 40 } else { 20 };
-    ETHERNET_BYTES + usize::from(vlan) * VLAN_BYTES + network + UdpHeader::LEN + HEADER_BYTES + FCS_BYTES
+    link_bytes(vlan) + network + UdpHeader::LEN + HEADER_BYTES
+}
+
+/// Of each frame, what an interface's MTU does not count: Ethernet header, tag, FCS \[bytes\].
+pub fn link_bytes(vlan: bool) -> usize {
+    ETHERNET_BYTES + usize::from(vlan) * VLAN_BYTES + FCS_BYTES
 }
 
 /// What a frame says about itself.

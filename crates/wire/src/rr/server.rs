@@ -257,10 +257,8 @@ enum Bound {
 }
 
 fn bind(settings: &Settings, ip: IpAddr, placement: &Placement) -> Result<Bound, WireError> {
-    // A flow that could not be placed later would only be gone. The calling thread does nothing else.
-    for cpu in &settings.server_cpus {
-        Placement { cpu: Some(*cpu), ..Placement::default() }.enter()?;
-    }
+    // A flow that could not be placed later would only be gone.
+    place::check_cpus(settings.server_cpus.iter().copied())?;
     // CPU and priority are for the threads that serve.
     Placement { netns: placement.netns.clone(), ..Placement::default() }.enter()?;
     let any = SocketAddr::new(ip, 0);
