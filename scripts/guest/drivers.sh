@@ -14,6 +14,7 @@
 #   NETCLIFF  what is tried                [target/release/netcliff]
 #   OUT       where results are kept       [a new directory under /tmp]
 #   PATIENCE  longest time a driver (s)    [600]
+#   DEVICE    further properties of both NICs, such as iommu_platform=on, by which virtio_net has zero-copy
 # What cannot be had is named, and the drivers are SKIPPED. Exit code 1: a check failed.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -24,6 +25,7 @@ BUSYBOX=${BUSYBOX:-busybox}
 NETCLIFF=${NETCLIFF:-$here/../../target/release/netcliff}
 OUT=${OUT:-$(mktemp -d /tmp/netcliff-guest.XXXXXX)}
 PATIENCE=${PATIENCE:-600}
+DEVICE=${DEVICE:-}
 
 skip() {
     echo "SKIPPED: $*"
@@ -79,7 +81,7 @@ base() {
     strip "$work/root/bin/$(basename "$NETCLIFF")" 2>/dev/null
     mv "$work/root/bin/$(basename "$NETCLIFF")" "$work/root/bin/netcliff" 2>/dev/null
     cp "$here/init.sh" "$work/root/init"
-    cp "$here/checks.sh" "$work/root/checks.sh"
+    cp "$here"/{checks,tuning,ports,hosts}.sh "$work/root/"
     chmod +x "$work/root/init"
     for name in 9p 9pnet_virtio tcp_diag veth sch_fq sch_tbf sch_htb tcp_cubic tcp_bbr; do module "$name"; done
 }
@@ -142,7 +144,7 @@ try() {
             options=,mq=on,vectors=10,rss=on,hash=on
         fi
         nics+=(-netdev "$wire"
-            -device "$model,id=nic$n,netdev=wire$n,mac=02:00:00:00:00:0$((n + 1)),bus=$slot$options")
+            -device "$model,id=nic$n,netdev=wire$n,mac=02:00:00:00:00:0$((n + 1)),bus=$slot$options${DEVICE:+,$DEVICE}")
     done
     mkfifo "$work/monitor.in" "$work/monitor.out" 2>/dev/null
     cat "$work/monitor.out" >"$out/monitor.log" &

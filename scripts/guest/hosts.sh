@@ -1,0 +1,110 @@
+# Checks between two hosts, run by checks.sh: eth1 is put into a namespace of its own.
+
+apart() {
+    [ -e /run/netns/far ] && return
+    ip netns add far && ip link set eth1 netns far || return 1
+    ip addr add 10.9.0.1/24 dev eth0 && ip -n far addr add 10.9.0.2/24 dev eth1 || return 1
+    ip -n far link set eth1 up && ip -n far link set lo up
+    netcliff agent --make-key /tmp/key
+    for _ in $(seq 50); do
+        ping -c 1 -W 1 10.9.0.2 >/dev/null && return
+        sleep 0.2
+    done
+    echo "the two ends do not hear each other"
+    return 1
+}
+
+# The far host's agent; it ends by `kill $agent`.
+listen() {
+    /bin/ip netns exec far env NETCLIFF_STATE_DIR=/tmp/far-state netcliff agent --listen 10.9.0.2:9940 --key /tmp/key \
+        --allow-settings eth1 --silence 20s >/tmp/agent.log 2>&1 &
+    agent=$!
+    for _ in $(seq 100); do grep -q listens /tmp/agent.log && break; sleep 0.1; done
+}
+
+state_and_speed() {
+    state
+    ethtool eth0
+}
+
+# An experiment between the two, both devices changed.
+between() {
+    apart || return 1
+    listen
+    note state_and_speed
+    nc run "$@" --to 10.9.0.2 --key /tmp/key --devices eth0
+    code=$?
+    sleep 3
+    kill $agent
+    cat /tmp/agent.log
+    unchanged "the device was not left as it was found" || return 1
+    [ $code = 0 ] || { echo "exit code $code"; return 1; }
+}
+
+# Settings tried by an experiment that goes through the device: set back, or kept and then taken back.
+attempt() {
+    note state
+    nc tune try --if eth0 --rounds 3 --experiment /tmp/through.toml --to 10.9.0.2 --key /tmp/key --keep "$@" >/tmp/try.log
+    cat /tmp/try.log
+    if grep -q "the settings stay" /tmp/try.log; then
+        undone "what was kept was not taken back"
+    else
+        grep -q "everything was set back" /tmp/try.log || { echo "the trial came to no end"; return 1; }
+        unchanged "the trial left something behind"
+    fi
+}
+
+# As the device comes; then without offloads, with small rings and a delay of 10 ms, which to put right pays.
+tried() {
+    apart || return 1
+    listen
+    printf 'kind = "transfer"\nrepeats = 2\ntime = "500ms"\nwarmup = "200ms"\n[vary]\nblock = ["64KiB"]\n' >/tmp/through.toml
+    for objective in latency cpu throughput; do attempt --objective $objective || { kill $agent; return 1; }; done
+    for what in "-K eth0 tso off gso off" "-G eth0 rx 80 tx 80" "-C eth0 rx-usecs 10000"; do
+        ethtool $what 2>&1 | sed "s/^/ethtool $what: /"
+    done
+    sleep 1
+    up eth0
+    attempt --objective throughput
+    code=$?
+    kill $agent
+    [ $code = 0 ] || return 1
+    grep -q "the settings stay" /tmp/try.log || { echo "nothing was gained from a device set badly"; return 1; }
+}
+
+transfers() {
+    cat >/tmp/features.toml <<'END'
+kind = "transfer"
+design = "one-at-a-time"
+repeats = 2
+time = "500ms"
+warmup = "200ms"
+[vary]
+rx-checksum = ["on", "off"]
+tx-checksum = ["on", "off"]
+tso = ["on", "off"]
+gro = ["on", "off"]
+lro = ["off", "on"]
+rx-usecs = ["0", "10", "50", "900"]
+rx-frames = ["1", "16"]
+mtu = ["1500", "4000"]
+END
+    between /tmp/features.toml
+}
+
+slow() {
+    cat >/tmp/slow.toml <<'END'
+kind = "transfer"
+repeats = 2
+time = "500ms"
+warmup = "200ms"
+[fixed]
+congestion = "cubic"
+[vary]
+rate = ["none", "10Mbit/s", "100Mbit/s", "1Gbit/s"]
+duplex = ["full", "half"]
+[figure]
+y = "goodput_bps"
+END
+    between /tmp/slow.toml
+}
