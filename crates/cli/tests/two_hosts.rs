@@ -131,6 +131,35 @@ fn what_may_not_be_changed_is_told() {
     assert_eq!(home.path("state/journal").read_dir().map_or(0, Iterator::count), 0, "nothing was changed");
 }
 
+/// An experiment to an agent goes through the device whose settings are tried.
+#[test]
+fn settings_are_tried_between_two_hosts() {
+    let Some(bed) = Bed::new("try") else { return };
+    let (near, far) = (Home::new(), Home::new());
+    let key = key(&far);
+    let found = bed.offloads(0);
+    let _agent = bed.agent(&far, &key, &[]);
+    let file = near.file(
+        "short.toml",
+        "kind = \"transfer\"\nrepeats = 2\ntime = \"100ms\"\nwarmup = \"50ms\"\n[vary]\nblock = [\"64KiB\"]\n",
+    );
+    let wish = ["tune", "try", "--objective", "cpu", "--if", "near0", "--mtu", "1400", "--rounds", "2", "--json"];
+    let args = [&wish[..], &["--experiment", &file, "--to", AGENT, "--key", &key]].concat();
+    let ended = Running::of(bed.inside(0, &near, &[], &args)).end(PATIENCE);
+    let tried: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{}", ended.stderr));
+    assert!(["with", "without"].iter().all(|side| number_at(&tried, &format!("/trial/{side}/1")) > 1e6), "{tried}");
+    assert_eq!((&tried["kept"], bed.offloads(0)), (&Value::from(false), found), "{}", ended.stderr);
+    let runs = near.json_lines(["results", "list", "--json"]);
+    assert!(runs.len() == 4 && runs.iter().all(|run| run.to_string().contains(AGENT)), "{runs:?}");
+    for (measured_by, words) in [
+        (&["--experiment", "fig-7a"][..], &["fig-7a", "no second host"][..]),
+        (&["--", "true"], &["--experiment FILE"]),
+    ] {
+        let args = [&wish[..], &["--to", AGENT], measured_by].concat();
+        refusal(&near, &args, 2, words).expect("told");
+    }
+}
+
 #[test]
 fn datagrams_go_both_ways_between_namespaces_by_name() {
     let Some(bed) = Bed::new("udp") else { return };

@@ -1,5 +1,6 @@
 //! Where the far end of a test between hosts is.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -25,5 +26,17 @@ impl FarArgs {
     /// True where an agent is asked for.
     pub fn is_asked(&self) -> bool {
         self.to.is_some() || self.ssh.is_some()
+    }
+
+    /// As another netcliff takes them.
+    pub fn as_arguments(&self) -> Vec<OsString> {
+        let path = |path: &PathBuf| path.as_os_str().to_owned();
+        let given = [
+            ("--to", self.to.as_ref().map(OsString::from)),
+            ("--ssh", self.ssh.as_ref().map(OsString::from)),
+            ("--data-to", self.data_to.as_ref().map(OsString::from)),
+            ("--key", self.key.as_ref().map(path)),
+        ];
+        given.into_iter().filter_map(|(flag, value)| Some([flag.into(), value?])).flatten().collect()
     }
 }

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use netcliff_core::units;
 use netcliff_host::tune::{Wish, affinity::Design};
 
-use super::Objective;
+use super::{FarArgs, Objective};
 
 /// `netcliff tune`.
 #[derive(Debug, Args)]
@@ -133,10 +133,12 @@ pub struct ApplyArgs {
   netcliff tune try --objective latency --metric /latency/p99_s -- netcliff rr --to server --json
   netcliff tune try --objective throughput --higher --rounds 10 --keep -- ./bench.sh
   netcliff tune try --objective cpu --metric /goodput_bps:higher --metric /cpu:lower -- ./bench.sh
-  netcliff tune try --objective throughput --experiment experiments/block-sweep.toml --keep
+  netcliff tune try --objective throughput --experiment block-sweep --keep
+  netcliff tune try --objective cpu --if eth0 --experiment block-sweep --to server --key key
 
 The command prints its figure: the last number of its output, or with --metric the one at that place of its JSON. Of an
-experiment it is the figure that its file draws (y), the mean over its measured points. Several figures are compared at a
+experiment it is the figure that its file draws (y), the mean over its measured points; without --to or --ssh it is measured in a
+testbed of this host, where settings of NICs do not show. Several figures are compared at a
 confidence that holds for all of them together; better is what is better by one and worse by none.
 Exit code 0: better; 1: worse, not decided, or the command failed.")]
 pub struct TryArgs {
@@ -156,6 +158,9 @@ pub struct TryArgs {
     /// Measure with an experiment of points or transfers, in each round with real packets, instead of a command
     #[arg(long, value_name = "FILE", conflicts_with = "command", required_unless_present = "command")]
     pub experiment: Option<PathBuf>,
+    /// Where the far end of an experiment of transfers is.
+    #[command(flatten)]
+    pub far: FarArgs,
     /// Leave the settings applied if they proved better
     #[arg(long)]
     pub keep: bool,

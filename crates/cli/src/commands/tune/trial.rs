@@ -1,6 +1,7 @@
 //! `netcliff tune try`.
 
-use std::path::{Path, PathBuf};
+use std::ffi::OsString;
+use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, bail};
@@ -22,8 +23,8 @@ use crate::output;
 enum Measurement {
     /// A command that prints figures.
     Command,
-    /// The figure that an experiment draws; the store that keeps its runs.
-    Experiment { file: PathBuf, experiment: Experiment, store: PathBuf },
+    /// The figure that an experiment draws; the arguments of the netcliff that carries it out.
+    Experiment { experiment: Experiment, arguments: Vec<OsString> },
 }
 
 /// Measures in turns; keeps the settings if that was asked for and they proved better.
@@ -36,12 +37,13 @@ pub fn run(args: &TryArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
         output::say("netcliff: nothing to try: the plan is empty");
         return Ok(ExitCode::SUCCESS);
     }
+    say_where(args, &plan);
     let mut session = Session::new(&lock);
     let trials = tuning::rounds(args.rounds as usize, &yardsticks, |tuned| {
         set(&mut session, args, &plan, tuned)?;
         let values = match &measurement {
             Measurement::Command => measure(args, &yardsticks, &lock)?,
-            Measurement::Experiment { file, experiment, store } => vec![carried_out(file, experiment, store, &lock)?],
+            Measurement::Experiment { experiment, arguments } => vec![carried_out(experiment, arguments, &lock)?],
         };
         let told: Vec<String> = values.iter().map(|value| format::significant(*value)).collect();
         output::say(format!("netcliff: {} {}", if tuned { "with   " } else { "without" }, told.join(", ")));
@@ -55,6 +57,17 @@ pub fn run(args: &TryArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     }
     tell(args, &plan, &trials, keep)?;
     Ok(if verdict == Verdict::Better { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Says that an experiment without a second host measures no NIC, where the plan sets one.
+fn say_where(args: &TryArgs, plan: &Plan) {
+    let sets_nic = plan.steps.iter().any(|step| step.setting.interface().is_some());
+    if args.experiment.is_some() && !args.far.is_asked() && sets_nic {
+        output::say(
+            "netcliff: measured in a testbed of this host, where what is set at its NICs does not show; \
+             an experiment of transfers goes through them with --to or --ssh",
+        );
+    }
 }
 
 fn set(session: &mut Session, args: &TryArgs, plan: &Plan, tuned: bool) -> anyhow::Result<()> {
@@ -85,11 +98,28 @@ fn yardsticks(args: &TryArgs, measurement: &Measurement) -> anyhow::Result<Vec<Y
 }
 
 fn measurement(args: &TryArgs, store: &StoreArgs) -> anyhow::Result<Measurement> {
-    let Some(file) = &args.experiment else { return Ok(Measurement::Command) };
+    let far = args.far.is_asked();
+    let Some(file) = &args.experiment else {
+        return match far {
+            true => Err(output::usage("--to, --ssh: need --experiment FILE; a COMMAND is told by its own arguments")),
+            false => Ok(Measurement::Command),
+        };
+    };
     let path = file.display().to_string();
     let text = inputs::experiment(&path).map_err(output::usage)?;
     let experiment = Experiment::from_toml(&path, &text).map_err(output::usage)?;
-    Ok(Measurement::Experiment { file: file.clone(), experiment, store: store_path(store) })
+    if far && !matches!(experiment, Experiment::Transfers(_)) {
+        return Err(output::usage(format!(
+            "--to, --ssh: {path} has no second host; leave them out, or give an experiment of kind \"transfer\""
+        )));
+    }
+    let mut arguments: Vec<OsString> =
+        vec!["run".into(), file.into(), "--json".into(), "--db".into(), store_path(store).into()];
+    if matches!(experiment, Experiment::Grid(_)) {
+        arguments.extend(["--engine", "wire"].map(OsString::from));
+    }
+    arguments.extend(args.far.as_arguments());
+    Ok(Measurement::Experiment { experiment, arguments })
 }
 
 /// Each figure, from one run of the command.
@@ -105,12 +135,9 @@ fn measure(args: &TryArgs, yardsticks: &[Yardstick], lock: &HostLock) -> anyhow:
 }
 
 /// The figure of an experiment, measured now by a run of its own.
-fn carried_out(file: &Path, experiment: &Experiment, store: &Path, lock: &HostLock) -> anyhow::Result<f64> {
+fn carried_out(experiment: &Experiment, arguments: &[OsString], lock: &HostLock) -> anyhow::Result<f64> {
     let mut command = Command::new(std::env::current_exe().context("cannot find this program")?);
-    command.arg("run").arg(file).arg("--json").arg("--db").arg(store);
-    if matches!(experiment, Experiment::Grid(_)) {
-        command.args(["--engine", "wire"]);
-    }
+    command.args(arguments);
     let printed = printed(&mut command, "netcliff run", lock, true)?;
     tuning::experiment_figure(experiment, &printed).map_err(anyhow::Error::msg)
 }
