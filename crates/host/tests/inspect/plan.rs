@@ -203,9 +203,9 @@ fn one_queue_is_helped_by_rps_and_rfs() {
         }
     }
     let inspection = Inspection::of_capture(only_first.path()).unwrap();
-    let plan = plan(&inspection, &wish(Objective::Throughput)).unwrap();
+    let wanted = steps(&plan(&inspection, &wish(Objective::Throughput)).unwrap());
     assert_eq!(
-        steps(&plan),
+        wanted,
         [
             // CPUs 1-3 and 8-11: the node of the device without the CPU that takes its interrupt.
             "/sys/class/net/eth0/queues/rx-0/rps_cpus: 0000 -> 00000f0e",
@@ -213,6 +213,13 @@ fn one_queue_is_helped_by_rps_and_rfs() {
             "/sys/class/net/eth0/queues/rx-0/rps_flow_cnt: 0 -> 32768",
         ]
     );
+    // Its CPU is the one that the interrupt will be on: the same is wanted before it is moved there and afterwards.
+    for file in ["smp_affinity_list", "effective_affinity_list"] {
+        std::fs::write(only_first.path().join("proc/irq/40").join(file), "2\n").unwrap();
+    }
+    let inspection = Inspection::of_capture(only_first.path()).unwrap();
+    let moved = steps(&plan(&inspection, &wish(Objective::Throughput)).unwrap());
+    assert_eq!((moved[0].as_str(), &moved[1..]), ("eth0 interrupt eth0-TxRx-0: 2 -> 0", &wanted[..]));
     // Where they are not wanted, neither is left on.
     let on = host.file("sys/class/net/eth0/queues/rx-0/rps_flow_cnt", "256\n");
     let off = "/sys/class/net/eth0/queues/rx-0/rps_flow_cnt: 256 -> 0".to_owned();

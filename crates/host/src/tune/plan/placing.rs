@@ -8,7 +8,7 @@ use crate::{
     tune::affinity::{self, Design},
 };
 use netcliff_core::inspection::Objective;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Flows that RFS remembers (net.core.rps_sock_flow_entries), the value of the kernel's own document for busy servers.
 const RFS_FLOWS: u32 = 32_768;
@@ -66,7 +66,8 @@ pub(super) fn transmit_steering(draft: &mut Draft<'_>, port: &Port) {
     if queues < 2 || usable.is_empty() {
         return;
     }
-    let completes: Vec<Option<u32>> = (0..queues as u32).map(|queue| completion_cpu(draft, port, queue)).collect();
+    let planned = planned_cpus(draft, port, Direction::Transmit);
+    let completes: Vec<Option<u32>> = (0..queues as u32).map(|queue| planned.get(&queue).copied()).collect();
     let mut sets: Vec<BTreeSet<u32>> = completes.iter().map(|cpu| cpu.iter().copied().collect()).collect();
     let taken: BTreeSet<u32> = completes.iter().flatten().copied().collect();
     // Siblings go with their core, CPUs without a queue are dealt out.
@@ -84,12 +85,12 @@ pub(super) fn transmit_steering(draft: &mut Draft<'_>, port: &Port) {
     }
 }
 
-/// Where a transmit queue's completions will be: the planned CPU of its interrupt.
-fn completion_cpu(draft: &Draft<'_>, port: &Port, queue: u32) -> Option<u32> {
-    let path = port.queues.iter().find(|path| path.direction == Direction::Transmit && path.queue == queue)?;
-    let number = path.irq?;
-    let planned = affinity::interrupts(draft.inspection, port, design(draft, port));
-    planned.iter().find(|(irq, _)| *irq == number).map(|(_, cpu)| *cpu)
+/// Where the queues of a direction will be served: the planned CPU of each one's interrupt.
+fn planned_cpus(draft: &Draft<'_>, port: &Port, direction: Direction) -> BTreeMap<u32, u32> {
+    let planned: BTreeMap<u32, u32> =
+        affinity::interrupts(draft.inspection, port, design(draft, port)).into_iter().collect();
+    let paths = port.queues.iter().filter(|path| path.direction == direction);
+    paths.filter_map(|path| Some((path.queue, *planned.get(&path.irq?)?))).collect()
 }
 
 /// RPS and RFS where throughput is wanted and the device has fewer queues than its node has cores, or no interrupts of its
@@ -101,12 +102,7 @@ pub(super) fn receive_steering(draft: &mut Draft<'_>, port: &Port) {
     // What a virtual device receives is worked on by the CPU that sends it, usable or not.
     let anywhere = near.len() < draft.inspection.host.cpu.online.len() && !nic.is_physical() && port.irqs.is_empty();
     let on = draft.wants(Objective::Throughput) && (few || anywhere) && !near.is_empty();
-    let busy: BTreeSet<u32> = port
-        .queues
-        .iter()
-        .filter(|path| path.direction == Direction::Receive)
-        .filter_map(|path| path.cpus.first().copied())
-        .collect();
+    let busy: BTreeSet<u32> = planned_cpus(draft, port, Direction::Receive).into_values().collect();
     let others: Vec<u32> = near.iter().copied().filter(|cpu| !busy.contains(cpu)).collect();
     let mask = if on { cpu_mask(if others.is_empty() { &near } else { &others }) } else { "0".to_owned() };
     let reason = if on && !few {
