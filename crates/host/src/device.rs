@@ -12,7 +12,10 @@ pub use state::DeviceState;
 
 use crate::{
     journal::{Change, HostLock, Journal, JournalError, StateDir},
-    nic::{self, Nic, link::LinkSetting},
+    nic::{
+        self, Nic,
+        link::{LinkMode, LinkSetting},
+    },
     rtnl::Rtnl,
     setting::{GLANCE, Group, LINK_TIME, Setting},
     testbed::Permission,
@@ -67,6 +70,16 @@ pub enum DeviceError {
         value: String,
         /// The kernel's answer.
         source: io::Error,
+    },
+    /// There is no link of this speed and duplex to the far end of the cable.
+    #[error("{interface} comes to no link of {mode}: {why}; the link is as it was found again")]
+    NoLink {
+        /// The device.
+        interface: String,
+        /// What was asked for.
+        mode: LinkMode,
+        /// What is seen of it.
+        why: &'static str,
     },
     /// The link did not come back.
     #[error("{interface} was not up again {} s after its settings were changed", LINK_TIME.as_secs())]

@@ -11,25 +11,38 @@ const NEGOTIATED_MBPS: u32 = 1000;
 
 impl DeviceHold {
     /// Brings the link to a speed and a duplex, or back to how they came to be when it was found, and gives how the device
-    /// stands then.
+    /// stands then. Where it comes to no link it is as it was found.
     ///
     /// Offering the far end this mode only is tried first, since a switch that negotiates would take a link that is set by hand
     /// for half duplex. By hand is left for far ends that do not negotiate.
     pub(super) fn bring_link_to(&mut self, mode: LinkMode) -> Result<DeviceState, DeviceError> {
-        let found = self.found_link.clone();
         if self.found.link == Some(mode) {
-            return match found {
-                Some(found) => self.set_link(&found, mode),
-                None => self.wait_until_up(),
-            };
+            return self.link_as_found();
         }
-        if let Some(LinkSetting::Negotiated(offered)) = found
+        let stands = self.negotiate_or_set(mode);
+        let Some(why) = no_link(&stands) else { return stands };
+        // What asks for it, and what is answered, may go over this link.
+        self.link_as_found()?;
+        Err(DeviceError::NoLink { interface: self.interface.clone(), mode, why })
+    }
+
+    fn link_as_found(&mut self) -> Result<DeviceState, DeviceError> {
+        match self.found_link.clone().zip(self.found.link) {
+            Some((setting, mode)) => self.set_link(&setting, mode),
+            None => self.wait_until_up(),
+        }
+    }
+
+    fn negotiate_or_set(&mut self, mode: LinkMode) -> Result<DeviceState, DeviceError> {
+        if let Some(LinkSetting::Negotiated(offered)) = self.found_link.clone()
             && !self.by_hand
         {
             let supported = read(&self.interface)?.link_supported;
-            let stands = self.set_link(&LinkSetting::offering_only(mode, &supported, &offered), mode)?;
-            if stands.link == Some(mode) || mode.speed_mbps >= NEGOTIATED_MBPS {
-                return Ok(stands);
+            let stands = self.set_link(&LinkSetting::offering_only(mode, &supported, &offered), mode);
+            let is_down = matches!(stands, Err(DeviceError::LinkDown { .. }));
+            let is_so = stands.as_ref().is_ok_and(|stands| stands.link == Some(mode));
+            if is_so || mode.speed_mbps >= NEGOTIATED_MBPS || stands.is_err() && !is_down {
+                return stands;
             }
             self.by_hand = true;
         }
@@ -57,5 +70,17 @@ impl DeviceHold {
             has => format!("it has {has}"),
         };
         Err(DeviceError::Value { interface: self.interface.clone(), what: format!("a link of {mode}"), accepted })
+    }
+}
+
+/// Why there is no link to be used after it was set; None where there is, or something else failed.
+///
+/// A driver that told the speed before and does not now knows of no link, even where the kernel has its carrier: with QEMU's
+/// igb set by hand nothing is received any more.
+pub(super) fn no_link(stands: &Result<DeviceState, DeviceError>) -> Option<&'static str> {
+    match stands {
+        Ok(stands) if stands.link.is_none() => Some("its driver tells no speed then"),
+        Err(DeviceError::LinkDown { .. }) => Some("it does not come up then"),
+        _ => None,
     }
 }

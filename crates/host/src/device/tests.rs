@@ -33,3 +33,20 @@ fn what_a_device_does_not_have_is_told() {
     }
     assert_eq!(hold.set_back(), Vec::<String>::new(), "nothing was changed");
 }
+
+/// What QEMU's igb is like with its link set by hand: a carrier, no speed, and nothing comes in.
+#[test]
+fn a_link_that_is_not_there_is_told() {
+    let down = || Err(DeviceError::LinkDown { interface: "eth0".to_owned() });
+    let mode = LinkMode { speed_mbps: 10, half_duplex: true };
+    let told = |link| Ok(DeviceState { link, ..DeviceState::default() });
+    for (stands, why) in [
+        (told(Some(mode)), None),
+        (told(Some(LinkMode { half_duplex: false, ..mode })), None),
+        (told(None), Some("its driver tells no speed then")),
+        (down(), Some("it does not come up then")),
+        (Err(DeviceError::Forbidden { interface: "eth0".to_owned() }), None),
+    ] {
+        assert_eq!(link::no_link(&stands), why, "{stands:?}");
+    }
+}
