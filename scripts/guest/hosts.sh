@@ -106,5 +106,7 @@ duplex = ["full", "half"]
 [figure]
 y = "goodput_bps"
 END
-    between /tmp/slow.toml
+    between /tmp/slow.toml && return
+    # A link that does not come to be is named; the other configurations have their figures.
+    [ "$(tail -1 /out/slow.log)" = "exit code 1" ] && grep -q "comes to no link of" /out/slow.log && ! grep -q "is gone" /out/slow.log
 }
