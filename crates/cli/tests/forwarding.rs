@@ -102,6 +102,7 @@ fn wrong_usage_is_named_with_what_is_accepted() {
     let home = Home::new();
     let file = home.file("small.toml", SMALL);
     let magic = home.file("magic.toml", SMALL.replace("netfilter", "magic").replace("rules = 50", ""));
+    let many = home.file("many.toml", SMALL.replace("rules = 50", "rules = 501"));
     let roofline = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/roofline.toml");
     for (args, words) in [
         (&["run", &file, "--engine", "sim"][..], &["--engine", "--sizes"][..]),
@@ -109,6 +110,7 @@ fn wrong_usage_is_named_with_what_is_accepted() {
         (&["run", &file, "--sizes", "imix"], &["imix", "64B"]),
         (&["run", &file, "--sizes", "63B"], &["63"]),
         (&["run", &magic], &["magic", "netfilter"]),
+        (&["run", &many], &["many.toml: rules = 501", "1 to 500"]),
         (&["run", &file, "--html", "/"], &["cannot write /: Is a directory", "name a file"]),
         (&["run", &file, "--svg", "no/such/place.svg"], &["cannot write no/such/place.svg: No such file"]),
         (&["run", &file, "--sizes", "64B,64B"], &["small.toml: frame size = 64B twice", "each size once"]),

@@ -69,6 +69,20 @@ fn on_loopback_what_is_the_devices_is_named_and_the_rest_measured() {
 }
 
 #[test]
+fn flows_share_threads_where_their_way_of_sending_lets_them() {
+    let home = Home::new();
+    let vary = "[fixed]\nflows = \"4\"\n\n[vary]\nthreads = [\"own\", \"2\"]\npath = [\"write\", \"zerocopy\"]\n";
+    let (head, tail) = (SMALL.split("[vary]").next(), "\n[figure]\nx = \"threads\"\n");
+    let file = home.file("shared.toml", format!("{}{vary}{tail}", head.unwrap_or_default()));
+    let found = home.json(["run", &file, "--testbed", "loopback", "--repeats", "1", "--json"]);
+    let levels: Vec<_> = found["rows"].as_array().expect("rows").iter().map(|row| row["levels"].to_string()).collect();
+    assert!(levels.contains(&r#"["write","2"]"#.to_owned()), "{levels:?}");
+    assert!(!levels.contains(&r#"["zerocopy","2"]"#.to_owned()), "{levels:?}");
+    let not_had = found["not_had"].to_string();
+    assert!(not_had.contains("path zerocopy with 4 flows over 2 threads"), "{not_had}");
+}
+
+#[test]
 fn between_namespaces_settings_of_the_device_are_varied_and_gone_afterwards() {
     if let Permission::Forbidden { reason } = Permission::probe() {
         return say(&format!("SKIPPED: no network namespaces: {reason}"));

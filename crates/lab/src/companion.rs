@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -38,11 +38,8 @@ impl Companion {
     /// The namespace cannot be entered, the program cannot be run, or it is no netcliff.
     pub fn start(program: &Path, version: &str, rig: &Rig) -> Result<Self, ControlError> {
         let place = Placement { netns: rig.netns(Side::HostUnderTest), ..Placement::default() };
-        let mut process = Process(spawned(program, IpAddr::V4(*rig.addresses().1.ip()), &place)?);
-        let pipes = process.0.stdout.take().zip(process.0.stdin.take());
-        let (from, to) = pipes.ok_or_else(|| failed(program, std::io::Error::other("it has no pipes")))?;
-        let stream = Stream::of(from.into(), to.into(), "the process of the far end");
-        let stream = stream.map_err(|source| failed(program, source))?;
+        let (stream, child) = spawned(program, IpAddr::V4(*rig.addresses().1.ip()), &place)?;
+        let process = Process(child);
         let session = Session::over(stream, None, None, version, Limits::default())?;
         Ok(Self { session, process })
     }
@@ -58,14 +55,14 @@ fn failed(program: &Path, source: std::io::Error) -> ControlError {
 }
 
 /// A process starts in the network namespace of the thread that starts it.
-fn spawned(program: &Path, data_at: IpAddr, place: &Placement) -> Result<Child, ControlError> {
-    let start = || -> Result<Child, ControlError> {
+fn spawned(program: &Path, data_at: IpAddr, place: &Placement) -> Result<(Stream, Child), ControlError> {
+    let start = || -> Result<(Stream, Child), ControlError> {
         place.enter().map_err(|error| failed(program, entering(error)))?;
         let mut command = Command::new(program);
         command.args(["agent", "--stdio", "--longest", LONGEST, "--data-at"]).arg(data_at.to_string());
         // Ctrl-C is for the process that started it, which then asks it for what was measured.
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
-        command.spawn().map_err(|source| failed(program, source))
+        command.process_group(0);
+        Stream::of_command(&mut command, "the process of the far end").map_err(|source| failed(program, source))
     };
     let started = thread::scope(|scope| scope.spawn(start).join());
     started.unwrap_or_else(|_| Err(failed(program, std::io::Error::other("the thread that starts it died"))))

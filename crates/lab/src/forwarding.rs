@@ -20,7 +20,7 @@ use netcliff_core::inspection::Objective;
 use netcliff_core::{Fingerprint, Provenance};
 use netcliff_host::fingerprint;
 use netcliff_host::inventory::{Inventory, tells_load};
-use netcliff_host::testbed::forward::{Forwarding as Way, RULES_BY_DEFAULT};
+use netcliff_host::testbed::forward::{Forwarding as Way, RULES, RULES_BY_DEFAULT};
 
 use crate::hosts::changed_meanwhile;
 use crate::rfc2544::conduct::Step;
@@ -196,6 +196,9 @@ fn set_ups(experiment: &experiment::Forwarding) -> Result<Vec<SetUp>, Refused> {
             Refused::Value(format!("forwarding = \"{}\": expected one of {}", set_up.forwarding, known()))
         })?;
         let rules = set_up.rules.unwrap_or(RULES_BY_DEFAULT);
+        if !RULES.contains(&rules) {
+            return Err(Refused::Value(format!("rules = {rules}: expected {} to {}", RULES.start(), RULES.end())));
+        }
         Ok(SetUp { name: set_up.name.clone(), forwarding, rules, tune: set_up.tune })
     };
     experiment.set_ups.iter().map(of).collect()

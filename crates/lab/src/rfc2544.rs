@@ -60,6 +60,7 @@ pub fn run(
         limits: std::mem::take(&mut device.limits),
         notes: notes(settings, between_ports),
         partial: failure.map(|error| error.to_string()),
+        fingerprint: None,
         provenance: netcliff_core::Provenance::default(),
     })
 }

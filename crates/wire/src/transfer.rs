@@ -67,7 +67,7 @@ pub use datagram::{DatagramPath, Datagrams};
 pub use end::End;
 pub use far::TransferKind;
 pub use mapped::Mapped;
-pub use meter::Window;
+pub use meter::{Common, Window};
 pub use near::{FarHost, run_with};
 pub use options::{InForce, SocketOptions};
 pub use order::{LONGEST_FAR_STALL_S, MOST_FAR_BYTES, MOST_FAR_FILE_BYTES, MOST_FAR_FLOWS};

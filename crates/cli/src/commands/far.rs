@@ -1,7 +1,7 @@
 //! The connection to an agent, by TCP or by ssh.
 
 use std::net::{IpAddr, ToSocketAddrs};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command};
 
 use anyhow::Context;
 use netcliff_wire::control::Limits;
@@ -71,14 +71,10 @@ fn ssh(host: &str, device: Option<&str>) -> anyhow::Result<(Stream, Child)> {
     if host.starts_with('-') || host.is_empty() {
         return Err(output::usage(format!("--ssh {host:?}: expected a host as ssh takes it, such as root@db1")));
     }
-    let mut command = std::process::Command::new("ssh");
+    let mut command = Command::new("ssh");
     command.args(["-T", "-o", "BatchMode=yes", host, "netcliff", "agent", "--stdio"]);
     command.args(device.into_iter().flat_map(|device| ["--allow-settings", device]));
-    let mut child =
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("cannot run ssh; is it installed?")?;
-    let pipes = child.stdout.take().zip(child.stdin.take()).context("ssh has no pipes")?;
-    let stream = Stream::of(pipes.0.into(), pipes.1.into(), format!("netcliff on {host}"))?;
-    Ok((stream, child))
+    Stream::of_command(&mut command, format!("netcliff on {host}")).context("cannot run ssh; is it installed?")
 }
 
 fn data_address(args: &FarArgs, session: &Session) -> anyhow::Result<IpAddr> {

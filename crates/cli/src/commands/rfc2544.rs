@@ -64,6 +64,7 @@ pub fn run(args: &Rfc2544Args, store_args: &StoreArgs) -> anyhow::Result<ExitCod
         fingerprint_id: Some(host.id()),
         ..Provenance::default()
     };
+    found.fingerprint = Some(host.clone());
     // Neither is lost when the other fails.
     let kept = kept.map_or(Ok(()), |kept| keep(kept, &host, &found));
     show(args, &found)?;

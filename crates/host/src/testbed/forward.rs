@@ -70,7 +70,7 @@ impl fmt::Display for Forwarding {
 pub const RULES_BY_DEFAULT: u16 = 20;
 
 /// Rules of [`Forwarding::Netfilter`]; more would not fit one netlink message.
-const RULES: std::ops::RangeInclusive<u16> = 1..=500;
+pub const RULES: std::ops::RangeInclusive<u16> = 1..=500;
 
 /// What to build.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! What `netcliff rfc2544` found.
 
-use netcliff_core::{Figure, Provenance};
+use netcliff_core::{Figure, Fingerprint, Provenance};
 use netcliff_wire::latency::LatencyRecord;
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +33,9 @@ pub struct Rfc2544Report {
     /// Why it ended early, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial: Option<String>,
+    /// Everything that explains a difference to another run; reports of older versions have it in the store only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fingerprint: Option<Fingerprint>,
     /// How it was produced.
     pub provenance: Provenance,
 }

@@ -70,12 +70,12 @@ impl EndSum {
     fn of(flows: &[Flow], place: usize, end: fn(&Flow) -> &End) -> Option<Self> {
         let mut sum = Self::default();
         for window in flows.iter().filter_map(|flow| end(flow).windows.get(place)) {
-            let (wall_s, used_s) = (window.cpu.wall_s, window.cpu.user_s + window.cpu.system_s);
+            let (wall_s, used_s) = (window.cpu_wall_s(), window.cpu.user_s + window.cpu.system_s);
             if wall_s <= 0.0 {
                 continue;
             }
             sum.bps += window.goodput_bps().unwrap_or(0.0);
-            sum.cpus += used_s / wall_s;
+            sum.cpus += window.busy();
             sum.used_s += used_s;
             sum.bytes += window.bytes as f64;
             let (user_s, system_s) = window.thread_s();

@@ -213,14 +213,18 @@ fn row(options: &StreamOptions, far: &Far<'_>, config: &Config, meters: &Meters)
         path: config.path.name().to_owned(),
         block_bytes: config.block_bytes as u64,
         repeats: whole
-            .map(|repeat| repeat.transfer.flows.first().map_or(0, |flow| flow.sender.windows.len()))
+            .map(|repeat| repeat.transfer.flows.iter().map(|flow| flow.sender.windows.len()).max().unwrap_or(0))
             .sum::<usize>() as u32,
         samples: samples(options, repeats),
         known: Some(known("goodput_bps", &config.goodputs_bps(options), &options.repeats)),
         cut_short: config.ended.clone(),
         goodput_bps: Spread::of(by_clock.iter().copied()),
         mean_bps: if options.method.is_mean() { mean() } else { None },
-        sends_per_s: Spread::of(summed(repeats, |flow| &flow.sender, |window| window.calls as f64 / window.cpu.wall_s)),
+        sends_per_s: Spread::of(summed(
+            repeats,
+            |flow| &flow.sender,
+            |window| window.calls_per_s().unwrap_or(f64::NAN),
+        )),
         bytes_per_receive: Spread::of(
             windows(repeats, |flow| &flow.receiver).map(|window| window.bytes as f64 / window.calls as f64),
         ),

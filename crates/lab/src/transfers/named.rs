@@ -6,7 +6,7 @@ use netcliff_core::Provenance;
 use netcliff_core::experiment::Setting;
 use netcliff_core::repeats::Repeats;
 use netcliff_host::cpu::{Method as CpuMethod, Preference};
-use netcliff_wire::transfer::{Channel, DatagramPath, SendPath};
+use netcliff_wire::transfer::{Channel, DatagramPath, SendPath, Settings};
 
 use super::rounds::Times;
 use super::{Config, Place, TransfersError};
@@ -59,11 +59,21 @@ struct Named {
     path: Option<Path>,
     block_bytes: Option<u64>,
     no_delay: bool,
+    flows: u32,
+    threads: Option<u32>,
 }
 
 impl Named {
     fn of(settings: &[Setting]) -> Self {
-        let mut named = Self { method: Method::Default, udp: false, path: None, block_bytes: None, no_delay: false };
+        let mut named = Self {
+            method: Method::Default,
+            udp: false,
+            path: None,
+            block_bytes: None,
+            no_delay: false,
+            flows: 1,
+            threads: None,
+        };
         for setting in settings {
             match setting {
                 Setting::Method(name) => named.method = name.parse().unwrap_or_default(),
@@ -71,6 +81,8 @@ impl Named {
                 Setting::Path(name) => named.path = path(name),
                 Setting::Block(bytes) => named.block_bytes = Some(*bytes),
                 Setting::NoDelay(on) => named.no_delay = *on,
+                Setting::Flows(flows) => named.flows = *flows,
+                Setting::Threads(threads) => named.threads = *threads,
                 _ => {}
             }
         }
@@ -80,6 +92,17 @@ impl Named {
     fn path(self) -> Path {
         let default = if self.udp { Path::Datagram(DatagramPath::Single) } else { Path::Stream(SendPath::Write) };
         self.path.unwrap_or(default)
+    }
+
+    /// What flows cannot do that share a thread, of what is asked for.
+    fn needs_own_threads(&self) -> Option<&'static str> {
+        let mut asked = Settings::new(Channel::Unix);
+        (asked.flows, asked.threads) = (self.flows, self.threads);
+        asked.acknowledged = self.method == Method::Acked;
+        if let Some(Path::Stream(path)) = &self.path {
+            asked.path = path.clone();
+        }
+        asked.shared_threads().and_then(|_| asked.needs_own_threads())
     }
 }
 
@@ -95,6 +118,12 @@ pub(super) fn impossible(config: &Config) -> Option<String> {
     }
     if named.udp && method != Method::Default {
         return Some(format!("{method} over udp: it measures streams"));
+    }
+    if let Some((what, threads)) = named.needs_own_threads().zip(named.threads) {
+        return Some(format!(
+            "{what} with {} flows over {threads} threads: its threads wait for one flow only",
+            named.flows
+        ));
     }
     let channel = if named.udp { "udp" } else { "tcp and mptcp" };
     let odd = named.path.as_ref().filter(|path| matches!(path, Path::Datagram(_)) != named.udp)?;
@@ -133,6 +162,7 @@ pub(super) fn options(config: &Config, place: &Place<'_>, times: &Times, provena
             Setting::NoDelay(on) => transfer.options.no_delay = *on,
             Setting::Congestion(name) => transfer.options.congestion = Some(name.clone()),
             Setting::Flows(flows) => transfer.flows = *flows,
+            Setting::Threads(threads) => transfer.threads = *threads,
             Setting::Bytes(bytes) => options.bytes = Some(*bytes),
             Setting::Block(bytes) => options.blocks_bytes = vec![usize::try_from(*bytes).unwrap_or(usize::MAX)],
             Setting::Rate(bps) => options.link_bps = *bps,

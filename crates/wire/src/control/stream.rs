@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, OwnedFd};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
@@ -46,6 +47,18 @@ impl Stream {
             fcntl(fd, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
         }
         Ok(Self { read: End(read.into()), write: End(write.into()), peer: peer.into() })
+    }
+
+    /// Starts a command whose stdin and stdout are the stream, such as `netcliff agent --stdio`, or an ssh that runs it elsewhere. The
+    /// command leaves when the stream is dropped.
+    ///
+    /// # Errors
+    /// It cannot be run.
+    pub fn of_command(command: &mut Command, peer: impl Into<String>) -> io::Result<(Self, Child)> {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let pipes = child.stdout.take().zip(child.stdin.take());
+        let (read, write) = pipes.ok_or_else(|| io::Error::other("it has no pipes"))?;
+        Ok((Self::of(read.into(), write.into(), peer)?, child))
     }
 }
 

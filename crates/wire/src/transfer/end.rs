@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::datagram::Datagrams;
 use super::mapped::Mapped;
-use super::meter::{Meter, Phase, Window};
+use super::meter::{Common, Meter, Phase, Window};
 use super::pace::Pacing;
 use super::zero_copy::Completions;
 use super::{Settings, Spans, options};
@@ -53,6 +53,11 @@ impl End {
             sum.cpu.voluntary_switches += next.cpu.voluntary_switches;
             sum.cpu.involuntary_switches += next.cpu.involuntary_switches;
             sum.hardware = sum.hardware.zip(next.hardware).map(|(a, b)| a.plus(b));
+            sum.common = sum.common.zip(next.common).map(|(a, b)| Common {
+                length_s: a.length_s + b.length_s,
+                last_bytes: b.last_bytes,
+                ..a
+            });
             sum
         }))
     }

@@ -2,12 +2,14 @@
 
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
 use super::hardware::Hardware;
 use super::ledger::{Account, Ledger};
 use super::{Span, Spans};
+use crate::clock;
 use crate::error::WireError;
 use crate::thread::CpuUse;
 
@@ -28,12 +30,61 @@ pub struct Window {
     /// Flows that share this end's thread; None where it has its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread_flows: Option<u32>,
+    /// The window that all flows pass together, where time bounds it; an older agent does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub common: Option<Common>,
+}
+
+/// The window that all flows of a host pass together. An end's own lies beside it, since it holds whole calls: both begin and end in
+/// the middle of a call, as a rule.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Common {
+    /// Its length (s).
+    pub length_s: f64,
+    /// Bytes of the call in which it began; they are not among the window's.
+    pub first_bytes: u64,
+    /// Bytes of the call in which it ended; they are.
+    pub last_bytes: u64,
 }
 
 impl Window {
     /// Bits a second at the application; `None` for a window without length.
     pub fn goodput_bps(&self) -> Option<f64> {
-        (self.cpu.wall_s > 0.0).then(|| self.bytes as f64 * 8.0 / self.cpu.wall_s)
+        let (first, last) = self.common.map_or((0, 0), |common| (common.first_bytes, common.last_bytes));
+        self.rate(self.bytes, first, last).map(|bytes_per_s| bytes_per_s * 8.0)
+    }
+
+    /// System calls a second; `None` for a window without length.
+    pub fn calls_per_s(&self) -> Option<f64> {
+        self.rate(self.calls, 1, 1)
+    }
+
+    /// Whole calls over their own time: exact for an end that calls steadily, however few calls there are. An end that waited for a CPU
+    /// through most of the common window may have made all its calls at one go, just before it ended, and their own time is no measure of
+    /// the flow's rate. What moved in the common window is known but for the calls in which that began and ended: the rate is kept
+    /// within these bounds, so that the sum over flows is too.
+    fn rate(&self, count: u64, first: u64, last: u64) -> Option<f64> {
+        let own = (self.cpu.wall_s > 0.0).then(|| count as f64 / self.cpu.wall_s);
+        let Some(length_s) = self.common.map(|common| common.length_s).filter(|length_s| *length_s > 0.0) else {
+            return own;
+        };
+        let (low, high) = (count.saturating_sub(last) as f64 / length_s, (count + first) as f64 / length_s);
+        Some(own.unwrap_or(0.0).clamp(low, high))
+    }
+
+    /// Length of the window (s): the common one, its own where there is none.
+    pub fn length_s(&self) -> f64 {
+        self.common.map_or(self.cpu.wall_s, |common| common.length_s)
+    }
+
+    /// CPU time of this end over wall time.
+    pub fn busy(&self) -> f64 {
+        (self.cpu.user_s + self.cpu.system_s) / self.cpu_wall_s()
+    }
+
+    /// The wall time that CPU time is a share of (s): before its first whole call an end waited, mostly for a CPU.
+    pub fn cpu_wall_s(&self) -> f64 {
+        self.cpu.wall_s.max(self.length_s())
     }
 
     /// CPU microseconds of this end's thread per 1024 bytes; `None` when no byte moved.
@@ -51,18 +102,37 @@ impl Window {
 /// Where the transfer stands: 0 is the warm-up, n the nth window, [`Phase::OVER`] the end. The ends look at it after
 /// each call, which costs less than a clock; their windows are as long as their own clocks say.
 #[derive(Debug, Default)]
-pub(super) struct Phase(AtomicU32);
+pub(super) struct Phase {
+    now: AtomicU32,
+    /// When each window began, and at last when it was over (ns of the monotonic clock).
+    turns_ns: Mutex<Vec<u64>>,
+}
 
 impl Phase {
     pub(super) const OVER: u32 = u32::MAX;
 
     pub(super) fn set(&self, phase: u32) {
-        self.0.store(phase, Ordering::Release);
+        let mut turns_ns = self.turns_ns.lock().unwrap_or_else(PoisonError::into_inner);
+        // Without a warm-up the first window is told before the ends begin, and again when they do.
+        turns_ns.truncate((phase.max(1) - 1) as usize);
+        turns_ns.push(clock::monotonic_ns());
+        self.now.store(phase, Ordering::Release);
     }
 
     #[inline]
     pub(super) fn get(&self) -> u32 {
-        self.0.load(Ordering::Acquire)
+        self.now.load(Ordering::Acquire)
+    }
+
+    /// Length of a window (s), from 0; one that an end began before it began for all is as long as that end's, and one that is not over
+    /// ends now.
+    fn length_s(&self, window: usize, own_s: f64) -> Option<f64> {
+        let turns_ns = self.turns_ns.lock().unwrap_or_else(PoisonError::into_inner);
+        let now_ns = clock::monotonic_ns();
+        let from_ns = turns_ns.get(window)?;
+        let to_ns = turns_ns.get(window + 1).copied().unwrap_or(now_ns);
+        let own_from_ns = now_ns.saturating_sub((own_s * 1e9) as u64);
+        Some(to_ns.saturating_sub(*from_ns.min(&own_from_ns)) as f64 * 1e-9)
     }
 }
 
@@ -71,6 +141,8 @@ struct Opened {
     account: Account,
     bytes: u64,
     calls: u64,
+    /// Bytes of the call in which it did.
+    first_bytes: u64,
 }
 
 /// Counts for one end.
@@ -113,7 +185,7 @@ impl<'a> Meter<'a> {
         };
         // Without a warm-up the first call counts.
         if phase.get() > 0 {
-            meter.begin()?;
+            meter.begin(0)?;
         }
         Ok(meter)
     }
@@ -145,26 +217,33 @@ impl<'a> Meter<'a> {
             Some(_) if self.window_bytes.is_some() => (self.complete() && !self.held) || phase == Phase::OVER,
             Some(_) => phase as usize > self.closed.len() + 1,
         };
-        if due { self.turn() } else { Ok(()) }
+        if due { self.turn(bytes as u64) } else { Ok(()) }
     }
 
-    fn turn(&mut self) -> Result<(), WireError> {
-        self.close()?;
-        if self.closed.len() < self.windows && self.phase.get() != Phase::OVER { self.begin() } else { Ok(()) }
+    /// From a window to the next, at a call that moved so many bytes.
+    fn turn(&mut self, bytes: u64) -> Result<(), WireError> {
+        self.close_at(bytes)?;
+        if self.closed.len() < self.windows && self.phase.get() != Phase::OVER { self.begin(bytes) } else { Ok(()) }
     }
 
-    fn begin(&mut self) -> Result<(), WireError> {
-        self.open = Some(Opened { account: self.ledger.open()?, bytes: self.bytes, calls: self.calls });
+    fn begin(&mut self, first_bytes: u64) -> Result<(), WireError> {
+        self.open = Some(Opened { account: self.ledger.open()?, bytes: self.bytes, calls: self.calls, first_bytes });
         Ok(())
     }
 
-    /// Closes the open window, if there is one.
+    /// Closes the open window, if there is one, between calls.
     pub(super) fn close(&mut self) -> Result<(), WireError> {
-        if let Some(opened) = self.open.take() {
-            let (cpu, hardware) = self.ledger.close(&opened.account)?;
-            let (bytes, calls) = (self.bytes - opened.bytes, self.calls - opened.calls);
-            self.closed.push(Window { bytes, calls, cpu, hardware, thread_flows: self.ledger.sharers() });
-        }
+        self.close_at(0)
+    }
+
+    fn close_at(&mut self, last_bytes: u64) -> Result<(), WireError> {
+        let Some(opened) = self.open.take() else { return Ok(()) };
+        let (cpu, hardware) = self.ledger.close(&opened.account)?;
+        let (bytes, calls) = (self.bytes - opened.bytes, self.calls - opened.calls);
+        let timed = self.window_bytes.is_none();
+        let length_s = if timed { self.phase.length_s(self.closed.len(), cpu.wall_s) } else { None };
+        let common = length_s.map(|length_s| Common { length_s, first_bytes: opened.first_bytes, last_bytes });
+        self.closed.push(Window { bytes, calls, cpu, hardware, thread_flows: self.ledger.sharers(), common });
         Ok(())
     }
 

@@ -88,7 +88,7 @@ fn a_small_block_is_one_call_each() {
 #[test]
 fn goodput_and_service_demand_follow_from_the_counts() {
     let cpu = crate::thread::CpuUse { wall_s: 2.0, user_s: 0.25, system_s: 0.75, ..Default::default() };
-    let window = Window { bytes: 1_024_000, calls: 1000, cpu, hardware: None, thread_flows: None };
+    let window = Window { bytes: 1_024_000, calls: 1000, cpu, hardware: None, thread_flows: None, common: None };
     assert_eq!(window.goodput_bps(), Some(4_096_000.0));
     assert_eq!(window.service_demand_us_per_kib(), Some(1000.0));
     assert_eq!(Window { bytes: 0, ..window }.service_demand_us_per_kib(), None);
@@ -96,6 +96,47 @@ fn goodput_and_service_demand_follow_from_the_counts() {
     let end = End { windows: vec![window, window], ..End::default() };
     let whole = end.whole().expect("two windows");
     assert_eq!((whole.bytes, whole.calls, whole.cpu.wall_s), (2_048_000, 2000, 4.0));
+}
+
+#[test]
+fn a_flow_that_waited_for_a_cpu_moved_no_more_than_it_did() {
+    let window = |wall_s: f64, calls: u64, first: u64, last: u64| {
+        let cpu = crate::thread::CpuUse { wall_s, user_s: wall_s / 2.0, ..Default::default() };
+        let common = Some(Common { length_s: 1.0, first_bytes: first, last_bytes: last });
+        Window { bytes: calls * 1000, calls, cpu, hardware: None, thread_flows: None, common }
+    };
+    let bytes_per_s = |window: Window| window.goodput_bps().expect("a length") / 8.0;
+    // Three calls of 0.3 s each: their own time is exact, the common second lies between two of them.
+    assert!((bytes_per_s(window(0.9, 3, 1000, 1000)) - 3000.0 / 0.9).abs() < 1e-9);
+    // All calls in the last millisecond: in the second moved what moved, and what of the first call was in it.
+    assert!((bytes_per_s(window(0.001, 50, 1000, 1000)) - 51_000.0).abs() < 1e-9);
+    // The call in which the second ended took four more.
+    assert!((bytes_per_s(window(5.0, 50, 1000, 1000)) - 49_000.0).abs() < 1e-9);
+    assert!((window(0.001, 50, 0, 0).calls_per_s().expect("a length") - 51.0).abs() < 1e-9);
+    assert!(
+        (window(0.001, 50, 0, 0).busy() - 0.0005).abs() < 1e-12 && (window(5.0, 50, 0, 0).busy() - 0.5).abs() < 1e-12
+    );
+}
+
+#[test]
+fn flows_that_wait_for_a_cpu_add_up_to_what_moved() {
+    // Both ends of each flow take turns on one CPU that is short of time for them: some have their first turn late, some none.
+    let near = crate::thread::Placement { cpu: Some(0), ..Default::default() };
+    let (flows, amount) = (48, Amount::Seconds(0.1));
+    let crowded = Settings { flows, near: near.clone(), far: near, amount, ..settings(tcp(), 64 << 10) };
+    let transfer = made(&crowded);
+    assert_eq!(transfer.cut_short, None);
+    for end in [|flow: &Flow| flow.sender.clone(), |flow: &Flow| flow.receiver.clone()] {
+        let ends: Vec<End> = transfer.flows.iter().map(end).collect();
+        let windows = || ends.iter().flat_map(|end| &end.windows);
+        let told: f64 = windows().filter_map(Window::goodput_bps).sum::<f64>() / 8.0;
+        let moved: f64 = ends.iter().map(|end| end.total_bytes as f64).sum();
+        let shortest = windows().map(Window::length_s).fold(f64::INFINITY, f64::min);
+        assert!(shortest > 0.09 && told > 0.0, "{shortest} {told}");
+        assert!(told <= moved / shortest, "{told} B/s told, {moved} B in all");
+        let busy: f64 = windows().map(Window::busy).sum();
+        assert!(busy <= 1.2, "one CPU: {busy}");
+    }
 }
 
 #[test]

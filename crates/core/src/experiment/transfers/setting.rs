@@ -21,6 +21,8 @@ pub enum Key {
     Congestion,
     /// Flows at once.
     Flows,
+    /// Threads that an end's flows share.
+    Threads,
     /// Bytes of a repeat.
     Bytes,
     /// Link rate, by a token bucket.
@@ -75,13 +77,14 @@ impl Feature {
 
 impl Key {
     /// All of them, in the order of reports.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Method,
         Self::Channel,
         Self::Path,
         Self::NoDelay,
         Self::Congestion,
         Self::Flows,
+        Self::Threads,
         Self::Bytes,
         Self::Rate,
         Self::Duplex,
@@ -107,6 +110,7 @@ impl Key {
             Self::NoDelay => "nodelay",
             Self::Congestion => "congestion",
             Self::Flows => "flows",
+            Self::Threads => "threads",
             Self::Bytes => "bytes",
             Self::Rate => "rate",
             Self::Duplex => "duplex",
@@ -138,7 +142,7 @@ impl Key {
         match self {
             Self::Block | Self::Bytes | Self::Mtu => Some(Dimension::Bytes),
             Self::Rate => Some(Dimension::Bps),
-            Self::Flows | Self::RxUsecs | Self::RxFrames => Some(Dimension::Number),
+            Self::Flows | Self::Threads | Self::RxUsecs | Self::RxFrames => Some(Dimension::Number),
             _ => None,
         }
     }
@@ -170,6 +174,11 @@ impl Key {
             Self::Flows => match number("expected a number of flows, such as \"4\"")? {
                 0 => return Err(bad("expected at least 1 flow")),
                 flows => Setting::Flows(flows),
+            },
+            Self::Threads if text == "own" => Setting::Threads(None),
+            Self::Threads => match number("expected own (a thread a flow), or a number of threads, such as \"2\"")? {
+                0 => return Err(bad("expected own (a thread a flow), or at least 1 thread")),
+                threads => Setting::Threads(Some(threads)),
             },
             Self::Bytes => Setting::Bytes(units::parse_bytes(text)?),
             Self::Rate if text == "none" => Setting::Rate(None),
@@ -246,6 +255,8 @@ pub enum Setting {
     Congestion(String),
     /// Flows at once.
     Flows(u32),
+    /// Threads that an end's flows share; None: a thread a flow.
+    Threads(Option<u32>),
     /// Bytes of a repeat.
     Bytes(u64),
     /// Link rate (bit/s); None: not limited.
@@ -274,6 +285,7 @@ impl Setting {
             Self::NoDelay(_) => Key::NoDelay,
             Self::Congestion(_) => Key::Congestion,
             Self::Flows(_) => Key::Flows,
+            Self::Threads(_) => Key::Threads,
             Self::Bytes(_) => Key::Bytes,
             Self::Rate(_) => Key::Rate,
             Self::HalfDuplex(_) => Key::Duplex,
@@ -292,6 +304,7 @@ impl Setting {
             Self::Mtu(number) | Self::Flows(number) | Self::RxUsecs(number) | Self::RxFrames(number) => {
                 Some(f64::from(*number))
             }
+            Self::Threads(number) => number.map(f64::from),
             Self::Rate(bps) => *bps,
             _ => None,
         }
@@ -304,6 +317,8 @@ impl std::fmt::Display for Setting {
             Self::Method(name) | Self::Channel(name) | Self::Path(name) | Self::Congestion(name) => out.write_str(name),
             Self::NoDelay(on) | Self::Feature(_, on) => out.write_str(if *on { "on" } else { "off" }),
             Self::HalfDuplex(half) => out.write_str(if *half { "half" } else { "full" }),
+            Self::Threads(None) => out.write_str("own"),
+            Self::Threads(Some(number)) => write!(out, "{number}"),
             Self::Rate(None) => out.write_str("none"),
             Self::Rate(Some(bps)) => out.write_str(&units::print_bps(*bps)),
             Self::Block(bytes) | Self::Bytes(bytes) => out.write_str(&units::print_bytes(*bytes)),

@@ -53,6 +53,7 @@ fn every_key_reads_what_it_writes() {
         assert_eq!(setting.key(), key);
         assert_eq!(key.parse(&setting.to_string()), Ok(setting));
     }
+    assert_eq!(Key::Threads.parse("own").map(|own| own.to_string()), Ok("own".to_owned()));
     for measure in TransferMeasure::ALL {
         assert_eq!(measure.name().parse::<TransferMeasure>(), Ok(measure));
     }
@@ -68,6 +69,7 @@ fn what_cannot_be_is_named_with_its_line() {
         ("congestion", "tso", &["line 7", "fixed and varies"]),
         ("[\"on\", \"off\"]", "[\"on\", \"on\"]", &["line 12", "twice"]),
         ("time =", "design = \"fractional\"\ntime =", &["line 4", "two levels, not 4"]),
+        ("tso = [\"on\", \"off\"]", "threads = [\"own\", \"0\"]", &["line 12", "\"0\"", "own (a thread a flow)"]),
         ("title", "x = 1\ntitle", &["line 2", "unknown field"]),
         ("time =", "repeats = 3\nprecision = \"2%\"\ntime =", &["line 4", "at least 5"]),
         ("time =", "max_repeats = 9\ntime =", &["without a precision"]),

@@ -61,7 +61,7 @@ pub fn rfc2544(name: String, report: Rfc2544Report, fingerprint: Option<Fingerpr
         points: report.sizes.iter().map(size_point).collect(),
         facts,
         partial: report.partial.is_some(),
-        fingerprint,
+        fingerprint: report.fingerprint.or(fingerprint),
         far_fingerprint: None,
         provenance: report.provenance,
     }

@@ -17,11 +17,11 @@ pub(super) fn end_cpu(repeats: &[Repeat], end: fn(&Flow) -> &End) -> EndCpu {
     let times: Vec<CpuTimes> = windows(repeats, end)
         .map(|window| {
             let (user_s, system_s) = window.thread_s();
-            CpuTimes { user_s, system_s, wall_s: window.cpu.wall_s }
+            CpuTimes { user_s, system_s, wall_s: window.cpu_wall_s() }
         })
         .collect();
     EndCpu {
-        busy: Spread::of(summed(repeats, end, |window| used_s(window) / window.cpu.wall_s)),
+        busy: Spread::of(summed(repeats, end, Window::busy)),
         us_per_kib: Spread::of(us.iter().zip(bytes).map(|(us, bytes)| us * 1024.0 / bytes)),
         kernel_share: kernel_share(&times),
         cycles_per_byte: counted(repeats, end, |hardware| hardware.cycles),

@@ -108,8 +108,8 @@ pub(super) fn device(repeats: &[Repeat]) -> Option<DeviceRow> {
 }
 
 fn elapsed_s(repeat: &Repeat) -> Option<f64> {
-    let flow = repeat.transfer.flows.first()?;
-    flow.sender.whole().map(|window| window.cpu.wall_s).filter(|wall_s| *wall_s > 0.0)
+    let window = repeat.transfer.flows.iter().find_map(|flow| flow.sender.whole())?;
+    Some(window.length_s()).filter(|length_s| *length_s > 0.0)
 }
 
 pub(super) fn datagrams(repeats: &[Repeat]) -> Option<DatagramRow> {
