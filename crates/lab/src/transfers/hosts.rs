@@ -91,11 +91,18 @@ impl Hosts {
     /// A driver refuses a value, or the agent is gone.
     pub fn bring_to(&mut self, session: &mut Session, settings: &[Setting]) -> Result<(), TransfersError> {
         let [near, far] = self.ends().map(|(name, found)| (name, wanted(settings, found)));
-        let stands = self.near.bring_to(&near.1)?;
+        let stands = self.near.bring_to(&near.1).inspect_err(|_| self.await_agent(session))?;
         self.compare(&near, &stands, settings);
         let stands = self.far.bring_to(session, &far.1)?;
         self.compare(&far, &stands, settings);
         Ok(())
+    }
+
+    /// Hears the agent again after this host's link was down for a while, before it is taken down anew: silence adds up, and
+    /// too much of it ends the session.
+    fn await_agent(&self, session: &mut Session) {
+        // If it is gone, the session knows.
+        let _ = self.far.bring_to(session, &DeviceState::default());
     }
 
     /// Notes what was asked for by name and is otherwise.
