@@ -21,6 +21,7 @@ pub mod watch;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use netcliff_host::testbed::{self, Permission};
@@ -87,16 +88,26 @@ pub fn enter_user_namespace() -> Option<String> {
     }
 }
 
-/// Set by the first Ctrl-C or SIGTERM; the second ends the process.
+/// Signals that follow the first within this time are of the same stop: `timeout` signals its child and its group, a terminal
+/// the group again.
+const SAME_STOP: Duration = Duration::from_millis(500);
+
+/// Set by the first Ctrl-C or SIGTERM; another one after [`SAME_STOP`] ends the process.
 pub fn stop_on_signal() -> anyhow::Result<Arc<AtomicBool>> {
     let stop = Arc::<AtomicBool>::default();
     let theirs = Arc::clone(&stop);
+    let mut first: Option<Instant> = None;
     ctrlc::set_handler(move || {
-        if theirs.swap(true, Ordering::Relaxed) {
+        theirs.store(true, Ordering::Relaxed);
+        match first {
+            None => {
+                first = Some(Instant::now());
+                output::say("netcliff: stopping; what was measured is kept (once more to leave at once)");
+            }
+            Some(first) if first.elapsed() < SAME_STOP => {}
             // Asked twice: leave at once; the journal lets the next start clean up.
-            std::process::exit(1);
+            Some(_) => std::process::exit(1),
         }
-        output::say("netcliff: stopping; what was measured is kept (once more to leave at once)");
     })
     .context("cannot watch for Ctrl-C")?;
     Ok(stop)

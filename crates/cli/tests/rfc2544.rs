@@ -57,10 +57,13 @@ fn every_test_is_made_kept_and_shown_again() {
 fn wrong_usage_is_named_with_what_is_accepted() {
     let home = Home::new();
     for (args, words) in [
-        (&["--frames", "63"][..], &["63", "such as \"64\""][..]),
-        (&["--frames", "9019"], &["9019", "jumbo"]),
+        (&["--frames", "63"][..], &["63", "standard, imix, jumbo (9018) or bytes with FCS, 64 to 9018"][..]),
+        (&["--frames", "9019"], &["9019", "64 to 9018"]),
         (&["--frames", "64", "--ipv6"], &["frame size = 64B", "at least 84B"]),
         (&["--frames", "64", "--vlan", "5"], &["at least 68B"]),
+        (&["--frames", "84,standard", "--ipv6"], &["frame size = 84B twice"]),
+        (&["--frames", "68,standard", "--vlan", "5"], &["frame size = 68B twice"]),
+        (&["--frames", "88,standard", "--vlan", "5", "--ipv6"], &["frame size = 88B twice"]),
         (&["--vlan", "4095"], &["4095"]),
         (&["--flows", "0"], &["0 is not in 1..=65536"]),
         (&["--searches", "0"], &["0 is not in 1..=1000"]),
@@ -100,6 +103,60 @@ fn wrong_usage_is_named_with_what_is_accepted() {
         assert!(words.iter().all(|word| said.contains(word)), "{args:?}: {said}");
         assert!(out.stdout.is_empty(), "{args:?}");
     }
+}
+
+/// Short trials of tagged frames through this way of forwarding.
+fn tagged(home: &Home, forwarding: &str, test: &str) -> std::process::Output {
+    let args = ["rfc2544", test, "--vlan", "7", "--frames", "128", "--forwarding", forwarding, "--json"];
+    let short = ["--trial", "50ms", "--max", "5kpps", "--rest", "0s", "--width", "20%"];
+    home.netcliff([&args[..], &short].concat()).output().expect("it runs")
+}
+
+/// Through a router, which has no interface of a VLAN unless it is made, and through what forwards a tag as it is.
+#[test]
+fn tagged_frames_are_forwarded_or_refused() {
+    let home = Home::new();
+    for forwarding in ["bridge", "xdp", "route", "netfilter", "conntrack"] {
+        let output = tagged(&home, forwarding, "loss");
+        let said = String::from_utf8_lossy(&output.stderr);
+        if ["not permitted", "another netcliff", "may lack"].iter().any(|word| said.contains(word)) {
+            say(&format!("SKIPPED: {forwarding}: {said}"));
+            continue;
+        }
+        if said.contains("--vlan") && !["bridge", "xdp"].contains(&forwarding) {
+            assert_eq!(output.status.code(), Some(2), "{said}");
+            for words in ["this kernel cannot make", &format!("--forwarding {forwarding}"), "bridge or xdp", "--tx"] {
+                assert!(said.contains(words), "{words}: {said}");
+            }
+            assert!(output.stdout.is_empty());
+            say(&format!("{forwarding}: this kernel has no VLAN interfaces; the refusal was seen"));
+            continue;
+        }
+        let found: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
+        let trials = found["sizes"][0]["loss"]["trials"].as_array().expect("trials");
+        // A loaded machine may lose some frames at any load.
+        assert!(trials.iter().any(|trial| trial["lost"].as_u64() < trial["sent"].as_u64()), "{forwarding}: {found}");
+    }
+    assert!(entries(&home.state().join("journal")).is_empty(), "the journal is not empty");
+}
+
+/// Both signals of one stop, as `timeout` and a terminal send them: the second is no wish to leave at once.
+#[test]
+fn two_signals_at_once_are_one_stop() {
+    let home = Home::new();
+    let mut run = Running::start(&home, &searches("64", "1000"));
+    let pid = run.pid();
+    if !run.reaches("search 2 of 1000", std::time::Duration::from_secs(120)) {
+        let said = run.end(std::time::Duration::from_secs(20)).stderr;
+        assert!(said.contains("not permitted") || said.contains("another netcliff"), "{said}");
+        return say(&format!("SKIPPED: {said}"));
+    }
+    common::running::signals(pid, &["TERM", "INT", "TERM"]);
+    let Ended { status, stdout, stderr } = run.end(std::time::Duration::from_secs(60));
+    let found: Value = serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{error}: {stderr}"));
+    assert!(status.code() == Some(1) && found["partial"].is_string(), "{found}");
+    assert_eq!(stderr.matches("stopping; what was measured is kept").count(), 1, "{stderr}");
+    assert_eq!(namespaces_of(pid), [""; 0], "namespaces are left");
 }
 
 /// Searches of a bisection too coarse to take long, wherever the throughput is.

@@ -279,8 +279,31 @@ fn a_port_that_disappears_is_named_in_a_partial_report() {
     let said = String::from_utf8_lossy(&output.stderr);
     let found: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
     let partial = found["partial"].as_str().expect("why it ended");
-    assert!(output.status.code() == Some(1) && partial.contains("interface p1"), "{partial}: {said}");
+    assert!(output.status.code() == Some(1) && partial.contains("interface p1 is gone"), "{partial}: {said}");
     assert!(bed.ports().contains("p0") && !bed.ports().contains("xdp"), "{}", bed.ports());
+}
+
+/// Already while the sender is asked what it reaches, by either way of sending; nothing was had by then.
+#[test]
+fn a_sending_port_that_disappears_at_once_is_told_in_a_partial_report() {
+    for send in ["packet", "xdp"] {
+        let Some(bed) = bed_or_skip() else { return };
+        let home = Home::new();
+        // Before the flat-out run comes a rest, in which the rings are open.
+        let args = ["--trial", "60s", "--max", "5kpps", "--rest", "3s", "--json", "--send-by", send];
+        let child = bed.netcliff(&home, &args).spawn().expect("it starts");
+        std::thread::sleep(Duration::from_millis(1500));
+        ip(&format!("-n {} link del p0", bed.tester)).expect("it is there");
+        let output = ended(child, 20);
+        let said = String::from_utf8_lossy(&output.stderr);
+        if said.contains("another netcliff") || said.contains("AF_XDP socket") {
+            say(&format!("SKIPPED: {send}: {said}"));
+            continue;
+        }
+        let found: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
+        let partial = found["partial"].as_str().expect("why it ended");
+        assert!(output.status.code() == Some(1) && partial.contains("interface p0 is gone"), "{partial}: {said}");
+    }
 }
 
 #[test]

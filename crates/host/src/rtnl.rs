@@ -22,6 +22,8 @@ pub(crate) use routes::RouteMtu;
 const IFLA_INFO_DATA: u16 = 2;
 /// VETH_INFO_PEER, linux/veth.h; absent from the kernel's YAML.
 const VETH_INFO_PEER: u16 = 1;
+/// IFLA_VLAN_ID, linux/if_link.h.
+const IFLA_VLAN_ID: u16 = 1;
 /// NUD_PERMANENT, linux/neighbour.h: never probed, never expires.
 const NUD_PERMANENT: u16 = 0x80;
 /// NTF_MASTER, linux/neighbour.h: an entry of the bridge, not of the port's own table.
@@ -210,6 +212,20 @@ impl Rtnl {
     pub(crate) fn add_bridge(&mut self, name: &str) -> io::Result<()> {
         let mut request = rt_link::Request::new().set_create().set_excl().op_newlink_do(&Ifinfomsg::new());
         drop(request.encode().push_ifname_bytes(name.as_bytes()).nested_linkinfo().push_kind(c"bridge"));
+        self.socket.request(&request)?.recv_ack().map_err(explained)
+    }
+
+    /// Makes an interface for the frames of a VLAN at the link `lower`.
+    pub(crate) fn add_vlan(&mut self, name: &str, lower: u32, id: u16) -> io::Result<()> {
+        let mut request = rt_link::Request::new().set_create().set_excl().op_newlink_do(&Ifinfomsg::new());
+        let attrs = request.encode().push_ifname_bytes(name.as_bytes()).push_link(lower);
+        let mut info = attrs.nested_linkinfo().push_kind(c"vlan");
+        let buffer = info.as_vec_mut();
+        let data = push_nested_header(buffer, IFLA_INFO_DATA);
+        // An attribute of a header and two bytes, padded to eight.
+        [6, IFLA_VLAN_ID, id, 0].iter().for_each(|word| buffer.extend(word.to_ne_bytes()));
+        finalize_nested_header(buffer, data);
+        drop(info);
         self.socket.request(&request)?.recv_ack().map_err(explained)
     }
 

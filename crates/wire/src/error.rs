@@ -30,6 +30,12 @@ pub enum WireError {
         /// The interface.
         interface: String,
     },
+    /// The interface was there before.
+    #[error("interface {interface} is gone: it was removed, or moved to another network namespace")]
+    Gone {
+        /// The interface.
+        interface: String,
+    },
     /// Another tool's XDP program is attached.
     #[error(
         "interface {interface} has an XDP program{} of another tool, which is left where it is: end that tool or detach it \

@@ -26,7 +26,7 @@ pub struct Rfc2544Args {
     #[arg(value_enum)]
     pub test: Test,
     /// Frame sizes with FCS: bytes, jumbo (9018), imix or standard (the seven of RFC 2544) [default: standard, with
-    /// --ipv6 84 instead of 64]
+    /// --ipv6 84, with --vlan 68, with both 88 instead of 64]
     #[arg(long, value_name = "64,512,imix", value_delimiter = ',', value_parser = frames, allow_hyphen_values = true)]
     pub frames: Vec<Frames>,
     /// How the device forwards
@@ -44,7 +44,7 @@ pub struct Rfc2544Args {
     /// Flows each way, over source ports and addresses
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65536), allow_negative_numbers = true)]
     pub flows: u32,
-    /// 802.1Q tag on what is sent
+    /// 802.1Q tag on what is sent; a router in a namespace has interfaces of that VLAN, which the kernel must have
     #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u16).range(1..=4094), allow_negative_numbers = true)]
     pub vlan: Option<u16>,
     /// How frames are sent
@@ -207,7 +207,9 @@ pub enum Frames {
 fn frames(text: &str) -> Result<Frames, String> {
     match text.trim() {
         "standard" => Ok(Frames::Standard),
-        other => other.parse().map(Frames::One).map_err(|error: netcliff_core::ParseError| error.accepted),
+        other => other.parse().map(Frames::One).map_err(|_: netcliff_core::ParseError| {
+            "expected standard, imix, jumbo (9018) or bytes with FCS, 64 to 9018, such as 512".to_owned()
+        }),
     }
 }
 

@@ -138,9 +138,16 @@ fn host(name: &str, set: &[String]) -> anyhow::Result<Host> {
 
 /// Each part with what it is, or where it is known from.
 fn asked(args: &LimitsArgs, system: &System, origins: Vec<(String, String)>) -> Vec<(String, String)> {
+    let frames = args.frames_per_interrupt;
+    let interrupts =
+        if frames == 1 { "an interrupt a frame".to_owned() } else { format!("{frames} frames an interrupt") };
     let mut asked = Vec::new();
     let mut say = |name: &str, text: Option<String>| {
-        let origin = origins.iter().find(|(part, _)| part == name).map(|(_, origin)| origin.clone());
+        let origin = origins.iter().find(|(part, _)| part == name);
+        let origin = origin.map(|(part, origin)| match part.as_str() {
+            "CPU" => format!("{origin}, {interrupts}"),
+            _ => origin.clone(),
+        });
         asked.extend(origin.or(text).map(|text| (name.to_owned(), text)));
     };
     say("link", system.link_bps.map(units::print_bps));
@@ -152,9 +159,6 @@ fn asked(args: &LimitsArgs, system: &System, origins: Vec<(String, String)>) -> 
     say("memory", system.memory.map(|memory| format!("{}, {copies}", units::print_byte_rate(memory.bytes_per_s))));
     let set = if args.set.is_empty() { String::new() } else { format!(" with {}", args.set.join(", ")) };
     let cpus = if system.cpus == 1 { "1 CPU".to_owned() } else { format!("{} CPUs", system.cpus) };
-    let frames = args.frames_per_interrupt;
-    let interrupts =
-        if frames == 1 { "an interrupt a frame".to_owned() } else { format!("{frames} frames an interrupt") };
     let costs = match &args.host {
         Some(host) => Some(format!("{host}{set}")),
         None => system.cpu.as_ref().map(|_| "costs of the newest find".to_owned()),

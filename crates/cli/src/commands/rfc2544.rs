@@ -18,6 +18,7 @@ use netcliff_lab::rfc2544::{self};
 use netcliff_lab::store::Store;
 use netcliff_report as report;
 use netcliff_wire::WireError;
+use netcliff_wire::forward::frame::least_bytes;
 use netcliff_wire::forward::port::{ReceiveBy as TakenIn, SendBy as Sent};
 use netcliff_wire::forward::stamps::Stamps as By;
 
@@ -100,8 +101,9 @@ fn settings(args: &Rfc2544Args) -> Settings {
     let tests = |throughput, latency, loss, back_to_back| Tests { throughput, latency, loss, back_to_back };
     let defaults = Settings::default();
     let standard = || {
-        // The smallest IPv6 frame that names itself takes the place of 64 bytes, which IPv6 has no room for.
-        STANDARD_BYTES.map(|bytes| FrameSize::Fixed(if args.ipv6 { bytes.max(84) } else { bytes }))
+        // The smallest frame that names itself takes the place of 64 bytes, which IPv6 or a VLAN tag leave no room for.
+        let least = least_bytes(args.ipv6, args.vlan.is_some()) as u32;
+        STANDARD_BYTES.map(|bytes| FrameSize::Fixed(bytes.max(least)))
     };
     let asked = if args.frames.is_empty() { &[Frames::Standard][..] } else { &args.frames };
     let frames = asked.iter().flat_map(|frames| match frames {
@@ -201,9 +203,9 @@ pub(super) fn explain(error: DeviceError) -> anyhow::Error {
         | DeviceError::Port(
             PortError::Missing { .. } | PortError::DefaultRoute { .. } | PortError::Xdp { .. } | PortError::Mtu { .. },
         )
-        | DeviceError::Testbed(TestbedError::NoSuchCpu { .. } | TestbedError::OutOfRange { .. }) => {
-            output::usage(error)
-        }
+        | DeviceError::Testbed(
+            TestbedError::NoSuchCpu { .. } | TestbedError::OutOfRange { .. } | TestbedError::NoVlan { .. },
+        ) => output::usage(error),
         other => other.into(),
     }
 }

@@ -129,6 +129,12 @@ pub fn signal(pid: u32, name: &str) {
     assert!(Command::new("sh").args(["-c", &kill]).status().expect("sh").success(), "{kill}");
 }
 
+/// Sends signals one right behind the other.
+pub fn signals(pid: u32, names: &[&str]) {
+    let kills: Vec<String> = names.iter().map(|name| format!("kill -{name} {pid}")).collect();
+    assert!(Command::new("sh").args(["-c", &kills.join("; ")]).status().expect("sh").success(), "{kills:?}");
+}
+
 /// Named network namespaces of this process, by their names nc-PID...
 pub fn namespaces_of(pid: u32) -> Vec<String> {
     let prefix = format!("nc-{pid}");

@@ -79,6 +79,8 @@ pub struct ForwardOptions {
     pub forwarding: Forwarding,
     /// Rules of [`Forwarding::Netfilter`].
     pub rules: u16,
+    /// 802.1Q tag of the frames: a router is addressed at interfaces of that VLAN.
+    pub vlan: Option<u16>,
     /// MTU of all links (bytes).
     pub mtu_bytes: u32,
     /// CPU of the router's packet work.
@@ -236,6 +238,11 @@ fn check(options: &ForwardOptions) -> Result<(), TestbedError> {
 /// The router's port towards side `n`.
 fn router_interface(n: usize) -> String {
     format!("rtr{n}")
+}
+
+/// The interface at which the router is addressed from side `n`.
+fn routed_interface(n: usize, vlan: Option<u16>) -> String {
+    vlan.map_or_else(|| router_interface(n), |id| format!("{}.{id}", router_interface(n)))
 }
 
 fn side(namespace: &Namespace, n: u8) -> Side {

@@ -64,6 +64,16 @@ pub enum TestbedError {
         /// What is accepted.
         accepted: &'static str,
     },
+    /// The router cannot be on a VLAN.
+    #[error(
+        "--vlan with --forwarding {forwarding} needs interfaces of the VLAN in the router's namespace, which this kernel \
+         cannot make (it lacks CONFIG_VLAN_8021Q, or its module 8021q): choose --forwarding bridge or xdp, which forward \
+         tagged frames as they are, or two ports with --tx and --rx"
+    )]
+    NoVlan {
+        /// The way of forwarding asked for.
+        forwarding: forward::Forwarding,
+    },
     /// A sysctl does not exist in this namespace.
     #[error(
         "{path} does not exist: this kernel lacks it, or the process is not in the host's own network \

@@ -134,11 +134,16 @@ fn default_ipv4(table: &str, name: &str) -> bool {
     })
 }
 
-/// Destination, prefix length, ..., flags (the ninth), device: unreachable defaults are those of the loopback device.
+/// RTF_REJECT, linux/ipv6_route.h: a route that carries nothing. The kernel's own unreachable default is at the loopback device.
+const REJECT: u32 = 0x200;
+
+/// Destination, prefix length, ..., flags (the ninth), device.
 fn default_ipv6(table: &str, name: &str) -> bool {
     table.lines().any(|line| {
         let fields: Vec<&str> = line.split_whitespace().collect();
-        fields.get(9) == Some(&name) && fields.get(1) == Some(&"00") && fields[0].bytes().all(|byte| byte == b'0')
+        let is_default = fields.get(1) == Some(&"00") && fields[0].bytes().all(|byte| byte == b'0');
+        let flags = fields.get(8).and_then(|flags| u32::from_str_radix(flags, 16).ok()).unwrap_or(0);
+        fields.get(9) == Some(&name) && is_default && flags & REJECT == 0
     })
 }
 
@@ -158,6 +163,9 @@ mod tests {
              20010002000000000000000000000000 40 {zero} 00 {zero} 00000100 00000001 00000000 00000001     eth1\n"
         );
         assert!(default_ipv6(&table, "eth0") && !default_ipv6(&table, "eth1"));
+        // As the kernel has it where IPv6 is on and nothing is routed.
+        let table = format!("{zero} 00 {zero} 00 {zero} ffffffff 00000001 00000000 00200200       lo\n");
+        assert!(!default_ipv6(&table, "lo"));
     }
 
     #[test]

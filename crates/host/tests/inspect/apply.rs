@@ -239,8 +239,14 @@ fn a_router_is_set_as_planned_and_set_back() {
     let [tester_cpu, .., router_cpu] = online[..] else { return skipped("one CPU: nothing to steer") };
     let dir = tempfile::tempdir().unwrap();
     let lock = HostLock::acquire(&StateDir::at(dir.path()).unwrap()).unwrap();
-    let options =
-        ForwardOptions { forwarding: Forwarding::Route, rules: 1, mtu_bytes: 1500, router_cpu: tester_cpu, tester_cpu };
+    let options = ForwardOptions {
+        forwarding: Forwarding::Route,
+        rules: 1,
+        vlan: None,
+        mtu_bytes: 1500,
+        router_cpu: tester_cpu,
+        tester_cpu,
+    };
     let mut bed = ForwardBed::create(&lock, options).unwrap();
     let plan = bed.tune(Objective::Throughput).unwrap();
     assert!(plan.cpus.contains(&router_cpu) && !plan.cpus.contains(&tester_cpu), "{plan:#?}");

@@ -127,8 +127,8 @@ impl<D: Device> Conduct<'_, D> {
     /// Brings the device to a size and asks what the sender reaches.
     fn begin(&mut self, size: &mut Size, step: Step) -> Result<(), D::Error> {
         (self.watch)(step);
-        size.begun = true;
         self.device.frames(size.report.frame)?;
+        size.begun = true;
         size.report.sender_pps = self.device.sender_pps()?;
         size.report.max_pps = searches::max_pps(self.settings, size.report.sender_pps);
         Ok(())

@@ -150,7 +150,8 @@ impl Kernel {
             Place::Namespaces { forwarding, rules, router_cpu } => {
                 let router_cpu = router_cpu.or_else(|| online.last().copied()).unwrap_or(0);
                 let (forwarding, rules) = (*forwarding, *rules);
-                let options = ForwardOptions { forwarding, rules, mtu_bytes: 9000, router_cpu, tester_cpu };
+                let vlan = settings.vlan;
+                let options = ForwardOptions { forwarding, rules, vlan, mtu_bytes: 9000, router_cpu, tester_cpu };
                 let bed = ForwardBed::create(&lock, options)?;
                 limits.extend(bed.limits().iter().map(ToString::to_string));
                 if router_cpu == tester_cpu {

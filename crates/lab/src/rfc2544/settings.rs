@@ -61,8 +61,10 @@ impl FromStr for FrameSize {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        let bad =
-            || ParseError::new("frame size", text, "expected bytes with FCS such as \"64\", \"jumbo\" or \"imix\"");
+        let bad = || {
+            let accepted = "expected bytes with FCS, 64 to 9018, such as \"64\", \"jumbo\" or \"imix\"";
+            ParseError::new("frame size", text, accepted)
+        };
         match text.trim() {
             "imix" => Ok(Self::Imix),
             "jumbo" => Ok(Self::Fixed(JUMBO_BYTES)),

@@ -90,7 +90,8 @@ struct EthtoolValue {
     value: u32,
 }
 
-/// Refuses an interface without a carrier, in the network namespace that a socket is of. One that does not tell passes.
+/// Refuses an interface that is gone or without a carrier, in the network namespace that a socket is of. One that does not
+/// tell passes.
 pub(crate) fn check_link(fd: &OwnedFd, interface: &str) -> Result<(), WireError> {
     let mut answer = EthtoolValue { command: GET_LINK, value: 1 };
     // SAFETY: plain integers and bytes, for which all zeroes is a valid value.
@@ -101,10 +102,29 @@ pub(crate) fn check_link(fd: &OwnedFd, interface: &str) -> Result<(), WireError>
     request.ifr_ifru.ifru_data = (&raw mut answer).cast();
     // SAFETY: a valid ifreq whose data points to the structure of this command; both outlive the call.
     let told = unsafe { libc::ioctl(fd.as_raw_fd(), ETHTOOL, &mut request) };
+    if told < 0 && nix::Error::last() == nix::Error::ENODEV {
+        return Err(WireError::Gone { interface: interface.to_owned() });
+    }
     if told >= 0 && answer.value == 0 {
         return Err(WireError::NoCarrier { interface: interface.to_owned() });
     }
     Ok(())
+}
+
+/// What a socket's error means: an interface that is gone or has no carrier is named instead of the kernel's word for it.
+pub(crate) fn explained(fd: &OwnedFd, interface: &str, error: WireError) -> WireError {
+    check_link(fd, interface).err().unwrap_or(error)
+}
+
+/// A socket of the calling thread's network namespace, to ask for interfaces by: one of AF_XDP passes no questions on.
+pub(crate) fn asking_socket() -> Result<OwnedFd, WireError> {
+    // SAFETY: plain system call without pointers.
+    let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
+    if fd < 0 {
+        return Err(WireError::last_os("open a socket to ask for interfaces"));
+    }
+    // SAFETY: `fd` was just opened and is owned by nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// Refuses an interface that is down or has no carrier.

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
-use super::interface::{PACKET_VNET_HDR, check_link, packet_socket, set_packet_option};
+use super::interface::{PACKET_VNET_HDR, check_link, explained, packet_socket, set_packet_option};
 use super::{Kicked, Transmit};
 use crate::error::WireError;
 use crate::frame::{FrameSpec, Header, Template};
@@ -267,7 +267,7 @@ impl RawRing {
             match outcome {
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(error) if self.staged > 0 => {
-                    kicked.book(error, &self.on)?;
+                    kicked.book(error, &self.on).map_err(|error| explained(&self.fd, &self.interface, error))?;
                     self.drop_first();
                 }
                 Ok(()) if taken == 0 => {

@@ -2,7 +2,7 @@
 
 use std::{fs, io};
 
-use super::{ForwardOptions, Forwarding, Nets, Side, nets, nft, router_interface};
+use super::{ForwardOptions, Forwarding, Nets, Side, nets, nft, routed_interface, router_interface};
 use crate::{
     inventory::Limitation,
     nic::ethtool,
@@ -78,14 +78,18 @@ pub(super) fn steer(
 /// Makes the router forward.
 pub(super) fn forward(router: &Namespace, sides: &[Side; 2], options: &ForwardOptions) -> Result<(), TestbedError> {
     let step = |what: &str, done: io::Result<()>| done.map_err(TestbedError::failed(what));
+    let route = || {
+        options.vlan.map_or(Ok(()), |id| tag(id, options.forwarding))?;
+        step("set up routing", route(sides, options.vlan))
+    };
     router.run(|| match options.forwarding {
-        Forwarding::Route => step("set up routing", route(sides)),
+        Forwarding::Route => route(),
         Forwarding::Netfilter => {
-            step("set up routing", route(sides))?;
+            route()?;
             step("load netfilter rules (this kernel may lack nf_tables)", nft::load(&nft::filter(options.rules)))
         }
         Forwarding::Conntrack => {
-            step("set up routing", route(sides))?;
+            route()?;
             step("load a connection tracking rule (this kernel may lack nf_tables or nft_ct)", nft::load(&nft::track()))
         }
         Forwarding::Bridge => step("make a bridge (this kernel may lack it)", bridge(sides)),
@@ -93,12 +97,28 @@ pub(super) fn forward(router: &Namespace, sides: &[Side; 2], options: &ForwardOp
     })?
 }
 
-fn route(sides: &[Side; 2]) -> io::Result<()> {
+/// The router's interfaces on a VLAN.
+fn tag(id: u16, forwarding: Forwarding) -> Result<(), TestbedError> {
+    let mut rtnl = Rtnl::new();
+    for n in 0..2 {
+        let name = routed_interface(n, Some(id));
+        let added = rtnl.link(&router_interface(n)).and_then(|port| rtnl.add_vlan(&name, port.index, id));
+        match added.and_then(|()| rtnl.set_up(&name)) {
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+                return Err(TestbedError::NoVlan { forwarding });
+            }
+            other => other.map_err(TestbedError::failed("make the router's VLAN interfaces"))?,
+        }
+    }
+    Ok(())
+}
+
+fn route(sides: &[Side; 2], vlan: Option<u16>) -> io::Result<()> {
     fs::write("/proc/sys/net/ipv4/ip_forward", "1")?;
     let ipv6 = fs::write("/proc/sys/net/ipv6/conf/all/forwarding", "1").is_ok();
     let mut rtnl = Rtnl::new();
     for (n, side) in sides.iter().enumerate() {
-        let index = rtnl.link(&router_interface(n))?.index;
+        let index = rtnl.link(&routed_interface(n, vlan))?.index;
         for Nets { net, prefix, router, link_prefix, next_hop } in nets(n) {
             if net.is_ipv6() && !ipv6 {
                 continue;

@@ -6,7 +6,7 @@ use nix::net::if_::if_nametoindex;
 use nix::sys::socket::{getsockopt, sockopt};
 
 use crate::error::WireError;
-use crate::transmit::interface::check_link;
+use crate::transmit::interface::{check_link, explained};
 
 /// IEEE 802 "local experimental": no frame carries it but those of somebody's own.
 const NOBODYS: u16 = 0x88b5;
@@ -45,7 +45,7 @@ pub(super) fn fault(fd: &OwnedFd, interface: &str) -> Result<(), WireError> {
     match getsockopt(fd, sockopt::SocketError) {
         Ok(error @ 1..) => {
             let error = std::io::Error::from_raw_os_error(error);
-            Err(WireError::system(format!("receive on interface {interface}"), error))
+            Err(explained(fd, interface, WireError::system(format!("receive on interface {interface}"), error)))
         }
         _ => Ok(()),
     }

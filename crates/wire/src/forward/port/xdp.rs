@@ -4,6 +4,7 @@
 mod receiver;
 mod socket;
 
+use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ use self::socket::Socket;
 use super::{Sender, Sending};
 use crate::error::WireError;
 use crate::transmit::Kicked;
-use crate::transmit::interface::{check_carrier, check_link, grow_send_buffer};
+use crate::transmit::interface::{asking_socket, check_carrier, check_link, explained, grow_send_buffer};
 pub use receiver::XdpReceiver;
 pub(super) use socket::Lent;
 
@@ -34,6 +35,8 @@ const LINK_BACK: Duration = Duration::from_secs(10);
 pub struct XdpSender {
     socket: Socket,
     interface: String,
+    /// Tells whether the interface is still there.
+    asking: OwnedFd,
     /// Frames of shared memory that are ours.
     free: Vec<u64>,
     longest: usize,
@@ -93,6 +96,7 @@ impl XdpSender {
         Ok(Self {
             socket,
             interface,
+            asking: asking_socket()?,
             free,
             longest: filler.len(),
             produced: 0,
@@ -120,7 +124,8 @@ impl XdpSender {
     }
 
     fn dead(&self, error: impl Into<std::io::Error>) -> WireError {
-        WireError::system(format!("send frames on interface {}", self.interface), error)
+        let error = WireError::system(format!("send frames on interface {}", self.interface), error);
+        explained(&self.asking, &self.interface, error)
     }
 
     /// Has the kernel copy every staged frame. A call ends early where the next hop refuses a frame, which is gone then,
@@ -215,7 +220,7 @@ impl Sender for XdpSender {
     }
 
     fn check(&self) -> Result<(), WireError> {
-        check_link(&self.socket.fd, &self.interface)
+        check_link(&self.asking, &self.interface)
     }
 
     fn sending(&self) -> Sending {
