@@ -10,6 +10,13 @@ use std::time::{Duration, Instant};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
+use crate::transfer::options;
+
+/// Longest time between two tries to send the same again, TCP_RTO_MAX_MS of linux/tcp.h (since 6.15), and the least that can be set:
+/// each try doubles it, so that a link that was down for seconds would stay silent for as long again once it is up.
+pub(super) const RTO_MAX_MS: libc::c_int = 44;
+const RETRY_MS: libc::c_int = 1000;
+
 /// Both directions of a stream. The descriptors are non-blocking; time is kept by poll(2).
 #[derive(Debug)]
 pub struct Stream {
@@ -32,6 +39,8 @@ impl Stream {
     /// The kernel refuses a second descriptor or an option.
     pub fn tcp(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
+        // An older kernel does not have it: silence is borne for longer than most links are down.
+        let _ = options::set(stream.as_fd(), libc::IPPROTO_TCP, RTO_MAX_MS, &RETRY_MS, "TCP_RTO_MAX_MS", RETRY_MS);
         let peer = stream.peer_addr()?.to_string();
         let write = OwnedFd::from(stream.try_clone()?);
         Self::of(stream.into(), write, peer)

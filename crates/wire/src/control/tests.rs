@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,8 +15,9 @@ use super::agent::{Agent, Event, Log, Settings, serve_pipes};
 use super::client::Session;
 use super::far::{Context, FarEnd, Kind, Opened, Service};
 use super::key::Key;
-use super::stream::Stream;
+use super::stream::{self, Stream};
 use super::*;
+use crate::transfer::options::get_int;
 
 mod faults;
 
@@ -244,6 +245,21 @@ fn a_service_is_asked_between_tests_and_given_back_when_its_client_goes() {
     drop(session);
     assert!(within(3.0, || taken.load(Ordering::SeqCst) == 0), "a client that goes leaves it");
     assert_eq!(other.ask("shelf", &1).expect("it is free"), json!(1));
+}
+
+/// After a link was down it is heard again within a second or so, not after as long a time again.
+#[test]
+fn what_is_lost_is_sent_again_every_second() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let most_ms = |stream: &TcpStream| get_int(stream.as_fd(), libc::IPPROTO_TCP, stream::RTO_MAX_MS);
+    if most_ms(&stream).is_none() {
+        // Past what the harness captures.
+        let _ = writeln!(std::io::stderr().lock(), "SKIPPED: no TCP_RTO_MAX_MS before Linux 6.15");
+        return;
+    }
+    let _control = Stream::tcp(stream.try_clone().unwrap()).unwrap();
+    assert_eq!(most_ms(&stream), Some(1000));
 }
 
 #[test]

@@ -134,7 +134,7 @@ fn congestion(socket: BorrowedFd<'_>, name: &str) -> Result<(), WireError> {
     }
 }
 
-pub(super) fn set<T>(
+pub(crate) fn set<T>(
     socket: BorrowedFd<'_>,
     level: c_int,
     name: c_int,
@@ -150,7 +150,7 @@ pub(super) fn set<T>(
     if done < 0 { Err(WireError::last_os(format!("set {what} to {said}"))) } else { Ok(()) }
 }
 
-pub(super) fn get_int(socket: BorrowedFd<'_>, level: c_int, name: c_int) -> Option<c_int> {
+pub(crate) fn get_int(socket: BorrowedFd<'_>, level: c_int, name: c_int) -> Option<c_int> {
     let mut value: c_int = 0;
     let mut length = mem::size_of::<c_int>() as socklen_t;
     // SAFETY: `value` is writable for `length` bytes.
