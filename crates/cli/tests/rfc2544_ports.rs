@@ -322,6 +322,25 @@ fn a_cable_that_is_pulled_is_told_and_nothing_is_counted_as_lost() {
     assert!(!said.contains("loss 100 %"), "{said}");
 }
 
+#[test]
+fn a_device_that_forwards_nothing_is_told_of_with_a_failure() {
+    let Some(bed) = bed_or_skip() else { return };
+    let home = Home::new();
+    // The router has no route to the sink any more.
+    ip(&format!("-n {} addr del 198.19.0.1/16 dev r1", bed.router)).expect("it is there");
+    let args = short(&["--settle", "10ms"]);
+    let output = ended(bed.another("loss", &home, &args).spawn().expect("it starts"), 60);
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("another netcliff") {
+        return say(&format!("SKIPPED: {said}"));
+    }
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
+    let missing = found["sizes"][0]["missing"].to_string();
+    // Where no load was offered whole, that is said instead.
+    assert!(missing.contains("not one frame came through") || missing.contains("nothing is known"), "{found}");
+    assert!(output.status.code() == Some(1) && found["partial"].is_null(), "{found}");
+}
+
 /// Within five seconds.
 fn comes_true(what: &dyn Fn() -> bool) -> bool {
     (0..200).any(|_| {

@@ -27,7 +27,7 @@ use crate::rfc2544::conduct::Step;
 use crate::rfc2544::kernel::DeviceError;
 use crate::rfc2544::settings::{FrameSize, SearchBy, Settings};
 
-pub use report::{Bound, Change, ForwardingReport, ForwardingRow, ForwardingSample, SetUpReport};
+pub use report::{Bound, Change, ForwardingReport, ForwardingRow, ForwardingSample, GainLimit, SetUpReport};
 pub use router::{About, Router};
 
 use rounds::{Found, Turns, measure};

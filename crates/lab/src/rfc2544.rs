@@ -75,10 +75,10 @@ fn notes(settings: &Settings, between_ports: bool) -> Vec<String> {
         notes.push(predicted.to_owned());
     }
     let below = |what: &str, value: f64, asked: f64| {
-        (value < asked).then(|| format!("{what} of {value} s; RFC 2544 asks for {asked} s"))
+        (value < asked).then(|| format!("{what} {value} s; RFC 2544 asks for {asked} s"))
     };
-    notes.extend(below("trials", settings.trial_s, 60.0));
-    notes.extend(below("a rest between trials", settings.rest_s, 5.0));
+    notes.extend(below("trials of", settings.trial_s, 60.0));
+    notes.extend(below("a rest between trials of", settings.rest_s, 5.0));
     notes.extend(below("a wait for residual frames of at most", settings.settle_s, 2.0));
     notes.push("the wait for residual frames ends when none is missing".to_owned());
     let uneven = "a trial that lost no more frames than left over 0.1 ms late is void: the sender may have lost them";
@@ -92,6 +92,11 @@ fn notes(settings: &Settings, between_ports: bool) -> Vec<String> {
     }
     if settings.loss_ratio > 0.0 {
         notes.push(format!("trials may lose {} of the frames; RFC 2544's throughput allows none", settings.loss_ratio));
+    }
+    if settings.tests.back_to_back && settings.max_pps.is_some() {
+        let bursts =
+            "the highest load asked for does not hold for back-to-back: its bursts leave as fast as the sender can";
+        notes.push(bursts.to_owned());
     }
     let neighbours = if between_ports { "" } else { ": neighbours and routes of the namespaces are permanent" };
     notes.push(format!("no routing updates or learning frames{neighbours}"));

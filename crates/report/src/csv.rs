@@ -1,13 +1,16 @@
 //! [`records`]: records as CSV, one row each, every figure as value, low and high in its base unit.
 
+mod rfc2544;
+
 use netcliff_core::experiment::{Curve, Dot, TransferMeasure};
 use netcliff_core::roofline::{PARTS, Roofline};
 use netcliff_core::{Record, Slice, measure};
 use netcliff_lab::forwarding::{Bound, ForwardingReport};
-use netcliff_lab::rfc2544::report::Rfc2544Report;
 use netcliff_lab::transfers::TransferReport;
 
 use crate::format;
+
+pub use rfc2544::rfc2544;
 
 const POINT: [&str; 8] = ["engine", "host", "scheme", "arrivals", "size", "rate", "rate_pps", "link_bps"];
 const ORIGIN: [&str; 8] =
@@ -47,73 +50,6 @@ pub fn series(slices: &[Slice]) -> String {
         line(&fields)
     });
     [names.to_owned()].into_iter().chain(rows).collect()
-}
-
-/// RFC 2544's tables in long form: a row a frame size, test, load and figure, each in its base unit.
-pub fn rfc2544(report: &Rfc2544Report) -> String {
-    let mut rows = vec![["frame", "mean_bytes", "test", "load_pps", "figure", "value"].map(str::to_owned).to_vec()];
-    for size in &report.sizes {
-        let mut row = |test: &str, load_pps: Option<f64>, figure: &str, value: Option<f64>| {
-            if value.is_some() {
-                let own = [size.frame.to_string(), number(Some(size.mean_bytes))];
-                let rest = [test.to_owned(), number(load_pps), figure.to_owned(), number(value)];
-                rows.push(own.into_iter().chain(rest).collect());
-            }
-        };
-        row("tester", None, "sender_pps", Some(size.sender_pps));
-        if let Some(found) = size.throughput.as_ref().and_then(|searched| searched.found.first()) {
-            row("throughput", None, "lower_pps", found.lower_pps);
-            row("throughput", None, "upper_pps", found.upper_pps);
-            row("throughput", None, "conditional_pps", found.throughput_pps);
-        }
-        if let Some(mean) = &size.throughput_pps {
-            row("throughput", None, "mean_pps", Some(mean.value));
-            row("throughput", None, "mean_low_pps", mean.interval.map(|ends| ends.low));
-            row("throughput", None, "mean_high_pps", mean.interval.map(|ends| ends.high));
-        }
-        for turn in &size.searches {
-            let search = format!("search {}", turn.round);
-            row(&search, None, "sender_pps", Some(turn.sender_pps));
-            if let Some((lower_pps, upper_pps)) = turn.searched.bounds() {
-                row(&search, None, "lower_pps", Some(lower_pps));
-                row(&search, None, "upper_pps", upper_pps);
-            }
-        }
-        if let Some(predicted) = &size.predicted {
-            let load = Some(predicted.load_pps);
-            row("predicted", load, "frame_s", Some(predicted.frame_s));
-            row("predicted", load, "poll_s", Some(predicted.poll_s));
-            row("predicted", load, "one_server_pps", Some(predicted.server_pps));
-            row("predicted", load, "simulated_pps", predicted.simulated_pps);
-        }
-        for line in &size.line_shares {
-            row("throughput", Some(line.line_pps), &format!("share_of_{:.0}_bps", line.line_bps), Some(line.share));
-        }
-        if let Some(latency) = &size.latency {
-            let load = Some(latency.load_pps);
-            row("latency", load, "tagged_mean_s", Some(latency.mean_s));
-            // By whose stamps, where there are any.
-            let by_stamps = latency.absent.map(|_| latency.mean_s);
-            row("latency", load, &format!("tagged_mean_{}_s", latency.clock), by_stamps);
-            row("latency", load, "tagged_uncertainty_s", latency.uncertainty_s);
-            row("latency", load, "tagged_mean_application_s", latency.application_mean_s);
-            row("latency", load, "tagged_mean_kernel_s", latency.kernel_mean_s);
-            row("latency", load, "absent_stamps", latency.absent_stamps().map(f64::from));
-            row("latency", load, "typical_s", Some(latency.typical_s.median));
-            row("latency", load, "worst_case_s", Some(latency.worst_s.median));
-        }
-        for trial in size.loss.iter().flat_map(|curve| &curve.trials) {
-            row("loss", Some(trial.load_pps), "loss_ratio", Some(trial.loss_ratio()));
-        }
-        if let Some(found) = &size.back_to_back {
-            let load = Some(found.burst_pps);
-            row("back-to-back", load, "mean_frames", Some(found.mean));
-            row("back-to-back", load, "deviation_frames", found.deviation);
-            row("back-to-back", load, "implied_buffer_s", Some(found.implied_buffer_s));
-            row("back-to-back", load, "corrected_buffer_s", Some(found.corrected_buffer_s));
-        }
-    }
-    rows.iter().map(|fields| line(fields)).collect()
 }
 
 /// A roofline, one row a frame size and set of offloads, bounds in packets a second; a part without a bound is empty.

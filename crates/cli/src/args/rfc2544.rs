@@ -78,10 +78,10 @@ pub struct Rfc2544Args {
     /// Rest between trials; RFC 2544 asks for 5s
     #[arg(long, default_value = "500ms", value_parser = units::parse_time_s, allow_hyphen_values = true)]
     pub rest: f64,
-    /// Highest load each way [default: what the sender reaches]
+    /// Highest load each way, but of back-to-back, whose bursts leave as fast as they can [default: what the sender reaches]
     #[arg(long, value_name = "100kpps", value_parser = units::parse_pps, allow_hyphen_values = true)]
     pub max: Option<f64>,
-    /// Step of the loss test over its highest load, at most 10%
+    /// Step of the loss test over its highest load, at most 10%; below the last one loads are halved
     #[arg(long, default_value = "10%", value_parser = units::parse_share, allow_hyphen_values = true)]
     pub step: f64,
     /// Repeats of latency and back-to-back [default: 20 and 50]
@@ -123,7 +123,7 @@ pub enum Test {
     Throughput,
     /// Latency at the throughput (26.2), with its distribution
     Latency,
-    /// Frame loss at falling loads, down to two clean trials (26.3)
+    /// Frame loss at falling loads, down to two clean trials or a thousandth (26.3)
     Loss,
     /// The longest burst that is forwarded whole (RFC 9004), and the buffer it implies
     BackToBack,

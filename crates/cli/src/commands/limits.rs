@@ -166,3 +166,30 @@ fn asked(args: &LimitsArgs, system: &System, origins: Vec<(String, String)>) -> 
     say("CPU", costs.map(|costs| format!("{costs}, {cpus}, {interrupts}")));
     asked
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Typed {
+        #[command(flatten)]
+        args: LimitsArgs,
+    }
+
+    /// As with costs that are given by name.
+    #[test]
+    fn frames_an_interrupt_are_told_beside_costs_that_were_found() {
+        let found = vec![("CPU".to_owned(), "costs of find run 4 (eBPF), 1 CPU".to_owned())];
+        for (typed, says) in
+            [(&[][..], "an interrupt a frame"), (&["--frames-per-interrupt", "8"], "8 frames an interrupt")]
+        {
+            let Typed { args } = Typed::parse_from([&["limits", "--this-host"], typed].concat());
+            let system = by_hand(&args).expect("it is given").system;
+            let told = asked(&args, &system, found.clone());
+            assert_eq!(told, [("CPU".to_owned(), format!("costs of find run 4 (eBPF), 1 CPU, {says}"))]);
+        }
+    }
+}

@@ -11,7 +11,8 @@ use netcliff_host::testbed::ports::PortError;
 use netcliff_host::testbed::stamping::StampingError;
 use netcliff_lab::rfc2544::conduct::Step;
 use netcliff_lab::rfc2544::kernel::{DeviceError, Place};
-use netcliff_lab::rfc2544::report::Rfc2544Report;
+use netcliff_lab::rfc2544::procedures::LossCurve;
+use netcliff_lab::rfc2544::report::{Rfc2544Report, SizeReport};
 use netcliff_lab::rfc2544::settings::{FrameSize, STANDARD_BYTES, SearchBy, Settings, Tests};
 use netcliff_lab::rfc2544::trial::Answer;
 use netcliff_lab::rfc2544::{self};
@@ -70,7 +71,9 @@ pub fn run(args: &Rfc2544Args, store_args: &StoreArgs) -> anyhow::Result<ExitCod
     let kept = kept.map_or(Ok(()), |kept| keep(kept, &host, &found));
     show(args, &found)?;
     kept?;
-    let nothing = found.sizes.iter().all(|size| size.forwarded_pps().is_none() && size.loss.is_none());
+    let nothing =
+        |size: &SizeReport| size.forwarded_pps().is_none() && size.loss.as_ref().is_none_or(LossCurve::nothing_came);
+    let nothing = found.sizes.iter().all(nothing);
     Ok(ExitCode::from(u8::from(found.partial.is_some() || nothing)))
 }
 

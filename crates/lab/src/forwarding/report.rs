@@ -52,6 +52,29 @@ impl Bound {
     }
 }
 
+/// What a gain is where the tester kept one of its throughputs from being higher.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GainLimit {
+    /// The set-up's throughput is a lower limit: so is the gain.
+    AtLeast,
+    /// The first set-up's is: the gain is an upper limit.
+    AtMost,
+    /// Both are: nothing is known of it.
+    Open,
+}
+
+impl GainLimit {
+    fn of(base: Bound, own: Bound) -> Option<Self> {
+        match (base == Bound::Tester, own == Bound::Tester) {
+            (false, false) => None,
+            (false, true) => Some(Self::AtLeast),
+            (true, false) => Some(Self::AtMost),
+            (true, true) => Some(Self::Open),
+        }
+    }
+}
+
 /// A search's answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ForwardingSample {
@@ -141,6 +164,9 @@ pub struct ForwardingRow {
     /// Ratio to the first set-up of the same round, less 1, by the logarithms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gain: Option<Figure>,
+    /// What kind of limit that is; None where it is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gain_limit: Option<GainLimit>,
 }
 
 /// The answer.
@@ -182,11 +208,13 @@ impl ForwardingRow {
         };
         let throughput_pps = values(&|sample| sample.throughput_pps);
         let simulated_pps = values(&|sample| sample.predicted?.simulated_pps);
+        let bound = |samples: &[ForwardingSample]| samples.iter().filter_map(|sample| sample.bound).max();
         Self {
             frame,
             set_up: set_up.to_owned(),
             throughput_pps,
-            bound: samples.iter().filter_map(|sample| sample.bound).max(),
+            bound: bound(&samples),
+            gain_limit: base.and_then(|base| GainLimit::of(bound(base)?, bound(&samples)?)),
             simulated_pps,
             modelled_pps: None,
             line_shares: throughput_pps.map(|figure| line_shares(frame, figure.value)).unwrap_or_default(),

@@ -200,7 +200,9 @@ fn others<D: Device>(settings: &Settings, asker: &mut Asker<'_, D>, size: &mut S
     }
     if tests.loss {
         let mut ask = |duration_s, load_pps| asker.ask(duration_s, load_pps);
-        size.loss = Some(procedures::loss_curve(size.max_pps, settings.loss_step, settings.trial_s, &mut ask)?);
+        let curve = procedures::loss_curve(size.max_pps, settings.loss_step, settings.trial_s, &mut ask)?;
+        size.missing.extend(curve.missing());
+        size.loss = Some(curve);
     }
     if tests.back_to_back {
         back_to_back(settings, asker, size)?;
@@ -232,6 +234,7 @@ fn back_to_back<D: Device>(
         }
         Some(mut found) => {
             found.at_rate(burst_pps);
+            found.corrected_at_most = size.is_lower_limit();
             size.back_to_back = Some(found);
         }
         None => size.missing.push("back-to-back: no burst was forwarded whole".to_owned()),

@@ -1,6 +1,7 @@
 //! RFC 2544's other tests, given what makes a trial. Pure.
 //!
-//! - [`loss_curve`]: frame loss rate (RFC 2544 26.3), from the maximum down to two trials in a row without loss.
+//! - [`loss_curve`]: frame loss rate (RFC 2544 26.3), from the maximum down to two trials in a row without loss, or to a
+//!   thousandth of it.
 //! - [`back_to_back`]: the longest burst without loss (RFC 9004), repeated, and the buffer time it implies, corrected
 //!   for what the device forwards meanwhile.
 //! - [`latency`]: from samples of repeated trials to RFC 2544's mean and RFC 8219's typical and worst case.
@@ -23,7 +24,50 @@ pub struct LossCurve {
     pub clean: bool,
 }
 
-/// Loads from `max_pps` down in steps of `step` of it (RFC 2544: at most 0.1), until two trials in a row lose nothing.
+impl LossCurve {
+    /// Not one frame of any valid trial came through, or no trial was valid.
+    pub fn nothing_came(&self) -> bool {
+        self.trials.iter().all(|trial| trial.lost >= trial.sent)
+    }
+
+    /// What the curve leaves open, a sentence each.
+    pub fn missing(&self) -> Vec<String> {
+        let end = match self {
+            _ if self.clean => None,
+            _ if self.trials.is_empty() => Some("no load was offered whole: nothing is known of the device"),
+            _ if self.nothing_came() => {
+                Some("not one frame came through: does the device forward, and is it addressed (--device-mac)?")
+            }
+            _ => Some("no two trials in a row were without loss, down to a thousandth of the highest load"),
+        };
+        let void = match self.void_pps.len() {
+            0 => None,
+            1 => Some("1 load is void: the sender or the sink did not keep up".to_owned()),
+            loads => Some(format!("{loads} loads are void: the sender or the sink did not keep up")),
+        };
+        end.map(str::to_owned).into_iter().chain(void).map(|why| format!("loss: {why}")).collect()
+    }
+}
+
+/// Lowest load of a curve over its highest.
+const LOWEST_SHARE: f64 = 1e-3;
+
+/// Loads of a curve over its highest: down in steps, then, as RFC 2544 lets them be finer, by halves.
+fn shares(step: f64) -> Vec<f64> {
+    let steps = (1.0 / step).ceil().max(1.0) as u32;
+    let mut shares: Vec<f64> = (0..steps).map(|at| 1.0 - f64::from(at) * step).collect();
+    // Steps that divide the whole end at one of them, but for rounding.
+    shares.retain(|share| *share > step * 1e-6);
+    let last = shares.last().copied().unwrap_or(1.0);
+    shares.extend((1..).map(|halves| last * 0.5_f64.powi(halves)).take_while(|share| *share > LOWEST_SHARE));
+    if last > LOWEST_SHARE * 1.000_001 {
+        shares.push(LOWEST_SHARE);
+    }
+    shares
+}
+
+/// Loads from `max_pps` down in steps of `step` of it (RFC 2544: at most 0.1), below the last by halves, until two trials in a
+/// row lose nothing or a thousandth of `max_pps` is reached.
 ///
 /// # Errors
 /// Those of `ask`.
@@ -34,13 +78,9 @@ pub fn loss_curve<E>(
     ask: &mut dyn FnMut(f64, f64) -> Result<Answer, E>,
 ) -> Result<LossCurve, E> {
     let mut curve = LossCurve::default();
-    let steps = (1.0 / step).ceil().max(1.0) as u32;
     let mut clean = 0;
-    for at in 0..steps {
-        let load = max_pps * (1.0 - f64::from(at) * step);
-        if load <= max_pps * step * 1e-6 {
-            break;
-        }
+    for share in shares(step) {
+        let load = max_pps * share;
         match ask(trial_s, load)? {
             Answer::Void { .. } => curve.void_pps.push(load),
             Answer::Valid(trial) => {
@@ -76,6 +116,9 @@ pub struct BackToBack {
     pub implied_buffer_s: f64,
     /// What remains of it when the device forwards at its throughput meanwhile (s).
     pub corrected_buffer_s: f64,
+    /// The throughput used is a lower limit of the device's: the corrected time is an upper one of the buffer.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub corrected_at_most: bool,
     /// Even the longest burst allowed was not lost in these repeats: the result is a lower limit.
     pub capped: u32,
 }
@@ -134,6 +177,7 @@ pub fn back_to_back<E>(
         throughput_pps,
         implied_buffer_s: 0.0,
         corrected_buffer_s: 0.0,
+        corrected_at_most: false,
         capped,
     };
     result.at_rate(burst_pps);

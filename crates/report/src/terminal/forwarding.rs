@@ -1,6 +1,6 @@
 //! [`forwarding`]: what `netcliff run` prints of an experiment of forwarding.
 
-use netcliff_lab::forwarding::{Bound, ForwardingReport, ForwardingRow, SetUpReport};
+use netcliff_lab::forwarding::{Bound, ForwardingReport, ForwardingRow, GainLimit, SetUpReport};
 use netcliff_lab::rfc2544::conduct::LINES_BPS;
 
 use super::Style;
@@ -30,9 +30,15 @@ pub fn throughput_of(row: &ForwardingRow) -> String {
     format!("{mark}{}", format::plus_minus(figure, Unit::Pps))
 }
 
-/// Ratio to the first set-up, less 1, with its interval.
+/// Ratio to the first set-up, less 1, with its interval; what is a limit is marked.
 pub fn gain_of(row: &ForwardingRow) -> String {
-    row.gain.map_or("-".to_owned(), |gain| comparison::percent(&gain))
+    let Some(gain) = &row.gain else { return "-".to_owned() };
+    match row.gain_limit {
+        None => comparison::percent(gain),
+        Some(GainLimit::AtLeast) => format!(">= {}", comparison::percent(gain)),
+        Some(GainLimit::AtMost) => format!("<= {}", comparison::percent(gain)),
+        Some(GainLimit::Open) => "open".to_owned(),
+    }
 }
 
 fn throughput(page: &mut Page, report: &ForwardingReport) {
@@ -111,10 +117,13 @@ fn set_ups(page: &mut Page, report: &ForwardingReport) {
     }
 }
 
-/// What searches say they could not find, a line each kind.
+/// What searches say they could not find, and gains of which nothing is known, a line each.
 pub fn missing(report: &ForwardingReport) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for row in &report.rows {
+        if row.gain_limit == Some(GainLimit::Open) {
+            lines.push(format!("{}, {}: the gain: the tester limits both throughputs", row.set_up, row.frame));
+        }
         for sample in row.samples.iter().filter(|sample| sample.throughput_pps.is_none()) {
             let why = sample.missing.first().map_or("no throughput", String::as_str);
             lines.push(format!("{}, {}, round {}: {why}", row.set_up, row.frame, sample.round));

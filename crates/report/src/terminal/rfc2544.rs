@@ -4,6 +4,7 @@ use netcliff_core::stream::Spread;
 use netcliff_lab::rfc2544::conduct::LINES_BPS;
 use netcliff_lab::rfc2544::report::{Limit, Rfc2544Report, SizeReport};
 use netcliff_lab::rfc2544::settings::SearchBy;
+use netcliff_lab::rfc2544::trial::Trial;
 
 use super::Style;
 use super::page::{Page, Tone};
@@ -164,17 +165,21 @@ fn predicted(page: &mut Page, report: &Rfc2544Report) {
 }
 
 fn latency(page: &mut Page, report: &Rfc2544Report) {
-    let mut rows = vec![words(&["frames", "at", "tagged mean", "typical", "worst case", "p50", "p99", "p99.9", "max"])];
+    let mut rows = vec![words(&["frames", "at", "tagged mean", "typical", "worst case"])];
     for size in &report.sizes {
         let Some(latency) = &size.latency else { continue };
-        let all = size.latency_frames.as_ref().map(|record| record.summary);
         let mut row = vec![size.frame.to_string(), pps(Some(latency.load_pps)), time(latency.mean_s)];
         row.extend([latency.typical_s.median, latency.worst_s.median].map(time));
-        let figures = all.map(|all| [all.p50_s, all.p99_s, all.p999_s, all.max_s].map(time));
-        row.extend(figures.unwrap_or_else(|| ["-"; 4].map(str::to_owned)));
         rows.push(row);
     }
-    table(page, "LATENCY (26.2; typical and worst case by RFC 8219), then over all frames", &rows);
+    table(page, "LATENCY (26.2; typical and worst case by RFC 8219)", &rows);
+    let mut rows = vec![words(&["frames", "p50", "p99", "p99.9", "max"])];
+    for size in &report.sizes {
+        let Some(all) = size.latency_frames.as_ref().map(|record| record.summary) else { continue };
+        let figures = [all.p50_s, all.p99_s, all.p999_s, all.max_s].map(time);
+        rows.push([size.frame.to_string()].into_iter().chain(figures).collect());
+    }
+    table(page, "LATENCY OF ALL FRAMES at the throughput", &rows);
 }
 
 /// By which clock, how far off, and what the tester itself adds, where any of that is known.
@@ -200,27 +205,32 @@ fn loss(page: &mut Page, report: &Rfc2544Report) {
     let mut rows = vec![words(&["frames", "load", "of highest", "lost"])];
     for size in &report.sizes {
         let Some(curve) = &size.loss else { continue };
-        for trial in &curve.trials {
-            let lost = if trial.lost == 0 { "none".to_owned() } else { format::loss(trial.loss_ratio()) };
-            let share = format::share(trial.load_pps / size.max_pps);
-            rows.push(vec![size.frame.to_string(), pps(Some(trial.load_pps)), share, lost]);
-        }
+        let lost = |trial: &Trial| if trial.lost == 0 { "none".to_owned() } else { format::loss(trial.loss_ratio()) };
+        let valid = curve.trials.iter().map(|trial| (trial.load_pps, lost(trial)));
+        let mut loads: Vec<(f64, String)> =
+            valid.chain(curve.void_pps.iter().map(|load| (*load, "void".to_owned()))).collect();
+        loads.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+        rows.extend(loads.into_iter().map(|(load_pps, lost)| {
+            vec![size.frame.to_string(), pps(Some(load_pps)), format::share(load_pps / size.max_pps), lost]
+        }));
     }
     table(page, "FRAME LOSS (26.3)", &rows);
 }
 
 fn bursts(page: &mut Page, report: &Rfc2544Report) {
-    let header = ["frames", "longest burst", "least", "greatest", "sent at", "implied buffer", "corrected"];
+    let header = ["frames", "longest burst", "least", "greatest", "sent at", "implied", "corrected"];
     let mut rows = vec![words(&header)];
     for size in &report.sizes {
         let Some(found) = &size.back_to_back else { continue };
         let Spread { min, max, .. } = found.spread;
         let mut row = vec![size.frame.to_string()];
         row.extend([found.mean, min, max].map(|frames| format!("{frames:.0}")));
-        row.extend([pps(Some(found.burst_pps)), time(found.implied_buffer_s), time(found.corrected_buffer_s)]);
+        let mark = if found.corrected_at_most { "<= " } else { "" };
+        let corrected = format!("{mark}{}", time(found.corrected_buffer_s));
+        row.extend([pps(Some(found.burst_pps)), time(found.implied_buffer_s), corrected]);
         rows.push(row);
     }
-    table(page, "BACK-TO-BACK FRAMES (26.4, RFC 9004)", &rows);
+    table(page, "BACK-TO-BACK FRAMES (26.4, RFC 9004), and the buffer time they imply", &rows);
 }
 
 fn pacing(page: &mut Page, report: &Rfc2544Report) {
@@ -231,7 +241,8 @@ fn pacing(page: &mut Page, report: &Rfc2544Report) {
 }
 
 fn tester_row(size: &SizeReport) -> Vec<String> {
-    let mut row = vec![size.frame.to_string(), pps(Some(size.sender_pps))];
+    // Nothing was sent yet where the run ended there.
+    let mut row = vec![size.frame.to_string(), pps(Some(size.sender_pps).filter(|pps| *pps > 0.0))];
     let pacing = size.pacing.map(|one| [one.lateness_p99_s, one.gap_error_p50_s, one.gap_error_p99_s].map(time));
     row.extend(pacing.unwrap_or_else(|| ["-"; 3].map(str::to_owned)));
     row.push(format!("{} of {}", size.seen.void_trials, size.seen.trials));

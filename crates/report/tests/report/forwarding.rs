@@ -2,7 +2,7 @@
 
 use netcliff_core::Figure;
 use netcliff_core::experiment::Experiment;
-use netcliff_lab::forwarding::{ForwardingReport, ForwardingRow};
+use netcliff_lab::forwarding::{ForwardingReport, ForwardingRow, GainLimit};
 use netcliff_report::drawing::Drawing;
 use netcliff_report::{Style, csv, html, terminal};
 
@@ -83,6 +83,22 @@ fn the_terminal_says_what_bounds_each_figure_and_what_was_set() {
         assert!(page.contains(part), "{part}: {page}");
     }
     assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
+}
+
+#[test]
+fn gains_of_lower_limits_are_marked() {
+    let mut report = report();
+    for (limit, marked) in
+        [(GainLimit::AtLeast, ">= +100 %"), (GainLimit::AtMost, "<= +100 %"), (GainLimit::Open, "open")]
+    {
+        report.rows[3].gain_limit = Some(limit);
+        let page = terminal::forwarding(&report, Style { width: 80, ..Style::default() });
+        let mut against = page.lines().skip_while(|line| !line.starts_with("AGAINST"));
+        let row = against.find(|line| line.trim().starts_with("1518B")).expect("a row");
+        assert!(row.contains(marked), "{page}");
+        assert_eq!(page.contains("the tester limits both"), limit == GainLimit::Open, "{page}");
+        assert!(html::forwarding(&report, &drawing(&report)).contains(&marked.replace(['<', '>'], "")[..4]));
+    }
 }
 
 #[test]

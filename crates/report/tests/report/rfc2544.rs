@@ -157,3 +157,46 @@ fn several_searches_are_a_mean_with_how_far_they_are_apart() {
     // One search is told of as it always was.
     assert!(!html::rfc2544(&report()).contains("each, in its round"));
 }
+
+/// Of 64 bytes: a throughput that was the highest load asked for, a void load, no two clean trials, latency of all frames.
+fn limited() -> Rfc2544Report {
+    let mut json = serde_json::to_value(report()).expect("plain data");
+    let size = &mut json["sizes"][0];
+    size["limit"] = "asked".into();
+    size["throughput"]["found"][0] = serde_json::json!({"lower_pps": 4e5, "end": "above-maximum"});
+    size["loss"]["void_pps"] = serde_json::json!([7.76e5]);
+    size["loss"]["clean"] = false.into();
+    size["back_to_back"]["corrected_at_most"] = true.into();
+    size["missing"] = serde_json::json!(["loss: 1 load is void: the sender or the sink did not keep up"]);
+    let time = 1.234e-4;
+    size["latency_frames"] = serde_json::json!({"count": 9, "mean_s": time, "p50_s": time, "p90_s": time, "p99_s": time,
+        "p999_s": time, "min_s": time, "max_s": time, "counts_ns": []});
+    serde_json::from_value(json).expect("the documented form")
+}
+
+#[test]
+fn limits_and_void_loads_are_in_every_form() {
+    let page = terminal::rfc2544(&limited(), Style { width: 80, ..Style::default() });
+    assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
+    let row = |heading: &str, at: usize| -> Vec<String> {
+        let line = page.lines().skip_while(|line| !line.starts_with(heading)).nth(at).expect("a row");
+        line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).map(str::to_owned).collect()
+    };
+    assert_eq!(row("THROUGHPUT", 2)[..2], ["64B", ">= 400 kpps"], "{page}");
+    assert_eq!(row("FRAME LOSS", 3), ["64B", "776 kpps", "80.0 %", "void"], "{page}");
+    assert_eq!(row("BACK-TO-BACK", 2).last().map(String::as_str), Some("<= 999 us"), "{page}");
+    assert_eq!(row("LATENCY OF ALL", 2), ["64B", "123 us", "123 us", "123 us", "123 us"], "{page}");
+    let rows = csv::rfc2544(&limited());
+    for row in [
+        "64B,64.0,throughput,,limit,asked\n",
+        "imix,358.8,throughput,,limit,tester\n",
+        "64B,64.0,tester,,void_trials,1\n",
+        "64B,64.0,loss,776000.0,void,1\n",
+        "64B,64.0,loss,,clean,0\n",
+        "64B,64.0,back-to-back,1000000.0,corrected_buffer_at_most_s,0.000999\n",
+        "64B,64.0,loss,,missing,1 load is void: the sender or the sink did not keep up\n",
+        "imix,358.8,throughput,,missing,the tester is the limit\n",
+    ] {
+        assert!(rows.contains(row), "{row} in {rows}");
+    }
+}

@@ -1,5 +1,7 @@
 //! The searches of a frame size: one, or one a round.
 
+use netcliff_core::{Figure, Interval};
+
 use super::{Asker, Device, LINES_BPS};
 use crate::rfc2544::report::{Limit, LineShare, SearchTurn, SizeReport};
 use crate::rfc2544::search::binary::{self, Binary};
@@ -87,6 +89,10 @@ pub(super) fn settle(size: &mut SizeReport, turns: Vec<SearchTurn>, asked: u32) 
     if asked > 1 {
         size.searches = turns;
         size.throughput_pps = mean(&size.bounds());
+        let from_zero = |figure: &Figure| figure.interval.is_some_and(|ends| ends.low <= 0.0);
+        if size.throughput_pps.as_ref().is_some_and(from_zero) {
+            size.missing.push(TOO_FEW.to_owned());
+        }
     }
     size.line_shares = size.forwarded_pps().map(|pps| line_shares(size.frame, pps)).unwrap_or_default();
 }
@@ -99,10 +105,17 @@ fn in_the_middle(turns: &[SearchTurn]) -> Option<&SearchTurn> {
     had.get(had.len().saturating_sub(1) / 2).map(|(_, turn)| *turn).or(turns.last())
 }
 
-/// Mean of the lower bounds with its interval, as `compare` tests it.
-fn mean(bounds: &[(f64, Option<f64>)]) -> Option<netcliff_core::Figure> {
+/// Of a mean whose interval reaches below any rate.
+const TOO_FEW: &str = "throughput: the searches are too few, or too far apart, for their mean: its interval begins at 0; ask for more \
+                       --searches";
+
+/// Mean of the lower bounds with its interval, as `compare` tests it, but that no rate is below 0.
+fn mean(bounds: &[(f64, Option<f64>)]) -> Option<Figure> {
     let lowers: Vec<f64> = bounds.iter().map(|(lower, _)| *lower).collect();
-    Estimate::of_bounds(bounds).map(|estimate| estimate.figure(CONFIDENCE)).or_else(|| stats::mean(&lowers))
+    let figure =
+        Estimate::of_bounds(bounds).map(|estimate| estimate.figure(CONFIDENCE)).or_else(|| stats::mean(&lowers))?;
+    let interval = figure.interval.map(|ends| Interval { low: ends.low.max(0.0), ..ends });
+    Some(Figure { interval, ..figure })
 }
 
 /// What the searches leave open, each once, with how many of them it is of.

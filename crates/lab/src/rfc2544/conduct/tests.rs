@@ -155,6 +155,12 @@ fn a_device_faster_than_the_sender_is_said_to_be() {
     assert_eq!(sizes[0].limit, Some(Limit::Asked));
     assert!(sizes[0].missing.iter().any(|line| line.contains("asked for")), "{:?}", sizes[0].missing);
     assert!(sizes[0].back_to_back.is_none());
+    // Bursts are not held to the highest load asked for; what corrects them is a lower limit then.
+    let (sizes, _) = run(&Settings { max_pps: Some(100e3), ..all() }, Fake::new(400e3, 1e6));
+    let bursts = sizes[0].back_to_back.as_ref().expect("bursts");
+    assert!(bursts.burst_pps == 1e6 && bursts.throughput_pps == 100e3 && bursts.corrected_at_most, "{bursts:?}");
+    let (sizes, _) = run(&all(), Fake::new(400e3, 1e6));
+    assert!(!sizes[0].back_to_back.as_ref().expect("bursts").corrected_at_most);
 }
 
 #[test]
@@ -292,11 +298,23 @@ fn searches_that_end_otherwise_are_counted() {
     assert!(size.is_lower_limit() && size.limit == Some(Limit::Tester) && size.bounds().len() == 2, "{size:?}");
     assert_eq!(size.searches[1].searched.found[0].end, End::BelowMinimum);
     assert_eq!(
-        size.missing,
+        size.missing[..2],
         [
             "throughput: in 1 of 3 searches: the tester is the limit: the device forwarded all that it can offer, and can do more",
             "throughput: in 1 of 3 searches: even a thousandth of the highest load lost frames",
         ]
     );
+    // Two throughputs tell too little of their mean.
+    assert!(size.missing.len() == 3 && size.missing[2].contains("too few"), "{:?}", size.missing);
     assert!(sizes[1].missing.is_empty() && !sizes[1].is_lower_limit());
+}
+
+#[test]
+fn a_mean_of_two_searches_far_apart_is_no_rate_below_zero() {
+    let mut device = Fake::new(400e3, 1e6);
+    device.drifting = [100e3, 400e3, 400e3, 500e3].into();
+    let (sizes, _) = run(&Settings { searches: 2, ..in_rounds() }, device);
+    let interval = sizes[0].throughput_pps.and_then(|mean| mean.interval).expect("two searches");
+    assert_eq!(interval.low, 0.0);
+    assert!(sizes[0].missing[0].contains("too few") && sizes[1].missing.is_empty(), "{:?}", sizes[0].missing);
 }

@@ -14,7 +14,43 @@ fn a_loss_curve_ends_at_two_clean_trials() {
     let mut none = Bench::new(Device::Disturbed { capacity_pps: 1e9, per_s: 100.0, frames: 1 }, 1);
     let mut ask = |duration, load| Ok::<_, Infallible>(none.trial(duration, load));
     let curve = loss_curve(1e6, 0.1, 60.0, &mut ask).unwrap();
-    assert!(!curve.clean && curve.trials.len() == 10, "{curve:?}");
+    // Ten steps, then halves of the last down to a thousandth.
+    let shares: Vec<f64> = curve.trials.iter().map(|trial| (trial.load_pps * 10.0).round() / 1e7).collect();
+    assert_eq!(shares[9..], [0.1, 0.05, 0.025, 0.0125, 0.00625, 0.003125, 0.0015625, 0.001]);
+    assert!(!curve.clean && !curve.nothing_came(), "{curve:?}");
+    assert_eq!(
+        curve.missing(),
+        ["loss: no two trials in a row were without loss, down to a thousandth of the highest load"]
+    );
+}
+
+#[test]
+fn a_loss_curve_goes_on_below_its_last_step_until_two_trials_are_clean() {
+    let mut bench = Bench::new(Device::Sharp { capacity_pps: 30e3 }, 1);
+    let mut ask = |duration, load| Ok::<_, Infallible>(bench.trial(duration, load));
+    let curve = loss_curve(1e6, 0.1, 60.0, &mut ask).unwrap();
+    assert!(curve.clean && curve.missing().is_empty() && curve.trials.len() == 13, "{curve:?}");
+    // The finest steps end where the halves would.
+    let mut none = |duration_s, load_pps| Ok::<_, Infallible>(lost_whole(duration_s, load_pps));
+    let curve = loss_curve(1e6, 0.001, 60.0, &mut none).unwrap();
+    assert_eq!(curve.trials.len(), 1000);
+}
+
+fn lost_whole(duration_s: f64, load_pps: f64) -> Answer {
+    let sent = (load_pps * duration_s) as u64;
+    Answer::Valid(Trial { load_pps, duration_s, sent, lost: sent })
+}
+
+#[test]
+fn a_loss_curve_of_nothing_says_so() {
+    let mut none = |duration_s, load_pps| Ok::<_, Infallible>(lost_whole(duration_s, load_pps));
+    let curve = loss_curve(1e6, 0.1, 60.0, &mut none).unwrap();
+    assert!(curve.nothing_came() && curve.missing()[0].contains("not one frame came through"), "{curve:?}");
+    let mut void = |_, load_pps| Ok::<_, Infallible>(Answer::Void { reached_pps: load_pps });
+    let curve = loss_curve(1e6, 0.1, 60.0, &mut void).unwrap();
+    let missing = curve.missing();
+    assert!(curve.nothing_came() && missing[0].contains("nothing is known"), "{curve:?}");
+    assert!(missing[1].contains("17 loads are void"), "{missing:?}");
 }
 
 #[test]
@@ -24,6 +60,7 @@ fn loads_beyond_the_sender_are_no_loss() {
     let curve = loss_curve(1e6, 0.1, 60.0, &mut ask).unwrap();
     assert_eq!(curve.void_pps, [1e6, 900e3]);
     assert_eq!(curve.trials.len(), 4);
+    assert_eq!(curve.missing(), ["loss: 2 loads are void: the sender or the sink did not keep up"]);
 }
 
 #[test]
