@@ -190,6 +190,20 @@ fn repeats_end_when_the_rate_is_known() {
     assert!(fine["notes"].to_string().contains("asked for"), "{}", fine["notes"]);
 }
 
+/// Far more is asked for than any host can do: what was due is answered, given up, or never left, and all of it is told.
+#[test]
+fn requests_that_never_leave_are_counted() {
+    let home = Home::new();
+    let asked =
+        ["--transport", "unix", "--rate", "5M", "--arrivals", "constant", "--timeout", "100ms", "--repeats", "1"];
+    let report = rr(&home, &asked);
+    let count = |name: &str| report[name].as_u64().unwrap_or_else(|| panic!("{name}: {report}"));
+    let due = report["window_s"].as_f64().expect("a length") * 5e6;
+    let told = (count("transactions") + count("timeouts") + count("unsent")) as f64;
+    assert!((told / due - 1.0).abs() < 0.01, "{told} of {due} due: {report}");
+    assert!(count("unsent") > 0, "{report}");
+}
+
 #[test]
 fn wrong_usage() {
     let home = Home::new();
@@ -214,6 +228,7 @@ fn wrong_usage() {
             (&["rr", "--rate", "2k", "--depth", "4"], &["--rate", "--depth", "cannot be used"]),
             (&["rr", "--transport", "udp", "--crr"], &["connect each time", "for TCP"]),
             (&["rr", "--cpu", "1"], &["--cpu", "'1'", "0,1"]),
+            (&["rr", "--cpu", "0,0+4000"], &["cpu is 4000", "online CPU"]),
             (&["rr", "--cpu", "3-1,0"], &["--cpu", "'3-1,0'", "0-3,4-7"]),
             (&["rr", "--testbed", "loopback", "--flows", "2", "--cpu", "0+4000,0"], &["cpu is 4000"]),
             (&["rr", "--testbed", "loopback", "--flows", "2", "--cpu", "0,0+4000"], &["cpu is 4000", "online CPU"]),

@@ -138,7 +138,18 @@ fn wrong_usage_of_an_agent() {
             (&["stream", "--to", "127.0.0.1", "--address", "127.0.0.1"], &["--to", "--address"]),
             (&["stream", "--to", "127.0.0.1", "--testbed", "netns"], &["--to", "--testbed"]),
             (&["stream", "--testbed", "netns", "--mtu", "9"], &["--mtu", "'9'", "68 to 65535"]),
-            (&["stream", "--testbed", "loopback", "--cpu", "0,4000"], &["CPU 4000", "online are"]),
+            (&["stream", "--testbed", "loopback", "--cpu", "0,4000"], &["cpu is 4000", "online CPU"]),
+            (&["stream", "--cpu", "0-0,0+4000"], &["cpu is 4000", "online CPU"]),
+            (&["stream", "--mtu", "9000"], &["--mtu", "--testbed netns"]),
+            (&["stream", "--testbed", "loopback", "--offloads", "off"], &["--offloads", "--testbed netns"]),
+            (&["stream", "--channel", "udp", "--receive", "uring"], &["--receive uring", "streams", "--channel udp"]),
+            (&["stream", "--channel", "unix", "--receive", "zerocopy"], &["--receive zerocopy", "--channel unix"]),
+            (&["stream", "--channel", "udp", "--nodelay"], &["--nodelay is for TCP", "--channel udp"]),
+            (&["stream", "--channel", "unix", "--tos", "8"], &["--tos", "--channel unix"]),
+            (&["stream", "--channel", "pipe", "--send-buffer", "1MiB"], &["--send-buffer", "--channel pipe"]),
+            (&["stream", "--congestion", ""], &["--congestion is empty", "cubic"]),
+            (&["stream", "--cpu-meter", "soaker"], &["soaker", "best, ebpf or procfs"]),
+            (&["stream", "--block", "1TiB"], &["--block", "1B to 16MiB"]),
             (&["stream", "--threads", "1", "--flows", "2", "--method", "acked"], &["--threads 1", "--method acked"]),
             (&["stream", "--reverse", "--bidir"], &["--reverse", "--bidir"]),
             (&["stream", "--ssh=-oProxyCommand=x"], &["expected a host"]),
@@ -203,6 +214,18 @@ fn datagrams_both_ways_between_namespaces() {
         }
     }
     assert!(best_bps > 25e6, "{best_bps}");
+}
+
+#[test]
+fn what_was_asked_is_told() {
+    let home = Home::new();
+    let args = ["--repeats", "1", "--rate", "80Mbit/s", "--tos", "8", "--path", "sendfile", "--cold", "--json"];
+    let found = home.json([&SHORT[..], &args].concat());
+    let asked = found["asked"].to_string();
+    for part in ["80Mbit/s a flow, by the kernel", "\"tos\",\"8\"", "dropped from the page cache", "after a warm-up of"]
+    {
+        assert!(asked.contains(part), "{part}: {asked}");
+    }
 }
 
 #[test]

@@ -244,7 +244,8 @@ fn measured(
     let mut first_error = None;
     let rounds = options.method.rounds(options.repeats.most);
     for round in 0..rounds {
-        if !configs.iter().any(|config| config.wants(options, round)) {
+        let stopped = options.stop.load(std::sync::atomic::Ordering::Relaxed);
+        if stopped || !configs.iter().any(|config| config.wants(options, round)) {
             break;
         }
         said(&format!(

@@ -1,6 +1,7 @@
 //! Where a measuring thread runs (namespace, CPU, priority) and what it costs.
 
 use std::fs::File;
+use std::marker::PhantomData;
 use std::path::PathBuf;
 
 use nix::sched::{CloneFlags, CpuSet, sched_setaffinity, setns};
@@ -83,13 +84,42 @@ fn real_time(level: u8) -> Result<(), WireError> {
     if !(1..=99).contains(&level) {
         return Err(WireError::setting("priority", level, "a real-time priority of 1 to 99"));
     }
-    let parameters = libc::sched_param { sched_priority: i32::from(level) };
-    // SAFETY: the pointer is to a valid sched_param that outlives the call; 0 is the calling thread.
-    let done = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) };
-    if done < 0 {
+    if !schedule(libc::SCHED_FIFO, i32::from(level)) {
         return Err(WireError::last_os(format!("give a thread the real-time priority {level}")));
     }
     Ok(())
+}
+
+/// The calling thread before all ordinary threads while this lives, where it is an ordinary one and may be: what keeps the time of others
+/// shall not wait behind them. Threads that it starts meanwhile are ordinary.
+pub(crate) struct Punctual {
+    changed: bool,
+    /// It is the calling thread's.
+    _here: PhantomData<*const ()>,
+}
+
+impl Punctual {
+    pub(crate) fn begin() -> Self {
+        // SAFETY: 0 is the calling thread.
+        let ordinary = unsafe { libc::sched_getscheduler(0) } == libc::SCHED_OTHER;
+        Self { changed: ordinary && schedule(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, 1), _here: PhantomData }
+    }
+}
+
+impl Drop for Punctual {
+    fn drop(&mut self) {
+        if self.changed {
+            // To be an ordinary thread is always allowed.
+            schedule(libc::SCHED_OTHER, 0);
+        }
+    }
+}
+
+/// Gives the calling thread a scheduling policy; false: it may not have it.
+fn schedule(policy: libc::c_int, level: libc::c_int) -> bool {
+    let parameters = libc::sched_param { sched_priority: level };
+    // SAFETY: the pointer is to a valid sched_param that outlives the call; 0 is the calling thread.
+    unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) == 0 }
 }
 
 fn pin(cpu: usize) -> Result<(), WireError> {

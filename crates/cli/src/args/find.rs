@@ -98,7 +98,7 @@ pub enum Testbed {
 }
 
 /// Meters of CPU time.
-#[derive(Debug, Clone, Copy, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Meter {
     /// eBPF where it works, else procfs
     Best,

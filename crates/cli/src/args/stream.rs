@@ -236,11 +236,9 @@ pub struct Blocks(pub Vec<usize>);
 fn blocks(text: &str) -> Result<Blocks, String> {
     let size = |text: &str| {
         let largest = netcliff_wire::transfer::LARGEST_BLOCK_BYTES;
-        let bytes = units::parse_bytes(text).map_err(|error| error.to_string())?;
-        usize::try_from(bytes)
-            .ok()
-            .filter(|bytes| (1..=largest).contains(bytes))
-            .ok_or("expected 1B to 16MiB".to_owned())
+        let bytes = units::parse_bytes(text).map_err(|error| format!("{error}; from 1B to 16MiB"))?;
+        let fits = usize::try_from(bytes).ok().filter(|bytes| (1..=largest).contains(bytes));
+        fits.ok_or(format!("{text}: expected 1B to 16MiB"))
     };
     let Some((from, to)) = text.split_once("..") else {
         return text.split(',').map(size).collect::<Result<_, _>>().map(Blocks);

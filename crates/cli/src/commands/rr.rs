@@ -35,6 +35,10 @@ pub fn run(args: &RrArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
     };
     sweep.configurations().map_err(output::usage)?;
     let local = !args.far.is_asked();
+    // Also those whose turn never comes; an agent's are its own to know.
+    let cpus = args.cpu.clone().unwrap_or_default();
+    let own = if local { [cpus.0, cpus.1].concat() } else { cpus.0 };
+    netcliff_wire::thread::check_cpus(own).map_err(output::usage)?;
     // Before any thread is started: a process with threads cannot enter a user namespace.
     let own_namespace = if local && !matches!(args.testbed, Testbed::Loopback) { enter_user_namespace() } else { None };
     let stop = stop_on_signal()?;

@@ -1,5 +1,7 @@
 //! `netcliff stream`.
 
+mod checks;
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,12 +11,10 @@ use std::sync::atomic::AtomicBool;
 use netcliff_core::stream::StreamReport;
 use netcliff_host::cpu::{Method as CpuMethod, Preference};
 use netcliff_lab::rig::{Place, Rig, RigError, RigOptions};
-use netcliff_lab::stream::{self, Far, LMBENCH2_BLOCK_BYTES, Method, Path, StreamOptions};
+use netcliff_lab::stream::{self, Far, Path, StreamOptions};
 use netcliff_report as report;
 use netcliff_wire::WireError;
-use netcliff_wire::transfer::{
-    Channel, DatagramPath, Direction, LONGEST_FAR_STALL_S, ReceivePath, SendPath, Settings, SocketOptions,
-};
+use netcliff_wire::transfer::{Channel, DatagramPath, Direction, ReceivePath, SendPath, Settings, SocketOptions};
 
 use super::far::FarSession;
 use super::{
@@ -137,16 +137,12 @@ fn options(args: &StreamArgs, stop: Arc<AtomicBool>) -> anyhow::Result<StreamOpt
         ReceiveName::Zerocopy => ReceivePath::Mapped,
         ReceiveName::Uring => ReceivePath::Uring,
     };
-    template.low_water_bytes = low_water(args)?;
+    template.low_water_bytes = checks::low_water(args)?;
     template.interval_s = Some(args.interval);
     template.stall_s = args.stall;
     let direction = direction(args);
     template.direction = direction.unwrap_or_default();
-    check_method(args, direction)?;
-    check_threads(args, &template, &paths)?;
-    if args.far.is_asked() {
-        check_agent(args, &template)?;
-    }
+    checks::all(args, direction, &template, &paths)?;
     place(args, &mut template)?;
     let given = args.block.as_ref().map(|blocks| blocks.0.clone());
     let blocks_bytes = given.unwrap_or_else(|| vec![args.method.default_block_bytes(&template.channel)]);
@@ -173,18 +169,6 @@ fn options(args: &StreamArgs, stop: Arc<AtomicBool>) -> anyhow::Result<StreamOpt
     })
 }
 
-/// The receiver's low-water mark, where one can be.
-fn low_water(args: &StreamArgs) -> anyhow::Result<Option<u32>> {
-    let Some(bytes) = args.low_water else { return Ok(None) };
-    if !matches!(args.channel, Carrier::Tcp | Carrier::Mptcp) || args.receive != ReceiveName::Read {
-        return Err(output::usage("--low-water is for TCP that is received by read: leave it out"));
-    }
-    if args.method == Method::Acked {
-        return Err(output::usage("--low-water: with --method acked the last bytes would wake nobody; leave it out"));
-    }
-    Ok(Some(u32::try_from(bytes).unwrap_or(u32::MAX)))
-}
-
 /// Who sends, where it was said.
 fn direction(args: &StreamArgs) -> Option<Direction> {
     match (args.direction, args.reverse, args.bidir) {
@@ -193,71 +177,6 @@ fn direction(args: &StreamArgs) -> Option<Direction> {
         (Some(Way::Send), ..) => Some(Direction::Send),
         (None, ..) => None,
     }
-}
-
-/// What needs both ends on this host.
-fn check_agent(args: &StreamArgs, template: &Settings) -> anyhow::Result<()> {
-    if matches!(template.channel, Channel::Unix | Channel::Pipe) {
-        return Err(output::usage("--channel unix and pipe have both ends on this host: leave --to and --ssh out"));
-    }
-    if args.file.is_some() && template.direction != Direction::Send {
-        return Err(output::usage(
-            "--file: an agent opens no files for others; leave it out, and each sender makes a temporary one of --file-size",
-        ));
-    }
-    if args.stall > LONGEST_FAR_STALL_S {
-        let given = args.stall;
-        return Err(output::usage(format!("--stall {given}s: an agent waits at most {LONGEST_FAR_STALL_S} s")));
-    }
-    Ok(())
-}
-
-/// What a thread cannot do that serves several flows.
-fn check_threads(args: &StreamArgs, template: &Settings, paths: &[Path]) -> anyhow::Result<()> {
-    let direction = args.method.direction().unwrap_or(template.direction);
-    let method = Settings { direction, acknowledged: args.method == Method::Acked, ..template.clone() };
-    let Some(threads) = method.shared_threads() else { return Ok(()) };
-    for path in paths {
-        let mut asked = method.clone();
-        if let Path::Stream(path) = path {
-            asked.path = path.clone();
-        }
-        if let Some(what) = asked.needs_own_threads() {
-            return Err(output::usage(format!(
-                "--threads {threads}: a thread with --{what} waits for one flow only: leave --threads out, or give every flow its own"
-            )));
-        }
-    }
-    Ok(())
-}
-
-/// What an old method prescribes cannot be asked for otherwise.
-fn check_method(args: &StreamArgs, direction: Option<Direction>) -> anyhow::Result<()> {
-    let method = args.method;
-    if method == Method::Default {
-        return Ok(());
-    }
-    if !matches!(args.channel, Carrier::Tcp | Carrier::Mptcp | Carrier::Unix) {
-        return Err(output::usage(format!("--method {method} measures TCP or a Unix socket")));
-    }
-    if direction.is_some() && method.direction() != direction {
-        return Err(output::usage(format!(
-            "--method {method} says itself who sends: leave --direction, --reverse and --bidir out"
-        )));
-    }
-    if args.nodelay && method.forbids_no_delay() {
-        return Err(output::usage(format!("--method {method} cannot set TCP_NODELAY: leave --nodelay out")));
-    }
-    if method == Method::Lmbench2 && args.block.as_ref().is_some_and(|blocks| blocks.0 != [LMBENCH2_BLOCK_BYTES]) {
-        return Err(output::usage("--method lmbench2 has blocks of 64KiB: leave --block out"));
-    }
-    if args.repeats.precision.is_some() && method == Method::Lmbench3 {
-        return Err(output::usage("--method lmbench3 makes all repeats on one connection: leave --precision out"));
-    }
-    if args.warmup.is_some() && matches!(method, Method::Ttcp | Method::Acked) {
-        return Err(output::usage(format!("--method {method} has no warm-up: leave --warmup out")));
-    }
-    Ok(())
 }
 
 fn paths(args: &StreamArgs) -> anyhow::Result<Vec<Path>> {

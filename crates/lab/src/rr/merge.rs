@@ -17,6 +17,9 @@ pub struct RrSample {
     pub rate_per_s: f64,
     /// Requests without an answer.
     pub timeouts: u64,
+    /// Requests that never left.
+    #[serde(default)]
+    pub unsent: u64,
     /// Latency; absent without a transaction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<LatencySummary>,
@@ -40,6 +43,7 @@ impl RrSample {
             transactions: report.transactions,
             rate_per_s: report.rate_per_s,
             timeouts: report.timeouts,
+            unsent: report.unsent,
             latency: report.latency.as_ref().map(|latency| latency.summary),
             client_us_per_transaction: threads(&report.cost.client_threads),
             server_us_per_transaction: threads(&report.cost.server_threads),
@@ -74,6 +78,7 @@ pub fn merged(repeats: &[Report]) -> Option<Report> {
         lateness: histograms(repeats.iter().map(|report| report.lateness.as_ref())),
         one_way: one_way(repeats).unwrap_or_else(|| first.one_way.clone()),
         timeouts: sum(|report| report.timeouts),
+        unsent: sum(|report| report.unsent),
         late_answers: sum(|report| report.late_answers),
         cost: cost(repeats),
         refused: sum(|report| report.refused),
@@ -197,6 +202,7 @@ mod tests {
             lateness: None,
             one_way: OneWay::NotAvailable("no clock".to_owned()),
             timeouts: 1,
+            unsent: 0,
             late_answers: 0,
             cost: Cost { client_threads: Some(cost), ..Cost::default() },
             refused: 0,

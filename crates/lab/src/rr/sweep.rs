@@ -76,7 +76,7 @@ impl Sweep {
         let before = Disturbances::of_this_host();
         let mut first_error = None;
         for round in 0..self.repeats.most {
-            if !configs.iter().any(|config| config.wants(&self.repeats, round)) {
+            if stop.load(Ordering::Relaxed) || !configs.iter().any(|config| config.wants(&self.repeats, round)) {
                 break;
             }
             let most = if round < self.repeats.least { "" } else { "at most " };
@@ -144,6 +144,10 @@ impl Config {
         // Repeats of an open loop draw other gaps, so that their spread is that of the arrivals too.
         let seed = self.settings.seed.wrapping_add(u64::from(round));
         match measure(&Settings { seed, ..self.settings.clone() }) {
+            // It was stopped in its warm-up: there is nothing to count.
+            Ok(report) if report.window_s <= 0.0 => {
+                self.ended = report.partial.or_else(|| Some("it was stopped before its window opened".to_owned()));
+            }
             Ok(report) => {
                 self.ended.clone_from(&report.partial);
                 self.repeats.push(report);
@@ -172,6 +176,10 @@ impl Config {
         if report.partial.is_none() && had < asked as usize {
             let why = self.ended.unwrap_or_else(|| "the run was stopped".to_owned());
             report.partial = Some(format!("{had} of {asked} repeats: {why}"));
+        }
+        let idle = self.repeats.iter().filter(|repeat| repeat.transactions == 0).count();
+        if report.partial.is_none() && idle > 0 {
+            report.partial = Some(format!("{idle} of {had} repeats had no transaction in their window"));
         }
         Some(RrRecord {
             kind: "rr".to_owned(),

@@ -49,8 +49,8 @@ fn of_window(options: &StreamOptions, flows: &[Flow], place: usize) -> StreamSam
         receiver_cpu: receiver.as_ref().map(|sum| sum.cpus),
         sender_us_per_kib: sender.as_ref().and_then(EndSum::us_per_kib),
         receiver_us_per_kib: receiver.as_ref().and_then(EndSum::us_per_kib),
-        sender_kernel_share: sender.as_ref().and_then(|sum| kernel_share(&sum.times)),
-        receiver_kernel_share: receiver.as_ref().and_then(|sum| kernel_share(&sum.times)),
+        sender_kernel_share: sender.as_ref().and_then(EndSum::kernel_share),
+        receiver_kernel_share: receiver.as_ref().and_then(EndSum::kernel_share),
         ..StreamSample::default()
     }
 }
@@ -62,7 +62,9 @@ struct EndSum {
     cpus: f64,
     used_s: f64,
     bytes: f64,
-    times: Vec<CpuTimes>,
+    user_cpus: f64,
+    system_cpus: f64,
+    flows: u32,
 }
 
 impl EndSum {
@@ -78,10 +80,15 @@ impl EndSum {
             sum.cpus += window.busy();
             sum.used_s += used_s;
             sum.bytes += window.bytes as f64;
-            let (user_s, system_s) = window.thread_s();
-            sum.times.push(CpuTimes { user_s, system_s, wall_s });
+            sum.user_cpus += window.cpu.user_s / wall_s;
+            sum.system_cpus += window.cpu.system_s / wall_s;
+            sum.flows += 1;
         }
-        (!sum.times.is_empty()).then_some(sum)
+        (sum.flows > 0).then_some(sum)
+    }
+
+    fn kernel_share(&self) -> Option<f64> {
+        kernel_share(&[CpuTimes { user_s: self.user_cpus, system_s: self.system_cpus, wall_s: 1.0 }])
     }
 
     fn us_per_kib(&self) -> Option<f64> {

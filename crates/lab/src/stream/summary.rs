@@ -1,5 +1,6 @@
 //! Repeats into rows: what was asked and in force, and a row a configuration; CPU time and the wire are beside it.
 
+mod asked;
 mod cpu;
 mod wire;
 
@@ -9,14 +10,14 @@ use netcliff_core::repeats::Known;
 use netcliff_core::stream::{Spread, StreamReport, StreamRow};
 use netcliff_core::{Fingerprint, units};
 use netcliff_host::cpu::Method as CpuMethod;
-use netcliff_wire::thread::print_cpus;
-use netcliff_wire::transfer::{Channel, End, Flow, ReceivePath, Window, hardware};
+use netcliff_wire::transfer::{End, Flow, Window, hardware};
 
 use crate::hosts::{BUSY, Fingerprints, STEAL};
 use crate::repeats::known;
 
 use super::samples::samples;
-use super::{Config, Far, MOST_READ_BYTES, Meters, Repeat, StreamOptions, provenance};
+use super::{Config, Far, Meters, Repeat, StreamOptions, provenance};
+use asked::{asked, in_force};
 use cpu::{end_cpu, exact, far_splits, far_ticks, near_splits, near_ticks, system, system_us_per_kib};
 use wire::{datagrams, device, mapped, pacing, tcp, zero_copy};
 
@@ -71,62 +72,6 @@ fn far_meter_refusals(configs: &[Config]) -> BTreeSet<String> {
     repeats.filter_map(|repeat| repeat.transfer.far.as_ref()?.cpu.as_ref()?.refusal()).collect()
 }
 
-fn asked(options: &StreamOptions, far: &Far<'_>) -> Vec<(String, String)> {
-    let settings = &options.template;
-    let channel = match &settings.channel {
-        Channel::Tcp { address, multipath: false } => format!("TCP to {address}"),
-        Channel::Tcp { address, multipath: true } => format!("Multipath TCP to {address}"),
-        Channel::Udp { address, .. } => format!("UDP to {address}"),
-        Channel::Unix => "Unix socket".to_owned(),
-        Channel::Pipe => "pipe".to_owned(),
-    };
-    let direction = match options.method.direction().unwrap_or(settings.direction) {
-        netcliff_wire::transfer::Direction::Send => "near end sends",
-        netcliff_wire::transfer::Direction::Receive => "far end sends",
-        netcliff_wire::transfer::Direction::Both => "both ends send",
-    };
-    let near = print_cpus(settings.near.cpu, &settings.near_cpus);
-    let far_cpus = print_cpus(settings.far.cpu, &settings.far_cpus);
-    let flows = match (settings.flows, settings.shared_threads()) {
-        (flows, Some(threads)) => {
-            let s = |number: u32| if number == 1 { "" } else { "s" };
-            format!("{flows} flow{} over {threads} thread{} at either end", s(flows), s(threads))
-        }
-        (1, None) => "1 flow".to_owned(),
-        (flows, None) => format!("{flows} flows, a thread each at either end"),
-    };
-    let there = match far {
-        Far::Here => None,
-        Far::Agent { session, address } => {
-            let host = if far.is_this_host() { "on this host" } else { "on another host" };
-            Some(format!("an agent {host}, data to {address} (netcliff {})", session.hello.version))
-        }
-    };
-    let far_end = there.map(|there| ("far end".to_owned(), there));
-    let facts = [
-        ("channel".to_owned(), format!("{channel}, {flows}, {direction}")),
-        ("method".to_owned(), format!("{}, {}'s clock", options.method, options.method.clock())),
-        ("CPUs".to_owned(), format!("near {near}, far {far_cpus}")),
-        ("reads".to_owned(), reads(options)),
-        ("repeats".to_owned(), format!("{}, interleaved", options.repeats)),
-    ];
-    facts.into_iter().chain(far_end).collect()
-}
-
-/// What held in the last repeat that was made.
-fn in_force(configs: &[Config]) -> Vec<(String, String)> {
-    let flows = configs.iter().filter_map(|config| config.repeats.last()?.transfer.flows.first());
-    let Some(in_force) = flows.filter_map(|flow| flow.in_force.as_ref()).next_back() else { return Vec::new() };
-    let mut facts = Vec::new();
-    let mut say = |name: &str, fact: Option<String>| facts.extend(fact.map(|fact| (name.to_owned(), fact)));
-    say("congestion", in_force.congestion.clone());
-    say("nodelay", in_force.no_delay.map(|on| if on { "on" } else { "off" }.to_owned()));
-    say("send_buffer", Some(units::print_bytes(in_force.send_buffer_bytes.into())));
-    say("receive_buffer", in_force.receive_buffer_bytes.map(|bytes| units::print_bytes(bytes.into())));
-    say("mss", in_force.mss_bytes.map(|bytes| units::print_bytes(bytes.into())));
-    facts
-}
-
 fn cpu_methods(options: &StreamOptions, far: &Far<'_>, meters: &Meters, configs: &[Config]) -> Vec<(String, String)> {
     let mut ends = "getrusage of each end's threads: softirqs that ran elsewhere are not in it".to_owned();
     if options.template.shared_threads().is_some() {
@@ -165,6 +110,15 @@ fn warnings(options: &StreamOptions, rows: &[StreamRow], configs: &[Config]) -> 
         warnings.extend(shortfall.map(|shortfall| format!("{name}: goodput is {shortfall}")));
         if let Some(told) = row.datagrams.map(|datagrams| datagrams.unreachable).filter(|told| *told > 0) {
             warnings.push(format!("{name}: {told} ICMP messages said that port or host was unreachable: it went on"));
+        }
+        let full: Vec<String> =
+            row.system.iter().filter(|cpu| cpu.idle < 1.0 - BUSY).map(|cpu| cpu.cpu.to_string()).collect();
+        if !full.is_empty() {
+            let what = if full.len() > 1 { "CPUs" } else { "CPU" };
+            warnings.push(format!(
+                "{name}: {what} {} had no time left, softirqs and other programs included",
+                full.join(", ")
+            ));
         }
         let steal = row.system.iter().map(|cpu| cpu.steal).fold(0.0, f64::max);
         if steal > STEAL {
@@ -264,20 +218,4 @@ fn summed(repeats: &[Repeat], end: fn(&Flow) -> &End, figure: impl Fn(&Window) -
 
 fn goodput(repeats: &[Repeat], end: fn(&Flow) -> &End) -> Vec<f64> {
     summed(repeats, end, |window| window.goodput_bps().unwrap_or(f64::NAN))
-}
-
-/// How the receiver reads, and how much.
-fn reads(options: &StreamOptions) -> String {
-    let receive = options.template.receive;
-    let bytes = |bytes: usize| units::print_bytes(bytes as u64);
-    let most = options.read_bytes.unwrap_or(MOST_READ_BYTES);
-    if let Some(low_water) = options.template.low_water_bytes {
-        return format!("up to {}, woken when {} are there (SO_RCVLOWAT)", bytes(most), bytes(low_water as usize));
-    }
-    match (receive, options.read_bytes) {
-        (ReceivePath::Read, None) => format!("a block, at most {}", bytes(most)),
-        (ReceivePath::Read, Some(_)) => format!("up to {}", bytes(most)),
-        (ReceivePath::Mapped, _) => format!("TCP_ZEROCOPY_RECEIVE, up to {}", bytes(most)),
-        (ReceivePath::Uring, _) => format!("io_uring, into buffers of {}", bytes(most)),
-    }
 }

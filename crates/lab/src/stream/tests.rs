@@ -62,7 +62,7 @@ fn flows_that_share_threads_cost_no_more_than_the_threads() {
         let busy = cpu.busy.expect("CPU time was used").max;
         assert!(busy > 0.0 && busy <= 2.3, "{cpu:?}");
         let share = cpu.kernel_share.expect("CPU time was used");
-        assert!(share * 2.0 <= busy * 1.1, "the mean of two threads: {cpu:?}");
+        assert!(share <= busy * 1.0001, "kernel time is CPU time: {cpu:?}");
     }
 }
 

@@ -129,6 +129,10 @@ fn figures(page: &mut Page, record: &RrRecord) {
         let share = report.timeouts as f64 / report.asked().max(1) as f64;
         counts += &format!(", {} without an answer ({})", report.timeouts, format::loss(share));
     }
+    if report.unsent > 0 {
+        let share = report.unsent as f64 / report.asked().max(1) as f64;
+        counts += &format!(", {} due that never left ({})", report.unsent, format::loss(share));
+    }
     if report.late_answers > 0 {
         counts += &format!(", {} answers too late", report.late_answers);
     }

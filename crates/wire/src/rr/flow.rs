@@ -31,6 +31,8 @@ pub(super) struct Counts {
     pub(super) back: Latency,
     pub(super) lateness: Latency,
     pub(super) timeouts: u64,
+    /// Requests due in the window that never left.
+    pub(super) unsent: u64,
     pub(super) late_answers: u64,
     /// CPU time of the thread within the window (ns).
     pub(super) cpu_ns: u64,

@@ -49,16 +49,18 @@ pub(super) fn run(flow: &mut Flow<'_>, socket: &Socket, schedule: &mut dyn Itera
         have: 0,
         flow,
     };
-    let ended = at_work.run(schedule).err();
+    let mut due = schedule.next().map(|offset| at_work.flow.window.begins_ns + offset);
+    let ended = at_work.run(schedule, &mut due).err();
     at_work.give_up(u64::MAX);
+    at_work.never_left(schedule, due);
     ended
 }
 
 impl Loop<'_, '_, '_> {
-    fn run(&mut self, schedule: &mut dyn Iterator<Item = u64>) -> Result<(), String> {
+    /// `due` is when the next request is.
+    fn run(&mut self, schedule: &mut dyn Iterator<Item = u64>, due: &mut Option<u64>) -> Result<(), String> {
         let window = self.flow.window;
         let timeout_ns = self.flow.timeout().as_nanos() as u64;
-        let mut due = schedule.next().map(|offset| window.begins_ns + offset);
         loop {
             let now_ns = clock::monotonic_ns();
             self.flow.pass(now_ns);
@@ -73,7 +75,7 @@ impl Loop<'_, '_, '_> {
                     blocked = true;
                     break;
                 }
-                due = schedule.next().map(|offset| window.begins_ns + offset);
+                *due = schedule.next().map(|offset| window.begins_ns + offset);
             }
             let answered = self.take()?;
             if self.datagrams {
@@ -139,8 +141,23 @@ impl Loop<'_, '_, '_> {
         Ok(true)
     }
 
+    /// Counts what was due in the window, and by now, and was not sent: with the rate that was asked for it is lost too.
+    fn never_left(&mut self, schedule: &mut dyn Iterator<Item = u64>, due: Option<u64>) {
+        let (window, now_ns) = (self.flow.window, clock::monotonic_ns());
+        let rest = schedule.map(|offset| window.begins_ns + offset);
+        let due = due.into_iter().chain(rest).take_while(|due_ns| *due_ns < window.closes_ns.min(now_ns));
+        self.flow.counts.unsent = due.filter(|due_ns| window.holds(*due_ns)).count() as u64;
+    }
+
     fn count(&mut self, asked: &Asked, at: usize, now_ns: u64) {
-        if self.flow.window.holds(asked.due_ns) {
+        if !self.flow.window.holds(asked.due_ns) {
+            return;
+        }
+        // A stream's answers all come, however late; a datagram that is too late was given up before.
+        if now_ns.saturating_sub(asked.sent_ns) > self.flow.timeout().as_nanos() as u64 {
+            self.flow.counts.timeouts += 1;
+            self.flow.counts.late_answers += 1;
+        } else {
             self.flow.count(asked.due_ns, now_ns);
             let answer = &self.buffer[at..at + self.flow.settings.response_bytes];
             self.flow.one_way(answer, asked.sent_ns, now_ns);

@@ -117,6 +117,10 @@ pub struct Report {
     pub one_way: OneWay,
     /// Requests without an answer in time, or at all; they are in no histogram.
     pub timeouts: u64,
+    /// Requests that were due in the window and never left (open loop): too many were under way, or the socket was full. They are in no
+    /// histogram.
+    #[serde(default)]
+    pub unsent: u64,
     /// Answers that came after their request was given up.
     pub late_answers: u64,
     /// CPU time.
@@ -130,9 +134,9 @@ pub struct Report {
 }
 
 impl Report {
-    /// Transactions and timeouts: what was asked.
+    /// What was to be asked: transactions, requests without an answer, requests that never left.
     pub fn asked(&self) -> u64 {
-        self.transactions + self.timeouts
+        self.transactions + self.timeouts + self.unsent
     }
 }
 

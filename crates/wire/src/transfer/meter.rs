@@ -91,12 +91,6 @@ impl Window {
     pub fn service_demand_us_per_kib(&self) -> Option<f64> {
         (self.bytes > 0).then(|| (self.cpu.user_s + self.cpu.system_s) * 1e6 * 1024.0 / self.bytes as f64)
     }
-
-    /// User and system time of this end's thread as a whole (s), all flows that share it together.
-    pub fn thread_s(&self) -> (f64, f64) {
-        let flows = f64::from(self.thread_flows.unwrap_or(1));
-        (self.cpu.user_s * flows, self.cpu.system_s * flows)
-    }
 }
 
 /// Where the transfer stands: 0 is the warm-up, n the nth window, [`Phase::OVER`] the end. The ends look at it after

@@ -92,7 +92,6 @@ fn goodput_and_service_demand_follow_from_the_counts() {
     assert_eq!(window.goodput_bps(), Some(4_096_000.0));
     assert_eq!(window.service_demand_us_per_kib(), Some(1000.0));
     assert_eq!(Window { bytes: 0, ..window }.service_demand_us_per_kib(), None);
-    assert_eq!((window.thread_s(), Window { thread_flows: Some(4), ..window }.thread_s()), ((0.25, 0.75), (1.0, 3.0)));
     let end = End { windows: vec![window, window], ..End::default() };
     let whole = end.whole().expect("two windows");
     assert_eq!((whole.bytes, whole.calls, whole.cpu.wall_s), (2_048_000, 2000, 4.0));

@@ -7,19 +7,17 @@ use netcliff_wire::FarCpu;
 use netcliff_wire::transfer::hardware::Hardware;
 use netcliff_wire::transfer::{End, Flow, Window};
 
-use super::{Repeat, summed, windows};
+use super::{Repeat, summed};
 use crate::stream::meters::by_cpu;
 
 pub(super) fn end_cpu(repeats: &[Repeat], end: fn(&Flow) -> &End) -> EndCpu {
     let used_s = |window: &Window| window.cpu.user_s + window.cpu.system_s;
     let bytes = summed(repeats, end, |window| window.bytes as f64);
     let us = summed(repeats, end, |window| used_s(window) * 1e6);
-    let times: Vec<CpuTimes> = windows(repeats, end)
-        .map(|window| {
-            let (user_s, system_s) = window.thread_s();
-            CpuTimes { user_s, system_s, wall_s: window.cpu_wall_s() }
-        })
-        .collect();
+    let user = summed(repeats, end, |window| window.cpu.user_s / window.cpu_wall_s());
+    let system = summed(repeats, end, |window| window.cpu.system_s / window.cpu_wall_s());
+    let of_a_second = |(user_s, system_s)| CpuTimes { user_s, system_s, wall_s: 1.0 };
+    let times: Vec<CpuTimes> = user.into_iter().zip(system).map(of_a_second).collect();
     EndCpu {
         busy: Spread::of(summed(repeats, end, Window::busy)),
         us_per_kib: Spread::of(us.iter().zip(bytes).map(|(us, bytes)| us * 1024.0 / bytes)),

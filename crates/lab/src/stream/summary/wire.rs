@@ -25,16 +25,17 @@ fn ends(flow: &Flow) -> Option<(TcpSample, TcpSample)> {
     Some((*flow.tcp.first()?, *flow.tcp.last()?)).filter(|(a, b)| b.at_s > a.at_s)
 }
 
-/// Rate on the wire of all flows of a repeat (bit/s); None where TCP said nothing.
+/// Rate on the wire of all flows of a repeat (bit/s); None where TCP said nothing of one of them: the others are not the wire.
 pub(in crate::stream) fn wire_bps_of(options: &StreamOptions, repeat: &Repeat) -> Option<f64> {
-    let pairs: Vec<_> = repeat.transfer.flows.iter().filter_map(ends).collect();
+    let pairs: Vec<_> = repeat.transfer.flows.iter().map(ends).collect::<Option<_>>()?;
     let header = header_bytes(options, &pairs.last()?.1);
     let bps = |(a, b): &(TcpSample, TcpSample)| {
         let segments = b.data_segments.saturating_sub(a.data_segments) as f64;
         let payload = b.bytes_sent.saturating_sub(a.bytes_sent) as f64;
         wire_bytes(payload, segments, header) * 8.0 / (b.at_s - a.at_s)
     };
-    Some(pairs.iter().map(bps).sum())
+    // Multipath TCP may tell of a subflow that nothing went over.
+    Some(pairs.iter().map(bps).sum()).filter(|bps| *bps > 0.0)
 }
 
 pub(super) fn tcp(options: &StreamOptions, repeats: &[Repeat]) -> Option<TcpRow> {

@@ -28,6 +28,7 @@ pub(super) fn report(settings: &Settings, near: &Near<'_>, measured: Measured) -
         lateness: recorded(&merged(&measured.flows, |flow| &flow.lateness)),
         one_way: one_way(settings, near, &measured.flows),
         timeouts: sum(|flow| flow.timeouts),
+        unsent: sum(|flow| flow.unsent),
         late_answers: sum(|flow| flow.late_answers),
         cost: cost(near, &measured, window_s, transactions),
         refused: measured.far.1.as_ref().map_or(0, |far| far.refused),

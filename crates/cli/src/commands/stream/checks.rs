@@ -1,0 +1,172 @@
+//! What cannot be asked for together: each a sentence before anything is measured.
+
+use netcliff_lab::stream::{LMBENCH2_BLOCK_BYTES, Method, Path};
+use netcliff_wire::thread;
+use netcliff_wire::transfer::{Channel, Direction, LONGEST_FAR_STALL_S, Settings};
+
+use crate::args::{Carrier, Meter, ReceiveName, Reception, StreamArgs, Testbed};
+use crate::output;
+
+/// All of them; `direction` is who sends, where it was said.
+pub(super) fn all(
+    args: &StreamArgs,
+    direction: Option<Direction>,
+    template: &Settings,
+    paths: &[Path],
+) -> anyhow::Result<()> {
+    of_channel(args)?;
+    of_link(args)?;
+    of_cpus(args)?;
+    of_method(args, direction)?;
+    of_threads(args, template, paths)?;
+    if args.far.is_asked() { of_agent(args, template) } else { Ok(()) }
+}
+
+/// Options that a channel does not have. What would be ignored is refused: a figure is told of what was asked.
+fn of_channel(args: &StreamArgs) -> anyhow::Result<()> {
+    let (name, tcp) = match args.channel {
+        Carrier::Tcp | Carrier::Mptcp => ("tcp", true),
+        Carrier::Udp => ("udp", false),
+        Carrier::Unix => ("unix", false),
+        Carrier::Pipe => ("pipe", false),
+    };
+    let network = tcp || args.channel == Carrier::Udp;
+    let socket = args.channel != Carrier::Pipe;
+    let receive_fits = match args.receive {
+        ReceiveName::Read => true,
+        ReceiveName::Zerocopy => tcp,
+        ReceiveName::Uring => tcp || args.channel == Carrier::Unix,
+    };
+    let given = [
+        ("--nodelay", args.nodelay && !tcp, "TCP"),
+        ("--congestion", args.congestion.is_some() && !tcp, "TCP"),
+        ("--mss", args.mss.is_some() && !tcp, "TCP"),
+        ("--receive zerocopy", args.receive == ReceiveName::Zerocopy && !receive_fits, "TCP"),
+        ("--receive uring", args.receive == ReceiveName::Uring && !receive_fits, "streams over sockets"),
+        ("--tos", args.tos.is_some() && !network, "TCP and UDP"),
+        ("--address", args.address.is_some() && !network, "TCP and UDP"),
+        ("--ipv6", args.ipv6 && !network, "TCP and UDP"),
+        ("--send-buffer", args.send_buffer.is_some() && !socket, "sockets"),
+        ("--receive-buffer", args.receive_buffer.is_some() && !socket, "sockets"),
+    ];
+    if let Some((option, _, whose)) = given.into_iter().find(|(_, refused, _)| *refused) {
+        return Err(output::usage(format!("{option} is for {whose}: --channel {name} does not have it; leave it out")));
+    }
+    if args.congestion.as_ref().is_some_and(String::is_empty) {
+        return Err(output::usage("--congestion is empty: expected a name such as cubic or bbr"));
+    }
+    if args.cpu_meter == Meter::Soaker {
+        let instead = "expected best, ebpf or procfs";
+        return Err(output::usage(format!(
+            "--cpu-meter soaker would compete with the transfer for its CPUs: {instead}"
+        )));
+    }
+    Ok(())
+}
+
+/// Settings of a link that is not made.
+fn of_link(args: &StreamArgs) -> anyhow::Result<()> {
+    let has_none = match args.testbed {
+        None | Some(Testbed::Loopback) => true,
+        Some(Testbed::Best | Testbed::Netns) => false,
+    };
+    let bed = &args.bed;
+    let given = [
+        ("--offloads", bed.offloads.is_some()),
+        ("--mtu", bed.mtu.is_some()),
+        ("--reception", bed.reception != Reception::Backlog),
+    ];
+    match given.into_iter().find(|(_, given)| *given && has_none) {
+        Some((option, _)) => Err(output::usage(format!("{option} is for the link of a testbed: add --testbed netns"))),
+        None => Ok(()),
+    }
+}
+
+/// CPUs that are not there, also those whose turn never comes; an agent's are its own to know.
+fn of_cpus(args: &StreamArgs) -> anyhow::Result<()> {
+    let Some((sender, receiver)) = &args.cpu else { return Ok(()) };
+    let sends_here = args.method.direction() != Some(Direction::Receive) && !args.reverse;
+    let lists = match (args.far.is_asked(), sends_here) {
+        (false, _) => [sender.clone(), receiver.clone()].concat(),
+        (true, true) => sender.clone(),
+        (true, false) => receiver.clone(),
+    };
+    thread::check_cpus(lists).map_err(output::usage)
+}
+
+/// The receiver's low-water mark, where one can be.
+pub(super) fn low_water(args: &StreamArgs) -> anyhow::Result<Option<u32>> {
+    let Some(bytes) = args.low_water else { return Ok(None) };
+    if !matches!(args.channel, Carrier::Tcp | Carrier::Mptcp) || args.receive != ReceiveName::Read {
+        return Err(output::usage("--low-water is for TCP that is received by read: leave it out"));
+    }
+    if args.method == Method::Acked {
+        return Err(output::usage("--low-water: with --method acked the last bytes would wake nobody; leave it out"));
+    }
+    Ok(Some(u32::try_from(bytes).unwrap_or(u32::MAX)))
+}
+
+/// What needs both ends on this host.
+fn of_agent(args: &StreamArgs, template: &Settings) -> anyhow::Result<()> {
+    if matches!(template.channel, Channel::Unix | Channel::Pipe) {
+        return Err(output::usage("--channel unix and pipe have both ends on this host: leave --to and --ssh out"));
+    }
+    if args.file.is_some() && template.direction != Direction::Send {
+        return Err(output::usage(
+            "--file: an agent opens no files for others; leave it out, and each sender makes a temporary one of --file-size",
+        ));
+    }
+    if args.stall > LONGEST_FAR_STALL_S {
+        let given = args.stall;
+        return Err(output::usage(format!("--stall {given}s: an agent waits at most {LONGEST_FAR_STALL_S} s")));
+    }
+    Ok(())
+}
+
+/// What a thread cannot do that serves several flows.
+fn of_threads(args: &StreamArgs, template: &Settings, paths: &[Path]) -> anyhow::Result<()> {
+    let direction = args.method.direction().unwrap_or(template.direction);
+    let method = Settings { direction, acknowledged: args.method == Method::Acked, ..template.clone() };
+    let Some(threads) = method.shared_threads() else { return Ok(()) };
+    for path in paths {
+        let mut asked = method.clone();
+        if let Path::Stream(path) = path {
+            asked.path = path.clone();
+        }
+        if let Some(what) = asked.needs_own_threads() {
+            return Err(output::usage(format!(
+                "--threads {threads}: a thread with --{what} waits for one flow only: leave --threads out, or give every flow its own"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// What an old method prescribes cannot be asked for otherwise.
+fn of_method(args: &StreamArgs, direction: Option<Direction>) -> anyhow::Result<()> {
+    let method = args.method;
+    if method == Method::Default {
+        return Ok(());
+    }
+    if !matches!(args.channel, Carrier::Tcp | Carrier::Mptcp | Carrier::Unix) {
+        return Err(output::usage(format!("--method {method} measures TCP or a Unix socket")));
+    }
+    if direction.is_some() && method.direction() != direction {
+        return Err(output::usage(format!(
+            "--method {method} says itself who sends: leave --direction, --reverse and --bidir out"
+        )));
+    }
+    if args.nodelay && method.forbids_no_delay() {
+        return Err(output::usage(format!("--method {method} cannot set TCP_NODELAY: leave --nodelay out")));
+    }
+    if method == Method::Lmbench2 && args.block.as_ref().is_some_and(|blocks| blocks.0 != [LMBENCH2_BLOCK_BYTES]) {
+        return Err(output::usage("--method lmbench2 has blocks of 64KiB: leave --block out"));
+    }
+    if args.repeats.precision.is_some() && method == Method::Lmbench3 {
+        return Err(output::usage("--method lmbench3 makes all repeats on one connection: leave --precision out"));
+    }
+    if args.warmup.is_some() && matches!(method, Method::Ttcp | Method::Acked) {
+        return Err(output::usage(format!("--method {method} has no warm-up: leave --warmup out")));
+    }
+    Ok(())
+}
