@@ -51,18 +51,8 @@ fn wrong_usage_is_told() {
 fn keys_in_a_terminal() {
     let home = Home::new();
     let record = home.text("moments.jsonl");
-    let netcliff = home.command(["watch", "--interval", "200ms", "--record", &record]);
-    let mut python = std::process::Command::new("python3");
-    python.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/common/terminal.py")).arg("srpq");
-    python.arg(netcliff.get_program()).args(netcliff.get_args());
-    for (name, value) in netcliff.get_envs() {
-        if let Some(value) = value {
-            python.env(name, value);
-        }
-    }
-    let output = match python.output() {
-        Ok(output) => output,
-        Err(error) => return common::say(&format!("SKIPPED: python3: {error}")),
+    let Some(output) = in_terminal(&home, "srpq", &["watch", "--interval", "200ms", "--record", &record]) else {
+        return;
     };
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{output:?}");
@@ -80,4 +70,65 @@ fn keys_in_a_terminal() {
     for line in lines.lines() {
         serde_json::from_str::<serde_json::Value>(line).unwrap();
     }
+}
+
+/// Types keys into a pseudo-terminal; None, told, where there is no Python.
+fn in_terminal(home: &Home, keys: &str, args: &[&str]) -> Option<std::process::Output> {
+    let netcliff = home.command(args);
+    let mut python = std::process::Command::new("python3");
+    python.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/common/terminal.py")).arg(keys);
+    python.arg(netcliff.get_program()).args(netcliff.get_args());
+    for (name, value) in netcliff.get_envs() {
+        if let Some(value) = value {
+            python.env(name, value);
+        }
+    }
+    match python.output() {
+        Ok(output) => Some(output),
+        Err(error) => {
+            common::say(&format!("SKIPPED: python3: {error}"));
+            None
+        }
+    }
+}
+
+/// Whoever ends it from elsewhere gets the terminal back as it was.
+#[test]
+fn sigterm_gives_the_terminal_back() {
+    let home = Home::new();
+    let Some(output) = in_terminal(&home, "!", &["watch", "--interval", "60s"]) else { return };
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{output:?}");
+    assert!(text.trim_end().ends_with("exit 0 as it was"), "{text}");
+}
+
+/// Of an interface that is removed nothing more can be told: no zeros.
+#[test]
+fn an_interface_that_goes_ends_it() {
+    let home = Home::new();
+    let name = format!("ncw{}", std::process::id());
+    if !common::bed::ip(&["link", "add", &name, "type", "dummy"]) {
+        return common::say("SKIPPED: no dummy links here");
+    }
+    let mut watch = home.command(["watch", "--json", "--interval", "100ms", "--if", &name]);
+    let child = watch.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(700));
+    assert!(common::bed::ip(&["link", "del", &name]));
+    // Where it does not end by itself its pipe is closed after this, and the next line ends it.
+    let output = ended(child);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains(&format!("{name} is gone")), "{told}");
+    assert!(String::from_utf8_lossy(&output.stdout).lines().count() >= 1, "{output:?}");
+}
+
+fn ended(mut child: std::process::Child) -> std::process::Output {
+    for _ in 0..100 {
+        if child.try_wait().unwrap().is_some() {
+            return child.wait_with_output().unwrap();
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    child.kill().unwrap();
+    child.wait_with_output().unwrap()
 }

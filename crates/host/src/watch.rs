@@ -39,6 +39,13 @@ impl Look {
         })
     }
 
+    /// Ports that had counters at this look and have none at a later one: removed, renamed or moved away.
+    pub fn gone<'a>(&self, later: &Look, ports: &[&'a Port]) -> Vec<&'a str> {
+        let had = |look: &Look, name: &str| look.reading.interfaces.contains_key(name);
+        let names = ports.iter().map(|port| port.nic.name.as_str());
+        names.filter(|name| had(self, name) && !had(later, name)).collect()
+    }
+
     /// What happened until a later look.
     pub fn until(&self, later: &Look, ports: &[&Port]) -> Moment {
         let seconds = later.at.duration_since(self.at).as_secs_f64().max(1e-9);

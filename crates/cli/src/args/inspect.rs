@@ -32,7 +32,7 @@ pub struct InspectArgs {
     #[arg(long, default_value = "1s", value_parser = watch, value_name = "TIME", allow_hyphen_values = true)]
     pub watch: Duration,
     /// Write what is read into this new directory, anonymised, instead of the page
-    #[arg(long, value_name = "DIR", conflicts_with = "from")]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["from", "json"])]
     pub capture: Option<PathBuf>,
     /// Read a capture instead of this host
     #[arg(long, value_name = "DIR")]

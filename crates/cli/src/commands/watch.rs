@@ -5,9 +5,11 @@ mod screen;
 use std::fs::{File, OpenOptions};
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use netcliff_core::watch::Moment;
 use netcliff_host::inspect::{Inspection, Port};
 use netcliff_host::watch::Look;
@@ -27,7 +29,10 @@ struct Line<'a> {
     moment: &'a Moment,
 }
 
-/// Watches until a key or the end of stdout says so.
+/// Between two looks whether a signal asked to end.
+const GLANCE: Duration = Duration::from_millis(100);
+
+/// Watches until a key, a signal or the end of stdout says so, or what is watched is gone.
 pub fn run(args: &WatchArgs) -> anyhow::Result<ExitCode> {
     let host = Inspection::of_this_host(Duration::ZERO).context("cannot ask the kernel for its interfaces")?;
     let ports = ports(args, &host)?;
@@ -43,13 +48,33 @@ pub fn run(args: &WatchArgs) -> anyhow::Result<ExitCode> {
     });
     let mut recorder = recorder.take().transpose()?;
     if args.json || args.once {
-        return lines(args, &ports, recorder.as_mut());
+        return lines(args, ports, recorder.as_mut());
     }
+    let stop = Arc::<AtomicBool>::default();
+    let theirs = Arc::clone(&stop);
+    // Silent: whoever ends the watch from elsewhere gets the terminal back as it was.
+    ctrlc::set_handler(move || theirs.store(true, Ordering::Relaxed)).context("cannot watch for signals")?;
     let mut terminal = ratatui::try_init().context("cannot use the terminal")?;
-    let ended = live(args, &ports, recorder.as_mut(), &mut terminal);
+    let mut gone = Vec::new();
+    let ended = live(args, ports, recorder.as_mut(), &mut terminal, &stop, &mut gone);
     ratatui::restore();
+    gone.iter().for_each(|said| output::say(format!("netcliff: {said}")));
     ended?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Leaves out the ports that went away between two looks. A sentence about each; an error once none is left of those that
+/// were to be watched.
+fn without_gone(ports: &mut Vec<&Port>, before: &Look, now: &Look) -> anyhow::Result<Vec<String>> {
+    let gone = before.gone(now, ports);
+    let sentence =
+        |name: &&str| format!("{name} is gone: it was removed, renamed or moved to another network namespace");
+    let said: Vec<String> = gone.iter().map(sentence).collect();
+    ports.retain(|port| !gone.contains(&port.nic.name.as_str()));
+    if ports.is_empty() && !said.is_empty() {
+        bail!("{}", said.join("; "));
+    }
+    Ok(said)
 }
 
 fn ports<'a>(args: &WatchArgs, host: &'a Inspection) -> anyhow::Result<Vec<&'a Port>> {
@@ -63,12 +88,15 @@ fn ports<'a>(args: &WatchArgs, host: &'a Inspection) -> anyhow::Result<Vec<&'a P
     args.interfaces.iter().map(find).collect()
 }
 
-fn lines(args: &WatchArgs, ports: &[&Port], mut recorder: Option<&mut File>) -> anyhow::Result<ExitCode> {
-    let mut before = Look::now(ports)?;
+fn lines(args: &WatchArgs, mut ports: Vec<&Port>, mut recorder: Option<&mut File>) -> anyhow::Result<ExitCode> {
+    let mut before = Look::now(&ports)?;
     loop {
         std::thread::sleep(args.interval);
-        let now = Look::now(ports)?;
-        let moment = before.until(&now, ports);
+        let now = Look::now(&ports)?;
+        for said in without_gone(&mut ports, &before, &now)? {
+            output::say(format!("netcliff: {said}"));
+        }
+        let moment = before.until(&now, &ports);
         let text = line(&moment)?;
         if let Some(file) = &mut recorder {
             file.write_all(text.as_bytes())?;
@@ -95,16 +123,23 @@ fn line(moment: &Moment) -> anyhow::Result<String> {
 
 fn live(
     args: &WatchArgs,
-    ports: &[&Port],
+    mut ports: Vec<&Port>,
     mut recorder: Option<&mut File>,
     terminal: &mut ratatui::DefaultTerminal,
+    stop: &AtomicBool,
+    gone: &mut Vec<String>,
 ) -> anyhow::Result<()> {
     let mut view = View { can_record: recorder.is_some(), ..View::default() };
-    let mut before = Look::now(ports)?;
+    let mut before = Look::now(&ports)?;
     let mut next = Instant::now() + args.interval;
-    loop {
-        terminal.draw(|frame| screen::draw(frame, &view))?;
-        if event::poll(next.saturating_duration_since(Instant::now()))? {
+    let mut changed = true;
+    while !stop.load(Ordering::Relaxed) {
+        if changed {
+            terminal.draw(|frame| screen::draw(frame, &view))?;
+            changed = false;
+        }
+        if event::poll(next.saturating_duration_since(Instant::now()).min(GLANCE))? {
+            changed = true;
             match event::read()? {
                 Event::Key(key) if key.kind == KeyEventKind::Press => {
                     let interrupted = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
@@ -116,9 +151,14 @@ fn live(
             }
             continue;
         }
+        if Instant::now() < next {
+            continue;
+        }
         next = Instant::now() + args.interval;
-        let now = Look::now(ports)?;
-        let moment = before.until(&now, ports);
+        changed = true;
+        let now = Look::now(&ports)?;
+        gone.extend(without_gone(&mut ports, &before, &now)?);
+        let moment = before.until(&now, &ports);
         before = now;
         if view.recording
             && let Some(file) = &mut recorder
@@ -129,4 +169,5 @@ fn live(
             view.moment = moment;
         }
     }
+    Ok(())
 }

@@ -1,18 +1,21 @@
 """Runs a program in a pseudo-terminal of 80x24, types keys, prints what the screen shows after each.
 
-terminal.py KEYS PROGRAM ARGUMENT...: screens are separated by form feeds; the last line says how the program ended.
+terminal.py KEYS PROGRAM ARGUMENT...: screens are separated by form feeds; the last line says how the program ended. Instead of
+the key "!" SIGTERM is sent, and the last line says whether the terminal is as it was, too.
 """
-import fcntl, os, pty, re, select, struct, sys, termios, time
+import fcntl, os, pty, re, select, signal, struct, sys, termios, time
 
 COLUMNS, ROWS = 80, 24
 screen = [[" "] * COLUMNS for _ in range(ROWS)]
 row = column = 0
 raw = b""
+whole = b""
 
 
 def show(data):
     """Cursor movements and text, as crossterm writes them; attributes are passed over."""
-    global row, column, raw
+    global row, column, raw, whole
+    whole += data
     raw += data
     text = raw.decode("utf-8", "ignore")
     raw = b""
@@ -54,8 +57,12 @@ if child == 0:
     os.execvp(sys.argv[2], sys.argv[2:])
 read_for(1.5)
 for key in sys.argv[1]:
-    os.write(terminal, key.encode())
+    os.kill(child, signal.SIGTERM) if key == "!" else os.write(terminal, key.encode())
     read_for(0.7)
     print("\n".join("".join(line).rstrip() for line in screen) + "\f", end="")
 _, status = os.waitpid(child, 0)
-print("\nexit", os.waitstatus_to_exitcode(status))
+line = [os.waitstatus_to_exitcode(status)]
+if "!" in sys.argv[1]:
+    cooked = termios.tcgetattr(terminal)[3] & termios.ICANON and termios.tcgetattr(terminal)[3] & termios.ECHO
+    line.append("as it was" if cooked and b"\x1b[?1049l" in whole else "left as it is")
+print("\nexit", *line)

@@ -11,6 +11,19 @@ use std::collections::BTreeMap;
 /// Interfaces that get a section of their own; the others are named.
 const MOST_PORTS: usize = 4;
 
+/// Sysctls that stand on the page wherever the kernel shows them; in a network namespace not all do.
+const SHOWN: [&str; 9] = [
+    "net.core.netdev_budget",
+    "net.core.netdev_budget_usecs",
+    "net.core.dev_weight",
+    "net.core.netdev_max_backlog",
+    "net.core.rmem_max",
+    "net.core.wmem_max",
+    "net.ipv4.tcp_rmem",
+    "net.ipv4.tcp_wmem",
+    "net.ipv4.tcp_congestion_control",
+];
+
 /// The page: host, each interface, stack, counters, remarks.
 pub fn sheet(inspection: &Inspection, remarks: Vec<Remark>) -> Sheet {
     let ports = inspection.main_ports();
@@ -136,7 +149,10 @@ fn mitigations(all: &BTreeMap<String, String>) -> String {
 }
 
 fn stack(inspection: &Inspection) -> Facts {
-    let sysctl = |name: &str| inspection.host.sysctls.get(name).map(String::as_str).unwrap_or("?");
+    // What the kernel does not show here stands under NOT READ.
+    let told = |before: &str, name: &str, after: &str| {
+        inspection.host.sysctls.get(name).map(|value| format!("{before}{value}{after}"))
+    };
     let network = &inspection.network;
     let sum = |counter: fn(&crate::softnet::SoftnetStat) -> u32| {
         inspection.counters.softnet.iter().map(|stat| u64::from(counter(stat))).sum::<u64>()
@@ -144,13 +160,20 @@ fn stack(inspection: &Inspection) -> Facts {
     facts([
         (
             "softirq",
-            Some(format!(
-                "budget {} packets, {} us; weight {}; backlog {} packets a CPU",
-                sysctl("net.core.netdev_budget"),
-                sysctl("net.core.netdev_budget_usecs"),
-                sysctl("net.core.dev_weight"),
-                sysctl("net.core.netdev_max_backlog"),
-            )),
+            joined(
+                "; ",
+                [
+                    joined(
+                        ", ",
+                        [
+                            told("budget ", "net.core.netdev_budget", " packets"),
+                            told("", "net.core.netdev_budget_usecs", " us"),
+                        ],
+                    ),
+                    told("weight ", "net.core.dev_weight", ""),
+                    told("backlog ", "net.core.netdev_max_backlog", " packets a CPU"),
+                ],
+            ),
         ),
         (
             "since boot",
@@ -163,21 +186,25 @@ fn stack(inspection: &Inspection) -> Facts {
         ),
         (
             "sockets",
-            Some(format!(
-                "rmem_max {}, wmem_max {}, tcp_rmem {}, tcp_wmem {}",
-                sysctl("net.core.rmem_max"),
-                sysctl("net.core.wmem_max"),
-                sysctl("net.ipv4.tcp_rmem"),
-                sysctl("net.ipv4.tcp_wmem"),
-            )),
+            joined(
+                ", ",
+                [
+                    told("rmem_max ", "net.core.rmem_max", ""),
+                    told("wmem_max ", "net.core.wmem_max", ""),
+                    told("tcp_rmem ", "net.ipv4.tcp_rmem", ""),
+                    told("tcp_wmem ", "net.ipv4.tcp_wmem", ""),
+                ],
+            ),
         ),
         (
             "TCP",
-            Some(format!(
-                "{} (available: {})",
-                sysctl("net.ipv4.tcp_congestion_control"),
-                sysctl("net.ipv4.tcp_available_congestion_control"),
-            )),
+            joined(
+                " ",
+                [
+                    told("", "net.ipv4.tcp_congestion_control", ""),
+                    told("(available: ", "net.ipv4.tcp_available_congestion_control", ")"),
+                ],
+            ),
         ),
         ("forwarding", Some(if inspection.routes() { "on" } else { "off" }.to_owned())),
         ("netfilter", Some(netfilter(network))),
@@ -187,6 +214,12 @@ fn stack(inspection: &Inspection) -> Facts {
             Some(inspection.host.load.irqbalance_pid.map_or("not running".into(), |pid| format!("runs (pid {pid})"))),
         ),
     ])
+}
+
+/// What is there of some parts.
+fn joined<const N: usize>(between: &str, parts: [Option<String>; N]) -> Option<String> {
+    let there: Vec<String> = parts.into_iter().flatten().collect();
+    (!there.is_empty()).then(|| there.join(between))
 }
 
 fn netfilter(network: &super::Network) -> String {
@@ -200,6 +233,11 @@ fn netfilter(network: &super::Network) -> String {
 /// Reasons, each with what it stands for.
 fn not_had(inspection: &Inspection, ports: &[&Port]) -> Vec<String> {
     let mut lines: Vec<String> = inspection.missing.values().cloned().collect();
+    let sysctls = &inspection.host.sysctls;
+    let unread: Vec<&str> = SHOWN.iter().copied().filter(|name| !sysctls.contains_key(*name)).collect();
+    if !unread.is_empty() {
+        lines.push(format!("{}: the kernel does not show them here, as in a network namespace", unread.join(", ")));
+    }
     if !inspection.host.root {
         lines.push("not root: what only root may read is left out".into());
     }

@@ -34,6 +34,13 @@ impl Overlay {
         overlay
     }
 
+    /// Without a file.
+    pub fn without(&self, path: &str) -> Overlay {
+        let mut overlay = self.clone();
+        overlay.files.retain(|(file, _)| file != path);
+        overlay
+    }
+
     /// A netlink answer about an interface, by JSON pointer; a missing last key is added.
     pub fn nic(&self, name: &str, pointer: &str, value: impl Into<Value>) -> Overlay {
         let mut overlay = self.clone();

@@ -6,7 +6,7 @@
 use crate::common::{Overlay, base};
 use netcliff_core::inspection::{Objective, Remark, Severity};
 use netcliff_host::inspect::{
-    Inspection,
+    Inspection, page,
     rules::{self, Aim},
 };
 use serde_json::json;
@@ -365,4 +365,21 @@ fn idle_states_of_every_cpu() {
 fn selinux() {
     triggers("selinux", Severity::Note, &base().file("sys/fs/selinux/enforce", "1\n"), Aim::default(), &["enforcing"]);
     silent("selinux", &base().file("sys/fs/selinux/enforce", "0\n"), Aim::default());
+}
+
+/// A network namespace shows only some sysctls: none is made up, none proposed, and what is not read is named.
+#[test]
+fn sysctls_that_cannot_be_read() {
+    let file = "proc/net/softnet_stat";
+    let rising = base().file(file, &softnet(1_000_000, 4, 4)).file(&format!("later/{file}"), &softnet(1_000_900, 9, 9));
+    let core = ["netdev_budget", "netdev_budget_usecs", "netdev_max_backlog", "dev_weight"];
+    let host = core.iter().fold(rising, |host, name| host.without(&format!("proc/sys/net/core/{name}")));
+    silent("softnet-drops", &host, Aim::default());
+    silent("time-squeeze", &host, Aim::default());
+    let dir = host.lay();
+    let sheet = page::sheet(&Inspection::of_capture(dir.path()).unwrap(), Vec::new());
+    let facts: Vec<&(String, String)> = sheet.sections.iter().flat_map(|section| &section.facts).collect();
+    assert!(facts.iter().all(|(name, fact)| name != "softirq" && !fact.contains("? ")), "{facts:?}");
+    let told = sheet.not_had.iter().find(|line| line.contains("net.core.netdev_budget, ")).expect("named");
+    assert!(told.contains("net.core.netdev_max_backlog"), "{told}");
 }

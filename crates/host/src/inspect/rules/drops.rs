@@ -107,7 +107,7 @@ pub(crate) fn backlog_losses(inspection: &Inspection) -> Option<Pressure> {
 /// Softirq rounds cut short, where they are worth a word.
 pub(crate) fn squeezes(inspection: &Inspection) -> Option<Pressure> {
     // A squeeze is seen at most once in a budget of packets: one in ten such rounds is many.
-    let budget = inspection.sysctl("net.core.netdev_budget").unwrap_or(300);
+    let budget = inspection.sysctl("net.core.netdev_budget")?;
     let few = (0.1 * processed(inspection) as f64 / budget.max(1) as f64).max(OLD_SQUEEZES);
     Pressure::of(&softnet_sum(inspection, |stat| stat.time_squeeze), few)
 }
@@ -115,7 +115,8 @@ pub(crate) fn squeezes(inspection: &Inspection) -> Option<Pressure> {
 fn softnet(inspection: &Inspection, _: &Aim) -> Option<Seen> {
     let (total, grown, cpus) = softnet_sum(inspection, |stat| stat.dropped);
     let rising = backlog_losses(inspection)?.rising;
-    let backlog = inspection.sysctl("net.core.netdev_max_backlog").unwrap_or(1000);
+    // Where it cannot be read (a network namespace of one's own) it cannot be set either.
+    let backlog = inspection.sysctl("net.core.netdev_max_backlog")?;
     seen(
         if rising { Severity::Fault } else { Severity::Note },
         format!(
@@ -130,8 +131,8 @@ fn softnet(inspection: &Inspection, _: &Aim) -> Option<Seen> {
 fn squeeze(inspection: &Inspection, _: &Aim) -> Option<Seen> {
     let (total, grown, cpus) = softnet_sum(inspection, |stat| stat.time_squeeze);
     let rising = squeezes(inspection)?.rising;
-    let budget = inspection.sysctl("net.core.netdev_budget").unwrap_or(300);
-    let usecs = inspection.sysctl("net.core.netdev_budget_usecs").unwrap_or(2000);
+    let budget = inspection.sysctl("net.core.netdev_budget")?;
+    let usecs = inspection.sysctl("net.core.netdev_budget_usecs")?;
     seen(
         if rising { Severity::Warning } else { Severity::Note },
         format!(
