@@ -93,6 +93,13 @@ fn a_plan_for_people_shells_and_sysctl() {
     let profile = home.text("profile");
     let told = plan(&["--tuned", &profile]);
     assert_eq!(told, format!("{profile}/tuned.conf\n{profile}/netcliff.sh\n"));
+    assert_eq!(plan(&["--tuned", &profile]), told, "its own profile is written anew");
+    fs::create_dir(home.path("other")).unwrap();
+    fs::write(home.path("other/tuned.conf"), "[main]\nsummary=mine\n").unwrap();
+    let args = ["tune", "plan", "--objective", "cpu", "--from", &dir, "--tuned", &home.text("other")];
+    let refused = home.netcliff(args).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    assert!(fs::read_to_string(home.path("other/tuned.conf")).unwrap().contains("mine"));
     insta::assert_snapshot!("tune_tuned_conf", fs::read_to_string(home.path("profile/tuned.conf")).unwrap());
     insta::assert_snapshot!("tune_tuned_script", fs::read_to_string(home.path("profile/netcliff.sh")).unwrap());
     let json: serde_json::Value = serde_json::from_str(&plan(&["--json"])).unwrap();
@@ -114,8 +121,10 @@ fn wrong_usage_is_told() {
         (&["tune", "plan", "--objective", "cpu", "--if", "nosuch0"], "nosuch0"),
         (&["tune", "plan", "--objective", "cpu", "--rtt", "0s"], "--rtt"),
         (&["tune", "apply", "--plan", "/nonexistent"], "/nonexistent"),
-        (&["tune", "try", "--objective", "cpu"], "COMMAND"),
+        (&["tune", "try", "--objective", "cpu"], "give a COMMAND behind --, or --experiment FILE"),
+        (&["inspect", "--json", "--capture", "/nonexistent/x"], "--json"),
         (&["tune", "plan", "--objective", "cpu", "--mtu", "7"], "68"),
+        (&["tune", "plan", "--objective", "cpu", "--spare", "77777"], "CPU 77777 is not online"),
     ] {
         let output = home.netcliff(args).output().unwrap();
         let told = String::from_utf8_lossy(&output.stderr);
@@ -167,7 +176,12 @@ fn tried_in_turns_and_kept_only_when_better() {
     assert!(bed.inside(&home, &["tune", "undo"]).status().unwrap().success());
     let higher = attempt(&["--keep", "--higher"]);
     assert_eq!(higher.status.code(), Some(1), "{higher:?}");
-    assert!(String::from_utf8_lossy(&higher.stdout).contains("worse; everything was set back"), "{higher:?}");
+    let told = String::from_utf8_lossy(&higher.stdout);
+    assert!(told.contains("over 3 rounds: worse\neverything was set back\n"), "{told}");
+    assert!(told.lines().all(|line| line.chars().count() <= 80), "{told}");
+    let args = [&["tune", "try", "--rounds", "2"][..], wish, &["--", "echo", "7"]].concat();
+    let same = bed.inside(&home, &args).output().unwrap();
+    assert!(String::from_utf8_lossy(&same.stdout).contains("rounds: no difference in any round\n"), "{same:?}");
     assert_eq!(bed.mtu(), "1500");
     let failing = bed.inside(&home, &[&["tune", "try"][..], wish, &["--", "false"]].concat()).output().unwrap();
     assert_eq!(failing.status.code(), Some(1));
@@ -275,6 +289,70 @@ fn several_figures() {
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("/latency/p99_s"), "{wrong:?}");
 }
 
+/// A signal ends what measures, with all that it started, and everything is set back.
+#[test]
+fn a_signal_sets_back() {
+    let Some(bed) = Bed::new("signal") else { return };
+    for (signal, script) in [("TERM", "touch $0; sleep 918273; echo 1"), ("INT", "touch $0; exec sleep 918273")] {
+        let home = Home::new();
+        let started = home.text("started");
+        let args = [&["tune", "try", "--rounds", "3"][..], &MTU[..6], &["--", "sh", "-c", script, &started]].concat();
+        let mut child = bed.inside(&home, &args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        while !home.path("started").exists() {
+            assert!(child.try_wait().unwrap().is_none(), "it ended before it measured");
+            thread::sleep(Duration::from_millis(5));
+        }
+        // The first run is one with the settings.
+        assert_eq!(bed.mtu(), "1400");
+        let sent = Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status().unwrap();
+        assert!(sent.success());
+        let ended = common::bed::within(Duration::from_secs(8), || {
+            fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()).all(|entry| {
+                !fs::read(entry.path().join("cmdline")).is_ok_and(|line| line.starts_with(b"sleep\x00918273"))
+            })
+        });
+        let output = child.wait_with_output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{signal}: {told}");
+        assert!(ended, "{signal}: what measured runs on: {told}");
+        assert!(told.contains("everything was set back"), "{signal}: {told}");
+        assert_eq!(bed.mtu(), "1500", "{signal}");
+        assert_eq!(fs::read_dir(home.state().join("journal")).unwrap().count(), 0, "{signal}");
+    }
+}
+
+/// A plan is for the queues that there were; an undo cannot give back what IPv6 loses below 1280 bytes.
+#[test]
+fn a_plan_for_other_queues_and_an_mtu_that_costs_ipv6() {
+    let Some(bed) = Bed::new("queues") else { return };
+    let home = Home::new();
+    let address = |space: &str| {
+        let output = Command::new("ip").args(["-n", space, "-6", "-o", "addr", "show", "dev", "v0"]).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    if address(&bed.0).is_empty() {
+        say("SKIPPED: no IPv6 here");
+    } else {
+        let wish = ["tune", "apply", "--yes", "--objective", "cpu", "--if", "v0", "--mtu", "1000"];
+        let refused = bed.inside(&home, &wish).output().unwrap();
+        let told = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(2), "{told}");
+        assert!(told.contains("--mtu: v0 has IPv6") && told.contains("1280 and more"), "{told}");
+        assert_eq!(bed.mtu(), "1500");
+    }
+    let args = ["tune", "plan", "--json", "--objective", "cpu", "--if", "v0", "--mtu", "1400"];
+    let plan = home.file("plan.json", bed.inside(&home, &args).output().unwrap().stdout);
+    if !bed.ip(&["netns", "exec", &bed.0, "ethtool", "-L", "v0", "rx", "1"]) {
+        return say("SKIPPED: ethtool cannot set the channels of a veth here");
+    }
+    let apply = |file: &str| bed.inside(&home, &["tune", "apply", "--yes", "--plan", file]).output().unwrap();
+    let refused = apply(&plan);
+    let told = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{told}");
+    assert!(told.contains("1 of 2 receive queues") && told.contains("2 of 2 receive queues"), "{told}");
+    assert_eq!(bed.mtu(), "1500");
+}
+
 /// What a value out of range, an interface that goes away, a damaged journal and a missing right come to.
 #[test]
 fn faults() {
@@ -311,7 +389,18 @@ fn faults() {
     let damaged = bed.inside(&home, &["tune", "undo"]).output().unwrap();
     let told = String::from_utf8_lossy(&damaged.stderr);
     assert_eq!(damaged.status.code(), Some(1), "{told}");
-    assert!(told.contains("tuned/000001.jsonl is damaged"), "{told}");
+    assert!(told.contains("is damaged") && told.contains("tuned/000001.damaged"), "{told}");
+    assert!(home.state().join("tuned/000001.damaged").exists());
+
+    // Of a run that died, with the first line damaged: nothing tells whose it was but the name.
+    fs::create_dir_all(home.state().join("journal")).unwrap();
+    fs::write(home.state().join("journal/999999999-1.jsonl"), "garbage\nmore\n").unwrap();
+    let damaged = bed.inside(&home, &["tune", "undo"]).output().unwrap();
+    let told = String::from_utf8_lossy(&damaged.stderr);
+    assert_eq!(damaged.status.code(), Some(1), "{told}");
+    assert!(told.contains("journal/999999999-1.damaged") && !told.contains("nothing to set back"), "{told}");
+    let again = bed.inside(&home, &["tune", "undo"]).output().unwrap();
+    assert!(again.status.success(), "told once: {again:?}");
 }
 
 /// Without root a plan can be made, and applying says what is missing.

@@ -1,7 +1,12 @@
 //! Telling one process from a later one with the same pid.
 
 use crate::procfs;
+use nix::errno::Errno;
 use serde::{Deserialize, Serialize};
+use std::{
+    io,
+    os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
+};
 
 /// A process that cannot be confused with a later one of the same pid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -24,16 +29,78 @@ impl ProcessId {
     ///
     /// # Errors
     /// When `/proc` is not mounted or does not show this process.
-    pub fn current() -> std::io::Result<ProcessId> {
+    pub fn current() -> io::Result<ProcessId> {
         let pid = std::process::id();
         ProcessId::of(pid)
-            .ok_or_else(|| std::io::Error::other(format!("/proc/{pid}/stat cannot be read: is /proc mounted?")))
+            .ok_or_else(|| io::Error::other(format!("/proc/{pid}/stat cannot be read: is /proc mounted?")))
     }
 
     /// Whether this very process still runs.
     pub fn is_alive(&self) -> bool {
         ProcessId::of(self.pid) == Some(*self)
     }
+
+    /// Asks it to end (SIGTERM). One that has ended already is as asked.
+    ///
+    /// # Errors
+    /// When this process may not.
+    pub fn ask_to_end(&self) -> io::Result<()> {
+        self.signal(libc::SIGTERM)
+    }
+
+    /// Ends it (SIGKILL). One that has ended already is as wanted.
+    ///
+    /// # Errors
+    /// When this process may not.
+    pub fn end(&self) -> io::Result<()> {
+        self.signal(libc::SIGKILL)
+    }
+
+    fn signal(&self, signal: libc::c_int) -> io::Result<()> {
+        let pid = libc::pid_t::try_from(self.pid).map_err(io::Error::other)?;
+        // SAFETY: pidfd_open takes two integers and returns a new descriptor or -1.
+        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+        let fd = match Errno::result(fd) {
+            Err(Errno::ESRCH) => return Ok(()),
+            other => RawFd::try_from(other?).map_err(io::Error::other)?,
+        };
+        // SAFETY: the descriptor was just returned by the kernel and nobody else owns it.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        // Checked after the descriptor is held: from here on the pid cannot be reused under our feet.
+        if !self.is_alive() {
+            return Ok(());
+        }
+        // SAFETY: a valid pidfd, a signal number, no siginfo, no flags.
+        let sent = unsafe {
+            let siginfo = std::ptr::null::<libc::siginfo_t>();
+            libc::syscall(libc::SYS_pidfd_send_signal, fd.as_raw_fd(), signal, siginfo, 0)
+        };
+        match Errno::result(sent) {
+            Ok(_) | Err(Errno::ESRCH) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+}
+
+/// A process and those that it and its children started, as far as they run and still belong to it; itself first.
+pub fn tree(root: u32) -> Vec<ProcessId> {
+    let pids = procfs::names("/proc").into_iter().filter_map(|name| name.parse::<u32>().ok());
+    let parents: Vec<(u32, u32)> = pids.filter_map(|pid| Some((pid, parent_of(pid)?))).collect();
+    let mut found = vec![root];
+    let mut next = 0;
+    while let Some(parent) = found.get(next).copied() {
+        let children = parents.iter().filter(|(_, of)| *of == parent).map(|(pid, _)| *pid);
+        let new: Vec<u32> = children.filter(|pid| !found.contains(pid)).collect();
+        found.extend(new);
+        next += 1;
+    }
+    found.into_iter().filter_map(ProcessId::of).collect()
+}
+
+/// proc(5): the parent is the second field behind the name, which stands in brackets and may hold anything.
+pub(crate) fn parent_of(pid: u32) -> Option<u32> {
+    let stat = procfs::text(format!("/proc/{pid}/stat"))?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
 /// State and start time. The command name in parentheses may itself hold spaces and parentheses, so
@@ -61,6 +128,30 @@ mod tests {
         assert_eq!(parse_stat(stat), Some(('S', 4242)));
         assert_eq!(parse_stat("7 (x"), None);
         assert_eq!(parse_stat("7 (x) S 1"), None);
+    }
+
+    #[test]
+    fn a_tree_holds_children_of_children_and_ends() {
+        let mut shell = std::process::Command::new("sh").args(["-c", "sleep 987654 & wait"]).spawn().unwrap();
+        let whole = || {
+            (0..200).find_map(|_| {
+                std::thread::sleep(std::time::Duration::from_millis(10));
+                Some(tree(shell.id())).filter(|tree| tree.len() == 2)
+            })
+        };
+        let both = whole().expect("a shell and its child");
+        assert_eq!(both[0].pid, shell.id());
+        assert_eq!(parent_of(both[1].pid), Some(shell.id()));
+        both.iter().for_each(|process| process.ask_to_end().unwrap());
+        shell.wait().unwrap();
+        let gone = || {
+            (0..200).any(|_| {
+                std::thread::sleep(std::time::Duration::from_millis(10));
+                !both[1].is_alive()
+            })
+        };
+        assert!(gone());
+        both[1].end().unwrap();
     }
 
     #[test]

@@ -156,7 +156,7 @@ pub struct TryArgs {
     #[arg(long, conflicts_with = "experiment")]
     pub higher: bool,
     /// Measure with an experiment of points or transfers, in each round with real packets, instead of a command
-    #[arg(long, value_name = "FILE", conflicts_with = "command", required_unless_present = "command")]
+    #[arg(long, value_name = "FILE", conflicts_with = "command")]
     pub experiment: Option<PathBuf>,
     /// Where the far end of an experiment of transfers is.
     #[command(flatten)]

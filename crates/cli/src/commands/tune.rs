@@ -1,5 +1,6 @@
 //! `netcliff tune`.
 
+mod measured;
 mod trial;
 
 use std::io::{BufRead, IsTerminal};
@@ -11,9 +12,9 @@ use std::time::Duration;
 use anyhow::Context;
 use netcliff_core::tuning::in_short;
 use netcliff_host::inspect::Inspection;
-use netcliff_host::journal::{HostLock, StateDir, UndoOutcome};
+use netcliff_host::journal::{HostLock, ReplayReport, StateDir, UndoOutcome};
 use netcliff_host::tune::apply::{self, Applied, Session};
-use netcliff_host::tune::{Plan, permanent, plan};
+use netcliff_host::tune::{Plan, PlanError, permanent, plan};
 use netcliff_lab::tuning;
 use netcliff_report as report;
 
@@ -42,7 +43,13 @@ fn planned(args: &WishArgs, host: &Inspection) -> anyhow::Result<Plan> {
         return Err(output::usage(format!("--rtt {}s: must be above 0 and at most 100s", args.rtt)));
     }
     if let Some(wish) = args.wish() {
-        return plan(host, &wish).map_err(|error| output::usage(format!("--if: {error}; `ip link` lists them")));
+        return plan(host, &wish).map_err(|error| {
+            output::usage(match &error {
+                PlanError::NoInterface(_) => format!("--if: {error}; `ip link` lists them"),
+                PlanError::NoCpu { .. } => format!("--spare: {error}"),
+                PlanError::TakesAddresses { .. } => format!("--mtu: {error}"),
+            })
+        });
     }
     let path = args.plan.as_ref().ok_or_else(|| output::usage("name an --objective or a --plan"))?;
     let text = std::fs::read_to_string(path).map_err(|error| output::usage(format!("{}: {error}", path.display())))?;
@@ -96,6 +103,11 @@ fn form(args: &PlanArgs, plan: &Plan, host: &Inspection) -> anyhow::Result<Optio
 fn write_profile(dir: &Path, profile: &permanent::Profile) -> anyhow::Result<String> {
     std::fs::create_dir_all(dir).map_err(|error| output::usage(format!("--tuned {}: {error}", dir.display())))?;
     let conf = dir.join("tuned.conf");
+    // Ours is written anew, somebody else's is not lost.
+    if std::fs::read_to_string(&conf).is_ok_and(|text| !text.contains("netcliff")) {
+        let reason = "there is a profile that netcliff did not write; name another directory";
+        return Err(output::usage(format!("--tuned {}: {reason}", dir.display())));
+    }
     super::write(&conf, &profile.conf)?;
     let mut told = format!("{}\n", conf.display());
     if let Some(script) = &profile.script {
@@ -119,11 +131,30 @@ fn expect(plan: &mut Plan, store: &StoreArgs) {
 
 /// The lock; what a killed run left is set back first.
 fn lock() -> anyhow::Result<HostLock> {
+    lock_and_left().map(|(lock, _)| lock)
+}
+
+fn lock_and_left() -> anyhow::Result<(HostLock, ReplayReport)> {
     let (lock, replayed) = HostLock::acquire_and_replay(&StateDir::default_for_user()?)?;
     for outcome in replayed.outcomes.iter().filter(|outcome| !outcome.is_silent()) {
         output::say(format!("netcliff: left by a run that died: {}", told(outcome)));
     }
-    Ok(lock)
+    tell_damaged(&replayed);
+    Ok((lock, replayed))
+}
+
+/// Says which journals could not be read, and what became of them.
+fn tell_damaged(report: &ReplayReport) {
+    for path in &report.unreadable {
+        let path = path.display();
+        output::say(match path.to_string().ends_with(".damaged") {
+            true => format!(
+                "netcliff: a journal is damaged: what could be read in it was set back; it is put aside as {path}: look into \
+                 it for the rest, then remove it"
+            ),
+            false => format!("netcliff: {path} is damaged and does not say whose it is: it was left alone; remove it"),
+        });
+    }
 }
 
 fn apply(args: &ApplyArgs) -> anyhow::Result<ExitCode> {
@@ -199,7 +230,7 @@ fn told(outcome: &UndoOutcome) -> String {
 }
 
 fn undo(json: bool) -> anyhow::Result<ExitCode> {
-    let lock = lock()?;
+    let (lock, left) = lock_and_left()?;
     let report = apply::undo(&lock)?;
     for outcome in report.outcomes.iter().filter(|outcome| !outcome.is_silent()) {
         if json {
@@ -210,15 +241,11 @@ fn undo(json: bool) -> anyhow::Result<ExitCode> {
             output::data(&(told(outcome) + "\n"))?;
         }
     }
-    for path in &report.unreadable {
-        output::say(format!(
-            "netcliff: {} is damaged: what could be read in it was set back; look into it for the rest, then remove it",
-            path.display()
-        ));
-    }
-    if report.outcomes.is_empty() && report.unreadable.is_empty() {
+    tell_damaged(&report);
+    let both = [left, report];
+    if both.iter().all(|report| report.outcomes.is_empty() && report.unreadable.is_empty()) {
         output::say("netcliff: nothing to set back");
     }
-    let clean = report.is_clean() && report.unreadable.is_empty();
+    let clean = both.iter().all(|report| report.is_clean() && report.unreadable.is_empty());
     Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

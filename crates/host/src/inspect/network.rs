@@ -22,6 +22,9 @@ pub struct Network {
     pub selinux: Option<String>,
     /// Security modules in force, where root may read them.
     pub security_modules: Option<String>,
+    /// Interfaces that have IPv6; the kernel takes it from one whose MTU is too small for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ipv6: Vec<String>,
     /// Paths that take less than their interface, as far as the kernel knows; narrowest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub narrow_paths: Vec<NarrowPath>,
@@ -38,9 +41,18 @@ impl Network {
             selinux: procfs::text(root.join("sys/fs/selinux/enforce"))
                 .map(|mode| if mode == "1" { "enforcing" } else { "permissive" }.to_owned()),
             security_modules: lsm,
+            ipv6: with_ipv6(root),
             narrow_paths: Vec::new(),
         }
     }
+}
+
+/// Interfaces in whose switch stands that IPv6 is on; without one (no IPv6 in this kernel, or a small MTU) it is off.
+fn with_ipv6(root: &Path) -> Vec<String> {
+    let all = root.join("proc/sys/net/ipv6/conf");
+    let is_on = |name: &String| procfs::number::<u32>(all.join(name).join("disable_ipv6")) == Some(0);
+    let interfaces = procfs::names(&all).into_iter().filter(|name| !matches!(name.as_str(), "all" | "default"));
+    interfaces.filter(is_on).collect()
 }
 
 fn filters(root: &Path) -> Vec<String> {

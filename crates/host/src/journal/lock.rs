@@ -1,6 +1,7 @@
 //! One measuring run at a time on a host.
 
 use super::{JournalError, ReplayReport, StateDir, replay};
+use crate::process::parent_of;
 use nix::{
     errno::Errno,
     fcntl::{Flock, FlockArg},
@@ -143,12 +144,6 @@ pub(super) fn is_ancestor(holder: &str) -> bool {
     let Ok(holder) = holder.parse::<u32>() else { return false };
     let ancestors = std::iter::successors(Some(std::process::id()), |pid| parent_of(*pid));
     ancestors.skip(1).take(GENERATIONS).any(|pid| pid == holder)
-}
-
-/// proc(5): the parent is the second field behind the name, which stands in brackets and may hold anything.
-pub(super) fn parent_of(pid: u32) -> Option<u32> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
 fn holder(path: &Path) -> String {

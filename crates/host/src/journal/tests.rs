@@ -1,4 +1,4 @@
-use super::{undo::parse, *};
+use super::{undo::Parsed, *};
 use std::fs;
 
 fn state() -> (tempfile::TempDir, StateDir) {
@@ -53,7 +53,7 @@ fn changes_that_were_ticked_off_are_not_undone_again() {
     let id = journal.record(Change::DirectoryCreated { path: kept.clone() }).unwrap();
     journal.undone(id).unwrap();
     assert_eq!(journal.open_changes().count(), 0);
-    let (_, _, open) = parse(&fs::read_to_string(journal.path()).unwrap()).unwrap();
+    let Parsed { open, .. } = Parsed::of(&fs::read(journal.path()).unwrap());
     assert!(open.is_empty());
     drop(journal);
     assert!(kept.exists());
@@ -143,7 +143,7 @@ fn what_an_end_cannot_undo_is_left_for_the_next_start() {
     assert_eq!(outcomes.iter().filter(|outcome| outcome.error.is_some()).count(), 1);
     let file = journal.path().to_owned();
     drop(journal);
-    let (_, _, open) = parse(&fs::read_to_string(&file).unwrap()).unwrap();
+    let Parsed { open, .. } = Parsed::of(&fs::read(&file).unwrap());
     assert_eq!(open, [outside]);
     assert!(!made.exists());
 }
@@ -151,7 +151,7 @@ fn what_an_end_cannot_undo_is_left_for_the_next_start() {
 #[test]
 fn a_process_knows_its_parent() {
     let own = std::process::id();
-    let parent = lock::parent_of(own).unwrap();
+    let parent = crate::process::parent_of(own).unwrap();
     assert_eq!(parent, std::os::unix::process::parent_id());
     assert!(lock::is_ancestor(&parent.to_string()) && !lock::is_ancestor(&own.to_string()) && !lock::is_ancestor("x"));
 }
@@ -195,4 +195,62 @@ fn damage_before_the_last_line_is_told_and_the_rest_undone() {
     assert_eq!(report.unreadable, [path.with_extension("damaged")]);
     assert!(report.unreadable[0].exists() && !path.exists());
     assert_eq!(replay(&state).unwrap(), ReplayReport::default(), "told once");
+}
+
+fn write_kept(state: &StateDir, text: &[u8]) -> PathBuf {
+    let path = state.kept_dir().unwrap().join("000001.jsonl");
+    fs::write(&path, text).unwrap();
+    path
+}
+
+/// Whatever is damaged in a kept journal, what can be read is undone, it is told, and the file is put aside.
+#[test]
+fn a_damaged_kept_journal_is_undone_as_far_as_it_can_be_read() {
+    let (dir, state) = state();
+    let made_in = dir.path().join("made");
+    let head = owner(dead(), boot_id());
+    let last = made(1, &dir.path().join("never"));
+    let texts = [
+        (format!("X{head}") + &made(0, &made_in), true),
+        (made(0, &made_in), true),
+        (head.clone() + &made(0, &made_in) + &last[..last.len() - 5], true),
+        (String::new(), false),
+    ];
+    for (n, (text, has_change)) in texts.iter().enumerate() {
+        fs::create_dir_all(&made_in).unwrap();
+        let path = write_kept(&state, text.as_bytes());
+        assert_eq!(kept(&state).unwrap().len(), usize::from(*has_change), "{text}");
+        let report = undo_kept(&state).unwrap();
+        assert_eq!(!made_in.exists(), *has_change, "{text}");
+        let aside = if n == 0 { "damaged".to_owned() } else { format!("{}.damaged", n + 1) };
+        assert_eq!(report.unreadable, [path.with_extension(aside)], "{text}");
+        assert!(report.unreadable[0].exists() && !path.exists());
+        assert_eq!(undo_kept(&state).unwrap(), ReplayReport::default(), "told once");
+    }
+}
+
+#[test]
+fn an_open_journal_without_its_first_line_is_undone_once_the_process_of_its_name_is_gone() {
+    let (dir, state) = state();
+    let (first, second) = (dir.path().join("first"), dir.path().join("second"));
+    let text = format!("X{}", owner(dead(), boot_id())) + &made(0, &first);
+    let path = write(&state, &format!("{}-{}.jsonl", dead().pid, dead().start_time), &text);
+    let me = ProcessId::current().unwrap();
+    write(&state, &format!("{}-{}.jsonl", me.pid, me.start_time), &("X\n".to_owned() + &made(0, &second)));
+    let report = replay(&state).unwrap();
+    assert!(!first.exists() && second.exists());
+    assert_eq!(report.unreadable, [path.with_extension("damaged")]);
+    assert_eq!(report.alive, [me]);
+}
+
+/// What an earlier boot had set this one has not.
+#[test]
+fn a_journal_without_its_first_line_from_before_the_boot_is_void() {
+    let (dir, state) = state();
+    let made_in = dir.path().join("made");
+    let path = write_kept(&state, made(0, &made_in).as_bytes());
+    let file = fs::File::options().append(true).open(&path).unwrap();
+    file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(1)).unwrap();
+    assert_eq!(undo_kept(&state).unwrap(), ReplayReport::default());
+    assert!(made_in.exists() && !path.exists());
 }

@@ -1,18 +1,17 @@
 //! Taking changes back. Every undo is idempotent: a thing that is already gone counts as undone.
 
+mod file;
 mod settings;
 
-use super::{Change, JournalError, Line, StateDir};
-use crate::{
-    process::{ProcessId, boot_id},
-    procfs, rtnl,
-};
+use super::{Change, JournalError, StateDir};
+use crate::{process::ProcessId, procfs, rtnl};
 use nix::{errno::Errno, mount::MntFlags};
 use std::{
     fs, io,
-    os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
     path::{Path, PathBuf},
 };
+
+pub(super) use file::Parsed;
 
 /// What became of one change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,8 +39,8 @@ pub struct ReplayReport {
     pub outcomes: Vec<UndoOutcome>,
     /// Owners that still run; their changes were left alone.
     pub alive: Vec<ProcessId>,
-    /// Journal files that hold no readable owner line, or a damaged line that was not the last: what it said to undo is not
-    /// known. They were left, what could be read in them undone.
+    /// Damaged journal files: what could be read in them was undone, and they are put aside under these names. One that does
+    /// not say whose it is was left alone where it is.
     pub unreadable: Vec<PathBuf>,
 }
 
@@ -85,10 +84,9 @@ pub fn kept(state: &StateDir) -> Result<Vec<Change>, JournalError> {
     let mut changes = Vec::new();
     for path in kept_files(state)? {
         let text = fs::read(&path).map_err(JournalError::io("read", &path))?;
-        if let Some((_, boot, open)) = parse(&String::from_utf8_lossy(&text))
-            && (boot.is_none() || boot == boot_id())
-        {
-            changes.extend(open);
+        let parsed = Parsed::of(&text);
+        if parsed.is_of_this_boot(&path) {
+            changes.extend(parsed.open);
         }
     }
     Ok(changes)
@@ -106,90 +104,35 @@ fn replay_file(path: &Path, kept: bool, report: &mut ReplayReport) -> Result<(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         other => other.map_err(JournalError::io("read", path))?,
     };
-    let (owner, boot, open) = match parse(&String::from_utf8_lossy(&text)) {
-        Some(parsed) => parsed,
-        None if kept => {
-            report.unreadable.push(path.to_owned());
-            return Ok(());
-        }
-        None => return drop_headless(path, report),
-    };
+    let parsed = Parsed::of(&text);
     // A reboot took namespaces, links, processes and sysctls with it; undoing sysctls now would
     // overwrite what the new boot was configured with.
-    let same_boot = boot.is_none() || boot == boot_id();
-    if same_boot && !kept && owner.is_alive() {
-        report.alive.push(owner);
-        return Ok(());
+    let same_boot = parsed.is_of_this_boot(path);
+    if same_boot && !kept {
+        match parsed.owner.or_else(|| file::owner_by_name(path)) {
+            None => {
+                report.unreadable.push(path.to_owned());
+                return Ok(());
+            }
+            Some(owner) if owner.is_alive() => {
+                report.alive.push(owner);
+                return Ok(());
+            }
+            Some(_) => {}
+        }
     }
     let mut all_undone = true;
     if same_boot {
-        let undone = undo_changes(&open);
+        let undone = undo_changes(&parsed.open);
         all_undone = undone.iter().all(|outcome| outcome.error.is_none());
         report.outcomes.extend(undone);
     }
-    if all_undone && same_boot && is_damaged(&text) {
-        // Kept as evidence, under a name that is not read again.
-        let aside = path.with_extension("damaged");
-        fs::rename(path, &aside).map_err(JournalError::io("move", path))?;
-        report.unreadable.push(aside);
-        return Ok(());
-    }
-    if all_undone {
+    if all_undone && same_boot && parsed.is_damaged(kept) {
+        report.unreadable.push(file::put_aside(path)?);
+    } else if all_undone {
         fs::remove_file(path).map_err(JournalError::io("remove", path))?;
     }
     Ok(())
-}
-
-/// A line that does not parse and is not the last, which alone a crash can tear.
-fn is_damaged(text: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(text);
-    let lines: Vec<&str> = text.lines().collect();
-    let Some((_, whole)) = lines.split_last() else { return false };
-    whole.iter().any(|line| serde_json::from_str::<Line>(line).is_err())
-}
-
-/// A file without an owner line was torn before its first change could be made. Its name carries the
-/// owner, so that a file which is just being written is not removed.
-fn drop_headless(path: &Path, report: &mut ReplayReport) -> Result<(), JournalError> {
-    let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-    let mut parts = stem.split('-').map(str::parse::<u64>);
-    let (Some(Ok(pid)), Some(Ok(start_time))) = (parts.next(), parts.next()) else {
-        report.unreadable.push(path.to_owned());
-        return Ok(());
-    };
-    let owner = ProcessId { pid: u32::try_from(pid).unwrap_or(u32::MAX), start_time };
-    if owner.is_alive() {
-        report.alive.push(owner);
-        return Ok(());
-    }
-    let text = fs::read_to_string(path).unwrap_or_default();
-    if text.lines().count() > 1 {
-        // Changes follow an owner line that cannot be read: keep the evidence.
-        report.unreadable.push(path.to_owned());
-        return Ok(());
-    }
-    fs::remove_file(path).map_err(JournalError::io("remove", path))
-}
-
-type Parsed = (ProcessId, Option<String>, Vec<Change>);
-
-/// Owner, boot and open changes. Lines that do not parse are skipped: only the last can be torn, and
-/// the change it announced was not made.
-pub(super) fn parse(text: &str) -> Option<Parsed> {
-    let mut lines = text.lines();
-    let Line::Owner { owner, boot_id, .. } = serde_json::from_str(lines.next()?).ok()? else {
-        return None;
-    };
-    let mut open: Vec<(u64, Change)> = Vec::new();
-    for line in lines {
-        match serde_json::from_str(line) {
-            Ok(Line::Change { id, change }) => open.push((id, change)),
-            Ok(Line::Undone { id }) => open.retain(|(open, _)| *open != id),
-            Ok(Line::Owner { .. }) => {}
-            Err(error) => tracing::warn!(%error, line, "skipped a journal line"),
-        }
-    }
-    Some((owner, boot_id, open.into_iter().map(|(_, change)| change).collect()))
 }
 
 /// Takes changes back, newest first, in two rounds: an offload does not hold before the one that it depends on is back, and may
@@ -216,7 +159,7 @@ pub fn undo_change(change: &Change) -> UndoOutcome {
             settings::undo_setting(setting, *namespace, old, new)
         }
         Change::SettingsAtRisk { settings, namespace, .. } => settings::undo_at_risk(settings, *namespace),
-        Change::ProcessStarted { process } => undo_process(*process),
+        Change::ProcessStarted { process } => process.end().map(|()| None),
     };
     let (note, error) = match result {
         Ok(note) => (note, None),
@@ -275,36 +218,6 @@ fn undo_sysctl(path: &Path, old: &str, new: &str) -> Undone {
 /// The kernel answers with tabs where it took spaces.
 fn same_words(a: &str, b: &str) -> bool {
     a.split_whitespace().eq(b.split_whitespace())
-}
-
-fn undo_process(process: ProcessId) -> Undone {
-    let pid = libc::pid_t::try_from(process.pid).map_err(io::Error::other)?;
-    // SAFETY: pidfd_open takes two integers and returns a new descriptor or -1.
-    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-    let fd = match Errno::result(fd) {
-        Err(Errno::ESRCH) => return Ok(None),
-        other => RawFd::try_from(other?).map_err(io::Error::other)?,
-    };
-    // SAFETY: the descriptor was just returned by the kernel and nobody else owns it.
-    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-    // Checked after the descriptor is held: from here on the pid cannot be reused under our feet.
-    if !process.is_alive() {
-        return Ok(None);
-    }
-    // SAFETY: a valid pidfd, a signal number, no siginfo, no flags.
-    let sent = unsafe {
-        libc::syscall(
-            libc::SYS_pidfd_send_signal,
-            fd.as_raw_fd(),
-            libc::SIGKILL,
-            std::ptr::null::<libc::siginfo_t>(),
-            0,
-        )
-    };
-    match Errno::result(sent) {
-        Ok(_) | Err(Errno::ESRCH) => Ok(None),
-        Err(errno) => Err(errno.into()),
-    }
 }
 
 fn gone(result: io::Result<()>) -> Undone {

@@ -160,7 +160,7 @@ impl Session {
         }
         let settled = Wish { channels_as_they_are: true, ..wish.clone() };
         let look = || Inspection::of_this_host(Duration::ZERO).map_err(|error| error.to_string());
-        match look().and_then(|host| plan::plan(&host, &settled)) {
+        match look().and_then(|host| plan::plan(&host, &settled).map_err(|error| error.to_string())) {
             Ok(mut next) => {
                 // Of what was asked for already the driver has made what it can.
                 next.steps.retain(|step| !self.applied.iter().any(|one| one.setting == step.setting));

@@ -7,4 +7,4 @@ mod at_risk;
 pub mod permanent;
 pub mod plan;
 
-pub use plan::{Plan, Step, Wish, plan};
+pub use plan::{Plan, PlanError, Step, Wish, plan};

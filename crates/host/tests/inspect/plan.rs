@@ -4,13 +4,17 @@ use crate::common::{Overlay, base};
 use netcliff_core::inspection::Objective;
 use netcliff_host::{
     inspect::Inspection,
-    tune::{Plan, Wish, affinity::Design, plan},
+    tune::{Plan, PlanError, Wish, affinity::Design, plan},
 };
 use serde_json::json;
 
 fn planned(overlay: &Overlay, wish: &Wish) -> Plan {
+    plan_of(overlay, wish).unwrap()
+}
+
+fn plan_of(overlay: &Overlay, wish: &Wish) -> Result<Plan, PlanError> {
     let dir = overlay.lay();
-    plan(&Inspection::of_capture(dir.path()).unwrap(), wish).unwrap()
+    plan(&Inspection::of_capture(dir.path()).unwrap(), wish)
 }
 
 /// Name, old and new value of each step about eth0 or the host.
@@ -276,7 +280,9 @@ fn a_plan_is_for_one_machine() {
     for (other, word) in [
         (base().file("sys/devices/system/cpu/online", "0-7\n"), "0-7"),
         (base().nic("eth0", "/driver", "ice"), "ice"),
-        (base().nic("eth0", "/channels/combined-max", 8), "8 queues"),
+        (base().nic("eth0", "/channels/combined-max", 8), "of 8 receive queues"),
+        (base().nic("eth0", "/channels/combined", 2), "2 of "),
+        (base().nic("eth0", "/channels/tx", 7), "11 transmit queues"),
         (base().nic("eth1", "/name", "eth9"), "eth1"),
     ] {
         let told = plan.machine.differs(&now(&other)).unwrap();
@@ -288,7 +294,24 @@ fn a_plan_is_for_one_machine() {
 fn planned_error(interface: &str) -> String {
     let dir = base().lay();
     let wish = Wish { interfaces: vec![interface.into()], ..Wish::new(Objective::Cpu) };
-    plan(&Inspection::of_capture(dir.path()).unwrap(), &wish).unwrap_err()
+    plan(&Inspection::of_capture(dir.path()).unwrap(), &wish).unwrap_err().to_string()
+}
+
+/// Below 1280 bytes the kernel takes IPv6 from an interface, addresses and static routes with it, and gives nothing back.
+#[test]
+fn an_mtu_that_costs_ipv6_is_refused() {
+    let error = |host: &Overlay, mtu: u32| {
+        let wish = Wish { mtu_bytes: Some(mtu), ..wish(Objective::Cpu) };
+        plan(&Inspection::of_capture(host.lay().path()).unwrap(), &wish).err().map(|error| error.to_string())
+    };
+    let of = |interface: &str, off: &str| {
+        base().file(&format!("proc/sys/net/ipv6/conf/{interface}/disable_ipv6"), &format!("{off}\n"))
+    };
+    let told = error(&of("eth0", "0"), 1279).unwrap();
+    assert!(told.contains("eth0 has IPv6") && told.contains("1280 and more"), "{told}");
+    for (host, mtu) in [(of("eth0", "0"), 1280), (of("eth0", "1"), 68), (of("eth1", "0"), 68), (base(), 68)] {
+        assert_eq!(error(&host, mtu), None, "{mtu}");
+    }
 }
 
 #[test]
@@ -317,5 +340,9 @@ fn spared_cpus_get_no_work() {
     let none = Wish { spared: (0..16).collect(), ..wish(Objective::Throughput) };
     let plan = planned(&base(), &none);
     assert!(plan.notes.iter().any(|note| note.contains("no work is placed")), "{:?}", plan.notes);
-    assert!(!steps(&plan).iter().any(|line| line.contains(" interrupt ") || line.contains("rps_cpus")), "{plan:#?}");
+    let of_work = [" interrupt ", "rps_cpus", "channels"];
+    assert!(!steps(&plan).iter().any(|line| of_work.iter().any(|word| line.contains(word))), "{plan:#?}");
+    let nowhere = Wish { spared: vec![1, 77], ..wish(Objective::Throughput) };
+    let error = plan_of(&base(), &nowhere).unwrap_err().to_string();
+    assert_eq!(error, "CPU 77 is not online: 0-15 are");
 }

@@ -2,7 +2,8 @@
 
 use std::ffi::OsString;
 use std::path::Path;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode};
+use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, bail};
 use netcliff_core::experiment::Experiment;
@@ -13,10 +14,11 @@ use netcliff_lab::inputs;
 use netcliff_lab::tuning::{self, Trial, Verdict, Yardstick};
 use netcliff_report::format;
 
+use super::measured::{Ended, printed};
 use super::{lock, look, make, planned};
 use crate::args::tune::Metric;
 use crate::args::{StoreArgs, TryArgs};
-use crate::commands::store_path;
+use crate::commands::{stop_on_signal, store_path};
 use crate::output;
 
 /// What measures.
@@ -38,17 +40,30 @@ pub fn run(args: &TryArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     say_where(args, &plan);
+    // From here on a signal ends what measures, and all is set back; before, nothing is changed.
+    let stop = stop_on_signal()?;
     let mut session = Session::new(&lock);
     let trials = tuning::rounds(args.rounds as usize, &yardsticks, |tuned| {
         set(&mut session, args, &plan, tuned)?;
         let values = match &measurement {
-            Measurement::Command => measure(args, &yardsticks, &lock)?,
-            Measurement::Experiment { experiment, arguments } => vec![carried_out(experiment, arguments, &lock)?],
+            Measurement::Command => measure(args, &yardsticks, &lock, &stop)?,
+            Measurement::Experiment { experiment, arguments } => {
+                vec![carried_out(experiment, arguments, &lock, &stop)?]
+            }
         };
         let told: Vec<String> = values.iter().map(|value| format::significant(*value)).collect();
         output::say(format!("netcliff: {} {}", if tuned { "with   " } else { "without" }, told.join(", ")));
-        Ok::<_, anyhow::Error>(values)
-    })?;
+        Ok::<_, Ended>(values)
+    });
+    let trials = match trials {
+        Ok(trials) => trials,
+        Err(Ended::Failed(error)) => return Err(error),
+        Err(Ended::Stopped) => {
+            set(&mut session, args, &plan, false)?;
+            output::say("netcliff: stopped before all rounds were measured: everything was set back, no verdict");
+            return Ok(ExitCode::FAILURE);
+        }
+    };
     let verdict = Verdict::of_all(&trials);
     let keep = args.keep && verdict == Verdict::Better;
     set(&mut session, args, &plan, keep)?;
@@ -99,6 +114,9 @@ fn yardsticks(args: &TryArgs, measurement: &Measurement) -> anyhow::Result<Vec<Y
 
 fn measurement(args: &TryArgs, store: &StoreArgs) -> anyhow::Result<Measurement> {
     let far = args.far.is_asked();
+    if args.experiment.is_none() && args.command.is_empty() {
+        return Err(output::usage("nothing to measure with: give a COMMAND behind --, or --experiment FILE"));
+    }
     let Some(file) = &args.experiment else {
         return match far {
             true => Err(output::usage("--to, --ssh: need --experiment FILE; a COMMAND is told by its own arguments")),
@@ -123,43 +141,28 @@ fn measurement(args: &TryArgs, store: &StoreArgs) -> anyhow::Result<Measurement>
 }
 
 /// Each figure, from one run of the command.
-fn measure(args: &TryArgs, yardsticks: &[Yardstick], lock: &HostLock) -> anyhow::Result<Vec<f64>> {
+fn measure(args: &TryArgs, yardsticks: &[Yardstick], lock: &HostLock, stop: &AtomicBool) -> Result<Vec<f64>, Ended> {
     let (program, arguments) = args.command.split_first().context("no command")?;
     let mut command = Command::new(program);
     command.args(arguments);
     let own = Path::new(program).file_name().is_some_and(|name| name == "netcliff");
-    let printed = printed(&mut command, program, lock, own)?;
+    let printed = printed(&mut command, program, lock, own, stop)?;
     let pointer = |yardstick: &Yardstick| (!yardstick.figure.is_empty()).then(|| yardstick.figure.clone());
     let figure = |yardstick| tuning::figure(&printed, pointer(yardstick).as_deref()).map_err(anyhow::Error::msg);
-    yardsticks.iter().map(figure).collect()
+    Ok(yardsticks.iter().map(figure).collect::<anyhow::Result<_>>()?)
 }
 
 /// The figure of an experiment, measured now by a run of its own.
-fn carried_out(experiment: &Experiment, arguments: &[OsString], lock: &HostLock) -> anyhow::Result<f64> {
+fn carried_out(
+    experiment: &Experiment,
+    arguments: &[OsString],
+    lock: &HostLock,
+    stop: &AtomicBool,
+) -> Result<f64, Ended> {
     let mut command = Command::new(std::env::current_exe().context("cannot find this program")?);
     command.args(arguments);
-    let printed = printed(&mut command, "netcliff run", lock, true)?;
-    tuning::experiment_figure(experiment, &printed).map_err(anyhow::Error::msg)
-}
-
-/// What a program prints. A netcliff shares our lock by an open file (`own`); one that the program starts, by descent: any
-/// other program would keep the file, and the lock, if it were left in the background.
-fn printed(command: &mut Command, name: &str, lock: &HostLock, own: bool) -> anyhow::Result<String> {
-    let shared = own.then(|| lock.share()).transpose().context("cannot share the lock with the measurement")?;
-    if let Some((variable, value, _)) = &shared {
-        command.env(variable, value);
-    }
-    let (variable, value) = lock.announce();
-    command.env(variable, value);
-    let output = command
-        .stdin(Stdio::null())
-        .stderr(Stdio::inherit())
-        .output()
-        .map_err(|error| output::usage(format!("{name}: {error}")))?;
-    if !output.status.success() {
-        bail!("{name} ended with {}; the settings were set back", output.status);
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    let printed = printed(&mut command, "netcliff run", lock, true, stop)?;
+    Ok(tuning::experiment_figure(experiment, &printed).map_err(anyhow::Error::msg)?)
 }
 
 fn tell(args: &TryArgs, plan: &Plan, trials: &[Trial], kept: bool) -> anyhow::Result<()> {
@@ -172,24 +175,29 @@ fn tell(args: &TryArgs, plan: &Plan, trials: &[Trial], kept: bool) -> anyhow::Re
         return output::json_line(&object);
     }
     let outcome = if kept { "the settings stay (`netcliff tune undo`)" } else { "everything was set back" };
+    let rounds = trials.first().map_or(0, |trial| trial.with.len());
     if let [only] = trials {
-        return output::data(&format!("{}; {outcome}\n", sentence(only)));
+        return output::data(&format!("{}\nover {rounds} rounds: {}\n{outcome}\n", figures(only), of_one(only)));
     }
-    let lines: String = trials.iter().map(|trial| format!("{}: {}\n", trial.of.figure, sentence(trial))).collect();
+    let line = |trial: &Trial| format!("{}: {}\n  {}\n", trial.of.figure, figures(trial), of_one(trial));
+    let lines: String = trials.iter().map(line).collect();
     let confidence = "the intervals of all figures together hold with 95 % (Bonferroni)";
-    output::data(&format!("{lines}together: {}; {outcome}; {confidence}\n", word(verdict)))
+    output::data(&format!("{lines}together: {}\nover {rounds} rounds; {confidence}\n{outcome}\n", word(verdict)))
 }
 
-fn sentence(trial: &Trial) -> String {
+fn figures(trial: &Trial) -> String {
     let mean = |values: &[f64]| format::significant(values.iter().sum::<f64>() / values.len() as f64);
     format!(
-        "without {}, with {}, difference {} over {} rounds: {}",
+        "without {}, with {}, difference {}",
         mean(&trial.without),
         mean(&trial.with),
         format::plus_minus(&trial.difference, format::Unit::Number),
-        trial.with.len(),
-        word(trial.verdict),
     )
+}
+
+fn of_one(trial: &Trial) -> &'static str {
+    // Nothing scatters: more rounds would tell nothing else.
+    if trial.with == trial.without { "no difference in any round" } else { word(trial.verdict) }
 }
 
 fn word(verdict: Verdict) -> &'static str {

@@ -127,6 +127,7 @@ impl<'a> Tree<'a> {
         for file in OF_INTERFACE {
             self.copy(&format!("{here}/{file}"))?;
         }
+        self.copy(&format!("proc/sys/net/ipv6/conf/{name}/disable_ipv6"))?;
         // A queue without XPS refuses to be read, and is a queue all the same.
         for (queue, path) in procfs::numbered(self.root.join(&here).join("queues"), "tx-") {
             if procfs::text(path.join("xps_cpus")).is_none() {

@@ -25,7 +25,9 @@ fn propose(draft: &mut Draft<'_>, port: &Port, group: Group, key: &str, new: &st
 pub(super) fn channels(draft: &mut Draft<'_>, port: &Port) -> bool {
     let (Some(queues), Some((kind, most))) = (port.receive_queues(), rules::most_queues(port)) else { return false };
     let wanted = (rules::near_cores(draft.inspection, port) as u32).clamp(1, most);
-    if draft.wants(Objective::Cpu) || draft.wish.channels_as_they_are || queues == wanted {
+    let left_alone = draft.wants(Objective::Cpu) || draft.wish.channels_as_they_are;
+    // A queue for no CPU would be proposed as one.
+    if left_alone || queues == wanted || draft.inspection.usable_cpus().is_empty() {
         return false;
     }
     let before = draft.steps.len();

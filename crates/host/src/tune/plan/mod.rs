@@ -54,6 +54,34 @@ impl Wish {
     }
 }
 
+/// Why nothing can be planned as wished.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// An interface that is not there.
+    #[error("there is no interface {0:?}")]
+    NoInterface(String),
+    /// A CPU to be spared that is not there.
+    #[error("CPU {cpu} is not online: {online} are")]
+    NoCpu {
+        /// Its number.
+        cpu: u32,
+        /// Those that are, as a list.
+        online: String,
+    },
+    /// An MTU that takes the interface's addresses.
+    #[error(
+        "{interface} has IPv6, and the kernel takes its IPv6 addresses and routes away for good below {IPV6_MTU_BYTES} bytes: \
+         {IPV6_MTU_BYTES} and more are accepted, less only with net.ipv6.conf.{interface}.disable_ipv6=1"
+    )]
+    TakesAddresses {
+        /// Which.
+        interface: String,
+    },
+}
+
+/// The smallest MTU that IPv6 works with (bytes; RFC 8200, section 5).
+const IPV6_MTU_BYTES: u32 = 1280;
+
 /// One setting to be made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
@@ -85,7 +113,7 @@ impl Step {
 pub struct Machine {
     /// Online CPUs.
     pub online: Vec<u32>,
-    /// Driver, bus and receive queues of each interface that the plan touches.
+    /// Driver, bus and queues, those in use too, of each interface that the plan touches.
     pub interfaces: BTreeMap<String, String>,
 }
 
@@ -121,8 +149,7 @@ impl Machine {
     pub fn of(inspection: &Inspection, ports: &[&Port]) -> Machine {
         let describe = |port: &&Port| {
             let nic = &port.nic;
-            let queues = nic.channels.get("combined-max").or(nic.channels.get("rx-max")).copied().or(nic.rx_queues);
-            let words = [nic.driver.clone(), nic.bus.clone(), queues.map(|queues| format!("{queues} queues"))];
+            let words = [nic.driver.clone(), nic.bus.clone(), queues(port)];
             (nic.name.clone(), words.into_iter().flatten().collect::<Vec<_>>().join(" "))
         };
         Machine { online: inspection.host.cpu.online.clone(), interfaces: ports.iter().map(describe).collect() }
@@ -147,6 +174,19 @@ impl Machine {
             None => Some(format!("the plan is for {name}, which is not there")),
         })
     }
+}
+
+/// Queues in use, and how many there may be: steps for them fit no other number.
+fn queues(port: &Port) -> Option<String> {
+    let channel = |name| port.nic.channels.get(name).copied();
+    let most = channel("combined-max").filter(|most| *most > 0).or(channel("rx-max")).or(port.nic.rx_queues);
+    let transmit = match (channel("combined"), channel("tx")) {
+        (None, None) => port.nic.tx_queues,
+        (combined, tx) => Some(combined.unwrap_or(0) + tx.unwrap_or(0)),
+    };
+    let (receive, most) = (port.receive_queues()?, most?);
+    let transmit = transmit.map(|queues| format!(", {queues} transmit queues")).unwrap_or_default();
+    Some(format!("{receive} of {most} receive queues{transmit}"))
 }
 
 /// Steps being collected.
@@ -193,17 +233,33 @@ fn of_queues(draft: &mut Draft<'_>, port: &Port) {
     napi::threads(draft, port);
 }
 
+/// What cannot be as wished, or would do what an undo could not take back.
+fn refuse(inspection: &Inspection, wish: &Wish, ports: &[&Port]) -> Result<(), PlanError> {
+    let online = &inspection.host.cpu.online;
+    if let Some(cpu) = wish.spared.iter().copied().find(|cpu| !online.contains(cpu)) {
+        return Err(PlanError::NoCpu { cpu, online: crate::procfs::list_of_cpus(online) });
+    }
+    if wish.mtu_bytes.is_some_and(|mtu| mtu < IPV6_MTU_BYTES) {
+        let has_ipv6 = |port: &&&Port| inspection.network.ipv6.contains(&port.nic.name);
+        if let Some(port) = ports.iter().find(has_ipv6) {
+            return Err(PlanError::TakesAddresses { interface: port.nic.name.clone() });
+        }
+    }
+    Ok(())
+}
+
 /// Proposes settings. A setting that the host does not have, or that is right already, is left out.
 ///
 /// # Errors
-/// An interface that is not there: a sentence.
-pub fn plan(inspection: &Inspection, wish: &Wish) -> Result<Plan, String> {
+/// An interface or a CPU that is not there; an MTU that would cost addresses.
+pub fn plan(inspection: &Inspection, wish: &Wish) -> Result<Plan, PlanError> {
     let ports: Vec<&Port> = if wish.interfaces.is_empty() {
         inspection.main_ports()
     } else {
-        let find = |name: &String| inspection.port(name).ok_or_else(|| format!("there is no interface {name:?}"));
+        let find = |name: &String| inspection.port(name).ok_or_else(|| PlanError::NoInterface(name.clone()));
         wish.interfaces.iter().map(find).collect::<Result<_, _>>()?
     };
+    refuse(inspection, wish, &ports)?;
     // To the planner a spared CPU is an isolated one.
     let sparing = (!wish.spared.is_empty()).then(|| sparing(inspection, &wish.spared));
     let seen = sparing.as_ref().unwrap_or(inspection);

@@ -1,0 +1,116 @@
+//! A program that measures: what it prints, and how it is ended.
+
+use std::io::{self, Read};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, anyhow};
+use netcliff_host::journal::HostLock;
+use netcliff_host::process;
+
+use crate::output;
+
+/// Why there is no figure.
+pub enum Ended {
+    /// The user asked to stop.
+    Stopped,
+    /// It failed.
+    Failed(anyhow::Error),
+}
+
+impl From<anyhow::Error> for Ended {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<io::Error> for Ended {
+    fn from(error: io::Error) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+/// Between two looks at the program and at the wish to stop.
+const GLANCE: Duration = Duration::from_millis(20);
+/// For the wish to stop to arrive: a terminal tells the program as soon as us.
+const SAME_TIME: Duration = Duration::from_millis(100);
+/// A program that was asked to end and has not after this is ended.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What a program prints. A netcliff shares our lock by an open file (`own`); one that the program starts, by descent: any
+/// other program would keep the file, and the lock, if it were left in the background.
+pub fn printed(
+    command: &mut Command,
+    name: &str,
+    lock: &HostLock,
+    own: bool,
+    stop: &AtomicBool,
+) -> Result<String, Ended> {
+    let shared = own.then(|| lock.share()).transpose().context("cannot share the lock with the measurement")?;
+    if let Some((variable, value, _)) = &shared {
+        command.env(variable, value);
+    }
+    let (variable, value) = lock.announce();
+    command.env(variable, value).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+    if is_set(stop) {
+        return Err(Ended::Stopped);
+    }
+    let mut child = command.spawn().map_err(|error| output::usage(format!("{name}: {error}")))?;
+    drop(shared);
+    let (status, printed) = waited(&mut child, own, stop)?;
+    if !status.success() {
+        thread::sleep(SAME_TIME);
+        if is_set(stop) {
+            return Err(Ended::Stopped);
+        }
+        // Said before it is done, it is done whoever sees it: what could not be set back is told by itself.
+        let why = status.signal().map_or_else(|| status.to_string(), |signal| format!("signal {signal}"));
+        return Err(anyhow!("{name} ended with {why}; the settings were set back").into());
+    }
+    Ok(String::from_utf8_lossy(&printed).into_owned())
+}
+
+fn is_set(stop: &AtomicBool) -> bool {
+    stop.load(Ordering::Relaxed)
+}
+
+/// Until it has ended and nobody writes to its output any more.
+fn waited(child: &mut Child, own: bool, stop: &AtomicBool) -> Result<(ExitStatus, Vec<u8>), Ended> {
+    let mut pipe = child.stdout.take().context("no pipe from the program")?;
+    let reader = thread::spawn(move || {
+        let mut text = Vec::new();
+        pipe.read_to_end(&mut text).map(|_| text)
+    });
+    loop {
+        if let Some(status) = child.try_wait()?.filter(|_| reader.is_finished()) {
+            let text = reader.join().map_err(|_| anyhow!("the reader of the program's output panicked"))??;
+            return Ok((status, text));
+        }
+        if is_set(stop) {
+            end(child, own)?;
+            return Err(Ended::Stopped);
+        }
+        thread::sleep(GLANCE);
+    }
+}
+
+/// A netcliff ends by itself what it has started, in an order; of any other program all is asked to end that it started.
+fn end(child: &mut Child, own: bool) -> io::Result<()> {
+    let tree = process::tree(child.id());
+    let asked = if own { &tree[..tree.len().min(1)] } else { &tree[..] };
+    let refused = asked.iter().find_map(|process| process.ask_to_end().err());
+    let deadline = Instant::now() + PATIENCE;
+    while child.try_wait()?.is_none() || (!own && tree.iter().any(process::ProcessId::is_alive)) {
+        if let Some(error) = refused {
+            return Err(error);
+        }
+        if !own && Instant::now() > deadline {
+            process::tree(child.id()).iter().chain(&tree).try_for_each(process::ProcessId::end)?;
+        }
+        thread::sleep(GLANCE);
+    }
+    Ok(())
+}
