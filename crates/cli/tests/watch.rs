@@ -106,19 +106,23 @@ fn sigterm_gives_the_terminal_back() {
 #[test]
 fn an_interface_that_goes_ends_it() {
     let home = Home::new();
-    let name = format!("ncw{}", std::process::id());
-    if !common::bed::ip(&["link", "add", &name, "type", "dummy"]) {
-        return common::say("SKIPPED: no dummy links here");
+    let space = format!("ncwatch-{}", std::process::id());
+    let made = common::bed::ip(&["netns", "add", &space])
+        && common::bed::ip(&["-n", &space, "link", "add", "w0", "type", "veth", "peer", "name", "w1"]);
+    if !made {
+        return common::say("SKIPPED: no network namespaces here (root and iproute2 are needed)");
     }
-    let mut watch = home.command(["watch", "--json", "--interval", "100ms", "--if", &name]);
+    let netcliff = home.command(["watch", "--json", "--interval", "100ms", "--if", "w0"]);
+    let mut watch = std::process::Command::new("ip");
+    watch.args(["netns", "exec", &space]).arg(netcliff.get_program()).args(netcliff.get_args());
     let child = watch.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
     std::thread::sleep(std::time::Duration::from_millis(700));
-    assert!(common::bed::ip(&["link", "del", &name]));
-    // Where it does not end by itself its pipe is closed after this, and the next line ends it.
+    assert!(common::bed::ip(&["-n", &space, "link", "del", "w0"]));
     let output = ended(child);
+    assert!(common::bed::ip(&["netns", "delete", &space]));
     let told = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{told}");
-    assert!(told.contains(&format!("{name} is gone")), "{told}");
+    assert!(told.contains("w0 is gone"), "{told}");
     assert!(String::from_utf8_lossy(&output.stdout).lines().count() >= 1, "{output:?}");
 }
 
