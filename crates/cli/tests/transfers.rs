@@ -69,6 +69,28 @@ fn on_loopback_what_is_the_devices_is_named_and_the_rest_measured() {
 }
 
 #[test]
+fn many_settings_fit_a_line_of_80_columns() {
+    let home = Home::new();
+    let vary = r#"design = "one-at-a-time"
+[vary]
+channel = ["tcp", "mptcp"]
+path = ["write", "sendfile"]
+congestion = ["cubic", "reno"]
+nodelay = ["off", "on"]
+flows = ["2", "3"]
+threads = ["own", "1"]
+block = ["1024B", "65536B"]
+"#;
+    let file = home.file("wide.toml", format!("{}{vary}", SMALL.split("[vary]").next().unwrap_or_default()));
+    let page = home.stdout(["run", &file, "--testbed", "loopback", "--repeats", "2"]);
+    for part in ["each: goodput", "path write", "  nodelay on\n", "nodelay off -> on"] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    let wide: Vec<&str> = page.lines().filter(|line| line.chars().count() > 80).collect();
+    assert!(wide.is_empty(), "{wide:#?}");
+}
+
+#[test]
 fn flows_share_threads_where_their_way_of_sending_lets_them() {
     let home = Home::new();
     let vary = "[fixed]\nflows = \"4\"\n\n[vary]\nthreads = [\"own\", \"2\"]\npath = [\"write\", \"zerocopy\"]\n";

@@ -147,10 +147,13 @@ pub fn known<'a>(known: impl IntoIterator<Item = &'a Known>) -> Option<String> {
     let widths = if least == most { least } else { format!("{least} to {most}") };
     let asked = first.asked.map_or(String::new(), |asked| format!(", {} asked for", share_short(asked)));
     let confidence = share_short(first.confidence);
-    Some(format!(
-        "mean of {} known to {widths} (half width of the {confidence} interval over the repeats{asked})",
-        first.figure
-    ))
+    let figure = without_unit(&first.figure);
+    Some(format!("the mean {figure} may be off by ±{widths} ({confidence} interval over the repeats{asked})"))
+}
+
+/// A figure's key without its unit: `goodput_bps` is goodput.
+fn without_unit(key: &str) -> &str {
+    ["_bps", "_per_s", "_s"].iter().find_map(|unit| key.strip_suffix(unit)).unwrap_or(key)
 }
 
 /// The ends of an interval in the unit of its value, without the unit: `403-421`.

@@ -21,6 +21,7 @@ pub mod channel;
 pub mod client;
 mod error;
 pub mod far;
+mod guests;
 pub mod handshake;
 pub mod key;
 pub mod message;

@@ -13,6 +13,8 @@ use crate::format;
 
 /// Width of a figure with its interval.
 const FIGURE: usize = 20;
+/// Width of a line.
+const LINE: usize = 80;
 
 /// Every configuration, the effect of every setting, what was not had; the figure is drawn apart.
 pub fn transfers(report: &TransferReport, style: Style) -> String {
@@ -59,6 +61,9 @@ fn configurations(page: &mut Page, report: &TransferReport) {
         levels.chain([report.factors[at].key.name().len()]).max().unwrap_or(0) + 2
     };
     let widths: Vec<usize> = (0..report.factors.len()).map(width).collect();
+    if 2 + widths.iter().sum::<usize>() + FIGURE * measures.len() > LINE {
+        return in_words(page, report, &measures);
+    }
     let line = |levels: Vec<&str>, figures: Vec<String>| {
         let levels: String = levels.iter().zip(&widths).map(|(level, width)| format!("{level:<width$}")).collect();
         let figures: String = figures.iter().map(|figure| format!("{figure:>FIGURE$}")).collect();
@@ -80,6 +85,28 @@ fn configurations(page: &mut Page, report: &TransferReport) {
         lines.push(line(row.levels.iter().map(String::as_str).collect(), figures));
     }
     page.block(&lines.join("\n"));
+    known(page, report);
+}
+
+/// The same where the settings need more than a line: the first configuration in full, of the others what is not as in the first.
+fn in_words(page: &mut Page, report: &TransferReport, measures: &[TransferMeasure]) {
+    let Some(first) = report.rows.first() else { return };
+    let heads: Vec<&str> = measures.iter().map(|measure| measure.label()).collect();
+    let mut lines = vec![format!("  each: {}", heads.join(", "))];
+    for (place, row) in report.rows.iter().enumerate() {
+        let differs = |at: &usize| place == 0 || row.levels.get(*at) != first.levels.get(*at);
+        let level = |at: usize| Some(format!("{} {}", report.factors.get(at)?.key, row.levels.get(at)?));
+        let words: Vec<String> = (0..report.factors.len()).filter(differs).filter_map(level).collect();
+        let words = if words.is_empty() { "as the first".to_owned() } else { words.join(", ") };
+        lines.push(textwrap::fill(&words, textwrap::Options::new(LINE).initial_indent("  ").subsequent_indent("    ")));
+        let figures: String = measures.iter().map(|measure| format!("{:>FIGURE$}", cell(row, *measure))).collect();
+        lines.push(format!("        {figures}"));
+    }
+    page.block(&lines.join("\n"));
+    known(page, report);
+}
+
+fn known(page: &mut Page, report: &TransferReport) {
     if let Some(known) = format::known(report.rows.iter().filter_map(|row| row.known.as_ref())) {
         page.paragraph(2, Tone::Faint, &known);
     }
@@ -110,8 +137,9 @@ fn effects(page: &mut Page, report: &TransferReport) {
 fn effect_line(effect: &Effect) -> String {
     let unit = unit_of(effect.figure.dimension());
     let setting = format!("{} {} -> {}", effect.factor, effect.from, effect.to);
+    let setting = if setting.len() > 20 { format!("{setting}\n{:24}", "") } else { format!("{setting:<20}") };
     format!(
-        "    {setting:<24}{:>12}{:>12}{:>24} {}",
+        "    {setting}{:>12}{:>12}{:>24} {}",
         format::quantity(effect.from_mean, unit),
         format::quantity(effect.to_mean, unit),
         comparison::percent(&effect.change),

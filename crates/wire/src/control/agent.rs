@@ -4,13 +4,14 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::far::{Kind, Service};
+use super::guests::Guests;
 use super::key::Key;
 use super::stream::Stream;
 use super::{ControlError, Limits, handshake, serve};
@@ -139,9 +140,9 @@ impl Agent {
 
     fn admit<'scope>(&'scope self, stream: TcpStream, guests: &Arc<Guests>, scope: &'scope thread::Scope<'scope, '_>) {
         let local = stream.local_addr().map(|address| address.ip()).ok();
+        let seat = Guests::seat(guests, &self.settings.limits, &stream);
         let Ok(stream) = Stream::tcp(stream) else { return };
-        let limits = &self.settings.limits;
-        let Some(seat) = Guests::seat(guests, limits) else {
+        let Some(mut seat) = seat else {
             (self.log)(&Event::Refused(&ControlError::Busy { peer: format!("to {}: this agent", stream.peer) }));
             handshake::turn_away(stream, self.settings.key.is_some());
             return;
@@ -179,46 +180,4 @@ fn is_passing(error: &std::io::Error) -> bool {
 /// Too many open files, or no memory: it passes when a client goes.
 fn is_shortage(error: &std::io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
-}
-
-/// Who is here.
-#[derive(Default)]
-struct Guests {
-    all: AtomicUsize,
-    strangers: AtomicUsize,
-}
-
-/// A client's place among the guests, given back on drop.
-struct Seat {
-    guests: Arc<Guests>,
-    stranger: AtomicBool,
-}
-
-impl Guests {
-    /// A seat, unless all or those of strangers are taken. Only the accepting thread takes seats.
-    fn seat(guests: &Arc<Self>, limits: &Limits) -> Option<Seat> {
-        let full = guests.all.load(Ordering::Acquire) >= limits.connections
-            || guests.strangers.load(Ordering::Acquire) >= limits.handshakes;
-        if full {
-            return None;
-        }
-        guests.all.fetch_add(1, Ordering::AcqRel);
-        guests.strangers.fetch_add(1, Ordering::AcqRel);
-        Some(Seat { guests: Arc::clone(guests), stranger: AtomicBool::new(true) })
-    }
-}
-
-impl Seat {
-    fn authenticated(&self) {
-        if self.stranger.swap(false, Ordering::AcqRel) {
-            self.guests.strangers.fetch_sub(1, Ordering::AcqRel);
-        }
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        self.authenticated();
-        self.guests.all.fetch_sub(1, Ordering::AcqRel);
-    }
 }

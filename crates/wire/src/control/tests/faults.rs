@@ -117,6 +117,22 @@ fn bad_clients_do_not_touch_a_running_test() {
 }
 
 #[test]
+fn strangers_that_keep_silent_keep_no_client_out() {
+    let key = key();
+    let host = Host::new(Some(key.clone()), Limits { handshakes: 4, connections: 6, ..short() });
+    let mut good = host.session(Some(&key)).expect("the same key");
+    good.start("count", &json!({})).expect("it starts");
+    let silent: Vec<TcpStream> = (0..20).map(|_| TcpStream::connect(host.address).expect("it listens")).collect();
+    for _ in 0..3 {
+        let mut late = host.session(Some(&key)).expect("a stranger makes room");
+        late.start("count", &json!({})).expect("it starts");
+        assert_eq!(asked(&late.report().expect("it runs")), 1);
+    }
+    assert_eq!(asked(&good.report().expect("it runs")), 1);
+    drop(silent);
+}
+
+#[test]
 fn oversized_slow_and_malformed_messages_end_their_session_only() {
     let host = Host::new(None, short());
     let mut good = host.session(None).expect("loopback");
