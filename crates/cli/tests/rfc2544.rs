@@ -144,19 +144,26 @@ fn tagged_frames_are_forwarded_or_refused() {
 #[test]
 fn two_signals_at_once_are_one_stop() {
     let home = Home::new();
-    let mut run = Running::start(&home, &searches("64", "1000"));
+    let Some(run) = in_its_second_search(&home) else { return };
     let pid = run.pid();
-    if !run.reaches("search 2 of 1000", std::time::Duration::from_secs(120)) {
-        let said = run.end(std::time::Duration::from_secs(20)).stderr;
-        assert!(said.contains("not permitted") || said.contains("another netcliff"), "{said}");
-        return say(&format!("SKIPPED: {said}"));
-    }
     common::running::signals(pid, &["TERM", "INT", "TERM"]);
     let Ended { status, stdout, stderr } = run.end(std::time::Duration::from_secs(60));
     let found: Value = serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{error}: {stderr}"));
     assert!(status.code() == Some(1) && found["partial"].is_string(), "{found}");
     assert_eq!(stderr.matches("stopping; what was measured is kept").count(), 1, "{stderr}");
     assert_eq!(namespaces_of(pid), [""; 0], "namespaces are left");
+}
+
+/// A run of many searches, stopped in none yet; None where it cannot run here, which is said.
+fn in_its_second_search(home: &Home) -> Option<Running> {
+    let mut run = Running::start(home, &searches("64", "1000"));
+    if run.reaches("search 2 of 1000", std::time::Duration::from_secs(120)) {
+        return Some(run);
+    }
+    let said = run.end(std::time::Duration::from_secs(20)).stderr;
+    assert!(said.contains("not permitted") || said.contains("another netcliff"), "{said}");
+    say(&format!("SKIPPED: {said}"));
+    None
 }
 
 /// Searches of a bisection too coarse to take long, wherever the throughput is.
@@ -208,13 +215,8 @@ fn several_searches_go_round_the_sizes_and_can_be_compared() {
 #[test]
 fn a_stop_between_rounds_keeps_the_searches_that_were_made() {
     let home = Home::new();
-    let mut run = Running::start(&home, &searches("64", "1000"));
+    let Some(run) = in_its_second_search(&home) else { return };
     let pid = run.pid();
-    if !run.reaches("search 2 of 1000", std::time::Duration::from_secs(120)) {
-        let said = run.end(std::time::Duration::from_secs(20)).stderr;
-        assert!(said.contains("not permitted") || said.contains("another netcliff"), "{said}");
-        return say(&format!("SKIPPED: {said}"));
-    }
     run.signal("INT");
     let Ended { status, stdout, stderr } = run.end(std::time::Duration::from_secs(60));
     let found: Value = serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{error}: {stderr}"));

@@ -17,7 +17,7 @@ use netcliff_wire::control::key::Token;
 use netcliff_wire::control::{CPU_METER, ControlError, RR_CPU_LISTS};
 use netcliff_wire::rr::near::run;
 use netcliff_wire::rr::{Near, RrKind, Server, ServerCount, Target};
-use netcliff_wire::thread::{Placement, check_cpus, print_cpus};
+use netcliff_wire::thread::{Placement, print_cpus};
 use netcliff_wire::{FarCpu, WireError};
 use serde::{Deserialize, Serialize};
 
@@ -131,8 +131,6 @@ fn by_companion(
     meter: Preference,
     companion: &mut Companion,
 ) -> Result<Report, RrError> {
-    // What the user asked for wrongly is told as such, not as a refusal of the companion.
-    check_cpus(settings.server_cpus.iter().copied().chain(settings.server_cpu))?;
     let ready = companion.session.start(RrKind::NAME, settings)?;
     let targets = targets(settings, rig.addresses().1.ip().to_owned().into(), &ready.ports);
     let mut near = in_rig(settings, rig, targets, ready.token);

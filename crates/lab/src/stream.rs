@@ -244,7 +244,7 @@ fn measured(
     let mut first_error = None;
     let rounds = options.method.rounds(options.repeats.most);
     for round in 0..rounds {
-        let stopped = options.stop.load(std::sync::atomic::Ordering::Relaxed);
+        let stopped = options.stop.load(Ordering::Relaxed);
         if stopped || !configs.iter().any(|config| config.wants(options, round)) {
             break;
         }

@@ -65,8 +65,10 @@ impl Placement {
 /// # Errors
 /// One of them does not exist or is not allowed.
 pub fn check_cpus(cpus: impl IntoIterator<Item = usize>) -> Result<(), WireError> {
-    let tried = |cpu: usize| std::thread::scope(|scope| scope.spawn(move || pin(cpu)).join());
-    cpus.into_iter().try_for_each(|cpu| tried(cpu).map_err(|panic| WireError::died("trying", &*panic))?)
+    let cpus: Vec<usize> = cpus.into_iter().collect();
+    // A thread of its own, which is left where the last one is.
+    let tried = std::thread::spawn(move || cpus.into_iter().try_for_each(pin)).join();
+    tried.map_err(|panic| WireError::died("trying", &*panic))?
 }
 
 /// The CPU of the `number`th of several threads: the CPUs of a list in turn, or that of all where there is none.

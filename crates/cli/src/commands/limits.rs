@@ -143,12 +143,10 @@ fn asked(args: &LimitsArgs, system: &System, origins: Vec<(String, String)>) -> 
         if frames == 1 { "an interrupt a frame".to_owned() } else { format!("{frames} frames an interrupt") };
     let mut asked = Vec::new();
     let mut say = |name: &str, text: Option<String>| {
-        let origin = origins.iter().find(|(part, _)| part == name);
-        let origin = origin.map(|(part, origin)| match part.as_str() {
-            "CPU" => format!("{origin}, {interrupts}"),
-            _ => origin.clone(),
-        });
-        asked.extend(origin.or(text).map(|text| (name.to_owned(), text)));
+        let origin = origins.iter().find(|(part, _)| part == name).map(|(_, origin)| origin.clone());
+        // How often it is interrupted belongs to its costs, wherever they are from.
+        let whole = |text: String| if name == "CPU" { format!("{text}, {interrupts}") } else { text };
+        asked.extend(origin.or(text).map(|text| (name.to_owned(), whole(text))));
     };
     say("link", system.link_bps.map(units::print_bps));
     say("bus", (system.bus != Bus::None).then(|| system.bus.to_string()));
@@ -163,7 +161,7 @@ fn asked(args: &LimitsArgs, system: &System, origins: Vec<(String, String)>) -> 
         Some(host) => Some(format!("{host}{set}")),
         None => system.cpu.as_ref().map(|_| "costs of the newest find".to_owned()),
     };
-    say("CPU", costs.map(|costs| format!("{costs}, {cpus}, {interrupts}")));
+    say("CPU", costs.map(|costs| format!("{costs}, {cpus}")));
     asked
 }
 

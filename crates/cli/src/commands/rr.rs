@@ -35,7 +35,8 @@ pub fn run(args: &RrArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
     };
     sweep.configurations().map_err(output::usage)?;
     let local = !args.far.is_asked();
-    // Also those whose turn never comes; an agent's are its own to know.
+    // Also those whose turn never comes, and those of a server on this host, whose own refusal would come late; an agent's are its own
+    // to know.
     let cpus = args.cpu.clone().unwrap_or_default();
     let own = if local { [cpus.0, cpus.1].concat() } else { cpus.0 };
     netcliff_wire::thread::check_cpus(own).map_err(output::usage)?;

@@ -26,7 +26,14 @@ fn made(id: u64, path: &Path) -> String {
 }
 
 fn write(state: &StateDir, name: &str, text: &str) -> PathBuf {
-    let path = state.journal_dir().unwrap().join(name);
+    written(state.journal_dir().unwrap().join(name), text)
+}
+
+fn write_kept(state: &StateDir, text: &str) -> PathBuf {
+    written(state.kept_dir().unwrap().join("000001.jsonl"), text)
+}
+
+fn written(path: PathBuf, text: &str) -> PathBuf {
     fs::write(&path, text).unwrap();
     path
 }
@@ -197,12 +204,6 @@ fn damage_before_the_last_line_is_told_and_the_rest_undone() {
     assert_eq!(replay(&state).unwrap(), ReplayReport::default(), "told once");
 }
 
-fn write_kept(state: &StateDir, text: &[u8]) -> PathBuf {
-    let path = state.kept_dir().unwrap().join("000001.jsonl");
-    fs::write(&path, text).unwrap();
-    path
-}
-
 /// Whatever is damaged in a kept journal, what can be read is undone, it is told, and the file is put aside.
 #[test]
 fn a_damaged_kept_journal_is_undone_as_far_as_it_can_be_read() {
@@ -218,7 +219,7 @@ fn a_damaged_kept_journal_is_undone_as_far_as_it_can_be_read() {
     ];
     for (n, (text, has_change)) in texts.iter().enumerate() {
         fs::create_dir_all(&made_in).unwrap();
-        let path = write_kept(&state, text.as_bytes());
+        let path = write_kept(&state, text);
         assert_eq!(kept(&state).unwrap().len(), usize::from(*has_change), "{text}");
         let report = undo_kept(&state).unwrap();
         assert_eq!(!made_in.exists(), *has_change, "{text}");
@@ -248,7 +249,7 @@ fn an_open_journal_without_its_first_line_is_undone_once_the_process_of_its_name
 fn a_journal_without_its_first_line_from_before_the_boot_is_void() {
     let (dir, state) = state();
     let made_in = dir.path().join("made");
-    let path = write_kept(&state, made(0, &made_in).as_bytes());
+    let path = write_kept(&state, &made(0, &made_in));
     let file = fs::File::options().append(true).open(&path).unwrap();
     file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(1)).unwrap();
     assert_eq!(undo_kept(&state).unwrap(), ReplayReport::default());

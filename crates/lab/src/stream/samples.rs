@@ -45,8 +45,8 @@ fn of_window(options: &StreamOptions, flows: &[Flow], place: usize) -> StreamSam
     let by_clock = if options.method.clock() == "sender" { &sender } else { &receiver };
     StreamSample {
         goodput_bps: by_clock.as_ref().map(|sum| sum.bps),
-        sender_cpu: sender.as_ref().map(|sum| sum.cpus),
-        receiver_cpu: receiver.as_ref().map(|sum| sum.cpus),
+        sender_cpu: sender.as_ref().map(EndSum::cpus),
+        receiver_cpu: receiver.as_ref().map(EndSum::cpus),
         sender_us_per_kib: sender.as_ref().and_then(EndSum::us_per_kib),
         receiver_us_per_kib: receiver.as_ref().and_then(EndSum::us_per_kib),
         sender_kernel_share: sender.as_ref().and_then(EndSum::kernel_share),
@@ -59,7 +59,6 @@ fn of_window(options: &StreamOptions, flows: &[Flow], place: usize) -> StreamSam
 #[derive(Default)]
 struct EndSum {
     bps: f64,
-    cpus: f64,
     used_s: f64,
     bytes: f64,
     user_cpus: f64,
@@ -77,7 +76,6 @@ impl EndSum {
                 continue;
             }
             sum.bps += window.goodput_bps().unwrap_or(0.0);
-            sum.cpus += window.busy();
             sum.used_s += used_s;
             sum.bytes += window.bytes as f64;
             sum.user_cpus += window.cpu.user_s / wall_s;
@@ -85,6 +83,10 @@ impl EndSum {
             sum.flows += 1;
         }
         (sum.flows > 0).then_some(sum)
+    }
+
+    fn cpus(&self) -> f64 {
+        self.user_cpus + self.system_cpus
     }
 
     fn kernel_share(&self) -> Option<f64> {

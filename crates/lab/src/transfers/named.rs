@@ -94,15 +94,15 @@ impl Named {
         self.path.unwrap_or(default)
     }
 
-    /// What flows cannot do that share a thread, of what is asked for.
-    fn needs_own_threads(&self) -> Option<&'static str> {
+    /// What is asked for that flows which share threads cannot do, and the threads.
+    fn cannot_share(&self) -> Option<(u32, &'static str)> {
         let mut asked = Settings::new(Channel::Unix);
         (asked.flows, asked.threads) = (self.flows, self.threads);
         asked.acknowledged = self.method == Method::Acked;
         if let Some(Path::Stream(path)) = &self.path {
             asked.path = path.clone();
         }
-        asked.shared_threads().and_then(|_| asked.needs_own_threads())
+        asked.cannot_share()
     }
 }
 
@@ -119,7 +119,7 @@ pub(super) fn impossible(config: &Config) -> Option<String> {
     if named.udp && method != Method::Default {
         return Some(format!("{method} over udp: it measures streams"));
     }
-    if let Some((what, threads)) = named.needs_own_threads().zip(named.threads) {
+    if let Some((threads, what)) = named.cannot_share() {
         return Some(format!(
             "{what} with {} flows over {threads} threads: its threads wait for one flow only",
             named.flows

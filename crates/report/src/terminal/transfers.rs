@@ -13,6 +13,8 @@ use crate::format;
 
 /// Width of a figure with its interval.
 const FIGURE: usize = 20;
+/// Width of a setting's change.
+const CHANGE: usize = 20;
 /// Width of a line.
 const LINE: usize = 80;
 
@@ -137,7 +139,9 @@ fn effects(page: &mut Page, report: &TransferReport) {
 fn effect_line(effect: &Effect) -> String {
     let unit = unit_of(effect.figure.dimension());
     let setting = format!("{} {} -> {}", effect.factor, effect.from, effect.to);
-    let setting = if setting.len() > 20 { format!("{setting}\n{:24}", "") } else { format!("{setting:<20}") };
+    // Of a longer one the figures stand below it.
+    let setting =
+        if setting.len() > CHANGE { format!("{setting}\n    {:CHANGE$}", "") } else { format!("{setting:<CHANGE$}") };
     format!(
         "    {setting}{:>12}{:>12}{:>24} {}",
         format::quantity(effect.from_mean, unit),

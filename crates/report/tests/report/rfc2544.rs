@@ -45,6 +45,12 @@ fn report() -> Rfc2544Report {
     serde_json::from_str(text).expect("the documented form")
 }
 
+/// The cells of a line of a table, from 0: its heading.
+fn cells(page: &str, heading: &str, at: usize) -> Vec<String> {
+    let line = page.lines().skip_while(|line| !line.starts_with(heading)).nth(at).expect("a row");
+    line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).map(str::to_owned).collect()
+}
+
 #[test]
 fn the_page() {
     let page = terminal::rfc2544(&report(), Style { width: 80, ..Style::default() });
@@ -130,10 +136,7 @@ fn searched() -> Rfc2544Report {
 fn several_searches_are_a_mean_with_how_far_they_are_apart() {
     let page = terminal::rfc2544(&searched(), Style { width: 80, ..Style::default() });
     assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
-    let row = |heading: &str, at: usize| -> Vec<String> {
-        let line = page.lines().skip_while(|line| !line.starts_with(heading)).nth(at).expect("a row");
-        line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).map(str::to_owned).collect()
-    };
+    let row = |heading: &str, at: usize| cells(&page, heading, at);
     assert_eq!(row("THROUGHPUT", 2)[..3], ["64B", "400 ± 130 kpps", "269 Mbit/s"], "{page}");
     assert_eq!(row("THROUGHPUT", 3)[..2], ["imix", ">= 870 kpps"]);
     assert_eq!(row("SEARCHES", 2), ["64B", "3", "2", "400 kpps", "390 kpps", "410 kpps", "5.00 %"]);
@@ -178,10 +181,7 @@ fn limited() -> Rfc2544Report {
 fn limits_and_void_loads_are_in_every_form() {
     let page = terminal::rfc2544(&limited(), Style { width: 80, ..Style::default() });
     assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
-    let row = |heading: &str, at: usize| -> Vec<String> {
-        let line = page.lines().skip_while(|line| !line.starts_with(heading)).nth(at).expect("a row");
-        line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).map(str::to_owned).collect()
-    };
+    let row = |heading: &str, at: usize| cells(&page, heading, at);
     assert_eq!(row("THROUGHPUT", 2)[..2], ["64B", ">= 400 kpps"], "{page}");
     assert_eq!(row("FRAME LOSS", 3), ["64B", "776 kpps", "80.0 %", "void"], "{page}");
     assert_eq!(row("BACK-TO-BACK", 2).last().map(String::as_str), Some("<= 999 us"), "{page}");

@@ -2,6 +2,7 @@
 //! due, so that what waits behind a slow answer is slow too (no coordinated omission).
 
 use std::collections::VecDeque;
+use std::iter::Peekable;
 use std::time::Duration;
 
 use super::closed::broken;
@@ -14,6 +15,9 @@ use crate::clock;
 const MOST_UNDER_WAY: usize = 65_536;
 /// A sleep ends this much before a request is due: the kernel wakes a sleeper some 50 us late by default.
 const WAKE_EARLY_NS: u64 = 60_000;
+
+/// When requests are due (ns of `CLOCK_MONOTONIC`); the first one that has not left is seen.
+type Dues<'a> = Peekable<&'a mut dyn Iterator<Item = u64>>;
 
 /// A request under way.
 struct Asked {
@@ -49,18 +53,20 @@ pub(super) fn run(flow: &mut Flow<'_>, socket: &Socket, schedule: &mut dyn Itera
         have: 0,
         flow,
     };
-    let mut due = schedule.next().map(|offset| at_work.flow.window.begins_ns + offset);
-    let ended = at_work.run(schedule, &mut due).err();
+    let begins_ns = at_work.flow.window.begins_ns;
+    let mut dues = schedule.map(|offset| begins_ns + offset);
+    let mut dues: Dues<'_> = (&mut dues as &mut dyn Iterator<Item = u64>).peekable();
+    let ended = at_work.run(&mut dues).err();
     at_work.give_up(u64::MAX);
-    at_work.never_left(schedule, due);
+    at_work.never_left(dues);
     ended
 }
 
 impl Loop<'_, '_, '_> {
-    /// `due` is when the next request is.
-    fn run(&mut self, schedule: &mut dyn Iterator<Item = u64>, due: &mut Option<u64>) -> Result<(), String> {
+    fn run(&mut self, dues: &mut Dues<'_>) -> Result<(), String> {
         let window = self.flow.window;
         let timeout_ns = self.flow.timeout().as_nanos() as u64;
+        let due = |dues: &mut Dues<'_>| dues.peek().copied().filter(|due_ns| *due_ns < window.closes_ns);
         loop {
             let now_ns = clock::monotonic_ns();
             self.flow.pass(now_ns);
@@ -70,19 +76,19 @@ impl Loop<'_, '_, '_> {
                 return Ok(());
             }
             let mut blocked = false;
-            while let Some(due_ns) = due.filter(|due_ns| *due_ns <= now_ns && *due_ns < window.closes_ns) {
+            while let Some(due_ns) = due(dues).filter(|due_ns| *due_ns <= now_ns) {
                 if self.waiting.len() >= MOST_UNDER_WAY || !self.ask(due_ns)? {
                     blocked = true;
                     break;
                 }
-                *due = schedule.next().map(|offset| window.begins_ns + offset);
+                dues.next();
             }
             let answered = self.take()?;
             if self.datagrams {
                 self.give_up(now_ns.saturating_sub(timeout_ns));
             }
             if !answered {
-                self.rest(due.filter(|due_ns| *due_ns < window.closes_ns), blocked)?;
+                self.rest(due(dues), blocked)?;
             }
         }
     }
@@ -142,10 +148,9 @@ impl Loop<'_, '_, '_> {
     }
 
     /// Counts what was due in the window, and by now, and was not sent: with the rate that was asked for it is lost too.
-    fn never_left(&mut self, schedule: &mut dyn Iterator<Item = u64>, due: Option<u64>) {
+    fn never_left(&mut self, dues: Dues<'_>) {
         let (window, now_ns) = (self.flow.window, clock::monotonic_ns());
-        let rest = schedule.map(|offset| window.begins_ns + offset);
-        let due = due.into_iter().chain(rest).take_while(|due_ns| *due_ns < window.closes_ns.min(now_ns));
+        let due = dues.take_while(|due_ns| *due_ns < now_ns && *due_ns < window.closes_ns);
         self.flow.counts.unsent = due.filter(|due_ns| window.holds(*due_ns)).count() as u64;
     }
 

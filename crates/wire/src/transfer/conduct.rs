@@ -17,7 +17,7 @@ use super::options::{self, InForce};
 use super::tcp_info::TcpSample;
 use super::{Channel, ReceivePath, Settings, Spans, Watch, datagram, mapped, pace, path, together, uring};
 use crate::error::WireError;
-use crate::thread::{Placement, Punctual};
+use crate::thread::Placement;
 
 /// What all ends share.
 pub(super) struct Shared<'a> {
@@ -133,13 +133,7 @@ pub(super) fn play(
         }
         drop(events);
         let mut conductor = Conductor::new(&shared, flows, leaders, heard);
-        let stopped = if shared.gate.pass() {
-            // Behind hundreds of busy flows it would be seconds late, and the transfer as much longer.
-            let _punctual = Punctual::begin();
-            conductor.conduct(watch)
-        } else {
-            None
-        };
+        let stopped = if shared.gate.pass() { conductor.conduct(watch) } else { None };
         let samples = conductor.release();
         let brought: Vec<_> = threads.into_iter().map(|(places, thread)| (places, joined(thread))).collect();
         match not_started {

@@ -12,6 +12,7 @@ use super::meter::Phase;
 use super::tcp_info::{self, TcpSample};
 use super::{Span, Watch};
 use crate::clock;
+use crate::thread::Punctual;
 
 /// How often the conductor looks whether it was asked to stop (ns).
 const LOOK_NS: u64 = 50_000_000;
@@ -59,6 +60,8 @@ impl<'a> Conductor<'a> {
 
     /// Conducts from the first byte to the last window; a reason where it was stopped before.
     pub(super) fn conduct(&mut self, watch: &mut dyn Watch) -> Option<String> {
+        // Behind hundreds of busy flows it would be seconds late, and the transfer as much longer.
+        let _punctual = Punctual::begin();
         let spans = self.shared.spans;
         let mut stopped = self.wait(Some(clock::monotonic_ns() + spans.warm_up_ns), None);
         watch.opened();

@@ -153,8 +153,13 @@ impl Settings {
         self.threads.filter(|threads| *threads < flows)
     }
 
-    /// What a thread that serves several flows cannot do, of what is asked for: these wait for their own flow only.
-    pub fn needs_own_threads(&self) -> Option<&'static str> {
+    /// What is asked for that flows which share threads cannot do, and the threads of each end; None where they do not share, or can.
+    pub fn cannot_share(&self) -> Option<(u32, &'static str)> {
+        self.shared_threads().zip(self.needs_own_threads())
+    }
+
+    /// What waits for its own flow only.
+    fn needs_own_threads(&self) -> Option<&'static str> {
         let of_stream = !matches!(self.channel, Channel::Udp { .. });
         match (&self.path, self.receive) {
             _ if self.channel == Channel::Pipe => Some("channel pipe"),
@@ -233,7 +238,7 @@ impl Settings {
         if self.threads == Some(0) {
             return Err(WireError::setting("threads", 0, "at least 1 thread"));
         }
-        let Some((threads, what)) = self.shared_threads().zip(self.needs_own_threads()) else { return Ok(()) };
+        let Some((threads, what)) = self.cannot_share() else { return Ok(()) };
         let accepted = format!("none, or one for each flow of an end: {what} has threads that wait for one flow only");
         Err(WireError::setting("threads", threads, accepted))
     }

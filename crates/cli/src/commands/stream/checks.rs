@@ -32,17 +32,13 @@ fn of_channel(args: &StreamArgs) -> anyhow::Result<()> {
     };
     let network = tcp || args.channel == Carrier::Udp;
     let socket = args.channel != Carrier::Pipe;
-    let receive_fits = match args.receive {
-        ReceiveName::Read => true,
-        ReceiveName::Zerocopy => tcp,
-        ReceiveName::Uring => tcp || args.channel == Carrier::Unix,
-    };
+    let stream_socket = tcp || args.channel == Carrier::Unix;
     let given = [
         ("--nodelay", args.nodelay && !tcp, "TCP"),
         ("--congestion", args.congestion.is_some() && !tcp, "TCP"),
         ("--mss", args.mss.is_some() && !tcp, "TCP"),
-        ("--receive zerocopy", args.receive == ReceiveName::Zerocopy && !receive_fits, "TCP"),
-        ("--receive uring", args.receive == ReceiveName::Uring && !receive_fits, "streams over sockets"),
+        ("--receive zerocopy", args.receive == ReceiveName::Zerocopy && !tcp, "TCP"),
+        ("--receive uring", args.receive == ReceiveName::Uring && !stream_socket, "streams over sockets"),
         ("--tos", args.tos.is_some() && !network, "TCP and UDP"),
         ("--address", args.address.is_some() && !network, "TCP and UDP"),
         ("--ipv6", args.ipv6 && !network, "TCP and UDP"),
@@ -127,13 +123,12 @@ fn of_agent(args: &StreamArgs, template: &Settings) -> anyhow::Result<()> {
 fn of_threads(args: &StreamArgs, template: &Settings, paths: &[Path]) -> anyhow::Result<()> {
     let direction = args.method.direction().unwrap_or(template.direction);
     let method = Settings { direction, acknowledged: args.method == Method::Acked, ..template.clone() };
-    let Some(threads) = method.shared_threads() else { return Ok(()) };
     for path in paths {
         let mut asked = method.clone();
         if let Path::Stream(path) = path {
             asked.path = path.clone();
         }
-        if let Some(what) = asked.needs_own_threads() {
+        if let Some((threads, what)) = asked.cannot_share() {
             return Err(output::usage(format!(
                 "--threads {threads}: a thread with --{what} waits for one flow only: leave --threads out, or give every flow its own"
             )));

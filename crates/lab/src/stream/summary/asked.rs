@@ -71,7 +71,8 @@ fn window(options: &StreamOptions) -> String {
 /// Options that were given; what then held is told with `in_force`.
 fn set(options: &StreamOptions) -> Vec<(String, String)> {
     let asked = &options.template.options;
-    let by = |paced_by_sender: bool| if paced_by_sender || is_udp(options) { "the sender" } else { "the kernel" };
+    let is_udp = matches!(options.template.channel, Channel::Udp { .. });
+    let by = if asked.paced_by_sender || is_udp { "the sender" } else { "the kernel" };
     let file = options.paths.iter().find_map(|path| match path {
         Path::Stream(SendPath::SendFile { file, cold }) => Some((file.display().to_string(), *cold)),
         Path::Stream(SendPath::SendOwnFile { bytes, cold }) => {
@@ -80,21 +81,13 @@ fn set(options: &StreamOptions) -> Vec<(String, String)> {
         _ => None,
     });
     let file = file.map(|(file, cold)| if cold { format!("{file}, dropped from the page cache") } else { file });
-    let rate = |bps: f64| units::print_bps(bps);
     let facts = [
-        (
-            "pacing",
-            asked.pacing_bps.map(|bps| format!("{} a flow, by {}", rate(bps as f64), by(asked.paced_by_sender))),
-        ),
+        ("pacing", asked.pacing_bps.map(|bps| format!("{} a flow, by {by}", units::print_bps(bps as f64)))),
         ("tos", asked.tos.map(|tos| tos.to_string())),
         ("file", file),
-        ("line", options.link_bps.map(rate)),
+        ("line", options.link_bps.map(units::print_bps)),
     ];
     facts.into_iter().filter_map(|(name, fact)| Some((name.to_owned(), fact?))).collect()
-}
-
-fn is_udp(options: &StreamOptions) -> bool {
-    matches!(options.template.channel, Channel::Udp { .. })
 }
 
 /// What held in the last repeat that was made.
