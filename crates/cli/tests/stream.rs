@@ -142,7 +142,11 @@ fn wrong_usage_of_an_agent() {
             (&["stream", "--cpu", "0-0,0+4000"], &["cpu is 4000", "online CPU"]),
             (&["stream", "--mtu", "9000"], &["--mtu", "--testbed netns"]),
             (&["stream", "--testbed", "loopback", "--offloads", "off"], &["--offloads", "--testbed netns"]),
-            (&["stream", "--channel", "udp", "--receive", "uring"], &["--receive uring", "streams", "--channel udp"]),
+            (&["stream", "--channel", "pipe", "--receive", "uring"], &["--receive uring", "sockets", "--channel pipe"]),
+            (
+                &["stream", "--channel", "udp", "--path", "single,gso", "--receive", "uring"],
+                &["--receive uring", "--path gso", "recvmmsg"],
+            ),
             (&["stream", "--channel", "unix", "--receive", "zerocopy"], &["--receive zerocopy", "--channel unix"]),
             (&["stream", "--channel", "udp", "--nodelay"], &["--nodelay is for TCP", "--channel udp"]),
             (&["stream", "--channel", "unix", "--tos", "8"], &["--tos", "--channel unix"]),

@@ -84,7 +84,7 @@ pub struct StreamArgs {
     /// SO_RCVLOWAT: a waiting receiver is woken when so much is there, and reads up to 128KiB [default: by any byte]
     #[arg(long, value_parser = bytes, value_name = "SIZE")]
     pub low_water: Option<u64>,
-    /// How the receiver takes bytes from the kernel
+    /// How the receiver takes bytes from the kernel; UDP: read (recv, recvmmsg or UDP_GRO as --path says) or uring
     #[arg(long, value_enum, default_value_t = ReceiveName::Read)]
     pub receive: ReceiveName,
     /// How blocks are sent: write, writev, sendfile, splice, zerocopy, uring, uring-zc; UDP: single, batch, gso
@@ -218,7 +218,7 @@ pub enum PathName {
     Gso,
 }
 
-/// Ways of receiving a stream by name.
+/// Ways of receiving by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ReceiveName {
     /// read(2)

@@ -293,7 +293,8 @@ pub(super) fn mover<'a>(
         }
         (Channel::Udp { path, .. }, false) => {
             let stall_ns = waits.then_some(stall_ns);
-            Box::new(datagram::Receiver::new(channel.as_fd(), *path, block_bytes, stall_ns, over)?)
+            let paths = (*path, settings.receive);
+            Box::new(datagram::Receiver::new(channel.as_fd(), paths, block_bytes, stall_ns, over)?)
         }
         (_, true) => {
             let mover = path::mover(&settings.path, channel.as_fd(), block_bytes, stall_ns)?;

@@ -1,5 +1,6 @@
 //! UDP: one datagram a call, many a call, or many in one that the stack (or the NIC) takes apart and puts together.
 
+mod calls;
 mod receiver;
 mod sender;
 

@@ -156,6 +156,7 @@ impl Order {
         let received = match self.receive {
             ReceivePath::Read => self.read_bytes,
             ReceivePath::Mapped => self.read_bytes.saturating_mul(2),
+            ReceivePath::Uring if matches!(self.carrier, Carrier::Udp(_)) => uring::receive_bytes(self.block_bytes + 1),
             ReceivePath::Uring => uring::receive_bytes(self.read_bytes.max(1)),
         };
         let of_flow = (self.block_bytes as u64).saturating_add(received as u64).saturating_add(datagrams);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::{
-    Amount, Channel, DATAGRAM_BYTES, Direction, LARGEST_BLOCK_BYTES, LONGEST_TIME_S, MOST_FLOWS, ReceivePath, SendPath,
-    SocketOptions,
+    Amount, Channel, DATAGRAM_BYTES, DatagramPath, Direction, LARGEST_BLOCK_BYTES, LONGEST_TIME_S, MOST_FLOWS,
+    ReceivePath, SendPath, SocketOptions,
 };
 use crate::clock;
 use crate::error::WireError;
@@ -35,7 +35,7 @@ pub struct Settings {
     pub block_bytes: usize,
     /// Bytes asked for by one read (1 to [`LARGEST_BLOCK_BYTES`]).
     pub read_bytes: usize,
-    /// How a stream receiver receives.
+    /// How a receiver receives.
     pub receive: ReceivePath,
     /// SO_RCVLOWAT (bytes): a receiver that waits is woken when so much is there, or the end. TCP read by
     /// [`ReceivePath::Read`], not `acknowledged`; the kernel takes at most half the receive buffer. None: any byte wakes it.
@@ -167,7 +167,7 @@ impl Settings {
             (SendPath::ZeroCopy, _) if of_stream => Some("path zerocopy"),
             (SendPath::Uring { zero_copy: false }, _) if of_stream => Some("path uring"),
             (SendPath::Uring { zero_copy: true }, _) if of_stream => Some("path uring-zc"),
-            (_, ReceivePath::Uring) if of_stream => Some("receive uring"),
+            (_, ReceivePath::Uring) => Some("receive uring"),
             _ => None,
         }
     }
@@ -203,6 +203,7 @@ impl Settings {
             self.check_acknowledged()?;
         }
         self.check_low_water()?;
+        self.check_receive()?;
         self.check_threads()?;
         Ok(Spans {
             warm_up_ns: seconds("warm_up_s", self.warm_up_s, 0, "0")?,
@@ -253,6 +254,19 @@ impl Settings {
         }
         let accepted = format!("1 to {LARGEST_BLOCK_BYTES} bytes, of TCP received by read(2) without acknowledgement");
         Err(WireError::setting("low_water_bytes", bytes, accepted))
+    }
+
+    fn check_receive(&self) -> Result<(), WireError> {
+        let Channel::Udp { path, .. } = self.channel else { return Ok(()) };
+        match (self.receive, path) {
+            (ReceivePath::Mapped, _) => Err(WireError::setting("receive", "zerocopy", "read or uring over UDP")),
+            (ReceivePath::Uring, DatagramPath::Segmented) => {
+                let accepted =
+                    "read with UDP_GRO: recvmmsg(2) tells where datagrams that came together are to be taken apart";
+                Err(WireError::setting("receive", "uring", accepted))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn check_acknowledged(&self) -> Result<(), WireError> {

@@ -4,7 +4,7 @@ use netcliff_lab::stream::{LMBENCH2_BLOCK_BYTES, Method, Path};
 use netcliff_wire::thread;
 use netcliff_wire::transfer::{Channel, Direction, LONGEST_FAR_STALL_S, Settings};
 
-use crate::args::{Carrier, Meter, ReceiveName, Reception, StreamArgs, Testbed};
+use crate::args::{Carrier, Meter, PathName, ReceiveName, Reception, StreamArgs, Testbed};
 use crate::output;
 
 /// All of them; `direction` is who sends, where it was said.
@@ -32,13 +32,12 @@ fn of_channel(args: &StreamArgs) -> anyhow::Result<()> {
     };
     let network = tcp || args.channel == Carrier::Udp;
     let socket = args.channel != Carrier::Pipe;
-    let stream_socket = tcp || args.channel == Carrier::Unix;
     let given = [
         ("--nodelay", args.nodelay && !tcp, "TCP"),
         ("--congestion", args.congestion.is_some() && !tcp, "TCP"),
         ("--mss", args.mss.is_some() && !tcp, "TCP"),
         ("--receive zerocopy", args.receive == ReceiveName::Zerocopy && !tcp, "TCP"),
-        ("--receive uring", args.receive == ReceiveName::Uring && !stream_socket, "streams over sockets"),
+        ("--receive uring", args.receive == ReceiveName::Uring && !socket, "sockets"),
         ("--tos", args.tos.is_some() && !network, "TCP and UDP"),
         ("--address", args.address.is_some() && !network, "TCP and UDP"),
         ("--ipv6", args.ipv6 && !network, "TCP and UDP"),
@@ -47,6 +46,11 @@ fn of_channel(args: &StreamArgs) -> anyhow::Result<()> {
     ];
     if let Some((option, _, whose)) = given.into_iter().find(|(_, refused, _)| *refused) {
         return Err(output::usage(format!("{option} is for {whose}: --channel {name} does not have it; leave it out")));
+    }
+    if args.receive == ReceiveName::Uring && args.path.contains(&PathName::Gso) {
+        return Err(output::usage(
+            "--receive uring with --path gso: UDP_GRO is read by recvmmsg; leave one of them out",
+        ));
     }
     if args.congestion.as_ref().is_some_and(String::is_empty) {
         return Err(output::usage("--congestion is empty: expected a name such as cubic or bbr"));

@@ -109,6 +109,7 @@ fn reads(options: &StreamOptions) -> String {
     let receive = options.template.receive;
     let bytes = |bytes: usize| units::print_bytes(bytes as u64);
     let most = options.read_bytes.unwrap_or(MOST_READ_BYTES);
+    let udp = matches!(options.template.channel, Channel::Udp { .. });
     if let Some(low_water) = options.template.low_water_bytes {
         return format!("up to {}, woken when {} are there (SO_RCVLOWAT)", bytes(most), bytes(low_water as usize));
     }
@@ -116,6 +117,7 @@ fn reads(options: &StreamOptions) -> String {
         (ReceivePath::Read, None) => format!("a block, at most {}", bytes(most)),
         (ReceivePath::Read, Some(_)) => format!("up to {}", bytes(most)),
         (ReceivePath::Mapped, _) => format!("TCP_ZEROCOPY_RECEIVE, up to {}", bytes(most)),
+        (ReceivePath::Uring, _) if udp => "io_uring, a datagram a buffer".to_owned(),
         (ReceivePath::Uring, _) => format!("io_uring, into buffers of {}", bytes(most)),
     }
 }

@@ -1,0 +1,97 @@
+//! Datagrams by recv(2) and recvmmsg(2).
+
+use std::io;
+use std::mem;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use libc::{c_int, c_void, iovec, mmsghdr};
+
+use super::receiver::{Noted, Source};
+use super::{BATCH, DatagramPath, buffers};
+use crate::error::WireError;
+use crate::transfer::options;
+
+/// Messages of a GRO receiver, each with room for the largest datagram.
+const GRO_MESSAGES: usize = 16;
+
+pub(super) struct Calls<'a> {
+    channel: BorrowedFd<'a>,
+    rows: Vec<u8>,
+    row_bytes: usize,
+    /// What the messages point at.
+    _slices: Vec<iovec>,
+    messages: Vec<mmsghdr>,
+    /// Room for the size of the segments, a row a message; empty without GRO.
+    control: Vec<[u64; 4]>,
+}
+
+impl<'a> Calls<'a> {
+    /// With room for datagrams of `row_bytes`.
+    pub(super) fn new(channel: BorrowedFd<'a>, path: DatagramPath, row_bytes: usize) -> Result<Self, WireError> {
+        let (messages, row_bytes) = match path {
+            DatagramPath::Single => (1, row_bytes),
+            DatagramPath::Batch => (BATCH, row_bytes),
+            DatagramPath::Segmented => (GRO_MESSAGES, 1 << 16),
+        };
+        let mut control = Vec::new();
+        if path == DatagramPath::Segmented {
+            let one: c_int = 1;
+            options::set(channel, libc::SOL_UDP, libc::UDP_GRO, &one, "UDP_GRO", 1)?;
+            control = vec![[0; 4]; messages];
+        }
+        let mut rows = vec![0; messages * row_bytes];
+        let (slices, messages) = buffers(&mut rows, messages, row_bytes);
+        Ok(Self { channel, rows, row_bytes, _slices: slices, messages, control })
+    }
+
+    /// Waits for messages: how many came.
+    fn wait(&mut self) -> io::Result<usize> {
+        let fd = self.channel.as_raw_fd();
+        if self.messages.len() == 1 {
+            // SAFETY: the rows are writable for their length.
+            let got = unsafe { libc::recv(fd, self.rows.as_mut_ptr().cast(), self.rows.len(), 0) };
+            if got < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            self.messages[0].msg_len = got as u32;
+            return Ok(1);
+        }
+        for (message, control) in self.messages.iter_mut().zip(&mut self.control) {
+            message.msg_hdr.msg_control = control.as_mut_ptr().cast::<c_void>();
+            message.msg_hdr.msg_controllen = mem::size_of_val(control);
+        }
+        let (messages, most) = (self.messages.as_mut_ptr(), self.messages.len() as u32);
+        // SAFETY: the messages point at slices, rows and control rows that live in `self` and were not resized.
+        let got = unsafe { libc::recvmmsg(fd, messages, most, libc::MSG_WAITFORONE, std::ptr::null_mut()) };
+        if got < 0 { Err(io::Error::last_os_error()) } else { Ok(got as usize) }
+    }
+}
+
+impl Source for Calls<'_> {
+    fn receive(&mut self, noted: &mut Noted<'_>) -> io::Result<usize> {
+        let messages = self.wait()?;
+        let mut ours = 0;
+        for (message, row) in self.messages[..messages].iter().zip(self.rows.chunks(self.row_bytes)) {
+            let length = message.msg_len as usize;
+            let segment = segment_bytes(&message.msg_hdr).unwrap_or(length);
+            let datagrams = row[..length.min(self.row_bytes)].chunks(segment.max(1));
+            ours += datagrams.map(|datagram| noted.note(datagram)).sum::<usize>();
+        }
+        Ok(ours)
+    }
+}
+
+/// The size of the datagrams that UDP_GRO has put together; None where there is only one.
+fn segment_bytes(message: &libc::msghdr) -> Option<usize> {
+    if message.msg_control.is_null() || message.msg_controllen == 0 {
+        return None;
+    }
+    // SAFETY: the kernel has filled the control buffer and set its length; a message of this kind holds an int.
+    unsafe {
+        let header = libc::CMSG_FIRSTHDR(message);
+        if header.is_null() || ((*header).cmsg_level, (*header).cmsg_type) != (libc::SOL_UDP, libc::UDP_GRO) {
+            return None;
+        }
+        usize::try_from(libc::CMSG_DATA(header).cast::<c_int>().read_unaligned()).ok()
+    }
+}

@@ -1,0 +1,164 @@
+//! The end that receives: one receive goes on by itself, into buffers the kernel chooses among.
+
+use std::io;
+use std::mem;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use io_uring::types::Fd;
+use io_uring::{cqueue, opcode, squeue};
+
+use super::{Ring, outcome};
+use crate::error::WireError;
+use crate::transfer::end::Mover;
+
+/// Bytes of receive buffers, and how many there are at least and at most.
+const RECEIVE_BYTES: usize = 1 << 20;
+const RECEIVE_BUFFERS: std::ops::RangeInclusive<usize> = 4..=64;
+/// The group the receive buffers belong to.
+const GROUP: u16 = 0;
+
+/// What a completion belongs to.
+const RECEIVE: u64 = 2;
+const PROVIDE: u64 = 3;
+const CANCEL: u64 = 4;
+
+/// Bytes of receive buffers of `buffer_bytes` each.
+pub(in crate::transfer) fn receive_bytes(buffer_bytes: usize) -> usize {
+    receive_buffers(buffer_bytes) * buffer_bytes
+}
+
+fn receive_buffers(buffer_bytes: usize) -> usize {
+    (RECEIVE_BYTES / buffer_bytes).clamp(*RECEIVE_BUFFERS.start(), *RECEIVE_BUFFERS.end())
+}
+
+/// A receive that stays armed.
+pub(in crate::transfer) struct Multishot<'a> {
+    channel: BorrowedFd<'a>,
+    ring: Ring,
+    buffers: Vec<u8>,
+    buffer_bytes: usize,
+    /// The kernel goes on receiving.
+    armed: bool,
+}
+
+impl<'a> Multishot<'a> {
+    /// Into buffers of so many bytes; a wait is over after `patience_ns`.
+    pub(in crate::transfer) fn new(
+        channel: BorrowedFd<'a>,
+        buffer_bytes: usize,
+        patience_ns: u64,
+    ) -> Result<Self, WireError> {
+        let count = receive_buffers(buffer_bytes);
+        let mut ring = Ring::new(2 * count, patience_ns)?;
+        ring.has(opcode::ProvideBuffers::CODE, "receive into provided buffers")?;
+        let mut buffers = vec![0; receive_bytes(buffer_bytes)];
+        let provide = opcode::ProvideBuffers::new(buffers.as_mut_ptr(), buffer_bytes as i32, count as u16, GROUP, 0);
+        let failed = |e| WireError::system("give io_uring buffers to receive into", e);
+        // SAFETY: the buffers live as long as the ring may write to them (see Drop).
+        unsafe { ring.push(&provide.build().user_data(PROVIDE)) }.map_err(failed)?;
+        ring.enter(1).map_err(failed)?;
+        if let Some(entry) = ring.completed() {
+            outcome(&entry).map_err(failed)?;
+        }
+        Ok(Self { channel, ring, buffers, buffer_bytes, armed: false })
+    }
+
+    /// Waits until something has come, and shows what is there: each read of a stream, of zero bytes at its end, or each datagram.
+    /// What comes with a failure is shown before. `WouldBlock`: nothing came in time, which a call that hands something over does not see:
+    /// it shows nothing.
+    pub(in crate::transfer) fn wait(&mut self, mut each: impl FnMut(&[u8])) -> io::Result<()> {
+        if !self.armed {
+            self.arm()?;
+        }
+        self.ring.enter(1)?;
+        while let Some(entry) = self.ring.completed() {
+            if entry.user_data() == PROVIDE {
+                outcome(&entry)?;
+                continue;
+            }
+            self.armed = cqueue::more(entry.flags());
+            let buffer = cqueue::buffer_select(entry.flags());
+            match (outcome(&entry), buffer) {
+                (Ok(got), Some(buffer)) => each(&self.buffers[usize::from(buffer) * self.buffer_bytes..][..got]),
+                (Ok(_), None) => each(&[]),
+                // All buffers are taken: they are given back, and it is armed again.
+                (Err(e), _) if e.raw_os_error() == Some(libc::ENOBUFS) => {}
+                (Err(e), _) => return Err(e),
+            }
+            if let Some(buffer) = buffer {
+                self.give_back(buffer)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn arm(&mut self) -> io::Result<()> {
+        let entry = opcode::RecvMulti::new(Fd(self.channel.as_raw_fd()), GROUP).build().user_data(RECEIVE);
+        // SAFETY: it writes to the provided buffers only, which live as long as it may (see Drop).
+        unsafe { self.ring.push(&entry) }?;
+        self.armed = true;
+        Ok(())
+    }
+
+    /// Gives a buffer that was read back to the kernel.
+    fn give_back(&mut self, buffer: u16) -> io::Result<()> {
+        let at = usize::from(buffer) * self.buffer_bytes;
+        let row = &mut self.buffers[at..at + self.buffer_bytes];
+        let entry = opcode::ProvideBuffers::new(row.as_mut_ptr(), row.len() as i32, 1, GROUP, buffer).build();
+        let entry = entry.user_data(PROVIDE).flags(squeue::Flags::SKIP_SUCCESS);
+        // SAFETY: the buffers live as long as the ring may write to them (see Drop).
+        unsafe { self.ring.push(&entry) }
+    }
+
+    /// Takes the receive back; where that fails, the kernel may still write to the buffers.
+    fn disarm(&mut self) -> io::Result<()> {
+        let entry = opcode::AsyncCancel::new(RECEIVE).build().user_data(CANCEL);
+        // SAFETY: it points at nothing.
+        unsafe { self.ring.push(&entry) }?;
+        while self.armed {
+            self.ring.enter(1)?;
+            while let Some(entry) = self.ring.completed() {
+                self.armed &= entry.user_data() != RECEIVE || cqueue::more(entry.flags());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Multishot<'_> {
+    fn drop(&mut self) {
+        if self.armed && self.disarm().is_err() {
+            mem::forget(mem::take(&mut self.buffers));
+        }
+    }
+}
+
+/// Receives a stream.
+pub(in crate::transfer) struct Receiver<'a> {
+    multishot: Multishot<'a>,
+    ended: bool,
+}
+
+impl<'a> Receiver<'a> {
+    pub(in crate::transfer) fn new(
+        channel: BorrowedFd<'a>,
+        read_bytes: usize,
+        stall_ns: u64,
+    ) -> Result<Self, WireError> {
+        Ok(Self { multishot: Multishot::new(channel, read_bytes, stall_ns)?, ended: false })
+    }
+}
+
+impl Mover for Receiver<'_> {
+    fn step(&mut self) -> io::Result<(usize, u64)> {
+        let (mut bytes, mut calls) = (0, 0);
+        while bytes == 0 && !self.ended {
+            self.multishot.wait(|read| {
+                bytes += read.len();
+                self.ended |= read.is_empty();
+            })?;
+            calls += 1;
+        }
+        Ok((bytes, calls))
+    }
+}
