@@ -142,6 +142,10 @@ fn wrong_usage_of_an_agent() {
             (&["stream", "--cpu", "0-0,0+4000"], &["cpu is 4000", "online CPU"]),
             (&["stream", "--mtu", "9000"], &["--mtu", "--testbed netns"]),
             (&["stream", "--testbed", "loopback", "--offloads", "off"], &["--offloads", "--testbed netns"]),
+            (
+                &["stream", "--channel", "udp", "--rate", "1Gbit/s", "--paced-by", "kernel"],
+                &["--paced-by kernel", "TCP", "--channel udp"],
+            ),
             (&["stream", "--channel", "pipe", "--receive", "uring"], &["--receive uring", "sockets", "--channel pipe"]),
             (
                 &["stream", "--channel", "udp", "--path", "single,gso", "--receive", "uring"],

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use netcliff_core::Fingerprint;
 use netcliff_host::fingerprint;
 use netcliff_host::inventory::Inventory;
+use netcliff_host::nic::has_made_up_speed;
 use netcliff_wire::control::client::Session;
 use netcliff_wire::fingerprint::far_fingerprint;
 
@@ -55,8 +56,11 @@ impl Fingerprints {
         }
     }
 
-    /// The rate of the near end's device (bit/s), where it is known.
+    /// The rate of the near end's device (bit/s), where it is known and a line has it.
     pub fn link_bps(&self) -> Option<f64> {
+        if self.near.facts.get("nic.path.driver").is_some_and(|driver| has_made_up_speed(driver)) {
+            return None;
+        }
         let mbps: f64 = self.near.facts.get("nic.path.speed_mbps")?.parse().ok()?;
         Some(mbps * 1e6).filter(|bps| *bps > 0.0)
     }
@@ -106,5 +110,9 @@ mod tests {
         assert_eq!(of(&[("nic.path.speed_mbps", "25000")]), Some(25e9));
         assert_eq!(of(&[("nic.eth0.speed_mbps", "25000")]), None);
         assert_eq!(of(&[("nic.path.speed_mbps", "0")]), None);
+        for (driver, bps) in [("ixgbe", Some(1e10)), ("veth", None), ("virtio_net", None)] {
+            let facts = facts(&[("nic.path.driver", driver), ("nic.path.speed_mbps", "10000")]);
+            assert_eq!(Fingerprints::here(facts).link_bps(), bps, "{driver}");
+        }
     }
 }

@@ -46,6 +46,7 @@ mod pace;
 mod path;
 #[cfg(test)]
 mod remote_tests;
+mod send_file;
 mod settings;
 pub mod tcp_info;
 #[cfg(test)]

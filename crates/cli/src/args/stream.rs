@@ -141,9 +141,9 @@ pub struct StreamArgs {
     /// Pacing of each flow: by the kernel for TCP (SO_MAX_PACING_RATE), by the sender itself for UDP
     #[arg(long, value_parser = rate, value_name = "1Gbit/s", allow_hyphen_values = true)]
     pub rate: Option<u64>,
-    /// Who paces a stream: the sender hands over each block when it is due, without bursts of more than one
-    #[arg(long, value_enum, value_name = "WHO", requires = "rate", default_value_t = PacedBy::Kernel)]
-    pub paced_by: PacedBy,
+    /// Who paces a stream: the sender hands over each block when it is due, without bursts of more than one [default: kernel]
+    #[arg(long, value_enum, value_name = "WHO", requires = "rate")]
+    pub paced_by: Option<PacedBy>,
     /// The link's rate, to show the share of it that is used
     #[arg(long, value_parser = units::parse_bps, value_name = "10Gbit/s", allow_hyphen_values = true)]
     pub link: Option<f64>,

@@ -129,7 +129,7 @@ fn options(args: &StreamArgs, stop: Arc<AtomicBool>) -> anyhow::Result<StreamOpt
         mss_bytes: args.mss,
         tos: args.tos,
         pacing_bps: args.rate,
-        paced_by_sender: args.paced_by == PacedBy::Sender,
+        paced_by_sender: args.paced_by == Some(PacedBy::Sender),
     };
     (template.flows, template.threads) = (args.flows, args.threads);
     template.receive = match args.receive {

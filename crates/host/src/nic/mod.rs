@@ -242,3 +242,13 @@ fn operational_state(state: u8) -> String {
     const NAMES: [&str; 7] = ["unknown", "not-present", "down", "lower-layer-down", "testing", "dormant", "up"];
     NAMES.get(usize::from(state)).map_or_else(|| state.to_string(), |name| (*name).to_owned())
 }
+
+/// The speed that such a device tells is made up: no line below has it.
+pub fn has_made_up_speed(driver: &str) -> bool {
+    is_paravirtual(driver) || ["veth", "tun", "dummy"].contains(&driver)
+}
+
+/// A device that a hypervisor made up: its speed and its slot move nothing.
+pub(crate) fn is_paravirtual(driver: &str) -> bool {
+    ["virtio_net", "vmxnet3", "hv_netvsc", "xen_netfront"].contains(&driver)
+}

@@ -1,17 +1,13 @@
 //! How a sender's bytes reach the kernel.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, IoSlice, Write as _};
+use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use nix::fcntl::{PosixFadviseAdvice, SpliceFFlags, posix_fadvise, splice, vmsplice};
-use nix::sys::sendfile::sendfile;
+use nix::fcntl::{SpliceFFlags, splice, vmsplice};
 
 use super::SendPath;
 use super::end::Mover;
+use super::send_file::SendFile;
 use super::uring;
 use super::zero_copy::ZeroCopy;
 use crate::error::WireError;
@@ -37,7 +33,7 @@ pub(super) fn mover<'a>(
 }
 
 /// What is sent: no zeros, which a disk or a link might compress.
-fn block(bytes: usize) -> Vec<u8> {
+pub(super) fn block(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|i| (i as u8).wrapping_mul(151).wrapping_add(43)).collect()
 }
 
@@ -68,94 +64,6 @@ impl Mover for WriteV<'_> {
             *slice = IoSlice::new(part);
         }
         Ok((nix::sys::uio::writev(self.channel, &slices)?, 1))
-    }
-}
-
-struct SendFile<'a> {
-    channel: BorrowedFd<'a>,
-    file: File,
-    name: PathBuf,
-    file_bytes: u64,
-    at: u64,
-    cold: bool,
-    block_bytes: usize,
-}
-
-impl<'a> SendFile<'a> {
-    fn open(channel: BorrowedFd<'a>, path: &Path, cold: bool, block_bytes: usize) -> Result<Self, WireError> {
-        let failed = |e| WireError::system(format!("read {}", path.display()), e);
-        let file = File::open(path).map_err(failed)?;
-        let about = file.metadata().map_err(failed)?;
-        if !about.is_file() || about.len() == 0 {
-            return Err(WireError::setting("file", path.display(), "a regular file that is not empty"));
-        }
-        let source = Self { channel, file, name: path.to_owned(), file_bytes: about.len(), at: 0, cold, block_bytes };
-        source.rewind_cache().map_err(failed)?;
-        Ok(source)
-    }
-
-    /// From a file without a name in the directory for temporary files.
-    fn own(channel: BorrowedFd<'a>, bytes: u64, cold: bool, block_bytes: usize) -> Result<Self, WireError> {
-        if bytes == 0 {
-            return Err(WireError::setting("file size", bytes, "at least 1 byte"));
-        }
-        let (file, name) = own_file(bytes)?;
-        let failed = |e| WireError::system(format!("write a temporary file of {bytes} bytes, {}", name.display()), e);
-        if cold {
-            // Only what is on the disk can be dropped from the cache.
-            file.sync_data().map_err(failed)?;
-        }
-        let source = Self { channel, file, name: name.clone(), file_bytes: bytes, at: 0, cold, block_bytes };
-        source.rewind_cache().map_err(failed)?;
-        Ok(source)
-    }
-
-    fn rewind_cache(&self) -> io::Result<()> {
-        if self.cold {
-            posix_fadvise(&self.file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED)?;
-        }
-        Ok(())
-    }
-}
-
-/// A file of so many bytes that is gone when it is closed, and the name it had.
-fn own_file(bytes: u64) -> Result<(File, PathBuf), WireError> {
-    static MADE: AtomicU64 = AtomicU64::new(0);
-    let number = MADE.fetch_add(1, Ordering::Relaxed);
-    let path = std::env::temp_dir().join(format!("netcliff-{}-{number}", std::process::id()));
-    let failed = |e| WireError::system(format!("write a temporary file of {bytes} bytes, {}", path.display()), e);
-    let mut file =
-        OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path).map_err(failed)?;
-    std::fs::remove_file(&path).map_err(failed)?;
-    let piece = block(usize::try_from(bytes).unwrap_or(usize::MAX).min(1 << 20));
-    let mut left = bytes;
-    while left > 0 {
-        let now = left.min(piece.len() as u64) as usize;
-        file.write_all(&piece[..now]).map_err(failed)?;
-        left -= now as u64;
-    }
-    Ok((file, path))
-}
-
-impl Mover for SendFile<'_> {
-    fn step(&mut self) -> io::Result<(usize, u64)> {
-        let wanted = (self.file_bytes - self.at).min(self.block_bytes as u64) as usize;
-        let mut offset = self.at as libc::off_t;
-        let sent = sendfile(self.channel, &self.file, Some(&mut offset), wanted)?;
-        if sent == 0 {
-            return Err(io::Error::other(format!(
-                "{} ended at {} of {} bytes: it shrank while it was sent",
-                self.name.display(),
-                self.at,
-                self.file_bytes
-            )));
-        }
-        self.at += sent as u64;
-        if self.at >= self.file_bytes {
-            self.at = 0;
-            self.rewind_cache()?;
-        }
-        Ok((sent, 1))
     }
 }
 

@@ -4,7 +4,7 @@ use netcliff_lab::stream::{LMBENCH2_BLOCK_BYTES, Method, Path};
 use netcliff_wire::thread;
 use netcliff_wire::transfer::{Channel, Direction, LONGEST_FAR_STALL_S, Settings};
 
-use crate::args::{Carrier, Meter, PathName, ReceiveName, Reception, StreamArgs, Testbed};
+use crate::args::{Carrier, Meter, PacedBy, PathName, ReceiveName, Reception, StreamArgs, Testbed};
 use crate::output;
 
 /// All of them; `direction` is who sends, where it was said.
@@ -38,6 +38,7 @@ fn of_channel(args: &StreamArgs) -> anyhow::Result<()> {
         ("--mss", args.mss.is_some() && !tcp, "TCP"),
         ("--receive zerocopy", args.receive == ReceiveName::Zerocopy && !tcp, "TCP"),
         ("--receive uring", args.receive == ReceiveName::Uring && !socket, "sockets"),
+        ("--paced-by kernel", args.paced_by == Some(PacedBy::Kernel) && !tcp, "TCP"),
         ("--tos", args.tos.is_some() && !network, "TCP and UDP"),
         ("--address", args.address.is_some() && !network, "TCP and UDP"),
         ("--ipv6", args.ipv6 && !network, "TCP and UDP"),

@@ -2,6 +2,7 @@
 
 use super::{Aim, Look, Rule, Seen, seen};
 use crate::inspect::{Inspection, Port};
+use crate::nic::is_paravirtual;
 use netcliff_core::{Bus, inspection::Severity, parts::bus, units::print_bps};
 
 /// Preamble, start delimiter and gap (bytes), IEEE 802.3.
@@ -37,10 +38,8 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-/// A device that a hypervisor made up: its speed and its slot move nothing.
 fn is_made_up(port: &Port) -> bool {
-    const DRIVERS: [&str; 4] = ["virtio_net", "vmxnet3", "hv_netvsc", "xen_netfront"];
-    port.nic.driver.as_deref().is_some_and(|driver| DRIVERS.contains(&driver))
+    port.nic.driver.as_deref().is_some_and(is_paravirtual)
 }
 
 fn speed(_: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {

@@ -68,6 +68,21 @@ fn a_file_that_shrinks_is_told_and_what_was_sent_is_kept() {
 }
 
 #[test]
+fn a_file_that_lies_in_memory_cannot_be_read_cold() {
+    let path = std::path::Path::new("/dev/shm").join(format!("netcliff-cold-{}", std::process::id()));
+    let in_memory = nix::sys::statfs::statfs("/dev/shm").map(|about| about.filesystem_type());
+    if in_memory != Ok(nix::sys::statfs::TMPFS_MAGIC) || std::fs::write(&path, [7; 100_000]).is_err() {
+        return say("SKIPPED: no tmpfs at /dev/shm to write to");
+    }
+    let mut changed = settings(tcp(), 4096);
+    changed.path = SendPath::SendFile { file: path.clone(), cold: true };
+    let error = run(&changed, &mut ()).map(drop);
+    std::fs::remove_file(&path).expect("it was there");
+    let error = error.expect_err("it cannot be dropped").to_string();
+    assert!(error.contains(&path.display().to_string()) && error.contains("tmpfs"), "{error}");
+}
+
+#[test]
 fn a_file_that_is_not_there_is_named() {
     let mut changed = settings(tcp(), 4096);
     changed.path = SendPath::SendFile { file: "/nowhere/at-all".into(), cold: false };

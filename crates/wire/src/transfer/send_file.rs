@@ -1,0 +1,141 @@
+//! A file to the network: sendfile(2), from the page cache or, dropped from it, from the disk.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
+use nix::sys::sendfile::sendfile;
+use nix::sys::statfs::{FsType, HUGETLBFS_MAGIC, TMPFS_MAGIC, fstatfs};
+
+use super::end::Mover;
+use super::path::block;
+use crate::error::WireError;
+
+/// include/uapi/linux/magic.h.
+const RAMFS_MAGIC: FsType = FsType(0x8584_58f6);
+/// cachestat(2), on every architecture.
+const SYS_CACHESTAT: libc::c_long = 451;
+const PAGE_BYTES: u64 = 4096;
+/// Share of a file that may be in the page cache when it was just dropped: readahead for somebody else.
+const MOST_CACHED: f64 = 0.1;
+
+pub(super) struct SendFile<'a> {
+    channel: BorrowedFd<'a>,
+    file: File,
+    name: PathBuf,
+    file_bytes: u64,
+    at: u64,
+    cold: bool,
+    block_bytes: usize,
+}
+
+impl<'a> SendFile<'a> {
+    pub(super) fn open(
+        channel: BorrowedFd<'a>,
+        path: &Path,
+        cold: bool,
+        block_bytes: usize,
+    ) -> Result<Self, WireError> {
+        let failed = |e| WireError::system(format!("read {}", path.display()), e);
+        let file = File::open(path).map_err(failed)?;
+        let about = file.metadata().map_err(failed)?;
+        if !about.is_file() || about.len() == 0 {
+            return Err(WireError::setting("file", path.display(), "a regular file that is not empty"));
+        }
+        Self::ready(Self { channel, file, name: path.to_owned(), file_bytes: about.len(), at: 0, cold, block_bytes })
+    }
+
+    /// From a file without a name in the directory for temporary files.
+    pub(super) fn own(channel: BorrowedFd<'a>, bytes: u64, cold: bool, block_bytes: usize) -> Result<Self, WireError> {
+        if bytes == 0 {
+            return Err(WireError::setting("file size", bytes, "at least 1 byte"));
+        }
+        let (file, name) = own_file(bytes)?;
+        Self::ready(Self { channel, file, name, file_bytes: bytes, at: 0, cold, block_bytes })
+    }
+
+    /// Out of the page cache, where it is to come from the disk.
+    fn ready(self) -> Result<Self, WireError> {
+        if self.cold {
+            let failed = |e| WireError::system(format!("drop {} from the page cache", self.name.display()), e);
+            // Only what is on the disk can be dropped.
+            self.file.sync_data().map_err(failed)?;
+            self.rewind_cache().map_err(failed)?;
+            if lies_in_memory(&self.file).map_err(failed)? || cached_share(&self.file) > MOST_CACHED {
+                let accepted =
+                    "a file on a disk that nothing else holds in memory (tmpfs is memory), or warm: without --cold";
+                return Err(WireError::setting("file to be read cold", self.name.display(), accepted));
+            }
+        }
+        Ok(self)
+    }
+
+    fn rewind_cache(&self) -> io::Result<()> {
+        if self.cold {
+            posix_fadvise(&self.file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED)?;
+        }
+        Ok(())
+    }
+}
+
+/// Its file system has no disk below: what is dropped from the page cache would be lost, and is not dropped.
+fn lies_in_memory(file: &File) -> io::Result<bool> {
+    let kind = fstatfs(file)?.filesystem_type();
+    Ok([TMPFS_MAGIC, RAMFS_MAGIC, HUGETLBFS_MAGIC].contains(&kind))
+}
+
+/// Share of a file that is in the page cache; 0 where the kernel does not tell (before Linux 6.5).
+fn cached_share(file: &File) -> f64 {
+    // struct cachestat_range, where a length of 0 is the whole file, and struct cachestat (include/uapi/linux/mman.h).
+    let (range, mut told) = ([0_u64; 2], [0_u64; 5]);
+    let flags: libc::c_uint = 0;
+    // SAFETY: both are of the kernel's sizes and outlive the call.
+    let done = unsafe { libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), range.as_ptr(), told.as_mut_ptr(), flags) };
+    let pages = file.metadata().map_or(0, |about| about.len().div_ceil(PAGE_BYTES));
+    if done < 0 || pages == 0 { 0.0 } else { told[0] as f64 / pages as f64 }
+}
+
+/// A file of so many bytes that is gone when it is closed, and the name it had.
+fn own_file(bytes: u64) -> Result<(File, PathBuf), WireError> {
+    static MADE: AtomicU64 = AtomicU64::new(0);
+    let number = MADE.fetch_add(1, Ordering::Relaxed);
+    let path = std::env::temp_dir().join(format!("netcliff-{}-{number}", std::process::id()));
+    let failed = |e| WireError::system(format!("write a temporary file of {bytes} bytes, {}", path.display()), e);
+    let mut file =
+        OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path).map_err(failed)?;
+    std::fs::remove_file(&path).map_err(failed)?;
+    let piece = block(usize::try_from(bytes).unwrap_or(usize::MAX).min(1 << 20));
+    let mut left = bytes;
+    while left > 0 {
+        let now = left.min(piece.len() as u64) as usize;
+        file.write_all(&piece[..now]).map_err(failed)?;
+        left -= now as u64;
+    }
+    Ok((file, path))
+}
+
+impl Mover for SendFile<'_> {
+    fn step(&mut self) -> io::Result<(usize, u64)> {
+        let wanted = (self.file_bytes - self.at).min(self.block_bytes as u64) as usize;
+        let mut offset = self.at as libc::off_t;
+        let sent = sendfile(self.channel, &self.file, Some(&mut offset), wanted)?;
+        if sent == 0 {
+            return Err(io::Error::other(format!(
+                "{} ended at {} of {} bytes: it shrank while it was sent",
+                self.name.display(),
+                self.at,
+                self.file_bytes
+            )));
+        }
+        self.at += sent as u64;
+        if self.at >= self.file_bytes {
+            self.at = 0;
+            self.rewind_cache()?;
+        }
+        Ok((sent, 1))
+    }
+}
