@@ -41,6 +41,9 @@ pub struct Datagrams {
     /// ICMP messages (port or host unreachable) that earlier datagrams had met.
     #[serde(default)]
     pub unreachable: u64,
+    /// Arrived and dropped, since the receiver's socket had no room; None where its kernel does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dropped: Option<u64>,
 }
 
 /// Datagrams a call.

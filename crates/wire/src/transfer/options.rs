@@ -178,6 +178,24 @@ pub(super) fn receive_buffer(socket: BorrowedFd<'_>) -> Option<u32> {
     get_int(socket, libc::SOL_SOCKET, libc::SO_RCVBUF).and_then(|value| u32::try_from(value).ok())
 }
 
+/// What a socket's receive queue had no room for since it was made; None where the kernel does not tell (before Linux 4.12).
+pub(super) fn dropped(socket: BorrowedFd<'_>) -> Option<u64> {
+    // SK_MEMINFO_DROPS of SK_MEMINFO_VARS, include/uapi/linux/sock_diag.h.
+    let (mut told, drops) = ([0_u32; 9], 8);
+    let mut length = size_of_val(&told) as socklen_t;
+    // SAFETY: `told` is writable for `length` bytes.
+    let done = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MEMINFO,
+            told.as_mut_ptr().cast::<c_void>(),
+            &raw mut length,
+        )
+    };
+    (done == 0 && length as usize == size_of_val(&told)).then(|| told[drops].into())
+}
+
 fn congestion_name(socket: BorrowedFd<'_>) -> Option<String> {
     let mut name = [0_u8; 16];
     let mut length = name.len() as socklen_t;

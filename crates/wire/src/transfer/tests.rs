@@ -300,6 +300,23 @@ fn datagrams_are_counted_on_every_path() {
     }
 }
 
+/// Over loopback nothing else drops: what was sent was received, or found no room in the socket.
+#[test]
+fn what_the_receiver_s_socket_had_no_room_for_is_counted() {
+    for path in [DatagramPath::Single, DatagramPath::Batch] {
+        let mut changed = settings(udp(path), 1000);
+        changed.options.receive_buffer_bytes = Some(4096);
+        let transfer = made(&changed);
+        let flow = only(&transfer);
+        let (sent, received) = (flow.sender.datagrams.expect("counted"), flow.receiver.datagrams.expect("counted"));
+        let Some(dropped) = received.dropped else { return say("SKIPPED: the kernel does not tell a socket's drops") };
+        assert!(dropped > 0, "{received:?}");
+        // The mark of the end is sent more than once, and may find no room either.
+        let lost = sent.moved - received.moved;
+        assert!((lost..lost + 1000).contains(&dropped), "{sent:?} {received:?}");
+    }
+}
+
 #[test]
 fn ways_of_receiving_that_datagrams_do_not_have_are_named() {
     for (path, receive, word) in [

@@ -70,6 +70,7 @@ impl Noted<'_> {
 }
 
 pub(in crate::transfer) struct Receiver<'a> {
+    channel: BorrowedFd<'a>,
     source: Box<dyn Source + 'a>,
     noted: Noted<'a>,
     /// None where it does not wait: whoever asks it does.
@@ -97,7 +98,7 @@ impl<'a> Receiver<'a> {
             _ => Box::new(Calls::new(channel, path, row_bytes)?),
         };
         let noted = Noted { block_bytes, tracker: Tracker::new(TRACKED), counts: Datagrams::default(), over };
-        Ok(Self { source, noted, stall_ns, silent_since_ns: None })
+        Ok(Self { channel, source, noted, stall_ns, silent_since_ns: None })
     }
 }
 
@@ -129,7 +130,7 @@ impl Mover for Receiver<'_> {
     }
 
     fn finish(&mut self, end: &mut End) -> io::Result<()> {
-        end.datagrams = Some(self.noted.counts);
+        end.datagrams = Some(Datagrams { dropped: options::dropped(self.channel), ..self.noted.counts });
         Ok(())
     }
 }
