@@ -233,6 +233,10 @@ fn an_agent_outlives_a_client_that_is_killed() {
         std::thread::sleep(Duration::from_millis(300));
         client.signal("KILL");
         agent.until("ended early", PATIENCE);
+        // The client cannot tell any more what was moved.
+        let line = agent.said().last().cloned().expect("it said so");
+        let bytes = line.split("until then ").nth(1).and_then(|rest| rest.split(' ').next());
+        assert!(bytes.and_then(|bytes| bytes.parse().ok()).is_some_and(|bytes: u64| bytes > 0), "{line}");
     }
     let found = home.json([&SHORT[..], &["--to", &address, "--repeats", "1", "--json"]].concat());
     assert_eq!(found["partial"], false, "{found}");

@@ -104,7 +104,10 @@ fn told(event: &Event<'_>) -> String {
     match event {
         Event::Refused(error) => format!("refused: {error}"),
         Event::Started { peer, kind } => format!("{peer} started {kind}"),
-        Event::Ended { peer, kind, early: None } => format!("{peer} ended {kind}"),
-        Event::Ended { peer, kind, early: Some(why) } => format!("{kind} of {peer} ended early: {why}"),
+        Event::Ended { peer, kind, early: None, .. } => format!("{peer} ended {kind}"),
+        Event::Ended { peer, kind, early: Some(why), counted } => {
+            let counted = counted.map_or_else(String::new, |counted| format!("; until then {counted}"));
+            format!("{kind} of {peer} ended early: {why}{counted}")
+        }
     }
 }

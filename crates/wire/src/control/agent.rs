@@ -56,6 +56,8 @@ pub enum Event<'a> {
         kind: &'a str,
         /// Why it ended before the client said so.
         early: Option<&'a str>,
+        /// What was counted until then, in words.
+        counted: Option<&'a str>,
     },
 }
 

@@ -22,6 +22,11 @@ pub trait Kind: Send + Sync {
     /// The settings cannot be used or the kernel refuses something; words for the client's user, with the offending
     /// value.
     fn start(&self, settings: &Value, context: &Context) -> Result<Box<dyn FarEnd>, String>;
+
+    /// What a last report counts, in a few words for the agent's log: a client that is gone cannot tell it.
+    fn told(&self, _report: &Value) -> Option<String> {
+        None
+    }
 }
 
 /// Something of the agent's host that a client may use beside its tests, for as long as its session lasts. One value

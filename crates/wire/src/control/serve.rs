@@ -193,7 +193,8 @@ impl Client<'_> {
     fn end_test(&mut self, early: Option<&str>) -> Option<Value> {
         let Running { kind, far, .. } = self.test.take()?;
         let report = far.stop();
-        (self.log)(&Event::Ended { peer: &self.peer, kind: kind.name(), early });
+        let counted = early.and_then(|_| kind.told(&report));
+        (self.log)(&Event::Ended { peer: &self.peer, kind: kind.name(), early, counted: counted.as_deref() });
         Some(report)
     }
 

@@ -308,6 +308,11 @@ impl Kind for RrKind {
         server.exact = settings.far_meter.then(FarMeter::start);
         Ok(Box::new(server))
     }
+
+    fn told(&self, report: &Value) -> Option<String> {
+        let count: ServerCount = serde_json::from_value(report.clone()).ok()?;
+        Some(format!("{} responses were sent", count.responses))
+    }
 }
 
 impl FarEnd for Server {

@@ -52,6 +52,14 @@ impl Kind for TransferKind {
         let far = FarTransfer::listen(order.settings(address), address, context.token);
         Ok(Box::new(far.map_err(|e| e.to_string())?))
     }
+
+    fn told(&self, report: &Value) -> Option<String> {
+        let report: FarReport = serde_json::from_value(report.clone()).ok()?;
+        let sides = report.played?.sides;
+        let bytes: u64 = sides.iter().map(|side| side.end.total_bytes).sum();
+        let flows = if sides.len() == 1 { "1 flow".to_owned() } else { format!("{} flows", sides.len()) };
+        Some(format!("{bytes} bytes were moved here in {flows}"))
+    }
 }
 
 /// What the far end has to say when it is through.
