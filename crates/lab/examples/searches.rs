@@ -1,7 +1,8 @@
 //! Both throughput searches on simulated devices whose answer is known: error of the result and trial time spent.
 //!
 //! `cargo run -p netcliff-lab --example searches` prints a table in CSV; with `trials` it prints instead every trial of
-//! the MLRsearch runs, in order, with how it left the load classified, for `bench/2026-11-21-rfc2544/decisions.py`.
+//! the MLRsearch runs, in order, with how it left the load classified, for `bench/2026-11-21-rfc2544/decisions.py`; with `knowing`
+//! the trial time of a search that is told the load of which half of the full trials lose nothing, and has only the bounds to find.
 
 use std::convert::Infallible;
 use std::io::{Write, stdout};
@@ -11,25 +12,42 @@ use netcliff_lab::rfc2544::search::load::Loads;
 use netcliff_lab::rfc2544::search::mlr::{self, Mlr};
 use netcliff_lab::rfc2544::search::{Goal, Searched};
 use netcliff_lab::rfc2544::simulated::{Bench, Device};
-use netcliff_lab::rfc2544::trial::Range;
+use netcliff_lab::rfc2544::trial::{Answer, Range};
 
 /// 64-byte frames at 1 Gbit/s, down to 1 % of them.
 const RANGE: Range = Range { min_pps: 14_881.0, max_pps: 1_488_095.0 };
 const WIDTH: f64 = 0.005;
-const SEEDS: u64 = 50;
+const SEEDS: u64 = 101;
 
 fn devices() -> Vec<(&'static str, Device)> {
+    let capacity_pps = 623e3;
+    let unsteady = |spread| Device::Unsteady { capacity_pps, spread };
+    let steps = |spread, step_s| Device::Steps { capacity_pps, spread, step_s };
     vec![
-        ("sharp", Device::Sharp { capacity_pps: 623e3 }),
+        ("sharp", Device::Sharp { capacity_pps }),
         ("sharp, slow", Device::Sharp { capacity_pps: 87e3 }),
-        ("livelock", Device::Livelock { capacity_pps: 623e3 }),
-        ("buffer of 1000 frames", Device::Buffered { capacity_pps: 623e3, buffer: 1000.0 }),
-        ("unsteady 0.1 %", Device::Unsteady { capacity_pps: 623e3, spread: 0.001 }),
-        ("unsteady 1 %", Device::Unsteady { capacity_pps: 623e3, spread: 0.01 }),
-        ("unsteady 5 %", Device::Unsteady { capacity_pps: 623e3, spread: 0.05 }),
-        ("disturbed each 600 s", Device::Disturbed { capacity_pps: 623e3, per_s: 1.0 / 600.0, frames: 100 }),
-        ("disturbed each 60 s", Device::Disturbed { capacity_pps: 623e3, per_s: 1.0 / 60.0, frames: 100 }),
-        ("disturbed each 5 s", Device::Disturbed { capacity_pps: 623e3, per_s: 1.0 / 5.0, frames: 100 }),
+        ("livelock", Device::Livelock { capacity_pps }),
+        ("buffer of 1000 frames", Device::Buffered { capacity_pps, buffer: 1000.0 }),
+        ("unsteady 0.1 %", unsteady(0.001)),
+        ("unsteady 0.3 %", unsteady(0.003)),
+        ("unsteady 1 %", unsteady(0.01)),
+        ("unsteady 2 %", unsteady(0.02)),
+        ("unsteady 5 %", unsteady(0.05)),
+        ("unsteady 10 %", unsteady(0.1)),
+        ("unsteady 5 %, slow", Device::Unsteady { capacity_pps: 87e3, spread: 0.05 }),
+        ("unsteady 2 %, fast", Device::Unsteady { capacity_pps: 1.3e6, spread: 0.02 }),
+        ("unsteady livelock 1 %", Device::UnsteadyLivelock { capacity_pps, spread: 0.01 }),
+        ("unsteady livelock 5 %", Device::UnsteadyLivelock { capacity_pps, spread: 0.05 }),
+        ("unsteady livelock 5 %, fast", Device::UnsteadyLivelock { capacity_pps: 1.2e6, spread: 0.05 }),
+        ("unsteady 5 % by trial", steps(0.05, f64::INFINITY)),
+        ("unsteady 5 % by 10 s", steps(0.05, 10.0)),
+        ("unsteady 1 % by 0.1 s", steps(0.01, 0.1)),
+        ("unsteady 5 % by 0.1 s", steps(0.05, 0.1)),
+        ("a fifth of the seconds 10 % lower", Device::TwoModes { capacity_pps, drop: 0.1, share: 0.2 }),
+        ("half of the seconds 3 % lower", Device::TwoModes { capacity_pps, drop: 0.03, share: 0.5 }),
+        ("disturbed each 600 s", Device::Disturbed { capacity_pps, per_s: 1.0 / 600.0, frames: 100 }),
+        ("disturbed each 60 s", Device::Disturbed { capacity_pps, per_s: 1.0 / 60.0, frames: 100 }),
+        ("disturbed each 5 s", Device::Disturbed { capacity_pps, per_s: 1.0 / 5.0, frames: 100 }),
     ]
 }
 
@@ -117,10 +135,43 @@ fn trials(out: &mut impl Write) -> std::io::Result<()> {
     Ok(())
 }
 
+/// The trial time (s) of bounds within the width for who knows `truth_pps`: full trials from there down by widths until one is upheld;
+/// where it is the first, short trials just above it until one loses.
+fn knowing(device: Device, truth_pps: f64, goal: &Goal, seed: u64) -> f64 {
+    let mut bench = Bench::new(device, seed);
+    let mut spent_s = 0.0;
+    let mut loses = |duration_s: f64, load_pps: f64| {
+        spent_s += duration_s;
+        matches!(bench.trial(duration_s, load_pps), Answer::Valid(trial) if trial.lost > 0)
+    };
+    if !loses(goal.final_trial_s, truth_pps) {
+        while !loses(goal.initial_trial_s, truth_pps / (1.0 - goal.width)) {}
+        return spent_s;
+    }
+    let mut load_pps = truth_pps * (1.0 - goal.width);
+    while loses(goal.final_trial_s, load_pps) {
+        load_pps *= 1.0 - goal.width;
+    }
+    spent_s
+}
+
+fn knowing_table(out: &mut impl Write) -> std::io::Result<()> {
+    writeln!(out, "device,median_trial_time_s,mean_trial_time_s")?;
+    let goal = Goal::rfc2544(60.0, 0.0, WIDTH);
+    for (name, device) in devices() {
+        let (Device::Unsteady { .. } | Device::UnsteadyLivelock { .. }) = device else { continue };
+        let times_s: Vec<f64> = (0..SEEDS).map(|seed| knowing(device, truth(device, &goal), &goal, seed)).collect();
+        let mean_s = times_s.iter().sum::<f64>() / times_s.len() as f64;
+        writeln!(out, "{name:?},{:.0},{mean_s:.0}", median(times_s))?;
+    }
+    Ok(())
+}
+
 fn main() -> std::io::Result<()> {
     let mut out = std::io::BufWriter::new(stdout().lock());
     match std::env::args().nth(1).as_deref() {
         Some("trials") => trials(&mut out),
+        Some("knowing") => knowing_table(&mut out),
         _ => table(&mut out),
     }
 }

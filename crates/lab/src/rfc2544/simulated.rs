@@ -29,6 +29,31 @@ pub enum Device {
         /// Standard deviation over the median.
         spread: f64,
     },
+    /// The same from step to step, each of the same length and begun anew with a trial: of [`f64::INFINITY`], from trial to trial.
+    Steps {
+        /// Median capacity (pps).
+        capacity_pps: f64,
+        /// Standard deviation over the median.
+        spread: f64,
+        /// Length of a step (s).
+        step_s: f64,
+    },
+    /// Both [`Device::Unsteady`] and [`Device::Livelock`].
+    UnsteadyLivelock {
+        /// Median capacity (pps).
+        capacity_pps: f64,
+        /// Standard deviation over the median.
+        spread: f64,
+    },
+    /// In some seconds, at random, its capacity is lower.
+    TwoModes {
+        /// The higher capacity (pps).
+        capacity_pps: f64,
+        /// How much lower the other is, over the higher.
+        drop: f64,
+        /// Share of the seconds with the lower.
+        share: f64,
+    },
     /// Loses some frames at any load, in bursts at random times, as where other work takes the CPU.
     Disturbed {
         /// Capacity (pps).
@@ -41,20 +66,30 @@ pub enum Device {
 }
 
 impl Device {
-    /// The load (pps) up to which a trial of `trial_s` (s) loses no frame, or for [`Device::Unsteady`] loses none in
-    /// half of the cases; None where no load is free of loss.
+    /// The load (pps) up to which a trial of `trial_s` (s) loses no frame, or where the capacity is random loses none
+    /// in half of the cases; None where no load is free of loss.
     pub fn throughput_pps(&self, trial_s: f64) -> Option<f64> {
         match *self {
             Self::Sharp { capacity_pps } | Self::Livelock { capacity_pps } => Some(capacity_pps),
             Self::Buffered { capacity_pps, buffer } => Some(capacity_pps + buffer / trial_s),
-            Self::Unsteady { capacity_pps, spread } => {
-                // All of the trial's seconds carry the load with probability 1/2.
-                let each = 0.5f64.powf(1.0 / trial_s.ceil().max(1.0));
-                Some(capacity_pps * (1.0 - spread * normal_quantile(each)))
+            Self::Unsteady { capacity_pps, spread } | Self::UnsteadyLivelock { capacity_pps, spread } => {
+                Some(capacity_pps * (1.0 - spread * upheld_by_all(trial_s.ceil())))
+            }
+            Self::Steps { capacity_pps, spread, step_s } => {
+                Some(capacity_pps * (1.0 - spread * upheld_by_all((trial_s / step_s).ceil())))
+            }
+            Self::TwoModes { capacity_pps, drop, share } => {
+                let is_rare = (1.0 - share).powf(trial_s.ceil()) >= 0.5;
+                Some(capacity_pps * if is_rare { 1.0 } else { 1.0 - drop })
             }
             Self::Disturbed { .. } => None,
         }
     }
+}
+
+/// So many deviations below the median a load is carried by all of `parts` with probability 1/2.
+fn upheld_by_all(parts: f64) -> f64 {
+    normal_quantile(0.5f64.powf(1.0 / parts.max(1.0)))
 }
 
 fn normal_quantile(p: f64) -> f64 {
@@ -103,10 +138,18 @@ impl Bench {
             }
             Device::Livelock { .. } => 0.0,
             Device::Unsteady { capacity_pps, spread } => {
-                let seconds = duration_s.ceil().max(1.0) as u64;
-                let each_s = duration_s / seconds as f64;
-                (0..seconds).map(|_| excess(capacity_pps * (1.0 + spread * self.normal())) * each_s).sum()
+                self.by_steps(duration_s, 1.0, |bench| excess(capacity_pps * (1.0 + spread * bench.normal())))
             }
+            Device::Steps { capacity_pps, spread, step_s } => {
+                self.by_steps(duration_s, step_s, |bench| excess(capacity_pps * (1.0 + spread * bench.normal())))
+            }
+            Device::UnsteadyLivelock { capacity_pps, spread } => self.by_steps(duration_s, 1.0, |bench| {
+                let now_pps = capacity_pps * (1.0 + spread * bench.normal());
+                if load_pps > now_pps { load_pps - now_pps * now_pps / load_pps } else { 0.0 }
+            }),
+            Device::TwoModes { capacity_pps, drop, share } => self.by_steps(duration_s, 1.0, |bench| {
+                excess(capacity_pps * if bench.uniform() < share { 1.0 - drop } else { 1.0 })
+            }),
             Device::Disturbed { capacity_pps, per_s, frames } => {
                 let mut events = 0.0;
                 let mut at_s = self.exponential() / per_s;
@@ -117,6 +160,13 @@ impl Bench {
                 excess(capacity_pps) * duration_s + events * frames as f64
             }
         }
+    }
+
+    /// Frames lost where each step of a trial loses so many a second.
+    fn by_steps(&mut self, duration_s: f64, step_s: f64, mut lost_per_s: impl FnMut(&mut Self) -> f64) -> f64 {
+        let steps = (duration_s / step_s).ceil().max(1.0) as u64;
+        let each_s = duration_s / steps as f64;
+        (0..steps).map(|_| lost_per_s(self) * each_s).sum()
     }
 
     /// SplitMix64 (Steele, Lea, Flood 2014): uniform in (0, 1).

@@ -1,9 +1,14 @@
 //! MLRsearch (RFC 9971): several goals in one search, each trial used for all of them.
 //!
 //! Which loads are tried, the part that the specification leaves open: two short trials from the highest load down
-//! along the forwarding rate; then, goal by goal, stages of growing trials ([`Goal`]'s), each of which first confirms
+//! along the forwarding rate; then, goal by goal, [`aimed`] where one full trial upholds a load, as for RFC 2544's goal; for
+//! other goals, and where that leads nowhere, stages of growing trials ([`Goal`]'s), each of which first confirms
 //! the bounds of the stage before, moves outwards by doubling steps where one does not hold, and halves the interval
 //! (by ratio) once both hold. A load is tried until it is classified and no longer.
+
+mod aimed;
+mod belief;
+mod spread;
 
 use netcliff_core::Invalid;
 
@@ -105,9 +110,18 @@ impl<E> State<'_, E> {
         matches!(self.loads.bounds(goal), (Some(lower), Some(upper)) if upper - lower <= goal.width * upper)
     }
 
+    fn is_out_of_time(&self) -> bool {
+        self.at_most_s.is_some_and(|limit_s| self.tester.spent_s >= limit_s)
+    }
+
     fn pursue(&mut self, goal: &Goal) -> Result<End, E> {
         if self.is_narrow(goal) {
             return Ok(End::Regular);
+        }
+        if aimed::is_for(goal)
+            && let Some(end) = aimed::pursue(self, goal)?
+        {
+            return Ok(end);
         }
         let stages = goal.stages();
         let mut end = End::OutOfTime;
@@ -126,7 +140,7 @@ impl<E> State<'_, E> {
     fn narrow(&mut self, stage: &Goal, before: Option<&Goal>) -> Result<End, E> {
         let (mut steps_down, mut steps_up) = (0, 0);
         loop {
-            if self.at_most_s.is_some_and(|limit_s| self.tester.spent_s >= limit_s) {
+            if self.is_out_of_time() {
                 return Ok(End::OutOfTime);
             }
             let Range { min_pps, max_pps } = self.tester.range;
@@ -168,7 +182,7 @@ impl<E> State<'_, E> {
     /// Tries a load until it is classified, or out of the sender's reach, or the time is over.
     fn classify(&mut self, load: f64, stage: &Goal) -> Result<(), E> {
         while self.loads.class(load, stage) == Class::Undecided {
-            if self.at_most_s.is_some_and(|limit_s| self.tester.spent_s >= limit_s) {
+            if self.is_out_of_time() {
                 return Ok(());
             }
             if self.trial(stage.final_trial_s, load)?.is_none() {
