@@ -265,3 +265,25 @@ fn values_that_cannot_be_are_named() {
         assert!(said.contains(word), "{said}");
     }
 }
+
+/// A lower limit makes a limit of the gain, on its side.
+#[test]
+fn gains_of_throughputs_that_the_tester_limits_are_limits() {
+    use super::report::{ForwardingRow, GainLimit};
+    let samples = |pps: f64, bound: Bound| -> Vec<ForwardingSample> {
+        let sample = serde_json::json!({"round": 1, "throughput_pps": pps, "bound": bound, "sender_pps": 1e6, "trials": 1, "trial_time_s": 1.0});
+        vec![serde_json::from_value(sample).expect("the documented form")]
+    };
+    for (base, own, limit) in [
+        (Bound::Router, Bound::Router, None),
+        (Bound::SharedCpu, Bound::Tester, Some(GainLimit::AtLeast)),
+        (Bound::Tester, Bound::Router, Some(GainLimit::AtMost)),
+        (Bound::Tester, Bound::Tester, Some(GainLimit::Open)),
+    ] {
+        let first = samples(1e5, base);
+        let row = ForwardingRow::of(FrameSize::Fixed(64), "tuned", samples(2e5, own), Some(&first));
+        assert!(row.gain_limit == limit && row.gain.is_some(), "{base:?} {own:?}: {row:?}");
+    }
+    let alone = ForwardingRow::of(FrameSize::Fixed(64), "plain", samples(1e5, Bound::Tester), None);
+    assert_eq!(alone.gain_limit, None);
+}
