@@ -53,18 +53,33 @@ fn wrong_usage_is_named_with_what_is_accepted() {
         (&["--precision", "0%"], &["0%", "5%"]),
         (&["--precision", "2%"], &["1 repeats", "at least 5"]),
         (&["--precision", "2%", "--method", "lmbench3"], &["lmbench3", "--precision"]),
-        (&["--cpu", "0,4000"], &["cpu is 4000"]),
+        (&["--cpu", "0,4000"], &["--cpu 4000: expected"]),
         (&["--cpu", "zero"], &["two CPU numbers"]),
         (&["--cpu", "3-1,0"], &["such as 0-3,4-7"]),
-        (&["--cpu", "0+0,0+4000", "--flows", "2"], &["cpu is 4000"]),
-        (&["--congestion", "carrier-pigeon"], &["carrier-pigeon", "this kernel has"]),
+        (&["--cpu", "0+0,0+4000", "--flows", "2"], &["--cpu 4000: expected"]),
+        (&["--congestion", "carrier-pigeon"], &["--congestion carrier-pigeon", "this kernel has"]),
         (&["--method", "netperf"], &["lmbench2", "acked"]),
         (&["--method", "lmbench2", "--block", "1KiB"], &["64KiB"]),
         (&["--method", "lmbench3", "--nodelay"], &["TCP_NODELAY"]),
         (&["--path", "sendfile", "--file-size", "0B"], &["0B", "1B"]),
         (&["--paced-by", "sender"], &["--rate"]),
+        (&["--mss", "1B"], &["'1B'", "88B to 32767B"]),
+        (&["--mss", "1GiB"], &["'1GiB'", "88B to 32767B"]),
+        (&["--link", "0bit/s"], &["--link", "more than 0"]),
+        (&["--read", "1GiB"], &["--read 1GiB: expected 1 to 16777216 bytes"]),
+        (&["--low-water", "1GiB"], &["--low-water 1GiB: expected"]),
+        (&["--interval", "1us"], &["--interval 1us: expected 0.001"]),
+        (&["--stall", "0s"], &["--stall 0s: expected 0.001"]),
+        (&["--bytes", "0B"], &["at least 1B"]),
+        (&["--file", "/no/such/file", "--path", "sendfile"], &["--file /no/such/file", "No such file"]),
+        (&["--file", "/dev/null", "--path", "sendfile"], &["--file /dev/null", "no regular file"]),
+        (&["--file", "/dev/null"], &["--file", "add --path sendfile"]),
+        (&["--file-size", "1MiB"], &["--file-size", "add --path sendfile"]),
+        (&["--cold"], &["--cold", "add --path sendfile"]),
+        (&["--data-to", "x"], &["--data-to", "add --to or --ssh"]),
+        (&["--to", ""], &["--to is empty", "HOST:PORT"]),
         (&["--path", "gso"], &["write, writev"]),
-        (&["--channel", "udp", "--block", "100KiB"], &["8 to 65507 bytes"]),
+        (&["--channel", "udp", "--block", "100KiB"], &["--block 100KiB: expected 8 to 65507 bytes"]),
         (&["--namespaces", "a", "--address", "127.0.0.1"], &["NEAR,FAR"]),
     ] {
         let out = home.netcliff([&SHORT[..5], &["--repeats", "1"], args].concat()).output().expect("it runs");
@@ -138,8 +153,8 @@ fn wrong_usage_of_an_agent() {
             (&["stream", "--to", "127.0.0.1", "--address", "127.0.0.1"], &["--to", "--address"]),
             (&["stream", "--to", "127.0.0.1", "--testbed", "netns"], &["--to", "--testbed"]),
             (&["stream", "--testbed", "netns", "--mtu", "9"], &["--mtu", "'9'", "68 to 65535"]),
-            (&["stream", "--testbed", "loopback", "--cpu", "0,4000"], &["cpu is 4000", "online CPU"]),
-            (&["stream", "--cpu", "0-0,0+4000"], &["cpu is 4000", "online CPU"]),
+            (&["stream", "--testbed", "loopback", "--cpu", "0,4000"], &["--cpu 4000: expected", "online CPU"]),
+            (&["stream", "--cpu", "0-0,0+4000"], &["--cpu 4000: expected", "online CPU"]),
             (&["stream", "--mtu", "9000"], &["--mtu", "--testbed netns"]),
             (&["stream", "--testbed", "loopback", "--offloads", "off"], &["--offloads", "--testbed netns"]),
             (
@@ -200,6 +215,45 @@ fn between_namespaces_with_offloads_on_and_off() {
     assert!(packet(&jumbo) > 5000.0 && packet(&jumbo) <= 9014.0, "{jumbo}");
     measured(&["--channel", "udp", "--block", "1KiB", "--path", "batch", "--reverse"]);
     assert!(namespaces_of(std::process::id()).is_empty());
+}
+
+/// The naive referee: what the sender's device counted, frame by frame, while nothing else was sent. Within 5 %: the device is read
+/// a little before and after the windows.
+#[test]
+fn datagrams_are_on_the_wire_what_the_device_counts() {
+    if let Permission::Forbidden { reason } = Permission::probe() {
+        return say(&format!("SKIPPED: no network namespaces: {reason}"));
+    }
+    let home = Home::new();
+    let bed = ["--testbed", "netns", "--offloads", "off", "--channel", "udp", "--rate", "10Mbit/s", "--repeats", "1"];
+    // Payload, MTU, frames of a datagram, and whether each is shorter than Ethernet's shortest.
+    for (block, mtu, frames, short) in [
+        ("8B", "1500", 1.0, true),
+        ("64B", "1500", 1.0, false),
+        ("1472B", "1500", 1.0, false),
+        ("4000B", "1500", 3.0, false),
+        ("4000B", "1003", 5.0, false),
+        ("65507B", "9000", 8.0, false),
+    ] {
+        let more = ["--path", "single", "--block", block, "--mtu", mtu, "--link", "1Gbit/s", "--json"];
+        let (mut apart, mut found) = (f64::INFINITY, Value::Null);
+        for _ in 0..4 {
+            found = home.json([&SHORT[..], &bed, &more].concat());
+            let at = |path: &str| number_at(&found, &format!("/rows/0/{path}/median"));
+            let (packets, bytes) = (at("device/packets_per_s"), at("device/bytes_per_packet"));
+            // The device counts 14 bytes of header, not the check sequence, the preamble and the gap.
+            let counted_bps = packets * 8.0 * if short { 84.0 } else { bytes + 24.0 };
+            let sends = at("sends_per_s");
+            assert_eq!(number_at(&found, "/rows/0/udp/frames_per_datagram"), frames, "{found}");
+            apart = (at("udp/wire_bps") / counted_bps - 1.0).abs().max((packets / sends / frames - 1.0).abs());
+            if apart < 0.05 {
+                break;
+            }
+        }
+        assert!(apart < 0.05, "{block} over {mtu}: {apart}: {found}");
+        assert!(number_at(&found, "/rows/0/udp/line_share") < 0.1, "{found}");
+        assert_eq!(found["rows"][0]["udp"]["mtu_bytes"].to_string(), mtu);
+    }
 }
 
 #[test]

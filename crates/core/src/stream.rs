@@ -1,16 +1,19 @@
 //! What `netcliff stream` found: one row a block size, each figure the median of its repeats with the least and the
 //! greatest, and the formulas that turn counts into figures.
 
+mod frames;
 mod row;
+mod wire;
 
 use serde::{Deserialize, Serialize};
 
 use crate::record::{Fingerprint, Provenance};
 
+pub use frames::{DatagramFrames, ETHERNET_BYTES, datagram_frames, payload_share, wire_bytes};
 pub use row::{
-    CpuRow, DatagramRow, DeviceRow, EndCpu, ExactRow, MappedRow, PacingRow, StreamRow, StreamSample, TcpInterval,
-    TcpRow, ZeroCopyRow,
+    CpuRow, DatagramRow, DeviceRow, EndCpu, ExactRow, MappedRow, PacingRow, StreamRow, StreamSample, ZeroCopyRow,
 };
+pub use wire::{TcpFlow, TcpFlows, TcpInterval, TcpRow, UdpRow};
 
 /// Median, least and greatest of repeats.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -62,20 +65,6 @@ pub fn kernel_share(repeats: &[CpuTimes]) -> Option<f64> {
     (!shares.is_empty()).then(|| shares.iter().sum::<f64>() / shares.len() as f64)
 }
 
-/// Ethernet around an IP packet: header 14, check sequence 4, preamble 8 and gap 12 (bytes).
-pub const ETHERNET_BYTES: f64 = 38.0;
-
-/// Bytes on the wire for payload in segments with IP and transport headers (bytes), Ethernet's framing, preamble and
-/// gap included.
-pub fn wire_bytes(payload_bytes: f64, segments: f64, header_bytes: f64) -> f64 {
-    payload_bytes + segments * (header_bytes + ETHERNET_BYTES)
-}
-
-/// The greatest share of a line's rate that payload can have with full segments of `payload_bytes`.
-pub fn payload_share(payload_bytes: f64, header_bytes: f64) -> f64 {
-    payload_bytes / (payload_bytes + header_bytes + ETHERNET_BYTES)
-}
-
 /// A stream's answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StreamReport {
@@ -122,12 +111,5 @@ mod tests {
         let share = kernel_share(&[times(0.2, 0.6), times(0.2, 0.2)]).expect("CPU was used");
         assert!((share - 0.4).abs() < 1e-12, "{share}");
         assert_eq!(kernel_share(&[times(0.0, 0.0)]), None);
-    }
-
-    #[test]
-    fn full_frames_carry_what_ethernet_lets_them() {
-        // 1448 bytes behind 52 of headers in a frame of 1538 on the wire: 94.1 %.
-        assert!((payload_share(1448.0, 52.0) - 0.941_482).abs() < 1e-6);
-        assert_eq!(wire_bytes(1448.0, 1.0, 52.0), 1538.0);
     }
 }

@@ -28,6 +28,8 @@ pub struct Disturbances {
     interrupts: BTreeMap<u32, String>,
     /// Packets that found a full backlog.
     full_backlogs: Option<u64>,
+    /// Times TCP came to the memory that `net.ipv4.tcp_mem` calls pressure.
+    tcp_pressures: Option<u64>,
     /// True where a process of this name runs.
     balanced: bool,
 }
@@ -60,6 +62,7 @@ impl Disturbances {
             governor: cpus.iter().find_map(|(_, path)| text(path.join("cpufreq/scaling_governor"))),
             interrupts: irqs.into_iter().filter_map(affinity).collect(),
             full_backlogs: full_backlogs(root),
+            tcp_pressures: tcp_pressures(root),
             balanced: process_named(root, "irqbalance").is_some(),
         }
     }
@@ -97,6 +100,15 @@ impl Disturbances {
             let more = to - from;
             said.push(format!("{more} packets found a full backlog (net.core.netdev_max_backlog) and were dropped"));
         }
+        if let (Some(from), Some(to)) = (before.tcp_pressures, self.tcp_pressures)
+            && to > from
+        {
+            let more = to - from;
+            said.push(format!(
+                "TCP ran short of memory {more} times (net.ipv4.tcp_mem): it drops what it cannot queue and waits for its \
+                 timers; fewer flows, or smaller buffers (SO_SNDBUF, SO_RCVBUF), need less"
+            ));
+        }
         said
     }
 
@@ -128,6 +140,15 @@ impl Disturbances {
             if self.balanced || before.balanced { "irqbalance runs: stop it for the measurement" } else { "by what?" };
         (!moved.is_empty()).then(|| format!("interrupts were moved during the run ({}): {by}", moved.join(", ")))
     }
+}
+
+/// TcpExt's TCPMemoryPressures in proc/net/netstat: a line of names, a line of numbers.
+fn tcp_pressures(root: &Path) -> Option<u64> {
+    let text = text(root.join("proc/net/netstat"))?;
+    let mut lines = text.lines().filter(|line| line.starts_with("TcpExt:"));
+    let (names, counts) = (lines.next()?, lines.next()?);
+    let place = names.split_whitespace().position(|name| name == "TCPMemoryPressures")?;
+    counts.split_whitespace().nth(place)?.parse().ok()
 }
 
 fn cpus(root: &Path) -> Vec<(u32, PathBuf)> {
@@ -199,6 +220,11 @@ mod tests {
             "0000000a 00000001 00000001 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000\n",
         );
         write(root, "proc/77/comm", "irqbalance\n");
+        write(
+            root,
+            "proc/net/netstat",
+            "TcpExt: SyncookiesSent TCPMemoryPressures\nTcpExt: 0 4\nIpExt: In\nIpExt: 1\n",
+        );
     }
 
     #[test]
@@ -217,6 +243,11 @@ mod tests {
             "proc/net/softnet_stat",
             "0000000a 00000011 00000001 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000\n",
         );
+        write(
+            root,
+            "proc/net/netstat",
+            "TcpExt: SyncookiesSent TCPMemoryPressures\nTcpExt: 0 7\nIpExt: In\nIpExt: 1\n",
+        );
         let said = Disturbances::read(root).since(&before);
         for words in [
             ["CPU 0", "throttled 4 times"],
@@ -224,10 +255,11 @@ mod tests {
             ["2000 and 3000 MHz", "schedutil"],
             ["24 from CPU 0 to 1", "irqbalance runs"],
             ["16 packets", "backlog"],
+            ["short of memory 3 times", "tcp_mem"],
         ] {
             assert!(said.iter().any(|line| words.iter().all(|word| line.contains(word))), "{words:?}: {said:?}");
         }
-        assert_eq!(said.len(), 5, "{said:?}");
+        assert_eq!(said.len(), 6, "{said:?}");
     }
 
     #[test]

@@ -123,7 +123,10 @@ struct Config {
 impl Config {
     /// Goodput of each repeat (bit/s).
     fn goodputs_bps(&self, options: &StreamOptions) -> Vec<f64> {
-        samples::samples(options, &self.repeats).iter().filter_map(|sample| sample.goodput_bps).collect()
+        samples::samples(options, self.block_bytes, &self.repeats)
+            .iter()
+            .filter_map(|sample| sample.goodput_bps)
+            .collect()
     }
 
     /// True where it takes part in a round (from 0).

@@ -54,6 +54,11 @@ pub(crate) fn thread_cpu_ns(thread: libc::pid_t) -> Option<u64> {
     (done == 0).then(|| time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
+/// CPU time of the calling thread since its start, in nanoseconds.
+pub(crate) fn own_cpu_ns() -> u64 {
+    read_ns(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
 /// Nanoseconds of a duration in seconds; `None` unless it is finite and not negative.
 pub fn ns_from_s(seconds: f64) -> Option<u64> {
     let duration = Duration::try_from_secs_f64(seconds).ok()?;
@@ -162,7 +167,7 @@ fn counter_is_steady() -> bool {
 #[inline]
 fn read_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid, writable timespec, and both clocks exist on every Linux, so the
+    // SAFETY: `time` is a valid, writable timespec, and the clocks exist on every Linux, so the
     // call can not fail.
     unsafe { libc::clock_gettime(clock, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64

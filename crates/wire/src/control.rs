@@ -57,8 +57,10 @@ pub const PORT: u16 = 9940;
 /// What one end tolerates of the other.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
-    /// Largest message (bytes); a report with histograms of a thousand flows merged stays far below.
+    /// Largest message of a client (bytes).
     pub message_bytes: usize,
+    /// Largest message of an agent (bytes): what a thousand flows counted, each with its TCP_INFO in intervals, stays below.
+    pub report_bytes: usize,
     /// From the connection to the end of the handshake (s).
     pub handshake_s: f64,
     /// From the first to the last byte of a message, and for the other end to take one (s).
@@ -79,6 +81,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             message_bytes: 1 << 20,
+            report_bytes: 16 << 20,
             handshake_s: 5.0,
             message_s: 5.0,
             silence_s: 5.0,

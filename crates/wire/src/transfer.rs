@@ -18,7 +18,7 @@
 //! | `datagram` | UDP: batches, segmentation offload, what was lost |
 //! | `end`, `meter` | the two ends at work, and what they count |
 //! | [`hardware`] | cycles and instructions of a thread |
-//! | `conduct`, `conductor`, `gate` | ends begin and stop together; TCP_INFO in between |
+//! | `conduct`, `conductor`, `gate`, `sampler` | ends begin and stop together; TCP_INFO in between |
 //! | `together`, `turns`, `wake`, `ledger` | a thread that serves several flows: by turns, by epoll, and what each costs |
 //! | `local` | both halves here |
 //! | `near`, `far`, `order`, `join`, `admit` | a half here and a half in an agent: who asks, who is asked, for what; data connections |
@@ -46,6 +46,7 @@ mod pace;
 mod path;
 #[cfg(test)]
 mod remote_tests;
+mod sampler;
 mod send_file;
 mod settings;
 pub mod tcp_info;

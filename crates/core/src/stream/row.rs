@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Spread;
+use super::{Spread, TcpRow, UdpRow};
 use crate::repeats::Known;
 
 /// One block size.
@@ -59,6 +59,9 @@ pub struct StreamRow {
     /// What the kernel's TCP says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<TcpRow>,
+    /// What datagrams are on the wire.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub udp: Option<UdpRow>,
     /// Counts at the devices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<DeviceRow>,
@@ -113,9 +116,12 @@ pub struct StreamSample {
     /// Payload of a segment (bytes).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_per_segment: Option<f64>,
-    /// Rate on the wire as [`TcpRow::wire_bps`] has it (bit/s).
+    /// Rate on the wire of what was sent, as [`TcpRow::wire_bps`] and [`UdpRow::wire_bps`] have it (bit/s).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wire_bps: Option<f64>,
+    /// Rate on the wire of the datagrams that were delivered (bit/s).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delivered_wire_bps: Option<f64>,
 }
 
 /// One end's threads, by getrusage: without softirqs that ran for them elsewhere.
@@ -173,49 +179,6 @@ pub struct ExactRow {
     pub idle: f64,
     /// What the meter itself used.
     pub overhead: f64,
-}
-
-/// TCP_INFO over the windows, all flows together.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct TcpRow {
-    /// Segments sent again, in all repeats.
-    pub retransmissions: u64,
-    /// Smoothed round-trip time at the end (s).
-    pub rtt_s: Option<Spread>,
-    /// Congestion window at the end (segments).
-    pub cwnd_segments: Option<Spread>,
-    /// Pacing rate at the end (bit/s); absent where nothing paces.
-    pub pacing_bps: Option<Spread>,
-    /// Payload of a segment (bytes).
-    pub bytes_per_segment: Option<Spread>,
-    /// Wire rate (bit/s): headers, framing, preamble and gap included, as if each segment were a frame of its own.
-    pub wire_bps: Option<Spread>,
-    /// Greatest share of a line's rate that payload can have at this segment size.
-    pub payload_share: Option<f64>,
-    /// Wire rate over the link's; absent unless the link's rate is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub line_share: Option<f64>,
-    /// The first flow of the last repeat, in intervals.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub intervals: Vec<TcpInterval>,
-}
-
-/// TCP_INFO at one time.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct TcpInterval {
-    /// Since the window opened (s).
-    pub at_s: f64,
-    /// Payload sent since the last interval (bit/s).
-    pub sent_bps: f64,
-    /// Segments sent again since the last interval.
-    pub retransmissions: u64,
-    /// Smoothed round-trip time (s).
-    pub rtt_s: f64,
-    /// Congestion window (segments).
-    pub cwnd_segments: u32,
-    /// Pacing rate (bit/s).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pacing_bps: Option<f64>,
 }
 
 /// Counts of both sides' devices, a far end's own by itself, and of this host's CPUs. A device counts what the stack hands it:

@@ -10,8 +10,8 @@ use netcliff_core::{Figure, Finding, Fingerprint, Record, units};
 use netcliff_wire::thread::print_cpus;
 
 use super::quantity::{
-    CLIENT_US, CLIFF, GOODPUT, HOST_US, LATENCY_MEAN, LATENCY_P50, LATENCY_P99, LIVELOCK, PEAK, Quantity, RATE,
-    RECEIVER_US_PER_KIB, SENDER_US_PER_KIB, SERVER_US, SYSTEM_US_PER_KIB, THROUGHPUT, drawn,
+    CLIENT_US, CLIFF, DELIVERED_WIRE, GOODPUT, HOST_US, LATENCY_MEAN, LATENCY_P50, LATENCY_P99, LIVELOCK, PEAK,
+    Quantity, RATE, RECEIVER_US_PER_KIB, SENDER_US_PER_KIB, SERVER_US, SYSTEM_US_PER_KIB, THROUGHPUT, WIRE, drawn,
 };
 use super::{Measured, MeasuredPoint, Reading};
 use crate::rr::{Arrivals, Report, RrRecord, RrSample, Settings, Transport};
@@ -54,8 +54,13 @@ fn sample_figures(samples: &[StreamSample]) -> Vec<Reading> {
     let pick = |quantity: Quantity, figure: fn(&StreamSample) -> Option<f64>| {
         Reading::of(quantity, samples.iter().map(figure))
     };
+    // Goodput is what a stream is judged by; of datagrams what was sent is another figure than what arrived.
+    let datagrams = samples.iter().any(|sample| sample.delivered_wire_bps.is_some());
+    let of_datagrams = |quantity, figure| datagrams.then(|| pick(quantity, figure)).flatten();
     let figures = [
         pick(GOODPUT, |sample| sample.goodput_bps),
+        of_datagrams(WIRE, |sample| sample.wire_bps),
+        of_datagrams(DELIVERED_WIRE, |sample| sample.delivered_wire_bps),
         pick(SENDER_US_PER_KIB, |sample| sample.sender_us_per_kib),
         pick(RECEIVER_US_PER_KIB, |sample| sample.receiver_us_per_kib),
         pick(SYSTEM_US_PER_KIB, |sample| sample.system_us_per_kib),

@@ -54,13 +54,19 @@ pub(super) fn drawn(y: TransferMeasure) -> Option<Quantity> {
         | TransferMeasure::SenderUsPerKib
         | TransferMeasure::ReceiverUsPerKib
         | TransferMeasure::SystemUsPerKib => None,
-        TransferMeasure::LinkShare | TransferMeasure::Wire => Some(speed(y.name(), y.dimension(), Better::More)),
+        TransferMeasure::LinkShare | TransferMeasure::Wire | TransferMeasure::DeliveredWire => {
+            Some(speed(y.name(), y.dimension(), Better::More))
+        }
         _ => Some(cost(y.name(), y.dimension())),
     }
 }
 
 /// Payload (bit/s).
 pub const GOODPUT: Quantity = speed("goodput_bps", Dimension::Bps, Better::More);
+/// Rate on the wire of what was sent (bit/s).
+pub const WIRE: Quantity = speed("wire_bps", Dimension::Bps, Better::More);
+/// Rate on the wire of the datagrams that were delivered (bit/s).
+pub const DELIVERED_WIRE: Quantity = speed("delivered_wire_bps", Dimension::Bps, Better::More);
 /// CPU time of the whole host a KiB (us).
 pub const SYSTEM_US_PER_KIB: Quantity = cost("system_us_per_kib", Dimension::Number);
 /// CPU time of the sending threads a KiB (us).

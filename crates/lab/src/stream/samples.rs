@@ -8,11 +8,11 @@ use super::{Repeat, StreamOptions};
 
 /// A sample a measured window, in order. Figures of the whole host belong to a transfer, so that where several windows
 /// share one they have none.
-pub(super) fn samples(options: &StreamOptions, repeats: &[Repeat]) -> Vec<StreamSample> {
-    repeats.iter().flat_map(|repeat| of_repeat(options, repeat)).collect()
+pub(super) fn samples(options: &StreamOptions, block_bytes: usize, repeats: &[Repeat]) -> Vec<StreamSample> {
+    repeats.iter().flat_map(|repeat| of_repeat(options, block_bytes, repeat)).collect()
 }
 
-fn of_repeat(options: &StreamOptions, repeat: &Repeat) -> Vec<StreamSample> {
+fn of_repeat(options: &StreamOptions, block_bytes: usize, repeat: &Repeat) -> Vec<StreamSample> {
     let flows = &repeat.transfer.flows;
     // An end that one call kept for the whole window has none of its own.
     let of_flow = |flow: &Flow| flow.sender.windows.len().max(flow.receiver.windows.len());
@@ -32,8 +32,8 @@ fn of_repeat(options: &StreamOptions, repeat: &Repeat) -> Vec<StreamSample> {
             sample.retransmissions = Some(increase(|tcp| tcp.retransmissions));
             let segment = increase(|tcp| tcp.bytes_sent) as f64 / increase(|tcp| tcp.data_segments) as f64;
             sample.bytes_per_segment = Some(segment).filter(|bytes| bytes.is_finite());
-            sample.wire_bps = wire_bps_of(options, repeat);
         }
+        (sample.wire_bps, sample.delivered_wire_bps) = wire_bps_of(options, block_bytes, repeat);
     }
     samples
 }

@@ -1,6 +1,7 @@
 //! Repeats into rows: what was asked and in force, and a row a configuration; CPU time and the wire are beside it.
 
 mod asked;
+mod counts;
 mod cpu;
 mod wire;
 
@@ -18,8 +19,9 @@ use crate::repeats::known;
 use super::samples::samples;
 use super::{Config, Far, Meters, Repeat, StreamOptions, provenance};
 use asked::{asked, in_force};
+use counts::{datagrams, device, mapped, pacing, zero_copy};
 use cpu::{end_cpu, exact, far_splits, far_ticks, near_splits, near_ticks, system, system_us_per_kib};
-use wire::{datagrams, device, mapped, pacing, tcp, zero_copy};
+use wire::{tcp, udp};
 
 pub(super) use cpu::near_us_per_kib;
 pub(super) use wire::wire_bps_of;
@@ -41,6 +43,13 @@ pub(super) fn report(
     not_had.extend(far_meter_refusals(configs));
     let measured = configs.iter().filter(|config| !config.repeats.is_empty());
     let rows: Vec<StreamRow> = measured.map(|config| row(options, far, config, meters)).collect();
+    let udp = matches!(options.template.channel, netcliff_wire::transfer::Channel::Udp { .. });
+    if udp && rows.iter().any(|row| row.udp.is_none()) {
+        not_had.push(
+            "rate on the wire: the sending end does not tell the MTU of the path (an agent of an older version)"
+                .to_owned(),
+        );
+    }
     for config in configs.iter().filter(|config| config.repeats.is_empty()) {
         let why = config.ended.as_deref().unwrap_or("the run was stopped before");
         not_had.push(format!("{} of {}: {why}", config.path.name(), units::print_bytes(config.block_bytes as u64)));
@@ -169,7 +178,7 @@ fn row(options: &StreamOptions, far: &Far<'_>, config: &Config, meters: &Meters)
         repeats: whole
             .map(|repeat| repeat.transfer.flows.iter().map(|flow| flow.sender.windows.len()).max().unwrap_or(0))
             .sum::<usize>() as u32,
-        samples: samples(options, repeats),
+        samples: samples(options, config.block_bytes, repeats),
         known: Some(known("goodput_bps", &config.goodputs_bps(options), &options.repeats)),
         cut_short: config.ended.clone(),
         goodput_bps: Spread::of(by_clock.iter().copied()),
@@ -191,6 +200,7 @@ fn row(options: &StreamOptions, far: &Far<'_>, config: &Config, meters: &Meters)
         exact: if meters.method() == Some(CpuMethod::Ebpf) { exact(repeats, near_splits) } else { Vec::new() },
         far_exact: if elsewhere { exact(repeats, far_splits) } else { Vec::new() },
         tcp: tcp(options, repeats),
+        udp: udp(options, config.block_bytes, repeats),
         device: device(repeats),
         datagrams: datagrams(repeats),
         zero_copy: zero_copy(repeats),

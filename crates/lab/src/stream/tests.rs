@@ -1,5 +1,6 @@
 use std::net::{IpAddr, Ipv4Addr};
 
+use netcliff_core::stream::Spread;
 use netcliff_wire::transfer::Direction;
 
 use super::*;
@@ -47,6 +48,60 @@ fn a_sweep_has_a_row_a_block_and_path() {
         assert!(tcp.wire_bps.is_some_and(|wire| wire.median > 0.0) && tcp.line_share.is_some_and(|share| share > 0.0));
     }
     assert!(report.in_force.iter().any(|(name, _)| name == "congestion"));
+}
+
+#[test]
+fn every_flow_is_told_by_interval() {
+    let mut options = options(Method::Default);
+    options.template.interval_s = Some(0.04);
+    let one = report(&options).rows[0].tcp.clone().expect("TCP was asked");
+    assert!(one.flows.is_empty() && one.flow_intervals.is_empty() && one.intervals.len() > 2, "{one:?}");
+    options.template.flows = 3;
+    let tcp = report(&options).rows[0].tcp.clone().expect("TCP was asked");
+    assert_eq!((tcp.flows.len(), &tcp.flows[0].intervals), (3, &tcp.intervals));
+    assert!(tcp.flow_intervals.len() > 2);
+    let whole = tcp.flow_intervals.iter().filter(|interval| interval.flows == 3).count();
+    assert!(whole + 1 >= tcp.flow_intervals.len(), "{:?}", tcp.flow_intervals);
+    let of_flows = |flow: &netcliff_core::stream::TcpFlow| flow.intervals.len();
+    assert_eq!(
+        tcp.flow_intervals.iter().map(|interval| interval.flows as usize).sum::<usize>(),
+        tcp.flows.iter().map(of_flows).sum::<usize>()
+    );
+    for interval in &tcp.flow_intervals {
+        let rate = interval.flow_bps.expect("each has one");
+        assert!(rate.min <= rate.median && rate.median <= rate.max && interval.sent_bps >= rate.max, "{interval:?}");
+        assert!(interval.rtt_s.is_some() && interval.cwnd_segments.is_some_and(|cwnd| cwnd.min >= 1.0));
+    }
+    // What is told of the flows is what is told of all.
+    let sum: u64 = tcp.flow_intervals.iter().map(|interval| interval.retransmissions).sum();
+    assert_eq!(sum, tcp.flows.iter().map(|flow| flow.retransmissions).sum::<u64>());
+}
+
+/// Over loopback a datagram is a frame of its own, as if it were Ethernet.
+#[test]
+fn datagrams_have_a_rate_on_the_wire_sent_and_delivered() {
+    for (address, header) in [(IpAddr::V4(Ipv4Addr::LOCALHOST), 28.0), (std::net::Ipv6Addr::LOCALHOST.into(), 48.0)] {
+        let mut options = options(Method::Default);
+        options.template.channel = Channel::Udp { address, path: DatagramPath::Single };
+        options.paths = vec![Path::Datagram(DatagramPath::Single), Path::Datagram(DatagramPath::Segmented)];
+        options.blocks_bytes = vec![1000];
+        options.link_bps = Some(10e9);
+        for row in &report(&options).rows {
+            let udp = row.udp.expect("the kernel told the MTU");
+            let factor = (1000.0 + header + 38.0) / 1000.0;
+            let close = |wire: Option<Spread>, payload: Option<Spread>| {
+                let (wire, payload) = (wire.expect("known"), payload.expect("measured"));
+                (wire.median / payload.median / factor - 1.0).abs() < 1e-9
+            };
+            assert!(close(udp.wire_bps, row.sender_bps) && close(udp.delivered_wire_bps, row.receiver_bps), "{udp:?}");
+            assert!(udp.frames_per_datagram == 1 && (udp.payload_share * factor - 1.0).abs() < 1e-9, "{udp:?}");
+            let sent = udp.wire_bps.map(|wire| wire.median / 10e9);
+            assert_eq!((udp.line_share, udp.mtu_bytes), (sent, 65_536));
+            let sample = row.samples[0];
+            assert!(sample.wire_bps >= sample.delivered_wire_bps.map(|bps| bps * 0.9) && sample.wire_bps.is_some());
+            assert!(row.tcp.is_none());
+        }
+    }
 }
 
 #[test]

@@ -3,6 +3,8 @@
 use netcliff_core::stream::{CpuRow, ExactRow, Spread, StreamReport, StreamRow};
 use netcliff_core::units;
 
+mod wire;
+
 use super::Style;
 use super::page::{Page, Tone};
 use crate::format::{self, Unit};
@@ -19,9 +21,10 @@ pub fn stream(report: &StreamReport, style: Style) -> String {
     ends(&mut page, report);
     host(&mut page, report);
     far_host(&mut page, report);
-    wire(&mut page, report);
+    wire::tcp(&mut page, report);
+    wire::udp(&mut page, report);
     received(&mut page, report);
-    datagrams(&mut page, report);
+    wire::datagrams(&mut page, report);
     pacing(&mut page, report);
     page.list("WARNINGS", &report.warnings);
     let cut =
@@ -226,47 +229,6 @@ fn cpu_line(name: &str, label: &str, cpu: &CpuRow, exact_softirq: Option<f64>) -
     )
 }
 
-fn wire(page: &mut Page, report: &StreamReport) {
-    let rows: Vec<&StreamRow> = report.rows.iter().filter(|row| row.tcp.is_some() || row.device.is_some()).collect();
-    if rows.is_empty() {
-        return;
-    }
-    page.heading("ON THE WIRE (headers, preamble and gap included; RTT and cwnd at the end)");
-    let mut lines = vec![format!(
-        "  {:<16}{:>12}{:>8}{:>7}{:>9}{:>7}{:>11}{:>8}",
-        "block", "rate", "segment", "resent", "RTT", "cwnd", "packets", "bytes"
-    )];
-    for row in rows {
-        let tcp = row.tcp.clone().unwrap_or_default();
-        let device = row.device.unwrap_or_default();
-        lines.push(format!(
-            "  {:<16}{:>12}{:>8}{:>7}{:>9}{:>7}{:>11}{:>8}",
-            name(row),
-            median(tcp.wire_bps, Unit::Bps),
-            number(tcp.bytes_per_segment),
-            tcp.retransmissions,
-            median(tcp.rtt_s, Unit::Seconds),
-            number(tcp.cwnd_segments),
-            median(device.packets_per_s, Unit::PerSecond),
-            number(device.bytes_per_packet),
-        ));
-    }
-    page.block(&lines.join("\n"));
-    for row in &report.rows {
-        if let Some(share) = row.tcp.as_ref().and_then(|tcp| tcp.line_share) {
-            page.fact(&name(row), &format!("{} of the link's rate", format::share(share)));
-        }
-        if let Some(done) = row.zero_copy {
-            let (asked, copied) = (done.asked, done.copied);
-            page.fact(&name(row), &format!("{copied} of {asked} zero-copy sends were turned back into copies"));
-        }
-        if let Some(done) = row.mapped {
-            let (mapped, all) = (done.mapped_bytes, done.mapped_bytes + done.copied_bytes);
-            page.fact(&name(row), &format!("{mapped} of {all} received bytes were mapped, the rest copied"));
-        }
-    }
-}
-
 /// What arrived at the receiving side's devices, and what it cost to be told of it.
 fn received(page: &mut Page, report: &StreamReport) {
     let rows: Vec<_> = report.rows.iter().filter_map(|row| Some((row, row.device?))).collect();
@@ -290,31 +252,6 @@ fn received(page: &mut Page, report: &StreamReport) {
             number(device.bytes_per_ip_packet),
             number(device.packets_per_softirq),
             number(device.packets_per_interrupt),
-        ));
-    }
-    page.block(&lines.join("\n"));
-}
-
-fn datagrams(page: &mut Page, report: &StreamReport) {
-    let rows: Vec<_> = report.rows.iter().filter_map(|row| Some((row, row.datagrams?))).collect();
-    if rows.is_empty() {
-        return;
-    }
-    page.heading("DATAGRAMS (all repeats, warm-up included)");
-    let mut lines = vec![format!(
-        "  {:<16}{:>14}{:>14}{:>10}{:>12}{:>12}",
-        "block", "sent", "received", "lost", "reordered", "duplicate"
-    )];
-    for (row, counts) in rows {
-        let lost = if counts.sent == 0 { 0.0 } else { counts.lost as f64 / counts.sent as f64 };
-        lines.push(format!(
-            "  {:<16}{:>14}{:>14}{:>10}{:>12}{:>12}",
-            name(row),
-            counts.sent,
-            counts.received,
-            format::share_short(lost),
-            counts.reordered,
-            counts.duplicates,
         ));
     }
     page.block(&lines.join("\n"));

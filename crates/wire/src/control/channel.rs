@@ -29,6 +29,8 @@ pub struct Sender<M> {
     end: End,
     cipher: Option<Half>,
     limits: Limits,
+    /// Largest message (bytes).
+    most: usize,
     peer: String,
     messages: PhantomData<fn(M)>,
 }
@@ -45,6 +47,8 @@ pub struct Receiver<M> {
     /// When the first byte of an unfinished message came.
     began: Option<Instant>,
     limits: Limits,
+    /// Largest message (bytes).
+    most: usize,
     peer: String,
     messages: PhantomData<fn() -> M>,
 }
@@ -56,15 +60,17 @@ struct Half {
     nonce: u64,
 }
 
-/// Both halves of a stream whose handshake is over.
+/// Both halves of a stream whose handshake is over; the largest messages that are sent and received (bytes).
 pub(super) fn halves<S, R>(
     stream: Stream,
     limits: Limits,
+    (most_sent, most_received): (usize, usize),
     cipher: Option<&Arc<StatelessTransportState>>,
 ) -> (Sender<S>, Receiver<R>) {
     let Stream { read, write, peer } = stream;
     let half = || cipher.map(|state| Half { state: Arc::clone(state), nonce: 0 });
-    let sender = Sender { end: write, cipher: half(), limits, peer: peer.clone(), messages: PhantomData };
+    let (cipher, messages) = (half(), PhantomData);
+    let sender = Sender { end: write, cipher, limits, most: most_sent, peer: peer.clone(), messages };
     let receiver = Receiver {
         end: read,
         cipher: half(),
@@ -72,6 +78,7 @@ pub(super) fn halves<S, R>(
         plain: Vec::new(),
         began: None,
         limits,
+        most: most_received,
         peer,
         messages: PhantomData,
     };
@@ -98,8 +105,8 @@ impl<M: Serialize> Sender<M> {
         let peer = || self.peer.clone();
         let json = serde_json::to_vec(message)
             .map_err(|e| ControlError::Malformed { peer: "this end".into(), why: e.to_string() })?;
-        if json.len() > self.limits.message_bytes {
-            let (bytes, most) = (json.len(), self.limits.message_bytes);
+        if json.len() > self.most {
+            let (bytes, most) = (json.len(), self.most);
             return Err(ControlError::TooLarge { peer: "this end".into(), bytes, most });
         }
         let mut bytes = [&(json.len() as u32).to_be_bytes(), &json[..]].concat();
@@ -173,7 +180,7 @@ impl<M: DeserializeOwned> Receiver<M> {
     fn parse(&mut self) -> Result<Option<M>, ControlError> {
         let Some((length, rest)) = self.plain.split_first_chunk::<4>() else { return Ok(None) };
         let bytes = u32::from_be_bytes(*length) as usize;
-        let most = self.limits.message_bytes;
+        let most = self.most;
         if bytes > most {
             return Err(ControlError::TooLarge { peer: self.peer.clone(), bytes, most });
         }

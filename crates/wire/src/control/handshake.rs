@@ -15,6 +15,10 @@ const NOISE: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
 const MAGIC: &[u8; 8] = b"netcliff";
 const PREAMBLE_BYTES: usize = 12;
 
+/// So long and so much is heard of who is no agent.
+const STRANGER: Duration = Duration::from_millis(200);
+const STRANGER_BYTES: usize = 120;
+
 /// Statuses of a preamble.
 const GO_ON: u8 = 0;
 const BUSY: u8 = 1;
@@ -38,7 +42,7 @@ pub fn dial<S, R>(stream: Stream, key: Option<&Key>, limits: Limits) -> Result<(
         (BUSY, ..) => Err(ControlError::Busy { peer }),
         (_, true, None) => Err(ControlError::KeyNeeded { peer }),
         (_, false, Some(_)) => Err(ControlError::KeyUnused { peer }),
-        (_, false, None) => Ok(shake.finish(None)),
+        (_, false, None) => Ok(shake.client(None)),
         (_, true, Some(key)) => {
             let mut state = noise(key, &ours, &theirs, true)?;
             let mut message = vec![0; RECORD_BYTES];
@@ -49,7 +53,7 @@ pub fn dial<S, R>(stream: Stream, key: Option<&Key>, limits: Limits) -> Result<(
                 return Err(ControlError::WrongKey { peer });
             }
             let state = state.into_stateless_transport_mode().map_err(|e| shake.malformed(e))?;
-            Ok(shake.finish(Some(Arc::new(state))))
+            Ok(shake.client(Some(Arc::new(state))))
         }
     }
 }
@@ -73,7 +77,7 @@ pub fn answer<S, R>(
     match (theirs[10] != 0, key) {
         (false, Some(_)) => Err(ControlError::KeyNeeded { peer }),
         (true, None) => Err(ControlError::KeyUnused { peer }),
-        (false, None) => Ok(shake.finish(None)),
+        (false, None) => Ok(shake.agent(None)),
         (true, Some(key)) => {
             let mut state = noise(key, &theirs, &ours, false)?;
             let mut message = vec![0; RECORD_BYTES];
@@ -85,7 +89,7 @@ pub fn answer<S, R>(
             let bytes = state.write_message(&[], &mut message).map_err(|e| shake.malformed(e))?;
             shake.write_record(&message[..bytes])?;
             let state = state.into_stateless_transport_mode().map_err(|e| shake.malformed(e))?;
-            Ok(shake.finish(Some(Arc::new(state))))
+            Ok(shake.agent(Some(Arc::new(state))))
         }
     }
 }
@@ -163,11 +167,27 @@ impl Handshake {
         if bytes[..] == MAGIC[..4] {
             bytes.extend(self.read(PREAMBLE_BYTES - 4)?);
         }
-        if bytes.starts_with(MAGIC) {
+        // Text that begins with the name, such as a line of a shell's: no version has come to where letters are.
+        if bytes.starts_with(MAGIC) && bytes[8] == 0 {
             return Ok(bytes);
         }
+        bytes.extend(self.what_is_there());
         let answer = format!("{:?}", String::from_utf8_lossy(&bytes));
         Err(ControlError::NotAnAgent { peer: self.stream.peer.clone(), answer })
+    }
+
+    /// What a stranger has to say beside its first bytes, as far as it fits a message.
+    fn what_is_there(&mut self) -> Vec<u8> {
+        let deadline = self.deadline.min(Instant::now() + STRANGER);
+        let mut buffer = [0; STRANGER_BYTES];
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match self.stream.read.read(&mut buffer[filled..], deadline) {
+                Ok(Some(more)) if more > 0 => filled += more,
+                _ => break,
+            }
+        }
+        buffer[..filled].to_vec()
     }
 
     fn same_version(&self, theirs: &[u8]) -> Result<(), ControlError> {
@@ -186,7 +206,13 @@ impl Handshake {
         ControlError::Malformed { peer: self.stream.peer.clone(), why: error.to_string() }
     }
 
-    fn finish<S, R>(self, cipher: Option<Arc<StatelessTransportState>>) -> (Sender<S>, Receiver<R>) {
-        super::channel::halves(self.stream, self.limits, cipher.as_ref())
+    fn client<S, R>(self, cipher: Option<Arc<StatelessTransportState>>) -> (Sender<S>, Receiver<R>) {
+        let most = (self.limits.message_bytes, self.limits.report_bytes);
+        super::channel::halves(self.stream, self.limits, most, cipher.as_ref())
+    }
+
+    fn agent<S, R>(self, cipher: Option<Arc<StatelessTransportState>>) -> (Sender<S>, Receiver<R>) {
+        let most = (self.limits.report_bytes, self.limits.message_bytes);
+        super::channel::halves(self.stream, self.limits, most, cipher.as_ref())
     }
 }

@@ -14,10 +14,11 @@ use super::gate::{Arrival, Gate};
 use super::meter::Phase;
 use super::open::Opener;
 use super::options::{self, InForce};
+use super::sampler::Sampler;
 use super::tcp_info::TcpSample;
 use super::{Channel, ReceivePath, Settings, Spans, Watch, datagram, mapped, pace, path, together, uring};
 use crate::error::WireError;
-use crate::thread::Placement;
+use crate::thread::{Placement, Punctual};
 
 /// What all ends share.
 pub(super) struct Shared<'a> {
@@ -116,7 +117,12 @@ pub(super) fn play(
     if spans.warm_up_ns == 0 {
         shared.phase.set(1);
     }
+    // Before the ends: what cannot be had is told before anything runs.
+    let tcp = matches!(settings.channel, Channel::Tcp { .. });
+    let sampler = (tcp && ends.iter().any(|(_, sender)| *sender)).then(Sampler::start).transpose()?;
     let (brought, mut samples, stopped) = thread::scope(|scope| {
+        // Behind hundreds of busy flows it would leave the gate, and end the windows, seconds late.
+        let punctual = Punctual::begin();
         let (events, heard) = mpsc::channel();
         let mut threads = Vec::new();
         let mut not_started = None;
@@ -133,8 +139,11 @@ pub(super) fn play(
         }
         drop(events);
         let mut conductor = Conductor::new(&shared, flows, leaders, heard);
-        let stopped = if shared.gate.pass() { conductor.conduct(watch) } else { None };
-        let samples = conductor.release();
+        let stopped = if shared.gate.pass() { conductor.conduct(sampler.as_ref(), watch) } else { None };
+        drop(punctual);
+        // The sockets are let go of, so that their connections can end.
+        drop(conductor);
+        let samples = sampler.map_or(Ok(Vec::new()), Sampler::end)?;
         let brought: Vec<_> = threads.into_iter().map(|(places, thread)| (places, joined(thread))).collect();
         match not_started {
             Some(error) => Err(error),
@@ -144,8 +153,8 @@ pub(super) fn play(
     let mut sides = Vec::new();
     for ((flow, sender), done) in ends.into_iter().zip(gathered(brought)?) {
         let (end, in_force) = done;
-        let tcp = if sender { std::mem::take(&mut samples[flow]) } else { Vec::new() };
-        sides.push(Side { end, in_force, tcp });
+        let tcp = samples.get_mut(flow).filter(|_| sender).map(std::mem::take);
+        sides.push(Side { end, in_force, tcp: tcp.unwrap_or_default() });
     }
     Ok(Played { sides, stopped })
 }
@@ -233,7 +242,7 @@ fn at_work(shared: &Shared<'_>, part: Part<'_>, leads: bool, events: &mpsc::Send
     Ok(Some(vec![(end, in_force(shared.settings, sender, &channel))]))
 }
 
-/// Gives the conductor a TCP socket that it has to ask or to end.
+/// Gives the conductor a TCP socket: a sender's is asked for TCP_INFO, and any may have to be ended.
 pub(super) fn show(
     shared: &Shared<'_>,
     flow: usize,
@@ -241,8 +250,7 @@ pub(super) fn show(
     channel: &OwnedFd,
     events: &mpsc::Sender<Event>,
 ) -> Result<(), WireError> {
-    let tcp = matches!(shared.settings.channel, Channel::Tcp { .. });
-    if tcp && (sender || shared.other_half.is_some()) {
+    if matches!(shared.settings.channel, Channel::Tcp { .. }) {
         let socket = channel.try_clone().map_err(|e| WireError::system("duplicate a socket", e))?;
         // Nobody hears it once the conductor is through.
         let _ = events.send(Event::Socket { flow, sender, socket });
@@ -255,7 +263,7 @@ pub(super) fn in_force(settings: &Settings, sender: bool, channel: &OwnedFd) -> 
     let receive_buffer_bytes = || options::receive_buffer(channel.as_fd());
     match settings.channel {
         Channel::Pipe => None,
-        _ if sender => Some(options::in_force(channel.as_fd(), matches!(settings.channel, Channel::Tcp { .. }))),
+        _ if sender => Some(options::in_force(channel.as_fd(), &settings.channel)),
         _ => Some(InForce { receive_buffer_bytes: receive_buffer_bytes(), ..InForce::default() }),
     }
 }

@@ -1,6 +1,7 @@
-//! Turns the phases and samples the sockets.
+//! Turns the phases.
 
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
@@ -9,17 +10,21 @@ use nix::sys::socket;
 
 use super::conduct::Shared;
 use super::meter::Phase;
-use super::tcp_info::{self, TcpSample};
+use super::sampler::{Sampler, Sockets};
 use super::{Span, Watch};
 use crate::clock;
-use crate::thread::Punctual;
 
+/// How long the ends may send and read what is under way when the windows are over (ns): a full send buffer of 4 MiB takes as long at
+/// 17 Mbit/s.
+const EMPTYING_NS: u64 = 2_000_000_000;
+/// How long ends that have something to move may take to notice that it is given up (ns).
+const LEAVING_NS: u64 = 300_000_000;
 /// How often the conductor looks whether it was asked to stop (ns).
 const LOOK_NS: u64 = 50_000_000;
 
 /// What an end tells the conductor.
 pub(super) enum Event {
-    /// An end's TCP socket: a sender's is asked for TCP_INFO.
+    /// An end's TCP socket.
     Socket { flow: usize, sender: bool, socket: OwnedFd },
     /// An end is through; `leads` if the transfer lasts as long as such ends are at work.
     Through { leads: bool, failed: bool },
@@ -42,62 +47,87 @@ impl Drop for Farewell<'_> {
 pub(super) struct Conductor<'a> {
     shared: &'a Shared<'a>,
     heard: mpsc::Receiver<Event>,
+    /// Senders' sockets, by flow.
     sampled: Vec<Option<OwnedFd>>,
     others: Vec<OwnedFd>,
-    samples: Vec<Vec<TcpSample>>,
     leaders_left: usize,
     failed: bool,
-    opened_ns: u64,
 }
 
 impl<'a> Conductor<'a> {
     /// For so many flows, as long as `leaders` of the ends are at work.
     pub(super) fn new(shared: &'a Shared<'a>, flows: usize, leaders: usize, heard: mpsc::Receiver<Event>) -> Self {
         let sampled = std::iter::repeat_with(|| None).take(flows).collect();
-        let (samples, others) = (vec![Vec::new(); flows], Vec::new());
-        Self { shared, heard, sampled, others, samples, leaders_left: leaders, failed: false, opened_ns: 0 }
+        Self { shared, heard, sampled, others: Vec::new(), leaders_left: leaders, failed: false }
     }
 
     /// Conducts from the first byte to the last window; a reason where it was stopped before.
-    pub(super) fn conduct(&mut self, watch: &mut dyn Watch) -> Option<String> {
-        // Behind hundreds of busy flows it would be seconds late, and the transfer as much longer.
-        let _punctual = Punctual::begin();
+    pub(super) fn conduct(&mut self, sampler: Option<&Sampler>, watch: &mut dyn Watch) -> Option<String> {
         let spans = self.shared.spans;
-        let mut stopped = self.wait(Some(clock::monotonic_ns() + spans.warm_up_ns), None);
+        // All have come: who has a socket to show has shown it.
+        while let Ok(event) = self.heard.try_recv() {
+            self.note(event);
+        }
+        let sampled: Sockets = Arc::new(std::mem::take(&mut self.sampled));
+        let mut stopped = self.wait(Some(clock::monotonic_ns() + spans.warm_up_ns));
         watch.opened();
-        self.opened_ns = clock::monotonic_ns();
-        self.sample();
+        let opened_ns = clock::monotonic_ns();
+        if let Some(sampler) = sampler {
+            sampler.begin(Arc::clone(&sampled), opened_ns, spans.interval_ns);
+        }
         for window in 1..=spans.windows {
             if stopped.is_some() || self.failed {
                 break;
             }
             self.shared.phase.set(window);
             let until = match spans.window {
-                Span::Time(ns) => Some(self.opened_ns + u64::from(window) * ns),
+                Span::Time(ns) => Some(opened_ns + u64::from(window) * ns),
                 Span::Bytes(_) => None,
             };
-            stopped = self.wait(until, spans.interval_ns);
+            stopped = self.wait(until);
             if until.is_none() {
                 // All windows of a sender have passed when it is through.
                 break;
             }
         }
-        self.sample();
+        if let Some(sampler) = sampler {
+            sampler.last();
+        }
         watch.closed();
         let early = stopped.is_some() || self.failed;
         // A number of bytes ends by itself; receivers are not to be stopped while they empty buffers.
         if matches!(spans.window, Span::Time(_)) || early {
             self.shared.phase.set(Phase::OVER);
-        }
-        if early && self.shared.other_half.is_some() {
-            self.disconnect();
+            let lost = early && self.shared.other_half.is_some();
+            // The windows of the other half may be over later.
+            let apart_ns = self.shared.other_half.map_or(0, |_| spans.stall_ns);
+            if lost || !self.all_leave_within(EMPTYING_NS.max(apart_ns)) {
+                self.shared.phase.cut();
+                self.all_leave_within(LEAVING_NS);
+                self.disconnect(&sampled);
+            }
         }
         stopped
     }
 
-    /// The other half may never answer: what waits for it is woken.
-    fn disconnect(&self) {
-        for socket in self.sampled.iter().flatten().chain(&self.others) {
+    /// Waits until all ends are through; false where it takes longer. Nothing that is still under way counts: the ends get a while to
+    /// send and read it, not more. Where the kernel is short of memory for TCP it would be minutes until all of it has come.
+    fn all_leave_within(&mut self, ns: u64) -> bool {
+        let until_ns = clock::monotonic_ns() + ns;
+        loop {
+            let left_ns = until_ns.saturating_sub(clock::monotonic_ns());
+            match self.heard.recv_timeout(Duration::from_nanos(left_ns)) {
+                Err(RecvTimeoutError::Disconnected) => return true,
+                Ok(_) if left_ns > 0 => {}
+                Ok(_) | Err(RecvTimeoutError::Timeout) => return false,
+            }
+        }
+    }
+
+    /// Wakes what waits for a socket: it may never answer. It waits itself for a socket whose end is in a call and without a CPU,
+    /// hence only at last.
+    fn disconnect(&self, sampled: &Sockets) {
+        for socket in sampled.iter().flatten().chain(&self.others) {
             // A connection that has ended already needs no end.
             let _ = socket::shutdown(socket.as_raw_fd(), socket::Shutdown::Both);
         }
@@ -105,23 +135,17 @@ impl<'a> Conductor<'a> {
     }
 
     /// Waits until a time, or until all leaders are through; a reason when it was asked to stop.
-    fn wait(&mut self, until_ns: Option<u64>, every_ns: Option<u64>) -> Option<String> {
-        let mut next_ns = every_ns.map(|every| clock::monotonic_ns() + every);
+    fn wait(&mut self, until_ns: Option<u64>) -> Option<String> {
         loop {
             let now_ns = clock::monotonic_ns();
+            self.shared.phase.look(now_ns);
             if self.failed || self.leaders_left == 0 || until_ns.is_some_and(|until| now_ns >= until) {
                 return None;
             }
             if let Some(why) = self.asked_to_stop() {
                 return Some(why.to_owned());
             }
-            if let (Some(due), Some(every)) = (next_ns, every_ns)
-                && now_ns >= due
-            {
-                self.sample();
-                next_ns = Some(due + every);
-            }
-            let wake_ns = [until_ns, next_ns].into_iter().flatten().fold(now_ns + LOOK_NS, u64::min);
+            let wake_ns = until_ns.map_or(now_ns + LOOK_NS, |until| until.min(now_ns + LOOK_NS));
             match self.heard.recv_timeout(Duration::from_nanos(wake_ns.saturating_sub(now_ns))) {
                 Ok(event) => self.note(event),
                 Err(RecvTimeoutError::Timeout) => {}
@@ -143,27 +167,14 @@ impl<'a> Conductor<'a> {
 
     fn note(&mut self, event: Event) {
         match event {
-            Event::Socket { flow, sender: true, socket } => self.sampled[flow] = Some(socket),
-            Event::Socket { socket, .. } => self.others.push(socket),
+            Event::Socket { flow, sender, socket } => match self.sampled.get_mut(flow).filter(|_| sender) {
+                Some(place) => *place = Some(socket),
+                None => self.others.push(socket),
+            },
             Event::Through { leads, failed } => {
                 self.failed |= failed;
                 self.leaders_left -= usize::from(leads);
             }
         }
-    }
-
-    fn sample(&mut self) {
-        while let Ok(event) = self.heard.try_recv() {
-            self.note(event);
-        }
-        let at_s = (clock::monotonic_ns() - self.opened_ns) as f64 * 1e-9;
-        for (socket, samples) in self.sampled.iter().zip(&mut self.samples) {
-            samples.extend(socket.as_ref().and_then(|socket| tcp_info::sample(socket.as_fd(), at_s)));
-        }
-    }
-
-    /// Lets go of the sockets, so that their connections can end.
-    pub(super) fn release(self) -> Vec<Vec<TcpSample>> {
-        self.samples
     }
 }

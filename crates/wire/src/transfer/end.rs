@@ -98,7 +98,9 @@ pub(super) fn send(
         match mover.step() {
             Ok((bytes, calls)) => meter.count(bytes, calls)?,
             Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            Err(e) if e.kind() == ErrorKind::WouldBlock && phase.others_move(spans.stall_ns) => {}
             Err(e) if spans.receiver_ends && has_left(&e) => break,
+            Err(e) if phase.is_over() && is_cut_off(&e) => break,
             Err(e) => {
                 failure = Some(told(step(true, settings), e, spans));
                 break;
@@ -140,6 +142,8 @@ pub(super) fn receive(
             Ok((0, _)) => break,
             Ok((bytes, calls)) => meter.count(bytes, calls)?,
             Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            Err(e) if e.kind() == ErrorKind::WouldBlock && phase.others_move(spans.stall_ns) => {}
+            Err(e) if phase.is_over() && is_cut_off(&e) => break,
             Err(e) => {
                 failure = Some(told(step(false, settings), e, spans));
                 break;
@@ -152,7 +156,7 @@ pub(super) fn receive(
             }
             meter.close()?;
         }
-        if spans.receiver_ends && meter.done() {
+        if (spans.receiver_ends && meter.done()) || phase.is_cut() {
             // Others hold the socket open: that nothing more is wanted has to be said.
             let _ = socket::shutdown(channel.as_raw_fd(), socket::Shutdown::Both);
             break;
@@ -180,6 +184,11 @@ pub(super) fn counted(
 /// The other end wants nothing more.
 pub(super) fn has_left(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset)
+}
+
+/// When the windows are over, what is still under way is not waited for to its end.
+pub(super) fn is_cut_off(error: &io::Error) -> bool {
+    has_left(error) || error.kind() == ErrorKind::WouldBlock
 }
 
 /// What a step of an end does.

@@ -1,7 +1,7 @@
 //! Counts calls and bytes, and cuts the windows out of them.
 
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
@@ -100,6 +100,12 @@ pub(super) struct Phase {
     now: AtomicU32,
     /// When each window began, and at last when it was over (ns of the monotonic clock).
     turns_ns: Mutex<Vec<u64>>,
+    /// Some end has moved bytes since the conductor looked.
+    moves: AtomicBool,
+    /// When the conductor last saw that one had (ns).
+    moved_ns: AtomicU64,
+    /// What is still under way is given up.
+    cut: AtomicBool,
 }
 
 impl Phase {
@@ -116,6 +122,42 @@ impl Phase {
     #[inline]
     pub(super) fn get(&self) -> u32 {
         self.now.load(Ordering::Acquire)
+    }
+
+    /// An end has moved bytes. The line is only written when the conductor has looked.
+    #[inline]
+    fn moves(&self) {
+        if !self.moves.load(Ordering::Relaxed) {
+            self.moves.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes whether anything has moved since the last look.
+    pub(super) fn look(&self, now_ns: u64) {
+        if self.moves.swap(false, Ordering::Relaxed) || self.moved_ns.load(Ordering::Relaxed) == 0 {
+            self.moved_ns.store(now_ns, Ordering::Relaxed);
+        }
+    }
+
+    /// True where other flows move, so that one that does not waits for its turn: of hundreds some wait for seconds, for a CPU or
+    /// for the kernel's memory. Half the stall, so that a flow's own last bytes do not count.
+    pub(super) fn others_move(&self, stall_ns: u64) -> bool {
+        let moved_ns = self.moved_ns.load(Ordering::Relaxed);
+        !self.is_over() && moved_ns > 0 && clock::monotonic_ns().saturating_sub(moved_ns) < stall_ns / 2
+    }
+
+    /// Gives up what is still under way: each end leaves after the call it is in.
+    pub(super) fn cut(&self) {
+        self.cut.store(true, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(super) fn is_cut(&self) -> bool {
+        self.cut.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.get() == Self::OVER
     }
 
     /// Length of a window (s), from 0; one that an end began before it began for all is as long as that end's, and one that is not over
@@ -205,6 +247,9 @@ impl<'a> Meter<'a> {
     pub(super) fn count(&mut self, bytes: usize, calls: u64) -> Result<(), WireError> {
         self.bytes += bytes as u64;
         self.calls += calls;
+        if bytes > 0 {
+            self.phase.moves();
+        }
         let phase = self.phase.get();
         let due = match self.open {
             None => phase > 0 && phase != Phase::OVER && self.closed.is_empty(),

@@ -6,6 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use libc::{c_int, c_void, socklen_t};
 use serde::{Deserialize, Serialize};
 
+use super::Channel;
 use crate::error::WireError;
 
 /// Options of both ends' sockets; None leaves the kernel's default.
@@ -47,6 +48,9 @@ pub struct InForce {
     /// Segment size the sender uses (bytes).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mss_bytes: Option<u32>,
+    /// MTU of the path of datagrams (bytes); an older agent does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mtu_bytes: Option<u32>,
 }
 
 impl SocketOptions {
@@ -161,8 +165,14 @@ pub(crate) fn get_int(socket: BorrowedFd<'_>, level: c_int, name: c_int) -> Opti
 }
 
 /// What holds at a sender's socket.
-pub(super) fn in_force(socket: BorrowedFd<'_>, tcp: bool) -> InForce {
+pub(super) fn in_force(socket: BorrowedFd<'_>, channel: &Channel) -> InForce {
+    let tcp = matches!(channel, Channel::Tcp { .. });
     let unsigned = |level, name| get_int(socket, level, name).and_then(|value| u32::try_from(value).ok());
+    let mtu = match channel {
+        Channel::Udp { address, .. } if address.is_ipv6() => Some((libc::IPPROTO_IPV6, libc::IPV6_MTU)),
+        Channel::Udp { .. } => Some((libc::IPPROTO_IP, libc::IP_MTU)),
+        _ => None,
+    };
     let of_tcp = |name| unsigned(libc::IPPROTO_TCP, name).filter(|_| tcp);
     InForce {
         congestion: tcp.then(|| congestion_name(socket)).flatten(),
@@ -170,6 +180,7 @@ pub(super) fn in_force(socket: BorrowedFd<'_>, tcp: bool) -> InForce {
         send_buffer_bytes: unsigned(libc::SOL_SOCKET, libc::SO_SNDBUF).unwrap_or(0),
         receive_buffer_bytes: None,
         mss_bytes: of_tcp(libc::TCP_MAXSEG),
+        mtu_bytes: mtu.and_then(|(level, name)| unsigned(level, name)),
     }
 }
 

@@ -16,6 +16,7 @@ use crate::control::client::Session;
 use crate::control::far::{Context, FarEnd, Kind};
 use crate::control::{ControlError, Limits};
 
+mod reports;
 mod threads;
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);

@@ -195,7 +195,7 @@ impl Settings {
                 .ok_or_else(|| WireError::setting(what, s, format!("{accepted} up to {LONGEST_TIME_S} seconds")))
         };
         let window = match self.amount {
-            Amount::Seconds(s) => Span::Time(seconds("time_s", s, 1, "more than 0,")?),
+            Amount::Seconds(s) => Span::Time(seconds("time_s", s, 1_000_000, "0.001")?),
             Amount::Bytes(0) => return Err(WireError::setting("bytes", 0, "at least 1 byte")),
             Amount::Bytes(bytes) => Span::Bytes(bytes.next_multiple_of(self.block_bytes as u64)),
         };

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// What the kernel says of a sender's connection. Counts are since the connection was made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct TcpSample {
-    /// Since the first window opened (s).
+    /// When this flow was asked, since the first window opened (s).
     pub at_s: f64,
     /// Smoothed round-trip time (s).
     pub rtt_s: f64,
@@ -44,8 +44,8 @@ const TCPI_OPT_TIMESTAMPS: u8 = 1;
 /// Up to bytes_retrans, Linux 4.19.
 const NEEDED: usize = 208;
 
-/// The kernel's answer; None where the socket has none or the kernel is older than 4.19.
-pub(super) fn sample(socket: BorrowedFd<'_>, at_s: f64) -> Option<TcpSample> {
+/// The kernel's answer, its time left open; None where the socket has none or the kernel is older than 4.19.
+pub(super) fn sample(socket: BorrowedFd<'_>) -> Option<TcpSample> {
     let mut bytes = [0_u8; 512];
     let mut length = bytes.len() as socklen_t;
     // SAFETY: `bytes` is writable for `length` bytes.
@@ -61,17 +61,17 @@ pub(super) fn sample(socket: BorrowedFd<'_>, at_s: f64) -> Option<TcpSample> {
     if done < 0 || (length as usize) < NEEDED {
         return None;
     }
-    Some(parse(&bytes, at_s))
+    Some(parse(&bytes))
 }
 
 /// Offsets of `struct tcp_info` (include/uapi/linux/tcp.h), which only ever grows at its end.
-fn parse(bytes: &[u8], at_s: f64) -> TcpSample {
+fn parse(bytes: &[u8]) -> TcpSample {
     let u32_at = |at: usize| u32::from_ne_bytes(std::array::from_fn(|i| bytes[at + i]));
     let u64_at = |at: usize| u64::from_ne_bytes(std::array::from_fn(|i| bytes[at + i]));
     let us = |value: f64| value * 1e-6;
     let pacing = u64_at(104);
     TcpSample {
-        at_s,
+        at_s: 0.0,
         timestamps: bytes[5] & TCPI_OPT_TIMESTAMPS != 0,
         mss_bytes: u32_at(16),
         rtt_s: us(f64::from(u32_at(68))),

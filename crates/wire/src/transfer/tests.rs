@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
 
+mod emptying;
 mod faults;
 mod threads;
 

@@ -150,9 +150,10 @@ impl<'a> Served<'a> {
                     return if self.is_stalled(shared) { self.failed(shared, e) } else { Ok(Next::Woken) };
                 }
                 Err(e) if self.sender && spans.receiver_ends && end::has_left(&e) => return self.leave(shared, None),
+                Err(e) if shared.phase.is_over() && end::has_left(&e) => return self.leave(shared, None),
                 Err(e) => return self.failed(shared, e),
             }
-            if !self.sender && spans.receiver_ends && work.meter.done() {
+            if !self.sender && ((spans.receiver_ends && work.meter.done()) || shared.phase.is_cut()) {
                 self.shut_down(socket::Shutdown::Both);
                 return self.leave(shared, None);
             }
@@ -167,7 +168,7 @@ impl<'a> Served<'a> {
     fn is_stalled(&mut self, shared: &Shared<'_>) -> bool {
         let now_ns = clock::monotonic_ns();
         let silent_ns = now_ns - *self.silent_since_ns.get_or_insert(now_ns);
-        silent_ns > shared.spans.stall_ns
+        silent_ns > shared.spans.stall_ns && !shared.phase.others_move(shared.spans.stall_ns)
     }
 
     fn failed(&mut self, shared: &Shared<'_>, error: std::io::Error) -> Result<Next, WireError> {

@@ -12,8 +12,10 @@ pub enum TransferMeasure {
     Goodput,
     /// Payload as a share of what the link can carry.
     LinkShare,
-    /// Rate on the wire (bit/s).
+    /// Rate on the wire of what was sent (bit/s).
     Wire,
+    /// Rate on the wire of the datagrams that were delivered (bit/s).
+    DeliveredWire,
     /// CPU of the sender's threads in kernel mode, as a share of the time (the 2003 study's formula).
     SenderKernelShare,
     /// The same of the receiver.
@@ -34,10 +36,11 @@ pub enum TransferMeasure {
 
 impl TransferMeasure {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Goodput,
         Self::LinkShare,
         Self::Wire,
+        Self::DeliveredWire,
         Self::SenderKernelShare,
         Self::ReceiverKernelShare,
         Self::SystemCpus,
@@ -54,6 +57,7 @@ impl TransferMeasure {
             Self::Goodput => "goodput_bps",
             Self::LinkShare => "link_share",
             Self::Wire => "wire_bps",
+            Self::DeliveredWire => "delivered_wire_bps",
             Self::SenderKernelShare => "sender_kernel_share",
             Self::ReceiverKernelShare => "receiver_kernel_share",
             Self::SystemCpus => "system_cpus",
@@ -71,6 +75,7 @@ impl TransferMeasure {
             Self::Goodput => "goodput",
             Self::LinkShare => "goodput, of what the link can carry",
             Self::Wire => "rate on the wire",
+            Self::DeliveredWire => "rate on the wire, delivered",
             Self::SenderKernelShare => "sender in kernel mode",
             Self::ReceiverKernelShare => "receiver in kernel mode",
             Self::SystemCpus => "busy CPUs",
@@ -85,7 +90,7 @@ impl TransferMeasure {
     /// What it counts.
     pub fn dimension(self) -> Dimension {
         match self {
-            Self::Goodput | Self::Wire => Dimension::Bps,
+            Self::Goodput | Self::Wire | Self::DeliveredWire => Dimension::Bps,
             Self::LinkShare
             | Self::SenderKernelShare
             | Self::ReceiverKernelShare
@@ -103,6 +108,7 @@ impl TransferMeasure {
             Self::Goodput => sample.goodput_bps,
             Self::LinkShare => Some(sample.goodput_bps? / carries_bps?),
             Self::Wire => sample.wire_bps,
+            Self::DeliveredWire => sample.delivered_wire_bps,
             Self::SenderKernelShare => sample.sender_kernel_share,
             Self::ReceiverKernelShare => sample.receiver_kernel_share,
             Self::SystemCpus => sample.system_cpus,

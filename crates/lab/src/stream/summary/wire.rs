@@ -1,22 +1,45 @@
-//! What went over the wire: TCP's own account, the devices', datagrams, zero copy, pacing.
+//! What went over the wire: TCP's own account of its flows, and datagrams as frames.
 
 use netcliff_core::stream::{
-    DatagramRow, DeviceRow, MappedRow, PacingRow, Spread, TcpInterval, TcpRow, ZeroCopyRow, payload_share, wire_bytes,
+    DatagramFrames, Spread, TcpFlow, TcpFlows, TcpInterval, TcpRow, UdpRow, datagram_frames, payload_share, wire_bytes,
 };
-use netcliff_host::cpu::Counters;
-use netcliff_host::nic::counts::DeviceCounts;
-use netcliff_wire::transfer::{Channel, Flow, TcpSample};
+use netcliff_wire::transfer::{Channel, End, Flow, TcpSample};
 
 use super::Repeat;
 use crate::stream::StreamOptions;
-use crate::stream::devices::Sides;
+
+/// A rate of each direction (bit/s): near end to far end, and back.
+type Ways = [f64; 2];
+
+/// A rate of each flow, by direction; None where one is not known: the others are not the wire.
+fn ways(repeat: &Repeat, bps: impl Fn(&Flow) -> Option<f64>) -> Option<Ways> {
+    repeat.transfer.flows.iter().try_fold([0.0; 2], |mut ways, flow| {
+        ways[usize::from(!flow.forward)] += bps(flow)?;
+        Some(ways)
+    })
+}
+
+/// Both directions together, over the repeats.
+fn together(ways: &[Ways]) -> Option<Spread> {
+    Spread::of(ways.iter().map(|ways| ways.iter().sum()))
+}
+
+/// Share of a link's rate: of the direction that has more of it, since each has the whole rate.
+fn line_share(link_bps: Option<f64>, ways: &[Ways]) -> Option<f64> {
+    let median = |way: usize| Some(Spread::of(ways.iter().map(|ways| ways[way]))?.median);
+    Some(median(0)?.max(median(1)?) / link_bps?)
+}
+
+fn is_ipv6(options: &StreamOptions) -> bool {
+    match options.template.channel {
+        Channel::Tcp { address, .. } | Channel::Udp { address, .. } => address.is_ipv6(),
+        Channel::Unix | Channel::Pipe => false,
+    }
+}
 
 /// IP and TCP headers of a full segment (bytes).
 fn header_bytes(options: &StreamOptions, sample: &TcpSample) -> f64 {
-    let ip = match options.template.channel {
-        Channel::Tcp { address, .. } if address.is_ipv6() => 40.0,
-        _ => 20.0,
-    };
+    let ip = if is_ipv6(options) { 40.0 } else { 20.0 };
     ip + 20.0 + if sample.timestamps { 12.0 } else { 0.0 }
 }
 
@@ -25,140 +48,151 @@ fn ends(flow: &Flow) -> Option<(TcpSample, TcpSample)> {
     Some((*flow.tcp.first()?, *flow.tcp.last()?)).filter(|(a, b)| b.at_s > a.at_s)
 }
 
-/// Rate on the wire of all flows of a repeat (bit/s); None where TCP said nothing of one of them: the others are not the wire.
-pub(in crate::stream) fn wire_bps_of(options: &StreamOptions, repeat: &Repeat) -> Option<f64> {
-    let pairs: Vec<_> = repeat.transfer.flows.iter().map(ends).collect::<Option<_>>()?;
-    let header = header_bytes(options, &pairs.last()?.1);
-    let bps = |(a, b): &(TcpSample, TcpSample)| {
+/// Payload that a flow sent between two samples (bit/s), retransmissions included.
+fn sent_bps((a, b): &(TcpSample, TcpSample)) -> f64 {
+    b.bytes_sent.saturating_sub(a.bytes_sent) as f64 * 8.0 / (b.at_s - a.at_s)
+}
+
+fn tcp_ways(options: &StreamOptions, repeat: &Repeat) -> Option<Ways> {
+    let bps = |flow: &Flow| {
+        let (a, b) = ends(flow)?;
         let segments = b.data_segments.saturating_sub(a.data_segments) as f64;
         let payload = b.bytes_sent.saturating_sub(a.bytes_sent) as f64;
-        wire_bytes(payload, segments, header) * 8.0 / (b.at_s - a.at_s)
+        Some(wire_bytes(payload, segments, header_bytes(options, &b)) * 8.0 / (b.at_s - a.at_s))
     };
     // Multipath TCP may tell of a subflow that nothing went over.
-    Some(pairs.iter().map(bps).sum()).filter(|bps| *bps > 0.0)
+    ways(repeat, bps).filter(|ways| ways.iter().sum::<f64>() > 0.0)
 }
 
 pub(super) fn tcp(options: &StreamOptions, repeats: &[Repeat]) -> Option<TcpRow> {
     let pairs = || repeats.iter().flat_map(move |repeat| repeat.transfer.flows.iter().filter_map(ends));
     let last = pairs().next_back()?.1;
     let header = header_bytes(options, &last);
-    let segments = |(a, b): &(TcpSample, TcpSample)| b.data_segments.saturating_sub(a.data_segments) as f64;
-    let payload = |(a, b): &(TcpSample, TcpSample)| b.bytes_sent.saturating_sub(a.bytes_sent) as f64;
-    let wire_bps = Spread::of(repeats.iter().filter_map(|repeat| wire_bps_of(options, repeat)));
+    let bytes_per_segment = |(a, b): (TcpSample, TcpSample)| {
+        let segments = b.data_segments.saturating_sub(a.data_segments) as f64;
+        b.bytes_sent.saturating_sub(a.bytes_sent) as f64 / segments
+    };
+    let ways: Vec<Ways> = repeats.iter().filter_map(|repeat| tcp_ways(options, repeat)).collect();
+    let flows: Vec<TcpFlow> = repeats.last().map_or_else(Vec::new, |repeat| {
+        repeat.transfer.flows.iter().filter_map(|flow| Some(of_flow(flow, &ends(flow)?))).collect()
+    });
+    let several = flows.len() > 1;
     Some(TcpRow {
         retransmissions: pairs().map(|(a, b)| b.retransmissions.saturating_sub(a.retransmissions)).sum(),
         rtt_s: Spread::of(pairs().map(|(_, b)| b.rtt_s)),
         cwnd_segments: Spread::of(pairs().map(|(_, b)| f64::from(b.cwnd_segments))),
         pacing_bps: Spread::of(pairs().filter_map(|(_, b)| b.pacing_bps)),
-        bytes_per_segment: Spread::of(pairs().map(|p| payload(&p) / segments(&p))),
-        wire_bps,
+        flow_bps: Spread::of(pairs().map(|pair| sent_bps(&pair))),
+        bytes_per_segment: Spread::of(pairs().map(bytes_per_segment)),
+        wire_bps: together(&ways),
         payload_share: (last.mss_bytes > 0).then(|| payload_share(f64::from(last.mss_bytes), header)),
-        line_share: options.link_bps.and_then(|link_bps| Some(wire_bps?.median / link_bps)),
-        intervals: repeats.last().and_then(|r| r.transfer.flows.first()).map_or_else(Vec::new, |f| intervals(&f.tcp)),
+        line_share: line_share(options.link_bps, &ways),
+        intervals: flows.first().map_or_else(Vec::new, |flow| flow.intervals.clone()),
+        flow_intervals: if several { by_interval(&flows) } else { Vec::new() },
+        flows: if several { flows } else { Vec::new() },
     })
 }
 
+fn of_flow(flow: &Flow, pair: &(TcpSample, TcpSample)) -> TcpFlow {
+    TcpFlow {
+        forward: flow.forward,
+        retransmissions: pair.1.retransmissions.saturating_sub(pair.0.retransmissions),
+        sent_bps: sent_bps(pair),
+        intervals: intervals(&flow.tcp),
+    }
+}
+
 fn intervals(samples: &[TcpSample]) -> Vec<TcpInterval> {
-    samples
-        .windows(2)
-        .filter(|pair| pair[1].at_s > pair[0].at_s)
-        .map(|pair| TcpInterval {
-            at_s: pair[1].at_s,
-            sent_bps: pair[1].bytes_sent.saturating_sub(pair[0].bytes_sent) as f64 * 8.0
-                / (pair[1].at_s - pair[0].at_s),
-            retransmissions: pair[1].retransmissions.saturating_sub(pair[0].retransmissions),
-            rtt_s: pair[1].rtt_s,
-            cwnd_segments: pair[1].cwnd_segments,
-            pacing_bps: pair[1].pacing_bps,
+    let pairs = samples.windows(2).map(|pair| (pair[0], pair[1]));
+    pairs
+        .filter(|(a, b)| b.at_s > a.at_s)
+        .map(|(a, b)| TcpInterval {
+            at_s: b.at_s,
+            sent_bps: sent_bps(&(a, b)),
+            retransmissions: b.retransmissions.saturating_sub(a.retransmissions),
+            rtt_s: b.rtt_s,
+            cwnd_segments: b.cwnd_segments,
+            pacing_bps: b.pacing_bps,
         })
         .collect()
 }
 
-pub(super) fn device(repeats: &[Repeat]) -> Option<DeviceRow> {
-    let counted = || repeats.iter().filter_map(|repeat| Some((repeat, repeat.devices?, elapsed_s(repeat)?)));
-    counted().next()?;
-    // Of one side: a count over another, or over the time.
-    let of = |side: fn(&Sides) -> Option<DeviceCounts>, figure: fn(&DeviceCounts, f64) -> f64| {
-        Spread::of(counted().filter_map(|(_, sides, s)| Some(figure(&side(&sides)?, s))))
-    };
-    let of_cpus = |repeat: &Repeat, count: fn(&Counters) -> Option<u64>| {
-        let counts: Option<Vec<u64>> = repeat.exact.iter().map(|split| count(&split.counters)).collect();
-        Some(counts.filter(|counts| !counts.is_empty())?.iter().sum::<u64>() as f64)
-    };
-    let rate = |count: fn(&Counters) -> Option<u64>| {
-        Spread::of(counted().filter_map(|(repeat, _, s)| Some(of_cpus(repeat, count)? / s)))
-    };
-    let packets_per = |count: fn(&DeviceCounts) -> Option<u64>| {
-        Spread::of(counted().filter_map(|(_, sides, _)| {
-            let received = sides.receiving?;
-            Some(received.rx_packets as f64 / count(&received).filter(|count| *count > 0)? as f64)
-        }))
-    };
-    Some(DeviceRow {
-        packets_per_s: of(|sides| sides.sending, |counts, s| counts.tx_packets as f64 / s),
-        bytes_per_packet: of(|sides| sides.sending, |counts, _| counts.tx_bytes as f64 / counts.tx_packets as f64),
-        received_per_s: of(|sides| sides.receiving, |counts, s| counts.rx_packets as f64 / s),
-        bytes_per_received: of(|sides| sides.receiving, |counts, _| counts.rx_bytes as f64 / counts.rx_packets as f64),
-        bytes_per_ip_packet: of(|sides| sides.receiving, |counts, _| counts.ip_bytes as f64 / counts.ip_packets as f64),
-        softirqs_per_s: rate(|counters| counters.softirqs),
-        interrupts_per_s: rate(|counters| counters.device_interrupts),
-        packets_per_softirq: packets_per(|counts| counts.softirqs),
-        packets_per_interrupt: packets_per(|counts| counts.interrupts),
-        dropped: counted().filter_map(|(_, sides, _)| Some(sides.receiving?.dropped)).sum(),
+/// The flows interval by interval. All are asked in one pass after the other; one that missed passes has intervals of its own
+/// length, each of which counts where it ends.
+fn by_interval(flows: &[TcpFlow]) -> Vec<TcpFlows> {
+    let Some(most) = flows.iter().max_by_key(|flow| flow.intervals.len()) else { return Vec::new() };
+    let ends_s: Vec<f64> = most.intervals.iter().map(|interval| interval.at_s).collect();
+    let mut groups: Vec<Vec<&TcpInterval>> = vec![Vec::new(); ends_s.len()];
+    for interval in flows.iter().flat_map(|flow| &flow.intervals) {
+        let after = ends_s.partition_point(|end_s| *end_s < interval.at_s);
+        let apart = |place: usize| ends_s.get(place).map_or(f64::INFINITY, |end_s| (end_s - interval.at_s).abs());
+        let nearest = if apart(after) <= apart(after.wrapping_sub(1)) { after } else { after - 1 };
+        groups[nearest].push(interval);
+    }
+    groups.iter().filter_map(|group| of_interval(group)).collect()
+}
+
+fn of_interval(group: &[&TcpInterval]) -> Option<TcpFlows> {
+    let spread = |figure: fn(&TcpInterval) -> f64| Spread::of(group.iter().map(|interval| figure(interval)));
+    Some(TcpFlows {
+        at_s: spread(|interval| interval.at_s)?.min,
+        flows: group.len() as u32,
+        sent_bps: group.iter().map(|interval| interval.sent_bps).sum(),
+        retransmissions: group.iter().map(|interval| interval.retransmissions).sum(),
+        flow_bps: spread(|interval| interval.sent_bps),
+        rtt_s: spread(|interval| interval.rtt_s),
+        cwnd_segments: spread(|interval| f64::from(interval.cwnd_segments)),
+        pacing_bps: Spread::of(group.iter().filter_map(|interval| interval.pacing_bps)),
     })
 }
 
-fn elapsed_s(repeat: &Repeat) -> Option<f64> {
-    let window = repeat.transfer.flows.iter().find_map(|flow| flow.sender.whole())?;
-    Some(window.length_s()).filter(|length_s| *length_s > 0.0)
+/// The MTU of a flow's path as its sender has it, and what a datagram is there.
+fn datagram(options: &StreamOptions, block_bytes: usize, flow: &Flow) -> Option<(u64, DatagramFrames)> {
+    let mtu_bytes = u64::from(flow.in_force.as_ref()?.mtu_bytes?);
+    Some((mtu_bytes, datagram_frames(block_bytes as u64, is_ipv6(options), mtu_bytes)?))
 }
 
-pub(super) fn datagrams(repeats: &[Repeat]) -> Option<DatagramRow> {
+/// Rate on the wire of the datagrams that one end of each flow counted: both have the same size on the way.
+fn udp_ways(options: &StreamOptions, block_bytes: usize, repeat: &Repeat, end: fn(&Flow) -> &End) -> Option<Ways> {
+    ways(repeat, |flow| {
+        let (_, frames) = datagram(options, block_bytes, flow)?;
+        Some(end(flow).whole()?.goodput_bps()? * frames.wire_bytes as f64 / block_bytes as f64)
+    })
+}
+
+pub(super) fn udp(options: &StreamOptions, block_bytes: usize, repeats: &[Repeat]) -> Option<UdpRow> {
     let flows = repeats.iter().flat_map(|repeat| &repeat.transfer.flows);
-    let counted = flows.filter_map(|flow| Some((flow.sender.datagrams?, flow.receiver.datagrams?)));
-    counted.fold(None, |sum, (sent, received)| {
-        let mut sum: DatagramRow = sum.unwrap_or_default();
-        let distinct = received.moved - received.duplicates;
-        sum.sent += sent.moved;
-        sum.received += distinct;
-        sum.lost += sent.moved.saturating_sub(distinct);
-        sum.duplicates += received.duplicates;
-        sum.reordered += received.reordered;
-        sum.refused += sent.refused;
-        sum.unreachable += sent.unreachable + received.unreachable;
-        Some(sum)
+    // The one that is cut into most, where flows have several paths.
+    let (mtu_bytes, frames) =
+        flows.filter_map(|flow| datagram(options, block_bytes, flow)).min_by_key(|path| path.0)?;
+    let of = |end| -> Vec<Ways> {
+        repeats.iter().filter_map(|repeat| udp_ways(options, block_bytes, repeat, end)).collect()
+    };
+    let (sent, delivered) = (of(|flow| &flow.sender), of(|flow| &flow.receiver));
+    Some(UdpRow {
+        mtu_bytes,
+        frames_per_datagram: frames.frames,
+        wire_bps: together(&sent),
+        delivered_wire_bps: together(&delivered),
+        payload_share: block_bytes as f64 / frames.wire_bytes as f64,
+        line_share: line_share(options.link_bps, &sent),
+        delivered_line_share: line_share(options.link_bps, &delivered),
     })
 }
 
-pub(super) fn zero_copy(repeats: &[Repeat]) -> Option<ZeroCopyRow> {
-    let flows = repeats.iter().flat_map(|repeat| &repeat.transfer.flows);
-    flows.filter_map(|flow| flow.sender.zero_copy).fold(None, |sum, done| {
-        let mut sum: ZeroCopyRow = sum.unwrap_or_default();
-        sum.asked += done.asked;
-        sum.completed += done.completed;
-        sum.copied += done.copied;
-        Some(sum)
-    })
-}
-
-pub(super) fn mapped(repeats: &[Repeat]) -> Option<MappedRow> {
-    let flows = repeats.iter().flat_map(|repeat| &repeat.transfer.flows);
-    flows.filter_map(|flow| flow.receiver.mapped).fold(None, |sum, done| {
-        let mut sum: MappedRow = sum.unwrap_or_default();
-        sum.mapped_bytes += done.mapped_bytes;
-        sum.copied_bytes += done.copied_bytes;
-        Some(sum)
-    })
-}
-
-pub(super) fn pacing(repeats: &[Repeat]) -> Option<PacingRow> {
-    let paced = || repeats.iter().flat_map(|repeat| &repeat.transfer.flows).filter_map(|flow| flow.sender.pacing);
-    let asked_bps = paced().next()?.asked_bps;
-    Some(PacingRow {
-        asked_bps,
-        rate_error: Spread::of(paced().map(|pacing| pacing.sent_bps / pacing.asked_bps - 1.0)),
-        late_mean_s: Spread::of(paced().map(|pacing| pacing.late_mean_s)),
-        late_max_s: Spread::of(paced().map(|pacing| pacing.late_max_s)),
-        given_up_s: paced().map(|pacing| pacing.given_up_s).sum(),
-    })
+/// What one repeat had on the wire: sent, and of datagrams delivered (bit/s).
+pub(in crate::stream) fn wire_bps_of(
+    options: &StreamOptions,
+    block_bytes: usize,
+    repeat: &Repeat,
+) -> (Option<f64>, Option<f64>) {
+    let sum = |ways: Option<Ways>| ways.map(|ways| ways.iter().sum());
+    match options.template.channel {
+        Channel::Tcp { .. } => (sum(tcp_ways(options, repeat)), None),
+        Channel::Udp { .. } => {
+            let of = |end| sum(udp_ways(options, block_bytes, repeat, end));
+            (of(|flow| &flow.sender), of(|flow| &flow.receiver))
+        }
+        Channel::Unix | Channel::Pipe => (None, None),
+    }
 }

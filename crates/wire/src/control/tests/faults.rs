@@ -63,6 +63,8 @@ fn what_is_not_there_is_told() {
 fn other_programs_and_versions_are_told() {
     let error = answers(b"SSH-2.0-OpenSSH_9.2\r\n");
     assert!(error.contains("not a netcliff agent") && error.contains("SSH-"), "{error}");
+    let error = answers(b"netcliff is on this host, says its motd\n");
+    assert!(error.contains("not a netcliff agent") && error.contains("on this host, says its motd"), "{error}");
     let error = answers(b"netcliff\x00\x63\x00\x00");
     assert!(error.contains("control protocol 99") && error.contains("same version"), "{error}");
     let error = answers(b"netcliff\x00\x01\x00\x01");

@@ -1,0 +1,222 @@
+//! Asks all senders' sockets for TCP_INFO, in a thread of its own.
+//!
+//! The kernel answers when the sender lets go of its socket's lock, which a sender of large blocks that waits for a CPU keeps: with
+//! hundreds of such flows one pass takes seconds. The conductor, which says when the windows open and close, does not wait for it. What
+//! asking costs is bounded: the thread rests until it has used no more than a hundredth of a CPU, whatever the interval asked for; and of
+//! all flows together no more than [`MOST_SAMPLES`] answers are kept: before they are more, every second one is dropped, and from then on
+//! the interval is twice as long.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use super::tcp_info::{self, TcpSample};
+use crate::clock;
+use crate::error::WireError;
+use crate::thread::Punctual;
+
+/// Answers that are kept: some 3 MB on the control channel, where a report of a far end has to fit.
+const MOST_SAMPLES: usize = 8192;
+/// The thread rests for so many times the CPU time of a pass.
+const REST: u64 = 99;
+/// The windows stay open for so long for the last answers: longer than a pass over hundreds of sockets that nobody holds.
+const LAST_PASS: Duration = Duration::from_millis(100);
+
+/// The senders' sockets by flow; None where the sender is elsewhere.
+pub(super) type Sockets = Arc<Vec<Option<OwnedFd>>>;
+
+enum Order {
+    /// The windows have opened: ask at once, and then at every interval.
+    Begin { sockets: Sockets, opened_ns: u64, every_ns: Option<u64> },
+    /// The windows are about to close: ask once more.
+    Last,
+}
+
+/// The thread, from the side of the conductor.
+pub(super) struct Sampler {
+    orders: mpsc::Sender<Order>,
+    asked_last: mpsc::Receiver<()>,
+    leave: Arc<AtomicBool>,
+    thread: JoinHandle<Vec<Vec<TcpSample>>>,
+}
+
+impl Sampler {
+    /// Starts the thread, which waits for its sockets.
+    pub(super) fn start() -> Result<Self, WireError> {
+        let (orders, heard) = mpsc::channel();
+        let (told, asked_last) = mpsc::channel();
+        let leave = Arc::<AtomicBool>::default();
+        let leaves = Arc::clone(&leave);
+        let thread = thread::Builder::new().name("TCP_INFO".into()).spawn(move || run(&heard, &told, &leaves));
+        let thread = thread.map_err(|e| WireError::system("start a thread that asks for TCP_INFO", e))?;
+        Ok(Self { orders, asked_last, leave, thread })
+    }
+
+    /// The windows have opened.
+    pub(super) fn begin(&self, sockets: Sockets, opened_ns: u64, every_ns: Option<u64>) {
+        // One that has died is found out when it is joined.
+        let _ = self.orders.send(Order::Begin { sockets, opened_ns, every_ns });
+    }
+
+    /// The windows are about to close: waits for the last answers, but not for long.
+    pub(super) fn last(&self) {
+        let _ = self.orders.send(Order::Last);
+        let _ = self.asked_last.recv_timeout(LAST_PASS);
+        // What is answered from now on is of no window.
+        self.leave.store(true, Ordering::Release);
+    }
+
+    /// The answers by flow. The sockets are let go of.
+    pub(super) fn end(self) -> Result<Vec<Vec<TcpSample>>, WireError> {
+        self.leave.store(true, Ordering::Release);
+        drop(self.orders);
+        self.thread.join().map_err(|panic| WireError::died("TCP_INFO", &*panic))
+    }
+}
+
+fn run(orders: &mpsc::Receiver<Order>, told: &mpsc::Sender<()>, leave: &AtomicBool) -> Vec<Vec<TcpSample>> {
+    let Ok(Order::Begin { sockets, opened_ns, mut every_ns }) = orders.recv() else { return Vec::new() };
+    // As late as the ends are when there are hundreds of them, its intervals would be no intervals.
+    let _punctual = Punctual::begin();
+    let mut asked = Asked { samples: vec![Vec::new(); sockets.len()], sockets, opened_ns };
+    let mut rest_until_ns = asked.pass(leave);
+    let mut due_ns = every_ns.map(|every_ns| opened_ns + every_ns);
+    loop {
+        let order = match due_ns {
+            None => orders.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(due_ns) => {
+                let wait_ns = due_ns.max(rest_until_ns).saturating_sub(clock::monotonic_ns());
+                orders.recv_timeout(Duration::from_nanos(wait_ns))
+            }
+        };
+        match order {
+            Err(RecvTimeoutError::Timeout) => {
+                if asked.is_full() {
+                    asked.thin();
+                    every_ns = every_ns.map(|every_ns| every_ns * 2);
+                }
+                rest_until_ns = asked.pass(leave);
+                let now_ns = clock::monotonic_ns();
+                due_ns = due_ns.zip(every_ns).map(|(due_ns, every_ns)| {
+                    // Intervals that have passed meanwhile are left out.
+                    let passed = now_ns.saturating_sub(due_ns) / every_ns;
+                    due_ns + (passed + 1) * every_ns
+                });
+            }
+            Ok(Order::Last) => {
+                asked.pass(leave);
+                // The conductor may have ceased to wait.
+                let _ = told.send(());
+                return asked.samples;
+            }
+            Ok(Order::Begin { .. }) => {}
+            Err(RecvTimeoutError::Disconnected) => return asked.samples,
+        }
+    }
+}
+
+/// Sockets with their answers.
+struct Asked {
+    sockets: Sockets,
+    samples: Vec<Vec<TcpSample>>,
+    opened_ns: u64,
+}
+
+impl Asked {
+    /// Asks each socket once; until when to rest after it (ns).
+    fn pass(&mut self, leave: &AtomicBool) -> u64 {
+        let began_ns = clock::own_cpu_ns();
+        for (socket, samples) in self.sockets.iter().zip(&mut self.samples) {
+            let Some(socket) = socket else { continue };
+            let sample = tcp_info::sample(socket.as_fd());
+            if leave.load(Ordering::Acquire) {
+                break;
+            }
+            let at_s = clock::monotonic_ns().saturating_sub(self.opened_ns) as f64 * 1e-9;
+            samples.extend(sample.map(|sample| TcpSample { at_s, ..sample }));
+        }
+        clock::monotonic_ns() + clock::own_cpu_ns().saturating_sub(began_ns) * REST
+    }
+
+    /// True where another pass would bring more than are kept.
+    fn is_full(&self) -> bool {
+        let kept: usize = self.samples.iter().map(Vec::len).sum();
+        kept + self.sockets.iter().flatten().count() > MOST_SAMPLES
+    }
+
+    /// Keeps the first and every second one after it.
+    fn thin(&mut self) {
+        for samples in &mut self.samples {
+            let mut place = 0;
+            samples.retain(|_| {
+                place += 1;
+                place % 2 == 1
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    fn sockets(flows: usize) -> (Sockets, Vec<TcpStream>) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("listens");
+        let address = listener.local_addr().expect("has an address");
+        let near: Vec<_> = (0..flows).map(|_| TcpStream::connect(address).expect("connects")).collect();
+        let far = (0..flows).map(|_| listener.accept().expect("accepts").0).collect();
+        (Arc::new(near.into_iter().map(|socket| Some(socket.into())).collect()), far)
+    }
+
+    #[test]
+    fn every_flow_is_asked_as_the_windows_open_in_intervals_and_as_they_close() {
+        let (sockets, _far) = sockets(3);
+        let sampler = Sampler::start().expect("starts");
+        sampler.begin(sockets, clock::monotonic_ns(), Some(20_000_000));
+        thread::sleep(Duration::from_millis(110));
+        sampler.last();
+        let samples = sampler.end().expect("it lives");
+        for flow in &samples {
+            assert!((4..=7).contains(&flow.len()), "{}", flow.len());
+            assert!(flow.windows(2).all(|pair| pair[0].at_s < pair[1].at_s) && flow[0].at_s < 0.02);
+            assert!(flow.last().is_some_and(|last| last.at_s > 0.1));
+        }
+    }
+
+    #[test]
+    fn no_more_are_kept_than_fit_and_the_first_is_among_them() {
+        let (sockets, _far) = sockets(2);
+        let leave = AtomicBool::new(false);
+        let mut asked = Asked { samples: vec![Vec::new(); 2], sockets, opened_ns: clock::monotonic_ns() };
+        let mut thinned = 0;
+        for _ in 0..2 * MOST_SAMPLES {
+            if asked.is_full() {
+                asked.thin();
+                thinned += 1;
+            }
+            asked.pass(&leave);
+        }
+        let kept: usize = asked.samples.iter().map(Vec::len).sum();
+        assert!(kept <= MOST_SAMPLES && kept > MOST_SAMPLES / 2 && thinned > 3, "{kept} after {thinned}");
+        assert!(asked.samples.iter().all(|flow| flow[0].at_s < 0.01));
+    }
+
+    #[test]
+    fn asking_takes_no_more_than_a_hundredth_of_a_cpu() {
+        let (sockets, _far) = sockets(64);
+        let leave = AtomicBool::new(false);
+        let mut asked = Asked { samples: vec![Vec::new(); 64], sockets, opened_ns: clock::monotonic_ns() };
+        let (cpu_ns, began_ns) = (clock::own_cpu_ns(), clock::monotonic_ns());
+        for _ in 0..5 {
+            let until_ns = asked.pass(&leave);
+            thread::sleep(Duration::from_nanos(until_ns.saturating_sub(clock::monotonic_ns())));
+        }
+        let share = (clock::own_cpu_ns() - cpu_ns) as f64 / (clock::monotonic_ns() - began_ns) as f64;
+        assert!(share < 0.02, "{share}");
+    }
+}
