@@ -104,6 +104,31 @@ fn flows_share_threads_where_their_way_of_sending_lets_them() {
     assert!(not_had.contains("path zerocopy with 4 flows over 2 threads"), "{not_had}");
 }
 
+/// Several windows on one connection are one repeat of lmbench3: with what they took, as of the other methods.
+#[test]
+fn the_methods_have_their_cpu() {
+    let home = Home::new();
+    let vary =
+        "[fixed]\nbytes = \"256MiB\"\n\n[vary]\nmethod = [\"lmbench3\", \"ttcp\"]\nblock = [\"65536B\", \"131072B\"]\n";
+    let head = SMALL.split("[vary]").next().unwrap_or_default();
+    let file = home.file("methods.toml", format!("{head}{vary}"));
+    let found = home.json(["run", &file, "--testbed", "loopback", "--repeats", "1", "--json"]);
+    for row in found["rows"].as_array().expect("rows") {
+        let sample = row["samples"][0].as_object().expect("a repeat");
+        for figure in [
+            "goodput_bps",
+            "sender_cpu",
+            "receiver_cpu",
+            "receiver_us_per_kib",
+            "system_cpus",
+            "system_us_per_kib",
+            "wire_bps",
+        ] {
+            assert!(sample.get(figure).and_then(Value::as_f64).is_some_and(|value| value > 0.0), "{figure}: {row}");
+        }
+    }
+}
+
 #[test]
 fn between_namespaces_settings_of_the_device_are_varied_and_gone_afterwards() {
     if let Permission::Forbidden { reason } = Permission::probe() {
@@ -231,6 +256,9 @@ fn what_cannot_be_is_wrong_usage() {
             (&["run", &plain, "--precision", "5%"], &["3 repeats", "at least 5"]),
             (&["run", &plain, "--max-repeats", "9"], &["without a precision"]),
             (&["run", &plain, "--repeats", "0"], &["1 to 1000"]),
+            (&["run", &plain, "--time", "0s"], &["--time 0s: expected 0.001"]),
+            (&["run", &plain, "--time", "100000s"], &["--time 100000s", "up to 86400 seconds"]),
+            (&["run", &plain, "--max-repeats", "2", "--precision", "2%"], &["--max-repeats"]),
             (&["run", &method, "--testbed", "loopback"], &["method = \"netperf\"", "lmbench2"]),
             (&["run", &key], &["nodeley", "expected one of"]),
             (&["run", &nothing, "--testbed", "loopback"], &["nothing to vary is left", "lro"]),

@@ -16,6 +16,7 @@ use netlink_bindings::{
 use netlink_socket2::{NetlinkSocket, ReplyError};
 use std::{io, net::IpAddr};
 
+pub(crate) use qdisc::BUCKET_FRAMES;
 pub(crate) use routes::RouteMtu;
 
 /// IFLA_INFO_DATA, linux/if_link.h.

@@ -13,7 +13,7 @@ const SHORTEST_BYTES: u16 = 84;
 /// Longest queue before the bucket (s): as much as a card's ring of 256 full frames at 100 Mbit/s.
 const QUEUE_S: f64 = 0.03;
 /// A bucket of two full frames: more would be a burst beyond the line's rate.
-const BUCKET_FRAMES: u32 = 2;
+pub(crate) const BUCKET_FRAMES: u32 = 2;
 
 impl Rtnl {
     /// Holds what a link sends to `bps` of wire rate: frames with preamble, check sequence and gap, none shorter than

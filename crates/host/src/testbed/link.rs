@@ -6,6 +6,9 @@ use super::{
 };
 use crate::rtnl::Rtnl;
 
+/// Full frames that a rate's token bucket holds: so much more than its rate a window may see.
+pub const BUCKET_FRAMES: u32 = crate::rtnl::BUCKET_FRAMES;
+
 impl Testbed {
     /// Changes an end's MTU (bytes). It goes with the testbed.
     ///

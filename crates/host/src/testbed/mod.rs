@@ -7,7 +7,7 @@
 
 pub mod forward;
 pub mod kept;
-mod link;
+pub mod link;
 pub mod loopback;
 mod namespace;
 pub mod netns;

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use netcliff_core::experiment::{Answerer, Curve, Dot, Factor, Key, Setting, TransferMeasure, Transfers};
 use netcliff_core::repeats::{Known, Repeats};
-use netcliff_core::stream::{StreamSample, payload_share};
+use netcliff_core::stream::{StreamSample, datagram_frames, payload_share};
 use netcliff_core::{EngineKind, Figure, Fingerprint, Provenance};
+use netcliff_host::testbed::link::BUCKET_FRAMES;
 use serde::{Deserialize, Serialize};
 
 use super::effects::effects;
@@ -18,6 +19,8 @@ use crate::stats;
 
 /// IPv4 and TCP headers with timestamps (bytes).
 const HEADER_BYTES: f64 = 52.0;
+/// A datagram where the experiment says nothing (bytes): a full frame over IPv4.
+const DATAGRAM_BYTES: u64 = 1472;
 /// The figures whose effects are shown beside the drawn one: throughput, CPU, service demand.
 const EFFECTS: [TransferMeasure; 3] =
     [TransferMeasure::Goodput, TransferMeasure::SystemCpus, TransferMeasure::SystemUsPerKib];
@@ -160,7 +163,9 @@ impl Found<'_> {
         let rows: Vec<TransferRow> = self.configs.iter().map(|config| self.row(config, x)).collect();
         // What limits every figure, then what transfers warn of.
         let warnings = self.limits.iter().chain(&self.warnings).cloned();
-        let warnings = folded(warnings.chain(rows.iter().filter_map(shortfall)));
+        let time_s = self.experiment.time_s().unwrap_or(f64::INFINITY);
+        let beyond = self.configs.iter().filter_map(|config| beyond(config, &self.factors, time_s));
+        let warnings = folded(warnings.chain(rows.iter().filter_map(shortfall)).chain(beyond));
         TransferReport {
             kind: "transfer".to_owned(),
             title: self.experiment.title.clone(),
@@ -195,16 +200,36 @@ impl Found<'_> {
         if place.is_netns() && !self.fixed.iter().any(|setting| setting.key() == Key::Mtu) {
             asked.push(fact("mtu", format!("{MTU_BYTES}, unless it varies")));
         }
+        if self.configs.iter().any(|config| config.carries_bps().is_some()) && place.is_netns() {
+            let holds = "full frames, so much more than its rate a window may hold";
+            asked.push(fact("token bucket", format!("{BUCKET_FRAMES} {holds}")));
+        }
         asked.extend(self.fixed.iter().map(|setting| fact(setting.key().name(), setting.to_string())));
         // The host's default, which decides more than many a setting, is said too.
         let said = self.fixed.iter().map(Setting::key).chain(self.factors.iter().map(|factor| factor.key));
         if let (Some(held), true) = (&self.congestion, said.into_iter().all(|key| key != Key::Congestion)) {
             asked.push(fact(Key::Congestion.name(), format!("{held}, the host's default")));
         }
-        let each = &self.experiment.time;
+        let each = self.length();
         asked.push(fact("repeats", format!("{} of {each}, each round in random order", self.repeats)));
         asked.push(fact("seed", self.experiment.seed.to_string()));
         asked
+    }
+
+    /// How long a repeat is: a time, or a number of bytes where the file has one or the method is bounded by it.
+    fn length(&self) -> String {
+        let time = &self.experiment.time;
+        let of_bytes = |setting: &Setting| matches!(setting, Setting::Bytes(_));
+        if let Some(bytes) = self.fixed.iter().find(|setting| of_bytes(setting)) {
+            return bytes.to_string();
+        }
+        let by_time = |setting: &Setting| !matches!(setting, Setting::Method(name) if name != "default");
+        let settings = || self.configs.iter().flat_map(|config| &config.settings);
+        match (settings().any(of_bytes), settings().all(by_time)) {
+            (true, _) => "the bytes that vary".to_owned(),
+            (false, true) => time.clone(),
+            (false, false) => format!("{time} (the old methods: 256 Ki blocks, at most 1GiB)"),
+        }
     }
 
     fn row(&self, config: &Config, x: Option<Key>) -> TransferRow {
@@ -265,22 +290,55 @@ fn shortfall(row: &TransferRow) -> Option<String> {
     Some(format!("{}: {} is {}", row.levels.join(", "), known.figure, known.shortfall()?))
 }
 
-fn levels_of(factor: &Factor) -> FactorLevels {
-    FactorLevels { key: factor.key, levels: factor.levels.iter().map(ToString::to_string).collect() }
-}
-
-/// What a link of the configuration's rate can carry.
-pub(super) fn carries_bps(config: &Config) -> Option<f64> {
-    let mut rate = None;
-    let mut mtu = MTU_BYTES;
+/// Where a repeat had more than a link of limited rate carries in its window, the bucket's frames included.
+pub(super) fn beyond(config: &Config, factors: &[Factor], time_s: f64) -> Option<String> {
+    let carries_bps = config.carries_bps()?;
+    let (mut window_s, mut mtu) = (time_s, MTU_BYTES);
     for setting in &config.settings {
         match setting {
-            Setting::Rate(bps) => rate = *bps,
+            Setting::Bytes(bytes) => window_s = *bytes as f64 * 8.0 / carries_bps,
             Setting::Mtu(bytes) => mtu = *bytes,
             _ => {}
         }
     }
-    Some(rate? * payload_share(f64::from(mtu) - HEADER_BYTES, HEADER_BYTES))
+    let most = 1.0 + f64::from(BUCKET_FRAMES) * f64::from(mtu) * 8.0 / (carries_bps * window_s);
+    let had = config.values(TransferMeasure::LinkShare).into_iter().fold(0.0, f64::max);
+    let levels = config.levels.iter().zip(factors).map(|(at, factor)| factor.levels[*at].to_string());
+    (had > most).then(|| {
+        format!(
+            "{}: a repeat had {:.1} % of what the link can carry, with the {BUCKET_FRAMES} full frames of its token bucket \
+             {:.1} % in such a window: the receiver was handed at once what had waited for a lost segment, or for its CPU, \
+             as the window opened; the longer the window, the less that is",
+            levels.collect::<Vec<_>>().join(", "),
+            had * 100.0,
+            most * 100.0
+        )
+    })
+}
+
+fn levels_of(factor: &Factor) -> FactorLevels {
+    FactorLevels { key: factor.key, levels: factor.levels.iter().map(ToString::to_string).collect() }
+}
+
+/// What a link of the configuration's rate can carry: full segments, or datagrams of its block.
+pub(super) fn carries_bps(config: &Config) -> Option<f64> {
+    let mut rate = None;
+    let mut mtu = MTU_BYTES;
+    let (mut udp, mut block) = (false, DATAGRAM_BYTES);
+    for setting in &config.settings {
+        match setting {
+            Setting::Rate(bps) => rate = *bps,
+            Setting::Mtu(bytes) => mtu = *bytes,
+            Setting::Channel(name) => udp = name == "udp",
+            Setting::Block(bytes) => block = *bytes,
+            _ => {}
+        }
+    }
+    let share = match udp {
+        true => block as f64 / datagram_frames(block, false, u64::from(mtu))?.wire_bytes as f64,
+        false => payload_share(f64::from(mtu) - HEADER_BYTES, HEADER_BYTES),
+    };
+    Some(rate? * share)
 }
 
 impl TransferReport {

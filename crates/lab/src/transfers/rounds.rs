@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use netcliff_core::Provenance;
 use netcliff_core::experiment::TransferMeasure;
 use netcliff_core::repeats::Repeats;
-use netcliff_core::stream::StreamSample;
+use netcliff_core::stream::{CpuRow, Spread, StreamRow, StreamSample};
 
 use super::device::Device;
 use super::named::options;
@@ -104,12 +104,10 @@ fn measure(
         told.warnings.extend(found.warnings);
         told.congestion = found.in_force.into_iter().find(|(name, _)| name == "congestion").map(|(_, held)| held);
         for row in found.rows {
-            // A host so busy that an end was not given its CPU within the window leaves nothing to count.
-            let whole = row.samples.into_iter().filter(|sample| sample.goodput_bps.is_some());
             if averaged {
-                config.samples.extend(mean(whole))
+                config.samples.extend(as_one(&row));
             } else {
-                config.samples.extend(whole)
+                config.samples.extend(row.samples.iter().filter(|sample| is_whole(sample)));
             }
             config.ended = row.cut_short;
         }
@@ -121,11 +119,37 @@ fn measure(
     Ok(told)
 }
 
-/// The mean goodput, if there is any; what else windows have is not lmbench3's to say.
-fn mean(windows: impl Iterator<Item = StreamSample>) -> Option<StreamSample> {
-    let rates: Vec<f64> = windows.filter_map(|window| window.goodput_bps).collect();
-    let mean_bps = rates.iter().sum::<f64>() / rates.len() as f64;
-    (!rates.is_empty()).then(|| StreamSample { goodput_bps: Some(mean_bps), ..StreamSample::default() })
+/// A host so busy that an end was not given its CPU within the window leaves nothing to count.
+fn is_whole(sample: &StreamSample) -> bool {
+    sample.goodput_bps.is_some()
+}
+
+/// The windows of one connection as one repeat, as lmbench3 has it: the mean of what each window has, and of what only the whole
+/// connection has (the host's CPUs, TCP's own counts) that. None where nothing was whole.
+fn as_one(row: &StreamRow) -> Option<StreamSample> {
+    let mean = |figure: fn(&StreamSample) -> Option<f64>| {
+        let values: Vec<f64> =
+            row.samples.iter().filter(|sample| is_whole(sample)).filter_map(figure).filter(|v| v.is_finite()).collect();
+        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+    };
+    let whole = |spread: Option<Spread>| spread.map(|spread| spread.median);
+    let tcp = row.tcp.as_ref();
+    let busy = |cpu: &CpuRow| cpu.user + cpu.nice + cpu.system + cpu.irq + cpu.softirq;
+    Some(StreamSample {
+        goodput_bps: Some(mean(|sample| sample.goodput_bps)?),
+        sender_cpu: mean(|sample| sample.sender_cpu),
+        receiver_cpu: mean(|sample| sample.receiver_cpu),
+        sender_us_per_kib: mean(|sample| sample.sender_us_per_kib),
+        receiver_us_per_kib: mean(|sample| sample.receiver_us_per_kib),
+        sender_kernel_share: mean(|sample| sample.sender_kernel_share),
+        receiver_kernel_share: mean(|sample| sample.receiver_kernel_share),
+        system_cpus: (!row.system.is_empty()).then(|| row.system.iter().map(busy).sum()),
+        system_us_per_kib: whole(row.system_us_per_kib),
+        retransmissions: tcp.map(|tcp| tcp.retransmissions),
+        bytes_per_segment: tcp.and_then(|tcp| whole(tcp.bytes_per_segment)),
+        wire_bps: tcp.and_then(|tcp| whole(tcp.wire_bps)),
+        delivered_wire_bps: None,
+    })
 }
 
 /// Random orders from a seed (splitmix64, Fisher-Yates).

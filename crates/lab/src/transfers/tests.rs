@@ -1,8 +1,11 @@
 use proptest::prelude::*;
 
+use super::Config;
 use super::effects::effects;
+use super::report::{beyond, carries_bps};
 use super::rounds::Order;
-use netcliff_core::experiment::Design;
+use netcliff_core::experiment::{Design, Factor, Key, Setting};
+use netcliff_core::stream::StreamSample;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
@@ -99,4 +102,39 @@ fn orders_are_permutations_and_differ() {
         assert_eq!(order, (0..20).collect::<Vec<_>>());
     }
     assert!(order.shuffled(0).is_empty());
+}
+
+fn on_a_link(settings: Vec<Setting>, goodputs_bps: &[f64]) -> (Config, Vec<Factor>) {
+    let sample = |bps: &f64| StreamSample { goodput_bps: Some(*bps), ..StreamSample::default() };
+    let factors = vec![Factor { key: Key::Rate, levels: vec![settings[0].clone()] }];
+    (Config { levels: vec![0], settings, samples: goodputs_bps.iter().map(sample).collect(), ended: None }, factors)
+}
+
+#[test]
+fn more_than_a_link_carries_is_told_with_the_reason() {
+    let rate = Setting::Rate(Some(10e6));
+    // 9.415 Mbit/s of payload; in 300 ms two frames are 0.85 % more.
+    let (within, factors) = on_a_link(vec![rate.clone()], &[9.4e6, 9.49e6]);
+    assert_eq!(beyond(&within, &factors, 0.3), None);
+    let (more, factors) = on_a_link(vec![rate.clone()], &[9.4e6, 11.36e6]);
+    let told = beyond(&more, &factors, 0.3).expect("it is more than can be");
+    assert!(told.contains("10Mbit/s: a repeat had 120.7 %") && told.contains("100.8 % in such a window"), "{told}");
+    // The longer the window, the less the bucket is of it.
+    assert!(beyond(&within, &factors, 10.0).is_some());
+    let (free, factors) = on_a_link(vec![Setting::Rate(None)], &[9e9]);
+    assert_eq!(beyond(&free, &factors, 0.3), None);
+}
+
+#[test]
+fn a_link_carries_datagrams_of_their_size() {
+    let carries = |more: Vec<Setting>| {
+        let (config, _) = on_a_link([vec![Setting::Rate(Some(100e6))], more].concat(), &[]);
+        carries_bps(&config).expect("its rate is limited")
+    };
+    assert!((carries(vec![]) - 100e6 * 1448.0 / 1538.0).abs() < 1.0);
+    let udp = Setting::Channel("udp".into());
+    assert!((carries(vec![udp.clone()]) - 100e6 * 1472.0 / 1538.0).abs() < 1.0);
+    assert!((carries(vec![udp.clone(), Setting::Block(18)]) - 100e6 * 18.0 / 84.0).abs() < 1.0);
+    // A fragment more for a byte.
+    assert!((carries(vec![udp, Setting::Block(1473)]) - 100e6 * 1473.0 / (1538.0 + 84.0)).abs() < 1.0);
 }
