@@ -25,7 +25,7 @@ use clap::{Args, Parser, Subcommand};
 
 pub use advise::AdviseArgs;
 pub use agent::AgentArgs;
-pub use bed::{LinkArgs, Reception};
+pub use bed::LinkArgs;
 pub use compare::CompareArgs;
 pub use compute::{ComputeArgs, PredictArgs, QueuesArg};
 pub use far::FarArgs;

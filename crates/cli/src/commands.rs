@@ -8,6 +8,7 @@ pub mod far;
 pub mod find;
 pub mod inspect;
 pub mod limits;
+pub mod refused;
 pub mod results;
 pub mod rfc2544;
 pub mod rr;

@@ -176,6 +176,46 @@ fn by_ssh() {
     sound(&serde_json::from_slice(&output.stdout).expect("a report"));
 }
 
+/// A program called ssh that says what it is told to and brings no agent: what is waited for is told, and in the end what ssh said.
+#[test]
+fn an_ssh_that_brings_no_agent_is_told() {
+    let home = Home::new();
+    let with = |script: &str| {
+        let ssh = home.file("ssh", format!("#!/bin/sh\n{script}\n"));
+        std::fs::set_permissions(&ssh, std::fs::Permissions::from_mode(0o755)).expect("own file");
+        let path = format!("{}:{}", home.path("").display(), std::env::var("PATH").unwrap_or_default());
+        let mut command = home.command([&["rr", "--ssh", "someone@db1"][..], &SHORT].concat());
+        let output = command.env("PATH", path).output().expect("it runs");
+        assert_eq!(output.status.code(), Some(1));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let said = with("echo 'netcliff is installed here'; exec cat >/dev/null");
+    assert!(said.contains("brought \"netcliff is installed here") && said.contains("~/.bashrc"), "{said}");
+    let said = with("echo 'db1: Permission denied (publickey).' >&2; exit 255");
+    assert!(said.contains("closed the connection; ssh said: db1: Permission denied (publickey)."), "{said}");
+    let said = with("echo 'a word' >&2; sleep 5; exit 255");
+    assert!(said.contains("waiting for `netcliff agent --stdio` on someone@db1"), "{said}");
+    assert!(said.contains("given up after 60 s") && said.contains("ssh said: a word"), "{said}");
+    let said = with("exit 1");
+    assert!(said.contains("ssh said nothing"), "{said}");
+}
+
+/// Without a network the host's own limits are told too: its load, its CPUs.
+#[test]
+fn what_limits_the_host_is_told_of_unix_sockets_too() {
+    let home = Home::new();
+    let notes = |transport: &str| {
+        let found = home.json([&["rr", "--testbed", "loopback", "--transport", transport][..], &SHORT].concat());
+        let notes: Vec<String> = serde_json::from_value(found["notes"].clone()).expect("sentences");
+        // The load is read to two digits, and each run adds to it.
+        let steady = |note: &String| !note.starts_with("other programs use the CPUs");
+        notes.into_iter().filter(steady).collect::<std::collections::BTreeSet<String>>()
+    };
+    let (tcp, unix) = (notes("tcp"), notes("unix"));
+    let missing: Vec<_> = tcp.difference(&unix).collect();
+    assert!(missing.iter().all(|note| note.contains("loopback") || note.contains("server")), "{missing:?}");
+}
+
 #[test]
 fn repeats_end_when_the_rate_is_known() {
     let home = Home::new();
@@ -218,7 +258,7 @@ fn wrong_usage() {
             (&["rr", "--request", "0B"], &["--request", "'0B'", "1B to 1MiB"]),
             (&["rr", "--response", "1TiB"], &["--response", "'1TiB'", "4MiB"]),
             (&["rr", "--response", "2MiB"], &["--response", "'2MiB'", "1B to 1MiB"]),
-            (&["rr", "--transport", "udp", "--request", "4B"], &["request is 4", "8 to 65507 bytes"]),
+            (&["rr", "--transport", "udp", "--request", "4B"], &["--request 4B", "8 to 65507 bytes"]),
             (&["rr", "--flows", "0"], &["--flows", "'0'", "1 to 256"]),
             (&["rr", "--flows", "1,x"], &["--flows", "'x'", "1 to 256"]),
             (&["rr", "--depth", "2.5"], &["--depth", "'2.5'", "1 to 4096"]),
@@ -228,13 +268,24 @@ fn wrong_usage() {
             (&["rr", "--flows", "100000"], &["--flows", "'100000'", "256"]),
             (&["rr", "--rate", "-1"], &["--rate", "'-1'", "20k"]),
             (&["rr", "--rate", "2k", "--depth", "4"], &["--rate", "--depth", "cannot be used"]),
-            (&["rr", "--transport", "udp", "--crr"], &["connect each time", "for TCP"]),
+            (&["rr", "--transport", "udp", "--crr"], &["--crr is for TCP"]),
+            (&["rr", "--transport", "udp", "--request", "4B"], &["--request 4B: expected 8 to 65507 bytes"]),
+            (&["rr", "--rate", "2000000000k"], &["--rate", "at most 1G"]),
+            (&["rr", "--arrivals", "constant"], &["--arrivals", "add --rate"]),
+            (&["rr", "--testbed", "loopback", "--mtu", "9000"], &["--mtu", "--testbed netns"]),
+            (&["rr", "--transport", "unix", "--offloads", "off"], &["--offloads", "there is none here"]),
+            (&["rr", "--timeout", "1us"], &["--timeout 1us: expected 0.001 to 86400 seconds"]),
+            (&["rr", "--max-repeats", "2", "--precision", "2%"], &["--max-repeats: at most 2"]),
+            (&["rr", "--data-to", "db1"], &["--data-to", "add --to or --ssh"]),
             (&["rr", "--cpu", "1"], &["--cpu", "'1'", "0,1"]),
-            (&["rr", "--cpu", "0,0+4000"], &["cpu is 4000", "online CPU"]),
+            (&["rr", "--cpu", "0,0+4000"], &["--cpu 4000: expected", "online CPU"]),
             (&["rr", "--cpu", "3-1,0"], &["--cpu", "'3-1,0'", "0-3,4-7"]),
-            (&["rr", "--testbed", "loopback", "--flows", "2", "--cpu", "0+4000,0"], &["cpu is 4000"]),
-            (&["rr", "--testbed", "loopback", "--flows", "2", "--cpu", "0,0+4000"], &["cpu is 4000", "online CPU"]),
-            (&["rr", "--time", "0s"], &["time is 0"]),
+            (&["rr", "--testbed", "loopback", "--flows", "2", "--cpu", "0+4000,0"], &["--cpu 4000: expected"]),
+            (
+                &["rr", "--testbed", "loopback", "--flows", "2", "--cpu", "0,0+4000"],
+                &["--cpu 4000: expected", "online CPU"],
+            ),
+            (&["rr", "--time", "0s"], &["--time 0s: expected 0.001"]),
             (&["rr", "--busy-poll=9h"], &["--busy-poll", "9h"]),
             (&["rr", "--to", "127.0.0.1", "--transport", "unix"], &["unix", "leave out --to"]),
             (&["rr", "--ssh=-oProxyCommand=x"], &["expected a host"]),

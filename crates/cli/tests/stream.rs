@@ -225,7 +225,7 @@ fn datagrams_are_on_the_wire_what_the_device_counts() {
         return say(&format!("SKIPPED: no network namespaces: {reason}"));
     }
     let home = Home::new();
-    let bed = ["--testbed", "netns", "--offloads", "off", "--channel", "udp", "--rate", "10Mbit/s", "--repeats", "1"];
+    let bed = ["--testbed", "netns", "--offloads", "off", "--channel", "udp", "--repeats", "1"];
     // Payload, MTU, frames of a datagram, and whether each is shorter than Ethernet's shortest.
     for (block, mtu, frames, short) in [
         ("8B", "1500", 1.0, true),
@@ -235,7 +235,9 @@ fn datagrams_are_on_the_wire_what_the_device_counts() {
         ("4000B", "1003", 5.0, false),
         ("65507B", "9000", 8.0, false),
     ] {
-        let more = ["--path", "single", "--block", block, "--mtu", mtu, "--link", "1Gbit/s", "--json"];
+        // So many that one more or less at either end of the window is little.
+        let rate = if block.len() > 4 { "200Mbit/s" } else { "10Mbit/s" };
+        let more = ["--rate", rate, "--path", "single", "--block", block, "--mtu", mtu, "--link", "1Gbit/s", "--json"];
         let (mut apart, mut found) = (f64::INFINITY, Value::Null);
         for _ in 0..4 {
             found = home.json([&SHORT[..], &bed, &more].concat());
@@ -251,7 +253,7 @@ fn datagrams_are_on_the_wire_what_the_device_counts() {
             }
         }
         assert!(apart < 0.05, "{block} over {mtu}: {apart}: {found}");
-        assert!(number_at(&found, "/rows/0/udp/line_share") < 0.1, "{found}");
+        assert!(number_at(&found, "/rows/0/udp/line_share") < 0.5, "{found}");
         assert_eq!(found["rows"][0]["udp"]["mtu_bytes"].to_string(), mtu);
     }
 }

@@ -199,7 +199,7 @@ fn a_cpu_that_is_not_allowed_is_named() {
             return say(&format!("SKIPPED: {said}"));
         }
         assert_eq!(out.status.code(), Some(2), "{args:?}: {said}");
-        assert!(said.contains("cpu is 1") && said.contains("this process may use"), "{args:?}: {said}");
+        assert!(said.contains("--cpu 1: expected") && said.contains("this process may use"), "{args:?}: {said}");
     }
 }
 

@@ -101,6 +101,8 @@ pub struct Rig {
     pub replayed: ReplayReport,
     /// What limits this rig, a sentence each.
     pub limits: Vec<String>,
+    /// Those of the host, whatever is measured on it.
+    pub host_limits: Vec<String>,
     /// Set to stop what runs.
     pub stop: Arc<AtomicBool>,
     _lock: HostLock,
@@ -116,7 +118,8 @@ impl Rig {
         let inventory = Inventory::of_this_host();
         let (sender_cpu, host_cpu) = cpus(&inventory, options)?;
         let (lock, replayed) = HostLock::acquire_and_replay(&StateDir::default_for_user()?)?;
-        let mut limits: Vec<String> = inventory.limits().iter().map(ToString::to_string).collect();
+        let host_limits: Vec<String> = inventory.limits().iter().map(ToString::to_string).collect();
+        let mut limits = host_limits.clone();
         let bed = match options.place {
             Place::Loopback => Bed::Loopback,
             Place::Netns => Bed::Netns(Box::new(testbed(&lock, (sender_cpu, host_cpu), options)?)),
@@ -144,7 +147,7 @@ impl Rig {
                  is that of both together"
             ));
         }
-        Ok(Self { bed, sender_cpu, host_cpu, replayed, limits, stop, _lock: lock })
+        Ok(Self { bed, sender_cpu, host_cpu, replayed, limits, host_limits, stop, _lock: lock })
     }
 
     /// True where packets travel between namespaces.

@@ -100,7 +100,9 @@ pub fn here(
         None => by_threads(&settings, rig, meter)?,
     };
     report.notes.extend(rig.link().map(|link| format!("link: {link}")));
-    report.notes.extend(rig.limits.iter().filter(|_| settings.transport != Transport::Unix).cloned());
+    // Of the network only where there is one; of the host always.
+    let limits = if settings.transport == Transport::Unix { &rig.host_limits } else { &rig.limits };
+    report.notes.extend(limits.iter().cloned());
     Ok(report)
 }
 

@@ -27,7 +27,7 @@ mod tests;
 pub use near::{Far, Near, Target};
 pub use report::{Report, ServerCount};
 pub use server::{RrKind, Server};
-pub use settings::{Receive, Settings, Transport};
+pub use settings::{MOST_RATE_PER_S, Receive, Settings, Transport};
 
 /// A response of at least this size holds the sequence number and the times of its request's arrival and its own
 /// departure (8 bytes each, little-endian, ns).

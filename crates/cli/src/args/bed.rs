@@ -5,6 +5,7 @@ use netcliff_host::testbed::netns;
 use netcliff_lab::rig::LinkOptions;
 
 use super::numbers::whole;
+use crate::output;
 
 /// How the veth pair between the namespaces is set.
 #[derive(Debug, Args)]
@@ -41,6 +42,22 @@ pub enum Reception {
 }
 
 impl LinkArgs {
+    /// Refuses what would be ignored: settings of a link where none is made.
+    pub fn refuse_without(&self, has_none: bool) -> anyhow::Result<()> {
+        let given = [
+            ("--offloads", self.offloads.is_some()),
+            ("--mtu", self.mtu.is_some()),
+            ("--reception", self.reception != Reception::Backlog),
+        ];
+        match given.into_iter().find(|(_, given)| *given && has_none) {
+            None => Ok(()),
+            Some((option, _)) => {
+                let remedy = "TCP or UDP with --testbed netns has one";
+                Err(output::usage(format!("{option} is for the link of a testbed, and there is none here: {remedy}")))
+            }
+        }
+    }
+
     /// As the rig takes it; `mtu_bytes` where none was given.
     pub fn options(&self, mtu_bytes: Option<u32>) -> LinkOptions {
         LinkOptions {

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::output;
+
 /// An agent, or none.
 #[derive(Debug, Args)]
 pub struct FarArgs {
@@ -23,6 +25,17 @@ pub struct FarArgs {
 }
 
 impl FarArgs {
+    /// Refuses what would be ignored or cannot be.
+    pub fn check(&self) -> anyhow::Result<()> {
+        if self.data_to.is_some() && !self.is_asked() {
+            return Err(output::usage("--data-to is for data to an agent: add --to or --ssh"));
+        }
+        if self.to.as_ref().is_some_and(|to| to.trim().is_empty()) {
+            return Err(output::usage("--to is empty: expected a host, HOST:PORT or [ADDRESS]:PORT"));
+        }
+        Ok(())
+    }
+
     /// True where an agent is asked for.
     pub fn is_asked(&self) -> bool {
         self.to.is_some() || self.ssh.is_some()

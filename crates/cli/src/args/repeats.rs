@@ -25,7 +25,9 @@ impl RepeatArgs {
     /// As the measuring side takes it.
     pub fn repeats(&self) -> anyhow::Result<Repeats> {
         let precision = self.precision.map(|share| share.0);
-        Repeats::new(self.repeats, precision, self.max_repeats)
-            .map_err(|said| output::usage(format!("--repeats: {said}")))
+        Repeats::new(self.repeats, precision, self.max_repeats).map_err(|said| {
+            let option = if self.max_repeats.is_some() { "--max-repeats" } else { "--repeats" };
+            output::usage(format!("{option}: {said}"))
+        })
     }
 }

@@ -2,6 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use netcliff_core::units;
+use netcliff_wire::rr::MOST_RATE_PER_S;
 
 use super::numbers::{cpu_lists, whole};
 use super::{Arrivals, FarArgs, LinkArgs, Meter, RepeatArgs, Testbed};
@@ -47,9 +48,9 @@ pub struct RrArgs {
     /// Open loop: requests a second over all flows
     #[arg(long, value_parser = rate, allow_hyphen_values = true, value_name = "20k", conflicts_with_all = ["depth", "crr"])]
     pub rate: Option<f64>,
-    /// Gaps of the open loop
-    #[arg(long, value_enum, default_value_t = Arrivals::Poisson)]
-    pub arrivals: Arrivals,
+    /// Gaps of the open loop [default: poisson]
+    #[arg(long, value_enum)]
+    pub arrivals: Option<Arrivals>,
     /// Measured time of a repeat
     #[arg(long, default_value = "1s", value_parser = units::parse_time_s, allow_hyphen_values = true)]
     pub time: f64,
@@ -114,8 +115,8 @@ fn bytes(text: &str) -> Result<usize, String> {
 
 fn rate(text: &str) -> Result<f64, String> {
     let rate = units::parse_pps(&format!("{text}pps")).or_else(|_| units::parse_pps(text));
-    let rate = rate.ok().filter(|rate| rate.is_finite() && *rate > 0.0);
-    rate.ok_or_else(|| "expected requests a second above 0, such as 500 or 20k".into())
+    let rate = rate.ok().filter(|rate| *rate > 0.0 && *rate <= MOST_RATE_PER_S);
+    rate.ok_or_else(|| "expected requests a second above 0, at most 1G, such as 500 or 20k".into())
 }
 
 fn busy_poll(text: &str) -> Result<BusyPoll, String> {

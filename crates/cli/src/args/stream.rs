@@ -93,9 +93,9 @@ pub struct StreamArgs {
     /// File for --path sendfile [default: each sender makes a temporary one of --file-size; an agent opens no other]
     #[arg(long, value_name = "FILE")]
     pub file: Option<PathBuf>,
-    /// Size of the temporary file
-    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = bytes, conflicts_with = "file")]
-    pub file_size: u64,
+    /// Size of the temporary file [default: 64MiB]
+    #[arg(long, value_name = "SIZE", value_parser = bytes, conflicts_with = "file")]
+    pub file_size: Option<u64>,
     /// Drop the file from the page cache before each pass
     #[arg(long)]
     pub cold: bool,
@@ -132,8 +132,8 @@ pub struct StreamArgs {
     /// Receive buffer (SO_RCVBUF)
     #[arg(long, value_parser = buffer, value_name = "SIZE")]
     pub receive_buffer: Option<u32>,
-    /// Largest segment (TCP_MAXSEG)
-    #[arg(long, value_parser = buffer, value_name = "SIZE")]
+    /// Largest segment (TCP_MAXSEG), 88B to 32767B
+    #[arg(long, value_parser = segment, value_name = "SIZE")]
     pub mss: Option<u32>,
     /// Type of service or traffic class, 0 to 255
     #[arg(long, value_parser = numbers::byte, allow_negative_numbers = true)]
@@ -145,7 +145,7 @@ pub struct StreamArgs {
     #[arg(long, value_enum, value_name = "WHO", requires = "rate")]
     pub paced_by: Option<PacedBy>,
     /// The link's rate, to show the share of it that is used
-    #[arg(long, value_parser = units::parse_bps, value_name = "10Gbit/s", allow_hyphen_values = true)]
+    #[arg(long, value_parser = link, value_name = "10Gbit/s", allow_hyphen_values = true)]
     pub link: Option<f64>,
     /// How CPU time is accounted beside getrusage and /proc/stat
     #[arg(long, value_enum, default_value_t = Meter::Best)]
@@ -256,12 +256,23 @@ fn blocks(text: &str) -> Result<Blocks, String> {
 
 fn bytes(text: &str) -> Result<u64, String> {
     let bytes = units::parse_bytes(text).map_err(|error| error.to_string())?;
-    if bytes > 0 { Ok(bytes) } else { Err("must be at least 1B".into()) }
+    if bytes > 0 { Ok(bytes) } else { Err("expected at least 1B".into()) }
 }
 
 fn buffer(text: &str) -> Result<u32, String> {
     let fits = units::parse_bytes(text).ok().filter(|bytes| (1..=1 << 30).contains(bytes));
-    fits.and_then(|bytes| u32::try_from(bytes).ok()).ok_or("expected 1B to 1GiB".to_owned())
+    fits.and_then(|bytes| u32::try_from(bytes).ok()).ok_or("expected 1B to 1GiB, such as 4MiB".to_owned())
+}
+
+/// What the kernel takes: TCP_MIN_MSS to MAX_TCP_WINDOW of net/tcp.h.
+fn segment(text: &str) -> Result<u32, String> {
+    let fits = units::parse_bytes(text).ok().filter(|bytes| (88..=32_767).contains(bytes));
+    fits.and_then(|bytes| u32::try_from(bytes).ok()).ok_or("expected 88B to 32767B, such as 1460B".to_owned())
+}
+
+fn link(text: &str) -> Result<f64, String> {
+    let bps = units::parse_bps(text).map_err(|error| error.to_string())?;
+    if bps > 0.0 { Ok(bps) } else { Err("expected more than 0, such as 10Gbit/s".into()) }
 }
 
 fn rate(text: &str) -> Result<u64, String> {

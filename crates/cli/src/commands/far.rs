@@ -1,19 +1,18 @@
 //! The connection to an agent, by TCP or by ssh.
 
+mod ssh;
+
 use std::net::{IpAddr, ToSocketAddrs};
-use std::process::{Child, Command};
 
 use anyhow::Context;
 use netcliff_wire::control::Limits;
 use netcliff_wire::control::client::Session;
 use netcliff_wire::control::key::Key;
-use netcliff_wire::control::stream::Stream;
 
 use crate::args::FarArgs;
 use crate::output;
+use ssh::Ssh;
 
-/// ssh itself decides how long it tries; once connected, the agent answers at once.
-const SSH_HANDSHAKE_S: f64 = 60.0;
 /// Silence after which the far end counts as gone where devices are changed (s): a link is down for seconds, and what was sent
 /// meanwhile comes late.
 const CHANGING_S: f64 = 20.0;
@@ -24,7 +23,7 @@ pub struct FarSession {
     pub session: Session,
     /// Where data goes.
     pub address: IpAddr,
-    ssh: Option<Child>,
+    ssh: Option<Ssh>,
 }
 
 impl FarSession {
@@ -46,9 +45,16 @@ impl FarSession {
                 (Session::connect(target, key.as_ref(), version, limits)?, None)
             }
             (None, host) => {
-                let (stream, child) = ssh(host.as_deref().unwrap_or_default(), devices.get(1).map(String::as_str))?;
-                let limits = Limits { handshake_s: SSH_HANDSHAKE_S, ..limits };
-                (Session::over(stream, None, None, version, limits)?, Some(child))
+                let host = host.as_deref().unwrap_or_default();
+                let (stream, mut ssh) = Ssh::start(host, devices.get(1).map(String::as_str))?;
+                let limits = Limits { handshake_s: ssh::HANDSHAKE_S, ..limits };
+                match Session::over(stream, None, None, version, limits) {
+                    Err(error) => return Err(ssh.failed(error)),
+                    Ok(session) => {
+                        ssh.answered();
+                        (session, Some(ssh))
+                    }
+                }
             }
         };
         let address = data_address(args, &session)?;
@@ -59,22 +65,8 @@ impl FarSession {
     pub fn close(self) -> anyhow::Result<()> {
         // The far end leaves when its pipes close.
         drop(self.session);
-        if let Some(mut child) = self.ssh {
-            child.wait().context("cannot wait for ssh")?;
-        }
-        Ok(())
+        self.ssh.map_or(Ok(()), Ssh::close)
     }
-}
-
-/// Starts an agent by ssh, its pipes as the control channel.
-fn ssh(host: &str, device: Option<&str>) -> anyhow::Result<(Stream, Child)> {
-    if host.starts_with('-') || host.is_empty() {
-        return Err(output::usage(format!("--ssh {host:?}: expected a host as ssh takes it, such as root@db1")));
-    }
-    let mut command = Command::new("ssh");
-    command.args(["-T", "-o", "BatchMode=yes", host, "netcliff", "agent", "--stdio"]);
-    command.args(device.into_iter().flat_map(|device| ["--allow-settings", device]));
-    Stream::of_command(&mut command, format!("netcliff on {host}")).context("cannot run ssh; is it installed?")
 }
 
 fn data_address(args: &FarArgs, session: &Session) -> anyhow::Result<IpAddr> {

@@ -11,11 +11,11 @@ use netcliff_lab::hosts::Fingerprints;
 use netcliff_lab::rig::{Place, Rig, RigOptions};
 use netcliff_lab::rr::{self, Receive, Report, RrError, RrRun, Settings, Sweep};
 use netcliff_report as report;
-use netcliff_wire::WireError;
 
 use super::far::FarSession;
 use super::{
-    command_line, enter_user_namespace, first_cpu, now_unix_s, open_store, refuse_name, several, stop_on_signal,
+    command_line, enter_user_namespace, first_cpu, now_unix_s, open_store, refuse_name, refused, several,
+    stop_on_signal,
 };
 use crate::args::{Arrivals, BusyPoll, RrArgs, StoreArgs, Testbed, Transport};
 use crate::output;
@@ -27,19 +27,21 @@ const OWN_PROGRAM: &str = "/proc/self/exe";
 /// Measures and shows.
 pub fn run(args: &RrArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
     refuse_name(store_args, args.save, "add --save")?;
+    args.far.check()?;
+    refuse(args)?;
     let sweep = Sweep {
         template: settings(args),
         flows: args.flows.clone(),
         depths: args.depth.clone(),
         repeats: args.repeats.repeats()?,
     };
-    sweep.configurations().map_err(output::usage)?;
+    sweep.configurations().map_err(|error| refused::explained(error, refused::RR))?;
     let local = !args.far.is_asked();
     // Also those whose turn never comes, and those of a server on this host, whose own refusal would come late; an agent's are its own
     // to know.
     let cpus = args.cpu.clone().unwrap_or_default();
     let own = if local { [cpus.0, cpus.1].concat() } else { cpus.0 };
-    netcliff_wire::thread::check_cpus(own).map_err(output::usage)?;
+    netcliff_wire::thread::check_cpus(own).map_err(|error| refused::explained(error, refused::RR))?;
     // Before any thread is started: a process with threads cannot enter a user namespace.
     let own_namespace = if local && !matches!(args.testbed, Testbed::Loopback) { enter_user_namespace() } else { None };
     let stop = stop_on_signal()?;
@@ -66,6 +68,16 @@ pub fn run(args: &RrArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
         output::say(format!("netcliff: kept as run {run}"));
     }
     Ok(ExitCode::from(u8::from(found.partial)))
+}
+
+/// What would be ignored.
+fn refuse(args: &RrArgs) -> anyhow::Result<()> {
+    let no_link = args.transport == Transport::Unix || args.far.is_asked() || matches!(args.testbed, Testbed::Loopback);
+    args.bed.refuse_without(no_link)?;
+    if args.rate.is_none() && args.arrivals.is_some() {
+        return Err(output::usage("--arrivals is for the gaps of an open loop: add --rate"));
+    }
+    Ok(())
 }
 
 fn provenance(settings: &Settings) -> Provenance {
@@ -100,7 +112,7 @@ fn settings(args: &RrArgs) -> Settings {
         flows: args.flows.first().copied().unwrap_or(1),
         depth: args.depth.first().copied().unwrap_or(1),
         rate_per_s: args.rate,
-        arrivals: match args.arrivals {
+        arrivals: match args.arrivals.unwrap_or(Arrivals::Poisson) {
             Arrivals::Poisson => rr::Arrivals::Poisson,
             Arrivals::Constant => rr::Arrivals::Constant,
         },
@@ -180,7 +192,7 @@ fn there(args: &RrArgs, sweep: &Sweep, provenance: Provenance, stop: &AtomicBool
 /// What is the user's to change is wrong usage.
 fn explain(error: RrError) -> anyhow::Error {
     match error {
-        RrError::Wire(WireError::Setting { .. }) => output::usage(error),
+        RrError::Wire(error) => refused::explained(error, refused::RR),
         other => other.into(),
     }
 }

@@ -13,22 +13,25 @@ use netcliff_host::cpu::{Method as CpuMethod, Preference};
 use netcliff_lab::rig::{Place, Rig, RigError, RigOptions};
 use netcliff_lab::stream::{self, Far, Path, StreamOptions};
 use netcliff_report as report;
-use netcliff_wire::WireError;
 use netcliff_wire::transfer::{Channel, DatagramPath, Direction, ReceivePath, SendPath, Settings, SocketOptions};
 
 use super::far::FarSession;
 use super::{
-    command_line, enter_user_namespace, first_cpu, now_unix_s, open_store, refuse_name, several, stop_on_signal,
+    command_line, enter_user_namespace, first_cpu, now_unix_s, open_store, refuse_name, refused, several,
+    stop_on_signal,
 };
 use crate::args::{Carrier, Meter, PacedBy, PathName, ReceiveName, StoreArgs, StreamArgs, Testbed, Way};
 use crate::output;
 
+/// A temporary file where no size is given (bytes).
+const FILE_BYTES: u64 = 64 << 20;
 /// MTU of the testbed where none is asked for.
 const ETHERNET_MTU_BYTES: u32 = 1500;
 
 /// Measures a sweep of transfers and shows it.
 pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
     refuse_name(store_args, args.save, "add --save")?;
+    args.far.check()?;
     // Before any thread is started: a process with threads cannot enter a user namespace.
     let own_namespace = if args.testbed.is_some() { enter_user_namespace() } else { None };
     let stop = stop_on_signal()?;
@@ -57,7 +60,7 @@ pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode
         // Why it failed matters more than this.
         let _ = store.finish(run, true, None);
     }
-    let mut found = found.map_err(explain)?;
+    let mut found = found.map_err(|error| refused::explained(error, refused::STREAM))?;
     found.warnings.extend(own_namespace);
     show(args, &found)?;
     if let Some((store, run)) = kept {
@@ -86,17 +89,9 @@ fn rig(args: &StreamArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<Option<Rig>>
         ..RigOptions::default()
     };
     Rig::build(&options, Arc::clone(stop)).map(Some).map_err(|error| match error {
-        RigError::NoSuchCpu { .. } => output::usage(error),
+        RigError::NoSuchCpu { .. } => output::usage(format!("--cpu: {error}")),
         other => other.into(),
     })
-}
-
-/// A setting that cannot be is the user's mistake; the rest is a failed measurement.
-fn explain(error: WireError) -> anyhow::Error {
-    match error {
-        WireError::Setting { .. } => output::usage(error),
-        other => other.into(),
-    }
 }
 
 fn show(args: &StreamArgs, found: &StreamReport) -> anyhow::Result<()> {
@@ -196,7 +191,7 @@ fn path(args: &StreamArgs, name: PathName, udp: bool) -> anyhow::Result<Path> {
         PathName::UringZc => Path::Stream(SendPath::Uring { zero_copy: true }),
         PathName::Sendfile => Path::Stream(match args.file.clone() {
             Some(file) => SendPath::SendFile { file, cold: args.cold },
-            None => SendPath::SendOwnFile { bytes: args.file_size, cold: args.cold },
+            None => SendPath::SendOwnFile { bytes: args.file_size.unwrap_or(FILE_BYTES), cold: args.cold },
         }),
         PathName::Single => Path::Datagram(DatagramPath::Single),
         PathName::Batch => Path::Datagram(DatagramPath::Batch),

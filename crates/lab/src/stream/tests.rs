@@ -96,7 +96,8 @@ fn datagrams_have_a_rate_on_the_wire_sent_and_delivered() {
             assert!(close(udp.wire_bps, row.sender_bps) && close(udp.delivered_wire_bps, row.receiver_bps), "{udp:?}");
             assert!(udp.frames_per_datagram == 1 && (udp.payload_share * factor - 1.0).abs() < 1e-9, "{udp:?}");
             let sent = udp.wire_bps.map(|wire| wire.median / 10e9);
-            assert_eq!((udp.line_share, udp.mtu_bytes), (sent, 65_536));
+            // What IPv4 can have at most, though the device could have a byte more.
+            assert!(udp.line_share == sent && udp.mtu_bytes >= 65_535, "{udp:?}");
             let sample = row.samples[0];
             assert!(sample.wire_bps >= sample.delivered_wire_bps.map(|bps| bps * 0.9) && sample.wire_bps.is_some());
             assert!(row.tcp.is_none());

@@ -19,6 +19,9 @@ pub const MOST_DEPTH: u32 = 4096;
 /// The longest warm-up or measured time (s).
 pub const LONGEST_TIME_S: f64 = 86_400.0;
 
+/// Most requests a second of an open loop: one a nanosecond, the clock's own step. What is due faster is never all sent.
+pub const MOST_RATE_PER_S: f64 = 1e9;
+
 /// What carries requests and responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -157,8 +160,9 @@ impl Settings {
                 return Err(WireError::setting(what, s, format!("{least} to {LONGEST_TIME_S} seconds")));
             }
         }
-        if let Some(rate) = self.rate_per_s.filter(|rate| !(rate.is_finite() && *rate > 0.0)) {
-            return Err(WireError::setting("rate", rate, "a positive number of requests a second"));
+        if let Some(rate) = self.rate_per_s.filter(|rate| !(*rate > 0.0 && *rate <= MOST_RATE_PER_S)) {
+            let accepted = format!("more than 0 requests a second, at most {MOST_RATE_PER_S}");
+            return Err(WireError::setting("rate", rate, accepted));
         }
         if self.rate_per_s.is_some() && self.depth > 1 {
             return Err(WireError::setting("depth", self.depth, "1 with a rate: an open loop has no depth"));

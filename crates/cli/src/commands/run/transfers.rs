@@ -11,11 +11,13 @@ use netcliff_lab::store::Store;
 use netcliff_lab::transfers::{self, Place, TransferReport, TransfersError};
 use netcliff_report as report;
 use netcliff_report::drawing::Drawing;
+use netcliff_wire::transfer::LONGEST_TIME_S;
 
 use super::kept::{Kept, Known};
 use super::show::files;
 use crate::args::{RunArgs, StoreArgs, Testbed};
 use crate::commands::far::FarSession;
+use crate::commands::refused;
 use crate::commands::{enter_user_namespace, open_store, stop_on_signal};
 use crate::output;
 
@@ -28,6 +30,7 @@ pub fn run(
     provenance: &Provenance,
 ) -> anyhow::Result<ExitCode> {
     refuse(args)?;
+    refuse_numbers(args, experiment)?;
     let experiment = changed(args, experiment);
     experiment.check().map_err(output::usage)?;
     if !args.far.is_asked() && !matches!(args.testbed, Testbed::Loopback) {
@@ -122,6 +125,23 @@ fn refuse(args: &RunArgs) -> anyhow::Result<()> {
     refuse_devices(args)
 }
 
+/// Numbers that cannot be are refused as typed: what the file says was checked when it was read.
+fn refuse_numbers(args: &RunArgs, experiment: &Transfers) -> anyhow::Result<()> {
+    if let Some(time_s) = args.time.filter(|time_s| !(1e-3..=LONGEST_TIME_S).contains(time_s)) {
+        let given = netcliff_core::units::print_time_s(time_s);
+        return Err(output::usage(format!("--time {given}: expected 0.001 up to {LONGEST_TIME_S} seconds")));
+    }
+    let options = [
+        ("--max-repeats", args.max_repeats.is_some()),
+        ("--repeats", args.repeats.is_some()),
+        ("--precision", args.precision.is_some()),
+    ];
+    match (changed(args, experiment).repeats(), options.into_iter().find(|(_, given)| *given)) {
+        (Err(said), Some((option, _))) => Err(output::usage(format!("{option}: {said}"))),
+        _ => Ok(()),
+    }
+}
+
 /// Devices are named for two hosts: the testbed has its own.
 fn refuse_devices(args: &RunArgs) -> anyhow::Result<()> {
     let given = args.devices.join(",");
@@ -155,6 +175,7 @@ fn changed(args: &RunArgs, experiment: &Transfers) -> Transfers {
 fn explain(error: TransfersError) -> anyhow::Error {
     match error {
         TransfersError::File(_) | TransfersError::Name { .. } | TransfersError::NothingLeft(_) => output::usage(error),
+        TransfersError::Wire(error) => refused::explained(error, refused::EXPERIMENT),
         other => other.into(),
     }
 }

@@ -4,7 +4,8 @@ use netcliff_lab::stream::{LMBENCH2_BLOCK_BYTES, Method, Path};
 use netcliff_wire::thread;
 use netcliff_wire::transfer::{Channel, Direction, LONGEST_FAR_STALL_S, Settings};
 
-use crate::args::{Carrier, Meter, PacedBy, PathName, ReceiveName, Reception, StreamArgs, Testbed};
+use crate::args::{Carrier, Meter, PacedBy, PathName, ReceiveName, StreamArgs, Testbed};
+use crate::commands::refused;
 use crate::output;
 
 /// All of them; `direction` is who sends, where it was said.
@@ -15,6 +16,7 @@ pub(super) fn all(
     paths: &[Path],
 ) -> anyhow::Result<()> {
     of_channel(args)?;
+    of_files(args, paths)?;
     of_link(args)?;
     of_cpus(args)?;
     of_method(args, direction)?;
@@ -65,22 +67,30 @@ fn of_channel(args: &StreamArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// A file for those who send none, or one that cannot be sent.
+fn of_files(args: &StreamArgs, paths: &[Path]) -> anyhow::Result<()> {
+    let sends = paths.iter().any(|path| path.name() == "sendfile");
+    let given = [("--file", args.file.is_some()), ("--file-size", args.file_size.is_some()), ("--cold", args.cold)];
+    if let Some((option, _)) = given.into_iter().find(|(_, given)| *given && !sends) {
+        return Err(output::usage(format!("{option} is for what is sent by sendfile: add --path sendfile")));
+    }
+    let Some(file) = &args.file else { return Ok(()) };
+    let why = match std::fs::File::open(file).and_then(|file| file.metadata()) {
+        Err(error) => error.to_string(),
+        Ok(about) if !about.is_file() => "it is no regular file".to_owned(),
+        Ok(about) if about.len() == 0 => "it is empty".to_owned(),
+        Ok(_) => return Ok(()),
+    };
+    Err(output::usage(format!("--file {}: {why}; expected a regular file that is not empty", file.display())))
+}
+
 /// Settings of a link that is not made.
 fn of_link(args: &StreamArgs) -> anyhow::Result<()> {
     let has_none = match args.testbed {
         None | Some(Testbed::Loopback) => true,
-        Some(Testbed::Best | Testbed::Netns) => false,
+        Some(Testbed::Best | Testbed::Netns) => matches!(args.channel, Carrier::Unix | Carrier::Pipe),
     };
-    let bed = &args.bed;
-    let given = [
-        ("--offloads", bed.offloads.is_some()),
-        ("--mtu", bed.mtu.is_some()),
-        ("--reception", bed.reception != Reception::Backlog),
-    ];
-    match given.into_iter().find(|(_, given)| *given && has_none) {
-        Some((option, _)) => Err(output::usage(format!("{option} is for the link of a testbed: add --testbed netns"))),
-        None => Ok(()),
-    }
+    args.bed.refuse_without(has_none)
 }
 
 /// CPUs that are not there, also those whose turn never comes; an agent's are its own to know.
@@ -92,7 +102,7 @@ fn of_cpus(args: &StreamArgs) -> anyhow::Result<()> {
         (true, true) => sender.clone(),
         (true, false) => receiver.clone(),
     };
-    thread::check_cpus(lists).map_err(output::usage)
+    thread::check_cpus(lists).map_err(|error| refused::explained(error, refused::STREAM))
 }
 
 /// The receiver's low-water mark, where one can be.
