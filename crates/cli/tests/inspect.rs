@@ -7,10 +7,21 @@ use std::fs;
 
 /// The router of the host crate's tests, laid out as a capture with one interrupt on the far node.
 fn router(home: &Home) -> String {
+    let dir = captured(home, "router");
+    for file in ["smp_affinity_list", "effective_affinity_list"] {
+        let path = home.path("router").join("proc/irq/43").join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "7\n").unwrap();
+    }
+    dir
+}
+
+/// One of the host crate's, laid out as a capture.
+fn captured(home: &Home, name: &str) -> String {
     let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../host/tests/fixtures");
-    let tree = fs::read_to_string(format!("{fixtures}/router.tree")).unwrap();
-    let answers = fs::read_to_string(format!("{fixtures}/router.netlink.json")).unwrap();
-    let dir = home.path("router");
+    let tree = fs::read_to_string(format!("{fixtures}/{name}.tree")).unwrap();
+    let answers = fs::read_to_string(format!("{fixtures}/{name}.netlink.json")).unwrap();
+    let dir = home.path(name);
     let write = |path: &str, text: &str| {
         let path = dir.join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -21,9 +32,17 @@ fn router(home: &Home) -> String {
         write(path, text);
     }
     write("netlink.json", &answers);
-    write("proc/irq/43/smp_affinity_list", "7\n");
-    write("proc/irq/43/effective_affinity_list", "7\n");
-    home.text("router")
+    home.text(name)
+}
+
+/// An e1000 of QEMU, whose capture has no affinity of its interrupts.
+#[test]
+fn an_affinity_that_is_not_told_is_said() {
+    let home = Home::new();
+    let page = home.stdout(["inspect", "--from", &captured(&home, "e1000")]);
+    let words = page.split_ascii_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("on a CPU that is not told") && !words.contains("on CPU ;"), "{page}");
+    assert!(words.contains("ids of rx 0: 8193, tx 0: 8193"), "{page}");
 }
 
 #[test]

@@ -2,7 +2,11 @@
 
 use super::{Facts, facts};
 use crate::{
-    inspect::{Direction, Port},
+    inspect::{
+        Direction, Port,
+        rules::link::{Lane, lane},
+    },
+    nic::{Rss, netdev::Queue},
     procfs::{cpus_of_mask, list_of_cpus},
 };
 use netcliff_core::{tuning::dealt, units::print_bps};
@@ -42,7 +46,11 @@ fn bus(port: &Port) -> Option<String> {
     let slot = nic.pcie.map(|slot| {
         let most = nic.pcie_max.filter(|most| *most != slot);
         let most = most.map(|most| format!(" of {} x{}", most.generation, most.lanes)).unwrap_or_default();
-        format!(", PCI Express {} x{}{most}", slot.generation, slot.lanes)
+        let carries = lane(port).map(|Lane { bus_bps, need_bps }| {
+            let (carries, needs) = (print_bps(bus_bps), print_bps(need_bps));
+            format!(" (carries {carries} of 1518-byte frames, the line rate needs {needs})")
+        });
+        format!(", PCI Express {} x{}{most}{}", slot.generation, slot.lanes, carries.unwrap_or_default())
     });
     let node = nic.numa_node.map(|node| format!(", node {node}")).unwrap_or_default();
     Some(format!("{}{}{node}", nic.bus.as_ref()?, slot.unwrap_or_default()))
@@ -86,18 +94,19 @@ fn offloads(port: &Port) -> String {
 }
 
 fn coalescing(port: &Port) -> String {
-    let mut figures: Vec<String> = port
-        .nic
-        .coalesce
-        .iter()
-        .filter(|(_, value)| **value > 0)
-        .map(|(name, value)| format!("{name} {value}"))
-        .collect();
+    // Zeros say as much as the others: a device that holds nothing back, or one that has no such setting does not tell it.
+    let (switches, figures): (Vec<_>, Vec<_>) =
+        port.nic.coalesce.iter().partition(|(name, _)| name.starts_with("adaptive-"));
+    let (zero, set): (Vec<_>, Vec<_>) = figures.into_iter().partition(|(_, value)| **value == 0);
+    let mut figures: Vec<String> = set.into_iter().map(|(name, value)| format!("{name} {value}")).collect();
+    figures.extend(switches.into_iter().map(|(name, on)| format!("{name} {}", if *on > 0 { "on" } else { "off" })));
     for (direction, steps) in &port.nic.coalesce_profiles {
         let steps: Vec<String> = steps.iter().map(|step| format!("{}us/{}", step.usecs, step.frames)).collect();
         figures.push(format!("profile {direction} {}", steps.join(" ")));
     }
-    if figures.is_empty() && !port.nic.coalesce.is_empty() { "all zero".into() } else { figures.join(", ") }
+    let zero: Vec<&str> = zero.into_iter().map(|(name, _)| name.as_str()).collect();
+    let zero = (!zero.is_empty()).then(|| format!("zero: {}", zero.join(" ")));
+    [figures.join(", ")].into_iter().filter(|set| !set.is_empty()).chain(zero).collect::<Vec<_>>().join("; ")
 }
 
 /// `rx 512 of 4096`.
@@ -120,7 +129,19 @@ fn rss(port: &Port) -> Option<String> {
     };
     let rules = port.nic.ntuple_rules.filter(|rules| *rules > 0).map(|rules| format!(", {rules} ntuple rules"));
     let table = if rss.indirection.is_empty() { "no table".to_owned() } else { dealt(&rss.indirection) };
-    Some(format!("{hash}, {table}{}", rules.unwrap_or_default()))
+    let key = key(rss).map(|key| format!(", {key}")).unwrap_or_default();
+    Some(format!("{hash}{key}, {table}{}", rules.unwrap_or_default()))
+}
+
+/// The hash key's first bytes, which tell two keys apart.
+fn key(rss: &Rss) -> Option<String> {
+    const SHOWN: usize = 16;
+    let bytes = rss.key_bytes.or(rss.key.as_ref().map(|key| key.len() / 2)).filter(|bytes| *bytes > 0)?;
+    match &rss.key {
+        Some(key) if key.len() > SHOWN => Some(format!("key {}.. ({bytes} bytes)", &key[..SHOWN])),
+        Some(key) => Some(format!("key {key}")),
+        None => Some(format!("key of {bytes} bytes")),
+    }
 }
 
 fn interrupts(port: &Port) -> String {
@@ -130,8 +151,8 @@ fn interrupts(port: &Port) -> String {
     }
     if irqs.len() > MOST_QUEUES {
         let mut cpus: BTreeMap<String, usize> = BTreeMap::new();
-        irqs.iter().for_each(|irq| *cpus.entry(list_of_cpus(irq.cpus())).or_default() += 1);
-        let each: Vec<String> = cpus.iter().map(|(cpus, irqs)| format!("{irqs} on CPU {cpus}")).collect();
+        irqs.iter().for_each(|irq| *cpus.entry(place(irq)).or_default() += 1);
+        let each: Vec<String> = cpus.iter().map(|(cpus, irqs)| format!("{irqs} on {cpus}")).collect();
         return format!("{} for queues: {}", irqs.len(), each.join(", "));
     }
     let one = |irq: &&crate::inspect::Irq| {
@@ -141,9 +162,28 @@ fn interrupts(port: &Port) -> String {
             _ => "rx+tx",
         };
         let queue = irq.queue.map(|queue| format!(" {queue}")).unwrap_or_default();
-        format!("{direction}{queue}: irq {} on CPU {}", irq.number, list_of_cpus(irq.cpus()))
+        format!("{direction}{queue}: irq {} on {}", irq.number, place(irq))
     };
     irqs.iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
+/// The CPUs that take an interrupt.
+fn place(irq: &crate::inspect::Irq) -> String {
+    match list_of_cpus(irq.cpus()) {
+        cpus if cpus.is_empty() => "a CPU that is not told".to_owned(),
+        cpus => format!("CPU {cpus}"),
+    }
+}
+
+/// Which NAPI instance serves each queue, by the kernel's numbers.
+fn napi_ids(port: &Port) -> Option<String> {
+    let served: Vec<(&Queue, u32)> = port.nic.queues.iter().filter_map(|queue| Some((queue, queue.napi_id?))).collect();
+    let one =
+        |(queue, napi): &(&Queue, u32)| format!("{} {}: {napi}", if queue.receive { "rx" } else { "tx" }, queue.id);
+    let more = served.len().saturating_sub(MOST_QUEUES);
+    let mut shown: Vec<String> = served.iter().take(MOST_QUEUES).map(one).collect();
+    shown.extend((more > 0).then(|| format!("{more} more")));
+    (!shown.is_empty()).then(|| format!("ids of {}", shown.join(", ")))
 }
 
 fn napi(port: &Port) -> String {
@@ -168,7 +208,7 @@ fn napi(port: &Port) -> String {
     }
     let set = nic.napi_settings.iter().filter(|(_, value)| **value > 0);
     parts.extend(set.map(|(name, value)| format!("{name} {value}")));
-    parts.join(", ")
+    [parts.join(", ")].into_iter().filter(|said| !said.is_empty()).chain(napi_ids(port)).collect::<Vec<_>>().join("; ")
 }
 
 fn steering(port: &Port) -> String {

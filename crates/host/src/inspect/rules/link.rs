@@ -71,7 +71,16 @@ fn whole_mbps(bps: f64) -> f64 {
     (bps / 1e6).round() * 1e6
 }
 
-fn slot(_: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
+/// What a port's slot carries and what the line rate of its link needs, in bits of frames of 1518 bytes (bit/s).
+pub(in crate::inspect) struct Lane {
+    /// The slot's.
+    pub bus_bps: f64,
+    /// The link's.
+    pub need_bps: f64,
+}
+
+/// None where either is not told, or made up by a hypervisor.
+pub(in crate::inspect) fn lane(port: &Port) -> Option<Lane> {
     if is_made_up(port) {
         return None;
     }
@@ -81,6 +90,11 @@ fn slot(_: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
     // Eight frames an interrupt and descriptors in batches, as docs/theory/limits.md assumes; bits of frames.
     let bus_bps = 8.0 * FRAME_BYTES / bus::seconds_per_frame(&pcie, FRAME_BYTES, 8.0);
     let need_bps = link_bps * FRAME_BYTES / (FRAME_BYTES + GAP_BYTES);
+    Some(Lane { bus_bps: whole_mbps(bus_bps), need_bps: whole_mbps(need_bps) })
+}
+
+fn slot(_: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
+    let (Lane { bus_bps, need_bps }, slot) = (lane(port)?, port.nic.pcie?);
     if bus_bps >= need_bps {
         return None;
     }
@@ -95,8 +109,8 @@ fn slot(_: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
             "PCI Express generation {} x{} carries {} of 1518-byte frames, the link {}{}",
             slot.generation,
             slot.lanes,
-            print_bps(whole_mbps(bus_bps)),
-            print_bps(whole_mbps(need_bps)),
+            print_bps(bus_bps),
+            print_bps(need_bps),
             widest.unwrap_or_default(),
         ),
         [],

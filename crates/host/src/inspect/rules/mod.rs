@@ -6,7 +6,7 @@
 mod cpu;
 mod drops;
 mod interrupts;
-mod link;
+pub(super) mod link;
 mod network;
 mod queues;
 
