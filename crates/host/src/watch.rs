@@ -3,7 +3,7 @@
 use crate::{
     cpu::{MeterError, system::SystemStamp},
     inspect::{Irq, Port, Reading},
-    nic::netdev,
+    nic::{netdev, own_counts},
     softnet::{PerCpu, interrupts, softirqs},
 };
 use netcliff_core::watch::{CpuMoment, InterfaceMoment, InterruptMoment, Moment, QueueMoment};
@@ -20,6 +20,12 @@ pub struct Look {
     queues: Vec<(String, Vec<netdev::QueueCounts>)>,
 }
 
+/// By the kernel's own family, else by the driver's names; empty where neither tells.
+fn queue_counts(port: &Port) -> Vec<netdev::QueueCounts> {
+    let known = netdev::queue_counts(port.nic.index).ok().filter(|queues| !queues.is_empty());
+    known.or_else(|| own_counts::queue_counts(&port.nic.name).ok()).unwrap_or_default()
+}
+
 impl Look {
     /// Reads the counters of these ports and of all CPUs.
     ///
@@ -27,8 +33,7 @@ impl Look {
     /// When /proc/stat cannot be read or has another form; other counters that are not there stay away.
     pub fn now(ports: &[&Port]) -> Result<Look, MeterError> {
         let names: Vec<String> = ports.iter().map(|port| port.nic.name.clone()).collect();
-        let queues =
-            ports.iter().map(|port| (port.nic.name.clone(), netdev::queue_counts(port.nic.index).unwrap_or_default()));
+        let queues = ports.iter().map(|port| (port.nic.name.clone(), queue_counts(port)));
         Ok(Look {
             queues: queues.collect(),
             interrupts: interrupts().unwrap_or_default(),

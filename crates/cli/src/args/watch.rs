@@ -13,7 +13,8 @@ use netcliff_core::units;
   netcliff watch --if eth0 --interval 500ms --record load.jsonl
   netcliff watch --once --json | jq -r .bottleneck
 
-Keys: q quit, p pause, s sort CPUs and interrupts by load or number, r start and stop recording (with --record).
+Keys: q quit, p pause, s sort CPUs and interrupts by load or number, r start and stop recording (with --record),
+arrows, PgUp, PgDn and Home move the rows of tables that do not fit.
 Packets a softirq are counted by the kernel's tables: several polls may share one.")]
 pub struct WatchArgs {
     /// Interface (repeatable) [default: hardware that is up, else every link that is up]

@@ -52,6 +52,42 @@ struct RxClassification {
     rule_locations: u32,
 }
 
+/// Of `ETHTOOL_GSSET_INFO`, ETHTOOL_GSTRINGS and ETHTOOL_GSTATS, linux/ethtool.h.
+const ETHTOOL_GSTRINGS: u32 = 0x1b;
+const ETHTOOL_GSTATS: u32 = 0x1d;
+const ETHTOOL_GSSET_INFO: u32 = 0x37;
+const ETH_SS_STATS: u32 = 1;
+/// ETH_GSTRING_LEN.
+const NAME_BYTES: usize = 32;
+/// Room for counters: the largest drivers have some thousand.
+const MOST_COUNTERS: usize = 8192;
+
+/// `struct ethtool_sset_info` for one set.
+#[repr(C)]
+struct CounterCount {
+    cmd: u32,
+    reserved: u32,
+    sets: u64,
+    count: u32,
+}
+
+/// `struct ethtool_gstrings`.
+#[repr(C)]
+struct CounterNames {
+    cmd: u32,
+    set: u32,
+    count: u32,
+    names: [[u8; NAME_BYTES]; MOST_COUNTERS],
+}
+
+/// `struct ethtool_stats`.
+#[repr(C)]
+struct CounterValues {
+    cmd: u32,
+    count: u32,
+    values: [u64; MOST_COUNTERS],
+}
+
 /// Fills in what the driver tells about an interface.
 pub(super) fn fill(nic: &mut Nic) {
     match driver_info(&nic.name) {
@@ -103,6 +139,34 @@ pub(crate) fn set_rss_table(name: &str, table: &[u32]) -> io::Result<()> {
     queues[..table.len()].copy_from_slice(table);
     // At most MOST_ENTRIES, so it fits.
     call(name, &mut Indirection { cmd: ETHTOOL_SRXFHINDIR, size: table.len() as u32, queues })
+}
+
+/// Names and values of the driver's own counters.
+///
+/// # Errors
+/// The driver has none, or more than anybody looks through.
+pub(super) fn counters(name: &str) -> io::Result<(Vec<String>, Vec<u64>)> {
+    let mut asked = CounterCount { cmd: ETHTOOL_GSSET_INFO, reserved: 0, sets: 1 << ETH_SS_STATS, count: 0 };
+    call(name, &mut asked)?;
+    let count = asked.count as usize;
+    // The kernel writes as many as there are by then, which may be more.
+    if asked.sets == 0 || count == 0 || count > MOST_COUNTERS / 2 {
+        return Err(io::Error::other(format!(
+            "the driver has {count} counters of its own; at most {}",
+            MOST_COUNTERS / 2
+        )));
+    }
+    let mut names = Box::new(CounterNames {
+        cmd: ETHTOOL_GSTRINGS,
+        set: ETH_SS_STATS,
+        count: asked.count,
+        names: [[0; NAME_BYTES]; MOST_COUNTERS],
+    });
+    call(name, names.as_mut())?;
+    let mut values = Box::new(CounterValues { cmd: ETHTOOL_GSTATS, count: asked.count, values: [0; MOST_COUNTERS] });
+    call(name, values.as_mut())?;
+    let text = |name: &[u8; NAME_BYTES]| string(name).unwrap_or_default();
+    Ok((names.names[..count].iter().map(text).collect(), values.values[..count].to_vec()))
 }
 
 /// One ethtool ioctl. `data` begins with its command and has the size that the kernel reads and writes for it.

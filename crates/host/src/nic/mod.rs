@@ -10,6 +10,7 @@ pub mod link;
 pub mod moderation;
 pub mod netdev;
 mod numbered;
+pub mod own_counts;
 pub mod path;
 pub mod phc;
 pub mod slot;

@@ -1,17 +1,24 @@
 //! The screen of `netcliff watch`: what is shown of a [`View`], and what keys do to it.
 
+mod tables;
+
 use netcliff_core::watch::{CpuMoment, InterruptMoment, Moment};
-use netcliff_report::format::{Unit, quantity};
 use ratatui::Frame;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::KeyCode;
-use ratatui::layout::{Constraint, Layout};
-use ratatui::style::{Style, Stylize};
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::Stylize;
 use ratatui::text::Line;
-use ratatui::widgets::{Paragraph, Row, Table, Wrap};
+use ratatui::widgets::{Paragraph, Table, Wrap};
 
-/// CPUs shown; of more, the busiest where they are sorted by load.
-const MOST_CPUS: usize = 8;
+use tables::{cpu_table, interface_table, interrupt_table, queue_rows, queue_table, queues_untold};
+
+/// CPUs that are shown where interrupts and queues want the room, too; of more, the busiest where they are sorted by load.
+const FEW_CPUS: usize = 8;
+/// Lines above the tables: title and verdict.
+const HEAD_LINES: usize = 3;
+/// Rows that a page is.
+const PAGE: usize = 10;
 
 /// What is on the screen.
 #[derive(Debug, Default)]
@@ -26,6 +33,8 @@ pub struct View {
     pub can_record: bool,
     /// It is being written.
     pub recording: bool,
+    /// Rows that have gone by at the top of tables that do not fit.
+    pub scrolled: usize,
 }
 
 impl View {
@@ -36,9 +45,21 @@ impl View {
             KeyCode::Char('p') | KeyCode::Char(' ') => self.paused = !self.paused,
             KeyCode::Char('s') => self.by_load = !self.by_load,
             KeyCode::Char('r') => self.recording = self.can_record && !self.recording,
+            KeyCode::Down => self.scroll(1),
+            KeyCode::PageDown => self.scroll(PAGE),
+            KeyCode::Up => self.scrolled = self.scrolled.saturating_sub(1),
+            KeyCode::PageUp => self.scrolled = self.scrolled.saturating_sub(PAGE),
+            KeyCode::Home => self.scrolled = 0,
             _ => {}
         }
         true
+    }
+
+    /// Not past the end of the longest table.
+    fn scroll(&mut self, rows: usize) {
+        let moment = &self.moment;
+        let longest = moment.cpus.len().max(moment.interrupts.len()).max(queue_rows(moment).len());
+        self.scrolled = (self.scrolled + rows).min(longest.saturating_sub(1));
     }
 
     fn cpus(&self) -> Vec<&CpuMoment> {
@@ -60,10 +81,10 @@ impl View {
 
 /// Lines that a view needs.
 pub fn height(view: &View) -> u16 {
-    let queues: usize = view.moment.interfaces.iter().map(|one| one.queues.len()).sum();
-    let rows =
-        view.moment.cpus.len().min(MOST_CPUS) + view.moment.interfaces.len() + view.moment.interrupts.len() + queues;
-    u16::try_from(rows + 8).unwrap_or(u16::MAX)
+    let below = below(&view.moment);
+    let rows = view.moment.cpus.len() + view.moment.interfaces.len() + below;
+    // Three tables' heads.
+    u16::try_from(HEAD_LINES + 3 + rows).unwrap_or(u16::MAX)
 }
 
 /// The view as text.
@@ -79,7 +100,10 @@ pub fn text(view: &View, width: u16, height: u16) -> String {
 /// Draws a view.
 pub fn draw(frame: &mut Frame<'_>, view: &View) {
     let cpus = view.cpus();
-    let shown = cpus.len().min(MOST_CPUS);
+    let below = below(&view.moment);
+    // Three tables' heads.
+    let room = usize::from(frame.area().height).saturating_sub(HEAD_LINES + 3 + view.moment.interfaces.len());
+    let shown = cpus_shown(cpus.len(), below, room);
     let rows = |count: usize| Constraint::Length(u16::try_from(count + 1).unwrap_or(u16::MAX));
     let [head, verdict, cpu_area, interface_area, rest] = Layout::vertical([
         Constraint::Length(1),
@@ -92,11 +116,71 @@ pub fn draw(frame: &mut Frame<'_>, view: &View) {
     frame.render_widget(title(view), head);
     let words = view.moment.bottleneck();
     frame.render_widget(Paragraph::new(words).bold().wrap(Wrap { trim: true }), verdict);
-    frame.render_widget(cpu_table(&cpus[..shown]), cpu_area);
+    let window = Window::of(cpus.len(), shown, view.scrolled);
+    with_notes(frame, cpu_area, cpu_table(window.cut(&cpus)), window.more.as_slice());
     frame.render_widget(interface_table(view), interface_area);
     let [left, right] = Layout::horizontal([Constraint::Length(46), Constraint::Min(0)]).areas(rest);
-    frame.render_widget(interrupt_table(view), left);
-    frame.render_widget(queue_table(view), right);
+    let room = usize::from(rest.height.saturating_sub(1));
+    let interrupts = view.interrupts();
+    let window = Window::of(interrupts.len(), room, view.scrolled);
+    with_notes(frame, left, interrupt_table(window.cut(&interrupts)), window.more.as_slice());
+    let (queues, untold) = (queue_rows(&view.moment), queues_untold(&view.moment));
+    let window = Window::of(queues.len(), room.saturating_sub(untold.len()), view.scrolled);
+    let notes: Vec<String> = window.more.iter().cloned().chain(untold).collect();
+    with_notes(frame, right, queue_table(window.cut(&queues)), &notes);
+}
+
+/// A table, and lines below it that have its whole width.
+fn with_notes(frame: &mut Frame<'_>, area: Rect, table: Table<'static>, notes: &[String]) {
+    let lines = u16::try_from(notes.len()).unwrap_or(u16::MAX);
+    let [above, below] = Layout::vertical([Constraint::Min(0), Constraint::Length(lines)]).areas(area);
+    frame.render_widget(table, above);
+    frame.render_widget(Paragraph::new(notes.join("\n")).dim(), below);
+}
+
+/// Rows for CPUs where so many lines are there for them and for what is below: all that do not take a line from that, else what
+/// that leaves, and never less than a few or a half.
+fn cpus_shown(cpus: usize, below: usize, room: usize) -> usize {
+    cpus.min(room.saturating_sub(below).max(FEW_CPUS).max(room / 2)).min(room)
+}
+
+/// Rows that interrupts and queues, side by side, want.
+fn below(moment: &Moment) -> usize {
+    moment.interrupts.len().max(queue_rows(moment).len() + queues_untold(moment).len())
+}
+
+/// The rows of a table that fit, and what is said of the others in the last of them.
+#[derive(Debug, PartialEq, Eq)]
+struct Window {
+    /// The first that is shown.
+    start: usize,
+    /// So many are.
+    rows: usize,
+    /// Of the others.
+    more: Option<String>,
+}
+
+impl Window {
+    fn of(rows: usize, room: usize, scrolled: usize) -> Self {
+        if rows <= room {
+            return Self { start: 0, rows, more: None };
+        }
+        let fit = room.saturating_sub(1);
+        let start = scrolled.min(rows - fit);
+        let (above, below) = (start, rows - fit - start);
+        let more = match (above, below) {
+            (0, below) => format!("{below} more below"),
+            (above, 0) => format!("{above} more above"),
+            (above, below) => format!("{above} more above, {below} below"),
+        };
+        Self { start, rows: fit, more: Some(more) }
+    }
+
+    /// The rows themselves.
+    fn cut<'a, T>(&self, rows: &'a [T]) -> &'a [T] {
+        let end = (self.start + self.rows).min(rows.len());
+        &rows[self.start.min(end)..end]
+    }
 }
 
 fn title(view: &View) -> Line<'static> {
@@ -104,100 +188,12 @@ fn title(view: &View) -> Line<'static> {
     state.extend(view.paused.then(|| "paused".to_owned()));
     state.extend(view.recording.then(|| "recording".to_owned()));
     state.extend(view.by_load.then(|| "by load".to_owned()));
-    let keys = if view.can_record { "q quit p pause s sort r rec" } else { "q quit, p pause, s sort" };
-    Line::from(format!("netcliff watch: {}   {keys}", state.join(", "))).dim()
-}
-
-fn header(names: impl IntoIterator<Item = &'static str>) -> Row<'static> {
-    Row::new(names.into_iter().map(str::to_owned).collect::<Vec<_>>()).style(Style::new().underlined())
-}
-
-fn columns(widths: &[u16]) -> Vec<Constraint> {
-    widths.iter().map(|width| Constraint::Length(*width)).collect()
-}
-
-fn right(text: impl std::fmt::Display, width: usize) -> String {
-    format!("{text:>width$}")
-}
-
-fn cpu_table(cpus: &[&CpuMoment]) -> Table<'static> {
-    let share = |value: f64| right(format!("{:.0}", 100.0 * value), 5);
-    let row = |cpu: &&CpuMoment| {
-        let batch = cpu.packets_per_softirq.map_or("-".to_owned(), |packets| format!("{packets:.1}"));
-        Row::new([
-            right(cpu.cpu, 4),
-            share(cpu.user),
-            share(cpu.system),
-            share(cpu.irq),
-            right(format!("{:.0}", 100.0 * cpu.softirq), 6),
-            share(cpu.steal),
-            share(cpu.idle),
-            right(quantity(cpu.packets_per_s, Unit::Pps), 10),
-            right(batch, 9),
-            right(format!("{:.0}", cpu.dropped_per_s), 8),
-            right(format!("{:.0}", cpu.squeezed_per_s), 7),
-        ])
+    let keys = if view.can_record {
+        "q quit p pause s sort r rec \u{2191}\u{2193}"
+    } else {
+        "q quit, p pause, s sort, \u{2191}\u{2193} PgUp PgDn rows"
     };
-    let names = [
-        " CPU",
-        "user%",
-        " sys%",
-        " irq%",
-        " soft%",
-        "steal",
-        "idle%",
-        "   packets",
-        "a softirq",
-        " drops/s",
-        "short/s",
-    ];
-    Table::new(cpus.iter().map(row), columns(&[4, 5, 5, 5, 6, 5, 5, 10, 9, 8, 7])).header(header(names))
-}
-
-fn interface_table(view: &View) -> Table<'static> {
-    let rows = view.moment.interfaces.iter().map(|one| {
-        Row::new([
-            one.name.clone(),
-            right(quantity(one.rx_pps, Unit::Pps), 10),
-            right(quantity(one.rx_bps, Unit::Bps), 12),
-            right(quantity(one.tx_pps, Unit::Pps), 10),
-            right(quantity(one.tx_bps, Unit::Bps), 12),
-            right(format!("{:.0}", one.ring_lost_per_s), 8),
-            right(format!("{:.0}", one.dropped_per_s), 8),
-        ])
-    });
-    let names = ["interface", "  received", "            ", "      sent", "            ", "  lost/s", " drops/s"];
-    Table::new(rows.collect::<Vec<_>>(), columns(&[12, 10, 12, 10, 12, 8, 8])).header(header(names))
-}
-
-fn interrupt_table(view: &View) -> Table<'static> {
-    let rows = view.interrupts().into_iter().map(|one| {
-        let cpu = one.cpu.map_or("-".to_owned(), |cpu| cpu.to_string());
-        Row::new([
-            right(one.number, 4),
-            one.name.clone(),
-            right(quantity(one.per_s, Unit::PerSecond), 10),
-            right(cpu, 4),
-        ])
-    });
-    let names = [" irq", "name", "     taken", " CPU"];
-    Table::new(rows.collect::<Vec<_>>(), columns(&[4, 23, 10, 4])).header(header(names))
-}
-
-fn queue_table(view: &View) -> Table<'static> {
-    let rows = view.moment.interfaces.iter().flat_map(|interface| {
-        interface.queues.iter().map(|queue| {
-            let way = if queue.receive { "rx" } else { "tx" };
-            let drops = queue.dropped_per_s.map_or("-".to_owned(), |drops| format!("{drops:.0}"));
-            Row::new([
-                format!("{} {way} {}", interface.name, queue.queue),
-                right(quantity(queue.packets_per_s, Unit::Pps), 10),
-                right(drops, 7),
-            ])
-        })
-    });
-    let names = ["queue", "   packets", "drops/s"];
-    Table::new(rows.collect::<Vec<_>>(), columns(&[13, 10, 7])).header(header(names))
+    Line::from(format!("netcliff watch: {}   {keys}", state.join(", "))).dim()
 }
 
 #[cfg(test)]
@@ -252,9 +248,46 @@ mod tests {
     fn the_screen_of_80_by_24() {
         insta::assert_snapshot!("watch_80x24", text(&view(), 80, 24));
         let many = View { moment: Moment { cpus: vec![CpuMoment::default(); 64], ..view().moment }, ..view() };
-        assert_eq!(text(&many, 80, 24).lines().filter(|line| line.starts_with("   0 ")).count(), MOST_CPUS);
+        let shown = |height| text(&many, 80, height).lines().filter(|line| line.starts_with("   0 ")).count();
+        // One line of them says how many more there are; a tall terminal shows all.
+        assert_eq!((shown(24), shown(60), shown(120)), (13, 49, 64));
+        assert!(text(&many, 80, 24).contains("51 more below"), "{}", text(&many, 80, 24));
         // Too small a screen shows less and does not fail.
         assert!(text(&view(), 20, 3).contains("netcliff watch"));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_counted_and_reached_by_keys() {
+        let mut many = view();
+        let one = many.moment.interrupts[0].clone();
+        many.moment.interrupts = (100..140).map(|number| InterruptMoment { number, ..one.clone() }).collect();
+        let seen = text(&many, 80, 24);
+        // Two CPUs and one interface leave 15 rows, the last of which tells of the others.
+        assert!(seen.contains(" 100 ") && seen.contains("26 more below") && !seen.contains(" 114 "), "{seen}");
+        many.press(KeyCode::Down);
+        many.press(KeyCode::PageDown);
+        let seen = text(&many, 80, 24);
+        assert!(seen.contains(" 111 ") && seen.contains("11 more above, 15 below"), "{seen}");
+        assert!((0..9).all(|_| many.press(KeyCode::PageDown)));
+        let seen = text(&many, 80, 24);
+        assert!(seen.contains(" 139 ") && seen.contains("26 more above"), "{seen}");
+        assert!((0..9).all(|_| many.press(KeyCode::PageUp)));
+        assert!(text(&many, 80, 24).contains(" 100 "));
+        assert!(!text(&many, 80, height(&many)).contains("more"), "all of it where there is room");
+    }
+
+    #[test]
+    fn rows_for_cpus() {
+        assert_eq!((cpus_shown(4, 6, 16), cpus_shown(64, 6, 16), cpus_shown(64, 30, 17)), (4, 10, 8));
+        assert_eq!((cpus_shown(64, 30, 60), cpus_shown(64, 6, 100), cpus_shown(64, 6, 2)), (30, 64, 2));
+    }
+
+    #[test]
+    fn a_driver_that_tells_no_queues_is_named() {
+        let mut view = view();
+        view.moment.interfaces[0].queues.clear();
+        let seen = text(&view, 80, 24);
+        assert!(seen.contains("eth0: not told by this driver"), "{seen}");
     }
 
     #[test]

@@ -1,0 +1,115 @@
+//! Counters of queues by the names that drivers give them, for devices that tell the kernel's own family (netdev) nothing.
+//!
+//! The names are the drivers': `rx_queue_0_packets` (igb, ixgbe, hv_netvsc), `rx-0.packets` (i40e, iavf), `rx0_packets` (mlx5,
+//! virtio_net), `rx_packets[0]` (gve), `queue_0_rx_cnt` (ena).
+
+use super::{ioctl, netdev::QueueCounts};
+use std::{collections::BTreeMap, io};
+
+/// Counters of each queue of an interface of the thread's namespace; none where the driver counts none by such a name.
+///
+/// # Errors
+/// The driver has no counters of its own.
+pub fn queue_counts(interface: &str) -> io::Result<Vec<QueueCounts>> {
+    let (names, values) = ioctl::counters(interface)?;
+    Ok(queues(names.iter().map(String::as_str).zip(values)))
+}
+
+fn queues<'a>(counters: impl Iterator<Item = (&'a str, u64)>) -> Vec<QueueCounts> {
+    let mut all: BTreeMap<(bool, u32), (Option<u64>, Option<u64>)> = BTreeMap::new();
+    for (name, value) in counters {
+        let Some((receive, id, what)) = parse(name) else { continue };
+        // Receive queues first.
+        let (packets, drops) = all.entry((!receive, id)).or_default();
+        *(if what == What::Packets { packets } else { drops }) = Some(value);
+    }
+    let counts = all.into_iter().filter_map(|((transmit, id), (packets, drops))| {
+        Some(QueueCounts { id, receive: !transmit, packets: packets?, drops })
+    });
+    counts.collect()
+}
+
+/// What a counter counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum What {
+    Packets,
+    Drops,
+}
+
+fn what(word: &str) -> Option<What> {
+    match word {
+        "packets" | "pkts" | "cnt" => Some(What::Packets),
+        "drops" | "dropped" => Some(What::Drops),
+        _ => None,
+    }
+}
+
+/// Whether it is of a receive queue, of which, and what it counts.
+fn parse(name: &str) -> Option<(bool, u32, What)> {
+    if let Some(rest) = name.strip_prefix("queue_") {
+        let (id, word) = rest.split_once('_')?;
+        let (way, word) = word.split_once('_')?;
+        return Some((received(way)?, id.parse().ok()?, what(word)?));
+    }
+    let (way, rest) = name.split_at_checked(2)?;
+    let receive = received(way)?;
+    if let Some((word, id)) = rest.strip_suffix(']').and_then(|rest| rest.split_once('[')) {
+        return Some((receive, id.parse().ok()?, what(word.strip_prefix('_')?)?));
+    }
+    let rest = ["_queue_", "-", "_"].into_iter().find_map(|prefix| rest.strip_prefix(prefix)).unwrap_or(rest);
+    let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (id, word) = rest.split_at(digits);
+    Some((receive, id.parse().ok()?, what(word.strip_prefix(['_', '.'])?)?))
+}
+
+fn received(way: &str) -> Option<bool> {
+    match way {
+        "rx" => Some(true),
+        "tx" => Some(false),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_drivers() {
+        for (name, expected) in [
+            ("rx_queue_0_packets", Some((true, 0, What::Packets))),
+            ("tx_queue_11_packets", Some((false, 11, What::Packets))),
+            ("rx_queue_3_drops", Some((true, 3, What::Drops))),
+            ("rx-12.packets", Some((true, 12, What::Packets))),
+            ("tx-0.packets", Some((false, 0, What::Packets))),
+            ("rx7_packets", Some((true, 7, What::Packets))),
+            ("rx_packets[2]", Some((true, 2, What::Packets))),
+            ("queue_5_tx_cnt", Some((false, 5, What::Packets))),
+            ("rx_packets", None),
+            ("rx_queue_0_bytes", None),
+            ("rx_queue_0_xdp_packets", None),
+            ("rx_1024_to_1518_packets", None),
+            ("rx_size_64", None),
+            ("r", None),
+            ("queue_", None),
+            ("", None),
+        ] {
+            assert_eq!(parse(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn counters_are_put_together_by_queue() {
+        let counters = [
+            ("tx0_packets", 5),
+            ("rx1_packets", 7),
+            ("rx0_packets", 9),
+            ("rx1_drops", 2),
+            ("rx9_drops", 1),
+            ("rx0_bytes", 4),
+        ];
+        let queue = |receive, id, packets, drops| QueueCounts { id, receive, packets, drops };
+        let expected = [queue(true, 0, 9, None), queue(true, 1, 7, Some(2)), queue(false, 0, 5, None)];
+        assert_eq!(queues(counters.into_iter()), expected);
+    }
+}
