@@ -66,6 +66,9 @@ fn wrong_usage_is_named_with_what_is_accepted() {
         (&["--frames", "88,standard", "--vlan", "5", "--ipv6"], &["frame size = 88B twice"]),
         (&["--vlan", "4095"], &["4095"]),
         (&["--flows", "0"], &["0 is not in 1..=65536"]),
+        (&["--flows", "10", "--destinations", "3"], &["flows = 10", "a multiple of 3 destinations times 1"]),
+        (&["--destinations", "32001"], &["32001 is not in 1..=32000"]),
+        (&["--destinations", "300", "--destination-ports", "300"], &["flows = 90000", "1 to 65536"]),
         (&["--searches", "0"], &["0 is not in 1..=1000"]),
         (&["--searches", "-1"], &["-1 is not in 1..=1000"]),
         (&["--searches", "1001"], &["1001 is not in 1..=1000"]),
@@ -81,6 +84,15 @@ fn wrong_usage_is_named_with_what_is_accepted() {
         (&["--cpu", "0,4000"], &["CPU 4000 cannot be used"]),
         (&["--rules", "30"], &["rules = 30", "--forwarding netfilter"]),
         (&["--rules", "501", "--forwarding", "netfilter"], &["501 is not in 1..=500"]),
+        (&["--goal", "speed=1"], &["speed=1", "trial, sum, initial", "exceed=50%"]),
+        (&["--goal", "loss=2s"], &["loss=2s", "percentage"]),
+        (
+            &["--goal", "trial=1s", "--goal", "trial=5s,sum=1s"],
+            &["goal 2, duration sum = 1s", "at least the final trial"],
+        ),
+        (&["--goal", "exceed=100%"], &["exceed ratio = 100%"]),
+        (&["--goal", "loss=0", "--goal", "trial=60s"], &["twice: each goal once"]),
+        (&["--goal", "loss=0", "--search", "binary"], &["cannot be used with"]),
         (&["--stamps", "sundial"], &["sundial", "application, kernel, hardware"]),
         (&["--stamps", "kernel"], &["stamps = kernel", "latency test"]),
         (&["--send-by", "pigeon"], &["pigeon", "auto, packet, xdp"]),
@@ -103,6 +115,36 @@ fn wrong_usage_is_named_with_what_is_accepted() {
         assert!(words.iter().all(|word| said.contains(word)), "{args:?}: {said}");
         assert!(out.stdout.is_empty(), "{args:?}");
     }
+}
+
+/// Two goals by one search, frames of a mix that has room for IPv6, and trials of the length that was asked for.
+#[test]
+fn goals_mixes_and_lengths_are_as_asked() {
+    let home = Home::new();
+    let short = ["rfc2544", "throughput", "--max", "5kpps", "--rest", "0s", "--width", "20%", "--json"];
+    let run = |args: &[&str]| {
+        let out = home.netcliff([&short[..], args].concat()).output().expect("it runs");
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        if said.contains("not permitted") || said.contains("another netcliff") {
+            say(&format!("SKIPPED: {said}"));
+            return None;
+        }
+        Some(serde_json::from_slice::<Value>(&out.stdout).unwrap_or_else(|error| panic!("{error}: {said}")))
+    };
+    let goals = ["--goal", "trial=50ms", "--goal", "trial=20ms,sum=60ms,exceed=50%,loss=1%"];
+    let Some(found) = run(&[&["--frames", "imix", "--ipv6"], &goals[..]].concat()) else { return };
+    let size = &found["sizes"][0];
+    assert_eq!((&size["frame"], size["throughput"]["found"].as_array().map(Vec::len)), (&"imix-84".into(), Some(2)));
+    assert_eq!(size["goals"][1]["goal"]["exceed_ratio"], 0.5);
+    assert_eq!(size["goals"][1]["goal"]["duration_sum_s"], 0.06);
+    let notes = found["notes"].as_array().expect("notes");
+    assert!(
+        notes.iter().any(|note| note.as_str().is_some_and(|note| note.contains("(imix) are of 84 bytes"))),
+        "{notes:?}"
+    );
+    let Some(found) = run(&["--frames", "64", "--search", "typical", "--trial", "1100ms"]) else { return };
+    let trials = found["sizes"][0]["throughput"]["trials"].as_array().expect("trials");
+    assert!(trials.iter().any(|trial| trial["duration_s"] == 1.1), "{trials:?}");
 }
 
 /// Short trials of tagged frames through this way of forwarding.

@@ -16,6 +16,8 @@ use netlink_bindings::{
 use netlink_socket2::{NetlinkSocket, ReplyError};
 use std::{io, net::IpAddr};
 
+use crate::xdp::Mode;
+
 pub(crate) use qdisc::BUCKET_FRAMES;
 pub(crate) use routes::RouteMtu;
 
@@ -29,8 +31,10 @@ const IFLA_VLAN_ID: u16 = 1;
 const NUD_PERMANENT: u16 = 0x80;
 /// NTF_MASTER, linux/neighbour.h: an entry of the bridge, not of the port's own table.
 const NTF_MASTER: u8 = 0x02;
-/// XDP_FLAGS_UPDATE_IF_NOEXIST | XDP_FLAGS_SKB_MODE, linux/if_link.h.
-const XDP_GENERIC: u32 = 0x03;
+/// XDP_FLAGS_UPDATE_IF_NOEXIST, XDP_FLAGS_SKB_MODE and XDP_FLAGS_DRV_MODE, linux/if_link.h.
+const XDP_UNLESS_THERE_IS_ONE: u32 = 1 << 0;
+const XDP_GENERIC: u32 = 1 << 1;
+const XDP_NATIVE: u32 = 1 << 2;
 /// IFF_LOWER_UP, linux/if.h.
 const IFF_LOWER_UP: u32 = 1 << 16;
 
@@ -237,11 +241,20 @@ impl Rtnl {
         self.socket.request(&request)?.recv_ack().map_err(explained)
     }
 
-    /// Attaches an XDP program in the kernel's generic mode, unless there is one.
-    pub(crate) fn attach_generic_xdp(&mut self, index: u32, program: i32) -> io::Result<()> {
+    /// Attaches an XDP program, unless there is one; it stays until it is taken away.
+    pub(crate) fn attach_xdp(&mut self, index: u32, program: i32, mode: Mode) -> io::Result<()> {
+        self.set_xdp(index, program, XDP_UNLESS_THERE_IS_ONE | xdp_mode(mode))
+    }
+
+    /// Takes away what was attached in this mode.
+    pub(crate) fn detach_xdp(&mut self, index: u32, mode: Mode) -> io::Result<()> {
+        self.set_xdp(index, -1, xdp_mode(mode))
+    }
+
+    fn set_xdp(&mut self, index: u32, program: i32, flags: u32) -> io::Result<()> {
         let header = Ifinfomsg { ifi_index: index as i32, ..Default::default() };
         let mut request = rt_link::Request::new().op_setlink_do(&header);
-        drop(request.encode().nested_xdp().push_fd(program).push_flags(XDP_GENERIC));
+        drop(request.encode().nested_xdp().push_fd(program).push_flags(flags));
         self.socket.request(&request)?.recv_ack().map_err(explained)
     }
 
@@ -261,6 +274,13 @@ impl Rtnl {
             }
         }
         Ok(qdiscs)
+    }
+}
+
+fn xdp_mode(mode: Mode) -> u32 {
+    match mode {
+        Mode::Native => XDP_NATIVE,
+        Mode::Generic => XDP_GENERIC,
     }
 }
 

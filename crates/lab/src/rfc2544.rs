@@ -28,9 +28,10 @@ use std::sync::atomic::AtomicBool;
 
 use conduct::Step;
 use kernel::{DeviceError, Kernel, Place};
+use netcliff_wire::forward::frame::least_bytes;
 use netcliff_wire::forward::stamps::Stamps;
 use report::Rfc2544Report;
-use settings::Settings;
+use settings::{FrameSize, Settings};
 
 /// Runs the tests on a real device; what was had before a failure is in the report, which then is partial.
 ///
@@ -77,7 +78,8 @@ fn notes(settings: &Settings, between_ports: bool) -> Vec<String> {
     let below = |what: &str, value: f64, asked: f64| {
         (value < asked).then(|| format!("{what} {value} s; RFC 2544 asks for {asked} s"))
     };
-    notes.extend(below("trials of", settings.trial_s, 60.0));
+    let full_s = if settings.tests.needs_search() { settings.goal().final_trial_s } else { settings.trial_s };
+    notes.extend(below("trials of", full_s.min(settings.trial_s), 60.0));
     notes.extend(below("a rest between trials of", settings.rest_s, 5.0));
     notes.extend(below("a wait for residual frames of at most", settings.settle_s, 2.0));
     notes.push("the wait for residual frames ends when none is missing".to_owned());
@@ -90,13 +92,25 @@ fn notes(settings: &Settings, between_ports: bool) -> Vec<String> {
             settings.stamps
         ));
     }
-    if settings.loss_ratio > 0.0 {
-        notes.push(format!("trials may lose {} of the frames; RFC 2544's throughput allows none", settings.loss_ratio));
+    let loss_ratio = settings.goal().loss_ratio;
+    if loss_ratio > 0.0 {
+        notes.push(format!("trials may lose {loss_ratio} of the frames; RFC 2544's throughput allows none"));
     }
     if settings.tests.back_to_back && settings.max_pps.is_some() {
         let bursts =
             "the highest load asked for does not hold for back-to-back: its bursts leave as fast as the sender can";
         notes.push(bursts.to_owned());
+    }
+    if settings.frames.iter().any(|frame| matches!(frame, FrameSize::ImixFrom(_))) {
+        let headers = match (settings.ipv6, settings.vlan) {
+            (true, Some(_)) => "IPv6 with a VLAN tag leaves",
+            (true, None) => "IPv6 leaves",
+            _ => "a VLAN tag leaves",
+        };
+        notes.push(format!(
+            "the smallest frames of the mix (imix) are of {} bytes, not of 64, in which {headers} no room for what names each frame",
+            least_bytes(settings.ipv6, settings.vlan.is_some())
+        ));
     }
     let neighbours = if between_ports { "" } else { ": neighbours and routes of the namespaces are permanent" };
     notes.push(format!("no routing updates or learning frames{neighbours}"));

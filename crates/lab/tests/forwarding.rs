@@ -106,6 +106,44 @@ fn ipv6_is_routed_and_tags_are_bridged() {
     }
 }
 
+/// Routes, neighbours and connections of many destinations, both ways.
+#[test]
+fn flows_to_many_destinations_are_forwarded() {
+    let _alone = ALONE.lock();
+    let many = Settings { flows: 800, destinations: 50, destination_ports: 4, both_ways: true, ..settings() };
+    for (ipv6, forwarding) in [
+        (false, Forwarding::Route),
+        (true, Forwarding::Route),
+        (false, Forwarding::Conntrack),
+        (false, Forwarding::Bridge),
+        (false, Forwarding::Xdp),
+    ] {
+        let Some(mut device) = build(&Settings { ipv6, ..many.clone() }, forwarding) else { continue };
+        device.frames(FrameSize::Fixed(128)).expect("the rings open");
+        all_arrive(&mut device, &format!("{forwarding}, many destinations"));
+    }
+}
+
+/// In the driver where that is to be had, and said; frames of more than a page as well.
+#[test]
+fn xdp_says_in_which_mode_it_forwards() {
+    let _alone = ALONE.lock();
+    for (forwarding, modes) in
+        [(Forwarding::Xdp, &["native mode", "generic mode"][..]), (Forwarding::XdpGeneric, &["generic mode"])]
+    {
+        let Some(mut device) = build(&Settings { both_ways: true, ..settings() }, forwarding) else { continue };
+        let said = device.describe();
+        assert!(modes.iter().any(|mode| said.contains(mode)), "{said}");
+        let refused = device.limits.iter().any(|limit| limit.contains("native mode"));
+        assert_eq!(refused, forwarding == Forwarding::Xdp && said.contains("generic mode"), "{:?}", device.limits);
+        say(&said);
+        for bytes in [64, 1518, 9018] {
+            device.frames(FrameSize::Fixed(bytes)).expect("the rings open");
+            all_arrive(&mut device, &said);
+        }
+    }
+}
+
 #[test]
 fn overload_is_loss_and_an_unreachable_load_is_void() {
     let _alone = ALONE.lock();
@@ -114,7 +152,7 @@ fn overload_is_loss_and_an_unreachable_load_is_void() {
     let reached = device.sender_pps().expect("it sends");
     assert!(reached > 10e3, "{reached}");
     let void = device.trial(0.1, 20e6).expect("it runs");
-    let Answer::Void { reached_pps } = void.answer else { panic!("20 Mpps were reached: {:?}", void.answer) };
+    let Answer::Void { reached_pps, .. } = void.answer else { panic!("20 Mpps were reached: {:?}", void.answer) };
     assert!(reached_pps > 1e3 && reached_pps < 20e6);
     // A burst longer than any backlog on the way cannot pass whole.
     let burst = device.burst(200_000).expect("it runs");

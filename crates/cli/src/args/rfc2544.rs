@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use netcliff_core::units;
+use netcliff_lab::rfc2544::search::asked::Asked;
 use netcliff_lab::rfc2544::settings::{FrameSize, MOST_SEARCHES};
 
 /// `netcliff rfc2544`.
@@ -11,9 +12,10 @@ use netcliff_lab::rfc2544::settings::{FrameSize, MOST_SEARCHES};
 #[command(after_help = "Examples:
   netcliff rfc2544 throughput                      this kernel as a router, MLRsearch, 60 s trials
   netcliff rfc2544 throughput --frames 64,512,1518 --trial 1s --search typical
+  netcliff rfc2544 throughput --goal loss=0 --goal loss=0.5%    NDR and PDR by one search
   netcliff rfc2544 throughput --trial 1s --searches 5 --save --name before    to be compared
   netcliff rfc2544 all --trial 1s --repeats 3 --html report.html
-  netcliff rfc2544 throughput --forwarding conntrack --flows 1000
+  netcliff rfc2544 throughput --forwarding conntrack --flows 1000 --destinations 100
   netcliff rfc2544 latency --stamps kernel         without what the tester itself adds, and beside it
   netcliff rfc2544 loss --tx eth1 --rx eth2 --device-mac 02:00:00:00:00:01
 
@@ -25,8 +27,8 @@ pub struct Rfc2544Args {
     /// Which test
     #[arg(value_enum)]
     pub test: Test,
-    /// Frame sizes with FCS: bytes, jumbo (9018), imix or standard (the seven of RFC 2544) [default: standard, with
-    /// --ipv6 84, with --vlan 68, with both 88 instead of 64]
+    /// Frame sizes with FCS: bytes, jumbo (9018), imix or standard (the seven of RFC 2544), both with --ipv6 with 84, with --vlan 68,
+    /// with both 88 instead of 64 bytes [default: standard]
     #[arg(long, value_name = "64,512,imix", value_delimiter = ',', value_parser = frames, allow_hyphen_values = true)]
     pub frames: Vec<Frames>,
     /// How the device forwards
@@ -41,9 +43,16 @@ pub struct Rfc2544Args {
     /// Both ways at once
     #[arg(long)]
     pub both_ways: bool,
-    /// Flows each way, over source ports and addresses
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65536), allow_negative_numbers = true)]
-    pub flows: u32,
+    /// Flows each way, over source ports and addresses [default: one to each of --destinations and --destination-ports]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536), allow_negative_numbers = true)]
+    pub flows: Option<u32>,
+    /// Addresses that the flows go to, from 198.19.0.2 (2001:2:0:1::2) upwards, back from 198.18.0.2 (2001:2::2); a router at --tx and
+    /// --rx needs routes for them
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=32_000), allow_negative_numbers = true)]
+    pub destinations: u32,
+    /// UDP ports that the flows go to at each of them
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000), allow_negative_numbers = true)]
+    pub destination_ports: u32,
     /// 802.1Q tag on what is sent; a router in a namespace has interfaces of that VLAN, which the kernel must have
     #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u16).range(1..=4094), allow_negative_numbers = true)]
     pub vlan: Option<u16>,
@@ -59,13 +68,18 @@ pub struct Rfc2544Args {
     /// How throughput is searched
     #[arg(long, value_enum, default_value_t = Search::Mlr)]
     pub search: Search,
+    /// What one search by MLRsearch looks for, as RFC 9971 has it; can be repeated, the other tests go by the first. Keys: trial (length
+    /// of a full one) [default: --trial], sum (of full trials that judge a load) [trial], initial (the shortest) [1s, or trial],
+    /// loss (share a trial may lose) [--loss], exceed (share of the sum that may lose more) [0], width [--width]
+    #[arg(long, value_name = "trial=60s,sum=60s,loss=0,exceed=0,width=0.5%", value_parser = goal, conflicts_with = "search")]
+    pub goal: Vec<Asked>,
     /// Searches of each frame size, round by round over the sizes so that drift hits all alike; throughput is then their mean, and
     /// `compare` can test it
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_SEARCHES)), allow_negative_numbers = true)]
     pub searches: u32,
-    /// Length of a full trial
-    #[arg(long, default_value = "60s", value_parser = units::parse_time_s, allow_hyphen_values = true)]
-    pub trial: f64,
+    /// Length of a full trial [default: 60s; 1s in searches of --search typical]
+    #[arg(long, value_parser = units::parse_time_s, allow_hyphen_values = true)]
+    pub trial: Option<f64>,
     /// Share of frames a trial may lose; seed papers often take 0.01%
     #[arg(long, default_value = "0", value_parser = units::parse_share, allow_hyphen_values = true)]
     pub loss: f64,
@@ -142,8 +156,10 @@ pub enum Forwarding {
     Conntrack,
     /// A bridge
     Bridge,
-    /// XDP redirect, generic mode
+    /// XDP redirect: native mode in a NAPI thread on the router's CPU, generic mode where that is refused
     Xdp,
+    /// XDP redirect, generic mode
+    XdpGeneric,
 }
 
 /// Ways to send.
@@ -191,7 +207,7 @@ pub enum Search {
     Binary,
     /// MLRsearch (RFC 9971) with RFC 2544's goal: full trials only for the answer
     Mlr,
-    /// MLRsearch with 21 short trials a load of which half may lose, for a machine that other work disturbs
+    /// MLRsearch with 21 trials a load, of 1 s or --trial, of which half may lose, for a machine that other work disturbs
     Typical,
 }
 
@@ -211,6 +227,10 @@ fn frames(text: &str) -> Result<Frames, String> {
             "expected standard, imix, jumbo (9018) or bytes with FCS, 64 to 9018, such as 512".to_owned()
         }),
     }
+}
+
+fn goal(text: &str) -> Result<Asked, String> {
+    text.parse().map_err(|error: netcliff_core::ParseError| error.to_string())
 }
 
 fn cpus(text: &str) -> Result<(u32, u32), String> {

@@ -155,7 +155,7 @@ pub struct TryArgs {
     /// Higher figures are better [default: lower ones; of an experiment as its figure means]
     #[arg(long, conflicts_with = "experiment")]
     pub higher: bool,
-    /// Measure with an experiment of points or transfers, in each round with real packets, instead of a command
+    /// Measure with an experiment of points, transfers or forwarding, in each round with real packets, instead of a command
     #[arg(long, value_name = "FILE", conflicts_with = "command")]
     pub experiment: Option<PathBuf>,
     /// Where the far end of an experiment of transfers is.

@@ -13,6 +13,7 @@ use netcliff_lab::rfc2544::conduct::Step;
 use netcliff_lab::rfc2544::kernel::{DeviceError, Place};
 use netcliff_lab::rfc2544::procedures::LossCurve;
 use netcliff_lab::rfc2544::report::{Rfc2544Report, SizeReport};
+use netcliff_lab::rfc2544::search::Goal;
 use netcliff_lab::rfc2544::settings::{FrameSize, STANDARD_BYTES, SearchBy, Settings, Tests};
 use netcliff_lab::rfc2544::trial::Answer;
 use netcliff_lab::rfc2544::{self};
@@ -103,15 +104,14 @@ fn show(args: &Rfc2544Args, found: &Rfc2544Report) -> anyhow::Result<()> {
 fn settings(args: &Rfc2544Args) -> Settings {
     let tests = |throughput, latency, loss, back_to_back| Tests { throughput, latency, loss, back_to_back };
     let defaults = Settings::default();
-    let standard = || {
-        // The smallest frame that names itself takes the place of 64 bytes, which IPv6 or a VLAN tag leave no room for.
-        let least = least_bytes(args.ipv6, args.vlan.is_some()) as u32;
-        STANDARD_BYTES.map(|bytes| FrameSize::Fixed(bytes.max(least)))
-    };
+    // The smallest frame that names itself takes the place of 64 bytes, which IPv6 or a VLAN tag leave no room for.
+    let least = least_bytes(args.ipv6, args.vlan.is_some());
+    let standard = || STANDARD_BYTES.map(|bytes| FrameSize::Fixed(bytes.max(least as u32)));
+    let trial_s = args.trial.unwrap_or(defaults.trial_s);
     let asked = if args.frames.is_empty() { &[Frames::Standard][..] } else { &args.frames };
     let frames = asked.iter().flat_map(|frames| match frames {
         Frames::Standard => standard().to_vec(),
-        Frames::One(size) => vec![*size],
+        Frames::One(size) => vec![size.with_room_for(least)],
     });
     Settings {
         tests: match args.test {
@@ -124,7 +124,9 @@ fn settings(args: &Rfc2544Args) -> Settings {
         frames: frames.collect(),
         ipv6: args.ipv6,
         both_ways: args.both_ways,
-        flows: args.flows,
+        flows: args.flows.unwrap_or(args.destinations.saturating_mul(args.destination_ports)),
+        destinations: args.destinations,
+        destination_ports: args.destination_ports,
         vlan: args.vlan,
         send_by: match args.send_by {
             SendBy::Auto => Sent::Auto,
@@ -148,17 +150,28 @@ fn settings(args: &Rfc2544Args) -> Settings {
             Search::Mlr => SearchBy::Mlr,
             Search::Typical => SearchBy::MlrTypical,
         },
+        goals: goals(args, trial_s),
         searches: args.searches,
-        trial_s: args.trial,
+        trial_s,
         loss_ratio: args.loss,
         width: args.width,
-        settle_s: args.settle.unwrap_or(if args.trial < 1.0 { SHORT_SETTLE_S } else { defaults.settle_s }),
+        settle_s: args.settle.unwrap_or(if trial_s < 1.0 { SHORT_SETTLE_S } else { defaults.settle_s }),
         rest_s: args.rest,
         max_pps: args.max,
         loss_step: args.step,
         latency_repeats: args.repeats.unwrap_or(defaults.latency_repeats),
         burst_repeats: args.repeats.unwrap_or(defaults.burst_repeats),
     }
+}
+
+/// Those that the presets do not make.
+fn goals(args: &Rfc2544Args, trial_s: f64) -> Vec<Goal> {
+    // Up to a second the preset itself takes trials of that length; by default it does not take those of the other tests.
+    if args.search == Search::Typical && args.trial.is_some_and(|trial_s| trial_s > 1.0) {
+        return vec![Goal::typical(args.loss, args.width).with_trials_of(trial_s)];
+    }
+    let default = Goal::rfc2544(trial_s, args.loss, args.width);
+    args.goal.iter().map(|asked| asked.or(&default)).collect()
 }
 
 fn place(args: &Rfc2544Args) -> Place {
@@ -173,6 +186,7 @@ fn place(args: &Rfc2544Args) -> Place {
             Forwarding::Conntrack => Way::Conntrack,
             Forwarding::Bridge => Way::Bridge,
             Forwarding::Xdp => Way::Xdp,
+            Forwarding::XdpGeneric => Way::XdpGeneric,
         },
         rules: args.rules.unwrap_or(RULES_BY_DEFAULT),
         router_cpu: args.cpu.map(|(_, router)| router),
@@ -191,7 +205,9 @@ fn say(step: &Step) {
             let said = match answer {
                 Answer::Valid(trial) if trial.lost == 0 => "no loss".to_owned(),
                 Answer::Valid(trial) => format!("loss {}", loss(trial.loss_ratio())),
-                Answer::Void { reached_pps } => format!("void, {} reached", quantity(*reached_pps, Unit::Pps)),
+                Answer::Void { reached_pps, why } => {
+                    format!("void, {} reached: {why}", quantity(*reached_pps, Unit::Pps))
+                }
             };
             output::say(format!("netcliff:   {asked}: {said}"));
         }

@@ -22,7 +22,7 @@ const ROUNDS_AT_MOST: u32 = 1000;
 pub struct SetUp {
     /// What it is called in tables and figures.
     pub name: String,
-    /// How it forwards: `route`, `netfilter`, `conntrack`, `bridge` or `xdp`.
+    /// How it forwards: `route`, `netfilter`, `conntrack`, `bridge`, `xdp` or `xdp-generic`.
     #[serde(default = "route")]
     pub forwarding: String,
     /// Rules of `netfilter` that each frame is compared with.

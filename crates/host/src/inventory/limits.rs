@@ -72,6 +72,11 @@ pub enum Limitation {
         /// Why.
         reason: String,
     },
+    /// A program that forwards in generic mode because native mode was refused.
+    XdpGeneric {
+        /// Why.
+        reason: String,
+    },
     /// The reception mode works in the sender's softirq.
     ReceptionOnSenderCpu,
 }
@@ -122,6 +127,11 @@ impl fmt::Display for Limitation {
                 f,
                 "the reception could not be placed on a CPU of its own ({reason}): the kernel puts it, in general, on the \
                  sender's CPU, and sender and receiver slow each other"
+            ),
+            Limitation::XdpGeneric { reason } => write!(
+                f,
+                "the XDP program forwards in generic mode, after the kernel made a packet of each frame: native mode was refused \
+                 ({reason})"
             ),
             Limitation::ReceptionOnSenderCpu => f.write_str(
                 "in this reception mode veth receives on the CPU that sends, so sender and receiver slow each \

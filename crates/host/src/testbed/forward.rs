@@ -6,6 +6,7 @@
 //! but those that are measured.
 
 mod nft;
+mod redirect;
 mod setup;
 mod tuned;
 
@@ -28,6 +29,7 @@ use crate::{
     procfs,
     rtnl::Rtnl,
     tune::apply::Session,
+    xdp::Mode,
 };
 
 pub use tuned::RouterPlan;
@@ -45,13 +47,16 @@ pub enum Forwarding {
     Conntrack,
     /// A bridge instead of a router.
     Bridge,
-    /// An XDP program (generic mode) that hands each frame to the other port.
+    /// An XDP program that hands each frame to the other port: in native mode where that can be had, else in generic mode.
     Xdp,
+    /// The same in generic mode.
+    XdpGeneric,
 }
 
 impl Forwarding {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Route, Self::Netfilter, Self::Conntrack, Self::Bridge, Self::Xdp];
+    pub const ALL: [Self; 6] =
+        [Self::Route, Self::Netfilter, Self::Conntrack, Self::Bridge, Self::Xdp, Self::XdpGeneric];
 }
 
 impl fmt::Display for Forwarding {
@@ -62,6 +67,7 @@ impl fmt::Display for Forwarding {
             Self::Conntrack => "conntrack",
             Self::Bridge => "bridge",
             Self::Xdp => "xdp",
+            Self::XdpGeneric => "xdp-generic",
         })
     }
 }
@@ -123,6 +129,8 @@ pub struct ForwardBed {
     router: Namespace,
     sides: [Side; 2],
     limits: Vec<Limitation>,
+    /// Of an XDP program that forwards.
+    xdp_mode: Option<Mode>,
     options: ForwardOptions,
     /// Settings of a plan, in force until the testbed ends.
     tuned: Option<Session>,
@@ -161,8 +169,9 @@ impl ForwardBed {
             setup::steer(&router, &router_interface(n), options.router_cpu, &mut limits)?;
         }
         setup::forward(&router, &sides, &options)?;
+        let xdp_mode = redirect::redirect(&router, &tester, &sides, &options, &mut limits)?;
         let lock = lock.clone();
-        Ok(Self { tester, router, sides, limits, options, tuned: None, journal, lock })
+        Ok(Self { tester, router, sides, limits, xdp_mode, options, tuned: None, journal, lock })
     }
 
     /// The tester's sides: where frames enter, and where they leave.
@@ -173,6 +182,11 @@ impl ForwardBed {
     /// A path by which any thread of this process can open a side's network namespace while the testbed lives.
     pub fn netns_path(&self, side: usize) -> PathBuf {
         format!("/proc/self/fd/{}", raw_fd(self.tester[side.min(1)].net())).into()
+    }
+
+    /// Where the program runs that forwards, if one does.
+    pub fn xdp_mode(&self) -> Option<Mode> {
+        self.xdp_mode
     }
 
     /// What it was built from.

@@ -22,6 +22,9 @@ const ATTACH_XDP: u32 = 37;
 const GENERIC: u32 = 1 << 1;
 const NATIVE: u32 = 1 << 2;
 
+/// BPF_F_XDP_HAS_FRAGS, linux/bpf.h (Linux 5.18).
+const TAKES_PIECES: u32 = 1 << 5;
+
 /// BPF_OBJ_NAME_LEN, with the zero at the end.
 const NAME_BYTES: usize = 16;
 
@@ -111,6 +114,15 @@ pub(super) fn put_socket(map: &OwnedFd, queue: u32, socket: RawFd) -> io::Result
 
 /// Loads an XDP program under a name of at most 15 letters, digits and underscores.
 pub(super) fn load(program: &[u64], name: &str) -> io::Result<OwnedFd> {
+    load_with(program, name, 0)
+}
+
+/// The same of a program that takes frames in several pieces, as those that fit no page are in native mode.
+pub(super) fn load_for_pieces(program: &[u64], name: &str) -> io::Result<OwnedFd> {
+    load_with(program, name, TAKES_PIECES)
+}
+
+fn load_with(program: &[u64], name: &str, prog_flags: u32) -> io::Result<OwnedFd> {
     let mut prog_name = [0; NAME_BYTES];
     prog_name.iter_mut().take(NAME_BYTES - 1).zip(name.bytes()).for_each(|(to, from)| *to = from);
     descriptor(
@@ -124,7 +136,7 @@ pub(super) fn load(program: &[u64], name: &str) -> io::Result<OwnedFd> {
             log_size: 0,
             log_buf: 0,
             kern_version: 0,
-            prog_flags: 0,
+            prog_flags,
             prog_name,
         },
     )

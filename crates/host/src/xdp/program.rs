@@ -3,6 +3,7 @@
 use std::{io, os::fd::OwnedFd};
 
 use super::{
+    Mode,
     assembler::{Assembler, BYTE, HALF, Reg, WORD},
     calls,
 };
@@ -29,13 +30,16 @@ const READ_BYTES: i32 = IPV4_PROTOCOL as i32 + VLAN_BYTES + 1;
 const UDP: i32 = 17;
 
 /// Loads `return bpf_redirect(index, 0);`.
-pub(crate) fn redirect_to(index: u32) -> io::Result<OwnedFd> {
+pub(crate) fn redirect_to(index: u32, mode: Mode) -> io::Result<OwnedFd> {
     let mut program = Assembler::default();
     program.set(Reg(1), index as i32);
     program.set(Reg(2), 0);
     program.call(REDIRECT);
     program.exit();
-    calls::load(&program.finish(), "netcliff_pass")
+    match mode {
+        Mode::Native => calls::load_for_pieces(&program.finish(), "netcliff_pass"),
+        Mode::Generic => calls::load(&program.finish(), "netcliff_pass"),
+    }
 }
 
 /// UDP over IPv4 or IPv6, tagged or not, goes to the socket of its queue with the time before it; all else, and the frames

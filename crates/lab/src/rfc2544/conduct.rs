@@ -56,7 +56,7 @@ pub fn conduct<D: Device>(
     let mut conduct = Conduct { settings, device, watch };
     let ended = if settings.searches > 1 { conduct.in_rounds(&mut sizes) } else { conduct.in_turn(&mut sizes) };
     let begun = sizes.into_iter().filter(|size| size.begun);
-    (begun.map(|size| size.finish(settings.searches)).collect(), ended.err())
+    (begun.map(|size| size.finish(settings)).collect(), ended.err())
 }
 
 /// A frame size under way.
@@ -74,12 +74,12 @@ impl Size {
         Self { report: SizeReport::new(frame, 0.0, 0.0), turns: Vec::new(), pacing: Vec::new(), begun: false }
     }
 
-    fn settle(&mut self, searches: u32) {
-        searches::settle(&mut self.report, std::mem::take(&mut self.turns), searches);
+    fn settle(&mut self, settings: &Settings) {
+        searches::settle(&mut self.report, std::mem::take(&mut self.turns), settings);
     }
 
-    fn finish(mut self, searches: u32) -> SizeReport {
-        self.settle(searches);
+    fn finish(mut self, settings: &Settings) -> SizeReport {
+        self.settle(settings);
         SizeReport { pacing: pacing(&self.pacing), ..self.report }
     }
 }
@@ -98,7 +98,7 @@ impl<D: Device> Conduct<'_, D> {
             self.begin(size, Step::Size(size.report.frame))?;
             if self.settings.tests.needs_search() {
                 self.search(size, 1)?;
-                size.settle(1);
+                size.settle(self.settings);
             }
             self.others(size)?;
         }
@@ -117,7 +117,7 @@ impl<D: Device> Conduct<'_, D> {
             }
         }
         for size in sizes {
-            size.settle(rounds);
+            size.settle(self.settings);
             self.begin(size, Step::Size(size.report.frame))?;
             self.others(size)?;
         }

@@ -14,6 +14,7 @@ use netcliff_host::testbed::TestbedError;
 use netcliff_host::testbed::forward::{ForwardBed, ForwardOptions, Forwarding};
 use netcliff_host::testbed::ports::{self, PortError};
 use netcliff_host::testbed::stamping::StampingError;
+use netcliff_host::xdp::Mode;
 use netcliff_wire::WireError;
 use netcliff_wire::forward::Trial as WireTrial;
 use netcliff_wire::forward::frame::link_bytes;
@@ -91,6 +92,8 @@ const FLAT_OUT_PPS: f64 = 20e6;
 const PRIORITY: u8 = 40;
 /// The kernel's default of `net.core.netdev_max_backlog` (frames).
 const BACKLOG: u64 = 1000;
+/// VETH_RING_SIZE of drivers/net/veth.c: what waits for a program in native mode (frames).
+const VETH_RING: u64 = 256;
 /// Length of the trial that tells what a frame costs (s): thousands of polls.
 const COST_S: f64 = 0.5;
 /// Of time stamps that are not the application's.
@@ -171,7 +174,8 @@ impl Kernel {
         }
         let (remote, instruments, scheme) = (None, Instruments::default(), crate::find::kernel_scheme(&inventory));
         let backlog = inventory.sysctls.get("net.core.netdev_max_backlog").and_then(|text| text.parse().ok());
-        let backlog = backlog.unwrap_or(BACKLOG);
+        let native = bed.as_ref().and_then(ForwardBed::xdp_mode) == Some(Mode::Native);
+        let backlog = if native { VETH_RING } else { backlog.unwrap_or(BACKLOG) };
         Ok(Self {
             settings,
             place,
@@ -201,7 +205,10 @@ impl Kernel {
                     Forwarding::Netfilter => format!("IP routing, {rules} netfilter rules"),
                     Forwarding::Conntrack => "IP routing with connection tracking".to_owned(),
                     Forwarding::Bridge => "bridge".to_owned(),
-                    Forwarding::Xdp => "XDP redirect (generic mode)".to_owned(),
+                    Forwarding::Xdp | Forwarding::XdpGeneric => match bed.as_ref().and_then(ForwardBed::xdp_mode) {
+                        Some(Mode::Native) => "XDP redirect (native mode, in NAPI threads)".to_owned(),
+                        _ => "XDP redirect (generic mode)".to_owned(),
+                    },
                 };
                 format!("this kernel in a namespace on CPU {cpu}, between veth pairs: {what}")
             }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::cost::Predicted;
 use super::instruments::Instruments;
 use super::procedures::{BackToBack, Latency, LossCurve};
-use super::search::Searched;
+use super::search::{Goal, Searched};
 use super::settings::{FrameSize, Settings};
 
 /// The answer, as `--json` prints it and the store keeps it.
@@ -60,6 +60,9 @@ pub struct SizeReport {
     /// Every search in its round; empty where one was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub searches: Vec<SearchTurn>,
+    /// What was found for each goal, where several were asked for; the first is what the rest of the report goes by.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub goals: Vec<GoalReport>,
     /// What kept the throughput from being higher, in any of the searches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
@@ -102,6 +105,7 @@ impl SizeReport {
             throughput: None,
             throughput_pps: None,
             searches: Vec::new(),
+            goals: Vec::new(),
             limit: None,
             predicted: None,
             line_shares: Vec::new(),
@@ -146,6 +150,32 @@ impl SizeReport {
         // Of several, `throughput` is one of them.
         let one = self.throughput.as_ref().filter(|_| self.searches.is_empty());
         self.searches.iter().map(|turn| &turn.searched).chain(one)
+    }
+}
+
+/// What was found for one of several goals.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct GoalReport {
+    /// The goal.
+    pub goal: Goal,
+    /// Throughput (pps, each way): the lower bound, of several searches the mean of theirs with its interval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lower_pps: Option<Figure>,
+    /// The lowest load that failed (pps), of one search.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upper_pps: Option<f64>,
+    /// RFC 9971's conditional throughput (pps), of one search.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conditional_pps: Option<f64>,
+    /// What kept it from being higher, in any of the searches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Limit>,
+}
+
+impl GoalReport {
+    /// True where the device can do more than was found.
+    pub fn is_lower_limit(&self) -> bool {
+        self.limit.is_some_and(|limit| limit != Limit::Device)
     }
 }
 

@@ -3,6 +3,7 @@
 //! [`binary`] is RFC 2544's (26.1), [`mlr`] is MLRsearch (RFC 9971): the classification of loads is the
 //! specification's, which loads are tried is this implementation's choice (the specification leaves it open).
 
+pub mod asked;
 pub mod binary;
 pub mod goal;
 pub mod load;
@@ -17,7 +18,7 @@ use super::trial::Trial;
 pub use goal::Goal;
 
 /// What a search found for one goal.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Found {
     /// Relevant lower bound (pps): the highest load that upheld the goal below every load that failed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -78,7 +79,12 @@ pub struct Searched {
 impl Searched {
     /// The bounds of the first goal (pps), where it has a lower one.
     pub fn bounds(&self) -> Option<(f64, Option<f64>)> {
-        let found = self.found.first()?;
+        self.bounds_of(0)
+    }
+
+    /// The same of the goal in this place, from 0.
+    pub fn bounds_of(&self, goal: usize) -> Option<(f64, Option<f64>)> {
+        let found = self.found.get(goal)?;
         Some((found.lower_pps?, found.upper_pps))
     }
 }

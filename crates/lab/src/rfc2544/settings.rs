@@ -1,10 +1,11 @@
 //! What `netcliff rfc2544` is asked to do.
 
-use std::fmt;
-use std::str::FromStr;
+mod frames;
+#[cfg(test)]
+mod tests;
 
-use netcliff_core::{Invalid, ParseError, units};
-use netcliff_wire::forward::frame::{IMIX, least_bytes};
+use netcliff_core::{Invalid, units};
+use netcliff_wire::forward::frame::least_bytes;
 use netcliff_wire::forward::port::{ReceiveBy, SendBy};
 use netcliff_wire::forward::stamps::Stamps;
 use serde::{Deserialize, Serialize};
@@ -12,83 +13,12 @@ use serde::{Deserialize, Serialize};
 use super::procedures::Bursts;
 use super::search::Goal;
 
+pub use frames::FrameSize;
+
 /// Frame sizes that RFC 2544 (9.1) lists for Ethernet (bytes, FCS included).
 pub const STANDARD_BYTES: [u32; 7] = [64, 128, 256, 512, 1024, 1280, 1518];
 /// What a jumbo frame is here (bytes, FCS included): 9000 of IP.
 pub const JUMBO_BYTES: u32 = 9018;
-
-/// Which frames a test sends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
-pub enum FrameSize {
-    /// All of one size (bytes, FCS included).
-    Fixed(u32),
-    /// Simple IMIX: 64, 594 and 1518 bytes, 7:4:1.
-    Imix,
-}
-
-impl FrameSize {
-    /// Sizes in the order in which they are sent (bytes, FCS included).
-    pub fn sizes(self) -> Vec<usize> {
-        match self {
-            Self::Fixed(bytes) => vec![bytes as usize],
-            Self::Imix => IMIX.to_vec(),
-        }
-    }
-
-    /// Mean size (bytes, FCS included).
-    pub fn mean_bytes(self) -> f64 {
-        let sizes = self.sizes();
-        sizes.iter().sum::<usize>() as f64 / sizes.len() as f64
-    }
-
-    /// Frames a second that a line of so many bit/s carries, preamble and gap included (pps).
-    pub fn line_pps(self, line_bps: f64) -> f64 {
-        line_bps / (8.0 * (self.mean_bytes() + 20.0))
-    }
-}
-
-impl fmt::Display for FrameSize {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Fixed(bytes) => write!(f, "{bytes}B"),
-            Self::Imix => f.write_str("imix"),
-        }
-    }
-}
-
-impl FromStr for FrameSize {
-    type Err = ParseError;
-
-    fn from_str(text: &str) -> Result<Self, ParseError> {
-        let bad = || {
-            let accepted = "expected bytes with FCS, 64 to 9018, such as \"64\", \"jumbo\" or \"imix\"";
-            ParseError::new("frame size", text, accepted)
-        };
-        match text.trim() {
-            "imix" => Ok(Self::Imix),
-            "jumbo" => Ok(Self::Fixed(JUMBO_BYTES)),
-            number => {
-                let bytes: u32 = number.strip_suffix('B').unwrap_or(number).parse().map_err(|_| bad())?;
-                if (64..=JUMBO_BYTES).contains(&bytes) { Ok(Self::Fixed(bytes)) } else { Err(bad()) }
-            }
-        }
-    }
-}
-
-impl From<FrameSize> for String {
-    fn from(size: FrameSize) -> Self {
-        size.to_string()
-    }
-}
-
-impl TryFrom<String> for FrameSize {
-    type Error = ParseError;
-
-    fn try_from(text: String) -> Result<Self, ParseError> {
-        text.parse()
-    }
-}
 
 /// Which of RFC 2544's tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -135,6 +65,12 @@ pub struct Settings {
     pub both_ways: bool,
     /// Flows each way, over addresses and ports.
     pub flows: u32,
+    /// Destination addresses that the flows go to.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub destinations: u32,
+    /// Destination ports that the flows go to.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub destination_ports: u32,
     /// 802.1Q tag.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vlan: Option<u16>,
@@ -149,10 +85,14 @@ pub struct Settings {
     pub stamps: Stamps,
     /// How throughput is searched.
     pub search: SearchBy,
+    /// What is searched for, where it is not the goal that `search`, `trial_s`, `loss_ratio` and `width` make; the other tests go by
+    /// the first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub goals: Vec<Goal>,
     /// Searches of each frame size: round by round over the sizes, so that what drifts hits all alike.
     #[serde(default = "once")]
     pub searches: u32,
-    /// Length of a full trial (s); of [`SearchBy::MlrTypical`] a second at most.
+    /// Length of a full trial (s); in searches by [`SearchBy::MlrTypical`] a second at most.
     pub trial_s: f64,
     /// Share of frames that a trial may lose.
     pub loss_ratio: f64,
@@ -182,11 +122,14 @@ impl Default for Settings {
             ipv6: false,
             both_ways: false,
             flows: 1,
+            destinations: 1,
+            destination_ports: 1,
             vlan: None,
             send_by: SendBy::default(),
             receive_by: ReceiveBy::default(),
             stamps: Stamps::default(),
             search: SearchBy::Mlr,
+            goals: Vec::new(),
             searches: once(),
             trial_s: 60.0,
             loss_ratio: 0.0,
@@ -206,6 +149,22 @@ fn once() -> u32 {
     1
 }
 
+/// More goals than a search can be asked with sense.
+const MOST_GOALS: usize = 8;
+/// What records have that say nothing of it.
+fn one() -> u32 {
+    1
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_one(count: &u32) -> bool {
+    *count == 1
+}
+
+/// Addresses behind a side of the testbed that are no part of its link's net, some left out.
+const MOST_DESTINATIONS: u32 = 32_000;
+/// From the first one there is room for more.
+const MOST_DESTINATION_PORTS: u32 = 10_000;
 /// Most searches of a frame size: more than any interval needs.
 pub const MOST_SEARCHES: u32 = 1000;
 
@@ -242,7 +201,9 @@ impl Settings {
         if !(1..=65_536).contains(&self.flows) {
             return bad("flows", self.flows.to_string(), "1 to 65536");
         }
+        self.check_destinations()?;
         self.check_searches()?;
+        self.check_goals()?;
         let (time, share) = (units::print_time_s, units::print_share);
         let max_pps = self.max_pps.unwrap_or(1.0);
         let ranges = [
@@ -270,6 +231,21 @@ impl Settings {
         Ok(())
     }
 
+    fn check_destinations(&self) -> Result<(), Invalid> {
+        let (addresses, ports) = (self.destinations, self.destination_ports);
+        if !(1..=MOST_DESTINATIONS).contains(&addresses) {
+            return Err(Invalid::new("destinations", addresses, format!("1 to {MOST_DESTINATIONS}")));
+        }
+        if !(1..=MOST_DESTINATION_PORTS).contains(&ports) {
+            return Err(Invalid::new("destination ports", ports, format!("1 to {MOST_DESTINATION_PORTS}")));
+        }
+        if !self.flows.is_multiple_of(addresses.saturating_mul(ports)) {
+            let accepted = format!("a multiple of {addresses} destinations times {ports} destination ports");
+            return Err(Invalid::new("flows", self.flows, accepted));
+        }
+        Ok(())
+    }
+
     fn check_searches(&self) -> Result<(), Invalid> {
         if !(1..=MOST_SEARCHES).contains(&self.searches) {
             return Err(Invalid::new("searches", self.searches, format!("1 to {MOST_SEARCHES}")));
@@ -284,19 +260,54 @@ impl Settings {
         Ok(())
     }
 
-    /// The goal of the search.
+    fn check_goals(&self) -> Result<(), Invalid> {
+        let bad = |value: String, range: &str| Err(Invalid::new("goal", value, range));
+        for (at, goal) in self.goals.iter().enumerate() {
+            goal.check()
+                .map_err(|error| Invalid { parameter: format!("goal {}, {}", at + 1, error.parameter), ..error })?;
+            if self.search == SearchBy::Binary {
+                return bad(
+                    goal.to_string(),
+                    "only with MLRsearch: a bisection has one goal, by --trial, --loss and --width",
+                );
+            }
+            if !self.tests.needs_search() {
+                return bad(goal.to_string(), "only with throughput, latency, back-to-back or all");
+            }
+            if goal.initial_trial_s < 0.01
+                || goal.duration_sum_s > 86_400.0
+                || goal.loss_ratio > 0.5
+                || goal.width < 1e-4
+            {
+                return bad(
+                    goal.to_string(),
+                    "trials of at least 10ms, sum at most 86400s, loss at most 50%, width at least 0.01%",
+                );
+            }
+            if self.goals[..at].contains(goal) {
+                return bad(format!("{goal} twice"), "each goal once");
+            }
+        }
+        if self.goals.len() > MOST_GOALS {
+            return bad(format!("{} of them", self.goals.len()), "8 at most");
+        }
+        Ok(())
+    }
+
+    /// The goals of a search, at least one.
+    pub fn goals(&self) -> Vec<Goal> {
+        if self.goals.is_empty() { vec![self.own_goal()] } else { self.goals.clone() }
+    }
+
+    /// The goal whose throughput the other tests go by.
     pub fn goal(&self) -> Goal {
+        self.goals.first().copied().unwrap_or_else(|| self.own_goal())
+    }
+
+    fn own_goal(&self) -> Goal {
         match self.search {
             SearchBy::Binary | SearchBy::Mlr => Goal::rfc2544(self.trial_s, self.loss_ratio, self.width),
-            SearchBy::MlrTypical => {
-                let trial_s = self.trial_s.min(1.0);
-                Goal {
-                    final_trial_s: trial_s,
-                    initial_trial_s: trial_s,
-                    duration_sum_s: 21.0 * trial_s,
-                    ..Goal::typical(self.loss_ratio, self.width)
-                }
-            }
+            SearchBy::MlrTypical => Goal::typical(self.loss_ratio, self.width).with_trials_of(self.trial_s.min(1.0)),
         }
     }
 

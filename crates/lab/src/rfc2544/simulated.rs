@@ -1,6 +1,6 @@
 //! Devices whose throughput is known, to test searches on. Nothing random but what the seed says.
 
-use super::trial::{Answer, Trial};
+use super::trial::{Answer, Trial, Why};
 
 /// What loses frames.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -121,7 +121,7 @@ impl Bench {
     /// One trial of (s) at (pps).
     pub fn trial(&mut self, duration_s: f64, load_pps: f64) -> Answer {
         if load_pps > self.sender_pps {
-            return Answer::Void { reached_pps: self.sender_pps };
+            return Answer::Void { reached_pps: self.sender_pps, why: Why::Behind };
         }
         let sent = (duration_s * load_pps).round() as u64;
         let lost = self.lost(duration_s, load_pps).clamp(0.0, sent as f64).round() as u64;

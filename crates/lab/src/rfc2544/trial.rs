@@ -32,11 +32,34 @@ impl Trial {
 pub enum Answer {
     /// The load was offered; what was lost was lost by the device.
     Valid(Trial),
-    /// The sender did not reach the load: the trial says nothing about the device.
+    /// The trial says nothing about the device.
     Void {
         /// What the sender reached (pps).
         reached_pps: f64,
+        /// What it was.
+        why: Why,
     },
+}
+
+/// Why a trial is void.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// The sender fell behind the load.
+    Behind,
+    /// The sender was held up, and caught up: what was lost may have been lost in its bursts.
+    HeldUp,
+    /// The sink did not take in all that came.
+    SinkFull,
+}
+
+impl std::fmt::Display for Why {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Behind => "the sender fell behind",
+            Self::HeldUp => "the sender was held up, and what was lost may be its doing",
+            Self::SinkFull => "the sink did not take in all that came",
+        })
+    }
 }
 
 /// Loads a search may ask for.
@@ -92,7 +115,7 @@ impl<'a, E> Tester<'a, E> {
                     self.trials.push(trial);
                     return Ok(Some(trial));
                 }
-                Answer::Void { reached_pps } => {
+                Answer::Void { reached_pps, .. } => {
                     self.void_trials += 1;
                     reached = reached.max(reached_pps.min(load_pps));
                 }

@@ -75,6 +75,16 @@ impl Rows<'_> {
             }
             self.limit(&search, turn.limit);
         }
+        for (at, of) in size.goals.iter().enumerate() {
+            let (goal, limit) = (format!("goal {}", at + 1), of.limit);
+            self.word(&goal, None, "goal", of.goal.to_string());
+            self.row(&goal, None, "lower_pps", of.lower_pps.map(|found| found.value));
+            self.row(&goal, None, "lower_low_pps", of.lower_pps.and_then(|found| Some(found.interval?.low)));
+            self.row(&goal, None, "lower_high_pps", of.lower_pps.and_then(|found| Some(found.interval?.high)));
+            self.row(&goal, None, "upper_pps", of.upper_pps);
+            self.row(&goal, None, "conditional_pps", of.conditional_pps);
+            self.limit(&goal, limit);
+        }
         for line in &size.line_shares {
             let share = format!("share_of_{:.0}_bps", line.line_bps);
             self.row("throughput", Some(line.line_pps), &share, Some(line.share));

@@ -3,7 +3,7 @@
 use netcliff_core::stream::Spread;
 use netcliff_lab::rfc2544::conduct::LINES_BPS;
 use netcliff_lab::rfc2544::report::{Limit, Rfc2544Report, SizeReport};
-use netcliff_lab::rfc2544::settings::SearchBy;
+use netcliff_lab::rfc2544::settings::{SearchBy, Settings};
 use netcliff_lab::rfc2544::trial::Trial;
 
 use super::Style;
@@ -15,6 +15,7 @@ pub fn rfc2544(report: &Rfc2544Report, style: Style) -> String {
     let mut page = Page::new(style);
     head(&mut page, report);
     throughput(&mut page, report);
+    goals(&mut page, report);
     searches(&mut page, report);
     predicted(&mut page, report);
     latency(&mut page, report);
@@ -44,26 +45,32 @@ fn head(page: &mut Page, report: &Rfc2544Report) {
     let family = if asked.ipv6 { "IPv6" } else { "IPv4" };
     let ways = if asked.both_ways { "both ways at once, figures each way" } else { "one way" };
     let flows = if asked.flows == 1 { "1 flow".to_owned() } else { format!("{} flows", asked.flows) };
+    let to = |count: u32, what: &str| if count > 1 { format!(" to {count} {what}") } else { String::new() };
+    let to = [to(asked.destinations, "addresses"), to(asked.destination_ports, "ports")].concat();
     let tag = asked.vlan.map_or(String::new(), |id| format!(", VLAN {id}"));
-    page.fact("frames", &format!("{family}, UDP, {flows}{tag}, {ways}"));
-    let search = match asked.search {
-        SearchBy::Binary => "RFC 2544's bisection",
-        SearchBy::Mlr => "MLRsearch with RFC 2544's goal",
-        SearchBy::MlrTypical => "MLRsearch, half of 21 short trials may lose",
-    };
-    let goal = asked.goal();
+    page.fact("frames", &format!("{family}, UDP, {flows}{to}{tag}, {ways}"));
     let spent_s: f64 = report.sizes.iter().map(SizeReport::searched_s).sum();
     let spent = if spent_s > 0.0 { format!("; {} of trials", time(spent_s)) } else { String::new() };
+    page.fact("search", &format!("{}{spent}", search(asked)));
+    for (at, goal) in asked.goals.iter().enumerate() {
+        page.fact(&format!("goal {}", at + 1), &goal.to_string());
+    }
+}
+
+/// How throughput is searched, and for what where no goals were written.
+fn search(asked: &Settings) -> String {
+    let rounds = rounds(asked.searches);
+    let by = match (asked.search, asked.goals.len()) {
+        (SearchBy::Mlr, 1) => return format!("MLRsearch{rounds}"),
+        (SearchBy::Mlr, goals @ 2..) => return format!("MLRsearch with {goals} goals{rounds}"),
+        (SearchBy::Binary, _) => "RFC 2544's bisection",
+        (SearchBy::Mlr, _) => "MLRsearch with RFC 2544's goal",
+        (SearchBy::MlrTypical, _) => "MLRsearch, half of 21 short trials may lose",
+    };
+    let goal = asked.goal();
     let tolerated = if goal.loss_ratio > 0.0 { format::loss(goal.loss_ratio) } else { "none".to_owned() };
-    page.fact(
-        "search",
-        &format!(
-            "{search}{}; trials of {}, loss allowed: {tolerated}, width {}{spent}",
-            rounds(asked.searches),
-            format::quantity(goal.final_trial_s, Unit::Seconds),
-            format::share(goal.width)
-        ),
-    );
+    let (trials, width) = (time(goal.final_trial_s), format::share(goal.width));
+    format!("{by}{rounds}; trials of {trials}, loss allowed: {tolerated}, width {width}")
 }
 
 /// How often each size was searched, where that was more than once.
@@ -132,6 +139,24 @@ pub fn throughput_of(size: &SizeReport) -> String {
     let Some(found) = size.forwarded() else { return "-".to_owned() };
     let mark = if size.is_lower_limit() { ">= " } else { "" };
     format!("{mark}{}", format::plus_minus(&found, Unit::Pps))
+}
+
+/// Where there were several.
+fn goals(page: &mut Page, report: &Rfc2544Report) {
+    let several = report.asked.searches > 1;
+    let found = if several { &["throughput"][..] } else { &["throughput", "failed at", "conditional"] };
+    let mut rows = vec![words(&[&["frames", "goal"], found, &["limit"]].concat())];
+    for size in &report.sizes {
+        for (at, of) in size.goals.iter().enumerate() {
+            let mark = if of.is_lower_limit() { ">= " } else { "" };
+            let lower = of.lower_pps.map(|found| format!("{mark}{}", format::plus_minus(&found, Unit::Pps)));
+            let mut row = vec![size.frame.to_string(), (at + 1).to_string(), lower.unwrap_or_else(|| "-".to_owned())];
+            row.extend([of.upper_pps, of.conditional_pps].map(pps).into_iter().filter(|_| !several));
+            row.push(of.limit.map_or("-".to_owned(), |limit| limit.to_string()));
+            rows.push(row);
+        }
+    }
+    table(page, "THROUGHPUT BY GOAL; the tables around are of goal 1", &rows);
 }
 
 /// Where there were several: how far they are apart.

@@ -133,6 +133,27 @@ fn searched() -> Rfc2544Report {
 }
 
 #[test]
+fn every_goal_is_in_the_page_and_the_csv() {
+    let mut json = serde_json::to_value(report()).expect("plain data");
+    let goal = |loss_ratio: f64| {
+        serde_json::json!({"final_trial_s": 60.0, "initial_trial_s": 1.0, "duration_sum_s": 60.0, "loss_ratio": loss_ratio,
+            "exceed_ratio": 0.0, "width": 0.005})
+    };
+    json["asked"]["goals"] = vec![goal(0.0), goal(0.005)].into();
+    let found = |loss_ratio, lower_pps: f64, limit: &str| serde_json::json!({"goal": goal(loss_ratio), "lower_pps": lower_pps, "limit": limit});
+    json["sizes"][0]["goals"] = vec![found(0.0, 4e5, "device"), found(0.005, 9.7e5, "tester")].into();
+    let report: Rfc2544Report = serde_json::from_value(json).expect("the documented form");
+    let page = terminal::rfc2544(&report, Style { width: 80, ..Style::default() });
+    assert!(page.contains("goal 2          trial=60s,sum=60s,loss=0.5%,exceed=0%,width=0.5%,initial=1s"), "{page}");
+    assert_eq!(cells(&page, "THROUGHPUT BY GOAL", 3), ["64B", "2", ">= 970 kpps", "-", "-", "tester"], "{page}");
+    assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
+    let rows = csv::rfc2544(&report);
+    for row in ["goal 2,,lower_pps,970000.0\n", "goal 2,,limit,tester\n", "\"trial=60s,sum=60s,loss=0.5%"] {
+        assert!(rows.contains(row), "{rows}");
+    }
+}
+
+#[test]
 fn several_searches_are_a_mean_with_how_far_they_are_apart() {
     let page = terminal::rfc2544(&searched(), Style { width: 80, ..Style::default() });
     assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");

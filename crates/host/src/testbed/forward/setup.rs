@@ -12,7 +12,6 @@ use crate::{
         TestbedError,
         namespace::{Namespace, raw_fd},
     },
-    xdp,
 };
 
 /// Joins a side with the router and brings both ends up.
@@ -93,7 +92,8 @@ pub(super) fn forward(router: &Namespace, sides: &[Side; 2], options: &ForwardOp
             step("load a connection tracking rule (this kernel may lack nf_tables or nft_ct)", nft::load(&nft::track()))
         }
         Forwarding::Bridge => step("make a bridge (this kernel may lack it)", bridge(sides)),
-        Forwarding::Xdp => step("attach an XDP program (this kernel may lack it)", redirect()),
+        // See `redirect`.
+        Forwarding::Xdp | Forwarding::XdpGeneric => Ok(()),
     })?
 }
 
@@ -142,17 +142,4 @@ fn bridge(sides: &[Side; 2]) -> io::Result<()> {
         rtnl.add_bridge_entry(port, side.unheard_mac())?;
     }
     rtnl.set_up("br0")
-}
-
-fn redirect() -> io::Result<()> {
-    let mut rtnl = Rtnl::new();
-    let mut ports = [0; 2];
-    for (n, port) in ports.iter_mut().enumerate() {
-        *port = rtnl.link(&router_interface(n))?.index;
-    }
-    for (from, to) in [(ports[0], ports[1]), (ports[1], ports[0])] {
-        let program = xdp::redirect_to(to)?;
-        rtnl.attach_generic_xdp(from, std::os::fd::AsRawFd::as_raw_fd(&program))?;
-    }
-    Ok(())
 }

@@ -3,10 +3,10 @@
 use netcliff_core::{Figure, Interval};
 
 use super::{Asker, Device, LINES_BPS};
-use crate::rfc2544::report::{Limit, LineShare, SearchTurn, SizeReport};
+use crate::rfc2544::report::{GoalReport, Limit, LineShare, SearchTurn, SizeReport};
 use crate::rfc2544::search::binary::{self, Binary};
 use crate::rfc2544::search::mlr::{self, Mlr};
-use crate::rfc2544::search::{End, Searched};
+use crate::rfc2544::search::{End, Found, Goal, Searched};
 use crate::rfc2544::settings::{FrameSize, SearchBy, Settings};
 use crate::rfc2544::trial::Range;
 use crate::stats::contrast::Estimate;
@@ -31,30 +31,34 @@ pub(super) fn search<D: Device>(
 ) -> Result<SearchTurn, D::Error> {
     let SizeReport { sender_pps, max_pps, .. } = *size;
     let searched = searched(settings, max_pps, asker)?;
-    let below_sender = settings.max_pps.is_some_and(|asked_pps| asked_pps <= SENDER_SHARE * sender_pps);
-    let limit = searched.found.first().and_then(|found| limit(found.end, below_sender));
-    Ok(SearchTurn { round, sender_pps, max_pps, limit, searched })
+    let mut turn = SearchTurn { round, sender_pps, max_pps, limit: None, searched };
+    turn.limit = limit(settings, &turn, 0);
+    Ok(turn)
 }
 
 fn searched<D: Device>(settings: &Settings, max_pps: f64, asker: &mut Asker<'_, D>) -> Result<Searched, D::Error> {
-    let (goal, range) = (settings.goal(), Range { min_pps: LOWEST * max_pps, max_pps });
+    let range = Range { min_pps: LOWEST * max_pps, max_pps };
     let mut ask = |duration_s, load_pps| asker.ask(duration_s, load_pps);
     match settings.search {
         SearchBy::Binary => {
+            let goal = settings.goal();
             let goal = Binary { trial_s: goal.final_trial_s, loss_ratio: goal.loss_ratio, width: goal.width };
             binary::search(goal, range, &mut ask)
         }
         SearchBy::Mlr | SearchBy::MlrTypical => {
             // Noise can make a search revise its bounds for long; the binary search's time is enough for any.
-            let at_most_s = Some(30.0 * goal.duration_sum_s);
-            mlr::search(&Mlr { goals: vec![goal], range, at_most_s }, &mut ask)
+            let goals = settings.goals();
+            let at_most_s = Some(30.0 * goals.iter().map(|goal| goal.duration_sum_s).sum::<f64>());
+            mlr::search(&Mlr { goals, range, at_most_s }, &mut ask)
         }
     }
 }
 
-/// What a search's end says of the device. `below_sender`: the highest load is one that was asked for.
-fn limit(end: End, below_sender: bool) -> Option<Limit> {
-    match end {
+/// What a search's end says of the device, for the goal in this place.
+fn limit(settings: &Settings, turn: &SearchTurn, goal: usize) -> Option<Limit> {
+    // The highest load is one that was asked for.
+    let below_sender = settings.max_pps.is_some_and(|asked_pps| asked_pps <= SENDER_SHARE * turn.sender_pps);
+    match turn.searched.found.get(goal)?.end {
         End::Regular => Some(Limit::Device),
         End::AboveMaximum if below_sender => Some(Limit::Asked),
         End::AboveMaximum | End::AboveSender => Some(Limit::Tester),
@@ -78,12 +82,19 @@ fn missing(limit: Option<Limit>, end: End) -> Option<&'static str> {
     }
 }
 
-/// Writes into a size what its searches say, of which `asked` were asked for.
-pub(super) fn settle(size: &mut SizeReport, turns: Vec<SearchTurn>, asked: u32) {
+/// Writes into a size what its searches say.
+pub(super) fn settle(size: &mut SizeReport, turns: Vec<SearchTurn>, settings: &Settings) {
     if turns.is_empty() {
         return;
     }
-    size.missing.extend(all_missing(&turns, asked));
+    let asked = settings.searches;
+    size.missing.extend(all_missing(&turns, settings, 0, "throughput"));
+    if settings.goals.len() > 1 {
+        let numbered = || settings.goals.iter().enumerate();
+        let others = numbered().skip(1);
+        size.missing.extend(others.flat_map(|(at, _)| all_missing(&turns, settings, at, &format!("goal {}", at + 1))));
+        size.goals = numbered().map(|(at, goal)| of_goal(settings, &turns, at, *goal)).collect();
+    }
     size.limit = turns.iter().filter_map(|turn| turn.limit).max();
     size.throughput = in_the_middle(&turns).map(|turn| turn.searched.clone());
     if asked > 1 {
@@ -95,6 +106,24 @@ pub(super) fn settle(size: &mut SizeReport, turns: Vec<SearchTurn>, asked: u32) 
         }
     }
     size.line_shares = size.forwarded_pps().map(|pps| line_shares(size.frame, pps)).unwrap_or_default();
+}
+
+/// What the searches found for a goal.
+fn of_goal(settings: &Settings, turns: &[SearchTurn], at: usize, goal: Goal) -> GoalReport {
+    let found: Vec<&Found> = turns.iter().filter_map(|turn| turn.searched.found.get(at)).collect();
+    let bounds: Vec<(f64, Option<f64>)> = turns.iter().filter_map(|turn| turn.searched.bounds_of(at)).collect();
+    let limit = turns.iter().filter_map(|turn| limit(settings, turn, at)).max();
+    if settings.searches > 1 {
+        return GoalReport { goal, lower_pps: mean(&bounds), upper_pps: None, conditional_pps: None, limit };
+    }
+    let of = |figure: fn(&Found) -> Option<f64>| found.first().copied().and_then(figure);
+    GoalReport {
+        goal,
+        lower_pps: of(|found| found.lower_pps).map(Figure::exact),
+        upper_pps: of(|found| found.upper_pps),
+        conditional_pps: of(|found| found.throughput_pps),
+        limit,
+    }
 }
 
 /// The search whose lower bound is in the middle, the lower of two; where none has one the last.
@@ -118,10 +147,10 @@ fn mean(bounds: &[(f64, Option<f64>)]) -> Option<Figure> {
     Some(Figure { interval, ..figure })
 }
 
-/// What the searches leave open, each once, with how many of them it is of.
-fn all_missing(turns: &[SearchTurn], asked: u32) -> Vec<String> {
-    let made = turns.len();
-    let ends = turns.iter().filter_map(|turn| missing(turn.limit, turn.searched.found.first()?.end));
+/// What the searches leave open of a goal, each once, with how many of them it is of; `of` is what each sentence begins with.
+fn all_missing(turns: &[SearchTurn], settings: &Settings, goal: usize, of: &str) -> Vec<String> {
+    let (made, asked) = (turns.len(), settings.searches);
+    let ends = turns.iter().filter_map(|turn| missing(limit(settings, turn, goal), turn.searched.found.get(goal)?.end));
     let mut counted: Vec<(&str, usize)> = Vec::new();
     for sentence in ends {
         match counted.iter_mut().find(|(known, _)| *known == sentence) {
@@ -130,10 +159,11 @@ fn all_missing(turns: &[SearchTurn], asked: u32) -> Vec<String> {
         }
     }
     let said = |(sentence, count): (&str, usize)| match asked {
-        1 => format!("throughput: {sentence}"),
-        _ => format!("throughput: in {count} of {made} searches: {sentence}"),
+        1 => format!("{of}: {sentence}"),
+        _ => format!("{of}: in {count} of {made} searches: {sentence}"),
     };
-    let short = (made < asked as usize).then(|| format!("throughput: {made} of {asked} searches were made"));
+    let short =
+        (goal == 0 && made < asked as usize).then(|| format!("throughput: {made} of {asked} searches were made"));
     short.into_iter().chain(counted.into_iter().map(said)).collect()
 }
 

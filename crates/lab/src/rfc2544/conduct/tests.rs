@@ -5,7 +5,7 @@ use netcliff_wire::latency::Latency as Histogram;
 
 use super::*;
 use crate::rfc2544::report::Limit;
-use crate::rfc2544::search::{End, Searched};
+use crate::rfc2544::search::{End, Goal, Searched};
 use crate::rfc2544::settings::{SearchBy, Tests};
 use crate::rfc2544::simulated::{Bench, Device as Simulated};
 
@@ -200,6 +200,33 @@ fn settings_that_cannot_be_are_refused_with_their_value() {
             assert_eq!(size.to_string().parse::<FrameSize>().unwrap(), size);
         }
     }
+}
+
+#[test]
+fn one_search_finds_the_throughput_of_every_goal() {
+    let goals: Vec<Goal> = [0.0, 0.2].map(|loss_ratio| Goal::rfc2544(60.0, loss_ratio, 0.005)).to_vec();
+    let settings = Settings { goals: goals.clone(), frames: vec![FrameSize::Fixed(64)], ..Settings::default() };
+    // Of 500 kpps a device of 400 kpps loses a fifth.
+    let (sizes, error) = run(&settings, Fake::new(400e3, 1e6));
+    let size = &sizes[0];
+    assert_eq!((error, size.goals.iter().map(|of| of.goal).collect::<Vec<_>>()), (None, goals));
+    for (of, truth) in size.goals.iter().zip([400e3, 500e3]) {
+        let lower = of.lower_pps.expect("found").value;
+        assert!(lower <= truth + 1.0 && lower > 0.995 * truth - 1.0 && of.upper_pps.is_some_and(|pps| pps >= lower));
+        assert!(of.conditional_pps.is_some_and(|pps| pps <= 400e3 + 1.0) && of.limit == Some(Limit::Device), "{of:?}");
+    }
+    assert_eq!(size.forwarded_pps(), size.goals[0].lower_pps.map(|found| found.value), "the others go by the first");
+    // What is left open of the second is said of the second.
+    let (sizes, _) = run(&settings, Fake::new(400e3, 450e3));
+    assert!(sizes[0].missing.iter().all(|line| line.starts_with("goal 2: the tester is the limit")), "{sizes:?}");
+    assert_eq!(
+        sizes[0].goals.iter().map(|of| of.limit).collect::<Vec<_>>(),
+        [Some(Limit::Device), Some(Limit::Tester)]
+    );
+    let several = Settings { searches: 3, ..settings };
+    let (sizes, _) = run(&several, Fake::new(400e3, 1e6));
+    let second = sizes[0].goals[1].lower_pps.expect("three searches");
+    assert!(second.interval.is_some() && second.covers(500e3), "{second:?}");
 }
 
 /// Three searches of two sizes, and nothing else.

@@ -6,13 +6,14 @@ use netcliff_wire::latency::Latency;
 
 use crate::rfc2544::conduct::{Measured, Tagged};
 use crate::rfc2544::report::{Pacing, Seen};
-use crate::rfc2544::trial::{Answer, Trial};
+use crate::rfc2544::trial::{Answer, Trial, Why};
 
 pub(super) fn measured(report: &TrialReport, stamps: Stamps, duration_s: f64, load_pps: f64) -> Measured {
     let answer = match report.void {
-        Some(Void::SenderTooSlow { reached_pps }) => Answer::Void { reached_pps },
+        Some(Void::SenderTooSlow { reached_pps }) => Answer::Void { reached_pps, why: Why::Behind },
         // The load was reached, but what became of the frames is not the device's doing, or not known.
-        Some(Void::SinkTooSlow { .. } | Void::SenderUneven { .. }) => Answer::Void { reached_pps: load_pps },
+        Some(Void::SinkTooSlow { .. }) => Answer::Void { reached_pps: load_pps, why: Why::SinkFull },
+        Some(Void::SenderUneven { .. }) => Answer::Void { reached_pps: load_pps, why: Why::HeldUp },
         None => Answer::Valid(Trial { load_pps, duration_s, sent: report.sent(), lost: report.lost() }),
     };
     let count = |get: fn(&DirectionReport) -> u64| report.directions.iter().map(get).sum();

@@ -8,9 +8,9 @@ use netcliff_wire::forward::{Direction, Profile, Sweep};
 use netcliff_wire::transmit::mac_address;
 
 use super::{DeviceError, Kernel, Place};
-use crate::rfc2544::settings::FrameSize;
+use crate::rfc2544::settings::{FrameSize, Settings};
 
-/// UDP ports of the first flow, and how many of each a sweep goes through before it takes another address.
+/// UDP ports of the first flow, source and destination, and how many source ports a sweep goes through at most.
 const PORTS: (u16, u16) = (10_000, 20_000);
 const PORTS_EACH: u32 = 256;
 
@@ -35,7 +35,7 @@ impl Kernel {
                     source,
                     destination,
                     ports: PORTS,
-                    sweep: sweep(self.settings.flows),
+                    sweep: sweep(&self.settings),
                     sizes: frame.sizes(),
                 },
             }
@@ -89,8 +89,44 @@ struct Side {
     ipv6: std::net::Ipv6Addr,
 }
 
-/// So many flows: source ports first, then source and destination addresses in step, as a receiver's hash sees them.
-fn sweep(flows: u32) -> Sweep {
-    let ports = (1..=flows.min(PORTS_EACH)).rev().find(|ports| flows.is_multiple_of(*ports)).unwrap_or(1);
-    Sweep { source_ports: ports as u16, sources: flows / ports, ..Sweep::default() }
+/// So many flows: over the destinations that were asked for, to each of them from as many source ports as there are, and then from
+/// more source addresses.
+fn sweep(settings: &Settings) -> Sweep {
+    let Settings { flows, destinations, destination_ports, .. } = *settings;
+    let to_each = flows / (destinations * destination_ports);
+    let ports = (1..=to_each.min(PORTS_EACH)).rev().find(|ports| to_each.is_multiple_of(*ports)).unwrap_or(1);
+    Sweep {
+        sources: to_each / ports,
+        destinations,
+        source_ports: ports as u16,
+        destination_ports: destination_ports as u16,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_flow_is_one_stream_over_what_was_asked_for() {
+        for (flows, destinations, destination_ports, expected) in [
+            (1, 1, 1, [1, 1, 1, 1]),
+            (1000, 1, 1, [4, 1, 250, 1]),
+            (1000, 100, 1, [1, 100, 10, 1]),
+            (60_000, 200, 3, [1, 200, 100, 3]),
+            (7, 7, 1, [1, 7, 1, 1]),
+        ] {
+            let settings = Settings { flows, destinations, destination_ports, ..Settings::default() };
+            settings.check().unwrap();
+            let of = sweep(&settings);
+            assert_eq!(
+                [of.sources, of.destinations, of.source_ports.into(), of.destination_ports.into()],
+                expected,
+                "{flows}"
+            );
+            assert_eq!(of.streams(), u64::from(flows));
+        }
+        let odd = Settings { flows: 10, destinations: 3, ..Settings::default() };
+        assert!(odd.check().unwrap_err().to_string().contains("flows = 10: a multiple of 3 destinations"));
+    }
 }

@@ -1,6 +1,6 @@
 //! What a search looks for.
 
-use netcliff_core::Invalid;
+use netcliff_core::{Invalid, units};
 use serde::{Deserialize, Serialize};
 
 /// A search goal of RFC 9971 (section 4.6).
@@ -34,27 +34,36 @@ impl Goal {
         Self { final_trial_s: 1.0, initial_trial_s: 1.0, duration_sum_s: 21.0, loss_ratio, exceed_ratio: 0.5, width }
     }
 
+    /// The same with trials of another length (s).
+    #[must_use]
+    pub fn with_trials_of(self, trial_s: f64) -> Self {
+        let longer = trial_s / self.final_trial_s;
+        let [initial_trial_s, duration_sum_s] = [self.initial_trial_s, self.duration_sum_s].map(|of| of * longer);
+        Self { final_trial_s: trial_s, initial_trial_s, duration_sum_s, ..self }
+    }
+
     /// Refuses what cannot be.
     ///
     /// # Errors
     /// A duration is not positive or the final one is the shortest or longer than their sum, or a ratio or the width
     /// is out of its range.
     pub fn check(&self) -> Result<(), Invalid> {
-        let bad = |name: &str, value: f64, range: &str| Err(Invalid::new(name, value, range));
+        let (time, share) = (units::print_time_s, units::print_share);
+        let bad = |name: &str, value: String, range: &str| Err(Invalid::new(name, value, range));
         if !(self.initial_trial_s > 0.0 && self.initial_trial_s <= self.final_trial_s) {
-            return bad("initial trial", self.initial_trial_s, "above 0 s and at most the final trial");
+            return bad("initial trial", time(self.initial_trial_s), "above 0 s and at most the final trial");
         }
         if !(self.final_trial_s.is_finite() && self.duration_sum_s >= self.final_trial_s) {
-            return bad("duration sum", self.duration_sum_s, "at least the final trial");
+            return bad("duration sum", time(self.duration_sum_s), "at least the final trial");
         }
         if !(0.0..1.0).contains(&self.loss_ratio) {
-            return bad("loss ratio", self.loss_ratio, "from 0 to below 1");
+            return bad("loss ratio", share(self.loss_ratio), "from 0% to below 100%");
         }
         if !(0.0..1.0).contains(&self.exceed_ratio) {
-            return bad("exceed ratio", self.exceed_ratio, "from 0 to below 1");
+            return bad("exceed ratio", share(self.exceed_ratio), "from 0% to below 100%");
         }
         if !(self.width > 0.0 && self.width < 1.0) {
-            return bad("width", self.width, "above 0 and below 1");
+            return bad("width", share(self.width), "above 0% and below 100%");
         }
         Ok(())
     }

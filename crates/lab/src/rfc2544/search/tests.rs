@@ -7,7 +7,7 @@ use super::load::{Class, Load, Loads};
 use super::mlr::{self, Mlr};
 use super::*;
 use crate::rfc2544::simulated::{Bench, Device};
-use crate::rfc2544::trial::{Answer, Range};
+use crate::rfc2544::trial::{Answer, Range, Why};
 
 const RANGE: Range = Range { min_pps: 10e3, max_pps: 1_488_095.0 };
 const WIDTH: f64 = 0.005;
@@ -148,7 +148,7 @@ fn a_sender_that_is_held_up_now_and_then_limits_nothing() {
             asked += 1;
             let held_up = !asked.is_multiple_of(3);
             Ok::<_, Infallible>(if held_up {
-                Answer::Void { reached_pps: 0.02 * load }
+                Answer::Void { reached_pps: 0.02 * load, why: Why::Behind }
             } else {
                 bench.trial(duration, load)
             })
@@ -218,7 +218,7 @@ fn an_error_ends_a_search() {
     assert_eq!(mlr::search(&mlr, &mut |_, _| Err("stopped")), Err("stopped"));
     let goal = Binary { trial_s: 60.0, loss_ratio: 0.0, width: WIDTH };
     assert_eq!(binary::search(goal, RANGE, &mut |_, _| Err("stopped")), Err("stopped"));
-    let mut late = |_, _| Ok::<Answer, Infallible>(Answer::Void { reached_pps: 0.0 });
+    let mut late = |_, _| Ok::<Answer, Infallible>(Answer::Void { reached_pps: 0.0, why: Why::Behind });
     assert_eq!(mlr::search(&mlr, &mut late).unwrap().found[0].end, End::SenderTooSlow);
 }
 

@@ -1,0 +1,121 @@
+//! A router that is an XDP program: each port's frames go to the other port.
+//!
+//! In native mode a veth runs the program in the NAPI poll of the router's port. The kernel starts that poll on the CPU that sends;
+//! a NAPI thread bound to the router's CPU takes it over, so that the tester's CPU does the tester's work only. What a program hands
+//! to a veth goes into the ring of its far end, which has one only while that end receives by NAPI: GRO is on there
+//! (`veth_xdp_xmit`, drivers/net/veth.c).
+
+use std::{fs, io, os::fd::AsRawFd};
+
+use nix::{
+    sched::{CpuSet, sched_setaffinity},
+    unistd::Pid,
+};
+
+use super::{ForwardOptions, Forwarding, Side, router_interface};
+use crate::{
+    inventory::Limitation,
+    nic::{ethtool, netdev},
+    rtnl::Rtnl,
+    testbed::{TestbedError, namespace::Namespace},
+    xdp::{self, Mode},
+};
+
+/// Attaches the programs, where that is how the router forwards, and tells in which mode.
+pub(super) fn redirect(
+    router: &Namespace,
+    tester: &[Namespace; 2],
+    sides: &[Side; 2],
+    options: &ForwardOptions,
+    limits: &mut Vec<Limitation>,
+) -> Result<Option<Mode>, TestbedError> {
+    if options.forwarding == Forwarding::Xdp {
+        match native(router, tester, sides, options.router_cpu)? {
+            Ok(()) => return Ok(Some(Mode::Native)),
+            Err(error) => limits.push(Limitation::XdpGeneric { reason: error.to_string() }),
+        }
+        // As if nobody had tried.
+        router.run(|| (0..2).for_each(|n| drop(detach(n))))?;
+        receive_by_napi(tester, sides, false)?.map_err(TestbedError::failed("switch GRO of the veth off again"))?;
+    } else if options.forwarding != Forwarding::XdpGeneric {
+        return Ok(None);
+    }
+    let attached = router.run(|| attach(Mode::Generic))?;
+    attached.map_err(TestbedError::failed("attach an XDP program (this kernel may lack it)"))?;
+    Ok(Some(Mode::Generic))
+}
+
+/// All that native mode takes; the inner error is the kernel's refusal.
+fn native(
+    router: &Namespace,
+    tester: &[Namespace; 2],
+    sides: &[Side; 2],
+    cpu: u32,
+) -> Result<io::Result<()>, TestbedError> {
+    if let Some(reason) = router.sysfs_error() {
+        return Ok(Err(io::Error::other(format!("its work cannot be put on the router's CPU: {reason}"))));
+    }
+    if let Err(error) = receive_by_napi(tester, sides, true)? {
+        return Ok(Err(error));
+    }
+    router.run(|| {
+        attach(Mode::Native)?;
+        (0..2).try_for_each(|n| thread(n, cpu))
+    })
+}
+
+/// Lets the tester's ports receive by NAPI, or as before.
+fn receive_by_napi(tester: &[Namespace; 2], sides: &[Side; 2], on: bool) -> Result<io::Result<()>, TestbedError> {
+    for (namespace, side) in tester.iter().zip(sides) {
+        if let Err(error) = namespace.run(|| ethtool::set_feature(&side.interface, c"rx-gro", on))? {
+            return Ok(Err(error));
+        }
+    }
+    Ok(Ok(()))
+}
+
+fn attach(mode: Mode) -> io::Result<()> {
+    let mut rtnl = Rtnl::new();
+    let mut ports = [0; 2];
+    for (n, port) in ports.iter_mut().enumerate() {
+        *port = rtnl.link(&router_interface(n))?.index;
+    }
+    for (from, to) in [(ports[0], ports[1]), (ports[1], ports[0])] {
+        let program = xdp::redirect_to(to, mode)?;
+        rtnl.attach_xdp(from, program.as_raw_fd(), mode)?;
+    }
+    Ok(())
+}
+
+fn detach(n: usize) -> io::Result<()> {
+    let mut rtnl = Rtnl::new();
+    let index = rtnl.link(&router_interface(n))?.index;
+    rtnl.detach_xdp(index, Mode::Native)
+}
+
+/// Has a NAPI thread on this CPU poll the router's port.
+fn thread(n: usize, cpu: u32) -> io::Result<()> {
+    let port = router_interface(n);
+    fs::write(format!("/sys/class/net/{port}/threaded"), "1")?;
+    let mut cpus = CpuSet::new();
+    cpus.set(cpu as usize)?;
+    let napis = netdev::napis(Rtnl::new().link(&port)?.index)?;
+    let threads: Vec<u32> = napis.iter().filter_map(|napi| napi.thread_pid).collect();
+    if threads.is_empty() {
+        return Err(io::Error::other("the kernel names no NAPI thread for the veth"));
+    }
+    for pid in threads {
+        let pid = i32::try_from(pid).map_err(io::Error::other)?;
+        sched_setaffinity(Pid::from_raw(pid), &cpus)?;
+        before_programs(pid)?;
+    }
+    Ok(())
+}
+
+/// Lets a kernel thread go before programs, as the softirq does whose work it has: what waits for it is a ring of 256 frames.
+fn before_programs(pid: libc::pid_t) -> io::Result<()> {
+    let lowest = libc::sched_param { sched_priority: 1 };
+    // SAFETY: the parameters outlive the call, which only reads them.
+    let set = unsafe { libc::sched_setscheduler(pid, libc::SCHED_FIFO, &lowest) };
+    if set < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
