@@ -294,6 +294,31 @@ fn what_was_asked_is_told() {
 }
 
 #[test]
+fn what_held_a_sender_back_is_told() {
+    let home = Home::new();
+    let narrow = ["--receive-buffer", "4KiB", "--repeats", "1"];
+    let found = home.json([&SHORT[..], &narrow, &["--json"]].concat());
+    let share = found["rows"][0]["tcp"]["receiver_limited"]["median"].as_f64().expect("the kernel tells");
+    assert!((0.1..=1.0).contains(&share), "{found}");
+    let page = home.stdout([&SHORT[..], &narrow].concat());
+    assert!(page.contains("held back by the receiver's window"), "{page}");
+}
+
+#[test]
+fn datagrams_without_room_in_the_socket_are_told_apart_from_others_that_were_lost() {
+    let home = Home::new();
+    let narrow = ["--channel", "udp", "--path", "batch", "--receive-buffer", "4KiB", "--repeats", "1"];
+    let found = home.json([&SHORT[..], &narrow, &["--json"]].concat());
+    let counts = &found["rows"][0]["datagrams"];
+    let (lost, dropped) = (counts["lost"].as_u64(), counts["dropped"].as_u64());
+    assert!(lost > Some(0) && dropped > Some(0), "{counts}");
+    assert!(found["warnings"].to_string().contains("no room in the receiver's socket"), "{found}");
+    let page = home.stdout([&SHORT[..], &narrow].concat());
+    assert!(page.contains("arrived and found no room in the receiver's socket"), "{page}");
+    assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
+}
+
+#[test]
 fn flows_are_dealt_to_the_cpus_of_a_list() {
     let home = Home::new();
     let found = home.json([&SHORT[..], &["--flows", "3", "--repeats", "1", "--cpu", "0+0,0", "--json"]].concat());

@@ -230,6 +230,9 @@ pub struct DatagramRow {
     /// ICMP messages that said that port or host was unreachable.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unreachable: u64,
+    /// Of those lost, what arrived and found no room in the receiver's socket; absent where its kernel does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dropped: Option<u64>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]

@@ -27,6 +27,12 @@ pub struct TcpRow {
     /// Wire rate over the link's, of the direction that has more; absent unless the link's rate is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line_share: Option<f64>,
+    /// Share of the time that the receiver's window held the sender back (`tcpi_rwnd_limited`), over flows and repeats.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receiver_limited: Option<Spread>,
+    /// Share of the time that the send buffer was too small (`tcpi_sndbuf_limited`), likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub buffer_limited: Option<Spread>,
     /// The first flow of the last repeat, in intervals.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub intervals: Vec<TcpInterval>,

@@ -3,17 +3,17 @@
 mod asked;
 mod counts;
 mod cpu;
+mod warned;
 mod wire;
 
 use std::collections::BTreeSet;
 
-use netcliff_core::repeats::Known;
 use netcliff_core::stream::{Spread, StreamReport, StreamRow};
 use netcliff_core::{Fingerprint, units};
 use netcliff_host::cpu::Method as CpuMethod;
 use netcliff_wire::transfer::{End, Flow, Window, hardware};
 
-use crate::hosts::{BUSY, Fingerprints, STEAL};
+use crate::hosts::Fingerprints;
 use crate::repeats::known;
 
 use super::samples::samples;
@@ -21,6 +21,7 @@ use super::{Config, Far, Meters, Repeat, StreamOptions, provenance};
 use asked::{asked, in_force};
 use counts::{datagrams, device, mapped, pacing, zero_copy};
 use cpu::{end_cpu, exact, far_splits, far_ticks, near_splits, near_ticks, system, system_us_per_kib};
+use warned::warnings;
 use wire::{tcp, udp};
 
 pub(super) use cpu::near_us_per_kib;
@@ -100,68 +101,6 @@ fn cpu_methods(options: &StreamOptions, far: &Far<'_>, meters: &Meters, configs:
         methods.push(("far exact".to_owned(), own.to_owned()));
     }
     methods
-}
-
-fn warnings(options: &StreamOptions, rows: &[StreamRow], configs: &[Config]) -> Vec<String> {
-    let mut warnings = Vec::new();
-    let threads = threads_of_a_role(options);
-    for row in rows {
-        let name = format!("{} of {}", row.path, units::print_bytes(row.block_bytes));
-        for (end, cpu) in [("sender", row.sender_cpu), ("receiver", row.receiver_cpu)] {
-            let Some(threads) = threads else { continue };
-            if cpu.busy.is_some_and(|busy| busy.median > BUSY * f64::from(threads)) {
-                let (threads, it) = if threads > 1 { ("threads", "their CPUs") } else { ("thread", "its CPU") };
-                let limit = format!("the {end}'s {threads} used {it} to the full: it is what limits the rate");
-                warnings.push(format!("{name}: {limit}"));
-            }
-        }
-        let shortfall = row.known.as_ref().and_then(Known::shortfall);
-        warnings.extend(shortfall.map(|shortfall| format!("{name}: goodput is {shortfall}")));
-        if let Some(told) = row.datagrams.map(|datagrams| datagrams.unreachable).filter(|told| *told > 0) {
-            warnings.push(format!("{name}: {told} ICMP messages said that port or host was unreachable: it went on"));
-        }
-        let full: Vec<String> =
-            row.system.iter().filter(|cpu| cpu.idle < 1.0 - BUSY).map(|cpu| cpu.cpu.to_string()).collect();
-        if !full.is_empty() {
-            let what = if full.len() > 1 { "CPUs" } else { "CPU" };
-            warnings.push(format!(
-                "{name}: {what} {} had no time left, softirqs and other programs included",
-                full.join(", ")
-            ));
-        }
-        let steal = row.system.iter().map(|cpu| cpu.steal).fold(0.0, f64::max);
-        if steal > STEAL {
-            warnings.push(format!("{name}: the hypervisor took {:.1} % of a CPU", steal * 100.0));
-        }
-        if let Some(dropped) = row.device.map(|device| device.dropped).filter(|dropped| *dropped > 0) {
-            warnings.push(format!("{name}: devices dropped {dropped} packets"));
-        }
-    }
-    let mut held = configs.iter().filter_map(|config| config.repeats.last()?.transfer.flows.first()?.in_force.as_ref());
-    let Some(in_force) = held.next_back() else { return warnings };
-    let asked = &options.template.options;
-    let pairs = [
-        ("send", "wmem_max", asked.send_buffer_bytes, Some(in_force.send_buffer_bytes)),
-        ("receive", "rmem_max", asked.receive_buffer_bytes, in_force.receive_buffer_bytes),
-    ];
-    for (which, limit, asked, held) in pairs {
-        if let (Some(asked), Some(held)) = (asked, held)
-            && u64::from(held) < 2 * u64::from(asked)
-        {
-            let held = units::print_bytes(u64::from(held) / 2);
-            warnings.push(format!("the {which} buffer is {held}, less than asked for: net.core.{limit} limits it"));
-        }
-    }
-    warnings
-}
-
-/// Threads that do nothing but send, or nothing but receive, where they are so few that each having a CPU is to be expected.
-fn threads_of_a_role(options: &StreamOptions) -> Option<u32> {
-    let settings = &options.template;
-    match settings.shared_threads() {
-        Some(threads) => (settings.direction != netcliff_wire::transfer::Direction::Both).then_some(threads),
-        None => (settings.flows <= 1).then_some(1),
-    }
 }
 
 fn row(options: &StreamOptions, far: &Far<'_>, config: &Config, meters: &Meters) -> StreamRow {

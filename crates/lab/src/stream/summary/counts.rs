@@ -59,6 +59,10 @@ pub(super) fn datagrams(repeats: &[Repeat]) -> Option<DatagramRow> {
         sum.reordered += received.reordered;
         sum.refused += sent.refused;
         sum.unreachable += sent.unreachable + received.unreachable;
+        sum.dropped = match (sum.dropped, received.dropped) {
+            (Some(sum), Some(more)) => Some(sum + more),
+            (sum, more) => sum.or(more),
+        };
         Some(sum)
     })
 }

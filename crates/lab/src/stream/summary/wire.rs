@@ -77,6 +77,9 @@ pub(super) fn tcp(options: &StreamOptions, repeats: &[Repeat]) -> Option<TcpRow>
         repeat.transfer.flows.iter().filter_map(|flow| Some(of_flow(flow, &ends(flow)?))).collect()
     });
     let several = flows.len() > 1;
+    let share = |limited_s: fn(&TcpSample) -> f64| {
+        Spread::of(pairs().map(|(a, b)| ((limited_s(&b) - limited_s(&a)) / (b.at_s - a.at_s)).clamp(0.0, 1.0)))
+    };
     Some(TcpRow {
         retransmissions: pairs().map(|(a, b)| b.retransmissions.saturating_sub(a.retransmissions)).sum(),
         rtt_s: Spread::of(pairs().map(|(_, b)| b.rtt_s)),
@@ -87,6 +90,8 @@ pub(super) fn tcp(options: &StreamOptions, repeats: &[Repeat]) -> Option<TcpRow>
         wire_bps: together(&ways),
         payload_share: (last.mss_bytes > 0).then(|| payload_share(f64::from(last.mss_bytes), header)),
         line_share: line_share(options.link_bps, &ways),
+        receiver_limited: share(|sample| sample.receiver_limited_s),
+        buffer_limited: share(|sample| sample.buffer_limited_s),
         intervals: flows.first().map_or_else(Vec::new, |flow| flow.intervals.clone()),
         flow_intervals: if several { by_interval(&flows) } else { Vec::new() },
         flows: if several { flows } else { Vec::new() },

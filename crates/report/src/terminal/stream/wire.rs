@@ -40,6 +40,9 @@ pub(super) fn tcp(page: &mut Page, report: &StreamReport) {
         if let Some(share) = row.tcp.as_ref().and_then(|tcp| tcp.line_share) {
             page.fact(&name(row), &format!("{} of the link's rate", format::share(share)));
         }
+        if let Some(limits) = row.tcp.as_ref().and_then(held_back) {
+            page.fact(&name(row), &limits);
+        }
         if let Some(done) = row.zero_copy {
             let (asked, copied) = (done.asked, done.copied);
             page.fact(&name(row), &format!("{copied} of {asked} zero-copy sends were turned back into copies"));
@@ -49,6 +52,16 @@ pub(super) fn tcp(page: &mut Page, report: &StreamReport) {
             page.fact(&name(row), &format!("{mapped} of {all} received bytes were mapped, the rest copied"));
         }
     }
+}
+
+/// What held the sender back, where something did for a hundredth of the time.
+fn held_back(tcp: &TcpRow) -> Option<String> {
+    let share = |limited: Option<Spread>| limited.map_or(0.0, |limited| limited.median);
+    let (window, buffer) = (share(tcp.receiver_limited), share(tcp.buffer_limited));
+    (window.max(buffer) >= 0.01).then(|| {
+        let (window, buffer) = (format::share_short(window), format::share_short(buffer));
+        format!("held back by the receiver's window {window} of the time, by its buffer {buffer}")
+    })
 }
 
 /// How the flows differ: the least, the median, the greatest.
@@ -107,7 +120,7 @@ pub(super) fn datagrams(page: &mut Page, report: &StreamReport) {
         "  {:<16}{:>14}{:>14}{:>10}{:>12}{:>12}",
         "block", "sent", "received", "lost", "reordered", "duplicate"
     )];
-    for (row, counts) in rows {
+    for (row, counts) in &rows {
         let lost = if counts.sent == 0 { 0.0 } else { counts.lost as f64 / counts.sent as f64 };
         lines.push(format!(
             "  {:<16}{:>14}{:>14}{:>10}{:>12}{:>12}",
@@ -120,4 +133,7 @@ pub(super) fn datagrams(page: &mut Page, report: &StreamReport) {
         ));
     }
     page.block(&lines.join("\n"));
+    for (row, dropped) in rows.iter().filter_map(|(row, counts)| Some((row, counts.dropped.filter(|n| *n > 0)?))) {
+        page.fact(&name(row), &format!("{dropped} arrived and found no room in the receiver's socket"));
+    }
 }
