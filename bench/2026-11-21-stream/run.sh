@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
-# run.sh [ROUNDS]: TCP over veth between two namespaces, netcliff stream beside iperf3, iperf2 and nuttcp, interleaved
+# run.sh [ROUNDS]: TCP over veth between two namespaces, netcliff stream beside iperf3, iperf2, nuttcp and qperf, interleaved
 # rounds, offloads on and off, cubic and bbr, sender on CPU 0, receiver on CPU 1. Beside them netcliff in its default block size
 # and, for small blocks, through io_uring, many writes a call, and with a receiver that is woken for 64 KiB only. CPU time is
-# read from /proc/stat over a window within each transfer, alike for all. Raw output and a table go to results/ beside this
-# script. Needs root, ip, ethtool, iperf3, iperf, nuttcp, jq, and a release build of netcliff (NETCLIFF=path). STATES="on off" and CONGESTIONS="cubic bbr" narrow it.
+# read from /proc/stat over a window within each transfer, alike for all; what was busy just before each is noted, so that one that
+# did not have the machine for itself can be left out. Raw output and a table go to results/ beside this
+# script. Needs root, ip, ethtool, iperf3, iperf, nuttcp, qperf, jq, and a release build of netcliff (NETCLIFF=path). STATES="on off" and CONGESTIONS="cubic bbr" narrow it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 ROUNDS="${1:-5}"
 NETCLIFF="${NETCLIFF:-../../target/release/netcliff}"
 SECONDS_EACH="${SECONDS_EACH:-3}"
 OUT="${OUT:-results}"
-TOOLS=(iperf3 iperf nuttcp)
+TOOLS=(iperf3 iperf nuttcp qperf)
 source ./bed.sh
 
 # The receivers of the peers, on CPU 1 for the whole run; nuttcp's serves one measurement and is started for each, since its
@@ -19,6 +20,8 @@ ip netns exec "$FAR" taskset -c 1 iperf3 -s >/dev/null 2>&1 &
 servers+=($!)
 # Not iperf's own port: nuttcp's data goes there.
 ip netns exec "$FAR" taskset -c 1 iperf -s -p 5555 >/dev/null 2>&1 &
+servers+=($!)
+ip netns exec "$FAR" taskset -c 1 qperf >/dev/null 2>&1 &
 servers+=($!)
 sleep 1
 
@@ -46,6 +49,11 @@ one() {
             "${client[@]}" iperf -c 10.77.0.2 -p 5555 -t "$SECONDS_EACH" -l "$block" -Z "$congestion" -y C >"$log" || true
             awk -F, 'NF > 8 {value = $9} END {print value == "" ? "-" : value, "-"}' "$log"
             ;;
+        qperf)
+            # Its CPU figures are the host's, which is one here. It takes the namespace's default congestion control, as nuttcp.
+            "${client[@]}" qperf -t "$SECONDS_EACH" -m "$block" -ub -uu 10.77.0.2 tcp_bw >"$log" 2>&1 || true
+            awk '$1 == "bw" {value = $3} END {print value == "" ? "-" : value, "-"}' "$log"
+            ;;
         nuttcp)
             # nuttcp has no option for the congestion control: it takes the namespace's default.
             ip netns exec "$FAR" taskset -c 1 nuttcp -1 --nofork >/dev/null 2>&1 &
@@ -60,7 +68,7 @@ one() {
 }
 
 TABLE="$OUT/rounds.csv"
-echo "offloads,congestion,block_bytes,round,tool,bps,own_cpus,busy_cpus,steal_share,load1" >"$TABLE"
+echo "offloads,congestion,block_bytes,round,tool,bps,own_cpus,busy_cpus,steal_share,busy_before" >"$TABLE"
 for state in ${STATES:-on off}; do
     offloads "$state"
     for congestion in ${CONGESTIONS:-cubic bbr}; do
@@ -68,7 +76,7 @@ for state in ${STATES:-on off}; do
             ip netns exec "$ns" sysctl -qw "net.ipv4.tcp_congestion_control=$congestion"
         done
         for block in 64 65536 131072; do
-            tools=(netcliff iperf3 iperf nuttcp)
+            tools=(netcliff iperf3 iperf nuttcp qperf)
             if [[ $block == 64 ]]; then tools+=(netcliff-uring netcliff-low-water); fi
             if [[ $block == 131072 ]]; then tools+=(netcliff-1MiB); fi
             for round in $(seq "$ROUNDS"); do
@@ -76,7 +84,12 @@ for state in ${STATES:-on off}; do
                     # Another order in each round.
                     tool="${tools[$(((place + round) % ${#tools[@]}))]}"
                     log="$OUT/$state-$congestion-$block-$round-$tool.raw"
-                    read -r load _ </proc/loadavg
+                    # What the one before leaves behind shall be over.
+                    sleep 0.2
+                    read -r busy0 steal0 all0 < <(ticks)
+                    sleep 0.3
+                    read -r busy1 steal1 all1 < <(ticks)
+                    before="$(window "$busy0" "$steal0" "$all0" "$busy1" "$steal1" "$all1")"
                     one "$tool" "$block" "$congestion" "$log" >"$OUT/told" &
                     measuring=$!
                     # From 1.2 s on every tool is past its warm-up, and none is done before its 3 s.
@@ -86,7 +99,7 @@ for state in ${STATES:-on off}; do
                     read -r busy1 steal1 all1 < <(ticks)
                     wait "$measuring"
                     read -r bps own_cpus <"$OUT/told"
-                    echo "$state,$congestion,$block,$round,$tool,$bps,$own_cpus,$(window "$busy0" "$steal0" "$all0" "$busy1" "$steal1" "$all1"),$load" |
+                    echo "$state,$congestion,$block,$round,$tool,$bps,$own_cpus,$(window "$busy0" "$steal0" "$all0" "$busy1" "$steal1" "$all1"),${before%,*}" |
                         tee -a "$TABLE" >&2
                 done
             done

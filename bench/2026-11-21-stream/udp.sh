@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # udp.sh [ROUNDS]: UDP datagrams of 64 bytes over veth, as fast as each tool sends, packets a second that the receiving
 # application got: netcliff with one call a datagram (single), with sendmmsg and recvmmsg (batch), with UDP_SEGMENT and UDP_GRO
-# (gso), beside iperf3, iperf2 and nuttcp. Interleaved rounds, sender on CPU 0, receiver on CPU 1. Writes udp.csv, udp.md and raw
+# (gso), with sendmmsg and one io_uring receive (uring), beside iperf3, iperf2, nuttcp and qperf. Interleaved rounds, sender on CPU 0, receiver on CPU 1. Writes udp.csv, udp.md and raw
 # output to results/. Needs what run.sh needs.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
@@ -10,7 +10,7 @@ NETCLIFF="${NETCLIFF:-../../target/release/netcliff}"
 SECONDS_EACH="${SECONDS_EACH:-3}"
 BLOCK=64
 OUT="${OUT:-results}"
-TOOLS=(iperf3 iperf nuttcp)
+TOOLS=(iperf3 iperf nuttcp qperf)
 source ./bed.sh
 
 # server COMMAND...: a receiver on CPU 1 for one measurement.
@@ -26,8 +26,10 @@ one() {
     local client=(near timeout "$((SECONDS_EACH + 20))" taskset -c 0)
     case "$tool" in
         netcliff-*)
+            local way=(--path "${tool#netcliff-}")
+            if [[ $tool == netcliff-uring ]]; then way=(--path batch --receive uring); fi
             "$NETCLIFF" stream --channel udp --namespaces "$NEAR,$FAR" --address 10.77.0.2 --cpu 0,1 --block "${BLOCK}B" \
-                --path "${tool#netcliff-}" --time "${SECONDS_EACH}s" --warmup 500ms --repeats 1 --cpu-meter procfs --json \
+                "${way[@]}" --time "${SECONDS_EACH}s" --warmup 500ms --repeats 1 --cpu-meter procfs --json \
                 2>/dev/null >"$log" || true
             jq -r --argjson bits "$((BLOCK * 8))" '.rows[0].receiver_bps.median / $bits' "$log"
             ;;
@@ -49,17 +51,22 @@ one() {
             "${client[@]}" nuttcp -u -Ru -T"$SECONDS_EACH" -l"$BLOCK" -fparse 10.77.0.2 >"$log" 2>&1 || true
             sed -n 's/.*real_seconds=\([0-9.]*\) .* drop=\([0-9]*\) pkt=\([0-9]*\).*/\1 \2 \3/p' "$log" | awk 'END {if (NR) print ($3 - $2) / $1}'
             ;;
+        qperf)
+            server qperf >/dev/null 2>&1
+            "${client[@]}" qperf -t "$SECONDS_EACH" -m "$BLOCK" -uu 10.77.0.2 udp_bw >"$log" 2>&1 || true
+            awk -v bytes="$BLOCK" '$1 == "recv_bw" {print $3 / bytes}' "$log"
+            ;;
     esac
     if [[ -n $serving ]]; then kill "$serving" 2>/dev/null || true; fi
 }
 
 TABLE="$OUT/udp.csv"
 echo "round,tool,received_pps,busy_share,steal_share,load1" >"$TABLE"
-tools=(netcliff-single iperf3 iperf nuttcp netcliff-batch netcliff-gso)
+tools=(netcliff-single iperf3 iperf nuttcp qperf netcliff-batch netcliff-gso netcliff-uring)
 for round in $(seq "$ROUNDS"); do
-    for place in 0 1 2 3 4 5; do
+    for place in "${!tools[@]}"; do
         # Another order in each round.
-        tool="${tools[$(((place + round) % 6))]}"
+        tool="${tools[$(((place + round) % ${#tools[@]}))]}"
         serving=""
         read -r busy0 steal0 all0 < <(ticks)
         pps="$(one "$tool" "$OUT/udp-$round-$tool.raw")"

@@ -1,23 +1,27 @@
 """What the summaries of the benches beside other tools share: which measurements count, and ratios round by round.
 
-Rule: a measurement that lost more than 2 % of the machine to the hypervisor is left out, and said. The best peer is the one with
+Rule: a measurement that lost more than 2 % of the machine to the hypervisor is left out, and so is one before which more than a
+tenth of a CPU was busy with something else (where the bench notes it); both are said. The best peer is the one with
 the best median over all rounds: the best of each round would be a choice made after the noise was seen."""
 import csv
 import statistics
 
 STEAL = 0.02
+BUSY_BEFORE_CPUS = 0.1
 
 
 class Rounds:
     """The measurements of a CSV file, those that count."""
 
     def __init__(self, path, figure):
-        self.rows, self.left_out, self.silent = [], 0, 0
+        self.rows, self.left_out, self.beside, self.silent = [], 0, 0, 0
         for row in csv.DictReader(open(path, encoding="utf-8")):
             if row[figure] in ("", "-", "null") or float(row[figure]) == 0:
                 self.silent += 1
             elif float(row["steal_share"]) > STEAL:
                 self.left_out += 1
+            elif float(row.get("busy_before") or 0) > BUSY_BEFORE_CPUS:
+                self.beside += 1
             else:
                 self.rows.append(row | {"figure": float(row[figure])})
 
@@ -30,7 +34,8 @@ class Rounds:
         return found
 
     def footer(self):
-        return (f"\n{self.left_out} measurements left out for steal above {STEAL:.0%}; "
+        return (f"\n{self.left_out} measurements left out for steal above {STEAL:.0%}, "
+                f"{self.beside} for more than {BUSY_BEFORE_CPUS} CPUs busy just before; "
                 f"{self.silent} without a figure (the tool gave none).")
 
 
