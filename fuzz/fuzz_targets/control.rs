@@ -9,13 +9,14 @@ use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use libfuzzer_sys::fuzz_target;
 use netcliff_wire::control::Limits;
 use netcliff_wire::control::agent::{Event, Log, Settings, serve_pipes};
+use netcliff_wire::control::key::Key;
 use netcliff_wire::control::far::{Context, FarEnd, Kind};
 use netcliff_wire::control::stream::Stream;
 use serde_json::Value;
@@ -53,12 +54,28 @@ impl FarEnd for Nothing {
     }
 }
 
+/// One for all inputs.
+fn key() -> Key {
+    static KEY: OnceLock<Key> = OnceLock::new();
+    let made = || {
+        let path = std::env::temp_dir().join(format!("netcliff-fuzz-{}", std::process::id()));
+        let key = Key::make(&path).expect("room in the temporary directory");
+        let _ = std::fs::remove_file(path);
+        key
+    };
+    KEY.get_or_init(made).clone()
+}
+
 fuzz_target!(|bytes: &[u8]| {
     let (mut client, agent) = UnixStream::pair().expect("a pair");
-    // The first byte says whether the preamble is right, so that the messages behind it are reached too.
-    let (right, rest) = bytes.split_first().map_or((false, bytes), |(first, rest)| (first & 1 == 1, rest));
-    let preamble: &[u8] = if right { b"netcliff\x00\x01\x00\x00" } else { b"" };
-    let sent = [preamble, rest].concat();
+    // The first byte says whether the agent has a key, and whether the preamble is right, so that what is behind it is reached too.
+    let (first, rest) = bytes.split_first().map_or((0, bytes), |(first, rest)| (*first, rest));
+    let key = (first & 2 != 0).then(key);
+    let mut sent = if first & 1 != 0 { b"netcliff\x00\x01\x00\x00".to_vec() } else { Vec::new() };
+    if let Some(keyed) = sent.get_mut(10) {
+        *keyed = u8::from(key.is_some());
+    }
+    sent.extend(rest);
     let client = thread::spawn(move || {
         let mut reader = client.try_clone().expect("a descriptor");
         let drain = thread::spawn(move || reader.read_to_end(&mut Vec::new()));
@@ -69,7 +86,7 @@ fuzz_target!(|bytes: &[u8]| {
     let read = OwnedFd::from(agent.try_clone().expect("a descriptor"));
     let stream = Stream::of(read, agent.into(), "fuzz").expect("non-blocking");
     let settings = Settings {
-        key: None,
+        key,
         limits: Limits { handshake_s: 2.0, message_s: 2.0, silence_s: 2.0, ..Limits::default() },
         kinds: vec![Arc::new(Nothing)],
         services: Vec::new(),
