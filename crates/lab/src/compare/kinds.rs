@@ -14,7 +14,7 @@ use super::quantity::{
     Quantity, RATE, RECEIVER_US_PER_KIB, SENDER_US_PER_KIB, SERVER_US, SYSTEM_US_PER_KIB, THROUGHPUT, WIRE, drawn,
 };
 use super::{Measured, MeasuredPoint, Reading};
-use crate::rr::{Arrivals, Report, RrRecord, RrSample, Settings, Transport};
+use crate::rr::{Arrivals, Receive, Report, RrRecord, RrSample, Settings, Transport};
 use crate::transfers::TransferReport;
 
 pub use forwarding::{forwarding, rfc2544};
@@ -109,8 +109,15 @@ pub fn rr(name: String, records: Vec<RrRecord>) -> Measured {
 fn rr_facts(report: &Report) -> Vec<(String, String)> {
     let settings = &report.settings;
     let time = |time_s: f64| units::print_time_s(time_s);
+    // How it waits is a setting like any other: what it is worth is the question.
+    let receive = match settings.receive {
+        Receive::Block => "blocking".to_owned(),
+        Receive::Spin => "spinning".to_owned(),
+        Receive::KernelPoll(us) => format!("kernel polls for {us} us"),
+    };
     let facts = [
         ("path", report.path.clone()),
+        ("settings.receive", receive),
         ("settings.client_cpu", print_cpus(settings.client_cpu, &settings.client_cpus)),
         ("settings.server_cpu", print_cpus(settings.server_cpu, &settings.server_cpus)),
         ("settings.time", time(settings.time_s)),
@@ -157,12 +164,7 @@ fn rr_name(settings: &Settings) -> String {
             format!("flows {} {gaps} {rate}/s", settings.flows)
         }
     };
-    let receive = match settings.receive {
-        crate::rr::Receive::Block => String::new(),
-        crate::rr::Receive::Spin => " busy".to_owned(),
-        crate::rr::Receive::KernelPoll(us) => format!(" busy-poll {us}us"),
-    };
-    format!("{transport} {}B/{}B {load}{receive}", settings.request_bytes, settings.response_bytes)
+    format!("{transport} {}B/{}B {load}", settings.request_bytes, settings.response_bytes)
 }
 
 /// `netcliff find`.
