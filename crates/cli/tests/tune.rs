@@ -371,6 +371,23 @@ fn faults() {
         say("SKIPPED: no VLANs here");
     }
 
+    // An interface that has another name since.
+    assert!(bed.inside(&home, &[&["tune", "apply"][..], &MTU].concat()).status().unwrap().success());
+    for change in
+        [&["link", "set", "v0", "down"][..], &["link", "set", "v0", "name", "was0"], &["link", "set", "was0", "up"]]
+    {
+        assert!(bed.ip(&[&["-n", &bed.0], change].concat()));
+    }
+    let undone = bed.inside(&home, &["tune", "undo"]).output().unwrap();
+    let told = String::from_utf8_lossy(&undone.stdout);
+    assert!(undone.status.success() && told.contains("v0 is called was0 now"), "{undone:?}");
+    for change in
+        [&["link", "set", "was0", "down"][..], &["link", "set", "was0", "name", "v0"], &["link", "set", "v0", "up"]]
+    {
+        assert!(bed.ip(&[&["-n", &bed.0], change].concat()));
+    }
+    assert_eq!(bed.mtu(), "1500");
+
     // A plan whose interface is there when it is made and gone when it is applied.
     let plan = bed.inside(&home, &["tune", "plan", "--json", "--objective", "cpu", "--if", "v0", "--mtu", "1400"]);
     let plan = { plan }.output().unwrap();

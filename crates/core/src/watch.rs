@@ -173,7 +173,7 @@ impl Moment {
         }
         if let Some(cpu) = self.cpus.iter().find(|cpu| cpu.squeezed_per_s > 0.0) {
             return Some(format!(
-                "softirq rounds of CPU {} are cut short {:.0} times a second: budget or time of a round is used up",
+                "softirq rounds of CPU {} are cut short ({:.0} a second): budget or time of a round is used up",
                 cpu.cpu, cpu.squeezed_per_s
             ));
         }
@@ -212,7 +212,7 @@ mod tests {
             (|m| m.cpus[0].softirq = 0.95, "CPU 0 spends 95 % on interrupts"),
             (|m| m.interfaces[0].tx_bps = 0.97e9, "link of eth0 is full"),
             (|m| m.cpus[1].steal = 0.3, "hypervisor takes 30 % of CPU 1"),
-            (|m| m.cpus[1].squeezed_per_s = 3.0, "CPU 1 are cut short 3 times"),
+            (|m| m.cpus[1].squeezed_per_s = 3.0, "CPU 1 are cut short (3 a second)"),
             (|m| m.cpus[0].user = 0.9, "CPU 0 is full, mostly with programs"),
         ];
         for (change, words) in cases {

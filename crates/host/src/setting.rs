@@ -156,6 +156,27 @@ impl Setting {
         }
     }
 
+    /// The same of an interface by another name. An interrupt keeps the name that it was given.
+    pub(crate) fn of_interface(&self, name: &str) -> Setting {
+        let mut other = self.clone();
+        match &mut other {
+            Setting::File { path } => {
+                let below = self.interface().map(|name| Path::new("/sys/class/net").join(name));
+                if let Some(Ok(rest)) = below.map(|below| path.strip_prefix(below).map(Path::to_owned)) {
+                    *path = Path::new("/sys/class/net").join(name).join(rest);
+                }
+            }
+            Setting::Ethtool { interface, .. }
+            | Setting::RssTable { interface }
+            | Setting::Interrupt { interface, .. }
+            | Setting::Mtu { interface }
+            | Setting::Link { interface }
+            | Setting::HardwareStamps { interface }
+            | Setting::Napi { interface, .. } => name.clone_into(interface),
+        }
+        other
+    }
+
     /// The interface whose queues are made anew by it.
     pub(crate) fn renews_queues_of(&self) -> Option<&str> {
         match self {

@@ -23,6 +23,7 @@ use crate::{
     process::{ProcessId, boot_id},
     setting::{self, Setting},
 };
+use nix::net::if_::if_nametoindex;
 use serde::{Deserialize, Serialize};
 use std::{
     fs::{File, OpenOptions},
@@ -113,6 +114,9 @@ pub enum Change {
         setting: Setting,
         /// The network namespace it is seen from, by the number of its file; None: it belongs to the whole host.
         namespace: Option<u64>,
+        /// Number of its interface, which a new name does not change; None: it has none, or the record is older.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ifindex: Option<u32>,
         /// Its value before.
         old: String,
         /// The value about to be written.
@@ -124,6 +128,9 @@ pub enum Change {
         interface: String,
         /// As in [`Change::SettingChanged`].
         namespace: Option<u64>,
+        /// As in [`Change::SettingChanged`].
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ifindex: Option<u32>,
         /// Each with its value before.
         settings: Vec<(Setting, String)>,
     },
@@ -141,6 +148,11 @@ pub(crate) enum Line {
     Owner { version: u32, owner: ProcessId, boot_id: Option<String> },
     Change { id: u64, change: Change },
     Undone { id: u64 },
+}
+
+/// The number of an interface of this network namespace.
+fn index_of(interface: &str) -> Option<u32> {
+    if_nametoindex(interface).ok()
 }
 
 /// Names a recorded change.
@@ -199,8 +211,9 @@ impl Journal {
         (old, new): (&str, &str),
     ) -> Result<(), JournalError> {
         let namespace = setting.is_of_namespace().then(setting::namespace).flatten();
+        let ifindex = setting.interface().and_then(index_of);
         let (setting, old, new) = (setting.clone(), old.to_owned(), new.to_owned());
-        Self::begun(journal, state)?.record(Change::SettingChanged { setting, namespace, old, new }).map(drop)
+        Self::begun(journal, state)?.record(Change::SettingChanged { setting, namespace, ifindex, old, new }).map(drop)
     }
 
     /// Writes down what the next changes of a device may move, in a journal that begins with the first change. As undoing goes
@@ -214,8 +227,11 @@ impl Journal {
         interface: &str,
         settings: Vec<(Setting, String)>,
     ) -> Result<(), JournalError> {
-        let (interface, namespace) = (interface.to_owned(), setting::namespace());
-        Self::begun(journal, state)?.record(Change::SettingsAtRisk { interface, namespace, settings }).map(drop)
+        let (namespace, ifindex) = (setting::namespace(), index_of(interface));
+        let interface = interface.to_owned();
+        Self::begun(journal, state)?
+            .record(Change::SettingsAtRisk { interface, namespace, ifindex, settings })
+            .map(drop)
     }
 
     fn begun<'a>(journal: &'a mut Option<Journal>, state: &StateDir) -> Result<&'a mut Journal, JournalError> {

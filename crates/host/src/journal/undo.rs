@@ -155,10 +155,12 @@ pub fn undo_change(change: &Change) -> UndoOutcome {
         Change::DirectoryCreated { path } => undo_directory(path),
         Change::LinkCreated { name } => undo_link(name),
         Change::SysctlChanged { path, old, new } => undo_sysctl(path, old, new),
-        Change::SettingChanged { setting, namespace, old, new } => {
-            settings::undo_setting(setting, *namespace, old, new)
+        Change::SettingChanged { setting, namespace, ifindex, old, new } => {
+            settings::undo_setting(setting, (*namespace, *ifindex), old, new)
         }
-        Change::SettingsAtRisk { settings, namespace, .. } => settings::undo_at_risk(settings, *namespace),
+        Change::SettingsAtRisk { settings, namespace, ifindex, .. } => {
+            settings::undo_at_risk(settings, (*namespace, *ifindex))
+        }
         Change::ProcessStarted { process } => process.end().map(|()| None),
     };
     let (note, error) = match result {

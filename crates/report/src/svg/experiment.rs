@@ -147,6 +147,8 @@ fn draw_curve(
     let look = look(drawing, curve.answerer);
     for run in runs(curve, spans).iter().filter(|run| !run.is_empty()) {
         match look {
+            // A line of one point would not be seen.
+            Look::Line | Look::Dashes if run.len() == 1 => canvas::points(chart, run, colour, 2.8)?,
             Look::Line => canvas::line(chart, run, colour, 2.0)?,
             Look::Dashes => canvas::dashes(chart, run, colour, 2.0)?,
             Look::Dots | Look::Hollow => {

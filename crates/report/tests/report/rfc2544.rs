@@ -108,6 +108,9 @@ fn the_html_has_the_graphs_that_rfc_2544_asks_for() {
     ] {
         assert!(page.contains(words), "{words}");
     }
+    // Only one size has a latency: a line through it would not be seen.
+    let latency = page.split("<svg").find(|picture| picture.contains("Latency at the throughput")).expect("a picture");
+    assert!(latency.contains("<circle"), "{latency}");
     let partial = Rfc2544Report { partial: Some("the <sink> died".to_owned()), sizes: vec![], ..report() };
     let page = html::rfc2544(&partial);
     assert!(page.contains("the &lt;sink&gt; died") && !page.contains("<svg"), "{page}");

@@ -24,8 +24,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "queues-many",
-        why: "more queues than CPUs put several interrupts on a CPU without sharing the work further, and each has less to \
-              poll at a time",
+        why: "more queues than CPUs share the work no further: a CPU serves several, and each has less to poll at a time",
         source: "Documentation/networking/scaling.rst, RSS: Suggested Configuration",
         look: Look::Port(many),
     },

@@ -2,30 +2,49 @@
 
 use super::Undone;
 use crate::setting::{self, Setting};
+use nix::net::if_::if_indextoname;
 use std::io;
 
+/// Where a setting was changed: the number of its network namespace, and of its interface there.
+type Where = (Option<u64>, Option<u32>);
+
 /// Takes the change of a setting back.
-pub(super) fn undo_setting(setting: &Setting, namespace: Option<u64>, old: &str, new: &str) -> Undone {
+pub(super) fn undo_setting(setting: &Setting, (namespace, ifindex): Where, old: &str, new: &str) -> Undone {
     if is_elsewhere(setting, namespace)? {
         return Ok(Some(format!("{setting}: its network namespace is gone")));
     }
-    Ok(match set_back(setting, old)? {
+    let (setting, renamed) = by_its_name(setting, ifindex);
+    let held = match set_back(&setting, old)? {
         SetBack::Gone => Some(format!("{setting} is not there any more")),
         SetBack::From(current) if !setting::same(&current, new) => {
             Some(format!("{setting} held {current}, not {new}, before it was set back"))
         }
         SetBack::From(_) | SetBack::WasSo => None,
-    })
+    };
+    let notes: Vec<String> = renamed.into_iter().chain(held).collect();
+    Ok((!notes.is_empty()).then(|| notes.join("; ")))
+}
+
+/// The setting of the interface with this number, whatever it is called now; what to say where it has another name.
+fn by_its_name(setting: &Setting, ifindex: Option<u32>) -> (Setting, Option<String>) {
+    let now = ifindex.and_then(|index| if_indextoname(index).ok()?.into_string().ok());
+    match (now, setting.interface()) {
+        (Some(now), Some(then)) if now != then => {
+            (setting.of_interface(&now), Some(format!("{then} is called {now} now")))
+        }
+        _ => (setting.clone(), None),
+    }
 }
 
 /// Sets what was moved; what is gone needs nothing. The note names what was set.
-pub(super) fn undo_at_risk(settings: &[(Setting, String)], namespace: Option<u64>) -> Undone {
+pub(super) fn undo_at_risk(settings: &[(Setting, String)], (namespace, ifindex): Where) -> Undone {
     let (mut moved, mut failed) = (Vec::new(), Vec::new());
     for (setting, old) in settings {
         if is_elsewhere(setting, namespace)? {
             return Ok(None);
         }
-        match set_back(setting, old) {
+        let (setting, _) = by_its_name(setting, ifindex);
+        match set_back(&setting, old) {
             Ok(SetBack::From(_)) => moved.push(setting.to_string()),
             Ok(SetBack::Gone | SetBack::WasSo) => {}
             Err(error) => failed.push(format!("{setting}: {error}")),

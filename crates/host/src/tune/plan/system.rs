@@ -22,7 +22,9 @@ pub(super) fn sysctls(draft: &mut Draft<'_>, ports: &[&Port]) {
     if draft.wants(Objective::Throughput) {
         buffers(draft, ports);
     }
-    if draft.wants(Objective::Latency) {
+    // What is not hardware has no queue that a reader could poll.
+    let can_be_polled = |port: &&Port| port.nic.is_physical() || !port.irqs.is_empty();
+    if draft.wants(Objective::Latency) && (ports.is_empty() || ports.iter().any(can_be_polled)) {
         let reason =
             "a reader polls the device this many us before it sleeps: no interrupt and no wake-up, for CPU time";
         for name in ["net.core.busy_read", "net.core.busy_poll"] {

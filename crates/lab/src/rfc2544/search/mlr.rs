@@ -1,7 +1,7 @@
 //! MLRsearch (RFC 9971): several goals in one search, each trial used for all of them.
 //!
 //! Which loads are tried, the part that the specification leaves open: two short trials from the highest load down
-//! along the forwarding rate; then, goal by goal, [`aimed`] where one full trial upholds a load, as for RFC 2544's goal; for
+//! along the forwarding rate; then, goal by goal, `aimed` where one full trial upholds a load, as for RFC 2544's goal; for
 //! other goals, and where that leads nowhere, stages of growing trials ([`Goal`]'s), each of which first confirms
 //! the bounds of the stage before, moves outwards by doubling steps where one does not hold, and halves the interval
 //! (by ratio) once both hold. A load is tried until it is classified and no longer.
