@@ -319,6 +319,17 @@ fn datagrams_without_room_in_the_socket_are_told_apart_from_others_that_were_los
 }
 
 #[test]
+fn a_damaged_journal_of_a_run_that_died_is_told_beside_the_figures() {
+    let home = Home::new();
+    std::fs::create_dir_all(home.state().join("journal")).expect("a directory");
+    std::fs::write(home.state().join("journal/999999999-1.jsonl"), "garbage\nmore\n").expect("a file");
+    let args = ["--testbed", "loopback", "--repeats", "1", "--json"];
+    let found = home.json([&SHORT[..], &args].concat());
+    assert!(found.to_string().contains("is damaged"), "{found}");
+    assert!(!home.json([&SHORT[..], &args].concat()).to_string().contains("is damaged"), "it was put aside");
+}
+
+#[test]
 fn flows_are_dealt_to_the_cpus_of_a_list() {
     let home = Home::new();
     let found = home.json([&SHORT[..], &["--flows", "3", "--repeats", "1", "--cpu", "0+0,0", "--json"]].concat());

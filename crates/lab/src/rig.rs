@@ -120,6 +120,7 @@ impl Rig {
         let (lock, replayed) = HostLock::acquire_and_replay(&StateDir::default_for_user()?)?;
         let host_limits: Vec<String> = inventory.limits().iter().map(ToString::to_string).collect();
         let mut limits = host_limits.clone();
+        limits.extend(replayed.left_over());
         let bed = match options.place {
             Place::Loopback => Bed::Loopback,
             Place::Netns => Bed::Netns(Box::new(testbed(&lock, (sender_cpu, host_cpu), options)?)),

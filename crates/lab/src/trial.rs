@@ -7,6 +7,7 @@ mod watching;
 use netcliff_host::cpu::system::SystemStamp;
 use netcliff_host::cpu::{self, CpuMeter, CpuSplit, MeterError, MeterSpec, Preference, Watch};
 use netcliff_host::testbed::netns::Side;
+use netcliff_wire::WireError;
 use netcliff_wire::frame::{Checksum, FrameSpec};
 use netcliff_wire::generator::GeneratorConfig;
 use netcliff_wire::run::{Timing, WireFailure, WireRun, run};
@@ -88,7 +89,11 @@ pub fn meter(rig: &Rig, preference: Preference) -> Result<cpu::Choice, MeterErro
     cpu::choose(preference, &spec)
 }
 
-/// Offers the load and measures. `watch` gets the packets offered and delivered so far.
+/// How often a trial is begun whose sender had no CPU when it was to start.
+const STARTS: u32 = 4;
+
+/// Offers the load and measures. `watch` gets the packets offered and delivered so far. A sender that was kept from starting has
+/// measured nothing: the trial begins anew, a few times.
 ///
 /// # Errors
 /// See [`TrialError`]; a trial stopped by the rig's flag is an error too, since its window is incomplete.
@@ -97,6 +102,25 @@ pub fn trial(
     spec: &TrialSpec,
     mut meter: Option<&mut Meter>,
     mut watch: impl FnMut(u64, u64),
+) -> Result<Trial, TrialError> {
+    let missed = |outcome: &Result<Trial, TrialError>| {
+        let Err(TrialError::Wire { source, .. }) = outcome else { return false };
+        matches!(source.reason, WireError::StartMissed { .. })
+    };
+    for _ in 1..STARTS {
+        let outcome = once(rig, spec, meter.as_deref_mut(), &mut watch);
+        if !missed(&outcome) {
+            return outcome;
+        }
+    }
+    once(rig, spec, meter, &mut watch)
+}
+
+fn once(
+    rig: &Rig,
+    spec: &TrialSpec,
+    mut meter: Option<&mut Meter>,
+    watch: &mut dyn FnMut(u64, u64),
 ) -> Result<Trial, TrialError> {
     let timing = Timing::measured(spec.seconds);
     let fail = |source: WireFailure| TrialError::Wire { rate_pps: spec.rate_pps, source: Box::new(source) };

@@ -145,16 +145,8 @@ fn lock_and_left() -> anyhow::Result<(HostLock, ReplayReport)> {
 
 /// Says which journals could not be read, and what became of them.
 fn tell_damaged(report: &ReplayReport) {
-    for path in &report.unreadable {
-        let aside = path.extension().is_some_and(|extension| extension == "damaged");
-        let path = path.display();
-        output::say(match aside {
-            true => format!(
-                "netcliff: a journal is damaged: what could be read in it was set back; it is put aside as {path}: look into \
-                 it for the rest, then remove it"
-            ),
-            false => format!("netcliff: {path} is damaged and does not say whose it is: it was left alone; remove it"),
-        });
+    for damaged in report.damaged() {
+        output::say(format!("netcliff: {damaged}"));
     }
 }
 

@@ -201,6 +201,7 @@ fn damage_before_the_last_line_is_told_and_the_rest_undone() {
     assert!(!first.exists() && !second.exists());
     assert_eq!(report.unreadable, [path.with_extension("damaged")]);
     assert!(report.unreadable[0].exists() && !path.exists());
+    assert!(report.left_over().iter().any(|told| told.contains("is damaged") && told.contains("put aside as")));
     assert_eq!(replay(&state).unwrap(), ReplayReport::default(), "told once");
 }
 

@@ -49,6 +49,29 @@ impl ReplayReport {
     pub fn is_clean(&self) -> bool {
         self.outcomes.iter().all(|outcome| outcome.error.is_none())
     }
+
+    /// The damaged journals, and what became of them, in sentences.
+    pub fn damaged(&self) -> Vec<String> {
+        let told = |path: &PathBuf| {
+            let aside = path.extension().is_some_and(|extension| extension == "damaged");
+            let path = path.display();
+            match aside {
+                true => format!(
+                    "a journal is damaged: what could be read in it was set back; it is put aside as {path}: look into it for the \
+                     rest, then remove it"
+                ),
+                false => format!("{path} is damaged and does not say whose it is: it was left alone; remove it"),
+            }
+        };
+        self.unreadable.iter().map(told).collect()
+    }
+
+    /// What is not as it was before runs that died, in sentences: whoever measures measures that, too.
+    pub fn left_over(&self) -> Vec<String> {
+        let failed = self.outcomes.iter().filter_map(|outcome| outcome.error.as_ref());
+        let failed = failed.map(|error| format!("left by a run that died, and not undone: {error}"));
+        failed.chain(self.damaged()).collect()
+    }
 }
 
 /// Undoes what dead runs left behind. Safe to call at every start and as often as one likes.

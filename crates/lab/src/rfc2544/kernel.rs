@@ -139,6 +139,7 @@ impl Kernel {
         let tester_cpu = tester_cpu.or_else(|| online.first().copied()).unwrap_or(0);
         let (lock, replayed) = HostLock::acquire_and_replay(&StateDir::default_for_user()?)?;
         let mut limits: Vec<String> = inventory.limits().iter().map(ToString::to_string).collect();
+        limits.extend(replayed.left_over());
         let bed = match &place {
             Place::Ports { tx, rx, i_know, .. } => {
                 for port in [tx, rx] {
