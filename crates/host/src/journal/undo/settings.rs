@@ -27,7 +27,8 @@ pub(super) fn undo_setting(setting: &Setting, (namespace, ifindex): Where, old: 
 
 /// The setting of the interface with this number, whatever it is called now; what to say where it has another name.
 fn by_its_name(setting: &Setting, ifindex: Option<u32>) -> (Setting, Option<String>) {
-    let now = ifindex.and_then(|index| if_indextoname(index).ok()?.into_string().ok());
+    // Of a number that is no interface's nix 0.30 makes an empty name.
+    let now = ifindex.and_then(|index| if_indextoname(index).ok()?.into_string().ok()).filter(|now| !now.is_empty());
     match (now, setting.interface()) {
         (Some(now), Some(then)) if now != then => {
             (setting.of_interface(&now), Some(format!("{then} is called {now} now")))
