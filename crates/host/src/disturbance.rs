@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::inventory::process_named;
+use crate::nic::counts::titled;
 use crate::procfs::{number, numbered, text};
 use crate::softnet;
 
@@ -62,7 +63,11 @@ impl Disturbances {
             governor: cpus.iter().find_map(|(_, path)| text(path.join("cpufreq/scaling_governor"))),
             interrupts: irqs.into_iter().filter_map(affinity).collect(),
             full_backlogs: full_backlogs(root),
-            tcp_pressures: tcp_pressures(root),
+            tcp_pressures: titled(
+                &text(root.join("proc/net/netstat")).unwrap_or_default(),
+                "TcpExt:",
+                "TCPMemoryPressures",
+            ),
             balanced: process_named(root, "irqbalance").is_some(),
         }
     }
@@ -140,15 +145,6 @@ impl Disturbances {
             if self.balanced || before.balanced { "irqbalance runs: stop it for the measurement" } else { "by what?" };
         (!moved.is_empty()).then(|| format!("interrupts were moved during the run ({}): {by}", moved.join(", ")))
     }
-}
-
-/// TcpExt's TCPMemoryPressures in proc/net/netstat: a line of names, a line of numbers.
-fn tcp_pressures(root: &Path) -> Option<u64> {
-    let text = text(root.join("proc/net/netstat"))?;
-    let mut lines = text.lines().filter(|line| line.starts_with("TcpExt:"));
-    let (names, counts) = (lines.next()?, lines.next()?);
-    let place = names.split_whitespace().position(|name| name == "TCPMemoryPressures")?;
-    counts.split_whitespace().nth(place)?.parse().ok()
 }
 
 fn cpus(root: &Path) -> Vec<(u32, PathBuf)> {

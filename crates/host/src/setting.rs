@@ -27,6 +27,8 @@ use std::{
 
 /// Files below these are settings of the kernel; no others are written.
 const KERNEL: [&str; 3] = ["/proc/sys", "/proc/irq", "/sys"];
+/// Those of network devices.
+const DEVICES: &str = "/sys/class/net";
 
 /// A link that is set anew is up again after this: copper negotiates 1000 Mbit/s for 2 to 4 s. One that is not is set twice more
 /// (by hand, then back), and the control channel over it must not be given up meanwhile (20 s).
@@ -145,7 +147,7 @@ impl Setting {
     /// The interface it belongs to.
     pub fn interface(&self) -> Option<&str> {
         match self {
-            Setting::File { path } => path.strip_prefix("/sys/class/net").ok()?.iter().next()?.to_str(),
+            Setting::File { path } => path.strip_prefix(DEVICES).ok()?.iter().next()?.to_str(),
             Setting::Ethtool { interface, .. }
             | Setting::RssTable { interface }
             | Setting::Interrupt { interface, .. }
@@ -161,9 +163,8 @@ impl Setting {
         let mut other = self.clone();
         match &mut other {
             Setting::File { path } => {
-                let below = self.interface().map(|name| Path::new("/sys/class/net").join(name));
-                if let Some(Ok(rest)) = below.map(|below| path.strip_prefix(below).map(Path::to_owned)) {
-                    *path = Path::new("/sys/class/net").join(name).join(rest);
+                if let Ok(below) = path.strip_prefix(DEVICES) {
+                    *path = Path::new(DEVICES).join(name).join(below.components().skip(1).collect::<PathBuf>());
                 }
             }
             Setting::Ethtool { interface, .. }

@@ -89,11 +89,10 @@ pub fn meter(rig: &Rig, preference: Preference) -> Result<cpu::Choice, MeterErro
     cpu::choose(preference, &spec)
 }
 
-/// How often a trial is begun whose sender had no CPU when it was to start.
+/// How often something is begun whose sender had no CPU when it was to start.
 const STARTS: u32 = 4;
 
-/// Offers the load and measures. `watch` gets the packets offered and delivered so far. A sender that was kept from starting has
-/// measured nothing: the trial begins anew, a few times.
+/// Offers the load and measures. `watch` gets the packets offered and delivered so far.
 ///
 /// # Errors
 /// See [`TrialError`]; a trial stopped by the rig's flag is an error too, since its window is incomplete.
@@ -103,17 +102,25 @@ pub fn trial(
     mut meter: Option<&mut Meter>,
     mut watch: impl FnMut(u64, u64),
 ) -> Result<Trial, TrialError> {
-    let missed = |outcome: &Result<Trial, TrialError>| {
+    until_started(|| once(rig, spec, meter.as_deref_mut(), &mut watch))
+}
+
+/// What `attempt` gives. A sender that was kept from starting has measured nothing: it begins anew, a few times.
+///
+/// # Errors
+/// The last attempt's.
+pub(crate) fn until_started<T>(mut attempt: impl FnMut() -> Result<T, TrialError>) -> Result<T, TrialError> {
+    let missed = |outcome: &Result<T, TrialError>| {
         let Err(TrialError::Wire { source, .. }) = outcome else { return false };
         matches!(source.reason, WireError::StartMissed { .. })
     };
     for _ in 1..STARTS {
-        let outcome = once(rig, spec, meter.as_deref_mut(), &mut watch);
+        let outcome = attempt();
         if !missed(&outcome) {
             return outcome;
         }
     }
-    once(rig, spec, meter, &mut watch)
+    attempt()
 }
 
 fn once(

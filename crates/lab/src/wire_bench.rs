@@ -93,13 +93,15 @@ impl Bench for WireBench<'_> {
         };
         let mut pps = Vec::new();
         for _ in 0..CEILING_REPEATS {
-            let ceiling = generator::ceiling(config.clone(), CEILING_S, std::sync::Arc::clone(&self.rig.stop));
-            if self.rig.stop.load(std::sync::atomic::Ordering::Relaxed) {
-                return Err(TrialError::Stopped);
-            }
-            let ceiling = ceiling.map_err(|failure| TrialError::Wire {
-                rate_pps: 0.0,
-                source: Box::new(WireFailure::from(failure.reason)),
+            let ceiling = trial::until_started(|| {
+                let ceiling = generator::ceiling(config.clone(), CEILING_S, std::sync::Arc::clone(&self.rig.stop));
+                if self.rig.stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    return Err(TrialError::Stopped);
+                }
+                ceiling.map_err(|failure| TrialError::Wire {
+                    rate_pps: 0.0,
+                    source: Box::new(WireFailure::from(failure.reason)),
+                })
             })?;
             pps.push(ceiling.offered_pps);
         }

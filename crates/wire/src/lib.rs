@@ -38,6 +38,7 @@ pub mod rr;
 pub mod run;
 pub mod schedule;
 pub mod sink;
+mod sockopt;
 pub mod thread;
 pub mod tracker;
 pub mod transfer;

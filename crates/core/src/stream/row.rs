@@ -162,6 +162,13 @@ pub struct CpuRow {
     pub idle: f64,
 }
 
+impl CpuRow {
+    /// Share in use: all but idle and steal.
+    pub fn busy(&self) -> f64 {
+        self.user + self.nice + self.system + self.irq + self.softirq
+    }
+}
+
 /// A CPU's time by eBPF: medians of exclusive shares, 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct ExactRow {

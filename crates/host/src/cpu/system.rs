@@ -37,9 +37,14 @@ pub struct SystemShares {
 }
 
 impl SystemShares {
-    /// Time in use (s): all but idle and steal.
+    /// Share in use: all but idle and steal.
+    pub fn busy(&self) -> f64 {
+        self.user + self.nice + self.system + self.irq + self.softirq
+    }
+
+    /// Time in use (s).
     pub fn used_s(&self) -> f64 {
-        (self.user + self.nice + self.system + self.irq + self.softirq) * self.counted_s
+        self.busy() * self.counted_s
     }
 }
 

@@ -116,8 +116,8 @@ fn interrupts_of(sys: &Path) -> BTreeSet<u32> {
     devices.flat_map(|entry| of(&entry.path().join("device"))).collect()
 }
 
-/// A figure of a table whose columns are named in the line above.
-fn titled(table: &str, row: &str, column: &str) -> Option<u64> {
+/// A figure of a table whose columns are named in the line above, such as /proc/net/snmp.
+pub(crate) fn titled(table: &str, row: &str, column: &str) -> Option<u64> {
     let mut lines = table.lines().filter(|line| line.starts_with(row));
     let (names, values) = (lines.next()?, lines.next()?);
     let place = names.split_ascii_whitespace().position(|name| name == column)?;

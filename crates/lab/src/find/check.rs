@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use netcliff_core::finding::SetupCheck;
-use netcliff_core::{EngineKind, Figure, Finding, FrameSizes, Outcome, ParseError, Scheme, Traffic, units};
+use netcliff_core::{EngineKind, Figure, Finding, FrameSizes, ParseError, Scheme, Traffic, units};
 use netcliff_host::testbed::sysctl::SysctlOverrides;
 
 use super::engines::Computed;
@@ -142,8 +142,10 @@ fn one(
         delivered_at_2_pps: Default::default(),
     };
     // Predicted before it is measured.
-    check.cliff_pps.model = computed.model_cliff().ok();
-    check.cliff_pps.sim = computed.sim_cliff(stop).ok().flatten();
+    let model = computed.unless_stopped(stop, |computed, _| computed.model_cliff());
+    check.cliff_pps.model = model.and_then(Result::ok);
+    let sim = computed.unless_stopped(stop, Computed::sim_cliff);
+    check.cliff_pps.sim = sim.and_then(|cliff| cliff.ok().flatten());
     let expected_pps =
         check.cliff_pps.sim.or(check.cliff_pps.model).ok_or("neither model nor simulator answers it")?.value;
     let ceiling_pps = finding.generator.ceiling_pps.map_or(f64::INFINITY, |figure| figure.value);
@@ -158,9 +160,11 @@ fn one(
     check.cliff_pps.wire = Some(cliff);
     for (multiple, delivered) in [(1.5, &mut check.delivered_at_1_5_pps), (2.0, &mut check.delivered_at_2_pps)] {
         let load_pps = multiple * cliff.value;
-        let throughput = |outcome: Outcome| outcome.throughput_pps;
-        delivered.set(EngineKind::Model, computed.model_at(load_pps).ok().and_then(throughput));
-        delivered.set(EngineKind::Sim, computed.sim_at(load_pps).ok().and_then(throughput));
+        let model = computed.unless_stopped(stop, move |computed, _| computed.model_at(load_pps));
+        let sim = computed.unless_stopped(stop, move |computed, _| computed.sim_at(load_pps));
+        for (engine, outcome) in [(EngineKind::Model, model), (EngineKind::Sim, sim)] {
+            delivered.set(engine, outcome.and_then(|outcome| outcome.ok()?.throughput_pps));
+        }
         if load_pps < ceiling_pps {
             delivered.set(EngineKind::Wire, measured(&mut bench, &spec, load_pps, plan).map_err(text)?);
         }

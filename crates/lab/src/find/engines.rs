@@ -1,10 +1,16 @@
 //! The cliff and the curve on paper and in simulation.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
 
 use netcliff_core::{Engine, EngineFailure, Figure, Host, Outcome, Point, Scheme, Traffic};
 use netcliff_model::{Fidelity, ModelEngine};
 use netcliff_sim::{SimEngine, cliff_sim_unless};
+
+/// How often a computation asks whether it is still wanted.
+const ASKED: Duration = Duration::from_millis(20);
 
 /// Model and simulator with what they are asked about.
 #[derive(Debug, Clone)]
@@ -31,6 +37,36 @@ impl Computed {
 
     fn sim(&self) -> SimEngine {
         SimEngine { confidence: crate::stats::CONFIDENCE, ..SimEngine::with_packets(self.seed, self.packets) }
+    }
+
+    /// What `compute` gives; None once `stop` is set: one run of either engine can take seconds, and who stops does not wait
+    /// for it. It goes on for nobody until it looks at the flag that it is handed, or the process ends.
+    pub fn unless_stopped<T: Send + 'static>(
+        &self,
+        stop: &AtomicBool,
+        compute: impl FnOnce(&Self, &AtomicBool) -> T + Send + 'static,
+    ) -> Option<T> {
+        let (asked, unwanted) = (self.clone(), Arc::new(AtomicBool::new(false)));
+        let (told, answer) = channel();
+        let told_off = Arc::clone(&unwanted);
+        let thread = std::thread::spawn(move || {
+            // Nobody listens any more after a stop.
+            let _ = told.send(compute(&asked, &told_off));
+        });
+        while !stop.load(Ordering::Relaxed) {
+            match answer.recv_timeout(ASKED) {
+                Ok(answer) => return Some(answer),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    if let Err(panic) = thread.join() {
+                        std::panic::resume_unwind(panic);
+                    }
+                    return None;
+                }
+            }
+        }
+        unwanted.store(true, Ordering::Relaxed);
+        None
     }
 
     /// The cliff on paper (pps).

@@ -42,13 +42,12 @@ impl Run<'_, '_> {
     pub fn all(&mut self) -> Option<Calibrated> {
         match self.stages() {
             Ok(calibrated) => calibrated,
-            Err(Halt::Failed(why)) => {
-                missing(self.finding, "wire", why);
-                conclude::all(self.finding);
-                None
-            }
-            Err(Halt::Stopped) => {
-                self.finding.partial = true;
+            Err(halt) => {
+                // A stop while a stage fails is a stop all the same.
+                self.finding.partial = matches!(halt, Halt::Stopped) || self.stop.load(Ordering::Relaxed);
+                if let Halt::Failed(why) = halt {
+                    missing(self.finding, "wire", why);
+                }
                 conclude::all(self.finding);
                 None
             }
@@ -154,10 +153,12 @@ impl Run<'_, '_> {
     }
 
     fn computed_cliffs(&mut self, computed: &Computed) -> Result<(), Halt> {
-        let model = computed.model_cliff().map(Some);
-        for (engine, cliff) in [(EngineKind::Model, model), (EngineKind::Sim, computed.sim_cliff(self.stop))] {
-            match cliff {
-                Ok(None) => return Err(Halt::Stopped),
+        for engine in [EngineKind::Model, EngineKind::Sim] {
+            let cliff = computed.unless_stopped(self.stop, move |computed, unwanted| match engine {
+                EngineKind::Sim => computed.sim_cliff(unwanted),
+                _ => computed.model_cliff().map(Some),
+            });
+            match cliff.ok_or(Halt::Stopped)? {
                 Ok(figure) => self.finding.cliff_pps.set(engine, figure),
                 Err(error) => missing(self.finding, &format!("cliff_pps.{engine}"), error.to_string()),
             }
@@ -233,15 +234,14 @@ impl Run<'_, '_> {
 
     fn computed_sweep(&mut self, computed: &Computed, centre_pps: f64) -> Result<(), Halt> {
         for multiple in MULTIPLES {
-            if self.stop.load(Ordering::Relaxed) {
-                return Err(Halt::Stopped);
-            }
             let load_pps = multiple * centre_pps;
-            for (engine, outcome) in
-                [(EngineKind::Model, computed.model_at(load_pps)), (EngineKind::Sim, computed.sim_at(load_pps))]
-            {
+            for engine in [EngineKind::Model, EngineKind::Sim] {
                 self.progress.borrow_mut().trial(load_pps);
-                match outcome {
+                let outcome = computed.unless_stopped(self.stop, move |computed, _| match engine {
+                    EngineKind::Sim => computed.sim_at(load_pps),
+                    _ => computed.model_at(load_pps),
+                });
+                match outcome.ok_or(Halt::Stopped)? {
                     Ok(outcome) => {
                         if let Some(record) = self.record(engine, load_pps, outcome.clone()) {
                             self.progress.borrow_mut().observer.record(&record);

@@ -26,7 +26,10 @@ pub fn settings(now: &Computed, finding: &Finding, stop: &AtomicBool) -> Vec<Sug
     let livelocks = finding.livelock.wire.or(finding.livelock.sim).is_some_and(|figure| figure.value < LIVELOCK);
     let mut ranked: Vec<(f64, Candidate)> = candidates(now, livelocks)
         .into_iter()
-        .filter_map(|candidate| Some((candidate.changed.model_cliff().ok()?.value, candidate)))
+        .filter_map(|candidate| {
+            let cliff = candidate.changed.unless_stopped(stop, |changed, _| changed.model_cliff());
+            Some((cliff?.ok()?.value, candidate))
+        })
         .filter(|(pps, _)| *pps > WORTHWHILE * base_pps.value)
         .collect();
     ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -34,7 +37,8 @@ pub fn settings(now: &Computed, finding: &Finding, stop: &AtomicBool) -> Vec<Sug
         .into_iter()
         .take(TOLD)
         .map(|(_, candidate)| {
-            let expected: Option<Figure> = candidate.changed.sim_cliff(stop).ok().flatten();
+            let cliff = candidate.changed.unless_stopped(stop, Computed::sim_cliff);
+            let expected: Option<Figure> = cliff.and_then(|cliff| cliff.ok().flatten());
             Suggestion { setting: candidate.setting, why: candidate.why, expected_cliff_pps: expected }
         })
         .collect()

@@ -90,7 +90,7 @@ pub struct Settings {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub goals: Vec<Goal>,
     /// Searches of each frame size: round by round over the sizes, so that what drifts hits all alike.
-    #[serde(default = "once")]
+    #[serde(default = "one")]
     pub searches: u32,
     /// Length of a full trial (s); in searches by [`SearchBy::MlrTypical`] a second at most.
     pub trial_s: f64,
@@ -130,7 +130,7 @@ impl Default for Settings {
             stamps: Stamps::default(),
             search: SearchBy::Mlr,
             goals: Vec::new(),
-            searches: once(),
+            searches: one(),
             trial_s: 60.0,
             loss_ratio: 0.0,
             width: 0.005,
@@ -144,13 +144,9 @@ impl Default for Settings {
     }
 }
 
-/// RFC 2544's own, and what records have that say nothing of it.
-fn once() -> u32 {
-    1
-}
-
 /// More goals than a search can be asked with sense.
 const MOST_GOALS: usize = 8;
+
 /// What records have that say nothing of it.
 fn one() -> u32 {
     1
@@ -289,7 +285,7 @@ impl Settings {
             }
         }
         if self.goals.len() > MOST_GOALS {
-            return bad(format!("{} of them", self.goals.len()), "8 at most");
+            return bad(format!("{} of them", self.goals.len()), &format!("{MOST_GOALS} at most"));
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! Each repeat by itself.
 
 use netcliff_core::stream::{CpuTimes, StreamSample, kernel_share};
+use netcliff_host::cpu::system::SystemShares;
 use netcliff_wire::transfer::{End, Flow, TcpSample};
 
 use super::summary::{near_us_per_kib, wire_bps_of};
@@ -20,9 +21,7 @@ fn of_repeat(options: &StreamOptions, block_bytes: usize, repeat: &Repeat) -> Ve
     let mut samples: Vec<StreamSample> = (0..windows).map(|place| of_window(options, flows, place)).collect();
     if let [sample] = &mut samples[..] {
         sample.system_us_per_kib = near_us_per_kib(repeat).filter(|us| us.is_finite());
-        let busy =
-            |cpu: &netcliff_host::cpu::system::SystemShares| cpu.user + cpu.nice + cpu.system + cpu.irq + cpu.softirq;
-        sample.system_cpus = (!repeat.ticks.is_empty()).then(|| repeat.ticks.iter().map(busy).sum());
+        sample.system_cpus = (!repeat.ticks.is_empty()).then(|| repeat.ticks.iter().map(SystemShares::busy).sum());
         let pairs: Vec<(&TcpSample, &TcpSample)> =
             flows.iter().filter_map(|flow| Some((flow.tcp.first()?, flow.tcp.last()?))).collect();
         let increase = |count: fn(&TcpSample) -> u64| -> u64 {

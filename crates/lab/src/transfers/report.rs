@@ -293,15 +293,12 @@ fn shortfall(row: &TransferRow) -> Option<String> {
 /// Where a repeat had more than a link of limited rate carries in its window, the bucket's frames included.
 pub(super) fn beyond(config: &Config, factors: &[Factor], time_s: f64) -> Option<String> {
     let carries_bps = config.carries_bps()?;
-    let (mut window_s, mut mtu) = (time_s, MTU_BYTES);
-    for setting in &config.settings {
-        match setting {
-            Setting::Bytes(bytes) => window_s = *bytes as f64 * 8.0 / carries_bps,
-            Setting::Mtu(bytes) => mtu = *bytes,
-            _ => {}
-        }
-    }
-    let most = 1.0 + f64::from(BUCKET_FRAMES) * f64::from(mtu) * 8.0 / (carries_bps * window_s);
+    let bytes = config.settings.iter().find_map(|setting| match setting {
+        Setting::Bytes(bytes) => Some(*bytes),
+        _ => None,
+    });
+    let window_s = bytes.map_or(time_s, |bytes| bytes as f64 * 8.0 / carries_bps);
+    let most = 1.0 + f64::from(BUCKET_FRAMES) * f64::from(mtu_bytes(config)) * 8.0 / (carries_bps * window_s);
     let had = config.values(TransferMeasure::LinkShare).into_iter().fold(0.0, f64::max);
     let levels = config.levels.iter().zip(factors).map(|(at, factor)| factor.levels[*at].to_string());
     (had > most).then(|| {
@@ -320,15 +317,22 @@ fn levels_of(factor: &Factor) -> FactorLevels {
     FactorLevels { key: factor.key, levels: factor.levels.iter().map(ToString::to_string).collect() }
 }
 
+/// Of a configuration's link (bytes).
+fn mtu_bytes(config: &Config) -> u32 {
+    let of = |setting: &Setting| match setting {
+        Setting::Mtu(bytes) => Some(*bytes),
+        _ => None,
+    };
+    config.settings.iter().find_map(of).unwrap_or(MTU_BYTES)
+}
+
 /// What a link of the configuration's rate can carry: full segments, or datagrams of its block.
 pub(super) fn carries_bps(config: &Config) -> Option<f64> {
-    let mut rate = None;
-    let mut mtu = MTU_BYTES;
+    let (mut rate, mtu) = (None, mtu_bytes(config));
     let (mut udp, mut block) = (false, DATAGRAM_BYTES);
     for setting in &config.settings {
         match setting {
             Setting::Rate(bps) => rate = *bps,
-            Setting::Mtu(bytes) => mtu = *bytes,
             Setting::Channel(name) => udp = name == "udp",
             Setting::Block(bytes) => block = *bytes,
             _ => {}

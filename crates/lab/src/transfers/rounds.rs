@@ -134,7 +134,6 @@ fn as_one(row: &StreamRow) -> Option<StreamSample> {
     };
     let whole = |spread: Option<Spread>| spread.map(|spread| spread.median);
     let tcp = row.tcp.as_ref();
-    let busy = |cpu: &CpuRow| cpu.user + cpu.nice + cpu.system + cpu.irq + cpu.softirq;
     Some(StreamSample {
         goodput_bps: Some(mean(|sample| sample.goodput_bps)?),
         sender_cpu: mean(|sample| sample.sender_cpu),
@@ -143,7 +142,7 @@ fn as_one(row: &StreamRow) -> Option<StreamSample> {
         receiver_us_per_kib: mean(|sample| sample.receiver_us_per_kib),
         sender_kernel_share: mean(|sample| sample.sender_kernel_share),
         receiver_kernel_share: mean(|sample| sample.receiver_kernel_share),
-        system_cpus: (!row.system.is_empty()).then(|| row.system.iter().map(busy).sum()),
+        system_cpus: (!row.system.is_empty()).then(|| row.system.iter().map(CpuRow::busy).sum()),
         system_us_per_kib: whole(row.system_us_per_kib),
         retransmissions: tcp.map(|tcp| tcp.retransmissions),
         bytes_per_segment: tcp.and_then(|tcp| whole(tcp.bytes_per_segment)),

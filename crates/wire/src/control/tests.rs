@@ -17,7 +17,7 @@ use super::far::{Context, FarEnd, Kind, Opened, Service};
 use super::key::Key;
 use super::stream::{self, Stream};
 use super::*;
-use crate::transfer::options::get_int;
+use crate::sockopt;
 
 mod faults;
 
@@ -252,7 +252,7 @@ fn a_service_is_asked_between_tests_and_given_back_when_its_client_goes() {
 fn what_is_lost_is_sent_again_every_second() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    let most_ms = |stream: &TcpStream| get_int(stream.as_fd(), libc::IPPROTO_TCP, stream::RTO_MAX_MS);
+    let most_ms = |stream: &TcpStream| sockopt::int(stream.as_fd(), libc::IPPROTO_TCP, stream::RTO_MAX_MS);
     if most_ms(&stream).is_none() {
         // Past what the harness captures.
         let _ = writeln!(std::io::stderr().lock(), "SKIPPED: no TCP_RTO_MAX_MS before Linux 6.15");

@@ -1,6 +1,7 @@
 //! The sink's loop and its counters.
 
 use std::net::UdpSocket;
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::read::{Inbox, Reader};
@@ -11,6 +12,7 @@ use crate::clock;
 use crate::error::WireError;
 use crate::frame::Header;
 use crate::latency::Latency;
+use crate::sockopt;
 use crate::thread::CpuStamp;
 use crate::tracker::{Seen, Tracker};
 
@@ -215,6 +217,6 @@ impl Measurement {
 
 impl Edge {
     fn now(socket: &UdpSocket) -> Result<Self, WireError> {
-        Ok(Self { cpu: CpuStamp::now()?, drops: socket::drops(socket) })
+        Ok(Self { cpu: CpuStamp::now()?, drops: sockopt::drops(socket.as_fd()) })
     }
 }

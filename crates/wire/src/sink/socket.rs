@@ -1,7 +1,6 @@
 //! The sink's socket and what the kernel tells about it.
 
 use std::net::UdpSocket;
-use std::os::fd::AsRawFd;
 
 use nix::sys::socket::{setsockopt, sockopt};
 use nix::sys::time::{TimeVal, TimeValLike};
@@ -11,10 +10,6 @@ use crate::error::WireError;
 
 /// How long a blocking read waits before it looks at the stop flag \[ns\].
 pub(super) const TIMEOUT_NS: u64 = 50_000_000;
-
-/// Index of the drop counter in SO_MEMINFO (linux/sock_diag.h).
-const SK_MEMINFO_DROPS: usize = 8;
-const SK_MEMINFO_VARS: usize = 9;
 
 /// Binds the socket with everything the configuration asks for.
 pub(super) fn open(config: &SinkConfig) -> Result<UdpSocket, WireError> {
@@ -45,24 +40,6 @@ fn set_buffer(socket: &UdpSocket, bytes: usize) -> Result<(), WireError> {
 pub(super) fn buffer_bytes(socket: &UdpSocket) -> Option<u64> {
     let bytes = nix::sys::socket::getsockopt(socket, sockopt::RcvBuf).ok()?;
     u64::try_from(bytes).ok()
-}
-
-/// Packets this socket has dropped since it was made (buffer full, or bad checksum), modulo 2^32.
-pub(super) fn drops(socket: &UdpSocket) -> Option<u32> {
-    let mut memory = [0u32; SK_MEMINFO_VARS];
-    let mut length = size_of_val(&memory) as u32;
-    // SAFETY: pointer and length describe `memory`, which outlives the call; the kernel writes at
-    // most `length` bytes.
-    let done = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_MEMINFO,
-            memory.as_mut_ptr().cast(),
-            &raw mut length,
-        )
-    };
-    (done == 0 && length as usize == size_of_val(&memory)).then(|| memory[SK_MEMINFO_DROPS])
 }
 
 /// Whether kernel timestamps are taken before the RPS backlog; `None` if it can not be known here

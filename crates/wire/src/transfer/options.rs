@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Channel;
 use crate::error::WireError;
+use crate::sockopt;
 
 /// Options of both ends' sockets; None leaves the kernel's default.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -154,20 +155,10 @@ pub(crate) fn set<T>(
     if done < 0 { Err(WireError::last_os(format!("set {what} to {said}"))) } else { Ok(()) }
 }
 
-pub(crate) fn get_int(socket: BorrowedFd<'_>, level: c_int, name: c_int) -> Option<c_int> {
-    let mut value: c_int = 0;
-    let mut length = mem::size_of::<c_int>() as socklen_t;
-    // SAFETY: `value` is writable for `length` bytes.
-    let done = unsafe {
-        libc::getsockopt(socket.as_raw_fd(), level, name, (&raw mut value).cast::<c_void>(), &raw mut length)
-    };
-    (done == 0).then_some(value)
-}
-
 /// What holds at a sender's socket.
 pub(super) fn in_force(socket: BorrowedFd<'_>, channel: &Channel) -> InForce {
     let tcp = matches!(channel, Channel::Tcp { .. });
-    let unsigned = |level, name| get_int(socket, level, name).and_then(|value| u32::try_from(value).ok());
+    let unsigned = |level, name| sockopt::int(socket, level, name).and_then(|value| u32::try_from(value).ok());
     let mtu = match channel {
         Channel::Udp { address, .. } if address.is_ipv6() => Some((libc::IPPROTO_IPV6, libc::IPV6_MTU)),
         Channel::Udp { .. } => Some((libc::IPPROTO_IP, libc::IP_MTU)),
@@ -186,40 +177,13 @@ pub(super) fn in_force(socket: BorrowedFd<'_>, channel: &Channel) -> InForce {
 
 /// SO_RCVBUF of a receiver's socket (bytes).
 pub(super) fn receive_buffer(socket: BorrowedFd<'_>) -> Option<u32> {
-    get_int(socket, libc::SOL_SOCKET, libc::SO_RCVBUF).and_then(|value| u32::try_from(value).ok())
-}
-
-/// What a socket's receive queue had no room for since it was made; None where the kernel does not tell (before Linux 4.12).
-pub(super) fn dropped(socket: BorrowedFd<'_>) -> Option<u64> {
-    // SK_MEMINFO_DROPS of SK_MEMINFO_VARS, include/uapi/linux/sock_diag.h.
-    let (mut told, drops) = ([0_u32; 9], 8);
-    let mut length = size_of_val(&told) as socklen_t;
-    // SAFETY: `told` is writable for `length` bytes.
-    let done = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_MEMINFO,
-            told.as_mut_ptr().cast::<c_void>(),
-            &raw mut length,
-        )
-    };
-    (done == 0 && length as usize == size_of_val(&told)).then(|| told[drops].into())
+    sockopt::int(socket, libc::SOL_SOCKET, libc::SO_RCVBUF).and_then(|value| u32::try_from(value).ok())
 }
 
 fn congestion_name(socket: BorrowedFd<'_>) -> Option<String> {
-    let mut name = [0_u8; 16];
-    let mut length = name.len() as socklen_t;
-    // SAFETY: `name` is writable for `length` bytes.
-    let done = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_CONGESTION,
-            name.as_mut_ptr().cast::<c_void>(),
-            &raw mut length,
-        )
-    };
-    let text = name.iter().take_while(|byte| **byte != 0).map(|byte| char::from(*byte)).collect::<String>();
-    (done == 0 && !text.is_empty()).then_some(text)
+    // TCP_CA_NAME_MAX
+    let mut name = [0; 16];
+    sockopt::get(socket, libc::IPPROTO_TCP, libc::TCP_CONGESTION, &mut name).ok()?;
+    let text: String = name.iter().take_while(|byte| **byte != 0).map(|byte| char::from(*byte)).collect();
+    (!text.is_empty()).then_some(text)
 }

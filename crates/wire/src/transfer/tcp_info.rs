@@ -1,9 +1,10 @@
 //! TCP_INFO, read by offset: the C library's structure ends where the kernel's of many years ago did.
 
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 
-use libc::{c_void, socklen_t};
 use serde::{Deserialize, Serialize};
+
+use crate::sockopt;
 
 /// What the kernel says of a sender's connection. Counts are since the connection was made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -46,22 +47,9 @@ const NEEDED: usize = 208;
 
 /// The kernel's answer, its time left open; None where the socket has none or the kernel is older than 4.19.
 pub(super) fn sample(socket: BorrowedFd<'_>) -> Option<TcpSample> {
-    let mut bytes = [0_u8; 512];
-    let mut length = bytes.len() as socklen_t;
-    // SAFETY: `bytes` is writable for `length` bytes.
-    let done = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_INFO,
-            bytes.as_mut_ptr().cast::<c_void>(),
-            &raw mut length,
-        )
-    };
-    if done < 0 || (length as usize) < NEEDED {
-        return None;
-    }
-    Some(parse(&bytes))
+    let mut bytes = [0; 512];
+    let written = sockopt::get(socket, libc::IPPROTO_TCP, libc::TCP_INFO, &mut bytes).ok()?;
+    (written >= NEEDED).then(|| parse(&bytes))
 }
 
 /// Offsets of `struct tcp_info` (include/uapi/linux/tcp.h), which only ever grows at its end.

@@ -8,6 +8,7 @@ use super::calls::Calls;
 use super::{DatagramPath, Datagrams, END_MARK, is_unreachable};
 use crate::clock;
 use crate::error::WireError;
+use crate::sockopt;
 use crate::tracker::{Seen, Tracker};
 use crate::transfer::ReceivePath;
 use crate::transfer::end::{End, Mover};
@@ -130,7 +131,7 @@ impl Mover for Receiver<'_> {
     }
 
     fn finish(&mut self, end: &mut End) -> io::Result<()> {
-        end.datagrams = Some(Datagrams { dropped: options::dropped(self.channel), ..self.noted.counts });
+        end.datagrams = Some(Datagrams { dropped: sockopt::drops(self.channel).map(u64::from), ..self.noted.counts });
         Ok(())
     }
 }

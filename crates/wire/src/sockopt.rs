@@ -1,0 +1,62 @@
+//! Socket options that no library knows, read as bytes.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use libc::{c_int, c_void, socklen_t};
+
+/// `struct sk_meminfo` as numbers (include/uapi/linux/sock_diag.h: SK_MEMINFO_VARS), and the place of what was dropped.
+const SK_MEMINFO_VARS: usize = 9;
+const SK_MEMINFO_DROPS: usize = 8;
+
+/// Reads an option into `bytes`: how many of them the kernel wrote.
+///
+/// # Errors
+/// The kernel's: no such option, or not at this socket.
+pub(crate) fn get(socket: BorrowedFd<'_>, level: c_int, name: c_int, bytes: &mut [u8]) -> io::Result<usize> {
+    let mut length = socklen_t::try_from(bytes.len()).map_err(io::Error::other)?;
+    // SAFETY: `bytes` is writable for `length` bytes, of which the kernel writes no more.
+    let done = unsafe {
+        libc::getsockopt(socket.as_raw_fd(), level, name, bytes.as_mut_ptr().cast::<c_void>(), &raw mut length)
+    };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(length as usize) }
+}
+
+/// An option that is a number; None where the kernel does not tell.
+pub(crate) fn int(socket: BorrowedFd<'_>, level: c_int, name: c_int) -> Option<c_int> {
+    let mut bytes = [0; size_of::<c_int>()];
+    let written = get(socket, level, name, &mut bytes).ok()?;
+    (written == bytes.len()).then(|| c_int::from_ne_bytes(bytes))
+}
+
+/// Packets that a socket has dropped since it was made (no room, or a bad checksum), modulo 2^32; None where the kernel does
+/// not tell (before Linux 4.12).
+pub(crate) fn drops(socket: BorrowedFd<'_>) -> Option<u32> {
+    let mut bytes = [0; SK_MEMINFO_VARS * size_of::<u32>()];
+    let written = get(socket, libc::SOL_SOCKET, libc::SO_MEMINFO, &mut bytes).ok()?;
+    let (numbers, _) = bytes.as_chunks();
+    (written == bytes.len()).then(|| u32::from_ne_bytes(numbers[SK_MEMINFO_DROPS]))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    #[test]
+    fn numbers_and_drops_are_read() {
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback");
+        assert_eq!(int(socket.as_fd(), libc::SOL_SOCKET, libc::SO_TYPE), Some(libc::SOCK_DGRAM));
+        assert_eq!(int(socket.as_fd(), libc::IPPROTO_TCP, libc::TCP_NODELAY), None, "it is not TCP");
+        assert_eq!(drops(socket.as_fd()), Some(0));
+        // Room for a few packets; each says that it holds more than its one byte.
+        nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::RcvBuf, &2048).expect("it may shrink");
+        let here = socket.local_addr().expect("it is bound");
+        for _ in 0..50 {
+            socket.send_to(&[0], here).expect("loopback");
+        }
+        assert!(drops(socket.as_fd()).is_some_and(|count| (1..50).contains(&count)));
+    }
+}
