@@ -111,7 +111,7 @@ fn a_build_fails_on_what_is_shown_to_be_slower() {
 #[test]
 fn request_response_is_repeated_kept_and_compared() {
     let home = Home::new();
-    let args = ["rr", "--testbed", "loopback", "--time", "100ms", "--warm-up", "20ms", "--repeats", "3", "--save"];
+    let args = ["rr", "--testbed", "loopback", "--time", "300ms", "--warm-up", "20ms", "--repeats", "3", "--save"];
     let sweep = [&args[..], &["--flows", "1,2", "--depth", "1,4", "--json"]].concat();
     let rows = home.json_lines(&sweep);
     let of = |row: &Value| (row["settings"]["flows"].as_u64(), row["settings"]["depth"].as_u64());

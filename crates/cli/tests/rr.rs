@@ -11,7 +11,7 @@ use netcliff_host::testbed::Permission;
 use serde_json::Value;
 
 const PATIENCE: Duration = Duration::from_secs(20);
-const SHORT: [&str; 5] = ["--time", "200ms", "--warm-up", "50ms", "--json"];
+const SHORT: [&str; 5] = ["--time", "400ms", "--warm-up", "50ms", "--json"];
 
 fn rr(home: &Home, more: &[&str]) -> Value {
     home.json([&["rr"], more, &SHORT].concat())
@@ -39,7 +39,7 @@ fn both_ends_on_this_host() {
     let open = rr(&home, &["--testbed", "loopback", "--rate", "2k"]);
     sound(&open);
     assert!(open["lateness"].is_object());
-    let page = home.stdout(["rr", "--testbed", "loopback", "--time", "200ms", "--response", "8B"]);
+    let page = home.stdout(["rr", "--testbed", "loopback", "--repeats", "2", "--time", "400ms", "--response", "8B"]);
     for part in ["TRANSACTIONS", "LATENCY", "one way", "not available", "24B", "a transaction", "procfs"] {
         assert!(page.contains(part), "{part}: {page}");
     }
@@ -50,9 +50,11 @@ fn between_namespaces() {
     if let Permission::Forbidden { reason } = Permission::probe() {
         return say(&format!("SKIPPED: no network namespaces: {reason}"));
     }
-    let report = rr(&Home::new(), &["--testbed", "netns", "--transport", "udp"]);
-    sound(&report);
-    assert!(report["path"].as_str().is_some_and(|path| path.contains("veth")), "{report}");
+    for (ip, more) in [("IPv4", &["--transport", "udp"][..]), ("IPv6", &["--ipv6"]), ("IPv6", &["--ipv6", "--crr"])] {
+        let report = rr(&Home::new(), &[&["--testbed", "netns"][..], more].concat());
+        sound(&report);
+        assert!(report["path"].as_str().is_some_and(|path| path.contains("veth") && path.contains(ip)), "{report}");
+    }
 }
 
 #[test]
@@ -274,6 +276,8 @@ fn wrong_usage() {
             (&["rr", "--transport", "udp", "--request", "4B"], &["--request 4B: expected 8 to 65507 bytes"]),
             (&["rr", "--rate", "2000000000k"], &["--rate", "at most 1G"]),
             (&["rr", "--arrivals", "constant"], &["--arrivals", "add --rate"]),
+            (&["rr", "--transport", "unix", "--ipv6"], &["--ipv6", "leave it out"]),
+            (&["rr", "--ipv6", "--mtu", "1000"], &["--mtu 1000", "1280 to 65535"]),
             (&["rr", "--testbed", "loopback", "--mtu", "9000"], &["--mtu", "--testbed netns"]),
             (&["rr", "--transport", "unix", "--offloads", "off"], &["--offloads", "there is none here"]),
             (&["rr", "--timeout", "1us"], &["--timeout 1us: expected 0.001 to 86400 seconds"]),

@@ -155,6 +155,7 @@ fn wrong_usage_of_an_agent() {
             (&["stream", "--testbed", "netns", "--mtu", "9"], &["--mtu", "'9'", "68 to 65535"]),
             (&["stream", "--testbed", "loopback", "--cpu", "0,4000"], &["--cpu 4000: expected", "online CPU"]),
             (&["stream", "--cpu", "0-0,0+4000"], &["--cpu 4000: expected", "online CPU"]),
+            (&["stream", "--testbed", "netns", "--ipv6", "--mtu", "1279"], &["--mtu 1279", "1280 to 65535"]),
             (&["stream", "--mtu", "9000"], &["--mtu", "--testbed netns"]),
             (&["stream", "--testbed", "loopback", "--offloads", "off"], &["--offloads", "--testbed netns"]),
             (
@@ -214,6 +215,11 @@ fn between_namespaces_with_offloads_on_and_off() {
     let jumbo = cubic(&["--offloads", "off", "--mtu", "9000", "--reverse"]);
     assert!(packet(&jumbo) > 5000.0 && packet(&jumbo) <= 9014.0, "{jumbo}");
     measured(&["--channel", "udp", "--block", "1KiB", "--path", "batch", "--reverse"]);
+    // Headers of IPv6 and of TCP with its timestamps leave 1428 bytes of a frame.
+    let v6 = cubic(&["--offloads", "off", "--ipv6"]);
+    let segment = number_at(&v6, "/rows/0/tcp/bytes_per_segment/median");
+    assert!((1300.0..=1428.0).contains(&segment) && packet(&v6) <= 1514.0, "{v6}");
+    measured(&["--ipv6", "--bidir"]);
     assert!(namespaces_of(std::process::id()).is_empty());
 }
 
@@ -227,20 +233,23 @@ fn datagrams_are_on_the_wire_what_the_device_counts() {
     let home = Home::new();
     let bed = ["--testbed", "netns", "--offloads", "off", "--channel", "udp", "--repeats", "1"];
     // Payload, MTU, frames of a datagram, and whether each is shorter than Ethernet's shortest.
-    for (block, mtu, frames, short) in [
-        ("8B", "1500", 1.0, true),
-        ("64B", "1500", 1.0, false),
-        ("1472B", "1500", 1.0, false),
-        ("4000B", "1500", 3.0, false),
-        ("4000B", "1003", 5.0, false),
-        ("65507B", "9000", 8.0, false),
+    for (block, mtu, frames, short, family) in [
+        ("8B", "1500", 1.0, true, &[][..]),
+        ("64B", "1500", 1.0, false, &[]),
+        ("1472B", "1500", 1.0, false, &[]),
+        ("4000B", "1500", 3.0, false, &[]),
+        ("4000B", "1003", 5.0, false, &[]),
+        ("65507B", "9000", 8.0, false, &[]),
+        ("64B", "1500", 1.0, false, &["--ipv6"]),
+        ("1452B", "1500", 1.0, false, &["--ipv6"]),
+        ("1472B", "1500", 2.0, false, &["--ipv6"]),
     ] {
         // So many that one more or less at either end of the window is little.
         let rate = if block.len() > 4 { "200Mbit/s" } else { "10Mbit/s" };
         let more = ["--rate", rate, "--path", "single", "--block", block, "--mtu", mtu, "--link", "1Gbit/s", "--json"];
         let (mut apart, mut found) = (f64::INFINITY, Value::Null);
         for _ in 0..4 {
-            found = home.json([&SHORT[..], &bed, &more].concat());
+            found = home.json([&SHORT[..], &bed, &more, family].concat());
             let at = |path: &str| number_at(&found, &format!("/rows/0/{path}/median"));
             let (packets, bytes) = (at("device/packets_per_s"), at("device/bytes_per_packet"));
             // The device counts 14 bytes of header, not the check sequence, the preamble and the gap.

@@ -91,6 +91,30 @@ block = ["1024B", "65536B"]
 }
 
 #[test]
+fn both_versions_of_ip_are_compared_in_one_run() {
+    if let Permission::Forbidden { reason } = Permission::probe() {
+        return say(&format!("SKIPPED: no network namespaces: {reason}"));
+    }
+    let home = Home::new();
+    let head = SMALL.split("[vary]").next().unwrap_or_default();
+    let of = |vary: &str| home.file("ip.toml", format!("{head}[vary]\n{vary}"));
+    let file = of("ip = [\"4\", \"6\"]\nchannel = [\"tcp\", \"mptcp\", \"udp\"]\nmtu = [\"1279\", \"1500\"]\n");
+    let found = home.json(["run", &file, "--repeats", "1", "--json"]);
+    let rows = found["rows"].as_array().expect("rows");
+    assert_eq!(rows.len(), 6, "one MTU is left: {found}");
+    let levels: Vec<_> = rows.iter().map(|row| row["levels"].to_string()).collect();
+    assert!(levels.contains(&r#"["udp","6","1500"]"#.to_owned()), "{levels:?}");
+    assert!(found["not_had"].to_string().contains("IPv6 needs 1280 at least"), "{found}");
+    // A limited link carries less of what has longer headers.
+    let slow = of("ip = [\"4\", \"6\"]\nrate = [\"10Mbit/s\"]\n\n[figure]\ny = \"link_share\"\n");
+    let found = home.json(["run", &slow, "--repeats", "1", "--json"]);
+    let carries = [0, 1].map(|row| number_at(&found, &format!("/rows/{row}/carries_bps")));
+    assert!((carries[1] / carries[0] - 1428.0 / 1448.0).abs() < 1e-9, "{carries:?}");
+    let (_agent, address) = agent(&home, &[]);
+    refusal(&home, &["run", &of("ip = [\"6\"]\n"), "--to", &address], 2, &["ip", "other version"]).expect("told");
+}
+
+#[test]
 fn flows_share_threads_where_their_way_of_sending_lets_them() {
     let home = Home::new();
     let vary = "[fixed]\nflows = \"4\"\n\n[vary]\nthreads = [\"own\", \"2\"]\npath = [\"write\", \"zerocopy\"]\n";

@@ -17,7 +17,7 @@ use nix::{
 };
 use std::{
     fs,
-    net::UdpSocket,
+    net::{IpAddr, UdpSocket},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -44,13 +44,18 @@ fn pinned(testbed: &Testbed) -> [PathBuf; 2] {
     [Side::Sender, Side::HostUnderTest].map(|side| Path::new("/run/netns").join(&testbed.endpoint(side).namespace))
 }
 
+/// [`exchange_with`] the host under test's IPv4 address.
+fn exchange(testbed: &Testbed) -> u64 {
+    exchange_with(testbed, testbed.endpoint(Side::HostUnderTest).ip.into())
+}
+
 /// Ten datagrams from the sender, received by a socket of the host under test; returns how many were
 /// sent. The backlog of a CPU belongs to the whole host, so another program's flood can drop ours: each
 /// datagram is sent again until it arrives.
-fn exchange(testbed: &Testbed) -> u64 {
-    let to = testbed.endpoint(Side::HostUnderTest).ip;
+fn exchange_with(testbed: &Testbed, to: IpAddr) -> u64 {
     let socket = testbed.run_in_hut(|| UdpSocket::bind((to, 9000)).unwrap()).unwrap();
-    let sender = testbed.run_in_sender(|| UdpSocket::bind("0.0.0.0:0").unwrap()).unwrap();
+    let sender =
+        testbed.run_in_sender(|| UdpSocket::bind(if to.is_ipv6() { "[::]:0" } else { "0.0.0.0:0" }).unwrap()).unwrap();
     socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
     let mut sent = 0;
     for n in 0..10u8 {
@@ -123,6 +128,28 @@ fn backlog_reception_takes_place_on_the_chosen_cpu() {
         .unwrap();
     // One inter-processor interrupt can bring several packets; none would mean no steering.
     assert!(received_rps(chosen).wrapping_sub(before) >= 20, "{before} then {}", received_rps(chosen));
+}
+
+#[test]
+fn ipv6_is_there_where_it_is_asked_for() {
+    let Some((_state, lock)) = lock() else { return };
+    if !Path::new("/proc/sys/net/ipv6").exists() {
+        return print_skipped("this kernel has no IPv6");
+    }
+    let testbed = Testbed::create(&lock, TestbedOptions { ipv6: true, ..Default::default() }).unwrap();
+    let to = testbed.endpoint(Side::HostUnderTest).ipv6.expect("it was asked for");
+    let datagrams = exchange_with(&testbed, to.into()) + exchange(&testbed);
+    let [sender, receiver] = [Side::Sender, Side::HostUnderTest].map(|side| testbed.counters(side).unwrap());
+    // Beside them a few reports of multicast listeners; no solicitation, which would be answered.
+    let more = sender.tx_packets + sender.tx_dropped - datagrams;
+    assert!(more <= 6 && receiver.tx_packets <= 6, "{sender:?} {receiver:?}");
+    drop(testbed);
+    let plain = Testbed::create(&lock, TestbedOptions::default()).unwrap();
+    assert_eq!(plain.endpoint(Side::Sender).ipv6, None);
+    drop(plain);
+    let small = TestbedOptions { ipv6: true, mtu_bytes: 1279, ..Default::default() };
+    let error = Testbed::create(&lock, small).unwrap_err().to_string();
+    assert!(error.contains("1279") && error.contains("with IPv6"), "{error}");
 }
 
 #[test]

@@ -38,7 +38,7 @@ impl Companion {
     /// The namespace cannot be entered, the program cannot be run, or it is no netcliff.
     pub fn start(program: &Path, version: &str, rig: &Rig) -> Result<Self, ControlError> {
         let place = Placement { netns: rig.netns(Side::HostUnderTest), ..Placement::default() };
-        let (stream, child) = spawned(program, IpAddr::V4(*rig.addresses().1.ip()), &place)?;
+        let (stream, child) = spawned(program, rig.host_address(), &place)?;
         let process = Process(child);
         let session = Session::over(stream, None, None, version, Limits::default())?;
         Ok(Self { session, process })

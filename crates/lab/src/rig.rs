@@ -1,6 +1,6 @@
 //! The rig: a testbed with its meters, ready for one trial after the other.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddrV4};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -74,6 +74,8 @@ pub struct RigOptions {
 pub struct LinkOptions {
     /// MTU of both ends (bytes); None: 9000.
     pub mtu_bytes: Option<u32>,
+    /// What has no address of its own to say so goes by IPv6.
+    pub ipv6: bool,
     /// All transmit offloads of both ends on or off; None: as the kernel makes them.
     pub offloads: Option<bool>,
     /// How the host under test receives.
@@ -93,6 +95,7 @@ enum Bed {
 #[derive(Debug)]
 pub struct Rig {
     bed: Bed,
+    ipv6: bool,
     /// CPU of the sender.
     pub sender_cpu: u32,
     /// CPU of the host under test.
@@ -148,7 +151,8 @@ impl Rig {
                  is that of both together"
             ));
         }
-        Ok(Self { bed, sender_cpu, host_cpu, replayed, limits, host_limits, stop, _lock: lock })
+        let ipv6 = options.link.ipv6;
+        Ok(Self { bed, ipv6, sender_cpu, host_cpu, replayed, limits, host_limits, stop, _lock: lock })
     }
 
     /// True where packets travel between namespaces.
@@ -210,7 +214,32 @@ impl Rig {
         }
     }
 
-    /// Addresses packets go from and to.
+    /// True where IPv6 was asked for.
+    pub fn is_ipv6(&self) -> bool {
+        self.ipv6
+    }
+
+    /// Addresses of sender and host under test, of either version of IP; None where namespaces were made without IPv6.
+    pub fn ends(&self, ipv6: bool) -> Option<(IpAddr, IpAddr)> {
+        match (&self.bed, ipv6) {
+            (Bed::Loopback, true) => Some((Ipv6Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into())),
+            (Bed::Netns(testbed), true) => {
+                let of = |side| testbed.endpoint(side).ipv6.map(IpAddr::V6);
+                Some((of(Side::Sender)?, of(Side::HostUnderTest)?))
+            }
+            (_, false) => {
+                let (from, to) = self.addresses();
+                Some((IpAddr::V4(*from.ip()), IpAddr::V4(*to.ip())))
+            }
+        }
+    }
+
+    /// Where the host under test is reached, by the version of IP that was asked for.
+    pub fn host_address(&self) -> IpAddr {
+        self.ends(self.ipv6).map_or_else(|| IpAddr::V4(*self.addresses().1.ip()), |(_, host)| host)
+    }
+
+    /// IPv4 addresses and ports packets go from and to.
     pub fn addresses(&self) -> (SocketAddrV4, SocketAddrV4) {
         let (from, to) = match &self.bed {
             Bed::Netns(testbed) => (testbed.endpoint(Side::Sender).ip, testbed.endpoint(Side::HostUnderTest).ip),
@@ -285,6 +314,7 @@ fn testbed(lock: &HostLock, (sender, host): (u32, u32), options: &RigOptions) ->
     let link = &options.link;
     let options = TestbedOptions {
         mtu_bytes: link.mtu_bytes.unwrap_or(9000),
+        ipv6: link.ipv6,
         reception: link.reception,
         reception_cpus: vec![host],
         sender_reception_cpus: if link.steer_sender { vec![sender] } else { Vec::new() },

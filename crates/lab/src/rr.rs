@@ -115,7 +115,7 @@ fn by_threads(settings: &Settings, rig: &Rig, meter: Preference) -> Result<Repor
         let (ours, theirs): (Vec<_>, Vec<_>) = pairs.map_err(failed)?.into_iter().unzip();
         (Server::over(settings, theirs, &far)?, ours.into_iter().map(Target::Pair).collect())
     } else {
-        let address = rig.addresses().1.ip().to_owned().into();
+        let address = rig.host_address();
         let server = Server::listen(settings, address, token, &far)?;
         let targets = targets(settings, address, server.ports());
         (server, targets)
@@ -134,7 +134,7 @@ fn by_companion(
     companion: &mut Companion,
 ) -> Result<Report, RrError> {
     let ready = companion.session.start(RrKind::NAME, settings)?;
-    let targets = targets(settings, rig.addresses().1.ip().to_owned().into(), &ready.ports);
+    let targets = targets(settings, rig.host_address(), &ready.ports);
     let mut near = in_rig(settings, rig, targets, ready.token);
     near.path.push_str("; the server is a process of its own");
     near.gone = Some(companion.session.gone());
@@ -221,10 +221,11 @@ fn answered(settings: &Settings, near: Near<'_>, session: &mut Session, mut choi
 fn path(settings: &Settings, rig: &Rig) -> String {
     let client = print_cpus(settings.client_cpu, &settings.client_cpus);
     let server = print_cpus(settings.server_cpu, &settings.server_cpus);
+    let ip = if rig.is_ipv6() { "IPv6" } else { "IPv4" };
     match settings.transport {
         Transport::Unix => format!("Unix sockets on this host: client on CPU {client}, server on CPU {server}"),
-        _ if rig.is_netns() => format!("netns: client on CPU {client}, server on CPU {server}, joined by veth"),
-        _ => format!("loopback: client on CPU {client}, server on CPU {server}"),
+        _ if rig.is_netns() => format!("netns: client on CPU {client}, server on CPU {server}, joined by veth, {ip}"),
+        _ => format!("loopback: client on CPU {client}, server on CPU {server}, {ip}"),
     }
 }
 

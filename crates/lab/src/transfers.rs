@@ -120,7 +120,11 @@ pub fn run(
         return Err(TransfersError::NothingLeft(not_had.join("; ")));
     }
     let mut configs = configurations(experiment, &factors, &fixed, misplaced)?;
-    configs.retain(|config| match impossible(config).or_else(|| device.impossible(&config.settings)) {
+    let unable = |config: &Config| {
+        let alone = config.settings.iter().find_map(|setting| place.refuses(setting));
+        alone.map(str::to_owned).or_else(|| impossible(config)).or_else(|| device.impossible(&config.settings))
+    };
+    configs.retain(|config| match unable(config) {
         Some(why) => {
             if !not_had.contains(&why) {
                 not_had.push(why);
@@ -129,6 +133,9 @@ pub fn run(
         }
         None => true,
     });
+    if configs.is_empty() {
+        return Err(TransfersError::NothingLeft(not_had.join("; ")));
+    }
     let times = Times {
         repeats: experiment.repeats().map_err(misplaced)?,
         y: experiment.figure.y,

@@ -58,9 +58,21 @@ impl LinkArgs {
         }
     }
 
+    /// Refuses an MTU below which the kernel takes IPv6 off the device.
+    pub fn refuse_with_ipv6(&self) -> anyhow::Result<()> {
+        match self.mtu.filter(|mtu| *mtu < netns::IPV6_MIN_MTU) {
+            Some(mtu) => {
+                let least = netns::IPV6_MIN_MTU;
+                Err(output::usage(format!("--mtu {mtu} with --ipv6: expected {least} to 65535 bytes")))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// As the rig takes it; `mtu_bytes` where none was given.
-    pub fn options(&self, mtu_bytes: Option<u32>) -> LinkOptions {
+    pub fn options(&self, mtu_bytes: Option<u32>, ipv6: bool) -> LinkOptions {
         LinkOptions {
+            ipv6,
             mtu_bytes: self.mtu.or(mtu_bytes),
             offloads: self.offloads.map(|switch| switch == Switch::On),
             reception: match self.reception {

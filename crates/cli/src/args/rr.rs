@@ -70,6 +70,9 @@ pub struct RrArgs {
     /// Where the traffic goes when both ends are here
     #[arg(long, value_enum, default_value_t = Testbed::Best, conflicts_with_all = ["to", "ssh"])]
     pub testbed: Testbed,
+    /// IPv6 instead of IPv4; against an agent the address says which
+    #[arg(long, conflicts_with_all = ["to", "ssh"])]
+    pub ipv6: bool,
     /// The link of --testbed netns.
     #[command(flatten)]
     pub bed: LinkArgs,

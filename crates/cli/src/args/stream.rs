@@ -43,14 +43,14 @@ pub struct StreamArgs {
     /// Address of the far end [default: 127.0.0.1; ::1 with --ipv6]
     #[arg(long, value_name = "ADDRESS", value_parser = numbers::address, conflicts_with_all = ["to", "ssh"])]
     pub address: Option<IpAddr>,
-    /// IPv6 over loopback
+    /// IPv6 over loopback, or in the testbed
     #[arg(long, conflicts_with_all = ["address", "to", "ssh"])]
     pub ipv6: bool,
     /// Network namespaces of near and far end, by name (`ip netns`) or path
     #[arg(long, value_name = "NEAR,FAR", value_delimiter = ',', requires = "address")]
     pub namespaces: Vec<String>,
     /// Where both ends are: namespaces joined by veth, sender and receiver on a CPU each [default: this namespace]
-    #[arg(long, value_enum, conflicts_with_all = ["to", "ssh", "address", "ipv6", "namespaces"])]
+    #[arg(long, value_enum, conflicts_with_all = ["to", "ssh", "address", "namespaces"])]
     pub testbed: Option<Testbed>,
     /// The link of --testbed netns.
     #[command(flatten)]

@@ -74,6 +74,12 @@ pub fn run(args: &RrArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
 fn refuse(args: &RrArgs) -> anyhow::Result<()> {
     let no_link = args.transport == Transport::Unix || args.far.is_asked() || matches!(args.testbed, Testbed::Loopback);
     args.bed.refuse_without(no_link)?;
+    if args.ipv6 {
+        args.bed.refuse_with_ipv6()?;
+        if args.transport == Transport::Unix {
+            return Err(output::usage("--ipv6 is for TCP and UDP: --transport unix does not have it; leave it out"));
+        }
+    }
     if args.rate.is_none() && args.arrivals.is_some() {
         return Err(output::usage("--arrivals is for the gaps of an open loop: add --rate"));
     }
@@ -144,7 +150,7 @@ fn here(args: &RrArgs, sweep: &Sweep, provenance: Provenance, stop: &Arc<AtomicB
         },
         sender_cpu: args.cpu.as_ref().and_then(|(client, _)| first_cpu(client)),
         host_cpu: args.cpu.as_ref().and_then(|(_, server)| first_cpu(server)),
-        link: args.bed.options(None),
+        link: args.bed.options(None, args.ipv6),
         ..RigOptions::default()
     };
     let rig = Rig::build(&options, Arc::clone(stop)).map_err(RrError::from)?;

@@ -85,7 +85,7 @@ fn rig(args: &StreamArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<Option<Rig>>
         place,
         sender_cpu: args.cpu.as_ref().and_then(|(sender, _)| first_cpu(sender)),
         host_cpu: args.cpu.as_ref().and_then(|(_, receiver)| first_cpu(receiver)),
-        link: args.bed.options(Some(ETHERNET_MTU_BYTES)),
+        link: args.bed.options(Some(ETHERNET_MTU_BYTES), args.ipv6),
         ..RigOptions::default()
     };
     Rig::build(&options, Arc::clone(stop)).map(Some).map_err(|error| match error {

@@ -1,7 +1,9 @@
 //! Sender and host under test as two network namespaces joined by a veth pair.
 //!
 //! Addresses are from 198.18.0.0/15, which RFC 2544 sets aside for benchmarks; the neighbour entries
-//! are permanent and IPv6 is off, so that no packet travels but those that are measured.
+//! are permanent and IPv6 is off, so that no packet travels but those that are measured. Where IPv6 is asked for, its addresses
+//! are from 2001:2::/48 (RFC 5180), likewise without detection of duplicates, solicitations or link-local addresses; what is
+//! left is a report of multicast listeners or two as the addresses come to be.
 
 mod options;
 
@@ -19,12 +21,12 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::{
     io,
-    net::Ipv4Addr,
+    net::{Ipv4Addr, Ipv6Addr},
     sync::atomic::{AtomicU32, Ordering},
     thread::{Builder, JoinHandle},
 };
 
-pub use options::{Reception, TestbedOptions};
+pub use options::{IPV6_MIN_MTU, Reception, TestbedOptions};
 
 /// Which end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -49,6 +51,8 @@ pub struct Endpoint {
     pub mac: [u8; 6],
     /// IPv4 address (/24).
     pub ip: Ipv4Addr,
+    /// IPv6 address (/64), where it was asked for.
+    pub ipv6: Option<Ipv6Addr>,
 }
 
 /// What an interface has counted since it was made.
@@ -266,6 +270,7 @@ fn join(
         // Locally administered, so never a real card's.
         mac: [0x02, b'n', b'c', 0, 0, n + 1],
         ip: Ipv4Addr::new(198, 18, 0, n + 1),
+        ipv6: options.ipv6.then(|| Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, u16::from(n) + 1)),
     };
     let mut ends = [endpoint(sender, 0), endpoint(host_under_test, 1)];
     let [here, there] = [&ends[0], &ends[1]].map(|end| VethEnd {
@@ -279,8 +284,8 @@ fn join(
     sender
         .run(|| Rtnl::new().add_veth(&here, &there, there_ns))?
         .map_err(TestbedError::step("create the veth pair"))?;
-    let peers = [(ends[1].ip, ends[1].mac), (ends[0].ip, ends[0].mac)];
-    for ((namespace, end), peer) in [sender, host_under_test].into_iter().zip(&mut ends).zip(peers) {
+    let peers = [ends[1].clone(), ends[0].clone()];
+    for ((namespace, end), peer) in [sender, host_under_test].into_iter().zip(&mut ends).zip(&peers) {
         let configured = namespace.run(|| setup::address(end, peer))?;
         end.index = configured.map_err(TestbedError::step("configure the veth pair"))?;
     }

@@ -15,21 +15,43 @@ use nix::{
     sched::{CpuSet, sched_setaffinity},
     unistd::Pid,
 };
-use std::{fs, io, net::Ipv4Addr};
+use std::{fs, io};
 
-/// Inside the namespace: address, permanent neighbour, up. Returns the interface index.
-pub(super) fn address(end: &Endpoint, peer: (Ipv4Addr, [u8; 6])) -> io::Result<u32> {
-    // Router solicitations and duplicate address detection would be counted as traffic. A kernel
-    // without IPv6 has no such file.
-    let _ = fs::write("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1");
-    let _ = fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
+/// Inside the namespace: addresses, permanent neighbours, up. Returns the interface index.
+pub(super) fn address(end: &Endpoint, peer: &Endpoint) -> io::Result<u32> {
+    match end.ipv6 {
+        // Router solicitations and duplicate address detection would be counted as traffic.
+        Some(_) => quiet_ipv6(&end.interface)?,
+        // A kernel without IPv6 has no such file.
+        None => ["all", "default"].iter().for_each(|scope| drop(ipv6_setting(scope, "disable_ipv6", "1"))),
+    }
     let mut rtnl = Rtnl::new();
     let index = rtnl.link(&end.interface)?.index;
     rtnl.set_up("lo")?;
     rtnl.set_up(&end.interface)?;
     rtnl.add_address(index, end.ip, 24)?;
-    rtnl.add_neighbour(index, peer.0, peer.1)?;
+    rtnl.add_neighbour(index, peer.ip, peer.mac)?;
+    if let (Some(own), Some(other)) = (end.ipv6, peer.ipv6) {
+        rtnl.add_address(index, own, 64)?;
+        rtnl.add_neighbour(index, other, peer.mac)?;
+    }
     Ok(index)
+}
+
+fn ipv6_setting(scope: &str, name: &str, value: &str) -> io::Result<()> {
+    fs::write(format!("/proc/sys/net/ipv6/conf/{scope}/{name}"), value)
+}
+
+/// IPv6 that sends nothing of its own accord: no link-local address, no detection of duplicates, no search for routers.
+fn quiet_ipv6(interface: &str) -> io::Result<()> {
+    let quiet = [("addr_gen_mode", "1"), ("accept_dad", "0"), ("router_solicitations", "0"), ("disable_ipv6", "0")];
+    let unable = |error: io::Error| match error.kind() {
+        io::ErrorKind::NotFound => io::Error::new(io::ErrorKind::Unsupported, "this kernel has no IPv6"),
+        _ => error,
+    };
+    // A new namespace may take over that the host has IPv6 off (net.core.devconf_inherit_init_net).
+    ipv6_setting("lo", "disable_ipv6", "0").map_err(unable)?;
+    quiet.iter().try_for_each(|(name, value)| ipv6_setting(interface, name, value)).map_err(unable)
 }
 
 /// Sets how the host under test receives; what is not permitted in a user namespace becomes a limit.

@@ -1,7 +1,5 @@
 //! A sweep in a testbed: bytes go from its sender to its host under test.
 
-use std::net::IpAddr;
-
 use netcliff_core::stream::StreamReport;
 use netcliff_host::testbed::netns::Side;
 use netcliff_wire::WireError;
@@ -33,24 +31,28 @@ pub fn placed(options: &StreamOptions, rig: &Rig) -> StreamOptions {
         cpu: Some(cpu as usize),
         priority: options.template.near.priority,
     };
-    let (from, to) = rig.addresses();
+    let asked = match &options.template.channel {
+        Channel::Tcp { address, .. } | Channel::Udp { address, .. } => address.is_ipv6(),
+        Channel::Unix | Channel::Pipe => false,
+    };
+    let (from, to) = rig.ends(asked).unwrap_or_else(|| (rig.host_address(), rig.host_address()));
     let (sender, receiver) = (place(Side::Sender, rig.sender_cpu), place(Side::HostUnderTest, rig.host_cpu));
     let direction = options.method.direction().unwrap_or(options.template.direction);
     let far_address = match direction {
         Direction::Receive => {
             (placed.template.near, placed.template.far) = (receiver, sender);
-            *from.ip()
+            from
         }
         Direction::Send | Direction::Both => {
             (placed.template.near, placed.template.far) = (sender, receiver);
-            *to.ip()
+            to
         }
     };
     if let Channel::Tcp { address, .. } | Channel::Udp { address, .. } = &mut placed.template.channel {
         // A datagram goes to its receiver, whichever end that is.
         let datagrams = direction == Direction::Receive && matches!(options.template.channel, Channel::Udp { .. });
-        *address = IpAddr::V4(if datagrams { *to.ip() } else { far_address });
+        *address = if datagrams { to } else { far_address };
     }
-    placed.template.near_address = (direction == Direction::Both).then_some(IpAddr::V4(*from.ip()));
+    placed.template.near_address = (direction == Direction::Both).then_some(from);
     placed
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use netcliff_core::experiment::{Feature, Key, Setting};
-use netcliff_host::testbed::netns::{Side, Testbed};
+use netcliff_host::testbed::netns::{IPV6_MIN_MTU, Side, Testbed};
 
 use super::place::Place;
 use crate::rig::RigError;
@@ -57,6 +57,11 @@ impl<'a> Link<'a> {
                 if self.names(*feature, 0).is_empty() || self.names(*feature, 1).is_empty() =>
             {
                 Some(format!("{key}: veth does not have it"))
+            }
+            Setting::Mtu(mtu) if *mtu < IPV6_MIN_MTU && self.testbed.is_some_and(|testbed| testbed.options().ipv6) => {
+                Some(format!(
+                    "{key} {mtu}: IPv6 needs {IPV6_MIN_MTU} at least, and below it the kernel takes it off the device"
+                ))
             }
             Setting::RxUsecs(_) | Setting::RxFrames(_) => {
                 Some(format!("{key}: veth raises no interrupts, so that there is none to delay"))

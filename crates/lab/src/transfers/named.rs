@@ -56,6 +56,7 @@ fn path(name: &str) -> Option<Path> {
 struct Named {
     method: Method,
     udp: bool,
+    ipv6: bool,
     path: Option<Path>,
     block_bytes: Option<u64>,
     no_delay: bool,
@@ -68,6 +69,7 @@ impl Named {
         let mut named = Self {
             method: Method::Default,
             udp: false,
+            ipv6: false,
             path: None,
             block_bytes: None,
             no_delay: false,
@@ -78,6 +80,7 @@ impl Named {
             match setting {
                 Setting::Method(name) => named.method = name.parse().unwrap_or_default(),
                 Setting::Channel(name) => named.udp = name == "udp",
+                Setting::Ipv6(ipv6) => named.ipv6 = *ipv6,
                 Setting::Path(name) => named.path = path(name),
                 Setting::Block(bytes) => named.block_bytes = Some(*bytes),
                 Setting::NoDelay(on) => named.no_delay = *on,
@@ -133,7 +136,7 @@ pub(super) fn impossible(config: &Config) -> Option<String> {
 /// A configuration's transfer.
 pub(super) fn options(config: &Config, place: &Place<'_>, times: &Times, provenance: &Provenance) -> StreamOptions {
     let named = Named::of(&config.settings);
-    let mut template = place.template();
+    let mut template = place.template(named.ipv6);
     template.channel = match (&template.channel, named.udp) {
         (Channel::Tcp { address, .. }, true) => Channel::Udp { address: *address, path: DatagramPath::Single },
         (channel, _) => channel.clone(),
@@ -169,6 +172,7 @@ pub(super) fn options(config: &Config, place: &Place<'_>, times: &Times, provena
             // Names are above, the device's settings are not the transfer's.
             Setting::Method(_)
             | Setting::Channel(_)
+            | Setting::Ipv6(_)
             | Setting::Path(_)
             | Setting::HalfDuplex(_)
             | Setting::Mtu(_)

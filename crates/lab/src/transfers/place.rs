@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use netcliff_core::experiment::Setting;
 use netcliff_core::stream::StreamReport;
 use netcliff_host::testbed::netns::{Side, Testbed};
 use netcliff_wire::WireError;
@@ -101,10 +102,23 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// A transfer with its ends placed, whichever of them sends.
-    pub(super) fn template(&self) -> Settings {
+    /// Why a setting of the transfer cannot be had between these ends; None where it can.
+    pub(super) fn refuses(&self, setting: &Setting) -> Option<&'static str> {
+        let Setting::Ipv6(ipv6) = setting else { return None };
+        match self {
+            Self::Testbed(rig) if rig.ends(*ipv6).is_some() => None,
+            Self::Testbed(_) => Some("ip 6: the testbed was made without IPv6"),
+            Self::Agent { address, .. } if address.is_ipv6() == *ipv6 => None,
+            Self::Agent { .. } => {
+                Some("ip: the address of the agent (--to) is of the other version, for the whole run")
+            }
+        }
+    }
+
+    /// A transfer with its ends placed, whichever of them sends; `ipv6` of a testbed.
+    pub(super) fn template(&self, ipv6: bool) -> Settings {
         let address = match self {
-            Self::Testbed(rig) => (*rig.addresses().1.ip()).into(),
+            Self::Testbed(rig) => rig.ends(ipv6).map_or_else(|| rig.host_address(), |(_, host)| host),
             Self::Agent { address, .. } => *address,
         };
         let mut template = Settings::new(Channel::Tcp { address, multipath: false });

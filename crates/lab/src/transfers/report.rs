@@ -329,7 +329,10 @@ fn mtu_bytes(config: &Config) -> u32 {
 /// What a link of the configuration's rate can carry: full segments, or datagrams of its block.
 pub(super) fn carries_bps(config: &Config) -> Option<f64> {
     let (mut rate, mtu) = (None, mtu_bytes(config));
-    let (mut udp, mut block) = (false, DATAGRAM_BYTES);
+    let ipv6 = config.settings.contains(&Setting::Ipv6(true));
+    // IPv6's header is 20 bytes longer.
+    let (more, headers) = if ipv6 { (20, HEADER_BYTES + 20.0) } else { (0, HEADER_BYTES) };
+    let (mut udp, mut block) = (false, DATAGRAM_BYTES - more);
     for setting in &config.settings {
         match setting {
             Setting::Rate(bps) => rate = *bps,
@@ -339,8 +342,8 @@ pub(super) fn carries_bps(config: &Config) -> Option<f64> {
         }
     }
     let share = match udp {
-        true => block as f64 / datagram_frames(block, false, u64::from(mtu))?.wire_bytes as f64,
-        false => payload_share(f64::from(mtu) - HEADER_BYTES, HEADER_BYTES),
+        true => block as f64 / datagram_frames(block, ipv6, u64::from(mtu))?.wire_bytes as f64,
+        false => payload_share(f64::from(mtu) - headers, headers),
     };
     Some(rate? * share)
 }

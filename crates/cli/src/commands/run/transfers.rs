@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use netcliff_core::Provenance;
-use netcliff_core::experiment::{Experiment, Transfers};
+use netcliff_core::experiment::{Experiment, Setting, Transfers};
 use netcliff_lab::rig::{self, LinkOptions, Rig, RigOptions};
 use netcliff_lab::store::Store;
 use netcliff_lab::transfers::{self, Place, TransferReport, TransfersError};
@@ -58,7 +58,7 @@ fn measured(
     let path = args.file.display().to_string();
     let file = (path.as_str(), text);
     if !args.far.is_asked() {
-        let rig = rig(args, stop)?;
+        let rig = rig(args, experiment, stop)?;
         return transfers::run(experiment, file, &mut Place::Testbed(&rig), provenance, kept).map_err(explain);
     }
     let mut agent = FarSession::open_changing(&args.far, &args.devices)?;
@@ -69,13 +69,17 @@ fn measured(
     found.map_err(explain)
 }
 
-fn rig(args: &RunArgs, stop: Arc<AtomicBool>) -> anyhow::Result<Rig> {
+fn rig(args: &RunArgs, experiment: &Transfers, stop: Arc<AtomicBool>) -> anyhow::Result<Rig> {
     let place = match args.testbed {
         Testbed::Best => rig::Place::Best,
         Testbed::Netns => rig::Place::Netns,
         Testbed::Loopback => rig::Place::Loopback,
     };
-    let link = LinkOptions { mtu_bytes: Some(1500), steer_sender: true, ..LinkOptions::default() };
+    // Made with it only where it is asked for: IPv6 sends a packet or two of its own.
+    let mut varied = experiment.factors().map_err(output::usage)?.into_iter().flat_map(|factor| factor.levels);
+    let ipv6 = Setting::Ipv6(true);
+    let ipv6 = experiment.fixed().map_err(output::usage)?.contains(&ipv6) || varied.any(|level| level == ipv6);
+    let link = LinkOptions { mtu_bytes: Some(1500), steer_sender: true, ipv6, ..LinkOptions::default() };
     Ok(Rig::build(&RigOptions { place, link, ..RigOptions::default() }, stop)?)
 }
 

@@ -90,7 +90,8 @@ fn of_link(args: &StreamArgs) -> anyhow::Result<()> {
         None | Some(Testbed::Loopback) => true,
         Some(Testbed::Best | Testbed::Netns) => matches!(args.channel, Carrier::Unix | Carrier::Pipe),
     };
-    args.bed.refuse_without(has_none)
+    args.bed.refuse_without(has_none)?;
+    if args.ipv6 { args.bed.refuse_with_ipv6() } else { Ok(()) }
 }
 
 /// CPUs that are not there, also those whose turn never comes; an agent's are its own to know.

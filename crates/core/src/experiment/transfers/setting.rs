@@ -13,6 +13,8 @@ pub enum Key {
     Method,
     /// What carries the bytes.
     Channel,
+    /// Version of IP.
+    Ip,
     /// How blocks are sent.
     Path,
     /// TCP_NODELAY.
@@ -77,9 +79,10 @@ impl Feature {
 
 impl Key {
     /// All of them, in the order of reports.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Method,
         Self::Channel,
+        Self::Ip,
         Self::Path,
         Self::NoDelay,
         Self::Congestion,
@@ -106,6 +109,7 @@ impl Key {
         match self {
             Self::Method => "method",
             Self::Channel => "channel",
+            Self::Ip => "ip",
             Self::Path => "path",
             Self::NoDelay => "nodelay",
             Self::Congestion => "congestion",
@@ -133,6 +137,7 @@ impl Key {
         match self {
             Self::Block => "block size",
             Self::Rate => "link rate",
+            Self::Ip => "IP version",
             other => other.name(),
         }
     }
@@ -168,6 +173,11 @@ impl Key {
         Ok(match self {
             Self::Method => Setting::Method(word()?),
             Self::Channel => Setting::Channel(word()?),
+            Self::Ip => match text {
+                "4" => Setting::Ipv6(false),
+                "6" => Setting::Ipv6(true),
+                _ => return Err(bad("expected 4 or 6")),
+            },
             Self::Path => Setting::Path(word()?),
             Self::NoDelay => Setting::NoDelay(on()?),
             Self::Congestion => Setting::Congestion(word()?),
@@ -247,6 +257,8 @@ pub enum Setting {
     Method(String),
     /// What carries the bytes, by name.
     Channel(String),
+    /// IPv6 instead of IPv4.
+    Ipv6(bool),
     /// How blocks are sent, by name.
     Path(String),
     /// TCP_NODELAY.
@@ -281,6 +293,7 @@ impl Setting {
         match self {
             Self::Method(_) => Key::Method,
             Self::Channel(_) => Key::Channel,
+            Self::Ipv6(_) => Key::Ip,
             Self::Path(_) => Key::Path,
             Self::NoDelay(_) => Key::NoDelay,
             Self::Congestion(_) => Key::Congestion,
@@ -316,6 +329,7 @@ impl std::fmt::Display for Setting {
         match self {
             Self::Method(name) | Self::Channel(name) | Self::Path(name) | Self::Congestion(name) => out.write_str(name),
             Self::NoDelay(on) | Self::Feature(_, on) => out.write_str(if *on { "on" } else { "off" }),
+            Self::Ipv6(ipv6) => out.write_str(if *ipv6 { "6" } else { "4" }),
             Self::HalfDuplex(half) => out.write_str(if *half { "half" } else { "full" }),
             Self::Threads(None) => out.write_str("own"),
             Self::Threads(Some(number)) => write!(out, "{number}"),

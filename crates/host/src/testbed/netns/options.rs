@@ -30,11 +30,16 @@ impl fmt::Display for Reception {
     }
 }
 
+/// Below this MTU the kernel takes IPv6 off a device (bytes; RFC 8200, section 5).
+pub const IPV6_MIN_MTU: u32 = 1280;
+
 /// What to build.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TestbedOptions {
     /// MTU of both ends (bytes), 68 to 65535.
     pub mtu_bytes: u32,
+    /// IPv6 addresses beside the others.
+    pub ipv6: bool,
     /// Receive and transmit queues of each end, 1 to 64.
     pub queues: u32,
     /// How the host under test receives.
@@ -54,6 +59,7 @@ impl Default for TestbedOptions {
         let last = procfs::cpu_list(&online).and_then(|cpus| cpus.last().copied()).unwrap_or(0);
         TestbedOptions {
             mtu_bytes: 1500,
+            ipv6: false,
             queues: 1,
             reception: Reception::Backlog,
             reception_cpus: vec![last],
@@ -74,7 +80,10 @@ impl TestbedOptions {
                 Err(TestbedError::OutOfRange { name, value, accepted })
             }
         };
-        range("mtu", self.mtu_bytes, 68, 65_535, "68 to 65535 bytes")?;
+        match self.ipv6 {
+            true => range("mtu", self.mtu_bytes, IPV6_MIN_MTU, 65_535, "1280 to 65535 bytes with IPv6")?,
+            false => range("mtu", self.mtu_bytes, 68, 65_535, "68 to 65535 bytes")?,
+        }
         range("queues", self.queues, 1, 64, "1 to 64")?;
         let online = procfs::text("/sys/devices/system/cpu/online").unwrap_or_default();
         let cpus = procfs::cpu_list(&online).unwrap_or_default();
