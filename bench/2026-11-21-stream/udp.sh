@@ -2,7 +2,7 @@
 # udp.sh [ROUNDS]: UDP datagrams of 64 bytes over veth, as fast as each tool sends, packets a second that the receiving
 # application got: netcliff with one call a datagram (single), with sendmmsg and recvmmsg (batch), with UDP_SEGMENT and UDP_GRO
 # (gso), with sendmmsg and one io_uring receive (uring), beside iperf3, iperf2, nuttcp and qperf. Interleaved rounds, sender on CPU 0, receiver on CPU 1. Writes udp.csv, udp.md and raw
-# output to results/. Needs what run.sh needs.
+# output to results/. OFFLOADS=off switches the veths' off. Needs what run.sh needs.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 ROUNDS="${1:-7}"
@@ -60,6 +60,7 @@ one() {
     if [[ -n $serving ]]; then kill "$serving" 2>/dev/null || true; fi
 }
 
+offloads "${OFFLOADS:-on}"
 TABLE="$OUT/udp.csv"
 echo "round,tool,received_pps,busy_share,steal_share,load1" >"$TABLE"
 tools=(netcliff-single iperf3 iperf nuttcp qperf netcliff-batch netcliff-gso netcliff-uring)

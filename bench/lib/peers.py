@@ -2,8 +2,10 @@
 
 Rule: a measurement that lost more than 2 % of the machine to the hypervisor is left out, and so is one before which more than a
 tenth of a CPU was busy with something else (where the bench notes it); both are said. The best peer is the one with
-the best median over all rounds: the best of each round would be a choice made after the noise was seen."""
+the best median over all rounds, of those with at least half as many rounds as any: the best of each round would be a choice made
+after the noise was seen, and one lucky round is no median."""
 import csv
+import math
 import statistics
 
 STEAL = 0.02
@@ -45,10 +47,21 @@ def spread(values):
     return statistics.median(values), min(values), max(values)
 
 
+def interval_of_median(values, confidence=0.95):
+    """Where the median lies with at least this confidence, whatever the distribution: two of the ordered values, as many from
+    either end as the binomial of n and 1/2 allows. None for fewer than 6 values."""
+    ordered = sorted(values)
+    n = len(ordered)
+    inside = [k for k in range(n // 2) if 2 * sum(math.comb(n, i) for i in range(k + 1)) <= (1 - confidence) * 2**n]
+    return (ordered[inside[-1]], ordered[n - 1 - inside[-1]]) if inside else None
+
+
 def beside_best(found, own, figure, most=True):
     """A sentence: how `own` does beside the best peer, round by round; None where there is nothing to compare. `found`: as of
     Rounds.by_tool; `figure`: of a row; `most`: more is better."""
     peers = {tool: rounds for tool, rounds in found.items() if not tool.startswith("netcliff")}
+    most_rounds = max(map(len, peers.values()), default=0)
+    peers = {tool: rounds for tool, rounds in peers.items() if 2 * len(rounds) >= most_rounds}
     if own not in found or not peers:
         return None
     median = {tool: statistics.median(figure(row) for row in rounds.values()) for tool, rounds in peers.items()}
@@ -57,4 +70,6 @@ def beside_best(found, own, figure, most=True):
     if not paired:
         return None
     ratios = spread(paired if most else [1 / ratio for ratio in paired])
-    return f"{ratios[0]:.3f} ({ratios[1]:.3f} to {ratios[2]:.3f}, {len(paired)} rounds) of {best}, the best peer"
+    ends = interval_of_median(paired if most else [1 / ratio for ratio in paired])
+    known = f"; median 95 %: {ends[0]:.3f} to {ends[1]:.3f}" if ends else ""
+    return f"{ratios[0]:.3f} ({ratios[1]:.3f} to {ratios[2]:.3f}, {len(paired)} rounds{known}) of {best}, the best peer"

@@ -72,7 +72,7 @@ pub(super) fn reception(
     let steered = namespace.run(|| match options.reception {
         Reception::Backlog => steer(end, options.queues, &options.reception_cpus),
         Reception::Napi => Ok(()),
-        Reception::ThreadedNapi => thread_napi(end, options),
+        Reception::ThreadedNapi => thread_napi(&end.interface, &options.reception_cpus).map(drop),
     })?;
     match steered {
         Ok(()) if options.reception == Reception::Napi => {
@@ -117,19 +117,17 @@ fn steer(end: &Endpoint, queues: u32, cpus: &[u32]) -> io::Result<()> {
     Ok(())
 }
 
-fn thread_napi(end: &Endpoint, options: &TestbedOptions) -> io::Result<()> {
-    fs::write(format!("/sys/class/net/{}/threaded", end.interface), "1")?;
-    let mut cpus = CpuSet::new();
-    for cpu in &options.reception_cpus {
-        cpus.set(*cpu as usize)?;
-    }
-    let threads: Vec<u32> = netdev::napis(end.index)?.iter().filter_map(|napi| napi.thread_pid).collect();
+/// Has threads on these CPUs poll an interface instead of softirqs; gives the threads.
+pub(super) fn thread_napi(interface: &str, cpus: &[u32]) -> io::Result<Vec<Pid>> {
+    fs::write(format!("/sys/class/net/{interface}/threaded"), "1")?;
+    let mut set = CpuSet::new();
+    cpus.iter().try_for_each(|cpu| set.set(*cpu as usize))?;
+    let napis = netdev::napis(Rtnl::new().link(interface)?.index)?;
+    let pids = napis.iter().filter_map(|napi| i32::try_from(napi.thread_pid?).ok().map(Pid::from_raw));
+    let threads: Vec<Pid> = pids.collect();
     if threads.is_empty() {
         return Err(io::Error::other("the kernel names no NAPI thread for the veth"));
     }
-    for pid in threads {
-        let pid = Pid::from_raw(i32::try_from(pid).map_err(io::Error::other)?);
-        sched_setaffinity(pid, &cpus)?;
-    }
-    Ok(())
+    threads.iter().try_for_each(|thread| sched_setaffinity(*thread, &set))?;
+    Ok(threads)
 }

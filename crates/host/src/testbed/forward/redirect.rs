@@ -5,19 +5,16 @@
 //! to a veth goes into the ring of its far end, which has one only while that end receives by NAPI: GRO is on there
 //! (`veth_xdp_xmit`, drivers/net/veth.c).
 
-use std::{fs, io, os::fd::AsRawFd};
+use std::{io, os::fd::AsRawFd};
 
-use nix::{
-    sched::{CpuSet, sched_setaffinity},
-    unistd::Pid,
-};
+use nix::unistd::Pid;
 
 use super::{ForwardOptions, Forwarding, Side, router_interface};
 use crate::{
     inventory::Limitation,
-    nic::{ethtool, netdev},
+    nic::ethtool,
     rtnl::Rtnl,
-    testbed::{TestbedError, namespace::Namespace},
+    testbed::{TestbedError, namespace::Namespace, setup::thread_napi},
     xdp::{self, Mode},
 };
 
@@ -95,27 +92,13 @@ fn detach(n: usize) -> io::Result<()> {
 
 /// Has a NAPI thread on this CPU poll the router's port.
 fn thread(n: usize, cpu: u32) -> io::Result<()> {
-    let port = router_interface(n);
-    fs::write(format!("/sys/class/net/{port}/threaded"), "1")?;
-    let mut cpus = CpuSet::new();
-    cpus.set(cpu as usize)?;
-    let napis = netdev::napis(Rtnl::new().link(&port)?.index)?;
-    let threads: Vec<u32> = napis.iter().filter_map(|napi| napi.thread_pid).collect();
-    if threads.is_empty() {
-        return Err(io::Error::other("the kernel names no NAPI thread for the veth"));
-    }
-    for pid in threads {
-        let pid = i32::try_from(pid).map_err(io::Error::other)?;
-        sched_setaffinity(Pid::from_raw(pid), &cpus)?;
-        before_programs(pid)?;
-    }
-    Ok(())
+    thread_napi(&router_interface(n), &[cpu])?.into_iter().try_for_each(before_programs)
 }
 
 /// Lets a kernel thread go before programs, as the softirq does whose work it has: what waits for it is a ring of 256 frames.
-fn before_programs(pid: libc::pid_t) -> io::Result<()> {
+fn before_programs(thread: Pid) -> io::Result<()> {
     let lowest = libc::sched_param { sched_priority: 1 };
     // SAFETY: the parameters outlive the call, which only reads them.
-    let set = unsafe { libc::sched_setscheduler(pid, libc::SCHED_FIFO, &lowest) };
+    let set = unsafe { libc::sched_setscheduler(thread.as_raw(), libc::SCHED_FIFO, &lowest) };
     if set < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
