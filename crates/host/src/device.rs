@@ -99,6 +99,7 @@ pub struct DeviceHold {
     /// The far end of the link does not negotiate.
     by_hand: bool,
     was_up: bool,
+    left_over: Vec<String>,
     lock: HostLock,
     /// None while nothing is changed.
     journal: Option<Journal>,
@@ -111,9 +112,6 @@ impl DeviceHold {
     /// It takes root, there is no such device, or another run has the host.
     pub fn take(interface: &str, state: &StateDir) -> Result<Self, DeviceError> {
         let (lock, replayed) = HostLock::acquire_and_replay(state)?;
-        for error in replayed.outcomes.iter().filter_map(|outcome| outcome.error.as_ref()) {
-            tracing::warn!(%error, "what a run before left could not be undone");
-        }
         let nic = Self::check(interface)?;
         let found = DeviceState::of(&nic);
         let was_up = nic.operational_state.as_deref() == Some("up");
@@ -123,6 +121,7 @@ impl DeviceHold {
             found_link: nic.link_setting(),
             by_hand: false,
             was_up,
+            left_over: replayed.left_over(),
             lock,
             journal: None,
         })
@@ -144,6 +143,11 @@ impl DeviceHold {
     /// Its name.
     pub fn interface(&self) -> &str {
         &self.interface
+    }
+
+    /// What is not as it was before runs that died, in sentences: it is what this device, or its host, was found with.
+    pub fn left_over(&self) -> &[String] {
+        &self.left_over
     }
 
     /// How it was found.

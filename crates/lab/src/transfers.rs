@@ -146,7 +146,7 @@ pub fn run(
     {
         return Err(TransfersError::NothingLeft(format!("link_share needs a link rate; {}", not_had.join("; "))));
     }
-    let mut warnings = BTreeSet::new();
+    let mut warnings: BTreeSet<String> = device.left_over().into_iter().collect();
     if let Some(before) = watch.resumed() {
         before.rows.into_iter().for_each(|row| take_up(&mut configs, &factors, row));
         warnings.extend(before.warnings);

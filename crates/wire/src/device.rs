@@ -29,7 +29,7 @@ enum Request {
 struct Answer {
     interface: String,
     state: DeviceState,
-    /// What could not be set back.
+    /// What could not be set back: by this client, or (asked how it stands) of what runs before left.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     problems: Vec<String>,
 }
@@ -39,6 +39,7 @@ struct Answer {
 pub struct DeviceService {
     interface: String,
     state: StateDir,
+    left_over: Vec<String>,
 }
 
 impl DeviceService {
@@ -47,12 +48,20 @@ impl DeviceService {
     /// # Errors
     /// There is no such device, or this process may not change it.
     pub fn new(interface: &str, state: StateDir) -> Result<Self, DeviceError> {
-        match DeviceHold::take(interface, &state) {
+        let left_over = match DeviceHold::take(interface, &state) {
             // Another run has the host now: clients are told, should it still be so when they come.
-            Err(DeviceError::Journal(JournalError::Busy { .. })) => DeviceHold::check(interface).map(drop)?,
-            taken => drop(taken?),
-        }
-        Ok(Self { interface: interface.to_owned(), state })
+            Err(DeviceError::Journal(JournalError::Busy { .. })) => {
+                DeviceHold::check(interface)?;
+                Vec::new()
+            }
+            taken => taken?.left_over().to_vec(),
+        };
+        Ok(Self { interface: interface.to_owned(), state, left_over })
+    }
+
+    /// What agents and runs that died left and could not be set back, in sentences.
+    pub fn left_over(&self) -> &[String] {
+        &self.left_over
     }
 }
 
@@ -76,7 +85,10 @@ impl Opened for Taken {
         let mut problems = Vec::new();
         let wanted = match request {
             Request::BringTo(wanted) => wanted,
-            Request::Find => DeviceState::default(),
+            Request::Find => {
+                problems = self.0.left_over().to_vec();
+                DeviceState::default()
+            }
             Request::SetBack => {
                 problems = self.0.set_back();
                 DeviceState::default()
@@ -95,6 +107,8 @@ pub struct FarDevice {
     pub interface: String,
     /// How it was found.
     pub found: DeviceState,
+    /// What runs there that died left and could not be set back, in sentences.
+    pub left_over: Vec<String>,
 }
 
 impl FarDevice {
@@ -110,8 +124,8 @@ impl FarDevice {
             );
             return Err(ControlError::Refused { peer: session.peer().to_owned(), message });
         }
-        let Answer { interface, state, .. } = asked(session, &Request::Find)?;
-        Ok(Self { interface, found: state })
+        let Answer { interface, state, problems } = asked(session, &Request::Find)?;
+        Ok(Self { interface, found: state, left_over: problems })
     }
 
     /// Changes what is named, and gives how it stands then.

@@ -36,7 +36,9 @@ fn services(args: &AgentArgs) -> anyhow::Result<Vec<Arc<dyn Service>>> {
             "--allow-settings {device}: without --key every user of this host could change it; give --key FILE, or run by --stdio"
         )));
     }
-    services.push(Arc::new(DeviceService::new(device, StateDir::default_for_user()?)?));
+    let service = DeviceService::new(device, StateDir::default_for_user()?)?;
+    service.left_over().iter().for_each(|told| output::say(format!("netcliff: {told}")));
+    services.push(Arc::new(service));
     Ok(services)
 }
 

@@ -34,6 +34,21 @@ fn what_a_device_does_not_have_is_told() {
     assert_eq!(hold.set_back(), Vec::<String>::new(), "nothing was changed");
 }
 
+/// What runs that died left is told to whoever takes the device, not only to a log.
+#[test]
+fn what_could_not_be_undone_is_told() {
+    if !Permission::probe().allows_testbed() {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let state = StateDir::at(dir.path()).expect("it can be made");
+    assert_eq!(DeviceHold::take("lo", &state).expect("it is there").left_over(), [""; 0]);
+    std::fs::write(state.journal_dir().expect("it can be made").join("whose.jsonl"), "nonsense\n").expect("written");
+    let hold = DeviceHold::take("lo", &state).expect("it is there");
+    let [told] = hold.left_over() else { panic!("{:?}", hold.left_over()) };
+    assert!(told.contains("whose.jsonl") && told.contains("damaged"), "{told}");
+}
+
 /// What QEMU's igb is like with its link set by hand: a carrier, no speed, and nothing comes in.
 #[test]
 fn a_link_that_is_not_there_is_told() {

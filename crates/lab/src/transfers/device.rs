@@ -91,6 +91,14 @@ impl<'a> Device<'a> {
         }
     }
 
+    /// What runs that died left at the ends and could not be undone. Of a testbed's host its limits tell.
+    pub fn left_over(&self) -> Vec<String> {
+        match self {
+            Self::Link(_) => Vec::new(),
+            Self::Hosts(hosts) => hosts.left_over(),
+        }
+    }
+
     /// What the kernel or a driver did otherwise.
     pub fn notes(&self) -> Vec<String> {
         match self {

@@ -145,6 +145,12 @@ impl Hosts {
         problems
     }
 
+    /// What runs that died left at either end and could not be set back: it is measured, too.
+    pub fn left_over(&self) -> Vec<String> {
+        let far = self.far.left_over.iter().map(|told| format!("at the far host: {told}"));
+        self.near.left_over().iter().cloned().chain(far).collect()
+    }
+
     /// What came otherwise than asked for.
     pub fn notes(&self) -> Vec<String> {
         self.otherwise.iter().cloned().collect()
