@@ -176,7 +176,9 @@ fn settings(experiment: &experiment::Forwarding) -> Result<Settings, Refused> {
     let [trial_s, rest_s, settle_s] = experiment.times_s().map_err(Refused::Misplaced)?;
     let settings = Settings {
         frames: frames.map_err(|error| Refused::Value(error.to_string()))?,
-        flows: experiment.flows,
+        flows: experiment.flows(),
+        destinations: experiment.destinations,
+        destination_ports: experiment.destination_ports,
         search: SearchBy::MlrTypical,
         trial_s,
         rest_s,

@@ -13,6 +13,8 @@ use crate::measure::Dimension;
 use crate::traffic::FrameSizes;
 use crate::units;
 
+/// Flows where the file does not say: so many that RSS and its like deal them evenly.
+const FLOWS: u32 = 64;
 /// Most rounds: more is surely a slip of the pen.
 const ROUNDS_AT_MOST: u32 = 1000;
 
@@ -51,9 +53,15 @@ pub struct Forwarding {
     pub rounds: u32,
     /// Frame sizes, FCS included.
     pub sizes: OneOrMore<FrameSizes>,
-    /// Flows, over source ports and addresses.
-    #[serde(default = "flows")]
-    pub flows: u32,
+    /// Flows, over source ports and addresses; None: 64, or as many more as there have to be for each destination to have as many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flows: Option<u32>,
+    /// Addresses that they go to, for what the router remembers by destination; in turn.
+    #[serde(default = "single", skip_serializing_if = "is_single")]
+    pub destinations: u32,
+    /// Ports of each of those.
+    #[serde(default = "single", skip_serializing_if = "is_single")]
+    pub destination_ports: u32,
     /// Length of a trial; 21 of them classify a load, of which half may lose.
     #[serde(default = "trial")]
     pub trial: String,
@@ -83,8 +91,11 @@ pub struct Forwarding {
 fn three() -> u32 {
     3
 }
-fn flows() -> u32 {
-    64
+fn single() -> u32 {
+    1
+}
+fn is_single(count: &u32) -> bool {
+    *count == 1
 }
 fn trial() -> String {
     "50ms".to_owned()
@@ -128,6 +139,12 @@ impl Forwarding {
     /// It is no share.
     pub fn loss_ratio(&self) -> Result<f64, BadValue> {
         units::parse_share(&self.loss).map_err(|error| BadValue::at("", "loss", error.to_string()))
+    }
+
+    /// Flows each way: those of the file, or as many that all destinations have as many.
+    pub fn flows(&self) -> u32 {
+        let targets = self.destinations.saturating_mul(self.destination_ports).max(1);
+        self.flows.unwrap_or_else(|| FLOWS.checked_next_multiple_of(targets).unwrap_or(targets))
     }
 
     /// Throughput over frame size.

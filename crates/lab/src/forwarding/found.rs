@@ -103,9 +103,11 @@ fn asked(experiment: &Forwarding, settings: &Settings) -> Vec<(String, String)> 
     let fact = |name: &str, value: String| (name.to_owned(), value);
     let frames: Vec<String> = settings.frames.iter().map(ToString::to_string).collect();
     let time = units::print_time_s;
+    let to = |count: u32, what: &str| if count > 1 { format!(" to {count} {what}") } else { String::new() };
+    let to = [to(settings.destinations, "addresses"), to(settings.destination_ports, "ports")].concat();
     vec![
         fact("rounds", format!("{}, the set-ups in turn, each second round the other way round", experiment.rounds)),
-        fact("frames", format!("{}, {} flows, one way", frames.join(" "), settings.flows)),
+        fact("frames", format!("{}, {} flows{to}, one way", frames.join(" "), settings.flows)),
         fact(
             "search",
             format!(

@@ -253,8 +253,11 @@ fn values_that_cannot_be_are_named() {
     let Err(Refused::Value(said)) = set_ups(&wrong) else { panic!("magic was taken") };
     assert!(said.contains("magic") && said.contains("netfilter"), "{said}");
     type Edit = fn(&mut experiment::Forwarding);
-    let changes: [(Edit, &str); 3] = [
-        (|file| file.flows = 0, "flows"),
+    let changes: [(Edit, &str); 6] = [
+        (|file| file.flows = Some(0), "flows"),
+        (|file| file.destinations = 0, "destinations"),
+        (|file| file.destination_ports = 0, "destination ports"),
+        (|file| (file.flows, file.destinations) = (Some(64), 3), "a multiple of 3 destinations times 1"),
         (|file| file.trial = "1ms".to_owned(), "trial"),
         (|file| file.loss = "90%".to_owned(), "loss"),
     ];
@@ -264,6 +267,24 @@ fn values_that_cannot_be_are_named() {
         let Err(Refused::Value(said)) = settings(&wrong) else { panic!("{word} was taken") };
         assert!(said.contains(word), "{said}");
     }
+}
+
+/// Where flows go reaches the generator, and the flows are dealt to the destinations evenly unless the file says how many.
+#[test]
+fn flows_to_several_destinations() {
+    let of = |lines: &str| {
+        let text = format!("kind = \"forwarding\"\nsizes = [\"64B\"]\n{lines}\n[[set-up]]\nname = \"plain\"\n");
+        let Ok(experiment::Experiment::Forwarding(file)) = experiment::Experiment::from_toml("test.toml", &text) else {
+            panic!("{lines} was refused")
+        };
+        let Ok(settings) = settings(&file) else { panic!("{lines} was refused") };
+        (settings.flows, settings.destinations, settings.destination_ports)
+    };
+    assert_eq!(of(""), (64, 1, 1));
+    assert_eq!(of("flows = 8"), (8, 1, 1));
+    assert_eq!(of("destinations = 3"), (66, 3, 1));
+    assert_eq!(of("destinations = 100\ndestination_ports = 4"), (400, 100, 4));
+    assert_eq!(of("flows = 800\ndestinations = 100\ndestination_ports = 4"), (800, 100, 4));
 }
 
 /// A lower limit makes a limit of the gain, on its side.
