@@ -17,7 +17,7 @@ use clap::Parser;
 use args::{Cli, Command};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::try_parse().unwrap_or_else(|error| output::refuse(&error));
     let filter = tracing_subscriber::EnvFilter::from_env("NETCLIFF_LOG");
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     let outcome = match &cli.command {

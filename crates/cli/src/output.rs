@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
-use netcliff_report::Style;
+use netcliff_report::{Style, format};
 
 /// A failure that is the user's input: exit code 2.
 #[derive(Debug)]
@@ -36,9 +36,29 @@ pub fn json_line(value: &impl serde::Serialize) -> anyhow::Result<()> {
     data(&(serde_json::to_string(value)? + "\n"))
 }
 
-/// A line to stderr. Nobody can be told if that fails.
+/// Sentences to stdout, at the terminal's width where it is one: what is read by a program stays on one line.
+pub fn sentences(text: &str) -> anyhow::Result<()> {
+    match columns(&std::io::stdout()) {
+        Some(width) => data(&format::sentences(text, width)),
+        None => data(text),
+    }
+}
+
+/// A line to stderr, at the terminal's width where it is one. Nobody can be told if that fails.
 pub fn say(text: impl std::fmt::Display) {
+    let text = text.to_string();
+    let text = columns(&std::io::stderr()).map_or_else(|| text.clone(), |width| format::sentences(&text, width));
     let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
+
+/// Columns of the terminal that a stream goes to; None: it goes elsewhere.
+pub fn columns(stream: &impl IsTerminal) -> Option<usize> {
+    /// Of a terminal that does not tell, and what pages have.
+    const USUAL: usize = 80;
+    /// Narrower than this nothing would fit.
+    const LEAST: usize = 48;
+    let told = || ratatui::crossterm::terminal::size().ok().filter(|(columns, _)| *columns > 0);
+    stream.is_terminal().then(|| told().map_or(USUAL, |(columns, _)| usize::from(columns)).max(LEAST))
 }
 
 /// Says what went wrong and gives the exit code for it.
@@ -53,6 +73,18 @@ pub fn fail(error: &anyhow::Error) -> ExitCode {
     }
     say(format!("netcliff: {text}"));
     ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
+}
+
+/// Ends the program for a command line that is refused, or that asked for help. What is wider than the terminal goes on below.
+pub fn refuse(error: &clap::Error) -> ! {
+    let text = error.render().to_string();
+    let wide = |width: usize| text.lines().any(|line| line.chars().count() > width);
+    let help = error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+    if help || !error.use_stderr() || !columns(&std::io::stderr()).is_some_and(wide) {
+        error.exit();
+    }
+    say(text.trim_end());
+    std::process::exit(error.exit_code())
 }
 
 /// How to write for whoever reads stdout.

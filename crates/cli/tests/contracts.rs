@@ -287,3 +287,45 @@ fn two_schemes_on_the_same_packets() {
     let latency = differences.iter().find(|one| one["figure"] == "latency_s.mean").unwrap();
     assert!(latency["difference"]["high"].as_f64() < Some(0.0), "{latency}");
 }
+
+/// What a command prints on a terminal of 60 columns, both streams; None, told, where no terminal can be made.
+fn on_terminal(home: &Home, args: &[&str]) -> Option<String> {
+    let netcliff = home.command(args);
+    let words = std::iter::once(netcliff.get_program())
+        .chain(netcliff.get_args())
+        .map(|word| format!("'{}'", word.to_string_lossy()));
+    let line = format!("stty cols 60; {}", words.collect::<Vec<_>>().join(" "));
+    let mut script = std::process::Command::new("script");
+    script.args(["-qec", &line, "/dev/null"]).stdin(std::process::Stdio::null()).current_dir(home.path("."));
+    netcliff.get_envs().for_each(|(name, value)| match value {
+        Some(value) => drop(script.env(name, value)),
+        None => drop(script.env_remove(name)),
+    });
+    let Ok(output) = script.output() else {
+        common::say("SKIPPED: there is no script(1), which makes terminals");
+        return None;
+    };
+    Some(String::from_utf8_lossy(&output.stdout).replace('\r', ""))
+}
+
+/// On a terminal nothing is wider than it is; what a program reads is as it was.
+#[test]
+fn words_go_on_below_at_the_terminals_width() {
+    let home = Home::new();
+    home.stdout(["predict", "--save", "--json", "--scheme", "interrupt", "--rates", "10kpps,20kpps"]);
+    for args in [
+        &["results", "list"][..],
+        &["results", "show", "7"],
+        &["predict", "--scheme", "interrupt", "--rate", "many"],
+        &["tune", "apply", "--objective", "cpu", "--plan", "/nonexistent/with/a/name"],
+    ] {
+        let Some(shown) = on_terminal(&home, args) else { return };
+        assert!(shown.lines().all(|line| line.chars().count() <= 60), "{args:?}: {shown}");
+        let piped = home.netcliff(args).output().unwrap();
+        let piped = [piped.stdout, piped.stderr].concat();
+        let piped = String::from_utf8_lossy(&piped);
+        assert!(piped.lines().any(|line| line.chars().count() > 60), "{args:?}: {piped}");
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(words(&shown), words(&piped), "{args:?}");
+    }
+}

@@ -1,5 +1,9 @@
 //! Numbers as people read them: three significant digits, a unit that leaves 1 to 999 before the point, intervals.
 
+mod wrap;
+
+pub use wrap::{lines, sentences};
+
 use netcliff_core::repeats::Known;
 use netcliff_core::{Figure, Interval};
 

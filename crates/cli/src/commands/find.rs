@@ -134,7 +134,7 @@ fn show(args: &FindArgs, finding: &Finding, run_id: Option<i64>) -> anyhow::Resu
     if args.json {
         output::say(line)
     } else {
-        output::data(&(line + "\n"))?
+        output::sentences(&(line + "\n"))?
     }
     Ok(())
 }

@@ -47,24 +47,35 @@ fn list(store: &Store, json: bool) -> anyhow::Result<()> {
     // What was run without a name of its own goes by its command's.
     let name = |run: &RunSummary| run.name.clone().unwrap_or_else(|| run.kind.clone());
     let width = runs.iter().map(|run| name(run).chars().count()).max().unwrap_or(0).max(NAME.len());
-    let mut text = format!(
-        "{:>5}  {:<20}  {:<9}  {NAME:<width$}  {:<8}  {:>7}  command\n",
-        "run", "started (UTC)", "kind", "state", "records"
-    );
+    let heads = ["run", "started (UTC)", "kind", NAME, "state", "records"].map(str::to_owned);
+    let mut lines = vec![(columned(&heads, width), "command".to_owned())];
     for run in &runs {
         let date = report::format::date_utc(run.started_unix_s);
-        let line = format!(
-            "{:>5}  {date:<20}  {:<9}  {:<width$}  {:<8}  {:>7}  {}\n",
-            run.id,
-            run.kind,
-            name(run),
-            run.state,
-            run.records,
-            report::format::printable(&run.command)
-        );
-        text.push_str(&line);
+        let cells = [run.id.to_string(), date, run.kind.clone(), name(run), run.state.clone(), run.records.to_string()];
+        lines.push((columned(&cells, width), report::format::printable(&run.command)));
     }
-    output::data(&text)
+    output::data(&fitted(&lines, output::columns(&std::io::stdout())))
+}
+
+fn columned([id, started, kind, name, state, records]: &[String; 6], width: usize) -> String {
+    format!("{id:>5}  {started:<20}  {kind:<9}  {name:<width$}  {state:<8}  {records:>7}")
+}
+
+/// Columns and commands side by side; where that is too wide for a terminal, each command below its columns.
+fn fitted(lines: &[(String, String)], columns: Option<usize>) -> String {
+    /// Below what follows the number of a run.
+    const INDENT: &str = "       ";
+    let beside = |(head, command): &(String, String)| format!("{head}  {command}\n");
+    let Some(columns) = columns.filter(|columns| lines.iter().any(|line| beside(line).chars().count() > columns + 1))
+    else {
+        return lines.iter().map(beside).collect();
+    };
+    let below = |(head, command): &(String, String)| {
+        let head = report::format::lines(head.trim_end(), columns, "", INDENT);
+        let command = report::format::lines(command, columns, INDENT, INDENT);
+        head.into_iter().chain(command).map(|line| line + "\n").collect::<String>()
+    };
+    lines.iter().map(below).collect()
 }
 
 /// A result that is neither finding nor records: its page where there is one for its kind.
@@ -132,5 +143,35 @@ fn show(store: &Store, run: &RunSummary, json: bool, csv: bool) -> anyhow::Resul
                 _ => output::data(&report::table::outcomes(&records, output::style())),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// For a pipe a run is a line, whatever its length; on a terminal nothing is wider than that.
+    #[test]
+    fn runs_fit_the_terminal() {
+        let cells =
+            |id: &str| [id, "2026-11-22 06:52:18 UTC", "transfer", "shared-threads", "done", "0"].map(str::to_owned);
+        let lines: Vec<(String, String)> = ["7", "8"]
+            .map(|id| (columned(&cells(id), 14), "netcliff run shared-threads --time 50ms".to_owned()))
+            .into();
+        let piped = fitted(&lines, None);
+        assert_eq!(piped.lines().count(), 2);
+        assert!(
+            piped.starts_with(
+                "    7  2026-11-22 06:52:18 UTC  transfer   shared-threads  done            0  netcliff run"
+            )
+        );
+        assert_eq!(fitted(&lines, Some(200)), piped);
+        for columns in [48, 60, 80] {
+            let shown = fitted(&lines, Some(columns));
+            assert!(shown.lines().all(|line| line.chars().count() <= columns), "{shown}");
+            let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+            assert_eq!(words(&shown), words(&piped), "nothing is lost");
+        }
+        assert!(fitted(&lines, Some(80)).contains("\n       netcliff run shared-threads --time 50ms\n"));
     }
 }

@@ -168,7 +168,7 @@ fn apply(args: &ApplyArgs) -> anyhow::Result<ExitCode> {
         if args.json {
             output::json_line(one)?;
         } else {
-            output::data(&(sentence(one) + "\n"))?;
+            output::sentences(&(sentence(one) + "\n"))?;
         }
     }
     if plan.changes_channels() && args.wish.plan.is_some() {
@@ -231,7 +231,7 @@ fn undo(json: bool) -> anyhow::Result<ExitCode> {
                 "change": outcome.change, "note": outcome.note, "error": outcome.error,
             }))?;
         } else {
-            output::data(&(told(outcome) + "\n"))?;
+            output::sentences(&(told(outcome) + "\n"))?;
         }
     }
     tell_damaged(&report);

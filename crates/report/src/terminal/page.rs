@@ -72,14 +72,8 @@ impl Page {
 
     /// Text wrapped to the width, with a first and a following indent.
     fn wrapped(&mut self, tone: Tone, first: &str, rest: &str, text: &str) {
-        // Its own separators only: a dash inside `net-core` or `403-421` is no place to break a line.
-        let options = textwrap::Options::new(self.style.width)
-            .initial_indent(first)
-            .subsequent_indent(rest)
-            .word_separator(textwrap::WordSeparator::AsciiSpace)
-            .word_splitter(textwrap::WordSplitter::NoHyphenation);
-        for line in textwrap::wrap(&units_kept(&format::printable(text)), options) {
-            self.line(tone, &line.replace(NO_BREAK, " "));
+        for line in format::lines(text, self.style.width, first, rest) {
+            self.line(tone, &line);
         }
     }
 
@@ -190,24 +184,6 @@ impl Page {
             self.line(Tone::Plain, line);
         }
     }
-}
-
-const NO_BREAK: char = '\u{a0}';
-
-/// `text` with a space that cannot break between a number and its unit.
-fn units_kept(text: &str) -> String {
-    let words: Vec<&str> = text.split(' ').collect();
-    let mut kept = String::new();
-    for (index, word) in words.iter().enumerate() {
-        let unit = word.trim_end_matches([',', '.', ';', ':', ')', ']']);
-        let is_unit = ["%", "kpps", "Mpps", "us", "ms", "ns"].contains(&unit);
-        let after_number = index > 0 && words[index - 1].ends_with(|c: char| c.is_ascii_digit());
-        if index > 0 {
-            kept.push(if is_unit && after_number { NO_BREAK } else { ' ' });
-        }
-        kept.push_str(word);
-    }
-    kept
 }
 
 fn joined(cell: &Cell) -> String {

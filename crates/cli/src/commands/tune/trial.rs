@@ -177,12 +177,12 @@ fn tell(args: &TryArgs, plan: &Plan, trials: &[Trial], kept: bool) -> anyhow::Re
     let outcome = if kept { "the settings stay (`netcliff tune undo`)" } else { "everything was set back" };
     let rounds = trials.first().map_or(0, |trial| trial.with.len());
     if let [only] = trials {
-        return output::data(&format!("{}\nover {rounds} rounds: {}\n{outcome}\n", figures(only), of_one(only)));
+        return output::sentences(&format!("{}\nover {rounds} rounds: {}\n{outcome}\n", figures(only), of_one(only)));
     }
     let line = |trial: &Trial| format!("{}: {}\n  {}\n", trial.of.figure, figures(trial), of_one(trial));
     let lines: String = trials.iter().map(line).collect();
     let confidence = "the intervals of all figures together hold with 95 % (Bonferroni)";
-    output::data(&format!("{lines}together: {}\nover {rounds} rounds; {confidence}\n{outcome}\n", word(verdict)))
+    output::sentences(&format!("{lines}together: {}\nover {rounds} rounds; {confidence}\n{outcome}\n", word(verdict)))
 }
 
 fn figures(trial: &Trial) -> String {

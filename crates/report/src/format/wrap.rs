@@ -1,0 +1,71 @@
+//! Text in lines of a width: [`lines`] of pages, [`sentences`] beside them. Breaks are at spaces only: a dash inside `net-core` or
+//! `403-421` is no place to break a line, nor is the space between a number and its unit.
+
+use std::borrow::Cow;
+
+use super::printable;
+
+/// Lines of at most `width` columns, the first and the others behind an indent. A word that is longer is cut.
+pub fn lines(text: &str, width: usize, first: &str, rest: &str) -> Vec<String> {
+    wrap(text, options(width).initial_indent(first).subsequent_indent(rest))
+}
+
+/// Each line of `text` in lines of at most `width` columns, those that go on indented by two more than it is. A word that is
+/// longer, such as a path that one copies, stays whole.
+pub fn sentences(text: &str, width: usize) -> String {
+    let wrapped = |line: &str| {
+        let own = " ".repeat(line.len() - line.trim_start_matches(' ').len());
+        let rest = format!("{own}  ");
+        wrap(
+            line.trim_start_matches(' '),
+            options(width).initial_indent(&own).subsequent_indent(&rest).break_words(false),
+        )
+    };
+    let lines: Vec<String> = text.split('\n').flat_map(wrapped).collect();
+    lines.join("\n")
+}
+
+fn options<'a>(width: usize) -> textwrap::Options<'a> {
+    textwrap::Options::new(width)
+        .word_separator(textwrap::WordSeparator::AsciiSpace)
+        .word_splitter(textwrap::WordSplitter::NoHyphenation)
+}
+
+fn wrap(text: &str, options: textwrap::Options<'_>) -> Vec<String> {
+    let kept = units_kept(&printable(text));
+    textwrap::wrap(&kept, options).into_iter().map(|line: Cow<'_, str>| line.replace(NO_BREAK, " ")).collect()
+}
+
+const NO_BREAK: char = '\u{a0}';
+
+/// `text` with a space that cannot break between a number and its unit.
+fn units_kept(text: &str) -> String {
+    let words: Vec<&str> = text.split(' ').collect();
+    let mut kept = String::new();
+    for (index, word) in words.iter().enumerate() {
+        let unit = word.trim_end_matches([',', '.', ';', ':', ')', ']']);
+        let is_unit = ["%", "kpps", "Mpps", "us", "ms", "ns"].contains(&unit);
+        let after_number = index > 0 && words[index - 1].ends_with(|c: char| c.is_ascii_digit());
+        if index > 0 {
+            kept.push(if is_unit && after_number { NO_BREAK } else { ' ' });
+        }
+        kept.push_str(word);
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sentences_go_on_indented() {
+        let text = "netcliff: eth0 ring rx: 256 -> 512 packets within 12 ms\n  as it was";
+        assert_eq!(sentences(text, 200), text);
+        assert_eq!(sentences(text, 28), "netcliff: eth0 ring rx: 256\n  -> 512 packets within\n  12 ms\n  as it was",);
+        let path = format!("netcliff: written to /{}", "long/".repeat(20));
+        assert_eq!(sentences(&path, 30), path.replace("to /", "to\n  /"));
+        assert_eq!(sentences("", 30), "");
+        assert_eq!(sentences("a\n\nb\n", 30), "a\n\nb\n");
+    }
+}
