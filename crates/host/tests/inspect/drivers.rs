@@ -1,13 +1,13 @@
 //! What drivers of real devices tell, captured in guests (docs/drivers.md), and what is made of it.
 
-use crate::common::{Overlay, captured};
+use crate::common::{Overlay, captured, files};
 use netcliff_core::inspection::Objective;
 use netcliff_host::{
     inspect::{
-        Inspection,
+        Inspection, capture,
         rules::{self, Aim},
     },
-    nic::moderation::Moderation,
+    nic::{Nic, moderation::Moderation},
     tune::{Wish, plan},
 };
 
@@ -78,4 +78,52 @@ fn e1000() {
     assert_eq!(told, Vec::<String>::new());
     let irqs: Vec<_> = host.port("eth0").unwrap().queue_irqs().map(|irq| (irq.name.as_str(), irq.queue)).collect();
     assert_eq!(irqs, [("eth0", Some(0))]);
+}
+
+/// 82574: interrupts of their own for reception and transmission, both of one NAPI; adaptive by the word 3.
+#[test]
+fn e1000e() {
+    let (host, told) = judged(&guest!("e1000e"), Objective::Latency);
+    assert_eq!(told, ["coalesce-adaptive eth0", "coalesce-adaptive eth1"]);
+    let port = host.port("eth0").unwrap();
+    assert_eq!(receive_interrupts(&host, "eth0"), [(0, Some(28))]);
+    assert_eq!(port.queue_irqs().map(|irq| irq.number).collect::<Vec<_>>(), [28, 29]);
+    assert_eq!(port.nic.napis.len(), 1);
+    assert_eq!(device_steps(&host, Objective::Latency), ["eth0 coalesce rx-usecs 10"]);
+    let (_, told) = judged(&guest!("e1000e"), Objective::Cpu);
+    assert_eq!(told, Vec::<String>::new());
+}
+
+/// Four queue pairs with RSS; no speed and no delay to set, which is said and not proposed.
+#[test]
+fn virtio_net() {
+    for objective in [Objective::Latency, Objective::Throughput] {
+        let (host, told) = judged(&guest!("virtio_net"), objective);
+        assert_eq!(told, Vec::<String>::new());
+        assert_eq!(device_steps(&host, objective), Vec::<String>::new());
+    }
+    let (host, _) = judged(&guest!("virtio_net"), Objective::Latency);
+    assert_eq!(receive_interrupts(&host, "eth0"), [(0, Some(29)), (1, Some(31)), (2, Some(33)), (3, Some(35))]);
+    let nic = &host.port("eth0").unwrap().nic;
+    assert_eq!((nic.speed_mbps, nic.napis.len()), (None, 4));
+    assert!(nic.missing.values().any(|why| why.contains("VIRTIO_NET_F_NOTF_COAL")), "{:?}", nic.missing);
+}
+
+/// A fixture that is called whole is: what is captured of it is it again, no file more or less.
+#[test]
+fn fixtures_of_drivers_hold_what_is_read() {
+    for guest in [guest!("e1000e"), guest!("virtio_net")] {
+        let dir = guest.lay();
+        let again = tempfile::tempdir().unwrap();
+        capture::write(dir.path(), &capture::answers(dir.path()).unwrap(), again.path()).unwrap();
+        let names = |files: &[(String, String)]| files.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+        let (before, after) = (files(dir.path()), files(again.path()));
+        assert_eq!(names(&before), names(&after));
+        for (before, after) in before.iter().zip(&after).filter(|(before, _)| before.0 != capture::ANSWERS) {
+            assert_eq!(before, after);
+        }
+        let macs =
+            |dir| capture::answers(dir).unwrap().into_iter().map(|nic| Nic { mac: None, ..nic }).collect::<Vec<_>>();
+        assert_eq!(macs(dir.path()), macs(again.path()));
+    }
 }
