@@ -70,7 +70,7 @@ fn show(args: &PlanArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     let mut plan = planned(&args.wish, &host)?;
     // The costs in the store are this host's.
     if args.from.is_none() {
-        expect(&mut plan, store);
+        expect(&mut plan, &host, store);
     }
     match form(args, &plan, &host)? {
         Some(text) => output::data(&text)?,
@@ -120,9 +120,9 @@ fn write_profile(dir: &Path, profile: &permanent::Profile) -> anyhow::Result<Str
 }
 
 /// Effects by the newest calibration in the store.
-fn expect(plan: &mut Plan, store: &StoreArgs) {
+fn expect(plan: &mut Plan, host: &Inspection, store: &StoreArgs) {
     match tuning::newest_calibration(&store_path(store)) {
-        Ok((id, calibration)) => tuning::effects(plan, &calibration, &format!("find run {id}")),
+        Ok((id, calibration)) => tuning::effects(plan, host, &calibration, &format!("find run {id}")),
         Err(error) => {
             plan.notes.push(format!("effects are not told: not calibrated ({error}); `netcliff find` calibrates"))
         }

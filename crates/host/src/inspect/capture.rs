@@ -52,6 +52,7 @@ const COPIED: &[&str] = &[
     "sys/devices/system/cpu/cpufreq/*/scaling_driver",
     "sys/devices/system/cpu/cpufreq/*/scaling_governor",
     "sys/devices/system/cpu/cpufreq/*/scaling_max_freq",
+    "sys/devices/system/cpu/cpufreq/*/scaling_min_freq",
     "sys/devices/system/cpu/cpufreq/boost",
     "sys/devices/system/cpu/cpuidle/*",
     "sys/devices/system/cpu/intel_pstate/no_turbo",

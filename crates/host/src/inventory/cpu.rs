@@ -32,6 +32,9 @@ pub struct Cpu {
     /// Governor of each frequency policy (`policy0`).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub policy_governors: BTreeMap<String, String>,
+    /// Lowest and highest frequency that the kernel may choose under each policy (Hz).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub policy_frequencies_hz: BTreeMap<String, (u64, u64)>,
     /// Frequency driver.
     pub frequency_driver: Option<String>,
     /// Highest frequency the kernel may choose (Hz).
@@ -95,6 +98,7 @@ impl Cpu {
             numa_nodes: numa_nodes(root),
             governors: governors(&policies),
             policy_governors: policy_governors(&policies),
+            policy_frequencies_hz: policy_frequencies_hz(&policies),
             frequency_driver: procfs::text(policy("scaling_driver")),
             frequency_max_hz: procfs::number::<u64>(policy("scaling_max_freq")).map(|khz| khz * 1000),
             boost: boost(&sys),
@@ -166,6 +170,15 @@ fn policy_governors(policies: &Path) -> BTreeMap<String, String> {
         Some((policy, governor))
     };
     procfs::names(policies).into_iter().filter_map(governor).collect()
+}
+
+fn policy_frequencies_hz(policies: &Path) -> BTreeMap<String, (u64, u64)> {
+    let range = |policy: String| {
+        let hz = |name| procfs::number::<u64>(policies.join(&policy).join(name))?.checked_mul(1000);
+        let range = (hz("scaling_min_freq")?, hz("scaling_max_freq")?);
+        Some((policy, range))
+    };
+    procfs::names(policies).into_iter().filter_map(range).collect()
 }
 
 fn governors(policies: &Path) -> Vec<String> {

@@ -1,4 +1,4 @@
-//! Settings that serve an objective: what to set ([`plan()`]), where queues belong ([`affinity`]), setting it with a way back
+//! Settings that serve an objective: what to set ([`plan()`]), where queues belong ([`affinity`]) and where their packets are worked on ([`work`]), setting it with a way back
 //! ([`apply`]) or for good ([`permanent`]).
 
 pub mod affinity;
@@ -6,5 +6,6 @@ pub mod apply;
 mod at_risk;
 pub mod permanent;
 pub mod plan;
+pub mod work;
 
 pub use plan::{Plan, PlanError, Step, Wish, plan};

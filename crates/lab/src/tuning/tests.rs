@@ -1,5 +1,6 @@
 use netcliff_core::finding::Cost;
 use netcliff_core::inspection::Objective;
+use netcliff_host::inspect::Inspection;
 use netcliff_host::tune::Step;
 
 use netcliff_host::setting::{Group, Setting};
@@ -27,7 +28,7 @@ fn plan(old: &str, new: &str) -> Plan {
 #[test]
 fn effects_of_a_longer_delay() {
     let mut plan = plan("0", "100");
-    effects(&mut plan, &calibration(), "find run 3");
+    effects(&mut plan, &Inspection::default(), &calibration(), "find run 3");
     let told = plan.steps[0].proposal.effect.clone().unwrap();
     assert!(told.contains("find run 3") && told.contains(" to "), "{told}");
     let numbers: Vec<f64> = told.split([' ', '(']).filter_map(|word| word.parse().ok()).collect();
@@ -58,10 +59,10 @@ fn effects_that_are_simulated() {
         Step::new(file("gro_flush_timeout"), "0", "50000", "a test", "none"),
         Step::new(Setting::sysctl("net.core.netdev_budget"), "300", "600", "a test", "none"),
         Step::new(file("threaded"), "1", "0", "a test", "none"),
-        Step::new(Setting::sysctl("net.ipv4.tcp_rmem"), "1 2 3", "1 2 4", "a test", "none"),
+        Step::new(Setting::sysctl("net.core.rmem_max"), "1", "2", "a test", "none"),
     ];
     let mut plan = Plan { objective: Objective::Cpu, machine: Default::default(), steps, notes: Vec::new() };
-    effects(&mut plan, &calibration(), "find run 3");
+    effects(&mut plan, &Inspection::default(), &calibration(), "find run 3");
     let told: Vec<String> = plan.steps.iter().map(|step| step.proposal.effect.clone().unwrap()).collect();
     // A timer instead of an interrupt a packet: more wait, more CPU left. Both steps tell of the pair.
     assert_eq!(told[0], told[1]);
@@ -75,7 +76,7 @@ fn effects_that_are_simulated() {
     // Alone it means nothing.
     plan.steps.truncate(1);
     plan.steps[0].proposal.effect = None;
-    effects(&mut plan, &calibration(), "find run 3");
+    effects(&mut plan, &Inspection::default(), &calibration(), "find run 3");
     assert!(plan.steps[0].proposal.effect.as_ref().unwrap().starts_with("not predicted"));
 }
 
@@ -89,7 +90,7 @@ fn effects_of_dealing_anew() {
             steps: vec![Step::new(setting, old, new, "a test", "none")],
             notes: Vec::new(),
         };
-        effects(&mut plan, &calibration(), "find run 3");
+        effects(&mut plan, &Inspection::default(), &calibration(), "find run 3");
         plan.steps[0].proposal.effect.clone().unwrap()
     };
     let table = || Setting::RssTable { interface: "eth0".into() };

@@ -90,13 +90,17 @@ impl Load {
         let longest = effects().filter_map(|effect| effect.longest_bytes).fold(0.0, f64::max);
         let frame_bytes = if frame_bytes >= LONGEST_BYTES { frame_bytes.max(longest) } else { frame_bytes };
         let frame_share = lowest(|effect| effect.frame_share, 1.0);
-        let frames_per_segment = (SEGMENT_BYTES / frame_bytes).floor().max(1.0);
         Self {
             frame_bytes,
-            packets_per_frame: frame_share + (1.0 - frame_share) / frames_per_segment,
+            packets_per_frame: frame_share + (1.0 - frame_share) / frames_per_segment(frame_bytes),
             checksum_passes: lowest(|effect| effect.checksum_passes, 0.5),
             copy_passes: lowest(|effect| effect.copy_passes, 1.0),
         }
+    }
+
+    /// Frames that the stack handles as one segment at the most.
+    pub fn frames_per_segment(&self) -> f64 {
+        frames_per_segment(self.frame_bytes)
     }
 
     /// Passes of the CPU over a byte, as a multiple of a host's per-byte cost, which is one copy with the NIC summing
@@ -111,4 +115,8 @@ impl Load {
         let copied = if self.copy_passes > 0.0 { 2.0 * f64::from(copies) } else { 0.0 };
         2.0 + copied + if self.checksum_passes > 0.0 { 1.0 } else { 0.0 }
     }
+}
+
+fn frames_per_segment(frame_bytes: f64) -> f64 {
+    (SEGMENT_BYTES / frame_bytes).floor().max(1.0)
 }

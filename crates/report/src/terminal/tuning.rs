@@ -5,6 +5,9 @@ use netcliff_core::tuning::{PlanSheet, in_short};
 use super::Style;
 use super::page::{Page, Tone};
 
+/// An effect longer than this is told once (bytes): more than a line.
+const LONG: usize = 80;
+
 /// Each setting with its reason, its source and what it is expected to change; then what the plan does not do.
 pub fn plan(plan: &PlanSheet, style: Style) -> String {
     let mut page = Page::new(style);
@@ -14,11 +17,16 @@ pub fn plan(plan: &PlanSheet, style: Style) -> String {
     if count == 0 {
         page.paragraph(2, Tone::Plain, "what this host has and the planner knows is set for it already");
     }
-    for one in &plan.proposals {
+    for (place, one) in plan.proposals.iter().enumerate() {
         page.paragraph(2, Tone::Strong, &format!("{}: {} -> {}", one.name, in_short(&one.old), in_short(&one.new)));
         page.paragraph(4, Tone::Plain, &format!("why: {} [{}]", one.reason, one.source));
         if let Some(effect) = &one.effect {
-            page.paragraph(4, Tone::Plain, &format!("expected: {effect}"));
+            // Several settings that work as one are told once.
+            let said = plan.proposals[..place]
+                .iter()
+                .find(|before| before.effect.as_ref() == Some(effect) && effect.len() > LONG);
+            let told = said.map_or_else(|| effect.clone(), |before| format!("as for {}", before.name));
+            page.paragraph(4, Tone::Plain, &format!("expected: {told}"));
         }
         page.paragraph(4, Tone::Plain, &format!("do:  {}", one.command));
     }

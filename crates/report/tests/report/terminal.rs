@@ -84,3 +84,35 @@ fn a_livelock_is_named_with_the_split_that_shows_why() {
     assert!(page(fixture::no_wire()).contains("(simulated, not measured)"));
     assert!(!page(fixture::nothing()).contains("livelock:"));
 }
+
+/// Settings that work as one have the same effect: the page tells it with the first.
+#[test]
+fn an_effect_of_several_settings_is_told_once() {
+    let effect =
+        "the packets of eth0 are worked on by 1 -> 2 CPUs, which serve at most 136 -> 273 kpps (an upper bound)";
+    let proposal = |name: &str, effect: &str| netcliff_core::tuning::Proposal {
+        name: name.to_owned(),
+        old: "0-7".to_owned(),
+        new: "1".to_owned(),
+        reason: "one core a queue".to_owned(),
+        source: "a test".to_owned(),
+        command: format!("echo 1 > /proc/irq/{name}"),
+        effect: Some(effect.to_owned()),
+    };
+    let sheet = netcliff_core::tuning::PlanSheet {
+        objective: netcliff_core::inspection::Objective::Throughput,
+        proposals: vec![
+            proposal("eth0 interrupt 40", effect),
+            proposal("eth0 interrupt 41", effect),
+            proposal("a", "not predicted: short"),
+            proposal("b", "not predicted: short"),
+        ],
+        notes: Vec::new(),
+    };
+    let page = terminal::plan(&sheet, PLAIN);
+    assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
+    let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(words.matches("at most 136 -> 273").count(), 1, "{page}");
+    assert!(page.contains("expected: as for eth0 interrupt 40"), "{page}");
+    assert_eq!(page.matches("expected: not predicted: short").count(), 2, "{page}");
+}

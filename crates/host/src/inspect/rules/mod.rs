@@ -11,6 +11,7 @@ mod network;
 mod queues;
 
 pub(crate) use drops::{Pressure, backlog_losses, squeezes};
+pub use queues::Burst;
 pub(crate) use queues::{SHORT_DELAY_US, is_skewed, most_queues, near_cores, near_cpus, ring_wanted};
 
 use super::{Inspection, Port};

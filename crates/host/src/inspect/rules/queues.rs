@@ -188,19 +188,37 @@ fn line_pps(port: &Port) -> Option<f64> {
     Some(port.link_bps()? / (8.0 * SMALLEST_ON_WIRE_BYTES))
 }
 
+/// What line rate brings before the CPU has polled.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Burst {
+    /// Frames of 64 bytes.
+    pub packets: f64,
+    /// The longest wait for a poll (s).
+    pub delay_s: f64,
+    /// What it is made of: `rx-usecs 50 + wake-up 133 us`.
+    pub how: String,
+}
+
+impl Burst {
+    /// None: the link does not tell its speed.
+    pub fn of(inspection: &Inspection, port: &Port) -> Option<Burst> {
+        let (delay_s, how) = poll_delay_s(inspection, port);
+        Some(Burst { packets: (line_pps(port)? * delay_s).ceil(), delay_s, how })
+    }
+}
+
 /// Slots for what line rate brings between two polls, where the ring has fewer and the device more.
 pub(crate) fn ring_wanted(inspection: &Inspection, port: &Port) -> Option<u32> {
     let (ring, most) = (*port.nic.rings.get("rx")?, *port.nic.rings.get("rx-max")?);
-    let burst = (line_pps(port)? * poll_delay_s(inspection, port).0).ceil();
+    let burst = Burst::of(inspection, port)?.packets;
     let small = f64::from(ring) < burst && ring < most;
     small.then(|| (burst as u32).max(1).checked_next_power_of_two().unwrap_or(most).min(most))
 }
 
 fn ring(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
     let (wanted, ring) = (ring_wanted(inspection, port)?, *port.nic.rings.get("rx")?);
-    let (delay_s, how) = poll_delay_s(inspection, port);
+    let Burst { packets: burst, delay_s, how } = Burst::of(inspection, port)?;
     let line_pps = line_pps(port)?;
-    let burst = (line_pps * delay_s).ceil();
     seen(
         Severity::Warning,
         format!(

@@ -3,18 +3,16 @@
 //! Per-queue utilisation (docs/theory/queues.md): a queue with the share p of the packets, on a core of its own, is full at
 //! 1 / (p c) with c the cost of a packet. The share is that of the table's entries, for many flows of like weight.
 
-use netcliff_core::Host;
-use netcliff_core::finding::Calibration;
 use netcliff_host::setting::{Group, Setting};
 use netcliff_host::tune::Step;
 
-use super::hosts;
+use super::{Known, Range, packet_s};
 
 /// Shares of the packets that the queues get, by queue.
 type Shares = Vec<f64>;
 
 /// What the step is expected to change; None for others, and for values that are no deal.
-pub(super) fn effect(calibration: &Calibration, step: &Step, run: &str) -> Option<String> {
+pub(super) fn effect(known: &Known<'_>, step: &Step) -> Option<String> {
     let of: fn(&str) -> Option<Shares> = match &step.setting {
         Setting::RssTable { .. } => table,
         Setting::Ethtool { group: Group::Channels, key, .. } if key == "combined" || key == "rx" => even,
@@ -23,12 +21,13 @@ pub(super) fn effect(calibration: &Calibration, step: &Step, run: &str) -> Optio
     let (before, after) = (of(&step.proposal.old)?, of(&step.proposal.new)?);
     let share = |shares: &Shares| format!("{:.1} % of the packets", 100.0 * busiest(shares));
     Some(format!(
-        "the busiest queue gets {} -> {} and its core is full at {} -> {} kpps (on paper; costs of {run}, ranges from their \
+        "the busiest queue gets {} -> {} and its core is full at {} -> {} kpps (on paper; costs of {}, ranges from their \
          intervals; many flows of like weight, a core a queue)",
         share(&before),
         share(&after),
-        full(calibration, &before),
-        full(calibration, &after),
+        full(known, &before),
+        full(known, &after),
+        known.run,
     ))
 }
 
@@ -50,10 +49,7 @@ fn busiest(shares: &Shares) -> f64 {
     shares.iter().copied().fold(0.0, f64::max)
 }
 
-/// Load of all queues together at which the busiest one's core is full (kpps), with the range that the costs leave.
-fn full(calibration: &Calibration, shares: &Shares) -> String {
-    let kpps = |host: &Host| 1e-3 / (busiest(shares) * (host.protocol_s + host.application_s.unwrap_or(0.0)));
-    let all: Vec<f64> = hosts(calibration).iter().map(kpps).collect();
-    let (low, high) = all.iter().fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(*value), high.max(*value)));
-    if high - low < 0.5 { format!("{:.0}", all[0]) } else { format!("{:.0} ({low:.0} to {high:.0})", all[0]) }
+/// Load of all queues together at which the busiest one's core is full (kpps).
+fn full(known: &Known<'_>, shares: &Shares) -> Range {
+    known.range(|host| 1e-3 / (busiest(shares) * packet_s(host)))
 }

@@ -1,0 +1,109 @@
+//! Steps that place the work on CPUs: interrupts and RPS by the roofline, RFS by the two stages of a flow.
+//!
+//! A CPU with the share p of the packets is full when p times the load is what one CPU serves (docs/theory/queues.md), and one CPU
+//! serves at most the roofline's CPU bound without interrupts (docs/theory/limits.md): protocol work and reading a packet. All
+//! queues are taken to have an even share of the packets, so that k CPUs serve between one and k times as much as one does.
+
+use std::collections::BTreeMap;
+
+use netcliff_core::{Bus, Host, Offload};
+use netcliff_host::inspect::Port;
+use netcliff_host::tune::{Step, work};
+use netcliff_model::limits::{Part, System};
+
+use super::{FRAME_BYTES, Known, Range, file_name, packet_s};
+
+/// What the step is expected to change; None for others, and where it is not known which CPUs do the work.
+pub(super) fn effect(known: &Known<'_>, step: &Step) -> Option<String> {
+    if matches!(file_name(&step.setting), Some("rps_flow_cnt" | "rps_sock_flow_entries")) {
+        return flow_steering(known, step);
+    }
+    // An interrupt that is named by its number has no interface in its setting.
+    let port = known.host.ports.iter().find(|port| work::places(port, step))?;
+    let after = work::shares(port, known.steps)?;
+    let mut told = match work::shares(port, &[]) {
+        Some(before) => capacity(known, port, &before, &after),
+        None => format!(
+            "{} {} on the packets of {}, which before are worked on by the CPU that sends them; they serve at most {:.0} kpps",
+            cpus(&after),
+            if after.len() == 1 { "works" } else { "work" },
+            port.nic.name,
+            served_kpps(known, &after)
+        ),
+    };
+    told += &format!(
+        " (roofline of `limits`, 64-byte frames that are read there too, an upper bound; costs of {}, ranges from their \
+         intervals; an even share of the packets for each queue)",
+        known.run
+    );
+    if file_name(&step.setting) == Some("rps_cpus") {
+        told += &steering(known, step);
+    }
+    Some(told)
+}
+
+fn capacity(known: &Known<'_>, port: &Port, before: &BTreeMap<u32, f64>, after: &BTreeMap<u32, f64>) -> String {
+    let (kpps_before, kpps_after) = (served_kpps(known, before), served_kpps(known, after));
+    let name = &port.nic.name;
+    if kpps_before.value == kpps_after.value {
+        return format!(
+            "the packets of {name} are worked on by {} as before, which serve at most {kpps_after:.0} kpps; what is nearer to the \
+             device or shares a core costs otherwise, which is not calibrated",
+            cpus(after)
+        );
+    }
+    format!(
+        "the packets of {name} are worked on by {} -> {}, which serve at most {kpps_before:.0} -> {kpps_after:.0} kpps",
+        before.len(),
+        cpus(after)
+    )
+}
+
+fn cpus(shares: &BTreeMap<u32, f64>) -> String {
+    if shares.len() == 1 { "1 CPU".to_owned() } else { format!("{} CPUs", shares.len()) }
+}
+
+/// Load at which the busiest CPU is full.
+fn served_kpps(known: &Known<'_>, shares: &BTreeMap<u32, f64>) -> Range {
+    let busiest = shares.values().copied().fold(0.0, f64::max);
+    known.range(|host| 1e-3 * one_cpu_pps(host) / busiest)
+}
+
+/// The roofline's CPU bound of one CPU that no interrupt costs anything; the device sums, as it did when costs were calibrated.
+fn one_cpu_pps(host: &Host) -> f64 {
+    let cpu = Some(host.clone());
+    let system =
+        System { link_bps: None, bus: Bus::None, memory: None, cpu, cpus: 1, frames_per_interrupt: f64::INFINITY };
+    let bound = system.roof(FRAME_BYTES, &[Offload::Checksum]).of(Part::Cpu);
+    bound.unwrap_or_else(|| 1.0 / packet_s(host))
+}
+
+/// What RPS costs each packet: the interrupt between CPUs that `find` calibrates, whose testbed steers by RPS.
+fn steering(known: &Known<'_>, step: &Step) -> String {
+    let on = |mask: &str| mask.bytes().any(|digit| !matches!(digit, b'0' | b','));
+    let what = match (on(&step.proposal.old), on(&step.proposal.new)) {
+        (false, true) => "more",
+        (true, false) => "less",
+        _ => return String::new(),
+    };
+    let wait_us = known.range(|host| 1e6 * (host.interrupt_latency_s + host.interrupt_s));
+    format!("; a packet that finds its CPU idle waits {wait_us:.1} us {what}, the interrupt between CPUs")
+}
+
+/// A flow whose packets come to one CPU and are read on another has two stages, of which the slower binds (as in the suggestions of
+/// `find`); RFS brings both to the reader's CPU, which then has the time of both.
+fn flow_steering(known: &Known<'_>, step: &Step) -> Option<String> {
+    let apart = known.range(|host| 1e-3 / host.service_s(FRAME_BYTES).max(host.application_s.unwrap_or(0.0)));
+    let together = known.range(|host| 1e-3 / packet_s(host));
+    let on = |value: &str| value.parse::<u64>().ok().map(|entries| entries > 0);
+    let sides = match (on(&step.proposal.old)?, on(&step.proposal.new)?) {
+        (false, true) => format!("{apart:.0} -> {together:.0} kpps: one CPU does the work of two"),
+        (true, false) => format!("{together:.0} -> {apart:.0} kpps: two CPUs share the work"),
+        _ => return None,
+    };
+    Some(format!(
+        "a flow that is read on another CPU than its packets come to: at most {sides} (on paper, 64-byte frames, upper bounds; costs of \
+         {}, ranges from their intervals); what warm caches save is not calibrated",
+        known.run
+    ))
+}

@@ -1,0 +1,182 @@
+//! Steps that are a scheme to the engines: on paper where the model has the setting, else simulated.
+
+use netcliff_core::scheme::Napi;
+use netcliff_core::{Arrivals, Engine, Figure, FrameSizes, Host, Load, Outcome, Point, Scheme, Traffic};
+use netcliff_host::nic::netdev::NapiKey;
+use netcliff_host::setting::{Group, Setting};
+use netcliff_host::tune::Step;
+use netcliff_model::{Fidelity, ModelEngine};
+use netcliff_sim::SimEngine;
+
+use super::{FRAME_BYTES, Known, Range, packet_s};
+
+/// Share of what the CPU could serve without any interrupts at which effects are told.
+const LOAD_SHARE: f64 = 0.5;
+/// The same for the limits of a softirq, which bind only when more comes than can be served.
+const OVERLOAD_SHARE: f64 = 1.2;
+/// Speed of the link, which the schemes at hand do not depend on (bit/s).
+const LINK_BPS: f64 = 10e9;
+/// Seed and packets of a simulated answer: intervals of a few per cent in some ten milliseconds.
+const SIMULATED: (u64, u64) = (1, 40_000);
+
+/// A step as schemes, and the load at which they are compared.
+struct Change {
+    old: Scheme,
+    new: Scheme,
+    pps: f64,
+    /// More comes than can be served.
+    overload: bool,
+}
+
+/// What a setting is to a scheme, whichever way it is set.
+#[derive(Clone, Copy, PartialEq)]
+enum Meaning {
+    Delay,
+    Napi(NapiKey),
+    Budget,
+    BudgetTime,
+    BusyPoll,
+}
+
+impl Meaning {
+    fn of(setting: &Setting) -> Option<Meaning> {
+        match setting {
+            Setting::Ethtool { group: Group::Coalesce, key, .. } if key == "rx-usecs" => Some(Meaning::Delay),
+            Setting::Napi { key, .. } => Some(Meaning::Napi(*key)),
+            Setting::File { path } => {
+                let of_interface = path.starts_with("/sys/class/net");
+                match path.file_name()?.to_str()? {
+                    "napi_defer_hard_irqs" if of_interface => Some(Meaning::Napi(NapiKey::DeferHardIrqs)),
+                    "gro_flush_timeout" if of_interface => Some(Meaning::Napi(NapiKey::GroFlushTimeout)),
+                    "threaded" if of_interface => Some(Meaning::Napi(NapiKey::Threaded)),
+                    "netdev_budget" => Some(Meaning::Budget),
+                    "netdev_budget_usecs" => Some(Meaning::BudgetTime),
+                    "busy_read" => Some(Meaning::BusyPoll),
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Change {
+    /// None: no scheme has the setting. Deferral is two settings that mean nothing alone, so both steps are taken together.
+    fn of(step: &Step, known: &Known<'_>) -> Option<Change> {
+        let meaning = Meaning::of(&step.setting)?;
+        let usual = |old: Scheme, new: Scheme| Change { old, new, pps: load_pps(known, LOAD_SHARE), overload: false };
+        if meaning == Meaning::Delay {
+            let (old, new) = (delayed(&step.proposal.old)?, delayed(&step.proposal.new)?);
+            return Some(usual(old, new));
+        }
+        let parts: Vec<(Meaning, &Step)> = match meaning {
+            Meaning::Napi(NapiKey::DeferHardIrqs | NapiKey::GroFlushTimeout) => deferral(step, known.steps)?,
+            _ => vec![(meaning, step)],
+        };
+        let scheme = |value: fn(&Step) -> &str| -> Option<Scheme> {
+            let napi = parts.iter().try_fold(Napi::default(), |napi, (part, step)| with(napi, *part, value(step)));
+            Some(Scheme::Napi(napi?))
+        };
+        let (old, new) = (scheme(|step| &step.proposal.old)?, scheme(|step| &step.proposal.new)?);
+        let change = usual(old, new);
+        if matches!(meaning, Meaning::Budget | Meaning::BudgetTime) {
+            return Some(Change { pps: load_pps(known, OVERLOAD_SHARE), overload: true, ..change });
+        }
+        Some(change)
+    }
+}
+
+/// Both steps of a deferral on the interface of one of them; None where one is not in the plan: then its value is not known here.
+fn deferral<'a>(step: &Step, all: &'a [Step]) -> Option<Vec<(Meaning, &'a Step)>> {
+    let both = [NapiKey::DeferHardIrqs, NapiKey::GroFlushTimeout].map(|key| {
+        let meaning = Meaning::Napi(key);
+        let of = all.iter().find(|other| {
+            other.setting.interface() == step.setting.interface() && Meaning::of(&other.setting) == Some(meaning)
+        });
+        of.map(|step| (meaning, step))
+    });
+    both.into_iter().collect()
+}
+
+/// The scheme with a setting at a value; None: it says what no scheme has.
+fn with(napi: Napi, meaning: Meaning, value: &str) -> Option<Napi> {
+    let number: u32 = value.parse().ok()?;
+    Some(match meaning {
+        Meaning::Napi(NapiKey::DeferHardIrqs) => Napi { defer_hard_irqs: number, ..napi },
+        Meaning::Napi(NapiKey::GroFlushTimeout) => Napi { gro_flush_timeout_s: f64::from(number) * 1e-9, ..napi },
+        Meaning::Napi(NapiKey::Threaded) if number < 2 => Napi { threaded: number == 1, ..napi },
+        Meaning::Budget => Napi { budget: u64::from(number), ..napi },
+        Meaning::BudgetTime => Napi { budget_time_s: f64::from(number) * 1e-6, ..napi },
+        Meaning::BusyPoll => Napi { busy_poll: number > 0, ..napi },
+        _ => return None,
+    })
+}
+
+/// The scheme of a driver that delays its interrupt by so many microseconds and masks it while polling.
+fn delayed(usecs: &str) -> Option<Scheme> {
+    match usecs.parse::<u32>().ok()? {
+        0 => "disable-enable".parse().ok(),
+        usecs => format!("coalesce:usecs={usecs}us,masked=true").parse().ok(),
+    }
+}
+
+/// What the engines expect of a step that is a scheme to them.
+pub(super) fn effect(known: &Known<'_>, step: &Step) -> Option<String> {
+    let change = Change::of(step, known)?;
+    let pps = change.pps;
+    let by = |answer: fn(&Host, &Scheme, f64) -> Option<Outcome>, scheme: &Scheme| {
+        known.costs.iter().map(|host| answer(host, scheme, pps)).collect::<Option<Vec<_>>>()
+    };
+    let on_paper = |scheme: &Scheme| by(paper, scheme);
+    let simulated = |scheme: &Scheme| by(simulate, scheme);
+    // Both sides by one engine, so that its bias is in both.
+    let (how, before, after) = match (on_paper(&change.old), on_paper(&change.new)) {
+        (Some(before), Some(after)) => ("on paper", before, after),
+        _ => ("simulated", simulated(&change.old)?, simulated(&change.new)?),
+    };
+    let mut parts = Vec::new();
+    if change.overload {
+        parts.push(told("delivered", "kpps", 1e-3, &before, &after, |outcome| outcome.throughput_pps)?);
+    }
+    parts.push(told("mean wait", "us", 1e6, &before, &after, |outcome| outcome.latency_s?.mean)?);
+    parts.extend(told("CPU left", "%", 100.0, &before, &after, |outcome| outcome.cpu?.available));
+    let run = known.run;
+    Some(format!("at {:.0} kpps, {} ({how}; costs of {run}, ranges from their intervals)", pps / 1e3, parts.join(", ")))
+}
+
+/// A share of what the CPU could serve without any interrupts (pps).
+pub(super) fn load_pps(known: &Known<'_>, share: f64) -> f64 {
+    share / packet_s(&known.costs[0])
+}
+
+/// A figure before and after, each with the range that costs and simulation leave.
+fn told(
+    name: &str,
+    unit: &str,
+    scale: f64,
+    before: &[Outcome],
+    after: &[Outcome],
+    read: fn(&Outcome) -> Option<Figure>,
+) -> Option<String> {
+    let side = |outcomes: &[Outcome]| Some(Range::of_outcomes(outcomes, read)?.times(scale));
+    Some(format!("{name} {:.1} -> {:.1} {unit}", side(before)?, side(after)?))
+}
+
+fn point(host: &Host, scheme: &Scheme, pps: f64) -> Point {
+    let traffic = Traffic {
+        arrivals: Arrivals::Poisson,
+        size: FrameSizes::Fixed(FRAME_BYTES as u32),
+        rate: Load::Pps(pps),
+        link_bps: LINK_BPS,
+        flows: None,
+    };
+    Point { host: host.clone(), scheme: scheme.clone(), traffic }
+}
+
+fn paper(host: &Host, scheme: &Scheme, pps: f64) -> Option<Outcome> {
+    ModelEngine::new(Fidelity::Exact).without_quantiles().evaluate(&point(host, scheme, pps)).ok()
+}
+
+fn simulate(host: &Host, scheme: &Scheme, pps: f64) -> Option<Outcome> {
+    SimEngine::with_packets(SIMULATED.0, SIMULATED.1).evaluate(&point(host, scheme, pps)).ok()
+}
