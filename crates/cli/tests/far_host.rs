@@ -23,6 +23,9 @@ fn both_hosts_cpu_time_is_told_by_ticks_and_exactly_or_why_not() {
         let transactions = measured(&bed, &home, &rr);
         let cost = &transactions["cost"];
         assert_eq!(cost["server_host"]["method"], "procfs", "{cost}");
+        let far_cpus = |found: &Value| found["far_system"].as_array().map_or(0, Vec::len);
+        assert_eq!(far_cpus(&transactions), far_cpus(&found["rows"][0]), "{transactions}");
+        assert!(transactions["cpu_methods"].to_string().contains("far system"), "{transactions}");
         let Some(near) = found["rows"][0]["exact"].as_array() else {
             let why = found["not_had"].to_string();
             assert!(why.contains("exact CPU shares of the far end's host: not available"), "{why}");
@@ -42,6 +45,9 @@ fn both_hosts_cpu_time_is_told_by_ticks_and_exactly_or_why_not() {
         for (end, method) in [("client_host", "ebpf"), ("client_ticks", "procfs"), ("server_exact", "ebpf")] {
             assert_eq!(cost[end]["method"], method, "{cost}");
             assert!(number_at(cost, &format!("/{end}/busy_cpus")) > 0.0, "{cost}");
+        }
+        for exact in ["exact", "far_exact"] {
+            assert_eq!(transactions[exact].as_array().map(Vec::len), Some(near.len()), "{transactions}");
         }
         let page = Running::of(bed.inside(0, &home, &[], &stream)).end(PATIENCE).stdout;
         let (_, far) = page.split_once("CPUS OF THE FAR END'S HOST").expect("a heading");

@@ -35,12 +35,22 @@ fn both_ends_on_this_host() {
         sound(&report);
         assert!(number_at(&report, "/one_way/delays/forth/p50_s") > 0.0, "one clock: {report}");
         assert_eq!(report["cost"]["client_host"]["method"], "procfs");
+        let cpus = report["system"].as_array().expect("a row a CPU");
+        assert!(!cpus.is_empty() && report["far_system"].is_null(), "{report}");
+        for cpu in cpus {
+            let classes = ["user", "nice", "system", "irq", "softirq", "steal", "idle"];
+            let shares = classes.map(|class| number_at(cpu, &format!("/{class}")));
+            assert!(shares.iter().all(|share| (0.0..=1.0).contains(share)), "{cpu}");
+        }
+        assert!(report["cpu_methods"][0][1].as_str().is_some_and(|method| method.contains("/proc/stat")), "{report}");
     }
     let open = rr(&home, &["--testbed", "loopback", "--rate", "2k"]);
     sound(&open);
     assert!(open["lateness"].is_object());
     let page = home.stdout(["rr", "--testbed", "loopback", "--repeats", "2", "--time", "400ms", "--response", "8B"]);
-    for part in ["TRANSACTIONS", "LATENCY", "one way", "not available", "24B", "a transaction", "procfs"] {
+    let parts = ["TRANSACTIONS", "LATENCY", "one way", "not available", "24B", "a transaction", "procfs"];
+    let split = ["CPUS OF THE HOST (/proc/stat, nice in user", "softirq  steal", "  all ", "busiest CPU "];
+    for part in parts.into_iter().chain(split) {
         assert!(page.contains(part), "{part}: {page}");
     }
 }

@@ -28,6 +28,7 @@
 //! | [`queues`] | [`Queues`]: several receive queues, RSS, flows, and which core works for which |
 //! | [`objective`] | [`Goal`], [`Constraint`]: what settings are wanted for |
 //! | [`advice`] | [`Advice`]: the settings that `netcliff advise` found |
+//! | [`cpus`] | [`cpus::CpuRow`]: a host's CPUs over the windows of a test |
 //! | [`stream`] | [`stream::StreamReport`]: what transfers cost, and the formulas of the wire |
 //! | [`analysis`] | [`Analysis`]: cliff, livelock index, sensitivities |
 //! | [`record`] | [`Record`]: an outcome with its provenance and [`Fingerprint`] |
@@ -35,6 +36,7 @@
 pub mod advice;
 pub mod analysis;
 pub mod capture;
+pub mod cpus;
 pub mod detail;
 pub mod difference;
 pub mod engine;

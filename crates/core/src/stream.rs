@@ -10,9 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::record::{Fingerprint, Provenance};
 
 pub use frames::{DatagramFrames, ETHERNET_BYTES, datagram_frames, payload_share, wire_bytes};
-pub use row::{
-    CpuRow, DatagramRow, DeviceRow, EndCpu, ExactRow, MappedRow, PacingRow, StreamRow, StreamSample, ZeroCopyRow,
-};
+pub use row::{DatagramRow, DeviceRow, EndCpu, MappedRow, PacingRow, StreamRow, StreamSample, ZeroCopyRow};
 pub use wire::{TcpFlow, TcpFlows, TcpInterval, TcpRow, UdpRow};
 
 /// Median, least and greatest of repeats.

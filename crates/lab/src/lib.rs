@@ -16,6 +16,7 @@
 //! | [`limits`] | the roofline |
 //! | [`rr`] | request/response between two ends on this host, or against an agent |
 //! | [`companion`] | the far end on this host as a process of its own |
+//! | [`cpus`] | the CPUs of both ends' hosts over the repeats of a test |
 //! | [`hosts`] | the fingerprints of both ends' hosts |
 //! | [`mod@compare`] | one run against another, point by point |
 //! | [`stream`] | bulk transfers: a sweep, metered |
@@ -31,6 +32,7 @@ pub mod bench;
 pub mod calibrate;
 pub mod companion;
 pub mod compare;
+pub mod cpus;
 pub mod find;
 pub mod forwarding;
 pub mod hosts;

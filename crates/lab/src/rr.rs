@@ -7,6 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::AtomicBool;
 
+use netcliff_core::cpus::{CpuRow, ExactRow};
 use netcliff_core::repeats::Known;
 use netcliff_core::{Fingerprint, Provenance};
 use netcliff_host::cpu::{self, Choice, MeterError, MeterSpec, Method, Preference, Watch};
@@ -22,7 +23,7 @@ use netcliff_wire::{FarCpu, WireError};
 use serde::{Deserialize, Serialize};
 
 pub use merge::{RrSample, merged};
-pub use netcliff_wire::rr::report::{Cost, HostCost, OneWay, Report, ThreadCost};
+pub use netcliff_wire::rr::report::{Cost, HostCost, HostTicks, OneWay, Report, ThreadCost};
 pub use netcliff_wire::rr::settings::{Receive, Settings, Transport};
 pub use netcliff_wire::schedule::Arrivals;
 pub use sweep::{RrRun, Sweep};
@@ -55,6 +56,9 @@ pub struct RrRecord {
     /// What was measured, all repeats as one.
     #[serde(flatten)]
     pub report: Report,
+    /// Each CPU of both ends' hosts, medians of the repeats.
+    #[serde(flatten)]
+    pub cpus: HostCpus,
     /// Each repeat by itself, in the order they were made.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repeats: Vec<RrSample>,
@@ -69,6 +73,25 @@ pub struct RrRecord {
     pub far_fingerprint: Option<Fingerprint>,
     /// How it was produced.
     pub provenance: Provenance,
+}
+
+/// Each CPU of both ends' hosts, as a row of `netcliff stream` has them.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HostCpus {
+    /// Of this host, by the kernel's ticks.
+    pub system: Vec<CpuRow>,
+    /// Of the far end's host, where it is another and tells it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub far_system: Vec<CpuRow>,
+    /// Of this host, exactly; absent where eBPF is not to be had.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub exact: Vec<ExactRow>,
+    /// Of the far end's host, likewise.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub far_exact: Vec<ExactRow>,
+    /// How each of these was measured.
+    pub cpu_methods: Vec<(String, String)>,
 }
 
 /// True where the answering end is to be a [`Companion`] of this process, as it is of request/response tools that are a client

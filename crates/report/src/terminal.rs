@@ -3,6 +3,7 @@
 mod advice;
 mod chart;
 pub(crate) mod comparison;
+mod cpus;
 mod experiment;
 pub(crate) mod forwarding;
 mod inspection;

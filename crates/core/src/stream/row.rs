@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Spread, TcpRow, UdpRow};
+use crate::cpus::{CpuRow, ExactRow};
 use crate::repeats::Known;
 
 /// One block size.
@@ -139,53 +140,6 @@ pub struct EndCpu {
     /// Instructions a byte, likewise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions_per_byte: Option<Spread>,
-}
-
-/// A CPU's time by /proc/stat: medians of shares, 0 to 1. Guest time is in user and nice.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-pub struct CpuRow {
-    /// The CPU.
-    pub cpu: usize,
-    /// User, without nice.
-    pub user: f64,
-    /// Nice.
-    pub nice: f64,
-    /// Kernel, without interrupts.
-    pub system: f64,
-    /// Hard interrupts.
-    pub irq: f64,
-    /// Softirqs.
-    pub softirq: f64,
-    /// Taken by the hypervisor.
-    pub steal: f64,
-    /// Idle, waiting for disks included.
-    pub idle: f64,
-}
-
-impl CpuRow {
-    /// Share in use: all but idle and steal.
-    pub fn busy(&self) -> f64 {
-        self.user + self.nice + self.system + self.irq + self.softirq
-    }
-}
-
-/// A CPU's time by eBPF: medians of exclusive shares, 0 to 1.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-pub struct ExactRow {
-    /// The CPU.
-    pub cpu: usize,
-    /// netcliff's threads, without what interrupted them.
-    pub application: f64,
-    /// Softirqs: receive, transmit and other.
-    pub softirq: f64,
-    /// Hard interrupts.
-    pub interrupt: f64,
-    /// Other tasks.
-    pub other: f64,
-    /// Idle.
-    pub idle: f64,
-    /// What the meter itself used.
-    pub overhead: f64,
 }
 
 /// Counts of both sides' devices, a far end's own by itself, and of this host's CPUs. A device counts what the stack hands it:

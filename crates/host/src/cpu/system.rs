@@ -1,5 +1,6 @@
 //! The whole host's CPU time as /proc/stat splits it, CPU by CPU.
 
+use netcliff_core::cpus::CpuRow;
 use serde::{Deserialize, Serialize};
 
 use super::kernel_counts::{self, Ticks};
@@ -45,6 +46,12 @@ impl SystemShares {
     /// Time in use (s).
     pub fn used_s(&self) -> f64 {
         self.busy() * self.counted_s
+    }
+
+    /// The shares alone.
+    pub fn row(&self) -> CpuRow {
+        let Self { cpu, counted_s: _, user, nice, system, irq, softirq, steal, idle } = *self;
+        CpuRow { cpu, user, nice, system, irq, softirq, steal, idle }
     }
 }
 
@@ -99,6 +106,9 @@ mod tests {
         assert_eq!((split.cpu, split.user, split.idle), (3, 0.1, 0.45));
         let sum = split.user + split.nice + split.system + split.irq + split.softirq + split.steal + split.idle;
         assert!((sum - 1.0).abs() < 1e-9, "{sum}");
+        let row = split.row();
+        assert_eq!((row.cpu, row.nice, row.softirq, row.steal), (3, 0.05, 0.09, 0.1));
+        assert!((row.busy() - 0.45).abs() < 1e-9, "{row:?}");
         assert!((split.used_s() - 45.0 / kernel_counts::user_hz()).abs() < 1e-9);
         assert_eq!(shares(3, &to, &to), None);
     }

@@ -1,9 +1,11 @@
 //! The repeats of a configuration: each by its figures, and all as one report.
 
+use netcliff_host::cpu::{CpuSplit, Method};
 use netcliff_wire::latency::{LatencyRecord, LatencySummary};
 use serde::{Deserialize, Serialize};
 
-use super::{Cost, HostCost, OneWay, Receive, Report, ThreadCost};
+use super::{Cost, HostCost, HostCpus, HostTicks, OneWay, Receive, Report, ThreadCost};
+use crate::cpus;
 use crate::hosts::{BUSY, STEAL};
 
 /// One repeat's figures.
@@ -81,6 +83,7 @@ pub fn merged(repeats: &[Report]) -> Option<Report> {
         unsent: sum(|report| report.unsent),
         late_answers: sum(|report| report.late_answers),
         cost: cost(repeats),
+        ticks: HostTicks::default(),
         refused: sum(|report| report.refused),
         partial: repeats.iter().find_map(|report| report.partial.clone()),
         notes: notes(repeats),
@@ -146,6 +149,29 @@ fn each(repeats: &[Report], figure: impl Fn(&Cost) -> Option<f64>) -> Option<f64
     (transactions > 0.0).then(|| sum / transactions)
 }
 
+/// Each CPU of both ends' hosts: medians of the repeats.
+pub(super) fn host_cpus(repeats: &[Report]) -> HostCpus {
+    let exact = |host: fn(&Cost) -> Option<&HostCost>| {
+        let splits = repeats.iter().filter_map(|report| host(&report.cost)).flat_map(|host| &host.split);
+        cpus::exactly(splits.filter(|split: &&CpuSplit| split.method == Method::Ebpf))
+    };
+    let found = HostCpus {
+        system: cpus::by_ticks(repeats.iter().flat_map(|report| &report.ticks.near)),
+        far_system: cpus::by_ticks(repeats.iter().flat_map(|report| &report.ticks.far)),
+        exact: exact(|cost| cost.client_host.as_ref()),
+        far_exact: exact(|cost| cost.server_exact.as_ref()),
+        cpu_methods: Vec::new(),
+    };
+    let had = [
+        (cpus::SYSTEM, !found.system.is_empty()),
+        (cpus::FAR_SYSTEM, !found.far_system.is_empty()),
+        (cpus::EXACT, !found.exact.is_empty()),
+        (cpus::FAR_EXACT, !found.far_exact.is_empty()),
+    ];
+    let methods = had.into_iter().filter(|(_, had)| *had).map(|(method, _)| cpus::told(method));
+    HostCpus { cpu_methods: methods.collect(), ..found }
+}
+
 fn notes(repeats: &[Report]) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
     for note in repeats.iter().flat_map(|report| &report.notes) {
@@ -179,6 +205,7 @@ pub(super) fn doubts(report: &Report) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::rr::Settings;
+    use netcliff_host::cpu::system::SystemShares;
     use netcliff_wire::latency::Latency;
 
     fn report(rate_per_s: f64, window_s: f64, each_ns: u64) -> Report {
@@ -205,6 +232,7 @@ mod tests {
             unsent: 0,
             late_answers: 0,
             cost: Cost { client_threads: Some(cost), ..Cost::default() },
+            ticks: HostTicks::default(),
             refused: 0,
             partial: None,
             notes: vec!["a note".to_owned()],
@@ -228,6 +256,36 @@ mod tests {
         assert_eq!(cost.instructions_per_transaction, None);
         assert_eq!(merged.notes, ["a note"]);
         assert_eq!(super::merged(&[]), None);
+    }
+
+    #[test]
+    fn each_cpu_has_the_median_of_its_repeats() {
+        let share = |cpu, softirq| SystemShares {
+            cpu,
+            counted_s: 1.0,
+            user: 0.0,
+            nice: 0.1,
+            system: 0.0,
+            irq: 0.0,
+            softirq,
+            steal: 0.0,
+            idle: 0.9 - softirq,
+        };
+        let with = |softirq, far: &[f64]| {
+            let far = far.iter().map(|softirq| share(0, *softirq)).collect();
+            Report {
+                ticks: HostTicks { near: vec![share(0, 0.0), share(1, softirq)], far },
+                ..report(1000.0, 1.0, 10_000)
+            }
+        };
+        let found = host_cpus(&[with(0.3, &[]), with(0.5, &[]), with(0.1, &[])]);
+        assert_eq!(found.system.iter().map(|row| (row.cpu, row.softirq)).collect::<Vec<_>>(), [(0, 0.0), (1, 0.3)]);
+        assert_eq!(found.cpu_methods.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["system"]);
+        assert!(found.far_system.is_empty() && found.exact.is_empty());
+        let found = host_cpus(&[with(0.3, &[0.2]), with(0.5, &[0.4])]);
+        assert_eq!(found.far_system.len(), 1);
+        assert!((found.far_system[0].softirq - 0.3).abs() < 1e-12, "{found:?}");
+        assert_eq!(found.cpu_methods[1].0, "far system");
     }
 
     #[test]

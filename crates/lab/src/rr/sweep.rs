@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::hosts::Fingerprints;
 use crate::repeats::{half_width, known};
 
-use super::merge::doubts;
+use super::merge::{doubts, host_cpus};
 use super::{Report, RrError, RrRecord, RrSample, Settings, merged};
 
 /// What is varied.
@@ -184,6 +184,7 @@ impl Config {
         Some(RrRecord {
             kind: "rr".to_owned(),
             report,
+            cpus: host_cpus(&self.repeats),
             repeats: self.repeats.iter().map(RrSample::of).collect(),
             known: Some(known),
             fingerprint: Some(fingerprints.near.clone()),

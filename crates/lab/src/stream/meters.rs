@@ -1,7 +1,5 @@
 //! CPU time and device counts over the windows of a transfer.
 
-use std::collections::BTreeMap;
-
 use netcliff_host::cpu::system::{SystemShares, SystemStamp};
 use netcliff_host::cpu::{self, CpuMeter, CpuSplit, MeterSpec, Method, Watch as WatchTask};
 use netcliff_wire::transfer::Watch;
@@ -85,13 +83,4 @@ impl Watch for Meters {
             self.metered.2 = Some(to.since(from));
         }
     }
-}
-
-/// Shares of one CPU by class.
-pub(super) fn by_cpu<T>(rows: impl Iterator<Item = (usize, T)>) -> BTreeMap<usize, Vec<T>> {
-    let mut sorted: BTreeMap<usize, Vec<T>> = BTreeMap::new();
-    for (cpu, row) in rows {
-        sorted.entry(cpu).or_default().push(row);
-    }
-    sorted
 }

@@ -13,6 +13,7 @@ use netcliff_core::{Fingerprint, units};
 use netcliff_host::cpu::Method as CpuMethod;
 use netcliff_wire::transfer::{End, Flow, Window, hardware};
 
+use crate::cpus;
 use crate::hosts::Fingerprints;
 use crate::repeats::known;
 
@@ -87,18 +88,15 @@ fn cpu_methods(options: &StreamOptions, far: &Far<'_>, meters: &Meters, configs:
     if options.template.shared_threads().is_some() {
         ends += "; a thread's time is divided evenly among its flows with an open window";
     }
-    let mut methods =
-        vec![("ends".to_owned(), ends), ("system".to_owned(), "/proc/stat: sampled by the timer tick".to_owned())];
+    let mut methods = vec![("ends".to_owned(), ends), cpus::told(cpus::SYSTEM)];
     if !far.is_this_host() {
-        let own = "the far host's /proc/stat over its own windows, a round trip apart";
-        methods.push(("far system".to_owned(), own.to_owned()));
+        methods.push(cpus::told(cpus::FAR_SYSTEM));
     }
     if meters.method() == Some(CpuMethod::Ebpf) {
-        methods.push(("exact".to_owned(), "eBPF at the kernel's transitions: exclusive of each other".to_owned()));
+        methods.push(cpus::told(cpus::EXACT));
     }
     if configs.iter().flat_map(|config| &config.repeats).any(|repeat| !far_splits(repeat).is_empty()) {
-        let own = "eBPF on the far host, over its own windows; the application is the agent";
-        methods.push(("far exact".to_owned(), own.to_owned()));
+        methods.push(cpus::told(cpus::FAR_EXACT));
     }
     methods
 }

@@ -3,9 +3,10 @@
 use std::sync::atomic::Ordering;
 
 use netcliff_core::Provenance;
+use netcliff_core::cpus::CpuRow;
 use netcliff_core::experiment::TransferMeasure;
 use netcliff_core::repeats::Repeats;
-use netcliff_core::stream::{CpuRow, Spread, StreamRow, StreamSample};
+use netcliff_core::stream::{Spread, StreamRow, StreamSample};
 
 use super::device::Device;
 use super::named::options;

@@ -2,10 +2,12 @@
 
 use netcliff_core::{Figure, Provenance};
 use netcliff_lab::rr::{
-    Arrivals, Cost, HostCost, OneWay, Receive, Report, RrRecord, RrRun, RrSample, Settings, ThreadCost, Transport,
+    Arrivals, Cost, HostCost, HostCpus, OneWay, Receive, Report, RrRecord, RrRun, RrSample, Settings, ThreadCost,
+    Transport,
 };
 
 use super::Style;
+use super::cpus::{self, Split};
 use super::page::{Page, Tone};
 use crate::format::{self, Unit};
 
@@ -32,6 +34,7 @@ fn one(page: &mut Page, record: &RrRecord) {
     figures(page, record);
     latency(page, record);
     cost(page, &report.cost);
+    hosts(page, &record.cpus);
     if !report.notes.is_empty() {
         page.heading("NOTES");
         report.notes.iter().for_each(|note| page.item("- ", note));
@@ -207,4 +210,19 @@ fn cost(page: &mut Page, cost: &Cost) {
             page.fact(name, &line);
         }
     }
+}
+
+/// Each CPU of both ends' hosts; records of old have none.
+fn hosts(page: &mut Page, cpus: &HostCpus) {
+    if !cpus.system.is_empty() {
+        let heading = "CPUS OF THE HOST (/proc/stat, nice in user; exact: eBPF; medians)";
+        cpus::table(page, heading, "", &[Split::alone(&cpus.system, &cpus.exact)]);
+    }
+    if !cpus.far_system.is_empty() {
+        let heading = "CPUS OF THE FAR END'S HOST (its /proc/stat, nice in user; exact: its eBPF; medians)";
+        cpus::table(page, heading, "", &[Split::alone(&cpus.far_system, &cpus.far_exact)]);
+    }
+    cpus::explain_exact(page, !cpus.exact.is_empty() || !cpus.far_exact.is_empty());
+    // What the meter took is in the notes.
+    cpus::methods(page, std::iter::empty(), &cpus.cpu_methods);
 }

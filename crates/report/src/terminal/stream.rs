@@ -1,11 +1,13 @@
 //! [`stream`]: what `netcliff stream` prints.
 
-use netcliff_core::stream::{CpuRow, ExactRow, Spread, StreamReport, StreamRow};
+use netcliff_core::cpus::{CpuRow, ExactRow};
+use netcliff_core::stream::{Spread, StreamReport, StreamRow};
 use netcliff_core::units;
 
 mod wire;
 
 use super::Style;
+use super::cpus::{self, Split};
 use super::page::{Page, Tone};
 use crate::format::{self, Unit};
 
@@ -135,98 +137,27 @@ fn ends(page: &mut Page, report: &StreamReport) {
     }
 }
 
-fn cpu_heading() -> String {
-    format!(
-        "  {:<16}{:>4}{:>7}{:>7}{:>7}{:>9}{:>7}{:>7}{:>8}",
-        "block", "CPU", "user", "system", "irq", "softirq", "steal", "idle", "exact"
-    )
+fn host(page: &mut Page, report: &StreamReport) {
+    let splits: Vec<Split<'_>> =
+        report.rows.iter().map(|row| split(row, &row.system, &row.exact, row.system_us_per_kib)).collect();
+    cpus::table(page, "CPUS OF THE HOST (/proc/stat, nice in user; exact: eBPF)", "block", &splits);
+    cpus::explain_exact(page, report.rows.iter().any(|row| !row.exact.is_empty()));
+    let exact = report.rows.iter().flat_map(|row| row.exact.iter().chain(&row.far_exact));
+    cpus::methods(page, exact, &report.cpu_methods);
 }
 
 /// The far end's host, where it is another one.
 fn far_host(page: &mut Page, report: &StreamReport) {
-    if report.rows.iter().all(|row| row.far_system.is_empty()) {
-        return;
-    }
-    page.heading("CPUS OF THE FAR END'S HOST (its /proc/stat; exact: its eBPF)");
-    let mut lines = vec![cpu_heading()];
-    for row in &report.rows {
-        lines.extend(cpu_lines(row, &row.far_system, &row.far_exact, row.far_us_per_kib));
-    }
-    page.block(&lines.join("\n"));
-}
-
-fn host(page: &mut Page, report: &StreamReport) {
-    page.heading("CPUS OF THE HOST (/proc/stat; exact: eBPF)");
-    let mut lines = vec![cpu_heading()];
-    for row in &report.rows {
-        lines.extend(cpu_lines(row, &row.system, &row.exact, row.system_us_per_kib));
-    }
-    page.block(&lines.join("\n"));
-    if report.rows.iter().any(|row| !row.exact.is_empty()) {
-        page.paragraph(
-            2,
-            Tone::Faint,
-            "exact: softirqs by eBPF, beside those the tick saw; the difference is time \
-            that ticks put elsewhere",
-        );
-    }
-    let overhead = report
-        .rows
-        .iter()
-        .flat_map(|row| row.exact.iter().chain(&row.far_exact))
-        .map(|exact| exact.overhead)
-        .fold(f64::NAN, f64::max);
-    if overhead.is_finite() {
-        let most = format!("{} of a CPU at most, contained in the other shares", format::share_short(overhead));
-        page.fact("meter's own", &most);
-    }
-    for (kind, method) in &report.cpu_methods {
-        page.fact(kind, method);
+    if report.rows.iter().any(|row| !row.far_system.is_empty()) {
+        let splits: Vec<Split<'_>> =
+            report.rows.iter().map(|row| split(row, &row.far_system, &row.far_exact, row.far_us_per_kib)).collect();
+        let heading = "CPUS OF THE FAR END'S HOST (its /proc/stat, nice in user; exact: its eBPF)";
+        cpus::table(page, heading, "block", &splits);
     }
 }
 
-/// Each CPU, all of them together, and the busiest.
-fn cpu_lines(row: &StreamRow, cpus: &[CpuRow], exact: &[ExactRow], us_per_kib: Option<Spread>) -> Vec<String> {
-    if cpus.is_empty() {
-        return Vec::new();
-    }
-    let softirq = |cpu: &CpuRow| Some(exact.iter().find(|exact| exact.cpu == cpu.cpu)?.softirq);
-    let mut lines: Vec<String> =
-        cpus.iter().map(|cpu| cpu_line(&name(row), &cpu.cpu.to_string(), cpu, softirq(cpu))).collect();
-    let sum = |share: fn(&CpuRow) -> f64| cpus.iter().map(share).sum::<f64>();
-    let all = CpuRow {
-        cpu: cpus.len(),
-        user: sum(|cpu| cpu.user),
-        nice: sum(|cpu| cpu.nice),
-        system: sum(|cpu| cpu.system),
-        irq: sum(|cpu| cpu.irq),
-        softirq: sum(|cpu| cpu.softirq),
-        steal: sum(|cpu| cpu.steal),
-        idle: sum(|cpu| cpu.idle),
-    };
-    lines.push(cpu_line("", "all", &all, cpus.iter().map(softirq).sum()));
-    let busy = |cpu: &CpuRow| 1.0 - cpu.idle - cpu.steal;
-    let busiest = cpus.iter().max_by(|a, b| busy(a).total_cmp(&busy(b)));
-    let busiest = busiest.map_or(String::new(), |cpu| format!("; busiest CPU {}, {}", cpu.cpu, percent(busy(cpu))));
-    lines.push(format!("  {:<16}     {} us/KiB received{busiest}", "", number(us_per_kib)));
-    lines
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.1}%", share * 100.0)
-}
-
-fn cpu_line(name: &str, label: &str, cpu: &CpuRow, exact_softirq: Option<f64>) -> String {
-    format!(
-        "  {name:<16}{label:>4}{:>7}{:>7}{:>7}{:>9}{:>7}{:>7}{:>8}",
-        percent(cpu.user + cpu.nice),
-        percent(cpu.system),
-        percent(cpu.irq),
-        percent(cpu.softirq),
-        percent(cpu.steal),
-        percent(cpu.idle),
-        exact_softirq.map_or("-".to_owned(), percent),
-    )
+fn split<'a>(row: &StreamRow, cpus: &'a [CpuRow], exact: &'a [ExactRow], us_per_kib: Option<Spread>) -> Split<'a> {
+    Split { name: name(row), cpus, exact, demand: Some(format!("{} us/KiB received", number(us_per_kib))) }
 }
 
 /// What arrived at the receiving side's devices, and what it cost to be told of it.

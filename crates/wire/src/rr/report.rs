@@ -1,6 +1,7 @@
 //! What a request/response test measured.
 
 use netcliff_host::cpu::CpuSplit;
+use netcliff_host::cpu::system::SystemShares;
 use serde::{Deserialize, Serialize};
 
 use super::settings::Settings;
@@ -19,6 +20,9 @@ pub struct ServerCount {
     pub threads_s: f64,
     /// Busy time of all CPUs of its host (s), by procfs; `None`: it does not say.
     pub host_busy_s: Option<f64>,
+    /// Each CPU of its host since the last count, by procfs; `None`: it does not say, as older agents do not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ticks: Option<Vec<SystemShares>>,
     /// What the exact meter of its host saw since the last count, where it was asked for: the near end's window, where a count
     /// was made as it opened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -78,6 +82,15 @@ pub struct Cost {
     pub server_exact: Option<HostCost>,
 }
 
+/// Each CPU of the hosts over the window, by the kernel's ticks.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct HostTicks {
+    /// The near end's host.
+    pub near: Vec<SystemShares>,
+    /// The far end's, where it is another and tells it.
+    pub far: Vec<SystemShares>,
+}
+
 /// One-way delays.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -125,6 +138,9 @@ pub struct Report {
     pub late_answers: u64,
     /// CPU time.
     pub cost: Cost,
+    /// Of one test only; of several, what sums them up says it.
+    #[serde(skip)]
+    pub ticks: HostTicks,
     /// Connections and datagrams the far end refused for want of the token.
     pub refused: u64,
     /// Why it is not the whole test.

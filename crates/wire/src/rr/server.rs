@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use netcliff_host::cpu::procfs::ProcfsMeter;
+use netcliff_host::cpu::system::SystemStamp;
 use netcliff_host::cpu::{CpuMeter, MeterSpec};
 use netcliff_host::inventory::Inventory;
 use serde_json::Value;
@@ -35,6 +36,8 @@ pub struct Server {
     threads: Vec<JoinHandle<()>>,
     began_ns: u64,
     meter: Option<ProcfsMeter>,
+    /// As of the last count.
+    stamp: Option<SystemStamp>,
     /// Where it was asked for.
     exact: Option<FarMeter>,
 }
@@ -131,6 +134,7 @@ impl Server {
             threads: Vec::new(),
             began_ns: clock::monotonic_ns(),
             meter,
+            stamp: SystemStamp::now().ok(),
             exact: None,
         }
     }
@@ -165,6 +169,9 @@ impl Server {
             splits.iter().map(|split| split.elapsed_s * busy_share(split.shares.idle, split.shares.steal)).sum()
         });
         // The next interval begins where this one ends.
+        let now = SystemStamp::now().ok();
+        let ticks = self.stamp.as_ref().zip(now.as_ref()).map(|(from, to)| from.until(to));
+        self.stamp = now;
         let cpu = self.exact.as_mut().map(|meter| {
             let found = meter.read();
             meter.mark();
@@ -175,6 +182,7 @@ impl Server {
             responses: self.tally.responses.load(Ordering::Relaxed),
             threads_s: self.tally.cpu_s(),
             host_busy_s,
+            ticks,
             cpu,
             hardware: self.tally.hardware(),
             refused: self.tally.refused.load(Ordering::Relaxed),

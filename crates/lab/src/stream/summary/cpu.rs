@@ -1,6 +1,7 @@
 //! CPU time of both ends and of their hosts.
 
-use netcliff_core::stream::{CpuRow, CpuTimes, EndCpu, ExactRow, Spread, kernel_share};
+use netcliff_core::cpus::{CpuRow, ExactRow};
+use netcliff_core::stream::{CpuTimes, EndCpu, Spread, kernel_share};
 use netcliff_host::cpu::CpuSplit;
 use netcliff_host::cpu::system::SystemShares;
 use netcliff_wire::FarCpu;
@@ -8,7 +9,7 @@ use netcliff_wire::transfer::hardware::Hardware;
 use netcliff_wire::transfer::{End, Flow, Window};
 
 use super::{Repeat, summed};
-use crate::stream::meters::by_cpu;
+use crate::cpus;
 
 pub(super) fn end_cpu(repeats: &[Repeat], end: fn(&Flow) -> &End) -> EndCpu {
     let used_s = |window: &Window| window.cpu.user_s + window.cpu.system_s;
@@ -63,24 +64,8 @@ fn us_per_kib_of(repeat: &Repeat, ticks: Ticks) -> Option<f64> {
     (!ticks(repeat).is_empty()).then(|| used_s * 1e6 * 1024.0 / received_bytes(repeat))
 }
 
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    Spread::of(values).map_or(0.0, |spread| spread.median)
-}
-
 pub(super) fn system(repeats: &[Repeat], ticks: Ticks) -> Vec<CpuRow> {
-    let rows = by_cpu(repeats.iter().flat_map(|repeat| ticks(repeat).iter().map(|cpu| (cpu.cpu, *cpu))));
-    rows.into_iter()
-        .map(|(cpu, shares)| CpuRow {
-            cpu,
-            user: median(shares.iter().map(|s| s.user)),
-            nice: median(shares.iter().map(|s| s.nice)),
-            system: median(shares.iter().map(|s| s.system)),
-            irq: median(shares.iter().map(|s| s.irq)),
-            softirq: median(shares.iter().map(|s| s.softirq)),
-            steal: median(shares.iter().map(|s| s.steal)),
-            idle: median(shares.iter().map(|s| s.idle)),
-        })
-        .collect()
+    cpus::by_ticks(repeats.iter().flat_map(ticks))
 }
 
 /// The exact split of a host in one repeat.
@@ -95,20 +80,5 @@ pub(super) fn far_splits(repeat: &Repeat) -> &[CpuSplit] {
 }
 
 pub(super) fn exact(repeats: &[Repeat], splits: Splits) -> Vec<ExactRow> {
-    let rows = by_cpu(repeats.iter().flat_map(|repeat| splits(repeat).iter().map(|split| (split.cpu, split))));
-    let known = |share: Option<f64>| share.unwrap_or(0.0);
-    rows.into_iter()
-        .map(|(cpu, splits)| {
-            let shares = || splits.iter().map(|split| &split.shares);
-            ExactRow {
-                cpu,
-                application: median(shares().map(|s| known(s.application))),
-                softirq: median(shares().map(|s| known(s.protocol) + known(s.transmit) + known(s.softirq_other))),
-                interrupt: median(shares().map(|s| known(s.interrupt))),
-                other: median(shares().map(|s| known(s.other) + known(s.ksoftirqd) + known(s.unaccounted))),
-                idle: median(shares().map(|s| known(s.idle))),
-                overhead: median(splits.iter().map(|split| known(split.overhead_share))),
-            }
-        })
-        .collect()
+    cpus::exactly(repeats.iter().flat_map(splits))
 }

@@ -7,7 +7,7 @@ use super::{Measured, Near};
 use crate::latency::Latency;
 use crate::rr::STAMPED_BYTES;
 use crate::rr::flow::Counts;
-use crate::rr::report::{Cost, HostCost, OneWay, Report, ServerCount, ThreadCost, recorded};
+use crate::rr::report::{Cost, HostCost, HostTicks, OneWay, Report, ServerCount, ThreadCost, recorded};
 use crate::rr::server::busy_share;
 use crate::rr::settings::{Receive, Settings};
 use crate::transfer::hardware::{self, Hardware};
@@ -31,6 +31,7 @@ pub(super) fn report(settings: &Settings, near: &Near<'_>, measured: Measured) -
         unsent: sum(|flow| flow.unsent),
         late_answers: sum(|flow| flow.late_answers),
         cost: cost(near, &measured, window_s, transactions),
+        ticks: HostTicks { near: measured.ticks.clone(), far: far_ticks(near, &measured).unwrap_or_default().to_vec() },
         refused: measured.far.1.as_ref().map_or(0, |far| far.refused),
         partial: partial(&measured),
         notes: notes(settings, near, &measured),
@@ -139,6 +140,11 @@ fn far_host(from: &ServerCount, to: &ServerCount) -> Option<HostCost> {
     by_ticks(to.host_busy_s? - from.host_busy_s?, to.at_s - from.at_s, to.responses - from.responses)
 }
 
+/// None where the far end's host is this one, or does not tell.
+fn far_ticks<'a>(near: &Near<'_>, measured: &'a Measured) -> Option<&'a [SystemShares]> {
+    measured.far.1.as_ref().filter(|_| !near.same_host)?.ticks.as_deref()
+}
+
 fn notes(settings: &Settings, near: &Near<'_>, measured: &Measured) -> Vec<String> {
     let mut notes = Vec::new();
     if settings.connect_each {
@@ -155,6 +161,10 @@ fn notes(settings: &Settings, near: &Near<'_>, measured: &Measured) -> Vec<Strin
     }
     if near.same_host {
         notes.push("Both ends are on this host: its CPU time is that of both.".into());
+    }
+    if !near.same_host && measured.far.1.is_some() && far_ticks(near, measured).is_none() {
+        let why = "its agent does not tell them; install the same version on both hosts";
+        notes.push(format!("CPUs of the far end's host by ticks: not available: {why}"));
     }
     notes.extend(measured.far.1.as_ref().and_then(|far| far.cpu.as_ref()?.refusal()));
     notes.extend(hardware::refusal());

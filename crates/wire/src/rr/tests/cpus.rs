@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::rr::connect::greeting;
+use crate::rr::report::ServerCount;
 
 fn dealt(transport: Transport) -> Settings {
     // One CPU that there surely is: what counts here is that every flow finds its far end.
@@ -59,4 +60,25 @@ fn a_cpu_of_a_list_that_does_not_exist_is_named_by_its_end() {
     let many = Settings { server_cpus: vec![0; 257], ..dealt(Transport::Tcp) };
     let error = Server::listen(&many, LOOPBACK, token, &Placement::default()).unwrap_err().to_string();
     assert!(error.contains("server_cpus is 257: expected at most 256"), "{error}");
+}
+
+#[test]
+fn a_far_host_that_does_not_tell_its_cpus_is_said_not_to() {
+    let settings = settings(Transport::Tcp);
+    let told = |tells: bool| {
+        let token = Token::new().expect("random bytes");
+        let stop = AtomicBool::new(false);
+        let mut server = Server::listen(&settings, LOOPBACK, token, &Placement::default()).expect("it listens");
+        let near = Near { same_host: false, ..near(targets(&settings, server.ports()), token, &stop) };
+        let mut far = || {
+            let count = server.count();
+            Some(if tells { count } else { ServerCount { ticks: None, ..count } })
+        };
+        run(&settings, near, &mut far, None).expect("it runs")
+    };
+    let why = |report: &Report| report.notes.iter().any(|note| note.contains("by ticks: not available: its agent"));
+    let report = told(true);
+    assert!(!report.ticks.far.is_empty() && !why(&report), "{:?}", report.notes);
+    let report = told(false);
+    assert!(report.ticks.far.is_empty() && why(&report), "{:?}", report.notes);
 }

@@ -1,0 +1,95 @@
+//! The CPUs of a host over the windows of a test, as tables of shares.
+
+use netcliff_core::cpus::{CpuRow, ExactRow};
+
+use super::page::{Page, Tone};
+use crate::format;
+
+/// The CPUs of a host in one configuration.
+pub(super) struct Split<'a> {
+    /// Of the configuration; empty where there is one only.
+    pub name: String,
+    pub cpus: &'a [CpuRow],
+    pub exact: &'a [ExactRow],
+    /// What is said below it beside the busiest CPU.
+    pub demand: Option<String>,
+}
+
+impl<'a> Split<'a> {
+    /// Of the one configuration there is.
+    pub fn alone(cpus: &'a [CpuRow], exact: &'a [ExactRow]) -> Self {
+        Self { name: String::new(), cpus, exact, demand: None }
+    }
+}
+
+/// Each CPU, all of them together, and the busiest; `names` heads the column of the configurations' names.
+pub(super) fn table(page: &mut Page, heading: &str, names: &str, splits: &[Split<'_>]) {
+    page.heading(heading);
+    let width = if names.is_empty() { 0 } else { NAMES };
+    let mut lines = vec![format!(
+        "  {names:<width$}{:>4}{:>7}{:>7}{:>7}{:>9}{:>7}{:>7}{:>8}",
+        "CPU", "user", "system", "irq", "softirq", "steal", "idle", "exact"
+    )];
+    lines.extend(splits.iter().flat_map(|split| split.lines(width)));
+    page.block(&lines.join("\n"));
+}
+
+/// Width of the configurations' names.
+const NAMES: usize = 16;
+
+/// What the last column is, where there is one.
+pub(super) fn explain_exact(page: &mut Page, any: bool) {
+    if any {
+        page.paragraph(
+            2,
+            Tone::Faint,
+            "exact: softirqs by eBPF, beside those the tick saw; the difference is time \
+            that ticks put elsewhere",
+        );
+    }
+}
+
+/// The meter's own share, and how each kind of figure was measured.
+pub(super) fn methods<'a>(page: &mut Page, exact: impl Iterator<Item = &'a ExactRow>, methods: &[(String, String)]) {
+    let overhead = exact.map(|exact| exact.overhead).fold(f64::NAN, f64::max);
+    if overhead.is_finite() {
+        let most = format!("{} of a CPU at most, contained in the other shares", format::share_short(overhead));
+        page.fact("meter's own", &most);
+    }
+    methods.iter().for_each(|(kind, method)| page.fact(kind, method));
+}
+
+impl Split<'_> {
+    fn lines(&self, width: usize) -> Vec<String> {
+        let Some(busiest) = CpuRow::busiest(self.cpus) else { return Vec::new() };
+        let softirq = |cpu: &CpuRow| Some(self.exact.iter().find(|exact| exact.cpu == cpu.cpu)?.softirq);
+        let mut lines: Vec<String> = self
+            .cpus
+            .iter()
+            .map(|cpu| line(&format!("{:<width$}{:>4}", self.name, cpu.cpu), cpu, softirq(cpu)))
+            .collect();
+        let all = CpuRow::sum(self.cpus);
+        lines.push(line(&format!("{:<width$}{:>4}", "", "all"), &all, self.cpus.iter().map(softirq).sum()));
+        let busiest = format!("busiest CPU {}, {}", busiest.cpu, percent(busiest.busy()));
+        let said = self.demand.iter().cloned().chain([busiest]).collect::<Vec<_>>().join("; ");
+        lines.push(format!("  {:<width$}     {said}", ""));
+        lines
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1}%", share * 100.0)
+}
+
+fn line(label: &str, cpu: &CpuRow, exact_softirq: Option<f64>) -> String {
+    format!(
+        "  {label}{:>7}{:>7}{:>7}{:>9}{:>7}{:>7}{:>8}",
+        percent(cpu.user + cpu.nice),
+        percent(cpu.system),
+        percent(cpu.irq),
+        percent(cpu.softirq),
+        percent(cpu.steal),
+        percent(cpu.idle),
+        exact_softirq.map_or("-".to_owned(), percent),
+    )
+}
