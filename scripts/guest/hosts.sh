@@ -90,6 +90,10 @@ gro = ["on", "off"]
 lro = ["off", "on"]
 rx-usecs = ["0", "10", "50", "900"]
 rx-frames = ["1", "16"]
+tx-usecs = ["0", "10", "50"]
+tx-frames = ["1", "16"]
+adaptive-rx = ["off", "on"]
+adaptive-tx = ["off", "on"]
 mtu = ["1500", "4000"]
 END
     between /tmp/features.toml

@@ -26,6 +26,9 @@ use std::{io, path::Path, thread, time::Instant};
 pub const MTU_BYTES: std::ops::RangeInclusive<u32> = 1280..=65_535;
 /// Coalescing that is set, by the kernel's names: what makes `adaptive-rx` off comes before what it would overrule.
 const COALESCE: [&str; 6] = ["adaptive-rx", "adaptive-tx", "rx-usecs", "rx-frames", "tx-usecs", "tx-frames"];
+/// The same by direction: the switch, and what the driver chooses by itself while it is on.
+const CHOSEN: [(&str, [&str; 2]); 2] =
+    [("adaptive-rx", ["rx-usecs", "rx-frames"]), ("adaptive-tx", ["tx-usecs", "tx-frames"])];
 
 /// Why a device's settings cannot be changed.
 #[derive(Debug, thiserror::Error)]
@@ -263,11 +266,28 @@ impl DeviceHold {
         let of_it =
             |change: &Change| matches!(change, Change::SettingChanged { setting: changed, .. } if changed == setting);
         if !self.journal.as_ref().is_some_and(|journal| journal.open_changes().any(of_it)) {
+            self.write_down_coalescing(setting)?;
             let old = self.found_value(setting);
             Journal::record_setting(&mut self.journal, self.lock.state(), setting, (&old, value))?;
         }
         let refused = |source| DeviceError::Refused { setting: setting.clone(), value: value.to_owned(), source };
         setting.write(value).map_err(refused)
+    }
+
+    /// Before coalescing is changed for the first time: the figures that the driver will choose by itself while it may, and
+    /// may leave where it brought them.
+    fn write_down_coalescing(&mut self, setting: &Setting) -> Result<(), DeviceError> {
+        let at_risk = |change: &Change| matches!(change, Change::SettingsAtRisk { .. });
+        let is_first = !self.journal.as_ref().is_some_and(|journal| journal.open_changes().any(at_risk));
+        let figures = self.found.own_coalescing();
+        if !matches!(setting, Setting::Ethtool { group: Group::Coalesce, .. }) || !is_first || figures.is_empty() {
+            return Ok(());
+        }
+        let interface = self.interface.clone();
+        let of =
+            |key: &str| Setting::Ethtool { interface: interface.clone(), group: Group::Coalesce, key: key.to_owned() };
+        let figures = figures.into_iter().map(|(name, value)| (of(name), value.to_string())).collect();
+        Ok(Journal::record_at_risk(&mut self.journal, self.lock.state(), &self.interface, figures)?)
     }
 
     /// As it was found, not as it is: the kernel may have moved it with another one.

@@ -1,5 +1,6 @@
 //! [`Transfers`]: real transfers with some settings varied by a [`Design`], repeated in random order.
 
+mod device;
 mod measure;
 mod setting;
 #[cfg(test)]
@@ -17,8 +18,9 @@ use super::values::Share;
 use crate::repeats::Repeats;
 use crate::units;
 
+pub use device::{Coalesce, Feature};
 pub use measure::TransferMeasure;
-pub use setting::{Feature, Key, Setting};
+pub use setting::{Key, Setting};
 
 /// How an experiment of transfers is drawn.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]

@@ -1,5 +1,6 @@
 //! [`DeviceState`]: what of a device is changed, by its value.
 
+use super::CHOSEN;
 use crate::nic::{Nic, link::LinkMode};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,5 +33,11 @@ impl DeviceState {
             link: nic.link_mode(),
             link_modes: nic.link_supported.iter().filter_map(|name| LinkMode::of(name)).collect(),
         }
+    }
+
+    /// Figures of coalescing that the driver does not choose by itself.
+    pub(super) fn own_coalescing(&self) -> Vec<(&'static str, u32)> {
+        let own = CHOSEN.iter().filter(|(switch, _)| self.coalesce.get(*switch).is_none_or(|on| *on == 0));
+        own.flat_map(|(_, figures)| figures).filter_map(|name| Some((*name, *self.coalesce.get(*name)?))).collect()
     }
 }

@@ -1,9 +1,11 @@
 //! The devices of two hosts, brought to the settings of a configuration and back: this host's by itself, the far host's by
 //! its agent.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod wanted;
 
-use netcliff_core::experiment::{Feature, Key, Setting};
+use std::collections::BTreeSet;
+
+use netcliff_core::experiment::Setting;
 use netcliff_host::device::{DeviceError, DeviceHold, DeviceState, MTU_BYTES};
 use netcliff_host::journal::StateDir;
 use netcliff_host::nic::link::LinkMode;
@@ -11,12 +13,7 @@ use netcliff_wire::control::client::Session;
 use netcliff_wire::device::FarDevice;
 
 use super::TransfersError;
-
-/// Coalescing by the kernel's names.
-const RX_USECS: &str = "rx-usecs";
-const RX_FRAMES: &str = "rx-frames";
-/// While it is on, the driver chooses the other two by itself.
-const ADAPTIVE: &str = "adaptive-rx";
+use wanted::{link, names, wanted};
 
 /// Both devices, held until they are set back: the near one's hold sets it back when it is dropped, the agent the far one when
 /// the session ends.
@@ -54,8 +51,7 @@ impl Hosts {
         };
         match setting {
             Setting::Feature(feature, _) => lacking(&|found| !names(*feature, found).is_empty()),
-            Setting::RxUsecs(_) => lacking(&|found| found.coalesce.contains_key(RX_USECS)),
-            Setting::RxFrames(_) => lacking(&|found| found.coalesce.contains_key(RX_FRAMES)),
+            Setting::Coalesce(what, _) => lacking(&|found| found.coalesce.contains_key(what.kernel_name())),
             Setting::Mtu(mtu) if !MTU_BYTES.contains(mtu) => {
                 let (least, most) = (MTU_BYTES.start(), MTU_BYTES.end());
                 Some(format!("{key} {mtu}: on a host's device {least} to {most} bytes are set"))
@@ -117,10 +113,16 @@ impl Hosts {
                         format!("{key} {state} did not come to be in every configuration at {name}: its kernel or driver ties {kernel} to others")
                     }));
                 }
-                Setting::RxUsecs(asked) | Setting::RxFrames(asked) => {
-                    let kernel = if matches!(setting, Setting::RxUsecs(_)) { RX_USECS } else { RX_FRAMES };
+                Setting::Coalesce(what, _) if !wanted.coalesce.contains_key(what.kernel_name()) => {
+                    let (what, switch) = (what.kernel_name(), what.adaptive().kernel_name());
+                    let why = format!("{what} is not set where {switch} is on: the driver chooses it by itself then");
+                    self.otherwise.insert(why);
+                }
+                Setting::Coalesce(what, asked) => {
+                    let kernel = what.kernel_name();
                     let held = stands.coalesce.get(kernel).filter(|held| *held != asked);
-                    self.otherwise.extend(held.map(|held| format!("{kernel} {asked} came to {held} at {name}")));
+                    let held = held.map(|held| Setting::Coalesce(*what, *held));
+                    self.otherwise.extend(held.map(|held| format!("{kernel} {setting} came to {held} at {name}")));
                 }
                 _ => {}
             }
@@ -154,101 +156,5 @@ impl Hosts {
     /// What came otherwise than asked for.
     pub fn notes(&self) -> Vec<String> {
         self.otherwise.iter().cloned().collect()
-    }
-}
-
-/// The kernel's names of an offload that a device has.
-fn names(feature: Feature, found: &DeviceState) -> Vec<&'static str> {
-    feature.kernel_names().iter().copied().filter(|name| found.features.contains_key(*name)).collect()
-}
-
-/// The link of a configuration: what it does not name is as it was found.
-fn link(settings: &[Setting], found: &DeviceState) -> Option<LinkMode> {
-    let mut link = found.link?;
-    for setting in settings {
-        match setting {
-            Setting::Rate(Some(bps)) => link.speed_mbps = (bps / 1e6) as u32,
-            Setting::HalfDuplex(half) => link.half_duplex = *half,
-            _ => {}
-        }
-    }
-    Some(link)
-}
-
-/// A configuration's settings over what was found.
-fn wanted(settings: &[Setting], found: &DeviceState) -> DeviceState {
-    let mut wanted = DeviceState { mtu_bytes: found.mtu_bytes, link: link(settings, found), ..DeviceState::default() };
-    for key in Key::ALL {
-        let Key::Feature(feature) = key else { continue };
-        let asked = settings
-            .iter()
-            .find_map(|s| if let Setting::Feature(f, on) = s { (*f == feature).then_some(*on) } else { None });
-        for name in names(feature, found) {
-            let was = found.features.get(name).copied().unwrap_or_default();
-            wanted.features.insert(name.to_owned(), asked.unwrap_or(was));
-        }
-    }
-    let mut figures = BTreeMap::new();
-    for setting in settings {
-        match setting {
-            Setting::Mtu(mtu) => wanted.mtu_bytes = Some(*mtu),
-            Setting::RxUsecs(usecs) => drop(figures.insert(RX_USECS, *usecs)),
-            Setting::RxFrames(frames) => drop(figures.insert(RX_FRAMES, *frames)),
-            _ => {}
-        }
-    }
-    let adaptive = found.coalesce.get(ADAPTIVE).copied();
-    let chosen_by_driver = adaptive.is_some_and(|on| on != 0) && figures.is_empty();
-    if let Some(adaptive) = adaptive {
-        wanted.coalesce.insert(ADAPTIVE.to_owned(), if figures.is_empty() { adaptive } else { 0 });
-    }
-    for name in [RX_USECS, RX_FRAMES] {
-        let found = found.coalesce.get(name).copied().filter(|_| !chosen_by_driver);
-        let value = figures.get(name).copied().or(found);
-        wanted.coalesce.extend(value.map(|value| (name.to_owned(), value)));
-    }
-    wanted
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn found() -> DeviceState {
-        let features = [("rx-gro", true), ("tx-tcp-segmentation", true), ("tx-tcp6-segmentation", false)];
-        let coalesce = [(ADAPTIVE, 1), (RX_USECS, 20), (RX_FRAMES, 5), ("tx-usecs", 72)];
-        DeviceState {
-            mtu_bytes: Some(1500),
-            features: features.map(|(name, on)| (name.to_owned(), on)).into_iter().collect(),
-            coalesce: coalesce.map(|(name, value)| (name.to_owned(), value)).into_iter().collect(),
-            link: Some(LinkMode { speed_mbps: 1000, half_duplex: false }),
-            ..DeviceState::default()
-        }
-    }
-
-    #[test]
-    fn a_link_of_another_rate_or_duplex() {
-        let mode = |settings: &[Setting]| wanted(settings, &found()).link.map(|link| link.to_string());
-        assert_eq!(mode(&[Setting::NoDelay(true)]).as_deref(), Some("1000 Mbit/s full duplex"), "as it was found");
-        assert_eq!(mode(&[Setting::Rate(None)]).as_deref(), Some("1000 Mbit/s full duplex"));
-        let slow = [Setting::Rate(Some(1e7)), Setting::HalfDuplex(true)];
-        assert_eq!(mode(&slow).as_deref(), Some("10 Mbit/s half duplex"));
-        let down = DeviceState { link: None, ..found() };
-        assert_eq!(wanted(&slow, &down).link, None, "nothing to set it back to");
-    }
-
-    #[test]
-    fn what_a_configuration_does_not_name_is_as_it_was_found() {
-        let same = wanted(&[Setting::NoDelay(true)], &found());
-        assert_eq!((same.mtu_bytes, &same.features), (Some(1500), &found().features));
-        assert_eq!(same.coalesce, BTreeMap::from([(ADAPTIVE.to_owned(), 1)]), "the driver moves the others itself");
-        let changed =
-            wanted(&[Setting::Feature(Feature::Tso, false), Setting::Mtu(9000), Setting::RxUsecs(50)], &found());
-        assert_eq!(
-            (changed.mtu_bytes, changed.features["tx-tcp-segmentation"], changed.features["rx-gro"]),
-            (Some(9000), false, true)
-        );
-        assert_eq!((changed.coalesce[ADAPTIVE], changed.coalesce[RX_USECS], changed.coalesce[RX_FRAMES]), (0, 50, 5));
-        assert!(!changed.coalesce.contains_key("tx-usecs"), "no setting is of it");
     }
 }

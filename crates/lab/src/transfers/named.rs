@@ -177,8 +177,7 @@ pub(super) fn options(config: &Config, place: &Place<'_>, times: &Times, provena
             | Setting::HalfDuplex(_)
             | Setting::Mtu(_)
             | Setting::Feature(..)
-            | Setting::RxUsecs(_)
-            | Setting::RxFrames(_) => {}
+            | Setting::Coalesce(..) => {}
         }
     }
     place.pin(&mut options.template, method.direction());

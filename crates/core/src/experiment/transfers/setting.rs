@@ -1,7 +1,6 @@
 //! Settings of a transfer and of the device below it, by their keys in experiment files.
 
-use serde::{Deserialize, Serialize};
-
+use super::device::{Coalesce, Feature};
 use crate::error::ParseError;
 use crate::measure::Dimension;
 use crate::units;
@@ -35,51 +34,15 @@ pub enum Key {
     Mtu,
     /// An offload of both ends.
     Feature(Feature),
-    /// Interrupt delay by time (us).
-    RxUsecs,
-    /// Interrupt delay by frames.
-    RxFrames,
+    /// Interrupt coalescing of both ends.
+    Coalesce(Coalesce),
     /// Bytes of a write.
     Block,
 }
 
-/// An offload.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Feature {
-    /// Receive checksums.
-    RxChecksum,
-    /// Transmit checksums.
-    TxChecksum,
-    /// Scatter-gather.
-    Sg,
-    /// TCP segmentation offload.
-    Tso,
-    /// Generic segmentation offload.
-    Gso,
-    /// Generic receive offload.
-    Gro,
-    /// Large receive offload.
-    Lro,
-}
-
-impl Feature {
-    /// The kernel's names for it; a device has some of them.
-    pub fn kernel_names(self) -> &'static [&'static str] {
-        match self {
-            Self::RxChecksum => &["rx-checksum"],
-            Self::TxChecksum => &["tx-checksum-ip-generic", "tx-checksum-ipv4", "tx-checksum-ipv6"],
-            Self::Sg => &["tx-scatter-gather"],
-            Self::Tso => &["tx-tcp-segmentation", "tx-tcp6-segmentation", "tx-tcp-ecn-segmentation"],
-            Self::Gso => &["tx-generic-segmentation"],
-            Self::Gro => &["rx-gro"],
-            Self::Lro => &["rx-lro"],
-        }
-    }
-}
-
 impl Key {
     /// All of them, in the order of reports.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 26] = [
         Self::Method,
         Self::Channel,
         Self::Ip,
@@ -99,8 +62,12 @@ impl Key {
         Self::Feature(Feature::Gso),
         Self::Feature(Feature::Gro),
         Self::Feature(Feature::Lro),
-        Self::RxUsecs,
-        Self::RxFrames,
+        Self::Coalesce(Coalesce::RxUsecs),
+        Self::Coalesce(Coalesce::RxFrames),
+        Self::Coalesce(Coalesce::TxUsecs),
+        Self::Coalesce(Coalesce::TxFrames),
+        Self::Coalesce(Coalesce::AdaptiveRx),
+        Self::Coalesce(Coalesce::AdaptiveTx),
         Self::Block,
     ];
 
@@ -126,8 +93,7 @@ impl Key {
             Self::Feature(Feature::Gso) => "gso",
             Self::Feature(Feature::Gro) => "gro",
             Self::Feature(Feature::Lro) => "lro",
-            Self::RxUsecs => "rx-usecs",
-            Self::RxFrames => "rx-frames",
+            Self::Coalesce(what) => what.kernel_name(),
             Self::Block => "block",
         }
     }
@@ -147,14 +113,15 @@ impl Key {
         match self {
             Self::Block | Self::Bytes | Self::Mtu => Some(Dimension::Bytes),
             Self::Rate => Some(Dimension::Bps),
-            Self::Flows | Self::Threads | Self::RxUsecs | Self::RxFrames => Some(Dimension::Number),
+            Self::Flows | Self::Threads => Some(Dimension::Number),
+            Self::Coalesce(what) if !what.is_adaptive() => Some(Dimension::Number),
             _ => None,
         }
     }
 
     /// True where the device is changed, not the transfer.
     pub fn is_device(self) -> bool {
-        matches!(self, Self::Rate | Self::Duplex | Self::Mtu | Self::Feature(_) | Self::RxUsecs | Self::RxFrames)
+        matches!(self, Self::Rate | Self::Duplex | Self::Mtu | Self::Feature(_) | Self::Coalesce(_))
     }
 
     /// One value.
@@ -206,8 +173,11 @@ impl Key {
                 _ => return Err(bad("expected 576 to 65535 (bytes)")),
             },
             Self::Feature(feature) => Setting::Feature(feature, on()?),
-            Self::RxUsecs => Setting::RxUsecs(number("expected microseconds, such as \"50\"")?),
-            Self::RxFrames => Setting::RxFrames(number("expected a number of frames, such as \"8\"")?),
+            Self::Coalesce(what) if what.is_adaptive() => Setting::Coalesce(what, u32::from(on()?)),
+            Self::Coalesce(what @ (Coalesce::RxFrames | Coalesce::TxFrames)) => {
+                Setting::Coalesce(what, number("expected a number of frames, such as \"8\"")?)
+            }
+            Self::Coalesce(what) => Setting::Coalesce(what, number("expected microseconds, such as \"50\"")?),
             Self::Block => match units::parse_bytes(text)? {
                 0 => return Err(bad("expected at least 1B")),
                 bytes => Setting::Block(bytes),
@@ -279,10 +249,8 @@ pub enum Setting {
     Mtu(u32),
     /// An offload, on or off.
     Feature(Feature, bool),
-    /// Interrupt delay (us).
-    RxUsecs(u32),
-    /// Interrupt delay (frames).
-    RxFrames(u32),
+    /// Interrupt coalescing: microseconds or frames, or 1 where the driver chooses them.
+    Coalesce(Coalesce, u32),
     /// Bytes of a write.
     Block(u64),
 }
@@ -304,8 +272,7 @@ impl Setting {
             Self::HalfDuplex(_) => Key::Duplex,
             Self::Mtu(_) => Key::Mtu,
             Self::Feature(feature, _) => Key::Feature(*feature),
-            Self::RxUsecs(_) => Key::RxUsecs,
-            Self::RxFrames(_) => Key::RxFrames,
+            Self::Coalesce(what, _) => Key::Coalesce(*what),
             Self::Block(_) => Key::Block,
         }
     }
@@ -314,9 +281,8 @@ impl Setting {
     pub fn number(&self) -> Option<f64> {
         match self {
             Self::Block(bytes) | Self::Bytes(bytes) => Some(*bytes as f64),
-            Self::Mtu(number) | Self::Flows(number) | Self::RxUsecs(number) | Self::RxFrames(number) => {
-                Some(f64::from(*number))
-            }
+            Self::Mtu(number) | Self::Flows(number) => Some(f64::from(*number)),
+            Self::Coalesce(what, number) => (!what.is_adaptive()).then(|| f64::from(*number)),
             Self::Threads(number) => number.map(f64::from),
             Self::Rate(bps) => *bps,
             _ => None,
@@ -336,9 +302,10 @@ impl std::fmt::Display for Setting {
             Self::Rate(None) => out.write_str("none"),
             Self::Rate(Some(bps)) => out.write_str(&units::print_bps(*bps)),
             Self::Block(bytes) | Self::Bytes(bytes) => out.write_str(&units::print_bytes(*bytes)),
-            Self::Flows(number) | Self::Mtu(number) | Self::RxUsecs(number) | Self::RxFrames(number) => {
-                write!(out, "{number}")
+            Self::Coalesce(what, number) if what.is_adaptive() => {
+                out.write_str(if *number == 0 { "off" } else { "on" })
             }
+            Self::Flows(number) | Self::Mtu(number) | Self::Coalesce(_, number) => write!(out, "{number}"),
         }
     }
 }

@@ -1,0 +1,85 @@
+//! What of a device is varied: offloads and interrupt coalescing.
+
+use serde::{Deserialize, Serialize};
+
+/// An offload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Feature {
+    /// Receive checksums.
+    RxChecksum,
+    /// Transmit checksums.
+    TxChecksum,
+    /// Scatter-gather.
+    Sg,
+    /// TCP segmentation offload.
+    Tso,
+    /// Generic segmentation offload.
+    Gso,
+    /// Generic receive offload.
+    Gro,
+    /// Large receive offload.
+    Lro,
+}
+
+impl Feature {
+    /// The kernel's names for it; a device has some of them.
+    pub fn kernel_names(self) -> &'static [&'static str] {
+        match self {
+            Self::RxChecksum => &["rx-checksum"],
+            Self::TxChecksum => &["tx-checksum-ip-generic", "tx-checksum-ipv4", "tx-checksum-ipv6"],
+            Self::Sg => &["tx-scatter-gather"],
+            Self::Tso => &["tx-tcp-segmentation", "tx-tcp6-segmentation", "tx-tcp-ecn-segmentation"],
+            Self::Gso => &["tx-generic-segmentation"],
+            Self::Gro => &["rx-gro"],
+            Self::Lro => &["rx-lro"],
+        }
+    }
+}
+
+/// A figure or a switch of interrupt coalescing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Coalesce {
+    /// Delay of a receive interrupt by time (us).
+    RxUsecs,
+    /// The same by frames.
+    RxFrames,
+    /// Delay of a transmit interrupt by time (us).
+    TxUsecs,
+    /// The same by frames.
+    TxFrames,
+    /// Whether the driver chooses the two of reception by itself.
+    AdaptiveRx,
+    /// Whether it chooses those of transmission.
+    AdaptiveTx,
+}
+
+impl Coalesce {
+    /// Those of reception and of transmission, the switch first.
+    pub const DIRECTIONS: [[Self; 3]; 2] =
+        [[Self::AdaptiveRx, Self::RxUsecs, Self::RxFrames], [Self::AdaptiveTx, Self::TxUsecs, Self::TxFrames]];
+
+    /// The kernel's name for it, as ethtool has it.
+    pub fn kernel_name(self) -> &'static str {
+        match self {
+            Self::RxUsecs => "rx-usecs",
+            Self::RxFrames => "rx-frames",
+            Self::TxUsecs => "tx-usecs",
+            Self::TxFrames => "tx-frames",
+            Self::AdaptiveRx => "adaptive-rx",
+            Self::AdaptiveTx => "adaptive-tx",
+        }
+    }
+
+    /// True of a switch, which is on or off.
+    pub fn is_adaptive(self) -> bool {
+        matches!(self, Self::AdaptiveRx | Self::AdaptiveTx)
+    }
+
+    /// The switch of its direction.
+    pub fn adaptive(self) -> Self {
+        match self {
+            Self::RxUsecs | Self::RxFrames | Self::AdaptiveRx => Self::AdaptiveRx,
+            Self::TxUsecs | Self::TxFrames | Self::AdaptiveTx => Self::AdaptiveTx,
+        }
+    }
+}
