@@ -82,6 +82,14 @@ fn against_an_agent_with_a_key() {
     let wrong = ["rr", "--to", &address, "--key", &other];
     refusal(&home, &wrong, 1, &["does not have the same key", "copy the key file"]).expect("told");
     refusal(&home, &["rr", "--to", &address], 1, &["demands a key", "--key"]).expect("told");
+    // Only the far end can say so; in the words of the command line.
+    let elsewhere = ["--to", &address, "--key", &key, "--time", "200ms"];
+    let cpus = |command| [&[command, "--cpu", "0,4000"][..], &elsewhere].concat();
+    for command in ["rr", "stream"] {
+        refusal(&home, &cpus(command), 1, &["--cpu 4000: expected the number of an online CPU"]).expect("told");
+    }
+    let congestion = [&["stream", "--congestion", "pigeons"][..], &elsewhere].concat();
+    refusal(&home, &congestion, 1, &[": --congestion pigeons: expected one that"]).expect("told");
     let taken = ["agent", "--listen", &address, "--key", &key];
     refusal(&home, &taken, 1, &["another program listens there", &address]).expect("told");
     agent.signal("INT");
@@ -310,6 +318,8 @@ fn wrong_usage() {
             (&["agent", "--listen", "127.0.0.1:0", "--key", &open_key], &["0644", "chmod 600"]),
             (&["agent", "--key", "/no/such/key"], &["/no/such/key", "--make-key"]),
             (&["agent", "--silence", "0s"], &["--silence", "'0s'", "1s to 300s"]),
+            (&["agent", "--memory", "4096"], &["--memory", "'4096'", "\"4MiB\""]),
+            (&["agent", "--memory", "1KiB"], &["--memory", "'1KiB'", "at least 1MiB"]),
         ],
     );
     // Nobody is there: a failure, not wrong usage.

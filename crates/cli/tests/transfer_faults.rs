@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use common::running::{Running, agent, namespaces_of};
-use common::{Home, number_at, say};
+use common::{Home, number_at, refusal, say};
 use netcliff_host::testbed::Permission;
 use serde_json::Value;
 
@@ -240,4 +240,14 @@ fn an_agent_outlives_a_client_that_is_killed() {
     }
     let found = home.json([&SHORT[..], &["--to", &address, "--repeats", "1", "--json"]].concat());
     assert_eq!(found["partial"], false, "{found}");
+}
+
+#[test]
+fn the_tests_of_an_agent_share_its_memory() {
+    let home = Home::new();
+    let (_agent, address) = agent(&home, &["--memory", "2MiB"]);
+    let to = [&SHORT[..], &["--repeats", "1", "--to", &address]].concat();
+    let told = ["no memory for this test", "of the 2MiB of all tests of this agent", "--memory"];
+    refusal(&home, &[&to[..], &["--block", "16MiB"]].concat(), 1, &told).expect("told");
+    home.netcliff([&to[..], &["--block", "64KiB"]].concat()).assert().success();
 }

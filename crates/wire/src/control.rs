@@ -24,6 +24,7 @@ pub mod far;
 mod guests;
 pub mod handshake;
 pub mod key;
+mod memory;
 pub mod message;
 mod serve;
 pub mod stream;
@@ -75,6 +76,8 @@ pub struct Limits {
     pub connections: usize,
     /// Handshakes at once: strangers can hold no more than these.
     pub handshakes: usize,
+    /// Buffers and files of all tests together (bytes).
+    pub memory_bytes: u64,
 }
 
 impl Default for Limits {
@@ -89,6 +92,7 @@ impl Default for Limits {
             test_s: 3600.0,
             connections: 64,
             handshakes: 16,
+            memory_bytes: memory::usual_bytes(),
         }
     }
 }

@@ -45,6 +45,10 @@ pub struct AgentArgs {
     /// Clients at once
     #[arg(long, default_value_t = 64, value_parser = whole::<1, 4096>, allow_negative_numbers = true)]
     pub clients: u32,
+    /// Buffers of all tests together, and of files that they send; a test has at most 1GiB of either [default: half of this
+    /// host's memory]
+    #[arg(long, value_name = "SIZE", value_parser = memory)]
+    pub memory: Option<u64>,
     /// Longest test
     #[arg(long, default_value = "1h", value_parser = longest, allow_hyphen_values = true)]
     pub longest: f64,
@@ -53,6 +57,11 @@ pub struct AgentArgs {
     #[arg(long, default_value = "5s", default_value_if("allow_settings", ArgPredicate::IsPresent, "20s"))]
     #[arg(value_parser = silence, allow_hyphen_values = true)]
     pub silence: f64,
+}
+
+fn memory(text: &str) -> Result<u64, String> {
+    let bytes = units::parse_bytes(text).map_err(|error| error.to_string())?;
+    if bytes >= 1 << 20 { Ok(bytes) } else { Err("expected at least 1MiB".into()) }
 }
 
 fn longest(text: &str) -> Result<f64, String> {

@@ -1,11 +1,23 @@
 //! Numbers on the command line: a wrong one is told with the accepted form.
 
 use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
+
+use netcliff_core::units;
 
 /// A whole number from `LOW` to `HIGH`.
 pub fn whole<const LOW: u32, const HIGH: u32>(text: &str) -> Result<u32, String> {
     let number = text.trim().parse().ok().filter(|number| (LOW..=HIGH).contains(number));
     number.ok_or_else(|| format!("expected a whole number from {LOW} to {HIGH}, such as {}", LOW.max(1)))
+}
+
+/// A size in a range (bytes).
+pub fn size(text: &str, range: RangeInclusive<u32>, example: &str) -> Result<u32, String> {
+    let bytes = units::parse_bytes(text).ok().and_then(|bytes| u32::try_from(bytes).ok());
+    bytes.filter(|bytes| range.contains(bytes)).ok_or_else(|| {
+        let [least, most] = [range.start(), range.end()].map(|bytes| units::print_bytes(u64::from(*bytes)));
+        format!("expected a size with its unit (B, KiB, MiB or GiB), {least} to {most}, such as {example}")
+    })
 }
 
 /// A higher number of a CPU is surely a slip of the pen: Linux has at most so many.

@@ -260,14 +260,12 @@ fn bytes(text: &str) -> Result<u64, String> {
 }
 
 fn buffer(text: &str) -> Result<u32, String> {
-    let fits = units::parse_bytes(text).ok().filter(|bytes| (1..=1 << 30).contains(bytes));
-    fits.and_then(|bytes| u32::try_from(bytes).ok()).ok_or("expected 1B to 1GiB, such as 4MiB".to_owned())
+    numbers::size(text, 1..=1 << 30, "4MiB")
 }
 
 /// What the kernel takes: TCP_MIN_MSS to MAX_TCP_WINDOW of net/tcp.h.
 fn segment(text: &str) -> Result<u32, String> {
-    let fits = units::parse_bytes(text).ok().filter(|bytes| (88..=32_767).contains(bytes));
-    fits.and_then(|bytes| u32::try_from(bytes).ok()).ok_or("expected 88B to 32767B, such as 1460B".to_owned())
+    numbers::size(text, 88..=32_767, "1460B")
 }
 
 fn link(text: &str) -> Result<f64, String> {

@@ -54,13 +54,15 @@ pub fn run(args: &AgentArgs) -> anyhow::Result<ExitCode> {
             "--stdio talks to a program, not a terminal: use `netcliff rr --ssh HOST` or `netcliff stream --ssh HOST`",
         ));
     }
+    let usual = Limits::default();
     let settings = Settings {
         key: args.key.as_deref().map(Key::read).transpose().map_err(output::usage)?,
         limits: Limits {
             connections: args.clients as usize,
             test_s: args.longest,
             silence_s: args.silence,
-            ..Limits::default()
+            memory_bytes: args.memory.unwrap_or(usual.memory_bytes),
+            ..usual
         },
         kinds: kinds(),
         services: services(args)?,

@@ -2,6 +2,7 @@
 
 use netcliff_core::units;
 use netcliff_wire::WireError;
+use netcliff_wire::control::ControlError;
 
 use crate::output;
 
@@ -24,6 +25,9 @@ pub const STREAM: &[(&str, &str)] = &[
     ("temporary files", "--file-size"),
     ("path", "--path"),
     ("channel", "--channel"),
+    ("receive", "--receive"),
+    ("file size", "--file-size"),
+    ("file to be read cold", "--file"),
 ];
 
 /// Those of `netcliff rr`.
@@ -54,13 +58,41 @@ pub const EXPERIMENT: &[(&str, &str)] = &[
 ];
 
 /// A setting that cannot be is the user's mistake, and named as the user named it; the rest is a failed measurement.
-pub fn explained(error: WireError, names: &[(&str, &str)]) -> anyhow::Error {
-    let WireError::Setting { what, value, accepted } = &error else { return error.into() };
-    match names.iter().find(|(setting, _)| setting == what) {
-        Some((_, "--crr")) => output::usage(format!("--crr is {accepted}")),
-        Some((_, name)) => output::usage(format!("{name} {}: expected {accepted}", with_unit(what, value))),
-        None => output::usage(error),
+pub fn explained(error: WireError, names: Names<'_>) -> anyhow::Error {
+    match error {
+        WireError::Setting { what, value, accepted } => match named(what, &value, &accepted, names) {
+            Some(told) => output::usage(told),
+            None => output::usage(WireError::Setting { what, value, accepted }),
+        },
+        WireError::Far(said) => WireError::Far(translated(said, names)).into(),
+        WireError::Control(error) => WireError::Control(Box::new(by_agent(*error, names))).into(),
+        other => other.into(),
     }
+}
+
+/// What an agent refused, in the same words: it knows its own names for settings only. It is no mistake that could be told here, such as
+/// a CPU that the far host does not have.
+pub fn by_agent(error: ControlError, names: Names<'_>) -> ControlError {
+    match error {
+        ControlError::Refused { peer, message } => ControlError::Refused { peer, message: translated(message, names) },
+        other => other,
+    }
+}
+
+/// A sentence such as `cpu is 99: expected ...` ([`WireError::Setting`]), where the setting has an option.
+fn translated(said: String, names: Names<'_>) -> String {
+    let parts = said.split_once(" is ").and_then(|(what, rest)| Some((what, rest.split_once(": expected ")?)));
+    parts.and_then(|(what, (value, accepted))| named(what, value, accepted, names)).unwrap_or(said)
+}
+
+/// Settings with the options that set them.
+type Names<'a> = &'a [(&'a str, &'a str)];
+
+fn named(what: &str, value: &str, accepted: &str, names: Names<'_>) -> Option<String> {
+    Some(match names.iter().find(|(setting, _)| *setting == what)? {
+        (_, "--crr") => format!("--crr is {accepted}"),
+        (_, name) => format!("{name} {}: expected {accepted}", with_unit(what, value)),
+    })
 }
 
 /// A value as it would be typed.
@@ -88,5 +120,23 @@ mod tests {
         assert_eq!(refused("block_bytes", "1048576"), "--block 1MiB: expected another");
         assert_eq!(refused("cpu", "99"), "--cpu 99: expected another");
         assert_eq!(refused("memory for buffers", "5"), "memory for buffers is 5: expected another");
+    }
+
+    #[test]
+    fn what_an_agent_refuses_is_named_as_it_was_typed() {
+        let refused = |said: &str| {
+            let error = ControlError::Refused { peer: "db1".into(), message: said.into() };
+            explained(WireError::Control(Box::new(error)), STREAM).to_string()
+        };
+        assert_eq!(refused("cpu is 99: expected an online one"), "db1: --cpu 99: expected an online one");
+        assert_eq!(refused("time_s is 7200: expected at most 60 s"), "db1: --time 7200s: expected at most 60 s");
+        assert_eq!(refused("memory for buffers is 5: expected 4"), "db1: memory for buffers is 5: expected 4");
+        let told = "this is what: cpu is 99: expected nothing";
+        assert_eq!(refused(told), format!("db1: {told}"));
+        let far = WireError::Far("congestion is reno2: expected one that this kernel has".into());
+        let told = "the far end: --congestion reno2: expected one that this kernel has";
+        assert_eq!(explained(far, STREAM).to_string(), told);
+        let request = ControlError::Refused { peer: "db1".into(), message: "request is 1: expected 8".into() };
+        assert_eq!(by_agent(request, RR).to_string(), "db1: --request 1B: expected 8");
     }
 }

@@ -199,6 +199,7 @@ fn there(args: &RrArgs, sweep: &Sweep, provenance: Provenance, stop: &AtomicBool
 fn explain(error: RrError) -> anyhow::Error {
     match error {
         RrError::Wire(error) => refused::explained(error, refused::RR),
+        RrError::Control(error) => refused::by_agent(error, refused::RR).into(),
         other => other.into(),
     }
 }

@@ -13,6 +13,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use super::far::{Kind, Service};
 use super::guests::Guests;
 use super::key::Key;
+use super::memory::Memory;
 use super::stream::Stream;
 use super::{ControlError, Limits, handshake, serve};
 
@@ -69,6 +70,7 @@ pub struct Agent {
     listeners: Vec<TcpListener>,
     settings: Settings,
     log: Log,
+    memory: Arc<Memory>,
 }
 
 impl Agent {
@@ -87,7 +89,8 @@ impl Agent {
             listener.set_nonblocking(true).map_err(failed())?;
             listeners.push(listener);
         }
-        Ok(Self { listeners, settings, log })
+        let memory = Memory::of(settings.limits.memory_bytes);
+        Ok(Self { listeners, settings, log, memory })
     }
 
     /// Where it listens.
@@ -150,7 +153,8 @@ impl Agent {
             return;
         };
         let started = thread::Builder::new().name("control".into()).spawn_scoped(scope, move || {
-            if let Err(error) = serve::serve(stream, local, &self.settings, &self.log, || seat.authenticated()) {
+            let agent = serve::Of { settings: &self.settings, log: &self.log, memory: &self.memory };
+            if let Err(error) = serve::serve(stream, local, agent, || seat.authenticated()) {
                 (self.log)(&Event::Refused(&error));
             }
         });
@@ -171,7 +175,8 @@ pub fn serve_pipes(
     settings: &Settings,
     log: &Log,
 ) -> Result<(), ControlError> {
-    serve::serve(stream, data_at, settings, log, || ())
+    let memory = Memory::of(settings.limits.memory_bytes);
+    serve::serve(stream, data_at, serve::Of { settings, log, memory: &memory }, || ())
 }
 
 fn is_passing(error: &std::io::Error) -> bool {

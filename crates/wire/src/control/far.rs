@@ -16,6 +16,12 @@ pub trait Kind: Send + Sync {
         &[]
     }
 
+    /// What the far end of a test will hold in buffers and files (bytes), as its settings tell; what cannot be is refused by
+    /// [`Kind::start`].
+    fn memory_bytes(&self, _settings: &Value) -> u64 {
+        0
+    }
+
     /// Starts the far end of a test and returns once it can take data connections. It runs in threads of its own.
     ///
     /// # Errors

@@ -12,20 +12,28 @@ use super::agent::{Event, GLANCE, Log, Settings};
 use super::channel::{Receiver, Sender};
 use super::far::{Context, FarEnd, Kind, Opened};
 use super::key::Token;
+use super::memory::{Memory, Share};
 use super::message::{ClockId, Final, FromAgent, Hello, Ready, ToAgent};
 use super::stream::Stream;
 use super::{ControlError, Limits, handshake};
+
+/// The agent that serves.
+#[derive(Clone, Copy)]
+pub(super) struct Of<'a> {
+    pub settings: &'a Settings,
+    pub log: &'a Log,
+    pub memory: &'a Arc<Memory>,
+}
 
 /// Serves a client until it goes, is given up, or the agent stops. A running test ends with it.
 pub(super) fn serve(
     stream: Stream,
     local: Option<IpAddr>,
-    settings: &Settings,
-    log: &Log,
+    agent: Of<'_>,
     authenticated: impl FnOnce(),
 ) -> Result<(), ControlError> {
-    let limits = settings.limits;
-    let (sender, mut receiver) = handshake::answer(stream, settings.key.as_ref(), limits)?;
+    let limits = agent.settings.limits;
+    let (sender, mut receiver) = handshake::answer(stream, agent.settings.key.as_ref(), limits)?;
     greeted(&mut receiver, &limits)?;
     authenticated();
     let peer = receiver.peer().to_owned();
@@ -33,8 +41,7 @@ pub(super) fn serve(
         sender,
         peer,
         local,
-        settings,
-        log,
+        agent,
         test: None,
         opened: BTreeMap::new(),
         heard: Instant::now(),
@@ -72,14 +79,15 @@ struct Running {
     kind: Arc<dyn Kind>,
     far: Box<dyn FarEnd>,
     since: Instant,
+    /// Of the agent's memory.
+    share: Share,
 }
 
 struct Client<'a> {
     sender: Sender<FromAgent>,
     peer: String,
     local: Option<IpAddr>,
-    settings: &'a Settings,
-    log: &'a Log,
+    agent: Of<'a>,
     test: Option<Running>,
     /// Services it has taken up; they take back what they changed when it goes.
     opened: BTreeMap<&'static str, Box<dyn Opened>>,
@@ -91,11 +99,11 @@ struct Client<'a> {
 
 impl Client<'_> {
     fn attend(&mut self, receiver: &mut Receiver<ToAgent>) -> Result<(), ControlError> {
-        let limits = self.settings.limits;
+        let limits = self.agent.settings.limits;
         self.sender.send(&FromAgent::Hello(self.hello()))?;
         let sign_of_life = Duration::from_secs_f64(limits.sign_of_life_s());
         let mut signed = Instant::now();
-        while !self.settings.stop.load(Ordering::Relaxed) {
+        while !self.agent.settings.stop.load(Ordering::Relaxed) {
             if let Some(said) = receiver.receive(GLANCE.min(sign_of_life))? {
                 self.heard = Instant::now();
                 self.obey(said)?;
@@ -153,17 +161,19 @@ impl Client<'_> {
     }
 
     fn start(&mut self, name: &str, settings: &Value) -> Result<(), ControlError> {
-        let Some(kind) = self.settings.kinds.iter().find(|kind| kind.name() == name) else {
+        let Some(kind) = self.agent.settings.kinds.iter().find(|kind| kind.name() == name) else {
             let can = self.hello().can.join(", ");
             return self.sender.send(&FromAgent::Error(format!("no test `{name}` here; there is {can}")));
         };
         let context = Context { local: self.local, token: Token::new()? };
-        match kind.start(settings, &context) {
+        let started = Memory::take(self.agent.memory, kind.memory_bytes(settings))
+            .and_then(|share| Ok((share, kind.start(settings, &context)?)));
+        match started {
             Err(why) => self.sender.send(&FromAgent::Error(why)),
-            Ok(far) => {
+            Ok((share, far)) => {
                 let ready = Ready { ports: far.ports(), token: context.token, info: far.info() };
-                self.test = Some(Running { kind: Arc::clone(kind), far, since: Instant::now() });
-                (self.log)(&Event::Started { peer: &self.peer, kind: name });
+                self.test = Some(Running { kind: Arc::clone(kind), far, since: Instant::now(), share });
+                (self.agent.log)(&Event::Started { peer: &self.peer, kind: name });
                 self.sender.send(&FromAgent::Ready(ready))
             }
         }
@@ -177,7 +187,7 @@ impl Client<'_> {
     }
 
     fn asked(&mut self, name: &str, request: Value) -> Result<Value, String> {
-        let service = self.settings.services.iter().find(|service| service.name() == name);
+        let service = self.agent.settings.services.iter().find(|service| service.name() == name);
         let service = service.ok_or_else(|| format!("no service `{name}` here"))?;
         if !self.opened.contains_key(service.name()) {
             self.opened.insert(service.name(), service.open()?);
@@ -191,20 +201,21 @@ impl Client<'_> {
     }
 
     fn end_test(&mut self, early: Option<&str>) -> Option<Value> {
-        let Running { kind, far, .. } = self.test.take()?;
+        let Running { kind, far, share, since: _ } = self.test.take()?;
         let report = far.stop();
+        drop(share);
         let counted = early.and_then(|_| kind.told(&report));
-        (self.log)(&Event::Ended { peer: &self.peer, kind: kind.name(), early, counted: counted.as_deref() });
+        (self.agent.log)(&Event::Ended { peer: &self.peer, kind: kind.name(), early, counted: counted.as_deref() });
         Some(report)
     }
 
     fn hello(&self) -> Hello {
-        let of_kinds = self.settings.kinds.iter().flat_map(|kind| kind.features()).copied();
+        let of_kinds = self.agent.settings.kinds.iter().flat_map(|kind| kind.features()).copied();
         let features: BTreeSet<&str> =
-            of_kinds.chain(self.settings.services.iter().map(|service| service.name())).collect();
+            of_kinds.chain(self.agent.settings.services.iter().map(|service| service.name())).collect();
         Hello {
-            version: self.settings.version.clone(),
-            can: self.settings.kinds.iter().map(|kind| kind.name().to_owned()).collect(),
+            version: self.agent.settings.version.clone(),
+            can: self.agent.settings.kinds.iter().map(|kind| kind.name().to_owned()).collect(),
             features: features.into_iter().map(str::to_owned).collect(),
             clock: ClockId::of_this_process(),
         }

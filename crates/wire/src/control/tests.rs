@@ -41,6 +41,10 @@ impl Kind for Counting {
         "count"
     }
 
+    fn memory_bytes(&self, settings: &Value) -> u64 {
+        settings["memory"].as_u64().unwrap_or(0)
+    }
+
     fn start(&self, settings: &Value, context: &Context) -> Result<Box<dyn FarEnd>, String> {
         if settings["impossible"] == true {
             return Err("impossible is true: leave it out".into());
@@ -272,6 +276,26 @@ fn a_test_beyond_its_time_and_an_idle_client_are_ended() {
     assert!(error.contains("ends tests after 0.3 s"), "{error}");
     let gone = session.gone();
     assert!(within(3.0, || gone.load(Ordering::Relaxed)), "the idle session is closed");
+}
+
+#[test]
+fn tests_share_the_memory_of_an_agent() {
+    let host = Host::new(None, Limits { memory_bytes: 1 << 30, ..short() });
+    let mut sessions: Vec<Session> = (0..3).map(|_| host.session(None).expect("loopback")).collect();
+    let most = json!({ "memory": 600 << 20 });
+    sessions[0].start("count", &most).expect("there is room");
+    for (at, asked) in [(1, &most), (2, &json!({ "memory": u64::MAX }))] {
+        let refused = sessions[at].start("count", asked).unwrap_err().to_string();
+        assert!(refused.contains("of the 1GiB of all tests of this agent 600MiB are taken"), "{refused}");
+    }
+    sessions[1].start("count", &json!({ "memory": 424 << 20 })).expect("the rest");
+    assert!(sessions[2].start("count", &json!({ "memory": 1 })).is_err());
+    // What does not come to be holds nothing, and what has ended or lost its client nothing more.
+    sessions.remove(1);
+    assert!(host.runs(1), "its client is gone");
+    assert!(sessions[1].start("count", &json!({ "memory": 424 << 20, "impossible": true })).is_err());
+    sessions[0].stop().expect("it ends");
+    sessions[1].start("count", &json!({ "memory": 1 << 30 })).expect("all is free again");
 }
 
 #[test]

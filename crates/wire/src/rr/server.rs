@@ -307,6 +307,11 @@ impl Kind for RrKind {
         &[CPU_METER, RR_CPU_LISTS]
     }
 
+    fn memory_bytes(&self, settings: &Value) -> u64 {
+        let settings = serde_json::from_value::<Settings>(settings.clone()).ok();
+        settings.filter(|settings| settings.check().is_ok()).map_or(0, |settings| serve::memory_bytes(&settings))
+    }
+
     fn start(&self, settings: &Value, context: &Context) -> Result<Box<dyn FarEnd>, String> {
         let settings: Settings = serde_json::from_value(settings.clone()).map_err(|e| format!("rr: {e}"))?;
         let any = IpAddr::V6(std::net::Ipv6Addr::UNSPECIFIED);

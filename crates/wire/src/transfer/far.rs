@@ -45,6 +45,11 @@ impl Kind for TransferKind {
         &[CPU_LISTS, CPU_METER, DEVICE_COUNTS, SHARED_THREADS]
     }
 
+    fn memory_bytes(&self, settings: &Value) -> u64 {
+        let order = serde_json::from_value::<Order>(settings.clone()).ok().filter(|order| order.check().is_ok());
+        order.map_or(0, |order| order.memory_bytes())
+    }
+
     fn start(&self, settings: &Value, context: &Context) -> Result<Box<dyn FarEnd>, String> {
         let order: Order = serde_json::from_value(settings.clone()).map_err(|e| format!("transfer: {e}"))?;
         order.check().map_err(|e| e.to_string())?;

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use netcliff_core::units;
 use serde::{Deserialize, Serialize};
 
 use super::{Amount, Channel, DatagramPath, Direction, ReceivePath, SendPath, Settings, SocketOptions, uring};
@@ -119,12 +120,11 @@ impl Order {
                 "a file that the far end makes for itself, where it sends: an agent opens no files for others";
             return Err(WireError::setting("path", "sendfile", accepted));
         }
-        if let SendPath::SendOwnFile { bytes, .. } = self.path {
-            let all = bytes.saturating_mul(u64::from(self.flows));
-            if all > MOST_FAR_FILE_BYTES {
-                let accepted = format!("at most {MOST_FAR_FILE_BYTES} bytes in an agent, all flows together");
-                return Err(WireError::setting("temporary files", all, accepted));
-            }
+        let files = self.file_bytes();
+        if files > MOST_FAR_FILE_BYTES {
+            let most = units::print_bytes(MOST_FAR_FILE_BYTES);
+            let accepted = format!("at most {most} in an agent, all flows together");
+            return Err(WireError::setting("temporary files", files, accepted));
         }
         if !(0.0..=LONGEST_FAR_STALL_S).contains(&self.stall_s) {
             let accepted = format!("at most {LONGEST_FAR_STALL_S} seconds with an agent");
@@ -144,10 +144,22 @@ impl Order {
         }
         let bytes = self.buffer_bytes();
         if bytes > MOST_FAR_BYTES {
-            let accepted = format!("at most {MOST_FAR_BYTES} bytes in an agent: fewer flows, smaller blocks or reads");
-            return Err(WireError::setting("memory for buffers", bytes, accepted));
+            let most = units::print_bytes(MOST_FAR_BYTES);
+            let accepted = format!("at most {most} for a test in an agent: fewer flows, smaller blocks or reads");
+            return Err(WireError::setting("memory for buffers", units::print_bytes(bytes), accepted));
         }
         Ok(())
+    }
+
+    /// What the far end holds (bytes).
+    pub fn memory_bytes(&self) -> u64 {
+        self.buffer_bytes().saturating_add(self.file_bytes())
+    }
+
+    /// Of files, which are in the page cache, or in memory for good where the directory for temporary files is.
+    fn file_bytes(&self) -> u64 {
+        let SendPath::SendOwnFile { bytes, .. } = self.path else { return 0 };
+        bytes.saturating_mul(u64::from(self.flows))
     }
 
     fn buffer_bytes(&self) -> u64 {

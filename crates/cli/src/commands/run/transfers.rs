@@ -180,6 +180,7 @@ fn explain(error: TransfersError) -> anyhow::Error {
     match error {
         TransfersError::File(_) | TransfersError::Name { .. } | TransfersError::NothingLeft(_) => output::usage(error),
         TransfersError::Wire(error) => refused::explained(error, refused::EXPERIMENT),
+        TransfersError::Far(error) => refused::by_agent(error, refused::EXPERIMENT).into(),
         other => other.into(),
     }
 }

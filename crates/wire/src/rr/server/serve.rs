@@ -14,7 +14,7 @@ use crate::clock;
 use crate::control::key::Token;
 use crate::rr::STAMPED_BYTES;
 use crate::rr::connect::greeting;
-use crate::rr::settings::Receive;
+use crate::rr::settings::{Receive, Settings};
 use crate::rr::socket::{GLANCE, Got, Socket};
 
 /// How long a new connection may take to show its token.
@@ -23,6 +23,12 @@ const TOKEN_TIME: Duration = Duration::from_secs(2);
 const QUICK_TOKEN_TIME: Duration = Duration::from_millis(100);
 /// Bytes read at once.
 const READ_BYTES: usize = 64 << 10;
+
+/// What a flow of these settings reads into and answers from, all flows together (bytes).
+pub(super) fn memory_bytes(settings: &Settings) -> u64 {
+    let read = READ_BYTES.max(settings.request_bytes).saturating_add(settings.response_bytes);
+    (read as u64).saturating_mul(u64::from(settings.flows))
+}
 
 /// Accepts connections until it is stopped.
 pub(super) fn accept(tally: &Arc<Tally>, listener: &TcpListener) {

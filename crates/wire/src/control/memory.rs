@@ -1,0 +1,92 @@
+//! What the tests of an agent may hold in memory together.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use netcliff_core::units;
+
+/// Where the kernel does not tell what the host has (bytes).
+const UNKNOWN_HOST_BYTES: u64 = 1 << 30;
+const MIB: u64 = 1 << 20;
+
+/// Half of the host's memory (bytes), in whole MiB: the other half is the kernel's, whose socket buffers and page cache hold the
+/// same data, and everybody else's.
+pub(super) fn usual_bytes() -> u64 {
+    // SAFETY: it takes a number and gives one, -1 where it does not know.
+    let told = |what| u64::try_from(unsafe { libc::sysconf(what) }).ok();
+    let host = told(libc::_SC_PHYS_PAGES).zip(told(libc::_SC_PAGESIZE)).map(|(pages, bytes)| pages * bytes);
+    (host.unwrap_or(UNKNOWN_HOST_BYTES) / 2).next_multiple_of(MIB)
+}
+
+/// The memory of all tests.
+#[derive(Debug)]
+pub(super) struct Memory {
+    most_bytes: u64,
+    taken_bytes: Mutex<u64>,
+}
+
+/// A test's part, given back on drop.
+#[derive(Debug)]
+pub(super) struct Share {
+    memory: Arc<Memory>,
+    bytes: u64,
+}
+
+impl Memory {
+    pub(super) fn of(most_bytes: u64) -> Arc<Self> {
+        Arc::new(Self { most_bytes, taken_bytes: Mutex::new(0) })
+    }
+
+    fn taken_bytes(&self) -> MutexGuard<'_, u64> {
+        self.taken_bytes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes so much for a test.
+    ///
+    /// # Errors
+    /// There is not so much left; words for the client's user.
+    pub(super) fn take(memory: &Arc<Self>, bytes: u64) -> Result<Share, String> {
+        let mut taken = memory.taken_bytes();
+        if bytes > memory.most_bytes.saturating_sub(*taken) {
+            let [needs, most, held] = [bytes, memory.most_bytes, *taken].map(in_words);
+            return Err(format!(
+                "no memory for this test: its buffers need {needs}, and of the {most} of all tests of this agent {held} are taken; \
+                 wait for one to end, take fewer flows, smaller blocks or reads, or start the agent with a larger --memory"
+            ));
+        }
+        *taken += bytes;
+        drop(taken);
+        Ok(Share { memory: Arc::clone(memory), bytes })
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        *self.memory.taken_bytes() -= self.bytes;
+    }
+}
+
+/// Rounded up to MiB where it is more than one.
+fn in_words(bytes: u64) -> String {
+    // What a client asks for may be any number.
+    units::print_bytes(if bytes > MIB { bytes.div_ceil(MIB).saturating_mul(MIB) } else { bytes })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_test_held_is_there_for_the_next() {
+        let memory = Memory::of(100 * MIB);
+        let first = Memory::take(&memory, 60 * MIB).expect("it is free");
+        let refused = Memory::take(&memory, 40 * MIB + 1).expect_err("too much");
+        assert!(refused.contains("need 41MiB, and of the 100MiB") && refused.contains("60MiB are taken"), "{refused}");
+        let second = Memory::take(&memory, 40 * MIB).expect("it fits");
+        assert!(Memory::take(&memory, 1).is_err() && Memory::take(&memory, 0).is_ok());
+        drop(first);
+        assert!(Memory::take(&memory, u64::MAX).is_err());
+        drop((second, Memory::take(&memory, 60 * MIB).expect("it was given back")));
+        assert_eq!(*memory.taken_bytes(), 0);
+        assert!(usual_bytes() >= 64 * MIB);
+    }
+}
