@@ -205,7 +205,9 @@ pub fn plus_minus(figure: &Figure, unit: Unit) -> String {
         return value(figure, unit);
     };
     let (below, above) = (figure.value - interval.low, interval.high - figure.value);
-    if figure.value == 0.0 || !above.is_finite() || (below - above).abs() > 0.02 * (below + above) {
+    // Ends that differ by rounding only are not of two lengths.
+    let rounding = 1e-9 * figure.value.abs();
+    if figure.value == 0.0 || !above.is_finite() || (below - above).abs() > 0.02 * (below + above) + rounding {
         return self::figure(figure, unit);
     }
     let (factor, suffix) = unit.scale(figure.value);

@@ -39,6 +39,8 @@ fn an_interval_shares_unit_and_decimals_with_its_value() {
     assert_eq!(figure(&Figure::between(0.0, 0.0, 3e-4, 0.95), Unit::Share), "0 % (0-0.0300)");
     assert_eq!(figure(&Figure::between(1e-6, -1e-6, 3e-6, 0.95), Unit::Seconds), "1.00 us (-1.00..3.00)");
     assert_eq!(plus_minus(&Figure::between(4e-6, 1e-6, 5e-6, 0.95), Unit::Seconds), "4.00 us (1.00-5.00)");
+    let equal = Figure::between(2.0, 2.0 - 4.4e-16, 2.0 + 1.3e-15, 0.95);
+    assert_eq!(plus_minus(&equal, Unit::Number), "2.00 ± 0.00");
     assert_eq!(figure(&Figure::between(1.0, 0.5, f64::INFINITY, 0.95), Unit::Number), "1.00 (0.50-?)");
     assert_eq!(figure(&Figure::sampled(f64::NAN, 1.0, 0.95), Unit::Pps), "-");
 }

@@ -34,9 +34,11 @@ pub fn compare(comparison: &Comparison, style: Style) -> String {
 /// How it was tested, a sentence; for the page of the browser too.
 pub fn method(comparison: &Comparison) -> String {
     let (speed, cost) = (tests(comparison, Class::Speed), tests(comparison, Class::Cost));
+    let unbounded = comparison.rows.iter().any(|row| row.change.is_none());
+    let unbounded = if unbounded { "; a change is \"-\" where A is so uncertain that it has no bounds" } else { "" };
     format!(
         "Welch's t over repeats; p is corrected by Holm over the {speed} tests of speed and the {cost} of cost, so that the \
-         chance of even one false difference in either is at most {}; intervals are of each figure alone",
+         chance of even one false difference in either is at most {}; intervals are of each figure alone{unbounded}",
         format::share_short(1.0 - comparison.confidence)
     )
 }

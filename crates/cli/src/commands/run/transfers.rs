@@ -201,7 +201,9 @@ fn show(args: &RunArgs, experiment: Transfers, found: &TransferReport, text: &st
         }
     }
     if args.svg.is_some() && drawing.curves.is_empty() {
-        return Err(output::usage("--svg: nothing numeric varies, so that there is no figure; --html has the tables"));
+        return Err(output::usage(
+            "--svg: the file puts nothing along x that still varies (`x` under [figure]), so that there is no figure; --html has the tables",
+        ));
     }
     files(args, &drawing, "the page", |drawing| report::html::transfers(found, drawing))
 }
