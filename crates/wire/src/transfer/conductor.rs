@@ -97,7 +97,11 @@ impl<'a> Conductor<'a> {
         let early = stopped.is_some() || self.failed;
         // A number of bytes ends by itself; receivers are not to be stopped while they empty buffers.
         if matches!(spans.window, Span::Time(_)) || early {
-            self.shared.phase.set(Phase::OVER);
+            if early {
+                self.shared.phase.end_early();
+            } else {
+                self.shared.phase.set(Phase::OVER);
+            }
             let lost = early && self.shared.other_half.is_some();
             // The windows of the other half may be over later.
             let apart_ns = self.shared.other_half.map_or(0, |_| spans.stall_ns);

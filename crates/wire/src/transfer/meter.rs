@@ -112,10 +112,20 @@ impl Phase {
     pub(super) const OVER: u32 = u32::MAX;
 
     pub(super) fn set(&self, phase: u32) {
+        self.turn(phase, clock::monotonic_ns());
+    }
+
+    /// The end before its time. The open window ends when something moved last: what came after is no time of the transfer, but
+    /// of waiting for what did not come any more.
+    pub(super) fn end_early(&self) {
+        self.turn(Self::OVER, self.last_moved_ns());
+    }
+
+    fn turn(&self, phase: u32, at_ns: u64) {
         let mut turns_ns = self.turns_ns.lock().unwrap_or_else(PoisonError::into_inner);
         // Without a warm-up the first window is told before the ends begin, and again when they do.
         turns_ns.truncate((phase.max(1) - 1) as usize);
-        turns_ns.push(clock::monotonic_ns());
+        turns_ns.push(at_ns);
         self.now.store(phase, Ordering::Release);
     }
 
@@ -137,6 +147,12 @@ impl Phase {
         if self.moves.swap(false, Ordering::Relaxed) || self.moved_ns.load(Ordering::Relaxed) == 0 {
             self.moved_ns.store(now_ns, Ordering::Relaxed);
         }
+    }
+
+    /// When some end last moved bytes, as far as the conductor looked (ns): 50 ms late at most.
+    fn last_moved_ns(&self) -> u64 {
+        let moved_ns = self.moved_ns.load(Ordering::Relaxed);
+        if moved_ns == 0 || self.moves.load(Ordering::Relaxed) { clock::monotonic_ns() } else { moved_ns }
     }
 
     /// True where other flows move, so that one that does not waits for its turn: of hundreds some wait for seconds, for a CPU or
@@ -161,12 +177,12 @@ impl Phase {
     }
 
     /// Length of a window (s), from 0; one that an end began before it began for all is as long as that end's, and one that is not over
-    /// ends now.
+    /// ends when something moved last.
     fn length_s(&self, window: usize, own_s: f64) -> Option<f64> {
         let turns_ns = self.turns_ns.lock().unwrap_or_else(PoisonError::into_inner);
         let now_ns = clock::monotonic_ns();
         let from_ns = turns_ns.get(window)?;
-        let to_ns = turns_ns.get(window + 1).copied().unwrap_or(now_ns);
+        let to_ns = turns_ns.get(window + 1).copied().unwrap_or_else(|| self.last_moved_ns());
         let own_from_ns = now_ns.saturating_sub((own_s * 1e9) as u64);
         Some(to_ns.saturating_sub(*from_ns.min(&own_from_ns)) as f64 * 1e-9)
     }
@@ -289,5 +305,38 @@ impl<'a> Meter<'a> {
     pub(super) fn finish(mut self) -> Result<(u64, Vec<Window>), WireError> {
         self.close()?;
         Ok((self.bytes, self.closed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A window that ends early is as long as something moved in it.
+    #[test]
+    fn dead_time_is_not_in_a_window() {
+        let phase = Phase::default();
+        let before_ns = clock::monotonic_ns();
+        phase.set(1);
+        let set_for_ns = clock::monotonic_ns() - before_ns;
+        phase.moves();
+        // The conductor sees it half a second later, and nothing from then on.
+        let moved_ns = before_ns + 500_000_000;
+        phase.look(moved_ns);
+        phase.look(moved_ns + 5_000_000_000);
+        let is_half_a_second = |length_s: Option<f64>| {
+            let length_s = length_s.expect("the window has begun");
+            assert!((0.0..=set_for_ns as f64 * 1e-9 + 1e-9).contains(&(0.5 - length_s)), "{length_s}");
+        };
+        is_half_a_second(phase.length_s(0, 0.0));
+        phase.end_early();
+        is_half_a_second(phase.length_s(0, 0.0));
+        assert!(phase.is_over());
+        // A window that has its time has it whole, whatever moved in it.
+        let whole = Phase::default();
+        whole.set(1);
+        whole.look(moved_ns);
+        whole.set(2);
+        assert!(whole.length_s(0, 0.0).expect("it is over") < 0.5);
     }
 }
