@@ -26,7 +26,7 @@ pub use setting::{Key, Setting};
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TransferFigure {
-    /// The setting along the x axis; the first numeric one that varies if not given.
+    /// The setting along the x axis; without it there are tables only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub x: Option<Key>,
     /// The figure that is drawn.
@@ -189,20 +189,13 @@ impl Transfers {
         self.axes().map(drop)
     }
 
-    /// The setting along the x axis: the one the file names, else the first numeric one with several levels.
-    pub fn x(&self) -> Option<Key> {
-        let varies =
-            |key: &&Key| key.dimension().is_some() && self.vary.get(key).is_some_and(|levels| !levels.is_empty());
-        self.figure.x.or_else(|| self.vary.keys().find(varies).copied())
-    }
-
     /// The axes of its figure.
     ///
     /// # Errors
     /// The setting along x is not numeric or does not vary, or an end of an axis cannot be.
     pub fn axes(&self) -> Result<Axes, BadValue> {
         let figure = &self.figure;
-        let key = self.x().unwrap_or(Key::Block);
+        let key = self.figure.x.unwrap_or(Key::Block);
         let dimension = key.dimension();
         if figure.x.is_some() && (dimension.is_none() || !self.vary.contains_key(&key)) {
             let message =

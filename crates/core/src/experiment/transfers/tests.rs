@@ -41,7 +41,7 @@ fn a_file_comes_to_factors() {
     assert_eq!(transfers.fixed(), Ok(vec![Setting::Congestion("cubic".to_owned())]));
     let precise = read(&FILE.replacen("time =", "precision = \"2%\"\ntime =", 1)).expect("it is right").repeats();
     assert_eq!(precise.map(|repeats| (repeats.least, repeats.most, repeats.precision)), Ok((5, 25, Some(0.02))));
-    assert_eq!((transfers.repeats, transfers.time_s(), transfers.x()), (5, Ok(0.2), Some(Key::Block)));
+    assert_eq!((transfers.repeats, transfers.time_s()), (5, Ok(0.2)));
 }
 
 #[test]
