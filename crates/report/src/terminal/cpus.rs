@@ -70,7 +70,8 @@ impl Split<'_> {
             .collect();
         let all = CpuRow::sum(self.cpus);
         lines.push(line(&format!("{:<width$}{:>4}", "", "all"), &all, self.cpus.iter().map(softirq).sum()));
-        let busiest = format!("busiest CPU {}, {}", busiest.cpu, percent(busiest.busy()));
+        // Medians of its classes, each of its own repeat, can add up to a little more than the whole.
+        let busiest = format!("busiest CPU {}, {}", busiest.cpu, percent(busiest.busy().min(1.0)));
         let said = self.demand.iter().cloned().chain([busiest]).collect::<Vec<_>>().join("; ");
         lines.push(format!("  {:<width$}     {said}", ""));
         lines
