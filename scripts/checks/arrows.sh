@@ -17,6 +17,7 @@ declare -A may_use=(
     [netcliff-lab]="netcliff-core netcliff-model netcliff-sim netcliff-host netcliff-wire"
     [netcliff-report]="netcliff-core netcliff-lab"
     [netcliff]="netcliff-core netcliff-model netcliff-sim netcliff-host netcliff-wire netcliff-lab netcliff-report"
+    [netcliff-testkit]=""
     [netcliff-wasm]="netcliff-core netcliff-model netcliff-sim"
     [netcliff-python]="netcliff-core netcliff-model netcliff-sim netcliff-lab"
 )

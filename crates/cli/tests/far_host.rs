@@ -4,7 +4,8 @@ mod common;
 
 use common::bed::{AGENT, Bed, ELSEWHERE, PATIENCE, WITHOUT_METERS, ip, key, measured};
 use common::running::Running;
-use common::{Home, number_at, say};
+use common::{Home, number_at};
+use netcliff_testkit::{Need, has};
 use serde_json::{Value, json};
 
 #[test]
@@ -29,7 +30,7 @@ fn both_hosts_cpu_time_is_told_by_ticks_and_exactly_or_why_not() {
         let Some(near) = found["rows"][0]["exact"].as_array() else {
             let why = found["not_had"].to_string();
             assert!(why.contains("exact CPU shares of the far end's host: not available"), "{why}");
-            return say(&format!("SKIPPED: no eBPF here: {why}"));
+            return assert!(!has(Need::Ebpf), "eBPF loads here: {why}");
         };
         let far = found["rows"][0]["far_exact"].as_array().expect("the far host's eBPF");
         assert_eq!(far.len(), near.len(), "it is the same machine: {found}");

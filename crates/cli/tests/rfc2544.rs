@@ -4,6 +4,7 @@ mod common;
 
 use common::running::{Ended, Running, namespaces_of};
 use common::{Home, entries, say};
+use netcliff_testkit::{has_namespaces, not_applicable, retried};
 use serde_json::Value;
 
 /// Short trials of a few kpps: they show that the command works, not how fast this machine is.
@@ -25,15 +26,15 @@ const SHORT: [&str; 13] = [
 
 #[test]
 fn every_test_is_made_kept_and_shown_again() {
+    if !has_namespaces() {
+        return;
+    }
     let home = Home::new();
     let page = home.text("report.html");
     let args = [&SHORT[..], &["--width", "20%", "--json", "--html", &page]].concat();
     let run = Running::start(&home, &args);
     let pid = run.pid();
     let Ended { stdout, stderr: said, .. } = run.end(std::time::Duration::from_secs(120));
-    if said.contains("not permitted") || said.contains("another netcliff") {
-        return say(&format!("SKIPPED: {said}"));
-    }
     let found: Value = serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
     assert_eq!(found["kind"], "rfc2544");
     let sizes = found["sizes"].as_array().expect("sizes");
@@ -55,6 +56,9 @@ fn every_test_is_made_kept_and_shown_again() {
 
 #[test]
 fn wrong_usage_is_named_with_what_is_accepted() {
+    if !has_namespaces() {
+        return;
+    }
     let home = Home::new();
     for (args, words) in [
         (&["--frames", "63"][..], &["63", "standard, imix, jumbo (9018) or bytes with FCS, 64 to 9018"][..]),
@@ -107,10 +111,6 @@ fn wrong_usage_is_named_with_what_is_accepted() {
     ] {
         let out = home.netcliff([&["rfc2544", "throughput"], args].concat()).output().expect("it runs");
         let said = String::from_utf8_lossy(&out.stderr);
-        if said.contains("not permitted") || said.contains("another netcliff") {
-            say(&format!("SKIPPED: {args:?}: {said}"));
-            continue;
-        }
         assert_eq!(out.status.code(), Some(2), "{args:?}: {said}");
         assert!(words.iter().all(|word| said.contains(word)), "{args:?}: {said}");
         assert!(out.stdout.is_empty(), "{args:?}");
@@ -120,19 +120,18 @@ fn wrong_usage_is_named_with_what_is_accepted() {
 /// Two goals by one search, frames of a mix that has room for IPv6, and trials of the length that was asked for.
 #[test]
 fn goals_mixes_and_lengths_are_as_asked() {
+    if !has_namespaces() {
+        return;
+    }
     let home = Home::new();
     let short = ["rfc2544", "throughput", "--max", "5kpps", "--rest", "0s", "--width", "20%", "--json"];
     let run = |args: &[&str]| {
         let out = home.netcliff([&short[..], args].concat()).output().expect("it runs");
-        let said = String::from_utf8_lossy(&out.stderr).into_owned();
-        if said.contains("not permitted") || said.contains("another netcliff") {
-            say(&format!("SKIPPED: {said}"));
-            return None;
-        }
-        Some(serde_json::from_slice::<Value>(&out.stdout).unwrap_or_else(|error| panic!("{error}: {said}")))
+        let said = String::from_utf8_lossy(&out.stderr);
+        serde_json::from_slice::<Value>(&out.stdout).unwrap_or_else(|error| panic!("{error}: {said}"))
     };
     let goals = ["--goal", "trial=50ms", "--goal", "trial=20ms,sum=60ms,exceed=50%,loss=1%"];
-    let Some(found) = run(&[&["--frames", "imix", "--ipv6"], &goals[..]].concat()) else { return };
+    let found = run(&[&["--frames", "imix", "--ipv6"], &goals[..]].concat());
     let size = &found["sizes"][0];
     assert_eq!((&size["frame"], size["throughput"]["found"].as_array().map(Vec::len)), (&"imix-84".into(), Some(2)));
     assert_eq!(size["goals"][1]["goal"]["exceed_ratio"], 0.5);
@@ -142,7 +141,7 @@ fn goals_mixes_and_lengths_are_as_asked() {
         notes.iter().any(|note| note.as_str().is_some_and(|note| note.contains("(imix) are of 84 bytes"))),
         "{notes:?}"
     );
-    let Some(found) = run(&["--frames", "64", "--search", "typical", "--trial", "1100ms"]) else { return };
+    let found = run(&["--frames", "64", "--search", "typical", "--trial", "1100ms"]);
     let trials = found["sizes"][0]["throughput"]["trials"].as_array().expect("trials");
     assert!(trials.iter().any(|trial| trial["duration_s"] == 1.1), "{trials:?}");
 }
@@ -157,14 +156,13 @@ fn tagged(home: &Home, forwarding: &str, test: &str) -> std::process::Output {
 /// Through a router, which has no interface of a VLAN unless it is made, and through what forwards a tag as it is.
 #[test]
 fn tagged_frames_are_forwarded_or_refused() {
+    if !has_namespaces() {
+        return;
+    }
     let home = Home::new();
     for forwarding in ["bridge", "xdp", "route", "netfilter", "conntrack"] {
         let output = tagged(&home, forwarding, "loss");
         let said = String::from_utf8_lossy(&output.stderr);
-        if ["not permitted", "another netcliff", "may lack"].iter().any(|word| said.contains(word)) {
-            say(&format!("SKIPPED: {forwarding}: {said}"));
-            continue;
-        }
         if said.contains("--vlan") && !["bridge", "xdp"].contains(&forwarding) {
             assert_eq!(output.status.code(), Some(2), "{said}");
             for words in ["this kernel cannot make", &format!("--forwarding {forwarding}"), "bridge or xdp", "--tx"] {
@@ -196,16 +194,14 @@ fn two_signals_at_once_are_one_stop() {
     assert_eq!(namespaces_of(pid), [""; 0], "namespaces are left");
 }
 
-/// A run of many searches, stopped in none yet; None where it cannot run here, which is said.
+/// A run of many searches, stopped in none yet; None where it cannot run here, which is reported.
 fn in_its_second_search(home: &Home) -> Option<Running> {
-    let mut run = Running::start(home, &searches("64", "1000"));
-    if run.reaches("search 2 of 1000", std::time::Duration::from_secs(120)) {
-        return Some(run);
+    if !has_namespaces() {
+        return None;
     }
-    let said = run.end(std::time::Duration::from_secs(20)).stderr;
-    assert!(said.contains("not permitted") || said.contains("another netcliff"), "{said}");
-    say(&format!("SKIPPED: {said}"));
-    None
+    let mut run = Running::start(home, &searches("64", "1000"));
+    run.until("search 2 of 1000", std::time::Duration::from_secs(120));
+    Some(run)
 }
 
 /// Searches of a bisection too coarse to take long, wherever the throughput is.
@@ -214,14 +210,23 @@ fn searches<'a>(frames: &'a str, searches: &'a str) -> Vec<&'a str> {
     [&start[..], &["--trial", "50ms", "--max", "20kpps", "--rest", "0s", "--width", "20%", "--json"]].concat()
 }
 
+/// A loaded machine may lose frames at any load: of one attempt in ten at most, so that five in a row are a fault
+/// (a false alarm in 1e5 runs).
+const ATTEMPTS: usize = 5;
+
 #[test]
 fn several_searches_go_round_the_sizes_and_can_be_compared() {
+    if !has_namespaces() {
+        return;
+    }
+    retried(ATTEMPTS, "no size has two throughputs", || searched_twice().then_some(()));
+}
+
+/// Two searches, compared with themselves; false where no size has two throughputs.
+fn searched_twice() -> bool {
     let home = Home::new();
     let run = Running::start(&home, &searches("64,imix", "2"));
     let Ended { status, stdout, stderr: said } = run.end(std::time::Duration::from_secs(120));
-    if said.contains("not permitted") || said.contains("another netcliff") {
-        return say(&format!("SKIPPED: {said}"));
-    }
     let begun: Vec<&str> = said.lines().filter_map(|line| line.strip_prefix("netcliff: frames of ")).collect();
     let rounds =
         ["64B, search 1 of 2", "imix, search 1 of 2", "imix, search 2 of 2", "64B, search 2 of 2", "64B", "imix"];
@@ -244,7 +249,7 @@ fn several_searches_go_round_the_sizes_and_can_be_compared() {
         both += usize::from(lowers.len() == 2);
     }
     if both == 0 {
-        return say("SKIPPED: no size has two throughputs on this machine now");
+        return false;
     }
     assert!(status.success(), "{said}");
     let file = home.file("run.json", stdout);
@@ -252,6 +257,7 @@ fn several_searches_go_round_the_sizes_and_can_be_compared() {
     let twice = |row: &&Value| row["a_repeats"] == 2 && row["b_repeats"] == 2;
     assert_eq!(compared["rows"].as_array().expect("rows").iter().filter(twice).count(), both, "{compared}");
     assert!(!compared["notes"].to_string().contains("--repeats"), "{compared}");
+    true
 }
 
 #[test]
@@ -293,21 +299,19 @@ const LATENCY: [&str; 15] = [
 
 #[test]
 fn the_kernels_stamps_stand_beside_the_testers_clock() {
+    if !has_namespaces() {
+        return;
+    }
     let home = Home::new();
-    let output = home.netcliff([&LATENCY[..], &["kernel", "--json"]].concat()).output().expect("it runs");
-    let said = String::from_utf8_lossy(&output.stderr);
-    if ["not permitted", "another netcliff", "cannot put kernel time stamps"].iter().any(|word| said.contains(word)) {
-        return say(&format!("SKIPPED: {said}"));
-    }
-    let found: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
-    assert_eq!(found["instruments"]["tagged_by"], "kernel");
-    let size = &found["sizes"][0];
-    let latency = &size["latency"];
-    if latency.is_null() {
-        // A loaded machine may lose frames at any load.
-        assert!(size["missing"][0].is_string(), "{size}");
-        return say(&format!("SKIPPED: no latency on this machine now: {}", size["missing"]));
-    }
+    let latency = retried(ATTEMPTS, "no latency", || {
+        let output = home.netcliff([&LATENCY[..], &["kernel", "--json"]].concat()).output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        let found: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
+        assert_eq!(found["instruments"]["tagged_by"], "kernel");
+        let size = &found["sizes"][0];
+        assert!(!size["latency"].is_null() || size["missing"][0].is_string(), "{size}");
+        Some(size["latency"].clone()).filter(|latency| !latency.is_null())
+    });
     assert_eq!(latency["clock"], "kernel");
     assert_eq!(latency["uncertainty_s"], 0.0);
     assert_eq!(latency["absent"], serde_json::json!({"left": 0, "came": 0, "clock": 0}), "{latency}");
@@ -319,12 +323,12 @@ fn the_kernels_stamps_stand_beside_the_testers_clock() {
 
 #[test]
 fn hardware_stamps_of_ports_without_are_refused_and_nothing_is_left() {
+    if !has_namespaces() {
+        return;
+    }
     let home = Home::new();
     let out = home.netcliff([&LATENCY[..], &["hardware"]].concat()).output().expect("it runs");
     let said = String::from_utf8_lossy(&out.stderr);
-    if said.contains("not permitted") || said.contains("another netcliff") {
-        return say(&format!("SKIPPED: {said}"));
-    }
     assert_eq!(out.status.code(), Some(2), "{said}");
     for words in ["cannot put hardware time stamps on what leaves", "it offers", "choose --stamps"] {
         assert!(said.contains(words), "{said}");
@@ -335,18 +339,18 @@ fn hardware_stamps_of_ports_without_are_refused_and_nothing_is_left() {
 /// The interface that carries the default route is refused before a frame is sent.
 #[test]
 fn the_default_route_is_not_flooded() {
+    if !has_namespaces() {
+        return;
+    }
     let home = Home::new();
     let table = std::fs::read_to_string("/proc/net/route").unwrap_or_default();
     let fields = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     let default = table.lines().skip(1).map(fields).find(|line| line.get(1).is_some_and(|to| to == "00000000"));
     let Some(port) = default.and_then(|line| line.first().cloned()) else {
-        return say("SKIPPED: this machine has no default route");
+        return not_applicable("this machine has no default route");
     };
     let out = home.netcliff(["rfc2544", "throughput", "--tx", &port, "--rx", &port]).output().expect("it runs");
     let said = String::from_utf8_lossy(&out.stderr);
-    if said.contains("another netcliff") {
-        return say(&format!("SKIPPED: {said}"));
-    }
     assert!(
         out.status.code() == Some(2) && said.contains("carries the default route") && said.contains("--i-know"),
         "{said}"

@@ -3,11 +3,12 @@
 
 mod common;
 
+use netcliff_testkit::{Need, has, skip};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{Home, say};
+use common::Home;
 use netcliff_host::xdp::{Facts, Mode, ToSockets};
 use netcliff_wire::thread::Placement;
 use serde_json::Value;
@@ -121,7 +122,7 @@ impl Drop for Bed {
 }
 
 fn bed_or_skip() -> Option<Bed> {
-    Bed::new().inspect_err(|reason| say(&format!("SKIPPED: no namespaces: {reason}"))).ok()
+    has(Need::Netns).then(|| Bed::new().expect("root can make namespaces"))
 }
 
 /// Ends within (s), or the test fails.
@@ -153,10 +154,6 @@ fn frames_go_through_a_router_between_two_ports() {
         let args = short(&["--send-by", send, "--receive-by", receive]);
         let output = ended(bed.netcliff(&home, &args).spawn().expect("it starts"), 60);
         let said = String::from_utf8_lossy(&output.stderr);
-        if said.contains("XDP") || said.contains("another netcliff") {
-            say(&format!("SKIPPED: {receive}: {said}"));
-            continue;
-        }
         let found: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
         let size = &found["sizes"][0];
         assert!(
@@ -186,9 +183,6 @@ fn hardware_stamps_are_refused_with_the_port_and_what_it_offers() {
     let mut command = bed.another("latency", &home, &short(&args));
     let output = ended(command.spawn().expect("it starts"), 60);
     let said = String::from_utf8_lossy(&output.stderr);
-    if said.contains("another netcliff") {
-        return say(&format!("SKIPPED: {said}"));
-    }
     assert!(output.status.code() == Some(2) && said.contains("interface p0 cannot put hardware time stamps"), "{said}");
     assert_eq!(before, bed.ports(), "the ports are not as they were");
 }
@@ -199,9 +193,6 @@ fn frames_above_a_ports_mtu_are_refused() {
     let home = Home::new();
     let output = ended(bed.netcliff(&home, &short(&["--frames", "1519"])).spawn().expect("it starts"), 60);
     let said = String::from_utf8_lossy(&output.stderr);
-    if said.contains("another netcliff") {
-        return say(&format!("SKIPPED: {said}"));
-    }
     for says in ["p0 has an MTU of 1500, which frames of up to 1519 bytes do not fit", "ip link set p0 mtu 1501"] {
         assert!(output.status.code() == Some(2) && said.contains(says), "{said}");
     }
@@ -217,10 +208,7 @@ fn another_tools_program_is_named_and_stays() {
         let work = scope.spawn(move || {
             Placement { netns, ..Placement::default() }.enter().expect("root may");
             let facts = Facts::of("p1").expect("it is there");
-            let _other = match ToSockets::attach(facts.index, 1, Mode::Generic) {
-                Ok(other) => other,
-                Err(error) => return say(&format!("SKIPPED: no XDP program can be attached: {error}")),
-            };
+            let _other = ToSockets::attach(facts.index, 1, Mode::Generic).expect("XDP programs load here");
             let (before, id) = (bed.ports(), Facts::of("p1").expect("it is there").program.expect("it is attached"));
             let refused = ended(bed.netcliff(home, &short(&[])).spawn().expect("it starts"), 60);
             let said = String::from_utf8_lossy(&refused.stderr);
@@ -249,7 +237,7 @@ fn without_the_right_the_sentence_names_it() {
     }
     let can = Command::new(nobody[0]).args(&nobody[1..]).args([env!("CARGO_BIN_EXE_netcliff"), "--version"]).output();
     if !can.as_ref().is_ok_and(|output| output.status.success()) {
-        return say(&format!("SKIPPED: no setpriv, or the binary is not for others: {can:?}"));
+        return skip(Need::Kernel, format!("the binary is not for others: {can:?}"));
     }
     let before = bed.ports();
     let raw = [&nobody[..6], &["--inh-caps=-all,+net_raw", "--ambient-caps=-all,+net_raw"]].concat();
@@ -296,10 +284,6 @@ fn a_sending_port_that_disappears_at_once_is_told_in_a_partial_report() {
         ip(&format!("-n {} link del p0", bed.tester)).expect("it is there");
         let output = ended(child, 20);
         let said = String::from_utf8_lossy(&output.stderr);
-        if said.contains("another netcliff") || said.contains("AF_XDP socket") {
-            say(&format!("SKIPPED: {send}: {said}"));
-            continue;
-        }
         let found: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
         let partial = found["partial"].as_str().expect("why it ended");
         assert!(output.status.code() == Some(1) && partial.contains("interface p0 is gone"), "{partial}: {said}");
@@ -331,9 +315,6 @@ fn a_device_that_forwards_nothing_is_told_of_with_a_failure() {
     let args = short(&["--settle", "10ms"]);
     let output = ended(bed.another("loss", &home, &args).spawn().expect("it starts"), 60);
     let said = String::from_utf8_lossy(&output.stderr);
-    if said.contains("another netcliff") {
-        return say(&format!("SKIPPED: {said}"));
-    }
     let found: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
     let missing = found["sizes"][0]["missing"].to_string();
     // Where no load was offered whole, that is said instead.
@@ -374,7 +355,7 @@ fn a_killed_run_leaves_no_program() {
     let mut child = bed.netcliff(&home, &args).spawn().expect("it starts");
     if !comes_true(&|| bed.ports().contains("xdp")) {
         child.kill().expect("it is ours");
-        return say(&format!("SKIPPED: no program was attached: {:?}", child.wait_with_output()));
+        panic!("no program was attached: {:?}", child.wait_with_output());
     }
     // `ip netns exec` becomes the program it starts, so that this is netcliff.
     child.kill().expect("it is ours");

@@ -2,12 +2,12 @@
 
 mod common;
 
+use netcliff_testkit::has_namespaces;
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 use common::running::{Ended, Running, agent, signal};
-use common::{Home, number_at, refusal, refusals, say};
-use netcliff_host::testbed::Permission;
+use common::{Home, number_at, refusal, refusals};
 use serde_json::Value;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -57,8 +57,8 @@ fn both_ends_on_this_host() {
 
 #[test]
 fn between_namespaces() {
-    if let Permission::Forbidden { reason } = Permission::probe() {
-        return say(&format!("SKIPPED: no network namespaces: {reason}"));
+    if !has_namespaces() {
+        return;
     }
     for (ip, more) in [("IPv4", &["--transport", "udp"][..]), ("IPv6", &["--ipv6"]), ("IPv6", &["--ipv6", "--crr"])] {
         let report = rr(&Home::new(), &[&["--testbed", "netns"][..], more].concat());

@@ -3,8 +3,8 @@
 mod common;
 
 use common::running::{agent, namespaces_of};
-use common::{Home, number_at, refusal, refusals, say};
-use netcliff_host::testbed::Permission;
+use common::{Home, number_at, refusal, refusals};
+use netcliff_testkit::{Need, has, has_namespaces};
 use serde_json::Value;
 
 const SHORT: [&str; 7] = ["stream", "--time", "200ms", "--warmup", "10ms", "--cpu-meter", "procfs"];
@@ -191,8 +191,8 @@ fn wrong_usage_of_an_agent() {
 /// Two namespaces: with offloads a packet at the device is larger than the MTU, without them none is.
 #[test]
 fn between_namespaces_with_offloads_on_and_off() {
-    if let Permission::Forbidden { reason } = Permission::probe() {
-        return say(&format!("SKIPPED: no network namespaces: {reason}"));
+    if !has_namespaces() {
+        return;
     }
     let home = Home::new();
     let bed = ["--testbed", "netns", "--repeats", "1", "--json"];
@@ -229,8 +229,8 @@ fn between_namespaces_with_offloads_on_and_off() {
 /// a little before and after the windows.
 #[test]
 fn datagrams_are_on_the_wire_what_the_device_counts() {
-    if let Permission::Forbidden { reason } = Permission::probe() {
-        return say(&format!("SKIPPED: no network namespaces: {reason}"));
+    if !has_namespaces() {
+        return;
     }
     let home = Home::new();
     let bed = ["--testbed", "netns", "--offloads", "off", "--channel", "udp", "--repeats", "1"];
@@ -271,8 +271,8 @@ fn datagrams_are_on_the_wire_what_the_device_counts() {
 
 #[test]
 fn datagrams_both_ways_between_namespaces() {
-    if let Permission::Forbidden { reason } = Permission::probe() {
-        return say(&format!("SKIPPED: no network namespaces: {reason}"));
+    if !has_namespaces() {
+        return;
     }
     let home = Home::new();
     let args =
@@ -352,11 +352,10 @@ fn flows_are_dealt_to_the_cpus_of_a_list() {
 fn rings_and_mapped_pages_by_name() {
     let home = Home::new();
     let args = ["--repeats", "1", "--path", "uring,uring-zc", "--receive", "uring", "--json"];
-    let out = home.netcliff([&SHORT[..], &args].concat()).output().expect("it runs");
-    let found: Value = match serde_json::from_slice(&out.stdout) {
-        Ok(found) => found,
-        Err(_) => return say(&format!("SKIPPED: {}", String::from_utf8_lossy(&out.stderr))),
-    };
+    if !has(Need::Uring) {
+        return;
+    }
+    let found = home.json([&SHORT[..], &args].concat());
     assert!(number_at(&found, "/rows/0/goodput_bps/median") > 0.0, "{found}");
     let mapped = home.json([&SHORT[..], &["--repeats", "1", "--receive", "zerocopy", "--json"]].concat());
     let row = "/rows/0/mapped";

@@ -2,12 +2,12 @@
 
 mod common;
 
+use netcliff_testkit::{Need, has, has_all, has_program, not_applicable, skip};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use common::running::{Running, agent, namespaces_of};
-use common::{Home, number_at, refusal, say};
-use netcliff_host::testbed::Permission;
+use common::{Home, number_at, refusal};
 use serde_json::Value;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -47,17 +47,15 @@ fn more_flows_than_descriptors_is_a_sentence() {
 /// The link between the namespaces is cut in the middle of a transfer, as an unplugged cable would.
 #[test]
 fn a_link_that_goes_down_ends_the_transfer_in_the_stated_time() {
-    if !matches!(Permission::probe(), Permission::Root) {
-        return say("SKIPPED: only root has namespaces with names that `ip` can enter");
+    if !has(Need::Netns) {
+        return;
     }
     let home = Home::new();
     let long = ["stream", "--testbed", "netns", "--time", "60s", "--warmup", "50ms", "--repeats", "2", "--stall", "1s"];
     let mut run = Running::start(&home, &[&long[..], &["--json", "--cpu-meter", "procfs"]].concat());
     run.until("round 1", PATIENCE);
     std::thread::sleep(Duration::from_secs(2));
-    if !cut_link(&run) {
-        return say("SKIPPED: no program `ip` to cut the link with");
-    }
+    assert!(cut_link(&run), "the link cannot be set down");
     let begin = Instant::now();
     let ended = run.end(PATIENCE);
     assert!(begin.elapsed() < Duration::from_secs(10), "it does not wait for its 60 s");
@@ -72,8 +70,8 @@ fn a_link_that_goes_down_ends_the_transfer_in_the_stated_time() {
 /// The same in the middle of request/response, over a connection and over datagrams.
 #[test]
 fn a_link_that_goes_down_ends_request_response_in_the_stated_time() {
-    if !matches!(Permission::probe(), Permission::Root) {
-        return say("SKIPPED: only root has namespaces with names that `ip` can enter");
+    if !has(Need::Netns) {
+        return;
     }
     for transport in ["tcp", "udp"] {
         let home = Home::new();
@@ -82,9 +80,7 @@ fn a_link_that_goes_down_ends_request_response_in_the_stated_time() {
         let mut run = Running::start(&home, &[&long[..], &more].concat());
         run.until("round 1", PATIENCE);
         std::thread::sleep(Duration::from_secs(1));
-        if !cut_link(&run) {
-            return say("SKIPPED: no program `ip` to cut the link with");
-        }
+        assert!(cut_link(&run), "the link cannot be set down");
         let begin = Instant::now();
         let ended = run.end(PATIENCE);
         assert!(begin.elapsed() < Duration::from_secs(10), "{transport}: it does not wait for its 60 s");
@@ -99,8 +95,8 @@ fn a_link_that_goes_down_ends_request_response_in_the_stated_time() {
 /// A queue that lets only a part through: the kernel refuses sends, which are counted and made again.
 #[test]
 fn sends_refused_for_want_of_buffers_are_counted() {
-    if !matches!(Permission::probe(), Permission::Root) {
-        return say("SKIPPED: only root has namespaces with names that `tc` can enter");
+    if !has_all(&[Need::Netns, Need::Tbf]) || !has_program("tc") {
+        return;
     }
     let home = Home::new();
     let udp = ["stream", "--testbed", "netns", "--channel", "udp", "--block", "1KiB", "--time", "500ms"];
@@ -112,9 +108,7 @@ fn sends_refused_for_want_of_buffers_are_counted() {
     let narrow = [&narrow[..], &["rate", "10mbit", "burst", "3000", "limit", "3000"]].concat();
     let made = std::process::Command::new("tc").args(narrow).status().is_ok_and(|status| status.success());
     let ended = run.end(PATIENCE);
-    if !made {
-        return say("SKIPPED: no program `tc`, or no token bucket in this kernel");
-    }
+    assert!(made, "the token bucket cannot be added");
     let report: Value = serde_json::from_str(&ended.stdout).expect("what was measured");
     assert!(number_at(&report, "/rows/0/datagrams/refused") > 0.0, "{report}");
     assert!(number_at(&report, "/rows/0/receiver_bps/median") < 12e6, "{report}");
@@ -131,15 +125,15 @@ fn a_socket_option_without_permission_is_named() {
     };
     let allowed = list("allowed");
     let Some(forbidden) = list("available").into_iter().find(|name| !allowed.contains(name)) else {
-        return say("SKIPPED: every user may choose every congestion control here");
+        return not_applicable("every user may choose every congestion control here");
     };
-    if !matches!(Permission::probe(), Permission::Root) {
-        return say("SKIPPED: only root can become another user");
+    if !has(Need::Root) {
+        return;
     }
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_netcliff"));
     command.args(SHORT).args(["--repeats", "1", "--congestion", &forbidden]).current_dir("/").uid(65_534).gid(65_534);
     let out = match command.env_clear().output() {
-        Err(why) => return say(&format!("SKIPPED: another user cannot run this program: {why}")),
+        Err(why) => return skip(Need::Kernel, format!("another user cannot run this program: {why}")),
         Ok(out) => out,
     };
     let said = String::from_utf8_lossy(&out.stderr);
@@ -181,7 +175,7 @@ impl Drop for OneCpu {
 fn a_cpu_that_is_not_allowed_is_named() {
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let Some(set) = Some("0").filter(|_| cpus > 1).and_then(OneCpu::new) else {
-        return say("SKIPPED: no second CPU, or no cpuset can be made here");
+        return skip(Need::Kernel, "no second CPU, or no cpuset can be made here");
     };
     let (home, binary) = (Home::new(), env!("CARGO_BIN_EXE_netcliff"));
     let script = format!("echo $$ > {}/cgroup.procs && exec \"$@\"", set.0.display());
@@ -196,7 +190,7 @@ fn a_cpu_that_is_not_allowed_is_named() {
             .expect("a shell");
         let said = String::from_utf8_lossy(&out.stderr);
         if said.contains("cgroup.procs") {
-            return say(&format!("SKIPPED: {said}"));
+            return skip(Need::Kernel, &said);
         }
         assert_eq!(out.status.code(), Some(2), "{args:?}: {said}");
         assert!(said.contains("--cpu 1: expected") && said.contains("this process may use"), "{args:?}: {said}");

@@ -2,12 +2,12 @@
 
 mod common;
 
+use netcliff_testkit::has_namespaces;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 use common::running::{agent, namespaces_of};
-use common::{Home, number_at, refusal, refusals, say};
-use netcliff_host::testbed::Permission;
+use common::{Home, number_at, refusal, refusals};
 use serde_json::Value;
 
 const SMALL: &str = r#"
@@ -92,8 +92,8 @@ block = ["1024B", "65536B"]
 
 #[test]
 fn both_versions_of_ip_are_compared_in_one_run() {
-    if let Permission::Forbidden { reason } = Permission::probe() {
-        return say(&format!("SKIPPED: no network namespaces: {reason}"));
+    if !has_namespaces() {
+        return;
     }
     let home = Home::new();
     let head = SMALL.split("[vary]").next().unwrap_or_default();
@@ -155,8 +155,8 @@ fn the_methods_have_their_cpu() {
 
 #[test]
 fn between_namespaces_settings_of_the_device_are_varied_and_gone_afterwards() {
-    if let Permission::Forbidden { reason } = Permission::probe() {
-        return say(&format!("SKIPPED: no network namespaces: {reason}"));
+    if !has_namespaces() {
+        return;
     }
     let home = Home::new();
     let file = home.file(

@@ -3,6 +3,7 @@
 mod common;
 
 use common::{Home, say};
+use netcliff_testkit::{Need, has, has_program, not_applicable, skip};
 use std::{
     fs,
     process::{Command, Stdio},
@@ -16,14 +17,14 @@ struct Bed(String);
 impl Bed {
     /// None, told on the terminal, where it cannot be made.
     fn new(name: &str) -> Option<Bed> {
+        if !has(Need::Netns) {
+            return None;
+        }
         let bed = Bed(format!("nctune-{}-{name}", std::process::id()));
         let made = bed.ip(&["netns", "add", &bed.0])
             && bed.ip(&["-n", &bed.0, "link", "add", "v0", "numrxqueues", "2", "type", "veth", "peer", "name", "v1"])
             && ["v0", "v1"].iter().all(|link| bed.ip(&["-n", &bed.0, "link", "set", link, "up"]));
-        if !made {
-            say("SKIPPED: no network namespaces here (root and iproute2 are needed)");
-            return None;
-        }
+        assert!(made, "the namespace of the test cannot be made");
         Some(bed)
     }
 
@@ -199,11 +200,6 @@ fn tried_with_an_experiment() {
     );
     let args = [&["tune", "try", "--rounds", "2", "--json", "--experiment", &file][..], &MTU[..6]].concat();
     let output = bed.inside(&home, &args).output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    if told.contains("not permitted") {
-        say(&format!("SKIPPED: {told}"));
-        return;
-    }
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
     for side in ["with", "without"] {
         let rates: Vec<f64> = json["trial"][side].as_array().unwrap().iter().filter_map(|rate| rate.as_f64()).collect();
@@ -333,7 +329,7 @@ fn a_plan_for_other_queues_and_an_mtu_that_costs_ipv6() {
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
     if address(&bed.0).is_empty() {
-        say("SKIPPED: no IPv6 here");
+        skip(Need::Ipv6, "v0 has no IPv6 address");
     } else {
         let wish = ["tune", "apply", "--yes", "--objective", "cpu", "--if", "v0", "--mtu", "1000"];
         let refused = bed.inside(&home, &wish).output().unwrap();
@@ -344,9 +340,10 @@ fn a_plan_for_other_queues_and_an_mtu_that_costs_ipv6() {
     }
     let args = ["tune", "plan", "--json", "--objective", "cpu", "--if", "v0", "--mtu", "1400"];
     let plan = home.file("plan.json", bed.inside(&home, &args).output().unwrap().stdout);
-    if !bed.ip(&["netns", "exec", &bed.0, "ethtool", "-L", "v0", "rx", "1"]) {
-        return say("SKIPPED: ethtool cannot set the channels of a veth here");
+    if !has_program("ethtool") {
+        return;
     }
+    assert!(bed.ip(&["netns", "exec", &bed.0, "ethtool", "-L", "v0", "rx", "1"]), "the channels of a veth can be set");
     let apply = |file: &str| bed.inside(&home, &["tune", "apply", "--yes", "--plan", file]).output().unwrap();
     let refused = apply(&plan);
     let told = String::from_utf8_lossy(&refused.stderr);
@@ -361,14 +358,13 @@ fn faults() {
     let Some(bed) = Bed::new("faults") else { return };
     let home = Home::new();
     // A VLAN cannot be longer than its link.
-    if bed.ip(&["-n", &bed.0, "link", "add", "link", "v0", "name", "v2", "type", "vlan", "id", "5"]) {
+    if has(Need::Vlan) {
+        assert!(bed.ip(&["-n", &bed.0, "link", "add", "link", "v0", "name", "v2", "type", "vlan", "id", "5"]));
         let apply = ["tune", "apply", "--yes", "--objective", "cpu", "--if", "v2", "--mtu", "9000"];
         let out_of_range = bed.inside(&home, &apply).output().unwrap();
         let told = String::from_utf8_lossy(&out_of_range.stderr);
         assert_eq!(out_of_range.status.code(), Some(1), "{told}");
         assert!(told.contains("v2 MTU could not be set to 9000") && told.contains("everything was set back"), "{told}");
-    } else {
-        say("SKIPPED: no VLANs here");
     }
 
     // An interface that has another name since.
@@ -446,7 +442,7 @@ fn without_root() {
     }
     match as_nobody(&["--version"]) {
         Ok(output) if output.status.success() => {}
-        other => return say(&format!("SKIPPED: nobody cannot run this binary: {other:?}")),
+        other => return skip(Need::Kernel, format!("nobody cannot run this binary: {other:?}")),
     }
     let planned = as_nobody(&["tune", "plan", "--objective", "cpu", "--from", &dir]).unwrap();
     assert!(planned.status.success(), "{planned:?}");
@@ -460,7 +456,7 @@ fn without_root() {
     let applied = as_nobody(&["tune", "apply", "--yes", "--objective", "latency"]).unwrap();
     let told = String::from_utf8_lossy(&applied.stderr);
     if told.contains("nothing to change") {
-        return say("SKIPPED: this host has nothing to change for latency");
+        return not_applicable("this host has nothing to change for latency");
     }
     assert_eq!(applied.status.code(), Some(1), "{told}");
     assert!(told.contains("could not be set") && told.contains("(it takes ") && told.contains("root"), "{told}");

@@ -3,6 +3,7 @@
 mod common;
 
 use common::Home;
+use netcliff_testkit::{Need, has, has_program};
 
 #[test]
 fn once_as_json() {
@@ -83,13 +84,7 @@ fn in_terminal(home: &Home, keys: &str, args: &[&str]) -> Option<std::process::O
             python.env(name, value);
         }
     }
-    match python.output() {
-        Ok(output) => Some(output),
-        Err(error) => {
-            common::say(&format!("SKIPPED: python3: {error}"));
-            None
-        }
-    }
+    has_program("python3").then(|| python.output().expect("python3 runs"))
 }
 
 /// Whoever ends it from elsewhere gets the terminal back as it was.
@@ -107,11 +102,12 @@ fn sigterm_gives_the_terminal_back() {
 fn an_interface_that_goes_ends_it() {
     let home = Home::new();
     let space = format!("ncwatch-{}", std::process::id());
+    if !has(Need::Netns) {
+        return;
+    }
     let made = common::bed::ip(&["netns", "add", &space])
         && common::bed::ip(&["-n", &space, "link", "add", "w0", "type", "veth", "peer", "name", "w1"]);
-    if !made {
-        return common::say("SKIPPED: no network namespaces here (root and iproute2 are needed)");
-    }
+    assert!(made, "the namespace of the test cannot be made");
     let netcliff = home.command(["watch", "--json", "--interval", "100ms", "--if", "w0"]);
     let mut watch = std::process::Command::new("ip");
     watch.args(["netns", "exec", &space]).arg(netcliff.get_program()).args(netcliff.get_args());

@@ -4,10 +4,11 @@
 //! partition of the wall time, the number of packets) is compared exactly or nearly so.
 
 use netcliff_host::cpu::{
-    CpuMeter, CpuSplit, MeterError, MeterSpec, Method, Preference, Watch, choose,
+    CpuMeter, CpuSplit, MeterSpec, Method, Preference, Watch, choose,
     ebpf::{Class, EbpfMeter},
     soaker::SoakerMeter,
 };
+use netcliff_testkit::{Need, has};
 use std::{
     hint::black_box,
     net::UdpSocket,
@@ -24,11 +25,6 @@ use std::{
 fn alone() -> MutexGuard<'static, ()> {
     static LOCK: Mutex<()> = Mutex::new(());
     LOCK.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-#[expect(clippy::print_stderr, reason = "a test that cannot run says so")]
-fn skipped(reason: impl std::fmt::Display) {
-    eprintln!("SKIPPED: {reason}");
 }
 
 /// The last CPU: the first one often serves the devices.
@@ -85,27 +81,16 @@ fn while_spinning<T>(during: impl FnOnce(u32) -> T) -> T {
     })
 }
 
-/// Starts a meter, or says why not.
+/// Starts a meter; None, reported, where it needs eBPF and this kernel or user has none.
 fn start(method: Method, spec: &MeterSpec) -> Option<Box<dyn CpuMeter>> {
-    match choose(Preference::Only(method), spec) {
-        Ok(choice) => Some(choice.meter),
-        Err(error @ MeterError::Unavailable { .. }) => {
-            skipped(error);
-            None
-        }
-        Err(error) => panic!("{error}"),
+    if method == Method::Ebpf && !has(Need::Ebpf) {
+        return None;
     }
+    Some(choose(Preference::Only(method), spec).unwrap_or_else(|error| panic!("{error}")).meter)
 }
 
 fn start_ebpf(spec: MeterSpec) -> Option<EbpfMeter> {
-    match EbpfMeter::start(spec) {
-        Ok(meter) => Some(meter),
-        Err(error @ MeterError::Unavailable { .. }) => {
-            skipped(error);
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
+    has(Need::Ebpf).then(|| EbpfMeter::start(spec).unwrap_or_else(|error| panic!("{error}")))
 }
 
 fn read_after(meter: &mut dyn CpuMeter, time: Duration) -> CpuSplit {
@@ -181,24 +166,15 @@ fn procfs_sees_a_spinning_thread() {
     });
 }
 
-fn start_soaker() -> Option<SoakerMeter> {
-    match SoakerMeter::start(spec(vec![]), Duration::from_millis(300)) {
-        Ok(meter) => Some(meter),
-        Err(error @ MeterError::Unavailable { .. }) => {
-            skipped(error);
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
+fn start_soaker() -> SoakerMeter {
+    SoakerMeter::start(spec(vec![]), Duration::from_millis(300)).unwrap_or_else(|error| panic!("{error}"))
 }
 
 #[test]
 fn the_soaker_gets_nothing_next_to_a_spinning_thread() {
     let _alone = alone();
     eventually(|| {
-        let Some(mut meter) = start_soaker() else {
-            return Ok(());
-        };
+        let mut meter = start_soaker();
         let busy = while_spinning(|_| read_after(&mut meter, Duration::from_millis(500)));
         let estimate = busy.available.unwrap();
         assert!(estimate.half_width.is_some() && estimate.batches >= 2, "{estimate:?}");
@@ -211,9 +187,7 @@ fn the_soaker_gets_nothing_next_to_a_spinning_thread() {
 fn soaker_and_ebpf_agree_on_what_is_left() {
     let _alone = alone();
     eventually(|| {
-        let Some(mut soaker) = start_soaker() else {
-            return Ok(());
-        };
+        let mut soaker = start_soaker();
         let watch = soaker.threads().into_iter().map(Watch::Thread).collect();
         let Some(mut exact) = start(Method::Ebpf, &spec(watch)) else {
             return Ok(());
@@ -349,9 +323,7 @@ fn the_programs_say_what_they_cost() {
     let Some(meter) = start_ebpf(spec(vec![])) else {
         return;
     };
-    let Some(cost) = meter.overhead() else {
-        return skipped("the kernel does not tell the programs' run time");
-    };
+    let cost = meter.overhead().expect("the kernel tells the programs' run time (BPF_ENABLE_STATS, Linux 5.8)");
     assert!(cost.ns_per_event > 1.0 && cost.ns_per_event < 5000.0, "{cost:?}");
     assert!(cost.runs > 100, "{cost:?}");
     assert_eq!(meter.missing(), [] as [String; 0]);

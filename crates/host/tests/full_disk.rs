@@ -1,9 +1,7 @@
 //! A journal on a full disk: the change is refused, and what was written before stays readable.
 
-use netcliff_host::{
-    journal::{Change, Journal, StateDir},
-    testbed::Permission,
-};
+use netcliff_host::journal::{Change, Journal, StateDir};
+use netcliff_testkit::{Need, has};
 use nix::{
     mount::{MsFlags, mount},
     sched::{CloneFlags, unshare},
@@ -40,11 +38,7 @@ fn refused_when_full(dir: &Path) {
 
 #[test]
 fn a_full_disk_refuses_the_change() {
-    if Permission::probe() != Permission::Root {
-        #[allow(clippy::print_stderr, reason = "a skipped test says so")]
-        {
-            eprintln!("SKIPPED: a file system of a chosen size needs root");
-        }
+    if !has(Need::Tmpfs) {
         return;
     }
     let dir = tempfile::tempdir().unwrap();

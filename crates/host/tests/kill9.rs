@@ -6,11 +6,11 @@ use netcliff_host::{
     journal::{HostLock, StateDir},
     process::ProcessId,
     testbed::{
-        Permission,
         netns::{Testbed, TestbedOptions},
         sysctl::{SysctlOverrides, sysctl_path},
     },
 };
+use netcliff_testkit::{Need, has};
 use std::{
     env, fs,
     io::{BufRead, BufReader, Write},
@@ -72,13 +72,9 @@ fn mounts() -> String {
     fs::read_to_string("/proc/self/mountinfo").unwrap()
 }
 
-#[allow(clippy::print_stderr, reason = "a skipped test says so")]
+/// Named namespaces and host-wide sysctls need the host's root.
 fn is_root() -> bool {
-    let root = Permission::probe() == Permission::Root;
-    if !root {
-        eprintln!("SKIPPED: named namespaces and host-wide sysctls need the host's root");
-    }
-    root
+    has(Need::Netns)
 }
 
 /// The tests that change the sysctl take turns.

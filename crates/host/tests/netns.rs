@@ -11,6 +11,7 @@ use netcliff_host::{
         netns::{Reception, Side, Testbed, TestbedOptions},
     },
 };
+use netcliff_testkit::{Need, has, has_all, has_namespaces, skip};
 use nix::{
     sched::{CpuSet, sched_setaffinity},
     unistd::Pid,
@@ -24,20 +25,14 @@ use std::{
 
 /// A lock in a state directory of the test's own; `None`, told on the terminal, without the rights.
 fn lock() -> Option<(tempfile::TempDir, HostLock)> {
-    let permission = Permission::probe();
-    if !permission.allows_testbed() {
-        print_skipped(&format!("no testbed with permission {permission:?}"));
+    if !has_namespaces() {
         return None;
     }
+    assert!(Permission::probe().allows_testbed(), "{:?}", Permission::probe());
     let dir = tempfile::tempdir().unwrap();
     let (lock, report) = HostLock::acquire_and_replay(&StateDir::at(dir.path()).unwrap()).unwrap();
     assert!(report.outcomes.is_empty());
     Some((dir, lock))
-}
-
-#[allow(clippy::print_stderr, reason = "a skipped test says so")]
-fn print_skipped(reason: &str) {
-    eprintln!("SKIPPED: {reason}");
 }
 
 fn pinned(testbed: &Testbed) -> [PathBuf; 2] {
@@ -105,11 +100,11 @@ fn received_rps(cpu: u32) -> u32 {
 #[test]
 fn backlog_reception_takes_place_on_the_chosen_cpu() {
     let Some((_state, lock)) = lock() else { return };
-    let chosen = TestbedOptions::default().reception_cpus[0];
-    if chosen == 0 || Permission::probe() != Permission::Root {
-        print_skipped("steering from one CPU to another needs two CPUs and root");
+    if !has_all(&[Need::Cpus, Need::Root]) {
         return;
     }
+    let chosen = TestbedOptions::default().reception_cpus[0];
+    assert_ne!(chosen, 0, "the sender has the first CPU");
     let testbed = Testbed::create(&lock, TestbedOptions::default()).unwrap();
     let to = testbed.endpoint(Side::HostUnderTest).ip;
     let _receiver = testbed.run_in_hut(|| UdpSocket::bind((to, 9000)).unwrap()).unwrap();
@@ -133,8 +128,8 @@ fn backlog_reception_takes_place_on_the_chosen_cpu() {
 #[test]
 fn ipv6_is_there_where_it_is_asked_for() {
     let Some((_state, lock)) = lock() else { return };
-    if !Path::new("/proc/sys/net/ipv6").exists() {
-        return print_skipped("this kernel has no IPv6");
+    if !has(Need::Ipv6) {
+        return;
     }
     let testbed = Testbed::create(&lock, TestbedOptions { ipv6: true, ..Default::default() }).unwrap();
     let to = testbed.endpoint(Side::HostUnderTest).ipv6.expect("it was asked for");
@@ -284,6 +279,7 @@ fn the_link_is_changed_and_changed_back() {
             testbed.share_rate(None).unwrap();
             assert_eq!(qdiscs(), before);
         }
-        Err(error) => print_skipped(&format!("no half duplex: {error}")),
+        // What polices both directions together is an action of the traffic classifier, often a module.
+        Err(error) => skip(Need::Kernel, format!("no half duplex: {error}")),
     }
 }

@@ -9,6 +9,7 @@ use netcliff_host::{
         netns::{Reception, Side, Testbed, TestbedOptions},
     },
 };
+use netcliff_testkit::{Need, has};
 use std::{
     env,
     net::UdpSocket,
@@ -53,18 +54,11 @@ fn unprivileged(state: &StateDir) -> ExitCode {
     assert!(matches!(refused, TestbedError::NotPermitted { .. }), "{refused}");
     assert!(refused.to_string().contains("loopback"), "{refused}");
 
-    match Permission::probe() {
-        Permission::MayEnterUserNamespace => {}
-        other => {
-            eprintln!("SKIPPED: user namespaces: {other:?}");
-            return ExitCode::SUCCESS;
-        }
-    }
-    if let Err(error) = enter_user_namespace() {
-        assert!(matches!(error, TestbedError::NotPermitted { .. }), "{error}");
-        eprintln!("SKIPPED: {error}");
+    if !has(Need::Userns) {
         return ExitCode::SUCCESS;
     }
+    assert_eq!(Permission::probe(), Permission::MayEnterUserNamespace);
+    enter_user_namespace().expect("unshare(1) may, so may this process");
     assert_eq!(Permission::probe(), Permission::UserNamespace);
     for reception in [Reception::Backlog, Reception::Napi, Reception::ThreadedNapi] {
         let options = TestbedOptions { reception, ..TestbedOptions::default() };

@@ -1,5 +1,6 @@
 //! Request/response by threads of real-time priority: apart from the other tests, which would stand still meanwhile.
 
+use netcliff_testkit::{Need, has_all};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::AtomicBool;
 use std::thread;
@@ -15,14 +16,11 @@ const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 /// The listener must not spin beside the flows it accepted: under SCHED_FIFO they would never run.
 #[test]
 fn a_spinning_server_answers_over_tcp() {
+    if !has_all(&[Need::Cpus, Need::Root]) {
+        return;
+    }
     let cpu = thread::available_parallelism().map_or(1, std::num::NonZero::get) - 1;
-    if cpu == 0 {
-        return println!("SKIPPED: client and server need a CPU each");
-    }
     let place = |cpu| Placement { cpu: Some(cpu), priority: Priority::RealTime(1), ..Placement::default() };
-    if let Err(error) = thread::scope(|scope| scope.spawn(|| place(cpu).enter()).join()).expect("it only asks") {
-        return println!("SKIPPED: {error}");
-    }
     let settings =
         Settings { receive: Receive::Spin, warm_up_s: 0.05, time_s: 0.2, timeout_s: 0.5, ..Settings::default() };
     let (token, stop) = (Token::new().expect("random bytes"), AtomicBool::new(false));

@@ -1,13 +1,14 @@
 //! Two namespaces of a test's own as two hosts, an agent in one, its client in the other.
 
+use netcliff_testkit::{Need, has, has_program};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use super::Home;
 use super::running::Running;
-use super::{Home, say};
 
 pub const PATIENCE: Duration = Duration::from_secs(30);
 /// Where the agent at the far end listens.
@@ -22,6 +23,9 @@ pub struct Bed([String; 2]);
 impl Bed {
     /// None, told on the terminal, where it cannot be made.
     pub fn new(name: &str) -> Option<Bed> {
+        if !has(Need::Netns) || !has_program("ethtool") {
+            return None;
+        }
         let bed = Bed(["near", "far"].map(|end| format!("ncdev-{}-{name}-{end}", std::process::id())));
         let [near, far] = &bed.0;
         let pair = ["-n", near, "link", "add", "near0", "type", "veth", "peer", "name", "far0", "netns", far];
@@ -33,10 +37,7 @@ impl Bed {
                     && ip(&["-n", space, "link", "set", "lo", "up"])
                     && ip(&["-n", space, "link", "set", device, "up"])
             });
-        if !made || bed.offloads(0).is_empty() {
-            say("SKIPPED: no network namespaces here (root, iproute2 and ethtool are needed)");
-            return None;
-        }
+        assert!(made && !bed.offloads(0).is_empty(), "the namespaces of the test cannot be made");
         Some(bed)
     }
 

@@ -141,7 +141,7 @@ pub fn entries(dir: &Path) -> Vec<String> {
     names.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// A line for whoever reads the test's output, such as `SKIPPED: reason`.
+/// A line for whoever reads the test's output.
 pub fn say(text: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stderr().lock(), "{text}");

@@ -1,18 +1,18 @@
 //! Plans made true on a real veth in namespaces that the test makes, and taken back.
 
-use crate::live::{bed, mtu, offload, plan_of, queue_file, skipped, values};
+use crate::live::{bed, mtu, offload, plan_of, queue_file, values};
 use netcliff_core::inspection::Objective;
 use netcliff_host::{
     inspect::Inspection,
     journal::{self, HostLock, StateDir},
     setting::Setting,
-    testbed::Permission,
     tune::{
         Plan, Wish,
         apply::{self, ApplyError, Session},
         plan,
     },
 };
+use netcliff_testkit::{Need, has, has_all, skip};
 use std::{fs, time::Duration};
 
 /// Files, ethtool, rtnetlink: one of each.
@@ -122,8 +122,7 @@ fn napi_instances_are_set_one_by_one() {
                 (napi(1, NapiKey::DeferHardIrqs), "3"),
             ];
             if let Err(error) = wanted[2].0.read() {
-                skipped(&format!("NAPI settings by netlink: {error}"));
-                return;
+                return skip(Need::Kernel, format!("NAPI settings by netlink: {error}"));
             }
             napi(0, NapiKey::DeferHardIrqs).write("1").unwrap();
             let before = values(&wanted);
@@ -215,10 +214,10 @@ fn a_plan_for_a_real_link_leaves_nothing_to_propose() {
             offload("rx-gro").write("on").unwrap();
             queue_file("rx-0/rps_cpus").write("1").unwrap();
             let before = look();
-            if before.steps.is_empty() {
-                skipped("one CPU: nothing to steer");
+            if !has(Need::Cpus) {
                 return;
             }
+            assert!(!before.steps.is_empty(), "with two CPUs there is something to steer");
             assert_eq!(before.machine.differs(&Inspection::of_this_host(Duration::ZERO).unwrap()), None);
             apply::apply(&lock, &before).unwrap();
             assert_eq!(look().steps, []);
@@ -232,11 +231,11 @@ fn a_plan_for_a_real_link_leaves_nothing_to_propose() {
 #[test]
 fn a_router_is_set_as_planned_and_set_back() {
     use netcliff_host::testbed::forward::{ForwardBed, ForwardOptions, Forwarding};
-    if Permission::probe() != Permission::Root {
-        return skipped("settings below /sys need the host's root");
+    if !has_all(&[Need::Netns, Need::Cpus]) {
+        return;
     }
     let online = Inspection::of_this_host(Duration::ZERO).unwrap().host.cpu.online;
-    let [tester_cpu, .., router_cpu] = online[..] else { return skipped("one CPU: nothing to steer") };
+    let [tester_cpu, .., router_cpu] = online[..] else { panic!("two CPUs: {online:?}") };
     let dir = tempfile::tempdir().unwrap();
     let lock = HostLock::acquire(&StateDir::at(dir.path()).unwrap()).unwrap();
     let options = ForwardOptions {

@@ -4,17 +4,14 @@ use netcliff_core::inspection::Objective;
 use netcliff_host::{
     journal::{HostLock, StateDir},
     setting::{Group, Setting},
-    testbed::{
-        Permission,
-        netns::{Reception, Testbed, TestbedOptions},
-    },
+    testbed::netns::{Reception, Testbed, TestbedOptions},
     tune::{Plan, Step},
 };
+use netcliff_testkit::{Need, has};
 
 /// A veth with two queues in a namespace of its own; None, told on the terminal, without the rights.
 pub fn bed() -> Option<(tempfile::TempDir, HostLock, Testbed)> {
-    if Permission::probe() != Permission::Root {
-        skipped("settings below /sys need the host's root");
+    if !has(Need::Netns) {
         return None;
     }
     let dir = tempfile::tempdir().unwrap();
@@ -22,11 +19,6 @@ pub fn bed() -> Option<(tempfile::TempDir, HostLock, Testbed)> {
     let options = TestbedOptions { queues: 2, reception: Reception::Napi, ..TestbedOptions::default() };
     let testbed = Testbed::create(&lock, options).unwrap();
     Some((dir, lock, testbed))
-}
-
-#[allow(clippy::print_stderr, reason = "a skipped test says so")]
-pub fn skipped(reason: &str) {
-    eprintln!("SKIPPED: {reason}");
 }
 
 pub fn queue_file(name: &str) -> Setting {

@@ -5,25 +5,21 @@ use netcliff_host::{
     journal::{HostLock, StateDir},
     testbed::netns::{Testbed, TestbedOptions},
 };
+use netcliff_testkit::{Need, has_namespaces, has_program, skip};
 use std::{
     net::{TcpListener, TcpStream},
     process::Command,
     time::Duration,
 };
 
-#[allow(clippy::print_stderr, reason = "a skipped test says so")]
-fn skipped(reason: &str) {
-    eprintln!("SKIPPED: {reason}");
-}
-
 #[test]
 fn narrow_routes_and_connections_are_seen() {
+    if !has_namespaces() || !has_program("ip") {
+        return;
+    }
     let dir = tempfile::tempdir().unwrap();
     let lock = HostLock::acquire(&StateDir::at(dir.path()).unwrap()).unwrap();
-    let testbed = match Testbed::create(&lock, TestbedOptions::default()) {
-        Ok(testbed) => testbed,
-        Err(error) => return skipped(&error.to_string()),
-    };
+    let testbed = Testbed::create(&lock, TestbedOptions::default()).unwrap();
     let far = testbed.endpoint(netcliff_host::testbed::netns::Side::HostUnderTest).ip;
     let listener = testbed.run_in_hut(|| TcpListener::bind((far, 0)).unwrap()).unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -35,9 +31,7 @@ fn narrow_routes_and_connections_are_seen() {
                 let args = ["route", "add", net, "dev", "veth0", "mtu", mtu];
                 Command::new("ip").args(args).status().is_ok_and(|status| status.success())
             };
-            if !route("203.0.113.0/24", "1400") || !route(&format!("{far}/32"), "1300") {
-                return skipped("no `ip route`");
-            }
+            assert!(route("203.0.113.0/24", "1400") && route(&format!("{far}/32"), "1300"));
             let _connection = TcpStream::connect((far, port)).unwrap();
             let paths = look();
             let told: Vec<(&str, u32, u32, Known)> = paths
@@ -54,7 +48,7 @@ fn narrow_routes_and_connections_are_seen() {
             let kept = paths.iter().find(|path| path.destination == host);
             match kept {
                 Some(path) => assert_eq!((path.mtu_bytes, path.known), (1300, Known::Connections)),
-                None => skipped("this kernel forgot the connection's path with its route"),
+                None => skip(Need::Kernel, "this kernel forgot the connection's path with its route"),
             }
         })
         .unwrap();

@@ -7,6 +7,7 @@ use netcliff_host::{
     setting::Setting,
     tune::{Plan, Wish, permanent, plan},
 };
+use netcliff_testkit::has_program;
 use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
 
 /// A host with something to set of every kind, and its plans for each objective.
@@ -33,19 +34,14 @@ fn plans() -> (Inspection, Vec<Plan>) {
     (inspection, plans.into())
 }
 
-/// Whether a tool is there and what it says; None, told on the terminal: it is not.
-#[allow(clippy::print_stderr, reason = "a skipped check says so")]
+/// Whether a tool accepts its input, and what it says; None, reported: it is not installed.
 fn tool(program: &str, args: &[&str]) -> Option<(bool, String)> {
-    match Command::new(program).args(args).output() {
-        Ok(output) => {
-            let told = [output.stdout, output.stderr].concat();
-            Some((output.status.success(), String::from_utf8_lossy(&told).into_owned()))
-        }
-        Err(error) => {
-            eprintln!("SKIPPED: {program}: {error}");
-            None
-        }
+    if !has_program(program) {
+        return None;
     }
+    let output = Command::new(program).args(args).output().unwrap_or_else(|error| panic!("{program}: {error}"));
+    let told = [output.stdout, output.stderr].concat();
+    Some((output.status.success(), String::from_utf8_lossy(&told).into_owned()))
 }
 
 fn write(dir: &Path, name: &str, text: &str) -> String {

@@ -1,6 +1,6 @@
 //! Channels and what goes with them, links and interrupts, on a real veth in namespaces that the test makes.
 
-use crate::live::{bed, mtu, offload, plan_of, queue_file, skipped};
+use crate::live::{bed, mtu, offload, plan_of, queue_file};
 use netcliff_host::{
     inspect::Inspection,
     journal,
@@ -8,6 +8,7 @@ use netcliff_host::{
     testbed::kept::KeptOffloads,
     tune::apply::{self, ApplyError, Session},
 };
+use netcliff_testkit::{Need, not_applicable, skip};
 use std::{fs, time::Duration};
 
 fn channels(key: &str) -> Setting {
@@ -21,8 +22,7 @@ fn what_a_change_of_channels_resets_is_set_back_too() {
     testbed
         .run_in_hut(|| {
             if let Err(error) = channels("rx").read() {
-                skipped(&format!("channels of a veth: {error}"));
-                return;
+                return skip(Need::Kernel, format!("channels of a veth: {error}"));
             }
             let of_queue_1 =
                 [queue_file("rx-1/rps_cpus"), queue_file("rx-1/rps_flow_cnt"), queue_file("tx-1/xps_cpus")];
@@ -57,7 +57,7 @@ fn what_was_at_risk_and_was_not_touched_is_not_spoken_of() {
     testbed
         .run_in_hut(|| {
             let channels = channels("rx");
-            let Ok(now) = channels.read() else { return skipped("channels of a veth") };
+            let Ok(now) = channels.read() else { return skip(Need::Kernel, "channels of a veth") };
             let mut plan = plan_of(&[(channels, "99")]);
             plan.steps[0].proposal.old = now;
             let error = apply::apply(&lock, &plan).unwrap_err();
@@ -129,7 +129,7 @@ fn interrupts_are_found_by_the_drivers_name() {
         }
     }
     if seen == 0 {
-        skipped("no interface has interrupts");
+        not_applicable("no interface has interrupts");
     }
     let error = Setting::Interrupt { interface: "lo".into(), name: "lo-TxRx-0".into() }.read().unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::NotFound);

@@ -1,5 +1,6 @@
 //! A veth pair between two network namespaces, made for one test and removed behind it.
 
+use netcliff_testkit::{Need, has_all};
 use std::net::SocketAddrV4;
 use std::path::PathBuf;
 use std::process::Command;
@@ -152,10 +153,7 @@ impl Drop for Pair {
     }
 }
 
-/// The pair, or a printed reason and `None`.
-#[allow(clippy::print_stdout, reason = "a skipped test says so on stdout")]
+/// The pair, or a reported reason and `None`.
 pub fn pair_or_skip() -> Option<Pair> {
-    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    let made = if cpus < 2 { Err(format!("needs 2 CPUs, has {cpus}")) } else { Pair::new(1) };
-    made.inspect_err(|reason| println!("SKIPPED: no veth pair: {reason}")).ok()
+    has_all(&[Need::Cpus, Need::Netns]).then(|| Pair::new(1).expect("root can make a veth pair"))
 }

@@ -1,5 +1,6 @@
 //! Every sender.
 
+use netcliff_testkit::{Need, has};
 use netcliff_wire::WireError;
 use netcliff_wire::forward::Trial;
 use netcliff_wire::forward::frame::IMIX;
@@ -26,17 +27,14 @@ fn opened(pair: &Pair, by: SendBy, length: usize) -> Result<(Sending, Option<Str
     })
 }
 
-/// The pair on a kernel with AF_XDP, or a printed reason and `None`.
-#[allow(clippy::print_stdout, reason = "a skipped test says so on stdout")]
+/// The pair on a kernel with AF_XDP, or a reported reason and `None`.
 fn xdp_pair_or_skip() -> Option<Pair> {
-    let pair = pair_or_skip()?;
-    match opened(&pair, SendBy::Xdp, 60) {
-        Ok(_) => Some(pair),
-        Err(error) => {
-            println!("SKIPPED: no AF_XDP: {error}");
-            None
-        }
+    if !has(Need::AfXdp) {
+        return None;
     }
+    let pair = pair_or_skip()?;
+    opened(&pair, SendBy::Xdp, 60).expect("an AF_XDP socket");
+    Some(pair)
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Every sink.
 
+use netcliff_testkit::{Need, has};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -31,17 +32,14 @@ fn opened<T: Send>(
     })
 }
 
-/// The pair on a kernel that lets AF_XDP receive, or a printed reason and `None`.
-#[allow(clippy::print_stdout, reason = "a skipped test says so on stdout")]
+/// The pair on a kernel that lets AF_XDP receive, or a reported reason and `None`.
 fn xdp_pair_or_skip() -> Option<Pair> {
-    let pair = pair_or_skip()?;
-    match opened(&pair, ReceiveBy::Xdp, 60, |_, _| ()) {
-        Ok(()) => Some(pair),
-        Err(error) => {
-            println!("SKIPPED: no AF_XDP to receive by: {error}");
-            None
-        }
+    if !has(Need::AfXdp) {
+        return None;
     }
+    let pair = pair_or_skip()?;
+    opened(&pair, ReceiveBy::Xdp, 60, |_, _| ()).expect("AF_XDP receives");
+    Some(pair)
 }
 
 /// What `ip` shows of the far port.
@@ -170,13 +168,7 @@ fn the_program_runs_where_it_is_asked_to() {
         tagged.profile.vlan = Some(7);
         tagged.profile.sizes = vec![68, 1522];
         for direction in [direction(&pair, &[64, 1518]), tagged] {
-            let (tester, report) = match both(&[direction], By { receive, ..XDP }, &TRIAL) {
-                Err(error @ WireError::Program { .. }) => {
-                    println!("SKIPPED: {receive:?}: {error}");
-                    break;
-                }
-                other => other.expect("it runs"),
-            };
+            let (tester, report) = both(&[direction], By { receive, ..XDP }, &TRIAL).expect("it runs");
             assert_eq!((tester.receiving, tester.not_received_by_xdp), (expected, None));
             let one = &report.directions[0];
             conserved(one);

@@ -1,5 +1,6 @@
 //! The kernel's stamps of tagged frames, on real packets; and what a veth cannot give.
 
+use netcliff_testkit::{Need, skip};
 use std::sync::atomic::AtomicBool;
 
 use netcliff_wire::WireError;
@@ -33,13 +34,12 @@ fn trials(
     })
 }
 
-/// The pair on a kernel that stamps what passes a veth, or a printed reason and `None`.
-#[allow(clippy::print_stdout, reason = "a skipped test says so on stdout")]
+/// The pair on a kernel that stamps what passes a veth, or a reported reason and `None`.
 fn stamping_pair_or_skip() -> Option<Pair> {
     let pair = pair_or_skip()?;
     match both(&[direction(&pair, &[64])], kernel(SendBy::Packet), &TRIAL) {
         Err(error @ WireError::NoStamps { .. }) => {
-            println!("SKIPPED: {error}");
+            skip(Need::Kernel, error);
             None
         }
         _ => Some(pair),

@@ -1,6 +1,7 @@
 //! What cannot be, and what goes wrong on the way: named, and what was counted is kept.
 
 use super::*;
+use netcliff_testkit::{Need, has, skip};
 
 #[test]
 fn settings_out_of_range_are_named() {
@@ -72,7 +73,7 @@ fn a_file_that_lies_in_memory_cannot_be_read_cold() {
     let path = std::path::Path::new("/dev/shm").join(format!("netcliff-cold-{}", std::process::id()));
     let in_memory = nix::sys::statfs::statfs("/dev/shm").map(|about| about.filesystem_type());
     if in_memory != Ok(nix::sys::statfs::TMPFS_MAGIC) || std::fs::write(&path, [7; 100_000]).is_err() {
-        return say("SKIPPED: no tmpfs at /dev/shm to write to");
+        return skip(Need::Tmpfs, "no tmpfs at /dev/shm to write to");
     }
     let mut changed = settings(tcp(), 4096);
     changed.path = SendPath::SendFile { file: path.clone(), cold: true };
@@ -138,10 +139,10 @@ fn a_receiver_by_ring_that_hears_nothing_ends_in_the_stated_time() {
     let mut long = settings(Channel::Unix, 4096);
     long.stall_s = 0.1;
     let spans = long.spans().expect("in range");
-    let mover = match uring::Receiver::new(mine.as_fd(), 4096, spans.stall_ns) {
-        Err(why) => return say(&format!("SKIPPED: {why}")),
-        Ok(mover) => Box::new(mover),
-    };
+    if !has(Need::Uring) {
+        return;
+    }
+    let mover = Box::new(uring::Receiver::new(mine.as_fd(), 4096, spans.stall_ns).expect("a ring"));
     let end = end::receive(mover, mine.as_fd(), &long, &spans, &meter::Phase::default()).expect("counted");
     assert!(end.failure.is_some_and(|why| why.contains("nothing moved for 0.1 s")));
 }
