@@ -5,13 +5,13 @@
 
 mod common;
 
-use netcliff_testkit::{Need, has, has_namespaces, retried};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use common::running::{Ended, Running, namespaces_of};
 use common::{Home, entries, number, number_at};
 use netcliff_host::testbed::Permission;
+use netcliff_testkit::{Need, has, has_namespaces, retried};
 use serde_json::Value;
 
 /// The longest a whole short run may take, in a debug build beside other work.

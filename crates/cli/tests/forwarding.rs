@@ -2,11 +2,11 @@
 
 mod common;
 
-use netcliff_testkit::{Need, has};
 use std::time::Duration;
 
 use common::running::{Ended, Running, namespaces_of};
 use common::{Home, entries};
+use netcliff_testkit::{Need, has};
 use serde_json::Value;
 
 const PATIENCE: Duration = Duration::from_secs(120);

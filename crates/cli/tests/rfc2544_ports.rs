@@ -3,13 +3,13 @@
 
 mod common;
 
-use netcliff_testkit::{Need, has, skip};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use common::Home;
 use netcliff_host::xdp::{Facts, Mode, ToSockets};
+use netcliff_testkit::{Need, has, skip};
 use netcliff_wire::thread::Placement;
 use serde_json::Value;
 

@@ -2,12 +2,12 @@
 
 mod common;
 
-use netcliff_testkit::has_namespaces;
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 use common::running::{Ended, Running, agent, signal};
 use common::{Home, number_at, refusal, refusals};
+use netcliff_testkit::has_namespaces;
 use serde_json::Value;
 
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -2,12 +2,12 @@
 
 mod common;
 
-use netcliff_testkit::{Need, has, has_all, has_program, not_applicable, skip};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use common::running::{Running, agent, namespaces_of};
 use common::{Home, number_at, refusal};
+use netcliff_testkit::{Need, has, has_all, has_program, not_applicable, skip};
 use serde_json::Value;
 
 const PATIENCE: Duration = Duration::from_secs(20);

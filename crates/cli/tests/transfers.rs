@@ -2,12 +2,12 @@
 
 mod common;
 
-use netcliff_testkit::has_namespaces;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 use common::running::{agent, namespaces_of};
 use common::{Home, number_at, refusal, refusals};
+use netcliff_testkit::has_namespaces;
 use serde_json::Value;
 
 const SMALL: &str = r#"

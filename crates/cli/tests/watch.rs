@@ -52,7 +52,11 @@ fn wrong_usage_is_told() {
 fn keys_in_a_terminal() {
     let home = Home::new();
     let record = home.text("moments.jsonl");
-    let Some(output) = in_terminal(&home, "srpq", &["watch", "--interval", "200ms", "--record", &record]) else {
+    let Some(output) = in_terminal(
+        &home,
+        "=netcliff watch,s=by load,r=recording,p=paused,q",
+        &["watch", "--interval", "200ms", "--record", &record],
+    ) else {
         return;
     };
     let text = String::from_utf8_lossy(&output.stdout);
@@ -66,14 +70,14 @@ fn keys_in_a_terminal() {
     assert!(paused.contains("paused, recording, by load") && paused.contains("r rec\n"), "{paused}");
     assert_eq!(end.trim(), "exit 0");
     let lines = std::fs::read_to_string(&record).unwrap();
-    // Three intervals of 200 ms pass in the 0.7 s that follow a key; a loaded machine may miss some.
-    assert!((1..=12).contains(&lines.lines().count()), "{lines}");
+    // At least one interval of 200 ms between the keys; a loaded machine takes more.
+    assert!((1..=200).contains(&lines.lines().count()), "{lines}");
     for line in lines.lines() {
         serde_json::from_str::<serde_json::Value>(line).unwrap();
     }
 }
 
-/// Types keys into a pseudo-terminal; None, told, where there is no Python.
+/// Types keys into a pseudo-terminal, step by step (terminal.py); None, reported, where there is no Python.
 fn in_terminal(home: &Home, keys: &str, args: &[&str]) -> Option<std::process::Output> {
     let netcliff = home.command(args);
     let mut python = std::process::Command::new("python3");
@@ -91,7 +95,7 @@ fn in_terminal(home: &Home, keys: &str, args: &[&str]) -> Option<std::process::O
 #[test]
 fn sigterm_gives_the_terminal_back() {
     let home = Home::new();
-    let Some(output) = in_terminal(&home, "!", &["watch", "--interval", "60s"]) else { return };
+    let Some(output) = in_terminal(&home, "=netcliff watch,!", &["watch", "--interval", "60s"]) else { return };
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{output:?}");
     assert!(text.trim_end().ends_with("exit 0 as it was"), "{text}");

@@ -54,13 +54,19 @@ mod tests {
         assert_eq!(buffer_bytes(&cpu(1 << 30)), 256 << 20);
     }
 
-    /// From a wall of an embedded board to the fastest machine there is, and a cache is not slower than memory.
+    /// From a wall of an embedded board to the fastest machine there is, and a cache is not slower than memory: in one
+    /// of eight pairs. A pair is wrong where another program takes the CPU during its second half only; if that is one
+    /// of four, all eight are wrong once in 6e4.
     #[test]
     fn a_rate_that_can_be() {
-        let memory = copy_bytes_per_s(32 << 20, Duration::from_millis(50)).unwrap();
-        assert!((1e8..1e12).contains(&memory), "{memory} bytes/s");
-        let cached = copy_bytes_per_s(16 << 10, Duration::from_millis(20)).unwrap();
-        assert!(cached > 0.7 * memory, "16 KiB at {cached}, 32 MiB at {memory} bytes/s");
+        let pair = || {
+            let memory = copy_bytes_per_s(32 << 20, Duration::from_millis(50)).unwrap();
+            assert!((1e7..1e12).contains(&memory), "{memory} bytes/s");
+            let cached = copy_bytes_per_s(16 << 10, Duration::from_millis(20)).unwrap();
+            (memory, cached)
+        };
+        let pairs: Vec<(f64, f64)> = (0..8).map(|_| pair()).collect();
+        assert!(pairs.iter().any(|(memory, cached)| cached > memory), "32 MiB and 16 KiB, bytes/s: {pairs:?}");
         assert_eq!(copy_bytes_per_s(usize::MAX / 2, Duration::ZERO), None);
     }
 }

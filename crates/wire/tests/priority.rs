@@ -1,10 +1,10 @@
 //! Request/response by threads of real-time priority: apart from the other tests, which would stand still meanwhile.
 
-use netcliff_testkit::{Need, has_all};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
+use netcliff_testkit::{Need, has_all};
 use netcliff_wire::control::key::Token;
 use netcliff_wire::rr::near::run;
 use netcliff_wire::rr::settings::{Receive, Settings};

@@ -1,10 +1,10 @@
 //! Two namespaces of a test's own as two hosts, an agent in one, its client in the other.
 
-use netcliff_testkit::{Need, has, has_program};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use netcliff_testkit::{Need, has, has_program};
 use serde_json::Value;
 
 use super::Home;

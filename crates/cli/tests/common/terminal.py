@@ -1,7 +1,9 @@
 """Runs a program in a pseudo-terminal of 80x24, types keys, prints what the screen shows after each.
 
-terminal.py KEYS PROGRAM ARGUMENT...: screens are separated by form feeds; the last line says how the program ended. Instead of
-the key "!" SIGTERM is sent, and the last line says whether the terminal is as it was, too.
+terminal.py STEPS PROGRAM ARGUMENT...: steps are separated by commas, each a key, or a key=WORDS that its screen must show before
+the next key is typed (within 30 s: a loaded machine takes its time). Before the first key the screen must show the first step,
+which is =WORDS. Screens are separated by form feeds; the last line says how the program ended. Instead of the key "!" SIGTERM
+is sent, and the last line says whether the terminal is as it was, too.
 """
 import fcntl, os, pty, re, select, signal, struct, sys, termios, time
 
@@ -37,8 +39,16 @@ def show(data):
             column += 1
 
 
-def read_for(seconds):
-    end = time.monotonic() + seconds
+PATIENCE_S = 30
+
+
+def shown():
+    return "\n".join("".join(line).rstrip() for line in screen)
+
+
+def read_until(words):
+    """Reads until the screen shows the words and nothing more comes for a moment; without words, until the end."""
+    end = time.monotonic() + PATIENCE_S
     while time.monotonic() < end:
         if select.select([terminal], [], [], 0.05)[0]:
             try:
@@ -48,6 +58,9 @@ def read_for(seconds):
             if not data:
                 return
             show(data)
+        elif words and words in shown():
+            return
+    sys.exit(f"no {words!r} within {PATIENCE_S} s:\n{shown()}")
 
 
 child, terminal = pty.fork()
@@ -55,11 +68,13 @@ if child == 0:
     fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
     os.environ["TERM"] = "xterm"
     os.execvp(sys.argv[2], sys.argv[2:])
-read_for(1.5)
-for key in sys.argv[1]:
+first, *steps = sys.argv[1].split(",")
+read_until(first.lstrip("="))
+for step in steps:
+    key, _, words = step.partition("=")
     os.kill(child, signal.SIGTERM) if key == "!" else os.write(terminal, key.encode())
-    read_for(0.7)
-    print("\n".join("".join(line).rstrip() for line in screen) + "\f", end="")
+    read_until(words)
+    print(shown() + "\f", end="")
 _, status = os.waitpid(child, 0)
 line = [os.waitstatus_to_exitcode(status)]
 if "!" in sys.argv[1]:

@@ -1,6 +1,5 @@
 //! Real connections on loopback: good clients are served whatever bad ones do.
 
-use netcliff_testkit::{Need, skip};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
@@ -10,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use netcliff_testkit::{Need, skip};
 use serde_json::{Value, json};
 
 use super::agent::{Agent, Event, Log, Settings, serve_pipes};

@@ -1,12 +1,12 @@
 //! A veth pair between two network namespaces, made for one test and removed behind it.
 
-use netcliff_testkit::{Need, has_all};
 use std::net::SocketAddrV4;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use netcliff_testkit::{Need, has_all};
 use netcliff_wire::frame::{Checksum, FrameSpec};
 use netcliff_wire::generator::GeneratorConfig;
 use netcliff_wire::sink::SinkConfig;

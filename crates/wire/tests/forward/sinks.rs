@@ -1,9 +1,9 @@
 //! Every sink.
 
-use netcliff_testkit::{Need, has};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use netcliff_testkit::{Need, has};
 use netcliff_wire::WireError;
 use netcliff_wire::forward::frame::IMIX;
 use netcliff_wire::forward::port::{ReceiveBy, Receiving, SendBy, Sending, open_receiver};

@@ -1,8 +1,8 @@
 //! The kernel's stamps of tagged frames, on real packets; and what a veth cannot give.
 
-use netcliff_testkit::{Need, skip};
 use std::sync::atomic::AtomicBool;
 
+use netcliff_testkit::{Need, skip};
 use netcliff_wire::WireError;
 use netcliff_wire::forward::port::{ReceiveBy, SendBy, Sending};
 use netcliff_wire::forward::run::{Bench, By, Tester, TrialReport};
