@@ -14,6 +14,7 @@
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 
 char LICENSE[] SEC("license") = "GPL";
@@ -96,6 +97,12 @@ struct cpu_state cpus[MAX_CPUS];
 /* How many watched ids of each sort there are: saves the look-up at every switch when there are none. */
 __u32 watched_processes;
 __u32 watched_threads;
+
+/*
+ * The PID namespace in which watched ids are meant (its inode number), where that is not the initial one: in a
+ * container a task's id for its own programs is another than the kernel's.
+ */
+__u32 pid_namespace_inum;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -292,6 +299,18 @@ static __always_inline __u64 class_of_kernel_thread(struct task_struct *t)
 	return TASK_OTHER;
 }
 
+/* The id that userspace knows a task by; 0 where the task is not in userspace's PID namespace. */
+static __always_inline __u32 id_of(struct task_struct *t)
+{
+	struct pid *ids = BPF_CORE_READ(t, thread_pid);
+	struct upid *id = (void *)ids + bpf_core_field_offset(struct pid, numbers) +
+			  BPF_CORE_READ(ids, level) * bpf_core_type_size(struct upid);
+
+	if (BPF_CORE_READ(id, ns, ns.inum) != pid_namespace_inum)
+		return 0;
+	return BPF_CORE_READ(id, nr);
+}
+
 static __always_inline __u64 class_of_task(struct task_struct *t)
 {
 	__u32 id = t->pid;
@@ -300,9 +319,11 @@ static __always_inline __u64 class_of_task(struct task_struct *t)
 		return IDLE;
 	if (t->flags & PF_KTHREAD)
 		return class_of_kernel_thread(t);
+	if (watched_threads && pid_namespace_inum)
+		id = id_of(t);
 	if (watched_threads && bpf_map_lookup_elem(&thread_ids, &id))
 		return TASK_WATCHED;
-	id = t->tgid;
+	id = watched_processes && pid_namespace_inum ? id_of(t->group_leader) : t->tgid;
 	if (watched_processes && bpf_map_lookup_elem(&process_ids, &id))
 		return TASK_WATCHED;
 	return TASK_OTHER;

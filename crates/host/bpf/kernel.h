@@ -28,10 +28,31 @@ enum bpf_map_type {
 /* include/linux/sched.h */
 #define PF_KTHREAD 0x00200000
 
+/* include/linux/ns_common.h, pid_namespace.h, pid.h: a task's ids, one for each PID namespace that it is in. */
+struct ns_common {
+	unsigned int inum;
+} __attribute__((preserve_access_index));
+
+struct pid_namespace {
+	struct ns_common ns;
+} __attribute__((preserve_access_index));
+
+struct upid {
+	int nr;
+	struct pid_namespace *ns;
+} __attribute__((preserve_access_index));
+
+struct pid {
+	unsigned int level;
+	struct upid numbers[1];
+} __attribute__((preserve_access_index));
+
 struct task_struct {
 	unsigned int flags;
 	int pid;
 	int tgid;
+	struct task_struct *group_leader;
+	struct pid *thread_pid;
 	char comm[16];
 } __attribute__((preserve_access_index));
 

@@ -8,7 +8,7 @@ use netcliff_host::cpu::{
     ebpf::{Class, EbpfMeter},
     soaker::SoakerMeter,
 };
-use netcliff_testkit::{Need, has};
+use netcliff_testkit::{Need, has, has_all, has_program};
 use std::{
     hint::black_box,
     net::UdpSocket,
@@ -128,6 +128,23 @@ fn ebpf_sees_a_spinning_thread() {
             expect(application <= truth + 0.03 && application + on_top >= truth - 0.03, (application, on_top, truth))
         });
     });
+}
+
+/// As in a container: there the ids that this process knows are not the kernel's.
+#[test]
+fn ebpf_sees_its_tasks_in_a_pid_namespace_of_its_own() {
+    let _alone = alone();
+    if !has_all(&[Need::Ebpf, Need::Root]) || !has_program("unshare") {
+        return;
+    }
+    for test in ["ebpf_sees_a_spinning_thread", "ebpf_watches_a_process_that_is_named_later"] {
+        let mut inside = std::process::Command::new("unshare");
+        inside.args(["--pid", "--fork", "--mount-proc", "--kill-child"]);
+        inside.arg(std::env::current_exe().unwrap()).args(["--exact", test]);
+        let output = inside.output().unwrap();
+        let told = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && told.contains("1 passed"), "{told}");
+    }
 }
 
 #[test]

@@ -107,6 +107,7 @@ impl Programs {
             .ok_or_else(|| unavailable("the programs' memory could not be mapped"))?;
         let mut programs = Self { links: Vec::new(), skel, state, started_ns: monotonic_ns(), missing: Vec::new() };
         programs.start_clocks();
+        programs.mean_ids_of_this_namespace();
         programs.attach(&mut missing)?;
         programs.missing = worth_reporting(&missing);
         Ok(programs)
@@ -117,6 +118,18 @@ impl Programs {
         for cpu in 0..self.most_cpus() {
             // SAFETY: in bounds of the mapped array; no program is attached yet, so nobody else writes.
             unsafe { (*state).cpus[cpu].last = self.started_ns };
+        }
+    }
+
+    /// Ids of tasks are those of this process's PID namespace, which in a container are others than the kernel's.
+    fn mean_ids_of_this_namespace(&mut self) {
+        use std::os::unix::fs::MetadataExt;
+        // include/linux/proc_ns.h, PROC_PID_INIT_INO: ids are the kernel's own.
+        const INITIAL: u64 = 0xEFFF_FFFC;
+        let inode = fs::metadata("/proc/self/ns/pid").map_or(INITIAL, |namespace| namespace.ino());
+        if inode != INITIAL {
+            // SAFETY: the field is in the mapped memory; no program is attached yet.
+            unsafe { (&raw mut (*self.state.as_ptr()).pid_namespace_inum).write_volatile(inode as u32) };
         }
     }
 
