@@ -14,7 +14,7 @@ pub enum Scheme {
     Ideal,
     /// Every arrival interrupts unless an ISR runs.
     Interrupt {
-        /// True: a packet dropped at a full ring still interrupts (the paper's; throughput falls towards zero).
+        /// True: a packet dropped at a full ring still interrupts (the paper's, and the default; throughput falls towards zero).
         drops_interrupt: bool,
     },
     /// The first packet interrupts, the rest is served with interrupts masked until the ring is empty.
@@ -46,14 +46,15 @@ pub enum Scheme {
     Dim(Dim),
 }
 
-/// Linux NAPI (net/core/dev.c): poll up to `weight`, repeat within `budget` and `budget_time`, then ksoftirqd.
+/// Linux NAPI (net/core/dev.c and kernel/softirq.c, 6.5 to 6.18): a round of softirqs polls once, up to `weight`; a full poll raises the
+/// next round, up to ten of them, then ksoftirqd.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Napi {
     /// Packets a poll at the most (dev_weight, 64).
     pub weight: u64,
-    /// Packets a softirq at the most (netdev_budget, 300).
+    /// Packets after which a round takes no further instance (netdev_budget, 300). With one instance next to nothing depends on it.
     pub budget: u64,
-    /// Time a softirq at the most (netdev_budget_usecs) (s).
+    /// Time after which a round takes no further instance (netdev_budget_usecs) (s). As `budget`.
     pub budget_time_s: f64,
     /// True: process_backlog: the input queue moves whole to the process queue once that is empty, and only
     /// the input queue is bounded (netdev_max_backlog), as RPS and plain veth do.
@@ -99,7 +100,7 @@ pub struct Coalesce {
     pub min_gap_s: Option<f64>,
     /// True: no interrupt until the ring is empty; false: interrupts preempt protocol work (the paper's).
     pub masked: bool,
-    /// True: packets dropped at a full ring count and interrupt.
+    /// True: packets dropped at a full ring count and interrupt. False, the default: a NIC announces what it has written to memory.
     pub drops_interrupt: bool,
 }
 
