@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Invalid;
 use crate::host::Host;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, Unsound};
 use crate::queues::Flows;
 use crate::scheme::Scheme;
 use crate::traffic::Traffic;
@@ -147,6 +147,14 @@ pub enum EngineFailure {
     /// The run was stopped before it had an outcome.
     #[error("stopped before this point was finished")]
     Interrupted,
+    /// The engine found a figure that cannot be: a defect of netcliff, not of the question.
+    #[error("{engine} found {unsound}: this is a defect of netcliff, please report it with the command")]
+    Unsound {
+        /// Who found it.
+        engine: EngineKind,
+        /// The figure.
+        unsound: Unsound,
+    },
     /// The attempt failed (a measurement, mostly).
     #[error("{0}")]
     Failed(Box<dyn std::error::Error + Send + Sync>),
@@ -158,6 +166,15 @@ pub trait Engine {
     fn kind(&self) -> EngineKind;
     /// Whether the point can be answered; if not, a reason a user can act on.
     fn supports(&self, point: &Point) -> Result<(), Unsupported>;
-    /// Answers the point.
-    fn evaluate(&self, point: &Point) -> Result<Outcome, EngineFailure>;
+    /// What the engine finds at the point, as yet unchecked; everybody but an engine asks [`Engine::evaluate`].
+    fn answer(&self, point: &Point) -> Result<Outcome, EngineFailure>;
+    /// Answers the point. Not for engines to implement: the one door through which outcomes leave, where a figure that cannot
+    /// be (not a number, infinite, out of its range) becomes an error with its name.
+    fn evaluate(&self, point: &Point) -> Result<Outcome, EngineFailure> {
+        let outcome = self.answer(point)?;
+        match outcome.check() {
+            Ok(()) => Ok(outcome),
+            Err(unsound) => Err(EngineFailure::Unsound { engine: self.kind(), unsound }),
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::bounds;
 use crate::error::{Invalid, ParseError};
 use crate::queues::Queues;
 use crate::units;
@@ -310,25 +311,16 @@ impl Host {
             ("wakeup", self.wakeup_s),
             ("cold_protocol", self.cold_protocol_s),
             ("cold_application", self.cold_application_s),
-            ("tick", self.tick_s),
             ("transmit", self.transmit_s.unwrap_or(0.0)),
         ] {
-            if !seconds.is_finite() || seconds < 0.0 {
-                return Err(Invalid::new(name, format!("{seconds} s"), "must be a finite time of at least 0"));
-            }
+            bounds::time_or_none(name, seconds)?;
         }
         if self.protocol_s + self.per_byte_s <= 0.0 {
             return Err(Invalid::new("protocol", "0s", "must be above 0 (or per_byte must be)"));
         }
-        if self.tick_s <= 0.0 {
-            return Err(Invalid::new("tick", "0s", "must be above 0"));
-        }
-        if self.ring == 0 {
-            return Err(Invalid::new("ring", 0, "must be at least 1 slot"));
-        }
-        if self.socket_buffer == 0 {
-            return Err(Invalid::new("socket_buffer", 0, "must be at least 1 packet"));
-        }
+        bounds::time("tick", self.tick_s)?;
+        bounds::packets("ring", self.ring, "slots")?;
+        bounds::packets("socket_buffer", self.socket_buffer, "packets")?;
         if !(0.0..=1.0).contains(&self.socket_drop_cost) {
             return Err(Invalid::new("socket_drop_cost", self.socket_drop_cost, "must be a share from 0 to 1"));
         }

@@ -7,6 +7,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | [`units`] | quantities with units, parsed and printed so that they round-trip |
+//! | [`bounds`] | ranges of the quantities of a point |
 //! | [`host`] | [`Host`]: costs and sizes |
 //! | [`scheme`] | [`Scheme`]: how packets reach the CPU |
 //! | [`parts`] | [`Bus`], [`parts::Memory`], [`Offload`]: what bounds a host beside its CPU |
@@ -35,6 +36,7 @@
 
 pub mod advice;
 pub mod analysis;
+pub mod bounds;
 pub mod capture;
 pub mod cpus;
 pub mod detail;
@@ -76,7 +78,7 @@ pub use finding::Finding;
 pub use host::{Host, Service};
 pub use measure::{Dimension, Measure};
 pub use objective::{Constraint, Goal};
-pub use outcome::{ApplicationOutcome, CpuShares, Figure, Interval, Latency, Loss, Outcome, Transmitted};
+pub use outcome::{ApplicationOutcome, CpuShares, Figure, Interval, Latency, Loss, Outcome, Transmitted, Unsound};
 pub use parts::{Bus, Offload};
 pub use precision::{Aims, Precision};
 pub use queues::{Flows, QueueOutcome, Queues};

@@ -5,6 +5,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::queues::QueueOutcome;
 
+mod soundness;
+
+pub use soundness::Unsound;
+
 /// Where a sampled figure's true value lies, with this confidence.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
@@ -228,7 +232,7 @@ pub struct Outcome {
     /// CPU split.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<CpuShares>,
-    /// How the CPU split was had: `exact`, `simulated`, `ebpf`, `procfs`, `soaker`.
+    /// How the CPU split was had: `exact` or `approximate` (computed), `simulated`, `ebpf`, `procfs`, `soaker`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_method: Option<String>,
     /// Interrupts a second.
@@ -240,7 +244,7 @@ pub struct Outcome {
     /// Packets a poll, on average.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets_per_poll: Option<Figure>,
-    /// Mean number of packets in ring and protocol.
+    /// Mean number of received packets in ring and protocol.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets_in_system: Option<Figure>,
     /// What became of what the host sends, where it sends.

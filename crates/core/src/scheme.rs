@@ -4,6 +4,7 @@
 
 mod text;
 
+use crate::bounds;
 use crate::error::Invalid;
 use crate::host::Host;
 
@@ -174,20 +175,9 @@ impl Scheme {
     }
 }
 
-fn positive_time(name: &str, seconds: f64) -> Result<(), Invalid> {
-    if seconds.is_finite() && seconds > 0.0 {
-        return Ok(());
-    }
-    Err(Invalid::new(name, format!("{seconds} s"), "must be a finite time above 0"))
-}
-
-fn at_least_one(name: &str, count: u64) -> Result<(), Invalid> {
-    if count >= 1 { Ok(()) } else { Err(Invalid::new(name, count, "must be at least 1")) }
-}
-
 fn poll_range(host: &Host, period_s: f64, quota: u64) -> Result<(), Invalid> {
-    positive_time("period", period_s)?;
-    at_least_one("quota", quota)?;
+    bounds::time("period", period_s)?;
+    bounds::count("quota", quota)?;
     if period_s <= host.poll_s {
         return Err(Invalid::new(
             "period",
@@ -200,15 +190,13 @@ fn poll_range(host: &Host, period_s: f64, quota: u64) -> Result<(), Invalid> {
 
 impl Napi {
     fn validate(&self) -> Result<(), Invalid> {
-        at_least_one("weight", self.weight)?;
-        at_least_one("budget", self.budget)?;
-        positive_time("budget_time", self.budget_time_s)?;
+        bounds::count("weight", self.weight)?;
+        bounds::count("budget", self.budget)?;
+        bounds::time("budget_time", self.budget_time_s)?;
         for (name, seconds) in
             [("gro_flush_timeout", self.gro_flush_timeout_s), ("irq_suspend_timeout", self.irq_suspend_timeout_s)]
         {
-            if !seconds.is_finite() || seconds < 0.0 {
-                return Err(Invalid::new(name, format!("{seconds} s"), "must be a finite time of at least 0"));
-            }
+            bounds::time_or_none(name, seconds)?;
         }
         if self.defer_hard_irqs > 0 && self.gro_flush_timeout_s == 0.0 {
             return Err(Invalid::new(
@@ -224,7 +212,7 @@ impl Napi {
 impl Coalesce {
     fn validate(&self, host: &Host) -> Result<(), Invalid> {
         if let Some(frames) = self.frames {
-            at_least_one("frames", frames)?;
+            bounds::count("frames", frames)?;
             if frames > host.ring {
                 return Err(Invalid::new("frames", frames, format!("must be at most the ring ({} slots)", host.ring)));
             }
@@ -232,11 +220,7 @@ impl Coalesce {
         for (name, timer) in
             [("usecs", self.absolute_timer_s), ("packet_timer", self.packet_timer_s), ("min_gap", self.min_gap_s)]
         {
-            if let Some(seconds) = timer
-                && (!seconds.is_finite() || seconds < 0.0)
-            {
-                return Err(Invalid::new(name, format!("{seconds} s"), "must be a finite time of at least 0"));
-            }
+            timer.map_or(Ok(()), |seconds| bounds::time_or_none(name, seconds))?;
         }
         Ok(())
     }
@@ -247,6 +231,9 @@ impl Hybrid {
         poll_range(host, self.period_s, self.quota)?;
         if !(self.ewma > 0.0 && self.ewma <= 1.0) {
             return Err(Invalid::new("ewma", self.ewma, "must be above 0 and at most 1"));
+        }
+        for (name, pps) in [("up", self.up_pps), ("down", self.down_pps)] {
+            pps.map_or(Ok(()), |pps| bounds::rate(name, pps, crate::units::print_pps(pps)))?;
         }
         if let (Some(up), Some(down)) = (self.up_pps, self.down_pps)
             && down > up

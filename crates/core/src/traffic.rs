@@ -8,6 +8,7 @@ mod tests;
 
 use serde::{Deserialize, Serialize};
 
+use crate::bounds;
 use crate::error::Invalid;
 use crate::queues::Flows;
 
@@ -88,12 +89,16 @@ impl Traffic {
 
     /// Checks every figure against its range.
     pub fn validate(&self) -> Result<(), Invalid> {
-        if !self.rate.amount().is_finite() || self.rate.amount() <= 0.0 {
-            return Err(Invalid::new("rate", self.rate, "must be above 0"));
-        }
         self.size.validate()?;
-        if !self.link_bps.is_finite() || self.link_bps <= 0.0 {
-            return Err(Invalid::new("link", format!("{} bit/s", self.link_bps), "must be above 0"));
+        if !(bounds::SLOWEST_BPS..=bounds::FASTEST_BPS).contains(&self.link_bps) {
+            let link = format!("{:e} bit/s", self.link_bps);
+            return Err(Invalid::new("link", link, "must be from 1bit/s to 10000Tbit/s"));
+        }
+        match self.rate_pps() {
+            Some(pps) => bounds::rate("rate", pps, self.rate)?,
+            // Frame sizes not read yet: the load's own number is all there is.
+            None if self.rate.amount().is_finite() && self.rate.amount() > 0.0 => {}
+            None => return Err(Invalid::new("rate", self.rate, "must be above 0")),
         }
         if let Some(flows) = &self.flows {
             flows.validate()?;

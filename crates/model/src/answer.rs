@@ -63,9 +63,16 @@ pub struct Ring {
     pub polls_per_s: Option<f64>,
     /// CPU split without an application.
     pub shares: Shares,
+    /// True: every figure is that of the scheme as it is defined, but for rounding and what is rarer than it.
+    pub exact: bool,
     /// What the reader must know.
     pub notes: Vec<String>,
 }
+
+/// `cpu_method` of what is computed without approximation.
+pub const EXACT: &str = "exact";
+/// `cpu_method` of what is computed with an approximation, which a note names.
+pub const APPROXIMATE: &str = "approximate";
 
 impl Ring {
     /// The outcome of a host without an application; `frame_bytes` is the mean frame.
@@ -94,7 +101,7 @@ impl Ring {
                 application: None,
                 available: exact(available),
             }),
-            cpu_method: Some("exact".to_owned()),
+            cpu_method: Some(if self.exact { EXACT } else { APPROXIMATE }.to_owned()),
             interrupts_per_s: exact(self.interrupts_per_s),
             polls_per_s: self.polls_per_s.map(Figure::exact),
             packets_per_poll: self

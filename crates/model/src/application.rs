@@ -13,7 +13,7 @@
 
 use netcliff_core::{CpuShares, Figure, Host, Latency, Loss, Outcome};
 
-use crate::answer::{Ring, Shares};
+use crate::answer::{APPROXIMATE, Ring, Shares};
 use crate::queue::two_moment::TwoMoment;
 use crate::schemes::Work;
 
@@ -260,6 +260,7 @@ fn write(socket: Socket, application_s: f64, frame_bytes: f64, arrival_pps: f64)
     let application = shares.available - available;
     let mean = (read_pps > 0.0).then(|| Figure::exact(ring.mean_latency_s + waiting / read_pps));
     let mut outcome = ring.outcome(frame_bytes);
+    outcome.cpu_method = Some(APPROXIMATE.to_owned());
     outcome.throughput_pps = exact(read_pps);
     outcome.goodput_bps = exact(read_pps * 8.0 * frame_bytes);
     outcome.loss_fraction = exact((ring_loss + socket_loss).min(1.0));

@@ -4,9 +4,10 @@ use std::cell::RefCell;
 
 use netcliff_core::host::Applications;
 use netcliff_core::{
-    Arrivals, Engine, EngineFailure, EngineKind, FrameSizes, Host, Outcome, Point, Scheme, Unsupported, queues,
+    Arrivals, Engine, EngineFailure, EngineKind, FrameSizes, Host, Latency, Outcome, Point, Scheme, Unsupported, queues,
 };
 
+use crate::answer::APPROXIMATE;
 use crate::application;
 use crate::schemes::modulated::{self, Source};
 use crate::schemes::{self, Work};
@@ -101,7 +102,7 @@ impl Engine for ModelEngine {
         self.check(point).map_err(|reason| Unsupported::new(EngineKind::Model, reason))
     }
 
-    fn evaluate(&self, point: &Point) -> Result<Outcome, EngineFailure> {
+    fn answer(&self, point: &Point) -> Result<Outcome, EngineFailure> {
         point.validate()?;
         self.supports(point)?;
         if point.host.queues.is_some() {
@@ -112,7 +113,7 @@ impl Engine for ModelEngine {
                 if let Some(outcome) = same {
                     return Ok(outcome);
                 }
-                let outcome = self.evaluate(part)?;
+                let outcome = self.answer(part)?;
                 known.borrow_mut().push((part.clone(), outcome.clone()));
                 Ok(outcome)
             };
@@ -155,15 +156,41 @@ impl Engine for ModelEngine {
             Some(application_s) => application::outcome(host, application_s, &work, frame_bytes, &solve)?,
         };
         outcome.notes.splice(0..0, point.warnings());
+        // The papers' formulas and what follows here are no chains of the scheme itself.
+        let mut exact = self.fidelity == Fidelity::Exact;
         if mean_only {
-            outcome.notes.push("frame sizes enter through their mean only".to_owned());
+            exact = false;
+            outcome.latency_s = outcome.latency_s.map(|known| Latency { mean: known.mean, ..Latency::default() });
+            outcome.notes.push(mean_only_note(host, &traffic.size));
         }
         if host.interrupt_latency_s > 0.0 && !matches!(scheme, Scheme::Ideal | Scheme::Polling { .. } | Scheme::Napi(_))
         {
+            exact = false;
             outcome.notes.push("the interrupt's latency is left out: only napi's chain has it".to_owned());
+        }
+        if schemes::merges_times(&host.service) {
+            exact = false;
+            outcome.notes.push(
+                "measured times within 1 % of each other are taken together, with their mean and variance kept"
+                    .to_owned(),
+            );
+        }
+        if !exact {
+            outcome.cpu_method = Some(APPROXIMATE.to_owned());
         }
         Ok(outcome)
     }
+}
+
+/// What is lost where frame sizes enter through their mean: waits grow with the second moment of the service, which the sizes
+/// raise by the factor E[f^2], f = service of a size over the mean.
+fn mean_only_note(host: &Host, sizes: &FrameSizes) -> String {
+    let square: f64 = service_mixture(host, sizes).iter().map(|(share, factor)| share * factor * factor).sum();
+    let more = (100.0 * (square - 1.0)).max(0.0);
+    format!(
+        "frame sizes enter through their mean only: waits in the ring are up to {more:.2} % longer; latency quantiles are \
+         left out"
+    )
 }
 
 /// (Share, protocol time over the mean) of each frame size; empty where all take the same time.

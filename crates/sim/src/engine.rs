@@ -158,7 +158,7 @@ impl Engine for SimEngine {
         schemes::supports(point)
     }
 
-    fn evaluate(&self, point: &Point) -> Result<Outcome, EngineFailure> {
+    fn answer(&self, point: &Point) -> Result<Outcome, EngineFailure> {
         Ok(self.simulate(point)?.outcome)
     }
 }

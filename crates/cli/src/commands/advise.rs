@@ -139,7 +139,9 @@ fn provenance(args: &AdviseArgs, elapsed_s: f64) -> Provenance {
 /// All but a failure of an engine is wrong usage.
 fn explain(error: AdviseError) -> anyhow::Error {
     match error {
-        AdviseError::Engine(failure @ (EngineFailure::Interrupted | EngineFailure::Failed(_))) => failure.into(),
+        AdviseError::Engine(
+            failure @ (EngineFailure::Interrupted | EngineFailure::Unsound { .. } | EngineFailure::Failed(_)),
+        ) => failure.into(),
         other => output::usage(other),
     }
 }

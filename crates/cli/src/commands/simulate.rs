@@ -74,7 +74,7 @@ impl Engine for Watched {
         self.engine.supports(point)
     }
 
-    fn evaluate(&self, point: &Point) -> Result<Outcome, EngineFailure> {
+    fn answer(&self, point: &Point) -> Result<Outcome, EngineFailure> {
         let (simulation, detail) = self.engine.simulate_in_detail(point, self.wanted)?;
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = detail;
         Ok(simulation.outcome)

@@ -1,6 +1,7 @@
 //! [`Applications`]: several applications that share one CPU, each with a socket of its own.
 
 use super::Host;
+use crate::bounds;
 use crate::error::{Invalid, ParseError};
 use crate::params::{self, Params};
 use crate::units;
@@ -60,13 +61,8 @@ impl Applications {
         if !self.shares.is_empty() && (sum - 1.0).abs() > ROUNDING {
             return Err(Invalid::new("sum of the applications' shares", sum, "must be 1"));
         }
-        if let Some(time) = self.times_s.iter().find(|time| !(time.is_finite() && **time >= 0.0)) {
-            return Err(Invalid::new("applications time", time, "must be a finite time of at least 0"));
-        }
-        if self.buffers.contains(&0) {
-            return Err(Invalid::new("applications buffer", 0, "must be at least 1 packet"));
-        }
-        Ok(())
+        self.times_s.iter().try_for_each(|time| bounds::time_or_none("applications time", *time))?;
+        self.buffers.iter().try_for_each(|buffer| bounds::packets("applications buffer", *buffer, "packets"))
     }
 }
 
@@ -180,7 +176,7 @@ mod tests {
             (&["application=1us", "applications=0"], "from 1 to 256"),
             (&["application=1us", "applications=2:shares=50%/40%"], "must be 1"),
             (&["application=1us", "applications=2:shares=100%"], "one for each of 2"),
-            (&["application=1us", "applications=2:buffers=1/0"], "at least 1 packet"),
+            (&["application=1us", "applications=2:buffers=1/0"], "at least 1"),
             (&["application=1us", "applications=2", "queues=2"], "cannot go with queues"),
         ] {
             let mut host = Host::pentium4_2530mhz();

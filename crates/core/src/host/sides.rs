@@ -1,8 +1,12 @@
 //! What a host does besides receiving: telling the sender to stop, and completing transmissions.
 
 use super::Host;
+use crate::bounds;
 use crate::error::{Invalid, ParseError};
 use crate::units;
+
+/// Most packets sent for one delivered.
+const MOST_SENT_A_PACKET: f64 = 1e6;
 
 /// How much a host sends.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -127,8 +131,8 @@ impl Host {
         {
             return Err(Invalid::new("xon", xon, format!("must be below xoff ({xoff} packets)")));
         }
-        if self.sender_queue == Some(0) {
-            return Err(Invalid::new("sender_queue", 0, "must be at least 1 packet"));
+        if let Some(held) = self.sender_queue {
+            bounds::packets("sender_queue", held, "packets")?;
         }
         if self.queues.is_some() {
             return Err(Invalid::new("xoff", xoff, "cannot go with queues: a pause stops the link, and so all queues"));
@@ -149,16 +153,17 @@ impl Host {
             };
         }
         if let Some(load) = self.transmit_load {
-            let amount = match load {
-                TransmitLoad::Share(share) => share,
-                TransmitLoad::Pps(pps) => pps,
-            };
-            if !(amount.is_finite() && amount > 0.0) {
-                return Err(Invalid::new("transmit_load", load, "must be above 0"));
+            match load {
+                TransmitLoad::Share(share) if share > 0.0 && share <= MOST_SENT_A_PACKET => {}
+                TransmitLoad::Share(_) => {
+                    let form = format!("must be above 0 and at most {MOST_SENT_A_PACKET} times what is delivered");
+                    return Err(Invalid::new("transmit_load", load, form));
+                }
+                TransmitLoad::Pps(pps) => bounds::rate("transmit_load", pps, load)?,
             }
         }
-        if self.transmit_ring == Some(0) {
-            return Err(Invalid::new("transmit_ring", 0, "must be at least 1 slot"));
+        if let Some(slots) = self.transmit_ring {
+            bounds::packets("transmit_ring", slots, "slots")?;
         }
         if self.queues.is_some() {
             let form = "cannot go with queues, which have a transmit cost of their own: queues=4:transmit=1us";

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::bounds;
 use crate::capture::Capture;
 use crate::error::{Invalid, ParseError};
 use crate::params::{self, Params};
@@ -50,6 +51,11 @@ pub enum Arrivals {
         capture: Option<Arc<Capture>>,
     },
 }
+
+/// Most ON/OFF sources: each takes memory of its own.
+const MOST_SOURCES: u32 = 1 << 20;
+/// Smallest share of time that a modulated source is busy.
+const LEAST_BUSY: f64 = 1e-6;
 
 /// N aggregated Pareto ON/OFF sources (seed 002 section 5.1).
 #[derive(Debug, Clone, PartialEq)]
@@ -217,7 +223,7 @@ impl Arrivals {
                 }
                 of.validate()
             }
-            Self::Batch { size: 0 } => Err(Invalid::new("batch size", 0, "must be at least 1")),
+            Self::Batch { size } => bounds::packets("batch size", u64::from(*size), "packets"),
             Self::Mmpp { peak, busy, stay_s } => {
                 if !(*busy > 0.0 && *busy < 1.0) {
                     return Err(Invalid::new("mmpp busy", busy, "must be a share between 0 and 1"));
@@ -225,10 +231,10 @@ impl Arrivals {
                 if !(*peak >= 1.0 && peak * busy <= 1.0) {
                     return Err(Invalid::new("mmpp peak", peak, "must be at least 1, and peak x busy at most 1"));
                 }
-                if !(stay_s.is_finite() && *stay_s > 0.0) {
-                    return Err(Invalid::new("mmpp stay", stay_s, "must be a finite time above 0"));
+                if *busy < LEAST_BUSY {
+                    return Err(Invalid::new("mmpp busy", busy, "must be at least 1e-6"));
                 }
-                Ok(())
+                bounds::time("mmpp stay", *stay_s)
             }
             Self::OnOff(on_off) => on_off.validate(),
             _ => Ok(()),
@@ -238,17 +244,15 @@ impl Arrivals {
 
 impl OnOff {
     fn validate(&self) -> Result<(), Invalid> {
-        if self.sources == 0 {
-            return Err(Invalid::new("onoff sources", 0, "must be at least 1"));
+        if !(1..=MOST_SOURCES).contains(&self.sources) {
+            return Err(Invalid::new("onoff sources", self.sources, format!("must be from 1 to {MOST_SOURCES}")));
         }
         for (name, alpha) in [("onoff alpha_on", self.alpha_on), ("onoff alpha_off", self.alpha_off)] {
             if !(alpha > 1.0 && alpha.is_finite()) {
                 return Err(Invalid::new(name, alpha, "must be above 1, or the mean is infinite"));
             }
         }
-        if self.min_on_s <= 0.0 {
-            return Err(Invalid::new("onoff min_on", self.min_on_s, "must be above 0"));
-        }
-        Ok(())
+        self.cutoff_s.map_or(Ok(()), |cutoff_s| bounds::time("onoff cutoff", cutoff_s))?;
+        bounds::time("onoff min_on", self.min_on_s)
     }
 }

@@ -98,7 +98,7 @@ impl Engine for Fake {
         if absent { Err(Unsupported::new(EngineKind::Model, "no formula is known")) } else { Ok(()) }
     }
 
-    fn evaluate(&self, point: &Point) -> Result<Outcome, EngineFailure> {
+    fn answer(&self, point: &Point) -> Result<Outcome, EngineFailure> {
         Ok(outcome(self.truth(point).1, 1.0))
     }
 }

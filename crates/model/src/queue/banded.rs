@@ -86,6 +86,8 @@ impl Banded<'_> {
     fn vector(&self, mut eliminated: Vec<Eliminated>, floor: usize) -> Vec<f64> {
         let mut vector = vec![0.0; self.states];
         vector[floor] = 1.0;
+        // The lowest state with any weight.
+        let mut lowest = floor;
         for state in floor + 1..self.states {
             while eliminated.len() > 1 && eliminated[eliminated.len() - 2].lowest <= state {
                 eliminated.pop();
@@ -93,14 +95,26 @@ impl Banded<'_> {
             let Some(step) = eliminated.last() else { break };
             let below = vector[..state].iter().rev();
             vector[state] = step.inflow.iter().zip(below).map(|(rate, weight)| rate * weight).sum();
-            if vector[state] > 1e200 {
-                vector[..=state].iter_mut().for_each(|weight| *weight *= 1e-200);
+            if vector[state] > LARGE {
+                let factor = 1.0 / vector[state];
+                vector[lowest..=state].iter_mut().for_each(|weight| {
+                    *weight *= factor;
+                    if *weight < NOTHING {
+                        *weight = 0.0;
+                    }
+                });
+                lowest += vector[lowest..=state].iter().position(|weight| *weight > 0.0).unwrap_or(0);
             }
         }
         vector
     }
 }
 
+/// Weights are scaled down from here: one step multiplies by up to 1/[`NEVER`] and adds up as many of them as the band is
+/// wide, which leaves this much room below the largest double.
+const LARGE: f64 = 1e8;
+/// Denormal numbers would never fall to zero, and are slow.
+const NOTHING: f64 = 1e-300;
 /// A chance too small to be taken even once.
 const NEVER: f64 = 1e-290;
 

@@ -111,9 +111,10 @@ fn left_behind(counts: &ArrivalCounts, first: &[f64], places: usize) -> Vec<f64>
     // One step multiplies by up to about 1 / none: leave room for it.
     let most = (1e250 * none).max(1.0);
     let mut steady = Steady::new(counts);
+    let mut lowest = 0;
     for j in 0..places.saturating_sub(1) {
         if let Some(ratio) = steady.ratio(&shares[..=j], first[j]) {
-            continue_geometrically(&mut shares, j, ratio);
+            continue_geometrically(&mut shares, lowest, j, ratio);
             break;
         }
         let later = if j == 0 { 0.0 } else { tails.next(&shares[1..], j - 1) };
@@ -124,7 +125,7 @@ fn left_behind(counts: &ArrivalCounts, first: &[f64], places: usize) -> Vec<f64>
         }
         if shares[j + 1] > most {
             let factor = 1.0 / shares[j + 1];
-            shares[..=j + 1].iter_mut().for_each(|share| *share *= factor);
+            lowest = scale(&mut shares, lowest..j + 2, factor);
             tails.scale(factor);
         }
     }
@@ -169,8 +170,22 @@ impl Steady {
     }
 }
 
-/// Fills the shares after `j`, scaled as a whole where they would overflow.
-fn continue_geometrically(shares: &mut [f64], j: usize, ratio: f64) {
+/// Scales the shares of `range`; what falls to nothing is zero. The first that is not: below it there is nothing to scale again,
+/// so that a share is scaled a few times only, however often all are.
+fn scale(shares: &mut [f64], range: std::ops::Range<usize>, factor: f64) -> usize {
+    let start = range.start;
+    let part = &mut shares[range];
+    part.iter_mut().for_each(|share| {
+        *share *= factor;
+        if *share < 1e-300 {
+            *share = 0.0;
+        }
+    });
+    start + part.iter().position(|share| *share > 0.0).unwrap_or(0)
+}
+
+/// Fills the shares after `j`, scaled as a whole where they would overflow; there is nothing below `lowest`.
+fn continue_geometrically(shares: &mut [f64], mut lowest: usize, j: usize, ratio: f64) {
     let mut share = shares[j];
     for k in j + 1..shares.len() {
         share *= ratio;
@@ -178,7 +193,7 @@ fn continue_geometrically(shares: &mut [f64], j: usize, ratio: f64) {
             break;
         }
         if share > 1e250 {
-            shares[..k].iter_mut().for_each(|share| *share *= 1e-250);
+            lowest = scale(shares, lowest..k, 1e-250);
             share *= 1e-250;
         }
         shares[k] = share;

@@ -10,6 +10,7 @@
 //! | [`matrix`] | small dense matrices, inverses and stationary vectors without subtraction (GTH) |
 //! | [`banded`] | stationary vectors of banded chains |
 //! | [`qbd`] | finite level-dependent quasi-birth-death processes |
+//! | [`pieces`] | weights by level as runs of a constant ratio |
 //! | [`quadrature`] | Gauss-Legendre |
 //! | [`inversion`] | quantiles from Laplace transforms |
 //! | [`two_moment`] | finite queues known only by two moments |
@@ -25,6 +26,7 @@ pub mod inversion;
 pub mod matrix;
 pub mod mg1k;
 pub mod mmcb;
+pub mod pieces;
 pub mod qbd;
 pub mod quadrature;
 pub mod two_moment;

@@ -52,8 +52,8 @@ pub struct TooLarge {
 
 /// Bytes of rate matrices kept before giving up: 256 MiB.
 const MATRICES_BYTES: usize = 1 << 28;
-/// Probabilities kept before giving up: 1 GiB of them.
-const PROBABILITIES: usize = 1 << 27;
+/// Probabilities kept before giving up: 512 MiB of them.
+const PROBABILITIES: usize = 1 << 26;
 /// Converged when no entry of R changes by more than this share of its row's sum: entrywise convergence would wait
 /// for phases of no weight.
 const CONVERGED: f64 = 4e-16;
@@ -124,7 +124,7 @@ impl Qbd {
     fn solve(&self) -> Result<Stationary, TooLarge> {
         let kept = (MATRICES_BYTES / (8 * self.phases * self.phases)).max(2);
         let too_large = || TooLarge { levels: self.top + 1, phases: self.phases, kept };
-        if (self.top + 1) * self.phases > PROBABILITIES {
+        if (self.top + 1).saturating_mul(self.phases) > PROBABILITIES {
             return Err(too_large());
         }
         // rates[i] holds R of the levels from `firsts[i]` to the one before the previous entry's.

@@ -5,9 +5,9 @@
 
 use netcliff_core::{Coalesce, Service};
 
-use super::Work;
 use super::counted;
 use super::gathered::{self, Gathering};
+use super::{Work, afford};
 use crate::answer::{Ring, Shares};
 use crate::engine::Fidelity;
 use crate::queue::birth_death::Mm1b;
@@ -43,6 +43,7 @@ fn effective_timers(coalesce: &Coalesce) -> bool {
 pub fn solve(work: &Work, coalesce: &Coalesce, fidelity: Fidelity) -> Result<Ring, String> {
     if coalesce.masked {
         let gathering = Gathering::of(coalesce).ok_or("masked coalescing with a packet timer or a gap")?;
+        afford::gathering(work, gathering)?;
         return Ok(gathered::solve(work, gathering, work.mask_s + work.interrupt_s));
     }
     let mut ring = unmasked(work, coalesce);
@@ -85,6 +86,7 @@ fn unmasked(work: &Work, coalesce: &Coalesce) -> Ring {
             protocol: left * queue.busy(),
             available: left * queue.idle(),
         },
+        exact: false,
         notes: vec!["paper: interrupts slow every service evenly; mean latency is up to 26 % low".to_owned()],
     }
 }

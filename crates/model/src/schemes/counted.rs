@@ -111,6 +111,7 @@ impl<'a> Chain<'a> {
             cycles_per_s: one * work.service_pps(),
             polls_per_s: None,
             shares: Shares { interrupt, poll: 0.0, protocol: any, available: none },
+            exact: true,
             notes: Vec::new(),
         }
     }

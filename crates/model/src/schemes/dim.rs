@@ -28,8 +28,8 @@ pub fn solve(work: &Work, dim: Dim) -> Ring {
         let (timer_s, frames) = net_dim::entry(dim.profile, index);
         let frames = Some(frames);
         let gathering = match dim.profile {
-            DimProfile::Eqe => Gathering { frames, timer_s: Some(timer_s), packet_timer_s: None },
-            DimProfile::Cqe => Gathering { frames, timer_s: None, packet_timer_s: Some(timer_s) },
+            DimProfile::Eqe => Gathering { frames, timer_s: Some(timer_s), ..Gathering::default() },
+            DimProfile::Cqe => Gathering { frames, packet_timer_s: Some(timer_s), ..Gathering::default() },
         };
         let ring = gathered::solve(work, gathering, interrupt_s);
         let cycle = Cycle::new(work, gathering, interrupt_s, &ring);
@@ -60,6 +60,7 @@ fn mixed(work: &Work, parts: &[Ring; PROFILES], shares: &[f64; PROFILES]) -> Rin
             protocol: throughput_pps * work.service_s,
             available: mean(|ring| ring.shares.available),
         },
+        exact: false,
         notes: vec![
             NOTE.to_owned(),
             format!("dim: share of time with each profile, from the first: {}", indices.join(", ")),

@@ -4,6 +4,7 @@ use num_complex::Complex64;
 
 use super::{Work, exponential, quantiles};
 use crate::answer::{Ring, Shares};
+use crate::queue::pieces::Pieces;
 
 /// Weights of the chain's states; index n = packets present. Every one is a sum of positive terms.
 struct States {
@@ -99,10 +100,11 @@ pub fn merged(work: &Work) -> Ring {
         protocol: sums.first * serving + sums.served,
         available: sums.idle,
     };
+    let found = states.found(work.quantiles);
     let transform = |z: Complex64| {
         let (first, service) = (exponential(z, first_s), exponential(z, work.service_s));
         // Idle: the first stage is this packet's own. First stage with n: its rest serves one, n more are left.
-        states.transform(service, first, first * service, service * service)
+        found.transform(service, first, first * service, service * service)
     };
     let mut ring = ring(work, &sums, shares, &transform);
     ring.notes
@@ -117,25 +119,39 @@ pub fn two_stage(work: &Work) -> Ring {
         States::solve(work.arrival_pps * work.service_s, work.arrival_pps * first_s, work.places as usize, false);
     let sums = states.sums();
     let shares = Shares { interrupt: sums.first, poll: 0.0, protocol: sums.served, available: sums.idle };
+    let found = states.found(work.quantiles);
     let transform = |z: Complex64| {
         let (first, service) = (exponential(z, first_s), exponential(z, work.service_s));
-        states.transform(service, first * service, first * service * service, service * service)
+        found.transform(service, first * service, first * service * service, service * service)
     };
     ring(work, &sums, shares, &transform)
 }
 
+/// What an accepted packet finds.
+struct Found {
+    idle: f64,
+    /// First stage and service stage with n + 1 packets.
+    first: Pieces,
+    served: Pieces,
+    weight: f64,
+}
+
 impl States {
+    /// What an accepted packet finds; nothing if it is not `wanted`.
+    fn found(&self, wanted: bool) -> Found {
+        let places = if wanted { self.first.len() - 1 } else { 1 };
+        let [first, served] = [&self.first, &self.served].map(|all| &all[1..places]);
+        let weight = self.idle + first.iter().sum::<f64>() + served.iter().sum::<f64>();
+        Found { idle: self.idle, first: Pieces::new(first), served: Pieces::new(served), weight }
+    }
+}
+
+impl Found {
     /// E[e^(-z T)] of an accepted packet: `idle` if it finds none; with n found, `first` x service^(n-1) in the first
     /// stage and `served` x service^(n-1) in the service stage.
     fn transform(&self, service: Complex64, idle: Complex64, first: Complex64, served: Complex64) -> Complex64 {
-        let places = self.first.len() - 1;
-        let mut value = Complex64::new(0.0, 0.0);
-        let mut weight = self.idle;
-        for n in (1..places).rev() {
-            value = value * service + first * self.first[n] + served * self.served[n];
-            weight += self.first[n] + self.served[n];
-        }
-        (value + idle * self.idle) / weight
+        let found = first * self.first.transform(service) + served * self.served.transform(service);
+        (found + idle * self.idle) / self.weight
     }
 }
 
@@ -154,6 +170,7 @@ fn ring(work: &Work, sums: &Sums, shares: Shares, transform: &dyn Fn(Complex64) 
         cycles_per_s: work.arrival_pps * sums.idle,
         polls_per_s: None,
         shares,
+        exact: true,
         notes: Vec::new(),
     }
 }

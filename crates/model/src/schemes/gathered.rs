@@ -17,8 +17,10 @@ pub struct Gathering {
     pub frames: Option<u64>,
     /// Time from the first frame (s).
     pub timer_s: Option<f64>,
-    /// Time from the last frame (s), not together with `timer_s`; what finds the ring full does not restart it.
+    /// Time from the last frame (s), not together with `timer_s`.
     pub packet_timer_s: Option<f64>,
+    /// True: a frame that finds the ring full restarts the packet timer.
+    pub drops_restart: bool,
 }
 
 impl Gathering {
@@ -38,7 +40,12 @@ impl Gathering {
         let (timer_s, packet_timer_s) = (coalesce.absolute_timer_s, on(coalesce.packet_timer_s));
         // Frames alone never wait longer than for the frames; neither means at once.
         let timed = timer_s.is_some() || packet_timer_s.is_some();
-        Some(Self { frames: coalesce.frames.or(if timed { None } else { Some(1) }), timer_s, packet_timer_s })
+        Some(Self {
+            frames: coalesce.frames.or(if timed { None } else { Some(1) }),
+            timer_s,
+            packet_timer_s,
+            drops_restart: coalesce.drops_interrupt,
+        })
     }
 
     /// Frames present at the end of the gathering (index 0 is 1 frame), its mean time after the first frame (s) and
@@ -46,7 +53,7 @@ impl Gathering {
     pub fn solve(&self, arrival_pps: f64, places: usize) -> (Vec<f64>, f64, f64) {
         let wanted = self.frames.unwrap_or(u64::MAX).min(places as u64 + 1) as usize;
         if let Some(packet_timer_s) = self.packet_timer_s {
-            return gathered_by_gaps(arrival_pps * packet_timer_s, arrival_pps, wanted, places);
+            return self.by_gaps(arrival_pps * packet_timer_s, arrival_pps, wanted, places);
         }
         let Some(timer_s) = self.timer_s else {
             let mut present = vec![0.0; wanted.min(places)];
@@ -66,34 +73,36 @@ impl Gathering {
         }
         (present, timer_s, counts.excess[places - 1])
     }
-}
 
-/// The same for a timer from the last frame, of `load` mean arrivals: each frame is followed by another with the
-/// probability q = 1 - e^-load that the timer has not fired.
-fn gathered_by_gaps(load: f64, arrival_pps: f64, wanted: usize, places: usize) -> (Vec<f64>, f64, f64) {
-    let (followed, alone) = (-(-load).exp_m1(), (-load).exp());
-    let most = wanted.min(places);
-    let mut present = Vec::with_capacity(most);
-    let mut reached = 1.0;
-    for _ in 1..most {
-        present.push(reached * alone);
-        reached *= followed;
+    /// [`Gathering::solve`] for a timer from the last frame, of `load` mean arrivals: each frame is followed by another with
+    /// the probability q = 1 - e^-load that the timer has not fired.
+    fn by_gaps(&self, load: f64, arrival_pps: f64, wanted: usize, places: usize) -> (Vec<f64>, f64, f64) {
+        let (followed, alone) = (-(-load).exp_m1(), (-load).exp());
+        let most = wanted.min(places);
+        let mut present = Vec::with_capacity(most);
+        let mut reached = 1.0;
+        for _ in 1..most {
+            present.push(reached * alone);
+            reached *= followed;
+        }
+        present.push(reached);
+        // Frames after the first: P(2 or more) + P(3 or more) + ...
+        let further: f64 = present
+            .iter()
+            .rev()
+            .scan(0.0, |tail, share| {
+                *tail += share;
+                Some(*tail)
+            })
+            .sum::<f64>()
+            - 1.0;
+        // The end is a stopping time of the arrivals, so its mean is theirs over their rate: those gathered, and those that
+        // found the ring full before the timer of the last place fired: those within it, or, where they restart it, all up to
+        // the first gap that is longer.
+        let more = if self.drops_restart { load.exp_m1() } else { load };
+        let lost = if wanted > places { reached * more } else { 0.0 };
+        (present, (further + lost) / arrival_pps, lost)
     }
-    present.push(reached);
-    // Frames after the first: P(2 or more) + P(3 or more) + ...
-    let further: f64 = present
-        .iter()
-        .rev()
-        .scan(0.0, |tail, share| {
-            *tail += share;
-            Some(*tail)
-        })
-        .sum::<f64>()
-        - 1.0;
-    // The end is a stopping time of the arrivals, so its mean is theirs over their rate: those gathered, and those that
-    // found the ring full before the timer of the last place fired.
-    let lost = if wanted > places { reached * load } else { 0.0 };
-    (present, (further + lost) / arrival_pps, lost)
 }
 
 /// Solves the scheme; `interrupt_s` is the ISR with its masking, 0 for none.
@@ -134,6 +143,7 @@ pub fn solve(work: &Work, gathering: Gathering, interrupt_s: f64) -> Ring {
             protocol: queue.throughput * work.service_s,
             available: queue.cycles * waiting_s,
         },
+        exact: true,
         notes: Vec::new(),
     }
 }
@@ -219,7 +229,7 @@ mod tests {
         let both = |frames: u64, timer_s: f64| Gathering {
             frames: Some(frames),
             timer_s: Some(timer_s),
-            packet_timer_s: None,
+            ..Gathering::default()
         };
         for arrival_pps in [20e3, 100e3, 170e3] {
             close(both(8, 60.0 / arrival_pps), Gathering { frames: Some(8), ..Gathering::default() }, arrival_pps);

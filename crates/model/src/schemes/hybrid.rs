@@ -1,10 +1,21 @@
-//! hybrid: disable-enable below a switching rate, polling above it.
+//! hybrid: disable-enable below a switching rate, polling above it, decided by the rate that protocol processing is measured
+//! to have.
+//!
+//! Each part is exact; how long each runs is that of a chain of the meter ([`meter`]), an approximation: samples are
+//! lognormal and independent, and a part is in equilibrium at once. Where the other part overflows the ring, disable-enable
+//! begins with a full one; if it runs for less than it takes to drain, it runs at its capacity.
+
+mod meter;
 
 use netcliff_core::{Hybrid, Scheme, Service, units};
 
 use super::Work;
-use crate::answer::Ring;
+use crate::answer::{Ring, Shares};
 use crate::engine::Fidelity;
+use meter::{Part, Rule, Times, WINDOW};
+
+/// Loss above which a part is taken to be saturated: its samples are as even as its services.
+const SATURATED: f64 = 0.01;
 
 fn parts(hybrid: &Hybrid) -> [Scheme; 2] {
     [
@@ -26,25 +37,112 @@ pub fn switching_pps(service_s: f64, interrupt_s: f64) -> f64 {
     2.0 * mu / (1.0 + (1.0 + 4.0 * mu * interrupt_s).sqrt())
 }
 
-/// The part that a steady load at this rate settles in.
+/// Both parts, each for the time in which it runs.
 pub fn solve(work: &Work, hybrid: &Hybrid, fidelity: Fidelity) -> Result<Ring, String> {
     let up_pps = hybrid.up_pps.unwrap_or_else(|| switching_pps(work.service_s, work.interrupt_s));
     let down_pps = hybrid.down_pps.unwrap_or(0.9 * up_pps);
-    let [interrupts, polling] = parts(hybrid);
-    let polls = work.arrival_pps > up_pps;
-    let mut ring = super::solve(if polls { &polling } else { &interrupts }, fidelity, work)?;
+    let rule = Rule { up_pps, down_pps, weight: hybrid.ewma };
+    let [quiet, busy] = parts(hybrid);
+    // Below, no sample of disable-enable can reach `up`: polling need not be solved.
+    let quiet = super::solve(&quiet, fidelity, work)?;
+    let steady = Part { throughput_pps: quiet.throughput_pps, deviation: deviation(work, &quiet, 1.0) };
+    let alone = meter::times(&[steady; 2], Rule { down_pps: 0.0, ..rule }).polling == 0.0;
+    let (times, rings) = if alone {
+        (Times { polling: 0.0, switches_per_s: 0.0 }, [quiet.clone(), quiet])
+    } else {
+        let busy = super::solve(&busy, fidelity, work)?;
+        let polled = hybrid.quota as f64 - busy.throughput_pps * hybrid.period_s;
+        let other = Part { throughput_pps: busy.throughput_pps, deviation: deviation(work, &busy, polled) };
+        let (times, quiet) = drained(work, [steady, other], rule, quiet, &busy);
+        (times, [quiet, busy])
+    };
+    let mut ring = mixed(rings, times.polling);
     let source = if hybrid.up_pps.is_some() { "given" } else { "eq. (13)" };
     let [up, down] = [up_pps, down_pps].map(|pps| units::print_pps(pps.round()));
     ring.notes.push(format!(
-        "hybrid: switches to polling at {up} ({source}) and back at {down}; a steady load of {} stays with {}",
+        "hybrid: switches to polling when the measured rate is above {up} ({source}) and back below {down}; at {} it polls \
+         {:.4} % of the time",
         units::print_pps(work.arrival_pps),
-        if polls { "polling" } else { "disable-enable" }
+        100.0 * times.polling
     ));
-    if !polls && work.arrival_pps > down_pps {
-        ring.notes
-            .push("between the two switching rates a host that polls goes on polling; this is the other".to_owned());
+    if times.polling > 0.0 && times.polling < 1.0 {
+        ring.exact = false;
+        ring.notes.push(format!(
+            "hybrid: {:.3e} switches to polling a second, an approximation (each part in equilibrium at once, samples of {WINDOW} \
+             packets lognormal and independent): where both parts run, take figures from the simulator",
+            times.switches_per_s
+        ));
     }
     Ok(ring)
+}
+
+/// Relative standard deviation of the time of a sample: that of a Poisson stream, or, in saturation, of the services; a quota
+/// that leaves `unused` packets a tick evens it out.
+fn deviation(work: &Work, ring: &Ring, unused: f64) -> f64 {
+    let variation = if ring.loss > SATURATED { work.shape.squared_variation().min(unused.max(0.0)) } else { 1.0 };
+    (variation.max(1e-4) / WINDOW).sqrt()
+}
+
+/// The times, and disable-enable as it is while it runs: at capacity where the ring does not drain before it stops.
+fn drained(work: &Work, parts: [Part; 2], rule: Rule, quiet: Ring, busy: &Ring) -> (Times, Ring) {
+    let times = meter::times(&parts, rule);
+    let full = quiet.loss <= SATURATED && busy.loss > SATURATED && times.polling > 0.0 && times.polling < 1.0;
+    if !full {
+        return (times, quiet);
+    }
+    let capacity_pps = work.service_pps();
+    let deviation = (work.shape.squared_variation().max(1e-4) / WINDOW).sqrt();
+    let hurried = meter::times(&[Part { throughput_pps: capacity_pps, deviation }, parts[1]], rule);
+    let stay_s = (1.0 - hurried.polling) / hurried.switches_per_s.max(f64::MIN_POSITIVE);
+    let drain_s = work.places as f64 / (capacity_pps - work.arrival_pps).max(f64::MIN_POSITIVE);
+    if stay_s > drain_s {
+        return (times, quiet);
+    }
+    // It drains what polling has filled up again meanwhile: more than arrive. Over both, accepted packets are delivered ones.
+    let ring = Ring {
+        throughput_pps: capacity_pps,
+        loss: 1.0 - capacity_pps / work.arrival_pps,
+        mean_present: busy.mean_present,
+        mean_latency_s: busy.mean_present / capacity_pps,
+        quantiles: None,
+        interrupts_per_s: 0.0,
+        cycles_per_s: 0.0,
+        polls_per_s: None,
+        shares: Shares { protocol: 1.0, ..Shares::default() },
+        exact: false,
+        notes: quiet.notes,
+    };
+    (hurried, ring)
+}
+
+/// The figures over all time, from those of disable-enable and of polling.
+fn mixed([quiet, busy]: [Ring; 2], polling: f64) -> Ring {
+    if polling == 0.0 || polling == 1.0 {
+        return if polling == 0.0 { quiet } else { busy };
+    }
+    let mean = |pick: &dyn Fn(&Ring) -> f64| (1.0 - polling) * pick(&quiet) + polling * pick(&busy);
+    let throughput_pps = mean(&|ring| ring.throughput_pps);
+    let mean_present = mean(&|ring| ring.mean_present);
+    let mut notes = quiet.notes.clone();
+    notes.extend(busy.notes.iter().filter(|note| !quiet.notes.contains(note)).cloned());
+    Ring {
+        throughput_pps,
+        loss: mean(&|ring| ring.loss),
+        mean_present,
+        mean_latency_s: mean_present / throughput_pps,
+        quantiles: None,
+        interrupts_per_s: mean(&|ring| ring.interrupts_per_s),
+        cycles_per_s: mean(&|ring| ring.cycles_per_s),
+        polls_per_s: Some(mean(&|ring| ring.polls_per_s.unwrap_or(0.0))),
+        shares: Shares {
+            interrupt: mean(&|ring| ring.shares.interrupt),
+            poll: mean(&|ring| ring.shares.poll),
+            protocol: mean(&|ring| ring.shares.protocol),
+            available: mean(&|ring| ring.shares.available),
+        },
+        exact: false,
+        notes,
+    }
 }
 
 #[cfg(test)]

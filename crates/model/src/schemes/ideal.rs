@@ -25,6 +25,7 @@ pub fn solve(work: &Work) -> Ring {
         cycles_per_s: work.arrival_pps * queue.idle(),
         polls_per_s: None,
         shares: Shares { protocol: queue.busy(), available: queue.idle(), ..Shares::default() },
+        exact: true,
         notes: Vec::new(),
     }
 }

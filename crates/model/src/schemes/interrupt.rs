@@ -27,6 +27,7 @@ pub fn paper(work: &Work) -> Ring {
             protocol: left * queue.busy(),
             available: left * queue.idle(),
         },
+        exact: false,
         notes: vec![
             "paper: interrupts slow every service evenly; the exact chain's mean latency is up to 30 % higher"
                 .to_owned(),
@@ -79,6 +80,7 @@ pub fn exact(work: &Work, drops_interrupt: bool) -> Ring {
         cycles_per_s: lambda * shares.available,
         polls_per_s: None,
         shares,
+        exact: true,
         notes: Vec::new(),
     }
 }

@@ -5,6 +5,11 @@ const FEW: usize = 1000;
 /// Beyond that, times this close to each other (ratio) are taken together.
 const CLOSE: f64 = 1.01;
 
+/// Whether [`constants`] takes some of these together.
+pub fn merges(parts: &[(f64, f64)]) -> bool {
+    parts.len() > FEW
+}
+
 /// (Probability, time over the mean) of constants that stand for `parts`, (time over the mean, probability) rising. Few are
 /// taken as they are. Of many, those within 1 % of each other become two constants that keep their mean and variance: six
 /// decades of times are then fewer than 2800 constants, and an error remains in third moments only, below (1 %)^3.

@@ -1,5 +1,6 @@
 //! One file a scheme: [`Work`] in, [`Ring`] out.
 
+mod afford;
 mod coalesce;
 mod counted;
 mod dim;
@@ -78,6 +79,11 @@ pub fn shape(service: &Service) -> TimeShape {
     }
 }
 
+/// Whether some of a host's measured times are taken together.
+pub fn merges_times(service: &Service) -> bool {
+    service.measured().is_some_and(|times| measured::merges(times.parts()))
+}
+
 /// Whether the scheme is solved for the distribution of frame sizes, not for their mean only: those that are an
 /// M/G/1/K with a set-up.
 pub fn takes_mixtures(scheme: &Scheme, fidelity: Fidelity) -> bool {
@@ -136,6 +142,18 @@ fn exponential_only(scheme: &Scheme, service: &Service) -> Result<(), String> {
 /// Solves a supported scheme; an error is a reason for a user.
 pub fn solve(scheme: &Scheme, fidelity: Fidelity, work: &Work) -> Result<Ring, String> {
     let exponential = work.shape == TimeShape::Exponential && work.mixture.is_empty();
+    let load = work.arrival_pps * work.service_s;
+    match (scheme, fidelity) {
+        (Scheme::Ideal | Scheme::DisableEnable { merged: false }, _) if !exponential => {
+            afford::mg1k(scheme, work, load)?;
+        }
+        (Scheme::Coalesce(coalesce), _) if coalesce.masked => afford::mg1k(scheme, work, load)?,
+        (Scheme::Dim(_), _) => afford::mg1k(scheme, work, load)?,
+        (Scheme::Polling { .. }, Fidelity::Paper) => {
+            afford::mg1k(scheme, &Work { shape: TimeShape::Deterministic, ..work.clone() }, load)?;
+        }
+        _ => {}
+    }
     match (scheme, fidelity) {
         (Scheme::Ideal, _) if !exponential => Ok(gathered::solve(work, Gathering::first_frame(), 0.0)),
         (Scheme::Ideal, _) => Ok(ideal::solve(work)),

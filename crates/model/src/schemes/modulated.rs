@@ -166,6 +166,7 @@ impl Modulated<'_> {
             cycles_per_s: started,
             polls_per_s: matches!(scheme, Scheme::Napi(_)).then(|| poll * work.stage_rate(work.poll_s)),
             shares,
+            exact: true,
             notes: Vec::new(),
         }
     }

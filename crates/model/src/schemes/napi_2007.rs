@@ -120,6 +120,7 @@ pub fn solve(work: &Work, period_s: f64, quota: u64) -> Result<Ring, String> {
         cycles_per_s: interrupts_per_s,
         polls_per_s: Some(polls),
         shares,
+        exact: true,
         notes: Vec::new(),
     })
 }

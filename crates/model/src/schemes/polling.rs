@@ -29,6 +29,7 @@ pub fn paper(work: &Work, period_s: f64, quota: u64) -> Ring {
         cycles_per_s: (1.0 / period_s).min(queue.throughput),
         polls_per_s: Some(1.0 / period_s),
         shares: Shares { interrupt: 0.0, poll, protocol, available: (1.0 - poll - protocol).max(0.0) },
+        exact: false,
         notes: vec![
             "paper, corrected: mu' = min(Q/T_poll, mu (1 - o/T_poll)) where eq. (9) prints Q/T_v; latency = T_poll/2 + \
              queueing + 1/mu where eq. (12) prints p_0 T_poll"
@@ -171,6 +172,14 @@ pub fn exact(work: &Work, period_s: f64, quota: u64) -> Result<Ring, String> {
              period ({period_s:.3e} s): use fidelity paper or the simulator"
         ));
     }
+    let kept = (quota + 3).saturating_mul(work.places);
+    if kept > MOST_KEPT {
+        return Err(format!(
+            "polling with quota = {quota} and a ring of {} keeps {kept} numbers, more than {MOST_KEPT}: use a smaller ring or \
+             quota, fidelity paper, or the simulator",
+            work.places
+        ));
+    }
     let slots = Slots::new(work, period_s, quota as usize);
     let reach: usize = slots.overhead.width + slots.rests[0].width + quota as usize * slots.service.width;
     let (states, up) = (slots.places + 1, reach.min(slots.places));
@@ -206,6 +215,8 @@ pub fn exact(work: &Work, period_s: f64, quota: u64) -> Result<Ring, String> {
     Ok(ring(work, period_s, &tally))
 }
 
+/// Quota x ring at the most: a few numbers are kept for each.
+const MOST_KEPT: u64 = 1 << 22;
 /// Entries of the band worked through at the most: some seconds.
 const MOST_ENTRIES: usize = 1 << 26;
 
@@ -224,6 +235,7 @@ fn ring(work: &Work, period_s: f64, tally: &Tally) -> Ring {
         cycles_per_s: (1.0 / period_s).min(throughput_pps),
         polls_per_s: Some(1.0 / period_s),
         shares: Shares { interrupt: 0.0, poll, protocol, available: (1.0 - poll - protocol).max(0.0) },
+        exact: true,
         notes: Vec::new(),
     }
 }

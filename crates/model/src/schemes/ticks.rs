@@ -42,6 +42,8 @@ pub struct Solution {
 const LEFT_OUT: f64 = 1e-17;
 /// Operations worked through at the most: some seconds.
 const MOST_OPERATIONS: f64 = 1.5e10;
+/// (Level, phase) at the most: a handful of numbers is kept for each.
+const MOST_STATES: f64 = 1.6e7;
 /// Terms of a period's mixture at the most.
 const MOST_TERMS: f64 = 4e3;
 
@@ -167,8 +169,10 @@ impl Ticks<'_> {
         let states = (self.top + 1) * kinds;
         let rows = ((2 * up + down + 1).min(self.top + 1) * kinds) as f64;
         let window = ((up + down + 1) * steps[0].stays.len() * 4 * mixture.ends.len()) as f64;
-        let operations = states as f64 * band_up as f64 * band_down as f64 + rows * window;
-        if operations > MOST_OPERATIONS {
+        let all = states as f64 / kinds as f64 * self.phases as f64;
+        let last_pass = all * 4.0 * mixture.ends.len() as f64;
+        let operations = states as f64 * band_up as f64 * band_down as f64 + rows * window + last_pass;
+        if operations > MOST_OPERATIONS || all > MOST_STATES {
             return Err(format!(
                 "a ring of {} with up to {up} packets and {kinds} states of the cycle a period needs {operations:.1e} \
                  operations: use fidelity paper, a smaller ring or quota, or the simulator",

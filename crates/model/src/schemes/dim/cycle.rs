@@ -12,6 +12,9 @@ use crate::schemes::gathered::Gathering;
 /// Beyond this load the noise is taken as at it.
 const HIGHEST_LOAD: f64 = 0.98;
 
+/// Busy periods rarer than this never end: beyond saturation all profiles are alike, and which one holds is without effect.
+const RAREST_HZ: f64 = 1e-200;
+
 /// One busy period, gathering and ISR included.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cycle {
@@ -54,7 +57,7 @@ impl Cycle {
         let (relative, together) = (length_var / length_s.powi(2), both / (packets * length_s));
         Self {
             packet_rate: ring.throughput_pps,
-            length_s: 1.0 / ring.cycles_per_s,
+            length_s: 1.0 / ring.cycles_per_s.max(RAREST_HZ),
             noise: [1.0 / packets, relative, relative - together],
         }
     }

@@ -13,6 +13,7 @@ use num_complex::Complex64;
 use super::Gathering;
 use crate::answer::Quantiles;
 use crate::queue::arrivals::{ArrivalCounts, TimeShape};
+use crate::queue::pieces::Pieces;
 use crate::queue::quadrature::gauss_legendre;
 use crate::schemes::{Work, exponential, quantiles};
 
@@ -22,6 +23,8 @@ const RARE: f64 = 1e-13;
 /// e^-load is a number up to this many packets a timer; with few frames to count nothing depends on it beyond.
 const MOST_LOAD: f64 = 700.0;
 const FEW_FRAMES: u64 = 300;
+/// Terms of the transform at the most: the quantiles then take about a second.
+const MOST_TERMS: usize = 40_000;
 
 /// What a busy period brings, by the number of packets that a newcomer finds.
 pub struct Found {
@@ -66,24 +69,31 @@ impl Found {
         Self { in_interrupt, later, periods }
     }
 
+    /// As few numbers as do for a transform.
+    fn pieces(mut self) -> Served {
+        self.in_interrupt.iter_mut().for_each(|early| *early *= self.periods);
+        // What weighs nothing beside the other part only takes time.
+        let weight = |part: &[f64]| part.iter().sum::<f64>();
+        let all = weight(&self.later) + weight(&self.in_interrupt);
+        let kept = |part: &[f64]| Pieces::new(if weight(part) > RARE * all { part } else { &[] });
+        Served { in_interrupt: kept(&self.in_interrupt), later: kept(&self.later) }
+    }
+}
+
+/// Weights of the packets that come after the gathering, by what they find.
+struct Served {
+    in_interrupt: Pieces,
+    later: Pieces,
+}
+
+impl Served {
     /// Transform of the part of latency that belongs to ISR and later.
     fn transform(&self, service: Complex64, interrupt: Complex64) -> Complex64 {
-        let mut services = service;
-        let mut sum = Complex64::new(0.0, 0.0);
-        for (later, early) in self.later.iter().zip(&self.in_interrupt) {
-            sum += services * (*later + interrupt * (self.periods * early));
-            services *= service;
-        }
-        sum
+        service * (self.later.transform(service) + interrupt * self.in_interrupt.transform(service))
     }
 
-    /// Leaves out what is too rare to matter.
-    fn trimmed(mut self) -> Self {
-        let matters = |(later, early): (&f64, &f64)| *later > RARE || self.periods * early > RARE;
-        let length = self.later.iter().zip(&self.in_interrupt).rposition(matters).map_or(1, |last| last + 1);
-        self.later.truncate(length);
-        self.in_interrupt.truncate(length);
-        self
+    fn cost(&self) -> usize {
+        self.later.cost() + self.in_interrupt.cost()
     }
 }
 
@@ -94,10 +104,14 @@ pub fn latency(work: &Work, gathering: Gathering, interrupt_s: f64, found: Found
         return None;
     }
     let waits = Waits::new(gathering, work.arrival_pps, work.places as usize);
-    let found = found.trimmed();
+    let periods = found.periods;
+    let served = found.pieces();
+    if served.cost() + waits.cost() > MOST_TERMS {
+        return None;
+    }
     let transform = |z: Complex64| {
         let (service, interrupt) = (exponential(z, work.service_s), exponential(z, interrupt_s));
-        found.transform(service, interrupt) + found.periods * interrupt * waits.transform(z, service)
+        served.transform(service, interrupt) + periods * interrupt * waits.transform(z, service)
     };
     quantiles(&transform, mean_s)
 }
@@ -109,6 +123,7 @@ struct Waits {
     frames: usize,
     timer_s: Option<f64>,
     packet_timer_s: Option<f64>,
+    drops_restart: bool,
     /// The last of `frames` ends the gathering.
     counted: bool,
     /// (time since the first packet, weight x P(n further packets by then) for n = 0, 1, ...).
@@ -121,7 +136,16 @@ impl Waits {
         let counted = gathering.frames.is_some_and(|counted| counted <= places as u64);
         let Some(timer_s) = gathering.timer_s else {
             let packet_timer_s = gathering.packet_timer_s;
-            return Self { arrival_pps, frames, timer_s: None, packet_timer_s, counted, nodes: Vec::new() };
+            let drops_restart = gathering.drops_restart;
+            return Self {
+                arrival_pps,
+                frames,
+                timer_s: None,
+                packet_timer_s,
+                drops_restart,
+                counted,
+                nodes: Vec::new(),
+            };
         };
         // Counted gatherings are over long before a long timer.
         let most = frames as f64;
@@ -129,7 +153,10 @@ impl Waits {
         let nodes = gauss_legendre(end_s, 8, 16)
             .into_iter()
             .map(|(age_s, weight)| {
-                let counts = ArrivalCounts::new(&TimeShape::Deterministic, arrival_pps * age_s, frames);
+                let load = arrival_pps * age_s;
+                // Beyond these less than RARE^2 lies.
+                let frames = frames.min((load + 12.0 * load.sqrt() + 60.0) as usize);
+                let counts = ArrivalCounts::new(&TimeShape::Deterministic, load, frames);
                 let width = counts.above.iter().position(|p| *p < RARE * RARE).map_or(frames, |last| last + 1);
                 let wanted = width.min(frames.saturating_sub(1));
                 (age_s, counts.equal[..wanted].iter().map(|p| p * arrival_pps * weight).collect())
@@ -141,9 +168,17 @@ impl Waits {
             frames: if counted { frames } else { usize::MAX },
             timer_s: Some(timer_s),
             packet_timer_s: None,
+            drops_restart: false,
             counted,
             nodes,
         }
+    }
+
+    /// Terms of a transform, roughly.
+    fn cost(&self) -> usize {
+        let counted = if self.timer_s.is_none() || self.frames != usize::MAX { self.frames } else { 0 };
+        let nodes: usize = self.nodes.iter().map(|(_, probabilities)| probabilities.len() + counted).sum();
+        nodes + counted
     }
 
     /// Sum over the packets of a gathering of E[e^(-z wait)] x (transform of the services until it is through).
@@ -192,9 +227,13 @@ impl Waits {
         } else {
             self.frames
         };
+        // alone / (1 - onwards), which would cancel.
+        let endless = alone * (self.arrival_pps + z) / (z + self.arrival_pps * alone);
         let mut rest = match length < self.frames {
-            true => alone / (1.0 - onwards),
+            true => endless,
             false if self.counted => Complex64::new(1.0, 0.0),
+            // It restarts it: the wait goes on as if there were room.
+            false if self.drops_restart => endless,
             // The ring's last place: what comes then finds it full and restarts nothing.
             false => (-z * timer_s).exp(),
         };

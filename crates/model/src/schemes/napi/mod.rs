@@ -27,6 +27,11 @@ const SERVING: usize = 4;
 /// Weights above this are solved as if never used up: a chain of that many phases would cost seconds.
 pub const LARGEST_WEIGHT: u64 = 256;
 
+/// Packets found, from fewest to most, at the most: quantiles then take about a second.
+const MOST_LEVELS: usize = 20_000;
+/// (Packets, phase) at the most: some seconds and 500 MB.
+const MOST_STATES: usize = 1 << 25;
+
 /// What of Linux's NAPI the chain has.
 pub fn supported(napi: &Napi, fidelity: Fidelity) -> Result<(), String> {
     let lacking = if fidelity == Fidelity::Paper {
@@ -46,11 +51,20 @@ pub fn supported(napi: &Napi, fidelity: Fidelity) -> Result<(), String> {
 /// Solves the chain.
 pub fn solve(work: &Work, napi: &Napi) -> Result<Ring, String> {
     let chain = Chain::new(work, napi);
+    let states = (work.places as usize + 1).saturating_mul(chain.phases());
+    if states > MOST_STATES {
+        return Err(format!(
+            "napi's chain of a ring of {} and a weight of {} has {states} states, more than the {MOST_STATES} it is solved \
+             with: use a smaller ring or weight, or the simulator",
+            work.places, napi.weight
+        ));
+    }
     let solution = match polls::Polls::new(&chain).and_then(|polls| polls.stationary()) {
         Some(solution) => solution,
         None => chain.qbd().stationary().map_err(|error| error.to_string())?,
     };
     let mut ring = chain.ring(&solution);
+    ring.exact = napi.weight <= LARGEST_WEIGHT && !napi.backlog;
     if napi.weight > LARGEST_WEIGHT {
         ring.notes.push(format!("weight {} is taken as never used up (more than {LARGEST_WEIGHT})", napi.weight));
     }
@@ -180,12 +194,13 @@ impl<'a> Chain<'a> {
         let mean_latency_s = mean_present / throughput_pps;
         let found = if work.quantiles { Found::new(self, solution) } else { Found::default() };
         let transform = |z: Complex64| found.transform(work, z);
+        let known = work.quantiles && found.levels.len() <= MOST_LEVELS;
         Ring {
             throughput_pps,
             loss: solution.level_probability(work.places as usize),
             mean_present,
             mean_latency_s,
-            quantiles: if work.quantiles { quantiles(&transform, mean_latency_s) } else { None },
+            quantiles: if known { quantiles(&transform, mean_latency_s) } else { None },
             interrupts_per_s: work.arrival_pps * idle + interrupted,
             cycles_per_s: work.arrival_pps * idle,
             polls_per_s: Some(poll * self.overhead_rate),
@@ -195,6 +210,7 @@ impl<'a> Chain<'a> {
                 protocol,
                 available: solution.phase_probability(DELIVERY, 0),
             },
+            exact: true,
             notes: Vec::new(),
         }
     }

@@ -7,8 +7,8 @@ use crate::schemes::ticks::{Ticks, runs};
 
 /// More overheads at a time than this are as rare as rounding.
 const RARE: f64 = 1e-13;
-/// Phases at the most: above, the chain takes minutes.
-const MOST_PHASES: usize = 200;
+/// Phases at the most; below, [`Ticks`] estimates what the chain costs.
+const MOST_PHASES: usize = 1500;
 
 /// No cycle; else the packets left in it, and whether a tick has re-armed it.
 type Cycle = Option<(usize, bool)>;
@@ -21,9 +21,10 @@ struct Phases {
 
 impl Phases {
     fn new(work: &Work, period_s: f64, quota: u64) -> Result<Self, String> {
-        let quota = quota.min(work.places) as usize;
+        // Not bounded by the ring: packets that come during a cycle are served in it.
+        let quota = quota as usize;
         let overheads = pending(work.poll_s / period_s);
-        let count = overheads.saturating_add(1).saturating_mul(2 * quota + 1);
+        let count = overheads.saturating_add(1).saturating_mul(quota.saturating_mul(2).saturating_add(1));
         if count > MOST_PHASES {
             return Err(format!(
                 "polling with exponential times and quota = {quota} has {count} phases, more than the {MOST_PHASES} it is \
@@ -150,6 +151,7 @@ pub fn solve(work: &Work, period_s: f64, quota: u64) -> Result<Ring, String> {
         cycles_per_s: (1.0 / period_s).min(throughput_pps),
         polls_per_s: Some((1.0 - merged) / period_s),
         shares,
+        exact: true,
         notes: Vec::new(),
     })
 }

@@ -1,0 +1,61 @@
+//! What a solution costs, known before it starts: one that would take more memory or time than a user waits for is refused
+//! with the reason.
+
+use netcliff_core::{Scheme, units};
+
+use super::Work;
+use super::gathered::Gathering;
+use crate::queue::arrivals::TimeShape;
+
+/// Places of an M/G/1/K at the most: a dozen numbers is kept for each.
+const MOST_PLACES: u64 = 1 << 22;
+/// Additions of its recursion at the most: some seconds.
+const MOST_ADDITIONS: f64 = 5e9;
+/// No wait for an interrupt may be longer in the mean (s).
+const LONGEST_WAIT_S: f64 = netcliff_core::bounds::LONGEST_S;
+
+/// Whether an M/G/1/K with services of this `mean_load` (in interarrival times) is solved; if not, why.
+pub fn mg1k(scheme: &Scheme, work: &Work, mean_load: f64) -> Result<(), String> {
+    if work.places > MOST_PLACES {
+        return Err(format!(
+            "{} keeps a dozen numbers a slot: a ring of {} needs more memory than the {MOST_PLACES} it is solved with; use \
+             a smaller ring, or the simulator",
+            scheme.name(),
+            work.places
+        ));
+    }
+    let places = work.places as f64;
+    let width = match &work.shape {
+        TimeShape::Exponential | TimeShape::Hyperexponential(_) if work.mixture.len() <= 4 => 1.0,
+        // Poisson tails reach zero this far above their mean.
+        TimeShape::Deterministic | TimeShape::Erlang(_) => {
+            let largest = work.mixture.iter().map(|(_, factor)| *factor).fold(1.0, f64::max) * mean_load;
+            (largest + 40.0 * largest.sqrt() + 300.0).min(places)
+        }
+        _ => places,
+    };
+    let additions = places * width;
+    if additions > MOST_ADDITIONS {
+        return Err(format!(
+            "a ring of {} with times of this distribution needs {additions:.1e} additions: use a smaller ring, service = \
+             exponential, or the simulator",
+            work.places
+        ));
+    }
+    Ok(())
+}
+
+/// Whether a gathering ends in a lifetime.
+pub fn gathering(work: &Work, gathering: Gathering) -> Result<(), String> {
+    let Some(timer_s) = gathering.packet_timer_s else { return Ok(()) };
+    let (_, mean_s, _) = gathering.solve(work.arrival_pps, work.places as usize);
+    if mean_s <= LONGEST_WAIT_S {
+        return Ok(());
+    }
+    Err(format!(
+        "at {} every packet restarts the packet timer of {} before it fires, those that are dropped too: an interrupt comes \
+         once in {mean_s:.1e} s. Set usecs or frames beside it, or drops_interrupt=false",
+        units::print_pps(work.arrival_pps),
+        units::print_time_s(timer_s)
+    ))
+}

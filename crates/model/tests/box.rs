@@ -1,0 +1,104 @@
+//! The whole box of the command line: every scheme with any parameters on any host at any rate has an outcome whose figures
+//! can be, or is refused with a reason a user can act on. [`netcliff_core::Outcome::check`] is what the door asks.
+
+use netcliff_core::{Engine, EngineFailure, Host, Point, Traffic};
+use netcliff_model::{Fidelity, ModelEngine};
+use proptest::prelude::*;
+
+/// A time: none, or from 1e-18 s to 1e6 s, mostly near those of real hosts.
+fn time_s() -> impl Strategy<Value = f64> {
+    prop_oneof![
+        1 => Just(0.0),
+        4 => (-8.0..-4.0_f64).prop_map(|power| 10_f64.powf(power)),
+        1 => (-18.0..6.0_f64).prop_map(|power| 10_f64.powf(power)),
+    ]
+}
+
+/// A count: mostly few, up to 2^31 - 1.
+fn count() -> impl Strategy<Value = u64> {
+    prop_oneof![6 => 1..9_u64, 3 => 9..80_u64, 1 => 80..2_147_483_647_u64]
+}
+
+fn scheme() -> impl Strategy<Value = String> {
+    let timer = || time_s().prop_map(|seconds| format!("{seconds:e}s"));
+    let some = || prop::option::of(timer());
+    let flag = || any::<bool>();
+    let coalesce = (prop::option::of(count()), some(), some(), some(), flag(), flag());
+    prop_oneof![
+        Just("ideal".to_owned()),
+        flag().prop_map(|drops| format!("interrupt:drops_interrupt={drops}")),
+        flag().prop_map(|merged| format!("disable-enable:merged={merged}")),
+        (timer(), count()).prop_map(|(period, quota)| format!("polling:period={period},quota={quota}")),
+        (timer(), count()).prop_map(|(period, quota)| format!("napi-2007:period={period},quota={quota}")),
+        (timer(), count(), flag())
+            .prop_map(|(period, quota, merged)| format!("hybrid:period={period},quota={quota},merged={merged}")),
+        (count(), flag()).prop_map(|(weight, backlog)| format!("napi:weight={weight},backlog={backlog}")),
+        (flag(), 0..5_u32)
+            .prop_map(|(cqe, start)| format!("dim:profile={},start={start}", if cqe { "cqe" } else { "eqe" })),
+        coalesce.prop_map(|(frames, usecs, packet, gap, masked, drops)| {
+            let mut text = format!("coalesce:masked={masked},drops_interrupt={drops}");
+            frames.into_iter().for_each(|frames| text += &format!(",frames={frames}"));
+            for (key, timer) in [("usecs", usecs), ("packet_timer", packet), ("min_gap", gap)] {
+                timer.into_iter().for_each(|timer| text += &format!(",{key}={timer}"));
+            }
+            text
+        }),
+    ]
+}
+
+fn host() -> impl Strategy<Value = Host> {
+    let times = (time_s(), time_s(), time_s(), time_s(), time_s());
+    // Larger rings only take longer; `large_rings_take_no_time` has them.
+    let ring = prop_oneof![4 => 1..9_u64, 3 => 9..130_u64, 1 => 130..3000_u64];
+    let service = prop_oneof![
+        6 => Just("exponential"),
+        1 => Just("deterministic"),
+        1 => Just("erlang:stages=3"),
+        1 => Just("lognormal:cv=0.7"),
+        1 => Just("hyperexponential:cv=2"),
+    ];
+    (times, prop::option::weighted(0.2, time_s()), ring, 1..300_u64, service).prop_map(
+        |(
+            (interrupt_s, interrupt_latency_s, protocol_s, mask_s, poll_s),
+            application_s,
+            ring,
+            socket_buffer,
+            service,
+        )| Host {
+            interrupt_s,
+            interrupt_latency_s,
+            protocol_s,
+            mask_s,
+            poll_s,
+            application_s,
+            ring,
+            socket_buffer,
+            service: service.parse().unwrap(),
+            ..Host::pentium4_2530mhz()
+        },
+    )
+}
+
+fn traffic() -> impl Strategy<Value = Traffic> {
+    let power = prop_oneof![3 => 3.0..7.0_f64, 1 => -6.0..13.0_f64];
+    let arrivals = prop_oneof![6 => Just("poisson"), 1 => Just("mmpp:peak=4,busy=10%,stay=1ms")];
+    (power, arrivals, any::<bool>()).prop_map(|(power, arrivals, mixed)| Traffic {
+        arrivals: arrivals.parse().unwrap(),
+        size: if mixed { "imix" } else { "64B" }.parse().unwrap(),
+        ..Traffic::poisson(10_f64.powf(power))
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_point_is_answered_or_refused(host in host(), scheme in scheme(), traffic in traffic(), paper in 0..4_u8, quantiles: bool) {
+        let fidelity = if paper == 0 { Fidelity::Paper } else { Fidelity::Exact };
+        let point = Point { host, scheme: scheme.parse().unwrap(), traffic };
+        match (ModelEngine { fidelity, quantiles }).evaluate(&point) {
+            Ok(_) | Err(EngineFailure::Invalid(_) | EngineFailure::Unsupported(_)) => {}
+            Err(defect) => prop_assert!(false, "{} {:?} {fidelity}: {defect}", point.scheme, point),
+        }
+    }
+}
