@@ -12,6 +12,7 @@
 //! - [`setting`]: one thing that can be set, read, written and set back.
 //! - [`device`]: a device's offloads, coalescing and MTU, changed for a while.
 //! - [`tune`]: which settings serve an objective, applied through the journal.
+//! - [`ground`]: the devices, addresses and CPUs that a measurement stands on.
 //! - [`mod@watch`]: the host between two readings.
 //! - [`testbed`]: sender and host under test as two network namespaces joined by a veth pair.
 //! - [`xdp`]: programs on a port that hand its frames to sockets.
@@ -22,6 +23,7 @@ pub mod cpu;
 pub mod device;
 pub mod disturbance;
 pub mod fingerprint;
+pub mod ground;
 pub mod inspect;
 pub mod inventory;
 pub mod journal;

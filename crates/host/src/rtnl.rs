@@ -78,6 +78,11 @@ pub(crate) struct RawLink {
 }
 
 impl RawLink {
+    /// True where it was set up.
+    pub(crate) fn is_up(&self) -> bool {
+        self.flags & libc::IFF_UP as u32 != 0
+    }
+
     /// True where there is a carrier. The operational state follows it by up to a second.
     pub(crate) fn has_carrier(&self) -> bool {
         self.flags & IFF_LOWER_UP != 0

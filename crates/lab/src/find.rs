@@ -212,12 +212,15 @@ enum Halt {
     Stopped,
     /// The stage failed; the run goes on without its figures.
     Failed(String),
+    /// What is measured on is not there any more as it was.
+    Changed(String),
 }
 
 impl From<TrialError> for Halt {
     fn from(error: TrialError) -> Self {
         match error {
             TrialError::Stopped => Self::Stopped,
+            TrialError::Changed { .. } => Self::Changed(error.to_string()),
             other => Self::Failed(other.to_string()),
         }
     }

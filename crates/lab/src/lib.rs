@@ -24,6 +24,7 @@
 //! | [`transfers`] | experiments of bulk transfers: settings varied by a design, and their effects |
 //! | [`store`] | records in SQLite |
 //! | `alike` | sentences that differ in their numbers only, as one |
+//! | [`stand`] | the devices, addresses and CPUs that a measurement stands on: what changed meanwhile |
 //! | [`stats`] | intervals and least squares |
 
 pub mod advise;
@@ -44,6 +45,7 @@ pub mod rig;
 pub mod rr;
 pub mod run;
 pub mod search;
+pub mod stand;
 pub mod stats;
 pub mod store;
 pub mod stream;

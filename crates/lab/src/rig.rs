@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddrV4};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use netcliff_core::Fingerprint;
 use netcliff_host::fingerprint;
@@ -14,6 +14,8 @@ use netcliff_host::testbed::offloads::TRANSMIT_OFFLOADS;
 use netcliff_host::testbed::sysctl::SysctlOverrides;
 use netcliff_host::testbed::{TestbedError, loopback::Loopback};
 use netcliff_wire::WireError;
+
+use crate::stand::{self, Stand};
 
 /// UDP port of the application.
 const PORT: u16 = 9000;
@@ -108,6 +110,8 @@ pub struct Rig {
     pub host_limits: Vec<String>,
     /// Set to stop what runs.
     pub stop: Arc<AtomicBool>,
+    /// None before it is built.
+    stand: Option<Mutex<Stand>>,
     _lock: HostLock,
 }
 
@@ -152,7 +156,15 @@ impl Rig {
             ));
         }
         let ipv6 = options.link.ipv6;
-        Ok(Self { bed, ipv6, sender_cpu, host_cpu, replayed, limits, host_limits, stop, _lock: lock })
+        let stand = None;
+        let mut rig = Self { bed, ipv6, sender_cpu, host_cpu, replayed, limits, host_limits, stop, stand, _lock: lock };
+        rig.stand = Some(Mutex::new(Stand::on(&stand::Place::of_rig(&rig))));
+        Ok(rig)
+    }
+
+    /// What of the testbed or of the CPUs has changed since this was last asked, in a sentence.
+    pub fn changed(&self) -> Option<String> {
+        self.stand.as_ref().and_then(|stand| stand.lock().unwrap_or_else(PoisonError::into_inner).changed())
     }
 
     /// True where packets travel between namespaces.

@@ -30,6 +30,7 @@ pub use sweep::{RrRun, Sweep};
 
 use crate::companion::Companion;
 use crate::rig::{Rig, RigError};
+use crate::stand::{Place, Stand};
 
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
@@ -118,15 +119,32 @@ pub fn here(
         server_cpu: Some(rig.host_cpu as usize),
         ..settings.clone()
     };
-    let mut report = match companion {
-        Some(companion) => by_companion(&settings, rig, meter, companion)?,
-        None => by_threads(&settings, rig, meter)?,
-    };
+    // A pair of Unix sockets has no network to stand on.
+    let places = if settings.transport == Transport::Unix { Vec::new() } else { Place::of_rig(rig) };
+    let mut report = standing(&places, || match companion {
+        Some(companion) => by_companion(&settings, rig, meter, companion),
+        None => by_threads(&settings, rig, meter),
+    })?;
     report.notes.extend(rig.link().map(|link| format!("link: {link}")));
     // Of the network only where there is one; of the host always.
     let limits = if settings.transport == Transport::Unix { &rig.host_limits } else { &rig.limits };
     report.notes.extend(limits.iter().cloned());
     Ok(report)
+}
+
+/// A test on these places: a change of what it stands on makes it partial.
+fn standing(places: &[Place], test: impl FnOnce() -> Result<Report, RrError>) -> Result<Report, RrError> {
+    let mut stand = Stand::on(places);
+    let made = test();
+    match (made, stand.changed()) {
+        (Ok(mut report), Some(changed)) => {
+            let partial = report.partial.take();
+            report.partial = Some(partial.map_or_else(|| changed.clone(), |why| format!("{changed} ({why})")));
+            Ok(report)
+        }
+        (Err(error), Some(changed)) => Err(WireError::Changed(format!("{changed} ({error})")).into()),
+        (made, None) => made,
+    }
 }
 
 fn by_threads(settings: &Settings, rig: &Rig, meter: Preference) -> Result<Report, RrError> {
@@ -210,7 +228,9 @@ pub fn there(
         stop,
         gone: Some(session.gone()),
     };
-    let mut report = answered(settings, near, session, start(meter, &[std::process::id()])?)?;
+    let mut report = standing(&[Place::towards(address)], || {
+        answered(settings, near, session, start(meter, &[std::process::id()])?)
+    })?;
     if wants_meter && !can_meter {
         report.notes.extend(FarCpu::NotAvailable(session.lacks(CPU_METER)).refusal());
     }

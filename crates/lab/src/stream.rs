@@ -13,6 +13,7 @@ mod testbed;
 mod tests;
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -29,6 +30,7 @@ use netcliff_wire::transfer::{self, Channel, DatagramPath, ReceivePath, SendPath
 
 use crate::hosts::Fingerprints;
 use crate::repeats;
+use crate::stand::{Place, Stand};
 
 pub use devices::Sides;
 pub use meters::Meters;
@@ -176,6 +178,20 @@ impl Far<'_> {
         }
     }
 
+    /// What a transfer stands on here.
+    fn places(&self, settings: &Settings) -> Vec<Place> {
+        let address = match (&settings.channel, self) {
+            (Channel::Unix | Channel::Pipe, _) => return Vec::new(),
+            (_, Self::Agent { address, .. }) => *address,
+            (Channel::Tcp { address, .. } | Channel::Udp { address, .. }, Self::Here) => *address,
+        };
+        let of = |netns: &Option<PathBuf>| netns.clone().map_or_else(|| Place::towards(address), Place::whole);
+        match self {
+            Self::Here => vec![of(&settings.near.netns), of(&settings.far.netns)],
+            Self::Agent { .. } => vec![of(&settings.near.netns)],
+        }
+    }
+
     /// True where the far end reads the counts of its own devices: they are not those that are read here.
     fn counts_devices(&self) -> bool {
         matches!(self, Self::Agent { address, .. } if !is_own(*address))
@@ -310,8 +326,16 @@ fn measure(
     }
     let (warm_up, settings) = options.method.settings(options, template);
     let warm = warm_up.map_or(Ok(()), |settings| far.transfer(&settings, &mut ()).map(drop));
-    match warm.and_then(|()| far.transfer(&settings, meters)) {
-        Ok(transfer) => {
+    let mut stand = Stand::on(&far.places(&settings));
+    let made = warm.and_then(|()| far.transfer(&settings, meters));
+    let changed = stand.changed();
+    match made {
+        Ok(mut transfer) => {
+            // What the transfer itself noticed came of it.
+            transfer.cut_short = match (changed, transfer.cut_short) {
+                (Some(changed), Some(why)) => Some(format!("{changed} ({why})")),
+                (changed, why) => changed.or(why),
+            };
             config.ended.clone_from(&transfer.cut_short);
             let (ticks, exact, devices) = meters.take();
             let there = transfer.far.as_ref().and_then(|far| far.devices);
@@ -319,6 +343,10 @@ fn measure(
             config.repeats.push(Repeat { transfer, ticks, exact, devices });
         }
         Err(error) => {
+            let error = match changed {
+                Some(changed) => WireError::Changed(format!("{changed} ({error})")),
+                None => error,
+            };
             config.ended = Some(error.to_string());
             first_error.get_or_insert(error);
         }

@@ -169,7 +169,14 @@ pub fn run(
     if let (Some(error), true) = (first_error, found.configs.iter().all(|config| config.samples.is_empty())) {
         return Err(error);
     }
-    found.warnings.extend(device.restore(place)?);
+    match device.restore(place) {
+        Ok(told) => found.warnings.extend(told),
+        // Of a device that went away: what was measured until then is kept, and says that it did.
+        Err(error) if found.configs.iter().any(|config| config.ended.is_some()) => {
+            found.warnings.insert(error.to_string());
+        }
+        Err(error) => return Err(error),
+    }
     found.not_had.extend(device.notes());
     Ok(found.report(place, provenance))
 }

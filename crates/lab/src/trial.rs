@@ -54,6 +54,14 @@ pub enum TrialError {
         /// The failure.
         source: Box<WireFailure>,
     },
+    /// What it stands on changed meanwhile: it measured something else.
+    #[error("at {rate_pps:.0} pps: {what}")]
+    Changed {
+        /// The load of the trial.
+        rate_pps: f64,
+        /// A sentence.
+        what: String,
+    },
     /// The testbed failed.
     #[error(transparent)]
     Testbed(#[from] netcliff_host::testbed::TestbedError),
@@ -147,6 +155,9 @@ fn once(
     });
     if rig.stop.load(std::sync::atomic::Ordering::Relaxed) {
         return Err(TrialError::Stopped);
+    }
+    if let Some(what) = rig.changed() {
+        return Err(TrialError::Changed { rate_pps: spec.rate_pps, what });
     }
     let wire = wire.map_err(fail)?;
     let shares = before.until(&SystemStamp::now()?);

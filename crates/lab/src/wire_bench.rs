@@ -98,6 +98,9 @@ impl Bench for WireBench<'_> {
                 if self.rig.stop.load(std::sync::atomic::Ordering::Relaxed) {
                     return Err(TrialError::Stopped);
                 }
+                if let Some(what) = self.rig.changed() {
+                    return Err(TrialError::Changed { rate_pps: spec.rate_pps, what });
+                }
                 ceiling.map_err(|failure| TrialError::Wire {
                     rate_pps: 0.0,
                     source: Box::new(WireFailure::from(failure.reason)),

@@ -85,6 +85,9 @@ pub enum WireError {
     /// The far end of a test failed; its words.
     #[error("the far end: {0}")]
     Far(String),
+    /// What a measurement stands on changed while it ran; a whole sentence.
+    #[error("{0}")]
+    Changed(String),
     /// The control channel to the far end.
     #[error(transparent)]
     Control(#[from] Box<crate::control::ControlError>),

@@ -1,10 +1,12 @@
 //! Where a measuring thread runs (namespace, CPU, priority) and what it costs.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::marker::PhantomData;
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
-use nix::sched::{CloneFlags, CpuSet, sched_setaffinity, setns};
+use nix::sched::{CloneFlags, CpuSet, sched_getaffinity, sched_setaffinity, setns};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use nix::unistd::Pid;
@@ -124,12 +126,50 @@ fn schedule(policy: libc::c_int, level: libc::c_int) -> bool {
     unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) == 0 }
 }
 
+/// Threads that ended elsewhere than where they were pinned, a phrase each.
+static ASTRAY: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// What threads of this process that have ended said of their CPU since this was last asked: a thread whose CPU is taken offline, or that another
+/// program moves, measured on another one.
+pub fn astray() -> Vec<String> {
+    std::mem::take(&mut *ASTRAY.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+thread_local! {
+    static PINNED: Pinned = const { Pinned(Cell::new(None)) };
+}
+
+/// The CPU that the calling thread was pinned to; looked after when it ends.
+struct Pinned(Cell<Option<usize>>);
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        let (Some(cpu), Ok(now)) = (self.0.get(), sched_getaffinity(Pid::from_raw(0))) else { return };
+        let may = |other: usize| now.is_set(other).unwrap_or(false);
+        let held: Vec<usize> = (0..CpuSet::count()).filter(|other| may(*other)).collect();
+        if held == [cpu] {
+            return;
+        }
+        let told = format!(
+            "a thread that was pinned to CPU {cpu} was moved to {}: its CPU was taken offline, or another program moved it",
+            print_cpus(None, &held)
+        );
+        let mut astray = ASTRAY.lock().unwrap_or_else(PoisonError::into_inner);
+        if !astray.contains(&told) {
+            astray.push(told);
+        }
+    }
+}
+
 fn pin(cpu: usize) -> Result<(), WireError> {
     let mut set = CpuSet::new();
     let bad = || WireError::setting("cpu", cpu, "the number of an online CPU this process may use");
     set.set(cpu).map_err(|_| bad())?;
     match sched_setaffinity(Pid::from_raw(0), &set) {
-        Ok(()) => Ok(()),
+        Ok(()) => {
+            PINNED.with(|pinned| pinned.0.set(Some(cpu)));
+            Ok(())
+        }
         Err(nix::Error::EINVAL) => Err(bad()),
         Err(e) => Err(WireError::system(format!("pin a thread to CPU {cpu}"), e)),
     }

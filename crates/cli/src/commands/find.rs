@@ -54,7 +54,10 @@ pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> 
 /// The reason for the missing main figure.
 fn why_no_cliff(finding: &Finding) -> &str {
     let of = |figure: &str| finding.missing.iter().find(|missing| missing.figure == figure);
-    of("cliff_pps.wire").or_else(|| of("everything measured")).map_or("no reason is known", |missing| &missing.why)
+    of("cliff_pps.wire")
+        .or_else(|| of("wire"))
+        .or_else(|| of("everything measured"))
+        .map_or("no reason is known", |missing| &missing.why)
 }
 
 fn options(args: &FindArgs) -> FindOptions {

@@ -135,6 +135,12 @@ fn signature(cpuinfo: &str) -> Option<String> {
     parts.map(|parts| parts.join("/"))
 }
 
+/// The CPUs that are online on a host whose files are below `root`; none where it does not tell.
+pub fn online_cpus(root: &Path) -> Vec<u32> {
+    let list = procfs::text(root.join("sys/devices/system/cpu/online"));
+    list.and_then(|list| procfs::cpu_list(&list)).unwrap_or_default()
+}
+
 fn smt_siblings(sys: &Path, online: &[u32]) -> Vec<Vec<u32>> {
     let groups: BTreeSet<Vec<u32>> = online
         .iter()

@@ -9,7 +9,7 @@ mod load;
 #[cfg(test)]
 mod tests;
 
-pub use cpu::{Cache, Cpu, IdleState};
+pub use cpu::{Cache, Cpu, IdleState, online_cpus};
 pub use kernel::Kernel;
 pub(crate) use kernel::configuration as kernel_configuration;
 pub use limits::{Limitation, tells_load};

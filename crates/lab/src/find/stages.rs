@@ -44,8 +44,8 @@ impl Run<'_, '_> {
             Ok(calibrated) => calibrated,
             Err(halt) => {
                 // A stop while a stage fails is a stop all the same.
-                self.finding.partial = matches!(halt, Halt::Stopped) || self.stop.load(Ordering::Relaxed);
-                if let Halt::Failed(why) = halt {
+                self.finding.partial = !matches!(halt, Halt::Failed(_)) || self.stop.load(Ordering::Relaxed);
+                if let Halt::Failed(why) | Halt::Changed(why) = halt {
                     missing(self.finding, "wire", why);
                 }
                 conclude::all(self.finding);
@@ -142,7 +142,9 @@ impl Run<'_, '_> {
                 self.finding.calibration = Some(calibrated.calibration.clone());
                 Ok(Some(calibrated))
             }
-            Err(calibrate::CalibrationError::Trial(TrialError::Stopped)) => Err(Halt::Stopped),
+            Err(calibrate::CalibrationError::Trial(error @ (TrialError::Stopped | TrialError::Changed { .. }))) => {
+                Err(error.into())
+            }
             Err(error) => {
                 for figure in ["calibration", "cliff_pps.model", "cliff_pps.sim"] {
                     missing(self.finding, figure, error.to_string());

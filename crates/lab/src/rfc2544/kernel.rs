@@ -26,6 +26,7 @@ use super::conduct::{Burst, Device, Measured};
 use super::cost::{Costs, Predicted};
 use super::instruments::Instruments;
 use super::settings::{FrameSize, Settings};
+use crate::stand::{self, Stand};
 
 mod held;
 mod measured;
@@ -239,13 +240,28 @@ impl Kernel {
         }
     }
 
+    /// What a trial stands on: the namespaces of the testbed, or the ports.
+    fn places(&self) -> Vec<stand::Place> {
+        match (&self.place, &self.bed) {
+            (Place::Ports { tx, rx, .. }, _) => vec![stand::Place::devices(None, [tx.clone(), rx.clone()])],
+            (_, Some(bed)) => (0..bed.sides().len()).map(|side| stand::Place::whole(bed.netns_path(side))).collect(),
+            (_, None) => Vec::new(),
+        }
+    }
+
     fn run(&mut self, trial: WireTrial) -> Result<TrialReport, DeviceError> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(DeviceError::Stopped);
         }
         rest(self.settings.rest_s, &self.stop);
+        let mut stand = Stand::on(&self.places());
         let remote = self.remote.as_mut().ok_or(DeviceError::Stopped)?;
-        let report = remote.run(trial)?;
+        let run = remote.run(trial);
+        // Before the failure that came of it.
+        if let Some(changed) = stand.changed() {
+            return Err(WireError::Changed(changed).into());
+        }
+        let report = run?;
         if report.stopped { Err(DeviceError::Stopped) } else { Ok(report) }
     }
 }

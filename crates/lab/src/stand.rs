@@ -1,0 +1,150 @@
+//! What a measurement stands on while it runs: the devices and addresses that its data goes through, and the CPUs of its threads. One that
+//! changes meanwhile is named, and the result is partial: what was measured until then is not what was asked for.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use netcliff_host::ground::{Cpus, Ground, Scope};
+use netcliff_host::inventory::online_cpus;
+use netcliff_host::nic::path::{is_own, source_towards, with_address};
+use netcliff_host::testbed::netns::Side;
+use netcliff_wire::thread::{self, Placement};
+
+use crate::rig::Rig;
+
+/// More changes than these are counted only.
+const MOST_TOLD: usize = 4;
+
+/// A network namespace and what of it counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// Its path; None: this process's.
+    pub netns: Option<PathBuf>,
+    /// Its devices and addresses.
+    pub scope: Scope,
+}
+
+impl Place {
+    /// A namespace of a testbed: all that is up in it.
+    pub fn whole(netns: PathBuf) -> Self {
+        Self { netns: Some(netns), scope: Scope::default() }
+    }
+
+    /// The devices of a namespace by name.
+    pub fn devices(netns: Option<PathBuf>, names: impl IntoIterator<Item = String>) -> Self {
+        let interfaces = Some(names.into_iter().collect());
+        Self { netns, scope: Scope { interfaces, addresses: Some(Vec::new()) } }
+    }
+
+    /// What data to an address goes through on this host.
+    pub fn towards(address: IpAddr) -> Self {
+        let source = source_towards(address);
+        let interfaces = if is_own(address) {
+            vec!["lo".to_owned()]
+        } else {
+            let nics = source.as_ref().ok().and_then(|source| with_address(*source, Path::new("/sys")).ok());
+            nics.unwrap_or_default().into_iter().map(|nic| nic.name).collect()
+        };
+        let addresses = source.ok().into_iter().chain(is_own(address).then_some(address)).collect();
+        Self { netns: None, scope: Scope { interfaces: Some(interfaces), addresses: Some(addresses) } }
+    }
+
+    /// The namespaces of a testbed, or loopback.
+    pub fn of_rig(rig: &Rig) -> Vec<Self> {
+        let sides = [Side::Sender, Side::HostUnderTest];
+        let spaces: Vec<Self> = sides.into_iter().filter_map(|side| rig.netns(side)).map(Self::whole).collect();
+        if spaces.is_empty() { vec![Self::towards(rig.host_address())] } else { spaces }
+    }
+
+    fn watch(&self) -> Option<Ground> {
+        let placement = Placement { netns: self.netns.clone(), ..Placement::default() };
+        let scope = self.scope.clone();
+        // A socket stays in the namespace that it was made in; a thread is spent on entering it.
+        let watched = std::thread::spawn(move || {
+            placement.enter().ok()?;
+            Ground::watch(scope).map_err(|error| tracing::debug!(%error, "devices are not watched")).ok()
+        });
+        watched.join().ok().flatten()
+    }
+}
+
+/// Watches from its making on.
+#[derive(Debug)]
+pub struct Stand {
+    places: Vec<Ground>,
+    cpus: Option<Cpus>,
+    online: BTreeSet<u32>,
+    root: PathBuf,
+}
+
+impl Stand {
+    /// On these places, each once, and on all CPUs of this host.
+    pub fn on(places: &[Place]) -> Self {
+        Self::on_host(places, PathBuf::from("/"))
+    }
+
+    /// On a host whose files are below `root`.
+    fn on_host(places: &[Place], root: PathBuf) -> Self {
+        let mut different: Vec<&Place> = Vec::new();
+        for place in places {
+            if !different.contains(&place) {
+                different.push(place);
+            }
+        }
+        // What went astray before is another measurement's.
+        thread::astray();
+        Self {
+            places: different.into_iter().filter_map(Place::watch).collect(),
+            cpus: Cpus::watch().ok(),
+            online: online_cpus(&root).into_iter().collect(),
+            root,
+        }
+    }
+
+    /// What has changed since it was last asked, in a sentence; None where nothing did. To be asked when the measuring threads have ended.
+    pub fn changed(&mut self) -> Option<String> {
+        let mut said: Vec<String> = self.places.iter_mut().flat_map(Ground::changes).collect();
+        let online: BTreeSet<u32> = online_cpus(&self.root).into_iter().collect();
+        let mut gone: BTreeSet<u32> = self.online.difference(&online).copied().collect();
+        gone.extend(self.cpus.iter_mut().flat_map(Cpus::gone));
+        said.extend(gone.iter().map(|cpu| format!("CPU {cpu} was taken offline")));
+        said.extend(thread::astray());
+        self.online = online;
+        said.dedup();
+        let more = said.len().saturating_sub(MOST_TOLD);
+        said.truncate(MOST_TOLD);
+        if more > 0 {
+            said.push(format!("{more} changes more"));
+        }
+        (!said.is_empty()).then(|| format!("what was measured on changed meanwhile: {}", said.join("; ")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cpu_that_is_offline_in_the_end_is_named() {
+        let dir = tempfile::tempdir().expect("room");
+        let file = dir.path().join("sys/devices/system/cpu/online");
+        std::fs::create_dir_all(file.parent().expect("below the root")).expect("room");
+        std::fs::write(&file, "0-3\n").expect("room");
+        let mut stand = Stand::on_host(&[], dir.path().to_owned());
+        assert_eq!(stand.changed(), None);
+        std::fs::write(&file, "0,2-3\n").expect("room");
+        let told = stand.changed().expect("one has gone");
+        assert!(told.contains("CPU 1 was taken offline") && !told.contains("CPU 2"), "{told}");
+        assert_eq!(stand.changed(), None, "it is told once");
+    }
+
+    #[test]
+    fn loopback_is_watched_for_own_addresses() {
+        let place = Place::towards([127, 0, 0, 1].into());
+        assert_eq!(place.scope.interfaces.as_deref(), Some(&["lo".to_owned()][..]));
+        let mut stand = Stand::on(&[place.clone(), place]);
+        assert_eq!(stand.places.len(), 1);
+        assert_eq!(stand.changed(), None);
+    }
+}
