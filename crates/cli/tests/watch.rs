@@ -91,6 +91,40 @@ fn in_terminal(home: &Home, keys: &str, args: &[&str]) -> Option<std::process::O
     has_program("python3").then(|| python.output().expect("python3 runs"))
 }
 
+/// A terminal that is gone ends it within a second or two, with the signal that goes with it or without, and so does a signal while nobody
+/// reads what it writes.
+#[test]
+fn a_terminal_that_is_gone_ends_it() {
+    let home = Home::new();
+    for how in ["hangup", "no-signal", "unread"] {
+        let Some(told) = terminal_gone(&home, how, &["watch", "--interval", "200ms"]) else { return };
+        assert!(told.starts_with("ended"), "{how}: {told}");
+    }
+}
+
+/// The question of `tune apply` is answered by nobody once its terminal is gone: nothing is changed, and it ends.
+#[test]
+fn a_question_to_a_terminal_that_is_gone_is_a_no() {
+    let home = Home::new();
+    let Some(told) = terminal_gone(&home, "no-signal", &["tune", "apply", "--objective", "latency"]) else { return };
+    // Where there is nothing to change nothing is asked.
+    assert!(told.starts_with("ended") || told.starts_with("left before"), "{told}");
+}
+
+/// How a program ends whose terminal goes; None, told, where there is no Python.
+fn terminal_gone(home: &Home, how: &str, args: &[&str]) -> Option<String> {
+    if !has_program("python3") {
+        return None;
+    }
+    let netcliff = home.command(args);
+    let mut python = std::process::Command::new("python3");
+    python.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/common/terminal_gone.py")).arg(how);
+    python.arg(netcliff.get_program()).args(netcliff.get_args());
+    python.envs(netcliff.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let output = python.output().expect("python3 runs");
+    Some(format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr)))
+}
+
 /// Whoever ends it from elsewhere gets the terminal back as it was.
 #[test]
 fn sigterm_gives_the_terminal_back() {

@@ -1,5 +1,6 @@
 //! `netcliff watch`.
 
+mod keys;
 mod screen;
 
 use std::fs::{File, OpenOptions};
@@ -13,11 +14,12 @@ use anyhow::{Context, bail};
 use netcliff_core::watch::Moment;
 use netcliff_host::inspect::{Inspection, Port};
 use netcliff_host::watch::Look;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::event::{Event, KeyCode, KeyEventKind, KeyModifiers};
 use serde::Serialize;
 
 use crate::args::WatchArgs;
 use crate::output;
+use keys::Keys;
 use screen::View;
 
 /// What a line of JSON holds.
@@ -31,6 +33,8 @@ struct Line<'a> {
 
 /// Between two looks whether a signal asked to end.
 const GLANCE: Duration = Duration::from_millis(100);
+/// A watch ends within a few glances of a signal.
+const LEAVING: Duration = Duration::from_secs(1);
 
 /// Watches until a key, a signal or the end of stdout says so, or what is watched is gone.
 pub fn run(args: &WatchArgs) -> anyhow::Result<ExitCode> {
@@ -53,14 +57,27 @@ pub fn run(args: &WatchArgs) -> anyhow::Result<ExitCode> {
     let stop = Arc::<AtomicBool>::default();
     let theirs = Arc::clone(&stop);
     // Silent: whoever ends the watch from elsewhere gets the terminal back as it was.
-    ctrlc::set_handler(move || theirs.store(true, Ordering::Relaxed)).context("cannot watch for signals")?;
+    let end = move || {
+        if !theirs.swap(true, Ordering::Relaxed) {
+            std::thread::spawn(end_all_the_same);
+        }
+    };
+    ctrlc::set_handler(end).context("cannot watch for signals")?;
     let mut terminal = ratatui::try_init().context("cannot use the terminal")?;
     let mut gone = Vec::new();
     let ended = live(args, ports, recorder.as_mut(), &mut terminal, &stop, &mut gone);
-    ratatui::restore();
+    // A terminal that is gone needs nothing any more.
+    let _ = ratatui::try_restore();
     gone.iter().for_each(|said| output::say(format!("netcliff: {said}")));
     ended?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Ends the process where the watch does not within a second of a signal: it waits to write to a terminal that nobody reads from.
+fn end_all_the_same() {
+    std::thread::sleep(LEAVING);
+    let _ = ratatui::crossterm::terminal::disable_raw_mode();
+    std::process::exit(1);
 }
 
 /// Leaves out the ports that went away between two looks. A sentence about each; an error once none is left of those that
@@ -130,6 +147,7 @@ fn live(
     gone: &mut Vec<String>,
 ) -> anyhow::Result<()> {
     let mut view = View { can_record: recorder.is_some(), ..View::default() };
+    let keys = Keys::listen()?;
     let mut before = Look::now(&ports)?;
     let mut next = Instant::now() + args.interval;
     let mut changed = true;
@@ -138,9 +156,9 @@ fn live(
             terminal.draw(|frame| screen::draw(frame, &view))?;
             changed = false;
         }
-        if event::poll(next.saturating_duration_since(Instant::now()).min(GLANCE))? {
+        if let Some(event) = keys.next(next.saturating_duration_since(Instant::now()).min(GLANCE))? {
             changed = true;
-            match event::read()? {
+            match event {
                 Event::Key(key) if key.kind == KeyEventKind::Press => {
                     let interrupted = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
                     if interrupted || !view.press(key.code) {

@@ -1,0 +1,66 @@
+//! Keys of the terminal, and whether it is still there.
+
+use std::fs::File;
+use std::io::IsTerminal;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use ratatui::crossterm::event::{self, Event};
+
+/// Reads in a thread of its own: of a terminal that is gone every read ends at once with nothing, and who reads there may never come back.
+pub struct Keys {
+    events: mpsc::Receiver<std::io::Result<Event>>,
+    terminal: OwnedFd,
+}
+
+impl Keys {
+    /// From now on.
+    ///
+    /// # Errors
+    /// There is no terminal to read from.
+    pub fn listen() -> anyhow::Result<Self> {
+        let stdin = std::io::stdin();
+        // As crossterm chooses.
+        let terminal = if stdin.is_terminal() {
+            stdin.as_fd().try_clone_to_owned()
+        } else {
+            File::open("/dev/tty").map(OwnedFd::from)
+        };
+        let terminal = terminal.context("cannot read keys from the terminal")?;
+        let (told, events) = mpsc::channel();
+        let read = move || {
+            loop {
+                let event = event::read();
+                let failed = event.is_err();
+                if told.send(event).is_err() || failed {
+                    return;
+                }
+            }
+        };
+        // It is left behind when the watch ends.
+        std::thread::Builder::new().name("keys".into()).spawn(read).context("cannot start a thread that reads keys")?;
+        Ok(Self { events, terminal })
+    }
+
+    /// The next event within `wait`.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    pub fn next(&self, wait: Duration) -> anyhow::Result<Option<Event>> {
+        match self.events.recv_timeout(wait) {
+            Ok(event) => Ok(Some(event.context("cannot read keys from the terminal")?)),
+            Err(RecvTimeoutError::Timeout) if !is_gone(&self.terminal) => Ok(None),
+            Err(_) => bail!("the terminal is gone"),
+        }
+    }
+}
+
+/// True where nobody is at the other end of the terminal any more.
+fn is_gone(terminal: &OwnedFd) -> bool {
+    let mut fds = [PollFd::new(terminal.as_fd(), PollFlags::empty())];
+    let ends = PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL;
+    poll(&mut fds, PollTimeout::ZERO).is_ok() && fds[0].revents().is_some_and(|told| told.intersects(ends))
+}
