@@ -71,7 +71,7 @@ fuzz_target!(|bytes: &[u8]| {
     // The first byte says whether the agent has a key, and whether the preamble is right, so that what is behind it is reached too.
     let (first, rest) = bytes.split_first().map_or((0, bytes), |(first, rest)| (*first, rest));
     let key = (first & 2 != 0).then(key);
-    let mut sent = if first & 1 != 0 { b"netcliff\x00\x01\x00\x00".to_vec() } else { Vec::new() };
+    let mut sent = if first & 1 != 0 { b"netcliff\x00\x02\x00\x00".to_vec() } else { Vec::new() };
     if let Some(keyed) = sent.get_mut(10) {
         *keyed = u8::from(key.is_some());
     }

@@ -20,6 +20,7 @@ use crate::{
     setting::{GLANCE, Group, LINK_TIME, Setting},
     testbed::Permission,
 };
+use netcliff_core::experiment::Key;
 use std::{io, path::Path, thread, time::Instant};
 
 /// MTUs that are set (bytes). Below 1280 the kernel takes the IPv6 addresses off a device, and they would not come back.
@@ -226,6 +227,15 @@ impl DeviceHold {
             return bad(format!("MTU {mtu}"), accepted);
         }
         self.accept_link(wanted.link)?;
+        // Any other feature may cut the device off (loopback) or hand it what is not its own (rx-all).
+        let offloads: Vec<&str> = Key::ALL
+            .into_iter()
+            .flat_map(|key| if let Key::Feature(feature) = key { feature.kernel_names() } else { &[] })
+            .copied()
+            .collect();
+        if let Some(name) = wanted.features.keys().find(|name| !offloads.contains(&name.as_str())) {
+            return bad(format!("feature {name}"), format!("one of these is set: {}", offloads.join(", ")));
+        }
         if let Some(name) = wanted.features.keys().find(|name| !self.found.features.contains_key(*name)) {
             return bad(
                 format!("offload {name}"),

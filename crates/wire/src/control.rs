@@ -26,6 +26,7 @@ pub mod handshake;
 pub mod key;
 mod memory;
 pub mod message;
+mod peer;
 mod serve;
 pub mod stream;
 #[cfg(test)]
@@ -35,7 +36,7 @@ pub use error::ControlError;
 
 /// Version of the protocol; ends of different versions refuse each other, since a test both understand differently
 /// measures nothing.
-pub const PROTOCOL: u16 = 1;
+pub const PROTOCOL: u16 = 2;
 
 /// Feature of an agent that can meter its host's CPUs exactly during a test, or says why it cannot.
 pub const CPU_METER: &str = "cpu-meter";
@@ -58,8 +59,10 @@ pub const PORT: u16 = 9940;
 /// What one end tolerates of the other.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
-    /// Largest message of a client (bytes).
+    /// Largest message of a client (bytes): a list of a thousand CPUs is a tenth of it.
     pub message_bytes: usize,
+    /// The most values in a message of a client, and of lists and objects a sixteenth of them: read, each takes a multiple of its text.
+    pub message_values: usize,
     /// Largest message of an agent (bytes): what a thousand flows counted, each with its TCP_INFO in intervals, stays below.
     pub report_bytes: usize,
     /// From the connection to the end of the handshake (s).
@@ -76,14 +79,15 @@ pub struct Limits {
     pub connections: usize,
     /// Handshakes at once: strangers can hold no more than these.
     pub handshakes: usize,
-    /// Buffers and files of all tests together (bytes).
+    /// All that the tests hold together: buffers, files, threads, reports (bytes).
     pub memory_bytes: u64,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            message_bytes: 1 << 20,
+            message_bytes: 64 << 10,
+            message_values: 4096,
             report_bytes: 16 << 20,
             handshake_s: 5.0,
             message_s: 5.0,

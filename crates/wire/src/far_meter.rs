@@ -5,6 +5,9 @@ use netcliff_host::cpu::{CpuMeter, CpuSplit, MeterError, MeterSpec, Watch};
 use netcliff_host::inventory::Inventory;
 use serde::{Deserialize, Serialize};
 
+/// What a meter holds while it runs, and while the kernel's types are read for it (bytes).
+pub(crate) const FAR_METER_BYTES: u64 = 24 << 20;
+
 /// What the exact meter of the far end's host says.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

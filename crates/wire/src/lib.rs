@@ -34,6 +34,7 @@ pub mod forward;
 pub mod frame;
 pub mod generator;
 pub mod latency;
+mod pending;
 pub mod rr;
 pub mod run;
 pub mod schedule;

@@ -67,12 +67,12 @@ use crate::error::WireError;
 
 pub use datagram::{DatagramPath, Datagrams};
 pub use end::End;
-pub use far::TransferKind;
+pub use far::{Congestion, TransferKind};
 pub use mapped::Mapped;
 pub use meter::{Common, Window};
 pub use near::{FarHost, run_with};
 pub use options::{InForce, SocketOptions};
-pub use order::{LONGEST_FAR_STALL_S, MOST_FAR_BYTES, MOST_FAR_FILE_BYTES, MOST_FAR_FLOWS};
+pub use order::{LONGEST_FAR_STALL_S, MOST_FAR_BYTES, MOST_FAR_FILE_BYTES, MOST_FAR_FLOWS, MOST_FAR_WINDOWS};
 pub use pace::Pacing;
 pub use settings::Settings;
 pub use tcp_info::TcpSample;

@@ -11,7 +11,7 @@ use super::numbers::{self, whole};
 /// `netcliff agent`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  netcliff agent                                              clients of this host
+  netcliff agent                                              clients of this user on this host
   netcliff agent --make-key netcliff.key                      once; copy it to the other host
   netcliff agent --listen 0.0.0.0:9940 --key netcliff.key     of other hosts, with the key
   netcliff agent --listen 0.0.0.0:9940 --key netcliff.key --allow-settings eth0
@@ -19,8 +19,8 @@ use super::numbers::{self, whole};
   ssh HOST netcliff agent --stdio                             what `netcliff rr --ssh HOST` runs
 
 The control channel is encrypted with the key (Noise NNpsk0); test data is not. Data connections
-must show a random token that only the test's own client is told. Ctrl-C ends all tests; clients
-keep what was measured.")]
+must prove a random token that only the test's own client is told. Without a key the agent serves
+its own user and root only. Ctrl-C ends all tests; clients keep what was measured.")]
 pub struct AgentArgs {
     /// Where to listen (repeatable); addresses that other hosts reach need --key [default: 127.0.0.1:9940 and
     /// [::1]:9940]
@@ -42,11 +42,15 @@ pub struct AgentArgs {
     /// the client goes. Needs root, and --key or --stdio
     #[arg(long, value_name = "IF", value_parser = numbers::device)]
     pub allow_settings: Option<String>,
+    /// Let clients ask for this congestion control of TCP beside those of the sysctl net.ipv4.tcp_allowed_congestion_control
+    /// (repeatable)
+    #[arg(long, value_name = "NAME", conflicts_with = "stdio")]
+    pub allow_congestion: Vec<String>,
     /// Clients at once
     #[arg(long, default_value_t = 64, value_parser = whole::<1, 4096>, allow_negative_numbers = true)]
     pub clients: u32,
-    /// Buffers of all tests together, and of files that they send; a test has at most 1GiB of either [default: half of this
-    /// host's memory]
+    /// What all tests hold together: buffers, files that they send, threads, reports; a test has at most 1GiB of buffers and of files
+    /// [default: half of this host's memory]
     #[arg(long, value_name = "SIZE", value_parser = memory)]
     pub memory: Option<u64>,
     /// Longest test

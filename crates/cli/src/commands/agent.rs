@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use netcliff_host::journal::StateDir;
-use netcliff_wire::control::agent::{Agent, Event, Log, Settings, serve_pipes};
+use netcliff_wire::control::agent::{Agent, Event, Log, Settings, give_back_to_the_kernel, serve_pipes};
 use netcliff_wire::control::far::{Kind, Service};
 use netcliff_wire::control::key::Key;
 use netcliff_wire::control::stream::Stream;
@@ -16,15 +16,19 @@ use netcliff_wire::control::{ControlError, Limits, PORT};
 use netcliff_wire::device::DeviceService;
 use netcliff_wire::fingerprint::FingerprintService;
 use netcliff_wire::rr::RrKind;
-use netcliff_wire::transfer::TransferKind;
+use netcliff_wire::transfer::{Congestion, TransferKind};
 
 use super::stop_on_signal;
 use crate::args::AgentArgs;
 use crate::output;
 
 /// The tests an agent can run.
-fn kinds() -> Vec<Arc<dyn Kind>> {
-    vec![Arc::new(RrKind), Arc::new(TransferKind)]
+fn kinds(args: &AgentArgs) -> Vec<Arc<dyn Kind>> {
+    let congestion = match args.stdio {
+        true => Congestion::Any,
+        false => Congestion::Also(args.allow_congestion.clone()),
+    };
+    vec![Arc::new(RrKind), Arc::new(TransferKind { congestion })]
 }
 
 /// What it lets its clients do beside tests.
@@ -54,6 +58,7 @@ pub fn run(args: &AgentArgs) -> anyhow::Result<ExitCode> {
             "--stdio talks to a program, not a terminal: use `netcliff rr --ssh HOST` or `netcliff stream --ssh HOST`",
         ));
     }
+    give_back_to_the_kernel();
     let usual = Limits::default();
     let settings = Settings {
         key: args.key.as_deref().map(Key::read).transpose().map_err(output::usage)?,
@@ -64,7 +69,7 @@ pub fn run(args: &AgentArgs) -> anyhow::Result<ExitCode> {
             memory_bytes: args.memory.unwrap_or(usual.memory_bytes),
             ..usual
         },
-        kinds: kinds(),
+        kinds: kinds(args),
         services: services(args)?,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         stop: stop_on_signal()?,

@@ -18,6 +18,8 @@ fn what_a_device_does_not_have_is_told() {
     assert!(busy.contains("another netcliff run"), "{busy}");
     let features = BTreeMap::from([("warp-drive".to_owned(), true)]);
     let coalesce = BTreeMap::from([("rx-usecs".to_owned(), 50)]);
+    let feature =
+        |name: &str| DeviceState { features: BTreeMap::from([(name.to_owned(), true)]), ..DeviceState::default() };
     let link = Some(LinkMode { speed_mbps: 100, half_duplex: true });
     for (wanted, words) in [
         (
@@ -25,6 +27,9 @@ fn what_a_device_does_not_have_is_told() {
             "a link of 100 Mbit/s half duplex; its driver names no speeds",
         ),
         (DeviceState { features, ..DeviceState::default() }, "warp-drive"),
+        // The kernel has these, but who may change offloads may not cut the host off, nor have it take others' frames.
+        (feature("loopback"), "feature loopback; one of these is set: rx-checksum"),
+        (feature("rx-all"), "feature rx-all"),
         (DeviceState { coalesce, ..DeviceState::default() }, "rx-usecs"),
         (DeviceState { mtu_bytes: Some(600), ..DeviceState::default() }, "1280 to 65535"),
     ] {

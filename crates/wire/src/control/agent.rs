@@ -14,8 +14,9 @@ use super::far::{Kind, Service};
 use super::guests::Guests;
 use super::key::Key;
 use super::memory::Memory;
+pub use super::memory::give_back_to_the_kernel;
 use super::stream::Stream;
-use super::{ControlError, Limits, handshake, serve};
+use super::{ControlError, Limits, handshake, peer, serve};
 
 /// How often threads look whether they shall stop.
 pub(super) const GLANCE: Duration = Duration::from_millis(100);
@@ -23,7 +24,7 @@ pub(super) const GLANCE: Duration = Duration::from_millis(100);
 /// What an agent is made of.
 #[derive(Clone)]
 pub struct Settings {
-    /// The key clients must have; on the loopback addresses it may be left out.
+    /// The key clients must have; on the loopback addresses it may be left out, where clients are of this process's user or root.
     pub key: Option<Key>,
     /// What is tolerated of clients.
     pub limits: Limits,
@@ -74,7 +75,8 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Listens on these addresses. Without a key all of them must be of this host alone.
+    /// Listens on these addresses. Without a key all of them must be of this host alone, and only clients of this process's user and root are
+    /// served.
     ///
     /// # Errors
     /// An address that other hosts reach without a key, or one that cannot be listened on.
@@ -118,6 +120,8 @@ impl Agent {
                     self.admit(stream, &guests, scope);
                 }
             }
+            // Those that were about to prove themselves are not waited for.
+            guests.send_strangers_away();
             Ok(())
         })
     }
@@ -146,7 +150,13 @@ impl Agent {
     fn admit<'scope>(&'scope self, stream: TcpStream, guests: &Arc<Guests>, scope: &'scope thread::Scope<'scope, '_>) {
         let local = stream.local_addr().map(|address| address.ip()).ok();
         let seat = Guests::seat(guests, &self.settings.limits, &stream);
+        let refused = if self.settings.key.is_none() { other_user(&stream) } else { None };
         let Ok(stream) = Stream::tcp(stream) else { return };
+        if let Some(error) = refused {
+            (self.log)(&Event::Refused(&error));
+            handshake::turn_away_user(stream);
+            return;
+        }
         let Some(mut seat) = seat else {
             (self.log)(&Event::Refused(&ControlError::Busy { peer: format!("to {}: this agent", stream.peer) }));
             handshake::turn_away(stream, self.settings.key.is_some());
@@ -177,6 +187,20 @@ pub fn serve_pipes(
 ) -> Result<(), ControlError> {
     let memory = Memory::of(settings.limits.memory_bytes);
     serve::serve(stream, data_at, serve::Of { settings, log, memory: &memory }, || ())
+}
+
+/// Why who has come without a key is not served: loopback is every user's, and what an agent does is done with its own user's rights.
+fn other_user(stream: &TcpStream) -> Option<ControlError> {
+    let own = nix::unistd::geteuid().as_raw();
+    let (local, from) = (stream.local_addr().ok(), stream.peer_addr().ok());
+    let user = local.zip(from).and_then(|(local, from)| peer::user_of(local, from));
+    if user.is_some_and(|user| user == own || user == 0) {
+        return None;
+    }
+    let user =
+        user.map_or_else(|| "of a user that the kernel does not tell".to_owned(), |user| format!("of user {user}"));
+    let peer = from.map_or_else(|| "a client".to_owned(), |from| from.to_string());
+    Some(ControlError::OtherUser { peer, user, own })
 }
 
 fn is_passing(error: &std::io::Error) -> bool {

@@ -47,10 +47,29 @@ pub struct Receiver<M> {
     /// When the first byte of an unfinished message came.
     began: Option<Instant>,
     limits: Limits,
-    /// Largest message (bytes).
-    most: usize,
+    most: Most,
     peer: String,
     messages: PhantomData<fn() -> M>,
+}
+
+/// What a message may be.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Most {
+    pub bytes: usize,
+    /// None: whoever sends it is trusted with this host's memory.
+    pub values: Option<usize>,
+}
+
+/// Lists and objects among the values of a message: one in so many at most.
+const VALUES_A_GROUP: usize = 16;
+
+impl Most {
+    /// True where reading the text takes no more memory than a small multiple of its length: an empty object is two bytes, and some hundred
+    /// when it is read. Commas and brackets in strings count too, of which no message has many.
+    fn allows(self, json: &[u8]) -> bool {
+        let count = |these: &[u8]| json.iter().filter(|byte| these.contains(byte)).count();
+        self.values.is_none_or(|values| count(b"[{,") <= values && count(b"[{") <= values / VALUES_A_GROUP)
+    }
 }
 
 /// One direction of the cipher.
@@ -60,11 +79,11 @@ struct Half {
     nonce: u64,
 }
 
-/// Both halves of a stream whose handshake is over; the largest messages that are sent and received (bytes).
+/// Both halves of a stream whose handshake is over; the largest message that is sent (bytes), and what may be received.
 pub(super) fn halves<S, R>(
     stream: Stream,
     limits: Limits,
-    (most_sent, most_received): (usize, usize),
+    (most_sent, most_received): (usize, Most),
     cipher: Option<&Arc<StatelessTransportState>>,
 ) -> (Sender<S>, Receiver<R>) {
     let Stream { read, write, peer } = stream;
@@ -119,6 +138,13 @@ impl<M: Serialize> Sender<M> {
             true => Ok(()),
             false => Err(ControlError::Slow { peer: peer(), what: "taking a message", limit_s }),
         }
+    }
+}
+
+impl<M> Sender<M> {
+    /// From now on the other end has a second at most to take a message.
+    pub(super) fn hurry(&mut self) {
+        self.limits.message_s = self.limits.message_s.min(1.0);
     }
 }
 
@@ -180,11 +206,15 @@ impl<M: DeserializeOwned> Receiver<M> {
     fn parse(&mut self) -> Result<Option<M>, ControlError> {
         let Some((length, rest)) = self.plain.split_first_chunk::<4>() else { return Ok(None) };
         let bytes = u32::from_be_bytes(*length) as usize;
-        let most = self.most;
+        let most = self.most.bytes;
         if bytes > most {
             return Err(ControlError::TooLarge { peer: self.peer.clone(), bytes, most });
         }
         let Some(json) = rest.get(..bytes) else { return Ok(None) };
+        if !self.most.allows(json) {
+            let why = format!("more than {} values", self.most.values.unwrap_or_default());
+            return Err(ControlError::Malformed { peer: self.peer.clone(), why });
+        }
         let message = serde_json::from_slice(json)
             .map_err(|e| ControlError::Malformed { peer: self.peer.clone(), why: e.to_string() })?;
         self.plain.drain(..4 + bytes);

@@ -45,6 +45,27 @@ pub enum ControlError {
         /// Its version of the protocol.
         theirs: u16,
     },
+    /// An agent without a key serves its own user and root.
+    #[error(
+        "{peer} is {user}: without a key this agent serves user {own} and root of its host only; start it with --key FILE"
+    )]
+    OtherUser {
+        /// The other end.
+        peer: String,
+        /// The user there, in words.
+        user: String,
+        /// The agent's own.
+        own: u32,
+    },
+    /// The agent serves another user only.
+    #[error(
+        "{peer} has no key, and serves its own user and root only: run this as that user, or start the agent with --key FILE and give \
+         the same here"
+    )]
+    NotServed {
+        /// The other end.
+        peer: String,
+    },
     /// The agent demands a key and none was given.
     #[error("{peer} demands a key: give --key FILE with the file made there by `netcliff agent --make-key`")]
     KeyNeeded {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use snow::StatelessTransportState;
 
-use super::channel::{RECORD_BYTES, Receiver, Sender, broken};
+use super::channel::{Most, RECORD_BYTES, Receiver, Sender, broken};
 use super::key::Key;
 use super::stream::Stream;
 use super::{ControlError, Limits, PROTOCOL};
@@ -22,6 +22,7 @@ const STRANGER_BYTES: usize = 120;
 /// Statuses of a preamble.
 const GO_ON: u8 = 0;
 const BUSY: u8 = 1;
+const OTHER_USER: u8 = 2;
 
 /// The client's side of preamble and handshake.
 ///
@@ -35,11 +36,12 @@ pub fn dial<S, R>(stream: Stream, key: Option<&Key>, limits: Limits) -> Result<(
     let theirs = shake.preamble()?;
     shake.same_version(&theirs)?;
     let peer = shake.stream.peer.clone();
-    if theirs[11] != BUSY {
+    if theirs[11] == GO_ON {
         written?;
     }
     match (theirs[11], theirs[10] != 0, key) {
         (BUSY, ..) => Err(ControlError::Busy { peer }),
+        (OTHER_USER, ..) => Err(ControlError::NotServed { peer }),
         (_, true, None) => Err(ControlError::KeyNeeded { peer }),
         (_, false, Some(_)) => Err(ControlError::KeyUnused { peer }),
         (_, false, None) => Ok(shake.client(None)),
@@ -95,9 +97,18 @@ pub fn answer<S, R>(
 }
 
 /// Tells a client that there is no room, if it can be told without waiting.
-pub(super) fn turn_away(mut stream: Stream, keyed: bool) {
+pub(super) fn turn_away(stream: Stream, keyed: bool) {
+    say(stream, &preamble(keyed, BUSY));
+}
+
+/// Tells a client that its user is not served, likewise.
+pub(super) fn turn_away_user(stream: Stream) {
+    say(stream, &preamble(false, OTHER_USER));
+}
+
+fn say(mut stream: Stream, preamble: &[u8]) {
     // Nobody is left to be told if this fails.
-    let _ = stream.write.write_all(&preamble(keyed, BUSY), Instant::now());
+    let _ = stream.write.write_all(preamble, Instant::now());
 }
 
 fn preamble(keyed: bool, status: u8) -> [u8; PREAMBLE_BYTES] {
@@ -207,12 +218,13 @@ impl Handshake {
     }
 
     fn client<S, R>(self, cipher: Option<Arc<StatelessTransportState>>) -> (Sender<S>, Receiver<R>) {
-        let most = (self.limits.message_bytes, self.limits.report_bytes);
+        let most = (self.limits.message_bytes, Most { bytes: self.limits.report_bytes, values: None });
         super::channel::halves(self.stream, self.limits, most, cipher.as_ref())
     }
 
     fn agent<S, R>(self, cipher: Option<Arc<StatelessTransportState>>) -> (Sender<S>, Receiver<R>) {
-        let most = (self.limits.report_bytes, self.limits.message_bytes);
+        let (bytes, values) = (self.limits.message_bytes, Some(self.limits.message_values));
+        let most = (self.limits.report_bytes, Most { bytes, values });
         super::channel::halves(self.stream, self.limits, most, cipher.as_ref())
     }
 }

@@ -5,7 +5,12 @@ use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
+use blake2::Blake2sMac;
+use blake2::digest::Mac;
+use blake2::digest::consts::U16;
+use data_encoding::{BASE64, BASE64_NOPAD, BASE64URL, BASE64URL_NOPAD, HEXLOWER, HEXLOWER_PERMISSIVE};
 use serde::{Deserialize, Serialize};
+use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use super::ControlError;
 
@@ -14,8 +19,8 @@ const KEY_BYTES: usize = 32;
 /// A file longer than this is no key.
 const LARGEST_FILE_BYTES: u64 = 256;
 
-/// 32 secret bytes both ends have.
-#[derive(Clone, PartialEq, Eq)]
+/// 32 secret bytes both ends have. They are overwritten when they are dropped.
+#[derive(Clone, PartialEq, Eq, Zeroize, ZeroizeOnDrop)]
 pub struct Key([u8; KEY_BYTES]);
 
 impl std::fmt::Debug for Key {
@@ -29,19 +34,27 @@ impl Key {
     /// Reads a key file: 32 bytes as 64 hexadecimal digits or as base64.
     ///
     /// # Errors
-    /// The file cannot be read, others may read it, or it holds no key.
+    /// The file cannot be read, it is another user's or others may read it, or it holds no key.
     pub fn read(path: &Path) -> Result<Self, ControlError> {
         let bad = |why: String| ControlError::Key { path: path.display().to_string(), why };
         let hint = "`netcliff agent --make-key FILE` makes one";
         let file = File::open(path).map_err(|e| bad(format!("{e}; {hint}")))?;
         let about = file.metadata().map_err(|e| bad(e.to_string()))?;
+        let own = nix::unistd::geteuid().as_raw();
+        if about.uid() != own {
+            let owner = about.uid();
+            return Err(bad(format!(
+                "it belongs to user {owner}, who knows the key and may change it, and this process is of user {own}: chown it, or \
+                 make a new key"
+            )));
+        }
         if about.mode() & 0o077 != 0 {
             let mode = about.mode() & 0o777;
             return Err(bad(format!(
                 "its mode is {mode:04o}, so that others can use it: chmod 600 it, or make a new key"
             )));
         }
-        let mut text = String::new();
+        let mut text = Zeroizing::new(String::with_capacity(LARGEST_FILE_BYTES as usize));
         file.take(LARGEST_FILE_BYTES)
             .read_to_string(&mut text)
             .map_err(|e| bad(format!("{e}; expected 64 hexadecimal digits or base64 of 32 bytes; {hint}")))?;
@@ -69,7 +82,8 @@ impl Key {
         };
         let key = Self(random()?);
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(bad)?;
-        file.write_all(format!("{}\n", hex(&key.0)).as_bytes()).and_then(|()| file.sync_all()).map_err(bad)?;
+        let text = Zeroizing::new(HEXLOWER.encode(&key.0) + "\n");
+        file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(bad)?;
         Ok(key)
     }
 
@@ -79,19 +93,48 @@ impl Key {
     }
 
     fn parse(text: &str) -> Option<Self> {
-        let bytes = unhex(text).or_else(|| unbase64(text))?;
-        Some(Self(bytes.try_into().ok()?))
+        let text = text.as_bytes();
+        let forms = [HEXLOWER_PERMISSIVE, BASE64, BASE64_NOPAD, BASE64URL, BASE64URL_NOPAD];
+        let mut keys = forms.iter().filter_map(|form| {
+            let bytes = Zeroizing::new(form.decode(text).ok()?);
+            Some(Self(bytes.as_slice().try_into().ok()?))
+        });
+        keys.next()
     }
 }
 
-/// 16 random bytes that a data connection shows to be let into a test; they travel on the control channel only.
+/// 16 secret bytes of a test, told on the control channel only. Data connections are in the clear: what opens one is a proof derived from
+/// these bytes, of which each is good for one connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Token([u8; Token::BYTES]);
 
+/// What a proof is for: one direction's is none for the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// To be let in.
+    Join,
+    /// That the far end has let it in.
+    Answer,
+}
+
+/// What a proof says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Proven {
+    /// The flow.
+    pub flow: u32,
+    /// The connection of this flow, from 0.
+    pub number: u64,
+}
+
 impl Token {
     /// Its length (bytes).
     pub const BYTES: usize = 16;
+    /// Length of a proof (bytes): a mark (2), flow (4, big-endian), number (8), and a MAC of them (16; BLAKE2s with the token as its key).
+    pub const PROOF_BYTES: usize = 30;
+    /// No datagram of a test has a sequence number that begins like this.
+    const MARK: [u8; 2] = [0xfe; 2];
+    const SAID_BYTES: usize = 14;
 
     /// A new one.
     ///
@@ -101,20 +144,38 @@ impl Token {
         Ok(Self(random()?))
     }
 
-    /// What a data connection sends first.
-    pub fn bytes(&self) -> &[u8; Self::BYTES] {
-        &self.0
+    /// What a connection of a flow shows.
+    pub fn proof(&self, purpose: Purpose, of: Proven) -> [u8; Self::PROOF_BYTES] {
+        let mut proof = [0; Self::PROOF_BYTES];
+        proof[..2].copy_from_slice(&Self::MARK);
+        proof[2..6].copy_from_slice(&of.flow.to_be_bytes());
+        proof[6..Self::SAID_BYTES].copy_from_slice(&of.number.to_be_bytes());
+        let mac = self.mac(purpose, &proof[..Self::SAID_BYTES]).finalize().into_bytes();
+        proof[Self::SAID_BYTES..].copy_from_slice(&mac);
+        proof
     }
 
-    /// True for the same bytes, in a time that does not tell how many of them agree.
-    pub fn admits(&self, shown: &[u8]) -> bool {
-        shown.len() == Self::BYTES && self.0.iter().zip(shown).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
+    /// What was shown, where it was derived from this token; in a time that does not tell how much of it agrees.
+    pub fn proven(&self, purpose: Purpose, shown: &[u8]) -> Option<Proven> {
+        let (said, mac) = shown.split_at_checked(Self::SAID_BYTES)?;
+        self.mac(purpose, said).verify_slice(mac).ok()?;
+        let (flow, number) = (said[2..6].try_into().ok()?, said[6..].try_into().ok()?);
+        Some(Proven { flow: u32::from_be_bytes(flow), number: u64::from_be_bytes(number) })
+    }
+
+    fn mac(&self, purpose: Purpose, said: &[u8]) -> Blake2sMac<U16> {
+        let Ok(mac) = Blake2sMac::new_from_slice(&self.0) else { unreachable!("a key may have up to 32 bytes") };
+        let purpose: &[u8] = match purpose {
+            Purpose::Join => b"netcliff join",
+            Purpose::Answer => b"netcliff answer",
+        };
+        mac.chain_update(purpose).chain_update(said)
     }
 }
 
 impl From<Token> for String {
     fn from(token: Token) -> Self {
-        hex(&token.0)
+        HEXLOWER.encode(&token.0)
     }
 }
 
@@ -122,54 +183,21 @@ impl TryFrom<String> for Token {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        let bytes = unhex(&text).and_then(|bytes| bytes.try_into().ok());
+        let bytes = HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok().and_then(|bytes| bytes.try_into().ok());
         bytes.map(Self).ok_or_else(|| format!("a token is 32 hexadecimal digits, not {} characters", text.len()))
     }
 }
 
 fn random<const N: usize>() -> Result<[u8; N], ControlError> {
     let mut bytes = [0; N];
-    let source = "/dev/urandom";
-    File::open(source)
-        .and_then(|mut file| file.read_exact(&mut bytes))
-        .map_err(ControlError::system(format!("read random bytes from {source}")))?;
+    getrandom::fill(&mut bytes).map_err(|e| ControlError::system("ask the kernel for random bytes")(e.into()))?;
     Ok(bytes)
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let digits: Option<Vec<u8>> = text.chars().map(|c| c.to_digit(16).map(|digit| digit as u8)).collect();
-    let digits = digits.filter(|digits| digits.len().is_multiple_of(2))?;
-    Some(digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect())
-}
-
-fn unbase64(text: &str) -> Option<Vec<u8>> {
-    let (mut bits, mut held, mut bytes) = (0u32, 0, Vec::new());
-    for c in text.trim_end_matches('=').bytes() {
-        let six = match c {
-            b'A'..=b'Z' => c - b'A',
-            b'a'..=b'z' => c - b'a' + 26,
-            b'0'..=b'9' => c - b'0' + 52,
-            b'+' | b'-' => 62,
-            b'/' | b'_' => 63,
-            _ => return None,
-        };
-        bits = bits << 6 | u32::from(six);
-        held += 6;
-        if held >= 8 {
-            held -= 8;
-            bytes.push((bits >> held) as u8);
-            bits &= (1 << held) - 1;
-        }
-    }
-    Some(bytes)
 }
 
 #[cfg(test)]
 mod tests {
+    use netcliff_testkit::{Need, has};
+
     use super::*;
 
     #[test]
@@ -183,11 +211,39 @@ mod tests {
     }
 
     #[test]
-    fn a_token_survives_its_text_and_admits_only_itself() {
+    fn a_token_survives_its_text_and_proves_what_it_was_asked_to() {
         let token = Token::new().expect("random bytes");
         let other = Token::new().expect("random bytes");
         let back: Token = serde_json::from_str(&serde_json::to_string(&token).expect("text")).expect("the same");
-        assert!(token.admits(back.bytes()) && !token.admits(other.bytes()) && !token.admits(&token.bytes()[1..]));
+        let of = Proven { flow: 258, number: 1 << 40 };
+        let proof = back.proof(Purpose::Join, of);
+        assert_eq!(token.proven(Purpose::Join, &proof), Some(of));
+        assert_eq!(token.proven(Purpose::Answer, &proof), None, "an answer is no echo");
+        assert_eq!(other.proven(Purpose::Join, &proof), None);
+        assert!(!proof.windows(4).any(|part| token.0.windows(4).any(|own| own == part)), "the token is not shown");
+        for length in [0, 13, 14, 29] {
+            assert_eq!(token.proven(Purpose::Join, &proof[..length]), None);
+        }
+        for place in 0..proof.len() {
+            let mut forged = proof;
+            forged[place] ^= 1;
+            assert_eq!(token.proven(Purpose::Join, &forged), None, "byte {place}");
+        }
         assert!(serde_json::from_str::<Token>("\"00\"").unwrap_err().to_string().contains("32 hexadecimal"));
+    }
+
+    #[test]
+    fn a_key_of_another_owner_is_refused() {
+        if !has(Need::Root) {
+            return;
+        }
+        let path = std::env::temp_dir().join(format!("netcliff-foreign-key-{}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        Key::make(&path).expect("a new file");
+        Key::read(&path).expect("its owner's alone");
+        std::os::unix::fs::chown(&path, Some(65_534), None).expect("root may");
+        let told = Key::read(&path).map(|_| ()).expect_err("nobody's").to_string();
+        std::fs::remove_file(&path).expect("it exists");
+        assert!(told.contains("belongs to user 65534") && told.contains("chown"), "{told}");
     }
 }

@@ -17,6 +17,27 @@ pub(super) fn usual_bytes() -> u64 {
     (host.unwrap_or(UNKNOWN_HOST_BYTES) / 2).next_multiple_of(MIB)
 }
 
+/// Where the C library keeps what was given back for itself, an agent would hold in the end what all tests it ever had have held: blocks
+/// above 128 KiB are always the kernel's, and threads share two heaps. To be called before the first thread starts.
+pub fn give_back_to_the_kernel() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: they take numbers.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, 128 << 10);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, 1 << 20);
+        libc::mallopt(libc::M_ARENA_MAX, 2);
+    }
+}
+
+/// Gives the kernel what the heaps do not need any more.
+fn trim() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: it takes a number of bytes to keep.
+    unsafe {
+        libc::malloc_trim(1 << 20);
+    }
+}
+
 /// The memory of all tests.
 #[derive(Debug)]
 pub(super) struct Memory {
@@ -61,6 +82,8 @@ impl Memory {
 
 impl Drop for Share {
     fn drop(&mut self) {
+        // Before another test may take it.
+        trim();
         *self.memory.taken_bytes() -= self.bytes;
     }
 }

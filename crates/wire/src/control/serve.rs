@@ -119,6 +119,7 @@ impl Client<'_> {
                 return Ok(());
             }
         }
+        self.sender.hurry();
         self.finish(Some("the agent was stopped".into()))
     }
 
@@ -196,17 +197,19 @@ impl Client<'_> {
     }
 
     fn finish(&mut self, partial: Option<String>) -> Result<(), ControlError> {
-        let Some(report) = self.end_test(partial.as_deref()) else { return Ok(()) };
-        self.sender.send(&FromAgent::Final(Final { report, partial }))
+        let Some((report, share)) = self.end_test(partial.as_deref()) else { return Ok(()) };
+        let sent = self.sender.send(&FromAgent::Final(Final { report, partial }));
+        drop(share);
+        sent
     }
 
-    fn end_test(&mut self, early: Option<&str>) -> Option<Value> {
+    /// The last report, and the memory that is held for it.
+    fn end_test(&mut self, early: Option<&str>) -> Option<(Value, Share)> {
         let Running { kind, far, share, since: _ } = self.test.take()?;
         let report = far.stop();
-        drop(share);
         let counted = early.and_then(|_| kind.told(&report));
         (self.agent.log)(&Event::Ended { peer: &self.peer, kind: kind.name(), early, counted: counted.as_deref() });
-        Some(report)
+        Some((report, share))
     }
 
     fn hello(&self) -> Hello {

@@ -6,6 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
+use super::connect::greeting;
 use super::flow::{Flow, number};
 use super::socket::{Got, Socket};
 use crate::clock;
@@ -116,13 +117,15 @@ pub(super) fn datagrams(flow: &mut Flow<'_>, socket: &Socket) -> Ended {
 /// A connection for each transaction.
 pub(super) fn connections(
     flow: &mut Flow<'_>,
-    address: SocketAddr,
+    (address, number): (SocketAddr, u32),
     token: &Token,
     stopped: &dyn Fn() -> bool,
 ) -> Ended {
-    let request = [&token.bytes()[..], &vec![0x5a; flow.settings.request_bytes]].concat();
+    let mut request = vec![0x5a; Token::PROOF_BYTES + flow.settings.request_bytes];
     let mut response = vec![0; flow.settings.response_bytes];
-    loop {
+    for connection in 0.. {
+        // Derived before the time begins: it is no part of the transaction.
+        request[..Token::PROOF_BYTES].copy_from_slice(&greeting(token, number, connection));
         let began_ns = clock::monotonic_ns();
         flow.pass(began_ns);
         if stopped() || began_ns >= flow.window.closes_ns {
@@ -143,6 +146,7 @@ pub(super) fn connections(
             Err(e) => return Some(broken(&format!("a transaction with {address}"), &e)),
         }
     }
+    None
 }
 
 fn transaction(address: SocketAddr, request: &[u8], response: &mut [u8], timeout: Duration) -> io::Result<()> {

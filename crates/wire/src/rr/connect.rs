@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use crate::control::key::Token;
+use crate::control::key::{Proven, Purpose, Token};
 use crate::error::WireError;
 
 /// How long a connection may take.
@@ -13,11 +13,9 @@ const CONNECT: Duration = Duration::from_secs(5);
 /// Between two tries to join over UDP.
 const RETRY: Duration = Duration::from_millis(100);
 
-/// What a connection shows: the token, and the number of its flow (big-endian) where the far end wants it.
-pub(super) fn greeting(token: &Token, flow: Option<usize>) -> Vec<u8> {
-    let mut shown = token.bytes().to_vec();
-    shown.extend(flow.map(|flow| (flow as u32).to_be_bytes()).into_iter().flatten());
-    shown
+/// What the connection of a flow shows; the `number`th of it where each transaction has its own.
+pub(super) fn greeting(token: &Token, flow: u32, number: u64) -> [u8; Token::PROOF_BYTES] {
+    token.proof(Purpose::Join, Proven { flow, number })
 }
 
 pub(super) fn tcp(address: SocketAddr, shown: &[u8]) -> Result<OwnedFd, WireError> {
@@ -27,8 +25,8 @@ pub(super) fn tcp(address: SocketAddr, shown: &[u8]) -> Result<OwnedFd, WireErro
     Ok(stream.into())
 }
 
-/// Shows the token until the far end shows it back: either datagram can be lost.
-pub(super) fn udp(address: SocketAddr, token: &Token) -> Result<OwnedFd, WireError> {
+/// Proves the token until the far end does: either datagram can be lost.
+pub(super) fn udp(address: SocketAddr, token: &Token, flow: u32) -> Result<OwnedFd, WireError> {
     let failed = |e| WireError::system(format!("send datagrams to {address}"), e);
     let any: IpAddr = match address {
         SocketAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
@@ -38,10 +36,11 @@ pub(super) fn udp(address: SocketAddr, token: &Token) -> Result<OwnedFd, WireErr
     socket.connect(address).and_then(|()| socket.set_read_timeout(Some(RETRY))).map_err(failed)?;
     let deadline = Instant::now() + CONNECT;
     let mut last = std::io::Error::from(std::io::ErrorKind::TimedOut);
-    let mut answer = [0; Token::BYTES];
+    let shown = greeting(token, flow, 0);
+    let mut answer = [0; Token::PROOF_BYTES];
     while Instant::now() < deadline {
-        match socket.send(token.bytes()).and_then(|_| socket.recv(&mut answer)) {
-            Ok(bytes) if token.admits(&answer[..bytes]) => return Ok(socket.into()),
+        match socket.send(&shown).and_then(|_| socket.recv(&mut answer)) {
+            Ok(bytes) if token.proven(Purpose::Answer, &answer[..bytes]).is_some() => return Ok(socket.into()),
             Ok(_) => {}
             Err(e) => last = e,
         }

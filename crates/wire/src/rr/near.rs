@@ -140,10 +140,10 @@ fn prepare(
     Placement { cpu, ..near.placement.clone() }.enter()?;
     let fd: OwnedFd = match target {
         Target::Address(address) if settings.connect_each => return Ok(Prepared::Address(address)),
-        Target::Address(address) if settings.transport == Transport::Udp => connect::udp(address, &near.token)?,
-        Target::Address(address) => {
-            connect::tcp(address, &connect::greeting(&near.token, settings.numbers_flows().then_some(number)))?
+        Target::Address(address) if settings.transport == Transport::Udp => {
+            connect::udp(address, &near.token, number as u32)?
         }
+        Target::Address(address) => connect::tcp(address, &connect::greeting(&near.token, number as u32, 0))?,
         Target::Pair(end) => end.into(),
     };
     Ok(Prepared::Socket(Socket::new(fd, settings.receive, quit)?))
@@ -165,7 +165,7 @@ fn flow(
     let mut flow = Flow::new(settings, window);
     let ended = match (prepared, settings.rate_per_s) {
         (Prepared::Address(address), _) => {
-            closed::connections(&mut flow, address, &near.token, &|| quit.load(Ordering::Relaxed))
+            closed::connections(&mut flow, (address, number), &near.token, &|| quit.load(Ordering::Relaxed))
         }
         (Prepared::Socket(socket), Some(rate)) => {
             let rate = rate / f64::from(settings.flows);

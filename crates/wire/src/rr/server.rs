@@ -18,14 +18,15 @@ use super::report::ServerCount;
 use super::settings::{Settings, Transport};
 use crate::clock;
 use crate::control::far::{Context, FarEnd, Kind};
-use crate::control::key::Token;
+use crate::control::key::{Proven, Purpose, Token};
 use crate::control::{CPU_METER, RR_CPU_LISTS};
 use crate::error::WireError;
 use crate::far_meter::FarMeter;
 use crate::thread::{self as place, Placement};
 use crate::transfer::hardware::{Counters, Hardware};
 
-/// Connections that have not yet shown their token; more are closed at once.
+/// Connections that have not yet proved their token, beside those that are expected; for another one of the host that has most of them has
+/// to go.
 const MOST_STRANGERS: usize = 32;
 
 /// A running answering end. Dropping it ends its threads.
@@ -51,8 +52,8 @@ struct Tally {
     stop: Arc<AtomicBool>,
     responses: AtomicU64,
     refused: AtomicU64,
-    strangers: AtomicU64,
-    joined: AtomicU64,
+    /// The next connection of each flow that is let in: no proof is good twice.
+    next: Vec<AtomicU64>,
     threads: Mutex<Threads>,
 }
 
@@ -104,7 +105,7 @@ impl Server {
             Bound::Sockets(sockets) => {
                 for (number, (socket, port)) in sockets.into_iter().enumerate() {
                     server.ports.push(port);
-                    server.spawn(number, move |tally| serve::datagrams(tally, &socket))?;
+                    server.spawn(number, move |tally| serve::datagrams(tally, &socket, number))?;
                 }
             }
         }
@@ -214,8 +215,7 @@ impl Tally {
             stop: Arc::default(),
             responses: AtomicU64::new(0),
             refused: AtomicU64::new(0),
-            strangers: AtomicU64::new(0),
-            joined: AtomicU64::new(0),
+            next: (0..settings.flows).map(|_| AtomicU64::new(0)).collect(),
             threads: Mutex::default(),
         }
     }
@@ -224,6 +224,19 @@ impl Tally {
     fn place(&self, flow: usize) -> Placement {
         let cpu = place::dealt(self.placement.cpu, &self.settings.server_cpus, flow);
         Placement { cpu, ..self.placement.clone() }
+    }
+
+    /// The flow whose next connection has shown this; None, and counted, for all else.
+    fn lets_in(&self, shown: &[u8]) -> Option<usize> {
+        let joins = |proven: Proven| {
+            let flow = proven.flow as usize;
+            let (next, after) = (self.next.get(flow)?, proven.number.checked_add(1)?);
+            // One proof seen by two acceptors is let in by one of them.
+            (next.fetch_max(after, Ordering::AcqRel) < after).then_some(flow)
+        };
+        let flow = self.token.proven(Purpose::Join, shown).and_then(joins);
+        self.refused.fetch_add(u64::from(flow.is_none()), Ordering::Relaxed);
+        flow
     }
 
     fn stopped(&self) -> bool {

@@ -117,11 +117,6 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// True where a connection says which flow it is: its far end has a CPU by its number.
-    pub(super) fn numbers_flows(&self) -> bool {
-        self.transport == Transport::Tcp && !self.connect_each && !self.server_cpus.is_empty()
-    }
-
     /// True where the two ends of a flow are on one CPU.
     pub(super) fn shares_a_cpu(&self) -> bool {
         (0..self.flows as usize).any(|flow| {

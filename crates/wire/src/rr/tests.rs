@@ -14,7 +14,7 @@ use super::*;
 use crate::control::Limits;
 use crate::control::agent::{Agent, Event, Settings as AgentSettings};
 use crate::control::client::Session;
-use crate::control::key::Token;
+use crate::control::key::{Proven, Purpose, Token};
 use crate::schedule::Arrivals;
 use crate::thread::Placement;
 
@@ -175,8 +175,10 @@ fn lost_datagrams_are_counted_and_the_test_goes_on() {
         let (mut buffer, mut seen) = ([0; 2048], 0u64);
         while let Ok((bytes, from)) = socket.recv_from(&mut buffer) {
             seen += 1;
-            // Every tenth request has no answer.
-            if seen % 10 != 0 {
+            if let Some(of) = token.proven(Purpose::Join, &buffer[..bytes]) {
+                socket.send_to(&token.proof(Purpose::Answer, of), from).expect("loopback");
+            } else if seen % 10 != 0 {
+                // Every tenth request has no answer.
                 socket.send_to(&buffer[..bytes], from).expect("loopback");
             }
         }
@@ -255,6 +257,48 @@ fn strangers_are_not_let_into_a_test() {
         sound(&report, "beside strangers");
         assert!(report.refused >= 1, "{transport:?}: {}", report.refused);
     }
+}
+
+/// Who keeps silent holds no acceptor: where each transaction has a connection, too.
+#[test]
+fn silent_strangers_hold_no_acceptor() {
+    let token = Token::new().expect("random bytes");
+    let stop = AtomicBool::new(false);
+    let asked = Settings { connect_each: true, ..settings(Transport::Tcp) };
+    let server = Server::listen(&asked, LOOPBACK, token, &Placement::default()).expect("it listens");
+    let address = SocketAddr::new(LOOPBACK, server.ports()[0]);
+    // Each would have held one for 100 ms: all of the test.
+    let silent: Vec<TcpStream> = (0..100).map(|_| TcpStream::connect(address).expect("it listens")).collect();
+    let server = Mutex::new(server);
+    let mut count = || Some(server.lock().expect("not poisoned").count());
+    let report = run(&asked, near(targets(&asked, &[address.port()]), token, &stop), &mut count, None);
+    let report = report.expect("the right client is let in");
+    sound(&report, "beside silent strangers");
+    assert!(report.transactions > 20, "{}", report.transactions);
+    drop(silent);
+}
+
+/// A proof that was seen on the wire opens nothing a second time.
+#[test]
+fn a_proof_is_good_for_one_connection() {
+    let token = Token::new().expect("random bytes");
+    let asked = Settings { flows: 2, ..settings(Transport::Tcp) };
+    let mut server = Server::listen(&asked, LOOPBACK, token, &Placement::default()).expect("it listens");
+    let address = SocketAddr::new(LOOPBACK, server.ports()[0]);
+    let answered = |flow: u32, number: u64| {
+        let mut stream = TcpStream::connect(address).expect("it listens");
+        stream.set_read_timeout(Some(Duration::from_secs(5))).expect("a socket");
+        stream.write_all(&token.proof(Purpose::Join, Proven { flow, number })).expect("loopback");
+        stream.write_all(&vec![0; asked.request_bytes]).expect("loopback");
+        let mut answer = vec![0; asked.response_bytes];
+        (std::io::Read::read_exact(&mut stream, &mut answer).is_ok(), stream)
+    };
+    let (first, _first) = answered(0, 0);
+    let (again, _again) = answered(0, 0);
+    let (other, _other) = answered(1, 0);
+    let (beyond, _beyond) = answered(2, 0);
+    assert_eq!([first, again, other, beyond], [true, false, true, false]);
+    assert_eq!(server.count().refused, 2);
 }
 
 #[test]

@@ -106,6 +106,9 @@ pub(super) fn send(
                 break;
             }
         }
+        if phase.is_cut() {
+            break;
+        }
     }
     if spans.acknowledged && failure.is_none() {
         let mut answer = [0_u8; 1];

@@ -28,8 +28,42 @@ use crate::error::WireError;
 use crate::far_meter::{FarCpu, FarMeter};
 
 /// Transfers as an agent runs them.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct TransferKind;
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TransferKind {
+    /// Congestion controls that clients may ask for.
+    pub congestion: Congestion,
+}
+
+/// Congestion controls that an agent lets its clients ask for. A process of root may use any that the kernel has, and makes it load those
+/// that it has not.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Congestion {
+    /// Those that the host lets every user have (sysctl net.ipv4.tcp_allowed_congestion_control).
+    #[default]
+    OfTheHost,
+    /// These beside them.
+    Also(Vec<String>),
+    /// All: whoever asks could start programs as this user anyway.
+    Any,
+}
+
+impl Congestion {
+    fn check(&self, asked: Option<&str>) -> Result<(), String> {
+        let (Some(asked), false) = (asked, *self == Self::Any) else { return Ok(()) };
+        let file = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
+        let host = std::fs::read_to_string(file).unwrap_or_default();
+        let also: &[String] = if let Self::Also(also) = self { also } else { &[] };
+        let allowed: Vec<&str> = host.split_whitespace().chain(also.iter().map(String::as_str)).collect();
+        if allowed.contains(&asked) {
+            return Ok(());
+        }
+        Err(format!(
+            "congestion control {asked} is not one that this host lets everybody have: {}; start the agent with \
+             --allow-congestion {asked}, or add it to the sysctl net.ipv4.tcp_allowed_congestion_control there",
+            allowed.join(", ")
+        ))
+    }
+}
 
 impl TransferKind {
     /// Its name on the control channel.
@@ -53,15 +87,16 @@ impl Kind for TransferKind {
     fn start(&self, settings: &Value, context: &Context) -> Result<Box<dyn FarEnd>, String> {
         let order: Order = serde_json::from_value(settings.clone()).map_err(|e| format!("transfer: {e}"))?;
         order.check().map_err(|e| e.to_string())?;
+        self.congestion.check(order.options.congestion.as_deref())?;
         let address = context.local.unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED));
         let far = FarTransfer::listen(order.settings(address), address, context.token);
         Ok(Box::new(far.map_err(|e| e.to_string())?))
     }
 
     fn told(&self, report: &Value) -> Option<String> {
-        let report: FarReport = serde_json::from_value(report.clone()).ok()?;
-        let sides = report.played?.sides;
-        let bytes: u64 = sides.iter().map(|side| side.end.total_bytes).sum();
+        // Looked at where it is: a copy of a long report would be as long.
+        let sides = report.pointer("/played/sides")?.as_array()?;
+        let bytes: u64 = sides.iter().filter_map(|side| side.pointer("/end/total_bytes")?.as_u64()).sum();
         let flows = if sides.len() == 1 { "1 flow".to_owned() } else { format!("{} flows", sides.len()) };
         Some(format!("{bytes} bytes were moved here in {flows}"))
     }
@@ -282,5 +317,27 @@ impl Watch for FarWatch {
         }
         self.exact = self.meter.as_mut().map(FarMeter::read);
         self.devices = self.devices_from.and_then(|from| Some(self.counts()?.since(&from)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// No program loads a module of the kernel, or takes a control that its host keeps from users, for a client.
+    #[test]
+    fn only_allowed_congestion_controls_are_asked_of_the_kernel() {
+        let of = |also: &[&str]| Congestion::Also(also.iter().map(|name| (*name).to_owned()).collect());
+        assert_eq!(of(&[]).check(None), Ok(()));
+        assert_eq!(Congestion::Any.check(Some("nobody-has-it")), Ok(()));
+        assert_eq!(of(&["nobody-has-it"]).check(Some("nobody-has-it")), Ok(()));
+        for asked in [Congestion::OfTheHost, of(&["cubic2"])] {
+            let told = asked.check(Some("nobody-has-it")).expect_err("refused");
+            assert!(told.contains("--allow-congestion nobody-has-it") && told.contains("tcp_allowed"), "{told}");
+        }
+        let host = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_allowed_congestion_control").unwrap_or_default();
+        for name in host.split_whitespace() {
+            assert_eq!(Congestion::OfTheHost.check(Some(name)), Ok(()));
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Opening channels between two hosts: the near end connects to where the far end waits, and shows a token.
+//! Opening channels between two hosts: the near end connects to where the far end waits, and proves a token.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
@@ -12,13 +12,13 @@ use nix::sys::socket::{Backlog, SockaddrStorage, bind, connect, listen};
 use super::admit::greeting;
 use super::open::{Opened, Recipe};
 use super::options;
-use crate::control::key::Token;
+use crate::control::key::{Proven, Purpose, Token};
 use crate::error::WireError;
 
 /// Between two tries to be let in by datagram.
 const TRY_NS: u64 = 50_000_000;
 
-/// Answers to a datagram that shows the token: one may be lost.
+/// Answers to a datagram that proves the token: one may be lost.
 const ANSWERS: usize = 3;
 
 /// Bytes of any datagram there may be.
@@ -66,8 +66,8 @@ pub(super) fn bound(recipe: Recipe<'_>) -> Result<UdpSocket, WireError> {
     Ok(UdpSocket::from(socket))
 }
 
-/// The near end of a UDP flow: shows the token until it is answered.
-pub(super) fn join(recipe: Recipe<'_>, port: u16, token: &Token, deadline: Instant) -> Opened {
+/// The near end of a UDP flow: proves the token until it is answered.
+pub(super) fn join(recipe: Recipe<'_>, port: u16, token: &Token, flow: usize, deadline: Instant) -> Opened {
     let address = SocketAddr::new(recipe.address, port);
     let failed = |e: io::Error| WireError::system(format!("reach the far end's UDP port {address}"), e);
     let socket = recipe.socket(libc::SOCK_DGRAM, libc::IPPROTO_UDP, "UDP")?;
@@ -76,9 +76,9 @@ pub(super) fn join(recipe: Recipe<'_>, port: u16, token: &Token, deadline: Insta
     let socket = UdpSocket::from(socket);
     let mut answer = [0; ANY_DATAGRAM];
     while Instant::now() < deadline {
-        socket.send(token.bytes()).map_err(failed)?;
+        socket.send(&greeting(token, flow)).map_err(failed)?;
         match socket.recv(&mut answer) {
-            // Whatever comes on a connected socket comes from the far end, which sends nothing to strangers.
+            // Data may overtake the answer; it comes from the far end's own port, which sends nothing to strangers.
             Ok(_) => return recipe.finish(socket.into(), false),
             Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
             Err(e) => return Err(failed(e)),
@@ -87,7 +87,7 @@ pub(super) fn join(recipe: Recipe<'_>, port: u16, token: &Token, deadline: Insta
     Err(failed(io::Error::new(io::ErrorKind::TimedOut, "no answer: is UDP let through to that host?")))
 }
 
-/// The far end of a UDP flow: waits for who shows the token and takes datagrams from nobody else.
+/// The far end of a UDP flow: waits for who proves the token and takes datagrams from nobody else.
 pub(super) fn joined(
     recipe: Recipe<'_>,
     socket: UdpSocket,
@@ -101,10 +101,11 @@ pub(super) fn joined(
     let mut shown = [0; ANY_DATAGRAM];
     while Instant::now() < deadline && !stop.load(Ordering::Relaxed) {
         match socket.recv_from(&mut shown) {
-            Ok((bytes, from)) if token.admits(&shown[..bytes]) => {
+            Ok((bytes, from)) if is_of(flow, token.proven(Purpose::Join, &shown[..bytes])) => {
                 socket.connect(from).map_err(failed)?;
                 for _ in 0..ANSWERS {
-                    socket.send(token.bytes()).map_err(failed)?;
+                    let answer = token.proof(Purpose::Answer, Proven { flow: flow as u32, number: 0 });
+                    socket.send(&answer).map_err(failed)?;
                 }
                 return recipe.finish(socket.into(), false);
             }
@@ -114,6 +115,10 @@ pub(super) fn joined(
         }
     }
     Err(not_come(flow))
+}
+
+fn is_of(flow: usize, proven: Option<Proven>) -> bool {
+    proven.is_some_and(|proven| proven.flow as usize == flow)
 }
 
 /// How long all flows together may take to come.

@@ -118,7 +118,7 @@ fn parts<'a>(
     let part = |(flow, (forward, port)): (usize, (bool, &u16))| {
         let port = *port;
         let opener: Opener<'a> = if udp {
-            Box::new(move || join::join(recipe, port, &ready.token, deadline))
+            Box::new(move || join::join(recipe, port, &ready.token, flow, deadline))
         } else {
             Box::new(move || join::dial(recipe, port, &ready.token, flow))
         };

@@ -5,8 +5,12 @@ use std::net::IpAddr;
 use netcliff_core::units;
 use serde::{Deserialize, Serialize};
 
-use super::{Amount, Channel, DatagramPath, Direction, ReceivePath, SendPath, Settings, SocketOptions, uring};
+use super::{
+    Amount, Channel, DatagramPath, Direction, LARGEST_BLOCK_BYTES, ReceivePath, SendPath, Settings, SocketOptions,
+    sampler, uring,
+};
 use crate::error::WireError;
+use crate::far_meter::FAR_METER_BYTES;
 use crate::thread::Placement;
 
 /// The longest stall a far end waits out (s): a client that is gone must not hold threads for longer.
@@ -21,8 +25,22 @@ pub const MOST_FAR_BYTES: u64 = 1 << 30;
 /// The most that a far end's own files for sendfile may hold (bytes).
 pub const MOST_FAR_FILE_BYTES: u64 = 1 << 30;
 
+/// The most windows of all flows together that an agent counts: with [`MOST_SAMPLES`](sampler::MOST_SAMPLES) answers of TCP_INFO their
+/// report stays below the largest message. 1024 flows have 16 each.
+pub const MOST_FAR_WINDOWS: u64 = 16_384;
+
 /// Buffers of a datagram flow beside its blocks (bytes): a batch of the largest messages.
 const DATAGRAM_BUFFER_BYTES: u64 = 5 << 20;
+
+/// What a flow holds beside its buffers (bytes): the touched part of its thread's stack, counters, its place in the report.
+/// `cargo test -p netcliff-cli --test attack_agent -- --ignored` holds these three against the resident memory of an agent.
+const FLOW_BYTES: u64 = 64 << 10;
+
+/// A window (bytes): as it is counted, as a tree of JSON and as its text, which is copied and encrypted.
+const WINDOW_BYTES: u64 = 6 << 10;
+
+/// An answer of TCP_INFO (bytes), likewise.
+const SAMPLE_BYTES: u64 = 5 << 10;
 
 /// What carries the bytes between two hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -115,6 +133,11 @@ impl Order {
 
     /// What an agent does not do for a client, whatever the client is.
     pub fn check(&self) -> Result<(), WireError> {
+        for (what, bytes) in [("block_bytes", self.block_bytes), ("read_bytes", self.read_bytes)] {
+            if !(1..=LARGEST_BLOCK_BYTES).contains(&bytes) {
+                return Err(WireError::setting(what, bytes, format!("1 to {LARGEST_BLOCK_BYTES} bytes")));
+            }
+        }
         if matches!(self.path, SendPath::SendFile { .. }) {
             let accepted =
                 "a file that the far end makes for itself, where it sends: an agent opens no files for others";
@@ -132,6 +155,12 @@ impl Order {
         }
         if self.flows > MOST_FAR_FLOWS {
             return Err(WireError::setting("flows", self.flows, format!("at most {MOST_FAR_FLOWS} with an agent")));
+        }
+        let windows = self.windows_of_all();
+        if windows > MOST_FAR_WINDOWS {
+            let asked = format!("{} of {} flows", self.windows, self.flows_of_all());
+            let accepted = format!("at most {MOST_FAR_WINDOWS} of all flows together with an agent");
+            return Err(WireError::setting("windows", asked, accepted));
         }
         if self.cpus.len() > MOST_FAR_FLOWS as usize {
             let accepted = format!("at most {MOST_FAR_FLOWS} of them with an agent, a flow each");
@@ -153,7 +182,38 @@ impl Order {
 
     /// What the far end holds (bytes).
     pub fn memory_bytes(&self) -> u64 {
-        self.buffer_bytes().saturating_add(self.file_bytes())
+        let meter = if self.meter { FAR_METER_BYTES } else { 0 };
+        let parts = [self.buffer_bytes(), self.file_bytes(), self.report_bytes(), meter];
+        parts.into_iter().fold(self.flows_of_all().saturating_mul(FLOW_BYTES), u64::saturating_add)
+    }
+
+    fn flows_of_all(&self) -> u64 {
+        u64::from(self.flows).saturating_mul(if self.direction == Direction::Both { 2 } else { 1 })
+    }
+
+    fn windows_of_all(&self) -> u64 {
+        self.flows_of_all().saturating_mul(u64::from(self.windows.max(1)))
+    }
+
+    /// Of what is counted and told.
+    fn report_bytes(&self) -> u64 {
+        let windows = self.windows_of_all().saturating_mul(WINDOW_BYTES);
+        windows.saturating_add(self.samples_of_all().saturating_mul(SAMPLE_BYTES))
+    }
+
+    /// Answers of TCP_INFO that may be kept.
+    fn samples_of_all(&self) -> u64 {
+        if self.direction == Direction::Send || matches!(self.carrier, Carrier::Udp(_)) {
+            return 0;
+        }
+        let within = match (self.interval_s, self.amount) {
+            (None, _) => 0,
+            (Some(every_s), Amount::Seconds(s)) => (s / every_s * f64::from(self.windows.max(1))) as u64,
+            // Bytes take as long as they take.
+            (Some(_), Amount::Bytes(_)) => u64::MAX,
+        };
+        let most = sampler::MOST_SAMPLES as u64;
+        within.saturating_add(2).saturating_mul(u64::from(self.flows)).min(most.saturating_add(u64::from(self.flows)))
     }
 
     /// Of files, which are in the page cache, or in memory for good where the directory for temporary files is.
@@ -172,8 +232,7 @@ impl Order {
             ReceivePath::Uring => uring::receive_bytes(self.read_bytes.max(1)),
         };
         let of_flow = (self.block_bytes as u64).saturating_add(received as u64).saturating_add(datagrams);
-        let directions = if self.direction == Direction::Both { 2 } else { 1 };
-        of_flow.saturating_mul(u64::from(self.flows)).saturating_mul(directions)
+        of_flow.saturating_mul(self.flows_of_all())
     }
 
     /// As settings of a transfer whose far end is at `address`.

@@ -30,6 +30,9 @@ const MOST_LATE_NS: u64 = 200_000;
 /// The last part of a wait is spun (ns): a sleep ends later than asked by the timer slack of 50 us and a wake-up.
 pub(super) const SPIN_NS: u64 = 80_000;
 
+/// A wait is no longer than this (ns): who waits has to look whether anything is still wanted.
+const LONGEST_WAIT_NS: u64 = 50_000_000;
+
 /// When the next datagram is due.
 #[derive(Debug)]
 pub(super) struct Pacer {
@@ -63,10 +66,16 @@ impl Pacer {
     }
 
     /// Waits until the next datagram of `bytes` is due: how many of them are due then, at most `most`.
-    pub(super) fn wait(&mut self, bytes: usize, most: usize) -> usize {
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::Interrupted`]: it is not yet due after [`LONGEST_WAIT_NS`].
+    pub(super) fn wait(&mut self, bytes: usize, most: usize) -> io::Result<usize> {
         let began_ns = *self.began_ns.get_or_insert_with(clock::monotonic_ns);
-        let due_ns = began_ns + self.due_ns as u64;
-        let now_ns = wait_until(due_ns);
+        let due_ns = began_ns.saturating_add(self.due_ns as u64);
+        let now_ns = wait_until(due_ns.min(clock::monotonic_ns() + LONGEST_WAIT_NS));
+        if now_ns < due_ns {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
         let late_ns = now_ns - due_ns;
         self.waits += 1;
         self.late_sum_ns += late_ns;
@@ -78,12 +87,12 @@ impl Pacer {
         }
         let gap_ns = self.ns_per_byte * bytes as f64;
         let behind = late_ns.min(MOST_LATE_NS) as f64 / gap_ns;
-        (1 + behind as usize).min(most)
+        Ok((1_usize.saturating_add(behind as usize)).min(most))
     }
 
     /// When the next datagram is due (ns); None before the first, which is due at once.
     pub(super) fn due_ns(&self) -> Option<u64> {
-        Some(self.began_ns? + self.due_ns as u64)
+        Some(self.began_ns?.saturating_add(self.due_ns as u64))
     }
 
     /// Notes what was sent.
@@ -122,7 +131,7 @@ impl<'a> Paced<'a> {
 
 impl Mover for Paced<'_> {
     fn step(&mut self) -> io::Result<(usize, u64)> {
-        self.pacer.wait(self.block_bytes, 1);
+        self.pacer.wait(self.block_bytes, 1)?;
         let (bytes, calls) = self.mover.step()?;
         self.pacer.sent(bytes);
         Ok((bytes, calls))
@@ -162,7 +171,7 @@ mod tests {
         let mut pacer = Pacer::new(8_000_000);
         let begin_ns = clock::monotonic_ns();
         for _ in 0..20 {
-            assert!(pacer.wait(1000, 64) >= 1);
+            assert!(pacer.wait(1000, 64).expect("it is due within a millisecond") >= 1);
             pacer.sent(1000);
         }
         let took_s = (clock::monotonic_ns() - begin_ns) as f64 * 1e-9;
@@ -172,7 +181,7 @@ mod tests {
         assert!(report.sent_bps <= 8.1e6 && report.late_max_s >= report.late_mean_s, "{report:?}");
         std::thread::sleep(Duration::from_millis(20));
         // Twenty were due; what is sent at once is what was due in the tolerated time.
-        assert_eq!(pacer.wait(1000, 64), 1);
+        assert_eq!(pacer.wait(1000, 64).expect("it is due"), 1);
         assert!(pacer.report().given_up_s > 0.015);
     }
 
@@ -180,8 +189,22 @@ mod tests {
     fn what_is_due_goes_together_up_to_what_the_sender_takes() {
         // 1 byte a nanosecond: in the tolerated time 2000 blocks of 100 bytes are due.
         let mut pacer = Pacer::new(8_000_000_000);
-        pacer.wait(100, 64);
+        pacer.wait(100, 64).expect("the first is due at once");
         std::thread::sleep(Duration::from_millis(1));
-        assert_eq!(pacer.wait(100, 64), 64);
+        assert_eq!(pacer.wait(100, 64).expect("it is due"), 64);
+    }
+
+    /// Who asks for a block in a thousand years is to be stopped all the same.
+    #[test]
+    fn a_wait_is_short_however_slow_the_rate() {
+        for bits_per_s in [0, 1] {
+            let mut pacer = Pacer::new(bits_per_s);
+            pacer.wait(1 << 20, 1).expect("the first is due at once");
+            pacer.sent(1 << 20);
+            let begin_ns = clock::monotonic_ns();
+            assert_eq!(pacer.wait(1 << 20, 1).expect_err("it is not due").kind(), io::ErrorKind::Interrupted);
+            assert!(clock::monotonic_ns() - begin_ns < 2_000_000_000);
+            assert!(pacer.due_ns().is_some_and(|due_ns| due_ns > begin_ns));
+        }
     }
 }

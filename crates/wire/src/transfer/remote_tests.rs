@@ -14,6 +14,7 @@ use crate::FarCpu;
 use crate::control::agent::{Agent, Event, Settings as AgentSettings};
 use crate::control::client::Session;
 use crate::control::far::{Context, FarEnd, Kind};
+use crate::control::key::Token;
 use crate::control::{ControlError, Limits};
 
 mod reports;
@@ -29,7 +30,7 @@ struct Peer {
 
 impl Peer {
     fn new() -> Self {
-        Self::of(Arc::new(TransferKind))
+        Self::of(Arc::new(TransferKind::default()))
     }
 
     fn of(kind: Arc<dyn Kind>) -> Self {
@@ -114,7 +115,7 @@ impl Kind for Older {
     fn start(&self, settings: &serde_json::Value, context: &Context) -> Result<Box<dyn FarEnd>, String> {
         let unknown = ["meter", "devices", "cpus", "threads"].iter().find(|key| settings.get(key).is_some());
         assert_eq!(unknown, None, "it would refuse a key it does not know: {settings}");
-        TransferKind.start(settings, context)
+        TransferKind::default().start(settings, context)
     }
 }
 
@@ -161,7 +162,8 @@ fn datagrams_of_every_path_go_both_ways_and_the_end_is_heard() {
 
 #[test]
 fn a_datagram_as_long_as_a_token_is_no_token() {
-    let asked = Settings { direction: Direction::Both, block_bytes: 16, ..settings(udp(DatagramPath::Single)) };
+    let asked =
+        Settings { direction: Direction::Both, block_bytes: Token::PROOF_BYTES, ..settings(udp(DatagramPath::Single)) };
     let transfer = Peer::new().made(&asked);
     assert_eq!(transfer.cut_short, None);
     for flow in &transfer.flows {
@@ -264,11 +266,14 @@ fn an_agent_checks_what_it_is_sent_by_other_means() {
         ("flows", 0.into(), "flows is 0"),
         ("flows", u32::MAX.into(), "at most 1024"),
         ("block_bytes", 0.into(), "block_bytes is 0"),
-        ("block_bytes", (1_u64 << 40).into(), "memory"),
+        ("block_bytes", (1_u64 << 40).into(), "1 to 16777216 bytes"),
         ("stall_s", 1e9.into(), "at most 60"),
         ("warm_up_s", (-1.0).into(), "warm_up_s is -1"),
         ("path", serde_json::json!({ "send-file": { "file": "/etc/shadow", "cold": false } }), "opens no files"),
         ("carrier", "pigeon".into(), "pigeon"),
+        ("windows", u32::MAX.into(), "at most 16384 of all flows together"),
+        ("block_bytes", u64::MAX.into(), "1 to 16777216 bytes"),
+        ("read_bytes", 0.into(), "1 to 16777216 bytes"),
         ("surprise", 1.into(), "unknown field"),
     ] {
         let said = refused(key, value);
@@ -284,7 +289,7 @@ fn strangers_are_refused_and_the_transfer_goes_on() {
     let ready = session.start(TransferKind::NAME, &Order::of(&asked).expect("in range")).expect("it listens");
     let target = SocketAddr::new(LOOPBACK, ready.ports[0]);
     let mut stranger = TcpStream::connect(target).expect("it listens");
-    stranger.write_all(&[0; 20]).expect("it takes bytes");
+    stranger.write_all(&[0; Token::PROOF_BYTES]).expect("it takes bytes");
     assert_eq!(stranger.read(&mut [0]).unwrap_or(0), 0, "the stranger is shown out");
     let _silent = TcpStream::connect(target).expect("it listens");
     let mut known = TcpStream::connect(target).expect("it listens");

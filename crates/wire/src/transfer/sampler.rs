@@ -19,7 +19,7 @@ use crate::error::WireError;
 use crate::thread::Punctual;
 
 /// Answers that are kept: some 3 MB on the control channel, where a report of a far end has to fit.
-const MOST_SAMPLES: usize = 8192;
+pub(super) const MOST_SAMPLES: usize = 8192;
 /// The thread rests for so many times the CPU time of a pass.
 const REST: u64 = 99;
 /// The windows stay open for so long for the last answers: longer than a pass over hundreds of sockets that nobody holds.

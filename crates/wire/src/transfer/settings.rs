@@ -197,7 +197,11 @@ impl Settings {
         let window = match self.amount {
             Amount::Seconds(s) => Span::Time(seconds("time_s", s, 1_000_000, "0.001")?),
             Amount::Bytes(0) => return Err(WireError::setting("bytes", 0, "at least 1 byte")),
-            Amount::Bytes(bytes) => Span::Bytes(bytes.next_multiple_of(self.block_bytes as u64)),
+            Amount::Bytes(bytes) => Span::Bytes(
+                bytes
+                    .checked_next_multiple_of(self.block_bytes as u64)
+                    .ok_or_else(|| WireError::setting("bytes", bytes, "whole blocks below 2^64 bytes"))?,
+            ),
         };
         if self.acknowledged {
             self.check_acknowledged()?;

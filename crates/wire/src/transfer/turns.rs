@@ -131,7 +131,8 @@ impl<'a> Served<'a> {
         let spans = &shared.spans;
         let mut moved = 0;
         for _ in 0..TURN_CALLS {
-            if self.sender && work.meter.done() && !spans.receiver_ends {
+            let sent = work.meter.done() && !spans.receiver_ends;
+            if self.sender && (sent || shared.phase.is_cut()) {
                 return self.leave(shared, None);
             }
             if let Some(due_ns) = work.mover.due_ns().filter(|due_ns| clock::monotonic_ns() < *due_ns) {

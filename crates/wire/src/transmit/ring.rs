@@ -153,7 +153,7 @@ impl RawRing {
     }
 
     fn head(&self, slot: usize) -> *mut SlotHead {
-        debug_assert!(slot < self.slots);
+        assert!(slot < self.slots);
         // SAFETY: `slot` is below `slots`, so the result lies within the mapping.
         unsafe { self.memory.as_ptr().byte_add(slot * self.slot_bytes).cast() }
     }

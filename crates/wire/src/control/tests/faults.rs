@@ -67,7 +67,7 @@ fn other_programs_and_versions_are_told() {
     assert!(error.contains("not a netcliff agent") && error.contains("on this host, says its motd"), "{error}");
     let error = answers(b"netcliff\x00\x63\x00\x00");
     assert!(error.contains("control protocol 99") && error.contains("same version"), "{error}");
-    let error = answers(b"netcliff\x00\x01\x00\x01");
+    let error = answers(b"netcliff\x00\x02\x00\x01");
     assert!(error.contains("no room"), "{error}");
     let error = answers(b"netcli");
     assert!(error.contains("more than 0.6 s for the handshake"), "{error}");
@@ -101,8 +101,8 @@ fn bad_clients_do_not_touch_a_running_test() {
     };
     let mut bad = vec![
         raw(b"GET / HTTP/1.1\r\n\r\n"),
-        raw(b"netcliff\x00\x01\x01\x00\xff\xff"),
-        raw(b"netcliff\x00\x01\x01\x00\x00\x30not a key at all, but forty-eight bytes of noise.."),
+        raw(b"netcliff\x00\x02\x01\x00\xff\xff"),
+        raw(b"netcliff\x00\x02\x01\x00\x00\x30not a key at all, but forty-eight bytes of noise.."),
         raw(b"netc"),
     ];
     // All seats of strangers are taken or were a moment ago: the next is turned away or waits its turn, no more.
@@ -139,7 +139,7 @@ fn oversized_slow_and_malformed_messages_end_their_session_only() {
     let host = Host::new(None, short());
     let mut good = host.session(None).expect("loopback");
     good.start("count", &json!({})).expect("it starts");
-    let preamble = b"netcliff\x00\x01\x00\x00";
+    let preamble = b"netcliff\x00\x02\x00\x00";
     let slow = b"\x00\x00\x00\x10{";
     let huge = b"\xff\xff\xff\xff";
     let broken = b"\x00\x00\x00\x05[1,2]";
@@ -163,7 +163,7 @@ fn a_client_that_falls_silent_is_given_up() {
     let say = |stream: &mut TcpStream, json: &str| {
         stream.write_all(&[&(json.len() as u32).to_be_bytes(), json.as_bytes()].concat()).expect("it reads");
     };
-    stream.write_all(b"netcliff\x00\x01\x00\x00").expect("it reads");
+    stream.write_all(b"netcliff\x00\x02\x00\x00").expect("it reads");
     say(&mut stream, r#"{"hello":{"version":"0","can":[],"clock":null}}"#);
     say(&mut stream, r#"{"start":{"kind":"count","settings":{}}}"#);
     assert!(host.runs(1), "it runs");
@@ -180,7 +180,7 @@ fn an_agent_that_falls_silent_is_given_up() {
     let silent = thread::spawn(move || {
         let (mut stream, _) = socket.accept().expect("the client comes");
         let hello = r#"{"hello":{"version":"0","can":["count"],"clock":null}}"#;
-        let bytes = [b"netcliff\x00\x01\x00\x00", &(hello.len() as u32).to_be_bytes()[..], hello.as_bytes()].concat();
+        let bytes = [b"netcliff\x00\x02\x00\x00", &(hello.len() as u32).to_be_bytes()[..], hello.as_bytes()].concat();
         stream.write_all(&bytes).expect("it listens");
         let _ = stream.read_to_end(&mut Vec::new());
     });

@@ -109,11 +109,12 @@ impl PacketReceiver {
 
     /// The frame at an offset of the current block, its stamp, and the distance to the next.
     fn frame(&self, at: usize) -> (&[u8], u64, usize) {
-        debug_assert!(at + size_of::<libc::tpacket3_hdr>() <= BLOCK_BYTES);
+        assert!(at + size_of::<libc::tpacket3_hdr>() <= BLOCK_BYTES);
         // SAFETY: the kernel laid a header at this offset of a block that is ours, aligned to 16 bytes.
         let head = unsafe { &*self.block_at().add(at).cast::<libc::tpacket3_hdr>() };
         let (from, length) = (at + usize::from(head.tp_mac), head.tp_snaplen as usize);
-        let length = length.min(BLOCK_BYTES.saturating_sub(from));
+        assert!(from <= BLOCK_BYTES, "the kernel names offsets within the block");
+        let length = length.min(BLOCK_BYTES - from);
         // SAFETY: in bounds by the line above, in a block that stays ours until `release`, which takes `&mut self`.
         let bytes = unsafe { std::slice::from_raw_parts(self.block_at().add(from), length) };
         (bytes, u64::from(head.tp_sec) * 1_000_000_000 + u64::from(head.tp_nsec), head.tp_next_offset as usize)

@@ -1,114 +1,105 @@
 //! What the threads of a server do.
 
-use std::io::{self, Read};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::time::TimeSpec;
 
 use super::{MOST_STRANGERS, Tally};
 use crate::clock;
-use crate::control::key::Token;
+use crate::control::key::{Proven, Purpose, Token};
+use crate::far_meter::FAR_METER_BYTES;
+use crate::pending::Pending;
 use crate::rr::STAMPED_BYTES;
-use crate::rr::connect::greeting;
 use crate::rr::settings::{Receive, Settings};
 use crate::rr::socket::{GLANCE, Got, Socket};
 
-/// How long a new connection may take to show its token.
+/// How long a new connection may take to prove its token.
 const TOKEN_TIME: Duration = Duration::from_secs(2);
-/// The same where the connection lives for one transaction only, and holds up an acceptor meanwhile.
-const QUICK_TOKEN_TIME: Duration = Duration::from_millis(100);
+/// How long an acceptor waits for it alone where each transaction has a connection: who connects has its first bytes on the way.
+const FIRST_BYTES_TIME: Duration = Duration::from_micros(200);
+/// Connections that may wait at an acceptor where there are many.
+const LEAST_STRANGERS: usize = 4;
 /// Bytes read at once.
 const READ_BYTES: usize = 64 << 10;
 
+/// What a flow holds beside what it reads into and answers from (bytes): the touched part of its thread's stack, and connections that
+/// are not yet let in.
+const FLOW_BYTES: u64 = 64 << 10;
+
 /// What a flow of these settings reads into and answers from, all flows together (bytes).
 pub(super) fn memory_bytes(settings: &Settings) -> u64 {
-    let read = READ_BYTES.max(settings.request_bytes).saturating_add(settings.response_bytes);
-    (read as u64).saturating_mul(u64::from(settings.flows))
+    let read = READ_BYTES.max(settings.request_bytes).saturating_add(settings.response_bytes) as u64;
+    let meter = if settings.far_meter { FAR_METER_BYTES } else { 0 };
+    read.saturating_add(FLOW_BYTES).saturating_mul(u64::from(settings.flows)).saturating_add(meter)
 }
 
-/// Accepts connections until it is stopped.
+/// Accepts connections until it is stopped. Those that have not yet proved their token wait beside those that have.
 pub(super) fn accept(tally: &Arc<Tally>, listener: &TcpListener) {
     if listener.set_nonblocking(true).is_err() {
         return;
     }
+    let (most, at_once) = if tally.settings.connect_each {
+        (MOST_STRANGERS.div_ceil(tally.settings.flows as usize).max(LEAST_STRANGERS), 1)
+    } else {
+        (MOST_STRANGERS + tally.settings.flows as usize, usize::MAX)
+    };
+    let mut pending = Pending::new(most, Token::PROOF_BYTES, TOKEN_TIME);
     while !tally.stopped() {
-        match listener.accept() {
-            Ok((stream, _)) => admit(tally, stream),
-            Err(_) => wait(tally, listener),
+        let Ok(looked) = pending.look(listener, at_once) else {
+            // A shortage of descriptors that passes.
+            std::thread::sleep(Duration::from_micros(10));
+            continue;
+        };
+        tally.refused.fetch_add(looked.refused, Ordering::Relaxed);
+        let idle = looked.shown.is_empty();
+        for (stream, shown) in looked.shown {
+            if let Some(flow) = tally.lets_in(&shown)
+                && stream.set_nodelay(true).and_then(|()| stream.set_nonblocking(false)).is_ok()
+            {
+                admit(tally, stream, flow);
+            }
+        }
+        if idle {
+            wait(tally, listener, &pending, looked.accepted > 0);
         }
     }
 }
 
-fn wait(tally: &Tally, listener: &TcpListener) {
+/// Waits for connections and for what they show. One that has just come is waited for alone, but not for long: it is another acceptor's turn
+/// to take the next.
+fn wait(tally: &Tally, listener: &TcpListener, pending: &Pending, has_come: bool) {
     // Only where accepting is part of a transaction: else a listener that spins would take the CPU from the flows that were
     // accepted, all of it under SCHED_FIFO.
     if tally.settings.receive == Receive::Spin && tally.settings.connect_each {
         return std::hint::spin_loop();
     }
-    let timeout = PollTimeout::try_from(GLANCE).unwrap_or(PollTimeout::ZERO);
-    if poll(&mut [PollFd::new(listener.as_fd(), PollFlags::POLLIN)], timeout) == Ok(1) {
-        return;
-    }
-    // Nothing to accept, or a shortage of descriptors that passes.
-    std::thread::sleep(Duration::from_micros(10));
+    let alone = has_come && tally.settings.connect_each;
+    let listens = (!alone).then(|| listener.as_fd());
+    let mut fds: Vec<PollFd<'_>> =
+        listens.into_iter().chain(pending.fds()).map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+    let timeout = TimeSpec::from_duration(if alone { FIRST_BYTES_TIME } else { GLANCE });
+    // What fails is tried again.
+    let _ = ppoll(&mut fds, Some(timeout), None);
 }
 
-fn admit(tally: &Arc<Tally>, mut stream: TcpStream) {
+/// Serves a connection: here where it lives for one transaction, else in a thread of its own.
+fn admit(tally: &Arc<Tally>, stream: TcpStream, flow: usize) {
     if tally.settings.connect_each {
-        if shows_token(tally, &mut stream, QUICK_TOKEN_TIME).is_some() && stream.set_nodelay(true).is_ok() {
-            once(tally, stream);
-        }
-        return;
+        return once(tally, stream);
     }
-    if tally.strangers.load(Ordering::Acquire) >= MOST_STRANGERS as u64 + u64::from(tally.settings.flows) {
-        tally.refused.fetch_add(1, Ordering::Relaxed);
-        return;
-    }
-    tally.strangers.fetch_add(1, Ordering::AcqRel);
     let theirs = Arc::clone(tally);
     let work = move || {
-        let admitted = shows_token(&theirs, &mut stream, TOKEN_TIME);
-        theirs.strangers.fetch_sub(1, Ordering::AcqRel);
-        let Some(flow) = admitted else { return };
-        let known = theirs.joined.fetch_add(1, Ordering::AcqRel);
-        let room = known < u64::from(theirs.settings.flows);
-        if room && stream.set_nodelay(true).is_ok() && theirs.place(flow).enter().is_ok() {
+        if theirs.place(flow).enter().is_ok() {
             theirs.counted(|| self::stream(&theirs, stream.into()));
         }
     };
-    if std::thread::Builder::new().name("rr-flow".into()).spawn(work).is_err() {
-        tally.strangers.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-/// Reads the token against a deadline, and the number of the flow where it is wanted, else 0; None for whoever does not show
-/// them: it is refused.
-fn shows_token(tally: &Tally, stream: &mut TcpStream, time: Duration) -> Option<usize> {
-    let deadline = Instant::now() + time;
-    let wanted = greeting(&tally.token, tally.settings.numbers_flows().then_some(0)).len();
-    let (mut shown, mut filled) = (vec![0; wanted], 0);
-    while filled < shown.len() && !tally.stopped() {
-        let left = deadline.saturating_duration_since(Instant::now()).min(GLANCE);
-        if left.is_zero() || stream.set_read_timeout(Some(left)).is_err() {
-            break;
-        }
-        match stream.read(&mut shown[filled..]) {
-            Ok(0) => break,
-            Ok(bytes) => filled += bytes,
-            Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
-            Err(_) => break,
-        }
-    }
-    let (token, number) = shown.split_at(Token::BYTES);
-    if filled < wanted || !tally.token.admits(token) {
-        tally.refused.fetch_add(1, Ordering::Relaxed);
-        return None;
-    }
-    Some(number.iter().fold(0, |number, byte| number << 8 | usize::from(*byte)))
+    // The client hears that its connection is closed.
+    let _ = std::thread::Builder::new().name("rr-flow".into()).spawn(work);
 }
 
 /// Answers requests on a stream until the other end closes.
@@ -158,12 +149,13 @@ fn once(tally: &Tally, stream: TcpStream) {
     }
 }
 
-/// Waits for the datagram with the token, binds to its sender, then answers requests.
-pub(super) fn datagrams(tally: &Tally, socket: &UdpSocket) {
+/// Waits for the datagram that proves the token, binds to its sender, then answers requests.
+pub(super) fn datagrams(tally: &Tally, socket: &UdpSocket, number: usize) {
     let mut buffer = vec![0; READ_BYTES];
-    let Some(peer) = joining(tally, socket, &mut buffer) else { return };
+    let Some(peer) = joining(tally, socket, number, &mut buffer) else { return };
+    let reply = tally.token.proof(Purpose::Answer, Proven { flow: number as u32, number: 0 });
     // From here on the kernel lets nobody else's datagrams in.
-    if socket.connect(peer).is_err() || socket.send(tally.token.bytes()).is_err() {
+    if socket.connect(peer).is_err() || socket.send(&reply).is_err() {
         return;
     }
     let Ok(fd) = socket.as_fd().try_clone_to_owned() else { return };
@@ -176,9 +168,9 @@ pub(super) fn datagrams(tally: &Tally, socket: &UdpSocket) {
             Ok(_) | Err(_) => continue,
         };
         let arrived_ns = clock::monotonic_ns();
-        if bytes == Token::BYTES && tally.token.admits(&buffer[..bytes]) {
+        if bytes == Token::PROOF_BYTES && tally.token.proven(Purpose::Join, &buffer[..bytes]).is_some() {
             // The client has not seen the first reply.
-            let _ = socket.send(tally.token.bytes());
+            let _ = socket.send(&reply);
         } else if bytes == tally.settings.request_bytes {
             stamp(&mut answer, 0, arrived_ns);
             answer[..8].copy_from_slice(&buffer[..8]);
@@ -192,11 +184,13 @@ pub(super) fn datagrams(tally: &Tally, socket: &UdpSocket) {
     }
 }
 
-fn joining(tally: &Tally, socket: &UdpSocket, buffer: &mut [u8]) -> Option<SocketAddr> {
+fn joining(tally: &Tally, socket: &UdpSocket, number: usize, buffer: &mut [u8]) -> Option<SocketAddr> {
+    let joins =
+        |shown: &[u8]| tally.token.proven(Purpose::Join, shown).is_some_and(|proven| proven.flow as usize == number);
     socket.set_read_timeout(Some(GLANCE)).ok()?;
     while !tally.stopped() {
         match socket.recv_from(buffer) {
-            Ok((bytes, from)) if tally.token.admits(&buffer[..bytes]) => return Some(from),
+            Ok((bytes, from)) if joins(&buffer[..bytes]) => return Some(from),
             Ok(_) => _ = tally.refused.fetch_add(1, Ordering::Relaxed),
             Err(_) => {}
         }

@@ -1,7 +1,6 @@
 //! Flows dealt to several CPUs.
 
 use super::*;
-use crate::rr::connect::greeting;
 use crate::rr::report::ServerCount;
 
 fn dealt(transport: Transport) -> Settings {
@@ -15,18 +14,6 @@ fn flows_of_every_transport_find_their_far_ends() {
         sound(&both(&dealt(transport)), &format!("{transport:?}"));
     }
     sound(&both(&Settings { connect_each: true, ..dealt(Transport::Tcp) }), "connect each");
-}
-
-#[test]
-fn a_connection_says_its_number_where_its_far_end_has_a_cpu_by_it() {
-    let token = Token::new().expect("random bytes");
-    assert_eq!(greeting(&token, None), token.bytes());
-    assert_eq!(greeting(&token, Some(258))[Token::BYTES..], [0, 0, 1, 2]);
-    let numbers = |settings: Settings| settings.numbers_flows();
-    assert!(numbers(dealt(Transport::Tcp)));
-    assert!(!numbers(dealt(Transport::Udp)), "a port tells it");
-    assert!(!numbers(Settings { connect_each: true, ..dealt(Transport::Tcp) }), "it is served where it is accepted");
-    assert!(!numbers(Settings { server_cpus: Vec::new(), ..dealt(Transport::Tcp) }), "as an older far end has it");
 }
 
 #[test]

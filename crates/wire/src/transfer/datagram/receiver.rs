@@ -109,9 +109,8 @@ impl Mover for Receiver<'_> {
             match self.source.receive(&mut self.noted) {
                 Ok(ours) => {
                     self.silent_since_ns = None;
-                    if ours > 0 {
-                        return Ok((ours, 1));
-                    }
+                    // Others' datagrams may come for ever: who asks looks whether anything is still wanted.
+                    return if ours > 0 { Ok((ours, 1)) } else { Err(ErrorKind::Interrupted.into()) };
                 }
                 Err(e) if e.kind() == ErrorKind::WouldBlock => {
                     if self.noted.over.load(Ordering::Acquire) {

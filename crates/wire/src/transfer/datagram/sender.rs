@@ -106,7 +106,7 @@ impl Mover for Sender<'_> {
     fn step(&mut self) -> io::Result<(usize, u64)> {
         let most = self.messages.len();
         let message_bytes = self.segments * self.block_bytes;
-        let messages = self.pacer.as_mut().map_or(most, |pacer| pacer.wait(message_bytes, most));
+        let messages = self.pacer.as_mut().map_or(Ok(most), |pacer| pacer.wait(message_bytes, most))?;
         for (place, row) in self.rows.chunks_mut(self.block_bytes).take(messages * self.segments).enumerate() {
             row[..8].copy_from_slice(&(self.next + place as u64).to_be_bytes());
         }

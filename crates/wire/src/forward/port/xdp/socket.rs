@@ -140,7 +140,7 @@ impl<T: Copy> Queue<T> {
     #[inline]
     fn word(&self, at: u64) -> &AtomicU32 {
         let at = at as usize;
-        debug_assert!(at + 4 <= self.mapping.bytes.get() && at.is_multiple_of(4));
+        assert!(at + 4 <= self.mapping.bytes.get() && at.is_multiple_of(4));
         // SAFETY: in bounds and aligned (the kernel names offsets of u32 within the mapping it sized); the kernel
         // changes the word concurrently, which an atomic allows.
         unsafe { &*self.mapping.memory.as_ptr().byte_add(at).cast::<AtomicU32>() }
