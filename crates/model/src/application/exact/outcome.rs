@@ -1,0 +1,87 @@
+//! What was solved, as an [`Outcome`].
+
+use netcliff_core::{CpuShares, Figure, Host, Latency, Loss, Napi, Outcome, Scheme};
+
+use super::Solved;
+use crate::answer::Shares;
+use crate::schemes::LARGEST_WEIGHT;
+
+/// What happens to less than this share is as good as never.
+const NEVER: f64 = 1e-9;
+/// Full polls after which Linux ends a softirq: MAX_SOFTIRQ_RESTART, kernel/softirq.c.
+const ROUNDS: f64 = 10.0;
+
+/// The outcome; `frame_bytes` is the mean frame.
+pub fn outcome(solved: &Solved, scheme: &Scheme, host: &Host, frame_bytes: f64) -> Outcome {
+    let exact = |value: f64| Some(Figure::exact(value));
+    let Shares { interrupt, poll, protocol, available } = solved.shares;
+    let mut notes = vec![
+        "application: latency ends when it takes the packet from its socket; quantiles are not computed with an application"
+            .to_owned(),
+    ];
+    let limits = match scheme {
+        Scheme::Napi(napi) => napi_limits(solved, napi, host),
+        _ => Vec::new(),
+    };
+    let is_exact = solved.exact && limits.is_empty();
+    notes.extend(limits);
+    if !solved.exact {
+        notes.push(
+            "a packet's wait for its interrupt is taken as independent of the application's progress meanwhile, which moves the \
+             mean latency of packets that just fit into the socket"
+                .to_owned(),
+        );
+    }
+    Outcome {
+        throughput_pps: exact(solved.read_pps),
+        goodput_bps: exact(solved.read_pps * 8.0 * frame_bytes),
+        loss_fraction: exact((solved.ring_loss + solved.socket_loss).min(1.0)),
+        loss: Some(Loss { ring: exact(solved.ring_loss), socket: exact(solved.socket_loss), sender: None }),
+        latency_s: Some(Latency { mean: exact(solved.mean_latency_s), ..Latency::default() }),
+        latency_to: Some("application".to_owned()),
+        cpu: Some(CpuShares {
+            interrupt: exact(interrupt),
+            poll: exact(poll),
+            protocol: exact(protocol),
+            application: exact(solved.application),
+            available: exact(available),
+        }),
+        cpu_method: Some(if is_exact { "exact" } else { "approximate" }.to_owned()),
+        interrupts_per_s: exact(solved.interrupts_per_s),
+        polls_per_s: solved.polls_per_s.map(Figure::exact),
+        packets_per_poll: solved
+            .polls_per_s
+            .filter(|polls| *polls > 0.0)
+            .map(|polls| Figure::exact(solved.delivered_pps / polls)),
+        packets_in_system: exact(solved.mean_present),
+        notes,
+        ..Outcome::default()
+    }
+}
+
+/// Where Linux differs from the strict priorities of the chain, as far as it matters at this point.
+fn napi_limits(solved: &Solved, napi: &Napi, host: &Host) -> Vec<String> {
+    let mut notes = Vec::new();
+    let full = solved.full_polls_per_s / solved.polls_per_s.unwrap_or(0.0).max(f64::MIN_POSITIVE);
+    if full > NEVER {
+        // Every tenth full poll and every tick may let the application take one packet that it would have to wait with.
+        let more_pps = solved.full_polls_per_s / ROUNDS + 1.0 / host.tick_s;
+        notes.push(format!(
+            "napi: {:.2e} of the polls use the whole weight ({}); a softirq that goes on stops after ten of them, or at a tick, \
+             and lets the application take a packet, which the strict priorities here do not: it may read up to {} more",
+            full,
+            napi.weight,
+            netcliff_core::units::print_pps(more_pps.ceil())
+        ));
+    }
+    if napi.weight > LARGEST_WEIGHT {
+        notes.push(format!("weight {} is taken as never used up (more than {LARGEST_WEIGHT})", napi.weight));
+    }
+    if napi.backlog && solved.ring_loss > NEVER {
+        notes.push(
+            "backlog: solved with one queue of `ring` packets; process_backlog holds up to a moved batch more"
+                .to_owned(),
+        );
+    }
+    notes
+}

@@ -1,0 +1,108 @@
+//! What is left of an excursion once the socket is full: no packet of it reaches the application, so that only the times
+//! in all matter. Levels are eliminated from the top (GTH), then the times follow from the bottom up.
+
+use super::excursion::{Excursion, Kind, Weights};
+use crate::queue::matrix::Matrix;
+
+/// The times from one level on are those of the level above when no entry moves by more than this share of its row.
+const CONVERGED: f64 = 4e-16;
+/// Bytes of matrices kept at the most: 256 MiB.
+const MATRICES_BYTES: usize = 1 << 28;
+
+/// Expected times in each (packets, stage) until the ring is left alone, from `start`; None if that does not fit in
+/// memory.
+pub fn times(excursion: &Excursion<'_>, start: &Weights) -> Option<Weights> {
+    let (stages, places) = (excursion.stages(), excursion.places);
+    let most = (MATRICES_BYTES / (8 * stages * stages)).max(2);
+    // (lowest level it holds for, expected times before a lower level), from the top down.
+    let mut visits: Vec<(usize, Matrix)> = Vec::new();
+    let mut packets = places;
+    loop {
+        let found = visit(excursion, packets, visits.last().map(|(_, above)| above));
+        let settled = packets > 1
+            && packets + 1 < places
+            && visits.last().is_some_and(|(_, above)| found.relative_distance(above) <= CONVERGED);
+        // Level 1 differs: its services may end the excursion, which a level's own times do not see.
+        let lowest = if settled { 1 } else { packets };
+        visits.push((lowest, found));
+        if visits.len() > most {
+            return None;
+        }
+        if lowest == 0 {
+            break;
+        }
+        packets = lowest - 1;
+    }
+    Some(upward(excursion, start, &visits))
+}
+
+/// Expected times at a level before a lower one, what happens above it taken together.
+fn visit(excursion: &Excursion<'_>, packets: usize, above: Option<&Matrix>) -> Matrix {
+    let stages = excursion.stages();
+    let mut within = Matrix::zero(stages);
+    let mut leaving = vec![0.0; stages];
+    excursion.jumps(Kind::Drops, packets, &mut |from, to, rate| within.add(from, to, rate), &mut leaving);
+    if let Some(above) = above {
+        // An arrival, then the way back down.
+        let services = excursion.rates(Kind::Drops).services(packets + 1);
+        for stage in 0..stages {
+            let row = above.row((excursion.chain.accepted)(stage));
+            for (from, to, rate) in services {
+                let back = excursion.arrival_pps() * row[*from] * rate;
+                if packets == 0 && *to == 0 { leaving[stage] += back } else { within.add(stage, *to, back) }
+            }
+        }
+    }
+    for stage in 0..stages {
+        within.row_mut(stage)[stage] = 0.0;
+    }
+    if packets == 0 {
+        // Stage 0 of an empty ring is the end: it is never entered, but elimination needs a way out.
+        leaving[0] = leaving[0].max(excursion.arrival_pps());
+    }
+    within.expected_times(leaving)
+}
+
+fn upward(excursion: &Excursion<'_>, start: &Weights, visits: &[(usize, Matrix)]) -> Weights {
+    let (stages, places) = (excursion.stages(), excursion.places);
+    let rates = excursion.rates(Kind::Drops);
+    let own = |packets: usize| {
+        let place = packets.checked_sub(start.low).map_or(usize::MAX, |level| level * stages);
+        start.at.get(place..place.saturating_add(stages))
+    };
+    let matrix = |packets: usize| {
+        let at = visits.partition_point(|(lowest, _)| *lowest > packets);
+        &visits[at.min(visits.len() - 1)].1
+    };
+    // What enters each level before any lower one, from the top down.
+    let mut entries = vec![0.0; (places + 1) * stages];
+    let mut from_above = vec![0.0; stages];
+    for packets in (0..=places).rev() {
+        let here = &mut entries[packets * stages..(packets + 1) * stages];
+        here.copy_from_slice(&from_above);
+        if let Some(own) = own(packets) {
+            here.iter_mut().zip(own).for_each(|(sum, weight)| *sum += weight);
+        }
+        from_above.fill(0.0);
+        if packets > 0 && here.iter().any(|weight| *weight > 0.0) {
+            let spent = matrix(packets).left_product(here);
+            for (from, to, rate) in rates.services(packets) {
+                if packets > 1 || *to != 0 {
+                    from_above[*to] += spent[*from] * rate;
+                }
+            }
+        }
+    }
+    let mut up = vec![0.0; stages];
+    for packets in 0..=places {
+        let here = &mut entries[packets * stages..(packets + 1) * stages];
+        here.iter_mut().zip(&up).for_each(|(sum, weight)| *sum += weight);
+        let spent = matrix(packets).left_product(here);
+        here.copy_from_slice(&spent);
+        up.fill(0.0);
+        for (stage, time) in spent.iter().enumerate() {
+            up[(excursion.chain.accepted)(stage)] += time * excursion.arrival_pps();
+        }
+    }
+    Weights { low: 0, at: entries }
+}

@@ -1,0 +1,365 @@
+//! Ring, socket and application solved exactly, against the same host written state by state as a dense chain.
+
+mod referee;
+
+use netcliff_core::{Engine, Host, Point, Traffic};
+use netcliff_model::{Fidelity, ModelEngine};
+use proptest::prelude::*;
+
+/// What the application is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Thread {
+    Asleep,
+    Switching,
+    Working,
+}
+
+/// (packets in the ring, stage, the first packet's service is over and wakes the application, thread, packets waiting).
+type State = (u64, Stage, bool, Thread, u64);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Stage {
+    /// The application may run: an idle ring, or packets that wait for their interrupt.
+    Free,
+    Interrupt,
+    /// Interrupt and first packet as one.
+    First,
+    Overhead,
+    /// Packets served by this poll.
+    Serving(u64),
+    Unmask,
+}
+
+/// What the scheme does, in its own words.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Rule {
+    Ideal,
+    Interrupt { drops_interrupt: bool },
+    DisableEnable { merged: bool },
+    Frames(u64),
+    Napi { weight: u64 },
+}
+
+#[derive(Debug, Clone)]
+struct Case {
+    rule: Rule,
+    lambda: f64,
+    /// Rates a microsecond: protocol, interrupt, mask, poll, delivery, application, switch, wake-up; infinite for none.
+    protocol: f64,
+    interrupt: f64,
+    mask: f64,
+    poll: f64,
+    delivery: f64,
+    application: f64,
+    switch: f64,
+    wakeup: f64,
+    drop_cost: f64,
+    ring: u64,
+    socket: u64,
+}
+
+/// Where a jump leads, at which rate; and the packet's fate if it is the end of a service: taken by the socket or not.
+type Jumps = Vec<(State, f64, Option<bool>)>;
+
+impl Case {
+    fn masking(&self) -> f64 {
+        1.0 / (1.0 / self.interrupt + 1.0 / self.mask)
+    }
+
+    /// Where an accepted arrival leads from `stage` with `packets` present before it.
+    fn arrival(&self, stage: Stage, packets: u64) -> Stage {
+        match (self.rule, stage) {
+            (Rule::Ideal, Stage::Free) => Stage::Serving(0),
+            (Rule::Interrupt { .. }, _) => Stage::Interrupt,
+            (Rule::DisableEnable { merged: true }, Stage::Free) => Stage::First,
+            (Rule::DisableEnable { merged: false }, Stage::Free) => Stage::Interrupt,
+            (Rule::Frames(frames), Stage::Free) if packets + 1 >= frames => Stage::Interrupt,
+            (Rule::Napi { .. }, Stage::Free) if self.delivery.is_infinite() => Stage::Interrupt,
+            (_, stage) => stage,
+        }
+    }
+
+    /// What follows a service that leaves `packets`.
+    fn served(&self, stage: Stage, packets: u64) -> Stage {
+        match (self.rule, stage) {
+            (Rule::Napi { weight }, Stage::Serving(served)) if served + 1 == weight => Stage::Overhead,
+            (Rule::Napi { .. }, _) if packets == 0 && self.mask.is_infinite() => Stage::Free,
+            (Rule::Napi { .. }, _) if packets == 0 => Stage::Unmask,
+            (Rule::Napi { .. }, Stage::Serving(served)) => Stage::Serving(served + 1),
+            _ if packets == 0 => Stage::Free,
+            _ => Stage::Serving(0),
+        }
+    }
+
+    /// The jumps from a state; a switch that takes no time is over as soon as the application may run.
+    fn jumps(&self, state: &State) -> Jumps {
+        let at_once = self.switch.is_infinite();
+        let settled = |(packets, stage, waking, thread, waiting): State| match (stage, thread) {
+            (Stage::Free, Thread::Switching) if at_once => (packets, stage, waking, Thread::Working, waiting - 1),
+            _ => (packets, stage, waking, thread, waiting),
+        };
+        self.own_jumps(state).into_iter().map(|(next, rate, fate)| (settled(next), rate, fate)).collect()
+    }
+
+    fn own_jumps(&self, state: &State) -> Jumps {
+        let (packets, stage, waking, thread, waiting) = *state;
+        let mut jumps: Jumps = Vec::new();
+        if packets < self.ring {
+            jumps.push(((packets + 1, self.arrival(stage, packets), waking, thread, waiting), self.lambda, None));
+        } else if self.rule == (Rule::Interrupt { drops_interrupt: true }) {
+            jumps.push(((packets, Stage::Interrupt, waking, thread, waiting), self.lambda, None));
+        }
+        let to = |stage| (packets, stage, waking, thread, waiting);
+        let work = |rate: f64, after: Stage, jumps: &mut Jumps| {
+            if rate.is_finite() {
+                jumps.push((to(after), rate, None));
+            }
+        };
+        let after_interrupt = if matches!(self.rule, Rule::Napi { .. }) { Stage::Overhead } else { Stage::Serving(0) };
+        match stage {
+            Stage::Free => {
+                if packets > 0 && matches!(self.rule, Rule::Napi { .. }) {
+                    work(self.delivery, Stage::Interrupt, &mut jumps);
+                }
+                match thread {
+                    Thread::Asleep => {}
+                    Thread::Switching => {
+                        jumps.push(((packets, stage, waking, Thread::Working, waiting - 1), self.switch, None));
+                    }
+                    Thread::Working if waiting > 0 => {
+                        jumps.push(((packets, stage, waking, thread, waiting - 1), self.application, None));
+                    }
+                    Thread::Working => {
+                        jumps.push(((packets, stage, waking, Thread::Asleep, 0), self.application, None))
+                    }
+                }
+            }
+            Stage::Interrupt => {
+                let mean = if matches!(self.rule, Rule::Interrupt { .. }) { self.interrupt } else { self.masking() };
+                work(mean, after_interrupt, &mut jumps);
+            }
+            Stage::Overhead => {
+                let after = if packets > 0 {
+                    Stage::Serving(0)
+                } else if self.mask.is_infinite() {
+                    Stage::Free
+                } else {
+                    Stage::Unmask
+                };
+                work(self.poll, after, &mut jumps);
+            }
+            Stage::Unmask => work(self.mask, if packets > 0 { Stage::Interrupt } else { Stage::Free }, &mut jumps),
+            Stage::First | Stage::Serving(_) => self.service(state, &mut jumps),
+        }
+        jumps
+    }
+
+    /// The rest of a service, or the wake-up after it.
+    fn service(&self, state: &State, jumps: &mut Jumps) {
+        let (packets, stage, waking, thread, waiting) = *state;
+        let first = 1.0 / (1.0 / self.masking() + 1.0 / self.protocol);
+        let full = waiting == self.socket;
+        let own = match stage {
+            Stage::First => first,
+            _ if full => self.protocol / self.drop_cost,
+            _ => self.protocol,
+        };
+        if thread == Thread::Asleep && !waking && self.wakeup.is_finite() {
+            jumps.push(((packets, stage, true, thread, waiting), own, None));
+            return;
+        }
+        let rate = if waking { self.wakeup } else { own };
+        let after = self.served(stage, packets - 1);
+        let (thread, waiting) = match thread {
+            _ if full => (thread, waiting),
+            Thread::Asleep => (Thread::Switching, 1),
+            other => (other, waiting + 1),
+        };
+        jumps.push(((packets - 1, after, false, thread, waiting), rate, Some(!full)));
+    }
+
+    fn point(&self) -> Point {
+        let time = |rate: f64| 1e-6 / rate;
+        let host = Host {
+            interrupt_s: time(self.interrupt),
+            interrupt_latency_s: time(self.delivery),
+            protocol_s: time(self.protocol),
+            per_byte_s: 0.0,
+            mask_s: time(self.mask),
+            poll_s: time(self.poll),
+            application_s: Some(time(self.application)),
+            context_switch_s: time(self.switch),
+            wakeup_s: time(self.wakeup),
+            socket_drop_cost: self.drop_cost,
+            ring: self.ring,
+            socket_buffer: self.socket,
+            ..Host::pentium4_2530mhz()
+        };
+        let scheme = match self.rule {
+            Rule::Ideal => "ideal".to_owned(),
+            Rule::Interrupt { drops_interrupt } => format!("interrupt:drops_interrupt={drops_interrupt}"),
+            Rule::DisableEnable { merged } => format!("disable-enable:merged={merged}"),
+            Rule::Frames(frames) => format!("coalesce:frames={frames},masked=true"),
+            Rule::Napi { weight } => format!("napi:weight={weight}"),
+        };
+        Point { host, scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(self.lambda * 1e6) }
+    }
+}
+
+/// What the dense chain says.
+#[derive(Debug)]
+struct Verdict {
+    read: f64,
+    ring_loss: f64,
+    socket_loss: f64,
+    present: f64,
+    latency: f64,
+    /// Interrupt, poll, protocol, application, available.
+    cpu: [f64; 5],
+}
+
+fn verdict(case: &Case) -> Verdict {
+    let start: State = (0, Stage::Free, false, Thread::Asleep, 0);
+    let chain = referee::stationary(start, &|state| {
+        case.jumps(state).into_iter().map(|(next, rate, _)| (next, rate)).collect()
+    });
+    let mean = |value: &dyn Fn(&State) -> f64| chain.iter().map(|(state, p)| value(state) * p).sum::<f64>();
+    let at = |wanted: &dyn Fn(&State) -> bool| mean(&|state| f64::from(wanted(state)));
+    let served = |wanted: bool| {
+        mean(&|state| {
+            let ends = case.jumps(state).into_iter().filter(|(_, _, fate)| *fate == Some(wanted));
+            ends.map(|(_, rate, _)| rate).sum::<f64>()
+        })
+    };
+    let taken = served(true);
+    let first_serves = 1.0 / case.protocol / (1.0 / case.masking() + 1.0 / case.protocol);
+    let first = at(&|state| state.1 == Stage::First && !state.2);
+    let free = |thread: Thread| at(&|state| state.1 == Stage::Free && state.3 == thread);
+    let protocol = at(&|state| matches!(state.1, Stage::Serving(_)) || (state.1 == Stage::First && state.2));
+    Verdict {
+        read: taken,
+        ring_loss: at(&|state| state.0 == case.ring),
+        socket_loss: served(false) / case.lambda,
+        present: mean(&|state| state.0 as f64),
+        latency: (taken_present(case, &chain) + mean(&|state| state.4 as f64)) / taken,
+        cpu: [
+            at(&|state| state.1 == Stage::Interrupt) + first * (1.0 - first_serves),
+            at(&|state| matches!(state.1, Stage::Overhead | Stage::Unmask)),
+            protocol + first * first_serves,
+            free(Thread::Switching) + free(Thread::Working),
+            free(Thread::Asleep),
+        ],
+    }
+}
+
+/// Mean packets in the ring that the socket will take: of each place, by iteration to its fixed point.
+fn taken_present(case: &Case, chain: &[(State, f64)]) -> f64 {
+    let index: std::collections::HashMap<State, usize> = chain.iter().enumerate().map(|(i, (s, _))| (*s, i)).collect();
+    let jumps: Vec<Vec<(usize, f64, Option<bool>)>> = chain
+        .iter()
+        .map(|(state, _)| {
+            let jumps = case.jumps(state);
+            let total: f64 = jumps.iter().map(|(_, rate, _)| rate).sum();
+            jumps.into_iter().map(|(next, rate, fate)| (index[&next], rate / total, fate)).collect()
+        })
+        .collect();
+    let mut chance: Vec<Vec<f64>> = chain.iter().map(|((packets, ..), _)| vec![0.0; *packets as usize]).collect();
+    for _ in 0..200_000 {
+        let mut moved: f64 = 0.0;
+        for (state, jumps) in jumps.iter().enumerate() {
+            for place in 0..chance[state].len() {
+                let value = jumps.iter().map(|(next, share, fate)| {
+                    share
+                        * match (fate, place) {
+                            (Some(taken), 0) => f64::from(*taken),
+                            (Some(_), _) => chance[*next][place - 1],
+                            (None, _) => chance[*next][place],
+                        }
+                });
+                let value: f64 = value.sum();
+                moved = moved.max((value - chance[state][place]).abs());
+                chance[state][place] = value;
+            }
+        }
+        if moved < 1e-14 {
+            break;
+        }
+    }
+    chain.iter().zip(&chance).map(|((_, p), chance)| p * chance.iter().sum::<f64>()).sum()
+}
+
+fn check(case: &Case) -> Result<(), TestCaseError> {
+    let outcome = ModelEngine::new(Fidelity::Exact).without_quantiles().evaluate(&case.point()).unwrap();
+    let Verdict { read, ring_loss, socket_loss, present, latency, cpu } = verdict(case);
+    let near = |name: &str, found: f64, right: f64| {
+        // Losses near nothing are compared with 1.
+        let close = (found - right).abs() <= 1e-9 * right.abs() + 1e-12;
+        prop_assert!(close, "{name}: {found}, dense chain {right}, {case:?} {:?}", outcome.notes);
+        Ok(())
+    };
+    let value = |figure: Option<netcliff_core::Figure>| figure.unwrap().value;
+    let loss = outcome.loss.unwrap();
+    near("read", value(outcome.throughput_pps) / 1e6, read)?;
+    near("ring loss", value(loss.ring), ring_loss)?;
+    near("socket loss", value(loss.socket), socket_loss)?;
+    near("present", value(outcome.packets_in_system), present)?;
+    near("latency", value(outcome.latency_s.unwrap().mean) * 1e6, latency)?;
+    let split = outcome.cpu.unwrap();
+    let shares = [split.interrupt, split.poll, split.protocol, split.application, split.available];
+    for (place, (share, right)) in shares.into_iter().zip(cpu).enumerate() {
+        near(&format!("CPU share {place}"), value(share), right)?;
+    }
+    Ok(())
+}
+
+fn rules() -> impl Strategy<Value = Rule> {
+    prop_oneof![
+        Just(Rule::Ideal),
+        any::<bool>().prop_map(|drops_interrupt| Rule::Interrupt { drops_interrupt }),
+        any::<bool>().prop_map(|merged| Rule::DisableEnable { merged }),
+        (1..4_u64).prop_map(Rule::Frames),
+        (1..4_u64).prop_map(|weight| Rule::Napi { weight }),
+    ]
+}
+
+fn cases() -> impl Strategy<Value = Case> {
+    let rate = || (-1.5..1.5_f64).prop_map(f64::exp);
+    let some = || prop_oneof![Just(f64::INFINITY), (-1.5..1.5_f64).prop_map(f64::exp)];
+    let times = (rate(), rate(), rate(), rate(), some(), some());
+    let above = (rate(), some(), some(), prop_oneof![Just(1.0), 0.1..1.0_f64]);
+    (rules(), times, above, 1..5_u64, 1..5_u64).prop_map(|(rule, times, above, ring, socket)| {
+        let (lambda, protocol, interrupt, poll, mask, delivery) = times;
+        let (application, switch, wakeup, drop_cost) = above;
+        let rule = match rule {
+            Rule::Frames(frames) => Rule::Frames(frames.min(ring)),
+            other => other,
+        };
+        let delivery = if matches!(rule, Rule::Napi { .. }) { delivery } else { f64::INFINITY };
+        let case = Case {
+            rule,
+            lambda,
+            protocol,
+            interrupt,
+            mask,
+            poll,
+            delivery,
+            application,
+            switch,
+            wakeup,
+            drop_cost,
+            ring,
+            socket,
+        };
+        Case { mask: if rule == Rule::Ideal { f64::INFINITY } else { case.mask }, ..case }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 120, ..ProptestConfig::default() })]
+
+    /// Every figure of every scheme to nine digits, over two decades of every cost.
+    #[test]
+    fn every_figure_of_a_dense_chain(case in cases()) {
+        check(&case)?;
+    }
+}
