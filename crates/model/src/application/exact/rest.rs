@@ -45,11 +45,11 @@ fn visit(excursion: &Excursion<'_>, packets: usize, above: Option<&Matrix>) -> M
     if let Some(above) = above {
         // An arrival, then the way back down.
         let services = excursion.rates(Kind::Drops).services(packets + 1);
-        for stage in 0..stages {
+        for (stage, leaving) in leaving.iter_mut().enumerate() {
             let row = above.row((excursion.chain.accepted)(stage));
             for (from, to, rate) in services {
                 let back = excursion.arrival_pps() * row[*from] * rate;
-                if packets == 0 && *to == 0 { leaving[stage] += back } else { within.add(stage, *to, back) }
+                if packets == 0 && *to == 0 { *leaving += back } else { within.add(stage, *to, back) }
             }
         }
     }

@@ -216,7 +216,7 @@ impl<'a> Band<'a> {
             self.land(&self.cycle.asleep, 0, &mut put);
             return row;
         }
-        let waiting = (state - 1 + kinds - 1) / kinds;
+        let waiting = (state - 1).div_ceil(kinds);
         if state == self.working(waiting) {
             let next = if waiting == 0 { 0 } else { self.working(waiting - 1) };
             put(next, self.socket.read_pps);
