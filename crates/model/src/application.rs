@@ -29,9 +29,6 @@ const COLD_OCCUPANCY: f64 = 0.5;
 /// Ring load above which the variance of a busy period is not taken any further: it is cut by the ring's size.
 const MOST_RING_LOAD: f64 = 0.999;
 
-/// `cpu_method` of what is not exact.
-const APPROXIMATE: &str = "approximate";
-
 /// The socket and the application on top of a solved ring.
 struct Socket {
     ring: Ring,
@@ -306,7 +303,6 @@ fn write(socket: Socket, application_s: f64, frame_bytes: f64, arrival_pps: f64)
     outcome.loss = Some(Loss { ring: exact(ring_loss), socket: exact(socket_loss), sender: None });
     outcome.latency_s = Some(Latency { mean, ..Latency::default() });
     outcome.latency_to = Some("application".to_owned());
-    outcome.cpu_method = Some(APPROXIMATE.to_owned());
     outcome.cpu = Some(CpuShares {
         interrupt: exact(shares.interrupt),
         poll: exact(shares.poll),
