@@ -363,3 +363,25 @@ proptest! {
         check(&case)?;
     }
 }
+
+/// A busy period of some (8e4)^63 s is beyond a double: the approximation answers and says so, and nothing is NaN.
+#[test]
+fn an_overload_beyond_doubles_is_answered() {
+    for scheme in ["ideal", "interrupt:drops_interrupt=false", "disable-enable", "napi"] {
+        let host = Host {
+            protocol_s: 1.0,
+            interrupt_s: 0.0,
+            mask_s: 0.0,
+            poll_s: 0.0,
+            application_s: Some(0.0),
+            ring: 63,
+            socket_buffer: 1,
+            ..Host::pentium4_2530mhz()
+        };
+        let point = Point { host, scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(79_510.0) };
+        let outcome = ModelEngine::new(Fidelity::Exact).without_quantiles().evaluate(&point).unwrap();
+        assert_eq!(outcome.cpu_method.as_deref(), Some("approximate"), "{scheme}");
+        let read_pps = outcome.throughput_pps.unwrap().value;
+        assert!((0.0..=1.000_001).contains(&read_pps), "{scheme}: {read_pps}");
+    }
+}

@@ -62,6 +62,17 @@ pub struct Solved {
     pub exact: bool,
 }
 
+impl Solved {
+    /// True if every figure is a number.
+    fn is_finite(&self) -> bool {
+        let Shares { interrupt, poll, protocol, available } = self.shares;
+        let rates = [self.delivered_pps, self.read_pps, self.interrupts_per_s, self.polls_per_s.unwrap_or(0.0)];
+        let packets = [self.mean_present, self.mean_waiting, self.mean_latency_s, self.full_polls_per_s];
+        let shares = [self.ring_loss, self.socket_loss, interrupt, poll, protocol, available, self.application];
+        rates.iter().chain(&packets).chain(&shares).all(|figure| figure.is_finite())
+    }
+}
+
 /// A scheme as excursions of its ring and what precedes them.
 struct Plan {
     chain: Chain,
@@ -112,7 +123,8 @@ fn wait(gathering: &Gathering) -> Option<Wait> {
     })
 }
 
-/// Solves it; None where there is no such chain, or where it would take much longer than a second.
+/// Solves it; None where there is no such chain, where it would take much longer than a second, or where a figure is
+/// beyond a double.
 pub fn solve(scheme: &Scheme, host: &Host, application_s: f64, work: &Work) -> Option<Solved> {
     let Plan { chain, stage, wait } = Plan::of(scheme, work)?;
     let most = usize::try_from(host.socket_buffer).ok()?;
@@ -161,7 +173,8 @@ pub fn solve(scheme: &Scheme, host: &Host, application_s: f64, work: &Work) -> O
     }
     batches.add_rest(&rest, &mut totals)?;
     free.taken_area += totals.taken_area;
-    Some(answer(scheme, work, &chain, &free, &totals, &socket, wait.is_exact()))
+    // A ring so overloaded that an excursion outlasts what a double can count has no figures here.
+    Some(answer(scheme, work, &chain, &free, &totals, &socket, wait.is_exact())).filter(Solved::is_finite)
 }
 
 /// The free periods: a second of idle time, and the waits that follow its arrivals.
