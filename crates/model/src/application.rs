@@ -1,7 +1,6 @@
 //! The application above the socket: served when neither interrupt nor softirq wants the CPU.
 //!
-//! [`exact`] solves ring, socket and application together where that takes no longer than about a second; elsewhere this is an
-//! approximation, named in the outcome's notes and `cpu_method`. The ring is solved as if alone (the priorities are preemptive, so it
+//! Approximation, named in the outcome's notes. The ring is solved as if alone (the priorities are preemptive, so it
 //! does not see the application), delivers gamma packets a second and leaves the share V of the CPU. The socket is
 //! then a finite queue of load gamma t / V whose net input is asymptotically Brownian over the ring's cycles; its
 //! variance follows from the busy period's, and [`TwoMoment`] gives loss and length.
@@ -12,9 +11,7 @@
 //! Both change the mean service, found as a fixed point: a longer service leaves less CPU, hence more drops and fewer
 //! wake-ups, hence a shorter service; one crossing.
 
-pub mod exact;
-
-use netcliff_core::{CpuShares, Figure, Host, Latency, Loss, Outcome, Scheme};
+use netcliff_core::{CpuShares, Figure, Host, Latency, Loss, Outcome};
 
 use crate::answer::{APPROXIMATE, Ring, Shares};
 use crate::queue::two_moment::TwoMoment;
@@ -44,25 +41,14 @@ struct Socket {
     implied_service_s: f64,
 }
 
-/// The host and its scheme, seen from the application.
-#[derive(Debug, Clone, Copy)]
-pub struct Above<'a> {
-    /// Its costs and its socket.
-    pub host: &'a Host,
-    /// The scheme, where it may be solved together with the application.
-    pub scheme: Option<&'a Scheme>,
-    /// t: the application's time a packet (s).
-    pub application_s: f64,
-    /// The mean frame.
-    pub frame_bytes: f64,
-}
-
 /// Outcome with an application; `solve` answers the ring for a given mean service.
-pub fn outcome<E>(above: &Above<'_>, work: &Work, solve: &dyn Fn(&Work) -> Result<Ring, E>) -> Result<Outcome, E> {
-    if let Some(outcome) = above.scheme.and_then(|scheme| together(above, scheme, work)) {
-        return Ok(outcome);
-    }
-    let Above { host, application_s, frame_bytes, .. } = *above;
+pub fn outcome<E>(
+    host: &Host,
+    application_s: f64,
+    work: &Work,
+    frame_bytes: f64,
+    solve: &dyn Fn(&Work) -> Result<Ring, E>,
+) -> Result<Outcome, E> {
     let hot = settled(host, application_s, work, solve)?;
     let cold = host.cold_protocol_s + host.cold_application_s > 0.0;
     if !cold || hot.waiting < COLD_OCCUPANCY * host.socket_buffer as f64 {
@@ -74,28 +60,6 @@ pub fn outcome<E>(above: &Above<'_>, work: &Work, solve: &dyn Fn(&Work) -> Resul
     let mut outcome = write(settled(host, application_s, &work, solve)?, application_s, frame_bytes, work.arrival_pps);
     outcome.notes.push("the socket is taken as full: every packet at the costs of cold caches".to_owned());
     Ok(outcome)
-}
-
-/// Ring, socket and application solved together, cold caches as an empty socket has them or a full one; None where they
-/// cannot be.
-fn together(above: &Above<'_>, scheme: &Scheme, work: &Work) -> Option<Outcome> {
-    let Above { host, application_s, frame_bytes, .. } = *above;
-    let hot = exact::solve(scheme, host, application_s, work)?;
-    let cold = host.cold_protocol_s + host.cold_application_s > 0.0;
-    if !cold || hot.mean_waiting < COLD_OCCUPANCY * host.socket_buffer as f64 {
-        let mut outcome = exact::outcome(&hot, scheme, host, frame_bytes);
-        if cold {
-            outcome.cpu_method = Some(APPROXIMATE.to_owned());
-            outcome.notes.push("the socket is taken as empty: every packet at the costs of warm caches".to_owned());
-        }
-        return Some(outcome);
-    }
-    let full = Work { service_s: work.service_s + host.cold_protocol_s, ..work.clone() };
-    let solved = exact::solve(scheme, host, application_s + host.cold_application_s, &full)?;
-    let mut outcome = exact::outcome(&solved, scheme, host, frame_bytes);
-    outcome.cpu_method = Some(APPROXIMATE.to_owned());
-    outcome.notes.push("the socket is taken as full: every packet at the costs of cold caches".to_owned());
-    Some(outcome)
 }
 
 /// Ring and socket at costs that do not depend on the socket's occupancy.
@@ -314,9 +278,7 @@ fn write(socket: Socket, application_s: f64, frame_bytes: f64, arrival_pps: f64)
         outcome.polls_per_s.filter(|polls| polls.value > 0.0).map(|polls| Figure::exact(reaching_pps / polls.value));
     outcome.notes.push(format!(
         "application: two-moment approximation of the socket (Brownian over the ring's cycles, t = {}); \
-         interrupt > softirq > application strictly, ksoftirqd's sharing is not modelled; where the ring is left alone with \
-         packets in it (napi-2007, polling, unmasked coalescing) its mean latency was 2.4 times too high or half of the \
-         simulator's, and with small rings near saturation its throughput up to 48 % low; quantiles of latency to the \
+         interrupt > softirq > application strictly, ksoftirqd's sharing is not modelled; quantiles of latency to the \
          application are not known",
         netcliff_core::units::print_time_s(application_s)
     ));

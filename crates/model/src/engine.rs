@@ -153,12 +153,7 @@ impl Engine for ModelEngine {
         };
         let mut outcome = match host.application_s {
             None => solve(&work)?.outcome(frame_bytes),
-            Some(application_s) => {
-                let together = source.is_none() && self.fidelity == Fidelity::Exact;
-                let scheme = together.then_some(scheme);
-                let above = application::Above { host, scheme, application_s, frame_bytes };
-                application::outcome(&above, &work, &solve)?
-            }
+            Some(application_s) => application::outcome(host, application_s, &work, frame_bytes, &solve)?,
         };
         outcome.notes.splice(0..0, point.warnings());
         // The papers' formulas and what follows here are no chains of the scheme itself.

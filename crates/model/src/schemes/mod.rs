@@ -23,9 +23,8 @@ use crate::answer::{Quantiles, Ring};
 use crate::engine::Fidelity;
 use crate::queue::arrivals::TimeShape;
 use crate::queue::inversion::quantile;
-pub(crate) use gathered::Gathering;
+use gathered::Gathering;
 pub use hybrid::switching_pps;
-pub(crate) use napi::LARGEST_WEIGHT;
 use num_complex::Complex64;
 
 /// What arrives at the ring and what it costs.
@@ -60,7 +59,7 @@ impl Work {
     }
 
     /// The rate of a stage with this mean; a stage of no length is one too short for any double to notice.
-    pub(crate) fn stage_rate(&self, mean_s: f64) -> f64 {
+    fn stage_rate(&self, mean_s: f64) -> f64 {
         let shortest = 1e-18 * self.service_s.min(1.0 / self.arrival_pps);
         1.0 / mean_s.max(shortest)
     }
