@@ -17,6 +17,7 @@ mod run;
 mod simulate;
 mod stream;
 pub mod tune;
+pub mod wait;
 mod watch;
 
 use std::path::PathBuf;

@@ -19,12 +19,16 @@ pub mod stream;
 pub mod tune;
 pub mod watch;
 
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use netcliff_core::quote::shell;
+use netcliff_host::process;
 use netcliff_host::testbed::{self, Permission};
 use netcliff_lab::store::{self, Store};
 
@@ -33,7 +37,7 @@ use crate::output;
 
 /// Opens the store that was asked for.
 pub fn open_store(args: &StoreArgs) -> anyhow::Result<Store> {
-    Ok(Store::open(&store_path(args))?.naming(args.name.clone()))
+    Ok(Store::open(&store_path(args)?)?.naming(args.name.clone()))
 }
 
 /// A name for what is not kept would name nothing.
@@ -45,15 +49,37 @@ pub fn refuse_name(args: &StoreArgs, kept: bool, remedy: &str) -> anyhow::Result
 }
 
 /// The store that was asked for, which need not exist.
-pub fn store_path(args: &StoreArgs) -> PathBuf {
-    args.db.clone().unwrap_or_else(|| store::default_path(|name| std::env::var(name).ok()))
+pub fn store_path(args: &StoreArgs) -> anyhow::Result<PathBuf> {
+    args.db.clone().map_or_else(default_store, Ok)
+}
+
+/// The store of this user; its home is that of /etc/passwd where the environment has none, as in a unit of systemd.
+fn default_store() -> anyhow::Result<PathBuf> {
+    let home = || process::home_directory().map(|home| home.display().to_string());
+    let environment = |name: &str| match std::env::var(name).ok().filter(|value| !value.is_empty()) {
+        None if name == "HOME" => home(),
+        value => value,
+    };
+    store::default_path(environment).ok_or_else(|| {
+        output::usage("neither HOME nor XDG_DATA_HOME names a directory: say with --db FILE where runs are kept")
+    })
 }
 
 /// The directory that holds the default store.
-pub fn data_dir() -> PathBuf {
-    let mut path = store::default_path(|name| std::env::var(name).ok());
+pub fn data_dir() -> anyhow::Result<PathBuf> {
+    let mut path = default_store()?;
     path.pop();
-    path
+    Ok(path)
+}
+
+/// Writes a new file in the temporary directory, for this user's eyes: under a name that nobody can have taken or linked before.
+pub fn write_temporary(stem: &str, ending: &str, text: &str) -> std::io::Result<PathBuf> {
+    use std::hash::{BuildHasher, Hasher};
+    let number = std::hash::RandomState::new().build_hasher().finish();
+    let path = std::env::temp_dir().join(format!("{stem}-{number:016x}.{ending}"));
+    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+    file.write_all(text.as_bytes())?;
+    Ok(path)
 }
 
 /// The CPU of a testbed's end: reception is steered to the first of several.
@@ -66,10 +92,9 @@ fn several(cpus: &[usize]) -> Vec<usize> {
     if cpus.len() > 1 { cpus.to_vec() } else { Vec::new() }
 }
 
-/// The command line as typed.
+/// The command line as typed, in the words of a shell.
 pub fn command_line() -> String {
-    let quote = |text: String| if text.contains([' ', '"', '\'']) { format!("{text:?}") } else { text };
-    let mut words: Vec<String> = std::env::args_os().map(|word| quote(word.to_string_lossy().into_owned())).collect();
+    let mut words: Vec<String> = std::env::args_os().map(|word| shell(&word.to_string_lossy()).into_owned()).collect();
     if let Some(program) = words.first_mut() {
         "netcliff".clone_into(program);
     }
@@ -93,11 +118,12 @@ pub fn enter_user_namespace() -> Option<String> {
 /// the group again.
 const SAME_STOP: Duration = Duration::from_millis(500);
 
-/// Set by the first Ctrl-C or SIGTERM; another one after [`SAME_STOP`] ends the process.
+/// Set by the first Ctrl-C, Ctrl-\, SIGTERM or SIGHUP; another one after [`SAME_STOP`] ends the process.
 pub fn stop_on_signal() -> anyhow::Result<Arc<AtomicBool>> {
     let stop = Arc::<AtomicBool>::default();
     let theirs = Arc::clone(&stop);
     let mut first: Option<Instant> = None;
+    process::quit_as_interrupt().context("cannot watch for Ctrl-\\")?;
     ctrlc::set_handler(move || {
         theirs.store(true, Ordering::Relaxed);
         match first {
@@ -118,6 +144,18 @@ pub fn stop_on_signal() -> anyhow::Result<Arc<AtomicBool>> {
 pub fn refuse_unwritable(path: Option<&Path>) -> anyhow::Result<()> {
     let Some(path) = path else { return Ok(()) };
     let before = std::fs::metadata(path);
+    // A link to what is not there yet: the link is the user's, and what it names is tried instead.
+    let linked = before.is_err().then(|| std::fs::read_link(path).ok()).flatten();
+    if let Some(target) = linked {
+        let target = path.parent().unwrap_or(Path::new("")).join(target);
+        return match std::fs::symlink_metadata(&target) {
+            Ok(about) if about.is_symlink() => Err(output::usage(format!(
+                "cannot write {}: it is a link to a link to nothing; name a file in a directory that can be written",
+                path.display()
+            ))),
+            _ => refuse_unwritable(Some(&target)),
+        };
+    }
     // Who opens a pipe waits for its reader.
     if before.as_ref().is_ok_and(|file| !file.is_file() && !file.is_dir()) {
         return Ok(());

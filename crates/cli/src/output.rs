@@ -46,7 +46,8 @@ pub fn sentences(text: &str) -> anyhow::Result<()> {
 
 /// A line to stderr, at the terminal's width where it is one. Nobody can be told if that fails.
 pub fn say(text: impl std::fmt::Display) {
-    let text = text.to_string();
+    // What is told may come from a file or a far end.
+    let text = format::printable(&text.to_string());
     let text = columns(&std::io::stderr()).map_or_else(|| text.clone(), |width| format::sentences(&text, width));
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }

@@ -423,7 +423,7 @@ fn faults() {
 fn without_root() {
     let home = Home::new();
     let dir = router(&home);
-    // Everybody may enter and, for the journal, write.
+    // Everybody may enter and, for the journal, write; nobody may take what is another's.
     let as_nobody = |args: &[&str]| {
         let netcliff = home.command(args);
         let mut command = Command::new("setpriv");
@@ -438,7 +438,7 @@ fn without_root() {
     };
     for path in [home.path(""), home.path("router")] {
         use std::os::unix::fs::PermissionsExt;
-        fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o1777)).unwrap();
     }
     match as_nobody(&["--version"]) {
         Ok(output) if output.status.success() => {}

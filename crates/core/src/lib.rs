@@ -27,6 +27,7 @@
 //! | [`net_dim`] | how Linux's dynamic moderation walks along its profiles |
 //! | [`capture`] | [`Capture`]: recorded packets |
 //! | [`queues`] | [`Queues`]: several receive queues, RSS, flows, and which core works for which |
+//! | [`quote`] | text as words of a shell, values of udev and of INI files |
 //! | [`objective`] | [`Goal`], [`Constraint`]: what settings are wanted for |
 //! | [`advice`] | [`Advice`]: the settings that `netcliff advise` found |
 //! | [`cpus`] | [`cpus::CpuRow`]: a host's CPUs over the windows of a test |
@@ -55,6 +56,7 @@ pub mod params;
 pub mod parts;
 pub mod precision;
 pub mod queues;
+pub mod quote;
 pub mod record;
 pub mod repeats;
 pub mod roofline;

@@ -11,6 +11,7 @@
 //! - [`softnet`]: what the receive path counted (softnet_stat, UDP drops, interrupts, softirqs).
 //! - [`setting`]: one thing that can be set, read, written and set back.
 //! - [`device`]: a device's offloads, coalescing and MTU, changed for a while.
+//! - [`files`]: files from elsewhere, read no further than is asked for.
 //! - [`tune`]: which settings serve an objective, applied through the journal.
 //! - [`ground`]: the devices, addresses and CPUs that a measurement stands on.
 //! - [`mod@watch`]: the host between two readings.
@@ -22,6 +23,7 @@
 pub mod cpu;
 pub mod device;
 pub mod disturbance;
+pub mod files;
 pub mod fingerprint;
 pub mod ground;
 pub mod inspect;

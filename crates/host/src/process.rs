@@ -1,11 +1,15 @@
 //! Telling one process from a later one with the same pid.
 
 use crate::procfs;
-use nix::errno::Errno;
+use nix::{
+    errno::Errno,
+    sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction},
+};
 use serde::{Deserialize, Serialize};
 use std::{
     io,
     os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
+    path::PathBuf,
 };
 
 /// A process that cannot be confused with a later one of the same pid.
@@ -111,6 +115,34 @@ fn parse_stat(stat: &str) -> Option<(char, u64)> {
     let state = fields.next()?.chars().next()?;
     let start_time = fields.nth(18)?.parse().ok()?;
     Some((state, start_time))
+}
+
+/// The home of the user that runs this process by /etc/passwd, also from within a user namespace where it is seen as root.
+pub fn home_directory() -> Option<PathBuf> {
+    let map = procfs::text("/proc/self/uid_map").unwrap_or_default();
+    let words: Vec<u32> = map.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    let uid = match words[..] {
+        // Of one user only: who that is outside.
+        [_, outside, 1] => outside,
+        _ => nix::unistd::geteuid().as_raw(),
+    };
+    let home = nix::unistd::User::from_uid(uid.into()).ok()??.dir;
+    home.is_absolute().then_some(home)
+}
+
+/// From now on SIGQUIT (Ctrl-\) is handled as SIGINT is, instead of ending the process before it could set anything back.
+///
+/// # Errors
+/// When the system refuses the handler.
+pub fn quit_as_interrupt() -> io::Result<()> {
+    extern "C" fn interrupt(_: libc::c_int) {
+        // SAFETY: kill and getpid are async-signal-safe and take no pointers.
+        unsafe { libc::kill(libc::getpid(), libc::SIGINT) };
+    }
+    let action = SigAction::new(SigHandler::Handler(interrupt), SaFlags::SA_RESTART, SigSet::empty());
+    // SAFETY: the handler does nothing but what is async-signal-safe.
+    unsafe { sigaction(Signal::SIGQUIT, &action) }?;
+    Ok(())
 }
 
 /// The identity of this boot (`/proc/sys/kernel/random/boot_id`); `None` where it is not shown.

@@ -1,6 +1,7 @@
 //! Reading small files of procfs and sysfs. A file that is absent or unreadable is `None`: on these
 //! file systems that means "this kernel does not offer the figure".
 
+use crate::files;
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -8,7 +9,7 @@ use std::{
 
 /// The file's text without surrounding white space; `None` if it cannot be read or is empty.
 pub(crate) fn text(path: impl AsRef<Path>) -> Option<String> {
-    let text = fs::read_to_string(path).ok()?;
+    let text = files::text(path.as_ref(), files::MOST_BYTES).ok()?;
     let text = text.trim();
     (!text.is_empty()).then(|| text.to_owned())
 }
@@ -16,6 +17,11 @@ pub(crate) fn text(path: impl AsRef<Path>) -> Option<String> {
 /// The file's text parsed as `T`.
 pub(crate) fn number<T: std::str::FromStr>(path: impl AsRef<Path>) -> Option<T> {
     text(path)?.parse().ok()
+}
+
+/// The file's text as it stands; empty if it cannot be read.
+pub(crate) fn whole(path: impl AsRef<Path>) -> String {
+    files::text(path.as_ref(), files::MOST_BYTES).unwrap_or_default()
 }
 
 /// The names in a directory, sorted; empty if it cannot be read.

@@ -1,8 +1,10 @@
 //! Settings of the host that can be read, written and set back: [`Setting`]. All values are text, as they stand in files.
 
 mod command;
+mod permitted;
 mod same;
 
+pub(crate) use permitted::{is_interface_name, is_known_file};
 pub use same::same;
 
 use crate::{
@@ -20,13 +22,11 @@ use std::{
     ffi::CString,
     fmt, fs, io,
     os::unix::fs::MetadataExt,
-    path::{Component, Path, PathBuf},
+    path::{Path, PathBuf},
     thread,
     time::{Duration, Instant},
 };
 
-/// Files below these are settings of the kernel; no others are written.
-const KERNEL: [&str; 3] = ["/proc/sys", "/proc/irq", "/sys"];
 /// Those of network devices.
 const DEVICES: &str = "/sys/class/net";
 
@@ -330,12 +330,12 @@ pub(crate) fn namespace_exists(number: u64) -> bool {
     named.chain(of_processes).any(|path| fs::metadata(path).is_ok_and(|file| file.ino() == number))
 }
 
+/// Whoever names the file (a plan, a journal): no other is touched.
 fn checked(path: &Path) -> io::Result<&Path> {
-    let inside = KERNEL.iter().any(|root| path.starts_with(root));
-    if inside && !path.components().any(|part| part == Component::ParentDir) {
+    if permitted::is_known_file(path) {
         return Ok(path);
     }
-    Err(bad(format!("{} is not below {}, so it is not touched", path.display(), KERNEL.join(", "))))
+    Err(bad(format!("{} is none of the files that netcliff sets, so it is not touched", path.display())))
 }
 
 fn bad(reason: String) -> io::Error {

@@ -10,13 +10,12 @@ use std::sync::Arc;
 
 use netcliff_core::experiment::FileError;
 use netcliff_core::host::PRESETS;
+use netcliff_core::quote::in_short;
 use netcliff_core::traffic::FRAME_RANGE_BYTES;
 use netcliff_core::{Arrivals, Flows, FrameSizes, Host, Load, Traffic};
+use netcliff_host::files;
 
 pub use times::measured_times;
-
-/// Largest input file that is read (bytes): more is surely not a host or a size table.
-const LARGEST_BYTES: u64 = 16 << 20;
 
 /// A host by preset name or from a TOML file.
 ///
@@ -30,7 +29,26 @@ pub fn host(name: &str) -> Result<Host, FileError> {
         message: format!("{}; give a preset ({}) or a TOML file of costs", error.message, PRESETS.join(", ")),
         ..error
     })?;
-    Host::from_toml(name, &text)
+    Host::from_toml(name, &text).map_err(|error| match what_it_is(&text) {
+        Some(what) => FileError {
+            message: format!("is {what}; expected a TOML file of costs: [host] in docs/theory/host.md"),
+            ..error
+        },
+        None => error,
+    })
+}
+
+/// What a text is that is no TOML, with its first line; None: nothing that is known.
+fn what_it_is(text: &str) -> Option<String> {
+    let json: serde_json::Value = serde_json::Deserializer::from_str(text).into_iter().next()?.ok()?;
+    let object = json.as_object()?;
+    let kind = ["kind", "command"].iter().find_map(|key| object.get(*key)?.as_str());
+    let what = match kind {
+        Some(kind) => format!("JSON of `{}`", in_short(kind)),
+        None if object.contains_key("calibration") => "JSON of `find` (the costs are in calibration.host)".to_owned(),
+        None => "JSON".to_owned(),
+    };
+    Some(format!("{what}, beginning {}", in_short(text.lines().next().unwrap_or_default())))
 }
 
 /// The text of an experiment: of a file, or of one of [`experiments::KNOWN`] where there is no such file.
@@ -157,14 +175,16 @@ fn sizes_from_csv(path: &str, text: &str) -> Result<Vec<(u32, f64)>, FileError> 
 
 fn read(path: &str) -> Result<String, FileError> {
     let error = |message: String| FileError { path: path.to_owned(), message };
-    let metadata = std::fs::metadata(Path::new(path)).map_err(|cause| error(format!("cannot be read: {cause}")))?;
-    if metadata.is_dir() {
-        return Err(error("is a directory, not a file".to_owned()));
+    files::text(Path::new(path), files::MOST_BYTES).map_err(|cause| error(unread(&cause)))
+}
+
+/// Why a file was not read, behind its name.
+pub(crate) fn unread(cause: &std::io::Error) -> String {
+    // What it is instead of a file is told in words already.
+    match cause.kind() {
+        std::io::ErrorKind::InvalidInput => cause.to_string(),
+        _ => format!("cannot be read: {cause}"),
     }
-    if metadata.len() > LARGEST_BYTES {
-        return Err(error(format!("is {} bytes long; at most {LARGEST_BYTES} are read", metadata.len())));
-    }
-    std::fs::read_to_string(path).map_err(|cause| error(format!("cannot be read: {cause}")))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 mod experiments;
 mod schema;
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use netcliff_core::{Finding, Fingerprint, Record};
@@ -93,15 +94,20 @@ pub struct Store {
     name: Option<String>,
 }
 
-/// The store's place if none is given: `$XDG_DATA_HOME/netcliff/records.db`, else `~/.local/share/...`.
-/// `environment` looks a variable up, so that nothing global is read here.
-pub fn default_path(environment: impl Fn(&str) -> Option<String>) -> PathBuf {
-    let base =
-        environment("XDG_DATA_HOME").filter(|dir| dir.starts_with('/')).map(PathBuf::from).unwrap_or_else(|| {
-            let home = environment("HOME").filter(|home| !home.is_empty()).unwrap_or_else(|| "/tmp".to_owned());
-            Path::new(&home).join(".local/share")
-        });
-    base.join("netcliff/records.db")
+/// The store's place if none is given: `$XDG_DATA_HOME/netcliff/records.db`, else `~/.local/share/...`; None: neither is
+/// told. `environment` looks a variable up, so that nothing global is read here.
+pub fn default_path(environment: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
+    let directory = |name| environment(name).filter(|dir| dir.starts_with('/')).map(PathBuf::from);
+    let base = directory("XDG_DATA_HOME").or_else(|| Some(directory("HOME")?.join(".local/share")))?;
+    Some(base.join("netcliff/records.db"))
+}
+
+/// Why a name is not followed; None: it is no link, or root's or this user's. What others link to is theirs to choose.
+fn linked_by_others(path: &Path) -> Option<String> {
+    let about = std::fs::symlink_metadata(path).ok().filter(std::fs::Metadata::is_symlink)?;
+    let own = nix::unistd::geteuid().as_raw();
+    let is_foreign = about.uid() != 0 && about.uid() != own;
+    is_foreign.then(|| format!("{} is a symbolic link of another user's ({})", path.display(), about.uid()))
 }
 
 impl Store {
@@ -110,6 +116,9 @@ impl Store {
         let fail = |reason: String| StoreError::Open { path: path.to_owned(), reason };
         if path.is_dir() {
             return Err(fail("it is a directory, not a file".to_owned()));
+        }
+        if let Some(why) = path.ancestors().find_map(linked_by_others) {
+            return Err(fail(why));
         }
         if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             std::fs::create_dir_all(parent).map_err(|error| fail(format!("{}: {error}", parent.display())))?;

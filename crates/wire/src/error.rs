@@ -2,6 +2,8 @@
 
 use std::io;
 
+use netcliff_core::quote::shell;
+
 /// A failure of the generator or the sink.
 #[derive(Debug, thiserror::Error)]
 pub enum WireError {
@@ -25,7 +27,7 @@ pub enum WireError {
         source: io::Error,
     },
     /// The interface, or its peer, is down: frames would vanish in the sender.
-    #[error("interface {interface} has no carrier: bring it and its peer up (`ip link set {interface} up`)")]
+    #[error("interface {interface} has no carrier: bring it and its peer up (`ip link set dev {} up`)", shell(.interface))]
     NoCarrier {
         /// The interface.
         interface: String,
@@ -39,7 +41,7 @@ pub enum WireError {
     /// Another tool's XDP program is attached.
     #[error(
         "interface {interface} has an XDP program{} of another tool, which is left where it is: end that tool or detach it \
-         (`ip link set {interface} xdp off`), or receive by AF_PACKET (--receive-by packet)", named(*id, name.as_deref())
+         (`ip link set dev {} xdp off`), or receive by AF_PACKET (--receive-by packet)", named(*id, name.as_deref()), shell(.interface)
     )]
     OtherProgram {
         /// The interface.

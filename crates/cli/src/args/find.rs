@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::wait::WaitArgs;
 use clap::{Args, ValueEnum};
 use netcliff_core::units;
 use netcliff_lab::find::CheckSetup;
@@ -75,6 +76,9 @@ pub struct FindArgs {
     /// Keep nothing of this run but what is asked for by --html or --svg
     #[arg(long, conflicts_with = "db")]
     pub no_store: bool,
+    /// While another run goes on.
+    #[command(flatten)]
+    pub wait: WaitArgs,
 }
 
 /// Arrival processes that can be sent.

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::wait::WaitArgs;
 use clap::{Args, ValueEnum};
 use netcliff_core::units;
 use netcliff_lab::rfc2544::search::asked::Asked;
@@ -128,6 +129,9 @@ pub struct Rfc2544Args {
     /// The tables as CSV, a row a frame size and figure
     #[arg(long)]
     pub csv: bool,
+    /// While another run goes on.
+    #[command(flatten)]
+    pub wait: WaitArgs,
 }
 
 /// Tests.

@@ -5,6 +5,7 @@ use netcliff_core::units;
 use netcliff_wire::rr::MOST_RATE_PER_S;
 
 use super::numbers::{cpu_lists, whole};
+use super::wait::WaitArgs;
 use super::{Arrivals, FarArgs, LinkArgs, Meter, RepeatArgs, Testbed};
 
 /// `netcliff rr`.
@@ -88,6 +89,9 @@ pub struct RrArgs {
     /// Keep the result in the record store
     #[arg(long)]
     pub save: bool,
+    /// While another run goes on.
+    #[command(flatten)]
+    pub wait: WaitArgs,
 }
 
 /// Transports.

@@ -7,6 +7,7 @@ use netcliff_core::experiment::Share;
 use netcliff_core::{EngineKind, FrameSizes};
 
 use super::numbers::{self, whole};
+use super::wait::WaitArgs;
 use super::{FarArgs, Testbed};
 
 /// `netcliff run`.
@@ -80,4 +81,7 @@ pub struct RunArgs {
     /// Write the figure as a picture
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
+    /// While another run goes on.
+    #[command(flatten)]
+    pub wait: WaitArgs,
 }

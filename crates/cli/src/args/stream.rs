@@ -9,6 +9,7 @@ use netcliff_lab::stream::Method;
 use netcliff_wire::transfer::MOST_FLOWS;
 
 use super::numbers::{self, whole};
+use super::wait::WaitArgs;
 use super::{FarArgs, LinkArgs, Meter, RepeatArgs, Testbed};
 
 /// `netcliff stream`.
@@ -156,6 +157,9 @@ pub struct StreamArgs {
     /// Keep the result in the record store
     #[arg(long)]
     pub save: bool,
+    /// While another run goes on.
+    #[command(flatten)]
+    pub wait: WaitArgs,
 }
 
 /// Channels.

@@ -6,6 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use netcliff_core::units;
 use netcliff_host::tune::{Wish, affinity::Design};
 
+use super::wait::WaitArgs;
 use super::{FarArgs, Objective};
 
 /// `netcliff tune`.
@@ -28,6 +29,9 @@ pub enum TuneAction {
         /// One JSON object a setting
         #[arg(long)]
         json: bool,
+        /// While another run goes on.
+        #[command(flatten)]
+        wait: WaitArgs,
     },
     /// Measure with a command, with and without the proposed settings in turns, and say which is better
     Try(TryArgs),
@@ -125,6 +129,9 @@ pub struct ApplyArgs {
     /// One JSON object a setting
     #[arg(long)]
     pub json: bool,
+    /// While another run goes on.
+    #[command(flatten)]
+    pub wait: WaitArgs,
 }
 
 /// `netcliff tune try`.
@@ -170,6 +177,9 @@ pub struct TryArgs {
     /// The command and its arguments
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
+    /// While another run goes on.
+    #[command(flatten)]
+    pub wait: WaitArgs,
 }
 
 /// An entry of `--metric`.

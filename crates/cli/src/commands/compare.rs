@@ -30,7 +30,7 @@ pub fn run(args: &CompareArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCod
 
 /// The run of this name, where there is no file of it.
 fn named(text: &str, store_args: &StoreArgs) -> Option<Result<Measured, ReadError>> {
-    if Path::new(text).exists() || !store_path(store_args).exists() {
+    if Path::new(text).exists() || !store_path(store_args).is_ok_and(|path| path.exists()) {
         return None;
     }
     let store = open_store(store_args).ok()?;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use anyhow::Context;
 use netcliff_core::Finding;
 use netcliff_lab::find::{FindOptions, find};
 use netcliff_lab::rig::{Place, RigError, RigOptions};
@@ -12,7 +13,7 @@ use netcliff_report as report;
 
 use super::{
     command_line, data_dir, enter_user_namespace, now_unix_s, open_store, refuse_name, refuse_unwritable,
-    stop_on_signal, write,
+    stop_on_signal, write, write_temporary,
 };
 use crate::args::{FindArgs, StoreArgs};
 use crate::output;
@@ -20,6 +21,7 @@ use crate::progress::Progress;
 
 /// Finds the cliff and shows it.
 pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
+    args.wait.begin()?;
     refuse_name(store_args, !args.no_store, "leave --no-store out")?;
     [&args.html, &args.svg].into_iter().try_for_each(|file| refuse_unwritable(file.as_deref()))?;
     // Before any thread is started: a process with threads cannot enter a user namespace.
@@ -107,8 +109,7 @@ fn keep((store, run): (&Store, i64), finding: &Finding) -> Result<(), String> {
 
 /// Where nothing else can be written: a file in the temporary directory, or else stdout.
 fn rescue(finding: &Finding) -> anyhow::Result<PathBuf> {
-    let path = std::env::temp_dir().join(format!("netcliff-find-{}.json", std::process::id()));
-    if std::fs::write(&path, serde_json::to_string(finding)?).is_ok() {
+    if let Ok(path) = write_temporary("netcliff-find", "json", &serde_json::to_string(finding)?) {
         return Ok(path);
     }
     output::json_line(finding)?;
@@ -145,12 +146,12 @@ fn show(args: &FindArgs, finding: &Finding, run_id: Option<i64>) -> anyhow::Resu
 /// Into the data directory, or, where that cannot be written, the temporary one.
 fn write_default(page: &str, finding: &Finding, run_id: Option<i64>) -> anyhow::Result<PathBuf> {
     let number = run_id.map_or_else(|| format!("p{}", std::process::id()), |id| id.to_string());
-    let name = format!("find-{number}-{:.0}.html", finding.provenance.started_unix_s);
-    let dir = data_dir().join("reports");
-    if std::fs::create_dir_all(&dir).is_ok() && std::fs::write(dir.join(&name), page).is_ok() {
-        return Ok(dir.join(name));
+    let stem = format!("find-{number}-{:.0}", finding.provenance.started_unix_s);
+    if let Ok(dir) = data_dir().map(|dir| dir.join("reports")) {
+        let path = dir.join(format!("{stem}.html"));
+        if std::fs::create_dir_all(&dir).is_ok() && std::fs::write(&path, page).is_ok() {
+            return Ok(path);
+        }
     }
-    let path = std::env::temp_dir().join(name);
-    write(&path, page)?;
-    Ok(path)
+    write_temporary(&stem, "html", page).context("cannot write the report to the temporary directory")
 }

@@ -73,7 +73,9 @@ fn this_host(args: &LimitsArgs, store: &StoreArgs) -> anyhow::Result<Described> 
     };
     let calibration = match &args.host {
         Some(_) => None,
-        None => tuning::newest_calibration(&store_path(store))
+        None => store_path(store)
+            .map_err(|error| error.to_string())
+            .and_then(|path| tuning::newest_calibration(&path))
             .map_err(|why| output::say(format!("netcliff: CPU not calibrated ({why}); `netcliff find` calibrates")))
             .ok(),
     };

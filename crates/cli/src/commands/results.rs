@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Context;
+use netcliff_core::quote::one_line;
 use netcliff_lab::store::{RunSummary, Store};
 use netcliff_report as report;
 
@@ -52,9 +53,15 @@ fn list(store: &Store, json: bool) -> anyhow::Result<()> {
     for run in &runs {
         let date = report::format::date_utc(run.started_unix_s);
         let cells = [run.id.to_string(), date, run.kind.clone(), name(run), run.state.clone(), run.records.to_string()];
-        lines.push((columned(&cells, width), report::format::printable(&run.command)));
+        // Whoever wrote the database: no cell steers the terminal, or ends its line.
+        lines.push((columned(&cells.map(|cell| plain(&cell)), width), plain(&run.command)));
     }
     output::data(&fitted(&lines, output::columns(&std::io::stdout())))
+}
+
+/// On one line, without control characters.
+fn plain(text: &str) -> String {
+    one_line(text).into_owned()
 }
 
 fn columned([id, started, kind, name, state, records]: &[String; 6], width: usize) -> String {

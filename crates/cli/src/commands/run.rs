@@ -29,6 +29,7 @@ use crate::progress::Points;
 
 /// Runs an experiment and shows it.
 pub fn run(args: &RunArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
+    args.wait.begin()?;
     let path = args.file.display().to_string();
     let text = inputs::experiment(&path).map_err(output::usage)?;
     let experiment = Experiment::from_toml(&path, &text).map_err(output::usage)?;
@@ -208,7 +209,7 @@ impl Run<'_> {
                 if let Err(error) = self.store.add_task(self.held.run, index, &record)
                     && self.store_failure.is_none()
                 {
-                    self.points.say(&format!("{error}; the run goes on, but cannot be continued from here"));
+                    self.points.say(&format!("{error}; the run goes on; `--resume` works out again what is missing"));
                     self.store_failure = Some(error.to_string());
                 }
                 self.records.insert(index, *record);
@@ -226,7 +227,8 @@ impl Run<'_> {
     fn state(&self) -> RunState {
         let answered = self.records.len() + self.passed_over.len();
         let failed = self.passed_over.values().any(|(_, failed)| *failed);
-        match (answered < self.plan.tasks.len(), failed) {
+        // What the store did not take has to be worked out again: the run is not done.
+        match (answered < self.plan.tasks.len() || self.store_failure.is_some(), failed) {
             (true, _) => RunState::Interrupted,
             (false, true) => RunState::Failed,
             (false, false) => RunState::Done,

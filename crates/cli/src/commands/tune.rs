@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use netcliff_core::tuning::in_short;
+use netcliff_host::files;
 use netcliff_host::inspect::Inspection;
 use netcliff_host::journal::{HostLock, ReplayReport, StateDir, UndoOutcome};
 use netcliff_host::tune::apply::{self, Applied, Session};
@@ -28,7 +29,7 @@ pub fn run(args: &TuneArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     match &args.action {
         TuneAction::Plan(args) => show(args, store),
         TuneAction::Apply(args) => apply(args),
-        TuneAction::Undo { json } => undo(*json),
+        TuneAction::Undo { json, wait } => wait.begin().and_then(|()| undo(*json)),
         TuneAction::Try(args) => trial::run(args, store),
     }
 }
@@ -52,10 +53,9 @@ fn planned(args: &WishArgs, host: &Inspection) -> anyhow::Result<Plan> {
         });
     }
     let path = args.plan.as_ref().ok_or_else(|| output::usage("name an --objective or a --plan"))?;
-    let text = std::fs::read_to_string(path).map_err(|error| output::usage(format!("{}: {error}", path.display())))?;
-    let plan: Plan = serde_json::from_str(&text).map_err(|error| {
-        output::usage(format!("{}: {error}; expected what `netcliff tune plan --json` prints", path.display()))
-    })?;
+    let wrong = |error: String| output::usage(format!("{}: {error}", path.display()));
+    let text = files::text(path, files::MOST_BYTES).map_err(|error| wrong(error.to_string()))?;
+    let plan = Plan::from_json(&text).map_err(wrong)?;
     match plan.machine.differs(host) {
         Some(how) => Err(output::usage(format!("{}: {how}; make a new plan on this host", path.display()))),
         None => Ok(plan),
@@ -104,7 +104,7 @@ fn write_profile(dir: &Path, profile: &permanent::Profile) -> anyhow::Result<Str
     std::fs::create_dir_all(dir).map_err(|error| output::usage(format!("--tuned {}: {error}", dir.display())))?;
     let conf = dir.join("tuned.conf");
     // Ours is written anew, somebody else's is not lost.
-    if std::fs::read_to_string(&conf).is_ok_and(|text| !text.contains("netcliff")) {
+    if files::text(&conf, files::MOST_BYTES).is_ok_and(|text| !text.contains("netcliff")) {
         let reason = "there is a profile that netcliff did not write; name another directory";
         return Err(output::usage(format!("--tuned {}: {reason}", dir.display())));
     }
@@ -121,7 +121,9 @@ fn write_profile(dir: &Path, profile: &permanent::Profile) -> anyhow::Result<Str
 
 /// Effects by the newest calibration in the store.
 fn expect(plan: &mut Plan, host: &Inspection, store: &StoreArgs) {
-    match tuning::newest_calibration(&store_path(store)) {
+    let calibration =
+        store_path(store).map_err(|error| error.to_string()).and_then(|path| tuning::newest_calibration(&path));
+    match calibration {
         Ok((id, calibration)) => tuning::effects(plan, host, &calibration, &format!("find run {id}")),
         Err(error) => {
             plan.notes.push(format!("effects are not told: not calibrated ({error}); `netcliff find` calibrates"))
@@ -151,6 +153,7 @@ fn tell_damaged(report: &ReplayReport) {
 }
 
 fn apply(args: &ApplyArgs) -> anyhow::Result<ExitCode> {
+    args.wait.begin()?;
     let lock = lock()?;
     let plan = planned(&args.wish, &look()?)?;
     if plan.steps.is_empty() {

@@ -3,6 +3,7 @@
 use toml::de::{DeTable, DeValue};
 
 use crate::error::Invalid;
+use crate::quote::in_short;
 
 /// A file that could not be used: the file, the place in it where known, the value and the accepted form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -29,8 +30,11 @@ impl FileError {
 
 /// Reads any of our TOML files; an error names `path`, line, value and accepted form.
 pub fn parse_toml<T: serde::de::DeserializeOwned>(path: &str, text: &str) -> Result<T, FileError> {
-    toml::from_str(text)
-        .map_err(|error| FileError { path: path.to_owned(), message: error.to_string().trim_end().to_owned() })
+    toml::from_str(text).map_err(|error| {
+        // It shows the line, which in a file that is no TOML may be all of it.
+        let lines: Vec<String> = error.to_string().trim_end().lines().map(in_short).collect();
+        FileError { path: path.to_owned(), message: lines.join("\n") }
+    })
 }
 
 /// A step on the way to a value in a file.

@@ -12,7 +12,8 @@ use super::{
     NarrowPath,
     paths::{self, PATHS},
 };
-use crate::{inventory::SYSCTLS, nic::Nic};
+use crate::{files, inventory::SYSCTLS, nic::Nic, setting::is_interface_name};
+use netcliff_core::quote::in_short;
 use std::{collections::BTreeMap, fs, io, path::Path};
 use tree::Tree;
 
@@ -115,8 +116,12 @@ pub fn write_later(root: &Path, nics: &[Nic], dir: &Path) -> io::Result<usize> {
 /// When there are none, or they are of another form.
 pub fn answers(dir: &Path) -> io::Result<Vec<Nic>> {
     let path = dir.join(ANSWERS);
-    let text = fs::read_to_string(&path).map_err(|error| explained(&path, &error))?;
-    serde_json::from_str(&text).map_err(|error| explained(&path, &error))
+    let text = files::text(&path, files::MOST_BYTES).map_err(|error| explained(&path, &error))?;
+    let nics: Vec<Nic> = serde_json::from_str(&text).map_err(|error| explained(&path, &error))?;
+    match nics.iter().find(|nic| !is_interface_name(&nic.name)) {
+        Some(nic) => Err(explained(&path, &format!("{:?} is no name of an interface", in_short(&nic.name)))),
+        None => Ok(nics),
+    }
 }
 
 /// Adds what the kernel knows of the MTU of paths to a capture, with other destinations. Nothing is written where nothing is
@@ -138,7 +143,7 @@ pub fn write_paths(narrow: &[NarrowPath], dir: &Path) -> io::Result<usize> {
 /// When the file is of another form.
 pub(super) fn paths(dir: &Path) -> io::Result<Vec<NarrowPath>> {
     let path = dir.join(PATHS);
-    match fs::read_to_string(&path) {
+    match files::text(&path, files::MOST_BYTES) {
         Ok(text) => serde_json::from_str(&text).map_err(|error| explained(&path, &error)),
         Err(_) => Ok(Vec::new()),
     }

@@ -5,7 +5,7 @@ use crate::{
     softnet::{SoftnetStat, parse_softnet},
 };
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{collections::BTreeMap, path::Path};
 
 /// Counters of an interface (`/sys/class/net/*/statistics`) that are kept: packets, and what became of those that did
 /// not pass.
@@ -61,7 +61,7 @@ pub struct Growth {
 impl Reading {
     /// Reads what is below `root`, of these interfaces.
     pub fn read(root: &Path, interfaces: &[String]) -> Reading {
-        let softnet = fs::read_to_string(root.join("proc/net/softnet_stat")).unwrap_or_default();
+        let softnet = procfs::whole(root.join("proc/net/softnet_stat"));
         let statistics = |name: &String| {
             let dir = root.join("sys/class/net").join(name).join("statistics");
             let read = |counter: &&str| Some(((*counter).to_owned(), procfs::number(dir.join(counter))?));
@@ -116,7 +116,7 @@ impl Growth {
 
 /// The counters of both versions of IP, summed.
 fn too_long(root: &Path) -> BTreeMap<String, u64> {
-    let text = |file: &str| fs::read_to_string(root.join(file)).unwrap_or_default();
+    let text = |file: &str| procfs::whole(root.join(file));
     let (four, six) = (text("proc/net/snmp"), text("proc/net/snmp6"));
     let mut rows = four.lines().filter_map(|line| line.strip_prefix("Ip: "));
     let (names, values) = (rows.next().unwrap_or_default(), rows.next().unwrap_or_default());

@@ -1,6 +1,7 @@
 //! Which interrupt serves which queue, and on which CPUs.
 
 use crate::{
+    files,
     nic::{Nic, message_interrupts},
     procfs,
     rtnl::Rtnl,
@@ -9,7 +10,7 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
-    fs, io,
+    io,
     path::{Path, PathBuf},
 };
 
@@ -68,7 +69,7 @@ pub struct QueuePath {
 
 /// `/proc/interrupts` below a root.
 pub(super) fn table(root: &Path, missing: &mut BTreeMap<String, String>) -> PerCpu {
-    let read = fs::read_to_string(root.join("proc/interrupts")).and_then(|text| parse_per_cpu(&text));
+    let read = files::text(&root.join("proc/interrupts"), files::MOST_BYTES).and_then(|text| parse_per_cpu(&text));
     read.unwrap_or_else(|error| {
         missing.insert("interrupts".into(), format!("/proc/interrupts: {error}"));
         PerCpu::default()

@@ -1,9 +1,9 @@
 //! What the stack is set to do with packets beside carrying them: netfilter, security modules.
 
 use super::NarrowPath;
-use crate::procfs;
+use crate::{files, procfs};
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, fs, io, path::Path};
+use std::{collections::BTreeMap, io, path::Path};
 
 /// Modules whose presence says that netfilter may look at packets.
 pub(super) const FILTERS: &[&str] =
@@ -56,7 +56,7 @@ fn with_ipv6(root: &Path) -> Vec<String> {
 }
 
 fn filters(root: &Path) -> Vec<String> {
-    let modules = fs::read_to_string(root.join("proc/modules")).unwrap_or_default();
+    let modules = procfs::whole(root.join("proc/modules"));
     let loaded: Vec<&str> = modules.lines().filter_map(|line| line.split_whitespace().next()).collect();
     let built_in = [
         ("nf_conntrack", "proc/sys/net/netfilter/nf_conntrack_count"),
@@ -72,7 +72,7 @@ fn filters(root: &Path) -> Vec<String> {
 
 /// A file's text; that it needs root is noted.
 fn noted(root: &Path, file: &str, missing: &mut BTreeMap<String, String>) -> Option<String> {
-    if let Err(error) = fs::read(root.join(file))
+    if let Err(error) = files::bytes(&root.join(file), files::MOST_BYTES)
         && error.kind() == io::ErrorKind::PermissionDenied
     {
         missing.insert(file.into(), format!("/{file} can be read by root only"));

@@ -1,13 +1,9 @@
 //! The kernel and how it was started.
 
-use crate::procfs;
+use crate::{files, procfs};
 use flate2::read::GzDecoder;
 use serde::{Deserialize, Serialize};
-use std::{
-    fs::{self, File},
-    io::Read,
-    path::Path,
-};
+use std::{io::Read, path::Path};
 
 /// The kernel and how it was started.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -57,13 +53,14 @@ impl Kernel {
 /// The build configuration: /proc/config.gz, else /boot/config-RELEASE, else nothing.
 pub(crate) fn configuration(root: &Path, release: Option<&str>) -> String {
     let mut text = String::new();
-    if let Ok(file) = File::open(root.join("proc/config.gz"))
-        && GzDecoder::new(file).read_to_string(&mut text).is_ok()
+    // A capture's may be made to unpack to more than any memory.
+    if let Ok(file) = files::open(&root.join("proc/config.gz"))
+        && GzDecoder::new(file).take(files::MOST_BYTES).read_to_string(&mut text).is_ok()
     {
         return text;
     }
     let path = root.join(format!("boot/config-{}", release.unwrap_or_default()));
-    fs::read_to_string(path).unwrap_or_default()
+    procfs::whole(path)
 }
 
 fn option<'a>(config: &'a str, name: &str) -> Option<&'a str> {

@@ -2,7 +2,7 @@
 
 use crate::procfs;
 use serde::{Deserialize, Serialize};
-use std::{fs, path::Path};
+use std::path::Path;
 
 /// What else runs on the host.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -19,7 +19,7 @@ pub struct Load {
 
 impl Load {
     pub(super) fn read(root: &Path) -> Load {
-        let stat = fs::read_to_string(root.join("proc/stat")).unwrap_or_default();
+        let stat = procfs::whole(root.join("proc/stat"));
         Load {
             average: procfs::text(root.join("proc/loadavg")).and_then(|text| averages(&text)),
             steal_share: steal_share(&stat),

@@ -18,7 +18,7 @@ pub(crate) use load::process_named;
 
 use crate::{procfs, softnet};
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{collections::BTreeMap, path::Path};
 
 /// Sysctls that change what the receive path does, by dotted name.
 pub const SYSCTLS: &[&str] = &[
@@ -91,9 +91,9 @@ pub struct Inventory {
 impl Inventory {
     /// Reads what can be read; what is absent below `root` is absent in the result.
     pub fn read(root: &Path) -> Inventory {
-        let memory = fs::read_to_string(root.join("proc/meminfo")).unwrap_or_default();
-        let cpuinfo = fs::read_to_string(root.join("proc/cpuinfo")).unwrap_or_default();
-        let softnet = fs::read_to_string(root.join("proc/net/softnet_stat")).unwrap_or_default();
+        let memory = procfs::whole(root.join("proc/meminfo"));
+        let cpuinfo = procfs::whole(root.join("proc/cpuinfo"));
+        let softnet = procfs::whole(root.join("proc/net/softnet_stat"));
         Inventory {
             cpu: Cpu::read(root, &cpuinfo),
             kernel: Kernel::read(root),
@@ -140,7 +140,7 @@ pub(crate) fn sysctls(root: &Path) -> BTreeMap<String, String> {
 }
 
 fn is_root(root: &Path) -> bool {
-    let status = fs::read_to_string(root.join("proc/self/status")).unwrap_or_default();
+    let status = procfs::whole(root.join("proc/self/status"));
     let map = procfs::text(root.join("proc/self/uid_map")).unwrap_or_default();
     let effective = status.lines().find_map(|line| line.strip_prefix("Uid:")?.split_whitespace().nth(1));
     effective == Some("0") && map.split_whitespace().eq(["0", "0", "4294967295"])

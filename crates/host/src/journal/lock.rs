@@ -1,20 +1,30 @@
 //! One measuring run at a time on a host.
+//!
+//! A user's runs exclude each other by a flock in the user's own state directory, which no other user can reach. Runs of
+//! different users see each other by [`others`]: a user's waits or is refused; root's waits for a while and then goes on beside
+//! it, as otherwise anybody could keep root from measuring, and from cleaning up.
 
-use super::{JournalError, ReplayReport, StateDir, replay};
-use crate::process::parent_of;
+use super::{
+    JournalError, ReplayReport, StateDir,
+    others::{self, Announcement, Other},
+    replay, trust,
+};
+use crate::{process::parent_of, testbed::Permission};
 use nix::{
     errno::Errno,
     fcntl::{Flock, FlockArg},
 };
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, File, OpenOptions, Permissions},
     io::{self, Write},
     os::{
         fd::{AsRawFd, OwnedFd},
-        unix::fs::MetadataExt,
+        unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
     },
     path::Path,
-    sync::Arc,
+    sync::{Arc, OnceLock},
+    thread,
+    time::{Duration, Instant},
 };
 
 /// Names the open file by which a child shares the lock of its parent.
@@ -23,12 +33,23 @@ const INHERITED: &str = "NETCLIFF_LOCK_FD";
 const HOLDER: &str = "NETCLIFF_LOCK_PID";
 /// More generations than any measurement has.
 const GENERATIONS: usize = 64;
+/// Between two looks at a lock that is waited for.
+const LOOK: Duration = Duration::from_millis(100);
+/// Two that show themselves at once both step back; they come again after different times.
+const STEPS_BACK: u32 = 4;
+/// How long root's run waits for another user's where nothing was said.
+const ROOT_WAITS: Duration = Duration::from_secs(10);
+
+/// How long locks of others are waited for, and how that is told, once.
+static PATIENCE: OnceLock<(Duration, fn(&str))> = OnceLock::new();
 
 /// Held by the run that measures or changes this host; released when the last clone is dropped and by
 /// the kernel when the process dies, so it never goes stale.
 #[derive(Debug, Clone)]
 pub struct HostLock {
     held: Arc<Held>,
+    /// Shows this run to other users.
+    shown: Option<Arc<Announcement>>,
     state: StateDir,
 }
 
@@ -44,34 +65,88 @@ enum Held {
 }
 
 impl HostLock {
-    /// Takes the lock without waiting.
+    /// From now on this process waits for other runs, at most `limit`, instead of giving up at once; `told` is called with a
+    /// sentence when it begins to wait. The first call counts.
+    pub fn wait_for_others(limit: Duration, told: fn(&str)) {
+        let _ = PATIENCE.set((limit, told));
+    }
+
+    /// Takes the lock, without waiting unless [`HostLock::wait_for_others`] was called.
     ///
     /// # Errors
     /// [`JournalError::Busy`] with the holder's pid, or an I/O error of the state directory.
     pub fn acquire(state: &StateDir) -> Result<HostLock, JournalError> {
+        let mut waiting = Waiting::new(Duration::ZERO);
+        loop {
+            match HostLock::acquire_now(state) {
+                Err(error @ (JournalError::Busy { .. } | JournalError::Sibling { .. })) => {
+                    if !waiting.go_on(&error.to_string()) {
+                        return Err(error);
+                    }
+                }
+                other => return other,
+            }
+        }
+    }
+
+    fn acquire_now(state: &StateDir) -> Result<HostLock, JournalError> {
         let path = state.lock_path();
+        let lock = |held| HostLock { held: Arc::new(held), shown: None, state: state.clone() };
         if is_inherited(&path) {
-            return Ok(HostLock { held: Arc::new(Held::Parents), state: state.clone() });
+            return Ok(lock(Held::Parents));
         }
         match exclusive(&path)? {
-            Ok(file) => Ok(HostLock { held: Arc::new(Held::Own(file)), state: state.clone() }),
+            Ok(file) => Ok(lock(Held::Own(file))),
             Err(pid) if !is_announced(&pid) => Err(JournalError::Busy { pid }),
             Err(pid) if !is_ancestor(&pid) => Err(JournalError::LeftBehind { pid }),
             Err(_) => match exclusive(&state.shared_lock_path())? {
-                Ok(file) => Ok(HostLock { held: Arc::new(Held::Ancestors { _file: file }), state: state.clone() }),
+                Ok(file) => Ok(lock(Held::Ancestors { _file: file })),
                 Err(pid) => Err(JournalError::Sibling { pid }),
             },
         }
     }
 
-    /// Takes the lock, then undoes what dead runs left: the proper start of every run.
+    /// Takes the lock, undoes what dead runs left, then makes sure that no other user's run is under way: the proper start of
+    /// every run. Root goes on beside such a run once it has waited, and the report says so.
     ///
     /// # Errors
-    /// As [`HostLock::acquire`] and [`replay`].
+    /// As [`HostLock::acquire`] and [`replay`]; [`JournalError::OtherUser`].
     pub fn acquire_and_replay(state: &StateDir) -> Result<(HostLock, ReplayReport), JournalError> {
-        let lock = HostLock::acquire(state)?;
-        let report = replay(state)?;
+        let mut lock = HostLock::acquire(state)?;
+        // Before anybody is waited for: what a dead run left does not have to stay until others are done.
+        let mut report = replay(state)?;
+        report.beside = lock.show()?;
         Ok((lock, report))
+    }
+
+    /// Shows this run to other users; those that run now and are not waited for any longer, in sentences.
+    fn show(&mut self) -> Result<Vec<String>, JournalError> {
+        if !self.state.is_shared() || !matches!(*self.held, Held::Own(_)) {
+            return Ok(Vec::new());
+        }
+        let is_root = Permission::probe() == Permission::Root;
+        let mut waiting = Waiting::new(if is_root { ROOT_WAITS } else { Duration::ZERO });
+        let mut steps_back = 0;
+        loop {
+            // Shown first, then looked: of two that come at once at least one sees the other.
+            let shown = Announcement::new().map_err(JournalError::io("show this run by", Path::new("a lock")))?;
+            let others = others::others();
+            let Some(first) = others.first() else {
+                self.shown = Some(Arc::new(shown));
+                return Ok(Vec::new());
+            };
+            drop(shown);
+            if steps_back < STEPS_BACK {
+                steps_back += 1;
+                thread::sleep(Duration::from_millis(5 + u64::from(std::process::id() % 16) * 3));
+            } else if waiting.go_on(&format!("another netcliff run ({first}) is measuring or changing this host")) {
+            } else if is_root {
+                self.shown = Announcement::new().ok().map(Arc::new);
+                return Ok(others.iter().map(beside).collect());
+            } else {
+                return Err(JournalError::OtherUser { other: first.to_string() });
+            }
+        }
     }
 
     /// Lets a child that measures for this run share the lock as long as it has the file open: name and value for its
@@ -102,6 +177,42 @@ impl HostLock {
     }
 }
 
+fn beside(other: &Other) -> String {
+    format!("another netcliff run ({other}) measures or changes this host at the same time")
+}
+
+/// Waiting for others, told once.
+struct Waiting {
+    until: Instant,
+    told: Option<fn(&str)>,
+}
+
+impl Waiting {
+    /// As long as was asked for, or else `usual`.
+    fn new(usual: Duration) -> Self {
+        let patience = PATIENCE.get();
+        let limit = patience.map_or(usual, |(limit, _)| *limit);
+        Self { until: Instant::now() + limit, told: patience.map(|(_, told)| *told) }
+    }
+
+    /// Waits a little; false: it has waited long enough.
+    fn go_on(&mut self, why: &str) -> bool {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return false;
+        }
+        if let Some(told) = self.told.take() {
+            told(&format!(
+                "{}; waiting, at most {:.0} s more",
+                why.split(':').next().unwrap_or(why),
+                left.as_secs_f64()
+            ));
+        }
+        thread::sleep(left.min(LOOK));
+        true
+    }
+}
+
 /// Whether the environment names an open file of this process that is the lock: only a child of its holder can have it.
 fn is_inherited(path: &Path) -> bool {
     let Some(number) = std::env::var(INHERITED).ok().and_then(|text| text.parse::<u32>().ok()) else { return false };
@@ -120,8 +231,19 @@ fn exclusive(path: &Path) -> Result<Result<Flock<File>, String>, JournalError> {
         .truncate(false)
         .read(true)
         .write(true)
+        .mode(0o600)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
         .open(path)
         .map_err(JournalError::io("open", path))?;
+    let about = file.metadata().map_err(JournalError::io("read", path))?;
+    // An earlier version left it so that every user could read it, and by that lock it.
+    if about.is_file() && about.mode() & 0o077 != 0 && about.uid() == nix::unistd::geteuid().as_raw() {
+        file.set_permissions(Permissions::from_mode(0o600)).map_err(JournalError::io("change the mode of", path))?;
+    }
+    let about = file.metadata().map_err(JournalError::io("read", path))?;
+    if let Some(why) = trust::foreign(&about) {
+        return Err(JournalError::io("use", path)(io::Error::new(io::ErrorKind::PermissionDenied, why)));
+    }
     match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
         Ok(mut file) => {
             file.set_len(0)
@@ -129,7 +251,7 @@ fn exclusive(path: &Path) -> Result<Result<Flock<File>, String>, JournalError> {
                 .map_err(JournalError::io("write", path))?;
             Ok(Ok(file))
         }
-        Err((_, Errno::EWOULDBLOCK)) => Ok(Err(holder(path))),
+        Err((_, Errno::EWOULDBLOCK)) => Ok(Err(holder(&about, path))),
         Err((_, errno)) => Err(JournalError::io("lock", path)(errno.into())),
     }
 }
@@ -146,8 +268,10 @@ pub(super) fn is_ancestor(holder: &str) -> bool {
     ancestors.skip(1).take(GENERATIONS).any(|pid| pid == holder)
 }
 
-fn holder(path: &Path) -> String {
-    let pid = fs::read_to_string(path).unwrap_or_default();
-    let pid = pid.trim();
-    if pid.is_empty() { "unknown".to_owned() } else { pid.to_owned() }
+/// By the file, while that process lives; or else by the kernel, as a file may be older than who locks it.
+fn holder(about: &fs::Metadata, path: &Path) -> String {
+    let written = fs::read_to_string(path).unwrap_or_default().trim().parse::<u32>().ok();
+    let alive = |pid: &u32| crate::process::ProcessId::of(*pid).is_some();
+    let pid = written.filter(alive).or_else(|| others::holder_of(about.dev(), about.ino()));
+    pid.map_or_else(|| "unknown".to_owned(), |pid| pid.to_string())
 }

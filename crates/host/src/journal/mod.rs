@@ -9,7 +9,9 @@
 //! undoes it.
 
 mod lock;
+mod others;
 mod state_dir;
+mod trust;
 mod undo;
 
 #[cfg(test)]
@@ -28,6 +30,7 @@ use serde::{Deserialize, Serialize};
 use std::{
     fs::{File, OpenOptions},
     io::{self, Write},
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 
@@ -35,7 +38,9 @@ use std::{
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
     /// A file of the state directory cannot be read or written.
-    #[error("cannot {action} {path}: {source}; name a writable directory with NETCLIFF_STATE_DIR=DIR")]
+    #[error(
+        "cannot {action} {path}: {source}; name a directory of your own, writable by nobody else, with NETCLIFF_STATE_DIR=DIR"
+    )]
     Io {
         /// What was tried: create, write, read, lock.
         action: &'static str,
@@ -47,11 +52,20 @@ pub enum JournalError {
     /// Another run holds the host.
     #[error(
         "another netcliff run (pid {pid}) is measuring or changing this host, and two would disturb each \
-         other: wait for it to end, or stop it"
+         other: wait for it to end (--wait), or stop it"
     )]
     Busy {
         /// The process that holds the lock, as it wrote itself into the lock file.
         pid: String,
+    },
+    /// Another user's run is under way.
+    #[error(
+        "another netcliff run ({other}) is measuring or changing this host, and two would disturb each other: wait for it to end \
+         (--wait), or ask that user"
+    )]
+    OtherUser {
+        /// Its pid and whose it is.
+        other: String,
     },
     /// The run that holds the host had this process started, but the command it waited for has ended.
     #[error(
@@ -254,7 +268,9 @@ impl Journal {
     /// and in the file for the next start.
     pub fn undo_all(&mut self) -> Vec<UndoOutcome> {
         let (ids, changes): (Vec<ChangeId>, Vec<Change>) = self.open.iter().cloned().unzip();
-        let outcomes = undo::undo_changes(&changes);
+        // journal/FILE or tuned/FILE of the state directory.
+        let home = self.path.ancestors().nth(2).unwrap_or(&self.path);
+        let outcomes = undo::undo_changes(&changes, home);
         for (id, outcome) in ids.into_iter().rev().zip(&outcomes) {
             if outcome.error.is_none()
                 && let Err(error) = self.undone(id)
@@ -324,7 +340,7 @@ fn create_journal_file(dir: &Path, owner: ProcessId) -> Result<(PathBuf, File), 
     for n in 0..u32::MAX {
         let suffix = if n == 0 { String::new() } else { format!("-{n}") };
         let path = dir.join(format!("{}-{}{suffix}.jsonl", owner.pid, owner.start_time));
-        match OpenOptions::new().append(true).create_new(true).open(&path) {
+        match OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path) {
             Ok(file) => return Ok((path, file)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(JournalError::io("create", &path)(error)),

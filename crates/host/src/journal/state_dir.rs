@@ -1,9 +1,9 @@
 //! Where the journal and the lock live.
 
-use super::JournalError;
+use super::{JournalError, trust};
 use crate::testbed::Permission;
 use std::{
-    env, fs,
+    env,
     path::{Path, PathBuf},
 };
 
@@ -11,6 +11,8 @@ use std::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateDir {
     path: PathBuf,
+    /// It is the user's usual one, so that its runs and those of other users keep out of each other's way.
+    is_shared: bool,
 }
 
 impl StateDir {
@@ -21,9 +23,10 @@ impl StateDir {
     /// When none of these can be named, or the directory cannot be created.
     pub fn default_for_user() -> Result<StateDir, JournalError> {
         let variable = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        let path = if let Some(path) = variable("NETCLIFF_STATE_DIR") {
-            path
-        } else if Permission::probe() == Permission::Root {
+        if let Some(path) = variable("NETCLIFF_STATE_DIR") {
+            return StateDir::at(path);
+        }
+        let path = if Permission::probe() == Permission::Root {
             PathBuf::from("/run/netcliff")
         } else if let Some(path) = variable("XDG_STATE_HOME") {
             path.join("netcliff")
@@ -33,17 +36,23 @@ impl StateDir {
             let reason = "neither NETCLIFF_STATE_DIR, XDG_STATE_HOME nor HOME is set";
             return Err(JournalError::io("choose", Path::new("state directory"))(std::io::Error::other(reason)));
         };
-        StateDir::at(path)
+        Ok(StateDir { is_shared: true, ..StateDir::at(path)? })
     }
 
-    /// A directory of the caller's choice, created if it does not exist.
+    /// A directory of the caller's choice, created if it does not exist, for this user alone (mode 0700). Runs there exclude
+    /// each other, and see nothing of runs elsewhere.
     ///
     /// # Errors
-    /// When it cannot be created.
+    /// When it cannot be created; it is another user's, or others can change it or what is above it.
     pub fn at(path: impl Into<PathBuf>) -> Result<StateDir, JournalError> {
         let path = path.into();
-        fs::create_dir_all(&path).map_err(JournalError::io("create", &path))?;
-        Ok(StateDir { path })
+        private(&path)?;
+        Ok(StateDir { path, is_shared: false })
+    }
+
+    /// Whether runs of other users are looked for.
+    pub(super) fn is_shared(&self) -> bool {
+        self.is_shared
     }
 
     /// The directory.
@@ -53,14 +62,14 @@ impl StateDir {
 
     pub(crate) fn journal_dir(&self) -> Result<PathBuf, JournalError> {
         let dir = self.path.join("journal");
-        fs::create_dir_all(&dir).map_err(JournalError::io("create", &dir))?;
+        private(&dir)?;
         Ok(dir)
     }
 
     /// Where journals of changes that are to stay lie.
     pub(crate) fn kept_dir(&self) -> Result<PathBuf, JournalError> {
         let dir = self.path.join("tuned");
-        fs::create_dir_all(&dir).map_err(JournalError::io("create", &dir))?;
+        private(&dir)?;
         Ok(dir)
     }
 
@@ -72,4 +81,8 @@ impl StateDir {
     pub(crate) fn shared_lock_path(&self) -> PathBuf {
         self.path.join("lock.shared")
     }
+}
+
+fn private(path: &Path) -> Result<(), JournalError> {
+    trust::private_directory(path).map_err(JournalError::io("use", path))
 }

@@ -1,5 +1,8 @@
 use super::{undo::Parsed, *};
-use std::fs;
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt, chown, symlink},
+};
 
 fn state() -> (tempfile::TempDir, StateDir) {
     let dir = tempfile::tempdir().unwrap();
@@ -173,8 +176,10 @@ fn paths_that_climb_out_of_proc_sys_are_refused() {
 #[test]
 fn a_directory_in_use_stays_with_a_note() {
     let dir = tempfile::tempdir().unwrap();
-    fs::write(dir.path().join("file"), "").unwrap();
-    let outcome = undo_change(&Change::DirectoryCreated { path: dir.path().to_owned() });
+    let used = dir.path().join("used");
+    fs::create_dir(&used).unwrap();
+    fs::write(used.join("file"), "").unwrap();
+    let outcome = undo::undo_within(&Change::DirectoryCreated { path: used }, dir.path());
     assert_eq!(outcome.error, None);
     assert!(outcome.note.unwrap().contains("in use"));
 }
@@ -255,4 +260,68 @@ fn a_journal_without_its_first_line_from_before_the_boot_is_void() {
     file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(1)).unwrap();
     assert_eq!(undo_kept(&state).unwrap(), ReplayReport::default());
     assert!(made_in.exists() && !path.exists());
+}
+
+/// What root's start must not do at another's word: remove a file, write a setting, end a process.
+#[test]
+fn a_journal_of_another_users_is_not_obeyed() {
+    let (dir, state) = state();
+    let made_in = dir.path().join("made");
+    let text = owner(dead(), boot_id()) + &made(0, &made_in);
+    let path = write(&state, "1-1.jsonl", &text);
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+    let elsewhere = written(dir.path().join("elsewhere"), &text);
+    symlink(&elsewhere, state.journal_dir().unwrap().join("2-2.jsonl")).unwrap();
+    let mut refused = 2;
+    if nix::unistd::geteuid().is_root() {
+        chown(write(&state, "3-3.jsonl", &text), Some(65_534), None).unwrap();
+        refused += 1;
+    }
+    let report = replay(&state).unwrap();
+    assert_eq!((report.outcomes.len(), report.refused.len()), (0, refused), "{report:?}");
+    assert!(made_in.exists() && path.exists());
+    assert!(report.left_over().iter().all(|told| told.contains("was not obeyed")), "{report:?}");
+}
+
+#[test]
+fn what_a_journal_names_beside_netcliffs_own_is_left_alone() {
+    let (dir, state) = state();
+    let file = written(dir.path().join("a file of root's"), "x");
+    let changes = [
+        Change::NamespaceCreated { path: file.clone() },
+        Change::SysctlChanged { path: "/proc/sys/kernel/core_pattern".into(), old: "core".into(), new: "x".into() },
+        Change::SettingChanged {
+            setting: Setting::file("/proc/sys/kernel/core_pattern"),
+            namespace: None,
+            ifindex: None,
+            old: "core".into(),
+            new: "x".into(),
+        },
+        Change::LinkCreated { name: "lo".into() },
+    ];
+    let lines: String =
+        (0..).zip(&changes).map(|(id, change)| line(&Line::Change { id, change: change.clone() })).collect();
+    let before = fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap();
+    write(&state, "1-1.jsonl", &(owner(dead(), boot_id()) + &lines));
+    let report = replay(&state).unwrap();
+    assert!(report.outcomes.len() == changes.len() && report.outcomes.iter().all(|outcome| outcome.error.is_some()));
+    assert!(file.exists() && fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap() == before, "{report:?}");
+}
+
+/// Whatever the umask of whoever made it.
+#[test]
+fn nobody_else_can_open_the_lock() {
+    let (dir, state) = state();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    fs::write(state.lock_path(), "").unwrap();
+    fs::set_permissions(state.lock_path(), fs::Permissions::from_mode(0o644)).unwrap();
+    let lock = HostLock::acquire(&state).unwrap();
+    let journal = Journal::begin(&state).unwrap();
+    assert_eq!([mode(dir.path()), mode(&state.lock_path()), mode(journal.path())], [0o700, 0o600, 0o600]);
+    drop((journal, lock));
+    let target = written(dir.path().join("target"), "precious");
+    fs::remove_file(state.lock_path()).unwrap();
+    symlink(&target, state.lock_path()).unwrap();
+    assert!(HostLock::acquire(&state).is_err());
+    assert_eq!(fs::read_to_string(target).unwrap(), "precious");
 }

@@ -1,10 +1,11 @@
 //! Taking changes back. Every undo is idempotent: a thing that is already gone counts as undone.
 
+mod bounds;
 mod file;
 mod settings;
 
-use super::{Change, JournalError, StateDir};
-use crate::{process::ProcessId, procfs, rtnl};
+use super::{Change, JournalError, StateDir, trust};
+use crate::{process::ProcessId, procfs, rtnl, testbed::NETNS_DIR};
 use nix::{errno::Errno, mount::MntFlags};
 use std::{
     fs, io,
@@ -42,6 +43,10 @@ pub struct ReplayReport {
     /// Damaged journal files: what could be read in them was undone, and they are put aside under these names. One that does
     /// not say whose it is was left alone where it is.
     pub unreadable: Vec<PathBuf>,
+    /// Journal files that were not obeyed because they are not this user's own: which, and why, in sentences.
+    pub refused: Vec<String>,
+    /// Runs of other users that go on at the same time, in sentences.
+    pub beside: Vec<String>,
 }
 
 impl ReplayReport {
@@ -63,14 +68,14 @@ impl ReplayReport {
                 false => format!("{path} is damaged and does not say whose it is: it was left alone; remove it"),
             }
         };
-        self.unreadable.iter().map(told).collect()
+        self.unreadable.iter().map(told).chain(self.refused.iter().cloned()).collect()
     }
 
     /// What is not as it was before runs that died, in sentences: whoever measures measures that, too.
     pub fn left_over(&self) -> Vec<String> {
         let failed = self.outcomes.iter().filter_map(|outcome| outcome.error.as_ref());
         let failed = failed.map(|error| format!("left by a run that died, and not undone: {error}"));
-        failed.chain(self.damaged()).collect()
+        failed.chain(self.damaged()).chain(self.beside.iter().cloned()).collect()
     }
 }
 
@@ -82,7 +87,7 @@ pub fn replay(state: &StateDir) -> Result<ReplayReport, JournalError> {
     let dir = state.journal_dir()?;
     let mut report = ReplayReport::default();
     for name in procfs::names(&dir).iter().filter(|name| name.ends_with(".jsonl")) {
-        replay_file(&dir.join(name), false, &mut report)?;
+        replay_file(&dir.join(name), state.path(), false, &mut report)?;
     }
     Ok(report)
 }
@@ -94,7 +99,7 @@ pub fn replay(state: &StateDir) -> Result<ReplayReport, JournalError> {
 pub fn undo_kept(state: &StateDir) -> Result<ReplayReport, JournalError> {
     let mut report = ReplayReport::default();
     for path in kept_files(state)?.iter().rev() {
-        replay_file(path, true, &mut report)?;
+        replay_file(path, state.path(), true, &mut report)?;
     }
     Ok(report)
 }
@@ -106,7 +111,7 @@ pub fn undo_kept(state: &StateDir) -> Result<ReplayReport, JournalError> {
 pub fn kept(state: &StateDir) -> Result<Vec<Change>, JournalError> {
     let mut changes = Vec::new();
     for path in kept_files(state)? {
-        let text = fs::read(&path).map_err(JournalError::io("read", &path))?;
+        let Ok(text) = trust::read(&path).map_err(JournalError::io("read", &path))? else { continue };
         let parsed = Parsed::of(&text);
         if parsed.is_of_this_boot(&path) {
             changes.extend(parsed.open);
@@ -121,11 +126,19 @@ fn kept_files(state: &StateDir) -> Result<Vec<PathBuf>, JournalError> {
 }
 
 /// `kept`: the owner has ended its part, whether it still runs or not.
-fn replay_file(path: &Path, kept: bool, report: &mut ReplayReport) -> Result<(), JournalError> {
-    let text = match fs::read(path) {
+fn replay_file(path: &Path, home: &Path, kept: bool, report: &mut ReplayReport) -> Result<(), JournalError> {
+    let read = match trust::read(path) {
         // A run that ended cleanly between the listing and here.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         other => other.map_err(JournalError::io("read", path))?,
+    };
+    let text = match read {
+        Ok(text) => text,
+        Err(why) => {
+            let path = path.display();
+            report.refused.push(format!("{path} was not obeyed: {why}; look into it, then remove it"));
+            return Ok(());
+        }
     };
     let parsed = Parsed::of(&text);
     // A reboot took namespaces, links, processes and sysctls with it; undoing sysctls now would
@@ -146,7 +159,7 @@ fn replay_file(path: &Path, kept: bool, report: &mut ReplayReport) -> Result<(),
     }
     let mut all_undone = true;
     if same_boot {
-        let undone = undo_changes(&parsed.open);
+        let undone = undo_changes(&parsed.open, home);
         all_undone = undone.iter().all(|outcome| outcome.error.is_none());
         report.outcomes.extend(undone);
     }
@@ -160,10 +173,10 @@ fn replay_file(path: &Path, kept: bool, report: &mut ReplayReport) -> Result<(),
 
 /// Takes changes back, newest first, in two rounds: an offload does not hold before the one that it depends on is back, and may
 /// be moved by it. Errors are those of the second round.
-pub(super) fn undo_changes(oldest_first: &[Change]) -> Vec<UndoOutcome> {
-    let first: Vec<UndoOutcome> = oldest_first.iter().rev().map(undo_change).collect();
+pub(super) fn undo_changes(oldest_first: &[Change], home: &Path) -> Vec<UndoOutcome> {
+    let first: Vec<UndoOutcome> = oldest_first.iter().rev().map(|change| undo_within(change, home)).collect();
     let again = |first: UndoOutcome| {
-        let second = undo_change(&first.change);
+        let second = undo_within(&first.change, home);
         // What was undone at once may since have gone with an older change, such as a queue with the channels.
         let note = if first.error.is_none() { first.note } else { second.note };
         UndoOutcome { note, ..second }
@@ -171,9 +184,25 @@ pub(super) fn undo_changes(oldest_first: &[Change]) -> Vec<UndoOutcome> {
     first.into_iter().map(again).collect()
 }
 
-/// Takes one change back.
+/// Takes one change back, if it is one that netcliff makes.
 pub fn undo_change(change: &Change) -> UndoOutcome {
-    let result = match change {
+    undo_within(change, Path::new(NETNS_DIR))
+}
+
+/// The same; directories may be made in `home`, the state directory, too.
+pub(super) fn undo_within(change: &Change, home: &Path) -> UndoOutcome {
+    let result = bounds::check(change, home).and_then(|()| undone(change));
+    let (note, error) = match result {
+        Ok(note) => (note, None),
+        Err(error) => (None, Some(error.to_string())),
+    };
+    UndoOutcome { change: change.clone(), note, error }
+}
+
+type Undone = io::Result<Option<String>>;
+
+fn undone(change: &Change) -> Undone {
+    match change {
         Change::NamespaceCreated { path } => undo_namespace(path),
         Change::DirectoryCreated { path } => undo_directory(path),
         Change::LinkCreated { name } => undo_link(name),
@@ -185,15 +214,8 @@ pub fn undo_change(change: &Change) -> UndoOutcome {
             settings::undo_at_risk(settings, (*namespace, *ifindex))
         }
         Change::ProcessStarted { process } => process.end().map(|()| None),
-    };
-    let (note, error) = match result {
-        Ok(note) => (note, None),
-        Err(error) => (None, Some(error.to_string())),
-    };
-    UndoOutcome { change: change.clone(), note, error }
+    }
 }
-
-type Undone = io::Result<Option<String>>;
 
 fn undo_namespace(path: &Path) -> Undone {
     match nix::mount::umount2(path, MntFlags::MNT_DETACH) {
@@ -218,13 +240,6 @@ fn undo_link(name: &str) -> Undone {
 }
 
 fn undo_sysctl(path: &Path, old: &str, new: &str) -> Undone {
-    let inside = ["/proc/sys", "/sys"].iter().any(|root| path.starts_with(root));
-    if !inside || path.components().any(|part| part.as_os_str() == "..") {
-        return Err(io::Error::other(format!(
-            "{} is not below /proc/sys or /sys, so it is not written",
-            path.display()
-        )));
-    }
     let current = match fs::read_to_string(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Ok(Some(format!("{} does not exist any more", path.display())));

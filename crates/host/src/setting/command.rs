@@ -3,49 +3,82 @@
 use super::{Group, Setting, table};
 use crate::nic::link::LinkSetting;
 use crate::nic::stamping::Stamping;
+use netcliff_core::quote::{one_line, shell, shell_words};
 
 impl Setting {
-    /// The shell command that sets a value.
+    /// The shell command that sets a value, each name and value in it quoted as a word; a comment where there is none.
     pub fn command(&self, value: &str) -> String {
         match self {
             Setting::File { path } => match path.strip_prefix("/proc/sys") {
-                Ok(_) => format!("sysctl -w {self}='{value}'"),
-                Err(_) => format!("echo '{value}' > {}", path.display()),
+                Ok(_) => format!("sysctl -w {}={}", shell(&self.sysctl_name().unwrap_or_default()), shell(value)),
+                Err(_) => format!("{} > {}", echo(value), shell(&path.to_string_lossy())),
             },
-            Setting::Ethtool { interface, group, key } => match group {
-                Group::Coalesce if key.starts_with("adaptive") => {
-                    format!("ethtool -C {interface} {key} {}", if value == "0" { "off" } else { "on" })
-                }
-                Group::Coalesce => format!("ethtool -C {interface} {key} {value}"),
-                Group::Rings => format!("ethtool -G {interface} {key} {value}"),
-                Group::Channels => format!("ethtool -L {interface} {key} {value}"),
-                Group::Features => format!("ethtool -K {interface} {key} {value}"),
+            Setting::Ethtool { interface, .. } => match self.ethtool_words(interface, value) {
+                Some(words) => shell_words(words.iter().map(String::as_str)),
+                None => comment(self, value),
             },
             Setting::RssTable { interface } => match equal(value) {
-                Some(queues) => format!("ethtool -X {interface} equal {queues}"),
-                None => format!("# RSS table of {interface}: {value}"),
+                Some(queues) => format!("ethtool -X {} equal {queues}", shell(interface)),
+                None => comment(self, value),
             },
+            // Neither is read as a pattern, a number or an escape by awk: the name comes by the environment.
             Setting::Interrupt { name, .. } => format!(
-                "echo '{value}' > /proc/irq/$(awk '$NF == \"{name}\" {{ print $1 + 0 }}' /proc/interrupts)/smp_affinity_list"
+                "{} > /proc/irq/$(name={} awk '$NF \"\" == ENVIRON[\"name\"] {{ print $1 + 0 }}' /proc/interrupts)/smp_affinity_list",
+                echo(value),
+                shell(name)
             ),
-            Setting::Mtu { interface } => format!("ip link set dev {interface} mtu {value}"),
-            Setting::Link { interface } => format!("ethtool -s {interface} {}", link(value)),
+            Setting::Mtu { interface } => format!("ip link set dev {} mtu {}", shell(interface), shell(value)),
+            Setting::Link { interface } => match link(value) {
+                Some(words) => {
+                    format!("ethtool -s {} {}", shell(interface), shell_words(words.iter().map(String::as_str)))
+                }
+                None => comment(self, value),
+            },
             // Of linuxptp.
             Setting::HardwareStamps { interface } => match value.parse::<Stamping>() {
                 Ok(stamping) => {
-                    format!("hwstamp_ctl -i {interface} -t {} -r {}", stamping.transmit, stamping.receive)
+                    format!("hwstamp_ctl -i {} -t {} -r {}", shell(interface), stamping.transmit, stamping.receive)
                 }
-                Err(_) => format!("# hardware time stamps of {interface}: {value}"),
+                Err(_) => comment(self, value),
             },
-            // The kernel's own tool (tools/net/ynl); the inner part finds the id of today.
-            Setting::Napi { interface, place, key } => format!(
-                "ynl --family netdev --do napi-set --json \"{{\\\"id\\\": $(ynl --family netdev --output-json --dump napi-get \
-                 --json \"{{\\\"ifindex\\\": $(cat /sys/class/net/{interface}/ifindex)}}\" | grep -o '\"id\": *[0-9]*' | \
-                 tr -dc '0-9\\n' | sort -n | sed -n {}p), \\\"{}\\\": {value}}}\"",
-                place + 1,
-                key.name()
-            ),
+            Setting::Napi { interface, place, key } => match value.parse::<u64>() {
+                Ok(value) => napi(interface, *place, key.name(), value),
+                Err(_) => comment(self, value),
+            },
         }
+    }
+
+    /// The command of ethtool that sets a value of a device: the program's name and its arguments. None: it sets no such thing.
+    pub(crate) fn ethtool_words(&self, device: &str, value: &str) -> Option<Vec<String>> {
+        let words = |option: &str, more: &[&str]| {
+            let all = ["ethtool", option, device].into_iter().chain(more.iter().copied());
+            Some(all.map(str::to_owned).collect())
+        };
+        match self {
+            Setting::Ethtool { group, key, .. } => match group {
+                Group::Coalesce if key.starts_with("adaptive") => {
+                    words("-C", &[key, if value == "0" { "off" } else { "on" }])
+                }
+                Group::Coalesce => words("-C", &[key, value]),
+                Group::Rings => words("-G", &[key, value]),
+                Group::Channels => words("-L", &[key, value]),
+                Group::Features => words("-K", &[key, value]),
+            },
+            Setting::RssTable { .. } => words("-X", &["equal", &equal(value)?.to_string()]),
+            Setting::Link { .. } => {
+                let link = link(value)?;
+                words("-s", &link.iter().map(String::as_str).collect::<Vec<_>>())
+            }
+            _ => None,
+        }
+    }
+
+    /// The name of a sysctl as sysctl(8) takes it: with dots, or with slashes where a part has a dot of its own
+    /// (`net/ipv4/conf/eth0.7/forwarding`). None: it is no sysctl.
+    pub(crate) fn sysctl_name(&self) -> Option<String> {
+        let Setting::File { path } = self else { return None };
+        let name = path.strip_prefix("/proc/sys").ok()?.to_string_lossy();
+        Some(if name.contains('.') { name.into_owned() } else { name.replace('/', ".") })
     }
 
     /// The right that writing it takes.
@@ -61,19 +94,42 @@ impl Setting {
     }
 }
 
-/// Speed and duplex in the words of ethtool; as they are where the value is none.
-fn link(value: &str) -> String {
-    match value.parse() {
-        Ok(LinkSetting::Forced(mode)) => {
-            let duplex = if mode.half_duplex { "half" } else { "full" };
-            format!("speed {} duplex {duplex} autoneg off", mode.speed_mbps)
+/// What no command sets, said.
+fn comment(setting: &Setting, value: &str) -> String {
+    format!("# {}", one_line(&format!("{setting}: {value}")))
+}
+
+/// The start of a command that writes a value to a file: `echo` where every shell's echo means the same.
+fn echo(value: &str) -> String {
+    let same = !value.is_empty() && !value.starts_with('-') && !value.contains('\\');
+    format!("{} {}", if same { "echo" } else { "printf '%s\\n'" }, shell(value))
+}
+
+/// Speed and duplex in the words of ethtool; None: the value is no such.
+fn link(value: &str) -> Option<Vec<String>> {
+    let words: Vec<String> = match value.parse().ok()? {
+        LinkSetting::Forced(mode) => {
+            let (speed, duplex) = (mode.speed_mbps.to_string(), if mode.half_duplex { "half" } else { "full" });
+            ["speed", &speed, "duplex", duplex, "autoneg", "off"].map(str::to_owned).into()
         }
-        Ok(LinkSetting::Negotiated(offers)) => {
-            let offers: String = offers.iter().map(|name| format!(" {name} on")).collect();
-            format!("autoneg on advertise{offers}")
+        LinkSetting::Negotiated(offers) => {
+            let offers = offers.iter().flat_map(|name| [name.as_str(), "on"]);
+            ["autoneg", "on", "advertise"].into_iter().chain(offers).map(str::to_owned).collect()
         }
-        Err(_) => value.to_owned(),
-    }
+    };
+    Some(words)
+}
+
+/// By the kernel's own tool (tools/net/ynl); the inner part finds the id of today.
+fn napi(interface: &str, place: usize, key: &str, value: u64) -> String {
+    let ifindex = format!("/sys/class/net/{interface}/ifindex");
+    format!(
+        "ynl --family netdev --do napi-set --json \"{{\\\"id\\\": $(ynl --family netdev --output-json --dump napi-get \
+         --json \"{{\\\"ifindex\\\": $(cat {})}}\" | grep -o '\"id\": *[0-9]*' | \
+         tr -dc '0-9\\n' | sort -n | sed -n {}p), \\\"{key}\\\": {value}}}\"",
+        shell(&ifindex),
+        place + 1,
+    )
 }
 
 /// So many queues dealt in turn.

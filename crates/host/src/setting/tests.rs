@@ -1,4 +1,6 @@
 use super::*;
+use proptest::prelude::*;
+use std::process::Command;
 
 #[test]
 fn values_are_compared_as_the_kernel_means_them() {
@@ -26,16 +28,17 @@ fn commands_people_can_type() {
     let link = Setting::Link { interface: "eth0".into() };
     let table = Setting::RssTable { interface: "eth0".into() };
     for (setting, value, command) in [
-        (Setting::sysctl("net.core.netdev_budget"), "600", "sysctl -w net.core.netdev_budget='600'"),
-        (Setting::file("/proc/irq/40/smp_affinity_list"), "2", "echo '2' > /proc/irq/40/smp_affinity_list"),
+        (Setting::sysctl("net.core.netdev_budget"), "600", "sysctl -w net.core.netdev_budget=600"),
+        (Setting::file("/proc/irq/40/smp_affinity_list"), "2", "echo 2 > /proc/irq/40/smp_affinity_list"),
         (coalesce("rx-usecs"), "8", "ethtool -C eth0 rx-usecs 8"),
         (coalesce("adaptive-rx"), "0", "ethtool -C eth0 adaptive-rx off"),
         (table.clone(), "0,1,2,0,1,2,0,1", "ethtool -X eth0 equal 3"),
-        (table, "0,0,1", "# RSS table of eth0: 0,0,1"),
+        (table, "0,0,1", "# eth0 RSS table: 0,0,1"),
         (
             Setting::Interrupt { interface: "eth0".into(), name: "eth0-TxRx-3".into() },
             "2",
-            "echo '2' > /proc/irq/$(awk '$NF == \"eth0-TxRx-3\" { print $1 + 0 }' /proc/interrupts)/smp_affinity_list",
+            "echo 2 > /proc/irq/$(name=eth0-TxRx-3 awk '$NF \"\" == ENVIRON[\"name\"] { print $1 + 0 }' \
+             /proc/interrupts)/smp_affinity_list",
         ),
         (Setting::Mtu { interface: "eth0".into() }, "9000", "ip link set dev eth0 mtu 9000"),
         (link.clone(), "100 half", "ethtool -s eth0 speed 100 duplex half autoneg off"),
@@ -58,4 +61,65 @@ fn what_belongs_to_a_namespace() {
     assert_eq!(queue.interface(), Some("eth0"));
     assert!(namespace_exists(namespace().unwrap()));
     assert!(!namespace_exists(1));
+}
+
+/// The words that a bare shell makes of commands, its tools replaced by functions; nothing else may come of them.
+fn words_of(commands: &[String]) -> Vec<String> {
+    let dir = tempfile::tempdir().unwrap();
+    let tool = |name: &str| format!("{name}() {{ printf '%s\\0' {name} \"$@\"; }}\n");
+    let tools: String = ["ethtool", "ip", "sysctl", "id"].map(tool).concat();
+    let script = tools + &commands.join("\n");
+    let output = Command::new("sh").args(["-c", &script]).current_dir(dir.path()).output().unwrap();
+    assert!(output.stderr.is_empty(), "{}\n{script}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "{script}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.split_terminator('\0').map(str::to_owned).collect()
+}
+
+/// A control character has no form that every terminal leaves alone.
+fn shown(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_shell_gets_the_words_that_are_meant(name in "(?s).{1,15}", key in "(?s).{1,9}", value in "(?s).{0,30}") {
+        let interface = name.clone();
+        let offload = Setting::Ethtool { interface: interface.clone(), group: Group::Features, key: key.clone() };
+        let commands = [
+            offload.command(&value),
+            Setting::Mtu { interface }.command(&value),
+            Setting::sysctl("net.core.rmem_max").command(&value),
+        ];
+        let sysctl = format!("net.core.rmem_max={value}");
+        let wanted = ["ethtool", "-K", &name, &key, &value, "ip", "link", "set", "dev", &name, "mtu", &value, "sysctl", "-w", &sysctl];
+        prop_assert_eq!(words_of(&commands), wanted.map(shown));
+    }
+
+    /// Also of the commands that are more than words: what is written where, and the interrupt by its name.
+    #[test]
+    fn a_file_gets_the_line_that_is_meant(name in "[^/\\s\\p{Cc}]{1,15}", value in "[^/\\p{Cc}]{0,30}") {
+        prop_assume!(!matches!(name.as_str(), "." | ".."));
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("root");
+        let here = dir.path().join("here");
+        let file = format!("/sys/class/net/{name}/threaded");
+        fs::create_dir_all(root.join(&file[1..]).parent().unwrap()).unwrap();
+        fs::create_dir_all(root.join("proc/irq/91")).unwrap();
+        fs::create_dir_all(&here).unwrap();
+        let interrupts = format!("           CPU0\n 40:  1  IR-PCI-MSI  other\n 91:  7  IR-PCI-MSI  {name}\n");
+        fs::write(root.join("proc/interrupts"), interrupts).unwrap();
+        let commands = [
+            Setting::file(file.as_str()).command(&value),
+            Setting::Interrupt { interface: name.clone(), name: name.clone() }.command("3"),
+        ];
+        let there = |text: &str| text.replace("/sys/", &format!("{}/sys/", root.display())).replace("/proc/", &format!("{}/proc/", root.display()));
+        let output = Command::new("sh").args(["-c", &there(&commands.join("\n"))]).current_dir(&here).output().unwrap();
+        prop_assert!(output.stderr.is_empty(), "{}\n{}", String::from_utf8_lossy(&output.stderr), commands.join("\n"));
+        prop_assert_eq!(fs::read_to_string(root.join(&file[1..])).unwrap(), value + "\n");
+        prop_assert_eq!(fs::read_to_string(root.join("proc/irq/91/smp_affinity_list")).unwrap(), "3\n");
+        prop_assert_eq!(fs::read_dir(here).unwrap().count(), 0);
+    }
 }

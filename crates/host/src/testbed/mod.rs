@@ -18,6 +18,7 @@ mod setup;
 pub mod stamping;
 pub mod sysctl;
 
+pub(crate) use namespace::NETNS_DIR;
 pub use permission::{Permission, enter_user_namespace};
 
 use crate::journal::JournalError;

@@ -15,7 +15,7 @@ use std::{
 };
 
 /// Where `ip netns` keeps names, see ip-netns(8).
-const NETNS_DIR: &str = "/run/netns";
+pub(crate) const NETNS_DIR: &str = "/run/netns";
 const HERE: &str = "/proc/thread-self/ns/net";
 
 /// A network namespace that lives as long as this value and, if it is named, its mount: that one is

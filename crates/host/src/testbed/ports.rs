@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use netcliff_core::quote::shell;
 use nix::net::if_::if_nametoindex;
 
 use crate::{rtnl::Rtnl, xdp};
@@ -21,7 +22,7 @@ pub enum PortError {
         known: String,
     },
     /// It is down, or nothing is connected.
-    #[error("interface {name} is down or has no carrier: bring it and its peer up (`ip link set {name} up`)")]
+    #[error("interface {name} is down or has no carrier: bring it and its peer up (`ip link set dev {} up`)", shell(.name))]
     Down {
         /// The name given.
         name: String,
@@ -38,7 +39,7 @@ pub enum PortError {
     /// Another program's XDP program is attached.
     #[error(
         "interface {name} has an XDP program ({}) of another tool, which may take the frames: end that tool or detach it \
-         (`ip link set {name} xdp off`), or say --i-know", described(*program, program_name.as_deref())
+         (`ip link set dev {} xdp off`), or say --i-know", described(*program, program_name.as_deref()), shell(.name)
     )]
     Xdp {
         /// The name given.
@@ -51,7 +52,7 @@ pub enum PortError {
     /// Its MTU is below what shall be sent.
     #[error(
         "interface {name} has an MTU of {mtu_bytes}, which frames of up to {frame_bytes} bytes do not fit: give smaller \
-         --frames, or set it (`ip link set {name} mtu {packet_bytes}`, the device's likewise)"
+         --frames, or set it (`ip link set dev {} mtu {packet_bytes}`, the device's likewise)", shell(.name)
     )]
     Mtu {
         /// The name given.

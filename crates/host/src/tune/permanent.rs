@@ -1,13 +1,15 @@
 //! A plan as files that outlive a reboot: a shell script, [`sysctl_d`], [`udev`] rules, a [`tuned`] profile. All pure.
 //!
 //! The kernel numbers interrupts anew at each boot, so the files name them as their driver does. What a kind of file cannot
-//! hold is said in it ([`File::left_out`]) instead of being lost.
+//! hold is said in it ([`File::left_out`]) instead of being lost; so is a name or a value that would be read as more than itself
+//! there. All text goes through [`netcliff_core::quote`].
 
 use super::{Plan, Step};
 use crate::{
     inspect::Inspection,
     setting::{Group, Setting},
 };
+use netcliff_core::quote::{ini, one_line, shell, udev as udev_word};
 use std::{collections::BTreeMap, path::Path};
 
 /// A file and what it could not hold.
@@ -34,8 +36,8 @@ pub const TUNED_SCRIPT: &str = "netcliff.sh";
 /// Sets CPUs for the interrupts of a name; where the name is not there (device closed, driver gone) it says so and fails.
 const INTERRUPT_FUNCTION: &str = r#"# irq NAME CPUS: the interrupt that the driver calls NAME, whatever its number is at this boot.
 irq() {
-    numbers=$(awk -v name="$1" '$NF == name { sub(":", "", $1); print $1 }' /proc/interrupts)
-    [ -n "$numbers" ] || { echo "no interrupt is called $1" >&2; return 1; }
+    numbers=$(name="$1" awk '$NF "" == ENVIRON["name"] { sub(":", "", $1); print $1 }' /proc/interrupts)
+    [ -n "$numbers" ] || { printf 'no interrupt is called %s\n' "$1" >&2; return 1; }
     for number in $numbers; do
         echo "$2" > "/proc/irq/$number/smp_affinity_list"
     done
@@ -50,9 +52,8 @@ pub fn script(plan: &Plan, inspection: &Inspection) -> String {
     }
     for step in &plan.steps {
         text.push_str(&format!(
-            "# {} (was {})\n{}\n",
-            step.proposal.reason,
-            step.proposal.old,
+            "# {}\n{}\n",
+            one_line(&format!("{} (was {})", step.proposal.reason, step.proposal.old)),
             command(step, inspection, &step.proposal.new)
         ));
     }
@@ -62,10 +63,14 @@ pub fn script(plan: &Plan, inspection: &Inspection) -> String {
 /// A file for /etc/sysctl.d (sysctl.d(5)).
 pub fn sysctl_d(plan: &Plan) -> File {
     let mut text = head(plan, "Put it into /etc/sysctl.d; `sysctl --system` reads it.");
-    let (sysctls, others): (Vec<&Step>, Vec<&Step>) =
-        plan.steps.iter().partition(|step| sysctl(&step.setting).is_some());
-    for step in sysctls {
-        text.push_str(&format!("# {}\n{} = {}\n", step.proposal.reason, step.proposal.name, step.proposal.new));
+    let mut others = Vec::new();
+    for step in &plan.steps {
+        match step.setting.sysctl_name().as_deref().and_then(ini).zip(ini(&step.proposal.new)) {
+            Some((name, new)) => {
+                text.push_str(&format!("# {}\n{name} = {new}\n", one_line(&step.proposal.reason)));
+            }
+            None => others.push(step),
+        }
     }
     finish(text, &others)
 }
@@ -80,7 +85,7 @@ pub fn udev(plan: &Plan, inspection: &Inspection) -> File {
     let mut others = Vec::new();
     for step in &plan.steps {
         match rule(step, inspection) {
-            Some(rule) => text.push_str(&format!("# {}\n{rule}\n", step.proposal.reason)),
+            Some(rule) => text.push_str(&format!("# {}\n{rule}\n", one_line(&step.proposal.reason))),
             None => others.push(step),
         }
     }
@@ -92,7 +97,7 @@ pub fn tuned(plan: &Plan, inspection: &Inspection) -> Profile {
     let mut sections: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
     let mut own = Vec::new();
     for step in &plan.steps {
-        let Some((section, key, value)) = plugin(step, inspection) else {
+        let Some((section, key, value)) = plugin(step, inspection).filter(is_plain) else {
             own.push(step);
             continue;
         };
@@ -142,19 +147,18 @@ fn head(plan: &Plan, how: &str) -> String {
 }
 
 fn finish(mut text: String, others: &[&Step]) -> File {
-    let left_out: Vec<String> = others.iter().map(|step| step.proposal.name.clone()).collect();
+    let left_out: Vec<String> = others.iter().map(|step| step.setting.to_string()).collect();
     for name in &left_out {
-        text.push_str(&format!("# not here: {name}\n"));
+        text.push_str(&format!("# not here: {}\n", one_line(name)));
     }
     File { text, left_out }
 }
 
-/// The dotted name, if it is one.
-fn sysctl(setting: &Setting) -> Option<String> {
-    match setting {
-        Setting::File { path } if path.starts_with("/proc/sys") => Some(setting.to_string()),
-        _ => None,
-    }
+/// Section, key and value that stand for themselves; what does not is left to the script.
+fn is_plain((section, key, value): &(String, String, String)) -> bool {
+    [section, key, value].into_iter().all(|text| ini(text).is_some())
+        // A list of devices, and their negation and patterns.
+        && section.strip_prefix("net_").is_none_or(|device| !device.contains([',', ' ']))
 }
 
 /// The driver's name of the interrupt that a step places.
@@ -171,17 +175,18 @@ fn interrupt<'a>(step: &'a Step, inspection: &'a Inspection) -> Option<&'a str> 
 
 fn command(step: &Step, inspection: &Inspection, value: &str) -> String {
     match interrupt(step, inspection) {
-        Some(name) => format!("irq '{name}' '{value}'"),
+        Some(name) => format!("irq {} {}", shell(name), shell(value)),
         None => step.setting.command(value),
     }
 }
 
-/// One udev rule; None: udev cannot do it, or not at the time when a device appears.
+/// One udev rule; None: udev cannot do it, or not at the time when a device appears, or would read more than what is meant.
 fn rule(step: &Step, inspection: &Inspection) -> Option<String> {
-    let new = &step.proposal.new;
+    let new = udev_word(&step.proposal.new);
     if let Setting::File { path } = &step.setting
         && let Some((cpu, attribute)) = cpu_attribute(path)
     {
+        let (attribute, new) = (attribute_name(&attribute)?, new?);
         return Some(format!(
             "ACTION==\"add\", SUBSYSTEM==\"cpu\", KERNEL==\"cpu{cpu}\", ATTR{{{attribute}}}=\"{new}\""
         ));
@@ -189,25 +194,33 @@ fn rule(step: &Step, inspection: &Inspection) -> Option<String> {
     let name = step.setting.interface()?;
     let bus = inspection.port(name).and_then(|port| port.nic.bus.as_deref());
     let device = match bus {
-        Some(bus) => format!("KERNELS==\"{bus}\""),
-        None => format!("KERNEL==\"{name}\""),
+        Some(bus) => format!("KERNELS==\"{}\"", udev_word(bus)?),
+        None => format!("KERNEL==\"{}\"", udev_word(name)?),
     };
     let action = match &step.setting {
         Setting::File { path } => {
             let attribute = path.strip_prefix(Path::new("/sys/class/net").join(name)).ok()?;
-            format!("ATTR{{{}}}=\"{new}\"", attribute.display())
+            format!("ATTR{{{}}}=\"{}\"", attribute_name(attribute.to_str()?)?, new?)
         }
-        Setting::Mtu { .. } => format!("ATTR{{mtu}}=\"{new}\""),
-        // udev looks for a program without a path in its own directory only.
-        _ => {
-            let command = step.setting.command(new);
-            let arguments = command.strip_prefix("ethtool ")?;
-            let arguments: Vec<&str> =
-                arguments.split(' ').map(|word| if word == name { "$name" } else { word }).collect();
-            format!("RUN+=\"/usr/sbin/ethtool {}\"", arguments.join(" "))
-        }
+        Setting::Mtu { .. } => format!("ATTR{{mtu}}=\"{}\"", new?),
+        setting => run(setting, &step.proposal.new)?,
     };
     Some(format!("ACTION==\"add\", SUBSYSTEM==\"net\", {device}, {action}"))
+}
+
+/// Of a file of sysfs; no braces, no way up.
+fn attribute_name(path: &str) -> Option<&str> {
+    udev_word(path).filter(|path| !path.contains(".."))
+}
+
+/// ethtool for the device of the rule. udev looks for a program without a path in its own directory only, and puts the name
+/// that the device has for `$name`.
+fn run(setting: &Setting, new: &str) -> Option<String> {
+    const DEVICE: &str = "$name";
+    let words = setting.ethtool_words(DEVICE, new)?;
+    let arguments: Option<Vec<&str>> =
+        words[1..].iter().map(|word| if word == DEVICE { Some(DEVICE) } else { udev_word(word) }).collect();
+    Some(format!("RUN+=\"/usr/sbin/ethtool {}\"", arguments?.join(" ")))
 }
 
 /// CPU and attribute of a file below /sys/devices/system/cpu; a frequency policy is an attribute of the CPU of its number.
@@ -227,7 +240,7 @@ fn plugin(step: &Step, inspection: &Inspection) -> Option<(String, String, Strin
         Setting::File { path } if path.starts_with("/sys") => {
             Some(("sysfs".into(), path.display().to_string(), new.clone()))
         }
-        setting @ Setting::File { .. } => Some(("sysctl".into(), sysctl(setting)?, new.clone())),
+        setting @ Setting::File { .. } => Some(("sysctl".into(), setting.sysctl_name()?, new.clone())),
         setting => {
             let name = setting.interface()?;
             // tuned's net plugin takes hardware only.

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use netcliff_core::{Fingerprint, Record};
+use netcliff_host::files;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -10,7 +11,7 @@ use super::{Measured, kinds};
 use crate::store::{RunSummary, Store, StoreError};
 
 /// Larger files are surely something else (bytes).
-const LARGEST_FILE_BYTES: u64 = 1 << 30;
+const LARGEST_FILE_BYTES: u64 = 256 << 20;
 
 /// What the user named.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,12 +107,7 @@ impl Measured {
     /// It cannot be read, or is not what netcliff wrote.
     pub fn of_file(path: &str) -> Result<Self, ReadError> {
         let failed = |source| ReadError::File { path: path.to_owned(), source };
-        let file = Path::new(path);
-        if std::fs::metadata(file).map_err(failed)?.len() > LARGEST_FILE_BYTES {
-            let what = format!("more than {LARGEST_FILE_BYTES} bytes");
-            return Err(ReadError::NotOurs { path: path.to_owned(), what });
-        }
-        let text = std::fs::read_to_string(file).map_err(failed)?;
+        let text = files::text(Path::new(path), LARGEST_FILE_BYTES).map_err(failed)?;
         Self::of_json(path, &text)
     }
 

@@ -5,10 +5,12 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::path::Path;
 
 use etherparse::{LaxNetSlice, LaxSlicedPacket, TransportSlice};
 use netcliff_core::capture::{Capture, Captured, CapturedFlow};
 use netcliff_core::experiment::FileError;
+use netcliff_host::files;
 use pcap_parser::pcapng::Block;
 use pcap_parser::traits::PcapNGPacketBlock;
 use pcap_parser::{Linktype, PcapBlockOwned, PcapError};
@@ -42,10 +44,7 @@ struct Interface {
 /// fewer than two, or no time passes in it.
 pub fn read(path: &str) -> Result<Capture, FileError> {
     let wrong = |message: String| FileError { path: path.to_owned(), message };
-    let file = std::fs::File::open(path).map_err(|cause| wrong(format!("cannot be read: {cause}")))?;
-    if file.metadata().is_ok_and(|metadata| metadata.is_dir()) {
-        return Err(wrong("is a directory, not a capture".to_owned()));
-    }
+    let file = files::open(Path::new(path)).map_err(|cause| wrong(super::unread(&cause)))?;
     let (file, sum) = Digested::new(file);
     let mut reader = pcap_parser::create_reader(BUFFER, file).map_err(|error| match error {
         PcapError::ReadError => wrong("cannot be read".to_owned()),

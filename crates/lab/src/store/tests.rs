@@ -110,12 +110,32 @@ fn the_default_place_follows_xdg() {
     let with = |pairs: &'static [(&str, &str)]| {
         default_path(move |name| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned()))
     };
-    assert_eq!(with(&[("XDG_DATA_HOME", "/data")]), Path::new("/data/netcliff/records.db"));
-    assert_eq!(with(&[("HOME", "/home/u")]), Path::new("/home/u/.local/share/netcliff/records.db"));
-    assert_eq!(
-        with(&[("XDG_DATA_HOME", "relative"), ("HOME", "/root")]),
-        Path::new("/root/.local/share/netcliff/records.db")
-    );
+    let at = |path: &str| Some(std::path::PathBuf::from(path));
+    assert_eq!(with(&[("XDG_DATA_HOME", "/data")]), at("/data/netcliff/records.db"));
+    assert_eq!(with(&[("HOME", "/home/u")]), at("/home/u/.local/share/netcliff/records.db"));
+    assert_eq!(with(&[("XDG_DATA_HOME", "relative"), ("HOME", "/root")]), at("/root/.local/share/netcliff/records.db"));
+    // No place that everybody can write.
+    assert_eq!((with(&[]), with(&[("HOME", "")])), (None, None));
+}
+
+/// What others link to is theirs to choose.
+#[test]
+fn links_of_other_users_are_not_followed() {
+    // Only root can give a link away.
+    if !netcliff_testkit::has(netcliff_testkit::Need::Root) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (target, link, own) = (dir.path().join("target"), dir.path().join("link"), dir.path().join("own"));
+    std::fs::create_dir(&target).unwrap();
+    for link in [&link, &own] {
+        std::os::unix::fs::symlink(&target, link).unwrap();
+    }
+    std::os::unix::fs::lchown(&link, Some(65_534), None).unwrap();
+    let told = Store::open(&link.join("records.db")).unwrap_err().to_string();
+    assert!(told.contains("another user's") && told.contains("--db"), "{told}");
+    assert_eq!(std::fs::read_dir(&target).unwrap().count(), 0);
+    Store::open(&own.join("records.db")).unwrap();
 }
 
 #[test]

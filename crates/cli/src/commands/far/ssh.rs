@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Context;
+use netcliff_core::quote::shell;
 use netcliff_wire::control::ControlError;
 use netcliff_wire::control::stream::Stream;
 
@@ -50,7 +51,8 @@ impl Ssh {
         }
         let mut command = Command::new("ssh");
         command.args(["-T", "-o", "BatchMode=yes", host, "netcliff", "agent", "--stdio"]).stderr(Stdio::piped());
-        command.args(device.into_iter().flat_map(|device| ["--allow-settings", device]));
+        // What follows the host is joined by ssh and read by the far end's shell.
+        command.args(device.map(|device| format!("--allow-settings={}", shell(device))));
         let started = Stream::of_command(&mut command, format!("netcliff on {host}"));
         let (stream, mut child) = started.context("cannot run ssh; is it installed?")?;
         let said = Arc::<Mutex<Said>>::default();

@@ -31,6 +31,7 @@ enum Measurement {
 
 /// Measures in turns; keeps the settings if that was asked for and they proved better.
 pub fn run(args: &TryArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
+    args.wait.begin()?;
     let measurement = measurement(args, store)?;
     let yardsticks = yardsticks(args, &measurement)?;
     let lock = lock()?;
@@ -132,7 +133,7 @@ fn measurement(args: &TryArgs, store: &StoreArgs) -> anyhow::Result<Measurement>
         )));
     }
     let mut arguments: Vec<OsString> =
-        vec!["run".into(), file.into(), "--json".into(), "--db".into(), store_path(store).into()];
+        vec!["run".into(), file.into(), "--json".into(), "--db".into(), store_path(store)?.into()];
     if matches!(experiment, Experiment::Grid(_)) {
         arguments.extend(["--engine", "wire"].map(OsString::from));
     }

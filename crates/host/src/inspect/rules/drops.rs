@@ -2,7 +2,7 @@
 
 use super::{Aim, Look, Rule, Seen, count, seen};
 use crate::inspect::{Growth, Inspection, Port};
-use netcliff_core::inspection::Severity;
+use netcliff_core::{inspection::Severity, quote::shell};
 
 /// Share of packets lost since boot from which it is told although nothing is lost now: the loss that RFC 2544 tests and
 /// the guide's figures tolerate.
@@ -58,8 +58,8 @@ fn ring(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
         return None;
     }
     let more = match (port.nic.rings.get("rx"), port.nic.rings.get("rx-max")) {
-        (Some(ring), Some(most)) if ring < most => vec![format!("ethtool -G {name} rx {most}")],
-        _ => vec![format!("netcliff tune plan --objective throughput --if {name}")],
+        (Some(ring), Some(most)) if ring < most => vec![format!("ethtool -G {} rx {most}", shell(name))],
+        _ => vec![format!("netcliff tune plan --objective throughput --if={}", shell(name))],
     };
     let severity = if rising { Severity::Fault } else { Severity::Note };
     seen(severity, format!("packets lost at the ring: {}", told(grown, total)), more)

@@ -3,7 +3,7 @@
 use super::{Aim, Look, Rule, Seen, seen};
 use crate::inspect::{Inspection, Port};
 use crate::nic::is_paravirtual;
-use netcliff_core::{Bus, inspection::Severity, parts::bus, units::print_bps};
+use netcliff_core::{Bus, inspection::Severity, parts::bus, quote::shell, units::print_bps};
 
 /// Preamble, start delimiter and gap (bytes), IEEE 802.3.
 const GAP_BYTES: f64 = 20.0;
@@ -49,7 +49,7 @@ fn speed(_: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
     let (has, can) = (port.nic.speed_mbps?, port.nic.speed_supported_mbps?);
     let bps = |mbps: u32| print_bps(f64::from(mbps) * 1e6);
     (has < can).then(|| {
-        let name = &port.nic.name;
+        let name = shell(&port.nic.name);
         seen(
             Severity::Warning,
             format!("the link is {}, the device can {}", bps(has), bps(can)),
@@ -63,7 +63,7 @@ fn duplex(_: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
         return None;
     }
     let how = if port.nic.autoneg == Some(false) { "set by hand" } else { "negotiated" };
-    seen(Severity::Fault, format!("half duplex, {how}"), [format!("ethtool -s {} autoneg on", port.nic.name)])
+    seen(Severity::Fault, format!("half duplex, {how}"), [format!("ethtool -s {} autoneg on", shell(&port.nic.name))])
 }
 
 /// Rounded, for the eye.
@@ -132,7 +132,7 @@ fn mtu(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
     seen(
         Severity::Warning,
         format!("MTU {own} here, {mtu} at {} ({relation})", small.name),
-        [format!("ip link set dev {name} mtu {least}")],
+        [format!("ip link set dev {} mtu {least}", shell(name))],
     )
 }
 

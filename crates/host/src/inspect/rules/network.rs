@@ -2,7 +2,7 @@
 
 use super::{Aim, Look, Rule, Seen, seen};
 use crate::inspect::{Inspection, Known, Port};
-use netcliff_core::{inspection::Severity, units::print_bps};
+use netcliff_core::{inspection::Severity, quote::shell, units::print_bps};
 
 /// Share of the table from which connections are about to be refused.
 const NEARLY_FULL: f64 = 0.9;
@@ -55,7 +55,7 @@ fn gro(_: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
     }
     // A veth without GRO has no NAPI of its own: meant so in most set-ups.
     let severity = if port.nic.is_physical() { Severity::Warning } else { Severity::Note };
-    seen(severity, "generic receive offload is off", [format!("ethtool -K {} gro on", port.nic.name)])
+    seen(severity, "generic receive offload is off", [format!("ethtool -K {} gro on", shell(&port.nic.name))])
 }
 
 fn conntrack(inspection: &Inspection, _: &Aim) -> Option<Seen> {
@@ -94,7 +94,7 @@ fn sockets(inspection: &Inspection, port: &Port, aim: &Aim) -> Option<Seen> {
     let set = |(name, _): &(&str, u64)| {
         let first = inspection.host.sysctls.get(*name).map(String::as_str).unwrap_or_default();
         let first: Vec<&str> = first.split(' ').take(2).collect();
-        format!("sysctl -w {name}=\"{} {needed}\"", first.join(" "))
+        format!("sysctl -w {name}={}", shell(&format!("{} {needed}", first.join(" "))))
     };
     seen(
         Severity::Warning,
@@ -160,7 +160,10 @@ fn narrow(inspection: &Inspection, _: &Aim) -> Option<Seen> {
     seen(
         if jumbo { Severity::Warning } else { Severity::Note },
         told.join("; ") + &more,
-        [format!("tracepath -n {}  # where the path narrows", first.destination.split('/').next().unwrap_or_default())],
+        [format!(
+            "tracepath -n {}  # where the path narrows",
+            shell(first.destination.split('/').next().unwrap_or_default())
+        )],
     )
 }
 

@@ -4,6 +4,7 @@ use super::{Aim, Look, Rule, Seen, count, seen};
 use crate::inspect::{Inspection, Port};
 use crate::nic::moderation::Moderation;
 use netcliff_core::inspection::{Objective, Severity};
+use netcliff_core::quote::shell;
 use std::collections::BTreeSet;
 
 /// Preamble, start delimiter, gap and the smallest frame (bytes): the most frames a second a link can bring.
@@ -73,7 +74,7 @@ fn few(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
     seen(
         Severity::Warning,
         format!("{} for {}; the device has {most}", count(queues, "receive queue"), count(cores, "core")),
-        [format!("ethtool -L {} {kind} {better}", port.nic.name)],
+        [format!("ethtool -L {} {kind} {better}", shell(&port.nic.name))],
     )
 }
 
@@ -95,7 +96,7 @@ fn many(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
     seen(
         Severity::Note,
         format!("{} for {}", count(queues, "receive queue"), count(cpus, "usable CPU")),
-        [format!("ethtool -L {} {kind} {cores}", port.nic.name)],
+        [format!("ethtool -L {} {kind} {cores}", shell(&port.nic.name))],
     )
 }
 
@@ -150,7 +151,7 @@ fn skew(_: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
             deal.fullest.1 as f64 / deal.mean(),
             count(deal.unused, "queue"),
         ),
-        [format!("ethtool -X {} equal {}", port.nic.name, deal.queues)],
+        [format!("ethtool -X {} equal {}", shell(&port.nic.name), deal.queues)],
     )
 }
 
@@ -226,12 +227,12 @@ fn ring(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
             delay_s * 1e6,
             line_pps / 1e6
         ),
-        [format!("ethtool -G {} rx {wanted}", port.nic.name)],
+        [format!("ethtool -G {} rx {wanted}", shell(&port.nic.name))],
     )
 }
 
 fn adaptive(_: &Inspection, port: &Port, aim: &Aim) -> Option<Seen> {
-    let name = &port.nic.name;
+    let name = shell(&port.nic.name);
     let delay_us = port.nic.accepted_delay_us(SHORT_DELAY_US);
     let (evidence, command) = match port.nic.moderation()? {
         _ if aim.objective != Some(Objective::Latency) => return None,

@@ -3,6 +3,7 @@
 //! The order of the steps is that in which they have to be made. Changing channels resets the RSS table, and there are other
 //! queues and interrupts afterwards: what belongs to queues is planned when they are there (`Wish::channels_as_they_are`).
 
+mod file;
 mod interface;
 mod napi;
 mod placing;

@@ -8,6 +8,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
+use netcliff_core::quote::shell;
 use netcliff_host::xdp::{Facts, Mode, ToSockets, program_name};
 
 use super::socket::{self, Frames, Lent, Queue};
@@ -89,8 +90,10 @@ impl XdpReceiver {
             Facts::of(interface).map_err(|error| WireError::system(format!("look at interface {interface}"), error))?;
         let count = facts.receive_queues;
         if count > MOST_QUEUES {
-            let accepted =
-                format!("at most {MOST_QUEUES}, each served by a socket (`ethtool -L {interface} combined N`)");
+            let accepted = format!(
+                "at most {MOST_QUEUES}, each served by a socket (`ethtool -L {} combined N`)",
+                shell(interface)
+            );
             return Err(WireError::setting("receive queues", count, accepted));
         }
         let program = attach(interface, &facts, by.modes(facts.kind.is_some()))?;

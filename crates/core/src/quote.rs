@@ -1,0 +1,125 @@
+//! Text that others read as a language: one function for each, [`shell`], [`udev`], [`ini`], and [`one_line`] for comments.
+//!
+//! Names of interfaces, of interrupts and what stands in files from elsewhere may hold anything. Where a language has no
+//! quoting that all its readers agree on, a text that would need it is refused (None) rather than written.
+
+use std::borrow::Cow;
+
+/// What a control character becomes: it would end a line, steer a terminal, or paste as a key.
+const REPLACEMENT: char = '\u{fffd}';
+
+/// The text on one line, fit for a comment of any of these languages: control characters become U+FFFD, and a backslash at
+/// the end, which would join the next line, is not the last character.
+pub fn one_line(text: &str) -> Cow<'_, str> {
+    let breaks = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
+    if !text.contains(breaks) && !text.ends_with('\\') {
+        return Cow::Borrowed(text);
+    }
+    let mut line: String = text.chars().map(|c| if breaks(c) { REPLACEMENT } else { c }).collect();
+    if line.ends_with('\\') {
+        line.push('.');
+    }
+    Cow::Owned(line)
+}
+
+/// [`one_line`] with no more than fits into a message.
+pub fn in_short(text: &str) -> String {
+    /// Characters.
+    const MOST: usize = 120;
+    let line = one_line(text);
+    match line.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.into_owned(),
+    }
+}
+
+/// One word for a POSIX shell, in scripts as on a terminal: quoted where it has to be. A control character, which has no
+/// quoting that a terminal leaves alone, becomes U+FFFD, so that the command names what is not there and fails.
+pub fn shell(word: &str) -> Cow<'_, str> {
+    let safe: String = one_line_word(word);
+    // Without a NUL, which is a control character, it cannot fail.
+    let quoted = shlex::try_quote(&safe).map(Cow::into_owned).unwrap_or_default();
+    if quoted == word { Cow::Borrowed(word) } else { Cow::Owned(quoted) }
+}
+
+/// Words for a POSIX shell, each [`shell`]-quoted, with spaces between.
+pub fn shell_words<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
+    words.into_iter().map(shell).collect::<Vec<_>>().join(" ")
+}
+
+/// As [`one_line`], without the rule for comments.
+fn one_line_word(word: &str) -> String {
+    word.chars().map(|c| if c.is_control() { REPLACEMENT } else { c }).collect()
+}
+
+/// The value of a udev rule, between its quotes; None where udev would read more than the text: its quotes and
+/// substitutions (`"`, `\`, `$`, `%`), the patterns of its matches (`*`, `?`, `[`, `|`), the words and quotes of a RUN.
+pub fn udev(text: &str) -> Option<&str> {
+    only(text, "._@:,/+-")
+}
+
+/// A section, key or value of an INI file as tuned and sysctl.d read it; None where a reader would make more of it:
+/// comments, delimiters, patterns, tuned's variables and functions (`${f:exec:...}`).
+pub fn ini(text: &str) -> Option<&str> {
+    only(text, "._@:,/+- ").filter(|text| text.trim() == *text)
+}
+
+fn only<'a>(text: &'a str, more: &str) -> Option<&'a str> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || more.contains(c);
+    (!text.is_empty() && text.chars().all(plain)).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_needs_no_quotes_has_none() {
+        for word in ["eth0", "net.core.rmem_max", "/sys/class/net/eth0/mtu", "rx-usecs", "4096"] {
+            assert_eq!(shell(word), word);
+        }
+        assert_eq!(shell("$(id>PWN)"), "'$(id>PWN)'");
+        assert_eq!(shell(""), "''");
+        assert_eq!(shell("a\nb"), shell("a\u{fffd}b"));
+        assert_eq!(one_line("a\nid\\"), "a\u{fffd}id\\.");
+    }
+
+    #[test]
+    fn what_a_language_has_no_safe_form_for_is_refused() {
+        for bad in ["\",RUN+=\"x", "a*", "a?", "[a]", "a|b", "$name", "%k", "a b", "a\\", "", "a\nb"] {
+            assert_eq!(udev(bad), None, "{bad}");
+        }
+        for bad in ["${f:exec:id}", "a=b", "a\n[b]", "#a", ";a", " a", "[a]", ""] {
+            assert_eq!(ini(bad), None, "{bad}");
+        }
+        assert_eq!(
+            (udev("0000:18:00.0"), ini("4096 131072 1250000")),
+            (Some("0000:18:00.0"), Some("4096 131072 1250000"))
+        );
+    }
+
+    #[test]
+    fn a_long_line_is_cut_between_characters() {
+        assert_eq!(in_short("short"), "short");
+        let long = in_short(&"é".repeat(61_000));
+        assert_eq!((long.chars().count(), long.ends_with('…')), (121, true));
+    }
+
+    proptest! {
+        /// As a reader of the shell's grammar sees it; crates/host/tests asks a shell itself.
+        #[test]
+        fn words_come_back(words in proptest::collection::vec(".{0,12}", 1..5)) {
+            let clean: Vec<String> = words.iter().map(|word| one_line_word(word)).collect();
+            let line = shell_words(words.iter().map(String::as_str));
+            prop_assert!(!line.contains(char::is_control));
+            prop_assert_eq!(shlex::split(&line), Some(clean));
+        }
+
+        #[test]
+        fn a_line_stays_one(text in "(?s).{0,40}") {
+            let line = one_line(&text);
+            prop_assert!(!line.contains(char::is_control) && !line.ends_with('\\'));
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Runs of other users: each user's lock is in a place that others cannot reach, so that nobody can hold another's.
+//!
+//! A run shows itself by a POSIX lock at [`MARK`] of a file in memory, which everybody sees in /proc/locks with the pid that
+//! the kernel, not the run, put there. Nothing lies in a shared directory: there is no name to take first and no link to follow.
+//! Processes of other pid namespaces (containers) are not seen.
+
+use super::lock::is_ancestor;
+use crate::procfs;
+use nix::{
+    errno::Errno,
+    fcntl::{FcntlArg, fcntl},
+    sys::memfd::{MFdFlags, memfd_create},
+    unistd::geteuid,
+};
+use std::{fmt, io, os::fd::OwnedFd};
+
+/// The byte that is locked: `netcliff` in ASCII, shifted to be a positive offset. Nobody locks there by chance.
+pub(super) const MARK: i64 = 0x6e65_7463_6c69_6666;
+
+/// A run that shows itself, as long as this value and the process live.
+#[derive(Debug)]
+pub(super) struct Announcement {
+    _file: OwnedFd,
+}
+
+impl Announcement {
+    /// Shows this process.
+    pub(super) fn new() -> io::Result<Self> {
+        let file = memfd_create("netcliff-run", MFdFlags::MFD_CLOEXEC)?;
+        let lock = libc::flock {
+            l_type: libc::F_WRLCK as libc::c_short,
+            l_whence: libc::SEEK_SET as libc::c_short,
+            l_start: MARK,
+            l_len: 1,
+            l_pid: 0,
+        };
+        fcntl(&file, FcntlArg::F_SETLK(&lock)).map_err(|errno: Errno| io::Error::from(errno))?;
+        Ok(Self { _file: file })
+    }
+}
+
+/// Another user's run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Other {
+    pub(super) pid: u32,
+    /// None: /proc does not show whose it is.
+    pub(super) uid: Option<u32>,
+}
+
+impl fmt::Display for Other {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.uid {
+            Some(uid) => write!(f, "pid {} of {}", self.pid, super::trust::user(uid)),
+            None => write!(f, "pid {} of another user", self.pid),
+        }
+    }
+}
+
+/// The runs of other users that show themselves; those that this process belongs to are not others.
+pub(super) fn others() -> Vec<Other> {
+    let own = geteuid().as_raw();
+    let pids = announced(&procfs::whole("/proc/locks")).into_iter();
+    pids.map(|pid| Other { pid, uid: user_of(pid) })
+        .filter(|other| other.uid != Some(own) && other.pid != std::process::id())
+        .filter(|other| !is_ancestor(&other.pid.to_string()))
+        .collect()
+}
+
+/// proc_locks(5): place, kind, ADVISORY, WRITE, pid, file, first and last byte.
+fn announced(locks: &str) -> Vec<u32> {
+    let mark = MARK.to_string();
+    let pid = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            [_, "POSIX", _, "WRITE", pid, _, first, last] if first == mark && last == mark => pid.parse().ok(),
+            _ => None,
+        }
+    };
+    locks.lines().filter_map(pid).collect()
+}
+
+/// Who holds the flock of a file by its device and inode.
+pub(super) fn holder_of(device: u64, inode: u64) -> Option<u32> {
+    let (major, minor) = (libc::major(device), libc::minor(device));
+    let file = format!("{major:02x}:{minor:02x}:{inode}");
+    procfs::whole("/proc/locks").lines().find_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            [_, "FLOCK", _, _, pid, of, ..] if of == file => pid.parse().ok().filter(|pid| *pid > 0),
+            _ => None,
+        }
+    })
+}
+
+/// The effective user.
+fn user_of(pid: u32) -> Option<u32> {
+    let status = procfs::text(format!("/proc/{pid}/status"))?;
+    status.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_shows_itself_is_seen_until_it_ends() {
+        let own = std::process::id();
+        let seen = || announced(&procfs::whole("/proc/locks")).contains(&own);
+        let shown = Announcement::new().unwrap();
+        assert!(seen());
+        assert!(!others().iter().any(|other| other.pid == own), "it is no other's");
+        drop(shown);
+        assert!(!seen());
+        assert_eq!(user_of(own), Some(geteuid().as_raw()));
+    }
+
+    #[test]
+    fn other_locks_are_none_of_ours() {
+        let mark = MARK;
+        let text = format!(
+            "1: POSIX  ADVISORY  WRITE 7 00:01:1027 {mark} {mark}\n2: FLOCK  ADVISORY  WRITE 8 00:01:1028 0 EOF\n\
+             3: POSIX  ADVISORY  READ  9 00:01:1029 {mark} {mark}\n3: -> POSIX  ADVISORY  WRITE 10 00:01:1029 {mark} {mark}\n\
+             4: POSIX  ADVISORY  WRITE 11 00:01:1030 0 EOF\nrubbish\n"
+        );
+        assert_eq!(announced(&text), [7]);
+    }
+}

@@ -1,0 +1,185 @@
+//! Whose the state directory and its files are. Root obeys what is written there: it has to have written it itself.
+
+use crate::{files, procfs};
+use nix::unistd::geteuid;
+use std::{
+    fs::{self, DirBuilder, Metadata, OpenOptions, Permissions},
+    io,
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt},
+    path::{Component, Path, PathBuf},
+};
+
+/// More symbolic links than any path of ours goes over.
+const MOST_LINKS: u32 = 16;
+const WRITABLE_BY_OTHERS: u32 = 0o022;
+const STICKY: u32 = 0o1000;
+
+/// A directory that only this user can enter, made where it is not there.
+///
+/// # Errors
+/// It cannot be made; it, or a directory above it, is another user's or can be changed by others; it is a symbolic link.
+pub(super) fn private_directory(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    let about = fs::symlink_metadata(path)?;
+    if about.is_symlink() {
+        return Err(refused(path, "is a symbolic link: name the directory itself"));
+    }
+    walk(&std::path::absolute(path)?, MOST_LINKS)?;
+    if about.uid() != geteuid().as_raw() {
+        return Err(refused(path, &format!("belongs to {}", user(about.uid()))));
+    }
+    // As an earlier version, or a caller's umask, had made it.
+    if about.mode() & 0o077 != 0 {
+        fs::set_permissions(path, Permissions::from_mode(0o700))?;
+    }
+    Ok(())
+}
+
+/// What a file of ours says; Err within: why it is not obeyed.
+pub(super) fn read(path: &Path) -> io::Result<Result<Vec<u8>, String>> {
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
+    let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+        Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
+            return Ok(Err("it is a symbolic link".to_owned()));
+        }
+        other => other?,
+    };
+    let about = file.metadata()?;
+    if let Some(why) = foreign(&about) {
+        return Ok(Err(why));
+    }
+    // By the open file: the name may be another file's by now.
+    let open = PathBuf::from(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file)));
+    files::bytes(&open, files::MOST_BYTES).map(Ok)
+}
+
+/// Why a file is not this user's own; None: it is.
+pub(super) fn foreign(about: &Metadata) -> Option<String> {
+    match () {
+        () if !about.is_file() => Some("it is no regular file".to_owned()),
+        () if about.uid() != geteuid().as_raw() => Some(format!("it belongs to {}", user(about.uid()))),
+        () if about.mode() & WRITABLE_BY_OTHERS != 0 => {
+            Some(format!("others can write it (mode {:04o})", about.mode() & 0o7777))
+        }
+        () if about.nlink() > 1 => Some("it has a second name (a hard link)".to_owned()),
+        () => None,
+    }
+}
+
+/// Every directory on the way is root's or this user's and cannot be changed by others, so that no name in it becomes another
+/// thing between a look and its use. In a sticky directory (/tmp) others cannot rename what is not theirs.
+fn walk(path: &Path, links: u32) -> io::Result<()> {
+    let mut at = PathBuf::from("/");
+    let mut parts = path.components();
+    while let Some(part) = parts.next() {
+        match part {
+            Component::Normal(name) => at.push(name),
+            Component::ParentDir => _ = at.pop(),
+            _ => {}
+        }
+        let about = fs::symlink_metadata(&at)?;
+        if !is_trusted(about.uid()) {
+            return Err(refused(&at, &format!("belongs to {}", user(about.uid()))));
+        }
+        if about.is_symlink() {
+            let links = links.checked_sub(1).ok_or_else(|| refused(path, "goes over too many symbolic links"))?;
+            let target = at.parent().unwrap_or(Path::new("/")).join(fs::read_link(&at)?);
+            return walk(&target.join(parts.as_path()), links);
+        }
+        // Groups of one's own are common; the last directory is made private anyway.
+        let open = about.mode() & 0o002 != 0 && about.mode() & STICKY == 0;
+        if open && !parts.as_path().as_os_str().is_empty() {
+            return Err(refused(&at, "can be changed by every user"));
+        }
+    }
+    Ok(())
+}
+
+fn is_trusted(uid: u32) -> bool {
+    // In a user namespace all others, root too, are seen as one.
+    uid == 0 || uid == geteuid().as_raw() || (is_in_user_namespace() && uid == overflow_uid())
+}
+
+fn is_in_user_namespace() -> bool {
+    let map = procfs::text("/proc/self/uid_map").unwrap_or_default();
+    !map.is_empty() && !map.split_whitespace().eq(["0", "0", "4294967295"])
+}
+
+fn overflow_uid() -> u32 {
+    procfs::number("/proc/sys/kernel/overflowuid").unwrap_or(65_534)
+}
+
+/// A user by name, as far as it has one.
+pub(super) fn user(uid: u32) -> String {
+    match nix::unistd::User::from_uid(uid.into()) {
+        Ok(Some(user)) => format!("user {} ({uid})", user.name),
+        _ => format!("user {uid}"),
+    }
+}
+
+fn refused(path: &Path, why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, format!("{} {why}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{chown, symlink};
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().mode() & 0o7777
+    }
+
+    #[test]
+    fn a_directory_of_ours_becomes_private() {
+        let dir = tempfile::tempdir().unwrap();
+        let new = dir.path().join("a/b");
+        private_directory(&new).unwrap();
+        assert_eq!(mode(&new), 0o700);
+        fs::set_permissions(&new, Permissions::from_mode(0o777)).unwrap();
+        private_directory(&new).unwrap();
+        assert_eq!(mode(&new), 0o700);
+    }
+
+    #[test]
+    fn links_and_directories_that_others_can_change_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let (real, link, open) = (dir.path().join("real"), dir.path().join("link"), dir.path().join("open"));
+        fs::create_dir(&real).unwrap();
+        symlink(&real, &link).unwrap();
+        assert!(private_directory(&link).unwrap_err().to_string().contains("symbolic link"));
+        // On the way a link of one's own is followed.
+        private_directory(&link.join("state")).unwrap();
+        fs::create_dir(&open).unwrap();
+        fs::set_permissions(&open, Permissions::from_mode(0o777)).unwrap();
+        assert!(private_directory(&open.join("state")).unwrap_err().to_string().contains("every user"));
+        fs::set_permissions(&open, Permissions::from_mode(0o1777)).unwrap();
+        private_directory(&open.join("state")).unwrap();
+    }
+
+    #[test]
+    fn what_is_another_users_is_refused() {
+        // Only root can give a file away.
+        if !netcliff_testkit::has(netcliff_testkit::Need::Root) {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let theirs = dir.path().join("theirs");
+        fs::create_dir(&theirs).unwrap();
+        chown(&theirs, Some(65_534), None).unwrap();
+        for path in [theirs.clone(), theirs.join("state")] {
+            assert!(private_directory(&path).unwrap_err().to_string().contains("65534"));
+        }
+        let file = dir.path().join("file");
+        fs::write(&file, "x").unwrap();
+        assert_eq!(read(&file).unwrap().unwrap(), b"x");
+        let link = dir.path().join("link");
+        symlink(&file, &link).unwrap();
+        assert!(read(&link).unwrap().unwrap_err().contains("symbolic link"));
+        fs::set_permissions(&file, Permissions::from_mode(0o666)).unwrap();
+        assert!(read(&file).unwrap().unwrap_err().contains("0666"));
+        fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+        chown(&file, Some(65_534), None).unwrap();
+        assert!(read(&file).unwrap().unwrap_err().contains("65534"));
+    }
+}
