@@ -26,6 +26,7 @@ pub mod disturbance;
 pub mod files;
 pub mod fingerprint;
 pub mod ground;
+pub mod idle;
 pub mod inspect;
 pub mod inventory;
 pub mod journal;
