@@ -89,7 +89,7 @@ fn against_an_agent_with_a_key() {
         refusal(&home, &cpus(command), 1, &["--cpu 4000: expected the number of an online CPU"]).expect("told");
     }
     let congestion = [&["stream", "--congestion", "pigeons"][..], &elsewhere].concat();
-    refusal(&home, &congestion, 1, &[": --congestion pigeons: expected one that"]).expect("told");
+    refusal(&home, &congestion, 1, &["congestion control pigeons is not one that this host"]).expect("told");
     let taken = ["agent", "--listen", &address, "--key", &key];
     refusal(&home, &taken, 1, &["another program listens there", &address]).expect("told");
     agent.signal("INT");

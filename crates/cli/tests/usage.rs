@@ -74,7 +74,7 @@ fn loads() {
             (&["predict", "--rates", "10kpps..300kpps:x"], &["300kpps:x", "10kpps..300kpps:30"]),
             (&["predict", "--rates", "10kpps,,"], &["10kpps,,", "10kpps,20kpps"]),
             (&["predict", "--rates", "-1kpps..2kpps:2"], &["-1kpps..2kpps:2", "10kpps..300kpps:30"]),
-            (&["predict", "--rate", "40%", "--link", "0Gbit/s"], &["link", "0", "above 0"]),
+            (&["predict", "--rate", "40%", "--link", "0Gbit/s"], &["link", "0", "from 1bit/s"]),
             (&["predict", "--rate", "40%", "--link", "1kpps"], &["1kpps", "1.5Gbit/s"]),
             (&["predict", "--rate", "40%", "--link", "-1Gbit/s"], &["-1Gbit/s", "1.5Gbit/s"]),
         ],

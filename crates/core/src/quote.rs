@@ -24,10 +24,13 @@ pub fn one_line(text: &str) -> Cow<'_, str> {
 
 /// [`one_line`] with no more than fits into a message.
 pub fn in_short(text: &str) -> String {
-    /// Characters.
-    const MOST: usize = 120;
+    at_most(120, text)
+}
+
+/// [`one_line`] with so many characters at most.
+pub fn at_most(characters: usize, text: &str) -> String {
     let line = one_line(text);
-    match line.char_indices().nth(MOST) {
+    match line.char_indices().nth(characters) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line.into_owned(),
     }

@@ -64,8 +64,9 @@ impl Checker {
 
     fn latency(&mut self, prefix: &str, latency: Latency) {
         // Every field by name: a new one does not compile until it is checked. So below.
-        let Latency { mean, p50, p90, p99, p999, max } = latency;
-        for (name, figure) in [("mean", mean), ("p50", p50), ("p90", p90), ("p99", p99), ("p999", p999), ("max", max)] {
+        let Latency { mean, p50, p90, p99, p999, max, done_mean } = latency;
+        let quantiles = [("p50", p50), ("p90", p90), ("p99", p99), ("p999", p999), ("max", max)];
+        for (name, figure) in [("mean", mean), ("done_mean", done_mean)].into_iter().chain(quantiles) {
             self.figure(&format!("{prefix}latency_s.{name}"), figure, Range::Amount);
         }
     }
