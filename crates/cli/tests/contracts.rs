@@ -134,13 +134,13 @@ fn a_simulation_reaches_its_precision() {
 #[test]
 fn a_simulation_says_which_precision_it_did_not_reach() {
     let home = Home::new();
-    let args = ["--scheme", "interrupt", "--rate", "100kpps", "--precision", "1%", "--packets-at-most", "50000"];
+    let args = ["--scheme", "interrupt", "--rate", "100kpps", "--precision", "1%", "--packets-at-most", "200000"];
     let record = simulate(&home, &[&args[..], &["--for", "throughput,p99"]].concat());
     let settings = &record["provenance"]["settings"];
-    assert_eq!([&settings["precision_for"], &settings["packets_at_most"]], ["throughput,p99", "50000"]);
+    assert_eq!([&settings["precision_for"], &settings["packets_at_most"]], ["throughput,p99", "200000"]);
     let precision = &record["outcome"]["precision"];
     assert_eq!((&precision["asked"], &precision["reached"]), (&0.01.into(), &false.into()), "{precision}");
-    assert!(precision["packets"].as_u64().unwrap() <= 50_000);
+    assert!(precision["packets"].as_u64().unwrap() <= 200_000);
     let figures = precision["figures"].as_array().unwrap();
     assert_eq!([&figures[0]["figure"], &figures[1]["figure"]], ["throughput_pps", "latency_p99_s"]);
     let p99 = &record["outcome"]["latency_s"]["p99"];

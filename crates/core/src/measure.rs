@@ -138,6 +138,9 @@ pub const ALL: &[Measure] = &[
     measure("transmitted_pps", "transmissions completed", Dimension::Pps, |o| o.transmitted?.completed_pps),
     measure("transmit_refused", "transmissions refused", Dimension::Share, |o| o.transmitted?.refused_fraction),
     measure("transmit_waiting_s", "wait for completion", Dimension::Seconds, |o| o.transmitted?.waiting_s),
+    measure("latency_done_mean_s", "mean latency to the application's end", Dimension::Seconds, |o| {
+        latency(o)?.done_mean
+    }),
 ];
 
 #[cfg(test)]

@@ -109,7 +109,8 @@ impl<'de> Deserialize<'de> for Figure {
 }
 
 /// Latency from arrival in memory to the end of protocol processing, or, where an application is modelled or
-/// measured, to the application's read (s). [`Outcome::latency_to`] says which.
+/// measured, to the moment when the application takes the packet from its socket (s): its work on the packet
+/// follows. [`Outcome::latency_to`] says which; [`Latency::done_mean`] goes on to the end of that work.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Latency {
     /// Mean (s).
@@ -130,6 +131,9 @@ pub struct Latency {
     /// Largest seen (s).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<Figure>,
+    /// Mean to the end of the application's work on the packet (s), where an application is simulated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub done_mean: Option<Figure>,
 }
 
 /// Where the CPU's time went, as shares of one CPU; together 1 where all are present.
@@ -226,7 +230,7 @@ pub struct Outcome {
     /// Latency (s).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_s: Option<Latency>,
-    /// Where the latency ends: `protocol` or `application`.
+    /// Where the latency ends: `protocol` (its end) or `application` (that takes the packet).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_to: Option<String>,
     /// CPU split.
@@ -244,7 +248,9 @@ pub struct Outcome {
     /// Packets a poll, on average.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets_per_poll: Option<Figure>,
-    /// Mean number of received packets in ring and protocol.
+    /// Mean number of packets in the host: in ring, protocol, socket and application (the one it works on included). With several
+    /// queues those of all receive vectors; what waits for its transmission or the completion of that, or at the sender, is not
+    /// counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets_in_system: Option<Figure>,
     /// What became of what the host sends, where it sends.

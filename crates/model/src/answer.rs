@@ -92,6 +92,7 @@ impl Ring {
                 p99: quantile(|q| q.p99),
                 p999: quantile(|q| q.p999),
                 max: None,
+                done_mean: None,
             }),
             latency_to: Some("protocol".to_owned()),
             cpu: Some(CpuShares {

@@ -57,6 +57,7 @@ const WHOLE: &[Column] = &[
     ("latency p99", Unit::Seconds, |o| latency(o)?.p99),
     ("latency p99.9", Unit::Seconds, |o| latency(o)?.p999),
     ("latency max", Unit::Seconds, |o| latency(o)?.max),
+    ("mean to the application's end", Unit::Seconds, |o| latency(o)?.done_mean),
     ("CPU interrupt", Unit::Share, |o| o.cpu?.interrupt),
     ("CPU poll", Unit::Share, |o| o.cpu?.poll),
     ("CPU protocol", Unit::Share, |o| o.cpu?.protocol),

@@ -5,7 +5,7 @@
 use std::time::Instant;
 
 use netcliff_core::{Host, Point, Traffic};
-use netcliff_sim::SimEngine;
+use netcliff_sim::{Effort, SimEngine};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -28,7 +28,8 @@ fn simulate(case: &str, packets: u64) -> f64 {
     let scheme = scheme.parse().expect("a scheme");
     let traffic = Traffic::poisson(kpps.parse::<f64>().expect("a load in kpps") * 1e3);
     let point = Point { host: Host::pentium4_2530mhz(), scheme, traffic };
-    let outcome = SimEngine::with_packets(1, packets).simulate(&point).expect("a supported point").outcome;
+    let engine = SimEngine { effort: Effort::Exactly(packets), ..SimEngine::default() };
+    let outcome = engine.simulate(&point).expect("a supported point").outcome;
     outcome.latency_s.and_then(|latency| latency.mean).map_or(f64::NAN, |mean| mean.value)
 }
 

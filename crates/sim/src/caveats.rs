@@ -1,9 +1,12 @@
 //! What a reader of a simulation must know: what was not reached, and what cannot be claimed.
 
-use netcliff_core::precision::{Aims, Attained};
+use netcliff_core::precision::{Aims, Attained, goal};
 use netcliff_core::{Arrivals, Figure, Measure, Outcome, Point, Precision, units};
 
+use crate::clock::Clock;
+use crate::length::{Lack, Short};
 use crate::replicate::Batch;
+use crate::tally::QUANTILE_HALF_WIDTH;
 
 /// Shapes below this have no variance, so that a mean of them follows no t distribution.
 const FINITE_VARIANCE: f64 = 2.0;
@@ -19,13 +22,27 @@ pub(crate) fn is_heavy_tailed(arrivals: &Arrivals) -> bool {
     }
 }
 
-/// What became of `asked` on `figures`. Of heavy-tailed traffic only quantiles can have reached it.
-pub(crate) fn precision(point: &Point, outcome: &Outcome, batch: &Batch, asked: f64, figures: Aims) -> Precision {
-    let heavy = is_heavy_tailed(&point.traffic.arrivals);
+/// True if an interval of `figure` would claim more than was earned: of the means of heavy-tailed traffic, and of what
+/// replications were too short for. Where packets stay inside too long, only their times are concerned.
+pub(crate) fn is_unearned(point: &Point, short: Option<Short>, figure: &Measure) -> bool {
+    if is_heavy_tailed(&point.traffic.arrivals) {
+        return !is_quantile(figure);
+    }
+    short.is_some_and(|short| short.concerns_all() || figure.key.starts_with("latency_"))
+}
+
+/// What became of `asked` on `figures`; none that is unearned can have reached it.
+pub(crate) fn precision(
+    outcome: &Outcome,
+    batch: &Batch,
+    asked: f64,
+    figures: Aims,
+    is_unearned: impl Fn(&Measure) -> bool,
+) -> Precision {
     let figures: Vec<Attained> = figures
         .measures()
         .filter_map(|figure| {
-            let unearned = heavy && !is_quantile(figure);
+            let unearned = is_unearned(figure);
             let attained = Attained::of(figure, outcome, asked)?;
             Some(if unearned { Attained { half_width: None, reached: false, ..attained } } else { attained })
         })
@@ -35,16 +52,40 @@ pub(crate) fn precision(point: &Point, outcome: &Outcome, batch: &Batch, asked: 
     Precision { asked, reached, packets: batch.packets_each * replications, replications, figures }
 }
 
-fn is_quantile(figure: &Measure) -> bool {
+pub(crate) fn is_quantile(figure: &Measure) -> bool {
     figure.key.starts_with("latency_p")
 }
 
-/// Takes the intervals from the means of heavy-tailed traffic.
-pub(crate) fn withdraw_unearned(point: &Point, outcome: &mut Outcome) {
-    if !is_heavy_tailed(&point.traffic.arrivals) {
-        return;
+/// Takes the intervals from figures that have not earned them.
+pub(crate) fn withdraw_unearned(point: &Point, short: Option<Short>, outcome: &mut Outcome) {
+    if is_heavy_tailed(&point.traffic.arrivals) {
+        return withdraw_means(outcome);
     }
-    let bare = |figure: &mut Option<Figure>| *figure = figure.map(|figure| Figure::exact(figure.value));
+    let Some(short) = short else { return };
+    if short.concerns_all() {
+        withdraw_means(outcome);
+    }
+    if let Some(latency) = &mut outcome.latency_s {
+        [
+            &mut latency.done_mean,
+            &mut latency.mean,
+            &mut latency.p50,
+            &mut latency.p90,
+            &mut latency.p99,
+            &mut latency.p999,
+        ]
+        .into_iter()
+        .for_each(bare);
+    }
+    outcome.applications.iter_mut().for_each(|one| bare(&mut one.mean_latency_s));
+}
+
+/// The value without an interval.
+fn bare(figure: &mut Option<Figure>) {
+    *figure = figure.map(|figure| Figure::exact(figure.value));
+}
+
+fn withdraw_means(outcome: &mut Outcome) {
     [
         &mut outcome.offered_pps,
         &mut outcome.throughput_pps,
@@ -71,7 +112,7 @@ pub(crate) fn withdraw_unearned(point: &Point, outcome: &mut Outcome) {
         }
     }
     if let Some(latency) = &mut outcome.latency_s {
-        bare(&mut latency.mean);
+        [&mut latency.mean, &mut latency.done_mean].into_iter().for_each(bare);
     }
     if let Some(cpu) = &mut outcome.cpu {
         let shares = [&mut cpu.interrupt, &mut cpu.poll, &mut cpu.protocol, &mut cpu.application, &mut cpu.available];
@@ -80,7 +121,13 @@ pub(crate) fn withdraw_unearned(point: &Point, outcome: &mut Outcome) {
 }
 
 /// Sentences for the outcome.
-pub(crate) fn notes(point: &Point, outcome: &Outcome, batch: &Batch) -> Vec<String> {
+pub(crate) fn notes(
+    point: &Point,
+    outcome: &Outcome,
+    batch: &Batch,
+    clock: Clock,
+    (short, withheld): (Option<Short>, bool),
+) -> Vec<String> {
     let mut notes = Vec::new();
     let heavy = is_heavy_tailed(&point.traffic.arrivals);
     if heavy {
@@ -90,17 +137,35 @@ pub(crate) fn notes(point: &Point, outcome: &Outcome, batch: &Batch) -> Vec<Stri
         Some(packets) => Some(replayed_once(packets)),
         None => captured(&point.traffic.arrivals).map(|packets| replayed(packets, batch.packets_each)),
     });
-    if !batch.settled() {
-        notes.push(format!(
-            "{} replications of {} packets show no steady state in their first half: simulate more packets",
-            batch.replications.len(),
-            batch.packets_each,
-        ));
-    }
+    notes.extend(short.map(|short| too_short(short, batch, clock, withheld && !heavy)));
     if let Some(precision) = outcome.precision.as_ref().filter(|precision| !precision.reached) {
         notes.extend(not_reached(precision, heavy));
     }
     notes
+}
+
+/// What replications are too short for, and what that takes away if intervals are withheld.
+fn too_short(short: Short, batch: &Batch, clock: Clock, withheld: bool) -> String {
+    let ticks = batch.replications.iter().map(|one| one.counts.at).max().unwrap_or(0);
+    let these = format!("{} replications of {} packets", batch.replications.len(), batch.packets_each);
+    let lasting = format!("{these} ({:.3} s after the warm-up)", clock.seconds(ticks as f64));
+    let lack = match short.lack {
+        Lack::Steady => format!("{these} show no steady state in their first half"),
+        Lack::Stretches => format!("{lasting} are too short for queues that change so slowly"),
+        Lack::Stay(share) => format!(
+            "packets stay inside too long for {lasting}: {:.0} % of their times lie before the window or after it",
+            100.0 * share.min(1.0)
+        ),
+        Lack::Balance(share) => {
+            format!("Little's law and the mean latency differ by {:.2} % in {lasting}", 100.0 * share)
+        }
+    };
+    let without = match (withheld, short.concerns_all()) {
+        (false, _) => "",
+        (true, true) => "; no figure has an interval",
+        (true, false) => "; latencies have no interval",
+    };
+    format!("{lack}{without}: simulate more packets")
 }
 
 /// Packets of the capture that arrivals are taken from.
@@ -153,6 +218,9 @@ fn not_reached(precision: &Precision, heavy: bool) -> Option<String> {
             let name = attained.figure.name;
             match attained.half_width {
                 Some(width) if attained.figure.key.starts_with("cpu_") => format!("{name} ± {width:.2e} of one CPU"),
+                Some(width) if is_quantile(&attained.figure) && goal(precision.asked) <= QUANTILE_HALF_WIDTH => {
+                    format!("{name} ± {:.2} % (never below {:.2} %)", 100.0 * width, 100.0 * QUANTILE_HALF_WIDTH)
+                }
                 Some(width) => format!("{name} ± {:.2} %", 100.0 * width),
                 None => format!("{name} not bounded"),
             }

@@ -49,7 +49,7 @@ impl Search<'_> {
             if (self.stopped)() {
                 return Ok(None);
             }
-            let engine = SimEngine { effort: Effort::Packets(packets), ..self.engine.clone() };
+            let engine = SimEngine { effort: Effort::Exactly(packets), ..self.engine.clone() };
             let simulation = engine.simulate(&point)?;
             let side = side(&simulation.outcome, self.target);
             let sure = side == Side::SurelyBelow && simulation.settled || side == Side::SurelyAbove;
@@ -70,7 +70,8 @@ impl Search<'_> {
 
 fn side(outcome: &Outcome, target: f64) -> Side {
     let Some(loss) = outcome.loss_fraction else { return Side::Above };
-    let ends = loss.interval.map_or((loss.value, loss.value), |ends| (ends.low, ends.high));
+    // Without an interval nothing is sure.
+    let ends = loss.interval.map_or((0.0, 1.0), |ends| (ends.low, ends.high));
     match loss.value <= target {
         true if ends.1 <= target => Side::SurelyBelow,
         true => Side::Below,

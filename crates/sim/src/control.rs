@@ -62,7 +62,7 @@ mod tests {
     use netcliff_core::{Host, Traffic};
 
     use super::*;
-    use crate::engine::SimEngine;
+    use crate::engine::{Effort, SimEngine};
 
     const SCHEMES: [&str; 9] = [
         "ideal",
@@ -82,7 +82,8 @@ mod tests {
             scheme: scheme.parse().unwrap(),
             traffic: Traffic::poisson(load_pps),
         };
-        let engine = SimEngine { replications, ..SimEngine::with_packets(11, 20_000 * replications) };
+        let effort = Effort::Exactly(20_000 * replications);
+        let engine = SimEngine { seed: 11, effort, replications, ..SimEngine::default() };
         engine.sample(&point).0
     }
 

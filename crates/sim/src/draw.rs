@@ -110,6 +110,20 @@ impl Draw {
         to_ticks(unit * mean_ticks)
     }
 
+    /// Variance over the square of the mean.
+    pub(crate) fn squared_cv(&self) -> f64 {
+        match &self.service {
+            Service::Exponential => 1.0,
+            Service::Deterministic => 0.0,
+            Service::Lognormal { cv } | Service::Hyperexponential { cv } => cv * cv,
+            Service::Erlang { stages } => 1.0 / f64::from(*stages),
+            Service::Empirical(_) => {
+                let parts = self.service.measured().map_or(&[][..], MeasuredTimes::parts);
+                parts.iter().map(|(time, share)| share * (time - 1.0).powi(2)).sum()
+            }
+        }
+    }
+
     /// The mean in ticks.
     pub(crate) fn mean_ticks(&self) -> f64 {
         self.mean_ticks
@@ -215,6 +229,7 @@ mod tests {
             let n = 100_000;
             let xs: Vec<f64> = (0..n).map(|_| draw.next() as f64 / 1e6).collect();
             let mean = xs.iter().sum::<f64>() / f64::from(n);
+            assert!((draw.squared_cv() - scv).abs() < 1e-12, "{service}: {}", draw.squared_cv());
             let variance = xs.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / f64::from(n);
             assert!((mean - 1.0).abs() <= 4.0 * (scv / f64::from(n)).sqrt(), "{service}: mean {mean}");
             assert!((variance - scv).abs() <= 4.0 * (fourth / f64::from(n)).sqrt(), "{service}: variance {variance}");

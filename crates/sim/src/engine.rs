@@ -12,8 +12,13 @@ use crate::{schemes, source};
 /// How long to simulate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Effort {
-    /// So many arrivals, over all replications together.
+    /// So many arrivals, over all replications together; up to 64 times as many (200 million at the most, or so many as asked
+    /// for) where replications of that are too short for what they report, such as the times of packets that wait longer
+    /// than a replication lasts. What is too short even then has no interval, and a note says why.
     Packets(u64),
+    /// So many arrivals and no more, over all replications together. What replications are too short for is said by
+    /// [`Simulation::settled`] and a note; figures keep their intervals, which may then miss the truth.
+    Exactly(u64),
     /// Until figures are known to a half width. Each has its own interval: with k figures all hold at once with at least 1
     /// - k (1 - confidence).
     Precision {
@@ -61,7 +66,8 @@ pub struct Simulation {
     pub replications: u64,
     /// False: the precision asked for was not reached.
     pub precise: bool,
-    /// False: no steady state was found in the first half of the replications.
+    /// False: the replications are too short for what they report: no steady state in their first half, too few times as long
+    /// as the figures remember, or packets that stay inside for too large a part of them.
     pub settled: bool,
 }
 
@@ -85,18 +91,21 @@ impl SimEngine {
     /// What a batch says of its point.
     pub(crate) fn simulation(&self, point: &Point, batch: &Batch, clock: Clock) -> Simulation {
         let mut outcome = summary::outcome(point, batch, clock, self.confidence);
+        let short = batch.short(self.confidence);
+        let withheld = short.filter(|_| !matches!(self.effort, Effort::Exactly(_)));
         if let Effort::Precision { relative, figures, .. } = self.effort {
-            outcome.precision = Some(caveats::precision(point, &outcome, batch, relative, figures));
+            let unearned = |figure: &_| caveats::is_unearned(point, withheld, figure);
+            outcome.precision = Some(caveats::precision(&outcome, batch, relative, figures, unearned));
         }
-        caveats::withdraw_unearned(point, &mut outcome);
+        caveats::withdraw_unearned(point, withheld, &mut outcome);
         outcome.notes.splice(0..0, point.warnings());
-        outcome.notes.extend(caveats::notes(point, &outcome, batch));
+        outcome.notes.extend(caveats::notes(point, &outcome, batch, clock, (short, withheld.is_some())));
         Simulation {
             latency_ns: histogram_ns(batch, clock),
             packets: batch.packets_each * batch.replications.len() as u64,
             replications: batch.replications.len() as u64,
             precise: outcome.precision.as_ref().is_none_or(|precision| precision.reached),
-            settled: batch.settled(),
+            settled: short.is_none(),
             outcome,
         }
     }

@@ -17,7 +17,8 @@
 //! | `pair` | two schemes on the same packets |
 //! | `replicas` | replications one by one, for procedures that decide how many they need |
 //! | `sample` | how many packets in how many replications |
-//! | `replicate`, `stats`, `summary` | replications, warm-up, intervals, figures |
+//! | `length` | warm-up, and whether replications are long enough for what they report |
+//! | `replicate`, `stats`, `summary` | replications, intervals, figures |
 //! | `caveats` | what was not reached, and what cannot be claimed |
 //!
 //! Nothing here reads a clock or a file: seeds are arguments, and a seed gives the same figures on any number of threads.
@@ -29,6 +30,7 @@ mod control;
 mod draw;
 mod engine;
 mod fifo;
+mod length;
 mod machine;
 mod multi_queue;
 mod observe;

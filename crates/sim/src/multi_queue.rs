@@ -52,11 +52,13 @@ pub(crate) fn simulate(engine: &SimEngine, point: &Point) -> Result<Simulation, 
     })
 }
 
-/// The engine for one vector: other streams, and packets by its share, so that all see the same length of time.
+/// The engine for one vector: other streams, and packets by its share, so that all see the same length of time unless one needs
+/// longer replications.
 fn part_of(engine: &SimEngine, number: usize, share: f64) -> SimEngine {
     let seed = engine.seed ^ (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let effort = match engine.effort {
         Effort::Packets(packets) => Effort::Packets((packets as f64 * share).ceil() as u64),
+        Effort::Exactly(packets) => Effort::Exactly((packets as f64 * share).ceil() as u64),
         precision @ Effort::Precision { .. } => precision,
     };
     SimEngine { seed, effort, ..engine.clone() }

@@ -7,8 +7,10 @@
 use netcliff_core::{Difference, EngineFailure, Figure, Point};
 
 use crate::engine::{Effort, SimEngine, clock};
+use crate::length::{lacking, warm_up};
 use crate::machine::{CELLS, Records, SEGMENTS};
-use crate::replicate::{ABREAST, each, run, warm_up};
+use crate::replicate::{ABREAST, each, run};
+use crate::sample::longer;
 use crate::stats::t_value;
 use crate::tally::{Account, Counts, Pool};
 
@@ -50,20 +52,36 @@ impl Part {
 
 impl SimEngine {
     /// Both points, which differ in their scheme or in costs that no packet carries, on the same packets. Without
-    /// a figure where one of them has none. The effort must be a number of packets, for each of the two; of another the
-    /// packets at most are taken. Errors: a point is invalid or not supported.
+    /// a figure where one of them has none. The effort must be a number of packets, for each of the two (more where replications of
+    /// that are too short for one of them); of another the packets at most are taken. Errors: a point is invalid or not supported.
     pub fn compare(&self, first: &Point, second: &Point) -> Result<Vec<Difference>, EngineFailure> {
         for point in [first, second] {
             point.validate()?;
             self.one_queue(point)?;
         }
-        let (Effort::Packets(packets) | Effort::Precision { packets_at_most: packets, .. }) = self.effort;
-        let packets = self.packets_each(packets);
+        let (Effort::Packets(packets) | Effort::Exactly(packets) | Effort::Precision { packets_at_most: packets, .. }) =
+            self.effort;
+        let longest = match self.effort {
+            Effort::Packets(packets) => self.longest(first, packets),
+            Effort::Exactly(_) | Effort::Precision { .. } => 0,
+        };
+        let mut packets = self.packets_each(packets);
+        let (early, warm) = loop {
+            let clock = clock(first, packets);
+            let both = |number| [first, second].map(|point| run(point, clock, self.seed, number, packets));
+            let early = each(0..self.replications().min(ABREAST), both);
+            let marks = |scheme: usize| early.iter().map(move |records| &records[scheme].marks[..]);
+            let found = [0, 1].map(|scheme| warm_up(marks(scheme)));
+            let warm = found[0].tenths.max(found[1].tenths);
+            let need = [0, 1].map(|scheme| lacking(found[scheme], warm, marks(scheme)));
+            let longer = longer(packets, 1.1 * need[0].max(need[1])).min(longest);
+            if need == [1.0, 1.0] || longer <= packets {
+                break (early, warm);
+            }
+            packets = longer;
+        };
         let clock = clock(first, packets);
         let both = |number| [first, second].map(|point| run(point, clock, self.seed, number, packets));
-        let early = each(0..self.replications().min(ABREAST), both);
-        let settled_at = |scheme: usize| warm_up(early.iter().map(|records| &records[scheme].marks[..])).tenths;
-        let warm = settled_at(0).max(settled_at(1));
         let part = |records: [Records; 2]| records.map(|records| Part::of(&records, warm));
         let late = each(early.len() as u64..self.replications(), |number| part(both(number)));
         let pairs: Vec<[Part; 2]> = early.into_iter().map(part).chain(late).collect();

@@ -140,6 +140,9 @@ impl World {
         let span = u128::from(at - self.now);
         self.counts.ring_area += span * self.ring.len() as u128;
         let held = self.sender.as_ref().map_or(0, |sender| sender.held.len());
+        self.counts.sender_area += span * held as u128;
+        let in_hand = self.applications.iter().filter(|thread| thread.in_hand.is_some()).count();
+        self.counts.application_area += span * in_hand as u128;
         self.counts.system_area += span * (self.ring.len() + self.in_sockets() + held) as u128;
         if let Some(transmit) = &self.transmit {
             self.counts.transmit.area += span * transmit.due.len() as u128;

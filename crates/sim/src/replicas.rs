@@ -5,8 +5,9 @@ use std::ops::Range;
 use netcliff_core::{EngineFailure, Outcome, Point};
 
 use crate::engine::{SimEngine, clock};
+use crate::length::warm_up;
 use crate::machine::SEGMENTS;
-use crate::replicate::{Batch, WarmUp, cut, each, run, warm_up};
+use crate::replicate::{Batch, WarmUp, cut, each, run};
 use crate::summary;
 
 /// The second half of one replication of a point.
@@ -14,7 +15,7 @@ use crate::summary;
 pub struct Replica {
     /// What this replication found. It is one sample: only values are meant, the ends of its intervals say nothing.
     pub outcome: Outcome,
-    /// False: no steady state within its first half.
+    /// False: no steady state within its first half, or packets stay inside for too large a part of its second.
     pub settled: bool,
 }
 
@@ -30,11 +31,12 @@ impl SimEngine {
         let clock = clock(point, packets);
         Ok(each(numbers, |number| {
             let records = run(point, clock, self.seed, number, packets);
-            let settled = warm_up(std::iter::once(&records.marks[..])).settled;
+            let found = warm_up(std::iter::once(&records.marks[..]));
             // The first half goes, whatever a single run says of its start: judged by itself, it would lose the
             // congestion it chances to begin with.
-            let (replication, pool) = cut(&records, WarmUp { tenths: SEGMENTS - 1, settled });
+            let (replication, pool) = cut(&records, WarmUp { tenths: SEGMENTS - 1, ..found });
             let batch = Batch { replications: vec![replication], pool, ..Batch::new(packets) };
+            let settled = found.settled && !batch.outstayed();
             Replica { outcome: summary::outcome(point, &batch, clock, self.confidence), settled }
         }))
     }

@@ -4,8 +4,8 @@ use netcliff_core::Point;
 
 use crate::clock::Clock;
 use crate::control::Expected;
+use crate::length::warm_up;
 use crate::machine::{CELLS, Machine, Records, SEGMENTS, SocketCounts};
-use crate::stats::mser_5;
 use crate::tally::{Counts, Pool};
 use crate::{recursion, schemes};
 
@@ -23,6 +23,8 @@ pub(crate) struct Replication {
     pub quantiles: Option<[f64; SHARES.len()]>,
     /// What was cut off.
     pub warm_up: WarmUp,
+    /// Ages of the packets inside when the warm-up ended, and at the end, added up [packet ticks].
+    pub ages: (u128, u128),
 }
 
 /// Everything that a replication of `packets` arrivals recorded; the point must be supported.
@@ -39,30 +41,14 @@ pub(crate) fn by_events(point: &Point, clock: Clock, seed: u64, replication: u64
 }
 
 /// How much of a replication is warm-up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct WarmUp {
     /// Tenths of the run that are cut off, at most half of it.
     pub tenths: usize,
     /// False: no steady state within the first half.
     pub settled: bool,
-}
-
-/// The warm-up by MSER-5 over the mean number of packets in ring, protocol and socket in each cell, averaged over the
-/// replications (the marks of each), rounded up to the next tenth of the run, where the latency histogram can be cut as well. Judged one by
-/// one, replications would lose whatever congestion they chance to begin with, and the mean would be too low: by 1.6 %
-/// in M/M/1 at 80 % load with 20 000 arrivals each.
-pub(crate) fn warm_up<'a>(replications: impl Iterator<Item = &'a [Counts]> + Clone) -> WarmUp {
-    let observations: Vec<f64> = (0..CELLS)
-        .map(|cell| {
-            let mean = |marks: &[Counts]| {
-                let change = marks[cell + 1].since(&marks[cell]);
-                change.system_area as f64 / (change.at as f64).max(1.0)
-            };
-            replications.clone().map(mean).sum::<f64>()
-        })
-        .collect();
-    let found = mser_5(&observations);
-    WarmUp { tenths: found.map_or(SEGMENTS - 1, |cut| cut.div_ceil(CELLS / 10)), settled: found.is_some() }
+    /// How many times as long as the figures remember the rest is.
+    pub stretches: f64,
 }
 
 /// A replication without its warm-up.
@@ -70,9 +56,10 @@ pub(crate) fn cut(records: &Records, warm_up: WarmUp) -> (Replication, Pool) {
     let tenths = warm_up.tenths;
     let mut pool = Pool::new();
     records.segments[tenths..SEGMENTS].iter().for_each(|segment| pool.add(segment));
-    let counts = records.marks[CELLS].since(&records.marks[tenths * CELLS / 10]);
+    let (first, last) = (&records.marks[tenths * CELLS / 10], &records.marks[CELLS]);
     let sockets = sockets(records, tenths * CELLS / 10);
-    (Replication { counts, sockets, quantiles: pool.quantiles(SHARES), warm_up }, pool)
+    let (counts, quantiles, ages) = (last.since(first), pool.quantiles(SHARES), (first.ages(), last.ages()));
+    (Replication { counts, sockets, quantiles, warm_up, ages }, pool)
 }
 
 /// What each application got from mark `first` to the last.
@@ -108,7 +95,8 @@ impl Batch {
 
     /// Replications of which nothing is cut off.
     pub(crate) fn whole(packets_each: u64) -> Self {
-        Self { known: Some(WarmUp { tenths: 0, settled: true }), ..Self::new(packets_each) }
+        let known = Some(WarmUp { tenths: 0, settled: true, stretches: f64::INFINITY });
+        Self { known, ..Self::new(packets_each) }
     }
 
     /// Adds replications until there are `count`. The first of them together tell the warm-up of all. The result does not
@@ -136,11 +124,6 @@ impl Batch {
     /// The warm-up of every replication; None before the first, unless it is known beforehand.
     fn warm_up(&self) -> Option<WarmUp> {
         self.known.or_else(|| self.replications.first().map(|replication| replication.warm_up))
-    }
-
-    /// True if a steady state was found.
-    pub(crate) fn settled(&self) -> bool {
-        self.warm_up().is_some_and(|warm_up| warm_up.settled)
     }
 }
 

@@ -3,12 +3,14 @@
 use netcliff_core::Point;
 use netcliff_core::precision::{Aims, Attained, goal};
 
+use crate::caveats::{is_heavy_tailed, is_quantile};
 use crate::clock::Clock;
 use crate::control::Expected;
 use crate::engine::{Effort, SimEngine, clock};
 use crate::machine::CELLS;
 use crate::replicate::Batch;
 use crate::summary;
+use crate::tally::QUANTILE_HALF_WIDTH;
 
 /// Fewest replications.
 const REPLICATIONS: u64 = 10;
@@ -23,6 +25,8 @@ const GROWTH: f64 = 8.0;
 /// arrivals, 5 % on the mean latency of M/M/1 at 80 and 90 % load held the exact value in 82 % of 95 % intervals.
 /// `cargo test -p netcliff-sim sample::` repeats it as it is now.
 const MORE: f64 = 3.0;
+/// What was asked for in packets becomes at most so many times as much where replications are too short, and at most this.
+const LONGEST: (u64, u64) = (64, 200_000_000);
 
 /// What is to be known how well, and what it may cost.
 #[derive(Debug, Clone, Copy)]
@@ -30,6 +34,11 @@ struct Sought {
     relative: f64,
     packets_at_most: u64,
     figures: Aims,
+}
+
+/// A replication of `each` arrivals, `factor` times as long but for no more than is sensible at once.
+pub(crate) fn longer(each: u64, factor: f64) -> u64 {
+    (each as f64 * factor.min(GROWTH)) as u64
 }
 
 impl SimEngine {
@@ -48,11 +57,34 @@ impl SimEngine {
             return self.read_once(point, packets as u64);
         }
         match self.effort {
-            Effort::Packets(packets) => self.batch(point, self.packets_each(packets)),
+            Effort::Exactly(packets) => self.batch(point, self.packets_each(packets)),
+            Effort::Packets(packets) => self.at_least(point, packets),
             Effort::Precision { relative, packets_at_most, figures } => {
                 self.sequential(point, Sought { relative, packets_at_most, figures })
             }
         }
+    }
+
+    /// Longer replications until they are long enough for what they report.
+    fn at_least(&self, point: &Point, packets: u64) -> (Batch, Clock) {
+        let mut each = self.packets_each(packets);
+        let most = self.longest(point, packets);
+        loop {
+            let (batch, clock) = self.batch(point, each);
+            let longer = batch.short(self.confidence).map_or(each, |short| longer(each, short.longer).min(most));
+            if longer <= each {
+                return (batch, clock);
+            }
+            each = longer;
+        }
+    }
+
+    /// Arrivals of a replication at the most where `packets` are asked for over all. Heavy tails have no length that is enough.
+    pub(crate) fn longest(&self, point: &Point, packets: u64) -> u64 {
+        if is_heavy_tailed(&point.traffic.arrivals) {
+            return self.packets_each(packets);
+        }
+        self.packets_each(packets.max(packets.saturating_mul(LONGEST.0).min(LONGEST.1)))
     }
 
     fn batch(&self, point: &Point, each: u64) -> (Batch, Clock) {
@@ -92,17 +124,17 @@ impl SimEngine {
                 let count = batch.replications.len() as u64;
                 let left = sought.packets_at_most.saturating_sub(spent + each * count);
                 let need = self.need(point, &batch, clock, sought.relative, sought.figures);
-                let factor = if batch.settled() { need } else { need.max(2.0) };
-                let longer = (each as f64 * factor.min(GROWTH)) as u64;
+                let short = batch.short(self.confidence).filter(|_| !is_heavy_tailed(&point.traffic.arrivals));
+                let longer = longer(each, short.map_or(need, |short| need.max(short.longer)));
                 let longer = longer.min(left / first).min(u64::from(u32::MAX));
                 let too_many = count as f64 * need > MORE * first as f64;
-                if (too_many || !batch.settled()) && longer > each + each / 2 {
+                if (too_many || short.is_some()) && longer > each + each / 2 {
                     spent += each * count;
                     break longer;
                 }
                 let wanted = (count as f64 * need).ceil() as u64;
                 let more = wanted.min(count + left / each);
-                if need <= 1.0 || more <= count {
+                if need <= 1.0 || more <= count || short.is_some() {
                     return (batch, clock);
                 }
                 batch.extend_to(more, point, clock, self.seed);
@@ -115,6 +147,11 @@ impl SimEngine {
         let outcome = summary::outcome(point, batch, clock, self.confidence);
         let factor = |attained: Attained| match attained.half_width {
             _ if attained.reached => 1.0,
+            // More packets do not part what lies in one cell of the histogram.
+            Some(width) if is_quantile(&attained.figure) => {
+                let sought = goal(relative) - QUANTILE_HALF_WIDTH;
+                if sought > 0.0 { ((width - QUANTILE_HALF_WIDTH) / sought).powi(2) * 1.1 } else { 1.0 }
+            }
             Some(width) => (width / goal(relative)).powi(2) * 1.1,
             None => f64::INFINITY,
         };

@@ -24,6 +24,9 @@ trait Policy<W: Watch> {
         NEVER
     }
 
+    /// The CPU idles with nothing to do: timers that will find nothing may be passed over.
+    fn leave_out_idle(&mut self, _machine: &mut Machine<W>) {}
+
     /// An arrival or the timer is due now; time spent here is taken from whatever was running.
     fn event(&mut self, machine: &mut Machine<W>);
 
@@ -55,6 +58,7 @@ fn drive<W: Watch, P: Policy<W>>(machine: &mut Machine<W>, policy: &mut P) {
         } else if machine.application_awake() {
             run_application(machine, policy);
         } else {
+            policy.leave_out_idle(machine);
             let at = next_event(machine, policy);
             machine.pass(Account::Available, at);
             machine.note_timer();
@@ -99,6 +103,7 @@ fn run_application<W: Watch, P: Policy<W>>(machine: &mut Machine<W>, policy: &mu
         let end = machine.now + left;
         if at >= end {
             machine.pass(Account::Application, end);
+            machine.application_done();
             return;
         }
         left = end - at;
@@ -163,7 +168,9 @@ pub(crate) fn run<W: Watch>(point: &Point, clock: Clock, machine: &mut Machine<W
             drive(machine, &mut interrupt::Interrupt { drops_interrupt: *drops_interrupt });
         }
         Scheme::DisableEnable { merged } => drive(machine, &mut disable_enable::DisableEnable::new(*merged, machine)),
-        Scheme::Polling { period_s, quota } => drive(machine, &mut polling::Polling::new(*period_s, *quota, clock)),
+        Scheme::Polling { period_s, quota } => {
+            drive(machine, &mut polling::Polling::new(*period_s, *quota, clock, machine));
+        }
         Scheme::Napi2007 { period_s, quota } => {
             drive(machine, &mut napi_2007::Napi2007::new(*period_s, *quota, clock, machine));
         }

@@ -7,7 +7,7 @@ use crate::control::surpluses;
 use crate::machine::SocketCounts;
 use crate::replicate::{Batch, SHARES};
 use crate::stats::{controlled_ratio, mean_around, ratio};
-use crate::tally::{Account, Counts};
+use crate::tally::{Account, Counts, cell_ends};
 
 /// Ratio of two parts of the counts over the replications.
 fn figure(
@@ -52,13 +52,22 @@ fn mean_latency(batch: &Batch, clock: Clock, confidence: f64) -> Option<Figure> 
     Some(ticks?.scaled(clock.seconds(1.0)))
 }
 
+/// The figure, surely within ends that reach from `low` to `high`: what lies in one cell of the histogram is not told apart.
+fn reaching(figure: Figure, low: f64, high: f64) -> Figure {
+    let Some(ends) = figure.interval else { return figure };
+    let (below, above) = (figure.value - low, high - figure.value);
+    Figure::between(figure.value, (ends.low - below).max(0.0), ends.high + above, ends.confidence)
+}
+
 fn latency(batch: &Batch, clock: Clock, confidence: f64) -> Option<Latency> {
     let tick_s = clock.seconds(1.0);
     let together = batch.pool.quantiles(SHARES)?;
     let quantile = |n: usize| {
         let each: Vec<f64> = batch.replications.iter().filter_map(|r| r.quantiles.map(|values| values[n])).collect();
-        Some(mean_around(together[n], &each, confidence).scaled(tick_s))
+        let (low, high) = cell_ends(together[n]);
+        Some(reaching(mean_around(together[n], &each, confidence), low, high).scaled(tick_s))
     };
+    let done = figure(batch, confidence, |counts| counts.finished_latency as f64, |counts| counts.finished as f64);
     Some(Latency {
         mean: mean_latency(batch, clock, confidence),
         p50: quantile(0),
@@ -66,6 +75,7 @@ fn latency(batch: &Batch, clock: Clock, confidence: f64) -> Option<Latency> {
         p99: quantile(2),
         p999: quantile(3),
         max: Some(Figure::exact(batch.pool.max() as f64 * tick_s)),
+        done_mean: done.map(|mean| mean.scaled(tick_s)),
     })
 }
 
@@ -150,7 +160,7 @@ pub(crate) fn outcome(point: &Point, batch: &Batch, clock: Clock, confidence: f6
         packets_per_poll: polled
             .then(|| figure(batch, confidence, |counts| counts.processed as f64, |counts| counts.polls as f64))
             .flatten(),
-        packets_in_system: figure(batch, confidence, |counts| counts.ring_area as f64, |counts| counts.at as f64),
+        packets_in_system: figure(batch, confidence, |counts| counts.host_area() as f64, |counts| counts.at as f64),
         transmitted: point.host.transmit_s.map(|_| transmitted(batch, clock, confidence)),
         precision: None,
         applications: applications(point, batch, clock, confidence),

@@ -79,10 +79,20 @@ pub(crate) struct Counts {
     pub processed_latency: u128,
     /// Latencies of the delivered packets, added up [ticks].
     pub latency: u128,
+    /// Packets that the application is done with.
+    pub finished: u64,
+    /// Their times from arrival to that end, added up [ticks].
+    pub finished_latency: u128,
+    /// Times from arrival to loss of the packets lost at the socket, added up [ticks].
+    pub lost_latency: u128,
     /// Integral of the packets in ring and protocol over time [packet ticks]; set at marks.
     pub ring_area: u128,
-    /// The same for ring, protocol and socket; set at marks.
+    /// The same for sender, ring, protocol and socket; set at marks.
     pub system_area: u128,
+    /// Integral of the packets that the application has taken and is not done with [packet ticks]; set at marks.
+    pub application_area: u128,
+    /// Integral of the packets that the sender holds back [packet ticks]; set at marks.
+    pub sender_area: u128,
     /// CPU time by [`Account`] [ticks].
     pub cpu: [u64; 5],
     /// What the host sends; set at marks.
@@ -110,11 +120,27 @@ impl Counts {
             processed: self.processed - earlier.processed,
             processed_latency: self.processed_latency - earlier.processed_latency,
             latency: self.latency - earlier.latency,
+            finished: self.finished - earlier.finished,
+            finished_latency: self.finished_latency - earlier.finished_latency,
+            lost_latency: self.lost_latency - earlier.lost_latency,
             ring_area: self.ring_area - earlier.ring_area,
             system_area: self.system_area - earlier.system_area,
+            application_area: self.application_area - earlier.application_area,
+            sender_area: self.sender_area - earlier.sender_area,
             cpu,
             transmit: self.transmit.since(&earlier.transmit),
         }
+    }
+
+    /// Time that the packets inside have spent here so far [packet ticks], of counts at a mark: what their integral holds and no
+    /// packet that left has taken with it.
+    pub(crate) fn ages(&self) -> u128 {
+        self.system_area - self.latency - self.lost_latency
+    }
+
+    /// Integral of the packets in the host: ring, protocol, socket and application [packet ticks].
+    pub(crate) fn host_area(&self) -> u128 {
+        self.system_area - self.sender_area + self.application_area
     }
 
     /// Packets lost, wherever.
@@ -171,6 +197,16 @@ impl Histogram {
         let within = (cell & ((1 << KEPT_BITS) - 1)) as u64 + (1 << KEPT_BITS);
         (within << shift, 1 << shift)
     }
+}
+
+/// Largest half width of a cell over the values in it.
+pub(crate) const QUANTILE_HALF_WIDTH: f64 = 0.5 / (1 << KEPT_BITS) as f64;
+
+/// The ends of the cell that a quantile lies in [ticks]: between them the latencies are not told apart, and the quantile of a sample that
+/// holds many equal ones is known no better.
+pub(crate) fn cell_ends(quantile: f64) -> (f64, f64) {
+    let (first, width) = Histogram::cell_range(Histogram::cell(quantile as u64));
+    (first as f64, (first + (width - 1)) as f64)
 }
 
 /// Latencies of several histograms taken together.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use netcliff_core::capture::{Capture, Captured};
 use netcliff_core::host::{Applications, TransmitLoad, TransmitPriority};
 use netcliff_core::{Arrivals, Engine, Figure, FrameSizes, Host, Napi, Outcome, Point, Scheme, Service, Traffic};
-use netcliff_sim::SimEngine;
+use netcliff_sim::{Effort, SimEngine};
 use proptest::prelude::*;
 
 fn schemes() -> impl Strategy<Value = Scheme> {
@@ -246,7 +246,8 @@ fn applications_add_up(outcome: &Outcome) -> Result<(), TestCaseError> {
 const PACKETS_EACH: u64 = 500;
 
 fn evaluate(point: &Point, seed: u64) -> Outcome {
-    SimEngine::with_packets(seed, 10 * PACKETS_EACH).evaluate(point).unwrap()
+    let effort = Effort::Exactly(10 * PACKETS_EACH);
+    SimEngine { seed, effort, ..SimEngine::default() }.evaluate(point).unwrap()
 }
 
 proptest! {
@@ -331,7 +332,8 @@ fn no_more_is_lost_than_all() {
     let point = Point { host, scheme: scheme.parse().unwrap(), traffic };
     let mut above = 0;
     for seed in 0..200 {
-        let outcome = SimEngine::with_packets(seed, 1000).evaluate(&point).unwrap();
+        let engine = SimEngine { seed, effort: Effort::Exactly(1000), ..SimEngine::default() };
+        let outcome = engine.evaluate(&point).unwrap();
         let (all, places) = (outcome.loss_fraction.unwrap(), outcome.loss.unwrap());
         let ends = all.interval.unwrap();
         assert!(all.value <= 1.0 && ends.low <= all.value && all.value <= ends.high, "{all:?}");

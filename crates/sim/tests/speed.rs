@@ -18,7 +18,8 @@ const ROUNDS: usize = 7;
 /// Million packets a second on one thread.
 fn speed(point: &Point) -> f64 {
     let start = Instant::now();
-    SimEngine::with_packets(1, PACKETS).simulate(point).unwrap();
+    let effort = Effort::Exactly(PACKETS);
+    SimEngine { effort, ..SimEngine::default() }.simulate(point).unwrap();
     PACKETS as f64 / start.elapsed().as_secs_f64() / 1e6
 }
 

@@ -25,7 +25,7 @@ pub struct SimulateArgs {
     /// Seed of every random stream
     #[arg(long, default_value_t = 1, value_parser = super::seed, allow_negative_numbers = true)]
     pub seed: u64,
-    /// Arrivals to simulate, over all replications
+    /// Arrivals to simulate, over all replications; up to 64 times as many where a figure needs longer ones
     #[arg(long, default_value = "1000000", conflicts_with = "precision", value_parser = packets)]
     #[arg(allow_negative_numbers = true)]
     pub packets: u64,

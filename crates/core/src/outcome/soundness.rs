@@ -64,8 +64,17 @@ impl Checker {
 
     fn latency(&mut self, prefix: &str, latency: Latency) {
         // Every field by name: a new one does not compile until it is checked. So below.
-        let Latency { mean, p50, p90, p99, p999, max } = latency;
-        for (name, figure) in [("mean", mean), ("p50", p50), ("p90", p90), ("p99", p99), ("p999", p999), ("max", max)] {
+        let Latency { mean, p50, p90, p99, p999, max, done_mean } = latency;
+        let figures = [
+            ("mean", mean),
+            ("p50", p50),
+            ("p90", p90),
+            ("p99", p99),
+            ("p999", p999),
+            ("max", max),
+            ("done_mean", done_mean),
+        ];
+        for (name, figure) in figures {
             self.figure(&format!("{prefix}latency_s.{name}"), figure, Range::Amount);
         }
     }

@@ -113,7 +113,7 @@ pub(super) fn total(queues: &Queues, cores: &[Core], parts: Vec<QueueOutcome>) -
         cpu_method: all.first().and_then(|outcome| outcome.cpu_method.clone()),
         interrupts_per_s: sum(&|o| o.interrupts_per_s),
         polls_per_s: sum(&|o| o.polls_per_s),
-        packets_in_system: sum(&|o| o.packets_in_system),
+        packets_in_system: weighted(received.iter().map(|(_, outcome)| (1.0, outcome.packets_in_system))),
         precision: None,
         notes: notes(queues, cores.len(), &all, &parts),
         ..Outcome::default()
@@ -174,11 +174,21 @@ fn latency(busy: &[(f64, &Outcome)]) -> Latency {
         busy.iter().map(|(_, outcome)| Some((outcome.throughput_pps?.value, outcome.latency_s?))).collect();
     let Some(parts) = parts.filter(|parts| !parts.is_empty()) else { return Latency::default() };
     let delivered: f64 = parts.iter().map(|(weight, _)| weight).sum();
-    let mean = weighted(parts.iter().map(|(weight, part)| (weight / delivered, part.mean)));
+    let over = |pick: fn(&Latency) -> Option<Figure>| {
+        weighted(parts.iter().map(|(weight, part)| (weight / delivered, pick(part))))
+    };
     let tails: Option<Vec<(f64, Tail)>> =
         parts.iter().map(|(weight, part)| Some((weight / delivered, Tail::of(part)?))).collect();
     let at = |share: f64| tails.as_ref().map(|tails| Figure::exact(quantile(tails, share)));
-    Latency { mean, p50: at(0.5), p90: at(0.9), p99: at(0.99), p999: at(0.999), max: None }
+    Latency {
+        mean: over(|part| part.mean),
+        p50: at(0.5),
+        p90: at(0.9),
+        p99: at(0.99),
+        p999: at(0.999),
+        max: None,
+        done_mean: over(|part| part.done_mean),
+    }
 }
 
 /// A tail through four quantiles: straight in ln P(T > t) from one to the next.

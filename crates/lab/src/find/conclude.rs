@@ -65,6 +65,7 @@ pub fn merge(observations: &[Observation]) -> Option<Merged> {
             p99: over(&|o| o.latency_s?.p99),
             p999: over(&|o| o.latency_s?.p999),
             max: over(&|o| o.latency_s?.max),
+            done_mean: over(&|o| o.latency_s?.done_mean),
         }),
         latency_to: last.latency_to.clone(),
         cpu: last.cpu.is_some().then(|| CpuShares {

@@ -73,7 +73,7 @@ impl Plan {
         }
         if task.answerer.engine == EngineKind::Sim {
             match self.sim.effort {
-                Effort::Packets(packets) => {
+                Effort::Packets(packets) | Effort::Exactly(packets) => {
                     settings.insert("packets".to_owned(), packets.to_string());
                 }
                 Effort::Precision { relative, packets_at_most, figures } => {

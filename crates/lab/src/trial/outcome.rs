@@ -133,6 +133,7 @@ fn latency(wire: &WireRun) -> Option<Latency> {
         p99: Some(summary.p99_s.into()),
         p999: Some(summary.p999_s.into()),
         max: Some(summary.max_s.into()),
+        done_mean: None,
     })
 }
 

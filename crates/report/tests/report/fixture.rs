@@ -45,7 +45,15 @@ impl Fluid {
         let rho = load / self.cliff_pps();
         let median = if rho < 0.98 { 9e-6 + 2.4e-6 * rho / (1.0 - rho) } else { 1.9e-3 * rho };
         let tail = |factor: f64| Some(self.figure(median * if rho < 0.98 { factor } else { 1.0 + factor / 20.0 }));
-        Latency { mean: tail(1.2), p50: tail(1.0), p90: tail(2.0), p99: tail(4.5), p999: tail(9.0), max: tail(15.0) }
+        Latency {
+            mean: tail(1.2),
+            p50: tail(1.0),
+            p90: tail(2.0),
+            p99: tail(4.5),
+            p999: tail(9.0),
+            max: tail(15.0),
+            done_mean: None,
+        }
     }
 
     fn cpu(&self, load: f64) -> CpuShares {

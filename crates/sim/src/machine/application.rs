@@ -26,6 +26,8 @@ pub(crate) struct Application {
     pub remaining: u64,
     /// True from falling asleep, or from another's having the CPU, until the switch back has been paid.
     pub owes_switch: bool,
+    /// Arrival of the packet in hand, and when it was taken [ticks].
+    in_hand: Option<(u64, u64)>,
     limit: usize,
 }
 
@@ -103,8 +105,6 @@ pub(crate) struct Applications {
     since: u64,
     tick: u64,
     slice: u64,
-    /// Latencies of packets dropped at the sockets, added up [ticks].
-    pub lost_latency: u128,
     /// By application, where there are several.
     pub counts: Vec<SocketCounts>,
     drop_cost: f64,
@@ -123,6 +123,7 @@ impl Applications {
                 asleep: true,
                 remaining: 0,
                 owes_switch: true,
+                in_hand: None,
                 limit: usize::try_from(one.buffer).unwrap_or(usize::MAX),
             })
             .collect();
@@ -135,7 +136,6 @@ impl Applications {
             since: 0,
             tick: clock.whole(host.tick_s).max(1),
             slice: clock.whole(SLICE_S),
-            lost_latency: 0,
             drop_cost: host.socket_drop_cost,
             cold_ticks: (clock.ticks(host.cold_protocol_s), clock.ticks(host.cold_application_s)),
         })
@@ -157,6 +157,25 @@ impl Applications {
     #[inline]
     pub(super) fn now_running(&self) -> Option<&Application> {
         self.running.map(|place| &self.each[place])
+    }
+
+    /// The running application has taken a packet that came at `arrived`.
+    #[inline]
+    pub(super) fn took(&mut self, arrived: u64, now: u64) {
+        if let Some(application) = self.running() {
+            application.in_hand = Some((arrived, now));
+        }
+    }
+
+    /// The running application's piece of work is done: the packet that it had in hand, as [`Applications::took`] had it.
+    #[inline]
+    pub(super) fn done(&mut self) -> Option<(u64, u64)> {
+        self.running()?.in_hand.take()
+    }
+
+    /// Since when the packets in hand are there, of all applications [ticks].
+    pub(super) fn taken(&self) -> impl Iterator<Item = u64> {
+        self.each.iter().filter_map(|application| Some(application.in_hand?.1))
     }
 
     /// All sockets.

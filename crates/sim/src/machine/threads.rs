@@ -12,7 +12,7 @@ impl<W: Watch> Machine<W> {
         let Some(applications) = &mut self.applications else { return false };
         let application = applications.of(packet.socket);
         if application.full() {
-            applications.lost_latency += u128::from(self.now - packet.arrived);
+            self.counts.lost_latency += u128::from(self.now - packet.arrived);
             if let Some(counts) = applications.counts_of(packet.socket) {
                 counts.dropped_socket += 1;
             }
@@ -69,9 +69,23 @@ impl<W: Watch> Machine<W> {
         }
         let packet = application.socket.pop();
         application.remaining = packet.application + occupied;
+        applications.took(packet.arrived, self.now);
         self.watch.fate(packet.number, Fate::Taken, self.now);
         self.deliver(packet);
+        if self.applications.as_mut().and_then(Applications::running).is_some_and(|one| one.remaining == 0) {
+            self.application_done();
+        }
         true
+    }
+
+    /// The running application's piece of work is done, and with it the packet that it had in hand, if any.
+    #[inline]
+    pub(crate) fn application_done(&mut self) {
+        if let Some((arrived, taken)) = self.applications.as_mut().and_then(Applications::done) {
+            self.counts.finished += 1;
+            self.counts.finished_latency += u128::from(self.now - arrived);
+            self.counts.application_area += u128::from(self.now - taken);
+        }
     }
 
     /// What is left of the running application's piece, until it goes on [ticks].

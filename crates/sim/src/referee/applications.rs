@@ -19,6 +19,8 @@ pub(super) struct Thread {
     /// What is left of the piece that another thread interrupted.
     pub left: u64,
     pub counts: SocketCounts,
+    /// Arrival of the packet that it works on.
+    pub in_hand: Option<u64>,
 }
 
 pub(super) fn threads(host: &Host) -> Vec<Thread> {
@@ -29,6 +31,7 @@ pub(super) fn threads(host: &Host) -> Vec<Thread> {
         slept: true,
         left: 0,
         counts: SocketCounts::default(),
+        in_hand: None,
     };
     host.each_application().iter().map(|one| thread(one.buffer as usize)).collect()
 }
@@ -72,6 +75,7 @@ impl World {
         if thread.socket.len() >= thread.limit {
             thread.counts.dropped_socket += 1;
             self.counts.dropped_socket += 1;
+            self.counts.lost_latency += u128::from(self.now - packet.arrived);
             self.fates.push((packet.number, Fate::DroppedSocket, self.now));
             return false;
         }
@@ -119,6 +123,15 @@ impl World {
         }
     }
 
+    /// The running application has done its piece.
+    pub(super) fn piece_done(&mut self) {
+        let in_hand = self.running.and_then(|place| self.applications[place].in_hand.take());
+        if let Some(arrived) = in_hand {
+            self.counts.finished += 1;
+            self.counts.finished_latency += u128::from(self.now - arrived);
+        }
+    }
+
     /// The running application's next packet; None: it falls asleep.
     pub(super) fn application_piece(&mut self) -> Option<u64> {
         let place = self.running?;
@@ -131,6 +144,11 @@ impl World {
         };
         self.fates.push((packet.number, Fate::Taken, self.now));
         self.delivered(packet);
-        Some(packet.application + colder)
+        self.applications[place].in_hand = Some(packet.arrived);
+        let piece = packet.application + colder;
+        if piece == 0 {
+            self.piece_done();
+        }
+        Some(piece)
     }
 }

@@ -291,7 +291,7 @@ impl Plain<'_> {
     fn job_ends(&mut self) {
         let Some(job) = self.cpu.jobs.pop() else { return };
         match job.kind {
-            Kind::Application => {}
+            Kind::Application => self.world.piece_done(),
             Kind::Protocol => self.served(),
             Kind::Completion => self.world.completed(),
             Kind::TransmitInterrupt => self.transmit_handler_goes_on(),

@@ -98,7 +98,7 @@ impl Hybrid {
     pub(super) fn new<W>(scheme: &netcliff_core::Hybrid, clock: Clock, machine: &Machine<W>) -> Self {
         Self {
             quiet: DisableEnable::new(scheme.merged, machine),
-            busy: Polling::new(scheme.period_s, scheme.quota, clock),
+            busy: Polling::new(scheme.period_s, scheme.quota, clock, machine),
             polling: false,
             meter: Meter::new(scheme, clock, machine.times.interrupt.mean_ticks(), machine.cost),
         }
@@ -109,6 +109,13 @@ impl<W: Watch> Policy<W> for Hybrid {
     #[inline]
     fn timer(&self) -> u64 {
         if self.polling { Policy::<W>::timer(&self.busy) } else { NEVER }
+    }
+
+    #[inline]
+    fn leave_out_idle(&mut self, machine: &mut Machine<W>) {
+        if self.polling {
+            self.busy.leave_out_idle(machine);
+        }
     }
 
     #[inline]

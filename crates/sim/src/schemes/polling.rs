@@ -1,4 +1,7 @@
 //! `polling`: a free-running timer; an idle tick starts a cycle of up to the quota, a tick in a cycle re-arms.
+//!
+//! Between packets that are far apart most ticks find an idle CPU and an empty ring. They are passed over, but for the last
+//! few before the packet, whose overhead may still be in progress when it arrives ([`kept_ticks`]).
 
 use super::{Policy, preemptible};
 use crate::clock::Clock;
@@ -13,12 +16,31 @@ pub(super) struct Polling {
     /// Packets this cycle may still serve; 0: no cycle.
     pub(super) left: u64,
     rearmed: bool,
+    /// Idle ticks before an arrival that are played.
+    kept: u64,
 }
 
+/// Ticks after which no overhead of an earlier one is left over, but for a chance below 1e-17 with exponential times. The overheads are
+/// the work of a queue that gets one at each tick and serves `mean` of `period`; with x = period/mean its busy periods
+/// outlast k ticks with a chance of at most (x exp(1 - x))^k (Chernoff). Times that vary more get so many more ticks.
+fn kept_ticks(period: f64, mean: f64, squared_cv: f64) -> u64 {
+    if mean == 0.0 {
+        return 1;
+    }
+    let x = period / mean;
+    let rate = x - 1.0 - x.ln();
+    // A cast of what is too large saturates: nothing is passed over then.
+    (40.0 * squared_cv.max(1.0) / rate).ceil() as u64 + 2
+}
+
+/// Passing over fewer ticks than this is not worth it, and would change the random numbers of every run.
+const WORTHWHILE: u64 = 1000;
+
 impl Polling {
-    pub(super) fn new(period_s: f64, quota: u64, clock: Clock) -> Self {
+    pub(super) fn new<W>(period_s: f64, quota: u64, clock: Clock, machine: &Machine<W>) -> Self {
         let period = clock.whole(period_s).max(1);
-        Self { period, quota, next_tick: period, left: 0, rearmed: false }
+        let kept = kept_ticks(period as f64, machine.times.poll.mean_ticks(), machine.times.poll.squared_cv());
+        Self { period, quota, next_tick: period, left: 0, rearmed: false, kept }
     }
 
     /// Starts the timer anew at `now`, without a cycle.
@@ -37,6 +59,22 @@ impl<W: Watch> Policy<W> for Polling {
     #[inline]
     fn timer(&self) -> u64 {
         self.next_tick
+    }
+
+    #[inline]
+    fn leave_out_idle(&mut self, machine: &mut Machine<W>) {
+        let far = self.next_tick >= machine.now && machine.next_arrival > self.next_tick;
+        // A packet in the ring waits for the next tick.
+        if !W::LEAVES_OUT_IDLE_POLLS || !far || !machine.ring.is_empty() {
+            return;
+        }
+        let ticks = (machine.next_arrival - self.next_tick) / self.period;
+        let passed = ticks.saturating_sub(self.kept);
+        if passed >= WORTHWHILE {
+            machine.pass(Account::Available, self.next_tick);
+            machine.leave_out_polls(passed, self.period as f64);
+            self.next_tick = machine.now;
+        }
     }
 
     #[inline]
@@ -72,5 +110,78 @@ impl<W: Watch> Policy<W> for Polling {
         if self.left == 0 && std::mem::take(&mut self.rearmed) {
             self.start_cycle(machine);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use netcliff_core::{Host, Point, Service, Traffic};
+
+    use super::*;
+    use crate::engine::clock;
+    use crate::machine::{Fate, Records};
+    use crate::schemes;
+    use crate::tally::Counts;
+
+    /// Watches, so that every tick is played.
+    struct Every;
+
+    impl Watch for Every {
+        fn fate(&mut self, _number: u32, _fate: Fate, _at: u64) {}
+    }
+
+    fn run<W: Watch>(point: &Point, packets: u64, watch: W) -> Records {
+        let clock = clock(point, packets);
+        let mut machine = Machine::new(point, clock, 3, 0, packets, watch);
+        schemes::run(point, clock, &mut machine);
+        machine.finish().0
+    }
+
+    fn counts(records: &Records) -> Counts {
+        records.marks.last().copied().unwrap()
+    }
+
+    fn point(scheme: &str, pps: f64, service: Service) -> Point {
+        let host = Host { service, application_s: Some(1e-6), ..Host::pentium4_2530mhz() };
+        Point { host, scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(pps) }
+    }
+
+    /// Times between packets are of thousands of polls. With constant times nothing may differ at all, but for what rounding a poll's
+    /// time to ticks adds up to.
+    #[test]
+    fn polls_passed_over_count_as_if_played() {
+        for scheme in ["polling:period=20us,quota=3", "napi:busy_poll=true", "hybrid:up=1pps,down=0.1pps"] {
+            let point = point(scheme, 20.0, Service::Deterministic);
+            let (short, long) = (counts(&run(&point, 500, ())), counts(&run(&point, 500, Every)));
+            assert_eq!((short.at, short.polls, short.delivered), (long.at, long.polls, long.delivered), "{scheme}");
+            assert_eq!(short.latency, long.latency, "{scheme}");
+            for (one, other) in short.cpu.iter().zip(long.cpu) {
+                assert!(one.abs_diff(other) <= long.polls, "{scheme}: {one} {other}");
+            }
+        }
+    }
+
+    /// With exponential times the poll's share of the CPU is what it is with every tick played, within four standard errors of that.
+    #[test]
+    fn polls_passed_over_take_their_mean_time() {
+        for (scheme, each) in [("polling:period=20us,quota=3", 1.0 / 20e-6), ("napi:busy_poll=true", 1.0 / 1.59e-6)] {
+            let point = point(scheme, 50.0, Service::Exponential);
+            let packets = 500;
+            let found = counts(&run(&point, packets, ()));
+            let seconds = clock(&point, packets).seconds(found.at as f64);
+            let polls = found.polls as f64;
+            let error = 4.0 / (each * seconds).sqrt() + 1e-3;
+            assert!((polls / (each * seconds) - 1.0).abs() < error, "{scheme}: {polls} in {seconds} s");
+            let busy = clock(&point, packets).seconds(found.cpu[Account::Poll as usize] as f64);
+            assert!((busy / (polls * 1.59e-6) - 1.0).abs() < error, "{scheme}: {busy} s");
+        }
+    }
+
+    #[test]
+    fn the_last_ticks_are_played_the_more_the_fuller_the_cpu() {
+        assert_eq!(kept_ticks(20.0, 0.0, 1.0), 1);
+        let (idle, busy) = (kept_ticks(20.0, 1.59, 1.0), kept_ticks(20.0, 18.0, 1.0));
+        assert!(idle < 10 && (1000..20_000).contains(&busy), "{idle} {busy}");
+        assert!(kept_ticks(20.0, 1.59, 4.0) > 2 * idle);
     }
 }

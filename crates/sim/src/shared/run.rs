@@ -4,8 +4,9 @@ use netcliff_core::{EngineFailure, Outcome, Point};
 
 use crate::clock::Clock;
 use crate::engine::{Effort, SimEngine, Simulation};
+use crate::length::warm_up;
 use crate::machine::Records;
-use crate::replicate::{ABREAST, Batch, Replication, SHARES, cut, each, warm_up};
+use crate::replicate::{ABREAST, Batch, Replication, SHARES, cut, each};
 use crate::sample::FIRST_PACKETS;
 use crate::summary;
 use crate::tally::{Account, Counts, Pool};
@@ -29,9 +30,14 @@ pub(crate) fn simulate(engine: &SimEngine, points: &[(u64, &Point)]) -> Result<J
         super::supports(point)?;
     }
     let (batches, clock) = match engine.effort {
-        Effort::Packets(packets) => run(points, engine.replications(), engine.packets_each(packets)),
+        Effort::Exactly(packets) => run(points, engine.replications(), engine.packets_each(packets)),
+        Effort::Packets(packets) => {
+            let at_most = engine.longest(points[0].1, packets) * engine.replications();
+            longer(engine, points, (engine.packets_each(packets), at_most), |_, _| 1.0)
+        }
         Effort::Precision { relative, packets_at_most, figures } => {
-            longer(engine, points, packets_at_most, |core, clock| {
+            let first = FIRST_PACKETS.min(engine.packets_each(packets_at_most));
+            longer(engine, points, (first, packets_at_most), |core, clock| {
                 engine.need(points[0].1, core, clock, relative, figures)
             })
         }
@@ -42,19 +48,19 @@ pub(crate) fn simulate(engine: &SimEngine, points: &[(u64, &Point)]) -> Result<J
     Ok(Joint { queues, core: engine.simulation(point, &batches.core, clock) })
 }
 
-/// Doubles the length of the replications until they settle and the core's figures need no more packets.
+/// Doubles the length of the replications, from so many arrivals each and up to so many over all, until they are long enough for
+/// what they report and the core's figures need no more packets.
 fn longer(
     engine: &SimEngine,
     points: &[(u64, &Point)],
-    packets_at_most: u64,
+    (mut each, packets_at_most): (u64, u64),
     need: impl Fn(&Batch, Clock) -> f64,
 ) -> (Batches, Clock) {
-    let mut each = FIRST_PACKETS.min(engine.packets_each(packets_at_most));
     let mut spent = 0;
     loop {
         let (batches, clock) = run(points, engine.replications(), each);
         spent += each * engine.replications();
-        let enough = need(&batches.core, clock) <= 1.0 && batches.core.settled();
+        let enough = need(&batches.core, clock) <= 1.0 && batches.core.short(engine.confidence).is_none();
         if enough || spent + 2 * each * engine.replications() > packets_at_most {
             return (batches, clock);
         }
@@ -83,6 +89,7 @@ fn run(points: &[(u64, &Point)], replications: u64, packets_each: u64) -> (Batch
             sockets: Vec::new(),
             quantiles: all.quantiles(SHARES),
             warm_up,
+            ages: parts.iter().fold((0, 0), |ages, (part, _)| (ages.0 + part.ages.0, ages.1 + part.ages.1)),
         });
         batches.core.pool.merge(&all);
         for (batch, (part, pool)) in batches.queues.iter_mut().zip(parts) {
@@ -118,6 +125,7 @@ fn together(a: Counts, b: Counts) -> Counts {
         processed: a.processed + b.processed,
         processed_latency: a.processed_latency + b.processed_latency,
         latency: a.latency + b.latency,
+        lost_latency: a.lost_latency + b.lost_latency,
         ring_area: a.ring_area + b.ring_area,
         system_area: a.system_area + b.system_area,
         cpu,

@@ -66,7 +66,7 @@ fn asked(run: &Run<'_>) -> Vec<(String, String)> {
     let join = |texts: Vec<String>| texts.join(", ");
     let changes = if grid.host.set.is_empty() { String::new() } else { format!(" with {}", grid.host.set.join(", ")) };
     let effort = match run.plan.sim.effort {
-        Effort::Packets(packets) => format!("{packets} packets a point"),
+        Effort::Packets(packets) | Effort::Exactly(packets) => format!("{packets} packets a point"),
         Effort::Precision { relative, packets_at_most, .. } => {
             format!("precision {}, at most {packets_at_most} packets a point", units::print_share(relative))
         }

@@ -7,7 +7,10 @@ impl Linux<'_> {
     pub(super) fn job_ends(&mut self) {
         let Some(job) = self.cpu.jobs.pop() else { return };
         match job.kind {
-            Kind::User => self.next_piece(),
+            Kind::User => {
+                self.world.piece_done();
+                self.next_piece();
+            }
             Kind::ThreadSwitch => self.start_thread_poll(),
             Kind::PollOverhead => self.poll_begins(),
             Kind::Completion => {

@@ -108,6 +108,7 @@ impl Linux {
             let end = machine.now + *left;
             if at >= end {
                 machine.pass(Account::Application, end);
+                machine.application_done();
                 *left = 0;
                 return false;
             }

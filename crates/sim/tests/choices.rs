@@ -1,0 +1,128 @@
+//! The choices of docs/theory/choices.md, one test each: what fails if a choice changes. Constant times where that tells most.
+
+use netcliff_core::{Engine, Figure, Host, Outcome, Point, Scheme, Service, Traffic};
+use netcliff_sim::{Effort, SimEngine};
+
+/// 20 us a packet for interrupts and more, so that what is charged shows.
+fn host(settings: &[&str]) -> Host {
+    let mut host = Host { service: Service::Deterministic, ..Host::pentium4_2530mhz() };
+    let common =
+        ["interrupt=10us", "mask=2us", "poll=5us", "protocol=4us", "per_byte=0s", "wakeup=0s", "context_switch=3us"];
+    common.iter().chain(settings).for_each(|setting| host.set(setting).expect("a setting"));
+    host
+}
+
+fn simulate(host: Host, scheme: &str, pps: f64) -> Outcome {
+    let point = Point { host, scheme: scheme.parse().expect("a scheme"), traffic: Traffic::poisson(pps) };
+    let engine = SimEngine { seed: 5, effort: Effort::Exactly(200_000), ..SimEngine::default() };
+    engine.evaluate(&point).expect("a supported point")
+}
+
+fn value(figure: Option<Figure>) -> f64 {
+    figure.expect("a figure").value
+}
+
+#[track_caller]
+fn near(found: Option<Figure>, expected: f64, relative: f64) {
+    assert!((value(found) / expected - 1.0).abs() < relative, "{found:?}, not {expected}");
+}
+
+/// So few packets that none meets another's work, but for one in a thousand.
+const RARE_PPS: f64 = 100.0;
+
+/// The median of one exponential stage is ln 2 of its mean, 2.77 us; of two of 2 us each it would be 3.36 us.
+#[test]
+fn mask_and_interrupt_are_one_stage() {
+    let host = Host { service: Service::Exponential, ..host(&["interrupt=2us", "mask=2us", "protocol=1ns"]) };
+    for scheme in ["disable-enable", "napi-2007", "coalesce:masked=true"] {
+        let found = simulate(host.clone(), scheme, RARE_PPS);
+        near(found.latency_s.expect("latencies").p50, 4e-6 * std::f64::consts::LN_2, 0.03);
+    }
+}
+
+#[test]
+fn only_napi_pays_to_unmask() {
+    for (scheme, poll_s) in [("napi", 5e-6 + 2e-6), ("disable-enable", 0.0), ("coalesce:masked=true", 0.0)] {
+        let cpu = simulate(host(&[]), scheme, RARE_PPS).cpu.expect("shares");
+        near(cpu.interrupt, RARE_PPS * 12e-6, 0.03);
+        let poll = value(cpu.poll);
+        assert!((poll - RARE_PPS * poll_s).abs() <= 0.03 * RARE_PPS * 7e-6, "{scheme}: {poll}");
+    }
+}
+
+#[test]
+fn the_first_poll_of_napi_2007_costs_nothing() {
+    let found = simulate(host(&[]), "napi-2007:period=100us,quota=3", RARE_PPS);
+    assert!(value(found.cpu.expect("shares").poll) < 1e-9);
+    near(found.polls_per_s, RARE_PPS, 0.03);
+}
+
+/// A packet a microsecond: one waits at the end of every gap. From handler to handler 10 us + 50 us, not 50 us.
+#[test]
+fn the_gap_runs_from_the_end_of_the_handler() {
+    let found = simulate(host(&["protocol=100ns"]), "coalesce:frames=1,min_gap=50us", 1e6);
+    near(found.interrupts_per_s, 1.0 / 60e-6, 1e-3);
+}
+
+/// Every second frame interrupts; the one before it has waited a mean gap.
+#[test]
+fn an_unannounced_frame_waits() {
+    let found = simulate(host(&[]), "coalesce:frames=2", RARE_PPS);
+    near(found.latency_s.expect("latencies").mean, 0.5 / RARE_PPS, 0.03);
+}
+
+/// Idle: one a tick. At overload with a large quota: one in a hundred packets, however many ticks fall into the cycle.
+#[test]
+fn polls_are_cycles() {
+    near(simulate(host(&[]), "polling:period=20us,quota=3", RARE_PPS).polls_per_s, 1.0 / 20e-6, 1e-3);
+    let found = simulate(host(&[]), "polling:period=20us,quota=100", 1e6);
+    near(found.polls_per_s, value(found.throughput_pps) / 100.0, 0.01);
+}
+
+#[test]
+fn the_napi_thread_pays_the_switch() {
+    for (scheme, poll_s) in [("napi:threaded=true", 5e-6 + 2e-6 + 3e-6), ("napi", 5e-6 + 2e-6)] {
+        near(simulate(host(&[]), scheme, RARE_PPS).cpu.expect("shares").poll, RARE_PPS * poll_s, 0.03);
+    }
+}
+
+#[test]
+fn latency_ends_when_the_packet_is_taken() {
+    for scheme in ["disable-enable", "coalesce:masked=true"] {
+        let latency = simulate(host(&["application=30us"]), scheme, RARE_PPS).latency_s.expect("latencies");
+        let taken = 12e-6 + 4e-6 + 3e-6;
+        near(latency.mean, taken, 0.02);
+        near(latency.done_mean, taken + 30e-6, 0.02);
+    }
+}
+
+/// N = X W with W to the end of the application's work. Nothing is lost here.
+#[test]
+fn littles_law_holds_for_all_that_is_in_the_host() {
+    for scheme in ["napi", "disable-enable", "napi:threaded=true", "interrupt"] {
+        let host = Host { application_s: Some(3e-6), context_switch_s: 1e-6, ..Host::pentium4_2530mhz() };
+        let found = simulate(host, scheme, 70e3);
+        assert_eq!(value(found.loss_fraction), 0.0, "{scheme}");
+        let product = value(found.throughput_pps) * value(found.latency_s.expect("latencies").done_mean);
+        near(found.packets_in_system, product, 2e-3);
+    }
+}
+
+#[test]
+fn defaults_of_drops_interrupt() {
+    assert_eq!("interrupt".parse(), Ok(Scheme::Interrupt { drops_interrupt: true }));
+    let Ok(Scheme::Coalesce(coalesce)) = "coalesce".parse() else { panic!("coalescing") };
+    assert!(!coalesce.drops_interrupt);
+}
+
+/// Past the cliff the application gets what ten polls, each time it asks for a packet, leave it, whatever the budget is.
+#[test]
+fn the_budget_of_one_device_changes_nothing() {
+    let of = |scheme: &str| {
+        let host = Host { application_s: Some(2e-6), socket_buffer: 16, ring: 64, ..Host::pentium4_2530mhz() };
+        value(simulate(host, scheme, 300e3).throughput_pps)
+    };
+    let (usual, least) = (of("napi"), of("napi:budget=1,budget_time=1us"));
+    assert!((100.0..400.0).contains(&usual), "{usual}");
+    assert!((least / usual - 1.0).abs() < 0.02, "{least} and {usual}");
+}
