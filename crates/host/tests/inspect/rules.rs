@@ -276,7 +276,7 @@ fn conntrack_router() {
 fn socket_bdp() {
     // 10 Gbit/s x 20 ms = 25 MB, over 6 MB and 4 MB.
     let far = Aim { rtt_s: 20e-3, ..Aim::default() };
-    triggers("socket-bdp", Severity::Warning, &base(), far, &["25000000 bytes", "tcp_rmem=\"4096 131072 25000000\""]);
+    triggers("socket-bdp", Severity::Warning, &base(), far, &["25000000 bytes", "tcp_rmem='4096 131072 25000000'"]);
     let raised = base()
         .file("proc/sys/net/ipv4/tcp_rmem", "4096\t131072\t33554432\n")
         .file("proc/sys/net/ipv4/tcp_wmem", "4096\t131072\t33554432\n");
