@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use common::running::{Running, namespaces_of};
 use common::{Home, refusal, refusals};
-use netcliff_testkit::{Need, has, has_program, not_applicable};
+use netcliff_testkit::{Need, has, has_all, has_program, not_applicable};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 /// What a shell, udev or tuned would take for more than a name; all of it a kernel takes for an interface.
@@ -234,6 +234,45 @@ fn a_lock_that_is_taken_is_waited_for() {
     assert!(waited.status.success() && told.contains("waiting, at most"), "{told}");
     assert!(holder.wait().unwrap().success());
     refusal(&home, &["tune", "undo", "--wait=1000000h"], 2, &["--wait"]).unwrap();
+}
+
+#[test]
+fn a_run_whose_store_is_full_can_be_continued() {
+    if !has_all(&[Need::Root, Need::Tmpfs]) || !has_program("unshare") {
+        return;
+    }
+    let home = Home::new();
+    let experiment = home.file(
+        "points.toml",
+        "title = \"Full\"\nengines = [\"model\"]\nschemes = [\"interrupt\", \"disable-enable\"]\n[host]\npreset = \"pentium4-2530mhz\"\n\
+         [traffic]\nrates = \"1kpps..100kpps:40\"\n[figure]\ny = \"throughput_pps\"\n",
+    );
+    let disk = home.path("disk");
+    fs::create_dir(&disk).unwrap();
+    let (disk, netcliff) = (disk.display(), env!("CARGO_BIN_EXE_netcliff"));
+    let script = format!(
+        "mount -t tmpfs -o size=120k none {disk} || exit 1\n\
+         {netcliff} run {experiment} --db {disk}/r.db --json >/dev/null 2>{disk}.said; echo \"ended $?\"\n\
+         {netcliff} results list --json --db {disk}/r.db\n\
+         mount -o remount,size=20m {disk}\n\
+         {netcliff} run {experiment} --resume --db {disk}/r.db --json >/dev/null 2>>{disk}.said; echo \"ended $?\"\n\
+         {netcliff} results list --json --db {disk}/r.db\n"
+    );
+    let script = home.file("full.sh", script);
+    let template = home.command(["--version"]);
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", &script]);
+    template.get_envs().for_each(|(name, value)| _ = value.map(|value| command.env(name, value)));
+    let output = command.output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    let said = fs::read_to_string(format!("{disk}.said")).unwrap_or_default();
+    let ended: Vec<&str> = told.lines().filter(|line| line.starts_with("ended")).collect();
+    assert_eq!(ended, ["ended 1", "ended 0"], "{told}\n{said}");
+    let runs: Vec<serde_json::Value> = told.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    assert_eq!(runs.len(), 2, "one run, listed twice: {told}");
+    assert_eq!(runs[0]["id"], runs[1]["id"]);
+    assert!(runs[0]["state"] != "done" && runs[1]["state"] == "done", "{told}");
+    assert!(runs[0]["records"].as_u64() < runs[1]["records"].as_u64() && runs[1]["records"] == 80, "{told}");
 }
 
 #[test]

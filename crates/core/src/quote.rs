@@ -24,13 +24,13 @@ pub fn one_line(text: &str) -> Cow<'_, str> {
 
 /// [`one_line`] with no more than fits into a message.
 pub fn in_short(text: &str) -> String {
-    at_most(120, text)
+    cut(text, 120)
 }
 
-/// [`one_line`] with so many characters at most.
-pub fn at_most(characters: usize, text: &str) -> String {
+/// [`one_line`] with no more than so many characters.
+pub fn cut(text: &str, most: usize) -> String {
     let line = one_line(text);
-    match line.char_indices().nth(characters) {
+    match line.char_indices().nth(most) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line.into_owned(),
     }

@@ -3,7 +3,7 @@
 use toml::de::{DeTable, DeValue};
 
 use crate::error::Invalid;
-use crate::quote::{at_most, in_short};
+use crate::quote::{cut, in_short};
 
 /// A file that could not be used: the file, the place in it where known, the value and the accepted form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -31,9 +31,11 @@ impl FileError {
 /// Reads any of our TOML files; an error names `path`, line, value and accepted form.
 pub fn parse_toml<T: serde::de::DeserializeOwned>(path: &str, text: &str) -> Result<T, FileError> {
     toml::from_str(text).map_err(|error| {
-        // It shows the line, which in a file that is no TOML may be all of it, and then names what is accepted.
-        let short = |line: &str| if line.contains(" | ") { in_short(line) } else { at_most(1000, line) };
-        let lines: Vec<String> = error.to_string().trim_end().lines().map(short).collect();
+        // It shows the line, which in a file that is no TOML may be all of it.
+        let is_of_file =
+            |line: &str| line.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ').starts_with('|');
+        let shown = |line| if is_of_file(line) { in_short(line) } else { cut(line, 1000) };
+        let lines: Vec<String> = error.to_string().trim_end().lines().map(shown).collect();
         FileError { path: path.to_owned(), message: lines.join("\n") }
     })
 }
