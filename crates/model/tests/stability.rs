@@ -58,7 +58,7 @@ fn corners() {
     for scheme in CHEAP {
         for places in [1, 2, 64, 1024, 1_000_000] {
             for rho in [1e-9, 1e-3, 0.5, 1.0 - 1e-12, 1.0, 1.0 + 1e-12, 2.0, 1e3, 1e6] {
-                for isr in if places > 2000 { vec![0.0, 1.0] } else { vec![0.0, 1e-12, 1e-3, 1.0, 1e3] } {
+                for isr in if places > 2000 { vec![0.0, 1.0] } else { vec![0.0, 1e-11, 1e-3, 1.0, 1e3] } {
                     for fidelity in [Fidelity::Paper, Fidelity::Exact] {
                         let outcome = solve(&host(places, isr), fidelity, scheme, rho, places <= 64);
                         sound(&outcome, &format!("{scheme} B={places} rho={rho} isr={isr}"));
