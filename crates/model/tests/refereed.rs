@@ -159,7 +159,7 @@ fn approximations_are_not_called_exact() {
         ("napi:backlog=true", "ring=64", "approximate"),
         ("napi:weight=300", "ring=64", "approximate"),
         ("interrupt", "interrupt_latency=5us", "approximate"),
-        ("disable-enable", "application=2us", "approximate"),
+        ("dim", "application=2us", "approximate"),
     ] {
         let outcome = predict(scheme, "50kpps", &[set]);
         assert_eq!(outcome.cpu_method.as_deref(), Some(method), "{scheme} {set}");
