@@ -1,6 +1,11 @@
 //! [`Ring`]: what a scheme's queue says of interrupt, poll and protocol; and its way into an [`Outcome`].
 
+use std::rc::Rc;
+
 use netcliff_core::{CpuShares, Figure, Latency, Loss, Outcome};
+use num_complex::Complex64;
+
+use crate::queue::inversion::mixture_quantile;
 
 /// Shares of one CPU (1), together 1.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -42,6 +47,42 @@ pub struct Quantiles {
     pub p999: f64,
 }
 
+/// The distribution of a latency T, by its transform E[e^(-z T)].
+#[derive(Clone)]
+pub struct Distribution {
+    transform: Rc<dyn Fn(Complex64) -> Complex64>,
+    /// Its mean (s).
+    mean_s: f64,
+}
+
+impl Distribution {
+    /// Of a latency with this mean (s).
+    pub fn new(mean_s: f64, transform: impl Fn(Complex64) -> Complex64 + 'static) -> Self {
+        Self { transform: Rc::new(transform), mean_s }
+    }
+
+    /// The four quantiles of a mixture of (weight, distribution); None where the inversion gives none. Weights need not sum to 1.
+    pub fn quantiles(parts: &[(f64, &Self)]) -> Option<Quantiles> {
+        let total: f64 = parts.iter().map(|(weight, _)| weight).sum();
+        let parts: Vec<(f64, &dyn Fn(Complex64) -> Complex64, f64)> =
+            parts.iter().map(|(weight, one)| (weight / total, &*one.transform as _, one.mean_s)).collect();
+        let at = |share| mixture_quantile(&parts, share);
+        Some(Quantiles { p50: at(0.5)?, p90: at(0.9)?, p99: at(0.99)?, p999: at(0.999)? })
+    }
+}
+
+impl std::fmt::Debug for Distribution {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "Distribution(mean {} s)", self.mean_s)
+    }
+}
+
+impl PartialEq for Distribution {
+    fn eq(&self, other: &Self) -> bool {
+        Rc::ptr_eq(&self.transform, &other.transform)
+    }
+}
+
 /// The part of a host below the socket, in statistical equilibrium.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ring {
@@ -55,6 +96,8 @@ pub struct Ring {
     pub mean_latency_s: f64,
     /// Its quantiles, where the distribution is known.
     pub quantiles: Option<Quantiles>,
+    /// Its distribution, where quantiles are wanted and it is known.
+    pub latencies: Option<Distribution>,
     /// Interrupts (1/s).
     pub interrupts_per_s: f64,
     /// Busy periods of the ring (1/s).

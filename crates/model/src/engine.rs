@@ -1,13 +1,16 @@
 //! [`ModelEngine`]: points answered on paper.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 
 use netcliff_core::host::Applications;
+use netcliff_core::queues::{Map, Role, total::INTERPOLATED};
 use netcliff_core::{
-    Arrivals, Engine, EngineFailure, EngineKind, FrameSizes, Host, Latency, Outcome, Point, Scheme, Unsupported, queues,
+    Arrivals, Engine, EngineFailure, EngineKind, Figure, FrameSizes, Host, Latency, Outcome, Point, Scheme,
+    Unsupported, queues,
 };
 
-use crate::answer::APPROXIMATE;
+use crate::answer::{APPROXIMATE, Distribution};
 use crate::application;
 use crate::schemes::modulated::{self, Source};
 use crate::schemes::{self, Work};
@@ -105,21 +108,54 @@ impl Engine for ModelEngine {
     fn answer(&self, point: &Point) -> Result<Outcome, EngineFailure> {
         point.validate()?;
         self.supports(point)?;
-        if point.host.queues.is_some() {
-            // Queues that are alike are worked out once.
-            let known = RefCell::new(Vec::<(Point, Outcome)>::new());
-            let alone = |_: usize, part: &Point| {
-                let same = known.borrow().iter().find(|(asked, _)| asked == part).map(|(_, outcome)| outcome.clone());
-                if let Some(outcome) = same {
-                    return Ok(outcome);
+        if point.host.queues.is_some() { self.several(point) } else { Ok(self.one(point)?.0) }
+    }
+}
+
+impl ModelEngine {
+    /// A host with several queues, each on a core of its own: quantiles are those of the mixture of their distributions.
+    fn several(&self, point: &Point) -> Result<Outcome, EngineFailure> {
+        // Queues that are alike are worked out once.
+        let known = RefCell::new(Vec::<(Point, Outcome, Option<Distribution>)>::new());
+        let latencies = RefCell::new(BTreeMap::new());
+        let alone = |number: usize, part: &Point| {
+            let same = known.borrow().iter().find(|(asked, ..)| asked == part).cloned();
+            let (_, outcome, own) = match same {
+                Some(found) => found,
+                None => {
+                    part.validate()?;
+                    let (outcome, own) = self.one(part)?;
+                    known.borrow_mut().push((part.clone(), outcome.clone(), own.clone()));
+                    (part.clone(), outcome, own)
                 }
-                let outcome = self.answer(part)?;
-                known.borrow_mut().push((part.clone(), outcome.clone()));
-                Ok(outcome)
             };
-            let joint = |_: &[(usize, Point)]| Err(Unsupported::new(EngineKind::Model, SHARED_CORE).into());
-            return queues::evaluate(point, &alone, &joint);
+            latencies.borrow_mut().insert(number, own);
+            Ok(outcome)
+        };
+        let joint = |_: &[(usize, Point)]| Err(Unsupported::new(EngineKind::Model, SHARED_CORE).into());
+        let mut outcome = queues::evaluate(point, &alone, &joint)?;
+        let latencies = latencies.into_inner();
+        let received = outcome.queues.iter().enumerate().filter(|(_, queue)| queue.role == Role::Receive);
+        let parts: Option<Vec<(f64, &Distribution)>> = received
+            .filter_map(|(number, queue)| Some((number, queue.outcome.as_ref()?.throughput_pps?.value)))
+            .map(|(number, weight)| Some((weight, latencies.get(&number)?.as_ref()?)))
+            .collect();
+        let found = parts.filter(|parts| !parts.is_empty()).and_then(|parts| Distribution::quantiles(&parts));
+        if let (Some(found), Some(latency)) = (found, &mut outcome.latency_s) {
+            let exact = |value: f64| Some(Figure::exact(value));
+            (latency.p50, latency.p90) = (exact(found.p50), exact(found.p90));
+            (latency.p99, latency.p999) = (exact(found.p99), exact(found.p999));
+            outcome.notes.retain(|note| note != INTERPOLATED);
         }
+        // Siblings are taken to meet by chance, and completions on another core as a Poisson stream.
+        if point.host.queues.as_ref().is_some_and(|queues| queues.transmit_s.is_some() && queues.map != Map::Pairing) {
+            outcome.cpu_method = Some(APPROXIMATE.to_owned());
+        }
+        Ok(outcome)
+    }
+
+    /// A host with one queue, and the distribution of its latency where it is known.
+    fn one(&self, point: &Point) -> Result<(Outcome, Option<Distribution>), EngineFailure> {
         let unsupported = |reason: String| Unsupported::new(EngineKind::Model, reason);
         let Point { host, scheme, traffic } = point;
         let frame_bytes =
@@ -141,6 +177,7 @@ impl Engine for ModelEngine {
             poll_s: host.poll_s,
             places: host.ring,
             shape: schemes::shape(&host.service),
+            frame_bytes,
             mixture,
             quantiles: self.quantiles,
         };
@@ -151,8 +188,13 @@ impl Engine for ModelEngine {
             };
             ring.map_err(unsupported)
         };
+        let mut latencies = None;
         let mut outcome = match host.application_s {
-            None => solve(&work)?.outcome(frame_bytes),
+            None => {
+                let ring = solve(&work)?;
+                latencies = ring.latencies.clone().filter(|_| !mean_only);
+                ring.outcome(frame_bytes)
+            }
             Some(application_s) => {
                 let together = source.is_none() && self.fidelity == Fidelity::Exact;
                 let scheme = together.then_some(scheme);
@@ -183,7 +225,7 @@ impl Engine for ModelEngine {
         if !exact {
             outcome.cpu_method = Some(APPROXIMATE.to_owned());
         }
-        Ok(outcome)
+        Ok((outcome, latencies))
     }
 }
 

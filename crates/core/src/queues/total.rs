@@ -110,10 +110,10 @@ pub(super) fn total(queues: &Queues, cores: &[Core], parts: Vec<QueueOutcome>) -
             application: cpu(|c| c.application, 0.0),
             available: cpu(|c| c.available, count - all.len() as f64),
         }),
-        cpu_method: all.first().and_then(|outcome| outcome.cpu_method.clone()),
+        cpu_method: method(&all),
         interrupts_per_s: sum(&|o| o.interrupts_per_s),
         polls_per_s: sum(&|o| o.polls_per_s),
-        packets_in_system: sum(&|o| o.packets_in_system),
+        packets_in_system: weighted(received.iter().map(|(_, outcome)| (1.0, outcome.packets_in_system))),
         precision: None,
         notes: notes(queues, cores.len(), &all, &parts),
         ..Outcome::default()
@@ -125,6 +125,12 @@ pub(super) fn total(queues: &Queues, cores: &[Core], parts: Vec<QueueOutcome>) -
     }
     outcome.queues = parts;
     outcome
+}
+
+/// How the CPU split was had: by the weakest of the parts' methods.
+fn method(parts: &[&Outcome]) -> Option<String> {
+    let methods = || parts.iter().filter_map(|outcome| outcome.cpu_method.as_ref());
+    methods().find(|method| *method == "approximate").or_else(|| methods().next()).cloned()
 }
 
 fn notes(queues: &Queues, cores: usize, all: &[&Outcome], parts: &[QueueOutcome]) -> Vec<String> {

@@ -15,6 +15,10 @@ const FIRST_TERMS: usize = 15;
 /// Most terms ever summed: coefficients of variation below 0.3 % are resolved to that only.
 const MOST_TERMS: usize = 2000;
 
+/// No part of a mixture lasts this many times its mean with a chance that matters to the 99.9th percentile (Markov's inequality
+/// says 1e-4 at the most; latencies of a ring have light tails).
+const NEVER_AFTER: f64 = 1e4;
+
 /// Terms needed for a time with this `mean`.
 fn terms(transform: &dyn Fn(Complex64) -> Complex64, mean: f64) -> usize {
     // ln E[e^(-z T)] = -z mean + z^2 variance / 2 - ...
@@ -47,13 +51,37 @@ fn tail_by(transform: &dyn Fn(Complex64) -> Complex64, t: f64, terms: usize) -> 
     (scale * average / 2048.0).clamp(0.0, 1.0)
 }
 
+/// The same for a mixture of (weight, transform, mean), weights summing to 1: each part is inverted with the terms that it needs
+/// at that time.
+pub fn mixture_quantile(parts: &[(f64, &dyn Fn(Complex64) -> Complex64, f64)], share: f64) -> Option<f64> {
+    if let [(_, transform, mean)] = parts {
+        return quantile(transform, *mean, share);
+    }
+    let needed: Vec<f64> = parts.iter().map(|(_, transform, mean)| terms(transform, *mean) as f64).collect();
+    let above = |t: f64| -> f64 {
+        let each = parts.iter().zip(&needed).map(|((weight, transform, mean), needed)| {
+            // Later than its mean a part's transform has to be followed as far, in smaller steps.
+            let terms = (needed * (t / mean).max(1.0)).min(MOST_TERMS as f64) as usize;
+            weight * if t > NEVER_AFTER * mean { 0.0 } else { tail_by(transform, t, terms) }
+        });
+        each.sum()
+    };
+    let mean = parts.iter().map(|(weight, _, mean)| weight * mean).sum();
+    inverted(&above, mean, share)
+}
+
 /// The time t with P(T > t) = 1 - `share`, to a part in 1e6; None if the transform does not give one between
 /// `mean` / 1e9 and `mean` x 1e6.
 pub fn quantile(transform: &dyn Fn(Complex64) -> Complex64, mean: f64, share: f64) -> Option<f64> {
+    let terms = terms(transform, mean);
+    inverted(&|t| tail_by(transform, t, terms), mean, share)
+}
+
+/// Where the tail P(T > t) of a time with this `mean` is 1 - `share`.
+fn inverted(tail: &dyn Fn(f64) -> f64, mean: f64, share: f64) -> Option<f64> {
     // In ln P(T > t), near a straight line for most latencies, false position takes a few steps.
     let target = (1.0 - share).ln();
-    let terms = terms(transform, mean);
-    let excess = |t: f64| tail_by(transform, t, terms).max(1e-12).ln() - target;
+    let excess = |t: f64| tail(t).max(1e-12).ln() - target;
     let (mut low, mut high) = (mean, mean);
     let (mut above, mut below) = (excess(mean), excess(mean));
     while above < 0.0 {
@@ -99,6 +127,26 @@ pub fn quantile(transform: &dyn Fn(Complex64) -> Complex64, mean: f64, share: f6
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Two exponentials, one a hundred times the other, and a narrow part far above both: P(T > t) in closed form.
+    #[test]
+    fn mixtures() {
+        let exponential = |mean: f64| move |z: Complex64| 1.0 / (1.0 + z * mean);
+        let (short, long) = (exponential(1.0), exponential(100.0));
+        let parts: [(f64, &dyn Fn(Complex64) -> Complex64, f64); 2] = [(0.7, &short, 1.0), (0.3, &long, 100.0)];
+        for share in [0.5, 0.9, 0.99, 0.999] {
+            let t = mixture_quantile(&parts, share).unwrap();
+            let above = 0.7 * (-t).exp() + 0.3 * (-t / 100.0).exp();
+            assert!((above / (1.0 - share) - 1.0).abs() < 1e-4, "{share}: {t} {above}");
+        }
+        // Erlang of 400 stages with mean 1000: all of it between 800 and 1200.
+        let narrow = |z: Complex64| (1.0 / (1.0 + z * 2.5)).powu(400);
+        let parts: [(f64, &dyn Fn(Complex64) -> Complex64, f64); 2] = [(0.8, &short, 1.0), (0.2, &narrow, 1000.0)];
+        let half = mixture_quantile(&parts, 0.5).unwrap();
+        assert!((half - -(0.3_f64 / 0.8).ln()).abs() < 1e-4, "{half}");
+        let most = mixture_quantile(&parts, 0.9).unwrap();
+        assert!((990.0..1005.0).contains(&most), "{most}");
+    }
 
     #[test]
     fn exponential_and_erlang() {

@@ -107,6 +107,7 @@ impl<'a> Chain<'a> {
             mean_present,
             mean_latency_s: mean_present / throughput_pps,
             quantiles: None,
+            latencies: None,
             interrupts_per_s: interrupt * self.isr_rate,
             cycles_per_s: one * work.service_pps(),
             polls_per_s: None,

@@ -4,7 +4,7 @@
 //! A measurement is 64 busy periods, which are independent of each other, so that the logarithms of its packet rate and
 //! of its event rate are taken as normal, with the moments of one busy period ([`cycle`]). Approximate: normal; the
 //! measurements of one profile as good as in equilibrium at once; noise beyond saturation as just below it; frame
-//! sizes all alike; rates not rounded to whole packets a millisecond.
+//! sizes all alike.
 
 mod cycle;
 mod walk;
@@ -35,7 +35,7 @@ pub fn solve(work: &Work, dim: Dim) -> Ring {
         let cycle = Cycle::new(work, gathering, interrupt_s, &ring);
         (ring, cycle)
     });
-    let shares = walk::time_shares(&parts.each_ref().map(|(_, cycle)| *cycle), dim.start as usize);
+    let shares = walk::time_shares(&parts.each_ref().map(|(_, cycle)| *cycle), dim.start as usize, work.frame_bytes);
     mixed(work, &parts.map(|(ring, _)| ring), &shares)
 }
 
@@ -51,6 +51,7 @@ fn mixed(work: &Work, parts: &[Ring; PROFILES], shares: &[f64; PROFILES]) -> Rin
         mean_present,
         mean_latency_s: mean_present / throughput_pps,
         quantiles: None,
+        latencies: None,
         interrupts_per_s: mean(|ring| ring.interrupts_per_s),
         cycles_per_s: mean(|ring| ring.cycles_per_s),
         polls_per_s: None,

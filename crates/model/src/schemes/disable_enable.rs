@@ -3,7 +3,7 @@
 use num_complex::Complex64;
 
 use super::{Work, exponential, quantiles};
-use crate::answer::{Ring, Shares};
+use crate::answer::{Distribution, Ring, Shares};
 use crate::queue::pieces::Pieces;
 
 /// Weights of the chain's states; index n = packets present. Every one is a sum of positive terms.
@@ -101,12 +101,13 @@ pub fn merged(work: &Work) -> Ring {
         available: sums.idle,
     };
     let found = states.found(work.quantiles);
-    let transform = |z: Complex64| {
-        let (first, service) = (exponential(z, first_s), exponential(z, work.service_s));
+    let service_s = work.service_s;
+    let transform = move |z: Complex64| {
+        let (first, service) = (exponential(z, first_s), exponential(z, service_s));
         // Idle: the first stage is this packet's own. First stage with n: its rest serves one, n more are left.
         found.transform(service, first, first * service, service * service)
     };
-    let mut ring = ring(work, &sums, shares, &transform);
+    let mut ring = ring(work, &sums, shares, transform);
     ring.notes
         .push("merged: mask, interrupt and first packet as one exponential stage, which inflates latency".to_owned());
     ring
@@ -120,11 +121,12 @@ pub fn two_stage(work: &Work) -> Ring {
     let sums = states.sums();
     let shares = Shares { interrupt: sums.first, poll: 0.0, protocol: sums.served, available: sums.idle };
     let found = states.found(work.quantiles);
-    let transform = |z: Complex64| {
-        let (first, service) = (exponential(z, first_s), exponential(z, work.service_s));
+    let service_s = work.service_s;
+    let transform = move |z: Complex64| {
+        let (first, service) = (exponential(z, first_s), exponential(z, service_s));
         found.transform(service, first * service, first * service * service, service * service)
     };
-    ring(work, &sums, shares, &transform)
+    ring(work, &sums, shares, transform)
 }
 
 /// What an accepted packet finds.
@@ -155,17 +157,19 @@ impl Found {
     }
 }
 
-fn ring(work: &Work, sums: &Sums, shares: Shares, transform: &dyn Fn(Complex64) -> Complex64) -> Ring {
+fn ring(work: &Work, sums: &Sums, shares: Shares, transform: impl Fn(Complex64) -> Complex64 + 'static) -> Ring {
     let throughput_pps = work.arrival_pps * (1.0 - sums.full).max(0.0);
     // Near saturation the accepted share is small: take it from the work done instead.
     let throughput_pps = if sums.full > 0.5 { shares.protocol / work.service_s } else { throughput_pps };
     let mean_latency_s = sums.mean / throughput_pps;
+    let latencies = work.quantiles.then(|| Distribution::new(mean_latency_s, transform));
     Ring {
         throughput_pps,
         loss: sums.full,
         mean_present: sums.mean,
         mean_latency_s,
-        quantiles: if work.quantiles { quantiles(transform, mean_latency_s) } else { None },
+        quantiles: quantiles(latencies.as_ref()),
+        latencies,
         interrupts_per_s: work.arrival_pps * sums.idle,
         cycles_per_s: work.arrival_pps * sums.idle,
         polls_per_s: None,

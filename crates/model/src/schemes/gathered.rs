@@ -5,7 +5,7 @@ mod latency;
 
 use netcliff_core::Coalesce;
 
-use super::Work;
+use super::{Work, quantiles};
 use crate::answer::{Ring, Shares};
 use crate::queue::arrivals::{ArrivalCounts, TimeShape};
 use crate::queue::mg1k::{Mg1k, Setup};
@@ -122,7 +122,7 @@ pub fn solve(work: &Work, gathering: Gathering, interrupt_s: f64) -> Ring {
     let counts = ArrivalCounts::mixture(shape, lambda * work.service_s, &work.mixture, places);
     let queue = Mg1k::new(lambda, work.service_s, &counts, places, &setup);
     let mean_latency_s = queue.mean_present / queue.throughput;
-    let quantiles = if work.quantiles && exponential {
+    let latencies = if work.quantiles && exponential {
         let found = latency::Found::new(&gathered, &queue.left_behind, lambda * interrupt_s);
         latency::latency(work, gathering, interrupt_s, found, mean_latency_s)
     } else {
@@ -133,7 +133,8 @@ pub fn solve(work: &Work, gathering: Gathering, interrupt_s: f64) -> Ring {
         loss: queue.loss,
         mean_present: queue.mean_present,
         mean_latency_s,
-        quantiles,
+        quantiles: quantiles(latencies.as_ref()),
+        latencies,
         interrupts_per_s: if interrupt_s > 0.0 { queue.cycles } else { 0.0 },
         cycles_per_s: queue.cycles,
         polls_per_s: None,
@@ -196,6 +197,7 @@ mod tests {
             poll_s: 0.0,
             places,
             shape: TimeShape::Exponential,
+            frame_bytes: 64.0,
             mixture: Vec::new(),
             quantiles: true,
         }

@@ -3,7 +3,7 @@
 use num_complex::Complex64;
 
 use super::{Work, exponential, quantiles};
-use crate::answer::{Ring, Shares};
+use crate::answer::{Distribution, Ring, Shares};
 use crate::queue::birth_death::Mm1b;
 use crate::queue::geometric::Geometric;
 
@@ -18,6 +18,7 @@ pub fn paper(work: &Work) -> Ring {
         mean_present: queue.mean_present(),
         mean_latency_s: work.interrupt_s + queue.mean_sojourn(),
         quantiles: None,
+        latencies: None,
         interrupts_per_s: work.arrival_pps * left,
         cycles_per_s: work.arrival_pps * left * queue.idle(),
         polls_per_s: None,
@@ -59,19 +60,22 @@ pub fn exact(work: &Work, drops_interrupt: bool) -> Ring {
     let throughput_pps = lambda * accepted;
     let mean_latency_s = mean_present / throughput_pps;
     // ISR (a new one or the rest of the running one), then n + 1 services, each interrupted by all arrivals.
-    let transform = |z: Complex64| {
-        let isr = exponential(z, work.interrupt_s);
+    let interrupt_s = work.interrupt_s;
+    let transform = move |z: Complex64| {
+        let isr = exponential(z, interrupt_s);
         let service = 1.0 / (1.0 + mean * (z + lambda * (1.0 - isr)));
         isr * service * below.transform(service)
     };
     // Without interrupts from drops the services after a loss run undisturbed, which the transform leaves out.
     let known = work.quantiles && (drops_interrupt || loss < 1e-6);
+    let latencies = known.then(|| Distribution::new(mean_latency_s, transform));
     Ring {
         throughput_pps,
         loss,
         mean_present,
         mean_latency_s,
-        quantiles: if known { quantiles(&transform, mean_latency_s) } else { None },
+        quantiles: quantiles(latencies.as_ref()),
+        latencies,
         interrupts_per_s: if work.interrupt_s > 0.0 {
             shares.interrupt / work.interrupt_s
         } else {

@@ -15,14 +15,14 @@ mod napi;
 mod napi_2007;
 mod polling;
 mod ticks;
+mod timed;
 
 use netcliff_core::host::MeasuredTimes;
 use netcliff_core::{Scheme, Service};
 
-use crate::answer::{Quantiles, Ring};
+use crate::answer::{Distribution, Quantiles, Ring};
 use crate::engine::Fidelity;
 use crate::queue::arrivals::TimeShape;
-use crate::queue::inversion::quantile;
 pub(crate) use gathered::Gathering;
 pub use hybrid::switching_pps;
 pub(crate) use napi::LARGEST_WEIGHT;
@@ -47,6 +47,8 @@ pub struct Work {
     pub places: u64,
     /// Distribution of interrupt, overhead and service times.
     pub shape: TimeShape,
+    /// Mean frame (bytes).
+    pub frame_bytes: f64,
     /// Frame sizes as (share, protocol time over its mean); empty where they enter through their mean only.
     pub mixture: Vec<(f64, f64)>,
     /// Whether latency quantiles are wanted; they cost more than the rest.
@@ -177,10 +179,9 @@ pub fn solve(scheme: &Scheme, fidelity: Fidelity, work: &Work) -> Result<Ring, S
     }
 }
 
-/// The four quantiles of a latency by inversion; None where the inversion gives none.
-fn quantiles(transform: &dyn Fn(Complex64) -> Complex64, mean_s: f64) -> Option<Quantiles> {
-    let at = |share| quantile(transform, mean_s, share);
-    Some(Quantiles { p50: at(0.5)?, p90: at(0.9)?, p99: at(0.99)?, p999: at(0.999)? })
+/// The four quantiles of a latency by inversion; None where it is not known or the inversion gives none.
+fn quantiles(latencies: Option<&Distribution>) -> Option<Quantiles> {
+    Distribution::quantiles(&[(1.0, latencies?)])
 }
 
 /// E[e^(-z S)] of an exponential time with this mean.

@@ -8,10 +8,12 @@ mod chain;
 mod latency;
 
 use netcliff_core::{Arrivals, Scheme, Service};
+use num_complex::Complex64;
 
-use super::{Work, exponential_only, napi, quantiles};
-use crate::answer::{Ring, Shares};
+use super::{Work, exponential_only, napi};
+use crate::answer::{Quantiles, Ring, Shares};
 use crate::engine::Fidelity;
+use crate::queue::inversion::quantile;
 use crate::queue::qbd::{Blocks, Jump, Qbd, Stationary};
 pub use chain::{Chain, Role};
 
@@ -161,7 +163,8 @@ impl Modulated<'_> {
             loss,
             mean_present,
             mean_latency_s,
-            quantiles: found.and_then(|found| quantiles(&|z| found.transform(z), mean_latency_s)),
+            quantiles: found.and_then(|found| inverted(&|z| found.transform(z), mean_latency_s)),
+            latencies: None,
             interrupts_per_s,
             cycles_per_s: started,
             polls_per_s: matches!(scheme, Scheme::Napi(_)).then(|| poll * work.stage_rate(work.poll_s)),
@@ -179,6 +182,12 @@ impl Modulated<'_> {
             .map(|(phase, p)| p * self.rates[phase % 2])
             .sum()
     }
+}
+
+/// The four quantiles of a latency by inversion; None where the inversion gives none.
+fn inverted(transform: &dyn Fn(Complex64) -> Complex64, mean_s: f64) -> Option<Quantiles> {
+    let at = |share| quantile(transform, mean_s, share);
+    Some(Quantiles { p50: at(0.5)?, p90: at(0.9)?, p99: at(0.99)?, p999: at(0.999)? })
 }
 
 /// P(stage), whatever the source's state, over the levels from `from` up.

@@ -116,6 +116,7 @@ pub fn solve(work: &Work, period_s: f64, quota: u64) -> Result<Ring, String> {
         mean_present,
         mean_latency_s: mean_present / throughput_pps,
         quantiles: None,
+        latencies: None,
         interrupts_per_s,
         cycles_per_s: interrupts_per_s,
         polls_per_s: Some(polls),

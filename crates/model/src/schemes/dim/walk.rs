@@ -31,10 +31,12 @@ struct Normal {
     /// Deviation of events at a given packet rate.
     rest: f64,
     grid: Vec<Measured>,
+    /// Bytes a packet.
+    frame_bytes: f64,
 }
 
 impl Normal {
-    fn new(cycle: &Cycle) -> Self {
+    fn new(cycle: &Cycle, frame_bytes: f64) -> Self {
         let [packets, events, both] = cycle.noise.map(|moment| moment / EVENTS as f64);
         let mean = (cycle.packet_rate.ln(), -cycle.length_s.ln());
         let slope = both / packets;
@@ -47,14 +49,16 @@ impl Normal {
                 (mean.0 + x, mean.1 + slope * x + rest * level(n % SIDE))
             })
             .collect();
-        Self { mean, deviation, slope, rest, grid }
+        Self { mean, deviation, slope, rest, grid, frame_bytes }
     }
 
     /// P(a measurement of this profile does not differ from `previous`).
     fn same(&self, previous: Measured) -> f64 {
-        let (low, high) = band();
-        // Rates that do not differ, in deviations from the mean, cut where the density is nothing.
-        let ends = [low, high].map(|end| ((previous.0 + end - self.mean.0) / self.deviation.0).clamp(-9.0, 9.0));
+        // Rates of bytes and of packets that do not differ, in deviations from the mean, cut where the density is nothing.
+        let (bytes, packets) = (band(previous.0, self.frame_bytes), band(previous.0, 1.0));
+        let ends = [bytes.0.max(packets.0), bytes.1.min(packets.1)]
+            .map(|end| ((end - self.mean.0) / self.deviation.0).clamp(-9.0, 9.0));
+        let (low, high) = band(previous.1, 1.0);
         let width = ends[1] - ends[0];
         if width <= 0.0 {
             return 0.0;
@@ -62,7 +66,7 @@ impl Normal {
         let density = |z: f64| (-0.5 * z * z).exp() / (2.0 * std::f64::consts::PI).sqrt();
         let within = |z: f64| {
             let middle = self.mean.1 + self.slope * self.deviation.0 * z;
-            let upto = |end: f64| below((previous.1 + end - middle) / self.rest.max(1e-12));
+            let upto = |end: f64| below((end - middle) / self.rest.max(1e-12));
             upto(high) - upto(low)
         };
         gauss_legendre(width, 4, 8)
@@ -72,22 +76,35 @@ impl Normal {
     }
 }
 
-/// Ends of ln(current/previous) within which they do not differ significantly: whole percents are compared.
-fn band() -> (f64, f64) {
-    let percent = (SIGNIFICANT_PERCENT + 1) as f64 / 100.0;
-    ((1.0 - percent).ln(), (1.0 + percent).ln())
+/// A rate as dim_calc_stats has it: `each` of so many a second, whole ones a millisecond, rounded up.
+fn whole(rate_ln: f64, each: f64) -> f64 {
+    (rate_ln.exp() * each / 1e3).ceil().max(1.0)
 }
 
-fn compare(current: Measured, previous: Measured) -> Compared {
-    let (low, high) = band();
-    let differs = |change: f64| change <= low || change >= high;
-    let (packets, events) = (current.0 - previous.0, current.1 - previous.1);
-    match (differs(packets), differs(events)) {
-        (true, _) if packets > 0.0 => Compared::Better,
-        (true, _) => Compared::Worse,
-        (false, true) if events < 0.0 => Compared::Better,
-        (false, true) => Compared::Worse,
-        (false, false) => Compared::Same,
+/// Logarithms of the rates between which none differs significantly from this one: whole percents of whole numbers are
+/// compared.
+fn band(rate_ln: f64, each: f64) -> (f64, f64) {
+    let before = whole(rate_ln, each);
+    // The largest difference d of whole numbers with 100 d / before, rounded down, of at most the percent.
+    let most = ((SIGNIFICANT_PERCENT + 1) as f64 * before / 100.0).ceil() - 1.0;
+    let rate_ln = |whole: f64| (whole * 1e3 / each).ln();
+    // Whole numbers are rounded up: above the one below the lowest.
+    (rate_ln((before - most - 1.0).max(0.0)), rate_ln(before + most))
+}
+
+fn compare(current: Measured, previous: Measured, frame_bytes: f64) -> Compared {
+    let differs = |now: f64, before: f64, each: f64| {
+        let (low, high) = band(before, each);
+        now <= low || now > high
+    };
+    let more = |now: f64, before: f64| if now > before { Compared::Better } else { Compared::Worse };
+    let (packets, events) = ((current.0, previous.0), (current.1, previous.1));
+    if differs(packets.0, packets.1, frame_bytes) || differs(packets.0, packets.1, 1.0) {
+        more(packets.0, packets.1)
+    } else if differs(events.0, events.1, 1.0) {
+        more(events.1, events.0)
+    } else {
+        Compared::Same
     }
 }
 
@@ -102,7 +119,9 @@ fn table(current: &Normal, previous: &Normal) -> Vec<u8> {
         Compared::Worse => WORSE,
         Compared::Same => SAME,
     };
-    let all = previous.grid.iter().flat_map(|before| current.grid.iter().map(move |now| code(compare(*now, *before))));
+    let bytes = current.frame_bytes;
+    let all =
+        previous.grid.iter().flat_map(|before| current.grid.iter().map(move |now| code(compare(*now, *before, bytes))));
     all.collect()
 }
 
@@ -139,12 +158,15 @@ struct Chain<'a> {
     stays: HashMap<(usize, usize), Vec<f64>>,
 }
 
-/// Share of time with each profile, in the long run of a walk that begins parked at `start`.
-pub fn time_shares(cycles: &[Cycle; PROFILES], start: usize) -> [f64; PROFILES] {
-    let normals = cycles.each_ref().map(Normal::new);
+/// Share of time with each profile, in the long run of a walk that begins at `start`, for frames of so many bytes.
+pub fn time_shares(cycles: &[Cycle; PROFILES], start: usize, frame_bytes: f64) -> [f64; PROFILES] {
+    let normals = cycles.each_ref().map(|cycle| Normal::new(cycle, frame_bytes));
     let compared = (0..PROFILES * PROFILES).map(|n| table(&normals[n / PROFILES], &normals[n % PROFILES])).collect();
     let mut chain = Chain { cycles, normals, compared, stays: HashMap::new() };
-    let mut spread: Spread = [((Walk::parked(start), start), vec![1.0 / GRID as f64; GRID])].into();
+    // A zeroed struct dim is parked, and its first measurement is better than none.
+    let mut first = Walk::parked(start);
+    first.decide(|| Compared::Better);
+    let mut spread: Spread = [((first, start), vec![1.0 / GRID as f64; GRID])].into();
     let mut shares = [0.0; PROFILES];
     for _ in 0..ROUNDS {
         let (mut next, mut time_s) = (Spread::new(), [0.0; PROFILES]);

@@ -11,11 +11,11 @@
 use num_complex::Complex64;
 
 use super::Gathering;
-use crate::answer::Quantiles;
+use crate::answer::Distribution;
 use crate::queue::arrivals::{ArrivalCounts, TimeShape};
 use crate::queue::pieces::Pieces;
 use crate::queue::quadrature::gauss_legendre;
-use crate::schemes::{Work, exponential, quantiles};
+use crate::schemes::{Work, exponential};
 
 /// States rarer than this play no part in a quantile that is good to 1e-8.
 const RARE: f64 = 1e-13;
@@ -97,8 +97,8 @@ impl Served {
     }
 }
 
-/// The quantiles; None where the inversion gives none.
-pub fn latency(work: &Work, gathering: Gathering, interrupt_s: f64, found: Found, mean_s: f64) -> Option<Quantiles> {
+/// The distribution; None where its transform would take too long.
+pub fn latency(work: &Work, gathering: Gathering, interrupt_s: f64, found: Found, mean_s: f64) -> Option<Distribution> {
     let load = work.arrival_pps * gathering.timer_s.unwrap_or(0.0);
     if load > MOST_LOAD && gathering.frames.is_none_or(|frames| frames > FEW_FRAMES) {
         return None;
@@ -109,11 +109,12 @@ pub fn latency(work: &Work, gathering: Gathering, interrupt_s: f64, found: Found
     if served.cost() + waits.cost() > MOST_TERMS {
         return None;
     }
-    let transform = |z: Complex64| {
-        let (service, interrupt) = (exponential(z, work.service_s), exponential(z, interrupt_s));
+    let service_s = work.service_s;
+    let transform = move |z: Complex64| {
+        let (service, interrupt) = (exponential(z, service_s), exponential(z, interrupt_s));
         served.transform(service, interrupt) + periods * interrupt * waits.transform(z, service)
     };
-    quantiles(&transform, mean_s)
+    Some(Distribution::new(mean_s, transform))
 }
 
 /// How long the packets of a gathering wait for its end.

@@ -13,7 +13,7 @@ use num_complex::Complex64;
 
 use super::modulated::{Chain as Stages, Role};
 use super::{Work, exponential, quantiles};
-use crate::answer::{Ring, Shares};
+use crate::answer::{Distribution, Ring, Shares};
 use crate::engine::Fidelity;
 use crate::queue::qbd::{Blocks, Jump, Qbd, Stationary};
 
@@ -193,14 +193,16 @@ impl<'a> Chain<'a> {
         let mean_present = solution.mean_level();
         let mean_latency_s = mean_present / throughput_pps;
         let found = if work.quantiles { Found::new(self, solution) } else { Found::default() };
-        let transform = |z: Complex64| found.transform(work, z);
         let known = work.quantiles && found.levels.len() <= MOST_LEVELS;
+        let own = work.clone();
+        let latencies = known.then(|| Distribution::new(mean_latency_s, move |z| found.transform(&own, z)));
         Ring {
             throughput_pps,
             loss: solution.level_probability(work.places as usize),
             mean_present,
             mean_latency_s,
-            quantiles: if known { quantiles(&transform, mean_latency_s) } else { None },
+            quantiles: quantiles(latencies.as_ref()),
+            latencies,
             interrupts_per_s: work.arrival_pps * idle + interrupted,
             cycles_per_s: work.arrival_pps * idle,
             polls_per_s: Some(poll * self.overhead_rate),
@@ -309,6 +311,7 @@ mod tests {
                     poll_s: 0.5e-6,
                     places,
                     shape: crate::queue::arrivals::TimeShape::Exponential,
+                    frame_bytes: 64.0,
                     mixture: Vec::new(),
                     quantiles: false,
                 };
