@@ -310,6 +310,8 @@ fn write(socket: Socket, application_s: f64, frame_bytes: f64, arrival_pps: f64)
         application: exact(application),
         available: exact(available),
     });
+    // The ring's alone: what waits in the socket and with the application belongs to it too.
+    outcome.packets_in_system = None;
     outcome.packets_per_poll =
         outcome.polls_per_s.filter(|polls| polls.value > 0.0).map(|polls| Figure::exact(reaching_pps / polls.value));
     outcome.notes.push(format!(

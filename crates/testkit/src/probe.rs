@@ -14,7 +14,7 @@ pub(crate) fn missing(need: Need) -> Option<String> {
         Need::Cpus => one_cpu(),
         Need::Netns => root().or_else(|| with_namespace(|_| None)),
         Need::Userns => user_namespaces(),
-        Need::Ebpf => root().or_else(|| btf()).or_else(|| bpf_program(BPF_PROG_TYPE_SOCKET_FILTER)),
+        Need::Ebpf => root().or_else(btf).or_else(|| bpf_program(BPF_PROG_TYPE_SOCKET_FILTER)),
         Need::Xdp => root().or_else(|| bpf_program(BPF_PROG_TYPE_XDP)),
         Need::AfXdp => root().or_else(|| bpf_program(BPF_PROG_TYPE_XDP)).or_else(af_xdp),
         Need::Uring => uring(),

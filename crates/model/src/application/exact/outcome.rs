@@ -16,7 +16,8 @@ pub fn outcome(solved: &Solved, scheme: &Scheme, host: &Host, frame_bytes: f64) 
     let exact = |value: f64| Some(Figure::exact(value));
     let Shares { interrupt, poll, protocol, available } = solved.shares;
     let mut notes = vec![
-        "application: latency ends when it takes the packet from its socket; quantiles are not computed with an application"
+        "application: latency ends when it takes the packet from its socket; quantiles and packets_in_system are not computed with \
+             an application"
             .to_owned(),
     ];
     let limits = match scheme {
@@ -53,7 +54,6 @@ pub fn outcome(solved: &Solved, scheme: &Scheme, host: &Host, frame_bytes: f64) 
             .polls_per_s
             .filter(|polls| *polls > 0.0)
             .map(|polls| Figure::exact(solved.delivered_pps / polls)),
-        packets_in_system: exact(solved.mean_present),
         notes,
         ..Outcome::default()
     }
