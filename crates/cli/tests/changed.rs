@@ -15,9 +15,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Into a run, when its link is cut: within its window.
 const INTO: Duration = Duration::from_millis(1200);
 
-/// What is done to the link of a testbed, and what is said of it.
+/// What is done to the link of a testbed, and what is said of it. The kernel sets a link down before it removes it, and whoever looks
+/// in between says so.
 const CUTS: [(&[&str], &str); 2] =
-    [(&["link", "del", "veth0"], "veth0 was removed"), (&["link", "set", "veth0", "down"], "veth0 was set down")];
+    [(&["link", "del", "veth0"], "veth0 was "), (&["link", "set", "veth0", "down"], "veth0 was set down")];
 
 /// A run whose link is cut.
 fn cut(home: &Home, args: &[&str], reaches: &str, cut: &[&str]) -> Ended {

@@ -212,7 +212,6 @@ struct Verdict {
     read: f64,
     ring_loss: f64,
     socket_loss: f64,
-    present: f64,
     latency: f64,
     /// Interrupt, poll, protocol, application, available.
     cpu: [f64; 5],
@@ -240,7 +239,6 @@ fn verdict(case: &Case) -> Verdict {
         read: taken,
         ring_loss: at(&|state| state.0 == case.ring),
         socket_loss: served(false) / case.lambda,
-        present: mean(&|state| state.0 as f64),
         latency: (taken_present(case, &chain) + mean(&|state| state.4 as f64)) / taken,
         cpu: [
             at(&|state| state.1 == Stage::Interrupt) + first * (1.0 - first_serves),
@@ -290,7 +288,7 @@ fn taken_present(case: &Case, chain: &[(State, f64)]) -> f64 {
 
 fn check(case: &Case) -> Result<(), TestCaseError> {
     let outcome = ModelEngine::new(Fidelity::Exact).without_quantiles().evaluate(&case.point()).unwrap();
-    let Verdict { read, ring_loss, socket_loss, present, latency, cpu } = verdict(case);
+    let Verdict { read, ring_loss, socket_loss, latency, cpu } = verdict(case);
     let near = |name: &str, found: f64, right: f64| {
         // Losses near nothing are compared with 1.
         let close = (found - right).abs() <= 1e-9 * right.abs() + 1e-12;
@@ -302,7 +300,6 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
     near("read", value(outcome.throughput_pps) / 1e6, read)?;
     near("ring loss", value(loss.ring), ring_loss)?;
     near("socket loss", value(loss.socket), socket_loss)?;
-    near("present", value(outcome.packets_in_system), present)?;
     near("latency", value(outcome.latency_s.unwrap().mean) * 1e6, latency)?;
     let split = outcome.cpu.unwrap();
     let shares = [split.interrupt, split.poll, split.protocol, split.application, split.available];

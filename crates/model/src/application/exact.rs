@@ -81,10 +81,11 @@ struct Plan {
     wait: Wait,
 }
 
-/// (Packets, stage) pairs worked through at the most: about a second.
-const MOST_PAIRS: f64 = 2e8;
-/// Operations of the block elimination at the most: about a second.
-const MOST_OPERATIONS: f64 = 2e9;
+/// (Packets, stage) pairs worked through at the most: about a tenth of a second, since a search for a cliff and a sweep
+/// (`netcliff find`) take some forty solutions.
+const MOST_PAIRS: f64 = 2e7;
+/// Operations of the block elimination at the most: about a tenth of a second.
+const MOST_OPERATIONS: f64 = 2e8;
 
 impl Plan {
     /// None where the ring is also left alone with packets in it, or the times are not exponential.
@@ -123,7 +124,7 @@ fn wait(gathering: &Gathering) -> Option<Wait> {
     })
 }
 
-/// Solves it; None where there is no such chain, where it would take much longer than a second, or where a figure is
+/// Solves it; None where there is no such chain, where it would take much longer than a tenth of a second, or where a figure is
 /// beyond a double.
 pub fn solve(scheme: &Scheme, host: &Host, application_s: f64, work: &Work) -> Option<Solved> {
     let Plan { chain, stage, wait } = Plan::of(scheme, work)?;

@@ -75,8 +75,8 @@ impl Pace {
 
 /// Ends and progress rarer than this are left out.
 const LEFT_OUT: f64 = 1e-18;
-/// Operations at the most: about a second.
-const MOST_OPERATIONS: f64 = 5e8;
+/// Operations at the most: about a tenth of a second.
+const MOST_OPERATIONS: f64 = 5e7;
 
 impl Wait {
     /// False where a packet's own wait is taken as independent of the application's progress: count and timer together.

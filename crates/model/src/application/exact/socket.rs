@@ -55,8 +55,8 @@ pub struct Cycle {
 
 /// Batches and progress rarer than this are left out of the band.
 const LEFT_OUT: f64 = 1e-20;
-/// Operations at the most: about a second.
-const MOST_OPERATIONS: f64 = 2e9;
+/// Operations at the most: about a tenth of a second.
+const MOST_OPERATIONS: f64 = 2e8;
 
 impl Socket {
     /// Progress is counted up to here: every packet read, and asleep.
