@@ -29,7 +29,7 @@ pub use bed::LinkArgs;
 pub use compare::CompareArgs;
 pub use compute::{ComputeArgs, PredictArgs, QueuesArg};
 pub use far::FarArgs;
-pub use find::{Arrivals, FindArgs, Meter, Testbed};
+pub use find::{Arrivals, FindArgs, Idle, Meter, Testbed};
 pub use inspect::{InspectArgs, Objective};
 pub use limits::LimitsArgs;
 pub use repeats::RepeatArgs;

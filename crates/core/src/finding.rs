@@ -129,6 +129,9 @@ pub struct Suggestion {
     /// Cliff that simulation expects with it (pps), where it was simulated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_cliff_pps: Option<Figure>,
+    /// Cliff with it over the cliff without it, less 1, both by the same engine (simulation where it answers, else the model).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gain: Option<Figure>,
 }
 
 /// A figure that could not be had.
@@ -166,12 +169,124 @@ pub struct SetupCheck {
     pub scheme: Scheme,
     /// Frame size, FCS included (bytes).
     pub frame_bytes: u32,
-    /// The cliff (pps).
+    /// The host's own cliff (pps).
     pub cliff_pps: ByEngine<Figure>,
+    /// The cliff with all disturbances in (pps).
+    #[serde(default)]
+    pub cliff_experienced_pps: ByEngine<Figure>,
     /// Delivered at 1.5 times the measured cliff (pps).
     pub delivered_at_1_5_pps: ByEngine<Figure>,
     /// Delivered at twice the measured cliff (pps).
     pub delivered_at_2_pps: ByEngine<Figure>,
+}
+
+/// What "cliff" means in a run: the highest load at which at most `exceed` of the trial time is spent in trials that lose more than
+/// `loss` (a search goal of RFC 9971).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct CliffDefinition {
+    /// Highest share of packets that a trial may lose without counting against the load.
+    pub loss: f64,
+    /// Highest share of the trial time at the cliff that may be spent in trials that lose more.
+    pub exceed: f64,
+    /// Length of a trial (s).
+    pub trial_s: f64,
+    /// Length of the trials that judge a load (s).
+    pub duration_sum_s: f64,
+    /// Distance of a search's bounds over the upper one.
+    pub width: f64,
+}
+
+/// The searches behind a measured cliff.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CliffSearches {
+    /// Of the host's own cliff.
+    pub own: CliffBounds,
+    /// Of the cliff with all disturbances in.
+    pub experienced: CliffBounds,
+    /// Trials made, void ones too.
+    pub trials: u32,
+    /// Trials that say nothing about the host, by reason.
+    pub void: Vec<VoidTrials>,
+}
+
+/// Bounds of a cliff over several searches.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct CliffBounds {
+    /// Lower end of the interval over the searches (pps); None: no load tried bounds it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lower_pps: Option<f64>,
+    /// Upper end (pps); None: no load that the sender reached bounds it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upper_pps: Option<f64>,
+    /// Confidence of the interval; 0: not known, since loads over a wider range than the searches' pass or fail by chance.
+    pub confidence: f64,
+    /// The searches in the order they were made.
+    pub searches: Vec<SearchBounds>,
+}
+
+/// One search.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SearchBounds {
+    /// Load it began at (pps): dithered, so that searches do not share a grid.
+    pub start_pps: f64,
+    /// Highest load upheld below every load that failed (pps).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lower_pps: Option<f64>,
+    /// Lowest load that failed (pps).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upper_pps: Option<f64>,
+    /// How it ended, as in `rfc2544`: `regular`, `above-sender`, `out-of-time`, ...
+    pub end: String,
+}
+
+/// Trials that were void for one reason.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct VoidTrials {
+    /// The reason in words.
+    pub why: String,
+    /// How many.
+    pub trials: u32,
+}
+
+/// Whether the host's CPU may halt between packets, and what the other way gives.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct IdleModes {
+    /// That of the run: `awake` (a loop that gives way to all else keeps the CPU from halting) or `as-configured`.
+    pub mode: String,
+    /// A trial the run's way; None: none was had.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub this: Option<IdleTrial>,
+    /// One the other way, at the same load right after; None: none was had.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other: Option<IdleTrial>,
+}
+
+/// One trial with the CPU halting or not.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct IdleTrial {
+    /// `awake` or `as-configured`.
+    pub mode: String,
+    /// Offered load (pps).
+    pub load_pps: f64,
+    /// Share of the packets that were lost.
+    pub loss: f64,
+    /// 99th percentile of the latency (s).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p99_s: Option<f64>,
+    /// Longest latency (s).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_s: Option<f64>,
+}
+
+/// A measured load of the sweep on the wrong side of the measured cliff.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Contradiction {
+    /// The load (pps).
+    pub load_pps: f64,
+    /// What it lost.
+    pub loss: f64,
+    /// Why it does not fit, as far as the run's own measurements tell.
+    pub cause: String,
 }
 
 /// What is asked of the host under test.
@@ -206,8 +321,23 @@ pub struct Finding {
     pub generator: GeneratorSummary,
     /// Loss fraction that defines the cliff.
     pub loss_target: f64,
-    /// Highest offered load with loss at or below the target (pps).
+    /// What a cliff is in this run; None in findings of versions that did not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub definition: Option<CliffDefinition>,
+    /// The host's own cliff (pps): highest offered load with loss at or below the target, without disturbances from outside.
     pub cliff_pps: ByEngine<Figure>,
+    /// The same with all disturbances in (pps).
+    #[serde(default)]
+    pub cliff_experienced_pps: ByEngine<Figure>,
+    /// The searches behind the measured cliffs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub searches: Option<CliffSearches>,
+    /// Whether the host's CPU may halt; None in findings of versions that let it as configured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle: Option<IdleModes>,
+    /// Measured loads of the sweep that contradict the measured cliff, each with its cause.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub contradictions: Vec<Contradiction>,
     /// Highest delivered load (pps).
     pub peak_pps: ByEngine<Figure>,
     /// Delivered load at twice the cliff over the peak: 1 flat, 0 livelock.

@@ -39,6 +39,9 @@ enum class {
 	HARD_OTHER,
 };
 
+/* include/uapi/linux/sched.h */
+#define SCHED_IDLE 5
+
 /* include/linux/interrupt.h */
 #define NET_TX_SOFTIRQ 2
 #define NET_RX_SOFTIRQ 3
@@ -323,6 +326,9 @@ static __always_inline __u64 class_of_task(struct task_struct *t)
 		id = id_of(t);
 	if (watched_threads && bpf_map_lookup_elem(&thread_ids, &id))
 		return TASK_WATCHED;
+	/* A loop that keeps the CPU from halting: whoever wants its time has it. */
+	if (t->policy == SCHED_IDLE)
+		return IDLE;
 	id = watched_processes && pid_namespace_inum ? id_of(t->group_leader) : t->tgid;
 	if (watched_processes && bpf_map_lookup_elem(&process_ids, &id))
 		return TASK_WATCHED;

@@ -49,6 +49,7 @@ struct pid {
 
 struct task_struct {
 	unsigned int flags;
+	unsigned int policy;
 	int pid;
 	int tgid;
 	struct task_struct *group_leader;

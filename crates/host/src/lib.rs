@@ -24,6 +24,7 @@ pub mod device;
 pub mod disturbance;
 pub mod fingerprint;
 pub mod ground;
+pub mod idle;
 pub mod inspect;
 pub mod inventory;
 pub mod journal;

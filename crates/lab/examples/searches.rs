@@ -64,7 +64,7 @@ fn run(goal: Goal, bisect: bool, device: Device, seed: u64) -> Searched {
         let goal = Binary { trial_s: goal.final_trial_s, loss_ratio: goal.loss_ratio, width: goal.width };
         binary::search(goal, RANGE, &mut ask)
     } else {
-        mlr::search(&Mlr { goals: vec![goal], range: RANGE, at_most_s: None }, &mut ask)
+        mlr::search(&Mlr { goals: vec![goal], range: RANGE, start_pps: None, at_most_s: None }, &mut ask)
     };
     searched.unwrap_or_else(|never| match never {})
 }

@@ -1,6 +1,7 @@
 //! [`Bench`]: what calibration and search ask of the wire, so that both can be tested against an exact fake.
 
 use netcliff_core::{Figure, Outcome};
+use netcliff_wire::void::{Sides, Void};
 
 use crate::trial::{TrialError, TrialSpec};
 
@@ -11,18 +12,63 @@ pub struct Observation {
     pub spec: TrialSpec,
     /// The trial as an outcome.
     pub outcome: Outcome,
-    /// Share of the offered packets that were not read.
-    pub loss: f64,
-    /// True if the sender offered what it should.
-    pub sender_kept_up: bool,
-    /// Rate at which packets were offered over the rate their schedule asked for: 1 when none was held up.
-    pub offered_share: f64,
+    /// What sender and sink counted in the window.
+    pub sides: Sides,
+    /// Frames of the window offered.
+    pub sent: u64,
+    /// The same by slots, where they were counted.
+    pub slots: Slots,
     /// 99th percentile of actual minus intended send time (s).
     pub lateness_p99_s: Option<f64>,
     /// Share of the host's CPU that the hypervisor took.
     pub steal_share: f64,
     /// What was counted on the host's CPU, where a meter that can tell ran.
     pub counts: Option<Counts>,
+}
+
+impl Observation {
+    /// Share of the offered packets that were not read.
+    pub fn loss(&self) -> f64 {
+        if self.sent == 0 { 1.0 } else { self.sides.lost.min(self.sent) as f64 / self.sent as f64 }
+    }
+
+    /// Why the trial says nothing about the host, by the rule of every trial ([`Sides::void`]).
+    pub fn void(&self) -> Option<Void> {
+        self.sides.void()
+    }
+}
+
+/// A trial's frames and what disturbed it, by slots of equal length of the measured window.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Slots {
+    /// Length of a slot (s).
+    pub each_s: f64,
+    /// One a slot; the last may be shorter.
+    pub slots: Vec<Slot>,
+    /// Stalls of the sender, from the start of the window (s).
+    pub sender_stalls: Vec<Span>,
+    /// Times in which the host's CPU did nothing although it had work; None: not measured.
+    pub host_pauses: Option<Vec<Span>>,
+}
+
+/// Frames by intended send time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Slot {
+    /// Offered.
+    pub sent: u64,
+    /// Of these, not read.
+    pub lost: u64,
+    /// Of those offered, how many left late.
+    pub late: u64,
+}
+
+/// A time from the start of a trial's window (s); it may begin before it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Span {
+    /// When it begins (s).
+    pub from_s: f64,
+    /// How long it is (s).
+    pub length_s: f64,
 }
 
 /// Times and events on the host's CPU during a metered trial.

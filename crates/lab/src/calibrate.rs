@@ -148,7 +148,7 @@ fn observe(bench: &mut dyn Bench, base: &TrialSpec, plan: Plan) -> Result<Seen, 
         seen.blocked.extend(usable(blocked));
         let full = at(FULL_SHARE, 60, &|spec| spec.work_s += FULL_WORK_S)?;
         // Only a trial that overflowed its socket kept it full.
-        seen.full.extend(Some(full).filter(|full| full.loss > FULL_LOSS).and_then(usable));
+        seen.full.extend(Some(full).filter(|full| full.loss() > FULL_LOSS).and_then(usable));
     }
     seen.capacity = bench.socket_capacity(base)?;
     seen.ring = bench.ring_slots();

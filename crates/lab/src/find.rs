@@ -4,31 +4,46 @@
 //! Stages follow each other in `stages`; each leaves what it found in the finding, and says in
 //! [`Finding::missing`] what it could not have and why. A stop keeps what was measured.
 
+mod binding;
 mod check;
+mod cliff;
 mod conclude;
+mod contradict;
 mod engines;
+#[cfg(test)]
+mod fake;
+mod idle;
 mod plan;
+mod reading;
+mod rough;
 mod stages;
 mod suggest;
+#[cfg(test)]
+mod tests;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use netcliff_core::finding::{ByEngine, GeneratorSummary, HostSummary, Missing, Setup};
-use netcliff_core::{Finding, FrameSizes, Load, Napi, Provenance, Record, Scheme, Traffic};
+use netcliff_core::finding::{ByEngine, CliffDefinition, GeneratorSummary, HostSummary, IdleModes, Missing, Setup};
+use netcliff_core::units::{print_pps, print_share, print_time_s};
+use netcliff_core::{Finding, FrameSizes, Invalid, Load, Napi, Provenance, Record, Scheme, Traffic};
 use netcliff_host::cpu::Preference;
 use netcliff_host::fingerprint;
 use netcliff_host::inventory::Inventory;
 use netcliff_host::nic;
 use netcliff_wire::schedule::Arrivals;
 
+use crate::rfc2544::search::Goal;
 use crate::rig::{Rig, RigError, RigOptions};
 use crate::trial::{TrialError, TrialSpec};
 use crate::wire_bench::WireBench;
 
+use idle::{HostIdle, Switch};
+
 pub use check::CheckSetup;
 pub(crate) use engines::Computed;
+pub use idle::Idle;
 pub use plan::Plan;
 
 /// What `find` is asked.
@@ -50,8 +65,18 @@ pub struct FindOptions {
     pub repeats: Option<u32>,
     /// Length of one measurement (s); None: as [`Plan::new`] says.
     pub trial_s: Option<f64>,
+    /// Length of the trials that judge a load in a search (s); None: as [`Plan::new`] says.
+    pub duration_sum_s: Option<f64>,
+    /// Share of the trials at the cliff that may lose more than `loss`; None: half of them.
+    pub exceed: Option<f64>,
+    /// Relative width at which a search ends; None: as [`Plan::new`] says.
+    pub width: Option<f64>,
+    /// Searches for the cliff; None: as [`Plan::new`] says.
+    pub searches: Option<u32>,
     /// Seed of everything random.
     pub seed: u64,
+    /// Whether the host's CPU may halt.
+    pub idle: Idle,
     /// CPU accounting.
     pub cpu: Preference,
     /// The testbed.
@@ -74,33 +99,92 @@ pub trait Observer {
     fn record(&mut self, record: &Record);
 }
 
+/// A number rounded up to two digits, so that it can be given as it is printed.
+fn two_digits_up(value: f64) -> f64 {
+    let places = 1 - value.log10().floor() as i32;
+    let unit = 10f64.powi(places.abs());
+    if places >= 0 { (value * unit).ceil() / unit } else { (value / unit).ceil() * unit }
+}
+
+/// A trial that is too short to tell the loss that defines the cliff.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+#[error(
+    "--loss {}: a trial of {} at {}, about where this host's cliff is, sends {packets:.0} packets, one of which is {} of them; give \
+     --trial {} or longer, or --loss {} or more",
+    print_share(*loss), print_time_s(*trial_s), print_pps(*load_pps), print_share(two_digits_up(1.0 / packets)), print_time_s(*least_trial_s),
+    print_share(two_digits_up(1.0 / packets))
+)]
+pub struct Unresolved {
+    loss: f64,
+    trial_s: f64,
+    load_pps: f64,
+    packets: f64,
+    least_trial_s: f64,
+}
+
+impl Unresolved {
+    /// Refuses a goal whose loss is below one packet of a trial at this load (pps).
+    fn check(goal: &Goal, load_pps: f64) -> Result<(), Self> {
+        let (loss, trial_s) = (goal.loss_ratio, goal.final_trial_s);
+        let packets = load_pps * trial_s;
+        if loss * packets >= 1.0 {
+            return Ok(());
+        }
+        Err(Self { loss, trial_s, load_pps, packets, least_trial_s: two_digits_up(1.0 / (loss * load_pps)) })
+    }
+}
+
+/// Why there is no finding.
+#[derive(Debug, thiserror::Error)]
+pub enum FindError {
+    /// The testbed cannot be built.
+    #[error(transparent)]
+    Rig(#[from] RigError),
+    /// What is asked cannot be told by the trials.
+    #[error(transparent)]
+    Unresolved(#[from] Unresolved),
+    /// The search goal cannot be.
+    #[error(transparent)]
+    Goal(#[from] Invalid),
+}
+
 /// Finds the cliff. Whatever could be had is in the finding, a stop by `stop` included.
 ///
 /// # Errors
-/// The testbed cannot be built.
-pub fn find(options: &FindOptions, stop: Arc<AtomicBool>, observer: &mut dyn Observer) -> Result<Finding, RigError> {
+/// The testbed cannot be built, the goal cannot be, or a trial is too short for the loss that defines the cliff.
+pub fn find(options: &FindOptions, stop: Arc<AtomicBool>, observer: &mut dyn Observer) -> Result<Finding, FindError> {
+    let plan = Plan::new(options);
+    plan.goal.check()?;
     observer.stage("building the testbed");
     let rig = Rig::build(&options.rig, Arc::clone(&stop))?;
-    let plan = Plan::new(options);
     let mut finding = blank(options, &plan, &rig);
     let progress = std::cell::RefCell::new(plan::Progress::new(&plan, observer));
     let watch = |load_pps: f64, _: u64, _: u64| progress.borrow_mut().trial(load_pps);
     let mut bench = WireBench::new(&rig, options.cpu, Box::new(watch));
     finding.host.limits.extend(bench.passed_over.iter().cloned());
+    let mut switch = HostIdle::new(rig.host_cpu);
+    let mut idle = options.idle;
+    if let Err(why) = switch.set(idle) {
+        finding.host.limits.push(why);
+        idle = Idle::AsConfigured;
+    }
+    finding.idle = Some(IdleModes { mode: idle.name().to_owned(), this: None, other: None });
     let mut run = stages::Run {
         options,
+        idle: Some((&mut switch, idle)),
         plan: &plan,
         bench: &mut bench,
         progress: &progress,
         stop: &stop,
         finding: &mut finding,
     };
-    let calibrated = run.all();
+    let calibrated = run.all()?;
     drop(bench);
     // The checks build testbeds of their own, and there is one at a time.
     drop(rig);
-    if let Some(calibrated) = calibrated.filter(|_| !finding.partial) {
-        check::all(options, &plan, &calibrated, &stop, &progress, &mut finding);
+    if let Some((calibrated, capacity_pps)) = calibrated.filter(|_| !finding.partial) {
+        let asked = check::Asked { options, plan: &plan, calibrated: &calibrated, capacity_pps };
+        check::all(&asked, &stop, &progress, &mut finding);
     }
     finding.provenance.elapsed_s = Some(progress.borrow().elapsed_s());
     Ok(finding)
@@ -126,7 +210,18 @@ fn blank(options: &FindOptions, plan: &Plan, rig: &Rig) -> Finding {
         calibration: None,
         generator: GeneratorSummary { frame_bytes: options.frame_bytes, ..GeneratorSummary::default() },
         loss_target: options.loss,
+        definition: Some(CliffDefinition {
+            loss: plan.goal.loss_ratio,
+            exceed: plan.goal.exceed_ratio,
+            trial_s: plan.goal.final_trial_s,
+            duration_sum_s: plan.goal.duration_sum_s,
+            width: plan.goal.width,
+        }),
         cliff_pps: ByEngine::default(),
+        cliff_experienced_pps: ByEngine::default(),
+        searches: None,
+        idle: None,
+        contradictions: Vec::new(),
         peak_pps: ByEngine::default(),
         livelock: ByEngine::default(),
         latency: Vec::new(),
@@ -214,6 +309,8 @@ enum Halt {
     Failed(String),
     /// What is measured on is not there any more as it was.
     Changed(String),
+    /// The trials cannot tell what is asked.
+    Unresolved(Unresolved),
 }
 
 impl From<TrialError> for Halt {

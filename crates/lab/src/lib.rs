@@ -9,7 +9,7 @@
 //! | [`trial`] | one measurement at one load |
 //! | [`mod@bench`] | what calibration and search ask of the wire; [`wire_bench`] answers with real packets |
 //! | [`calibrate`] | costs by regression |
-//! | [`search`] | the cliff by growing loads and bisection, pure |
+//! | [`rfc2544::search`] | MLRsearch (RFC 9971): the one search of `find` and `rfc2544`, pure |
 //! | [`find`] | the main job: calibrate, predict, simulate, measure |
 //! | [`run`] | an experiment on model, simulator and wire, continued where it was stopped |
 //! | [`advise`] | settings for an objective: screened on paper, simulated, picked at a confidence |
@@ -44,7 +44,6 @@ pub mod rfc2544;
 pub mod rig;
 pub mod rr;
 pub mod run;
-pub mod search;
 pub mod stand;
 pub mod stats;
 pub mod store;

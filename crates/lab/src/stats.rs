@@ -4,6 +4,7 @@ use netcliff_core::Figure;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 pub mod contrast;
+pub mod quantile;
 
 /// Confidence of every interval that measurements carry.
 pub const CONFIDENCE: f64 = 0.95;
@@ -43,13 +44,23 @@ pub fn median(values: &[f64]) -> Option<Figure> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let n = sorted.len();
-    if n == 0 {
-        return None;
-    }
-    let middle = (sorted[(n - 1) / 2] + sorted[n / 2]) / 2.0;
+    let middle = middle(&sorted)?;
     if n == 1 {
         return Some(Figure::exact(middle));
     }
+    let (inward, coverage) = inward(n);
+    Some(Figure::between(middle, sorted[inward], sorted[n - 1 - inward], coverage))
+}
+
+/// The middle of sorted values; None for none.
+fn middle(sorted: &[f64]) -> Option<f64> {
+    let n = sorted.len();
+    (n > 0).then(|| if n % 2 == 1 { sorted[n / 2] } else { (sorted[n / 2 - 1] + sorted[n / 2]) / 2.0 })
+}
+
+/// How many of `n` sorted values lie outside the interval of order statistics on each side, and the confidence at which it covers the
+/// median: at least [`CONFIDENCE`] where `n` is 6 or more.
+fn inward(n: usize) -> (usize, f64) {
     // Coverage of (x_(k+1), x_(n-k)) is 1 - 2 P(Binomial(n, 1/2) <= k).
     let half_to_n = 0.5f64.powi(n as i32);
     let (mut tail, mut choose, mut inward, mut coverage) = (half_to_n, 1.0, 0usize, 1.0 - 2.0 * half_to_n);
@@ -62,7 +73,47 @@ pub fn median(values: &[f64]) -> Option<Figure> {
         (tail, inward) = (next, inward + 1);
         coverage = 1.0 - 2.0 * tail;
     }
-    Some(Figure::between(middle, sorted[inward], sorted[n - 1 - inward], coverage))
+    (inward, coverage)
+}
+
+/// What several bracketings of one value say of it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Bracketed {
+    /// Median of the middles (by ratio); None where half of the bracketings are open on one side.
+    pub value: Option<f64>,
+    /// Lower end of the interval; None: open.
+    pub low: Option<f64>,
+    /// Upper end; None: open.
+    pub high: Option<f64>,
+    /// Confidence of the interval; 0 for a single bracketing, whose interval is the bracketing itself.
+    pub confidence: f64,
+}
+
+/// The interval of order statistics over bracketings (lower, upper; None: open, both above 0) of one value: from the lower ends up to the
+/// upper ones. Where each end is on its side of the value with probability 1/2 or more, independently of the other bracketings', the
+/// interval covers the value at least at its confidence. None for no bracketing.
+pub fn bracketed(brackets: &[(Option<f64>, Option<f64>)]) -> Option<Bracketed> {
+    let n = brackets.len();
+    let sorted = |mut ends: Vec<f64>| {
+        ends.sort_by(f64::total_cmp);
+        ends
+    };
+    let lower = sorted(brackets.iter().map(|(lower, _)| lower.unwrap_or(0.0)).collect());
+    let upper = sorted(brackets.iter().map(|(_, upper)| upper.unwrap_or(f64::INFINITY)).collect());
+    let both = |(lower, upper): &(Option<f64>, Option<f64>)| match (lower, upper) {
+        (Some(lower), Some(upper)) => (lower * upper).sqrt(),
+        (_, None) => f64::INFINITY,
+        (None, Some(_)) => 0.0,
+    };
+    let value = middle(&sorted(brackets.iter().map(both).collect()))?;
+    let known = |end: f64| (end > 0.0 && end.is_finite()).then_some(end);
+    let (inward, coverage) = if n == 1 { (0, 0.0) } else { inward(n) };
+    Some(Bracketed {
+        value: known(value),
+        low: known(lower[inward]),
+        high: known(upper[n - 1 - inward]),
+        confidence: coverage,
+    })
 }
 
 /// A fitted linear relation without intercept: y = sum of coefficient x column.

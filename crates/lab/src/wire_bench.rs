@@ -13,8 +13,6 @@ use crate::trial::{self, Meter, TrialError, TrialSpec};
 /// Called every few milliseconds of a trial: load (pps), packets offered, packets delivered.
 pub type Watch<'a> = Box<dyn FnMut(f64, u64, u64) + 'a>;
 
-/// How often a trial is repeated because the sender was disturbed before its word is taken.
-const SENDER_RETRIES: u32 = 2;
 /// Flat-out runs of the sender and their length (s).
 const CEILING_REPEATS: u32 = 3;
 const CEILING_S: f64 = 0.4;
@@ -63,15 +61,7 @@ impl<'a> WireBench<'a> {
 
 impl Bench for WireBench<'_> {
     fn observe(&mut self, spec: &TrialSpec, metered: bool) -> Result<Observation, TrialError> {
-        let mut trial = self.once(spec, metered)?;
-        for retry in 1..=SENDER_RETRIES {
-            if trial.sender_kept_up() {
-                break;
-            }
-            tracing::debug!(rate_pps = spec.rate_pps, retry, "the sender was disturbed");
-            trial =
-                self.once(&TrialSpec { seed: spec.seed + 1_000_003 * u64::from(retry), ..spec.clone() }, metered)?;
-        }
+        let trial = self.once(spec, metered)?;
         Ok(trial.observation())
     }
 

@@ -103,11 +103,13 @@ fn summary(finding: &Finding) -> Markup {
                 @for engine in [EngineKind::Wire, EngineKind::Sim, EngineKind::Model] { (card(finding, engine)) }
             }
             p.note {
-                "The cliff is the highest offered load with loss at or below " (format::loss(finding.loss_target))
-                "." @if let Some(confidence) = sheet::confidence(finding) {
+                "The cliff is the " (sheet::cliff_note(finding)) "." @if let Some(confidence) = sheet::confidence(finding) {
                     " Intervals are of " (format::share_short(confidence)) " confidence."
                 }
             }
+            @if let Some(plan) = sheet::to_plan_with(finding) { p { (plan) } }
+            @for sentence in sheet::searched(finding) { p.note { (sentence) "." } }
+            @for sentence in sheet::contradictions(finding) { div .callout { p { (sentence) } } }
             @if let Some(livelock) = sheet::livelock(finding) {
                 div .callout .alarm[livelock.verdict == Verdict::Livelock] {
                     p { strong { (livelock.text) } }

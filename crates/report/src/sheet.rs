@@ -1,6 +1,7 @@
 //! What is on the one page, computed once for terminal and HTML: rows of model / sim / measured, and what was not had.
 
 mod missing;
+mod searched;
 mod story;
 
 use netcliff_core::finding::{ByEngine, LatencyAt, SetupCheck, Suggestion};
@@ -9,6 +10,7 @@ use netcliff_core::{CpuShares, EngineKind, Figure, Finding, Latency, Loss};
 use crate::format::{self, Unit};
 
 pub use missing::not_had;
+pub use searched::{cliff_note, contradictions, idle, searched, to_plan_with};
 pub use story::{Livelock, Verdict, error_of, livelock};
 
 /// The engines in the order of the columns.
@@ -72,7 +74,12 @@ pub fn cliff(finding: &Finding) -> Vec<Row> {
         _ => error_of(&finding.cliff_pps, engine).map(|error| format::signed(error, Unit::Share)),
     });
     let error = error.map(|text| text.map(|value| Cell { value, interval: None }));
-    vec![by_engine("cliff", Unit::Pps, &finding.cliff_pps), Row { label: "error".to_owned(), cells: error }]
+    let mut rows =
+        vec![by_engine("cliff", Unit::Pps, &finding.cliff_pps), Row { label: "error".to_owned(), cells: error }];
+    if finding.cliff_experienced_pps.present().next().is_some() {
+        rows.push(by_engine("as experienced", Unit::Pps, &finding.cliff_experienced_pps));
+    }
+    rows
 }
 
 /// Peak throughput.
@@ -191,13 +198,15 @@ pub fn setup(finding: &Finding) -> Vec<(&'static str, String)> {
     let setup = &finding.setup;
     let repeats = if setup.repeats == 1 { "once".to_owned() } else { format!("{} times", setup.repeats) };
     let quick = if setup.quick { " (--quick)" } else { "" };
-    vec![
+    let mut facts = vec![
         ("scheme", setup.scheme.to_string()),
         ("traffic", format!("{} arrivals, {} frames", setup.traffic.arrivals, setup.traffic.size)),
         ("application", format!("{} of work a packet", print_time_s(setup.application_work_s))),
         ("socket", format!("{} receive buffer", print_bytes(setup.socket_buffer_bytes))),
         ("trials", format!("each load {repeats}, {} a trial{quick}", print_time_s(setup.trial_s))),
-    ]
+    ];
+    facts.extend(idle(finding).map(|idle| ("host's CPU", idle)));
+    facts
 }
 
 /// What the generator is and can do, in words.
@@ -226,7 +235,14 @@ pub fn suggestion(suggestion: &Suggestion) -> String {
         Some(cliff) => format!("simulated cliff {}", format::figure(cliff, Unit::Pps)),
         None => "not simulated".to_owned(),
     };
-    format!("{}: {} [{cliff}]", suggestion.setting, suggestion.why)
+    let gain = suggestion.gain.map_or(String::new(), |gain| {
+        let (value, ends) = (format::signed(gain.value, Unit::Share), format::interval(&gain, Unit::Share, " to "));
+        format!(
+            ", {value}{} against the same engine without it",
+            ends.map_or(String::new(), |ends| format!(" ({ends})"))
+        )
+    });
+    format!("{}: {} [{cliff}{gain}]", suggestion.setting, suggestion.why)
 }
 
 #[cfg(test)]

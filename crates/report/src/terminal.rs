@@ -116,8 +116,14 @@ fn costs(page: &mut Page, finding: &Finding) {
 
 fn figures(page: &mut Page, finding: &Finding) {
     page.columns("CLIFF");
-    page.paragraph(2, Tone::Faint, &cliff_note(finding));
+    page.paragraph(2, Tone::Faint, &sheet::cliff_note(finding));
     page.rows(&sheet::cliff(finding));
+    for sentence in sheet::searched(finding) {
+        page.paragraph(2, Tone::Faint, &sentence);
+    }
+    for sentence in sheet::to_plan_with(finding).iter().chain(&sheet::contradictions(finding)) {
+        page.paragraph(2, Tone::Plain, sentence);
+    }
     page.columns("PEAK THROUGHPUT");
     page.rows(&sheet::peak(finding));
     page.columns("AT TWICE THE CLIFF");
@@ -138,13 +144,6 @@ fn figures(page: &mut Page, finding: &Finding) {
     page.columns("LOST");
     page.paragraph(2, Tone::Faint, "at twice the cliff, as shares of the offered packets");
     page.rows(&sheet::loss(&finding.loss_at_twice));
-}
-
-fn cliff_note(finding: &Finding) -> String {
-    format!(
-        "highest offered load with loss at or below {}; error against the measured",
-        format::loss(finding.loss_target)
-    )
 }
 
 fn livelock(page: &mut Page, finding: &Finding) {

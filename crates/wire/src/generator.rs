@@ -37,6 +37,34 @@ pub const DEFAULT_LATENESS_BOUND_S: f64 = 100e-6;
 /// Smallest share of the intended rate that counts as kept up.
 pub const KEPT_UP_SHARE: f64 = 0.995;
 
+/// Length of a slot \[ns\]: at 300 kpps 3000 frames, so that a loss of 1e-3 shows in one, and a pause of a millisecond takes a few
+/// of them out of a trial, not all.
+pub const SLOT_NS: u64 = 10_000_000;
+/// A sender that does not read its clock for this long was stopped \[ns\]: a kick of 32 frames takes a third of it.
+pub const STALL_NS: u64 = crate::void::LATE_NS;
+/// Slots counted of a run: an hour.
+const MOST_SLOTS: u64 = 360_000;
+/// Stalls kept of a run; later ones are only counted.
+const MOST_STALLS: usize = 10_000;
+
+/// Frames of one slot of the window, by intended send time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct SentSlot {
+    /// Offered.
+    pub sent: u64,
+    /// Of these, how many left later than [`crate::void::LATE_NS`].
+    pub late: u64,
+}
+
+/// A time in which a thread or CPU did nothing [ns of `CLOCK_MONOTONIC`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Gap {
+    /// Last sign of life before it.
+    pub from_ns: u64,
+    /// First one after it.
+    pub to_ns: u64,
+}
+
 /// What to send with.
 #[derive(Debug, Clone)]
 pub struct GeneratorConfig {
@@ -97,6 +125,17 @@ impl Window {
         (self.from_ns..self.to_ns).contains(&intended_ns)
     }
 
+    /// Which slot of [`SLOT_NS`] an instant of the window lies in, from 0; None outside.
+    #[inline]
+    pub fn slot(&self, intended_ns: u64) -> Option<usize> {
+        self.contains(intended_ns).then(|| ((intended_ns - self.from_ns) / SLOT_NS) as usize)
+    }
+
+    /// Slots of [`SLOT_NS`], of the first hour; the last may be shorter.
+    pub fn slots(&self) -> usize {
+        self.to_ns.saturating_sub(self.from_ns).div_ceil(SLOT_NS).min(MOST_SLOTS) as usize
+    }
+
     /// Its length \[s\].
     pub fn length_s(&self) -> f64 {
         self.to_ns.saturating_sub(self.from_ns) as f64 * 1e-9
@@ -127,6 +166,10 @@ pub struct SenderReport {
     pub next_sequence: u64,
     /// Return of the call that transmitted a frame, minus its intended send time.
     pub lateness: Latency,
+    /// Frames of the window by slots of [`SLOT_NS`].
+    pub slots: Vec<SentSlot>,
+    /// Times of more than [`STALL_NS`] between two looks at the clock: the sender's own stalls, at most the first 10 000.
+    pub stalls: Vec<Gap>,
     /// Largest burst \[frames\].
     pub largest_burst: u64,
     /// Kicks by burst size: `burst_kicks[n]` kicks handed over n frames.
@@ -139,6 +182,9 @@ pub struct SenderReport {
     /// bound, and nothing was lost to the sender's own limits. If not, a loss says nothing about the
     /// receiver.
     pub kept_up: bool,
+    /// Whether every frame left and the last of them at most `lateness_bound_s` late: the whole load was offered, whatever the rates
+    /// of a short run say.
+    pub ended_on_time: bool,
     /// The bound on the 99th percentile of lateness used for `kept_up` \[s\].
     pub lateness_bound_s: f64,
     /// Whether the stop flag ended the run early.

@@ -44,6 +44,7 @@ pub mod thread;
 pub mod tracker;
 pub mod transfer;
 pub mod transmit;
+pub mod void;
 
 pub use error::WireError;
 pub use far_meter::FarCpu;

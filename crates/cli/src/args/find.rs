@@ -44,6 +44,18 @@ pub struct FindArgs {
     /// Length of one measurement [default: 1s; 0.4s with --quick]
     #[arg(long, value_parser = trial, allow_hyphen_values = true)]
     pub trial: Option<f64>,
+    /// Length of the trials that judge a load in a search, 1 to 1000 of them [default: three trials; one with --quick]
+    #[arg(long, value_name = "TIME", value_parser = trial, allow_hyphen_values = true)]
+    pub duration_sum: Option<f64>,
+    /// Share of the trials at the cliff that may lose more than --loss, as RFC 9971 has it
+    #[arg(long, value_name = "SHARE", default_value = "50%", value_parser = units::parse_share, allow_hyphen_values = true)]
+    pub exceed: f64,
+    /// Relative distance of the bounds at which a search ends [default: 2%; 4% with --quick]
+    #[arg(long, value_name = "SHARE", value_parser = units::parse_share, allow_hyphen_values = true)]
+    pub width: Option<f64>,
+    /// Searches for the cliff, whose spread gives its interval [default: 7]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100), allow_negative_numbers = true)]
+    pub searches: Option<u32>,
     /// Seed of everything random
     #[arg(long, default_value_t = 1, value_parser = super::seed, allow_negative_numbers = true)]
     pub seed: u64,
@@ -56,6 +68,9 @@ pub struct FindArgs {
     /// CPU of the host under test: its packet work and its application [default: the last]
     #[arg(long, value_name = "CPU", value_parser = cpu, allow_negative_numbers = true)]
     pub host_cpu: Option<u32>,
+    /// Whether the host's CPU may halt between packets; a short trial tells what the other way gives
+    #[arg(long, value_enum, default_value_t = Idle::Awake)]
+    pub idle: Idle,
     /// How CPU time is accounted
     #[arg(long, value_enum, default_value_t = Meter::Best)]
     pub cpu_meter: Meter,
@@ -95,6 +110,16 @@ pub enum Testbed {
     Netns,
     /// 127.0.0.1: sender and receiver share their CPU's packet work
     Loopback,
+}
+
+/// Ways of a CPU to idle.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum Idle {
+    /// It never halts: a loop keeps it busy that gives way to all else, and is given back at the end; a halted virtual CPU may come back
+    /// milliseconds late
+    Awake,
+    /// As the host is configured
+    AsConfigured,
 }
 
 /// Meters of CPU time.

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use netcliff_core::Finding;
-use netcliff_lab::find::{FindOptions, find};
+use netcliff_lab::find::{FindError, FindOptions, find};
 use netcliff_lab::rig::{Place, RigError, RigOptions};
 use netcliff_lab::store::Store;
 use netcliff_report as report;
@@ -74,6 +74,14 @@ fn options(args: &FindArgs) -> FindOptions {
         receive_buffer_bytes: args.socket_buffer,
         repeats: args.repeats,
         trial_s: args.trial,
+        duration_sum_s: args.duration_sum,
+        exceed: Some(args.exceed),
+        width: args.width,
+        searches: args.searches,
+        idle: match args.idle {
+            crate::args::Idle::Awake => netcliff_lab::find::Idle::Awake,
+            crate::args::Idle::AsConfigured => netcliff_lab::find::Idle::AsConfigured,
+        },
         seed: args.seed,
         cpu: args.cpu_meter.preference(),
         rig: RigOptions {
@@ -92,10 +100,12 @@ fn options(args: &FindArgs) -> FindOptions {
     }
 }
 
-/// A CPU that does not exist is the user's mistake; the rest is a failed measurement.
-fn explain(error: RigError) -> anyhow::Error {
+/// A CPU that does not exist and a goal that cannot be are the user's mistake; the rest is a failed measurement.
+fn explain(error: FindError) -> anyhow::Error {
     match error {
-        RigError::NoSuchCpu { .. } => output::usage(error),
+        FindError::Rig(RigError::NoSuchCpu { .. }) | FindError::Unresolved(_) | FindError::Goal(_) => {
+            output::usage(error)
+        }
         other => other.into(),
     }
 }

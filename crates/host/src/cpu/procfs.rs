@@ -12,6 +12,7 @@ use super::{
     types::{CpuMeter, CpuSplit, MeterError, MeterSpec, Method, Shares, Watch},
     util::{check, check_watch, clock_ns, monotonic_ns, process_cpu_clock, thread_cpu_clock},
 };
+use crate::idle::loop_ns;
 use std::{fs, path::Path};
 
 /// The procfs meter.
@@ -28,6 +29,7 @@ struct Reading {
     counts: Vec<Counts>,
     /// CPU time of all watched tasks (ns); `None` when one of them is gone.
     watched_ns: Option<u64>,
+    loop_ns: u64,
 }
 
 impl ProcfsMeter {
@@ -75,13 +77,18 @@ impl ProcfsMeter {
         // exceed the CPU.
         let counted_s = elapsed_s.max(b.counted_since_s(a));
         let share = |a, b| kernel_counts::share(a, b, counted_s);
-        let tasks = share(a.user + a.nice + a.system, b.user + b.nice + b.system);
+        let ticked = share(a.user + a.nice + a.system, b.user + b.nice + b.system);
+        // A loop that keeps the CPU from halting gives way to all else: its time was available.
+        let looped = now.loop_ns.saturating_sub(self.mark.loop_ns) as f64 * 1e-9 / counted_s;
+        let looped = if self.spec.cpus.len() == 1 { looped.min(ticked) } else { 0.0 };
+        let tasks = ticked - looped;
         let alone = self.spec.cpus.len() == 1;
         let application = (alone && !self.spec.watch.is_empty())
             .then(|| Some(now.watched_ns?.checked_sub(self.mark.watched_ns?)? as f64 * 1e-9 / counted_s))
             .flatten()
+            .map(|share| if self.watches_loop() { (share - looped).max(0.0) } else { share })
             .map(|share| share.min(tasks));
-        let idle = share(a.idle + a.iowait, b.idle + b.iowait);
+        let idle = share(a.idle + a.iowait, b.idle + b.iowait) + looped;
         CpuSplit {
             cpu: self.spec.cpus[index],
             method: Method::Procfs,
@@ -103,6 +110,11 @@ impl ProcfsMeter {
             polls: None,
             notes: self.notes(!alone),
         }
+    }
+
+    /// The loops are threads of this process.
+    fn watches_loop(&self) -> bool {
+        self.spec.watch.contains(&Watch::Process(std::process::id()))
     }
 
     /// The coarser of the tick and the unit /proc/stat is printed in (s).
@@ -137,7 +149,7 @@ impl CpuMeter for ProcfsMeter {
 impl Reading {
     fn take(spec: &MeterSpec) -> Result<Self, MeterError> {
         let watched_ns = spec.watch.iter().map(|watch| task_cpu_ns(*watch)).sum();
-        Ok(Self { at_ns: monotonic_ns(), counts: kernel_counts::read(&spec.cpus)?, watched_ns })
+        Ok(Self { at_ns: monotonic_ns(), counts: kernel_counts::read(&spec.cpus)?, watched_ns, loop_ns: loop_ns() })
     }
 }
 

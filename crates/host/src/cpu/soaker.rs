@@ -20,6 +20,7 @@ use super::{
     types::{CpuMeter, CpuSplit, MeterError, MeterSpec, Method, Shares, Watch},
     util::{check, check_watch, clock_ns, monotonic_ns, online_cpus, pin_to, this_thread, thread_cpu_clock},
 };
+use crate::idle::become_idle_class;
 use batches::{Sample, estimate, upper_quarter_median};
 use std::{
     hint::black_box,
@@ -258,15 +259,6 @@ impl Drop for SoakerMeter {
 
 fn unavailable(reason: String) -> MeterError {
     MeterError::Unavailable { method: Method::Soaker, reason }
-}
-
-fn become_idle_class() -> io::Result<()> {
-    let parameters = libc::sched_param { sched_priority: 0 };
-    // SAFETY: `parameters` is a valid sched_param; 0 means the calling thread.
-    if unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &parameters) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
 }
 
 fn soak(shared: &Shared, index: usize) {

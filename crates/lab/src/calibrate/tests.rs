@@ -1,6 +1,7 @@
 use super::*;
-use crate::bench::{PollTime, SenderCeiling};
+use crate::bench::{PollTime, SenderCeiling, Slots};
 use netcliff_core::Outcome;
+use netcliff_wire::void::Sides;
 
 /// A host whose costs are known exactly: counts follow from the load without noise.
 struct Exact {
@@ -71,9 +72,15 @@ impl Bench for Exact {
         Ok(Observation {
             spec: spec.clone(),
             outcome: Outcome::default(),
-            loss: 1.0 - delivered / packets,
-            sender_kept_up: true,
-            offered_share: 1.0,
+            sides: Sides {
+                offered_share: 1.0,
+                reached_pps: spec.rate_pps,
+                lost: (packets - delivered).round() as u64,
+                late: 0,
+                missed: 0,
+            },
+            sent: packets.round() as u64,
+            slots: Slots::default(),
             lateness_p99_s: None,
             steal_share: 0.0,
             counts: (metered && self.metered).then_some(counts),

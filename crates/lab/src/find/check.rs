@@ -8,13 +8,13 @@ use netcliff_core::finding::SetupCheck;
 use netcliff_core::{EngineKind, Figure, Finding, FrameSizes, ParseError, Scheme, Traffic, units};
 use netcliff_host::testbed::sysctl::SysctlOverrides;
 
+use super::cliff::{self, Question};
 use super::engines::Computed;
 use super::plan::{Plan, Progress};
 use super::{FindOptions, base, conclude, missing, stages};
 use crate::bench::Bench;
 use crate::calibrate::Calibrated;
 use crate::rig::{Rig, RigOptions};
-use crate::search::Range;
 use crate::trial::{TrialError, TrialSpec};
 use crate::wire_bench::WireBench;
 
@@ -91,18 +91,21 @@ impl CheckSetup {
     }
 }
 
+/// What the checks go by.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked<'a> {
+    pub options: &'a FindOptions,
+    pub plan: &'a Plan,
+    pub calibrated: &'a Calibrated,
+    /// What the calibrated host serves (pps).
+    pub capacity_pps: f64,
+}
+
 /// Runs every check; a stop or failure leaves the rest out and says so.
-pub fn all(
-    options: &FindOptions,
-    plan: &Plan,
-    calibrated: &Calibrated,
-    stop: &Arc<AtomicBool>,
-    progress: &RefCell<Progress<'_>>,
-    finding: &mut Finding,
-) {
-    for setup in &options.checks {
+pub fn all(asked: &Asked<'_>, stop: &Arc<AtomicBool>, progress: &RefCell<Progress<'_>>, finding: &mut Finding) {
+    for setup in &asked.options.checks {
         progress.borrow_mut().observer.stage(&format!("checking {}", setup.name));
-        match one(setup, options, plan, calibrated, stop, progress, finding) {
+        match one(setup, asked, stop, progress, finding) {
             Ok(check) => finding.checks.push(check),
             Err(why) => missing(finding, &format!("checks.{}", setup.name), why),
         }
@@ -115,13 +118,12 @@ pub fn all(
 
 fn one(
     setup: &CheckSetup,
-    options: &FindOptions,
-    plan: &Plan,
-    calibrated: &Calibrated,
+    asked: &Asked<'_>,
     stop: &Arc<AtomicBool>,
     progress: &RefCell<Progress<'_>>,
     finding: &Finding,
 ) -> Result<SetupCheck, String> {
+    let Asked { options, plan, calibrated, capacity_pps } = *asked;
     let mut computed = setup.computed(options, plan, calibrated, finding);
     let spec = setup.spec(options, plan);
     let rig = Rig::build(&setup.rig(options), Arc::clone(stop)).map_err(|error| error.to_string())?;
@@ -138,6 +140,7 @@ fn one(
         scheme: computed.scheme.clone(),
         frame_bytes: spec.frame_bytes,
         cliff_pps: Default::default(),
+        cliff_experienced_pps: Default::default(),
         delivered_at_1_5_pps: Default::default(),
         delivered_at_2_pps: Default::default(),
     };
@@ -149,15 +152,20 @@ fn one(
     let expected_pps =
         check.cliff_pps.sim.or(check.cliff_pps.model).ok_or("neither model nor simulator answers it")?.value;
     let ceiling_pps = finding.generator.ceiling_pps.map_or(f64::INFINITY, |figure| figure.value);
-    let range = Range {
-        start_pps: 0.6 * expected_pps,
-        ceiling_pps: stages::PACED_SHARE * ceiling_pps,
-        factor: 1.25,
-        width: plan.width,
+    let question = Question {
+        base: spec.clone(),
+        goal: plan.goal,
+        range: stages::range(ceiling_pps),
+        near_pps: expected_pps,
+        // Nothing is known yet of what this set-up serves but what is predicted.
+        capacity_pps: capacity_pps.min(1.05 * expected_pps),
+        searches: plan.searches,
+        most_trials: plan.most_trials,
     };
-    let cliffs = stages::cliffs(&mut bench, &spec, range, plan.searches, options.loss).map_err(text)?;
-    let cliff = cliffs.figure(ceiling_pps, options.loss)?;
+    let cliffs = cliff::search(&mut bench, &question).map_err(text)?;
+    let cliff = cliffs.own()?;
     check.cliff_pps.wire = Some(cliff);
+    check.cliff_experienced_pps.wire = cliffs.experienced().ok();
     for (multiple, delivered) in [(1.5, &mut check.delivered_at_1_5_pps), (2.0, &mut check.delivered_at_2_pps)] {
         let load_pps = multiple * cliff.value;
         let model = computed.unless_stopped(stop, move |computed, _| computed.model_at(load_pps));

@@ -1,9 +1,9 @@
 //! From the sweep to the figures of the page: peak, livelock, splits, losses, what binds.
 
-use netcliff_core::finding::{ByEngine, SweepPoint};
+use netcliff_core::finding::SweepPoint;
 use netcliff_core::{CpuShares, EngineKind, Figure, Finding, Latency, Loss, Outcome};
 
-use super::missing;
+use super::{binding, missing};
 use crate::bench::Observation;
 use crate::stats;
 
@@ -32,11 +32,9 @@ impl Merged {
     }
 }
 
-/// Means over the repeats with their intervals; only repeats that really offered the load count, where there are any.
-/// A late sender does not exclude a repeat: that would choose among repeats by how busy the machine was. None for no
-/// repeats.
+/// Means over the repeats with their intervals; only repeats that are not void count, where there are any. None for no repeats.
 pub fn merge(observations: &[Observation]) -> Option<Merged> {
-    let good: Vec<&Observation> = observations.iter().filter(|o| o.offered_share >= OFFERED).collect();
+    let good: Vec<&Observation> = observations.iter().filter(|o| o.void().is_none()).collect();
     let kept_up = !good.is_empty();
     let used: Vec<&Outcome> = if kept_up {
         good.iter().map(|o| &o.outcome).collect()
@@ -125,7 +123,7 @@ pub fn all(finding: &mut Finding) {
     if !finding.partial {
         unreached(finding);
     }
-    finding.binding = binding(finding);
+    finding.binding = binding::sentence(finding);
 }
 
 /// Says of the measured figures that have no trial at their load that this is why.
@@ -153,43 +151,4 @@ fn unreached(finding: &mut Finding) {
     for (figure, why) in told {
         missing(finding, figure, why);
     }
-}
-
-/// Share of the scheduled rate that counts as the load; lateness does not matter past the cliff.
-const OFFERED: f64 = 0.97;
-
-fn share(figure: Option<Figure>) -> f64 {
-    figure.map_or(0.0, |figure| figure.value)
-}
-
-/// What binds at the cliff, in one sentence.
-fn binding(finding: &Finding) -> Option<String> {
-    let cpu = first(&finding.cpu_at_cliff)?;
-    let (protocol, application) = (share(cpu.protocol), share(cpu.application));
-    let interrupt = share(cpu.interrupt) + share(cpu.poll);
-    let available = share(cpu.available);
-    let percent = |share: f64| format!("{:.0} %", 100.0 * share);
-    if available > 0.25 {
-        return Some(format!(
-            "not the CPU: {} of it is still available at the cliff; bursts overflow a buffer before it is full",
-            percent(available)
-        ));
-    }
-    let most =
-        [("protocol processing", protocol), ("the application", application), ("interrupts and polls", interrupt)]
-            .into_iter()
-            .max_by(|a, b| a.1.total_cmp(&b.1))?
-            .0;
-    Some(format!(
-        "the CPU: at the cliff protocol processing takes {}, the application {}, interrupts and polls {}; {} costs most",
-        percent(protocol),
-        percent(application),
-        percent(interrupt),
-        most
-    ))
-}
-
-/// Measured, else simulated, else predicted.
-fn first<T: Clone>(by: &ByEngine<T>) -> Option<T> {
-    by.wire.clone().or_else(|| by.sim.clone()).or_else(|| by.model.clone())
 }

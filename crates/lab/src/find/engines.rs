@@ -35,6 +35,14 @@ impl Computed {
         Point { host: self.host.clone(), scheme: self.scheme.clone(), traffic: self.traffic.at_pps(load_pps) }
     }
 
+    /// Mean size of a frame (bytes); that of the smallest where the traffic has none.
+    pub fn frame_bytes(&self) -> f64 {
+        match &self.traffic.size {
+            netcliff_core::FrameSizes::Fixed(bytes) => f64::from(*bytes),
+            _ => 64.0,
+        }
+    }
+
     fn sim(&self) -> SimEngine {
         SimEngine { confidence: crate::stats::CONFIDENCE, ..SimEngine::with_packets(self.seed, self.packets) }
     }

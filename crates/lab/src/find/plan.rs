@@ -4,11 +4,14 @@ use std::time::Instant;
 
 use super::{FindOptions, Observer};
 use crate::calibrate;
+use crate::rfc2544::search::Goal;
 
 /// What a trial takes beyond its measured window: set-up, warm-up, drain (s); seen here: 0.25 to 0.35.
 const TRIAL_OVERHEAD_S: f64 = 0.3;
-/// Trials of one search for the cliff: about three coarse ones and five bisections.
-const SEARCH_TRIALS: f64 = 10.0;
+/// Loads that one search tries: of a fake host 4.2 with --quick, 5.9 with pauses (`cargo test -p netcliff-lab find::tests`).
+const SEARCH_LOADS: f64 = 5.0;
+/// Share of the trials that may lose more than the target at the cliff.
+const EXCEED: f64 = 0.5;
 /// Model, simulation and suggestions (s).
 const COMPUTING_S: f64 = 20.0;
 /// Everything before calibration: the sender's ceiling and the rough search (s).
@@ -26,10 +29,12 @@ pub struct Plan {
     pub trial_s: f64,
     /// Rounds of calibration.
     pub calibration_rounds: u32,
-    /// Searches for the cliff; more than repeats when quick, since the cliff is the main figure.
+    /// Searches for the cliff.
     pub searches: u32,
-    /// Relative width at which a search ends.
-    pub width: f64,
+    /// No search begins after so many trials of searches.
+    pub most_trials: u32,
+    /// What a cliff is.
+    pub goal: Goal,
     /// Arrivals simulated a load.
     pub sim_packets: u64,
     /// Whole run (s).
@@ -41,12 +46,16 @@ impl Plan {
     pub fn new(options: &FindOptions) -> Self {
         let repeats = options.repeats.unwrap_or(if options.quick { 1 } else { 5 });
         let trial_s = options.trial_s.unwrap_or(if options.quick { 0.4 } else { 1.0 });
-        let searches = if options.quick { repeats.max(3) } else { repeats };
+        // The interval over 7 searches has 98 % confidence, over 5, if the trials run out, 94 %.
+        let searches = options.searches.unwrap_or(7);
+        let goal = goal(options, trial_s);
         let calibration_rounds = if options.quick { 4 } else { repeats.max(5) };
         let each_s = trial_s + TRIAL_OVERHEAD_S;
         let calibration = f64::from(calibration_rounds) * calibrate::TRIALS_A_ROUND as f64 + 2.0;
         let sweep = f64::from(repeats) * MULTIPLES.len() as f64;
-        let one_search = f64::from(searches) * SEARCH_TRIALS;
+        // A trial that agrees with the first of a load ends it early.
+        let of_a_load = 1.0 + 0.5 * (goal.duration_sum_s / goal.final_trial_s - 1.0);
+        let one_search = f64::from(searches) * SEARCH_LOADS * of_a_load;
         let checks = options.checks.len() as f64 * (one_search + 2.0 * f64::from(repeats)) * each_s;
         let planned_s = BEFORE_S + (calibration + sweep + one_search) * each_s + COMPUTING_S + checks;
         Self {
@@ -54,10 +63,24 @@ impl Plan {
             trial_s,
             calibration_rounds,
             searches,
-            width: if options.quick { 0.04 } else { 0.02 },
+            most_trials: one_search.ceil() as u32,
+            goal,
             sim_packets: if options.quick { 1_000_000 } else { 4_000_000 },
             planned_s,
         }
+    }
+}
+
+/// The goal of the searches: one trial judges a load with --quick, the majority of three without.
+fn goal(options: &FindOptions, trial_s: f64) -> Goal {
+    let trials = if options.quick { 1.0 } else { 3.0 };
+    Goal {
+        final_trial_s: trial_s,
+        initial_trial_s: trial_s,
+        duration_sum_s: options.duration_sum_s.unwrap_or(trials * trial_s),
+        loss_ratio: options.loss,
+        exceed_ratio: options.exceed.unwrap_or(EXCEED),
+        width: options.width.unwrap_or(if options.quick { 0.04 } else { 0.02 }),
     }
 }
 

@@ -4,25 +4,30 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use netcliff_core::finding::{LatencyAt, SweepPoint};
-use netcliff_core::{EngineKind, Figure, Finding, Outcome, Record};
+use netcliff_core::{EngineKind, Finding, Outcome, Record};
 
+use super::cliff::{self, Cliffs, Question};
 use super::engines::Computed;
+use super::idle::{self, Idle, Switch};
 use super::plan::{MULTIPLES, Plan, Progress};
-use super::{FindOptions, Halt, base, conclude, missing, suggest};
+use super::rough::{self, Rough};
+use super::{FindOptions, Halt, Unresolved, base, conclude, contradict, missing, suggest};
 use crate::bench::{Bench, Observation};
 use crate::calibrate::{self, Calibrated};
-use crate::search::{self, Cliff, Range, Verdict};
+use crate::rfc2544::trial::Range;
 use crate::stats;
 use crate::trial::{TrialError, TrialSpec};
 
-/// First load of the rough search (pps) and the loss that ends it: far past any noise.
-const ROUGH_START_PPS: f64 = 20e3;
-const ROUGH_LOSS: f64 = 0.02;
-const ROUGH_TRIAL_S: f64 = 0.15;
-/// A load that lost this much has failed without a second look.
-const CLEAR_FAILURE: f64 = 0.01;
+/// How often a trial of the sweep that is void is made again.
+const VOID_REPEATS: u32 = 2;
+/// The computed cliff says where to search if it is within this factor of the rough one.
+const NEAR: f64 = 1.5;
 /// Share of the sender's ceiling above which it cannot pace.
 pub const PACED_SHARE: f64 = 0.95;
+/// Load of the trials of both ways of idling, as a share of the cliff: the CPU still halts often, and a queue of pauses shows.
+const IDLE_SHARE: f64 = 0.75;
+/// Lowest load that is tried (pps): a trial of a second then still has a thousand packets.
+const LEAST_PPS: f64 = 1e3;
 /// Shares of the cliff at which latency is told.
 const LATENCY_SHARES: [f64; 2] = [0.5, 0.9];
 
@@ -35,13 +40,19 @@ pub struct Run<'a, 'p> {
     /// Set by the user to stop; computing looks at it between loads, measuring all the time.
     pub stop: &'a AtomicBool,
     pub finding: &'a mut Finding,
+    /// How the host's CPU idles in this run, and what changes it; None: it cannot be changed.
+    pub idle: Option<(&'a mut dyn Switch, Idle)>,
 }
 
 impl Run<'_, '_> {
-    /// All stages; the calibration, if there is one, is for the checks that follow.
-    pub fn all(&mut self) -> Option<Calibrated> {
+    /// All stages; the calibration, if there is one, and what the host serves are for the checks that follow.
+    ///
+    /// # Errors
+    /// A trial cannot resolve the loss that defines the cliff.
+    pub fn all(&mut self) -> Result<Option<(Calibrated, f64)>, Unresolved> {
         match self.stages() {
-            Ok(calibrated) => calibrated,
+            Ok(calibrated) => Ok(calibrated),
+            Err(Halt::Unresolved(unresolved)) => Err(unresolved),
             Err(halt) => {
                 // A stop while a stage fails is a stop all the same.
                 self.finding.partial = !matches!(halt, Halt::Failed(_)) || self.stop.load(Ordering::Relaxed);
@@ -49,7 +60,7 @@ impl Run<'_, '_> {
                     missing(self.finding, "wire", why);
                 }
                 conclude::all(self.finding);
-                None
+                Ok(None)
             }
         }
     }
@@ -58,24 +69,28 @@ impl Run<'_, '_> {
         self.progress.borrow_mut().observer.stage(name);
     }
 
-    fn stages(&mut self) -> Result<Option<Calibrated>, Halt> {
+    fn stages(&mut self) -> Result<Option<(Calibrated, f64)>, Halt> {
         self.stage("measuring the sender alone");
         let ceiling_pps = self.ceiling()?;
         self.stage("looking for the rough cliff");
-        let rough_pps = self.rough(ceiling_pps)?;
+        let rough = rough::search(self.bench, &base(self.options, self.plan), PACED_SHARE * ceiling_pps)?;
+        Unresolved::check(&self.plan.goal, rough.cliff_pps).map_err(Halt::Unresolved)?;
         self.stage("calibrating");
-        let calibrated = self.calibrate(rough_pps)?;
+        let calibrated = self.calibrate(rough.cliff_pps)?;
         let computed = calibrated.as_ref().map(|calibrated| self.computed(calibrated));
         if let Some(computed) = &computed {
             self.stage("predicting and simulating the cliff");
             self.computed_cliffs(computed)?;
         }
         self.stage("measuring the cliff");
-        let start_pps = 0.6 * self.expected().unwrap_or(rough_pps);
-        let measured = self.measure_cliff(start_pps, ceiling_pps)?;
-        let centre_pps = measured.or_else(|| self.expected()).unwrap_or(rough_pps);
+        let cliffs = self.measure_cliff(&rough, ceiling_pps)?;
+        let measured = self.finding.cliff_pps.wire.map(|figure| figure.value);
+        let centre_pps = measured.or_else(|| self.expected()).unwrap_or(rough.cliff_pps);
         self.stage("sweeping the load");
-        self.sweep(centre_pps, ceiling_pps)?;
+        let swept = self.sweep(centre_pps, ceiling_pps)?;
+        self.finding.contradictions =
+            contradict::all(&swept, &cliffs.trials, self.finding, &self.plan.goal, rough.capacity_pps);
+        self.other_idle(IDLE_SHARE * centre_pps)?;
         if let Some(computed) = &computed {
             self.stage("the same loads on paper and in simulation");
             self.computed_sweep(computed, centre_pps)?;
@@ -89,7 +104,7 @@ impl Run<'_, '_> {
                 return Err(Halt::Stopped);
             }
         }
-        Ok(calibrated)
+        Ok(calibrated.map(|calibrated| (calibrated, rough.capacity_pps)))
     }
 
     /// The cliff that simulation, or else the model, expects.
@@ -116,22 +131,6 @@ impl Run<'_, '_> {
         stats::median(&ceiling.pps)
             .map(|figure| figure.value)
             .ok_or_else(|| Halt::Failed("the sender sent nothing".into()))
-    }
-
-    /// Where loss becomes gross, to a factor of 1.3.
-    fn rough(&mut self, ceiling_pps: f64) -> Result<f64, Halt> {
-        let range =
-            Range { start_pps: ROUGH_START_PPS, ceiling_pps: PACED_SHARE * ceiling_pps, factor: 1.7, width: 0.3 };
-        let base = TrialSpec { seconds: ROUGH_TRIAL_S, ..base(self.options, self.plan) };
-        let bench = &mut *self.bench;
-        let cliff = search::cliff(range, |rate_pps| -> Result<Verdict, TrialError> {
-            let observation = bench.observe(&TrialSpec { rate_pps, ..base.clone() }, false)?;
-            Ok(verdict(&observation, ROUGH_LOSS))
-        })?;
-        match cliff {
-            Cliff::Bracket { passed_pps, .. } | Cliff::Above { passed_pps } => Ok(passed_pps),
-            Cliff::Below { failed_pps } => Ok(failed_pps),
-        }
     }
 
     fn calibrate(&mut self, rough_pps: f64) -> Result<Option<Calibrated>, Halt> {
@@ -168,19 +167,32 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    fn measure_cliff(&mut self, start_pps: f64, ceiling_pps: f64) -> Result<Option<f64>, Halt> {
-        let base = base(self.options, self.plan);
-        let range = Range { start_pps, ceiling_pps: PACED_SHARE * ceiling_pps, factor: 1.25, width: self.plan.width };
-        let cliffs = cliffs(self.bench, &base, range, self.plan.searches, self.options.loss)?;
-        match cliffs.figure(ceiling_pps, self.options.loss) {
-            Ok(figure) => self.finding.cliff_pps.wire = Some(figure),
-            Err(why) => missing(self.finding, "cliff_pps.wire", why),
+    fn measure_cliff(&mut self, rough: &Rough, ceiling_pps: f64) -> Result<Cliffs, Halt> {
+        let expected = self.expected().filter(|pps| (1.0 / NEAR..NEAR).contains(&(pps / rough.cliff_pps)));
+        let question = Question {
+            base: base(self.options, self.plan),
+            goal: self.plan.goal,
+            range: range(ceiling_pps),
+            near_pps: expected.unwrap_or(rough.cliff_pps),
+            capacity_pps: rough.capacity_pps,
+            searches: self.plan.searches,
+            most_trials: self.plan.most_trials,
+        };
+        let cliffs = cliff::search(self.bench, &question)?;
+        for (figure, found) in [("cliff_pps.wire", cliffs.own()), ("cliff_experienced_pps.wire", cliffs.experienced())]
+        {
+            match (found, figure) {
+                (Ok(found), "cliff_pps.wire") => self.finding.cliff_pps.wire = Some(found),
+                (Ok(found), _) => self.finding.cliff_experienced_pps.wire = Some(found),
+                (Err(why), figure) => missing(self.finding, figure, why),
+            }
         }
-        if cliffs.stopped { Err(Halt::Stopped) } else { Ok(self.finding.cliff_pps.wire.map(|figure| figure.value)) }
+        self.finding.searches = cliffs.summary();
+        if cliffs.stopped { Err(Halt::Stopped) } else { Ok(cliffs) }
     }
 
-    /// Metered trials at multiples of the cliff, loads interleaved so that drift hits all alike.
-    fn sweep(&mut self, centre_pps: f64, ceiling_pps: f64) -> Result<(), Halt> {
+    /// Metered trials at multiples of the cliff, loads interleaved so that drift hits all alike; all of them, by load.
+    fn sweep(&mut self, centre_pps: f64, ceiling_pps: f64) -> Result<Vec<Observation>, Halt> {
         let base = base(self.options, self.plan);
         let loads: Vec<f64> = MULTIPLES.iter().map(|multiple| multiple * centre_pps).collect();
         let mut seen: Vec<Vec<Observation>> = vec![Vec::new(); loads.len()];
@@ -191,7 +203,7 @@ impl Run<'_, '_> {
                     continue;
                 }
                 let seed = base.seed + 5000 + u64::from(round) * 101 + place as u64;
-                match self.bench.observe(&TrialSpec { rate_pps, seed, ..base.clone() }, true) {
+                match self.valid(&TrialSpec { rate_pps, seed, ..base.clone() }) {
                     Ok(observation) => {
                         self.keep(&observation);
                         seen[place].push(observation);
@@ -213,9 +225,30 @@ impl Run<'_, '_> {
                 None => {}
             }
         }
-        let lateness = seen.iter().flatten().filter(|o| o.sender_kept_up).filter_map(|o| o.lateness_p99_s);
+        let lateness = seen.iter().flatten().filter(|o| o.void().is_none()).filter_map(|o| o.lateness_p99_s);
         self.finding.generator.lateness_p99_s = lateness.reduce(f64::max);
-        outcome
+        outcome.map(|()| seen.into_iter().flatten().collect())
+    }
+
+    /// A short trial each way of idling.
+    fn other_idle(&mut self, rate_pps: f64) -> Result<(), Halt> {
+        let Some((switch, idle)) = &mut self.idle else { return Ok(()) };
+        let spec = TrialSpec { rate_pps, seed: self.options.seed + 70_000, ..base(self.options, self.plan) };
+        self.finding.idle = Some(idle::both_ways(self.bench, &mut **switch, *idle, &spec)?);
+        Ok(())
+    }
+
+    /// A trial that is not void, or the last of a few that were.
+    fn valid(&mut self, spec: &TrialSpec) -> Result<Observation, TrialError> {
+        let mut observation = self.bench.observe(spec, true)?;
+        for repeat in 1..=VOID_REPEATS {
+            if observation.void().is_none() {
+                break;
+            }
+            let seed = spec.seed + 1_000_003 * u64::from(repeat);
+            observation = self.bench.observe(&TrialSpec { seed, ..spec.clone() }, true)?;
+        }
+        Ok(observation)
     }
 
     fn keep(&self, observation: &Observation) {
@@ -272,79 +305,7 @@ impl Run<'_, '_> {
     }
 }
 
-/// Share of the scheduled rate that must really have been offered for a trial to say anything about the receiver.
-const OFFERED: f64 = 0.99;
-
-/// Reads a trial. A sender that offered the load but late, in bursts, made it harder: what passed has passed, and a
-/// clear failure is the receiver's; a failure by little is nobody's.
-fn verdict(observation: &Observation, target: f64) -> Verdict {
-    if observation.offered_share < OFFERED {
-        return Verdict::SenderLimited;
-    }
-    match observation.loss {
-        loss if loss <= target => Verdict::Passed,
-        loss if loss >= CLEAR_FAILURE || observation.sender_kept_up => Verdict::Failed,
-        _ => Verdict::SenderLimited,
-    }
-}
-
-/// Searches that were made.
-pub struct Cliffs {
-    found: Vec<Cliff>,
-    /// True: the user ended them; what was found until then is here.
-    pub stopped: bool,
-}
-
-/// Searches for the cliff `repeats` times. A load that fails by little is tried twice more, and the majority
-/// counts: other tenants of the machine make single trials fail.
-pub fn cliffs(
-    bench: &mut dyn Bench,
-    base: &TrialSpec,
-    range: Range,
-    repeats: u32,
-    loss: f64,
-) -> Result<Cliffs, TrialError> {
-    let mut found = Vec::new();
-    for repeat in 0..repeats {
-        let mut trials = 0;
-        let mut once = |rate_pps: f64| {
-            trials += 1;
-            let seed = base.seed + 20_000 + 997 * u64::from(repeat) + trials;
-            bench.observe(&TrialSpec { rate_pps, seed, ..base.clone() }, false)
-        };
-        let cliff = search::cliff(range, |rate_pps| -> Result<Verdict, TrialError> {
-            let first = once(rate_pps)?;
-            match verdict(&first, loss) {
-                Verdict::Failed if first.loss < CLEAR_FAILURE => {}
-                decided => return Ok(decided),
-            }
-            let again = [verdict(&once(rate_pps)?, loss), verdict(&once(rate_pps)?, loss)];
-            let passed = again.iter().filter(|verdict| **verdict == Verdict::Passed).count();
-            Ok(if passed == again.len() { Verdict::Passed } else { Verdict::Failed })
-        });
-        match cliff {
-            Ok(cliff) => found.push(cliff),
-            Err(TrialError::Stopped) => return Ok(Cliffs { found, stopped: true }),
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(Cliffs { found, stopped: false })
-}
-
-impl Cliffs {
-    /// The median of the searches with its interval, or why there is none.
-    pub fn figure(&self, ceiling_pps: f64, loss: f64) -> Result<Figure, String> {
-        let passed: Vec<f64> = self.found.iter().filter_map(Cliff::passed_pps).collect();
-        match stats::median(&passed) {
-            Some(figure) if passed.len() * 2 > self.found.len() => Ok(figure),
-            _ if self.found.is_empty() => Err("stopped before a search was finished".to_owned()),
-            _ if self.found.iter().any(|cliff| matches!(cliff, Cliff::Below { .. })) => {
-                Err(format!("even the lowest load tried lost more than {loss:e} of its packets"))
-            }
-            _ => Err(format!(
-                "the sender's ceiling of {ceiling_pps:.0} pps was reached before the host lost more than {loss:e}: the \
-                 cliff lies above"
-            )),
-        }
-    }
+/// Loads that a search for the cliff may try, of a sender with this ceiling (pps).
+pub fn range(ceiling_pps: f64) -> Range {
+    Range { min_pps: LEAST_PPS.min(0.5 * PACED_SHARE * ceiling_pps), max_pps: PACED_SHARE * ceiling_pps }
 }

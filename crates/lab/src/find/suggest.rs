@@ -1,4 +1,4 @@
-//! Settings worth trying: candidates ranked on paper, the best two simulated.
+//! Settings worth trying: candidates ranked by the model, the best two simulated, each engine against itself.
 
 use std::sync::atomic::AtomicBool;
 
@@ -8,7 +8,7 @@ use netcliff_core::{Figure, Finding};
 use super::engines::Computed;
 
 /// A gain below this is not worth a try: the noise of a measurement is larger.
-const WORTHWHILE: f64 = 1.03;
+const WORTHWHILE: f64 = 0.03;
 /// How many are told.
 const TOLD: usize = 2;
 /// A throughput at twice the cliff below this share of the peak is worth mending.
@@ -20,28 +20,55 @@ struct Candidate {
     changed: Computed,
 }
 
-/// The two most promising settings, by simulated cliff; none if nothing helps. After `stop` without their cliffs.
+/// The two most promising settings: each engine's cliff with the setting against its own without it; none if nothing helps. After `stop`
+/// without their cliffs.
 pub fn settings(now: &Computed, finding: &Finding, stop: &AtomicBool) -> Vec<Suggestion> {
-    let Some(base_pps) = finding.cliff_pps.sim.or(finding.cliff_pps.model) else { return Vec::new() };
+    let cliffs = &finding.cliff_pps;
     let livelocks = finding.livelock.wire.or(finding.livelock.sim).is_some_and(|figure| figure.value < LIVELOCK);
-    let mut ranked: Vec<(f64, Candidate)> = candidates(now, livelocks)
+    let Some(model) = cliffs.model else { return Vec::new() };
+    let mut ranked: Vec<(Figure, Candidate)> = candidates(now, livelocks)
         .into_iter()
         .filter_map(|candidate| {
             let cliff = candidate.changed.unless_stopped(stop, |changed, _| changed.model_cliff());
-            Some((cliff?.ok()?.value, candidate))
+            Some((gain(&cliff?.ok()?, &model), candidate))
         })
-        .filter(|(pps, _)| *pps > WORTHWHILE * base_pps.value)
+        .filter(|(gain, _)| is_worthwhile(gain))
         .collect();
-    ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
-    ranked
-        .into_iter()
-        .take(TOLD)
-        .map(|(_, candidate)| {
-            let cliff = candidate.changed.unless_stopped(stop, Computed::sim_cliff);
-            let expected: Option<Figure> = cliff.and_then(|cliff| cliff.ok().flatten());
-            Suggestion { setting: candidate.setting, why: candidate.why, expected_cliff_pps: expected }
-        })
-        .collect()
+    ranked.sort_by(|a, b| b.0.value.total_cmp(&a.0.value));
+    let mut told = Vec::new();
+    for (by_model, candidate) in ranked {
+        if told.len() == TOLD {
+            break;
+        }
+        let cliff = candidate.changed.unless_stopped(stop, Computed::sim_cliff);
+        let expected: Option<Figure> = cliff.and_then(|cliff| cliff.ok().flatten());
+        let gain = match (&expected, &cliffs.sim) {
+            (Some(with), Some(without)) => gain(with, without),
+            _ => by_model,
+        };
+        if is_worthwhile(&gain) {
+            let Candidate { setting, why, .. } = candidate;
+            told.push(Suggestion { setting, why, expected_cliff_pps: expected, gain: Some(gain) });
+        }
+    }
+    told
+}
+
+/// `with` over `without`, less 1; the interval from the ends of both, which is at least as wide as that of independent figures.
+fn gain(with: &Figure, without: &Figure) -> Figure {
+    let value = with.value / without.value - 1.0;
+    if with.interval.is_none() && without.interval.is_none() {
+        return Figure::exact(value);
+    }
+    let ends = |figure: &Figure| figure.interval.map_or((figure.value, figure.value), |i| (i.low, i.high));
+    let ((low, high), (base_low, base_high)) = (ends(with), ends(without));
+    let confidence = [with, without].iter().filter_map(|f| f.interval).map(|i| i.confidence).fold(1.0, f64::min);
+    Figure::between(value, low / base_high - 1.0, high / base_low - 1.0, confidence)
+}
+
+/// A gain that is worth a try, and not one of chance.
+fn is_worthwhile(gain: &Figure) -> bool {
+    gain.value > WORTHWHILE && gain.interval.is_none_or(|interval| interval.low > 0.0)
 }
 
 fn candidates(now: &Computed, livelocks: bool) -> Vec<Candidate> {
@@ -61,7 +88,8 @@ fn candidates(now: &Computed, livelocks: bool) -> Vec<Candidate> {
         why,
         &|c| {
             // Two stages on two CPUs: the slower one binds, and protocol processing alone is what one CPU then does.
-            c.host.protocol_s = c.host.protocol_s.max(c.host.application_s.unwrap_or(0.0) - 64.0 * c.host.per_byte_s);
+            let bytes_s = c.frame_bytes() * c.host.per_byte_s;
+            c.host.protocol_s = c.host.protocol_s.max(c.host.application_s.unwrap_or(0.0) - bytes_s);
             c.host.application_s = None;
         },
     );
@@ -74,4 +102,22 @@ fn candidates(now: &Computed, livelocks: bool) -> Vec<Candidate> {
         c.host.ring *= 4
     });
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_change_is_no_gain_whatever_the_engines_disagree_by() {
+        let (model, sim) = (Figure::exact(412e3), Figure::between(383e3, 383e3, 393e3, 0.95));
+        for same in [model, sim] {
+            let gain = gain(&same, &same);
+            assert_eq!(gain.value, 0.0);
+            assert!(!is_worthwhile(&gain));
+        }
+        assert!(is_worthwhile(&gain(&Figure::exact(500e3), &model)));
+        let unsure = Figure::between(400e3, 380e3, 420e3, 0.95);
+        assert!(!is_worthwhile(&gain(&unsure, &sim)), "a gain of 4 % whose interval holds no gain");
+    }
 }

@@ -63,6 +63,20 @@ impl End {
     }
 }
 
+impl std::fmt::Display for End {
+    /// As in JSON.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Regular => "regular",
+            Self::AboveMaximum => "above-maximum",
+            Self::AboveSender => "above-sender",
+            Self::BelowMinimum => "below-minimum",
+            Self::SenderTooSlow => "sender-too-slow",
+            Self::OutOfTime => "out-of-time",
+        })
+    }
+}
+
 /// A search's results with what they cost.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Searched {

@@ -1,5 +1,6 @@
 //! One trial and what it says, for every search.
 
+use netcliff_wire::void::Void;
 use serde::{Deserialize, Serialize};
 
 /// What one trial of a load counted.
@@ -41,8 +42,22 @@ pub enum Answer {
     },
 }
 
+impl Answer {
+    /// A trial by the rule of every trial ([`netcliff_wire::void`]): `void` is what the rule says of it.
+    pub fn of(trial: Trial, void: Option<&Void>) -> Self {
+        let reached_pps = trial.load_pps;
+        match void {
+            Some(Void::SenderTooSlow { reached_pps }) => Self::Void { reached_pps: *reached_pps, why: Why::Behind },
+            // The load was reached, but what became of the frames is not the device's doing, or not known.
+            Some(Void::SinkTooSlow { .. }) => Self::Void { reached_pps, why: Why::SinkFull },
+            Some(Void::SenderUneven { .. }) => Self::Void { reached_pps, why: Why::HeldUp },
+            None => Self::Valid(trial),
+        }
+    }
+}
+
 /// Why a trial is void.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Why {
     /// The sender fell behind the load.
     Behind,
@@ -50,6 +65,8 @@ pub enum Why {
     HeldUp,
     /// The sink did not take in all that came.
     SinkFull,
+    /// Pauses of a CPU left less than half of it.
+    Disturbed,
 }
 
 impl std::fmt::Display for Why {
@@ -58,6 +75,7 @@ impl std::fmt::Display for Why {
             Self::Behind => "the sender fell behind",
             Self::HeldUp => "the sender was held up, and what was lost may be its doing",
             Self::SinkFull => "the sink did not take in all that came",
+            Self::Disturbed => "pauses of a CPU left less than half of it",
         })
     }
 }

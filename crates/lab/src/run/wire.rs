@@ -34,7 +34,10 @@ pub fn measure(
             Ok(spec) => match bench.observe(&spec, true) {
                 Err(TrialError::Stopped) => return false,
                 Err(error) => Err(EngineFailure::Failed(Box::new(error))),
-                Ok(observation) => Ok(outcome(observation.outcome, observation.sender_kept_up)),
+                Ok(observation) => {
+                    let was_void = observation.void().is_some();
+                    Ok(outcome(observation.outcome, was_void))
+                }
             },
         };
         each(*index, plan.finished(task, found, provenance, started));
@@ -42,10 +45,10 @@ pub fn measure(
     true
 }
 
-fn outcome(mut outcome: Outcome, sender_kept_up: bool) -> Outcome {
+fn outcome(mut outcome: Outcome, was_void: bool) -> Outcome {
     outcome.notes.push("measured on this host: the costs of the experiment's host are not this one's".to_owned());
-    if !sender_kept_up {
-        outcome.notes.push("the sender fell behind its schedule: offered_pps says what was offered".to_owned());
+    if was_void {
+        outcome.notes.push("void: what was lost may be the sender's doing, see the note of the trial".to_owned());
     }
     outcome
 }

@@ -2,10 +2,12 @@
 
 use netcliff_core::{CpuShares, Figure, Latency, Loss, Outcome};
 use netcliff_host::cpu::{self, CpuSplit, PollCell, PollKind};
+use netcliff_wire::generator::{Gap, SLOT_NS, SentSlot};
 use netcliff_wire::run::WireRun;
+use netcliff_wire::void::{LATE_NS, Sides, Void};
 
 use super::Trial;
-use crate::bench::{Counts, Observation, PollTime};
+use crate::bench::{Counts, Observation, PollTime, Slot, Slots, Span};
 
 impl Trial {
     /// What calibration and search need of it.
@@ -13,15 +15,52 @@ impl Trial {
         Observation {
             spec: self.spec.clone(),
             outcome: self.outcome(),
-            loss: self.loss(),
-            sender_kept_up: self.sender_kept_up(),
-            offered_share: match (self.wire.sender.achieved_pps, self.wire.sender.intended_pps) {
-                (Some(achieved), Some(intended)) if intended > 0.0 => achieved / intended,
-                _ => 0.0,
-            },
+            sides: self.sides(),
+            sent: self.wire.fate.offered,
+            slots: self.slots(),
             lateness_p99_s: self.wire.sender.lateness.quantile_s(0.99),
             steal_share: self.steal_share,
             counts: self.counts(),
+        }
+    }
+
+    /// What decides whether the trial is void. What the sender's own limits refused was not offered.
+    fn sides(&self) -> Sides {
+        let sender = &self.wire.sender;
+        let frames = &self.wire.fate;
+        let accepted = if frames.offered == 0 { 0.0 } else { 1.0 - frames.sender as f64 / frames.offered as f64 };
+        let on_time = match (sender.achieved_pps, sender.intended_pps) {
+            // A run in which the last frame, late by no more than counts as late, is all that is missing of the time was offered.
+            _ if sender.ended_on_time => 1.0,
+            (Some(achieved), Some(intended)) if intended > 0.0 => (achieved / intended).min(1.0),
+            _ => 0.0,
+        };
+        Sides {
+            offered_share: on_time * accepted,
+            reached_pps: sender.achieved_pps.unwrap_or(0.0) * accepted,
+            lost: frames.offered - frames.delivered.min(frames.offered),
+            late: sender.lateness.histogram().count_between(LATE_NS, u64::MAX),
+            missed: 0,
+        }
+    }
+
+    fn slots(&self) -> Slots {
+        let Some(window) = self.wire.sink.window else { return Slots::default() };
+        let delivered = |place: usize| self.wire.sink.slots.get(place).copied().unwrap_or(0);
+        let slot = |(place, sent): (usize, &SentSlot)| Slot {
+            sent: sent.sent,
+            lost: sent.sent.saturating_sub(delivered(place)),
+            late: sent.late,
+        };
+        let span = |gap: &Gap| Span {
+            from_s: (gap.from_ns as f64 - window.from_ns as f64) * 1e-9,
+            length_s: gap.to_ns.saturating_sub(gap.from_ns) as f64 * 1e-9,
+        };
+        Slots {
+            each_s: SLOT_NS as f64 * 1e-9,
+            slots: self.wire.sender.slots.iter().enumerate().map(slot).collect(),
+            sender_stalls: self.wire.sender.stalls.iter().map(span).collect(),
+            host_pauses: None,
         }
     }
 
@@ -48,16 +87,6 @@ impl Trial {
             poll_times: table.map(|table| table.cells.iter().filter_map(poll_time).collect()).unwrap_or_default(),
             tail_s: table.map_or(0.0, |table| table.tail_s),
         })
-    }
-
-    /// Share of the offered packets that was not read.
-    pub fn loss(&self) -> f64 {
-        self.wire.loss_fraction().unwrap_or(1.0)
-    }
-
-    /// True if the sender offered what it should, so that a loss is the receiver's.
-    pub fn sender_kept_up(&self) -> bool {
-        self.wire.sender.kept_up
     }
 
     /// The trial as an outcome.
@@ -97,8 +126,14 @@ impl Trial {
 
     fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
-        if !self.sender_kept_up() {
-            notes.push("the sender did not keep up with its schedule: loss is not the receiver's alone".to_owned());
+        match self.sides().void() {
+            Some(Void::SenderTooSlow { .. }) => {
+                notes.push("the sender did not reach the load: offered_pps is its schedule's".to_owned());
+            }
+            Some(_) => {
+                notes.push("no more was lost than the sender sent late: the loss may be the sender's".to_owned())
+            }
+            None => {}
         }
         if self.steal_share > 0.01 {
             notes.push(format!("the hypervisor took {:.1} % of the host's CPU", 100.0 * self.steal_share));

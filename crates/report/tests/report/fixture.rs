@@ -132,6 +132,11 @@ pub fn livelocking() -> Finding {
             frame_bytes: 64,
         },
         loss_target: 1e-4,
+        definition: None,
+        cliff_experienced_pps: Default::default(),
+        searches: None,
+        idle: None,
+        contradictions: Vec::new(),
         cliff_pps: from_each(|fluid| fluid.figure(fluid.cliff_pps())),
         peak_pps: from_each(|fluid| fluid.figure(1.004 * fluid.cliff_pps())),
         livelock: from_each(|fluid| fluid.figure(fluid.delivered_pps(2.0 * fluid.cliff_pps()) / fluid.cliff_pps())),
@@ -207,16 +212,19 @@ fn suggestions() -> Vec<Suggestion> {
             why: "hands over to ksoftirqd sooner, so that the application gets its share of the CPU past the cliff"
                 .to_owned(),
             expected_cliff_pps: Some(Figure::sampled(418e3, 5e3, 0.95)),
+            gain: None,
         },
         Suggestion {
             setting: "receive in batches with recvmmsg(2)".to_owned(),
             why: "saves a system call a packet, 0.31 us of 1.25 us".to_owned(),
             expected_cliff_pps: Some(Figure::sampled(481e3, 6e3, 0.95)),
+            gain: None,
         },
         Suggestion {
             setting: "a third setting".to_owned(),
             why: "the page shows the two most promising only".to_owned(),
             expected_cliff_pps: None,
+            gain: None,
         },
     ]
 }
@@ -228,6 +236,7 @@ fn check() -> SetupCheck {
         scheme: "napi:backlog=true".parse().expect("a scheme"),
         frame_bytes: 64,
         cliff_pps: from_each(|fluid| fluid.figure(0.7 * fluid.cliff_pps())),
+        cliff_experienced_pps: Default::default(),
         delivered_at_1_5_pps: from_each(|fluid| fluid.figure(0.4 * fluid.cliff_pps())),
         delivered_at_2_pps: ByEngine { sim: None, ..from_each(|fluid| fluid.figure(0.1 * fluid.cliff_pps())) },
     }

@@ -3,8 +3,6 @@
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
-use serde::{Deserialize, Serialize};
-
 use super::account::Arrived;
 use super::frame::{Profile, Templates};
 use super::port::{Receiver, Sender};
@@ -21,16 +19,13 @@ mod open;
 mod remote;
 mod tester;
 
+pub use crate::void::{KEPT_UP_SHARE, LATE_NS, Void};
 pub use remote::Remote;
 pub use tester::{By, PortStamps, Tester};
 
 use flight::{Flight, send, settle, void};
 use open::{receivers, senders};
 
-/// Share of the frames that must leave in time for the load to count as offered.
-pub const KEPT_UP_SHARE: f64 = 0.999;
-/// From here on a frame is late \[ns\]: at 1 Mpps 100 frames then follow at once, a tenth of the default backlog.
-pub const LATE_NS: u64 = 100_000;
 /// How long after the end of a trial frames that were due may still leave \[ns\].
 const GRACE_NS: u64 = 5_000_000;
 /// Time from the order to the first frame \[ns\].
@@ -84,27 +79,6 @@ pub struct TrialReport {
     pub void: Option<Void>,
     /// The stop flag ended it.
     pub stopped: bool,
-}
-
-/// Why a trial says nothing about the device.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "why")]
-pub enum Void {
-    /// Frames did not leave in time.
-    SenderTooSlow {
-        /// Frames a second that left, of the slowest direction.
-        reached_pps: f64,
-    },
-    /// Frames were lost, but no more than left late, and bunched for it: the sender may have lost them.
-    SenderUneven {
-        /// Frames that left later than [`LATE_NS`].
-        late: u64,
-    },
-    /// The sink's own queues overflowed.
-    SinkTooSlow {
-        /// Frames the sink's ring had no room for.
-        missed: u64,
-    },
 }
 
 /// What became of the frames of one direction.

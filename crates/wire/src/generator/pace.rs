@@ -2,12 +2,13 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{GeneratorConfig, KEPT_UP_SHARE, SenderFailure, SenderReport, Span};
+use super::{Gap, GeneratorConfig, KEPT_UP_SHARE, MOST_STALLS, STALL_NS, SenderFailure, SenderReport, SentSlot, Span};
 use crate::error::WireError;
 use crate::frame::{Header, SEQUENCE_LIMIT};
 use crate::latency::Latency;
 use crate::thread::{CpuStamp, CpuUse};
 use crate::transmit::{Kicked, Transmit};
+use crate::void::LATE_NS;
 
 /// How long after the end of the schedule's span frames that were due within it may still leave \[ns\].
 const GRACE_NS: u64 = 10_000_000;
@@ -31,6 +32,10 @@ struct Run<'a> {
     last_intended_ns: Option<u64>,
     first_kick_ns: Option<u64>,
     last_kick_ns: Option<u64>,
+    slots: Vec<SentSlot>,
+    stalls: Vec<Gap>,
+    /// The last look at the clock since which it has not slept.
+    awake_ns: Option<u64>,
     /// Intended times of the frames of the kick under way.
     staged: Vec<u64>,
 }
@@ -55,6 +60,7 @@ pub(super) fn follow(
     let mut stopped = false;
     while let Some(&due_ns) = times.peek() {
         let now = clock();
+        run.look(now);
         if stop.load(Ordering::Relaxed) {
             stopped = true;
             break;
@@ -63,7 +69,9 @@ pub(super) fn follow(
             break;
         }
         if due_ns > now {
-            wait(due_ns - now);
+            if wait(due_ns - now) {
+                run.awake_ns = None;
+            }
             continue;
         }
         run.stage_due(transmitter, &mut times, now);
@@ -76,12 +84,14 @@ pub(super) fn follow(
     Ok(run.report(times.peek().copied(), stopped)?)
 }
 
-fn wait(ns: u64) {
+/// True: it slept.
+fn wait(ns: u64) -> bool {
     if ns > SPIN_NS {
         std::thread::sleep(std::time::Duration::from_nanos((ns - SPIN_NS).min(20_000_000)));
-    } else {
-        std::hint::spin_loop();
+        return true;
     }
+    std::hint::spin_loop();
+    false
 }
 
 impl<'a> Run<'a> {
@@ -101,8 +111,22 @@ impl<'a> Run<'a> {
             last_intended_ns: None,
             first_kick_ns: None,
             last_kick_ns: None,
+            slots: vec![SentSlot::default(); span.window.slots()],
+            stalls: Vec::new(),
+            awake_ns: None,
             staged: Vec::with_capacity(config.max_burst),
         })
+    }
+
+    /// Notes a look at the clock, and the stall since the one before, if it was one.
+    #[inline]
+    fn look(&mut self, now: u64) {
+        if let Some(from_ns) = self.awake_ns.replace(now)
+            && now.saturating_sub(from_ns) > STALL_NS
+            && self.stalls.len() < MOST_STALLS
+        {
+            self.stalls.push(Gap { from_ns, to_ns: now });
+        }
     }
 
     /// Stages what is due, up to one burst, all of it inside or all of it outside the window.
@@ -139,6 +163,7 @@ impl<'a> Run<'a> {
         };
         let kicked = transmitter.kick()?;
         let after = clock();
+        self.look(after);
         self.first_intended_ns.get_or_insert(first);
         self.first_kick_ns.get_or_insert(now);
         self.last_intended_ns = Some(last);
@@ -151,6 +176,10 @@ impl<'a> Run<'a> {
         self.burst_kicks[self.staged.len()] += 1;
         for intended_ns in &self.staged {
             self.lateness.record_ns(after - intended_ns);
+            if let Some(slot) = self.span.window.slot(*intended_ns).and_then(|slot| self.slots.get_mut(slot)) {
+                slot.sent += 1;
+                slot.late += u64::from(after - intended_ns > LATE_NS);
+            }
         }
         Ok(())
     }
@@ -178,6 +207,7 @@ impl<'a> Run<'a> {
             _ => true,
         };
         let on_time = self.lateness.quantile_s(0.99).is_none_or(|p99| p99 <= self.config.lateness_bound_s);
+        let ended_on_time = next_ns.is_none() && self.last_kick_ns.is_some() && self.last_kick_ns <= self.lag_allowed();
         let limited = self.ring_full > 0 || self.frames.sender_full > 0;
         Ok(SenderReport {
             intended_pps,
@@ -191,8 +221,11 @@ impl<'a> Run<'a> {
             ring_full: self.ring_full,
             behind_s,
             kept_up: on_rate && on_time && !limited && (stopped || next_ns.is_none()),
+            ended_on_time,
             lateness_bound_s: self.config.lateness_bound_s,
             lateness: self.lateness,
+            slots: self.slots,
+            stalls: self.stalls,
             stopped,
             first_kick_ns: self.first_kick_ns,
             last_kick_ns: self.last_kick_ns,

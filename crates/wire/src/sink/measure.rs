@@ -47,6 +47,7 @@ impl Measurement {
             report: SinkReport {
                 window: None,
                 window_delivered: 0,
+                slots: Vec::new(),
                 delivered: 0,
                 duplicates: 0,
                 reordered: 0,
@@ -187,8 +188,13 @@ impl Measurement {
     #[inline]
     fn time(&mut self, header: &Header, stamp_realtime_ns: Option<u64>, now: u64) {
         let report = &mut self.report;
-        if !report.window.is_some_and(|window| window.contains(header.intended_ns)) {
-            return;
+        let Some(window) = report.window else { return };
+        let Some(slot) = window.slot(header.intended_ns) else { return };
+        if report.slots.is_empty() {
+            report.slots = vec![0; window.slots()];
+        }
+        if let Some(delivered) = report.slots.get_mut(slot) {
+            *delivered += 1;
         }
         report.window_delivered += 1;
         report.first_read_ns.get_or_insert(now);

@@ -49,7 +49,7 @@ fn searched<D: Device>(settings: &Settings, max_pps: f64, asker: &mut Asker<'_, 
             // Noise can make a search revise its bounds for long; the binary search's time is enough for any.
             let goals = settings.goals();
             let at_most_s = Some(30.0 * goals.iter().map(|goal| goal.duration_sum_s).sum::<f64>());
-            mlr::search(&Mlr { goals, range, at_most_s }, &mut ask)
+            mlr::search(&Mlr { goals, range, start_pps: None, at_most_s }, &mut ask)
         }
     }
 }

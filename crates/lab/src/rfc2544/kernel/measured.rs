@@ -1,21 +1,16 @@
 //! What a trial on the wire says, for the searches and the report.
 
-use netcliff_wire::forward::run::{DirectionReport, TrialReport, Void};
+use netcliff_wire::forward::run::{DirectionReport, TrialReport};
 use netcliff_wire::forward::stamps::{Absent, Stamps};
 use netcliff_wire::latency::Latency;
 
 use crate::rfc2544::conduct::{Measured, Tagged};
 use crate::rfc2544::report::{Pacing, Seen};
-use crate::rfc2544::trial::{Answer, Trial, Why};
+use crate::rfc2544::trial::{Answer, Trial};
 
 pub(super) fn measured(report: &TrialReport, stamps: Stamps, duration_s: f64, load_pps: f64) -> Measured {
-    let answer = match report.void {
-        Some(Void::SenderTooSlow { reached_pps }) => Answer::Void { reached_pps, why: Why::Behind },
-        // The load was reached, but what became of the frames is not the device's doing, or not known.
-        Some(Void::SinkTooSlow { .. }) => Answer::Void { reached_pps: load_pps, why: Why::SinkFull },
-        Some(Void::SenderUneven { .. }) => Answer::Void { reached_pps: load_pps, why: Why::HeldUp },
-        None => Answer::Valid(Trial { load_pps, duration_s, sent: report.sent(), lost: report.lost() }),
-    };
+    let trial = Trial { load_pps, duration_s, sent: report.sent(), lost: report.lost() };
+    let answer = Answer::of(trial, report.void.as_ref());
     let count = |get: fn(&DirectionReport) -> u64| report.directions.iter().map(get).sum();
     let seen = Seen {
         trials: 1,

@@ -23,6 +23,8 @@ pub struct Mlr {
     pub goals: Vec<Goal>,
     /// Loads that may be tried.
     pub range: Range,
+    /// The first load (pps), where the device's is known to a factor; None: the highest of the range.
+    pub start_pps: Option<f64>,
     /// Trial time after which the search ends with what it has (s).
     pub at_most_s: Option<f64>,
 }
@@ -50,7 +52,7 @@ impl Mlr {
 /// Those of `ask`.
 pub fn search<E>(mlr: &Mlr, ask: &mut dyn FnMut(f64, f64) -> Result<Answer, E>) -> Result<Searched, E> {
     let mut state = State { tester: Tester::new(mlr.range, ask), loads: Loads::default(), at_most_s: mlr.at_most_s };
-    state.descend(&mlr.goals)?;
+    state.descend(&mlr.goals, mlr.start_pps)?;
     let mut ends = vec![End::OutOfTime; mlr.goals.len()];
     // Trials for a later goal may move the bounds of an earlier one, which is then pursued again.
     for _ in 0..ROUNDS {
@@ -84,14 +86,16 @@ impl<E> State<'_, E> {
         Ok(Some(trial.forwarding_pps()))
     }
 
-    /// Short trials from the highest load down along the forwarding rate: for most devices it is near the throughput.
-    fn descend(&mut self, goals: &[Goal]) -> Result<(), E> {
+    /// Short trials from the highest load, or the one to start at, down along the forwarding rate: for most devices it is near the
+    /// throughput.
+    fn descend(&mut self, goals: &[Goal], start_pps: Option<f64>) -> Result<(), E> {
         let shortest_s = goals.iter().map(|goal| goal.initial_trial_s).fold(f64::INFINITY, f64::min);
         let loss_ratio = goals.iter().map(|goal| goal.loss_ratio).fold(f64::INFINITY, f64::min);
-        let mut load = self.tester.range.max_pps;
+        let Range { min_pps, max_pps } = self.tester.range;
+        let mut load = start_pps.map_or(max_pps, |start| start.clamp(min_pps, max_pps));
         for _ in 0..=DESCENTS {
             let Some(forwarded) = self.trial(shortest_s, load)? else {
-                load = self.tester.range.max_pps;
+                load = load.min(self.tester.range.max_pps);
                 if self.tester.too_slow() {
                     return Ok(());
                 }

@@ -13,7 +13,7 @@ const RANGE: Range = Range { min_pps: 10e3, max_pps: 1_488_095.0 };
 const WIDTH: f64 = 0.005;
 
 fn run_mlr(goals: &[Goal], mut bench: Bench) -> Searched {
-    let mlr = Mlr { goals: goals.to_vec(), range: RANGE, at_most_s: Some(20_000.0) };
+    let mlr = Mlr { goals: goals.to_vec(), range: RANGE, start_pps: None, at_most_s: Some(20_000.0) };
     mlr.check().unwrap();
     let mut ask = |duration, load| Ok::<_, Infallible>(bench.trial(duration, load));
     mlr::search(&mlr, &mut ask).unwrap()
@@ -153,7 +153,7 @@ fn a_sender_that_is_held_up_now_and_then_limits_nothing() {
                 bench.trial(duration, load)
             })
         };
-        let mlr = Mlr { goals: vec![goal], range: RANGE, at_most_s: None };
+        let mlr = Mlr { goals: vec![goal], range: RANGE, start_pps: None, at_most_s: None };
         let searched = mlr::search(&mlr, &mut ask).unwrap();
         let truth = sender_pps.min(400e3);
         assert_eq!(searched.found[0].end, end);
@@ -214,7 +214,7 @@ fn mlrsearch_takes_at_most_a_third_of_the_binary_search_s_time_on_unsteady_devic
 
 #[test]
 fn an_error_ends_a_search() {
-    let mlr = Mlr { goals: vec![Goal::typical(0.0, WIDTH)], range: RANGE, at_most_s: None };
+    let mlr = Mlr { goals: vec![Goal::typical(0.0, WIDTH)], range: RANGE, start_pps: None, at_most_s: None };
     assert_eq!(mlr::search(&mlr, &mut |_, _| Err("stopped")), Err("stopped"));
     let goal = Binary { trial_s: 60.0, loss_ratio: 0.0, width: WIDTH };
     assert_eq!(binary::search(goal, RANGE, &mut |_, _| Err("stopped")), Err("stopped"));

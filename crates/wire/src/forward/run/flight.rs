@@ -3,12 +3,13 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::super::account::Account;
-use super::{DirectionReport, GRACE_NS, KEPT_UP_SHARE, Lane, Trial, Void};
+use super::{DirectionReport, GRACE_NS, Lane, Trial, Void};
 use crate::clock::{self, Ticker};
 use crate::error::WireError;
 use crate::forward::port::Stamp;
 use crate::latency::Latency;
 use crate::transmit::Kicked;
+use crate::void::Sides;
 
 /// Longest time a burst may take \[ns\].
 const BURST_NS: u64 = 60_000_000_000;
@@ -243,17 +244,14 @@ pub(super) fn settle(flights: &mut [Flight<'_>], settle_s: f64) -> Result<(), Wi
 }
 
 pub(super) fn void(directions: &[DirectionReport], trial: &Trial, frames: u64) -> Option<Void> {
-    let missed: u64 = directions.iter().map(|direction| direction.missed).sum();
-    if missed > 0 {
-        return Some(Void::SinkTooSlow { missed });
-    }
     let offered = |direction: &DirectionReport| direction.sent - direction.kicked.sender_full;
-    let least = directions.iter().map(offered).min()?;
-    let reached_pps = least as f64 / (trial.duration_s + GRACE_NS as f64 * 1e-9);
-    if (least as f64) < KEPT_UP_SHARE * frames as f64 {
-        return Some(Void::SenderTooSlow { reached_pps });
-    }
-    let late = directions.iter().map(DirectionReport::late).sum();
-    let lost: u64 = directions.iter().map(DirectionReport::lost).sum();
-    (lost > 0 && lost <= late).then_some(Void::SenderUneven { late })
+    let least = directions.iter().map(offered).min()? as f64;
+    let sides = Sides {
+        offered_share: if frames == 0 { 1.0 } else { least / frames as f64 },
+        reached_pps: least / (trial.duration_s + GRACE_NS as f64 * 1e-9),
+        lost: directions.iter().map(DirectionReport::lost).sum(),
+        late: directions.iter().map(DirectionReport::late).sum(),
+        missed: directions.iter().map(|direction| direction.missed).sum(),
+    };
+    sides.void()
 }

@@ -1,0 +1,73 @@
+//! What binds at the cliff: in which queue packets are lost, and what the CPU had left there.
+
+use netcliff_core::finding::SweepPoint;
+use netcliff_core::{CpuShares, EngineKind, Figure, Finding};
+
+/// One sentence, from the lowest load at or past the cliff that lost more than the target; None where no engine has one. Measured, else
+/// simulated, else by the model.
+pub fn sentence(finding: &Finding) -> Option<String> {
+    [EngineKind::Wire, EngineKind::Sim, EngineKind::Model].into_iter().find_map(|engine| of(finding, engine))
+}
+
+fn of(finding: &Finding, engine: EngineKind) -> Option<String> {
+    let cliff = finding.cliff_pps.get(engine)?;
+    let losing =
+        finding.curve(engine).into_iter().find(|point| point.load_pps >= cliff.value && loses(point, finding))?;
+    let (place, share) = place(losing)?;
+    let cpu = losing.outcome.cpu?;
+    let available = value(cpu.available);
+    let lost = format!(
+        "past the cliff, at {:.0} kpps, {} of the loss is in the {place}",
+        losing.load_pps / 1e3,
+        percent(share)
+    );
+    // With this much work a packet a whole CPU would carry so much.
+    let whole_pps = losing.outcome.throughput_pps?.value / (1.0 - available).max(1e-9);
+    let upper_pps = cliff.interval.map_or(cliff.value, |interval| interval.high);
+    Some(if whole_pps > upper_pps && available > 0.0 {
+        format!(
+            "not the CPU alone: {lost}, while {} of the CPU is available, enough for {:.0} kpps: bursts or pauses overflow it before the \
+             CPU is full",
+            percent(available),
+            whole_pps / 1e3
+        )
+    } else {
+        format!("the CPU: {lost}, with {} of the CPU available; {}", percent(available), most(&cpu))
+    })
+}
+
+fn loses(point: &SweepPoint, finding: &Finding) -> bool {
+    point.sender_kept_up && point.outcome.loss_fraction.is_some_and(|loss| loss.value > finding.loss_target)
+}
+
+/// The queue in which most is lost, and its share of the loss.
+fn place(point: &SweepPoint) -> Option<(&'static str, f64)> {
+    let loss = point.outcome.loss?;
+    let places =
+        [("backlog or ring", value(loss.ring)), ("socket buffer", value(loss.socket)), ("sender", value(loss.sender))];
+    let sum: f64 = places.iter().map(|(_, lost)| lost).sum();
+    let most = places.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    (sum > 0.0).then_some((most.0, most.1 / sum))
+}
+
+fn most(cpu: &CpuShares) -> String {
+    let (protocol, application) = (value(cpu.protocol), value(cpu.application));
+    let interrupt = value(cpu.interrupt) + value(cpu.poll);
+    let parts =
+        [("protocol processing", protocol), ("the application", application), ("interrupts and polls", interrupt)];
+    let name = parts.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map_or("", |part| part.0);
+    format!(
+        "protocol processing takes {}, the application {}, interrupts and polls {}; {name} takes most",
+        percent(protocol),
+        percent(application),
+        percent(interrupt)
+    )
+}
+
+fn value(figure: Option<Figure>) -> f64 {
+    figure.map_or(0.0, |figure| figure.value)
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", 100.0 * share)
+}

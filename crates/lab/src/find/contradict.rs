@@ -1,0 +1,119 @@
+//! Loads of the sweep on the wrong side of the measured cliff, and why.
+
+use netcliff_core::Finding;
+use netcliff_core::finding::{CliffBounds, Contradiction};
+
+use super::reading::{self, Reading};
+use crate::bench::Observation;
+use crate::rfc2544::search::Goal;
+use crate::rfc2544::trial::Answer;
+
+/// Trials of the searches within this factor of a load tell how it usually fares.
+const NEIGHBOURS: f64 = 1.1;
+/// Where between this share of such trials and its complement lose more than the target, chance decides.
+const CHANCE: f64 = 0.1;
+
+/// What the trials at a load say.
+struct At<'a> {
+    load_pps: f64,
+    /// Valid trials: observation, reading and loss of the host's own.
+    trials: Vec<(&'a Observation, Reading, f64)>,
+}
+
+/// Each measured load below the interval of the host's own cliff where most trials lost more than the target, or above it where most
+/// did not.
+pub fn all(
+    swept: &[Observation],
+    searched: &[(Observation, Reading)],
+    finding: &Finding,
+    goal: &Goal,
+    capacity_pps: f64,
+) -> Vec<Contradiction> {
+    let Some(bounds) = finding.searches.as_ref().map(|searches| &searches.own) else { return Vec::new() };
+    by_load(swept, capacity_pps).iter().filter_map(|at| contradiction(at, bounds, searched, goal)).collect()
+}
+
+fn by_load(swept: &[Observation], capacity_pps: f64) -> Vec<At<'_>> {
+    let mut all: Vec<At<'_>> = Vec::new();
+    for observation in swept {
+        let reading = reading::read(observation, capacity_pps);
+        let Some(loss) = loss(&reading.own) else { continue };
+        let load_pps = observation.spec.rate_pps;
+        match all.iter_mut().find(|at| at.load_pps == load_pps) {
+            Some(at) => at.trials.push((observation, reading, loss)),
+            None => all.push(At { load_pps, trials: vec![(observation, reading, loss)] }),
+        }
+    }
+    all
+}
+
+fn loss(answer: &Answer) -> Option<f64> {
+    match answer {
+        Answer::Valid(trial) => Some(trial.loss_ratio()),
+        Answer::Void { .. } => None,
+    }
+}
+
+fn contradiction(
+    at: &At<'_>,
+    bounds: &CliffBounds,
+    searched: &[(Observation, Reading)],
+    goal: &Goal,
+) -> Option<Contradiction> {
+    let lost = at.trials.iter().filter(|(.., loss)| *loss > goal.loss_ratio).count() as f64;
+    let failed = lost > goal.exceed_ratio * at.trials.len() as f64;
+    let is_below = bounds.lower_pps.is_some_and(|lower| at.load_pps < lower);
+    let is_above = bounds.upper_pps.is_some_and(|upper| at.load_pps > upper);
+    if !(is_below && failed || is_above && !failed) {
+        return None;
+    }
+    let mean = at.trials.iter().map(|(.., loss)| loss).sum::<f64>() / at.trials.len() as f64;
+    Some(Contradiction { load_pps: at.load_pps, loss: mean, cause: cause(at, failed, searched, goal) })
+}
+
+/// The first of these that the measurements support.
+fn cause(at: &At<'_>, failed: bool, searched: &[(Observation, Reading)], goal: &Goal) -> String {
+    let near = |pps: f64| (1.0 / NEIGHBOURS..NEIGHBOURS).contains(&(pps / at.load_pps));
+    let neighbours: Vec<f64> = searched
+        .iter()
+        .filter(|(observation, _)| near(observation.spec.rate_pps))
+        .filter_map(|(_, reading)| loss(&reading.own))
+        .collect();
+    let exceeding = neighbours.iter().filter(|loss| **loss > goal.loss_ratio).count();
+    let share = exceeding as f64 / neighbours.len().max(1) as f64;
+    if !neighbours.is_empty() && (CHANCE..=1.0 - CHANCE).contains(&share) {
+        return format!(
+            "{exceeding} of {} trials of the searches within 10 % of this load lost more than the target: the host differs from trial to \
+             trial, and the sweep has {} here",
+            neighbours.len(),
+            at.trials.len()
+        );
+    }
+    if failed && at.trials.iter().any(|(observation, ..)| observation.slots.host_pauses.is_none()) {
+        return "pauses of the host's CPU were not measured in this run and may have caused it; the searches' trials near this load did \
+                not lose as much"
+            .to_owned();
+    }
+    let speeds = [per_packet_s(at.trials.iter().map(|(o, ..)| *o)), per_packet_s(searched.iter().map(|(o, _)| o))];
+    if let [Some(here_s), Some(there_s)] = speeds {
+        let slower = here_s / there_s - 1.0;
+        let direction = if slower > 0.0 { "more" } else { "less" };
+        if (slower > 0.0) == failed && slower.abs() > 0.05 {
+            return format!(
+                "a packet's protocol work took {:.0} % {direction} time in this trial than in the searches: the machine's speed changed",
+                100.0 * slower.abs()
+            );
+        }
+    }
+    "no pause, stall or change of speed was measured that explains it: the host was in another state than in the searches".to_owned()
+}
+
+/// Protocol time a packet (s), where it was metered.
+fn per_packet_s<'a>(observations: impl Iterator<Item = &'a Observation>) -> Option<f64> {
+    let (mut time_s, mut packets) = (0.0, 0.0);
+    for counts in observations.filter_map(|observation| observation.counts.as_ref()) {
+        time_s += counts.protocol_s;
+        packets += counts.packets;
+    }
+    (packets > 0.0).then(|| time_s / packets)
+}

@@ -1,0 +1,240 @@
+//! A host whose cliff is known, to test `find` on. Nothing random but what the seed says.
+//!
+//! A fluid: frames come at the load, wait in a buffer, and are served at the host's capacity unless its CPU is paused; the sender may
+//! be stalled and then sends at once what became due.
+
+use netcliff_core::{Figure, Loss, Outcome};
+use netcliff_wire::void::Sides;
+
+use crate::bench::{Bench, Observation, SenderCeiling, Slot, Slots, Span};
+use crate::trial::{TrialError, TrialSpec};
+
+/// Step of the fluid (s).
+const STEP_S: f64 = 0.25e-3;
+const SLOT_S: f64 = 0.01;
+
+/// Times at which something happens at random: exponential times between, exponential lengths.
+#[derive(Debug, Clone, Copy)]
+pub struct Random {
+    /// Mean time between the end of one and the start of the next (s).
+    pub every_s: f64,
+    /// Mean length (s).
+    pub mean_s: f64,
+}
+
+/// A host and its sender.
+#[derive(Debug, Clone)]
+pub struct Fake {
+    /// Median capacity (pps).
+    pub capacity_pps: f64,
+    /// Standard deviation of a trial's capacity over the median.
+    pub soft: f64,
+    /// Past its capacity it serves capacity^2 / load.
+    pub livelock: bool,
+    /// Packets its buffer holds.
+    pub buffer: f64,
+    /// Pauses of its CPU, and whether a meter tells them.
+    pub pauses: Option<Random>,
+    pub tells_pauses: bool,
+    /// Stalls of the sender.
+    pub stalls: Option<Random>,
+    /// Change of the capacity from the first trial to the 100th, as a share.
+    pub drift: f64,
+    /// In this share of the trials the capacity is lower by that share.
+    pub low_state: Option<(f64, f64)>,
+    /// What the sender reaches (pps).
+    pub ceiling_pps: f64,
+    /// Trials made.
+    pub trials: u32,
+    /// Of the generator of random numbers.
+    pub state: u64,
+}
+
+impl Fake {
+    /// A sharp cliff at `capacity_pps` without any disturbance.
+    pub fn new(capacity_pps: f64, seed: u64) -> Self {
+        Self {
+            capacity_pps,
+            soft: 0.0,
+            livelock: false,
+            buffer: 1000.0,
+            pauses: None,
+            tells_pauses: true,
+            stalls: None,
+            drift: 0.0,
+            low_state: None,
+            ceiling_pps: 2e6,
+            trials: 0,
+            state: seed,
+        }
+    }
+
+    /// Where a trial of (s) loses more than `loss` in half of the cases, without pauses and drift (pps).
+    pub fn cliff_pps(&self, trial_s: f64, loss: f64) -> f64 {
+        (self.capacity_pps + self.buffer / trial_s) / (1.0 - loss)
+    }
+
+    /// The share of `trials` trials at a load that lose more than `loss`, all counts.
+    pub fn exceeding(&self, spec: &TrialSpec, loss: f64, trials: u32) -> f64 {
+        let mut fake = self.clone();
+        let lost = (0..trials).filter(|_| fake.observe(spec, false).is_ok_and(|o| o.loss() > loss));
+        lost.count() as f64 / f64::from(trials)
+    }
+
+    fn capacity_now(&mut self) -> f64 {
+        let drifted = 1.0 + self.drift * f64::from(self.trials) / 100.0;
+        let low_state = self.low_state;
+        let state = match low_state {
+            Some((share, drop)) if self.uniform() < share => 1.0 - drop,
+            _ => 1.0,
+        };
+        self.trials += 1;
+        let soft = if self.soft > 0.0 { 1.0 + self.soft * self.normal() } else { 1.0 };
+        self.capacity_pps * drifted * state * soft
+    }
+
+    /// Spans of random times over (s).
+    fn spans(&mut self, random: Option<Random>, seconds: f64) -> Vec<Span> {
+        let mut spans = Vec::new();
+        let Some(Random { every_s, mean_s }) = random else { return spans };
+        let mut at_s = -self.uniform().ln() * every_s;
+        while at_s < seconds {
+            let length_s = -self.uniform().ln() * mean_s;
+            spans.push(Span { from_s: at_s, length_s });
+            at_s += length_s - self.uniform().ln() * every_s;
+        }
+        spans
+    }
+
+    /// SplitMix64 (Steele, Lea, Flood 2014): uniform in (0, 1).
+    fn uniform(&mut self) -> f64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^= mixed >> 31;
+        ((mixed >> 11) as f64 + 0.5) * 2f64.powi(-53)
+    }
+
+    /// Standard normal (Box and Muller 1958).
+    fn normal(&mut self) -> f64 {
+        (-2.0 * self.uniform().ln()).sqrt() * (std::f64::consts::TAU * self.uniform()).cos()
+    }
+}
+
+/// The fluid of one trial.
+struct Fluid {
+    load_pps: f64,
+    served_pps: f64,
+    buffer: f64,
+    queue: f64,
+    /// Sent, lost and late, by slots.
+    slots: Vec<[f64; 3]>,
+}
+
+impl Fluid {
+    /// `arrivals` reach the host in a step that serves `served`; what finds no room was due in `slot`.
+    fn step(&mut self, arrivals: f64, served: f64, slot: usize) {
+        let queue = self.queue + arrivals;
+        let room = self.buffer + served;
+        self.slots[slot][1] += (queue - room).max(0.0);
+        self.queue = (queue.min(room) - served).max(0.0);
+    }
+
+    fn run(&mut self, seconds: f64, pauses: &[Span], stalls: &[Span]) {
+        let during =
+            |spans: &[Span], at_s: f64| spans.iter().any(|s| (s.from_s..s.from_s + s.length_s).contains(&at_s));
+        let steps = (seconds / STEP_S).round() as usize;
+        let last = self.slots.len() - 1;
+        let (mut held, mut held_slot) = (0.0, 0);
+        for step in 0..steps {
+            let at_s = (step as f64 + 0.5) * STEP_S;
+            let slot = ((at_s / SLOT_S) as usize).min(last);
+            let due = self.load_pps * STEP_S;
+            self.slots[slot][0] += due;
+            let served = if during(pauses, at_s) { 0.0 } else { self.served_pps * STEP_S };
+            if during(stalls, at_s) {
+                held += due;
+                held_slot = slot;
+                self.slots[slot][2] += due;
+                self.step(0.0, served, slot);
+            } else {
+                self.step(std::mem::take(&mut held), 0.0, held_slot);
+                self.step(due, served, slot);
+            }
+        }
+        self.step(held, 0.0, held_slot);
+    }
+}
+
+impl Bench for Fake {
+    fn observe(&mut self, spec: &TrialSpec, _: bool) -> Result<Observation, TrialError> {
+        let load_pps = spec.rate_pps.min(self.ceiling_pps);
+        let capacity = self.capacity_now();
+        let served_pps = if self.livelock && load_pps > capacity { capacity * capacity / load_pps } else { capacity };
+        let (pauses, stalls) = (self.spans(self.pauses, spec.seconds), self.spans(self.stalls, spec.seconds));
+        let slots = vec![[0.0; 3]; (spec.seconds / SLOT_S).ceil() as usize];
+        let mut fluid = Fluid { load_pps, served_pps, buffer: self.buffer, queue: 0.0, slots };
+        if pauses.is_empty() && stalls.is_empty() {
+            let count = fluid.slots.len() as f64;
+            let lost = ((load_pps - served_pps) * spec.seconds - self.buffer).max(0.0);
+            fluid.slots.iter_mut().for_each(|slot| *slot = [load_pps * spec.seconds / count, lost / count, 0.0]);
+        } else {
+            fluid.run(spec.seconds, &pauses, &stalls);
+        }
+        let slots: Vec<Slot> = fluid
+            .slots
+            .iter()
+            .map(|[sent, lost, late]| Slot {
+                sent: sent.round() as u64,
+                lost: lost.round() as u64,
+                late: late.round() as u64,
+            })
+            .collect();
+        let sum = |part: usize| fluid.slots.iter().map(|slot| slot[part]).sum::<f64>().round() as u64;
+        let (sent, lost) = (sum(0), sum(1));
+        let share = lost as f64 / sent.max(1) as f64;
+        Ok(Observation {
+            spec: spec.clone(),
+            outcome: Outcome {
+                throughput_pps: Some(Figure::exact(load_pps * (1.0 - share))),
+                loss_fraction: Some(Figure::exact(share)),
+                loss: Some(Loss { ring: Some(Figure::exact(share)), ..Loss::default() }),
+                ..Outcome::default()
+            },
+            sides: Sides {
+                offered_share: load_pps / spec.rate_pps,
+                reached_pps: load_pps,
+                lost,
+                late: sum(2),
+                missed: 0,
+            },
+            sent,
+            slots: Slots {
+                each_s: SLOT_S,
+                slots,
+                sender_stalls: stalls,
+                host_pauses: self.tells_pauses.then_some(pauses),
+            },
+            lateness_p99_s: None,
+            steal_share: 0.0,
+            counts: None,
+        })
+    }
+
+    fn ceiling(&mut self, _: u32) -> Result<SenderCeiling, TrialError> {
+        Ok(SenderCeiling { method: "fake".to_owned(), pps: vec![self.ceiling_pps; 3] })
+    }
+
+    fn socket_capacity(&mut self, _: &TrialSpec) -> Result<Option<f64>, TrialError> {
+        Ok(Some(self.buffer))
+    }
+
+    fn ring_slots(&self) -> Option<u64> {
+        Some(1000)
+    }
+
+    fn cpu_method(&self) -> Result<String, String> {
+        Err("a fake has no CPU".to_owned())
+    }
+}

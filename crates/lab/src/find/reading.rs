@@ -1,0 +1,79 @@
+//! How a trial is read: with everything in it (as experienced), and without what came from outside the host (the host's own).
+//!
+//! Left out of the host's own are the slots in which the sender was stalled or the host's CPU was paused, and those until the
+//! queue that built up has drained: a pause of R at a load of lambda leaves lambda R packets, which a host that can serve mu takes
+//! lambda R / (mu - lambda) for (docs/theory, pauses). A collapse that outlasts this is the host's own and stays in.
+
+use netcliff_wire::void::Sides;
+
+use crate::bench::{Observation, Slots, Span};
+use crate::rfc2544::trial::{Answer, Trial, Why};
+
+/// The drain counts as over after so many lengths of the pause, where the load is close to what the host serves or above.
+const LONGEST_DRAIN: f64 = 10.0;
+/// Share of a trial's frames that must be left for the host's own reading.
+const LEAST_LEFT: f64 = 0.5;
+
+/// One trial, read twice.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reading {
+    /// All frames.
+    pub experienced: Answer,
+    /// Without the slots that were disturbed from outside.
+    pub own: Answer,
+    /// Share of the window's slots that the host's own reading leaves out.
+    pub left_out: f64,
+}
+
+/// Reads a trial of a host that serves about `capacity_pps`.
+pub fn read(observation: &Observation, capacity_pps: f64) -> Reading {
+    let spec = &observation.spec;
+    let load_pps = spec.rate_pps;
+    let whole = Trial { load_pps, duration_s: spec.seconds, sent: observation.sent, lost: observation.sides.lost };
+    let experienced = Answer::of(whole, observation.void().as_ref());
+    let slots = &observation.slots;
+    let out = left_out(slots, load_pps, capacity_pps);
+    let (mut sent, mut lost, mut late) = (0, 0, 0);
+    for (slot, _) in slots.slots.iter().zip(&out).filter(|(_, out)| !**out) {
+        sent += slot.sent;
+        lost += slot.lost;
+        late += slot.late;
+    }
+    let left = out.iter().filter(|out| **out).count() as f64 / out.len().max(1) as f64;
+    if left == 0.0 {
+        // Nothing is left out: one trial, one answer. Lateness of frames outside the window counts in both.
+        return Reading { own: experienced, experienced, left_out: 0.0 };
+    }
+    let own = if (sent as f64) < LEAST_LEFT * observation.sent as f64 {
+        Answer::Void { reached_pps: load_pps, why: Why::Disturbed }
+    } else {
+        let void = Sides { lost, late, ..observation.sides }.void();
+        Answer::of(Trial { sent, lost, ..whole }, void.as_ref())
+    };
+    Reading { experienced, own, left_out: left }
+}
+
+/// Which slots a pause or stall touches, with the time to drain after it.
+fn left_out(slots: &Slots, load_pps: f64, capacity_pps: f64) -> Vec<bool> {
+    let mut out = vec![false; slots.slots.len()];
+    let spans = slots.sender_stalls.iter().chain(slots.host_pauses.iter().flatten());
+    for span in spans {
+        let to_s = span.from_s + span.length_s + drain_s(span, load_pps, capacity_pps);
+        let place = |at_s: f64| (at_s / slots.each_s).floor();
+        let (first, last) = (place(span.from_s).max(0.0), place(to_s));
+        if last < 0.0 {
+            continue;
+        }
+        for slot in out.iter_mut().take(last as usize + 1).skip(first as usize) {
+            *slot = true;
+        }
+    }
+    out
+}
+
+/// Time that the queue of a pause takes to drain (s).
+fn drain_s(pause: &Span, load_pps: f64, capacity_pps: f64) -> f64 {
+    let free_pps = capacity_pps - load_pps;
+    let lengths = if free_pps > 0.0 { (load_pps / free_pps).min(LONGEST_DRAIN) } else { LONGEST_DRAIN };
+    pause.length_s * lengths
+}

@@ -1,0 +1,52 @@
+//! Roughly where the host loses much, and what it serves: where calibration and search begin.
+
+use super::stages;
+use crate::bench::Bench;
+use crate::rfc2544::search::Goal;
+use crate::rfc2544::search::mlr::{self, Mlr};
+use crate::rfc2544::trial::Answer;
+use crate::trial::{TrialError, TrialSpec};
+
+/// One short trial judges a load, and what it loses is far past any noise.
+const GOAL: Goal = Goal {
+    final_trial_s: 0.15,
+    initial_trial_s: 0.15,
+    duration_sum_s: 0.15,
+    loss_ratio: 0.02,
+    exceed_ratio: 0.5,
+    width: 0.2,
+};
+/// Trial time after which the search ends with what it has (s).
+const AT_MOST_S: f64 = 4.0;
+
+/// What a few short trials tell.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rough {
+    /// Where loss becomes gross (pps), to a fifth.
+    pub cliff_pps: f64,
+    /// Most that was delivered (pps).
+    pub capacity_pps: f64,
+}
+
+/// Searches below `most_pps`, what the sender paces (pps).
+pub fn search(bench: &mut dyn Bench, base: &TrialSpec, most_pps: f64) -> Result<Rough, TrialError> {
+    let mut number = 0;
+    let mut ask = |seconds: f64, rate_pps: f64| -> Result<Answer, TrialError> {
+        number += 1;
+        let spec = TrialSpec { seconds, rate_pps, seed: base.seed + number, ..base.clone() };
+        let observation = bench.observe(&spec, false)?;
+        // Any loss near the goal's is the host's: late frames are fewer by far, and void trials of this length cost little.
+        Ok(super::reading::read(&observation, rate_pps).experienced)
+    };
+    let range = stages::range(most_pps / stages::PACED_SHARE);
+    let mlr = Mlr { goals: vec![GOAL], range, start_pps: None, at_most_s: Some(AT_MOST_S) };
+    let searched = mlr::search(&mlr, &mut ask)?;
+    let (lower, upper) = searched.found.first().map_or((None, None), |found| (found.lower_pps, found.upper_pps));
+    let cliff_pps = match (lower, upper) {
+        (Some(lower), Some(upper)) => (lower * upper).sqrt(),
+        (Some(bound), None) | (None, Some(bound)) => bound,
+        (None, None) => searched.trials.last().map_or(range.min_pps, |trial| trial.forwarding_pps()),
+    };
+    let served = searched.trials.iter().map(|trial| trial.forwarding_pps());
+    Ok(Rough { cliff_pps, capacity_pps: served.fold(cliff_pps, f64::max) })
+}

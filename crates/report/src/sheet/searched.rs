@@ -1,0 +1,120 @@
+//! What a cliff is in a run, and how it was searched, in sentences.
+
+use netcliff_core::finding::{CliffBounds, IdleTrial};
+use netcliff_core::units::{print_share, print_time_s};
+use netcliff_core::{Figure, Finding};
+
+use crate::format::{self, Unit};
+
+/// What "cliff" means.
+pub fn cliff_note(finding: &Finding) -> String {
+    let loss = format::loss(finding.loss_target);
+    match finding.definition {
+        Some(of) if of.exceed > 0.0 => format!(
+            "highest offered load at which at most {} of the trials of {} lose more than {loss}; without pauses and stalls from outside \
+             the host; error against the measured",
+            print_share(of.exceed),
+            print_time_s(of.trial_s)
+        ),
+        Some(of) => format!(
+            "highest offered load at which no trial of {} loses more than {loss}; without pauses and stalls from outside the host; error \
+             against the measured",
+            print_time_s(of.trial_s)
+        ),
+        None => format!("highest offered load with loss at or below {loss}; error against the measured"),
+    }
+}
+
+/// Searches, trials and bounds that are open.
+pub fn searched(finding: &Finding) -> Vec<String> {
+    let Some(searches) = &finding.searches else { return Vec::new() };
+    let mut said = Vec::new();
+    let count = searches.own.searches.len();
+    let confidence = if searches.own.confidence > 0.0 {
+        format!("; the interval over them has {}", share(searches.own.confidence))
+    } else {
+        String::new()
+    };
+    let confidence = match searches.experienced.confidence {
+        0.0 if count > 1 => {
+            format!(
+                "{confidence}; that of the cliff as experienced has none stated: over a wide range of loads chance decides a trial"
+            )
+        }
+        _ => confidence,
+    };
+    let plural = if count == 1 { "search" } else { "searches" };
+    said.push(format!("{count} {plural} by MLRsearch (RFC 9971), {} trials{confidence}", searches.trials));
+    let void: u32 = searches.void.iter().map(|void| void.trials).sum();
+    if void > 0 {
+        let why: Vec<String> = searches.void.iter().map(|void| format!("{}: {}", void.trials, void.why)).collect();
+        said.push(format!("{void} trials were void ({})", why.join("; ")));
+    }
+    said.extend(open("the host's own cliff", &searches.own));
+    said.extend(open("the cliff as experienced", &searches.experienced));
+    said
+}
+
+fn share(confidence: f64) -> String {
+    format!("{} confidence", format::share_short(confidence))
+}
+
+/// An interval that is open on one side.
+fn open(name: &str, bounds: &CliffBounds) -> Option<String> {
+    let pps = |pps: f64| format::value(&Figure::exact(pps), Unit::Pps);
+    match (bounds.lower_pps, bounds.upper_pps) {
+        (Some(lower), None) => Some(format!("{name} is >= {} ({})", pps(lower), share(bounds.confidence))),
+        (None, Some(upper)) => Some(format!("{name} is <= {} ({})", pps(upper), share(bounds.confidence))),
+        _ => None,
+    }
+}
+
+/// Measured loads that do not fit the cliff, a sentence each.
+pub fn contradictions(finding: &Finding) -> Vec<String> {
+    let one = |of: &netcliff_core::finding::Contradiction| {
+        let load = format::quantity(of.load_pps, Unit::Pps);
+        format!("the sweep lost {} at {load}, which does not fit the cliff: {}", format::loss(of.loss), of.cause)
+    };
+    finding.contradictions.iter().map(one).collect()
+}
+
+/// How the host's CPU idled, and what a trial the other way gave.
+pub fn idle(finding: &Finding) -> Option<String> {
+    let modes = finding.idle.as_ref()?;
+    let said = match modes.mode.as_str() {
+        "awake" => "kept from halting (--idle awake)",
+        _ => "halts between packets as configured (--idle as-configured)",
+    };
+    let (Some(this), Some(other)) = (&modes.this, &modes.other) else { return Some(said.to_owned()) };
+    let trial = |trial: &IdleTrial| {
+        let latency = trial.p99_s.map(|p99_s| format!(", p99 {}", format::quantity(p99_s, Unit::Seconds)));
+        format!("{} lost{}", format::loss(trial.loss), latency.unwrap_or_default())
+    };
+    let load = format::quantity(this.load_pps, Unit::Pps);
+    Some(format!("{said}; one trial at {load}: {}; {}: {}", trial(this), other.mode, trial(other)))
+}
+
+/// Which of the two cliffs to plan with, and how far apart they are; None without both.
+pub fn to_plan_with(finding: &Finding) -> Option<String> {
+    let (own, experienced) = (finding.cliff_pps.wire?, finding.cliff_experienced_pps.wire?);
+    let apart = 1.0 - experienced.value / own.value;
+    let overlap = match (own.interval, experienced.interval) {
+        (Some(a), Some(b)) => a.low <= b.high && b.low <= a.high,
+        _ => own.value == experienced.value,
+    };
+    let value = |figure: &Figure| format::value(figure, Unit::Pps);
+    Some(if overlap {
+        format!(
+            "Plan with {}: pauses from outside moved the cliff by {}, within its interval.",
+            value(&experienced),
+            format::signed(-apart, Unit::Share)
+        )
+    } else {
+        format!(
+            "Plan with the cliff as experienced, {}: pauses from outside lower it by {} below the {} that the host does alone.",
+            value(&experienced),
+            format::share(apart),
+            value(&own)
+        )
+    })
+}
