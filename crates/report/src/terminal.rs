@@ -116,7 +116,7 @@ fn costs(page: &mut Page, finding: &Finding) {
 
 fn figures(page: &mut Page, finding: &Finding) {
     page.columns("CLIFF");
-    page.paragraph(2, Tone::Faint, &sheet::cliff_note(finding));
+    page.paragraph(2, Tone::Faint, &format!("{}; error against the measured", sheet::cliff_note(finding)));
     page.rows(&sheet::cliff(finding));
     for sentence in sheet::searched(finding) {
         page.paragraph(2, Tone::Faint, &sentence);

@@ -44,7 +44,7 @@ pub struct FindArgs {
     /// Length of one measurement [default: 1s; 0.4s with --quick]
     #[arg(long, value_parser = trial, allow_hyphen_values = true)]
     pub trial: Option<f64>,
-    /// Length of the trials that judge a load in a search, 1 to 1000 of them [default: three trials; one with --quick]
+    /// Length of the trials that judge a load in a search [default: three trials; one with --quick]
     #[arg(long, value_name = "TIME", value_parser = trial, allow_hyphen_values = true)]
     pub duration_sum: Option<f64>,
     /// Share of the trials at the cliff that may lose more than --loss, as RFC 9971 has it

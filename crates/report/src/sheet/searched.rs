@@ -12,16 +12,15 @@ pub fn cliff_note(finding: &Finding) -> String {
     match finding.definition {
         Some(of) if of.exceed > 0.0 => format!(
             "highest offered load at which at most {} of the trials of {} lose more than {loss}; without pauses and stalls from outside \
-             the host; error against the measured",
+             the host",
             print_share(of.exceed),
             print_time_s(of.trial_s)
         ),
         Some(of) => format!(
-            "highest offered load at which no trial of {} loses more than {loss}; without pauses and stalls from outside the host; error \
-             against the measured",
+            "highest offered load at which no trial of {} loses more than {loss}; without pauses and stalls from outside the host",
             print_time_s(of.trial_s)
         ),
-        None => format!("highest offered load with loss at or below {loss}; error against the measured"),
+        None => format!("highest offered load with loss at or below {loss}"),
     }
 }
 
