@@ -38,7 +38,7 @@ fn named_namespaces() -> bool {
 }
 
 fn quick(home: &Home, more: &[&str]) -> Running {
-    let short = ["find", "--quick", "--trial", "100ms", "--repeats", "1", "--seed", "3", "--json"];
+    let short = ["find", "--quick", "--trial", "100ms", "--loss", "1e-3", "--repeats", "1", "--seed", "3", "--json"];
     Running::start(home, &[&short[..], more].concat())
 }
 
