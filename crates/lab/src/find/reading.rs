@@ -32,31 +32,55 @@ pub fn read(observation: &Observation, capacity_pps: f64) -> Reading {
     let whole = Trial { load_pps, duration_s: spec.seconds, sent: observation.sent, lost: observation.sides.lost };
     let experienced = Answer::of(whole, observation.void().as_ref());
     let slots = &observation.slots;
-    let out = left_out(slots, load_pps, capacity_pps);
-    let (mut sent, mut lost, mut late) = (0, 0, 0);
-    for (slot, _) in slots.slots.iter().zip(&out).filter(|(_, out)| !**out) {
-        sent += slot.sent;
-        lost += slot.lost;
-        late += slot.late;
+    let pauses = slots.host_pauses.as_deref().unwrap_or_default();
+    let all = || slots.sender_stalls.iter().chain(pauses);
+    let mut left = Left::of(slots, all(), load_pps, capacity_pps);
+    if left.sent < LEAST_LEFT * observation.sent as f64 {
+        // A sender that is held up all the time leaves no slot alone: its late frames decide whether the trial is void, as everywhere.
+        left = Left::of(slots, pauses.iter(), load_pps, capacity_pps);
     }
-    let left = out.iter().filter(|out| **out).count() as f64 / out.len().max(1) as f64;
-    if left == 0.0 {
+    if left.out == 0.0 {
         // Nothing is left out: one trial, one answer. Lateness of frames outside the window counts in both.
         return Reading { own: experienced, experienced, left_out: 0.0 };
     }
-    let own = if (sent as f64) < LEAST_LEFT * observation.sent as f64 {
+    let own = if left.sent < LEAST_LEFT * observation.sent as f64 {
         Answer::Void { reached_pps: load_pps, why: Why::Disturbed }
     } else {
-        let void = Sides { lost, late, ..observation.sides }.void();
-        Answer::of(Trial { sent, lost, ..whole }, void.as_ref())
+        let void = Sides { lost: left.lost, late: left.late, ..observation.sides }.void();
+        Answer::of(Trial { sent: left.sent as u64, lost: left.lost, ..whole }, void.as_ref())
     };
-    Reading { experienced, own, left_out: left }
+    Reading { experienced, own, left_out: left.out }
+}
+
+/// What is left of a trial.
+struct Left {
+    sent: f64,
+    lost: u64,
+    late: u64,
+    /// Share of the slots that were left out.
+    out: f64,
+}
+
+impl Left {
+    fn of<'a>(slots: &Slots, spans: impl Iterator<Item = &'a Span>, load_pps: f64, capacity_pps: f64) -> Self {
+        let out = left_out(slots, spans, load_pps, capacity_pps);
+        let mut left = Self { sent: 0.0, lost: 0, late: 0, out: 0.0 };
+        for (slot, out) in slots.slots.iter().zip(&out) {
+            if *out {
+                left.out += 1.0 / slots.slots.len() as f64;
+            } else {
+                left.sent += slot.sent as f64;
+                left.lost += slot.lost;
+                left.late += slot.late;
+            }
+        }
+        left
+    }
 }
 
 /// Which slots a pause or stall touches, with the time to drain after it.
-fn left_out(slots: &Slots, load_pps: f64, capacity_pps: f64) -> Vec<bool> {
+fn left_out<'a>(slots: &Slots, spans: impl Iterator<Item = &'a Span>, load_pps: f64, capacity_pps: f64) -> Vec<bool> {
     let mut out = vec![false; slots.slots.len()];
-    let spans = slots.sender_stalls.iter().chain(slots.host_pauses.iter().flatten());
     for span in spans {
         let to_s = span.from_s + span.length_s + drain_s(span, load_pps, capacity_pps);
         let place = |at_s: f64| (at_s / slots.each_s).floor();

@@ -294,6 +294,13 @@ fn a_stall_of_the_sender_is_left_out_and_what_remains_is_judged_by_the_rule_of_e
     let Reading { experienced, own, .. } = reading::read(&trial, 200e3);
     assert!(matches!(experienced, Answer::Void { why: Why::HeldUp, .. }), "{experienced:?}");
     assert_eq!(valid_loss(&own), Some(0));
+    let everywhere = (0..20).map(|k| Span { from_s: 0.005 * f64::from(k), length_s: 2e-4 }).collect();
+    let uneven = observation(&[good; 10], everywhere, vec![]);
+    assert_eq!(
+        valid_loss(&reading::read(&uneven, 200e3).own),
+        Some(0),
+        "a sender that stalls all the time voids only what was lost"
+    );
     let all = Span { from_s: -0.01, length_s: 0.08 };
     let mostly = observation(&[good; 10], vec![], vec![all]);
     assert!(matches!(reading::read(&mostly, 1e9).own, Answer::Void { why: Why::Disturbed, .. }));
