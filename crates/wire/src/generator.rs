@@ -182,9 +182,8 @@ pub struct SenderReport {
     /// bound, and nothing was lost to the sender's own limits. If not, a loss says nothing about the
     /// receiver.
     pub kept_up: bool,
-    /// Whether every frame left and the last of them at most `lateness_bound_s` late: the whole load was offered, whatever the rates
-    /// of a short run say.
-    pub ended_on_time: bool,
+    /// Whether every frame of the schedule left, at most 10 ms after its end: the whole load was offered, however late some of it.
+    pub sent_all: bool,
     /// The bound on the 99th percentile of lateness used for `kept_up` \[s\].
     pub lateness_bound_s: f64,
     /// Whether the stop flag ended the run early.

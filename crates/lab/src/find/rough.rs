@@ -1,10 +1,12 @@
 //! Roughly where the host loses much, and what it serves: where calibration and search begin.
 
+use netcliff_wire::void::Void;
+
 use super::stages;
 use crate::bench::Bench;
 use crate::rfc2544::search::Goal;
 use crate::rfc2544::search::mlr::{self, Mlr};
-use crate::rfc2544::trial::Answer;
+use crate::rfc2544::trial::{Answer, Trial};
 use crate::trial::{TrialError, TrialSpec};
 
 /// One short trial judges a load, and what it loses is far past any noise.
@@ -35,8 +37,11 @@ pub fn search(bench: &mut dyn Bench, base: &TrialSpec, most_pps: f64) -> Result<
         number += 1;
         let spec = TrialSpec { seconds, rate_pps, seed: base.seed + number, ..base.clone() };
         let observation = bench.observe(&spec, false)?;
-        // Any loss near the goal's is the host's: late frames are fewer by far, and void trials of this length cost little.
-        Ok(super::reading::read(&observation, rate_pps).experienced)
+        // It only tells where to look: a sender that was held up does not void it, one that did not reach the load does.
+        let trial =
+            Trial { load_pps: rate_pps, duration_s: seconds, sent: observation.sent, lost: observation.sides.lost };
+        let too_slow = observation.void().filter(|void| matches!(void, Void::SenderTooSlow { .. }));
+        Ok(Answer::of(trial, too_slow.as_ref()))
     };
     let range = stages::range(most_pps / stages::PACED_SHARE);
     let mlr = Mlr { goals: vec![GOAL], range, start_pps: None, at_most_s: Some(AT_MOST_S) };

@@ -74,7 +74,7 @@ impl Run<'_, '_> {
         let ceiling_pps = self.ceiling()?;
         self.stage("looking for the rough cliff");
         let rough = rough::search(self.bench, &base(self.options, self.plan), PACED_SHARE * ceiling_pps)?;
-        Unresolved::check(&self.plan.goal, rough.cliff_pps).map_err(Halt::Unresolved)?;
+        Unresolved::check(&self.plan.goal, rough.capacity_pps).map_err(Halt::Unresolved)?;
         self.stage("calibrating");
         let calibrated = self.calibrate(rough.cliff_pps)?;
         let computed = calibrated.as_ref().map(|calibrated| self.computed(calibrated));

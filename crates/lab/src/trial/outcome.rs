@@ -30,8 +30,8 @@ impl Trial {
         let frames = &self.wire.fate;
         let accepted = if frames.offered == 0 { 0.0 } else { 1.0 - frames.sender as f64 / frames.offered as f64 };
         let on_time = match (sender.achieved_pps, sender.intended_pps) {
-            // A run in which the last frame, late by no more than counts as late, is all that is missing of the time was offered.
-            _ if sender.ended_on_time => 1.0,
+            // As in `rfc2544`: what left, within a grace at the end, was offered; what left late counts as late.
+            _ if sender.sent_all => 1.0,
             (Some(achieved), Some(intended)) if intended > 0.0 => (achieved / intended).min(1.0),
             _ => 0.0,
         };

@@ -207,7 +207,7 @@ impl<'a> Run<'a> {
             _ => true,
         };
         let on_time = self.lateness.quantile_s(0.99).is_none_or(|p99| p99 <= self.config.lateness_bound_s);
-        let ended_on_time = next_ns.is_none() && self.last_kick_ns.is_some() && self.last_kick_ns <= self.lag_allowed();
+        let sent_all = next_ns.is_none() && self.sequence > 0;
         let limited = self.ring_full > 0 || self.frames.sender_full > 0;
         Ok(SenderReport {
             intended_pps,
@@ -221,7 +221,7 @@ impl<'a> Run<'a> {
             ring_full: self.ring_full,
             behind_s,
             kept_up: on_rate && on_time && !limited && (stopped || next_ns.is_none()),
-            ended_on_time,
+            sent_all,
             lateness_bound_s: self.config.lateness_bound_s,
             lateness: self.lateness,
             slots: self.slots,
