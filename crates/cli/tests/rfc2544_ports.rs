@@ -341,7 +341,10 @@ fn a_port_that_is_down_is_refused_before_a_frame_is_sent() {
     let output = ended(bed.netcliff(&home, &short(&[])).spawn().expect("it starts"), 20);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(1) && output.stdout.is_empty(), "{said}");
-    assert!(said.contains("interface p1 is down or has no carrier") && said.contains("ip link set dev p1 up"), "{said}");
+    assert!(
+        said.contains("interface p1 is down or has no carrier") && said.contains("ip link set dev p1 up"),
+        "{said}"
+    );
     assert_eq!(before, bed.ports());
 }
 

@@ -94,7 +94,10 @@ fn measured_times_that_cannot_be() {
     refusals(
         &home,
         2,
-        &[(&["predict", "--rate", "1kpps", "--set", &format!("service=empirical:{huge}")], &["huge.txt", "the most that is read"])],
+        &[(
+            &["predict", "--rate", "1kpps", "--set", &format!("service=empirical:{huge}")],
+            &["huge.txt", "the most that is read"],
+        )],
     );
     let times = file("times.txt", "5us\n6us\n");
     refusals(

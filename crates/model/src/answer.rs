@@ -5,7 +5,7 @@ use std::rc::Rc;
 use netcliff_core::{CpuShares, Figure, Latency, Loss, Outcome};
 use num_complex::Complex64;
 
-use crate::queue::inversion::mixture_quantile;
+use crate::queue::inversion::{Part, mixture_quantile};
 
 /// Shares of one CPU (1), together 1.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -64,7 +64,7 @@ impl Distribution {
     /// The four quantiles of a mixture of (weight, distribution); None where the inversion gives none. Weights need not sum to 1.
     pub fn quantiles(parts: &[(f64, &Self)]) -> Option<Quantiles> {
         let total: f64 = parts.iter().map(|(weight, _)| weight).sum();
-        let parts: Vec<(f64, &dyn Fn(Complex64) -> Complex64, f64)> =
+        let parts: Vec<Part<'_>> =
             parts.iter().map(|(weight, one)| (weight / total, &*one.transform as _, one.mean_s)).collect();
         let at = |share| mixture_quantile(&parts, share);
         Some(Quantiles { p50: at(0.5)?, p90: at(0.9)?, p99: at(0.99)?, p999: at(0.999)? })

@@ -86,6 +86,7 @@ impl Case {
         // The ISR from each level: the level after, and (time, packets x time, time full).
         let isr = |level: usize| -> (Vec<f64>, [f64; 3]) {
             let (mut at, mut after, mut spent) = (1.0, vec![0.0; self.places + 1], [0.0; 3]);
+            #[allow(clippy::needless_range_loop, reason = "n is a number of packets, not only a place")]
             for n in level..=self.places {
                 let full = n == self.places;
                 let here = at * if full { self.isr } else { 1.0 / (self.lambda + 1.0 / self.isr) };

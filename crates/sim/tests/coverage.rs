@@ -3,6 +3,8 @@
 //!
 //! `cargo test --release -p netcliff-sim --test coverage -- --ignored --nocapture` takes 200 points, in minutes.
 
+#![allow(clippy::print_stdout, reason = "each point is shown, for whoever reads a long run")]
+
 use netcliff_core::{Figure, Host, Outcome, Point, Service, Traffic};
 use netcliff_sim::{Effort, SimEngine, Simulation};
 use rand_xoshiro::Xoshiro256PlusPlus;

@@ -51,9 +51,12 @@ fn tail_by(transform: &dyn Fn(Complex64) -> Complex64, t: f64, terms: usize) -> 
     (scale * average / 2048.0).clamp(0.0, 1.0)
 }
 
+/// One of a mixture's parts: its weight, its transform, and the mean.
+pub type Part<'a> = (f64, &'a dyn Fn(Complex64) -> Complex64, f64);
+
 /// The same for a mixture of (weight, transform, mean), weights summing to 1: each part is inverted with the terms that it needs
 /// at that time.
-pub fn mixture_quantile(parts: &[(f64, &dyn Fn(Complex64) -> Complex64, f64)], share: f64) -> Option<f64> {
+pub fn mixture_quantile(parts: &[Part<'_>], share: f64) -> Option<f64> {
     if let [(_, transform, mean)] = parts {
         return quantile(transform, *mean, share);
     }
@@ -133,7 +136,7 @@ mod tests {
     fn mixtures() {
         let exponential = |mean: f64| move |z: Complex64| 1.0 / (1.0 + z * mean);
         let (short, long) = (exponential(1.0), exponential(100.0));
-        let parts: [(f64, &dyn Fn(Complex64) -> Complex64, f64); 2] = [(0.7, &short, 1.0), (0.3, &long, 100.0)];
+        let parts: [Part<'_>; 2] = [(0.7, &short, 1.0), (0.3, &long, 100.0)];
         for share in [0.5, 0.9, 0.99, 0.999] {
             let t = mixture_quantile(&parts, share).unwrap();
             let above = 0.7 * (-t).exp() + 0.3 * (-t / 100.0).exp();
@@ -141,7 +144,7 @@ mod tests {
         }
         // Erlang of 400 stages with mean 1000: all of it between 800 and 1200.
         let narrow = |z: Complex64| (1.0 / (1.0 + z * 2.5)).powu(400);
-        let parts: [(f64, &dyn Fn(Complex64) -> Complex64, f64); 2] = [(0.8, &short, 1.0), (0.2, &narrow, 1000.0)];
+        let parts: [Part<'_>; 2] = [(0.8, &short, 1.0), (0.2, &narrow, 1000.0)];
         let half = mixture_quantile(&parts, 0.5).unwrap();
         assert!((half - -(0.3_f64 / 0.8).ln()).abs() < 1e-4, "{half}");
         let most = mixture_quantile(&parts, 0.9).unwrap();
