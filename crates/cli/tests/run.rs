@@ -91,7 +91,7 @@ fn json_is_one_record_a_line_and_the_number_of_threads_changes_nothing() {
 
 /// Enough points to be killed in the middle of.
 fn long() -> String {
-    SMALL.replace("packets = 20_000", "packets = 800_000").replace(":7", ":25")
+    SMALL.replace("packets = 20_000", "packets = 4_000_000").replace(":7", ":25")
 }
 
 fn records_in(db: &Path) -> usize {

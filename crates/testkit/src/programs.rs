@@ -70,7 +70,7 @@ mod tests {
             let started = text.split("Command::new(\"").skip(1).filter_map(|rest| rest.split('"').next());
             for program in started.filter(|program| program.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')) {
                 seen += 1;
-                let everywhere = ["kill", "sleep", "true", "cat"].contains(&program);
+                let everywhere = ["kill", "sleep", "true", "cat", "mkfifo", "chown"].contains(&program);
                 assert!(everywhere || listed.contains(&program), "{}: {program}", file.display());
             }
         }

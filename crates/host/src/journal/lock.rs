@@ -40,11 +40,9 @@ const STEPS_BACK: u32 = 4;
 /// How long root's run waits for another user's where nothing was said.
 const ROOT_WAITS: Duration = Duration::from_secs(10);
 
-/// Tells a person one sentence.
-type Tell = fn(&str);
-
 /// How long locks of others are waited for, and how that is told, once.
-static PATIENCE: OnceLock<(Duration, Tell)> = OnceLock::new();
+type Patience = (Duration, fn(&str));
+static PATIENCE: OnceLock<Patience> = OnceLock::new();
 
 /// Held by the run that measures or changes this host; released when the last clone is dropped and by
 /// the kernel when the process dies, so it never goes stale.

@@ -7,7 +7,6 @@
 use super::lock::is_ancestor;
 use crate::procfs;
 use nix::{
-    errno::Errno,
     fcntl::{FcntlArg, fcntl},
     sys::memfd::{MFdFlags, memfd_create},
     unistd::geteuid,
@@ -34,7 +33,7 @@ impl Announcement {
             l_len: 1,
             l_pid: 0,
         };
-        fcntl(&file, FcntlArg::F_SETLK(&lock)).map_err(|errno: Errno| io::Error::from(errno))?;
+        fcntl(&file, FcntlArg::F_SETLK(&lock))?;
         Ok(Self { _file: file })
     }
 }
@@ -101,6 +100,16 @@ fn user_of(pid: u32) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::journal::{HostLock, StateDir};
+    use nix::fcntl::FdFlag;
+    use std::{
+        os::unix::process::CommandExt,
+        process::{Child, Command},
+        time::{Duration, Instant},
+    };
+
+    /// The user that owns nothing.
+    const NOBODY: u32 = 65_534;
 
     #[test]
     fn a_run_that_shows_itself_is_seen_until_it_ends() {
@@ -112,6 +121,43 @@ mod tests {
         drop(shown);
         assert!(!seen());
         assert_eq!(user_of(own), Some(geteuid().as_raw()));
+    }
+
+    /// A process of another user that shows itself for a minute, unless it is ended before.
+    fn theirs() -> Child {
+        let mut command = Command::new("sleep");
+        command.arg("60").uid(NOBODY);
+        // SAFETY: what is called between fork and exec takes no lock and allocates nothing that the parent shares.
+        unsafe {
+            command.pre_exec(|| {
+                let shown = Announcement::new()?;
+                // It stays open over the exec, and the lock with it.
+                fcntl(&shown._file, FcntlArg::F_SETFD(FdFlag::empty()))?;
+                std::mem::forget(shown);
+                Ok(())
+            })
+        };
+        command.spawn().unwrap()
+    }
+
+    #[test]
+    fn root_goes_on_beside_another_users_run_and_says_so() {
+        if !netcliff_testkit::has(netcliff_testkit::Need::Root) {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::at(dir.path()).unwrap().shared();
+        let mut theirs = theirs();
+        let pid = theirs.id();
+        assert!(others().contains(&Other { pid, uid: Some(NOBODY) }));
+        let begun = Instant::now();
+        let (_lock, report) = HostLock::acquire_and_replay(&state).unwrap();
+        assert!(begun.elapsed() > Duration::from_secs(9), "{:?}", begun.elapsed());
+        let told = report.left_over().join("; ");
+        assert!(told.contains(&format!("pid {pid} of user")) && told.contains("65534"), "{told}");
+        theirs.kill().unwrap();
+        theirs.wait().unwrap();
+        assert!(!others().iter().any(|other| other.pid == pid));
     }
 
     #[test]

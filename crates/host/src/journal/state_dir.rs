@@ -50,6 +50,12 @@ impl StateDir {
         Ok(StateDir { path, is_shared: false })
     }
 
+    /// As the user's usual one.
+    #[cfg(test)]
+    pub(super) fn shared(self) -> StateDir {
+        StateDir { is_shared: true, ..self }
+    }
+
     /// Whether runs of other users are looked for.
     pub(super) fn is_shared(&self) -> bool {
         self.is_shared

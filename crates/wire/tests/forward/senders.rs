@@ -104,7 +104,7 @@ fn a_port_that_is_down_or_goes_down_is_named() {
             flight.join().expect("it does not panic")
         });
         let error = ended.expect_err("the port is down").to_string();
-        assert!(error.contains("v0 has no carrier") && error.contains("ip link set v0 up"), "{by:?}: {error}");
+        assert!(error.contains("v0 has no carrier") && error.contains("ip link set dev v0 up"), "{by:?}: {error}");
         let refused = opened(&pair, by, 60).expect_err("the port is down");
         assert!(matches!(&refused, WireError::NoCarrier { interface } if interface == "v0"), "{by:?}: {refused}");
         pair.set_sender("up");
