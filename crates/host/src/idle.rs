@@ -6,7 +6,7 @@
 //! Both end with the process, however it ends: the kernel takes the latency request back when the file is closed.
 //!
 //! The loop counts as idle time in this crate's accounting: eBPF takes tasks of SCHED_IDLE for idle, procfs subtracts
-//! [`loop_ns`]. The soaker is such a loop and a meter at once.
+//! `loop_ns`. The soaker is such a loop and a meter at once.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};

@@ -1,9 +1,9 @@
 //! Ring, socket and application as one chain, solved exactly: for exponential times and schemes whose ring is left alone
 //! only when it is empty, or while a new packet waits for its interrupt.
 //!
-//! The application works in the ring's free periods only, and stands still during its excursions ([`excursion`]). An
-//! excursion therefore acts on the socket by the number of its services alone ([`batch`]), a free period by what the
-//! application gets done in it ([`free`]); the two make a chain of the socket by itself ([`socket`]), however large the
+//! The application works in the ring's free periods only, and stands still during its excursions (`excursion`). An
+//! excursion therefore acts on the socket by the number of its services alone (`batch`), a free period by what the
+//! application gets done in it (`free`); the two make a chain of the socket by itself (`socket`), however large the
 //! ring is. A wake-up lengthens the first service of an excursion that finds the application asleep, a full socket may
 //! shorten those that remain: both are known when the excursion begins.
 //!

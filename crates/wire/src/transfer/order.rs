@@ -25,7 +25,7 @@ pub const MOST_FAR_BYTES: u64 = 1 << 30;
 /// The most that a far end's own files for sendfile may hold (bytes).
 pub const MOST_FAR_FILE_BYTES: u64 = 1 << 30;
 
-/// The most windows of all flows together that an agent counts: with [`MOST_SAMPLES`](sampler::MOST_SAMPLES) answers of TCP_INFO their
+/// The most windows of all flows together that an agent counts: with `MOST_SAMPLES` answers of TCP_INFO their
 /// report stays below the largest message. 1024 flows have 16 each.
 pub const MOST_FAR_WINDOWS: u64 = 16_384;
 
