@@ -24,7 +24,7 @@ const GOLDEN: f64 = 0.618_033_988_749_894_9;
 /// Searches that are made whatever they cost.
 const LEAST_SEARCHES: u32 = 3;
 /// Trials after which a search ends with the bounds it has, as multiples of those that judge one load.
-const MOST_LOADS: f64 = 20.0;
+const MOST_LOADS: f64 = 12.0;
 
 /// What to search, and where.
 #[derive(Debug, Clone)]
