@@ -199,8 +199,14 @@ rx-usecs = ["0", "50"]
     for sample in limited["samples"].as_array().expect("samples") {
         assert!(number_at(sample, "/goodput_bps") < 100e6, "{limited}");
     }
-    let (small, jumbo) = effect(&found, "mtu");
-    assert!(jumbo > small, "without TSO a frame of 9000 bytes carries more: {small} {jumbo}");
+    // How much faster large frames are is the machine's and the moment's; how large they were is not.
+    for row in found["rows"].as_array().into_iter().flatten() {
+        let jumbo = row["levels"].as_array().is_some_and(|levels| levels.iter().any(|level| level == "9000"));
+        let bounds = if jumbo { 4000.0..=8948.0 } else { 500.0..=1448.0 };
+        for sample in row["samples"].as_array().expect("samples") {
+            assert!(bounds.contains(&number_at(sample, "/bytes_per_segment")), "without TSO: {row}");
+        }
+    }
     assert_eq!(namespaces_of(pid), Vec::<String>::new(), "nothing is left");
 }
 
