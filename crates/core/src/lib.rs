@@ -34,6 +34,21 @@
 //! | [`stream`] | [`stream::StreamReport`]: what transfers cost, and the formulas of the wire |
 //! | [`analysis`] | [`Analysis`]: cliff, livelock index, sensitivities |
 //! | [`record`] | [`Record`]: an outcome with its provenance and [`Fingerprint`] |
+//!
+//! ```
+//! use netcliff_core::{Host, Point, Scheme, Traffic};
+//!
+//! let mut host = Host::pentium4_2530mhz();
+//! host.set("ring=64")?;
+//! let point = Point { host, scheme: "napi:weight=32".parse()?, traffic: Traffic::poisson(100e3) };
+//! point.validate()?;
+//! assert_eq!(point.traffic.rate_pps(), Some(100e3));
+//!
+//! // What is refused is named, with what is accepted.
+//! let refused = "napi:wait=32".parse::<Scheme>().unwrap_err().to_string();
+//! assert!(refused.contains("wait") && refused.contains("weight"), "{refused}");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod advice;
 pub mod analysis;

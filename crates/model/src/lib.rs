@@ -6,6 +6,21 @@
 //! top, [`answer`] writes the [`netcliff_core::Outcome`].
 //!
 //! No clock, no randomness, no I/O; compiles to wasm32-unknown-unknown.
+//!
+//! ```
+//! use netcliff_core::{Engine, Host, Point, Traffic};
+//! use netcliff_model::ModelEngine;
+//!
+//! // An M/M/1/K as fast as its arrivals has each of its K + 1 states equally often, and loses in one of them.
+//! let mut host = Host::pentium4_2530mhz();
+//! host.set("ring=9")?;
+//! let traffic = Traffic::poisson(1.0);
+//! let mu_pps = host.mu_pps(64.0);
+//! let point = Point { host, scheme: "ideal".parse()?, traffic: traffic.at_pps(mu_pps) };
+//! let loss = ModelEngine::default().evaluate(&point)?.loss_fraction.expect("the model has it");
+//! assert!((loss.value - 0.1).abs() < 1e-9, "{loss:?}");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod analysis;
 pub mod answer;

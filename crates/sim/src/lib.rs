@@ -22,6 +22,20 @@
 //! | `caveats` | what was not reached, and what cannot be claimed |
 //!
 //! Nothing here reads a clock or a file: seeds are arguments, and a seed gives the same figures on any number of threads.
+//!
+//! ```
+//! use netcliff_core::{Engine, Host, Point, Traffic};
+//! use netcliff_sim::SimEngine;
+//!
+//! // Twice what the host can serve: about half is lost, and the figure says how well that is known.
+//! let host = Host::pentium4_2530mhz();
+//! let traffic = Traffic::poisson(1.0);
+//! let rate_pps = 2.0 * host.mu_pps(64.0);
+//! let point = Point { host, scheme: "ideal".parse()?, traffic: traffic.at_pps(rate_pps) };
+//! let loss = SimEngine::with_packets(1, 100_000).evaluate(&point)?.loss_fraction.expect("counted");
+//! assert!((loss.value - 0.5).abs() < 0.02 && loss.interval.is_some(), "{loss:?}");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod caveats;
 mod cliff;
