@@ -1,7 +1,7 @@
 //! `netcliff`: arguments, progress and exit codes. What it does is in the other crates.
 //!
 //! stdout carries data only; progress, hints and errors go to stderr. Exit code 0: done; 1: the measurement failed
-//! or was stopped; 2: wrong usage.
+//! or was stopped; 2: wrong usage; 3: inconclusive.
 
 // The comments of arguments are their help texts: [,X] is what may be left out, not a link.
 #[allow(rustdoc::broken_intra_doc_links)]

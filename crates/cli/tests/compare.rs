@@ -38,8 +38,12 @@ fn runs_of_the_store_are_compared_and_a_run_is_like_itself() {
         rows.iter().any(|row| row["figure"] == "goodput_bps" && row["point"] == "write 1KiB" && row["a_repeats"] == 2)
     );
     assert!(rows.iter().all(|row| row["p"].as_f64().is_none_or(|p| (0.0..=1.0).contains(&p))), "{found}");
-    let same = home.json(["compare", "2", "2", "--json", "--fail-if-slower", "0%"]);
+    // Nobody can show that a run is not slower than itself by any amount at all.
+    let same = home.netcliff(["compare", "2", "2", "--json", "--fail-if-slower", "0%"]).output().expect("it runs");
+    assert_eq!(same.status.code(), Some(3));
+    let same: Value = serde_json::from_slice(&same.stdout).expect("one object");
     assert_eq!((&same["failed"], &same["changed"]), (&json!(false), &json!([])));
+    assert_eq!(same["gate"]["outcome"], "inconclusive", "{same}");
     let page = home.stdout(["compare", "1", "2"]);
     assert!(page.contains("WHAT ELSE CHANGED") && page.contains("goodput") && page.contains("Holm"), "{page}");
     assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
@@ -101,8 +105,14 @@ fn a_build_fails_on_what_is_shown_to_be_slower() {
     let html = std::fs::read_to_string(html).expect("the page");
     assert!(html.contains("FAILED") && html.contains("6.18") && !html.contains("http://"), "{html}");
     let once = file(&home, "once", &[10e6]);
-    let untested = home.stdout(["compare", &a, &once, "--fail-if-slower", "5%"]);
-    assert!(untested.contains("NOT TESTED") && untested.contains("--repeats 5"), "{untested}");
+    let untested = home.netcliff(["compare", &a, &once, "--fail-if-slower", "5%"]).output().expect("it runs");
+    assert_eq!(untested.status.code(), Some(3));
+    let untested = String::from_utf8_lossy(&untested.stdout);
+    assert!(untested.contains("INCONCLUSIVE") && untested.contains("--repeats 5"), "{untested}");
+    let wide = file(&home, "wide", &[100e6, 180e6, 60e6, 90e6, 140e6]);
+    let open = home.netcliff(["compare", &a, &wide, "--fail-if-slower", "5%"]).output().expect("it runs");
+    assert_eq!(open.status.code(), Some(3), "an interval from -40 to +70 % passes nothing");
+    assert!(String::from_utf8_lossy(&open.stdout).contains("four times in five"), "the smallest detectable change");
     // 20 % slower is not shown to be more than 30 %, and the other way round nothing is slower.
     assert!(home.stdout(["compare", &a, &b, "--fail-if-slower", "30%"]).contains("PASSED"));
     assert!(home.stdout(["compare", &b, &a, "--fail-if-slower", "5%"]).contains("better"));

@@ -6,6 +6,7 @@
 //! [`crate::stats::contrast`].
 
 mod context;
+mod gate;
 mod kinds;
 mod measured;
 mod quantity;
@@ -20,13 +21,15 @@ use serde::Serialize;
 use crate::stats::CONFIDENCE;
 
 pub use context::Change;
-pub use measured::{Measured, MeasuredPoint, Reading};
+pub use gate::{Gate, Outcome, Standing};
+pub use measured::{Calibrated, Measured, MeasuredPoint, Reading};
 pub use quantity::{Better, Class, Quantity};
 pub use read::{ReadError, Source};
-pub use rows::{Row, Standing, Verdict};
+pub use rows::{Row, Verdict};
 
 use context::{changed, notes};
-use rows::{correct, judge, rows_of};
+use gate::judge;
+use rows::{correct, rows_of};
 
 /// Why two runs cannot be compared.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -104,6 +107,9 @@ pub struct Comparison {
     /// The share of `--fail-if-slower`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fail_if_slower: Option<f64>,
+    /// How B stands to that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gate: Option<Gate>,
     /// True: some figure is shown to be slower by more than that.
     pub failed: bool,
     /// What a reader must know; sentences.
@@ -120,9 +126,7 @@ pub fn compare(a: &Measured, b: &Measured, fail_if_slower: Option<f64>) -> Resul
     for class in [Class::Speed, Class::Cost] {
         correct(&mut rows, class);
     }
-    if let Some(share) = fail_if_slower {
-        judge(&mut rows, a, b, share);
-    }
+    let gate = fail_if_slower.map(|share| judge(&mut rows, a, b, share));
     let only = |here: &Measured, there: &Measured| -> Vec<String> {
         let lacks = |point: &&MeasuredPoint| there.point(&point.name).is_none();
         here.points.iter().filter(lacks).map(|point| point.name.clone()).collect()
@@ -138,7 +142,8 @@ pub fn compare(a: &Measured, b: &Measured, fail_if_slower: Option<f64>) -> Resul
         only_b: only(b, a),
         changed: changed(a, b),
         fail_if_slower,
-        failed: rows.iter().any(|row| row.bar.is_some_and(|bar| bar.shown)),
+        failed: gate.is_some_and(|gate| gate.outcome == Outcome::Failed),
+        gate,
         notes: notes(a, b, &rows),
         rows,
     })

@@ -14,9 +14,9 @@ use netcliff_core::units;
   netcliff compare before.json after.json --fail-if-slower 5%   in a build
   netcliff stream --json > before.json              what such a file is
 
-B is judged against A. Rates and latencies count for --fail-if-slower: exit code 1 where one is shown
-to be slower by more than that (Welch's t, corrected by Holm for many points), 0 where none is. A
-difference that chance explains does not fail. ./12 is a file of that name.")]
+B is judged against A. Measured rates and latencies count for --fail-if-slower. Exit code 1: one is shown
+to be slower by more than that (Welch's t, corrected by Holm for many points); 0: each is shown to be
+slower by less, if at all; 3: inconclusive, the repeats show neither. ./12 is a file of that name.")]
 pub struct CompareArgs {
     /// What to compare against: a run of the store by its number, its name, last or last~1, or a file of JSON that netcliff wrote
     #[arg(value_name = "A", value_parser = named)]
@@ -24,7 +24,7 @@ pub struct CompareArgs {
     /// What is judged
     #[arg(value_name = "B", value_parser = named)]
     pub b: String,
-    /// Exit with 1 if a figure of speed is shown to be slower by more than this share
+    /// Exit with 1 if a figure of speed is shown to be slower by more than this share, with 3 if the repeats do not tell
     #[arg(long, value_name = "5%", value_parser = share, allow_hyphen_values = true)]
     pub fail_if_slower: Option<f64>,
     /// One JSON object

@@ -3,12 +3,15 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use netcliff_lab::compare::{Measured, ReadError, Source, compare};
+use netcliff_lab::compare::{Measured, Outcome, ReadError, Source, compare};
 use netcliff_report as report;
 
 use super::{open_store, refuse_unwritable, store_path, write};
 use crate::args::{CompareArgs, StoreArgs};
 use crate::output;
+
+/// Exit code where the repeats tell neither that B is slower by more than the bar nor that it is not.
+const INCONCLUSIVE: u8 = 3;
 
 /// Compares two runs and shows it.
 pub fn run(args: &CompareArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
@@ -25,7 +28,11 @@ pub fn run(args: &CompareArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCod
     } else {
         output::data(&report::terminal::compare(&found, output::style()))?;
     }
-    Ok(ExitCode::from(u8::from(found.failed)))
+    Ok(ExitCode::from(match found.gate.map(|gate| gate.outcome) {
+        None | Some(Outcome::Passed) => 0,
+        Some(Outcome::Failed) => 1,
+        Some(Outcome::Inconclusive) => INCONCLUSIVE,
+    }))
 }
 
 /// The run of this name, where there is no file of it.

@@ -3,10 +3,10 @@
 use serde::Serialize;
 
 use super::quantity::THROUGHPUT;
-use super::{Measured, Row, Verdict};
+use super::{Calibrated, Measured, Row, Verdict};
 
 /// A setting that is not the same.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Change {
     /// Its name.
     pub name: String,
@@ -16,14 +16,26 @@ pub struct Change {
     /// In the second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub b: Option<String>,
+    /// b/a - 1, of a number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub change: Option<f64>,
 }
+
+impl Change {
+    fn of(name: impl Into<String>, a: Option<String>, b: Option<String>) -> Self {
+        Self { name: name.into(), a, b, change: None }
+    }
+}
+
+/// From here on a note says that calibrations differ (share).
+const CALIBRATION_MOVED: f64 = 0.1;
 
 /// All settings and facts that are not the same.
 pub(super) fn changed(a: &Measured, b: &Measured) -> Vec<Change> {
     let mut changed = Vec::new();
     if a.provenance.version != b.provenance.version {
         let (a, b) = (Some(a.provenance.version.clone()), Some(b.provenance.version.clone()));
-        changed.push(Change { name: "netcliff".to_owned(), a, b });
+        changed.push(Change::of("netcliff", a, b));
     }
     let fact =
         |run: &Measured, name: &str| run.facts.iter().find(|(fact, _)| fact == name).map(|(_, value)| value.clone());
@@ -33,7 +45,7 @@ pub(super) fn changed(a: &Measured, b: &Measured) -> Vec<Change> {
     for name in names {
         let (a, b) = (fact(a, name), fact(b, name));
         if a != b {
-            changed.push(Change { name: name.to_owned(), a, b });
+            changed.push(Change::of(name, a, b));
         }
     }
     let hosts = [("", &a.fingerprint, &b.fingerprint), ("far host: ", &a.far_fingerprint, &b.far_fingerprint)];
@@ -41,9 +53,38 @@ pub(super) fn changed(a: &Measured, b: &Measured) -> Vec<Change> {
         let Some((here, there)) = a.as_ref().zip(b.as_ref()) else { continue };
         let own = |text: Option<&str>| text.map(str::to_owned);
         let differs = here.diff(there).into_iter();
-        changed.extend(differs.map(|(name, a, b)| Change { name: format!("{host}{name}"), a: own(a), b: own(b) }));
+        changed.extend(differs.map(|(name, a, b)| Change::of(format!("{host}{name}"), own(a), own(b))));
     }
+    changed.extend(costs(a, b));
     changed
+}
+
+/// Calibrated costs that differ: what the run found of the host, not what was set.
+fn costs(a: &Measured, b: &Measured) -> Vec<Change> {
+    let mut keys: Vec<&str> = a.calibrated.iter().chain(&b.calibrated).map(|cost| cost.key.as_str()).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    let found = |run: &'_ Measured, key: &str| run.calibrated.iter().find(|cost| cost.key == key).cloned();
+    let change = |key: &str| {
+        let (a, b) = (found(a, key), found(b, key));
+        let share = a.as_ref().zip(b.as_ref()).map(|(a, b)| b.value / a.value - 1.0).filter(|share| share.is_finite());
+        let text = |cost: Option<Calibrated>| cost.map(|cost| cost.text());
+        Change { change: share, ..Change::of(format!("calibration.{key}"), text(a), text(b)) }
+    };
+    keys.into_iter().map(change).filter(|change| change.a != change.b).collect()
+}
+
+/// Says that the two runs found the host to have other costs.
+fn moved(a: &Measured, b: &Measured) -> Option<String> {
+    let costs = costs(a, b);
+    let of = |change: &Change| change.change.map_or(0.0, f64::abs);
+    let most = costs.iter().max_by(|x, y| of(x).total_cmp(&of(y))).filter(|change| of(change) > CALIBRATION_MOVED)?;
+    Some(format!(
+        "calibration found other costs in the two runs ({} by {:+.0} %): either the host changed or its speed did, which moves every \
+         measured figure too; measure both in turns to tell them apart",
+        most.name.trim_start_matches("calibration."),
+        most.change? * 100.0
+    ))
 }
 
 /// The run whose far host is known, and the one whose is not, where it is one of each.
@@ -71,6 +112,12 @@ pub(super) fn notes(a: &Measured, b: &Measured, rows: &[Row]) -> Vec<String> {
         notes.push(format!(
             "{with} has a far end on another host and {without} none that tells: what differs there cannot be told"
         ));
+    }
+    notes.extend(moved(a, b));
+    if rows.iter().any(|row| row.computed) {
+        notes.push(
+            "figures of the model and the simulator are shown, not tested: they say nothing of a host".to_owned(),
+        );
     }
     notes.extend(untested(a.kind, rows));
     if rows.iter().any(|row| row.p.is_some_and(|p| p > 0.0 && p < 1.0)) {

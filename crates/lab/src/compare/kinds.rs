@@ -4,16 +4,16 @@ mod forwarding;
 
 use std::collections::BTreeMap;
 
-use netcliff_core::finding::ByEngine;
+use netcliff_core::finding::{ByEngine, Cost};
 use netcliff_core::stream::{StreamReport, StreamRow, StreamSample};
-use netcliff_core::{Figure, Finding, Fingerprint, Record, units};
+use netcliff_core::{EngineKind, Figure, Finding, Fingerprint, Record, units};
 use netcliff_wire::thread::print_cpus;
 
 use super::quantity::{
     CLIENT_US, CLIFF, DELIVERED_WIRE, GOODPUT, HOST_US, LATENCY_MEAN, LATENCY_P50, LATENCY_P99, LIVELOCK, PEAK,
     Quantity, RATE, RECEIVER_US_PER_KIB, SENDER_US_PER_KIB, SERVER_US, SYSTEM_US_PER_KIB, THROUGHPUT, WIRE, drawn,
 };
-use super::{Measured, MeasuredPoint, Reading};
+use super::{Calibrated, Measured, MeasuredPoint, Reading};
 use crate::rr::{Arrivals, Receive, Report, RrRecord, RrSample, Settings, Transport};
 use crate::transfers::TransferReport;
 
@@ -33,6 +33,7 @@ pub fn stream(name: String, report: StreamReport) -> Measured {
         clock: Some(report.clock.clone()),
         points: points.collect(),
         facts: asked.chain(in_force).collect(),
+        calibrated: Vec::new(),
         partial: report.partial,
         fingerprint: Some(report.fingerprint),
         far_fingerprint: report.far_fingerprint,
@@ -82,6 +83,7 @@ pub fn transfers(name: String, report: TransferReport) -> Measured {
         clock: None,
         points: points.collect(),
         facts: report.asked.iter().map(|(name, fact)| (format!("asked.{name}"), fact.clone())).collect(),
+        calibrated: Vec::new(),
         partial: report.partial,
         fingerprint: Some(report.fingerprint),
         far_fingerprint: report.far_fingerprint,
@@ -98,6 +100,7 @@ pub fn rr(name: String, records: Vec<RrRecord>) -> Measured {
         clock: None,
         points: records.iter().map(rr_point).collect(),
         facts: first.map(|record| rr_facts(&record.report)).unwrap_or_default(),
+        calibrated: Vec::new(),
         partial: records.iter().any(|record| record.report.partial.is_some()),
         fingerprint: first.and_then(|record| record.fingerprint.clone()),
         far_fingerprint: first.and_then(|record| record.far_fingerprint.clone()),
@@ -170,10 +173,12 @@ fn rr_name(settings: &Settings) -> String {
 /// `netcliff find`.
 pub fn finding(name: String, finding: Finding) -> Measured {
     let point = |name: &str, quantity: Quantity, by: &ByEngine<Figure>| -> Vec<MeasuredPoint> {
-        let of = |(engine, figure): (netcliff_core::EngineKind, &Figure)| {
-            let repeats = (engine == netcliff_core::EngineKind::Wire).then_some(finding.setup.repeats);
-            let figures = Reading::of_figure(quantity, figure, repeats).into_iter().collect();
-            MeasuredPoint { name: format!("{name} {engine}"), figures }
+        let of = |(engine, figure): (EngineKind, &Figure)| {
+            let reading = match engine {
+                EngineKind::Wire => Reading::of_figure(quantity, figure, Some(finding.setup.repeats)),
+                EngineKind::Model | EngineKind::Sim => Reading::of_computed(quantity, figure),
+            };
+            MeasuredPoint { name: format!("{name} {engine}"), figures: reading.into_iter().collect() }
         };
         by.present().map(of).collect()
     };
@@ -201,11 +206,16 @@ pub fn finding(name: String, finding: Finding) -> Measured {
         clock: None,
         points,
         facts: facts.into_iter().map(|(name, fact)| (name.to_owned(), fact)).collect(),
+        calibrated: finding.calibration.iter().flat_map(|calibration| &calibration.costs).map(calibrated).collect(),
         partial: finding.partial,
         fingerprint: Some(finding.fingerprint),
         far_fingerprint: None,
         provenance: finding.provenance,
     }
+}
+
+fn calibrated(cost: &Cost) -> Calibrated {
+    Calibrated { key: cost.key.clone(), value: cost.figure.value, unit: cost.unit.clone() }
 }
 
 /// `predict`, `simulate`, `run`: records.
@@ -226,6 +236,7 @@ pub fn records(name: String, records: Vec<Record>, fingerprint: Option<Fingerpri
         clock: None,
         points: points.collect(),
         facts: hosts(&records),
+        calibrated: Vec::new(),
         partial,
         fingerprint,
         far_fingerprint: None,
@@ -251,7 +262,11 @@ fn record_figures(record: &Record) -> Vec<Reading> {
         (LATENCY_P50, latency.p50),
         (LATENCY_P99, latency.p99),
     ];
-    figures.into_iter().filter_map(|(quantity, figure)| Reading::of_figure(quantity, &figure?, repeats)).collect()
+    let reading = |(quantity, figure): (Quantity, Option<Figure>)| match record.engine {
+        EngineKind::Wire => Reading::of_figure(quantity, &figure?, repeats),
+        EngineKind::Model | EngineKind::Sim => Reading::of_computed(quantity, &figure?),
+    };
+    figures.into_iter().filter_map(reading).collect()
 }
 
 /// The keys of the points' hosts, where all points have the same value.

@@ -1,6 +1,6 @@
 //! A run as points, each with its figures.
 
-use netcliff_core::{Figure, Fingerprint, Provenance};
+use netcliff_core::{Figure, Fingerprint, Provenance, units};
 
 use super::Quantity;
 use crate::stats::contrast::Estimate;
@@ -22,10 +22,35 @@ pub struct Measured {
     pub far_fingerprint: Option<Fingerprint>,
     /// What was asked and in force beside the points, by name.
     pub facts: Vec<(String, String)>,
+    /// What packets were found to cost, where the run calibrated.
+    pub calibrated: Vec<Calibrated>,
     /// How it was produced.
     pub provenance: Provenance,
     /// True if it was stopped or cut short.
     pub partial: bool,
+}
+
+/// A calibrated cost.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Calibrated {
+    /// Its key.
+    pub key: String,
+    /// Its value (in `unit`).
+    pub value: f64,
+    /// `s`, `s/B`, `packets`, or empty for a plain number.
+    pub unit: String,
+}
+
+impl Calibrated {
+    /// In three digits.
+    pub fn text(&self) -> String {
+        let short: f64 = format!("{:.2e}", self.value).parse().unwrap_or(self.value);
+        match self.unit.as_str() {
+            "s" => units::print_time_s(short),
+            "" => short.to_string(),
+            unit => format!("{short} {unit}"),
+        }
+    }
 }
 
 /// One point of a run.
@@ -44,6 +69,8 @@ pub struct Reading {
     pub quantity: Quantity,
     /// Mean of the repeats, or the value where there is but one.
     pub value: f64,
+    /// True: the model's or the simulator's, which says nothing of a host and is not tested.
+    pub computed: bool,
     /// What is known of the mean; None where nothing tells how far it would move on its own.
     pub estimate: Option<Estimate>,
     /// Repeats behind it, where they are known; None for what was computed.
@@ -59,7 +86,14 @@ impl Reading {
         let mean = values.iter().sum::<f64>() / values.len() as f64;
         let repeats = Some(values.len() as u32);
         let estimate = Estimate::of(&values);
-        (!values.is_empty()).then_some(Self { quantity, value: mean, estimate, repeats, lower_limit: false })
+        (!values.is_empty()).then_some(Self {
+            quantity,
+            value: mean,
+            computed: false,
+            estimate,
+            repeats,
+            lower_limit: false,
+        })
     }
 
     /// Of searches by their lower and upper bounds; None where there are none.
@@ -68,16 +102,24 @@ impl Reading {
         Some(Self { estimate: Estimate::of_bounds(bounds), ..reading })
     }
 
-    /// Of a figure with its interval.
+    /// Of a measured figure. Without an interval, or of one repeat, nothing tells how far it would move on its own.
     pub fn of_figure(quantity: Quantity, figure: &Figure, repeats: Option<u32>) -> Option<Self> {
-        let estimate = Estimate::of_figure(figure, repeats);
+        let several = figure.interval.is_some() && repeats.is_some_and(|repeats| repeats > 1);
+        let estimate = several.then(|| Estimate::of_figure(figure, repeats)).flatten();
         figure.value.is_finite().then_some(Self {
             quantity,
             value: figure.value,
+            computed: false,
             estimate,
             repeats,
             lower_limit: false,
         })
+    }
+
+    /// Of a figure of the model or the simulator.
+    pub fn of_computed(quantity: Quantity, figure: &Figure) -> Option<Self> {
+        let reading = Self::of_figure(quantity, figure, None)?;
+        Some(Self { computed: true, estimate: Estimate::of_figure(figure, None), ..reading })
     }
 }
 

@@ -3,9 +3,10 @@
 use netcliff_core::Figure;
 use serde::Serialize;
 
+use super::gate::Standing;
 use super::{Better, Class, Measured, MeasuredPoint, Quantity, Reading};
 use crate::stats::CONFIDENCE;
-use crate::stats::contrast::{holm, p_at_least, p_at_most, p_same, relative_change};
+use crate::stats::contrast::{holm, p_same, relative_change};
 
 /// What is said of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -19,6 +20,8 @@ pub enum Verdict {
     NotShown,
     /// There are too few repeats to say anything, or the lower of the two is but a lower limit.
     NotTested,
+    /// The model's or the simulator's: shown, and not tested, since it says nothing of a host.
+    Computed,
 }
 
 /// A figure of a point that both runs have.
@@ -39,6 +42,9 @@ pub struct Row {
     /// The same of `b`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub b_lower_limit: bool,
+    /// True: of the model or the simulator.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub computed: bool,
     /// Repeats behind `a`.
     pub a_repeats: Option<u32>,
     /// Repeats behind `b`.
@@ -57,18 +63,6 @@ pub struct Row {
     /// How it stands to the bar, where there is one and it counts for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bar: Option<Standing>,
-}
-
-/// How a figure stands to `--fail-if-slower`.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Standing {
-    /// True: the value is slower by more than the bar.
-    pub beyond: bool,
-    /// One-sided p of "B is slower by no more than the bar", corrected over all figures of speed; absent without a test.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub p_corrected: Option<f64>,
-    /// True: shown to be slower by more than the bar.
-    pub shown: bool,
 }
 
 impl Row {
@@ -93,6 +87,7 @@ pub(super) fn rows_of(point: &MeasuredPoint, b: &Measured) -> Vec<Row> {
             b: figure(there),
             a_lower_limit: here.lower_limit,
             b_lower_limit: there.lower_limit,
+            computed: here.computed || there.computed,
             a_repeats: here.repeats,
             b_repeats: there.repeats,
             change: match &estimates {
@@ -104,7 +99,11 @@ pub(super) fn rows_of(point: &MeasuredPoint, b: &Measured) -> Vec<Row> {
             verdict: Verdict::NotTested,
             bar: None,
         };
-        Some(if row.is_open() { Row { p: None, ..row } } else { row })
+        Some(match (row.computed, row.is_open()) {
+            (true, _) => Row { p: None, verdict: Verdict::Computed, ..row },
+            (_, true) => Row { p: None, ..row },
+            _ => row,
+        })
     };
     point.figures.iter().filter_map(pair).collect()
 }
@@ -122,37 +121,5 @@ pub(super) fn correct(rows: &mut [Row], class: Class) {
             (true, true) => Verdict::Better,
             (true, false) => Verdict::Worse,
         };
-    }
-}
-
-/// Tests figures of speed against the bar: B slower by more than `share` of A.
-pub(super) fn judge(rows: &mut [Row], a: &Measured, b: &Measured, share: f64) {
-    let p_of = |row: &Row| {
-        if row.is_open() {
-            return None;
-        }
-        let estimate = |run: &Measured| run.reading(&row.point, row.quantity)?.estimate;
-        let (a, b) = (estimate(a)?, estimate(b)?);
-        Some(match row.quantity.better {
-            Better::More => p_at_least(&a, &b, 1.0 - share),
-            Better::Less => p_at_most(&a, &b, 1.0 + share),
-        })
-    };
-    let speeds: Vec<usize> = (0..rows.len()).filter(|&index| rows[index].quantity.class == Class::Speed).collect();
-    let tested: Vec<(usize, f64)> = speeds.iter().filter_map(|&index| Some((index, p_of(&rows[index])?))).collect();
-    for index in speeds {
-        let row = &mut rows[index];
-        let ratio = row.b.value / row.a.value;
-        let beyond = match row.quantity.better {
-            Better::More => ratio < 1.0 - share,
-            Better::Less => ratio > 1.0 + share,
-        };
-        row.bar = Some(Standing { beyond, p_corrected: None, shown: false });
-    }
-    let corrected = holm(&tested.iter().map(|(_, p)| *p).collect::<Vec<_>>());
-    for ((index, _), p) in tested.into_iter().zip(corrected) {
-        if let Some(bar) = &mut rows[index].bar {
-            (bar.p_corrected, bar.shown) = (Some(p), bar.beyond && p < 1.0 - CONFIDENCE);
-        }
     }
 }

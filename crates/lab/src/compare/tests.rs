@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use super::quantity::{GOODPUT, LATENCY_P99, SYSTEM_US_PER_KIB};
 use super::*;
+use crate::stats::random::Random;
 
 fn run(name: &str, points: &[(&str, &[f64])]) -> Measured {
     let point = |(name, values): &(&str, &[f64])| {
@@ -21,6 +22,7 @@ fn run(name: &str, points: &[(&str, &[f64])]) -> Measured {
         fingerprint: Some(Fingerprint::default()),
         far_fingerprint: None,
         facts: Vec::new(),
+        calibrated: Vec::new(),
         provenance: Provenance::default(),
         partial: false,
     }
@@ -43,6 +45,7 @@ fn a_loss_is_worse_and_fails_the_bar() {
     // The other way round it is better, and no bar is missed.
     let back = compare(&run("b", &[("x", SLOWER)]), &run("a", &[("x", STEADY)]), Some(0.05)).expect("the same kind");
     assert!(!back.failed && back.rows.iter().all(|row| row.verdict == Verdict::Better));
+    assert_eq!(back.gate.map(|gate| gate.outcome), Some(Outcome::Passed));
 }
 
 #[test]
@@ -55,7 +58,7 @@ fn what_differs_at_the_far_host_is_told_too() {
     };
     let found = compare(&of("a", Some("6.1")), &of("b", Some("6.18")), None).expect("the same kind");
     let (a, b) = (Some("6.1".to_owned()), Some("6.18".to_owned()));
-    assert_eq!(found.changed, [Change { name: "far host: kernel.release".to_owned(), a, b }]);
+    assert_eq!(found.changed, [Change { name: "far host: kernel.release".to_owned(), a, b, change: None }]);
     assert!(!found.notes.iter().any(|note| note.contains("another host")), "{:?}", found.notes);
     let found = compare(&of("a", Some("6.1")), &of("b", None), None).expect("the same kind");
     assert!(
@@ -88,18 +91,51 @@ fn a_run_is_found_by_its_name() {
 #[test]
 fn a_loss_below_the_bar_is_worse_and_passes() {
     let slower: Vec<f64> = STEADY.iter().map(|value| value * 0.96).collect();
-    let found = compare(&run("a", &[("x", STEADY)]), &run("b", &[("x", &slower)]), Some(0.05)).expect("the same kind");
+    let found = compare(&run("a", &[("x", STEADY)]), &run("b", &[("x", &slower)]), Some(0.08)).expect("the same kind");
     assert_eq!(found.rows[0].verdict, Verdict::Worse);
-    assert!(!found.failed && found.rows[0].bar.is_some_and(|bar| !bar.beyond && !bar.shown));
+    assert!(!found.failed && found.rows[0].bar.is_some_and(|bar| !bar.beyond && !bar.shown && bar.within));
+    let gate = found.gate.expect("asked for");
+    assert_eq!((gate.outcome, gate.figures, gate.tested), (Outcome::Passed, 2, 2));
+    // A standard error of 0.5 of 100, 8 degrees of freedom, 2.5 % one-sided (two tests), power 80 %: (2.31 + 0.89) x 0.49 %.
+    assert!(gate.detectable.is_some_and(|share| (0.014..0.018).contains(&share)), "{gate:?}");
 }
 
 #[test]
-fn a_loss_that_chance_explains_does_not_fail() {
+fn a_loss_that_chance_explains_is_inconclusive() {
     let (wide, wider) = (&[100.0, 140.0, 70.0, 120.0, 80.0][..], &[90.0, 130.0, 60.0, 110.0, 70.0][..]);
     let found = compare(&run("a", &[("x", wide)]), &run("b", &[("x", wider)]), Some(0.05)).expect("the same kind");
     assert_eq!(found.rows[0].verdict, Verdict::NotShown);
     let bar = found.rows[0].bar.expect("a figure of speed");
-    assert!(bar.beyond && !bar.shown && !found.failed);
+    assert!(bar.beyond && !bar.shown && !bar.within && !found.failed);
+    let gate = found.gate.expect("asked for");
+    assert_eq!(gate.outcome, Outcome::Inconclusive);
+    assert!(gate.detectable.is_some_and(|share| share > 0.3), "{gate:?}");
+    // Nor does a run pass because its wide repeats happen to lie on the good side.
+    let back = compare(&run("b", &[("x", wider)]), &run("a", &[("x", wide)]), Some(0.05)).expect("the same kind");
+    assert_eq!(back.gate.map(|gate| gate.outcome), Some(Outcome::Inconclusive));
+}
+
+/// A slow-down just at the bar, many times over: it fails no more often than the level allows, and passes no more often either.
+#[test]
+fn at_the_bar_both_answers_are_rare() {
+    const RUNS: u32 = 400;
+    let mut random = Random(19);
+    let (mut failed, mut passed) = (0, 0);
+    for _ in 0..RUNS {
+        let mut values = |mean: f64| -> Vec<f64> { (0..5).map(|_| mean + 3.0 * random.normal()).collect() };
+        let (a, b) = (values(100.0), values(90.0));
+        let of = |name, values: &[f64]| {
+            let figures = Reading::of(GOODPUT, values.iter().copied().map(Some)).into_iter().collect();
+            Measured { points: vec![MeasuredPoint { name: "x".to_owned(), figures }], ..run(name, &[]) }
+        };
+        match compare(&of("a", &a), &of("b", &b), Some(0.1)).expect("the same point").gate.expect("asked for").outcome {
+            Outcome::Failed => failed += 1,
+            Outcome::Passed => passed += 1,
+            Outcome::Inconclusive => {}
+        }
+    }
+    // Binomial(400, 0.05) exceeds 38 once in 30 000.
+    assert!(failed <= 38 && passed <= 38, "{failed} failed, {passed} passed of {RUNS}");
 }
 
 #[test]
@@ -174,12 +210,44 @@ fn predicted(service: f64) -> String {
 }
 
 #[test]
-fn computed_figures_differ_exactly() {
+fn computed_figures_are_shown_and_not_tested() {
     let read = |mean: f64| Measured::of_json("p", &predicted(mean)).expect("a record");
     let found = compare(&read(2e-5), &read(3e-5), Some(0.1)).expect("the same point");
     let verdicts: Vec<_> = found.rows.iter().map(|row| (row.quantity.name, row.verdict)).collect();
-    assert_eq!(verdicts, [("throughput_pps", Verdict::NotShown), ("latency_mean_s", Verdict::Worse)]);
-    assert!(found.failed);
+    assert_eq!(verdicts, [("throughput_pps", Verdict::Computed), ("latency_mean_s", Verdict::Computed)]);
+    assert!(found.rows.iter().all(|row| row.p.is_none() && row.bar.is_none()) && !found.failed);
+    assert!((found.rows[1].change.expect("numbers").value - 0.5).abs() < 1e-12);
+    assert_eq!(found.gate.map(|gate| (gate.outcome, gate.figures)), Some((Outcome::Inconclusive, 0)));
+}
+
+#[test]
+fn one_trial_of_find_is_no_repeat() {
+    use super::quantity::PEAK;
+    use netcliff_core::Figure;
+    let of = |name, pps| {
+        let figures = vec![Reading::of_figure(PEAK, &Figure::exact(pps), Some(1)).expect("a number")];
+        Measured { points: vec![MeasuredPoint { name: "peak wire".to_owned(), figures }], ..run(name, &[]) }
+    };
+    let found = compare(&of("a", 424e3), &of("b", 443e3), None).expect("the same point");
+    assert_eq!((found.rows[0].verdict, found.rows[0].p), (Verdict::NotTested, None));
+}
+
+#[test]
+fn a_calibration_that_moved_is_told() {
+    let of = |name, interrupt_s: f64| {
+        let cost = |key: &str, value, unit: &str| Calibrated { key: key.to_owned(), value, unit: unit.to_owned() };
+        Measured {
+            calibrated: vec![cost("interrupt", interrupt_s, "s"), cost("ring", 1000.0, "packets")],
+            ..run(name, &[("x", STEADY)])
+        }
+    };
+    let found = compare(&of("a", 6e-6), &of("b", 8e-6), None).expect("the same point");
+    let changed: Vec<_> = found.changed.iter().map(|c| (c.name.as_str(), c.a.as_deref(), c.b.as_deref())).collect();
+    assert_eq!(changed, [("calibration.interrupt", Some("6us"), Some("8us"))]);
+    assert!(found.changed[0].change.is_some_and(|change| (change - 1.0 / 3.0).abs() < 1e-12));
+    assert!(found.notes.iter().any(|note| note.contains("interrupt by +33 %")), "{:?}", found.notes);
+    let steady = compare(&of("a", 6e-6), &of("b", 6.1e-6), None).expect("the same point");
+    assert!(!steady.notes.iter().any(|note| note.contains("calibration")), "{:?}", steady.notes);
 }
 
 proptest! {

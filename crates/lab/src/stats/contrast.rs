@@ -144,6 +144,18 @@ pub fn p_at_most(a: &Estimate, b: &Estimate, factor: f64) -> f64 {
     Contrast { difference: -contrast.difference, ..contrast }.below()
 }
 
+/// The smallest change of b against a, as a share of a, that a one-sided test at `level` would show with probability `power`, were b
+/// known as well as it is: (t(1 - level) + t(power)) standard errors. None where a is 0 or the errors are without bounds.
+pub fn detectable_share(a: &Estimate, b: &Estimate, level: f64, power: f64) -> Option<f64> {
+    let contrast = contrast(a, b, 1.0);
+    if contrast.error == 0.0 {
+        return Some(0.0);
+    }
+    let one_sided = |probability: f64| quantile(contrast.degrees, 2.0 * probability - 1.0);
+    let share = (one_sided(1.0 - level)? + one_sided(power)?) * contrast.error / a.mean.abs();
+    share.is_finite().then_some(share)
+}
+
 /// b over a, less 1, with the interval of the ratios that Welch's test does not reject: Fieller's, with the degrees of freedom that
 /// the test has at each ratio, so that it holds 0 exactly where [`p_same`] is above 1 - `confidence`. None where a is 0, or so
 /// uncertain that the interval has no end.

@@ -6,7 +6,7 @@ use netcliff_lab::compare::{Comparison, Row, Side, Verdict};
 use super::page;
 use crate::drawing::unit_of;
 use crate::format;
-use crate::terminal::comparison::{bar_line, bar_verdict, change, method, name, p, value};
+use crate::terminal::comparison::{bar_line, bar_verdict, change, method, name, open_rows, p, value};
 
 /// Both runs, every figure with its change, the bar, what else changed, on one page that needs nothing else.
 pub fn compare(comparison: &Comparison) -> String {
@@ -22,9 +22,7 @@ fn body(comparison: &Comparison) -> Markup {
                 @let (failed, verdict) = bar_verdict(comparison);
                 div .callout .alarm[failed] {
                     p { strong { "Slower by more than " (format::share_short(share)) ": " (verdict) } }
-                    @for row in comparison.rows.iter().filter(|row| row.bar.is_some_and(|bar| bar.beyond)) {
-                        p { (bar_line(row)) }
-                    }
+                    @for row in open_rows(comparison) { p { (bar_line(row)) } }
                 }
             }
         }
@@ -74,6 +72,7 @@ fn figure(row: &Row) -> Markup {
         Verdict::Worse => "worse",
         Verdict::NotShown => "",
         Verdict::NotTested => "not tested",
+        Verdict::Computed => "computed",
     };
     html! {
         tr {
@@ -96,7 +95,9 @@ fn changed(comparison: &Comparison) -> Markup {
                 thead { tr { th scope="col" { "setting" } th scope="col" { "A" } th scope="col" { "B" } } }
                 tbody {
                     @for change in &comparison.changed {
-                        tr { th scope="row" { (change.name) } td.words { (absent(&change.a)) } td.words { (absent(&change.b)) } }
+                        tr { th scope="row" { (change.name) } td.words { (absent(&change.a)) } td.words {
+                            (absent(&change.b)) @if let Some(share) = change.change { (format!(" ({:+.0} %)", share * 100.0)) }
+                        } }
                     }
                 }
             }

@@ -1,6 +1,6 @@
 //! [`compare`]: what `netcliff compare` prints.
 
-use netcliff_lab::compare::{Change, Class, Comparison, Row, Side, Standing, Verdict};
+use netcliff_lab::compare::{Change, Class, Comparison, Gate, Outcome, Row, Side, Verdict};
 
 use super::Style;
 use super::page::{Page, Tone};
@@ -74,15 +74,16 @@ fn line(row: &Row) -> String {
         Verdict::Better => "better",
         Verdict::Worse => "WORSE",
         Verdict::NotShown => "",
-        Verdict::NotTested => "",
+        Verdict::NotTested | Verdict::Computed => "",
     };
     let p_value = match row.p_corrected {
         Some(p_value) => p(p_value),
         None if row.verdict == Verdict::NotTested => "no test".to_owned(),
+        None if row.verdict == Verdict::Computed => "computed".to_owned(),
         None => "-".to_owned(),
     };
     let line = format!(
-        "    {:<14}{:>12}{:>12} {:>22}{:>8} {verdict}",
+        "    {:<14}{:>12}{:>12} {:>22}{:>9} {verdict}",
         name(row),
         format::quantity(row.a.value, unit),
         format::quantity(row.b.value, unit),
@@ -146,38 +147,55 @@ fn bar(page: &mut Page, comparison: &Comparison) {
     page.heading(&format!("SLOWER BY MORE THAN {}", format::share_short(share)));
     let (tone, verdict) = bar_verdict(comparison);
     page.paragraph(2, if tone { Tone::Alarm } else { Tone::Strong }, &verdict);
-    for row in comparison.rows.iter().filter(|row| row.bar.is_some_and(|bar| bar.beyond)) {
+    for row in open_rows(comparison) {
         page.item("- ", &bar_line(row));
     }
 }
 
-/// True with the sentence for a run that fails its bar.
+/// The figures that keep B from passing: slower by more than the bar, or not shown to be slower by less.
+pub fn open_rows(comparison: &Comparison) -> impl Iterator<Item = &Row> {
+    comparison.rows.iter().filter(|row| row.bar.is_some_and(|bar| !bar.within))
+}
+
+/// Whether B fails its bar, and the verdict in a sentence.
 pub fn bar_verdict(comparison: &Comparison) -> (bool, String) {
-    let bars: Vec<Standing> = comparison.rows.iter().filter_map(|row| row.bar).collect();
-    let (tested, untested): (Vec<Standing>, Vec<Standing>) = bars.iter().partition(|bar| bar.p_corrected.is_some());
-    let beyond = |bars: &[Standing]| bars.iter().filter(|bar| bar.beyond).count();
-    let shown = tested.iter().filter(|bar| bar.shown).count();
-    let verdict = match (shown, beyond(&tested), beyond(&untested)) {
-        _ if tested.is_empty() => {
-            "NOT TESTED: no figure of speed could be, and what is not tested does not fail.".to_owned()
+    let Some(gate) = comparison.gate else { return (false, String::new()) };
+    let verdict = match gate.outcome {
+        Outcome::Passed => {
+            "PASSED: every figure of speed is shown to be slower by less than that, if at all.".to_owned()
         }
-        (0, 0, 0) => "PASSED: nothing is slower by that much.".to_owned(),
-        (0, 0, open) => format!(
-            "PASSED: nothing that was tested is slower by that much; {open} that measured so could not be tested."
-        ),
-        (0, _, _) => "PASSED: not shown of any figure; those tested that measured slower are within chance.".to_owned(),
-        (shown, _, _) => format!("FAILED: shown of {shown} of the figures of speed."),
+        Outcome::Failed => {
+            let shown = comparison.rows.iter().filter(|row| row.bar.is_some_and(|bar| bar.shown)).count();
+            format!("FAILED: shown of {shown} of {} figures of speed.", gate.figures)
+        }
+        Outcome::Inconclusive => inconclusive(gate),
     };
     (comparison.failed, verdict)
 }
 
-/// A figure beyond the bar in a sentence.
+fn inconclusive(gate: Gate) -> String {
+    if gate.tested == 0 {
+        return "INCONCLUSIVE: no figure of speed could be tested.".to_owned();
+    }
+    let detectable = match gate.detectable {
+        Some(share) => format!("a slow-down of {} or more", format::share_short(share)),
+        None => "no slow-down, however large,".to_owned(),
+    };
+    format!(
+        "INCONCLUSIVE: neither shown nor excluded. Of the least known figure these repeats show {detectable} four times in five: \
+         measure with more repeats."
+    )
+}
+
+/// A figure in a sentence, with how it stands to the bar.
 pub fn bar_line(row: &Row) -> String {
-    let verdict = match row.bar.map(|bar| (bar.shown, bar.p_corrected)) {
-        Some((true, Some(p_value))) => format!("shown (p {})", p(p_value)),
-        Some((false, Some(p_value))) => format!("within chance (p {}): more repeats would tell", p(p_value)),
-        _ if row.is_open() => "a lower limit: not tested".to_owned(),
-        _ => "one repeat: not tested".to_owned(),
+    let bar = row.bar;
+    let verdict = match bar.and_then(|bar| Some((bar, bar.p_corrected?))) {
+        Some((bar, p_value)) if bar.shown => format!("slower by more (p {})", p(p_value)),
+        Some((bar, p_value)) if bar.beyond => format!("slower by more may be chance (p {})", p(p_value)),
+        Some((bar, _)) => format!("slower by more is not excluded (p {})", bar.p_within.map_or("-".to_owned(), p)),
+        None if row.is_open() => "a lower limit: not tested".to_owned(),
+        None => "fewer than 2 repeats on a side: not tested".to_owned(),
     };
     format!("{}, {}: {}; {verdict}", row.point, name(row), change(row))
 }
@@ -198,7 +216,8 @@ fn changed(page: &mut Page, comparison: &Comparison) {
 /// A setting with both values.
 pub fn changed_line(change: &Change) -> String {
     let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "(absent)".to_owned());
-    format!("{}: {} -> {}", change.name, value(&change.a), value(&change.b))
+    let share = change.change.map_or(String::new(), |share| format!(" ({:+.0} %)", share * 100.0));
+    format!("{}: {} -> {}{share}", change.name, value(&change.a), value(&change.b))
 }
 
 /// A figure as `A` or `B` had it, for the page of the browser.

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::stats::random::Random;
 
 /// Student (1908): hours of sleep gained under two drugs.
 const SLEEP: [[f64; 10]; 2] =
@@ -111,23 +112,6 @@ fn an_interval_gives_its_standard_error_back() {
     let whole = of(&values);
     let again = Estimate::of_figure(&super::super::mean(&values).expect("values"), Some(10)).expect("an interval");
     assert!((again.error - whole.error).abs() < 1e-9 && again.degrees == whole.degrees);
-}
-
-/// Uniform numbers in (0, 1) by splitmix64, from a seed the test names.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (((z ^ (z >> 31)) >> 11) as f64 + 0.5) / (1u64 << 53) as f64
-    }
-
-    fn normal(&mut self) -> f64 {
-        (-2.0 * self.next().ln()).sqrt() * (std::f64::consts::TAU * self.next()).cos()
-    }
 }
 
 /// Share of runs of 10 points, 5 repeats a side, in which at least one point is called different, or shown to be slower,

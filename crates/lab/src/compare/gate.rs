@@ -1,0 +1,119 @@
+//! `--fail-if-slower`: is B slower than A by more than a share, is it not, or do the repeats not tell.
+//!
+//! Both answers have to be shown. B fails where some figure is slower beyond chance (Holm over all of them: one false alarm is one
+//! too many). B passes where each figure is shown to be slower by less (an intersection-union test: every one at its own level, so
+//! that nothing is to be corrected). What is neither is inconclusive, however small the difference of the means.
+
+use serde::Serialize;
+
+use super::{Better, Class, Measured, Row};
+use crate::stats::CONFIDENCE;
+use crate::stats::contrast::{Estimate, detectable_share, holm, p_at_least, p_at_most};
+
+/// The chance with which a change of the smallest detectable size would be shown.
+pub const POWER: f64 = 0.8;
+
+/// How B stands to the bar as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// Every figure of speed is shown to be slower by less than the bar.
+    Passed,
+    /// Some figure of speed is shown to be slower by more.
+    Failed,
+    /// Neither is shown.
+    Inconclusive,
+}
+
+/// The answer to `--fail-if-slower`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Gate {
+    /// Which of the three.
+    pub outcome: Outcome,
+    /// Figures of speed that were measured on both sides.
+    pub figures: usize,
+    /// Those that could be tested.
+    pub tested: usize,
+    /// Smallest slow-down that the worst known of them would have shown with probability [`POWER`], as a share; absent where
+    /// none was tested or one is too uncertain for any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detectable: Option<f64>,
+}
+
+/// How a figure stands to the bar.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Standing {
+    /// True: the value is slower by more than the bar.
+    pub beyond: bool,
+    /// One-sided p of "B is slower by no more than the bar", corrected over all figures of speed; absent without a test.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p_corrected: Option<f64>,
+    /// True: shown to be slower by more than the bar.
+    pub shown: bool,
+    /// One-sided p of "B is slower by at least the bar"; absent without a test.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p_within: Option<f64>,
+    /// True: shown to be slower by less than the bar, if at all.
+    pub within: bool,
+}
+
+/// What is tested of a row: both means.
+fn estimates(row: &Row, a: &Measured, b: &Measured) -> Option<(Estimate, Estimate)> {
+    let estimate = |run: &Measured| run.reading(&row.point, row.quantity)?.estimate;
+    if row.is_open() { None } else { estimate(a).zip(estimate(b)) }
+}
+
+/// Tests figures of speed against the bar: B slower by more than `share` of A.
+pub(super) fn judge(rows: &mut [Row], a: &Measured, b: &Measured, share: f64) -> Gate {
+    let speeds: Vec<usize> =
+        (0..rows.len()).filter(|&row| rows[row].quantity.class == Class::Speed && !rows[row].computed).collect();
+    let tested: Vec<(usize, Estimate, Estimate)> =
+        speeds.iter().filter_map(|&row| estimates(&rows[row], a, b).map(|(a, b)| (row, a, b))).collect();
+    let beyond: Vec<f64> =
+        tested.iter().map(|(row, a, b)| p_slower(rows[*row].quantity.better, a, b, share).0).collect();
+    let corrected = holm(&beyond);
+    for &row in &speeds {
+        rows[row].bar = Some(untested(&rows[row], share));
+    }
+    for ((row, a, b), p) in tested.iter().zip(corrected) {
+        let row = &mut rows[*row];
+        let p_within = p_slower(row.quantity.better, a, b, share).1;
+        if let Some(bar) = &mut row.bar {
+            (bar.p_corrected, bar.shown) = (Some(p), bar.beyond && p < 1.0 - CONFIDENCE);
+            (bar.p_within, bar.within) = (Some(p_within), !bar.beyond && p_within < 1.0 - CONFIDENCE);
+        }
+    }
+    let bars = || speeds.iter().filter_map(|&row| rows[row].bar);
+    let level = (1.0 - CONFIDENCE) / tested.len().max(1) as f64;
+    let detectable = tested.iter().map(|(_, a, b)| detectable_share(a, b, level, POWER));
+    Gate {
+        outcome: if bars().any(|bar| bar.shown) {
+            Outcome::Failed
+        } else if !speeds.is_empty() && bars().all(|bar| bar.within) {
+            Outcome::Passed
+        } else {
+            Outcome::Inconclusive
+        },
+        figures: speeds.len(),
+        tested: tested.len(),
+        detectable: detectable.reduce(|a, b| Some(a?.max(b?))).flatten(),
+    }
+}
+
+/// One-sided p of "B is slower by no more than the bar", and of "B is slower by at least the bar".
+fn p_slower(better: Better, a: &Estimate, b: &Estimate, share: f64) -> (f64, f64) {
+    match better {
+        Better::More => (p_at_least(a, b, 1.0 - share), p_at_most(a, b, 1.0 - share)),
+        Better::Less => (p_at_most(a, b, 1.0 + share), p_at_least(a, b, 1.0 + share)),
+    }
+}
+
+/// Where the value lies, before any test.
+fn untested(row: &Row, share: f64) -> Standing {
+    let ratio = row.b.value / row.a.value;
+    let beyond = match row.quantity.better {
+        Better::More => ratio < 1.0 - share,
+        Better::Less => ratio > 1.0 + share,
+    };
+    Standing { beyond, p_corrected: None, shown: false, p_within: None, within: false }
+}
