@@ -19,7 +19,10 @@ type Compared = (&'static str, fn(&Part, f64) -> Option<f64>);
 
 const COMPARED: [Compared; 9] = [
     ("throughput_pps", |part, tick_s| Some(part.counts.delivered as f64 / (part.counts.at as f64 * tick_s))),
-    ("loss_fraction", |part, _| Some(part.counts.lost() as f64 / part.counts.offered as f64)),
+    ("loss_fraction", |part, _| {
+        let fated = part.counts.fated();
+        (fated > 0).then(|| part.counts.lost() as f64 / fated as f64)
+    }),
     ("latency_s.mean", |part, tick_s| {
         (part.counts.delivered > 0).then(|| part.counts.latency as f64 / part.counts.delivered as f64 * tick_s)
     }),
@@ -71,7 +74,7 @@ impl SimEngine {
             let both = |number| [first, second].map(|point| run(point, clock, self.seed, number, packets));
             let early = each(0..self.replications().min(ABREAST), both);
             let marks = |scheme: usize| early.iter().map(move |records| &records[scheme].marks[..]);
-            let found = [0, 1].map(|scheme| warm_up(marks(scheme)));
+            let found = [0, 1].map(|scheme| warm_up(&[first, second][scheme].scheme, marks(scheme)));
             let warm = found[0].tenths.max(found[1].tenths);
             let need = [0, 1].map(|scheme| lacking(found[scheme], warm, marks(scheme)));
             let longer = longer(packets, 1.1 * need[0].max(need[1])).min(longest);

@@ -6,6 +6,7 @@
 mod applications;
 mod comparison;
 mod cpu;
+mod decisions;
 mod linux;
 mod nic;
 mod plain;
@@ -21,7 +22,7 @@ use crate::draw::Draw;
 use crate::fifo::Packet;
 use crate::machine::{Fate, SocketCounts};
 use crate::random::Purpose;
-use crate::source::{PacketCost, Source};
+use crate::source::Source;
 use crate::tally::Counts;
 
 /// What happens at an instant, in the order in which simultaneous events are taken.
@@ -77,7 +78,6 @@ struct World {
     switch: Draw,
     interrupt_mean: f64,
     mask_mean: f64,
-    cost: PacketCost,
     counts: Counts,
     fates: Vec<(u32, Fate, u64)>,
     over: bool,
@@ -88,7 +88,6 @@ impl World {
         let host = &point.host;
         let draw = |purpose, seconds| Draw::new(seed, purpose, replication, &host.service, clock.ticks(seconds));
         let mut source = Source::new(point, clock, seed, replication);
-        let cost = source.cost();
         let mut at = 0;
         let packets: Vec<Packet> = (0..=packets)
             .map(|_| {
@@ -128,7 +127,6 @@ impl World {
             switch: draw(Purpose::Switch, host.context_switch_s),
             interrupt_mean: clock.ticks(host.interrupt_s),
             mask_mean: clock.ticks(host.mask_s),
-            cost,
             counts: Counts::default(),
             fates: Vec::new(),
             over: false,
@@ -141,7 +139,7 @@ impl World {
         self.counts.ring_area += span * self.ring.len() as u128;
         let held = self.sender.as_ref().map_or(0, |sender| sender.held.len());
         self.counts.sender_area += span * held as u128;
-        let in_hand = self.applications.iter().filter(|thread| thread.in_hand.is_some()).count();
+        let in_hand = self.applications.iter().filter(|thread| thread.in_hand).count();
         self.counts.application_area += span * in_hand as u128;
         self.counts.system_area += span * (self.ring.len() + self.in_sockets() + held) as u128;
         if let Some(transmit) = &self.transmit {

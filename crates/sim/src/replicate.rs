@@ -99,6 +99,11 @@ impl Batch {
         Self { known, ..Self::new(packets_each) }
     }
 
+    /// True if replications count from the empty host at their start.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.known.is_some_and(|known| known.tenths == 0)
+    }
+
     /// Adds replications until there are `count`. The first of them together tell the warm-up of all. The result does not
     /// depend on the number of threads.
     pub(crate) fn extend_to(&mut self, count: u64, point: &Point, clock: Clock, seed: u64) {
@@ -109,7 +114,7 @@ impl Batch {
                 Some(known) => each(next..end, |n| cut(&run(point, clock, seed, n, self.packets_each), known)),
                 None => {
                     let records = each(next..end, |n| run(point, clock, seed, n, self.packets_each));
-                    let found = warm_up(records.iter().map(|records| &records.marks[..]));
+                    let found = warm_up(&point.scheme, records.iter().map(|records| &records.marks[..]));
                     records.iter().map(|records| cut(records, found)).collect()
                 }
             };

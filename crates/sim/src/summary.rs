@@ -6,7 +6,7 @@ use crate::clock::Clock;
 use crate::control::surpluses;
 use crate::machine::SocketCounts;
 use crate::replicate::{Batch, SHARES};
-use crate::stats::{controlled_ratio, mean_around, ratio};
+use crate::stats::{control_slope, controlled_ratio, mean_around, ratio};
 use crate::tally::{Account, Counts, cell_ends};
 
 /// Ratio of two parts of the counts over the replications.
@@ -21,35 +21,51 @@ fn figure(
     ratio(&pairs, confidence)
 }
 
-/// Share of the offered packets that `lost` counts. None seen lost is no proof of none: the upper end of the interval is
-/// then the loss that would have shown in so many packets with this confidence.
-///
-/// A short window can see more packets lost than come, those that came before it; the shares are then of the packets lost.
+/// Share of the packets whose fate the window saw that `lost` counts. None seen lost is no proof of none: the upper end of the
+/// interval is then the loss that would have shown in so many packets with this confidence.
 fn loss(batch: &Batch, confidence: f64, lost: impl Fn(&Counts) -> u64) -> Option<Figure> {
+    let of = fated(batch);
     let sum = |count: &dyn Fn(&Counts) -> u64| batch.replications.iter().map(|one| count(&one.counts)).sum::<u64>();
-    let offered = sum(&|counts| counts.offered);
     if sum(&lost) == 0 {
-        return Some(Figure::between(0.0, 0.0, (-(1.0 - confidence).ln() / offered as f64).min(1.0), confidence));
+        return Some(Figure::between(0.0, 0.0, (-(1.0 - confidence).ln() / sum(&of) as f64).min(1.0), confidence));
     }
-    let most = offered.max(sum(&Counts::lost));
-    let found = figure(batch, confidence, |counts| lost(counts) as f64, |counts| counts.offered as f64)?;
-    let found = found.scaled(offered as f64 / most as f64);
-    let ends = found.interval?;
-    Some(Figure::between(found.value.min(1.0), ends.low, ends.high.min(1.0), confidence))
+    figure(batch, confidence, |counts| lost(counts) as f64, |counts| of(counts) as f64).map(at_most_all)
+}
+
+/// The packets that losses are a share of: those delivered or lost in the window, or from an empty host on all that came.
+fn fated(batch: &Batch) -> fn(&Counts) -> u64 {
+    if batch.is_whole() { |counts| counts.offered } else { Counts::fated }
+}
+
+/// A share whose interval ends at 1.
+fn at_most_all(share: Figure) -> Figure {
+    let Some(ends) = share.interval else { return share };
+    Figure::between(share.value, ends.low, ends.high.min(1.0), ends.confidence)
 }
 
 fn cpu_share(batch: &Batch, confidence: f64, account: Account) -> Option<Figure> {
     figure(batch, confidence, |counts| counts.cpu[account as usize] as f64, |counts| counts.at as f64)
 }
 
-fn mean_latency(batch: &Batch, clock: Clock, confidence: f64) -> Option<Figure> {
-    let pair = |counts: &Counts| (counts.latency as f64, counts.delivered as f64);
-    let pairs: Vec<(f64, f64)> = batch.replications.iter().map(|replication| pair(&replication.counts)).collect();
-    let ticks = match surpluses(batch) {
-        Some(surpluses) => controlled_ratio(&pairs, &surpluses, confidence),
-        None => ratio(&pairs, confidence),
+/// Mean time until packets are delivered and, with an application, until its work on them ends: the same packets and control, so
+/// that the second is never below the first. Its difference is the time that packets are in the application's hands.
+fn mean_latencies(point: &Point, batch: &Batch, clock: Clock, confidence: f64) -> (Option<Figure>, Option<Figure>) {
+    let over = |above: fn(&Counts) -> u128| -> Vec<(f64, f64)> {
+        let counts = batch.replications.iter().map(|replication| &replication.counts);
+        counts.map(|counts| (above(counts) as f64, counts.delivered as f64)).collect()
     };
-    Some(ticks?.scaled(clock.seconds(1.0)))
+    let delivered = over(|counts| counts.latency);
+    let control = surpluses(batch).and_then(|each| Some((control_slope(&delivered, &each)?, each)));
+    let mean = |pairs: &[(f64, f64)]| {
+        let ticks = match &control {
+            Some((slope, surpluses)) => controlled_ratio(pairs, surpluses, *slope, confidence),
+            None => ratio(pairs, confidence),
+        };
+        Some(ticks?.scaled(clock.seconds(1.0)))
+    };
+    let application = point.host.application_s.is_some();
+    let done = application.then(|| mean(&over(|counts| counts.latency + counts.application_area))).flatten();
+    (mean(&delivered), done)
 }
 
 /// The figure, surely within ends that reach from `low` to `high`: what lies in one cell of the histogram is not told apart.
@@ -59,7 +75,7 @@ fn reaching(figure: Figure, low: f64, high: f64) -> Figure {
     Figure::between(figure.value, (ends.low - below).max(0.0), ends.high + above, ends.confidence)
 }
 
-fn latency(batch: &Batch, clock: Clock, confidence: f64) -> Option<Latency> {
+fn latency(point: &Point, batch: &Batch, clock: Clock, confidence: f64) -> Option<Latency> {
     let tick_s = clock.seconds(1.0);
     let together = batch.pool.quantiles(SHARES)?;
     let quantile = |n: usize| {
@@ -67,15 +83,15 @@ fn latency(batch: &Batch, clock: Clock, confidence: f64) -> Option<Latency> {
         let (low, high) = cell_ends(together[n]);
         Some(reaching(mean_around(together[n], &each, confidence), low, high).scaled(tick_s))
     };
-    let done = figure(batch, confidence, |counts| counts.finished_latency as f64, |counts| counts.finished as f64);
+    let (mean, done_mean) = mean_latencies(point, batch, clock, confidence);
     Some(Latency {
-        mean: mean_latency(batch, clock, confidence),
+        mean,
         p50: quantile(0),
         p90: quantile(1),
         p99: quantile(2),
         p999: quantile(3),
         max: Some(Figure::exact(batch.pool.max() as f64 * tick_s)),
-        done_mean: done.map(|mean| mean.scaled(tick_s)),
+        done_mean,
     })
 }
 
@@ -103,15 +119,17 @@ fn applications(point: &Point, batch: &Batch, clock: Clock, confidence: f64) -> 
 }
 
 fn one_application(point: &Point, batch: &Batch, clock: Clock, confidence: f64, number: usize) -> ApplicationOutcome {
-    let over = |above: fn(&SocketCounts) -> f64, below: fn(&Counts, &SocketCounts) -> f64| {
+    let over = |above: fn(&SocketCounts) -> f64, below: &dyn Fn(&Counts, &SocketCounts) -> f64| {
         let each = batch.replications.iter().map(|replication| (&replication.counts, &replication.sockets[number]));
         let pairs: Vec<(f64, f64)> = each.map(|(all, own)| (above(own), below(all, own))).collect();
         ratio(&pairs, confidence)
     };
-    let share_of_time = |above| over(above, |all, _| all.at as f64);
+    let share_of_time = |above| over(above, &|all, _| all.at as f64);
     let rate = |above| share_of_time(above).map(|found: Figure| found.scaled(1.0 / clock.seconds(1.0)));
-    let lost = |above| over(above, |_, own| own.offered as f64);
-    let latency = over(|own| own.latency as f64, |_, own| own.delivered as f64);
+    let all_came = batch.is_whole();
+    let fated = move |own: &SocketCounts| if all_came { own.offered } else { own.fated() };
+    let lost = |above| over(above, &|_, own| fated(own) as f64).map(at_most_all);
+    let latency = over(|own| own.latency as f64, &|_, own| own.delivered as f64);
     ApplicationOutcome {
         application: number as u32,
         offered_pps: rate(|own| own.offered as f64),
@@ -145,7 +163,7 @@ pub(crate) fn outcome(point: &Point, batch: &Batch, clock: Clock, confidence: f6
             socket: application.then(|| loss(batch, confidence, |counts| counts.dropped_socket)).flatten(),
             sender: point.host.xoff.and_then(|_| loss(batch, confidence, |counts| counts.dropped_sender)),
         }),
-        latency_s: latency(batch, clock, confidence),
+        latency_s: latency(point, batch, clock, confidence),
         latency_to: Some(if application { "application" } else { "protocol" }.to_owned()),
         cpu: Some(CpuShares {
             interrupt: cpu_share(batch, confidence, Account::Interrupt),

@@ -79,10 +79,6 @@ pub(crate) struct Counts {
     pub processed_latency: u128,
     /// Latencies of the delivered packets, added up [ticks].
     pub latency: u128,
-    /// Packets that the application is done with.
-    pub finished: u64,
-    /// Their times from arrival to that end, added up [ticks].
-    pub finished_latency: u128,
     /// Times from arrival to loss of the packets lost at the socket, added up [ticks].
     pub lost_latency: u128,
     /// Integral of the packets in ring and protocol over time [packet ticks]; set at marks.
@@ -120,8 +116,6 @@ impl Counts {
             processed: self.processed - earlier.processed,
             processed_latency: self.processed_latency - earlier.processed_latency,
             latency: self.latency - earlier.latency,
-            finished: self.finished - earlier.finished,
-            finished_latency: self.finished_latency - earlier.finished_latency,
             lost_latency: self.lost_latency - earlier.lost_latency,
             ring_area: self.ring_area - earlier.ring_area,
             system_area: self.system_area - earlier.system_area,
@@ -146,6 +140,11 @@ impl Counts {
     /// Packets lost, wherever.
     pub(crate) fn lost(&self) -> u64 {
         self.dropped_sender + self.dropped_ring + self.dropped_socket
+    }
+
+    /// Packets delivered or lost. Those lost in a window can be more than those that come in it.
+    pub(crate) fn fated(&self) -> u64 {
+        self.delivered + self.lost()
     }
 
     /// Offered = delivered + dropped + still inside, and every tick is on one account. True from time zero only.

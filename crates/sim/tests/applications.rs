@@ -1,6 +1,6 @@
 //! Several applications on one CPU: turns, losses at each socket, livelock felt by all.
 
-use netcliff_core::{ApplicationOutcome, Engine, Figure, Host, Outcome, Point, Traffic};
+use netcliff_core::{ApplicationOutcome, Engine, Figure, Host, Loss, Outcome, Point, Traffic};
 use netcliff_sim::SimEngine;
 
 fn outcome(scheme: &str, kpps: f64, settings: &[&str]) -> Outcome {
@@ -43,8 +43,13 @@ fn applications_add_up() {
         near(sum(|one| one.throughput_pps), of(found.throughput_pps), 1e-9, scheme);
         near(sum(|one| one.goodput_bps), of(found.goodput_bps), 1e-9, scheme);
         near(sum(|one| one.cpu), of(found.cpu.unwrap().application), 1e-9, scheme);
-        let lost: f64 = found.applications.iter().map(|one| of(one.loss.unwrap().socket) * of(one.offered_pps)).sum();
-        near(lost, of(found.loss.unwrap().socket) * of(found.offered_pps), 1e-9, scheme);
+        // Losses are shares of what was delivered or lost.
+        let lost_pps = |loss: Option<Loss>, delivered: Option<Figure>| {
+            let (ring, socket) = (of(loss.unwrap().ring), of(loss.unwrap().socket));
+            socket * of(delivered) / (1.0 - ring - socket)
+        };
+        let lost: f64 = found.applications.iter().map(|one| lost_pps(one.loss, one.throughput_pps)).sum();
+        near(lost, lost_pps(found.loss, found.throughput_pps), 1e-9, scheme);
         near(of(found.applications[0].offered_pps), 54e3, 0.02, scheme);
     }
 }

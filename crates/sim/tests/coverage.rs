@@ -13,10 +13,13 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 const CONFIDENCE: f64 = 0.99;
 /// Share of the intervals that must hold the truth.
 const HELD: f64 = 0.97;
+/// Arrivals asked for of a short run, over ten replications. Where that is too short a run makes itself up to 64 times as long, to
+/// 1.3 million, so that the truth is at most 128 million: 200 points take minutes.
+const PACKETS: u64 = 20_000;
 /// Arrivals of the truth at the most; its own interval then counts as well.
-const LONGEST: u64 = 300_000_000;
+const LONGEST: u64 = 150_000_000;
 
-const SCHEMES: [&str; 12] = [
+const SCHEMES: [&str; 13] = [
     "ideal",
     "interrupt:drops_interrupt=true",
     "interrupt:drops_interrupt=false",
@@ -29,6 +32,7 @@ const SCHEMES: [&str; 12] = [
     "coalesce:frames=8",
     "coalesce:frames=8,usecs=50us,masked=true",
     "dim",
+    "hybrid",
 ];
 
 struct Dice(Xoshiro256PlusPlus);
@@ -50,7 +54,7 @@ impl Dice {
     fn point(&mut self) -> Point {
         let service = [Service::Exponential, Service::Deterministic, Service::Hyperexponential { cv: 1.6 }];
         let host = Host {
-            ring: self.between(4.0, 1024.0) as u64,
+            ring: self.between(8.0, 1024.0) as u64,
             socket_buffer: self.between(2.0, 1024.0) as u64,
             application_s: (self.unit() < 0.6).then(|| self.between(0.5e-6, 20e-6)),
             context_switch_s: 1e-6,
@@ -83,10 +87,20 @@ fn simulate(seed: u64, effort: Effort, point: &Point) -> Simulation {
         .expect("a supported point")
 }
 
-/// What became of the interval of a point: held the truth, missed it, or was not given.
-fn held(number: usize, point: &Point, packets: u64) -> Option<bool> {
+/// What became of the interval of a point.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Interval {
+    Held,
+    Missed,
+    /// The run says that it is too short for one.
+    NotGiven,
+    /// The application never runs: there is no latency.
+    NoPackets,
+}
+
+fn interval(number: usize, point: &Point, packets: u64) -> Interval {
     let asked = simulate(1000 + number as u64, Effort::Packets(packets), point);
-    let found = mean(&asked.outcome)?;
+    let Some(found) = mean(&asked.outcome) else { return Interval::NoPackets };
     let half = half_width(found);
     let label = format!(
         "{number}: {} at {:.0} pps, ring {}, socket {}, application {:?}, {}",
@@ -99,11 +113,11 @@ fn held(number: usize, point: &Point, packets: u64) -> Option<bool> {
     );
     let Some(half) = half else {
         println!("{label}: {} packets, no interval: {:?}", asked.packets, asked.outcome.notes);
-        return None;
+        return Interval::NotGiven;
     };
     let longer = (100 * asked.packets).min(LONGEST.max(asked.packets));
     let truth = simulate(7_000_000 + number as u64, Effort::Exactly(longer), point);
-    let truth_mean = mean(&truth.outcome)?;
+    let Some(truth_mean) = mean(&truth.outcome) else { return Interval::Missed };
     // An interval a tenth as wide moves a miss by little, but is not nothing.
     let own = if longer < 100 * asked.packets { half_width(truth_mean).unwrap_or(f64::INFINITY) } else { 0.0 };
     // Constant times give intervals of no width: the start of a run is one packet in all of them.
@@ -119,7 +133,7 @@ fn held(number: usize, point: &Point, packets: u64) -> Option<bool> {
             truth.packets
         );
     }
-    Some(held)
+    if held { Interval::Held } else { Interval::Missed }
 }
 
 /// P(Binomial(trials, miss) >= misses).
@@ -133,31 +147,45 @@ fn chance(trials: usize, misses: usize, miss: f64) -> f64 {
     1.0 - below
 }
 
-/// (Held, missed, without an interval) of random points.
-fn outcome(seed: u64, count: usize, packets: u64) -> (usize, usize, usize) {
-    let each: Vec<Option<bool>> =
-        points(seed, count).iter().enumerate().map(|(number, point)| held(number, point, packets)).collect();
-    let of = |what: Option<bool>| each.iter().filter(|one| **one == what).count();
-    (of(Some(true)), of(Some(false)), of(None))
+/// How many intervals of random points held the truth, missed it, and were not given.
+struct Found {
+    held: usize,
+    missed: usize,
+    not_given: usize,
+}
+
+fn points_of(seed: u64, count: usize, packets: u64) -> Found {
+    let each: Vec<Interval> =
+        points(seed, count).iter().enumerate().map(|(number, point)| interval(number, point, packets)).collect();
+    let of = |what: Interval| each.iter().filter(|one| **one == what).count();
+    let found = Found { held: of(Interval::Held), missed: of(Interval::Missed), not_given: of(Interval::NotGiven) };
+    println!(
+        "seed {seed}, {count} points: {} intervals held the truth, {} missed it; {} were not given; at {} points nothing is delivered",
+        found.held,
+        found.missed,
+        found.not_given,
+        of(Interval::NoPackets)
+    );
+    found
 }
 
 /// Seed 16. With intervals that hold the truth in 97 % of all points more misses than asserted have a chance of 1 in 1000. No
-/// more than one point in ten may go without an interval.
+/// more than one point in eight may go without an interval: those where the application is all but starved.
 #[test]
 #[ignore = "takes minutes"]
 fn intervals_of_the_mean_latency_hold_the_truth() {
-    let (held, missed, without) = outcome(16, 200, 200_000);
-    println!("{held} held, {missed} missed, {without} without an interval");
+    let Found { held, missed, not_given } = points_of(16, 200, PACKETS);
     assert!(chance(held + missed, missed, 1.0 - HELD) > 1e-3, "{missed} of {} missed", held + missed);
-    assert!(without <= 20, "{without} without an interval");
+    assert!(8 * not_given <= held + missed + not_given, "{not_given} without an interval");
 }
 
-/// The same over few points and short runs: seed 17, 24 points of 20 000 arrivals or as many as they need. More than three misses have a
-/// chance of 1 in 160 at 97 %, and of 1 in 10 000 at the 99 % that intervals claim.
+/// The same over few points: seed 17, 20 of them. More misses than asserted have a chance of 1 in 1000 at 97 %, which here are more
+/// than three.
 #[test]
 fn intervals_of_short_runs_hold_the_truth() {
-    let (held, missed, without) = outcome(17, 24, 20_000);
-    assert!(missed <= 3 && without <= 4, "{held} held, {missed} missed, {without} without an interval");
+    let Found { held, missed, not_given } = points_of(17, 20, PACKETS);
+    assert!(chance(held + missed, missed, 1.0 - HELD) > 1e-3, "{missed} of {} missed", held + missed);
+    assert!(4 * not_given <= held + missed + not_given, "{not_given} without an interval");
 }
 
 #[test]

@@ -124,12 +124,7 @@ impl Checker {
         ] {
             self.figure(&format!("{prefix}{name}"), *figure, Range::Amount);
         }
-        // A count over a count of another moment: what came before the window may be lost in it, so that a share of few
-        // packets can exceed 1.
-        let Loss { ring, socket, sender } = loss.unwrap_or_default();
-        for (name, figure) in [("ring", ring), ("socket", socket), ("sender", sender)] {
-            self.figure(&format!("{prefix}loss.{name}"), figure, Range::Amount);
-        }
+        self.loss(&prefix, loss.unwrap_or_default());
         self.figure(&format!("{prefix}cpu"), *cpu, Range::Share);
     }
 

@@ -26,8 +26,8 @@ pub(crate) struct Application {
     pub remaining: u64,
     /// True from falling asleep, or from another's having the CPU, until the switch back has been paid.
     pub owes_switch: bool,
-    /// Arrival of the packet in hand, and when it was taken [ticks].
-    in_hand: Option<(u64, u64)>,
+    /// When the packet in hand was taken [ticks].
+    in_hand: Option<u64>,
     limit: usize,
 }
 
@@ -76,6 +76,11 @@ pub(crate) struct SocketCounts {
 }
 
 impl SocketCounts {
+    /// Packets for it that were delivered or lost, wherever.
+    pub(crate) fn fated(&self) -> u64 {
+        self.delivered + self.dropped_sender + self.dropped_ring + self.dropped_socket
+    }
+
     /// What was added since `earlier`.
     pub(crate) fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -159,23 +164,23 @@ impl Applications {
         self.running.map(|place| &self.each[place])
     }
 
-    /// The running application has taken a packet that came at `arrived`.
+    /// The running application has taken a packet.
     #[inline]
-    pub(super) fn took(&mut self, arrived: u64, now: u64) {
+    pub(super) fn took(&mut self, now: u64) {
         if let Some(application) = self.running() {
-            application.in_hand = Some((arrived, now));
+            application.in_hand = Some(now);
         }
     }
 
-    /// The running application's piece of work is done: the packet that it had in hand, as [`Applications::took`] had it.
+    /// The running application's piece of work is done: when it took the packet that it had in hand, if any.
     #[inline]
-    pub(super) fn done(&mut self) -> Option<(u64, u64)> {
+    pub(super) fn done(&mut self) -> Option<u64> {
         self.running()?.in_hand.take()
     }
 
     /// Since when the packets in hand are there, of all applications [ticks].
     pub(super) fn taken(&self) -> impl Iterator<Item = u64> {
-        self.each.iter().filter_map(|application| Some(application.in_hand?.1))
+        self.each.iter().filter_map(|application| application.in_hand)
     }
 
     /// All sockets.

@@ -69,7 +69,7 @@ impl<W: Watch> Machine<W> {
         }
         let packet = application.socket.pop();
         application.remaining = packet.application + occupied;
-        applications.took(packet.arrived, self.now);
+        applications.took(self.now);
         self.watch.fate(packet.number, Fate::Taken, self.now);
         self.deliver(packet);
         if self.applications.as_mut().and_then(Applications::running).is_some_and(|one| one.remaining == 0) {
@@ -81,9 +81,7 @@ impl<W: Watch> Machine<W> {
     /// The running application's piece of work is done, and with it the packet that it had in hand, if any.
     #[inline]
     pub(crate) fn application_done(&mut self) {
-        if let Some((arrived, taken)) = self.applications.as_mut().and_then(Applications::done) {
-            self.counts.finished += 1;
-            self.counts.finished_latency += u128::from(self.now - arrived);
+        if let Some(taken) = self.applications.as_mut().and_then(Applications::done) {
             self.counts.application_area += u128::from(self.now - taken);
         }
     }

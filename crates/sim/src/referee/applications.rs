@@ -19,8 +19,8 @@ pub(super) struct Thread {
     /// What is left of the piece that another thread interrupted.
     pub left: u64,
     pub counts: SocketCounts,
-    /// Arrival of the packet that it works on.
-    pub in_hand: Option<u64>,
+    /// True while it works on a packet.
+    pub in_hand: bool,
 }
 
 pub(super) fn threads(host: &Host) -> Vec<Thread> {
@@ -31,7 +31,7 @@ pub(super) fn threads(host: &Host) -> Vec<Thread> {
         slept: true,
         left: 0,
         counts: SocketCounts::default(),
-        in_hand: None,
+        in_hand: false,
     };
     host.each_application().iter().map(|one| thread(one.buffer as usize)).collect()
 }
@@ -125,10 +125,8 @@ impl World {
 
     /// The running application has done its piece.
     pub(super) fn piece_done(&mut self) {
-        let in_hand = self.running.and_then(|place| self.applications[place].in_hand.take());
-        if let Some(arrived) = in_hand {
-            self.counts.finished += 1;
-            self.counts.finished_latency += u128::from(self.now - arrived);
+        if let Some(place) = self.running {
+            self.applications[place].in_hand = false;
         }
     }
 
@@ -144,7 +142,7 @@ impl World {
         };
         self.fates.push((packet.number, Fate::Taken, self.now));
         self.delivered(packet);
-        self.applications[place].in_hand = Some(packet.arrived);
+        self.applications[place].in_hand = true;
         let piece = packet.application + colder;
         if piece == 0 {
             self.piece_done();

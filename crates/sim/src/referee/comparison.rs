@@ -20,17 +20,17 @@ impl Watch for Fates {
 
 const PACKETS: usize = 1500;
 
-fn referee(point: &Point, clock: Clock, seed: u64) -> World {
+fn referee(point: &Point, clock: Clock, seed: u64, packets: usize) -> World {
     match point.scheme {
-        Scheme::Napi(_) => linux::run(point, clock, seed, 0, PACKETS),
-        _ => plain::run(point, clock, seed, 0, PACKETS),
+        Scheme::Napi(_) => linux::run(point, clock, seed, 0, packets),
+        _ => plain::run(point, clock, seed, 0, packets),
     }
 }
 
-fn compare(point: &Point, seed: u64) -> Counts {
-    let clock = Clock::new(point.traffic.rate_pps().unwrap(), PACKETS as u64);
-    let slow = referee(point, clock, seed);
-    let mut machine = Machine::new(point, clock, seed, 0, PACKETS as u64, Fates::default());
+fn compare(packets: usize, point: &Point, seed: u64) -> Counts {
+    let clock = Clock::new(point.traffic.rate_pps().unwrap(), packets as u64);
+    let slow = referee(point, clock, seed, packets);
+    let mut machine = Machine::new(point, clock, seed, 0, packets as u64, Fates::default());
     schemes::run(point, clock, &mut machine);
     let (records, fates) = machine.finish();
     let label = format!("seed {seed}: {} {:?} {}", point.scheme, point.host, point.traffic.rate);
@@ -122,13 +122,23 @@ fn many(count: u64, scheme: impl Fn(&mut Dice) -> String) {
 
 /// Also with what `more` adds to the host; the counts at each end.
 fn many_with(count: u64, scheme: impl Fn(&mut Dice) -> String, more: impl Fn(&mut Dice, &mut Host)) -> Vec<Counts> {
+    many_over(PACKETS, count, scheme, more)
+}
+
+/// Also of so many packets each.
+fn many_over(
+    packets: usize,
+    count: u64,
+    scheme: impl Fn(&mut Dice) -> String,
+    more: impl Fn(&mut Dice, &mut Host),
+) -> Vec<Counts> {
     let run = |seed| {
         let mut dice = Dice(Stream::new(seed, Purpose::Size, 99), [0.0; BLOCK], BLOCK);
         let scheme = scheme(&mut dice).parse().unwrap();
         let mut point = Point { host: dice.host(), scheme, traffic: dice.traffic() };
         more(&mut dice, &mut point.host);
         point.host.validate().unwrap();
-        compare(&point, seed)
+        compare(packets, &point, seed)
     };
     (0..count).map(run).collect()
 }
@@ -180,27 +190,35 @@ fn coalescing_agrees_packet_for_packet() {
     many(200, |dice| format!("coalesce:frames={},masked={}", dice.up_to(9), dice.roll() < 0.5));
 }
 
+fn hybrid(dice: &mut Dice) -> String {
+    let down = dice.up_to(300);
+    let polled = polled(dice);
+    let up_down =
+        if dice.roll() < 0.5 { format!("up={}kpps,down={down}kpps,", down + dice.up_to(50)) } else { String::new() };
+    format!("hybrid:{up_down}{polled},ewma={},merged={}", 0.1 + 0.9 * dice.roll(), dice.roll() < 0.5)
+}
+
 #[test]
 fn hybrid_agrees_packet_for_packet() {
-    many(300, |dice| {
-        let down = dice.up_to(300);
-        let polled = polled(dice);
-        let rates = if dice.roll() < 0.5 {
-            format!("up={}kpps,down={down}kpps", down + dice.up_to(50))
-        } else {
-            polled.clone()
-        };
-        let rates = if rates == polled { String::new() } else { rates + "," };
-        format!("hybrid:{rates}{polled},ewma={},merged={}", 0.1 + 0.9 * dice.roll(), dice.roll() < 0.5)
-    });
+    many(300, hybrid);
+}
+
+fn dim(dice: &mut Dice) -> String {
+    let profile = if dice.roll() < 0.5 { "eqe" } else { "cqe" };
+    format!("dim:profile={profile},start={}", dice.up_to(5) - 1)
 }
 
 #[test]
 fn dim_agrees_packet_for_packet() {
-    many(200, |dice| {
-        let profile = if dice.roll() < 0.5 { "eqe" } else { "cqe" };
-        format!("dim:profile={profile},start={}", dice.up_to(5) - 1)
-    });
+    many(200, dim);
+}
+
+/// Measured and decided by code of their own on both sides, so that runs are long enough for hundreds of decisions: a walk of lib/dim
+/// to all its states takes some ten decisions of 64 interrupts each.
+#[test]
+fn long_runs_of_adaptive_schemes_agree_packet_for_packet() {
+    many_over(30_000, 25, hybrid, |_, _| {});
+    many_over(60_000, 25, dim, |_, _| {});
 }
 
 #[test]

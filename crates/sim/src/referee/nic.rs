@@ -1,9 +1,19 @@
 //! The NIC's moderation, spelled out: a list of the reasons to interrupt and when each would.
 
-use netcliff_core::Scheme;
+use netcliff_core::{DimProfile, Scheme};
 
+use super::decisions::moderation;
 use crate::clock::{Clock, NEVER};
-use crate::schemes::dim::limits;
+
+/// Timer from the first frame, timer from the last [ticks], and frames of entry `ix`.
+pub(super) fn dim_limits(profile: DimProfile, ix: usize, clock: Clock) -> (Option<u64>, Option<u64>, u64) {
+    let (usecs, frames) = moderation(profile, ix);
+    let timer = Some(clock.whole(usecs as f64 * 1e-6));
+    match profile {
+        DimProfile::Eqe => (timer, None, frames),
+        DimProfile::Cqe => (None, timer, frames),
+    }
+}
 
 /// Limits, and the packets that came since the last interrupt's end.
 pub(super) struct Nic {
@@ -40,7 +50,7 @@ impl Nic {
                 nic.gap = ticks(scheme.min_gap_s).unwrap_or(0);
             }
             Scheme::Dim(dim) => {
-                let (absolute, packet, frames) = limits(dim.profile, dim.start as usize, clock);
+                let (absolute, packet, frames) = dim_limits(dim.profile, dim.start as usize, clock);
                 nic.set(Some(frames), absolute, packet);
             }
             _ => {}

@@ -7,11 +7,10 @@ use std::cmp::Reverse;
 use netcliff_core::{Point, Scheme};
 
 use super::cpu::Cpu;
+use super::decisions::{DimState, RateMeter};
 use super::nic::Nic;
 use super::{Event, World};
 use crate::clock::{Clock, NEVER};
-use crate::schemes::dim::NetDim;
-use crate::schemes::hybrid::Meter;
 use crate::tally::Account;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -51,8 +50,8 @@ struct Plain<'a> {
     nic: Nic,
     announced: usize,
     hybrid_polls: bool,
-    meter: Option<Meter>,
-    net_dim: NetDim,
+    meter: Option<RateMeter>,
+    net_dim: DimState,
     bytes: u64,
 }
 
@@ -60,7 +59,7 @@ struct Plain<'a> {
 pub(super) fn run(point: &Point, clock: Clock, seed: u64, replication: u64, packets: usize) -> World {
     let world = World::new(point, clock, seed, replication, packets);
     let meter = match &point.scheme {
-        Scheme::Hybrid(hybrid) => Some(Meter::new(hybrid, clock, world.interrupt_mean, world.cost)),
+        Scheme::Hybrid(hybrid) => Some(RateMeter::new(hybrid, &point.host)),
         _ => None,
     };
     let mut plain = Plain {
@@ -82,7 +81,7 @@ pub(super) fn run(point: &Point, clock: Clock, seed: u64, replication: u64, pack
         announced: 0,
         hybrid_polls: false,
         meter,
-        net_dim: NetDim::new(if let Scheme::Dim(dim) = &point.scheme { dim.start as usize } else { 0 }),
+        net_dim: DimState::new(if let Scheme::Dim(dim) = &point.scheme { dim.start as usize } else { 0 }),
         bytes: 0,
     };
     if let Scheme::Polling { .. } = point.scheme {

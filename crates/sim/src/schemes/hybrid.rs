@@ -8,7 +8,7 @@ use crate::machine::{Machine, Watch};
 use crate::source::PacketCost;
 
 /// Packets a sample of rate and frame size.
-const WINDOW: u64 = 64;
+pub(crate) const WINDOW: u64 = 64;
 
 /// Which part runs, as the measured rate says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -77,7 +77,7 @@ fn run(points: &[(u64, &Point)], replications: u64, packets_each: u64) -> (Batch
     let simulate = |number| super::replicate(points, clock, number, packets_each);
     let early = each(0..replications.min(ABREAST), simulate);
     let marks: Vec<Vec<Counts>> = early.iter().map(|queues| core_marks(queues)).collect();
-    let warm_up = warm_up(marks.iter().map(Vec::as_slice));
+    let warm_up = warm_up(&points[0].1.scheme, marks.iter().map(Vec::as_slice));
     let parts = |queues: &[Records]| -> Vec<_> { queues.iter().map(|records| cut(records, warm_up)).collect() };
     let late = each(early.len() as u64..replications, |number| parts(&simulate(number)));
     for parts in early.iter().map(|queues| parts(queues)).chain(late) {

@@ -5,8 +5,8 @@ use netcliff_core::Scheme;
 use super::{Kind, Plain};
 use crate::clock::NEVER;
 use crate::draw::to_ticks;
-use crate::schemes::dim::{Sample, limits};
-use crate::schemes::hybrid::Verdict;
+use crate::referee::decisions::DimSample;
+use crate::referee::nic::dim_limits;
 use crate::tally::Account;
 
 impl Plain<'_> {
@@ -38,14 +38,14 @@ impl Plain<'_> {
                 if let Scheme::Dim(dim) = self.scheme
                     && !self.masked
                 {
-                    let sample = Sample {
-                        micros: (self.clock.seconds(self.world.now as f64) * 1e6) as u64,
-                        events: self.world.counts.interrupts,
-                        packets: self.world.counts.processed,
-                        bytes: self.bytes,
+                    let sample = DimSample {
+                        time_us: (self.clock.seconds(self.world.now as f64) * 1e6) as u64,
+                        pkt_ctr: self.world.counts.processed,
+                        byte_ctr: self.bytes,
+                        event_ctr: self.world.counts.interrupts,
                     };
-                    if let Some(index) = self.net_dim.sample(sample) {
-                        let (absolute, packet, frames) = limits(dim.profile, index, self.clock);
+                    if let Some(index) = self.net_dim.net_dim(sample) {
+                        let (absolute, packet, frames) = dim_limits(dim.profile, index, self.clock);
                         self.nic.set(Some(frames), absolute, packet);
                     }
                 }
@@ -71,13 +71,14 @@ impl Plain<'_> {
 
     pub(super) fn hybrid_switches(&mut self, bytes: u32, empty: bool) {
         let now = self.world.now;
-        let verdict = self.meter.as_mut().map(|meter| meter.processed(bytes, now));
-        if verdict == Some(Verdict::Poll) && !self.hybrid_polls {
+        let now_s = self.clock.seconds(now as f64);
+        let polls = self.meter.as_mut().and_then(|meter| meter.processed(bytes, now_s));
+        if polls == Some(true) && !self.hybrid_polls {
             self.hybrid_polls = true;
             (self.left, self.rearmed) = (0, false);
             self.next_tick = now + self.period();
             self.set_timer(self.next_tick);
-        } else if verdict == Some(Verdict::Interrupt) && self.hybrid_polls {
+        } else if polls == Some(false) && self.hybrid_polls {
             self.hybrid_polls = false;
             self.masked = !empty;
             self.set_timer(NEVER);
