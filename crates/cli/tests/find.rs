@@ -5,7 +5,6 @@
 
 mod common;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use common::running::{Ended, Running, namespaces_of};
@@ -21,14 +20,11 @@ const EARLY: Duration = Duration::from_secs(60);
 /// The longest from Ctrl-C to the end.
 const STOPPED_WITHIN: Duration = Duration::from_secs(5);
 
-/// One run at a time: two would disturb each other.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-
-/// The turn of a test; None, reported as skipped, where this machine cannot do it.
-fn turn() -> Option<MutexGuard<'static, ()>> {
+/// The turn of a test: two runs would disturb each other; None, reported as skipped, where this machine cannot do it.
+fn turn() -> Option<netcliff_testkit::Turn> {
     match has(Need::Cpus) && has_namespaces() {
         false => None,
-        true => Some(ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)),
+        true => Some(netcliff_testkit::turn(netcliff_testkit::Shared::Cpus)),
     }
 }
 

@@ -17,14 +17,12 @@ const ROUTER_MAC: &str = "02:00:00:00:0a:01";
 /// Not the sink's own: its kernel is to drop the frames at once.
 const NEXT_HOP: &str = "02:00:00:00:0b:ff";
 
-/// Tests take turns: each needs the CPU to keep its schedule.
-static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
-
 /// Namespaces of a tester (`p0`, `p1`) and a router (`r0`, `r1`); dropping it removes both.
 struct Bed {
     tester: String,
     router: String,
-    _turn: std::sync::MutexGuard<'static, ()>,
+    /// Each needs the CPU to keep its schedule.
+    _turn: netcliff_testkit::Turn,
 }
 
 fn ip(arguments: &str) -> Result<(), String> {
@@ -37,7 +35,7 @@ fn ip(arguments: &str) -> Result<(), String> {
 impl Bed {
     fn new() -> Result<Self, String> {
         static MADE: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
-        let turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let turn = netcliff_testkit::turn(netcliff_testkit::Shared::Cpus);
         let number = MADE.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let stem = format!("ncp{}x{number}", std::process::id());
         let bed = Self { tester: format!("{stem}t"), router: format!("{stem}r"), _turn: turn };

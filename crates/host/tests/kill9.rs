@@ -10,13 +10,12 @@ use netcliff_host::{
         sysctl::{SysctlOverrides, sysctl_path},
     },
 };
-use netcliff_testkit::{Need, has};
+use netcliff_testkit::{Need, Shared, has};
 use std::{
     env, fs,
     io::{BufRead, BufReader, Write},
     path::Path,
     process::{Child, Command, Stdio},
-    sync::{Mutex, PoisonError},
     thread,
     time::{Duration, Instant},
 };
@@ -77,15 +76,12 @@ fn is_root() -> bool {
     has(Need::Netns)
 }
 
-/// The tests that change the sysctl take turns.
-static SYSCTL: Mutex<()> = Mutex::new(());
-
 #[test]
 fn killed_at_any_moment() {
     if !is_root() {
         return;
     }
-    let _turn = SYSCTL.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = netcliff_testkit::turn(Shared::HostSettings);
     let before = rmem_max();
     let dir = tempfile::tempdir().unwrap();
     let state = StateDir::at(dir.path()).unwrap();
@@ -110,7 +106,7 @@ fn a_failed_creation_leaves_nothing() {
     if !is_root() {
         return;
     }
-    let _turn = SYSCTL.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = netcliff_testkit::turn(Shared::HostSettings);
     let before = rmem_max();
     let dir = tempfile::tempdir().unwrap();
     let lock = HostLock::acquire(&StateDir::at(dir.path()).unwrap()).unwrap();
@@ -129,7 +125,7 @@ fn sysctls_changed_twice_are_in_the_fingerprint_and_set_back() {
     if !is_root() {
         return;
     }
-    let _turn = SYSCTL.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = netcliff_testkit::turn(Shared::HostSettings);
     let before = rmem_max();
     let dir = tempfile::tempdir().unwrap();
     let lock = HostLock::acquire(&StateDir::at(dir.path()).unwrap()).unwrap();
@@ -149,7 +145,7 @@ fn kill_9_then_replay_leaves_nothing() {
     if !is_root() {
         return;
     }
-    let _turn = SYSCTL.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = netcliff_testkit::turn(Shared::HostSettings);
     let dir = tempfile::tempdir().unwrap();
     let state = StateDir::at(dir.path()).unwrap();
     let before = rmem_max();

@@ -9,11 +9,8 @@ use netcliff_lab::rfc2544::conduct::Device;
 use netcliff_lab::rfc2544::kernel::{Kernel, Place};
 use netcliff_lab::rfc2544::settings::{FrameSize, Settings};
 use netcliff_lab::rfc2544::trial::Answer;
-use netcliff_testkit::{Need, has};
+use netcliff_testkit::{Need, Shared, has, turn};
 use netcliff_wire::forward::port::{ReceiveBy, Receiving};
-
-/// One at a time: the host's lock admits one testbed.
-static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
 /// A line for whoever reads the test's output.
 fn say(text: &str) {
@@ -78,7 +75,7 @@ fn all_arrive(device: &mut Kernel, what: &str) {
 
 #[test]
 fn every_way_of_forwarding_forwards_every_frame() {
-    let _alone = ALONE.lock();
+    let _turn = turn(Shared::Cpus);
     for forwarding in Forwarding::ALL {
         let settings = Settings { flows: 40, both_ways: true, ..settings() };
         let Some(mut device) = build(&settings, forwarding) else { continue };
@@ -91,7 +88,7 @@ fn every_way_of_forwarding_forwards_every_frame() {
 
 #[test]
 fn what_every_way_forwards_can_be_taken_in_by_af_xdp() {
-    let _alone = ALONE.lock();
+    let _turn = turn(Shared::Cpus);
     for forwarding in Forwarding::ALL {
         if !has(Need::AfXdp) {
             return;
@@ -110,7 +107,7 @@ fn what_every_way_forwards_can_be_taken_in_by_af_xdp() {
 
 #[test]
 fn ipv6_is_routed_and_tags_are_bridged() {
-    let _alone = ALONE.lock();
+    let _turn = turn(Shared::Cpus);
     let ipv6 = Settings { ipv6: true, flows: 3, ..settings() };
     let tagged = Settings { vlan: Some(7), ..settings() };
     for (settings, forwarding, bytes) in [(ipv6, Forwarding::Route, 84), (tagged, Forwarding::Bridge, 68)] {
@@ -123,7 +120,7 @@ fn ipv6_is_routed_and_tags_are_bridged() {
 /// Routes, neighbours and connections of many destinations, both ways.
 #[test]
 fn flows_to_many_destinations_are_forwarded() {
-    let _alone = ALONE.lock();
+    let _turn = turn(Shared::Cpus);
     let many = Settings { flows: 800, destinations: 50, destination_ports: 4, both_ways: true, ..settings() };
     for (ipv6, forwarding) in [
         (false, Forwarding::Route),
@@ -141,7 +138,7 @@ fn flows_to_many_destinations_are_forwarded() {
 /// In the driver where that is to be had, and said; frames of more than a page as well.
 #[test]
 fn xdp_says_in_which_mode_it_forwards() {
-    let _alone = ALONE.lock();
+    let _turn = turn(Shared::Cpus);
     for (forwarding, modes) in
         [(Forwarding::Xdp, &["native mode", "generic mode"][..]), (Forwarding::XdpGeneric, &["generic mode"])]
     {
@@ -160,7 +157,7 @@ fn xdp_says_in_which_mode_it_forwards() {
 
 #[test]
 fn overload_is_loss_and_an_unreachable_load_is_void() {
-    let _alone = ALONE.lock();
+    let _turn = turn(Shared::Cpus);
     let Some(mut device) = build(&settings(), Forwarding::Route) else { return };
     device.frames(FrameSize::Fixed(64)).expect("the rings open");
     let reached = device.sender_pps().expect("it sends");
@@ -178,7 +175,7 @@ fn overload_is_loss_and_an_unreachable_load_is_void() {
 
 #[test]
 fn a_sink_that_goes_down_mid_trial_ends_it_with_its_name() {
-    let _alone = ALONE.lock();
+    let _turn = turn(Shared::Cpus);
     let Some(mut device) = build(&settings(), Forwarding::Route) else { return };
     device.frames(FrameSize::Fixed(64)).expect("the rings open");
     let sink = device.netns_path(1).expect("it is made of namespaces");

@@ -4,7 +4,6 @@ use std::net::SocketAddrV4;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use netcliff_testkit::{Need, has_all};
 use netcliff_wire::frame::{Checksum, FrameSpec};
@@ -17,15 +16,13 @@ const RECEIVER: &str = "10.199.7.2";
 const PORT: u16 = 9000;
 const RUN_ID: u32 = 77;
 
-/// Tests of one program take turns: they share the two CPUs they pin their threads to.
-static TURN: Mutex<()> = Mutex::new(());
-
 /// The pair; dropping it removes both namespaces and with them the interfaces.
 pub struct Pair {
     name: String,
     receiver_mac: [u8; 6],
     sender_mac: [u8; 6],
-    _turn: MutexGuard<'static, ()>,
+    /// Tests share the two CPUs they pin their threads to.
+    _turn: netcliff_testkit::Turn,
 }
 
 fn ip(arguments: &str) -> Result<(), String> {
@@ -46,7 +43,7 @@ impl Pair {
             name,
             receiver_mac: [2, 0, 0, 0, 7, 2],
             sender_mac: [2, 0, 0, 0, 7, 1],
-            _turn: TURN.lock().unwrap_or_else(PoisonError::into_inner),
+            _turn: netcliff_testkit::turn(netcliff_testkit::Shared::Cpus),
         };
         pair.build(receive_cpu)?;
         // Address resolution and IPv6 autoconfiguration settle; their packets are foreign anyway.

@@ -1,0 +1,51 @@
+//! Tests that must not run beside each other.
+
+use std::fs::File;
+
+/// What tests take turns with. Each test may be a process of its own (cargo-nextest), so that a lock in memory keeps nothing apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shared {
+    /// The CPUs: packets are paced or counted on them.
+    Cpus,
+    /// Settings of the whole host.
+    HostSettings,
+}
+
+/// A turn, until it is dropped or the process ends, however it ends.
+#[derive(Debug)]
+pub struct Turn {
+    _locked: File,
+}
+
+/// Waits until no other test on this machine has it.
+///
+/// # Panics
+///
+/// The file of the lock cannot be opened or locked.
+pub fn turn(shared: Shared) -> Turn {
+    let name = match shared {
+        Shared::Cpus => "cpus",
+        Shared::HostSettings => "host-settings",
+    };
+    // Of this user: another one's file could not be opened.
+    let path = std::env::temp_dir().join(format!("netcliff-test-{}-{name}.lock", nix::unistd::geteuid()));
+    let file = File::options().create(true).write(true).truncate(false).open(&path);
+    let file = file.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    file.lock().unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    Turn { _locked: file }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_has_the_turn_at_a_time() {
+        let path = std::env::temp_dir().join(format!("netcliff-test-{}-host-settings.lock", nix::unistd::geteuid()));
+        let held = turn(Shared::HostSettings);
+        let other = File::options().write(true).open(&path).expect("it is there");
+        assert!(other.try_lock().is_err(), "somebody has it");
+        drop(held);
+        turn(Shared::HostSettings);
+    }
+}
