@@ -6,15 +6,23 @@
 //! Both end with the process, however it ends: the kernel takes the latency request back when the file is closed.
 //!
 //! The loop counts as idle time in this crate's accounting: eBPF takes tasks of SCHED_IDLE for idle, procfs subtracts
-//! `loop_ns`. The soaker is such a loop and a meter at once.
+//! `loop_ns`. The soaker is such a loop and a meter at once. The loop does a fixed piece of work between two looks at the clock, which
+//! tells how fast the CPU is, and tells its [`Heartbeat`] that it lives, which tells when the CPU was away.
 
 use std::fs::{File, OpenOptions};
+use std::hint::black_box;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
-use crate::cpu::util::{clock_ns, pin_to, this_thread, thread_cpu_clock};
+use crate::cpu::heartbeat::{Heartbeat, PLAIN_PAUSE_NS, Pause};
+use crate::cpu::util::{clock_ns, monotonic_ns, pin_to, this_thread, thread_cpu_clock};
+
+/// Multiplications of a turn: about 0.3 us, so that a pause shows at once and the clock is a small part of it.
+const WORK: u32 = 256;
+/// A turn of more than this many times the shortest was interrupted: an interrupt takes longer than a turn.
+const INTERRUPTED: u64 = 2;
 
 /// Threads of this process that loop, for the meters.
 static LOOPS: Mutex<Vec<u32>> = Mutex::new(Vec::new());
@@ -25,6 +33,7 @@ pub struct Awake {
     /// Held open: closing it takes the request back.
     _latency: Option<File>,
     stop: Arc<AtomicBool>,
+    heartbeat: Heartbeat,
     looping: Option<(u32, JoinHandle<()>)>,
 }
 
@@ -34,27 +43,27 @@ impl Awake {
     ///
     /// # Errors
     /// No thread can be started, pinned to the CPU or given SCHED_IDLE.
-    pub fn hold(cpu: u32) -> io::Result<Self> {
+    pub fn hold(cpu: u32, heartbeat: Heartbeat) -> io::Result<Self> {
         let stop = Arc::<AtomicBool>::default();
-        let theirs = Arc::clone(&stop);
+        let (theirs, heart) = (Arc::clone(&stop), heartbeat.clone());
         let (started, outcome) = mpsc::channel();
         let handle = std::thread::Builder::new().name("netcliff-awake".into()).spawn(move || {
             let ready = pin_to(cpu as usize).and_then(|()| become_idle_class()).map(|()| this_thread());
             let go = ready.is_ok();
             if started.send(ready).is_ok() && go {
-                while !theirs.load(Ordering::Relaxed) {
-                    std::hint::spin_loop();
-                }
+                turn(&theirs, &heart);
             }
         })?;
         let thread = outcome.recv().map_err(|_| io::Error::other("the loop ended at once"))??;
         LOOPS.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
-        Ok(Self { _latency: latency(), stop, looping: Some((thread, handle)) })
+        heartbeat.set_kept_awake(true);
+        Ok(Self { _latency: latency(), stop, heartbeat, looping: Some((thread, handle)) })
     }
 }
 
 impl Drop for Awake {
     fn drop(&mut self) {
+        self.heartbeat.set_kept_awake(false);
         self.stop.store(true, Ordering::Relaxed);
         if let Some((thread, handle)) = self.looping.take() {
             LOOPS.lock().unwrap_or_else(PoisonError::into_inner).retain(|other| *other != thread);
@@ -62,6 +71,43 @@ impl Drop for Awake {
             let _ = handle.join();
         }
     }
+}
+
+/// The loop.
+fn turn(stop: &AtomicBool, heartbeat: &Heartbeat) {
+    let (mut state, mut shortest_ns, mut switches) = (1u64, u64::MAX, switches());
+    let mut last_ns = monotonic_ns();
+    heartbeat.begin(last_ns);
+    while !stop.load(Ordering::Relaxed) {
+        for _ in 0..WORK {
+            // Each step needs the one before, so the time does not depend on how wide the CPU is.
+            state = black_box(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
+        }
+        let now_ns = monotonic_ns();
+        heartbeat.beat(now_ns);
+        let turn_ns = now_ns.saturating_sub(last_ns);
+        shortest_ns = shortest_ns.min(turn_ns.max(1));
+        if turn_ns < INTERRUPTED * shortest_ns {
+            heartbeat.turned(turn_ns);
+        } else if turn_ns > PLAIN_PAUSE_NS && heartbeat.is_plain() {
+            let before = std::mem::replace(&mut switches, self::switches());
+            if before.is_some() && before == switches {
+                heartbeat.note(Pause { from_ns: last_ns, to_ns: now_ns });
+            }
+        } else if heartbeat.is_plain() {
+            switches = self::switches();
+        }
+        last_ns = now_ns;
+    }
+}
+
+/// How often the calling thread has given up its CPU or was made to; None: the kernel does not tell.
+fn switches() -> Option<i64> {
+    // SAFETY: all zeroes is a valid rusage, which the call fills.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: `usage` is valid and writable.
+    let done = unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
+    (done == 0).then_some(usage.ru_nvcsw + usage.ru_nivcsw)
 }
 
 /// CPU time of this process's loops so far (ns).
@@ -99,7 +145,7 @@ mod tests {
     fn the_loop_is_seen_to_run_and_counts_as_idle() {
         let cpu = *online_cpus().last().expect("a CPU");
         let spec = MeterSpec { cpus: vec![cpu], watch: vec![Watch::Process(std::process::id())] };
-        let awake = Awake::hold(cpu as u32).expect("a thread of SCHED_IDLE");
+        let awake = Awake::hold(cpu as u32, Heartbeat::plain()).expect("a thread of SCHED_IDLE");
         let mut meter = ProcfsMeter::start(spec).expect("procfs");
         let before = loop_ns();
         std::thread::sleep(Duration::from_millis(400));

@@ -8,12 +8,11 @@ use netcliff_host::cpu::{
     ebpf::{Class, EbpfMeter},
     soaker::SoakerMeter,
 };
-use netcliff_testkit::{Need, has, has_all, has_program};
+use netcliff_testkit::{Need, Shared, Turn, has, has_all, has_program, turn};
 use std::{
     hint::black_box,
     net::UdpSocket,
     sync::{
-        Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
         mpsc,
     },
@@ -22,9 +21,8 @@ use std::{
 };
 
 /// These tests measure the same CPUs: one at a time.
-fn alone() -> MutexGuard<'static, ()> {
-    static LOCK: Mutex<()> = Mutex::new(());
-    LOCK.lock().unwrap_or_else(PoisonError::into_inner)
+fn alone() -> Turn {
+    turn(Shared::Cpus)
 }
 
 /// The last CPU: the first one often serves the devices.
@@ -344,4 +342,55 @@ fn the_programs_say_what_they_cost() {
     assert!(cost.ns_per_event > 1.0 && cost.ns_per_event < 5000.0, "{cost:?}");
     assert!(cost.runs > 100, "{cost:?}");
     assert_eq!(meter.missing(), [] as [String; 0]);
+}
+
+/// A watched thread that stops beating looks like a CPU that was taken away: the silence is told, but not what a switch to another
+/// task explains.
+#[test]
+fn silence_of_a_beating_thread_is_a_pause_and_its_sleep_is_none() {
+    if !has(Need::Ebpf) {
+        return;
+    }
+    const SILENT_NS: u64 = 3_000_000;
+    let _alone = alone();
+    let cpu = measured_cpu();
+    let meter = EbpfMeter::start(spec(vec![Watch::Process(std::process::id())])).expect("eBPF");
+    let heart = meter.heartbeat(cpu).expect("shared memory");
+    let now = || {
+        nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC)
+            .map(|t| Duration::from(t).as_nanos() as u64)
+            .unwrap()
+    };
+    let spin = |until_ns: u64, beats: bool| {
+        while now() < until_ns {
+            if beats {
+                heart.beat(now());
+            }
+        }
+    };
+    eventually(|| {
+        let (silent, asleep) = thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                pin(cpu);
+                spin(now() + 2_000_000, true);
+                let begin = now();
+                spin(begin + SILENT_NS, false);
+                let end = now();
+                spin(end + 2_000_000, true);
+                let sleep = now();
+                thread::sleep(Duration::from_millis(5));
+                let awake = now();
+                spin(awake + 2_000_000, true);
+                ((begin, end), (sleep, awake))
+            });
+            thread.join().unwrap()
+        });
+        let away_ns = |(from_ns, to_ns): (u64, u64)| {
+            let pauses = heart.pauses(from_ns, to_ns);
+            pauses.iter().map(|p| p.to_ns.min(to_ns).saturating_sub(p.from_ns.max(from_ns))).sum::<u64>()
+        };
+        // A tick or interrupt in it is a sign of life: what is left of the silence on both sides of it shows if it is long enough.
+        expect(away_ns(silent) > SILENT_NS / 2, (silent, away_ns(silent), heart.pauses(silent.0, silent.1)))?;
+        expect(away_ns(asleep) < 500_000, (asleep, away_ns(asleep), heart.pauses(asleep.0, asleep.1)))
+    });
 }

@@ -34,6 +34,44 @@ pub fn realtime_minus_monotonic() -> (i64, u64) {
         .map_or((0, 0), |(window, offset)| (offset, window.div_ceil(2)))
 }
 
+/// Clocks that disagree after a suspend or a move to another machine, read at one moment.
+#[derive(Debug, Clone, Copy)]
+pub struct ClockStamp {
+    monotonic_ns: u64,
+    boottime_ns: u64,
+    ticks: u64,
+}
+
+/// What the clocks did between two stamps.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ClockReading {
+    /// Time in which the machine slept \[s\]: `CLOCK_BOOTTIME` went on, `CLOCK_MONOTONIC` did not.
+    pub suspended_s: f64,
+    /// Nanoseconds of `CLOCK_MONOTONIC` a tick of the processor's counter; `None` where the counter is not used.
+    pub ns_per_tick: Option<f64>,
+}
+
+impl ClockStamp {
+    /// Reads the clocks.
+    pub fn now() -> Self {
+        let (monotonic_ns, ticks) = read_both();
+        // Bracketed by nothing: a few microseconds between the reads are no suspend.
+        let apart_ns = read_ns(libc::CLOCK_BOOTTIME).saturating_sub(self::monotonic_ns());
+        Self { monotonic_ns, boottime_ns: monotonic_ns + apart_ns, ticks }
+    }
+
+    /// What happened until a later stamp.
+    pub fn until(&self, later: &Self) -> ClockReading {
+        let passed_ns = |of: fn(&Self) -> u64| of(later).saturating_sub(of(self)) as f64;
+        let ticks = later.ticks.wrapping_sub(self.ticks);
+        let steady = ticks > 0 && counter_is_steady();
+        ClockReading {
+            suspended_s: (passed_ns(|s| s.boottime_ns) - passed_ns(|s| s.monotonic_ns)).max(0.0) * 1e-9,
+            ns_per_tick: steady.then(|| passed_ns(|s| s.monotonic_ns) / ticks as f64),
+        }
+    }
+}
+
 /// The mean cost of one clock read, in seconds: what the instrument itself spends a packet.
 pub fn read_cost_s() -> f64 {
     const READS: u32 = 1000;
@@ -205,6 +243,30 @@ mod tests {
         apart.sort_unstable();
         // The thread may be interrupted between the reads, hence a quantile.
         assert!(apart[1900] < 3000, "95 % within {} ns", apart[1900]);
+    }
+
+    #[test]
+    fn clocks_that_agree_show_neither_a_suspend_nor_another_rate() {
+        let stamps: Vec<ClockStamp> = (0..3)
+            .map(|_| {
+                std::thread::sleep(Duration::from_millis(20));
+                ClockStamp::now()
+            })
+            .collect();
+        let [first, second] = [stamps[0].until(&stamps[1]), stamps[1].until(&stamps[2])];
+        // Interrupted between its reads a stamp is off by milliseconds at the most.
+        assert!(first.suspended_s < 0.01 && second.suspended_s < 0.01, "{first:?} {second:?}");
+        if let (Some(a), Some(b)) = (first.ns_per_tick, second.ns_per_tick) {
+            assert!((a / b - 1.0).abs() < 0.05, "{a} and {b} ns a tick");
+        }
+    }
+
+    #[test]
+    fn a_suspend_and_another_rate_show() {
+        let at = |monotonic_ns, boottime_ns, ticks| ClockStamp { monotonic_ns, boottime_ns, ticks };
+        let reading = at(0, 0, 0).until(&at(1_000_000_000, 3_500_000_000, 2_000_000_000));
+        assert_eq!(reading.suspended_s, 2.5);
+        assert!(reading.ns_per_tick.is_none_or(|ns| ns == 0.5));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
+use netcliff_host::cpu::heartbeat::Heartbeat;
 use serde::{Deserialize, Serialize};
 
 use crate::clock;
@@ -80,6 +81,8 @@ pub struct GeneratorConfig {
     pub max_burst: usize,
     /// Bound on the 99th percentile of lateness for [`SenderReport::kept_up`] \[s\].
     pub lateness_bound_s: f64,
+    /// Told when the thread lives, so that pauses of its CPU show.
+    pub heartbeat: Heartbeat,
 }
 
 impl GeneratorConfig {
@@ -92,6 +95,7 @@ impl GeneratorConfig {
             frame,
             max_burst: DEFAULT_MAX_BURST,
             lateness_bound_s: DEFAULT_LATENESS_BOUND_S,
+            heartbeat: Heartbeat::default(),
         }
     }
 }

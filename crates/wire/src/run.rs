@@ -147,7 +147,7 @@ pub fn run(
     stop: &Arc<AtomicBool>,
     watch: impl FnMut(u64, u64),
 ) -> Result<WireRun, WireFailure> {
-    let application = sink.work.application()?;
+    let application = sink.work.application(&sink.heartbeat)?;
     run_with(generator, sink, application, schedule, timing, stop, watch)
 }
 

@@ -19,6 +19,8 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
+use netcliff_host::cpu::heartbeat::Heartbeat;
+
 use crate::clock;
 use crate::error::WireError;
 use crate::generator::Window;
@@ -58,6 +60,8 @@ pub struct SinkConfig {
     pub kernel_timestamps: bool,
     /// Sequence numbers remembered (1 bit each): reordering further back is counted as `too_old`.
     pub tracked: usize,
+    /// Told when the thread lives, so that pauses of its CPU show.
+    pub heartbeat: Heartbeat,
 }
 
 impl SinkConfig {
@@ -72,6 +76,7 @@ impl SinkConfig {
             receive_buffer_bytes: None,
             kernel_timestamps: true,
             tracked: 1 << 20,
+            heartbeat: Heartbeat::default(),
         }
     }
 }
@@ -113,7 +118,7 @@ impl Sink {
     /// # Errors
     /// The placement, address or a setting is unusable.
     pub fn spawn(config: SinkConfig, stop: Arc<AtomicBool>) -> Result<Self, WireError> {
-        let application = config.work.application()?;
+        let application = config.work.application(&config.heartbeat)?;
         Self::spawn_with(config, application, stop)
     }
 

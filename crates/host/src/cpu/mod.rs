@@ -12,6 +12,7 @@
 
 mod choose;
 pub mod ebpf;
+pub mod heartbeat;
 mod kernel_counts;
 pub mod procfs;
 pub mod soaker;

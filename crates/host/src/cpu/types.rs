@@ -1,5 +1,6 @@
 //! What every meter takes and gives.
 
+use super::heartbeat::Heartbeat;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -331,4 +332,10 @@ pub trait CpuMeter: Send {
     /// # Errors
     /// A kernel file could not be read.
     fn read(&mut self) -> Result<Vec<CpuSplit>, MeterError>;
+
+    /// Where threads on `cpu` tell that they live, so that pauses of the CPU show; None: this method cannot tell them from what other
+    /// tasks and softirqs take.
+    fn heartbeat(&self, _cpu: usize) -> Option<Heartbeat> {
+        None
+    }
 }

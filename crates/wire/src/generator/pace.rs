@@ -121,6 +121,7 @@ impl<'a> Run<'a> {
     /// Notes a look at the clock, and the stall since the one before, if it was one.
     #[inline]
     fn look(&mut self, now: u64) {
+        self.config.heartbeat.beat(now);
         if let Some(from_ns) = self.awake_ns.replace(now)
             && now.saturating_sub(from_ns) > STALL_NS
             && self.stalls.len() < MOST_STALLS

@@ -101,6 +101,7 @@ impl Measurement {
                 }
             };
             let now = clock::monotonic_ns();
+            config.heartbeat.beat(now);
             if received > 0 {
                 last_packet_ns = now;
                 self.report.window = progress.window.get().copied();

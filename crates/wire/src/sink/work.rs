@@ -2,11 +2,15 @@
 
 use std::hint::black_box;
 
+use netcliff_host::cpu::heartbeat::Heartbeat;
+
 use crate::clock;
 use crate::error::WireError;
 
 /// Longest work on one packet \[s\].
 const LONGEST_S: f64 = 0.1;
+/// Time between two beats of a long work \[s\]: a fifth of the shortest pause told, and a clock read a thousandth of it.
+const BEAT_S: f64 = 50e-6;
 
 /// The application.
 pub trait Application: Send {
@@ -36,14 +40,16 @@ pub enum Work {
 }
 
 impl Work {
-    /// The application that does this work.
+    /// The application that does this work, and tells `heartbeat` meanwhile that it lives.
     ///
     /// # Errors
     /// The time is negative, not a number, or more than 0.1 s.
-    pub fn application(self) -> Result<Box<dyn Application>, WireError> {
+    pub fn application(self, heartbeat: &Heartbeat) -> Result<Box<dyn Application>, WireError> {
         match self {
             Work::None => Ok(Box::new(Idle)),
-            Work::CpuTime(work_s) => Ok(Box::new(Loop { work_s: check(work_s)?, rounds: 0 })),
+            Work::CpuTime(work_s) => {
+                Ok(Box::new(Loop { work_s: check(work_s)?, rounds: 0, beat_rounds: 0, heartbeat: heartbeat.clone() }))
+            }
             Work::WallTime(work_s) => Ok(Box::new(Spin { work_ns: (check(work_s)? * 1e9) as u64 })),
         }
     }
@@ -78,16 +84,27 @@ impl Application for Spin {
 struct Loop {
     work_s: f64,
     rounds: u64,
+    /// Rounds between two beats.
+    beat_rounds: u64,
+    heartbeat: Heartbeat,
 }
 
 impl Application for Loop {
     fn prepare(&mut self) -> Result<(), WireError> {
-        self.rounds = (self.work_s / round_s()).round() as u64;
+        let round_s = round_s();
+        self.rounds = (self.work_s / round_s).round() as u64;
+        self.beat_rounds = ((BEAT_S / round_s) as u64).max(1);
         Ok(())
     }
 
     fn handle(&mut self, payload: &[u8]) {
-        turn(self.rounds, payload.len() as u64);
+        let mut left = self.rounds;
+        while left > self.beat_rounds {
+            turn(self.beat_rounds, payload.len() as u64);
+            left -= self.beat_rounds;
+            self.heartbeat.beat(clock::monotonic_ns());
+        }
+        turn(left, payload.len() as u64);
     }
 }
 
@@ -124,7 +141,7 @@ mod tests {
 
     #[test]
     fn the_loop_takes_the_time_asked_for() {
-        let mut work = Loop { work_s: 20e-6, rounds: 0 };
+        let mut work = Loop { work_s: 20e-6, rounds: 0, beat_rounds: 0, heartbeat: Heartbeat::default() };
         work.prepare().expect("it always works");
         // The fastest of 200: other programs can only lengthen a trial.
         let fastest_ns = (0..200)
@@ -142,7 +159,7 @@ mod tests {
     fn impossible_work_is_named() {
         for work_s in [-1.0, f64::NAN, 1.0] {
             for work in [Work::CpuTime(work_s), Work::WallTime(work_s)] {
-                let error = work.application().err().expect("out of range").to_string();
+                let error = work.application(&Heartbeat::default()).err().expect("out of range").to_string();
                 assert!(error.contains("work_s"), "{error}");
             }
         }

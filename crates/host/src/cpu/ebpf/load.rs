@@ -2,6 +2,7 @@
 
 use super::snapshot::{CELLS, CLASSES, CpuSnapshot, Figures, RawCell};
 use crate::cpu::{
+    heartbeat::{Heartbeat, Pause, Signs},
     types::{MeterError, Method, Watch},
     util::monotonic_ns,
 };
@@ -10,9 +11,10 @@ use libbpf_rs::{
     btf::{Btf, types::Typedef},
     skel::{OpenSkel as _, Skel as _, SkelBuilder as _},
 };
+use nix::sys::mman::{ProtFlags, mmap, munmap};
 use std::{
-    collections::BTreeSet, fs, mem::MaybeUninit, os::fd::AsFd as _, os::fd::OwnedFd, path::Path, ptr::NonNull,
-    sync::Once,
+    collections::BTreeSet, fs, mem::MaybeUninit, num::NonZeroUsize, os::fd::AsFd as _, os::fd::BorrowedFd,
+    os::fd::OwnedFd, path::Path, ptr::NonNull, sync::Once, sync::atomic::AtomicU64,
 };
 
 mod skeleton {
@@ -159,8 +161,11 @@ impl Programs {
 
     /// How many CPUs the programs have room for.
     pub(super) fn most_cpus(&self) -> usize {
-        const PLACES: usize = size_of::<types::bss>() / size_of::<types::cpu_state>();
-        PLACES
+        fn places<T, const N: usize>(_: *const [T; N]) -> usize {
+            N
+        }
+        // SAFETY: only the address is taken.
+        places(unsafe { &raw const (*self.state.as_ptr()).cpus })
     }
 
     /// Counts a task as the application from its next switch on.
@@ -200,6 +205,12 @@ impl Programs {
             .collect()
     }
 
+    /// Where threads on a CPU tell that they live; None if the programs' memory cannot be mapped once more.
+    pub(super) fn heartbeat(&self, cpu: usize) -> Option<Heartbeat> {
+        let signs = (cpu < self.most_cpus()).then(|| SharedSigns::map(self.skel.maps.bss.as_fd(), cpu))??;
+        Some(Heartbeat::new(Box::new(signs)))
+    }
+
     /// One CPU's counters, consistent, with the running class closed off now. `None` after many
     /// attempts: the record changed under every one of them.
     pub(super) fn snapshot(&self, cpu: usize) -> Option<CpuSnapshot> {
@@ -223,6 +234,56 @@ impl Programs {
         let mut figures = figures(&state);
         figures.ns[state.running as usize % CLASSES] += at_ns.saturating_sub(state.last);
         Some(CpuSnapshot { cpu, at_ns: at_ns.max(state.last), figures })
+    }
+}
+
+/// A mapping of its own of the programs' memory: it lives as long as somebody beats, also when the programs are gone.
+#[derive(Debug)]
+struct SharedSigns {
+    memory: NonNull<types::bss>,
+    length: NonZeroUsize,
+    cpu: usize,
+}
+
+// SAFETY: the mapping is bound to no thread; it is accessed by atomics and volatile reads of aligned words.
+unsafe impl Send for SharedSigns {}
+// SAFETY: as above.
+unsafe impl Sync for SharedSigns {}
+
+impl SharedSigns {
+    fn map(bss: BorrowedFd<'_>, cpu: usize) -> Option<Self> {
+        let length = NonZeroUsize::new(size_of::<types::bss>())?;
+        let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+        // SAFETY: a new mapping at an address of the kernel's choice; the map's value is a `types::bss`.
+        let memory = unsafe { mmap(None, length, access, nix::sys::mman::MapFlags::MAP_SHARED, bss, 0) }.ok()?;
+        Some(Self { memory: memory.cast(), length, cpu })
+    }
+}
+
+impl Drop for SharedSigns {
+    fn drop(&mut self) {
+        // SAFETY: it was mapped with this address and length, and nobody has a pointer into it any more.
+        let _ = unsafe { munmap(self.memory.cast(), self.length.get()) };
+    }
+}
+
+impl Signs for SharedSigns {
+    fn words(&self) -> (NonNull<AtomicU64>, NonNull<AtomicU64>) {
+        let memory = self.memory.as_ptr();
+        // SAFETY: `cpu` was checked against the array; the fields are aligned words inside the mapping.
+        unsafe {
+            let state = &raw mut (*memory).cpus[self.cpu];
+            (
+                NonNull::new_unchecked((&raw mut (*state).alive).cast()),
+                NonNull::new_unchecked((&raw mut (*state).last).cast()),
+            )
+        }
+    }
+
+    fn noted(&self) -> Vec<Pause> {
+        // SAFETY: inside the mapping; the programs may write meanwhile, which at worst mixes two pauses that are 512 apart.
+        let pauses = unsafe { (&raw const (*self.memory.as_ptr()).pauses[self.cpu]).read_volatile() };
+        pauses.ring.iter().map(|pause| Pause { from_ns: pause.from, to_ns: pause.to }).collect()
     }
 }
 

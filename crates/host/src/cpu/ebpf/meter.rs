@@ -2,6 +2,7 @@
 
 use super::{Overhead, Snapshot, load::Programs, overhead};
 use crate::cpu::{
+    heartbeat::Heartbeat,
     kernel_counts::{self, Counts},
     types::{CpuMeter, CpuSplit, MeterError, MeterSpec, Method, Watch},
     util::{check, check_watch, pin_to},
@@ -112,6 +113,10 @@ impl CpuMeter for EbpfMeter {
         self.spec.watch.push(watch);
         visit(&self.spec.cpus);
         self.mark()
+    }
+
+    fn heartbeat(&self, cpu: usize) -> Option<Heartbeat> {
+        self.programs.heartbeat(cpu)
     }
 
     fn mark(&mut self) -> Result<(), MeterError> {

@@ -1,0 +1,301 @@
+//! Pauses of a CPU: times in which nothing on it showed a sign of life although something was running.
+//!
+//! A sign of life is a transition that the eBPF programs see (interrupt, softirq, poll, task switch), or a beat of one of our own
+//! threads: the loop that keeps the CPU awake, the sink, the sender. They tell their clock in a word that they share with
+//! the programs. Whoever finds the last sign longer ago than [`PAUSE_NS`], a program at its next transition or a thread at its next
+//! beat, notes the time between. What interrupts, softirqs and other tasks took is therefore never in it; what is left is time that was
+//! taken from outside: by the hypervisor, the firmware (SMI), or a handler that runs longer than any should.
+//!
+//! Without the programs only the loop that keeps the CPU awake tells ([`Heartbeat::plain`]): a gap of more than [`PLAIN_PAUSE_NS`] in
+//! which no other task came.
+//!
+//! Not seen: shorter pauses; those of a CPU that halts, where nothing tells that it should have woken; those that fall into other tasks
+//! and other softirqs than NET_RX.
+
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+/// Shortest pause told (ns). Above the longest stretches of the kernel's own that are seen whole (a poll of 64 packets into a full
+/// socket takes 130 us), and below a tenth of what a backlog of 1000 packets bridges at 300 kpps. bpf/cpu.bpf.c has the same.
+pub const PAUSE_NS: u64 = 250_000;
+
+/// The same without the programs (ns): a softirq ends after 2 ms, its last action after 300 packets.
+pub const PLAIN_PAUSE_NS: u64 = 3_000_000;
+
+/// Most pauses noted by threads; older ones are dropped.
+const MOST_NOTED: usize = 10_000;
+
+/// A time in which a CPU was away [ns of `CLOCK_MONOTONIC`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pause {
+    /// Last sign of life before it.
+    pub from_ns: u64,
+    /// First one after it.
+    pub to_ns: u64,
+}
+
+/// The memory in which a CPU's signs of life are. It outlives every [`Heartbeat`].
+pub(super) trait Signs: fmt::Debug + Send + Sync {
+    /// Where threads tell that they live, and where the programs tell the last transition [ns of `CLOCK_MONOTONIC`].
+    fn words(&self) -> (NonNull<AtomicU64>, NonNull<AtomicU64>);
+    /// The pauses that the programs noted last.
+    fn noted(&self) -> Vec<Pause>;
+}
+
+/// Where threads on one CPU tell that they live. Cheap to clone; the default tells nobody.
+#[derive(Clone, Default)]
+pub struct Heartbeat(Option<Arc<Inner>>);
+
+struct Inner {
+    shared: Option<Shared>,
+    noted: Mutex<Vec<Pause>>,
+    kept_awake: AtomicBool,
+    turns: AtomicU64,
+    turned_ns: AtomicU64,
+}
+
+/// What threads and programs have in common.
+struct Shared {
+    alive: NonNull<AtomicU64>,
+    last: NonNull<AtomicU64>,
+    signs: Box<dyn Signs>,
+}
+
+// SAFETY: both pointers are to atomics in memory that `signs` keeps, which is Send and Sync.
+unsafe impl Send for Shared {}
+// SAFETY: as above.
+unsafe impl Sync for Shared {}
+
+/// How fast a CPU did a fixed piece of work: [`Heartbeat::turns`] of two moments make a speed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Turns {
+    /// Pieces of work that nothing interrupted.
+    pub count: u64,
+    /// Their time (ns).
+    pub ns: u64,
+}
+
+impl fmt::Debug for Heartbeat {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_tuple("Heartbeat").field(&self.0.as_ref().map(|inner| inner.shared.is_some())).finish()
+    }
+}
+
+impl Heartbeat {
+    #[cfg_attr(not(have_bpf), allow(dead_code, reason = "the memory is the programs'"))]
+    pub(super) fn new(signs: Box<dyn Signs>) -> Self {
+        let (alive, last) = signs.words();
+        Self::of(Some(Shared { alive, last, signs }))
+    }
+
+    /// Without programs: only the loop that keeps the CPU awake tells.
+    pub fn plain() -> Self {
+        Self::of(None)
+    }
+
+    fn of(shared: Option<Shared>) -> Self {
+        Self(Some(Arc::new(Inner {
+            shared,
+            noted: Mutex::default(),
+            kept_awake: AtomicBool::new(false),
+            turns: AtomicU64::new(0),
+            turned_ns: AtomicU64::new(0),
+        })))
+    }
+
+    /// Shortest pause that shows (ns); None: nobody listens.
+    pub fn shortest_ns(&self) -> Option<u64> {
+        let inner = self.0.as_ref()?;
+        Some(if inner.shared.is_some() { PAUSE_NS } else { PLAIN_PAUSE_NS })
+    }
+
+    /// The calling thread lives `now_ns` [`CLOCK_MONOTONIC`]. Call it more often than each [`PAUSE_NS`] while it runs.
+    #[inline]
+    pub fn beat(&self, now_ns: u64) {
+        let Some((inner, shared)) = self.0.as_ref().and_then(|inner| Some((inner, inner.shared.as_ref()?))) else {
+            return;
+        };
+        // SAFETY: the memory lives as long as `shared.signs`; both words are only accessed as atomics on this side, and the programs
+        // write aligned words.
+        let (alive, last) = unsafe { (shared.alive.as_ref(), shared.last.as_ref()) };
+        let before = alive.load(Ordering::Relaxed).max(last.load(Ordering::Relaxed));
+        alive.store(now_ns, Ordering::Relaxed);
+        if now_ns.saturating_sub(before) > PAUSE_NS {
+            inner.note(Pause { from_ns: before, to_ns: now_ns });
+        }
+    }
+
+    /// Forgets what was before: the calling thread begins to beat, and did not until now.
+    pub fn begin(&self, now_ns: u64) {
+        if let Some(shared) = self.0.as_ref().and_then(|inner| inner.shared.as_ref()) {
+            // SAFETY: as in `beat`.
+            unsafe { shared.alive.as_ref() }.store(now_ns, Ordering::Relaxed);
+        }
+    }
+
+    /// True where the loop alone tells; `note` is for it.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.0.as_ref().is_some_and(|inner| inner.shared.is_none())
+    }
+
+    /// A pause that the loop found.
+    pub(crate) fn note(&self, pause: Pause) {
+        if let Some(inner) = &self.0 {
+            inner.note(pause);
+        }
+    }
+
+    /// The loop did a piece of work in `ns` without being interrupted.
+    #[inline]
+    pub(crate) fn turned(&self, ns: u64) {
+        if let Some(inner) = &self.0 {
+            // There is one loop a CPU: a load and a store are enough.
+            inner.turns.store(inner.turns.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            inner.turned_ns.store(inner.turned_ns.load(Ordering::Relaxed) + ns, Ordering::Relaxed);
+        }
+    }
+
+    /// Pieces of work of the loop that keeps the CPU awake, so far.
+    pub fn turns(&self) -> Turns {
+        let Some(inner) = &self.0 else { return Turns::default() };
+        Turns { count: inner.turns.load(Ordering::Relaxed), ns: inner.turned_ns.load(Ordering::Relaxed) }
+    }
+
+    /// Tells that the CPU does not halt, or may again: only then are its pauses complete.
+    pub fn set_kept_awake(&self, kept: bool) {
+        if let Some(inner) = &self.0 {
+            inner.kept_awake.store(kept, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether something keeps the CPU from halting.
+    pub fn is_kept_awake(&self) -> bool {
+        self.0.as_ref().is_some_and(|inner| inner.kept_awake.load(Ordering::Relaxed))
+    }
+
+    /// The pauses that end behind `from_ns` and begin before `to_ns`, in order, those that overlap joined.
+    pub fn pauses(&self, from_ns: u64, to_ns: u64) -> Vec<Pause> {
+        let Some(inner) = &self.0 else { return Vec::new() };
+        let mut all = inner.shared.as_ref().map(|shared| shared.signs.noted()).unwrap_or_default();
+        all.extend(inner.noted.lock().unwrap_or_else(PoisonError::into_inner).iter());
+        all.retain(|pause| pause.from_ns < pause.to_ns && pause.to_ns > from_ns && pause.from_ns < to_ns);
+        joined(all)
+    }
+}
+
+impl Inner {
+    #[cold]
+    fn note(&self, pause: Pause) {
+        let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        if noted.len() == MOST_NOTED {
+            noted.drain(..MOST_NOTED / 2);
+        }
+        noted.push(pause);
+    }
+}
+
+/// A program and a thread may both have noted a pause.
+fn joined(mut all: Vec<Pause>) -> Vec<Pause> {
+    all.sort_by_key(|pause| pause.from_ns);
+    let mut joined: Vec<Pause> = Vec::new();
+    for pause in all {
+        match joined.last_mut() {
+            Some(last) if pause.from_ns < last.to_ns => last.to_ns = last.to_ns.max(pause.to_ns),
+            _ => joined.push(pause),
+        }
+    }
+    joined
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Signs of life without programs.
+    #[derive(Debug)]
+    struct Plain {
+        words: Box<[AtomicU64; 2]>,
+        noted: Vec<Pause>,
+    }
+
+    impl Signs for Plain {
+        fn words(&self) -> (NonNull<AtomicU64>, NonNull<AtomicU64>) {
+            (NonNull::from(&self.words[0]), NonNull::from(&self.words[1]))
+        }
+
+        fn noted(&self) -> Vec<Pause> {
+            self.noted.clone()
+        }
+    }
+
+    fn heartbeat(last_ns: u64, noted: Vec<Pause>) -> Heartbeat {
+        let words = Box::new([AtomicU64::new(0), AtomicU64::new(last_ns)]);
+        Heartbeat::new(Box::new(Plain { words, noted }))
+    }
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn a_gap_without_any_sign_is_a_pause() {
+        let heart = heartbeat(0, Vec::new());
+        heart.begin(10 * MS);
+        for now_ns in [10 * MS + PAUSE_NS, 20 * MS, 20 * MS + PAUSE_NS, 30 * MS] {
+            heart.beat(now_ns);
+        }
+        let (first, second) = (
+            Pause { from_ns: 10 * MS + PAUSE_NS, to_ns: 20 * MS },
+            Pause { from_ns: 20 * MS + PAUSE_NS, to_ns: 30 * MS },
+        );
+        assert_eq!(heart.pauses(0, u64::MAX), [first, second]);
+        assert_eq!(heart.pauses(20 * MS, 21 * MS), [second], "that of the window alone");
+        assert_eq!(heart.pauses(15 * MS, 16 * MS), [first], "which may reach beyond it");
+    }
+
+    #[test]
+    fn what_a_transition_explains_is_none() {
+        let heart = heartbeat(19 * MS + MS / 2, Vec::new());
+        heart.begin(10 * MS);
+        heart.beat(19 * MS + MS / 2 + PAUSE_NS);
+        assert_eq!(heart.pauses(0, u64::MAX), []);
+        let other = heartbeat(19 * MS, Vec::new());
+        other.begin(10 * MS);
+        other.beat(20 * MS);
+        assert_eq!(
+            other.pauses(0, u64::MAX),
+            [Pause { from_ns: 19 * MS, to_ns: 20 * MS }],
+            "from the last transition on"
+        );
+    }
+
+    #[test]
+    fn a_pause_seen_twice_is_one() {
+        let heart = heartbeat(0, vec![Pause { from_ns: 10 * MS, to_ns: 14 * MS }, Pause { from_ns: 0, to_ns: 0 }]);
+        heart.begin(10 * MS + 5);
+        heart.beat(14 * MS + 7);
+        assert_eq!(heart.pauses(0, u64::MAX), [Pause { from_ns: 10 * MS, to_ns: 14 * MS + 7 }]);
+    }
+
+    #[test]
+    fn without_programs_the_loop_alone_tells() {
+        let heart = Heartbeat::plain();
+        heart.begin(0);
+        heart.beat(100 * MS);
+        assert_eq!(heart.pauses(0, u64::MAX), [], "a sink's or sender's gap may be another task's");
+        let pause = Pause { from_ns: MS, to_ns: 9 * MS };
+        heart.note(pause);
+        assert_eq!((heart.pauses(0, u64::MAX), heart.shortest_ns()), (vec![pause], Some(PLAIN_PAUSE_NS)));
+    }
+
+    #[test]
+    fn nobody_hears_the_default() {
+        let heart = Heartbeat::default();
+        heart.begin(0);
+        heart.beat(100 * MS);
+        assert!(!heart.is_kept_awake() && heart.pauses(0, u64::MAX).is_empty());
+        assert_eq!(heart.shortest_ns(), None);
+    }
+}
