@@ -31,6 +31,7 @@ pub mod advise;
 mod alike;
 pub mod bench;
 pub mod calibrate;
+mod chance;
 pub mod companion;
 pub mod compare;
 pub mod cpus;

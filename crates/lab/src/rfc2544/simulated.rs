@@ -1,6 +1,7 @@
 //! Devices whose throughput is known, to test searches on. Nothing random but what the seed says.
 
 use super::trial::{Answer, Trial, Why};
+use crate::chance::{Chance, normal_quantile};
 
 /// What loses frames.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -92,16 +93,21 @@ fn upheld_by_all(parts: f64) -> f64 {
     normal_quantile(0.5f64.powf(1.0 / parts.max(1.0)))
 }
 
-fn normal_quantile(p: f64) -> f64 {
-    use statrs::distribution::{ContinuousCDF, Normal};
-    Normal::standard().inverse_cdf(p)
+/// What a device of this capacity delivers of a load (pps): all up to it; past it the capacity, or in a livelock the less the more is
+/// offered.
+pub(crate) fn delivered_pps(load_pps: f64, capacity_pps: f64, livelock: bool) -> f64 {
+    match (load_pps > capacity_pps, livelock) {
+        (false, _) => load_pps,
+        (true, false) => capacity_pps,
+        (true, true) => capacity_pps * capacity_pps / load_pps,
+    }
 }
 
 /// A device under test with the randomness of one run.
 #[derive(Debug, Clone)]
 pub struct Bench {
     device: Device,
-    state: u64,
+    chance: Chance,
     /// Highest load that the sender reaches (pps).
     sender_pps: f64,
 }
@@ -109,7 +115,7 @@ pub struct Bench {
 impl Bench {
     /// A device and the seed of its noise; the sender reaches every load.
     pub fn new(device: Device, seed: u64) -> Self {
-        Self { device, state: seed, sender_pps: f64::INFINITY }
+        Self { device, chance: Chance::new(seed), sender_pps: f64::INFINITY }
     }
 
     /// The same with a sender that reaches no more than this (pps).
@@ -129,33 +135,29 @@ impl Bench {
     }
 
     fn lost(&mut self, duration_s: f64, load_pps: f64) -> f64 {
-        let excess = |capacity_pps: f64| (load_pps - capacity_pps).max(0.0);
+        let excess = |capacity_pps: f64| load_pps - delivered_pps(load_pps, capacity_pps, false);
+        let excess_livelocked = |capacity_pps: f64| load_pps - delivered_pps(load_pps, capacity_pps, true);
         match self.device {
             Device::Sharp { capacity_pps } => excess(capacity_pps) * duration_s,
             Device::Buffered { capacity_pps, buffer } => excess(capacity_pps) * duration_s - buffer,
-            Device::Livelock { capacity_pps } if load_pps > capacity_pps => {
-                (load_pps - capacity_pps * capacity_pps / load_pps) * duration_s
-            }
-            Device::Livelock { .. } => 0.0,
+            Device::Livelock { capacity_pps } => excess_livelocked(capacity_pps) * duration_s,
             Device::Unsteady { capacity_pps, spread } => {
-                self.by_steps(duration_s, 1.0, |bench| excess(capacity_pps * (1.0 + spread * bench.normal())))
+                self.by_steps(duration_s, 1.0, |chance| excess(capacity_pps * (1.0 + spread * chance.normal())))
             }
             Device::Steps { capacity_pps, spread, step_s } => {
-                self.by_steps(duration_s, step_s, |bench| excess(capacity_pps * (1.0 + spread * bench.normal())))
+                self.by_steps(duration_s, step_s, |chance| excess(capacity_pps * (1.0 + spread * chance.normal())))
             }
-            Device::UnsteadyLivelock { capacity_pps, spread } => self.by_steps(duration_s, 1.0, |bench| {
-                let now_pps = capacity_pps * (1.0 + spread * bench.normal());
-                if load_pps > now_pps { load_pps - now_pps * now_pps / load_pps } else { 0.0 }
-            }),
-            Device::TwoModes { capacity_pps, drop, share } => self.by_steps(duration_s, 1.0, |bench| {
-                excess(capacity_pps * if bench.uniform() < share { 1.0 - drop } else { 1.0 })
+            Device::UnsteadyLivelock { capacity_pps, spread } => self
+                .by_steps(duration_s, 1.0, |chance| excess_livelocked(capacity_pps * (1.0 + spread * chance.normal()))),
+            Device::TwoModes { capacity_pps, drop, share } => self.by_steps(duration_s, 1.0, |chance| {
+                excess(capacity_pps * if chance.uniform() < share { 1.0 - drop } else { 1.0 })
             }),
             Device::Disturbed { capacity_pps, per_s, frames } => {
                 let mut events = 0.0;
-                let mut at_s = self.exponential() / per_s;
+                let mut at_s = self.chance.exponential() / per_s;
                 while at_s < duration_s {
                     events += 1.0;
-                    at_s += self.exponential() / per_s;
+                    at_s += self.chance.exponential() / per_s;
                 }
                 excess(capacity_pps) * duration_s + events * frames as f64
             }
@@ -163,27 +165,9 @@ impl Bench {
     }
 
     /// Frames lost where each step of a trial loses so many a second.
-    fn by_steps(&mut self, duration_s: f64, step_s: f64, mut lost_per_s: impl FnMut(&mut Self) -> f64) -> f64 {
+    fn by_steps(&mut self, duration_s: f64, step_s: f64, mut lost_per_s: impl FnMut(&mut Chance) -> f64) -> f64 {
         let steps = (duration_s / step_s).ceil().max(1.0) as u64;
         let each_s = duration_s / steps as f64;
-        (0..steps).map(|_| lost_per_s(self) * each_s).sum()
-    }
-
-    /// SplitMix64 (Steele, Lea, Flood 2014): uniform in (0, 1).
-    fn uniform(&mut self) -> f64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^= mixed >> 31;
-        ((mixed >> 11) as f64 + 0.5) * 2f64.powi(-53)
-    }
-
-    fn exponential(&mut self) -> f64 {
-        -self.uniform().ln()
-    }
-
-    fn normal(&mut self) -> f64 {
-        normal_quantile(self.uniform())
+        (0..steps).map(|_| lost_per_s(&mut self.chance) * each_s).sum()
     }
 }
