@@ -26,6 +26,43 @@ def load(directory, pattern):
     return found
 
 
+def cv(values):
+    return 100 * statistics.stdev(values) / statistics.mean(values)
+
+
+def by_speed(name, runs):
+    """The spread of the host's own cliff after division by the run's own speed figures, where each run has them."""
+    cliffs = [(value(run["cliff_pps"].get("wire")), run.get("speed") or {}) for _, run in runs]
+    for what, normed in (
+        ("turns of the loop a second", lambda cliff, speed: cliff / value(speed["turns_per_s"])),
+        ("1 / protocol time of a packet", lambda cliff, speed: cliff * value(speed["packet_s"])),
+    ):
+        try:
+            values = [normed(cliff, speed) for cliff, speed in cliffs if cliff is not None]
+        except KeyError:
+            continue
+        if len(values) > 1:
+            print(f"{name} cliff_pps over {what}: CV {cv(values):.1f} %")
+
+
+def disturbances(name, runs):
+    for cpu in ("host", "sender"):
+        told = [pauses for _, run in runs if (pauses := (run.get("disturbance") or {}).get(cpu)) is not None]
+        if told:
+            longest = max(pauses.get("max_s", 0.0) for pauses in told)
+            share = statistics.median(pauses["share"] for pauses in told)
+            steal = statistics.median(pauses.get("steal_share", 0.0) for pauses in told)
+            print(
+                f"{name}: {cpu}'s CPU away {sum(pauses['count'] for pauses in told)} times in {len(told)} runs, median share {100 * share:.2f} % "
+                f"(steal clock {100 * steal:.2f} %), longest {1e3 * longest:.1f} ms"
+            )
+    left_out = [(run.get("disturbance") or {}).get("left_out", 0.0) for _, run in runs]
+    drift = [value((run.get("drift") or {}).get("share")) for _, run in runs if run.get("drift")]
+    print(f"{name}: left out of the host's own cliff: median {100 * statistics.median(left_out):.1f} % of the slots, most {100 * max(left_out):.1f} %")
+    if drift:
+        print(f"{name}: drift of the speed over a run: {100 * min(drift):+.1f} to {100 * max(drift):+.1f} %")
+
+
 def repeatability(name, runs, seconds):
     for key in ("cliff_pps", "cliff_experienced_pps"):
         cliffs = [value(run[key]["wire"]) for _, run in runs if run[key].get("wire") is not None]
@@ -33,7 +70,6 @@ def repeatability(name, runs, seconds):
             print(f"{name} {key}: {len(cliffs)} of {len(runs)} runs have one")
             continue
         pooled = statistics.median(cliffs)
-        cv = statistics.stdev(cliffs) / statistics.mean(cliffs)
         which = "own" if key == "cliff_pps" else "experienced"
         covered = 0
         for _, run in runs:
@@ -41,8 +77,10 @@ def repeatability(name, runs, seconds):
             covered += bounds.get("lower_pps", 0.0) <= pooled <= bounds.get("upper_pps", math.inf)
         print(
             f"{name} {key}: {len(cliffs)} of {len(runs)} runs, median {pooled / 1e3:.0f} kpps, "
-            f"{min(cliffs) / 1e3:.0f} to {max(cliffs) / 1e3:.0f}, CV {100 * cv:.1f} %, {covered} intervals cover the median"
+            f"{min(cliffs) / 1e3:.0f} to {max(cliffs) / 1e3:.0f}, CV {cv(cliffs):.1f} %, {covered} intervals cover the median"
         )
+    by_speed(name, runs)
+    disturbances(name, runs)
     contradictions = sum(len(run.get("contradictions", [])) for _, run in runs)
     void = sum(v["trials"] for _, run in runs for v in (run.get("searches") or {}).get("void", []))
     trials = sum((run.get("searches") or {}).get("trials", 0) for _, run in runs)
@@ -88,7 +126,7 @@ def main():
     for name, pattern in (
         ("find --quick", "quick-[0-9]*.json"),
         ("find", "full-*.json"),
-        ("find --quick --idle as-configured", "quick-as-configured-*.json"),
+        ("find --quick --idle as-configured", "as-configured-*.json"),
     ):
         runs = load(directory, pattern)
         if runs:
