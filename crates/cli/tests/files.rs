@@ -5,8 +5,8 @@ mod common;
 use std::process::Stdio;
 
 use common::{Home, refusal, refusals};
-use netcliff_core::finding::{ByEngine, GeneratorSummary, HostSummary, Setup};
-use netcliff_core::{Finding, Fingerprint, Provenance, Scheme, Traffic};
+use netcliff_core::finding::Setup;
+use netcliff_core::{Finding, Scheme, Traffic};
 use netcliff_lab::store::Store;
 
 #[test]
@@ -197,41 +197,16 @@ fn a_reader_that_goes_away_is_no_failure() {
 
 /// The finding of a run that was stopped before it measured anything.
 fn nothing() -> Finding {
-    Finding {
-        host: HostSummary::default(),
-        setup: Setup {
-            scheme: Scheme::Ideal,
-            traffic: Traffic::poisson(1.0),
-            application_work_s: 0.0,
-            socket_buffer_bytes: 4096,
-            repeats: 1,
-            trial_s: 0.1,
-            quick: true,
-        },
-        calibration: None,
-        generator: GeneratorSummary::default(),
-        loss_target: 1e-4,
-        definition: None,
-        cliff_experienced_pps: ByEngine::default(),
-        searches: None,
-        idle: None,
-        contradictions: Vec::new(),
-        cliff_pps: ByEngine::default(),
-        peak_pps: ByEngine::default(),
-        livelock: ByEngine::default(),
-        latency: Vec::new(),
-        cpu_at_cliff: ByEngine::default(),
-        cpu_at_twice: ByEngine::default(),
-        loss_at_twice: ByEngine::default(),
-        binding: None,
-        suggestions: Vec::new(),
-        missing: Vec::new(),
-        sweep: Vec::new(),
-        checks: Vec::new(),
-        fingerprint: Fingerprint::default(),
-        provenance: Provenance::default(),
-        partial: true,
-    }
+    let setup = Setup {
+        scheme: Scheme::Ideal,
+        traffic: Traffic::poisson(1.0),
+        application_work_s: 0.0,
+        socket_buffer_bytes: 4096,
+        repeats: 1,
+        trial_s: 0.1,
+        quick: true,
+    };
+    Finding { partial: true, ..Finding::blank(setup, 1e-4) }
 }
 
 /// 1000 UDP packets of 60 and 1000 bytes from two ports, 10 us apart: a capture in microseconds.

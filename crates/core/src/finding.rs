@@ -1,5 +1,8 @@
 //! [`Finding`]: the one page of `netcliff find`: a host's cliff on paper, in simulation and on the wire.
 
+mod cpu;
+mod disturbance;
+
 use serde::{Deserialize, Serialize};
 
 use crate::engine::EngineKind;
@@ -8,6 +11,9 @@ use crate::outcome::{CpuShares, Figure, Latency, Loss, Outcome};
 use crate::record::{Fingerprint, Provenance};
 use crate::scheme::Scheme;
 use crate::traffic::Traffic;
+
+pub use cpu::{CpuBesides, CpuMeasured};
+pub use disturbance::{ClockJump, Disturbance, Drift, LengthBin, Pauses, Speed, SpeedAt};
 
 /// One value from each engine; None: it could not be had, and [`Finding::missing`] says why.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -326,6 +332,10 @@ pub struct Finding {
     pub definition: Option<CliffDefinition>,
     /// The host's own cliff (pps): highest offered load with loss at or below the target, without disturbances from outside.
     pub cliff_pps: ByEngine<Figure>,
+    /// What model and simulation gave for it with the costs as calibrated (pps), where the CPU's speed was another when the cliff was
+    /// measured and `cliff_pps` is for that speed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cliff_as_calibrated_pps: Option<ByEngine<Figure>>,
     /// The same with all disturbances in (pps).
     #[serde(default)]
     pub cliff_experienced_pps: ByEngine<Figure>,
@@ -335,6 +345,15 @@ pub struct Finding {
     /// Whether the host's CPU may halt; None in findings of versions that let it as configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle: Option<IdleModes>,
+    /// What disturbed the run from outside.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disturbance: Option<Disturbance>,
+    /// How fast the host's CPU was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speed: Option<Speed>,
+    /// How that changed over the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drift: Option<Drift>,
     /// Measured loads of the sweep that contradict the measured cliff, each with its cause.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub contradictions: Vec<Contradiction>,
@@ -348,6 +367,9 @@ pub struct Finding {
     pub cpu_at_cliff: ByEngine<CpuShares>,
     /// CPU split at twice the cliff: why it falls there.
     pub cpu_at_twice: ByEngine<CpuShares>,
+    /// How the measured split was brought to the rows of the engines, and what it has beside them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_measured: Option<CpuMeasured>,
     /// Where packets were lost at twice the cliff.
     pub loss_at_twice: ByEngine<Loss>,
     /// What binds, one sentence.
@@ -370,6 +392,42 @@ pub struct Finding {
 }
 
 impl Finding {
+    /// A finding without figures of such a host and question.
+    pub fn blank(setup: Setup, loss_target: f64) -> Self {
+        Self {
+            host: HostSummary::default(),
+            setup,
+            calibration: None,
+            generator: GeneratorSummary::default(),
+            loss_target,
+            definition: None,
+            cliff_pps: ByEngine::default(),
+            cliff_as_calibrated_pps: None,
+            cliff_experienced_pps: ByEngine::default(),
+            searches: None,
+            idle: None,
+            disturbance: None,
+            speed: None,
+            drift: None,
+            contradictions: Vec::new(),
+            peak_pps: ByEngine::default(),
+            livelock: ByEngine::default(),
+            latency: Vec::new(),
+            cpu_at_cliff: ByEngine::default(),
+            cpu_at_twice: ByEngine::default(),
+            cpu_measured: None,
+            loss_at_twice: ByEngine::default(),
+            binding: None,
+            suggestions: Vec::new(),
+            missing: Vec::new(),
+            sweep: Vec::new(),
+            checks: Vec::new(),
+            fingerprint: Fingerprint::default(),
+            provenance: Provenance::default(),
+            partial: false,
+        }
+    }
+
     /// The outcomes of one engine by rising load.
     pub fn curve(&self, engine: EngineKind) -> Vec<&SweepPoint> {
         let mut points: Vec<&SweepPoint> = self.sweep.iter().filter(|point| point.engine == engine).collect();

@@ -22,6 +22,8 @@ pub struct Observation {
     pub lateness_p99_s: Option<f64>,
     /// Share of the host's CPU that the hypervisor took.
     pub steal_share: f64,
+    /// What came from outside, besides what [`Slots`] has.
+    pub outside: Outside,
     /// What was counted on the host's CPU, where a meter that can tell ran.
     pub counts: Option<Counts>,
 }
@@ -38,6 +40,21 @@ impl Observation {
     }
 }
 
+/// What a trial tells of the machine around it.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Outside {
+    /// Shortest pause of a CPU that shows (s); None: none are measured.
+    pub shortest_pause_s: Option<f64>,
+    /// Share of the sender's CPU that the hypervisor took.
+    pub sender_steal_share: f64,
+    /// Pieces of fixed work that the host's CPU did in a second of undisturbed time; None: it was not kept awake, or had no time.
+    pub turns_per_s: Option<f64>,
+    /// Time in which the machine slept (s).
+    pub suspended_s: f64,
+    /// Nanoseconds of the kernel's clock a tick of the CPU's counter; None: the counter is not used.
+    pub ns_per_tick: Option<f64>,
+}
+
 /// A trial's frames and what disturbed it, by slots of equal length of the measured window.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Slots {
@@ -47,8 +64,10 @@ pub struct Slots {
     pub slots: Vec<Slot>,
     /// Stalls of the sender, from the start of the window (s).
     pub sender_stalls: Vec<Span>,
-    /// Times in which the host's CPU did nothing although it had work; None: not measured.
+    /// Times in which the host's CPU was taken from outside; None: not measured.
     pub host_pauses: Option<Vec<Span>>,
+    /// The same of the sender's CPU.
+    pub sender_pauses: Option<Vec<Span>>,
 }
 
 /// Frames by intended send time.
@@ -82,6 +101,12 @@ pub struct Counts {
     pub interrupt_s: f64,
     /// Time of the application's thread, without what interrupted it (s).
     pub application_s: f64,
+    /// Time with nothing to do (s).
+    pub idle_s: f64,
+    /// Time in other tasks and other softirqs (s).
+    pub other_s: f64,
+    /// Time that the meter itself took, contained in the others (s); None: not measured.
+    pub meter_s: Option<f64>,
     /// Packets that protocol processing took.
     pub packets: f64,
     /// Polls.

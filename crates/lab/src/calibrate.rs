@@ -78,6 +78,8 @@ pub struct Calibrated {
     pub calibration: Calibration,
     /// Application time a byte of frame (s): what a longer frame adds to reading it.
     pub application_per_byte_s: f64,
+    /// What an interrupt costs whom it hits, beyond its handler (s); contained in the host's interrupt.
+    pub hidden_s: f64,
     /// Frame size of the regression (bytes).
     pub frame_bytes: u32,
 }
@@ -120,7 +122,8 @@ pub fn calibrate(bench: &mut dyn Bench, base: &TrialSpec, plan: Plan) -> Result<
     let fits = Fits::of(&seen, base)?;
     let calibration = describe::calibration(&fits, &seen, base, &method);
     let application_per_byte_s = fits.application_per_byte_s();
-    Ok(Calibrated { calibration, application_per_byte_s, frame_bytes: base.frame_bytes })
+    let hidden_s = fits.hidden.map_or(0.0, |figure| figure.value);
+    Ok(Calibrated { calibration, application_per_byte_s, hidden_s, frame_bytes: base.frame_bytes })
 }
 
 fn observe(bench: &mut dyn Bench, base: &TrialSpec, plan: Plan) -> Result<Seen, TrialError> {

@@ -5,6 +5,7 @@
 //! [`Finding::missing`] what it could not have and why. A stop keeps what was measured.
 
 mod binding;
+mod bookkeeping;
 mod check;
 mod cliff;
 mod conclude;
@@ -15,6 +16,7 @@ mod fake;
 mod idle;
 mod plan;
 mod reading;
+mod recorder;
 mod rough;
 mod stages;
 mod suggest;
@@ -25,7 +27,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use netcliff_core::finding::{ByEngine, CliffDefinition, GeneratorSummary, HostSummary, IdleModes, Missing, Setup};
+use netcliff_core::finding::{CliffDefinition, GeneratorSummary, HostSummary, IdleModes, Missing, Setup};
 use netcliff_core::units::{print_pps, print_share, print_time_s};
 use netcliff_core::{Finding, FrameSizes, Invalid, Load, Napi, Provenance, Record, Scheme, Traffic};
 use netcliff_host::cpu::Preference;
@@ -40,6 +42,7 @@ use crate::trial::{TrialError, TrialSpec};
 use crate::wire_bench::WireBench;
 
 use idle::{HostIdle, Switch};
+use recorder::Recorder;
 
 pub use check::CheckSetup;
 pub(crate) use engines::Computed;
@@ -162,7 +165,7 @@ pub fn find(options: &FindOptions, stop: Arc<AtomicBool>, observer: &mut dyn Obs
     let watch = |load_pps: f64, _: u64, _: u64| progress.borrow_mut().trial(load_pps);
     let mut bench = WireBench::new(&rig, options.cpu, Box::new(watch));
     finding.host.limits.extend(bench.passed_over.iter().cloned());
-    let mut switch = HostIdle::new(rig.host_cpu);
+    let mut switch = HostIdle::new(rig.host_cpu, bench.host_heartbeat());
     let mut idle = options.idle;
     if let Err(why) = switch.set(idle) {
         finding.host.limits.push(why);
@@ -173,18 +176,20 @@ pub fn find(options: &FindOptions, stop: Arc<AtomicBool>, observer: &mut dyn Obs
         options,
         idle: Some((&mut switch, idle)),
         plan: &plan,
-        bench: &mut bench,
+        bench: Recorder::new(&mut bench),
+        left_out: 0.0,
         progress: &progress,
         stop: &stop,
         finding: &mut finding,
     };
-    let calibrated = run.all()?;
+    let basis = run.all()?;
+    drop(run);
     drop(bench);
     // The checks build testbeds of their own, and there is one at a time.
     drop(rig);
-    if let Some((calibrated, capacity_pps)) = calibrated.filter(|_| !finding.partial) {
-        let asked = check::Asked { options, plan: &plan, calibrated: &calibrated, capacity_pps };
-        check::all(&asked, &stop, &progress, &mut finding);
+    if let Some(basis) = basis.filter(|_| !finding.partial) {
+        let asked = check::Asked { options, plan: &plan, basis: &basis };
+        check::all(&asked, &mut switch, &stop, &progress, &mut finding);
     }
     finding.provenance.elapsed_s = Some(progress.borrow().elapsed_s());
     Ok(finding)
@@ -196,20 +201,18 @@ fn blank(options: &FindOptions, plan: &Plan, rig: &Rig) -> Finding {
     let nics = rig.in_host(|| nic::read_all(Path::new("/sys"))).ok().and_then(Result::ok).unwrap_or_default();
     let fingerprint = fingerprint::of_host(&inventory, &nics);
     let scheme = kernel_scheme(&inventory);
+    let setup = Setup {
+        scheme,
+        traffic: traffic(options),
+        application_work_s: options.work_s,
+        socket_buffer_bytes: options.receive_buffer_bytes,
+        repeats: plan.repeats,
+        trial_s: plan.trial_s,
+        quick: options.quick,
+    };
     Finding {
         host: summary(&inventory, rig),
-        setup: Setup {
-            scheme,
-            traffic: traffic(options),
-            application_work_s: options.work_s,
-            socket_buffer_bytes: options.receive_buffer_bytes,
-            repeats: plan.repeats,
-            trial_s: plan.trial_s,
-            quick: options.quick,
-        },
-        calibration: None,
         generator: GeneratorSummary { frame_bytes: options.frame_bytes, ..GeneratorSummary::default() },
-        loss_target: options.loss,
         definition: Some(CliffDefinition {
             loss: plan.goal.loss_ratio,
             exceed: plan.goal.exceed_ratio,
@@ -217,22 +220,6 @@ fn blank(options: &FindOptions, plan: &Plan, rig: &Rig) -> Finding {
             duration_sum_s: plan.goal.duration_sum_s,
             width: plan.goal.width,
         }),
-        cliff_pps: ByEngine::default(),
-        cliff_experienced_pps: ByEngine::default(),
-        searches: None,
-        idle: None,
-        contradictions: Vec::new(),
-        peak_pps: ByEngine::default(),
-        livelock: ByEngine::default(),
-        latency: Vec::new(),
-        cpu_at_cliff: ByEngine::default(),
-        cpu_at_twice: ByEngine::default(),
-        loss_at_twice: ByEngine::default(),
-        binding: None,
-        suggestions: Vec::new(),
-        missing: Vec::new(),
-        sweep: Vec::new(),
-        checks: Vec::new(),
         provenance: Provenance {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             seed: Some(options.seed),
@@ -243,7 +230,7 @@ fn blank(options: &FindOptions, plan: &Plan, rig: &Rig) -> Finding {
             settings: Default::default(),
         },
         fingerprint,
-        partial: false,
+        ..Finding::blank(setup, options.loss)
     }
 }
 

@@ -4,10 +4,12 @@
 mod outcome;
 mod watching;
 
+use netcliff_host::cpu::heartbeat::{Heartbeat, Pause, Turns};
 use netcliff_host::cpu::system::SystemStamp;
 use netcliff_host::cpu::{self, CpuMeter, CpuSplit, MeterError, MeterSpec, Preference, Watch};
 use netcliff_host::testbed::netns::Side;
 use netcliff_wire::WireError;
+use netcliff_wire::clock::ClockStamp;
 use netcliff_wire::frame::{Checksum, FrameSpec};
 use netcliff_wire::generator::GeneratorConfig;
 use netcliff_wire::run::{Timing, WireFailure, WireRun, run};
@@ -16,6 +18,7 @@ use netcliff_wire::sink::{SinkConfig, Work};
 use netcliff_wire::thread::Placement;
 use netcliff_wire::transmit::Method;
 
+use crate::bench::Outside;
 use crate::rig::Rig;
 
 pub(crate) use outcome::poll_time;
@@ -83,6 +86,33 @@ pub struct Trial {
     pub metered_delivered: u64,
     /// Share of the host's CPU that the hypervisor took during the trial.
     pub steal_share: f64,
+    /// Times in the window in which the host's CPU was taken from outside; None: not measured.
+    pub host_pauses: Option<Vec<Pause>>,
+    /// The same of the sender's CPU.
+    pub sender_pauses: Option<Vec<Pause>>,
+    /// What else came from outside.
+    pub outside: Outside,
+}
+
+/// Where the threads of a trial tell that they live, so that pauses of the CPUs show.
+#[derive(Debug, Clone, Default)]
+pub struct Heartbeats {
+    /// Of the CPU under test: the sink, and the loop that keeps it awake.
+    pub host: Heartbeat,
+    /// Of the sender's CPU.
+    pub sender: Heartbeat,
+}
+
+impl Heartbeats {
+    /// By this meter, or by the loop alone where it cannot tell pauses.
+    pub fn new(rig: &Rig, meter: Option<&Meter>) -> Self {
+        let of = |cpu: u32| meter.and_then(|meter| meter.heartbeat(cpu as usize));
+        let (host, sender) =
+            (of(rig.host_cpu).unwrap_or_else(Heartbeat::plain), of(rig.sender_cpu).unwrap_or_default());
+        // It spins.
+        sender.set_kept_awake(true);
+        Self { host, sender }
+    }
 }
 
 /// Meters live across trials: attaching costs more than a short trial.
@@ -97,6 +127,9 @@ pub fn meter(rig: &Rig, preference: Preference) -> Result<cpu::Choice, MeterErro
     cpu::choose(preference, &spec)
 }
 
+/// Fewest turns of the loop that tell a CPU's speed: a millisecond or so of them.
+const LEAST_TURNS: u64 = 3000;
+
 /// How often something is begun whose sender had no CPU when it was to start.
 const STARTS: u32 = 4;
 
@@ -108,9 +141,10 @@ pub fn trial(
     rig: &Rig,
     spec: &TrialSpec,
     mut meter: Option<&mut Meter>,
+    heartbeats: &Heartbeats,
     mut watch: impl FnMut(u64, u64),
 ) -> Result<Trial, TrialError> {
-    until_started(|| once(rig, spec, meter.as_deref_mut(), &mut watch))
+    until_started(|| once(rig, spec, meter.as_deref_mut(), heartbeats, &mut watch))
 }
 
 /// What `attempt` gives. A sender that was kept from starting has measured nothing: it begins anew, a few times.
@@ -135,13 +169,16 @@ fn once(
     rig: &Rig,
     spec: &TrialSpec,
     mut meter: Option<&mut Meter>,
+    heartbeats: &Heartbeats,
     watch: &mut dyn FnMut(u64, u64),
 ) -> Result<Trial, TrialError> {
     let timing = Timing::measured(spec.seconds);
     let fail = |source: WireFailure| TrialError::Wire { rate_pps: spec.rate_pps, source: Box::new(source) };
     let schedule =
         Schedule::new(spec.arrivals, spec.rate_pps, spec.seed, 0).map_err(|error| fail(WireFailure::from(error)))?;
-    let (generator, sink) = ends(rig, spec);
+    let (mut generator, mut sink) = ends(rig, spec);
+    (generator.heartbeat, sink.heartbeat) = (heartbeats.sender.clone(), heartbeats.host.clone());
+    let (clocks, turns) = (ClockStamp::now(), heartbeats.host.turns());
     let mut gate = Gate::new(&timing);
     let mut metered = Metered::default();
     let before = SystemStamp::now()?;
@@ -161,9 +198,35 @@ fn once(
     }
     let wire = wire.map_err(fail)?;
     let shares = before.until(&SystemStamp::now()?);
-    let steal_share = shares.iter().find(|own| own.cpu == rig.host_cpu as usize).map_or(0.0, |own| own.steal);
+    let steal_of = |cpu: u32| shares.iter().find(|own| own.cpu == cpu as usize).map_or(0.0, |own| own.steal);
     let cpu = metered.result.transpose()?;
-    Ok(Trial { spec: spec.clone(), wire, cpu, metered_delivered: metered.delivered, steal_share })
+    let clocks = clocks.until(&ClockStamp::now());
+    let paused = |heartbeat: &Heartbeat| {
+        let window = wire.sink.window.filter(|_| heartbeat.shortest_ns().is_some() && heartbeat.is_kept_awake())?;
+        Some(heartbeat.pauses(window.from_ns, window.to_ns))
+    };
+    Ok(Trial {
+        spec: spec.clone(),
+        cpu,
+        metered_delivered: metered.delivered,
+        steal_share: steal_of(rig.host_cpu),
+        host_pauses: paused(&heartbeats.host),
+        sender_pauses: paused(&heartbeats.sender),
+        outside: Outside {
+            shortest_pause_s: heartbeats.host.shortest_ns().map(|ns| ns as f64 * 1e-9),
+            sender_steal_share: steal_of(rig.sender_cpu),
+            turns_per_s: turns_per_s(turns, heartbeats.host.turns()),
+            suspended_s: clocks.suspended_s,
+            ns_per_tick: clocks.ns_per_tick,
+        },
+        wire,
+    })
+}
+
+/// None below [`LEAST_TURNS`].
+fn turns_per_s(from: Turns, to: Turns) -> Option<f64> {
+    let (count, ns) = (to.count - from.count, to.ns - from.ns);
+    (count >= LEAST_TURNS).then(|| count as f64 * 1e9 / ns.max(1) as f64)
 }
 
 pub(crate) fn ends(rig: &Rig, spec: &TrialSpec) -> (GeneratorConfig, SinkConfig) {

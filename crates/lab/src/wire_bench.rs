@@ -1,5 +1,6 @@
 //! [`WireBench`]: the [`Bench`] of real packets.
 
+use netcliff_host::cpu::heartbeat::Heartbeat;
 use netcliff_host::cpu::{Method, Preference};
 use netcliff_host::inventory::Inventory;
 use netcliff_host::softnet::UdpCounters;
@@ -8,7 +9,7 @@ use netcliff_wire::run::WireFailure;
 
 use crate::bench::{Bench, Observation, SenderCeiling};
 use crate::rig::Rig;
-use crate::trial::{self, Meter, TrialError, TrialSpec};
+use crate::trial::{self, Heartbeats, Meter, TrialError, TrialSpec};
 
 /// Called every few milliseconds of a trial: load (pps), packets offered, packets delivered.
 pub type Watch<'a> = Box<dyn FnMut(f64, u64, u64) + 'a>;
@@ -26,6 +27,7 @@ const NOT_READING_S: f64 = 0.05;
 pub struct WireBench<'a> {
     rig: &'a Rig,
     meter: Option<Meter>,
+    heartbeats: Heartbeats,
     /// Why better meters are not used, a sentence each.
     pub passed_over: Vec<String>,
     watch: Watch<'a>,
@@ -44,7 +46,13 @@ impl<'a> WireBench<'a> {
             Ok(choice) => (Some(choice.meter), choice.passed_over.iter().map(ToString::to_string).collect()),
             Err(error) => (None, vec![error.to_string()]),
         };
-        Self { rig, meter, passed_over, watch }
+        let heartbeats = Heartbeats::new(rig, meter.as_ref());
+        Self { rig, meter, heartbeats, passed_over, watch }
+    }
+
+    /// Where a loop that keeps the host's CPU awake tells that it lives.
+    pub fn host_heartbeat(&self) -> Heartbeat {
+        self.heartbeats.host.clone()
     }
 
     /// The method of the meter, if there is one.
@@ -53,9 +61,9 @@ impl<'a> WireBench<'a> {
     }
 
     fn once(&mut self, spec: &TrialSpec, metered: bool) -> Result<trial::Trial, TrialError> {
-        let Self { rig, meter, watch, .. } = self;
+        let Self { rig, meter, heartbeats, watch, .. } = self;
         let meter = if metered { meter.as_mut() } else { None };
-        trial::trial(rig, spec, meter, |offered, delivered| watch(spec.rate_pps, offered, delivered))
+        trial::trial(rig, spec, meter, heartbeats, |offered, delivered| watch(spec.rate_pps, offered, delivered))
     }
 }
 

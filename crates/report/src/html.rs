@@ -62,11 +62,13 @@ fn body(finding: &Finding) -> Markup {
                 (picture(svg::latency(finding)))
                 (picture(svg::cpu(finding)))
                 (picture(svg::loss(finding)))
+                @if let Some(pauses) = svg::pauses(finding) { (picture(pauses)) }
             }
             (figures::section(finding))
             (advice(finding))
             (not_had(finding))
             (tables::costs(finding))
+            (tables::disturbance(finding))
             (tables::setup(finding))
             (tables::sweep(finding))
             (tables::fingerprint(finding))

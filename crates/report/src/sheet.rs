@@ -1,5 +1,6 @@
 //! What is on the one page, computed once for terminal and HTML: rows of model / sim / measured, and what was not had.
 
+mod disturbed;
 mod missing;
 mod searched;
 mod story;
@@ -9,6 +10,7 @@ use netcliff_core::{CpuShares, EngineKind, Figure, Finding, Latency, Loss};
 
 use crate::format::{self, Unit};
 
+pub use disturbed::{DISTURBANCE, bin, disturbance, pause_lengths};
 pub use missing::not_had;
 pub use searched::{cliff_note, contradictions, idle, searched, to_plan_with};
 pub use story::{Livelock, Verdict, error_of, livelock};
@@ -118,6 +120,43 @@ pub fn cpu(split: &ByEngine<CpuShares>) -> Vec<Row> {
         .iter()
         .map(|(name, part)| Row::new(*name, Unit::Share, |engine| split.get(engine).and_then(part)))
         .collect()
+}
+
+/// The CPU split at the cliff, with what the measured one has beside the rows of the engines.
+pub fn cpu_at_cliff(finding: &Finding) -> Vec<Row> {
+    let load_pps = finding.cliff_pps.wire.map(|figure| figure.value);
+    with_besides(finding, cpu(&finding.cpu_at_cliff), load_pps)
+}
+
+/// The same at twice the cliff.
+pub fn cpu_at_twice(finding: &Finding) -> Vec<Row> {
+    let load_pps = finding.cliff_pps.wire.map(|figure| 2.0 * figure.value);
+    with_besides(finding, cpu(&finding.cpu_at_twice), load_pps)
+}
+
+fn with_besides(finding: &Finding, mut rows: Vec<Row>, load_pps: Option<f64>) -> Vec<Row> {
+    let measured = finding.cpu_measured.as_ref().and_then(|measured| measured.at(load_pps?));
+    let empty = || Some(Cell { value: String::new(), interval: None });
+    if let Some(besides) = measured {
+        let mut add = |label: &str, figure: &Figure| {
+            rows.push(Row { label: label.to_owned(), cells: [empty(), empty(), Cell::of(figure, Unit::Share)] });
+        };
+        add("other work", &besides.other);
+        besides.meter.iter().for_each(|meter| add("meter, in these", meter));
+    }
+    rows
+}
+
+/// How the measured split was brought to the rows of the engines; None where it was not.
+pub fn cpu_note(finding: &Finding) -> Option<String> {
+    let measured = finding.cpu_measured.as_ref()?;
+    let time = |time_s: f64| format::quantity(time_s, Unit::Seconds);
+    Some(format!(
+        "measured: of each interrupt {} that it hides in the application or idle time it hits, and of each poll {}, stand in the rows of the \
+         engines; other work is none of theirs, and the meter's own time is in the rows above",
+        time(measured.hidden_s),
+        time(measured.poll_s)
+    ))
 }
 
 /// Where packets were lost, a row a place, as shares of the offered packets.

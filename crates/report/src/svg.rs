@@ -11,6 +11,7 @@ mod delivered;
 pub(crate) mod experiment;
 mod latency;
 mod loss;
+mod pauses;
 
 use netcliff_core::{EngineKind, Finding};
 
@@ -22,6 +23,7 @@ pub use delivered::delivered;
 pub use experiment::experiment;
 pub use latency::latency;
 pub use loss::loss;
+pub use pauses::pauses;
 
 /// The cliffs of a finding in words, for people who cannot see the picture.
 fn cliffs_in_words(finding: &Finding) -> String {

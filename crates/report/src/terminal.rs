@@ -9,6 +9,7 @@ pub(crate) mod forwarding;
 mod inspection;
 mod limits;
 mod page;
+mod pauses;
 mod plot;
 pub(crate) mod rfc2544;
 mod rr;
@@ -54,7 +55,7 @@ impl Default for Style {
 
 /// The whole page as lines of at most `style.width` columns, ending in a newline.
 ///
-/// In this order: host, what was asked, generator, costs, cliff, peak, twice the cliff (with a plot), latency, CPU
+/// In this order: host, what was asked, generator, costs, cliff, disturbances, peak, twice the cliff (with a plot), latency, CPU
 /// split, losses, what binds, what to try,
 /// checks on other set-ups if there were any, what was not had. An absent figure is "-" and listed at the end.
 pub fn finding(finding: &Finding, style: Style) -> String {
@@ -124,6 +125,7 @@ fn figures(page: &mut Page, finding: &Finding) {
     for sentence in sheet::to_plan_with(finding).iter().chain(&sheet::contradictions(finding)) {
         page.paragraph(2, Tone::Plain, sentence);
     }
+    disturbance(page, finding);
     page.columns("PEAK THROUGHPUT");
     page.rows(&sheet::peak(finding));
     page.columns("AT TWICE THE CLIFF");
@@ -140,10 +142,25 @@ fn figures(page: &mut Page, finding: &Finding) {
         page.paragraph(2, Tone::Plain, "-");
     }
     page.columns("CPU AT THE CLIFF");
-    page.rows(&sheet::cpu(&finding.cpu_at_cliff));
+    page.rows(&sheet::cpu_at_cliff(finding));
+    if let Some(note) = sheet::cpu_note(finding) {
+        page.paragraph(2, Tone::Faint, &note);
+    }
     page.columns("LOST");
     page.paragraph(2, Tone::Faint, "at twice the cliff, as shares of the offered packets");
     page.rows(&sheet::loss(&finding.loss_at_twice));
+}
+
+fn disturbance(page: &mut Page, finding: &Finding) {
+    let facts = sheet::disturbance(finding);
+    if facts.is_empty() {
+        return;
+    }
+    page.heading(&sheet::DISTURBANCE.to_uppercase());
+    for (name, fact) in facts {
+        page.fact(name, &fact);
+    }
+    page.block(&pauses::lengths(finding, page.style()));
 }
 
 fn livelock(page: &mut Page, finding: &Finding) {

@@ -21,6 +21,8 @@ pub struct Fits {
     pub wakeup: Figure,
     /// An interrupt, its hidden part included; None: none were counted.
     pub interrupt: Option<Figure>,
+    /// What an interrupt costs whom it hits, beyond its handler; contained in `interrupt`.
+    pub hidden: Option<Figure>,
     /// From an interrupt's cause to its handler.
     pub latency: Option<Figure>,
     /// A packet in the application.
@@ -57,6 +59,7 @@ impl Fits {
             poll: softirq.poll,
             wakeup: softirq.wakeup,
             interrupt,
+            hidden,
             latency: None,
             application: application.coefficients[0],
             context_switch: application.coefficients[1],

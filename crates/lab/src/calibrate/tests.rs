@@ -1,5 +1,5 @@
 use super::*;
-use crate::bench::{PollTime, SenderCeiling, Slots};
+use crate::bench::{Outside, PollTime, SenderCeiling, Slots};
 use netcliff_core::Outcome;
 use netcliff_wire::void::Sides;
 
@@ -60,6 +60,9 @@ impl Bench for Exact {
             protocol_s: protocol_s * packets + POLL_S * polls + WAKEUP_S * wakeups,
             interrupt_s: HANDLER_S * polls,
             application_s: each_s * delivered + SWITCH_S * wakeups + HIDDEN_S * busy,
+            idle_s: 0.0,
+            other_s: 0.0,
+            meter_s: None,
             packets,
             polls,
             interrupts: polls,
@@ -83,6 +86,7 @@ impl Bench for Exact {
             slots: Slots::default(),
             lateness_p99_s: None,
             steal_share: 0.0,
+            outside: Outside::default(),
             counts: (metered && self.metered).then_some(counts),
         })
     }

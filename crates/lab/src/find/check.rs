@@ -10,7 +10,10 @@ use netcliff_host::testbed::sysctl::SysctlOverrides;
 
 use super::cliff::{self, Question};
 use super::engines::Computed;
+use super::idle::HostIdle;
 use super::plan::{Plan, Progress};
+use super::recorder::{Recorder, Stage};
+use super::stages::Basis;
 use super::{FindOptions, base, conclude, missing, stages};
 use crate::bench::Bench;
 use crate::calibrate::Calibrated;
@@ -96,16 +99,20 @@ impl CheckSetup {
 pub struct Asked<'a> {
     pub options: &'a FindOptions,
     pub plan: &'a Plan,
-    pub calibrated: &'a Calibrated,
-    /// What the calibrated host serves (pps).
-    pub capacity_pps: f64,
+    pub basis: &'a Basis,
 }
 
 /// Runs every check; a stop or failure leaves the rest out and says so.
-pub fn all(asked: &Asked<'_>, stop: &Arc<AtomicBool>, progress: &RefCell<Progress<'_>>, finding: &mut Finding) {
+pub fn all(
+    asked: &Asked<'_>,
+    switch: &mut HostIdle,
+    stop: &Arc<AtomicBool>,
+    progress: &RefCell<Progress<'_>>,
+    finding: &mut Finding,
+) {
     for setup in &asked.options.checks {
         progress.borrow_mut().observer.stage(&format!("checking {}", setup.name));
-        match one(setup, asked, stop, progress, finding) {
+        match one(setup, asked, switch, stop, progress, finding) {
             Ok(check) => finding.checks.push(check),
             Err(why) => missing(finding, &format!("checks.{}", setup.name), why),
         }
@@ -119,16 +126,20 @@ pub fn all(asked: &Asked<'_>, stop: &Arc<AtomicBool>, progress: &RefCell<Progres
 fn one(
     setup: &CheckSetup,
     asked: &Asked<'_>,
+    switch: &mut HostIdle,
     stop: &Arc<AtomicBool>,
     progress: &RefCell<Progress<'_>>,
     finding: &Finding,
 ) -> Result<SetupCheck, String> {
-    let Asked { options, plan, calibrated, capacity_pps } = *asked;
+    let Asked { options, plan, basis } = *asked;
+    let Basis { calibrated, capacity_pps, calibrated_at } = basis;
     let mut computed = setup.computed(options, plan, calibrated, finding);
     let spec = setup.spec(options, plan);
     let rig = Rig::build(&setup.rig(options), Arc::clone(stop)).map_err(|error| error.to_string())?;
     let watch = |load_pps: f64, _: u64, _: u64| progress.borrow_mut().trial(load_pps);
     let mut bench = WireBench::new(&rig, options.cpu, Box::new(watch));
+    switch.follow(bench.host_heartbeat())?;
+    let mut bench = Recorder::new(&mut bench);
     let text = |error: TrialError| error.to_string();
     // Larger frames take more of the socket's bytes: how many it holds is counted, not predicted.
     if let Some(held) = bench.socket_capacity(&spec).map_err(text)? {
@@ -145,10 +156,7 @@ fn one(
         delivered_at_2_pps: Default::default(),
     };
     // Predicted before it is measured.
-    let model = computed.unless_stopped(stop, |computed, _| computed.model_cliff());
-    check.cliff_pps.model = model.and_then(Result::ok);
-    let sim = computed.unless_stopped(stop, Computed::sim_cliff);
-    check.cliff_pps.sim = sim.and_then(|cliff| cliff.ok().flatten());
+    predict(&computed, stop, &mut check);
     let expected_pps =
         check.cliff_pps.sim.or(check.cliff_pps.model).ok_or("neither model nor simulator answers it")?.value;
     let ceiling_pps = finding.generator.ceiling_pps.map_or(f64::INFINITY, |figure| figure.value);
@@ -162,7 +170,12 @@ fn one(
         searches: plan.searches,
         most_trials: plan.most_trials,
     };
+    bench.enter(Stage::Search);
     let cliffs = cliff::search(&mut bench, &question).map_err(text)?;
+    if let Some(factor) = stages::slower(*calibrated_at, bench.turns_per_s(Stage::Search)) {
+        computed = computed.slowed(factor, spec.work_s);
+        predict(&computed, stop, &mut check);
+    }
     let cliff = cliffs.own()?;
     check.cliff_pps.wire = Some(cliff);
     check.cliff_experienced_pps.wire = cliffs.experienced().ok();
@@ -178,6 +191,14 @@ fn one(
         }
     }
     Ok(check)
+}
+
+/// Both engines' cliffs.
+fn predict(computed: &Computed, stop: &AtomicBool, check: &mut SetupCheck) {
+    let model = computed.unless_stopped(stop, |computed, _| computed.model_cliff());
+    check.cliff_pps.model = model.and_then(Result::ok);
+    let sim = computed.unless_stopped(stop, Computed::sim_cliff);
+    check.cliff_pps.sim = sim.and_then(|cliff| cliff.ok().flatten());
 }
 
 /// Delivered at a load over the plan's repeats; None if the sender never kept up.

@@ -158,6 +158,12 @@ impl Cliffs {
         figure(&self.experienced, self.over_experienced())
     }
 
+    /// Share of the slots of all trials that the host's own cliff leaves out.
+    pub fn left_out(&self) -> f64 {
+        let out: f64 = self.trials.iter().map(|(_, reading)| reading.left_out).sum();
+        out / self.trials.len().max(1) as f64
+    }
+
     /// Bounds, searches and void trials for the page; None before a search was finished.
     pub fn summary(&self) -> Option<CliffSearches> {
         let void = self.void.iter().map(|(why, trials)| VoidTrials { why: why.to_string(), trials: *trials });

@@ -35,6 +35,27 @@ impl Computed {
         Point { host: self.host.clone(), scheme: self.scheme.clone(), traffic: self.traffic.at_pps(load_pps) }
     }
 
+    /// The same with a CPU that takes `factor` times as long for everything but the application's work beyond reading, `work_s` (s) of a
+    /// packet, which is asked for as a time. How long an interrupt is on its way is not the CPU's.
+    #[must_use]
+    pub fn slowed(&self, factor: f64, work_s: f64) -> Self {
+        let host = self.host.clone();
+        let host = Host {
+            interrupt_s: factor * host.interrupt_s,
+            protocol_s: factor * host.protocol_s,
+            per_byte_s: factor * host.per_byte_s,
+            mask_s: factor * host.mask_s,
+            poll_s: factor * host.poll_s,
+            application_s: host.application_s.map(|own_s| factor * (own_s - work_s) + work_s),
+            context_switch_s: factor * host.context_switch_s,
+            wakeup_s: factor * host.wakeup_s,
+            cold_protocol_s: factor * host.cold_protocol_s,
+            cold_application_s: factor * host.cold_application_s,
+            ..host
+        };
+        Self { host, ..self.clone() }
+    }
+
     /// Mean size of a frame (bytes); that of the smallest where the traffic has none.
     pub fn frame_bytes(&self) -> f64 {
         match &self.traffic.size {
@@ -111,5 +132,34 @@ impl Computed {
     /// The simulator does not support the point.
     pub fn sim_at(&self, load_pps: f64) -> Result<Outcome, EngineFailure> {
         self.sim().evaluate(&self.point(load_pps))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn computed() -> Computed {
+        let host = Host {
+            interrupt_latency_s: 0.0,
+            application_s: Some(3e-6),
+            ..Host::preset("pentium4-2530mhz").expect("a preset")
+        };
+        let scheme = "napi:weight=64,budget=300,backlog=true".parse().expect("a scheme");
+        Computed { host, scheme, traffic: Traffic::poisson(1.0), loss: 1e-4, seed: 1, packets: 100_000 }
+    }
+
+    /// Where all times are longer by a tenth, the same happens at a load lower by as much: exact but for the scheduler's tick.
+    #[test]
+    fn a_slower_cpu_has_a_lower_cliff() {
+        let cliff = |computed: &Computed| computed.model_cliff().expect("the model answers").value;
+        let (now, slower) = (cliff(&computed()), cliff(&computed().slowed(1.1, 0.0)));
+        assert!((now / slower / 1.1 - 1.0).abs() < 1e-3, "{now} and {slower}");
+    }
+
+    #[test]
+    fn work_that_is_asked_for_as_a_time_keeps_it() {
+        let slowed = computed().slowed(2.0, 1e-6);
+        assert!((slowed.host.application_s.unwrap() - 5e-6).abs() < 1e-15);
     }
 }

@@ -6,12 +6,16 @@
 use netcliff_core::{Figure, Loss, Outcome};
 use netcliff_wire::void::Sides;
 
-use crate::bench::{Bench, Observation, SenderCeiling, Slot, Slots, Span};
+use crate::bench::{Bench, Observation, Outside, SenderCeiling, Slot, Slots, Span};
+use crate::chance::Chance;
+use crate::rfc2544::simulated::delivered_pps;
 use crate::trial::{TrialError, TrialSpec};
 
 /// Step of the fluid (s).
 const STEP_S: f64 = 0.25e-3;
 const SLOT_S: f64 = 0.01;
+/// Turns of the loop that keeps it awake, before any drift.
+const TURNS_PER_S: f64 = 3e6;
 
 /// Times at which something happens at random: exponential times between, exponential lengths.
 #[derive(Debug, Clone, Copy)]
@@ -46,8 +50,8 @@ pub struct Fake {
     pub ceiling_pps: f64,
     /// Trials made.
     pub trials: u32,
-    /// Of the generator of random numbers.
-    pub state: u64,
+    /// What is random.
+    pub chance: Chance,
 }
 
 impl Fake {
@@ -65,7 +69,7 @@ impl Fake {
             low_state: None,
             ceiling_pps: 2e6,
             trials: 0,
-            state: seed,
+            chance: Chance::new(seed),
         }
     }
 
@@ -82,43 +86,33 @@ impl Fake {
     }
 
     fn capacity_now(&mut self) -> f64 {
-        let drifted = 1.0 + self.drift * f64::from(self.trials) / 100.0;
+        let drifted = self.speed();
         let low_state = self.low_state;
         let state = match low_state {
-            Some((share, drop)) if self.uniform() < share => 1.0 - drop,
+            Some((share, drop)) if self.chance.uniform() < share => 1.0 - drop,
             _ => 1.0,
         };
         self.trials += 1;
-        let soft = if self.soft > 0.0 { 1.0 + self.soft * self.normal() } else { 1.0 };
+        let soft = if self.soft > 0.0 { 1.0 + self.soft * self.chance.normal() } else { 1.0 };
         self.capacity_pps * drifted * state * soft
+    }
+
+    /// Of the next trial, over that of the first.
+    fn speed(&self) -> f64 {
+        1.0 + self.drift * f64::from(self.trials) / 100.0
     }
 
     /// Spans of random times over (s).
     fn spans(&mut self, random: Option<Random>, seconds: f64) -> Vec<Span> {
         let mut spans = Vec::new();
         let Some(Random { every_s, mean_s }) = random else { return spans };
-        let mut at_s = -self.uniform().ln() * every_s;
+        let mut at_s = self.chance.exponential() * every_s;
         while at_s < seconds {
-            let length_s = -self.uniform().ln() * mean_s;
+            let length_s = self.chance.exponential() * mean_s;
             spans.push(Span { from_s: at_s, length_s });
-            at_s += length_s - self.uniform().ln() * every_s;
+            at_s += length_s + self.chance.exponential() * every_s;
         }
         spans
-    }
-
-    /// SplitMix64 (Steele, Lea, Flood 2014): uniform in (0, 1).
-    fn uniform(&mut self) -> f64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^= mixed >> 31;
-        ((mixed >> 11) as f64 + 0.5) * 2f64.powi(-53)
-    }
-
-    /// Standard normal (Box and Muller 1958).
-    fn normal(&mut self) -> f64 {
-        (-2.0 * self.uniform().ln()).sqrt() * (std::f64::consts::TAU * self.uniform()).cos()
     }
 }
 
@@ -170,8 +164,10 @@ impl Fluid {
 impl Bench for Fake {
     fn observe(&mut self, spec: &TrialSpec, _: bool) -> Result<Observation, TrialError> {
         let load_pps = spec.rate_pps.min(self.ceiling_pps);
+        let turns_per_s = Some(TURNS_PER_S * self.speed());
         let capacity = self.capacity_now();
-        let served_pps = if self.livelock && load_pps > capacity { capacity * capacity / load_pps } else { capacity };
+        // Below its capacity it could serve more than comes.
+        let served_pps = if load_pps > capacity { delivered_pps(load_pps, capacity, self.livelock) } else { capacity };
         let (pauses, stalls) = (self.spans(self.pauses, spec.seconds), self.spans(self.stalls, spec.seconds));
         let slots = vec![[0.0; 3]; (spec.seconds / SLOT_S).ceil() as usize];
         let mut fluid = Fluid { load_pps, served_pps, buffer: self.buffer, queue: 0.0, slots };
@@ -215,7 +211,9 @@ impl Bench for Fake {
                 slots,
                 sender_stalls: stalls,
                 host_pauses: self.tells_pauses.then_some(pauses),
+                sender_pauses: None,
             },
+            outside: Outside { shortest_pause_s: Some(STEP_S), turns_per_s, ..Outside::default() },
             lateness_p99_s: None,
             steal_share: 0.0,
             counts: None,

@@ -1,6 +1,7 @@
 //! Whether the host's CPU halts between packets, and what the other way would give.
 
 use netcliff_core::finding::{IdleModes, IdleTrial};
+use netcliff_host::cpu::heartbeat::Heartbeat;
 use netcliff_host::idle::Awake;
 
 use crate::bench::{Bench, Observation, value};
@@ -47,13 +48,25 @@ pub trait Switch {
 #[derive(Debug)]
 pub struct HostIdle {
     cpu: u32,
+    heartbeat: Heartbeat,
     held: Option<Awake>,
 }
 
 impl HostIdle {
-    /// This CPU, as configured.
-    pub fn new(cpu: u32) -> Self {
-        Self { cpu, held: None }
+    /// This CPU, as configured. The loop that keeps it awake tells `heartbeat` that it lives.
+    pub fn new(cpu: u32, heartbeat: Heartbeat) -> Self {
+        Self { cpu, heartbeat, held: None }
+    }
+}
+
+impl HostIdle {
+    /// The loop, if there is one, tells another bench from now on that it lives.
+    ///
+    /// # Errors
+    /// The CPU could not be kept awake again.
+    pub fn follow(&mut self, heartbeat: Heartbeat) -> Result<(), String> {
+        self.heartbeat = heartbeat;
+        if self.held.take().is_some() { self.set(Idle::Awake) } else { Ok(()) }
     }
 }
 
@@ -62,7 +75,7 @@ impl Switch for HostIdle {
         self.held = match idle {
             Idle::AsConfigured => None,
             Idle::Awake => Some(
-                Awake::hold(self.cpu)
+                Awake::hold(self.cpu, self.heartbeat.clone())
                     .map_err(|error| format!("CPU {} could not be kept from halting: {error}", self.cpu))?,
             ),
         };

@@ -3,13 +3,15 @@
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use netcliff_core::finding::{LatencyAt, SweepPoint};
+use netcliff_core::finding::{ByEngine, LatencyAt, SweepPoint};
 use netcliff_core::{EngineKind, Finding, Outcome, Record};
 
+use super::bookkeeping::{self, Seams};
 use super::cliff::{self, Cliffs, Question};
 use super::engines::Computed;
 use super::idle::{self, Idle, Switch};
 use super::plan::{MULTIPLES, Plan, Progress};
+use super::recorder::{Recorder, Stage};
 use super::rough::{self, Rough};
 use super::{FindOptions, Halt, Unresolved, base, conclude, contradict, missing, suggest};
 use crate::bench::{Bench, Observation};
@@ -28,29 +30,46 @@ pub const PACED_SHARE: f64 = 0.95;
 const IDLE_SHARE: f64 = 0.75;
 /// Lowest load that is tried (pps): a trial of a second then still has a thousand packets.
 const LEAST_PPS: f64 = 1e3;
+/// A change of speed below this is not corrected for.
+const SPEED_MATTERS: f64 = 0.005;
 /// Shares of the cliff at which latency is told.
 const LATENCY_SHARES: [f64; 2] = [0.5, 0.9];
+
+/// What the checks go by.
+#[derive(Debug, Clone)]
+pub struct Basis {
+    /// The costs.
+    pub calibrated: Calibrated,
+    /// What the calibrated host serves (pps).
+    pub capacity_pps: f64,
+    /// Turns a second of the loop on the host's CPU during calibration; None: not measured.
+    pub calibrated_at: Option<f64>,
+}
 
 /// A run under way.
 pub struct Run<'a, 'p> {
     pub options: &'a FindOptions,
     pub plan: &'a Plan,
-    pub bench: &'a mut dyn Bench,
+    pub bench: Recorder<'a>,
     pub progress: &'a RefCell<Progress<'p>>,
     /// Set by the user to stop; computing looks at it between loads, measuring all the time.
     pub stop: &'a AtomicBool,
     pub finding: &'a mut Finding,
+    /// Share of the searches' slots that the host's own cliff leaves out.
+    pub left_out: f64,
     /// How the host's CPU idles in this run, and what changes it; None: it cannot be changed.
     pub idle: Option<(&'a mut dyn Switch, Idle)>,
 }
 
 impl Run<'_, '_> {
-    /// All stages; the calibration, if there is one, and what the host serves are for the checks that follow.
+    /// All stages; what the checks that follow go by, if there is a calibration.
     ///
     /// # Errors
     /// A trial cannot resolve the loss that defines the cliff.
-    pub fn all(&mut self) -> Result<Option<(Calibrated, f64)>, Unresolved> {
-        match self.stages() {
+    pub fn all(&mut self) -> Result<Option<Basis>, Unresolved> {
+        let outcome = self.stages();
+        self.outside();
+        match outcome {
             Ok(calibrated) => Ok(calibrated),
             Err(Halt::Unresolved(unresolved)) => Err(unresolved),
             Err(halt) => {
@@ -65,17 +84,32 @@ impl Run<'_, '_> {
         }
     }
 
+    /// What disturbed the run, as far as it came.
+    fn outside(&mut self) {
+        self.finding.disturbance = self.bench.disturbance(self.left_out);
+        self.finding.speed = self.bench.speed();
+        self.finding.drift = self.bench.drift();
+        if self.finding.disturbance.as_ref().is_some_and(|told| told.host.is_none()) {
+            missing(
+                self.finding,
+                "disturbance.host",
+                "a CPU that halts and is given back late cannot be told from one that has nothing to do: --idle awake tells its pauses",
+            );
+        }
+    }
+
     fn stage(&self, name: &str) {
         self.progress.borrow_mut().observer.stage(name);
     }
 
-    fn stages(&mut self) -> Result<Option<(Calibrated, f64)>, Halt> {
+    fn stages(&mut self) -> Result<Option<Basis>, Halt> {
         self.stage("measuring the sender alone");
         let ceiling_pps = self.ceiling()?;
         self.stage("looking for the rough cliff");
-        let rough = rough::search(self.bench, &base(self.options, self.plan), PACED_SHARE * ceiling_pps)?;
+        let rough = rough::search(&mut self.bench, &base(self.options, self.plan), PACED_SHARE * ceiling_pps)?;
         Unresolved::check(&self.plan.goal, rough.capacity_pps).map_err(Halt::Unresolved)?;
         self.stage("calibrating");
+        self.bench.enter(Stage::Calibration);
         let calibrated = self.calibrate(rough.cliff_pps)?;
         let computed = calibrated.as_ref().map(|calibrated| self.computed(calibrated));
         if let Some(computed) = &computed {
@@ -83,13 +117,20 @@ impl Run<'_, '_> {
             self.computed_cliffs(computed)?;
         }
         self.stage("measuring the cliff");
+        self.bench.enter(Stage::Search);
         let cliffs = self.measure_cliff(&rough, ceiling_pps)?;
+        let computed = computed.map(|computed| self.at_speed_of_searches(computed)).transpose()?;
         let measured = self.finding.cliff_pps.wire.map(|figure| figure.value);
         let centre_pps = measured.or_else(|| self.expected()).unwrap_or(rough.cliff_pps);
         self.stage("sweeping the load");
-        let swept = self.sweep(centre_pps, ceiling_pps)?;
+        self.bench.enter(Stage::Sweep);
+        let seams =
+            calibrated.as_ref().map(|own| Seams { hidden_s: own.hidden_s, poll_s: own.calibration.host.poll_s });
+        let swept = self.sweep(centre_pps, ceiling_pps, seams)?;
+        self.finding.cpu_measured = seams.and_then(|seams| bookkeeping::measured(&swept, seams));
         self.finding.contradictions =
             contradict::all(&swept, &cliffs.trials, self.finding, &self.plan.goal, rough.capacity_pps);
+        self.bench.enter(Stage::Idle);
         self.other_idle(IDLE_SHARE * centre_pps)?;
         if let Some(computed) = &computed {
             self.stage("the same loads on paper and in simulation");
@@ -104,7 +145,8 @@ impl Run<'_, '_> {
                 return Err(Halt::Stopped);
             }
         }
-        Ok(calibrated.map(|calibrated| (calibrated, rough.capacity_pps)))
+        let calibrated_at = self.bench.turns_per_s(Stage::Calibration);
+        Ok(calibrated.map(|calibrated| Basis { calibrated, capacity_pps: rough.capacity_pps, calibrated_at }))
     }
 
     /// The cliff that simulation, or else the model, expects.
@@ -136,7 +178,7 @@ impl Run<'_, '_> {
     fn calibrate(&mut self, rough_pps: f64) -> Result<Option<Calibrated>, Halt> {
         let plan = calibrate::Plan { rounds: self.plan.calibration_rounds, rough_pps };
         let base = base(self.options, self.plan);
-        match calibrate::calibrate(self.bench, &base, plan) {
+        match calibrate::calibrate(&mut self.bench, &base, plan) {
             Ok(calibrated) => {
                 self.finding.calibration = Some(calibrated.calibration.clone());
                 Ok(Some(calibrated))
@@ -167,6 +209,18 @@ impl Run<'_, '_> {
         Ok(())
     }
 
+    /// Predicts once more, for the speed that the CPU had when the cliff was measured, where that was another than in calibration.
+    fn at_speed_of_searches(&mut self, computed: Computed) -> Result<Computed, Halt> {
+        let calibrated_at = self.bench.turns_per_s(Stage::Calibration);
+        let Some(factor) = slower(calibrated_at, self.bench.turns_per_s(Stage::Search)) else { return Ok(computed) };
+        let cliff = &self.finding.cliff_pps;
+        self.finding.cliff_as_calibrated_pps = Some(ByEngine { wire: None, ..cliff.clone() });
+        let computed = computed.slowed(factor, self.options.work_s);
+        self.stage("predicting for the speed at which the cliff was measured");
+        self.computed_cliffs(&computed)?;
+        Ok(computed)
+    }
+
     fn measure_cliff(&mut self, rough: &Rough, ceiling_pps: f64) -> Result<Cliffs, Halt> {
         let expected = self.expected().filter(|pps| (1.0 / NEAR..NEAR).contains(&(pps / rough.cliff_pps)));
         let question = Question {
@@ -178,7 +232,7 @@ impl Run<'_, '_> {
             searches: self.plan.searches,
             most_trials: self.plan.most_trials,
         };
-        let cliffs = cliff::search(self.bench, &question)?;
+        let cliffs = cliff::search(&mut self.bench, &question)?;
         for (figure, found) in [("cliff_pps.wire", cliffs.own()), ("cliff_experienced_pps.wire", cliffs.experienced())]
         {
             match (found, figure) {
@@ -188,11 +242,12 @@ impl Run<'_, '_> {
             }
         }
         self.finding.searches = cliffs.summary();
+        self.left_out = cliffs.left_out();
         if cliffs.stopped { Err(Halt::Stopped) } else { Ok(cliffs) }
     }
 
     /// Metered trials at multiples of the cliff, loads interleaved so that drift hits all alike; all of them, by load.
-    fn sweep(&mut self, centre_pps: f64, ceiling_pps: f64) -> Result<Vec<Observation>, Halt> {
+    fn sweep(&mut self, centre_pps: f64, ceiling_pps: f64, seams: Option<Seams>) -> Result<Vec<Observation>, Halt> {
         let base = base(self.options, self.plan);
         let loads: Vec<f64> = MULTIPLES.iter().map(|multiple| multiple * centre_pps).collect();
         let mut seen: Vec<Vec<Observation>> = vec![Vec::new(); loads.len()];
@@ -204,7 +259,10 @@ impl Run<'_, '_> {
                 }
                 let seed = base.seed + 5000 + u64::from(round) * 101 + place as u64;
                 match self.valid(&TrialSpec { rate_pps, seed, ..base.clone() }) {
-                    Ok(observation) => {
+                    Ok(mut observation) => {
+                        if let Some(seams) = seams {
+                            bookkeeping::rewrite(std::slice::from_mut(&mut observation), seams);
+                        }
                         self.keep(&observation);
                         seen[place].push(observation);
                     }
@@ -234,7 +292,7 @@ impl Run<'_, '_> {
     fn other_idle(&mut self, rate_pps: f64) -> Result<(), Halt> {
         let Some((switch, idle)) = &mut self.idle else { return Ok(()) };
         let spec = TrialSpec { rate_pps, seed: self.options.seed + 70_000, ..base(self.options, self.plan) };
-        self.finding.idle = Some(idle::both_ways(self.bench, &mut **switch, *idle, &spec)?);
+        self.finding.idle = Some(idle::both_ways(&mut self.bench, &mut **switch, *idle, &spec)?);
         Ok(())
     }
 
@@ -303,6 +361,13 @@ impl Run<'_, '_> {
             self.finding.latency.push(at);
         }
     }
+}
+
+/// How many times as long a CPU takes that makes so many turns a second, over one that made `calibrated_at`; None where it makes no
+/// difference that the engines' own intervals would not hide, or is not known.
+pub fn slower(calibrated_at: Option<f64>, now: Option<f64>) -> Option<f64> {
+    let factor = calibrated_at? / now?;
+    ((factor - 1.0).abs() > SPEED_MATTERS).then_some(factor)
 }
 
 /// Loads that a search for the cliff may try, of a sender with this ceiling (pps).

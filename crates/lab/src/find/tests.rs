@@ -257,7 +257,8 @@ fn observation(slots: &[Slot], sender_stalls: Vec<Span>, pauses: Vec<Span>) -> c
     observation.sent = sum(|slot| slot.sent);
     observation.sides.lost = sum(|slot| slot.lost);
     observation.sides.late = sum(|slot| slot.late);
-    observation.slots = Slots { each_s: 0.01, slots: slots.to_vec(), sender_stalls, host_pauses: Some(pauses) };
+    observation.slots =
+        Slots { each_s: 0.01, slots: slots.to_vec(), sender_stalls, host_pauses: Some(pauses), sender_pauses: None };
     observation
 }
 
@@ -314,4 +315,11 @@ fn a_loss_that_a_trial_cannot_resolve_is_refused_with_the_time_that_does() {
     assert!(text.contains("--trial 3.4s") && text.contains("120000 packets"), "{text}");
     assert_eq!(Unresolved::check(&Goal { final_trial_s: 3.4, ..goal }, 300e3), Ok(()));
     assert_eq!(Unresolved::check(&quick(), 300e3), Ok(()));
+}
+
+#[test]
+fn a_speed_that_differs_is_corrected_for() {
+    assert_eq!(stages::slower(Some(3e6), Some(2e6)), Some(1.5));
+    assert_eq!(stages::slower(Some(3e6), Some(3.01e6)), None, "a third of a percent");
+    assert_eq!((stages::slower(None, Some(3e6)), stages::slower(Some(3e6), None)), (None, None));
 }

@@ -1,8 +1,9 @@
 //! A trial as an outcome, and as the counts that calibration regresses on.
 
 use netcliff_core::{CpuShares, Figure, Latency, Loss, Outcome};
+use netcliff_host::cpu::heartbeat::Pause;
 use netcliff_host::cpu::{self, CpuSplit, PollCell, PollKind};
-use netcliff_wire::generator::{Gap, SLOT_NS, SentSlot};
+use netcliff_wire::generator::{SLOT_NS, SentSlot};
 use netcliff_wire::run::WireRun;
 use netcliff_wire::void::{LATE_NS, Sides, Void};
 
@@ -20,6 +21,7 @@ impl Trial {
             slots: self.slots(),
             lateness_p99_s: self.wire.sender.lateness.quantile_s(0.99),
             steal_share: self.steal_share,
+            outside: self.outside,
             counts: self.counts(),
         }
     }
@@ -52,15 +54,17 @@ impl Trial {
             lost: sent.sent.saturating_sub(delivered(place)),
             late: sent.late,
         };
-        let span = |gap: &Gap| Span {
-            from_s: (gap.from_ns as f64 - window.from_ns as f64) * 1e-9,
-            length_s: gap.to_ns.saturating_sub(gap.from_ns) as f64 * 1e-9,
+        let span = |from_ns: u64, to_ns: u64| Span {
+            from_s: (from_ns as f64 - window.from_ns as f64) * 1e-9,
+            length_s: to_ns.saturating_sub(from_ns) as f64 * 1e-9,
         };
+        let paused = |pauses: &Vec<Pause>| pauses.iter().map(|pause| span(pause.from_ns, pause.to_ns)).collect();
         Slots {
             each_s: SLOT_NS as f64 * 1e-9,
             slots: self.wire.sender.slots.iter().enumerate().map(slot).collect(),
-            sender_stalls: self.wire.sender.stalls.iter().map(span).collect(),
-            host_pauses: None,
+            sender_stalls: self.wire.sender.stalls.iter().map(|gap| span(gap.from_ns, gap.to_ns)).collect(),
+            host_pauses: self.host_pauses.as_ref().map(paused),
+            sender_pauses: self.sender_pauses.as_ref().map(paused),
         }
     }
 
@@ -69,6 +73,8 @@ impl Trial {
         let split = self.cpu.as_ref().filter(|split| split.method == cpu::Method::Ebpf)?;
         let time_s = |share: Option<f64>| share.map(|share| share * split.elapsed_s);
         let delivered = self.metered_delivered as f64;
+        let elsewhere =
+            [&split.shares.transmit, &split.shares.softirq_other, &split.shares.ksoftirqd, &split.shares.other];
         let in_window = self.wire.sink.window_delivered.max(1) as f64;
         let table = split.polls.as_ref();
         let busy = |cell: &&PollCell| cell.kind == PollKind::FirstFromBusy;
@@ -77,6 +83,9 @@ impl Trial {
             protocol_s: time_s(split.shares.protocol)?,
             interrupt_s: time_s(split.shares.interrupt)?,
             application_s: time_s(split.shares.application)?,
+            idle_s: time_s(split.shares.idle)?,
+            other_s: elsewhere.into_iter().filter_map(|share| time_s(*share)).sum(),
+            meter_s: time_s(split.overhead_share),
             packets: split.counters.backlog_packets? as f64,
             polls: split.counters.backlog_polls? as f64,
             interrupts: split.counters.ipis? as f64,

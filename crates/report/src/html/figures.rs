@@ -25,14 +25,15 @@ pub fn section(finding: &Finding) -> Markup {
                         @let load = format::quantity(at.load_pps, Unit::Pps);
                         (group(&format!("Latency at {} of the cliff, {load}", format::share_short(at.share)), &sheet::latency(at)))
                     }
-                    (group("CPU at the cliff", &sheet::cpu(&finding.cpu_at_cliff)))
-                    (group("CPU at twice the cliff", &sheet::cpu(&finding.cpu_at_twice)))
+                    (group("CPU at the cliff", &sheet::cpu_at_cliff(finding)))
+                    (group("CPU at twice the cliff", &sheet::cpu_at_twice(finding)))
                     (group("Lost at twice the cliff, of the offered packets", &sheet::loss(&finding.loss_at_twice)))
                     @for check in &finding.checks {
                         (group(&format!("Check {}: delivered past its cliff", check.name), &sheet::check(check)))
                     }
                 }
             }
+            @if let Some(note) = sheet::cpu_note(finding) { p.note { "CPU, " (note) "." } }
             @if !finding.checks.is_empty() { p.note { "Checks: " (sheet::CHECK_NOTE) "." } }
         }
     }

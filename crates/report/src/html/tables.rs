@@ -37,6 +37,18 @@ pub fn costs(finding: &Finding) -> Markup {
     }
 }
 
+pub fn disturbance(finding: &Finding) -> Markup {
+    let told = sheet::disturbance(finding);
+    html! {
+        @if !told.is_empty() {
+            section #disturbance {
+                h2 { (sheet::DISTURBANCE) }
+                (facts(told.into_iter()))
+            }
+        }
+    }
+}
+
 pub fn setup(finding: &Finding) -> Markup {
     let limits = &finding.host.limits;
     html! {

@@ -11,17 +11,31 @@ pub fn cliff_note(finding: &Finding) -> String {
     let loss = format::loss(finding.loss_target);
     match finding.definition {
         Some(of) if of.exceed > 0.0 => format!(
-            "highest offered load at which at most {} of the trials of {} lose more than {loss}; without pauses and stalls from outside \
-             the host",
+            "highest offered load at which at most {} of the trials of {} lose more than {loss}; without {}",
             print_share(of.exceed),
-            print_time_s(of.trial_s)
+            print_time_s(of.trial_s),
+            left_out(finding)
         ),
         Some(of) => format!(
-            "highest offered load at which no trial of {} loses more than {loss}; without pauses and stalls from outside the host",
-            print_time_s(of.trial_s)
+            "highest offered load at which no trial of {} loses more than {loss}; without {}",
+            print_time_s(of.trial_s),
+            left_out(finding)
         ),
         None => format!("highest offered load with loss at or below {loss}"),
     }
+}
+
+/// What the host's own cliff leaves out.
+fn left_out(finding: &Finding) -> &'static str {
+    if pauses_are_told(finding) {
+        "pauses and stalls from outside the host"
+    } else {
+        "stalls of the sender (pauses of the host's CPU were not measured and are in)"
+    }
+}
+
+fn pauses_are_told(finding: &Finding) -> bool {
+    finding.disturbance.as_ref().is_some_and(|told| told.host.is_some())
 }
 
 /// Searches, trials and bounds that are open.
@@ -102,15 +116,16 @@ pub fn to_plan_with(finding: &Finding) -> Option<String> {
         _ => own.value == experienced.value,
     };
     let value = |figure: &Figure| format::value(figure, Unit::Pps);
+    let what = if pauses_are_told(finding) { "pauses from outside" } else { "stalls of the sender" };
     Some(if overlap {
         format!(
-            "Plan with {}: pauses from outside moved the cliff by {}, within its interval.",
+            "Plan with {}: {what} moved the cliff by {}, within its interval.",
             value(&experienced),
             format::signed(-apart, Unit::Share)
         )
     } else {
         format!(
-            "Plan with the cliff as experienced, {}: pauses from outside lower it by {} below the {} that the host does alone.",
+            "Plan with the cliff as experienced, {}: {what} lower it by {} below the {} that the host does alone.",
             value(&experienced),
             format::share(apart),
             value(&own)

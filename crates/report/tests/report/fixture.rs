@@ -121,17 +121,17 @@ fn steps(step: f64, count: u32) -> impl Iterator<Item = f64> {
 /// The livelocking host with everything measured.
 pub fn livelocking() -> Finding {
     let sweep = [MODEL.sweep(steps(20e3, 45)), SIM.sweep(steps(30e3, 30)), WIRE.sweep(steps(75e3, 12))].concat();
+    let setup = Setup {
+        scheme: "napi:backlog=true".parse().expect("a scheme"),
+        traffic: Traffic::poisson(WIRE.cliff_pps().round()),
+        application_work_s: 1e-6,
+        socket_buffer_bytes: 212_992,
+        repeats: 5,
+        trial_s: 2.0,
+        quick: false,
+    };
     Finding {
         host: host(),
-        setup: Setup {
-            scheme: "napi:backlog=true".parse().expect("a scheme"),
-            traffic: Traffic::poisson(WIRE.cliff_pps().round()),
-            application_work_s: 1e-6,
-            socket_buffer_bytes: 212_992,
-            repeats: 5,
-            trial_s: 2.0,
-            quick: false,
-        },
         calibration: Some(calibration()),
         generator: GeneratorSummary {
             method: "AF_PACKET transmit ring, PACKET_QDISC_BYPASS".to_owned(),
@@ -139,12 +139,6 @@ pub fn livelocking() -> Finding {
             lateness_p99_s: Some(3.2e-6),
             frame_bytes: 64,
         },
-        loss_target: 1e-4,
-        definition: None,
-        cliff_experienced_pps: Default::default(),
-        searches: None,
-        idle: None,
-        contradictions: Vec::new(),
         cliff_pps: from_each(|fluid| fluid.figure(fluid.cliff_pps())),
         peak_pps: from_each(|fluid| fluid.figure(1.004 * fluid.cliff_pps())),
         livelock: from_each(|fluid| fluid.figure(fluid.delivered_pps(2.0 * fluid.cliff_pps()) / fluid.cliff_pps())),
@@ -163,12 +157,11 @@ pub fn livelocking() -> Finding {
                 .to_owned(),
         ),
         suggestions: suggestions(),
-        missing: Vec::new(),
         sweep,
         checks: vec![check()],
         fingerprint: fingerprint(),
         provenance: provenance("netcliff find"),
-        partial: false,
+        ..Finding::blank(setup, 1e-4)
     }
 }
 

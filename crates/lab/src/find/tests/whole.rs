@@ -3,52 +3,28 @@
 use std::cell::RefCell;
 use std::sync::atomic::AtomicBool;
 
-use netcliff_core::finding::{ByEngine, GeneratorSummary, HostSummary, Setup};
-use netcliff_core::{Finding, Fingerprint, Provenance, Record, Scheme, Traffic};
+use netcliff_core::finding::Setup;
+use netcliff_core::{Finding, Record, Scheme, Traffic};
 use netcliff_host::cpu::Preference;
 
 use super::super::plan::{Plan, Progress};
+use super::super::recorder::Recorder;
 use super::super::{FindOptions, Idle, Observer, stages};
 use super::*;
 use crate::rig::RigOptions;
 
 /// A finding of nothing.
 pub(super) fn finding() -> Finding {
-    Finding {
-        host: HostSummary::default(),
-        setup: Setup {
-            scheme: Scheme::Ideal,
-            traffic: Traffic::poisson(1.0),
-            application_work_s: 0.0,
-            socket_buffer_bytes: 4096,
-            repeats: 1,
-            trial_s: 0.4,
-            quick: true,
-        },
-        calibration: None,
-        generator: GeneratorSummary::default(),
-        loss_target: LOSS,
-        definition: None,
-        cliff_pps: ByEngine::default(),
-        cliff_experienced_pps: ByEngine::default(),
-        searches: None,
-        idle: None,
-        contradictions: Vec::new(),
-        peak_pps: ByEngine::default(),
-        livelock: ByEngine::default(),
-        latency: Vec::new(),
-        cpu_at_cliff: ByEngine::default(),
-        cpu_at_twice: ByEngine::default(),
-        loss_at_twice: ByEngine::default(),
-        binding: None,
-        suggestions: Vec::new(),
-        missing: Vec::new(),
-        sweep: Vec::new(),
-        checks: Vec::new(),
-        fingerprint: Fingerprint::default(),
-        provenance: Provenance::default(),
-        partial: false,
-    }
+    let setup = Setup {
+        scheme: Scheme::Ideal,
+        traffic: Traffic::poisson(1.0),
+        application_work_s: 0.0,
+        socket_buffer_bytes: 4096,
+        repeats: 1,
+        trial_s: 0.4,
+        quick: true,
+    };
+    Finding::blank(setup, LOSS)
 }
 
 fn options() -> FindOptions {
@@ -90,7 +66,8 @@ fn run(fake: &mut Fake, options: &FindOptions) -> (Finding, Result<(), Unresolve
     let run = stages::Run {
         options,
         plan: &plan,
-        bench: fake,
+        bench: Recorder::new(fake),
+        left_out: 0.0,
         progress: &progress,
         stop: &stop,
         finding: &mut finding,
@@ -128,4 +105,52 @@ fn a_loss_below_a_packet_of_a_trial_is_refused_before_it_is_searched() {
     let (finding, outcome) = run(&mut fake, &FindOptions { loss: 1e-7, ..options() });
     assert!(outcome.is_err_and(|error| error.to_string().contains("--trial")));
     assert!(finding.searches.is_none() && fake.trials < 30, "{} trials", fake.trials);
+}
+
+/// Pauses every 0.1 s of 2 ms on average, that is 1 / 0.102 a second and 1.96 % of the time: counts and total are sums of independent
+/// terms, of which ten standard deviations are allowed (false alarm below 1e-20).
+#[test]
+fn a_run_tells_the_pauses_it_had() {
+    let (every_s, mean_s) = (0.1, 2e-3);
+    let (finding, _) = run(&mut Fake { pauses: Some(Random { every_s, mean_s }), ..host(3) }, &options());
+    let told = finding.disturbance.expect("trials were made");
+    let pauses = told.host.expect("the fake tells them");
+    let expected = told.measured_s / (every_s + mean_s);
+    assert!((pauses.count as f64 - expected).abs() < 10.0 * expected.sqrt(), "{} of {expected}", pauses.count);
+    // Exponential: mean and standard deviation are the same; the number is random too.
+    let (total_s, deviation_s) = (expected * mean_s, mean_s * (2.0 * expected).sqrt());
+    assert!((pauses.total_s - total_s).abs() < 10.0 * deviation_s, "{} of {total_s}", pauses.total_s);
+    let median_s = pauses.p50_s.unwrap();
+    assert!((median_s / (mean_s * std::f64::consts::LN_2) - 1.0).abs() < 10.0 / expected.sqrt(), "{median_s}");
+    assert!(pauses.p99_s.unwrap() > 2.0 * median_s && pauses.max_s >= pauses.p99_s);
+    assert!(told.left_out > 0.02 && told.left_out < 0.6, "{}", told.left_out);
+    assert!(told.clock_jumps.is_empty());
+    let (own, experienced) = (finding.cliff_pps.wire.unwrap(), finding.cliff_experienced_pps.wire.unwrap());
+    assert!(own.value >= experienced.value, "{own:?} {experienced:?}");
+}
+
+#[test]
+fn a_run_without_pauses_says_that_there_were_none() {
+    let (finding, _) = run(&mut host(3), &options());
+    let told = finding.disturbance.expect("trials were made");
+    assert_eq!((told.host.expect("told").count, told.left_out), (0, 0.0));
+    assert_eq!(told.sender, None);
+    let (blind, _) = run(&mut Fake { tells_pauses: false, ..host(3) }, &options());
+    assert_eq!(blind.disturbance.unwrap().host, None);
+    assert!(blind.missing.iter().any(|missing| missing.figure == "disturbance.host"));
+}
+
+/// The fake loses 10 % of its speed in 100 trials, and trials take next to no time: the line is over their order only as far as they are
+/// evenly spaced, so that its sign and size are asserted, not more.
+#[test]
+fn a_run_tells_its_drift() {
+    let mut drifting = Fake { drift: -0.1, ..host(3) };
+    let (finding, _) = run(&mut drifting, &options());
+    let last = finding.speed.unwrap().trials.last().unwrap().turns_per_s.unwrap();
+    assert!((last / (3e6 * (1.0 - 0.1 * f64::from(drifting.trials - 1) / 100.0)) - 1.0).abs() < 1e-9, "{last}");
+    let drift = finding.drift.unwrap();
+    let whole = -0.1 * f64::from(drifting.trials) / 100.0;
+    assert!(drift.share.value < 0.2 * whole && drift.share.value > 4.0 * whole, "{drift:?} of {whole}");
+    let (steady, _) = run(&mut host(3), &options());
+    assert!(steady.drift.unwrap().share.value.abs() < 1e-12);
 }

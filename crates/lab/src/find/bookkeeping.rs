@@ -1,0 +1,117 @@
+//! The measured CPU split in the bookkeeping of model and simulation, row for row.
+//!
+//! The meter sees where the CPU was, the engines know what for. What an interrupt costs whom it hits beyond its handler (leaving
+//! and entering a virtual machine, cold caches) the meter finds in the application or in idle time; the engines' interrupt row has it. A
+//! NET_RX softirq is to the meter one thing; to the engines it is polls and packets. So the calibrated hidden cost of each counted
+//! interrupt is moved to the interrupt row, from where it hit, and the calibrated cost of each counted poll to the poll row. The sum stays
+//! what it was. What the engines do not have (other tasks, other softirqs) is told beside.
+
+use netcliff_core::finding::{CpuBesides, CpuMeasured};
+use netcliff_core::{CpuShares, Figure};
+
+use crate::bench::{Counts, Observation};
+use crate::stats;
+
+/// Calibrated costs that the meter cannot see by itself.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Seams {
+    /// What an interrupt adds to the work it hits, beyond its handler (s).
+    pub hidden_s: f64,
+    /// A poll without its packets (s).
+    pub poll_s: f64,
+}
+
+/// The shares of a trial as the engines count; None where no meter told them apart.
+pub fn like_engines(counts: &Counts, seams: Seams) -> CpuShares {
+    let share = |time_s: f64| Figure::exact(time_s / counts.elapsed_s);
+    let busy = counts.busy_interrupts.min(counts.interrupts);
+    let hidden = |interrupts: f64, at_most_s: f64| (seams.hidden_s * interrupts).clamp(0.0, at_most_s.max(0.0));
+    let (on_application_s, on_idle_s) =
+        (hidden(busy, counts.application_s), hidden(counts.interrupts - busy, counts.idle_s));
+    let poll_s = (seams.poll_s * counts.polls).clamp(0.0, counts.protocol_s);
+    CpuShares {
+        interrupt: Some(share(counts.interrupt_s + on_application_s + on_idle_s)),
+        poll: Some(share(poll_s)),
+        protocol: Some(share(counts.protocol_s - poll_s)),
+        application: Some(share(counts.application_s - on_application_s)),
+        available: Some(share(counts.idle_s - on_idle_s)),
+    }
+}
+
+/// Rewrites the splits of trials; those without counts keep theirs.
+pub fn rewrite(observations: &mut [Observation], seams: Seams) {
+    for observation in observations {
+        if let Some(counts) = &observation.counts {
+            observation.outcome.cpu = Some(like_engines(counts, seams));
+        }
+    }
+}
+
+/// What the meter saw at a load beside the rows of the engines; None where it saw nothing.
+pub fn besides(observations: &[&Observation], load_pps: f64) -> Option<CpuBesides> {
+    let counts = || observations.iter().filter_map(|observation| observation.counts.as_ref());
+    let shares =
+        |of: fn(&Counts) -> Option<f64>| -> Vec<f64> { counts().filter_map(|c| Some(of(c)? / c.elapsed_s)).collect() };
+    Some(CpuBesides {
+        load_pps,
+        other: stats::mean(&shares(|c| Some(c.other_s)))?,
+        meter: stats::mean(&shares(|c| c.meter_s)),
+    })
+}
+
+/// The same at all loads of the sweep, void trials left out.
+pub fn measured(swept: &[Observation], seams: Seams) -> Option<CpuMeasured> {
+    let mut loads: Vec<f64> = swept.iter().map(|observation| observation.spec.rate_pps).collect();
+    loads.sort_by(f64::total_cmp);
+    loads.dedup();
+    let at = |load_pps: f64| {
+        let here = |o: &&Observation| o.spec.rate_pps == load_pps && o.void().is_none();
+        besides(&swept.iter().filter(here).collect::<Vec<_>>(), load_pps)
+    };
+    let besides: Vec<CpuBesides> = loads.into_iter().filter_map(at).collect();
+    (!besides.is_empty()).then_some(CpuMeasured { hidden_s: seams.hidden_s, poll_s: seams.poll_s, besides })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A host that spends 0.4 s of a second in NET_RX, 0.3 s in the application, 0.05 s in handlers, 0.2 s idle and 0.05 s elsewhere.
+    fn counts() -> Counts {
+        Counts {
+            elapsed_s: 1.0,
+            protocol_s: 0.4,
+            interrupt_s: 0.05,
+            application_s: 0.3,
+            idle_s: 0.2,
+            other_s: 0.05,
+            meter_s: Some(0.02),
+            polls: 1e5,
+            interrupts: 8e4,
+            busy_interrupts: 6e4,
+            ..Counts::default()
+        }
+    }
+
+    fn values(cpu: CpuShares) -> [f64; 5] {
+        [cpu.interrupt, cpu.poll, cpu.protocol, cpu.application, cpu.available].map(|figure| figure.unwrap().value)
+    }
+
+    #[test]
+    fn what_is_moved_between_rows_keeps_the_sum() {
+        let seams = Seams { hidden_s: 1e-6, poll_s: 5e-7 };
+        let rows = values(like_engines(&counts(), seams));
+        let expected = [0.05 + 0.08, 0.05, 0.35, 0.3 - 0.06, 0.2 - 0.02];
+        for (found, expected) in rows.iter().zip(expected) {
+            assert!((found - expected).abs() < 1e-12, "{rows:?}");
+        }
+        assert!((rows.iter().sum::<f64>() - 0.95).abs() < 1e-12, "all but other work: {rows:?}");
+    }
+
+    #[test]
+    fn no_row_gives_more_than_it_has() {
+        let rows = values(like_engines(&counts(), Seams { hidden_s: 1e-3, poll_s: 1e-3 }));
+        assert_eq!([rows[2], rows[3], rows[4]], [0.0; 3]);
+        assert!((rows.iter().sum::<f64>() - 0.95).abs() < 1e-12, "{rows:?}");
+    }
+}

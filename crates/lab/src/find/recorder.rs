@@ -1,0 +1,256 @@
+//! A [`Bench`] that remembers of each trial of a run what disturbed it and how fast the machine was.
+
+use std::time::Instant;
+
+use netcliff_core::Figure;
+use netcliff_core::finding::{ClockJump, Disturbance, Drift, Pauses, Speed, SpeedAt};
+use netcliff_wire::generator::STALL_NS;
+
+use crate::bench::{Bench, Observation, SenderCeiling, Span};
+use crate::calibrate::poll_line;
+use crate::stats;
+use crate::trial::{TrialError, TrialSpec};
+
+/// The counter's rate in a trial may differ by so much from the median of the run: reading it is good for 1e-5 in a trial of 0.1 s.
+const STEADY_RATE: f64 = 1e-4;
+/// A machine that slept for less was not suspended: the clocks are read microseconds apart (s).
+const LEAST_SUSPEND_S: f64 = 1e-3;
+/// Fewest trials with a speed that make a drift.
+const FEWEST_SPEEDS: usize = 5;
+
+/// What the trials are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    Rough,
+    Calibration,
+    Search,
+    Sweep,
+    /// A trial with the CPU idling the other way.
+    Idle,
+}
+
+impl Stage {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Rough => "rough",
+            Self::Calibration => "calibration",
+            Self::Search => "search",
+            Self::Sweep => "sweep",
+            Self::Idle => "idle",
+        }
+    }
+}
+
+/// Passes everything on to another bench.
+pub struct Recorder<'a> {
+    bench: &'a mut dyn Bench,
+    began: Instant,
+    stage: Stage,
+    seen: Vec<Seen>,
+}
+
+/// What is kept of a trial.
+struct Seen {
+    at_s: f64,
+    stage: Stage,
+    load_pps: f64,
+    window_s: f64,
+    host: Option<Vec<f64>>,
+    sender: Option<Vec<f64>>,
+    stalls: Vec<f64>,
+    shortest_pause_s: Option<f64>,
+    steal_share: f64,
+    sender_steal_share: f64,
+    turns_per_s: Option<f64>,
+    packet_s: Option<f64>,
+    suspended_s: f64,
+    ns_per_tick: Option<f64>,
+}
+
+impl<'a> Recorder<'a> {
+    /// Nothing seen yet.
+    pub fn new(bench: &'a mut dyn Bench) -> Self {
+        Self { bench, began: Instant::now(), stage: Stage::Rough, seen: Vec::new() }
+    }
+
+    /// The trials from now on are for this.
+    pub fn enter(&mut self, stage: Stage) {
+        self.stage = stage;
+    }
+
+    fn keep(&mut self, observation: &Observation) {
+        let at_s = self.began.elapsed().as_secs_f64();
+        self.seen.push(Seen::of(observation, at_s, self.stage));
+    }
+
+    /// What came from outside, given the share of the searches' slots that the host's own cliff leaves out; None before the first trial.
+    pub fn disturbance(&self, left_out: f64) -> Option<Disturbance> {
+        if self.seen.is_empty() {
+            return None;
+        }
+        // With the CPU idling the other way other pauses show.
+        let trials: Vec<&Seen> = self.seen.iter().filter(|seen| seen.stage != Stage::Idle).collect();
+        let shortest_s = trials.iter().find_map(|seen| seen.shortest_pause_s).unwrap_or(0.0);
+        let host = pauses(&trials, shortest_s, |seen| Some((seen.host.as_ref()?, seen.steal_share)));
+        let sender = pauses(&trials, shortest_s, |seen| Some((seen.sender.as_ref()?, seen.sender_steal_share)));
+        let stalls = pauses(&trials, STALL_NS as f64 * 1e-9, |seen| Some((&seen.stalls, 0.0)));
+        Some(Disturbance {
+            measured_s: trials.iter().map(|seen| seen.window_s).sum(),
+            trials: trials.len() as u32,
+            host,
+            sender,
+            sender_stalls: stalls.map(|stalls| Pauses { steal_share: None, ..stalls }),
+            left_out,
+            clock_jumps: clock_jumps(&self.seen),
+        })
+    }
+
+    /// How fast the CPU was; None where no trial tells.
+    pub fn speed(&self) -> Option<Speed> {
+        let at = |seen: &Seen| SpeedAt {
+            at_s: seen.at_s,
+            stage: seen.stage.name().to_owned(),
+            load_pps: seen.load_pps,
+            turns_per_s: seen.turns_per_s,
+            packet_s: seen.packet_s,
+        };
+        let told = |seen: &&Seen| seen.turns_per_s.is_some() || seen.packet_s.is_some();
+        let trials: Vec<SpeedAt> = self.seen.iter().filter(told).map(at).collect();
+        (!trials.is_empty()).then(|| Speed {
+            turns_per_s: self.median_of(Stage::Search, |seen| seen.turns_per_s),
+            packet_s: self.median_of(Stage::Search, |seen| seen.packet_s),
+            trials,
+        })
+    }
+
+    fn median_of(&self, stage: Stage, of: impl Fn(&Seen) -> Option<f64>) -> Option<Figure> {
+        let values: Vec<f64> = self.seen.iter().filter(|seen| seen.stage == stage).filter_map(of).collect();
+        stats::median(&values)
+    }
+
+    /// Turns a second in the trials of a stage, median; None where fewer than [`FEWEST_SPEEDS`] tell.
+    pub fn turns_per_s(&self, stage: Stage) -> Option<f64> {
+        let told = |seen: &&Seen| seen.stage == stage && seen.turns_per_s.is_some();
+        let enough = self.seen.iter().filter(told).count() >= FEWEST_SPEEDS;
+        self.median_of(stage, |seen| seen.turns_per_s).filter(|_| enough).map(|figure| figure.value)
+    }
+
+    /// How the speed changed; None with too few trials that tell one.
+    pub fn drift(&self) -> Option<Drift> {
+        let of = |seen: &Seen| Some((seen.at_s, seen.turns_per_s.filter(|_| seen.stage != Stage::Idle)?));
+        let speeds: Vec<(f64, f64)> = self.seen.iter().filter_map(of).collect();
+        let (share, scatter) = line(&speeds)?;
+        let ratio = self.turns_per_s(Stage::Search).zip(self.turns_per_s(Stage::Calibration));
+        Some(Drift {
+            share,
+            scatter,
+            search_over_calibration: ratio.map(|(search, calibration)| search / calibration - 1.0),
+        })
+    }
+}
+
+impl Seen {
+    fn of(observation: &Observation, at_s: f64, stage: Stage) -> Self {
+        let lengths = |spans: &Vec<Span>| spans.iter().map(|span| span.length_s).collect::<Vec<f64>>();
+        let (slots, outside) = (&observation.slots, &observation.outside);
+        let counts = observation.counts.as_ref();
+        Self {
+            at_s,
+            stage,
+            load_pps: observation.spec.rate_pps,
+            window_s: observation.spec.seconds,
+            host: slots.host_pauses.as_ref().map(lengths),
+            sender: slots.sender_pauses.as_ref().map(lengths),
+            stalls: lengths(&slots.sender_stalls),
+            shortest_pause_s: outside.shortest_pause_s,
+            steal_share: observation.steal_share,
+            sender_steal_share: outside.sender_steal_share,
+            turns_per_s: outside.turns_per_s,
+            packet_s: counts.and_then(|c| Some(poll_line(&c.poll_times, c.polls, c.tail_s)?[0])).filter(|s| *s > 0.0),
+            suspended_s: outside.suspended_s,
+            ns_per_tick: outside.ns_per_tick,
+        }
+    }
+}
+
+/// Over the trials that tell; None where none does.
+fn pauses<'a>(
+    trials: &[&'a Seen],
+    shortest_s: f64,
+    of: impl Fn(&'a Seen) -> Option<(&'a Vec<f64>, f64)>,
+) -> Option<Pauses> {
+    let (mut lengths, mut measured_s, mut stolen_s, mut told) = (Vec::new(), 0.0, 0.0, false);
+    for seen in trials {
+        let Some((own, steal_share)) = of(seen) else { continue };
+        told = true;
+        lengths.extend(own);
+        measured_s += seen.window_s;
+        stolen_s += steal_share * seen.window_s;
+    }
+    let steal_share = if measured_s > 0.0 { stolen_s / measured_s } else { 0.0 };
+    told.then(|| Pauses { steal_share: Some(steal_share), ..Pauses::of(&lengths, measured_s, shortest_s) })
+}
+
+fn clock_jumps(seen: &[Seen]) -> Vec<ClockJump> {
+    let rates: Vec<f64> = seen.iter().filter_map(|seen| seen.ns_per_tick).collect();
+    let usual = stats::median(&rates).map(|figure| figure.value);
+    let jump = |seen: &Seen| {
+        let jump = |what| Some(ClockJump { at_s: seen.at_s, what });
+        if seen.suspended_s > LEAST_SUSPEND_S {
+            return jump(format!("the machine slept for {:.3} s", seen.suspended_s));
+        }
+        let off = seen.ns_per_tick? / usual? - 1.0;
+        if off.abs() <= STEADY_RATE {
+            return None;
+        }
+        jump(format!(
+            "the CPU's counter ran {:.0} ppm {} against the kernel's clock than in the median of the run: the clock was set, or the \
+             virtual machine was moved",
+            1e6 * off.abs(),
+            if off < 0.0 { "faster" } else { "slower" }
+        ))
+    };
+    seen.iter().filter_map(jump).collect()
+}
+
+/// Change from the first moment to the last and scatter about it, both over the mean, of (time, value) by least squares.
+fn line(points: &[(f64, f64)]) -> Option<(Figure, f64)> {
+    if points.len() < FEWEST_SPEEDS {
+        return None;
+    }
+    let count = points.len() as f64;
+    let mean = |of: &dyn Fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
+    let (time, value) = (mean(&|p| p.0), mean(&|p| p.1));
+    let spread: f64 = points.iter().map(|(t, _)| (t - time).powi(2)).sum();
+    let slope = points.iter().map(|(t, v)| (t - time) * (v - value)).sum::<f64>() / spread;
+    let squares: f64 = points.iter().map(|(t, v)| (v - value - slope * (t - time)).powi(2)).sum();
+    let variance = squares / (count - 2.0);
+    let length = points.last()?.0 - points.first()?.0;
+    let half = stats::student(points.len() - 2) * (variance / spread).sqrt() * length / value;
+    let share = slope * length / value;
+    (spread > 0.0 && value > 0.0).then(|| (Figure::sampled(share, half, stats::CONFIDENCE), variance.sqrt() / value))
+}
+
+impl Bench for Recorder<'_> {
+    fn observe(&mut self, spec: &TrialSpec, metered: bool) -> Result<Observation, TrialError> {
+        let observation = self.bench.observe(spec, metered)?;
+        self.keep(&observation);
+        Ok(observation)
+    }
+
+    fn ceiling(&mut self, frame_bytes: u32) -> Result<SenderCeiling, TrialError> {
+        self.bench.ceiling(frame_bytes)
+    }
+
+    fn socket_capacity(&mut self, spec: &TrialSpec) -> Result<Option<f64>, TrialError> {
+        self.bench.socket_capacity(spec)
+    }
+
+    fn ring_slots(&self) -> Option<u64> {
+        self.bench.ring_slots()
+    }
+
+    fn cpu_method(&self) -> Result<String, String> {
+        self.bench.cpu_method()
+    }
+}

@@ -1,0 +1,117 @@
+//! What disturbed a run from outside and how fast the machine was, in facts.
+
+use netcliff_core::Finding;
+use netcliff_core::finding::{Disturbance, LengthBin, Pauses};
+use netcliff_core::units::print_time_s;
+
+use crate::format::{self, Unit};
+
+/// The heading above [`disturbance`].
+pub const DISTURBANCE: &str = "Disturbances from outside, and speed";
+
+/// A name and a sentence each; empty for findings of versions that did not measure them.
+pub fn disturbance(finding: &Finding) -> Vec<(&'static str, String)> {
+    let mut facts = finding.disturbance.as_ref().map(outside).unwrap_or_default();
+    facts.extend(speed(finding).map(|speed| ("speed", speed)));
+    facts
+}
+
+fn outside(told: &Disturbance) -> Vec<(&'static str, String)> {
+    let mut facts = Vec::new();
+    for (name, pauses) in [("host's CPU", &told.host), ("sender's CPU", &told.sender)] {
+        if let Some(pauses) = pauses {
+            facts.push((name, taken(pauses, told)));
+        }
+    }
+    if let Some(stalls) = told.sender_stalls.as_ref().filter(|stalls| stalls.count > 0) {
+        let all = lengths(stalls);
+        facts.push(("sender", format!("held up {} times for more than {}{all}", stalls.count, shortest(stalls))));
+    }
+    if told.left_out > 0.0 {
+        let share = format::share(told.left_out);
+        facts.push(("left out", format!("{share} of the searches' slots of 10 ms, for the host's own cliff")));
+    }
+    for jump in &told.clock_jumps {
+        facts.push(("clocks", format!("{:.0} s into the run: {}", jump.at_s, jump.what)));
+    }
+    facts
+}
+
+fn shortest(pauses: &Pauses) -> String {
+    print_time_s(pauses.shortest_s)
+}
+
+/// How often and how long a CPU was away.
+fn taken(pauses: &Pauses, told: &Disturbance) -> String {
+    let steal = match pauses.steal_share {
+        Some(share) if share > 0.0 => format!("; the hypervisor's steal clock says {}", format::share(share)),
+        _ => String::new(),
+    };
+    let span = format!("{:.0} s of trials", told.measured_s);
+    if pauses.count == 0 {
+        return format!("never away for more than {} in {span}{steal}", shortest(pauses));
+    }
+    let times = if pauses.count == 1 { "once".to_owned() } else { format!("{} times", pauses.count) };
+    format!("away {times} for more than {} in {span}{}{steal}", shortest(pauses), lengths(pauses))
+}
+
+fn lengths(pauses: &Pauses) -> String {
+    let length = |length_s: Option<f64>| length_s.map_or("-".to_owned(), |s| format::quantity(s, Unit::Seconds));
+    format!(
+        ", {} of the time; p50 {}, p99 {}, longest {}",
+        format::share(pauses.share),
+        length(pauses.p50_s),
+        length(pauses.p99_s),
+        length(pauses.max_s)
+    )
+}
+
+/// How fast, and how that changed.
+fn speed(finding: &Finding) -> Option<String> {
+    let speed = finding.speed.as_ref()?;
+    let mut said = Vec::new();
+    if let Some(packet) = speed.packet_s {
+        said.push(format!("a packet's protocol work took {} in the searches", format::figure(&packet, Unit::Seconds)));
+    }
+    if let Some(turns) = speed.turns_per_s {
+        said.push(format!("the host's CPU did {:.3} million turns of a fixed loop a second", turns.value * 1e-6));
+    }
+    if let Some(drift) = &finding.drift {
+        let ends =
+            format::interval(&drift.share, Unit::Share, " to ").map_or(String::new(), |ends| format!(" ({ends})"));
+        said.push(format!(
+            "it drifted by {}{ends} over the run, {} scatter",
+            format::signed(drift.share.value, Unit::Share),
+            format::share(drift.scatter)
+        ));
+        said.extend(
+            drift
+                .search_over_calibration
+                .map(|share| format!("in the searches {} against calibration", format::signed(share, Unit::Share))),
+        );
+    }
+    if let Some(before) = &finding.cliff_as_calibrated_pps {
+        let cliffs: Vec<String> =
+            before.present().map(|(engine, cliff)| format!("{engine} {}", format::value(cliff, Unit::Pps))).collect();
+        said.push(format!(
+            "model and simulation are for the speed of the searches (as calibrated: {})",
+            cliffs.join(", ")
+        ));
+    }
+    (!said.is_empty()).then(|| said.join("; "))
+}
+
+/// Name and counts by length of each distribution that has any, in the order of the page.
+pub fn pause_lengths(finding: &Finding) -> Vec<(&'static str, &[LengthBin])> {
+    let Some(told) = &finding.disturbance else { return Vec::new() };
+    [("host's CPU", &told.host), ("sender's CPU", &told.sender), ("sender held up", &told.sender_stalls)]
+        .into_iter()
+        .filter_map(|(name, pauses)| Some((name, pauses.as_ref()?.lengths.as_slice())))
+        .filter(|(_, bins)| !bins.is_empty())
+        .collect()
+}
+
+/// A bin as text: `500us-1ms`.
+pub fn bin(bin: &LengthBin) -> String {
+    format!("{}-{}", print_time_s(bin.from_s), print_time_s(2.0 * bin.from_s))
+}
