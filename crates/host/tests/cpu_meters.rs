@@ -8,7 +8,7 @@ use netcliff_host::cpu::{
     ebpf::{Class, EbpfMeter},
     soaker::SoakerMeter,
 };
-use netcliff_testkit::{Need, Shared, Turn, has, has_all, has_program, turn};
+use netcliff_testkit::{HAS_TURN, Need, Shared, Turn, has, has_all, has_program, turn};
 use std::{
     hint::black_box,
     net::UdpSocket,
@@ -138,7 +138,7 @@ fn ebpf_sees_its_tasks_in_a_pid_namespace_of_its_own() {
     for test in ["ebpf_sees_a_spinning_thread", "ebpf_watches_a_process_that_is_named_later"] {
         let mut inside = std::process::Command::new("unshare");
         inside.args(["--pid", "--fork", "--mount-proc", "--kill-child"]);
-        inside.arg(std::env::current_exe().unwrap()).args(["--exact", test]);
+        inside.arg(std::env::current_exe().unwrap()).args(["--exact", test]).env(HAS_TURN, "1");
         let output = inside.output().unwrap();
         let told = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success() && told.contains("1 passed"), "{told}");

@@ -16,7 +16,7 @@ mod turn;
 pub use need::Need;
 pub use programs::{has_program, listed_programs};
 pub use report::{REQUIRE, SKIPPED_FILE, not_applicable, skip};
-pub use turn::{Shared, Turn, turn};
+pub use turn::{HAS_TURN, Shared, Turn, turn};
 
 /// True where this machine has the need; else the test is reported as skipped, or fails where the need is required.
 pub fn has(need: Need) -> bool {

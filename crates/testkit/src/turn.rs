@@ -2,6 +2,9 @@
 
 use std::fs::File;
 
+/// A test that starts another one as a child hands its turn down by setting this variable for it.
+pub const HAS_TURN: &str = "NETCLIFF_TEST_HAS_TURN";
+
 /// What tests take turns with. Each test may be a process of its own (cargo-nextest), so that a lock in memory keeps nothing apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shared {
@@ -14,15 +17,19 @@ pub enum Shared {
 /// A turn, until it is dropped or the process ends, however it ends.
 #[derive(Debug)]
 pub struct Turn {
-    _locked: File,
+    /// None: it is the parent's.
+    _locked: Option<File>,
 }
 
-/// Waits until no other test on this machine has it.
+/// Waits until no other test on this machine has it; at once where the process that started this one has handed its turn down.
 ///
 /// # Panics
 ///
 /// The file of the lock cannot be opened or locked.
 pub fn turn(shared: Shared) -> Turn {
+    if std::env::var_os(HAS_TURN).is_some() {
+        return Turn { _locked: None };
+    }
     let name = match shared {
         Shared::Cpus => "cpus",
         Shared::HostSettings => "host-settings",
@@ -32,7 +39,7 @@ pub fn turn(shared: Shared) -> Turn {
     let file = File::options().create(true).write(true).truncate(false).open(&path);
     let file = file.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     file.lock().unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    Turn { _locked: file }
+    Turn { _locked: Some(file) }
 }
 
 #[cfg(test)]
