@@ -25,6 +25,7 @@
 pub mod analysis;
 pub mod answer;
 pub mod application;
+pub mod bounds;
 pub mod cliff;
 pub mod engine;
 pub mod limits;

@@ -15,6 +15,7 @@ use netcliff_core::{Dim, DimProfile};
 use super::Work;
 use super::gathered::{self, Gathering};
 use crate::answer::{Ring, Shares};
+use crate::bounds;
 use cycle::Cycle;
 
 const NOTE: &str = "dim: the time with each profile is that of a walk on normal measurements, an approximation; each profile \
@@ -64,6 +65,7 @@ fn mixed(work: &Work, parts: &[Ring; PROFILES], shares: &[f64; PROFILES]) -> Rin
         exact: false,
         notes: vec![
             NOTE.to_owned(),
+            bounds::DIM.note(),
             format!("dim: share of time with each profile, from the first: {}", indices.join(", ")),
         ],
     }

@@ -11,6 +11,7 @@ use netcliff_core::{Hybrid, Scheme, Service, units};
 
 use super::Work;
 use crate::answer::{Ring, Shares};
+use crate::bounds;
 use crate::engine::Fidelity;
 use meter::{Part, Rule, Times, WINDOW};
 
@@ -69,9 +70,10 @@ pub fn solve(work: &Work, hybrid: &Hybrid, fidelity: Fidelity) -> Result<Ring, S
         ring.exact = false;
         ring.notes.push(format!(
             "hybrid: {:.3e} switches to polling a second, an approximation (each part in equilibrium at once, samples of {WINDOW} \
-             packets lognormal and independent): where both parts run, take figures from the simulator",
+             packets lognormal and independent)",
             times.switches_per_s
         ));
+        ring.notes.push(bounds::HYBRID.note());
     }
     Ok(ring)
 }
