@@ -102,6 +102,8 @@ pub struct Ring {
     pub interrupts_per_s: f64,
     /// Busy periods of the ring (1/s).
     pub cycles_per_s: f64,
+    /// Whether clocks or counts begin them, so that packets that come meanwhile wait with the CPU free.
+    pub clocked: bool,
     /// Polls (1/s), where the scheme polls.
     pub polls_per_s: Option<f64>,
     /// CPU split without an application.

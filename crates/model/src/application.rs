@@ -1,6 +1,6 @@
 //! The application above the socket: served when neither interrupt nor softirq wants the CPU.
 //!
-//! [`exact`] solves ring, socket and application together where that takes no longer than about a second; elsewhere this is an
+//! [`exact`] solves ring, socket and application together where that takes no longer than about a tenth of a second; elsewhere this is an
 //! approximation, named in the outcome's notes and `cpu_method`. The ring is solved as if alone (the priorities are preemptive, so it
 //! does not see the application), delivers gamma packets a second and leaves the share V of the CPU. The socket is
 //! then a finite queue of load gamma t / V whose net input is asymptotically Brownian over the ring's cycles; its
@@ -12,6 +12,7 @@
 //! Both change the mean service, found as a fixed point: a longer service leaves less CPU, hence more drops and fewer
 //! wake-ups, hence a shorter service; one crossing.
 
+pub mod bounds;
 pub mod exact;
 
 use netcliff_core::{CpuShares, Figure, Host, Latency, Loss, Outcome, Scheme};
@@ -26,8 +27,10 @@ const SERVICE_FOUND: f64 = 1e-6;
 /// Mean occupancy of the socket above which its packets are taken as cold: beyond saturation it is near 1, below near 0.
 const COLD_OCCUPANCY: f64 = 0.5;
 
-/// Ring load above which the variance of a busy period is not taken any further: it is cut by the ring's size.
+/// The CPU that the ring leaves is taken as at least 1 less this.
 const MOST_RING_LOAD: f64 = 0.999;
+/// Mean packets of a busy period at the most: longer ones never end.
+const MOST_BATCH: f64 = 1e6;
 
 /// The socket and the application on top of a solved ring.
 struct Socket {
@@ -59,43 +62,28 @@ pub struct Above<'a> {
 
 /// Outcome with an application; `solve` answers the ring for a given mean service.
 pub fn outcome<E>(above: &Above<'_>, work: &Work, solve: &dyn Fn(&Work) -> Result<Ring, E>) -> Result<Outcome, E> {
-    if let Some(outcome) = above.scheme.and_then(|scheme| together(above, scheme, work)) {
+    if let Some(outcome) = above.scheme.and_then(|scheme| together(above, scheme, work, &|| solve(work).ok())) {
         return Ok(outcome);
     }
-    let Above { host, application_s, frame_bytes, .. } = *above;
+    let Above { host, application_s, .. } = *above;
     let hot = settled(host, application_s, work, solve)?;
     let cold = host.cold_protocol_s + host.cold_application_s > 0.0;
     if !cold || hot.waiting < COLD_OCCUPANCY * host.socket_buffer as f64 {
-        return Ok(write(hot, application_s, frame_bytes, work.arrival_pps));
+        return Ok(write(hot, above, application_s, work.arrival_pps));
     }
     // The socket stays near full, and its packets are cold.
     let work = Work { service_s: work.service_s + host.cold_protocol_s, ..work.clone() };
     let application_s = application_s + host.cold_application_s;
-    let mut outcome = write(settled(host, application_s, &work, solve)?, application_s, frame_bytes, work.arrival_pps);
+    let mut outcome = write(settled(host, application_s, &work, solve)?, above, application_s, work.arrival_pps);
     outcome.notes.push("the socket is taken as full: every packet at the costs of cold caches".to_owned());
     Ok(outcome)
 }
 
-/// Ring, socket and application solved together, cold caches as an empty socket has them or a full one; None where they
-/// cannot be.
-fn together(above: &Above<'_>, scheme: &Scheme, work: &Work) -> Option<Outcome> {
+/// Ring, socket and application solved together; None where they cannot be.
+fn together(above: &Above<'_>, scheme: &Scheme, work: &Work, ring: &dyn Fn() -> Option<Ring>) -> Option<Outcome> {
     let Above { host, application_s, frame_bytes, .. } = *above;
-    let hot = exact::solve(scheme, host, application_s, work)?;
-    let cold = host.cold_protocol_s + host.cold_application_s > 0.0;
-    if !cold || hot.mean_waiting < COLD_OCCUPANCY * host.socket_buffer as f64 {
-        let mut outcome = exact::outcome(&hot, scheme, host, frame_bytes);
-        if cold {
-            outcome.cpu_method = Some(APPROXIMATE.to_owned());
-            outcome.notes.push("the socket is taken as empty: every packet at the costs of warm caches".to_owned());
-        }
-        return Some(outcome);
-    }
-    let full = Work { service_s: work.service_s + host.cold_protocol_s, ..work.clone() };
-    let solved = exact::solve(scheme, host, application_s + host.cold_application_s, &full)?;
-    let mut outcome = exact::outcome(&solved, scheme, host, frame_bytes);
-    outcome.cpu_method = Some(APPROXIMATE.to_owned());
-    outcome.notes.push("the socket is taken as full: every packet at the costs of cold caches".to_owned());
-    Some(outcome)
+    let solved = exact::solve(scheme, host, application_s, work, ring)?;
+    Some(exact::outcome(&solved, scheme, host, frame_bytes))
 }
 
 /// Ring and socket at costs that do not depend on the socket's occupancy.
@@ -158,8 +146,7 @@ fn socket(host: &Host, application_s: f64, work: &Work, ring: Ring) -> Socket {
     let idle = Idle::new(&ring, left, work.delivery_s);
     let hurried = idle.sleep(left - reaching_pps * application_s, host.context_switch_s);
     let busy_left = left + host.wakeup_s * hurried.wakeups_per_s;
-    let (queue, waiting) = queue(host, application_s, work, (left, busy_left), &ring);
-    let loss = queue.loss();
+    let (loss, waiting) = queue(host, application_s, work, (left, busy_left), &ring);
     let read_pps = reaching_pps * (1.0 - loss);
     let Sleep { available, wakeups_per_s } = idle.sleep(left - read_pps * application_s, host.context_switch_s);
     // A wake-up belongs to a packet that reached the socket; there cannot be more of them than such packets.
@@ -229,13 +216,13 @@ impl Idle {
     }
 }
 
-/// The socket as a finite queue, and the mean number that waits in it.
+/// The socket as a finite queue: its loss, and the mean number that waits in it.
 ///
 /// Its net input over a cycle of the ring (idle time X, exponential, then a busy period that delivers n packets) is
 /// n - X/t with n independent of X. With V E[n] = 1 its variance a packet is E[n^2]/E[n] plus the application's own:
 /// the queue of batches n, M^[n]/G/1, served at the pace t/V. Below saturation its busy periods begin with a context
 /// switch, which adds (2 E[D] + lambda E[D^2])/(2 (1 + lambda E[D])) to every wait, D = t_sw/V.
-fn queue(host: &Host, application_s: f64, work: &Work, (left, busy_left): (f64, f64), ring: &Ring) -> (TwoMoment, f64) {
+fn queue(host: &Host, application_s: f64, work: &Work, (left, busy_left): (f64, f64), ring: &Ring) -> (f64, f64) {
     let rho = ring.throughput_pps * application_s / busy_left;
     let spread = work.shape.squared_variation();
     let batch = Batch::new(work, left, ring, spread);
@@ -249,7 +236,8 @@ fn queue(host: &Host, application_s: f64, work: &Work, (left, busy_left): (f64, 
     let switch = ring.throughput_pps * host.context_switch_s / busy_left;
     let switched = if rho < 1.0 { switch * (2.0 + switch * (1.0 + spread)) / (2.0 * (1.0 + switch)) } else { 0.0 };
     let waiting = queue.mean_waiting(unbounded) + switched;
-    (queue, waiting.min(host.socket_buffer as f64))
+    let places = host.socket_buffer as f64;
+    (queue.loss().max(batch.overflow(places)), waiting.min(places))
 }
 
 /// The packets n that one busy period of the ring delivers.
@@ -258,23 +246,37 @@ struct Batch {
     excess: f64,
     /// Variance of the net input a delivered packet, at least 1: E[n^2]/E[n] where nothing delays the interrupt.
     variability: f64,
+    /// Mean packets that come at once, where clocks or counts gather them; None: as they come.
+    burst: Option<f64>,
 }
 
 impl Batch {
+    fn new(work: &Work, left: f64, ring: &Ring, spread: f64) -> Self {
+        let idle = left.max(1.0 - MOST_RING_LOAD);
+        let mean = (ring.throughput_pps / ring.cycles_per_s.max(1e-300)).clamp(1.0, MOST_BATCH);
+        if ring.clocked {
+            return Self::clocked(work, idle, ring, spread, mean);
+        }
+        Self::from_empty(work, idle, spread, mean)
+    }
+
+    /// Cycles begin by the clock: over long, as many packets are delivered as come, a Poisson stream of which each brings itself and
+    /// takes its service from the application. A ring that loses packets evens them out.
+    fn clocked(work: &Work, idle: f64, ring: &Ring, spread: f64, mean: f64) -> Self {
+        let service = ring.throughput_pps * work.service_s / idle;
+        let net = (1.0 - ring.loss) * ((1.0 + service).powi(2) + spread * service * service);
+        Self { excess: (mean - 1.0) * (1.0 + 1.0 / mean), variability: net.max(1.0), burst: Some(mean) }
+    }
+
     /// A busy period is begun by N0 = 1 + the arrivals in delivery and set-up; each of them brings a busy period of
     /// the plain queue. N0 is taken so that E[n] is the solved ring's. The delivery D lengthens the idle time as well
     /// as the batch: the net input n - X gamma/V sees only the difference.
-    fn new(work: &Work, left: f64, ring: &Ring, spread: f64) -> Self {
-        let in_ring = (work.arrival_pps * work.service_s).min(MOST_RING_LOAD);
-        let idle = left.max(1.0 - MOST_RING_LOAD);
-        let mean =
-            (ring.throughput_pps / (ring.cycles_per_s.max(1e-300))).clamp(1.0, 1.0 / (1.0 - MOST_RING_LOAD).powi(2));
-        let plain = 1.0 / (1.0 - in_ring);
+    fn from_empty(work: &Work, idle: f64, spread: f64, mean: f64) -> Self {
+        let (plain, plain_variance) = busy_period(work.arrival_pps * work.service_s, spread, work.places);
         let started = (mean / plain).max(1.0);
         let delivered = (work.arrival_pps * work.delivery_s).min(started - 1.0);
         let set_up = started - 1.0 - delivered;
         let started_variance = delivered + set_up + set_up * set_up * spread;
-        let plain_variance = (in_ring + spread * in_ring * in_ring) * plain.powi(3);
         let variance = started * plain_variance + started_variance * plain * plain;
         let pace = 1.0 / idle;
         let by_delivery = delivered * delivered * spread;
@@ -282,11 +284,39 @@ impl Batch {
         Self {
             excess: mean - 1.0 + (variance + by_delivery * plain * plain) / mean,
             variability: (net / mean).max(1.0),
+            burst: None,
         }
+    }
+
+    /// Share of a burst that does not fit into an empty socket of `places`: its size as normal with a Poisson variable's moments.
+    fn overflow(&self, places: f64) -> f64 {
+        let Some(mean) = self.burst else { return 0.0 };
+        let deviation = mean.sqrt();
+        let beyond = (mean - places) / deviation;
+        let density = (-0.5 * beyond * beyond).exp() / (2.0 * std::f64::consts::PI).sqrt();
+        let tail = 0.5 * libm::erfc(-beyond / std::f64::consts::SQRT_2);
+        ((deviation * density + (mean - places) * tail) / mean).clamp(0.0, 1.0)
     }
 }
 
-fn write(socket: Socket, application_s: f64, frame_bytes: f64, arrival_pps: f64) -> Outcome {
+/// Mean and variance of the packets that one packet's busy period serves in a ring of `places`: from a full ring down, a service
+/// brings as many as come in it, each with what it brings from its place on.
+fn busy_period(rho: f64, spread: f64, places: u64) -> (f64, f64) {
+    let (mut mean, mut variance) = (1.0_f64, 0.0_f64);
+    for _ in 1..places {
+        let next = 1.0 + rho * mean;
+        let next_variance = rho * variance + (rho + spread * rho * rho) * mean * mean;
+        let settled = (next - mean).abs() <= 1e-12 * next && (next_variance - variance).abs() <= 1e-12 * next_variance;
+        (mean, variance) = (next, next_variance);
+        if settled || mean > MOST_BATCH {
+            break;
+        }
+    }
+    (mean.min(MOST_BATCH), variance.min(MOST_BATCH.powi(3)))
+}
+
+fn write(socket: Socket, above: &Above<'_>, application_s: f64, arrival_pps: f64) -> Outcome {
+    let Above { frame_bytes, scheme, .. } = *above;
     let Socket { ring, loss, read_pps, available, waiting, .. } = socket;
     let exact = |value: f64| Some(Figure::exact(value));
     let reaching_pps = ring.throughput_pps;
@@ -315,12 +345,11 @@ fn write(socket: Socket, application_s: f64, frame_bytes: f64, arrival_pps: f64)
     outcome.packets_per_poll =
         outcome.polls_per_s.filter(|polls| polls.value > 0.0).map(|polls| Figure::exact(reaching_pps / polls.value));
     outcome.notes.push(format!(
-        "application: two-moment approximation of the socket (Brownian over the ring's cycles, t = {}); \
-         interrupt > softirq > application strictly, ksoftirqd's sharing is not modelled; where the ring is left alone with \
-         packets in it (napi-2007, polling, unmasked coalescing) its mean latency was 2.4 times too high or half of the \
-         simulator's, and with small rings near saturation its throughput up to 48 % low; quantiles of latency to the \
-         application are not known",
+        "application: {} of the socket (Brownian over the ring's cycles, t = {}); interrupt > softirq > application strictly, \
+         ksoftirqd's sharing is not modelled; quantiles of latency to the application are not known",
+        bounds::TWO_MOMENT,
         netcliff_core::units::print_time_s(application_s)
     ));
+    outcome.notes.extend(scheme.map(|scheme| format!("application: {}", bounds::two_moment(scheme).sentence())));
     outcome
 }

@@ -10,26 +10,33 @@
 //! The sums that the outcome needs are then taken over all excursions, weighted by the room they find in the socket. What is
 //! left out has a probability below 1e-16.
 
-mod batch;
+mod band;
+mod budget;
 mod excursion;
 mod free;
+mod laws;
+mod level;
 mod outcome;
+mod periods;
 mod rest;
 mod socket;
-
-use std::cell::Cell;
+mod sweep;
+mod weights;
 
 use netcliff_core::{Host, Scheme};
 
-use crate::answer::Shares;
+use crate::answer::{Ring, Shares};
 use crate::queue::arrivals::TimeShape;
 use crate::schemes::modulated::{Chain, Role};
-use crate::schemes::{Gathering, LARGEST_WEIGHT, Work};
-use batch::{Batches, Start, Totals};
-use excursion::{Excursion, Weights};
-use free::{Wait, Waited};
+use crate::schemes::{self, Gathering, LARGEST_WEIGHT, Work};
+use budget::Budget;
+use excursion::{Costs, Excursion};
+use free::Wait;
+use laws::Laws;
 pub use outcome::outcome;
-use socket::{Cycle, Ending, Idle, Socket};
+use periods::Free;
+use socket::{Cycle, Node, Socket, Waits};
+use sweep::{Sweep, Totals};
 
 /// Ring, socket and application in statistical equilibrium.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,8 +65,19 @@ pub struct Solved {
     pub polls_per_s: Option<f64>,
     /// Polls that used their whole weight (1/s).
     pub full_polls_per_s: f64,
-    /// False where something was taken as independent that is not quite.
-    pub exact: bool,
+    /// What is only nearly so.
+    pub near: Near,
+}
+
+/// What a solution takes as near enough.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Near {
+    /// Waits for the interrupt of packets that just fit into the socket.
+    pub waits: bool,
+    /// What cold caches add: exponential, and in excursions for the socket's occupancy in their middle.
+    pub cold: bool,
+    /// Polls that use up their weight: at random.
+    pub polls: bool,
 }
 
 impl Solved {
@@ -79,13 +97,13 @@ struct Plan {
     /// The stage in which an excursion begins.
     stage: usize,
     wait: Wait,
+    /// P(another poll follows a service) of polls taken to use up their weight at random; None: packets of a poll are counted.
+    again: Option<f64>,
 }
 
-/// (Packets, stage) pairs worked through at the most: about a tenth of a second, since a search for a cliff and a sweep
-/// (`netcliff find`) take some forty solutions.
-const MOST_PAIRS: f64 = 2e7;
-/// Operations of the block elimination at the most: about a tenth of a second.
-const MOST_OPERATIONS: f64 = 2e8;
+/// Occupancies of the socket at which cold caches have waits and excursions of their own; between them both neighbours' hold in
+/// proportion.
+const COLD_NODES: usize = 5;
 
 impl Plan {
     /// None where the ring is also left alone with packets in it, or the times are not exponential.
@@ -96,7 +114,7 @@ impl Plan {
         let plain = |scheme: &Scheme, wait: Wait| {
             let chain = Chain::of(scheme, work).ok()?;
             let stage = if matches!(scheme, Scheme::Napi(_)) { 1 } else { (chain.accepted)(0) };
-            Some(Self { chain, stage, wait })
+            Some(Self { chain, stage, wait, again: None })
         };
         match scheme {
             Scheme::Ideal | Scheme::Interrupt { .. } | Scheme::DisableEnable { .. } => plain(scheme, Wait::Nothing),
@@ -108,6 +126,17 @@ impl Plan {
             }
             _ => None,
         }
+    }
+}
+
+impl Plan {
+    /// napi whose polls end their weight after any service with the chance that they do so in `ring`, alone: a few stages for dozens.
+    fn at_random(scheme: &Scheme, work: &Work, ring: &Ring) -> Option<Self> {
+        let Scheme::Napi(napi) = scheme else { return None };
+        let polls_again = (ring.polls_per_s? - ring.interrupts_per_s).max(0.0);
+        let again = (polls_again / ring.throughput_pps).min(1.0 / napi.weight as f64);
+        let plan = Self::of(scheme, work)?;
+        Some(Self { chain: schemes::napi_at_random(work, napi, again), again: Some(again), ..plan })
     }
 }
 
@@ -125,148 +154,79 @@ fn wait(gathering: &Gathering) -> Option<Wait> {
 }
 
 /// Solves it; None where there is no such chain, where it would take much longer than a tenth of a second, or where a figure is
-/// beyond a double.
-pub fn solve(scheme: &Scheme, host: &Host, application_s: f64, work: &Work) -> Option<Solved> {
-    let Plan { chain, stage, wait } = Plan::of(scheme, work)?;
+/// beyond a double. `ring` solves the ring alone.
+pub fn solve(
+    scheme: &Scheme,
+    host: &Host,
+    application_s: f64,
+    work: &Work,
+    ring: &dyn Fn() -> Option<Ring>,
+) -> Option<Solved> {
+    let solved = solve_plan(&Plan::of(scheme, work)?, scheme, host, application_s, work);
+    solved.or_else(|| {
+        let plan = matches!(scheme, Scheme::Napi(_)).then(|| Plan::at_random(scheme, work, &ring()?))??;
+        solve_plan(&plan, scheme, host, application_s, work)
+    })
+}
+
+fn solve_plan(plan: &Plan, scheme: &Scheme, host: &Host, application_s: f64, work: &Work) -> Option<Solved> {
+    let budget = Budget::whole();
     let most = usize::try_from(host.socket_buffer).ok()?;
-    // The elimination beyond a full socket, and the cuts of the socket: known before anything is done.
-    let stages = chain.roles.len() as f64;
-    if 2.0 * stages.powi(3) * work.places as f64 > MOST_OPERATIONS || (most as f64).powi(2) > MOST_OPERATIONS {
-        return None;
-    }
-    let excursion = Excursion::new(&chain, work, host.wakeup_s, host.socket_drop_cost);
-    let batches = Batches { excursion: &excursion, most, budget: Cell::new(MOST_PAIRS) };
+    let costs =
+        Costs { wakeup_s: host.wakeup_s, cold_s: host.cold_protocol_s, drop_cost: host.socket_drop_cost, socket: most };
+    budget.take(most as f64)?;
+    let excursion = Excursion::new(&plan.chain, work, costs);
+    let colder_s = |waiting: usize| host.cold_application_s * ((waiting + 1) as f64 / most as f64).min(1.0);
     let socket = Socket {
         most,
-        read_pps: work.stage_rate(application_s),
+        read_pps: (0..=most).map(|waiting| work.stage_rate(application_s + colder_s(waiting))).collect(),
         switch_per_s: (host.context_switch_s > 0.0).then(|| 1.0 / host.context_switch_s),
     };
-    let [working, switching, asleep] = socket.waits(wait, work.arrival_pps, work.places as usize)?;
-    let mut packets: Vec<usize> =
-        [&working, &switching, &asleep].iter().flat_map(|waited| &waited.ends).map(|end| end.packets).collect();
-    packets.sort_unstable();
-    packets.dedup();
-    let start = |packets: usize, asleep: bool| Start { packets, stage, asleep };
-    let count = packets.len();
-    let mut endings = Vec::with_capacity(count);
-    for &packets in &packets {
-        let before = batches.budget.get();
-        let awake = batches.served(start(packets, false))?;
-        // Each ending is worked through up to four times, and longer ones take no less.
-        if (before - batches.budget.get()) * 4.0 * (count - endings.len()) as f64 > MOST_PAIRS {
-            return None;
-        }
-        let asleep = if excursion.wakes() { batches.served(start(packets, true))? } else { awake.clone() };
-        endings.push(Ending { packets, awake, asleep });
-    }
-    let cycle = Cycle { working, switching, asleep, endings };
-    let idle = socket.idle(&cycle, wait, work.arrival_pps)?;
-    let mut free = Free::new(&socket, &cycle, &idle, work.arrival_pps);
-    let mut totals = Totals::new(excursion.stages());
-    let mut rest = Weights::default();
-    for (packets, rooms) in free.awake.iter().filter(|(_, rooms)| rooms.iter().any(|rate| *rate > 0.0)) {
-        batches.add(start(*packets, false), rooms, &mut totals, &mut rest)?;
-    }
-    for (packets, rate) in free.asleep.iter().filter(|(_, rate)| *rate > 0.0) {
-        let mut rooms = vec![0.0; most + 1];
-        rooms[most] = *rate;
-        batches.add(start(*packets, true), &rooms, &mut totals, &mut rest)?;
-    }
-    batches.add_rest(&rest, &mut totals)?;
+    let is_cold = host.cold_protocol_s + host.cold_application_s > 0.0;
+    let cycle = cycle(plan, &excursion, &socket, is_cold, &budget)?;
+    let idle = socket.idle(&cycle, plan.wait, work.arrival_pps, &budget)?;
+    let mut free = Free::new(&socket, &cycle, &idle, work.arrival_pps, &budget)?;
+    let totals = Sweep { excursion: &excursion, stage: plan.stage, most, budget: &budget }.totals(&free.begun)?;
     free.taken_area += totals.taken_area;
     // A ring so overloaded that an excursion outlasts what a double can count has no figures here.
-    Some(answer(scheme, work, &chain, &free, &totals, &socket, wait.is_exact())).filter(Solved::is_finite)
+    let near = Near { waits: cycle.is_near(), cold: is_cold, polls: plan.again.is_some() };
+    Some(answer(scheme, work, plan, &free, &totals, near)).filter(Solved::is_finite)
 }
 
-/// The free periods: a second of idle time, and the waits that follow its arrivals.
-struct Free {
-    /// Time asleep, in a switch, at work (s).
-    asleep_s: f64,
-    switching_s: f64,
-    working_s: f64,
-    /// Integral of the packets in the socket [packet s].
-    waiting_area: f64,
-    /// Integral of the packets in the ring, and of those that the socket will take [packet s].
-    area: f64,
-    taken_area: f64,
-    /// Time with a full ring (s).
-    full_s: f64,
-    /// Excursions begun (1), by packets in the ring and room in the socket.
-    awake: Vec<(usize, Vec<f64>)>,
-    /// The same that find the application asleep.
-    asleep: Vec<(usize, f64)>,
-}
-
-impl Free {
-    fn new(socket: &Socket, cycle: &Cycle, idle: &Idle, arrival_pps: f64) -> Self {
-        let most = socket.most;
-        let mut free = Self {
-            asleep_s: idle.asleep,
-            switching_s: idle.switching.iter().sum(),
-            working_s: idle.working.iter().sum(),
-            waiting_area: (0..=most).map(|w| w as f64 * (idle.switching[w] + idle.working[w])).sum(),
-            area: 0.0,
-            taken_area: 0.0,
-            full_s: 0.0,
-            awake: cycle.endings.iter().map(|ending| (ending.packets, vec![0.0; most + 1])).collect(),
-            asleep: cycle.endings.iter().map(|ending| (ending.packets, 0.0)).collect(),
-        };
-        free.add(&cycle.asleep, idle.asleep * arrival_pps, None, most);
-        for waiting in 0..=most {
-            free.add(&cycle.working, idle.working[waiting] * arrival_pps, Some((waiting, false)), most);
-            free.add(&cycle.switching, idle.switching[waiting] * arrival_pps, Some((waiting, true)), most);
-        }
-        free
+/// The waits, and what follows them; None where the budget does not last.
+fn cycle(plan: &Plan, excursion: &Excursion<'_>, socket: &Socket, is_cold: bool, budget: &Budget) -> Option<Cycle> {
+    let (most, places, arrival_pps) = (socket.most, excursion.places, excursion.arrival_pps);
+    let intervals = if is_cold { (COLD_NODES - 1).min(most) } else { 0 };
+    let at: Vec<usize> = (0..=intervals).map(|node| most * node / intervals.max(1)).collect();
+    let asleep = socket.asleep(plan.wait, arrival_pps, places, budget)?;
+    let mut waits = Vec::new();
+    for &waiting in &at {
+        waits.push(socket.waits(plan.wait, arrival_pps, places, waiting, budget)?);
     }
-
-    /// Waits begun at a rate by an application with so many packets waiting, in a switch or not; None: asleep.
-    fn add(&mut self, waited: &Waited, rate: f64, state: Option<(usize, bool)>, most: usize) {
-        if rate == 0.0 {
-            return;
+    let awake = waits.iter().flat_map(|waits| [&waits.working, &waits.switching]);
+    let ends = awake.chain([&asleep]).flat_map(|waited| &waited.ends);
+    let mut packets: Vec<usize> = ends.map(|end| end.packets).collect();
+    packets.sort_unstable();
+    packets.dedup();
+    let passes = laws::AWAKE * at.len() + if excursion.wakes() { laws::ASLEEP } else { 0 };
+    let laws = Laws::new(excursion, plan.stage, most, *packets.last()?, passes, budget)?;
+    let (mut nodes, mut woken) = (Vec::new(), Vec::new());
+    // Half of an excursion's packets wait in the socket in its middle: that is how cold its services are taken.
+    let mut half = 0;
+    for (waiting, Waits { working, switching }) in at.into_iter().zip(waits) {
+        let wakes = waiting == 0 && excursion.wakes();
+        let (served, first) = laws.served(&packets, (waiting + half).min(most), wakes)?;
+        if waiting == 0 {
+            woken = if wakes { first } else { served.clone() };
         }
-        self.area += rate * waited.area;
-        self.full_s += rate * waited.full_s;
-        let after = |progress: usize| match state {
-            Some((waiting, _)) => waiting.checked_sub(progress),
-            None => None,
-        };
-        for (progress, time) in waited.times.iter().enumerate() {
-            let sum = match (after(progress), state) {
-                (None, _) => &mut self.asleep_s,
-                (Some(_), Some((_, true))) if progress == 0 => &mut self.switching_s,
-                _ => &mut self.working_s,
-            };
-            *sum += rate * time;
-            self.waiting_area += rate * time * after(progress).unwrap_or(0) as f64;
-        }
-        for end in &waited.ends {
-            let Some(place) = self.awake.iter().position(|(packets, _)| *packets == end.packets) else { continue };
-            for (progress, share) in end.progress.iter().enumerate() {
-                let room = match after(progress) {
-                    Some(waiting) => {
-                        self.awake[place].1[most - waiting] += rate * share;
-                        most - waiting
-                    }
-                    None => {
-                        self.asleep[place].1 += rate * share;
-                        most
-                    }
-                };
-                self.taken_area += rate * end.waits.iter().take(room).map(|wait| wait[progress]).sum::<f64>();
-            }
-        }
+        half = (0.5 * served.first().map_or(0.0, laws::Served::mean)) as usize;
+        nodes.push(Node { waiting, working, switching, served });
     }
+    Some(Cycle { packets, nodes, asleep, woken })
 }
 
-fn answer(
-    scheme: &Scheme,
-    work: &Work,
-    chain: &Chain,
-    free: &Free,
-    totals: &Totals,
-    socket: &Socket,
-    exact: bool,
-) -> Solved {
+fn answer(scheme: &Scheme, work: &Work, plan: &Plan, free: &Free, totals: &Totals, near: Near) -> Solved {
+    let chain = &plan.chain;
     let free_s = free.asleep_s + free.switching_s + free.working_s;
     let all_s = free_s + totals.time_s();
     let role = |wanted: Role, times: &[f64]| -> f64 {
@@ -281,9 +241,8 @@ fn answer(
         protocol: (both(Role::Serving) + first_s * chain.first_serves + totals.waking_s) / all_s,
         available: free.asleep_s / all_s,
     };
-    let read_pps = free.working_s * socket.read_pps / all_s;
-    let excursions: f64 = free.awake.iter().flat_map(|(_, rooms)| rooms).sum::<f64>()
-        + free.asleep.iter().map(|(_, rate)| rate).sum::<f64>();
+    let read_pps = totals.taken / all_s;
+    let excursions = free.begun.total();
     let interrupts = match scheme {
         Scheme::Ideal => 0.0,
         Scheme::Interrupt { .. } => both(Role::Interrupt) * work.stage_rate(work.interrupt_s),
@@ -301,15 +260,18 @@ fn answer(
         application: (free.switching_s + free.working_s) / all_s,
         interrupts_per_s: interrupts / all_s,
         polls_per_s: matches!(scheme, Scheme::Napi(_)).then(|| both(Role::Poll) * work.stage_rate(work.poll_s) / all_s),
-        full_polls_per_s: full_polls_s(scheme, chain, totals) / work.service_s / all_s,
-        exact,
+        full_polls_per_s: full_polls(scheme, plan, work, totals) / all_s,
+        near,
     }
 }
 
-/// Time in the service of the last packet that a poll's weight allows (s).
-fn full_polls_s(scheme: &Scheme, chain: &Chain, totals: &Totals) -> f64 {
-    match scheme {
-        Scheme::Napi(napi) if napi.weight <= LARGEST_WEIGHT => totals.present_s[chain.roles.len() - 1],
+/// Polls that used their whole weight.
+fn full_polls(scheme: &Scheme, plan: &Plan, work: &Work, totals: &Totals) -> f64 {
+    match (scheme, plan.again) {
+        (_, Some(again)) => again * (totals.taken + totals.dropped),
+        (Scheme::Napi(napi), None) if napi.weight <= LARGEST_WEIGHT => {
+            totals.present_s[plan.chain.roles.len() - 1] / work.service_s
+        }
         _ => 0.0,
     }
 }

@@ -104,6 +104,7 @@ fn unmasked(work: &Work, coalesce: &Coalesce) -> Result<Ring, String> {
         latencies: None,
         interrupts_per_s: lambda / frames * left,
         cycles_per_s: lambda * left * queue.idle(),
+        clocked: true,
         polls_per_s: None,
         shares: Shares {
             interrupt: per_frame * left,

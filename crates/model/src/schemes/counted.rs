@@ -110,6 +110,7 @@ impl<'a> Chain<'a> {
             latencies: None,
             interrupts_per_s: interrupt * self.isr_rate,
             cycles_per_s: one * work.service_pps(),
+            clocked: true,
             polls_per_s: None,
             shares: Shares { interrupt, poll: 0.0, protocol: any, available: none },
             exact: true,

@@ -55,6 +55,7 @@ fn mixed(work: &Work, parts: &[Ring; PROFILES], shares: &[f64; PROFILES]) -> Rin
         latencies: None,
         interrupts_per_s: mean(|ring| ring.interrupts_per_s),
         cycles_per_s: mean(|ring| ring.cycles_per_s),
+        clocked: true,
         polls_per_s: None,
         shares: Shares {
             interrupt: mean(|ring| ring.shares.interrupt),

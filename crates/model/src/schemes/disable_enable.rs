@@ -172,6 +172,7 @@ fn ring(work: &Work, sums: &Sums, shares: Shares, transform: impl Fn(Complex64) 
         latencies,
         interrupts_per_s: work.arrival_pps * sums.idle,
         cycles_per_s: work.arrival_pps * sums.idle,
+        clocked: false,
         polls_per_s: None,
         shares,
         exact: true,

@@ -137,6 +137,7 @@ pub fn solve(work: &Work, gathering: Gathering, interrupt_s: f64) -> Ring {
         latencies,
         interrupts_per_s: if interrupt_s > 0.0 { queue.cycles } else { 0.0 },
         cycles_per_s: queue.cycles,
+        clocked: gathering != Gathering::first_frame(),
         polls_per_s: None,
         shares: Shares {
             interrupt: queue.cycles * interrupt_s,

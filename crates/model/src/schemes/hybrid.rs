@@ -110,6 +110,7 @@ fn drained(work: &Work, parts: [Part; 2], rule: Rule, quiet: Ring, busy: &Ring) 
         latencies: None,
         interrupts_per_s: 0.0,
         cycles_per_s: 0.0,
+        clocked: false,
         polls_per_s: None,
         shares: Shares { protocol: 1.0, ..Shares::default() },
         exact: false,
@@ -137,6 +138,7 @@ fn mixed([quiet, busy]: [Ring; 2], polling: f64) -> Ring {
         latencies: None,
         interrupts_per_s: mean(&|ring| ring.interrupts_per_s),
         cycles_per_s: mean(&|ring| ring.cycles_per_s),
+        clocked: quiet.clocked || busy.clocked,
         polls_per_s: Some(mean(&|ring| ring.polls_per_s.unwrap_or(0.0))),
         shares: Shares {
             interrupt: mean(&|ring| ring.shares.interrupt),

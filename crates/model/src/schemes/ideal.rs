@@ -26,6 +26,7 @@ pub fn solve(work: &Work) -> Ring {
         latencies,
         interrupts_per_s: 0.0,
         cycles_per_s: work.arrival_pps * queue.idle(),
+        clocked: false,
         polls_per_s: None,
         shares: Shares { protocol: queue.busy(), available: queue.idle(), ..Shares::default() },
         exact: true,

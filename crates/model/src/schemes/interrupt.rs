@@ -21,6 +21,7 @@ pub fn paper(work: &Work) -> Ring {
         latencies: None,
         interrupts_per_s: work.arrival_pps * left,
         cycles_per_s: work.arrival_pps * left * queue.idle(),
+        clocked: false,
         polls_per_s: None,
         shares: Shares {
             interrupt: work.arrival_pps * work.interrupt_s * left,
@@ -82,6 +83,7 @@ pub fn exact(work: &Work, drops_interrupt: bool) -> Ring {
             instant(work, drops_interrupt, accepted)
         },
         cycles_per_s: lambda * shares.available,
+        clocked: false,
         polls_per_s: None,
         shares,
         exact: true,

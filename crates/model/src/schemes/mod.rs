@@ -25,7 +25,7 @@ use crate::engine::Fidelity;
 use crate::queue::arrivals::TimeShape;
 pub(crate) use gathered::Gathering;
 pub use hybrid::switching_pps;
-pub(crate) use napi::LARGEST_WEIGHT;
+pub(crate) use napi::{LARGEST_WEIGHT, at_random as napi_at_random};
 use num_complex::Complex64;
 
 /// What arrives at the ring and what it costs.

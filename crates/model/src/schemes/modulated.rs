@@ -167,6 +167,7 @@ impl Modulated<'_> {
             latencies: None,
             interrupts_per_s,
             cycles_per_s: started,
+            clocked: false,
             polls_per_s: matches!(scheme, Scheme::Napi(_)).then(|| poll * work.stage_rate(work.poll_s)),
             shares,
             exact: true,

@@ -367,6 +367,7 @@ impl Chain<'_> {
             latencies: None,
             interrupts_per_s: cycles,
             cycles_per_s: all.last_s * cycles * work.service_pps(),
+            clocked: true,
             polls_per_s: None,
             shares: Shares { interrupt, poll: 0.0, protocol, available },
             exact: true,

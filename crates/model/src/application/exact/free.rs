@@ -4,6 +4,7 @@
 //! Its progress j counts what it has finished: the context switch, if it owes one, then packets. Whether the socket had
 //! so many is looked at afterwards, so that one distribution serves every socket.
 
+use super::budget::Budget;
 use crate::queue::arrivals::{ArrivalCounts, TimeShape};
 
 /// What is waited for after the first packet before the interrupt.
@@ -34,8 +35,55 @@ pub struct End {
     pub packets: usize,
     /// P(it ends so, with progress j).
     pub progress: Vec<f64>,
-    /// waits[i][j]: mean wait of packet i + 1 of them where it ends so with progress j, else 0 (s).
-    pub waits: Vec<Vec<f64>>,
+    /// Waits of its packets.
+    pub waits: Waits,
+}
+
+/// Mean waits of packets where a wait ends so with progress j, else 0 (s).
+#[derive(Debug, Clone, PartialEq)]
+pub enum Waits {
+    /// [i][j]: of packet i + 1.
+    Each(Vec<Vec<f64>>),
+    /// [j]: of all together, taken as those of packets that come evenly. So they do where all progress has one rate; else, this moves
+    /// only what packets that just fit into the socket wait.
+    Even(Vec<f64>),
+}
+
+/// Waits of the first packets of a wait that ends with some progress.
+pub enum FirstWaits {
+    /// Of the first n together (s).
+    Each(Vec<f64>),
+    /// Of all of so many together (s).
+    Even(f64, f64),
+}
+
+impl End {
+    /// Waits of its first packets, with this progress.
+    pub fn first_waits(&self, progress: usize) -> FirstWaits {
+        match &self.waits {
+            Waits::Each(each) => {
+                let sums = each.iter().map(|wait| wait[progress]).scan(0.0, |sum, wait| {
+                    *sum += wait;
+                    Some(*sum)
+                });
+                FirstWaits::Each(std::iter::once(0.0).chain(sums).collect())
+            }
+            Waits::Even(all) => FirstWaits::Even(all[progress], self.packets as f64),
+        }
+    }
+}
+
+impl FirstWaits {
+    /// Of the first `room`, or of all if they are fewer, together (s).
+    pub fn of(&self, room: usize) -> f64 {
+        match self {
+            Self::Each(sums) => sums[room.min(sums.len() - 1)],
+            Self::Even(all, packets) => {
+                let first = packets.min(room as f64);
+                all * (first - first * (first - 1.0) / (2.0 * packets)) * 2.0 / (packets + 1.0)
+            }
+        }
+    }
 }
 
 /// The wait as a whole.
@@ -49,6 +97,8 @@ pub struct Waited {
     pub area: f64,
     /// Mean time with a full ring (s).
     pub full_s: f64,
+    /// True if the waits of the first of its packets are only nearly known.
+    pub nearly: bool,
 }
 
 /// Rates of progress: of the first piece of work, and of the others (1/s).
@@ -74,32 +124,29 @@ impl Pace {
 }
 
 /// Ends and progress rarer than this are left out.
-const LEFT_OUT: f64 = 1e-18;
-/// Operations at the most: about a tenth of a second.
-const MOST_OPERATIONS: f64 = 5e7;
+const LEFT_OUT: f64 = 1e-16;
+/// (Packet, packets, progress) triples for which each packet's wait is followed; of more, their sum.
+const MOST_FOLLOWED: f64 = 2e6;
 
 impl Wait {
-    /// False where a packet's own wait is taken as independent of the application's progress: count and timer together.
-    pub fn is_exact(&self) -> bool {
-        !matches!(self, Self::Timer { packets: Some(_), .. })
-    }
-
-    /// The wait from the first packet on, for progress counted up to `most`; None where it would take too long.
-    pub fn solve(&self, arrival_pps: f64, places: usize, pace: Pace, most: usize) -> Option<Waited> {
+    /// The wait from the first packet on, for progress counted up to `most`; None where the budget does not last.
+    pub fn solve(&self, arrival_pps: f64, places: usize, pace: Pace, most: usize, budget: &Budget) -> Option<Waited> {
         match *self {
             Self::Nothing => Some(Waited {
-                ends: vec![End { packets: 1, progress: vec![1.0], waits: vec![vec![0.0]] }],
+                ends: vec![End { packets: 1, progress: vec![1.0], waits: Waits::Each(vec![vec![0.0]]) }],
                 ..Waited::default()
             }),
             Self::Packets(packets) => {
                 let stages = Stages { arrival_pps, ends_per_s: 0.0, packets: packets.min(places + 1), places };
-                stages.solve(pace, most)
+                stages.solve(pace, most, budget)
             }
             Self::Exponential { mean_s } => {
                 let stages = Stages { arrival_pps, ends_per_s: 1.0 / mean_s, packets: usize::MAX, places };
-                stages.solve(pace, most)
+                stages.solve(pace, most, budget)
             }
-            Self::Timer { timer_s, packets } => Timer { arrival_pps, timer_s, packets, places }.solve(pace, most),
+            Self::Timer { timer_s, packets } => {
+                Timer { arrival_pps, timer_s, packets, places }.solve(pace, most, budget)
+            }
         }
     }
 }
@@ -115,39 +162,50 @@ struct Stages {
 }
 
 impl Stages {
-    fn solve(&self, pace: Pace, most: usize) -> Option<Waited> {
+    fn solve(&self, pace: Pace, most: usize, budget: &Budget) -> Option<Waited> {
         let mut waited = Waited { times: vec![0.0; most + 1], ..Waited::default() };
         let mut entry = vec![0.0; most + 1];
         entry[0] = 1.0;
-        // Of each packet present: its wait so far, where the stage is entered with progress j.
-        let mut ages: Vec<Vec<f64>> = Vec::new();
+        // Packets that come are rarer from one to the next by this.
+        let ratio = self.arrival_pps / (self.arrival_pps + self.ends_per_s);
+        let likely = if ratio < 1.0 { (LEFT_OUT.ln() / ratio.ln()).min(self.places as f64) } else { 0.0 };
+        waited.nearly = 0.5 * likely * likely * most as f64 > MOST_FOLLOWED;
+        // The wait so far, where the stage is entered with progress j: of each packet present, or of all.
+        let mut ages: Vec<Vec<f64>> = if waited.nearly { vec![vec![0.0; most + 1]] } else { Vec::new() };
         for packets in 1..=self.places {
-            if (packets * packets * most) as f64 > MOST_OPERATIONS {
-                return None;
-            }
+            budget.take((8 * (ages.len() + 1) * most) as f64)?;
             let arrivals = if packets < self.places { self.arrival_pps } else { 0.0 };
             let out = arrivals + self.ends_per_s;
+            // Progress goes on at one rate from 1 to the last, which stays.
+            let (first, others) = (pace.of(0, most), pace.of(1, most));
+            let (first_stay, stay, last_stay) = (1.0 / (out + first), 1.0 / (out + others), 1.0 / out);
             let spend = |entered: &mut Vec<f64>| {
-                let mut gained = 0.0;
-                for (progress, weight) in entered.iter_mut().enumerate() {
-                    let rate = pace.of(progress, most);
-                    *weight = (*weight + gained) / (out + rate);
-                    gained = *weight * rate;
+                entered[0] *= first_stay;
+                let mut gained = entered[0] * first;
+                for weight in &mut entered[1..most] {
+                    *weight = (*weight + gained) * stay;
+                    gained = *weight * others;
                 }
+                entered[most] = (entered[most] + gained) * last_stay;
             };
             spend(&mut entry);
-            ages.push(vec![0.0; most + 1]);
+            if !waited.nearly {
+                ages.push(vec![0.0; most + 1]);
+            }
+            let followed = packets as f64 / ages.len() as f64;
             for ages in &mut ages {
-                ages.iter_mut().zip(&entry).for_each(|(age, time)| *age += time);
+                ages.iter_mut().zip(&entry).for_each(|(age, time)| *age += followed * time);
                 spend(ages);
             }
-            let stay: f64 = entry.iter().sum();
+            let spent: f64 = entry.iter().sum();
             waited.times.iter_mut().zip(&entry).for_each(|(sum, time)| *sum += time);
-            waited.area += packets as f64 * stay;
-            waited.full_s += if packets == self.places { stay } else { 0.0 };
+            waited.area += packets as f64 * spent;
+            waited.full_s += if packets == self.places { spent } else { 0.0 };
             let times = |rate: f64, of: &[f64]| of.iter().map(|time| rate * time).collect::<Vec<f64>>();
+            let nearly = waited.nearly;
             let mut end = |packets: usize, rate: f64, ages: &[Vec<f64>]| {
-                let waits = ages.iter().map(|ages| times(rate, ages)).collect();
+                let mut waits: Vec<Vec<f64>> = ages.iter().map(|ages| times(rate, ages)).collect();
+                let waits = if nearly { Waits::Even(waits.swap_remove(0)) } else { Waits::Each(waits) };
                 waited.ends.push(End { packets, progress: times(rate, &entry), waits });
             };
             if self.ends_per_s > 0.0 {
@@ -178,7 +236,7 @@ struct Timer {
 
 impl Timer {
     /// By uniformization of (packets, progress): all terms positive.
-    fn solve(&self, pace: Pace, most: usize) -> Option<Waited> {
+    fn solve(&self, pace: Pace, most: usize, budget: &Budget) -> Option<Waited> {
         let load = self.arrival_pps * self.timer_s;
         let counts = ArrivalCounts::new(&TimeShape::Deterministic, load, self.places + 1);
         let likely = counts.above.iter().position(|tail| *tail < LEFT_OUT).unwrap_or(self.places) + 2;
@@ -187,13 +245,15 @@ impl Timer {
         let levels = counted.map_or(self.places, |packets| packets - 1).min(likely);
         let rate = self.arrival_pps + pace.first.max(pace.others);
         let jumps = rate * self.timer_s;
-        let longest = (jumps + 12.0 * jumps.sqrt() + 40.0) as usize;
+        let longest = jumps + 12.0 * jumps.sqrt() + 40.0;
+        // Before it is a number of anything.
+        budget.lasts(longest)?;
+        let longest = longest as usize;
         let width = (most + 1).min(longest + 1);
-        if (levels * width) as f64 * longest as f64 > MOST_OPERATIONS {
-            return None;
-        }
+        budget.take((levels * width) as f64 * longest as f64)?;
         let clock = ArrivalCounts::new(&TimeShape::Deterministic, jumps, longest);
-        let mut waited = Waited { times: vec![0.0; width], ..Waited::default() };
+        // With a count a packet's own wait is taken as independent of the application's progress.
+        let mut waited = Waited { times: vec![0.0; width], nearly: counted.is_some(), ..Waited::default() };
         let mut ends = vec![vec![0.0; width]; levels + 1];
         let mut now = vec![vec![0.0; width]; levels];
         now[0][0] = 1.0;
@@ -234,7 +294,7 @@ impl Timer {
                 let packets = level + 1;
                 let waits = (1..=packets).map(|i| self.mean_wait_s(&counts, counted, packets, i));
                 let waits = waits.map(|wait_s| progress.iter().map(|p| p * wait_s).collect()).collect();
-                End { packets, progress, waits }
+                End { packets, progress, waits: Waits::Each(waits) }
             })
             .filter(|end| end.progress.iter().sum::<f64>() > 0.0)
             .collect();

@@ -4,6 +4,7 @@ use netcliff_core::{CpuShares, Figure, Host, Latency, Loss, Napi, Outcome, Schem
 
 use super::Solved;
 use crate::answer::Shares;
+use crate::application::bounds;
 use crate::schemes::LARGEST_WEIGHT;
 
 /// What happens to less than this share is as good as never.
@@ -24,14 +25,12 @@ pub fn outcome(solved: &Solved, scheme: &Scheme, host: &Host, frame_bytes: f64) 
         Scheme::Napi(napi) => napi_limits(solved, napi, host),
         _ => Vec::new(),
     };
-    let is_exact = solved.exact && limits.is_empty();
+    let near = near(solved, host);
+    let is_exact = near.is_empty() && limits.is_empty();
     notes.extend(limits);
-    if !solved.exact {
-        notes.push(
-            "a packet's wait for its interrupt is taken as independent of the application's progress meanwhile, which moves the \
-             mean latency of packets that just fit into the socket"
-                .to_owned(),
-        );
+    notes.extend(near);
+    if !is_exact {
+        notes.push(format!("application: {}", bounds::chain().sentence()));
     }
     Outcome {
         throughput_pps: exact(solved.read_pps),
@@ -57,6 +56,30 @@ pub fn outcome(solved: &Solved, scheme: &Scheme, host: &Host, frame_bytes: f64) 
         notes,
         ..Outcome::default()
     }
+}
+
+/// What the chain has only nearly.
+fn near(solved: &Solved, host: &Host) -> Vec<String> {
+    let mut notes = Vec::new();
+    if solved.near.waits {
+        notes.push(
+            "a packet's wait for its interrupt is taken as independent of the application's progress meanwhile, which moves the \
+             mean latency of packets that just fit into the socket"
+                .to_owned(),
+        );
+    }
+    if solved.near.polls {
+        notes.push("polls that use their whole weight come at random, as often as in the ring alone".to_owned());
+    }
+    if solved.near.cold {
+        notes.push(format!(
+            "cold caches: what a packet costs more ({} and {} at a full socket) is taken as exponential like the rest, and in an \
+             excursion of the ring as in its middle",
+            netcliff_core::units::print_time_s(host.cold_protocol_s),
+            netcliff_core::units::print_time_s(host.cold_application_s)
+        ));
+    }
+    notes
 }
 
 /// Where Linux differs from the strict priorities of the chain, as far as it matters at this point.

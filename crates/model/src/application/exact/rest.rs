@@ -1,7 +1,9 @@
 //! What is left of an excursion once the socket is full: no packet of it reaches the application, so that only the times
 //! in all matter. Levels are eliminated from the top (GTH), then the times follow from the bottom up.
 
-use super::excursion::{Excursion, Kind, Weights};
+use super::budget::Budget;
+use super::excursion::{Excursion, Kind};
+use super::weights::Weights;
 use crate::queue::matrix::Matrix;
 
 /// The times from one level on are those of the level above when no entry moves by more than this share of its row.
@@ -10,14 +12,15 @@ const CONVERGED: f64 = 4e-16;
 const MATRICES_BYTES: usize = 1 << 28;
 
 /// Expected times in each (packets, stage) until the ring is left alone, from `start`; None if that does not fit in
-/// memory.
-pub fn times(excursion: &Excursion<'_>, start: &Weights) -> Option<Weights> {
+/// memory or the budget does not last.
+pub fn times(excursion: &Excursion<'_>, start: &Weights, budget: &Budget) -> Option<Weights> {
     let (stages, places) = (excursion.stages(), excursion.places);
     let most = (MATRICES_BYTES / (8 * stages * stages)).max(2);
     // (lowest level it holds for, expected times before a lower level), from the top down.
     let mut visits: Vec<(usize, Matrix)> = Vec::new();
     let mut packets = places;
     loop {
+        budget.take(2.0 * (stages as f64).powi(3))?;
         let found = visit(excursion, packets, visits.last().map(|(_, above)| above));
         let settled = packets > 1
             && packets + 1 < places
@@ -48,7 +51,7 @@ fn visit(excursion: &Excursion<'_>, packets: usize, above: Option<&Matrix>) -> M
         for (stage, leaving) in leaving.iter_mut().enumerate() {
             let row = above.row((excursion.chain.accepted)(stage));
             for (from, to, rate) in services {
-                let back = excursion.arrival_pps() * row[*from] * rate;
+                let back = excursion.arrival_pps * row[*from] * rate;
                 if packets == 0 && *to == 0 { *leaving += back } else { within.add(stage, *to, back) }
             }
         }
@@ -58,7 +61,7 @@ fn visit(excursion: &Excursion<'_>, packets: usize, above: Option<&Matrix>) -> M
     }
     if packets == 0 {
         // Stage 0 of an empty ring is the end: it is never entered, but elimination needs a way out.
-        leaving[0] = leaving[0].max(excursion.arrival_pps());
+        leaving[0] = leaving[0].max(excursion.arrival_pps);
     }
     within.expected_times(leaving)
 }
@@ -101,7 +104,7 @@ fn upward(excursion: &Excursion<'_>, start: &Weights, visits: &[(usize, Matrix)]
         here.copy_from_slice(&spent);
         up.fill(0.0);
         for (stage, time) in spent.iter().enumerate() {
-            up[(excursion.chain.accepted)(stage)] += time * excursion.arrival_pps();
+            up[(excursion.chain.accepted)(stage)] += time * excursion.arrival_pps;
         }
     }
     Weights { low: 0, at: entries }

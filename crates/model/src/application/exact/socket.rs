@@ -5,17 +5,18 @@
 //! which brings the socket a batch. Where nothing is waited for, cuts give every state from those below it; else the
 //! chain is a band (GTH).
 
-use super::batch::Served;
+use super::band::Band;
+use super::budget::Budget;
 use super::free::{Pace, Wait, Waited};
-use crate::queue::banded::Banded;
+use super::laws::Served;
 
 /// The application and its socket.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Socket {
     /// Packets it holds, K.
     pub most: usize,
-    /// Rate of reading (pps).
-    pub read_pps: f64,
+    /// Rate of reading with so many packets waiting (pps), 0 to K.
+    pub read_pps: Vec<f64>,
     /// Rate at which a context switch ends (1/s); None: it takes no time.
     pub switch_per_s: Option<f64>,
 }
@@ -31,84 +32,125 @@ pub struct Idle {
     pub working: Vec<f64>,
 }
 
-/// One way for a wait to end, with what the excursion then delivers.
-pub struct Ending {
-    /// Packets in the ring.
-    pub packets: usize,
-    /// To an application that is awake.
-    pub awake: Served,
-    /// To one that sleeps.
-    pub asleep: Served,
+/// What waits and excursions are with some number of packets in the socket.
+pub struct Node {
+    /// That number.
+    pub waiting: usize,
+    /// Waits of an application at work.
+    pub working: Waited,
+    /// The same of one in a context switch.
+    pub switching: Waited,
+    /// What excursions deliver, in the order of [`Cycle::packets`].
+    pub served: Vec<Served>,
 }
 
-/// The waits of the three kinds of application, and the batches that follow.
+/// The waits, and the batches that follow.
 pub struct Cycle {
+    /// Every number of packets in the ring that a wait may end with, ascending.
+    pub packets: Vec<usize>,
+    /// By packets waiting, ascending from 0; one where these change nothing. Between two nodes both hold in proportion.
+    pub nodes: Vec<Node>,
+    /// Waits that find the application asleep.
+    pub asleep: Waited,
+    /// What excursions deliver that wake it, in the order of `packets`.
+    pub woken: Vec<Served>,
+}
+
+/// The waits of an application at work and of one in a context switch.
+pub struct Waits {
     /// At work.
     pub working: Waited,
     /// In a context switch.
     pub switching: Waited,
-    /// Asleep.
-    pub asleep: Waited,
-    /// Every number of packets that a wait may end with.
-    pub endings: Vec<Ending>,
 }
 
-/// Batches and progress rarer than this are left out of the band.
-const LEFT_OUT: f64 = 1e-20;
-/// Operations at the most: about a tenth of a second.
-const MOST_OPERATIONS: f64 = 2e8;
+impl Cycle {
+    /// The nodes that hold with so many packets waiting, with their shares.
+    pub fn blend(&self, waiting: usize) -> [(&Node, f64); 2] {
+        let above = self.nodes.partition_point(|node| node.waiting <= waiting);
+        let (low, high) = (above.saturating_sub(1), above.min(self.nodes.len() - 1));
+        let (low, high) = (&self.nodes[low], &self.nodes[high]);
+        let apart = high.waiting.saturating_sub(low.waiting);
+        let share = if apart == 0 { 0.0 } else { (waiting - low.waiting) as f64 / apart as f64 };
+        [(low, 1.0 - share), (high, share)]
+    }
+
+    /// True if some wait is only nearly known.
+    pub fn is_near(&self) -> bool {
+        self.nodes.iter().flat_map(|node| [&node.working, &node.switching]).chain([&self.asleep]).any(|one| one.nearly)
+    }
+
+    /// The place of a number of packets in [`Cycle::packets`].
+    pub fn place(&self, packets: usize) -> Option<usize> {
+        self.packets.binary_search(&packets).ok()
+    }
+}
 
 impl Socket {
     /// Progress is counted up to here: every packet read, and asleep.
-    pub fn most_progress(&self) -> usize {
+    fn most_progress(&self) -> usize {
         self.most + 1
     }
 
-    /// The waits; None where one would take too long.
-    pub fn waits(&self, wait: Wait, arrival_pps: f64, places: usize) -> Option<[Waited; 3]> {
-        let solve = |pace: Pace| wait.solve(arrival_pps, places, pace, self.most_progress());
-        let working = solve(Pace { first: self.read_pps, others: self.read_pps })?;
+    /// The waits of an application that is awake, which reads as with `waiting` packets; None where the budget does not last.
+    pub fn waits(&self, wait: Wait, arrival_pps: f64, places: usize, waiting: usize, budget: &Budget) -> Option<Waits> {
+        let others = self.read_pps[waiting];
+        let solve = |first: f64| wait.solve(arrival_pps, places, Pace { first, others }, self.most_progress(), budget);
         let switching = match self.switch_per_s {
-            Some(first) => solve(Pace { first, others: self.read_pps })?,
+            Some(first) => solve(first)?,
             None => Waited::default(),
         };
-        Some([working, switching, solve(Pace::NONE)?])
+        Some(Waits { working: solve(others)?, switching })
     }
 
-    /// The ring's idle time; None where the band would take too long.
-    pub fn idle(&self, cycle: &Cycle, wait: Wait, arrival_pps: f64) -> Option<Idle> {
-        match (wait, cycle.endings.first()) {
-            (Wait::Nothing, Some(ending)) => Some(self.by_cuts(ending, arrival_pps)),
-            _ => Band::new(self, cycle, arrival_pps).stationary(),
+    /// The waits of one that sleeps.
+    pub fn asleep(&self, wait: Wait, arrival_pps: f64, places: usize, budget: &Budget) -> Option<Waited> {
+        wait.solve(arrival_pps, places, Pace::NONE, self.most_progress(), budget)
+    }
+
+    /// The ring's idle time; None where the budget does not last.
+    pub fn idle(&self, cycle: &Cycle, wait: Wait, arrival_pps: f64, budget: &Budget) -> Option<Idle> {
+        if wait != Wait::Nothing {
+            return Band::new(self, cycle, arrival_pps, budget)?.stationary(budget);
         }
+        budget.take((self.most as f64).powi(2) * if cycle.nodes.len() > 1 { 4.0 } else { 1.0 })?;
+        Some(self.by_cuts(cycle, arrival_pps))
     }
 
-    fn by_cuts(&self, ending: &Ending, arrival_pps: f64) -> Idle {
+    fn by_cuts(&self, cycle: &Cycle, arrival_pps: f64) -> Idle {
         let most = self.most;
-        let (equal, at_least) = (&ending.awake.equal, &ending.awake.at_least);
+        let woken = &cycle.woken[0];
+        // P(n packets or more, or exactly n) follow on `from` waiting.
+        let at_least = |from: usize, n: usize| -> f64 {
+            cycle.blend(from).iter().map(|(node, share)| share * node.served[0].at_least[n]).sum()
+        };
+        let equal = |from: usize, n: usize| -> f64 {
+            cycle.blend(from).iter().map(|(node, share)| share * node.served[0].equal[n]).sum()
+        };
         let mut idle = Idle { asleep: 1.0, switching: vec![0.0; most + 1], working: vec![0.0; most + 1] };
         // switched[w]: rate at which a context switch ends with w packets waiting.
-        let mut switched = vec![0.0; most + 2];
+        let mut switched = vec![0.0];
         for waiting in 1..=most {
             // Batches of `waiting - w` more packets; the fullest socket takes all larger ones, too.
-            let by = if waiting == most { at_least } else { equal };
-            let first =
-                arrival_pps * if waiting == most { ending.asleep.at_least[most] } else { ending.asleep.equal[waiting] };
+            let by =
+                |from: usize| if waiting == most { at_least(from, most - from) } else { equal(from, waiting - from) };
+            let first = arrival_pps * if waiting == most { woken.at_least[most] } else { woken.equal[waiting] };
             let Some(switch_per_s) = self.switch_per_s else {
-                switched[waiting] = first;
+                switched.push(first);
                 continue;
             };
-            let more: f64 = (1..waiting).map(|from| idle.switching[from] * by[waiting - from]).sum();
+            let more: f64 = (1..waiting).map(|from| idle.switching[from] * by(from)).sum();
             let out = switch_per_s + if waiting == most { 0.0 } else { arrival_pps };
             idle.switching[waiting] = (first + arrival_pps * more) / out;
-            switched[waiting] = idle.switching[waiting] * switch_per_s;
+            switched.push(idle.switching[waiting] * switch_per_s);
         }
+        switched.push(0.0);
         for waiting in (1..=most).rev() {
             switched[waiting] += switched[waiting + 1];
         }
         for waiting in 0..=most {
-            let more: f64 = (0..waiting).map(|from| idle.working[from] * at_least[waiting - from]).sum();
-            idle.working[waiting] = (switched[waiting + 1] + arrival_pps * more) / self.read_pps;
+            let more: f64 = (0..waiting).map(|from| idle.working[from] * at_least(from, waiting - from)).sum();
+            idle.working[waiting] = (switched[waiting + 1] + arrival_pps * more) / self.read_pps[waiting];
             if idle.working[waiting] > 1e250 {
                 let all = idle.switching.iter_mut().chain(&mut idle.working).chain(&mut switched);
                 all.for_each(|weight| *weight *= 1e-250);
@@ -120,136 +162,11 @@ impl Socket {
 }
 
 impl Idle {
-    fn normalised(mut self) -> Self {
+    /// The same scaled to 1 in all.
+    pub fn normalised(mut self) -> Self {
         let total = self.asleep + self.switching.iter().chain(&self.working).sum::<f64>();
         self.asleep /= total;
         self.switching.iter_mut().chain(&mut self.working).for_each(|share| *share /= total);
         self
-    }
-}
-
-/// Rates of batches of n packets after progress j: [j][n], the last n stands for all larger ones.
-type Batches = Vec<Vec<f64>>;
-
-/// The chain of the idle time, listed state by state: asleep, then by packets waiting.
-struct Band<'a> {
-    socket: &'a Socket,
-    cycle: &'a Cycle,
-    arrival_pps: f64,
-    working: Batches,
-    switching: Batches,
-    /// Largest batch that counts.
-    largest: usize,
-    progress: usize,
-}
-
-impl<'a> Band<'a> {
-    fn new(socket: &'a Socket, cycle: &'a Cycle, arrival_pps: f64) -> Self {
-        let rare = |served: &Served| served.at_least.iter().rposition(|tail| *tail > LEFT_OUT).unwrap_or(1);
-        let largest =
-            cycle.endings.iter().map(|ending| rare(&ending.awake).max(rare(&ending.asleep))).max().unwrap_or(1);
-        let batches = |waited: &Waited| -> Batches {
-            let far = |progress: &Vec<f64>| progress.iter().rposition(|p| *p > LEFT_OUT).map_or(0, |last| last + 1);
-            let length = waited.ends.iter().map(|end| far(&end.progress)).max().unwrap_or(0);
-            let mut batches = vec![vec![0.0; largest + 1]; length];
-            for end in &waited.ends {
-                let Some(ending) = cycle.endings.iter().find(|ending| ending.packets == end.packets) else { continue };
-                for (sum, share) in batches.iter_mut().zip(&end.progress) {
-                    let rate = share * arrival_pps;
-                    sum.iter_mut().zip(&ending.awake.equal).for_each(|(sum, p)| *sum += rate * p);
-                }
-            }
-            batches
-        };
-        let (working, switching) = (batches(&cycle.working), batches(&cycle.switching));
-        let progress = working.len().max(switching.len());
-        Self { socket, cycle, arrival_pps, working, switching, largest, progress }
-    }
-
-    /// States a packet waiting: working, and switching where that takes time.
-    fn kinds(&self) -> usize {
-        if self.socket.switch_per_s.is_some() { 2 } else { 1 }
-    }
-
-    fn working(&self, waiting: usize) -> usize {
-        self.kinds() * waiting + 1
-    }
-
-    fn stationary(&self) -> Option<Idle> {
-        let (kinds, most) = (self.kinds(), self.socket.most);
-        let states = self.working(most) + 1;
-        let down = (kinds * self.progress).max(kinds).min(states - 1);
-        let up = (kinds * self.largest + 1).min(states - 1);
-        if states as f64 * down as f64 * up as f64 > MOST_OPERATIONS {
-            return None;
-        }
-        let alike = if kinds == 1 {
-            let first = self.working(self.progress + 1);
-            first..self.working(most.saturating_sub(self.largest + 1)).max(first)
-        } else {
-            0..0
-        };
-        let mut row = |state: usize| self.row(state, down, up);
-        let vector = Banded { states, down, up, alike, row: &mut row }.stationary()?;
-        let switching = |waiting: usize| if kinds == 1 || waiting == 0 { 0.0 } else { vector[kinds * waiting] };
-        let idle = Idle {
-            asleep: vector[0],
-            switching: (0..=most).map(switching).collect(),
-            working: (0..=most).map(|waiting| vector[self.working(waiting)]).collect(),
-        };
-        Some(idle.normalised())
-    }
-
-    /// Rates from a state to state - down ..= state + up.
-    fn row(&self, state: usize, down: usize, up: usize) -> Vec<f64> {
-        let (kinds, most) = (self.kinds(), self.socket.most);
-        let mut row = vec![0.0; down + up + 1];
-        let mut put = |to: usize, rate: f64| {
-            if let Some(entry) = (to + down).checked_sub(state).and_then(|place| row.get_mut(place)) {
-                *entry += rate;
-            }
-        };
-        let batch = |batches: &[f64], base: usize, put: &mut dyn FnMut(usize, f64)| {
-            batches.iter().enumerate().skip(1).for_each(|(n, rate)| put((base + n).min(most), *rate));
-        };
-        if state == 0 {
-            self.land(&self.cycle.asleep, 0, &mut put);
-            return row;
-        }
-        let waiting = (state - 1).div_ceil(kinds);
-        if state == self.working(waiting) {
-            let next = if waiting == 0 { 0 } else { self.working(waiting - 1) };
-            put(next, self.socket.read_pps);
-            for (progress, batches) in self.working.iter().enumerate().take(waiting + 1) {
-                batch(batches, waiting - progress, &mut |to, rate| put(self.working(to), rate));
-            }
-            self.land(&self.cycle.working, waiting + 1, &mut put);
-            return row;
-        }
-        put(self.working(waiting - 1), self.socket.switch_per_s.unwrap_or(0.0));
-        for (progress, batches) in self.switching.iter().enumerate().take(waiting + 1) {
-            if progress == 0 {
-                batch(batches, waiting, &mut |to, rate| put(kinds * to, rate));
-            } else {
-                batch(batches, waiting - progress, &mut |to, rate| put(self.working(to), rate));
-            }
-        }
-        self.land(&self.cycle.switching, waiting + 1, &mut put);
-        row
-    }
-
-    /// Waits with progress of `from` or more find the application asleep, and the batch wakes it.
-    fn land(&self, waited: &Waited, from: usize, put: &mut dyn FnMut(usize, f64)) {
-        for end in &waited.ends {
-            let asleep: f64 = end.progress.iter().skip(from).sum();
-            let Some(ending) = self.cycle.endings.iter().find(|ending| ending.packets == end.packets) else { continue };
-            if asleep == 0.0 {
-                continue;
-            }
-            for (n, p) in ending.asleep.equal.iter().enumerate().take(self.largest + 1).skip(1) {
-                let to = if self.kinds() == 1 { self.working(n - 1) } else { 2 * n };
-                put(to, self.arrival_pps * asleep * p);
-            }
-        }
     }
 }

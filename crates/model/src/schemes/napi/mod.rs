@@ -91,6 +91,18 @@ pub fn modulated(work: &Work, napi: &Napi) -> Stages {
     }
 }
 
+/// The same with polls that use up their weight after any service with probability `again`: few stages, whatever the weight.
+pub fn at_random(work: &Work, napi: &Napi, again: f64) -> Stages {
+    let unlimited = Napi { weight: LARGEST_WEIGHT + 1, ..napi.clone() };
+    let mut stages = modulated(work, &unlimited);
+    let some_end = |jumps: &[Jump]| -> Vec<Jump> {
+        let each = |(from, to, rate): &Jump| [(*from, *to, rate * (1.0 - again)), (*from, OVERHEAD, rate * again)];
+        jumps.iter().flat_map(each).collect()
+    };
+    (stages.down, stages.last) = (some_end(&stages.down), some_end(&stages.last));
+    stages
+}
+
 /// What an accepted packet finds, given the weight it finds each (packets, phase) with.
 pub fn found(work: &Work, napi: &Napi, weights: &Stationary) -> Found {
     Found::new(&Chain::new(work, napi), weights)
@@ -205,6 +217,7 @@ impl<'a> Chain<'a> {
             latencies,
             interrupts_per_s: work.arrival_pps * idle + interrupted,
             cycles_per_s: work.arrival_pps * idle,
+            clocked: false,
             polls_per_s: Some(poll * self.overhead_rate),
             shares: Shares {
                 interrupt: solution.phase_probability(ISR, 1),

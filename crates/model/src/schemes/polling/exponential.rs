@@ -150,6 +150,7 @@ pub fn solve(work: &Work, period_s: f64, quota: u64) -> Result<Ring, String> {
         latencies: None,
         interrupts_per_s: 0.0,
         cycles_per_s: (1.0 / period_s).min(throughput_pps),
+        clocked: true,
         polls_per_s: Some((1.0 - merged) / period_s),
         shares,
         exact: true,

@@ -1,0 +1,32 @@
+//! How much work one solution may take.
+
+use std::cell::Cell;
+
+/// Operations of one solution at the most, multiplications with their additions: about a tenth of a second, since a search for a cliff
+/// and a sweep (`netcliff find`) take some forty solutions.
+const MOST_OPERATIONS: f64 = 3e8;
+
+/// What is left of it; every part of a solution takes its share from the same.
+#[derive(Debug)]
+pub struct Budget {
+    left: Cell<f64>,
+}
+
+impl Budget {
+    /// All of it.
+    pub fn whole() -> Self {
+        Self { left: Cell::new(MOST_OPERATIONS) }
+    }
+
+    /// None if fewer than `operations` are left; takes none.
+    pub fn lasts(&self, operations: f64) -> Option<()> {
+        (self.left.get() >= operations).then_some(())
+    }
+
+    /// Takes `operations`; None if fewer are left.
+    pub fn take(&self, operations: f64) -> Option<()> {
+        let left = self.left.get() - operations;
+        self.left.set(left);
+        (left >= 0.0).then_some(())
+    }
+}

@@ -1,0 +1,57 @@
+//! Weights over (packets in the ring, stage).
+
+/// Weights below this, of a whole of 1, are left out.
+pub const LEFT_OUT: f64 = 1e-26;
+
+/// Weights from the level `low` up, level by level.
+#[derive(Debug, Clone, Default)]
+pub struct Weights {
+    /// Packets of the first level.
+    pub low: usize,
+    /// Weight of each stage.
+    pub at: Vec<f64>,
+}
+
+impl Weights {
+    /// Weight 1 at one place.
+    pub fn one(stages: usize, packets: usize, stage: usize) -> Self {
+        let mut at = vec![0.0; stages];
+        at[stage] = 1.0;
+        Self { low: packets, at }
+    }
+
+    /// All of it.
+    pub fn total(&self) -> f64 {
+        self.at.iter().sum()
+    }
+
+    /// Adds `factor` times another.
+    pub fn add(&mut self, stages: usize, other: &Self, factor: f64) {
+        if other.at.is_empty() || factor == 0.0 {
+            return;
+        }
+        if self.at.is_empty() {
+            self.low = other.low;
+        }
+        if other.low < self.low {
+            let lacking = (self.low - other.low) * stages;
+            self.at.splice(0..0, std::iter::repeat_n(0.0, lacking));
+            self.low = other.low;
+        }
+        let first = (other.low - self.low) * stages;
+        if self.at.len() < first + other.at.len() {
+            self.at.resize(first + other.at.len(), 0.0);
+        }
+        self.at[first..].iter_mut().zip(&other.at).for_each(|(sum, weight)| *sum += factor * weight);
+    }
+
+    /// Leaves out levels of no weight at either end.
+    pub fn trim(&mut self, stages: usize) {
+        let heavy = |level: &[f64]| level.iter().sum::<f64>() > LEFT_OUT;
+        let last = self.at.chunks(stages).rposition(heavy).map_or(0, |last| last + 1);
+        self.at.truncate(last * stages);
+        let first = self.at.chunks(stages).position(heavy).unwrap_or(0);
+        self.at.drain(..first * stages);
+        self.low += first;
+    }
+}
