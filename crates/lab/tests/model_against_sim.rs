@@ -2,6 +2,9 @@
 //! where the model has them, the quantiles of latency. A 99 % interval misses the truth once in a hundred times; how
 //! many misses all points together may have is a binomial bound.
 
+mod against;
+
+use against::{CONFIDENCE, bound};
 use netcliff_core::{Engine, Figure, Host, Load, Outcome, Point, Scheme, Service, Traffic};
 use netcliff_model::{Fidelity, ModelEngine};
 use netcliff_sim::{Effort, SimEngine};
@@ -45,11 +48,6 @@ fn services() -> [Service; 5] {
     ]
 }
 const SIZES: [&str; 2] = ["imix", "mci1998-like"];
-
-const CONFIDENCE: f64 = 0.99;
-/// Misses that a correct pair of engines exceeds less than once in 10 000 runs: the smallest k with
-/// P(Binomial(comparisons, 0.01) > k) < 1e-4, computed below.
-const RARE: f64 = 1e-4;
 
 fn point(scheme: &str, load_pps: f64, ring: u64) -> Point {
     let host = Host { ring, ..Host::pentium4_2530mhz() };
@@ -121,21 +119,6 @@ fn figures(model: &Outcome, sim: &Outcome) -> Vec<(&'static str, f64, Figure)> {
     let of = |(name, model, sim): (_, Option<Figure>, Option<Figure>)| Some((name, model?.value, sim?));
     must.iter().for_each(|(name, model, sim)| assert!(model.is_some() && sim.is_some(), "{name} is missing"));
     must.into_iter().chain(may).filter_map(of).collect()
-}
-
-/// The smallest number of misses whose exceedance is rarer than [`RARE`].
-fn bound(trials: u32) -> u32 {
-    let miss = 1.0 - CONFIDENCE;
-    let mut term = (1.0 - miss).powi(trials as i32);
-    let mut below = term;
-    for misses in 0..trials {
-        if 1.0 - below < RARE {
-            return misses;
-        }
-        term *= f64::from(trials - misses) / f64::from(misses + 1) * miss / (1.0 - miss);
-        below += term;
-    }
-    trials
 }
 
 /// Compares all points; the number of comparisons, and of those that were quantiles.
@@ -255,6 +238,29 @@ fn dim_is_near() {
             let available = apart(|o| o.cpu?.available);
             let near = latency.abs() < 0.17 && interrupts.abs() < 0.17 && available.abs() < 0.02;
             assert!(near, "{profile} at {load_pps}: {latency} {interrupts} {available}");
+        }
+    }
+}
+
+/// hybrid is an approximation where both its parts run: from below to above its hysteresis (110 to 120 kpps) and past saturation, mean
+/// latency within a tenth, packets and CPU within a fiftieth.
+#[test]
+fn hybrid_is_near() {
+    for scheme in ["hybrid:quota=3,up=120kpps,down=110kpps", "hybrid:period=40us,quota=8"] {
+        for load_pps in [40e3, 105e3, 112e3, 116e3, 125e3, 170e3, 250e3] {
+            let point = point(scheme, load_pps, 256);
+            let model = ModelEngine::new(Fidelity::Exact).evaluate(&point).expect("an answer");
+            let sim = SimEngine { confidence: CONFIDENCE, ..SimEngine::with_packets(12, 400_000) };
+            let sim = sim.evaluate(&point).expect("an answer");
+            let apart = |pick: fn(&Outcome) -> Option<Figure>| {
+                let (model, sim) = (pick(&model).expect("a figure").value, pick(&sim).expect("a figure"));
+                let (low, high) = sim.interval.map_or((sim.value, sim.value), |ends| (ends.low, ends.high));
+                (model - high).max(low - model).max(0.0) / sim.value
+            };
+            let (read, latency) = (apart(|o| o.throughput_pps), apart(|o| o.latency_s?.mean));
+            let available = apart(|o| o.cpu?.available);
+            let near = read < 0.02 && latency < 0.1 && available < 0.02;
+            assert!(near, "{scheme} at {load_pps}: {read} {latency} {available}");
         }
     }
 }

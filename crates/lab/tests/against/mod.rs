@@ -1,0 +1,57 @@
+//! What tests of the model against the simulator share: intervals and how many of them may miss; seeded points.
+// Each test uses a part of it.
+#![allow(dead_code)]
+
+/// Confidence of each interval.
+pub const CONFIDENCE: f64 = 0.99;
+/// Chance of more misses than allowed, with both engines right.
+const RARE: f64 = 1e-4;
+
+/// Misses that a correct pair of engines exceeds less than once in 10 000 runs: the smallest k with
+/// P(Binomial(trials, 1 - CONFIDENCE) > k) < RARE.
+pub fn bound(trials: u32) -> u32 {
+    let miss = 1.0 - CONFIDENCE;
+    let mut term = (1.0 - miss).powi(trials as i32);
+    let mut below = term;
+    for misses in 0..trials {
+        if 1.0 - below < RARE {
+            return misses;
+        }
+        term *= f64::from(trials - misses) / f64::from(misses + 1) * miss / (1.0 - miss);
+        below += term;
+    }
+    trials
+}
+
+/// Numbers by SplitMix64 (Steele, Lea and Flood 2014).
+pub struct Dice(pub u64);
+
+impl Dice {
+    /// Evenly from 0 to 1.
+    pub fn unit(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// Evenly by logarithm.
+    pub fn between(&mut self, low: f64, high: f64) -> f64 {
+        low * (high / low).powf(self.unit())
+    }
+
+    /// The same, whole.
+    pub fn whole(&mut self, low: u64, high: u64) -> u64 {
+        self.between(low as f64, high as f64 + 1.0) as u64
+    }
+
+    /// One of several.
+    pub fn one<'a>(&mut self, of: &[&'a str]) -> &'a str {
+        of[((self.unit() * of.len() as f64) as usize).min(of.len() - 1)]
+    }
+
+    /// A time with its unit.
+    pub fn time_us(&mut self, low: f64, high: f64) -> String {
+        format!("{:.1}us", self.between(low, high))
+    }
+}

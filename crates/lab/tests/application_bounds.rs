@@ -1,0 +1,170 @@
+//! Approximate answers with an application against the simulator on seeded hosts: no error is beyond the bound that their note states, of
+//! `netcliff_model::application::bounds`. `POINTS` in the environment takes more points of each kind (40 were used to set the table).
+
+mod against;
+
+use against::{CONFIDENCE, Dice};
+use netcliff_core::{Engine, Figure, Host, Outcome, Point, Traffic};
+use netcliff_model::application::bounds::{self, MOST_LOSS};
+use netcliff_model::{Fidelity, ModelEngine};
+use netcliff_sim::{Effort, SimEngine};
+
+const PACKETS: u64 = 150_000;
+const SERVICES: [&str; 4] = ["deterministic", "erlang:stages=3", "lognormal:cv=0.8", "hyperexponential:cv=1.6"];
+const ANY_TIMES: [&str; 4] =
+    ["ideal", "disable-enable", "coalesce:frames=8,masked=true", "coalesce:usecs=50us,masked=true"];
+const COLD: [&str; 4] = ["ideal", "disable-enable", "interrupt", "coalesce:frames=8,masked=true"];
+
+/// A random host and load of one kind.
+fn point(kind: &str, dice: &mut Dice) -> Point {
+    let mut host = Host {
+        protocol_s: dice.between(1e-6, 8e-6),
+        interrupt_s: dice.between(0.5e-6, 6e-6),
+        poll_s: dice.between(0.2e-6, 3e-6),
+        mask_s: dice.between(0.1e-6, 1e-6),
+        ring: dice.whole(8, 1024),
+        socket_buffer: dice.whole(8, 512),
+        ..Host::pentium4_2530mhz()
+    };
+    let application_s = dice.between(0.5e-6, 8e-6);
+    host.application_s = Some(application_s);
+    let scheme = match kind {
+        "polling" | "napi-2007" => {
+            format!("{kind}:period={},quota={}", dice.time_us(10.0, 200.0), dice.whole(1, 64))
+        }
+        "hybrid" => format!("hybrid:period={},quota={}", dice.time_us(10.0, 200.0), dice.whole(1, 32)),
+        "dim" => format!("dim:profile={}", dice.one(&["eqe", "cqe"])),
+        "frames" => format!("coalesce:frames={}", dice.whole(1, 16)),
+        "usecs" => format!("coalesce:usecs={}", dice.time_us(5.0, 500.0)),
+        "packet timer" => format!("coalesce:masked=true,packet_timer={}", dice.time_us(2.0, 50.0)),
+        "times" => {
+            host.service = dice.one(&SERVICES).parse().expect("a distribution");
+            dice.one(&ANY_TIMES).to_owned()
+        }
+        _ => {
+            host.cold_protocol_s = host.protocol_s * dice.between(0.02, 0.4);
+            host.cold_application_s = application_s * dice.between(0.02, 0.5);
+            host.context_switch_s = dice.between(0.1e-6, 3e-6);
+            host.wakeup_s = dice.between(0.1e-6, 2e-6);
+            host.socket_drop_cost = 0.7;
+            if kind == "cold" {
+                dice.one(&COLD).to_owned()
+            } else {
+                // As `netcliff find` calibrates.
+                host.interrupt_latency_s = dice.between(1e-6, 15e-6);
+                host.mask_s = 0.0;
+                "napi:backlog=true".to_owned()
+            }
+        }
+    };
+    let saturation_pps = 1.0 / (host.service_s(64.0) + application_s);
+    let traffic = Traffic::poisson(saturation_pps * dice.between(0.1, 3.0));
+    Point { host, scheme: scheme.parse().expect("a scheme"), traffic }
+}
+
+/// How far a value lies outside of an interval.
+fn beyond(value: f64, figure: Figure) -> f64 {
+    let (low, high) = figure.interval.map_or((figure.value, figure.value), |ends| (ends.low, ends.high));
+    (value - high).max(low - value).max(0.0)
+}
+
+/// The same as a factor, either way.
+fn factor(value: f64, figure: Figure) -> f64 {
+    let (low, high) = figure.interval.map_or((figure.value, figure.value), |ends| (ends.low, ends.high));
+    (value / high).max(low / value).max(1.0)
+}
+
+/// What is beyond its bound at a point; None where the model refuses or is exact.
+fn judge(point: &Point, seed: u64) -> Option<Vec<String>> {
+    let model = ModelEngine::new(Fidelity::Exact).without_quantiles().evaluate(point).ok()?;
+    if model.cpu_method.as_deref() != Some("approximate") {
+        return None;
+    }
+    let bound = bounds::of(&point.scheme, &point.host, &model.notes)?;
+    let sentence = bound.sentence();
+    let sim = SimEngine { seed, effort: Effort::Packets(PACKETS), confidence: CONFIDENCE, ..SimEngine::default() };
+    let sim = sim.evaluate(point).expect("the simulator answers");
+    let mut out = Vec::new();
+    if !model.notes.iter().any(|note| note.contains(&sentence)) {
+        out.push(format!("no note says: {sentence}; but {:?}", model.notes));
+    }
+    let read = |outcome: &Outcome| outcome.throughput_pps.expect("a throughput");
+    let off = beyond(read(&model).value, read(&sim)) / point.traffic.rate_pps().expect("a rate");
+    if off > bound.read {
+        out.push(format!("read {} of {}, off by {off:.4} of the offered", read(&model).value, read(&sim).value));
+    }
+    let latency = |outcome: &Outcome| outcome.latency_s.and_then(|latency| latency.mean);
+    if let (Some(mean), Some(found)) = (latency(&model), latency(&sim))
+        && sim.loss_fraction.is_some_and(|loss| loss.value < MOST_LOSS)
+        && factor(mean.value, found) > bound.latency
+    {
+        out.push(format!("mean latency {} for {found:?}", mean.value));
+    }
+    Some(out)
+}
+
+fn holds(kind: &str, first_seed: u64) {
+    let points = std::env::var("POINTS").ok().and_then(|points| points.parse().ok()).unwrap_or(12);
+    let mut dice = Dice(first_seed);
+    let (mut compared, mut wrong) = (0, Vec::new());
+    for number in 0..points {
+        let point = point(kind, &mut dice);
+        let Some(out) = judge(&point, first_seed + number) else { continue };
+        compared += 1;
+        wrong.extend(out.into_iter().map(|out| format!("{out}; {} {point:?}", point.scheme)));
+    }
+    // The model refuses what would take it too long: polling, most often.
+    assert!(compared * 3 >= points, "{kind}: {compared} of {points} compared");
+    assert!(wrong.is_empty(), "{kind}: {} beyond the bound:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn polling() {
+    holds("polling", 41_000);
+}
+
+#[test]
+fn napi_2007() {
+    holds("napi-2007", 42_000);
+}
+
+#[test]
+fn hybrid() {
+    holds("hybrid", 43_000);
+}
+
+#[test]
+fn dim() {
+    holds("dim", 44_000);
+}
+
+#[test]
+fn unmasked_frames() {
+    holds("frames", 45_000);
+}
+
+#[test]
+fn unmasked_timer() {
+    holds("usecs", 46_000);
+}
+
+#[test]
+fn masked_packet_timer() {
+    holds("packet timer", 47_000);
+}
+
+#[test]
+fn times_that_are_not_exponential() {
+    holds("times", 48_000);
+}
+
+#[test]
+fn cold_caches() {
+    holds("cold", 49_000);
+}
+
+/// What `netcliff find` predicts with.
+#[test]
+fn napi_of_a_calibrated_host() {
+    holds("napi", 50_000);
+}
