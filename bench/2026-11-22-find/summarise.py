@@ -35,6 +35,7 @@ def by_speed(name, runs):
     cliffs = [(value(run["cliff_pps"].get("wire")), run.get("speed") or {}) for _, run in runs]
     for what, normed in (
         ("turns of the loop a second", lambda cliff, speed: cliff / value(speed["turns_per_s"])),
+        ("1 / CPU time against the calibrated costs", lambda cliff, speed: cliff * value(speed["slowness"])),
         ("1 / protocol time of a packet", lambda cliff, speed: cliff * value(speed["packet_s"])),
     ):
         try:

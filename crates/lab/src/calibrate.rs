@@ -80,8 +80,37 @@ pub struct Calibrated {
     pub application_per_byte_s: f64,
     /// What an interrupt costs whom it hits, beyond its handler (s); contained in the host's interrupt.
     pub hidden_s: f64,
+    /// What was fitted, to tell what a trial should take.
+    pub costs: Costs,
     /// Frame size of the regression (bytes).
     pub frame_bytes: u32,
+}
+
+/// Costs (s) of what is counted in a trial of the calibrated frame and work.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Costs {
+    /// A packet in protocol processing.
+    pub protocol_s: f64,
+    /// A poll.
+    pub poll_s: f64,
+    /// Waking the application, and the switch to it.
+    pub wakeup_s: f64,
+    /// A packet in the application.
+    pub application_s: f64,
+    /// What an interrupt adds to the application it hits.
+    pub hidden_s: f64,
+}
+
+impl Costs {
+    /// CPU time of softirqs and application over what these costs give for what was counted; None where nothing was.
+    pub fn slowness(&self, counts: &Counts) -> Option<f64> {
+        let expected_s = self.protocol_s * counts.packets
+            + self.poll_s * counts.polls
+            + self.wakeup_s * counts.wakeups
+            + self.application_s * counts.delivered
+            + self.hidden_s * counts.busy_interrupts;
+        (expected_s > 0.0).then(|| (counts.protocol_s + counts.application_s) / expected_s)
+    }
 }
 
 impl Calibrated {
@@ -123,7 +152,8 @@ pub fn calibrate(bench: &mut dyn Bench, base: &TrialSpec, plan: Plan) -> Result<
     let calibration = describe::calibration(&fits, &seen, base, &method);
     let application_per_byte_s = fits.application_per_byte_s();
     let hidden_s = fits.hidden.map_or(0.0, |figure| figure.value);
-    Ok(Calibrated { calibration, application_per_byte_s, hidden_s, frame_bytes: base.frame_bytes })
+    let costs = fits.costs();
+    Ok(Calibrated { calibration, application_per_byte_s, hidden_s, costs, frame_bytes: base.frame_bytes })
 }
 
 fn observe(bench: &mut dyn Bench, base: &TrialSpec, plan: Plan) -> Result<Seen, TrialError> {

@@ -127,6 +127,10 @@ pub struct Speed {
     /// Time of a packet in protocol processing (s), median over the trials of the searches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packet_s: Option<Figure>,
+    /// CPU time of softirqs and application in a trial over what the calibrated costs give for its packets, polls, wake-ups and
+    /// interrupts; median over the trials of the searches. 1.1: everything took a tenth longer than in calibration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slowness: Option<Figure>,
     /// Every trial, in the order they were made.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trials: Vec<SpeedAt>,
@@ -147,17 +151,21 @@ pub struct SpeedAt {
     /// See [`Speed::packet_s`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packet_s: Option<f64>,
+    /// See [`Speed::slowness`]; None also for trials of other frames or work, and for those that lost more than 1 %.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slowness: Option<f64>,
 }
 
 /// How the speed changed over the run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Drift {
-    /// Change of the loop's speed from the first trial to the last as a share, by a line through all.
+    /// Change of the speed from the first trial to the last as a share, by a line through all: of 1 over [`Speed::slowness`] where trials
+    /// tell it, else of the loop's turns.
     pub share: Figure,
     /// Standard deviation of the trials about that line as a share.
     pub scatter: f64,
-    /// The loop's speed in the searches over that in calibration, less 1: what a prediction from the calibration's costs does not
-    /// know; None: one of the two has no speed.
+    /// The speed in the searches over that in calibration, less 1: what a prediction from the calibration's costs does not know; None:
+    /// one of the two has no speed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search_over_calibration: Option<f64>,
 }

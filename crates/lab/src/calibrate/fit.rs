@@ -2,7 +2,7 @@
 
 use netcliff_core::Figure;
 
-use super::{BLOCKED_WORK_S, CalibrationError, FULL_WORK_S, LARGE_FRAME_BYTES, Seen};
+use super::{BLOCKED_WORK_S, CalibrationError, Costs, FULL_WORK_S, LARGE_FRAME_BYTES, Seen};
 use crate::bench::Counts;
 use crate::stats::{self, Fit};
 use crate::trial::TrialSpec;
@@ -76,6 +76,17 @@ impl Fits {
         fits.application_per_byte = slope(&seen.sizes, base, &|c| fits.application_left(c, hidden_s) / c.delivered);
         (fits.cold_protocol, fits.cold_application) = fits.cold(&seen.full, hidden_s);
         Ok(fits)
+    }
+
+    /// What was fitted for the calibrated frame and work.
+    pub fn costs(&self) -> Costs {
+        Costs {
+            protocol_s: self.protocol.value,
+            poll_s: self.poll.value,
+            wakeup_s: self.wakeup.value + self.context_switch.value,
+            application_s: self.application.value,
+            hidden_s: self.hidden.map_or(0.0, |figure| figure.value),
+        }
     }
 
     /// Application time a byte (s).

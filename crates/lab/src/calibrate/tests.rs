@@ -148,6 +148,19 @@ fn known_costs_are_found_again() {
 }
 
 #[test]
+fn a_trial_that_costs_what_was_calibrated_is_not_slow() {
+    let mut exact = Exact { metered: true };
+    let calibrated = calibrate(&mut exact, &base(), Plan { rounds: 2, rough_pps: 400e3 }).unwrap();
+    let mut counts = exact.observe(&TrialSpec { rate_pps: 250e3, ..base() }, true).unwrap().counts.unwrap();
+    let slowness = calibrated.costs.slowness(&counts).unwrap();
+    assert!((slowness - 1.0).abs() < 1e-5, "{slowness}");
+    (counts.protocol_s, counts.application_s) = (1.3 * counts.protocol_s, 1.3 * counts.application_s);
+    let slowness = calibrated.costs.slowness(&counts).unwrap();
+    assert!((slowness - 1.3).abs() < 1e-5, "{slowness}");
+    assert_eq!(calibrated.costs.slowness(&Counts::default()), None);
+}
+
+#[test]
 fn without_a_meter_there_is_no_calibration_and_no_guess() {
     let error = calibrate(&mut Exact { metered: false }, &base(), Plan { rounds: 1, rough_pps: 400e3 }).unwrap_err();
     assert!(matches!(error, CalibrationError::NoMeter(_)), "{error}");

@@ -6,7 +6,8 @@
 use netcliff_core::{Figure, Loss, Outcome};
 use netcliff_wire::void::Sides;
 
-use crate::bench::{Bench, Observation, Outside, SenderCeiling, Slot, Slots, Span};
+use crate::bench::{Bench, Counts, Observation, Outside, SenderCeiling, Slot, Slots, Span};
+use crate::calibrate::Costs;
 use crate::chance::Chance;
 use crate::rfc2544::simulated::delivered_pps;
 use crate::trial::{TrialError, TrialSpec};
@@ -46,6 +47,8 @@ pub struct Fake {
     pub drift: f64,
     /// In this share of the trials the capacity is lower by that share.
     pub low_state: Option<(f64, f64)>,
+    /// What its packets cost at first, as a meter would tell; None: there is none.
+    pub costs: Option<Costs>,
     /// What the sender reaches (pps).
     pub ceiling_pps: f64,
     /// Trials made.
@@ -67,6 +70,7 @@ impl Fake {
             stalls: None,
             drift: 0.0,
             low_state: None,
+            costs: None,
             ceiling_pps: 2e6,
             trials: 0,
             chance: Chance::new(seed),
@@ -161,10 +165,28 @@ impl Fluid {
     }
 }
 
+/// Of a trial with two packets a poll, of which every tenth wakes the application.
+fn counts(costs: Costs, speed: f64, elapsed_s: f64, packets: f64) -> Counts {
+    let (polls, wakeups) = (packets / 2.0, packets / 20.0);
+    Counts {
+        elapsed_s,
+        protocol_s: (costs.protocol_s * packets + costs.poll_s * polls + costs.wakeup_s * wakeups) / speed,
+        application_s: (costs.application_s * packets + costs.hidden_s * polls) / speed,
+        packets,
+        polls,
+        interrupts: polls,
+        delivered: packets,
+        wakeups,
+        busy_interrupts: polls,
+        ..Counts::default()
+    }
+}
+
 impl Bench for Fake {
     fn observe(&mut self, spec: &TrialSpec, _: bool) -> Result<Observation, TrialError> {
         let load_pps = spec.rate_pps.min(self.ceiling_pps);
-        let turns_per_s = Some(TURNS_PER_S * self.speed());
+        let speed = self.speed();
+        let turns_per_s = Some(TURNS_PER_S * speed);
         let capacity = self.capacity_now();
         // Below its capacity it could serve more than comes.
         let served_pps = if load_pps > capacity { delivered_pps(load_pps, capacity, self.livelock) } else { capacity };
@@ -216,7 +238,7 @@ impl Bench for Fake {
             outside: Outside { shortest_pause_s: Some(STEP_S), turns_per_s, ..Outside::default() },
             lateness_p99_s: None,
             steal_share: 0.0,
-            counts: None,
+            counts: self.costs.map(|costs| counts(costs, speed, spec.seconds, (sent - lost.min(sent)) as f64)),
         })
     }
 

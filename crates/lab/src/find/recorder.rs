@@ -6,8 +6,8 @@ use netcliff_core::Figure;
 use netcliff_core::finding::{ClockJump, Disturbance, Drift, Pauses, Speed, SpeedAt};
 use netcliff_wire::generator::STALL_NS;
 
-use crate::bench::{Bench, Observation, SenderCeiling, Span};
-use crate::calibrate::poll_line;
+use crate::bench::{Bench, Counts, Observation, SenderCeiling, Span};
+use crate::calibrate::{Costs, poll_line};
 use crate::stats;
 use crate::trial::{TrialError, TrialSpec};
 
@@ -15,6 +15,8 @@ use crate::trial::{TrialError, TrialSpec};
 const STEADY_RATE: f64 = 1e-4;
 /// A machine that slept for less was not suspended: the clocks are read microseconds apart (s).
 const LEAST_SUSPEND_S: f64 = 1e-3;
+/// A trial that lost more is no measure of the costs: dropping costs less than delivering, a full socket more.
+const MOST_LOSS: f64 = 0.01;
 /// Fewest trials with a speed that make a drift.
 const FEWEST_SPEEDS: usize = 5;
 
@@ -46,6 +48,8 @@ pub struct Recorder<'a> {
     bench: &'a mut dyn Bench,
     began: Instant,
     stage: Stage,
+    /// Costs, with the trial that they are of.
+    calibrated: Option<(Costs, TrialSpec)>,
     seen: Vec<Seen>,
 }
 
@@ -54,6 +58,10 @@ struct Seen {
     at_s: f64,
     stage: Stage,
     load_pps: f64,
+    work_s: f64,
+    frame_bytes: u32,
+    loss: f64,
+    counts: Option<Counts>,
     window_s: f64,
     host: Option<Vec<f64>>,
     sender: Option<Vec<f64>>,
@@ -70,7 +78,24 @@ struct Seen {
 impl<'a> Recorder<'a> {
     /// Nothing seen yet.
     pub fn new(bench: &'a mut dyn Bench) -> Self {
-        Self { bench, began: Instant::now(), stage: Stage::Rough, seen: Vec::new() }
+        Self { bench, began: Instant::now(), stage: Stage::Rough, calibrated: None, seen: Vec::new() }
+    }
+
+    /// What trials like `base` should take.
+    pub fn calibrated(&mut self, costs: Costs, base: TrialSpec) {
+        self.calibrated = Some((costs, base));
+    }
+
+    /// See [`Speed::slowness`].
+    fn slowness_of(&self, seen: &Seen) -> Option<f64> {
+        let (costs, base) = self.calibrated.as_ref()?;
+        let like_base = seen.work_s == base.work_s && seen.frame_bytes == base.frame_bytes && seen.loss <= MOST_LOSS;
+        costs.slowness(seen.counts.as_ref().filter(|_| like_base)?)
+    }
+
+    /// Median over the trials of a stage; None where fewer than [`FEWEST_SPEEDS`] tell.
+    pub fn slowness(&self, stage: Stage) -> Option<f64> {
+        self.median_of_enough(stage, |seen| self.slowness_of(seen))
     }
 
     /// The trials from now on are for this.
@@ -113,12 +138,14 @@ impl<'a> Recorder<'a> {
             load_pps: seen.load_pps,
             turns_per_s: seen.turns_per_s,
             packet_s: seen.packet_s,
+            slowness: self.slowness_of(seen),
         };
         let told = |seen: &&Seen| seen.turns_per_s.is_some() || seen.packet_s.is_some();
         let trials: Vec<SpeedAt> = self.seen.iter().filter(told).map(at).collect();
         (!trials.is_empty()).then(|| Speed {
             turns_per_s: self.median_of(Stage::Search, |seen| seen.turns_per_s),
             packet_s: self.median_of(Stage::Search, |seen| seen.packet_s),
+            slowness: self.median_of(Stage::Search, |seen| self.slowness_of(seen)),
             trials,
         })
     }
@@ -128,24 +155,31 @@ impl<'a> Recorder<'a> {
         stats::median(&values)
     }
 
+    fn median_of_enough(&self, stage: Stage, of: impl Fn(&Seen) -> Option<f64>) -> Option<f64> {
+        let enough = self.seen.iter().filter(|seen| seen.stage == stage && of(seen).is_some()).count() >= FEWEST_SPEEDS;
+        self.median_of(stage, of).filter(|_| enough).map(|figure| figure.value)
+    }
+
     /// Turns a second in the trials of a stage, median; None where fewer than [`FEWEST_SPEEDS`] tell.
     pub fn turns_per_s(&self, stage: Stage) -> Option<f64> {
-        let told = |seen: &&Seen| seen.stage == stage && seen.turns_per_s.is_some();
-        let enough = self.seen.iter().filter(told).count() >= FEWEST_SPEEDS;
-        self.median_of(stage, |seen| seen.turns_per_s).filter(|_| enough).map(|figure| figure.value)
+        self.median_of_enough(stage, |seen| seen.turns_per_s)
     }
 
     /// How the speed changed; None with too few trials that tell one.
     pub fn drift(&self) -> Option<Drift> {
-        let of = |seen: &Seen| Some((seen.at_s, seen.turns_per_s.filter(|_| seen.stage != Stage::Idle)?));
+        let by_costs = |seen: &Seen| self.slowness_of(seen).map(f64::recip);
+        let by_turns = |seen: &Seen| seen.turns_per_s;
+        self.drift_of(by_costs).or_else(|| self.drift_of(by_turns))
+    }
+
+    fn drift_of(&self, speed: impl Fn(&Seen) -> Option<f64>) -> Option<Drift> {
+        let of = |seen: &Seen| Some((seen.at_s, speed(seen).filter(|_| seen.stage != Stage::Idle)?));
         let speeds: Vec<(f64, f64)> = self.seen.iter().filter_map(of).collect();
         let (share, scatter) = line(&speeds)?;
-        let ratio = self.turns_per_s(Stage::Search).zip(self.turns_per_s(Stage::Calibration));
-        Some(Drift {
-            share,
-            scatter,
-            search_over_calibration: ratio.map(|(search, calibration)| search / calibration - 1.0),
-        })
+        let [search, calibration] =
+            [Stage::Search, Stage::Calibration].map(|stage| self.median_of_enough(stage, &speed));
+        let search_over_calibration = search.zip(calibration).map(|(search, calibration)| search / calibration - 1.0);
+        Some(Drift { share, scatter, search_over_calibration })
     }
 }
 
@@ -158,6 +192,10 @@ impl Seen {
             at_s,
             stage,
             load_pps: observation.spec.rate_pps,
+            work_s: observation.spec.work_s,
+            frame_bytes: observation.spec.frame_bytes,
+            loss: observation.loss(),
+            counts: counts.map(|counts| Counts { poll_times: Vec::new(), ..counts.clone() }),
             window_s: observation.spec.seconds,
             host: slots.host_pauses.as_ref().map(lengths),
             sender: slots.sender_pauses.as_ref().map(lengths),

@@ -181,6 +181,7 @@ impl Run<'_, '_> {
         match calibrate::calibrate(&mut self.bench, &base, plan) {
             Ok(calibrated) => {
                 self.finding.calibration = Some(calibrated.calibration.clone());
+                self.bench.calibrated(calibrated.costs, base);
                 Ok(Some(calibrated))
             }
             Err(calibrate::CalibrationError::Trial(error @ (TrialError::Stopped | TrialError::Changed { .. }))) => {
@@ -211,8 +212,12 @@ impl Run<'_, '_> {
 
     /// Predicts once more, for the speed that the CPU had when the cliff was measured, where that was another than in calibration.
     fn at_speed_of_searches(&mut self, computed: Computed) -> Result<Computed, Halt> {
-        let calibrated_at = self.bench.turns_per_s(Stage::Calibration);
-        let Some(factor) = slower(calibrated_at, self.bench.turns_per_s(Stage::Search)) else { return Ok(computed) };
+        let [before, now] = [Stage::Calibration, Stage::Search];
+        // The loop sees the clock's speed alone, the costs also what neighbours do to caches and memory.
+        let by_costs = slower(self.bench.slowness(now), self.bench.slowness(before));
+        let by_turns = || slower(self.bench.turns_per_s(before), self.bench.turns_per_s(now));
+        let told = self.bench.slowness(now).is_some();
+        let Some(factor) = (if told { by_costs } else { by_turns() }) else { return Ok(computed) };
         let cliff = &self.finding.cliff_pps;
         self.finding.cliff_as_calibrated_pps = Some(ByEngine { wire: None, ..cliff.clone() });
         let computed = computed.slowed(factor, self.options.work_s);
@@ -363,10 +368,10 @@ impl Run<'_, '_> {
     }
 }
 
-/// How many times as long a CPU takes that makes so many turns a second, over one that made `calibrated_at`; None where it makes no
-/// difference that the engines' own intervals would not hide, or is not known.
-pub fn slower(calibrated_at: Option<f64>, now: Option<f64>) -> Option<f64> {
-    let factor = calibrated_at? / now?;
+/// `a` over `b`, how many times as long a CPU takes; None where it makes no difference that the engines' own intervals would not hide,
+/// or is not known.
+pub fn slower(a: Option<f64>, b: Option<f64>) -> Option<f64> {
+    let factor = a? / b?;
     ((factor - 1.0).abs() > SPEED_MATTERS).then_some(factor)
 }
 

@@ -73,6 +73,10 @@ fn speed(finding: &Finding) -> Option<String> {
     if let Some(packet) = speed.packet_s {
         said.push(format!("a packet's protocol work took {} in the searches", format::figure(&packet, Unit::Seconds)));
     }
+    if let Some(slowness) = speed.slowness {
+        let share = format::signed(slowness.value - 1.0, Unit::Share);
+        said.push(format!("its CPU time there was {share} off the calibrated costs"));
+    }
     if let Some(turns) = speed.turns_per_s {
         said.push(format!("the host's CPU did {:.3} million turns of a fixed loop a second", turns.value * 1e-6));
     }
