@@ -1,11 +1,15 @@
 //! What a measurement stands on, from its begin to its end: the devices and addresses of a network namespace, and the CPUs.
 //!
 //! The kernel tells changes by netlink as they happen, so that one that was taken back before the end is known too. Nothing runs meanwhile: what
-//! it told waits in a socket until it is asked for.
+//! it told waits in a socket until it is asked for. In the end the devices are also read as they are then, so that no change that lasts is
+//! missed, whether it was told or not.
 
 mod notice;
 
-use crate::rtnl::Rtnl;
+use crate::{
+    inventory::online_cpus,
+    rtnl::{RawLink, Rtnl},
+};
 use nix::{
     errno::Errno,
     sys::socket::{
@@ -14,10 +18,11 @@ use nix::{
 };
 use notice::{Notice, notices, offline};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io,
     net::IpAddr,
     os::fd::{AsRawFd, OwnedFd},
+    path::{Path, PathBuf},
 };
 
 /// Groups of rtnetlink: links, and addresses of both versions (linux/rtnetlink.h).
@@ -26,6 +31,10 @@ const GROUPS: u32 = libc::RTMGRP_LINK as u32 | libc::RTMGRP_IPV4_IFADDR as u32 |
 const KERNEL_EVENTS: u32 = 1;
 /// Room for what is told until it is asked for: a thousand changes.
 const ROOM_BYTES: usize = 1 << 20;
+/// Number of the loopback device in each namespace (LOOPBACK_IFINDEX, net/core/dev.c).
+const LOOPBACK: u32 = 1;
+/// A device that changes all the time is not waited for longer.
+const MOST_LOOKS: usize = 8;
 /// Largest message of the kernel.
 const MESSAGE_BYTES: usize = 64 << 10;
 
@@ -47,39 +56,77 @@ struct Device {
     mtu_bytes: Option<u32>,
 }
 
+/// What changed, each with the number of its device.
+type Said = Vec<(u32, String)>;
+
 /// The devices of a network namespace, as they were and as they changed.
-#[derive(Debug)]
 pub struct Ground {
     socket: OwnedFd,
+    rtnl: Rtnl,
     scope: Scope,
     devices: BTreeMap<u32, Device>,
+    /// Those that count, with the number of their device.
+    addresses: BTreeSet<(u32, IpAddr)>,
+}
+
+impl std::fmt::Debug for Ground {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ground")
+            .field("devices", &self.devices)
+            .field("addresses", &self.addresses)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Ground {
     /// From now on, in the calling thread's namespace.
     ///
     /// # Errors
-    /// The kernel does not tell its links.
+    /// The kernel does not tell its links and addresses.
     pub fn watch(scope: Scope) -> io::Result<Self> {
         // First the socket: what changes while the devices are listed is told as well.
         let socket = listen(SockProtocol::NetlinkRoute, GROUPS)?;
+        let mut rtnl = Rtnl::new();
         let is_meant = |name: &String| scope.interfaces.as_ref().is_none_or(|names| names.contains(name));
-        let links = Rtnl::new().links()?.into_iter().filter(|link| link.is_up() && is_meant(&link.name));
-        let device = |link: crate::rtnl::RawLink| {
+        let links = rtnl.links()?.into_iter().filter(|link| link.is_up() && is_meant(&link.name));
+        let device = |link: RawLink| {
             let carrier = link.has_carrier();
             (link.index, Device { name: link.name, up: true, carrier, mtu_bytes: link.mtu_bytes })
         };
-        Ok(Self { socket, devices: links.map(device).collect(), scope })
+        let devices = links.map(device).collect();
+        let mut ground = Self { socket, rtnl, scope, devices, addresses: BTreeSet::new() };
+        ground.addresses = ground.addresses_now()?;
+        Ok(ground)
     }
 
     /// What changed since it was last asked, a phrase each, in the order it happened.
     pub fn changes(&mut self) -> Vec<String> {
-        let mut said: Vec<(u32, String)> = Vec::new();
+        let mut said = Said::new();
+        for _ in 0..MOST_LOOKS {
+            let before = said.clone();
+            // Who sends through a device that goes may fail before the kernel tells of it, which it does before it lets go of the lock
+            // of all devices: what waits for that lock finds all told.
+            let _ = self.rtnl.link_at(LOOPBACK);
+            self.hear(&mut said);
+            if let Err(error) = self.look(&mut said) {
+                said.push((0, format!("the kernel does not tell its devices any more: {error}")));
+                break;
+            }
+            // What begins between the lock and the look is seen in part: the rest is waited for.
+            if said == before {
+                break;
+            }
+        }
+        said.into_iter().map(|(_, phrase)| phrase).collect()
+    }
+
+    /// What was told.
+    fn hear(&mut self, said: &mut Said) {
         let mut buffer = vec![0; MESSAGE_BYTES];
         loop {
             match recv(self.socket.as_raw_fd(), &mut buffer, MsgFlags::MSG_DONTWAIT) {
                 Ok(0) => break,
-                Ok(bytes) => notices(&buffer[..bytes]).into_iter().for_each(|notice| self.note(notice, &mut said)),
+                Ok(bytes) => notices(&buffer[..bytes]).into_iter().for_each(|notice| self.note(notice, said)),
                 Err(Errno::EINTR) => {}
                 Err(Errno::ENOBUFS) => {
                     said.push((0, "the kernel had more changes of devices to tell than fit".to_owned()));
@@ -87,10 +134,37 @@ impl Ground {
                 Err(_) => break,
             }
         }
-        said.into_iter().map(|(_, phrase)| phrase).collect()
     }
 
-    fn note(&mut self, notice: Notice, said: &mut Vec<(u32, String)>) {
+    /// What is otherwise than it was when last told or seen.
+    fn look(&mut self, said: &mut Said) -> io::Result<()> {
+        let links = self.rtnl.links()?;
+        let addresses = self.addresses_now()?;
+        let there = |index: u32| links.iter().find(|link| link.index == index);
+        for index in self.devices.keys().copied().collect::<Vec<_>>() {
+            let notice = there(index).map_or(Notice::LinkGone { index }, |link| Notice::Link {
+                index,
+                up: link.is_up(),
+                carrier: link.has_carrier(),
+                mtu_bytes: link.mtu_bytes,
+            });
+            self.note(notice, said);
+        }
+        let gone: Vec<(u32, IpAddr)> = self.addresses.difference(&addresses).copied().collect();
+        gone.into_iter().for_each(|(index, address)| self.note(Notice::AddressGone { index, address }, said));
+        // One that has come is counted on from now on.
+        self.addresses = addresses;
+        Ok(())
+    }
+
+    /// The addresses that count, as they are now.
+    fn addresses_now(&mut self) -> io::Result<BTreeSet<(u32, IpAddr)>> {
+        let all = self.rtnl.addresses()?.into_iter();
+        let is_meant = |address: &IpAddr| self.scope.addresses.as_ref().is_none_or(|meant| meant.contains(address));
+        Ok(all.filter(|(index, address)| self.devices.contains_key(index) && is_meant(address)).collect())
+    }
+
+    fn note(&mut self, notice: Notice, said: &mut Said) {
         match notice {
             Notice::Link { index, up, carrier, mtu_bytes } => {
                 let Some(device) = self.devices.get_mut(&index) else { return };
@@ -117,8 +191,8 @@ impl Ground {
                 }
             }
             Notice::AddressGone { index, address } => {
-                let meant = self.scope.addresses.as_ref().is_none_or(|meant| meant.contains(&address));
-                if let Some(device) = self.devices.get(&index).filter(|_| meant) {
+                let counted = self.addresses.remove(&(index, address));
+                if let Some(device) = self.devices.get(&index).filter(|_| counted) {
                     said.push((index, format!("{} lost its address {address}", device.name)));
                 }
             }
@@ -126,27 +200,39 @@ impl Ground {
     }
 }
 
-/// CPUs that were taken offline, as the kernel tells it; a process in a network namespace of another user namespace is told nothing.
+/// CPUs that were taken offline: as the kernel tells it, so that one that is back is known too, and by those that are online in the end. A
+/// process in a network namespace of another user namespace is told nothing.
 #[derive(Debug)]
 pub struct Cpus {
-    socket: OwnedFd,
+    socket: Option<OwnedFd>,
+    online: BTreeSet<u32>,
+    root: PathBuf,
 }
 
 impl Cpus {
-    /// From now on.
-    ///
-    /// # Errors
-    /// The kernel does not tell its events.
-    pub fn watch() -> io::Result<Self> {
-        Ok(Self { socket: listen(SockProtocol::NetlinkKObjectUEvent, KERNEL_EVENTS)? })
+    /// From now on, on the host whose files are below `root`.
+    pub fn watch(root: &Path) -> Self {
+        let socket = listen(SockProtocol::NetlinkKObjectUEvent, KERNEL_EVENTS);
+        let socket = socket.map_err(|error| tracing::debug!(%error, "events of CPUs are not heard")).ok();
+        Self { socket, online: online_cpus(root).into_iter().collect(), root: root.to_owned() }
     }
 
-    /// CPUs that went since it was last asked, in the order they did.
-    pub fn gone(&mut self) -> Vec<u32> {
+    /// CPUs that went since it was last asked.
+    pub fn gone(&mut self) -> BTreeSet<u32> {
+        let online: BTreeSet<u32> = online_cpus(&self.root).into_iter().collect();
+        // The event of one that was found gone before may come later.
+        let mut gone: BTreeSet<u32> = self.told().into_iter().filter(|cpu| self.online.contains(cpu)).collect();
+        gone.extend(self.online.difference(&online));
+        self.online = online;
+        gone
+    }
+
+    fn told(&self) -> Vec<u32> {
         let mut gone = Vec::new();
+        let Some(socket) = &self.socket else { return gone };
         let mut buffer = vec![0; MESSAGE_BYTES];
         loop {
-            match recv(self.socket.as_raw_fd(), &mut buffer, MsgFlags::MSG_DONTWAIT) {
+            match recv(socket.as_raw_fd(), &mut buffer, MsgFlags::MSG_DONTWAIT) {
                 Ok(0) => return gone,
                 Ok(bytes) => gone.extend(offline(&buffer[..bytes])),
                 Err(Errno::EINTR | Errno::ENOBUFS) => {}
@@ -154,6 +240,20 @@ impl Cpus {
             }
         }
     }
+}
+
+/// What of changes is told in a sentence: so many phrases, the others counted.
+const MOST_TOLD: usize = 4;
+
+/// Changes of devices, addresses, CPUs and threads in one line; None where there are none.
+pub fn told(mut phrases: Vec<String>) -> Option<String> {
+    phrases.dedup();
+    let more = phrases.len().saturating_sub(MOST_TOLD);
+    phrases.truncate(MOST_TOLD);
+    if more > 0 {
+        phrases.push(format!("{more} changes more"));
+    }
+    (!phrases.is_empty()).then(|| phrases.join("; "))
 }
 
 fn listen(protocol: SockProtocol, groups: u32) -> io::Result<OwnedFd> {
@@ -164,3 +264,6 @@ fn listen(protocol: SockProtocol, groups: u32) -> io::Result<OwnedFd> {
     bind(own.as_raw_fd(), &NetlinkAddr::new(0, groups))?;
     Ok(own)
 }
+
+#[cfg(test)]
+mod tests;

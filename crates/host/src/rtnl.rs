@@ -122,6 +122,28 @@ impl Rtnl {
         Ok(raw_link(&header, &attrs))
     }
 
+    /// The link of a number. The kernel answers under the lock of all devices: what is changed under it meanwhile is done by then.
+    pub(crate) fn link_at(&mut self, index: u32) -> io::Result<RawLink> {
+        let header = Ifinfomsg { ifi_index: index as i32, ..Default::default() };
+        let request = rt_link::Request::new().op_getlink_do(&header);
+        let mut replies = self.socket.request(&request)?;
+        let (header, attrs) = replies.recv_one().map_err(explained)?;
+        Ok(raw_link(&header, &attrs))
+    }
+
+    /// All addresses, each with the number of its link.
+    pub(crate) fn addresses(&mut self) -> io::Result<Vec<(u32, IpAddr)>> {
+        let request = rt_addr::Request::new().op_getaddr_dump(&Ifaddrmsg::new());
+        let mut replies = self.socket.request(&request)?;
+        let mut addresses = Vec::new();
+        while let Some(reply) = replies.recv() {
+            let (header, attrs) = reply.map_err(explained)?;
+            // The other end's is told beside this one where they differ.
+            addresses.extend(attrs.get_local().or_else(|_| attrs.get_address()).ok().map(|ip| (header.ifa_index, ip)));
+        }
+        Ok(addresses)
+    }
+
     /// Deletes a link; one that is not there counts as deleted.
     pub(crate) fn delete_link(&mut self, name: &str) -> io::Result<()> {
         let mut request = rt_link::Request::new().op_dellink_do(&Ifinfomsg::new());
@@ -154,6 +176,23 @@ impl Rtnl {
         let header = Ifinfomsg { ifi_flags: up, ifi_change: up, ..Default::default() };
         let mut request = rt_link::Request::new().op_setlink_do(&header);
         request.encode().push_ifname_bytes(name.as_bytes());
+        self.socket.request(&request)?.recv_ack().map_err(explained)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn set_down(&mut self, name: &str) -> io::Result<()> {
+        let header = Ifinfomsg { ifi_change: rt_link::IfinfoFlags::Up as u32, ..Default::default() };
+        let mut request = rt_link::Request::new().op_setlink_do(&header);
+        request.encode().push_ifname_bytes(name.as_bytes());
+        self.socket.request(&request)?.recv_ack().map_err(explained)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn del_address(&mut self, index: u32, ip: IpAddr, prefix: u8) -> io::Result<()> {
+        let header =
+            Ifaddrmsg { ifa_family: family(ip), ifa_index: index, ifa_prefixlen: prefix, ..Default::default() };
+        let mut request = rt_addr::Request::new().op_deladdr_do(&header);
+        request.encode().push_local(ip);
         self.socket.request(&request)?.recv_ack().map_err(explained)
     }
 

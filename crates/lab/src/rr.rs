@@ -16,6 +16,7 @@ use netcliff_host::testbed::netns::Side;
 use netcliff_wire::control::client::Session;
 use netcliff_wire::control::key::Token;
 use netcliff_wire::control::{CPU_METER, ControlError, RR_CPU_LISTS};
+use netcliff_wire::ground::FarGround;
 use netcliff_wire::rr::near::run;
 use netcliff_wire::rr::{Near, RrKind, Server, ServerCount, Target};
 use netcliff_wire::thread::{Placement, print_cpus};
@@ -30,7 +31,7 @@ pub use sweep::{RrRun, Sweep};
 
 use crate::companion::Companion;
 use crate::rig::{Rig, RigError};
-use crate::stand::{Place, Stand};
+use crate::stand::{Place, Stand, both};
 
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
@@ -136,7 +137,12 @@ pub fn here(
 fn standing(places: &[Place], test: impl FnOnce() -> Result<Report, RrError>) -> Result<Report, RrError> {
     let mut stand = Stand::on(places);
     let made = test();
-    match (made, stand.changed()) {
+    explained(made, stand.changed())
+}
+
+/// A test, and what it stood on that changed.
+fn explained(made: Result<Report, RrError>, changed: Option<String>) -> Result<Report, RrError> {
+    match (made, changed) {
         (Ok(mut report), Some(changed)) => {
             let partial = report.partial.take();
             report.partial = Some(partial.map_or_else(|| changed.clone(), |why| format!("{changed} ({why})")));
@@ -217,6 +223,7 @@ pub fn there(
     }
     let can_meter = session.offers(CPU_METER);
     let settings = &Settings { far_meter: wants_meter && can_meter, ..settings.clone() };
+    let watched = FarGround::on(session, address);
     let ready = session.start(RrKind::NAME, settings)?;
     let near = Near {
         targets: targets(settings, address, &ready.ports),
@@ -228,9 +235,13 @@ pub fn there(
         stop,
         gone: Some(session.gone()),
     };
-    let mut report = standing(&[Place::towards(address)], || {
-        answered(settings, near, session, start(meter, &[std::process::id()])?)
-    })?;
+    let mut stand = Stand::on(&[Place::towards(address)]);
+    let choice = start(meter, &[std::process::id()]).map_err(RrError::from);
+    let made = choice.and_then(|choice| answered(settings, near, session, choice));
+    let here = stand.changed();
+    let far = watched.changed(session, here.as_deref());
+    let mut report = explained(made, both(here, far))?;
+    report.notes.extend(watched.refusal().map(str::to_owned));
     if wants_meter && !can_meter {
         report.notes.extend(FarCpu::NotAvailable(session.lacks(CPU_METER)).refusal());
     }

@@ -1,20 +1,15 @@
 //! What a measurement stands on while it runs: the devices and addresses that its data goes through, and the CPUs of its threads. One that
 //! changes meanwhile is named, and the result is partial: what was measured until then is not what was asked for.
 
-use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use netcliff_host::ground::{Cpus, Ground, Scope};
-use netcliff_host::inventory::online_cpus;
+use netcliff_host::ground::{self, Cpus, Ground, Scope};
 use netcliff_host::nic::path::{is_own, source_towards, with_address};
 use netcliff_host::testbed::netns::Side;
 use netcliff_wire::thread::{self, Placement};
 
 use crate::rig::Rig;
-
-/// More changes than these are counted only.
-const MOST_TOLD: usize = 4;
 
 /// A network namespace and what of it counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,19 +68,17 @@ impl Place {
 #[derive(Debug)]
 pub struct Stand {
     places: Vec<Ground>,
-    cpus: Option<Cpus>,
-    online: BTreeSet<u32>,
-    root: PathBuf,
+    cpus: Cpus,
 }
 
 impl Stand {
     /// On these places, each once, and on all CPUs of this host.
     pub fn on(places: &[Place]) -> Self {
-        Self::on_host(places, PathBuf::from("/"))
+        Self::on_host(places, Path::new("/"))
     }
 
     /// On a host whose files are below `root`.
-    fn on_host(places: &[Place], root: PathBuf) -> Self {
+    fn on_host(places: &[Place], root: &Path) -> Self {
         let mut different: Vec<&Place> = Vec::new();
         for place in places {
             if !different.contains(&place) {
@@ -94,30 +87,23 @@ impl Stand {
         }
         // What went astray before is another measurement's.
         thread::astray();
-        Self {
-            places: different.into_iter().filter_map(Place::watch).collect(),
-            cpus: Cpus::watch().ok(),
-            online: online_cpus(&root).into_iter().collect(),
-            root,
-        }
+        Self { places: different.into_iter().filter_map(Place::watch).collect(), cpus: Cpus::watch(root) }
     }
 
     /// What has changed since it was last asked, in a sentence; None where nothing did. To be asked when the measuring threads have ended.
     pub fn changed(&mut self) -> Option<String> {
         let mut said: Vec<String> = self.places.iter_mut().flat_map(Ground::changes).collect();
-        let online: BTreeSet<u32> = online_cpus(&self.root).into_iter().collect();
-        let mut gone: BTreeSet<u32> = self.online.difference(&online).copied().collect();
-        gone.extend(self.cpus.iter_mut().flat_map(Cpus::gone));
-        said.extend(gone.iter().map(|cpu| format!("CPU {cpu} was taken offline")));
+        said.extend(self.cpus.gone().iter().map(|cpu| format!("CPU {cpu} was taken offline")));
         said.extend(thread::astray());
-        self.online = online;
-        said.dedup();
-        let more = said.len().saturating_sub(MOST_TOLD);
-        said.truncate(MOST_TOLD);
-        if more > 0 {
-            said.push(format!("{more} changes more"));
-        }
-        (!said.is_empty()).then(|| format!("what was measured on changed meanwhile: {}", said.join("; ")))
+        ground::told(said).map(|told| format!("what was measured on changed meanwhile: {told}"))
+    }
+}
+
+/// What changed here and at the far end, in one sentence.
+pub(crate) fn both(here: Option<String>, far: Option<String>) -> Option<String> {
+    match (here, far) {
+        (Some(here), Some(far)) => Some(format!("{here}; {far}")),
+        (here, far) => here.or(far),
     }
 }
 
@@ -131,7 +117,7 @@ mod tests {
         let file = dir.path().join("sys/devices/system/cpu/online");
         std::fs::create_dir_all(file.parent().expect("below the root")).expect("room");
         std::fs::write(&file, "0-3\n").expect("room");
-        let mut stand = Stand::on_host(&[], dir.path().to_owned());
+        let mut stand = Stand::on_host(&[], dir.path());
         assert_eq!(stand.changed(), None);
         std::fs::write(&file, "0,2-3\n").expect("room");
         let told = stand.changed().expect("one has gone");

@@ -26,11 +26,12 @@ use netcliff_host::nic::path::is_own;
 use netcliff_host::{fingerprint, inventory::Inventory};
 use netcliff_wire::WireError;
 use netcliff_wire::control::client::Session;
+use netcliff_wire::ground::FarGround;
 use netcliff_wire::transfer::{self, Channel, DatagramPath, ReceivePath, SendPath, Settings, Transfer};
 
 use crate::hosts::Fingerprints;
 use crate::repeats;
-use crate::stand::{Place, Stand};
+use crate::stand::{Place, Stand, both};
 
 pub use devices::Sides;
 pub use meters::Meters;
@@ -192,6 +193,23 @@ impl Far<'_> {
         }
     }
 
+    /// Has the far end's host watched from now on; None where it is this one.
+    fn watch(&mut self) -> Option<FarGround> {
+        match self {
+            Self::Here => None,
+            Self::Agent { session, address } => Some(FarGround::on(session, *address)),
+        }
+    }
+
+    /// What has changed `here`, and at the far end since it was watched.
+    fn changed(&mut self, there: Option<&FarGround>, here: Option<String>) -> Option<String> {
+        let far = match (self, there) {
+            (Self::Agent { session, .. }, Some(watched)) => watched.changed(session, here.as_deref()),
+            _ => None,
+        };
+        both(here, far)
+    }
+
     /// True where the far end reads the counts of its own devices: they are not those that are read here.
     fn counts_devices(&self) -> bool {
         matches!(self, Self::Agent { address, .. } if !is_own(*address))
@@ -327,8 +345,10 @@ fn measure(
     let (warm_up, settings) = options.method.settings(options, template);
     let warm = warm_up.map_or(Ok(()), |settings| far.transfer(&settings, &mut ()).map(drop));
     let mut stand = Stand::on(&far.places(&settings));
+    let there = far.watch();
     let made = warm.and_then(|()| far.transfer(&settings, meters));
-    let changed = stand.changed();
+    let changed = far.changed(there.as_ref(), stand.changed());
+    meters.note(there.as_ref().and_then(FarGround::refusal));
     match made {
         Ok(mut transfer) => {
             // What the transfer itself noticed came of it.

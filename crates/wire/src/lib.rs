@@ -33,6 +33,7 @@ pub mod fingerprint;
 pub mod forward;
 pub mod frame;
 pub mod generator;
+pub mod ground;
 pub mod latency;
 mod pending;
 pub mod rr;

@@ -15,6 +15,7 @@ use netcliff_wire::control::stream::Stream;
 use netcliff_wire::control::{ControlError, Limits, PORT};
 use netcliff_wire::device::DeviceService;
 use netcliff_wire::fingerprint::FingerprintService;
+use netcliff_wire::ground::GroundService;
 use netcliff_wire::rr::RrKind;
 use netcliff_wire::transfer::{Congestion, TransferKind};
 
@@ -33,7 +34,7 @@ fn kinds(args: &AgentArgs) -> Vec<Arc<dyn Kind>> {
 
 /// What it lets its clients do beside tests.
 fn services(args: &AgentArgs) -> anyhow::Result<Vec<Arc<dyn Service>>> {
-    let mut services: Vec<Arc<dyn Service>> = vec![Arc::new(FingerprintService)];
+    let mut services: Vec<Arc<dyn Service>> = vec![Arc::new(FingerprintService), Arc::new(GroundService)];
     let Some(device) = &args.allow_settings else { return Ok(services) };
     if args.key.is_none() && !args.stdio {
         return Err(output::usage(format!(

@@ -184,6 +184,11 @@ impl ForwardBed {
         format!("/proc/self/fd/{}", raw_fd(self.tester[side.min(1)].net())).into()
     }
 
+    /// As [`ForwardBed::netns_path`], of the router.
+    pub fn router_netns_path(&self) -> PathBuf {
+        format!("/proc/self/fd/{}", raw_fd(self.router.net())).into()
+    }
+
     /// Where the program runs that forwards, if one does.
     pub fn xdp_mode(&self) -> Option<Mode> {
         self.xdp_mode

@@ -244,7 +244,11 @@ impl Kernel {
     fn places(&self) -> Vec<stand::Place> {
         match (&self.place, &self.bed) {
             (Place::Ports { tx, rx, .. }, _) => vec![stand::Place::devices(None, [tx.clone(), rx.clone()])],
-            (_, Some(bed)) => (0..bed.sides().len()).map(|side| stand::Place::whole(bed.netns_path(side))).collect(),
+            (_, Some(bed)) => {
+                let tester = (0..bed.sides().len()).map(|side| bed.netns_path(side));
+                // The router first: what it is done to shows at the tester as well.
+                std::iter::once(bed.router_netns_path()).chain(tester).map(stand::Place::whole).collect()
+            }
             (_, None) => Vec::new(),
         }
     }

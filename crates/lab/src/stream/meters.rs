@@ -42,6 +42,13 @@ impl Meters {
         Self { exact, devices, from: None, devices_from: None, metered: Metered::default(), not_had }
     }
 
+    /// Something else that is not available, once.
+    pub(super) fn note(&mut self, told: Option<&str>) {
+        if let Some(told) = told.filter(|told| !self.not_had.iter().any(|known| known == told)) {
+            self.not_had.push(told.to_owned());
+        }
+    }
+
     /// How the finer CPU shares are measured.
     pub fn method(&self) -> Option<Method> {
         self.exact.as_ref().map(|meter| meter.method())
