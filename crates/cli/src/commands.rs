@@ -175,6 +175,21 @@ pub fn refuse_unwritable(path: Option<&Path>) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Writes a file of ours in a directory that the user named: made anew, so that a link that others put there is not followed.
+pub fn write_in(dir: &Path, name: &str, text: &str, mode: u32) -> anyhow::Result<PathBuf> {
+    let path = dir.join(name);
+    let written = || -> std::io::Result<()> {
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&path)?;
+        file.write_all(text.as_bytes())
+    };
+    written().with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(path)
+}
+
 /// Writes a file that the user named.
 pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))

@@ -308,6 +308,51 @@ fn no_cell_of_a_forged_store_steers_the_terminal() {
     assert_eq!(home.stdout(["results", "list", "--db", &db]).lines().count(), 2, "a run is a line");
 }
 
+/// A database may hold programs: views and columns that are computed when they are read, triggers that write when something is written.
+#[test]
+fn a_store_that_computes_is_refused() {
+    if !has_program("python3") {
+        return;
+    }
+    let home = Home::new();
+    let endless = "with recursive n(i) as (select 1 union all select i+1 from n)";
+    let view = format!("alter table run rename to r; create view run as {endless} select r.* from r, n");
+    for (name, forgery) in [
+        ("view.db", view.as_str()),
+        ("trigger.db", "create trigger t after insert on run begin delete from run; end"),
+        ("column.db", "alter table run add column x text as (printf('%.*c', 900000000, 'x'))"),
+    ] {
+        let db = home.text(name);
+        home.netcliff(["predict", "--rate", "10kpps", "--db", &db]).assert().success();
+        let forge = "import sqlite3,sys\nsqlite3.connect(sys.argv[1]).executescript(sys.argv[2])";
+        assert!(Command::new("python3").args(["-c", forge, &db, forgery]).status().expect("python3").success());
+        for args in [&["results", "list", "--db", &db][..], &["predict", "--rate", "10kpps", "--db", &db]] {
+            let ended = Running::start(&home, args).end(PATIENCE);
+            assert_eq!(ended.status.code(), Some(1), "{args:?}: {}", ended.stderr);
+            assert!(ended.stderr.contains("which netcliff did not make"), "{args:?}: {}", ended.stderr);
+        }
+    }
+}
+
+/// A profile is written into a directory that others may have made.
+#[test]
+fn a_profile_follows_no_link_that_lies_in_its_directory() {
+    let home = Home::new();
+    let capture = capture(&home, "router", "eth0");
+    let dir = home.path("profile");
+    fs::create_dir(&dir).unwrap();
+    let theirs = home.file("precious", "precious\n");
+    for name in ["tuned.conf", "netcliff.sh"] {
+        symlink(if name == "tuned.conf" { "nothing" } else { &theirs }, dir.join(name)).unwrap();
+    }
+    let args = ["tune", "plan", "--objective", "cpu", "--from", &capture, "--tuned", &dir.display().to_string()];
+    home.netcliff(args).assert().success();
+    assert_eq!(fs::read_to_string(&theirs).unwrap(), "precious\n");
+    assert!(fs::symlink_metadata(dir.join("nothing")).is_err(), "a link to nothing is not followed");
+    assert!(fs::symlink_metadata(dir.join("tuned.conf")).unwrap().is_file());
+    assert!(fs::metadata(dir.join("netcliff.sh")).unwrap().permissions().mode() & 0o100 != 0);
+}
+
 #[test]
 fn a_link_to_a_file_that_is_not_there_yet_stays_one() {
     let home = Home::new();

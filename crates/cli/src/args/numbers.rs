@@ -37,7 +37,9 @@ fn cpu_list(text: &str) -> Option<Vec<usize>> {
         Some((from, to)) => Some(number(from)?..=number(to)?).filter(|run| !run.is_empty()),
     };
     let runs: Option<Vec<_>> = text.split('+').map(run).collect();
-    runs.map(|runs| runs.into_iter().flatten().collect())
+    let cpus: Vec<usize> = runs?.into_iter().flatten().take(MOST_CPUS + 1).collect();
+    // Runs may name a CPU twice, but not so often that the list is longer than there can be CPUs.
+    (cpus.len() <= MOST_CPUS).then_some(cpus)
 }
 
 /// A number of a byte.

@@ -4,7 +4,6 @@ mod measured;
 mod trial;
 
 use std::io::{BufRead, IsTerminal};
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -108,12 +107,10 @@ fn write_profile(dir: &Path, profile: &permanent::Profile) -> anyhow::Result<Str
         let reason = "there is a profile that netcliff did not write; name another directory";
         return Err(output::usage(format!("--tuned {}: {reason}", dir.display())));
     }
-    super::write(&conf, &profile.conf)?;
+    super::write_in(dir, "tuned.conf", &profile.conf, 0o644)?;
     let mut told = format!("{}\n", conf.display());
     if let Some(script) = &profile.script {
-        let path = dir.join(permanent::TUNED_SCRIPT);
-        super::write(&path, script)?;
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755))?;
+        let path = super::write_in(dir, permanent::TUNED_SCRIPT, script, 0o755)?;
         told.push_str(&format!("{}\n", path.display()));
     }
     Ok(told)

@@ -49,8 +49,25 @@ fn version(connection: &Connection) -> rusqlite::Result<i64> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0))
 }
 
+/// Refuses what only somebody else puts into a database: what runs when a table is read or written, or makes more of it than is stored.
+/// A view without an end would be read for ever.
+fn refuse_foreign(connection: &Connection, path: &Path) -> Result<(), StoreError> {
+    let foreign = "SELECT type || ' ' || name FROM sqlite_schema
+             WHERE type NOT IN ('table', 'index') OR sql LIKE 'CREATE VIRTUAL%'
+         UNION ALL SELECT 'computed column ' || t.name || '.' || c.name
+             FROM sqlite_schema t, pragma_table_xinfo(t.name) c WHERE t.type = 'table' AND c.hidden <> 0
+         LIMIT 1";
+    let refused = |reason: String| StoreError::Open { path: path.to_owned(), reason };
+    match connection.query_row(foreign, [], |row| row.get::<_, String>(0)) {
+        Err(rusqlite::Error::QueryReturnedNoRows) => Ok(()),
+        Ok(what) => Err(refused(format!("it holds the {what}, which netcliff did not make"))),
+        Err(error) => Err(refused(error.to_string())),
+    }
+}
+
 /// Brings the schema up to date; refuses one from the future.
 pub fn migrate(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
+    refuse_foreign(connection, path)?;
     let known = MIGRATIONS.len() as i64;
     let apply = |connection: &mut Connection| -> rusqlite::Result<i64> {
         // A store that is up to date is only read: whoever looks at it while a run writes must not wait for its lock.

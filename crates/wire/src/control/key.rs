@@ -1,6 +1,6 @@
 //! The pre-shared key, and tokens that admit data connections.
 
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
@@ -9,6 +9,7 @@ use blake2::Blake2sMac;
 use blake2::digest::Mac;
 use blake2::digest::consts::U16;
 use data_encoding::{BASE64, BASE64_NOPAD, BASE64URL, BASE64URL_NOPAD, HEXLOWER, HEXLOWER_PERMISSIVE};
+use netcliff_host::files;
 use serde::{Deserialize, Serialize};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
@@ -34,11 +35,11 @@ impl Key {
     /// Reads a key file: 32 bytes as 64 hexadecimal digits or as base64.
     ///
     /// # Errors
-    /// The file cannot be read, it is another user's or others may read it, or it holds no key.
+    /// The file cannot be read or is no regular file (a pipe would be waited for), it is another user's or others may read it, or it holds no key.
     pub fn read(path: &Path) -> Result<Self, ControlError> {
         let bad = |why: String| ControlError::Key { path: path.display().to_string(), why };
         let hint = "`netcliff agent --make-key FILE` makes one";
-        let file = File::open(path).map_err(|e| bad(format!("{e}; {hint}")))?;
+        let file = files::open(path).map_err(|e| bad(format!("{e}; {hint}")))?;
         let about = file.metadata().map_err(|e| bad(e.to_string()))?;
         let own = nix::unistd::geteuid().as_raw();
         if about.uid() != own {
@@ -230,6 +231,16 @@ mod tests {
             assert_eq!(token.proven(Purpose::Join, &forged), None, "byte {place}");
         }
         assert!(serde_json::from_str::<Token>("\"00\"").unwrap_err().to_string().contains("32 hexadecimal"));
+    }
+
+    #[test]
+    fn a_pipe_is_no_key_and_is_not_waited_for() {
+        let path = std::env::temp_dir().join(format!("netcliff-key-pipe-{}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).expect("a new name");
+        let told = Key::read(&path).map(|_| ()).expect_err("no file").to_string();
+        std::fs::remove_file(&path).expect("it exists");
+        assert!(told.contains("is a pipe"), "{told}");
     }
 
     #[test]

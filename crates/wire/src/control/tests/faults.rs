@@ -118,6 +118,43 @@ fn bad_clients_do_not_touch_a_running_test() {
     host.session(Some(&key)).expect("there is room again");
 }
 
+/// Whoever hears a session and says the same again is let in to nothing.
+#[test]
+fn what_was_heard_of_a_session_opens_none() {
+    let key = key();
+    let host = Host::new(Some(key.clone()), short());
+    let relay = TcpListener::bind(LOOPBACK).expect("a port");
+    let between = relay.local_addr().expect("bound").to_string();
+    let agent = host.address;
+    let heard = thread::spawn(move || {
+        let (mut client, _) = relay.accept().expect("the client comes");
+        let mut onward = TcpStream::connect(agent).expect("it listens");
+        let (mut back, mut answers) = (client.try_clone().expect("a socket"), onward.try_clone().expect("a socket"));
+        thread::spawn(move || std::io::copy(&mut answers, &mut back));
+        let (mut heard, mut buffer) = (Vec::new(), [0; 4096]);
+        while let Ok(bytes @ 1..) = client.read(&mut buffer) {
+            heard.extend(&buffer[..bytes]);
+            onward.write_all(&buffer[..bytes]).expect("it reads");
+        }
+        heard
+    });
+    let mut session = Session::connect(&between, Some(&key), "0", short()).expect("the same key");
+    session.start("count", &json!({})).expect("it starts");
+    assert!(host.runs(1));
+    drop(session);
+    let heard = heard.join().expect("no panic");
+    assert!(host.runs(0) && heard.len() > 100, "{}", heard.len());
+    let mut again = TcpStream::connect(agent).expect("it listens");
+    again.set_read_timeout(Some(Duration::from_secs(5))).expect("a socket");
+    again.write_all(&heard).expect("it reads");
+    let mut answer = Vec::new();
+    let _ = again.read_to_end(&mut answer);
+    // The preamble and the agent's half of a handshake: two bytes of length, an ephemeral key, a MAC. No hello.
+    assert!(answer.len() <= 12 + 2 + 32 + 16, "{} bytes", answer.len());
+    assert_eq!(host.running.load(Ordering::SeqCst), 0);
+    host.session(Some(&key)).expect("the right client is let in");
+}
+
 #[test]
 fn strangers_that_keep_silent_keep_no_client_out() {
     let key = key();
