@@ -3,101 +3,188 @@
 #
 #   scripts/attack/kills.sh [KILLS] [BINARY]      KILLS: 200; BINARY: target/release/netcliff
 #
-# Root only. Every kill comes at a random time: `find` at 12 s to 60 s, the commands that are shorter within their first
-# seconds. Needs iproute2; runs in a network namespace of its own but for what belongs to the whole host (sysctls, cgroups, XDP
-# and tc of the devices there are), which is what is compared. A seed in SEED repeats the times. Exit 1: something was left.
+# Root only; needs iproute2, ethtool and util-linux. Every kill comes at a random time: `find` at 12 s to 60 s, or within 15 s
+# after it has changed a sysctl; the commands that are shorter within their first seconds. A line a kill on stdout, then a table. Exit 1: something was left.
+#   SEED=N         repeats the times
+#   WORKERS=2      how many run at once. The first kills `find` that changes sysctls of the whole host; each of the others has a
+#                  network and a mount namespace of its own, where all other commands run on devices of its own.
+#   ONLY=NAME      kills this command alone
+#   PAUSE_WHILE=FILE   starts no further run while this file exists
+#
+# Other runs may be at work on the host: of what belongs to the whole host, only what the killed run's journal names is compared.
+# All that belongs to a worker (its namespaces, devices, processes, journals) is compared whole.
 set -euo pipefail
 
-kills=${1:-200}
-netcliff=$(realpath "${2:-target/release/netcliff}")
-seed=${SEED:-$RANDOM}
-RANDOM=$seed
-[ "$(id -u)" = 0 ] || { echo "root is needed" >&2; exit 2; }
+# Name, what its journal has to hold before the time begins (- for nothing), earliest and latest time of the kill (ms), arguments.
+of_host=(
+    "find-checks sysctl_changed 0 15000 find --quick --no-store --check backlog=200 --check budget=64"
+)
+of_namespace=(
+    "find - 12000 60000 find --no-store --html WORK/page.html"
+    "find - 12000 60000 find --quick --no-store"
+    "find - 12000 60000 find --no-store"
+    "rr - 50 3000 rr --testbed netns --time 2s"
+    "stream - 50 4000 stream --testbed netns --time 1s"
+    "rfc2544 - 50 8000 rfc2544 throughput --trial 1s"
+    "run - 50 5000 run shared-threads --time 50ms"
+    "tune - 3 60 tune apply --yes --objective throughput --if v0 --mtu 1400"
+    "try - 30 2300 tune try --objective throughput --if v0 --mtu 1400 -- WORK/figure"
+)
 
-work=$(mktemp -d)
-space=nckills-$$
-export NETCLIFF_STATE_DIR=$work/state HOME=$work XDG_DATA_HOME=$work/data
-running=
-cleanup() {
-    [ -z "$running" ] || kill -KILL "$running" 2>/dev/null || true
-    "$netcliff" tune undo >/dev/null 2>&1 || true
-    ip netns del "$space" 2>/dev/null || true
-    rm -rf "$work"
+# What belongs to the whole host, a line each: file and value.
+of_whole_host() {
+    grep -H . /proc/sys/net/core/* /proc/irq/*/smp_affinity_list /sys/devices/system/cpu/cpufreq/policy*/scaling_governor \
+        /sys/devices/system/cpu/cpu*/cpuidle/state*/disable 2>/dev/null | sed 's/:/ /' | sort || true
 }
-trap cleanup EXIT
-# A device to tune, and two ports to forward between.
-ip netns add "$space"
-inside() { ip netns exec "$space" "$@"; }
-inside ip link add v0 numrxqueues 2 numtxqueues 2 type veth peer name v1
-inside ip link set v0 up
-inside ip link set v1 up
 
-# All that netcliff changes anywhere.
-host() {
-    # Of these runs only: others may be at work here.
-    echo "== namespaces"; while read -r pid; do ls -d /run/netns/nc-"$pid"-* 2>/dev/null || true; done <"$work/pids"
-    echo "== links"; ip -o link | sed 's/[0-9]*: //; s/ state .*//'; inside ip -o link | sed 's/[0-9]*: //; s/ state .*//'
-    echo "== xdp, tc"; ip -o -d link | grep -o 'prog/xdp.*' || true; tc qdisc show; inside tc qdisc show
-    echo "== sysctls"; sysctl -a 2>/dev/null | grep -E '^net\.(core|ipv4\.(tcp|udp|ip_forward))' |
-        grep -vE 'nr_|random|tcp_fastopen_key|flow_limit_cpu' || true
-    inside sysctl -a 2>/dev/null | grep -E '^net\.(core|ipv4|ipv6)' | grep -vE 'neigh|random|mtu_expires|fastopen_key|stable_secret' || true
-    echo "== offloads"; inside ethtool -k v0 2>/dev/null || true; inside ethtool -l v0 2>/dev/null || true
-    echo "== queues"
-    # shellcheck disable=SC2016 # the inner shell expands them
-    inside sh -c 'mount -t sysfs none /sys 2>/dev/null
-        for f in /sys/class/net/v0/queues/*/*ps_cpus /sys/class/net/v0/gro_flush_timeout; do
-            [ -r "$f" ] && echo "$f $(cat "$f" 2>/dev/null)"; done' || true
-    echo "== interrupts"; grep -H . /proc/irq/*/smp_affinity_list 2>/dev/null || true
-    echo "== governors"; cat /sys/devices/system/cpu/cpufreq/policy*/scaling_governor 2>/dev/null || true
-    cat /sys/devices/system/cpu/cpu*/cpuidle/state*/disable 2>/dev/null || true
-    echo "== cgroups"; find /sys/fs/cgroup -maxdepth 2 -type d -name '*netcliff*' 2>/dev/null || true
-    echo "== processes"; { grep -lszF "NETCLIFF_STATE_DIR=$work/state" /proc/[0-9]*/environ || true; } | while read -r file; do
+# What belongs to this worker alone. $1: how it runs (host, namespace); $2: its directory.
+of_worker() {
+    echo "== namespaces"
+    if [ "$1" = host ]; then
+        while read -r pid; do ls -d /run/netns/nc-"$pid"-* 2>/dev/null || true; done <"$2/pids"
+    else
+        ls /run/netns
+        echo "== links"; ip -o -d link | sed 's/ state .*//'
+        echo "== addresses"; ip -o addr
+        echo "== qdiscs"; tc qdisc show
+        echo "== sysctls"; sysctl -a 2>/dev/null | grep -E '^net\.' |
+            grep -vE 'neigh|random|mtu_expires|fastopen_key|stable_secret|route.gc|nr_|nf_conntrack' || true
+        echo "== offloads, channels"; ethtool -k v0; ethtool -l v0 2>/dev/null || true
+        echo "== queues"; grep -H . /sys/class/net/v0/queues/*/*ps_* /sys/class/net/v0/{gro_flush_timeout,threaded,flags,mtu} \
+            2>/dev/null || true
+    fi
+    echo "== journals"; find "$2/state" -name '*.jsonl' 2>/dev/null || true
+    echo "== processes"; { grep -lszF "NETCLIFF_STATE_DIR=$2/state" /proc/[0-9]*/environ || true; } | while read -r file; do
         tr '\0' ' ' <"${file%environ}cmdline" | grep -F "$netcliff" || true
     done
 }
 
-# Name, earliest and latest time of the kill (ms), whether in the namespace, arguments.
-attacks=(
-    "find 12000 60000 no find --no-store --html $work/page.html"
-    "find 12000 60000 no find --no-store --html $work/page.html"
-    "rr 50 3000 no rr --testbed netns --time 2s"
-    "stream 50 4000 no stream --testbed netns --time 1s"
-    "rfc2544 50 8000 no rfc2544 throughput --trial 1s"
-    "run 50 5000 no run shared-threads --time 50ms"
-    "tune 1 400 yes tune apply --yes --objective throughput --if v0 --mtu 1400"
-    "try 50 4000 yes tune try --objective throughput --if v0 --mtu 1400 -- sleep 0.2"
-)
-
-touch "$work/pids"
-host >"$work/before"
-left=0
-for ((n = 1; n <= kills; n++)); do
-    read -r name from to in arguments <<<"${attacks[RANDOM % ${#attacks[@]}]}"
-    at=$((from + (RANDOM * 32768 + RANDOM) % (to - from + 1)))
-    within=()
-    [ "$in" = no ] || within=(ip netns exec "$space")
-    # shellcheck disable=SC2086 # words without blanks of their own
-    "${within[@]}" "$netcliff" $arguments >"$work/out" 2>&1 &
-    running=$!
-    echo "$running" >>"$work/pids"
-    sleep "$(printf '%d.%03d' $((at / 1000)) $((at % 1000)))"
-    fate=killed
-    kill -KILL "$running" 2>/dev/null || fate="had ended"
-    code=0
-    wait "$running" 2>/dev/null || code=$?
-    running=
-    [ "$code" != 2 ] || { echo "kill $n: $name is no command:"; cat "$work/out"; exit 2; }
-    # The next start, and what `apply` had made to stay.
-    "${within[@]}" "$netcliff" tune undo >"$work/undo" 2>&1 || { echo "kill $n: tune undo failed"; cat "$work/undo"; left=$((left + 1)); }
-    host >"$work/after"
-    if ! diff -u "$work/before" "$work/after" >"$work/diff"; then
-        left=$((left + 1))
-        echo "kill $n: $name at $at ms ($fate) left:"
-        cat "$work/diff"
-        cp "$work/after" "$work/before"
+# One worker: $1 host or namespace; $2 its directory; $3 kills; $4 its seed.
+worker() {
+    local in=$1 work=$2 kills=$3 left=0 n name awaited from to arguments at fate code running attacks begun waited
+    RANDOM=$4
+    export NETCLIFF_STATE_DIR=$work/state HOME=$work XDG_DATA_HOME=$work/data
+    if [ "$in" = namespace ]; then
+        attacks=("${of_namespace[@]}")
+        mount --make-rprivate /
+        mkdir -p /run/netns
+        mount -t tmpfs none /run/netns
+        mount -t sysfs none /sys
+        mount -t cgroup2 none /sys/fs/cgroup 2>/dev/null || true
+        mount -t bpf none /sys/fs/bpf 2>/dev/null || true
+        ip link set lo up
+        ip link add v0 numrxqueues 2 numtxqueues 2 type veth peer name v1
+        ip link set v0 up
+        ip link set v1 up
+        # Addresses that the kernel makes by itself come late.
+        sleep 3
     else
-        echo "kill $n: $name at $at ms ($fate): as found"
+        attacks=("${of_host[@]}")
     fi
+    if [ -n "${ONLY:-}" ]; then
+        mapfile -t attacks < <(printf '%s\n' "${attacks[@]}" | grep "^$ONLY ")
+        [ "${#attacks[@]}" -gt 0 ] || { echo "$in: no command $ONLY here"; return 0; }
+    fi
+    touch "$work/pids"
+    printf '#!/bin/sh\nsleep 0.2\necho 1\n' >"$work/figure"
+    chmod +x "$work/figure"
+    # The first start makes what stays: the state directory, `/run/netns` as a mount of its own.
+    "$netcliff" tune undo >/dev/null 2>&1 || true
+    [ "$in" = host ] || { "$netcliff" rr --testbed netns --time 50ms --no-store >/dev/null 2>&1 || true; }
+    of_worker "$in" "$work" >"$work/before"
+    for ((n = 1; n <= kills; n++)); do
+        while [ -n "${PAUSE_WHILE:-}" ] && [ -e "$PAUSE_WHILE" ]; do sleep 2; done
+        read -r name awaited from to arguments <<<"${attacks[RANDOM % ${#attacks[@]}]}"
+        arguments=${arguments//WORK/$work}
+        at=$((from + (RANDOM * 32768 + RANDOM) % (to - from + 1)))
+        of_whole_host >"$work/host.before"
+        # shellcheck disable=SC2086 # words without blanks of their own
+        "$netcliff" $arguments >"$work/out" 2>&1 &
+        running=$!
+        echo "$running" >>"$work/pids"
+        begun=$SECONDS
+        while [ "$awaited" != - ] && ! grep -qsF "$awaited" "$work"/state/journal/*.jsonl && kill -0 "$running" 2>/dev/null; do
+            sleep 0.003
+        done
+        waited=$((SECONDS - begun))
+        sleep "$(printf '%d.%03d' $((at / 1000)) $((at % 1000)))"
+        fate=killed
+        kill -KILL "$running" 2>/dev/null || fate="had ended"
+        code=0
+        wait "$running" 2>/dev/null || code=$?
+        ! { [ "$code" = 2 ] && grep -qE '^(error|Usage):' "$work/out"; } || { echo "$in kill $n: $name is no command:"; cat "$work/out"; return 2; }
+        # What it was doing is what it had written down.
+        cat "$work"/state/journal/*.jsonl "$work"/state/tuned/*.jsonl >"$work/journal" 2>/dev/null || true
+        # The next start, and what `apply` had made to stay.
+        result="as found"
+        "$netcliff" tune undo >"$work/undo" 2>&1 || { result=LEFT; echo "$in kill $n: tune undo failed:"; cat "$work/undo"; }
+        of_worker "$in" "$work" >"$work/after"
+        diff -u "$work/before" "$work/after" >"$work/diff" || { result=LEFT; cat "$work/diff"; cp "$work/after" "$work/before"; }
+        of_whole_host >"$work/host.after"
+        others=0
+        while read -r sign file value; do
+            if grep -qF "\"$file\"" "$work/journal"; then
+                result=LEFT
+                echo "$in kill $n: $sign $file $value"
+            else
+                others=$((others + 1))
+            fi
+        done < <(diff "$work/host.before" "$work/host.after" | grep '^[<>]' || true)
+        [ "$result" = "as found" ] || left=$((left + 1))
+        echo "$in kill $n: $name at $((waited * 1000 + at)) ms: $fate: $(grep -c '"change"' "$work/journal" || true) changes written down: $result" \
+            "$([ "$others" = 0 ] || echo "($others lines of the host's settings changed by others)")"
+    done
+    [ "$left" = 0 ]
+}
+
+netcliff=$(realpath "${BINARY:-${2:-target/release/netcliff}}")
+if [ "${1:-}" = --worker ]; then
+    shift
+    worker "$@"
+    exit
+fi
+
+kills=${1:-200}
+seed=${SEED:-$RANDOM}
+workers=${WORKERS:-2}
+[ "$(id -u)" = 0 ] || { echo "root is needed" >&2; exit 2; }
+top=$(mktemp -d)
+chmod 0700 "$top"
+pids=()
+# shellcheck disable=SC2317 # the trap calls it
+cleanup() {
+    for pid in "${pids[@]}"; do kill -KILL -- "-$pid" 2>/dev/null || kill -KILL "$pid" 2>/dev/null || true; done
+    sleep 1
+    for state in "$top"/*/state; do [ ! -d "$state" ] || NETCLIFF_STATE_DIR=$state "$netcliff" tune undo >/dev/null 2>&1 || true; done
+    rm -rf "$top"
+}
+trap cleanup EXIT
+trap 'exit 1' INT TERM HUP
+set -m
+for ((w = 0; w < workers; w++)); do
+    mkdir "$top/$w"
+    # The first is slower: its runs are all of `find`, and longer.
+    share=$((kills / (workers + 3)))
+    [ "$w" = 0 ] || share=$(((kills - share) / (workers - 1)))
+    [ -z "${ONLY:-}" ] || share=$kills
+    [ "$workers" -gt 1 ] || share=$kills
+    if [ "$w" = 0 ]; then
+        BINARY=$netcliff "$0" --worker host "$top/$w" "$share" "$((seed + w))" >"$top/$w.log" 2>&1 &
+    else
+        BINARY=$netcliff unshare --net --mount --fork --kill-child \
+            "$0" --worker namespace "$top/$w" "$share" "$((seed + w))" >"$top/$w.log" 2>&1 &
+    fi
+    pids+=($!)
 done
-echo "seed $seed: $kills kills, $left left something"
-[ "$left" = 0 ]
+set +m
+tail -q -n +1 -F "$top"/*.log 2>/dev/null &
+tail=$!
+failed=0
+for pid in "${pids[@]}"; do wait "$pid" || failed=1; done
+sleep 1
+kill "$tail" 2>/dev/null || true
+echo "== seed $seed; command: kills as found, kills after which something was left, runs that had ended before"
+cat "$top"/*.log | sed -nE 's/^(host|namespace) kill [0-9]+: ([a-z0-9-]+) at [0-9]+ ms: (killed|had ended): .*: (as found|LEFT).*/\2 \3 \4/p' |
+    awk '{ all[$1]; $0 ~ /had ended/ ? ended[$1]++ : $0 ~ /LEFT/ ? left[$1]++ : clean[$1]++ }
+        END { for (name in all) printf "%-12s %4d %4d %4d\n", name, clean[name], left[name], ended[name] }' | sort
+exit $failed
