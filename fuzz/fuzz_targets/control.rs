@@ -9,15 +9,15 @@ use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use libfuzzer_sys::fuzz_target;
 use netcliff_wire::control::Limits;
 use netcliff_wire::control::agent::{Event, Log, Settings, serve_pipes};
-use netcliff_wire::control::key::Key;
 use netcliff_wire::control::far::{Context, FarEnd, Kind};
+use netcliff_wire::control::key::Key;
 use netcliff_wire::control::stream::Stream;
 use serde_json::Value;
 

@@ -101,7 +101,8 @@ fn point(bytes: &mut Bytes<'_>) -> Option<Point> {
         let _refused = host.set(&assignment(bytes));
     }
     let pps = if bytes.byte() < 240 { bytes.decade(-6.0, 13.0) } else { bytes.decade(-323.0, 308.0) };
-    let arrivals = bytes.pick(&["poisson", "poisson", "mmpp:peak=4,busy=10%,stay=1ms", "mmpp:peak=4,busy=25%,stay=3us"]);
+    let arrivals =
+        bytes.pick(&["poisson", "poisson", "mmpp:peak=4,busy=10%,stay=1ms", "mmpp:peak=4,busy=25%,stay=3us"]);
     let size = bytes.pick(&["64", "imix"]);
     let traffic = Traffic {
         arrivals: arrivals.parse().ok()?,

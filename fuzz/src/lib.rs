@@ -1,29 +1,11 @@
-//! What the fuzz targets share: numbers and texts read from the input.
+//! What the fuzz targets do with an input: a module each, so that a test of the workspace (`crates/cli/tests/corpora.rs`) can give
+//! it the kept inputs without libFuzzer.
 
-/// Reads the input from its front; what is missing is zero.
-pub struct Bytes<'a>(pub &'a [u8]);
+pub mod bytes;
+pub mod captures;
+pub mod command_lines;
+pub mod orders;
+pub mod plans;
+pub mod records;
 
-impl Bytes<'_> {
-    /// The next byte.
-    pub fn byte(&mut self) -> u8 {
-        let Some((first, rest)) = self.0.split_first() else { return 0 };
-        self.0 = rest;
-        *first
-    }
-
-    /// 10^low to 10^high, evenly in the exponent.
-    pub fn decade(&mut self, low: f64, high: f64) -> f64 {
-        let share = f64::from(u16::from_le_bytes([self.byte(), self.byte()])) / f64::from(u16::MAX);
-        10_f64.powf(low + share * (high - low))
-    }
-
-    /// A time of 10^low to 10^high s, or none at all.
-    pub fn time_s(&mut self, low: f64, high: f64) -> f64 {
-        if self.byte() < 32 { 0.0 } else { self.decade(low, high) }
-    }
-
-    /// One of the texts.
-    pub fn pick<'b>(&mut self, texts: &[&'b str]) -> &'b str {
-        texts[usize::from(self.byte()) % texts.len()]
-    }
-}
+pub use bytes::Bytes;

@@ -1,46 +1,5 @@
-//! `netcliff`: arguments, progress and exit codes. What it does is in the other crates.
-//!
-//! stdout carries data only; progress, hints and errors go to stderr. Exit code 0: done; 1: the measurement failed
-//! or was stopped; 2: wrong usage; 3: inconclusive.
+//! The program; see the library of this crate.
 
-// The comments of arguments are their help texts: [,X] is what may be left out, not a link.
-#[allow(rustdoc::broken_intra_doc_links)]
-mod args;
-mod commands;
-mod output;
-mod progress;
-
-use std::process::ExitCode;
-
-use clap::Parser;
-
-use args::{Cli, Command};
-
-fn main() -> ExitCode {
-    let cli = Cli::try_parse().unwrap_or_else(|error| output::refuse(&error));
-    let filter = tracing_subscriber::EnvFilter::from_env("NETCLIFF_LOG");
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
-    let outcome = match &cli.command {
-        Command::Find(args) => commands::find::run(args, &cli.store),
-        Command::Run(args) => commands::run::run(args, &cli.store),
-        Command::Predict(args) => commands::compute::predict(args, &cli.store),
-        Command::Simulate(args) => commands::simulate::simulate(args, &cli.store),
-        Command::Advise(args) => commands::advise::run(args),
-        Command::Inspect(args) => commands::inspect::run(args),
-        Command::Watch(args) => commands::watch::run(args),
-        Command::Tune(args) => commands::tune::run(args, &cli.store),
-        Command::Limits(args) => commands::limits::run(args, &cli.store),
-        Command::Rr(args) => commands::rr::run(args, &cli.store),
-        Command::Agent(args) => commands::agent::run(args),
-        Command::Stream(args) => commands::stream::run(args, &cli.store),
-        Command::Rfc2544(args) => commands::rfc2544::run(args, &cli.store),
-        Command::Compare(args) => commands::compare::run(args, &cli.store),
-        Command::Results(args) => commands::results::run(args, &cli.store),
-        Command::Completions { shell } => commands::shell::completions(*shell),
-        Command::Man { dir } => commands::shell::man(dir.as_deref()),
-    };
-    match outcome {
-        Ok(code) => code,
-        Err(error) => output::fail(&error),
-    }
+fn main() -> std::process::ExitCode {
+    netcliff::run()
 }

@@ -154,7 +154,8 @@ pub(super) fn explain(error: EngineFailure) -> anyhow::Error {
     }
 }
 
-fn points(args: &ComputeArgs) -> anyhow::Result<Vec<Point>> {
+/// The point, or those of a sweep.
+pub fn points(args: &ComputeArgs) -> anyhow::Result<Vec<Point>> {
     let Some(rates) = &args.rates else {
         return Ok(vec![point(args, args.rate)?]);
     };

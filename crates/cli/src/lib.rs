@@ -1,0 +1,66 @@
+//! `netcliff`: arguments, progress and exit codes. What it does is in the other crates.
+//!
+//! stdout carries data only; progress, hints and errors go to stderr. Exit code 0: done; 1: the measurement failed
+//! or was stopped; 2: wrong usage; 3: inconclusive.
+//!
+//! A library, so that fuzz targets and tests reach the reading of command lines ([`points_of`]); the program is [`run`].
+
+// The comments of arguments are their help texts: [,X] is what may be left out, not a link.
+#[allow(rustdoc::broken_intra_doc_links)]
+mod args;
+mod commands;
+mod output;
+mod progress;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::Parser;
+use netcliff_core::Point;
+
+use args::{Cli, Command};
+
+/// Does what the command line of this process says.
+pub fn run() -> ExitCode {
+    let cli = Cli::try_parse().unwrap_or_else(|error| output::refuse(&error));
+    let filter = tracing_subscriber::EnvFilter::from_env("NETCLIFF_LOG");
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let outcome = match &cli.command {
+        Command::Find(args) => commands::find::run(args, &cli.store),
+        Command::Run(args) => commands::run::run(args, &cli.store),
+        Command::Predict(args) => commands::compute::predict(args, &cli.store),
+        Command::Simulate(args) => commands::simulate::simulate(args, &cli.store),
+        Command::Advise(args) => commands::advise::run(args),
+        Command::Inspect(args) => commands::inspect::run(args),
+        Command::Watch(args) => commands::watch::run(args),
+        Command::Tune(args) => commands::tune::run(args, &cli.store),
+        Command::Limits(args) => commands::limits::run(args, &cli.store),
+        Command::Rr(args) => commands::rr::run(args, &cli.store),
+        Command::Agent(args) => commands::agent::run(args),
+        Command::Stream(args) => commands::stream::run(args, &cli.store),
+        Command::Rfc2544(args) => commands::rfc2544::run(args, &cli.store),
+        Command::Compare(args) => commands::compare::run(args, &cli.store),
+        Command::Results(args) => commands::results::run(args, &cli.store),
+        Command::Completions { shell } => commands::shell::completions(*shell),
+        Command::Man { dir } => commands::shell::man(dir.as_deref()),
+    };
+    match outcome {
+        Ok(code) => code,
+        Err(error) => output::fail(&error),
+    }
+}
+
+/// The points that a command line of `predict` or `simulate` asks to be computed, as those commands read it, files that it names
+/// included; none of any other command. `words` begin with the name of the program.
+///
+/// # Errors
+/// What the user would be told: it is no command line, or its values cannot be.
+pub fn points_of<W: Into<OsString> + Clone>(words: impl IntoIterator<Item = W>) -> Result<Vec<Point>, String> {
+    let cli = Cli::try_parse_from(words).map_err(|error| error.render().to_string())?;
+    let compute = match &cli.command {
+        Command::Predict(args) => &args.compute,
+        Command::Simulate(args) => &args.compute,
+        _ => return Ok(Vec::new()),
+    };
+    commands::compute::points(compute).map_err(|error| error.to_string())
+}

@@ -1,0 +1,81 @@
+//! Any capture is refused or read: packets from pcap and pcapng, whose figures are then sound; a directory of `inspect --capture`,
+//! of which every page and plan is made, without a control character in it.
+
+use std::path::{Path, PathBuf};
+use std::{env, fs, process};
+
+use netcliff_core::inspection::Objective;
+use netcliff_host::inspect::{Inspection, page, rules};
+use netcliff_host::tune::{Wish, plan};
+use netcliff_lab::inputs;
+use netcliff_report::{Style, terminal};
+
+use crate::plans;
+
+/// Begins a file of a directory in an input: its path stands on the rest of the line.
+const FILE: &str = "== ";
+
+/// Packets, or where the input begins with [`FILE`] the files of a directory.
+pub fn run(bytes: &[u8]) {
+    let place = place();
+    match std::str::from_utf8(bytes).ok().filter(|text| text.starts_with(FILE)) {
+        Some(text) => directory(text, &place.with_extension("d")),
+        None => packets(bytes, &place.with_extension("pcap")),
+    }
+}
+
+/// Of this thread alone, in memory where there is such a file system.
+fn place() -> PathBuf {
+    let memory = Path::new("/dev/shm");
+    let dir = if memory.is_dir() { memory.to_owned() } else { env::temp_dir() };
+    let thread = format!("{:?}", std::thread::current().id());
+    dir.join(format!("netcliff-fuzz-{}-{}", process::id(), thread.replace(['(', ')'], "")))
+}
+
+fn packets(bytes: &[u8], path: &Path) {
+    fs::write(path, bytes).expect("room for the input");
+    let read = inputs::capture::read(&path.to_string_lossy());
+    let _ = fs::remove_file(path);
+    let Ok(capture) = read else { return };
+    assert!(capture.packets.len() >= 2);
+    let rate_pps = capture.rate_pps();
+    assert!(rate_pps.is_finite() && rate_pps > 0.0, "{rate_pps} packets/s of {:?}", capture.packets);
+    assert!(capture.sizes().iter().all(|(bytes, packets)| *bytes >= 64 && *packets >= 1.0), "{:?}", capture.sizes());
+    let in_flows: u64 = capture.flows.iter().map(|flow| flow.packets).sum();
+    assert!(in_flows <= capture.packets.len() as u64);
+}
+
+fn directory(text: &str, dir: &Path) {
+    let _ = fs::remove_dir_all(dir);
+    fs::create_dir(dir).expect("room for the input");
+    for file in text.split(FILE).skip(1) {
+        let (name, content) = file.split_once('\n').unwrap_or((file, ""));
+        // Names of files are not what is tested: they stay inside.
+        let is_inside = |part: &str| !part.is_empty() && part != "." && part != ".." && !part.contains('\0');
+        if name.len() > 200 || !name.split('/').all(is_inside) {
+            continue;
+        }
+        let path = dir.join(name);
+        let _ = path.parent().map(fs::create_dir_all);
+        let _ = fs::write(&path, content);
+    }
+    let read = Inspection::of_capture(dir);
+    let _ = fs::remove_dir_all(dir);
+    if let Ok(inspection) = read {
+        pages(&inspection);
+    }
+}
+
+fn pages(inspection: &Inspection) {
+    for objective in [Objective::Latency, Objective::Cpu, Objective::Throughput] {
+        let aim = rules::Aim { objective: Some(objective), rtt_s: 1e-3 };
+        let remarks = rules::check(inspection, &aim);
+        plans::plain(&terminal::inspection(&page::sheet(inspection, remarks), Style::default()));
+        let interfaces = inspection.ports.iter().map(|port| port.nic.name.clone()).collect();
+        if let Ok(plan) = plan(inspection, &Wish { interfaces, ..Wish::new(objective) }) {
+            plans::forms(&plan, inspection);
+        }
+    }
+    let written = serde_json::to_string(inspection).expect("an inspection is written");
+    let _: Inspection = serde_json::from_str(&written).expect("and read again");
+}

@@ -1,0 +1,102 @@
+//! Any order of a client that has the key is refused or begun and ended: no panic, no hang, and what is begun was counted.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use netcliff_wire::control::far::{Context, Kind};
+use netcliff_wire::control::key::Token;
+use netcliff_wire::rr::RrKind;
+use netcliff_wire::transfer::TransferKind;
+use serde_json::{Value, json};
+
+use crate::bytes::Bytes;
+
+/// More than this is not begun here (bytes): the fuzzer has limits of its own.
+const BEGUN_BYTES: u64 = 64 << 20;
+
+/// An order that the input is, or describes.
+pub fn run(bytes: &[u8]) {
+    let mut input = Bytes(bytes);
+    let kinds: [Box<dyn Kind>; 2] = [Box::new(TransferKind::default()), Box::new(RrKind)];
+    let kind = &kinds[usize::from(input.byte() % 2)];
+    // The text as it comes, or an order with values from it.
+    let order = match input.byte() % 4 {
+        0 => serde_json::from_slice(input.0).unwrap_or(Value::Null),
+        _ if kind.name() == "rr" => rr(&mut input),
+        _ => transfer(&mut input),
+    };
+    let counted = kind.memory_bytes(&order);
+    if counted > BEGUN_BYTES {
+        return;
+    }
+    let Ok(token) = Token::new() else { return };
+    let context = Context { local: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)), token };
+    if let Ok(mut far) = kind.start(&order, &context) {
+        assert!(counted > 0, "{order} was begun and not counted");
+        assert!(!far.ports().is_empty());
+        far.report().expect("it has just begun");
+        far.stop();
+    }
+}
+
+/// A number of any size.
+fn size(input: &mut Bytes<'_>) -> Value {
+    let (bits, more) = (input.byte(), input.byte());
+    match bits % 80 {
+        bits @ 0..64 => json!((1_u64 << bits).wrapping_add(u64::from(more % 3)).wrapping_sub(1)),
+        64 => json!(u64::MAX),
+        65 => json!(-1),
+        66 => Value::Null,
+        67 => json!(0.5),
+        _ => json!(more),
+    }
+}
+
+fn seconds(input: &mut Bytes<'_>) -> Value {
+    match input.byte() % 8 {
+        0 => json!(0.0),
+        1 => json!(-1.0),
+        2 => json!(1e300),
+        3 => json!(1e-320),
+        4 => json!(86_400.0),
+        _ => json!(input.decade(-3.0, 1.0)),
+    }
+}
+
+fn switch(input: &mut Bytes<'_>) -> bool {
+    input.byte() & 1 != 0
+}
+
+fn transfer(input: &mut Bytes<'_>) -> Value {
+    let carrier = match input.byte() % 5 {
+        0 => json!({ "udp": input.pick(&["single", "batch", "segmented"]) }),
+        1 => json!("multipath"),
+        _ => json!("tcp"),
+    };
+    let path = match input.byte() % 6 {
+        0 => json!({ "send-own-file": { "bytes": size(input), "cold": false } }),
+        1 => json!({ "uring": { "zero_copy": switch(input) } }),
+        2 => json!({ "send-file": { "file": "/etc/passwd", "cold": false } }),
+        _ => json!(input.pick(&["write", "write-v", "splice", "zero-copy"])),
+    };
+    let amount = if switch(input) { json!({ "seconds": seconds(input) }) } else { json!({ "bytes": size(input) }) };
+    let options = json!({
+        "no_delay": switch(input), "congestion": null, "send_buffer_bytes": null, "receive_buffer_bytes": null, "mss_bytes": null,
+        "tos": null, "pacing_bps": size(input), "paced_by_sender": switch(input),
+    });
+    json!({
+        "carrier": carrier, "path": path, "options": options, "direction": input.pick(&["send", "receive", "both"]),
+        "flows": input.byte() % 9, "block_bytes": size(input), "read_bytes": size(input),
+        "receive": input.pick(&["read", "mapped", "uring"]), "warm_up_s": seconds(input), "amount": amount, "windows": size(input),
+        "acknowledged": switch(input), "interval_s": seconds(input), "stall_s": seconds(input), "cpu": null,
+        "cpus": [input.byte()], "threads": 1 + input.byte() % 4,
+    })
+}
+
+fn rr(input: &mut Bytes<'_>) -> Value {
+    json!({
+        "transport": input.pick(&["tcp", "udp", "unix"]), "connect_each": switch(input), "request_bytes": size(input),
+        "response_bytes": size(input), "flows": input.byte() % 9, "depth": size(input), "rate_per_s": seconds(input),
+        "arrivals": "poisson", "seed": size(input), "warm_up_s": seconds(input), "time_s": seconds(input),
+        "timeout_s": seconds(input), "receive": "block", "client_cpu": null, "server_cpu": null,
+    })
+}

@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# Runs fuzz targets (fuzz/) by libFuzzer, each for a bounded time, and keeps the inputs that reach new code, minimised.
+#
+#   scripts/attack/fuzz.sh [TARGET ...]     all of: orders plans captures records command_lines control model sim
+#
+# Needs nightly Rust; not cargo-fuzz, whose flags these are. SECONDS_EACH=3600; AT_ONCE=2. CARGO_TARGET_DIR says where it is built,
+# SEEDS a directory of further inputs (SEEDS/TARGET/*). Priority is that of idle time. The corpus is fuzz/corpus/TARGET; what
+# crashed lies in fuzz/artifacts/TARGET, the logs in LOGS (fuzz/artifacts). Exit 1: a target crashed.
+set -euo pipefail
+cd "$(dirname "$0")/../../fuzz"
+
+targets=("$@")
+[ $# -gt 0 ] || targets=(orders plans captures records command_lines control model sim)
+each_s=${SECONDS_EACH:-3600}
+at_once=${AT_ONCE:-2}
+built=${CARGO_TARGET_DIR:-$PWD/target}/x86_64-unknown-linux-gnu/release
+logs=${LOGS:-$PWD/artifacts}
+
+# SQLite has a static array of one name twice, which is no fault.
+export ASAN_OPTIONS=detect_odr_violation=0
+
+build() {
+    local flags=(-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters
+        -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares -Zsanitizer=address
+        --cfg fuzzing -Cdebug-assertions -Cdebuginfo=line-tables-only)
+    local bins=()
+    for target in "${targets[@]}"; do bins+=(--bin "$target"); done
+    RUSTFLAGS="${flags[*]}" cargo +nightly build --release --locked --target x86_64-unknown-linux-gnu -j "${JOBS:-2}" "${bins[@]}"
+}
+
+# One target: what it finds goes to a directory of its own, from which the corpus is minimised.
+fuzz() {
+    local target=$1 found code=0
+    found=$logs/$target/found
+    mkdir -p "corpus/$target" "artifacts/$target" "$found"
+    local seeds=()
+    [ ! -d "${SEEDS:-}/$target" ] || seeds=("$SEEDS/$target")
+    local dict=()
+    [ ! -f "dictionaries/$target" ] || dict=("-dict=dictionaries/$target")
+    chrt -i 0 "$built/$target" "-max_total_time=$each_s" -rss_limit_mb=2048 -timeout=30 -max_len=65536 -print_final_stats=1 \
+        "-artifact_prefix=artifacts/$target/" "${dict[@]}" "$found" "corpus/$target" "${seeds[@]}" >"$logs/$target.log" 2>&1 || code=$?
+    local merged
+    merged=$(mktemp -d)
+    # Large inputs say little that small ones do not: they are not kept.
+    chrt -i 0 "$built/$target" -merge=1 -rss_limit_mb=2048 -timeout=30 -max_len=8192 "$merged" "$found" "corpus/$target" "${seeds[@]}" \
+        >"$logs/$target.merge.log" 2>&1 || code=$?
+    rm -rf "corpus/$target"
+    mv "$merged" "corpus/$target"
+    rm -rf "$found"
+    grep -E '^#[0-9]+.*DONE|stat::number_of_executed_units' "$logs/$target.log" | sed "s/^/$target: /" || true
+    echo "$target: exit $code, corpus of $(find "corpus/$target" -type f | wc -l) inputs"
+    return "$code"
+}
+
+build
+mkdir -p "$logs"
+failed=0
+running=()
+for target in "${targets[@]}"; do
+    fuzz "$target" &
+    running+=($!)
+    if [ "${#running[@]}" -ge "$at_once" ]; then
+        wait "${running[0]}" || failed=1
+        running=("${running[@]:1}")
+    fi
+done
+for pid in "${running[@]}"; do wait "$pid" || failed=1; done
+exit $failed
