@@ -1,5 +1,4 @@
-//! What the fuzz targets do with an input: a module each, so that a test of the workspace (`crates/cli/tests/corpora.rs`) can give
-//! it the kept inputs without libFuzzer.
+//! What the fuzz targets do with an input: a module each, apart from libFuzzer, so that other programs can give them inputs.
 
 pub mod bytes;
 pub mod captures;

@@ -37,12 +37,12 @@ fuzz() {
     [ ! -d "${SEEDS:-}/$target" ] || seeds=("$SEEDS/$target")
     local dict=()
     [ ! -f "dictionaries/$target" ] || dict=("-dict=dictionaries/$target")
-    chrt -i 0 "$built/$target" "-max_total_time=$each_s" -rss_limit_mb=2048 -timeout=30 -max_len=65536 -print_final_stats=1 \
+    chrt -i 0 "$built/$target" "-max_total_time=$each_s" -rss_limit_mb=2048 -timeout=600 -max_len=65536 -print_final_stats=1 \
         "-artifact_prefix=artifacts/$target/" "${dict[@]}" "$found" "corpus/$target" "${seeds[@]}" >"$logs/$target.log" 2>&1 || code=$?
     local merged
     merged=$(mktemp -d)
     # Large inputs say little that small ones do not: they are not kept.
-    chrt -i 0 "$built/$target" -merge=1 -rss_limit_mb=2048 -timeout=30 -max_len=8192 "$merged" "$found" "corpus/$target" "${seeds[@]}" \
+    chrt -i 0 "$built/$target" -merge=1 -rss_limit_mb=2048 -timeout=600 -max_len=8192 "$merged" "$found" "corpus/$target" "${seeds[@]}" \
         >"$logs/$target.merge.log" 2>&1 || code=$?
     rm -rf "corpus/$target"
     mv "$merged" "corpus/$target"
