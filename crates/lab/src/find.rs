@@ -20,6 +20,7 @@ mod recorder;
 mod rough;
 mod stages;
 mod suggest;
+mod surroundings;
 #[cfg(test)]
 mod tests;
 

@@ -14,7 +14,7 @@ use super::idle::HostIdle;
 use super::plan::{Plan, Progress};
 use super::recorder::{Recorder, Stage};
 use super::stages::Basis;
-use super::{FindOptions, base, conclude, missing, stages};
+use super::{FindOptions, base, conclude, missing, stages, surroundings};
 use crate::bench::Bench;
 use crate::calibrate::Calibrated;
 use crate::rig::{Rig, RigOptions};
@@ -172,7 +172,7 @@ fn one(
     };
     bench.enter(Stage::Search);
     let cliffs = cliff::search(&mut bench, &question).map_err(text)?;
-    if let Some(factor) = stages::slower(*calibrated_at, bench.turns_per_s(Stage::Search)) {
+    if let Some(factor) = surroundings::slower(*calibrated_at, bench.turns_per_s(Stage::Search)) {
         computed = computed.slowed(factor, spec.work_s);
         predict(&computed, stop, &mut check);
     }

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use netcliff_core::finding::{ByEngine, LatencyAt, SweepPoint};
+use netcliff_core::finding::{LatencyAt, SweepPoint};
 use netcliff_core::{EngineKind, Finding, Outcome, Record};
 
 use super::bookkeeping::{self, Seams};
@@ -30,8 +30,6 @@ pub const PACED_SHARE: f64 = 0.95;
 const IDLE_SHARE: f64 = 0.75;
 /// Lowest load that is tried (pps): a trial of a second then still has a thousand packets.
 const LEAST_PPS: f64 = 1e3;
-/// A change of speed below this is not corrected for.
-const SPEED_MATTERS: f64 = 0.005;
 /// Shares of the cliff at which latency is told.
 const LATENCY_SHARES: [f64; 2] = [0.5, 0.9];
 
@@ -84,21 +82,7 @@ impl Run<'_, '_> {
         }
     }
 
-    /// What disturbed the run, as far as it came.
-    fn outside(&mut self) {
-        self.finding.disturbance = self.bench.disturbance(self.left_out);
-        self.finding.speed = self.bench.speed();
-        self.finding.drift = self.bench.drift();
-        if self.finding.disturbance.as_ref().is_some_and(|told| told.host.is_none()) {
-            missing(
-                self.finding,
-                "disturbance.host",
-                "a CPU that halts and is given back late cannot be told from one that has nothing to do: --idle awake tells its pauses",
-            );
-        }
-    }
-
-    fn stage(&self, name: &str) {
+    pub(super) fn stage(&self, name: &str) {
         self.progress.borrow_mut().observer.stage(name);
     }
 
@@ -196,7 +180,7 @@ impl Run<'_, '_> {
         }
     }
 
-    fn computed_cliffs(&mut self, computed: &Computed) -> Result<(), Halt> {
+    pub(super) fn computed_cliffs(&mut self, computed: &Computed) -> Result<(), Halt> {
         for engine in [EngineKind::Model, EngineKind::Sim] {
             let cliff = computed.unless_stopped(self.stop, move |computed, unwanted| match engine {
                 EngineKind::Sim => computed.sim_cliff(unwanted),
@@ -208,22 +192,6 @@ impl Run<'_, '_> {
             }
         }
         Ok(())
-    }
-
-    /// Predicts once more, for the speed that the CPU had when the cliff was measured, where that was another than in calibration.
-    fn at_speed_of_searches(&mut self, computed: Computed) -> Result<Computed, Halt> {
-        let [before, now] = [Stage::Calibration, Stage::Search];
-        // The loop sees the clock's speed alone, the costs also what neighbours do to caches and memory.
-        let by_costs = slower(self.bench.slowness(now), self.bench.slowness(before));
-        let by_turns = || slower(self.bench.turns_per_s(before), self.bench.turns_per_s(now));
-        let told = self.bench.slowness(now).is_some();
-        let Some(factor) = (if told { by_costs } else { by_turns() }) else { return Ok(computed) };
-        let cliff = &self.finding.cliff_pps;
-        self.finding.cliff_as_calibrated_pps = Some(ByEngine { wire: None, ..cliff.clone() });
-        let computed = computed.slowed(factor, self.options.work_s);
-        self.stage("predicting for the speed at which the cliff was measured");
-        self.computed_cliffs(&computed)?;
-        Ok(computed)
     }
 
     fn measure_cliff(&mut self, rough: &Rough, ceiling_pps: f64) -> Result<Cliffs, Halt> {
@@ -366,13 +334,6 @@ impl Run<'_, '_> {
             self.finding.latency.push(at);
         }
     }
-}
-
-/// `a` over `b`, how many times as long a CPU takes; None where it makes no difference that the engines' own intervals would not hide,
-/// or is not known.
-pub fn slower(a: Option<f64>, b: Option<f64>) -> Option<f64> {
-    let factor = a? / b?;
-    ((factor - 1.0).abs() > SPEED_MATTERS).then_some(factor)
 }
 
 /// Loads that a search for the cliff may try, of a sender with this ceiling (pps).

@@ -1,6 +1,7 @@
 //! `find` on hosts whose cliffs are known.
 
 mod conclusions;
+mod speed;
 mod whole;
 
 use netcliff_wire::schedule::Arrivals;
@@ -315,51 +316,4 @@ fn a_loss_that_a_trial_cannot_resolve_is_refused_with_the_time_that_does() {
     assert!(text.contains("--trial 3.4s") && text.contains("120000 packets"), "{text}");
     assert_eq!(Unresolved::check(&Goal { final_trial_s: 3.4, ..goal }, 300e3), Ok(()));
     assert_eq!(Unresolved::check(&quick(), 300e3), Ok(()));
-}
-
-#[test]
-fn a_speed_that_differs_is_corrected_for() {
-    assert_eq!(stages::slower(Some(3e6), Some(2e6)), Some(1.5));
-    assert_eq!(stages::slower(Some(3e6), Some(3.01e6)), None, "a third of a percent");
-    assert_eq!((stages::slower(None, Some(3e6)), stages::slower(Some(3e6), None)), (None, None));
-}
-
-/// A host that is a tenth slower in the searches than in calibration, by a drift between the two.
-#[test]
-fn the_costs_of_each_trial_tell_a_slower_host() {
-    use super::recorder::{Recorder, Stage};
-    let costs =
-        crate::calibrate::Costs { protocol_s: 8e-7, poll_s: 1e-6, wakeup_s: 2e-6, application_s: 1e-6, hidden_s: 5e-7 };
-    let mut fake = Fake { costs: Some(costs), drift: -0.1, ..host(1) };
-    let spec = TrialSpec { rate_pps: 150e3, ..spec(0.4, 1) };
-    let mut recorder = Recorder::new(&mut fake);
-    recorder.enter(Stage::Calibration);
-    for _ in 0..5 {
-        recorder.observe(&spec, true).unwrap();
-    }
-    assert_eq!(
-        (recorder.slowness(Stage::Calibration), recorder.drift().is_some()),
-        (None, true),
-        "nothing is calibrated yet"
-    );
-    recorder.calibrated(costs, spec.clone());
-    recorder.enter(Stage::Rough);
-    for _ in 5..100 {
-        recorder.observe(&spec, true).unwrap();
-    }
-    recorder.enter(Stage::Search);
-    for _ in 0..5 {
-        recorder.observe(&spec, true).unwrap();
-        // Neither other frames nor a trial that lost much tell.
-        recorder.observe(&TrialSpec { frame_bytes: 1518, ..spec.clone() }, true).unwrap();
-        recorder.observe(&TrialSpec { rate_pps: 900e3, ..spec.clone() }, true).unwrap();
-    }
-    // Trials 0 to 4, median 2; 100, 103, 106, 109, 112, median 106.
-    let [first, then] = [2.0, 106.0].map(|number| 1.0 / (1.0 - 0.1 * number / 100.0));
-    let told = |stage| recorder.slowness(stage).unwrap();
-    assert!((told(Stage::Calibration) / first - 1.0).abs() < 1e-9, "{}", told(Stage::Calibration));
-    assert!((told(Stage::Search) / then - 1.0).abs() < 1e-9, "{}", told(Stage::Search));
-    let change = recorder.drift().unwrap().search_over_calibration.unwrap();
-    assert!((change - (first / then - 1.0)).abs() < 1e-9, "{change}");
-    assert_eq!(recorder.speed().unwrap().trials.iter().filter(|trial| trial.slowness.is_some()).count(), 105);
 }
