@@ -185,7 +185,11 @@ impl<'a> Recorder<'a> {
 
 impl Seen {
     fn of(observation: &Observation, at_s: f64, stage: Stage) -> Self {
-        let lengths = |spans: &Vec<Span>| spans.iter().map(|span| span.length_s).collect::<Vec<f64>>();
+        let window_s = observation.spec.seconds;
+        // The sender also tells the stalls of warm-up and cool-down.
+        let in_window = |span: &&Span| span.from_s < window_s && span.from_s + span.length_s > 0.0;
+        let lengths =
+            |spans: &Vec<Span>| spans.iter().filter(in_window).map(|span| span.length_s).collect::<Vec<f64>>();
         let (slots, outside) = (&observation.slots, &observation.outside);
         let counts = observation.counts.as_ref();
         Self {
