@@ -143,6 +143,9 @@ mod tests {
 
     #[test]
     fn the_loop_is_seen_to_run_and_counts_as_idle() {
+        if !netcliff_testkit::has(netcliff_testkit::Need::Quiet) {
+            return;
+        }
         let cpu = *online_cpus().last().expect("a CPU");
         let spec = MeterSpec { cpus: vec![cpu], watch: vec![Watch::Process(std::process::id())] };
         let awake = Awake::hold(cpu as u32, Heartbeat::plain()).expect("a thread of SCHED_IDLE");

@@ -31,13 +31,15 @@ pub enum Need {
     Nftables,
     /// File systems in memory that a test mounts.
     Tmpfs,
+    /// CPUs that other programs leave idle for half of the time: what is left of a CPU cannot be measured where nothing is.
+    Quiet,
     /// Something else of the kernel, named in the reason.
     Kernel,
 }
 
 impl Need {
     /// Every need.
-    pub const ALL: [Need; 14] = [
+    pub const ALL: [Need; 15] = [
         Need::Root,
         Need::Cpus,
         Need::Netns,
@@ -51,12 +53,13 @@ impl Need {
         Need::Tbf,
         Need::Nftables,
         Need::Tmpfs,
+        Need::Quiet,
         Need::Kernel,
     ];
 
-    /// Kernels are often built without it, so that `all` in `NETCLIFF_REQUIRE` does not ask for it; its name does.
+    /// Kernels are often built without it, or machines have it at times only, so that `all` in `NETCLIFF_REQUIRE` does not ask for it; its name does.
     pub fn is_optional(self) -> bool {
-        matches!(self, Need::Userns | Need::Vlan | Need::Tbf | Need::Nftables | Need::Kernel)
+        matches!(self, Need::Userns | Need::Vlan | Need::Tbf | Need::Nftables | Need::Quiet | Need::Kernel)
     }
 
     /// Its name in `NETCLIFF_REQUIRE` and in reports.
@@ -75,6 +78,7 @@ impl Need {
             Need::Tbf => "tbf",
             Need::Nftables => "nftables",
             Need::Tmpfs => "tmpfs",
+            Need::Quiet => "quiet",
             Need::Kernel => "kernel",
         }
     }

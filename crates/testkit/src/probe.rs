@@ -2,6 +2,7 @@
 
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use nix::unistd::geteuid;
 
@@ -25,8 +26,30 @@ pub(crate) fn missing(need: Need) -> Option<String> {
         Need::Tbf => root().or_else(|| with_namespace(token_bucket)),
         Need::Nftables => root().or_else(|| with_namespace(nftables)),
         Need::Tmpfs => root().or_else(|| listed("/proc/filesystems", "tmpfs")),
+        Need::Quiet => busy_cpu(),
         Need::Kernel => None,
     }
+}
+
+/// A CPU that others keep busy, by the kernel's ticks over a while.
+fn busy_cpu() -> Option<String> {
+    const LOOKED_FOR: Duration = Duration::from_millis(500);
+    let before = idle_and_all_ticks();
+    std::thread::sleep(LOOKED_FOR);
+    let shares = before.iter().zip(idle_and_all_ticks()).map(|(before, after)| {
+        let (idle, all) = (after.0.saturating_sub(before.0), after.1.saturating_sub(before.1));
+        idle as f64 / all.max(1) as f64
+    });
+    let (cpu, least) = shares.enumerate().min_by(|a, b| a.1.total_cmp(&b.1))?;
+    (least < 0.5).then(|| format!("other programs leave {:.0} % of CPU {cpu} idle, half is needed", least * 100.0))
+}
+
+/// Of each CPU its ticks in idle (waiting for disks too) and in all (proc(5), /proc/stat).
+fn idle_and_all_ticks() -> Vec<(u64, u64)> {
+    let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    let of_cpus = text.lines().filter(|line| line.starts_with("cpu") && !line.starts_with("cpu "));
+    let ticks = of_cpus.map(|line| line.split_whitespace().skip(1).take(8).filter_map(|n| n.parse().ok()).collect());
+    ticks.map(|ticks: Vec<u64>| (ticks.iter().skip(3).take(2).sum(), ticks.iter().sum())).collect()
 }
 
 fn root() -> Option<String> {
