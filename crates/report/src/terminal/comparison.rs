@@ -78,12 +78,11 @@ fn line(row: &Row) -> String {
     };
     let p_value = match row.p_corrected {
         Some(p_value) => p(p_value),
-        None if row.verdict == Verdict::NotTested => "no test".to_owned(),
-        None if row.verdict == Verdict::Computed => "computed".to_owned(),
+        None if matches!(row.verdict, Verdict::NotTested | Verdict::Computed) => "no test".to_owned(),
         None => "-".to_owned(),
     };
     let line = format!(
-        "    {:<14}{:>12}{:>12} {:>22}{:>9} {verdict}",
+        "    {:<14}{:>12}{:>12} {:>22}{:>8} {verdict}",
         name(row),
         format::quantity(row.a.value, unit),
         format::quantity(row.b.value, unit),
