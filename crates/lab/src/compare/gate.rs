@@ -11,7 +11,7 @@ use crate::stats::CONFIDENCE;
 use crate::stats::contrast::{Estimate, detectable_share, holm, p_at_least, p_at_most};
 
 /// The chance with which a change of the smallest detectable size would be shown.
-pub const POWER: f64 = 0.8;
+const POWER: f64 = 0.8;
 
 /// How B stands to the bar as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -34,7 +34,7 @@ pub struct Gate {
     pub figures: usize,
     /// Those that could be tested.
     pub tested: usize,
-    /// Smallest slow-down that the worst known of them would have shown with probability [`POWER`], as a share; absent where
+    /// Smallest slow-down that the worst known of them would have shown with probability 0.8, as a share; absent where
     /// none was tested or one is too uncertain for any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detectable: Option<f64>,
