@@ -81,6 +81,8 @@ inside() {
     unshare --mount --uts --ipc --pid --fork --kill-child --propagation private bash -ec '
         root="$1"; shift
         hostname bare
+        # A mount point of its own, or nothing in it can change how mounts propagate (`ip netns` does).
+        mount --bind "$root" "$root"
         mount -t proc proc "$root/proc"
         mount --rbind /sys "$root/sys"
         mount --rbind /dev "$root/dev"

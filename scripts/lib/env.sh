@@ -24,6 +24,12 @@ required_rust() {
     sed -n 's/^rust-version *= *"\(.*\)"$/\1/p' Cargo.toml | head -n 1
 }
 
+# The newest Rust whose clippy found nothing here. What a newer one adds to its lints is shown and fails nothing, or `make test` would
+# fail on fresh machines six weeks after every release.
+checked_rust() {
+    printf 1.99.1
+}
+
 # version_at_least HAVE WANT
 version_at_least() {
     [[ "$(printf '%s\n' "$2" "$1" | sort -V | head -n 1)" == "$2" ]]

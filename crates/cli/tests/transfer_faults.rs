@@ -150,7 +150,7 @@ impl OneCpu {
         let text = |path: &Path| std::fs::read_to_string(path).ok();
         let (first, second) = (Path::new("/sys/fs/cgroup/cpuset"), Path::new("/sys/fs/cgroup"));
         let enabled = || text(&second.join("cgroup.subtree_control")).is_some_and(|on| on.contains("cpuset"));
-        let root = if first.join("cpuset.cpus").exists() { first } else { Some(second).filter(|_| enabled())? };
+        let root = if first.join("cpuset.cpus").exists() { first } else { enabled().then_some(second)? };
         let mems = ["cpuset.mems", "cpuset.mems.effective"].iter().find_map(|name| text(&root.join(name)));
         let set = Self(root.join(format!("netcliff-test-{}", std::process::id())));
         std::fs::create_dir(&set.0).ok()?;
@@ -174,7 +174,7 @@ impl Drop for OneCpu {
 #[test]
 fn a_cpu_that_is_not_allowed_is_named() {
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let Some(set) = Some("0").filter(|_| cpus > 1).and_then(OneCpu::new) else {
+    let Some(set) = (cpus > 1).then_some("0").and_then(OneCpu::new) else {
         return skip(Need::Kernel, "no second CPU, or no cpuset can be made here");
     };
     let (home, binary) = (Home::new(), env!("CARGO_BIN_EXE_netcliff"));

@@ -51,7 +51,7 @@ impl Fingerprint {
     pub fn id(&self) -> String {
         let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
         for (name, value) in &self.facts {
-            for byte in name.bytes().chain([b'=']).chain(value.bytes()).chain([b'\n']) {
+            for byte in name.bytes().chain(*b"=").chain(value.bytes()).chain(*b"\n") {
                 hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
             }
         }

@@ -85,7 +85,7 @@ const REST: usize = 5;
 /// to judge by, and of a series that remembers a twentieth of its length five in a row are often alike by chance.
 pub(crate) fn mser_5(observations: &[f64]) -> Option<usize> {
     let batches: Vec<f64> =
-        observations.chunks_exact(BATCH).map(|batch| batch.iter().sum::<f64>() / BATCH as f64).collect();
+        observations.as_chunks::<BATCH>().0.iter().map(|batch| batch.iter().sum::<f64>() / BATCH as f64).collect();
     let count = batches.len();
     let (mut sum, mut square) = (0.0, 0.0);
     let mut best = (f64::INFINITY, 0);

@@ -174,7 +174,7 @@ impl Template {
 }
 
 fn sum(bytes: &[u8; HEADER_BYTES]) -> u32 {
-    bytes.chunks_exact(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum()
+    bytes.as_chunks::<2>().0.iter().map(|pair| u32::from(u16::from_be_bytes(*pair))).sum()
 }
 
 fn fold(mut sum: u32) -> u16 {

@@ -113,7 +113,7 @@ impl Heartbeat {
         Some(if inner.shared.is_some() { PAUSE_NS } else { PLAIN_PAUSE_NS })
     }
 
-    /// The calling thread lives `now_ns` [`CLOCK_MONOTONIC`]. Call it more often than each [`PAUSE_NS`] while it runs.
+    /// The calling thread lives, at `now_ns` of `CLOCK_MONOTONIC`. Call it more often than each [`PAUSE_NS`] while it runs.
     #[inline]
     pub fn beat(&self, now_ns: u64) {
         let Some((inner, shared)) = self.0.as_ref().and_then(|inner| Some((inner, inner.shared.as_ref()?))) else {

@@ -291,10 +291,7 @@ fn rss(reply: &ethtool::IterableRss<'_>) -> Rss {
     let table = reply.get_indir().unwrap_or_default();
     Rss {
         hash_function: reply.get_hfunc().ok(),
-        indirection: table
-            .chunks_exact(4)
-            .map(|word| u32::from_ne_bytes([word[0], word[1], word[2], word[3]]))
-            .collect(),
+        indirection: table.as_chunks::<4>().0.iter().map(|word| u32::from_ne_bytes(*word)).collect(),
         key_bytes: reply.get_hkey().ok().map(<[u8]>::len),
         key: reply.get_hkey().ok().map(|key| key.iter().map(|byte| format!("{byte:02x}")).collect()),
     }

@@ -54,7 +54,7 @@ pub fn read(path: &str) -> Result<Capture, FileError> {
     loop {
         let broken = match reader.next() {
             Ok((length, block)) => {
-                recording.block(&block).map_err(&wrong)?;
+                recording.block(&block).map_err(wrong)?;
                 reader.consume(length);
                 continue;
             }

@@ -62,7 +62,9 @@ impl Inbox {
         let mut packets = vec![0; batch * PACKET_BYTES].into_boxed_slice();
         let mut control = vec![[0; CONTROL_WORDS]; batch].into_boxed_slice();
         let mut vectors: Box<[libc::iovec]> = packets
-            .chunks_exact_mut(PACKET_BYTES)
+            .as_chunks_mut::<PACKET_BYTES>()
+            .0
+            .iter_mut()
             .map(|packet| libc::iovec { iov_base: packet.as_mut_ptr().cast(), iov_len: PACKET_BYTES })
             .collect();
         let messages = vectors

@@ -332,10 +332,13 @@ fn worth_reporting(missing: &BTreeSet<String>) -> Vec<String> {
 }
 
 fn load_reason(error: &libbpf_rs::Error) -> String {
+    let text = format!("{error:#}");
+    // The verifier's refusal is EACCES, a missing capability EPERM: one kind to the library.
+    let refused = text.contains(&format!("(os error {})", libc::EACCES));
     match error.kind() {
-        libbpf_rs::ErrorKind::PermissionDenied => {
+        libbpf_rs::ErrorKind::PermissionDenied if !refused => {
             "no permission to load eBPF programs: run as root, or with CAP_BPF and CAP_PERFMON".to_owned()
         }
-        _ => format!("the kernel refused the programs: {error:#}"),
+        _ => format!("the kernel refused the programs: {text}"),
     }
 }
