@@ -294,7 +294,9 @@ fn tests_share_the_memory_of_an_agent() {
     assert!(host.runs(1), "its client is gone");
     assert!(sessions[1].start("count", &json!({ "memory": 424 << 20, "impossible": true })).is_err());
     sessions[0].stop().expect("it ends");
-    sessions[1].start("count", &json!({ "memory": 1 << 30 })).expect("all is free again");
+    // The agent gives the memory of a last report back once it is sent: a moment after the client has it.
+    let all = json!({ "memory": 1 << 30 });
+    assert!(within(3.0, || sessions[1].start("count", &all).is_ok()), "all is free again");
 }
 
 #[test]
