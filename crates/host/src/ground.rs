@@ -217,6 +217,11 @@ impl Cpus {
         Self { socket, online: online_cpus(root).into_iter().collect(), root: root.to_owned() }
     }
 
+    /// The CPUs that went since it was last asked, each in a sentence.
+    pub fn changes(&mut self) -> Vec<String> {
+        self.gone().iter().map(|cpu| format!("CPU {cpu} was taken offline")).collect()
+    }
+
     /// CPUs that went since it was last asked.
     pub fn gone(&mut self) -> BTreeSet<u32> {
         let online: BTreeSet<u32> = online_cpus(&self.root).into_iter().collect();

@@ -133,6 +133,7 @@ pub fn compare(a: &Measured, b: &Measured, fail_if_slower: Option<f64>) -> Resul
     };
     let side =
         |run: &Measured| Side { name: run.name.clone(), provenance: run.provenance.clone(), partial: run.partial };
+    let changed = changed(a, b);
     Ok(Comparison {
         kind: a.kind,
         a: side(a),
@@ -140,11 +141,11 @@ pub fn compare(a: &Measured, b: &Measured, fail_if_slower: Option<f64>) -> Resul
         confidence: CONFIDENCE,
         only_a: only(a, b),
         only_b: only(b, a),
-        changed: changed(a, b),
         fail_if_slower,
         failed: gate.is_some_and(|gate| gate.outcome == Outcome::Failed),
         gate,
-        notes: notes(a, b, &rows),
+        notes: notes(a, b, &changed, &rows),
+        changed,
         rows,
     })
 }

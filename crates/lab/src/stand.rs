@@ -93,7 +93,7 @@ impl Stand {
     /// What has changed since it was last asked, in a sentence; None where nothing did. To be asked when the measuring threads have ended.
     pub fn changed(&mut self) -> Option<String> {
         let mut said: Vec<String> = self.places.iter_mut().flat_map(Ground::changes).collect();
-        said.extend(self.cpus.gone().iter().map(|cpu| format!("CPU {cpu} was taken offline")));
+        said.extend(self.cpus.changes());
         said.extend(thread::astray());
         ground::told(said).map(|told| format!("what was measured on changed meanwhile: {told}"))
     }

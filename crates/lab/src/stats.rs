@@ -5,8 +5,6 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 
 pub mod contrast;
 pub mod quantile;
-#[cfg(test)]
-pub(crate) mod random;
 
 /// Confidence of every interval that measurements carry.
 pub const CONFIDENCE: f64 = 0.95;

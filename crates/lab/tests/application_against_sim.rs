@@ -8,7 +8,7 @@ mod against;
 
 use against::{CONFIDENCE, bound};
 use netcliff_core::{Engine, Figure, Host, Outcome, Point, Traffic};
-use netcliff_model::application::bounds::TWO_MOMENT;
+
 use netcliff_model::{Fidelity, ModelEngine};
 use netcliff_sim::{Effort, SimEngine};
 
@@ -96,7 +96,7 @@ fn exact_with_an_application() {
     for (nth, point) in points.iter().enumerate() {
         let seed = 70_000 + nth as u64;
         let truth = model.evaluate(point).expect("the model answers");
-        assert!(!truth.notes.iter().any(|note| note.contains(TWO_MOMENT)), "{point:?}: {:?}", truth.notes);
+        assert!(!truth.notes.iter().any(|note| note.contains("two-moment")), "{point:?}: {:?}", truth.notes);
         let found = simulated(point, seed, 300_000);
         for (name, truth, found) in figures(&truth, &found) {
             compared += 1;

@@ -12,12 +12,12 @@
 //! Both change the mean service, found as a fixed point: a longer service leaves less CPU, hence more drops and fewer
 //! wake-ups, hence a shorter service; one crossing.
 
-pub mod bounds;
 pub mod exact;
 
 use netcliff_core::{CpuShares, Figure, Host, Latency, Loss, Outcome, Scheme};
 
 use crate::answer::{APPROXIMATE, Ring, Shares};
+use crate::bounds;
 use crate::queue::two_moment::TwoMoment;
 use crate::schemes::Work;
 
@@ -345,11 +345,10 @@ fn write(socket: Socket, above: &Above<'_>, application_s: f64, arrival_pps: f64
     outcome.packets_per_poll =
         outcome.polls_per_s.filter(|polls| polls.value > 0.0).map(|polls| Figure::exact(reaching_pps / polls.value));
     outcome.notes.push(format!(
-        "application: {} of the socket (Brownian over the ring's cycles, t = {}); interrupt > softirq > application strictly, \
+        "application: two-moment approximation of the socket (Brownian over the ring's cycles, t = {}); interrupt > softirq > application strictly, \
          ksoftirqd's sharing is not modelled; quantiles of latency to the application are not known",
-        bounds::TWO_MOMENT,
         netcliff_core::units::print_time_s(application_s)
     ));
-    outcome.notes.extend(scheme.map(|scheme| format!("application: {}", bounds::two_moment(scheme).sentence())));
+    outcome.notes.extend(scheme.map(|scheme| bounds::two_moment(scheme).note()));
     outcome
 }

@@ -1,6 +1,6 @@
 //! From counts to an [`Outcome`]: every figure a ratio of sums over the replications, with its t interval.
 
-use netcliff_core::{ApplicationOutcome, CpuShares, Figure, Latency, Loss, Outcome, Point, Transmitted};
+use netcliff_core::{ApplicationOutcome, CpuShares, Figure, Latency, Loss, Outcome, Point, Scheme, Transmitted};
 
 use crate::clock::Clock;
 use crate::control::surpluses;
@@ -21,15 +21,24 @@ fn figure(
     ratio(&pairs, confidence)
 }
 
-/// Share of the packets whose fate the window saw that `lost` counts. None seen lost is no proof of none: the upper end of the
-/// interval is then the loss that would have shown in so many packets with this confidence.
+/// The interval of what was not seen in `of` chances: none seen is no proof of none. Its upper end is the chance that would have shown
+/// with this confidence.
+fn unseen(of: f64, confidence: f64) -> Figure {
+    Figure::between(0.0, 0.0, -(1.0 - confidence).ln() / of, confidence)
+}
+
+/// Share of the packets whose fate the window saw that `lost` counts.
 fn loss(batch: &Batch, confidence: f64, lost: impl Fn(&Counts) -> u64) -> Option<Figure> {
     let of = fated(batch);
-    let sum = |count: &dyn Fn(&Counts) -> u64| batch.replications.iter().map(|one| count(&one.counts)).sum::<u64>();
-    if sum(&lost) == 0 {
-        return Some(Figure::between(0.0, 0.0, (-(1.0 - confidence).ln() / sum(&of) as f64).min(1.0), confidence));
+    if sum(batch, &lost) == 0 {
+        return Some(at_most_all(unseen(sum(batch, of) as f64, confidence)));
     }
     figure(batch, confidence, |counts| lost(counts) as f64, |counts| of(counts) as f64).map(at_most_all)
+}
+
+/// Over all replications.
+fn sum(batch: &Batch, count: impl Fn(&Counts) -> u64) -> u64 {
+    batch.replications.iter().map(|one| count(&one.counts)).sum()
 }
 
 /// The packets that losses are a share of: those delivered or lost in the window, or from an empty host on all that came.
@@ -148,15 +157,24 @@ fn one_application(point: &Point, batch: &Batch, clock: Clock, confidence: f64, 
 /// The outcome of a batch of replications.
 pub(crate) fn outcome(point: &Point, batch: &Batch, clock: Clock, confidence: f64) -> Outcome {
     let per_s = 1.0 / clock.seconds(1.0);
-    let rate = |above: fn(&Counts) -> f64| {
+    let per_time = |above: fn(&Counts) -> f64| {
         figure(batch, confidence, above, |counts| counts.at as f64).map(|found| found.scaled(per_s))
+    };
+    let rate = |above: fn(&Counts) -> u64| match sum(batch, above) {
+        0 => Some(unseen(sum(batch, |counts| counts.at) as f64, confidence).scaled(per_s)),
+        _ => figure(batch, confidence, |counts| above(counts) as f64, |counts| counts.at as f64)
+            .map(|found| found.scaled(per_s)),
+    };
+    let interrupts = match point.scheme {
+        Scheme::Ideal | Scheme::Polling { .. } => per_time(|counts| counts.interrupts as f64),
+        _ => rate(|counts| counts.interrupts),
     };
     let polled = batch.replications.iter().any(|replication| replication.counts.polls > 0);
     let application = point.host.application_s.is_some();
     Outcome {
-        offered_pps: rate(|counts| counts.offered as f64),
-        throughput_pps: rate(|counts| counts.delivered as f64),
-        goodput_bps: rate(|counts| counts.delivered_bytes as f64 * 8.0),
+        offered_pps: rate(|counts| counts.offered),
+        throughput_pps: rate(|counts| counts.delivered),
+        goodput_bps: per_time(|counts| counts.delivered_bytes as f64 * 8.0),
         loss_fraction: loss(batch, confidence, Counts::lost),
         loss: Some(Loss {
             ring: loss(batch, confidence, |counts| counts.dropped_ring),
@@ -173,8 +191,8 @@ pub(crate) fn outcome(point: &Point, batch: &Batch, clock: Clock, confidence: f6
             available: cpu_share(batch, confidence, Account::Available),
         }),
         cpu_method: Some("simulated".to_owned()),
-        interrupts_per_s: rate(|counts| counts.interrupts as f64),
-        polls_per_s: polled.then(|| rate(|counts| counts.polls as f64)).flatten(),
+        interrupts_per_s: interrupts,
+        polls_per_s: polled.then(|| rate(|counts| counts.polls)).flatten(),
         packets_per_poll: polled
             .then(|| figure(batch, confidence, |counts| counts.processed as f64, |counts| counts.polls as f64))
             .flatten(),

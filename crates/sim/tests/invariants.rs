@@ -1,5 +1,5 @@
-//! What must hold whatever the scheme, the host and the load: conservation, the CPU's whole, Little's law. Together the
-//! properties try 2 400 cases, of 10 replications each.
+//! What must hold whatever the scheme, the host and the load: conservation, the CPU's whole, Little's law. Each of the two
+//! properties tries 600 cases: a fault that shows in one case of 100 passes once in 400 runs of the tests.
 
 use std::sync::Arc;
 
@@ -256,7 +256,7 @@ fn evaluate(point: &Point, seed: u64) -> Outcome {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Offered = delivered + dropped + inside is asserted at every mark of every replication in debug builds; here the
     /// figures that come of it.

@@ -196,7 +196,8 @@ mod tests {
     /// Probes leave no namespace, and say the same twice.
     #[test]
     fn a_probe_repeats_and_leaves_nothing() {
-        for need in Need::ALL {
+        // Whether a CPU is busy changes from one look to the next.
+        for need in Need::ALL.into_iter().filter(|need| *need != Need::Quiet) {
             assert_eq!(missing(need).is_some(), missing(need).is_some(), "{need}");
         }
         let prefix = format!("ncprobe-{}-", std::process::id());

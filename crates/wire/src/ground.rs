@@ -64,7 +64,7 @@ impl Opened for Watched {
                     return Err(format!("{GROUND}: nothing is watched yet: ask to watch first"));
                 };
                 let mut changes = ground.changes();
-                changes.extend(cpus.gone().iter().map(|cpu| format!("CPU {cpu} was taken offline")));
+                changes.extend(cpus.changes());
                 serde_json::to_value(Changes { changes }).map_err(|e| e.to_string())
             }
         }

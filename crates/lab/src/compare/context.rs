@@ -30,6 +30,9 @@ impl Change {
 /// From here on a note says that calibrations differ (share).
 const CALIBRATION_MOVED: f64 = 0.1;
 
+/// How the names of calibrated costs begin.
+const CALIBRATION: &str = "calibration.";
+
 /// All settings and facts that are not the same.
 pub(super) fn changed(a: &Measured, b: &Measured) -> Vec<Change> {
     let mut changed = Vec::new();
@@ -69,20 +72,19 @@ fn costs(a: &Measured, b: &Measured) -> Vec<Change> {
         let (a, b) = (found(a, key), found(b, key));
         let share = a.as_ref().zip(b.as_ref()).map(|(a, b)| b.value / a.value - 1.0).filter(|share| share.is_finite());
         let text = |cost: Option<Calibrated>| cost.map(|cost| cost.text());
-        Change { change: share, ..Change::of(format!("calibration.{key}"), text(a), text(b)) }
+        Change { change: share, ..Change::of(format!("{CALIBRATION}{key}"), text(a), text(b)) }
     };
     keys.into_iter().map(change).filter(|change| change.a != change.b).collect()
 }
 
-/// Says that the two runs found the host to have other costs.
-fn moved(a: &Measured, b: &Measured) -> Option<String> {
-    let costs = costs(a, b);
+/// Says that the two runs found the host to have other costs: the settings that have a share are these.
+fn moved(changed: &[Change]) -> Option<String> {
     let of = |change: &Change| change.change.map_or(0.0, f64::abs);
-    let most = costs.iter().max_by(|x, y| of(x).total_cmp(&of(y))).filter(|change| of(change) > CALIBRATION_MOVED)?;
+    let most = changed.iter().max_by(|x, y| of(x).total_cmp(&of(y))).filter(|change| of(change) > CALIBRATION_MOVED)?;
     Some(format!(
         "calibration found other costs in the two runs ({} by {:+.0} %): either the host changed or its speed did, which moves every \
          measured figure too; measure both in turns to tell them apart",
-        most.name.trim_start_matches("calibration."),
+        most.name.trim_start_matches(CALIBRATION),
         most.change? * 100.0
     ))
 }
@@ -97,7 +99,7 @@ fn far_in_one<'a>(a: &'a Measured, b: &'a Measured) -> Option<(&'a str, &'a str)
 }
 
 /// What a reader of the comparison must know.
-pub(super) fn notes(a: &Measured, b: &Measured, rows: &[Row]) -> Vec<String> {
+pub(super) fn notes(a: &Measured, b: &Measured, changed: &[Change], rows: &[Row]) -> Vec<String> {
     let mut notes = Vec::new();
     for run in [a, b] {
         if run.partial {
@@ -113,7 +115,7 @@ pub(super) fn notes(a: &Measured, b: &Measured, rows: &[Row]) -> Vec<String> {
             "{with} has a far end on another host and {without} none that tells: what differs there cannot be told"
         ));
     }
-    notes.extend(moved(a, b));
+    notes.extend(moved(changed));
     if rows.iter().any(|row| row.computed) {
         notes.push(
             "figures of the model and the simulator are shown, not tested: they say nothing of a host".to_owned(),

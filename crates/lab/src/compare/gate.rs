@@ -69,16 +69,14 @@ pub(super) fn judge(rows: &mut [Row], a: &Measured, b: &Measured, share: f64) ->
         (0..rows.len()).filter(|&row| rows[row].quantity.class == Class::Speed && !rows[row].computed).collect();
     let tested: Vec<(usize, Estimate, Estimate)> =
         speeds.iter().filter_map(|&row| estimates(&rows[row], a, b).map(|(a, b)| (row, a, b))).collect();
-    let beyond: Vec<f64> =
-        tested.iter().map(|(row, a, b)| p_slower(rows[*row].quantity.better, a, b, share).0).collect();
-    let corrected = holm(&beyond);
+    let chances: Vec<(f64, f64)> =
+        tested.iter().map(|(row, a, b)| p_slower(rows[*row].quantity.better, a, b, share)).collect();
+    let corrected = holm(&chances.iter().map(|(p_beyond, _)| *p_beyond).collect::<Vec<f64>>());
     for &row in &speeds {
         rows[row].bar = Some(untested(&rows[row], share));
     }
-    for ((row, a, b), p) in tested.iter().zip(corrected) {
-        let row = &mut rows[*row];
-        let p_within = p_slower(row.quantity.better, a, b, share).1;
-        if let Some(bar) = &mut row.bar {
+    for (((row, ..), (_, p_within)), p) in tested.iter().zip(chances).zip(corrected) {
+        if let Some(bar) = &mut rows[*row].bar {
             (bar.p_corrected, bar.shown) = (Some(p), bar.beyond && p < 1.0 - CONFIDENCE);
             (bar.p_within, bar.within) = (Some(p_within), !bar.beyond && p_within < 1.0 - CONFIDENCE);
         }

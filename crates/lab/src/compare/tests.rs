@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::quantity::{GOODPUT, LATENCY_P99, SYSTEM_US_PER_KIB};
 use super::*;
-use crate::stats::random::Random;
+use crate::chance::Chance;
 
 fn run(name: &str, points: &[(&str, &[f64])]) -> Measured {
     let point = |(name, values): &(&str, &[f64])| {
@@ -119,7 +119,7 @@ fn a_loss_that_chance_explains_is_inconclusive() {
 #[test]
 fn at_the_bar_both_answers_are_rare() {
     const RUNS: u32 = 400;
-    let mut random = Random(19);
+    let mut random = Chance::new(19);
     let (mut failed, mut passed) = (0, 0);
     for _ in 0..RUNS {
         let mut values = |mean: f64| -> Vec<f64> { (0..5).map(|_| mean + 3.0 * random.normal()).collect() };

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use netcliff_core::{Engine, EngineFailure, Figure, Host, Outcome, Point, Scheme, Traffic};
@@ -68,13 +69,9 @@ impl Computed {
         SimEngine { confidence: crate::stats::CONFIDENCE, ..SimEngine::with_packets(self.seed, self.packets) }
     }
 
-    /// What `compute` gives; None once `stop` is set: one run of either engine can take seconds, and who stops does not wait
-    /// for it. It goes on for nobody until it looks at the flag that it is handed, or the process ends.
-    pub fn unless_stopped<T: Send + 'static>(
-        &self,
-        stop: &AtomicBool,
-        compute: impl FnOnce(&Self, &AtomicBool) -> T + Send + 'static,
-    ) -> Option<T> {
+    /// Begins to compute, in a thread of its own: one run of either engine can take seconds, and who stops does not wait for it.
+    /// `compute` is handed a flag that says that nobody wants the answer any more.
+    pub fn begin<T: Send + 'static>(&self, compute: impl FnOnce(&Self, &AtomicBool) -> T + Send + 'static) -> Begun<T> {
         let (asked, unwanted) = (self.clone(), Arc::new(AtomicBool::new(false)));
         let (told, answer) = channel();
         let told_off = Arc::clone(&unwanted);
@@ -82,20 +79,16 @@ impl Computed {
             // Nobody listens any more after a stop.
             let _ = told.send(compute(&asked, &told_off));
         });
-        while !stop.load(Ordering::Relaxed) {
-            match answer.recv_timeout(ASKED) {
-                Ok(answer) => return Some(answer),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => {
-                    if let Err(panic) = thread.join() {
-                        std::panic::resume_unwind(panic);
-                    }
-                    return None;
-                }
-            }
-        }
-        unwanted.store(true, Ordering::Relaxed);
-        None
+        Begun { answer, unwanted, thread }
+    }
+
+    /// What `compute` gives; None once `stop` is set.
+    pub fn unless_stopped<T: Send + 'static>(
+        &self,
+        stop: &AtomicBool,
+        compute: impl FnOnce(&Self, &AtomicBool) -> T + Send + 'static,
+    ) -> Option<T> {
+        self.begin(compute).unless(stop)
     }
 
     /// The cliff on paper (pps).
@@ -132,6 +125,34 @@ impl Computed {
     /// The simulator does not support the point.
     pub fn sim_at(&self, load_pps: f64) -> Result<Outcome, EngineFailure> {
         self.sim().evaluate(&self.point(load_pps))
+    }
+}
+
+/// A computation under way.
+#[derive(Debug)]
+pub struct Begun<T> {
+    answer: Receiver<T>,
+    unwanted: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl<T> Begun<T> {
+    /// The answer; None once `stop` is set. The computation then goes on for nobody until it looks at its flag, or the process ends.
+    pub fn unless(self, stop: &AtomicBool) -> Option<T> {
+        while !stop.load(Ordering::Relaxed) {
+            match self.answer.recv_timeout(ASKED) {
+                Ok(answer) => return Some(answer),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    if let Err(panic) = self.thread.join() {
+                        std::panic::resume_unwind(panic);
+                    }
+                    return None;
+                }
+            }
+        }
+        self.unwanted.store(true, Ordering::Relaxed);
+        None
     }
 }
 

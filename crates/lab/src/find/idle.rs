@@ -57,9 +57,7 @@ impl HostIdle {
     pub fn new(cpu: u32, heartbeat: Heartbeat) -> Self {
         Self { cpu, heartbeat, held: None }
     }
-}
 
-impl HostIdle {
     /// The loop, if there is one, tells another bench from now on that it lives.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use netcliff_core::Figure;
 use netcliff_core::finding::{ClockJump, Disturbance, Drift, Pauses, Speed, SpeedAt};
 use netcliff_wire::generator::STALL_NS;
 
-use crate::bench::{Bench, Counts, Observation, SenderCeiling, Span};
+use crate::bench::{Bench, Counts, Observation, Outside, SenderCeiling, Span};
 use crate::calibrate::{Costs, poll_line};
 use crate::stats;
 use crate::trial::{TrialError, TrialSpec};
@@ -57,22 +57,16 @@ pub struct Recorder<'a> {
 struct Seen {
     at_s: f64,
     stage: Stage,
-    load_pps: f64,
-    work_s: f64,
-    frame_bytes: u32,
+    spec: TrialSpec,
+    outside: Outside,
     loss: f64,
     counts: Option<Counts>,
-    window_s: f64,
+    /// Lengths of pauses of both CPUs and of the sender's stalls (s).
     host: Option<Vec<f64>>,
     sender: Option<Vec<f64>>,
     stalls: Vec<f64>,
-    shortest_pause_s: Option<f64>,
     steal_share: f64,
-    sender_steal_share: f64,
-    turns_per_s: Option<f64>,
     packet_s: Option<f64>,
-    suspended_s: f64,
-    ns_per_tick: Option<f64>,
 }
 
 impl<'a> Recorder<'a> {
@@ -89,7 +83,8 @@ impl<'a> Recorder<'a> {
     /// See [`Speed::slowness`].
     fn slowness_of(&self, seen: &Seen) -> Option<f64> {
         let (costs, base) = self.calibrated.as_ref()?;
-        let like_base = seen.work_s == base.work_s && seen.frame_bytes == base.frame_bytes && seen.loss <= MOST_LOSS;
+        let of = |spec: &TrialSpec| (spec.work_s, spec.frame_bytes);
+        let like_base = of(&seen.spec) == of(base) && seen.loss <= MOST_LOSS;
         costs.slowness(seen.counts.as_ref().filter(|_| like_base)?)
     }
 
@@ -115,12 +110,12 @@ impl<'a> Recorder<'a> {
         }
         // With the CPU idling the other way other pauses show.
         let trials: Vec<&Seen> = self.seen.iter().filter(|seen| seen.stage != Stage::Idle).collect();
-        let shortest_s = trials.iter().find_map(|seen| seen.shortest_pause_s).unwrap_or(0.0);
+        let shortest_s = trials.iter().find_map(|seen| seen.outside.shortest_pause_s).unwrap_or(0.0);
         let host = pauses(&trials, shortest_s, |seen| Some((seen.host.as_ref()?, seen.steal_share)));
-        let sender = pauses(&trials, shortest_s, |seen| Some((seen.sender.as_ref()?, seen.sender_steal_share)));
+        let sender = pauses(&trials, shortest_s, |seen| Some((seen.sender.as_ref()?, seen.outside.sender_steal_share)));
         let stalls = pauses(&trials, STALL_NS as f64 * 1e-9, |seen| Some((&seen.stalls, 0.0)));
         Some(Disturbance {
-            measured_s: trials.iter().map(|seen| seen.window_s).sum(),
+            measured_s: trials.iter().map(|seen| seen.spec.seconds).sum(),
             trials: trials.len() as u32,
             host,
             sender,
@@ -135,15 +130,15 @@ impl<'a> Recorder<'a> {
         let at = |seen: &Seen| SpeedAt {
             at_s: seen.at_s,
             stage: seen.stage.name().to_owned(),
-            load_pps: seen.load_pps,
-            turns_per_s: seen.turns_per_s,
+            load_pps: seen.spec.rate_pps,
+            turns_per_s: seen.outside.turns_per_s,
             packet_s: seen.packet_s,
             slowness: self.slowness_of(seen),
         };
-        let told = |seen: &&Seen| seen.turns_per_s.is_some() || seen.packet_s.is_some();
+        let told = |seen: &&Seen| seen.outside.turns_per_s.is_some() || seen.packet_s.is_some();
         let trials: Vec<SpeedAt> = self.seen.iter().filter(told).map(at).collect();
         (!trials.is_empty()).then(|| Speed {
-            turns_per_s: self.median_of(Stage::Search, |seen| seen.turns_per_s),
+            turns_per_s: self.median_of(Stage::Search, |seen| seen.outside.turns_per_s),
             packet_s: self.median_of(Stage::Search, |seen| seen.packet_s),
             slowness: self.median_of(Stage::Search, |seen| self.slowness_of(seen)),
             trials,
@@ -162,13 +157,13 @@ impl<'a> Recorder<'a> {
 
     /// Turns a second in the trials of a stage, median; None where fewer than [`FEWEST_SPEEDS`] tell.
     pub fn turns_per_s(&self, stage: Stage) -> Option<f64> {
-        self.median_of_enough(stage, |seen| seen.turns_per_s)
+        self.median_of_enough(stage, |seen| seen.outside.turns_per_s)
     }
 
     /// How the speed changed; None with too few trials that tell one.
     pub fn drift(&self) -> Option<Drift> {
         let by_costs = |seen: &Seen| self.slowness_of(seen).map(f64::recip);
-        let by_turns = |seen: &Seen| seen.turns_per_s;
+        let by_turns = |seen: &Seen| seen.outside.turns_per_s;
         self.drift_of(by_costs).or_else(|| self.drift_of(by_turns))
     }
 
@@ -190,27 +185,20 @@ impl Seen {
         let in_window = |span: &&Span| span.from_s < window_s && span.from_s + span.length_s > 0.0;
         let lengths =
             |spans: &Vec<Span>| spans.iter().filter(in_window).map(|span| span.length_s).collect::<Vec<f64>>();
-        let (slots, outside) = (&observation.slots, &observation.outside);
+        let slots = &observation.slots;
         let counts = observation.counts.as_ref();
         Self {
             at_s,
             stage,
-            load_pps: observation.spec.rate_pps,
-            work_s: observation.spec.work_s,
-            frame_bytes: observation.spec.frame_bytes,
+            spec: observation.spec.clone(),
+            outside: observation.outside,
             loss: observation.loss(),
             counts: counts.map(|counts| Counts { poll_times: Vec::new(), ..counts.clone() }),
-            window_s: observation.spec.seconds,
             host: slots.host_pauses.as_ref().map(lengths),
             sender: slots.sender_pauses.as_ref().map(lengths),
             stalls: lengths(&slots.sender_stalls),
-            shortest_pause_s: outside.shortest_pause_s,
             steal_share: observation.steal_share,
-            sender_steal_share: outside.sender_steal_share,
-            turns_per_s: outside.turns_per_s,
             packet_s: counts.and_then(|c| Some(poll_line(&c.poll_times, c.polls, c.tail_s)?[0])).filter(|s| *s > 0.0),
-            suspended_s: outside.suspended_s,
-            ns_per_tick: outside.ns_per_tick,
         }
     }
 }
@@ -226,22 +214,22 @@ fn pauses<'a>(
         let Some((own, steal_share)) = of(seen) else { continue };
         told = true;
         lengths.extend(own);
-        measured_s += seen.window_s;
-        stolen_s += steal_share * seen.window_s;
+        measured_s += seen.spec.seconds;
+        stolen_s += steal_share * seen.spec.seconds;
     }
     let steal_share = if measured_s > 0.0 { stolen_s / measured_s } else { 0.0 };
     told.then(|| Pauses { steal_share: Some(steal_share), ..Pauses::of(&lengths, measured_s, shortest_s) })
 }
 
 fn clock_jumps(seen: &[Seen]) -> Vec<ClockJump> {
-    let rates: Vec<f64> = seen.iter().filter_map(|seen| seen.ns_per_tick).collect();
+    let rates: Vec<f64> = seen.iter().filter_map(|seen| seen.outside.ns_per_tick).collect();
     let usual = stats::median(&rates).map(|figure| figure.value);
     let jump = |seen: &Seen| {
         let jump = |what| Some(ClockJump { at_s: seen.at_s, what });
-        if seen.suspended_s > LEAST_SUSPEND_S {
-            return jump(format!("the machine slept for {:.3} s", seen.suspended_s));
+        if seen.outside.suspended_s > LEAST_SUSPEND_S {
+            return jump(format!("the machine slept for {:.3} s", seen.outside.suspended_s));
         }
-        let off = seen.ns_per_tick? / usual? - 1.0;
+        let off = seen.outside.ns_per_tick? / usual? - 1.0;
         if off.abs() <= STEADY_RATE {
             return None;
         }
@@ -261,16 +249,17 @@ fn line(points: &[(f64, f64)]) -> Option<(Figure, f64)> {
         return None;
     }
     let count = points.len() as f64;
-    let mean = |of: &dyn Fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
-    let (time, value) = (mean(&|p| p.0), mean(&|p| p.1));
-    let spread: f64 = points.iter().map(|(t, _)| (t - time).powi(2)).sum();
-    let slope = points.iter().map(|(t, v)| (t - time) * (v - value)).sum::<f64>() / spread;
-    let squares: f64 = points.iter().map(|(t, v)| (v - value - slope * (t - time)).powi(2)).sum();
+    let middle = points.iter().map(|(t, _)| t).sum::<f64>() / count;
+    let rows: Vec<Vec<f64>> = points.iter().map(|(t, _)| vec![1.0, t - middle]).collect();
+    let values: Vec<f64> = points.iter().map(|(_, value)| *value).collect();
+    // At the middle of the times the line has the mean of the values.
+    let (line, inverse) = stats::least_squares(&rows, &values)?;
+    let (mean, slope) = (line[0], line[1]);
+    let squares: f64 = rows.iter().zip(&values).map(|(row, v)| (v - mean - slope * row[1]).powi(2)).sum();
     let variance = squares / (count - 2.0);
     let length = points.last()?.0 - points.first()?.0;
-    let half = stats::student(points.len() - 2) * (variance / spread).sqrt() * length / value;
-    let share = slope * length / value;
-    (spread > 0.0 && value > 0.0).then(|| (Figure::sampled(share, half, stats::CONFIDENCE), variance.sqrt() / value))
+    let half = stats::student(points.len() - 2) * (variance * inverse[1][1]).sqrt() * length / mean;
+    (mean > 0.0).then(|| (Figure::sampled(slope * length / mean, half, stats::CONFIDENCE), variance.sqrt() / mean))
 }
 
 impl Bench for Recorder<'_> {

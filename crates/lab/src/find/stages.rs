@@ -181,12 +181,10 @@ impl Run<'_, '_> {
     }
 
     pub(super) fn computed_cliffs(&mut self, computed: &Computed) -> Result<(), Halt> {
-        for engine in [EngineKind::Model, EngineKind::Sim] {
-            let cliff = computed.unless_stopped(self.stop, move |computed, unwanted| match engine {
-                EngineKind::Sim => computed.sim_cliff(unwanted),
-                _ => computed.model_cliff().map(Some),
-            });
-            match cliff.ok_or(Halt::Stopped)? {
+        let model = computed.begin(|computed, _| computed.model_cliff().map(Some));
+        let sim = computed.begin(Computed::sim_cliff);
+        for (engine, cliff) in [(EngineKind::Model, model), (EngineKind::Sim, sim)] {
+            match cliff.unless(self.stop).ok_or(Halt::Stopped)? {
                 Ok(figure) => self.finding.cliff_pps.set(engine, figure),
                 Err(error) => missing(self.finding, &format!("cliff_pps.{engine}"), error.to_string()),
             }
@@ -301,13 +299,11 @@ impl Run<'_, '_> {
     fn computed_sweep(&mut self, computed: &Computed, centre_pps: f64) -> Result<(), Halt> {
         for multiple in MULTIPLES {
             let load_pps = multiple * centre_pps;
-            for engine in [EngineKind::Model, EngineKind::Sim] {
+            let model = computed.begin(move |computed, _| computed.model_at(load_pps));
+            let sim = computed.begin(move |computed, _| computed.sim_at(load_pps));
+            for (engine, outcome) in [(EngineKind::Model, model), (EngineKind::Sim, sim)] {
                 self.progress.borrow_mut().trial(load_pps);
-                let outcome = computed.unless_stopped(self.stop, move |computed, _| match engine {
-                    EngineKind::Sim => computed.sim_at(load_pps),
-                    _ => computed.model_at(load_pps),
-                });
-                match outcome.ok_or(Halt::Stopped)? {
+                match outcome.unless(self.stop).ok_or(Halt::Stopped)? {
                     Ok(outcome) => {
                         if let Some(record) = self.record(engine, load_pps, outcome.clone()) {
                             self.progress.borrow_mut().observer.record(&record);

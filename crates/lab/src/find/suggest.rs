@@ -26,12 +26,13 @@ pub fn settings(now: &Computed, finding: &Finding, stop: &AtomicBool) -> Vec<Sug
     let cliffs = &finding.cliff_pps;
     let livelocks = finding.livelock.wire.or(finding.livelock.sim).is_some_and(|figure| figure.value < LIVELOCK);
     let Some(model) = cliffs.model else { return Vec::new() };
-    let mut ranked: Vec<(Figure, Candidate)> = candidates(now, livelocks)
+    let begun: Vec<_> = candidates(now, livelocks)
         .into_iter()
-        .filter_map(|candidate| {
-            let cliff = candidate.changed.unless_stopped(stop, |changed, _| changed.model_cliff());
-            Some((gain(&cliff?.ok()?, &model), candidate))
-        })
+        .map(|candidate| (candidate.changed.begin(|changed, _| changed.model_cliff()), candidate))
+        .collect();
+    let mut ranked: Vec<(Figure, Candidate)> = begun
+        .into_iter()
+        .filter_map(|(cliff, candidate)| Some((gain(&cliff.unless(stop)?.ok()?, &model), candidate)))
         .filter(|(gain, _)| is_worthwhile(gain))
         .collect();
     ranked.sort_by(|a, b| b.0.value.total_cmp(&a.0.value));
@@ -40,8 +41,8 @@ pub fn settings(now: &Computed, finding: &Finding, stop: &AtomicBool) -> Vec<Sug
         if told.len() == TOLD {
             break;
         }
-        let cliff = candidate.changed.unless_stopped(stop, Computed::sim_cliff);
-        let expected: Option<Figure> = cliff.and_then(|cliff| cliff.ok().flatten());
+        let expected =
+            candidate.changed.unless_stopped(stop, Computed::sim_cliff).and_then(|cliff| cliff.ok().flatten());
         let gain = match (&expected, &cliffs.sim) {
             (Some(with), Some(without)) => gain(with, without),
             _ => by_model,

@@ -29,10 +29,11 @@ impl Run<'_, '_> {
     pub(super) fn at_speed_of_searches(&mut self, computed: Computed) -> Result<Computed, Halt> {
         let [before, now] = [Stage::Calibration, Stage::Search];
         // The loop sees the clock's speed alone, the costs also what neighbours do to caches and memory.
-        let by_costs = slower(self.bench.slowness(now), self.bench.slowness(before));
-        let by_turns = || slower(self.bench.turns_per_s(before), self.bench.turns_per_s(now));
-        let told = self.bench.slowness(now).is_some();
-        let Some(factor) = (if told { by_costs } else { by_turns() }) else { return Ok(computed) };
+        let factor = match self.bench.slowness(now) {
+            Some(costs) => slower(Some(costs), self.bench.slowness(before)),
+            None => slower(self.bench.turns_per_s(before), self.bench.turns_per_s(now)),
+        };
+        let Some(factor) = factor else { return Ok(computed) };
         let cliff = &self.finding.cliff_pps;
         self.finding.cliff_as_calibrated_pps = Some(ByEngine { wire: None, ..cliff.clone() });
         let computed = computed.slowed(factor, self.options.work_s);

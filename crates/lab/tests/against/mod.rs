@@ -2,6 +2,8 @@
 // Each test uses a part of it.
 #![allow(dead_code)]
 
+use netcliff_core::Host;
+
 /// Confidence of each interval.
 pub const CONFIDENCE: f64 = 0.99;
 /// Chance of more misses than allowed, with both engines right.
@@ -53,5 +55,23 @@ impl Dice {
     /// A time with its unit.
     pub fn time_us(&mut self, low: f64, high: f64) -> String {
         format!("{:.1}us", self.between(low, high))
+    }
+
+    /// One way or the other.
+    pub fn flag(&mut self) -> bool {
+        self.unit() < 0.5
+    }
+
+    /// Costs, ring and socket of a host, all over the range of machines.
+    pub fn host(&mut self, rings: (u64, u64), sockets: (u64, u64)) -> Host {
+        Host {
+            protocol_s: self.between(1e-6, 8e-6),
+            interrupt_s: self.between(0.5e-6, 6e-6),
+            poll_s: self.between(0.2e-6, 3e-6),
+            mask_s: self.between(0.1e-6, 1e-6),
+            ring: self.whole(rings.0, rings.1),
+            socket_buffer: self.whole(sockets.0, sockets.1),
+            ..Host::pentium4_2530mhz()
+        }
     }
 }

@@ -6,7 +6,7 @@ use netcliff_lab::compare::{Comparison, Row, Side, Verdict};
 use super::page;
 use crate::drawing::unit_of;
 use crate::format;
-use crate::terminal::comparison::{bar_line, bar_verdict, change, method, name, open_rows, p, value};
+use crate::terminal::comparison::{bar_line, bar_verdict, change, method, name, open_rows, p, sides, value};
 
 /// Both runs, every figure with its change, the bar, what else changed, on one page that needs nothing else.
 pub fn compare(comparison: &Comparison) -> String {
@@ -88,16 +88,13 @@ fn figure(row: &Row) -> Markup {
 }
 
 fn changed(comparison: &Comparison) -> Markup {
-    let absent = |value: &Option<String>| value.clone().unwrap_or_else(|| "(absent)".to_owned());
     html! {
         div.scroll {
             table.facts {
                 thead { tr { th scope="col" { "setting" } th scope="col" { "A" } th scope="col" { "B" } } }
                 tbody {
-                    @for change in &comparison.changed {
-                        tr { th scope="row" { (change.name) } td.words { (absent(&change.a)) } td.words {
-                            (absent(&change.b)) @if let Some(share) = change.change { (format!(" ({:+.0} %)", share * 100.0)) }
-                        } }
+                    @for (name, (a, b)) in comparison.changed.iter().map(|change| (&change.name, sides(change))) {
+                        tr { th scope="row" { (name) } td.words { (a) } td.words { (b) } }
                     }
                 }
             }

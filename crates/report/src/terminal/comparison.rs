@@ -214,9 +214,15 @@ fn changed(page: &mut Page, comparison: &Comparison) {
 
 /// A setting with both values.
 pub fn changed_line(change: &Change) -> String {
+    let (a, b) = sides(change);
+    format!("{}: {a} -> {b}", change.name)
+}
+
+/// What a setting is in both runs; the second with how far a number moved.
+pub fn sides(change: &Change) -> (String, String) {
     let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "(absent)".to_owned());
     let share = change.change.map_or(String::new(), |share| format!(" ({:+.0} %)", share * 100.0));
-    format!("{}: {} -> {}{share}", change.name, value(&change.a), value(&change.b))
+    (value(&change.a), value(&change.b) + &share)
 }
 
 /// A figure as `A` or `B` had it, for the page of the browser.

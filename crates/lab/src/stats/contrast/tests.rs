@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::stats::random::Random;
+use crate::chance::Chance;
 
 /// Student (1908): hours of sleep gained under two drugs.
 const SLEEP: [[f64; 10]; 2] =
@@ -116,9 +116,9 @@ fn an_interval_gives_its_standard_error_back() {
 
 /// Share of runs of 10 points, 5 repeats a side, in which at least one point is called different, or shown to be slower,
 /// although both sides are drawn from the same distribution.
-fn false_alarms(seed: u64, draw: fn(&mut Random) -> f64) -> (f64, f64) {
+fn false_alarms(seed: u64, draw: fn(&mut Chance) -> f64) -> (f64, f64) {
     const RUNS: u32 = 4000;
-    let mut random = Random(seed);
+    let mut random = Chance::new(seed);
     let (mut different, mut slower) = (0, 0);
     for _ in 0..RUNS {
         let mut side = || -> Vec<Estimate> {
@@ -138,12 +138,12 @@ fn a_run_against_its_like_raises_an_alarm_in_at_most_one_of_twenty() {
     // 4000 runs: the share of a test that holds 5 % exactly is below 5 % + 3.1 standard errors = 6.07 % but for one in
     // a thousand.
     let most = 0.05 + 3.1 * (0.05 * 0.95 / 4000f64).sqrt();
-    let normal = |random: &mut Random| random.normal();
-    let skewed = |random: &mut Random| -random.next().ln() - 1.0;
+    let normal = |random: &mut Chance| random.normal();
+    let skewed = |random: &mut Chance| -random.uniform().ln() - 1.0;
     // A repeat in twenty is disturbed and loses a quarter.
-    let disturbed = |random: &mut Random| random.normal() - if random.next() < 0.05 { 8.0 } else { 0.0 };
+    let disturbed = |random: &mut Chance| random.normal() - if random.uniform() < 0.05 { 8.0 } else { 0.0 };
     for (name, seed, draw) in
-        [("normal", 1, normal as fn(&mut Random) -> f64), ("skewed", 2, skewed), ("disturbed", 3, disturbed)]
+        [("normal", 1, normal as fn(&mut Chance) -> f64), ("skewed", 2, skewed), ("disturbed", 3, disturbed)]
     {
         let (different, slower) = false_alarms(seed, draw);
         assert!(different < most, "{name}: {different}");
@@ -154,7 +154,7 @@ fn a_run_against_its_like_raises_an_alarm_in_at_most_one_of_twenty() {
 #[test]
 fn a_real_loss_is_found() {
     // A tenth less with a spread of 2 %, 5 repeats, among 10 points: found in nearly all runs.
-    let mut random = Random(4);
+    let mut random = Chance::new(4);
     let mut found = 0;
     for _ in 0..500 {
         let mut side = |mean: f64| of(&[0; 5].map(|_| mean * (1.0 + 0.02 * random.normal())));

@@ -4,7 +4,7 @@ use netcliff_core::{CpuShares, Figure, Host, Latency, Loss, Napi, Outcome, Schem
 
 use super::Solved;
 use crate::answer::Shares;
-use crate::application::bounds;
+use crate::bounds;
 use crate::schemes::LARGEST_WEIGHT;
 
 /// What happens to less than this share is as good as never.
@@ -30,7 +30,7 @@ pub fn outcome(solved: &Solved, scheme: &Scheme, host: &Host, frame_bytes: f64) 
     notes.extend(limits);
     notes.extend(near);
     if !is_exact {
-        notes.push(format!("application: {}", bounds::chain().sentence()));
+        notes.push(bounds::CHAIN.note());
     }
     Outcome {
         throughput_pps: exact(solved.read_pps),
