@@ -179,7 +179,7 @@ enum Told {
     Within,
     /// The figure is said to be exact, or lies outside of what a note tells.
     Outside,
-    /// A latency where so much is lost that notes tell nothing of it.
+    /// A two-moment latency where so much is lost that notes tell nothing of it.
     NoBounds,
 }
 

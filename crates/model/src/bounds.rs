@@ -54,7 +54,7 @@ const POLLING: Bounds = with_application("polling with an application", 0.08, 1.
 const NAPI_2007: Bounds = with_application("napi-2007 with an application", 0.07, 1.5, 1.1, 0.02);
 const HYBRID_READ: Bounds = with_application("hybrid with an application", 0.28, 8.0, 1.8, 0.17);
 const DIM_READ: Bounds = with_application("dim with an application", 0.27, 3.5, 2.4, 0.18);
-const UNMASKED: Bounds = with_application("unmasked coalescing with an application", 0.15, 1.8, 1.2, 0.03);
+const UNMASKED: Bounds = with_application("unmasked coalescing with an application", 0.15, 1.8, 1.2, 0.05);
 const MASKED: Bounds = with_application("masked coalescing with an application", 0.18, 2.4, 1.2, 0.05);
 /// Ideal, interrupt, disable-enable and napi: times that are not exponential, or too large for the chain.
 const OTHERS: Bounds = with_application("two moments of an application", 0.05, 2.1, 1.2, 0.03);

@@ -302,7 +302,12 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
     near("read", value(outcome.throughput_pps) / 1e6, read)?;
     near("ring loss", value(loss.ring), ring_loss)?;
     near("socket loss", value(loss.socket), socket_loss)?;
-    near("latency", value(outcome.latency_s.unwrap().mean) * 1e6, latency)?;
+    // Where nearly all is lost, an answer that is not exact has none.
+    if let Some(mean) = outcome.latency_s.unwrap().mean {
+        near("latency", mean.value * 1e6, latency)?;
+    } else {
+        prop_assert!(outcome.cpu_method.as_deref() == Some("approximate") && 1.0 - ring_loss - socket_loss < 0.1);
+    }
     let split = outcome.cpu.unwrap();
     let shares = [split.interrupt, split.poll, split.protocol, split.application, split.available];
     for (place, (share, right)) in shares.into_iter().zip(cpu).enumerate() {

@@ -29,15 +29,21 @@ pub fn outcome(solved: &Solved, scheme: &Scheme, host: &Host, frame_bytes: f64) 
     let is_exact = near.is_empty() && limits.is_empty();
     notes.extend(limits);
     notes.extend(near);
+    let loss = (solved.ring_loss + solved.socket_loss).min(1.0);
+    // What still gets through does so by what the chain leaves out, such as the packet that an application takes after ten polls.
+    let knows_latency = is_exact || loss <= bounds::MOST_LOSS;
     if !is_exact {
         notes.push(bounds::CHAIN.note());
+    }
+    if !knows_latency {
+        notes.push(format!("application: no mean latency where more than {:.0} % is lost", 100.0 * bounds::MOST_LOSS));
     }
     Outcome {
         throughput_pps: exact(solved.read_pps),
         goodput_bps: exact(solved.read_pps * 8.0 * frame_bytes),
-        loss_fraction: exact((solved.ring_loss + solved.socket_loss).min(1.0)),
+        loss_fraction: exact(loss),
         loss: Some(Loss { ring: exact(solved.ring_loss), socket: exact(solved.socket_loss), sender: None }),
-        latency_s: Some(Latency { mean: exact(solved.mean_latency_s), ..Latency::default() }),
+        latency_s: Some(Latency { mean: exact(solved.mean_latency_s).filter(|_| knows_latency), ..Latency::default() }),
         latency_to: Some("application".to_owned()),
         cpu: Some(CpuShares {
             interrupt: exact(interrupt),
