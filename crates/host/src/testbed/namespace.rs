@@ -5,6 +5,7 @@ use crate::journal::{Change, Journal};
 use nix::{
     mount::{MsFlags, mount},
     sched::{CloneFlags, setns, unshare},
+    unistd::{chroot, fchdir},
 };
 use std::{
     fs::{self, File},
@@ -24,8 +25,28 @@ const HERE: &str = "/proc/thread-self/ns/net";
 pub(crate) struct Namespace {
     name: String,
     net: File,
-    /// A mount namespace whose /sys shows this network namespace; `Err` holds why there is none.
-    sysfs: Result<File, String>,
+    /// Where /sys shows this network namespace; `Err` holds why there is none.
+    sysfs: Result<Mounts, String>,
+}
+
+/// A mount namespace, and what is `/` to this process in it: entering one leads to its own root, which in a chroot is another.
+#[derive(Debug)]
+struct Mounts {
+    namespace: File,
+    root: File,
+}
+
+impl Mounts {
+    /// Moves the calling thread inside, which must share its working directory with no other.
+    fn enter(&self) -> io::Result<()> {
+        setns(self.namespace.as_fd(), CloneFlags::CLONE_NEWNS)?;
+        fchdir(&self.root)?;
+        Ok(chroot(".")?)
+    }
+
+    fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self { namespace: self.namespace.try_clone()?, root: self.root.try_clone()? })
+    }
 }
 
 impl Namespace {
@@ -74,9 +95,10 @@ impl Namespace {
 
     /// What a thread needs to enter later, independent of this value's lifetime.
     pub(crate) fn entrance(&self) -> Result<Entrance, TestbedError> {
-        let clone = |file: &File| file.try_clone().map_err(TestbedError::failed("keep a namespace open"));
-        let sysfs = self.sysfs.as_ref().ok().map(clone).transpose()?;
-        Ok(Entrance { net: clone(&self.net)?, sysfs })
+        let kept =
+            || io::Result::Ok((self.net.try_clone()?, self.sysfs.as_ref().ok().map(Mounts::try_clone).transpose()?));
+        let (net, sysfs) = kept().map_err(TestbedError::failed("keep a namespace open"))?;
+        Ok(Entrance { net, sysfs })
     }
 }
 
@@ -105,7 +127,7 @@ fn mount_point(path: &Path, journal: &mut Journal) -> Result<(), TestbedError> {
 #[derive(Debug)]
 pub(crate) struct Entrance {
     net: File,
-    sysfs: Option<File>,
+    sysfs: Option<Mounts>,
 }
 
 impl Entrance {
@@ -115,12 +137,12 @@ impl Entrance {
     }
 }
 
-fn enter(net: &File, sysfs: Option<&File>) -> Result<(), TestbedError> {
+fn enter(net: &File, sysfs: Option<&Mounts>) -> Result<(), TestbedError> {
     if let Some(mounts) = sysfs {
         // A thread that shares its working directory with others may not change mount namespace.
         unshare(CloneFlags::CLONE_FS)
-            .and_then(|()| setns(mounts.as_fd(), CloneFlags::CLONE_NEWNS))
             .map_err(io::Error::from)
+            .and_then(|()| mounts.enter())
             .map_err(TestbedError::step("enter a mount namespace"))?;
     }
     setns(net.as_fd(), CloneFlags::CLONE_NEWNET)
@@ -128,7 +150,7 @@ fn enter(net: &File, sysfs: Option<&File>) -> Result<(), TestbedError> {
         .map_err(TestbedError::step("enter a network namespace"))
 }
 
-type Made = (File, Result<File, String>);
+type Made = (File, Result<Mounts, String>);
 
 /// On a fresh thread: a new network namespace, pinned if asked, then a private view of /sys.
 fn make(pin: Option<&Path>) -> Result<Made, TestbedError> {
@@ -148,13 +170,13 @@ fn make(pin: Option<&Path>) -> Result<Made, TestbedError> {
 
 /// sysfs shows the network devices of the namespace it was mounted from, so it is mounted anew where
 /// nobody else sees it.
-fn private_sysfs() -> io::Result<File> {
+fn private_sysfs() -> io::Result<Mounts> {
     unshare(CloneFlags::CLONE_NEWNS)?;
     let none = None::<&str>;
     // Slave, not private: an unmount of /run/netns/NAME elsewhere must reach this copy too.
     mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_SLAVE, none)?;
     mount(Some("sysfs"), "/sys", Some("sysfs"), MsFlags::empty(), none)?;
-    File::open("/proc/thread-self/ns/mnt")
+    Ok(Mounts { namespace: File::open("/proc/thread-self/ns/mnt")?, root: File::open("/")? })
 }
 
 pub(crate) fn panicked(namespace: &str, panic: &(dyn std::any::Any + Send)) -> TestbedError {
@@ -169,4 +191,42 @@ pub(crate) fn panicked(namespace: &str, panic: &(dyn std::any::Any + Send)) -> T
 /// The number that rtnetlink takes for "the namespace of this descriptor".
 pub(crate) fn raw_fd(file: &File) -> u32 {
     u32::try_from(file.as_raw_fd()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use netcliff_testkit::{Need, has, has_program};
+    use std::process::Command;
+
+    /// A view of the whole system from a directory, as a rescue system or a bare root has it.
+    fn move_into_a_chroot(dir: &Path) {
+        let none = None::<&str>;
+        unshare(CloneFlags::CLONE_FS | CloneFlags::CLONE_NEWNS).unwrap();
+        mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_SLAVE, none).unwrap();
+        mount(Some("/"), dir, none, MsFlags::MS_BIND | MsFlags::MS_REC, none).unwrap();
+        chroot(dir).unwrap();
+        std::env::set_current_dir("/").unwrap();
+    }
+
+    #[test]
+    fn sysfs_is_that_of_the_namespace_in_a_chroot_too() {
+        if !has(Need::Netns) || !has_program("ip") {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        // What is done to the thread's view of files is gone with it.
+        let seen = thread::scope(|scope| {
+            let in_chroot = scope.spawn(|| {
+                move_into_a_chroot(dir.path());
+                let namespace = Namespace::anonymous("chrooted").unwrap();
+                let added = || Command::new("ip").args(["link", "add", "nc0", "type", "veth", "peer", "nc1"]).status();
+                assert!(namespace.run(added).unwrap().unwrap().success());
+                assert_eq!(namespace.sysfs_error(), None);
+                namespace.run(|| Path::new("/sys/class/net/nc0/queues/rx-0/rps_cpus").exists()).unwrap()
+            });
+            in_chroot.join().unwrap()
+        });
+        assert!(seen, "the namespace's device");
+    }
 }
