@@ -117,6 +117,15 @@ fn steer(end: &Endpoint, queues: u32, cpus: &[u32]) -> io::Result<()> {
     Ok(())
 }
 
+/// The kernel names its threads by the numbers of the first PID namespace: in another (a container) they are nobody's, or somebody else's.
+fn is_napi(thread: Pid) -> bool {
+    procfs::text(format!("/proc/{thread}/comm")).is_some_and(|name| name.starts_with("napi/"))
+}
+
+fn unseen() -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, "the NAPI threads of the veth are not seen from this PID namespace")
+}
+
 /// Has threads on these CPUs poll an interface instead of softirqs; gives the threads.
 pub(super) fn thread_napi(interface: &str, cpus: &[u32]) -> io::Result<Vec<Pid>> {
     fs::write(format!("/sys/class/net/{interface}/threaded"), "1")?;
@@ -128,6 +137,8 @@ pub(super) fn thread_napi(interface: &str, cpus: &[u32]) -> io::Result<Vec<Pid>>
     if threads.is_empty() {
         return Err(io::Error::other("the kernel names no NAPI thread for the veth"));
     }
-    threads.iter().try_for_each(|thread| sched_setaffinity(*thread, &set))?;
+    threads
+        .iter()
+        .try_for_each(|thread| if is_napi(*thread) { Ok(sched_setaffinity(*thread, &set)?) } else { Err(unseen()) })?;
     Ok(threads)
 }
