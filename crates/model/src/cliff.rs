@@ -142,7 +142,7 @@ mod tests {
     use crate::{Fidelity, ModelEngine};
 
     /// The loss at the cliff is within the bound, a part in 1e5 above it no more; an evaluation of a chain takes up to half a second, and
-    /// bisection took 20 and more.
+    /// bisection takes 17 besides those of its bracket.
     #[test]
     fn the_cliff_is_where_the_bound_is_in_few_evaluations() {
         let engine = ModelEngine::new(Fidelity::Exact).without_quantiles();
