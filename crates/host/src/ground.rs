@@ -223,7 +223,7 @@ impl Cpus {
     }
 
     /// CPUs that went since it was last asked.
-    pub fn gone(&mut self) -> BTreeSet<u32> {
+    fn gone(&mut self) -> BTreeSet<u32> {
         let online: BTreeSet<u32> = online_cpus(&self.root).into_iter().collect();
         // The event of one that was found gone before may come later.
         let mut gone: BTreeSet<u32> = self.told().into_iter().filter(|cpu| self.online.contains(cpu)).collect();

@@ -3,8 +3,9 @@
 
 mod against;
 
+use against::compared::{COMPARED, Compared};
 use against::{CONFIDENCE, Dice};
-use netcliff_core::{Engine, Figure, Outcome, Point, Traffic};
+use netcliff_core::{Engine, Point, Traffic};
 use netcliff_model::bounds::{Bounds, MOST_LOSS};
 use netcliff_model::{Fidelity, ModelEngine};
 use netcliff_sim::{Effort, SimEngine};
@@ -54,18 +55,6 @@ fn point(kind: &str, dice: &mut Dice) -> Point {
     Point { host, scheme: scheme.parse().expect("a scheme"), traffic }
 }
 
-/// True if the value lies in a range about the interval: by difference, in shares of `one`.
-fn differs_within((low, high): (f64, f64), one: f64, value: f64, figure: Figure) -> bool {
-    let (least, most) = figure.interval.map_or((figure.value, figure.value), |ends| (ends.low, ends.high));
-    value >= least + low * one && value <= most + high * one
-}
-
-/// The same as a factor.
-fn factor_within((low, high): (f64, f64), value: f64, figure: Figure) -> bool {
-    let (least, most) = figure.interval.map_or((figure.value, figure.value), |ends| (ends.low, ends.high));
-    value >= least * low && value <= most * high
-}
-
 /// What is beyond its bound at a point; None where the model refuses or is exact.
 fn judge(point: &Point, seed: u64) -> Option<Vec<String>> {
     let model = ModelEngine::new(Fidelity::Exact).without_quantiles().evaluate(point).ok()?;
@@ -77,31 +66,15 @@ fn judge(point: &Point, seed: u64) -> Option<Vec<String>> {
     };
     let sim = SimEngine { seed, effort: Effort::Packets(PACKETS), confidence: CONFIDENCE, ..SimEngine::default() };
     let sim = sim.evaluate(point).expect("the simulator answers");
-    let mut out = Vec::new();
-    let mut hold = |name: &str, is_within: bool, model: f64, sim: Figure| {
-        if !is_within {
-            out.push(format!("{name} {model} for {sim:?}, beyond {}", bounds.name));
-        }
-    };
     let offered_pps = point.traffic.rate_pps().expect("a rate");
-    let delivered = (-bounds.loss.1, -bounds.loss.0);
-    if let Some((found, sim)) = model.throughput_pps.zip(sim.throughput_pps) {
-        hold("delivered", differs_within(delivered, offered_pps, found.value, sim), found.value, sim);
-    }
-    if let Some((found, sim)) = model.cpu.zip(sim.cpu) {
-        let (found, sim) = (found.available.expect("a share").value, sim.available.expect("a share"));
-        hold("CPU available", differs_within(bounds.available, 1.0, found, sim), found, sim);
-    }
-    if let Some((found, sim)) = model.interrupts_per_s.zip(sim.interrupts_per_s) {
-        hold("interrupts", factor_within(bounds.interrupts, found.value, sim), found.value, sim);
-    }
-    let latency = |outcome: &Outcome| outcome.latency_s.and_then(|latency| latency.mean);
-    if let Some((found, simulated)) = latency(&model).zip(latency(&sim))
-        && sim.loss_fraction.is_some_and(|loss| loss.value < MOST_LOSS)
-    {
-        hold("mean latency", factor_within(bounds.mean_latency, found.value, simulated), found.value, simulated);
-    }
-    Some(out)
+    let few_lost = sim.loss_fraction.is_some_and(|loss| loss.value < MOST_LOSS);
+    let beyond = |one: &Compared| {
+        let (found, simulated) = (one.of)(&model).zip((one.of)(&sim))?;
+        let is_within = one.is_within(bounds, found.value, simulated, offered_pps);
+        let told = one.name != "mean latency" || few_lost;
+        (told && !is_within).then(|| format!("{} {} for {simulated:?}, beyond {}", one.name, found.value, bounds.name))
+    };
+    Some(COMPARED.iter().filter_map(beyond).collect())
 }
 
 fn holds(kind: &str, first_seed: u64) {

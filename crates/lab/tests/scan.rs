@@ -11,6 +11,7 @@ mod against;
 use std::collections::BTreeMap;
 
 use against::Dice;
+use against::compared::{COMPARED, Compared};
 use netcliff_core::{Engine, Figure, Host, Outcome, Point, Service, Traffic};
 use netcliff_model::bounds::{Bounds, MOST_LOSS};
 use netcliff_model::{Fidelity, ModelEngine};
@@ -66,106 +67,6 @@ fn point(dice: &mut Dice) -> Point {
     Point { host, scheme: scheme(dice).parse().expect("a scheme"), traffic }
 }
 
-/// How a figure of the model is held against the simulator's.
-#[derive(Clone, Copy, PartialEq)]
-enum By {
-    /// As a multiple.
-    Ratio,
-    /// As a difference of two shares.
-    Difference,
-    /// As a difference, in shares of the offered load.
-    ShareOfOffered,
-}
-
-struct Compared {
-    name: &'static str,
-    of: fn(&Outcome) -> Option<Figure>,
-    /// The smallest difference that matters, of the value.
-    matters: f64,
-    by: By,
-    bounds: fn(&Bounds) -> (f64, f64),
-    /// What a run of so many arrivals at so many a second may not show at all, at a chance of 1 in 1000.
-    unseen: fn(u64, f64) -> f64,
-}
-
-/// ln 1000: so many are expected of what does not come at all once in 1000 runs.
-const NONE_SEEN: f64 = 6.9;
-
-const COMPARED: [Compared; 5] = [
-    Compared {
-        name: "throughput",
-        of: |o| o.throughput_pps,
-        matters: 1e-3,
-        by: By::ShareOfOffered,
-        bounds: |b| (-b.loss.1, -b.loss.0),
-        unseen: |packets, pps| NONE_SEEN * pps / (packets / 2) as f64,
-    },
-    Compared {
-        name: "loss",
-        of: |o| o.loss_fraction,
-        matters: 1e-2,
-        by: By::Difference,
-        bounds: |b| b.loss,
-        unseen: |packets, _| NONE_SEEN / (packets / 2) as f64,
-    },
-    Compared {
-        name: "mean latency",
-        of: |o| o.latency_s?.mean,
-        matters: 1e-3,
-        by: By::Ratio,
-        bounds: |b| b.mean_latency,
-        unseen: |_, _| 0.0,
-    },
-    Compared {
-        name: "CPU available",
-        of: |o| o.cpu?.available,
-        matters: 1e-3,
-        by: By::Difference,
-        bounds: |b| b.available,
-        // An idle time lasts about as long as a gap.
-        unseen: |packets, _| NONE_SEEN / (packets / 2) as f64,
-    },
-    Compared {
-        name: "interrupts",
-        of: |o| o.interrupts_per_s,
-        matters: 1e-3,
-        by: By::Ratio,
-        bounds: |b| b.interrupts,
-        unseen: |packets, pps| NONE_SEEN * pps / (packets / 2) as f64,
-    },
-];
-
-impl Compared {
-    /// Which side of the simulator's interval the model is on; 0: inside, or so near that it does not matter.
-    fn side(&self, model: f64, sim: Figure, unseen: f64) -> i8 {
-        let Some(ends) = sim.interval else { return 0 };
-        let slack = self.matters * model.abs().max(sim.value.abs()) + unseen;
-        if model > ends.high + slack {
-            1
-        } else if model < ends.low - slack {
-            -1
-        } else {
-            0
-        }
-    }
-
-    /// The model's over the simulator's, or less it.
-    fn apart(&self, model: f64, sim: f64, offered_pps: f64) -> f64 {
-        match self.by {
-            By::Ratio => model / sim,
-            By::Difference => model - sim,
-            By::ShareOfOffered => (model - sim) / offered_pps,
-        }
-    }
-
-    /// True if the difference is within the bounds at one end of the simulator's interval at least.
-    fn is_within(&self, bounds: &Bounds, model: f64, sim: Figure, offered_pps: f64) -> bool {
-        let Some(ends) = sim.interval else { return true };
-        let (low, high) = (self.bounds)(bounds);
-        self.apart(model, ends.low, offered_pps) >= low && self.apart(model, ends.high, offered_pps) <= high
-    }
-}
-
 fn simulate(point: &Point, seed: u64, packets: u64) -> Outcome {
     let effort = Effort::Packets(packets);
     let engine = SimEngine { seed, effort, confidence: CONFIDENCE, ..SimEngine::default() };
@@ -194,21 +95,19 @@ struct Disagreement {
     told: Told,
 }
 
-impl Compared {
-    /// What the model's notes say of a difference, and what they are of.
-    fn told(&self, model: &Outcome, found: f64, sim: Figure, offered_pps: f64) -> (Told, &'static str) {
-        if model.cpu_method.as_deref() != Some("approximate") {
-            return (Told::Outside, "exact");
-        }
-        let Some(bounds) = Bounds::told_by(model) else { return (Told::Outside, "no note") };
-        let lost = model.loss_fraction.is_some_and(|loss| loss.value > MOST_LOSS);
-        let told = match self.is_within(bounds, found, sim, offered_pps) {
-            true => Told::Within,
-            false if lost && self.name == "mean latency" => Told::NoBounds,
-            false => Told::Outside,
-        };
-        (told, bounds.name)
+/// What the model's notes say of a difference, and what they are of.
+fn told(one: &Compared, model: &Outcome, found: f64, sim: Figure, offered_pps: f64) -> (Told, &'static str) {
+    if model.cpu_method.as_deref() != Some("approximate") {
+        return (Told::Outside, "exact");
     }
+    let Some(bounds) = Bounds::told_by(model) else { return (Told::Outside, "no note") };
+    let lost = model.loss_fraction.is_some_and(|loss| loss.value > MOST_LOSS);
+    let told = match one.is_within(bounds, found, sim, offered_pps) {
+        true => Told::Within,
+        false if lost && one.name == "mean latency" => Told::NoBounds,
+        false => Told::Outside,
+    };
+    (told, bounds.name)
 }
 
 /// What became of a point: refused by the model (None), or its disagreements.
@@ -247,7 +146,7 @@ fn judge(number: u64, point: &Point) -> Option<Vec<Disagreement>> {
             simulated.value,
             model.notes.join(" | ")
         );
-        let (told, of) = one.told(&model, found, simulated, pps);
+        let (told, of) = told(one, &model, found, simulated, pps);
         Some(Disagreement { text, figure: one.name, of, apart: one.apart(found, simulated.value, pps), told })
     });
     Some(told.collect())

@@ -157,16 +157,16 @@ fn one_application(point: &Point, batch: &Batch, clock: Clock, confidence: f64, 
 /// The outcome of a batch of replications.
 pub(crate) fn outcome(point: &Point, batch: &Batch, clock: Clock, confidence: f64) -> Outcome {
     let per_s = 1.0 / clock.seconds(1.0);
-    let per_time = |above: fn(&Counts) -> f64| {
+    let per_time = |above: &dyn Fn(&Counts) -> f64| {
         figure(batch, confidence, above, |counts| counts.at as f64).map(|found| found.scaled(per_s))
     };
     let rate = |above: fn(&Counts) -> u64| match sum(batch, above) {
         0 => Some(unseen(sum(batch, |counts| counts.at) as f64, confidence).scaled(per_s)),
-        _ => figure(batch, confidence, |counts| above(counts) as f64, |counts| counts.at as f64)
-            .map(|found| found.scaled(per_s)),
+        _ => per_time(&|counts| above(counts) as f64),
     };
     let interrupts = match point.scheme {
-        Scheme::Ideal | Scheme::Polling { .. } => per_time(|counts| counts.interrupts as f64),
+        // They have none, which is no matter of chance.
+        Scheme::Ideal | Scheme::Polling { .. } => per_time(&|counts| counts.interrupts as f64),
         _ => rate(|counts| counts.interrupts),
     };
     let polled = batch.replications.iter().any(|replication| replication.counts.polls > 0);
@@ -174,7 +174,7 @@ pub(crate) fn outcome(point: &Point, batch: &Batch, clock: Clock, confidence: f6
     Outcome {
         offered_pps: rate(|counts| counts.offered),
         throughput_pps: rate(|counts| counts.delivered),
-        goodput_bps: per_time(|counts| counts.delivered_bytes as f64 * 8.0),
+        goodput_bps: per_time(&|counts| counts.delivered_bytes as f64 * 8.0),
         loss_fraction: loss(batch, confidence, Counts::lost),
         loss: Some(Loss {
             ring: loss(batch, confidence, |counts| counts.dropped_ring),

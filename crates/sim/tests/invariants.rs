@@ -215,31 +215,19 @@ fn roomy(point: Point) -> Point {
 /// The point without an application, without a pause (whose waits are not in the ring), with another ring, and Poisson arrivals
 /// as half of a Poisson process: those have no control variate, whose mean is not that of the packets seen. Completions go
 /// after packets, which they would starve: the age of one that is never served is bounded by no latency. NAPI cleans all of them in
-/// each poll whatever their priority, so that it has none.
+/// each poll whatever their priority: there they come of received packets, not at a rate of their own.
 fn alone(point: Point, ring: u64) -> Point {
     let Point { host, mut scheme, mut traffic } = point;
     if traffic.arrivals == Arrivals::Poisson {
         traffic.arrivals = Arrivals::Thinned { keep: 0.5, of: Box::new(Arrivals::Poisson) };
     }
     let (xoff, xon, sender_queue) = (None, None, None);
-    let transmit_s = host.transmit_s.filter(|_| !matches!(scheme, Scheme::Napi(_)));
-    let transmit_load = host.transmit_load.filter(|_| transmit_s.is_some());
-    let transmit_ring = host.transmit_ring.filter(|_| transmit_s.is_some());
-    let transmit_priority = transmit_s.map(|_| TransmitPriority::After);
+    let starves = matches!((&scheme, host.transmit_load), (Scheme::Napi(_), Some(TransmitLoad::Pps(_))));
+    let transmit_load = host.transmit_load.filter(|_| !starves);
+    let transmit_priority = host.transmit_s.map(|_| TransmitPriority::After);
     let (application_s, applications) = (None, None);
-    let host = Host {
-        application_s,
-        applications,
-        xoff,
-        xon,
-        sender_queue,
-        transmit_s,
-        transmit_load,
-        transmit_ring,
-        transmit_priority,
-        ring,
-        ..host
-    };
+    let host =
+        Host { application_s, applications, xoff, xon, sender_queue, transmit_load, transmit_priority, ring, ..host };
     if let Scheme::Napi(napi) = &mut scheme {
         *napi = Napi { busy_poll: false, irq_suspend_timeout_s: 0.0, ..napi.clone() };
     }

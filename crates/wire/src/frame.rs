@@ -173,11 +173,13 @@ impl Template {
     }
 }
 
-fn sum(bytes: &[u8; HEADER_BYTES]) -> u32 {
+/// Sum of the 16-bit words, for a checksum (RFC 1071).
+pub(crate) fn sum(bytes: &[u8; HEADER_BYTES]) -> u32 {
     bytes.as_chunks::<2>().0.iter().map(|pair| u32::from(u16::from_be_bytes(*pair))).sum()
 }
 
-fn fold(mut sum: u32) -> u16 {
+/// The carries of a sum added back (RFC 1071).
+pub(crate) fn fold(mut sum: u32) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }

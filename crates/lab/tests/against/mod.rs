@@ -2,6 +2,8 @@
 // Each test uses a part of it.
 #![allow(dead_code)]
 
+pub mod compared;
+
 use netcliff_core::Host;
 
 /// Confidence of each interval.

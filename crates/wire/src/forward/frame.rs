@@ -16,6 +16,7 @@ use std::net::IpAddr;
 use etherparse::{PacketBuilder, PacketBuilderStep, UdpHeader};
 
 use crate::error::WireError;
+use crate::frame::{fold, sum};
 
 /// Our header \[bytes\].
 pub const HEADER_BYTES: usize = 18;
@@ -346,17 +347,6 @@ fn check_word(bytes: &[u8; HEADER_BYTES]) -> u16 {
     let half = |at: usize| u64::from_be_bytes(std::array::from_fn(|byte| bytes[at + byte]));
     let mixed = (half(0) ^ half(8).rotate_left(29)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     ((mixed ^ (mixed >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93) >> 48) as u16
-}
-
-fn sum(bytes: &[u8; HEADER_BYTES]) -> u32 {
-    bytes.as_chunks::<2>().0.iter().map(|pair| u32::from(u16::from_be_bytes(*pair))).sum()
-}
-
-fn fold(mut sum: u32) -> u16 {
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum as u16
 }
 
 #[cfg(test)]

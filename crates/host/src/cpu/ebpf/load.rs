@@ -333,7 +333,7 @@ fn worth_reporting(missing: &BTreeSet<String>) -> Vec<String> {
 
 fn load_reason(error: &libbpf_rs::Error) -> String {
     let text = format!("{error:#}");
-    // The verifier's refusal is EACCES, a missing capability EPERM: one kind to the library.
+    // The verifier's refusal is EACCES, a missing capability EPERM: one kind to the library, which gives the number in its text only.
     let refused = text.contains(&format!("(os error {})", libc::EACCES));
     match error.kind() {
         libbpf_rs::ErrorKind::PermissionDenied if !refused => {
