@@ -153,7 +153,7 @@ fn wait(gathering: &Gathering) -> Option<Wait> {
     })
 }
 
-/// Solves it; None where there is no such chain, where it would take much longer than a tenth of a second, or where a figure is
+/// Solves it; None where there is no such chain, where it would take much longer than half a second, or where a figure is
 /// beyond a double. `ring` solves the ring alone.
 pub fn solve(
     scheme: &Scheme,

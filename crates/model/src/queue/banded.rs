@@ -13,8 +13,10 @@ pub struct Banded<'a> {
     pub down: usize,
     /// Longest jump up.
     pub up: usize,
-    /// States of which all rows are the same, relative to their state: `first..end`.
+    /// States whose rows are those of the state `period` below, relative to their state: `first..end`.
     pub alike: std::ops::Range<usize>,
+    /// See `alike`; at least 1.
+    pub period: usize,
     /// Rates (or probabilities) from a state to state - down ..= state + up; those outside 0..states must be 0.
     pub row: &'a mut dyn FnMut(usize) -> Vec<f64>,
 }
@@ -24,11 +26,44 @@ const CONVERGED: f64 = 1e-15;
 /// Bytes of eliminated columns kept before giving up: 1 GiB.
 const COLUMNS_BYTES: usize = 1 << 30;
 
-/// One eliminated state: rates into it from the `up` states below, over its own rate down. It stands for all states
-/// from `lowest` to the one before the previous entry's.
+/// Eliminated states, from `lowest` to the one before the previous entry's: rates into each from the `up` states below,
+/// over its own rate down, again and again.
 struct Eliminated {
     lowest: usize,
-    inflow: Vec<f64>,
+    inflows: Vec<Vec<f64>>,
+}
+
+impl Eliminated {
+    fn inflow(&self, state: usize) -> &[f64] {
+        &self.inflows[(state - self.lowest) % self.inflows.len()]
+    }
+}
+
+/// How far elimination has settled: the latest rows down and inflows, and how many in a row are those of a period before.
+struct Settling {
+    latest: VecDeque<(Vec<f64>, Vec<f64>)>,
+    period: usize,
+    close: usize,
+}
+
+impl Settling {
+    fn new(period: usize) -> Self {
+        Self { latest: VecDeque::new(), period, close: 0 }
+    }
+
+    /// True once all of a period are those of the period above.
+    fn note(&mut self, row: Vec<f64>, inflow: &[f64]) -> bool {
+        let before = (self.latest.len() == self.period).then(|| self.latest.pop_back()).flatten();
+        let is_close = before.is_some_and(|(above, into)| close(&above, &row) && close(&into, inflow));
+        self.close = if is_close { self.close + 1 } else { 0 };
+        self.latest.push_front((row, inflow.to_vec()));
+        self.close >= self.period
+    }
+
+    /// Inflows of the latest state, and of those above it.
+    fn inflows(&self) -> Vec<Vec<f64>> {
+        self.latest.iter().map(|(_, inflow)| inflow.clone()).collect()
+    }
 }
 
 impl Banded<'_> {
@@ -46,7 +81,7 @@ impl Banded<'_> {
         let mut eliminated: Vec<Eliminated> = Vec::new();
         // window[d]: the row of state - d, with what is above `state` eliminated.
         let mut window: VecDeque<Vec<f64>> = (0..=up.min(states - 1)).map(|d| (self.row)(states - 1 - d)).collect();
-        let mut last: Option<Vec<f64>> = None;
+        let mut settling = Settling::new(self.period);
         let mut state = states - 1;
         while state > 0 {
             let row = window.pop_front()?;
@@ -62,19 +97,19 @@ impl Banded<'_> {
                     below[d..d + down].iter_mut().zip(&row[..down]).for_each(|(sum, rate)| *sum += factor * rate);
                 }
             }
-            let settled = last.is_some_and(|last| close(&last, &row[..down]))
-                && eliminated.last().is_some_and(|above| close(&above.inflow, &inflow));
+            let settled = settling.note(row[..down].to_vec(), &inflow);
             // Skipping keeps the window as it is: all its rows, now and after, must be alike.
-            let lowest = if settled && self.alike.contains(&state) && self.alike.start + up < state {
-                self.alike.start + up
+            let skipped = if settled && self.alike.contains(&state) {
+                state.saturating_sub(self.alike.start + up) / self.period * self.period
             } else {
-                state
+                0
             };
-            eliminated.push(Eliminated { lowest, inflow });
+            let lowest = state - skipped;
+            let inflows = if skipped > 0 { settling.inflows() } else { vec![inflow] };
+            eliminated.push(Eliminated { lowest, inflows });
             if eliminated.len() > kept {
                 return None;
             }
-            last = Some(row[..down].to_vec());
             state = lowest - 1;
             if window.len() == up && up <= state {
                 window.push_back((self.row)(state - up));
@@ -94,7 +129,7 @@ impl Banded<'_> {
             }
             let Some(step) = eliminated.last() else { break };
             let below = vector[..state].iter().rev();
-            vector[state] = step.inflow.iter().zip(below).map(|(rate, weight)| rate * weight).sum();
+            vector[state] = step.inflow(state).iter().zip(below).map(|(rate, weight)| rate * weight).sum();
             if vector[state] > LARGE {
                 let factor = 1.0 / vector[state];
                 vector[lowest..=state].iter_mut().for_each(|weight| {
@@ -133,7 +168,7 @@ mod tests {
         for floor in [1, 3, 9] {
             let down = |state: usize| if state == floor { 0.0 } else { f64::from(state > 0) };
             let mut row = |state: usize| vec![down(state), 0.0, if state < 9 { 0.5 } else { 0.0 }];
-            let chain = Banded { states: 10, down: 1, up: 1, alike: 1..1, row: &mut row };
+            let chain = Banded { states: 10, down: 1, up: 1, alike: 1..1, period: 1, row: &mut row };
             let vector = chain.stationary().unwrap();
             assert!(vector[..floor].iter().all(|weight| *weight == 0.0) && vector[floor] == 1.0, "{vector:?}");
             assert!(vector[floor..].windows(2).all(|pair| (pair[1] / pair[0] - 0.5).abs() < 1e-12), "{vector:?}");
@@ -145,7 +180,7 @@ mod tests {
     fn birth_death() {
         for (states, ratio) in [(2, 0.5), (500, 0.5), (500, 1.0), (2000, 1.7)] {
             let mut row = |state: usize| vec![f64::from(state > 0), 0.0, if state + 1 < states { ratio } else { 0.0 }];
-            let chain = Banded { states, down: 1, up: 1, alike: 1..states - 1, row: &mut row };
+            let chain = Banded { states, down: 1, up: 1, alike: 1..states - 1, period: 1, row: &mut row };
             let vector = chain.stationary().unwrap();
             let (last, before) = (vector[states - 1], vector[states - 2]);
             assert!((last / before - ratio).abs() < 1e-12, "{states} {ratio}");
@@ -158,6 +193,33 @@ mod tests {
             if want.is_finite() && want > 0.0 {
                 assert!((last / total / want - 1.0).abs() < 1e-10, "{states} {ratio} {} {want}", last / total);
             }
+        }
+    }
+
+    /// Rows that repeat every few states: what is skipped once elimination has settled changes nothing.
+    #[test]
+    fn rows_that_repeat() {
+        for (period, drift) in [(1, 0.9), (2, 0.9), (2, 1.1), (3, 0.97), (5, 1.02)] {
+            let (states, down, up) = (1500, 4, 7);
+            let rate = |state: usize, to: usize| {
+                let phase = (state % period) as f64;
+                match to < state {
+                    true => 1.0 + 0.3 * phase + 0.1 * (state - to) as f64,
+                    false => drift * (0.4 + 0.1 * phase) * 0.9_f64.powi((to - state) as i32),
+                }
+            };
+            let vector = |alike: std::ops::Range<usize>| {
+                let mut row = |state: usize| -> Vec<f64> {
+                    let to = |place: usize| (state + place).checked_sub(down).filter(|to| *to < states && *to != state);
+                    (0..=down + up).map(|place| to(place).map_or(0.0, |to| rate(state, to))).collect()
+                };
+                let vector = Banded { states, down, up, alike, period, row: &mut row }.stationary().unwrap();
+                let total: f64 = vector.iter().sum();
+                vector.into_iter().map(|weight| weight / total).collect::<Vec<_>>()
+            };
+            let (whole, skipped) = (vector(0..0), vector(down..states - up));
+            let near = |(a, b): (&f64, &f64)| (a - b).abs() <= 1e-11 * a + 1e-290;
+            assert!(whole.iter().zip(&skipped).all(near), "{period} {drift}");
         }
     }
 }

@@ -208,7 +208,7 @@ pub fn exact(work: &Work, period_s: f64, quota: u64) -> Result<Ring, String> {
         Some(row) if alike.contains(&state) => row.clone(),
         _ => as_row(state),
     };
-    let band = Banded { states, down, up, alike: alike.clone(), row: &mut row };
+    let band = Banded { states, down, up, alike: alike.clone(), period: 1, row: &mut row };
     let mut at_ticks = band.stationary().ok_or("polling: the chain does not fit in memory")?;
     let total: f64 = at_ticks.iter().sum();
     at_ticks.iter_mut().for_each(|share| *share /= total);

@@ -200,7 +200,7 @@ impl Ticks<'_> {
             let (level, kind) = (state / kinds, state % kinds);
             if between.contains(&level) { common[kind].clone() } else { row(level, kind) }
         };
-        let band = Banded { states, down: band_down, up: band_up, alike: 0..0, row: &mut rows };
+        let band = Banded { states, down: band_down, up: band_up, alike: 0..0, period: 1, row: &mut rows };
         let weights = band.stationary().ok_or("the chain at ticks does not fit in memory: use the simulator")?;
         let place = |state: usize| state / kinds * self.phases + ticked[state % kinds];
         Ok(weights.into_iter().enumerate().map(|(state, weight)| (place(state), weight)).collect())

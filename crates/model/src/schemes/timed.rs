@@ -344,7 +344,7 @@ impl Chain<'_> {
             band[place..].iter_mut().zip(&levels[first - base..]).for_each(|(to, share)| *to = *share);
             band
         };
-        let band = Banded { states: rows.len(), down, up, alike: 0..0, row: &mut row };
+        let band = Banded { states: rows.len(), down, up, alike: 0..0, period: 1, row: &mut row };
         band.stationary().ok_or_else(|| "unmasked coalescing: the chain does not fit in memory".to_owned())
     }
 

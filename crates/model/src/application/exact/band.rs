@@ -80,14 +80,14 @@ impl<'a> Band<'a> {
         let up = (kinds * self.largest + 1).min(states - 1);
         let eliminated: f64 = (0..states).map(|state| (state.min(down) * state.min(up)) as f64).sum();
         budget.take(ENTRY * eliminated)?;
-        let alike = if kinds == 1 && self.cycle.nodes.len() == 1 {
+        let alike = if self.cycle.nodes.len() == 1 {
             let first = self.working(self.progress + 1);
             first..self.working(most.saturating_sub(self.largest + 1)).max(first)
         } else {
             0..0
         };
         let mut row = |state: usize| self.row(state, down, up);
-        let vector = Banded { states, down, up, alike, row: &mut row }.stationary()?;
+        let vector = Banded { states, down, up, alike, period: kinds, row: &mut row }.stationary()?;
         let switching = |waiting: usize| if kinds == 1 || waiting == 0 { 0.0 } else { vector[kinds * waiting] };
         let idle = Idle {
             asleep: vector[0],

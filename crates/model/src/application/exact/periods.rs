@@ -7,6 +7,8 @@ use super::sweep::Begun;
 
 /// Waits begun and ends of waits rarer than this are left out.
 const LEFT_OUT: f64 = 1e-18;
+/// Operations a sum over a slice takes an entry: several at once.
+const ENTRY: f64 = 0.3;
 
 /// The free periods: a second of idle time, and the waits that follow its arrivals.
 pub struct Free {
@@ -89,44 +91,89 @@ impl Free {
         }
         self.area += all * waited.area;
         self.full_s += all * waited.full_s;
-        // Packets waiting after progress; None: asleep.
-        let after = |waiting: usize, progress: usize| match first {
-            First::Asleep => None,
-            _ => waiting.checked_sub(progress),
-        };
-        let begun = || rates.iter().enumerate().filter(|(_, rate)| **rate > LEFT_OUT * all);
-        budget.take((waited.times.len() * rates.len()) as f64)?;
-        for (progress, time) in waited.times.iter().enumerate().filter(|(_, time)| **time > 0.0) {
-            for (waiting, rate) in begun() {
-                let sum = match after(waiting, progress) {
-                    None => &mut self.asleep_s,
-                    Some(_) if progress == 0 && first == First::Switching => &mut self.switching_s,
-                    Some(_) => &mut self.working_s,
-                };
-                *sum += rate * time;
-                self.waiting_area += rate * time * after(waiting, progress).unwrap_or(0) as f64;
-            }
+        let found = Found::new(rates, first, all);
+        budget.take((waited.times.len() + rates.len()) as f64)?;
+        for (progress, time) in waited.times.iter().enumerate() {
+            let awake =
+                if progress == 0 && first == First::Switching { &mut self.switching_s } else { &mut self.working_s };
+            *awake += time * found.awake(progress);
+            self.asleep_s += time * found.asleep(progress);
+            self.waiting_area += time * found.waiting(progress);
         }
         for end in &waited.ends {
             let Some(place) = cycle.place(end.packets) else { continue };
+            let rooms = &mut self.begun.awake[place].1;
             for (progress, share) in end.progress.iter().enumerate().filter(|(_, share)| **share > LEFT_OUT) {
                 let waits = end.first_waits(progress);
-                budget.take(begun().count() as f64)?;
-                for (waiting, rate) in begun() {
-                    let room = match after(waiting, progress) {
-                        Some(waiting) => {
-                            self.begun.awake[place].1[most - waiting] += rate * share;
-                            most - waiting
-                        }
-                        None => {
-                            self.begun.asleep[place].1 += rate * share;
-                            most
-                        }
-                    };
-                    self.taken_area += rate * waits.of(room);
-                }
+                budget.take(ENTRY * found.rates.len() as f64)?;
+                self.begun.asleep[place].1 += share * found.asleep(progress);
+                self.taken_area += found.asleep(progress) * waits.of(most);
+                let (least, rates) = found.rooms(progress, most);
+                rooms[least..].iter_mut().zip(rates).for_each(|(sum, rate)| *sum += rate * share);
+                // Where there is room for all packets, they wait as long whatever the room.
+                let short = end.packets.saturating_sub(least).min(rates.len());
+                let these = rates[..short].iter().enumerate();
+                self.taken_area += these.map(|(more, rate)| rate * waits.of(least + more)).sum::<f64>();
+                self.taken_area += rates[short..].iter().sum::<f64>() * waits.of(end.packets);
             }
         }
         Some(())
     }
+}
+
+/// Rates of waits begun, and what is left of what they found after progress.
+struct Found {
+    /// By packets waiting, the most first; empty: all find the application asleep.
+    rates: Vec<f64>,
+    /// Packets waiting, of the first entry.
+    largest: usize,
+    /// [j]: rate of those with j packets or more.
+    tails: Vec<f64>,
+    /// [j]: of those with fewer.
+    heads: Vec<f64>,
+    /// [j]: the packets that j do not reach, times the rate.
+    beyond: Vec<f64>,
+    /// Rate of all.
+    all: f64,
+}
+
+impl Found {
+    fn new(rates: &[f64], first: First, all: f64) -> Self {
+        let largest = rates.iter().rposition(|rate| *rate > LEFT_OUT * all).unwrap_or(0);
+        let awake = if first == First::Asleep { &[] } else { &rates[..=largest] };
+        let tails = tails(awake);
+        let beyond = tails.get(1..).map_or(Vec::new(), self::tails);
+        let heads = awake.iter().scan(0.0, |sum, rate| Some(std::mem::replace(sum, *sum + rate))).collect();
+        Self { rates: awake.iter().rev().copied().collect(), largest, tails, heads, beyond, all }
+    }
+
+    /// Rate of waits that find the application awake after so much progress.
+    fn awake(&self, progress: usize) -> f64 {
+        self.tails.get(progress).copied().unwrap_or(0.0)
+    }
+
+    /// The same of those that find it asleep: all, if it was before.
+    fn asleep(&self, progress: usize) -> f64 {
+        self.heads.get(progress).copied().unwrap_or(self.all)
+    }
+
+    /// Packets that still wait after so much progress, times the rate.
+    fn waiting(&self, progress: usize) -> f64 {
+        self.beyond.get(progress).copied().unwrap_or(0.0)
+    }
+
+    /// The least room in a socket of `most` packets after so much progress, and the rates from it on.
+    fn rooms(&self, progress: usize, most: usize) -> (usize, &[f64]) {
+        let progress = progress.min(self.rates.len());
+        (most - self.largest + progress.min(self.largest), &self.rates[..self.rates.len() - progress])
+    }
+}
+
+/// Sums from each entry to the last.
+fn tails(values: &[f64]) -> Vec<f64> {
+    let mut sums = values.to_vec();
+    for place in (1..sums.len()).rev() {
+        sums[place - 1] += sums[place];
+    }
+    sums
 }

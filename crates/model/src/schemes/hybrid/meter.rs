@@ -122,7 +122,7 @@ pub fn times(parts: &[Part; 2], rule: Rule) -> Times {
         band
     };
     let states = 2 * cells;
-    let Some(weights) = (Banded { states, down, up, alike: 0..0, row: &mut row }).stationary() else {
+    let Some(weights) = (Banded { states, down, up, alike: 0..0, period: 1, row: &mut row }).stationary() else {
         return Times { polling: 0.5, switches_per_s: 0.0 };
     };
     let sample_s = parts.each_ref().map(|part| WINDOW / part.throughput_pps);
