@@ -1,13 +1,22 @@
 //! Flow control and transmit completions: what they must do to throughput, loss and each other.
 
 use netcliff_core::{Engine, Figure, Host, Outcome, Point, Traffic};
-use netcliff_sim::SimEngine;
+use netcliff_sim::{Effort, SimEngine};
 
 fn outcome(scheme: &str, kpps: f64, settings: &[&str]) -> Outcome {
+    with_effort(Effort::Packets(200_000), scheme, kpps, settings)
+}
+
+/// For rates and shares alone: with a latency asked for, replications beyond saturation are up to 64 times as long.
+fn rates(scheme: &str, kpps: f64, settings: &[&str]) -> Outcome {
+    with_effort(Effort::Exactly(200_000), scheme, kpps, settings)
+}
+
+fn with_effort(effort: Effort, scheme: &str, kpps: f64, settings: &[&str]) -> Outcome {
     let mut host = Host::pentium4_2530mhz();
     settings.iter().for_each(|setting| host.set(setting).unwrap());
     let point = Point { host, scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(kpps * 1e3) };
-    SimEngine::with_packets(7, 200_000).evaluate(&point).unwrap()
+    SimEngine { seed: 7, effort, ..SimEngine::default() }.evaluate(&point).unwrap()
 }
 
 fn of(figure: Option<Figure>) -> f64 {
@@ -91,10 +100,10 @@ fn reception_starves_behind_completions() {
 fn completions_that_interrupt_starve_and_are_not_starved() {
     let settings = |load| ["transmit=4us", load, "transmit_ring=100", "transmit_priority=interrupt"];
     for scheme in ["ideal", "interrupt", "disable-enable", "polling", "napi", "coalesce:frames=8,masked=true"] {
-        let beyond = outcome(scheme, 300.0, &settings("transmit_load=50kpps"));
+        let beyond = rates(scheme, 300.0, &settings("transmit_load=50kpps"));
         let sent = of(beyond.transmitted.unwrap().completed_pps) / 1e3;
         assert!((sent - 50.0).abs() < 1.5, "{scheme} {sent}");
-        let starved = outcome(scheme, 100.0, &settings("transmit_load=400kpps"));
+        let starved = rates(scheme, 100.0, &settings("transmit_load=400kpps"));
         assert!(kpps(&starved) < 1.0, "{scheme} {}", kpps(&starved));
     }
     let ideal = outcome("ideal", 20.0, &settings("transmit_load=20kpps"));

@@ -101,6 +101,15 @@ impl Computed {
         Ok(Figure::exact(cliff.pps))
     }
 
+    /// True if the loss at a load is within the bound, on paper.
+    ///
+    /// # Errors
+    /// The model does not support the point.
+    pub fn model_holds(&self, load_pps: f64) -> Result<bool, EngineFailure> {
+        let outcome = ModelEngine::new(Fidelity::Exact).without_quantiles().evaluate(&self.point(load_pps))?;
+        Ok(outcome.loss_fraction.is_some_and(|loss| loss.value <= self.loss))
+    }
+
     /// The cliff in simulation (pps); None if `stop` was set meanwhile.
     ///
     /// # Errors

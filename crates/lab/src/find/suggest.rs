@@ -26,13 +26,20 @@ pub fn settings(now: &Computed, finding: &Finding, stop: &AtomicBool) -> Vec<Sug
     let cliffs = &finding.cliff_pps;
     let livelocks = finding.livelock.wire.or(finding.livelock.sim).is_some_and(|figure| figure.value < LIVELOCK);
     let Some(model) = cliffs.model else { return Vec::new() };
+    // A load that a candidate does not take says as much as its cliff, for a tenth of the work.
+    let promising_pps = model.value * (1.0 + WORTHWHILE);
     let begun: Vec<_> = candidates(now, livelocks)
         .into_iter()
-        .map(|candidate| (candidate.changed.begin(|changed, _| changed.model_cliff()), candidate))
+        .map(|candidate| {
+            let cliff = move |changed: &Computed, _: &AtomicBool| {
+                changed.model_holds(promising_pps)?.then(|| changed.model_cliff()).transpose()
+            };
+            (candidate.changed.begin(cliff), candidate)
+        })
         .collect();
     let mut ranked: Vec<(Figure, Candidate)> = begun
         .into_iter()
-        .filter_map(|(cliff, candidate)| Some((gain(&cliff.unless(stop)?.ok()?, &model), candidate)))
+        .filter_map(|(cliff, candidate)| Some((gain(&cliff.unless(stop)?.ok()??, &model), candidate)))
         .filter(|(gain, _)| is_worthwhile(gain))
         .collect();
     ranked.sort_by(|a, b| b.0.value.total_cmp(&a.0.value));

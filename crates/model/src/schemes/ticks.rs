@@ -5,6 +5,8 @@
 //! banded chain, and the times spent follow from the tails of the same mixture. Exact but for jumps rarer than
 //! [`LEFT_OUT`] a period.
 
+use std::ops::Range;
+
 use crate::queue::arrivals::{ArrivalCounts, TimeShape};
 use crate::queue::banded::Banded;
 use crate::queue::qbd::{Blocks, Jump};
@@ -125,38 +127,40 @@ impl Ticks<'_> {
         steps: &[Step],
         timed: bool,
     ) -> (Vec<f64>, Vec<f64>) {
-        let phases = self.phases;
-        let levels = start.len() / phases;
-        let runs: Vec<usize> = (0..levels)
-            .map(|level| self.runs.iter().rposition(|(first, _)| *first <= base + level).unwrap_or(0))
-            .collect();
+        let levels = start.len() / self.phases;
+        // Phase by phase, so that one jump of many levels is one sum over a slice.
+        let (mut now, mut next) = (transposed(&start, self.phases), vec![0.0; start.len()]);
         let mut ended = vec![0.0; start.len()];
         let mut spent = vec![0.0; if timed { start.len() } else { 0 }];
-        let (mut now, mut next) = (start, vec![0.0; levels * phases]);
+        let mut held = 0..levels;
+        // Phases that hold anything: most are out of reach within a period.
+        let mut live: Vec<bool> = now.chunks(levels).map(|phase| phase.iter().any(|share| *share > 0.0)).collect();
         for (end, spent_s) in mixture.ends.iter().zip(&mixture.spent_s) {
-            add_scaled(&mut ended, &now, *end);
-            add_scaled(&mut spent, &now, *spent_s);
-            next.fill(0.0);
-            for level in 0..levels {
-                let Step { moves, stays } = &steps[runs[level]];
-                let here = level * phases;
-                for (phase, stay) in stays.iter().enumerate() {
-                    next[here + phase] += stay * now[here + phase];
-                }
-                for (from, up, to, probability) in moves {
-                    let share = now[here + from];
-                    // What leaves the window is rarer than LEFT_OUT.
-                    if let Some(target) = level.checked_add_signed(*up)
-                        && share > 1e-40
-                        && target < levels
-                    {
-                        next[target * phases + to] += probability * share;
-                    }
+            held = trimmed(&now, levels, held);
+            for first in (0..self.phases).filter(|phase| live[*phase]).map(|phase| phase * levels) {
+                let here = first + held.start..first + held.end;
+                add_scaled(&mut ended[here.clone()], &now[here.clone()], *end);
+                if timed {
+                    add_scaled(&mut spent[here.clone()], &now[here], *spent_s);
                 }
             }
+            let reached = held.start.saturating_sub(1)..(held.end + 1).min(levels);
+            for first in (0..now.len()).step_by(levels) {
+                next[first + reached.start..first + reached.end].fill(0.0);
+            }
+            let mut reaches = live.clone();
+            for (run, step) in steps.iter().enumerate() {
+                let first = self.runs[run].0.saturating_sub(base).max(held.start);
+                let end = self.runs.get(run + 1).map_or(usize::MAX, |(next, _)| next.saturating_sub(base)).min(held.end);
+                if first < end {
+                    step.take((&now, &live), (&mut next, &mut reaches), levels, first..end);
+                }
+            }
+            live = reaches;
             std::mem::swap(&mut now, &mut next);
+            held = reached;
         }
-        (ended, spent)
+        (transposed(&ended, levels), transposed(&spent, levels))
     }
 
     /// (place, weight) of the states just after a tick.
@@ -200,7 +204,8 @@ impl Ticks<'_> {
             let (level, kind) = (state / kinds, state % kinds);
             if between.contains(&level) { common[kind].clone() } else { row(level, kind) }
         };
-        let band = Banded { states, down: band_down, up: band_up, alike: 0..0, period: 1, row: &mut rows };
+        let alike = between.start * kinds..between.end.max(between.start) * kinds;
+        let band = Banded { states, down: band_down, up: band_up, alike, period: kinds, row: &mut rows };
         let weights = band.stationary().ok_or("the chain at ticks does not fit in memory: use the simulator")?;
         let place = |state: usize| state / kinds * self.phases + ticked[state % kinds];
         Ok(weights.into_iter().enumerate().map(|(state, weight)| (place(state), weight)).collect())
@@ -219,6 +224,44 @@ impl Ticks<'_> {
         }
         found
     }
+}
+
+impl Step {
+    /// One jump of all that is in `held` levels. What leaves the window is rarer than [`LEFT_OUT`].
+    fn take(
+        &self,
+        (now, live): (&[f64], &[bool]),
+        (next, reaches): (&mut [f64], &mut [bool]),
+        levels: usize,
+        held: Range<usize>,
+    ) {
+        let slice = |phase: usize, range: &Range<usize>| phase * levels + range.start..phase * levels + range.end;
+        for (phase, stay) in self.stays.iter().enumerate().filter(|(phase, _)| live[*phase]) {
+            add_scaled(&mut next[slice(phase, &held)], &now[slice(phase, &held)], *stay);
+        }
+        for (from, up, to, probability) in self.moves.iter().filter(|(from, ..)| live[*from]) {
+            reaches[*to] = true;
+            let (leaves, lands) = match up {
+                1 => (held.start..held.end.min(levels - 1), held.start + 1..(held.end + 1).min(levels)),
+                -1 => (held.start.max(1)..held.end, held.start.max(1) - 1..held.end - 1),
+                _ => (held.clone(), held.clone()),
+            };
+            add_scaled(&mut next[slice(*to, &lands)], &now[slice(*from, &leaves)], *probability);
+        }
+    }
+}
+
+/// Rows and columns exchanged, of rows so wide.
+fn transposed(rows: &[f64], wide: usize) -> Vec<f64> {
+    (0..wide).flat_map(|column| rows.iter().skip(column).step_by(wide).copied()).collect()
+}
+
+/// The levels of `held` but for those at both ends that hold nothing that counts; denormal numbers would never fall to zero.
+fn trimmed(now: &[f64], levels: usize, held: Range<usize>) -> Range<usize> {
+    let holds = |level: &usize| now.iter().skip(*level).step_by(levels).any(|share| *share > 1e-40);
+    let Some(first) = held.clone().find(holds) else { return held.start..held.start };
+    let last = held.rev().find(holds).unwrap_or(first);
+    first..last + 1
 }
 
 /// The runs of alike levels of a ring.
