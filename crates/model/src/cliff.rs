@@ -87,7 +87,8 @@ fn bound(
         if found.1 <= 0.0 {
             held_pps = place.exp();
         }
-        let dropped = if (found.1 > 0.0) == (newest.1 > 0.0) { newest } else { std::mem::replace(&mut opposite, newest) };
+        let dropped =
+            if (found.1 > 0.0) == (newest.1 > 0.0) { newest } else { std::mem::replace(&mut opposite, newest) };
         newest = found;
         share = next_share(newest, opposite, dropped);
     }

@@ -58,14 +58,15 @@ fn loss_rises_and_the_application_starves() {
 
 #[test]
 fn cliff_is_where_the_cpu_ends() {
-    let (host, engine, traffic) = (calibrated(), ModelEngine::default().without_quantiles(), Traffic::poisson(1e3));
+    let host = Host { ring: 300, socket_buffer: 2000, ..calibrated() };
+    let (engine, traffic) = (ModelEngine::default().without_quantiles(), Traffic::poisson(1e3));
     let scheme: Scheme = "napi".parse().unwrap();
     let found = cliff(&engine, &host, &scheme, &traffic, 1e-4).unwrap();
     // lambda (protocol + application) + interrupts (s + o) = 1, no wake-ups left.
     let outcome = solve(&host, "napi", found.pps);
     let interrupts = outcome.interrupts_per_s.unwrap().value;
     let used = found.pps * 1.9e-6 + interrupts * 2.5e-6;
-    assert!((used - 1.0).abs() < 2e-3, "{} pps uses {used}", found.pps);
+    assert!((used - 1.0).abs() < 3e-3, "{} pps uses {used}", found.pps);
     let index = livelock_index(&engine, &host, &scheme, &traffic, found.pps).unwrap();
     assert!((0.3..0.7).contains(&index), "{index}");
 }

@@ -17,7 +17,7 @@ pub const KEY: [u8; 40] = [
 
 /// The hash of a flow under [`KEY`]: source address, destination address and, unless both are 0, the ports.
 pub fn toeplitz(source: SocketAddr, destination: SocketAddr) -> u32 {
-    let mut input = Vec::with_capacity(36);
+    let mut input = Vec::with_capacity(INPUT);
     for address in [source.ip(), destination.ip()] {
         match address {
             IpAddr::V4(address) => input.extend(address.octets()),
@@ -31,16 +31,35 @@ pub fn toeplitz(source: SocketAddr, destination: SocketAddr) -> u32 {
     hash(&input)
 }
 
-/// XOR of the 32-bit windows of the key that begin at the set bits of the input, of at most 36 bytes.
+/// Bytes that are hashed at the most: two addresses of IPv6, two ports.
+const INPUT: usize = 36;
+
+/// XOR of the 32-bit windows of the key that begin at the set bits of the input, of at most [`INPUT`] bytes.
 fn hash(input: &[u8]) -> u32 {
-    let window = |bit: usize| {
-        let byte = bit / 8;
-        let wide = KEY[byte..(byte + 5).min(KEY.len())].iter().fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte));
-        let wide = if byte + 5 > KEY.len() { wide << 8 } else { wide };
-        (wide >> (8 - bit % 8)) as u32
-    };
-    let set = (0..8 * input.len()).filter(|bit| input[bit / 8] >> (7 - bit % 8) & 1 == 1);
-    set.fold(0, |hash, bit| hash ^ window(bit))
+    input.iter().zip(&WINDOWS).fold(0, |hash, (byte, windows)| hash ^ windows[usize::from(*byte)])
+}
+
+/// For each place and value of a byte the XOR of the windows that begin at its set bits: tables of so many flows are drawn that
+/// bit by bit would take a second.
+static WINDOWS: [[u32; 256]; INPUT] = windows();
+
+const fn windows() -> [[u32; 256]; INPUT] {
+    let mut all = [[0; 256]; INPUT];
+    let mut bit = 0;
+    while bit < 8 * INPUT {
+        let (byte, mask) = (bit / 8, 0x80 >> (bit % 8));
+        let wide = [KEY[byte], KEY[byte + 1], KEY[byte + 2], KEY[byte + 3], KEY[byte + 4], 0, 0, 0];
+        let window = (u64::from_be_bytes(wide) << (bit % 8) >> 32) as u32;
+        let mut value = 0;
+        while value < 256 {
+            if value & mask != 0 {
+                all[byte][value] ^= window;
+            }
+            value += 1;
+        }
+        bit += 1;
+    }
+    all
 }
 
 /// The indirection table.

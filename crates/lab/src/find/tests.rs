@@ -168,7 +168,7 @@ fn the_cliff_as_experienced_is_lower_and_states_no_confidence() {
     let device = |seed| Fake { pauses: Some(Random { every_s: 0.12, mean_s: 4e-3 }), ..host(seed) };
     let goal = quick();
     let exceeding =
-        |rate_pps: f64| device(99).exceeding(&TrialSpec { rate_pps, ..spec(goal.final_trial_s, 1) }, LOSS, 2000);
+        |rate_pps: f64| device(99).exceeding(&TrialSpec { rate_pps, ..spec(goal.final_trial_s, 1) }, LOSS, 500);
     let (mut low, mut high) = (0.3 * CAPACITY_PPS, 1.2 * CAPACITY_PPS);
     while high / low > 1.005 {
         let middle = f64::midpoint(low, high);

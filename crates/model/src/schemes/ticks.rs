@@ -151,7 +151,8 @@ impl Ticks<'_> {
             let mut reaches = live.clone();
             for (run, step) in steps.iter().enumerate() {
                 let first = self.runs[run].0.saturating_sub(base).max(held.start);
-                let end = self.runs.get(run + 1).map_or(usize::MAX, |(next, _)| next.saturating_sub(base)).min(held.end);
+                let end =
+                    self.runs.get(run + 1).map_or(usize::MAX, |(next, _)| next.saturating_sub(base)).min(held.end);
                 if first < end {
                     step.take((&now, &live), (&mut next, &mut reaches), levels, first..end);
                 }

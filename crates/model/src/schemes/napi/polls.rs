@@ -168,7 +168,14 @@ impl<'a> Polls<'a> {
             _ if alike.contains(&state) => common[0].clone(),
             _ => top[state - alike.end].clone(),
         };
-        let band = Banded { states: self.places, down: self.weight, up: self.up, alike: alike.clone(), period: 1, row: &mut row };
+        let band = Banded {
+            states: self.places,
+            down: self.weight,
+            up: self.up,
+            alike: alike.clone(),
+            period: 1,
+            row: &mut row,
+        };
         let starts = band.stationary()?;
         Some(self.times(&starts))
     }
