@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use nix::sys::sendfile::sendfile;
-use nix::sys::statfs::{FsType, HUGETLBFS_MAGIC, TMPFS_MAGIC, fstatfs};
+use nix::sys::statfs::{FsType, HUGETLBFS_MAGIC, TMPFS_MAGIC, fstatfs, statfs};
 
 use super::end::Mover;
 use super::path::block;
@@ -20,6 +20,8 @@ const RAMFS_MAGIC: FsType = FsType(0x8584_58f6);
 /// cachestat(2), on every architecture.
 const SYS_CACHESTAT: libc::c_long = 451;
 const PAGE_BYTES: u64 = 4096;
+/// The directory for temporary files that outlive a restart (FHS 3.0, 5.15), hence on a disk.
+const ON_DISK: &str = "/var/tmp";
 /// Share of a file that may be in the page cache when it was just dropped: readahead for somebody else.
 const MOST_CACHED: f64 = 0.1;
 
@@ -49,12 +51,12 @@ impl<'a> SendFile<'a> {
         Self::ready(Self { channel, file, name: path.to_owned(), file_bytes: about.len(), at: 0, cold, block_bytes })
     }
 
-    /// From a file without a name in the directory for temporary files.
+    /// From a file without a name in a directory for temporary files.
     pub(super) fn own(channel: BorrowedFd<'a>, bytes: u64, cold: bool, block_bytes: usize) -> Result<Self, WireError> {
         if bytes == 0 {
             return Err(WireError::setting("file size", bytes, "at least 1 byte"));
         }
-        let (file, name) = own_file(bytes)?;
+        let (file, name) = own_file(bytes, &directory(std::env::temp_dir(), cold))?;
         Self::ready(Self { channel, file, name, file_bytes: bytes, at: 0, cold, block_bytes })
     }
 
@@ -84,8 +86,17 @@ impl<'a> SendFile<'a> {
 
 /// Its file system has no disk below: what is dropped from the page cache would be lost, and is not dropped.
 fn lies_in_memory(file: &File) -> io::Result<bool> {
-    let kind = fstatfs(file)?.filesystem_type();
-    Ok([TMPFS_MAGIC, RAMFS_MAGIC, HUGETLBFS_MAGIC].contains(&kind))
+    Ok(is_memory(fstatfs(file)?.filesystem_type()))
+}
+
+fn is_memory(kind: FsType) -> bool {
+    [TMPFS_MAGIC, RAMFS_MAGIC, HUGETLBFS_MAGIC].contains(&kind)
+}
+
+/// Where an own file goes: to `temporary`, unless it is to be read cold and that is memory (as /tmp is by default since Debian 13).
+fn directory(temporary: PathBuf, cold: bool) -> PathBuf {
+    let in_memory = || statfs(&temporary).is_ok_and(|about| is_memory(about.filesystem_type()));
+    if cold && in_memory() { PathBuf::from(ON_DISK) } else { temporary }
 }
 
 /// Share of a file that is in the page cache; 0 where the kernel does not tell (before Linux 6.5).
@@ -99,11 +110,11 @@ fn cached_share(file: &File) -> f64 {
     if done < 0 || pages == 0 { 0.0 } else { told[0] as f64 / pages as f64 }
 }
 
-/// A file of so many bytes that is gone when it is closed, and the name it had.
-fn own_file(bytes: u64) -> Result<(File, PathBuf), WireError> {
+/// A file of so many bytes in `directory` that is gone when it is closed, and the name it had.
+fn own_file(bytes: u64, directory: &Path) -> Result<(File, PathBuf), WireError> {
     static MADE: AtomicU64 = AtomicU64::new(0);
     let number = MADE.fetch_add(1, Ordering::Relaxed);
-    let path = std::env::temp_dir().join(format!("netcliff-{}-{number}", std::process::id()));
+    let path = directory.join(format!("netcliff-{}-{number}", std::process::id()));
     let failed = |e| WireError::system(format!("write a temporary file of {bytes} bytes, {}", path.display()), e);
     let mut file =
         OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path).map_err(failed)?;
@@ -137,5 +148,21 @@ impl Mover for SendFile<'_> {
             self.rewind_cache()?;
         }
         Ok((sent, 1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_read_cold_is_on_a_disk() {
+        let memory = PathBuf::from("/dev/shm");
+        if !statfs(&memory).is_ok_and(|about| is_memory(about.filesystem_type())) {
+            return netcliff_testkit::skip(netcliff_testkit::Need::Tmpfs, "no tmpfs at /dev/shm");
+        }
+        assert_eq!(directory(memory.clone(), true), Path::new(ON_DISK));
+        assert_eq!(directory(memory.clone(), false), memory);
+        assert_eq!(directory(PathBuf::from("/proc"), true), Path::new("/proc"));
     }
 }

@@ -3,6 +3,7 @@ use std::io::{Seek, Write as _};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -239,8 +240,9 @@ fn an_acknowledgement_is_inside_the_senders_window() {
 
 #[test]
 fn every_path_moves_every_byte() {
-    let mut file = tempfile();
-    file.1.write_all(&[7; 100_001]).expect("room in /tmp");
+    // One is read cold, from a disk: /tmp may be memory.
+    let mut file = tempfile_in(Path::new("/var/tmp"));
+    file.1.write_all(&[7; 100_001]).expect("room in /var/tmp");
     let file = file.0;
     for path in [
         SendPath::WriteV,
@@ -358,9 +360,13 @@ fn multipath_moves_bytes_or_is_refused_by_name() {
 }
 
 fn tempfile() -> (PathBuf, std::fs::File) {
+    tempfile_in(&std::env::temp_dir())
+}
+
+fn tempfile_in(directory: &Path) -> (PathBuf, std::fs::File) {
     static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let path = std::env::temp_dir().join(format!("netcliff-transfer-{}-{number}", std::process::id()));
+    let path = directory.join(format!("netcliff-transfer-{}-{number}", std::process::id()));
     let file = std::fs::File::create_new(&path).expect("a new file in the temporary directory");
     (path, file)
 }
