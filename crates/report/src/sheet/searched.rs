@@ -110,11 +110,11 @@ pub fn idle(finding: &Finding) -> Option<String> {
 /// Which of the two cliffs to plan with, and how far apart they are; None without both.
 pub fn to_plan_with(finding: &Finding) -> Option<String> {
     let (own, experienced) = (finding.cliff_pps.wire?, finding.cliff_experienced_pps.wire?);
+    let searches = finding.searches.as_ref();
+    let of_own = ends(&own, searches.map(|searches| &searches.own));
+    let of_experienced = ends(&experienced, searches.map(|searches| &searches.experienced));
+    let overlap = of_own.0 <= of_experienced.1 && of_experienced.0 <= of_own.1;
     let apart = 1.0 - experienced.value / own.value;
-    let overlap = match (own.interval, experienced.interval) {
-        (Some(a), Some(b)) => a.low <= b.high && b.low <= a.high,
-        _ => own.value == experienced.value,
-    };
     let value = |figure: &Figure| format::value(figure, Unit::Pps);
     let what = if pauses_are_told(finding) { "pauses from outside" } else { "stalls of the sender" };
     Some(if overlap {
@@ -123,12 +123,23 @@ pub fn to_plan_with(finding: &Finding) -> Option<String> {
             value(&experienced),
             format::signed(-apart, Unit::Share)
         )
-    } else {
+    } else if apart > 0.0 {
         format!(
             "Plan with the cliff as experienced, {}: {what} lower it by {} below the {} that the host does alone.",
             value(&experienced),
             format::share(apart),
             value(&own)
         )
+    } else {
+        format!("Plan with {}: {what} did not lower the cliff.", value(&own))
     })
+}
+
+/// Ends of what is known of a cliff (pps), which may be open on a side.
+fn ends(cliff: &Figure, bounds: Option<&CliffBounds>) -> (f64, f64) {
+    match (cliff.interval, bounds) {
+        (Some(ends), _) => (ends.low, ends.high),
+        (None, Some(bounds)) => (bounds.lower_pps.unwrap_or(0.0), bounds.upper_pps.unwrap_or(f64::INFINITY)),
+        (None, None) => (cliff.value, cliff.value),
+    }
 }

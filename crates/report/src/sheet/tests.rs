@@ -1,4 +1,6 @@
 use super::*;
+use netcliff_core::finding::Setup;
+use netcliff_core::{Scheme, Traffic};
 
 #[test]
 fn an_error_is_against_the_measurement_only() {
@@ -16,23 +18,27 @@ fn a_figure_that_is_no_number_is_no_cell() {
     assert_eq!(Cell::of(&Figure::exact(1e3), Unit::Pps).unwrap().value, "1.00 kpps");
 }
 
+/// Of no importance to the sentences tested here.
+fn setup() -> Setup {
+    Setup {
+        scheme: Scheme::Ideal,
+        traffic: Traffic::poisson(1.0),
+        application_work_s: 0.0,
+        socket_buffer_bytes: 4096,
+        repeats: 1,
+        trial_s: 0.4,
+        quick: true,
+    }
+}
+
 mod disturbed {
     use super::super::*;
-    use netcliff_core::finding::{ClockJump, Disturbance, Drift, Pauses, Setup, Speed};
-    use netcliff_core::{Scheme, Traffic};
+    use super::setup;
+    use netcliff_core::finding::{ClockJump, Disturbance, Drift, Pauses, Speed};
 
     /// A finding of nothing but what disturbed it.
     fn finding(disturbance: Disturbance) -> Finding {
-        let setup = Setup {
-            scheme: Scheme::Ideal,
-            traffic: Traffic::poisson(1.0),
-            application_work_s: 0.0,
-            socket_buffer_bytes: 4096,
-            repeats: 1,
-            trial_s: 0.4,
-            quick: true,
-        };
-        Finding { disturbance: Some(disturbance), ..Finding::blank(setup, 1e-4) }
+        Finding { disturbance: Some(disturbance), ..Finding::blank(setup(), 1e-4) }
     }
 
     #[test]
@@ -80,5 +86,49 @@ mod disturbed {
         let svg = crate::svg::pauses(&finding).expect("there are pauses");
         assert!(svg.contains("4ms-8ms") && svg.contains(">\n100\n<"), "{svg}");
         assert!(crate::svg::pauses(&super::disturbed::finding(Disturbance::default())).is_none());
+    }
+}
+
+mod planned {
+    use super::super::*;
+    use super::setup;
+    use netcliff_core::finding::{CliffBounds, CliffSearches};
+
+    fn planned(own: Figure, experienced: Figure, searches: Option<CliffSearches>) -> String {
+        let mut finding = Finding::blank(setup(), 1e-3);
+        finding.cliff_pps.wire = Some(own);
+        finding.cliff_experienced_pps.wire = Some(experienced);
+        finding.searches = searches;
+        to_plan_with(&finding).expect("both are there")
+    }
+
+    #[test]
+    fn a_lower_cliff_as_experienced_is_planned_with() {
+        let (own, experienced) =
+            (Figure::between(400e3, 390e3, 410e3, 0.95), Figure::between(300e3, 290e3, 310e3, 0.95));
+        let said = planned(own, experienced, None);
+        assert!(said.starts_with("Plan with the cliff as experienced, 300 kpps"), "{said}");
+        assert!(said.contains("lower it by 25") && said.contains("below the 400 kpps"), "{said}");
+    }
+
+    #[test]
+    fn what_lies_within_the_interval_is_said_with_its_sign() {
+        let (own, experienced) =
+            (Figure::between(400e3, 380e3, 420e3, 0.95), Figure::between(404e3, 390e3, 410e3, 0.95));
+        let said = planned(own, experienced, None);
+        assert!(said.contains("moved the cliff by +1") && said.contains("within its interval"), "{said}");
+    }
+
+    #[test]
+    fn nothing_is_lowered_by_less_than_nothing() {
+        let bounds = |lower_pps, upper_pps| CliffBounds { lower_pps, upper_pps, ..CliffBounds::default() };
+        let searches = |own, experienced| CliffSearches { own, experienced, trials: 9, void: Vec::new() };
+        // Seen on a machine where searches of the host's own cliff were open above.
+        let open = searches(bounds(Some(175e3), None), bounds(Some(175e3), None));
+        let said = planned(Figure::exact(208e3), Figure::exact(209e3), Some(open));
+        assert!(said.contains("within its interval"), "{said}");
+        let apart = searches(bounds(Some(200e3), Some(205e3)), bounds(Some(206e3), Some(210e3)));
+        let said = planned(Figure::exact(203e3), Figure::exact(208e3), Some(apart));
+        assert_eq!(said, "Plan with 203 kpps: stalls of the sender did not lower the cliff.");
     }
 }
