@@ -38,7 +38,19 @@ interrupted() {
     exit 130
 }
 trap interrupted INT TERM
-trap 'rm -f "$log" "$collected" "$NETCLIFF_SKIPPED_FILE"' EXIT
+trap 'rm -rf "$log" "$collected" "$NETCLIFF_SKIPPED_FILE" ${memory:+"$memory"}' EXIT
+
+# Hundreds of tests lay out trees of small files: in memory that takes a third of the time that a disk takes (4 GiB are far more than
+# they use). A TMPDIR of the caller's stays.
+memory=""
+use_memory() {
+    [[ -z "${TMPDIR:-}" && "$(stat -f -c %T /dev/shm 2>/dev/null)" == tmpfs ]] || return 0
+    (($(stat -f -c '%a * %S' /dev/shm) >= 4 << 30)) || return 0
+    memory="$(mktemp -d /dev/shm/netcliff-test.XXXXXX)"
+    # Tests run programs that they wrote: not where it is mounted with noexec.
+    cp /bin/true "$memory/true"
+    ! "$memory/true" 2>/dev/null || export TMPDIR="$memory"
+}
 
 # skip NAME REASON
 skip() {
@@ -155,6 +167,7 @@ step "licences" scripts/checks/licences.sh
 check_deny
 check_clippy
 step "documentation" env RUSTDOCFLAGS="-D warnings" scripts/cargo.sh doc --workspace --no-deps --locked
+use_memory
 step "tests" scripts/cargo.sh nextest run --workspace --locked --no-fail-fast --color never
 step "documentation tests" scripts/cargo.sh test --workspace --doc --locked --no-fail-fast
 check_wasm

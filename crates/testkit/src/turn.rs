@@ -1,6 +1,7 @@
 //! Tests that must not run beside each other.
 
 use std::fs::File;
+use std::path::PathBuf;
 
 /// A test that starts another one as a child hands its turn down by setting this variable for it.
 pub const HAS_TURN: &str = "NETCLIFF_TEST_HAS_TURN";
@@ -30,16 +31,21 @@ pub fn turn(shared: Shared) -> Turn {
     if std::env::var_os(HAS_TURN).is_some() {
         return Turn { _locked: None };
     }
-    let name = match shared {
-        Shared::Cpus => "cpus",
-        Shared::HostSettings => "host-settings",
-    };
-    // Of this user: another one's file could not be opened.
-    let path = std::env::temp_dir().join(format!("netcliff-test-{}-{name}.lock", nix::unistd::geteuid()));
+    let path = lock_of(shared);
     let file = File::options().create(true).write(true).truncate(false).open(&path);
     let file = file.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     file.lock().unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     Turn { _locked: Some(file) }
+}
+
+/// The same for all runs on this machine, wherever their temporary files lie (`TMPDIR`); of this user, since another one's file could
+/// not be opened.
+fn lock_of(shared: Shared) -> PathBuf {
+    let name = match shared {
+        Shared::Cpus => "cpus",
+        Shared::HostSettings => "host-settings",
+    };
+    PathBuf::from(format!("/tmp/netcliff-test-{}-{name}.lock", nix::unistd::geteuid()))
 }
 
 #[cfg(test)]
@@ -48,9 +54,8 @@ mod tests {
 
     #[test]
     fn one_has_the_turn_at_a_time() {
-        let path = std::env::temp_dir().join(format!("netcliff-test-{}-host-settings.lock", nix::unistd::geteuid()));
         let held = turn(Shared::HostSettings);
-        let other = File::options().write(true).open(&path).expect("it is there");
+        let other = File::options().write(true).open(lock_of(Shared::HostSettings)).expect("it is there");
         assert!(other.try_lock().is_err(), "somebody has it");
         drop(held);
         turn(Shared::HostSettings);
