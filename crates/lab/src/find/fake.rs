@@ -140,18 +140,16 @@ impl Fluid {
     }
 
     fn run(&mut self, seconds: f64, pauses: &[Span], stalls: &[Span]) {
-        let during =
-            |spans: &[Span], at_s: f64| spans.iter().any(|s| (s.from_s..s.from_s + s.length_s).contains(&at_s));
         let steps = (seconds / STEP_S).round() as usize;
+        let (paused, stalled) = (steps_in(pauses, steps), steps_in(stalls, steps));
         let last = self.slots.len() - 1;
         let (mut held, mut held_slot) = (0.0, 0);
         for step in 0..steps {
-            let at_s = (step as f64 + 0.5) * STEP_S;
-            let slot = ((at_s / SLOT_S) as usize).min(last);
+            let slot = (((step as f64 + 0.5) * STEP_S / SLOT_S) as usize).min(last);
             let due = self.load_pps * STEP_S;
             self.slots[slot][0] += due;
-            let served = if during(pauses, at_s) { 0.0 } else { self.served_pps * STEP_S };
-            if during(stalls, at_s) {
+            let served = if paused[step] { 0.0 } else { self.served_pps * STEP_S };
+            if stalled[step] {
                 held += due;
                 held_slot = slot;
                 self.slots[slot][2] += due;
@@ -163,6 +161,17 @@ impl Fluid {
         }
         self.step(held, 0.0, held_slot);
     }
+}
+
+/// By steps of the fluid: whether its middle lies in a span.
+fn steps_in(spans: &[Span], steps: usize) -> Vec<bool> {
+    let mut within = vec![false; steps];
+    // The first step whose middle is not before it.
+    let first = |at_s: f64| ((at_s / STEP_S - 0.5).ceil().max(0.0) as usize).min(steps);
+    for span in spans {
+        within[first(span.from_s)..first(span.from_s + span.length_s)].fill(true);
+    }
+    within
 }
 
 /// Of a trial with two packets a poll, of which every tenth wakes the application.
