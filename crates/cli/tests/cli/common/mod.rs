@@ -1,0 +1,147 @@
+//! What the tests of the binary share: a home of its own for each test, and what is asked of every failure.
+
+pub mod bed;
+pub mod orders;
+pub mod running;
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A place for everything that netcliff writes, so that nothing of the user's is touched.
+pub struct Home {
+    dir: TempDir,
+}
+
+impl Home {
+    /// An empty one.
+    pub fn new() -> Self {
+        Self { dir: TempDir::new().expect("a temporary directory") }
+    }
+
+    /// A path inside, which need not exist.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// The same as text.
+    pub fn text(&self, name: &str) -> String {
+        self.path(name).display().to_string()
+    }
+
+    /// Writes a file and gives its path.
+    pub fn file(&self, name: &str, content: impl AsRef<[u8]>) -> String {
+        std::fs::write(self.path(name), content).expect("the temporary directory can be written");
+        self.text(name)
+    }
+
+    /// The directory of journal and lock.
+    pub fn state(&self) -> PathBuf {
+        self.path("state")
+    }
+
+    /// The store used where no `--db` is given.
+    pub fn default_db(&self) -> PathBuf {
+        self.path("data/netcliff/records.db")
+    }
+
+    /// The binary, all its directories inside this home.
+    pub fn command<A: AsRef<std::ffi::OsStr>>(&self, args: impl IntoIterator<Item = A>) -> std::process::Command {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_netcliff"));
+        command.args(args).current_dir(self.dir.path());
+        for (name, place) in [
+            ("HOME", "home"),
+            ("XDG_DATA_HOME", "data"),
+            ("XDG_STATE_HOME", "xdg-state"),
+            ("NETCLIFF_STATE_DIR", "state"),
+        ] {
+            command.env(name, self.path(place));
+        }
+        command.env("TMPDIR", self.dir.path()).env("LC_ALL", "C.UTF-8").env("COLUMNS", "100");
+        command.env_remove("NETCLIFF_LOG").env_remove("NO_COLOR").env_remove("RUST_BACKTRACE");
+        command
+    }
+
+    /// The binary for assertions; it must end within a minute.
+    pub fn netcliff<A: AsRef<std::ffi::OsStr>>(&self, args: impl IntoIterator<Item = A>) -> assert_cmd::Command {
+        let mut command = assert_cmd::Command::from_std(self.command(args));
+        command.timeout(std::time::Duration::from_secs(60));
+        command
+    }
+
+    /// What a successful call prints.
+    pub fn stdout<A: AsRef<std::ffi::OsStr>>(&self, args: impl IntoIterator<Item = A>) -> String {
+        let output = self.netcliff(args).assert().success();
+        String::from_utf8(output.get_output().stdout.clone()).expect("UTF-8")
+    }
+
+    /// What a successful call prints, as JSON, one object a line.
+    pub fn json_lines<A: AsRef<std::ffi::OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Vec<Value> {
+        self.stdout(args).lines().map(|line| serde_json::from_str(line).expect("a JSON object a line")).collect()
+    }
+
+    /// What a successful call prints, as one JSON object.
+    pub fn json<A: AsRef<std::ffi::OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Value {
+        let mut lines = self.json_lines(args);
+        assert_eq!(lines.len(), 1, "one object");
+        lines.remove(0)
+    }
+}
+
+/// Runs a call that must fail with `code`, print nothing on stdout, and say each of `says` on stderr.
+/// Gives what is wrong instead of panicking, so that a table reports all its rows.
+pub fn refusal(home: &Home, args: &[&str], code: i32, says: &[&str]) -> Result<String, String> {
+    let output = home.command(args).stdin(std::process::Stdio::null()).output().map_err(|error| error.to_string())?;
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    let about = |what: String| format!("netcliff {}\n  {what}\n  stderr: {stderr}", args.join(" "));
+    if output.status.code() != Some(code) {
+        return Err(about(format!("{}, not {code}", output.status)));
+    }
+    if !output.stdout.is_empty() {
+        return Err(about(format!("stdout: {}", String::from_utf8_lossy(&output.stdout))));
+    }
+    let absent: Vec<&str> = says.iter().copied().filter(|part| !stderr.contains(part)).collect();
+    if !absent.is_empty() {
+        return Err(about(format!("does not say {absent:?}")));
+    }
+    if stderr.contains("panicked") || stderr.contains("RUST_BACKTRACE") {
+        return Err(about("panics".to_owned()));
+    }
+    Ok(stderr)
+}
+
+/// Checks a whole table of refusals and shows every row that is not as it should be. With NETCLIFF_SHOW_MESSAGES
+/// set, shows all messages, to be read as a user would.
+pub fn refusals(home: &Home, code: i32, table: &[(&[&str], &[&str])]) {
+    let results: Vec<_> = table.iter().map(|(args, says)| (args, refusal(home, args, code, says))).collect();
+    if std::env::var_os("NETCLIFF_SHOW_MESSAGES").is_some() {
+        results
+            .iter()
+            .for_each(|(args, result)| say(&format!("--- {args:?}\n{}", result.as_ref().unwrap_or_else(|e| e))));
+    }
+    let wrong: Vec<String> = results.into_iter().filter_map(|(_, result)| result.err()).collect();
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), table.len(), wrong.join("\n"));
+}
+
+/// A number, plain or in `{value, ...}`.
+pub fn number(value: &Value) -> Option<f64> {
+    value.as_f64().or_else(|| value.get("value")?.as_f64())
+}
+
+/// The number at a JSON pointer; the test fails with the place named if there is none.
+pub fn number_at(value: &Value, pointer: &str) -> f64 {
+    value.pointer(pointer).and_then(number).unwrap_or_else(|| panic!("no number at {pointer} in {value}"))
+}
+
+/// Files below a directory; none if it does not exist.
+pub fn entries(dir: &Path) -> Vec<String> {
+    let names = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    names.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
+/// A line for whoever reads the test's output.
+pub fn say(text: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
+}

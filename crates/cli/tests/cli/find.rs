@@ -1,0 +1,275 @@
+//! The main job on this machine: `netcliff find`, whole, stopped, killed and refused.
+//!
+//! The runs are as short as they can be and the machine may be noisy: what is asked of figures is only that they
+//! are sane.
+
+use std::time::{Duration, Instant};
+
+use crate::common::running::{Ended, Running, namespaces_of};
+use crate::common::{Home, entries, number, number_at};
+use netcliff_host::testbed::Permission;
+use netcliff_testkit::{Need, has, has_namespaces, retried};
+use serde_json::Value;
+
+/// The longest a whole short run may take, in a debug build beside other work.
+const WHOLE: Duration = Duration::from_secs(280);
+/// The longest wait for an early stage.
+const EARLY: Duration = Duration::from_secs(60);
+/// The longest from Ctrl-C to the end.
+const STOPPED_WITHIN: Duration = Duration::from_secs(5);
+
+/// The turn of a test: two runs would disturb each other; None, reported as skipped, where this machine cannot do it.
+fn turn() -> Option<netcliff_testkit::Turn> {
+    match has(Need::Cpus) && has_namespaces() {
+        false => None,
+        true => Some(netcliff_testkit::turn(netcliff_testkit::Shared::Cpus)),
+    }
+}
+
+/// Named namespaces are made by the host's root only; others vanish with the process.
+fn named_namespaces() -> bool {
+    Permission::probe() == Permission::Root
+}
+
+fn quick(home: &Home, more: &[&str]) -> Running {
+    // A small socket: chains of few states.
+    let short =
+        "find --quick --trial 100ms --loss 1e-3 --repeats 1 --searches 3 --socket-buffer 256KiB --seed 3 --json";
+    Running::start(home, &short.split(' ').chain(more.iter().copied()).collect::<Vec<_>>())
+}
+
+/// A run to its end, which leaves nothing behind; its finding.
+fn whole(home: &Home, more: &[&str]) -> (Value, Ended) {
+    let running = quick(home, more);
+    let pid = running.pid();
+    let ended = running.end(WHOLE);
+    assert!(matches!(ended.status.code(), Some(0 | 1)), "{}: {}", ended.status, ended.stderr);
+    assert_eq!(namespaces_of(pid), [""; 0], "namespaces left behind");
+    assert_eq!(entries(&home.state().join("journal")), [""; 0], "a journal left behind");
+    let finding: Value =
+        serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {}", ended.stderr));
+    let measured = finding["cliff_pps"]["wire"].is_object() || finding["cliff_pps"]["wire"].is_number();
+    assert_eq!(
+        ended.status.code(),
+        Some(if measured { 0 } else { 1 }),
+        "the exit code says whether a cliff was measured"
+    );
+    assert_eq!(finding["partial"], false);
+    (finding, ended)
+}
+
+/// True if `missing` gives a reason for one of these figures.
+fn explained(finding: &Value, figures: &[String]) -> bool {
+    let missing = finding["missing"].as_array().expect("missing is a list");
+    missing.iter().any(|entry| {
+        assert!(entry["why"].as_str().is_some_and(|why| why.len() > 10), "a reason: {entry}");
+        entry["figure"] == "everything measured" || figures.iter().any(|figure| entry["figure"] == figure.as_str())
+    })
+}
+
+/// Every figure is there and sane, or said to be missing and why.
+fn check_figures(finding: &Value) {
+    for name in ["cliff_pps", "peak_pps", "livelock"] {
+        for engine in ["model", "sim", "wire"] {
+            match number(&finding[name][engine]) {
+                Some(value) => assert!(value > 0.0 || name == "livelock", "{name}.{engine} = {value}"),
+                None => {
+                    let reasons = [name, "sweep", "cliff_pps"].map(|group| format!("{group}.{engine}"));
+                    assert!(explained(finding, &reasons), "{name}.{engine}: {}", finding["missing"]);
+                }
+            }
+        }
+    }
+    for point in finding["sweep"].as_array().expect("sweep is a list") {
+        let offered = number(&point["outcome"]["offered_pps"]).unwrap_or(0.0).max(number_at(point, "/load_pps"));
+        let delivered = number_at(point, "/outcome/throughput_pps");
+        assert!((0.0..=1.01 * offered).contains(&delivered), "{delivered} of {offered} pps: {point}");
+        for (share, value) in point["outcome"]["cpu"].as_object().into_iter().flatten() {
+            let value = number(value).expect("a share");
+            assert!((-1e-9..=1.0 + 1e-9).contains(&value), "{share} = {value}: {point}");
+        }
+    }
+}
+
+fn check_sweep_reaches_twice_the_cliff(finding: &Value) {
+    let Some(cliff) = number(&finding["cliff_pps"]["wire"]) else { return };
+    let points = finding["sweep"].as_array().expect("sweep is a list").iter().filter(|point| point["engine"] == "wire");
+    let highest = points.map(|point| number_at(point, "/load_pps")).fold(0.0, f64::max);
+    let enough = highest >= 1.999 * cliff;
+    assert!(
+        enough || explained(finding, &["sweep.wire".to_owned()]),
+        "{highest} of {cliff} pps: {}",
+        finding["missing"]
+    );
+}
+
+fn check_page(path: &std::path::Path) {
+    let page = std::fs::read_to_string(path).expect("the page was written");
+    assert!(page.trim_end().ends_with("</html>"), "it is whole");
+    for outside in ["src=\"http", "href=\"http", "<link", "@import", "url(", "<script src"] {
+        assert!(!page.contains(outside), "self-contained pages have no {outside}");
+    }
+}
+
+#[test]
+fn a_whole_run() {
+    let Some(_turn) = turn() else { return };
+    let home = Home::new();
+    let (db, page) = (home.text("records.db"), home.path("page.html"));
+    let (finding, ended) = whole(&home, &["--db", &db, "--html", &page.display().to_string()]);
+    for key in ["host", "calibration", "cliff_pps", "peak_pps", "livelock", "sweep", "fingerprint", "missing"] {
+        assert!(finding.get(key).is_some(), "{key}");
+    }
+    check_figures(&finding);
+    check_sweep_reaches_twice_the_cliff(&finding);
+    assert!(finding["calibration"].is_object() || explained(&finding, &["calibration".to_owned()]));
+    assert!(finding["host"]["testbed"].as_str().unwrap().starts_with("netns"));
+    assert!(finding["fingerprint"]["kernel.release"].is_string(), "{}", finding["fingerprint"]);
+    assert_eq!(finding["provenance"]["seed"], 3);
+    assert!(finding["provenance"]["command"].as_str().unwrap().starts_with("netcliff find --quick --trial 100ms"));
+    check_page(&page);
+    assert!(ended.stderr.contains(&format!("Report: {}", page.display())), "{}", ended.stderr);
+
+    let runs = home.json_lines(["results", "list", "--json", "--db", &db]);
+    assert_eq!((&runs[0]["kind"], &runs[0]["state"]), (&"find".into(), &"done".into()));
+    assert_eq!(runs[0]["fingerprint_id"], finding["provenance"]["fingerprint_id"]);
+    assert!(finding["calibration"].is_null() || runs[0]["records"].as_i64().unwrap() > 10, "{runs:?}");
+    assert_eq!(home.json(["results", "show", "--json", "--db", &db]), finding);
+    let rows = home.stdout(["results", "show", "--csv", "--db", &db]).lines().count() as i64;
+    assert_eq!(rows, runs[0]["records"].as_i64().unwrap() + 1);
+    assert!(!home.stdout(["results", "show", "--db", &db]).is_empty());
+    assert!(!home.default_db().exists(), "another store was asked for");
+}
+
+#[test]
+fn on_loopback() {
+    let Some(_turn) = turn() else { return };
+    let home = Home::new();
+    let (finding, _) = whole(&home, &["--testbed", "loopback"]);
+    check_figures(&finding);
+    assert!(finding["host"]["testbed"].as_str().unwrap().starts_with("loopback"));
+    let limits = finding["host"]["limits"].to_string();
+    assert!(limits.contains("loopback") || limits.contains("127.0.0.1"), "what it costs: {limits}");
+    // The page goes where the records go.
+    let reports = home.default_db().with_file_name("reports");
+    check_page(&reports.join(entries(&reports).first().expect("a page in the data directory")));
+}
+
+#[test]
+fn without_exact_accounting() {
+    let Some(_turn) = turn() else { return };
+    let home = Home::new();
+    let (finding, _) = whole(&home, &["--cpu-meter", "procfs"]);
+    check_figures(&finding);
+    assert!(finding["calibration"].is_null());
+    assert!(explained(&finding, &["calibration".to_owned()]), "{}", finding["missing"]);
+    assert!(number(&finding["cliff_pps"]["wire"]).is_some() || explained(&finding, &["cliff_pps.wire".to_owned()]));
+    let wire = finding["sweep"].as_array().unwrap().iter().filter(|point| point["engine"] == "wire").count();
+    assert!(wire > 0, "the loads are measured all the same");
+}
+
+/// Stops a run by Ctrl-C in a stage; gives its finding. A loaded machine may not calibrate, and then has no later
+/// stage: one run of ten at most, so that three in a row are a fault (a false alarm in 1e3 runs).
+fn stopped_in(home: &Home, stage: &str, more: &[&str]) -> Value {
+    let running = retried(3, &format!("no stage {stage:?}"), || {
+        let mut running = quick(home, more);
+        running.reaches(stage, WHOLE).then_some(running)
+    });
+    let pid = running.pid();
+    std::thread::sleep(Duration::from_millis(400));
+    running.signal("INT");
+    let asked = Instant::now();
+    let ended = running.end(Duration::from_secs(30));
+    let took = asked.elapsed();
+    assert_eq!(ended.status.code(), Some(1), "{stage}: {}", ended.stderr);
+    assert!(took < STOPPED_WITHIN, "{stage}: {took:?}");
+    assert!(ended.stderr.contains("stopping"), "{}", ended.stderr);
+    assert_eq!(namespaces_of(pid), [""; 0], "{stage}");
+    assert_eq!(entries(&home.state().join("journal")), [""; 0], "{stage}");
+    let finding: Value = serde_json::from_str(&ended.stdout).expect("one JSON object");
+    assert_eq!(finding["partial"], true, "{stage}");
+    finding
+}
+
+fn check_stop_in(stage: &str, more: &[&str]) {
+    let Some(_turn) = turn() else { return };
+    let home = Home::new();
+    let finding = stopped_in(&home, stage, more);
+    let runs = home.json_lines(["results", "list", "--json"]);
+    assert_eq!(runs[0]["state"], "partial");
+    assert_eq!(home.json(["results", "show", "--json"]), finding);
+}
+
+#[test]
+fn ctrl_c_before_anything_is_measured() {
+    check_stop_in("measuring the sender", &[]);
+}
+
+#[test]
+fn ctrl_c_while_calibrating() {
+    check_stop_in("calibrating", &[]);
+}
+
+#[test]
+fn ctrl_c_while_simulating() {
+    check_stop_in("predicting and simulating", &[]);
+}
+
+#[test]
+fn ctrl_c_while_measuring_keeps_what_was_measured() {
+    // Nothing is calibrated or predicted by ticks: the sweep comes soon.
+    check_stop_in("sweeping", &["--cpu-meter", "procfs"]);
+}
+
+#[test]
+fn the_next_start_cleans_up_after_a_kill() {
+    let Some(_turn) = turn() else { return };
+    let home = Home::new();
+    let mut killed = quick(&home, &["--no-store"]);
+    let pid = killed.pid();
+    killed.until("rough cliff", EARLY);
+    killed.signal("KILL");
+    killed.end(EARLY);
+    if named_namespaces() {
+        assert_eq!(namespaces_of(pid).len(), 2, "a killed run cannot clean up");
+    }
+    let mut next = quick(&home, &["--no-store"]);
+    next.until("measuring the sender", EARLY);
+    assert_eq!(namespaces_of(pid), [""; 0], "the next start does");
+    let next_pid = next.pid();
+    next.signal("INT");
+    next.end(EARLY);
+    assert_eq!(namespaces_of(next_pid), [""; 0]);
+    assert_eq!(entries(&home.state().join("journal")), [""; 0]);
+}
+
+#[test]
+fn two_at_once_are_one_too_many() {
+    let Some(_turn) = turn() else { return };
+    let home = Home::new();
+    let mut first = quick(&home, &[]);
+    first.until("measuring the sender", EARLY);
+    let second = quick(&home, &[]).end(EARLY);
+    assert_eq!(second.status.code(), Some(1));
+    assert_eq!(second.stdout, "");
+    let names_pid = format!("pid {}", first.pid());
+    assert!(second.stderr.contains("another netcliff") && second.stderr.contains(&names_pid), "{}", second.stderr);
+    let runs = home.json_lines(["results", "list", "--json"]);
+    assert_ne!(runs[0]["state"], "running", "the refused run is over");
+    first.signal("INT");
+    assert_eq!(first.end(EARLY).status.code(), Some(1));
+}
+
+#[test]
+fn no_store_keeps_nothing() {
+    let Some(_turn) = turn() else { return };
+    let home = Home::new();
+    let mut running = quick(&home, &["--no-store"]);
+    running.until("measuring the sender", EARLY);
+    running.signal("INT");
+    let ended = running.end(EARLY);
+    assert_eq!(ended.status.code(), Some(1));
+    assert!(!ended.stdout.is_empty(), "the finding is printed");
+    assert_eq!(entries(&home.path("data")), [""; 0], "neither a store nor a page");
+    assert_eq!(entries(&home.path("")).iter().filter(|name| name.contains("find")).count(), 0, "nor a file elsewhere");
+}

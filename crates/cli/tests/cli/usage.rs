@@ -1,0 +1,307 @@
+//! Wrong usage: exit code 2, nothing on stdout, and a message with the offending value and the accepted form.
+
+use crate::common::{Home, refusals};
+
+#[test]
+fn costs_and_sizes() {
+    refusals(
+        &Home::new(),
+        2,
+        &[
+            (&["predict", "--rate", "100kpps", "--set", "ring=0"], &["ring = 0", "at least 1"]),
+            (&["predict", "--rate", "100kpps", "--set", "socket_buffer=0"], &["socket_buffer = 0", "at least 1"]),
+            (&["predict", "--rate", "100kpps", "--set", "ring=1.5"], &["--set ring", "\"1.5\"", "whole number"]),
+            (&["predict", "--rate", "100kpps", "--set", "ring=-1"], &["--set ring", "\"-1\"", "whole number"]),
+            (&["predict", "--rate", "100kpps", "--set", "rng=5"], &["rng=5", "KEY=VALUE", "socket_buffer"]),
+            (&["predict", "--rate", "100kpps", "--set", "application"], &["\"application\"", "KEY=VALUE"]),
+            (&["predict", "--rate", "100kpps", "--set", "protocol=5"], &["--set protocol", "\"5\"", "20us"]),
+            (&["predict", "--rate", "100kpps", "--set", "protocol=5kpps"], &["\"5kpps\"", "20us"]),
+            (&["predict", "--rate", "100kpps", "--set", "protocol=-5us"], &["\"-5us\"", "20us"]),
+            (&["predict", "--rate", "100kpps", "--set", "protocol=NaN"], &["\"NaN\"", "20us"]),
+            (&["predict", "--rate", "100kpps", "--set", "protocol=infs"], &["\"infs\"", "20us"]),
+            (
+                &["predict", "--rate", "100kpps", "--set", "protocol=0s", "--set", "per_byte=0s"],
+                &["protocol", "above 0"],
+            ),
+            (
+                &["predict", "--rate", "100kpps", "--set", "socket_drop_cost=2"],
+                &["socket_drop_cost = 2", "from 0 to 1"],
+            ),
+            (&["predict", "--rate", "100kpps", "--set", "service=gaussian"], &["gaussian", "exponential"]),
+            (&["predict", "--rate", "100kpps", "--set", "service=erlang:stages=0"], &["stages = 0", "from 1"]),
+            (&["predict", "--rate", "100kpps", "--host", "pentium5"], &["pentium5", "pentium4-2530mhz", "TOML file"]),
+            (&["simulate", "--rate", "100kpps", "--host", "/"], &["/: is a directory", "pentium4-2530mhz"]),
+        ],
+    );
+}
+
+#[test]
+fn loads() {
+    refusals(
+        &Home::new(),
+        2,
+        &[
+            (&["predict"], &["--rate"]),
+            (&["predict", "--cliff", "--loss", "0"], &["--loss", "'0'", "1e-4"]),
+            (&["predict", "--cliff", "--loss", "2"], &["--loss", "'2'", "1e-4"]),
+            (&["predict", "--cliff", "--rates", "1kpps..2kpps:2"], &["--cliff", "--rates", "cannot be used"]),
+            (&["predict", "--cliff", "--arrivals", "constant"], &["Poisson", "constant", "simulator"]),
+            (&["simulate", "--rate", "9kpps", "--series", "0us"], &["--series", "'0us'", "1ms"]),
+            (&["simulate", "--rate", "9kpps", "--series", "1ns"], &["series slice", "or more"]),
+            (&["simulate", "--distributions"], &["--rate 100kpps"]),
+            (&["simulate", "--rate", "9kpps", "--against", "napo"], &["--against", "napo", "polling"]),
+            (&["simulate", "--rate", "9kpps", "--trace-packets", "500"], &["--trace <FILE.json>"]),
+            (&["simulate", "--rate", "9kpps", "--trace", "x", "--trace-packets", "5"], &["'5'", "from 100"]),
+            (&["predict", "--rate", "0kpps"], &["0kpps", "above zero", "100kpps"]),
+            (&["predict", "--rate", "0"], &["'0'", "above zero"]),
+            (&["predict", "--rate", "0%"], &["0%", "above zero"]),
+            (&["predict", "--rate", "-5kpps"], &["-5kpps", "above zero", "100kpps"]),
+            (&["predict", "--rate=-5kpps"], &["-5kpps", "above zero", "100kpps"]),
+            (&["predict", "--rate", "NaN"], &["NaN", "100kpps"]),
+            (&["predict", "--rate", "NaNkpps"], &["NaNkpps", "100kpps"]),
+            (&["predict", "--rate", "1e999pps"], &["1e999pps", "100kpps"]),
+            (&["predict", "--rate", "100"], &["100", "100kpps"]),
+            (&["predict", "--rate", "100us"], &["100us", "100kpps"]),
+            (&["predict", "--rate", ""], &["--rate", "100kpps"]),
+            (&["predict", "--rate", "1kpps", "--rates", "1kpps..2kpps:2"], &["--rate", "--rates", "cannot be used"]),
+            (&["predict", "--rates", "10kpps..300kpps"], &["10kpps..300kpps'", "10kpps..300kpps:30"]),
+            (&["predict", "--rates", "10kpps..300kpps:0"], &["300kpps:0", "10kpps..300kpps:30"]),
+            (&["predict", "--rates", "10kpps..300kpps:1"], &["300kpps:1'", "10kpps..300kpps:30"]),
+            (&["predict", "--rates", "300kpps..10kpps:3"], &["300kpps..10kpps:3", "10kpps..300kpps:30"]),
+            (&["predict", "--rates", "10kpps..40%:3"], &["10kpps..40%:3", "10kpps..300kpps:30"]),
+            (&["predict", "--rates", "10kpps..300kpps:x"], &["300kpps:x", "10kpps..300kpps:30"]),
+            (&["predict", "--rates", "10kpps,,"], &["10kpps,,", "10kpps,20kpps"]),
+            (&["predict", "--rates", "-1kpps..2kpps:2"], &["-1kpps..2kpps:2", "10kpps..300kpps:30"]),
+            (&["predict", "--rate", "40%", "--link", "0Gbit/s"], &["link", "0", "from 1bit/s"]),
+            (&["predict", "--rate", "40%", "--link", "1kpps"], &["1kpps", "1.5Gbit/s"]),
+            (&["predict", "--rate", "40%", "--link", "-1Gbit/s"], &["-1Gbit/s", "1.5Gbit/s"]),
+        ],
+    );
+}
+
+#[test]
+fn schemes_and_arrivals() {
+    refusals(
+        &Home::new(),
+        2,
+        &[
+            (
+                &["predict", "--rate", "1kpps", "--scheme", "interupt"],
+                &["\"interupt\"", "interrupt,", "polling:period=20us"],
+            ),
+            (&["predict", "--rate", "1kpps", "--scheme", "napi:wieght=64"], &["wieght", "weight,"]),
+            (&["predict", "--rate", "1kpps", "--scheme", "ideal:x=1"], &["`x`", "none"]),
+            (&["predict", "--rate", "1kpps", "--scheme", "napi:weight=0"], &["weight = 0", "at least 1"]),
+            (&["predict", "--rate", "1kpps", "--scheme", "napi:weight=1,weight=2"], &["`weight` is given twice"]),
+            (&["predict", "--rate", "1kpps", "--scheme", "napi:weight=-1"], &["`weight`", "\"-1\"", "whole number"]),
+            (
+                &["predict", "--rate", "1kpps", "--scheme", "napi:defer_hard_irqs=2"],
+                &["defer_hard_irqs = 2", "gro_flush_timeout"],
+            ),
+            (&["predict", "--rate", "1kpps", "--scheme", "polling:period=20"], &["`period`", "\"20\"", "20us"]),
+            (&["predict", "--rate", "1kpps", "--scheme", "polling:period=1us"], &["period = 1us", "1.59us"]),
+            (
+                &["predict", "--rate", "1kpps", "--scheme", "interrupt:drops_interrupt=maybe"],
+                &["maybe", "true or false"],
+            ),
+            (&["predict", "--rate", "1kpps", "--scheme", "coalesce:frames=5000"], &["frames = 5000", "1024"]),
+            (&["predict", "--rate", "1kpps", "--scheme", "hybrid:up=10kpps,down=20kpps"], &["down = 20kpps", "10kpps"]),
+            (&["predict", "--rate", "1kpps", "--scheme", "polling:quota=0"], &["quota = 0", "at least 1"]),
+            (&["predict", "--rate", "1kpps", "--scheme", "napi-2007:quota=0"], &["quota = 0", "at least 1"]),
+            (&["predict", "--rate", "1kpps", "--scheme", "napi-2007:period=1590ns"], &["period = 1.59us", "1.59us"]),
+            (&["predict", "--rate", "1kpps", "--scheme", "hybrid:period=1us"], &["period = 1us", "1.59us"]),
+            (&["predict", "--rate", "1kpps", "--scheme", "hybrid:ewma=0"], &["ewma", "above 0"]),
+            (&["predict", "--rate", "1kpps", "--scheme", "napi:budget=0"], &["budget = 0", "at least 1"]),
+            (&["predict", "--rate", "1kpps", "--scheme", "coalesce:frames=0"], &["frames = 0", "at least 1"]),
+            (&["predict", "--rate", "1kpps", "--scheme", "coalesce:usecs=-1us"], &["`usecs`", "\"-1us\"", "20us"]),
+            (&["simulate", "--rate", "1kpps", "--scheme", "dim:start=9"], &["start = 9", "from 0 to 4"]),
+            (&["simulate", "--rate", "1kpps", "--scheme", "dim:profile=fast"], &["fast", "eqe or cqe"]),
+            (&["simulate", "--rate", "1kpps", "--arrivals", "poison"], &["poison", "poisson, constant"]),
+            (&["simulate", "--rate", "1kpps", "--arrivals", "batch:size=0"], &["batch size = 0", "at least 1"]),
+            (&["simulate", "--rate", "1kpps", "--arrivals", "mmpp:busy=2"], &["busy = 2", "between 0 and 1"]),
+            (&["simulate", "--rate", "1kpps", "--arrivals", "onoff:alpha_on=0.9"], &["alpha_on = 0.9", "above 1"]),
+            (&["simulate", "--rate", "1kpps", "--arrivals", "trace:/nonexistent"], &["/nonexistent"]),
+            (&["predict", "--rate", "1kpps", "--fidelity", "rough"], &["rough", "paper", "exact"]),
+        ],
+    );
+}
+
+#[test]
+fn effort_of_a_simulation() {
+    refusals(
+        &Home::new(),
+        2,
+        &[
+            (&["simulate", "--rate", "1kpps", "--seed", "-1"], &["'-1'", "--seed", "whole number"]),
+            (&["simulate", "--rate", "1kpps", "--seed", "x"], &["'x'", "--seed", "whole number"]),
+            (&["simulate", "--rate", "1kpps", "--packets", "10"], &["'10'", "1000 to", "1_000_000"]),
+            (&["simulate", "--rate", "1kpps", "--packets", "-10"], &["-10", "whole number"]),
+            (&["simulate", "--rate", "1kpps", "--packets", "1e6"], &["1e6", "whole number"]),
+            (&["simulate", "--rate", "1kpps", "--precision", "0%"], &["0%", "above 0%"]),
+            (&["simulate", "--rate", "1kpps", "--precision", "1%", "--for", "speed"], &["speed", "throughput", "p999"]),
+            (&["simulate", "--rate", "1kpps", "--precision", "200%"], &["200%", "below 100%"]),
+            (&["simulate", "--rate", "1kpps", "--precision", "1%", "--packets", "5000"], &["--precision", "--packets"]),
+            (&["simulate", "--rate", "1kpps", "--confidence", "100%"], &["100%", "below 100%"]),
+        ],
+    );
+}
+
+#[test]
+fn measuring() {
+    let home = Home::new();
+    refusals(
+        &home,
+        2,
+        &[
+            (&["find", "--loss", "2"], &["'2'", "--loss", "above 0 and below 1"]),
+            (&["find", "--loss", "0"], &["'0'", "above 0 and below 1"]),
+            (&["find", "--loss", "-1"], &["-1", "--loss", "1e-4"]),
+            (&["find", "--size", "10B"], &["10B", "64B to 9018B"]),
+            (&["find", "--size", "imix"], &["imix", "64B"]),
+            (&["find", "--work", "-1us"], &["-1us", "20us"]),
+            (&["find", "--trial", "1ms"], &["1ms", "50ms to 600s"]),
+            (&["find", "--trial", "1"], &["'1'", "20us"]),
+            (&["find", "--repeats", "0"], &["0", "1..=1000"]),
+            (&["find", "--socket-buffer", "1B"], &["1B", "4KiB to 1GiB"]),
+            (&["find", "--testbed", "moon"], &["moon", "best, netns, loopback"]),
+            (&["find", "--cpu-meter", "x"], &["'x'", "best, ebpf, procfs, soaker"]),
+            (&["find", "--check", "nonsense"], &["nonsense", "size=512B", "backlog=200"]),
+            (&["find", "--check", "size=imix"], &["imix", "512B"]),
+            (&["find", "--check", "backlog=0"], &["backlog", "\"0\"", "above 0"]),
+            (&["find", "--check", "work=5"], &["work", "\"5\"", "20us"]),
+            (&["find", "--no-store", "--db", "x.db"], &["--no-store", "--db"]),
+            (&["find", "--host-cpu", "999"], &["CPU 999", "online are 0", "choose one"]),
+            (&["find", "--sender-cpu", "999"], &["CPU 999", "online are 0", "choose one"]),
+            (&["find", "--host-cpu", "-1"], &["'-1'", "--host-cpu", "number of a CPU"]),
+        ],
+    );
+    let runs = home.json_lines(["results", "list", "--json"]);
+    assert!(runs.iter().all(|run| run["state"] != "running"), "a refused run is over: {runs:?}");
+}
+
+#[test]
+fn commands_and_results() {
+    let home = Home::new();
+    let saved = home.text("saved.db");
+    home.stdout(["predict", "--rate", "1kpps", "--db", &saved]);
+    refusals(
+        &home,
+        2,
+        &[
+            (&[], &["Usage: netcliff"]),
+            (&["fnd"], &["fnd", "find"]),
+            (&["predict", "--rat", "1kpps"], &["--rat"]),
+            (&["completions", "cmd.exe"], &["cmd.exe", "bash"]),
+            (&["results", "show"], &["no runs", "data/netcliff/records.db"]),
+            (&["results", "show", "99"], &["no run 99", "data/netcliff/records.db", "empty"]),
+            (&["results", "show", "99", "--db", &saved], &["no run 99", "the newest are 1"]),
+            (&["results", "show", "first"], &["'first'", "results list"]),
+            (&["results", "show", "--json", "--csv"], &["--json", "--csv"]),
+            (&["results", "show", "1", "--db", &saved, "--html", "x.html"], &["run 1", "no page"]),
+        ],
+    );
+    assert!(!home.path("x.html").exists());
+}
+
+#[test]
+fn limits_of_what() {
+    let limits = |args: &[&'static str]| -> Vec<&'static str> { ["limits"].iter().chain(args).copied().collect() };
+    let home = Home::new();
+    for (args, says) in [
+        (&[][..], &["nothing is known", "--this-host", "--link", "--bus", "--memory", "--host"][..]),
+        (&["--link", "0bit/s"], &["--link", "above 0"]),
+        (&["--link", "fast"], &["\"fast\"", "1.5Gbit/s"]),
+        (&["--memory", "10Gbit/s"], &["10Gbit/s", "10GB/s"]),
+        (&["--bus", "isa"], &["isa", "pcie-3x8"]),
+        (&["--bus", "pcie-3x9"], &["lanes = 9", "16 or 32"]),
+        (&["--bus", "pcie-3x8:mps=100B"], &["100B", "128B"]),
+        (&["--sizes", "10B"], &["10B", "64B to 65535B"]),
+        (&["--offload", "ufo"], &["ufo", "zero-copy"]),
+        (&["--copies", "-1"], &["-1", "--copies"]),
+        (&["--cpus", "0"], &["0", "--cpus"]),
+        (&["--set", "ring=5"], &["--host"]),
+        (&["--host", "pentium5"], &["pentium5", "pentium4-2530mhz"]),
+        (&["--if", "no-such-if"], &["no-such-if", "ip link"]),
+        (&["--json", "--csv", "--link", "1Gbit/s"], &["--json", "--csv"]),
+    ] {
+        crate::common::refusal(&home, &limits(args), 2, says).unwrap_or_else(|wrong| panic!("{wrong}"));
+    }
+}
+
+/// This host's own parts: memory measured, link and slot from the kernel, costs from the store; by hand goes first.
+#[test]
+fn limits_of_this_host() {
+    let home = Home::new();
+    let output = home.command(["limits", "--this-host", "--json", "--sizes", "1518B"]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let memory = crate::common::number(&json["memory_bytes_per_s"]).unwrap();
+    assert!((1e8..1e12).contains(&memory), "{memory}");
+    assert!(json["host"].is_null());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("not calibrated"), "{output:?}");
+    let given =
+        ["--link", "1Gbit/s", "--bus", "pci-64/66", "--memory", "6GB/s", "--host", "pentium4-2530mhz", "--cpus", "3"];
+    let json = home.json(["limits", "--this-host", "--json"].iter().chain(&given));
+    assert_eq!(json, home.json(["limits", "--json"].iter().chain(&given)));
+    let text = home.stdout(["limits", "--this-host"]);
+    assert!(text.contains("a copy by one CPU just now"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+}
+
+/// The three forms say the same, and the lowest bound is the lowest of the parts.
+#[test]
+fn limits_in_three_forms() {
+    let home = Home::new();
+    let args = ["limits", "--link", "10Gbit/s", "--bus", "pci-x-133", "--sizes", "64B,1518B", "--offload", "jumbo"];
+    let json = home.json(args.iter().chain(&["--json"]));
+    let rows = json["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 4);
+    for row in rows {
+        let bounds: Vec<f64> =
+            row["bounds_pps"].as_object().unwrap().values().filter_map(crate::common::number).collect();
+        assert_eq!(crate::common::number(&row["pps"]).unwrap(), bounds.into_iter().fold(f64::INFINITY, f64::min));
+    }
+    let csv = home.stdout(args.iter().chain(&["--csv"]));
+    assert_eq!(csv.lines().count(), 5);
+    assert!(csv.lines().nth(4).unwrap().starts_with("1518,9018,jumbo,"), "{csv}");
+    let page = home.text("page.html");
+    let text = home.stdout(args.iter().chain(&["--html", &page]));
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    assert!(text.contains("WITH JUMBO") && std::fs::read_to_string(&page).unwrap().contains("<svg"));
+}
+
+#[test]
+fn queues_and_their_shares() {
+    let predict = |shares: &'static str| ["predict", "--rate", "100kpps", "--queues", shares];
+    refusals(
+        &Home::new(),
+        2,
+        &[
+            (&predict("0"), &["'0'", "queues = 0", "1 to 4096"]),
+            (&predict("-1"), &["-1", "such as 4"]),
+            (&predict("many"), &["many", "40%,30%,30%"]),
+            (&predict("50%,40%"), &["50%,40%", "sum to 90%", "100%"]),
+            (&predict("4:map=up"), &["up", "pairing, spread or smt"]),
+            (&predict("4:cold=0.5"), &["queues cold = 0.5", "from 1"]),
+            (&["predict", "--rate", "9kpps", "--queues", "2", "--flows", "0"], &["flows = 0", "from 1 to 1000000"]),
+            (&["predict", "--rate", "9kpps", "--flows", "9"], &["--queues"]),
+            (&["simulate", "--rate", "9kpps", "--queues", "2", "--distributions"], &["one queue", "leave queues out"]),
+            (&predict("150%,-50%"), &["-50%", "40%"]),
+        ],
+    );
+}
+
+/// Four queues alike carry four times one queue; a queue with 40 % of the load puts the cliff at 2.5 times.
+#[test]
+fn skew_moves_the_cliff() {
+    let home = Home::new();
+    let cliff = |queues: &str| {
+        let args = ["predict", "--scheme", "interrupt", "--cliff", "--json", "--queues", queues];
+        crate::common::number(&home.json(args)["cliff_pps"]).expect("a cliff")
+    };
+    let one = cliff("1");
+    assert!((cliff("4") / (4.0 * one) - 1.0).abs() < 1e-3);
+    let skewed = cliff("40%,30%,20%,10%") / one;
+    // The loss target is of all packets, the busiest queue has 40 % of them: a little more than 2.5.
+    assert!((2.49..2.6).contains(&skewed), "{skewed}");
+}

@@ -1,0 +1,170 @@
+//! `netcliff watch` without a terminal and in one.
+
+use crate::common::Home;
+use netcliff_testkit::{Need, has, has_program};
+
+#[test]
+fn once_as_json() {
+    let home = Home::new();
+    let record = home.text("moments.jsonl");
+    let moment = home.json(["watch", "--once", "--json", "--interval", "200ms", "--record", &record]);
+    let cpus = moment["cpus"].as_array().unwrap();
+    assert!(!cpus.is_empty());
+    for cpu in cpus {
+        let shares = ["user", "system", "irq", "softirq", "steal", "idle"].map(|name| cpu[name].as_f64().unwrap());
+        assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-6, "{cpu}");
+    }
+    assert!(moment["seconds"].as_f64().unwrap() >= 0.2);
+    assert!(moment["bottleneck"].as_str().unwrap().len() > 10);
+    let line = std::fs::read_to_string(&record).unwrap();
+    assert_eq!(line.lines().count(), 1);
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&line).unwrap(), moment);
+}
+
+#[test]
+fn once_for_people() {
+    let home = Home::new();
+    let page = home.stdout(["watch", "--once", "--interval", "200ms"]);
+    assert!(page.contains("CPU") && page.contains("interface"), "{page}");
+    assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
+}
+
+#[test]
+fn wrong_usage_is_told() {
+    let home = Home::new();
+    for (args, words) in [
+        (&["watch"][..], "--once"),
+        (&["watch", "--once", "--if", "nosuch0"], "nosuch0"),
+        (&["watch", "--once", "--interval", "1ms"], "100ms"),
+        (&["watch", "--once", "--json", "--record", "/nonexistent/x"], "/nonexistent/x"),
+    ] {
+        let output = home.netcliff(args).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {told}");
+        assert!(told.contains(words), "{args:?}: {told}");
+    }
+}
+
+/// Sort, record, pause, quit, typed into a real pseudo-terminal of 80x24.
+#[test]
+fn keys_in_a_terminal() {
+    let home = Home::new();
+    let record = home.text("moments.jsonl");
+    let Some(output) = in_terminal(
+        &home,
+        "=netcliff watch,s=by load,r=recording,p=paused,q",
+        &["watch", "--interval", "200ms", "--record", &record],
+    ) else {
+        return;
+    };
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{output:?}");
+    let screens: Vec<&str> = text.split('\x0c').collect();
+    let [sorted, recording, paused, _, end] = screens[..] else { panic!("{} screens: {text}", screens.len()) };
+    assert!(sorted.contains("netcliff watch: ") && sorted.contains("by load") && sorted.contains(" CPU"), "{sorted}");
+    assert!(sorted.lines().count() <= 24, "{sorted}");
+    assert!(recording.contains("recording") && !recording.contains("paused"), "{recording}");
+    // All of the first line fits, keys included.
+    assert!(paused.contains("paused, recording, by load") && paused.contains("r rec\n"), "{paused}");
+    assert_eq!(end.trim(), "exit 0");
+    let lines = std::fs::read_to_string(&record).unwrap();
+    // At least one interval of 200 ms between the keys; a loaded machine takes more.
+    assert!((1..=200).contains(&lines.lines().count()), "{lines}");
+    for line in lines.lines() {
+        serde_json::from_str::<serde_json::Value>(line).unwrap();
+    }
+}
+
+/// Types keys into a pseudo-terminal, step by step (terminal.py); None, reported, where there is no Python.
+fn in_terminal(home: &Home, keys: &str, args: &[&str]) -> Option<std::process::Output> {
+    let netcliff = home.command(args);
+    let mut python = std::process::Command::new("python3");
+    python.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/common/terminal.py")).arg(keys);
+    python.arg(netcliff.get_program()).args(netcliff.get_args());
+    for (name, value) in netcliff.get_envs() {
+        if let Some(value) = value {
+            python.env(name, value);
+        }
+    }
+    has_program("python3").then(|| python.output().expect("python3 runs"))
+}
+
+/// A terminal that is gone ends it within a second or two, with the signal that goes with it or without, and so does a signal while nobody
+/// reads what it writes.
+#[test]
+fn a_terminal_that_is_gone_ends_it() {
+    let home = Home::new();
+    for how in ["hangup", "no-signal", "unread"] {
+        let Some(told) = terminal_gone(&home, how, &["watch", "--interval", "200ms"]) else { return };
+        assert!(told.starts_with("ended"), "{how}: {told}");
+    }
+}
+
+/// The question of `tune apply` is answered by nobody once its terminal is gone: nothing is changed, and it ends.
+#[test]
+fn a_question_to_a_terminal_that_is_gone_is_a_no() {
+    let home = Home::new();
+    let Some(told) = terminal_gone(&home, "no-signal", &["tune", "apply", "--objective", "latency"]) else { return };
+    // Where there is nothing to change nothing is asked.
+    assert!(told.starts_with("ended") || told.starts_with("left before"), "{told}");
+}
+
+/// How a program ends whose terminal goes; None, told, where there is no Python.
+fn terminal_gone(home: &Home, how: &str, args: &[&str]) -> Option<String> {
+    if !has_program("python3") {
+        return None;
+    }
+    let netcliff = home.command(args);
+    let mut python = std::process::Command::new("python3");
+    python.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/common/terminal_gone.py")).arg(how);
+    python.arg(netcliff.get_program()).args(netcliff.get_args());
+    python.envs(netcliff.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let output = python.output().expect("python3 runs");
+    Some(format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr)))
+}
+
+/// Whoever ends it from elsewhere gets the terminal back as it was.
+#[test]
+fn sigterm_gives_the_terminal_back() {
+    let home = Home::new();
+    let Some(output) = in_terminal(&home, "=netcliff watch,!", &["watch", "--interval", "60s"]) else { return };
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{output:?}");
+    assert!(text.trim_end().ends_with("exit 0 as it was"), "{text}");
+}
+
+/// Of an interface that is removed nothing more can be told: no zeros.
+#[test]
+fn an_interface_that_goes_ends_it() {
+    let home = Home::new();
+    let space = format!("ncwatch-{}", std::process::id());
+    if !has(Need::Netns) {
+        return;
+    }
+    let made = crate::common::bed::ip(&["netns", "add", &space])
+        && crate::common::bed::ip(&["-n", &space, "link", "add", "w0", "type", "veth", "peer", "name", "w1"]);
+    assert!(made, "the namespace of the test cannot be made");
+    let netcliff = home.command(["watch", "--json", "--interval", "100ms", "--if", "w0"]);
+    let mut watch = std::process::Command::new("ip");
+    watch.args(["netns", "exec", &space]).arg(netcliff.get_program()).args(netcliff.get_args());
+    let child = watch.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(700));
+    assert!(crate::common::bed::ip(&["-n", &space, "link", "del", "w0"]));
+    let output = ended(child);
+    assert!(crate::common::bed::ip(&["netns", "delete", &space]));
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("w0 is gone"), "{told}");
+    assert!(String::from_utf8_lossy(&output.stdout).lines().count() >= 1, "{output:?}");
+}
+
+fn ended(mut child: std::process::Child) -> std::process::Output {
+    for _ in 0..100 {
+        if child.try_wait().unwrap().is_some() {
+            return child.wait_with_output().unwrap();
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    child.kill().unwrap();
+    child.wait_with_output().unwrap()
+}
