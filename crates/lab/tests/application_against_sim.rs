@@ -6,7 +6,7 @@
 
 mod against;
 
-use against::{CONFIDENCE, bound};
+use against::{CONFIDENCE, Dice, bound};
 use netcliff_core::{Engine, Figure, Host, Outcome, Point, Traffic};
 
 use netcliff_model::{Fidelity, ModelEngine};
@@ -87,17 +87,48 @@ fn simulated(point: &Point, seed: u64, packets: u64) -> Outcome {
     sim.evaluate(point).expect("the simulator answers")
 }
 
+/// Random hosts whose polls wait for ticks, with and without a context switch: rings and sockets of a few packets, and of a host's size
+/// below saturation.
+fn ticking(kind: &str, dice: &mut Dice) -> Point {
+    let is_small = dice.flag();
+    let mut host = if is_small { dice.host((2, 16), (2, 16)) } else { dice.host((1024, 1024), (256, 256)) };
+    let application_s = dice.between(0.5e-6, 3e-6);
+    host.application_s = Some(application_s);
+    host.context_switch_s = if dice.flag() { dice.between(0.2e-6, 2e-6) } else { 0.0 };
+    let saturation_pps = 1.0 / (host.service_s(64.0) + host.interrupt_s + application_s);
+    let load = if is_small { dice.between(0.1, 2.0) } else { dice.between(0.1, 0.5) };
+    let scheme = format!("{kind}:period={},quota={}", dice.time_us(10.0, 30.0), dice.whole(2, 4));
+    Point { host, scheme: scheme.parse().expect("a scheme"), traffic: Traffic::poisson(saturation_pps * load) }
+}
+
+#[test]
+fn exact_with_napi_2007() {
+    let mut dice = Dice(61_000);
+    holds(&(0..20).map(|_| ticking("napi-2007", &mut dice)).collect::<Vec<_>>(), 100_000);
+}
+
+#[test]
+fn exact_with_polling() {
+    let mut dice = Dice(62_000);
+    holds(&(0..20).map(|_| ticking("polling", &mut dice)).collect::<Vec<_>>(), 100_000);
+}
+
 #[test]
 fn exact_with_an_application() {
     let points = points();
     assert!(points.len() >= 60, "{}", points.len());
+    holds(&points, 300_000);
+}
+
+/// The model is exact at these points, and the simulator's intervals over so many packets hold it.
+fn holds(points: &[Point], packets: u64) {
     let model = ModelEngine::new(Fidelity::Exact).without_quantiles();
     let (mut compared, mut missed) = (0, Vec::new());
     for (nth, point) in points.iter().enumerate() {
         let seed = 70_000 + nth as u64;
         let truth = model.evaluate(point).expect("the model answers");
         assert!(!truth.notes.iter().any(|note| note.contains("two-moment")), "{point:?}: {:?}", truth.notes);
-        let found = simulated(point, seed, 300_000);
+        let found = simulated(point, seed, packets);
         for (name, truth, found) in figures(&truth, &found) {
             compared += 1;
             // What happens less than once in all packets is not seen.
@@ -119,7 +150,12 @@ fn exact_with_an_application() {
 #[test]
 fn latencies_of_a_referee() {
     let model = ModelEngine::new(Fidelity::Exact).without_quantiles();
-    for (scheme, right_s) in [("coalesce:frames=8,masked=true", 133e-6), ("coalesce:usecs=50us,masked=true", 117e-6)] {
+    let right = [
+        ("coalesce:frames=8,masked=true", 133e-6),
+        ("coalesce:usecs=50us,masked=true", 117e-6),
+        ("napi-2007:period=20us,quota=3", 85.2e-6),
+    ];
+    for (scheme, right_s) in right {
         let found = model.evaluate(&point(scheme, 100.0, 1024, 256)).expect("an answer");
         let latency_s = found.latency_s.and_then(|latency| latency.mean).expect("a mean").value;
         assert!((latency_s / right_s - 1.0).abs() < 0.01, "{scheme}: {latency_s}");

@@ -1,6 +1,6 @@
 //! The cliff: the highest offered load whose loss stays within a bound; and what is left beyond it.
 
-use netcliff_core::{Engine, EngineFailure, Host, Point, Scheme, Traffic};
+use netcliff_core::{Engine, EngineFailure, Host, Invalid, Point, Scheme, Traffic};
 
 /// Relative width at which the search ends.
 const FOUND: f64 = 1e-5;
@@ -21,8 +21,9 @@ pub struct Cliff {
 
 /// The highest load of `traffic`'s kind that `host` takes under `scheme` with a loss of at most `loss`.
 ///
-/// Doubling or halving from the load that the CPU could just do, then Chandrupatla's method on the logarithms of load and loss to a part in 1e5. Err if the engine
-/// fails or never loses (or always does) within 1e-6 to 1e13 packets/s.
+/// Doubling or halving from the load that the CPU could just do, then Chandrupatla's method on the logarithms of load and loss to a part in 1e5. Err if `loss` is
+/// not above 0 and below 1 (in theory every load loses something, and none loses all), or if the engine fails or never loses (or always
+/// does) within 1e-6 to 1e13 packets/s.
 pub fn cliff(
     engine: &dyn Engine,
     host: &Host,
@@ -30,6 +31,9 @@ pub fn cliff(
     traffic: &Traffic,
     loss: f64,
 ) -> Result<Cliff, EngineFailure> {
+    if !(loss > 0.0 && loss < 1.0) {
+        return Err(Invalid::new("loss", loss, "must be above 0 and below 1").into());
+    }
     let mut evaluations = 0;
     let mut excess = |pps: f64| -> Result<f64, EngineFailure> {
         evaluations += 1;
@@ -181,6 +185,17 @@ mod tests {
                 assert!(at(found.pps) <= loss && at(found.pps * (1.0 + FOUND)) > loss, "{scheme:?} {ring}: {found:?}");
                 assert!(found.evaluations <= 16, "{scheme:?} {ring}: {found:?}");
             }
+        }
+    }
+
+    /// A bound of no loss would make the excess 0/0 where a loss is too small for a double.
+    #[test]
+    fn a_bound_that_is_no_share_is_refused() {
+        let engine = ModelEngine::new(Fidelity::Exact).without_quantiles();
+        let (host, traffic) = (Host { ring: 8, ..Host::pentium4_2530mhz() }, Traffic::poisson(1.0));
+        for loss in [0.0, -1e-4, 1.0, f64::NAN, f64::INFINITY] {
+            let found = cliff(&engine, &host, &Scheme::Ideal, &traffic, loss);
+            assert!(matches!(found, Err(EngineFailure::Invalid(_))), "{loss}: {found:?}");
         }
     }
 }

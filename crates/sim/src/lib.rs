@@ -44,6 +44,7 @@ mod control;
 mod draw;
 mod engine;
 mod fifo;
+mod free_running;
 mod length;
 mod machine;
 mod multi_queue;

@@ -15,6 +15,7 @@ use netcliff_core::Point;
 use crate::clock::{Clock, NEVER};
 use crate::draw::{Draw, to_ticks};
 use crate::fifo::{Fifo, Packet};
+use crate::free_running::FreeRunning;
 use crate::random::Purpose;
 use crate::source::{PacketCost, Source};
 use crate::tally::{Account, Counts};
@@ -97,6 +98,10 @@ pub(crate) struct Times {
     pub switch: Draw,
     /// One NIC register write, mean [ticks].
     pub mask_ticks: f64,
+    /// The scheduler's tick.
+    pub scheduler: FreeRunning,
+    seed: u64,
+    replication: u64,
 }
 
 impl Times {
@@ -110,7 +115,15 @@ impl Times {
             wakeup: draw(Purpose::Wakeup, host.wakeup_s),
             switch: draw(Purpose::Switch, host.context_switch_s),
             mask_ticks: clock.ticks(host.mask_s),
+            scheduler: FreeRunning::new(clock.whole(host.tick_s), seed, Purpose::SchedulerTick, replication),
+            seed,
+            replication,
         }
+    }
+
+    /// The timer of a scheme that polls.
+    pub(crate) fn poll_timer(&self, period: u64) -> FreeRunning {
+        FreeRunning::new(period, self.seed, Purpose::PollTimer, self.replication)
     }
 }
 
@@ -149,6 +162,7 @@ impl<W: Watch> Machine<W> {
         let mut source = Source::new(point, clock, seed, replication);
         let arriving = source.next();
         let beside = Beside::new(point, clock, seed, replication, arriving.arrived);
+        let times = Times::new(point, clock, seed, replication);
         Self {
             now: 0,
             next_arrival: beside.as_ref().map_or(arriving.arrived, |beside| beside.next()),
@@ -156,8 +170,8 @@ impl<W: Watch> Machine<W> {
             ring: Fifo::new(),
             uncounted: 0,
             ring_limit: usize::try_from(point.host.ring).unwrap_or(usize::MAX),
-            applications: Applications::new(&point.host, clock),
-            times: Times::new(point, clock, seed, replication),
+            applications: Applications::new(&point.host, clock, times.scheduler),
+            times,
             cost: source.cost(),
             counts: Counts::default(),
             beside,

@@ -47,6 +47,10 @@ pub(crate) enum Purpose {
     Completion = 14,
     /// Which application a packet is for.
     Socket = 15,
+    /// Where in its period the scheduler's tick begins.
+    SchedulerTick = 16,
+    /// The same of the timer of polling and napi-2007.
+    PollTimer = 17,
 }
 
 /// One step of SplitMix64 (Steele, Lea, Flood 2014).

@@ -20,6 +20,7 @@ use netcliff_core::Point;
 use crate::clock::Clock;
 use crate::draw::Draw;
 use crate::fifo::Packet;
+use crate::free_running::offset;
 use crate::machine::{Fate, SocketCounts};
 use crate::random::Purpose;
 use crate::source::Source;
@@ -68,6 +69,8 @@ struct World {
     since: u64,
     slice: u64,
     tick: u64,
+    /// How far into a tick the run begins.
+    tick_offset: u64,
     drop_cost: f64,
     cold_protocol: f64,
     cold_application: f64,
@@ -117,6 +120,7 @@ impl World {
             since: 0,
             slice: clock.whole(1.4e-3),
             tick: clock.whole(host.tick_s),
+            tick_offset: offset(clock.whole(host.tick_s), seed, Purpose::SchedulerTick, replication),
             drop_cost: host.socket_drop_cost,
             cold_protocol: clock.ticks(host.cold_protocol_s),
             cold_application: clock.ticks(host.cold_application_s),

@@ -112,14 +112,16 @@ struct Core {
 
 /// Simulates `packets` arrivals, over all queues together, of `points`: one a queue, with its seed. The records of each.
 fn replicate(points: &[(u64, &Point)], clock: Clock, replication: u64, packets: u64) -> Vec<Records> {
-    let queues = points.iter().map(|(seed, point)| Queue::new(point, clock, *seed, replication, packets)).collect();
+    let queues: Vec<Queue> =
+        points.iter().map(|(seed, point)| Queue::new(point, clock, *seed, replication, packets)).collect();
+    let turns = Turns::new(points[0].1, queues[0].times.scheduler);
     let mut core = Core {
         now: 0,
         queues,
         hard: None,
         waiting: VecDeque::new(),
         soft: None,
-        turns: Turns::new(points[0].1, clock),
+        turns,
         offered: 0,
         next_mark: 0,
         done: false,

@@ -12,6 +12,7 @@
 
 mod band;
 mod budget;
+mod clocked;
 mod excursion;
 mod free;
 mod laws;
@@ -162,6 +163,9 @@ pub fn solve(
     work: &Work,
     ring: &dyn Fn() -> Option<Ring>,
 ) -> Option<Solved> {
+    if let Scheme::Polling { .. } | Scheme::Napi2007 { .. } = scheme {
+        return clocked::solve(scheme, host, application_s, work);
+    }
     let solved = solve_plan(&Plan::of(scheme, work)?, scheme, host, application_s, work);
     solved.or_else(|| {
         let plan = matches!(scheme, Scheme::Napi(_)).then(|| Plan::at_random(scheme, work, &ring()?))??;

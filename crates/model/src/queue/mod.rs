@@ -23,6 +23,7 @@ pub mod banded;
 pub mod birth_death;
 pub mod geometric;
 pub mod inversion;
+pub mod krylov;
 pub mod matrix;
 pub mod mg1k;
 pub mod mmcb;

@@ -27,6 +27,7 @@ pub(crate) use gathered::Gathering;
 pub use hybrid::switching_pps;
 pub(crate) use napi::{LARGEST_WEIGHT, at_random as napi_at_random};
 use num_complex::Complex64;
+pub(crate) use ticks::{Ticked, Ticks};
 
 /// What arrives at the ring and what it costs.
 #[derive(Debug, Clone, PartialEq)]
@@ -172,10 +173,24 @@ pub fn solve(scheme: &Scheme, fidelity: Fidelity, work: &Work) -> Result<Ring, S
         (Scheme::Coalesce(coalesce), fidelity) => coalesce::solve(work, coalesce, fidelity),
         (Scheme::Polling { period_s, quota }, Fidelity::Paper) => Ok(polling::paper(work, *period_s, *quota)),
         (Scheme::Polling { period_s, quota }, Fidelity::Exact) => polling::exact(work, *period_s, *quota),
-        (Scheme::Napi2007 { period_s, quota }, _) => napi_2007::solve(work, *period_s, *quota),
+        (Scheme::Napi2007 { period_s, quota }, _) => {
+            let napi = napi_2007::Napi2007 { work, period_s: *period_s, quota: *quota as usize };
+            Ok(napi.ring(&napi.ticks().solve()?))
+        }
         (Scheme::Hybrid(hybrid), fidelity) => hybrid::solve(work, hybrid, fidelity),
         (Scheme::Napi(napi), _) => napi::solve(work, napi),
         (Scheme::Dim(own), _) => Ok(dim::solve(work, *own)),
+    }
+}
+
+/// A scheme with a timer that runs free as a chain between its ticks, for exponential times; None for others, or where its phases are too many.
+pub(crate) fn ticked<'a>(scheme: &Scheme, work: &'a Work) -> Option<Box<dyn Ticked + 'a>> {
+    match *scheme {
+        Scheme::Polling { period_s, quota } => Some(Box::new(polling::Polling::new(work, period_s, quota).ok()?)),
+        Scheme::Napi2007 { period_s, quota } => {
+            Some(Box::new(napi_2007::Napi2007 { work, period_s, quota: quota as usize }))
+        }
+        _ => None,
     }
 }
 

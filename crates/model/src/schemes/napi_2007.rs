@@ -2,7 +2,7 @@
 //! tick of a free-running timer. Exact for exponential times: phases {idle, ISR, overhead, waiting, k left}.
 
 use super::Work;
-use super::ticks::{Ticks, runs};
+use super::ticks::{Solution, Ticked, Ticks, runs};
 use crate::answer::{Ring, Shares};
 use crate::queue::qbd::{Blocks, Jump};
 
@@ -16,12 +16,17 @@ const SERVING: usize = 4;
 /// Quotas above this need minutes.
 pub const LARGEST_QUOTA: u64 = 64;
 
-struct Scheme<'a> {
-    work: &'a Work,
-    quota: usize,
+/// The scheme at a load.
+pub struct Napi2007<'a> {
+    /// What comes, and what it costs.
+    pub work: &'a Work,
+    /// Time between ticks (s).
+    pub period_s: f64,
+    /// Packets a poll serves at the most.
+    pub quota: usize,
 }
 
-impl Scheme<'_> {
+impl Napi2007<'_> {
     /// The phase of a poll that begins to serve.
     fn poll(&self) -> usize {
         SERVING + self.quota - 1
@@ -83,46 +88,52 @@ impl Scheme<'_> {
     }
 }
 
-/// Solves it.
-pub fn solve(work: &Work, period_s: f64, quota: u64) -> Result<Ring, String> {
-    let scheme = Scheme { work, quota: quota as usize };
-    let top = work.places as usize;
-    let tick = |_: usize, phase: usize| scheme.tick(phase);
-    let solution = Ticks {
-        phases: SERVING + scheme.quota,
-        top,
-        period_s,
-        runs: runs(top, |packets| scheme.blocks(packets)),
-        tick: &tick,
-        arrival_pps: work.arrival_pps,
-        // Not bounded by the quota: a ring that is emptied is served at once by the next interrupt.
-        served_at_most: usize::MAX,
-        service_s: work.service_s,
+impl Ticked for Napi2007<'_> {
+    fn ticks(&self) -> Ticks<'_> {
+        let top = self.work.places as usize;
+        Ticks {
+            phases: SERVING + self.quota,
+            top,
+            period_s: self.period_s,
+            runs: runs(top, |packets| self.blocks(packets)),
+            tick: Box::new(|_, phase| self.tick(phase)),
+            arrival_pps: self.work.arrival_pps,
+            // Not bounded by the quota: a ring that is emptied is served at once by the next interrupt.
+            served_at_most: usize::MAX,
+            service_s: self.work.service_s,
+        }
     }
-    .solve()?;
-    let shares = Shares {
-        interrupt: solution.share(|phase| phase == ISR),
-        poll: solution.share(|phase| phase == OVERHEAD),
-        protocol: solution.share(|phase| phase >= SERVING),
-        available: solution.share(|phase| phase == IDLE || phase == WAITING),
-    };
-    let throughput_pps = shares.protocol / work.service_s;
-    let mean_present = solution.mean_level();
-    let interrupts_per_s = work.arrival_pps * solution.share(|phase| phase == IDLE);
-    let polls = interrupts_per_s + solution.ticks_finding(|phase| phase == WAITING) / period_s;
-    Ok(Ring {
-        throughput_pps,
-        loss: solution.full(),
-        mean_present,
-        mean_latency_s: mean_present / throughput_pps,
-        quantiles: None,
-        latencies: None,
-        interrupts_per_s,
-        cycles_per_s: polls,
-        clocked: true,
-        polls_per_s: Some(polls),
-        shares,
-        exact: true,
-        notes: Vec::new(),
-    })
+
+    fn is_free(&self, phase: usize) -> bool {
+        phase == IDLE || phase == WAITING
+    }
+
+    fn ring(&self, solution: &Solution) -> Ring {
+        let Work { arrival_pps, service_s, .. } = *self.work;
+        let shares = Shares {
+            interrupt: solution.share(|phase| phase == ISR),
+            poll: solution.share(|phase| phase == OVERHEAD),
+            protocol: solution.share(|phase| phase >= SERVING),
+            available: solution.share(|phase| self.is_free(phase)),
+        };
+        let throughput_pps = shares.protocol / service_s;
+        let mean_present = solution.mean_level();
+        let interrupts_per_s = arrival_pps * solution.share(|phase| phase == IDLE);
+        let polls = interrupts_per_s + solution.ticks_finding(|phase| phase == WAITING) / self.period_s;
+        Ring {
+            throughput_pps,
+            loss: solution.full(),
+            mean_present,
+            mean_latency_s: mean_present / throughput_pps,
+            quantiles: None,
+            latencies: None,
+            interrupts_per_s,
+            cycles_per_s: polls,
+            clocked: true,
+            polls_per_s: Some(polls),
+            shares,
+            exact: true,
+            notes: Vec::new(),
+        }
+    }
 }

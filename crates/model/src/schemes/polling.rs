@@ -2,7 +2,10 @@
 
 mod exponential;
 
+pub use exponential::Polling;
+
 use super::Work;
+use super::ticks::Ticked;
 use crate::answer::{Ring, Shares};
 use crate::queue::arrivals::{ArrivalCounts, TimeShape};
 use crate::queue::banded::Banded;
@@ -165,7 +168,8 @@ impl<'a> Slots<'a> {
 /// two ticks.
 pub fn exact(work: &Work, period_s: f64, quota: u64) -> Result<Ring, String> {
     if work.shape == TimeShape::Exponential {
-        return exponential::solve(work, period_s, quota);
+        let polling = Polling::new(work, period_s, quota)?;
+        return Ok(polling.ring(&polling.ticks().solve()?));
     }
     let longest_s = work.poll_s + quota as f64 * work.service_s;
     if longest_s > period_s * (1.0 + 1e-12) {

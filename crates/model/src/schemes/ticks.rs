@@ -7,6 +7,7 @@
 
 use std::ops::Range;
 
+use crate::answer::Ring;
 use crate::queue::arrivals::{ArrivalCounts, TimeShape};
 use crate::queue::banded::Banded;
 use crate::queue::qbd::{Blocks, Jump};
@@ -22,13 +23,23 @@ pub struct Ticks<'a> {
     /// (first level, jumps), ascending from level 0; up-jumps are arrivals.
     pub runs: Vec<(usize, Blocks)>,
     /// The phase that a tick makes of a (level, phase).
-    pub tick: &'a dyn Fn(usize, usize) -> usize,
+    pub tick: Box<dyn Fn(usize, usize) -> usize + 'a>,
     /// Arrivals (pps).
     pub arrival_pps: f64,
     /// Most packets a period can serve by the scheme's rules.
     pub served_at_most: usize,
     /// Mean service (s).
     pub service_s: f64,
+}
+
+/// A scheme with a timer that runs free.
+pub trait Ticked {
+    /// Its chain.
+    fn ticks(&self) -> Ticks<'_>;
+    /// True if the CPU is left to the application in this phase.
+    fn is_free(&self, phase: usize) -> bool;
+    /// Its figures.
+    fn ring(&self, solution: &Solution) -> Ring;
 }
 
 /// Long-run shares of time, and what ticks find.
@@ -77,6 +88,32 @@ impl Ticks<'_> {
         let spent: f64 = times.iter().sum();
         times.iter_mut().for_each(|time| *time /= spent);
         Ok(Solution { phases: self.phases, times, before_ticks })
+    }
+
+    /// Operations that solving it takes; an error is a reason for a user.
+    pub fn operations(&self) -> Result<f64, String> {
+        Ok(self.band().operations(self, self.mixture()?.ends.len()))
+    }
+
+    /// Jumps from a (level, phase): where to, whether a service ends by it, and the rate (1/s).
+    pub fn jumps(&self, level: usize, phase: usize) -> Vec<((usize, usize), bool, f64)> {
+        let run = self.runs.partition_point(|(first, _)| *first <= level) - 1;
+        let blocks = &self.runs[run].1;
+        let from = |jumps: &[Jump], to_level: usize, served: bool| {
+            let own = jumps.iter().filter(|(from, ..)| *from == phase);
+            own.map(|(_, to, rate)| ((to_level, *to), served, *rate)).collect::<Vec<_>>()
+        };
+        let up = from(&blocks.up, level + 1, false);
+        [up, from(&blocks.local, level, false), from(&blocks.down, level.saturating_sub(1), true)].concat()
+    }
+
+    /// How far the states just after a tick reach in a period.
+    fn band(&self) -> Band {
+        Band {
+            ticked: self.ticked(),
+            up: reach(self.arrival_pps * self.period_s).min(self.top),
+            down: reach(self.period_s / self.service_s).min(self.served_at_most).min(self.top),
+        }
     }
 
     fn mixture(&self) -> Result<Mixture, String> {
@@ -166,18 +203,13 @@ impl Ticks<'_> {
 
     /// (place, weight) of the states just after a tick.
     fn after_ticks(&self, mixture: &Mixture, steps: &[Step]) -> Result<Vec<(usize, f64)>, String> {
-        let ticked = self.ticked();
+        let band = self.band();
+        let operations = band.operations(self, mixture.ends.len());
+        let Band { ticked, up, down } = band;
         let kinds = ticked.len();
-        let up = reach(self.arrival_pps * self.period_s).min(self.top);
-        let down = reach(self.period_s / self.service_s).min(self.served_at_most).min(self.top);
         let (band_up, band_down) = (up * kinds + kinds - 1, down * kinds + kinds - 1);
         let states = (self.top + 1) * kinds;
-        let rows = ((2 * up + down + 1).min(self.top + 1) * kinds) as f64;
-        let window = ((up + down + 1) * steps[0].stays.len() * 4 * mixture.ends.len()) as f64;
-        let all = states as f64 / kinds as f64 * self.phases as f64;
-        let last_pass = all * 4.0 * mixture.ends.len() as f64;
-        let operations = states as f64 * band_up as f64 * band_down as f64 + rows * window + last_pass;
-        if operations > MOST_OPERATIONS || all > MOST_STATES {
+        if operations > MOST_OPERATIONS || (self.top + 1) as f64 * self.phases as f64 > MOST_STATES {
             return Err(format!(
                 "a ring of {} with up to {up} packets and {kinds} states of the cycle a period needs {operations:.1e} \
                  operations: use fidelity paper, a smaller ring or quota, or the simulator",
@@ -224,6 +256,26 @@ impl Ticks<'_> {
             }
         }
         found
+    }
+}
+
+/// Phases just after a tick, and the levels up and down that a period reaches.
+struct Band {
+    ticked: Vec<usize>,
+    up: usize,
+    down: usize,
+}
+
+impl Band {
+    /// Operations of the band's elimination, of its rows, and of the last pass over a period of so many terms.
+    fn operations(&self, ticks: &Ticks<'_>, terms: usize) -> f64 {
+        let kinds = self.ticked.len();
+        let wide = |levels: usize| (levels * kinds + kinds - 1) as f64;
+        let states = ((ticks.top + 1) * kinds) as f64;
+        let rows = ((2 * self.up + self.down + 1).min(ticks.top + 1) * kinds) as f64;
+        let window = ((self.up + self.down + 1) * ticks.phases * 4 * terms) as f64;
+        let last_pass = (ticks.top + 1) as f64 * ticks.phases as f64 * 4.0 * terms as f64;
+        states * wide(self.up) * wide(self.down) + rows * window + last_pass
     }
 }
 
@@ -286,6 +338,12 @@ fn add_scaled(target: &mut [f64], source: &[f64], factor: f64) {
 }
 
 impl Solution {
+    /// The larger of the shares of time and of ticks that find a (level, phase).
+    pub fn seen(&self, level: usize, phase: usize) -> f64 {
+        let place = level * self.phases + phase;
+        self.times[place].max(self.before_ticks[place])
+    }
+
     /// Share of time in phases that `pick` takes.
     pub fn share(&self, pick: impl Fn(usize) -> bool) -> f64 {
         self.times.iter().enumerate().filter(|(place, _)| pick(place % self.phases)).map(|(_, time)| time).sum()

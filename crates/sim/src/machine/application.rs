@@ -11,6 +11,7 @@ use netcliff_core::Host;
 use crate::clock::{Clock, NEVER};
 use crate::draw::to_ticks;
 use crate::fifo::Fifo;
+use crate::free_running::FreeRunning;
 
 /// What a thread runs before a tick may take the CPU from it: sysctl_sched_base_slice of two CPUs (s).
 pub(crate) const SLICE_S: f64 = 1.4e-3;
@@ -108,7 +109,7 @@ pub(crate) struct Applications {
     last: usize,
     /// When `running` got it [ticks].
     since: u64,
-    tick: u64,
+    scheduler: FreeRunning,
     slice: u64,
     /// By application, where there are several.
     pub counts: Vec<SocketCounts>,
@@ -119,7 +120,7 @@ pub(crate) struct Applications {
 
 impl Applications {
     /// The applications of `host`, asleep; None if it models none.
-    pub(super) fn new(host: &Host, clock: Clock) -> Option<Self> {
+    pub(super) fn new(host: &Host, clock: Clock, scheduler: FreeRunning) -> Option<Self> {
         let each: Vec<Application> = host
             .each_application()
             .iter()
@@ -139,7 +140,7 @@ impl Applications {
             waiting: VecDeque::new(),
             last: 0,
             since: 0,
-            tick: clock.whole(host.tick_s).max(1),
+            scheduler,
             slice: clock.whole(SLICE_S),
             drop_cost: host.socket_drop_cost,
             cold_ticks: (clock.ticks(host.cold_protocol_s), clock.ticks(host.cold_application_s)),
@@ -259,12 +260,12 @@ impl Applications {
     /// True if another waits and the last tick found the running one's slice used up.
     #[inline]
     pub(super) fn turn_is_over(&self, now: u64) -> bool {
-        !self.waiting.is_empty() && now / self.tick * self.tick >= self.since + self.slice
+        !self.waiting.is_empty() && self.scheduler.since(self.since + self.slice, now)
     }
 
     /// The scheduler's next tick after `now` where another waits [ticks]; [`NEVER`] where none does.
     #[inline]
     pub(super) fn next_tick(&self, now: u64) -> u64 {
-        if self.waiting.is_empty() { NEVER } else { (now / self.tick + 1) * self.tick }
+        if self.waiting.is_empty() { NEVER } else { self.scheduler.next(now) }
     }
 }

@@ -94,7 +94,7 @@ impl World {
 
     /// The slice of what got the CPU at `since` was used up at the last tick.
     pub(super) fn slice_used(&self, since: u64) -> bool {
-        self.now / self.tick * self.tick >= since + self.slice
+        (self.now + self.tick_offset) / self.tick * self.tick >= since + self.slice + self.tick_offset
     }
 
     /// The running application goes to the end of the queue with what is left of its piece.

@@ -91,7 +91,7 @@ pub(super) fn run(point: &Point, clock: Clock, seed: u64, replication: u64, pack
     let host = &point.host;
     let tick = clock.whole(host.tick_s);
     let mut world = World::new(point, clock, seed, replication, packets);
-    world.events.push(Reverse((tick, Event::Timer(1))));
+    world.events.push(Reverse((tick - world.tick_offset, Event::Timer(1))));
     if napi.backlog {
         world.mask_mean = 0.0;
     }
@@ -164,12 +164,12 @@ pub(super) fn run(point: &Point, clock: Clock, seed: u64, replication: u64, pack
 
 impl Linux<'_> {
     fn jiffies(&self) -> u64 {
-        self.world.now / self.tick
+        (self.world.now + self.world.tick_offset) / self.tick
     }
 
     fn need_resched(&self) -> bool {
         // A tick at this very instant counts though its event may still be in the heap.
-        let last_tick = self.jiffies() * self.tick;
+        let last_tick = (self.jiffies() * self.tick).saturating_sub(self.world.tick_offset);
         debug_assert!(last_tick == self.last_tick || last_tick == self.world.now);
         let slice_used = last_tick >= self.since + self.slice;
         match self.thread {
@@ -184,8 +184,8 @@ impl Linux<'_> {
     }
 
     fn scheduler_tick(&mut self, number: u64) {
-        self.last_tick = number * self.tick;
-        self.world.events.push(Reverse(((number + 1) * self.tick, Event::Timer(number + 1))));
+        self.last_tick = self.world.now;
+        self.world.events.push(Reverse((self.world.now + self.tick, Event::Timer(number + 1))));
         let others = self.kernel_awake || !self.world.queue.is_empty();
         if self.in_user_mode() && (others || self.pending) {
             self.irq_exit();

@@ -11,6 +11,8 @@ use super::decisions::{DimState, RateMeter};
 use super::nic::Nic;
 use super::{Event, World};
 use crate::clock::{Clock, NEVER};
+use crate::free_running::offset;
+use crate::random::Purpose;
 use crate::tally::Account;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -44,6 +46,8 @@ struct Plain<'a> {
     left: u64,
     rearmed: bool,
     next_tick: u64,
+    /// How far into the timer's period the run begins.
+    timer_offset: u64,
     /// A tick fell into an interrupt's or another tick's handling.
     latched: bool,
     timer_version: u64,
@@ -75,6 +79,7 @@ pub(super) fn run(point: &Point, clock: Clock, seed: u64, replication: u64, pack
         left: 0,
         rearmed: false,
         next_tick: NEVER,
+        timer_offset: 0,
         latched: false,
         timer_version: 0,
         nic: Nic::new(&point.scheme, clock),
@@ -84,12 +89,15 @@ pub(super) fn run(point: &Point, clock: Clock, seed: u64, replication: u64, pack
         net_dim: DimState::new(if let Scheme::Dim(dim) = &point.scheme { dim.start as usize } else { 0 }),
         bytes: 0,
     };
+    if let Scheme::Polling { .. } | Scheme::Napi2007 { .. } = point.scheme {
+        plain.timer_offset = offset(plain.period(), seed, Purpose::PollTimer, replication);
+    }
     if let Scheme::Polling { .. } = point.scheme {
-        plain.next_tick = plain.period();
+        plain.next_tick = plain.period() - plain.timer_offset;
         plain.set_timer(plain.next_tick);
     }
     if plain.world.applications.len() > 1 {
-        plain.world.events.push(Reverse((plain.world.tick, Event::Tick)));
+        plain.world.events.push(Reverse((plain.world.tick - plain.world.tick_offset, Event::Tick)));
     }
     while let Some(Reverse((at, event))) = plain.world.events.pop() {
         match event {

@@ -11,6 +11,7 @@ mod threads;
 use netcliff_core::{Host, Napi};
 
 use crate::clock::{Clock, NEVER};
+use crate::free_running::FreeRunning;
 use crate::machine::{Arrival, Machine, SLICE_S, Watch};
 use crate::tally::Account;
 
@@ -38,7 +39,7 @@ struct Linux {
     backlog: bool,
     threaded: bool,
     interrupt_ticks: f64,
-    tick: u64,
+    scheduler: FreeRunning,
     softirq_jiffies: u64,
     slice: u64,
     /// NAPI_STATE_SCHED: masked, owned by a poll to come.
@@ -83,7 +84,7 @@ pub(super) fn run<W: Watch>(napi: &Napi, host: &Host, clock: Clock, machine: &mu
         backlog: napi.backlog,
         threaded: napi.threaded,
         interrupt_ticks: machine.times.interrupt.mean_ticks() + mask_ticks,
-        tick: clock.whole(host.tick_s).max(1),
+        scheduler: machine.times.scheduler,
         softirq_jiffies: (SOFTIRQ_TIME_S / host.tick_s).ceil() as u64,
         slice: clock.whole(SLICE_S),
         scheduled: false,
@@ -115,7 +116,7 @@ pub(super) fn run<W: Watch>(napi: &Napi, host: &Host, clock: Clock, machine: &mu
 
 impl Linux {
     fn jiffies(&self, at: u64) -> u64 {
-        at / self.tick
+        self.scheduler.count(at)
     }
 
     /// When the next arrival or interrupt takes place [ticks].
@@ -188,7 +189,7 @@ impl Linux {
     }
 
     fn tick_passed(&self, now: u64) -> bool {
-        self.jiffies(now) * self.tick >= self.since + self.slice
+        self.scheduler.since(self.since + self.slice, now)
     }
 
     /// handle_softirqs: rounds of net_rx_action while NET_RX is raised and the limits allow; the rest is ksoftirqd's.

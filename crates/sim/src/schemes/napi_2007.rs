@@ -2,12 +2,13 @@
 
 use super::Policy;
 use crate::clock::{Clock, NEVER};
+use crate::free_running::FreeRunning;
 use crate::machine::{Arrival, Machine, Watch};
 use crate::tally::Account;
 
 /// Masked, serving, or waiting for a tick.
 pub(super) struct Napi2007 {
-    period: u64,
+    timer: FreeRunning,
     quota: u64,
     stage_ticks: f64,
     masked: bool,
@@ -20,8 +21,8 @@ pub(super) struct Napi2007 {
 impl Napi2007 {
     pub(super) fn new<W>(period_s: f64, quota: u64, clock: Clock, machine: &Machine<W>) -> Self {
         let stage_ticks = machine.times.mask_ticks + machine.times.interrupt.mean_ticks();
-        let period = clock.whole(period_s).max(1);
-        Self { period, quota, stage_ticks, masked: false, left: 0, next_poll: NEVER }
+        let timer = machine.times.poll_timer(clock.whole(period_s));
+        Self { timer, quota, stage_ticks, masked: false, left: 0, next_poll: NEVER }
     }
 
     fn start_poll<W>(&mut self, machine: &mut Machine<W>) {
@@ -68,7 +69,7 @@ impl<W: Watch> Policy<W> for Napi2007 {
         if machine.ring.is_empty() {
             (self.masked, self.left) = (false, 0);
         } else if self.left == 0 {
-            self.next_poll = (machine.now / self.period + 1) * self.period;
+            self.next_poll = self.timer.next(machine.now);
         }
     }
 }

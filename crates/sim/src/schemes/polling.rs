@@ -40,7 +40,8 @@ impl Polling {
     pub(super) fn new<W>(period_s: f64, quota: u64, clock: Clock, machine: &Machine<W>) -> Self {
         let period = clock.whole(period_s).max(1);
         let kept = kept_ticks(period as f64, machine.times.poll.mean_ticks(), machine.times.poll.squared_cv());
-        Self { period, quota, next_tick: period, left: 0, rearmed: false, kept }
+        let next_tick = machine.times.poll_timer(period).next(0);
+        Self { period, quota, next_tick, left: 0, rearmed: false, kept }
     }
 
     /// Starts the timer anew at `now`, without a cycle.

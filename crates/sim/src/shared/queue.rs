@@ -28,8 +28,8 @@ pub(super) struct Queue {
     pub interrupt_due: u64,
     /// An interrupt waits or is handled.
     pub interrupting: bool,
+    pub times: Times,
     ring_limit: usize,
-    times: Times,
     arriving: Packet,
     source: Source,
     rule: Rule,

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use netcliff_core::{Point, Scheme};
 
 use super::queue::Queue;
-use crate::clock::Clock;
+use crate::free_running::FreeRunning;
 
 /// The next piece of work of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub(super) struct NetRx {
     weight: u64,
     budget: u64,
     budget_jiffies: u64,
-    jiffy: u64,
+    scheduler: FreeRunning,
     list: VecDeque<usize>,
     scheduled: VecDeque<usize>,
     repoll: VecDeque<usize>,
@@ -51,13 +51,13 @@ pub(super) struct NetRx {
 }
 
 impl Turns {
-    pub(super) fn new(point: &Point, clock: Clock) -> Self {
+    pub(super) fn new(point: &Point, scheduler: FreeRunning) -> Self {
         let Scheme::Napi(napi) = &point.scheme else { return Self::Robin { last: 0 } };
         Self::Napi(NetRx {
             weight: napi.weight,
             budget: napi.budget,
             budget_jiffies: (napi.budget_time_s / point.host.tick_s).ceil() as u64,
-            jiffy: clock.whole(point.host.tick_s).max(1),
+            scheduler,
             list: VecDeque::new(),
             scheduled: VecDeque::new(),
             repoll: VecDeque::new(),
@@ -113,7 +113,7 @@ impl NetRx {
             self.repoll.push_back(queue);
         }
         self.left = self.left.map(|left| left.saturating_sub(work)).filter(|left| *left > 0);
-        if now / self.jiffy >= self.time_limit {
+        if self.scheduler.count(now) >= self.time_limit {
             self.left = None;
         }
         if self.left.is_none() {
@@ -142,7 +142,7 @@ impl NetRx {
             self.left = None;
         } else if self.left.is_none() {
             self.left = Some(self.budget);
-            self.time_limit = now / self.jiffy + self.budget_jiffies;
+            self.time_limit = self.scheduler.count(now) + self.budget_jiffies;
         }
         next
     }

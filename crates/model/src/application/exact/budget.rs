@@ -6,6 +6,10 @@ use std::cell::Cell;
 /// and a sweep (`netcliff find`) take some forty solutions. A ring of 1000, a socket of 2500 packets and polls of 64 take 4e8 at the cliff, 6e8 at twice its load.
 const MOST_OPERATIONS: f64 = 8e8;
 
+/// The same where polls wait for ticks: one to two seconds; the ring alone may take as long there, and `netcliff find` asks for no such scheme.
+/// A ring of 1024 and a socket of 256 packets under `napi-2007:period=20us,quota=3` take 9e8 at 100 kpps.
+const MOST_OPERATIONS_OF_TICKS: f64 = 2e9;
+
 /// What is left of it; every part of a solution takes its share from the same.
 #[derive(Debug)]
 pub struct Budget {
@@ -16,6 +20,11 @@ impl Budget {
     /// All of it.
     pub fn whole() -> Self {
         Self { left: Cell::new(MOST_OPERATIONS) }
+    }
+
+    /// All of it, of a scheme with ticks.
+    pub fn of_ticks() -> Self {
+        Self { left: Cell::new(MOST_OPERATIONS_OF_TICKS) }
     }
 
     /// None if fewer than `operations` are left; takes none.

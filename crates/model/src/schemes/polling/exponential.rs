@@ -3,7 +3,7 @@
 use crate::answer::{Ring, Shares};
 use crate::queue::qbd::{Blocks, Jump};
 use crate::schemes::Work;
-use crate::schemes::ticks::{Ticks, runs};
+use crate::schemes::ticks::{Solution, Ticked, Ticks, runs};
 
 /// More overheads at a time than this are as rare as rounding.
 const RARE: f64 = 1e-13;
@@ -17,6 +17,20 @@ struct Phases {
     quota: usize,
     /// Overheads that can wait at a time.
     overheads: usize,
+}
+
+/// The scheme at a load.
+pub struct Polling<'a> {
+    work: &'a Work,
+    period_s: f64,
+    phases: Phases,
+}
+
+impl<'a> Polling<'a> {
+    /// An error is a reason for a user.
+    pub fn new(work: &'a Work, period_s: f64, quota: u64) -> Result<Self, String> {
+        Ok(Self { work, period_s, phases: Phases::new(work, period_s, quota)? })
+    }
 }
 
 impl Phases {
@@ -115,45 +129,51 @@ fn pending(share: f64) -> usize {
     1 + (RARE.ln() / sigma.ln()).ceil() as usize
 }
 
-/// Solves it.
-pub fn solve(work: &Work, period_s: f64, quota: u64) -> Result<Ring, String> {
-    let phases = Phases::new(work, period_s, quota)?;
-    let top = work.places as usize;
-    let tick = |packets: usize, phase: usize| phases.tick(packets, phase);
-    let solution = Ticks {
-        phases: phases.count(),
-        top,
-        period_s,
-        runs: runs(top, |packets| phases.blocks(work, packets)),
-        tick: &tick,
-        arrival_pps: work.arrival_pps,
-        served_at_most: 2 * phases.quota,
-        service_s: work.service_s,
+impl Ticked for Polling<'_> {
+    fn ticks(&self) -> Ticks<'_> {
+        let top = self.work.places as usize;
+        Ticks {
+            phases: self.phases.count(),
+            top,
+            period_s: self.period_s,
+            runs: runs(top, |packets| self.phases.blocks(self.work, packets)),
+            tick: Box::new(|packets, phase| self.phases.tick(packets, phase)),
+            arrival_pps: self.work.arrival_pps,
+            served_at_most: 2 * self.phases.quota,
+            service_s: self.work.service_s,
+        }
     }
-    .solve()?;
-    let shares = Shares {
-        interrupt: 0.0,
-        poll: solution.share(|phase| phases.of(phase).0 > 0),
-        protocol: solution.share(|phase| matches!(phases.of(phase), (0, Some(_)))),
-        available: solution.share(|phase| phases.of(phase) == (0, None)),
-    };
-    // A tick that finds the cycle re-armed already starts none of its own.
-    let merged = solution.ticks_finding(|phase| matches!(phases.of(phase).1, Some((_, true))));
-    let throughput_pps = shares.protocol / work.service_s;
-    let mean_present = solution.mean_level();
-    Ok(Ring {
-        throughput_pps,
-        loss: solution.full(),
-        mean_present,
-        mean_latency_s: mean_present / throughput_pps,
-        quantiles: None,
-        latencies: None,
-        interrupts_per_s: 0.0,
-        cycles_per_s: (1.0 / period_s).min(throughput_pps),
-        clocked: true,
-        polls_per_s: Some((1.0 - merged) / period_s),
-        shares,
-        exact: true,
-        notes: Vec::new(),
-    })
+
+    fn is_free(&self, phase: usize) -> bool {
+        self.phases.of(phase) == (0, None)
+    }
+
+    fn ring(&self, solution: &Solution) -> Ring {
+        let phases = &self.phases;
+        let shares = Shares {
+            interrupt: 0.0,
+            poll: solution.share(|phase| phases.of(phase).0 > 0),
+            protocol: solution.share(|phase| matches!(phases.of(phase), (0, Some(_)))),
+            available: solution.share(|phase| self.is_free(phase)),
+        };
+        // A tick that finds the cycle re-armed already starts none of its own.
+        let merged = solution.ticks_finding(|phase| matches!(phases.of(phase).1, Some((_, true))));
+        let throughput_pps = shares.protocol / self.work.service_s;
+        let mean_present = solution.mean_level();
+        Ring {
+            throughput_pps,
+            loss: solution.full(),
+            mean_present,
+            mean_latency_s: mean_present / throughput_pps,
+            quantiles: None,
+            latencies: None,
+            interrupts_per_s: 0.0,
+            cycles_per_s: (1.0 / self.period_s).min(throughput_pps),
+            clocked: true,
+            polls_per_s: Some((1.0 - merged) / self.period_s),
+            shares,
+            exact: true,
+            notes: Vec::new(),
+        }
+    }
 }

@@ -149,8 +149,9 @@ impl Linux<'_> {
     }
 
     pub(super) fn round_ends(&mut self) {
+        let jiffies = self.jiffies();
         let Some(softirq) = &mut self.softirq else { return };
-        let again = self.world.now / self.tick < softirq.end_jiffy && softirq.round < 10;
+        let again = jiffies < softirq.end_jiffy && softirq.round < 10;
         softirq.round += 1;
         if self.pending {
             if again && !self.need_resched() {

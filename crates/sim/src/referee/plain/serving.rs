@@ -28,7 +28,8 @@ impl Plain<'_> {
                     (self.masked, self.left) = (false, 0);
                 } else if self.left == 0 {
                     let period = self.period();
-                    self.set_timer((self.world.now / period + 1) * period);
+                    let passed = (self.world.now + self.timer_offset) / period;
+                    self.set_timer((passed + 1) * period - self.timer_offset);
                 }
             }
             Scheme::Coalesce(_) | Scheme::Dim(_) => {

@@ -102,7 +102,7 @@ impl Linux {
                 return true;
             }
             let others = self.kernel_awake || machine.applications_waiting() > 0;
-            let tick = if others || self.pending { self.next_tick(machine.now) } else { NEVER };
+            let tick = if others || self.pending { self.scheduler.next(machine.now) } else { NEVER };
             let event = self.next_event(machine);
             let at = event.min(tick);
             let end = machine.now + *left;
@@ -120,9 +120,5 @@ impl Linux {
                 self.irq_exit(machine);
             }
         }
-    }
-
-    fn next_tick(&self, now: u64) -> u64 {
-        (now / self.tick + 1) * self.tick
     }
 }

@@ -1,0 +1,345 @@
+//! Schemes whose polls wait for the ticks of a timer (polling, napi-2007) with socket and application, exactly: exponential times, a
+//! ring that does not feel the socket.
+//!
+//! The ring by itself is solved first. (Packets in the ring, phase) pairs that it is seen in, with the application's states, make the chain
+//! here; what it is just after a tick is the fixed point of one period ([`crate::queue::krylov`]), and the times spent follow from one
+//! period more. The socket is followed as far as it is filled.
+//!
+//! Mean latency is over the packets that the socket takes. While a packet is in the ring, those that came behind it change neither when it
+//! leaves nor what the application does meanwhile; so they come at lambda a second of it, and those that it leaves behind, with those
+//! that a full ring refused meanwhile, tell its time in the ring.
+
+mod period;
+
+use netcliff_core::{Host, Scheme};
+
+use super::budget::Budget;
+use super::{Near, Solved};
+use crate::answer::Shares;
+use crate::queue::arrivals::TimeShape;
+use crate::queue::krylov;
+use crate::schemes::{self, Ticked, Ticks, Work};
+use period::{Brings, Mixture, Move, Pace, Rows};
+
+/// (Packets, phase) pairs and packets in the socket that are rarer than this are left out, and what a period still changes.
+const LEFT_OUT: f64 = 1e-11;
+/// The same while it is looked for how far the socket is filled.
+const ROUGHLY: f64 = 1e-3;
+/// What is added to how far it is filled then.
+const MARGIN: f64 = 1.15;
+/// Periods that the fixed point takes, about: without room for so many in the budget it is not begun.
+const FEWEST_PERIODS: f64 = 100.0;
+/// An operation on an entry of a vector in those of the budget: several at once.
+const ENTRY: f64 = 0.3;
+/// The most with the fullest socket that is followed, where it holds more.
+const SPARSE: f64 = 1e-10;
+/// Losses below this are not told from none: what the fixed point is found to.
+const RESOLVED: f64 = 1e-9;
+/// Packets that the socket is followed up to at first.
+const FIRST_MOST: usize = 32;
+/// The same while the application is on its way to the CPU.
+const FIRST_SWITCHING: usize = 16;
+
+/// The chain but for the application: its rows, and what a tick makes of them.
+struct Clocked {
+    rows: Rows,
+    /// By row: packets in the ring.
+    packets: Vec<usize>,
+    /// By row: the row after a tick.
+    ticks: Vec<usize>,
+    /// The rows with a full ring.
+    full: Vec<usize>,
+    /// Just after a tick, without the application.
+    after_tick: Vec<f64>,
+    period_s: f64,
+    arrival_pps: f64,
+}
+
+/// What the application makes of the period.
+struct Found {
+    /// Packets that the socket drops (pps).
+    dropped_pps: f64,
+    /// Mean packets in the ring of those that the socket will take; None: all.
+    present_taken: Option<f64>,
+    /// Mean packets waiting in the socket.
+    waiting: f64,
+    /// Share of time asleep with the CPU free.
+    asleep: f64,
+    /// Share of time of the application, context switches included.
+    application: f64,
+}
+
+/// Solves it; None where the scheme has no ticks, the ring feels the socket, or the budget does not last.
+pub fn solve(scheme: &Scheme, host: &Host, application_s: f64, work: &Work) -> Option<Solved> {
+    let feels_socket = host.wakeup_s > 0.0 || host.cold_protocol_s > 0.0 || host.socket_drop_cost != 1.0;
+    let is_exponential = work.shape == TimeShape::Exponential && work.mixture.is_empty();
+    if feels_socket || host.cold_application_s > 0.0 || !is_exponential {
+        return None;
+    }
+    let budget = Budget::of_ticks();
+    let ticked = schemes::ticked(scheme, work)?;
+    let ticks = ticked.ticks();
+    budget.take(ENTRY * ticks.operations().ok()?)?;
+    let solution = ticks.solve().ok()?;
+    let ring = ticked.ring(&solution);
+    let pace = Pace {
+        read_pps: work.stage_rate(application_s),
+        switch_per_s: (host.context_switch_s > 0.0).then(|| 1.0 / host.context_switch_s),
+    };
+    let mut chain = Clocked::new(&ticks, &*ticked, &|level, phase| solution.seen(level, phase), pace);
+    let found = chain.solve(usize::try_from(host.socket_buffer).ok()?, &budget)?;
+    let dropped_pps = if found.dropped_pps > RESOLVED * work.arrival_pps { found.dropped_pps } else { 0.0 };
+    let read_pps = ring.throughput_pps - dropped_pps;
+    Some(Solved {
+        delivered_pps: ring.throughput_pps,
+        read_pps,
+        ring_loss: ring.loss,
+        socket_loss: dropped_pps / work.arrival_pps,
+        mean_present: ring.mean_present,
+        mean_waiting: found.waiting,
+        mean_latency_s: (found.present_taken.unwrap_or(ring.mean_present) + found.waiting) / read_pps,
+        shares: Shares { available: found.asleep, ..ring.shares },
+        application: found.application,
+        interrupts_per_s: ring.interrupts_per_s,
+        polls_per_s: ring.polls_per_s,
+        full_polls_per_s: 0.0,
+        near: Near::default(),
+    })
+    .filter(Solved::is_finite)
+}
+
+/// What becomes of packets at the end of their service.
+#[derive(Default)]
+struct Fates {
+    /// The socket takes them.
+    taken: f64,
+    /// It drops them.
+    dropped: f64,
+    /// Packets that those taken leave behind in the ring.
+    behind: f64,
+}
+
+/// Shares of a distribution.
+#[derive(Debug, Clone, Copy, Default)]
+struct Tail {
+    /// With the most packets in the socket that are followed.
+    fullest: f64,
+    /// With half of them or more.
+    upper_half: f64,
+}
+
+impl Tail {
+    /// Packets beyond which less than [`LEFT_OUT`] lies, if it falls on as it does up to half of `most`.
+    fn reach(&self, most: usize) -> usize {
+        let halves = LEFT_OUT.ln() / self.upper_half.max(f64::MIN_POSITIVE).ln();
+        if halves > 0.0 { (MARGIN * halves * (most as f64 / 2.0)).ceil() as usize } else { usize::MAX }
+    }
+}
+
+impl Clocked {
+    fn new(ticks: &Ticks<'_>, ticked: &dyn Ticked, seen: &dyn Fn(usize, usize) -> f64, pace: Pace) -> Self {
+        let all = (0..=ticks.top).flat_map(|level| (0..ticks.phases).map(move |phase| (level, phase)));
+        let after = |(level, phase): (usize, usize)| (level, (ticks.tick)(level, phase));
+        let mut pairs: Vec<(usize, usize)> = all.filter(|(level, phase)| seen(*level, *phase) > LEFT_OUT).collect();
+        pairs.extend(pairs.clone().into_iter().map(after));
+        pairs.sort_unstable();
+        pairs.dedup();
+        let row = |pair: (usize, usize)| pairs.binary_search(&pair).ok();
+        let free: Vec<bool> = pairs.iter().map(|(_, phase)| ticked.is_free(*phase)).collect();
+        let likelier = |one: &usize, other: &usize| {
+            seen(pairs[*one].0, pairs[*one].1).total_cmp(&seen(pairs[*other].0, pairs[*other].1))
+        };
+        let likeliest = (0..pairs.len()).max_by(likelier).unwrap_or(0);
+        let mut moves = Vec::new();
+        for (from, &(level, phase)) in pairs.iter().enumerate() {
+            for (leads_to, brings, rate) in ticks.jumps(level, phase) {
+                let known = row(leads_to);
+                let to = known.unwrap_or(likeliest);
+                let brings = if brings { Brings::Packet } else { Brings::Nothing };
+                if to != from {
+                    moves.push(Move {
+                        from,
+                        to,
+                        rate,
+                        brings,
+                        is_astray: known.is_none(),
+                        frees: free[to] && !free[from],
+                    });
+                }
+            }
+        }
+        let ticks_to: Vec<usize> =
+            pairs.iter().enumerate().map(|(own, pair)| row(after(*pair)).unwrap_or(own)).collect();
+        let mut after_tick = vec![0.0; pairs.len()];
+        for (place, (level, phase)) in pairs.iter().enumerate() {
+            after_tick[ticks_to[place]] += seen(*level, *phase);
+        }
+        Self {
+            full: (0..pairs.len()).filter(|place| pairs[*place].0 == ticks.top).collect(),
+            packets: pairs.iter().map(|(level, _)| *level).collect(),
+            ticks: ticks_to,
+            after_tick,
+            period_s: ticks.period_s,
+            arrival_pps: ticks.arrival_pps,
+            rows: Rows { free, moves, most: 0, most_switching: 0, pace },
+        }
+    }
+
+    /// The chain with a socket of `places`; None where the budget does not last.
+    fn solve(&mut self, places: usize, budget: &Budget) -> Option<Found> {
+        let mut most = [FIRST_SWITCHING.min(places), FIRST_MOST.min(places)];
+        let mut still = if most == [places; 2] { LEFT_OUT } else { ROUGHLY };
+        let mut start = Vec::new();
+        loop {
+            start = self.widened(start, most);
+            [self.rows.most_switching, self.rows.most] = most;
+            let mixture = Mixture::new(self.rows.fastest_per_s(), self.period_s, self.rows.operations(), budget)?;
+            let basis = ENTRY * (2 * krylov::KEPT * start.len()) as f64;
+            budget.lasts(FEWEST_PERIODS * (basis + mixture.terms() * self.rows.operations()))?;
+            let period = |now: &[f64]| {
+                budget.take(basis)?;
+                Some(self.tick(&self.rows.pass(&mixture, now, false, budget)?.ended))
+            };
+            start = krylov::stationary(&period, start, still)?;
+            start.iter_mut().for_each(|share| *share = share.max(0.0));
+            let tails = self.tails(&start);
+            let is_wide = [0, 1].map(|part| most[part] == places || tails[part].fullest <= still.max(SPARSE));
+            if most[1] == places && tails[1].fullest > ROUGHLY && self.is_often_full() && self.packets[0] > 0 {
+                return None;
+            }
+            if is_wide == [true; 2] && still == LEFT_OUT {
+                return self.figures(&mixture, &start, most[1] == places, budget);
+            }
+            still = if is_wide == [true; 2] { LEFT_OUT } else { still };
+            most = [0, 1].map(|part| match is_wide[part] {
+                true => most[part].max(tails[part].reach(most[part])),
+                false => 2 * most[part],
+            });
+            most = [most[0].min(places), most[1].max(most[0]).min(places)];
+        }
+    }
+
+    /// The same distribution with room for `most` packets in the socket; of an empty one, an application that sleeps.
+    fn widened(&self, start: Vec<f64>, [most_switching, most]: [usize; 2]) -> Vec<f64> {
+        let width = most_switching + most + 2;
+        let mut wide = vec![0.0; self.after_tick.len() * width];
+        if start.is_empty() {
+            wide.iter_mut().step_by(width).zip(&self.after_tick).for_each(|(asleep, share)| *asleep = *share);
+            return wide;
+        }
+        for (narrow, wide) in start.chunks(self.rows.width()).zip(wide.chunks_mut(width)) {
+            let (switching, working) = self.rows.parts(narrow);
+            wide[..switching.len()].copy_from_slice(switching);
+            wide[most_switching + 1..][..working.len()].copy_from_slice(working);
+        }
+        wide
+    }
+
+    /// How an application on its way to the CPU, and one at work, are found with a nearly full socket.
+    fn tails(&self, now: &[f64]) -> [Tail; 2] {
+        let mut tails = [Tail::default(); 2];
+        for row in now.chunks(self.rows.width()) {
+            let (switching, working) = self.rows.parts(row);
+            for (tail, part) in tails.iter_mut().zip([switching, working]) {
+                tail.fullest += part[part.len() - 1];
+                tail.upper_half += part[part.len() / 2..].iter().sum::<f64>();
+            }
+        }
+        tails
+    }
+
+    fn tick(&self, before: &[f64]) -> Vec<f64> {
+        let width = self.rows.width();
+        let mut after = vec![0.0; before.len()];
+        for (from, &to) in self.ticks.iter().enumerate() {
+            let frees = self.rows.free[to] && !self.rows.free[from];
+            let (here, there) = (from * width..(from + 1) * width, to * width..(to + 1) * width);
+            self.rows.land(Brings::Nothing, frees, 1.0, &before[here], &mut after[there]);
+        }
+        after
+    }
+
+    fn figures(&self, mixture: &Mixture, start: &[f64], drops: bool, budget: &Budget) -> Option<Found> {
+        let spent = self.rows.pass(mixture, start, true, budget)?.spent;
+        let rows = || spent.chunks(self.rows.width()).map(|row| self.rows.parts(row));
+        let fates = self.fates(&spent, drops);
+        let present_taken = || {
+            let refused = self.refused(mixture, start, &spent, budget)?;
+            Some((fates.behind + refused) / self.arrival_pps / self.period_s)
+        };
+        let present_taken = if drops { Some(present_taken()?) } else { None };
+        let (mut asleep, mut application) = (0.0, 0.0);
+        for ((switching, working), _) in rows().zip(&self.rows.free).filter(|(_, free)| **free) {
+            asleep += switching[0];
+            application += switching[1..].iter().chain(working).sum::<f64>();
+        }
+        let area = |times: &[f64]| times.iter().enumerate().map(|(n, time)| n as f64 * time).sum::<f64>();
+        let waiting: f64 = rows().map(|(switching, working)| area(switching) + area(working)).sum();
+        Some(Found {
+            dropped_pps: fates.dropped / self.period_s,
+            present_taken,
+            waiting: waiting / self.period_s,
+            asleep: asleep / self.period_s,
+            application: application / self.period_s,
+        })
+    }
+
+    /// What becomes of the packets whose service ends in `spent`.
+    fn fates(&self, spent: &[f64], drops: bool) -> Fates {
+        let (width, most) = (self.rows.width(), self.rows.most);
+        let mut fates = Fates::default();
+        for service in self.rows.moves.iter().filter(|one| one.brings == Brings::Packet) {
+            let row = &spent[service.from * width..(service.from + 1) * width];
+            let (switching, working) = self.rows.parts(row);
+            let full = |times: &[f64]| if drops { times.get(most).copied().unwrap_or(0.0) } else { 0.0 };
+            let dropped = service.rate * (full(switching) + full(working));
+            let taken = service.rate * row.iter().sum::<f64>() - dropped;
+            fates.dropped += dropped;
+            fates.taken += taken;
+            fates.behind += taken * (self.packets[service.from] - 1) as f64;
+        }
+        fates
+    }
+
+    /// True if it matters what a full ring refuses.
+    fn is_often_full(&self) -> bool {
+        let full: f64 = self.full.iter().map(|row| self.after_tick[*row]).sum();
+        full * self.packets.last().copied().unwrap_or(0) as f64 > RESOLVED
+    }
+
+    /// Packets refused by a full ring, times those in it that the socket will take: these are followed on, without arrivals, until they are
+    /// served. None where the budget does not last, or where the ring is never as empty as it is for them.
+    fn refused(&self, mixture: &Mixture, start: &[f64], spent: &[f64], budget: &Budget) -> Option<f64> {
+        if !self.is_often_full() {
+            return Some(0.0);
+        }
+        let moves = self.rows.moves.iter().filter(|one| self.packets[one.to] <= self.packets[one.from]).copied();
+        let Rows { free, most, most_switching, pace, .. } = &self.rows;
+        let (most, most_switching, pace) = (*most, *most_switching, *pace);
+        let alone = Rows { free: free.clone(), moves: moves.collect(), most, most_switching, pace };
+        let copies = (&self.full[..], self.arrival_pps);
+        let mut later = self.rows.pass_of_copies(&alone, mixture, start, copies, budget)?;
+        let width = self.rows.width();
+        let full_s: f64 = self.full.iter().map(|row| spent[row * width..(row + 1) * width].iter().sum::<f64>()).sum();
+        let all = self.arrival_pps * full_s;
+        let (mut taken, mut astray) = (0.0, 0.0);
+        loop {
+            taken += self.fates(&later.spent, true).taken;
+            astray += self.astray(&alone, &later.spent);
+            let mut next = self.tick(&later.ended);
+            let rows = next.chunks_mut(width).zip(&self.packets);
+            rows.filter(|(_, packets)| **packets == 0).for_each(|(row, _)| row.fill(0.0));
+            if next.iter().sum::<f64>() < RESOLVED * all {
+                return (astray < RESOLVED * all).then_some(taken);
+            }
+            later = alone.pass(mixture, &next, true, budget)?;
+        }
+    }
+
+    /// Jumps to pairs that are left out.
+    fn astray(&self, rows: &Rows, spent: &[f64]) -> f64 {
+        let width = self.rows.width();
+        let jumps = rows.moves.iter().filter(|one| one.is_astray);
+        jumps.map(|one| one.rate * spent[one.from * width..(one.from + 1) * width].iter().sum::<f64>()).sum()
+    }
+}
