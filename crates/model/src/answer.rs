@@ -16,8 +16,6 @@ pub struct Shares {
     pub poll: f64,
     /// Protocol processing.
     pub protocol: f64,
-    /// Taken away in pauses.
-    pub paused: f64,
     /// Left over, V.
     pub available: f64,
 }
@@ -26,12 +24,11 @@ impl Shares {
     /// The same divided by their sum, which rounding may have moved off 1.
     #[must_use]
     pub fn normalised(self) -> Self {
-        let total = self.interrupt + self.poll + self.protocol + self.paused + self.available;
+        let total = self.interrupt + self.poll + self.protocol + self.available;
         Self {
             interrupt: self.interrupt / total,
             poll: self.poll / total,
             protocol: self.protocol / total,
-            paused: self.paused / total,
             available: self.available / total,
         }
     }
@@ -125,7 +122,7 @@ pub const APPROXIMATE: &str = "approximate";
 impl Ring {
     /// The outcome of a host without an application; `frame_bytes` is the mean frame.
     pub fn outcome(self, frame_bytes: f64) -> Outcome {
-        let Shares { interrupt, poll, protocol, paused, available } = self.shares.normalised();
+        let Shares { interrupt, poll, protocol, available } = self.shares.normalised();
         let exact = |value: f64| Some(Figure::exact(value));
         let quantile = |pick: fn(&Quantiles) -> f64| self.quantiles.as_ref().map(pick).map(Figure::exact);
         Outcome {
@@ -148,7 +145,6 @@ impl Ring {
                 poll: exact(poll),
                 protocol: exact(protocol),
                 application: None,
-                paused: (paused > 0.0).then(|| Figure::exact(paused)),
                 available: exact(available),
             }),
             cpu_method: Some(if self.exact { EXACT } else { APPROXIMATE }.to_owned()),

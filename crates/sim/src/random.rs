@@ -47,6 +47,10 @@ pub(crate) enum Purpose {
     Completion = 14,
     /// Which application a packet is for.
     Socket = 15,
+    /// Lengths of pauses.
+    Pause = 16,
+    /// Times between pauses.
+    Up = 17,
 }
 
 /// One step of SplitMix64 (Steele, Lea, Flood 2014).
