@@ -118,6 +118,11 @@ impl Host {
         Some(Pauses { mean_s, every_s: self.pause_every_s?, times })
     }
 
+    /// Share of the time in which the CPU is there (1).
+    pub fn up_share(&self) -> f64 {
+        1.0 - self.pauses().map_or(0.0, |pauses| pauses.share())
+    }
+
     /// The file of pause lengths that must be read first, if so.
     pub fn unread_pauses(&self) -> Option<&str> {
         self.pause_times.as_ref().and_then(PauseTimes::unread)
