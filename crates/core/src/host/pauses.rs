@@ -8,6 +8,9 @@ use crate::units;
 /// More exponential stages than this are constant for all that one can see.
 const MOST_STAGES: u32 = 10_000;
 
+/// The shortest mean (s): simulations of more pauses than a thousand million a second would not end.
+const SHORTEST_S: f64 = 1e-9;
+
 /// The distribution of the lengths of pauses.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum PauseTimes {
@@ -129,10 +132,18 @@ impl Host {
     }
 
     pub(super) fn validate_pauses(&self) -> Result<(), Invalid> {
-        for (name, seconds) in [("pause", self.pause_s), ("pause_every", self.pause_every_s)] {
-            seconds.map_or(Ok(()), |seconds| bounds::time(name, seconds))?;
-        }
         let printed = |seconds: f64| units::print_time_s(seconds);
+        for (name, seconds) in [("pause", self.pause_s), ("pause_every", self.pause_every_s)] {
+            let Some(seconds) = seconds else { continue };
+            bounds::time(name, seconds)?;
+            if seconds < SHORTEST_S {
+                return Err(Invalid::new(
+                    name,
+                    printed(seconds),
+                    "must be at least 1ns: shorter pauses are part of the costs",
+                ));
+            }
+        }
         match (self.pause_s, self.pause_every_s, &self.pause_times) {
             (_, None, Some(times)) => {
                 let form = "needs pause_every, the mean time between two pauses, such as pause_every=10ms";
@@ -210,6 +221,7 @@ mod tests {
             (&["pause_every=1ms"][..], ["pause_every = 1ms", "pause=1ms"]),
             (&["pause_times=constant"][..], ["pause_times = constant", "needs pause_every"]),
             (&["pause=0s", "pause_every=1ms"][..], ["pause = 0s", "1e-18 s to 1e6 s"]),
+            (&["pause=0.5ns", "pause_every=1ms"][..], ["pause = 0.5ns", "at least 1ns"]),
             (&["pause=1ms", "pause_every=1ms", "pause_times=erlang:0"][..], ["erlang:0", "1 to 10000"]),
             (&["pause=1ms", "pause_every=1ms", "pause_times=empirical:x"][..], ["pause = 1ms", "leave out pause"]),
         ] {
