@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Invalid;
-use crate::host::Host;
+use crate::host::{Host, PauseTimes};
 use crate::outcome::{Outcome, Unsound};
 use crate::queues::Flows;
 use crate::scheme::Scheme;
@@ -24,13 +24,15 @@ pub struct Point {
 
 impl Point {
     /// The SHA-256 digests of the files that were read for this point, by what they were read for: a capture's packets, its
-    /// flows, measured times. (Frame sizes are part of the point itself.)
+    /// flows, measured times, lengths of pauses. (Frame sizes are part of the point itself.)
     pub fn digests(&self) -> BTreeMap<String, String> {
         let flows = self.traffic.flows.as_ref().and_then(Flows::capture);
+        let pauses = self.host.pause_times.as_ref().and_then(PauseTimes::measured);
         let found = [
             ("arrivals_sha256", self.traffic.arrivals.capture().and_then(|capture| capture.sha256.as_ref())),
             ("flows_sha256", flows.and_then(|capture| capture.sha256.as_ref())),
             ("service_sha256", self.host.service.measured().and_then(|times| times.sha256.as_ref())),
+            ("pause_times_sha256", pauses.and_then(|times| times.sha256.as_ref())),
         ];
         found.into_iter().filter_map(|(name, digest)| Some((name.to_owned(), digest?.clone()))).collect()
     }

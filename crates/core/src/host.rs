@@ -8,10 +8,12 @@ use crate::queues::Queues;
 use crate::units;
 
 mod applications;
+mod pauses;
 mod service;
 mod sides;
 
 pub use applications::{Applications, MOST_APPLICATIONS, OneApplication};
+pub use pauses::{PauseTimes, Pauses};
 pub use service::{Empirical, MeasuredTimes, Service};
 pub use sides::{TransmitLoad, TransmitPriority};
 
@@ -77,6 +79,15 @@ pub struct Host {
     /// Distribution of the times above, of which they are the means; timers and tick excepted.
     #[serde(default = "default_service")]
     pub service: Service,
+    /// R: mean length of the pauses in which the CPU is taken away (s); None: of none, or of those that `pause_times` measured.
+    #[serde(rename = "pause", with = "optional_time_s", default, skip_serializing_if = "Option::is_none")]
+    pub pause_s: Option<f64>,
+    /// U: mean time between the end of one pause and the start of the next, by the clock, exponential (s).
+    #[serde(rename = "pause_every", with = "optional_time_s", default, skip_serializing_if = "Option::is_none")]
+    pub pause_every_s: Option<f64>,
+    /// Distribution of the lengths of pauses; None: exponential.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause_times: Option<PauseTimes>,
     /// Receive queues with a core each, of which the costs above are one's; None: one queue and one core.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queues: Option<Queues>,
@@ -158,6 +169,9 @@ pub const KEYS: &[&str] = &[
     "socket_buffer",
     "tick",
     "service",
+    "pause",
+    "pause_every",
+    "pause_times",
     "queues",
     "xoff",
     "xon",
@@ -169,7 +183,8 @@ pub const KEYS: &[&str] = &[
 ];
 
 /// The keys of [`KEYS`] whose value is no figure.
-pub const TEXT_KEYS: &[&str] = &["service", "applications", "queues", "transmit_load", "transmit_priority"];
+pub const TEXT_KEYS: &[&str] =
+    &["service", "pause_times", "applications", "queues", "transmit_load", "transmit_priority"];
 
 impl Host {
     /// A preset by name, None if there is no such preset.
@@ -199,6 +214,9 @@ impl Host {
             socket_buffer: default_socket_buffer(),
             tick_s: default_tick(),
             service: Service::Exponential,
+            pause_s: None,
+            pause_every_s: None,
+            pause_times: None,
             queues: None,
             xoff: None,
             xon: None,
@@ -236,6 +254,7 @@ impl Host {
         let time = || units::parse_time_s(value).map_err(named);
         let count = || units::parse_count(key, value).map_err(named);
         let some = || if value == "none" { Ok(None) } else { count().map(Some) };
+        let some_time = || if value == "none" { Ok(None) } else { time().map(Some) };
         match key {
             "interrupt" => self.interrupt_s = time()?,
             "interrupt_latency" => self.interrupt_latency_s = time()?,
@@ -243,7 +262,7 @@ impl Host {
             "per_byte" => self.per_byte_s = time()?,
             "mask" => self.mask_s = time()?,
             "poll" => self.poll_s = time()?,
-            "application" => self.application_s = if value == "none" { None } else { Some(time()?) },
+            "application" => self.application_s = some_time()?,
             "applications" => {
                 self.applications = if value == "none" { None } else { Some(value.parse().map_err(named)?) }
             }
@@ -256,11 +275,16 @@ impl Host {
             "ring" => self.ring = count()?,
             "socket_buffer" => self.socket_buffer = count()?,
             "service" => self.service = value.parse().map_err(named)?,
+            "pause" => self.pause_s = some_time()?,
+            "pause_every" => self.pause_every_s = some_time()?,
+            "pause_times" => {
+                self.pause_times = if value == "none" { None } else { Some(value.parse().map_err(named)?) }
+            }
             "queues" => self.queues = if value == "none" { None } else { Some(value.parse().map_err(named)?) },
             "xoff" => self.xoff = some()?,
             "xon" => self.xon = some()?,
             "sender_queue" => self.sender_queue = some()?,
-            "transmit" => self.transmit_s = if value == "none" { None } else { Some(time()?) },
+            "transmit" => self.transmit_s = some_time()?,
             "transmit_load" => self.transmit_load = Some(value.parse().map_err(named)?),
             "transmit_priority" => self.transmit_priority = Some(value.parse().map_err(named)?),
             "transmit_ring" => self.transmit_ring = some()?,
@@ -288,6 +312,8 @@ impl Host {
             "socket_drop_cost" => self.socket_drop_cost,
             "ring" => self.ring as f64,
             "socket_buffer" => self.socket_buffer as f64,
+            "pause" => self.pause_s.or_else(|| Some(self.pauses()?.mean_s))?,
+            "pause_every" => self.pause_every_s?,
             "xoff" => self.xoff? as f64,
             "xon" => self.xon_packets()? as f64,
             "sender_queue" => self.sender_queue_packets() as f64,
@@ -329,6 +355,7 @@ impl Host {
         }
         self.validate_applications()?;
         self.validate_sides()?;
+        self.validate_pauses()?;
         self.service.validate()
     }
 }

@@ -141,6 +141,7 @@ pub const ALL: &[Measure] = &[
     measure("latency_done_mean_s", "mean latency to the application's end", Dimension::Seconds, |o| {
         latency(o)?.done_mean
     }),
+    measure("cpu_paused", "CPU taken away in pauses", Dimension::Share, |o| o.cpu?.paused),
 ];
 
 #[cfg(test)]

@@ -151,6 +151,9 @@ pub struct CpuShares {
     /// The application, its context switches included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub application: Option<Figure>,
+    /// Taken away in pauses, whatever the CPU had to do; None where the host has no pauses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<Figure>,
     /// What is left for anything else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub available: Option<Figure>,

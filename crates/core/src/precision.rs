@@ -16,7 +16,7 @@ const SHORT: &[(&str, &[&str])] = &[
     ("p90", &["latency_p90_s"]),
     ("p99", &["latency_p99_s"]),
     ("p999", &["latency_p999_s"]),
-    ("cpu", &["cpu_interrupt", "cpu_poll", "cpu_protocol", "cpu_application", "cpu_available"]),
+    ("cpu", &["cpu_interrupt", "cpu_poll", "cpu_protocol", "cpu_application", "cpu_available", "cpu_paused"]),
     ("interrupts", &["interrupts_per_s"]),
 ];
 

@@ -145,6 +145,7 @@ impl Ring {
                 poll: exact(poll),
                 protocol: exact(protocol),
                 application: None,
+                paused: None,
                 available: exact(available),
             }),
             cpu_method: Some(if self.exact { EXACT } else { APPROXIMATE }.to_owned()),

@@ -338,6 +338,7 @@ fn write(socket: Socket, above: &Above<'_>, application_s: f64, arrival_pps: f64
         poll: exact(shares.poll),
         protocol: exact(shares.protocol),
         application: exact(application),
+        paused: None,
         available: exact(available),
     });
     // The ring's alone: what waits in the socket and with the application belongs to it too.

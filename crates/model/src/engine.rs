@@ -13,6 +13,7 @@ use netcliff_core::{
 use crate::answer::{APPROXIMATE, Distribution};
 use crate::application;
 use crate::schemes::modulated::{self, Source};
+use crate::schemes::paused;
 use crate::schemes::{self, Work};
 
 pub use netcliff_core::engine::Fidelity;
@@ -69,7 +70,21 @@ impl ModelEngine {
         if let Some(file) = host.service.unread() {
             return Err(format!("the measured times of {file} have not been read"));
         }
+        if let Some(file) = host.unread_pauses() {
+            return Err(format!("the lengths of pauses of {file} have not been read"));
+        }
+        let pauses = host.pauses();
+        if pauses.is_some() && host.application_s.is_some() {
+            return Err(
+                "pauses are solved without an application only: set application=none, or use the simulator".to_owned()
+            );
+        }
         let schemes_answer = match &traffic.arrivals {
+            other if pauses.is_some() && *other != Arrivals::Poisson => {
+                return Err(format!(
+                    "pauses are solved under Poisson arrivals only, not under {other}: use poisson, or the simulator"
+                ));
+            }
             Arrivals::Poisson => schemes::supported(scheme, self.fidelity, &host.service),
             Arrivals::Mmpp { .. } if host.application_s.is_some() => {
                 return Err("mmpp arrivals are solved without an application only: set application=none, or use the \
@@ -86,7 +101,8 @@ impl ModelEngine {
         if point.traffic.size.mean_bytes().is_none() {
             return Err(format!("the frame sizes of {} have not been read", point.traffic.size));
         }
-        schemes_answer
+        schemes_answer?;
+        pauses.map_or(Ok(()), |pauses| paused::supported(scheme, self.fidelity, &host.service, &pauses))
     }
 }
 
@@ -162,7 +178,8 @@ impl ModelEngine {
             traffic.size.mean_bytes().ok_or_else(|| unsupported("frame sizes are not known".to_owned()))?;
         let arrival_pps = traffic.rate_pps().ok_or_else(|| unsupported("the offered rate is not known".to_owned()))?;
         let source = Source::of(&traffic.arrivals);
-        let mixture = if source.is_none() && schemes::takes_mixtures(scheme, self.fidelity) {
+        let pauses = host.pauses();
+        let mixture = if source.is_none() && pauses.is_none() && schemes::takes_mixtures(scheme, self.fidelity) {
             service_mixture(host, &traffic.size)
         } else {
             Vec::new()
@@ -182,9 +199,10 @@ impl ModelEngine {
             quantiles: self.quantiles,
         };
         let solve = |work: &Work| {
-            let ring = match source {
-                Some(source) => modulated::solve(scheme, work, source),
-                None => schemes::solve(scheme, self.fidelity, work),
+            let ring = match (source, &pauses) {
+                (_, Some(pauses)) => paused::solve(scheme, work, pauses),
+                (Some(source), None) => modulated::solve(scheme, work, source),
+                (None, None) => schemes::solve(scheme, self.fidelity, work),
             };
             ring.map_err(unsupported)
         };
@@ -202,6 +220,9 @@ impl ModelEngine {
                 application::outcome(&above, &work, &solve)?
             }
         };
+        if let Some(pauses) = &pauses {
+            paused::with_paused_time(&mut outcome, pauses);
+        }
         outcome.notes.splice(0..0, point.warnings());
         // The papers' formulas and what follows here are no chains of the scheme itself.
         let mut exact = self.fidelity == Fidelity::Exact;

@@ -30,6 +30,7 @@ pub mod cliff;
 pub mod engine;
 pub mod limits;
 pub mod mlfrr;
+pub mod pauses;
 pub mod queue;
 pub mod schemes;
 pub mod sensitivity;

@@ -20,13 +20,15 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// A host's costs for frames of this length; no application costs nothing.
+    /// A host's costs for frames of this length; no application costs nothing. Each takes longer by what pauses take of the
+    /// time.
     pub fn of(host: &Host, frame_bytes: f64) -> Self {
+        let longer = 1.0 / host.up_share();
         Self {
-            interrupt_s: host.interrupt_s,
-            protocol_s: host.service_s(frame_bytes),
-            switch_s: host.context_switch_s,
-            application_s: host.application_s.unwrap_or(0.0),
+            interrupt_s: longer * host.interrupt_s,
+            protocol_s: longer * host.service_s(frame_bytes),
+            switch_s: longer * host.context_switch_s,
+            application_s: longer * host.application_s.unwrap_or(0.0),
         }
     }
 

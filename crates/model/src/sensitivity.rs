@@ -30,6 +30,7 @@ pub const COSTS: &[Cost] = &[
     Cost { key: "interrupt_latency", get: |host| Some(&mut host.interrupt_latency_s) },
     Cost { key: "cold_protocol", get: |host| Some(&mut host.cold_protocol_s) },
     Cost { key: "cold_application", get: |host| Some(&mut host.cold_application_s) },
+    Cost { key: "pause", get: |host| host.pause_s.as_mut() },
 ];
 
 /// Elasticities (relative change over relative change of the cost).

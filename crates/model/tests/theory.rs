@@ -1,6 +1,7 @@
 //! The figures that THEORY.md marks [checked].
 
 use netcliff_core::{Engine, Host, Outcome, Point, Scheme, Traffic};
+use netcliff_model::pauses::{ServiceTimes, mean_latency_s};
 use netcliff_model::{Fidelity, ModelEngine};
 
 fn solve_on(host: Host, fidelity: Fidelity, scheme: &str, pps: f64) -> Outcome {
@@ -100,4 +101,89 @@ fn polling_overload_and_low_load() {
     near(mean_us(&low), 15.34, 0.1);
     let paper = solve_on(rounded(), Fidelity::Paper, "polling:period=20us,quota=3", 10.0);
     near(mean_us(&paper), 15.34, 0.01);
+}
+
+/// Rate (pps), ring, pauses, and by scheme: mean latency (us), loss, available CPU.
+type Paused = (f64, u64, [&'static str; 3], [(&'static str, f64, f64, f64); 3]);
+
+/// THEORY section 6, to the printed digits.
+#[test]
+fn pauses_as_the_dense_chains_have_them() {
+    let merged = "disable-enable:merged=true";
+    let table: [Paused; 3] = [
+        (
+            120e3,
+            100,
+            ["pause=300us", "pause_every=5ms", "pause_times=exponential"],
+            [
+                ("ideal", 57.73, 4.9192e-3, 0.3057),
+                ("interrupt", 339.03, 2.3196e-2, 0.0254),
+                (merged, 63.89, 5.0468e-3, 0.2027),
+            ],
+        ),
+        (
+            120e3,
+            100,
+            ["pause=300us", "pause_every=5ms", "pause_times=erlang:4"],
+            [
+                ("ideal", 49.68, 5.1105e-4, 0.3029),
+                ("interrupt", 355.94, 1.8794e-2, 0.0226),
+                (merged, 56.01, 5.4382e-4, 0.2008),
+            ],
+        ),
+        (
+            60e3,
+            50,
+            ["pause=1ms", "pause_every=20ms", "pause_times=exponential"],
+            [
+                ("ideal", 40.03, 2.1303e-2, 0.6388),
+                ("interrupt", 50.95, 2.1748e-2, 0.4647),
+                (merged, 45.42, 2.1495e-2, 0.5095),
+            ],
+        ),
+    ];
+    for (pps, ring, pauses, schemes) in table {
+        // 9.57 us for the merged stage, of which 5.34 us are the packet's: m + s = 4.23 us with s = 3.73 us.
+        let mut host = Host { ring, ..rounded() };
+        pauses.iter().for_each(|setting| host.set(setting).unwrap());
+        for (scheme, latency_us, loss, available) in schemes {
+            let outcome = solve_on(host.clone(), Fidelity::Exact, scheme, pps);
+            near(mean_us(&outcome), latency_us, 0.0051);
+            near(outcome.loss_fraction.unwrap().value, loss, 0.51e-4 * 10.0_f64.powf(loss.log10().floor()));
+            let cpu = outcome.cpu.unwrap();
+            near(cpu.available.unwrap().value, available, 0.51e-4);
+            near(cpu.paused.unwrap().value, host.pauses().unwrap().share(), 1e-15);
+        }
+    }
+}
+
+/// Completion times of packets that pauses interrupt: 36.270 us at 100 kpps with 0.1 ms each 1 ms (THEORY section 6); and the chain
+/// with a ring that is never full.
+#[test]
+fn pauses_with_a_ring_that_is_never_full() {
+    let mut host = Host { ring: 600, ..rounded() };
+    ["pause=0.1ms", "pause_every=1ms"].iter().for_each(|setting| host.set(setting).unwrap());
+    let (service_s, pps) = (host.service_s(64.0), 100e3);
+    let times = ServiceTimes { mean_s: service_s, squared_mean_s2: 2.0 * service_s * service_s };
+    let closed_s = mean_latency_s(pps, times, &host.pauses().unwrap()).unwrap();
+    near(closed_s * 1e6, 36.270, 0.0006);
+    near(mean_us(&solve_on(host, Fidelity::Exact, "ideal", pps)), closed_s * 1e6, 1e-6);
+}
+
+#[test]
+fn pauses_without_a_chain_are_refused() {
+    for (settings, scheme, fidelity, says) in [
+        (&["pause_times=constant"][..], "ideal", Fidelity::Exact, "erlang:K"),
+        (&[][..], "polling", Fidelity::Exact, "not for polling: use the simulator"),
+        (&[][..], "ideal", Fidelity::Paper, "the paper knows no pauses"),
+        (&["application=1us"][..], "ideal", Fidelity::Exact, "without an application"),
+        (&["pause_times=erlang:100"][..], "ideal", Fidelity::Exact, "fewer stages"),
+        (&["service=deterministic"][..], "ideal", Fidelity::Exact, "exponential times only"),
+    ] {
+        let mut host = rounded();
+        ["pause=1ms", "pause_every=20ms"].iter().chain(settings).for_each(|setting| host.set(setting).unwrap());
+        let point = Point { host, scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(100e3) };
+        let reason = ModelEngine::new(fidelity).supports(&point).unwrap_err().reason;
+        assert!(reason.contains(says), "{reason}");
+    }
 }

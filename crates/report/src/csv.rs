@@ -38,10 +38,10 @@ pub fn curves(curves: &[Curve], keys: (&str, &str)) -> String {
 /// The slices of a series with a header line: times in seconds, packets, shares of one CPU.
 pub fn series(slices: &[Slice]) -> String {
     let names = "from_s,to_s,arrived,delivered,dropped_ring,dropped_socket,ring_mean,ring_max,cpu_interrupt,cpu_poll,\
-                 cpu_protocol,cpu_application,cpu_available\n";
+                 cpu_protocol,cpu_application,cpu_available,cpu_paused\n";
     let rows = slices.iter().map(|slice| {
         let cpu = slice.cpu;
-        let shares = [cpu.interrupt, cpu.poll, cpu.protocol, cpu.application, cpu.available];
+        let shares = [cpu.interrupt, cpu.poll, cpu.protocol, cpu.application, cpu.available, cpu.paused];
         let counts = [slice.arrived, slice.delivered, slice.dropped_ring, slice.dropped_socket];
         let mut fields = vec![number(Some(slice.from_s)), number(Some(slice.to_s))];
         fields.extend(counts.map(|count| count.to_string()));

@@ -62,6 +62,7 @@ const WHOLE: &[Column] = &[
     ("CPU poll", Unit::Share, |o| o.cpu?.poll),
     ("CPU protocol", Unit::Share, |o| o.cpu?.protocol),
     ("CPU application", Unit::Share, |o| o.cpu?.application),
+    ("CPU paused", Unit::Share, |o| o.cpu?.paused),
     ("CPU available", Unit::Share, |o| o.cpu?.available),
     ("interrupts", Unit::PerSecond, |o| o.interrupts_per_s),
     ("polls", Unit::PerSecond, |o| o.polls_per_s),

@@ -115,8 +115,8 @@ fn withdraw_means(outcome: &mut Outcome) {
         [&mut latency.mean, &mut latency.done_mean].into_iter().for_each(bare);
     }
     if let Some(cpu) = &mut outcome.cpu {
-        let shares = [&mut cpu.interrupt, &mut cpu.poll, &mut cpu.protocol, &mut cpu.application, &mut cpu.available];
-        shares.into_iter().for_each(bare);
+        [&mut cpu.interrupt, &mut cpu.poll, &mut cpu.protocol].into_iter().for_each(bare);
+        [&mut cpu.application, &mut cpu.paused, &mut cpu.available].into_iter().for_each(bare);
     }
 }
 
@@ -152,6 +152,9 @@ fn too_short(short: Short, batch: &Batch, clock: Clock, withheld: bool) -> Strin
     let lack = match short.lack {
         Lack::Steady => format!("{these} show no steady state in their first half"),
         Lack::Stretches => format!("{lasting} are too short for queues that change so slowly"),
+        Lack::Pauses(count) => {
+            format!("{lasting} hold {count:.1} pauses each on average, too few to tell what pauses do")
+        }
         Lack::Stay(share) => format!(
             "packets stay inside too long for {lasting}: {:.0} % of their times lie before the window or after it",
             100.0 * share.min(1.0)

@@ -5,6 +5,7 @@
 
 mod application;
 mod beside;
+mod pauses;
 mod record;
 pub(crate) mod sender;
 mod threads;
@@ -21,6 +22,7 @@ use crate::source::{PacketCost, Source};
 use crate::tally::{Account, Counts};
 pub(crate) use application::{Applications, SLICE_S, SocketCounts};
 use beside::Beside;
+pub(crate) use pauses::Pauses;
 pub(crate) use record::{CELLS, Records, SEGMENTS};
 
 /// What became of a packet.
@@ -149,6 +151,7 @@ pub(crate) struct Machine<W> {
     pub cost: PacketCost,
     /// What was counted so far.
     pub counts: Counts,
+    pauses: Pauses,
     beside: Option<Box<Beside>>,
     records: Records,
     arriving: Packet,
@@ -174,6 +177,7 @@ impl<W: Watch> Machine<W> {
             times,
             cost: source.cost(),
             counts: Counts::default(),
+            pauses: Pauses::new(point, clock, seed, replication),
             beside,
             records: Records::new(packets),
             arriving,
@@ -208,17 +212,14 @@ impl<W: Watch> Machine<W> {
         if account != Account::Interrupt {
             self.transmit_interrupts();
         }
-        let mut end = self.now + work;
-        while self.next_arrival < end {
-            self.pass(account, self.next_arrival);
+        let mut left = work;
+        while let Some(rest) = self.work(account, left, self.next_arrival) {
+            left = rest;
             self.take_arrival();
             if account != Account::Interrupt {
-                let at = self.now;
                 self.transmit_interrupts();
-                end += self.now - at;
             }
         }
-        self.pass(account, end);
     }
 
     /// Passes over `polls` polls that find nothing, `each` apart [ticks]: they take the mean overhead, the rest of the time is

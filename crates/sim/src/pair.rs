@@ -74,7 +74,7 @@ impl SimEngine {
             let both = |number| [first, second].map(|point| run(point, clock, self.seed, number, packets));
             let early = each(0..self.replications().min(ABREAST), both);
             let marks = |scheme: usize| early.iter().map(move |records| &records[scheme].marks[..]);
-            let found = [0, 1].map(|scheme| warm_up(&[first, second][scheme].scheme, marks(scheme)));
+            let found = [0, 1].map(|scheme| warm_up([first, second][scheme], clock, marks(scheme)));
             let warm = found[0].tenths.max(found[1].tenths);
             let need = [0, 1].map(|scheme| lacking(found[scheme], warm, marks(scheme)));
             let longer = longer(packets, 1.1 * need[0].max(need[1])).min(longest);

@@ -51,6 +51,10 @@ pub(crate) enum Purpose {
     SchedulerTick = 16,
     /// The same of the timer of polling and napi-2007.
     PollTimer = 17,
+    /// Lengths of pauses.
+    Pause = 18,
+    /// Times between pauses.
+    Up = 19,
 }
 
 /// One step of SplitMix64 (Steele, Lea, Flood 2014).

@@ -35,7 +35,8 @@ trait Recursion {
 /// Simulates `packets` arrivals of `point`, which must be supported; None: only events can.
 pub(crate) fn run(point: &Point, clock: Clock, seed: u64, replication: u64, packets: u64) -> Option<Records> {
     let host = &point.host;
-    let alone = host.application_s.is_none() && host.xoff.is_none() && host.transmit_s.is_none();
+    let alone =
+        host.application_s.is_none() && host.xoff.is_none() && host.transmit_s.is_none() && host.pauses().is_none();
     if !alone || !(1..=LARGEST_RING).contains(&host.ring) {
         return None;
     }

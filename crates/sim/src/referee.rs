@@ -9,6 +9,7 @@ mod cpu;
 mod decisions;
 mod linux;
 mod nic;
+mod pauses;
 mod plain;
 mod sides;
 
@@ -31,6 +32,8 @@ use crate::tally::Counts;
 enum Event {
     /// The running job ends, if the number is that of the latest plan.
     JobEnds(u64),
+    /// The CPU is given back.
+    PauseEnds,
     /// An interrupt that was on its way is handled.
     Interrupt,
     /// The receive side hears of what came while a transmit interrupt was handled.
@@ -45,6 +48,8 @@ enum Event {
     Timer(u64),
     /// The scheduler's tick, where applications take turns without a kernel.
     Tick,
+    /// The CPU is taken away.
+    PauseStarts,
 }
 
 /// Everything both referees keep: queues, streams, counts, the heap.
@@ -81,6 +86,7 @@ struct World {
     switch: Draw,
     interrupt_mean: f64,
     mask_mean: f64,
+    pauses: Option<pauses::Pauses>,
     counts: Counts,
     fates: Vec<(u32, Fate, u64)>,
     over: bool,
@@ -102,6 +108,7 @@ impl World {
         let mut events = BinaryHeap::new();
         events.push(Reverse((packets[0].arrived, Event::Arrival)));
         let transmit = sides::Transmit::new(point, clock, seed, replication, &mut events);
+        let pauses = pauses::Pauses::new(point, clock, seed, replication, &mut events);
         Self {
             now: 0,
             events,
@@ -131,6 +138,7 @@ impl World {
             switch: draw(Purpose::Switch, host.context_switch_s),
             interrupt_mean: clock.ticks(host.interrupt_s),
             mask_mean: clock.ticks(host.mask_s),
+            pauses,
             counts: Counts::default(),
             fates: Vec::new(),
             over: false,

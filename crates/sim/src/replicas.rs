@@ -31,7 +31,7 @@ impl SimEngine {
         let clock = clock(point, packets);
         Ok(each(numbers, |number| {
             let records = run(point, clock, self.seed, number, packets);
-            let found = warm_up(&point.scheme, std::iter::once(&records.marks[..]));
+            let found = warm_up(point, clock, std::iter::once(&records.marks[..]));
             // The first half goes, whatever a single run says of its start: judged by itself, it would lose the
             // congestion it chances to begin with.
             let (replication, pool) = cut(&records, WarmUp { tenths: SEGMENTS - 1, ..found });

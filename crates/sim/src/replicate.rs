@@ -49,6 +49,8 @@ pub(crate) struct WarmUp {
     pub settled: bool,
     /// How many times as long as the figures remember the rest is.
     pub stretches: f64,
+    /// Pauses of the CPU that the rest is expected to hold; infinite where there are none.
+    pub pauses: f64,
 }
 
 /// A replication without its warm-up.
@@ -95,7 +97,7 @@ impl Batch {
 
     /// Replications of which nothing is cut off.
     pub(crate) fn whole(packets_each: u64) -> Self {
-        let known = Some(WarmUp { tenths: 0, settled: true, stretches: f64::INFINITY });
+        let known = Some(WarmUp { tenths: 0, settled: true, stretches: f64::INFINITY, pauses: f64::INFINITY });
         Self { known, ..Self::new(packets_each) }
     }
 
@@ -114,7 +116,7 @@ impl Batch {
                 Some(known) => each(next..end, |n| cut(&run(point, clock, seed, n, self.packets_each), known)),
                 None => {
                     let records = each(next..end, |n| run(point, clock, seed, n, self.packets_each));
-                    let found = warm_up(&point.scheme, records.iter().map(|records| &records.marks[..]));
+                    let found = warm_up(point, clock, records.iter().map(|records| &records.marks[..]));
                     records.iter().map(|records| cut(records, found)).collect()
                 }
             };

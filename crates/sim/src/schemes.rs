@@ -49,7 +49,9 @@ fn drive<W: Watch, P: Policy<W>>(machine: &mut Machine<W>, policy: &mut P) {
         if machine.transmit_interrupts() {
             continue;
         }
-        if machine.completion_first() {
+        if machine.is_paused() {
+            wait(machine, policy, machine.given_back());
+        } else if machine.completion_first() {
             complete_transmission(machine, policy);
         } else if policy.ready(machine) {
             policy.serve(machine);
@@ -59,30 +61,36 @@ fn drive<W: Watch, P: Policy<W>>(machine: &mut Machine<W>, policy: &mut P) {
             run_application(machine, policy);
         } else {
             policy.leave_out_idle(machine);
-            let at = next_event(machine, policy);
-            machine.pass(Account::Available, at);
-            machine.note_timer();
-            policy.event(machine);
+            wait(machine, policy, NEVER);
         }
+    }
+}
+
+/// Nothing may run before the next event, which takes place, or before `until`.
+#[inline]
+fn wait<W: Watch, P: Policy<W>>(machine: &mut Machine<W>, policy: &mut P, until: u64) {
+    let event = next_event(machine, policy);
+    machine.idle(event.min(until));
+    if event < until {
+        machine.note_timer();
+        policy.event(machine);
     }
 }
 
 /// Spends `work` on `account`; events in the meantime interrupt it and lengthen it by what they take.
 #[inline]
 fn preemptible<W: Watch, P: Policy<W>>(machine: &mut Machine<W>, policy: &mut P, account: Account, work: u64) {
-    let mut end = machine.now + work;
-    loop {
-        let at = next_event(machine, policy);
-        if at >= end {
-            break;
-        }
-        machine.pass(account, at);
+    let mut left = work;
+    while let Some(rest) = machine.work(account, left, next_event(machine, policy)) {
+        left = rest;
         machine.note_timer();
         policy.event(machine);
         machine.transmit_interrupts();
-        end += machine.now - at;
+        if machine.done {
+            // Ticks that pauses make fill an endless time.
+            return;
+        }
     }
-    machine.pass(account, end);
 }
 
 /// Processes a transmit completion: protocol work that interrupts preempt.
@@ -100,14 +108,10 @@ fn run_application<W: Watch, P: Policy<W>>(machine: &mut Machine<W>, policy: &mu
     loop {
         let event = next_event(machine, policy);
         let at = event.min(machine.application_tick());
-        let end = machine.now + left;
-        if at >= end {
-            machine.pass(Account::Application, end);
-            machine.application_done();
-            return;
+        match machine.work(Account::Application, left, at) {
+            None => return machine.application_done(),
+            Some(rest) => left = rest,
         }
-        left = end - at;
-        machine.pass(Account::Application, at);
         if at == event {
             machine.note_timer();
             policy.event(machine);

@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use netcliff_core::{Arrivals, EngineKind, Point, Scheme, Unsupported};
 
 use crate::clock::Clock;
-use crate::machine::Records;
+use crate::machine::{Pauses, Records};
 use crate::tally::Account;
 use queue::Queue;
 use turns::Turns;
@@ -86,11 +86,15 @@ struct Job {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     JobEnds,
+    /// The CPU is given back.
+    PauseEnds,
     /// A NAPI interrupt on its way, or deferred, is due.
     Delivery(usize),
     Arrival(usize),
     /// The NIC's moderation has a timer due.
     Timer(usize),
+    /// The CPU is taken away.
+    PauseStarts,
 }
 
 /// One CPU and its queues.
@@ -104,6 +108,7 @@ struct Core {
     /// Protocol work, which interrupts preempt.
     soft: Option<Job>,
     turns: Turns,
+    pauses: Pauses,
     /// Arrivals so far, and before the next mark.
     offered: u64,
     next_mark: u64,
@@ -122,6 +127,7 @@ fn replicate(points: &[(u64, &Point)], clock: Clock, replication: u64, packets: 
         waiting: VecDeque::new(),
         soft: None,
         turns,
+        pauses: Pauses::new(points[0].1, clock, points[0].0, replication),
         offered: 0,
         next_mark: 0,
         done: false,
@@ -138,6 +144,8 @@ impl Core {
         self.pass(at);
         match event {
             Event::JobEnds => self.job_ends(),
+            Event::PauseEnds => {}
+            Event::PauseStarts => self.pauses.start(),
             Event::Delivery(queue) => {
                 self.queues[queue].interrupt_due = crate::clock::NEVER;
                 self.interrupt(queue);
@@ -153,9 +161,11 @@ impl Core {
     }
 
     fn next_event(&self) -> (u64, Event) {
-        let mut next = (crate::clock::NEVER, Event::JobEnds);
-        if let Some(job) = self.hard.or(self.soft) {
-            next = (self.now + job.left, Event::JobEnds);
+        let mut next = (self.pauses.next(), Event::PauseStarts);
+        if self.pauses.is_on(self.now) {
+            next = (self.pauses.end(), Event::PauseEnds);
+        } else if let Some(job) = self.hard.or(self.soft) {
+            next = next.min((self.now + job.left, Event::JobEnds));
         }
         for (number, queue) in self.queues.iter().enumerate() {
             // A timer that was due while its own interrupt was handled is due now.
@@ -170,13 +180,20 @@ impl Core {
     /// Lets time pass to `at`, on the account of what runs.
     fn pass(&mut self, at: u64) {
         let span = at - self.now;
+        let paused = self.pauses.is_on(self.now);
         self.now = at;
+        let everywhere = |queues: &mut [Queue], account: Account| {
+            queues.iter_mut().for_each(|queue| queue.counts.cpu[account as usize] += span);
+        };
+        if paused {
+            return everywhere(&mut self.queues, Account::Paused);
+        }
         match self.hard.as_mut().or(self.soft.as_mut()) {
             Some(job) => {
                 job.left -= span;
                 self.queues[job.queue].counts.cpu[job.work.account() as usize] += span;
             }
-            None => self.queues.iter_mut().for_each(|queue| queue.counts.cpu[Account::Available as usize] += span),
+            None => everywhere(&mut self.queues, Account::Available),
         }
     }
 
@@ -233,7 +250,7 @@ impl Core {
 
     /// Gives an idle CPU the next piece of protocol work, if there is one.
     fn fill(&mut self) {
-        while self.hard.is_none() && self.soft.is_none() && !self.done {
+        while self.hard.is_none() && self.soft.is_none() && !self.done && !self.pauses.is_on(self.now) {
             let Some((queue, step)) = self.turns.next(&self.queues, self.now) else { return };
             let own = &mut self.queues[queue];
             match step {

@@ -82,6 +82,9 @@ pub(crate) fn supports(point: &Point) -> Result<(), Unsupported> {
     if let Some(file) = point.host.service.unread() {
         return decline(format!("the measured times of {file} have not been read"));
     }
+    if let Some(file) = point.host.unread_pauses() {
+        return decline(format!("the lengths of pauses of {file} have not been read"));
+    }
     supports_arrivals(point, &point.traffic.arrivals)
 }
 

@@ -188,6 +188,7 @@ pub(crate) fn outcome(point: &Point, batch: &Batch, clock: Clock, confidence: f6
             poll: cpu_share(batch, confidence, Account::Poll),
             protocol: cpu_share(batch, confidence, Account::Protocol),
             application: cpu_share(batch, confidence, Account::Application),
+            paused: point.host.pauses().and_then(|_| cpu_share(batch, confidence, Account::Paused)),
             available: cpu_share(batch, confidence, Account::Available),
         }),
         cpu_method: Some("simulated".to_owned()),

@@ -14,7 +14,12 @@ pub(crate) enum Account {
     Application = 3,
     /// Nothing.
     Available = 4,
+    /// Taken away, whatever there was to do.
+    Paused = 5,
 }
+
+/// Accounts.
+pub(crate) const ACCOUNTS: usize = 6;
 
 /// What became of transmissions up to an instant.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -90,7 +95,7 @@ pub(crate) struct Counts {
     /// Integral of the packets that the sender holds back [packet ticks]; set at marks.
     pub sender_area: u128,
     /// CPU time by [`Account`] [ticks].
-    pub cpu: [u64; 5],
+    pub cpu: [u64; ACCOUNTS],
     /// What the host sends; set at marks.
     pub transmit: TransmitCounts,
 }

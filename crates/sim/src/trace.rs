@@ -19,6 +19,8 @@ pub enum Activity {
     Protocol,
     /// The application and switches to it.
     Application,
+    /// Nothing: it is taken away.
+    Paused,
 }
 
 /// A time in which the CPU did one thing.
@@ -112,6 +114,7 @@ impl Watch for Recorder {
             Account::Poll => Activity::Poll,
             Account::Protocol => Activity::Protocol,
             Account::Application => Activity::Application,
+            Account::Paused => Activity::Paused,
             Account::Available => return,
         };
         if from == to {
@@ -161,6 +164,7 @@ impl Activity {
             Self::Poll => "poll",
             Self::Protocol => "protocol",
             Self::Application => "application",
+            Self::Paused => "paused",
         }
     }
 }

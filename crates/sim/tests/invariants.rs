@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use netcliff_core::capture::{Capture, Captured};
-use netcliff_core::host::{Applications, TransmitLoad, TransmitPriority};
+use netcliff_core::host::{Applications, PauseTimes, TransmitLoad, TransmitPriority};
 use netcliff_core::{Arrivals, Engine, Figure, FrameSizes, Host, Napi, Outcome, Point, Scheme, Service, Traffic};
 use netcliff_sim::{Effort, SimEngine};
 use proptest::prelude::*;
@@ -92,13 +92,17 @@ prop_compose! {
 /// Cost of a completion (s), how many, whether before or after received packets, slots.
 type Transmissions = (f64, Option<TransmitLoad>, Option<TransmitPriority>, Option<u64>);
 
-/// A pause, transmissions, several applications: each on a host in three.
+/// Mean length of a CPU's pauses, mean time between them (s), and how the lengths are distributed.
+type Taken = (f64, f64, PauseTimes);
+
+/// A sender that pauses, transmissions, several applications, a CPU that is taken away: each on a host in three.
 #[derive(Debug, Clone)]
 struct Sides {
     /// Places in the ring as shares of it, and what the sender holds.
     pause: Option<(f64, f64, Option<u64>)>,
     transmit: Option<Transmissions>,
     applications: Option<Applications>,
+    taken: Option<Taken>,
 }
 
 fn sometimes<T: std::fmt::Debug>(strategy: impl Strategy<Value = T>) -> impl Strategy<Value = Option<T>> {
@@ -118,6 +122,17 @@ fn applications() -> impl Strategy<Value = Applications> {
     })
 }
 
+/// Pauses from a microsecond to ten milliseconds.
+fn taken() -> impl Strategy<Value = Taken> {
+    let times = prop_oneof![
+        Just(PauseTimes::Exponential),
+        Just(PauseTimes::Constant),
+        (1..9_u32).prop_map(PauseTimes::Erlang),
+    ];
+    let time = || (-6.0..-2.0).prop_map(|exponent| 10.0_f64.powf(exponent));
+    (time(), time(), times)
+}
+
 prop_compose! {
     fn sides()(
         pause in sometimes((0.0..1.0, 0.0..1.0, proptest::option::of(1..2000_u64))),
@@ -133,8 +148,9 @@ prop_compose! {
             proptest::option::of(1..300_u64),
         )),
         applications in sometimes(applications()),
+        taken in sometimes(taken()),
     ) -> Sides {
-        Sides { pause, transmit, applications }
+        Sides { pause, transmit, applications, taken }
     }
 }
 
@@ -145,6 +161,9 @@ impl Sides {
         if let Some((low, high, held)) = self.pause {
             let xoff = 1 + (high * (host.ring - 1) as f64) as u64;
             (host.xoff, host.xon, host.sender_queue) = (Some(xoff), Some((low * xoff as f64) as u64), held);
+        }
+        if let Some((mean, every, times)) = self.taken.clone() {
+            (host.pause_s, host.pause_every_s, host.pause_times) = (Some(mean), Some(every), Some(times));
         }
         if let Some((cost, load, priority, slots)) = self.transmit {
             host.transmit_s = Some(cost);
@@ -252,6 +271,9 @@ fn applications_add_up(outcome: &Outcome) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// Means that a pause of one of [`taken`]'s distributions lasts, but for a chance below 1e-13.
+const LONG_PAUSE: f64 = 30.0;
+
 /// Arrivals of a replication.
 const PACKETS_EACH: u64 = 500;
 
@@ -273,7 +295,10 @@ proptest! {
         let outcome = evaluate(&point, seed);
         let cpu = outcome.cpu.unwrap();
         let shares = [cpu.interrupt, cpu.poll, cpu.protocol, cpu.application, cpu.available].map(|f| f.unwrap().value);
-        prop_assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-12, "{shares:?}");
+        prop_assert_eq!(cpu.paused.is_some(), point.host.pauses().is_some());
+        let paused = cpu.paused.map_or(0.0, |share| share.value);
+        prop_assert!((shares.iter().sum::<f64>() + paused - 1.0).abs() < 1e-12, "{shares:?} {paused}");
+        prop_assert!((0.0..=1.0).contains(&paused), "{paused}");
         prop_assert!(shares.iter().all(|share| (0.0..=1.0).contains(share)));
         let loss = outcome.loss.unwrap();
         let by_place = [loss.ring, loss.socket, loss.sender].into_iter().flatten().map(|f| f.value).sum::<f64>();
@@ -306,7 +331,9 @@ proptest! {
         let number = outcome.packets_in_system.unwrap().value;
         let expected = outcome.throughput_pps.unwrap().value * latency.mean.unwrap().value;
         let elapsed_s = PACKETS_EACH as f64 / 2.0 / outcome.offered_pps.unwrap().value;
-        let ages = 2.0 * (ring + 1) as f64 * latency.max.unwrap().value / elapsed_s;
+        // A packet that is inside at the end may wait longer than any that has left, by the pause that is on.
+        let pause_s = point.host.pauses().map_or(0.0, |pauses| LONG_PAUSE * pauses.mean_s);
+        let ages = 2.0 * (ring + 1) as f64 * (latency.max.unwrap().value + pause_s) / elapsed_s;
         prop_assert!((number - expected).abs() <= ages, "N {number}, lambda T {expected}, ages {ages}");
     }
 }

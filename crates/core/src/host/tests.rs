@@ -17,6 +17,7 @@ fn set_reads_every_key_and_refuses_others() {
             "transmit_load" => "50kpps",
             "transmit_priority" => "after",
             "service" => "lognormal:cv=0.5",
+            "pause_times" => "constant",
             "socket_drop_cost" => "50%",
             _ => "7us",
         };

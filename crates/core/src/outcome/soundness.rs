@@ -79,19 +79,20 @@ impl Checker {
     }
 
     fn cpu(&mut self, prefix: &str, cpu: CpuShares) {
-        let CpuShares { interrupt, poll, protocol, application, available } = cpu;
+        let CpuShares { interrupt, poll, protocol, application, paused, available } = cpu;
         let shares = [
             ("interrupt", interrupt),
             ("poll", poll),
             ("protocol", protocol),
             ("application", application),
+            ("paused", paused),
             ("available", available),
         ];
         for (name, figure) in shares {
             self.figure(&format!("{prefix}cpu.{name}"), figure, Range::Share);
         }
         if let (Some(interrupt), Some(poll), Some(protocol), Some(available)) = (interrupt, poll, protocol, available) {
-            let used = [Some(interrupt), Some(poll), Some(protocol), application, Some(available)];
+            let used = [Some(interrupt), Some(poll), Some(protocol), application, paused, Some(available)];
             let sum: f64 = used.into_iter().flatten().map(|share| share.value).sum();
             // A queue's shares are its own; queues that share a core leave each other less than the rest.
             let (wrong, range) = match prefix.is_empty() {
@@ -201,6 +202,7 @@ mod tests {
                 poll: share(0.0),
                 protocol: share(0.5),
                 application: None,
+                paused: None,
                 available: share(0.25),
             }),
             ..Outcome::default()

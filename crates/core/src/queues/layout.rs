@@ -67,7 +67,7 @@ pub fn evaluate(point: &Point, answer: Answer<'_>, joint: Joint<'_>) -> Result<O
         }
     }
     let cores: Vec<Core> = found.iter().map(Core::of).collect();
-    Ok(total(queues, &cores, found))
+    Ok(total(point, queues, &cores, found))
 }
 
 /// Receptions only, since shared cores come with [`Map::Pairing`].
@@ -105,7 +105,7 @@ fn on_shared_cores(
         let share = own().map(|(_, vector)| shares[vector.queue]).sum();
         cores.push(Core { role: Role::Receive, share, outcome });
     }
-    Ok(total(queues, &cores, found))
+    Ok(total(point, queues, &cores, found))
 }
 
 impl Vector {
@@ -115,8 +115,9 @@ impl Vector {
 }
 
 fn busy_share(queue: &QueueOutcome) -> f64 {
-    let available = queue.outcome.as_ref().and_then(|outcome| outcome.cpu?.available);
-    available.map_or(0.0, |available| (1.0 - available.value).clamp(0.0, 1.0))
+    let Some(cpu) = queue.outcome.as_ref().and_then(|outcome| outcome.cpu) else { return 0.0 };
+    let paused = cpu.paused.map_or(0.0, |paused| paused.value);
+    cpu.available.map_or(0.0, |available| (1.0 - available.value - paused).clamp(0.0, 1.0))
 }
 
 /// Every vector's outcome while the siblings are as busy as `busy` says.

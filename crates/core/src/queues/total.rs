@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Queues;
+use crate::engine::Point;
 use crate::outcome::{CpuShares, Figure, Interval, Latency, Loss, Outcome};
 
 /// What a vector does.
@@ -71,9 +72,9 @@ pub fn binding(vectors: &[QueueOutcome]) -> Option<&QueueOutcome> {
 
 /// The host's outcome: sums of what is counted a second; loss weighted by the offered share; latency over the packets
 /// delivered, to the end of reception; CPU as the mean share over the cores that work for a vector (one without load is
-/// all available). Quantiles of the mixture are interpolated between the cores' own, in the logarithm of the tail, unless
+/// all available, but for its pauses). Quantiles of the mixture are interpolated between the cores' own, in the logarithm of the tail, unless
 /// all are alike. Intervals are those of independent cores.
-pub(super) fn total(queues: &Queues, cores: &[Core], parts: Vec<QueueOutcome>) -> Outcome {
+pub(super) fn total(point: &Point, queues: &Queues, cores: &[Core], parts: Vec<QueueOutcome>) -> Outcome {
     let of = |role: Role| -> Vec<(f64, &Outcome)> {
         let own = cores.iter().filter(|core| core.role == role);
         own.filter_map(|core| Some((core.share, core.outcome.as_ref()?))).collect()
@@ -90,6 +91,8 @@ pub(super) fn total(queues: &Queues, cores: &[Core], parts: Vec<QueueOutcome>) -
     };
     let loss = |pick: fn(&Loss) -> Option<Figure>| lost(&|outcome| outcome.loss.as_ref().and_then(pick));
     let count = cores.len() as f64;
+    let idle = count - all.len() as f64;
+    let taken = point.host.pauses().map_or(0.0, |pauses| pauses.share());
     let cpu = |pick: fn(&CpuShares) -> Option<Figure>, idle: f64| {
         let busy = sum(&|outcome| outcome.cpu.as_ref().and_then(pick))?;
         Some(shifted(busy, idle).scaled(1.0 / count))
@@ -108,7 +111,8 @@ pub(super) fn total(queues: &Queues, cores: &[Core], parts: Vec<QueueOutcome>) -
             poll: cpu(|c| c.poll, 0.0),
             protocol: cpu(|c| c.protocol, 0.0),
             application: cpu(|c| c.application, 0.0),
-            available: cpu(|c| c.available, count - all.len() as f64),
+            paused: cpu(|c| c.paused, idle * taken),
+            available: cpu(|c| c.available, idle * (1.0 - taken)),
         }),
         cpu_method: method(&all),
         interrupts_per_s: sum(&|o| o.interrupts_per_s),

@@ -34,6 +34,7 @@ pub fn like_engines(counts: &Counts, seams: Seams) -> CpuShares {
         poll: Some(share(poll_s)),
         protocol: Some(share(counts.protocol_s - poll_s)),
         application: Some(share(counts.application_s - on_application_s)),
+        paused: None,
         available: Some(share(counts.idle_s - on_idle_s)),
     }
 }

@@ -71,6 +71,7 @@ pub fn merge(observations: &[Observation]) -> Option<Merged> {
             poll: over(&|o| o.cpu?.poll),
             protocol: over(&|o| o.cpu?.protocol),
             application: over(&|o| o.cpu?.application),
+            paused: over(&|o| o.cpu?.paused),
             available: over(&|o| o.cpu?.available),
         }),
         cpu_method: last.cpu_method.clone(),

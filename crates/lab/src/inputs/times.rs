@@ -1,32 +1,39 @@
-//! Measured times of packets: `service=empirical:FILE`.
+//! Measured times: of packets (`service=empirical:FILE`), and of pauses (`pause_times=empirical:FILE`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use netcliff_core::experiment::FileError;
-use netcliff_core::host::{Empirical, MeasuredTimes, Service};
+use netcliff_core::host::{Empirical, MeasuredTimes, PauseTimes, Service};
 use netcliff_core::{Host, units};
 
 /// Times that are read: the file is not larger than 16 MiB either.
 const MOST_TIMES: usize = 1_000_000;
 
-/// Reads what the hosts' `service` names and has not been read; each file once.
+/// Reads what the hosts' `service` and `pause_times` name and has not been read; each file once.
 ///
 /// # Errors
 /// A file cannot be read, or what is wrong in it and where.
 pub fn measured_times<'a>(hosts: impl IntoIterator<Item = &'a mut Host>) -> Result<(), FileError> {
     let mut known = HashMap::<String, Arc<MeasuredTimes>>::new();
-    for host in hosts {
-        let Some(file) = host.service.unread().map(str::to_owned) else { continue };
-        let times = match known.get(&file) {
+    let mut empirical = |file: &str| -> Result<Empirical, FileError> {
+        let times = match known.get(file) {
             Some(times) => Arc::clone(times),
             None => {
-                let times = Arc::new(read(&file)?);
-                known.insert(file.clone(), Arc::clone(&times));
+                let times = Arc::new(read(file)?);
+                known.insert(file.to_owned(), Arc::clone(&times));
                 times
             }
         };
-        host.service = Service::Empirical(Empirical { file, times: Some(times) });
+        Ok(Empirical { file: file.to_owned(), times: Some(times) })
+    };
+    for host in hosts {
+        if let Some(file) = host.service.unread() {
+            host.service = Service::Empirical(empirical(file)?);
+        }
+        if let Some(file) = host.unread_pauses() {
+            host.pause_times = Some(PauseTimes::Empirical(empirical(file)?));
+        }
     }
     Ok(())
 }
@@ -142,6 +149,11 @@ mod tests {
         assert_eq!(hosts[0].service.measured().unwrap().parts(), [(0.5, 0.5), (1.5, 0.5)]);
         assert_eq!(hosts[0].service.measured().unwrap().sha256.as_ref().unwrap().len(), 64);
         assert_eq!(hosts[2], Host::pentium4_2530mhz());
+        for setting in ["pause_every=10ms".to_owned(), format!("pause_times=empirical:{}", file.path().display())] {
+            hosts[1].set(&setting).unwrap();
+        }
+        measured_times(&mut hosts).unwrap();
+        assert_eq!(hosts[1].pauses().unwrap().mean_s, 2e-6);
         hosts[2].set("service=empirical:/no/such/file").unwrap();
         let error = measured_times(&mut hosts).unwrap_err().to_string();
         assert!(error.contains("/no/such/file") && error.contains("No such file"), "{error}");

@@ -197,6 +197,7 @@ fn shares(split: &CpuSplit) -> CpuShares {
         ),
         protocol: figure(shares.protocol),
         application: figure(shares.application),
+        paused: None,
         available: figure(available),
     }
 }

@@ -139,9 +139,9 @@ impl System {
         Roof { frame_bytes, bounds }
     }
 
-    /// CPU time a frame by item (s), shared by the CPUs.
+    /// CPU time a frame by item (s), shared by the CPUs, in the time in which they are not paused.
     fn cpu_items(&self, host: &Host, load: &Load) -> [(Part, f64); 3] {
-        let share = |seconds: f64| seconds / f64::from(self.cpus.max(1));
+        let share = |seconds: f64| seconds / (f64::from(self.cpus.max(1)) * host.up_share());
         let packet_s = (host.protocol_s + host.mean_application_s().unwrap_or(0.0)) * load.packets_per_frame;
         [
             (Part::Interrupts, share((host.interrupt_s + host.mask_s) / self.frames_per_interrupt.max(1.0))),

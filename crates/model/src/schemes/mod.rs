@@ -13,6 +13,7 @@ mod measured;
 pub(crate) mod modulated;
 mod napi;
 mod napi_2007;
+pub(crate) mod paused;
 mod polling;
 mod ticks;
 mod timed;

@@ -1,13 +1,15 @@
-//! MMPP-2 arrivals: the chain of a scheme's stages times the two states of the source, a finite quasi-birth-death
-//! process. Exact for exponential times.
+//! A scheme in an environment that changes by the clock: the chain of the scheme's stages times the environment's states, a
+//! finite quasi-birth-death process. Exact for exponential times. The environment is the source of MMPP-2 arrivals, or a CPU
+//! that is taken away ([`super::paused`]).
 //!
-//! A phase is (stage, source's state). Packets that arrive in the busy state find fuller rings: what an arrival sees is
+//! A phase is (stage, state). Packets that arrive in a busy state find fuller rings: what an arrival sees is
 //! the time average weighted by the state's rate, and loss is that share of arrivals, not of time.
 
 mod chain;
+mod environment;
 mod latency;
 
-use netcliff_core::{Arrivals, Scheme, Service};
+use netcliff_core::{Scheme, Service};
 use num_complex::Complex64;
 
 use super::{Work, exponential_only, napi};
@@ -16,27 +18,10 @@ use crate::engine::Fidelity;
 use crate::queue::inversion::quantile;
 use crate::queue::qbd::{Blocks, Jump, Qbd, Stationary};
 pub use chain::{Chain, Role};
+pub use environment::{Environment, Source, stages};
 
 /// NAPI weights above this, and not above the one taken as unlimited, would cost minutes: phases are twice the weight.
 const LARGEST_WEIGHT: u64 = 64;
-
-/// A two-state source, quiet and busy.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Source {
-    /// Arrivals in each state over the mean rate.
-    relative_rates: [f64; 2],
-    /// Rate at which each state is left (1/s).
-    leaving: [f64; 2],
-}
-
-impl Source {
-    /// The source of MMPP arrivals, None for others. At a peak of 1 / busy the quiet state sends nothing.
-    pub fn of(arrivals: &Arrivals) -> Option<Self> {
-        let Arrivals::Mmpp { peak, busy, stay_s } = arrivals else { return None };
-        let quiet = ((1.0 - peak * busy) / (1.0 - busy)).max(0.0);
-        Some(Self { relative_rates: [quiet, *peak], leaving: [busy / (1.0 - busy) / stay_s, 1.0 / stay_s] })
-    }
-}
 
 /// Whether the scheme has an answer for MMPP-2 arrivals; if not, why.
 pub fn supported(scheme: &Scheme, fidelity: Fidelity, service: &Service) -> Result<(), String> {
@@ -67,22 +52,44 @@ pub fn supported(scheme: &Scheme, fidelity: Fidelity, service: &Service) -> Resu
 /// Solves a supported scheme; an error is a reason for a user.
 pub fn solve(scheme: &Scheme, work: &Work, source: Source) -> Result<Ring, String> {
     let chain = Chain::of(scheme, work)?;
-    let modulated =
-        Modulated { work, chain: &chain, rates: source.relative_rates.map(|r| r * work.arrival_pps), source };
-    let solution = modulated.qbd().stationary().map_err(|error| error.to_string())?;
-    Ok(modulated.ring(scheme, &solution))
+    let modulated = Modulated::new(work, &chain, source.environment());
+    let solution = modulated.solution()?;
+    let mut ring = modulated.ring(scheme, &solution);
+    if work.quantiles {
+        let found = latency::Found::new(&modulated, source, scheme, &solution, ring.loss);
+        ring.quantiles = found.and_then(|found| inverted(&|z| found.transform(z), ring.mean_latency_s));
+    }
+    Ok(ring)
 }
 
-/// A scheme's chain under a source.
-struct Modulated<'a> {
+/// A scheme's chain in an environment.
+pub struct Modulated<'a> {
     work: &'a Work,
     chain: &'a Chain,
-    /// Arrivals in each state of the source (pps).
-    rates: [f64; 2],
-    source: Source,
+    environment: Environment,
+    /// Arrivals in each state (pps).
+    rates: Vec<f64>,
 }
 
-impl Modulated<'_> {
+impl<'a> Modulated<'a> {
+    pub fn new(work: &'a Work, chain: &'a Chain, environment: Environment) -> Self {
+        let rates = environment.states.iter().map(|state| state.relative_rate * work.arrival_pps).collect();
+        Self { work, chain, environment, rates }
+    }
+
+    /// The stationary distribution; an error is a reason for a user.
+    pub fn solution(&self) -> Result<Stationary, String> {
+        self.qbd().stationary().map_err(|error| error.to_string())
+    }
+
+    fn states(&self) -> usize {
+        self.rates.len()
+    }
+
+    fn phases(&self) -> usize {
+        self.states() * self.chain.roles.len()
+    }
+
     fn qbd(&self) -> Qbd {
         let places = self.work.places as usize;
         let chain = self.chain;
@@ -91,7 +98,7 @@ impl Modulated<'_> {
         let level = |up: &[Jump], local: &[Jump], down: &[Jump]| Blocks {
             up: up.to_vec(),
             local: self.switching(local),
-            down: both_states(down),
+            down: self.in_each_state(down),
         };
         let mut full = level(&[], &chain.local, if places == 1 { &chain.last } else { &chain.down });
         full.local.extend(refused);
@@ -103,56 +110,78 @@ impl Modulated<'_> {
             runs.push((2, level(&up, &chain.local, &chain.down)));
         }
         runs.push((places, full));
-        Qbd::new(2 * chain.roles.len(), places, runs)
+        Qbd::new(self.phases(), places, runs)
     }
 
     /// Jumps by arrivals to the stage that `target` makes of a stage; none where there is no target.
     fn arrivals(&self, target: Option<fn(usize) -> usize>) -> Vec<Jump> {
         let Some(target) = target else { return Vec::new() };
-        let phases = 0..2 * self.chain.roles.len();
-        phases
-            .map(|phase| (phase, 2 * target(phase / 2) + phase % 2, self.rates[phase % 2]))
+        let states = self.states();
+        (0..self.phases())
+            .map(|phase| (phase, states * target(phase / states) + phase % states, self.rates[phase % states]))
             .filter(|(_, _, rate)| *rate > 0.0)
             .collect()
     }
 
-    /// The stages' own jumps and the source's.
+    /// The stages' own jumps and the environment's.
     fn switching(&self, own: &[Jump]) -> Vec<Jump> {
-        let phases = 0..2 * self.chain.roles.len();
-        let switches = phases.map(|phase| (phase, phase ^ 1, self.source.leaving[phase % 2]));
-        both_states(own).into_iter().chain(switches).collect()
+        let states = self.states();
+        let switches = (0..self.chain.roles.len()).flat_map(|stage| {
+            let each = self.environment.switches.iter();
+            each.map(move |(from, to, rate)| (states * stage + from, states * stage + to, *rate))
+        });
+        self.in_each_state(own).into_iter().chain(switches).collect()
     }
 
-    fn ring(&self, scheme: &Scheme, solution: &Stationary) -> Ring {
+    /// The stages' jumps in every state in which they take place: where the CPU works, and interrupts on their way everywhere.
+    fn in_each_state(&self, jumps: &[Jump]) -> Vec<Jump> {
+        let states = self.environment.states.iter().enumerate();
+        let takes_place = |stage: usize, works: bool| works || self.chain.roles[stage] == Role::Waiting;
+        states
+            .flat_map(|(number, state)| {
+                let own = jumps.iter().filter(move |(from, ..)| takes_place(*from, state.works));
+                own.map(move |(from, to, rate)| (self.states() * from + number, self.states() * to + number, *rate))
+            })
+            .collect()
+    }
+
+    /// P(stage) on the levels from `from` up to `to`, while the CPU works.
+    fn works_in(&self, solution: &Stationary, stage: usize, levels: std::ops::RangeInclusive<usize>) -> f64 {
+        let working = || self.environment.states.iter().enumerate().filter(|(_, state)| state.works);
+        let at = |level: usize| {
+            working().map(|(number, _)| solution.level(level)[self.states() * stage + number]).sum::<f64>()
+        };
+        levels.map(at).sum()
+    }
+
+    /// The figures, without quantiles; shares of the CPU are those of the time in which it works.
+    pub fn ring(&self, scheme: &Scheme, solution: &Stationary) -> Ring {
         let (work, chain) = (self.work, self.chain);
         let places = work.places as usize;
-        // P(role), above an empty ring.
-        let busy = |role: Role| -> f64 {
-            let stages = chain.roles.iter().enumerate().filter(|(_, own)| **own == role);
-            stages.map(|(stage, _)| pair(solution, stage, 1)).sum()
-        };
-        // P(role and an empty ring).
-        let empty = |role: Role| -> f64 {
+        let sum = |role: Role, levels: std::ops::RangeInclusive<usize>| -> f64 {
             let stages = (0..chain.roles.len()).filter(|stage| chain.roles[*stage] == role);
-            stages.map(|stage| solution.level(0)[2 * stage] + solution.level(0)[2 * stage + 1]).sum()
+            stages.map(|stage| self.works_in(solution, stage, levels.clone())).sum()
         };
+        // P(role), above an empty ring; P(role and an empty ring).
+        let busy = |role: Role| sum(role, 1..=places);
+        let empty = |role: Role| sum(role, 0..=0);
+        let nothing: f64 = (0..chain.roles.len()).map(|stage| self.works_in(solution, stage, 0..=0)).sum();
         let (first, poll) = (busy(Role::First), busy(Role::Poll) + empty(Role::Poll));
         let unmask = busy(Role::Unmask) + empty(Role::Unmask);
         let shares = Shares {
             interrupt: busy(Role::Interrupt) + first * (1.0 - chain.first_serves),
             poll: poll + unmask,
             protocol: busy(Role::Serving) + first * chain.first_serves,
-            available: solution.level_probability(0) - empty(Role::Poll) - empty(Role::Unmask) + busy(Role::Waiting),
+            available: nothing - empty(Role::Poll) - empty(Role::Unmask) + busy(Role::Waiting),
         };
         let arriving = |level: usize| -> f64 {
-            solution.level(level).iter().enumerate().map(|(phase, p)| p * self.rates[phase % 2]).sum()
+            solution.level(level).iter().enumerate().map(|(phase, p)| p * self.rates[phase % self.states()]).sum()
         };
         let started = arriving(0) - self.starts_of_empty_polls(solution);
         let throughput_pps = shares.protocol / work.service_s;
         let mean_present = solution.mean_level();
         let mean_latency_s = mean_present / throughput_pps;
         let loss = arriving(places) / work.arrival_pps;
-        let found = if work.quantiles { latency::Found::new(self, scheme, solution, loss) } else { None };
         let interrupts_per_s = match scheme {
             Scheme::Ideal => 0.0,
             Scheme::Interrupt { .. } => shares.interrupt * work.stage_rate(work.interrupt_s),
@@ -163,7 +192,7 @@ impl Modulated<'_> {
             loss,
             mean_present,
             mean_latency_s,
-            quantiles: found.and_then(|found| inverted(&|z| found.transform(z), mean_latency_s)),
+            quantiles: None,
             latencies: None,
             interrupts_per_s,
             cycles_per_s: started,
@@ -179,8 +208,8 @@ impl Modulated<'_> {
     fn starts_of_empty_polls(&self, solution: &Stationary) -> f64 {
         let phases = solution.level(0).iter().enumerate();
         phases
-            .filter(|(phase, _)| matches!(self.chain.roles[phase / 2], Role::Poll | Role::Unmask))
-            .map(|(phase, p)| p * self.rates[phase % 2])
+            .filter(|(phase, _)| matches!(self.chain.roles[phase / self.states()], Role::Poll | Role::Unmask))
+            .map(|(phase, p)| p * self.rates[phase % self.states()])
             .sum()
     }
 }
@@ -189,15 +218,4 @@ impl Modulated<'_> {
 fn inverted(transform: &dyn Fn(Complex64) -> Complex64, mean_s: f64) -> Option<Quantiles> {
     let at = |share| quantile(transform, mean_s, share);
     Some(Quantiles { p50: at(0.5)?, p90: at(0.9)?, p99: at(0.99)?, p999: at(0.999)? })
-}
-
-/// P(stage), whatever the source's state, over the levels from `from` up.
-fn pair(solution: &Stationary, stage: usize, from: usize) -> f64 {
-    solution.phase_probability(2 * stage, from) + solution.phase_probability(2 * stage + 1, from)
-}
-
-/// The same jumps in both states of the source.
-fn both_states(jumps: &[Jump]) -> Vec<Jump> {
-    let twice = |(from, to, rate): &Jump| [(2 * from, 2 * to, *rate), (2 * from + 1, 2 * to + 1, *rate)];
-    jumps.iter().flat_map(twice).collect()
 }

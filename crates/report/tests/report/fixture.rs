@@ -65,6 +65,7 @@ impl Fluid {
             poll: share(0.06 * kernel),
             protocol: share(0.9 * kernel),
             application: share(application),
+            paused: None,
             available: share((1.0 - application - kernel).max(0.0)),
         }
     }

@@ -219,15 +219,14 @@ impl<W: Watch> Machine<W> {
 
     /// Spends `work` in the handler; the receive side hears of packets that come meanwhile when the handler is done.
     fn hold_up(&mut self, work: u64) {
-        let end = self.now + work;
-        while self.next_arrival < end {
-            self.pass(Account::Interrupt, self.next_arrival);
+        let mut left = work;
+        while let Some(rest) = self.work(Account::Interrupt, left, self.next_arrival) {
+            left = rest;
             let arrival = self.take_arrival();
             if let (Arrival::Accepted | Arrival::Dropped, Some(beside)) = (arrival, &mut self.beside) {
                 beside.held_up.push_back(arrival);
             }
         }
-        self.pass(Account::Interrupt, end);
     }
 
     /// Time of the completion that is due [ticks].

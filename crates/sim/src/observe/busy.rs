@@ -33,6 +33,10 @@ impl Busy {
 
     /// The CPU was on `account`; what is spent comes in order and without gaps.
     pub(super) fn spent(&mut self, account: Account, from: u64, _to: u64, segment: usize) {
+        // A pause neither begins one nor ends it: work that it froze goes on, and an idle CPU is away.
+        if account == Account::Paused {
+            return;
+        }
         if account != Account::Available {
             self.began.get_or_insert(from);
             return;

@@ -3,7 +3,7 @@
 use netcliff_core::{CpuShares, Figure, Slice};
 
 use crate::clock::Clock;
-use crate::tally::Account;
+use crate::tally::{ACCOUNTS, Account};
 
 /// Slices of equal width, from time zero.
 #[derive(Debug)]
@@ -11,7 +11,7 @@ pub(super) struct Series {
     width: u64,
     slices: Vec<Slice>,
     /// CPU time by account, and packets in the ring times ticks, a slice each.
-    cpu: Vec<[u64; 5]>,
+    cpu: Vec<[u64; ACCOUNTS]>,
     area: Vec<u128>,
     present: u64,
     since: u64,
@@ -58,7 +58,7 @@ impl Series {
         while self.slices.len() <= index {
             // The ring as it was when the slice began.
             self.slices.push(Slice { ring_max: self.present, ..Slice::default() });
-            self.cpu.push([0; 5]);
+            self.cpu.push([0; ACCOUNTS]);
             self.area.push(0);
         }
         index
@@ -90,6 +90,7 @@ impl Series {
         let end = self.end.unwrap_or(self.since);
         let count = end.div_ceil(self.width) as usize;
         self.slices.truncate(count);
+        let pauses = self.cpu.iter().any(|cpu| cpu[Account::Paused as usize] > 0);
         for (nth, slice) in self.slices.iter_mut().enumerate() {
             let (from, to) = (nth as u64 * self.width, end.min((nth as u64 + 1) * self.width));
             let ticks = (to - from) as f64;
@@ -101,6 +102,7 @@ impl Series {
                 poll: share(Account::Poll),
                 protocol: share(Account::Protocol),
                 application: share(Account::Application),
+                paused: share(Account::Paused).filter(|_| pauses),
                 available: share(Account::Available),
             };
         }

@@ -28,6 +28,10 @@ impl<K: Copy> Cpu<K> {
     /// Lets time pass to `at`, on the account of the top job.
     pub(super) fn pass_to(&mut self, world: &mut World, at: u64) {
         let span = at - world.now;
+        if world.paused() {
+            world.counts.cpu[Account::Paused as usize] += span;
+            return world.pass_to(at);
+        }
         match self.jobs.last_mut() {
             Some(job) => {
                 job.left -= span;
@@ -46,10 +50,10 @@ impl<K: Copy> Cpu<K> {
         self.jobs.push(Job { kind, account, left });
     }
 
-    /// Plans the end of the top job; plans made before are void.
+    /// Plans the end of the top job, unless it is frozen; plans made before are void.
     pub(super) fn plan(&mut self, world: &mut World) {
         self.plan += 1;
-        if let Some(job) = self.jobs.last() {
+        if let Some(job) = self.jobs.last().filter(|_| !world.paused()) {
             world.events.push(Reverse((world.now + job.left, Event::JobEnds(self.plan))));
         }
     }

@@ -83,6 +83,8 @@ struct Linux<'a> {
     irq_suspend_timeout: u64,
     /// Applications that have waited longer than the kernel's thread.
     kernel_behind: usize,
+    /// The scheduler's tick came in a pause.
+    tick_waits: bool,
 }
 
 /// Runs the point; fates and final counts are in the world.
@@ -122,6 +124,7 @@ pub(super) fn run(point: &Point, clock: Clock, seed: u64, replication: u64, pack
         busy: false,
         irq_suspend_timeout: clock.whole(napi.irq_suspend_timeout_s),
         kernel_behind: 0,
+        tick_waits: false,
     };
     while let Some(Reverse((at, event))) = linux.world.events.pop() {
         if matches!(event, Event::JobEnds(plan) if !linux.cpu.holds(plan)) {
@@ -152,6 +155,8 @@ pub(super) fn run(point: &Point, clock: Clock, seed: u64, replication: u64, pack
                 linux.transmit_interrupt();
             }
             Event::Timer(number) => linux.scheduler_tick(number),
+            Event::PauseStarts => linux.world.pause_starts(),
+            Event::PauseEnds => linux.pause_ends(),
             Event::Tick => unreachable!("the kernel has ticks of its own"),
         }
         if linux.world.over {
@@ -186,6 +191,21 @@ impl Linux<'_> {
     fn scheduler_tick(&mut self, number: u64) {
         self.last_tick = self.world.now;
         self.world.events.push(Reverse((self.world.now + self.tick, Event::Timer(number + 1))));
+        if self.world.paused() {
+            self.tick_waits = true;
+        } else {
+            self.handle_tick();
+        }
+    }
+
+    fn pause_ends(&mut self) {
+        self.world.pause_ends();
+        if std::mem::take(&mut self.tick_waits) {
+            self.handle_tick();
+        }
+    }
+
+    fn handle_tick(&mut self) {
         let others = self.kernel_awake || !self.world.queue.is_empty();
         if self.in_user_mode() && (others || self.pending) {
             self.irq_exit();

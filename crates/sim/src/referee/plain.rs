@@ -126,12 +126,16 @@ pub(super) fn run(point: &Point, clock: Clock, seed: u64, replication: u64, pack
                 let next = plain.world.now + plain.world.tick;
                 plain.world.events.push(Reverse((next, Event::Tick)));
             }
+            Event::PauseStarts => plain.world.pause_starts(),
+            Event::PauseEnds => plain.world.pause_ends(),
             Event::Interrupt => unreachable!("only NAPI's interrupts are delivered late"),
         }
         if plain.world.over {
             break;
         }
-        plain.fill();
+        if !plain.world.paused() {
+            plain.fill();
+        }
         plain.cpu.plan(&mut plain.world);
     }
     plain.world
@@ -288,7 +292,7 @@ impl Plain<'_> {
         let in_cycle = self.left > 0;
         self.rearmed |= in_cycle;
         if self.polls() {
-            self.next_tick += self.period();
+            self.next_tick = self.world.next_tick(self.next_tick, self.period());
             self.set_timer(self.next_tick);
         }
         let overhead = self.world.poll.next();

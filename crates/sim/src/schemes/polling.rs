@@ -64,12 +64,13 @@ impl<W: Watch> Policy<W> for Polling {
 
     #[inline]
     fn leave_out_idle(&mut self, machine: &mut Machine<W>) {
-        let far = self.next_tick >= machine.now && machine.next_arrival > self.next_tick;
+        let undisturbed_until = machine.undisturbed_until();
+        let far = self.next_tick >= machine.now && undisturbed_until > self.next_tick;
         // A packet in the ring waits for the next tick.
         if !W::LEAVES_OUT_IDLE_POLLS || !far || !machine.ring.is_empty() {
             return;
         }
-        let ticks = (machine.next_arrival - self.next_tick) / self.period;
+        let ticks = (undisturbed_until - self.next_tick) / self.period;
         let passed = ticks.saturating_sub(self.kept);
         if passed >= WORTHWHILE {
             machine.pass(Account::Available, self.next_tick);
@@ -84,7 +85,7 @@ impl<W: Watch> Policy<W> for Polling {
             machine.take_arrival();
             return;
         }
-        self.next_tick += self.period;
+        self.next_tick = machine.tick_after(self.next_tick, self.period);
         let in_cycle = self.left > 0;
         self.rearmed |= in_cycle;
         let overhead = machine.times.poll.next();

@@ -77,7 +77,7 @@ fn run(points: &[(u64, &Point)], replications: u64, packets_each: u64) -> (Batch
     let simulate = |number| super::replicate(points, clock, number, packets_each);
     let early = each(0..replications.min(ABREAST), simulate);
     let marks: Vec<Vec<Counts>> = early.iter().map(|queues| core_marks(queues)).collect();
-    let warm_up = warm_up(&points[0].1.scheme, marks.iter().map(Vec::as_slice));
+    let warm_up = warm_up(points[0].1, clock, marks.iter().map(Vec::as_slice));
     let parts = |queues: &[Records]| -> Vec<_> { queues.iter().map(|records| cut(records, warm_up)).collect() };
     let late = each(early.len() as u64..replications, |number| parts(&simulate(number)));
     for parts in early.iter().map(|queues| parts(queues)).chain(late) {
@@ -106,11 +106,13 @@ fn core_marks(queues: &[Records]) -> Vec<Counts> {
     (0..queues.first().map_or(0, |records| records.marks.len())).map(mark).collect()
 }
 
-/// Two queues on one core as one. What the core has left is the same for both.
+/// Two queues on one core as one. What the core has left, and what is taken from it, is the same for both.
 fn together(a: Counts, b: Counts) -> Counts {
     let mut cpu = a.cpu;
     cpu.iter_mut().zip(b.cpu).for_each(|(time, other)| *time += other);
-    cpu[Account::Available as usize] = a.cpu[Account::Available as usize];
+    for of_core in [Account::Available, Account::Paused] {
+        cpu[of_core as usize] = a.cpu[of_core as usize];
+    }
     Counts {
         at: a.at,
         offered: a.offered + b.offered,

@@ -50,6 +50,7 @@ pub fn outcome(solved: &Solved, scheme: &Scheme, host: &Host, frame_bytes: f64) 
             poll: exact(poll),
             protocol: exact(protocol),
             application: exact(solved.application),
+            paused: None,
             available: exact(available),
         }),
         cpu_method: Some(if is_exact { "exact" } else { "approximate" }.to_owned()),

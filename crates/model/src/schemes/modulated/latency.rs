@@ -5,7 +5,7 @@ use netcliff_core::Scheme;
 use num_complex::Complex64;
 
 use super::super::{exponential, napi};
-use super::{Modulated, Work};
+use super::{Modulated, Source, Work};
 use crate::queue::qbd::Stationary;
 
 /// What an accepted packet finds, and what it then waits for.
@@ -13,7 +13,7 @@ pub enum Found<'a> {
     /// By packets found: weights of the stage before service and of the service stage; then the work ahead.
     Stages { work: &'a Work, levels: Vec<[f64; 2]>, first: FirstStage },
     /// By packets found: weights of the source's states; services are interrupted by what arrives meanwhile.
-    Interrupted { modulated: &'a Modulated<'a>, levels: Vec<[f64; 2]> },
+    Interrupted { modulated: &'a Modulated<'a>, source: Source, levels: Vec<[f64; 2]> },
     /// NAPI's own.
     Napi { work: &'a Work, found: napi::Found },
 }
@@ -31,7 +31,13 @@ pub enum FirstStage {
 
 impl<'a> Found<'a> {
     /// None where the distribution is not known.
-    pub fn new(modulated: &'a Modulated<'a>, scheme: &Scheme, solution: &Stationary, loss: f64) -> Option<Self> {
+    pub fn new(
+        modulated: &'a Modulated<'a>,
+        source: Source,
+        scheme: &Scheme,
+        solution: &Stationary,
+        loss: f64,
+    ) -> Option<Self> {
         let work = modulated.work;
         // Weights an accepted packet gives to what it finds: levels below the top.
         let weighted = |level: usize| solution.level(level).iter().enumerate().map(|(i, p)| p * modulated.rates[i % 2]);
@@ -59,7 +65,7 @@ impl<'a> Found<'a> {
                         sums
                     })
                 };
-                Self::Interrupted { modulated, levels: scaled(levels.map(fold).collect()) }
+                Self::Interrupted { modulated, source, levels: scaled(levels.map(fold).collect()) }
             }
             Scheme::Napi(own) => {
                 let stages = modulated.chain.roles.len();
@@ -77,7 +83,7 @@ impl<'a> Found<'a> {
     pub fn transform(&self, z: Complex64) -> Complex64 {
         match self {
             Self::Stages { work, levels, first } => stages(work, levels, *first, z),
-            Self::Interrupted { modulated, levels } => interrupted(modulated, levels, z),
+            Self::Interrupted { modulated, source, levels } => interrupted(modulated, *source, levels, z),
             Self::Napi { work, found } => found.transform(work, z),
         }
     }
@@ -119,8 +125,8 @@ type Square = [[Complex64; 2]; 2];
 
 /// rate x (z + rate + leaving - switches)^-1 + extra terms on the left: the transform of an exponential time, by the
 /// source's state at its begin and end. `extra` is added to the matrix before it is inverted.
-fn stage(modulated: &Modulated<'_>, rate: f64, extra: Square, z: Complex64) -> Square {
-    let [quiet, busy] = modulated.source.leaving;
+fn stage(source: Source, rate: f64, extra: Square, z: Complex64) -> Square {
+    let [quiet, busy] = source.leaving;
     let a = z + rate + quiet + extra[0][0];
     let b = extra[0][1] - quiet;
     let c = extra[1][0] - busy;
@@ -130,14 +136,14 @@ fn stage(modulated: &Modulated<'_>, rate: f64, extra: Square, z: Complex64) -> S
 }
 
 /// The ISR (a new one, or the rest of the running one), then n + 1 services, each interrupted by all arrivals.
-fn interrupted(modulated: &Modulated<'_>, levels: &[[f64; 2]], z: Complex64) -> Complex64 {
+fn interrupted(modulated: &Modulated<'_>, source: Source, levels: &[[f64; 2]], z: Complex64) -> Complex64 {
     let work = modulated.work;
     let zero = Complex64::new(0.0, 0.0);
-    let isr = stage(modulated, work.stage_rate(work.interrupt_s), [[zero; 2]; 2], z);
+    let isr = stage(source, work.stage_rate(work.interrupt_s), [[zero; 2]; 2], z);
     // A service meets arrivals at the state's rate, and goes on after their ISR: Lambda (1 - ISR).
-    let [quiet, busy] = modulated.rates;
+    let (quiet, busy) = (modulated.rates[0], modulated.rates[1]);
     let met = [[quiet * (1.0 - isr[0][0]), -quiet * isr[0][1]], [-busy * isr[1][0], busy * (1.0 - isr[1][1])]];
-    let service = stage(modulated, work.service_pps(), met, z);
+    let service = stage(source, work.service_pps(), met, z);
     let times = |m: &Square, v: [Complex64; 2]| [m[0][0] * v[0] + m[0][1] * v[1], m[1][0] * v[0] + m[1][1] * v[1]];
     let mut ahead = [Complex64::new(1.0, 0.0); 2];
     let mut sum = [zero; 2];

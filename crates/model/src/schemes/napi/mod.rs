@@ -32,6 +32,21 @@ const MOST_LEVELS: usize = 20_000;
 /// (Packets, phase) at the most: some seconds and 500 MB.
 const MOST_STATES: usize = 1 << 25;
 
+/// Phases for polls that serve so many packets at the most; None: any number.
+fn phases(weight: Option<usize>) -> usize {
+    SERVING + weight.unwrap_or(1)
+}
+
+/// The weight that the chain counts to; None: it is taken as never used up.
+fn counted(weight: u64) -> Option<usize> {
+    (weight <= LARGEST_WEIGHT).then_some(weight as usize)
+}
+
+/// Phases of the chain.
+pub fn chain_phases(napi: &Napi) -> u64 {
+    phases(counted(napi.weight)) as u64
+}
+
 /// What of Linux's NAPI the chain has.
 pub fn supported(napi: &Napi, fidelity: Fidelity) -> Result<(), String> {
     let lacking = if fidelity == Fidelity::Paper {
@@ -64,6 +79,12 @@ pub fn solve(work: &Work, napi: &Napi) -> Result<Ring, String> {
         None => chain.qbd().stationary().map_err(|error| error.to_string())?,
     };
     let mut ring = chain.ring(&solution);
+    qualify(&mut ring, napi);
+    Ok(ring)
+}
+
+/// What the chain takes for another than it is.
+pub fn qualify(ring: &mut Ring, napi: &Napi) {
     ring.exact = napi.weight <= LARGEST_WEIGHT && !napi.backlog;
     if napi.weight > LARGEST_WEIGHT {
         ring.notes.push(format!("weight {} is taken as never used up (more than {LARGEST_WEIGHT})", napi.weight));
@@ -74,7 +95,6 @@ pub fn solve(work: &Work, napi: &Napi) -> Result<Ring, String> {
                 .to_owned(),
         );
     }
-    Ok(ring)
 }
 
 /// The stages without arrivals, for arrivals that are not Poisson; numbered as the phases here.
@@ -128,7 +148,7 @@ impl<'a> Chain<'a> {
     fn with_weight(work: &'a Work, weight: u64, mask_s: f64) -> Self {
         Self {
             work,
-            weight: (weight <= LARGEST_WEIGHT).then_some(weight as usize),
+            weight: counted(weight),
             delivery_rate: work.stage_rate(work.delivery_s),
             isr_rate: work.stage_rate(mask_s + work.interrupt_s),
             overhead_rate: work.stage_rate(work.poll_s),
@@ -137,7 +157,7 @@ impl<'a> Chain<'a> {
     }
 
     fn phases(&self) -> usize {
-        SERVING + self.weight.unwrap_or(1)
+        phases(self.weight)
     }
 
     /// The phase after a service in `phase` that leaves packets behind.

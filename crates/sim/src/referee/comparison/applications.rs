@@ -7,7 +7,7 @@ use super::{Dice, many_with};
 use crate::tally::Counts;
 
 /// Some with ticks so short that turns change often, some with shares, times and sockets of their own.
-fn applications(dice: &mut Dice, host: &mut Host) {
+pub(super) fn applications(dice: &mut Dice, host: &mut Host) {
     host.application_s = Some(dice.time_s(8e-6));
     host.tick_s = 2e-5 + dice.roll() * 2e-3;
     let count = dice.up_to(4) as usize;

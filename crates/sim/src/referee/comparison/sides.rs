@@ -86,12 +86,12 @@ fn both_together_agree_packet_for_packet() {
 }
 
 /// With an application, and polls that take time.
-fn busy(dice: &mut Dice, host: &mut Host) {
+pub(super) fn busy(dice: &mut Dice, host: &mut Host) {
     host.application_s = Some(dice.time_s(6e-6));
     host.poll_s = 1e-6 + dice.roll() * 2e-6;
 }
 
-fn busy_napi(dice: &mut Dice) -> String {
+pub(super) fn busy_napi(dice: &mut Dice) -> String {
     let deferred = format!(",defer_hard_irqs={},gro_flush_timeout={}us", dice.up_to(3), dice.up_to(60));
     let suspended = format!(",irq_suspend_timeout={}us", dice.up_to(200));
     let more = match dice.up_to(3) {

@@ -19,7 +19,7 @@ fn leave_out_idle<W: Watch>(machine: &mut Machine<W>) {
     if !W::LEAVES_OUT_IDLE_POLLS || !nothing_due || machine.next_arrival == NEVER {
         return;
     }
-    let passed = ((machine.next_arrival - machine.now) as f64 / each) as u64;
+    let passed = ((machine.undisturbed_until() - machine.now) as f64 / each) as u64;
     let passed = passed.saturating_sub(KEPT);
     if passed >= WORTHWHILE {
         machine.leave_out_polls(passed, each);

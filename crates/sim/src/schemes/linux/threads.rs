@@ -27,7 +27,7 @@ impl Linux {
 
     /// Nothing to run: wait for an arrival or an interrupt on its way; its exit runs the softirq.
     pub(super) fn idle<W: Watch>(&mut self, machine: &mut Machine<W>) {
-        machine.pass(Account::Available, self.next_event(machine));
+        machine.idle(self.next_event(machine));
         self.event(machine);
         machine.transmit_interrupts();
         self.irq_exit(machine);
@@ -98,27 +98,31 @@ impl Linux {
     /// Runs the application's own work until it is done or another thread must run; true in the latter case.
     fn run_user<W: Watch>(&mut self, machine: &mut Machine<W>, left: &mut u64) -> bool {
         loop {
-            if machine.done || self.need_resched(machine) {
+            if machine.done || (!machine.is_paused() && self.need_resched(machine)) {
                 return true;
             }
             let others = self.kernel_awake || machine.applications_waiting() > 0;
-            let tick = if others || self.pending { self.scheduler.next(machine.now) } else { NEVER };
+            let tick = if others || self.pending { self.next_tick(machine) } else { NEVER };
             let event = self.next_event(machine);
             let at = event.min(tick);
-            let end = machine.now + *left;
-            if at >= end {
-                machine.pass(Account::Application, end);
+            let Some(rest) = machine.work(Account::Application, *left, at) else {
                 machine.application_done();
                 *left = 0;
                 return false;
-            }
-            *left = end - at;
-            machine.pass(Account::Application, at);
-            // An arrival that only joins the queue interrupts nothing.
+            };
+            *left = rest;
+            // An arrival that only joins the queue interrupts nothing; a tick in a pause waits for its end.
             let interrupted = at == event && self.event(machine);
-            if machine.transmit_interrupts() || interrupted || at == tick {
+            let ticked = at == tick && !machine.is_paused();
+            if machine.transmit_interrupts() || interrupted || ticked {
                 self.irq_exit(machine);
             }
         }
+    }
+
+    /// When the scheduler's next tick is handled [ticks]: the first of a pause at its end.
+    fn next_tick<W: Watch>(&self, machine: &Machine<W>) -> u64 {
+        let tick = self.scheduler.next(machine.frozen_at());
+        if machine.is_paused() { tick.max(machine.given_back()) } else { tick }
     }
 }

@@ -1,0 +1,236 @@
+//! [`Pauses`]: a CPU that is taken away for a while, as a virtual machine's is.
+
+use super::{Empirical, Host, MeasuredTimes, Service};
+use crate::bounds;
+use crate::error::{Invalid, ParseError};
+use crate::units;
+
+/// More exponential stages than this are constant for all that one can see.
+const MOST_STAGES: u32 = 10_000;
+
+/// The shortest mean (s): simulations of more pauses than a thousand million a second would not end.
+const SHORTEST_S: f64 = 1e-9;
+
+/// The distribution of the lengths of pauses.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub enum PauseTimes {
+    /// Exponential.
+    #[default]
+    Exponential,
+    /// All of the same length.
+    Constant,
+    /// The sum of so many exponential stages (`erlang:4`).
+    Erlang(u32),
+    /// Measured lengths, used as they are (`empirical:FILE`).
+    Empirical(Empirical),
+}
+
+const FORMS: &str = "expected exponential, constant, erlang:K with K stages such as erlang:4, or empirical:FILE with one \
+                     length a line";
+
+impl std::str::FromStr for PauseTimes {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let error = || ParseError::new("pause_times", text, FORMS);
+        match text.trim().split_once(':') {
+            None if text.trim() == "exponential" => Ok(Self::Exponential),
+            None if text.trim() == "constant" => Ok(Self::Constant),
+            Some(("erlang", stages)) => stages.trim().parse().map(Self::Erlang).map_err(|_| error()),
+            Some(("empirical", file)) if !file.trim().is_empty() => {
+                Ok(Self::Empirical(Empirical { file: file.trim().to_owned(), times: None }))
+            }
+            _ => Err(error()),
+        }
+    }
+}
+
+impl std::fmt::Display for PauseTimes {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Exponential => out.write_str("exponential"),
+            Self::Constant => out.write_str("constant"),
+            Self::Erlang(stages) => write!(out, "erlang:{stages}"),
+            Self::Empirical(empirical) => write!(out, "empirical:{}", empirical.file),
+        }
+    }
+}
+
+crate::record::serde_as_text!(PauseTimes);
+
+impl PauseTimes {
+    /// The measured lengths, where it is those and they have been read.
+    pub fn measured(&self) -> Option<&MeasuredTimes> {
+        match self {
+            Self::Empirical(empirical) => empirical.times.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// The file that must be read before anything can be drawn; None if there is none, or it has been read.
+    pub fn unread(&self) -> Option<&str> {
+        match self {
+            Self::Empirical(Empirical { file, times: None }) => Some(file),
+            _ => None,
+        }
+    }
+
+    /// Their shape, of mean 1.
+    pub fn shape(&self) -> Service {
+        match self {
+            Self::Exponential => Service::Exponential,
+            Self::Constant => Service::Deterministic,
+            Self::Erlang(stages) => Service::Erlang { stages: *stages },
+            Self::Empirical(empirical) => Service::Empirical(empirical.clone()),
+        }
+    }
+}
+
+/// Pauses of a host that has them: interrupts, polls, protocol and application are frozen where they were, packets go on
+/// arriving, and interrupts that they raise wait. Cores are paused independently of each other.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pauses {
+    /// R: mean length (s).
+    pub mean_s: f64,
+    /// U: mean time from the end of one to the start of the next, by the clock, exponential (s).
+    pub every_s: f64,
+    /// How the lengths are distributed.
+    pub times: PauseTimes,
+}
+
+impl Pauses {
+    /// a = R/(U + R): share of the time that is taken away.
+    pub fn share(&self) -> f64 {
+        self.mean_s / (self.every_s + self.mean_s)
+    }
+
+    /// Pauses a second.
+    pub fn per_s(&self) -> f64 {
+        1.0 / (self.every_s + self.mean_s)
+    }
+}
+
+impl Host {
+    /// The host's pauses; None: its CPU is never taken away, or the lengths of its pauses have not been read.
+    pub fn pauses(&self) -> Option<Pauses> {
+        let times = self.pause_times.clone().unwrap_or_default();
+        let mean_s = match &times {
+            PauseTimes::Empirical(_) => times.measured()?.mean_s(),
+            _ => self.pause_s?,
+        };
+        Some(Pauses { mean_s, every_s: self.pause_every_s?, times })
+    }
+
+    /// Share of the time in which the CPU is there (1).
+    pub fn up_share(&self) -> f64 {
+        1.0 - self.pauses().map_or(0.0, |pauses| pauses.share())
+    }
+
+    /// The file of pause lengths that must be read first, if so.
+    pub fn unread_pauses(&self) -> Option<&str> {
+        self.pause_times.as_ref().and_then(PauseTimes::unread)
+    }
+
+    pub(super) fn validate_pauses(&self) -> Result<(), Invalid> {
+        let printed = |seconds: f64| units::print_time_s(seconds);
+        for (name, seconds) in [("pause", self.pause_s), ("pause_every", self.pause_every_s)] {
+            let Some(seconds) = seconds else { continue };
+            bounds::time(name, seconds)?;
+            if seconds < SHORTEST_S {
+                return Err(Invalid::new(
+                    name,
+                    printed(seconds),
+                    "must be at least 1ns: shorter pauses are part of the costs",
+                ));
+            }
+        }
+        match (self.pause_s, self.pause_every_s, &self.pause_times) {
+            (_, None, Some(times)) => {
+                let form = "needs pause_every, the mean time between two pauses, such as pause_every=10ms";
+                Err(Invalid::new("pause_times", times, form))
+            }
+            (Some(pause_s), None, None) => {
+                let form = "needs pause_every, the mean time between two pauses, such as pause_every=10ms";
+                Err(Invalid::new("pause", printed(pause_s), form))
+            }
+            (Some(pause_s), Some(_), Some(PauseTimes::Empirical(_))) => {
+                let form = "cannot go with pause_times=empirical, whose lengths are used as they are: leave out pause";
+                Err(Invalid::new("pause", printed(pause_s), form))
+            }
+            (None, Some(every_s), times) if !matches!(times, Some(PauseTimes::Empirical(_))) => {
+                let form = "needs pause, the mean length of a pause, such as pause=1ms";
+                Err(Invalid::new("pause_every", printed(every_s), form))
+            }
+            (_, _, Some(PauseTimes::Erlang(stages))) if !(1..=MOST_STAGES).contains(stages) => {
+                let form = format!("must have from 1 to {MOST_STAGES} stages");
+                Err(Invalid::new("pause_times", format!("erlang:{stages}"), form))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(settings: &[&str]) -> Host {
+        let mut host = Host::pentium4_2530mhz();
+        settings.iter().for_each(|setting| host.set(setting).unwrap());
+        host
+    }
+
+    #[test]
+    fn pauses_round_trip_in_files_and_records() {
+        for times in ["exponential", "constant", "erlang:4"] {
+            let host = with(&["pause=300us", "pause_every=5ms", &format!("pause_times={times}")]);
+            host.validate().unwrap();
+            assert_eq!(Host::from_toml("host.toml", &toml::to_string(&host).unwrap()).unwrap(), host);
+            let json = serde_json::to_string(&host).unwrap();
+            assert!(json.contains(&format!("\"pause_times\":\"{times}\"")), "{json}");
+            assert_eq!(serde_json::from_str::<Host>(&json).unwrap(), host);
+            let pauses = host.pauses().unwrap();
+            assert_eq!((pauses.mean_s, pauses.every_s, pauses.times.to_string().as_str()), (3e-4, 5e-3, times));
+        }
+        assert_eq!(with(&["pause=1ms", "pause_every=19ms"]).pauses().unwrap().share(), 0.05);
+        assert!(!serde_json::to_string(&Host::pentium4_2530mhz()).unwrap().contains("pause"));
+    }
+
+    #[test]
+    fn pauses_can_be_taken_back() {
+        let mut host = with(&["pause=1ms", "pause_every=10ms", "pause_times=constant"]);
+        ["pause=none", "pause_every=none", "pause_times=none"].iter().for_each(|setting| host.set(setting).unwrap());
+        assert_eq!(host, Host::pentium4_2530mhz());
+    }
+
+    #[test]
+    fn measured_lengths_bring_their_own_mean() {
+        let mut host = with(&["pause_every=10ms", "pause_times=empirical:lengths.txt"]);
+        host.validate().unwrap();
+        assert_eq!((host.unread_pauses(), host.pauses()), (Some("lengths.txt"), None));
+        let times = MeasuredTimes::new(vec![(1e-3, 1.0), (3e-3, 1.0)]).unwrap();
+        let read = Empirical { file: "lengths.txt".to_owned(), times: Some(std::sync::Arc::new(times)) };
+        host.pause_times = Some(PauseTimes::Empirical(read));
+        assert_eq!((host.unread_pauses(), host.pauses().unwrap().mean_s, host.get("pause")), (None, 2e-3, Some(2e-3)));
+    }
+
+    #[test]
+    fn pauses_that_cannot_be_say_what_is_missing() {
+        for (settings, parts) in [
+            (&["pause=1ms"][..], ["pause = 1ms", "pause_every=10ms"]),
+            (&["pause_every=1ms"][..], ["pause_every = 1ms", "pause=1ms"]),
+            (&["pause_times=constant"][..], ["pause_times = constant", "needs pause_every"]),
+            (&["pause=0s", "pause_every=1ms"][..], ["pause = 0s", "1e-18 s to 1e6 s"]),
+            (&["pause=0.5ns", "pause_every=1ms"][..], ["pause = 0.5ns", "at least 1ns"]),
+            (&["pause=1ms", "pause_every=1ms", "pause_times=erlang:0"][..], ["erlang:0", "1 to 10000"]),
+            (&["pause=1ms", "pause_every=1ms", "pause_times=empirical:x"][..], ["pause = 1ms", "leave out pause"]),
+        ] {
+            let error = with(settings).validate().unwrap_err().to_string();
+            assert!(parts.iter().all(|part| error.contains(part)), "{settings:?}: {error}");
+        }
+        for times in ["pareto", "erlang", "erlang:x", "empirical:", "erlang:-1"] {
+            let error = Host::pentium4_2530mhz().set(&format!("pause_times={times}")).unwrap_err().to_string();
+            assert!(error.contains(times) && error.contains("erlang:4"), "{error}");
+        }
+    }
+}

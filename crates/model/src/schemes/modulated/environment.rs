@@ -1,0 +1,68 @@
+//! [`Environment`]: states beside those of the scheme that change by the clock: those of a source, or of a CPU that is taken away.
+
+use netcliff_core::Arrivals;
+use netcliff_core::host::{PauseTimes, Pauses};
+
+use crate::queue::qbd::Jump;
+
+/// A two-state source, quiet and busy.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Source {
+    /// Arrivals in each state over the mean rate.
+    relative_rates: [f64; 2],
+    /// Rate at which each state is left (1/s).
+    pub leaving: [f64; 2],
+}
+
+impl Source {
+    /// The source of MMPP arrivals, None for others. At a peak of 1 / busy the quiet state sends nothing.
+    pub fn of(arrivals: &Arrivals) -> Option<Self> {
+        let Arrivals::Mmpp { peak, busy, stay_s } = arrivals else { return None };
+        let quiet = ((1.0 - peak * busy) / (1.0 - busy)).max(0.0);
+        Some(Self { relative_rates: [quiet, *peak], leaving: [busy / (1.0 - busy) / stay_s, 1.0 / stay_s] })
+    }
+
+    /// The source as an environment, in which the CPU always works.
+    pub fn environment(&self) -> Environment {
+        let [quiet, busy] = self.leaving;
+        let states = self.relative_rates.map(|relative_rate| State { relative_rate, works: true });
+        Environment { states: states.to_vec(), switches: vec![(0, 1, quiet), (1, 0, busy)] }
+    }
+}
+
+/// One state.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct State {
+    /// Arrivals over their mean rate.
+    pub relative_rate: f64,
+    /// Whether the CPU works; if not, it is frozen where it was.
+    pub works: bool,
+}
+
+/// The states and how they follow each other.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Environment {
+    pub states: Vec<State>,
+    /// From state, to state, rate (1/s).
+    pub switches: Vec<Jump>,
+}
+
+/// Stages of the lengths that have a chain; None: they have none.
+pub fn stages(times: &PauseTimes) -> Option<u32> {
+    match times {
+        PauseTimes::Exponential => Some(1),
+        PauseTimes::Erlang(stages) => Some(*stages),
+        PauseTimes::Constant | PauseTimes::Empirical(_) => None,
+    }
+}
+
+impl Environment {
+    /// State 0 is up, the others are the stages of a pause. None for lengths that have no stages.
+    pub fn of_pauses(pauses: &Pauses) -> Option<Self> {
+        let count = stages(&pauses.times)? as usize;
+        let stage_rate = count as f64 / pauses.mean_s;
+        let states = (0..=count).map(|state| State { relative_rate: 1.0, works: state == 0 }).collect();
+        let through = (1..=count).map(|stage| (stage, (stage + 1) % (count + 1), stage_rate));
+        Some(Self { states, switches: std::iter::once((0, 1, 1.0 / pauses.every_s)).chain(through).collect() })
+    }
+}

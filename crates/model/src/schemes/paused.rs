@@ -1,0 +1,81 @@
+//! A CPU that is taken away: the scheme's chain times (up, stages of a pause). Work takes place only while it is up, arrivals and
+//! the interrupts that they raise always. Exact for exponential times and lengths of exponential stages.
+
+use netcliff_core::host::Pauses;
+use netcliff_core::{CpuShares, Figure, Outcome, Scheme, Service};
+
+use super::modulated::{Chain, Environment, Modulated, stages};
+use super::{Work, exponential_only, napi};
+use crate::answer::Ring;
+use crate::engine::Fidelity;
+
+/// (Stage, state) of a level at the most: the block reduction takes about a second a hundred levels with so many.
+const MOST_PHASES: u64 = 140;
+
+/// Whether pauses have an answer with this scheme; if not, why.
+pub fn supported(scheme: &Scheme, fidelity: Fidelity, service: &Service, pauses: &Pauses) -> Result<(), String> {
+    if fidelity == Fidelity::Paper {
+        return Err("the paper knows no pauses: use fidelity exact, or leave out pause and pause_every".to_owned());
+    }
+    let Some(pause_stages) = stages(&pauses.times) else {
+        return Err(format!(
+            "pauses are solved with lengths of exponential stages, not with pause_times={}: use exponential or erlang:K, or \
+             the simulator",
+            pauses.times
+        ));
+    };
+    let scheme_stages = match scheme {
+        Scheme::Ideal | Scheme::Interrupt { .. } | Scheme::DisableEnable { .. } => 2,
+        Scheme::Napi(own) => {
+            napi::supported(own, fidelity)?;
+            napi::chain_phases(own)
+        }
+        other => {
+            return Err(format!(
+                "pauses are solved for ideal, interrupt, disable-enable and napi, not for {}: use the simulator",
+                other.name()
+            ));
+        }
+    };
+    let phases = scheme_stages * (1 + u64::from(pause_stages));
+    if phases > MOST_PHASES {
+        return Err(format!(
+            "{} with pause_times={} has {phases} states a packet in the ring, more than the {MOST_PHASES} it is solved with: \
+             use fewer stages or a smaller weight, or the simulator",
+            scheme.name(),
+            pauses.times
+        ));
+    }
+    exponential_only(scheme, service)
+}
+
+/// Solves a supported scheme; an error is a reason for a user. Shares of the CPU are those of the time in which it works.
+pub fn solve(scheme: &Scheme, work: &Work, pauses: &Pauses) -> Result<Ring, String> {
+    let environment = Environment::of_pauses(pauses)
+        .ok_or_else(|| format!("pauses with pause_times={} have no chain: use the simulator", pauses.times))?;
+    let chain = Chain::of(scheme, work)?;
+    let modulated = Modulated::new(work, &chain, environment);
+    let mut ring = modulated.ring(scheme, &modulated.solution()?);
+    if let Scheme::Napi(napi) = scheme {
+        napi::qualify(&mut ring, napi);
+    }
+    if work.quantiles {
+        ring.notes.push("latency quantiles are left out: with pauses only the mean is solved".to_owned());
+    }
+    Ok(ring)
+}
+
+/// The outcome's shares, of the time in which the CPU works, as shares of all time.
+pub fn with_paused_time(outcome: &mut Outcome, pauses: &Pauses) {
+    let Some(cpu) = &mut outcome.cpu else { return };
+    let taken = pauses.share();
+    let of_all = |share: Option<Figure>| share.map(|figure| figure.scaled(1.0 - taken));
+    *cpu = CpuShares {
+        interrupt: of_all(cpu.interrupt),
+        poll: of_all(cpu.poll),
+        protocol: of_all(cpu.protocol),
+        application: of_all(cpu.application),
+        paused: Some(Figure::exact(taken)),
+        available: of_all(cpu.available),
+    };
+}

@@ -1,0 +1,148 @@
+//! [`Pauses`]: when the CPU is taken away and given back, by the clock, whatever it does.
+//!
+//! What runs is frozen and goes on afterwards; arrivals and timers take place, and interrupts that they raise are begun but
+//! do not progress. Nothing new is chosen to run: that is why [`crate::schemes`] asks [`Machine::is_paused`] first.
+
+use netcliff_core::{Point, Service};
+
+use super::{Machine, Watch};
+use crate::clock::{Clock, NEVER};
+use crate::draw::Draw;
+use crate::random::Purpose;
+use crate::tally::Account;
+
+/// The pause that is on, or the last one, and when the next starts.
+#[derive(Debug)]
+pub(crate) struct Pauses {
+    /// The present or last pause [ticks].
+    began: u64,
+    ends: u64,
+    /// When the next one starts [ticks].
+    next: u64,
+    /// Lengths, and times from an end to the next start; None: the CPU is never taken away.
+    draws: Option<Box<(Draw, Draw)>>,
+}
+
+impl Pauses {
+    /// The CPU is there at first.
+    pub(crate) fn new(point: &Point, clock: Clock, seed: u64, replication: u64) -> Self {
+        let Some(pauses) = point.host.pauses() else { return Self { began: 0, ends: 0, next: NEVER, draws: None } };
+        let (every, mean) = (clock.ticks(pauses.every_s), clock.ticks(pauses.mean_s));
+        let length = Draw::new(seed, Purpose::Pause, replication, &pauses.times.shape(), mean);
+        let mut up = Draw::new(seed, Purpose::Up, replication, &Service::Exponential, every);
+        let next = up.next();
+        Self { began: 0, ends: 0, next, draws: Some(Box::new((length, up))) }
+    }
+
+    /// True if the CPU is away at `now`.
+    #[inline]
+    pub(crate) fn is_on(&self, now: u64) -> bool {
+        now < self.ends
+    }
+
+    /// When the present or last pause ends [ticks].
+    #[inline]
+    pub(crate) fn end(&self) -> u64 {
+        self.ends
+    }
+
+    /// When the next pause starts [ticks]; [`NEVER`]: there is none.
+    #[inline]
+    pub(crate) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// The pause that is next starts. Two pauses are at least a tick apart.
+    pub(crate) fn start(&mut self) {
+        let Some(draws) = &mut self.draws else { return };
+        let (length, up) = &mut **draws;
+        self.began = self.next;
+        self.ends = self.began.saturating_add(length.next());
+        self.next = self.ends.saturating_add(up.next().max(1));
+    }
+}
+
+impl<W: Watch> Machine<W> {
+    /// True if the CPU is away now.
+    #[inline]
+    pub(crate) fn is_paused(&self) -> bool {
+        self.pauses.is_on(self.now)
+    }
+
+    /// When the CPU is given back, if it is away [ticks].
+    #[inline]
+    pub(crate) fn given_back(&self) -> u64 {
+        self.pauses.end()
+    }
+
+    /// The instant at which what runs has been frozen, or else now [ticks].
+    #[inline]
+    pub(crate) fn frozen_at(&self) -> u64 {
+        if self.is_paused() { self.pauses.began } else { self.now }
+    }
+
+    /// The tick after the one at `tick` of a timer that goes on in pauses, of whose ticks in a pause only the first interrupts
+    /// [ticks].
+    #[inline]
+    pub(crate) fn tick_after(&self, tick: u64, period: u64) -> u64 {
+        let swallowed = if tick >= self.pauses.began { self.pauses.end().saturating_sub(tick) } else { 0 };
+        tick + swallowed.div_ceil(period).max(1) * period
+    }
+
+    /// Up to when neither an arrival nor a pause disturbs an idle CPU [ticks].
+    #[inline]
+    pub(crate) fn undisturbed_until(&self) -> u64 {
+        self.next_arrival.min(self.pauses.next())
+    }
+
+    /// Works for `left` on `account`, or up to `until` if that comes first, pauses on top. What is left then [ticks]; None: it
+    /// is done.
+    #[inline]
+    pub(crate) fn work(&mut self, account: Account, left: u64, until: u64) -> Option<u64> {
+        if self.pauses.draws.is_some() {
+            return self.work_with_pauses(account, left, until);
+        }
+        let end = self.now + left;
+        self.pass(account, end.min(until));
+        (until < end).then(|| end - until)
+    }
+
+    #[inline(never)]
+    fn work_with_pauses(&mut self, account: Account, mut left: u64, until: u64) -> Option<u64> {
+        loop {
+            if self.is_paused() {
+                self.pass(Account::Paused, self.pauses.end().min(until));
+                if self.is_paused() {
+                    return Some(left);
+                }
+            }
+            let (end, stop) = (self.now + left, until.min(self.pauses.next()));
+            self.pass(account, end.min(stop));
+            if end <= stop {
+                return None;
+            }
+            left = end - stop;
+            if until <= stop {
+                return Some(left);
+            }
+            self.pauses.start();
+        }
+    }
+
+    /// Lets time pass to `until` with nothing to do, or nothing that may be done.
+    #[inline]
+    pub(crate) fn idle(&mut self, until: u64) {
+        while self.is_paused() || self.pauses.next() < until {
+            if self.is_paused() {
+                self.pass(Account::Paused, self.pauses.end().min(until));
+                if self.now == until {
+                    return;
+                }
+            } else {
+                self.pass(Account::Available, self.pauses.next());
+                self.pauses.start();
+            }
+        }
+        self.pass(Account::Available, until);
+    }
+}
