@@ -47,6 +47,8 @@ use_memory() {
     [[ -z "${TMPDIR:-}" && "$(stat -f -c %T /dev/shm 2>/dev/null)" == tmpfs ]] || return 0
     (($(stat -f -c '%a * %S' /dev/shm) >= 4 << 30)) || return 0
     memory="$(mktemp -d /dev/shm/netcliff-test.XXXXXX)"
+    # As /tmp: programs that tests run as another user find their files there.
+    chmod 1777 "$memory"
     # Tests run programs that they wrote: not where it is mounted with noexec.
     cp /bin/true "$memory/true"
     ! "$memory/true" 2>/dev/null || export TMPDIR="$memory"

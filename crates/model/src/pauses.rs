@@ -10,14 +10,14 @@ const HALVINGS: u32 = 200;
 /// First and second moment of a packet's service time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ServiceTimes {
-    /// E[S] (s).
+    /// `E[S]` (s).
     pub mean_s: f64,
-    /// E[S^2] (s^2).
+    /// `E[S^2]` (s^2).
     pub squared_mean_s2: f64,
 }
 
 /// Mean latency of Poisson arrivals with an unlimited ring (s): the M/G/1 queue of completion times C, to which pauses add, and
-/// the rest of a pause for packets that come in one. E[C] = E[S] (1 + R/U), E[C^2] = E[S^2] (1 + R/U)^2 + E[S] E[R^2]/U. None if
+/// the rest of a pause for packets that come in one. `E[C]` = `E[S]` (1 + R/U), `E[C^2]` = `E[S^2]` (1 + R/U)^2 + `E[S]` `E[R^2]`/U. None if
 /// the CPU does not keep up.
 pub fn mean_latency_s(arrival_pps: f64, service: ServiceTimes, pauses: &Pauses) -> Option<f64> {
     let longer = 1.0 + pauses.mean_s / pauses.every_s;
@@ -30,7 +30,7 @@ pub fn mean_latency_s(arrival_pps: f64, service: ServiceTimes, pauses: &Pauses) 
     (left > 0.0).then(|| arrival_pps * squared_completion_s2 / (2.0 * left) + rest_of_pause_s + completion_s)
 }
 
-/// E[R^2] (s^2).
+/// `E[R^2]` (s^2).
 fn squared_mean_s2(pauses: &Pauses) -> f64 {
     let relative = match &pauses.times {
         PauseTimes::Exponential => 2.0,

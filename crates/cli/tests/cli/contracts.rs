@@ -319,7 +319,9 @@ fn words_go_on_below_at_the_terminals_width() {
         &["tune", "apply", "--objective", "cpu", "--plan", "/nonexistent/with/a/name"],
     ] {
         let Some(shown) = on_terminal(&home, args) else { return };
-        assert!(shown.lines().all(|line| line.chars().count() <= 60), "{args:?}: {shown}");
+        // A single word, the path of a home, may be longer.
+        let fits = |line: &str| line.chars().count() <= 60 || line.split_whitespace().count() == 1;
+        assert!(shown.lines().all(fits), "{args:?}: {shown}");
         let piped = home.netcliff(args).output().unwrap();
         let piped = [piped.stdout, piped.stderr].concat();
         let piped = String::from_utf8_lossy(&piped);
