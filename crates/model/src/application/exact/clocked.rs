@@ -23,6 +23,8 @@ use period::{Brings, Mixture, Move, Pace, Rows};
 
 /// (Packets, phase) pairs and packets in the socket that are rarer than this are left out, and what a period still changes.
 const LEFT_OUT: f64 = 1e-11;
+/// So many pairs are all kept: what a full ring refuses is followed through levels that an overloaded one is hardly ever at.
+const FEW_PAIRS: usize = 400;
 /// The same while it is looked for how far the socket is filled.
 const ROUGHLY: f64 = 1e-3;
 /// What is added to how far it is filled then.
@@ -140,7 +142,8 @@ impl Clocked {
     fn new(ticks: &Ticks<'_>, ticked: &dyn Ticked, seen: &dyn Fn(usize, usize) -> f64, pace: Pace) -> Self {
         let all = (0..=ticks.top).flat_map(|level| (0..ticks.phases).map(move |phase| (level, phase)));
         let after = |(level, phase): (usize, usize)| (level, (ticks.tick)(level, phase));
-        let mut pairs: Vec<(usize, usize)> = all.filter(|(level, phase)| seen(*level, *phase) > LEFT_OUT).collect();
+        let rarest = if (ticks.top + 1) * ticks.phases <= FEW_PAIRS { 0.0 } else { LEFT_OUT };
+        let mut pairs: Vec<(usize, usize)> = all.filter(|(level, phase)| seen(*level, *phase) > rarest).collect();
         pairs.extend(pairs.clone().into_iter().map(after));
         pairs.sort_unstable();
         pairs.dedup();
