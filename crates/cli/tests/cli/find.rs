@@ -141,11 +141,12 @@ fn a_whole_run() {
     assert!(!home.default_db().exists(), "another store was asked for");
 }
 
+/// Both in one run: each takes a quarter of a minute of the machine for itself.
 #[test]
-fn on_loopback() {
+fn on_loopback_without_exact_accounting() {
     let Some(_turn) = turn() else { return };
     let home = Home::new();
-    let (finding, _) = whole(&home, &["--testbed", "loopback"]);
+    let (finding, _) = whole(&home, &["--testbed", "loopback", "--cpu-meter", "procfs"]);
     check_figures(&finding);
     assert!(finding["host"]["testbed"].as_str().unwrap().starts_with("loopback"));
     let limits = finding["host"]["limits"].to_string();
@@ -153,14 +154,7 @@ fn on_loopback() {
     // The page goes where the records go.
     let reports = home.default_db().with_file_name("reports");
     check_page(&reports.join(entries(&reports).first().expect("a page in the data directory")));
-}
 
-#[test]
-fn without_exact_accounting() {
-    let Some(_turn) = turn() else { return };
-    let home = Home::new();
-    let (finding, _) = whole(&home, &["--cpu-meter", "procfs"]);
-    check_figures(&finding);
     assert!(finding["calibration"].is_null());
     assert!(explained(&finding, &["calibration".to_owned()]), "{}", finding["missing"]);
     assert!(number(&finding["cliff_pps"]["wire"]).is_some() || explained(&finding, &["cliff_pps.wire".to_owned()]));

@@ -65,10 +65,16 @@ impl Plan {
             searches,
             most_trials: one_search.ceil() as u32,
             goal,
-            sim_packets: if options.quick { 1_000_000 } else { 4_000_000 },
+            sim_packets: sim_packets(options),
             planned_s,
         }
     }
+}
+
+/// So many that a hundred (four hundred without --quick) are lost where the loss is the target, within what takes seconds.
+fn sim_packets(options: &FindOptions) -> u64 {
+    let (losses, least, most) = if options.quick { (100.0, 250e3, 1e6) } else { (400.0, 1e6, 4e6) };
+    (losses / options.loss).clamp(least, most) as u64
 }
 
 /// The goal of the searches: one trial judges a load with --quick, the majority of three without.
