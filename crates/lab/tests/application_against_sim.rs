@@ -113,6 +113,38 @@ fn exact_with_polling() {
     holds(&(0..20).map(|_| ticking("polling", &mut dice)).collect::<Vec<_>>(), 100_000);
 }
 
+/// Random hosts with masked coalescing: a packet timer (of 0.2 to 3 mean gaps, restarted by drops or not) or a timer, alone or with a count.
+fn gathering(dice: &mut Dice) -> Point {
+    let is_small = dice.flag();
+    let mut host = if is_small { dice.host((4, 16), (2, 16)) } else { dice.host((1024, 1024), (256, 256)) };
+    let application_s = dice.between(0.5e-6, 3e-6);
+    host.application_s = Some(application_s);
+    if dice.flag() {
+        (host.context_switch_s, host.wakeup_s) = (dice.between(0.2e-6, 4e-6), dice.between(0.2e-6, 2e-6));
+    }
+    let saturation_pps = 1.0 / (host.service_s(64.0) + host.interrupt_s + application_s);
+    let rate_pps = saturation_pps * if is_small { dice.between(0.1, 2.0) } else { dice.between(0.1, 0.6) };
+    let timer = format!("{:.2}us", dice.between(0.2, 3.0) / rate_pps * 1e6);
+    let mut scheme = "coalesce:masked=true".to_owned();
+    let has_count = if dice.unit() < 0.7 {
+        scheme += &format!(",packet_timer={timer},drops_interrupt={}", dice.flag());
+        dice.flag()
+    } else {
+        scheme += &format!(",usecs={timer}");
+        true
+    };
+    if has_count {
+        scheme += &format!(",frames={}", dice.whole(2, 4));
+    }
+    Point { host, scheme: scheme.parse().expect("a scheme"), traffic: Traffic::poisson(rate_pps) }
+}
+
+#[test]
+fn exact_with_packet_timers_and_counts() {
+    let mut dice = Dice(63_000);
+    holds(&(0..24).map(|_| gathering(&mut dice)).collect::<Vec<_>>(), 100_000);
+}
+
 #[test]
 fn exact_with_an_application() {
     let points = points();
@@ -153,6 +185,7 @@ fn latencies_of_a_referee() {
     let right = [
         ("coalesce:frames=8,masked=true", 133e-6),
         ("coalesce:usecs=50us,masked=true", 117e-6),
+        ("coalesce:packet_timer=20us,masked=true", 217e-6),
         ("napi-2007:period=20us,quota=3", 85.2e-6),
     ];
     for (scheme, right_s) in right {

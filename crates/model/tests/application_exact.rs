@@ -1,209 +1,45 @@
 //! Ring, socket and application solved exactly, against the same host written state by state as a dense chain.
 
+#[path = "referee/application.rs"]
+mod application;
+#[path = "referee/gap.rs"]
+mod gap;
 mod referee;
 
+use application::{Case, Rule, Stage, State, Thread};
 use netcliff_core::{Engine, Host, Point, Traffic};
 use netcliff_model::{Fidelity, ModelEngine};
 use proptest::prelude::*;
 
-/// What the application is doing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Thread {
-    Asleep,
-    Switching,
-    Working,
-}
-
-/// (packets in the ring, stage, the first packet's service is over and wakes the application, thread, packets waiting).
-type State = (u64, Stage, bool, Thread, u64);
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Stage {
-    /// The application may run: an idle ring, or packets that wait for their interrupt.
-    Free,
-    Interrupt,
-    /// Interrupt and first packet as one.
-    First,
-    Overhead,
-    /// Packets served by this poll.
-    Serving(u64),
-    Unmask,
-}
-
-/// What the scheme does, in its own words.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Rule {
-    Ideal,
-    Interrupt { drops_interrupt: bool },
-    DisableEnable { merged: bool },
-    Frames(u64),
-    Napi { weight: u64 },
-}
-
-#[derive(Debug, Clone)]
-struct Case {
-    rule: Rule,
-    lambda: f64,
-    /// Rates a microsecond: protocol, interrupt, mask, poll, delivery, application, switch, wake-up; infinite for none.
-    protocol: f64,
-    interrupt: f64,
-    mask: f64,
-    poll: f64,
-    delivery: f64,
-    application: f64,
-    switch: f64,
-    wakeup: f64,
-    drop_cost: f64,
-    ring: u64,
-    socket: u64,
-}
-
-/// Where a jump leads, at which rate; and the packet's fate if it is the end of a service: taken by the socket or not.
-type Jumps = Vec<(State, f64, Option<bool>)>;
-
-impl Case {
-    fn masking(&self) -> f64 {
-        1.0 / (1.0 / self.interrupt + 1.0 / self.mask)
-    }
-
-    /// Where an accepted arrival leads from `stage` with `packets` present before it.
-    fn arrival(&self, stage: Stage, packets: u64) -> Stage {
-        match (self.rule, stage) {
-            (Rule::Ideal, Stage::Free) => Stage::Serving(0),
-            (Rule::Interrupt { .. }, _) => Stage::Interrupt,
-            (Rule::DisableEnable { merged: true }, Stage::Free) => Stage::First,
-            (Rule::DisableEnable { merged: false }, Stage::Free) => Stage::Interrupt,
-            (Rule::Frames(frames), Stage::Free) if packets + 1 >= frames => Stage::Interrupt,
-            (Rule::Napi { .. }, Stage::Free) if self.delivery.is_infinite() => Stage::Interrupt,
-            (_, stage) => stage,
+fn point(case: &Case) -> Point {
+    let time = |rate: f64| 1e-6 / rate;
+    let host = Host {
+        interrupt_s: time(case.interrupt),
+        interrupt_latency_s: time(case.delivery),
+        protocol_s: time(case.protocol),
+        per_byte_s: 0.0,
+        mask_s: time(case.mask),
+        poll_s: time(case.poll),
+        application_s: Some(time(case.application)),
+        context_switch_s: time(case.switch),
+        wakeup_s: time(case.wakeup),
+        socket_drop_cost: case.drop_cost,
+        ring: case.ring,
+        socket_buffer: case.socket,
+        ..Host::pentium4_2530mhz()
+    };
+    let scheme = match case.rule {
+        Rule::Ideal => "ideal".to_owned(),
+        Rule::Interrupt { drops_interrupt } => format!("interrupt:drops_interrupt={drops_interrupt}"),
+        Rule::DisableEnable { merged } => format!("disable-enable:merged={merged}"),
+        Rule::Frames(frames) => format!("coalesce:frames={frames},masked=true"),
+        Rule::PacketTimer { timer, frames, drops_restart } => {
+            let frames = frames.map_or(String::new(), |frames| format!(",frames={frames}"));
+            format!("coalesce:packet_timer={timer:.17}us,masked=true,drops_interrupt={drops_restart}{frames}")
         }
-    }
-
-    /// What follows a service that leaves `packets`.
-    fn served(&self, stage: Stage, packets: u64) -> Stage {
-        match (self.rule, stage) {
-            (Rule::Napi { weight }, Stage::Serving(served)) if served + 1 == weight => Stage::Overhead,
-            (Rule::Napi { .. }, _) if packets == 0 && self.mask.is_infinite() => Stage::Free,
-            (Rule::Napi { .. }, _) if packets == 0 => Stage::Unmask,
-            (Rule::Napi { .. }, Stage::Serving(served)) => Stage::Serving(served + 1),
-            _ if packets == 0 => Stage::Free,
-            _ => Stage::Serving(0),
-        }
-    }
-
-    /// The jumps from a state; a switch that takes no time is over as soon as the application may run.
-    fn jumps(&self, state: &State) -> Jumps {
-        let at_once = self.switch.is_infinite();
-        let settled = |(packets, stage, waking, thread, waiting): State| match (stage, thread) {
-            (Stage::Free, Thread::Switching) if at_once => (packets, stage, waking, Thread::Working, waiting - 1),
-            _ => (packets, stage, waking, thread, waiting),
-        };
-        self.own_jumps(state).into_iter().map(|(next, rate, fate)| (settled(next), rate, fate)).collect()
-    }
-
-    fn own_jumps(&self, state: &State) -> Jumps {
-        let (packets, stage, waking, thread, waiting) = *state;
-        let mut jumps: Jumps = Vec::new();
-        if packets < self.ring {
-            jumps.push(((packets + 1, self.arrival(stage, packets), waking, thread, waiting), self.lambda, None));
-        } else if self.rule == (Rule::Interrupt { drops_interrupt: true }) {
-            jumps.push(((packets, Stage::Interrupt, waking, thread, waiting), self.lambda, None));
-        }
-        let to = |stage| (packets, stage, waking, thread, waiting);
-        let work = |rate: f64, after: Stage, jumps: &mut Jumps| {
-            if rate.is_finite() {
-                jumps.push((to(after), rate, None));
-            }
-        };
-        let after_interrupt = if matches!(self.rule, Rule::Napi { .. }) { Stage::Overhead } else { Stage::Serving(0) };
-        match stage {
-            Stage::Free => {
-                if packets > 0 && matches!(self.rule, Rule::Napi { .. }) {
-                    work(self.delivery, Stage::Interrupt, &mut jumps);
-                }
-                match thread {
-                    Thread::Asleep => {}
-                    Thread::Switching => {
-                        jumps.push(((packets, stage, waking, Thread::Working, waiting - 1), self.switch, None));
-                    }
-                    Thread::Working if waiting > 0 => {
-                        jumps.push(((packets, stage, waking, thread, waiting - 1), self.application, None));
-                    }
-                    Thread::Working => {
-                        jumps.push(((packets, stage, waking, Thread::Asleep, 0), self.application, None))
-                    }
-                }
-            }
-            Stage::Interrupt => {
-                let mean = if matches!(self.rule, Rule::Interrupt { .. }) { self.interrupt } else { self.masking() };
-                work(mean, after_interrupt, &mut jumps);
-            }
-            Stage::Overhead => {
-                let after = if packets > 0 {
-                    Stage::Serving(0)
-                } else if self.mask.is_infinite() {
-                    Stage::Free
-                } else {
-                    Stage::Unmask
-                };
-                work(self.poll, after, &mut jumps);
-            }
-            Stage::Unmask => work(self.mask, if packets > 0 { Stage::Interrupt } else { Stage::Free }, &mut jumps),
-            Stage::First | Stage::Serving(_) => self.service(state, &mut jumps),
-        }
-        jumps
-    }
-
-    /// The rest of a service, or the wake-up after it.
-    fn service(&self, state: &State, jumps: &mut Jumps) {
-        let (packets, stage, waking, thread, waiting) = *state;
-        let first = 1.0 / (1.0 / self.masking() + 1.0 / self.protocol);
-        let full = waiting == self.socket;
-        let own = match stage {
-            Stage::First => first,
-            _ if full => self.protocol / self.drop_cost,
-            _ => self.protocol,
-        };
-        if thread == Thread::Asleep && !waking && self.wakeup.is_finite() {
-            jumps.push(((packets, stage, true, thread, waiting), own, None));
-            return;
-        }
-        let rate = if waking { self.wakeup } else { own };
-        let after = self.served(stage, packets - 1);
-        let (thread, waiting) = match thread {
-            _ if full => (thread, waiting),
-            Thread::Asleep => (Thread::Switching, 1),
-            other => (other, waiting + 1),
-        };
-        jumps.push(((packets - 1, after, false, thread, waiting), rate, Some(!full)));
-    }
-
-    fn point(&self) -> Point {
-        let time = |rate: f64| 1e-6 / rate;
-        let host = Host {
-            interrupt_s: time(self.interrupt),
-            interrupt_latency_s: time(self.delivery),
-            protocol_s: time(self.protocol),
-            per_byte_s: 0.0,
-            mask_s: time(self.mask),
-            poll_s: time(self.poll),
-            application_s: Some(time(self.application)),
-            context_switch_s: time(self.switch),
-            wakeup_s: time(self.wakeup),
-            socket_drop_cost: self.drop_cost,
-            ring: self.ring,
-            socket_buffer: self.socket,
-            ..Host::pentium4_2530mhz()
-        };
-        let scheme = match self.rule {
-            Rule::Ideal => "ideal".to_owned(),
-            Rule::Interrupt { drops_interrupt } => format!("interrupt:drops_interrupt={drops_interrupt}"),
-            Rule::DisableEnable { merged } => format!("disable-enable:merged={merged}"),
-            Rule::Frames(frames) => format!("coalesce:frames={frames},masked=true"),
-            Rule::Napi { weight } => format!("napi:weight={weight}"),
-        };
-        Point { host, scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(self.lambda * 1e6) }
-    }
+        Rule::Napi { weight } => format!("napi:weight={weight}"),
+    };
+    Point { host, scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(case.lambda * 1e6) }
 }
 
 /// What the dense chain says.
@@ -222,7 +58,8 @@ fn verdict(case: &Case) -> Verdict {
     let chain = referee::stationary(start, &|state| {
         case.jumps(state).into_iter().map(|(next, rate, _)| (next, rate)).collect()
     });
-    let mean = |value: &dyn Fn(&State) -> f64| chain.iter().map(|(state, p)| value(state) * p).sum::<f64>();
+    let (times, unit) = case.times(&chain);
+    let mean = |value: &dyn Fn(&State) -> f64| times.iter().map(|(state, p)| value(state) * p).sum::<f64>();
     let at = |wanted: &dyn Fn(&State) -> bool| mean(&|state| f64::from(wanted(state)));
     let served = |wanted: bool| {
         mean(&|state| {
@@ -239,7 +76,7 @@ fn verdict(case: &Case) -> Verdict {
         read: taken,
         ring_loss: at(&|state| state.0 == case.ring),
         socket_loss: served(false) / case.lambda,
-        latency: (taken_present(case, &chain) + mean(&|state| state.4 as f64)) / taken,
+        latency: (taken_present(case, &chain) / unit + mean(&|state| state.4 as f64)) / taken,
         cpu: [
             at(&|state| state.1 == Stage::Interrupt) + first * (1.0 - first_serves),
             at(&|state| matches!(state.1, Stage::Overhead | Stage::Unmask)),
@@ -250,7 +87,7 @@ fn verdict(case: &Case) -> Verdict {
     }
 }
 
-/// Mean packets in the ring that the socket will take: of each place, by iteration to its fixed point.
+/// Mean packets in the ring that the socket will take, over a unit of the chain's time: of each place, by iteration to its fixed point.
 fn taken_present(case: &Case, chain: &[(State, f64)]) -> f64 {
     let index: std::collections::HashMap<State, usize> = chain.iter().enumerate().map(|(i, (s, _))| (*s, i)).collect();
     let jumps: Vec<Vec<(usize, f64, Option<bool>)>> = chain
@@ -283,11 +120,18 @@ fn taken_present(case: &Case, chain: &[(State, f64)]) -> f64 {
             break;
         }
     }
-    chain.iter().zip(&chance).map(|((_, p), chance)| p * chance.iter().sum::<f64>()).sum()
+    let taken = |state: &State, own: &[f64]| -> f64 {
+        if !case.waits_for_timer(state) {
+            return own.iter().sum();
+        }
+        let runs = case.timed(state).into_iter();
+        runs.map(|run| run.time * chance[index[&run.leads_to]][..own.len()].iter().sum::<f64>()).sum()
+    };
+    chain.iter().zip(&chance).map(|((state, p), own)| p * taken(state, own)).sum()
 }
 
 fn check(case: &Case) -> Result<(), TestCaseError> {
-    let outcome = ModelEngine::new(Fidelity::Exact).without_quantiles().evaluate(&case.point()).unwrap();
+    let outcome = ModelEngine::new(Fidelity::Exact).without_quantiles().evaluate(&point(case)).unwrap();
     let Verdict { read, ring_loss, socket_loss, latency, cpu } = verdict(case);
     let near = |name: &str, found: f64, right: f64| {
         // Losses near nothing are compared with 1. The referee's elimination subtracts: where next to nothing is read, what is divided by
@@ -322,8 +166,16 @@ fn rules() -> impl Strategy<Value = Rule> {
         any::<bool>().prop_map(|drops_interrupt| Rule::Interrupt { drops_interrupt }),
         any::<bool>().prop_map(|merged| Rule::DisableEnable { merged }),
         (1..4_u64).prop_map(Rule::Frames),
+        packet_timers(),
         (1..4_u64).prop_map(|weight| Rule::Napi { weight }),
     ]
+}
+
+fn packet_timers() -> impl Strategy<Value = Rule> {
+    let timer = (-1.5..1.5_f64).prop_map(f64::exp);
+    let frames = proptest::option::of(1..4_u64);
+    let rule = |(timer, frames, drops_restart)| Rule::PacketTimer { timer, frames, drops_restart };
+    (timer, frames, any::<bool>()).prop_map(rule)
 }
 
 fn cases() -> impl Strategy<Value = Case> {
@@ -336,6 +188,9 @@ fn cases() -> impl Strategy<Value = Case> {
         let (application, switch, wakeup, drop_cost) = above;
         let rule = match rule {
             Rule::Frames(frames) => Rule::Frames(frames.min(ring)),
+            Rule::PacketTimer { timer, frames, drops_restart } => {
+                Rule::PacketTimer { timer, frames: frames.map(|frames| frames.min(ring)), drops_restart }
+            }
             other => other,
         };
         let delivery = if matches!(rule, Rule::Napi { .. }) { delivery } else { f64::INFINITY };

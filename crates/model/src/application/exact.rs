@@ -73,8 +73,6 @@ pub struct Solved {
 /// What a solution takes as near enough.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Near {
-    /// Waits for the interrupt of packets that just fit into the socket.
-    pub waits: bool,
     /// What cold caches add: exponential, and in excursions for the socket's occupancy in their middle.
     pub cold: bool,
     /// Polls that use up their weight: at random.
@@ -122,7 +120,7 @@ impl Plan {
             Scheme::Napi(_) if work.delivery_s > 0.0 => plain(scheme, Wait::Exponential { mean_s: work.delivery_s }),
             Scheme::Napi(_) => plain(scheme, Wait::Nothing),
             Scheme::Coalesce(coalesce) if coalesce.masked => {
-                let wait = wait(&Gathering::of(coalesce)?)?;
+                let wait = wait(&Gathering::of(coalesce)?);
                 plain(&Scheme::DisableEnable { merged: false }, wait)
             }
             _ => None,
@@ -141,17 +139,18 @@ impl Plan {
     }
 }
 
-/// What a masked coalescing waits for; None for a timer from the last packet.
-fn wait(gathering: &Gathering) -> Option<Wait> {
-    if gathering.packet_timer_s.is_some() {
-        return None;
-    }
+/// What a masked coalescing waits for.
+fn wait(gathering: &Gathering) -> Wait {
     let packets = gathering.frames.map(|frames| frames as usize);
-    Some(match (gathering.timer_s.filter(|timer_s| *timer_s > 0.0), packets) {
-        (_, Some(1)) | (None, None) => Wait::Nothing,
-        (None, Some(packets)) => Wait::Packets(packets),
-        (Some(timer_s), packets) => Wait::Timer { timer_s, packets },
-    })
+    let timer_s = gathering.timer_s.filter(|timer_s| *timer_s > 0.0);
+    match (timer_s, gathering.packet_timer_s, packets) {
+        (_, _, Some(1)) | (None, None, None) => Wait::Nothing,
+        (None, None, Some(packets)) => Wait::Packets(packets),
+        (Some(timer_s), _, packets) => Wait::Timer { timer_s, packets },
+        (None, Some(timer_s), packets) => {
+            Wait::PacketTimer { timer_s, packets, drops_restart: gathering.drops_restart }
+        }
+    }
 }
 
 /// Solves it; None where there is no such chain, where it would take much longer than half a second, or where a figure is
@@ -193,7 +192,7 @@ fn solve_plan(plan: &Plan, scheme: &Scheme, host: &Host, application_s: f64, wor
     let totals = Sweep { excursion: &excursion, stage: plan.stage, most, budget: &budget }.totals(&free.begun)?;
     free.taken_area += totals.taken_area;
     // A ring so overloaded that an excursion outlasts what a double can count has no figures here.
-    let near = Near { waits: cycle.is_near(), cold: is_cold, polls: plan.again.is_some() };
+    let near = Near { cold: is_cold, polls: plan.again.is_some() };
     Some(answer(scheme, work, plan, &free, &totals, near)).filter(Solved::is_finite)
 }
 

@@ -68,13 +68,6 @@ pub fn outcome(solved: &Solved, scheme: &Scheme, host: &Host, frame_bytes: f64) 
 /// What the chain has only nearly.
 fn near(solved: &Solved, host: &Host) -> Vec<String> {
     let mut notes = Vec::new();
-    if solved.near.waits {
-        notes.push(
-            "a packet's wait for its interrupt is taken as independent of the application's progress meanwhile, which moves the \
-             mean latency of packets that just fit into the socket"
-                .to_owned(),
-        );
-    }
     if solved.near.polls {
         notes.push("polls that use their whole weight come at random, as often as in the ring alone".to_owned());
     }

@@ -104,17 +104,17 @@ impl Free {
             let Some(place) = cycle.place(end.packets) else { continue };
             let rooms = &mut self.begun.awake[place].1;
             for (progress, share) in end.progress.iter().enumerate().filter(|(_, share)| **share > LEFT_OUT) {
-                let waits = end.first_waits(progress);
+                let waits = end.waits(progress);
                 budget.take(ENTRY * found.rates.len() as f64)?;
                 self.begun.asleep[place].1 += share * found.asleep(progress);
-                self.taken_area += found.asleep(progress) * waits.of(most);
+                self.taken_area += found.asleep(progress) * waits.of_first(most);
                 let (least, rates) = found.rooms(progress, most);
                 rooms[least..].iter_mut().zip(rates).for_each(|(sum, rate)| *sum += rate * share);
                 // Where there is room for all packets, they wait as long whatever the room.
                 let short = end.packets.saturating_sub(least).min(rates.len());
                 let these = rates[..short].iter().enumerate();
-                self.taken_area += these.map(|(more, rate)| rate * waits.of(least + more)).sum::<f64>();
-                self.taken_area += rates[short..].iter().sum::<f64>() * waits.of(end.packets);
+                self.taken_area += these.map(|(more, rate)| rate * waits.of_first(least + more)).sum::<f64>();
+                self.taken_area += rates[short..].iter().sum::<f64>() * waits.of_first(end.packets);
             }
         }
         Some(())

@@ -75,11 +75,6 @@ impl Cycle {
         [(low, 1.0 - share), (high, share)]
     }
 
-    /// True if some wait is only nearly known.
-    pub fn is_near(&self) -> bool {
-        self.nodes.iter().flat_map(|node| [&node.working, &node.switching]).chain([&self.asleep]).any(|one| one.nearly)
-    }
-
     /// The place of a number of packets in [`Cycle::packets`].
     pub fn place(&self, packets: usize) -> Option<usize> {
         self.packets.binary_search(&packets).ok()

@@ -1,0 +1,224 @@
+//! A wait for a constant time from the last packet, which every packet restarts: gap by gap.
+
+use super::super::budget::Budget;
+use super::{End, LEFT_OUT, Pace, Waited};
+use crate::queue::arrivals::{ArrivalCounts, TimeShape};
+
+/// A wait for a packet timer, or for a number of packets that comes before.
+pub struct Gaps {
+    pub arrival_pps: f64,
+    pub timer_s: f64,
+    pub packets: Option<usize>,
+    pub places: usize,
+    /// True: a packet that finds the ring full restarts the timer.
+    pub drops_restart: bool,
+}
+
+/// One gap, by the progress made in it: until the next packet, or until the timer ends.
+#[derive(Default)]
+struct Gap {
+    /// P(a packet comes first, with progress k).
+    followed: Vec<f64>,
+    /// Mean time until it comes, else 0 (s).
+    followed_s: Vec<f64>,
+    /// P(the timer ends first, with progress k).
+    ended: Vec<f64>,
+    /// Mean time with progress k (s).
+    spent_s: Vec<f64>,
+}
+
+/// A gap that begins with no progress, and one that begins with some.
+struct Kinds {
+    first: Gap,
+    others: Gap,
+}
+
+/// Where a gap begins, by the progress until then.
+struct Fresh {
+    /// P(so).
+    share: Vec<f64>,
+    /// Mean time from the first packet to the last that is kept, else 0 (s).
+    gathering_s: Vec<f64>,
+    /// The same from that packet on, in which the ring is full (s).
+    full_s: Vec<f64>,
+}
+
+/// Operations an entry of a convolution takes: several at once.
+const ENTRY: f64 = 0.3;
+/// Convolutions a packet.
+const CONVOLUTIONS: f64 = 7.0;
+
+impl Gaps {
+    /// All terms positive.
+    pub fn solve(&self, pace: Pace, most: usize, budget: &Budget) -> Option<Waited> {
+        let counted = self.packets.filter(|packets| *packets <= self.places);
+        let restarting = self.kinds(self.arrival_pps, pace, most, budget)?;
+        // A timer that no packet restarts.
+        let undisturbed = if counted.is_none() && !self.drops_restart {
+            self.kinds(0.0, pace, most, budget)?
+        } else {
+            Kinds { first: Gap::default(), others: Gap::default() }
+        };
+        let levels = self.levels(counted);
+        let width = restarting.width().max(undisturbed.width());
+        budget.take(CONVOLUTIONS * ENTRY * (levels * (most + 1)) as f64 * width as f64)?;
+        let mut waited = Waited { times: vec![0.0; most + 1], ..Waited::default() };
+        let none = || vec![0.0; most + 1];
+        let mut fresh = Fresh { share: none(), gathering_s: none(), full_s: none() };
+        fresh.share[0] = 1.0;
+        for packets in 1..=levels {
+            let mut kinds = &restarting;
+            if packets == self.places && self.drops_restart {
+                fresh = restarting.restarted(fresh);
+            } else if packets == self.places {
+                kinds = &undisturbed;
+            }
+            let spent_s = kinds.carry(&fresh.share, |gap| &gap.spent_s);
+            let all_s: f64 = spent_s.iter().sum();
+            waited.area += packets as f64 * all_s;
+            waited.full_s += if packets == self.places { all_s } else { 0.0 };
+            waited.times.iter_mut().zip(&spent_s).for_each(|(sum, time)| *sum += time);
+            waited.ends.push(self.timed_out(packets, &fresh, kinds));
+            fresh = fresh.followed(kinds);
+        }
+        if counted == Some(levels + 1) {
+            let Fresh { share: progress, gathering_s, full_s: after_s } = fresh;
+            waited.ends.push(End { packets: levels + 1, progress, gathering_s, after_s });
+        }
+        Some(waited)
+    }
+
+    /// Packets after which the timer may end: more are rarer than what is kept.
+    fn levels(&self, counted: Option<usize>) -> usize {
+        let followed = -(-self.arrival_pps * self.timer_s).exp_m1();
+        // No more than a usize holds: a float that is larger becomes its largest.
+        let likely = (LEFT_OUT.ln() / followed.ln()).ceil() as usize;
+        counted.map_or(self.places, |packets| packets - 1).min(likely.max(1))
+    }
+
+    fn timed_out(&self, packets: usize, fresh: &Fresh, kinds: &Kinds) -> End {
+        let ended = |of: &[f64]| kinds.carry(of, |gap| &gap.ended);
+        let (progress, full_s) = (ended(&fresh.share), ended(&fresh.full_s));
+        let after_s = progress.iter().zip(full_s).map(|(share, full_s)| share * self.timer_s + full_s).collect();
+        End { packets, progress, gathering_s: ended(&fresh.gathering_s), after_s }
+    }
+
+    /// The gaps of packets that come at this rate; None where the budget does not last.
+    fn kinds(&self, arrival_pps: f64, pace: Pace, most: usize, budget: &Budget) -> Option<Kinds> {
+        let steady = Pace { first: pace.others, ..pace };
+        let gap = |pace| Gap::new(arrival_pps, self.timer_s, pace, most, budget);
+        Some(Kinds { first: gap(pace)?, others: gap(steady)? })
+    }
+}
+
+impl Gap {
+    /// By uniformization.
+    fn new(arrival_pps: f64, timer_s: f64, pace: Pace, most: usize, budget: &Budget) -> Option<Self> {
+        // Without arrivals and progress a jump a timer does.
+        let rate = (arrival_pps + pace.first.max(pace.others)).max(1.0 / timer_s);
+        let jumps = rate * timer_s;
+        let longest = jumps + 12.0 * jumps.sqrt() + 40.0;
+        budget.take(longest)?;
+        let longest = longest as usize;
+        let width = (most + 1).min(longest + 1);
+        let clock = ArrivalCounts::new(&TimeShape::Deterministic, jumps, longest + 1);
+        let none = || vec![0.0; width];
+        let mut gap = Self { followed: none(), followed_s: none(), ended: none(), spent_s: none() };
+        let mut now = none();
+        now[0] = 1.0;
+        for jump in 0..=longest {
+            budget.take(ENTRY * 4.0 * width as f64)?;
+            let (here, after) = (clock.equal.get(jump).copied().unwrap_or(0.0), clock.above[jump]);
+            let later = (jump + 1) as f64 / rate * clock.above[jump + 1];
+            for (progress, weight) in now.iter().enumerate() {
+                gap.ended[progress] += here * weight;
+                gap.spent_s[progress] += after / rate * weight;
+                gap.followed[progress] += after * arrival_pps / rate * weight;
+                gap.followed_s[progress] += later * arrival_pps / rate * weight;
+            }
+            let mut gained = 0.0;
+            for (progress, weight) in now.iter_mut().enumerate() {
+                let done = pace.of(progress, width - 1);
+                let before = *weight;
+                *weight = before * ((rate - arrival_pps - done) / rate).max(0.0) + gained;
+                gained = before * done / rate;
+            }
+        }
+        gap.trim();
+        Some(gap)
+    }
+
+    /// Leaves out progress that is too rare among the gaps that end alike: either end may be rare itself.
+    fn trim(&mut self) {
+        let last = |part: &[f64]| {
+            let rare = LEFT_OUT * part.iter().sum::<f64>();
+            part.iter().rposition(|share| *share > rare).unwrap_or(0)
+        };
+        let kept = 1 + last(&self.followed).max(last(&self.ended));
+        for part in [&mut self.followed, &mut self.followed_s, &mut self.ended, &mut self.spent_s] {
+            part.truncate(kept);
+        }
+    }
+}
+
+impl Kinds {
+    fn width(&self) -> usize {
+        self.first.ended.len().max(self.others.ended.len())
+    }
+
+    fn at(&self, progress: usize) -> &Gap {
+        if progress == 0 { &self.first } else { &self.others }
+    }
+
+    /// From progress before a gap to that after it; what goes beyond the last stays there.
+    fn carry<'a>(&'a self, before: &[f64], part: impl Fn(&'a Gap) -> &'a Vec<f64>) -> Vec<f64> {
+        let mut after = vec![0.0; before.len()];
+        for (progress, weight) in before.iter().enumerate().filter(|(_, weight)| **weight > 0.0) {
+            add(&mut after[progress..], part(self.at(progress)), *weight);
+        }
+        after
+    }
+
+    /// What gaps begin with in all, where each that is followed begins one more.
+    fn renewed(&self, mut begun: Vec<f64>) -> Vec<f64> {
+        for progress in 0..begun.len() {
+            let gap = self.at(progress);
+            let stays = if progress + 1 == begun.len() { gap.followed.len() } else { 1 };
+            // 1 less the chance of one more gap with the same progress, without subtraction.
+            let leaves: f64 = gap.followed[stays..].iter().chain(&gap.ended).sum();
+            begun[progress] /= leaves;
+            let weight = begun[progress];
+            if let Some(later) = begun.get_mut(progress + 1..).filter(|later| !later.is_empty()) {
+                add(later, &gap.followed[1..], weight);
+            }
+        }
+        begun
+    }
+
+    /// All gaps of a full ring, whose packets are lost and restart the timer.
+    fn restarted(&self, fresh: Fresh) -> Fresh {
+        let share = self.renewed(fresh.share);
+        let full_s = self.renewed(self.carry(&share, |gap| &gap.followed_s));
+        Fresh { share, gathering_s: self.renewed(fresh.gathering_s), full_s }
+    }
+}
+
+impl Fresh {
+    /// Where the next gap begins.
+    fn followed(&self, kinds: &Kinds) -> Self {
+        let share = kinds.carry(&self.share, |gap| &gap.followed);
+        let mut gathering_s = kinds.carry(&self.gathering_s, |gap| &gap.followed);
+        let last_s = kinds.carry(&self.share, |gap| &gap.followed_s);
+        gathering_s.iter_mut().zip(last_s).for_each(|(sum, time)| *sum += time);
+        Self { share, gathering_s, full_s: vec![0.0; self.full_s.len()] }
+    }
+}
+
+/// Adds `weight` times `more`; what goes beyond the last entry, to it.
+fn add(sums: &mut [f64], more: &[f64], weight: f64) {
+    let fits = more.len().min(sums.len());
+    sums.iter_mut().zip(&more[..fits]).for_each(|(sum, more)| *sum += weight * more);
+    if let Some(last) = sums.last_mut() {
+        *last += weight * more[fits..].iter().sum::<f64>();
+    }
+}

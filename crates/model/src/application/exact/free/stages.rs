@@ -1,0 +1,75 @@
+//! Waits for a number of packets, or for an exponential time: one exponential stage for each number of packets.
+
+use super::super::budget::Budget;
+use super::{End, LEFT_OUT, Pace, Waited};
+
+/// A wait made of exponential stages, one for each number of packets.
+pub struct Stages {
+    pub arrival_pps: f64,
+    /// Rate at which the wait ends by itself (1/s).
+    pub ends_per_s: f64,
+    /// It ends with so many packets.
+    pub packets: usize,
+    pub places: usize,
+}
+
+/// Vectors over the progress that a stage takes from one to the next.
+const VECTORS: usize = 3;
+/// Operations an entry of them takes.
+const ENTRY: usize = 8;
+
+impl Stages {
+    pub fn solve(&self, pace: Pace, most: usize, budget: &Budget) -> Option<Waited> {
+        let mut waited = Waited { times: vec![0.0; most + 1], ..Waited::default() };
+        let mut entry = vec![0.0; most + 1];
+        entry[0] = 1.0;
+        // Time since the first packet, where the stage is entered with progress j.
+        let mut gathering = vec![0.0; most + 1];
+        for packets in 1..=self.places {
+            budget.take((ENTRY * VECTORS * most) as f64)?;
+            let arrivals = if packets < self.places { self.arrival_pps } else { 0.0 };
+            let out = arrivals + self.ends_per_s;
+            spend(&mut entry, pace, out);
+            // What the stage has taken until then.
+            let mut own = entry.clone();
+            spend(&mut own, pace, out);
+            spend(&mut gathering, pace, out);
+            let spent: f64 = entry.iter().sum();
+            waited.times.iter_mut().zip(&entry).for_each(|(sum, time)| *sum += time);
+            waited.area += packets as f64 * spent;
+            waited.full_s += if packets == self.places { spent } else { 0.0 };
+            if self.ends_per_s > 0.0 {
+                let [progress, gathering_s, after_s] =
+                    [&entry, &gathering, &own].map(|of| of.iter().map(|time| self.ends_per_s * time).collect());
+                waited.ends.push(End { packets, progress, gathering_s, after_s });
+            }
+            gathering.iter_mut().zip(&own).for_each(|(sum, time)| *sum += time);
+            entry.iter_mut().chain(&mut gathering).for_each(|time| *time *= arrivals);
+            if packets + 1 == self.packets {
+                // The last of them does not wait.
+                let after_s = vec![0.0; most + 1];
+                waited.ends.push(End { packets: packets + 1, progress: entry, gathering_s: gathering, after_s });
+                return Some(waited);
+            }
+            if entry.iter().sum::<f64>() < LEFT_OUT {
+                break;
+            }
+        }
+        Some(waited)
+    }
+}
+
+/// From what enters a stage that is left at rate `out`, by progress, to what it comes to over the stage's time: progress goes on at one
+/// rate from 1 to the last, which stays.
+fn spend(entered: &mut [f64], pace: Pace, out: f64) {
+    let most = entered.len() - 1;
+    let (first, others) = (pace.of(0, most), pace.of(1, most));
+    entered[0] /= out + first;
+    let mut gained = entered[0] * first;
+    let stay = 1.0 / (out + others);
+    for weight in &mut entered[1..most] {
+        *weight = (*weight + gained) * stay;
+        gained = *weight * others;
+    }
+    entered[most] = (entered[most] + gained) / out;
+}
