@@ -30,6 +30,7 @@ use crate::answer::{Ring, Shares};
 use crate::queue::arrivals::TimeShape;
 use crate::schemes::modulated::{Chain, Role};
 use crate::schemes::{self, Gathering, LARGEST_WEIGHT, Work};
+use band::{Extent, longest_progress};
 use budget::Budget;
 use excursion::{Costs, Excursion};
 use free::Wait;
@@ -212,7 +213,12 @@ fn cycle(plan: &Plan, excursion: &Excursion<'_>, socket: &Socket, is_cold: bool,
     packets.sort_unstable();
     packets.dedup();
     let passes = laws::AWAKE * at.len() + if excursion.wakes() { laws::ASLEEP } else { 0 };
-    let laws = Laws::new(excursion, plan.stage, most, *packets.last()?, passes, budget)?;
+    let progress = longest_progress(waits.iter().flat_map(|waits| [&waits.working, &waits.switching]));
+    let band = |services: usize| match plan.wait {
+        Wait::Nothing => 0.0,
+        _ => Extent::new(socket, progress, services).operations(),
+    };
+    let laws = Laws::new(excursion, plan.stage, most, *packets.last()?, passes, &band, budget)?;
     let (mut nodes, mut woken) = (Vec::new(), Vec::new());
     // Half of an excursion's packets wait in the socket in its middle: that is how cold its services are taken.
     let mut half = 0;
