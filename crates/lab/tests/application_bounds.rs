@@ -30,7 +30,11 @@ fn point(kind: &str, dice: &mut Dice) -> Point {
         "dim" => format!("dim:profile={}", dice.one(&["eqe", "cqe"])),
         "frames" => format!("coalesce:frames={}", dice.whole(1, 16)),
         "usecs" => format!("coalesce:usecs={}", dice.time_us(5.0, 500.0)),
-        "packet timer" => format!("coalesce:masked=true,packet_timer={}", dice.time_us(2.0, 50.0)),
+        "packet timer" => {
+            // With exponential times it is exact.
+            host.service = dice.one(&SERVICES).parse().expect("a distribution");
+            format!("coalesce:masked=true,packet_timer={}", dice.time_us(2.0, 50.0))
+        }
         "times" => {
             host.service = dice.one(&SERVICES).parse().expect("a distribution");
             dice.one(&ANY_TIMES).to_owned()

@@ -30,6 +30,7 @@ use crate::answer::{Ring, Shares};
 use crate::queue::arrivals::TimeShape;
 use crate::schemes::modulated::{Chain, Role};
 use crate::schemes::{self, Gathering, LARGEST_WEIGHT, Work};
+use band::{Extent, longest_progress};
 use budget::Budget;
 use excursion::{Costs, Excursion};
 use free::Wait;
@@ -165,15 +166,21 @@ pub fn solve(
     if let Scheme::Polling { .. } | Scheme::Napi2007 { .. } = scheme {
         return clocked::solve(scheme, host, application_s, work);
     }
-    let solved = solve_plan(&Plan::of(scheme, work)?, scheme, host, application_s, work);
+    let solved = solve_plan(&Plan::of(scheme, work)?, scheme, host, application_s, work, &Budget::whole());
     solved.or_else(|| {
         let plan = matches!(scheme, Scheme::Napi(_)).then(|| Plan::at_random(scheme, work, &ring()?))??;
-        solve_plan(&plan, scheme, host, application_s, work)
+        solve_plan(&plan, scheme, host, application_s, work, &Budget::whole())
     })
 }
 
-fn solve_plan(plan: &Plan, scheme: &Scheme, host: &Host, application_s: f64, work: &Work) -> Option<Solved> {
-    let budget = Budget::whole();
+fn solve_plan(
+    plan: &Plan,
+    scheme: &Scheme,
+    host: &Host,
+    application_s: f64,
+    work: &Work,
+    budget: &Budget,
+) -> Option<Solved> {
     let most = usize::try_from(host.socket_buffer).ok()?;
     let costs =
         Costs { wakeup_s: host.wakeup_s, cold_s: host.cold_protocol_s, drop_cost: host.socket_drop_cost, socket: most };
@@ -186,10 +193,10 @@ fn solve_plan(plan: &Plan, scheme: &Scheme, host: &Host, application_s: f64, wor
         switch_per_s: (host.context_switch_s > 0.0).then(|| 1.0 / host.context_switch_s),
     };
     let is_cold = host.cold_protocol_s + host.cold_application_s > 0.0;
-    let cycle = cycle(plan, &excursion, &socket, is_cold, &budget)?;
-    let idle = socket.idle(&cycle, plan.wait, work.arrival_pps, &budget)?;
-    let mut free = Free::new(&socket, &cycle, &idle, work.arrival_pps, &budget)?;
-    let totals = Sweep { excursion: &excursion, stage: plan.stage, most, budget: &budget }.totals(&free.begun)?;
+    let cycle = cycle(plan, &excursion, &socket, is_cold, budget)?;
+    let idle = socket.idle(&cycle, plan.wait, work.arrival_pps, budget)?;
+    let mut free = Free::new(&socket, &cycle, &idle, work.arrival_pps, budget)?;
+    let totals = Sweep { excursion: &excursion, stage: plan.stage, most, budget }.totals(&free.begun)?;
     free.taken_area += totals.taken_area;
     // A ring so overloaded that an excursion outlasts what a double can count has no figures here.
     let near = Near { cold: is_cold, polls: plan.again.is_some() };
@@ -212,7 +219,12 @@ fn cycle(plan: &Plan, excursion: &Excursion<'_>, socket: &Socket, is_cold: bool,
     packets.sort_unstable();
     packets.dedup();
     let passes = laws::AWAKE * at.len() + if excursion.wakes() { laws::ASLEEP } else { 0 };
-    let laws = Laws::new(excursion, plan.stage, most, *packets.last()?, passes, budget)?;
+    let progress = longest_progress(waits.iter().flat_map(|waits| [&waits.working, &waits.switching]));
+    let band = |services: usize| match plan.wait {
+        Wait::Nothing => 0.0,
+        _ => Extent::new(socket, progress, services).operations(),
+    };
+    let laws = Laws::new(excursion, plan.stage, most, *packets.last()?, passes, &band, budget)?;
     let (mut nodes, mut woken) = (Vec::new(), Vec::new());
     // Half of an excursion's packets wait in the socket in its middle: that is how cold its services are taken.
     let mut half = 0;
@@ -284,5 +296,43 @@ fn unmask_s(scheme: &Scheme, work: &Work) -> f64 {
     match scheme {
         Scheme::Napi(napi) if napi.backlog => 0.0,
         _ => work.mask_s,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Cold caches as `find` calibrates them, above a socket of 2516 packets: what does not fit into a budget leaves three quarters of it.
+    #[test]
+    fn what_does_not_fit_is_refused_early() {
+        let host = Host {
+            context_switch_s: 2e-6,
+            wakeup_s: 1e-6,
+            cold_protocol_s: 0.3e-6,
+            cold_application_s: 0.4e-6,
+            socket_buffer: 2516,
+            ..Host::pentium4_2530mhz()
+        };
+        let scheme: Scheme = "napi".parse().unwrap();
+        for arrival_pps in [250e3, 420e3, 600e3] {
+            let work = Work {
+                arrival_pps,
+                service_s: 0.9e-6,
+                interrupt_s: 2e-6,
+                poll_s: 0.5e-6,
+                mask_s: 0.0,
+                delivery_s: 10e-6,
+                places: 1000,
+                shape: TimeShape::Exponential,
+                frame_bytes: 64.0,
+                mixture: Vec::new(),
+                quantiles: false,
+            };
+            let budget = Budget::whole();
+            let plan = Plan::of(&scheme, &work).unwrap();
+            assert_eq!(solve_plan(&plan, &scheme, &host, 1e-6, &work, &budget), None, "{arrival_pps}");
+            assert!(budget.lasts(0.75 * budget::MOST_OPERATIONS).is_some(), "{arrival_pps}: {budget:?}");
+        }
     }
 }

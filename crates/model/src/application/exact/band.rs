@@ -43,6 +43,36 @@ fn length(waited: &Waited) -> usize {
     waited.ends.iter().map(|end| far(&end.progress)).max().unwrap_or(0)
 }
 
+/// Of all these, at least 1.
+pub fn longest_progress<'a>(waits: impl Iterator<Item = &'a Waited>) -> usize {
+    waits.map(length).max().unwrap_or(0).max(1)
+}
+
+/// Sizes of a band, and what its elimination takes.
+pub struct Extent {
+    states: usize,
+    down: usize,
+    up: usize,
+}
+
+impl Extent {
+    /// Of waits of this progress, and excursions of at most `largest` services.
+    pub fn new(socket: &Socket, progress: usize, largest: usize) -> Self {
+        let kinds = socket.kinds();
+        let states = kinds * socket.most + 2;
+        let (down, up) = (kinds * progress, kinds * largest + 1);
+        Self { states, down: down.min(states - 1), up: up.min(states - 1) }
+    }
+
+    /// Operations of its elimination: from each state `down` times `up`, or as many as there are states below.
+    pub fn operations(&self) -> f64 {
+        let [states, down, up] = [self.states, self.down, self.up].map(|count| count as f64);
+        let (few, many) = (down.min(up), down.max(up));
+        let lowest = few * few * few / 3.0 + few * (many * many - few * few) / 2.0;
+        ENTRY * (lowest + few * many * (states - many))
+    }
+}
+
 impl<'a> Band<'a> {
     /// None where the budget does not last.
     pub fn new(socket: &'a Socket, cycle: &'a Cycle, arrival_pps: f64, budget: &Budget) -> Option<Self> {
@@ -50,7 +80,7 @@ impl<'a> Band<'a> {
         let laws = cycle.nodes.iter().flat_map(|node| &node.served).chain(&cycle.woken);
         let largest = laws.map(rare).max().unwrap_or(1);
         let all = cycle.nodes.iter().flat_map(|node| [&node.working, &node.switching]);
-        let progress = all.map(length).max().unwrap_or(0).max(1);
+        let progress = longest_progress(all);
         let moves = |waited: &Waited, served: &[Served], with_still: bool| {
             Moves::new(waited, served, cycle, (progress, largest), arrival_pps, with_still, budget)
         };
@@ -63,9 +93,8 @@ impl<'a> Band<'a> {
         Some(Self { socket, cycle, working, switching, asleep, largest, progress })
     }
 
-    /// States a packet waiting: working, and switching where that takes time.
     fn kinds(&self) -> usize {
-        if self.socket.switch_per_s.is_some() { 2 } else { 1 }
+        self.socket.kinds()
     }
 
     fn working(&self, waiting: usize) -> usize {
@@ -75,11 +104,9 @@ impl<'a> Band<'a> {
     /// Its stationary vector; None where the budget does not last.
     pub fn stationary(&self, budget: &Budget) -> Option<Idle> {
         let (kinds, most) = (self.kinds(), self.socket.most);
-        let states = self.working(most) + 1;
-        let down = (kinds * self.progress).max(kinds).min(states - 1);
-        let up = (kinds * self.largest + 1).min(states - 1);
-        let eliminated: f64 = (0..states).map(|state| (state.min(down) * state.min(up)) as f64).sum();
-        budget.take(ENTRY * eliminated)?;
+        let extent = Extent::new(self.socket, self.progress, self.largest);
+        budget.take(extent.operations())?;
+        let Extent { states, down, up } = extent;
         let alike = if self.cycle.nodes.len() == 1 {
             let first = self.working(self.progress + 1);
             first..self.working(most.saturating_sub(self.largest + 1)).max(first)

@@ -26,11 +26,15 @@ const LEFT_OUT: f64 = 1e-11;
 /// So many pairs are all kept: what a full ring refuses is followed through levels that an overloaded one is hardly ever at.
 const FEW_PAIRS: usize = 400;
 /// The same while it is looked for how far the socket is filled.
-const ROUGHLY: f64 = 1e-3;
+const ROUGHLY: f64 = 1e-5;
+/// A socket that is full more often than this is often full.
+const OFTEN: f64 = 1e-3;
 /// What is added to how far it is filled then.
 const MARGIN: f64 = 1.15;
-/// Periods that the fixed point takes, about: without room for so many in the budget it is not begun.
-const FEWEST_PERIODS: f64 = 100.0;
+/// Periods that the fixed point takes a decimal digit, at the most: 4 to 10 at `polling:period=20us,quota=3` and
+/// `napi-2007:period=20us,quota=3` with `application=2us` at 50 to 110 kpps. Without room in the budget for the digits that are missing it is
+/// not begun.
+const PERIODS_A_DIGIT: f64 = 10.0;
 /// An operation on an entry of a vector in those of the budget: several at once.
 const ENTRY: f64 = 0.3;
 /// The most with the fullest socket that is followed, where it holds more.
@@ -108,6 +112,11 @@ pub fn solve(scheme: &Scheme, host: &Host, application_s: f64, work: &Work) -> O
         near: Near::default(),
     })
     .filter(Solved::is_finite)
+}
+
+/// Periods from a fixed point that is known so well to one that is known well enough, about.
+fn missing_periods(known: f64) -> f64 {
+    PERIODS_A_DIGIT * f64::log10(known / LEFT_OUT).max(1.0)
 }
 
 /// What becomes of packets at the end of their service.
@@ -192,13 +201,14 @@ impl Clocked {
     fn solve(&mut self, places: usize, budget: &Budget) -> Option<Found> {
         let mut most = [FIRST_SWITCHING.min(places), FIRST_MOST.min(places)];
         let mut still = if most == [places; 2] { LEFT_OUT } else { ROUGHLY };
-        let mut start = Vec::new();
+        let (mut start, mut known) = (Vec::new(), 1.0);
         loop {
             start = self.widened(start, most);
             [self.rows.most_switching, self.rows.most] = most;
             let mixture = Mixture::new(self.rows.fastest_per_s(), self.period_s, self.rows.operations(), budget)?;
             let basis = ENTRY * (2 * krylov::KEPT * start.len()) as f64;
-            budget.lasts(FEWEST_PERIODS * (basis + mixture.terms() * self.rows.operations()))?;
+            let one_period = basis + mixture.terms() * self.rows.operations();
+            budget.lasts(missing_periods(known) * one_period)?;
             let period = |now: &[f64]| {
                 budget.take(basis)?;
                 Some(self.tick(&self.rows.pass(&mixture, now, false, budget)?.ended))
@@ -207,13 +217,19 @@ impl Clocked {
             start.iter_mut().for_each(|share| *share = share.max(0.0));
             let tails = self.tails(&start);
             let is_wide = [0, 1].map(|part| most[part] == places || tails[part].fullest <= still.max(SPARSE));
-            if most[1] == places && tails[1].fullest > ROUGHLY && self.is_often_full() && self.packets[0] > 0 {
+            if most[1] == places && tails[1].fullest > OFTEN && self.is_often_full() && self.packets[0] > 0 {
                 return None;
             }
             if is_wide == [true; 2] && still == LEFT_OUT {
                 return self.figures(&mixture, &start, most[1] == places, budget);
             }
-            still = if is_wide == [true; 2] { LEFT_OUT } else { still };
+            if is_wide != [true; 2] {
+                let reach = [0, 1].map(|part| tails[part].reach(most[part]).min(places));
+                let wider = (reach[0] + reach[1] + 2) as f64 / self.rows.width() as f64;
+                budget.lasts(missing_periods(still) * one_period * wider)?;
+            } else {
+                (known, still) = (still, LEFT_OUT);
+            }
             most = [0, 1].map(|part| match is_wide[part] {
                 true => most[part].max(tails[part].reach(most[part])),
                 false => 2 * most[part],

@@ -48,13 +48,15 @@ pub const ASLEEP: usize = 4;
 const LEFT_OUT: f64 = 1e-18;
 
 impl<'a> Laws<'a> {
-    /// `packets`: the most that an excursion begins with; `passes`: over all services, that will be asked for. None where the budget does not last.
+    /// `packets`: the most that an excursion begins with; `passes`: over all services, that will be asked for; `beyond`: operations that the
+    /// solution takes besides where an excursion has so many services. None as soon as the budget cannot last for both.
     pub fn new(
         excursion: &'a Excursion<'a>,
         stage: usize,
         most: usize,
         packets: usize,
         passes: usize,
+        beyond: &dyn Fn(usize) -> f64,
         budget: &'a Budget,
     ) -> Option<Self> {
         let mut laws = Self { excursion, stage, most, top: packets, budget };
@@ -67,7 +69,7 @@ impl<'a> Laws<'a> {
             weights = excursion.completed(&times);
             weights = excursion.step(Kind::Wakes, &weights).next;
         }
-        for _ in 0..most {
+        for services in 1..=most {
             if weights.total() < LEFT_OUT {
                 break;
             }
@@ -79,10 +81,11 @@ impl<'a> Laws<'a> {
                 .rposition(|level| level.iter().sum::<f64>() * excursion.arrival_pps > LEFT_OUT);
             laws.top = laws.top.max(step.times.low + heavy.unwrap_or(0));
             budget.take(PAIR * step.times.at.len() as f64)?;
+            // Quicker services are nearly as many.
+            let passes = (passes * services) as f64 * PAIR * ((laws.top + 1) * stages) as f64;
+            budget.lasts(passes + beyond(services))?;
             weights = step.next;
         }
-        // Most often it takes about as many services as there are packets.
-        budget.lasts(passes as f64 * PAIR * (laws.top * stages) as f64 * most.min(laws.top) as f64)?;
         Some(laws)
     }
 

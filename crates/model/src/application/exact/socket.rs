@@ -82,6 +82,11 @@ impl Cycle {
 }
 
 impl Socket {
+    /// States of the application that is awake, by packets waiting: working, and switching where that takes time.
+    pub fn kinds(&self) -> usize {
+        if self.switch_per_s.is_some() { 2 } else { 1 }
+    }
+
     /// Progress is counted up to here: every packet read, and asleep.
     fn most_progress(&self) -> usize {
         self.most + 1

@@ -90,9 +90,10 @@ impl Gaps {
 
     /// Packets after which the timer may end: more are rarer than what is kept.
     fn levels(&self, counted: Option<usize>) -> usize {
-        let followed = -(-self.arrival_pps * self.timer_s).exp_m1();
+        // The logarithm of the chance that a packet is followed before the timer ends.
+        let followed = (-(-self.arrival_pps * self.timer_s).exp()).ln_1p();
         // No more than a usize holds: a float that is larger becomes its largest.
-        let likely = (LEFT_OUT.ln() / followed.ln()).ceil() as usize;
+        let likely = (LEFT_OUT.ln() / followed).ceil() as usize;
         counted.map_or(self.places, |packets| packets - 1).min(likely.max(1))
     }
 
