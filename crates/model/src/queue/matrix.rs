@@ -159,7 +159,7 @@ impl Matrix {
 }
 
 /// target += factor x source.
-fn add_scaled(target: &mut [f64], source: &[f64], factor: f64) {
+pub fn add_scaled(target: &mut [f64], source: &[f64], factor: f64) {
     for (t, s) in target.iter_mut().zip(source) {
         *t += factor * s;
     }

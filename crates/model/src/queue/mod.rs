@@ -13,9 +13,11 @@
 //! | [`pieces`] | weights by level as runs of a constant ratio |
 //! | [`quadrature`] | Gauss-Legendre |
 //! | [`inversion`] | quantiles from Laplace transforms |
+//! | [`uniform`] | what a chain does in a constant time |
+//! | [`krylov`] | stationary vectors of chains that are known by what one step does |
 //! | [`two_moment`] | finite queues known only by two moments |
 //!
-//! Nothing here subtracts probabilities: sums of positive terms keep their relative accuracy, so that a loss of
+//! Nothing here but [`krylov`] subtracts probabilities: sums of positive terms keep their relative accuracy, so that a loss of
 //! 1e-30 is as exact as one of 0.5.
 
 pub mod arrivals;
@@ -31,3 +33,4 @@ pub mod pieces;
 pub mod qbd;
 pub mod quadrature;
 pub mod two_moment;
+pub mod uniform;

@@ -175,8 +175,7 @@ pub fn solve(scheme: &Scheme, fidelity: Fidelity, work: &Work) -> Result<Ring, S
         (Scheme::Polling { period_s, quota }, Fidelity::Paper) => Ok(polling::paper(work, *period_s, *quota)),
         (Scheme::Polling { period_s, quota }, Fidelity::Exact) => polling::exact(work, *period_s, *quota),
         (Scheme::Napi2007 { period_s, quota }, _) => {
-            let napi = napi_2007::Napi2007 { work, period_s: *period_s, quota: *quota as usize };
-            Ok(napi.ring(&napi.ticks().solve()?))
+            napi_2007::Napi2007 { work, period_s: *period_s, quota: *quota as usize }.solve()
         }
         (Scheme::Hybrid(hybrid), fidelity) => hybrid::solve(work, hybrid, fidelity),
         (Scheme::Napi(napi), _) => napi::solve(work, napi),

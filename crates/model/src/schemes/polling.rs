@@ -168,8 +168,7 @@ impl<'a> Slots<'a> {
 /// two ticks.
 pub fn exact(work: &Work, period_s: f64, quota: u64) -> Result<Ring, String> {
     if work.shape == TimeShape::Exponential {
-        let polling = Polling::new(work, period_s, quota)?;
-        return Ok(polling.ring(&polling.ticks().solve()?));
+        return Polling::new(work, period_s, quota)?.solve();
     }
     let longest_s = work.poll_s + quota as f64 * work.service_s;
     if longest_s > period_s * (1.0 + 1e-12) {

@@ -8,9 +8,10 @@
 use std::ops::Range;
 
 use crate::answer::Ring;
-use crate::queue::arrivals::{ArrivalCounts, TimeShape};
 use crate::queue::banded::Banded;
+use crate::queue::matrix::add_scaled;
 use crate::queue::qbd::{Blocks, Jump};
+use crate::queue::uniform::{Mixture, poisson};
 
 /// What a scheme does between and at its ticks.
 pub struct Ticks<'a> {
@@ -40,6 +41,11 @@ pub trait Ticked {
     fn is_free(&self, phase: usize) -> bool;
     /// Its figures.
     fn ring(&self, solution: &Solution) -> Ring;
+
+    /// Solves it; an error is a reason for a user.
+    fn solve(&self) -> Result<Ring, String> {
+        Ok(self.ring(&self.ticks().solve()?))
+    }
 }
 
 /// Long-run shares of time, and what ticks find.
@@ -59,14 +65,6 @@ const MOST_OPERATIONS: f64 = 1.5e10;
 const MOST_STATES: f64 = 1.6e7;
 /// Terms of a period's mixture at the most.
 const MOST_TERMS: f64 = 4e3;
-
-/// Weights of the powers in a period: of where it ends, and of the time spent.
-struct Mixture {
-    rate: f64,
-    ends: Vec<f64>,
-    /// P(more than k jumps) / rate (s).
-    spent_s: Vec<f64>,
-}
 
 /// A level's jumps as (from phase, levels up, to phase, probability), and what stays.
 struct Step {
@@ -132,10 +130,7 @@ impl Ticks<'_> {
                 self.period_s
             ));
         }
-        let most = (load + 12.0 * load.sqrt() + 40.0) as usize;
-        let counts = ArrivalCounts::new(&TimeShape::Deterministic, load, most);
-        let spent_s = counts.above.iter().map(|tail| tail / rate).collect();
-        Ok(Mixture { rate, ends: counts.equal, spent_s })
+        Ok(Mixture::over(rate, self.period_s))
     }
 
     fn step(&self, blocks: &Blocks, rate: f64) -> Step {
@@ -328,13 +323,8 @@ pub fn runs(top: usize, blocks: impl Fn(usize) -> Blocks) -> Vec<(usize, Blocks)
 
 /// Counts above this have a probability below [`LEFT_OUT`] in a Poisson number of this mean.
 fn reach(mean: f64) -> usize {
-    let most = (mean + 12.0 * mean.sqrt() + 40.0) as usize;
-    let counts = ArrivalCounts::new(&TimeShape::Deterministic, mean, most);
-    counts.above.iter().position(|tail| *tail < LEFT_OUT).unwrap_or(most)
-}
-
-fn add_scaled(target: &mut [f64], source: &[f64], factor: f64) {
-    target.iter_mut().zip(source).for_each(|(sum, value)| *sum += factor * value);
+    let counts = poisson(mean);
+    counts.above.iter().position(|tail| *tail < LEFT_OUT).unwrap_or(counts.above.len() - 1)
 }
 
 impl Solution {

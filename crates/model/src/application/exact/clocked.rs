@@ -9,6 +9,7 @@
 //! leaves nor what the application does meanwhile; so they come at lambda a second of it, and those that it leaves behind, with those
 //! that a full ring refused meanwhile, tell its time in the ring.
 
+mod fates;
 mod period;
 
 use netcliff_core::{Host, Scheme};
@@ -18,8 +19,9 @@ use super::{Near, Solved};
 use crate::answer::Shares;
 use crate::queue::arrivals::TimeShape;
 use crate::queue::krylov;
+use crate::queue::uniform::Mixture;
 use crate::schemes::{self, Ticked, Ticks, Work};
-use period::{Brings, Mixture, Move, Pace, Rows};
+use period::{Brings, Move, Pace, Rows};
 
 /// (Packets, phase) pairs and packets in the socket that are rarer than this are left out, and what a period still changes.
 const LEFT_OUT: f64 = 1e-11;
@@ -119,17 +121,6 @@ fn missing_periods(known: f64) -> f64 {
     PERIODS_A_DIGIT * f64::log10(known / LEFT_OUT).max(1.0)
 }
 
-/// What becomes of packets at the end of their service.
-#[derive(Default)]
-struct Fates {
-    /// The socket takes them.
-    taken: f64,
-    /// It drops them.
-    dropped: f64,
-    /// Packets that those taken leave behind in the ring.
-    behind: f64,
-}
-
 /// Shares of a distribution.
 #[derive(Debug, Clone, Copy, Default)]
 struct Tail {
@@ -162,24 +153,17 @@ impl Clocked {
             seen(pairs[*one].0, pairs[*one].1).total_cmp(&seen(pairs[*other].0, pairs[*other].1))
         };
         let likeliest = (0..pairs.len()).max_by(likelier).unwrap_or(0);
-        let mut moves = Vec::new();
-        for (from, &(level, phase)) in pairs.iter().enumerate() {
-            for (leads_to, brings, rate) in ticks.jumps(level, phase) {
+        let moves_from = |(from, &(level, phase)): (usize, &(usize, usize))| {
+            let jumps = ticks.jumps(level, phase).into_iter();
+            let moves = jumps.map(|(leads_to, brings, rate)| {
                 let known = row(leads_to);
                 let to = known.unwrap_or(likeliest);
                 let brings = if brings { Brings::Packet } else { Brings::Nothing };
-                if to != from {
-                    moves.push(Move {
-                        from,
-                        to,
-                        rate,
-                        brings,
-                        is_astray: known.is_none(),
-                        frees: free[to] && !free[from],
-                    });
-                }
-            }
-        }
+                Move { from, to, rate, brings, is_astray: known.is_none(), frees: free[to] && !free[from] }
+            });
+            moves.filter(|one| one.to != from).collect::<Vec<_>>()
+        };
+        let moves = pairs.iter().enumerate().flat_map(moves_from).collect();
         let ticks_to: Vec<usize> =
             pairs.iter().enumerate().map(|(own, pair)| row(after(*pair)).unwrap_or(own)).collect();
         let mut after_tick = vec![0.0; pairs.len()];
@@ -205,9 +189,9 @@ impl Clocked {
         loop {
             start = self.widened(start, most);
             [self.rows.most_switching, self.rows.most] = most;
-            let mixture = Mixture::new(self.rows.fastest_per_s(), self.period_s, self.rows.operations(), budget)?;
+            let mixture = period::mixture(self.rows.fastest_per_s(), self.period_s, self.rows.operations(), budget)?;
             let basis = ENTRY * (2 * krylov::KEPT * start.len()) as f64;
-            let one_period = basis + mixture.terms() * self.rows.operations();
+            let one_period = basis + mixture.ends.len() as f64 * self.rows.operations();
             budget.lasts(missing_periods(known) * one_period)?;
             let period = |now: &[f64]| {
                 budget.take(basis)?;
@@ -282,11 +266,12 @@ impl Clocked {
         let spent = self.rows.pass(mixture, start, true, budget)?.spent;
         let rows = || spent.chunks(self.rows.width()).map(|row| self.rows.parts(row));
         let fates = self.fates(&spent, drops);
-        let present_taken = || {
+        let present_taken = if drops {
             let refused = self.refused(mixture, start, &spent, budget)?;
             Some((fates.behind + refused) / self.arrival_pps / self.period_s)
+        } else {
+            None
         };
-        let present_taken = if drops { Some(present_taken()?) } else { None };
         let (mut asleep, mut application) = (0.0, 0.0);
         for ((switching, working), _) in rows().zip(&self.rows.free).filter(|(_, free)| **free) {
             asleep += switching[0];
@@ -301,64 +286,5 @@ impl Clocked {
             asleep: asleep / self.period_s,
             application: application / self.period_s,
         })
-    }
-
-    /// What becomes of the packets whose service ends in `spent`.
-    fn fates(&self, spent: &[f64], drops: bool) -> Fates {
-        let (width, most) = (self.rows.width(), self.rows.most);
-        let mut fates = Fates::default();
-        for service in self.rows.moves.iter().filter(|one| one.brings == Brings::Packet) {
-            let row = &spent[service.from * width..(service.from + 1) * width];
-            let (switching, working) = self.rows.parts(row);
-            let full = |times: &[f64]| if drops { times.get(most).copied().unwrap_or(0.0) } else { 0.0 };
-            let dropped = service.rate * (full(switching) + full(working));
-            let taken = service.rate * row.iter().sum::<f64>() - dropped;
-            fates.dropped += dropped;
-            fates.taken += taken;
-            fates.behind += taken * (self.packets[service.from] - 1) as f64;
-        }
-        fates
-    }
-
-    /// True if it matters what a full ring refuses.
-    fn is_often_full(&self) -> bool {
-        let full: f64 = self.full.iter().map(|row| self.after_tick[*row]).sum();
-        full * self.packets.last().copied().unwrap_or(0) as f64 > RESOLVED
-    }
-
-    /// Packets refused by a full ring, times those in it that the socket will take: these are followed on, without arrivals, until they are
-    /// served. None where the budget does not last, or where the ring is never as empty as it is for them.
-    fn refused(&self, mixture: &Mixture, start: &[f64], spent: &[f64], budget: &Budget) -> Option<f64> {
-        if !self.is_often_full() {
-            return Some(0.0);
-        }
-        let moves = self.rows.moves.iter().filter(|one| self.packets[one.to] <= self.packets[one.from]).copied();
-        let Rows { free, most, most_switching, pace, .. } = &self.rows;
-        let (most, most_switching, pace) = (*most, *most_switching, *pace);
-        let alone = Rows { free: free.clone(), moves: moves.collect(), most, most_switching, pace };
-        let copies = (&self.full[..], self.arrival_pps);
-        let mut later = self.rows.pass_of_copies(&alone, mixture, start, copies, budget)?;
-        let width = self.rows.width();
-        let full_s: f64 = self.full.iter().map(|row| spent[row * width..(row + 1) * width].iter().sum::<f64>()).sum();
-        let all = self.arrival_pps * full_s;
-        let (mut taken, mut astray) = (0.0, 0.0);
-        loop {
-            taken += self.fates(&later.spent, true).taken;
-            astray += self.astray(&alone, &later.spent);
-            let mut next = self.tick(&later.ended);
-            let rows = next.chunks_mut(width).zip(&self.packets);
-            rows.filter(|(_, packets)| **packets == 0).for_each(|(row, _)| row.fill(0.0));
-            if next.iter().sum::<f64>() < RESOLVED * all {
-                return (astray < RESOLVED * all).then_some(taken);
-            }
-            later = alone.pass(mixture, &next, true, budget)?;
-        }
-    }
-
-    /// Jumps to pairs that are left out.
-    fn astray(&self, rows: &Rows, spent: &[f64]) -> f64 {
-        let width = self.rows.width();
-        let jumps = rows.moves.iter().filter(|one| one.is_astray);
-        jumps.map(|one| one.rate * spent[one.from * width..(one.from + 1) * width].iter().sum::<f64>()).sum()
     }
 }

@@ -15,6 +15,7 @@ use crate::answer::Distribution;
 use crate::queue::arrivals::{ArrivalCounts, TimeShape};
 use crate::queue::pieces::Pieces;
 use crate::queue::quadrature::gauss_legendre;
+use crate::queue::uniform::furthest;
 use crate::schemes::{Work, exponential};
 
 /// States rarer than this play no part in a quantile that is good to 1e-8.
@@ -150,7 +151,7 @@ impl Waits {
         };
         // Counted gatherings are over long before a long timer.
         let most = frames as f64;
-        let end_s = if counted { timer_s.min((most + 12.0 * most.sqrt() + 40.0) / arrival_pps) } else { timer_s };
+        let end_s = if counted { timer_s.min(furthest(most) / arrival_pps) } else { timer_s };
         let nodes = gauss_legendre(end_s, 8, 16)
             .into_iter()
             .map(|(age_s, weight)| {

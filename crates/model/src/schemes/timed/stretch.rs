@@ -1,7 +1,8 @@
 //! [`Stretch`]: what a deterministic time makes of announced packets, which are served, and of those that come meanwhile.
 
 use super::{Row, Tally};
-use crate::queue::arrivals::{ArrivalCounts, TimeShape};
+use crate::queue::arrivals::ArrivalCounts;
+use crate::queue::uniform::poisson;
 
 /// Jumps rarer than this are left out.
 pub const LEFT_OUT: f64 = 1e-16;
@@ -29,9 +30,8 @@ pub struct Stretch {
 }
 
 fn counts(load: f64, most: usize) -> (ArrivalCounts, usize) {
-    let length = (load + 12.0 * load.sqrt() + 40.0) as usize;
-    let counts = ArrivalCounts::new(&TimeShape::Deterministic, load, length);
-    let reach = counts.above.iter().position(|tail| *tail < LEFT_OUT).unwrap_or(length);
+    let counts = poisson(load);
+    let reach = counts.above.iter().position(|tail| *tail < LEFT_OUT).unwrap_or(counts.above.len() - 1);
     (counts, reach.min(most))
 }
 

@@ -5,9 +5,10 @@
 //! switch to it, by packets waiting, then at work, by packets waiting.
 
 use crate::application::exact::budget::Budget;
-use crate::queue::arrivals::{ArrivalCounts, TimeShape};
+use crate::queue::matrix::add_scaled;
+use crate::queue::uniform::{Mixture, furthest};
 
-/// Terms of a period's mixture below this are left out.
+/// Jumps of a period that are rarer than this are left out.
 const LEFT_OUT: f64 = 1e-15;
 /// Operations an entry of a row takes, about: several at once.
 const ENTRY: f64 = 0.3;
@@ -59,16 +60,6 @@ pub struct Rows {
     pub most_switching: usize,
     /// The application.
     pub pace: Pace,
-}
-
-/// Weights of the numbers of jumps in a period.
-pub struct Mixture {
-    /// Uniform rate of jumps (1/s).
-    pub rate: f64,
-    /// P(so many jumps).
-    ends: Vec<f64>,
-    /// Time spent after so many jumps (s).
-    spent_s: Vec<f64>,
 }
 
 /// A distribution a period later, and the time spent on the way (s).
@@ -127,7 +118,7 @@ impl Rows {
     /// What a jump makes of the states of the application.
     pub fn land(&self, brings: Brings, frees: bool, probability: f64, from: &[f64], to: &mut [f64]) {
         let (most, last) = (self.most, self.most_switching);
-        let (switching, working) = from.split_at(last + 1);
+        let (switching, working) = self.parts(from);
         let (to_switching, to_working) = to.split_at_mut(last + 1);
         let packet = usize::from(brings == Brings::Packet);
         add_scaled(&mut to_working[packet..], &working[..=most - packet], probability);
@@ -152,7 +143,7 @@ impl Rows {
     fn run(&self, rate: f64, stay: f64, from: &[f64], to: &mut [f64]) {
         let (most, last) = (self.most, self.most_switching);
         let (read, switch) = (self.pace.read_pps / rate, self.pace.switch_per_s.unwrap_or(0.0) / rate);
-        let (switching, working) = from.split_at(last + 1);
+        let (switching, working) = self.parts(from);
         let (to_switching, to_working) = to.split_at_mut(last + 1);
         to_switching[0] += stay.max(0.0) * switching[0] + read * working[0];
         add_scaled(&mut to_switching[1..], &switching[1..], (stay - switch).max(0.0));
@@ -161,14 +152,13 @@ impl Rows {
         add_scaled(to_working, working, (stay - read).max(0.0));
     }
 
-    /// What a period makes of `start`, and with it of `beside`, into which `enters` brings weight from `start` at so many jumps a second
-    /// and which goes its way by the jumps of `others`. None where the budget does not last.
+    /// What a period makes of `start`, and the time spent on the way if `timed`. None where the budget does not last.
     pub fn pass(&self, mixture: &Mixture, start: &[f64], timed: bool, budget: &Budget) -> Option<Later> {
         let mut now = start.to_vec();
         let mut next = vec![0.0; start.len()];
-        let mut later = Later { ended: vec![0.0; start.len()], spent: vec![0.0; if timed { start.len() } else { 0 }] };
+        let mut later = Later::new(start.len(), timed);
         for (end, spent_s) in mixture.ends.iter().zip(&mixture.spent_s) {
-            mixture.note(&mut later, &now, *end, *spent_s, timed);
+            later.add(&now, *end, *spent_s);
             budget.take(self.operations())?;
             next.fill(0.0);
             self.jump(mixture.rate, &now, &mut next);
@@ -177,8 +167,8 @@ impl Rows {
         Some(later)
     }
 
-    /// The same of what `enter` (1/s a weight of the last rows from `full` on) takes a copy of while `start` goes through a period, and
-    /// which then goes on by `alone`. None where the budget does not last.
+    /// What a period makes of copies that are taken while `start` goes through it: of the weight of `copies`' rows, so many a second. A copy goes
+    /// on by the jumps of `alone`. None where the budget does not last.
     pub fn pass_of_copies(
         &self,
         alone: &Self,
@@ -191,9 +181,9 @@ impl Rows {
         let width = self.width();
         let (mut now, mut next) = (start.to_vec(), vec![0.0; start.len()]);
         let (mut copied, mut copied_next) = (vec![0.0; start.len()], vec![0.0; start.len()]);
-        let mut later = Later { ended: vec![0.0; start.len()], spent: vec![0.0; start.len()] };
+        let mut later = Later::new(start.len(), true);
         for (end, spent_s) in mixture.ends.iter().zip(&mixture.spent_s) {
-            mixture.note(&mut later, &copied, *end, *spent_s, true);
+            later.add(&copied, *end, *spent_s);
             budget.take(self.operations() + alone.operations())?;
             next.fill(0.0);
             copied_next.fill(0.0);
@@ -210,35 +200,20 @@ impl Rows {
     }
 }
 
-impl Mixture {
-    /// Of a period of jumps at `rate`; None where there are more than the budget lasts for.
-    pub fn new(rate: f64, period_s: f64, operations: f64, budget: &Budget) -> Option<Self> {
-        let load = rate * period_s;
-        let most = load + 12.0 * load.sqrt() + 40.0;
-        budget.lasts(most * operations)?;
-        let counts = ArrivalCounts::new(&TimeShape::Deterministic, load, most as usize);
-        let kept = counts.above.iter().position(|tail| *tail < LEFT_OUT).map_or(counts.above.len(), |last| last + 1);
-        let mut ends = counts.equal;
-        ends.truncate(kept);
-        let all: f64 = ends.iter().sum();
-        ends.iter_mut().for_each(|share| *share /= all);
-        Some(Self { rate, ends, spent_s: counts.above[..kept].iter().map(|tail| tail / rate).collect() })
-    }
-
-    /// Jumps that count.
-    pub fn terms(&self) -> f64 {
-        self.ends.len() as f64
-    }
-
-    fn note(&self, later: &mut Later, now: &[f64], end: f64, spent_s: f64, timed: bool) {
-        add_scaled(&mut later.ended, now, end);
-        if timed {
-            add_scaled(&mut later.spent, now, spent_s);
-        }
-    }
+/// A period of jumps at `rate`; None where there are more than the budget lasts for.
+pub fn mixture(rate: f64, period_s: f64, operations: f64, budget: &Budget) -> Option<Mixture> {
+    budget.lasts(furthest(rate * period_s) * operations)?;
+    Some(Mixture::over(rate, period_s).without(LEFT_OUT))
 }
 
-/// Adds `factor` times `from`.
-fn add_scaled(to: &mut [f64], from: &[f64], factor: f64) {
-    to.iter_mut().zip(from).for_each(|(sum, value)| *sum += factor * value);
+impl Later {
+    fn new(states: usize, timed: bool) -> Self {
+        Self { ended: vec![0.0; states], spent: vec![0.0; if timed { states } else { 0 }] }
+    }
+
+    /// Adds a term of the mixture; times only where they are asked for.
+    fn add(&mut self, now: &[f64], end: f64, spent_s: f64) {
+        add_scaled(&mut self.ended, now, end);
+        add_scaled(&mut self.spent, now, spent_s);
+    }
 }

@@ -3,6 +3,7 @@
 use super::super::budget::Budget;
 use super::{End, LEFT_OUT, Pace, Waited};
 use crate::queue::arrivals::{ArrivalCounts, TimeShape};
+use crate::queue::uniform::furthest;
 
 /// A wait for a packet timer, or for a number of packets that comes before.
 pub struct Gaps {
@@ -118,7 +119,7 @@ impl Gap {
         // Without arrivals and progress a jump a timer does.
         let rate = (arrival_pps + pace.first.max(pace.others)).max(1.0 / timer_s);
         let jumps = rate * timer_s;
-        let longest = jumps + 12.0 * jumps.sqrt() + 40.0;
+        let longest = furthest(jumps);
         budget.take(longest)?;
         let longest = longest as usize;
         let width = (most + 1).min(longest + 1);

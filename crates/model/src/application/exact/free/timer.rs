@@ -3,6 +3,7 @@
 use super::super::budget::Budget;
 use super::{End, LEFT_OUT, Pace, Waited};
 use crate::queue::arrivals::{ArrivalCounts, TimeShape};
+use crate::queue::uniform::furthest;
 
 /// A constant time, or a count that comes first.
 pub struct Timer {
@@ -23,7 +24,7 @@ impl Timer {
         let levels = counted.map_or(self.places, |packets| packets - 1).min(likely);
         let rate = self.arrival_pps + pace.first.max(pace.others);
         let jumps = rate * self.timer_s;
-        let longest = jumps + 12.0 * jumps.sqrt() + 40.0;
+        let longest = furthest(jumps);
         // Before it is a number of anything.
         budget.lasts(longest)?;
         let longest = longest as usize;

@@ -1,0 +1,79 @@
+//! What becomes of packets: of those served, which the socket takes or drops; of those that a full ring refuses, how many in it the socket
+//! will take.
+
+use super::period::{Brings, Rows};
+use super::{Clocked, RESOLVED};
+use crate::application::exact::budget::Budget;
+use crate::queue::uniform::Mixture;
+
+/// What becomes of packets at the end of their service.
+#[derive(Default)]
+pub struct Fates {
+    /// The socket takes them.
+    pub taken: f64,
+    /// It drops them.
+    pub dropped: f64,
+    /// Packets that those taken leave behind in the ring.
+    pub behind: f64,
+}
+
+impl Clocked {
+    /// What becomes of the packets whose service ends in `spent`.
+    pub fn fates(&self, spent: &[f64], drops: bool) -> Fates {
+        let (width, most) = (self.rows.width(), self.rows.most);
+        let mut fates = Fates::default();
+        for service in self.rows.moves.iter().filter(|one| one.brings == Brings::Packet) {
+            let row = &spent[service.from * width..(service.from + 1) * width];
+            let (switching, working) = self.rows.parts(row);
+            let full = |times: &[f64]| if drops { times.get(most).copied().unwrap_or(0.0) } else { 0.0 };
+            let dropped = service.rate * (full(switching) + full(working));
+            let taken = service.rate * row.iter().sum::<f64>() - dropped;
+            fates.dropped += dropped;
+            fates.taken += taken;
+            fates.behind += taken * (self.packets[service.from] - 1) as f64;
+        }
+        fates
+    }
+
+    /// True if it matters what a full ring refuses.
+    pub fn is_often_full(&self) -> bool {
+        let full: f64 = self.full.iter().map(|row| self.after_tick[*row]).sum();
+        full * self.packets.last().copied().unwrap_or(0) as f64 > RESOLVED
+    }
+
+    /// Packets refused by a full ring, times those in it that the socket will take: these are followed on, without arrivals, until they are
+    /// served. None where the budget does not last, or where the ring is never as empty as it is for them.
+    pub fn refused(&self, mixture: &Mixture, start: &[f64], spent: &[f64], budget: &Budget) -> Option<f64> {
+        if !self.is_often_full() {
+            return Some(0.0);
+        }
+        let moves = self.rows.moves.iter().filter(|one| self.packets[one.to] <= self.packets[one.from]).copied();
+        let Rows { free, most, most_switching, pace, .. } = &self.rows;
+        let (most, most_switching, pace) = (*most, *most_switching, *pace);
+        let alone = Rows { free: free.clone(), moves: moves.collect(), most, most_switching, pace };
+        let copies = (&self.full[..], self.arrival_pps);
+        let mut later = self.rows.pass_of_copies(&alone, mixture, start, copies, budget)?;
+        let width = self.rows.width();
+        let full_s: f64 = self.full.iter().map(|row| spent[row * width..(row + 1) * width].iter().sum::<f64>()).sum();
+        let all = self.arrival_pps * full_s;
+        let (mut taken, mut astray) = (0.0, 0.0);
+        loop {
+            taken += self.fates(&later.spent, true).taken;
+            astray += self.astray(&alone, &later.spent);
+            let mut next = self.tick(&later.ended);
+            let rows = next.chunks_mut(width).zip(&self.packets);
+            rows.filter(|(_, packets)| **packets == 0).for_each(|(row, _)| row.fill(0.0));
+            if next.iter().sum::<f64>() < RESOLVED * all {
+                return (astray < RESOLVED * all).then_some(taken);
+            }
+            later = alone.pass(mixture, &next, true, budget)?;
+        }
+    }
+
+    /// Jumps to pairs that are left out.
+    fn astray(&self, rows: &Rows, spent: &[f64]) -> f64 {
+        let width = self.rows.width();
+        let jumps = rows.moves.iter().filter(|one| one.is_astray);
+        jumps.map(|one| one.rate * spent[one.from * width..(one.from + 1) * width].iter().sum::<f64>()).sum()
+    }
+}
