@@ -86,7 +86,8 @@ fn judge(point: &Point, seed: u64) -> Option<Vec<String>> {
 }
 
 fn holds(kind: &str, first_seed: u64) {
-    let points = std::env::var("POINTS").ok().and_then(|points| points.parse().ok()).unwrap_or(8);
+    // Five find a bound that half of the hosts break in 97 of 100 cases; the 40 of the table are for who changes the model.
+    let points = std::env::var("POINTS").ok().and_then(|points| points.parse().ok()).unwrap_or(5);
     let mut dice = Dice(first_seed);
     let (mut compared, mut wrong) = (0, Vec::new());
     for number in 0..points {

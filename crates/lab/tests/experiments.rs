@@ -68,8 +68,8 @@ fn the_ends_of_every_curve_are_answered_or_declined_with_a_reason() {
 }
 
 /// Arrivals for a simulated point near a mark: the tolerances are 1 % and more, the half width of a throughput under
-/// Poisson traffic is then near 0.3 %.
-const PACKETS: u64 = 200_000;
+/// Poisson traffic is then near 0.4 %.
+const PACKETS: u64 = 100_000;
 
 /// The tasks a mark is compared with: both neighbours of its place, or the whole curve for its highest value.
 fn near<'a>(plan: &'a Plan, mark: &Mark, curve: &str) -> Vec<&'a Task> {

@@ -17,7 +17,7 @@ pub struct Cliff {
 /// The search ends when the bracket is this narrow, relative to its load.
 const RESOLUTION: f64 = 0.004;
 /// Arrivals a load, over all replications: more where the loss is too close to the target to tell, or where no steady
-/// state was found. The first is enough to be sure of 1e-4 where nothing is lost.
+/// state was found, but no more than [`Effort::Exactly`]. The first is enough to be sure of 1e-4 where nothing is lost.
 const PACKETS: [u64; 3] = [300_000, 1_000_000, 4_000_000];
 /// Loads that are tried before the search gives up to find a bracket.
 const STEPS: u32 = 40;
@@ -45,7 +45,7 @@ impl Search<'_> {
     fn try_load(&mut self, load_pps: f64) -> Result<Option<Side>, EngineFailure> {
         let point = Point { traffic: self.point.traffic.at_pps(load_pps), ..self.point.clone() };
         let mut found = None;
-        for packets in PACKETS {
+        for packets in self.packets() {
             if (self.stopped)() {
                 return Ok(None);
             }
@@ -61,6 +61,12 @@ impl Search<'_> {
         let Some((outcome, side)) = found else { return Ok(None) };
         self.tried.push((load_pps, outcome, side));
         Ok(Some(side))
+    }
+
+    /// Arrivals of one load, until it is told on which side it lies.
+    fn packets(&self) -> Vec<u64> {
+        let Effort::Exactly(most) = self.engine.effort else { return PACKETS.to_vec() };
+        PACKETS.into_iter().filter(|packets| *packets < most).chain([most]).collect()
     }
 
     fn within(side: Side) -> bool {
@@ -87,7 +93,7 @@ fn first_guess(point: &Point) -> f64 {
 }
 
 /// Finds the highest load of `point`'s traffic whose loss is at or below `loss_target`, by bracketing and bisection with
-/// common random numbers. Errors: as [`SimEngine::simulate`], or no bracket was found (loss even at the lowest load).
+/// common random numbers: up to 4 million arrivals a load, or as many as [`Effort::Exactly`] says. Errors: as [`SimEngine::simulate`], or no bracket was found (loss even at the lowest load).
 pub fn cliff_sim(engine: &SimEngine, point: &Point, loss_target: f64) -> Result<Cliff, EngineFailure> {
     let found = cliff_sim_unless(engine, point, loss_target, &|| false)?;
     found.ok_or_else(|| EngineFailure::Failed("the search was stopped".into()))

@@ -90,7 +90,7 @@ fn json_is_one_record_a_line_and_the_number_of_threads_changes_nothing() {
 /// Enough points to be killed in the middle of: 52 of the simulator, each a tenth of a second; below saturation, beyond which
 /// replications are up to 64 times as long.
 fn long() -> String {
-    SMALL.replace("packets = 20_000", "packets = 1_000_000").replace("20kpps..260kpps:7", "20kpps..110kpps:25")
+    SMALL.replace("packets = 20_000", "packets = 400_000").replace("20kpps..260kpps:7", "20kpps..110kpps:25")
 }
 
 fn records_in(db: &Path) -> usize {

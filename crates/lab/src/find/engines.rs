@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use netcliff_core::{Engine, EngineFailure, Figure, Host, Outcome, Point, Scheme, Traffic};
 use netcliff_model::{Fidelity, ModelEngine};
-use netcliff_sim::{SimEngine, cliff_sim_unless};
+use netcliff_sim::{Effort, SimEngine, cliff_sim_unless};
 
 /// How often a computation asks whether it is still wanted.
 const ASKED: Duration = Duration::from_millis(20);
@@ -116,7 +116,8 @@ impl Computed {
     /// The simulator does not support the point.
     pub fn sim_cliff(&self, stop: &AtomicBool) -> Result<Option<Figure>, EngineFailure> {
         let stopped = || stop.load(Ordering::Relaxed);
-        let found = cliff_sim_unless(&self.sim(), &self.point(1.0), self.loss, &stopped)?;
+        let engine = SimEngine { effort: Effort::Exactly(self.packets), ..self.sim() };
+        let found = cliff_sim_unless(&engine, &self.point(1.0), self.loss, &stopped)?;
         Ok(found.map(|cliff| cliff.load_pps))
     }
 

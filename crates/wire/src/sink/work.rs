@@ -139,20 +139,24 @@ fn round_s() -> f64 {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_loop_takes_the_time_asked_for() {
+    /// The least of 200 trials (ns): other programs can only lengthen a trial.
+    fn fastest_of_a_new_loop_ns() -> u64 {
         let mut work = Loop { work_s: 20e-6, rounds: 0, beat_rounds: 0, heartbeat: Heartbeat::default() };
         work.prepare().expect("it always works");
-        // The fastest of 200: other programs can only lengthen a trial.
-        let fastest_ns = (0..200)
-            .map(|_| {
-                let begin = clock::monotonic_ns();
-                work.handle(&[0; 18]);
-                clock::monotonic_ns() - begin
-            })
-            .min()
-            .expect("it ran");
-        assert!((15_000..26_000).contains(&fastest_ns), "{fastest_ns} ns");
+        let trials_ns = (0..200).map(|_| {
+            let begin = clock::monotonic_ns();
+            work.handle(&[0; 18]);
+            clock::monotonic_ns() - begin
+        });
+        trials_ns.min().expect("it ran")
+    }
+
+    /// The CPU's speed changes by a third as its other hardware thread works or rests, perhaps between the two halves of a round (6 ms):
+    /// one round in two is then wrong, all of twenty one run in a million. A loop of another length is wrong in each.
+    #[test]
+    fn the_loop_takes_the_time_asked_for() {
+        let rounds_ns: Vec<u64> = std::iter::repeat_with(fastest_of_a_new_loop_ns).take(20).collect();
+        assert!(rounds_ns.iter().any(|ns| (17_000..23_000).contains(ns)), "{rounds_ns:?} ns");
     }
 
     #[test]

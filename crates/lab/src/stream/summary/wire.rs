@@ -122,19 +122,26 @@ fn intervals(samples: &[TcpSample]) -> Vec<TcpInterval> {
         .collect()
 }
 
-/// The flows interval by interval. All are asked in one pass after the other; one that missed passes has intervals of its own
-/// length, each of which counts where it ends.
+/// The flows interval by interval. All are asked in one pass after the other, so an interval's place is its pass; the last pass may
+/// have ended before it had asked all. Where some missed more (a far end has passes of its own), an interval counts where it ends.
 fn by_interval(flows: &[TcpFlow]) -> Vec<TcpFlows> {
     let Some(most) = flows.iter().max_by_key(|flow| flow.intervals.len()) else { return Vec::new() };
+    let of_same_passes = flows.iter().all(|flow| flow.intervals.len() + 1 >= most.intervals.len());
     let ends_s: Vec<f64> = most.intervals.iter().map(|interval| interval.at_s).collect();
     let mut groups: Vec<Vec<&TcpInterval>> = vec![Vec::new(); ends_s.len()];
-    for interval in flows.iter().flat_map(|flow| &flow.intervals) {
-        let after = ends_s.partition_point(|end_s| *end_s < interval.at_s);
-        let apart = |place: usize| ends_s.get(place).map_or(f64::INFINITY, |end_s| (end_s - interval.at_s).abs());
-        let nearest = if apart(after) <= apart(after.wrapping_sub(1)) { after } else { after - 1 };
-        groups[nearest].push(interval);
+    for flow in flows {
+        for (pass, interval) in flow.intervals.iter().enumerate() {
+            groups[if of_same_passes { pass } else { nearest(&ends_s, interval.at_s) }].push(interval);
+        }
     }
     groups.iter().filter_map(|group| of_interval(group)).collect()
+}
+
+/// Place of the nearest of ascending times; of two as near the later one. There is at least one.
+fn nearest(times_s: &[f64], at_s: f64) -> usize {
+    let after = times_s.partition_point(|time_s| *time_s < at_s);
+    let apart = |place: usize| times_s.get(place).map_or(f64::INFINITY, |time_s| (time_s - at_s).abs());
+    if apart(after) <= apart(after.wrapping_sub(1)) { after } else { after - 1 }
 }
 
 fn of_interval(group: &[&TcpInterval]) -> Option<TcpFlows> {
