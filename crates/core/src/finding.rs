@@ -13,7 +13,7 @@ use crate::scheme::Scheme;
 use crate::traffic::Traffic;
 
 pub use cpu::{CpuBesides, CpuMeasured};
-pub use disturbance::{ClockJump, Disturbance, Drift, LengthBin, Pauses, Speed, SpeedAt};
+pub use disturbance::{ClockJump, Disturbance, Drift, FullFirst, LengthBin, PauseBudget, Pauses, Speed, SpeedAt};
 
 /// One value from each engine; None: it could not be had, and [`Finding::missing`] says why.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -99,6 +99,31 @@ pub struct Calibration {
     /// Share of the variance of softirq time that the regression explains, if it was fitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub r_squared: Option<f64>,
+    /// Costs that the trials hardly tell apart.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub correlated: Vec<Correlated>,
+}
+
+/// Two costs that the trials hardly tell apart: where one comes out higher, the other comes out lower, or higher too.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Correlated {
+    /// Key of the one.
+    pub a: String,
+    /// Key of the other.
+    pub b: String,
+    /// Correlation over resamplings of the trials (-1 to 1).
+    pub correlation: f64,
+}
+
+/// How much of the predicted cliff rests on a cost.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CliffSensitivity {
+    /// Key of the cost.
+    pub key: String,
+    /// Relative change of the cliff over that of the cost: -0.4: a cost 1 % higher puts the cliff 0.4 % lower.
+    pub elasticity: f64,
+    /// Standard deviation of the cliff that the cost's own uncertainty makes, as a share of it.
+    pub spread: f64,
 }
 
 /// The load generator measured alone.
@@ -339,6 +364,9 @@ pub struct Finding {
     /// The same with all disturbances in (pps).
     #[serde(default)]
     pub cliff_experienced_pps: ByEngine<Figure>,
+    /// What the predicted cliff rests on, the most telling cost first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sensitivity: Vec<CliffSensitivity>,
     /// The searches behind the measured cliffs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub searches: Option<CliffSearches>,
@@ -363,6 +391,9 @@ pub struct Finding {
     pub livelock: ByEngine<Figure>,
     /// Latencies at 50 % and 90 % of the cliff.
     pub latency: Vec<LatencyAt>,
+    /// Pauses of the host's CPU that lose nothing, by load.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pause_budget: Vec<PauseBudget>,
     /// CPU split of the host under test's CPU at the cliff.
     pub cpu_at_cliff: ByEngine<CpuShares>,
     /// CPU split at twice the cliff: why it falls there.
@@ -404,6 +435,7 @@ impl Finding {
             cliff_pps: ByEngine::default(),
             cliff_as_calibrated_pps: None,
             cliff_experienced_pps: ByEngine::default(),
+            sensitivity: Vec::new(),
             searches: None,
             idle: None,
             disturbance: None,
@@ -413,6 +445,7 @@ impl Finding {
             peak_pps: ByEngine::default(),
             livelock: ByEngine::default(),
             latency: Vec::new(),
+            pause_budget: Vec::new(),
             cpu_at_cliff: ByEngine::default(),
             cpu_at_twice: ByEngine::default(),
             cpu_measured: None,

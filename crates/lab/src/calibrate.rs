@@ -16,6 +16,7 @@
 
 mod describe;
 mod fit;
+mod resample;
 
 use netcliff_core::Host;
 use netcliff_core::finding::Calibration;
@@ -84,6 +85,8 @@ pub struct Calibrated {
     pub costs: Costs,
     /// Frame size of the regression (bytes).
     pub frame_bytes: u32,
+    /// Hosts that other trials of the same kinds might have given.
+    pub resampled: Vec<Host>,
 }
 
 /// Costs (s) of what is counted in a trial of the calibrated frame and work.
@@ -149,11 +152,14 @@ pub fn calibrate(bench: &mut dyn Bench, base: &TrialSpec, plan: Plan) -> Result<
     let method = bench.cpu_method().map_err(CalibrationError::NoMeter)?;
     let seen = observe(bench, base, plan)?;
     let fits = Fits::of(&seen, base)?;
-    let calibration = describe::calibration(&fits, &seen, base, &method);
+    let mut calibration = describe::calibration(&fits, &seen, base, &method);
+    let resampled = resample::hosts(&seen, base, &calibration.host);
+    calibration.correlated = resample::correlated(&resampled);
     let application_per_byte_s = fits.application_per_byte_s();
     let hidden_s = fits.hidden.map_or(0.0, |figure| figure.value);
     let costs = fits.costs();
-    Ok(Calibrated { calibration, application_per_byte_s, hidden_s, costs, frame_bytes: base.frame_bytes })
+    let frame_bytes = base.frame_bytes;
+    Ok(Calibrated { calibration, application_per_byte_s, hidden_s, costs, frame_bytes, resampled })
 }
 
 fn observe(bench: &mut dyn Bench, base: &TrialSpec, plan: Plan) -> Result<Seen, TrialError> {

@@ -11,6 +11,7 @@ mod cliff;
 mod conclude;
 mod contradict;
 mod engines;
+mod experienced;
 #[cfg(test)]
 mod fake;
 mod idle;
@@ -20,6 +21,7 @@ mod recorder;
 mod rough;
 mod stages;
 mod suggest;
+mod sureness;
 mod surroundings;
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! Means with Student intervals, and least squares: the small statistics that measurements need.
 
 use netcliff_core::Figure;
-use statrs::distribution::{ContinuousCDF, StudentsT};
+use statrs::distribution::{Binomial, ContinuousCDF, DiscreteCDF, StudentsT};
 
 pub mod contrast;
 pub mod quantile;
@@ -50,6 +50,27 @@ pub fn median(values: &[f64]) -> Option<Figure> {
     }
     let (inward, coverage) = inward(n);
     Some(Figure::between(middle, sorted[inward], sorted[n - 1 - inward], coverage))
+}
+
+/// The value that the share `share` (above 0, below 1) of the values lies below, with the interval of order statistics that covers that
+/// quantile of their distribution at least at [`CONFIDENCE`], or, where there are too few values for that, with one that ends at the
+/// smallest or largest and the confidence it really has. None for no values.
+pub fn quantile_at(values: &[f64], share: f64) -> Option<Figure> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let n = sorted.len();
+    if n < 2 {
+        return sorted.first().map(|value| Figure::exact(*value));
+    }
+    let below = Binomial::new(share, n as u64).ok()?;
+    let outside = (1.0 - CONFIDENCE) / 2.0;
+    // The l-th of the sorted values is no more than the quantile where l or more of them are: those outside have half the error each.
+    let few = (0..n as u64).take_while(|few| below.cdf(*few) <= outside).count();
+    let many = (1..=n as u64).rev().take_while(|many| below.sf(many - 1) <= outside).count();
+    let (low_at, high_at) = (few.max(1) - 1, n - many.max(1));
+    let coverage = below.cdf(high_at as u64) - below.cdf(low_at as u64);
+    let middle = if share == 0.5 { middle(&sorted)? } else { sorted[((share * n as f64) as usize).min(n - 1)] };
+    Some(Figure::between(middle, sorted[low_at], sorted[high_at], coverage.max(0.0)))
 }
 
 /// The middle of sorted values; None for none.

@@ -33,6 +33,48 @@ pub const COSTS: &[Cost] = &[
     Cost { key: "pause", get: |host| host.pause_s.as_mut() },
 ];
 
+impl Cost {
+    /// What it is on a host; None where the host has none.
+    pub fn of(&self, host: &Host) -> Option<f64> {
+        (self.get)(&mut host.clone()).map(|value| *value)
+    }
+}
+
+/// Relative step of [`cliff_slopes`]: the loss of a steep cliff changes by some percent.
+const SMALL_STEP: f64 = 1e-3;
+
+/// At a point that is its own cliff: d ln(cliff)/d cost, by the costs' keys (1/s; per byte: B/s), for those of `keys` that the
+/// host has. From the loss there, by the theorem of implicit functions: -(d ln loss/d cost)/(d ln loss/d ln load), an
+/// evaluation each and one for the load. Errors: the model does not answer, or nothing is lost at the point.
+pub fn cliff_slopes(
+    engine: &dyn Engine,
+    point: &Point,
+    keys: &[&str],
+) -> Result<Vec<(&'static str, f64)>, EngineFailure> {
+    let ln_loss = |at: &Point| -> Result<f64, EngineFailure> {
+        let loss = engine.evaluate(at)?.loss_fraction.map_or(0.0, |figure| figure.value);
+        let why = "nothing is lost at this load: it is no cliff";
+        if loss > 0.0 { Ok(loss.ln()) } else { Err(EngineFailure::Failed(why.into())) }
+    };
+    let here = ln_loss(point)?;
+    let load_pps = point.traffic.rate_pps().unwrap_or(1.0);
+    let more = Point { traffic: point.traffic.at_pps(load_pps * SMALL_STEP.exp()), ..point.clone() };
+    let by_load = (ln_loss(&more)? - here) / SMALL_STEP;
+    let bytes = point.traffic.size.mean_bytes().unwrap_or(64.0);
+    let mut slopes = Vec::new();
+    for cost in COSTS.iter().filter(|cost| keys.contains(&cost.key)) {
+        let mut host = point.host.clone();
+        let service_s = host.service_s(bytes);
+        let Some(value) = (cost.get)(&mut host) else { continue };
+        // A cost of zero moves by a share of what a packet costs.
+        let whole = if *value > 0.0 { *value } else { service_s / if cost.key == "per_byte" { bytes } else { 1.0 } };
+        let step = SMALL_STEP * whole;
+        *value += step;
+        slopes.push((cost.key, -(ln_loss(&Point { host, ..point.clone() })? - here) / step / by_load));
+    }
+    Ok(slopes)
+}
+
 /// Elasticities (relative change over relative change of the cost).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sensitivity {
@@ -98,5 +140,26 @@ mod tests {
         assert_eq!(found[0].key, "protocol");
         // V = 1 - rho: its slope with ln(protocol) is -lambda x protocol.
         assert!((of("protocol").available.unwrap() + 50e3 * 5.25e-6).abs() < 1e-4);
+    }
+
+    /// From the loss at the cliff alone the same as from cliffs that are searched anew.
+    #[test]
+    fn slopes_at_the_cliff_are_those_of_the_cliff() {
+        let engine = ModelEngine::default();
+        let host = Host { application_s: Some(2e-6), wakeup_s: 0.0, ..Host::pentium4_2530mhz() };
+        let (scheme, traffic) = ("napi:weight=16,backlog=true".parse().unwrap(), Traffic::poisson(1.0));
+        let cliff = crate::cliff(&engine, &host, &scheme, &traffic, 1e-3).unwrap();
+        let point = Point { host, scheme, traffic: traffic.at_pps(cliff.pps) };
+        let searched = sensitivities(&engine, &point, 1e-3).unwrap();
+        let keys: Vec<&str> = searched.iter().map(|cost| cost.key).collect();
+        for (key, slope) in cliff_slopes(&engine, &point, &keys).unwrap() {
+            let cost = COSTS.iter().find(|cost| cost.key == key).unwrap().of(&point.host).unwrap();
+            let elasticity = searched.iter().find(|cost| cost.key == key).unwrap().cliff;
+            assert!((slope * cost - elasticity).abs() < 0.01, "{key}: {} and {elasticity}", slope * cost);
+        }
+        // A cost that is zero has a slope, too; where nothing is lost there is none.
+        assert!(cliff_slopes(&engine, &point, &["wakeup"]).unwrap()[0].1 < 0.0);
+        let idle = Point { traffic: point.traffic.at_pps(1.0), ..point };
+        assert!(cliff_slopes(&engine, &idle, &["protocol"]).is_err());
     }
 }

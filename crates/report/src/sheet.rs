@@ -2,6 +2,7 @@
 
 mod disturbed;
 mod missing;
+mod rests;
 mod searched;
 mod story;
 
@@ -12,6 +13,7 @@ use crate::format::{self, Unit};
 
 pub use disturbed::{DISTURBANCE, bin, disturbance, pause_lengths};
 pub use missing::not_had;
+pub use rests::rests_on;
 pub use searched::{cliff_note, contradictions, idle, searched, to_plan_with};
 pub use story::{Livelock, Verdict, error_of, livelock};
 
@@ -70,18 +72,25 @@ impl Row {
 
 /// The cliff and the errors of prediction and simulation against the measured one.
 pub fn cliff(finding: &Finding) -> Vec<Row> {
+    let mut rows = vec![by_engine("cliff", Unit::Pps, &finding.cliff_pps), errors(&finding.cliff_pps)];
+    let experienced = &finding.cliff_experienced_pps;
+    if experienced.present().next().is_some() {
+        rows.push(by_engine("as experienced", Unit::Pps, experienced));
+    }
+    if experienced.model.or(experienced.sim).is_some() {
+        rows.push(errors(experienced));
+    }
+    rows
+}
+
+/// How far model and simulation are off what was measured.
+fn errors(cliff: &ByEngine<Figure>) -> Row {
     // The measurement has no error against itself: an empty cell, not a missing figure.
     let error = ENGINES.map(|engine| match engine {
         EngineKind::Wire => Some(String::new()),
-        _ => error_of(&finding.cliff_pps, engine).map(|error| format::signed(error, Unit::Share)),
+        _ => error_of(cliff, engine).map(|error| format::signed(error, Unit::Share)),
     });
-    let error = error.map(|text| text.map(|value| Cell { value, interval: None }));
-    let mut rows =
-        vec![by_engine("cliff", Unit::Pps, &finding.cliff_pps), Row { label: "error".to_owned(), cells: error }];
-    if finding.cliff_experienced_pps.present().next().is_some() {
-        rows.push(by_engine("as experienced", Unit::Pps, &finding.cliff_experienced_pps));
-    }
-    rows
+    Row { label: "error".to_owned(), cells: error.map(|text| text.map(|value| Cell { value, interval: None })) }
 }
 
 /// Peak throughput.

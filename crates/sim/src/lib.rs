@@ -16,6 +16,7 @@
 //! | `observe` | distributions of queue and busy periods, and a series in time |
 //! | `pair` | two schemes on the same packets |
 //! | `replicas` | replications one by one, for procedures that decide how many they need |
+//! | `trials` | short runs from an empty host, as one measures them |
 //! | `sample` | how many packets in how many replications |
 //! | `length` | warm-up, and whether replications are long enough for what they report |
 //! | `replicate`, `stats`, `summary` | replications, intervals, figures |
@@ -64,6 +65,7 @@ mod stats;
 mod summary;
 mod tally;
 mod trace;
+mod trials;
 
 pub use cliff::{Cliff, cliff_sim, cliff_sim_unless};
 pub use engine::{Effort, SimEngine, Simulation};

@@ -58,6 +58,32 @@ pub struct Pauses {
     pub lengths: Vec<LengthBin>,
 }
 
+/// The longest pause of its CPU that a host survives at a load, as a fluid and from empty queues (docs/theory/pauses.md).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PauseBudget {
+    /// Share of the cliff.
+    pub share: f64,
+    /// That load (pps).
+    pub load_pps: f64,
+    /// Length of the longest pause without loss (s).
+    pub longest_s: f64,
+    /// The queue that overflows first in a longer one.
+    pub first: FullFirst,
+    /// How many pauses of the host's CPU were longer in the run; None: they were not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub longer: Option<u64>,
+}
+
+/// A queue between the wire and the application.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FullFirst {
+    /// The receive ring (the backlog where there is no NIC).
+    Ring,
+    /// The application's socket.
+    Socket,
+}
+
 /// Pauses of similar lengths.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct LengthBin {

@@ -1,5 +1,7 @@
 //! [`Pauses`]: a CPU that is taken away for a while, as a virtual machine's is.
 
+use std::sync::Arc;
+
 use super::{Empirical, Host, MeasuredTimes, Service};
 use crate::bounds;
 use crate::error::{Invalid, ParseError};
@@ -59,6 +61,12 @@ impl std::fmt::Display for PauseTimes {
 crate::record::serde_as_text!(PauseTimes);
 
 impl PauseTimes {
+    /// Measured lengths (s), which come from no file but are called `name`. Errors as [`MeasuredTimes::new`].
+    pub fn from_lengths(name: &str, lengths_s: &[f64]) -> Result<Self, Invalid> {
+        let times = MeasuredTimes::new(lengths_s.iter().map(|length_s| (*length_s, 1.0)).collect())?;
+        Ok(Self::Empirical(Empirical { file: name.to_owned(), times: Some(Arc::new(times)) }))
+    }
+
     /// The measured lengths, where it is those and they have been read.
     pub fn measured(&self) -> Option<&MeasuredTimes> {
         match self {

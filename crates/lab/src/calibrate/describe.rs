@@ -9,17 +9,26 @@ use crate::trial::TrialSpec;
 
 /// Costs with how they were had, and the calibrated host.
 pub fn calibration(fits: &Fits, seen: &Seen, base: &TrialSpec, method: &str) -> Calibration {
-    let per_byte_s = fits.per_byte.map_or(0.0, |figure| figure.value);
-    let own = fits.protocol.mapped(|cost_s| cost_s - per_byte_s * f64::from(base.frame_bytes));
     Calibration {
-        costs: costs(fits, seen, own, base, method),
-        host: host(fits, seen, own, per_byte_s),
+        costs: costs(fits, seen, base, method),
+        host: host(fits, seen, base, tick_s()),
         cpu_method: method.to_owned(),
         r_squared: Some(fits.r_squared),
+        correlated: Vec::new(),
     }
 }
 
-fn costs(fits: &Fits, seen: &Seen, own: Figure, base: &TrialSpec, method: &str) -> Vec<Cost> {
+fn per_byte_s(fits: &Fits) -> f64 {
+    fits.per_byte.map_or(0.0, |figure| figure.value)
+}
+
+/// A packet's protocol cost beyond its bytes.
+fn own_protocol(fits: &Fits, base: &TrialSpec) -> Figure {
+    fits.protocol.mapped(|cost_s| cost_s - per_byte_s(fits) * f64::from(base.frame_bytes))
+}
+
+fn costs(fits: &Fits, seen: &Seen, base: &TrialSpec, method: &str) -> Vec<Cost> {
+    let own = own_protocol(fits, base);
     let polls = format!("poll times by packets a poll, mean over trials ({method})");
     let task = format!("regression of the application's time on packets, wake-ups and interrupts ({method})");
     let frames = format!("{LARGE_FRAME_BYTES}-byte frames against {}-byte frames", base.frame_bytes);
@@ -48,14 +57,15 @@ fn costs(fits: &Fits, seen: &Seen, own: Figure, base: &TrialSpec, method: &str) 
         .collect()
 }
 
-fn host(fits: &Fits, seen: &Seen, own: Figure, per_byte_s: f64) -> Host {
+/// The host for the engines, whose scheduler ticks each `tick_s`.
+pub fn host(fits: &Fits, seen: &Seen, base: &TrialSpec, tick_s: f64) -> Host {
     let seconds = |figure: Option<Figure>| figure.map_or(0.0, |figure| figure.value.max(0.0));
     Host {
         name: "calibrated".to_owned(),
         interrupt_s: seconds(fits.interrupt),
         interrupt_latency_s: seconds(fits.latency),
-        protocol_s: own.value.max(1e-9),
-        per_byte_s,
+        protocol_s: own_protocol(fits, base).value.max(1e-9),
+        per_byte_s: per_byte_s(fits),
         mask_s: 0.0,
         poll_s: fits.poll.value,
         application_s: Some(fits.application.value),
@@ -67,7 +77,7 @@ fn host(fits: &Fits, seen: &Seen, own: Figure, per_byte_s: f64) -> Host {
         socket_drop_cost: fits.socket_drop_cost.unwrap_or(1.0),
         ring: seen.ring.unwrap_or(1000).max(1),
         socket_buffer: seen.capacity.map_or(256, |packets| packets.round().max(1.0) as u64),
-        tick_s: tick_s(),
+        tick_s,
         service: Service::Exponential,
         pause_s: None,
         pause_every_s: None,

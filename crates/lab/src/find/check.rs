@@ -14,7 +14,8 @@ use super::idle::HostIdle;
 use super::plan::{Plan, Progress};
 use super::recorder::{Recorder, Stage};
 use super::stages::Basis;
-use super::{FindOptions, base, conclude, missing, stages, surroundings};
+use super::sureness::Sureness;
+use super::{FindOptions, base, conclude, experienced, missing, stages, surroundings};
 use crate::bench::Bench;
 use crate::calibrate::Calibrated;
 use crate::rig::{Rig, RigOptions};
@@ -176,8 +177,12 @@ fn one(
         computed = computed.slowed(factor, spec.work_s);
         predict(&computed, stop, &mut check);
     }
+    sure(&computed, calibrated, stop, &mut check);
     let cliff = cliffs.own()?;
     check.cliff_pps.wire = Some(cliff);
+    if let Some(measured) = bench.in_searches(plan.goal.final_trial_s) {
+        predict_experienced(&computed, measured, plan, stop, &mut check);
+    }
     check.cliff_experienced_pps.wire = cliffs.experienced().ok();
     for (multiple, delivered) in [(1.5, &mut check.delivered_at_1_5_pps), (2.0, &mut check.delivered_at_2_pps)] {
         let load_pps = multiple * cliff.value;
@@ -199,6 +204,37 @@ fn predict(computed: &Computed, stop: &AtomicBool, check: &mut SetupCheck) {
     check.cliff_pps.model = model.and_then(Result::ok);
     let sim = computed.unless_stopped(stop, Computed::sim_cliff);
     check.cliff_pps.sim = sim.and_then(|cliff| cliff.ok().flatten());
+}
+
+/// Gives both the interval that the trials of calibration leave open.
+fn sure(computed: &Computed, calibrated: &Calibrated, stop: &AtomicBool, check: &mut SetupCheck) {
+    let Some(cliff) = check.cliff_pps.model else { return };
+    let (host, resampled) = (calibrated.calibration.host.clone(), calibrated.resampled.clone());
+    let sure = computed
+        .unless_stopped(stop, move |computed, _| Sureness::of(computed, cliff.value, &host, &resampled));
+    if let Some(Ok(sure)) = sure {
+        check.cliff_pps.model = Some(sure.around(cliff));
+        check.cliff_pps.sim = check.cliff_pps.sim.map(|cliff| sure.around(cliff));
+    }
+}
+
+/// The same with the pauses that the searches' trials had.
+fn predict_experienced(
+    computed: &Computed,
+    measured: experienced::Measured,
+    plan: &Plan,
+    stop: &AtomicBool,
+    check: &mut SetupCheck,
+) {
+    let goal = plan.goal;
+    let model = check.cliff_pps.model.and_then(|own| experienced::on_paper(computed, &own, &measured, &goal));
+    let sim = check.cliff_pps.sim.and_then(|own| {
+        computed.unless_stopped(stop, move |computed, unwanted| {
+            experienced::in_simulation(computed, &own, &measured, &goal, unwanted)
+        })
+    });
+    check.cliff_experienced_pps.model = model;
+    check.cliff_experienced_pps.sim = sim.and_then(|cliff| cliff.ok().flatten());
 }
 
 /// Delivered at a load over the plan's repeats; None if the sender never kept up.

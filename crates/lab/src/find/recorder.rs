@@ -6,6 +6,7 @@ use netcliff_core::Figure;
 use netcliff_core::finding::{ClockJump, Disturbance, Drift, Pauses, Speed, SpeedAt};
 use netcliff_wire::generator::STALL_NS;
 
+use super::experienced::Measured;
 use crate::bench::{Bench, Counts, Observation, Outside, SenderCeiling, Span};
 use crate::calibrate::{Costs, poll_line};
 use crate::stats;
@@ -61,8 +62,9 @@ struct Seen {
     outside: Outside,
     loss: f64,
     counts: Option<Counts>,
-    /// Lengths of pauses of both CPUs and of the sender's stalls (s).
-    host: Option<Vec<f64>>,
+    /// Pauses of the host's CPU.
+    host: Option<Vec<Span>>,
+    /// Lengths of the pauses of the sender's CPU and of its stalls (s).
     sender: Option<Vec<f64>>,
     stalls: Vec<f64>,
     steal_share: f64,
@@ -111,9 +113,11 @@ impl<'a> Recorder<'a> {
         // With the CPU idling the other way other pauses show.
         let trials: Vec<&Seen> = self.seen.iter().filter(|seen| seen.stage != Stage::Idle).collect();
         let shortest_s = trials.iter().find_map(|seen| seen.outside.shortest_pause_s).unwrap_or(0.0);
-        let host = pauses(&trials, shortest_s, |seen| Some((seen.host.as_ref()?, seen.steal_share)));
-        let sender = pauses(&trials, shortest_s, |seen| Some((seen.sender.as_ref()?, seen.outside.sender_steal_share)));
-        let stalls = pauses(&trials, STALL_NS as f64 * 1e-9, |seen| Some((&seen.stalls, 0.0)));
+        let host =
+            pauses(&trials, shortest_s, |seen| Some((lengths_s(seen.host.as_ref()?.iter()), seen.steal_share)));
+        let sender =
+            pauses(&trials, shortest_s, |seen| Some((seen.sender.clone()?, seen.outside.sender_steal_share)));
+        let stalls = pauses(&trials, STALL_NS as f64 * 1e-9, |seen| Some((seen.stalls.clone(), 0.0)));
         Some(Disturbance {
             measured_s: trials.iter().map(|seen| seen.spec.seconds).sum(),
             trials: trials.len() as u32,
@@ -123,6 +127,13 @@ impl<'a> Recorder<'a> {
             left_out,
             clock_jumps: clock_jumps(&self.seen),
         })
+    }
+
+    /// Pauses of the host's CPU in the searches' trials of this length (s); None where none tells.
+    pub fn in_searches(&self, trial_s: f64) -> Option<Measured> {
+        let asked = |seen: &&Seen| seen.stage == Stage::Search && seen.spec.seconds == trial_s;
+        let trials: Vec<Vec<Span>> = self.seen.iter().filter(asked).filter_map(|seen| seen.host.clone()).collect();
+        (!trials.is_empty()).then_some(Measured { trials, trial_s })
     }
 
     /// How fast the CPU was; None where no trial tells.
@@ -183,8 +194,8 @@ impl Seen {
         let window_s = observation.spec.seconds;
         // The sender also tells the stalls of warm-up and cool-down.
         let in_window = |span: &&Span| span.from_s < window_s && span.from_s + span.length_s > 0.0;
-        let lengths =
-            |spans: &Vec<Span>| spans.iter().filter(in_window).map(|span| span.length_s).collect::<Vec<f64>>();
+        let lengths = |spans: &Vec<Span>| lengths_s(spans.iter().filter(in_window));
+        let within = |spans: &Vec<Span>| spans.iter().filter(in_window).copied().collect();
         let slots = &observation.slots;
         let counts = observation.counts.as_ref();
         Self {
@@ -194,7 +205,7 @@ impl Seen {
             outside: observation.outside,
             loss: observation.loss(),
             counts: counts.map(|counts| Counts { poll_times: Vec::new(), ..counts.clone() }),
-            host: slots.host_pauses.as_ref().map(lengths),
+            host: slots.host_pauses.as_ref().map(within),
             sender: slots.sender_pauses.as_ref().map(lengths),
             stalls: lengths(&slots.sender_stalls),
             steal_share: observation.steal_share,
@@ -203,11 +214,15 @@ impl Seen {
     }
 }
 
+fn lengths_s<'a>(spans: impl Iterator<Item = &'a Span>) -> Vec<f64> {
+    spans.map(|span| span.length_s).collect()
+}
+
 /// Over the trials that tell; None where none does.
 fn pauses<'a>(
     trials: &[&'a Seen],
     shortest_s: f64,
-    of: impl Fn(&'a Seen) -> Option<(&'a Vec<f64>, f64)>,
+    of: impl Fn(&'a Seen) -> Option<(Vec<f64>, f64)>,
 ) -> Option<Pauses> {
     let (mut lengths, mut measured_s, mut stolen_s, mut told) = (Vec::new(), 0.0, 0.0, false);
     for seen in trials {

@@ -21,7 +21,7 @@ const RUNS: u64 = 500;
 /// A coverage is refused where the stated one would give so few covered runs with less than this probability.
 const FALSE_ALARM: f64 = 1e-4;
 
-fn spec(seconds: f64, seed: u64) -> TrialSpec {
+pub(super) fn spec(seconds: f64, seed: u64) -> TrialSpec {
     TrialSpec {
         rate_pps: 1.0,
         arrivals: Arrivals::Poisson,
@@ -33,7 +33,7 @@ fn spec(seconds: f64, seed: u64) -> TrialSpec {
     }
 }
 
-fn quick() -> Goal {
+pub(super) fn quick() -> Goal {
     Goal {
         final_trial_s: 0.4,
         initial_trial_s: 0.4,
@@ -49,7 +49,7 @@ fn full() -> Goal {
 }
 
 /// As `find` does it: the rough search, then the searches.
-fn measured(fake: &mut Fake, goal: Goal, searches: u32, seed: u64) -> Cliffs {
+pub(super) fn measured(fake: &mut Fake, goal: Goal, searches: u32, seed: u64) -> Cliffs {
     let base = spec(goal.final_trial_s, seed);
     let ceiling_pps = fake.ceiling(64).unwrap().pps[0];
     let rough = rough::search(fake, &base, stages::PACED_SHARE * ceiling_pps).unwrap();

@@ -62,3 +62,21 @@ proptest! {
         prop_assert!(fit.r_squared > 1.0 - 1e-9);
     }
 }
+
+/// Of the median both give the same; of another quantile the interval covers it as often as it says.
+#[test]
+fn quantiles_of_values_are_covered() {
+    let values: Vec<f64> = (0..19).map(|n| f64::from(n * 7 % 19)).collect();
+    assert_eq!(quantile_at(&values, 0.5), median(&values));
+    assert_eq!(quantile_at(&[3.0], 0.3), Some(Figure::exact(3.0)));
+    assert_eq!(quantile_at(&[], 0.3), None);
+    let mut chance = crate::chance::Chance::new(4);
+    let stated = quantile_at(&[0.0; 40], 0.2).unwrap().interval.unwrap().confidence;
+    let covered = (0..2000).filter(|_| {
+        let values: Vec<f64> = (0..40).map(|_| chance.uniform()).collect();
+        quantile_at(&values, 0.2).unwrap().covers(0.2)
+    });
+    let covered = covered.count() as f64 / 2000.0;
+    // Four standard deviations of a share of 2000.
+    assert!(stated >= CONFIDENCE && (covered - stated).abs() < 0.02, "{covered} of {stated}");
+}

@@ -12,7 +12,7 @@ fn calibration() -> Calibration {
     let host = crate::inputs::host("pentium4-2530mhz").unwrap();
     let figure = Figure::sampled(host.protocol_s, 0.1 * host.protocol_s, 0.95);
     let cost = Cost { key: "protocol".into(), figure, unit: "s".into(), how: "a test".into() };
-    Calibration { costs: vec![cost], host, cpu_method: "none".into(), r_squared: None }
+    Calibration { costs: vec![cost], host, cpu_method: "none".into(), r_squared: None, correlated: Vec::new() }
 }
 
 fn plan(old: &str, new: &str) -> Plan {

@@ -187,7 +187,7 @@ impl<'a> Modulated<'a> {
             Scheme::Interrupt { .. } => shares.interrupt * work.stage_rate(work.interrupt_s),
             _ => started + busy(Role::Unmask) * work.stage_rate(work.mask_s),
         };
-        Ring {
+        let mut ring = Ring {
             throughput_pps,
             loss,
             mean_present,
@@ -201,7 +201,11 @@ impl<'a> Modulated<'a> {
             shares,
             exact: true,
             notes: Vec::new(),
+        };
+        if let Scheme::Napi(own) = scheme {
+            napi::qualify(&mut ring, own);
         }
+        ring
     }
 
     /// Arrivals that find an empty ring and a poll or unmasking that runs: they start no cycle.

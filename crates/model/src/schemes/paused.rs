@@ -56,9 +56,6 @@ pub fn solve(scheme: &Scheme, work: &Work, pauses: &Pauses) -> Result<Ring, Stri
     let chain = Chain::of(scheme, work)?;
     let modulated = Modulated::new(work, &chain, environment);
     let mut ring = modulated.ring(scheme, &modulated.solution()?);
-    if let Scheme::Napi(napi) = scheme {
-        napi::qualify(&mut ring, napi);
-    }
     if work.quantiles {
         ring.notes.push("latency quantiles are left out: with pauses only the mean is solved".to_owned());
     }

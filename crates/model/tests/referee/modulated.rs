@@ -171,6 +171,20 @@ fn slow_sources_are_two_hosts() {
     assert!((modulated.throughput_pps.unwrap().value / 1e6 / throughput - 1.0).abs() < 1e-6);
 }
 
+/// The kernel's backlog is two queues: one is near, not exact, under any arrivals.
+#[test]
+fn a_backlog_is_approximate_under_any_arrivals() {
+    for (scheme, method) in [("napi:weight=8", "exact"), ("napi:weight=8,backlog=true", "approximate")] {
+        for arrivals in ["poisson", "mmpp"] {
+            let traffic = Traffic { arrivals: arrivals.parse().unwrap(), ..Traffic::poisson(1e5) };
+            let point = Point { host: Host::pentium4_2530mhz(), scheme: scheme.parse().unwrap(), traffic };
+            let outcome = ModelEngine::new(Fidelity::Exact).evaluate(&point).unwrap();
+            assert_eq!(outcome.cpu_method.as_deref(), Some(method), "{scheme} under {arrivals}");
+            assert_eq!(outcome.notes.iter().any(|note| note.starts_with("backlog:")), method != "exact");
+        }
+    }
+}
+
 /// Where the model has no answer it says so.
 #[test]
 fn refusals() {

@@ -30,6 +30,7 @@ pub fn costs(finding: &Finding) -> Markup {
                         @if let Some(r2) = calibration.r_squared {
                             " The regression explains " (format::share(r2)) " of the variance of softirq time."
                         }
+                        @for sentence in sheet::rests_on(finding) { " " (sentence) }
                     }
                 }
             }

@@ -1,7 +1,7 @@
 //! What disturbed a run from outside and how fast the machine was, in facts.
 
 use netcliff_core::Finding;
-use netcliff_core::finding::{Disturbance, LengthBin, Pauses};
+use netcliff_core::finding::{Disturbance, FullFirst, LengthBin, PauseBudget, Pauses};
 use netcliff_core::units::print_time_s;
 
 use crate::format::{self, Unit};
@@ -12,8 +12,25 @@ pub const DISTURBANCE: &str = "Disturbances from outside, and speed";
 /// A name and a sentence each; empty for findings of versions that did not measure them.
 pub fn disturbance(finding: &Finding) -> Vec<(&'static str, String)> {
     let mut facts = finding.disturbance.as_ref().map(outside).unwrap_or_default();
+    facts.extend(pause_budget(finding).map(|budget| ("pause budget", budget)));
     facts.extend(speed(finding).map(|speed| ("speed", speed)));
     facts
+}
+
+/// The longest pauses of the host's CPU that lose nothing.
+fn pause_budget(finding: &Finding) -> Option<String> {
+    let at = |budget: &PauseBudget| {
+        let longest = format::quantity(budget.longest_s, Unit::Seconds);
+        let share = format::share(budget.share);
+        let longer = budget.longer.map_or(String::new(), |longer| format!(", {longer} were longer"));
+        let first = match budget.first {
+            FullFirst::Ring => "ring",
+            FullFirst::Socket => "socket",
+        };
+        format!("{longest} at {share} of the cliff (then the {first} overflows{longer})")
+    };
+    let each: Vec<String> = finding.pause_budget.iter().map(at).collect();
+    (!each.is_empty()).then(|| format!("longest pause without loss, from empty queues: {}", each.join("; ")))
 }
 
 fn outside(told: &Disturbance) -> Vec<(&'static str, String)> {

@@ -19,7 +19,7 @@ fn a_figure_that_is_no_number_is_no_cell() {
 }
 
 /// Of no importance to the sentences tested here.
-fn setup() -> Setup {
+pub(super) fn setup() -> Setup {
     Setup {
         scheme: Scheme::Ideal,
         traffic: Traffic::poisson(1.0),
@@ -34,7 +34,7 @@ fn setup() -> Setup {
 mod disturbed {
     use super::super::*;
     use super::setup;
-    use netcliff_core::finding::{ClockJump, Disturbance, Drift, Pauses, Speed};
+    use netcliff_core::finding::{ClockJump, Disturbance, Drift, FullFirst, PauseBudget, Pauses, Speed};
 
     /// A finding of nothing but what disturbed it.
     fn finding(disturbance: Disturbance) -> Finding {
@@ -71,6 +71,23 @@ mod disturbed {
         let facts = disturbance(&finding);
         let (_, speed) = facts.last().unwrap();
         assert!(speed.contains("drifted by -5") && speed.contains("-2"), "{speed}");
+    }
+
+    #[test]
+    fn the_longest_pauses_without_loss_are_told_with_the_queue_that_overflows() {
+        let budget = |share, longest_s, first, longer| PauseBudget { share, load_pps: 1e5, longest_s, first, longer };
+        let mut finding = finding(Disturbance::default());
+        finding.pause_budget =
+            vec![budget(0.5, 5e-3, FullFirst::Ring, Some(3)), budget(0.9, 2.5e-3, FullFirst::Socket, None)];
+        let (name, fact) = disturbance(&finding).pop().expect("a fact");
+        assert_eq!(name, "pause budget");
+        let told = [
+            "longest pause without loss, from empty queues: 5.00 ms at 50 % of the cliff",
+            "(then the ring overflows, 3 were longer); 2.50 ms at 90 % of the cliff (then the socket overflows)",
+        ];
+        for part in told {
+            assert!(fact.contains(part), "{fact}");
+        }
     }
 
     #[test]

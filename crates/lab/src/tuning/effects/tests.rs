@@ -14,7 +14,7 @@ fn calibration() -> Calibration {
     let host = Host { application_s: Some(2e-6), interrupt_latency_s: 3e-6, ..Host::pentium4_2530mhz() };
     let figure = Figure::sampled(host.protocol_s, 0.1 * host.protocol_s, 0.95);
     let cost = Cost { key: "protocol".into(), figure, unit: "s".into(), how: "a test".into() };
-    Calibration { costs: vec![cost], host, cpu_method: "none".into(), r_squared: None }
+    Calibration { costs: vec![cost], host, cpu_method: "none".into(), r_squared: None, correlated: Vec::new() }
 }
 
 /// eth0 with so many queues, interrupt 40 + n each, all on CPU 0; 10 Gbit/s, MTU 1500.

@@ -1,0 +1,132 @@
+//! How sure the predicted cliff is: what calibration's trials leave open of the costs, through the model.
+
+use netcliff_core::finding::CliffSensitivity;
+use netcliff_core::{EngineFailure, Figure, Host};
+use netcliff_model::sensitivity::{COSTS, cliff_slopes};
+use netcliff_model::{Fidelity, ModelEngine};
+
+use super::engines::Computed;
+use crate::stats::CONFIDENCE;
+
+/// What other trials of the same kinds might have made of a predicted cliff.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sureness {
+    /// What the cliff rests on, the most telling cost first.
+    pub sensitivity: Vec<CliffSensitivity>,
+    /// Ends of the cliff over the cliff, at [`CONFIDENCE`].
+    ends: (f64, f64),
+}
+
+impl Sureness {
+    /// Of the cliff at `cliff_pps` of a host calibrated as `calibrated` (or as fast as `computed` says), where other trials might have given
+    /// `resampled`. The cliff follows small changes of the costs as its slopes tell.
+    ///
+    /// # Errors
+    /// The model does not answer at the cliff.
+    pub fn of(
+        computed: &Computed,
+        cliff_pps: f64,
+        calibrated: &Host,
+        resampled: &[Host],
+    ) -> Result<Self, EngineFailure> {
+        let engine = ModelEngine::new(Fidelity::Exact).without_quantiles();
+        let keys: Vec<&str> = COSTS.iter().map(|cost| cost.key).collect();
+        let slopes = cliff_slopes(&engine, &computed.point(cliff_pps), &keys)?;
+        let parts: Vec<Part> = slopes.iter().filter_map(|slope| Part::of(*slope, calibrated, resampled)).collect();
+        let mut ratios: Vec<f64> =
+            (0..resampled.len()).map(|n| parts.iter().map(|part| part.changes[n]).sum::<f64>().exp()).collect();
+        ratios.sort_by(f64::total_cmp);
+        let at = |share: f64| ratios.get((share * ratios.len() as f64) as usize).copied().unwrap_or(1.0);
+        let outside = (1.0 - CONFIDENCE) / 2.0;
+        let mut sensitivity: Vec<CliffSensitivity> = parts.iter().map(Part::told).collect();
+        sensitivity.sort_by(|a, b| b.elasticity.abs().total_cmp(&a.elasticity.abs()));
+        // What was calibrated lies inside, whatever the trials drawn.
+        Ok(Self { sensitivity, ends: (at(outside).min(1.0), at(1.0 - outside).max(1.0)) })
+    }
+
+    /// A figure for the cliff with these ends, and its own where it has an interval: independent errors add as squares.
+    pub fn around(&self, cliff: Figure) -> Figure {
+        let (low, high) = cliff.interval.map_or((1.0, 1.0), |own| (own.low / cliff.value, own.high / cliff.value));
+        let below = (1.0 - self.ends.0).hypot(1.0 - low);
+        let above = (self.ends.1 - 1.0).hypot(high - 1.0);
+        Figure::between(cliff.value, cliff.value * (1.0 - below), cliff.value * (1.0 + above), CONFIDENCE)
+    }
+}
+
+/// A cost's part in it.
+struct Part {
+    key: &'static str,
+    elasticity: f64,
+    /// Change of ln(cliff) with each of the other hosts' cost.
+    changes: Vec<f64>,
+}
+
+impl Part {
+    /// None where no host has the cost, or all the same.
+    fn of((key, slope): (&'static str, f64), calibrated: &Host, resampled: &[Host]) -> Option<Self> {
+        let cost = COSTS.iter().find(|cost| cost.key == key)?;
+        let own = cost.of(calibrated)?;
+        let changes: Option<Vec<f64>> = resampled.iter().map(|host| Some(slope * (cost.of(host)? - own))).collect();
+        let changes = changes?;
+        (own > 0.0 || changes.iter().any(|change| *change != 0.0))
+            .then_some(Self { key, elasticity: slope * own, changes })
+    }
+
+    fn told(&self) -> CliffSensitivity {
+        let count = self.changes.len().max(1) as f64;
+        let mean = self.changes.iter().sum::<f64>() / count;
+        let variance = self.changes.iter().map(|change| (change - mean).powi(2)).sum::<f64>() / count;
+        CliffSensitivity { key: self.key.to_owned(), elasticity: self.elasticity, spread: variance.sqrt() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use netcliff_core::Traffic;
+
+    use super::*;
+
+    fn computed() -> Computed {
+        let host = Host {
+            protocol_s: 1e-6,
+            per_byte_s: 0.0,
+            interrupt_s: 0.0,
+            interrupt_latency_s: 0.0,
+            mask_s: 0.0,
+            poll_s: 0.0,
+            ..Host::preset("pentium4-2530mhz").expect("a preset")
+        };
+        let scheme = "ideal".parse().expect("a scheme");
+        Computed { host, scheme, traffic: Traffic::poisson(1.0), loss: 1e-4, seed: 1, packets: 100_000 }
+    }
+
+    /// An ideal host's cliff is proportional to 1 / protocol: costs spread evenly over +-10 % spread it over -9 to +11 %, but for
+    /// the 5 % at the ends.
+    #[test]
+    fn the_interval_is_that_of_the_costs() {
+        let computed = computed();
+        let cliff = computed.model_cliff().expect("the model answers");
+        let host = |n: i32| Host { protocol_s: 1e-6 * (1.0 + f64::from(n) / 1000.0), ..computed.host.clone() };
+        let resampled: Vec<Host> = (-100..=100).map(host).collect();
+        let sure = Sureness::of(&computed, cliff.value, &computed.host, &resampled).expect("the model answers");
+        let ends = sure.around(cliff).interval.expect("it has one");
+        let (low, high) = (ends.low / cliff.value, ends.high / cliff.value);
+        assert!((low - (-0.095f64).exp()).abs() < 2e-3 && (high - 0.095f64.exp()).abs() < 2e-3, "{low} to {high}");
+        let top = &sure.sensitivity[0];
+        assert_eq!(top.key, "protocol");
+        assert!((top.elasticity + 1.0).abs() < 5e-3 && (top.spread - 0.058).abs() < 1e-3, "{top:?}");
+        // With an interval of its own of 10 % both ways: sqrt(0.1^2 + 0.1^2).
+        let own = Figure::between(cliff.value, 0.9 * cliff.value, 1.1 * cliff.value, 0.95);
+        let both = sure.around(own).interval.expect("it has one");
+        assert!((both.high / cliff.value - 1.141).abs() < 5e-3);
+    }
+
+    #[test]
+    fn costs_without_doubt_leave_the_cliff_as_it_is() {
+        let computed = computed();
+        let cliff = computed.model_cliff().expect("the model answers");
+        let same = vec![computed.host.clone(); 5];
+        let sure = Sureness::of(&computed, cliff.value, &computed.host, &same).expect("the model answers");
+        assert_eq!(sure.around(cliff).interval.map(|ends| (ends.low, ends.high)), Some((cliff.value, cliff.value)));
+    }
+}

@@ -1,0 +1,71 @@
+//! What the predicted cliff rests on, and how well the costs are known, in sentences.
+
+use netcliff_core::Finding;
+use netcliff_core::finding::{CliffSensitivity, Correlated};
+
+use crate::format::{self, Unit};
+
+/// Costs that are named; the others move the cliff less.
+const NAMED: usize = 3;
+/// An uncertainty of the cliff from one cost that is worth a word (share of it).
+const WORTH_A_WORD: f64 = 0.01;
+
+/// A sentence each; empty where the model did not answer.
+pub fn rests_on(finding: &Finding) -> Vec<String> {
+    let mut said: Vec<String> = moves(&finding.sensitivity).into_iter().collect();
+    said.extend(open(&finding.sensitivity));
+    let correlated = finding.calibration.iter().flat_map(|calibration| &calibration.correlated);
+    said.extend(correlated.map(apart));
+    said
+}
+
+fn moves(sensitivity: &[CliffSensitivity]) -> Option<String> {
+    let each: Vec<String> = sensitivity
+        .iter()
+        .take(NAMED)
+        .map(|cost| format!("{} by {}", cost.key, format::signed(0.01 * cost.elasticity, Unit::Share)))
+        .collect();
+    (!each.is_empty()).then(|| format!("1 % more of a cost moves the predicted cliff: {}.", each.join(", ")))
+}
+
+fn open(sensitivity: &[CliffSensitivity]) -> Option<String> {
+    let worst = sensitivity.iter().max_by(|a, b| a.spread.total_cmp(&b.spread))?;
+    (worst.spread >= WORTH_A_WORD).then(|| {
+        let spread = format::share(worst.spread);
+        format!("Longer calibration would help most with {}: its uncertainty alone spreads the cliff by {spread}.", worst.key)
+    })
+}
+
+fn apart(pair: &Correlated) -> String {
+    let Correlated { a, b, correlation } = pair;
+    let better = if *correlation < 0.0 { "what they cost together" } else { "the one against the other" };
+    format!("The trials hardly tell {a} from {b} (correlation {correlation:.2}): {better} is known better than each.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sheet::tests::setup;
+
+    #[test]
+    fn the_costs_that_matter_are_named() {
+        let cost = |key: &str, elasticity, spread| CliffSensitivity { key: key.to_owned(), elasticity, spread };
+        let mut finding = Finding::blank(setup(), 1e-4);
+        assert!(rests_on(&finding).is_empty());
+        finding.sensitivity = vec![
+            cost("protocol", -0.45, 0.004),
+            cost("application", -0.4, 0.021),
+            cost("poll", -0.1, 0.001),
+            cost("wakeup", -0.01, 0.0),
+        ];
+        let said = rests_on(&finding);
+        assert!(said[0].ends_with("protocol by -0.45 %, application by -0.4 %, poll by -0.1 %."), "{}", said[0]);
+        assert!(said[1].contains("most with application") && said[1].contains("2.1 %"), "{}", said[1]);
+        assert_eq!(said.len(), 2);
+        let pair = Correlated { a: "protocol".into(), b: "poll".into(), correlation: -0.93 };
+        assert_eq!(
+            apart(&pair),
+            "The trials hardly tell protocol from poll (correlation -0.93): what they cost together is known better than each."
+        );
+    }
+}
