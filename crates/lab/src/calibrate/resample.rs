@@ -12,7 +12,7 @@ use crate::trial::TrialSpec;
 /// So many that the 2.5 % at each end are five of them.
 const RESAMPLES: usize = 200;
 /// From this correlation on two costs are hardly told apart.
-const HARDLY_APART: f64 = 0.8;
+const HARDLY_APART: f64 = 0.9;
 
 /// Hosts that other trials of the same kinds might have given, all of one run: what two costs have in common stays in common.
 pub fn hosts(seen: &Seen, base: &TrialSpec, calibrated: &Host) -> Vec<Host> {

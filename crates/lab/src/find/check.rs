@@ -210,8 +210,7 @@ fn predict(computed: &Computed, stop: &AtomicBool, check: &mut SetupCheck) {
 fn sure(computed: &Computed, calibrated: &Calibrated, stop: &AtomicBool, check: &mut SetupCheck) {
     let Some(cliff) = check.cliff_pps.model else { return };
     let (host, resampled) = (calibrated.calibration.host.clone(), calibrated.resampled.clone());
-    let sure = computed
-        .unless_stopped(stop, move |computed, _| Sureness::of(computed, cliff.value, &host, &resampled));
+    let sure = computed.unless_stopped(stop, move |computed, _| Sureness::of(computed, cliff.value, &host, &resampled));
     if let Some(Ok(sure)) = sure {
         check.cliff_pps.model = Some(sure.around(cliff));
         check.cliff_pps.sim = check.cliff_pps.sim.map(|cliff| sure.around(cliff));

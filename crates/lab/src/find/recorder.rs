@@ -113,10 +113,8 @@ impl<'a> Recorder<'a> {
         // With the CPU idling the other way other pauses show.
         let trials: Vec<&Seen> = self.seen.iter().filter(|seen| seen.stage != Stage::Idle).collect();
         let shortest_s = trials.iter().find_map(|seen| seen.outside.shortest_pause_s).unwrap_or(0.0);
-        let host =
-            pauses(&trials, shortest_s, |seen| Some((lengths_s(seen.host.as_ref()?.iter()), seen.steal_share)));
-        let sender =
-            pauses(&trials, shortest_s, |seen| Some((seen.sender.clone()?, seen.outside.sender_steal_share)));
+        let host = pauses(&trials, shortest_s, |seen| Some((lengths_s(seen.host.as_ref()?.iter()), seen.steal_share)));
+        let sender = pauses(&trials, shortest_s, |seen| Some((seen.sender.clone()?, seen.outside.sender_steal_share)));
         let stalls = pauses(&trials, STALL_NS as f64 * 1e-9, |seen| Some((seen.stalls.clone(), 0.0)));
         Some(Disturbance {
             measured_s: trials.iter().map(|seen| seen.spec.seconds).sum(),

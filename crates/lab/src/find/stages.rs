@@ -12,8 +12,8 @@ use super::engines::Computed;
 use super::idle::{self, Idle, Switch};
 use super::plan::{MULTIPLES, Plan, Progress};
 use super::recorder::{Recorder, Stage};
-use super::sureness::Sureness;
 use super::rough::{self, Rough};
+use super::sureness::Sureness;
 use super::{FindOptions, Halt, Unresolved, base, conclude, contradict, experienced, missing, suggest};
 use crate::bench::{Bench, Observation};
 use crate::calibrate::{self, Calibrated};
@@ -206,9 +206,8 @@ impl Run<'_, '_> {
     fn sure(&mut self, computed: &Computed, calibrated: &Calibrated) -> Result<(), Halt> {
         let Some(cliff) = self.finding.cliff_pps.model else { return Ok(()) };
         let (host, resampled) = (calibrated.calibration.host.clone(), calibrated.resampled.clone());
-        let sure = computed.unless_stopped(self.stop, move |computed, _| {
-            Sureness::of(computed, cliff.value, &host, &resampled)
-        });
+        let sure = computed
+            .unless_stopped(self.stop, move |computed, _| Sureness::of(computed, cliff.value, &host, &resampled));
         match sure.ok_or(Halt::Stopped)? {
             Ok(sure) => {
                 let cliffs = &mut self.finding.cliff_pps;

@@ -68,8 +68,11 @@ impl Part {
         let own = cost.of(calibrated)?;
         let changes: Option<Vec<f64>> = resampled.iter().map(|host| Some(slope * (cost.of(host)? - own))).collect();
         let changes = changes?;
-        (own > 0.0 || changes.iter().any(|change| *change != 0.0))
-            .then_some(Self { key, elasticity: slope * own, changes })
+        (own > 0.0 || changes.iter().any(|change| *change != 0.0)).then_some(Self {
+            key,
+            elasticity: slope * own,
+            changes,
+        })
     }
 
     fn told(&self) -> CliffSensitivity {

@@ -113,7 +113,8 @@ mod tests {
     #[test]
     fn each_part_and_where_it_is_from() {
         let host = Host::pentium4_2530mhz();
-        let calibration = Calibration { costs: Vec::new(), host, cpu_method: "ebpf".into(), r_squared: None, correlated: Vec::new() };
+        let calibration =
+            Calibration { costs: Vec::new(), host, cpu_method: "ebpf".into(), r_squared: None, correlated: Vec::new() };
         let found = describe(&inspection(), None, Some(8.1234e9), Some(&(3, calibration.clone()))).unwrap();
         assert_eq!((found.system.link_bps, found.system.cpus), (Some(10e9), 2));
         assert_eq!(found.system.bus, Bus::pcie(2, 8).unwrap());

@@ -12,9 +12,9 @@ use crate::calibrate::poll_line;
 use crate::find::Computed;
 use crate::trial::poll_time;
 
-/// Loss that ends the simulated throughput: a simulation of so many frames cannot tell less.
+/// Loss that ends the simulated throughput: of so many frames a load a hundred.
 const SIMULATED_LOSS: f64 = 1e-4;
-const SIMULATED_FRAMES: u64 = 200_000;
+const SIMULATED_FRAMES: u64 = 1_000_000;
 
 /// Times on the router's CPU.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -32,7 +32,10 @@ fn open(sensitivity: &[CliffSensitivity]) -> Option<String> {
     let worst = sensitivity.iter().max_by(|a, b| a.spread.total_cmp(&b.spread))?;
     (worst.spread >= WORTH_A_WORD).then(|| {
         let spread = format::share(worst.spread);
-        format!("Longer calibration would help most with {}: its uncertainty alone spreads the cliff by {spread}.", worst.key)
+        format!(
+            "Longer calibration would help most with {}: its uncertainty alone spreads the cliff by {spread}.",
+            worst.key
+        )
     })
 }
 
@@ -59,8 +62,8 @@ mod tests {
             cost("wakeup", -0.01, 0.0),
         ];
         let said = rests_on(&finding);
-        assert!(said[0].ends_with("protocol by -0.45 %, application by -0.4 %, poll by -0.1 %."), "{}", said[0]);
-        assert!(said[1].contains("most with application") && said[1].contains("2.1 %"), "{}", said[1]);
+        assert!(said[0].ends_with("protocol by -0.450 %, application by -0.400 %, poll by -0.100 %."), "{}", said[0]);
+        assert!(said[1].contains("most with application") && said[1].contains("2.10 %"), "{}", said[1]);
         assert_eq!(said.len(), 2);
         let pair = Correlated { a: "protocol".into(), b: "poll".into(), correlation: -0.93 };
         assert_eq!(

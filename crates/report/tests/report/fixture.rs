@@ -240,8 +240,6 @@ fn check() -> SetupCheck {
         frame_bytes: 64,
         cliff_pps: from_each(|fluid| fluid.figure(0.7 * fluid.cliff_pps())),
         cliff_experienced_pps: Default::default(),
-        pause_budget: Vec::new(),
-        sensitivity: Vec::new(),
         delivered_at_1_5_pps: from_each(|fluid| fluid.figure(0.4 * fluid.cliff_pps())),
         delivered_at_2_pps: ByEngine { sim: None, ..from_each(|fluid| fluid.figure(0.1 * fluid.cliff_pps())) },
     }
