@@ -1,10 +1,14 @@
 //! How far off approximate answers are, figure by figure: one table for the notes that tell it and for the tests that hold it
 //! (`scripts/nightly/scan.sh`, `crates/lab/tests/application_bounds.rs`).
 
-use netcliff_core::{Outcome, Scheme};
+use netcliff_core::{Host, Outcome, Scheme};
 
 /// Loss beyond which no bound of the mean latency is claimed: few packets get through, by what the chains leave out.
 pub const MOST_LOSS: f64 = 0.9;
+
+/// Largest ring and socket of the hosts that bounds were held against (packets).
+const MOST_RING: u64 = 1024;
+const MOST_SOCKET: u64 = 512;
 
 /// One approximation, and where its figures lie.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -96,6 +100,22 @@ impl Bounds {
         ALL.into_iter().find(|bounds| outcome.notes.iter().any(|note| *note == bounds.note()))
     }
 
+    /// What a host has that none of those had which the bounds were held against, as a note; None: nothing.
+    pub fn beyond(&self, host: &Host) -> Option<String> {
+        let sockets = host.each_application().into_iter().map(|one| one.buffer);
+        let socket =
+            sockets.max().filter(|packets| *packets > MOST_SOCKET).map(|packets| format!("a socket of {packets}"));
+        let ring = (host.ring > MOST_RING).then(|| format!("a ring of {}", host.ring));
+        let larger: Vec<String> = ring.into_iter().chain(socket).collect();
+        (!larger.is_empty()).then(|| {
+            format!(
+                "{}: none of those hosts had {} packets; how far off these figures are is not known: simulate where it matters",
+                self.name,
+                larger.join(" and ")
+            )
+        })
+    }
+
     /// The note that tells them.
     pub fn note(&self) -> String {
         let of = |(low, high): (f64, f64)| format!("{low:.2} to {high:.2}");
@@ -111,5 +131,30 @@ impl Bounds {
             of(self.interrupts),
             more(self.available)
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use netcliff_core::{Engine, Point, Traffic};
+
+    use super::*;
+    use crate::ModelEngine;
+
+    #[test]
+    fn hosts_larger_than_those_that_were_compared_are_told_so() {
+        let notes = |ring, socket_buffer, cold_application_s| {
+            let host =
+                Host { ring, socket_buffer, cold_application_s, application_s: Some(2e-6), ..Host::pentium4_2530mhz() };
+            let point = Point { host, scheme: "napi".parse().unwrap(), traffic: Traffic::poisson(50e3) };
+            let notes = ModelEngine::default().evaluate(&point).unwrap().notes;
+            notes.into_iter().filter(|note| note.contains("none of those hosts had")).collect::<Vec<_>>()
+        };
+        assert!(notes(256, 512, 1e-7).is_empty());
+        let [socket, both] = [notes(256, 513, 1e-7), notes(2000, 3000, 1e-7)].map(|notes| notes.concat());
+        assert!(socket.contains("a socket of 513 packets"), "{socket}");
+        assert!(both.contains("a ring of 2000 and a socket of 3000 packets"), "{both}");
+        // What is exact has no bounds.
+        assert!(notes(256, 3000, 0.0).is_empty());
     }
 }

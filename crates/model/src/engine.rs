@@ -12,6 +12,7 @@ use netcliff_core::{
 
 use crate::answer::{APPROXIMATE, Distribution};
 use crate::application;
+use crate::bounds::Bounds;
 use crate::schemes::modulated::{self, Source};
 use crate::schemes::paused;
 use crate::schemes::{self, Work};
@@ -224,6 +225,8 @@ impl ModelEngine {
             paused::with_paused_time(&mut outcome, pauses);
         }
         outcome.notes.splice(0..0, point.warnings());
+        let told = Bounds::told_by(&outcome);
+        outcome.notes.extend(told.and_then(|bounds| bounds.beyond(host)));
         // The papers' formulas and what follows here are no chains of the scheme itself.
         let mut exact = self.fidelity == Fidelity::Exact;
         if mean_only {
