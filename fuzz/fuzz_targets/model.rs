@@ -100,6 +100,12 @@ fn point(bytes: &mut Bytes<'_>) -> Option<Point> {
         // What cannot be read is refused with a sentence.
         let _refused = host.set(&assignment(bytes));
     }
+    if bytes.byte() >= 208 {
+        let (length_s, every_s) = (time_s(bytes), bytes.decade(-9.0, 6.0));
+        let times = bytes.pick(&["exponential", "constant", "erlang:3", "erlang:40"]);
+        let settings = [format!("pause={length_s:e}s"), format!("pause_every={every_s:e}s"), format!("pause_times={times}")];
+        let _refused = settings.iter().try_for_each(|setting| host.set(setting));
+    }
     let pps = if bytes.byte() < 240 { bytes.decade(-6.0, 13.0) } else { bytes.decade(-323.0, 308.0) };
     let arrivals =
         bytes.pick(&["poisson", "poisson", "mmpp:peak=4,busy=10%,stay=1ms", "mmpp:peak=4,busy=25%,stay=3us"]);

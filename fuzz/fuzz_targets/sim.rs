@@ -82,6 +82,9 @@ const SIDES: &[&[&str]] = &[
     &["transmit=COST", "transmit_load=RATE", "transmit_priority=after"],
     &["transmit=COST", "transmit_load=150%", "transmit_priority=interrupt", "transmit_ring=COUNT"],
     &["xoff=COUNT", "transmit=COST", "transmit_load=RATE", "transmit_priority=interrupt"],
+    &["pause=TIME", "pause_every=TIME"],
+    &["pause=COST", "pause_every=TIME", "pause_times=erlang:COUNT"],
+    &["pause=TIME", "pause_every=TIME", "pause_times=constant", "transmit=COST", "transmit_load=RATE"],
 ];
 const APPLICATIONS: &[&str] =
     &["", "", "applications=COUNT", "applications=2:shares=90%/10%,times=COST/COST,buffers=COUNT/COUNT"];
@@ -152,7 +155,7 @@ fn is_slow(point: &Point) -> bool {
 fn sound(outcome: &Outcome, point: &Point) {
     let say = || format!("{point:?} {outcome:?}");
     let cpu = outcome.cpu.expect("CPU shares");
-    let shares = [cpu.interrupt, cpu.poll, cpu.protocol, cpu.application, cpu.available];
+    let shares = [cpu.interrupt, cpu.poll, cpu.protocol, cpu.application, cpu.paused, cpu.available];
     let total: f64 = shares.iter().flatten().map(|share| share.value).sum();
     // A replication that is one batch takes no time: it has no shares and no rates.
     let timeless = shares.iter().all(Option::is_none);

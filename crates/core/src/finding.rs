@@ -163,6 +163,35 @@ pub struct Suggestion {
     /// Cliff with it over the cliff without it, less 1, both by the same engine (simulation where it answers, else the model).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gain: Option<Figure>,
+    /// The same for a program; None: it takes more than a value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub change: Option<Change>,
+    /// What it gave when it was measured (`--try-suggestions`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tried: Option<Tried>,
+}
+
+/// A setting that netcliff can make by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    /// `net.core.netdev_max_backlog` (packets).
+    NetdevMaxBacklog(u32),
+    /// SO_RCVBUF of the application's socket (bytes).
+    ReceiveBufferBytes(u64),
+}
+
+/// A suggestion as measured: the host's own cliff with it and without it, in turn.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Tried {
+    /// Pairs of searches.
+    pub rounds: u32,
+    /// The cliff without it, median over the rounds (pps).
+    pub without_pps: Figure,
+    /// The cliff with it (pps).
+    pub with_pps: Figure,
+    /// With over without, less 1: mean over the rounds of the logarithm, with its Student interval.
+    pub gain: Figure,
 }
 
 /// A figure that could not be had.

@@ -25,6 +25,7 @@ mod sureness;
 mod surroundings;
 #[cfg(test)]
 mod tests;
+mod tried;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -89,6 +90,8 @@ pub struct FindOptions {
     pub rig: RigOptions,
     /// Set-ups to predict with this calibration and then to measure.
     pub checks: Vec<CheckSetup>,
+    /// Whether the most promising suggestion is measured, too.
+    pub try_suggestions: bool,
     /// Command line, for the provenance.
     pub command: String,
     /// Start, seconds since the epoch (UTC).
@@ -193,6 +196,9 @@ pub fn find(options: &FindOptions, stop: Arc<AtomicBool>, observer: &mut dyn Obs
     if let Some(basis) = basis.filter(|_| !finding.partial) {
         let asked = check::Asked { options, plan: &plan, basis: &basis };
         check::all(&asked, &mut switch, &stop, &progress, &mut finding);
+        if options.try_suggestions && !finding.partial {
+            tried::best(&asked, &mut switch, &stop, &progress, &mut finding);
+        }
     }
     finding.provenance.elapsed_s = Some(progress.borrow().elapsed_s());
     Ok(finding)

@@ -6,7 +6,7 @@ mod rests;
 mod searched;
 mod story;
 
-use netcliff_core::finding::{ByEngine, LatencyAt, SetupCheck, Suggestion};
+use netcliff_core::finding::{ByEngine, LatencyAt, SetupCheck, Suggestion, Tried};
 use netcliff_core::{CpuShares, EngineKind, Figure, Finding, Latency, Loss};
 
 use crate::format::{self, Unit};
@@ -290,7 +290,24 @@ pub fn suggestion(suggestion: &Suggestion) -> String {
             ends.map_or(String::new(), |ends| format!(" ({ends})"))
         )
     });
-    format!("{}: {} [{cliff}{gain}]", suggestion.setting, suggestion.why)
+    let tried = suggestion.tried.as_ref().map_or(String::new(), measured);
+    format!("{}: {} [{cliff}{gain}]{tried}", suggestion.setting, suggestion.why)
+}
+
+/// What a suggestion gave.
+fn measured(tried: &Tried) -> String {
+    let gain = format::signed(tried.gain.value, Unit::Share);
+    let ends = format::interval(&tried.gain, Unit::Share, " to ");
+    let [without, with] = [&tried.without_pps, &tried.with_pps].map(|cliff| format::value(cliff, Unit::Pps));
+    format!(
+        ". Measured in {} rounds, with it and without it in turn: {gain}{} ({without} without, {with} with, medians)",
+        tried.rounds,
+        ends.map_or(String::new(), |ends| format!(" ({ends} at {})", confidence_of(&tried.gain)))
+    )
+}
+
+fn confidence_of(figure: &Figure) -> String {
+    figure.interval.map_or(String::new(), |interval| format::share_short(interval.confidence))
 }
 
 #[cfg(test)]

@@ -97,6 +97,7 @@ fn options(args: &FindArgs) -> FindOptions {
             ..RigOptions::default()
         },
         checks: args.check.clone(),
+        try_suggestions: args.try_suggestions,
         command: command_line(),
         started_unix_s: now_unix_s(),
     }

@@ -15,6 +15,8 @@ use netcliff_sim::SimEngine;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
 use super::engines::Computed;
+use super::stages::Run;
+use super::{Halt, missing};
 use crate::bench::Span;
 use crate::rfc2544::search::Goal;
 use crate::stats::quantile_at;
@@ -172,6 +174,31 @@ impl Trial<'_> {
             if self.passes(middle)? { low = middle } else { high = middle }
         }
         Ok(Some(low))
+    }
+}
+
+impl Run<'_, '_> {
+    /// Model and simulation with the pauses that the searches' trials had.
+    pub(super) fn as_experienced(&mut self, computed: &Computed) -> Result<(), Halt> {
+        let Some(measured) = self.bench.in_searches(self.plan.goal.final_trial_s) else {
+            for figure in ["cliff_experienced_pps.model", "cliff_experienced_pps.sim"] {
+                missing(self.finding, figure, "the pauses of the host's CPU were not measured");
+            }
+            return Ok(());
+        };
+        let (own, goal) = (self.finding.cliff_pps.clone(), self.plan.goal);
+        let experienced = &mut self.finding.cliff_experienced_pps;
+        experienced.model = own.model.and_then(|own| on_paper(computed, &own, &measured, &goal));
+        let Some(own) = own.sim else { return Ok(()) };
+        let simulated = computed.unless_stopped(self.stop, move |computed, unwanted| {
+            in_simulation(computed, &own, &measured, &goal, unwanted)
+        });
+        match simulated {
+            Some(Ok(Some(figure))) => experienced.sim = Some(figure),
+            Some(Err(error)) => missing(self.finding, "cliff_experienced_pps.sim", error.to_string()),
+            None | Some(Ok(None)) => return Err(Halt::Stopped),
+        }
+        Ok(())
     }
 }
 

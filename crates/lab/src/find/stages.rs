@@ -13,7 +13,6 @@ use super::idle::{self, Idle, Switch};
 use super::plan::{MULTIPLES, Plan, Progress};
 use super::recorder::{Recorder, Stage};
 use super::rough::{self, Rough};
-use super::sureness::Sureness;
 use super::{FindOptions, Halt, Unresolved, base, conclude, contradict, experienced, missing, suggest};
 use crate::bench::{Bench, Observation};
 use crate::calibrate::{self, Calibrated};
@@ -105,6 +104,7 @@ impl Run<'_, '_> {
         self.bench.enter(Stage::Search);
         let cliffs = self.measure_cliff(&rough, ceiling_pps)?;
         let computed = computed.map(|computed| self.at_speed_of_searches(computed)).transpose()?;
+        let by_engines = self.finding.cliff_pps.clone();
         if let (Some(computed), Some(calibrated)) = (&computed, &calibrated) {
             self.stage("predicting and simulating the cliff as experienced");
             self.sure(computed, calibrated)?;
@@ -134,7 +134,7 @@ impl Run<'_, '_> {
         conclude::all(self.finding);
         if let Some(computed) = &computed {
             self.stage("looking for better settings");
-            self.finding.suggestions = suggest::settings(computed, self.finding, self.stop);
+            self.finding.suggestions = suggest::settings(computed, self.finding, &by_engines, self.stop);
             if self.stop.load(Ordering::Relaxed) {
                 return Err(Halt::Stopped);
             }
@@ -198,47 +198,6 @@ impl Run<'_, '_> {
                 Ok(figure) => self.finding.cliff_pps.set(engine, figure),
                 Err(error) => missing(self.finding, &format!("cliff_pps.{engine}"), error.to_string()),
             }
-        }
-        Ok(())
-    }
-
-    /// Gives the predicted cliffs the interval that the trials of calibration leave open.
-    fn sure(&mut self, computed: &Computed, calibrated: &Calibrated) -> Result<(), Halt> {
-        let Some(cliff) = self.finding.cliff_pps.model else { return Ok(()) };
-        let (host, resampled) = (calibrated.calibration.host.clone(), calibrated.resampled.clone());
-        let sure = computed
-            .unless_stopped(self.stop, move |computed, _| Sureness::of(computed, cliff.value, &host, &resampled));
-        match sure.ok_or(Halt::Stopped)? {
-            Ok(sure) => {
-                let cliffs = &mut self.finding.cliff_pps;
-                cliffs.model = Some(sure.around(cliff));
-                cliffs.sim = cliffs.sim.map(|cliff| sure.around(cliff));
-                self.finding.sensitivity = sure.sensitivity;
-            }
-            Err(error) => missing(self.finding, "sensitivity", error.to_string()),
-        }
-        Ok(())
-    }
-
-    /// Model and simulation with the pauses that the searches' trials had.
-    fn as_experienced(&mut self, computed: &Computed) -> Result<(), Halt> {
-        let Some(measured) = self.bench.in_searches(self.plan.goal.final_trial_s) else {
-            for figure in ["cliff_experienced_pps.model", "cliff_experienced_pps.sim"] {
-                missing(self.finding, figure, "the pauses of the host's CPU were not measured");
-            }
-            return Ok(());
-        };
-        let (own, goal) = (self.finding.cliff_pps.clone(), self.plan.goal);
-        let experienced = &mut self.finding.cliff_experienced_pps;
-        experienced.model = own.model.and_then(|own| experienced::on_paper(computed, &own, &measured, &goal));
-        let Some(own) = own.sim else { return Ok(()) };
-        let simulated = computed.unless_stopped(self.stop, move |computed, unwanted| {
-            experienced::in_simulation(computed, &own, &measured, &goal, unwanted)
-        });
-        match simulated {
-            Some(Ok(Some(figure))) => experienced.sim = Some(figure),
-            Some(Err(error)) => missing(self.finding, "cliff_experienced_pps.sim", error.to_string()),
-            None | Some(Ok(None)) => return Err(Halt::Stopped),
         }
         Ok(())
     }

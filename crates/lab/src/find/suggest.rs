@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use netcliff_core::finding::Suggestion;
+use netcliff_core::finding::{ByEngine, Change, Setup, Suggestion};
 use netcliff_core::{Figure, Finding};
 
 use super::engines::Computed;
@@ -11,6 +11,8 @@ use super::engines::Computed;
 const WORTHWHILE: f64 = 0.03;
 /// How many are told.
 const TOLD: usize = 2;
+/// How many times as large a queue is suggested.
+const LARGER: u64 = 4;
 /// A throughput at twice the cliff below this share of the peak is worth mending.
 const LIVELOCK: f64 = 0.7;
 
@@ -18,17 +20,17 @@ struct Candidate {
     setting: String,
     why: String,
     changed: Computed,
+    change: Option<Change>,
 }
 
-/// The two most promising settings: each engine's cliff with the setting against its own without it; none if nothing helps. After `stop`
-/// without their cliffs.
-pub fn settings(now: &Computed, finding: &Finding, stop: &AtomicBool) -> Vec<Suggestion> {
-    let cliffs = &finding.cliff_pps;
+/// The two most promising settings: each engine's cliff with the setting against its own without it, of `cliffs`, whose intervals are the
+/// engines' own (what the costs leave open is alike with and without); none if nothing helps. After `stop` without their cliffs.
+pub fn settings(now: &Computed, finding: &Finding, cliffs: &ByEngine<Figure>, stop: &AtomicBool) -> Vec<Suggestion> {
     let livelocks = finding.livelock.wire.or(finding.livelock.sim).is_some_and(|figure| figure.value < LIVELOCK);
     let Some(model) = cliffs.model else { return Vec::new() };
     // A load that a candidate does not take says as much as its cliff, for a tenth of the work.
     let promising_pps = model.value * (1.0 + WORTHWHILE);
-    let begun: Vec<_> = candidates(now, livelocks)
+    let begun: Vec<_> = candidates(now, &finding.setup, livelocks)
         .into_iter()
         .map(|candidate| {
             let cliff = move |changed: &Computed, _: &AtomicBool| {
@@ -55,8 +57,8 @@ pub fn settings(now: &Computed, finding: &Finding, stop: &AtomicBool) -> Vec<Sug
             _ => by_model,
         };
         if is_worthwhile(&gain) {
-            let Candidate { setting, why, .. } = candidate;
-            told.push(Suggestion { setting, why, expected_cliff_pps: expected, gain: Some(gain) });
+            let Candidate { setting, why, change, .. } = candidate;
+            told.push(Suggestion { setting, why, expected_cliff_pps: expected, gain: Some(gain), change, tried: None });
         }
     }
     told
@@ -79,12 +81,12 @@ fn is_worthwhile(gain: &Figure) -> bool {
     gain.value > WORTHWHILE && gain.interval.is_none_or(|interval| interval.low > 0.0)
 }
 
-fn candidates(now: &Computed, livelocks: bool) -> Vec<Candidate> {
+fn candidates(now: &Computed, setup: &Setup, livelocks: bool) -> Vec<Candidate> {
     let mut all = Vec::new();
-    let mut add = |setting: String, why: &str, change: &dyn Fn(&mut Computed)| {
+    let mut add = |setting: String, why: &str, change: Option<Change>, apply: &dyn Fn(&mut Computed)| {
         let mut changed = now.clone();
-        change(&mut changed);
-        all.push(Candidate { setting, why: why.to_owned(), changed });
+        apply(&mut changed);
+        all.push(Candidate { setting, why: why.to_owned(), changed, change });
     };
     let why = if livelocks {
         "softirq work then no longer takes the application's CPU, which also ends the livelock"
@@ -94,6 +96,7 @@ fn candidates(now: &Computed, livelocks: bool) -> Vec<Candidate> {
     add(
         "run the application on another CPU than the one that receives (taskset, or RPS/IRQ affinity)".to_owned(),
         why,
+        None,
         &|c| {
             // Two stages on two CPUs: the slower one binds, and protocol processing alone is what one CPU then does.
             let bytes_s = c.frame_bytes() * c.host.per_byte_s;
@@ -101,14 +104,20 @@ fn candidates(now: &Computed, livelocks: bool) -> Vec<Candidate> {
             c.host.application_s = None;
         },
     );
+    let bytes = LARGER * setup.socket_buffer_bytes;
     add(
-        format!("a socket buffer of {} packets (SO_RCVBUF, net.core.rmem_max)", 4 * now.host.socket_buffer),
+        format!("a socket buffer of {} packets (SO_RCVBUF, net.core.rmem_max)", LARGER * now.host.socket_buffer),
         "bursts and pauses of the application then fit",
-        &|c| c.host.socket_buffer *= 4,
+        Some(Change::ReceiveBufferBytes(bytes)),
+        &|c| c.host.socket_buffer *= LARGER,
     );
-    add(format!("sysctl net.core.netdev_max_backlog={}", 4 * now.host.ring), "bursts then fit the backlog", &|c| {
-        c.host.ring *= 4
-    });
+    let backlog = LARGER * now.host.ring;
+    add(
+        format!("sysctl net.core.netdev_max_backlog={backlog}"),
+        "bursts then fit the backlog",
+        u32::try_from(backlog).ok().map(Change::NetdevMaxBacklog),
+        &|c| c.host.ring *= LARGER,
+    );
     all
 }
 

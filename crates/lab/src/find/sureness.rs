@@ -6,6 +6,9 @@ use netcliff_model::sensitivity::{COSTS, cliff_slopes};
 use netcliff_model::{Fidelity, ModelEngine};
 
 use super::engines::Computed;
+use super::stages::Run;
+use super::{Halt, missing};
+use crate::calibrate::Calibrated;
 use crate::stats::CONFIDENCE;
 
 /// What other trials of the same kinds might have made of a predicted cliff.
@@ -50,6 +53,26 @@ impl Sureness {
         let below = (1.0 - self.ends.0).hypot(1.0 - low);
         let above = (self.ends.1 - 1.0).hypot(high - 1.0);
         Figure::between(cliff.value, cliff.value * (1.0 - below), cliff.value * (1.0 + above), CONFIDENCE)
+    }
+}
+
+impl Run<'_, '_> {
+    /// Gives the predicted cliffs the interval that the trials of calibration leave open.
+    pub(super) fn sure(&mut self, computed: &Computed, calibrated: &Calibrated) -> Result<(), Halt> {
+        let Some(cliff) = self.finding.cliff_pps.model else { return Ok(()) };
+        let (host, resampled) = (calibrated.calibration.host.clone(), calibrated.resampled.clone());
+        let sure = computed
+            .unless_stopped(self.stop, move |computed, _| Sureness::of(computed, cliff.value, &host, &resampled));
+        match sure.ok_or(Halt::Stopped)? {
+            Ok(sure) => {
+                let cliffs = &mut self.finding.cliff_pps;
+                cliffs.model = Some(sure.around(cliff));
+                cliffs.sim = cliffs.sim.map(|cliff| sure.around(cliff));
+                self.finding.sensitivity = sure.sensitivity;
+            }
+            Err(error) => missing(self.finding, "sensitivity", error.to_string()),
+        }
+        Ok(())
     }
 }
 

@@ -216,18 +216,24 @@ fn suggestions() -> Vec<Suggestion> {
                 .to_owned(),
             expected_cliff_pps: Some(Figure::sampled(418e3, 5e3, 0.95)),
             gain: None,
+            change: None,
+            tried: None,
         },
         Suggestion {
             setting: "receive in batches with recvmmsg(2)".to_owned(),
             why: "saves a system call a packet, 0.31 us of 1.25 us".to_owned(),
             expected_cliff_pps: Some(Figure::sampled(481e3, 6e3, 0.95)),
             gain: None,
+            change: None,
+            tried: None,
         },
         Suggestion {
             setting: "a third setting".to_owned(),
             why: "the page shows the two most promising only".to_owned(),
             expected_cliff_pps: None,
             gain: None,
+            change: None,
+            tried: None,
         },
     ]
 }

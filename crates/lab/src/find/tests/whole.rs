@@ -46,6 +46,7 @@ fn options() -> FindOptions {
         cpu: Preference::Best,
         rig: RigOptions::default(),
         checks: Vec::new(),
+        try_suggestions: false,
         command: String::new(),
         started_unix_s: 0.0,
     }

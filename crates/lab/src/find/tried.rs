@@ -1,0 +1,163 @@
+//! The most promising suggestion that can be measured here: searches for the cliff with it and without it, in turn.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use netcliff_core::finding::{Change, Tried};
+use netcliff_core::{Figure, Finding};
+
+use super::check::Asked;
+use super::cliff::{self, Question};
+use super::idle::HostIdle;
+use super::plan::Progress;
+use super::recorder::{Recorder, Stage};
+use super::{base, missing, stages};
+use crate::rig::{Rig, RigOptions};
+use crate::stats::contrast::Estimate;
+use crate::stats::{CONFIDENCE, median};
+use crate::trial::TrialSpec;
+use crate::wire_bench::WireBench;
+
+/// Pairs of searches; a Student interval over them needs a few.
+const ROUNDS: u32 = 5;
+const ROUNDS_QUICK: u32 = 3;
+
+/// Tries it and says with the suggestion what came out, or in `missing` why nothing did.
+pub fn best(
+    asked: &Asked<'_>,
+    switch: &mut HostIdle,
+    stop: &Arc<AtomicBool>,
+    progress: &RefCell<Progress<'_>>,
+    finding: &mut Finding,
+) {
+    let found = finding.suggestions.iter().enumerate().find_map(|(place, tried)| Some((place, tried.change?)));
+    let outcome = match (found, finding.cliff_pps.wire) {
+        (Some((place, change)), Some(cliff)) => {
+            progress.borrow_mut().observer.stage(&format!("trying {}", finding.suggestions[place].setting));
+            let gain = finding.suggestions[place].gain.map_or(0.0, |gain| gain.value);
+            let near_pps = [cliff.value, cliff.value * (1.0 + gain)];
+            rounds(asked, change, near_pps, switch, stop, progress, finding).map(|tried| (place, tried))
+        }
+        (None, _) if finding.suggestions.is_empty() => Err("no setting promises a higher cliff".to_owned()),
+        (None, _) => Err("what is suggested cannot be tried on this testbed by itself".to_owned()),
+        (_, None) => Err("no cliff was measured".to_owned()),
+    };
+    match outcome {
+        Ok((place, tried)) => finding.suggestions[place].tried = Some(tried),
+        Err(why) => missing(finding, "suggestions.tried", why),
+    }
+    finding.partial |= stop.load(std::sync::atomic::Ordering::Relaxed);
+}
+
+fn rounds(
+    asked: &Asked<'_>,
+    change: Change,
+    near_pps: [f64; 2],
+    switch: &mut HostIdle,
+    stop: &Arc<AtomicBool>,
+    progress: &RefCell<Progress<'_>>,
+    finding: &Finding,
+) -> Result<Tried, String> {
+    let rounds = if asked.options.quick { ROUNDS_QUICK } else { ROUNDS };
+    let mut pairs = Vec::new();
+    for round in 0..rounds {
+        let mut pair = [0.0; 2];
+        // The one that goes first changes from round to round.
+        for place in [round % 2, 1 - round % 2].map(|place| place as usize) {
+            let set_up = SetUp::of(asked, (place == 1).then_some(change), u64::from(round));
+            pair[place] = set_up.cliff_pps(asked, near_pps[place], switch, stop, progress, finding)?;
+        }
+        pairs.push(pair);
+    }
+    Ok(told(&pairs))
+}
+
+/// Medians of the cliffs, and the gain from the rounds' ratios.
+fn told(pairs: &[[f64; 2]]) -> Tried {
+    let cliff = |place: usize| {
+        let each: Vec<f64> = pairs.iter().map(|pair| pair[place]).collect();
+        median(&each).unwrap_or(Figure::exact(each[0]))
+    };
+    let ratios: Vec<f64> = pairs.iter().map(|[without, with]| (with / without).ln()).collect();
+    let mean = Estimate::of(&ratios).unwrap_or(Estimate::exact(ratios[0])).figure(CONFIDENCE);
+    let gain = |ln_ratio: f64| ln_ratio.exp_m1();
+    let gain = match mean.interval {
+        Some(ends) => Figure::between(gain(mean.value), gain(ends.low), gain(ends.high), ends.confidence),
+        None => Figure::exact(gain(mean.value)),
+    };
+    Tried { rounds: pairs.len() as u32, without_pps: cliff(0), with_pps: cliff(1), gain }
+}
+
+/// One side of a round.
+struct SetUp {
+    rig: RigOptions,
+    spec: TrialSpec,
+}
+
+impl SetUp {
+    fn of(asked: &Asked<'_>, change: Option<Change>, round: u64) -> Self {
+        let mut rig = asked.options.rig.clone();
+        let mut spec = base(asked.options, asked.plan);
+        // Both sides of a round begin at the same places.
+        spec.seed += 300_000 + 7_919 * round;
+        match change {
+            None => {}
+            Some(Change::NetdevMaxBacklog(packets)) => rig.sysctls.netdev_max_backlog = Some(packets),
+            Some(Change::ReceiveBufferBytes(bytes)) => {
+                spec.receive_buffer_bytes = bytes;
+                rig.sysctls.rmem_max = u32::try_from(bytes).ok();
+            }
+        }
+        Self { rig, spec }
+    }
+
+    /// The cliff of one search (pps).
+    fn cliff_pps(
+        &self,
+        asked: &Asked<'_>,
+        near_pps: f64,
+        switch: &mut HostIdle,
+        stop: &Arc<AtomicBool>,
+        progress: &RefCell<Progress<'_>>,
+        finding: &Finding,
+    ) -> Result<f64, String> {
+        let rig = Rig::build(&self.rig, Arc::clone(stop)).map_err(|error| error.to_string())?;
+        let watch = |load_pps: f64, _: u64, _: u64| progress.borrow_mut().trial(load_pps);
+        let mut bench = WireBench::new(&rig, asked.options.cpu, Box::new(watch));
+        switch.follow(bench.host_heartbeat())?;
+        let mut bench = Recorder::new(&mut bench);
+        bench.enter(Stage::Search);
+        let ceiling_pps = finding.generator.ceiling_pps.map_or(f64::INFINITY, |figure| figure.value);
+        let question = Question {
+            base: self.spec.clone(),
+            goal: asked.plan.goal,
+            range: stages::range(ceiling_pps),
+            near_pps,
+            capacity_pps: asked.basis.capacity_pps.max(near_pps),
+            searches: 1,
+            most_trials: asked.plan.most_trials,
+        };
+        let cliffs = cliff::search(&mut bench, &question).map_err(|error| error.to_string())?;
+        if cliffs.stopped {
+            return Err("stopped before all rounds were made".to_owned());
+        }
+        cliffs.own().map(|cliff| cliff.value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Drift that hits both sides of a round alike is in no ratio.
+    #[test]
+    fn the_gain_is_that_of_the_rounds() {
+        let tried = told(&[[400e3, 440e3], [300e3, 330e3], [350e3, 385e3]]);
+        assert!((tried.gain.value - 0.1).abs() < 1e-9);
+        assert!(tried.gain.interval.is_none_or(|ends| ends.high - ends.low < 1e-6));
+        assert_eq!((tried.rounds, tried.without_pps.value, tried.with_pps.value), (3, 350e3, 385e3));
+        let ends = told(&[[400e3, 440e3], [400e3, 420e3], [400e3, 460e3]]).gain.interval.expect("of three");
+        assert!(ends.low < 0.05 && ends.high > 0.15, "{ends:?}");
+    }
+}
