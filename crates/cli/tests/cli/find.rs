@@ -116,7 +116,7 @@ fn a_whole_run() {
     let Some(_turn) = turn() else { return };
     let home = Home::new();
     let (db, page) = (home.text("records.db"), home.path("page.html"));
-    let (finding, ended) = whole(&home, &["--db", &db, "--html", &page.display().to_string()]);
+    let (finding, ended) = whole(&home, &["--db", &db, "--html", &page.display().to_string(), "--try-suggestions"]);
     for key in ["host", "calibration", "cliff_pps", "peak_pps", "livelock", "sweep", "fingerprint", "missing"] {
         assert!(finding.get(key).is_some(), "{key}");
     }
@@ -128,6 +128,11 @@ fn a_whole_run() {
     assert_eq!(finding["provenance"]["seed"], 3);
     assert!(finding["provenance"]["command"].as_str().unwrap().starts_with("netcliff find --quick --trial 100ms"));
     check_page(&page);
+    let tried = finding["suggestions"].as_array().expect("a list").iter().find_map(|one| one.get("tried"));
+    match tried {
+        Some(tried) => assert!(tried["rounds"] == 3 && number_at(tried, "/with_pps") > 0.0, "{tried}"),
+        None => assert!(explained(&finding, &["suggestions.tried".to_owned()]), "{}", finding["missing"]),
+    }
     assert!(ended.stderr.contains(&format!("Report: {}", page.display())), "{}", ended.stderr);
 
     let runs = home.json_lines(["results", "list", "--json", "--db", &db]);
