@@ -193,12 +193,22 @@ pub fn find(options: &FindOptions, stop: Arc<AtomicBool>, observer: &mut dyn Obs
     drop(bench);
     // The checks build testbeds of their own, and there is one at a time.
     drop(rig);
-    if let Some(basis) = basis.filter(|_| !finding.partial) {
-        let asked = check::Asked { options, plan: &plan, basis: &basis };
-        check::all(&asked, &mut switch, &stop, &progress, &mut finding);
-        if options.try_suggestions && !finding.partial {
-            tried::best(&asked, &mut switch, &stop, &progress, &mut finding);
+    match basis.filter(|_| !finding.partial) {
+        Some(basis) => {
+            let asked = check::Asked { options, plan: &plan, basis: &basis };
+            check::all(&asked, &mut switch, &stop, &progress, &mut finding);
+            if options.try_suggestions && !finding.partial {
+                tried::best(&asked, &mut switch, &stop, &progress, &mut finding);
+            }
         }
+        None if options.try_suggestions => {
+            missing(
+                &mut finding,
+                "suggestions.tried",
+                "without calibration, or in a run that was stopped, nothing is suggested",
+            );
+        }
+        None => {}
     }
     finding.provenance.elapsed_s = Some(progress.borrow().elapsed_s());
     Ok(finding)
