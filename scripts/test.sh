@@ -68,8 +68,11 @@ step() {
     printf '=== %s\n' "$name"
     timeout --kill-after=10 "$step_timeout_s" "$@" >"$log" 2>&1 </dev/null &
     running=$!
-    tail -n +1 -f -s 0.2 --pid="$running" "$log" || true
+    # In the background: a signal to this script waits for what runs in the foreground, but ends a `wait`.
+    tail -n +1 -f -s 0.2 --pid="$running" "$log" &
+    shown=$!
     wait "$running" || status=$?
+    wait "$shown" || true
     running=""
     count_tests
     if [[ "$status" == 0 ]]; then
