@@ -193,22 +193,22 @@ pub fn find(options: &FindOptions, stop: Arc<AtomicBool>, observer: &mut dyn Obs
     drop(bench);
     // The checks build testbeds of their own, and there is one at a time.
     drop(rig);
-    match basis.filter(|_| !finding.partial) {
+    let tried = match basis.filter(|_| !finding.partial) {
         Some(basis) => {
             let asked = check::Asked { options, plan: &plan, basis: &basis };
             check::all(&asked, &mut switch, &stop, &progress, &mut finding);
-            if options.try_suggestions && !finding.partial {
+            let tries = options.try_suggestions && !finding.partial;
+            if tries {
                 tried::best(&asked, &mut switch, &stop, &progress, &mut finding);
             }
+            tries
         }
-        None if options.try_suggestions => {
-            missing(
-                &mut finding,
-                "suggestions.tried",
-                "without calibration, or in a run that was stopped, nothing is suggested",
-            );
-        }
-        None => {}
+        None => false,
+    };
+    if options.try_suggestions && !tried {
+        let why =
+            if finding.partial { "the run was stopped before" } else { "the run has no calibration to suggest from" };
+        missing(&mut finding, "suggestions.tried", why);
     }
     finding.provenance.elapsed_s = Some(progress.borrow().elapsed_s());
     Ok(finding)

@@ -136,7 +136,7 @@ pub fn budget(host: &Host, frame_bytes: f64, arrival_pps: f64) -> Option<Budget>
 }
 
 /// Packets, over all applications, at which the first socket is full; infinite without an application.
-fn first_full_socket(host: &Host) -> f64 {
+pub fn first_full_socket(host: &Host) -> f64 {
     host.each_application().iter().map(|one| one.buffer as f64 / one.share).fold(f64::INFINITY, f64::min)
 }
 

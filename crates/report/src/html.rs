@@ -171,6 +171,7 @@ fn advice(finding: &Finding) -> Markup {
                                 Some(cliff) => { "Simulated cliff: " (format::figure(cliff, Unit::Pps)) "." },
                                 None => "Not simulated.",
                             }
+                            @for sentence in sheet::gains(suggestion) { " " (sentence) }
                         }
                     }
                 }

@@ -290,8 +290,18 @@ pub fn suggestion(suggestion: &Suggestion) -> String {
             ends.map_or(String::new(), |ends| format!(" ({ends})"))
         )
     });
-    let tried = suggestion.tried.as_ref().map_or(String::new(), measured);
+    let tried = suggestion.tried.as_ref().map_or(String::new(), |tried| format!(". {}", measured(tried)));
     format!("{}: {} [{cliff}{gain}]{tried}", suggestion.setting, suggestion.why)
+}
+
+/// What a suggestion is expected to give and what it gave, a sentence each.
+pub fn gains(suggestion: &Suggestion) -> Vec<String> {
+    let expected = suggestion.gain.map(|gain| {
+        let ends = format::interval(&gain, Unit::Share, " to ").map_or(String::new(), |ends| format!(" ({ends})"));
+        format!("Gain against the same engine without it: {}{ends}.", format::signed(gain.value, Unit::Share))
+    });
+    let tried = suggestion.tried.as_ref().map(|tried| format!("{}.", measured(tried)));
+    expected.into_iter().chain(tried).collect()
 }
 
 /// What a suggestion gave.
@@ -300,7 +310,7 @@ fn measured(tried: &Tried) -> String {
     let ends = format::interval(&tried.gain, Unit::Share, " to ");
     let [without, with] = [&tried.without_pps, &tried.with_pps].map(|cliff| format::value(cliff, Unit::Pps));
     format!(
-        ". Measured in {} rounds, with it and without it in turn: {gain}{} ({without} without, {with} with, medians)",
+        "Measured in {} rounds, with it and without it in turn: {gain}{} ({without} without, {with} with, medians)",
         tried.rounds,
         ends.map_or(String::new(), |ends| format!(" ({ends} at {})", confidence_of(&tried.gain)))
     )

@@ -79,8 +79,8 @@ pub struct FindArgs {
     /// backlog=200 or budget=64 (repeatable; backlog and budget change sysctls for the length of the check)
     #[arg(long, value_name = "SETUP")]
     pub check: Vec<CheckSetup>,
-    /// Measure the most promising suggestion, too: searches with it and without it in turn, 3 rounds with --quick, else 5
-    /// (settings of the host are changed for the length of a search)
+    /// Measure the most promising suggestion, too: searches with it and without it in turn, 3 rounds with --quick (half a
+    /// minute more), else 5 (settings of the host are changed for the length of a search)
     #[arg(long)]
     pub try_suggestions: bool,
     /// Print the finding as one JSON object

@@ -69,7 +69,7 @@ pub struct PauseBudget {
     pub longest_s: f64,
     /// The queue that overflows first in a longer one.
     pub first: FullFirst,
-    /// How many pauses of the host's CPU were longer in the run; None: they were not measured.
+    /// How many pauses of the host's CPU were longer in the searches' trials; None: they were not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longer: Option<u64>,
 }

@@ -11,10 +11,13 @@ use crate::trial::TrialSpec;
 
 /// So many that the 2.5 % at each end are five of them.
 const RESAMPLES: usize = 200;
+/// Where fewer draws determine the costs, those that do are no fair sample.
+const ENOUGH: usize = 180;
 /// From this correlation on two costs are hardly told apart.
 const HARDLY_APART: f64 = 0.9;
 
-/// Hosts that other trials of the same kinds might have given, all of one run: what two costs have in common stays in common.
+/// Hosts that other trials of the same kinds might have given, all of one run: what two costs have in common stays in common. None
+/// where too few draws determine the costs.
 pub fn hosts(seen: &Seen, base: &TrialSpec, calibrated: &Host) -> Vec<Host> {
     let mut chance = Chance::new(base.seed);
     let mut draw = || {
@@ -22,7 +25,8 @@ pub fn hosts(seen: &Seen, base: &TrialSpec, calibrated: &Host) -> Vec<Host> {
         let fits = Fits::of(&drawn, base).ok()?;
         Some(describe::host(&fits, &drawn, base, calibrated.tick_s))
     };
-    (0..RESAMPLES).filter_map(|_| draw()).collect()
+    let hosts: Vec<Host> = (0..RESAMPLES).filter_map(|_| draw()).collect();
+    if hosts.len() >= ENOUGH { hosts } else { Vec::new() }
 }
 
 impl Seen {

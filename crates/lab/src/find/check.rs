@@ -208,7 +208,7 @@ fn predict(computed: &Computed, stop: &AtomicBool, check: &mut SetupCheck) {
 
 /// Gives both the interval that the trials of calibration leave open.
 fn sure(computed: &Computed, calibrated: &Calibrated, stop: &AtomicBool, check: &mut SetupCheck) {
-    let Some(cliff) = check.cliff_pps.model else { return };
+    let Some(cliff) = check.cliff_pps.model.filter(|_| !calibrated.resampled.is_empty()) else { return };
     let (host, resampled) = (calibrated.calibration.host.clone(), calibrated.resampled.clone());
     let sure = computed.unless_stopped(stop, move |computed, _| Sureness::of(computed, cliff.value, &host, &resampled));
     if let Some(Ok(sure)) = sure {

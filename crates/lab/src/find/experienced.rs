@@ -2,7 +2,7 @@
 //!
 //! A trial has a highest load at which its pauses let no more than the target be lost; the cliff is the load that as many trials do
 //! not reach as the definition allows: a quantile over trials. On paper they are the measured trials with their own pauses, through a
-//! fluid of one buffer ([`netcliff_model::pauses`]); in simulation trials of the same length, with the measured lengths as they are,
+//! fluid of ring and socket; in simulation trials of the same length, with the measured lengths as they are,
 //! at exponential times.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,22 +42,34 @@ pub struct Measured {
 }
 
 impl Measured {
+    /// As far as they lie within their trials.
+    pub fn of(trials: Vec<Vec<Span>>, trial_s: f64) -> Self {
+        let within = |pause: Span| {
+            let from_s = pause.from_s.max(0.0);
+            Span { from_s, length_s: (pause.from_s + pause.length_s).min(trial_s) - from_s }
+        };
+        let clipped = |pauses: Vec<Span>| pauses.into_iter().map(within).filter(|pause| pause.length_s > 0.0).collect();
+        Self { trials: trials.into_iter().map(clipped).collect(), trial_s }
+    }
+
     fn lengths_s(&self) -> Vec<f64> {
-        self.trials.iter().flatten().map(|pause| pause.length_s).filter(|length_s| *length_s > 0.0).collect()
+        self.trials.iter().flatten().map(|pause| pause.length_s).collect()
     }
 
     /// A host with pauses of these lengths, as often as they were; None where there was none.
-    fn on(&self, host: &Host) -> Option<Host> {
+    fn on(&self, host: &Host) -> Result<Option<Host>, EngineFailure> {
         let lengths_s = self.lengths_s();
+        if lengths_s.is_empty() {
+            return Ok(None);
+        }
         let up_s = self.trials.len() as f64 * self.trial_s - lengths_s.iter().sum::<f64>();
-        let times = PauseTimes::from_lengths("measured", &lengths_s).ok()?;
-        // A CPU that is hardly ever there is no host to predict.
-        (up_s > 0.0).then(|| Host {
-            pause_s: None,
-            pause_every_s: Some(up_s / lengths_s.len() as f64),
-            pause_times: Some(times),
-            ..host.clone()
-        })
+        let away = || EngineFailure::Failed("the host's CPU was away for all of the searches' trials".into());
+        let times = PauseTimes::from_lengths("measured", &lengths_s).map_err(|_| away())?;
+        if up_s <= 0.0 {
+            return Err(away());
+        }
+        let every_s = up_s / lengths_s.len() as f64;
+        Ok(Some(Host { pause_s: None, pause_every_s: Some(every_s), pause_times: Some(times), ..host.clone() }))
     }
 }
 
@@ -92,38 +104,75 @@ pub fn on_paper(computed: &Computed, own: &Figure, measured: &Measured, goal: &G
     over_trials(&measured.trials.iter().map(highest).collect::<Vec<_>>(), own, goal.exceed_ratio)
 }
 
-/// Packets come at a load, wait in one buffer, and are served as fast as the host can, but for pauses.
+/// Packets come at a load, wait in the ring and then in the socket. Protocol processing comes first and hands the socket what it takes from the
+/// ring; the application has the time that it leaves.
 struct Fluid {
     load_pps: f64,
-    served_pps: f64,
-    /// Packets: what comes in the longest pause that loses nothing.
-    buffer: f64,
+    /// Of a packet in protocol processing, and in the application, where there is one (s).
+    service_s: f64,
+    application_s: Option<f64>,
+    ring: f64,
+    socket: f64,
+}
+
+/// Packets in both queues, and those that found no room.
+#[derive(Debug, Default)]
+struct Queues {
+    ring: f64,
+    socket: f64,
+    lost: f64,
 }
 
 impl Fluid {
-    /// Of a host that serves `served_pps`.
+    /// Of a host that serves `served_pps`: what else it does than protocol and application is spread over both.
     fn of(computed: &Computed, served_pps: f64, load_pps: f64) -> Self {
-        let budget = pauses::budget(&computed.host, computed.frame_bytes(), load_pps);
-        let longest_s = budget.map_or(computed.host.ring as f64 / load_pps, |budget| budget.longest_s);
-        Self { load_pps, served_pps, buffer: load_pps * longest_s }
+        let host = &computed.host;
+        let (service_s, application_s) = (host.service_s(computed.frame_bytes()), host.mean_application_s());
+        let spread = 1.0 / served_pps / (service_s + application_s.unwrap_or(0.0));
+        Self {
+            load_pps,
+            service_s: spread * service_s,
+            application_s: application_s.map(|own_s| spread * own_s),
+            ring: host.ring as f64,
+            socket: pauses::first_full_socket(host),
+        }
     }
 
     /// Packets that a trial with these pauses loses.
     fn lost(&self, pauses: &[Span], trial_s: f64) -> f64 {
-        let (mut queue, mut lost, mut from_s) = (0.0, 0.0, 0.0);
+        let (mut queues, mut at_s) = (Queues::default(), 0.0);
         for pause in pauses {
-            let (begin_s, end_s) = (pause.from_s.max(from_s), (pause.from_s + pause.length_s).min(trial_s));
-            if end_s <= begin_s {
-                continue;
-            }
-            queue = (queue + (self.load_pps - self.served_pps) * (begin_s - from_s)).max(0.0);
-            queue += self.load_pps * (end_s - begin_s);
-            lost += (queue - self.buffer).max(0.0);
-            queue = queue.min(self.buffer);
-            from_s = end_s;
+            self.work(&mut queues, pause.from_s - at_s);
+            queues.ring += self.load_pps * pause.length_s;
+            overflow(&mut queues.ring, self.ring, &mut queues.lost);
+            at_s = pause.from_s + pause.length_s;
         }
-        lost
+        self.work(&mut queues, trial_s - at_s);
+        queues.lost
     }
+
+    /// The CPU is there for so long (s).
+    fn work(&self, queues: &mut Queues, time_s: f64) {
+        let (served_pps, time_s) = (1.0 / self.service_s, time_s.max(0.0));
+        // The application gets nothing until the ring is empty.
+        let draining_s = match served_pps - self.load_pps {
+            free_pps if free_pps > 0.0 => (queues.ring / free_pps).min(time_s),
+            _ => time_s,
+        };
+        queues.ring = (queues.ring - (served_pps - self.load_pps) * draining_s).max(0.0);
+        overflow(&mut queues.ring, self.ring, &mut queues.lost);
+        let Some(application_s) = self.application_s else { return };
+        queues.socket += served_pps * draining_s;
+        overflow(&mut queues.socket, self.socket, &mut queues.lost);
+        let read_pps = (1.0 - self.load_pps * self.service_s).max(0.0) / application_s;
+        queues.socket = (queues.socket + (self.load_pps - read_pps) * (time_s - draining_s)).max(0.0);
+        overflow(&mut queues.socket, self.socket, &mut queues.lost);
+    }
+}
+
+fn overflow(queue: &mut f64, places: f64, lost: &mut f64) {
+    *lost += (*queue - places).max(0.0);
+    *queue = queue.min(places);
 }
 
 /// In simulation, of a host whose own cliff the simulator has at `own`; None if `stop` was set meanwhile.
@@ -137,7 +186,7 @@ pub fn in_simulation(
     goal: &Goal,
     stop: &AtomicBool,
 ) -> Result<Option<Figure>, EngineFailure> {
-    let Some(host) = measured.on(&computed.host) else { return Ok(Some(*own)) };
+    let Some(host) = measured.on(&computed.host)? else { return Ok(Some(*own)) };
     let paused = Computed { host, ..computed.clone() };
     let highest = |number| Trial { paused: &paused, goal, trial_s: measured.trial_s, number }.highest(own.value, stop);
     let found: Result<Option<Vec<f64>>, EngineFailure> = (0..TRIALS).into_par_iter().map(highest).collect();

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::{FindOptions, Observer};
+use super::{FindOptions, Observer, tried};
 use crate::calibrate;
 use crate::rfc2544::search::Goal;
 
@@ -57,7 +57,10 @@ impl Plan {
         let of_a_load = 1.0 + 0.5 * (goal.duration_sum_s / goal.final_trial_s - 1.0);
         let one_search = f64::from(searches) * SEARCH_LOADS * of_a_load;
         let checks = options.checks.len() as f64 * (one_search + 2.0 * f64::from(repeats)) * each_s;
-        let planned_s = BEFORE_S + (calibration + sweep + one_search) * each_s + COMPUTING_S + checks;
+        let rounds = if options.quick { tried::ROUNDS_QUICK } else { tried::ROUNDS };
+        let tries =
+            if options.try_suggestions { 2.0 * f64::from(rounds) * SEARCH_LOADS * of_a_load * each_s } else { 0.0 };
+        let planned_s = BEFORE_S + (calibration + sweep + one_search) * each_s + COMPUTING_S + checks + tries;
         Self {
             repeats,
             trial_s,

@@ -131,7 +131,7 @@ impl<'a> Recorder<'a> {
     pub fn in_searches(&self, trial_s: f64) -> Option<Measured> {
         let asked = |seen: &&Seen| seen.stage == Stage::Search && seen.spec.seconds == trial_s;
         let trials: Vec<Vec<Span>> = self.seen.iter().filter(asked).filter_map(|seen| seen.host.clone()).collect();
-        (!trials.is_empty()).then_some(Measured { trials, trial_s })
+        (!trials.is_empty()).then(|| Measured::of(trials, trial_s))
     }
 
     /// How fast the CPU was; None where no trial tells.

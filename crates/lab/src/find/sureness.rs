@@ -35,7 +35,8 @@ impl Sureness {
         let engine = ModelEngine::new(Fidelity::Exact).without_quantiles();
         let keys: Vec<&str> = COSTS.iter().map(|cost| cost.key).collect();
         let slopes = cliff_slopes(&engine, &computed.point(cliff_pps), &keys)?;
-        let parts: Vec<Part> = slopes.iter().filter_map(|slope| Part::of(*slope, calibrated, resampled)).collect();
+        let hosts = Hosts { calibrated, resampled, factor: computed.host.protocol_s / calibrated.protocol_s };
+        let parts: Vec<Part> = slopes.iter().filter_map(|slope| Part::of(*slope, &hosts)).collect();
         let mut ratios: Vec<f64> =
             (0..resampled.len()).map(|n| parts.iter().map(|part| part.changes[n]).sum::<f64>().exp()).collect();
         ratios.sort_by(f64::total_cmp);
@@ -52,7 +53,8 @@ impl Sureness {
         let (low, high) = cliff.interval.map_or((1.0, 1.0), |own| (own.low / cliff.value, own.high / cliff.value));
         let below = (1.0 - self.ends.0).hypot(1.0 - low);
         let above = (self.ends.1 - 1.0).hypot(high - 1.0);
-        Figure::between(cliff.value, cliff.value * (1.0 - below), cliff.value * (1.0 + above), CONFIDENCE)
+        let low = cliff.value * (1.0 - below).max(0.0);
+        Figure::between(cliff.value, low, cliff.value * (1.0 + above), CONFIDENCE)
     }
 }
 
@@ -60,6 +62,11 @@ impl Run<'_, '_> {
     /// Gives the predicted cliffs the interval that the trials of calibration leave open.
     pub(super) fn sure(&mut self, computed: &Computed, calibrated: &Calibrated) -> Result<(), Halt> {
         let Some(cliff) = self.finding.cliff_pps.model else { return Ok(()) };
+        if calibrated.resampled.is_empty() {
+            let why = "draws of the calibration's trials did not determine the costs: lengthen the run";
+            missing(self.finding, "sensitivity", why);
+            return Ok(());
+        }
         let (host, resampled) = (calibrated.calibration.host.clone(), calibrated.resampled.clone());
         let sure = computed
             .unless_stopped(self.stop, move |computed, _| Sureness::of(computed, cliff.value, &host, &resampled));
@@ -76,6 +83,14 @@ impl Run<'_, '_> {
     }
 }
 
+/// What calibration gave, and might have given.
+struct Hosts<'a> {
+    calibrated: &'a Host,
+    resampled: &'a [Host],
+    /// How many times as long the CPU takes where the cliff is predicted.
+    factor: f64,
+}
+
 /// A cost's part in it.
 struct Part {
     key: &'static str,
@@ -86,10 +101,13 @@ struct Part {
 
 impl Part {
     /// None where no host has the cost, or all the same.
-    fn of((key, slope): (&'static str, f64), calibrated: &Host, resampled: &[Host]) -> Option<Self> {
+    fn of((key, slope): (&'static str, f64), hosts: &Hosts<'_>) -> Option<Self> {
         let cost = COSTS.iter().find(|cost| cost.key == key)?;
-        let own = cost.of(calibrated)?;
-        let changes: Option<Vec<f64>> = resampled.iter().map(|host| Some(slope * (cost.of(host)? - own))).collect();
+        // How long an interrupt is on its way is not the CPU's.
+        let slope = if key == "interrupt_latency" { slope } else { slope * hosts.factor };
+        let own = cost.of(hosts.calibrated)?;
+        let changes: Option<Vec<f64>> =
+            hosts.resampled.iter().map(|host| Some(slope * (cost.of(host)? - own))).collect();
         let changes = changes?;
         (own > 0.0 || changes.iter().any(|change| *change != 0.0)).then_some(Self {
             key,
@@ -145,6 +163,22 @@ mod tests {
         let own = Figure::between(cliff.value, 0.9 * cliff.value, 1.1 * cliff.value, 0.95);
         let both = sure.around(own).interval.expect("it has one");
         assert!((both.high / cliff.value - 1.141).abs() < 5e-3);
+    }
+
+    /// A CPU half as fast: costs twice as long, the same shares of them open, the same elasticities.
+    #[test]
+    fn at_another_speed_shares_stay() {
+        let computed = computed();
+        let host = |n: i32| Host { protocol_s: 1e-6 * (1.0 + f64::from(n) / 1000.0), ..computed.host.clone() };
+        let resampled: Vec<Host> = (-100..=100).map(host).collect();
+        let slowed = computed.slowed(2.0, 0.0);
+        let [now, slow] = [&computed, &slowed].map(|computed| {
+            let cliff = computed.model_cliff().expect("the model answers");
+            let calibrated = self::computed().host;
+            Sureness::of(computed, cliff.value, &calibrated, &resampled).expect("the model answers").sensitivity
+        });
+        assert!((now[0].elasticity - slow[0].elasticity).abs() < 5e-3, "{now:?} {slow:?}");
+        assert!((now[0].spread - slow[0].spread).abs() < 5e-3, "{now:?} {slow:?}");
     }
 
     #[test]

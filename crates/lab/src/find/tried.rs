@@ -20,8 +20,8 @@ use crate::trial::TrialSpec;
 use crate::wire_bench::WireBench;
 
 /// Pairs of searches; a Student interval over them needs a few.
-const ROUNDS: u32 = 5;
-const ROUNDS_QUICK: u32 = 3;
+pub const ROUNDS: u32 = 5;
+pub const ROUNDS_QUICK: u32 = 3;
 
 /// Tries it and says with the suggestion what came out, or in `missing` why nothing did.
 pub fn best(
@@ -104,10 +104,7 @@ impl SetUp {
         match change {
             None => {}
             Some(Change::NetdevMaxBacklog(packets)) => rig.sysctls.netdev_max_backlog = Some(packets),
-            Some(Change::ReceiveBufferBytes(bytes)) => {
-                spec.receive_buffer_bytes = bytes;
-                rig.sysctls.rmem_max = u32::try_from(bytes).ok();
-            }
+            Some(Change::ReceiveBufferBytes(bytes)) => spec.receive_buffer_bytes = bytes,
         }
         Self { rig, spec }
     }

@@ -22,7 +22,7 @@ fn pause_budget(finding: &Finding) -> Option<String> {
     let at = |budget: &PauseBudget| {
         let longest = format::quantity(budget.longest_s, Unit::Seconds);
         let share = format::share_short(budget.share);
-        let longer = budget.longer.map_or(String::new(), |longer| format!(", {longer} were longer"));
+        let longer = budget.longer.map_or(String::new(), |longer| format!(", {longer} in the searches were longer"));
         let first = match budget.first {
             FullFirst::Ring => "ring",
             FullFirst::Socket => "socket",

@@ -83,7 +83,7 @@ mod disturbed {
         assert_eq!(name, "pause budget");
         let told = [
             "longest pause without loss, from empty queues: 5.00 ms at 50 % of the cliff",
-            "(then the ring overflows, 3 were longer); 2.50 ms at 90 % of the cliff (then the socket overflows)",
+            "(then the ring overflows, 3 in the searches were longer); 2.50 ms at 90 % of the cliff (then the socket overflows)",
         ];
         for part in told {
             assert!(fact.contains(part), "{fact}");

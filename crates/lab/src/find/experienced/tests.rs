@@ -27,20 +27,47 @@ fn pause(from_s: f64, length_s: f64) -> Span {
     Span { from_s, length_s }
 }
 
+/// Pauses of one length in 0.4 s, exponential times between.
+fn random_pauses(chance: &mut Chance, every_s: f64, length_s: f64) -> Vec<Span> {
+    let mut at_s = 0.0;
+    std::iter::from_fn(|| {
+        let from_s = at_s + every_s * chance.exponential();
+        at_s = from_s + length_s;
+        (from_s < 0.4).then(|| pause(from_s, length_s))
+    })
+    .collect()
+}
+
 fn own(pps: f64) -> Figure {
     Figure::between(pps, 0.99 * pps, 1.01 * pps, 0.95)
 }
 
 #[test]
 fn the_fluid_is_counted_by_hand() {
-    let fluid = Fluid { load_pps: 200e3, served_pps: 400e3, buffer: 1000.0 };
+    let fluid = Fluid { load_pps: 200e3, service_s: 2.5e-6, application_s: None, ring: 1000.0, socket: f64::INFINITY };
     assert_eq!(fluid.lost(&[], 1.0), 0.0);
-    // 5 ms are 1000 packets; 7 ms lose 400; 1 ms later 200 of the full buffer have gone, and 3 ms lose 600 - 200.
+    // 5 ms are 1000 packets; 7 ms lose 400; 1 ms later 200 of the full ring have gone, and 3 ms lose 600 - 200.
     assert!(fluid.lost(&[pause(0.1, 5e-3)], 1.0) < 1e-9);
     assert!((fluid.lost(&[pause(0.1, 7e-3)], 1.0) - 400.0).abs() < 1e-6);
     assert!((fluid.lost(&[pause(0.1, 7e-3), pause(0.108, 3e-3)], 1.0) - 800.0).abs() < 1e-6);
-    // Only what lies within the trial counts.
-    assert!((fluid.lost(&[pause(-1e-3, 8e-3), pause(0.994, 1.0)], 1.0) - 600.0).abs() < 1e-6);
+    // With an application that takes as long: after 2 ms the ring's 400 packets leave in 2 ms at 400 kpps, and 800 are in the socket.
+    let read = Fluid { service_s: 2.5e-6, application_s: Some(1.25e-6), socket: 700.0, ..fluid };
+    assert!((read.lost(&[pause(0.1, 2e-3)], 1.0) - 100.0).abs() < 1e-6);
+    // Then the application has half of the CPU: it reads 400 kpps, 200 more than come. 3 ms later 100 are left.
+    let mut queues = Queues { socket: 700.0, ..Queues::default() };
+    read.work(&mut queues, 3e-3);
+    assert!((queues.socket - 100.0).abs() < 1e-6 && queues.lost == 0.0, "{queues:?}");
+}
+
+#[test]
+fn pauses_count_as_far_as_they_lie_within_their_trials() {
+    let measured = Measured::of(vec![vec![pause(-1e-3, 3e-3), pause(0.399, 15.0)], vec![pause(-2.0, 1.0)]], 0.4);
+    let lengths: Vec<f64> = measured.lengths_s().iter().map(|s| (s * 1e6).round()).collect();
+    assert_eq!((lengths, measured.trials[1].len()), (vec![2000.0, 1000.0], 0));
+    let host = measured.on(&computed().host).unwrap().expect("there were pauses");
+    assert!((host.pause_every_s.unwrap() - (0.8 - 3e-3) / 2.0).abs() < 1e-9);
+    // A CPU that was never there.
+    assert!(Measured::of(vec![vec![pause(-1.0, 3.0)]], 0.4).on(&computed().host).is_err());
 }
 
 /// Where more than half of the trials are without a pause, the cliff is the host's own, ends included; where all have one of
@@ -72,15 +99,7 @@ fn simulation_and_paper_agree() {
     let simulated = |measured: &Measured| in_simulation(&computed(), &own(CAPACITY_PPS), measured, &goal, &stop);
     assert_eq!(simulated(&none).unwrap(), Some(own(CAPACITY_PPS)));
     let mut chance = Chance::new(8);
-    let mut trial = |_| -> Vec<Span> {
-        let mut at_s = 0.0;
-        std::iter::from_fn(|| {
-            let from_s = at_s + 30e-3 * chance.exponential();
-            at_s = from_s + 4e-3;
-            (from_s < 0.4).then(|| pause(from_s, 4e-3))
-        })
-        .collect()
-    };
+    let mut trial = |_| random_pauses(&mut chance, 30e-3, 4e-3);
     let measured = Measured { trials: (0..200).map(&mut trial).collect(), trial_s: 0.4 };
     let paper = on_paper(&computed(), &own(CAPACITY_PPS), &measured, &goal).unwrap();
     let simulated = simulated(&measured).unwrap().unwrap();
@@ -88,6 +107,27 @@ fn simulation_and_paper_agree() {
     assert!(paper.value < 0.8 * CAPACITY_PPS, "{paper:?}");
     stop.store(true, Ordering::Relaxed);
     assert_eq!(in_simulation(&computed(), &own(CAPACITY_PPS), &measured, &goal, &stop).unwrap(), None);
+}
+
+/// With an application what a pause leaves waits in the socket, not in the ring: two pauses one after the other do not add up there.
+#[test]
+fn with_an_application_simulation_and_paper_agree() {
+    let goal = Goal { loss_ratio: 1e-3, ..quick() };
+    let stop = AtomicBool::new(false);
+    let each_s = 0.5 / CAPACITY_PPS;
+    let host = Host { protocol_s: each_s, application_s: Some(each_s), socket_buffer: 2500, ..computed().host };
+    let computed = Computed { host, ..computed() };
+    let mut chance = Chance::new(9);
+    let mut trial = |_| random_pauses(&mut chance, 12e-3, 2.2e-3);
+    let measured = Measured::of((0..200).map(&mut trial).collect(), 0.4);
+    let own = own(0.98 * CAPACITY_PPS);
+    let paper = on_paper(&computed, &own, &measured, &goal).unwrap();
+    let simulated = in_simulation(&computed, &own, &measured, &goal, &stop).unwrap().unwrap();
+    assert!((simulated.value / paper.value - 1.0).abs() < 0.1, "{simulated:?} and {paper:?}");
+    assert!(paper.value < 0.95 * own.value, "{paper:?}");
+    // Two pauses of 700 packets each, 5 ms apart: the ring is empty in between.
+    let fluid = Fluid::of(&computed, CAPACITY_PPS, 350e3);
+    assert_eq!(fluid.lost(&[pause(0.1, 2e-3), pause(0.107, 2e-3)], 0.4), 0.0);
 }
 
 /// A fake host with pauses: where half of its trials lose more than the target is predicted from the pauses of its searches' trials.
@@ -108,7 +148,7 @@ fn what_a_host_with_pauses_shows_is_predicted() {
                 let searched = searched(&mut fake, goal, 5, seed);
                 let pauses_of = |seen: &Observation| seen.slots.host_pauses.clone().expect("told");
                 let trials = searched.trials.iter().map(|(seen, _)| pauses_of(seen)).collect();
-                let measured = Measured { trials, trial_s: goal.final_trial_s };
+                let measured = Measured::of(trials, goal.final_trial_s);
                 let own = Figure::exact(fake.cliff_pps(goal.final_trial_s, goal.loss_ratio));
                 on_paper(&computed(), &own, &measured, &goal).expect("trials").value / low
             })

@@ -122,11 +122,12 @@ fn intervals(samples: &[TcpSample]) -> Vec<TcpInterval> {
         .collect()
 }
 
-/// The flows interval by interval. All are asked in one pass after the other, so an interval's place is its pass; the last pass may
-/// have ended before it had asked all. Where some missed more (a far end has passes of its own), an interval counts where it ends.
+/// The flows interval by interval. Those of one end are asked in one pass after the other, so an interval's place is its pass; the last pass
+/// may have ended before it had asked all. Where both ends send, or some missed more, an interval counts where it ends.
 fn by_interval(flows: &[TcpFlow]) -> Vec<TcpFlows> {
     let Some(most) = flows.iter().max_by_key(|flow| flow.intervals.len()) else { return Vec::new() };
-    let of_same_passes = flows.iter().all(|flow| flow.intervals.len() + 1 >= most.intervals.len());
+    let of_same_passes =
+        flows.iter().all(|flow| flow.forward == most.forward && flow.intervals.len() + 1 >= most.intervals.len());
     let ends_s: Vec<f64> = most.intervals.iter().map(|interval| interval.at_s).collect();
     let mut groups: Vec<Vec<&TcpInterval>> = vec![Vec::new(); ends_s.len()];
     for flow in flows {
