@@ -13,7 +13,7 @@ use crate::scheme::Scheme;
 use crate::traffic::Traffic;
 
 pub use cpu::{CpuBesides, CpuMeasured};
-pub use disturbance::{ClockJump, Disturbance, Drift, FullFirst, LengthBin, PauseBudget, Pauses, Speed, SpeedAt};
+pub use disturbance::{Buffer, ClockJump, Disturbance, Drift, LengthBin, PauseBudget, Pauses, Speed, SpeedAt};
 
 /// One value from each engine; None: it could not be had, and [`Finding::missing`] says why.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -99,12 +99,13 @@ pub struct Calibration {
     /// Share of the variance of softirq time that the regression explains, if it was fitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub r_squared: Option<f64>,
-    /// Costs that the trials hardly tell apart.
+    /// Pairs of costs that do not come out by themselves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub correlated: Vec<Correlated>,
 }
 
-/// Two costs that the trials hardly tell apart: where one comes out higher, the other comes out lower, or higher too.
+/// Two costs that come out together from trial to trial. Where one is lower as the other is higher (below 0), the trials hardly tell them
+/// apart; where both are higher (above 0), it was the CPU's speed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Correlated {
     /// Key of the one.

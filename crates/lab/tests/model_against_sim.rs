@@ -247,10 +247,10 @@ fn dim_is_near() {
 #[test]
 fn hybrid_is_near() {
     for scheme in ["hybrid:quota=3,up=120kpps,down=110kpps", "hybrid:period=40us,quota=8"] {
-        for load_pps in [40e3, 112e3, 116e3, 125e3, 250e3] {
+        for load_pps in [40e3, 105e3, 112e3, 116e3, 125e3, 170e3, 250e3] {
             let point = point(scheme, load_pps, 256);
             let model = ModelEngine::new(Fidelity::Exact).without_quantiles().evaluate(&point).expect("an answer");
-            let sim = SimEngine { confidence: CONFIDENCE, ..SimEngine::with_packets(12, 200_000) };
+            let sim = SimEngine { confidence: CONFIDENCE, ..SimEngine::with_packets(12, 400_000) };
             let sim = sim.evaluate(&point).expect("an answer");
             let apart = |pick: fn(&Outcome) -> Option<Figure>| {
                 let (model, sim) = (pick(&model).expect("a figure").value, pick(&sim).expect("a figure"));

@@ -21,8 +21,9 @@ use netcliff_sim::{Effort, SimEngine};
 /// Confidence of each of the two stages: a figure is out if both miss it on the same side, by chance once in 500 000.
 const CONFIDENCE: f64 = 0.998;
 const PACKETS: u64 = 100_000;
-/// Packets of a third and a fourth stage where the simulator saw nothing of what the model has, or where the model says that it is exact: rare events that
-/// come many at a time, such as interrupts of an overloaded ring that happens to empty, are not Poisson, and no short run's interval holds.
+/// Packets of a third and a fourth stage where the simulator saw nothing of what the model has, or where the model says that it is
+/// exact: rare events that come many at a time, such as interrupts of an overloaded ring that happens to empty, are not Poisson,
+/// and no short run's interval holds.
 const RARE_PACKETS: [u64; 2] = [20_000_000, 200_000_000];
 
 /// A random scheme with random options.

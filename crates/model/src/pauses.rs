@@ -2,6 +2,7 @@
 //! how long a pause a host survives. The chains are in `schemes::paused`.
 
 use netcliff_core::Host;
+use netcliff_core::finding::Buffer;
 use netcliff_core::host::{MeasuredTimes, PauseTimes, Pauses};
 
 /// Halvings of an interval: to the last bit of a double.
@@ -101,15 +102,6 @@ pub fn cliff_pps(loss_target: f64, buffer: u64, pauses: &Pauses) -> Option<f64> 
 /// Time in which the queue of a pause of this length drains (s); None if the CPU does not keep up.
 pub fn drain_s(arrival_pps: f64, service_pps: f64, length_s: f64) -> Option<f64> {
     (service_pps > arrival_pps).then(|| arrival_pps * length_s / (service_pps - arrival_pps))
-}
-
-/// The buffer that overflows first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Buffer {
-    /// The receive ring, in the pause.
-    Ring,
-    /// The application's socket, after it, while protocol processing drains the ring before the application runs.
-    Socket,
 }
 
 /// The longest pause that a host survives without loss.

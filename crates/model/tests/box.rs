@@ -91,7 +91,7 @@ fn traffic() -> impl Strategy<Value = Traffic> {
 
 // Other points in every run, of which 400 show a defect of one in 100 with a chance of 98 %.
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
     fn any_point_is_answered_or_refused(host in host(), scheme in scheme(), traffic in traffic(), paper in 0..4_u8, quantiles: bool) {

@@ -93,13 +93,14 @@ fn first_guess(point: &Point) -> f64 {
 }
 
 /// Finds the highest load of `point`'s traffic whose loss is at or below `loss_target`, by bracketing and bisection with
-/// common random numbers: up to 4 million arrivals a load, or as many as [`Effort::Exactly`] says. Errors: as [`SimEngine::simulate`], or no bracket was found (loss even at the lowest load).
+/// common random numbers: up to 4 million arrivals a load, or as many as [`Effort::Exactly`] says. Errors: as
+/// [`SimEngine::simulate`], or no bracket was found (loss even at the lowest load).
 pub fn cliff_sim(engine: &SimEngine, point: &Point, loss_target: f64) -> Result<Cliff, EngineFailure> {
     let found = cliff_sim_unless(engine, point, loss_target, &|| false)?;
     found.ok_or_else(|| EngineFailure::Failed("the search was stopped".into()))
 }
 
-/// [`cliff_sim`] that asks between its runs, of 4 million packets at most, whether to stop: None if so.
+/// [`cliff_sim`] that asks between its runs whether to stop: None if so.
 ///
 /// # Errors
 /// As [`cliff_sim`].

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use netcliff_core::{EngineFailure, Outcome, Point};
 
+use crate::clock::Clock;
 use crate::engine::{SimEngine, clock};
 use crate::length::warm_up;
 use crate::machine::SEGMENTS;
@@ -25,10 +26,7 @@ impl SimEngine {
     /// engine play no part. Errors: the point is invalid or not
     /// supported, or it has several queues.
     pub fn replicas(&self, point: &Point, numbers: Range<u64>, packets: u64) -> Result<Vec<Replica>, EngineFailure> {
-        point.validate()?;
-        self.one_queue(point)?;
-        let packets = packets.clamp(100, u64::from(u32::MAX));
-        let clock = clock(point, packets);
+        let (packets, clock) = self.of_one_queue(point, packets)?;
         Ok(each(numbers, |number| {
             let records = run(point, clock, self.seed, number, packets);
             let found = warm_up(point, clock, std::iter::once(&records.marks[..]));
@@ -39,6 +37,16 @@ impl SimEngine {
             let settled = found.settled && !batch.outstayed();
             Replica { outcome: summary::outcome(point, &batch, clock, self.confidence), settled }
         }))
+    }
+}
+
+impl SimEngine {
+    /// How many arrivals a single replication of a point with one queue takes, asked for `packets`, and its clock.
+    pub(crate) fn of_one_queue(&self, point: &Point, packets: u64) -> Result<(u64, Clock), EngineFailure> {
+        point.validate()?;
+        self.one_queue(point)?;
+        let packets = packets.clamp(100, u64::from(u32::MAX));
+        Ok((packets, clock(point, packets)))
     }
 }
 

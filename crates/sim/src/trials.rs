@@ -1,27 +1,19 @@
-//! [`SimEngine::trial_losses`]: short runs from an empty host, as one measures them.
-
-use std::ops::Range;
+//! [`SimEngine::trial_loss`]: short runs from an empty host, as one measures them.
 
 use netcliff_core::{EngineFailure, Point};
 
-use crate::engine::{SimEngine, clock};
+use crate::engine::SimEngine;
 use crate::machine::CELLS;
-use crate::replicate::{each, run};
+use crate::replicate::run;
 
 impl SimEngine {
-    /// The share lost in each of the trials with these numbers, of `packets` arrivals (at least 100) into an empty host. Nothing
-    /// is cut off; what is still inside at the end is not lost. A trial of the same number under the same seed meets pauses of the
-    /// same lengths at every load; effort and confidence of the engine play no part. Errors: the point is invalid or not
-    /// supported, or it has several queues.
-    pub fn trial_losses(&self, point: &Point, numbers: Range<u64>, packets: u64) -> Result<Vec<f64>, EngineFailure> {
-        point.validate()?;
-        self.one_queue(point)?;
-        let packets = packets.clamp(100, u64::from(u32::MAX));
-        let clock = clock(point, packets);
-        Ok(each(numbers, |number| {
-            let counts = run(point, clock, self.seed, number, packets).marks[CELLS];
-            counts.lost() as f64 / counts.offered as f64
-        }))
+    /// The share lost in the trial with this number, of `packets` arrivals (at least 100) into an empty host. Nothing is cut off;
+    /// what is still inside at the end is not lost. A trial of the same number under the same seed meets pauses of the same
+    /// lengths at every load; effort and confidence of the engine play no part. Errors: as [`SimEngine::replicas`].
+    pub fn trial_loss(&self, point: &Point, number: u64, packets: u64) -> Result<f64, EngineFailure> {
+        let (packets, clock) = self.of_one_queue(point, packets)?;
+        let counts = run(point, clock, self.seed, number, packets).marks[CELLS];
+        Ok(counts.lost() as f64 / counts.offered as f64)
     }
 }
 
@@ -42,12 +34,13 @@ mod tests {
     fn trials_with_a_pause_lose_what_does_not_fit() {
         let engine = SimEngine { seed: 5, ..SimEngine::default() };
         let paused = point(50e3, &["pause=10ms", "pause_every=200ms", "pause_times=constant"]);
-        let losses = engine.trial_losses(&paused, 0..40, 5_000).unwrap();
+        let trial = |point: &Point, number| engine.trial_loss(point, number, 5_000).unwrap();
+        let losses: Vec<f64> = (0..40).map(|number| trial(&paused, number)).collect();
         let (lost, whole): (Vec<f64>, Vec<f64>) = losses.iter().partition(|share| **share > 0.0);
         // 0.1 s without a pause: e^-0.5 = 0.61 of the trials; a pause may begin at the end.
         assert!((16..=32).contains(&whole.len()), "{}", whole.len());
         assert!(lost.iter().filter(|share| (0.07..0.09).contains(*share)).count() >= lost.len() / 2, "{lost:?}");
-        assert_eq!(engine.trial_losses(&paused, 7..8, 5_000).unwrap(), losses[7..8]);
-        assert_eq!(engine.trial_losses(&point(50e3, &[]), 0..3, 5_000).unwrap(), [0.0; 3]);
+        assert_eq!(trial(&paused, 7), losses[7]);
+        assert_eq!([0, 1, 2].map(|number| trial(&point(50e3, &[]), number)), [0.0; 3]);
     }
 }

@@ -68,19 +68,19 @@ pub struct PauseBudget {
     /// Length of the longest pause without loss (s).
     pub longest_s: f64,
     /// The queue that overflows first in a longer one.
-    pub first: FullFirst,
+    pub first: Buffer,
     /// How many pauses of the host's CPU were longer in the searches' trials; None: they were not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longer: Option<u64>,
 }
 
-/// A queue between the wire and the application.
+/// A buffer between the wire and the application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum FullFirst {
-    /// The receive ring (the backlog where there is no NIC).
+pub enum Buffer {
+    /// The receive ring (the backlog where there is no NIC), which fills in a pause.
     Ring,
-    /// The application's socket.
+    /// The application's socket, which fills after it, while protocol processing drains the ring before the application runs.
     Socket,
 }
 

@@ -243,9 +243,9 @@ fn within(queues: &str, loads_kpps: &[f64], calm: f64, below: (f64, f64, f64), b
 
 #[test]
 fn siblings_by_their_mean_busy_shares() {
-    within("2:map=smt,smt=1.5", &[60.0, 110.0, 200.0], 0.85, (0.01, 0.05, 0.025), (0.015, 0.08, 0.025));
+    within("2:map=smt,smt=1.5", &[20.0, 60.0, 90.0, 110.0, 200.0], 0.85, (0.01, 0.05, 0.025), (0.015, 0.08, 0.025));
     let (below, beyond) = ((0.01, 0.09, 0.025), (0.05, 0.9, 0.035));
-    within("1:map=smt,smt=1.5,transmit=4us", &[90.0, 130.0, 200.0], 0.85, below, beyond);
+    within("1:map=smt,smt=1.5,transmit=4us", &[20.0, 60.0, 90.0, 130.0, 200.0], 0.85, below, beyond);
 }
 
 #[test]
