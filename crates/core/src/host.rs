@@ -64,7 +64,8 @@ pub struct Host {
     /// The same for the application's time a packet (s).
     #[serde(rename = "cold_application", with = "units::time_s", default)]
     pub cold_application_s: f64,
-    /// Protocol time of a packet that finds the socket buffer full, as a share of a delivered one's.
+    /// Protocol time of a packet that finds the socket buffer full over that of a delivered one, 0 to [`MOST_DROP_COST`]: above 1 where the
+    /// queue between the CPUs is contended when most is dropped.
     #[serde(default = "one")]
     pub socket_drop_cost: f64,
     /// B: slots of the receive ring or backlog, the packet in service included.
@@ -146,6 +147,9 @@ mod optional_time_s {
         text.map(|text| crate::units::parse_time_s(&text).map_err(serde::de::Error::custom)).transpose()
     }
 }
+
+/// Largest `socket_drop_cost`.
+pub const MOST_DROP_COST: f64 = 10.0;
 
 /// Names of the presets, for help texts.
 pub const PRESETS: &[&str] = &["pentium4-2530mhz"];
@@ -347,8 +351,8 @@ impl Host {
         bounds::time("tick", self.tick_s)?;
         bounds::packets("ring", self.ring, "slots")?;
         bounds::packets("socket_buffer", self.socket_buffer, "packets")?;
-        if !(0.0..=1.0).contains(&self.socket_drop_cost) {
-            return Err(Invalid::new("socket_drop_cost", self.socket_drop_cost, "must be a share from 0 to 1"));
+        if !(0.0..=MOST_DROP_COST).contains(&self.socket_drop_cost) {
+            return Err(Invalid::new("socket_drop_cost", self.socket_drop_cost, "must be a ratio from 0 to 10"));
         }
         if let Some(queues) = &self.queues {
             queues.validate()?;

@@ -56,6 +56,10 @@ fn points() -> Vec<Point> {
         // What `find` predicts with: a late interrupt and wake-ups above a ring and a socket of a host's size.
         if scheme == "napi" {
             points.extend([250.0, 400.0].map(calibrated));
+            // Dropping that costs more than delivering, as between contended CPUs.
+            let mut contended = calibrated(400.0);
+            contended.host.socket_drop_cost = 1.5;
+            points.push(contended);
         }
         // Past saturation too, where a small socket soon forgets how it began.
         if scheme != "napi" {

@@ -23,6 +23,8 @@ use crate::schemes::Work;
 
 /// Relative width at which the mean service is taken as found: far below 1/K, the scale on which loss changes.
 const SERVICE_FOUND: f64 = 1e-6;
+/// Steps towards a service that implies itself, at most: each comes nearer by the share of packets that are dropped.
+const MOST_STEPS: u32 = 200;
 
 /// Mean occupancy of the socket above which its packets are taken as cold: beyond saturation it is near 1, below near 0.
 const COLD_OCCUPANCY: f64 = 0.5;
@@ -99,7 +101,28 @@ fn settled<E>(
         Ok(socket(host, application_s, work, ring))
     };
     let fixed = host.socket_drop_cost == 1.0 && host.wakeup_s == 0.0;
-    if fixed { at(work.service_s) } else { crossing(work.service_s + host.wakeup_s, &at) }
+    let longest_s = work.service_s * host.socket_drop_cost.max(1.0) + host.wakeup_s;
+    match host.socket_drop_cost {
+        _ if fixed => at(work.service_s),
+        dearer if dearer > 1.0 => descending(longest_s, &at),
+        _ => crossing(longest_s, &at),
+    }
+}
+
+/// The same where a dropped packet costs more than a delivered one: what is implied then grows with the service, there may be several
+/// crossings, and from the longest service down the first is met: that of a socket which has been full.
+fn descending<E>(longest_s: f64, at: &dyn Fn(f64) -> Result<Socket, E>) -> Result<Socket, E> {
+    let mut service_s = longest_s;
+    let mut socket = at(service_s)?;
+    for _ in 0..MOST_STEPS {
+        let next_s = socket.implied_service_s.min(service_s);
+        if service_s - next_s <= SERVICE_FOUND * service_s {
+            break;
+        }
+        service_s = next_s;
+        socket = at(service_s)?;
+    }
+    Ok(socket)
 }
 
 /// The socket at the service that it implies itself. What is implied falls as the service grows, so that the longest

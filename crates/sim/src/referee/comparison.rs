@@ -96,7 +96,7 @@ impl Dice {
             wakeup_s: self.time_s(2e-6),
             cold_protocol_s: self.time_s(1e-6),
             cold_application_s: self.time_s(2e-6),
-            socket_drop_cost: self.roll(),
+            socket_drop_cost: 2.0 * self.roll(),
             ring: self.up_to(200),
             socket_buffer: self.up_to(100),
             tick_s: 2e-5 + self.roll() * 4e-3,
