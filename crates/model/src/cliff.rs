@@ -2,10 +2,10 @@
 
 use netcliff_core::{Engine, EngineFailure, Host, Invalid, Point, Scheme, Traffic};
 
-/// Relative width at which the search ends.
-const FOUND: f64 = 1e-5;
 /// The logarithm of a loss over the bound is taken for no lower than this: that of no loss at all has no value.
 const LEAST_EXCESS: f64 = -30.0;
+/// First step from an expected cliff.
+const NEAR_STEP: f64 = 1.05;
 /// Loads searched (pps).
 const LOWEST_PPS: f64 = 1e-6;
 const HIGHEST_PPS: f64 = 1e13;
@@ -19,11 +19,78 @@ pub struct Cliff {
     pub evaluations: u32,
 }
 
-/// The highest load of `traffic`'s kind that `host` takes under `scheme` with a loss of at most `loss`.
+/// How a cliff is looked for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CliffSearch {
+    /// Load near which it is expected (pps); None: it may be anywhere.
+    pub near_pps: Option<f64>,
+    /// Relative width at which the search ends, above 0.
+    pub width: f64,
+}
+
+impl Default for CliffSearch {
+    fn default() -> Self {
+        Self { near_pps: None, width: 1e-5 }
+    }
+}
+
+impl CliffSearch {
+    /// The highest load of `traffic`'s kind that `host` takes under `scheme` with a loss of at most `loss`.
+    ///
+    /// Steps up or down until the bound lies between two loads: doubling or halving from the load that the CPU could just do, 5 % and then ever
+    /// more from an expected one. Then Chandrupatla's method on the logarithms of load and loss. Err if `loss` is
+    /// not above 0 and below 1 (in theory every load loses something, and none loses all), or if the engine fails or never loses (or always
+    /// does) within 1e-6 to 1e13 packets/s.
+    pub fn cliff(
+        &self,
+        engine: &dyn Engine,
+        host: &Host,
+        scheme: &Scheme,
+        traffic: &Traffic,
+        loss: f64,
+    ) -> Result<Cliff, EngineFailure> {
+        if !(loss > 0.0 && loss < 1.0) {
+            return Err(Invalid::new("loss", loss, "must be above 0 and below 1").into());
+        }
+        let mut evaluations = 0;
+        let mut excess = |pps: f64| -> Result<f64, EngineFailure> {
+            evaluations += 1;
+            let found = loss_at(engine, host, scheme, traffic, pps)?;
+            Ok(if found <= loss { (found / loss).ln().clamp(LEAST_EXCESS, 0.0) } else { (found / loss).ln() })
+        };
+        let bytes = traffic.size.mean_bytes().unwrap_or(64.0);
+        let just_done_pps = 1.0 / (host.service_s(bytes) + host.application_s.unwrap_or(0.0));
+        let (guess, mut step) = self.near_pps.map_or((just_done_pps, 2.0), |near_pps| (near_pps, NEAR_STEP));
+        let none = || EngineFailure::Failed("no load between 1e-6 pps and 1e13 pps divides loss from no loss".into());
+        let at_guess = excess(guess)?;
+        let (mut low, mut high) = ((guess, at_guess), (guess, at_guess));
+        while high.1 <= 0.0 {
+            low = high;
+            high.0 *= step;
+            step = (step * step).min(2.0);
+            if high.0 > HIGHEST_PPS {
+                return Err(none());
+            }
+            high.1 = excess(high.0)?;
+        }
+        while low.1 > 0.0 {
+            high = low;
+            low.0 /= step;
+            step = (step * step).min(2.0);
+            if low.0 < LOWEST_PPS {
+                return Err(none());
+            }
+            low.1 = excess(low.0)?;
+        }
+        let pps = bound(low, high, self.width, &mut excess)?;
+        Ok(Cliff { pps, evaluations })
+    }
+}
+
+/// What [`CliffSearch::cliff`] finds where nothing is expected, to a part in 1e5.
 ///
-/// Doubling or halving from the load that the CPU could just do, then Chandrupatla's method on the logarithms of load and loss to a part in 1e5. Err if `loss` is
-/// not above 0 and below 1 (in theory every load loses something, and none loses all), or if the engine fails or never loses (or always
-/// does) within 1e-6 to 1e13 packets/s.
+/// # Errors
+/// As there.
 pub fn cliff(
     engine: &dyn Engine,
     host: &Host,
@@ -31,38 +98,7 @@ pub fn cliff(
     traffic: &Traffic,
     loss: f64,
 ) -> Result<Cliff, EngineFailure> {
-    if !(loss > 0.0 && loss < 1.0) {
-        return Err(Invalid::new("loss", loss, "must be above 0 and below 1").into());
-    }
-    let mut evaluations = 0;
-    let mut excess = |pps: f64| -> Result<f64, EngineFailure> {
-        evaluations += 1;
-        let found = loss_at(engine, host, scheme, traffic, pps)?;
-        Ok(if found <= loss { (found / loss).ln().clamp(LEAST_EXCESS, 0.0) } else { (found / loss).ln() })
-    };
-    let bytes = traffic.size.mean_bytes().unwrap_or(64.0);
-    let guess = 1.0 / (host.service_s(bytes) + host.application_s.unwrap_or(0.0));
-    let none = || EngineFailure::Failed("no load between 1e-6 pps and 1e13 pps divides loss from no loss".into());
-    let at_guess = excess(guess)?;
-    let (mut low, mut high) = ((guess, at_guess), (guess, at_guess));
-    while high.1 <= 0.0 {
-        low = high;
-        high.0 *= 2.0;
-        if high.0 > HIGHEST_PPS {
-            return Err(none());
-        }
-        high.1 = excess(high.0)?;
-    }
-    while low.1 > 0.0 {
-        high = low;
-        low.0 *= 0.5;
-        if low.0 < LOWEST_PPS {
-            return Err(none());
-        }
-        low.1 = excess(low.0)?;
-    }
-    let pps = bound(low, high, &mut excess)?;
-    Ok(Cliff { pps, evaluations })
+    CliffSearch::default().cliff(engine, host, scheme, traffic, loss)
 }
 
 /// The highest load within the bound, between one `low` within it and one `high` beyond it; each with its excess.
@@ -73,6 +109,7 @@ pub fn cliff(
 fn bound(
     low: (f64, f64),
     high: (f64, f64),
+    width: f64,
     excess: &mut dyn FnMut(f64) -> Result<f64, EngineFailure>,
 ) -> Result<f64, EngineFailure> {
     let log = |(pps, excess): (f64, f64)| (pps.ln(), excess);
@@ -81,11 +118,11 @@ fn bound(
     let mut held_pps = low.0;
     loop {
         let (least, most) = (newest.0.min(opposite.0), newest.0.max(opposite.0));
-        if most - least <= FOUND {
+        if most - least <= width {
             return Ok(held_pps);
         }
         // A little beyond an end that is as good as the cliff: the other end then comes near as well.
-        let aside = 0.4 * FOUND;
+        let aside = 0.4 * width;
         let place = (newest.0 + share * (opposite.0 - newest.0)).clamp(least + aside, most - aside);
         let found = (place, excess(place.exp())?);
         if found.1 <= 0.0 {
@@ -182,7 +219,10 @@ mod tests {
                 let scheme: Scheme = scheme.parse().expect("a scheme");
                 let found = cliff(&engine, &host, &scheme, &traffic, loss).expect("a cliff");
                 let at = |pps: f64| loss_at(&engine, &host, &scheme, &traffic, pps).expect("a loss");
-                assert!(at(found.pps) <= loss && at(found.pps * (1.0 + FOUND)) > loss, "{scheme:?} {ring}: {found:?}");
+                assert!(
+                    at(found.pps) <= loss && at(found.pps * (1.0 + CliffSearch::default().width)) > loss,
+                    "{scheme:?} {ring}: {found:?}"
+                );
                 assert!(found.evaluations <= 16, "{scheme:?} {ring}: {found:?}");
             }
         }

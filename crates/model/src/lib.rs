@@ -36,7 +36,7 @@ pub mod schemes;
 pub mod sensitivity;
 
 pub use analysis::{Question, analyse};
-pub use cliff::{Cliff, cliff, livelock_index};
+pub use cliff::{Cliff, CliffSearch, cliff, livelock_index};
 pub use engine::{Fidelity, ModelEngine};
 pub use schemes::switching_pps;
 pub use sensitivity::{STEP, Sensitivity, sensitivities};

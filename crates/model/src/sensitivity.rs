@@ -44,24 +44,19 @@ impl Cost {
 const SMALL_STEP: f64 = 1e-3;
 
 /// At a point that is its own cliff: d ln(cliff)/d cost, by the costs' keys (1/s; per byte: B/s), for those of `keys` that the
-/// host has. From the loss there, by the theorem of implicit functions: -(d ln loss/d cost)/(d ln loss/d ln load), an
-/// evaluation each and one for the load. Errors: the model does not answer, or nothing is lost at the point.
+/// host has. From the loss there, by the theorem of implicit functions: -(d ln loss/d cost)/(d ln loss/d ln load), a point
+/// each and two for the load. `losses` answers them in their order, as many at once as it likes. Errors: it does not, or nothing is lost at the
+/// point.
 pub fn cliff_slopes(
-    engine: &dyn Engine,
     point: &Point,
     keys: &[&str],
+    losses: impl FnOnce(&[Point]) -> Result<Vec<f64>, EngineFailure>,
 ) -> Result<Vec<(&'static str, f64)>, EngineFailure> {
-    let ln_loss = |at: &Point| -> Result<f64, EngineFailure> {
-        let loss = engine.evaluate(at)?.loss_fraction.map_or(0.0, |figure| figure.value);
-        let why = "nothing is lost at this load: it is no cliff";
-        if loss > 0.0 { Ok(loss.ln()) } else { Err(EngineFailure::Failed(why.into())) }
-    };
-    let here = ln_loss(point)?;
     let load_pps = point.traffic.rate_pps().unwrap_or(1.0);
     let more = Point { traffic: point.traffic.at_pps(load_pps * SMALL_STEP.exp()), ..point.clone() };
-    let by_load = (ln_loss(&more)? - here) / SMALL_STEP;
     let bytes = point.traffic.size.mean_bytes().unwrap_or(64.0);
-    let mut slopes = Vec::new();
+    let mut points = vec![point.clone(), more];
+    let mut steps = Vec::new();
     for cost in COSTS.iter().filter(|cost| keys.contains(&cost.key)) {
         let mut host = point.host.clone();
         let service_s = host.service_s(bytes);
@@ -70,9 +65,16 @@ pub fn cliff_slopes(
         let whole = if *value > 0.0 { *value } else { service_s / if cost.key == "per_byte" { bytes } else { 1.0 } };
         let step = SMALL_STEP * whole;
         *value += step;
-        slopes.push((cost.key, -(ln_loss(&Point { host, ..point.clone() })? - here) / step / by_load));
+        steps.push((cost.key, step));
+        points.push(Point { host, ..point.clone() });
     }
-    Ok(slopes)
+    let ln_losses: Vec<f64> = losses(&points)?.into_iter().map(f64::ln).collect();
+    let [here, more, each @ ..] = ln_losses.as_slice() else { return Ok(Vec::new()) };
+    if ln_losses.iter().any(|ln_loss| !ln_loss.is_finite()) {
+        return Err(EngineFailure::Failed("nothing is lost at this load: it is no cliff".into()));
+    }
+    let by_load = (more - here) / SMALL_STEP;
+    Ok(steps.iter().zip(each).map(|((key, step), there)| (*key, -(there - here) / step / by_load)).collect())
 }
 
 /// Elasticities (relative change over relative change of the cost).
@@ -152,14 +154,17 @@ mod tests {
         let point = Point { host, scheme, traffic: traffic.at_pps(cliff.pps) };
         let searched = sensitivities(&engine, &point, 1e-3).unwrap();
         let keys: Vec<&str> = searched.iter().map(|cost| cost.key).collect();
-        for (key, slope) in cliff_slopes(&engine, &point, &keys).unwrap() {
+        let losses = |points: &[Point]| -> Result<Vec<f64>, EngineFailure> {
+            points.iter().map(|point| Ok(engine.evaluate(point)?.loss_fraction.unwrap().value)).collect()
+        };
+        for (key, slope) in cliff_slopes(&point, &keys, losses).unwrap() {
             let cost = COSTS.iter().find(|cost| cost.key == key).unwrap().of(&point.host).unwrap();
             let elasticity = searched.iter().find(|cost| cost.key == key).unwrap().cliff;
             assert!((slope * cost - elasticity).abs() < 0.01, "{key}: {} and {elasticity}", slope * cost);
         }
         // A cost that is zero has a slope, too; where nothing is lost there is none.
-        assert!(cliff_slopes(&engine, &point, &["wakeup"]).unwrap()[0].1 < 0.0);
+        assert!(cliff_slopes(&point, &["wakeup"], losses).unwrap()[0].1 < 0.0);
         let idle = Point { traffic: point.traffic.at_pps(1.0), ..point };
-        assert!(cliff_slopes(&engine, &idle, &["protocol"]).is_err());
+        assert!(cliff_slopes(&idle, &["protocol"], losses).is_err());
     }
 }
