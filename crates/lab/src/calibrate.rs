@@ -39,6 +39,9 @@ const BLOCKED_WORK_S: f64 = 1e-3;
 /// Work that keeps the socket full while about half of the packets are read (s), and the share it is offered.
 const FULL_WORK_S: f64 = 5e-6;
 const FULL_SHARE: f64 = 0.5;
+/// Load of the trials whose packets are all dropped at the socket, as a share of the rough cliff: where most are dropped, the queue between
+/// the CPUs is as contended as there.
+const BLOCKED_SHARE: f64 = 1.5;
 /// Loss above which a trial is taken to have kept the socket full.
 const FULL_LOSS: f64 = 0.1;
 /// Trials of a round.
@@ -102,15 +105,27 @@ pub struct Costs {
     pub application_s: f64,
     /// What an interrupt adds to the application it hits.
     pub hidden_s: f64,
+    /// Protocol time of a packet that a full socket drops, as a share of a delivered one's.
+    pub socket_drop_cost: f64,
+    /// What a full socket adds to a packet's protocol and application time.
+    pub cold_protocol_s: f64,
+    /// See `cold_protocol_s`.
+    pub cold_application_s: f64,
 }
 
 impl Costs {
-    /// CPU time of softirqs and application over what these costs give for what was counted; None where nothing was.
-    pub fn slowness(&self, counts: &Counts) -> Option<f64> {
-        let expected_s = self.protocol_s * counts.packets
+    /// CPU time of softirqs and application over what these costs give for what was counted in a trial that lost this share; None where
+    /// nothing was. A trial that lost more than [`FULL_LOSS`] kept the socket full, as in calibration; one that lost less is taken to have been
+    /// warm.
+    pub fn slowness(&self, counts: &Counts, loss: f64) -> Option<f64> {
+        let (cold_protocol_s, cold_application_s) =
+            if loss > FULL_LOSS { (self.cold_protocol_s, self.cold_application_s) } else { (0.0, 0.0) };
+        let dropped = (counts.packets - counts.delivered).max(0.0);
+        let expected_s = (self.protocol_s + cold_protocol_s)
+            * (counts.delivered.min(counts.packets) + self.socket_drop_cost * dropped)
             + self.poll_s * counts.polls
             + self.wakeup_s * counts.wakeups
-            + self.application_s * counts.delivered
+            + (self.application_s + cold_application_s) * counts.delivered
             + self.hidden_s * counts.busy_interrupts;
         (expected_s > 0.0).then(|| (counts.protocol_s + counts.application_s) / expected_s)
     }
@@ -179,7 +194,7 @@ fn observe(bench: &mut dyn Bench, base: &TrialSpec, plan: Plan) -> Result<Seen, 
             }
             seen.plain.extend(plain);
         }
-        let blocked = at(FULL_SHARE, 20, &|spec| {
+        let blocked = at(BLOCKED_SHARE, 20, &|spec| {
             spec.work_s += BLOCKED_WORK_S;
             // A buffer of a few packets is full from the start, and its packets are not cold.
             spec.receive_buffer_bytes = 4096;

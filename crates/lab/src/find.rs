@@ -15,6 +15,7 @@ mod experienced;
 #[cfg(test)]
 mod fake;
 mod idle;
+mod later;
 mod plan;
 mod reading;
 mod recorder;
@@ -193,23 +194,15 @@ pub fn find(options: &FindOptions, stop: Arc<AtomicBool>, observer: &mut dyn Obs
     drop(bench);
     // The checks build testbeds of their own, and there is one at a time.
     drop(rig);
-    let tried = match basis.filter(|_| !finding.partial) {
-        Some(basis) => {
-            let asked = check::Asked { options, plan: &plan, basis: &basis };
-            check::all(&asked, &mut switch, &stop, &progress, &mut finding);
-            let tries = options.try_suggestions && !finding.partial;
-            if tries {
-                tried::best(&asked, &mut switch, &stop, &progress, &mut finding);
-            }
-            tries
-        }
-        None => false,
-    };
-    if options.try_suggestions && !tried {
-        let why =
-            if finding.partial { "the run was stopped before" } else { "the run has no calibration to suggest from" };
-        missing(&mut finding, "suggestions.tried", why);
-    }
+    let later = basis.as_ref().map(|basis| later::Later {
+        options,
+        plan: &plan,
+        basis,
+        switch: &mut switch,
+        stop: &stop,
+        progress: &progress,
+    });
+    later::all(later, options.try_suggestions, &mut finding);
     finding.provenance.elapsed_s = Some(progress.borrow().elapsed_s());
     Ok(finding)
 }
@@ -253,10 +246,14 @@ fn blank(options: &FindOptions, plan: &Plan, rig: &Rig) -> Finding {
     }
 }
 
+/// A host's CPUs, as its findings name them: `2 x AMD EPYC`.
+pub(crate) fn cpu_name(inventory: &Inventory) -> String {
+    format!("{} x {}", inventory.cpu.online.len(), inventory.cpu.model.as_deref().unwrap_or("unknown CPU"))
+}
+
 fn summary(inventory: &Inventory, rig: &Rig) -> HostSummary {
-    let model = inventory.cpu.model.clone().unwrap_or_else(|| "unknown CPU".to_owned());
     HostSummary {
-        cpu: format!("{} x {model}", inventory.cpu.online.len()),
+        cpu: cpu_name(inventory),
         kernel: format!(
             "Linux {}",
             inventory.kernel.release.clone().unwrap_or_else(|| "of unknown release".to_owned())

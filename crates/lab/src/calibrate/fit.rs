@@ -1,6 +1,7 @@
 //! The regressions of calibration.
 
 use netcliff_core::Figure;
+use netcliff_core::host::MOST_DROP_COST;
 
 use super::{BLOCKED_WORK_S, CalibrationError, Costs, FULL_WORK_S, LARGE_FRAME_BYTES, Seen};
 use crate::bench::Counts;
@@ -86,6 +87,9 @@ impl Fits {
             wakeup_s: self.wakeup.value + self.context_switch.value,
             application_s: self.application.value,
             hidden_s: self.hidden.map_or(0.0, |figure| figure.value),
+            socket_drop_cost: self.socket_drop_cost.unwrap_or(1.0),
+            cold_protocol_s: self.cold_protocol.map_or(0.0, |figure| figure.value),
+            cold_application_s: self.cold_application.map_or(0.0, |figure| figure.value),
         }
     }
 
@@ -126,7 +130,7 @@ impl Fits {
     fn drop_cost(&self, blocked: &[Counts]) -> Option<f64> {
         let share = |c: &Counts| (c.protocol_s - self.poll.value * c.polls) / c.packets / self.protocol.value;
         let shares: Vec<f64> = blocked.iter().map(share).collect();
-        stats::median(&shares).map(|figure| figure.value.clamp(0.0, 1.0))
+        stats::median(&shares).map(|figure| figure.value.clamp(0.0, MOST_DROP_COST))
     }
 
     fn cold(&self, full: &[Counts], hidden_s: f64) -> (Option<Figure>, Option<Figure>) {

@@ -152,12 +152,18 @@ fn a_trial_that_costs_what_was_calibrated_is_not_slow() {
     let mut exact = Exact { metered: true };
     let calibrated = calibrate(&mut exact, &base(), Plan { rounds: 2, rough_pps: 400e3 }).unwrap();
     let mut counts = exact.observe(&TrialSpec { rate_pps: 250e3, ..base() }, true).unwrap().counts.unwrap();
-    let slowness = calibrated.costs.slowness(&counts).unwrap();
+    let slowness = calibrated.costs.slowness(&counts, 0.0).unwrap();
     assert!((slowness - 1.0).abs() < 1e-5, "{slowness}");
     (counts.protocol_s, counts.application_s) = (1.3 * counts.protocol_s, 1.3 * counts.application_s);
-    let slowness = calibrated.costs.slowness(&counts).unwrap();
+    let slowness = calibrated.costs.slowness(&counts, 0.0).unwrap();
     assert!((slowness - 1.3).abs() < 1e-5, "{slowness}");
-    assert_eq!(calibrated.costs.slowness(&Counts::default()), None);
+    assert_eq!(calibrated.costs.slowness(&Counts::default(), 0.0), None);
+    // Half of the packets find the socket full: the work of the trial besides, it costs what full sockets were found to.
+    let full = TrialSpec { rate_pps: 250e3, work_s: FULL_WORK_S, ..base() };
+    let mut counts = exact.observe(&full, true).unwrap().counts.unwrap();
+    counts.application_s -= FULL_WORK_S * counts.delivered;
+    let slowness = calibrated.costs.slowness(&counts, 0.5).unwrap();
+    assert!((slowness - 1.0).abs() < 1e-5, "{slowness}");
 }
 
 #[test]

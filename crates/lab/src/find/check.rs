@@ -1,26 +1,22 @@
 //! Set-ups that calibration did not see: predicted with its costs, then measured.
 
-use std::cell::RefCell;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use netcliff_core::finding::SetupCheck;
+use netcliff_core::finding::{ByEngine, SetupCheck};
 use netcliff_core::{EngineKind, Figure, Finding, FrameSizes, ParseError, Scheme, Traffic, units};
 use netcliff_host::testbed::sysctl::SysctlOverrides;
 
 use super::cliff::{self, Question};
 use super::engines::Computed;
-use super::idle::HostIdle;
-use super::plan::{Plan, Progress};
+use super::later::{Later, ceiling_pps};
+use super::plan::Plan;
 use super::recorder::{Recorder, Stage};
-use super::stages::Basis;
 use super::sureness::Sureness;
-use super::{FindOptions, base, conclude, experienced, missing, stages, surroundings};
+use super::{FindOptions, base, conclude, experienced, missing, surroundings};
 use crate::bench::Bench;
 use crate::calibrate::Calibrated;
-use crate::rig::{Rig, RigOptions};
+use crate::rig::RigOptions;
 use crate::trial::{TrialError, TrialSpec};
-use crate::wire_bench::WireBench;
 
 /// One set-up: what differs from the calibrated one. Written `size=512B`, `work=2us`, `backlog=200` or `budget=64`,
 /// several joined by commas.
@@ -82,7 +78,8 @@ impl CheckSetup {
             napi.budget = u64::from(budget);
         }
         let traffic = Traffic { size: FrameSizes::Fixed(frame_bytes), ..finding.setup.traffic.clone() };
-        Computed { host, scheme, traffic, loss: options.loss, seed: options.seed, packets: plan.sim_packets }
+        let near_pps = finding.cliff_pps.model.map(|cliff| cliff.value);
+        Computed { host, scheme, traffic, loss: options.loss, seed: options.seed, packets: plan.sim_packets, near_pps }
     }
 
     fn spec(&self, options: &FindOptions, plan: &Plan) -> TrialSpec {
@@ -95,30 +92,16 @@ impl CheckSetup {
     }
 }
 
-/// What the checks go by.
-#[derive(Debug, Clone, Copy)]
-pub struct Asked<'a> {
-    pub options: &'a FindOptions,
-    pub plan: &'a Plan,
-    pub basis: &'a Basis,
-}
-
 /// Runs every check; a stop or failure leaves the rest out and says so.
-pub fn all(
-    asked: &Asked<'_>,
-    switch: &mut HostIdle,
-    stop: &Arc<AtomicBool>,
-    progress: &RefCell<Progress<'_>>,
-    finding: &mut Finding,
-) {
-    for setup in &asked.options.checks {
-        progress.borrow_mut().observer.stage(&format!("checking {}", setup.name));
-        match one(setup, asked, switch, stop, progress, finding) {
+pub fn all(later: &mut Later<'_, '_>, finding: &mut Finding) {
+    for setup in &later.options.checks {
+        later.stage(&format!("checking {}", setup.name));
+        let checked = later.on(&setup.rig(later.options), |later, bench| one(setup, later, bench, finding));
+        match checked {
             Ok(check) => finding.checks.push(check),
             Err(why) => missing(finding, &format!("checks.{}", setup.name), why),
         }
-        if stop.load(std::sync::atomic::Ordering::Relaxed) {
-            finding.partial = true;
+        if later.is_stopped(finding) {
             return;
         }
     }
@@ -126,76 +109,68 @@ pub fn all(
 
 fn one(
     setup: &CheckSetup,
-    asked: &Asked<'_>,
-    switch: &mut HostIdle,
-    stop: &Arc<AtomicBool>,
-    progress: &RefCell<Progress<'_>>,
+    later: &Later<'_, '_>,
+    bench: &mut Recorder<'_>,
     finding: &Finding,
 ) -> Result<SetupCheck, String> {
-    let Asked { options, plan, basis } = *asked;
-    let Basis { calibrated, capacity_pps, calibrated_at } = basis;
-    let mut computed = setup.computed(options, plan, calibrated, finding);
-    let spec = setup.spec(options, plan);
-    let rig = Rig::build(&setup.rig(options), Arc::clone(stop)).map_err(|error| error.to_string())?;
-    let watch = |load_pps: f64, _: u64, _: u64| progress.borrow_mut().trial(load_pps);
-    let mut bench = WireBench::new(&rig, options.cpu, Box::new(watch));
-    switch.follow(bench.host_heartbeat())?;
-    let mut bench = Recorder::new(&mut bench);
-    let text = |error: TrialError| error.to_string();
+    let (plan, basis, stop) = (later.plan, later.basis, later.stop);
+    let mut computed = setup.computed(later.options, plan, &basis.calibrated, finding);
+    let spec = setup.spec(later.options, plan);
     // Larger frames take more of the socket's bytes: how many it holds is counted, not predicted.
-    if let Some(held) = bench.socket_capacity(&spec).map_err(text)? {
+    if let Some(held) = bench.socket_capacity(&spec).map_err(told)? {
         computed.host.socket_buffer = held.round() as u64;
     }
-    let mut check = SetupCheck {
-        name: setup.name.clone(),
-        host: computed.host.clone(),
-        scheme: computed.scheme.clone(),
-        frame_bytes: spec.frame_bytes,
-        cliff_pps: Default::default(),
-        cliff_experienced_pps: Default::default(),
-        delivered_at_1_5_pps: Default::default(),
-        delivered_at_2_pps: Default::default(),
-    };
+    let mut check = blank(setup, &computed, &spec);
     // Predicted before it is measured.
     predict(&computed, stop, &mut check);
     let expected_pps =
         check.cliff_pps.sim.or(check.cliff_pps.model).ok_or("neither model nor simulator answers it")?.value;
-    let ceiling_pps = finding.generator.ceiling_pps.map_or(f64::INFINITY, |figure| figure.value);
-    let question = Question {
-        base: spec.clone(),
-        goal: plan.goal,
-        range: stages::range(ceiling_pps),
-        near_pps: expected_pps,
-        // Nothing is known yet of what this set-up serves but what is predicted.
-        capacity_pps: capacity_pps.min(1.05 * expected_pps),
-        searches: plan.searches,
-        most_trials: plan.most_trials,
-    };
+    // Nothing is known yet of what this set-up serves but what is predicted.
+    let capacity_pps = basis.capacity_pps.min(1.05 * expected_pps);
     bench.enter(Stage::Search);
-    let cliffs = cliff::search(&mut bench, &question).map_err(text)?;
-    if let Some(factor) = surroundings::slower(*calibrated_at, bench.turns_per_s(Stage::Search)) {
+    let question = Question { near_pps: expected_pps, capacity_pps, ..later.question(spec.clone(), finding) };
+    let cliffs = cliff::search(bench, &question).map_err(told)?;
+    if let Some(factor) = surroundings::slower(basis.calibrated_at, bench.turns_per_s(Stage::Search)) {
         computed = computed.slowed(factor, spec.work_s);
         predict(&computed, stop, &mut check);
     }
-    sure(&computed, calibrated, stop, &mut check);
+    // A prediction without an interval says why in the run's own; here there is just none.
+    if let Some(Some(Ok(sure))) = Sureness::unless(stop, &computed, &check.cliff_pps, &basis.calibrated) {
+        sure.widen(&mut check.cliff_pps);
+    }
     let cliff = cliffs.own()?;
     check.cliff_pps.wire = Some(cliff);
     if let Some(measured) = bench.in_searches(plan.goal.final_trial_s) {
-        predict_experienced(&computed, measured, plan, stop, &mut check);
+        check.cliff_experienced_pps =
+            experienced::by_engines(&computed, &check.cliff_pps, &measured, &plan.goal, stop).0;
     }
     check.cliff_experienced_pps.wire = cliffs.experienced().ok();
+    let highest_pps = ceiling_pps(finding);
     for (multiple, delivered) in [(1.5, &mut check.delivered_at_1_5_pps), (2.0, &mut check.delivered_at_2_pps)] {
         let load_pps = multiple * cliff.value;
-        let model = computed.unless_stopped(stop, move |computed, _| computed.model_at(load_pps));
-        let sim = computed.unless_stopped(stop, move |computed, _| computed.sim_at(load_pps));
-        for (engine, outcome) in [(EngineKind::Model, model), (EngineKind::Sim, sim)] {
-            delivered.set(engine, outcome.and_then(|outcome| outcome.ok()?.throughput_pps));
-        }
-        if load_pps < ceiling_pps {
-            delivered.set(EngineKind::Wire, measured(&mut bench, &spec, load_pps, plan).map_err(text)?);
+        past(&computed, load_pps, stop, delivered);
+        if load_pps < highest_pps {
+            delivered.wire = measured(bench, &spec, load_pps, plan).map_err(told)?;
         }
     }
     Ok(check)
+}
+
+fn told(error: TrialError) -> String {
+    error.to_string()
+}
+
+fn blank(setup: &CheckSetup, computed: &Computed, spec: &TrialSpec) -> SetupCheck {
+    SetupCheck {
+        name: setup.name.clone(),
+        host: computed.host.clone(),
+        scheme: computed.scheme.clone(),
+        frame_bytes: spec.frame_bytes,
+        cliff_pps: ByEngine::default(),
+        cliff_experienced_pps: ByEngine::default(),
+        delivered_at_1_5_pps: ByEngine::default(),
+        delivered_at_2_pps: ByEngine::default(),
+    }
 }
 
 /// Both engines' cliffs.
@@ -206,34 +181,13 @@ fn predict(computed: &Computed, stop: &AtomicBool, check: &mut SetupCheck) {
     check.cliff_pps.sim = sim.and_then(|cliff| cliff.ok().flatten());
 }
 
-/// Gives both the interval that the trials of calibration leave open.
-fn sure(computed: &Computed, calibrated: &Calibrated, stop: &AtomicBool, check: &mut SetupCheck) {
-    let Some(cliff) = check.cliff_pps.model.filter(|_| !calibrated.resampled.is_empty()) else { return };
-    let (host, resampled) = (calibrated.calibration.host.clone(), calibrated.resampled.clone());
-    let sure = computed.unless_stopped(stop, move |computed, _| Sureness::of(computed, cliff.value, &host, &resampled));
-    if let Some(Ok(sure)) = sure {
-        check.cliff_pps.model = Some(sure.around(cliff));
-        check.cliff_pps.sim = check.cliff_pps.sim.map(|cliff| sure.around(cliff));
+/// What both deliver at a load.
+fn past(computed: &Computed, load_pps: f64, stop: &AtomicBool, delivered: &mut ByEngine<Figure>) {
+    let model = computed.unless_stopped(stop, move |computed, _| computed.model_at(load_pps));
+    let sim = computed.unless_stopped(stop, move |computed, _| computed.sim_at(load_pps));
+    for (engine, outcome) in [(EngineKind::Model, model), (EngineKind::Sim, sim)] {
+        delivered.set(engine, outcome.and_then(|outcome| outcome.ok()?.throughput_pps));
     }
-}
-
-/// The same with the pauses that the searches' trials had.
-fn predict_experienced(
-    computed: &Computed,
-    measured: experienced::Measured,
-    plan: &Plan,
-    stop: &AtomicBool,
-    check: &mut SetupCheck,
-) {
-    let goal = plan.goal;
-    let model = check.cliff_pps.model.and_then(|own| experienced::on_paper(computed, &own, &measured, &goal));
-    let sim = check.cliff_pps.sim.and_then(|own| {
-        computed.unless_stopped(stop, move |computed, unwanted| {
-            experienced::in_simulation(computed, &own, &measured, &goal, unwanted)
-        })
-    });
-    check.cliff_experienced_pps.model = model;
-    check.cliff_experienced_pps.sim = sim.and_then(|cliff| cliff.ok().flatten());
 }
 
 /// Delivered at a load over the plan's repeats; None if the sender never kept up.

@@ -107,8 +107,10 @@ fn notes(used: &[&Outcome]) -> Vec<String> {
 pub fn all(finding: &mut Finding) {
     for engine in [EngineKind::Model, EngineKind::Sim, EngineKind::Wire] {
         let curve: Vec<SweepPoint> = finding.curve(engine).into_iter().cloned().collect();
-        let peak =
-            curve.iter().filter_map(|point| point.outcome.throughput_pps).max_by(|a, b| a.value.total_cmp(&b.value));
+        // At the cliff all but the loss that defines it is delivered, and the sweep may have missed that load by little.
+        let cliff = finding.cliff_pps.get(engine).copied().filter(|_| !curve.is_empty());
+        let delivered = curve.iter().filter_map(|point| point.outcome.throughput_pps).chain(cliff);
+        let peak = delivered.max_by(|a, b| a.value.total_cmp(&b.value));
         let centre_pps = finding.cliff_pps.wire.or(finding.cliff_pps.sim).or(finding.cliff_pps.model).map(|f| f.value);
         let at = |multiple: f64| {
             let load_pps = multiple * centre_pps?;

@@ -7,11 +7,14 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use netcliff_core::{Engine, EngineFailure, Figure, Host, Outcome, Point, Scheme, Traffic};
-use netcliff_model::{Fidelity, ModelEngine};
+use netcliff_model::{CliffSearch, Fidelity, ModelEngine};
 use netcliff_sim::{Effort, SimEngine, cliff_sim_unless};
+use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
 /// How often a computation asks whether it is still wanted.
 const ASKED: Duration = Duration::from_millis(20);
+/// Relative width at which the search for the model's cliff ends.
+const WIDTH: f64 = 1e-4;
 
 /// Model and simulator with what they are asked about.
 #[derive(Debug, Clone)]
@@ -28,6 +31,8 @@ pub struct Computed {
     pub seed: u64,
     /// Arrivals simulated a load.
     pub packets: u64,
+    /// Where the cliff is expected (pps); None: anywhere. Saves the model some of its answers, which take a second each.
+    pub near_pps: Option<f64>,
 }
 
 impl Computed {
@@ -36,13 +41,15 @@ impl Computed {
         Point { host: self.host.clone(), scheme: self.scheme.clone(), traffic: self.traffic.at_pps(load_pps) }
     }
 
-    /// The same with a CPU that takes `factor` times as long for everything but the application's work beyond reading, `work_s` (s) of a
-    /// packet, which is asked for as a time. How long an interrupt is on its way is not the CPU's.
+    /// The same on a machine that takes `factor` times as long for everything but the application's work beyond reading, `work_s` (s) of a
+    /// packet, which is asked for as a time. How long an interrupt is on its way changes with the rest: between virtual CPUs it is work of the
+    /// hypervisor (docs/results/2026-11-23-find has the trials).
     #[must_use]
     pub fn slowed(&self, factor: f64, work_s: f64) -> Self {
         let host = self.host.clone();
         let host = Host {
             interrupt_s: factor * host.interrupt_s,
+            interrupt_latency_s: factor * host.interrupt_latency_s,
             protocol_s: factor * host.protocol_s,
             per_byte_s: factor * host.per_byte_s,
             mask_s: factor * host.mask_s,
@@ -54,7 +61,7 @@ impl Computed {
             cold_application_s: factor * host.cold_application_s,
             ..host
         };
-        Self { host, ..self.clone() }
+        Self { host, near_pps: self.near_pps.map(|near_pps| near_pps / factor), ..self.clone() }
     }
 
     /// Mean size of a frame (bytes); that of the smallest where the traffic has none.
@@ -97,8 +104,19 @@ impl Computed {
     /// The model does not support the point.
     pub fn model_cliff(&self) -> Result<Figure, EngineFailure> {
         let engine = ModelEngine::new(Fidelity::Exact).without_quantiles();
-        let cliff = netcliff_model::cliff(&engine, &self.host, &self.scheme, &self.traffic, self.loss)?;
+        let search = CliffSearch { near_pps: self.near_pps, width: WIDTH };
+        let cliff = search.cliff(&engine, &self.host, &self.scheme, &self.traffic, self.loss)?;
         Ok(Figure::exact(cliff.pps))
+    }
+
+    /// Shares lost on paper, of several points at once.
+    ///
+    /// # Errors
+    /// The model does not support one of them.
+    pub fn losses(points: &[Point]) -> Result<Vec<f64>, EngineFailure> {
+        let engine = ModelEngine::new(Fidelity::Exact).without_quantiles();
+        let loss = |point: &Point| Ok(engine.evaluate(point)?.loss_fraction.map_or(0.0, |figure| figure.value));
+        points.par_iter().map(loss).collect()
     }
 
     /// True if the loss at a load is within the bound, on paper.
@@ -177,7 +195,7 @@ mod tests {
             ..Host::preset("pentium4-2530mhz").expect("a preset")
         };
         let scheme = "napi:weight=64,budget=300,backlog=true".parse().expect("a scheme");
-        Computed { host, scheme, traffic: Traffic::poisson(1.0), loss: 1e-4, seed: 1, packets: 100_000 }
+        Computed { host, scheme, traffic: Traffic::poisson(1.0), loss: 1e-4, seed: 1, packets: 100_000, near_pps: None }
     }
 
     /// Where all times are longer by a tenth, the same happens at a load lower by as much: exact but for the scheduler's tick.

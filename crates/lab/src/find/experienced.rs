@@ -7,10 +7,10 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use netcliff_core::finding::{FullFirst, PauseBudget};
+use netcliff_core::finding::{ByEngine, PauseBudget};
 use netcliff_core::host::PauseTimes;
 use netcliff_core::{EngineFailure, Figure, Host};
-use netcliff_model::pauses::{self, Buffer};
+use netcliff_model::pauses;
 use netcliff_sim::SimEngine;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
@@ -205,8 +205,7 @@ impl Trial<'_> {
     fn passes(&self, load_pps: f64) -> Result<bool, EngineFailure> {
         let engine = SimEngine { seed: self.paused.seed, ..SimEngine::default() };
         let packets = (load_pps * self.trial_s).ceil() as u64;
-        let losses = engine.trial_losses(&self.paused.point(load_pps), self.number..self.number + 1, packets)?;
-        Ok(losses.iter().all(|lost| *lost <= self.goal.loss_ratio))
+        Ok(engine.trial_loss(&self.paused.point(load_pps), self.number, packets)? <= self.goal.loss_ratio)
     }
 
     /// The highest load that it passes (pps), up to the host's own cliff; None once `stop` is set.
@@ -226,28 +225,45 @@ impl Trial<'_> {
     }
 }
 
+/// What both engines make of their own cliffs, as far as they have one and `stop` is not set; why the simulator has none if it failed.
+pub fn by_engines(
+    computed: &Computed,
+    own: &ByEngine<Figure>,
+    measured: &Measured,
+    goal: &Goal,
+    stop: &AtomicBool,
+) -> (ByEngine<Figure>, Option<EngineFailure>) {
+    let model = own.model.and_then(|own| on_paper(computed, &own, measured, goal));
+    let simulated = own.sim.and_then(|own| {
+        let (measured, goal) = (measured.clone(), *goal);
+        computed
+            .unless_stopped(stop, move |computed, unwanted| in_simulation(computed, &own, &measured, &goal, unwanted))
+    });
+    let (sim, failure) = match simulated {
+        Some(Ok(sim)) => (sim, None),
+        Some(Err(failure)) => (None, Some(failure)),
+        None => (None, None),
+    };
+    (ByEngine { model, sim, wire: None }, failure)
+}
+
 impl Run<'_, '_> {
-    /// Model and simulation with the pauses that the searches' trials had.
-    pub(super) fn as_experienced(&mut self, computed: &Computed) -> Result<(), Halt> {
-        let Some(measured) = self.bench.in_searches(self.plan.goal.final_trial_s) else {
+    /// Model and simulation with the pauses that the searches' trials had; None if those were not measured.
+    pub(super) fn as_experienced(&mut self, computed: &Computed, measured: Option<&Measured>) -> Result<(), Halt> {
+        let Some(measured) = measured else {
             for figure in ["cliff_experienced_pps.model", "cliff_experienced_pps.sim"] {
                 missing(self.finding, figure, "the pauses of the host's CPU were not measured");
             }
             return Ok(());
         };
-        let (own, goal) = (self.finding.cliff_pps.clone(), self.plan.goal);
-        let experienced = &mut self.finding.cliff_experienced_pps;
-        experienced.model = own.model.and_then(|own| on_paper(computed, &own, &measured, &goal));
-        let Some(own) = own.sim else { return Ok(()) };
-        let simulated = computed.unless_stopped(self.stop, move |computed, unwanted| {
-            in_simulation(computed, &own, &measured, &goal, unwanted)
-        });
-        match simulated {
-            Some(Ok(Some(figure))) => experienced.sim = Some(figure),
-            Some(Err(error)) => missing(self.finding, "cliff_experienced_pps.sim", error.to_string()),
-            None | Some(Ok(None)) => return Err(Halt::Stopped),
+        let goal = &self.plan.goal;
+        let (found, failure) = by_engines(computed, &self.finding.cliff_pps, measured, goal, self.stop);
+        let wire = self.finding.cliff_experienced_pps.wire;
+        self.finding.cliff_experienced_pps = ByEngine { wire, ..found };
+        if let Some(failure) = failure {
+            missing(self.finding, "cliff_experienced_pps.sim", failure.to_string());
         }
-        Ok(())
+        if self.stop.load(Ordering::Relaxed) { Err(Halt::Stopped) } else { Ok(()) }
     }
 }
 
@@ -256,14 +272,11 @@ pub fn budget(computed: &Computed, cliff_pps: f64, measured: Option<&Measured>) 
     let at = |share: f64| {
         let load_pps = share * cliff_pps;
         let budget = pauses::budget(&computed.host, computed.frame_bytes(), load_pps)?;
-        let first = match budget.first {
-            Buffer::Ring => FullFirst::Ring,
-            Buffer::Socket => FullFirst::Socket,
-        };
         let longer = |measured: &Measured| {
             measured.lengths_s().iter().filter(|length_s| **length_s > budget.longest_s).count() as u64
         };
-        Some(PauseBudget { share, load_pps, longest_s: budget.longest_s, first, longer: measured.map(longer) })
+        let pauses::Budget { longest_s, first } = budget;
+        Some(PauseBudget { share, load_pps, longest_s, first, longer: measured.map(longer) })
     };
     BUDGET_SHARES.into_iter().filter_map(at).collect()
 }

@@ -16,8 +16,6 @@ use crate::trial::{TrialError, TrialSpec};
 const STEADY_RATE: f64 = 1e-4;
 /// A machine that slept for less was not suspended: the clocks are read microseconds apart (s).
 const LEAST_SUSPEND_S: f64 = 1e-3;
-/// A trial that lost more is no measure of the costs: dropping costs less than delivering, a full socket more.
-const MOST_LOSS: f64 = 0.01;
 /// Fewest trials with a speed that make a drift.
 const FEWEST_SPEEDS: usize = 5;
 
@@ -86,8 +84,9 @@ impl<'a> Recorder<'a> {
     fn slowness_of(&self, seen: &Seen) -> Option<f64> {
         let (costs, base) = self.calibrated.as_ref()?;
         let of = |spec: &TrialSpec| (spec.work_s, spec.frame_bytes);
-        let like_base = of(&seen.spec) == of(base) && seen.loss <= MOST_LOSS;
-        costs.slowness(seen.counts.as_ref().filter(|_| like_base)?)
+        let like_base = of(&seen.spec) == of(base);
+        // Trials that lost much count, too: of loads near the cliff they are the slow ones.
+        costs.slowness(seen.counts.as_ref().filter(|_| like_base)?, seen.loss)
     }
 
     /// Median over the trials of a stage; None where fewer than [`FEWEST_SPEEDS`] tell.
@@ -102,7 +101,35 @@ impl<'a> Recorder<'a> {
 
     fn keep(&mut self, observation: &Observation) {
         let at_s = self.began.elapsed().as_secs_f64();
-        self.seen.push(Seen::of(observation, at_s, self.stage));
+        let seen = Seen::of(observation, at_s, self.stage);
+        self.log(observation, &seen);
+        self.seen.push(seen);
+    }
+
+    /// What a trial was like, for `NETCLIFF_LOG=debug`: with where in it packets were lost, and what its CPU did.
+    fn log(&self, observation: &Observation, seen: &Seen) {
+        let counts = seen.counts.clone().unwrap_or_default();
+        let Counts { elapsed_s, protocol_s, interrupt_s, application_s, idle_s, other_s, .. } = counts;
+        let Counts { packets, polls, interrupts, delivered, wakeups, .. } = counts;
+        tracing::debug!(
+            stage = ?self.stage,
+            rate_pps = seen.spec.rate_pps,
+            loss = seen.loss,
+            slowness = self.slowness_of(seen),
+            lost_by_slot = ?observation.slots.slots.iter().map(|slot| slot.lost).collect::<Vec<_>>(),
+            elapsed_s,
+            protocol_s,
+            interrupt_s,
+            application_s,
+            idle_s,
+            other_s,
+            packets,
+            polls,
+            interrupts,
+            delivered,
+            wakeups,
+            "trial"
+        );
     }
 
     /// What came from outside, given the share of the searches' slots that the host's own cliff leaves out; None before the first trial.

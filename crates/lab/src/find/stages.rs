@@ -30,6 +30,8 @@ pub const PACED_SHARE: f64 = 0.95;
 const IDLE_SHARE: f64 = 0.75;
 /// Lowest load that is tried (pps): a trial of a second then still has a thousand packets.
 const LEAST_PPS: f64 = 1e3;
+/// Loads computed at once: an answer of the model takes one CPU and 100 MB.
+const AT_ONCE: usize = 4;
 /// Shares of the cliff at which latency is told.
 const LATENCY_SHARES: [f64; 2] = [0.5, 0.9];
 
@@ -95,7 +97,7 @@ impl Run<'_, '_> {
         self.stage("calibrating");
         self.bench.enter(Stage::Calibration);
         let calibrated = self.calibrate(rough.cliff_pps)?;
-        let computed = calibrated.as_ref().map(|calibrated| self.computed(calibrated));
+        let computed = calibrated.as_ref().map(|calibrated| self.computed(calibrated, rough.cliff_pps));
         if let Some(computed) = &computed {
             self.stage("predicting and simulating the cliff");
             self.computed_cliffs(computed)?;
@@ -105,10 +107,11 @@ impl Run<'_, '_> {
         let cliffs = self.measure_cliff(&rough, ceiling_pps)?;
         let computed = computed.map(|computed| self.at_speed_of_searches(computed)).transpose()?;
         let by_engines = self.finding.cliff_pps.clone();
+        let pauses = self.bench.in_searches(self.plan.goal.final_trial_s);
         if let (Some(computed), Some(calibrated)) = (&computed, &calibrated) {
             self.stage("predicting and simulating the cliff as experienced");
             self.sure(computed, calibrated)?;
-            self.as_experienced(computed)?;
+            self.as_experienced(computed, pauses.as_ref())?;
         }
         let measured = self.finding.cliff_pps.wire.map(|figure| figure.value);
         let centre_pps = measured.or_else(|| self.expected()).unwrap_or(rough.cliff_pps);
@@ -128,8 +131,7 @@ impl Run<'_, '_> {
         }
         self.latency(centre_pps);
         if let Some(computed) = &computed {
-            let measured = self.bench.in_searches(self.plan.goal.final_trial_s);
-            self.finding.pause_budget = experienced::budget(computed, centre_pps, measured.as_ref());
+            self.finding.pause_budget = experienced::budget(computed, centre_pps, pauses.as_ref());
         }
         conclude::all(self.finding);
         if let Some(computed) = &computed {
@@ -149,7 +151,7 @@ impl Run<'_, '_> {
         cliff.sim.or(cliff.model).map(|figure| figure.value)
     }
 
-    fn computed(&self, calibrated: &Calibrated) -> Computed {
+    fn computed(&self, calibrated: &Calibrated, near_pps: f64) -> Computed {
         Computed {
             host: calibrated.calibration.host.clone(),
             scheme: self.finding.setup.scheme.clone(),
@@ -157,6 +159,7 @@ impl Run<'_, '_> {
             loss: self.options.loss,
             seed: self.options.seed,
             packets: self.plan.sim_packets,
+            near_pps: Some(near_pps),
         }
     }
 
@@ -307,11 +310,15 @@ impl Run<'_, '_> {
     }
 
     fn computed_sweep(&mut self, computed: &Computed, centre_pps: f64) -> Result<(), Halt> {
-        for multiple in MULTIPLES {
+        let begin = |multiple: &f64| {
             let load_pps = multiple * centre_pps;
             let model = computed.begin(move |computed, _| computed.model_at(load_pps));
             let sim = computed.begin(move |computed, _| computed.sim_at(load_pps));
-            for (engine, outcome) in [(EngineKind::Model, model), (EngineKind::Sim, sim)] {
+            [(EngineKind::Model, load_pps, model), (EngineKind::Sim, load_pps, sim)]
+        };
+        for some in MULTIPLES.chunks(AT_ONCE) {
+            let begun: Vec<_> = some.iter().flat_map(begin).collect();
+            for (engine, load_pps, outcome) in begun {
                 self.progress.borrow_mut().trial(load_pps);
                 match outcome.unless(self.stop).ok_or(Halt::Stopped)? {
                     Ok(outcome) => {

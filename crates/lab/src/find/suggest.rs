@@ -34,7 +34,8 @@ pub fn settings(now: &Computed, finding: &Finding, cliffs: &ByEngine<Figure>, st
         .into_iter()
         .map(|candidate| {
             let cliff = move |changed: &Computed, _: &AtomicBool| {
-                changed.model_holds(promising_pps)?.then(|| changed.model_cliff()).transpose()
+                let near = Computed { near_pps: Some(promising_pps), ..changed.clone() };
+                changed.model_holds(promising_pps)?.then(|| near.model_cliff()).transpose()
             };
             (candidate.changed.begin(cliff), candidate)
         })

@@ -1,9 +1,10 @@
 //! How sure the predicted cliff is: what calibration's trials leave open of the costs, through the model.
 
-use netcliff_core::finding::CliffSensitivity;
+use std::sync::atomic::AtomicBool;
+
+use netcliff_core::finding::{ByEngine, CliffSensitivity};
 use netcliff_core::{EngineFailure, Figure, Host};
-use netcliff_model::sensitivity::{COSTS, cliff_slopes};
-use netcliff_model::{Fidelity, ModelEngine};
+use netcliff_model::sensitivity::{COSTS, Cost, cliff_slopes};
 
 use super::engines::Computed;
 use super::stages::Run;
@@ -32,10 +33,9 @@ impl Sureness {
         calibrated: &Host,
         resampled: &[Host],
     ) -> Result<Self, EngineFailure> {
-        let engine = ModelEngine::new(Fidelity::Exact).without_quantiles();
-        let keys: Vec<&str> = COSTS.iter().map(|cost| cost.key).collect();
-        let slopes = cliff_slopes(&engine, &computed.point(cliff_pps), &keys)?;
         let hosts = Hosts { calibrated, resampled, factor: computed.host.protocol_s / calibrated.protocol_s };
+        let keys: Vec<&str> = COSTS.iter().filter(|cost| hosts.have(cost)).map(|cost| cost.key).collect();
+        let slopes = cliff_slopes(&computed.point(cliff_pps), &keys, Computed::losses)?;
         let parts: Vec<Part> = slopes.iter().filter_map(|slope| Part::of(*slope, &hosts)).collect();
         let mut ratios: Vec<f64> =
             (0..resampled.len()).map(|n| parts.iter().map(|part| part.changes[n]).sum::<f64>().exp()).collect();
@@ -46,6 +46,25 @@ impl Sureness {
         sensitivity.sort_by(|a, b| b.elasticity.abs().total_cmp(&a.elasticity.abs()));
         // What was calibrated lies inside, whatever the trials drawn.
         Ok(Self { sensitivity, ends: (at(outside).min(1.0), at(1.0 - outside).max(1.0)) })
+    }
+
+    /// The same of the cliff that the model has, from the trials that calibration drew; None once `stop` is set, Some(None) without a cliff or
+    /// draws.
+    pub fn unless(
+        stop: &AtomicBool,
+        computed: &Computed,
+        cliff_pps: &ByEngine<Figure>,
+        calibrated: &Calibrated,
+    ) -> Option<Option<Result<Self, EngineFailure>>> {
+        let Some(cliff) = cliff_pps.model.filter(|_| !calibrated.resampled.is_empty()) else { return Some(None) };
+        let (host, resampled) = (calibrated.calibration.host.clone(), calibrated.resampled.clone());
+        computed.unless_stopped(stop, move |computed, _| Self::of(computed, cliff.value, &host, &resampled)).map(Some)
+    }
+
+    /// Gives what both engines predict these ends.
+    pub fn widen(&self, cliff_pps: &mut ByEngine<Figure>) {
+        cliff_pps.model = cliff_pps.model.map(|cliff| self.around(cliff));
+        cliff_pps.sim = cliff_pps.sim.map(|cliff| self.around(cliff));
     }
 
     /// A figure for the cliff with these ends, and its own where it has an interval: independent errors add as squares.
@@ -61,23 +80,18 @@ impl Sureness {
 impl Run<'_, '_> {
     /// Gives the predicted cliffs the interval that the trials of calibration leave open.
     pub(super) fn sure(&mut self, computed: &Computed, calibrated: &Calibrated) -> Result<(), Halt> {
-        let Some(cliff) = self.finding.cliff_pps.model else { return Ok(()) };
-        if calibrated.resampled.is_empty() {
-            let why = "draws of the calibration's trials did not determine the costs: lengthen the run";
-            missing(self.finding, "sensitivity", why);
-            return Ok(());
-        }
-        let (host, resampled) = (calibrated.calibration.host.clone(), calibrated.resampled.clone());
-        let sure = computed
-            .unless_stopped(self.stop, move |computed, _| Sureness::of(computed, cliff.value, &host, &resampled));
-        match sure.ok_or(Halt::Stopped)? {
-            Ok(sure) => {
-                let cliffs = &mut self.finding.cliff_pps;
-                cliffs.model = Some(sure.around(cliff));
-                cliffs.sim = cliffs.sim.map(|cliff| sure.around(cliff));
+        let cliffs = &mut self.finding.cliff_pps;
+        match Sureness::unless(self.stop, computed, cliffs, calibrated).ok_or(Halt::Stopped)? {
+            Some(Ok(sure)) => {
+                sure.widen(cliffs);
                 self.finding.sensitivity = sure.sensitivity;
             }
-            Err(error) => missing(self.finding, "sensitivity", error.to_string()),
+            Some(Err(error)) => missing(self.finding, "sensitivity", error.to_string()),
+            None if cliffs.model.is_none() => {}
+            None => {
+                let why = "draws of the calibration's trials did not determine the costs: lengthen the run";
+                missing(self.finding, "sensitivity", why);
+            }
         }
         Ok(())
     }
@@ -91,6 +105,14 @@ struct Hosts<'a> {
     factor: f64,
 }
 
+impl Hosts<'_> {
+    /// True for a cost that counts: one above zero, or not the same in all.
+    fn have(&self, cost: &Cost) -> bool {
+        let own = cost.of(self.calibrated);
+        own.is_some_and(|own| own > 0.0 || self.resampled.iter().any(|host| cost.of(host) != Some(own)))
+    }
+}
+
 /// A cost's part in it.
 struct Part {
     key: &'static str,
@@ -100,20 +122,14 @@ struct Part {
 }
 
 impl Part {
-    /// None where no host has the cost, or all the same.
+    /// None where a host is without the cost.
     fn of((key, slope): (&'static str, f64), hosts: &Hosts<'_>) -> Option<Self> {
         let cost = COSTS.iter().find(|cost| cost.key == key)?;
-        // How long an interrupt is on its way is not the CPU's.
-        let slope = if key == "interrupt_latency" { slope } else { slope * hosts.factor };
+        let slope = slope * hosts.factor;
         let own = cost.of(hosts.calibrated)?;
         let changes: Option<Vec<f64>> =
             hosts.resampled.iter().map(|host| Some(slope * (cost.of(host)? - own))).collect();
-        let changes = changes?;
-        (own > 0.0 || changes.iter().any(|change| *change != 0.0)).then_some(Self {
-            key,
-            elasticity: slope * own,
-            changes,
-        })
+        Some(Self { key, elasticity: slope * own, changes: changes? })
     }
 
     fn told(&self) -> CliffSensitivity {
@@ -141,7 +157,7 @@ mod tests {
             ..Host::preset("pentium4-2530mhz").expect("a preset")
         };
         let scheme = "ideal".parse().expect("a scheme");
-        Computed { host, scheme, traffic: Traffic::poisson(1.0), loss: 1e-4, seed: 1, packets: 100_000 }
+        Computed { host, scheme, traffic: Traffic::poisson(1.0), loss: 1e-4, seed: 1, packets: 100_000, near_pps: None }
     }
 
     /// An ideal host's cliff is proportional to 1 / protocol: costs spread evenly over +-10 % spread it over -9 to +11 %, but for

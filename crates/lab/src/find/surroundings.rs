@@ -36,7 +36,8 @@ impl Run<'_, '_> {
         let Some(factor) = factor else { return Ok(computed) };
         let cliff = &self.finding.cliff_pps;
         self.finding.cliff_as_calibrated_pps = Some(ByEngine { wire: None, ..cliff.clone() });
-        let computed = computed.slowed(factor, self.options.work_s);
+        let near_pps = cliff.model.map(|cliff| cliff.value).or(computed.near_pps);
+        let computed = Computed { near_pps, ..computed }.slowed(factor, self.options.work_s);
         self.stage("predicting for the speed at which the cliff was measured");
         self.computed_cliffs(&computed)?;
         Ok(computed)

@@ -1,43 +1,30 @@
 //! The most promising suggestion that can be measured here: searches for the cliff with it and without it, in turn.
 
-use std::cell::RefCell;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-
 use netcliff_core::finding::{Change, Tried};
 use netcliff_core::{Figure, Finding};
 
-use super::check::Asked;
 use super::cliff::{self, Question};
-use super::idle::HostIdle;
-use super::plan::Progress;
+use super::later::Later;
 use super::recorder::{Recorder, Stage};
-use super::{base, missing, stages};
-use crate::rig::{Rig, RigOptions};
+use super::{base, missing};
+use crate::rig::RigOptions;
 use crate::stats::contrast::Estimate;
 use crate::stats::{CONFIDENCE, median};
 use crate::trial::TrialSpec;
-use crate::wire_bench::WireBench;
 
 /// Pairs of searches; a Student interval over them needs a few.
 pub const ROUNDS: u32 = 5;
 pub const ROUNDS_QUICK: u32 = 3;
 
 /// Tries it and says with the suggestion what came out, or in `missing` why nothing did.
-pub fn best(
-    asked: &Asked<'_>,
-    switch: &mut HostIdle,
-    stop: &Arc<AtomicBool>,
-    progress: &RefCell<Progress<'_>>,
-    finding: &mut Finding,
-) {
+pub fn best(later: &mut Later<'_, '_>, finding: &mut Finding) {
     let found = finding.suggestions.iter().enumerate().find_map(|(place, tried)| Some((place, tried.change?)));
     let outcome = match (found, finding.cliff_pps.wire) {
         (Some((place, change)), Some(cliff)) => {
-            progress.borrow_mut().observer.stage(&format!("trying {}", finding.suggestions[place].setting));
+            later.stage(&format!("trying {}", finding.suggestions[place].setting));
             let gain = finding.suggestions[place].gain.map_or(0.0, |gain| gain.value);
             let near_pps = [cliff.value, cliff.value * (1.0 + gain)];
-            rounds(asked, change, near_pps, switch, stop, progress, finding).map(|tried| (place, tried))
+            rounds(later, change, near_pps, finding).map(|tried| (place, tried))
         }
         (None, _) if finding.suggestions.is_empty() => Err("no setting promises a higher cliff".to_owned()),
         (None, _) => Err("what is suggested cannot be tried on this testbed by itself".to_owned()),
@@ -47,26 +34,18 @@ pub fn best(
         Ok((place, tried)) => finding.suggestions[place].tried = Some(tried),
         Err(why) => missing(finding, "suggestions.tried", why),
     }
-    finding.partial |= stop.load(std::sync::atomic::Ordering::Relaxed);
+    later.is_stopped(finding);
 }
 
-fn rounds(
-    asked: &Asked<'_>,
-    change: Change,
-    near_pps: [f64; 2],
-    switch: &mut HostIdle,
-    stop: &Arc<AtomicBool>,
-    progress: &RefCell<Progress<'_>>,
-    finding: &Finding,
-) -> Result<Tried, String> {
-    let rounds = if asked.options.quick { ROUNDS_QUICK } else { ROUNDS };
+fn rounds(later: &mut Later<'_, '_>, change: Change, near_pps: [f64; 2], finding: &Finding) -> Result<Tried, String> {
+    let rounds = if later.options.quick { ROUNDS_QUICK } else { ROUNDS };
     let mut pairs = Vec::new();
     for round in 0..rounds {
         let mut pair = [0.0; 2];
         // The one that goes first changes from round to round.
         for place in [round % 2, 1 - round % 2].map(|place| place as usize) {
-            let set_up = SetUp::of(asked, (place == 1).then_some(change), u64::from(round));
-            pair[place] = set_up.cliff_pps(asked, near_pps[place], switch, stop, progress, finding)?;
+            let SetUp { rig, spec } = SetUp::of(later, (place == 1).then_some(change), u64::from(round));
+            pair[place] = later.on(&rig, |later, bench| cliff_pps(later, bench, spec, near_pps[place], finding))?;
         }
         pairs.push(pair);
     }
@@ -96,9 +75,9 @@ struct SetUp {
 }
 
 impl SetUp {
-    fn of(asked: &Asked<'_>, change: Option<Change>, round: u64) -> Self {
-        let mut rig = asked.options.rig.clone();
-        let mut spec = base(asked.options, asked.plan);
+    fn of(later: &Later<'_, '_>, change: Option<Change>, round: u64) -> Self {
+        let mut rig = later.options.rig.clone();
+        let mut spec = base(later.options, later.plan);
         // Both sides of a round begin at the same places.
         spec.seed += 300_000 + 7_919 * round;
         match change {
@@ -108,39 +87,24 @@ impl SetUp {
         }
         Self { rig, spec }
     }
+}
 
-    /// The cliff of one search (pps).
-    fn cliff_pps(
-        &self,
-        asked: &Asked<'_>,
-        near_pps: f64,
-        switch: &mut HostIdle,
-        stop: &Arc<AtomicBool>,
-        progress: &RefCell<Progress<'_>>,
-        finding: &Finding,
-    ) -> Result<f64, String> {
-        let rig = Rig::build(&self.rig, Arc::clone(stop)).map_err(|error| error.to_string())?;
-        let watch = |load_pps: f64, _: u64, _: u64| progress.borrow_mut().trial(load_pps);
-        let mut bench = WireBench::new(&rig, asked.options.cpu, Box::new(watch));
-        switch.follow(bench.host_heartbeat())?;
-        let mut bench = Recorder::new(&mut bench);
-        bench.enter(Stage::Search);
-        let ceiling_pps = finding.generator.ceiling_pps.map_or(f64::INFINITY, |figure| figure.value);
-        let question = Question {
-            base: self.spec.clone(),
-            goal: asked.plan.goal,
-            range: stages::range(ceiling_pps),
-            near_pps,
-            capacity_pps: asked.basis.capacity_pps.max(near_pps),
-            searches: 1,
-            most_trials: asked.plan.most_trials,
-        };
-        let cliffs = cliff::search(&mut bench, &question).map_err(|error| error.to_string())?;
-        if cliffs.stopped {
-            return Err("stopped before all rounds were made".to_owned());
-        }
-        cliffs.own().map(|cliff| cliff.value)
+/// The cliff of one search (pps).
+fn cliff_pps(
+    later: &Later<'_, '_>,
+    bench: &mut Recorder<'_>,
+    spec: TrialSpec,
+    near_pps: f64,
+    finding: &Finding,
+) -> Result<f64, String> {
+    bench.enter(Stage::Search);
+    let own = later.question(spec, finding);
+    let question = Question { near_pps, capacity_pps: own.capacity_pps.max(near_pps), searches: 1, ..own };
+    let cliffs = cliff::search(bench, &question).map_err(|error| error.to_string())?;
+    if cliffs.stopped {
+        return Err("stopped before all rounds were made".to_owned());
     }
+    cliffs.own().map(|cliff| cliff.value)
 }
 
 #[cfg(test)]

@@ -99,7 +99,15 @@ impl Predicted {
             link_bps: 1e12,
             flows: None,
         };
-        let asked = Computed { host, scheme, traffic, loss: SIMULATED_LOSS, seed: 1, packets: SIMULATED_FRAMES };
+        let asked = Computed {
+            host,
+            scheme,
+            traffic,
+            loss: SIMULATED_LOSS,
+            seed: 1,
+            packets: SIMULATED_FRAMES,
+            near_pps: None,
+        };
         let simulated = asked.sim_cliff(&std::sync::atomic::AtomicBool::new(false));
         Self {
             load_pps,

@@ -1,4 +1,5 @@
 use netcliff_core::Traffic;
+use netcliff_core::finding::Buffer;
 
 use super::*;
 use crate::bench::Observation;
@@ -20,7 +21,7 @@ fn computed() -> Computed {
         ..Host::preset("pentium4-2530mhz").expect("a preset")
     };
     let scheme = "ideal".parse().expect("a scheme");
-    Computed { host, scheme, traffic: Traffic::poisson(1.0), loss: 1e-4, seed: 3, packets: 100_000 }
+    Computed { host, scheme, traffic: Traffic::poisson(1.0), loss: 1e-4, seed: 3, packets: 100_000, near_pps: None }
 }
 
 fn pause(from_s: f64, length_s: f64) -> Span {
@@ -163,7 +164,7 @@ fn the_budget_counts_the_pauses_that_were_longer() {
     let measured = Measured { trials: vec![vec![pause(0.1, 4e-3), pause(0.2, 2.9e-3)], vec![]], trial_s: 0.4 };
     let found = budget(&computed(), 380e3, Some(&measured));
     let told: Vec<_> = found.iter().map(|at| (at.share, at.first, at.longer)).collect();
-    assert_eq!(told, [(0.5, FullFirst::Ring, Some(0)), (0.9, FullFirst::Ring, Some(1))]);
+    assert_eq!(told, [(0.5, Buffer::Ring, Some(0)), (0.9, Buffer::Ring, Some(1))]);
     assert!((found[1].longest_s - 1000.0 / 342e3).abs() < 1e-12);
     assert_eq!(budget(&computed(), 380e3, None)[0].longer, None);
     // A host that cannot serve the load survives none.

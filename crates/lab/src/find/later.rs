@@ -1,0 +1,95 @@
+//! What a run measures after its own stages, on testbeds of their own: other set-ups ([`super::check`]) and suggestions ([`super::tried`]).
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use netcliff_core::Finding;
+
+use super::cliff::Question;
+use super::idle::HostIdle;
+use super::plan::{Plan, Progress};
+use super::recorder::Recorder;
+use super::stages::{self, Basis};
+use super::{FindOptions, missing};
+use crate::rig::{Rig, RigOptions};
+use crate::trial::TrialSpec;
+use crate::wire_bench::WireBench;
+
+/// What it goes by.
+pub struct Later<'a, 'p> {
+    pub options: &'a FindOptions,
+    pub plan: &'a Plan,
+    pub basis: &'a Basis,
+    pub switch: &'a mut HostIdle,
+    pub stop: &'a Arc<AtomicBool>,
+    pub progress: &'a RefCell<Progress<'p>>,
+}
+
+impl Later<'_, '_> {
+    /// `work` on a testbed like this, which is there for as long; there is one at a time.
+    pub fn on<T>(
+        &mut self,
+        rig: &RigOptions,
+        work: impl FnOnce(&Self, &mut Recorder<'_>) -> Result<T, String>,
+    ) -> Result<T, String> {
+        let rig = Rig::build(rig, Arc::clone(self.stop)).map_err(|error| error.to_string())?;
+        let progress = self.progress;
+        let watch = |load_pps: f64, _: u64, _: u64| progress.borrow_mut().trial(load_pps);
+        let mut bench = WireBench::new(&rig, self.options.cpu, Box::new(watch));
+        self.switch.follow(bench.host_heartbeat())?;
+        work(self, &mut Recorder::new(&mut bench))
+    }
+
+    /// The searches of the run itself, from its own cliff on, for trials like `base`.
+    pub fn question(&self, base: TrialSpec, finding: &Finding) -> Question {
+        let near_pps = finding.cliff_pps.wire.map_or(self.basis.capacity_pps, |cliff| cliff.value);
+        Question {
+            base,
+            goal: self.plan.goal,
+            range: stages::range(ceiling_pps(finding)),
+            near_pps,
+            capacity_pps: self.basis.capacity_pps,
+            searches: self.plan.searches,
+            most_trials: self.plan.most_trials,
+        }
+    }
+
+    /// Tells what comes next.
+    pub fn stage(&self, name: &str) {
+        self.progress.borrow_mut().observer.stage(name);
+    }
+
+    /// True if the user stopped the run, which is then partial.
+    pub fn is_stopped(&self, finding: &mut Finding) -> bool {
+        let stopped = self.stop.load(Ordering::Relaxed);
+        finding.partial |= stopped;
+        stopped
+    }
+}
+
+/// The most that the sender offers (pps).
+pub fn ceiling_pps(finding: &Finding) -> f64 {
+    finding.generator.ceiling_pps.map_or(f64::INFINITY, |figure| figure.value)
+}
+
+/// All that was asked for; what was not come to is in `missing` with the reason.
+pub fn all(later: Option<Later<'_, '_>>, tries: bool, finding: &mut Finding) {
+    let stopped = finding.partial;
+    let Some(mut later) = later.filter(|_| !stopped) else {
+        let why = if stopped { "the run was stopped before" } else { "the run has no calibration to suggest from" };
+        return missing_try(tries, finding, why);
+    };
+    super::check::all(&mut later, finding);
+    if finding.partial {
+        missing_try(tries, finding, "the run was stopped before");
+    } else if tries {
+        super::tried::best(&mut later, finding);
+    }
+}
+
+fn missing_try(tries: bool, finding: &mut Finding, why: &str) {
+    if tries {
+        missing(finding, "suggestions.tried", why);
+    }
+}
