@@ -27,10 +27,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use netcliff_core::Host;
 use netcliff_core::quote::shell;
 use netcliff_host::process;
 use netcliff_host::testbed::{self, Permission};
 use netcliff_lab::store::{self, Store};
+use netcliff_lab::{costs, inputs};
 
 use crate::args::{Meter, StoreArgs};
 use crate::output;
@@ -51,6 +53,21 @@ pub fn refuse_name(args: &StoreArgs, kept: bool, remedy: &str) -> anyhow::Result
 /// The store that was asked for, which need not exist.
 pub fn store_path(args: &StoreArgs) -> anyhow::Result<PathBuf> {
     args.db.clone().map_or_else(default_store, Ok)
+}
+
+/// The host that `--host` names with the changes of `--set`; says whose costs they are where none is named and people read it.
+pub fn costs(name: Option<&str>, set: &[String], store: &StoreArgs, for_people: bool) -> anyhow::Result<Host> {
+    let path = || store_path(store).map_err(|error| error.to_string());
+    let costs = costs::named(name, path).map_err(output::usage)?;
+    if name.is_none() && for_people {
+        output::say(format!("netcliff: costs: {}", costs.origin));
+    }
+    let mut host = costs.host;
+    for assignment in set {
+        host.set(assignment).map_err(output::usage)?;
+    }
+    inputs::measured_times([&mut host]).map_err(output::usage)?;
+    Ok(host)
 }
 
 /// The store of this user; its home is that of /etc/passwd where the environment has none, as in a unit of systemd.

@@ -30,7 +30,7 @@ pub fn run() -> ExitCode {
         Command::Run(args) => commands::run::run(args, &cli.store),
         Command::Predict(args) => commands::compute::predict(args, &cli.store),
         Command::Simulate(args) => commands::simulate::simulate(args, &cli.store),
-        Command::Advise(args) => commands::advise::run(args),
+        Command::Advise(args) => commands::advise::run(args, &cli.store),
         Command::Inspect(args) => commands::inspect::run(args),
         Command::Watch(args) => commands::watch::run(args),
         Command::Tune(args) => commands::tune::run(args, &cli.store),
@@ -62,5 +62,5 @@ pub fn points_of<W: Into<OsString> + Clone>(words: impl IntoIterator<Item = W>) 
         Command::Simulate(args) => &args.compute,
         _ => return Ok(Vec::new()),
     };
-    commands::compute::points(compute).map_err(|error| error.to_string())
+    commands::compute::points(compute, &cli.store).map_err(|error| error.to_string())
 }

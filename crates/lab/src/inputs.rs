@@ -17,7 +17,7 @@ use netcliff_host::files;
 
 pub use times::measured_times;
 
-/// A host by preset name or from a TOML file.
+/// A host by preset name, from a TOML file, or the calibrated one of a file that `find --json` wrote.
 ///
 /// # Errors
 /// Neither a preset nor a readable file, or what is wrong in the file.
@@ -26,9 +26,16 @@ pub fn host(name: &str) -> Result<Host, FileError> {
         return Ok(host);
     }
     let text = read(name).map_err(|error| FileError {
-        message: format!("{}; give a preset ({}) or a TOML file of costs", error.message, PRESETS.join(", ")),
+        message: format!(
+            "{}; give a preset ({}), a TOML file of costs, find:3 (a run of the store) or last-find",
+            error.message,
+            PRESETS.join(", ")
+        ),
         ..error
     })?;
+    if let Some(host) = calibrated(&text) {
+        return Ok(host);
+    }
     Host::from_toml(name, &text).map_err(|error| match what_it_is(&text) {
         Some(what) => FileError {
             message: format!("is {what}; expected a TOML file of costs: [host] in docs/theory/host.md"),
@@ -38,6 +45,12 @@ pub fn host(name: &str) -> Result<Host, FileError> {
     })
 }
 
+/// The calibrated host of a finding in JSON.
+fn calibrated(text: &str) -> Option<Host> {
+    let finding: serde_json::Value = serde_json::Deserializer::from_str(text).into_iter().next()?.ok()?;
+    serde_json::from_value(finding.get("calibration")?.get("host")?.clone()).ok()
+}
+
 /// What a text is that is no TOML, with its first line; None: nothing that is known.
 fn what_it_is(text: &str) -> Option<String> {
     let json: serde_json::Value = serde_json::Deserializer::from_str(text).into_iter().next()?.ok()?;
@@ -45,7 +58,7 @@ fn what_it_is(text: &str) -> Option<String> {
     let kind = ["kind", "command"].iter().find_map(|key| object.get(*key)?.as_str());
     let what = match kind {
         Some(kind) => format!("JSON of `{}`", in_short(kind)),
-        None if object.contains_key("calibration") => "JSON of `find` (the costs are in calibration.host)".to_owned(),
+        None if object.contains_key("calibration") => "JSON of a `find` whose costs cannot be read".to_owned(),
         None => "JSON".to_owned(),
     };
     Some(format!("{what}, beginning {}", in_short(text.lines().next().unwrap_or_default())))
@@ -61,12 +74,24 @@ pub fn experiment(name: &str) -> Result<String, FileError> {
         Some(_) => read(name),
         None => read(name).map_err(|error| {
             let names: Vec<&str> = experiments::KNOWN.iter().map(|(name, _)| *name).collect();
-            FileError {
-                message: format!("{}; give a TOML file or one of {}", error.message, names.join(", ")),
-                ..error
-            }
+            let near = nearest(name, &names);
+            let given = match near.is_empty() {
+                true => format!("give a TOML file or one of {}", names.join(", ")),
+                false => format!("did you mean {}? Give a TOML file or a known experiment", near.join(" or ")),
+            };
+            FileError { message: format!("{}; {given}", error.message), ..error }
         }),
     }
+}
+
+/// Names that are nearly what was typed, the nearest first; at most three.
+fn nearest<'a>(typed: &str, names: &[&'a str]) -> Vec<&'a str> {
+    /// Similarity by Jaro and Winkler below which a name is no slip of the typed one; as in clap.
+    const ALIKE: f64 = 0.8;
+    let mut near: Vec<(f64, &str)> = names.iter().map(|name| (strsim::jaro_winkler(typed, name), *name)).collect();
+    near.retain(|(alike, _)| *alike > ALIKE);
+    near.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
+    near.into_iter().map(|(_, name)| name).take(3).collect()
 }
 
 /// Frame sizes with a file replaced by what it holds.
@@ -195,6 +220,14 @@ mod tests {
         let file = tempfile::Builder::new().suffix(".csv").tempfile().unwrap();
         std::fs::write(file.path(), text).unwrap();
         file
+    }
+
+    #[test]
+    fn a_name_that_was_nearly_typed() {
+        let said = experiment("fig-7").unwrap_err().to_string();
+        assert!(said.contains("did you mean fig-7a"), "{said}");
+        let said = experiment("nothing like it").unwrap_err().to_string();
+        assert!(said.contains("one of ") && said.contains("fig-7a"), "{said}");
     }
 
     #[test]

@@ -34,6 +34,7 @@ pub mod calibrate;
 mod chance;
 pub mod companion;
 pub mod compare;
+pub mod costs;
 pub mod cpus;
 pub mod find;
 pub mod forwarding;

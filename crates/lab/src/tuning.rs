@@ -6,36 +6,12 @@ mod measured;
 #[cfg(test)]
 mod tests;
 
-use std::path::Path;
-
 pub use effects::effects;
 pub use measured::{drawn, experiment_figure, is_better_higher};
 
 use netcliff_core::Figure;
-use netcliff_core::finding::Calibration;
 
 use crate::stats;
-use crate::store::Store;
-
-/// Costs of this host, by the newest `netcliff find` in the store that calibrated, with its run.
-///
-/// # Errors
-/// Why there are none: a part of a sentence.
-pub fn newest_calibration(store: &Path) -> Result<(i64, Calibration), String> {
-    if !store.exists() {
-        return Err("there is no store yet".to_owned());
-    }
-    let newest = || -> Result<Option<(i64, Calibration)>, crate::store::StoreError> {
-        let store = Store::open(store)?;
-        for run in store.runs()?.iter().filter(|run| run.kind == "find") {
-            if let Some(calibration) = store.finding(run.id)?.and_then(|finding| finding.calibration) {
-                return Ok(Some((run.id, calibration)));
-            }
-        }
-        Ok(None)
-    };
-    newest().map_err(|error| error.to_string())?.ok_or_else(|| "no `netcliff find` in the store has costs".to_owned())
-}
 
 /// Of the intervals of a trial's differences together.
 const CONFIDENCE: f64 = stats::CONFIDENCE;

@@ -10,14 +10,14 @@ use netcliff_model::ModelEngine;
 use netcliff_report as report;
 use netcliff_sim::SimEngine;
 
-use super::{command_line, now_unix_s};
-use crate::args::AdviseArgs;
+use super::{command_line, costs, now_unix_s};
+use crate::args::{AdviseArgs, StoreArgs};
 use crate::output;
 use crate::progress::Search;
 
 /// Every load in turn; as JSON each is printed as it is had.
-pub fn run(args: &AdviseArgs) -> anyhow::Result<ExitCode> {
-    let questions = questions(args)?;
+pub fn run(args: &AdviseArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
+    let questions = questions(args, store)?;
     let sim = SimEngine { seed: args.seed, confidence: args.confidence.0, ..SimEngine::default() };
     let mut all = Vec::new();
     for (index, question) in questions.iter().enumerate() {
@@ -70,16 +70,12 @@ fn closest(advice: &Advice) -> String {
     format!("; closest comes {} with {}", candidate.scheme, each.collect::<Vec<_>>().join(" and "))
 }
 
-fn questions(args: &AdviseArgs) -> anyhow::Result<Vec<Question>> {
+fn questions(args: &AdviseArgs, store: &StoreArgs) -> anyhow::Result<Vec<Question>> {
     let loads: Vec<Load> = args.rate.into_iter().chain(args.rates.iter().flat_map(|rates| rates.0.clone())).collect();
     if loads.is_empty() {
         return Err(output::usage("no offered load: give --rate 100kpps or --rates 20kpps..160kpps:8"));
     }
-    let mut host = inputs::host(&args.host).map_err(output::usage)?;
-    for assignment in &args.set {
-        host.set(assignment).map_err(output::usage)?;
-    }
-    inputs::measured_times([&mut host]).map_err(output::usage)?;
+    let host = costs(args.host.as_deref(), &args.set, store, !args.json)?;
     host.validate().map_err(output::usage)?;
     let (goal, constraints) = args.objective()?;
     let settings = Settings {

@@ -10,7 +10,7 @@ use netcliff_lab::store::Store;
 use netcliff_model::{ModelEngine, Question};
 use netcliff_report as report;
 
-use super::{command_line, now_unix_s, open_store};
+use super::{command_line, costs, now_unix_s, open_store};
 use crate::args::{ComputeArgs, PredictArgs, QueuesArg, StoreArgs};
 use crate::output;
 
@@ -42,7 +42,7 @@ fn analyse(
 ) -> anyhow::Result<ExitCode> {
     let question = Question { loss: args.loss, sensitivities: args.sensitivities };
     // Any load serves to check the rest.
-    let point = point(&args.compute, Some(args.compute.rate.unwrap_or(Load::Pps(1.0))))?;
+    let point = point(&args.compute, Some(args.compute.rate.unwrap_or(Load::Pps(1.0))), store)?;
     let Point { host, scheme, traffic } = &point;
     let (point, analysis) =
         netcliff_model::analyse(&engine.without_quantiles(), host, scheme, traffic, args.compute.rate, question)
@@ -67,7 +67,7 @@ pub(super) fn answer(
     provenance: &Provenance,
     store: &StoreArgs,
 ) -> anyhow::Result<ExitCode> {
-    let records = recorded(engine, kind, points(args)?, args, provenance, store, args.json)?;
+    let records = recorded(engine, kind, points(args, store)?, args, provenance, store, args.json)?;
     match (args.json, args.csv) {
         (true, _) => {}
         (_, true) => output::data(&report::csv::records(&records))?,
@@ -155,12 +155,12 @@ pub(super) fn explain(error: EngineFailure) -> anyhow::Error {
 }
 
 /// The point, or those of a sweep.
-pub fn points(args: &ComputeArgs) -> anyhow::Result<Vec<Point>> {
+pub fn points(args: &ComputeArgs, store: &StoreArgs) -> anyhow::Result<Vec<Point>> {
     let Some(rates) = &args.rates else {
-        return Ok(vec![point(args, args.rate)?]);
+        return Ok(vec![point(args, args.rate, store)?]);
     };
     // Files are read once.
-    let first = point(args, rates.0.first().copied())?;
+    let first = point(args, rates.0.first().copied(), store)?;
     let at = |rate: &Load| {
         let point = Point { traffic: Traffic { rate: *rate, ..first.traffic.clone() }, ..first.clone() };
         point.validate().map(|()| point).map_err(output::usage)
@@ -169,15 +169,11 @@ pub fn points(args: &ComputeArgs) -> anyhow::Result<Vec<Point>> {
 }
 
 /// The point at a load; a trace brings its own where none is given.
-pub(super) fn point(args: &ComputeArgs, rate: Option<Load>) -> anyhow::Result<Point> {
-    let mut host = inputs::host(&args.host).map_err(output::usage)?;
-    for assignment in &args.set {
-        host.set(assignment).map_err(output::usage)?;
-    }
+pub(super) fn point(args: &ComputeArgs, rate: Option<Load>, store: &StoreArgs) -> anyhow::Result<Point> {
+    let mut host = costs(args.host.as_deref(), &args.set, store, !(args.json || args.csv))?;
     if let Some(QueuesArg(queues)) = &args.queues {
         host.queues = Some(queues.clone());
     }
-    inputs::measured_times([&mut host]).map_err(output::usage)?;
     let traced = matches!(args.arrivals, Arrivals::Trace { .. });
     if rate.is_none() && !traced {
         return Err(output::usage("no offered load: give --rate 100kpps or --rates 10kpps..300kpps:30"));

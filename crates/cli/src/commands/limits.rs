@@ -9,8 +9,8 @@ use netcliff_core::parts::Memory;
 use netcliff_core::{Bus, Host, Provenance, units};
 use netcliff_host::inspect::Inspection;
 use netcliff_host::{memory, nic};
+use netcliff_lab::costs;
 use netcliff_lab::limits::{Described, System, USUAL_SIZES_BYTES, curves, describe, roofline};
-use netcliff_lab::{inputs, tuning};
 use netcliff_report as report;
 use netcliff_report::drawing::Drawing;
 
@@ -23,7 +23,7 @@ const MEMORY_TIME: Duration = Duration::from_millis(500);
 
 /// The bounds of what was described.
 pub fn run(args: &LimitsArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
-    let Described { system, origins } = if args.this_host { this_host(args, store)? } else { by_hand(args)? };
+    let Described { system, origins } = if args.this_host { this_host(args, store)? } else { by_hand(args, store)? };
     let sizes = if args.sizes.is_empty() { USUAL_SIZES_BYTES.to_vec() } else { args.sizes.clone() };
     let found = roofline(&system, &sizes, &args.offload);
     if found.parts().is_empty() {
@@ -71,24 +71,24 @@ fn this_host(args: &LimitsArgs, store: &StoreArgs) -> anyhow::Result<Described> 
         None => memory::copy_bytes_per_s(memory::buffer_bytes(&inspection.host.cpu), MEMORY_TIME),
         given => given,
     };
-    let calibration = match &args.host {
+    let costs = match &args.host {
         Some(_) => None,
         None => store_path(store)
             .map_err(|error| error.to_string())
-            .and_then(|path| tuning::newest_calibration(&path))
+            .and_then(|path| costs::newest(&path))
             .map_err(|why| output::say(format!("netcliff: CPU not calibrated ({why}); `netcliff find` calibrates")))
             .ok(),
     };
-    let mut found = describe(&inspection, args.interface.as_deref(), memory_bytes_per_s, calibration.as_ref())
+    let mut found = describe(&inspection, args.interface.as_deref(), memory_bytes_per_s, costs.as_ref())
         .map_err(|error| output::usage(format!("--if: {error}")))?;
-    let given = by_hand(&LimitsArgs { interface: None, ..args.clone() })?.system;
+    let given = by_hand(&LimitsArgs { interface: None, ..args.clone() }, store)?.system;
     let system = &mut found.system;
     system.link_bps = given.link_bps.or(system.link_bps);
     system.bus = if given.bus == Bus::None { system.bus } else { given.bus };
     system.memory = given.memory.or(system.memory.map(|memory| Memory { copies: args.copies, ..memory }));
     system.cpu = given.cpu.or(system.cpu.take());
     system.cpus = args.cpus.unwrap_or(system.cpus);
-    system.frames_per_interrupt = given.frames_per_interrupt;
+    system.frames_per_interrupt = args.frames_per_interrupt.map_or(system.frames_per_interrupt, f64::from);
     let by_hand = [
         ("link", args.link.is_some()),
         ("bus", args.bus.is_some()),
@@ -99,7 +99,7 @@ fn this_host(args: &LimitsArgs, store: &StoreArgs) -> anyhow::Result<Described> 
     Ok(found)
 }
 
-fn by_hand(args: &LimitsArgs) -> anyhow::Result<Described> {
+fn by_hand(args: &LimitsArgs, store: &StoreArgs) -> anyhow::Result<Described> {
     let (mut link_bps, mut bus) = (args.link, args.bus);
     if let Some(name) = &args.interface {
         let sys = Path::new("/sys");
@@ -122,27 +122,26 @@ fn by_hand(args: &LimitsArgs) -> anyhow::Result<Described> {
         link_bps,
         bus: bus.unwrap_or(Bus::None),
         memory: args.memory.map(|bytes_per_s| Memory { bytes_per_s, copies: args.copies }),
-        cpu: args.host.as_deref().map(|name| host(name, &args.set)).transpose()?,
+        cpu: args.host.as_deref().map(|name| host(name, &args.set, store)).transpose()?,
         cpus: args.cpus.unwrap_or(1),
-        frames_per_interrupt: f64::from(args.frames_per_interrupt),
+        frames_per_interrupt: f64::from(args.frames_per_interrupt.unwrap_or(1)),
     };
     Ok(Described { system, origins: Vec::new() })
 }
 
-fn host(name: &str, set: &[String]) -> anyhow::Result<Host> {
-    let mut host = inputs::host(name).map_err(output::usage)?;
-    for assignment in set {
-        host.set(assignment).map_err(output::usage)?;
-    }
+fn host(name: &str, set: &[String], store: &StoreArgs) -> anyhow::Result<Host> {
+    let host = super::costs(Some(name), set, store, true)?;
     host.validate().map_err(output::usage)?;
     Ok(host)
 }
 
 /// Each part with what it is, or where it is known from.
 fn asked(args: &LimitsArgs, system: &System, origins: Vec<(String, String)>) -> Vec<(String, String)> {
-    let frames = args.frames_per_interrupt;
-    let interrupts =
-        if frames == 1 { "an interrupt a frame".to_owned() } else { format!("{frames} frames an interrupt") };
+    let interrupts = match (args.frames_per_interrupt, system.frames_per_interrupt) {
+        (None, frames) if frames > 1.0 => format!("{frames:.1} packets an interrupt as measured near its cliff"),
+        (_, 1.0) => "an interrupt a frame".to_owned(),
+        (_, frames) => format!("{frames} frames an interrupt"),
+    };
     let mut asked = Vec::new();
     let mut say = |name: &str, text: Option<String>| {
         let origin = origins.iter().find(|(part, _)| part == name).map(|(_, origin)| origin.clone());
@@ -164,6 +163,7 @@ fn asked(args: &LimitsArgs, system: &System, origins: Vec<(String, String)>) -> 
         None => system.cpu.as_ref().map(|_| "costs of the newest find".to_owned()),
     };
     say("CPU", costs.map(|costs| format!("{costs}, {cpus}")));
+    say("measured cliff", None);
     asked
 }
 
@@ -187,7 +187,8 @@ mod tests {
             [(&[][..], "an interrupt a frame"), (&["--frames-per-interrupt", "8"], "8 frames an interrupt")]
         {
             let Typed { args } = Typed::parse_from([&["limits", "--this-host"], typed].concat());
-            let system = by_hand(&args).expect("it is given").system;
+            let store = StoreArgs { db: None, name: None };
+            let system = by_hand(&args, &store).expect("it is given").system;
             let told = asked(&args, &system, found.clone());
             assert_eq!(told, [("CPU".to_owned(), format!("costs of find run 4 (eBPF), 1 CPU, {says}"))]);
         }

@@ -20,7 +20,7 @@ pub fn simulate(args: &SimulateArgs, store: &StoreArgs) -> anyhow::Result<ExitCo
     let engine = SimEngine { seed: args.seed, effort, confidence: args.confidence.0, ..SimEngine::default() };
     let provenance = provenance(Some(args.seed), settings);
     if let Some(path) = &args.trace {
-        let trace = engine.trace(&one_point(args)?, args.trace_packets).map_err(explain)?;
+        let trace = engine.trace(&one_point(args, store)?, args.trace_packets).map_err(explain)?;
         write(path, &trace.chrome_json())?;
         output::say(format!(
             "{} arrivals, {}, in {}: open it at https://ui.perfetto.dev",
@@ -30,7 +30,7 @@ pub fn simulate(args: &SimulateArgs, store: &StoreArgs) -> anyhow::Result<ExitCo
         ));
     }
     if args.against.is_some() {
-        return compare(&engine, args, &provenance);
+        return compare(&engine, args, &provenance, store);
     }
     if args.distributions || args.histogram || args.series.is_some() {
         return in_detail(engine, args, &provenance, store);
@@ -54,8 +54,8 @@ fn effort(args: &SimulateArgs) -> (Effort, BTreeMap<String, String>) {
 }
 
 /// The one load that these questions are asked at.
-fn one_point(args: &SimulateArgs) -> anyhow::Result<Point> {
-    point(&args.compute, args.compute.rate)
+fn one_point(args: &SimulateArgs, store: &StoreArgs) -> anyhow::Result<Point> {
+    point(&args.compute, args.compute.rate, store)
 }
 
 /// The simulator, which keeps what it showed beside the outcome.
@@ -98,7 +98,8 @@ fn in_detail(
 ) -> anyhow::Result<ExitCode> {
     let wanted = Wanted { distributions: args.distributions, histogram: args.histogram, slice_s: args.series };
     let engine = Watched { engine, wanted, seen: Mutex::default() };
-    let records = recorded(&engine, "simulate", vec![one_point(args)?], &args.compute, provenance, store, false)?;
+    let records =
+        recorded(&engine, "simulate", vec![one_point(args, store)?], &args.compute, provenance, store, false)?;
     let detail = engine.seen.into_inner().unwrap_or_else(PoisonError::into_inner);
     if args.compute.csv {
         output::data(&report::csv::series(&detail.series))?;
@@ -123,8 +124,13 @@ struct Compared<'a> {
     provenance: &'a Provenance,
 }
 
-fn compare(engine: &SimEngine, args: &SimulateArgs, provenance: &Provenance) -> anyhow::Result<ExitCode> {
-    let first = one_point(args)?;
+fn compare(
+    engine: &SimEngine,
+    args: &SimulateArgs,
+    provenance: &Provenance,
+    store: &StoreArgs,
+) -> anyhow::Result<ExitCode> {
+    let first = one_point(args, store)?;
     let scheme = args.against.clone().unwrap_or(first.scheme.clone());
     let second = Point { scheme, ..first.clone() };
     second.validate().map_err(output::usage)?;

@@ -15,7 +15,7 @@ use netcliff_host::inspect::Inspection;
 use netcliff_host::journal::{HostLock, ReplayReport, StateDir, UndoOutcome};
 use netcliff_host::tune::apply::{self, Applied, Session};
 use netcliff_host::tune::{Plan, PlanError, permanent, plan};
-use netcliff_lab::tuning;
+use netcliff_lab::{costs, tuning};
 use netcliff_report as report;
 
 use super::store_path;
@@ -118,10 +118,9 @@ fn write_profile(dir: &Path, profile: &permanent::Profile) -> anyhow::Result<Str
 
 /// Effects by the newest calibration in the store.
 fn expect(plan: &mut Plan, host: &Inspection, store: &StoreArgs) {
-    let calibration =
-        store_path(store).map_err(|error| error.to_string()).and_then(|path| tuning::newest_calibration(&path));
-    match calibration {
-        Ok((id, calibration)) => tuning::effects(plan, host, &calibration, &format!("find run {id}")),
+    let found = store_path(store).map_err(|error| error.to_string()).and_then(|path| costs::newest(&path));
+    match found {
+        Ok(found) => tuning::effects(plan, host, &found),
         Err(error) => {
             plan.notes.push(format!("effects are not told: not calibrated ({error}); `netcliff find` calibrates"))
         }

@@ -131,7 +131,12 @@ fn stores_that_cannot_be() {
     for (db, why) in
         [("/proc/netcliff/records.db", "/proc/netcliff"), (dir.as_str(), "directory"), (&prose, "not a database")]
     {
-        for command in [&["results", "list"][..], &["results", "show"], &["predict", "--rate", "1kpps"], &["find"]] {
+        for command in [
+            &["results", "list"][..],
+            &["results", "show"],
+            &["predict", "--rate", "1kpps", "--host", "pentium4-2530mhz"],
+            &["find"],
+        ] {
             let args: Vec<&str> = command.iter().copied().chain(["--db", db]).collect();
             let said = refusal(&home, &args, 1, &[db, why, "--db FILE"]).unwrap_or_else(|wrong| panic!("{wrong}"));
             assert_eq!(said.lines().count(), 1, "one sentence: {said}");
@@ -156,7 +161,7 @@ fn a_page_that_cannot_be_written() {
     refusal(
         &home,
         &["results", "show", "--db", &db, "--html", "no/such/dir.html"],
-        1,
+        2,
         &["no/such/dir.html", "No such file"],
     )
     .unwrap_or_else(|wrong| panic!("{wrong}"));
@@ -175,7 +180,7 @@ fn a_full_stdout_is_told() {
 #[test]
 fn a_reader_that_goes_away_is_no_failure() {
     let home = Home::new();
-    let sweep = ["predict", "--scheme", "ideal", "--rates", "1kpps..100kpps:200"];
+    let sweep = ["predict", "--host", "pentium4-2530mhz", "--scheme", "ideal", "--rates", "1kpps..100kpps:200"];
     for args in [
         [&sweep[..], &["--json"]].concat(),
         sweep.to_vec(),

@@ -48,6 +48,6 @@ mod tests {
     #[test]
     fn a_name_that_is_neither_is_told_with_what_there_is() {
         let error = experiment("feature-matrx").unwrap_err().to_string();
-        assert!(error.contains("feature-matrx") && error.contains("feature-matrix, "), "{error}");
+        assert!(error.contains("feature-matrx") && error.contains("did you mean feature-matrix?"), "{error}");
     }
 }

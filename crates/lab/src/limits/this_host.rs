@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use netcliff_core::finding::Calibration;
 use netcliff_core::parts::Memory;
-use netcliff_core::{Bus, units};
+use netcliff_core::{Bus, Figure, units};
 use netcliff_host::inspect::{Direction, Inspection, Port};
 
 use super::System;
+use crate::costs::Found;
 
 /// What a host is known to be, and where each part is known from.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,7 +19,8 @@ pub struct Described {
 }
 
 /// The parts of an inspected host: link and slot of an interface (else of the first hardware that is up), the CPUs that take
-/// its receive interrupts, memory as measured (byte/s), and costs of a CPU as `find` run `calibration.0` found them.
+/// its receive interrupts, memory as measured (byte/s), and costs of a CPU as a `find` found them, interrupted as
+/// rarely as measured near its cliff.
 ///
 /// # Errors
 /// An interface that is not there, or a slot that no PCI Express has: a sentence.
@@ -27,7 +28,7 @@ pub fn describe(
     inspection: &Inspection,
     interface: Option<&str>,
     memory_bytes_per_s: Option<f64>,
-    calibration: Option<&(i64, Calibration)>,
+    found: Option<&Found>,
 ) -> Result<Described, String> {
     let port = match interface {
         Some(name) => {
@@ -53,19 +54,32 @@ pub fn describe(
         say("memory", format!("{}, a copy by one CPU just now", units::print_byte_rate(rounded(rate))));
     }
     let cpus = port.map_or(1, takers);
-    if let Some((run, calibration)) = calibration {
+    if let Some(Found { run, calibration, cliff_pps, frame_bytes, .. }) = found {
         let of = if cpus == 1 { "1 CPU".to_owned() } else { format!("{cpus} CPUs that take its interrupts") };
         say("CPU", format!("costs of find run {run} ({}), {of}", calibration.cpu_method));
+        if let Some(cliff) = cliff_pps {
+            say("measured cliff", measured(*cliff, *frame_bytes));
+        }
     }
     let system = System {
         link_bps,
         bus,
         memory: memory_bytes_per_s.map(|bytes_per_s| Memory { bytes_per_s, copies: 1 }),
-        cpu: calibration.map(|(_, calibration)| calibration.host.clone()),
+        cpu: found.map(|found| found.calibration.host.clone()),
         cpus,
-        frames_per_interrupt: 1.0,
+        frames_per_interrupt: found.and_then(Found::packets_per_interrupt).unwrap_or(1.0),
     };
     Ok(Described { system, origins })
+}
+
+/// A cliff with its interval, to three digits.
+fn measured(cliff: Figure, frame_bytes: Option<u32>) -> String {
+    let pps = |pps: f64| units::print_pps(rounded(pps));
+    let ends = cliff.interval.map_or(String::new(), |ends| {
+        format!(" ({} to {}, {:.0} % confidence)", pps(ends.low), pps(ends.high), 100.0 * ends.confidence)
+    });
+    let frames = frame_bytes.map_or("frames of several sizes".to_owned(), |bytes| format!("{bytes}-byte frames"));
+    format!("{}{ends}, {frames}, 1 CPU", pps(cliff.value))
 }
 
 /// To three digits, more than a measurement of half a second knows.
@@ -85,6 +99,7 @@ fn takers(port: &Port) -> u32 {
 #[cfg(test)]
 mod tests {
     use netcliff_core::Host;
+    use netcliff_core::finding::Calibration;
     use netcliff_host::nic::slot::Slot;
 
     use super::*;
@@ -115,12 +130,22 @@ mod tests {
         let host = Host::pentium4_2530mhz();
         let calibration =
             Calibration { costs: Vec::new(), host, cpu_method: "ebpf".into(), r_squared: None, correlated: Vec::new() };
-        let found = describe(&inspection(), None, Some(8.1234e9), Some(&(3, calibration.clone()))).unwrap();
+        let run = Found {
+            run: 3,
+            calibration: calibration.clone(),
+            packets_per_interrupt: Some((4.0, 9.0)),
+            cliff_pps: Some(Figure::between(223.4e3, 188e3, 236e3, 0.9375)),
+            frame_bytes: Some(64),
+        };
+        let found = describe(&inspection(), None, Some(8.1234e9), Some(&run)).unwrap();
         assert_eq!((found.system.link_bps, found.system.cpus), (Some(10e9), 2));
+        // Not an interrupt a frame, which no load near the cliff sees.
+        assert!((found.system.frames_per_interrupt - 6.0).abs() < 1e-9);
         assert_eq!(found.system.bus, Bus::pcie(2, 8).unwrap());
         assert_eq!(found.system.cpu, Some(calibration.host));
         let told: Vec<&str> = found.origins.iter().map(|(part, _)| part.as_str()).collect();
-        assert_eq!(told, ["link", "bus", "memory", "CPU"]);
+        assert_eq!(told, ["link", "bus", "memory", "CPU", "measured cliff"]);
+        assert_eq!(found.origins[4].1, "223kpps (188kpps to 236kpps, 94 % confidence), 64-byte frames, 1 CPU");
         assert!(found.origins[2].1.starts_with("8.12GB/s"), "{found:?}");
         assert!(found.origins[3].1.contains("find run 3") && found.origins[3].1.contains("2 CPUs"), "{found:?}");
         let error = describe(&inspection(), Some("eth9"), None, None).unwrap_err();

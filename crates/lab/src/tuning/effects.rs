@@ -20,13 +20,18 @@ use netcliff_host::nic::netdev::NapiKey;
 use netcliff_host::setting::{Group, Setting};
 use netcliff_host::tune::{Plan, Step};
 
+use crate::costs::Found;
+
 /// Size of the frames that packet rates are told for (bytes with FCS).
 const FRAME_BYTES: f64 = 64.0;
 
-/// Fills in what each step is expected to change on `host`, by the costs of `calibration`, which `run` names. What the plan says
+/// Fills in what each step is expected to change on `host`, by the costs that were found. What the plan says
 /// itself stays.
-pub fn effects(plan: &mut Plan, host: &Inspection, calibration: &Calibration, run: &str) {
-    let known = Known { host, steps: &plan.steps, costs: costs(calibration), run };
+pub fn effects(plan: &mut Plan, host: &Inspection, found: &Found) {
+    let run = format!("find run {}", found.run);
+    let costs = costs(&found.calibration);
+    let packets_per_interrupt = found.packets_per_interrupt().unwrap_or(f64::INFINITY);
+    let known = Known { host, steps: &plan.steps, costs, packets_per_interrupt, run: &run };
     let told: Vec<String> = plan.steps.iter().map(|step| known.effect(step)).collect();
     for (step, told) in plan.steps.iter_mut().zip(told) {
         step.proposal.effect.get_or_insert(told);
@@ -41,6 +46,8 @@ struct Known<'a> {
     steps: &'a [Step],
     /// The calibrated costs, then those with every cost at the low and at the high end of its interval.
     costs: [Host; 3],
+    /// Measured near the cliff; infinite where it was not: interrupts are then not charged.
+    packets_per_interrupt: f64,
     /// Where they come from.
     run: &'a str,
 }
@@ -55,6 +62,11 @@ impl Known<'_> {
     /// The interface that a step is about.
     fn port(&self, step: &Step) -> Option<&Port> {
         self.host.port(step.setting.interface()?)
+    }
+
+    /// Load that one CPU serves at the most (pps).
+    fn one_cpu_pps(&self, host: &Host) -> f64 {
+        1.0 / (packet_s(host) + (host.interrupt_s + host.mask_s) / self.packets_per_interrupt)
     }
 
     /// A figure that follows from the costs.

@@ -1,4 +1,4 @@
-use netcliff_core::finding::Cost;
+use netcliff_core::finding::{Calibration, Cost};
 use netcliff_core::inspection::Objective;
 use netcliff_host::inspect::Inspection;
 use netcliff_host::tune::Step;
@@ -7,12 +7,17 @@ use netcliff_host::setting::{Group, Setting};
 use netcliff_host::tune::Plan;
 
 use super::*;
+use crate::costs::Found;
 
 fn calibration() -> Calibration {
     let host = crate::inputs::host("pentium4-2530mhz").unwrap();
     let figure = Figure::sampled(host.protocol_s, 0.1 * host.protocol_s, 0.95);
     let cost = Cost { key: "protocol".into(), figure, unit: "s".into(), how: "a test".into() };
     Calibration { costs: vec![cost], host, cpu_method: "none".into(), r_squared: None, correlated: Vec::new() }
+}
+
+fn found() -> Found {
+    Found { run: 3, calibration: calibration(), packets_per_interrupt: None, cliff_pps: None, frame_bytes: Some(64) }
 }
 
 fn plan(old: &str, new: &str) -> Plan {
@@ -28,7 +33,7 @@ fn plan(old: &str, new: &str) -> Plan {
 #[test]
 fn effects_of_a_longer_delay() {
     let mut plan = plan("0", "100");
-    effects(&mut plan, &Inspection::default(), &calibration(), "find run 3");
+    effects(&mut plan, &Inspection::default(), &found());
     let told = plan.steps[0].proposal.effect.clone().unwrap();
     assert!(told.contains("find run 3") && told.contains(" to "), "{told}");
     let numbers: Vec<f64> = told.split([' ', '(']).filter_map(|word| word.parse().ok()).collect();
@@ -62,7 +67,7 @@ fn effects_that_are_simulated() {
         Step::new(Setting::sysctl("net.core.rmem_max"), "1", "2", "a test", "none"),
     ];
     let mut plan = Plan { objective: Objective::Cpu, machine: Default::default(), steps, notes: Vec::new() };
-    effects(&mut plan, &Inspection::default(), &calibration(), "find run 3");
+    effects(&mut plan, &Inspection::default(), &found());
     let told: Vec<String> = plan.steps.iter().map(|step| step.proposal.effect.clone().unwrap()).collect();
     // A timer instead of an interrupt a packet: more wait, more CPU left. Both steps tell of the pair.
     assert_eq!(told[0], told[1]);
@@ -76,7 +81,7 @@ fn effects_that_are_simulated() {
     // Alone it means nothing.
     plan.steps.truncate(1);
     plan.steps[0].proposal.effect = None;
-    effects(&mut plan, &Inspection::default(), &calibration(), "find run 3");
+    effects(&mut plan, &Inspection::default(), &found());
     assert!(plan.steps[0].proposal.effect.as_ref().unwrap().starts_with("not predicted"));
 }
 
@@ -90,7 +95,7 @@ fn effects_of_dealing_anew() {
             steps: vec![Step::new(setting, old, new, "a test", "none")],
             notes: Vec::new(),
         };
-        effects(&mut plan, &Inspection::default(), &calibration(), "find run 3");
+        effects(&mut plan, &Inspection::default(), &found());
         plan.steps[0].proposal.effect.clone().unwrap()
     };
     let table = || Setting::RssTable { interface: "eth0".into() };

@@ -1,7 +1,8 @@
 //! Steps that place the work on CPUs: interrupts and RPS by the roofline, RFS by the two stages of a flow.
 //!
 //! A CPU with the share p of the packets is full when p times the load is what one CPU serves (docs/theory/queues.md), and one CPU
-//! serves at most the roofline's CPU bound without interrupts (docs/theory/limits.md): protocol work and reading a packet. All
+//! serves at most the roofline's CPU bound (docs/theory/limits.md): protocol work, reading a packet, and its share of an interrupt as
+//! measured near the cliff. All
 //! queues are taken to have an even share of the packets, so that k CPUs serve between one and k times as much as one does.
 
 use std::collections::BTreeMap;
@@ -66,16 +67,15 @@ fn cpus(shares: &BTreeMap<u32, f64>) -> String {
 /// Load at which the busiest CPU is full.
 fn served_kpps(known: &Known<'_>, shares: &BTreeMap<u32, f64>) -> Range {
     let busiest = shares.values().copied().fold(0.0, f64::max);
-    known.range(|host| 1e-3 * one_cpu_pps(host) / busiest)
+    known.range(|host| 1e-3 * one_cpu_pps(known, host) / busiest)
 }
 
-/// The roofline's CPU bound of one CPU that no interrupt costs anything; the device sums, as it did when costs were calibrated.
-fn one_cpu_pps(host: &Host) -> f64 {
-    let cpu = Some(host.clone());
-    let system =
-        System { link_bps: None, bus: Bus::None, memory: None, cpu, cpus: 1, frames_per_interrupt: f64::INFINITY };
+/// The roofline's CPU bound of one CPU with the measured packets an interrupt; the device sums, as it did when costs were calibrated.
+fn one_cpu_pps(known: &Known<'_>, host: &Host) -> f64 {
+    let (cpu, frames_per_interrupt) = (Some(host.clone()), known.packets_per_interrupt);
+    let system = System { link_bps: None, bus: Bus::None, memory: None, cpu, cpus: 1, frames_per_interrupt };
     let bound = system.roof(FRAME_BYTES, &[Offload::Checksum]).of(Part::Cpu);
-    bound.unwrap_or_else(|| 1.0 / packet_s(host))
+    bound.unwrap_or_else(|| known.one_cpu_pps(host))
 }
 
 /// What RPS costs each packet: the interrupt between CPUs that `find` calibrates, whose testbed steers by RPS.

@@ -6,7 +6,7 @@
 use netcliff_host::setting::{Group, Setting};
 use netcliff_host::tune::Step;
 
-use super::{Known, Range, packet_s};
+use super::{Known, Range};
 
 /// Shares of the packets that the queues get, by queue.
 type Shares = Vec<f64>;
@@ -51,5 +51,5 @@ fn busiest(shares: &Shares) -> f64 {
 
 /// Load of all queues together at which the busiest one's core is full (kpps).
 fn full(known: &Known<'_>, shares: &Shares) -> Range {
-    known.range(|host| 1e-3 / (busiest(shares) * packet_s(host)))
+    known.range(|host| 1e-3 * known.one_cpu_pps(host) / busiest(shares))
 }

@@ -17,6 +17,10 @@ fn calibration() -> Calibration {
     Calibration { costs: vec![cost], host, cpu_method: "none".into(), r_squared: None, correlated: Vec::new() }
 }
 
+fn found() -> Found {
+    Found { run: 3, calibration: calibration(), packets_per_interrupt: None, cliff_pps: None, frame_bytes: Some(64) }
+}
+
 /// eth0 with so many queues, interrupt 40 + n each, all on CPU 0; 10 Gbit/s, MTU 1500.
 fn host(queues: u32) -> Inspection {
     let irq = |number: u32| Irq {
@@ -56,7 +60,7 @@ fn feature(key: &str) -> Setting {
 /// What is told of each step.
 fn told(host: &Inspection, steps: Vec<Step>) -> Vec<String> {
     let mut plan = Plan { objective: Objective::Throughput, machine: Default::default(), steps, notes: Vec::new() };
-    effects(&mut plan, host, &calibration(), "find run 3");
+    effects(&mut plan, host, &found());
     plan.steps.into_iter().map(|step| step.proposal.effect.unwrap()).collect()
 }
 

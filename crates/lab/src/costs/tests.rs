@@ -1,0 +1,100 @@
+use netcliff_core::finding::{Setup, SweepPoint};
+use netcliff_core::{Outcome, Scheme, Traffic};
+
+use super::*;
+
+const HERE: &str = "2 x Test CPU";
+
+/// A finding of a machine: a cliff of 200 kpps with 4 packets an interrupt below it, 9 above, 1 far from it.
+fn finding(cpu: &str, protocol_s: f64) -> Finding {
+    let setup = Setup {
+        scheme: "napi".parse::<Scheme>().unwrap(),
+        traffic: Traffic::poisson(1.0),
+        application_work_s: 0.0,
+        socket_buffer_bytes: 1 << 20,
+        repeats: 1,
+        trial_s: 0.4,
+        quick: true,
+    };
+    let mut finding = Finding::blank(setup, 1e-4);
+    finding.host.cpu = cpu.to_owned();
+    let host = Host { protocol_s, ..Host::pentium4_2530mhz() };
+    finding.calibration = Some(Calibration {
+        costs: Vec::new(),
+        host,
+        cpu_method: "none".into(),
+        r_squared: None,
+        correlated: Vec::new(),
+    });
+    finding.cliff_pps.wire = Some(Figure::exact(200e3));
+    finding.sweep = [(0.5, 1.0), (0.9, 4.0), (1.1, 9.0)]
+        .map(|(multiple, packets)| {
+            let load_pps = multiple * 200e3;
+            let outcome = Outcome {
+                throughput_pps: Some(load_pps.into()),
+                interrupts_per_s: Some((load_pps / packets).into()),
+                ..Outcome::default()
+            };
+            SweepPoint { engine: EngineKind::Wire, load_pps, repeats: 1, sender_kept_up: true, outcome }
+        })
+        .to_vec();
+    finding
+}
+
+/// A store of a run without a finding, two of this machine and one of another.
+fn store(dir: &Path) -> std::path::PathBuf {
+    let path = dir.join("records.db");
+    let store = Store::open(&path).unwrap();
+    store.begin("stream", "netcliff stream", 1.0).unwrap();
+    for (cpu, protocol_s) in [(HERE, 1e-6), (HERE, 2e-6), ("64 x Another CPU", 3e-6)] {
+        let run = store.begin("find", "netcliff find", 1.0).unwrap();
+        store.finish(run, false, Some(&finding(cpu, protocol_s))).unwrap();
+    }
+    path
+}
+
+#[test]
+fn the_newest_of_this_machine_counts() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = store(dir.path());
+    let found = newest_of(&path, HERE).unwrap();
+    assert_eq!((found.run, found.calibration.host.protocol_s), (3, 2e-6));
+    assert_eq!((found.packets_per_interrupt, found.packets_per_interrupt()), (Some((4.0, 9.0)), Some(6.0)));
+    assert_eq!(Origin::Found(Box::new(found)).to_string(), "find run 3, whose measured cliff is 200kpps");
+    assert!(newest_of(&path, "1 x Third CPU").unwrap_err().contains("this machine"));
+    assert!(newest_of(&dir.path().join("none.db"), HERE).unwrap_err().contains("no store"));
+}
+
+#[test]
+fn a_run_is_a_host_by_its_number() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = store(dir.path());
+    let at = |name: &str| named(Some(name), || Ok(path.clone()));
+    assert_eq!(at("find:4").unwrap().host.protocol_s, 3e-6);
+    for (name, says) in [
+        ("find:1", "is a `stream`, not a `find`"),
+        ("find:9", "there is no run 9"),
+        ("find:x", "give find:3 or last-find"),
+        ("last-find", "no `netcliff find` of this machine"),
+        ("pentium5", "last-find"),
+    ] {
+        let error = at(name).unwrap_err().to_string();
+        assert!(error.contains(name) && error.contains(says), "{error}");
+    }
+}
+
+#[test]
+fn a_finding_in_a_file_is_a_host() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("find.json");
+    std::fs::write(&path, serde_json::to_string(&finding(HERE, 2e-6)).unwrap()).unwrap();
+    let costs = named(path.to_str(), || Err("no store is asked".to_owned())).unwrap();
+    assert_eq!(costs.host.protocol_s, 2e-6);
+}
+
+#[test]
+fn without_a_find_the_preset_says_its_year() {
+    let costs = named(None, || Err("no home".to_owned())).unwrap();
+    assert_eq!(costs.host, Host::pentium4_2530mhz());
+    assert!(costs.origin.to_string().starts_with("preset pentium4-2530mhz (2003)"), "{}", costs.origin);
+}
