@@ -45,7 +45,9 @@ pub use watch::WatchArgs;
 /// Finds the offered load past which a host loses packets, explains it, and predicts it.
 #[derive(Debug, Parser)]
 #[command(name = "netcliff", version, propagate_version = true, max_term_width = 100)]
-#[command(after_help = "Examples:
+#[command(
+    after_help = "`--help` has examples and rarer options.",
+    after_long_help = "Examples:
   netcliff find --quick                         this host's cliff in at most 90 s
   netcliff predict --scheme interrupt --rate 100kpps
   netcliff simulate --scheme napi:weight=64 --rates 10kpps..300kpps:30 --json
@@ -55,7 +57,8 @@ pub use watch::WatchArgs;
   netcliff results list
 
 Times are written 20us, rates 120kpps or 300Mbit/s or 40% of line rate, sizes 64B or 4MiB.
-NETCLIFF_LOG=debug shows more on stderr.")]
+NETCLIFF_LOG=debug shows more on stderr."
+)]
 pub struct Cli {
     /// Where records are kept.
     #[command(flatten)]
@@ -69,10 +72,10 @@ pub struct Cli {
 #[derive(Debug, Args)]
 pub struct StoreArgs {
     /// Record store [default: netcliff/records.db in the XDG data directory]
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Store")]
     pub db: Option<PathBuf>,
     /// Name of a run that is kept, for `results list` and `compare` [default: that of its experiment]
-    #[arg(long, global = true, value_name = "NAME", value_parser = numbers::run_name)]
+    #[arg(long, global = true, value_name = "NAME", value_parser = numbers::run_name, help_heading = "Store")]
     pub name: Option<String>,
 }
 
@@ -123,10 +126,17 @@ pub enum Command {
 
 /// `netcliff results`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  netcliff results list
-  netcliff results show 3
-  netcliff results show --json | jq .cliff_pps")]
+#[command(
+    after_help = "`--help` has examples and rarer options.",
+    after_long_help = "Examples:
+  netcliff results list --kind find --last 5
+  netcliff results show before -v
+  netcliff results show --json | jq .cliff_pps
+  netcliff results rename 3 new-kernel
+  netcliff results rm 1 2
+
+A RUN is a number of `results list`, a name (the newest of that name), last, or last~2 and name~2 for the second before."
+)]
 pub struct ResultsArgs {
     /// What to do with them
     #[command(subcommand)]
@@ -136,31 +146,57 @@ pub struct ResultsArgs {
 /// Actions on results.
 #[derive(Debug, Subcommand)]
 pub enum ResultsAction {
-    /// All runs, newest first
+    /// Runs, newest first
     List {
+        /// Only of this command, such as find or stream
+        #[arg(long, value_name = "COMMAND")]
+        kind: Option<String>,
+        /// Only the newest so many
+        #[arg(long, value_name = "N")]
+        last: Option<usize>,
         /// One JSON object a line
         #[arg(long)]
         json: bool,
     },
     /// One run: its page, or its records as a table
     Show {
-        /// Number of the run [default: the newest]
-        #[arg(value_parser = run_number)]
-        id: Option<i64>,
-        /// The finding as one JSON object, or one record a line
+        /// Which [default: the newest]
+        #[arg(value_name = "RUN")]
+        run: Option<String>,
+        /// All that a `find` found
+        #[arg(short, long, conflicts_with_all = ["csv", "html", "json"])]
+        verbose: bool,
+        /// The result as one JSON object, or one record a line
         #[arg(long, conflicts_with_all = ["csv", "html"])]
         json: bool,
-        /// The records as CSV
+        /// The figures as CSV
         #[arg(long)]
         csv: bool,
-        /// Write the page of a `find` run to this file
+        /// Write the page of the run to this file
         #[arg(long, value_name = "FILE", conflicts_with = "csv")]
         html: Option<PathBuf>,
     },
-}
-
-fn run_number(text: &str) -> Result<i64, String> {
-    text.parse().map_err(|_| "expected the number of a run as `netcliff results list` shows it, such as 3".into())
+    /// Give a run a name
+    Rename {
+        /// Which
+        #[arg(value_name = "RUN")]
+        run: String,
+        /// Its new name
+        #[arg(value_name = "NAME", value_parser = numbers::run_name)]
+        to: String,
+    },
+    /// Remove runs for good
+    Rm {
+        /// Which
+        #[arg(value_name = "RUN", required = true)]
+        runs: Vec<String>,
+    },
+    /// Remove runs that hold nothing, and give the space of removed ones back
+    Gc {
+        /// Say what would be removed
+        #[arg(long)]
+        dry_run: bool,
+    },
 }
 
 /// Reads `--seed`.

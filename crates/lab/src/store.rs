@@ -2,6 +2,7 @@
 //! half written.
 
 mod experiments;
+mod keep;
 mod schema;
 
 use std::os::unix::fs::MetadataExt;

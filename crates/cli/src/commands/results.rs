@@ -7,37 +7,77 @@ use netcliff_core::quote::one_line;
 use netcliff_lab::store::{RunSummary, Store};
 use netcliff_report as report;
 
-use super::open_store;
+use super::{open_store, refuse_unwritable, write};
 use crate::args::{ResultsAction, ResultsArgs, StoreArgs};
 use crate::output;
 
-/// Lists or shows what the store holds.
+/// Lists, shows, names or removes what the store holds.
 pub fn run(args: &ResultsArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
+    if let ResultsAction::Show { html, .. } = &args.action {
+        refuse_unwritable(html.as_deref())?;
+    }
     let store = open_store(store_args)?;
     match &args.action {
-        ResultsAction::List { json } => list(&store, *json)?,
-        ResultsAction::Show { id, json, csv, html } => {
-            let run = pick(&store, *id)?;
+        ResultsAction::List { kind, last, json } => list(&store, kind.as_deref(), *last, *json)?,
+        ResultsAction::Show { run, verbose, json, csv, html } => {
+            let run = pick(&store, run.as_deref())?;
             match html {
-                Some(path) => {
-                    let finding = store.finding(run.id)?.ok_or_else(|| {
-                        output::usage(format!("run {} is not a finished `find`: it has no page", run.id))
-                    })?;
-                    std::fs::write(path, report::html::finding(&finding))
-                        .with_context(|| format!("cannot write {}", path.display()))?;
-                }
-                None => show(&store, &run, *json, *csv)?,
+                Some(path) => write(path, &page(&store, &run)?)?,
+                None => show(&store, &run, *verbose, *json, *csv)?,
             }
+        }
+        ResultsAction::Rename { run, to } => store.rename(pick(&store, Some(run))?.id, Some(to))?,
+        ResultsAction::Rm { runs } => {
+            let runs = runs.iter().map(|run| pick(&store, Some(run))).collect::<anyhow::Result<Vec<_>>>()?;
+            if let Some(run) = runs.iter().find(|run| run.state == "running") {
+                return Err(output::usage(format!("run {} goes on: stop it first", run.id)));
+            }
+            remove(&store, &runs)?;
+        }
+        ResultsAction::Gc { dry_run: true } => {
+            store.empty()?.iter().for_each(|run| output::say(format!("netcliff: would remove {}", named(run))));
+        }
+        ResultsAction::Gc { dry_run: false } => {
+            remove(&store, &store.empty()?)?;
+            store.compact()?;
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
+fn remove(store: &Store, runs: &[RunSummary]) -> anyhow::Result<()> {
+    store.remove(&runs.iter().map(|run| run.id).collect::<Vec<_>>())?;
+    runs.iter().for_each(|run| output::say(format!("netcliff: removed {}", named(run))));
+    Ok(())
+}
+
+fn named(run: &RunSummary) -> String {
+    let date = report::format::date_utc(run.started_unix_s);
+    format!("run {}: {}, {date}", run.id, plain(run.name.as_deref().unwrap_or(&run.kind)))
+}
+
+/// The page of a run, whatever its kind.
+fn page(store: &Store, run: &RunSummary) -> anyhow::Result<String> {
+    if let Some(finding) = store.finding(run.id)? {
+        return Ok(report::html::finding(&finding));
+    }
+    let document = store.document(run.id)?;
+    let damaged = || format!("the result of run {}", run.id);
+    let no_page = || output::usage(format!("run {} is a `{}`: it has no page; give --json or --csv", run.id, run.kind));
+    match (run.kind.as_str(), document) {
+        ("rfc2544", Some(document)) => {
+            Ok(report::html::rfc2544(&serde_json::from_value(document).with_context(damaged)?))
+        }
+        _ => Err(no_page()),
+    }
+}
+
 /// Heading of the names.
 const NAME: &str = "name";
 
-fn list(store: &Store, json: bool) -> anyhow::Result<()> {
-    let runs = store.runs()?;
+fn list(store: &Store, kind: Option<&str>, last: Option<usize>, json: bool) -> anyhow::Result<()> {
+    let wanted = |run: &RunSummary| kind.is_none_or(|kind| run.kind == kind);
+    let runs: Vec<_> = store.runs()?.into_iter().filter(wanted).take(last.unwrap_or(usize::MAX)).collect();
     if json {
         return runs.iter().try_for_each(output::json_line);
     }
@@ -116,31 +156,47 @@ fn document_of(run: &RunSummary, document: serde_json::Value, json: bool) -> any
     }
 }
 
-fn pick(store: &Store, id: Option<i64>) -> anyhow::Result<RunSummary> {
+/// A result's figures as CSV, where its command prints them so.
+fn rows_of(run: &RunSummary, document: serde_json::Value) -> anyhow::Result<String> {
+    let damaged = || format!("the result of run {}", run.id);
+    Ok(match run.kind.as_str() {
+        "rfc2544" => report::csv::rfc2544(&serde_json::from_value(document).with_context(damaged)?),
+        "forwarding" => report::csv::forwarding(&serde_json::from_value(document).with_context(damaged)?),
+        "transfer" => report::csv::transfers(&serde_json::from_value(document).with_context(damaged)?),
+        kind => return Err(output::usage(format!("run {} is a `{kind}`, which has no CSV; give --json", run.id))),
+    })
+}
+
+fn pick(store: &Store, text: Option<&str>) -> anyhow::Result<RunSummary> {
     let runs = || -> anyhow::Result<String> {
         let ids: Vec<String> = store.runs()?.iter().take(10).map(|run| run.id.to_string()).collect();
         Ok(if ids.is_empty() { "the store is empty".to_owned() } else { format!("the newest are {}", ids.join(", ")) })
     };
-    let found = match id {
-        Some(id) => store.run(id)?,
-        None => store.runs()?.into_iter().next(),
-    };
     let path = store.path().display();
-    match (found, id) {
+    match (store.find(text.unwrap_or("last"))?, text) {
         (Some(run), _) => Ok(run),
-        (None, Some(id)) => Err(output::usage(format!("there is no run {id} in {path}; {}", runs()?))),
+        (None, Some(text)) => {
+            let listed = "`netcliff results list` has their numbers and names";
+            Err(output::usage(format!("there is no run {text} in {path}; {}; {listed}", runs()?)))
+        }
         (None, None) => Err(output::usage(format!("there are no runs in {path} yet"))),
     }
 }
 
-fn show(store: &Store, run: &RunSummary, json: bool, csv: bool) -> anyhow::Result<()> {
+fn show(store: &Store, run: &RunSummary, verbose: bool, json: bool, csv: bool) -> anyhow::Result<()> {
     let finding = if csv { None } else { store.finding(run.id)? };
     match finding {
         Some(finding) if json => output::json_line(&finding),
-        Some(finding) => output::data(&report::terminal::finding(&finding, output::style())),
+        Some(finding) => {
+            let page = if verbose { report::terminal::finding } else { report::terminal::brief };
+            output::data(&page(&finding, output::style()))
+        }
         None if !csv && store.document(run.id)?.is_some() => {
             let document = store.document(run.id)?.unwrap_or_default();
             document_of(run, document, json)
+        }
+        None if csv && store.document(run.id)?.is_some() => {
+            output::data(&rows_of(run, store.document(run.id)?.unwrap_or_default())?)
         }
         None => {
             let records = store.records(run.id)?;

@@ -177,6 +177,46 @@ fn csv_has_a_header_and_a_row_a_load() {
 }
 
 #[test]
+fn runs_are_named_filtered_and_removed() {
+    let home = Home::new();
+    home.stdout(["predict", "--save", "--name", "first", "--rate", "1kpps"]);
+    home.stdout(["simulate", "--save", "--name", "second", "--rate", "1kpps", "--packets", "1000"]);
+    assert_eq!(home.json_lines(["results", "list", "--kind", "predict", "--json"]).len(), 1);
+    assert_eq!(home.json_lines(["results", "list", "--last", "1", "--json"])[0]["kind"], "simulate");
+    assert_eq!(home.json(["results", "show", "first", "--json"])["engine"], "model");
+    assert_eq!(home.json(["results", "show", "last~1", "--json"])["engine"], "model");
+    home.stdout(["results", "rename", "first", "old"]);
+    home.stdout(["results", "rm", "old"]);
+    let runs = home.json_lines(["results", "list", "--json"]);
+    assert_eq!((runs.len(), &runs[0]["name"]), (1, &"second".into()));
+    for gone in ["old", "first", "1"] {
+        let output = home.netcliff(["results", "show", gone]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains(gone) && said.contains("the newest are 2"), "{said}");
+    }
+    home.stdout(["results", "gc"]);
+    assert_eq!(home.json_lines(["results", "list", "--json"]).len(), 1, "what holds something stays");
+}
+
+/// One line says whose costs they are where none are named; those of a finding are a host, too.
+#[test]
+fn whose_costs_they_are_is_said() {
+    let home = Home::new();
+    let said = |args: &[&str]| {
+        let output = home.netcliff(args).output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, text) = said(&["predict", "--rate", "1kpps"]);
+    assert_eq!(code, Some(0));
+    assert!(text.starts_with("netcliff: costs: preset pentium4-2530mhz (2003)"), "{text}");
+    assert_eq!(said(&["predict", "--rate", "1kpps", "--host", "pentium4-2530mhz"]), (Some(0), String::new()));
+    for (host, why) in [("last-find", "no store yet"), ("find:1", "no store yet"), ("pentium5", "find:3")] {
+        let (code, text) = said(&["predict", "--rate", "1kpps", "--host", host]);
+        assert!(code == Some(2) && text.contains(host) && text.contains(why), "{text}");
+    }
+}
+
+#[test]
 fn saved_records_come_back_as_they_were() {
     let home = Home::new();
     assert_eq!(home.stdout(["results", "list"]), "", "an empty store is said on stderr");

@@ -160,3 +160,56 @@ fn a_task_has_one_record_and_an_unfinished_run_waits_to_be_continued() {
     let left: Vec<_> = std::fs::read_dir(dir.path().join("deep/er")).unwrap().flatten().collect();
     assert_eq!(left.len(), 1, "no lock stays behind: {left:?}");
 }
+
+#[test]
+fn runs_go_by_number_name_and_last() {
+    let (dir, store) = open();
+    let named = |name: &str| {
+        let store = Store::open(&dir.path().join("deep/er/records.db")).unwrap().naming(Some(name.to_owned()));
+        store.begin("stream", "netcliff stream", 1.0).unwrap()
+    };
+    let runs = [named("before"), named("after"), named("before")];
+    let found = |text: &str| store.find(text).unwrap().map(|run| run.id);
+    assert_eq!((found("last"), found("last~2")), (Some(runs[2]), Some(runs[0])));
+    assert_eq!((found("before"), found("before~1"), found("after")), (Some(runs[2]), Some(runs[0]), Some(runs[1])));
+    assert_eq!(
+        (found(&runs[1].to_string()), found("9"), found("before~2"), found("later")),
+        (Some(runs[1]), None, None, None)
+    );
+    store.rename(runs[1], Some("later")).unwrap();
+    assert_eq!((found("later"), found("after")), (Some(runs[1]), None));
+}
+
+/// With their records, and fingerprints that nobody else has; of the others nothing.
+#[test]
+fn removed_runs_leave_nothing_behind() {
+    let (_dir, store) = open();
+    let runs = [1.0, 2.0, 3.0].map(|at| store.begin("predict", "netcliff predict", at).unwrap());
+    for run in runs {
+        store.add(run, &record(1e3)).unwrap();
+    }
+    let other = Fingerprint { facts: [("cpu".to_owned(), "another".to_owned())].into() };
+    store.set_fingerprint(runs[0], &Fingerprint::default()).unwrap();
+    store.set_fingerprint(runs[1], &other).unwrap();
+    store.set_fingerprint(runs[2], &Fingerprint::default()).unwrap();
+    store.remove(&runs[..2]).unwrap();
+    assert_eq!(store.runs().unwrap().iter().map(|run| run.id).collect::<Vec<_>>(), [runs[2]]);
+    assert_eq!((store.records(runs[0]).unwrap().len(), store.records(runs[2]).unwrap().len()), (0, 1));
+    assert_eq!(store.fingerprint(runs[2]).unwrap(), Some(Fingerprint::default()));
+    let count = |table: &str| -> i64 {
+        store.connection.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
+    };
+    assert_eq!((count("fingerprint"), count("record")), (1, 1));
+    store.compact().unwrap();
+}
+
+/// A run under way holds nothing yet, but is not over.
+#[test]
+fn empty_runs_are_those_that_are_over() {
+    let (_dir, store) = open();
+    let [going, failed, done] = [1.0, 2.0, 3.0].map(|at| store.begin("find", "netcliff find", at).unwrap());
+    store.finish(failed, true, None).unwrap();
+    store.add(done, &record(1e3)).unwrap();
+    store.finish(done, false, None).unwrap();
+    assert_eq!(store.empty().unwrap().iter().map(|run| run.id).collect::<Vec<_>>(), [failed], "not {going}");
+}

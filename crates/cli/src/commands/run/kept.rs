@@ -78,10 +78,12 @@ impl<'a, R: Serialize + DeserializeOwned> Kept<'a, R> {
         }
     }
 
-    /// Says that it failed.
+    /// Says that it failed; a run that never began (the lock, no testbed) is not kept.
     pub fn failed(&self) {
+        let run = self.held.run;
+        let began = self.store.document(run).is_ok_and(|document| document.is_some());
         // Why it failed matters more than this.
-        let _ = self.store.set_state(self.held.run, RunState::Failed);
+        let _ = if began { self.store.set_state(run, RunState::Failed) } else { self.store.remove(&[run]) };
     }
 
     /// Ends it with its report.

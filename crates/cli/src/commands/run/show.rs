@@ -20,7 +20,7 @@ pub fn show(args: &RunArgs, text: &str, run: &Run<'_>, partial: bool) -> anyhow:
         _ => output::data(&report::terminal::experiment(&drawing, output::style()))?,
     }
     if args.json || args.csv {
-        drawing.not_had.iter().for_each(|not_had| output::say(format!("netcliff: not had: {}", not_had.text())));
+        drawing.not_had.iter().for_each(|not_had| output::say(format!("netcliff: not measured: {}", not_had.text())));
     }
     files(args, &drawing, "the figure", report::html::experiment)
 }

@@ -18,7 +18,7 @@ use super::show::files;
 use crate::args::{RunArgs, StoreArgs, Testbed};
 use crate::commands::far::FarSession;
 use crate::commands::refused;
-use crate::commands::{enter_user_namespace, open_store, stop_on_signal};
+use crate::commands::{enter_user_namespace, open_store, stop_on_signal, write};
 use crate::output;
 
 /// Measures, shows and keeps it.
@@ -33,6 +33,7 @@ pub fn run(
     refuse_numbers(args, experiment)?;
     let experiment = changed(args, experiment);
     experiment.check().map_err(output::usage)?;
+    refuse_figure(args, &experiment)?;
     if !args.far.is_asked() && !matches!(args.testbed, Testbed::Loopback) {
         // Before any thread is started: a process with threads cannot enter a user namespace.
         enter_user_namespace().into_iter().for_each(|limit| output::say(format!("netcliff: {limit}")));
@@ -129,6 +130,19 @@ fn refuse(args: &RunArgs) -> anyhow::Result<()> {
     refuse_devices(args)
 }
 
+/// Why there is nothing to draw.
+const NO_FIGURE: &str = "--svg: the file puts nothing along x that still varies (`x` under [figure]), so that there is no figure; --html has the tables";
+
+/// A picture of nothing is refused before anything is measured.
+fn refuse_figure(args: &RunArgs, experiment: &Transfers) -> anyhow::Result<()> {
+    let factors = experiment.factors().map_err(output::usage)?;
+    let varies = |key| factors.iter().any(|factor| factor.key == key && factor.levels.len() > 1);
+    if args.svg.is_some() && !experiment.figure.x.is_some_and(varies) {
+        return Err(output::usage(NO_FIGURE));
+    }
+    Ok(())
+}
+
 /// Numbers that cannot be are refused as typed: what the file says was checked when it was read.
 fn refuse_numbers(args: &RunArgs, experiment: &Transfers) -> anyhow::Result<()> {
     if let Some(time_s) = args.time.filter(|time_s| !(1e-3..=LONGEST_TIME_S).contains(time_s)) {
@@ -201,9 +215,10 @@ fn show(args: &RunArgs, experiment: Transfers, found: &TransferReport, text: &st
         }
     }
     if args.svg.is_some() && drawing.curves.is_empty() {
-        return Err(output::usage(
-            "--svg: the file puts nothing along x that still varies (`x` under [figure]), so that there is no figure; --html has the tables",
-        ));
+        if let Some(path) = &args.html {
+            write(path, &report::html::transfers(found, &drawing))?;
+        }
+        return Err(output::usage(NO_FIGURE));
     }
     files(args, &drawing, "the page", |drawing| report::html::transfers(found, drawing))
 }
