@@ -1,5 +1,7 @@
 //! `netcliff rfc2544`.
 
+mod progress;
+
 use std::process::ExitCode;
 
 use netcliff_core::{Fingerprint, Invalid, Provenance};
@@ -9,13 +11,11 @@ use netcliff_host::testbed::TestbedError;
 use netcliff_host::testbed::forward::{Forwarding as Way, RULES_BY_DEFAULT};
 use netcliff_host::testbed::ports::PortError;
 use netcliff_host::testbed::stamping::StampingError;
-use netcliff_lab::rfc2544::conduct::Step;
 use netcliff_lab::rfc2544::kernel::{DeviceError, Place};
 use netcliff_lab::rfc2544::procedures::LossCurve;
 use netcliff_lab::rfc2544::report::{Rfc2544Report, SizeReport};
 use netcliff_lab::rfc2544::search::Goal;
 use netcliff_lab::rfc2544::settings::{FrameSize, STANDARD_BYTES, SearchBy, Settings, Tests};
-use netcliff_lab::rfc2544::trial::Answer;
 use netcliff_lab::rfc2544::{self};
 use netcliff_lab::store::Store;
 use netcliff_report as report;
@@ -29,6 +29,7 @@ use super::{
 };
 use crate::args::{Forwarding, Frames, ReceiveBy, Rfc2544Args, Search, SendBy, Stamps, StoreArgs, Test};
 use crate::output;
+use progress::Progress;
 
 /// Wait for residual frames of trials below a second (s): each that loses a frame waits for all of it.
 const SHORT_SETTLE_S: f64 = 0.2;
@@ -51,7 +52,12 @@ pub fn run(args: &Rfc2544Args, store_args: &StoreArgs) -> anyhow::Result<ExitCod
     let run_id = store.as_ref().map(|store| store.begin("rfc2544", &command_line(), started_unix_s)).transpose()?;
     let kept = store.as_ref().zip(run_id);
     let tester_cpu = args.cpu.map(|(tester, _)| tester);
-    let found = rfc2544::run(&settings, place(args), tester_cpu, &stop, &mut |step| say(&step));
+    if settings.tests.throughput {
+        output::say(format!("netcliff: {}", progress::expected(&settings)));
+    }
+    let mut progress = Progress::new();
+    let found = rfc2544::run(&settings, place(args), tester_cpu, &stop, &mut |step| progress.step(&step));
+    progress.flush();
     if let (Err(_), Some((store, run))) = (&found, kept) {
         // Why it failed matters more than this.
         let _ = store.finish(run, true, None);
@@ -191,27 +197,6 @@ fn place(args: &Rfc2544Args) -> Place {
         },
         rules: args.rules.unwrap_or(RULES_BY_DEFAULT),
         router_cpu: args.cpu.map(|(_, router)| router),
-    }
-}
-
-fn say(step: &Step) {
-    use report::format::{Unit, loss, quantity};
-    match step {
-        Step::Size(frame) => output::say(format!("netcliff: frames of {frame}")),
-        Step::Search { frame, round, rounds } => {
-            output::say(format!("netcliff: frames of {frame}, search {round} of {rounds}"));
-        }
-        Step::Trial { load_pps, duration_s, answer } => {
-            let asked = format!("{} for {}", quantity(*load_pps, Unit::Pps), quantity(*duration_s, Unit::Seconds));
-            let said = match answer {
-                Answer::Valid(trial) if trial.lost == 0 => "no loss".to_owned(),
-                Answer::Valid(trial) => format!("loss {}", loss(trial.loss_ratio())),
-                Answer::Void { reached_pps, why } => {
-                    format!("void, {} reached: {why}", quantity(*reached_pps, Unit::Pps))
-                }
-            };
-            output::say(format!("netcliff:   {asked}: {said}"));
-        }
     }
 }
 

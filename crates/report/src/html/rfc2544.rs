@@ -15,6 +15,9 @@ use crate::svg;
 use crate::terminal::rfc2544::throughput_of;
 use crate::terminal::{self, Style};
 
+/// Distance of the points of a line's rate, in frame size.
+const LINE_STEP_BYTES: usize = 16;
+
 /// Graphs of throughput, latency and loss, then every table, on one page that needs nothing else.
 pub fn rfc2544(report: &Rfc2544Report) -> String {
     page("netcliff: forwarding by RFC 2544", &body(report))
@@ -28,7 +31,7 @@ fn body(report: &Rfc2544Report) -> Markup {
             h1 { "Forwarding by RFC 2544" }
             p { (report.device) ". " (report.tester) "." }
             @if let Some(why) = &report.partial {
-                p.banner role="status" { strong { "Partial." } " " (why) ". What is shown was had." }
+                p.banner role="status" { strong { "Partial." } " " (why) ". Results up to then are shown." }
             }
         }
         main {
@@ -132,14 +135,24 @@ fn drawing(report: &Rfc2544Report, title: &str, axes: Axes, curves: Vec<Curve>) 
     })
 }
 
+/// What a line carries from the smallest measured size to the largest: a curve, not straight between the few sizes that were measured.
+fn line_rate(measured: &[Dot], line_bps: f64) -> Vec<Dot> {
+    let (Some(first), Some(last)) = (measured.first(), measured.last()) else { return Vec::new() };
+    let (first, last) = (first.x as u32, last.x as u32);
+    let sizes = (first..last).step_by(LINE_STEP_BYTES).chain([last]);
+    let pps = |bytes: u32| Figure::exact(FrameSize::Fixed(bytes).line_pps(line_bps));
+    sizes.map(|bytes| Dot { x: f64::from(bytes), y: pps(bytes) }).collect()
+}
+
 /// RFC 2544 26.1: frame rate against frame size, measured and theoretical.
 fn throughput(report: &Rfc2544Report) -> Option<Drawing> {
     let measured = curve("throughput", figures_by_size(report, SizeReport::forwarded))?;
     let simulated = curve("simulated from the router's costs", by_size(report, |size| size.predicted?.simulated_pps));
     let lines = LINES_BPS.iter().filter_map(|line| {
         let name = format!("{} line", format::quantity(*line, Unit::Bps));
-        curve(name, by_size(report, |size| size.forwarded_pps().map(|_| size.frame.line_pps(*line))))
+        curve(name, line_rate(&measured.dots, *line))
     });
+    let lines: Vec<Curve> = lines.collect();
     let axes = Axes {
         x: axis("frame size", Dimension::Bytes, Scale::Linear),
         y: axis("frames forwarded without loss", Dimension::Pps, Scale::Log),

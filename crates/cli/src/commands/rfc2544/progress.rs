@@ -1,0 +1,154 @@
+//! What `rfc2544` says while it runs: how long it may take, then a line a load.
+
+use std::time::Instant;
+
+use netcliff_lab::rfc2544::conduct::Step;
+use netcliff_lab::rfc2544::settings::Settings;
+use netcliff_lab::rfc2544::trial::Answer;
+use netcliff_report::format::{Unit, loss, quantity};
+
+use crate::output;
+
+/// Loads that a search of a frame size tries, about.
+const LOADS: f64 = 8.0;
+
+/// How long the searches for the throughput may take, in a sentence.
+pub fn expected(settings: &Settings) -> String {
+    let goal = settings.goal();
+    let trials = (goal.duration_sum_s / goal.final_trial_s).max(1.0);
+    let load_s = trials * (goal.final_trial_s + settings.settle_s + settings.rest_s);
+    let sizes = settings.frames.len();
+    let whole_s = sizes as f64 * f64::from(settings.searches) * LOADS * load_s;
+    let time = |seconds: f64| {
+        if seconds < 90.0 { format!("{seconds:.0} s") } else { format!("{:.0} minutes", (seconds / 60.0).ceil()) }
+    };
+    let sizes = if sizes == 1 { "1 frame size".to_owned() } else { format!("{sizes} frame sizes") };
+    format!(
+        "the searches take about {} ({sizes}, some {LOADS:.0} loads each, up to {} a load)",
+        time(whole_s),
+        time(load_s.ceil())
+    )
+}
+
+/// The trials of one load so far.
+struct Load {
+    load_pps: f64,
+    duration_s: f64,
+    trials: u32,
+    void: u32,
+    lossy: u32,
+    worst: f64,
+    /// Why the last void one was.
+    why: Option<String>,
+}
+
+/// Says a line when a load is over.
+pub struct Progress {
+    began: Instant,
+    load: Option<Load>,
+}
+
+impl Progress {
+    /// From now on.
+    pub fn new() -> Self {
+        Self { began: Instant::now(), load: None }
+    }
+
+    /// Takes note of a step.
+    pub fn step(&mut self, step: &Step) {
+        match step {
+            Step::Size(frame) => {
+                self.flush();
+                output::say(format!("netcliff: frames of {frame}"));
+            }
+            Step::Search { frame, round, rounds } => {
+                self.flush();
+                output::say(format!("netcliff: frames of {frame}, search {round} of {rounds}"));
+            }
+            Step::Trial { load_pps, duration_s, answer } => self.trial(*load_pps, *duration_s, answer),
+        }
+    }
+
+    fn trial(&mut self, load_pps: f64, duration_s: f64, answer: &Answer) {
+        let same = |load: &Load| (load.load_pps, load.duration_s) == (load_pps, duration_s);
+        if !self.load.as_ref().is_some_and(same) {
+            self.flush();
+        }
+        let new = || Load { load_pps, duration_s, trials: 0, void: 0, lossy: 0, worst: 0.0, why: None };
+        let load = self.load.get_or_insert_with(new);
+        load.trials += 1;
+        match answer {
+            Answer::Valid(trial) => {
+                load.lossy += u32::from(trial.lost > 0);
+                load.worst = load.worst.max(trial.loss_ratio());
+            }
+            Answer::Void { reached_pps, why } => {
+                load.void += 1;
+                load.why = Some(format!("{} reached: {why}", quantity(*reached_pps, Unit::Pps)));
+            }
+        }
+    }
+
+    /// Says what is known of the load under way.
+    pub fn flush(&mut self) {
+        if let Some(load) = self.load.take() {
+            output::say(format!("netcliff:   {:>4.0} s  {}", self.began.elapsed().as_secs_f64(), line(&load)));
+        }
+    }
+}
+
+fn line(load: &Load) -> String {
+    let [at, length] =
+        [(load.load_pps, Unit::Pps), (load.duration_s, Unit::Seconds)].map(|(of, unit)| quantity(of, unit));
+    let trials = if load.trials == 1 { length.clone() } else { format!("{} trials of {length}", load.trials) };
+    let valid = load.trials - load.void;
+    let lost = match (valid, load.lossy) {
+        (0, _) => None,
+        (_, 0) => Some("no loss".to_owned()),
+        (1, _) => Some(format!("loss {}", loss(load.worst))),
+        (_, lossy) => Some(format!("loss in {lossy}, up to {}", loss(load.worst))),
+    };
+    let void = load.why.as_ref().map(|why| match load.trials {
+        1 => format!("void, {why}"),
+        _ => format!("{} void ({why})", load.void),
+    });
+    format!("{at}, {trials}: {}", lost.into_iter().chain(void).collect::<Vec<_>>().join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_a_load() {
+        let load = |trials, void, lossy, worst, why: Option<&str>| Load {
+            load_pps: 448e3,
+            duration_s: 0.05,
+            trials,
+            void,
+            lossy,
+            worst,
+            why: why.map(str::to_owned),
+        };
+        let told = [
+            (load(21, 0, 0, 0.0, None), "448 kpps, 21 trials of 50.0 ms: no loss"),
+            (
+                load(21, 2, 3, 0.002, Some("late")),
+                "448 kpps, 21 trials of 50.0 ms: loss in 3, up to 0.2 %, 2 void (late)",
+            ),
+            (load(1, 0, 1, 0.002, None), "448 kpps, 50.0 ms: loss 0.2 %"),
+            (load(1, 1, 0, 0.0, Some("late")), "448 kpps, 50.0 ms: void, late"),
+        ];
+        for (load, says) in told {
+            assert_eq!(line(&load), says);
+        }
+    }
+
+    #[test]
+    fn what_it_takes_is_said_before() {
+        let settings = Settings { searches: 2, trial_s: 1.0, settle_s: 0.5, rest_s: 0.5, ..Settings::default() };
+        let said = expected(&settings);
+        let sizes = settings.frames.len();
+        assert!(said.contains(&format!("{sizes} frame sizes")) && said.contains("minutes"), "{said}");
+    }
+}
