@@ -130,6 +130,7 @@ impl Drawing {
 
     /// A comparison in words: `model (paper) 126 kpps, -0.62 %`.
     pub fn compared(&self, check: &Check) -> String {
+        let curve = check.curve.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
         let who = check.answerer.map(|answerer| format!("{answerer} ")).unwrap_or_default();
         let verdict = match check.within {
             Some(true) => ", within the tolerance",
@@ -137,7 +138,7 @@ impl Drawing {
             None => "",
         };
         let value = format::quantity(check.value, unit(&self.axes.y));
-        format!("{who}{value} ({}){verdict}", format::signed(check.error, Unit::Share))
+        format!("{curve}{who}{value} ({}){verdict}", format::signed(check.error, Unit::Share))
     }
 }
 
