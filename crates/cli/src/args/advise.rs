@@ -8,35 +8,39 @@ use netcliff_lab::advise::Indifference;
 
 /// `netcliff advise`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(
+    after_help = "`--help` has examples and rarer options.",
+    after_long_help = "Examples:
   netcliff advise --rate 100kpps
   netcliff advise --rate 100kpps --minimise p99 --subject-to 'loss<=1e-4' --subject-to 'available>=30%'
   netcliff advise --rates 20kpps..160kpps:8 --objective cpu --json
   netcliff advise --rate 40kpps --arrivals onoff --candidates coalesce,napi --scheme disable-enable
 
 Figures: mean, p50, p90, p99, p999, loss, throughput, goodput, available, interrupts, and every key that
-`predict --csv` prints. Exit code 1: nothing keeps the constraints, or the packets allowed did not decide.")]
+`predict --csv` prints. Exit code 1: nothing keeps the constraints, or the packets allowed did not decide."
+)]
 pub struct AdviseArgs {
-    /// Costs and sizes: a preset or a TOML file
-    #[arg(long, default_value = "pentium4-2530mhz", value_name = "PRESET|FILE.toml")]
-    pub host: String,
+    /// Costs and sizes: a preset, a TOML file, find:3 (a run of the store) or last-find [default: the newest find of this machine, else
+    /// pentium4-2530mhz]
+    #[arg(long, value_name = "PRESET|FILE|find:N", help_heading = "Host")]
+    pub host: Option<String>,
     /// Change one cost or size of the host, such as application=2us (repeatable)
-    #[arg(long, value_name = "KEY=VALUE")]
+    #[arg(long, value_name = "KEY=VALUE", help_heading = "Host")]
     pub set: Vec<String>,
     /// Offered load: 100kpps, 300Mbit/s or 40% of line rate
-    #[arg(long, conflicts_with = "rates", value_name = "RATE", allow_hyphen_values = true)]
+    #[arg(long, conflicts_with = "rates", value_name = "RATE", allow_hyphen_values = true, help_heading = "Load")]
     pub rate: Option<Load>,
     /// Offered loads, advised on one by one: a list, or a range such as 20kpps..160kpps:8
-    #[arg(long, value_name = "LOW..HIGH:COUNT", allow_hyphen_values = true)]
+    #[arg(long, value_name = "LOW..HIGH:COUNT", allow_hyphen_values = true, help_heading = "Load")]
     pub rates: Option<Rates>,
     /// Arrival process: poisson, constant, batch:size=8, mmpp:..., onoff:... or trace:FILE
-    #[arg(long, default_value = "poisson")]
+    #[arg(long, default_value = "poisson", help_heading = "Load")]
     pub arrivals: Arrivals,
     /// Frame sizes, FCS included: 64B, imix, mci1998-like or a CSV file of bytes,weight
-    #[arg(long, default_value = "64B")]
+    #[arg(long, default_value = "64B", help_heading = "Load")]
     pub size: FrameSizes,
     /// Link speed, for shares of line rate
-    #[arg(long, default_value = "1Gbit/s", value_parser = units::parse_bps, allow_hyphen_values = true)]
+    #[arg(long, default_value = "1Gbit/s", value_parser = units::parse_bps, allow_hyphen_values = true, help_heading = "Load")]
     pub link: f64,
     /// A policy: latency is --minimise p99 and cpu is --maximise available, both --subject-to 'loss<=1e-4' where nothing
     /// else is asked for; throughput is --maximise throughput
@@ -59,23 +63,23 @@ pub struct AdviseArgs {
     #[arg(long, value_name = "NAME[:key=value,...]")]
     pub scheme: Vec<Scheme>,
     /// Probability that constraints are judged and the best is picked rightly, at least
-    #[arg(long, default_value = "95%")]
+    #[arg(long, default_value = "95%", hide_short_help = true)]
     pub confidence: Share,
     /// Smallest difference worth telling apart: a share of the best (of one CPU for CPU shares), or an amount in the
     /// figure's unit
     #[arg(long, default_value = "2%", value_name = "SHARE|AMOUNT")]
     pub indifference: String,
     /// Do not simulate what on paper is further than this from a bound or from the best
-    #[arg(long, default_value = "25%", value_parser = units::parse_share)]
+    #[arg(long, default_value = "25%", value_parser = units::parse_share, hide_short_help = true)]
     pub margin: f64,
     /// Replications of each candidate at the start
-    #[arg(long, default_value = "20", value_parser = replications)]
+    #[arg(long, default_value = "20", value_parser = replications, hide_short_help = true)]
     pub first_stage: u64,
     /// Arrivals of a replication
-    #[arg(long, default_value = "50000", value_parser = super::compute::packets)]
+    #[arg(long, default_value = "50000", value_parser = super::compute::packets, hide_short_help = true)]
     pub packets_each: u64,
     /// Arrivals to simulate at the most, for each load
-    #[arg(long, default_value = "200000000", value_parser = super::compute::packets)]
+    #[arg(long, default_value = "200000000", value_parser = super::compute::packets, hide_short_help = true)]
     pub packets_at_most: u64,
     /// Seed of every random stream
     #[arg(long, default_value_t = 1, value_parser = super::seed, allow_negative_numbers = true)]

@@ -10,7 +10,9 @@ use super::numbers::{self, whole};
 
 /// `netcliff agent`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(
+    after_help = "`--help` has examples and rarer options.",
+    after_long_help = "Examples:
   netcliff agent                                              clients of this user on this host
   netcliff agent --make-key netcliff.key                      once; copy it to the other host
   netcliff agent --listen 0.0.0.0:9940 --key netcliff.key     of other hosts, with the key
@@ -20,7 +22,8 @@ use super::numbers::{self, whole};
 
 The control channel is encrypted with the key (Noise NNpsk0); test data is not. Data connections
 must prove a random token that only the test's own client is told. Without a key the agent serves
-its own user and root only. Ctrl-C ends all tests; clients keep what was measured.")]
+its own user and root only. Ctrl-C ends all tests; clients keep what was measured."
+)]
 pub struct AgentArgs {
     /// Where to listen (repeatable); addresses that other hosts reach need --key [default: 127.0.0.1:9940 and
     /// [::1]:9940]

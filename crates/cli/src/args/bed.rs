@@ -11,13 +11,13 @@ use crate::output;
 #[derive(Debug, Args)]
 pub struct LinkArgs {
     /// Transmit offloads of both ends (checksum, scatter/gather, TSO, GSO) [default: as the kernel makes them, on]
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, help_heading = "Testbed link", hide_short_help = true)]
     pub offloads: Option<Switch>,
     /// MTU of both ends, 68 to 65535 bytes
-    #[arg(long, value_name = "BYTES", value_parser = whole::<68, 65_535>, allow_negative_numbers = true)]
+    #[arg(long, value_name = "BYTES", value_parser = whole::<68, 65_535>, allow_negative_numbers = true, help_heading = "Testbed link", hide_short_help = true)]
     pub mtu: Option<u32>,
     /// How the receiving end's veth receives
-    #[arg(long, value_enum, default_value_t = Reception::Backlog)]
+    #[arg(long, value_enum, default_value_t = Reception::Backlog, help_heading = "Testbed link", hide_short_help = true)]
     pub reception: Reception,
 }
 

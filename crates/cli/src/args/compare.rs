@@ -7,7 +7,9 @@ use netcliff_core::units;
 
 /// `netcliff compare`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(
+    after_help = "`--help` has examples and rarer options.",
+    after_long_help = "Examples:
   netcliff compare last~1 last                      the last two runs of the store
   netcliff compare 12 15 --html diff.html
   netcliff compare old-kernel new-kernel            runs kept with --name
@@ -16,7 +18,8 @@ use netcliff_core::units;
 
 B is judged against A. Measured rates and latencies count for --fail-if-slower. Exit code 1: one is shown
 to be slower by more than that (Welch's t, corrected by Holm for many points); 0: each is shown to be
-slower by less, if at all; 3: inconclusive, the repeats show neither. ./12 is a file of that name.")]
+slower by less, if at all; 3: inconclusive, the repeats show neither. ./12 is a file of that name."
+)]
 pub struct CompareArgs {
     /// What to compare against: a run of the store by its number, its name, last or last~1, or a file of JSON that netcliff wrote
     #[arg(value_name = "A", value_parser = named)]

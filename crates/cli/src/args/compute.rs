@@ -8,76 +8,93 @@ use netcliff_model::Fidelity;
 /// The point or the sweep.
 #[derive(Debug, Args)]
 pub struct ComputeArgs {
-    /// Costs and sizes: a preset or a TOML file
-    #[arg(long, default_value = "pentium4-2530mhz", value_name = "PRESET|FILE.toml")]
-    pub host: String,
+    /// Costs and sizes: a preset, a TOML file, find:3 (a run of the store) or last-find [default: the newest find of this machine, else
+    /// pentium4-2530mhz]
+    #[arg(long, value_name = "PRESET|FILE|find:N", help_heading = "Host")]
+    pub host: Option<String>,
     /// Change one cost or size of the host, such as application=2us (repeatable)
-    #[arg(long, value_name = "KEY=VALUE")]
+    #[arg(long, value_name = "KEY=VALUE", help_heading = "Host")]
     pub set: Vec<String>,
     /// How packets reach the CPU: ideal, interrupt, disable-enable, polling, napi-2007, napi, coalesce, hybrid
     /// or dim, with parameters after a colon
-    #[arg(long, default_value = "napi", value_name = "NAME[:key=value,...]")]
+    #[arg(long, default_value = "napi", value_name = "NAME[:key=value,...]", help_heading = "Host")]
     pub scheme: Scheme,
     /// Offered load: 100kpps, 300Mbit/s or 40% of line rate
-    #[arg(long, conflicts_with = "rates", value_name = "RATE", allow_hyphen_values = true)]
+    #[arg(long, conflicts_with = "rates", value_name = "RATE", allow_hyphen_values = true, help_heading = "Load")]
     pub rate: Option<Load>,
     /// Offered loads: a list, or a range such as 10kpps..300kpps:30
-    #[arg(long, value_name = "LOW..HIGH:COUNT", allow_hyphen_values = true)]
+    #[arg(long, value_name = "LOW..HIGH:COUNT", allow_hyphen_values = true, help_heading = "Load")]
     pub rates: Option<Rates>,
     /// Arrival process: poisson, constant, batch:size=8, mmpp:..., onoff:... or trace:FILE[,speed=2][,once] (pcap, pcapng;
     /// without --rate as fast as recorded)
-    #[arg(long, default_value = "poisson")]
+    #[arg(long, default_value = "poisson", help_heading = "Load")]
     pub arrivals: Arrivals,
     /// Frame sizes, FCS included: 64B (the default), imix, mci1998-like, a CSV file of bytes,weight, a capture
     /// (.pcap, .pcapng), or trace: the captured packets' own (the default with trace arrivals)
-    #[arg(long)]
+    #[arg(long, help_heading = "Load")]
     pub size: Option<FrameSizes>,
     /// Link speed, for shares of line rate
-    #[arg(long, default_value = "1Gbit/s", value_parser = units::parse_bps, allow_hyphen_values = true)]
+    #[arg(long, default_value = "1Gbit/s", value_parser = units::parse_bps, allow_hyphen_values = true, help_heading = "Load")]
     pub link: f64,
     /// Receive queues: how many, with a core each or options such as 4:map=spread,cold=1.3,transmit=1us or 4:on=0/0/1/1
     /// (the core of each queue), or the share of the load that each gets
-    #[arg(long, value_name = "N[:key=value,...]|SHARE,...", allow_hyphen_values = true)]
+    #[arg(
+        long,
+        value_name = "N[:key=value,...]|SHARE,...",
+        allow_hyphen_values = true,
+        help_heading = "Host",
+        hide_short_help = true
+    )]
     pub queues: Option<QueuesArg>,
     /// Flows that RSS deals to the queues, the k-th with a weight of k^-zipf, or those of a capture (.pcap, .pcapng)
-    #[arg(long, value_name = "N[:zipf=S]|FILE", requires = "queues", allow_hyphen_values = true)]
+    #[arg(
+        long,
+        value_name = "N[:zipf=S]|FILE",
+        requires = "queues",
+        allow_hyphen_values = true,
+        help_heading = "Load",
+        hide_short_help = true
+    )]
     pub flows: Option<Flows>,
     /// One JSON object, or one a line with --rates
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     pub json: bool,
     /// CSV
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long, conflicts_with = "json", help_heading = "Output")]
     pub csv: bool,
     /// Keep the records in the store
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     pub save: bool,
 }
 
 /// `netcliff predict`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(
+    after_help = "`--help` has examples and rarer options.",
+    after_long_help = "Examples:
   netcliff predict --scheme interrupt:drops_interrupt=false --rate 100kpps
   netcliff predict --scheme interrupt --fidelity paper --rates 10kpps..300kpps:30 --json
   netcliff predict --host my.toml --set application=2us --rate 40%
   netcliff predict --scheme polling:period=20us,quota=3 --cliff --loss 1e-3
   netcliff predict --sensitivities --rate 100kpps --json
-  netcliff predict --queues 40%,30%,20%,10% --cliff")]
+  netcliff predict --queues 40%,30%,20%,10% --cliff"
+)]
 pub struct PredictArgs {
     /// What to compute.
     #[command(flatten)]
     pub compute: ComputeArgs,
     /// The papers' approximation, or the chain that is exact for its assumptions
-    #[arg(long, default_value = "exact", value_name = "paper|exact")]
+    #[arg(long, default_value = "exact", value_name = "paper|exact", help_heading = "Analysis")]
     pub fidelity: Fidelity,
     /// Find the cliff and what is left of the throughput at twice its load; without --rate the figures are those at
     /// half the cliff
-    #[arg(long, conflicts_with_all = ["rates", "csv"])]
+    #[arg(long, conflicts_with_all = ["rates", "csv"], help_heading = "Analysis")]
     pub cliff: bool,
     /// Loss fraction that defines the cliff
-    #[arg(long, default_value = "1e-4", value_parser = super::loss, allow_negative_numbers = true)]
+    #[arg(long, default_value = "1e-4", value_parser = super::loss, allow_negative_numbers = true, help_heading = "Analysis")]
     pub loss: f64,
     /// With the cliff, how it, the latency and the CPU move with each cost of the host
-    #[arg(long, conflicts_with_all = ["rates", "csv"])]
+    #[arg(long, conflicts_with_all = ["rates", "csv"], help_heading = "Analysis")]
     pub sensitivities: bool,
 }
 

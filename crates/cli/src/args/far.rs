@@ -11,16 +11,16 @@ use crate::output;
 #[derive(Debug, Args)]
 pub struct FarArgs {
     /// An agent, HOST or HOST:PORT [default port: 9940]
-    #[arg(long, value_name = "HOST[:PORT]")]
+    #[arg(long, value_name = "HOST[:PORT]", help_heading = "Far end")]
     pub to: Option<String>,
     /// Run `netcliff agent --stdio` on this host by ssh; the data goes to the same host, or to --data-to
-    #[arg(long, value_name = "HOST", conflicts_with = "to")]
+    #[arg(long, value_name = "HOST", conflicts_with = "to", help_heading = "Far end")]
     pub ssh: Option<String>,
     /// Address the data goes to, where it is not that of the control connection
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", help_heading = "Far end", hide_short_help = true)]
     pub data_to: Option<String>,
     /// File with the agent's key
-    #[arg(long, value_name = "FILE", requires = "to")]
+    #[arg(long, value_name = "FILE", requires = "to", help_heading = "Far end")]
     pub key: Option<PathBuf>,
 }
 

@@ -9,7 +9,9 @@ use netcliff_lab::find::CheckSetup;
 
 /// `netcliff find`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(
+    after_help = "`--help` has examples and rarer options.",
+    after_long_help = "Examples:
   netcliff find --quick                     at most 90 s on two cores
   netcliff find --json >cliff.json          everything as one record
   netcliff find --size 512B --work 2us      other frames, an application that works 2 us a packet
@@ -18,82 +20,86 @@ use netcliff_lab::find::CheckSetup;
 
 Test traffic stays in network namespaces that netcliff makes and removes, or on loopback.
 A run that was killed is cleaned up by the next one. Ctrl-C stops cleanly and keeps what was
-measured.")]
+measured."
+)]
 pub struct FindArgs {
     /// Take at most 90 s: shorter and fewer measurements
     #[arg(long)]
     pub quick: bool,
     /// Loss fraction that defines the cliff
-    #[arg(long, default_value = "1e-4", value_parser = super::loss, allow_negative_numbers = true)]
+    #[arg(long, default_value = "1e-4", value_parser = super::loss, allow_negative_numbers = true, help_heading = "Load and application")]
     pub loss: f64,
     /// Frame size, FCS included
-    #[arg(long, default_value = "64B", value_parser = frame_bytes)]
+    #[arg(long, default_value = "64B", value_parser = frame_bytes, help_heading = "Load and application")]
     pub size: u32,
     /// Arrival process of the sender
-    #[arg(long, value_enum, default_value_t = Arrivals::Poisson)]
+    #[arg(long, value_enum, default_value_t = Arrivals::Poisson, help_heading = "Load and application")]
     pub arrivals: Arrivals,
     /// CPU time the application spends a packet beyond reading it
-    #[arg(long, default_value = "0s", value_parser = units::parse_time_s, allow_hyphen_values = true)]
+    #[arg(long, default_value = "0s", value_parser = units::parse_time_s, allow_hyphen_values = true, help_heading = "Load and application")]
     pub work: f64,
     /// Receive buffer the application asks for: some 2500 small packets by default, so that a pause of a few
     /// milliseconds is not a loss
-    #[arg(long, default_value = "1MiB", value_parser = socket_buffer)]
+    #[arg(long, default_value = "1MiB", value_parser = socket_buffer, help_heading = "Load and application")]
     pub socket_buffer: u64,
     /// Repeats of each load [default: 5; 1 with --quick]
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "Search")]
     pub repeats: Option<u32>,
     /// Length of one measurement [default: 1s; 0.4s with --quick]
-    #[arg(long, value_parser = trial, allow_hyphen_values = true)]
+    #[arg(long, value_parser = trial, allow_hyphen_values = true, help_heading = "Search")]
     pub trial: Option<f64>,
     /// Length of the trials that judge a load in a search [default: three trials; one with --quick]
-    #[arg(long, value_name = "TIME", value_parser = trial, allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME", value_parser = trial, allow_hyphen_values = true, help_heading = "Search", hide_short_help = true)]
     pub duration_sum: Option<f64>,
     /// Share of the trials at the cliff that may lose more than --loss, as RFC 9971 has it
-    #[arg(long, value_name = "SHARE", default_value = "50%", value_parser = units::parse_share, allow_hyphen_values = true)]
+    #[arg(long, value_name = "SHARE", default_value = "50%", value_parser = units::parse_share, allow_hyphen_values = true, help_heading = "Search", hide_short_help = true)]
     pub exceed: f64,
     /// Relative distance of the bounds at which a search ends [default: 2%; 4% with --quick]
-    #[arg(long, value_name = "SHARE", value_parser = units::parse_share, allow_hyphen_values = true)]
+    #[arg(long, value_name = "SHARE", value_parser = units::parse_share, allow_hyphen_values = true, help_heading = "Search", hide_short_help = true)]
     pub width: Option<f64>,
     /// Searches for the cliff, whose spread gives its interval [default: 7]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100), allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100), allow_negative_numbers = true, help_heading = "Search")]
     pub searches: Option<u32>,
     /// Seed of everything random
-    #[arg(long, default_value_t = 1, value_parser = super::seed, allow_negative_numbers = true)]
+    #[arg(long, default_value_t = 1, value_parser = super::seed, allow_negative_numbers = true, help_heading = "Search", hide_short_help = true)]
     pub seed: u64,
     /// Where the traffic goes
-    #[arg(long, value_enum, default_value_t = Testbed::Best)]
+    #[arg(long, value_enum, default_value_t = Testbed::Best, help_heading = "Testbed")]
     pub testbed: Testbed,
     /// CPU of the sender [default: the first]
-    #[arg(long, value_name = "CPU", value_parser = cpu, allow_negative_numbers = true)]
+    #[arg(long, value_name = "CPU", value_parser = cpu, allow_negative_numbers = true, help_heading = "Testbed", hide_short_help = true)]
     pub sender_cpu: Option<u32>,
     /// CPU of the host under test: its packet work and its application [default: the last]
-    #[arg(long, value_name = "CPU", value_parser = cpu, allow_negative_numbers = true)]
+    #[arg(long, value_name = "CPU", value_parser = cpu, allow_negative_numbers = true, help_heading = "Testbed")]
     pub host_cpu: Option<u32>,
     /// Whether the host's CPU may halt between packets; a short trial tells what the other way gives
-    #[arg(long, value_enum, default_value_t = Idle::Awake)]
+    #[arg(long, value_enum, default_value_t = Idle::Awake, help_heading = "Testbed")]
     pub idle: Idle,
     /// How CPU time is accounted
-    #[arg(long, value_enum, default_value_t = Meter::Best)]
+    #[arg(long, value_enum, default_value_t = Meter::Best, help_heading = "Testbed", hide_short_help = true)]
     pub cpu_meter: Meter,
     /// Another set-up to predict with this calibration and then to measure, such as size=512B, work=2us,
     /// backlog=200 or budget=64 (repeatable; backlog and budget change sysctls for the length of the check)
-    #[arg(long, value_name = "SETUP")]
+    #[arg(long, value_name = "SETUP", help_heading = "More measurements")]
     pub check: Vec<CheckSetup>,
     /// Measure the most promising suggestion, too: searches with it and without it in turn, 3 rounds with --quick (half a
     /// minute more), else 5 (settings of the host are changed for the length of a search)
-    #[arg(long)]
+    #[arg(long, help_heading = "More measurements")]
     pub try_suggestions: bool,
+    /// Print all that was found: costs, disturbances, CPU time, losses, what could not be measured
+    #[arg(short, long, conflicts_with = "json", help_heading = "Output")]
+    pub verbose: bool,
     /// Print the finding as one JSON object
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     pub json: bool,
     /// Where the HTML page goes [default: netcliff/reports in the XDG data directory; none with --no-store]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub html: Option<PathBuf>,
     /// Write the picture of offered against delivered load
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub svg: Option<PathBuf>,
     /// Keep nothing of this run but what is asked for by --html or --svg
-    #[arg(long, conflicts_with = "db")]
+    #[arg(long, conflicts_with = "db", help_heading = "Output")]
     pub no_store: bool,
     /// While another run goes on.
     #[command(flatten)]

@@ -8,13 +8,16 @@ use netcliff_core::{inspection, units};
 
 /// What to look at, and for what.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(
+    after_help = "`--help` has examples and rarer options.",
+    after_long_help = "Examples:
   netcliff inspect
   netcliff inspect --if eth0 --objective latency
   netcliff inspect --capture /tmp/host      write down what is read, anonymised, to look at elsewhere
   netcliff inspect --from /tmp/host --json | jq '.remarks[] | {rule, evidence}'
 
-Needs no root; what only root may read is named. docs/inspect.md lists the rules. Exit code 0 whatever is found.")]
+Needs no root; what only root may read is named. docs/inspect.md lists the rules. Exit code 0 whatever is found."
+)]
 pub struct InspectArgs {
     /// The same as --if, as ethtool has it
     #[arg(value_name = "NAME", conflicts_with = "interface")]

@@ -7,17 +7,21 @@ use netcliff_core::{Bus, Offload, units};
 
 /// Which parts, which frames.
 #[derive(Debug, Clone, Args)]
-#[command(after_help = "Examples:
+#[command(
+    after_help = "`--help` has examples and rarer options.",
+    after_long_help = "Examples:
   netcliff limits --link 10Gbit/s --bus pcie-3x8 --host pentium4-2530mhz
   netcliff limits --link 10Gbit/s --bus pci-x-133:burst=4KiB --sizes 1518B,9018B
   netcliff limits --if eth0 --memory 10GB/s --offload checksum,gro --html roof.html
   netcliff limits --this-host --html roof.html
 
 With --this-host, link and slot are those of the interface (--if, else the first hardware that is up), memory is measured for
-half a second, costs are those of the newest `netcliff find` in the store, shared by the CPUs that take the interface's
+half a second, costs are those of the newest `netcliff find` of this machine in the store, with as many packets an interrupt as
+it measured near its cliff, shared by the CPUs that take the interface's
 interrupts; what is given by hand takes precedence. A part that is not given is not known and bounds nothing; the page says so. The bus, with its defaults:
 none, pci-32/33, pci-64/66, pci-x-100, pci-x-133 (:burst=512B,overhead_clocks=6), pcie-3x8
-(:mps=256B,mrrs=512B,batch=8). docs/theory/limits.md has the formulas and the table of offloads.")]
+(:mps=256B,mrrs=512B,batch=8). docs/theory/limits.md has the formulas and the table of offloads."
+)]
 pub struct LimitsArgs {
     /// Every part as this host has it
     #[arg(long)]
@@ -37,8 +41,8 @@ pub struct LimitsArgs {
     /// Times the CPU copies each byte
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=16), allow_negative_numbers = true)]
     pub copies: u32,
-    /// Costs of a CPU: a preset or a TOML file
-    #[arg(long, value_name = "PRESET|FILE.toml")]
+    /// Costs of a CPU: a preset, a TOML file, find:3 (a run of the store) or last-find
+    #[arg(long, value_name = "PRESET|FILE|find:N")]
     pub host: Option<String>,
     /// Change one cost of the host, such as application=2us (repeatable)
     #[arg(long, value_name = "KEY=VALUE", requires = "host")]
@@ -46,9 +50,9 @@ pub struct LimitsArgs {
     /// CPUs that share the frames evenly [default: 1; with --this-host those that take the interface's interrupts]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=4096), allow_negative_numbers = true)]
     pub cpus: Option<u32>,
-    /// Frames an interrupt (coalescing)
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65536), allow_negative_numbers = true)]
-    pub frames_per_interrupt: u32,
+    /// Frames an interrupt (coalescing) [default: 1; with --this-host as find measured near its cliff]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=65536), allow_negative_numbers = true)]
+    pub frames_per_interrupt: Option<u32>,
     /// Frame sizes, FCS included [default: those of RFC 2544 and 9018B]
     #[arg(long, value_delimiter = ',', value_parser = size, value_name = "64B,1518B,...")]
     pub sizes: Vec<u32>,

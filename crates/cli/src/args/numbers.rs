@@ -76,3 +76,63 @@ pub fn listening(text: &str) -> Result<SocketAddr, String> {
     text.parse()
         .map_err(|_| "expected an IP address and a port, such as 127.0.0.1:9940, 0.0.0.0:9940 or [::1]:9940".to_owned())
 }
+
+/// A time; a number alone is in seconds, as iperf3 and ping have it.
+pub fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds.is_finite() && seconds >= 0.0 => Ok(seconds),
+        Ok(_) => Err(format!("{text}: expected a time of at least 0, such as 10 (seconds) or 500ms")),
+        Err(_) => netcliff_core::units::parse_time_s(text).map_err(|error| error.to_string()),
+    }
+}
+
+/// Bytes; K, M and G alone are binary and a number alone is bytes, as iperf3 has it.
+pub fn bytes(text: &str) -> Result<u64, String> {
+    netcliff_core::units::parse_bytes(&with_unit(text, "B", "iB")).map_err(|error| error.to_string())
+}
+
+/// A bit rate; K, M and G alone are decimal and a number alone is bit/s, as iperf3 has it.
+pub fn bit_rate_bps(text: &str) -> Result<f64, String> {
+    let text = text.strip_suffix('K').map_or(text.to_owned(), |number| format!("{number}k"));
+    netcliff_core::units::parse_bps(&with_unit(&text, "bit/s", "bit/s")).map_err(|error| error.to_string())
+}
+
+/// A number alone with `unit`, one that ends in a prefix alone with what `prefixed` adds; all else as it is.
+fn with_unit(text: &str, unit: &str, prefixed: &str) -> String {
+    let is_number = |text: &str| text.parse::<f64>().is_ok_and(|number| number.is_finite() && number >= 0.0);
+    match text.strip_suffix(['k', 'K', 'M', 'G']) {
+        Some(number) if is_number(number) => format!("{text}{prefixed}"),
+        None if is_number(text) => format!("{text}{unit}"),
+        _ => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A list is never longer than there can be CPUs, however often its runs name them.
+    #[test]
+    fn lists_of_cpus_have_a_bound() {
+        assert_eq!(cpu_lists("0-2+1,3"), Ok((vec![0, 1, 2, 1], vec![3])));
+        assert_eq!(cpu_lists("0-8191,0").map(|(near, _)| near.len()), Ok(MOST_CPUS));
+        let many = vec!["0-8191"; 10_000].join("+");
+        for wrong in ["0-8191+0,1", "0-8193,1", "3-1,0", "0-18446744073709551615,1", "1", "0,", &format!("{many},0")] {
+            assert!(cpu_lists(wrong).is_err(), "{}", &wrong[..wrong.len().min(20)]);
+        }
+    }
+
+    #[test]
+    fn numbers_as_users_of_iperf3_write_them() {
+        assert_eq!((seconds("10"), seconds("0.5"), seconds("500ms")), (Ok(10.0), Ok(0.5), Ok(0.5)));
+        assert_eq!(
+            (bytes("1400"), bytes("64K"), bytes("1M"), bytes("64KiB")),
+            (Ok(1400), Ok(65536), Ok(1 << 20), Ok(65536))
+        );
+        assert_eq!((bit_rate_bps("1G"), bit_rate_bps("100M")), (Ok(1e9), Ok(1e8)));
+        assert_eq!((bit_rate_bps("64K"), bit_rate_bps("1Gbit/s"), bit_rate_bps("5000")), (Ok(64e3), Ok(1e9), Ok(5e3)));
+        for wrong in ["-1", "inf", "NaN", "ten", "K", ""] {
+            assert!(seconds(wrong).is_err() && bytes(wrong).is_err() && bit_rate_bps(wrong).is_err(), "{wrong}");
+        }
+    }
+}

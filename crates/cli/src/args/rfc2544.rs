@@ -10,7 +10,9 @@ use netcliff_lab::rfc2544::settings::{FrameSize, MOST_SEARCHES};
 
 /// `netcliff rfc2544`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(
+    after_help = "`--help` has examples and rarer options.",
+    after_long_help = "Examples:
   netcliff rfc2544 throughput                      this kernel as a router, MLRsearch, 60 s trials
   netcliff rfc2544 throughput --frames 64,512,1518 --trial 1s --search typical
   netcliff rfc2544 throughput --goal loss=0 --goal loss=0.5%    NDR and PDR by one search
@@ -23,111 +25,112 @@ use netcliff_lab::rfc2544::settings::{FrameSize, MOST_SEARCHES};
 Without --tx and --rx the device is a router in a network namespace of this machine, between two sides
 of a tester. Loads are frames a second in each direction. A trial in which the sender does not reach
 the load, or the sink cannot take in what arrives, is void: it is repeated and never counts as loss.
-Ctrl-C keeps what was measured.")]
+Ctrl-C keeps what was measured."
+)]
 pub struct Rfc2544Args {
     /// Which test
     #[arg(value_enum)]
     pub test: Test,
     /// Frame sizes with FCS: bytes, jumbo (9018), imix or standard (the seven of RFC 2544), both with --ipv6 with 84, with --vlan 68,
     /// with both 88 instead of 64 bytes [default: standard]
-    #[arg(long, value_name = "64,512,imix", value_delimiter = ',', value_parser = frames, allow_hyphen_values = true)]
+    #[arg(long, value_name = "64,512,imix", value_delimiter = ',', value_parser = frames, allow_hyphen_values = true, help_heading = "Traffic")]
     pub frames: Vec<Frames>,
     /// How the device forwards
-    #[arg(long, value_enum, default_value_t = Forwarding::Route, conflicts_with_all = ["tx", "rx"])]
+    #[arg(long, value_enum, default_value_t = Forwarding::Route, conflicts_with_all = ["tx", "rx"], help_heading = "Device")]
     pub forwarding: Forwarding,
     /// Rules that --forwarding netfilter compares each frame with, 1 to 500 [default: 20]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=500), allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=500), allow_negative_numbers = true, help_heading = "Device", hide_short_help = true)]
     pub rules: Option<u16>,
     /// IPv6 instead of IPv4
-    #[arg(long)]
+    #[arg(long, help_heading = "Traffic", hide_short_help = true)]
     pub ipv6: bool,
     /// Both ways at once
-    #[arg(long)]
+    #[arg(long, help_heading = "Traffic")]
     pub both_ways: bool,
     /// Flows each way, over source ports and addresses [default: one to each of --destinations and --destination-ports]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536), allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536), allow_negative_numbers = true, help_heading = "Traffic")]
     pub flows: Option<u32>,
     /// Addresses that the flows go to, from 198.19.0.2 (2001:2:0:1::2) upwards, back from 198.18.0.2 (2001:2::2); a router at --tx and
     /// --rx needs routes for them
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=32_000), allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=32_000), allow_negative_numbers = true, help_heading = "Traffic", hide_short_help = true)]
     pub destinations: u32,
     /// UDP ports that the flows go to at each of them
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000), allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000), allow_negative_numbers = true, help_heading = "Traffic", hide_short_help = true)]
     pub destination_ports: u32,
     /// 802.1Q tag on what is sent; a router in a namespace has interfaces of that VLAN, which the kernel must have
-    #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u16).range(1..=4094), allow_negative_numbers = true)]
+    #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u16).range(1..=4094), allow_negative_numbers = true, help_heading = "Traffic", hide_short_help = true)]
     pub vlan: Option<u16>,
     /// How frames are sent
-    #[arg(long, value_enum, default_value_t = SendBy::Auto)]
+    #[arg(long, value_enum, default_value_t = SendBy::Auto, help_heading = "Traffic", hide_short_help = true)]
     pub send_by: SendBy,
     /// How frames are taken in
-    #[arg(long, value_enum, default_value_t = ReceiveBy::Auto)]
+    #[arg(long, value_enum, default_value_t = ReceiveBy::Auto, help_heading = "Traffic", hide_short_help = true)]
     pub receive_by: ReceiveBy,
     /// Whose clock the latency of tagged frames is taken with; with latency or all
-    #[arg(long, value_enum, default_value_t = Stamps::Application)]
+    #[arg(long, value_enum, default_value_t = Stamps::Application, help_heading = "Traffic", hide_short_help = true)]
     pub stamps: Stamps,
     /// How throughput is searched
-    #[arg(long, value_enum, default_value_t = Search::Mlr)]
+    #[arg(long, value_enum, default_value_t = Search::Mlr, help_heading = "Search")]
     pub search: Search,
     /// What one search by MLRsearch looks for, as RFC 9971 has it; can be repeated, the other tests go by the first. Keys: trial (length
     /// of a full one) [default: --trial], sum (of full trials that judge a load) [trial], initial (the shortest) [1s, or trial],
     /// loss (share a trial may lose) [--loss], exceed (share of the sum that may lose more) [0], width [--width]
-    #[arg(long, value_name = "trial=60s,sum=60s,loss=0,exceed=0,width=0.5%", value_parser = goal, conflicts_with = "search")]
+    #[arg(long, value_name = "trial=60s,sum=60s,loss=0,exceed=0,width=0.5%", value_parser = goal, conflicts_with = "search", help_heading = "Search", hide_short_help = true)]
     pub goal: Vec<Asked>,
     /// Searches of each frame size, round by round over the sizes so that drift hits all alike; throughput is then their mean, and
     /// `compare` can test it
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_SEARCHES)), allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_SEARCHES)), allow_negative_numbers = true, help_heading = "Search")]
     pub searches: u32,
     /// Length of a full trial [default: 60s; 1s in searches of --search typical]
-    #[arg(long, value_parser = units::parse_time_s, allow_hyphen_values = true)]
+    #[arg(long, value_parser = units::parse_time_s, allow_hyphen_values = true, help_heading = "Search")]
     pub trial: Option<f64>,
     /// Share of frames a trial may lose; seed papers often take 0.01%
-    #[arg(long, default_value = "0", value_parser = units::parse_share, allow_hyphen_values = true)]
+    #[arg(long, default_value = "0", value_parser = units::parse_share, allow_hyphen_values = true, help_heading = "Search")]
     pub loss: f64,
     /// Relative distance of the bounds at which a search ends
-    #[arg(long, default_value = "0.5%", value_parser = units::parse_share, allow_hyphen_values = true)]
+    #[arg(long, default_value = "0.5%", value_parser = units::parse_share, allow_hyphen_values = true, help_heading = "Search", hide_short_help = true)]
     pub width: f64,
     /// Longest wait for residual frames [default: 2s, as RFC 2544 asks; 200ms with trials below 1s]
-    #[arg(long, value_parser = units::parse_time_s, allow_hyphen_values = true)]
+    #[arg(long, value_parser = units::parse_time_s, allow_hyphen_values = true, help_heading = "Search", hide_short_help = true)]
     pub settle: Option<f64>,
     /// Rest between trials; RFC 2544 asks for 5s
-    #[arg(long, default_value = "500ms", value_parser = units::parse_time_s, allow_hyphen_values = true)]
+    #[arg(long, default_value = "500ms", value_parser = units::parse_time_s, allow_hyphen_values = true, help_heading = "Search", hide_short_help = true)]
     pub rest: f64,
     /// Highest load each way, but of back-to-back, whose bursts leave as fast as they can [default: what the sender reaches]
-    #[arg(long, value_name = "100kpps", value_parser = units::parse_pps, allow_hyphen_values = true)]
+    #[arg(long, value_name = "100kpps", value_parser = units::parse_pps, allow_hyphen_values = true, help_heading = "Search")]
     pub max: Option<f64>,
     /// Step of the loss test over its highest load, at most 10%; below the last one loads are halved
-    #[arg(long, default_value = "10%", value_parser = units::parse_share, allow_hyphen_values = true)]
+    #[arg(long, default_value = "10%", value_parser = units::parse_share, allow_hyphen_values = true, help_heading = "Search", hide_short_help = true)]
     pub step: f64,
     /// Repeats of latency and back-to-back [default: 20 and 50]
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000), allow_negative_numbers = true)]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000), allow_negative_numbers = true, help_heading = "Search")]
     pub repeats: Option<u32>,
     /// CPUs of tester and router [default: the first and the last]
-    #[arg(long, value_name = "TESTER,ROUTER", value_parser = cpus)]
+    #[arg(long, value_name = "TESTER,ROUTER", value_parser = cpus, help_heading = "Device")]
     pub cpu: Option<(u32, u32)>,
     /// Send from this port of this machine
-    #[arg(long, value_name = "IF", requires = "rx")]
+    #[arg(long, value_name = "IF", requires = "rx", help_heading = "Device")]
     pub tx: Option<String>,
     /// Expect frames at this port
-    #[arg(long, value_name = "IF", requires = "tx")]
+    #[arg(long, value_name = "IF", requires = "tx", help_heading = "Device")]
     pub rx: Option<String>,
     /// Hardware address of the device's port at --tx [default: that of --rx, as for a bridge or a cable]
-    #[arg(long, value_name = "MAC", value_parser = mac, requires = "tx")]
+    #[arg(long, value_name = "MAC", value_parser = mac, requires = "tx", help_heading = "Device", hide_short_help = true)]
     pub device_mac: Option<[u8; 6]>,
     /// Use a port although it carries the default route or another tool's XDP program
-    #[arg(long, requires = "tx")]
+    #[arg(long, requires = "tx", help_heading = "Device", hide_short_help = true)]
     pub i_know: bool,
     /// Keep the result in the record store
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     pub save: bool,
     /// Write the report with tables and graphs to this file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub html: Option<PathBuf>,
     /// One JSON object
-    #[arg(long, conflicts_with = "csv")]
+    #[arg(long, conflicts_with = "csv", help_heading = "Output")]
     pub json: bool,
     /// The tables as CSV, a row a frame size and figure
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     pub csv: bool,
     /// While another run goes on.
     #[command(flatten)]

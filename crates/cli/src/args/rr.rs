@@ -4,13 +4,15 @@ use clap::{Args, ValueEnum};
 use netcliff_core::units;
 use netcliff_wire::rr::MOST_RATE_PER_S;
 
-use super::numbers::{cpu_lists, whole};
+use super::numbers::{self, cpu_lists, whole};
 use super::wait::WaitArgs;
 use super::{Arrivals, FarArgs, LinkArgs, Meter, RepeatArgs, Testbed};
 
 /// `netcliff rr`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(
+    after_help = "`--help` has examples and rarer options.",
+    after_long_help = "Examples:
   netcliff rr                                     TCP on this host, one request under way
   netcliff rr --transport udp --busy-poll         no wake-ups: what they cost is the difference
   netcliff rr --flows 1,4 --depth 1,8 --save      every combination, repeats interleaved
@@ -20,74 +22,75 @@ use super::{Arrivals, FarArgs, LinkArgs, Meter, RepeatArgs, Testbed};
 
 Without --to or --ssh both ends are on this host. With --rate a slow answer does not hold up the
 requests behind it, and each counts its wait (no coordinated omission). Repeats of a configuration
-are shown as one, with the interval between them. Ctrl-C keeps what was measured.")]
+are shown as one, with the interval between them. Ctrl-C keeps what was measured."
+)]
 pub struct RrArgs {
     /// Where the far end is.
     #[command(flatten)]
     pub far: FarArgs,
     /// What carries requests and responses
-    #[arg(long, value_enum, default_value_t = Transport::Tcp)]
+    #[arg(long, value_enum, default_value_t = Transport::Tcp, help_heading = "Transactions")]
     pub transport: Transport,
     /// Connect, request, response: a new TCP connection for each
-    #[arg(long)]
+    #[arg(long, help_heading = "Transactions")]
     pub crr: bool,
     /// Size of a request: 1B to 1MiB, for UDP 8B to 65507B
-    #[arg(long, default_value = "64B", value_parser = bytes, allow_hyphen_values = true)]
+    #[arg(long, default_value = "64B", value_parser = bytes, allow_hyphen_values = true, help_heading = "Transactions")]
     pub request: usize,
     /// Size of a response, likewise; from 24B on it holds the times of the one-way delays
-    #[arg(long, default_value = "64B", value_parser = bytes, allow_hyphen_values = true)]
+    #[arg(long, default_value = "64B", value_parser = bytes, allow_hyphen_values = true, help_heading = "Transactions")]
     pub response: usize,
     /// Flows at once, a thread each at both ends; a list is measured number by number
-    #[arg(long, default_value = "1", value_name = "N,...", value_delimiter = ',', value_parser = whole::<1, 256>, allow_negative_numbers = true)]
+    #[arg(long, default_value = "1", value_name = "N,...", value_delimiter = ',', value_parser = whole::<1, 256>, allow_negative_numbers = true, short = 'P', help_heading = "Transactions")]
     pub flows: Vec<u32>,
     /// Requests each flow keeps under way; a list is combined with each number of flows
-    #[arg(long, default_value = "1", value_name = "N,...", value_delimiter = ',', value_parser = whole::<1, 4096>, allow_negative_numbers = true)]
+    #[arg(long, default_value = "1", value_name = "N,...", value_delimiter = ',', value_parser = whole::<1, 4096>, allow_negative_numbers = true, help_heading = "Transactions")]
     pub depth: Vec<u32>,
     /// How often each configuration is measured.
     #[command(flatten)]
     pub repeats: RepeatArgs,
     /// Open loop: requests a second over all flows
-    #[arg(long, value_parser = rate, allow_hyphen_values = true, value_name = "20k", conflicts_with_all = ["depth", "crr"])]
+    #[arg(long, value_parser = rate, allow_hyphen_values = true, value_name = "20k", conflicts_with_all = ["depth", "crr"], help_heading = "Transactions")]
     pub rate: Option<f64>,
     /// Gaps of the open loop [default: poisson]
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, help_heading = "Transactions")]
     pub arrivals: Option<Arrivals>,
     /// Measured time of a repeat
-    #[arg(long, default_value = "1s", value_parser = units::parse_time_s, allow_hyphen_values = true)]
+    #[arg(long, default_value = "1s", value_parser = numbers::seconds, allow_hyphen_values = true, short = 't', help_heading = "Measurement")]
     pub time: f64,
     /// Time at the start that does not count
-    #[arg(long, default_value = "500ms", value_parser = units::parse_time_s, allow_hyphen_values = true)]
+    #[arg(long, default_value = "500ms", value_parser = numbers::seconds, allow_hyphen_values = true, help_heading = "Measurement", hide_short_help = true)]
     pub warm_up: f64,
     /// A request without an answer for so long is lost
-    #[arg(long, default_value = "1s", value_parser = units::parse_time_s, allow_hyphen_values = true)]
+    #[arg(long, default_value = "1s", value_parser = numbers::seconds, allow_hyphen_values = true, help_heading = "Measurement", hide_short_help = true)]
     pub timeout: f64,
     /// Both ends ask for packets without sleeping; with a time the kernel polls the device so long (SO_BUSY_POLL)
-    #[arg(long, value_name = "50us", num_args = 0..=1, require_equals = true, default_missing_value = "spin", value_parser = busy_poll)]
+    #[arg(long, value_name = "50us", num_args = 0..=1, require_equals = true, default_missing_value = "spin", value_parser = busy_poll, help_heading = "Transactions")]
     pub busy_poll: Option<BusyPoll>,
     /// CPUs of client and server, such as 0,1; several for the flows in turn: 0-3,4-7 or 0+2,1+3 [default here: the
     /// first and the last; with an agent: any]
-    #[arg(long, value_name = "CLIENT,SERVER", value_parser = cpu_lists)]
+    #[arg(long, value_name = "CLIENT,SERVER", value_parser = cpu_lists, help_heading = "Ends")]
     pub cpu: Option<(Vec<usize>, Vec<usize>)>,
     /// Where the traffic goes when both ends are here
-    #[arg(long, value_enum, default_value_t = Testbed::Best, conflicts_with_all = ["to", "ssh"])]
+    #[arg(long, value_enum, default_value_t = Testbed::Best, conflicts_with_all = ["to", "ssh"], help_heading = "Ends")]
     pub testbed: Testbed,
     /// IPv6 instead of IPv4; against an agent the address says which
-    #[arg(long, conflicts_with_all = ["to", "ssh"])]
+    #[arg(long, conflicts_with_all = ["to", "ssh"], help_heading = "Ends", hide_short_help = true)]
     pub ipv6: bool,
     /// The link of --testbed netns.
     #[command(flatten)]
     pub bed: LinkArgs,
     /// How CPU time is accounted: procfs costs nothing and is coarse, ebpf is exact and costs some time an event
-    #[arg(long, value_enum, default_value_t = Meter::Procfs)]
+    #[arg(long, value_enum, default_value_t = Meter::Procfs, help_heading = "Measurement")]
     pub cpu_meter: Meter,
     /// Seed of random gaps
-    #[arg(long, default_value_t = 1, value_parser = super::seed, allow_negative_numbers = true)]
+    #[arg(long, default_value_t = 1, value_parser = super::seed, allow_negative_numbers = true, help_heading = "Measurement", hide_short_help = true)]
     pub seed: u64,
     /// One JSON object a configuration, with the histograms
-    #[arg(long)]
+    #[arg(long, short = 'J', help_heading = "Output")]
     pub json: bool,
     /// Keep the result in the record store
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     pub save: bool,
     /// While another run goes on.
     #[command(flatten)]

@@ -12,7 +12,9 @@ use super::{FarArgs, Testbed};
 
 /// `netcliff run`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(
+    after_help = "`--help` has examples and rarer options.",
+    after_long_help = "Examples:
   netcliff run fig-7a                                      the figure in the terminal
   netcliff run fig-7a --html fig-7a.html                   and as a page
   netcliff run fig-10a --packets 100_000                   faster and coarser
@@ -23,63 +25,64 @@ use super::{FarArgs, Testbed};
   netcliff run feature-matrix --ssh root@db1 --devices eth0,eth1
 
 Every point is kept in the record store as soon as it is had. A point that an engine does not
-answer is listed with the reason; the others go on.")]
+answer is listed with the reason; the others go on."
+)]
 pub struct RunArgs {
     /// The experiment: a TOML file, or the name of one that netcliff brings along (those in experiments/)
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// Who answers: model, sim or wire (repeatable) [default: as the file says]
-    #[arg(long, value_name = "ENGINE", value_delimiter = ',')]
+    #[arg(long, value_name = "ENGINE", value_delimiter = ',', help_heading = "Experiment")]
     pub engine: Vec<EngineKind>,
     /// Seed of every random stream [default: the file's, or derived from its text]
-    #[arg(long, value_parser = super::seed, allow_negative_numbers = true)]
+    #[arg(long, value_parser = super::seed, allow_negative_numbers = true, help_heading = "Experiment")]
     pub seed: Option<u64>,
     /// Simulate or repeat until the figures are known to this relative half width, instead of what the file says
-    #[arg(long)]
+    #[arg(long, help_heading = "Experiment")]
     pub precision: Option<Share>,
     /// Arrivals to simulate a point, instead of what the file says; with --precision, at the most
-    #[arg(long, value_parser = super::compute::packets, allow_negative_numbers = true)]
+    #[arg(long, value_parser = super::compute::packets, allow_negative_numbers = true, help_heading = "Experiment")]
     pub packets: Option<u64>,
     /// Go on with the newest unfinished run of this file with the same settings; start anew if there is none
-    #[arg(long)]
+    #[arg(long, help_heading = "Experiment")]
     pub resume: bool,
     /// Points computed at a time; the results do not depend on it [default: the number of CPUs]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), help_heading = "Experiment")]
     pub threads: Option<u16>,
     /// Repeats of each configuration of an experiment of transfers, rounds of one of forwarding, instead of what the file says
-    #[arg(long, value_name = "N", value_parser = whole::<1, 1000>, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = whole::<1, 1000>, allow_negative_numbers = true, help_heading = "Experiment")]
     pub repeats: Option<u32>,
     /// The most repeats with a precision, instead of what the file says [default: 5 times the repeats]
-    #[arg(long, value_name = "N", value_parser = whole::<1, 1000>, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = whole::<1, 1000>, allow_negative_numbers = true, help_heading = "Experiment", hide_short_help = true)]
     pub max_repeats: Option<u32>,
     /// Measured time of a repeat of an experiment of transfers, length of a trial of one of forwarding, instead of what the
     /// file says
-    #[arg(long, value_parser = netcliff_core::units::parse_time_s, allow_hyphen_values = true)]
+    #[arg(long, value_parser = netcliff_core::units::parse_time_s, allow_hyphen_values = true, help_heading = "Experiment")]
     pub time: Option<f64>,
     /// Frame sizes of an experiment of forwarding, instead of what the file says
-    #[arg(long, value_name = "64B,512B", value_delimiter = ',')]
+    #[arg(long, value_name = "64B,512B", value_delimiter = ',', help_heading = "Experiment", hide_short_help = true)]
     pub sizes: Vec<FrameSizes>,
     /// Where an experiment of transfers is measured
-    #[arg(long, value_enum, default_value_t = Testbed::Netns, conflicts_with_all = ["to", "ssh"])]
+    #[arg(long, value_enum, default_value_t = Testbed::Netns, conflicts_with_all = ["to", "ssh"], help_heading = "Ends")]
     pub testbed: Testbed,
     /// Where the far end of an experiment of transfers is.
     #[command(flatten)]
     pub far: FarArgs,
     /// Devices whose offloads, coalescing, MTU, speed and duplex an experiment to an agent may change: this host's, and with --ssh
     /// the far host's too (with --to it is the agent's --allow-settings). All is set back. Needs root at both ends
-    #[arg(long, value_name = "IF[,FAR_IF]", value_delimiter = ',', value_parser = numbers::device)]
+    #[arg(long, value_name = "IF[,FAR_IF]", value_delimiter = ',', value_parser = numbers::device, help_heading = "Ends")]
     pub devices: Vec<String>,
     /// One record a line; of transfers one object
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     pub json: bool,
     /// The records as CSV
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long, conflicts_with = "json", help_heading = "Output")]
     pub csv: bool,
     /// Write the figure as a self-contained page
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub html: Option<PathBuf>,
     /// Write the figure as a picture
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub svg: Option<PathBuf>,
     /// While another run goes on.
     #[command(flatten)]

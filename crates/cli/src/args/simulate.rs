@@ -10,57 +10,66 @@ use super::compute::{ComputeArgs, packets};
 
 /// `netcliff simulate`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(
+    after_help = "`--help` has examples and rarer options.",
+    after_long_help = "Examples:
   netcliff simulate --scheme napi:weight=64,budget=300 --rate 100kpps
   netcliff simulate --set application=2us --rates 10kpps..300kpps:30 --precision 1% --json
   netcliff simulate --rate 150kpps --precision 2% --for p99,loss --packets-at-most 50000000
   netcliff simulate --scheme interrupt --rate 120kpps --distributions
   netcliff simulate --scheme polling --arrivals onoff --rate 60kpps --series 1ms --csv
   netcliff simulate --scheme interrupt --set application=2us --rate 400kpps --trace livelock.json
-  netcliff simulate --scheme napi --against coalesce:usecs=50us,masked=true --rate 100kpps")]
+  netcliff simulate --scheme napi --against coalesce:usecs=50us,masked=true --rate 100kpps"
+)]
 pub struct SimulateArgs {
     /// What to compute.
     #[command(flatten)]
     pub compute: ComputeArgs,
     /// Seed of every random stream
-    #[arg(long, default_value_t = 1, value_parser = super::seed, allow_negative_numbers = true)]
+    #[arg(long, default_value_t = 1, value_parser = super::seed, allow_negative_numbers = true, help_heading = "Simulation")]
     pub seed: u64,
     /// Arrivals to simulate, over all replications; up to 64 times as many where a figure needs longer ones
     #[arg(long, default_value = "1000000", conflicts_with = "precision", value_parser = packets)]
-    #[arg(allow_negative_numbers = true)]
+    #[arg(allow_negative_numbers = true, help_heading = "Simulation")]
     pub packets: u64,
     /// Simulate until the figures are known to this relative half width (shares of the CPU: of one CPU)
-    #[arg(long)]
+    #[arg(long, help_heading = "Simulation")]
     pub precision: Option<Share>,
     /// Which figures: throughput, goodput, loss, latency, p50, p90, p99, p999, cpu, interrupts, or columns of --csv
-    #[arg(long = "for", value_name = "FIGURE,...", default_value = "throughput,latency,cpu")]
+    #[arg(
+        long = "for",
+        value_name = "FIGURE,...",
+        default_value = "throughput,latency,cpu",
+        help_heading = "Simulation",
+        hide_short_help = true
+    )]
     pub aims: Aims,
     /// Arrivals a load after which --precision gives up, and says what it has
     #[arg(long, default_value = "200000000", value_parser = packets, value_name = "PACKETS")]
-    #[arg(allow_negative_numbers = true)]
+    #[arg(allow_negative_numbers = true, help_heading = "Simulation", hide_short_help = true)]
     pub packets_at_most: u64,
     /// Confidence of the intervals
-    #[arg(long, default_value = "95%")]
+    #[arg(long, default_value = "95%", help_heading = "Simulation")]
     pub confidence: Share,
     /// Also show how often how many packets wait, and how long the CPU is busy without a break
-    #[arg(long, conflicts_with_all = ["rates", "csv", "against"])]
+    #[arg(long, conflicts_with_all = ["rates", "csv", "against"], help_heading = "Detail")]
     pub distributions: bool,
     /// Also show the latencies as a histogram; in JSON it is mergeable with that of other runs
-    #[arg(long, conflicts_with_all = ["rates", "csv", "against"])]
+    #[arg(long, conflicts_with_all = ["rates", "csv", "against"], help_heading = "Detail", hide_short_help = true)]
     pub histogram: bool,
     /// Also show what happened in each slice of time of this width, in the first replication
     #[arg(long, value_name = "TIME", value_parser = slice, conflicts_with_all = ["rates", "against"])]
-    #[arg(allow_hyphen_values = true)]
+    #[arg(allow_hyphen_values = true, help_heading = "Detail")]
     pub series: Option<f64>,
     /// Write the first arrivals moment by moment, in Chrome's trace format (opens in Perfetto)
-    #[arg(long, value_name = "FILE.json", conflicts_with_all = ["rates", "against"])]
+    #[arg(long, value_name = "FILE.json", conflicts_with_all = ["rates", "against"], help_heading = "Detail")]
     pub trace: Option<PathBuf>,
     /// Arrivals in the trace
     #[arg(long, default_value = "2000", requires = "trace", value_parser = trace_packets, value_name = "PACKETS")]
-    #[arg(allow_negative_numbers = true)]
+    #[arg(allow_negative_numbers = true, help_heading = "Detail", hide_short_help = true)]
     pub trace_packets: u64,
     /// Simulate this scheme as well, on the same packets, and show the differences
-    #[arg(long, value_name = "SCHEME", conflicts_with_all = ["rates", "precision", "csv", "save"])]
+    #[arg(long, value_name = "SCHEME", conflicts_with_all = ["rates", "precision", "csv", "save"], help_heading = "Detail")]
     pub against: Option<Scheme>,
 }
 

@@ -14,7 +14,9 @@ use super::{FarArgs, LinkArgs, Meter, RepeatArgs, Testbed};
 
 /// `netcliff stream`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(
+    after_help = "`--help` has examples and rarer options.",
+    after_long_help = "Examples:
   netcliff stream                                TCP over loopback, 1 MiB blocks, 5 repeats
   netcliff stream --block 1..1MiB --cpu 0,1      a sweep over powers of two, ends pinned
   netcliff stream --block 64B --nodelay --congestion cubic
@@ -33,129 +35,137 @@ Without --to or --ssh both ends run on this host. Each flow has a thread at eith
 share one (--threads); what waits for one flow only (a pipe, zerocopy, io_uring, --method acked)
 cannot. Repeats are interleaved across all block sizes and paths. What the kernel refuses is named
 and skipped. Methods: default (time-bounded, warm-up discarded), lmbench2, lmbench3, ttcp, acked;
-docs/json.md says how they differ.")]
+docs/json.md says how they differ."
+)]
 pub struct StreamArgs {
     /// Where the far end is.
     #[command(flatten)]
     pub far: FarArgs,
     /// What carries the bytes
-    #[arg(long, value_enum, default_value_t = Carrier::Tcp)]
+    #[arg(long, value_enum, default_value_t = Carrier::Tcp, help_heading = "Transfer")]
     pub channel: Carrier,
     /// Address of the far end [default: 127.0.0.1; ::1 with --ipv6]
-    #[arg(long, value_name = "ADDRESS", value_parser = numbers::address, conflicts_with_all = ["to", "ssh"])]
+    #[arg(long, value_name = "ADDRESS", value_parser = numbers::address, conflicts_with_all = ["to", "ssh"], help_heading = "Ends", hide_short_help = true)]
     pub address: Option<IpAddr>,
     /// IPv6 over loopback, or in the testbed
-    #[arg(long, conflicts_with_all = ["address", "to", "ssh"])]
+    #[arg(long, conflicts_with_all = ["address", "to", "ssh"], help_heading = "Ends", hide_short_help = true)]
     pub ipv6: bool,
     /// Network namespaces of near and far end, by name (`ip netns`) or path
-    #[arg(long, value_name = "NEAR,FAR", value_delimiter = ',', requires = "address")]
+    #[arg(
+        long,
+        value_name = "NEAR,FAR",
+        value_delimiter = ',',
+        requires = "address",
+        help_heading = "Ends",
+        hide_short_help = true
+    )]
     pub namespaces: Vec<String>,
     /// Where both ends are: namespaces joined by veth, sender and receiver on a CPU each [default: this namespace]
-    #[arg(long, value_enum, conflicts_with_all = ["to", "ssh", "address", "namespaces"])]
+    #[arg(long, value_enum, conflicts_with_all = ["to", "ssh", "address", "namespaces"], help_heading = "Ends")]
     pub testbed: Option<Testbed>,
     /// The link of --testbed netns.
     #[command(flatten)]
     pub bed: LinkArgs,
     /// Who sends: the near end connects, the far end accepts
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, help_heading = "Ends", hide_short_help = true)]
     pub direction: Option<Way>,
     /// The far end sends: --direction receive
-    #[arg(long, conflicts_with = "direction")]
+    #[arg(long, conflicts_with = "direction", short = 'R', help_heading = "Ends")]
     pub reverse: bool,
     /// Both ends send at once: --direction both
-    #[arg(long, conflicts_with_all = ["direction", "reverse"])]
+    #[arg(long, conflicts_with_all = ["direction", "reverse"], help_heading = "Ends")]
     pub bidir: bool,
     /// Flows of each direction
-    #[arg(long, default_value_t = 1, value_parser = whole::<1, MOST_FLOWS>, allow_negative_numbers = true)]
+    #[arg(long, default_value_t = 1, value_parser = whole::<1, MOST_FLOWS>, allow_negative_numbers = true, short = 'P', help_heading = "Transfer")]
     pub flows: u32,
     /// Threads of each end, which serve its flows by turns (epoll) [default: a thread for each flow]
-    #[arg(long, value_name = "N", value_parser = whole::<1, { 2 * MOST_FLOWS }>, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = whole::<1, { 2 * MOST_FLOWS }>, allow_negative_numbers = true, help_heading = "Transfer", hide_short_help = true)]
     pub threads: Option<u32>,
     /// CPUs of sender and receiver (of near and far end with --direction both), such as 0,1; several for the threads in
     /// turn: 0-3,4-7 or 0+2,1+3
-    #[arg(long, value_name = "SENDER,RECEIVER", value_parser = numbers::cpu_lists)]
+    #[arg(long, value_name = "SENDER,RECEIVER", value_parser = numbers::cpu_lists, help_heading = "Transfer")]
     pub cpu: Option<(Vec<usize>, Vec<usize>)>,
     /// Block sizes: 64KiB, a list, or powers of two such as 1..1MiB [default: 1MiB; UDP: a full frame of 1500, 1472B or
     /// 1452B with IPv6; 64KiB for the old methods]
-    #[arg(long, value_parser = blocks, value_name = "SIZE|LIST|FROM..TO")]
+    #[arg(long, value_parser = blocks, value_name = "SIZE|LIST|FROM..TO", short = 'l', help_heading = "Transfer")]
     pub block: Option<Blocks>,
     /// Bytes asked for by one read [default: the block, at most 128KiB; 128KiB with --receive zerocopy or uring]
-    #[arg(long, value_parser = bytes, value_name = "SIZE")]
+    #[arg(long, value_parser = bytes, value_name = "SIZE", help_heading = "Transfer", hide_short_help = true)]
     pub read: Option<u64>,
     /// SO_RCVLOWAT: a waiting receiver is woken when so much is there, and reads up to 128KiB [default: by any byte]
-    #[arg(long, value_parser = bytes, value_name = "SIZE")]
+    #[arg(long, value_parser = bytes, value_name = "SIZE", help_heading = "Transfer", hide_short_help = true)]
     pub low_water: Option<u64>,
     /// How the receiver takes bytes from the kernel; UDP: read (recv, recvmmsg or UDP_GRO as --path says) or uring
-    #[arg(long, value_enum, default_value_t = ReceiveName::Read)]
+    #[arg(long, value_enum, default_value_t = ReceiveName::Read, help_heading = "Transfer", hide_short_help = true)]
     pub receive: ReceiveName,
     /// How blocks are sent: write, writev, sendfile, splice, zerocopy, uring, uring-zc; UDP: single, batch, gso
-    #[arg(long, value_delimiter = ',', value_name = "PATH,...")]
+    #[arg(long, value_delimiter = ',', value_name = "PATH,...", help_heading = "Transfer")]
     pub path: Vec<PathName>,
     /// File for --path sendfile [default: each sender makes a temporary one of --file-size; an agent opens no other]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Transfer", hide_short_help = true)]
     pub file: Option<PathBuf>,
     /// Size of the temporary file [default: 64MiB]
-    #[arg(long, value_name = "SIZE", value_parser = bytes, conflicts_with = "file")]
+    #[arg(long, value_name = "SIZE", value_parser = bytes, conflicts_with = "file", help_heading = "Transfer", hide_short_help = true)]
     pub file_size: Option<u64>,
     /// Drop the file from the page cache before each pass
-    #[arg(long)]
+    #[arg(long, help_heading = "Transfer", hide_short_help = true)]
     pub cold: bool,
     /// How to measure: default, lmbench2, lmbench3, ttcp, acked
-    #[arg(long, default_value_t = Method::Default)]
+    #[arg(long, default_value_t = Method::Default, help_heading = "Measurement")]
     pub method: Method,
     /// Measured time of a repeat
-    #[arg(long, default_value = "1s", value_parser = units::parse_time_s, allow_hyphen_values = true)]
+    #[arg(long, default_value = "1s", value_parser = numbers::seconds, allow_hyphen_values = true, short = 't', help_heading = "Measurement")]
     pub time: f64,
     /// Bytes of a repeat instead of a time [default for the old methods: 256 Ki blocks, at most 1 GiB]
-    #[arg(long, value_parser = bytes, value_name = "SIZE")]
+    #[arg(long, value_parser = bytes, value_name = "SIZE", help_heading = "Measurement", hide_short_help = true)]
     pub bytes: Option<u64>,
     /// Warm-up, not measured [default: 500ms; 5s for lmbench2 and lmbench3; none for ttcp and acked]
-    #[arg(long, value_parser = units::parse_time_s, allow_hyphen_values = true)]
+    #[arg(long, value_parser = numbers::seconds, allow_hyphen_values = true, help_heading = "Measurement", hide_short_help = true)]
     pub warmup: Option<f64>,
     /// How often each configuration is measured.
     #[command(flatten)]
     pub repeats: RepeatArgs,
     /// How often TCP_INFO is read
-    #[arg(long, default_value = "100ms", value_parser = units::parse_time_s, allow_hyphen_values = true)]
+    #[arg(long, default_value = "100ms", value_parser = numbers::seconds, allow_hyphen_values = true, short = 'i', help_heading = "Measurement", hide_short_help = true)]
     pub interval: f64,
     /// Nothing moving for so long ends a transfer
-    #[arg(long, default_value = "5s", value_parser = units::parse_time_s, allow_hyphen_values = true)]
+    #[arg(long, default_value = "5s", value_parser = numbers::seconds, allow_hyphen_values = true, help_heading = "Measurement", hide_short_help = true)]
     pub stall: f64,
     /// Send small blocks at once (TCP_NODELAY)
-    #[arg(long)]
+    #[arg(long, help_heading = "Socket")]
     pub nodelay: bool,
     /// Congestion control, such as cubic or bbr [default: the kernel's]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help_heading = "Socket")]
     pub congestion: Option<String>,
     /// Send buffer (SO_SNDBUF)
-    #[arg(long, value_parser = buffer, value_name = "SIZE")]
+    #[arg(long, value_parser = buffer, value_name = "SIZE", help_heading = "Socket", hide_short_help = true)]
     pub send_buffer: Option<u32>,
     /// Receive buffer (SO_RCVBUF)
-    #[arg(long, value_parser = buffer, value_name = "SIZE")]
+    #[arg(long, value_parser = buffer, value_name = "SIZE", help_heading = "Socket", hide_short_help = true)]
     pub receive_buffer: Option<u32>,
     /// Largest segment (TCP_MAXSEG), 88B to 32767B
-    #[arg(long, value_parser = segment, value_name = "SIZE")]
+    #[arg(long, value_parser = segment, value_name = "SIZE", help_heading = "Socket", hide_short_help = true)]
     pub mss: Option<u32>,
     /// Type of service or traffic class, 0 to 255
-    #[arg(long, value_parser = numbers::byte, allow_negative_numbers = true)]
+    #[arg(long, value_parser = numbers::byte, allow_negative_numbers = true, help_heading = "Socket", hide_short_help = true)]
     pub tos: Option<u8>,
     /// Pacing of each flow: by the kernel for TCP (SO_MAX_PACING_RATE), by the sender itself for UDP
-    #[arg(long, value_parser = rate, value_name = "1Gbit/s", allow_hyphen_values = true)]
+    #[arg(long, value_parser = rate, value_name = "1Gbit/s", allow_hyphen_values = true, short = 'b', help_heading = "Transfer")]
     pub rate: Option<u64>,
     /// Who paces a stream: the sender hands over each block when it is due, without bursts of more than one [default: kernel]
-    #[arg(long, value_enum, value_name = "WHO", requires = "rate")]
+    #[arg(long, value_enum, value_name = "WHO", requires = "rate", help_heading = "Transfer", hide_short_help = true)]
     pub paced_by: Option<PacedBy>,
     /// The link's rate, to show the share of it that is used
-    #[arg(long, value_parser = link, value_name = "10Gbit/s", allow_hyphen_values = true)]
+    #[arg(long, value_parser = link, value_name = "10Gbit/s", allow_hyphen_values = true, help_heading = "Measurement", hide_short_help = true)]
     pub link: Option<f64>,
     /// How CPU time is accounted beside getrusage and /proc/stat
-    #[arg(long, value_enum, default_value_t = Meter::Best)]
+    #[arg(long, value_enum, default_value_t = Meter::Best, help_heading = "Measurement", hide_short_help = true)]
     pub cpu_meter: Meter,
     /// One JSON object
-    #[arg(long)]
+    #[arg(long, short = 'J', help_heading = "Output")]
     pub json: bool,
     /// Keep the result in the record store
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     pub save: bool,
     /// While another run goes on.
     #[command(flatten)]
@@ -240,16 +250,14 @@ pub struct Blocks(pub Vec<usize>);
 fn blocks(text: &str) -> Result<Blocks, String> {
     let size = |text: &str| {
         let largest = netcliff_wire::transfer::LARGEST_BLOCK_BYTES;
-        let bytes = units::parse_bytes(text).map_err(|error| format!("{error}; from 1B to 16MiB"))?;
+        let bytes = numbers::bytes(text).map_err(|error| format!("{error}; from 1B to 16MiB"))?;
         let fits = usize::try_from(bytes).ok().filter(|bytes| (1..=largest).contains(bytes));
         fits.ok_or(format!("{text}: expected 1B to 16MiB"))
     };
     let Some((from, to)) = text.split_once("..") else {
         return text.split(',').map(size).collect::<Result<_, _>>().map(Blocks);
     };
-    // `1..1MiB`: a bare number is bytes here.
-    let from = if from.bytes().all(|byte| byte.is_ascii_digit()) { format!("{from}B") } else { from.to_owned() };
-    let (from, to) = (size(&from)?, size(to)?);
+    let (from, to) = (size(from)?, size(to)?);
     if from > to {
         return Err("expected the smaller size first, such as 1..1MiB".to_owned());
     }
@@ -259,7 +267,7 @@ fn blocks(text: &str) -> Result<Blocks, String> {
 }
 
 fn bytes(text: &str) -> Result<u64, String> {
-    let bytes = units::parse_bytes(text).map_err(|error| error.to_string())?;
+    let bytes = numbers::bytes(text)?;
     if bytes > 0 { Ok(bytes) } else { Err("expected at least 1B".into()) }
 }
 
@@ -278,6 +286,6 @@ fn link(text: &str) -> Result<f64, String> {
 }
 
 fn rate(text: &str) -> Result<u64, String> {
-    let bps = units::parse_bps(text).map_err(|error| error.to_string())?;
+    let bps = numbers::bit_rate_bps(text)?;
     if (64e3..=1e13).contains(&bps) { Ok(bps as u64) } else { Err("expected 64kbit/s to 10000Gbit/s".into()) }
 }

@@ -77,7 +77,9 @@ pub enum DesignName {
 
 /// `netcliff tune plan`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(
+    after_help = "`--help` has examples and rarer options.",
+    after_long_help = "Examples:
   netcliff tune plan --objective latency
   netcliff tune plan --objective throughput --if eth0 --script > tune.sh
   netcliff tune plan --objective cpu --json > plan.json; netcliff tune apply --plan plan.json
@@ -88,7 +90,8 @@ To make it permanent, since a reboot forgets what apply sets:
   netcliff tune plan --objective latency --udev > /etc/udev/rules.d/90-netcliff.rules
   netcliff tune plan --objective latency --tuned /etc/tuned/netcliff; tuned-adm profile netcliff
 
-Expected effects are those of the model with the costs of the newest `netcliff find` in the store; without one the plan says so.")]
+Expected effects are those of the model with the costs of the newest `netcliff find` in the store; without one the plan says so."
+)]
 pub struct PlanArgs {
     /// What is wanted
     #[command(flatten)]
@@ -136,7 +139,9 @@ pub struct ApplyArgs {
 
 /// `netcliff tune try`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(
+    after_help = "`--help` has examples and rarer options.",
+    after_long_help = "Examples:
   netcliff tune try --objective latency --metric /latency/p99_s -- netcliff rr --to server --json
   netcliff tune try --objective throughput --higher --rounds 10 --keep -- ./bench.sh
   netcliff tune try --objective cpu --metric /goodput_bps:higher --metric /cpu:lower -- ./bench.sh
@@ -147,7 +152,8 @@ The command prints its figure: the last number of its output, or with --metric t
 experiment it is the figure that its file draws (y), the mean over its measured points; without --to or --ssh it is measured in a
 testbed of this host, where settings of NICs do not show. Several figures are compared at a
 confidence that holds for all of them together; better is what is better by one and worse by none.
-Exit code 0: better; 1: worse, not decided, or the command failed.")]
+Exit code 0: better; 1: worse, not decided, or the command failed."
+)]
 pub struct TryArgs {
     /// What is wanted
     #[command(flatten)]

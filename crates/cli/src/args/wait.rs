@@ -17,7 +17,7 @@ pub struct WaitArgs {
     /// Wait for another run that measures or changes this host, at most so long [without a time: 10min; default: not at
     /// all; root waits 10s for another user's, then goes on beside it]
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "600s",
-        value_parser = units::parse_time_s)]
+        value_parser = units::parse_time_s, help_heading = "Other runs", hide_short_help = true)]
     pub wait: Option<f64>,
 }
 

@@ -8,14 +8,17 @@ use netcliff_core::units;
 
 /// What to watch, and how often.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(
+    after_help = "`--help` has examples and rarer options.",
+    after_long_help = "Examples:
   netcliff watch
   netcliff watch --if eth0 --interval 500ms --record load.jsonl
   netcliff watch --once --json | jq -r .bottleneck
 
 Keys: q quit, p pause, s sort CPUs and interrupts by load or number, r start and stop recording (with --record),
 arrows, PgUp, PgDn and Home move the rows of tables that do not fit.
-Packets a softirq are counted by the kernel's tables: several polls may share one.")]
+Packets a softirq are counted by the kernel's tables: several polls may share one."
+)]
 pub struct WatchArgs {
     /// Interface (repeatable) [default: hardware that is up, else every link that is up]
     #[arg(long = "if", value_name = "NAME")]
