@@ -88,6 +88,9 @@ pub fn refuse(error: &clap::Error) -> ! {
     std::process::exit(error.exit_code())
 }
 
+/// Columns that a page uses at most: longer lines are hard to read.
+const WIDEST: usize = 120;
+
 /// How to write for whoever reads stdout.
 pub fn style() -> Style {
     let terminal = std::io::stdout().is_terminal();
@@ -97,5 +100,6 @@ pub fn style() -> Style {
         .filter_map(|name| std::env::var(name).ok())
         .find(|value| !value.is_empty())
         .is_none_or(|value| value.to_lowercase().contains("utf") || value == "C.UTF-8");
-    Style { colour: terminal && !no_colour, unicode: utf8, ..Style::default() }
+    let width = columns(&std::io::stdout()).map_or(Style::default().width, |columns| columns.min(WIDEST));
+    Style { colour: terminal && !no_colour, unicode: utf8, width }
 }

@@ -66,6 +66,21 @@ impl CpuRow {
         }
     }
 
+    /// The mean CPU; its `cpu` is how many they are.
+    pub fn mean(rows: &[Self]) -> Self {
+        let (sum, count) = (Self::sum(rows), rows.len().max(1) as f64);
+        Self {
+            cpu: sum.cpu,
+            user: sum.user / count,
+            nice: sum.nice / count,
+            system: sum.system / count,
+            irq: sum.irq / count,
+            softirq: sum.softirq / count,
+            steal: sum.steal / count,
+            idle: sum.idle / count,
+        }
+    }
+
     /// The one that is in use most; None of none.
     pub fn busiest(rows: &[Self]) -> Option<&Self> {
         rows.iter().max_by(|a, b| a.busy().total_cmp(&b.busy()))

@@ -82,7 +82,10 @@ fn head(finding: &Finding) -> Markup {
     let host = &finding.host;
     html! {
         p.kicker { "netcliff find · " (format::date_utc(finding.provenance.started_unix_s)) }
-        h1 { (if host.cpu.is_empty() { "This host" } else { host.cpu.as_str() }) }
+        h1 {
+            "Cliff of " (if host.cpu.is_empty() { "this host" } else { host.cpu.as_str() })
+            @if let Some(cliff) = finding.cliff_pps.wire { ": " (format::value(&cliff, Unit::Pps)) }
+        }
         p.lead {
             @for (index, fact) in [&host.kernel, &host.testbed, &host.driver].iter().filter(|f| !f.is_empty()).enumerate() {
                 @if index > 0 { " · " }
@@ -91,8 +94,8 @@ fn head(finding: &Finding) -> Markup {
         }
         @if finding.partial {
             p.banner role="status" {
-                strong { "Partial." } " The run was stopped early. What is shown was had; the rest is listed under "
-                a href="#not-had" { "not had" } "."
+                strong { "Partial." } " The run was stopped early. Results up to then are shown; the rest is listed under "
+                a href="#not-measured" { "not measured" } "."
             }
         }
     }
@@ -105,10 +108,11 @@ fn summary(finding: &Finding) -> Markup {
                 @for engine in [EngineKind::Wire, EngineKind::Sim, EngineKind::Model] { (card(finding, engine)) }
             }
             p.note {
-                "The cliff is the " (sheet::cliff_note(finding)) "." @if let Some(confidence) = sheet::confidence(finding) {
-                    " Intervals are of " (format::share_short(confidence)) " confidence."
-                }
+                "The cliff is the " (sheet::cliff_note(finding)) "."
+                @if let Some(sentence) = sheet::confidences(finding) { " " (sentence) }
             }
+            @let doubts = sheet::doubts(finding);
+            @if !doubts.is_empty() { div .callout { p { strong { "Caution: " } (doubts.join("; ")) "." } } }
             @if let Some(plan) = sheet::to_plan_with(finding) { p { (plan) } }
             @for sentence in sheet::searched(finding) { p.note { (sentence) "." } }
             @for sentence in sheet::contradictions(finding) { div .callout { p { (sentence) } } }
@@ -118,7 +122,7 @@ fn summary(finding: &Finding) -> Markup {
                     @if let Some(why) = livelock.why { p { (why) } }
                 }
             }
-            @if let Some(binding) = &finding.binding { p.binding { strong { "What binds. " } (binding) } }
+            @if let Some(binding) = &finding.binding { p.binding { strong { "Bottleneck: " } (binding) } }
         }
     }
 }
@@ -127,7 +131,7 @@ fn card(finding: &Finding, engine: EngineKind) -> Markup {
     let name = match engine {
         EngineKind::Wire => "Cliff, measured",
         EngineKind::Sim => "Cliff, simulated",
-        EngineKind::Model => "Cliff, predicted on paper",
+        EngineKind::Model => "Cliff, predicted by the model",
     };
     let figure = finding.cliff_pps.get(engine).filter(|figure| figure.value.is_finite());
     html! {
@@ -136,7 +140,7 @@ fn card(finding: &Finding, engine: EngineKind) -> Markup {
             p.big { (figure.map_or("-".to_owned(), |figure| format::value(figure, Unit::Pps))) }
             p.small {
                 @match figure {
-                    None => { "not had; see " a href="#not-had" { "why" } },
+                    None => { "not measured; see " a href="#not-measured" { "why" } },
                     Some(figure) => {
                         @if let Some(ends) = format::interval(figure, Unit::Pps, "–") { (ends) }
                         @if let Some(error) = sheet::error_of(&finding.cliff_pps, engine) {
@@ -158,7 +162,7 @@ fn picture(svg: String) -> Markup {
 fn advice(finding: &Finding) -> Markup {
     html! {
         section #try {
-            h2 { "What to try" }
+            h2 { "Suggestions" }
             @if finding.suggestions.is_empty() {
                 p { "No suggestion." }
             } @else {
@@ -184,8 +188,8 @@ fn not_had(finding: &Finding) -> Markup {
     let groups = sheet::not_had(finding);
     html! {
         section #not-had {
-            h2 { "Not had" }
-            @if groups.is_empty() { p { "Every figure of this page was had." } }
+            h2 { "Not measured" }
+            @if groups.is_empty() { p { "Every figure of this page was measured." } }
             @else {
                 ul {
                     @for group in groups {

@@ -5,6 +5,7 @@ mod missing;
 mod rests;
 mod searched;
 mod story;
+mod verdict;
 
 use netcliff_core::finding::{ByEngine, LatencyAt, SetupCheck, Suggestion, Tried};
 use netcliff_core::{CpuShares, EngineKind, Figure, Finding, Latency, Loss};
@@ -16,6 +17,7 @@ pub use missing::not_had;
 pub use rests::rests_on;
 pub use searched::{cliff_note, contradictions, idle, searched, to_plan_with};
 pub use story::{Livelock, Verdict, error_of, livelock};
+pub use verdict::{confidences, doubts, verdict};
 
 /// The engines in the order of the columns.
 pub const ENGINES: [EngineKind; 3] = [EngineKind::Model, EngineKind::Sim, EngineKind::Wire];
@@ -204,7 +206,8 @@ pub fn check(check: &SetupCheck) -> Vec<Row> {
 pub const CHECK_NOTE: &str =
     "set-ups that calibration did not see; beside a computed figure its error against the measured one";
 
-fn by_engine(label: &str, unit: Unit, figures: &ByEngine<Figure>) -> Row {
+/// A row of figures by engine.
+pub fn by_engine(label: &str, unit: Unit, figures: &ByEngine<Figure>) -> Row {
     Row::new(label, unit, |engine| figures.get(engine).copied())
 }
 
@@ -283,41 +286,37 @@ pub fn suggestion(suggestion: &Suggestion) -> String {
         Some(cliff) => format!("simulated cliff {}", format::figure(cliff, Unit::Pps)),
         None => "not simulated".to_owned(),
     };
-    let gain = suggestion.gain.map_or(String::new(), |gain| {
-        let (value, ends) = (format::signed(gain.value, Unit::Share), format::interval(&gain, Unit::Share, " to "));
-        format!(
-            ", {value}{} against the same engine without it",
-            ends.map_or(String::new(), |ends| format!(" ({ends})"))
-        )
-    });
+    let gain = suggestion
+        .gain
+        .map_or(String::new(), |gain| format!(", {} against the same engine without it", with_ends(&gain, "")));
     let tried = suggestion.tried.as_ref().map_or(String::new(), |tried| format!(". {}", measured(tried)));
     format!("{}: {} [{cliff}{gain}]{tried}", suggestion.setting, suggestion.why)
 }
 
 /// What a suggestion is expected to give and what it gave, a sentence each.
 pub fn gains(suggestion: &Suggestion) -> Vec<String> {
-    let expected = suggestion.gain.map(|gain| {
-        let ends = format::interval(&gain, Unit::Share, " to ").map_or(String::new(), |ends| format!(" ({ends})"));
-        format!("Gain against the same engine without it: {}{ends}.", format::signed(gain.value, Unit::Share))
-    });
+    let expected =
+        suggestion.gain.map(|gain| format!("Gain against the same engine without it: {}.", with_ends(&gain, "")));
     let tried = suggestion.tried.as_ref().map(|tried| format!("{}.", measured(tried)));
     expected.into_iter().chain(tried).collect()
 }
 
 /// What a suggestion gave.
 fn measured(tried: &Tried) -> String {
-    let gain = format::signed(tried.gain.value, Unit::Share);
-    let ends = format::interval(&tried.gain, Unit::Share, " to ");
+    let confidence = tried.gain.interval.map_or(String::new(), |ends| format::share_short(ends.confidence));
+    let gain = with_ends(&tried.gain, &format!(" at {confidence}"));
     let [without, with] = [&tried.without_pps, &tried.with_pps].map(|cliff| format::value(cliff, Unit::Pps));
     format!(
-        "Measured in {} rounds, with it and without it in turn: {gain}{} ({without} without, {with} with, medians)",
-        tried.rounds,
-        ends.map_or(String::new(), |ends| format!(" ({ends} at {})", confidence_of(&tried.gain)))
+        "Measured in {} rounds, with it and without it in turn: {gain} ({without} without, {with} with, medians)",
+        tried.rounds
     )
 }
 
-fn confidence_of(figure: &Figure) -> String {
-    figure.interval.map_or(String::new(), |interval| format::share_short(interval.confidence))
+/// A gain with the ends of its interval, where it has one, and what is to be said of them.
+fn with_ends(gain: &Figure, of_ends: &str) -> String {
+    let ends = format::interval(gain, Unit::Share, " to ");
+    let ends = ends.map_or(String::new(), |ends| format!(" ({ends}{of_ends})"));
+    format!("{}{ends}", format::signed(gain.value, Unit::Share))
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
-//! [`finding`]: what `netcliff find` prints.
+//! What the commands print. [`brief`] is what `netcliff find` prints, [`finding`] what it prints with `-v`.
 
 mod advice;
+mod brief;
 mod chart;
 pub(crate) mod comparison;
 mod cpus;
@@ -24,6 +25,7 @@ use crate::sheet::{self, Verdict};
 use page::{Page, Tone};
 
 pub use advice::settings;
+pub use brief::brief;
 pub use comparison::compare;
 pub use experiment::experiment;
 pub use forwarding::forwarding;
@@ -55,17 +57,18 @@ impl Default for Style {
 
 /// The whole page as lines of at most `style.width` columns, ending in a newline.
 ///
-/// In this order: host, what was asked, generator, costs, cliff, disturbances, peak, twice the cliff (with a plot), latency, CPU
-/// split, losses, what binds, what to try,
-/// checks on other set-ups if there were any, what was not had. An absent figure is "-" and listed at the end.
+/// In this order: verdict, cliff, disturbances, peak, twice the cliff (with a plot), latency, CPU split, losses, bottleneck,
+/// suggestions, checks on other set-ups if there were any, host, configuration, generator, costs, what was not measured. An absent
+/// figure is "-" and listed at the end.
 pub fn finding(finding: &Finding, style: Style) -> String {
     let mut page = Page::new(style);
     head(&mut page, finding);
-    host(&mut page, finding);
-    costs(&mut page, finding);
+    answer(&mut page, finding);
     figures(&mut page, finding);
     advice(&mut page, finding);
     checks(&mut page, finding);
+    host(&mut page, finding);
+    costs(&mut page, finding);
     not_had(&mut page, finding);
     page.finish()
 }
@@ -77,7 +80,20 @@ fn head(page: &mut Page, finding: &Finding) {
     facts.extend(provenance.seed.map(|seed| format!("seed {seed}")));
     page.paragraph(0, Tone::Strong, &format!("netcliff {}: {}", provenance.version, facts.join(", ")));
     if finding.partial {
-        page.paragraph(0, Tone::Alarm, "PARTIAL: stopped early. What is shown was had; the rest is listed at the end.");
+        page.paragraph(
+            0,
+            Tone::Alarm,
+            "PARTIAL: stopped early. Results up to then are shown; the rest is listed at the end.",
+        );
+    }
+}
+
+/// The cliff in a line, and what is to be doubted in it.
+fn answer(page: &mut Page, finding: &Finding) {
+    page.paragraph(0, Tone::Strong, &format!("{}.", sheet::verdict(finding)));
+    let doubts = sheet::doubts(finding);
+    if !doubts.is_empty() {
+        page.paragraph(0, Tone::Alarm, &format!("Caution: {}.", doubts.join("; ")));
     }
 }
 
@@ -92,7 +108,7 @@ fn host(page: &mut Page, finding: &Finding) {
     for (index, limit) in host.limits.iter().enumerate() {
         page.fact(if index == 0 { "limits" } else { "" }, limit);
     }
-    page.heading("ASKED");
+    page.heading("CONFIGURATION");
     for (name, fact) in sheet::setup(finding) {
         page.fact(name, &fact);
     }
@@ -122,6 +138,9 @@ fn figures(page: &mut Page, finding: &Finding) {
     page.columns("CLIFF");
     page.paragraph(2, Tone::Faint, &format!("{}; error against the measured", sheet::cliff_note(finding)));
     page.rows(&sheet::cliff(finding));
+    if let Some(sentence) = sheet::confidences(finding) {
+        page.paragraph(2, Tone::Faint, &sentence);
+    }
     for sentence in sheet::searched(finding) {
         page.paragraph(2, Tone::Faint, &sentence);
     }
@@ -176,9 +195,9 @@ fn livelock(page: &mut Page, finding: &Finding) {
 }
 
 fn advice(page: &mut Page, finding: &Finding) {
-    page.heading("WHAT BINDS");
+    page.heading("BOTTLENECK");
     page.paragraph(2, Tone::Plain, finding.binding.as_deref().unwrap_or("-"));
-    page.heading("TRY");
+    page.heading("SUGGESTIONS");
     if finding.suggestions.is_empty() {
         page.paragraph(2, Tone::Plain, "no suggestion");
     }
@@ -204,7 +223,7 @@ fn not_had(page: &mut Page, finding: &Finding) {
     if groups.is_empty() {
         return;
     }
-    page.heading("NOT HAD");
+    page.heading("NOT MEASURED");
     for group in groups {
         page.item("- ", &format!("{}: {}", group.figures.join(", "), group.why));
     }

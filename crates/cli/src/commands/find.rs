@@ -131,7 +131,8 @@ fn show(args: &FindArgs, finding: &Finding, run_id: Option<i64>) -> anyhow::Resu
     if args.json {
         output::json_line(finding)?;
     } else {
-        output::data(&report::terminal::finding(finding, output::style()))?;
+        let page = if args.verbose { report::terminal::finding } else { report::terminal::brief };
+        output::data(&page(finding, output::style()))?;
     }
     if let Some(path) = &args.svg {
         write(path, &report::svg::delivered(finding))?;

@@ -99,7 +99,7 @@ fn provenance(settings: &Settings) -> Provenance {
 
 fn show(args: &RrArgs, found: &RrRun) -> anyhow::Result<()> {
     if args.json {
-        found.not_had.iter().for_each(|why| output::say(format!("netcliff: not had: {why}")));
+        found.not_had.iter().for_each(|why| output::say(format!("netcliff: not measured: {why}")));
         return found.rows.iter().try_for_each(output::json_line);
     }
     output::data(&report::terminal::rr(found, output::style()))

@@ -52,9 +52,16 @@ fn a_file_becomes_records_and_a_figure() {
     let file = home.file("small.toml", SMALL);
     let (html, svg) = (home.text("small.html"), home.text("small.svg"));
     let page = home.stdout(["run", &file, "--html", &html, "--svg", &svg]);
-    for part in
-        ["Small", "normal", "threaded napi", "STATED", "within the tolerance", "NOT HAD", "8 points", "simulator"]
-    {
+    for part in [
+        "Small",
+        "normal",
+        "threaded napi",
+        "PUBLISHED FIGURES",
+        "within the tolerance",
+        "NOT MEASURED",
+        "8 points",
+        "simulator",
+    ] {
         assert!(page.contains(part), "{part}: {page}");
     }
     assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
@@ -178,7 +185,7 @@ fn what_no_engine_answers_is_listed_and_the_rest_goes_on() {
     let text = SMALL.replace("[\"model\", \"sim\"]", "[\"model\", \"wire\"]");
     let file = home.file("wire.toml", text);
     let page = home.stdout(["run", &file]);
-    let not_had = &page[page.find("NOT HAD").expect("a list of what was not had")..];
+    let not_had = &page[page.find("NOT MEASURED").expect("a list of what was not had")..];
     assert!(not_had.contains("normal, measured, 8 points"), "{page}");
     assert!(not_had.contains("threaded napi, model (exact), 8 points"), "{page}");
     let states: BTreeMap<String, Value> = home

@@ -38,6 +38,26 @@ fn help_of_every_command() {
     }
 }
 
+/// `-h` is for a screen, by topic, with what every command has at the end; `--help` is complete.
+#[test]
+fn short_help_is_short() {
+    let home = Home::new();
+    for command in [
+        "find", "run", "predict", "simulate", "advise", "inspect", "watch", "tune", "limits", "rr", "agent", "stream",
+        "rfc2544", "compare", "results",
+    ] {
+        let [short, long] = ["-h", "--help"].map(|option| home.stdout([command, option]));
+        assert!(short.lines().count() <= 60, "{command}: {} lines\n{short}", short.lines().count());
+        let at = |heading: &str| short.find(heading);
+        assert!(
+            at("Store:").is_none_or(|store| at("\nOutput:").is_none_or(|output| output < store)),
+            "{command}: {short}"
+        );
+        let options = |text: &str| text.split_whitespace().filter(|word| word.starts_with("--")).count();
+        assert!(options(&short) <= options(&long), "{command}");
+    }
+}
+
 #[test]
 fn predictions_for_people() {
     let home = Home::new();

@@ -20,7 +20,7 @@ fn body(drawing: &Drawing) -> Markup {
             p.kicker { "netcliff · " (format::date_utc(drawing.provenance.started_unix_s)) }
             h1 { (drawing.title) }
             @if drawing.partial {
-                p.banner role="status" { strong { "Partial." } " The run was stopped early. What is shown was had." }
+                p.banner role="status" { strong { "Partial." } " The run was stopped early. Results up to then are shown." }
             }
         }
         main {
@@ -70,7 +70,7 @@ fn not_had(drawing: &Drawing) -> Markup {
     html! {
         @if !drawing.not_had.is_empty() {
             section #not-had {
-                h2 { "Not had" }
+                h2 { "Not measured" }
                 ul { @for not_had in &drawing.not_had { li { (not_had.text()) } } }
             }
         }

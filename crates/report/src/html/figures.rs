@@ -57,7 +57,7 @@ fn group(name: &str, rows: &[Row]) -> Markup {
 pub fn content(cell: Option<&Cell>) -> Markup {
     html! {
         @match cell {
-            None => span.absent aria-label="not had" { "-" },
+            None => span.absent aria-label="not measured" { "-" },
             Some(cell) => {
                 (cell.value)
                 @if let Some(ends) = &cell.interval { " " span.interval { (ends) } }

@@ -31,18 +31,18 @@ pub(super) fn of_file(
             p.kicker { "netcliff · " (format::date_utc(provenance.started_unix_s)) }
             h1 { (drawing.title) }
             @if partial {
-                p.banner role="status" { strong { "Partial." } " Not all that was asked for was measured. What is shown was had." }
+                p.banner role="status" { strong { "Partial." } " Not all that was asked for was measured. Results up to then are shown." }
             }
         }
         main {
             (answers)
-            @for (heading, lines) in [("Not had", lists.not_had), ("Warnings", lists.warnings)] {
+            @for (heading, lines) in [("Not measured", lists.not_had), ("Warnings", lists.warnings)] {
                 @if !lines.is_empty() {
                     section { h2 { (heading) } ul { @for line in lines { li { (line) } } } }
                 }
             }
             section #asked {
-                h2 { "What was asked" }
+                h2 { "Configuration" }
                 (facts(asked.iter().map(|(name, fact)| (name.as_str(), fact.clone()))))
                 p { code { (provenance.command) } }
             }

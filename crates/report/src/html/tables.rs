@@ -17,7 +17,7 @@ pub fn costs(finding: &Finding) -> Markup {
                 Some(calibration) => {
                     div.scroll {
                         table {
-                            thead { tr { th scope="col" { "cost" } th scope="col" { "value" } th scope="col" { "how it was had" } } }
+                            thead { tr { th scope="col" { "cost" } th scope="col" { "value" } th scope="col" { "method" } } }
                             tbody {
                                 @for cost in sheet::costs(finding) {
                                     tr { th scope="row" { (cost.key) } td { (content(cost.cell.as_ref())) } td.words { (cost.how) } }
@@ -54,7 +54,7 @@ pub fn setup(finding: &Finding) -> Markup {
     let limits = &finding.host.limits;
     html! {
         section #setup {
-            h2 { "What was asked, and of whom" }
+            h2 { "Configuration and host" }
             (facts(sheet::setup(finding).into_iter().chain(sheet::generator(finding).into_iter().map(prefixed))))
             @if !limits.is_empty() {
                 h3 { "What limits this run" }

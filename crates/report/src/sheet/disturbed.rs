@@ -1,7 +1,7 @@
 //! What disturbed a run from outside and how fast the machine was, in facts.
 
 use netcliff_core::Finding;
-use netcliff_core::finding::{Disturbance, FullFirst, LengthBin, PauseBudget, Pauses};
+use netcliff_core::finding::{Buffer, Disturbance, LengthBin, PauseBudget, Pauses};
 use netcliff_core::units::print_time_s;
 
 use crate::format::{self, Unit};
@@ -24,8 +24,8 @@ fn pause_budget(finding: &Finding) -> Option<String> {
         let share = format::share_short(budget.share);
         let longer = budget.longer.map_or(String::new(), |longer| format!(", {longer} in the searches were longer"));
         let first = match budget.first {
-            FullFirst::Ring => "ring",
-            FullFirst::Socket => "socket",
+            Buffer::Ring => "ring",
+            Buffer::Socket => "socket",
         };
         format!("{longest} at {share} of the cliff (then the {first} overflows{longer})")
     };

@@ -17,7 +17,7 @@ pub struct NotHad {
 /// What the finding lists as missing, and every absent figure that it does not list, grouped by reason.
 pub fn not_had(finding: &Finding) -> Vec<NotHad> {
     let listed = finding.missing.iter().map(|missing| (missing.figure.clone(), missing.why.as_str()));
-    let why = if finding.partial { "the run was stopped before it was had" } else { "no reason was recorded" };
+    let why = if finding.partial { "the run was stopped before" } else { "no reason was recorded" };
     let wholes = absent(finding).into_iter().map(|key| (key, why));
     let parts = absent_parts(finding).into_iter().map(|key| (key, "the engine does not report this figure"));
     let unlisted = wholes.chain(parts).filter(|(key, _)| !is_listed(finding, key));

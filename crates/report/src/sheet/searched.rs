@@ -6,6 +6,9 @@ use netcliff_core::{Figure, Finding};
 
 use crate::format::{self, Unit};
 
+/// Cliffs that are no farther apart are the same.
+const NOTHING: f64 = 0.005;
+
 /// What "cliff" means.
 pub fn cliff_note(finding: &Finding) -> String {
     let loss = format::loss(finding.loss_target);
@@ -117,7 +120,9 @@ pub fn to_plan_with(finding: &Finding) -> Option<String> {
     let apart = 1.0 - experienced.value / own.value;
     let value = |figure: &Figure| format::value(figure, Unit::Pps);
     let what = if pauses_are_told(finding) { "pauses from outside" } else { "stalls of the sender" };
-    Some(if overlap {
+    Some(if overlap && apart.abs() < NOTHING {
+        format!("Plan with {}: {what} did not move the cliff.", value(&experienced))
+    } else if overlap {
         format!(
             "Plan with {}: {what} moved the cliff by {}, within its interval.",
             value(&experienced),

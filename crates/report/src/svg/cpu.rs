@@ -64,7 +64,7 @@ fn draw_panel(panel: &Area<'_>, finding: &Finding, engine: EngineKind) -> Drawn 
     canvas::label(panel, (middle, 2.0), 13.0, &INK, HPos::Center, true, sheet::column(engine))?;
     let splits = splits(finding, engine, &x);
     if splits.is_empty() {
-        return canvas::nothing(&plot, "not had");
+        return canvas::nothing(&plot, "not measured");
     }
     let mut bottoms = vec![0.0; splits.len()];
     for ((_, part), colour) in CPU_PARTS.iter().zip(COLOURS) {
@@ -91,5 +91,13 @@ fn draw_panel(panel: &Area<'_>, finding: &Finding, engine: EngineKind) -> Drawn 
     }
     let (_, height) = panel.dim_in_pixel();
     let below = f64::from(height) / f64::from(px(1.0)) - 13.0;
-    canvas::label(panel, (middle, below), 11.0, &GREY, HPos::Center, false, &format!("not had: {}", lacking.join(", ")))
+    canvas::label(
+        panel,
+        (middle, below),
+        11.0,
+        &GREY,
+        HPos::Center,
+        false,
+        &format!("not measured: {}", lacking.join(", ")),
+    )
 }

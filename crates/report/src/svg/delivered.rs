@@ -31,7 +31,7 @@ fn draw(area: &Area<'_>, finding: &Finding) -> Drawn {
     let plot = area.margin(px(f64::from(HEAD)), px(6.0), 0, 0);
     let mut chart = canvas::axes(&plot, (8.0, 24.0), &x, &y)?;
     if curves.iter().all(|(_, dots)| dots.is_empty()) {
-        return canvas::nothing(&plot, "no throughput was had");
+        return canvas::nothing(&plot, "no throughput measured");
     }
     let corner = x.max.min(high);
     canvas::hairline(&mut chart, (0.0, 0.0), (corner, corner), &GREY)?;

@@ -96,7 +96,7 @@ fn draw(area: &Area<'_>, drawing: &Drawing, names: &[&str], layout: &Layout) -> 
     let plot = area.margin(px(PLOT_TOP), px(below), 0, 0);
     let mut chart = canvas::rulers(&plot, (8.0, 26.0), &along, &up)?;
     if drawing.curves.is_empty() {
-        canvas::nothing(&plot, "no point was had")?;
+        canvas::nothing(&plot, "no points")?;
     }
     for curve in &drawing.curves {
         let place = names.iter().position(|name| *name == curve.name).unwrap_or(0);

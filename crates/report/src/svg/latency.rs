@@ -40,7 +40,7 @@ fn draw(area: &Area<'_>, finding: &Finding) -> Drawn {
     let plot = area.margin(px(f64::from(HEAD)), px(6.0), 0, 0);
     let mut chart = canvas::axes(&plot, (8.0, 24.0), &x, &y)?;
     if range.is_none() {
-        return canvas::nothing(&plot, "no latency was had");
+        return canvas::nothing(&plot, "no latency measured");
     }
     mark_cliff(area, &mut chart, finding, &x, high)?;
     let logarithmic = |curves: Curves| curves.map(|(engine, dots)| (engine, on_log_scale(dots, low)));

@@ -55,7 +55,7 @@ fn side(page: &mut Page, which: &str, side: &Side) {
 
 fn figures(page: &mut Page, comparison: &Comparison) {
     let confidence = format::share_short(comparison.confidence);
-    page.heading(&format!("B AGAINST A (CHANGE WITH {confidence} INTERVAL, CORRECTED P)"));
+    page.heading(&format!("B AGAINST A (MEANS OF THE REPEATS; CHANGE WITH {confidence} INTERVAL, CORRECTED P)"));
     let mut lines = Vec::new();
     let mut point = "";
     for row in &comparison.rows {

@@ -22,15 +22,24 @@ impl<'a> Split<'a> {
     }
 }
 
-/// Each CPU, all of them together, and the busiest; `names` heads the column of the configurations' names.
+/// Each CPU, their mean, and the busiest; `names` heads the column of the configurations' names.
 pub(super) fn table(page: &mut Page, heading: &str, names: &str, splits: &[Split<'_>]) {
     page.heading(heading);
     let width = if names.is_empty() { 0 } else { NAMES };
+    // A column of what no meter told would only ask why.
+    let exact = splits.iter().any(|split| !split.exact.is_empty());
     let mut lines = vec![format!(
-        "  {names:<width$}{:>4}{:>7}{:>7}{:>7}{:>9}{:>7}{:>7}{:>8}",
-        "CPU", "user", "system", "irq", "softirq", "steal", "idle", "exact"
+        "  {names:<width$}{:>4}{:>7}{:>7}{:>7}{:>9}{:>7}{:>7}{}",
+        "CPU",
+        "user",
+        "system",
+        "irq",
+        "softirq",
+        "steal",
+        "idle",
+        if exact { "   exact" } else { "" }
     )];
-    lines.extend(splits.iter().flat_map(|split| split.lines(width)));
+    lines.extend(splits.iter().flat_map(|split| split.lines(width, exact)));
     page.block(&lines.join("\n"));
 }
 
@@ -60,16 +69,18 @@ pub(super) fn methods<'a>(page: &mut Page, exact: impl Iterator<Item = &'a Exact
 }
 
 impl Split<'_> {
-    fn lines(&self, width: usize) -> Vec<String> {
+    fn lines(&self, width: usize, exact: bool) -> Vec<String> {
         let Some(busiest) = CpuRow::busiest(self.cpus) else { return Vec::new() };
         let softirq = |cpu: &CpuRow| Some(self.exact.iter().find(|exact| exact.cpu == cpu.cpu)?.softirq);
         let mut lines: Vec<String> = self
             .cpus
             .iter()
-            .map(|cpu| line(&format!("{:<width$}{:>4}", self.name, cpu.cpu), cpu, softirq(cpu)))
+            .map(|cpu| line(&format!("{:<width$}{:>4}", self.name, cpu.cpu), cpu, exact.then(|| softirq(cpu))))
             .collect();
-        let all = CpuRow::sum(self.cpus);
-        lines.push(line(&format!("{:<width$}{:>4}", "", "all"), &all, self.cpus.iter().map(softirq).sum()));
+        let (mean, count) = (CpuRow::mean(self.cpus), self.cpus.len() as f64);
+        let softirqs: Option<f64> = self.cpus.iter().map(softirq).sum();
+        let exact = exact.then_some(softirqs.map(|sum| sum / count));
+        lines.push(line(&format!("{:<width$}{:>4}", "", "mean"), &mean, exact));
         // Medians of its classes, each of its own repeat, can add up to a little more than the whole.
         let busiest = format!("busiest CPU {}, {}", busiest.cpu, percent(busiest.busy().min(1.0)));
         let said = self.demand.iter().cloned().chain([busiest]).collect::<Vec<_>>().join("; ");
@@ -82,15 +93,16 @@ fn percent(share: f64) -> String {
     format!("{:.1}%", share * 100.0)
 }
 
-fn line(label: &str, cpu: &CpuRow, exact_softirq: Option<f64>) -> String {
+/// `exact`: the column of exact softirqs, where there is one.
+fn line(label: &str, cpu: &CpuRow, exact: Option<Option<f64>>) -> String {
+    let exact = exact.map_or(String::new(), |share| format!("{:>8}", share.map_or("-".to_owned(), percent)));
     format!(
-        "  {label}{:>7}{:>7}{:>7}{:>9}{:>7}{:>7}{:>8}",
+        "  {label}{:>7}{:>7}{:>7}{:>9}{:>7}{:>7}{exact}",
         percent(cpu.user + cpu.nice),
         percent(cpu.system),
         percent(cpu.irq),
         percent(cpu.softirq),
         percent(cpu.steal),
         percent(cpu.idle),
-        exact_softirq.map_or("-".to_owned(), percent),
     )
 }

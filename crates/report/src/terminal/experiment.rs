@@ -20,7 +20,7 @@ pub fn experiment(drawing: &Drawing, style: Style) -> String {
     let mut page = Page::new(style);
     page.paragraph(0, Tone::Strong, &drawing.title);
     if drawing.partial {
-        page.paragraph(0, Tone::Alarm, "PARTIAL: stopped early. What is shown was had; --resume goes on from here.");
+        page.paragraph(0, Tone::Alarm, "PARTIAL: stopped early. Results up to then are shown; --resume continues.");
     }
     for (name, fact) in &drawing.asked {
         page.fact(name, fact);
@@ -29,7 +29,7 @@ pub fn experiment(drawing: &Drawing, style: Style) -> String {
     values(&mut page, drawing);
     marks(&mut page, drawing);
     if !drawing.not_had.is_empty() {
-        page.heading("NOT HAD");
+        page.heading("NOT MEASURED");
         for not_had in &drawing.not_had {
             page.item("- ", &not_had.text());
         }
@@ -85,7 +85,7 @@ fn marks(page: &mut Page, drawing: &Drawing) {
     if drawing.marks.is_empty() {
         return;
     }
-    page.heading("STATED");
+    page.heading("PUBLISHED FIGURES");
     for (index, mark) in drawing.marks.iter().enumerate() {
         let text = format!("{}: {}; {}", mark.label, drawing.place(mark), mark.source);
         page.item(&format!("{}. ", index + 1), &text);

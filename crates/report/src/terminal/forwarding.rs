@@ -18,7 +18,7 @@ pub fn forwarding(report: &ForwardingReport, style: Style) -> String {
     against(&mut page, report);
     set_ups(&mut page, report);
     let not_had: Vec<String> = report.not_had.iter().cloned().chain(missing(report)).collect();
-    page.list("NOT HAD", &not_had);
+    page.list("NOT MEASURED", &not_had);
     page.list("WARNINGS", &report.warnings);
     page.finish()
 }
@@ -90,7 +90,7 @@ fn against(page: &mut Page, report: &ForwardingReport) {
 
 /// What a set-up is, in a line.
 pub fn set_up_of(set_up: &SetUpReport) -> String {
-    let Some(about) = &set_up.about else { return format!("{}: not had", set_up.forwarding) };
+    let Some(about) = &set_up.about else { return format!("{}: not measured", set_up.forwarding) };
     let plan = match &set_up.tune {
         None => "as the kernel sets it up".to_owned(),
         Some(objective) if about.settings.is_empty() => format!("the plan for {objective} changes nothing"),

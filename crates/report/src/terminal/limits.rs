@@ -25,7 +25,7 @@ pub fn limits(roofline: &Roofline, drawing: &Drawing, style: Style) -> String {
     let names: Vec<String> =
         drawing.names().iter().enumerate().map(|(place, name)| format!("{} {name}", letter(place))).collect();
     page.paragraph(2, Tone::Faint, &names.join(", "));
-    table(&mut page, roofline, &[], "HIGHEST RATE BY FRAME SIZE, WITHOUT OFFLOADS");
+    table(&mut page, roofline, &[], "BOUNDS BY FRAME SIZE, WITHOUT OFFLOADS");
     let offloads = roofline.offloads().to_vec();
     if !offloads.is_empty() {
         let names: Vec<&str> = offloads.iter().map(|offload| offload.name()).collect();

@@ -25,7 +25,7 @@ pub fn rfc2544(report: &Rfc2544Report, style: Style) -> String {
     pacing(&mut page, report);
     let missing =
         report.sizes.iter().flat_map(|size| size.missing.iter().map(|line| format!("{}: {line}", size.frame)));
-    page.list("NOT HAD", &missing.collect::<Vec<_>>());
+    page.list("NOT MEASURED", &missing.collect::<Vec<_>>());
     page.list("NOTES", &[&report.notes[..], &report.limits].concat());
     page.finish()
 }
@@ -35,7 +35,7 @@ fn head(page: &mut Page, report: &Rfc2544Report) {
     let title = format!("netcliff {}: forwarding by RFC 2544", report.provenance.version);
     page.paragraph(0, Tone::Strong, &title);
     if let Some(why) = &report.partial {
-        page.paragraph(0, Tone::Alarm, &format!("PARTIAL: {why}. What is shown was had."));
+        page.paragraph(0, Tone::Alarm, &format!("PARTIAL: {why}. Results up to then are shown."));
     }
     page.fact("device", &report.device);
     page.fact("tester", &report.tester);
@@ -223,7 +223,7 @@ fn tagged(page: &mut Page, report: &Rfc2544Report) {
         row.push(latency.absent_stamps().map_or("-".to_owned(), |count| count.to_string()));
         rows.push(row);
     }
-    table(page, "TAGGED FRAMES by clock; share: what the tester adds; absent: stamps not had", &rows);
+    table(page, "TAGGED FRAMES by clock; share: what the tester adds; absent: no time stamps", &rows);
 }
 
 fn loss(page: &mut Page, report: &Rfc2544Report) {

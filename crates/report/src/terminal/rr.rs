@@ -22,7 +22,7 @@ pub fn rr(run: &RrRun, style: Style) -> String {
         one(&mut page, record);
     }
     if !run.not_had.is_empty() {
-        page.heading("NOT HAD");
+        page.heading("NOT MEASURED");
         run.not_had.iter().for_each(|why| page.item("- ", why));
     }
     page.finish()
@@ -71,7 +71,7 @@ fn head(page: &mut Page, report: &Report, provenance: &Provenance) {
     let title = format!("netcliff {}: request/response, {}", provenance.version, asked(&report.settings));
     page.paragraph(0, Tone::Strong, &title);
     if let Some(why) = &report.partial {
-        page.paragraph(0, Tone::Alarm, &format!("PARTIAL: {why}. What is shown was had."));
+        page.paragraph(0, Tone::Alarm, &format!("PARTIAL: {why}. Results up to then are shown."));
     }
     page.fact("path", &report.path);
     page.fact("load", &load(&report.settings));

@@ -32,7 +32,7 @@ pub fn stream(report: &StreamReport, style: Style) -> String {
     let cut =
         report.rows.iter().filter_map(|row| Some(format!("{}: cut short: {}", name(row), row.cut_short.as_ref()?)));
     let missing: Vec<String> = report.not_had.iter().cloned().chain(cut).collect();
-    page.list("NOT HAD", &missing);
+    page.list("NOT MEASURED", &missing);
     page.finish()
 }
 

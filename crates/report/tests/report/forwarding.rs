@@ -76,7 +76,7 @@ fn the_terminal_says_what_bounds_each_figure_and_what_was_set() {
         "960 kpps",
         "AGAINST PLAIN",
         "+100 %",
-        "netfilter: not had",
+        "netfilter: not measured",
         "rps_cpus 0 -> 2",
         "xdp: this kernel may lack it",
     ] {

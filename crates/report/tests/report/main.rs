@@ -8,3 +8,4 @@ mod rfc2544;
 mod svg;
 mod table;
 mod terminal;
+mod words;

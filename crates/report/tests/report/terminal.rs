@@ -11,6 +11,26 @@ fn the_page_of_every_variant() {
     }
 }
 
+/// What one sees after `find`: the answer first, on a screen of 40 lines.
+#[test]
+fn the_brief_page_of_every_variant_fits_a_screen() {
+    for (name, finding) in fixture::variants() {
+        for width in [80, 120] {
+            let text = terminal::brief(&finding, Style { width, ..PLAIN });
+            assert!(text.lines().count() <= 40, "{name} at {width}: {} lines", text.lines().count());
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{name} at {width}");
+            // Below the date, and that it is partial.
+            assert!(
+                text.lines().take(4).any(|line| line.contains("Cliff") || line.contains("No cliff")),
+                "{name}: {text}"
+            );
+            if width == 80 || name == "livelocking" {
+                insta::assert_snapshot!(format!("brief-{name}-{width}"), text);
+            }
+        }
+    }
+}
+
 #[test]
 fn a_narrow_ascii_page() {
     let style = Style { width: 60, colour: false, unicode: false };
@@ -55,18 +75,19 @@ fn text_from_the_host_cannot_steer_the_terminal() {
 fn the_order_is_that_of_the_contract() {
     let text = terminal::finding(&fixture::no_wire(), PLAIN);
     let headings = [
-        "HOST",
-        "GENERATOR",
-        "COSTS",
         "CLIFF",
         "PEAK THROUGHPUT",
         "AT TWICE THE CLIFF",
         "LATENCY",
         "CPU AT THE CLIFF",
         "LOST",
-        "WHAT BINDS",
-        "TRY",
-        "NOT HAD",
+        "BOTTLENECK",
+        "SUGGESTIONS",
+        "HOST",
+        "CONFIGURATION",
+        "GENERATOR",
+        "COSTS",
+        "NOT MEASURED",
     ];
     let places: Vec<usize> = headings
         .iter()

@@ -1,0 +1,64 @@
+//! [`brief`]: what `netcliff find` prints without `-v`: the answer and what one acts on, on a screen of 40 lines.
+
+use netcliff_core::Finding;
+
+use super::page::{Page, Tone};
+use super::{Style, answer, head, livelock};
+use crate::format::{self, Unit};
+use crate::sheet::{self, Row};
+
+/// The verdict with what is to be doubted in it, the figures that one acts on, the bottleneck and what to do about it. The rest is in
+/// [`super::finding`].
+pub fn brief(finding: &Finding, style: Style) -> String {
+    let mut page = Page::new(style);
+    head(&mut page, finding);
+    answer(&mut page, finding);
+    if let Some(sentence) = sheet::to_plan_with(finding) {
+        page.paragraph(0, Tone::Plain, &sentence);
+    }
+    figures(&mut page, finding);
+    if let Some(sentence) = sheet::confidences(finding) {
+        page.paragraph(2, Tone::Faint, &sentence);
+    }
+    livelock(&mut page, finding);
+    page.heading("BOTTLENECK");
+    page.paragraph(2, Tone::Plain, finding.binding.as_deref().unwrap_or("-"));
+    if let Some(suggestion) = finding.suggestions.first() {
+        page.heading("SUGGESTION");
+        page.item("", &sheet::suggestion(suggestion));
+    }
+    for check in &finding.checks {
+        page.columns(&check.name.to_uppercase());
+        page.rows(&sheet::check(check));
+    }
+    page.paragraph(0, Tone::Faint, &rest(finding));
+    page.finish()
+}
+
+fn figures(page: &mut Page, finding: &Finding) {
+    page.columns(&format!("{}, {}", finding.setup.traffic.size, finding.setup.traffic.arrivals));
+    let mut rows = vec![
+        sheet::by_engine("cliff", Unit::Pps, &finding.cliff_pps),
+        sheet::by_engine("as experienced", Unit::Pps, &finding.cliff_experienced_pps),
+    ];
+    rows.extend(sheet::peak(finding));
+    rows.push(sheet::by_engine("at 2 x / peak", Unit::Share, &finding.livelock));
+    rows.extend(finding.latency.iter().flat_map(|at| {
+        let named = |row: Row| Row { label: format!("p99 at {}", format::share_short(at.share)), ..row };
+        sheet::latency(at).into_iter().filter(|row| row.label == "p99").map(named)
+    }));
+    // What no engine has stands in the list of what was not measured; the cliff is always asked for.
+    rows.retain(|row| !row.is_empty() || row.label == "cliff");
+    page.rows(&rows);
+}
+
+/// Where the rest is.
+fn rest(finding: &Finding) -> String {
+    let absent = sheet::not_had(finding).iter().map(|group| group.figures.len()).sum::<usize>();
+    let absent = match absent {
+        0 => String::new(),
+        1 => "; why a figure was not measured, too".to_owned(),
+        several => format!("; why {several} figures were not measured, too"),
+    };
+    format!("-v shows costs, disturbances, CPU time and losses{absent}.")
+}
