@@ -115,7 +115,7 @@ pub struct Costs {
 
 impl Costs {
     /// CPU time of softirqs and application over what these costs give for what was counted in a trial that lost this share; None where
-    /// nothing was. A trial that lost more than [`FULL_LOSS`] kept the socket full, as in calibration; one that lost less is taken to have been
+    /// nothing was. A trial that lost more than a tenth kept the socket full, as in calibration; one that lost less is taken to have been
     /// warm.
     pub fn slowness(&self, counts: &Counts, loss: f64) -> Option<f64> {
         let (cold_protocol_s, cold_application_s) =

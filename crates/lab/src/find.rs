@@ -57,7 +57,7 @@ pub use plan::Plan;
 /// What `find` is asked.
 #[derive(Debug, Clone)]
 pub struct FindOptions {
-    /// At most 90 s on two cores.
+    /// About 90 s on two cores.
     pub quick: bool,
     /// Loss fraction that defines the cliff.
     pub loss: f64,

@@ -12,7 +12,7 @@ use netcliff_lab::find::CheckSetup;
 #[command(
     after_help = "`--help` has examples and rarer options.",
     after_long_help = "Examples:
-  netcliff find --quick                     at most 90 s on two cores
+  netcliff find --quick                     about 90 s on two cores
   netcliff find --json >cliff.json          everything as one record
   netcliff find --size 512B --work 2us      other frames, an application that works 2 us a packet
   netcliff find --check size=512B --check work=2us --check backlog=200
@@ -23,7 +23,7 @@ A run that was killed is cleaned up by the next one. Ctrl-C stops cleanly and ke
 measured."
 )]
 pub struct FindArgs {
-    /// Take at most 90 s: shorter and fewer measurements
+    /// About 90 s instead of five minutes: shorter and fewer measurements
     #[arg(long)]
     pub quick: bool,
     /// Loss fraction that defines the cliff
