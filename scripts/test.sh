@@ -101,7 +101,11 @@ count_tests() {
 cargo() { scripts/cargo.sh "$@"; }
 
 # Fails when Cargo.lock does not fit the manifests; also downloads what the later steps need.
-check_lockfile() { step "lock file" scripts/cargo.sh fetch --locked; }
+check_lockfile() {
+    step "lock file" scripts/cargo.sh fetch --locked
+    # The fuzz targets are a workspace of their own, which the other steps do not build.
+    step "lock file of fuzz/" scripts/cargo.sh fetch --locked --manifest-path fuzz/Cargo.toml
+}
 
 check_scripts() {
     if command -v shellcheck >/dev/null; then
@@ -160,7 +164,7 @@ summary() {
 
 check_lockfile
 if [[ "$failed" != 0 ]]; then
-    echo "Cargo.lock does not fit the manifests: run 'cargo update --workspace' and commit it; the other steps did not run"
+    echo "Cargo.lock (or fuzz/Cargo.lock) does not fit the manifests: run 'cargo update --workspace' there and commit it; the other steps did not run"
     summary
     exit
 fi

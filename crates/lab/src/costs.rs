@@ -124,6 +124,12 @@ pub struct Costs {
     pub origin: Origin,
 }
 
+impl From<Found> for Costs {
+    fn from(found: Found) -> Self {
+        Self { host: found.calibration.host.clone(), origin: Origin::Found(Box::new(found)) }
+    }
+}
+
 /// Where costs are from.
 #[derive(Debug, Clone)]
 pub enum Origin {
@@ -164,13 +170,12 @@ pub fn named(
     name: Option<&str>,
     store: impl FnOnce() -> Result<std::path::PathBuf, String>,
 ) -> Result<Costs, FileError> {
-    let found = |name: &str, found: Result<Found, String>| match found {
-        Ok(found) => Ok(Costs { host: found.calibration.host.clone(), origin: Origin::Found(Box::new(found)) }),
-        Err(message) => Err(FileError { path: name.to_owned(), message }),
+    let found = |name: &str, found: Result<Found, String>| {
+        found.map(Costs::from).map_err(|message| FileError { path: name.to_owned(), message })
     };
     match name {
         None => Ok(match store().and_then(|store| newest(&store)) {
-            Ok(found) => Costs { host: found.calibration.host.clone(), origin: Origin::Found(Box::new(found)) },
+            Ok(found) => found.into(),
             Err(_) => Costs { host: inputs::host(PRESET.0)?, origin: Origin::Preset },
         }),
         Some(LAST_FIND) => {

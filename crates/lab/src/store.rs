@@ -12,6 +12,7 @@ use netcliff_core::{Finding, Fingerprint, Record};
 use rusqlite::{Connection, OptionalExtension, params};
 
 pub use experiments::{Held, RunState};
+pub(crate) use keep::{LAST, name_and_back};
 
 /// Why the store could not do what was asked.
 #[derive(Debug, thiserror::Error)]

@@ -6,6 +6,8 @@ use anyhow::Context;
 use netcliff_core::quote::one_line;
 use netcliff_lab::store::{RunSummary, Store};
 use netcliff_report as report;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::{open_store, refuse_unwritable, write};
 use crate::args::{ResultsAction, ResultsArgs, StoreArgs};
@@ -61,14 +63,9 @@ fn page(store: &Store, run: &RunSummary) -> anyhow::Result<String> {
     if let Some(finding) = store.finding(run.id)? {
         return Ok(report::html::finding(&finding));
     }
-    let document = store.document(run.id)?;
-    let damaged = || format!("the result of run {}", run.id);
-    let no_page = || output::usage(format!("run {} is a `{}`: it has no page; give --json or --csv", run.id, run.kind));
-    match (run.kind.as_str(), document) {
-        ("rfc2544", Some(document)) => {
-            Ok(report::html::rfc2544(&serde_json::from_value(document).with_context(damaged)?))
-        }
-        _ => Err(no_page()),
+    match (run.kind.as_str(), store.document(run.id)?) {
+        ("rfc2544", Some(document)) => Ok(report::html::rfc2544(&parsed(run, document)?)),
+        (kind, _) => Err(output::usage(format!("run {} is a `{kind}`: it has no page; give --json or --csv", run.id))),
     }
 }
 
@@ -125,87 +122,68 @@ fn fitted(lines: &[(String, String)], columns: Option<usize>) -> String {
     lines.iter().map(below).collect()
 }
 
+/// The result of a run as its command keeps it.
+fn parsed<T: DeserializeOwned>(run: &RunSummary, document: Value) -> anyhow::Result<T> {
+    serde_json::from_value(document).with_context(|| format!("the result of run {}", run.id))
+}
+
 /// A result that is neither finding nor records: its page where there is one for its kind.
-fn document_of(run: &RunSummary, document: serde_json::Value, json: bool) -> anyhow::Result<()> {
-    let damaged = || format!("the result of run {}", run.id);
+fn document_of(run: &RunSummary, document: Value, json: bool) -> anyhow::Result<()> {
+    let style = output::style();
     match run.kind.as_str() {
         "rr" => {
-            let found: netcliff_lab::rr::RrRun = serde_json::from_value(document).with_context(damaged)?;
+            let found: netcliff_lab::rr::RrRun = parsed(run, document)?;
             match json {
                 true => found.rows.iter().try_for_each(output::json_line),
-                false => output::data(&report::terminal::rr(&found, output::style())),
+                false => output::data(&report::terminal::rr(&found, style)),
             }
         }
-        "stream" if !json => {
-            let found = serde_json::from_value(document).with_context(damaged)?;
-            output::data(&report::terminal::stream(&found, output::style()))
-        }
-        "rfc2544" if !json => {
-            let found = serde_json::from_value(document).with_context(damaged)?;
-            output::data(&report::terminal::rfc2544(&found, output::style()))
-        }
-        "forwarding" if !json => {
-            let found = serde_json::from_value(document).with_context(damaged)?;
-            output::data(&report::terminal::forwarding(&found, output::style()))
-        }
-        "transfer" if !json => {
-            let found = serde_json::from_value(document).with_context(damaged)?;
-            output::data(&report::terminal::transfers(&found, output::style()))
-        }
+        "stream" if !json => output::data(&report::terminal::stream(&parsed(run, document)?, style)),
+        "rfc2544" if !json => output::data(&report::terminal::rfc2544(&parsed(run, document)?, style)),
+        "forwarding" if !json => output::data(&report::terminal::forwarding(&parsed(run, document)?, style)),
+        "transfer" if !json => output::data(&report::terminal::transfers(&parsed(run, document)?, style)),
         _ => output::json_line(&document),
     }
 }
 
 /// A result's figures as CSV, where its command prints them so.
-fn rows_of(run: &RunSummary, document: serde_json::Value) -> anyhow::Result<String> {
-    let damaged = || format!("the result of run {}", run.id);
+fn rows_of(run: &RunSummary, document: Value) -> anyhow::Result<String> {
     Ok(match run.kind.as_str() {
-        "rfc2544" => report::csv::rfc2544(&serde_json::from_value(document).with_context(damaged)?),
-        "forwarding" => report::csv::forwarding(&serde_json::from_value(document).with_context(damaged)?),
-        "transfer" => report::csv::transfers(&serde_json::from_value(document).with_context(damaged)?),
+        "rfc2544" => report::csv::rfc2544(&parsed(run, document)?),
+        "forwarding" => report::csv::forwarding(&parsed(run, document)?),
+        "transfer" => report::csv::transfers(&parsed(run, document)?),
         kind => return Err(output::usage(format!("run {} is a `{kind}`, which has no CSV; give --json", run.id))),
     })
 }
 
 fn pick(store: &Store, text: Option<&str>) -> anyhow::Result<RunSummary> {
-    let runs = || -> anyhow::Result<String> {
-        let ids: Vec<String> = store.runs()?.iter().take(10).map(|run| run.id.to_string()).collect();
-        Ok(if ids.is_empty() { "the store is empty".to_owned() } else { format!("the newest are {}", ids.join(", ")) })
-    };
     let path = store.path().display();
     match (store.find(text.unwrap_or("last"))?, text) {
         (Some(run), _) => Ok(run),
         (None, Some(text)) => {
             let listed = "`netcliff results list` has their numbers and names";
-            Err(output::usage(format!("there is no run {text} in {path}; {}; {listed}", runs()?)))
+            Err(output::usage(format!("there is no run {text} in {path}; {}; {listed}", store.newest_numbers()?)))
         }
         (None, None) => Err(output::usage(format!("there are no runs in {path} yet"))),
     }
 }
 
 fn show(store: &Store, run: &RunSummary, verbose: bool, json: bool, csv: bool) -> anyhow::Result<()> {
-    let finding = if csv { None } else { store.finding(run.id)? };
-    match finding {
-        Some(finding) if json => output::json_line(&finding),
-        Some(finding) => {
-            let page = if verbose { report::terminal::finding } else { report::terminal::brief };
-            output::data(&page(&finding, output::style()))
+    if let Some(finding) = store.finding(run.id)?.filter(|_| !csv) {
+        if json {
+            return output::json_line(&finding);
         }
-        None if !csv && store.document(run.id)?.is_some() => {
-            let document = store.document(run.id)?.unwrap_or_default();
-            document_of(run, document, json)
-        }
-        None if csv && store.document(run.id)?.is_some() => {
-            output::data(&rows_of(run, store.document(run.id)?.unwrap_or_default())?)
-        }
-        None => {
-            let records = store.records(run.id)?;
-            match (json, csv) {
-                (true, _) => records.iter().try_for_each(output::json_line),
-                (_, true) => output::data(&report::csv::records(&records)),
-                _ => output::data(&report::table::outcomes(&records, output::style())),
-            }
-        }
+        let page = if verbose { report::terminal::finding } else { report::terminal::brief };
+        return output::data(&page(&finding, output::style()));
+    }
+    if let Some(document) = store.document(run.id)? {
+        return if csv { output::data(&rows_of(run, document)?) } else { document_of(run, document, json) };
+    }
+    let records = store.records(run.id)?;
+    match (json, csv) {
+        (true, _) => records.iter().try_for_each(output::json_line),
+        (_, true) => output::data(&report::csv::records(&records)),
+        _ => output::data(&report::table::outcomes(&records, output::style())),
     }
 }
 

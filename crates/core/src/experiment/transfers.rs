@@ -109,6 +109,12 @@ pub struct Factor {
 }
 
 impl Transfers {
+    /// The setting that the file puts along x, if it still varies. Without one there is no figure, and every setting has its effect.
+    pub fn along_x(&self, factors: &[Factor]) -> Option<Key> {
+        let key = self.figure.x?;
+        factors.iter().any(|factor| factor.key == key && factor.levels.len() > 1).then_some(key)
+    }
+
     /// The settings that vary, in the order of [`Key`].
     ///
     /// # Errors

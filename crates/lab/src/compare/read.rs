@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{Measured, kinds};
-use crate::store::{RunSummary, Store, StoreError};
+use crate::store::{LAST, RunSummary, Store, StoreError, name_and_back};
 
 /// Larger files are surely something else (bytes).
 const LARGEST_FILE_BYTES: u64 = 256 << 20;
@@ -29,19 +29,15 @@ pub enum Source {
 impl Source {
     /// `last`, `last~2`, the number of a run, or else a file. What is neither may still be a [`Self::named`] run.
     pub fn parse(text: &str) -> Self {
-        if let Some(back) = text.strip_prefix("last") {
-            let back = if back.is_empty() { Some(0) } else { back.strip_prefix('~').and_then(|n| n.parse().ok()) };
-            if let Some(back) = back {
-                return Self::Last(back);
-            }
+        match name_and_back(text) {
+            (LAST, back) => Self::Last(back),
+            _ => text.parse().map_or_else(|_| Self::File(text.to_owned()), Self::Run),
         }
-        text.parse().map_or_else(|_| Self::File(text.to_owned()), Self::Run)
     }
 
     /// `new-kernel`, or `new-kernel~1` for the one before it.
     pub fn named(text: &str) -> Self {
-        let back = text.rsplit_once('~').and_then(|(name, back)| Some((name, back.parse().ok()?)));
-        let (name, back) = back.unwrap_or((text, 0));
+        let (name, back) = name_and_back(text);
         Self::Named(name.to_owned(), back)
     }
 }
@@ -156,36 +152,31 @@ fn rows_of(mut document: Value) -> Vec<Value> {
 }
 
 fn find(store: &Store, source: &Source) -> Result<RunSummary, ReadError> {
+    let is_over = |run: &RunSummary| run.state != "running";
     let found = match source {
         Source::Run(id) => store.run(*id)?,
-        Source::Last(back) => store.runs()?.into_iter().filter(|run| run.state != "running").nth(*back),
-        Source::Named(name, back) => {
-            let of_name = |run: &RunSummary| run.state != "running" && run.name.as_deref() == Some(name);
-            store.runs()?.into_iter().filter(of_name).nth(*back)
-        }
+        Source::Last(back) => store.newest(LAST, *back, is_over)?,
+        Source::Named(name, back) => store.newest(name, *back, is_over)?,
         Source::File(_) => None,
     };
-    found.map_or_else(|| Err(no_such(store, source)), Ok)
+    match found {
+        Some(run) => Ok(run),
+        None => Err(no_such(store, source)?),
+    }
 }
 
-fn no_such(store: &Store, source: &Source) -> ReadError {
-    let runs: Vec<String> = store.runs().unwrap_or_default().iter().take(10).map(|run| run.id.to_string()).collect();
-    ReadError::NoSuchRun {
+fn no_such(store: &Store, source: &Source) -> Result<ReadError, StoreError> {
+    let newest = |name: &str, back: usize| if back == 0 { name.to_owned() } else { format!("{name}~{back}") };
+    Ok(ReadError::NoSuchRun {
         wanted: match source {
-            Source::Last(0) => "last".to_owned(),
-            Source::Last(back) => format!("last~{back}"),
+            Source::Last(back) => newest(LAST, *back),
+            Source::Named(name, back) => newest(name, *back),
             Source::Run(id) => id.to_string(),
-            Source::Named(name, 0) => name.clone(),
-            Source::Named(name, back) => format!("{name}~{back}"),
             Source::File(path) => path.clone(),
         },
         path: store.path().display().to_string(),
-        newest: if runs.is_empty() {
-            "the store is empty".into()
-        } else {
-            format!("the newest are {}", runs.join(", "))
-        },
-    }
+        newest: store.newest_numbers()?,
+    })
 }
 
 /// Which kind of run these objects are.

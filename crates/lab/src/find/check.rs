@@ -6,7 +6,7 @@ use netcliff_core::finding::{ByEngine, SetupCheck};
 use netcliff_core::{EngineKind, Figure, Finding, FrameSizes, ParseError, Scheme, Traffic, units};
 use netcliff_host::testbed::sysctl::SysctlOverrides;
 
-use super::cliff::{self, Question};
+use super::cliff;
 use super::engines::Computed;
 use super::later::{Later, ceiling_pps};
 use super::plan::Plan;
@@ -128,7 +128,7 @@ fn one(
     // Nothing is known yet of what this set-up serves but what is predicted.
     let capacity_pps = basis.capacity_pps.min(1.05 * expected_pps);
     bench.enter(Stage::Search);
-    let question = Question { near_pps: expected_pps, capacity_pps, ..later.question(spec.clone(), finding) };
+    let question = plan.question(spec.clone(), ceiling_pps(finding), expected_pps, capacity_pps);
     let cliffs = cliff::search(bench, &question).map_err(told)?;
     if let Some(factor) = surroundings::slower(basis.calibrated_at, bench.turns_per_s(Stage::Search)) {
         computed = computed.slowed(factor, spec.work_s);

@@ -6,14 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use netcliff_core::Finding;
 
-use super::cliff::Question;
 use super::idle::HostIdle;
 use super::plan::{Plan, Progress};
 use super::recorder::Recorder;
-use super::stages::{self, Basis};
+use super::stages::Basis;
 use super::{FindOptions, missing};
 use crate::rig::{Rig, RigOptions};
-use crate::trial::TrialSpec;
 use crate::wire_bench::WireBench;
 
 /// What it goes by.
@@ -39,20 +37,6 @@ impl Later<'_, '_> {
         let mut bench = WireBench::new(&rig, self.options.cpu, Box::new(watch));
         self.switch.follow(bench.host_heartbeat())?;
         work(self, &mut Recorder::new(&mut bench))
-    }
-
-    /// The searches of the run itself, from its own cliff on, for trials like `base`.
-    pub fn question(&self, base: TrialSpec, finding: &Finding) -> Question {
-        let near_pps = finding.cliff_pps.wire.map_or(self.basis.capacity_pps, |cliff| cliff.value);
-        Question {
-            base,
-            goal: self.plan.goal,
-            range: stages::range(ceiling_pps(finding)),
-            near_pps,
-            capacity_pps: self.basis.capacity_pps,
-            searches: self.plan.searches,
-            most_trials: self.plan.most_trials,
-        }
     }
 
     /// Tells what comes next.

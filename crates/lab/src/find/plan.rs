@@ -2,9 +2,11 @@
 
 use std::time::Instant;
 
-use super::{FindOptions, Observer, tried};
+use super::cliff::Question;
+use super::{FindOptions, Observer, stages, tried};
 use crate::calibrate;
 use crate::rfc2544::search::Goal;
+use crate::trial::TrialSpec;
 
 /// What a trial takes beyond its measured window: set-up, warm-up, drain (s); seen here: 0.25 to 0.35.
 const TRIAL_OVERHEAD_S: f64 = 0.3;
@@ -70,6 +72,19 @@ impl Plan {
             goal,
             sim_packets: sim_packets(options),
             planned_s,
+        }
+    }
+
+    /// The searches of this plan, for trials like `base` of a sender with this ceiling, begun at `near_pps`.
+    pub fn question(&self, base: TrialSpec, ceiling_pps: f64, near_pps: f64, capacity_pps: f64) -> Question {
+        Question {
+            base,
+            goal: self.goal,
+            range: stages::range(ceiling_pps),
+            near_pps,
+            capacity_pps,
+            searches: self.searches,
+            most_trials: self.most_trials,
         }
     }
 }

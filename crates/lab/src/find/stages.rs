@@ -7,7 +7,7 @@ use netcliff_core::finding::{LatencyAt, SweepPoint};
 use netcliff_core::{EngineKind, Finding, Outcome, Record};
 
 use super::bookkeeping::{self, Seams};
-use super::cliff::{self, Cliffs, Question};
+use super::cliff::{self, Cliffs};
 use super::engines::Computed;
 use super::idle::{self, Idle, Switch};
 use super::plan::{MULTIPLES, Plan, Progress};
@@ -207,15 +207,9 @@ impl Run<'_, '_> {
 
     fn measure_cliff(&mut self, rough: &Rough, ceiling_pps: f64) -> Result<Cliffs, Halt> {
         let expected = self.expected().filter(|pps| (1.0 / NEAR..NEAR).contains(&(pps / rough.cliff_pps)));
-        let question = Question {
-            base: base(self.options, self.plan),
-            goal: self.plan.goal,
-            range: range(ceiling_pps),
-            near_pps: expected.unwrap_or(rough.cliff_pps),
-            capacity_pps: rough.capacity_pps,
-            searches: self.plan.searches,
-            most_trials: self.plan.most_trials,
-        };
+        let base = base(self.options, self.plan);
+        let near_pps = expected.unwrap_or(rough.cliff_pps);
+        let question = self.plan.question(base, ceiling_pps, near_pps, rough.capacity_pps);
         let cliffs = cliff::search(&mut self.bench, &question)?;
         for (figure, found) in [("cliff_pps.wire", cliffs.own()), ("cliff_experienced_pps.wire", cliffs.experienced())]
         {

@@ -4,19 +4,51 @@ use rusqlite::params;
 
 use super::{RunSummary, Store, StoreError};
 
+/// Names the newest run, whatever its own name.
+pub(crate) const LAST: &str = "last";
+
+/// `new-kernel~2` as a name and how many runs before the newest; without a number the newest.
+pub(crate) fn name_and_back(text: &str) -> (&str, usize) {
+    let back = text.rsplit_once('~').and_then(|(name, back)| Some((name, back.parse().ok()?)));
+    back.unwrap_or((text, 0))
+}
+
 impl Store {
     /// The run that a user names: its number, its name (the newest of that name), `last`, or `last~2` and `name~2` for the second before.
     ///
     /// # Errors
     /// The store cannot be read.
     pub fn find(&self, text: &str) -> Result<Option<RunSummary>, StoreError> {
-        if let Ok(id) = text.parse() {
-            return self.run(id);
+        match text.parse() {
+            Ok(id) => self.run(id),
+            Err(_) => {
+                let (name, back) = name_and_back(text);
+                self.newest(name, back, |_| true)
+            }
         }
-        let back = text.rsplit_once('~').and_then(|(name, back)| Some((name, back.parse::<usize>().ok()?)));
-        let (name, back) = back.unwrap_or((text, 0));
-        let called = |run: &RunSummary| name == "last" || run.name.as_deref() == Some(name);
-        Ok(self.runs()?.into_iter().filter(called).nth(back))
+    }
+
+    /// The newest run of a name (`last`: of any) among some, or the `back`th before it.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub(crate) fn newest(
+        &self,
+        name: &str,
+        back: usize,
+        among: impl Fn(&RunSummary) -> bool,
+    ) -> Result<Option<RunSummary>, StoreError> {
+        let called = |run: &RunSummary| name == LAST || run.name.as_deref() == Some(name);
+        Ok(self.runs()?.into_iter().filter(|run| called(run) && among(run)).nth(back))
+    }
+
+    /// The numbers of the newest runs, as a sentence's end: `the newest are 7, 6, 5`.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn newest_numbers(&self) -> Result<String, StoreError> {
+        let ids: Vec<String> = self.runs()?.iter().take(10).map(|run| run.id.to_string()).collect();
+        Ok(if ids.is_empty() { "the store is empty".to_owned() } else { format!("the newest are {}", ids.join(", ")) })
     }
 
     /// Gives a run another name, or none.

@@ -153,7 +153,7 @@ pub(super) struct Found<'a> {
 
 impl Found<'_> {
     pub fn report(&self, place: &Place<'_>, provenance: &Provenance) -> TransferReport {
-        let x = self.x();
+        let x = self.experiment.along_x(&self.factors);
         let effects = self.effects(x);
         let complete =
             |config: &Config| config.ended.is_none() && config.samples.len() >= self.experiment.repeats as usize;
@@ -184,13 +184,6 @@ impl Found<'_> {
             far_fingerprint,
             partial,
         }
-    }
-
-    /// The setting that the file puts along x, if it still varies. Without one there is no figure, and every setting has its
-    /// effect.
-    fn x(&self) -> Option<Key> {
-        let key = self.experiment.figure.x?;
-        self.factors.iter().any(|factor| factor.key == key && factor.levels.len() > 1).then_some(key)
     }
 
     fn asked(&self, place: &Place<'_>) -> Vec<(String, String)> {

@@ -39,8 +39,8 @@ fn unmeasured(finding: &Finding) -> String {
 pub fn doubts(finding: &Finding) -> Vec<String> {
     let mut said = Vec::new();
     let searches = finding.searches.as_ref();
-    if let Some(ends) = finding.cliff_pps.wire.and_then(|cliff| cliff.interval.map(|ends| (cliff, ends))) {
-        let (cliff, ends) = ends;
+    let measured = finding.cliff_pps.wire;
+    if let Some((cliff, ends)) = measured.zip(measured.and_then(|cliff| cliff.interval)) {
         let reach = (ends.high - cliff.value).max(cliff.value - ends.low) / cliff.value;
         if reach > WIDE {
             said.push(format!(
@@ -60,8 +60,10 @@ pub fn doubts(finding: &Finding) -> Vec<String> {
         }
     }
     if !finding.contradictions.is_empty() {
-        let count = finding.contradictions.len();
-        said.push(format!("{count} load{} of the sweep do not fit it", if count == 1 { "" } else { "s" }));
+        said.push(match finding.contradictions.len() {
+            1 => "1 load of the sweep does not fit it".to_owned(),
+            several => format!("{several} loads of the sweep do not fit it"),
+        });
     }
     said
 }

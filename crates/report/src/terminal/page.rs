@@ -93,7 +93,6 @@ impl Page {
         self.wrapped(Tone::Plain, &format!("  {mark}"), &" ".repeat(2 + mark.len()), text);
     }
 
-    /// A cost: name, value, interval, and how it was had where there is room for it.
     /// A list under its heading; nothing where there is nothing.
     pub fn list(&mut self, heading: &str, lines: &[String]) {
         if !lines.is_empty() {

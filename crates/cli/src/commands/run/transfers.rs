@@ -136,8 +136,7 @@ const NO_FIGURE: &str = "--svg: the file puts nothing along x that still varies 
 /// A picture of nothing is refused before anything is measured.
 fn refuse_figure(args: &RunArgs, experiment: &Transfers) -> anyhow::Result<()> {
     let factors = experiment.factors().map_err(output::usage)?;
-    let varies = |key| factors.iter().any(|factor| factor.key == key && factor.levels.len() > 1);
-    if args.svg.is_some() && !experiment.figure.x.is_some_and(varies) {
+    if args.svg.is_some() && experiment.along_x(&factors).is_none() {
         return Err(output::usage(NO_FIGURE));
     }
     Ok(())
