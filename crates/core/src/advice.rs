@@ -31,7 +31,7 @@ pub enum Verdict {
 /// What became of a candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Fate {
+pub enum CandidateStatus {
     /// It is the pick.
     Picked,
     /// Not decided: whether it is best, or whether it keeps the constraints.
@@ -77,7 +77,7 @@ pub struct Candidate {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine: Option<EngineKind>,
     /// What became of it.
-    pub fate: Fate,
+    pub fate: CandidateStatus,
     /// Why, a sentence.
     pub why: String,
     /// Figures by key, such as `latency_p99_s`.

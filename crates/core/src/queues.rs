@@ -1,4 +1,4 @@
-//! [`Queues`]: a host whose NIC deals packets to several receive queues, each with its own interrupt and core (seed 004;
+//! [`Queues`]: a host whose NIC spreads packets over several receive queues, each with its own interrupt and core (seed 004;
 //! THEORY section 2, multi-queue).
 //!
 //! | module | holds |
@@ -65,7 +65,7 @@ pub struct Queues {
 }
 
 impl Queues {
-    /// So many queues, dealt evenly, each with a core of its own.
+    /// So many queues with equal shares, each with a core of its own.
     pub fn even(count: u32) -> Self {
         Self {
             count,

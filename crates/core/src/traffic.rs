@@ -34,7 +34,7 @@ pub struct Traffic {
     /// Link speed, for shares of line rate and ON/OFF sources (bit/s).
     #[serde(rename = "link", with = "link_text", default = "gigabit")]
     pub link_bps: f64,
-    /// Flows that the packets belong to, which a host with several queues deals by; None: so many that they do not matter.
+    /// Flows that the packets belong to, by which a host with several queues spreads them; None: so many that they do not matter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flows: Option<Flows>,
 }

@@ -39,7 +39,7 @@ pub struct PlanSheet {
 }
 
 /// An RSS table in words, such as `128 entries, 32 for each of 4 queues`.
-pub fn dealt(table: &[u32]) -> String {
+pub fn describe_rss_table(table: &[u32]) -> String {
     let mut entries: BTreeMap<u32, usize> = BTreeMap::new();
     table.iter().for_each(|queue| *entries.entry(*queue).or_default() += 1);
     let (least, most) = (entries.values().min().copied().unwrap_or(0), entries.values().max().copied().unwrap_or(0));
@@ -53,7 +53,7 @@ pub fn in_short(value: &str) -> String {
     /// More than a line holds well.
     const LONG: usize = 16;
     let table: Option<Vec<u32>> = value.split(',').map(|entry| entry.parse().ok()).collect();
-    table.filter(|table| table.len() > LONG).map_or_else(|| value.to_owned(), |table| dealt(&table))
+    table.filter(|table| table.len() > LONG).map_or_else(|| value.to_owned(), |table| describe_rss_table(&table))
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use crate::{
         link::{LinkMode, LinkSetting},
     },
     rtnl::Rtnl,
-    setting::{GLANCE, Group, LINK_TIME, Setting},
+    setting::{Group, LINK_TIME, POLL_INTERVAL, Setting},
     testbed::Permission,
 };
 use netcliff_core::experiment::Key;
@@ -334,7 +334,7 @@ impl DeviceHold {
             if late {
                 return Err(DeviceError::LinkDown { interface: self.interface.clone() });
             }
-            thread::sleep(GLANCE);
+            thread::sleep(POLL_INTERVAL);
         }
     }
 }

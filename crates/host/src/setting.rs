@@ -34,7 +34,7 @@ const DEVICES: &str = "/sys/class/net";
 /// (by hand, then back), and the control channel over it must not be given up meanwhile (20 s).
 pub(crate) const LINK_TIME: Duration = Duration::from_secs(5);
 /// Between two looks at a link.
-pub(crate) const GLANCE: Duration = Duration::from_millis(10);
+pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Something about the host that can be set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -284,7 +284,7 @@ fn settled_link(interface: &str) -> io::Result<Option<String>> {
         if !nic.up || Instant::now() > deadline {
             return Ok(Some("by hand, down".to_owned()));
         }
-        thread::sleep(GLANCE);
+        thread::sleep(POLL_INTERVAL);
     }
 }
 

@@ -395,7 +395,7 @@ fn silence_of_a_beating_thread_is_a_pause_and_its_sleep_is_none() {
             let pauses = heart.pauses(from_ns, to_ns);
             pauses.iter().map(|p| p.to_ns.min(to_ns).saturating_sub(p.from_ns.max(from_ns))).sum::<u64>()
         };
-        // A tick or interrupt in it is a sign of life: what is left of the silence on both sides of it shows if it is long enough.
+        // A tick or interrupt in it is a heartbeat: what is left of the silence on both sides of it shows if it is long enough.
         expect(away_ns(silent) > SILENT_NS / 2, (silent, away_ns(silent), heart.pauses(silent.0, silent.1)))?;
         expect(away_ns(asleep) < 500_000, (asleep, away_ns(asleep), heart.pauses(asleep.0, asleep.1)))
     });

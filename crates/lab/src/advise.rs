@@ -28,7 +28,7 @@ mod race;
 mod samples;
 mod screen;
 
-use netcliff_core::advice::{Candidate, Fate, Verdict};
+use netcliff_core::advice::{Candidate, CandidateStatus, Verdict};
 use netcliff_core::{
     Advice, Constraint, Dimension, Engine, EngineFailure, EngineKind, Goal, Host, Point, Provenance, Scheme, Traffic,
     Unsupported,
@@ -221,16 +221,16 @@ fn simulated(
     sampler: &dyn Sampler,
 ) -> Result<Vec<usize>, AdviseError> {
     let mut kept = Vec::new();
-    for (place, candidate) in candidates.iter_mut().enumerate().filter(|(_, c)| c.fate == Fate::Contends) {
+    for (place, candidate) in candidates.iter_mut().enumerate().filter(|(_, c)| c.fate == CandidateStatus::Contends) {
         match sampler.supports(&point(question, &candidate.scheme)) {
             Ok(()) => kept.push(place),
             Err(Unsupported { reason, .. }) => {
-                candidate.fate = Fate::Unanswered;
+                candidate.fate = CandidateStatus::Unanswered;
                 candidate.why = reason;
             }
         }
     }
-    let answered = candidates.iter().any(|candidate| candidate.fate != Fate::Unanswered);
+    let answered = candidates.iter().any(|candidate| candidate.fate != CandidateStatus::Unanswered);
     match candidates.first().filter(|_| !answered) {
         Some(first) => Err(AdviseError::Unanswered { count: candidates.len(), why: first.why.clone() }),
         None => Ok(kept),
@@ -270,7 +270,12 @@ fn finish(advice: &mut Advice) {
     let rank = |candidate: &Candidate| {
         let place = advised.iter().position(|scheme| *scheme == candidate.scheme).unwrap_or(advised.len());
         let value = candidate.figure(goal.measure).map_or(f64::INFINITY, |figure| figure.value);
-        (place, candidate.fate == Fate::Unanswered, !candidate.front, if goal.maximise { -value } else { value })
+        (
+            place,
+            candidate.fate == CandidateStatus::Unanswered,
+            !candidate.front,
+            if goal.maximise { -value } else { value },
+        )
     };
     advice.candidates.sort_by(|a, b| rank(a).partial_cmp(&rank(b)).unwrap_or(std::cmp::Ordering::Equal));
     let on_paper = advice.candidates.iter().filter(|c| c.engine == Some(EngineKind::Model)).count();

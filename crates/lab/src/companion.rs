@@ -19,7 +19,7 @@ use crate::rig::Rig;
 /// How long it may take to leave when its pipes are closed.
 const LEAVE: Duration = Duration::from_secs(5);
 /// How often it is looked whether it has left.
-const GLANCE: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// The longest test an agent can be told to run; who started it ends it earlier.
 const LONGEST: &str = "24h";
 
@@ -83,7 +83,7 @@ impl Drop for Process {
             if !matches!(self.0.try_wait(), Ok(None)) {
                 return;
             }
-            thread::sleep(GLANCE);
+            thread::sleep(POLL_INTERVAL);
         }
         // It does not answer: nothing is lost with it.
         let _ = self.0.kill();

@@ -50,7 +50,7 @@ use idle::{HostIdle, Switch};
 use recorder::Recorder;
 
 pub use check::CheckSetup;
-pub(crate) use engines::Computed;
+pub(crate) use engines::Predictor;
 pub use idle::Idle;
 pub use plan::Plan;
 

@@ -99,7 +99,7 @@ pub struct HostCpus {
 /// True where the answering end is to be a [`Companion`] of this process, as it is of request/response tools that are a client
 /// and a server: threads of one process share its table of descriptors, which each call then has to lock.
 pub fn apart(settings: &Settings) -> bool {
-    // A pair of Unix sockets is made by one process. Threads that spin leave a companion no CPU to give signs of life with.
+    // A pair of Unix sockets is made by one process. Threads that spin leave a companion no CPU to give heartbeats with.
     settings.transport != Transport::Unix && settings.receive != Receive::Spin
 }
 

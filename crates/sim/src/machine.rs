@@ -27,7 +27,7 @@ pub(crate) use record::{CELLS, Records, SEGMENTS};
 
 /// What became of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum PacketOutcome {
     /// Left protocol processing (and entered the socket where there is an application).
     Processed,
     /// Taken by the application.
@@ -40,14 +40,14 @@ pub(crate) enum Fate {
     DroppedSender,
 }
 
-/// Sees every packet's fate; `()` sees nothing and costs nothing.
+/// Sees every packet's outcome; `()` sees nothing and costs nothing.
 pub(crate) trait Watch {
     /// Idle polls between two far packets need not be played one by one.
     const LEAVES_OUT_IDLE_POLLS: bool = false;
 
-    /// Packet `number` met `fate` at `at` [ticks].
+    /// Packet `number` met `outcome` at `at` [ticks].
     #[inline]
-    fn fate(&mut self, _number: u32, _fate: Fate, _at: u64) {}
+    fn outcome(&mut self, _number: u32, _outcome: PacketOutcome, _at: u64) {}
 
     /// A packet was put into the ring at `at` [ticks].
     #[inline]
@@ -289,7 +289,7 @@ impl<W: Watch> Machine<W> {
             if let Some(counts) = self.counts_of(packet.socket) {
                 counts.dropped_ring += 1;
             }
-            self.watch.fate(packet.number, Fate::DroppedRing, self.now);
+            self.watch.outcome(packet.number, PacketOutcome::DroppedRing, self.now);
             return Arrival::Dropped;
         }
         self.ring.push(packet);
@@ -372,7 +372,7 @@ impl<W: Watch> Machine<W> {
         if self.applications.is_some() {
             return self.hand_on(packet);
         }
-        self.watch.fate(packet.number, Fate::Processed, self.now);
+        self.watch.outcome(packet.number, PacketOutcome::Processed, self.now);
         self.counts.delivered_bytes += u64::from(packet.bytes);
         self.records.latency(latency);
         if self.beside.is_some() {

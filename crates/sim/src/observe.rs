@@ -9,7 +9,7 @@ use netcliff_core::{Detail, EngineFailure, Invalid, LatencyHistogram, Point, Que
 
 use crate::clock::Clock;
 use crate::engine::{SimEngine, Simulation};
-use crate::machine::{CELLS, Fate, Machine, SEGMENTS, Watch};
+use crate::machine::{CELLS, Machine, PacketOutcome, SEGMENTS, Watch};
 use crate::replicate::{Replication, cut, each};
 use crate::schemes;
 use crate::stats::ratio;
@@ -78,9 +78,9 @@ impl Watch for Observer {
         self.count(at, |slice| &mut slice.arrived);
     }
 
-    fn fate(&mut self, _number: u32, fate: Fate, at: u64) {
-        match fate {
-            Fate::Processed => {
+    fn outcome(&mut self, _number: u32, outcome: PacketOutcome, at: u64) {
+        match outcome {
+            PacketOutcome::Processed => {
                 self.ring(at, -1);
                 if self.application {
                     self.socket.change(at, self.segment, 1);
@@ -88,17 +88,17 @@ impl Watch for Observer {
                     self.count(at, |slice| &mut slice.delivered);
                 }
             }
-            Fate::Taken => {
+            PacketOutcome::Taken => {
                 self.socket.change(at, self.segment, -1);
                 self.count(at, |slice| &mut slice.delivered);
             }
-            Fate::DroppedRing => {
+            PacketOutcome::DroppedRing => {
                 self.count(at, |slice| &mut slice.arrived);
                 self.count(at, |slice| &mut slice.dropped_ring);
             }
             // Neither queue of the host saw it.
-            Fate::DroppedSender => {}
-            Fate::DroppedSocket => {
+            PacketOutcome::DroppedSender => {}
+            PacketOutcome::DroppedSocket => {
                 self.ring(at, -1);
                 self.count(at, |slice| &mut slice.dropped_socket);
             }

@@ -22,7 +22,7 @@ use crate::clock::Clock;
 use crate::draw::Draw;
 use crate::fifo::Packet;
 use crate::free_running::offset;
-use crate::machine::{Fate, SocketCounts};
+use crate::machine::{PacketOutcome, SocketCounts};
 use crate::random::Purpose;
 use crate::source::Source;
 use crate::tally::Counts;
@@ -88,7 +88,7 @@ struct World {
     mask_mean: f64,
     pauses: Option<pauses::Pauses>,
     counts: Counts,
-    fates: Vec<(u32, Fate, u64)>,
+    fates: Vec<(u32, PacketOutcome, u64)>,
     over: bool,
 }
 
@@ -186,7 +186,7 @@ impl World {
         } else {
             self.counts.dropped_ring += 1;
             self.told(packet).dropped_ring += 1;
-            self.fates.push((packet.number, Fate::DroppedRing, self.now));
+            self.fates.push((packet.number, PacketOutcome::DroppedRing, self.now));
         }
         Some(room)
     }
@@ -199,7 +199,7 @@ impl World {
         self.counts.processed += 1;
         self.counts.processed_latency += u128::from(self.now - packet.arrived);
         if self.applications.is_empty() {
-            self.fates.push((packet.number, Fate::Processed, self.now));
+            self.fates.push((packet.number, PacketOutcome::Processed, self.now));
             self.delivered(packet);
             return false;
         }

@@ -27,7 +27,7 @@ fn unseen(of: f64, confidence: f64) -> Figure {
     Figure::between(0.0, 0.0, -(1.0 - confidence).ln() / of, confidence)
 }
 
-/// Share of the packets whose fate the window saw that `lost` counts.
+/// Share of the packets whose outcome the window saw that `lost` counts.
 fn loss(batch: &Batch, confidence: f64, lost: impl Fn(&Counts) -> u64) -> Option<Figure> {
     let of = fated(batch);
     if sum(batch, &lost) == 0 {

@@ -4,7 +4,7 @@ use netcliff_core::{EngineFailure, Point};
 
 use crate::clock::Clock;
 use crate::engine::{SimEngine, clock};
-use crate::machine::{Fate, Machine, Watch};
+use crate::machine::{Machine, PacketOutcome, Watch};
 use crate::schemes;
 use crate::tally::Account;
 
@@ -87,17 +87,17 @@ impl Watch for Recorder {
         self.change(at, |level| level.ring += 1);
     }
 
-    fn fate(&mut self, _number: u32, fate: Fate, at: u64) {
-        self.change(at, |level| match fate {
-            Fate::Processed => {
+    fn outcome(&mut self, _number: u32, outcome: PacketOutcome, at: u64) {
+        self.change(at, |level| match outcome {
+            PacketOutcome::Processed => {
                 level.ring -= 1;
                 level.socket += 1;
             }
-            Fate::Taken => level.socket -= 1,
-            Fate::DroppedRing => level.dropped_ring += 1,
+            PacketOutcome::Taken => level.socket -= 1,
+            PacketOutcome::DroppedRing => level.dropped_ring += 1,
             // Neither queue of the host saw it.
-            Fate::DroppedSender => {}
-            Fate::DroppedSocket => {
+            PacketOutcome::DroppedSender => {}
+            PacketOutcome::DroppedSocket => {
                 level.ring -= 1;
                 level.dropped_socket += 1;
             }

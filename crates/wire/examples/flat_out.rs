@@ -9,7 +9,7 @@ use netcliff_wire::clock;
 use netcliff_wire::forward::frame::Templates;
 use netcliff_wire::forward::port::{SendBy, open_sender};
 use netcliff_wire::forward::{Profile, Sweep};
-use netcliff_wire::transmit::{Kicked, mac_address};
+use netcliff_wire::transmit::{SendOutcome, mac_address};
 
 /// As `netcliff rfc2544`.
 const BURST: u64 = 32;
@@ -53,7 +53,7 @@ fn send(args: &[String]) -> Result<String, Box<dyn std::error::Error>> {
     let mut sender = open_sender(by, interface, templates.filler(), BURST as usize)?.sender;
     let begin_ns = clock::monotonic_ns();
     let end_ns = begin_ns + (seconds.parse::<f64>()? * 1e9) as u64;
-    let (mut sequence, mut kicked) = (0, Kicked::default());
+    let (mut sequence, mut kicked) = (0, SendOutcome::default());
     loop {
         let now_ns = clock::monotonic_ns();
         if now_ns >= end_ns {

@@ -2,7 +2,7 @@
 //!
 //! Both ends say who they are, agree on a version and, off the host, prove the same key (Noise NNpsk0). Then the
 //! client starts a test by name with settings of that test's own, is told the ports and a token that admits data
-//! connections, asks for reports while it runs, and stops it. Both send a sign of life each second; an end that hears
+//! connections, asks for reports while it runs, and stops it. Both send a heartbeat each second; an end that hears
 //! nothing for [`Limits::silence_s`] gives the other up and keeps what it measured.
 //!
 //! | module | holds |
@@ -19,9 +19,9 @@
 pub mod agent;
 pub mod channel;
 pub mod client;
+mod connections;
 mod error;
 pub mod far;
-mod guests;
 pub mod handshake;
 pub mod key;
 mod memory;
@@ -41,10 +41,10 @@ pub const PROTOCOL: u16 = 2;
 /// Feature of an agent that can meter its host's CPUs exactly during a test, or says why it cannot.
 pub const CPU_METER: &str = "cpu-meter";
 
-/// A feature of an agent: it deals the flows of a transfer to several CPUs.
+/// A feature of an agent: it spreads the flows of a transfer over several CPUs.
 pub const CPU_LISTS: &str = "cpu-lists";
 
-/// A feature of an agent: it deals the flows of request/response to several CPUs.
+/// A feature of an agent: it spreads the flows of request/response over several CPUs.
 pub const RR_CPU_LISTS: &str = "rr-cpu-lists";
 
 /// A feature of an agent: it serves the flows of a transfer by fewer threads.
@@ -77,7 +77,7 @@ pub struct Limits {
     pub test_s: f64,
     /// Connections at once, handshakes included.
     pub connections: usize,
-    /// Handshakes at once: strangers can hold no more than these.
+    /// Handshakes at once: pending connections can hold no more than these.
     pub handshakes: usize,
     /// All that the tests hold together: buffers, files, threads, reports (bytes).
     pub memory_bytes: u64,
@@ -102,11 +102,11 @@ impl Default for Limits {
 }
 
 /// Signs of life a silence: one may be lost to a busy host without the other end giving up.
-const SIGNS_A_SILENCE: f64 = 5.0;
+const HEARTBEATS_A_SILENCE: f64 = 5.0;
 
 impl Limits {
-    /// Between two signs of life (s).
-    pub fn sign_of_life_s(&self) -> f64 {
-        self.silence_s / SIGNS_A_SILENCE
+    /// Between two heartbeats (s).
+    pub fn heartbeat_interval_s(&self) -> f64 {
+        self.silence_s / HEARTBEATS_A_SILENCE
     }
 }

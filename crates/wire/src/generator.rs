@@ -20,7 +20,7 @@ use crate::error::WireError;
 use crate::frame::FrameSpec;
 use crate::latency::Latency;
 use crate::thread::{CpuUse, Placement};
-use crate::transmit::{self, Kicked, Method, Transmit};
+use crate::transmit::{self, Method, SendOutcome, Transmit};
 
 mod ceiling;
 mod pace;
@@ -60,7 +60,7 @@ pub struct SentSlot {
 /// A time in which a thread or CPU did nothing [ns of `CLOCK_MONOTONIC`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Gap {
-    /// Last sign of life before it.
+    /// Last heartbeat before it.
     pub from_ns: u64,
     /// First one after it.
     pub to_ns: u64,
@@ -161,11 +161,11 @@ pub struct SenderReport {
     /// Rate at which they were offered [packets/s].
     pub achieved_pps: Option<f64>,
     /// All frames offered to the kernel, by what became of them.
-    pub frames: Kicked,
+    pub frames: SendOutcome,
     /// Frames of the measured window offered.
     pub window_offered: u64,
     /// Of these, what became of them.
-    pub window_frames: Kicked,
+    pub window_frames: SendOutcome,
     /// One past the highest sequence number used; all below it were offered.
     pub next_sequence: u64,
     /// Return of the call that transmitted a frame, minus its intended send time.
@@ -221,13 +221,13 @@ impl From<WireError> for SenderFailure {
 
 type Outcome = Result<SenderReport, SenderFailure>;
 /// The schedule to follow, for a prepared thread.
-type Order = (Box<dyn Iterator<Item = u64> + Send>, Span);
+type ScheduleCommand = (Box<dyn Iterator<Item = u64> + Send>, Span);
 
 /// A generator thread, in place and with its socket open, that waits for a schedule.
 #[derive(Debug)]
 pub struct Generator {
     thread: JoinHandle<Outcome>,
-    orders: Sender<Order>,
+    orders: Sender<ScheduleCommand>,
     progress: Arc<SenderProgress>,
 }
 
@@ -319,7 +319,7 @@ fn serve(
     stop: &AtomicBool,
     progress: &SenderProgress,
     ready: &Sender<Result<(), WireError>>,
-    inbox: &Receiver<Order>,
+    inbox: &Receiver<ScheduleCommand>,
 ) -> Outcome {
     let mut transmitter = match open(config) {
         Ok(transmitter) => transmitter,

@@ -62,7 +62,7 @@ impl Timing {
 /// Where the packets of the window went: offered = delivered + refused + sender + elsewhere, with
 /// `socket` a part of `elsewhere` whose edges are those of the reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Fate {
+pub struct PacketAccounting {
     /// Offered by the generator.
     pub offered: u64,
     /// Read by the sink.
@@ -75,7 +75,7 @@ pub struct Fate {
     pub elsewhere: u64,
     /// Dropped by the sink's socket, over the whole run; `None` if the kernel does not tell.
     pub run_socket_drops: Option<u64>,
-    /// Packets of the whole run with no known fate: offered - refused - sender - delivered - socket
+    /// Packets of the whole run with no known cause of loss: offered - refused - sender - delivered - socket
     /// drops. Losses inside the receiver that only its own counters tell (softnet, IP, checksum).
     pub run_unexplained: Option<i64>,
 }
@@ -88,7 +88,8 @@ pub struct WireRun {
     /// The sink's side.
     pub sink: SinkReport,
     /// Where the window's packets went.
-    pub fate: Fate,
+    #[serde(rename = "fate")]
+    pub accounting: PacketAccounting,
     /// Length of the window, up to the last frame if the run was stopped in it \[s\].
     pub measured_s: f64,
 }
@@ -97,19 +98,19 @@ impl WireRun {
     /// Offered load in the window [packets/s], by intended send times: true to the wire only if
     /// `sender.kept_up`. `None` if the run was stopped before the window.
     pub fn offered_pps(&self) -> Option<f64> {
-        (self.measured_s > 0.0).then(|| self.fate.offered as f64 / self.measured_s)
+        (self.measured_s > 0.0).then(|| self.accounting.offered as f64 / self.measured_s)
     }
 
     /// Delivered load in the window: packets *offered in it* that were read [packets/s]. As
     /// [`Self::offered_pps`].
     pub fn delivered_pps(&self) -> Option<f64> {
-        (self.measured_s > 0.0).then(|| self.fate.delivered as f64 / self.measured_s)
+        (self.measured_s > 0.0).then(|| self.accounting.delivered as f64 / self.measured_s)
     }
 
     /// Share of the window's packets that were not read; `None` if none were offered.
     pub fn loss_fraction(&self) -> Option<f64> {
-        let offered = self.fate.offered;
-        (offered > 0).then(|| (offered - self.fate.delivered.min(offered)) as f64 / offered as f64)
+        let offered = self.accounting.offered;
+        (offered > 0).then(|| (offered - self.accounting.delivered.min(offered)) as f64 / offered as f64)
     }
 }
 
@@ -181,7 +182,7 @@ pub fn run_with(
     match (sent, received) {
         (Ok(sender), Ok(sink)) => {
             let measured_s = measured_s(&sender, span.window);
-            Ok(WireRun { fate: fate(&sender, &sink), sender, sink, measured_s })
+            Ok(WireRun { accounting: account(&sender, &sink), sender, sink, measured_s })
         }
         (sent, received) => Err(failure(sent, received)),
     }
@@ -225,12 +226,12 @@ fn measured_s(sender: &SenderReport, window: Window) -> f64 {
     Window { to_ns, ..window }.length_s()
 }
 
-fn fate(sender: &SenderReport, sink: &SinkReport) -> Fate {
-    let lost_here = |frames: &crate::transmit::Kicked| frames.sender_full + frames.unreachable;
+fn account(sender: &SenderReport, sink: &SinkReport) -> PacketAccounting {
+    let lost_here = |frames: &crate::transmit::SendOutcome| frames.sender_full + frames.unreachable;
     let window = &sender.window_frames;
     let known = sink.window_delivered + window.refused + lost_here(window);
     let accepted = sender.frames.accepted as i64;
-    Fate {
+    PacketAccounting {
         offered: sender.window_offered,
         delivered: sink.window_delivered,
         refused: window.refused,

@@ -74,11 +74,11 @@ pub fn check_cpus(cpus: impl IntoIterator<Item = usize>) -> Result<(), WireError
 }
 
 /// The CPU of the `number`th of several threads: the CPUs of a list in turn, or that of all where there is none.
-pub(crate) fn dealt(cpu: Option<usize>, cpus: &[usize], number: usize) -> Option<usize> {
+pub(crate) fn round_robin(cpu: Option<usize>, cpus: &[usize], number: usize) -> Option<usize> {
     cpus.iter().copied().cycle().nth(number).or(cpu)
 }
 
-/// The CPUs of threads in words, one for all or a list that is dealt: `any`, `3`, or `0+2`.
+/// The CPUs of threads in words, one for all or a list used round robin: `any`, `3`, or `0+2`.
 pub fn print_cpus(cpu: Option<usize>, cpus: &[usize]) -> String {
     let list: Vec<String> = cpus.iter().map(ToString::to_string).collect();
     if list.is_empty() { cpu.map_or("any".to_owned(), |cpu| cpu.to_string()) } else { list.join("+") }
@@ -96,13 +96,13 @@ fn real_time(level: u8) -> Result<(), WireError> {
 
 /// The calling thread before all ordinary threads while this lives, where it is an ordinary one and may be: what keeps the time of others
 /// shall not wait behind them. Threads that it starts meanwhile are ordinary.
-pub(crate) struct Punctual {
+pub(crate) struct RealtimeGuard {
     changed: bool,
     /// It is the calling thread's.
     _here: PhantomData<*const ()>,
 }
 
-impl Punctual {
+impl RealtimeGuard {
     pub(crate) fn begin() -> Self {
         // SAFETY: 0 is the calling thread.
         let ordinary = unsafe { libc::sched_getscheduler(0) } == libc::SCHED_OTHER;
@@ -110,7 +110,7 @@ impl Punctual {
     }
 }
 
-impl Drop for Punctual {
+impl Drop for RealtimeGuard {
     fn drop(&mut self) {
         if self.changed {
             // To be an ordinary thread is always allowed.
@@ -242,10 +242,10 @@ mod tests {
     }
 
     #[test]
-    fn cpus_are_dealt_in_turn() {
-        let cpus: Vec<Option<usize>> = (0..4).map(|number| dealt(Some(7), &[4, 5, 6], number)).collect();
+    fn cpus_are_used_round_robin() {
+        let cpus: Vec<Option<usize>> = (0..4).map(|number| round_robin(Some(7), &[4, 5, 6], number)).collect();
         assert_eq!(cpus, [4, 5, 6, 4].map(Some));
-        assert_eq!((dealt(Some(7), &[], 3), dealt(None, &[], 3)), (Some(7), None));
+        assert_eq!((round_robin(Some(7), &[], 3), round_robin(None, &[], 3)), (Some(7), None));
         let printed = [print_cpus(None, &[]), print_cpus(Some(3), &[]), print_cpus(Some(0), &[0, 2])];
         assert_eq!(printed, ["any", "3", "0+2"]);
     }

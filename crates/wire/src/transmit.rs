@@ -62,7 +62,7 @@ impl Default for Method {
 
 /// What became of the frames of one kick.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Kicked {
+pub struct SendOutcome {
     /// Taken by the next hop.
     pub accepted: u64,
     /// Refused by the next hop's queue (ENOBUFS, or the message after which `sendmmsg` stopped):
@@ -74,7 +74,7 @@ pub struct Kicked {
     pub unreachable: u64,
 }
 
-impl Kicked {
+impl SendOutcome {
     /// Adds another kick.
     pub fn add(&mut self, other: &Self) {
         self.accepted += other.accepted;
@@ -114,7 +114,7 @@ pub trait Transmit: Send {
     ///
     /// # Errors
     /// The interface or socket is unusable (down, removed); staged frames are lost.
-    fn kick(&mut self) -> Result<Kicked, WireError>;
+    fn kick(&mut self) -> Result<SendOutcome, WireError>;
 }
 
 /// Opens a transmitter in the calling thread's network namespace.

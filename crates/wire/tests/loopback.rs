@@ -30,9 +30,12 @@ fn packets_pass_and_are_accounted_for() {
     let run =
         run(generator, SinkConfig::new(address, RUN_ID), schedule, Timing::measured(0.2), &Arc::default(), |_, _| ())
             .expect("loopback works");
-    assert_eq!(run.fate.offered, 1000);
-    assert_eq!(run.fate.run_unexplained, Some(0), "{:?}", run.fate);
-    assert_eq!(run.fate.offered, run.fate.delivered + run.fate.refused + run.fate.sender + run.fate.elsewhere);
+    assert_eq!(run.accounting.offered, 1000);
+    assert_eq!(run.accounting.run_unexplained, Some(0), "{:?}", run.accounting);
+    assert_eq!(
+        run.accounting.offered,
+        run.accounting.delivered + run.accounting.refused + run.accounting.sender + run.accounting.elsewhere
+    );
     let summary = run.sink.end_to_end.summary().expect("packets came");
     assert!(summary.min_s > 0.0 && summary.max_s < 10.0);
 }

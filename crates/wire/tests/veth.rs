@@ -37,14 +37,18 @@ fn measure(pair: &Pair, method: Method, rate_pps: f64, measured_s: f64, work: Wo
 
 /// What must hold whatever the load and however noisy the machine.
 fn conserved(run: &WireRun) {
-    let fate = run.fate;
-    assert_eq!(fate.offered, fate.delivered + fate.refused + fate.sender + fate.elsewhere, "{fate:?}");
+    let accounting = run.accounting;
+    assert_eq!(
+        accounting.offered,
+        accounting.delivered + accounting.refused + accounting.sender + accounting.elsewhere,
+        "{accounting:?}"
+    );
     assert_eq!(run.sender.frames.total(), run.sender.next_sequence);
     assert_eq!(run.sink.duplicates + run.sink.too_old + run.sink.reordered, 0);
     assert!(run.sink.highest_sequence < Some(run.sender.next_sequence));
-    assert_eq!(run.sink.end_to_end.count(), fate.delivered);
-    assert_eq!(run.sink.kernel_to_read.count(), fate.delivered);
-    assert_eq!(fate.run_unexplained, Some(0), "accepted = read + dropped by the socket: {fate:?}");
+    assert_eq!(run.sink.end_to_end.count(), accounting.delivered);
+    assert_eq!(run.sink.kernel_to_read.count(), accounting.delivered);
+    assert_eq!(accounting.run_unexplained, Some(0), "accepted = read + dropped by the socket: {accounting:?}");
 }
 
 #[test]
@@ -55,8 +59,8 @@ fn a_light_load_arrives_whole() {
         conserved(&run);
         // The test machine may be busy: loss is allowed, lost track of it is not. The Poisson count
         // of the window lies within z = 5 standard deviations of 2000.
-        assert!((run.fate.offered as f64 - 2000.0).abs() < 5.0 * 2000f64.sqrt(), "{:?}", run.fate);
-        assert!(run.fate.delivered > 0);
+        assert!((run.accounting.offered as f64 - 2000.0).abs() < 5.0 * 2000f64.sqrt(), "{:?}", run.accounting);
+        assert!(run.accounting.delivered > 0);
     }
 }
 
@@ -69,7 +73,7 @@ fn an_overload_is_accounted_for() {
         conserved(&run);
         assert!(run.delivered_pps() < Some(60_000.0), "{:?}", run.delivered_pps());
         assert!(run.loss_fraction() > Some(0.5));
-        assert!(run.fate.run_socket_drops.is_some_and(|drops| drops > 0) || run.fate.refused > 0);
+        assert!(run.accounting.run_socket_drops.is_some_and(|drops| drops > 0) || run.accounting.refused > 0);
     }
 }
 
@@ -98,9 +102,9 @@ fn big_frames_and_batches_pass_with_right_checksums() {
             let run = run(generator, sink, schedule, Timing::measured(0.1), &Arc::default(), |_, _| ())
                 .expect("the pair works");
             conserved(&run);
-            assert_eq!(run.fate.offered, 200, "constant arrivals");
+            assert_eq!(run.accounting.offered, 200, "constant arrivals");
             // Wrong checksums would lose every frame.
-            assert!(run.fate.delivered > 0, "{method:?} {frame_bytes}");
+            assert!(run.accounting.delivered > 0, "{method:?} {frame_bytes}");
         }
     }
 }
@@ -198,7 +202,7 @@ fn stopping_keeps_what_was_measured() {
     )
     .expect("stopping is no failure");
     assert!(run.sender.stopped);
-    assert!(run.fate.offered > 1000 && run.fate.offered < 100_000);
+    assert!(run.accounting.offered > 1000 && run.accounting.offered < 100_000);
     assert!(run.measured_s < 20.0, "the window ends with the run: {}", run.measured_s);
     conserved(&run);
 }

@@ -46,7 +46,7 @@ pub struct ComputeArgs {
         hide_short_help = true
     )]
     pub queues: Option<QueuesArg>,
-    /// Flows that RSS deals to the queues, the k-th with a weight of k^-zipf, or those of a capture (.pcap, .pcapng)
+    /// Flows that RSS spreads over the queues, the k-th with a weight of k^-zipf, or those of a capture (.pcap, .pcapng)
     #[arg(
         long,
         value_name = "N[:zipf=S]|FILE",

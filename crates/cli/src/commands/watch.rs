@@ -32,7 +32,7 @@ struct Line<'a> {
 }
 
 /// Between two looks whether a signal asked to end.
-const GLANCE: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// A watch ends within a few glances of a signal.
 const LEAVING: Duration = Duration::from_secs(1);
 
@@ -156,7 +156,7 @@ fn live(
             terminal.draw(|frame| screen::draw(frame, &view))?;
             changed = false;
         }
-        if let Some(event) = keys.next(next.saturating_duration_since(Instant::now()).min(GLANCE))? {
+        if let Some(event) = keys.next(next.saturating_duration_since(Instant::now()).min(POLL_INTERVAL))? {
             changed = true;
             match event {
                 Event::Key(key) if key.kind == KeyEventKind::Press => {

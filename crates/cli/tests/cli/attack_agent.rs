@@ -1,4 +1,4 @@
-//! Attacks on an agent from outside: by strangers, by other users of its host, and by a client that has the key.
+//! Attacks on an agent from outside: by unauthenticated peers, by other users of its host, and by a client that has the key.
 //!
 //! In seconds here; `scripts/attack/agent.sh` runs the long form (`--ignored`): a thousand orders.
 
@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::orders::{Fate, Order, carry_out, orders, session, stream};
+use crate::common::orders::{AgentRequest, RequestOutcome, carry_out, orders, session, stream};
 use crate::common::running::{Running, agent};
 use crate::common::{Home, bed, say};
 use netcliff_testkit::{Need, has, has_program};
@@ -56,7 +56,7 @@ fn draw(seed: u8, count: usize) {
     let mut done = 0;
     let mut session = session(&address, &key);
     for (number, order) in orders(seed, count).iter().enumerate() {
-        done += usize::from(carry_out(&mut session, LOOPBACK, order) == Fate::Done);
+        done += usize::from(carry_out(&mut session, LOOPBACK, order) == RequestOutcome::Done);
         let most_mib = most_kib(&agent) / 1024;
         assert!(most_mib < MEMORY_MIB + BESIDE_MIB, "{most_mib} MiB after order {number} of seed {seed}: {order:?}");
     }
@@ -78,7 +78,7 @@ fn a_thousand_drawn_orders_keep_an_agent_within_its_memory() {
     draw(LONG_SEED, 1000);
 }
 
-fn transfer(changes: serde_json::Value) -> Order {
+fn transfer(changes: serde_json::Value) -> AgentRequest {
     let mut order = json!({
         "carrier": "tcp", "path": "write", "options": { "no_delay": false, "congestion": null, "send_buffer_bytes": null,
         "receive_buffer_bytes": null, "mss_bytes": null, "tos": null, "pacing_bps": null }, "direction": "send", "flows": 1,
@@ -171,7 +171,7 @@ fn an_agent_leaves_whatever_its_clients_wait_for() {
             (0..flows).filter_map(|flow| (number > 0).then(|| stream(target, &ready.token, flow)).flatten()).collect();
         held.push((session, data));
     }
-    // And strangers that are about to say who they are.
+    // And peers whose handshake has begun.
     let silent: Vec<TcpStream> = (0..4).map(|_| TcpStream::connect(&address).expect("it listens")).collect();
     std::thread::sleep(Duration::from_millis(700));
     leaves(agent);

@@ -177,7 +177,7 @@ fn a_change_at_the_far_end_is_told_by_its_agent() {
     let Some(bed) = bed::Bed::new("changed") else { return };
     let (near, far) = (Home::new(), Home::new());
     let key = bed::key(&far);
-    // Patient: this host may be too busy for signs of life every second.
+    // Patient: this host may be too busy for heartbeats every second.
     let listening = ["agent", "--listen", bed::AGENT, "--key", &key, "--silence", "30s"];
     let mut agent = Running::of(bed.inside(1, &far, &[], &listening));
     agent.until("agent listens on", PATIENCE);

@@ -329,15 +329,15 @@ fn wrong_usage() {
 }
 
 #[test]
-fn flows_are_dealt_to_the_cpus_of_a_list() {
+fn flows_use_the_cpus_of_a_list_round_robin() {
     let home = Home::new();
     // One CPU that there surely is, twice: each flow has to find its far end.
     let short = ["rr", "--testbed", "loopback", "--time", "100ms", "--warm-up", "20ms", "--repeats", "1", "--json"];
     for transport in ["tcp", "udp", "unix"] {
-        let dealt = home.json([&short[..], &["--flows", "3", "--cpu", "0+0,0+0", "--transport", transport]].concat());
-        assert_eq!(dealt["partial"], Value::Null, "{dealt}");
-        assert_eq!(dealt["flow_rates_per_s"].as_array().map(Vec::len), Some(3), "{dealt}");
-        assert_eq!(dealt["settings"]["server_cpus"], serde_json::json!([0, 0]));
-        assert!(dealt["path"].to_string().contains("0+0"), "{dealt}");
+        let spread = home.json([&short[..], &["--flows", "3", "--cpu", "0+0,0+0", "--transport", transport]].concat());
+        assert_eq!(spread["partial"], Value::Null, "{spread}");
+        assert_eq!(spread["flow_rates_per_s"].as_array().map(Vec::len), Some(3), "{spread}");
+        assert_eq!(spread["settings"]["server_cpus"], serde_json::json!([0, 0]));
+        assert!(spread["path"].to_string().contains("0+0"), "{spread}");
     }
 }

@@ -340,7 +340,7 @@ fn a_damaged_journal_of_a_run_that_died_is_told_beside_the_figures() {
 }
 
 #[test]
-fn flows_are_dealt_to_the_cpus_of_a_list() {
+fn flows_use_the_cpus_of_a_list_round_robin() {
     let home = Home::new();
     let found = home.json([&SHORT[..], &["--flows", "3", "--repeats", "1", "--cpu", "0+0,0", "--json"]].concat());
     assert!(found["asked"].to_string().contains("near 0+0, far 0"), "{found}");

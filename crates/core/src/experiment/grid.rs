@@ -29,7 +29,7 @@ pub struct TrafficSection {
     /// Frame sizes; several make a dimension of the grid.
     #[serde(default = "smallest")]
     pub sizes: OneOrMore<FrameSizes>,
-    /// Flows that a host with several queues deals by; several make a dimension of the grid.
+    /// Flows by which a host with several queues spreads packets; several make a dimension of the grid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flows: Option<OneOrMore<Flows>>,
     /// Offered loads.

@@ -1,4 +1,4 @@
-//! [`Flows`]: how many flows there are, how heavy each is, and how RSS deals them to the queues.
+//! [`Flows`]: how many flows there are, how heavy each is, and how RSS spreads them over the queues.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;

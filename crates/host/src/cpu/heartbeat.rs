@@ -1,6 +1,6 @@
-//! Pauses of a CPU: times in which nothing on it showed a sign of life although something was running.
+//! Pauses of a CPU: times in which nothing on it showed a heartbeat although something was running.
 //!
-//! A sign of life is a transition that the eBPF programs see (interrupt, softirq, poll, task switch), or a beat of one of our own
+//! A heartbeat is a transition that the eBPF programs see (interrupt, softirq, poll, task switch), or a beat of one of our own
 //! threads: the loop that keeps the CPU awake, the sink, the sender. They tell their clock in a word that they share with
 //! the programs. Whoever finds the last sign longer ago than [`PAUSE_NS`], a program at its next transition or a thread at its next
 //! beat, notes the time between. What interrupts, softirqs and other tasks took is therefore never in it; what is left is time that was
@@ -32,13 +32,13 @@ const MOST_NOTED: usize = 10_000;
 /// A time in which a CPU was away [ns of `CLOCK_MONOTONIC`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pause {
-    /// Last sign of life before it.
+    /// Last heartbeat before it.
     pub from_ns: u64,
     /// First one after it.
     pub to_ns: u64,
 }
 
-/// The memory in which a CPU's signs of life are. It outlives every [`Heartbeat`].
+/// The memory in which a CPU's heartbeats are. It outlives every [`Heartbeat`].
 pub(super) trait Signs: fmt::Debug + Send + Sync {
     /// Where threads tell that they live, and where the programs tell the last transition [ns of `CLOCK_MONOTONIC`].
     fn words(&self) -> (NonNull<AtomicU64>, NonNull<AtomicU64>);

@@ -132,7 +132,7 @@ fn napi(interface: &str, place: usize, key: &str, value: u64) -> String {
     )
 }
 
-/// So many queues dealt in turn.
+/// An RSS table over so many queues, round robin.
 fn equal(value: &str) -> Option<u32> {
     let table = table(value).ok().filter(|table| !table.is_empty())?;
     let queues = table.iter().max()? + 1;

@@ -14,7 +14,7 @@ use crate::{
 
 /// How long a driver that opens the device anew may take until the link is back.
 const LINK_TIME: Duration = Duration::from_secs(10);
-const GLANCE: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Why a port's device does not stamp frames.
 #[derive(Debug, thiserror::Error)]
@@ -117,7 +117,7 @@ fn wait_for_link(name: &str) -> Result<(), StampingError> {
         if Instant::now() > until {
             return Err(StampingError::LinkDown { interface: name.to_owned(), seconds: LINK_TIME.as_secs() });
         }
-        thread::sleep(GLANCE);
+        thread::sleep(POLL_INTERVAL);
     }
     Ok(())
 }

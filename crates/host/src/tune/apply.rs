@@ -8,7 +8,7 @@ use crate::{
     inspect::Inspection,
     journal::{self, HostLock, Journal, JournalError, ReplayReport, UndoOutcome},
     rtnl::Rtnl,
-    setting::{self, GLANCE, Setting},
+    setting::{self, POLL_INTERVAL, Setting},
 };
 use netcliff_core::tuning::in_short;
 use serde::Serialize;
@@ -212,7 +212,7 @@ impl Session {
             if Instant::now() > deadline {
                 return Some(down.clone());
             }
-            thread::sleep(GLANCE);
+            thread::sleep(POLL_INTERVAL);
         }
     }
 

@@ -58,7 +58,7 @@ impl Overlay {
             .file(&format!("proc/irq/{irq}/effective_affinity_list"), &format!("{effective}\n"))
     }
 
-    /// 128 entries dealt to queues in turn.
+    /// 128 entries over queues, round robin.
     pub fn equal_rss(&self, name: &str, queues: u32) -> Overlay {
         self.nic(name, "/rss/indirection", (0..128).map(|entry| entry % queues).collect::<Vec<_>>())
     }

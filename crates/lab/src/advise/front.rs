@@ -4,7 +4,7 @@
 //! front. Dominance between cells is a partial order, so that the front is never empty.
 
 use netcliff_core::Measure;
-use netcliff_core::advice::{Candidate, FRONT, Fate};
+use netcliff_core::advice::{Candidate, CandidateStatus, FRONT};
 
 /// Latencies within a fiftieth are alike.
 const LATENCY_CELL: f64 = 0.02;
@@ -26,7 +26,7 @@ pub(super) fn mark(candidates: &mut [Candidate]) {
 
 /// The cell of a candidate, each coordinate lower where the figure is better.
 fn cell(candidate: &Candidate) -> Option<[i64; 3]> {
-    if candidate.fate == Fate::Unanswered {
+    if candidate.fate == CandidateStatus::Unanswered {
         return None;
     }
     let value = |key: &str| Some(candidate.figure(key.parse::<Measure>().ok()?)?.value);
@@ -56,7 +56,7 @@ mod tests {
         Candidate {
             scheme: Scheme::Ideal,
             engine: None,
-            fate: Fate::Worse,
+            fate: CandidateStatus::Worse,
             why: String::new(),
             figures: figures.collect::<BTreeMap<_, _>>(),
             constraints: Vec::new(),

@@ -1,6 +1,6 @@
 //! Constraints against intervals.
 
-use netcliff_core::advice::{Candidate, Fate, Judged, Standing};
+use netcliff_core::advice::{Candidate, CandidateStatus, Judged, Standing};
 use netcliff_core::{Constraint, Interval, Measure, Scheme};
 
 use crate::stats;
@@ -38,7 +38,7 @@ pub(super) fn closest(candidates: &[Candidate]) -> Option<Scheme> {
         });
         each.collect::<Option<Vec<f64>>>().map(|all| all.into_iter().fold(0.0, f64::max))
     };
-    let judged = candidates.iter().filter(|c| c.fate != Fate::Unanswered && !c.constraints.is_empty());
+    let judged = candidates.iter().filter(|c| c.fate != CandidateStatus::Unanswered && !c.constraints.is_empty());
     let all = judged.filter_map(|candidate| Some((excess(candidate)?, candidate)));
     all.min_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, candidate)| candidate.scheme.clone())
 }

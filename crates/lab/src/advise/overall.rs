@@ -1,6 +1,6 @@
 //! One setting for several loads.
 
-use netcliff_core::advice::{Candidate, Fate, Overall, Verdict};
+use netcliff_core::advice::{Candidate, CandidateStatus, Overall, Verdict};
 use netcliff_core::{Advice, Dimension};
 
 /// What each candidate costs where it is kept over all the loads: how often it breaks a constraint, and its largest
@@ -18,7 +18,7 @@ fn over(loads: &[Advice], candidate: &Candidate) -> Option<Overall> {
     for advice in loads {
         let here = advice.candidate(&candidate.scheme)?;
         let value = here.figure(advice.goal.measure)?.value;
-        found.infeasible += usize::from(here.fate == Fate::Infeasible);
+        found.infeasible += usize::from(here.fate == CandidateStatus::Infeasible);
         let Some(best) = best(advice) else { continue };
         let shortfall = shortfall(advice, value, best);
         if found.worst_pps.is_none() || shortfall > found.shortfall {

@@ -1,6 +1,6 @@
 //! The simulated part: constraints judged in a few looks, then the best of the feasible picked by KN.
 
-use netcliff_core::advice::{Candidate, Fate, Judged, Standing, Verdict};
+use netcliff_core::advice::{Candidate, CandidateStatus, Judged, Standing, Verdict};
 use netcliff_core::{Advice, EngineKind, Scheme};
 
 use super::kn::{Rule, Selection};
@@ -250,16 +250,18 @@ impl<'a> Race<'a> {
             candidate.replications = self.samples.count(number) as u64;
             let missed = entry.judged.iter().any(|judged| judged.standing == Standing::Missed);
             (candidate.fate, candidate.why) = match entry.state {
-                State::Feasible if picked => (Fate::Picked, "best of those that keep the constraints".to_owned()),
-                State::Feasible => {
-                    (Fate::Contends, "not told apart from the best within the packets allowed".to_owned())
+                State::Feasible if picked => {
+                    (CandidateStatus::Picked, "best of those that keep the constraints".to_owned())
                 }
-                State::Open => (Fate::Contends, "not decided whether it keeps the constraints".to_owned()),
+                State::Feasible => {
+                    (CandidateStatus::Contends, "not told apart from the best within the packets allowed".to_owned())
+                }
+                State::Open => (CandidateStatus::Contends, "not decided whether it keeps the constraints".to_owned()),
                 // Without a figure it delivered nothing in some replication, which no objective is served by.
                 State::Out if missed || entry.judged.is_empty() && !self.question.constraints.is_empty() => {
-                    (Fate::Infeasible, std::mem::take(&mut entry.why))
+                    (CandidateStatus::Infeasible, std::mem::take(&mut entry.why))
                 }
-                State::Out => (Fate::Worse, std::mem::take(&mut entry.why)),
+                State::Out => (CandidateStatus::Worse, std::mem::take(&mut entry.why)),
             };
             candidate.constraints = std::mem::take(&mut entry.judged);
             unsettled += usize::from(self.samples.unsettled(number).0 > 0);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use netcliff_core::advice::{Candidate, FRONT, Fate, Judged, Standing};
+use netcliff_core::advice::{Candidate, CandidateStatus, FRONT, Judged, Standing};
 use netcliff_core::{Constraint, Dimension, Engine, EngineFailure, EngineKind, Figure, Measure, Outcome, Scheme};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
@@ -29,7 +29,7 @@ fn slack(measure: Measure, value: f64, margin: f64) -> f64 {
     margin * if cpu { value.min(1.0 - value).max(0.0) } else { value.abs() }
 }
 
-/// Every candidate with its figures on paper, where the model answers. Fate: infeasible or worse by more than the
+/// Every candidate with its figures on paper, where the model answers. CandidateStatus: infeasible or worse by more than the
 /// margin, or contends.
 pub(super) fn screen(question: &Question, paper: &(dyn Engine + Sync)) -> Vec<Candidate> {
     let answers: Vec<Result<Outcome, EngineFailure>> = question
@@ -51,7 +51,7 @@ fn on_paper(question: &Question, scheme: &Scheme, answer: Result<Outcome, Engine
     let mut candidate = Candidate {
         scheme: scheme.clone(),
         engine: None,
-        fate: Fate::Contends,
+        fate: CandidateStatus::Contends,
         why: String::new(),
         figures: BTreeMap::new(),
         constraints: Vec::new(),
@@ -77,7 +77,7 @@ fn judge(question: &Question, candidate: &mut Candidate) {
         let standing = if constraint.met_by(figure.value) { Standing::Met } else { Standing::Missed };
         candidate.constraints.push(Judged { constraint: *constraint, standing, interval: None });
         if far_beyond(constraint, figure, question.settings.margin) {
-            candidate.fate = Fate::Infeasible;
+            candidate.fate = CandidateStatus::Infeasible;
             candidate.why = format!("breaks {constraint} on paper by more than the margin");
         }
     }
@@ -97,7 +97,7 @@ fn far_within(constraint: &Constraint, figure: Figure, margin: f64) -> bool {
 fn drop_worse(question: &Question, all: &mut [Candidate]) {
     let (goal, margin) = (question.goal, question.settings.margin);
     let sure = |candidate: &Candidate| {
-        candidate.fate == Fate::Contends
+        candidate.fate == CandidateStatus::Contends
             && question.constraints.iter().all(|constraint| {
                 candidate.figure(constraint.measure).is_some_and(|figure| far_within(constraint, figure, margin))
             })
@@ -106,9 +106,9 @@ fn drop_worse(question: &Question, all: &mut [Candidate]) {
     let Some(best) = values.reduce(|a, b| if goal.better(b, a) { b } else { a }) else { return };
     let slack = slack(goal.measure, best, margin).max(question.settings.indifference.at(&goal, best));
     let limit = if goal.maximise { best - slack } else { best + slack };
-    for candidate in all.iter_mut().filter(|one| one.fate == Fate::Contends) {
+    for candidate in all.iter_mut().filter(|one| one.fate == CandidateStatus::Contends) {
         if candidate.figure(goal.measure).is_some_and(|figure| goal.better(limit, figure.value)) {
-            candidate.fate = Fate::Worse;
+            candidate.fate = CandidateStatus::Worse;
             candidate.why = "worse than the best on paper by more than the margin".to_owned();
         }
     }

@@ -1,4 +1,4 @@
-use netcliff_core::advice::{Candidate, Fate, Standing};
+use netcliff_core::advice::{Candidate, CandidateStatus, Standing};
 use netcliff_core::{EngineKind, Measure};
 use statrs::distribution::{Binomial, DiscreteCDF};
 
@@ -50,13 +50,16 @@ fn the_best_that_keeps_the_constraints_is_picked() {
     let advice = ask(&four(), &question(&four(), "minimise p99", &["available>=30%", "loss<=1e-4"])).unwrap();
     assert_eq!((advice.verdict, texts(&advice.advised)), (Verdict::Picked, vec![WEIGHTS[1].to_owned()]));
     let pick = advice.pick().unwrap();
-    assert_eq!((pick.fate, pick.engine), (Fate::Picked, Some(EngineKind::Sim)));
+    assert_eq!((pick.fate, pick.engine), (CandidateStatus::Picked, Some(EngineKind::Sim)));
     assert!(pick.constraints.iter().all(|judged| judged.standing == Standing::Met));
     assert!(pick.figure("latency_p99_s".parse::<Measure>().unwrap()).unwrap().covers(20e-6));
-    assert_eq!(of(&advice, WEIGHTS[0]).fate, Fate::Infeasible);
+    assert_eq!(of(&advice, WEIGHTS[0]).fate, CandidateStatus::Infeasible);
     // Dropped on paper: 20 % CPU is below 30 % by a third, 90 us more than a quarter above 20.
     assert_eq!(of(&advice, WEIGHTS[0]).replications + of(&advice, WEIGHTS[3]).replications, 0);
-    assert_eq!((of(&advice, WEIGHTS[2]).fate, of(&advice, WEIGHTS[3]).fate), (Fate::Worse, Fate::Worse));
+    assert_eq!(
+        (of(&advice, WEIGHTS[2]).fate, of(&advice, WEIGHTS[3]).fate),
+        (CandidateStatus::Worse, CandidateStatus::Worse)
+    );
     assert!(of(&advice, WEIGHTS[3]).front, "the most CPU left is on the front though screened");
     assert_eq!(advice.candidates[0].scheme, advice.advised[0]);
     assert!((advice.indifference.unwrap() / (0.02 * 20e-6) - 1.0).abs() < 0.1);
@@ -120,7 +123,7 @@ fn a_bound_within_the_noise_is_not_decided() {
     question.settings.margin = 1.0;
     let advice = ask(&fake, &question).unwrap();
     assert_eq!((advice.verdict, texts(&advice.advised)), (Verdict::Picked, vec![WEIGHTS[1].to_owned()]));
-    assert_eq!(of(&advice, WEIGHTS[0]).fate, Fate::Contends);
+    assert_eq!(of(&advice, WEIGHTS[0]).fate, CandidateStatus::Contends);
     assert!(
         advice.notes.iter().any(|note| note.contains(WEIGHTS[0]) && note.contains("not decided")),
         "{:?}",
@@ -164,7 +167,7 @@ fn what_cannot_be_is_an_error_with_its_values() {
     fake.no_sim.pop();
     let advice = ask(&fake, &question(&fake, "minimise p99", &[])).unwrap();
     assert_eq!(advice.verdict, Verdict::Picked);
-    assert_eq!(advice.candidates.iter().filter(|one| one.fate == Fate::Unanswered).count(), 3);
+    assert_eq!(advice.candidates.iter().filter(|one| one.fate == CandidateStatus::Unanswered).count(), 3);
 }
 
 /// The whole procedure, screening and constraint included, is wrong no more often than promised: the number of wrong picks

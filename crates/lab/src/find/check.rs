@@ -7,7 +7,7 @@ use netcliff_core::{EngineKind, Figure, Finding, FrameSizes, ParseError, Scheme,
 use netcliff_host::testbed::sysctl::SysctlOverrides;
 
 use super::cliff;
-use super::engines::Computed;
+use super::engines::Predictor;
 use super::later::{Later, ceiling_pps};
 use super::plan::Plan;
 use super::recorder::{Recorder, Stage};
@@ -68,7 +68,7 @@ impl CheckSetup {
         RigOptions { sysctls, ..options.rig.clone() }
     }
 
-    fn computed(&self, options: &FindOptions, plan: &Plan, calibrated: &Calibrated, finding: &Finding) -> Computed {
+    fn computed(&self, options: &FindOptions, plan: &Plan, calibrated: &Calibrated, finding: &Finding) -> Predictor {
         let frame_bytes = self.frame_bytes.unwrap_or(options.frame_bytes);
         let extra_s = self.work_s.map_or(0.0, |work_s| work_s - options.work_s);
         let mut host = calibrated.host_for(frame_bytes, extra_s);
@@ -79,7 +79,7 @@ impl CheckSetup {
         }
         let traffic = Traffic { size: FrameSizes::Fixed(frame_bytes), ..finding.setup.traffic.clone() };
         let near_pps = finding.cliff_pps.model.map(|cliff| cliff.value);
-        Computed { host, scheme, traffic, loss: options.loss, seed: options.seed, packets: plan.sim_packets, near_pps }
+        Predictor { host, scheme, traffic, loss: options.loss, seed: options.seed, packets: plan.sim_packets, near_pps }
     }
 
     fn spec(&self, options: &FindOptions, plan: &Plan) -> TrialSpec {
@@ -160,7 +160,7 @@ fn told(error: TrialError) -> String {
     error.to_string()
 }
 
-fn blank(setup: &CheckSetup, computed: &Computed, spec: &TrialSpec) -> SetupCheck {
+fn blank(setup: &CheckSetup, computed: &Predictor, spec: &TrialSpec) -> SetupCheck {
     SetupCheck {
         name: setup.name.clone(),
         host: computed.host.clone(),
@@ -174,15 +174,15 @@ fn blank(setup: &CheckSetup, computed: &Computed, spec: &TrialSpec) -> SetupChec
 }
 
 /// Both engines' cliffs.
-fn predict(computed: &Computed, stop: &AtomicBool, check: &mut SetupCheck) {
+fn predict(computed: &Predictor, stop: &AtomicBool, check: &mut SetupCheck) {
     let model = computed.unless_stopped(stop, |computed, _| computed.model_cliff());
     check.cliff_pps.model = model.and_then(Result::ok);
-    let sim = computed.unless_stopped(stop, Computed::sim_cliff);
+    let sim = computed.unless_stopped(stop, Predictor::sim_cliff);
     check.cliff_pps.sim = sim.and_then(|cliff| cliff.ok().flatten());
 }
 
 /// What both deliver at a load.
-fn past(computed: &Computed, load_pps: f64, stop: &AtomicBool, delivered: &mut ByEngine<Figure>) {
+fn past(computed: &Predictor, load_pps: f64, stop: &AtomicBool, delivered: &mut ByEngine<Figure>) {
     let model = computed.unless_stopped(stop, move |computed, _| computed.model_at(load_pps));
     let sim = computed.unless_stopped(stop, move |computed, _| computed.sim_at(load_pps));
     for (engine, outcome) in [(EngineKind::Model, model), (EngineKind::Sim, sim)] {

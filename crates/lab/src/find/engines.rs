@@ -18,7 +18,7 @@ const WIDTH: f64 = 1e-4;
 
 /// Model and simulator with what they are asked about.
 #[derive(Debug, Clone)]
-pub struct Computed {
+pub struct Predictor {
     /// Costs and sizes.
     pub host: Host,
     /// Scheme.
@@ -35,7 +35,7 @@ pub struct Computed {
     pub near_pps: Option<f64>,
 }
 
-impl Computed {
+impl Predictor {
     /// The point at a load.
     pub fn point(&self, load_pps: f64) -> Point {
         Point { host: self.host.clone(), scheme: self.scheme.clone(), traffic: self.traffic.at_pps(load_pps) }
@@ -188,20 +188,28 @@ impl<T> Begun<T> {
 mod tests {
     use super::*;
 
-    fn computed() -> Computed {
+    fn computed() -> Predictor {
         let host = Host {
             interrupt_latency_s: 0.0,
             application_s: Some(3e-6),
             ..Host::preset("pentium4-2530mhz").expect("a preset")
         };
         let scheme = "napi:weight=64,budget=300,backlog=true".parse().expect("a scheme");
-        Computed { host, scheme, traffic: Traffic::poisson(1.0), loss: 1e-4, seed: 1, packets: 100_000, near_pps: None }
+        Predictor {
+            host,
+            scheme,
+            traffic: Traffic::poisson(1.0),
+            loss: 1e-4,
+            seed: 1,
+            packets: 100_000,
+            near_pps: None,
+        }
     }
 
     /// Where all times are longer by a tenth, the same happens at a load lower by as much: exact but for the scheduler's tick.
     #[test]
     fn a_slower_cpu_has_a_lower_cliff() {
-        let cliff = |computed: &Computed| computed.model_cliff().expect("the model answers").value;
+        let cliff = |computed: &Predictor| computed.model_cliff().expect("the model answers").value;
         let (now, slower) = (cliff(&computed()), cliff(&computed().slowed(1.1, 0.0)));
         assert!((now / slower / 1.1 - 1.0).abs() < 1e-3, "{now} and {slower}");
     }

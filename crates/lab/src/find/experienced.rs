@@ -14,7 +14,7 @@ use netcliff_model::pauses;
 use netcliff_sim::SimEngine;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
-use super::engines::Computed;
+use super::engines::Predictor;
 use super::stages::Run;
 use super::{Halt, missing};
 use crate::bench::Span;
@@ -85,7 +85,7 @@ fn over_trials(highest_pps: &[f64], own: &Figure, exceed: f64) -> Option<Figure>
 }
 
 /// On paper, of a host whose own cliff the model has at `own`; None without a trial.
-pub fn on_paper(computed: &Computed, own: &Figure, measured: &Measured, goal: &Goal) -> Option<Figure> {
+pub fn on_paper(computed: &Predictor, own: &Figure, measured: &Measured, goal: &Goal) -> Option<Figure> {
     let highest = |pauses: &Vec<Span>| {
         let passes = |load_pps: f64| {
             let lost = Fluid::of(computed, own.value, load_pps).lost(pauses, measured.trial_s);
@@ -125,7 +125,7 @@ struct Queues {
 
 impl Fluid {
     /// Of a host that serves `served_pps`: what else it does than protocol and application is spread over both.
-    fn of(computed: &Computed, served_pps: f64, load_pps: f64) -> Self {
+    fn of(computed: &Predictor, served_pps: f64, load_pps: f64) -> Self {
         let host = &computed.host;
         let (service_s, application_s) = (host.service_s(computed.frame_bytes()), host.mean_application_s());
         let spread = 1.0 / served_pps / (service_s + application_s.unwrap_or(0.0));
@@ -180,14 +180,14 @@ fn overflow(queue: &mut f64, places: f64, lost: &mut f64) {
 /// # Errors
 /// The simulator does not support the point.
 pub fn in_simulation(
-    computed: &Computed,
+    computed: &Predictor,
     own: &Figure,
     measured: &Measured,
     goal: &Goal,
     stop: &AtomicBool,
 ) -> Result<Option<Figure>, EngineFailure> {
     let Some(host) = measured.on(&computed.host)? else { return Ok(Some(*own)) };
-    let paused = Computed { host, ..computed.clone() };
+    let paused = Predictor { host, ..computed.clone() };
     let highest = |number| Trial { paused: &paused, goal, trial_s: measured.trial_s, number }.highest(own.value, stop);
     let found: Result<Option<Vec<f64>>, EngineFailure> = (0..TRIALS).into_par_iter().map(highest).collect();
     Ok(found?.and_then(|highest| over_trials(&highest, own, goal.exceed_ratio)))
@@ -195,7 +195,7 @@ pub fn in_simulation(
 
 /// A simulated trial: the same pauses at every load.
 struct Trial<'a> {
-    paused: &'a Computed,
+    paused: &'a Predictor,
     goal: &'a Goal,
     trial_s: f64,
     number: u64,
@@ -227,7 +227,7 @@ impl Trial<'_> {
 
 /// What both engines make of their own cliffs, as far as they have one and `stop` is not set; why the simulator has none if it failed.
 pub fn by_engines(
-    computed: &Computed,
+    computed: &Predictor,
     own: &ByEngine<Figure>,
     measured: &Measured,
     goal: &Goal,
@@ -249,7 +249,7 @@ pub fn by_engines(
 
 impl Run<'_, '_> {
     /// Model and simulation with the pauses that the searches' trials had; None if those were not measured.
-    pub(super) fn as_experienced(&mut self, computed: &Computed, measured: Option<&Measured>) -> Result<(), Halt> {
+    pub(super) fn as_experienced(&mut self, computed: &Predictor, measured: Option<&Measured>) -> Result<(), Halt> {
         let Some(measured) = measured else {
             for figure in ["cliff_experienced_pps.model", "cliff_experienced_pps.sim"] {
                 missing(self.finding, figure, "the pauses of the host's CPU were not measured");
@@ -268,7 +268,7 @@ impl Run<'_, '_> {
 }
 
 /// The longest pauses without loss at shares of a cliff, with how many pauses were longer where they were measured.
-pub fn budget(computed: &Computed, cliff_pps: f64, measured: Option<&Measured>) -> Vec<PauseBudget> {
+pub fn budget(computed: &Predictor, cliff_pps: f64, measured: Option<&Measured>) -> Vec<PauseBudget> {
     let at = |share: f64| {
         let load_pps = share * cliff_pps;
         let budget = pauses::budget(&computed.host, computed.frame_bytes(), load_pps)?;

@@ -8,7 +8,7 @@ use netcliff_core::{EngineKind, Finding, Outcome, Record};
 
 use super::bookkeeping::{self, Seams};
 use super::cliff::{self, Cliffs};
-use super::engines::Computed;
+use super::engines::Predictor;
 use super::idle::{self, Idle, Switch};
 use super::plan::{MULTIPLES, Plan, Progress};
 use super::recorder::{Recorder, Stage};
@@ -151,8 +151,8 @@ impl Run<'_, '_> {
         cliff.sim.or(cliff.model).map(|figure| figure.value)
     }
 
-    fn computed(&self, calibrated: &Calibrated, near_pps: f64) -> Computed {
-        Computed {
+    fn computed(&self, calibrated: &Calibrated, near_pps: f64) -> Predictor {
+        Predictor {
             host: calibrated.calibration.host.clone(),
             scheme: self.finding.setup.scheme.clone(),
             traffic: self.finding.setup.traffic.clone(),
@@ -193,9 +193,9 @@ impl Run<'_, '_> {
         }
     }
 
-    pub(super) fn computed_cliffs(&mut self, computed: &Computed) -> Result<(), Halt> {
+    pub(super) fn computed_cliffs(&mut self, computed: &Predictor) -> Result<(), Halt> {
         let model = computed.begin(|computed, _| computed.model_cliff().map(Some));
-        let sim = computed.begin(Computed::sim_cliff);
+        let sim = computed.begin(Predictor::sim_cliff);
         for (engine, cliff) in [(EngineKind::Model, model), (EngineKind::Sim, sim)] {
             match cliff.unless(self.stop).ok_or(Halt::Stopped)? {
                 Ok(figure) => self.finding.cliff_pps.set(engine, figure),
@@ -303,7 +303,7 @@ impl Run<'_, '_> {
         Some(Record { point, engine, outcome, provenance: self.finding.provenance.clone() })
     }
 
-    fn computed_sweep(&mut self, computed: &Computed, centre_pps: f64) -> Result<(), Halt> {
+    fn computed_sweep(&mut self, computed: &Predictor, centre_pps: f64) -> Result<(), Halt> {
         let begin = |multiple: &f64| {
             let load_pps = multiple * centre_pps;
             let model = computed.begin(move |computed, _| computed.model_at(load_pps));

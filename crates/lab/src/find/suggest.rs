@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use netcliff_core::finding::{ByEngine, Change, Setup, Suggestion};
 use netcliff_core::{Figure, Finding};
 
-use super::engines::Computed;
+use super::engines::Predictor;
 
 /// A gain below this is not worth a try: the noise of a measurement is larger.
 const WORTHWHILE: f64 = 0.03;
@@ -19,13 +19,13 @@ const LIVELOCK: f64 = 0.7;
 struct Candidate {
     setting: String,
     why: String,
-    changed: Computed,
+    changed: Predictor,
     change: Option<Change>,
 }
 
 /// The two most promising settings: each engine's cliff with the setting against its own without it, of `cliffs`, whose intervals are the
 /// engines' own (what the costs leave open is alike with and without); none if nothing helps. After `stop` without their cliffs.
-pub fn settings(now: &Computed, finding: &Finding, cliffs: &ByEngine<Figure>, stop: &AtomicBool) -> Vec<Suggestion> {
+pub fn settings(now: &Predictor, finding: &Finding, cliffs: &ByEngine<Figure>, stop: &AtomicBool) -> Vec<Suggestion> {
     let livelocks = finding.livelock.wire.or(finding.livelock.sim).is_some_and(|figure| figure.value < LIVELOCK);
     let Some(model) = cliffs.model else { return Vec::new() };
     // A load that a candidate does not take says as much as its cliff, for a tenth of the work.
@@ -33,8 +33,8 @@ pub fn settings(now: &Computed, finding: &Finding, cliffs: &ByEngine<Figure>, st
     let begun: Vec<_> = candidates(now, &finding.setup, livelocks)
         .into_iter()
         .map(|candidate| {
-            let cliff = move |changed: &Computed, _: &AtomicBool| {
-                let near = Computed { near_pps: Some(promising_pps), ..changed.clone() };
+            let cliff = move |changed: &Predictor, _: &AtomicBool| {
+                let near = Predictor { near_pps: Some(promising_pps), ..changed.clone() };
                 changed.model_holds(promising_pps)?.then(|| near.model_cliff()).transpose()
             };
             (candidate.changed.begin(cliff), candidate)
@@ -52,7 +52,7 @@ pub fn settings(now: &Computed, finding: &Finding, cliffs: &ByEngine<Figure>, st
             break;
         }
         let expected =
-            candidate.changed.unless_stopped(stop, Computed::sim_cliff).and_then(|cliff| cliff.ok().flatten());
+            candidate.changed.unless_stopped(stop, Predictor::sim_cliff).and_then(|cliff| cliff.ok().flatten());
         let gain = match (&expected, &cliffs.sim) {
             (Some(with), Some(without)) => gain(with, without),
             _ => by_model,
@@ -82,9 +82,9 @@ fn is_worthwhile(gain: &Figure) -> bool {
     gain.value > WORTHWHILE && gain.interval.is_none_or(|interval| interval.low > 0.0)
 }
 
-fn candidates(now: &Computed, setup: &Setup, livelocks: bool) -> Vec<Candidate> {
+fn candidates(now: &Predictor, setup: &Setup, livelocks: bool) -> Vec<Candidate> {
     let mut all = Vec::new();
-    let mut add = |setting: String, why: &str, change: Option<Change>, apply: &dyn Fn(&mut Computed)| {
+    let mut add = |setting: String, why: &str, change: Option<Change>, apply: &dyn Fn(&mut Predictor)| {
         let mut changed = now.clone();
         apply(&mut changed);
         all.push(Candidate { setting, why: why.to_owned(), changed, change });

@@ -6,7 +6,7 @@ use netcliff_core::finding::{ByEngine, CliffSensitivity};
 use netcliff_core::{EngineFailure, Figure, Host};
 use netcliff_model::sensitivity::{COSTS, Cost, cliff_slopes};
 
-use super::engines::Computed;
+use super::engines::Predictor;
 use super::stages::Run;
 use super::{Halt, missing};
 use crate::calibrate::Calibrated;
@@ -28,14 +28,14 @@ impl Sureness {
     /// # Errors
     /// The model does not answer at the cliff.
     pub fn of(
-        computed: &Computed,
+        computed: &Predictor,
         cliff_pps: f64,
         calibrated: &Host,
         resampled: &[Host],
     ) -> Result<Self, EngineFailure> {
         let hosts = Hosts { calibrated, resampled, factor: computed.host.protocol_s / calibrated.protocol_s };
         let keys: Vec<&str> = COSTS.iter().filter(|cost| hosts.have(cost)).map(|cost| cost.key).collect();
-        let slopes = cliff_slopes(&computed.point(cliff_pps), &keys, Computed::losses)?;
+        let slopes = cliff_slopes(&computed.point(cliff_pps), &keys, Predictor::losses)?;
         let parts: Vec<Part> = slopes.iter().filter_map(|slope| Part::of(*slope, &hosts)).collect();
         let mut ratios: Vec<f64> =
             (0..resampled.len()).map(|n| parts.iter().map(|part| part.changes[n]).sum::<f64>().exp()).collect();
@@ -52,7 +52,7 @@ impl Sureness {
     /// draws.
     pub fn unless(
         stop: &AtomicBool,
-        computed: &Computed,
+        computed: &Predictor,
         cliff_pps: &ByEngine<Figure>,
         calibrated: &Calibrated,
     ) -> Option<Option<Result<Self, EngineFailure>>> {
@@ -79,7 +79,7 @@ impl Sureness {
 
 impl Run<'_, '_> {
     /// Gives the predicted cliffs the interval that the trials of calibration leave open.
-    pub(super) fn sure(&mut self, computed: &Computed, calibrated: &Calibrated) -> Result<(), Halt> {
+    pub(super) fn sure(&mut self, computed: &Predictor, calibrated: &Calibrated) -> Result<(), Halt> {
         let cliffs = &mut self.finding.cliff_pps;
         match Sureness::unless(self.stop, computed, cliffs, calibrated).ok_or(Halt::Stopped)? {
             Some(Ok(sure)) => {
@@ -146,7 +146,7 @@ mod tests {
 
     use super::*;
 
-    fn computed() -> Computed {
+    fn computed() -> Predictor {
         let host = Host {
             protocol_s: 1e-6,
             per_byte_s: 0.0,
@@ -157,7 +157,15 @@ mod tests {
             ..Host::preset("pentium4-2530mhz").expect("a preset")
         };
         let scheme = "ideal".parse().expect("a scheme");
-        Computed { host, scheme, traffic: Traffic::poisson(1.0), loss: 1e-4, seed: 1, packets: 100_000, near_pps: None }
+        Predictor {
+            host,
+            scheme,
+            traffic: Traffic::poisson(1.0),
+            loss: 1e-4,
+            seed: 1,
+            packets: 100_000,
+            near_pps: None,
+        }
     }
 
     /// An ideal host's cliff is proportional to 1 / protocol: costs spread evenly over +-10 % spread it over -9 to +11 %, but for

@@ -2,7 +2,7 @@
 
 use netcliff_core::finding::ByEngine;
 
-use super::engines::Computed;
+use super::engines::Predictor;
 use super::recorder::Stage;
 use super::stages::Run;
 use super::{Halt, missing};
@@ -26,7 +26,7 @@ impl Run<'_, '_> {
     }
 
     /// Predicts once more, for the speed that the CPU had when the cliff was measured, where that was another than in calibration.
-    pub(super) fn at_speed_of_searches(&mut self, computed: Computed) -> Result<Computed, Halt> {
+    pub(super) fn at_speed_of_searches(&mut self, computed: Predictor) -> Result<Predictor, Halt> {
         let [before, now] = [Stage::Calibration, Stage::Search];
         // The loop sees the clock's speed alone, the costs also what neighbours do to caches and memory.
         let factor = match self.bench.slowness(now) {
@@ -37,7 +37,7 @@ impl Run<'_, '_> {
         let cliff = &self.finding.cliff_pps;
         self.finding.cliff_as_calibrated_pps = Some(ByEngine { wire: None, ..cliff.clone() });
         let near_pps = cliff.model.map(|cliff| cliff.value).or(computed.near_pps);
-        let computed = Computed { near_pps, ..computed }.slowed(factor, self.options.work_s);
+        let computed = Predictor { near_pps, ..computed }.slowed(factor, self.options.work_s);
         self.stage("predicting for the speed at which the cliff was measured");
         self.computed_cliffs(&computed)?;
         Ok(computed)

@@ -269,7 +269,7 @@ fn values_that_cannot_be_are_named() {
     }
 }
 
-/// Where flows go reaches the generator, and the flows are dealt to the destinations evenly unless the file says how many.
+/// Where flows go reaches the generator, and the flows are spread evenly over the destinations unless the file says how many.
 #[test]
 fn flows_to_several_destinations() {
     let of = |lines: &str| {

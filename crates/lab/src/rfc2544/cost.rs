@@ -9,7 +9,7 @@ use netcliff_host::cpu::CpuSplit;
 use serde::{Deserialize, Serialize};
 
 use crate::calibrate::poll_line;
-use crate::find::Computed;
+use crate::find::Predictor;
 use crate::trial::poll_time;
 
 /// Loss that ends the simulated throughput: of so many frames a load a hundred.
@@ -99,7 +99,7 @@ impl Predicted {
             link_bps: 1e12,
             flows: None,
         };
-        let asked = Computed {
+        let asked = Predictor {
             host,
             scheme,
             traffic,

@@ -38,7 +38,7 @@ pub(super) fn rounds(
     watch: &mut dyn Watch,
 ) -> Option<TransfersError> {
     let mut first_error = None;
-    let mut order = Order(found.experiment.seed);
+    let mut order = RandomOrder(found.experiment.seed);
     for round in 0..times.repeats.most {
         // Also of a round that a run before has made, so that those to come are drawn as they would have been.
         let order = order.shuffled(found.configs.len());
@@ -153,9 +153,9 @@ fn as_one(row: &StreamRow) -> Option<StreamSample> {
 }
 
 /// Random orders from a seed (splitmix64, Fisher-Yates).
-pub(super) struct Order(pub u64);
+pub(super) struct RandomOrder(pub u64);
 
-impl Order {
+impl RandomOrder {
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

@@ -17,7 +17,7 @@ impl Trial {
             spec: self.spec.clone(),
             outcome: self.outcome(),
             sides: self.sides(),
-            sent: self.wire.fate.offered,
+            sent: self.wire.accounting.offered,
             slots: self.slots(),
             lateness_p99_s: self.wire.sender.lateness.quantile_s(0.99),
             steal_share: self.steal_share,
@@ -29,7 +29,7 @@ impl Trial {
     /// What decides whether the trial is void. What the sender's own limits refused was not offered.
     fn sides(&self) -> Sides {
         let sender = &self.wire.sender;
-        let frames = &self.wire.fate;
+        let frames = &self.wire.accounting;
         let accepted = if frames.offered == 0 { 0.0 } else { 1.0 - frames.sender as f64 / frames.offered as f64 };
         let on_time = match (sender.achieved_pps, sender.intended_pps) {
             // As in `rfc2544`: what left, within a grace at the end, was offered; what left late counts as late.
@@ -100,8 +100,9 @@ impl Trial {
 
     /// The trial as an outcome.
     pub fn outcome(&self) -> Outcome {
-        let fate = &self.wire.fate;
-        let share = |count: u64| (fate.offered > 0).then(|| Figure::exact(count as f64 / fate.offered as f64));
+        let accounting = &self.wire.accounting;
+        let share =
+            |count: u64| (accounting.offered > 0).then(|| Figure::exact(count as f64 / accounting.offered as f64));
         let delivered_pps = self.wire.delivered_pps();
         let frame_bits = 8.0 * f64::from(self.spec.frame_bytes);
         let cpu = self.cpu.as_ref();
@@ -113,7 +114,11 @@ impl Trial {
             throughput_pps: delivered_pps.map(Figure::exact),
             goodput_bps: delivered_pps.map(|pps| Figure::exact(pps * frame_bits)),
             loss_fraction: self.wire.loss_fraction().map(Figure::exact),
-            loss: Some(Loss { ring: share(fate.refused), socket: share(fate.elsewhere), sender: share(fate.sender) }),
+            loss: Some(Loss {
+                ring: share(accounting.refused),
+                socket: share(accounting.elsewhere),
+                sender: share(accounting.sender),
+            }),
             latency_s: latency(&self.wire),
             latency_to: Some("application".to_owned()),
             cpu: cpu.map(shares),

@@ -1,5 +1,5 @@
 //! [`effects`]: what each step of a plan is expected to change. One file a kind of step: [`schemes`], what the engines have as a
-//! scheme; [`spread`], queues dealt to anew; [`placing`], on which CPUs; [`room`], how much is held; [`segments`], bytes a packet;
+//! scheme; [`spread`], how many queues get flows; [`placing`], on which CPUs; [`room`], how much is held; [`segments`], bytes a packet;
 //! [`power`], sleep and frequency. What none of them answers is "not predicted", with the reason ([`why_not`]).
 
 mod placing;
@@ -169,7 +169,7 @@ fn why_not(step: &Step) -> &'static str {
         Setting::Ethtool { group: Group::Features, .. } => SENDING,
         Setting::Ethtool { group: Group::Channels, key, .. } if key == "tx" => SENDING,
         Setting::Ethtool { group: Group::Rings, .. } => "the link does not tell its speed, or nothing delays a poll",
-        Setting::RssTable { .. } => "which queues the driver deals to by itself is not known",
+        Setting::RssTable { .. } => "over which queues the driver spreads by itself is not known",
         Setting::Napi { key: NapiKey::IrqSuspendTimeout, .. } => SUSPENSION,
         Setting::Napi { key: NapiKey::DeferHardIrqs | NapiKey::GroFlushTimeout, .. } => ALONE,
         Setting::Interrupt { .. } => NO_RECEPTION,

@@ -1,6 +1,6 @@
 //! [`settings`]: what `netcliff advise` prints.
 
-use netcliff_core::advice::{Candidate, FRONT, Fate, Overall, Standing, Verdict};
+use netcliff_core::advice::{Candidate, CandidateStatus, FRONT, Overall, Standing, Verdict};
 use netcliff_core::experiment::{Axes, Axis, Curve, Dot, Scale};
 use netcliff_core::{Advice, Dimension, EngineKind, Measure, Scheme, units};
 
@@ -57,7 +57,7 @@ fn whole(page: &mut Page, advice: &Advice) {
     head(page);
     let (front, others): (Vec<&Candidate>, Vec<&Candidate>) = advice.candidates.iter().partition(|one| one.front);
     rows(page, advice, &front);
-    let others: Vec<&Candidate> = others.into_iter().filter(|one| one.fate != Fate::Unanswered).collect();
+    let others: Vec<&Candidate> = others.into_iter().filter(|one| one.fate != CandidateStatus::Unanswered).collect();
     if !others.is_empty() {
         page.heading(&format!("OFF THE FRONT, {} OF {}", others.len().min(OTHERS), others.len()));
         head(page);
@@ -71,7 +71,7 @@ fn counts(advice: &Advice) -> String {
     let count = |keep: &dyn Fn(&Candidate) -> bool| advice.candidates.iter().filter(|one| keep(one)).count();
     let simulated = count(&|one| one.engine == Some(EngineKind::Sim));
     let on_paper = count(&|one| one.engine == Some(EngineKind::Model));
-    let unanswered = count(&|one| one.fate == Fate::Unanswered);
+    let unanswered = count(&|one| one.fate == CandidateStatus::Unanswered);
     let mut parts = vec![
         format!("{}", advice.candidates.len()),
         format!("{on_paper} dropped on paper (margin {})", format::share_short(advice.margin)),
@@ -179,7 +179,8 @@ fn figures(candidate: &Candidate) -> String {
 }
 
 fn remarks(page: &mut Page, advice: &Advice) {
-    let unanswered: Vec<&Candidate> = advice.candidates.iter().filter(|one| one.fate == Fate::Unanswered).collect();
+    let unanswered: Vec<&Candidate> =
+        advice.candidates.iter().filter(|one| one.fate == CandidateStatus::Unanswered).collect();
     if !unanswered.is_empty() {
         page.heading("WITHOUT AN ANSWER");
         unanswered.iter().for_each(|one| page.item("- ", &format!("{}: {}", brief(&one.scheme), one.why)));

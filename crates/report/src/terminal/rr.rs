@@ -140,7 +140,7 @@ fn figures(page: &mut Page, record: &RrRecord) {
         counts += &format!(", {} answers too late", report.late_answers);
     }
     if report.refused > 0 {
-        counts += &format!("; {} strangers refused", report.refused);
+        counts += &format!("; {} unauthenticated connections refused", report.refused);
     }
     page.fact("count", &counts);
 }

@@ -8,7 +8,7 @@ use netcliff_core::host::TransmitPriority;
 
 use super::sender::Sender;
 use super::transmit::Transmit;
-use super::{Arrival, Fate, Machine, Watch};
+use super::{Arrival, Machine, PacketOutcome, Watch};
 use crate::clock::{Clock, NEVER};
 use crate::fifo::Packet;
 use crate::tally::Account;
@@ -109,7 +109,7 @@ impl<W: Watch> Machine<W> {
                     if let Some(counts) = self.counts_of(packet.socket) {
                         counts.dropped_sender += 1;
                     }
-                    self.watch.fate(packet.number, Fate::DroppedSender, self.now);
+                    self.watch.outcome(packet.number, PacketOutcome::DroppedSender, self.now);
                 }
                 Arrival::Elsewhere
             }

@@ -1,7 +1,7 @@
 //! What the applications do with the machine: packets that reach them, their work, their turns.
 
 use super::application::Application;
-use super::{Applications, Fate, Machine, Watch};
+use super::{Applications, Machine, PacketOutcome, Watch};
 use crate::clock::NEVER;
 use crate::fifo::Packet;
 
@@ -17,7 +17,7 @@ impl<W: Watch> Machine<W> {
                 counts.dropped_socket += 1;
             }
             self.counts.dropped_socket += 1;
-            self.watch.fate(packet.number, Fate::DroppedSocket, self.now);
+            self.watch.outcome(packet.number, PacketOutcome::DroppedSocket, self.now);
             return false;
         }
         application.socket.push(packet);
@@ -25,7 +25,7 @@ impl<W: Watch> Machine<W> {
         if woken {
             applications.wake(packet.socket);
         }
-        self.watch.fate(packet.number, Fate::Processed, self.now);
+        self.watch.outcome(packet.number, PacketOutcome::Processed, self.now);
         woken
     }
 
@@ -70,7 +70,7 @@ impl<W: Watch> Machine<W> {
         let packet = application.socket.pop();
         application.remaining = packet.application + occupied;
         applications.took(self.now);
-        self.watch.fate(packet.number, Fate::Taken, self.now);
+        self.watch.outcome(packet.number, PacketOutcome::Taken, self.now);
         self.deliver(packet);
         if self.applications.as_mut().and_then(Applications::running).is_some_and(|one| one.remaining == 0) {
             self.application_done();

@@ -7,7 +7,7 @@ use netcliff_core::Host;
 use super::World;
 use crate::draw::to_ticks;
 use crate::fifo::Packet;
-use crate::machine::{Fate, SocketCounts};
+use crate::machine::{PacketOutcome, SocketCounts};
 
 /// One application.
 pub(super) struct Thread {
@@ -76,11 +76,11 @@ impl World {
             thread.counts.dropped_socket += 1;
             self.counts.dropped_socket += 1;
             self.counts.lost_latency += u128::from(self.now - packet.arrived);
-            self.fates.push((packet.number, Fate::DroppedSocket, self.now));
+            self.fates.push((packet.number, PacketOutcome::DroppedSocket, self.now));
             return false;
         }
         thread.socket.push_back(packet);
-        self.fates.push((packet.number, Fate::Processed, self.now));
+        self.fates.push((packet.number, PacketOutcome::Processed, self.now));
         let woken = std::mem::replace(&mut thread.asleep, false);
         if woken {
             self.queue.push_back(place);
@@ -140,7 +140,7 @@ impl World {
             self.running = None;
             return None;
         };
-        self.fates.push((packet.number, Fate::Taken, self.now));
+        self.fates.push((packet.number, PacketOutcome::Taken, self.now));
         self.delivered(packet);
         self.applications[place].in_hand = true;
         let piece = packet.application + colder;

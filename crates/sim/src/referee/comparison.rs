@@ -4,17 +4,17 @@ use netcliff_core::{FrameSizes, Host, Point, Scheme, Service, Traffic};
 
 use super::{World, linux, plain};
 use crate::clock::Clock;
-use crate::machine::{Fate, Machine, SocketCounts, Watch};
+use crate::machine::{Machine, PacketOutcome, SocketCounts, Watch};
 use crate::random::{BLOCK, Purpose, Stream};
 use crate::schemes;
 use crate::tally::Counts;
 
 #[derive(Default)]
-struct Fates(Vec<(u32, Fate, u64)>);
+struct Fates(Vec<(u32, PacketOutcome, u64)>);
 
 impl Watch for Fates {
-    fn fate(&mut self, number: u32, fate: Fate, at: u64) {
-        self.0.push((number, fate, at));
+    fn outcome(&mut self, number: u32, outcome: PacketOutcome, at: u64) {
+        self.0.push((number, outcome, at));
     }
 }
 
@@ -35,7 +35,7 @@ fn compare(packets: usize, point: &Point, seed: u64) -> Counts {
     let (records, fates) = machine.finish();
     let label = format!("seed {seed}: {} {:?} {}", point.scheme, point.host, point.traffic.rate);
     for (place, (fast, slow)) in fates.0.iter().zip(&slow.fates).enumerate() {
-        assert_eq!(fast, slow, "fate {place} (fast, referee) of {label}");
+        assert_eq!(fast, slow, "outcome {place} (fast, referee) of {label}");
     }
     let fast = records.marks.last().unwrap();
     assert!(fates.0.len() >= slow.fates.len(), "{label}");

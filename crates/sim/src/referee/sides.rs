@@ -10,7 +10,7 @@ use super::{Event, World};
 use crate::clock::Clock;
 use crate::draw::{Draw, to_ticks};
 use crate::fifo::Packet;
-use crate::machine::Fate;
+use crate::machine::PacketOutcome;
 use crate::random::Purpose;
 
 type Events = BinaryHeap<Reverse<(u64, Event)>>;
@@ -107,7 +107,7 @@ impl World {
         } else {
             self.told(packet).dropped_sender += 1;
             self.counts.dropped_sender += 1;
-            self.fates.push((packet.number, Fate::DroppedSender, now));
+            self.fates.push((packet.number, PacketOutcome::DroppedSender, now));
         }
         true
     }

@@ -121,7 +121,7 @@ mod tests {
 
     use super::*;
     use crate::engine::clock;
-    use crate::machine::{Fate, Records};
+    use crate::machine::{PacketOutcome, Records};
     use crate::schemes;
     use crate::tally::Counts;
 
@@ -129,7 +129,7 @@ mod tests {
     struct Every;
 
     impl Watch for Every {
-        fn fate(&mut self, _number: u32, _fate: Fate, _at: u64) {}
+        fn outcome(&mut self, _number: u32, _outcome: PacketOutcome, _at: u64) {}
     }
 
     fn run<W: Watch>(point: &Point, packets: u64, watch: W) -> Records {

@@ -45,7 +45,7 @@ mod tests {
 
     /// Seed 3, 512 000 packets: each share within 4 standard errors, and none for a share of 0.
     #[test]
-    fn packets_are_dealt_by_the_shares() {
+    fn packets_are_spread_by_the_shares() {
         let shares = [0.6, 0.0, 0.3, 0.1];
         let each: Vec<OneApplication> =
             shares.iter().map(|share| OneApplication { share: *share, time_s: 0.0, buffer: 1 }).collect();

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
+use super::connections::ConnectionTable;
 use super::far::{Kind, Service};
-use super::guests::Guests;
 use super::key::Key;
 use super::memory::Memory;
 pub use super::memory::give_back_to_the_kernel;
@@ -19,7 +19,7 @@ use super::stream::Stream;
 use super::{ControlError, Limits, handshake, peer, serve};
 
 /// How often threads look whether they shall stop.
-pub(super) const GLANCE: Duration = Duration::from_millis(100);
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What an agent is made of.
 #[derive(Clone)]
@@ -113,15 +113,15 @@ impl Agent {
     /// # Errors
     /// The listening sockets fail.
     pub fn run(&self) -> Result<(), ControlError> {
-        let guests = Arc::new(Guests::default());
+        let connections = Arc::new(ConnectionTable::default());
         thread::scope(|scope| {
             while !self.settings.stop.load(Ordering::Relaxed) {
                 for (stream, _) in self.arrivals()? {
-                    self.admit(stream, &guests, scope);
+                    self.admit(stream, &connections, scope);
                 }
             }
             // Those that were about to prove themselves are not waited for.
-            guests.send_strangers_away();
+            connections.close_pending();
             Ok(())
         })
     }
@@ -130,7 +130,7 @@ impl Agent {
     fn arrivals(&self) -> Result<Vec<(TcpStream, SocketAddr)>, ControlError> {
         let mut waiting: Vec<PollFd<'_>> =
             self.listeners.iter().map(|listener| PollFd::new(listener.as_fd(), PollFlags::POLLIN)).collect();
-        let timeout = PollTimeout::try_from(GLANCE).unwrap_or(PollTimeout::ZERO);
+        let timeout = PollTimeout::try_from(POLL_INTERVAL).unwrap_or(PollTimeout::ZERO);
         match poll(&mut waiting, timeout) {
             Ok(_) | Err(nix::Error::EINTR) => {}
             Err(e) => return Err(ControlError::system("wait for connections")(e.into())),
@@ -140,16 +140,21 @@ impl Agent {
             match listener.accept() {
                 Ok(connection) => arrived.push(connection),
                 Err(e) if is_passing(&e) => {}
-                Err(e) if is_shortage(&e) => thread::sleep(GLANCE),
+                Err(e) if is_shortage(&e) => thread::sleep(POLL_INTERVAL),
                 Err(e) => return Err(ControlError::system("accept a connection")(e)),
             }
         }
         Ok(arrived)
     }
 
-    fn admit<'scope>(&'scope self, stream: TcpStream, guests: &Arc<Guests>, scope: &'scope thread::Scope<'scope, '_>) {
+    fn admit<'scope>(
+        &'scope self,
+        stream: TcpStream,
+        connections: &Arc<ConnectionTable>,
+        scope: &'scope thread::Scope<'scope, '_>,
+    ) {
         let local = stream.local_addr().map(|address| address.ip()).ok();
-        let seat = Guests::seat(guests, &self.settings.limits, &stream);
+        let slot = ConnectionTable::slot(connections, &self.settings.limits, &stream);
         let refused = if self.settings.key.is_none() { other_user(&stream) } else { None };
         let Ok(stream) = Stream::tcp(stream) else { return };
         if let Some(error) = refused {
@@ -157,14 +162,14 @@ impl Agent {
             handshake::turn_away_user(stream);
             return;
         }
-        let Some(mut seat) = seat else {
+        let Some(mut slot) = slot else {
             (self.log)(&Event::Refused(&ControlError::Busy { peer: format!("to {}: this agent", stream.peer) }));
             handshake::turn_away(stream, self.settings.key.is_some());
             return;
         };
         let started = thread::Builder::new().name("control".into()).spawn_scoped(scope, move || {
             let agent = serve::Of { settings: &self.settings, log: &self.log, memory: &self.memory };
-            if let Err(error) = serve::serve(stream, local, agent, || seat.authenticated()) {
+            if let Err(error) = serve::serve(stream, local, agent, || slot.authenticated()) {
                 (self.log)(&Event::Refused(&error));
             }
         });

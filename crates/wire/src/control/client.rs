@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::agent::GLANCE;
+use super::agent::POLL_INTERVAL;
 use super::channel::{Receiver, Sender};
 use super::key::Key;
 use super::message::{ClockId, Final, FromAgent, Hello, Ready, ToAgent};
@@ -228,7 +228,7 @@ impl Drop for Session {
     }
 }
 
-/// Reads for the session and gives signs of life.
+/// Reads for the session and gives heartbeats.
 struct Keeper {
     receiver: Receiver<FromAgent>,
     sender: Arc<Mutex<Sender<ToAgent>>>,
@@ -248,10 +248,10 @@ impl Keeper {
     }
 
     fn run(&mut self) -> Result<(), ControlError> {
-        let sign_of_life = Duration::from_secs_f64(self.limits.sign_of_life_s());
+        let heartbeat_interval = Duration::from_secs_f64(self.limits.heartbeat_interval_s());
         let (mut heard, mut signed) = (Instant::now(), Instant::now());
         while !self.leave.load(Ordering::Relaxed) {
-            match self.receiver.receive(GLANCE.min(sign_of_life))? {
+            match self.receiver.receive(POLL_INTERVAL.min(heartbeat_interval))? {
                 Some(FromAgent::Alive) => heard = Instant::now(),
                 Some(said) => {
                     heard = Instant::now();
@@ -265,7 +265,7 @@ impl Keeper {
                 }
                 None => {}
             }
-            if signed.elapsed() >= sign_of_life {
+            if signed.elapsed() >= heartbeat_interval {
                 self.sender.lock().unwrap_or_else(PoisonError::into_inner).send(&ToAgent::Alive)?;
                 signed = Instant::now();
             }

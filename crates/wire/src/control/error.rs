@@ -146,7 +146,7 @@ pub enum ControlError {
         /// The limit (s).
         limit_s: f64,
     },
-    /// No sign of life.
+    /// No heartbeat.
     #[error("{peer} is gone: nothing heard for {silence_s} s")]
     Silent {
         /// The other end.

@@ -173,7 +173,7 @@ impl Handshake {
     }
 
     fn preamble(&mut self) -> Result<Vec<u8>, ControlError> {
-        // The first bytes alone tell a stranger, which may send fewer than a preamble.
+        // The first bytes alone tell a peer that speaks no netcliff, which may send fewer than a preamble.
         let mut bytes = self.read(4)?;
         if bytes[..] == MAGIC[..4] {
             bytes.extend(self.read(PREAMBLE_BYTES - 4)?);
@@ -187,7 +187,7 @@ impl Handshake {
         Err(ControlError::NotAnAgent { peer: self.stream.peer.clone(), answer })
     }
 
-    /// What a stranger has to say beside its first bytes, as far as it fits a message.
+    /// The rest of what a peer that speaks no netcliff sent, as far as it fits a message.
     fn what_is_there(&mut self) -> Vec<u8> {
         let deadline = self.deadline.min(Instant::now() + STRANGER);
         let mut buffer = [0; STRANGER_BYTES];

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::agent::{Event, GLANCE, Log, Settings};
+use super::agent::{Event, Log, POLL_INTERVAL, Settings};
 use super::channel::{Receiver, Sender};
 use super::far::{Context, FarEnd, Kind, Opened};
 use super::key::Token;
@@ -57,7 +57,7 @@ pub(super) fn serve(
     }
 }
 
-/// The client's hello, in the time of a handshake: with it the stranger has proved its key.
+/// The client's hello, in the time of a handshake: with it the peer has proved its key.
 fn greeted(receiver: &mut Receiver<ToAgent>, limits: &Limits) -> Result<(), ControlError> {
     match receiver.receive(Duration::from_secs_f64(limits.handshake_s))? {
         Some(ToAgent::Hello(_)) => Ok(()),
@@ -91,7 +91,7 @@ struct Client<'a> {
     test: Option<Running>,
     /// Services it has taken up; they take back what they changed when it goes.
     opened: BTreeMap<&'static str, Box<dyn Opened>>,
-    /// When it last gave a sign of life.
+    /// When it last gave a heartbeat.
     heard: Instant,
     /// When it last had a test or asked a service.
     used: Instant,
@@ -101,17 +101,17 @@ impl Client<'_> {
     fn attend(&mut self, receiver: &mut Receiver<ToAgent>) -> Result<(), ControlError> {
         let limits = self.agent.settings.limits;
         self.sender.send(&FromAgent::Hello(self.hello()))?;
-        let sign_of_life = Duration::from_secs_f64(limits.sign_of_life_s());
+        let heartbeat_interval = Duration::from_secs_f64(limits.heartbeat_interval_s());
         let mut signed = Instant::now();
         while !self.agent.settings.stop.load(Ordering::Relaxed) {
-            if let Some(said) = receiver.receive(GLANCE.min(sign_of_life))? {
+            if let Some(said) = receiver.receive(POLL_INTERVAL.min(heartbeat_interval))? {
                 self.heard = Instant::now();
                 self.obey(said)?;
             }
             if self.heard.elapsed().as_secs_f64() > limits.silence_s {
                 return Err(ControlError::Silent { peer: self.peer.clone(), silence_s: limits.silence_s });
             }
-            if signed.elapsed() >= sign_of_life {
+            if signed.elapsed() >= heartbeat_interval {
                 self.sender.send(&FromAgent::Alive)?;
                 signed = Instant::now();
             }
@@ -182,7 +182,7 @@ impl Client<'_> {
 
     fn ask(&mut self, name: &str, request: Value) -> Result<(), ControlError> {
         let answer = self.asked(name, request);
-        // It may have taken its time, in which the client's signs of life were not read.
+        // It may have taken its time, in which the client's heartbeats were not read.
         (self.heard, self.used) = (Instant::now(), Instant::now());
         self.sender.send(&answer.map_or_else(FromAgent::Error, FromAgent::Answer))
     }

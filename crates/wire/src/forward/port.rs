@@ -3,14 +3,14 @@
 use netcliff_host::xdp::Mode;
 
 use crate::error::WireError;
-use crate::transmit::{Kicked, RawRing};
+use crate::transmit::{RawRing, SendOutcome};
 
 mod packet;
 pub(super) mod watch;
 mod xdp;
 
 pub use packet::PacketReceiver;
-use xdp::Lent;
+use xdp::SharedUmem;
 pub use xdp::{XdpReceiver, XdpSender};
 
 /// Hands frames to a port: stage some, then kick.
@@ -23,7 +23,7 @@ pub trait Sender: Send {
     ///
     /// # Errors
     /// The port is unusable (down, removed).
-    fn kick(&mut self) -> Result<Kicked, WireError>;
+    fn kick(&mut self) -> Result<SendOutcome, WireError>;
 
     /// What sends.
     fn sending(&self) -> Sending;
@@ -215,7 +215,7 @@ pub(super) fn open_receiver_beside(
     by: ReceiveBy,
     interface: &str,
     longest: usize,
-    lent: Option<Lent>,
+    lent: Option<SharedUmem>,
 ) -> Result<OpenReceiver, WireError> {
     let packet = |not_xdp| Ok(OpenReceiver { receiver: Box::new(PacketReceiver::open(interface)?), not_xdp });
     match by {
@@ -235,7 +235,7 @@ pub struct OpenSender {
     /// Why AF_XDP was not to be had.
     pub not_xdp: Option<WireError>,
     /// For a receiver at the same port, if that was asked for.
-    pub(super) lent: Option<Lent>,
+    pub(super) lent: Option<SharedUmem>,
 }
 
 impl std::fmt::Debug for OpenSender {
@@ -290,7 +290,7 @@ impl Sender for RawRing {
     }
 
     #[inline]
-    fn kick(&mut self) -> Result<Kicked, WireError> {
+    fn kick(&mut self) -> Result<SendOutcome, WireError> {
         RawRing::kick(self)
     }
 

@@ -12,7 +12,7 @@ use crate::clock::Ticker;
 use crate::error::WireError;
 use crate::latency::{Latency, LatencySummary};
 use crate::thread::Placement;
-use crate::transmit::Kicked;
+use crate::transmit::SendOutcome;
 
 mod flight;
 mod open;
@@ -89,7 +89,7 @@ pub struct DirectionReport {
     /// Frames handed to the port.
     pub sent: u64,
     /// What the port said of them.
-    pub kicked: Kicked,
+    pub kicked: SendOutcome,
     /// What came.
     pub arrived: Arrived,
     /// Frames that arrived and found the sink's ring full.

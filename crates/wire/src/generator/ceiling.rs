@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{Generator, GeneratorConfig, SenderFailure, SenderReport, Span, Window};
 use crate::clock;
 use crate::error::WireError;
-use crate::transmit::{Kicked, Method};
+use crate::transmit::{Method, SendOutcome};
 
 /// Time from the order to the first frame \[ns\].
 const LEAD_NS: u64 = 20_000_000;
@@ -23,7 +23,7 @@ pub struct Ceiling {
     /// Frames offered per second, whatever became of them [packets/s].
     pub offered_pps: f64,
     /// What became of them.
-    pub frames: Kicked,
+    pub frames: SendOutcome,
     /// Times the ring had no free slot.
     pub ring_full: u64,
     /// Time it took \[s\].

@@ -7,7 +7,7 @@ use crate::error::WireError;
 use crate::frame::{Header, SEQUENCE_LIMIT};
 use crate::latency::Latency;
 use crate::thread::{CpuStamp, CpuUse};
-use crate::transmit::{Kicked, Transmit};
+use crate::transmit::{SendOutcome, Transmit};
 use crate::void::LATE_NS;
 
 /// How long after the end of the schedule's span frames that were due within it may still leave \[ns\].
@@ -21,9 +21,9 @@ struct Run<'a> {
     config: &'a GeneratorConfig,
     span: Span,
     begin: CpuStamp,
-    frames: Kicked,
+    frames: SendOutcome,
     window_offered: u64,
-    window_frames: Kicked,
+    window_frames: SendOutcome,
     lateness: Latency,
     burst_kicks: Vec<u64>,
     ring_full: u64,
@@ -100,9 +100,9 @@ impl<'a> Run<'a> {
             config,
             span,
             begin: CpuStamp::now()?,
-            frames: Kicked::default(),
+            frames: SendOutcome::default(),
             window_offered: 0,
-            window_frames: Kicked::default(),
+            window_frames: SendOutcome::default(),
             lateness: Latency::new(),
             burst_kicks: vec![0; config.max_burst + 1],
             ring_full: 0,

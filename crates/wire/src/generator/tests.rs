@@ -31,11 +31,11 @@ impl Transmit for Fake {
         true
     }
 
-    fn kick(&mut self) -> Result<Kicked, WireError> {
+    fn kick(&mut self) -> Result<SendOutcome, WireError> {
         if self.fail_after.is_some_and(|most| self.sent.len() >= most) {
             return Err(WireError::system("send frames", std::io::Error::from_raw_os_error(libc::ENETDOWN)));
         }
-        let mut kicked = Kicked::default();
+        let mut kicked = SendOutcome::default();
         for header in self.staged.drain(..) {
             self.sent.push(header);
             match self.refuse_every {

@@ -27,7 +27,7 @@ use crate::thread::{self as place, Placement};
 /// From the last connection to the first request.
 const LEAD_NS: u64 = 5_000_000;
 /// How often the run looks whether it shall end.
-const GLANCE: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Where a flow finds its far end.
 #[derive(Debug)]
@@ -136,7 +136,7 @@ fn prepare(
     near: &Near<'_>,
     quit: &Arc<AtomicBool>,
 ) -> Result<Prepared, WireError> {
-    let cpu = place::dealt(near.placement.cpu, &settings.client_cpus, number);
+    let cpu = place::round_robin(near.placement.cpu, &settings.client_cpus, number);
     Placement { cpu, ..near.placement.clone() }.enter()?;
     let fd: OwnedFd = match target {
         Target::Address(address) if settings.connect_each => return Ok(Prepared::Address(address)),
@@ -211,7 +211,7 @@ fn watch(
         if let Some(why) = why(near) {
             return Some(why);
         }
-        thread::sleep(GLANCE.min(Duration::from_nanos(left)));
+        thread::sleep(POLL_INTERVAL.min(Duration::from_nanos(left)));
     };
     let mut stopped = until(window.opens_ns);
     let mut totals = (None, None);

@@ -222,7 +222,7 @@ impl Tally {
 
     /// Where the thread of a flow runs.
     fn place(&self, flow: usize) -> Placement {
-        let cpu = place::dealt(self.placement.cpu, &self.settings.server_cpus, flow);
+        let cpu = place::round_robin(self.placement.cpu, &self.settings.server_cpus, flow);
         Placement { cpu, ..self.placement.clone() }
     }
 

@@ -79,7 +79,7 @@ pub struct Settings {
     pub client_cpu: Option<usize>,
     /// CPU of the far end's threads.
     pub server_cpu: Option<usize>,
-    /// CPUs that the near end's flows are dealt to in turn; empty: all are on `client_cpu`.
+    /// CPUs that the near end's flows use round robin; empty: all are on `client_cpu`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub client_cpus: Vec<usize>,
     /// The same of the far end; only of an agent that knows [`RR_CPU_LISTS`](crate::control::RR_CPU_LISTS).
@@ -120,8 +120,8 @@ impl Settings {
     /// True where the two ends of a flow are on one CPU.
     pub(super) fn shares_a_cpu(&self) -> bool {
         (0..self.flows as usize).any(|flow| {
-            let client = thread::dealt(self.client_cpu, &self.client_cpus, flow);
-            client.is_some() && client == thread::dealt(self.server_cpu, &self.server_cpus, flow)
+            let client = thread::round_robin(self.client_cpu, &self.client_cpus, flow);
+            client.is_some() && client == thread::round_robin(self.server_cpu, &self.server_cpus, flow)
         })
     }
 

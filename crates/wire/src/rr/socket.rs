@@ -15,7 +15,7 @@ use super::settings::Receive;
 use crate::error::WireError;
 
 /// A waiting end looks so often whether it shall stop.
-pub(super) const GLANCE: Duration = Duration::from_millis(50);
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Empty polls between two such looks of a spinning end.
 const SPINS_A_GLANCE: u32 = 256;
 
@@ -44,7 +44,7 @@ impl Socket {
             let action = format!("set {what}");
             move |e: Errno| WireError::system(action, e)
         };
-        let glance = TimeVal::milliseconds(GLANCE.as_millis() as i64);
+        let glance = TimeVal::milliseconds(POLL_INTERVAL.as_millis() as i64);
         setsockopt(&fd, sockopt::ReceiveTimeout, &glance).map_err(failed("SO_RCVTIMEO"))?;
         setsockopt(&fd, sockopt::SendTimeout, &glance).map_err(failed("SO_SNDTIMEO"))?;
         if let Receive::KernelPoll(us) = receive {

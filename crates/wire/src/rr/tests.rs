@@ -232,7 +232,7 @@ fn a_stopped_test_keeps_what_was_measured() {
 }
 
 #[test]
-fn strangers_are_not_let_into_a_test() {
+fn unauthenticated_connections_are_refused() {
     let token = Token::new().expect("random bytes");
     let stop = AtomicBool::new(false);
     for transport in [Transport::Tcp, Transport::Udp] {
@@ -254,14 +254,14 @@ fn strangers_are_not_let_into_a_test() {
         let mut count = || Some(server.lock().expect("not poisoned").count());
         let report = run(&asked, near(targets(&asked, &[address.port()]), token, &stop), &mut count, None);
         let report = report.expect("the right client is let in");
-        sound(&report, "beside strangers");
+        sound(&report, "beside unauthenticated connections");
         assert!(report.refused >= 1, "{transport:?}: {}", report.refused);
     }
 }
 
-/// Who keeps silent holds no acceptor: where each transaction has a connection, too.
+/// A silent connection holds no acceptor, even where each transaction has a connection of its own.
 #[test]
-fn silent_strangers_hold_no_acceptor() {
+fn silent_connections_hold_no_acceptor() {
     let token = Token::new().expect("random bytes");
     let stop = AtomicBool::new(false);
     let asked = Settings { connect_each: true, ..settings(Transport::Tcp) };
@@ -273,7 +273,7 @@ fn silent_strangers_hold_no_acceptor() {
     let mut count = || Some(server.lock().expect("not poisoned").count());
     let report = run(&asked, near(targets(&asked, &[address.port()]), token, &stop), &mut count, None);
     let report = report.expect("the right client is let in");
-    sound(&report, "beside silent strangers");
+    sound(&report, "beside silent connections");
     assert!(report.transactions > 20, "{}", report.transactions);
     drop(silent);
 }

@@ -9,7 +9,7 @@ use std::thread::{self, Builder, Scope, ScopedJoinHandle};
 use serde::{Deserialize, Serialize};
 
 use super::conductor::{Conductor, Event, Farewell};
-use super::end::{self, End, Mover, Reader};
+use super::end::{self, DataPath, End, Reader};
 use super::gate::{Arrival, Gate};
 use super::meter::Phase;
 use super::open::Opener;
@@ -18,7 +18,7 @@ use super::sampler::Sampler;
 use super::tcp_info::TcpSample;
 use super::{Channel, ReceivePath, Settings, Spans, Watch, datagram, mapped, pace, path, together, uring};
 use crate::error::WireError;
-use crate::thread::{Placement, Punctual};
+use crate::thread::{Placement, RealtimeGuard};
 
 /// What all ends share.
 pub(super) struct Shared<'a> {
@@ -122,7 +122,7 @@ pub(super) fn play(
     let sampler = (tcp && ends.iter().any(|(_, sender)| *sender)).then(Sampler::start).transpose()?;
     let (brought, mut samples, stopped) = thread::scope(|scope| {
         // Behind hundreds of busy flows it would leave the gate, and end the windows, seconds late.
-        let punctual = Punctual::begin();
+        let punctual = RealtimeGuard::begin();
         let (events, heard) = mpsc::channel();
         let mut threads = Vec::new();
         let mut not_started = None;
@@ -159,7 +159,7 @@ pub(super) fn play(
     Ok(Played { sides, stopped })
 }
 
-/// A group a thread: each part its own, or those of each end dealt to that end's threads.
+/// A group a thread: each part its own, or those of each end spread over that end's threads.
 fn grouped<'a>(settings: &Settings, parts: Vec<Part<'a>>) -> Vec<Group<'a>> {
     let mut threads: BTreeMap<(bool, usize, usize), Group<'a>> = BTreeMap::new();
     let shares = settings.shared_threads().is_some();
@@ -290,7 +290,7 @@ pub(super) fn mover<'a>(
     sender: bool,
     channel: &'a OwnedFd,
     waits: bool,
-) -> Result<Box<dyn Mover + 'a>, WireError> {
+) -> Result<Box<dyn DataPath + 'a>, WireError> {
     let (settings, stall_ns) = (shared.settings, shared.spans.stall_ns);
     let (block_bytes, over) = (settings.block_bytes, &shared.over[flow]);
     Ok(match (&settings.channel, sender) {

@@ -64,7 +64,7 @@ impl End {
 }
 
 /// Moves bytes one way.
-pub(super) trait Mover {
+pub(super) trait DataPath {
     /// Moves some: bytes and the calls they took. Zero bytes is the end.
     fn step(&mut self) -> io::Result<(usize, u64)>;
 
@@ -86,7 +86,7 @@ pub(super) trait Mover {
 
 /// Sends until the windows are over.
 pub(super) fn send(
-    mut mover: Box<dyn Mover + '_>,
+    mut mover: Box<dyn DataPath + '_>,
     channel: BorrowedFd<'_>,
     settings: &Settings,
     spans: &Spans,
@@ -131,7 +131,7 @@ pub(super) fn send(
 
 /// Receives until the other end is through.
 pub(super) fn receive(
-    mut mover: Box<dyn Mover + '_>,
+    mut mover: Box<dyn DataPath + '_>,
     channel: BorrowedFd<'_>,
     settings: &Settings,
     spans: &Spans,
@@ -172,7 +172,7 @@ pub(super) fn receive(
 pub(super) fn counted(
     meter: Meter<'_>,
     failure: Option<String>,
-    mover: &mut dyn Mover,
+    mover: &mut dyn DataPath,
     what: &str,
     spans: &Spans,
 ) -> Result<End, WireError> {
@@ -224,7 +224,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-impl Mover for Reader<'_> {
+impl DataPath for Reader<'_> {
     fn step(&mut self) -> io::Result<(usize, u64)> {
         if let Some(bytes) = self.low_water_bytes.take() {
             options::low_water(self.channel, bytes)?;

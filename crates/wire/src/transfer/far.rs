@@ -17,9 +17,9 @@ use serde_json::Value;
 
 use super::admit::admit;
 use super::conduct::{self, Go, Part, Played};
+use super::far_end_request::FarEndRequest;
 use super::join;
 use super::open::{Opener, Recipe};
-use super::order::Order;
 use super::{Channel, Settings, Spans, Watch};
 use crate::control::far::{Context, FarEnd, Kind};
 use crate::control::key::Token;
@@ -80,12 +80,13 @@ impl Kind for TransferKind {
     }
 
     fn memory_bytes(&self, settings: &Value) -> u64 {
-        let order = serde_json::from_value::<Order>(settings.clone()).ok().filter(|order| order.check().is_ok());
+        let order =
+            serde_json::from_value::<FarEndRequest>(settings.clone()).ok().filter(|order| order.check().is_ok());
         order.map_or(0, |order| order.memory_bytes())
     }
 
     fn start(&self, settings: &Value, context: &Context) -> Result<Box<dyn FarEnd>, String> {
-        let order: Order = serde_json::from_value(settings.clone()).map_err(|e| format!("transfer: {e}"))?;
+        let order: FarEndRequest = serde_json::from_value(settings.clone()).map_err(|e| format!("transfer: {e}"))?;
         order.check().map_err(|e| e.to_string())?;
         self.congestion.check(order.options.congestion.as_deref())?;
         let address = context.local.unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED));

@@ -78,7 +78,7 @@ pub(super) fn join(recipe: Recipe<'_>, port: u16, token: &Token, flow: usize, de
     while Instant::now() < deadline {
         socket.send(&greeting(token, flow)).map_err(failed)?;
         match socket.recv(&mut answer) {
-            // Data may overtake the answer; it comes from the far end's own port, which sends nothing to strangers.
+            // Data may overtake the answer; it comes from the far end's own port, which sends nothing to others.
             Ok(_) => return recipe.finish(socket.into(), false),
             Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
             Err(e) => return Err(failed(e)),

@@ -8,7 +8,7 @@ use std::ptr;
 use libc::{c_void, socklen_t};
 use serde::{Deserialize, Serialize};
 
-use super::end::{End, Mover};
+use super::end::{DataPath, End};
 use crate::error::WireError;
 
 /// What became of received bytes, warm-up included.
@@ -92,7 +92,7 @@ impl<'a> Receiver<'a> {
     }
 }
 
-impl Mover for Receiver<'_> {
+impl DataPath for Receiver<'_> {
     fn step(&mut self) -> io::Result<(usize, u64)> {
         let (mapped, rest) = self.map()?;
         if mapped > 0 && rest == 0 {

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::conduct::{self, Go, Part, Played, Side};
 use super::far::{FarReport, TransferKind};
+use super::far_end_request::FarEndRequest;
 use super::open::{Opener, Recipe};
-use super::order::Order;
 use super::{Channel, End, Settings, Spans, Transfer, Watch, join, local};
 use crate::control::client::Session;
 use crate::control::message::Ready;
@@ -64,10 +64,10 @@ pub fn run_with(
     }
     let can_meter = session.offers(CPU_METER);
     // An older agent refuses an order with keys it does not know.
-    let order = Order {
+    let order = FarEndRequest {
         meter: settings.far_meter && can_meter,
         devices: settings.far_devices && session.offers(DEVICE_COUNTS),
-        ..Order::of(settings)?
+        ..FarEndRequest::of(settings)?
     };
     let gone = session.gone();
     let ready = session.start(TransferKind::NAME, &order)?;

@@ -74,7 +74,7 @@ fn accept(recipe: Recipe<'_>, listening: &mpsc::Sender<SocketAddr>, peer: &mpsc:
     // Nobody hears it if the other end has failed; then `recv` below says so.
     let _ = listening.send(local);
     let Ok(expected) = peer.recv() else { return Ok(None) };
-    // The connection is already in the backlog; a stranger's may be before it.
+    // The connection is already in the backlog; an unauthenticated one may be before it.
     loop {
         let (stream, from) = socket.accept().map_err(failed)?;
         if from == expected {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::end::{End, Mover};
+use super::end::{DataPath, End};
 use crate::clock;
 
 /// How well a sender kept to its rate, warm-up included.
@@ -118,18 +118,18 @@ impl Pacer {
 
 /// A sender of a stream that hands over each block when it is due.
 pub(super) struct Paced<'a> {
-    mover: Box<dyn Mover + 'a>,
+    mover: Box<dyn DataPath + 'a>,
     pacer: Pacer,
     block_bytes: usize,
 }
 
 impl<'a> Paced<'a> {
-    pub(super) fn new(mover: Box<dyn Mover + 'a>, bits_per_s: u64, block_bytes: usize) -> Self {
+    pub(super) fn new(mover: Box<dyn DataPath + 'a>, bits_per_s: u64, block_bytes: usize) -> Self {
         Self { mover, pacer: Pacer::new(bits_per_s), block_bytes }
     }
 }
 
-impl Mover for Paced<'_> {
+impl DataPath for Paced<'_> {
     fn step(&mut self) -> io::Result<(usize, u64)> {
         self.pacer.wait(self.block_bytes, 1)?;
         let (bytes, calls) = self.mover.step()?;

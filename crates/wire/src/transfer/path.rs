@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use nix::fcntl::{SpliceFFlags, splice, vmsplice};
 
 use super::SendPath;
-use super::end::Mover;
+use super::end::DataPath;
 use super::send_file::SendFile;
 use super::uring;
 use super::zero_copy::ZeroCopy;
@@ -18,7 +18,7 @@ pub(super) fn mover<'a>(
     channel: BorrowedFd<'a>,
     block_bytes: usize,
     stall_ns: u64,
-) -> Result<Box<dyn Mover + 'a>, WireError> {
+) -> Result<Box<dyn DataPath + 'a>, WireError> {
     Ok(match path {
         SendPath::Write => Box::new(Write { channel, block: block(block_bytes) }),
         SendPath::WriteV => Box::new(WriteV { channel, block: block(block_bytes) }),
@@ -42,7 +42,7 @@ struct Write<'a> {
     block: Vec<u8>,
 }
 
-impl Mover for Write<'_> {
+impl DataPath for Write<'_> {
     fn step(&mut self) -> io::Result<(usize, u64)> {
         Ok((nix::unistd::write(self.channel, &self.block)?, 1))
     }
@@ -56,7 +56,7 @@ struct WriteV<'a> {
 /// Pieces of a block.
 const PIECES: usize = 16;
 
-impl Mover for WriteV<'_> {
+impl DataPath for WriteV<'_> {
     fn step(&mut self) -> io::Result<(usize, u64)> {
         let piece = self.block.len().div_ceil(PIECES);
         let mut slices = [IoSlice::new(&[]); PIECES];
@@ -92,7 +92,7 @@ impl<'a> Splice<'a> {
     }
 }
 
-impl Mover for Splice<'_> {
+impl DataPath for Splice<'_> {
     fn step(&mut self) -> io::Result<(usize, u64)> {
         let mut calls = 1;
         if self.held == 0 {

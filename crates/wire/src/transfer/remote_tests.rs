@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::order::Order;
+use super::far_end_request::FarEndRequest;
 use super::tests::Raise;
 use super::*;
 use crate::FarCpu;
@@ -245,8 +245,9 @@ fn what_an_agent_does_not_do_is_named() {
     assert!(refused(|s| s.far_cpus = vec![100_000]).contains("the far end: cpu is 100000"));
     assert!(refused(|s| s.far_cpus = vec![0; 1025]).contains("cpus is 1025"));
     let older = Peer::of(Arc::new(Older));
-    let dealt = Settings { far_cpus: vec![0, 1], ..settings(tcp()) };
-    let said = run_with(&dealt, &mut older.session(), LOOPBACK, &mut ()).expect_err("it would not be done").to_string();
+    let spread = Settings { far_cpus: vec![0, 1], ..settings(tcp()) };
+    let said =
+        run_with(&spread, &mut older.session(), LOOPBACK, &mut ()).expect_err("it would not be done").to_string();
     assert!(said.contains("does not offer cpu-lists"), "{said}");
     let pigeon = refused(|s| s.options.congestion = Some("carrier-pigeon".into()));
     assert!(pigeon.contains("carrier-pigeon"), "{pigeon}");
@@ -255,7 +256,7 @@ fn what_an_agent_does_not_do_is_named() {
 #[test]
 fn an_agent_checks_what_it_is_sent_by_other_means() {
     let peer = Peer::new();
-    let good = serde_json::to_value(Order::of(&settings(tcp())).expect("in range")).expect("text");
+    let good = serde_json::to_value(FarEndRequest::of(&settings(tcp())).expect("in range")).expect("text");
     let refused = |key: &str, value: serde_json::Value| {
         let mut changed = good.clone();
         changed[key] = value;
@@ -282,15 +283,15 @@ fn an_agent_checks_what_it_is_sent_by_other_means() {
 }
 
 #[test]
-fn strangers_are_refused_and_the_transfer_goes_on() {
+fn unauthenticated_connections_are_refused_and_the_transfer_goes_on() {
     let peer = Peer::new();
     let mut session = peer.session();
     let asked = settings(tcp());
-    let ready = session.start(TransferKind::NAME, &Order::of(&asked).expect("in range")).expect("it listens");
+    let ready = session.start(TransferKind::NAME, &FarEndRequest::of(&asked).expect("in range")).expect("it listens");
     let target = SocketAddr::new(LOOPBACK, ready.ports[0]);
-    let mut stranger = TcpStream::connect(target).expect("it listens");
-    stranger.write_all(&[0; Token::PROOF_BYTES]).expect("it takes bytes");
-    assert_eq!(stranger.read(&mut [0]).unwrap_or(0), 0, "the stranger is shown out");
+    let mut other = TcpStream::connect(target).expect("it listens");
+    other.write_all(&[0; Token::PROOF_BYTES]).expect("it takes bytes");
+    assert_eq!(other.read(&mut [0]).unwrap_or(0), 0, "it is refused");
     let _silent = TcpStream::connect(target).expect("it listens");
     let mut known = TcpStream::connect(target).expect("it listens");
     known.write_all(&admit::greeting(&ready.token, 0)).expect("it takes bytes");
@@ -309,7 +310,7 @@ fn a_near_end_that_never_comes_is_given_up_in_its_time() {
     let mut session = peer.session();
     let asked = Settings { stall_s: 0.3, ..settings(tcp()) };
     let begin = Instant::now();
-    session.start(TransferKind::NAME, &Order::of(&asked).expect("in range")).expect("it listens");
+    session.start(TransferKind::NAME, &FarEndRequest::of(&asked).expect("in range")).expect("it listens");
     let last = session.last(Duration::from_secs(10)).expect("it is there").expect("it ends by itself");
     assert!(begin.elapsed() < Duration::from_secs(3));
     let report: far::FarReport = serde_json::from_value(last.report).expect("a report");

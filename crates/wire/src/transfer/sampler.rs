@@ -16,7 +16,7 @@ use std::time::Duration;
 use super::tcp_info::{self, TcpSample};
 use crate::clock;
 use crate::error::WireError;
-use crate::thread::Punctual;
+use crate::thread::RealtimeGuard;
 
 /// Answers that are kept: some 3 MB on the control channel, where a report of a far end has to fit.
 pub(super) const MOST_SAMPLES: usize = 8192;
@@ -28,7 +28,7 @@ const LAST_PASS: Duration = Duration::from_millis(100);
 /// The senders' sockets by flow; None where the sender is elsewhere.
 pub(super) type Sockets = Arc<Vec<Option<OwnedFd>>>;
 
-enum Order {
+enum Command {
     /// The windows have opened: ask at once, and then at every interval.
     Begin { sockets: Sockets, opened_ns: u64, every_ns: Option<u64> },
     /// The windows are about to close: ask once more.
@@ -37,7 +37,7 @@ enum Order {
 
 /// The thread, from the side of the conductor.
 pub(super) struct Sampler {
-    orders: mpsc::Sender<Order>,
+    orders: mpsc::Sender<Command>,
     asked_last: mpsc::Receiver<()>,
     leave: Arc<AtomicBool>,
     thread: JoinHandle<Vec<Vec<TcpSample>>>,
@@ -58,12 +58,12 @@ impl Sampler {
     /// The windows have opened.
     pub(super) fn begin(&self, sockets: Sockets, opened_ns: u64, every_ns: Option<u64>) {
         // One that has died is found out when it is joined.
-        let _ = self.orders.send(Order::Begin { sockets, opened_ns, every_ns });
+        let _ = self.orders.send(Command::Begin { sockets, opened_ns, every_ns });
     }
 
     /// The windows are about to close: waits for the last answers, but not for long.
     pub(super) fn last(&self) {
-        let _ = self.orders.send(Order::Last);
+        let _ = self.orders.send(Command::Last);
         let _ = self.asked_last.recv_timeout(LAST_PASS);
         // What is answered from now on is of no window.
         self.leave.store(true, Ordering::Release);
@@ -77,10 +77,10 @@ impl Sampler {
     }
 }
 
-fn run(orders: &mpsc::Receiver<Order>, told: &mpsc::Sender<()>, leave: &AtomicBool) -> Vec<Vec<TcpSample>> {
-    let Ok(Order::Begin { sockets, opened_ns, mut every_ns }) = orders.recv() else { return Vec::new() };
+fn run(orders: &mpsc::Receiver<Command>, told: &mpsc::Sender<()>, leave: &AtomicBool) -> Vec<Vec<TcpSample>> {
+    let Ok(Command::Begin { sockets, opened_ns, mut every_ns }) = orders.recv() else { return Vec::new() };
     // As late as the ends are when there are hundreds of them, its intervals would be no intervals.
-    let _punctual = Punctual::begin();
+    let _punctual = RealtimeGuard::begin();
     let mut asked = Asked { samples: vec![Vec::new(); sockets.len()], sockets, opened_ns };
     let mut rest_until_ns = asked.pass(leave);
     let mut due_ns = every_ns.map(|every_ns| opened_ns + every_ns);
@@ -106,13 +106,13 @@ fn run(orders: &mpsc::Receiver<Order>, told: &mpsc::Sender<()>, leave: &AtomicBo
                     due_ns + (passed + 1) * every_ns
                 });
             }
-            Ok(Order::Last) => {
+            Ok(Command::Last) => {
                 asked.pass(leave);
                 // The conductor may have ceased to wait.
                 let _ = told.send(());
                 return asked.samples;
             }
-            Ok(Order::Begin { .. }) => {}
+            Ok(Command::Begin { .. }) => {}
             Err(RecvTimeoutError::Disconnected) => return asked.samples,
         }
     }

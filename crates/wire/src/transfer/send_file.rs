@@ -11,7 +11,7 @@ use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use nix::sys::sendfile::sendfile;
 use nix::sys::statfs::{FsType, HUGETLBFS_MAGIC, TMPFS_MAGIC, fstatfs, statfs};
 
-use super::end::Mover;
+use super::end::DataPath;
 use super::path::block;
 use crate::error::WireError;
 
@@ -129,7 +129,7 @@ fn own_file(bytes: u64, directory: &Path) -> Result<(File, PathBuf), WireError> 
     Ok((file, path))
 }
 
-impl Mover for SendFile<'_> {
+impl DataPath for SendFile<'_> {
     fn step(&mut self) -> io::Result<(usize, u64)> {
         let wanted = (self.file_bytes - self.at).min(self.block_bytes as u64) as usize;
         let mut offset = self.at as libc::off_t;

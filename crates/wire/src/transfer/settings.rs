@@ -57,7 +57,7 @@ pub struct Settings {
     pub near: Placement,
     /// Where the far end runs.
     pub far: Placement,
-    /// CPUs that the near end's threads are dealt to in turn; empty: all are where `near` says.
+    /// CPUs that the near end's threads use round robin; empty: all are where `near` says.
     pub near_cpus: Vec<usize>,
     /// The same of the far end.
     pub far_cpus: Vec<usize>,
@@ -101,8 +101,8 @@ impl Settings {
     }
 }
 
-fn dealt(place: &Placement, cpus: &[usize], thread: usize) -> Placement {
-    Placement { cpu: thread::dealt(place.cpu, cpus, thread), ..place.clone() }
+fn round_robin(place: &Placement, cpus: &[usize], thread: usize) -> Placement {
+    Placement { cpu: thread::round_robin(place.cpu, cpus, thread), ..place.clone() }
 }
 
 /// Warm-up, windows and stall, in the units the ends count.
@@ -179,12 +179,12 @@ impl Settings {
 
     /// Where the near end's thread of a flow runs.
     pub(super) fn near_placement(&self, flow: usize) -> Placement {
-        dealt(&self.near, &self.near_cpus, self.thread_of(flow))
+        round_robin(&self.near, &self.near_cpus, self.thread_of(flow))
     }
 
     /// Where the far end's does.
     pub(super) fn far_placement(&self, flow: usize) -> Placement {
-        dealt(&self.far, &self.far_cpus, self.thread_of(flow))
+        round_robin(&self.far, &self.far_cpus, self.thread_of(flow))
     }
 
     pub(super) fn spans(&self) -> Result<Spans, WireError> {

@@ -142,12 +142,12 @@ fn flows_that_wait_for_a_cpu_add_up_to_what_moved() {
 }
 
 #[test]
-fn flows_are_dealt_to_cpus_in_turn() {
+fn flows_use_cpus_round_robin() {
     let near = crate::thread::Placement { cpu: Some(7), ..Default::default() };
-    let dealt = Settings { near, far_cpus: vec![4, 5, 6], ..settings(tcp(), 4096) };
-    let far: Vec<Option<usize>> = (0..5).map(|flow| dealt.far_placement(flow).cpu).collect();
+    let spread = Settings { near, far_cpus: vec![4, 5, 6], ..settings(tcp(), 4096) };
+    let far: Vec<Option<usize>> = (0..5).map(|flow| spread.far_placement(flow).cpu).collect();
     assert_eq!(far, [4, 5, 6, 4, 5].map(Some));
-    assert_eq!(dealt.near_placement(3).cpu, Some(7), "without a list all are where the placement says");
+    assert_eq!(spread.near_placement(3).cpu, Some(7), "without a list all are where the placement says");
     // The first can be used, the second cannot: it was asked for.
     let wrong = Settings { flows: 2, far_cpus: vec![0, 100_000], ..settings(tcp(), 4096) };
     let error = run(&wrong, &mut ()).expect_err("no such CPU").to_string();

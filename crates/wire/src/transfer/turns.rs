@@ -13,7 +13,7 @@ use nix::sys::socket;
 
 use super::conduct::{Done, Shared, in_force};
 use super::conductor::Farewell;
-use super::end::{self, Mover};
+use super::end::{self, DataPath};
 use super::ledger::Ledger;
 use super::meter::Meter;
 use super::wake::{Readiness, Wake};
@@ -31,7 +31,7 @@ const LOOK_NS: u64 = 50_000_000;
 pub(super) struct Ready<'a> {
     pub sender: bool,
     pub channel: &'a OwnedFd,
-    pub mover: Box<dyn Mover + 'a>,
+    pub mover: Box<dyn DataPath + 'a>,
     pub farewell: Farewell<'a>,
 }
 
@@ -64,7 +64,7 @@ struct Served<'a> {
 }
 
 struct Work<'a> {
-    mover: Box<dyn Mover + 'a>,
+    mover: Box<dyn DataPath + 'a>,
     meter: Meter<'a>,
     farewell: Farewell<'a>,
 }

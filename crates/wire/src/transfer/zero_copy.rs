@@ -11,7 +11,7 @@ use libc::{c_int, c_void};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde::{Deserialize, Serialize};
 
-use super::end::{End, Mover};
+use super::end::{DataPath, End};
 use super::{error_queue, options};
 use crate::clock;
 use crate::error::WireError;
@@ -90,7 +90,7 @@ impl<'a> ZeroCopy<'a> {
 const SO_EE_ORIGIN_ZEROCOPY: u8 = 5;
 const SO_EE_CODE_ZEROCOPY_COPIED: u8 = 1;
 
-impl Mover for ZeroCopy<'_> {
+impl DataPath for ZeroCopy<'_> {
     fn step(&mut self) -> io::Result<(usize, u64)> {
         if self.under_way() >= UNDER_WAY {
             self.await_completions(UNDER_WAY / 2)?;

@@ -3,7 +3,7 @@
 use std::net::UdpSocket;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use super::{Kicked, Transmit, interface};
+use super::{SendOutcome, Transmit, interface};
 use crate::error::WireError;
 use crate::frame::{FrameSpec, Header, Template};
 
@@ -89,9 +89,9 @@ impl Transmit for Batch {
         true
     }
 
-    fn kick(&mut self) -> Result<Kicked, WireError> {
+    fn kick(&mut self) -> Result<SendOutcome, WireError> {
         let staged = std::mem::take(&mut self.staged);
-        let mut kicked = Kicked::default();
+        let mut kicked = SendOutcome::default();
         let mut done = 0;
         while done < staged {
             let rest = &mut self.messages[done..staged];

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
 use super::interface::{PACKET_VNET_HDR, check_link, explained, packet_socket, set_packet_option};
-use super::{Kicked, Transmit};
+use super::{SendOutcome, Transmit};
 use crate::error::WireError;
 use crate::frame::{FrameSpec, Header, Template};
 
@@ -231,7 +231,7 @@ impl Transmit for Ring {
         self.ring.stage(length, |frame| self.template.stamp(frame, header))
     }
 
-    fn kick(&mut self) -> Result<Kicked, WireError> {
+    fn kick(&mut self) -> Result<SendOutcome, WireError> {
         self.ring.kick()
     }
 }
@@ -258,8 +258,8 @@ impl RawRing {
     }
 
     /// Hands over what is staged, see [`Transmit::kick`].
-    pub(crate) fn kick(&mut self) -> Result<Kicked, WireError> {
-        let mut kicked = Kicked::default();
+    pub(crate) fn kick(&mut self) -> Result<SendOutcome, WireError> {
+        let mut kicked = SendOutcome::default();
         while self.staged > 0 {
             let outcome = self.send();
             let taken = self.advance();

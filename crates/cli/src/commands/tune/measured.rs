@@ -34,7 +34,7 @@ impl From<io::Error> for Ended {
 }
 
 /// Between two looks at the program and at the wish to stop.
-const GLANCE: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// For the wish to stop to arrive: a terminal tells the program as soon as us.
 const SAME_TIME: Duration = Duration::from_millis(100);
 /// A program that was asked to end and has not after this is ended.
@@ -93,7 +93,7 @@ fn waited(child: &mut Child, own: bool, stop: &AtomicBool) -> Result<(ExitStatus
             end(child, own)?;
             return Err(Ended::Stopped);
         }
-        thread::sleep(GLANCE);
+        thread::sleep(POLL_INTERVAL);
     }
 }
 
@@ -110,7 +110,7 @@ fn end(child: &mut Child, own: bool) -> io::Result<()> {
         if !own && Instant::now() > deadline {
             process::tree(child.id()).iter().chain(&tree).try_for_each(process::ProcessId::end)?;
         }
-        thread::sleep(GLANCE);
+        thread::sleep(POLL_INTERVAL);
     }
     Ok(())
 }

@@ -13,10 +13,10 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::{Value, json};
 
 /// What is asked of an agent: the name of a test, and its settings.
-pub type Order = (&'static str, Value);
+pub type AgentRequest = (&'static str, Value);
 
 /// So many orders; the same from the same seed.
-pub fn orders(seed: u8, count: usize) -> Vec<Order> {
+pub fn orders(seed: u8, count: usize) -> Vec<AgentRequest> {
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[seed; 32]);
     let mut runner = TestRunner::new_with_rng(Config::default(), rng);
     let draw = prop_oneof![3 => transfer(), 1 => rr()];
@@ -63,7 +63,7 @@ fn one_of(values: Vec<Value>) -> impl Strategy<Value = Value> {
     prop::sample::select(values)
 }
 
-fn transfer() -> impl Strategy<Value = Order> {
+fn transfer() -> impl Strategy<Value = AgentRequest> {
     let what = (
         one_of(vec![
             json!("tcp"),
@@ -132,7 +132,7 @@ fn options() -> impl Strategy<Value = Value> {
     )
 }
 
-fn rr() -> impl Strategy<Value = Order> {
+fn rr() -> impl Strategy<Value = AgentRequest> {
     let what = (
         mostly(one_of(vec![json!("tcp"), json!("udp")]), Just(json!("unix"))),
         prop::bool::weighted(0.3),
@@ -162,7 +162,7 @@ fn rr() -> impl Strategy<Value = Order> {
 
 /// How an order ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum RequestOutcome {
     /// In words.
     Refused,
     /// It was carried out until it was stopped, or over.
@@ -175,8 +175,8 @@ pub fn session(address: &str, key: &Key) -> Session {
 }
 
 /// Asks for a test, connects its flows, moves what moves within a short time, and stops it.
-pub fn carry_out(session: &mut Session, ip: IpAddr, (kind, settings): &Order) -> Fate {
-    let Ok(ready) = session.start(kind, settings) else { return Fate::Refused };
+pub fn carry_out(session: &mut Session, ip: IpAddr, (kind, settings): &AgentRequest) -> RequestOutcome {
+    let Ok(ready) = session.start(kind, settings) else { return RequestOutcome::Refused };
     let flows = settings["flows"].as_u64().unwrap_or(0) * if settings["direction"] == "both" { 2 } else { 1 };
     let datagrams = settings["transport"] == "udp" || settings["carrier"].get("udp").is_some();
     let ports = ready.ports.iter().cycle();
@@ -206,7 +206,7 @@ pub fn carry_out(session: &mut Session, ip: IpAddr, (kind, settings): &Order) ->
     drop((tcp, udp));
     // It may have ended by itself.
     let _ = session.stop();
-    Fate::Done
+    RequestOutcome::Done
 }
 
 /// Whatever becomes of it: the agent is what is tested.

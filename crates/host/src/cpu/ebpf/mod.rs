@@ -6,7 +6,7 @@
 //!
 //! What it cannot see: the few dozen instructions between the hardware's interrupt and the kernel's
 //! tracepoint (they count for what was interrupted), and time the hypervisor took (it counts for what
-//! was running; `steal` is reported alongside). Where nothing showed a sign of life for longer than
+//! was running; `steal` is reported alongside). Where nothing showed a heartbeat for longer than
 //! anything takes, [`crate::cpu::heartbeat`] tells the time between as a pause.
 
 mod snapshot;

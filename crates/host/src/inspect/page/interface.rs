@@ -9,7 +9,7 @@ use crate::{
     nic::{Rss, netdev::Queue},
     procfs::{cpus_of_mask, list_of_cpus},
 };
-use netcliff_core::{tuning::dealt, units::print_bps};
+use netcliff_core::{tuning::describe_rss_table, units::print_bps};
 use std::collections::BTreeMap;
 
 /// Queues shown one by one; of more, the CPUs of all.
@@ -128,7 +128,7 @@ fn rss(port: &Port) -> Option<String> {
         _ => "hash not told",
     };
     let rules = port.nic.ntuple_rules.filter(|rules| *rules > 0).map(|rules| format!(", {rules} ntuple rules"));
-    let table = if rss.indirection.is_empty() { "no table".to_owned() } else { dealt(&rss.indirection) };
+    let table = if rss.indirection.is_empty() { "no table".to_owned() } else { describe_rss_table(&rss.indirection) };
     let key = key(rss).map(|key| format!(", {key}")).unwrap_or_default();
     Some(format!("{hash}{key}, {table}{}", rules.unwrap_or_default()))
 }

@@ -1,4 +1,4 @@
-//! Queues, who is dealt to them, and how much they hold.
+//! Queues: how flows are spread over them, and how much they hold.
 
 use super::{Aim, Look, Rule, Seen, count, seen};
 use crate::inspect::{Inspection, Port};
@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 /// Preamble, start delimiter, gap and the smallest frame (bytes): the most frames a second a link can bring.
 const SMALLEST_ON_WIRE_BYTES: f64 = 84.0;
 /// Share of the RSS table over its mean from which a queue is called overloaded. With 128 entries no number of queues
-/// up to 16 deals worse than 9 to 8 (12.5 %) when entries are dealt in turn.
+/// up to 16 spreads worse than 9 to 8 (12.5 %) when entries are assigned round robin.
 const SKEW: f64 = 1.25;
 
 /// Delay of an interrupt that serves latency (us): a few packet times, so that a burst still shares one.
@@ -31,7 +31,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "rss-skew",
-        why: "the queue that is dealt most reaches its cliff first, and the host with it",
+        why: "the queue with the most entries reaches its cliff first, and the host with it",
         source: "docs/theory/queues.md; Documentation/networking/scaling.rst, RSS",
         look: Look::Port(skew),
     },
@@ -100,7 +100,7 @@ fn many(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
     )
 }
 
-/// What an RSS table deals.
+/// How many entries each queue has in an RSS table.
 struct Deal {
     queues: usize,
     entries: usize,
@@ -134,7 +134,7 @@ impl Deal {
     }
 }
 
-/// Whether a queue is dealt much more than the others, or one nothing.
+/// Whether a queue has many more entries than the others, or one has none.
 pub(crate) fn is_skewed(port: &Port) -> bool {
     deal(port).is_some_and(|deal| deal.skewed())
 }

@@ -44,7 +44,7 @@ pub(super) fn channels(draft: &mut Draft<'_>, port: &Port) -> bool {
         return false;
     }
     draft.note(format!(
-        "{}: changing channels drops the link for a moment, deals the RSS table anew and makes other queues; their \
+        "{}: changing channels drops the link for a moment, resets the RSS table and makes other queues; their \
          RSS, interrupts, XPS, RPS and NAPI are planned when they are there, by `tune apply` and `tune try` at once, after a file \
          by another `tune plan`",
         port.nic.name
@@ -123,15 +123,15 @@ pub(super) fn coalescing(draft: &mut Draft<'_>, port: &Port) {
     }
 }
 
-/// All queues dealt to in turn.
+/// The RSS table over all queues, round robin.
 pub(super) fn rss_table(draft: &mut Draft<'_>, port: &Port) {
     let Some(old) = rss_table_of(&port.nic).filter(|_| rules::is_skewed(port)) else { return };
     let queues = port.receive_queues().unwrap_or(1).max(1);
-    let dealt = old.split(',').zip(0..).map(|(_, entry): (&str, u32)| (entry % queues).to_string());
+    let entries = old.split(',').zip(0..).map(|(_, entry): (&str, u32)| (entry % queues).to_string());
     draft.propose(
         Setting::RssTable { interface: port.nic.name.clone() },
         &old,
-        &dealt.collect::<Vec<_>>().join(","),
+        &entries.collect::<Vec<_>>().join(","),
         "every queue has the same share of the flows",
         "docs/theory/queues.md",
     );

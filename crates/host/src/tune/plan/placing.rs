@@ -70,7 +70,7 @@ pub(super) fn transmit_steering(draft: &mut Draft<'_>, port: &Port) {
     let completes: Vec<Option<u32>> = (0..queues as u32).map(|queue| planned.get(&queue).copied()).collect();
     let mut sets: Vec<BTreeSet<u32>> = completes.iter().map(|cpu| cpu.iter().copied().collect()).collect();
     let taken: BTreeSet<u32> = completes.iter().flatten().copied().collect();
-    // Siblings go with their core, CPUs without a queue are dealt out.
+    // Siblings go with their core, CPUs without a queue are spread over the queues.
     for (turn, cpu) in usable.iter().filter(|cpu| !taken.contains(cpu)).enumerate() {
         let core = draft.inspection.core_of(*cpu);
         let home = completes.iter().position(|of| of.is_some_and(|of| core.contains(&of))).unwrap_or(turn % queues);

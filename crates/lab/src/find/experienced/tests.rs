@@ -11,7 +11,7 @@ use crate::trial::TrialSpec;
 const CAPACITY_PPS: f64 = 400e3;
 
 /// A host that serves [`CAPACITY_PPS`] on average, with a ring of 1000 packets and no application.
-fn computed() -> Computed {
+fn computed() -> Predictor {
     let host = Host {
         protocol_s: 1.0 / CAPACITY_PPS,
         per_byte_s: 0.0,
@@ -21,7 +21,7 @@ fn computed() -> Computed {
         ..Host::preset("pentium4-2530mhz").expect("a preset")
     };
     let scheme = "ideal".parse().expect("a scheme");
-    Computed { host, scheme, traffic: Traffic::poisson(1.0), loss: 1e-4, seed: 3, packets: 100_000, near_pps: None }
+    Predictor { host, scheme, traffic: Traffic::poisson(1.0), loss: 1e-4, seed: 3, packets: 100_000, near_pps: None }
 }
 
 fn pause(from_s: f64, length_s: f64) -> Span {
@@ -117,7 +117,7 @@ fn with_an_application_simulation_and_paper_agree() {
     let stop = AtomicBool::new(false);
     let each_s = 0.5 / CAPACITY_PPS;
     let host = Host { protocol_s: each_s, application_s: Some(each_s), socket_buffer: 2500, ..computed().host };
-    let computed = Computed { host, ..computed() };
+    let computed = Predictor { host, ..computed() };
     let mut chance = Chance::new(9);
     let mut trial = |_| random_pauses(&mut chance, 12e-3, 2.2e-3);
     let measured = Measured::of((0..200).map(&mut trial).collect(), 0.4);

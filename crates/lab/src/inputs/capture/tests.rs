@@ -23,9 +23,9 @@ fn read_bytes(bytes: &[u8]) -> Result<Capture, FileError> {
 
 /// Numbers in the byte order of the file.
 #[derive(Clone, Copy)]
-struct Order(bool);
+struct ByteOrder(bool);
 
-impl Order {
+impl ByteOrder {
     fn u32(self, value: u32) -> [u8; 4] {
         if self.0 { value.to_be_bytes() } else { value.to_le_bytes() }
     }
@@ -36,7 +36,7 @@ impl Order {
 }
 
 /// Packets: (seconds, fraction, frame, captured length).
-fn pcap(order: Order, magic: u32, link: u32, packets: &[(u32, u32, Vec<u8>, usize)]) -> Vec<u8> {
+fn pcap(order: ByteOrder, magic: u32, link: u32, packets: &[(u32, u32, Vec<u8>, usize)]) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.extend(order.u32(magic));
     bytes.extend(order.u16(2));
@@ -66,7 +66,7 @@ fn pcap_of_both_orders_and_resolutions() {
                 (7, 999_995, large.clone(), 96),
                 (7, 1_000_000 - 1, small.clone(), 60),
             ];
-            let capture = read_bytes(&pcap(Order(big_endian), magic, 1, &packets)).unwrap();
+            let capture = read_bytes(&pcap(ByteOrder(big_endian), magic, 1, &packets)).unwrap();
             let gaps: Vec<u64> = capture.packets.iter().map(|packet| packet.gap_ns).collect();
             assert_eq!(gaps, [9 * unit_ns / 2, 5 * unit_ns, 4 * unit_ns], "{magic:x} {big_endian}");
             // FCS added; a cut packet counts whole.
@@ -79,7 +79,7 @@ fn pcap_of_both_orders_and_resolutions() {
     }
 }
 
-fn block(order: Order, kind: u32, body: &[u8]) -> Vec<u8> {
+fn block(order: ByteOrder, kind: u32, body: &[u8]) -> Vec<u8> {
     let padded = body.len().div_ceil(4) * 4;
     let length = order.u32(12 + padded as u32);
     let mut bytes = [order.u32(kind).as_slice(), &length, body].concat();
@@ -88,12 +88,12 @@ fn block(order: Order, kind: u32, body: &[u8]) -> Vec<u8> {
     bytes
 }
 
-fn section(order: Order) -> Vec<u8> {
+fn section(order: ByteOrder) -> Vec<u8> {
     let body = [order.u32(0x1a2b_3c4d).as_slice(), &order.u16(1), &order.u16(0), &[0xff; 8]].concat();
     block(order, 0x0a0d_0d0a, &body)
 }
 
-fn interface(order: Order, link: u16, resolution: Option<u8>) -> Vec<u8> {
+fn interface(order: ByteOrder, link: u16, resolution: Option<u8>) -> Vec<u8> {
     let mut body = [order.u16(link).as_slice(), &order.u16(0), &order.u32(0)].concat();
     if let Some(resolution) = resolution {
         body.extend([order.u16(9), order.u16(1)].concat());
@@ -103,7 +103,7 @@ fn interface(order: Order, link: u16, resolution: Option<u8>) -> Vec<u8> {
     block(order, 1, &body)
 }
 
-fn enhanced(order: Order, interface: u32, units: u64, frame: &[u8]) -> Vec<u8> {
+fn enhanced(order: ByteOrder, interface: u32, units: u64, frame: &[u8]) -> Vec<u8> {
     let length = order.u32(frame.len() as u32);
     let numbers = [order.u32(interface), order.u32((units >> 32) as u32), order.u32(units as u32), length, length];
     block(order, 6, &[numbers.concat().as_slice(), frame].concat())
@@ -113,7 +113,7 @@ fn enhanced(order: Order, interface: u32, units: u64, frame: &[u8]) -> Vec<u8> {
 #[test]
 fn pcapng_of_several_interfaces() {
     for big_endian in [false, true] {
-        let order = Order(big_endian);
+        let order = ByteOrder(big_endian);
         let bytes = [
             section(order),
             interface(order, 1, None),
@@ -133,7 +133,7 @@ fn pcapng_of_several_interfaces() {
 #[test]
 fn pcapng_with_a_binary_resolution() {
     for big_endian in [false, true] {
-        let order = Order(big_endian);
+        let order = ByteOrder(big_endian);
         for exponent in [20, 32, 63] {
             let bytes = [
                 section(order),
@@ -150,7 +150,7 @@ fn pcapng_with_a_binary_resolution() {
 
 #[test]
 fn what_is_wrong_is_told_with_its_place() {
-    let order = Order(false);
+    let order = ByteOrder(false);
     let good = [(1, 0, frame(1, 60), 60), (2, 0, frame(1, 60), 60)];
     let whole = pcap(order, MICROSECONDS, 1, &good);
     let simple = block(order, 3, &[order.u32(60).as_slice(), &frame(1, 60)].concat());
@@ -177,7 +177,7 @@ fn what_is_wrong_is_told_with_its_place() {
 /// tcpdump's own file of real packets, where the program is there.
 #[test]
 fn a_file_of_another_program() {
-    let bytes = pcap(Order(false), NANOSECONDS, 1, &[(1, 0, frame(1, 60), 60), (1, 500_000, frame(2, 90), 90)]);
+    let bytes = pcap(ByteOrder(false), NANOSECONDS, 1, &[(1, 0, frame(1, 60), 60), (1, 500_000, frame(2, 90), 90)]);
     let (ours, theirs) = (written(&bytes), tempfile::NamedTempFile::new().unwrap());
     if !netcliff_testkit::has_program("tcpdump") {
         return;

@@ -105,7 +105,7 @@ fn bad_clients_do_not_touch_a_running_test() {
         raw(b"netcliff\x00\x02\x01\x00\x00\x30not a key at all, but forty-eight bytes of noise.."),
         raw(b"netc"),
     ];
-    // All seats of strangers are taken or were a moment ago: the next is turned away or waits its turn, no more.
+    // All slots for pending connections are taken or were a moment ago: the next connection is refused or waits, no more.
     bad.push(raw(b""));
     for n in 1..=20 {
         assert_eq!(asked(&good.report().expect("it runs")), n);
@@ -156,14 +156,14 @@ fn what_was_heard_of_a_session_opens_none() {
 }
 
 #[test]
-fn strangers_that_keep_silent_keep_no_client_out() {
+fn silent_pending_connections_keep_no_client_out() {
     let key = key();
     let host = Host::new(Some(key.clone()), Limits { handshakes: 4, connections: 6, ..short() });
     let mut good = host.session(Some(&key)).expect("the same key");
     good.start("count", &json!({})).expect("it starts");
     let silent: Vec<TcpStream> = (0..20).map(|_| TcpStream::connect(host.address).expect("it listens")).collect();
     for _ in 0..3 {
-        let mut late = host.session(Some(&key)).expect("a stranger makes room");
+        let mut late = host.session(Some(&key)).expect("a pending connection is closed for it");
         late.start("count", &json!({})).expect("it starts");
         assert_eq!(asked(&late.report().expect("it runs")), 1);
     }

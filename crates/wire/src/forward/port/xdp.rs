@@ -14,10 +14,10 @@ use nix::net::if_::if_nametoindex;
 use self::socket::Socket;
 use super::{Sender, Sending};
 use crate::error::WireError;
-use crate::transmit::Kicked;
+use crate::transmit::SendOutcome;
 use crate::transmit::interface::{asking_socket, check_carrier, check_link, explained, grow_send_buffer};
 pub use receiver::XdpReceiver;
-pub(super) use socket::Lent;
+pub(super) use socket::SharedUmem;
 
 /// Frames of shared memory, and slots of the rings: twice what two backlogs of 1000 on the way hold, and no more memory
 /// than an ordinary user may lock (8 MiB).
@@ -107,7 +107,7 @@ impl XdpSender {
     }
 
     /// What the receiver at the same queue needs, once.
-    pub(super) fn lend(&mut self) -> Option<Lent> {
+    pub(super) fn lend(&mut self) -> Option<SharedUmem> {
         self.socket.lent.take()
     }
 
@@ -130,7 +130,7 @@ impl XdpSender {
 
     /// Has the kernel copy every staged frame. A call ends early where the next hop refuses a frame, which is gone then,
     /// and where there is no room, and then that frame is still to be sent.
-    fn copy(&mut self, kicked: &mut Kicked) -> Result<(), WireError> {
+    fn copy(&mut self, kicked: &mut SendOutcome) -> Result<(), WireError> {
         let mut idle_since = None;
         let mut waiting = self.waiting();
         while waiting > 0 {
@@ -205,8 +205,8 @@ impl Sender for XdpSender {
     }
 
     #[inline]
-    fn kick(&mut self) -> Result<Kicked, WireError> {
-        let mut kicked = Kicked { accepted: self.staged.into(), ..Kicked::default() };
+    fn kick(&mut self) -> Result<SendOutcome, WireError> {
+        let mut kicked = SendOutcome { accepted: self.staged.into(), ..SendOutcome::default() };
         self.produced = self.produced.wrapping_add(self.staged);
         self.staged = 0;
         self.socket.transmit.producer().store(self.produced, Ordering::Release);

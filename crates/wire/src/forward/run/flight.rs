@@ -8,7 +8,7 @@ use crate::clock::{self, Ticker};
 use crate::error::WireError;
 use crate::forward::port::Stamp;
 use crate::latency::Latency;
-use crate::transmit::Kicked;
+use crate::transmit::SendOutcome;
 use crate::void::Sides;
 
 /// Longest time a burst may take \[ns\].
@@ -30,7 +30,7 @@ pub(super) struct Flight<'a> {
     start_ns: u64,
     max_burst: usize,
     next: u64,
-    kicked: Kicked,
+    kicked: SendOutcome,
     lateness: Latency,
     gap_error: Latency,
     last_kick_ns: Option<u64>,
@@ -60,7 +60,7 @@ impl<'a> Flight<'a> {
             start_ns,
             max_burst: trial.max_burst,
             next: 0,
-            kicked: Kicked::default(),
+            kicked: SendOutcome::default(),
             lateness: Latency::new(),
             gap_error: Latency::new(),
             last_kick_ns: None,

@@ -11,12 +11,12 @@ use crate::thread::Placement;
 const NAME: &str = "sender's and sink's";
 
 /// Commands to a bench on a thread of its own.
-type Order = (Trial, std::sync::mpsc::Sender<Result<TrialReport, WireError>>);
+type TrialCommand = (Trial, std::sync::mpsc::Sender<Result<TrialReport, WireError>>);
 
 /// A bench on a thread of its own, in its place.
 #[derive(Debug)]
 pub struct Remote {
-    orders: Option<std::sync::mpsc::Sender<Order>>,
+    orders: Option<std::sync::mpsc::Sender<TrialCommand>>,
     thread: Option<std::thread::JoinHandle<()>>,
     tester: Tester,
 }
@@ -40,7 +40,7 @@ impl Remote {
         open: impl FnOnce() -> Result<Bench, WireError> + Send + 'static,
         stop: Arc<AtomicBool>,
     ) -> Result<Self, WireError> {
-        let (orders, inbox) = std::sync::mpsc::channel::<Order>();
+        let (orders, inbox) = std::sync::mpsc::channel::<TrialCommand>();
         let (ready, is_ready) = std::sync::mpsc::channel();
         let work = move || match open() {
             Err(error) => drop(ready.send(Err(error))),

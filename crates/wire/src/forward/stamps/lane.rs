@@ -9,12 +9,12 @@ use super::{Absent, Stamped, Stamps};
 use crate::error::WireError;
 use crate::forward::frame::Templates;
 use crate::forward::run::PortStamps;
-use crate::transmit::Kicked;
+use crate::transmit::SendOutcome;
 
 /// How long stamps of a frame may take to come back once the trial is over: programs that set clocks by them give drivers
 /// 10 ms.
 const WAIT: Duration = Duration::from_millis(100);
-const GLANCE: Duration = Duration::from_micros(200);
+const POLL_INTERVAL: Duration = Duration::from_micros(200);
 
 /// Sockets for the tagged frames of a direction, and the clocks of its ports.
 #[derive(Debug)]
@@ -105,7 +105,7 @@ impl Tags {
         &mut self,
         length: usize,
         write: impl FnOnce(&mut [u8]),
-    ) -> Result<Kicked, WireError> {
+    ) -> Result<SendOutcome, WireError> {
         self.tagger.send(length, write)
     }
 
@@ -123,7 +123,7 @@ impl Tags {
                 let came = came.unwrap_or_default();
                 return Ok(Some(said(self.stamps, written_ns, left, came, self.by_hardware(left, came)?)));
             }
-            std::thread::sleep(GLANCE);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 

@@ -11,7 +11,7 @@ use super::Stamps;
 use crate::clock;
 use crate::error::WireError;
 use crate::forward::port::watch;
-use crate::transmit::Kicked;
+use crate::transmit::SendOutcome;
 use crate::transmit::interface::{packet_socket, set_packet_option};
 
 /// SCM_TSTAMP_SND, linux/errqueue.h: the time at which the driver or the device had the frame.
@@ -94,13 +94,13 @@ impl Tagger {
     }
 
     /// Sends a frame of `length` bytes that `write` makes.
-    pub(super) fn send(&mut self, length: usize, write: impl FnOnce(&mut [u8])) -> Result<Kicked, WireError> {
+    pub(super) fn send(&mut self, length: usize, write: impl FnOnce(&mut [u8])) -> Result<SendOutcome, WireError> {
         let written_ns = clock::realtime_ns() as i64;
         let frame = &mut self.frame[..length];
         write(frame);
         // SAFETY: the pointer and length describe `frame`, which outlives the call.
         let sent = unsafe { libc::send(self.fd.as_raw_fd(), frame.as_ptr().cast(), length, libc::MSG_DONTWAIT) };
-        let mut kicked = Kicked::default();
+        let mut kicked = SendOutcome::default();
         if sent >= 0 {
             kicked.accepted = 1;
             self.sent = Some(Sent { number: self.next, written_ns, left: Times::default() });

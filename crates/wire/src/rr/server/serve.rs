@@ -16,7 +16,7 @@ use crate::far_meter::FAR_METER_BYTES;
 use crate::pending::Pending;
 use crate::rr::STAMPED_BYTES;
 use crate::rr::settings::{Receive, Settings};
-use crate::rr::socket::{GLANCE, Got, Socket};
+use crate::rr::socket::{Got, POLL_INTERVAL, Socket};
 
 /// How long a new connection may take to prove its token.
 const TOKEN_TIME: Duration = Duration::from_secs(2);
@@ -82,7 +82,7 @@ fn wait(tally: &Tally, listener: &TcpListener, pending: &Pending, has_come: bool
     let listens = (!alone).then(|| listener.as_fd());
     let mut fds: Vec<PollFd<'_>> =
         listens.into_iter().chain(pending.fds()).map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
-    let timeout = TimeSpec::from_duration(if alone { FIRST_BYTES_TIME } else { GLANCE });
+    let timeout = TimeSpec::from_duration(if alone { FIRST_BYTES_TIME } else { POLL_INTERVAL });
     // What fails is tried again.
     let _ = ppoll(&mut fds, Some(timeout), None);
 }
@@ -187,7 +187,7 @@ pub(super) fn datagrams(tally: &Tally, socket: &UdpSocket, number: usize) {
 fn joining(tally: &Tally, socket: &UdpSocket, number: usize, buffer: &mut [u8]) -> Option<SocketAddr> {
     let joins =
         |shown: &[u8]| tally.token.proven(Purpose::Join, shown).is_some_and(|proven| proven.flow as usize == number);
-    socket.set_read_timeout(Some(GLANCE)).ok()?;
+    socket.set_read_timeout(Some(POLL_INTERVAL)).ok()?;
     while !tally.stopped() {
         match socket.recv_from(buffer) {
             Ok((bytes, from)) if joins(&buffer[..bytes]) => return Some(from),

@@ -1,9 +1,9 @@
-//! Flows dealt to several CPUs.
+//! Flows spread over several CPUs.
 
 use super::*;
 use crate::rr::report::ServerCount;
 
-fn dealt(transport: Transport) -> Settings {
+fn spread(transport: Transport) -> Settings {
     // One CPU that there surely is: what counts here is that every flow finds its far end.
     Settings { client_cpus: vec![0, 0], server_cpus: vec![0, 0, 0], flows: 3, ..settings(transport) }
 }
@@ -11,9 +11,9 @@ fn dealt(transport: Transport) -> Settings {
 #[test]
 fn flows_of_every_transport_find_their_far_ends() {
     for transport in [Transport::Tcp, Transport::Udp, Transport::Unix] {
-        sound(&both(&dealt(transport)), &format!("{transport:?}"));
+        sound(&both(&spread(transport)), &format!("{transport:?}"));
     }
-    sound(&both(&Settings { connect_each: true, ..dealt(Transport::Tcp) }), "connect each");
+    sound(&both(&Settings { connect_each: true, ..spread(Transport::Tcp) }), "connect each");
 }
 
 #[test]
@@ -36,15 +36,15 @@ fn ends_of_a_flow_on_one_cpu_are_known() {
 #[test]
 fn a_cpu_of_a_list_that_does_not_exist_is_named_by_its_end() {
     let token = Token::new().expect("random bytes");
-    let wrong = Settings { server_cpus: vec![0, 100_000], ..dealt(Transport::Tcp) };
+    let wrong = Settings { server_cpus: vec![0, 100_000], ..spread(Transport::Tcp) };
     let error = Server::listen(&wrong, LOOPBACK, token, &Placement::default()).unwrap_err().to_string();
     assert!(error.contains("cpu is 100000"), "{error}");
-    let wrong = Settings { client_cpus: vec![0, 100_000], ..dealt(Transport::Tcp) };
+    let wrong = Settings { client_cpus: vec![0, 100_000], ..spread(Transport::Tcp) };
     let server = Server::listen(&wrong, LOOPBACK, token, &Placement::default()).expect("it listens");
     let stop = AtomicBool::new(false);
     let error = run(&wrong, near(targets(&wrong, server.ports()), token, &stop), &mut || None, None).unwrap_err();
     assert!(error.to_string().contains("cpu is 100000"), "{error}");
-    let many = Settings { server_cpus: vec![0; 257], ..dealt(Transport::Tcp) };
+    let many = Settings { server_cpus: vec![0; 257], ..spread(Transport::Tcp) };
     let error = Server::listen(&many, LOOPBACK, token, &Placement::default()).unwrap_err().to_string();
     assert!(error.contains("server_cpus is 257: expected at most 256"), "{error}");
 }

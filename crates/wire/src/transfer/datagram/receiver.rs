@@ -11,7 +11,7 @@ use crate::error::WireError;
 use crate::sockopt;
 use crate::tracker::{Seen, Tracker};
 use crate::transfer::ReceivePath;
-use crate::transfer::end::{End, Mover};
+use crate::transfer::end::{DataPath, End};
 use crate::transfer::options;
 use crate::transfer::uring::Multishot;
 
@@ -103,7 +103,7 @@ impl<'a> Receiver<'a> {
     }
 }
 
-impl Mover for Receiver<'_> {
+impl DataPath for Receiver<'_> {
     fn step(&mut self) -> io::Result<(usize, u64)> {
         loop {
             match self.source.receive(&mut self.noted) {

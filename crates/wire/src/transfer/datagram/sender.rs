@@ -9,7 +9,7 @@ use libc::{c_int, iovec, mmsghdr};
 use super::{BATCH, DatagramPath, Datagrams, END_MARK, UNREACHABLE, buffers, is_unreachable};
 use crate::clock;
 use crate::error::WireError;
-use crate::transfer::end::{End, Mover};
+use crate::transfer::end::{DataPath, End};
 use crate::transfer::pace::Pacer;
 use crate::transfer::{DATAGRAM_BYTES, error_queue, options};
 
@@ -102,7 +102,7 @@ fn tell_drops(channel: BorrowedFd<'_>) {
     }
 }
 
-impl Mover for Sender<'_> {
+impl DataPath for Sender<'_> {
     fn step(&mut self) -> io::Result<(usize, u64)> {
         let most = self.messages.len();
         let message_bytes = self.segments * self.block_bytes;

@@ -78,7 +78,8 @@ fn an_older_agent_is_told_of_and_asked_for_nothing() {
 #[test]
 fn an_agent_refuses_threads_that_cannot_be() {
     let peer = Peer::new();
-    let mut order = serde_json::to_value(Order::of(&over(1, 2, settings(tcp()))).expect("in range")).expect("text");
+    let mut order =
+        serde_json::to_value(FarEndRequest::of(&over(1, 2, settings(tcp()))).expect("in range")).expect("text");
     order["threads"] = 0.into();
     let said = peer.session().start(TransferKind::NAME, &order).expect_err("refused").to_string();
     assert!(said.contains("threads is 0"), "{said}");

@@ -181,10 +181,10 @@ fn a_port_that_is_unreachable_for_a_while_does_not_end_it() {
         let mut sender =
             datagram::Sender::new(socket.as_fd(), path, 64, None, (false, &over)).expect("the options are known");
         for _ in 0..20 {
-            end::Mover::step(&mut sender).expect("nobody listens, and it goes on");
+            end::DataPath::step(&mut sender).expect("nobody listens, and it goes on");
         }
         let mut counted = End::default();
-        end::Mover::finish(&mut sender, &mut counted).expect("nothing is under way");
+        end::DataPath::finish(&mut sender, &mut counted).expect("nothing is under way");
         // Each datagram that was sent met nobody; the answers to the last may still be under way.
         let counts = counted.datagrams.expect("datagrams were sent");
         assert!(counts.moved > 0 && (1..=counts.moved).contains(&counts.unreachable), "{path:?} {counts:?}");
@@ -193,7 +193,7 @@ fn a_port_that_is_unreachable_for_a_while_does_not_end_it() {
         listener.set_read_timeout(Some(std::time::Duration::from_secs(5))).expect("a time");
         // The first may only tell what became of the last.
         for _ in 0..2 {
-            end::Mover::step(&mut sender).expect("it goes on");
+            end::DataPath::step(&mut sender).expect("it goes on");
         }
         assert_eq!(listener.recv(&mut [0; 100]).expect("it arrives"), 64);
     }

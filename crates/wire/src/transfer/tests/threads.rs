@@ -142,14 +142,14 @@ fn a_shared_threads_time_is_divided_among_its_flows() {
 }
 
 #[test]
-fn threads_are_dealt_to_cpus_and_flows_to_threads() {
-    let dealt = Settings { near_cpus: vec![4, 5, 6], ..over(2, 5, settings(tcp(), 4096)) };
-    let near: Vec<Option<usize>> = (0..5).map(|flow| dealt.near_placement(flow).cpu).collect();
+fn threads_use_cpus_and_flows_use_threads_round_robin() {
+    let spread = Settings { near_cpus: vec![4, 5, 6], ..over(2, 5, settings(tcp(), 4096)) };
+    let near: Vec<Option<usize>> = (0..5).map(|flow| spread.near_placement(flow).cpu).collect();
     assert_eq!(near, [4, 5, 4, 5, 4].map(Some));
-    let each = Settings { threads: Some(9), ..dealt.clone() };
+    let each = Settings { threads: Some(9), ..spread.clone() };
     assert_eq!((each.shared_threads(), each.near_placement(2).cpu), (None, Some(6)));
-    assert_eq!(Settings { threads: None, ..dealt.clone() }.near_placement(3).cpu, Some(4));
-    let both = Settings { threads: Some(9), direction: Direction::Both, ..dealt };
+    assert_eq!(Settings { threads: None, ..spread.clone() }.near_placement(3).cpu, Some(4));
+    let both = Settings { threads: Some(9), direction: Direction::Both, ..spread };
     assert_eq!(both.shared_threads(), Some(9), "an end has ten flows then");
 }
 

@@ -9,7 +9,7 @@ use io_uring::{cqueue, opcode, squeue};
 
 use super::{Ring, outcome};
 use crate::error::WireError;
-use crate::transfer::end::Mover;
+use crate::transfer::end::DataPath;
 
 /// Bytes of receive buffers, and how many there are at least and at most.
 const RECEIVE_BYTES: usize = 1 << 20;
@@ -149,7 +149,7 @@ impl<'a> Receiver<'a> {
     }
 }
 
-impl Mover for Receiver<'_> {
+impl DataPath for Receiver<'_> {
     fn step(&mut self) -> io::Result<(usize, u64)> {
         let (mut bytes, mut calls) = (0, 0);
         while bytes == 0 && !self.ended {

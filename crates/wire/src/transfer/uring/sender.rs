@@ -9,7 +9,7 @@ use io_uring::{cqueue, opcode};
 
 use super::{MOST_UNDER_WAY, Ring, outcome};
 use crate::error::WireError;
-use crate::transfer::end::{End, Mover};
+use crate::transfer::end::{DataPath, End};
 use crate::transfer::zero_copy::Completions;
 
 /// Bytes of sends that are handed over by one call, in whole blocks; the default buffer of a TCP sender takes so much.
@@ -97,7 +97,7 @@ impl<'a> Sender<'a> {
     }
 }
 
-impl Mover for Sender<'_> {
+impl DataPath for Sender<'_> {
     fn step(&mut self) -> io::Result<(usize, u64)> {
         for _ in 0..self.batch {
             self.queue()?;

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use netcliff_core::quote::shell;
 use netcliff_host::xdp::{Facts, Mode, ToSockets, program_name};
 
-use super::socket::{self, Frames, Lent, Queue};
+use super::socket::{self, Frames, Queue, SharedUmem};
 use super::{PAGE, SMALL, await_carrier};
 use crate::error::WireError;
 use crate::forward::port::watch::Watch;
@@ -79,7 +79,7 @@ impl XdpReceiver {
         by: ReceiveBy,
         interface: &str,
         longest: usize,
-        mut lent: Option<Lent>,
+        mut lent: Option<SharedUmem>,
     ) -> Result<Self, WireError> {
         if longest > Self::LONGEST {
             let accepted = format!("at most {} bytes with FCS to be received by AF_XDP", Self::LONGEST + 4);
@@ -204,14 +204,14 @@ impl QueueSocket {
     }
 
     /// At a queue that a sender has.
-    fn beside(index: u32, queue: u32, lent: Lent) -> Result<Self, WireError> {
+    fn beside(index: u32, queue: u32, lent: SharedUmem) -> Result<Self, WireError> {
         let fd = socket::open()?;
         let slots = lent.fill.slots();
         socket::set(&fd, libc::XDP_RX_RING, &slots, "make an AF_XDP receive ring")?;
         let offsets: libc::xdp_mmap_offsets =
             socket::get(&fd, libc::XDP_MMAP_OFFSETS, "read the layout of AF_XDP rings")?;
         let receive = Queue::map(&fd, offsets.rx, libc::XDP_PGOFF_RX_RING, slots)?;
-        let Lent { fd: lender, frames, fill } = lent;
+        let SharedUmem { fd: lender, frames, fill } = lent;
         Self { fd, frames, fill, receive, filled: 0, done: Vec::new(), zero_copy: false }
             .bound(queue, |fd| socket::bind_beside(fd, index, queue, &lender))
     }

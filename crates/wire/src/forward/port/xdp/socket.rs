@@ -202,7 +202,7 @@ impl<T: Copy> Queue<T> {
 
 /// What a socket that sends lends to one that takes in at the same queue: a queue has one memory and one fill ring.
 #[derive(Debug)]
-pub(crate) struct Lent {
+pub(crate) struct SharedUmem {
     /// The lender's socket.
     pub(super) fd: OwnedFd,
     pub(super) frames: Frames,
@@ -219,7 +219,7 @@ pub(super) struct Socket {
     /// The driver reads the frames where they are.
     pub(super) zero_copy: bool,
     /// For a socket that takes in at the same queue.
-    pub(super) lent: Option<Lent>,
+    pub(super) lent: Option<SharedUmem>,
 }
 
 impl Socket {
@@ -247,7 +247,7 @@ impl Socket {
         if to_lend > 0 {
             let fill = Queue::map(&fd, offsets.fr, libc::XDP_UMEM_PGOFF_FILL_RING as libc::off_t, to_lend)?;
             let own = fd.try_clone().map_err(|e| WireError::system("hand an AF_XDP socket on", e))?;
-            lent = Some(Lent { fd: own, frames: frames.split_off(slots), fill });
+            lent = Some(SharedUmem { fd: own, frames: frames.split_off(slots), fill });
         }
         Ok(Self { fd, frames, transmit, completion, zero_copy, lent })
     }

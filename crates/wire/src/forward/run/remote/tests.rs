@@ -8,7 +8,7 @@ use super::super::{Lane, Ticker};
 use super::*;
 use crate::forward::frame::{Profile, Sweep, Templates};
 use crate::forward::port::{Receiver, Receiving, Sender, Sending, Stamp};
-use crate::transmit::Kicked;
+use crate::transmit::SendOutcome;
 
 /// Frames on the way.
 type Cable = Arc<Mutex<VecDeque<Vec<u8>>>>;
@@ -27,8 +27,8 @@ impl Sender for Plug {
         true
     }
 
-    fn kick(&mut self) -> Result<Kicked, WireError> {
-        Ok(Kicked { accepted: std::mem::take(&mut self.staged), ..Kicked::default() })
+    fn kick(&mut self) -> Result<SendOutcome, WireError> {
+        Ok(SendOutcome { accepted: std::mem::take(&mut self.staged), ..SendOutcome::default() })
     }
 
     fn sending(&self) -> Sending {

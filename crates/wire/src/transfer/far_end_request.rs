@@ -1,4 +1,4 @@
-//! What the far end of a transfer is asked to do, as the control channel carries it.
+//! What the near end asks the far end of a transfer to do, as the control channel carries it.
 
 use std::net::IpAddr;
 
@@ -51,10 +51,10 @@ pub(super) enum Carrier {
     Udp(DatagramPath),
 }
 
-/// The settings of a far end.
+/// The settings of a far end, as the control channel carries them (JSON).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Order {
+pub(super) struct FarEndRequest {
     pub carrier: Carrier,
     pub path: SendPath,
     pub options: SocketOptions,
@@ -74,7 +74,7 @@ pub(super) struct Order {
     pub stall_s: f64,
     /// CPU of the far end's threads.
     pub cpu: Option<usize>,
-    /// CPUs that they are dealt to; only of an agent that knows [`CPU_LISTS`](crate::control::CPU_LISTS).
+    /// CPUs that they use round robin; only of an agent that knows [`CPU_LISTS`](crate::control::CPU_LISTS).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cpus: Vec<usize>,
     /// Threads of the far end, where they are fewer than its flows; only of an agent that knows
@@ -89,7 +89,7 @@ pub(super) struct Order {
     pub devices: bool,
 }
 
-impl Order {
+impl FarEndRequest {
     /// The far end's part of a transfer.
     ///
     /// # Errors

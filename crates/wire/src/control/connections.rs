@@ -1,0 +1,101 @@
+//! Connections to an agent: authenticated clients, and pending ones that have not proved their key yet.
+//!
+//! Where too many are pending, the source address with most of them loses its oldest: a source that fills the table loses its own
+//! connections, however fast it comes back, and other sources keep theirs.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, Shutdown, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::Limits;
+use crate::pending::{first_of_the_most, source_of};
+
+/// All connections to one agent.
+#[derive(Default)]
+pub(super) struct ConnectionTable(Mutex<Entries>);
+
+#[derive(Default)]
+struct Entries {
+    clients: usize,
+    /// Oldest first.
+    pending: VecDeque<PendingConnection>,
+    next: u64,
+}
+
+struct PendingConnection {
+    number: u64,
+    source: IpAddr,
+    /// To close it from another thread.
+    stream: TcpStream,
+}
+
+/// A connection's place in the table, freed on drop.
+pub(super) struct ConnectionSlot {
+    table: Arc<ConnectionTable>,
+    number: u64,
+    is_client: bool,
+}
+
+impl ConnectionTable {
+    /// A slot for a new connection; None where clients hold all of them. Where pending connections do, one of them is closed: a peer that
+    /// stays silent keeps no other out.
+    pub(super) fn slot(table: &Arc<Self>, limits: &Limits, stream: &TcpStream) -> Option<ConnectionSlot> {
+        let source = source_of(stream.peer_addr().ok()?.ip());
+        let stream = stream.try_clone().ok()?;
+        let mut entries = table.entries();
+        let (pending, all) = (entries.pending.len(), entries.pending.len() + entries.clients);
+        if pending >= limits.handshakes || all >= limits.connections {
+            // It may be closed already. Its thread notices, and frees its slot.
+            let place = first_of_the_most(entries.pending.iter().map(|pending| pending.source))?;
+            let _ = entries.pending.remove(place)?.stream.shutdown(Shutdown::Both);
+        }
+        let number = entries.next;
+        entries.next += 1;
+        entries.pending.push_back(PendingConnection { number, source, stream });
+        drop(entries);
+        Some(ConnectionSlot { table: Arc::clone(table), number, is_client: false })
+    }
+
+    /// Closes all pending connections; the agent accepts no more.
+    pub(super) fn close_pending(&self) {
+        for pending in &self.entries().pending {
+            // It may be closed already.
+            let _ = pending.stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    fn entries(&self) -> MutexGuard<'_, Entries> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ConnectionSlot {
+    /// The peer has proved its key, unless its connection was closed just before.
+    pub(super) fn authenticated(&mut self) {
+        let mut entries = self.table.entries();
+        if entries.remove_pending(self.number) {
+            entries.clients += 1;
+            drop(entries);
+            self.is_client = true;
+        }
+    }
+}
+
+impl Drop for ConnectionSlot {
+    fn drop(&mut self) {
+        let mut entries = self.table.entries();
+        if self.is_client {
+            entries.clients -= 1;
+        } else {
+            entries.remove_pending(self.number);
+        }
+    }
+}
+
+impl Entries {
+    /// Removes a pending connection; false: there is none of this number.
+    fn remove_pending(&mut self, number: u64) -> bool {
+        let place = self.pending.iter().position(|pending| pending.number == number);
+        place.and_then(|place| self.pending.remove(place)).is_some()
+    }
+}
