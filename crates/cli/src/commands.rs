@@ -29,6 +29,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use netcliff_core::Host;
 use netcliff_core::quote::shell;
+use netcliff_host::journal::HostLock;
 use netcliff_host::process;
 use netcliff_host::testbed::{self, Permission};
 use netcliff_lab::store::{self, Store};
@@ -143,6 +144,7 @@ pub fn stop_on_signal() -> anyhow::Result<Arc<AtomicBool>> {
     process::quit_as_interrupt().context("cannot watch for Ctrl-\\")?;
     ctrlc::set_handler(move || {
         theirs.store(true, Ordering::Relaxed);
+        HostLock::end_wait();
         match first {
             None => {
                 first = Some(Instant::now());

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use clap::Args;
 use netcliff_core::units;
-use netcliff_host::journal::HostLock;
+use netcliff_host::journal::{HostLock, JournalError, StateDir};
 
 use crate::output;
 
 /// The longest that is waited for (s): a week.
 const LONGEST_S: f64 = 604_800.0;
 
-/// Waiting for other runs.
+/// What is done while another run measures or changes this host: of this user or, where it is seen, of another.
 #[derive(Debug, Args)]
 pub struct WaitArgs {
     /// Wait for another run that measures or changes this host, at most so long [without a time: 10min; default: not at
@@ -19,16 +19,39 @@ pub struct WaitArgs {
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "600s",
         value_parser = units::parse_time_s, help_heading = "Other runs", hide_short_help = true)]
     pub wait: Option<f64>,
+    /// Measure beside another user's run at once: both are disturbed, and the result says so
+    #[arg(long, conflicts_with = "wait", help_heading = "Other runs", hide_short_help = true)]
+    pub no_wait: bool,
 }
 
 impl WaitArgs {
     /// From now on, in this process.
     pub fn begin(&self) -> anyhow::Result<()> {
-        let Some(limit_s) = self.wait else { return Ok(()) };
-        if !(0.0..=LONGEST_S).contains(&limit_s) {
+        if let Some(limit_s) = self.wait.filter(|limit_s| !(0.0..=LONGEST_S).contains(limit_s)) {
             return Err(output::usage(format!("--wait={limit_s}s: expected at most a week")));
         }
-        HostLock::wait_for_others(Duration::from_secs_f64(limit_s), |told| output::say(format!("netcliff: {told}")));
+        if self.no_wait {
+            HostLock::go_on_beside_others();
+        }
+        let told = |told: &str| output::say(format!("netcliff: {told}"));
+        HostLock::wait_for_others(self.wait.map(Duration::from_secs_f64), told);
         Ok(())
+    }
+
+    /// Keeps other runs away from a measurement that changes nothing of this host, as long as what comes back lives; what else
+    /// is said of it. Nothing has to be cleaned up after it, so that it goes on where no lock can be had for want of a
+    /// directory, and with --no-wait beside a run of the same user.
+    pub fn hold(&self) -> anyhow::Result<(Option<HostLock>, Vec<String>)> {
+        match StateDir::default_for_user().and_then(|state| HostLock::acquire_and_replay(&state)) {
+            Ok((lock, replayed)) => Ok((Some(lock), replayed.left_over())),
+            Err(JournalError::Busy { holder }) if self.no_wait => Ok((
+                None,
+                vec![format!("another netcliff run ({holder}) measures or changes this host at the same time")],
+            )),
+            Err(error @ JournalError::Io { .. }) => {
+                Ok((None, vec![format!("other runs on this host are not seen: {error}")]))
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 }

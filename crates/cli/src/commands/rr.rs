@@ -52,8 +52,8 @@ pub fn run(args: &RrArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
     let kept = store.as_ref().zip(run_id);
     let measured = if local { here(args, &sweep, provenance, &stop) } else { there(args, &sweep, provenance, &stop) };
     if let (Err(_), Some((store, run))) = (&measured, kept) {
-        // Why it failed matters more than this.
-        let _ = store.finish(run, true, None);
+        // Nothing was measured; why matters more than this.
+        let _ = store.remove(&[run]);
     }
     let mut found = measured?;
     for row in &mut found.rows {
@@ -182,6 +182,7 @@ fn there(args: &RrArgs, sweep: &Sweep, provenance: Provenance, stop: &AtomicBool
     if args.transport == Transport::Unix {
         return Err(output::usage("--transport unix has both ends on this host: leave out --to and --ssh"));
     }
+    let (_lock, beside) = args.wait.hold()?;
     let mut far = FarSession::open(&args.far)?;
     let (meter, address) = (args.cpu_meter.preference(), far.address);
     let fingerprints = Fingerprints::with_agent(&mut far.session, address);
@@ -191,7 +192,8 @@ fn there(args: &RrArgs, sweep: &Sweep, provenance: Provenance, stop: &AtomicBool
     far.close()?;
     let mut found = measured?;
     // In the testbed the rig tells them.
-    let limits: Vec<String> = Inventory::of_this_host().limits().iter().map(ToString::to_string).collect();
+    let limits: Vec<String> =
+        Inventory::of_this_host().limits().iter().map(ToString::to_string).chain(beside).collect();
     found.rows.iter_mut().for_each(|row| row.report.notes.extend(limits.iter().cloned()));
     Ok(found)
 }

@@ -37,6 +37,8 @@ pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode
     let own_namespace = if args.testbed.is_some() { enter_user_namespace() } else { None };
     let stop = stop_on_signal()?;
     let mut options = options(args, Arc::clone(&stop))?;
+    // A testbed has the lock itself.
+    let (_lock, beside) = if args.testbed.is_none() { args.wait.hold()? } else { (None, Vec::new()) };
     let mut agent = if args.far.is_asked() { Some(FarSession::open(&args.far)?) } else { None };
     if let (Some(agent), Channel::Tcp { address, .. } | Channel::Udp { address, .. }) =
         (&agent, &mut options.template.channel)
@@ -58,11 +60,11 @@ pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode
     };
     agent.map_or(Ok(()), FarSession::close)?;
     if let (Err(_), Some((store, run))) = (&found, kept) {
-        // Why it failed matters more than this.
-        let _ = store.finish(run, true, None);
+        // Nothing was measured; why matters more than this.
+        let _ = store.remove(&[run]);
     }
     let mut found = found.map_err(|error| refused::explained(error, refused::STREAM))?;
-    found.warnings.extend(own_namespace);
+    found.warnings.extend(own_namespace.into_iter().chain(beside));
     show(args, &found)?;
     if let Some((store, run)) = kept {
         store.set_fingerprint(run, &found.fingerprint)?;

@@ -229,7 +229,12 @@ fn a_lock_that_is_taken_is_waited_for() {
     refusal(&home, &["tune", "undo"], 1, &["another netcliff run (pid ", "--wait"]).unwrap();
     let waited = home.netcliff(["tune", "undo", "--wait=30s"]).output().unwrap();
     let told = String::from_utf8_lossy(&waited.stderr).into_owned();
-    assert!(waited.status.success() && told.contains("waiting, at most"), "{told}");
+    assert!(
+        waited.status.success()
+            && told.contains("waiting for another netcliff run (pid ")
+            && told.contains("at most 30 s"),
+        "{told}"
+    );
     assert!(holder.wait().unwrap().success());
     refusal(&home, &["tune", "undo", "--wait=1000000h"], 2, &["--wait"]).unwrap();
 }

@@ -13,6 +13,7 @@ mod files;
 mod find;
 mod forwarding;
 mod inspect;
+mod other_runs;
 mod rfc2544;
 mod rfc2544_ports;
 mod rr;

@@ -2,12 +2,13 @@
 //!
 //! A user's runs exclude each other by a flock in the user's own state directory, which no other user can reach. Runs of
 //! different users see each other by [`others`]: a user's waits or is refused; root's waits for a while and then goes on beside
-//! it, as otherwise anybody could keep root from measuring, and from cleaning up.
+//! it, as otherwise anybody could keep root from measuring, and from cleaning up. Whoever says so measures beside others at once.
 
 use super::{
     JournalError, ReplayReport, StateDir,
-    others::{self, Announcement, Other},
+    others::{self, Announcement},
     replay, trust,
+    who::Who,
 };
 use crate::{process::parent_of, testbed::Permission};
 use nix::{
@@ -22,7 +23,10 @@ use std::{
         unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
     },
     path::Path,
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -40,9 +44,13 @@ const STEPS_BACK: u32 = 4;
 /// How long root's run waits for another user's where nothing was said.
 const ROOT_WAITS: Duration = Duration::from_secs(10);
 
-/// How long locks of others are waited for, and how that is told, once.
-type Patience = (Duration, fn(&str));
+/// How long locks of others are waited for, None: as usual; and how that is told, once.
+type Patience = (Option<Duration>, fn(&str));
 static PATIENCE: OnceLock<Patience> = OnceLock::new();
+/// The user does not want to wait any longer.
+static WAIT_ENDED: AtomicBool = AtomicBool::new(false);
+/// The user measures beside other users' runs.
+static BESIDE: AtomicBool = AtomicBool::new(false);
 
 /// Held by the run that measures or changes this host; released when the last clone is dropped and by
 /// the kernel when the process dies, so it never goes stale.
@@ -66,26 +74,41 @@ enum Held {
 }
 
 impl HostLock {
-    /// From now on this process waits for other runs, at most `limit`, instead of giving up at once; `told` is called with a
-    /// sentence when it begins to wait. The first call counts.
-    pub fn wait_for_others(limit: Duration, told: fn(&str)) {
+    /// From now on this process waits for other runs, at most `limit`; None: it gives up at once, root after a while. `told` is
+    /// called with a sentence when it begins to wait. The first call counts.
+    pub fn wait_for_others(limit: Option<Duration>, told: fn(&str)) {
         let _ = PATIENCE.set((limit, told));
+    }
+
+    /// From now on this process does not wait for other users' runs, and is not refused by them: it goes on beside them, and its
+    /// result says so. A run of the same user still excludes it.
+    pub fn go_on_beside_others() {
+        BESIDE.store(true, Ordering::Relaxed);
+    }
+
+    /// Ends a wait for other runs, now or to come, as a signal asks. Safe to call from any thread.
+    pub fn end_wait() {
+        WAIT_ENDED.store(true, Ordering::Relaxed);
     }
 
     /// Takes the lock, without waiting unless [`HostLock::wait_for_others`] was called.
     ///
     /// # Errors
-    /// [`JournalError::Busy`] with the holder's pid, or an I/O error of the state directory.
+    /// [`JournalError::Busy`] with the holder, [`JournalError::WaitEnded`], or an I/O error of the state directory.
     pub fn acquire(state: &StateDir) -> Result<HostLock, JournalError> {
         let mut waiting = Waiting::new(Duration::ZERO);
         loop {
-            match HostLock::acquire_now(state) {
-                Err(error @ (JournalError::Busy { .. } | JournalError::Sibling { .. })) => {
-                    if !waiting.go_on(&error.to_string()) {
-                        return Err(error);
-                    }
-                }
+            let error = match HostLock::acquire_now(state) {
+                Err(error @ (JournalError::Busy { .. } | JournalError::Sibling { .. })) => error,
                 other => return other,
+            };
+            let who = match &error {
+                JournalError::Busy { holder } => holder.clone(),
+                JournalError::Sibling { pid } => described(pid),
+                _ => return Err(error),
+            };
+            if !waiting.go_on(&who)? {
+                return Err(error);
             }
         }
     }
@@ -98,7 +121,7 @@ impl HostLock {
         }
         match exclusive(&path)? {
             Ok(file) => Ok(lock(Held::Own(file))),
-            Err(pid) if !is_announced(&pid) => Err(JournalError::Busy { pid }),
+            Err(pid) if !is_announced(&pid) => Err(JournalError::Busy { holder: described(&pid) }),
             Err(pid) if !is_ancestor(&pid) => Err(JournalError::LeftBehind { pid }),
             Err(_) => match exclusive(&state.shared_lock_path())? {
                 Ok(file) => Ok(lock(Held::Ancestors { _file: file })),
@@ -126,7 +149,9 @@ impl HostLock {
             return Ok(Vec::new());
         }
         let is_root = Permission::probe() == Permission::Root;
-        let mut waiting = Waiting::new(if is_root { ROOT_WAITS } else { Duration::ZERO });
+        let goes_on = is_root || BESIDE.load(Ordering::Relaxed);
+        let usual = if is_root && !BESIDE.load(Ordering::Relaxed) { ROOT_WAITS } else { Duration::ZERO };
+        let mut waiting = Waiting::new(usual);
         let mut steps_back = 0;
         loop {
             // Shown first, then looked: of two that come at once at least one sees the other.
@@ -140,8 +165,8 @@ impl HostLock {
             if steps_back < STEPS_BACK {
                 steps_back += 1;
                 thread::sleep(Duration::from_millis(5 + u64::from(std::process::id() % 16) * 3));
-            } else if waiting.go_on(&format!("another netcliff run ({first}) is measuring or changing this host")) {
-            } else if is_root {
+            } else if waiting.go_on(&first.to_string())? {
+            } else if goes_on {
                 self.shown = Announcement::new().ok().map(Arc::new);
                 return Ok(others.iter().map(beside).collect());
             } else {
@@ -178,7 +203,7 @@ impl HostLock {
     }
 }
 
-fn beside(other: &Other) -> String {
+fn beside(other: &Who) -> String {
     format!("another netcliff run ({other}) measures or changes this host at the same time")
 }
 
@@ -192,26 +217,31 @@ impl Waiting {
     /// As long as was asked for, or else `usual`.
     fn new(usual: Duration) -> Self {
         let patience = PATIENCE.get();
-        let limit = patience.map_or(usual, |(limit, _)| *limit);
+        let limit = patience.and_then(|(limit, _)| *limit).unwrap_or(usual);
         Self { until: Instant::now() + limit, told: patience.map(|(_, told)| *told) }
     }
 
-    /// Waits a little; false: it has waited long enough.
-    fn go_on(&mut self, why: &str) -> bool {
+    /// Waits a little for another run; false: it has waited long enough.
+    fn go_on(&mut self, other: &str) -> Result<bool, JournalError> {
         let left = self.until.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return false;
+            return Ok(false);
+        }
+        if WAIT_ENDED.load(Ordering::Relaxed) {
+            return Err(JournalError::WaitEnded { other: other.to_owned() });
         }
         if let Some(told) = self.told.take() {
-            told(&format!(
-                "{}; waiting, at most {:.0} s more",
-                why.split(':').next().unwrap_or(why),
-                left.as_secs_f64()
-            ));
+            let most_s = left.as_secs_f64();
+            told(&format!("waiting for another netcliff run ({other}), at most {most_s:.0} s; Ctrl-C ends the wait"));
         }
         thread::sleep(left.min(LOOK));
-        true
+        Ok(true)
     }
+}
+
+/// The holder of a lock, by what is known of its process.
+fn described(pid: &str) -> String {
+    pid.parse().map_or_else(|_| format!("pid {pid}"), |pid| Who::of(pid).to_string())
 }
 
 /// Whether the environment names an open file of this process that is the lock: only a child of its holder can have it.

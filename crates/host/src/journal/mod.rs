@@ -13,6 +13,7 @@ mod others;
 mod state_dir;
 mod trust;
 mod undo;
+mod who;
 
 #[cfg(test)]
 mod tests;
@@ -51,20 +52,26 @@ pub enum JournalError {
     },
     /// Another run holds the host.
     #[error(
-        "another netcliff run (pid {pid}) is measuring or changing this host, and two would disturb each \
+        "another netcliff run ({holder}) is measuring or changing this host, and two would disturb each \
          other: wait for it to end (--wait), or stop it"
     )]
     Busy {
-        /// The process that holds the lock, as it wrote itself into the lock file.
-        pid: String,
+        /// The process that holds the lock: its pid, user, command and age, as far as they are known.
+        holder: String,
     },
     /// Another user's run is under way.
     #[error(
         "another netcliff run ({other}) is measuring or changing this host, and two would disturb each other: wait for it to end \
-         (--wait), or ask that user"
+         (--wait), measure beside it (--no-wait), or ask that user"
     )]
     OtherUser {
-        /// Its pid and whose it is.
+        /// Its pid, user, command and age.
+        other: String,
+    },
+    /// The user ended the wait for another run.
+    #[error("stopped while waiting for another netcliff run ({other})")]
+    WaitEnded {
+        /// As above.
         other: String,
     },
     /// The run that holds the host had this process started, but the command it waited for has ended.

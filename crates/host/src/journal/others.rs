@@ -4,14 +4,17 @@
 //! the kernel, not the run, put there. Nothing lies in a shared directory: there is no name to take first and no link to follow.
 //! Processes of other pid namespaces (containers) are not seen.
 
-use super::lock::is_ancestor;
+use super::{
+    lock::is_ancestor,
+    who::{Who, user_of},
+};
 use crate::procfs;
 use nix::{
     fcntl::{FcntlArg, fcntl},
     sys::memfd::{MFdFlags, memfd_create},
     unistd::geteuid,
 };
-use std::{collections::BTreeSet, fmt, io, os::fd::OwnedFd};
+use std::{collections::BTreeSet, io, os::fd::OwnedFd};
 
 /// The byte that is locked: `netcliff` in ASCII, shifted to be a positive offset. Nobody locks there by chance.
 pub(super) const MARK: i64 = 0x6e65_7463_6c69_6666;
@@ -41,31 +44,14 @@ impl Announcement {
     }
 }
 
-/// Another user's run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Other {
-    pub(super) pid: u32,
-    /// None: /proc does not show whose it is.
-    pub(super) uid: Option<u32>,
-}
-
-impl fmt::Display for Other {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.uid {
-            Some(uid) => write!(f, "pid {} of {}", self.pid, super::trust::user(uid)),
-            None => write!(f, "pid {} of another user", self.pid),
-        }
-    }
-}
-
 /// The runs of other users that show themselves; those that this process belongs to are not others.
-pub(super) fn others() -> Vec<Other> {
+pub(super) fn others() -> Vec<Who> {
     let own = geteuid().as_raw();
     shown()
         .into_iter()
-        .map(|pid| Other { pid, uid: user_of(pid) })
-        .filter(|other| other.uid != Some(own) && other.pid != std::process::id())
-        .filter(|other| !is_ancestor(&other.pid.to_string()))
+        .filter(|pid| user_of(*pid) != Some(own) && *pid != std::process::id())
+        .filter(|pid| !is_ancestor(&pid.to_string()))
+        .map(Who::of)
         .collect()
 }
 
@@ -101,12 +87,6 @@ pub(super) fn holder_of(device: u64, inode: u64) -> Option<u32> {
             _ => None,
         }
     })
-}
-
-/// The effective user.
-fn user_of(pid: u32) -> Option<u32> {
-    let status = procfs::text(format!("/proc/{pid}/status"))?;
-    status.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_whitespace().nth(1)?.parse().ok()
 }
 
 #[cfg(test)]
@@ -163,12 +143,13 @@ mod tests {
         let state = StateDir::at(dir.path()).unwrap().shared();
         let mut theirs = theirs();
         let pid = theirs.id();
-        assert!(others().contains(&Other { pid, uid: Some(NOBODY) }));
+        assert!(others().iter().any(|other| (other.pid, other.uid) == (pid, Some(NOBODY))));
         let begun = Instant::now();
         let (_lock, report) = HostLock::acquire_and_replay(&state).unwrap();
         assert!(begun.elapsed() > Duration::from_secs(9), "{:?}", begun.elapsed());
         let told = report.left_over().join("; ");
         assert!(told.contains(&format!("pid {pid} of user")) && told.contains("65534"), "{told}");
+        assert!(told.contains("\"sleep 60\", running for "), "{told}");
         theirs.kill().unwrap();
         theirs.wait().unwrap();
         assert!(!others().iter().any(|other| other.pid == pid));

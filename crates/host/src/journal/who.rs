@@ -1,0 +1,128 @@
+//! Who measures: what /proc tells of another run, so that a user knows whom to ask and how long it may take.
+
+use super::trust;
+use crate::{process::ProcessId, procfs};
+use std::fmt;
+
+/// Characters of a command that are shown.
+const SHOWN: usize = 60;
+/// What a user namespace shows for a user that it does not know.
+const UNKNOWN_USER: u32 = 65_534;
+
+/// A run by its process. What /proc does not show stays away. The command is its own user's word: it is shown, never used.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Who {
+    pub(super) pid: u32,
+    /// The effective user.
+    pub(super) uid: Option<u32>,
+    command: Option<String>,
+    /// How long it has been running (s).
+    age_s: Option<f64>,
+}
+
+impl Who {
+    pub(super) fn of(pid: u32) -> Self {
+        Self { pid, uid: user_of(pid), command: command_of(pid), age_s: age_of(pid) }
+    }
+}
+
+impl fmt::Display for Who {
+    /// `pid 17 of user alice (1000), "netcliff find --quick", running for 3 min`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "pid {}", self.pid)?;
+        match self.uid.filter(|uid| *uid != UNKNOWN_USER || knows_all_users()) {
+            Some(uid) => write!(f, " of {}", trust::user(uid))?,
+            None => write!(f, " of another user")?,
+        }
+        self.command.iter().try_for_each(|command| write!(f, ", \"{command}\""))?;
+        self.age_s.iter().try_for_each(|age_s| write!(f, ", running for {}", span(*age_s)))
+    }
+}
+
+/// The user that a process acts as.
+pub(super) fn user_of(pid: u32) -> Option<u32> {
+    let status = procfs::text(format!("/proc/{pid}/status"))?;
+    status.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// False in a user namespace, where users of outside have no numbers of their own.
+fn knows_all_users() -> bool {
+    let map = procfs::whole("/proc/self/uid_map");
+    map.split_whitespace().map(str::parse).eq([Ok(0_u32), Ok(0), Ok(u32::MAX)])
+}
+
+/// On one line, the program without its directory, cut where it is long.
+fn command_of(pid: u32) -> Option<String> {
+    let line = procfs::text(format!("/proc/{pid}/cmdline"))?;
+    let (program, rest) = line.split_once('\0').unwrap_or((&line, ""));
+    let program = program.rsplit('/').next().unwrap_or(program);
+    let whole = format!("{program} {}", rest.trim_end_matches('\0').replace('\0', " "));
+    let plain = |c: char| if c.is_control() || c == '"' { '?' } else { c };
+    let mut shown: String = whole.trim().chars().map(plain).take(SHOWN).collect();
+    if whole.trim().chars().count() > SHOWN {
+        shown.push_str("...");
+    }
+    (!shown.is_empty()).then_some(shown)
+}
+
+fn age_of(pid: u32) -> Option<f64> {
+    // SAFETY: sysconf takes a number and touches no memory.
+    let ticks_per_s = unsafe { libc::sysconf(libc::_SC_CLK_TCK) } as f64;
+    let uptime_s: f64 = procfs::text("/proc/uptime")?.split_whitespace().next()?.parse().ok()?;
+    let age_s = uptime_s - ProcessId::of(pid)?.start_time as f64 / ticks_per_s;
+    (ticks_per_s > 0.0 && age_s >= 0.0).then_some(age_s)
+}
+
+/// `40 s`, `3 min`, `2 h 5 min`.
+fn span(seconds: f64) -> String {
+    let whole = seconds as u64;
+    match (whole / 3600, whole / 60 % 60) {
+        (0, 0) => format!("{whole} s"),
+        (0, minutes) => format!("{minutes} min"),
+        (hours, minutes) => format!("{hours} h {minutes} min"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_named_by_user_command_and_age() {
+        let own = Who::of(std::process::id());
+        assert_eq!(own.uid, Some(nix::unistd::geteuid().as_raw()));
+        let told = own.to_string();
+        assert!(told.starts_with(&format!("pid {} of ", own.pid)) && told.contains(", running for "), "{told}");
+        assert!(own.command.is_some_and(|command| !command.contains('/') || !command.starts_with('/')));
+        // Of a process that is not there nothing is made up.
+        let none = Who::of(u32::MAX);
+        assert_eq!(none, Who { pid: u32::MAX, uid: None, command: None, age_s: None });
+        assert_eq!(none.to_string(), format!("pid {} of another user", u32::MAX));
+    }
+
+    /// The command line is its user's to choose: it cannot steer a terminal, end a sentence or fill the screen.
+    #[test]
+    fn a_command_is_one_short_line() {
+        let mut child = std::process::Command::new("sh")
+            .args(["-c", "read x", "\u{1b}[2J\"\n", &"0".repeat(500)])
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let told = std::iter::repeat_with(|| {
+            std::thread::sleep(std::time::Duration::from_millis(2));
+            command_of(child.id()).unwrap_or_default()
+        });
+        // Until exec(2) it shows this program.
+        let told = told.take(2000).find(|told| told.starts_with("sh -c"));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let told = told.expect("what runs");
+        assert!(told.starts_with("sh -c read x ?[2J?? 000") && told.ends_with("000..."), "{told}");
+        assert_eq!(told.chars().count(), SHOWN + 3);
+    }
+
+    #[test]
+    fn spans() {
+        assert_eq!([0.4, 59.9, 60.0, 3599.0, 7500.0].map(span), ["0 s", "59 s", "1 min", "59 min", "2 h 5 min"]);
+    }
+}
