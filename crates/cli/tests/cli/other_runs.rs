@@ -12,28 +12,29 @@ use crate::common::Home;
 const SCRIPT: &str = r#"
 mount -t tmpfs none /run && mkdir -p /run/lock || exit 9
 cd "$T"
-as_nobody() { setpriv --reuid=65534 --regid=65534 --clear-groups env -i HOME="$T/nobody" LC_ALL=C.UTF-8 "$@"; }
-as_root() { env -i HOME="$T/root" PATH="$PATH" LC_ALL=C.UTF-8 "$@"; }
+# Words, not functions: in the background each becomes the netcliff that is to get the signal.
+as_nobody="setpriv --reuid=65534 --regid=65534 --clear-groups env -i HOME=$T/nobody LC_ALL=C.UTF-8"
+as_root="env -i HOME=$T/root PATH=$PATH LC_ALL=C.UTF-8"
 shown() { n=0; until grep -q 'POSIX.* 7954892287189280358 ' /proc/locks; do n=$((n+1)); [ $n -lt 600 ] || exit 8; sleep 0.05; done; }
 says() { n=0; until grep -q "$1" "$2"; do n=$((n+1)); [ $n -lt 600 ] || { cat "$2"; exit 7; }; sleep 0.05; done; }
 
-as_nobody ./netcliff rr --testbed loopback --time 30s --repeats 1 >/dev/null 2>&1 & nobody=$!
+$as_nobody ./netcliff rr --testbed loopback --time 30s --repeats 1 >/dev/null 2>&1 & nobody=$!
 shown
 echo "== root beside"
-as_root ./netcliff rr --testbed loopback --time 100ms --repeats 1 --no-wait 2>&1; echo "ended $?"
+$as_root ./netcliff rr --testbed loopback --time 100ms --repeats 1 --no-wait 2>&1; echo "ended $?"
 kill -INT $nobody; wait $nobody
 
-as_root ./netcliff stream --time 30s --repeats 1 >/dev/null 2>&1 & root=$!
+$as_root ./netcliff stream --time 30s --repeats 1 >/dev/null 2>&1 & root=$!
 shown
 echo "== nobody is refused"
-as_nobody ./netcliff rr --testbed loopback --time 100ms --save 2>&1; echo "ended $?"
-as_nobody ./netcliff results list 2>&1
+$as_nobody ./netcliff rr --testbed loopback --time 100ms --save 2>&1; echo "ended $?"
+$as_nobody ./netcliff results list 2>&1
 echo "== nobody waits and gives up"
-as_nobody ./netcliff rr --testbed loopback --time 100ms --wait=60s >given-up 2>&1 & waits=$!
+$as_nobody ./netcliff rr --testbed loopback --time 100ms --wait=60s >given-up 2>&1 & waits=$!
 says 'waiting for another' given-up
 kill -INT $waits; wait $waits; echo "ended $?"; cat given-up
 echo "== nobody waits and measures"
-as_nobody ./netcliff stream --time 100ms --repeats 1 --wait=60s >waited 2>&1 & waits=$!
+$as_nobody ./netcliff stream --time 100ms --repeats 1 --wait=60s >waited 2>&1 & waits=$!
 says 'waiting for another' waited
 kill -INT $root; wait $root
 wait $waits; echo "ended $?"; cat waited
