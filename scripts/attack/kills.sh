@@ -151,11 +151,21 @@ workers=${WORKERS:-2}
 top=$(mktemp -d)
 chmod 0700 "$top"
 pids=()
+# On a busy host a killed process takes seconds to go; until then its changes are its own.
+# shellcheck disable=SC2317 # the trap calls it
+set_back() {
+    for _ in $(seq 40); do
+        NETCLIFF_STATE_DIR=$1 "$netcliff" tune undo >/dev/null 2>&1 || true
+        [ -n "$(find "$1" -name '*.jsonl')" ] || return 0
+        sleep 0.5
+    done
+    echo "not set back: run NETCLIFF_STATE_DIR=$1 $netcliff tune undo" >&2
+    return 1
+}
 # shellcheck disable=SC2317 # the trap calls it
 cleanup() {
     for pid in "${pids[@]}"; do kill -KILL -- "-$pid" 2>/dev/null || kill -KILL "$pid" 2>/dev/null || true; done
-    sleep 1
-    for state in "$top"/*/state; do [ ! -d "$state" ] || NETCLIFF_STATE_DIR=$state "$netcliff" tune undo >/dev/null 2>&1 || true; done
+    for state in "$top"/*/state; do [ ! -d "$state" ] || set_back "$state" || return 0; done
     rm -rf "$top"
 }
 trap cleanup EXIT
