@@ -50,13 +50,15 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// The points that a command line of `predict` or `simulate` asks to be computed, as those commands read it, files that it names
-/// included; none of any other command. `words` begin with the name of the program.
+/// The points that a command line of `predict` or `simulate` asks to be computed, as those commands read it on a machine without a
+/// store, files that it names included; none of any other command. `words` begin with the name of the program.
 ///
 /// # Errors
 /// What the user would be told: it is no command line, or its values cannot be.
 pub fn points_of<W: Into<OsString> + Clone>(words: impl IntoIterator<Item = W>) -> Result<Vec<Point>, String> {
-    let cli = Cli::try_parse_from(words).map_err(|error| error.render().to_string())?;
+    let mut cli = Cli::try_parse_from(words).map_err(|error| error.render().to_string())?;
+    // Below a file there is none: the answer depends on the words alone, not on what this machine measured last.
+    cli.store.db = Some("/dev/null/none".into());
     let compute = match &cli.command {
         Command::Predict(args) => &args.compute,
         Command::Simulate(args) => &args.compute,
