@@ -8,7 +8,7 @@ SHELL := /bin/bash
 ARGS ?= find --quick
 export EBPF
 
-.PHONY: help setup run build test fmt doc deny bare clean
+.PHONY: help setup run build test fmt book doc deny bare clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,7 +32,10 @@ fmt: ## format the sources
 	@scripts/setup.sh --test
 	@scripts/cargo.sh fmt --all
 
-doc: ## build the API documentation
+book: ## build the book into target/book (seconds)
+	@scripts/doc.sh
+
+doc: book ## build the book, then the API documentation
 	@scripts/setup.sh
 	@scripts/cargo.sh doc --workspace --no-deps
 

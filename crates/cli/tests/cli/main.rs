@@ -25,6 +25,7 @@ mod theory_pages;
 mod transfer_faults;
 mod transfers;
 mod tune;
+mod tutorial;
 mod two_hosts;
 mod usage;
 mod watch;

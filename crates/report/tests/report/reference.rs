@@ -1,0 +1,205 @@
+//! The reference of the book, read from the sources: keys of hosts and schemes, and the types behind the JSON. The pages under
+//! docs/reference include these snapshots, so that a key cannot change without them (`INSTA_UPDATE=always` makes them anew).
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use netcliff_core::host::{Host, KEYS, MOST_DROP_COST, PRESETS};
+use netcliff_core::scheme::Scheme;
+
+use crate::sources::{Field, Item, items, project, read};
+
+/// Where the types stand that commands print as JSON.
+const JSON: &[(&str, &[&str])] = &[
+    (
+        "Records of `predict`, `simulate` and `run`",
+        &["core/src/record.rs", "core/src/engine.rs", "core/src/outcome.rs", "core/src/queues/total.rs"],
+    ),
+    ("Details of a simulation", &["core/src/detail.rs", "core/src/precision.rs", "core/src/difference.rs"]),
+    ("Findings of `find`", &["core/src/finding.rs", "core/src/finding"]),
+    ("`predict --cliff`, `--sensitivities`", &["core/src/analysis.rs"]),
+    ("`advise`", &["core/src/advice.rs"]),
+    ("`limits`", &["core/src/roofline.rs"]),
+    ("`inspect` and the fingerprint of a host", &["host/src/inventory", "host/src/nic", "host/src/inspect"]),
+    ("`watch`", &["core/src/watch.rs"]),
+    ("`tune`", &["core/src/tuning.rs", "host/src/tune", "lab/src/tuning.rs"]),
+    ("`rr`", &["lab/src/rr.rs", "lab/src/rr", "wire/src/rr/report.rs", "wire/src/rr/settings.rs", "core/src/repeats.rs"]),
+    ("`stream`", &["core/src/stream.rs", "core/src/stream", "core/src/cpus.rs"]),
+    ("`run` of transfers and of forwarding", &["lab/src/transfers/report.rs", "lab/src/forwarding/report.rs"]),
+    ("`rfc2544`", &["lab/src/rfc2544"]),
+    ("`compare`", &["lab/src/compare.rs", "lab/src/compare"]),
+    ("`results list`", &["lab/src/store.rs"]),
+];
+
+/// Keys of schemes that are not called as the field they set, without its unit.
+const OTHER_NAMES: &[(&str, &str)] = &[("absolute_timer", "usecs")];
+
+#[test]
+fn host_keys() {
+    let host = read("core/src/host.rs").into_iter().find(|item| item.name == "Host").expect("the type of a host");
+    let fields: Vec<&Field> = host.fields.iter().filter(|field| field.key != "name").collect();
+    let documented: BTreeSet<&str> = fields.iter().map(|field| field.key.as_str()).collect();
+    assert_eq!(documented, KEYS.iter().copied().collect(), "the keys of --set are the fields of Host");
+    let mut page = "| key | meaning |\n| --- | --- |\n".to_owned();
+    for field in fields {
+        let _ = writeln!(page, "| `{}` | {} |", field.key, meaning(field));
+    }
+    let _ =
+        writeln!(page, "\nPresets: {}.", PRESETS.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "));
+    insta::assert_snapshot!(page);
+}
+
+#[test]
+fn scheme_keys() {
+    let sources = read("core/src/scheme.rs");
+    let item = |name: &str| sources.iter().find(|item| item.name == name).unwrap_or_else(|| panic!("{name}"));
+    let mut page = String::new();
+    for variant in &item("Scheme").fields {
+        // A variant holds its fields itself, or has a type of its own.
+        let fields = if variant.fields.is_empty() && !variant.kind.is_empty() {
+            &item(&variant.kind).fields
+        } else {
+            &variant.fields
+        };
+        let name = kebab(&variant.key);
+        let _ = writeln!(page, "## {name}\n\n{}\n", cell(&variant.doc));
+        let keys: BTreeSet<String> = fields.iter().map(scheme_key).collect();
+        assert_eq!(keys, known_keys(&name), "the keys of the scheme {name} are its fields");
+        if !fields.is_empty() {
+            page += "| key | meaning |\n| --- | --- |\n";
+            for field in fields {
+                let _ = writeln!(page, "| `{}` | {} |", scheme_key(field), meaning(field));
+            }
+            page += "\n";
+        }
+    }
+    insta::assert_snapshot!(page);
+}
+
+/// The keys that the program itself names when it is given one that it does not know.
+fn known_keys(scheme: &str) -> BTreeSet<String> {
+    let said = format!("{scheme}:no-such-key=1").parse::<Scheme>().expect_err("an unknown key").to_string();
+    let (_, keys) = said.split_once("the keys here are: ").unwrap_or_else(|| panic!("{said}"));
+    keys.split(", ").filter(|key| *key != "none").map(str::to_owned).collect()
+}
+
+fn scheme_key(field: &Field) -> String {
+    let name = field.key.trim_end_matches("_s").trim_end_matches("_pps");
+    OTHER_NAMES.iter().find(|(own, _)| *own == name).map_or(name, |(_, key)| key).to_owned()
+}
+
+#[test]
+fn json_types() {
+    let mut page = String::new();
+    for (heading, places) in JSON {
+        let found: Vec<Item> = places.iter().flat_map(|place| read(place)).filter(|item| item.serialized).collect();
+        assert!(!found.is_empty(), "{heading}: {places:?} hold no type that is printed");
+        let _ = writeln!(page, "## {heading}\n");
+        for item in found {
+            let _ = writeln!(page, "### {}\n\n{}\n", item.name, cell(&item.doc));
+            if item.is_enum {
+                let values = item
+                    .fields
+                    .iter()
+                    .map(|field| format!("- `{}`: {}", item.value_name(&field.key), cell(&field.doc)));
+                let _ = writeln!(page, "One of\n\n{}\n", values.collect::<Vec<_>>().join("\n"));
+            } else if !item.fields.is_empty() {
+                page += "| key | type | meaning |\n| --- | --- | --- |\n";
+                for field in &item.fields {
+                    let kind = cell(&json_type(&field.kind));
+                    let _ = writeln!(page, "| `{}` | {kind} | {} |", field.key, cell(&field.doc));
+                }
+                page += "\n";
+            }
+        }
+    }
+    insta::assert_snapshot!(page);
+}
+
+/// A Rust type as what stands in the JSON.
+fn json_type(kind: &str) -> String {
+    let inside = |prefix: &str| kind.strip_prefix(prefix).and_then(|rest| rest.strip_suffix('>'));
+    if let Some(inner) = inside("Option<") {
+        return format!("{}, optional", json_type(inner));
+    }
+    if let Some(inner) = inside("Box<") {
+        return json_type(inner);
+    }
+    if let Some(inner) = inside("Vec<").or_else(|| inside("BTreeSet<")) {
+        return format!("list of {}", json_type(inner));
+    }
+    if let Some((_, value)) = inside("BTreeMap<").and_then(|inner| inner.split_once(", ")) {
+        return format!("object of {}", json_type(value));
+    }
+    match kind {
+        "f64" | "f32" => "number".to_owned(),
+        "bool" => "true or false".to_owned(),
+        "String" | "&'static str" | "PathBuf" => "text".to_owned(),
+        _ if kind.trim_start_matches(['u', 'i']).parse::<u32>().is_ok() || kind == "usize" || kind == "isize" => {
+            "whole number".to_owned()
+        }
+        _ => format!("`{}`", kind.rsplit("::").next().unwrap_or(kind)),
+    }
+}
+
+/// Text that stands in a cell of a table.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('<', "&lt;").replace("None", "absent")
+}
+
+/// The meaning of a key that is set: names of the source as what they stand for.
+fn meaning(field: &Field) -> String {
+    let names = [
+        ("`MOST_DROP_COST`", MOST_DROP_COST.to_string()),
+        ("`Host::SENDER_QUEUE`", Host::SENDER_QUEUE.to_string()),
+        ("`Host::TRANSMIT_RING`", Host::TRANSMIT_RING.to_string()),
+        ("`Scheme::DisableEnable`", "`disable-enable`".to_owned()),
+        ("`up_pps`", "`up`".to_owned()),
+    ];
+    let text = names.iter().fold(field.doc.clone(), |text, (name, meaning)| text.replace(name, meaning));
+    cell(&text.replace("None:", "not set:"))
+}
+
+/// As scheme names are written: `Napi2007` is `napi-2007`.
+fn kebab(name: &str) -> String {
+    let mut text = String::new();
+    let mut last = ' ';
+    for letter in name.chars() {
+        let begins = letter.is_uppercase() || (letter.is_ascii_digit() && !last.is_ascii_digit());
+        if begins && !text.is_empty() {
+            text.push('-');
+        }
+        text.extend(letter.to_lowercase());
+        last = letter;
+    }
+    text
+}
+
+#[test]
+fn every_command_is_in_the_book() {
+    let page = std::fs::read_to_string(project().join("docs/reference/commands.md")).expect("the page of the commands");
+    let snapshots = std::fs::read_dir(project().join("crates/cli/tests/cli/snapshots")).expect("snapshots");
+    let mut seen = 0;
+    for entry in snapshots {
+        let name = entry.expect("an entry").file_name().into_string().expect("UTF-8");
+        if name.starts_with("cli__surface__help") {
+            seen += 1;
+            assert!(page.contains(&format!("/{name}:5:}}}}")), "docs/reference/commands.md does not include {name}");
+        }
+    }
+    assert!(seen > 20, "only {seen} commands");
+}
+
+#[test]
+fn the_parser_reads_docs_names_and_types() {
+    let found = items(
+        "/// One.\n#[derive(Debug, Serialize)]\n#[serde(rename_all = \"kebab-case\")]\npub struct One {\n    /// First\n    /// line, see [`Two`].\n    \
+         #[serde(rename = \"a\", skip_serializing_if = \"Option::is_none\")]\n    pub a_s: Option<f64>,\n    #[serde(skip)]\n    pub hidden: u8,\n}\n",
+    );
+    let one = &found[0];
+    assert_eq!((one.name.as_str(), one.doc.as_str(), one.serialized, one.fields.len()), ("One", "One.", true, 1));
+    assert_eq!((one.fields[0].key.as_str(), one.fields[0].doc.as_str()), ("a", "First line, see `Two`."));
+    assert_eq!(json_type(&one.fields[0].kind), "number, optional");
+    assert_eq!(json_type("Vec<(String, u64)>"), "list of `(String, u64)`");
+    assert_eq!(kebab("Napi2007"), "napi-2007");
+}
