@@ -170,7 +170,7 @@ if [[ "$failed" != 0 ]]; then
 fi
 step "format" scripts/cargo.sh fmt --all --check
 check_scripts
-step "rooms: arrows only downwards, no cycle" scripts/checks/arrows.sh
+step "crates: arrows only downwards, no cycle" scripts/checks/arrows.sh
 step "dependencies are justified" scripts/checks/dependencies.sh
 step "licences" scripts/checks/licences.sh
 check_deny

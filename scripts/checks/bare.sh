@@ -27,7 +27,7 @@ while (($#)); do
     esac
 done
 
-[[ "$(id -u)" == 0 ]] || fail "a root directory of another system takes root; run: sudo scripts/checks/bare.sh"
+[[ "$(id -u)" == 0 ]] || fail "a root directory of another system needs root; run: sudo scripts/checks/bare.sh"
 unshare --mount --uts --ipc --pid --fork true 2>/dev/null ||
     fail "this kernel or container forbids new mount, UTS, IPC and PID namespaces (unshare: $(unshare --mount --uts --ipc --pid --fork true 2>&1 || true))"
 

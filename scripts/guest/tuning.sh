@@ -1,4 +1,4 @@
-# Checks of settings and of the way back, run by checks.sh.
+# Checks of settings and of undo, run by checks.sh.
 
 tune() {
     for objective in latency cpu throughput; do

@@ -84,21 +84,21 @@ pub struct StoreArgs {
 pub enum Command {
     /// Calibrate this host, predict and simulate its cliff, measure it, and show the three on one page
     Find(FindArgs),
-    /// An experiment from a file, on paper, in simulation or with real packets
+    /// An experiment from a file: by the model, in simulation or with real packets
     Run(RunArgs),
-    /// One load or a sweep on paper
+    /// Predict one load or a sweep by the model
     Predict(PredictArgs),
-    /// One load or a sweep in simulation
+    /// Simulate one load or a sweep
     Simulate(SimulateArgs),
-    /// Find the scheme and parameters that serve an objective best: screened on paper, simulated, picked at a confidence
+    /// Find the scheme and parameters that serve an objective best: screened by the model, simulated, picked at a confidence
     Advise(AdviseArgs),
     /// What this host is along the path of a packet, and what looks wrong with it
     Inspect(InspectArgs),
-    /// CPUs, interrupts, queues and drops live, and what binds, in words
+    /// CPUs, interrupts, queues and drops live, and the bottleneck, in words
     Watch(WatchArgs),
-    /// Settings for an objective: proposed, applied with a way back, tried
+    /// Settings for an objective: proposed, applied, undone, tried
     Tune(TuneArgs),
-    /// What link, bus, memory and CPU let through at each frame size
+    /// Upper bounds by link, bus, memory and CPU at each frame size
     Limits(LimitsArgs),
     /// Request/response: latency, rate and cost of a transaction, on this host or against an agent
     Rr(RrArgs),

@@ -63,7 +63,7 @@ pub struct Judged {
     pub constraint: Constraint,
     /// Kept or not.
     pub standing: Standing,
-    /// The interval it was judged by, in the figure's unit; None: computed, or not had.
+    /// The interval it was judged by, in the figure's unit; None: computed, or not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<Interval>,
 }
@@ -92,7 +92,7 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// A figure, where it was had.
+    /// A figure, where it was measured.
     pub fn figure(&self, measure: Measure) -> Option<Figure> {
         self.figures.get(measure.key).copied()
     }
@@ -114,7 +114,7 @@ pub struct Advice {
     /// Smallest difference worth telling apart, in the goal's unit; None: nothing was simulated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub indifference: Option<f64>,
-    /// Candidates further from bound or best than this on paper were not simulated (relative).
+    /// Candidates further from bound or best than this by the model were not simulated (relative).
     pub margin: f64,
     /// Replications of every simulated candidate at the start.
     pub first_stage: u64,

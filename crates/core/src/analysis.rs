@@ -1,4 +1,4 @@
-//! [`Analysis`]: where a host's cliff lies on paper, what is left beyond it, and which cost is worth attacking.
+//! [`Analysis`]: where a host's cliff lies by the model, what is left beyond it, and which cost is worth attacking.
 
 use serde::{Deserialize, Serialize};
 

@@ -49,7 +49,7 @@ impl Point {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EngineKind {
-    /// On paper.
+    /// Predicted by the model.
     Model,
     /// In simulation.
     Sim,

@@ -43,7 +43,7 @@ pub enum KindTag {
     Grid,
     /// The maximum loss-free receive rate by formula.
     Mlfrr,
-    /// What link, bus and CPU let through.
+    /// Upper bounds by link, bus and CPU.
     Roofline,
     /// Real transfers, some of their settings varied.
     Transfer,
@@ -58,7 +58,7 @@ pub enum Experiment {
     Grid(Box<Grid>),
     /// The maximum loss-free receive rate by formula.
     Mlfrr(Box<Mlfrr>),
-    /// What link, bus and CPU let through.
+    /// Upper bounds by link, bus and CPU.
     Roofline(Box<Roofline>),
     /// Real transfers, some of their settings varied.
     Transfers(Box<Transfers>),

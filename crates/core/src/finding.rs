@@ -1,4 +1,4 @@
-//! [`Finding`]: the one page of `netcliff find`: a host's cliff on paper, in simulation and on the wire.
+//! [`Finding`]: the one page of `netcliff find`: a host's cliff predicted, simulated and measured.
 
 mod cpu;
 mod disturbance;
@@ -15,10 +15,10 @@ use crate::traffic::Traffic;
 pub use cpu::{CpuBesides, CpuMeasured};
 pub use disturbance::{Buffer, ClockJump, Disturbance, Drift, LengthBin, PauseBudget, Pauses, Speed, SpeedAt};
 
-/// One value from each engine; None: it could not be had, and [`Finding::missing`] says why.
+/// One value from each engine; None: it could not be measured, and [`Finding::missing`] says why.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ByEngine<T> {
-    /// On paper.
+    /// Predicted by the model.
     pub model: Option<T>,
     /// In simulation.
     pub sim: Option<T>,
@@ -83,7 +83,7 @@ pub struct Cost {
     pub figure: Figure,
     /// Unit of the figure: `s`, `s/B` or `packets`.
     pub unit: String,
-    /// How it was had: `regression of NET_RX softirq time on packets and polls (ebpf)`.
+    /// How it was measured: `regression of NET_RX softirq time on packets and polls (ebpf)`.
     pub how: String,
 }
 
@@ -195,7 +195,7 @@ pub struct Tried {
     pub gain: Figure,
 }
 
-/// A figure that could not be had.
+/// A figure that could not be measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Missing {
     /// Which figure: `cliff_pps.wire`.
@@ -314,10 +314,10 @@ pub struct VoidTrials {
 pub struct IdleModes {
     /// That of the run: `awake` (a loop that gives way to all else keeps the CPU from halting) or `as-configured`.
     pub mode: String,
-    /// A trial the run's way; None: none was had.
+    /// A trial the run's way; None: none was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub this: Option<IdleTrial>,
-    /// One the other way, at the same load right after; None: none was had.
+    /// One the other way, at the same load right after; None: none was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other: Option<IdleTrial>,
 }
@@ -374,7 +374,7 @@ pub struct Setup {
 pub struct Finding {
     /// What the host is.
     pub host: HostSummary,
-    /// What was asked of it.
+    /// The configuration.
     pub setup: Setup,
     /// What its packets cost; None: calibration failed, see `missing`.
     pub calibration: Option<Calibration>,
@@ -433,11 +433,11 @@ pub struct Finding {
     pub cpu_measured: Option<CpuMeasured>,
     /// Where packets were lost at twice the cliff.
     pub loss_at_twice: ByEngine<Loss>,
-    /// What binds, one sentence.
+    /// The bottleneck, one sentence.
     pub binding: Option<String>,
     /// The most promising settings to try.
     pub suggestions: Vec<Suggestion>,
-    /// Figures that could not be had, and why.
+    /// Figures that could not be measured, and why.
     pub missing: Vec<Missing>,
     /// One outcome an engine and load, by engine and rising load.
     pub sweep: Vec<SweepPoint>,

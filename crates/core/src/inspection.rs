@@ -41,7 +41,7 @@ impl std::fmt::Display for Objective {
 pub enum Severity {
     /// Packets are lost, or most of the speed is.
     Fault,
-    /// Speed, latency or CPU is given away under load.
+    /// Speed, latency or CPU is wasted under load.
     Warning,
     /// Worth knowing; may be meant so.
     Note,

@@ -21,8 +21,8 @@
 //! | [`tuning`] | what `netcliff tune` proposes |
 //! | [`roofline`] | [`Roofline`]: the page of `netcliff limits` |
 //! | [`finding`] | [`Finding`]: the one page of `netcliff find` |
-//! | [`mod@watch`] | what `netcliff watch` shows of a moment, and what binds in it |
-//! | [`warning`] | what works but is hardly meant |
+//! | [`mod@watch`] | what `netcliff watch` shows of a moment, and its bottleneck |
+//! | [`warning`] | what works but is probably a mistake |
 //! | [`detail`], [`difference`] | distributions and series of a simulation; two schemes on the same packets |
 //! | [`net_dim`] | how Linux's dynamic moderation walks along its profiles |
 //! | [`capture`] | [`Capture`]: recorded packets |

@@ -1,4 +1,4 @@
-//! [`Outcome`]: what an engine found at one point. Every figure is optional: absent means "not had", never zero.
+//! [`Outcome`]: what an engine found at one point. Every figure is optional: absent means "not measured", never zero.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -239,7 +239,7 @@ pub struct Outcome {
     /// CPU split.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<CpuShares>,
-    /// How the CPU split was had: `exact` or `approximate` (computed), `simulated`, `ebpf`, `procfs`, `soaker`.
+    /// How the CPU split was measured: `exact` or `approximate` (computed), `simulated`, `ebpf`, `procfs`, `soaker`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_method: Option<String>,
     /// Interrupts a second.
@@ -268,7 +268,7 @@ pub struct Outcome {
     /// What each interrupt vector of a host with several queues does.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queues: Vec<QueueOutcome>,
-    /// What the reader must know: assumptions that fail, figures that could not be had and why.
+    /// What the reader must know: assumptions that fail, figures that could not be measured and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }

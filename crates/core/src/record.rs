@@ -85,7 +85,7 @@ pub struct Provenance {
 /// Point + engine + outcome + provenance: one line of `--json`, one row of the store.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// What was asked.
+    /// The configuration.
     pub point: Point,
     /// Who answered.
     pub engine: EngineKind,

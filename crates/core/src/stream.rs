@@ -66,7 +66,7 @@ pub fn kernel_share(repeats: &[CpuTimes]) -> Option<f64> {
 /// A stream's answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StreamReport {
-    /// What was asked, by name.
+    /// The configuration, by name.
     pub asked: Vec<(String, String)>,
     /// What the kernel had in force at the sender's socket, by name.
     pub in_force: Vec<(String, String)>,
@@ -74,7 +74,7 @@ pub struct StreamReport {
     pub clock: String,
     /// A row a block size.
     pub rows: Vec<StreamRow>,
-    /// What was asked for and refused, with the reason.
+    /// What was requested and refused, with the reason.
     pub not_had: Vec<String>,
     /// What makes figures mean less.
     pub warnings: Vec<String>,

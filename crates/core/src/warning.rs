@@ -1,4 +1,4 @@
-//! What is possible but hardly meant: parameters that work and make a scheme behave unlike itself.
+//! What is possible but probably a mistake: parameters that work and make a scheme behave unlike itself.
 //!
 //! An impossible value is an [`Invalid`](crate::Invalid) instead. Engines put these sentences into the outcome's notes with
 //! [`PREFIX`] in front, so that whoever prints notes can tell them from the rest.

@@ -1,4 +1,4 @@
-//! What `netcliff watch` shows of a moment: [`Moment`], and what binds in it, in words: [`Moment::bottleneck`].
+//! What `netcliff watch` shows of a moment: [`Moment`], and the bottleneck, in words: [`Moment::bottleneck`].
 
 use serde::{Deserialize, Serialize};
 
@@ -113,7 +113,7 @@ pub struct QueueMoment {
 }
 
 impl Moment {
-    /// What binds, as a sentence: losses first, then what is full.
+    /// The bottleneck, as a sentence: losses first, then what is full.
     pub fn bottleneck(&self) -> String {
         self.losses().or_else(|| self.full()).unwrap_or_else(|| match self.busiest() {
             Some(cpu) => format!(

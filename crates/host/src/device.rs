@@ -47,9 +47,9 @@ pub enum DeviceError {
         /// The names there are.
         there: String,
     },
-    /// It takes root.
+    /// It needs root.
     #[error(
-        "the settings of {interface} cannot be changed: it takes root (CAP_NET_ADMIN and CAP_SYS_ADMIN) on its host"
+        "the settings of {interface} cannot be changed: this needs root (CAP_NET_ADMIN and CAP_SYS_ADMIN) on its host"
     )]
     Forbidden {
         /// The device.
@@ -60,7 +60,7 @@ pub enum DeviceError {
     Value {
         /// The device.
         interface: String,
-        /// What was asked for.
+        /// What was requested.
         what: String,
         /// What is accepted.
         accepted: String,
@@ -80,7 +80,7 @@ pub enum DeviceError {
     NoLink {
         /// The device.
         interface: String,
-        /// What was asked for.
+        /// What was requested.
         mode: LinkMode,
         /// What is seen of it.
         why: &'static str,
@@ -113,7 +113,7 @@ impl DeviceHold {
     /// Takes the host's lock, undoes what dead runs left, and notes how the device is.
     ///
     /// # Errors
-    /// It takes root, there is no such device, or another run has the host.
+    /// It needs root, there is no such device, or another run has the host.
     pub fn take(interface: &str, state: &StateDir) -> Result<Self, DeviceError> {
         let (lock, replayed) = HostLock::acquire_and_replay(state)?;
         let nic = Self::check(interface)?;
@@ -134,7 +134,7 @@ impl DeviceHold {
     /// Whether it could be taken, as far as this can be told without doing so; the device as it is.
     ///
     /// # Errors
-    /// It takes root, or there is no such device.
+    /// It needs root, or there is no such device.
     pub fn check(interface: &str) -> Result<Nic, DeviceError> {
         let nic = read(interface)?;
         if Permission::probe().allows_testbed() {

@@ -1,7 +1,7 @@
 //! Everything that explains a measured difference, as a [`Fingerprint`]: one flat, ordered map.
 //!
 //! Keys are dotted paths (`kernel.release`, `nic.veth1.feature.rx-gro`, `sysctl.net.core.netdev_budget`);
-//! a fact that could not be had has no key. Facts that differ from run to run without explaining
+//! a fact that could not be measured has no key. Facts that differ from run to run without explaining
 //! anything (counters, pids, addresses, load) are left out, so that two runs under the same conditions
 //! have equal maps.
 

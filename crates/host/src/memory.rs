@@ -19,7 +19,7 @@ pub fn buffer_bytes(cpu: &Cpu) -> usize {
 /// so counts twice. The best pass of `time`: whatever disturbs only slows. Other CPUs may add to it, so that the host's
 /// memory can do more, never less.
 ///
-/// None: memory for the two buffers is not to be had.
+/// None: memory for the two buffers is not available.
 pub fn copy_bytes_per_s(buffer_bytes: usize, time: Duration) -> Option<f64> {
     let zeroed = || -> Option<Vec<u8>> {
         let mut buffer = Vec::new();

@@ -5,7 +5,7 @@
 //! | module | does |
 //! | --- | --- |
 //! | `candidates` | the settings to look at, where the user names none |
-//! | `screen` | drops what is on paper further than a margin from a constraint or from the best |
+//! | `screen` | drops what the model puts further than a margin from a constraint or from the best |
 //! | `samples` | replications of the others, all under the same seed: every candidate meets the same packets |
 //! | `judge` | keeps or drops a candidate by the interval of each constrained figure |
 //! | [`kn`] | picks the best of those that keep the constraints, with a stated probability of being right |
@@ -89,7 +89,7 @@ pub struct Settings {
     pub confidence: f64,
     /// Indifference zone.
     pub indifference: Indifference,
-    /// On paper, how far beyond a bound or from the best a candidate must be to be dropped (relative).
+    /// By the model, how far beyond a bound or from the best a candidate must be to be dropped (relative).
     pub margin: f64,
     /// Replications of each candidate at the start, at least 2.
     pub first_stage: u64,
@@ -130,7 +130,7 @@ pub enum AdviseError {
     #[error("{0}")]
     Impossible(String),
     /// Neither model nor simulator answers any candidate.
-    #[error("none of the {count} candidates can be answered, on paper or in simulation; the first because: {why}")]
+    #[error("none of the {count} candidates can be answered, by the model or in simulation; the first because: {why}")]
     Unanswered {
         /// Candidates.
         count: usize,
@@ -166,12 +166,12 @@ pub fn advise(
     observer: &mut dyn Observer,
 ) -> Result<Advice, AdviseError> {
     check(question)?;
-    observer.stage(&format!("{} candidates on paper", question.candidates.len()));
+    observer.stage(&format!("{} candidates by the model", question.candidates.len()));
     let mut candidates = screen::screen(question, paper);
     let kept = simulated(question, &mut candidates, sampler)?;
     let mut advice = begun(question, candidates);
     if kept.is_empty() {
-        advice.notes.push("every candidate was dropped on paper; nothing was simulated".to_owned());
+        advice.notes.push("every candidate was dropped by the model; nothing was simulated".to_owned());
     } else {
         observer.stage(&format!("{} candidates in simulation", kept.len()));
         let samples = Samples::new(question, sampler, observer);
@@ -278,10 +278,10 @@ fn finish(advice: &mut Advice) {
         )
     };
     advice.candidates.sort_by(|a, b| rank(a).partial_cmp(&rank(b)).unwrap_or(std::cmp::Ordering::Equal));
-    let on_paper = advice.candidates.iter().filter(|c| c.engine == Some(EngineKind::Model)).count();
-    if on_paper > 0 && advice.packets > 0 {
+    let by_model = advice.candidates.iter().filter(|c| c.engine == Some(EngineKind::Model)).count();
+    if by_model > 0 && advice.packets > 0 {
         advice.notes.push(format!(
-            "figures of {on_paper} candidates are the model's, those of the others means over replications"
+            "figures of {by_model} candidates are the model's, those of the others means over replications"
         ));
     }
 }

@@ -8,7 +8,7 @@ use crate::trial::{TrialError, TrialSpec};
 /// What one trial says, without the wire's details.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Observation {
-    /// What was asked.
+    /// The configuration.
     pub spec: TrialSpec,
     /// The trial as an outcome.
     pub outcome: Outcome,

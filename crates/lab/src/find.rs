@@ -1,4 +1,4 @@
-//! `find`: calibrates this host, predicts its cliff on paper, confirms it in simulation, measures it with real
+//! `find`: calibrates this host, predicts its cliff by the model, confirms it in simulation, measures it with real
 //! packets, and gathers the three into one [`Finding`].
 //!
 //! Stages follow each other in `stages`; each leaves what it found in the finding, and says in
@@ -158,7 +158,7 @@ pub enum FindError {
     Goal(#[from] Invalid),
 }
 
-/// Finds the cliff. Whatever could be had is in the finding, a stop by `stop` included.
+/// Finds the cliff. Whatever could be measured is in the finding, a stop by `stop` included.
 ///
 /// # Errors
 /// The testbed cannot be built, the goal cannot be, or a trial is too short for the loss that defines the cliff.

@@ -41,7 +41,7 @@ pub enum ForwardingError {
     /// A value that cannot be, in words.
     #[error("{0}")]
     Value(String),
-    /// No router could be had.
+    /// No router could be made.
     #[error(transparent)]
     Device(#[from] DeviceError),
 }
@@ -80,7 +80,7 @@ pub trait Watch {
     /// Where it stands.
     fn stage(&mut self, stage: Stage<'_>);
 
-    /// What was had after each turn, so that it can be kept.
+    /// What was measured after each turn, so that it can be kept.
     fn had(&mut self, _so_far: &ForwardingReport) {}
 
     /// What the run that is continued has.
@@ -90,7 +90,7 @@ pub trait Watch {
 }
 
 /// Runs the experiment that was read from `path` with this `text` on routers in namespaces of this machine. A stop keeps what
-/// was had; a turn that the run which is continued has made is not made again.
+/// was measured; a turn that the run which is continued has made is not made again.
 ///
 /// # Errors
 /// A value cannot be, or nothing could be measured.
@@ -125,7 +125,7 @@ pub fn run(
     Ok(report(&found))
 }
 
-/// Tells of each turn with what was had by then.
+/// Tells of each turn with what was measured by then.
 struct Reported<'a> {
     watch: &'a mut dyn Watch,
     report: &'a dyn Fn(&Found) -> ForwardingReport,

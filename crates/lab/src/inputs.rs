@@ -167,7 +167,7 @@ pub fn traffic(
     Ok(Traffic { arrivals, size, rate, link_bps, flows: None })
 }
 
-/// Lines of `bytes,weight`; a header line and lines that begin with `#` are passed over.
+/// Lines of `bytes,weight`; a header line and lines that begin with `#` are skipped.
 fn sizes_from_csv(path: &str, text: &str) -> Result<Vec<(u32, f64)>, FileError> {
     let mut sizes = Vec::new();
     for (place, line) in text.lines().enumerate() {

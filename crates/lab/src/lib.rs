@@ -12,7 +12,7 @@
 //! | [`rfc2544::search`] | MLRsearch (RFC 9971): the one search of `find` and `rfc2544`, pure |
 //! | [`find`] | the main job: calibrate, predict, simulate, measure |
 //! | [`run`] | an experiment on model, simulator and wire, continued where it was stopped |
-//! | [`advise`] | settings for an objective: screened on paper, simulated, picked at a confidence |
+//! | [`advise`] | settings for an objective: screened by the model, simulated, picked at a confidence |
 //! | [`limits`] | the roofline |
 //! | [`rr`] | request/response between two ends on this host, or against an agent |
 //! | [`companion`] | the far end on this host as a process of its own |

@@ -33,10 +33,10 @@ use netcliff_wire::forward::stamps::Stamps;
 use report::Rfc2544Report;
 use settings::{FrameSize, Settings};
 
-/// Runs the tests on a real device; what was had before a failure is in the report, which then is partial.
+/// Runs the tests on a real device; what was measured before a failure is in the report, which then is partial.
 ///
 /// # Errors
-/// The device cannot be built, or it failed before anything was had.
+/// The device cannot be built, or it failed before anything was measured.
 pub fn run(
     settings: &Settings,
     place: Place,

@@ -86,7 +86,7 @@ pub struct HostCpus {
     /// Of the far end's host, where it is another and tells it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub far_system: Vec<CpuRow>,
-    /// Of this host, exactly; absent where eBPF is not to be had.
+    /// Of this host, exactly; absent where eBPF is not available.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub exact: Vec<ExactRow>,
     /// Of the far end's host, likewise.

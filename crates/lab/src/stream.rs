@@ -90,7 +90,7 @@ pub struct StreamOptions {
     pub link_bps: Option<f64>,
     /// How CPU time is accounted beside the ticks.
     pub cpu: Preference,
-    /// Ends the run early; what was had is kept.
+    /// Ends the run early; what was measured is kept.
     pub stop: Arc<AtomicBool>,
     /// The command line.
     pub command: String,
@@ -226,7 +226,7 @@ impl Far<'_> {
 /// Measures the sweep with both ends here; `said` hears where it stands.
 ///
 /// # Errors
-/// No configuration could be measured at all; the first reason is told. Otherwise what could not be had is in the
+/// No configuration could be measured at all; the first reason is told. Otherwise what could not be measured is in the
 /// report.
 pub fn run(options: &StreamOptions, said: &mut dyn FnMut(&str)) -> Result<StreamReport, WireError> {
     run_with(options, &mut Far::Here, said)

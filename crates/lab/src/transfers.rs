@@ -186,7 +186,7 @@ pub trait Watch {
     /// Where it stands, a sentence.
     fn said(&mut self, stage: &str);
 
-    /// What was had after each round, so that it can be kept.
+    /// What was measured after each round, so that it can be kept.
     fn had(&mut self, _so_far: &TransferReport) {}
 
     /// What the run that is continued has.

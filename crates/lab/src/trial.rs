@@ -76,7 +76,7 @@ pub enum TrialError {
 /// What one trial measured.
 #[derive(Debug, Clone)]
 pub struct Trial {
-    /// What was asked.
+    /// The configuration.
     pub spec: TrialSpec,
     /// Both ends' reports and every packet's fate.
     pub wire: WireRun,

@@ -87,7 +87,7 @@ fn every_way_of_forwarding_forwards_every_frame() {
 }
 
 #[test]
-fn what_every_way_forwards_can_be_taken_in_by_af_xdp() {
+fn what_every_way_forwards_can_be_received_by_af_xdp() {
     let _turn = turn(Shared::Cpus);
     for forwarding in Forwarding::ALL {
         if !has(Need::AfXdp) {
@@ -135,7 +135,7 @@ fn flows_to_many_destinations_are_forwarded() {
     }
 }
 
-/// In the driver where that is to be had, and said; frames of more than a page as well.
+/// In the driver where that is available, and said; frames of more than a page as well.
 #[test]
 fn xdp_says_in_which_mode_it_forwards() {
     let _turn = turn(Shared::Cpus);

@@ -10,7 +10,7 @@ const NEAR_STEP: f64 = 1.05;
 const LOWEST_PPS: f64 = 1e-6;
 const HIGHEST_PPS: f64 = 1e13;
 
-/// A cliff and how it was had.
+/// A cliff and how it was found.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cliff {
     /// Highest offered load with loss within the bound (pps).

@@ -1,4 +1,4 @@
-//! [`ModelEngine`]: points answered on paper.
+//! [`ModelEngine`]: points answered by the model.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

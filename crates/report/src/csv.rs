@@ -74,7 +74,7 @@ pub fn roofline(roofline: &Roofline) -> String {
 }
 
 /// An experiment of transfers, one row a repeat: the level of each factor, the repeat's number, every figure; one that was
-/// not had is empty.
+/// not measured is empty.
 pub fn transfers(report: &TransferReport) -> String {
     let factors = report.factors.iter().map(|factor| factor.key.name().to_owned());
     let measures = TransferMeasure::ALL.map(|measure| measure.name().to_owned());
@@ -90,7 +90,7 @@ pub fn transfers(report: &TransferReport) -> String {
     [line(&header)].into_iter().chain(rows).collect()
 }
 
-/// An experiment of forwarding, one row a search, rates in frames a second; what was not had is empty.
+/// An experiment of forwarding, one row a search, rates in frames a second; what was not measured is empty.
 pub fn forwarding(report: &ForwardingReport) -> String {
     let header = "frame_bytes,set_up,round,throughput_pps,upper_pps,bound,sender_pps,simulated_pps,server_pps,frame_s,poll_s,trials,\
                   trial_time_s\n";

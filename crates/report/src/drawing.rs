@@ -5,7 +5,7 @@ use netcliff_core::{Dimension, EngineKind, Provenance};
 
 use crate::format::{self, Unit};
 
-/// Points of one curve that were not had, for one reason.
+/// Points of one curve that were not answered, for one reason.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NotHad {
     /// The curve.
@@ -39,13 +39,13 @@ pub struct Drawing {
     pub marks: Vec<Mark>,
     /// What was not found, and why.
     pub not_had: Vec<NotHad>,
-    /// What was asked: name and value.
+    /// The configuration: name and value.
     pub asked: Vec<(String, String)>,
     /// The file, whole.
     pub source: String,
     /// How it was produced.
     pub provenance: Provenance,
-    /// True: stopped before every point was had.
+    /// True: stopped before every point was answered.
     pub partial: bool,
 }
 

@@ -11,7 +11,7 @@
 //! | [`table`] | records into terminal tables, for `results`, `predict` and `simulate` |
 //! | [`mod@detail`] | what a simulation shows beside its figures: queues, busy periods, series, differences |
 //! | [`csv`] | records into CSV, a column a figure |
-//! | [`sheet`] | a finding into rows of model / sim / measured, and what was not had |
+//! | [`sheet`] | a finding into rows of model / sim / measured, and what was not measured |
 //! | [`drawing`] | an experiment and its answers: the figure that [`svg::experiment`], [`terminal::experiment`] and [`html::experiment`] draw |
 //! | [`mod@format`] | numbers into three significant digits, units and intervals |
 

@@ -1,4 +1,4 @@
-//! What is on the one page, computed once for terminal and HTML: rows of model / sim / measured, and what was not had.
+//! What is on the one page, computed once for terminal and HTML: rows of model / sim / measured, and what was not measured.
 
 mod disturbed;
 mod missing;
@@ -49,7 +49,7 @@ impl Cell {
     }
 }
 
-/// A label and one cell an engine, in the order of [`ENGINES`]; None: not had.
+/// A label and one cell an engine, in the order of [`ENGINES`]; None: not measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
     /// What the figures are.
@@ -176,7 +176,7 @@ pub fn loss(loss: &ByEngine<Loss>) -> Vec<Row> {
         Row::new(label, Unit::Share, |engine| loss.get(engine).and_then(pick))
     };
     let mut sender = row("sender", |l| l.sender);
-    // Only real packets have a sender that can fall behind: on paper the cell is empty, not a missing figure.
+    // Only real packets have a sender that can fall behind: for the model the cell is empty, not a missing figure.
     for cell in sender.cells.iter_mut().take(2).filter(|cell| cell.is_none()) {
         *cell = Some(Cell { value: String::new(), interval: None });
     }
@@ -211,14 +211,14 @@ pub fn by_engine(label: &str, unit: Unit, figures: &ByEngine<Figure>) -> Row {
     Row::new(label, unit, |engine| figures.get(engine).copied())
 }
 
-/// One calibrated cost as text: key, value with interval, how it was had.
+/// One calibrated cost as text: key, value with interval, how it was measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CostLine {
     /// Key of the host file.
     pub key: String,
     /// Value and interval.
     pub cell: Option<Cell>,
-    /// How it was had.
+    /// How it was measured.
     pub how: String,
 }
 
@@ -243,7 +243,7 @@ pub fn confidence(finding: &Finding) -> Option<f64> {
     found.all(|other| other == first).then_some(first)
 }
 
-/// What was asked of the host, in words, a fact each.
+/// The configuration of the host, a sentence each.
 pub fn setup(finding: &Finding) -> Vec<(&'static str, String)> {
     use netcliff_core::units::{print_bytes, print_time_s};
     let setup = &finding.setup;

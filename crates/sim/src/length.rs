@@ -182,7 +182,7 @@ fn autocorrelation_cells(replications: &[Vec<(f64, f64)>], from: usize) -> f64 {
 }
 
 impl Batch {
-    /// What the replications are too short for; None: nothing, or their length is not ours to choose. Intervals are those of
+    /// What the replications are too short for; None: nothing, or their length is chosen by the caller. Intervals are those of
     /// `confidence`.
     pub(crate) fn short(&self, confidence: f64) -> Option<Short> {
         if self.known.is_some() {

@@ -14,7 +14,7 @@ use crate::sample::longer;
 use crate::stats::t_value;
 use crate::tally::{Account, Counts, Pool};
 
-/// What is compared, of what a replication counted: name in the outcome, and how it is had (latencies [ticks]).
+/// What is compared, of what a replication counted: name in the outcome, and how it is computed (latencies [ticks]).
 type Compared = (&'static str, fn(&Part, f64) -> Option<f64>);
 
 const COMPARED: [Compared; 9] = [

@@ -25,7 +25,7 @@ const GROWTH: f64 = 8.0;
 /// arrivals, 5 % on the mean latency of M/M/1 at 80 and 90 % load held the exact value in 82 % of 95 % intervals.
 /// `cargo test -p netcliff-sim sample::` repeats it as it is now.
 const MORE: f64 = 3.0;
-/// What was asked for in packets becomes at most so many times as much where replications are too short, and at most this.
+/// What was requested in packets becomes at most so many times as much where replications are too short, and at most this.
 const LONGEST: (u64, u64) = (64, 200_000_000);
 
 /// What is to be known how well, and what it may cost.

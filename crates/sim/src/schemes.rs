@@ -24,7 +24,7 @@ trait Policy<W: Watch> {
         NEVER
     }
 
-    /// The CPU idles with nothing to do: timers that will find nothing may be passed over.
+    /// The CPU idles with nothing to do: timers that will find nothing may be skipped.
     fn leave_out_idle(&mut self, _machine: &mut Machine<W>) {}
 
     /// An arrival or the timer is due now; time spent here is taken from whatever was running.

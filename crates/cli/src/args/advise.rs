@@ -46,30 +46,30 @@ pub struct AdviseArgs {
     /// else is asked for; throughput is --maximise throughput
     #[arg(long, default_value = "latency", conflicts_with_all = ["minimise", "maximise"])]
     pub objective: Policy,
-    /// The figure to make small
+    /// The figure to minimise
     #[arg(long, value_name = "FIGURE", value_parser = figure, conflicts_with = "maximise")]
     pub minimise: Option<Measure>,
-    /// The figure to make large
+    /// The figure to maximise
     #[arg(long, value_name = "FIGURE", value_parser = figure)]
     pub maximise: Option<Measure>,
-    /// What has to hold (repeatable), such as 'loss<=1e-4'
+    /// Constraint (repeatable), such as 'loss<=1e-4'
     #[arg(long, value_name = "FIGURE<=BOUND|FIGURE>=BOUND")]
     pub subject_to: Vec<Constraint>,
-    /// Schemes to look through, with a grid of parameters each: all, or names such as napi,coalesce [default: all, or none
+    /// Schemes to try, with a grid of parameters each: all, or names such as napi,coalesce [default: all, or none
     /// where --scheme is given]
     #[arg(long, value_name = "all|NAME,...", value_delimiter = ',')]
     pub candidates: Vec<String>,
-    /// A setting to look at (repeatable)
+    /// A setting to try (repeatable)
     #[arg(long, value_name = "NAME[:key=value,...]")]
     pub scheme: Vec<Scheme>,
-    /// Probability that constraints are judged and the best is picked rightly, at least
+    /// Least probability that constraints are judged and the best is picked correctly
     #[arg(long, default_value = "95%", hide_short_help = true)]
     pub confidence: Share,
     /// Smallest difference worth telling apart: a share of the best (of one CPU for CPU shares), or an amount in the
     /// figure's unit
     #[arg(long, default_value = "2%", value_name = "SHARE|AMOUNT")]
     pub indifference: String,
-    /// Do not simulate what on paper is further than this from a bound or from the best
+    /// Do not simulate what the model puts further than this from a bound or from the best
     #[arg(long, default_value = "25%", value_parser = units::parse_share, hide_short_help = true)]
     pub margin: f64,
     /// Replications of each candidate at the start

@@ -52,14 +52,14 @@ pub struct AgentArgs {
     /// Clients at once
     #[arg(long, default_value_t = 64, value_parser = whole::<1, 4096>, allow_negative_numbers = true)]
     pub clients: u32,
-    /// What all tests hold together: buffers, files that they send, threads, reports; a test has at most 1GiB of buffers and of files
+    /// Memory that all tests together may hold: buffers, files that they send, threads, reports; a test has at most 1GiB of buffers and of files
     /// [default: half of this host's memory]
     #[arg(long, value_name = "SIZE", value_parser = memory)]
     pub memory: Option<u64>,
     /// Longest test
     #[arg(long, default_value = "1h", value_parser = longest, allow_hyphen_values = true)]
     pub longest: f64,
-    /// A client that is not heard of for so long is given up; 20s with --allow-settings, since links that change are down
+    /// Disconnect a client that is silent for this long; 20s with --allow-settings, since links that change are down
     /// meanwhile
     #[arg(long, default_value = "5s", default_value_if("allow_settings", ArgPredicate::IsPresent, "20s"))]
     #[arg(value_parser = silence, allow_hyphen_values = true)]

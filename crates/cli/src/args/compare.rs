@@ -24,7 +24,7 @@ pub struct CompareArgs {
     /// What to compare against: a run of the store by its number, its name, last or last~1, or a file of JSON that netcliff wrote
     #[arg(value_name = "A", value_parser = named)]
     pub a: String,
-    /// What is judged
+    /// The run to judge
     #[arg(value_name = "B", value_parser = named)]
     pub b: String,
     /// Exit with 1 if a figure of speed is shown to be slower by more than this share, with 3 if the repeats do not tell

@@ -22,7 +22,7 @@ pub struct InspectArgs {
     /// The same as --if, as ethtool has it
     #[arg(value_name = "NAME", conflicts_with = "interface")]
     device: Option<String>,
-    /// Look at this interface only
+    /// This interface only
     #[arg(long = "if", value_name = "NAME")]
     interface: Option<String>,
     /// What the host is for: some rules then say more, others less

@@ -44,10 +44,10 @@ pub struct Rfc2544Args {
     /// IPv6 instead of IPv4
     #[arg(long, help_heading = "Traffic", hide_short_help = true)]
     pub ipv6: bool,
-    /// Both ways at once
+    /// Both directions at once
     #[arg(long, help_heading = "Traffic")]
     pub both_ways: bool,
-    /// Flows each way, over source ports and addresses [default: one to each of --destinations and --destination-ports]
+    /// Flows in each direction, over source ports and addresses [default: one to each of --destinations and --destination-ports]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536), allow_negative_numbers = true, help_heading = "Traffic")]
     pub flows: Option<u32>,
     /// Addresses that the flows go to, from 198.19.0.2 (2001:2:0:1::2) upwards, back from 198.18.0.2 (2001:2::2); a router at --tx and
@@ -63,7 +63,7 @@ pub struct Rfc2544Args {
     /// How frames are sent
     #[arg(long, value_enum, default_value_t = SendBy::Auto, help_heading = "Traffic", hide_short_help = true)]
     pub send_by: SendBy,
-    /// How frames are taken in
+    /// How frames are received
     #[arg(long, value_enum, default_value_t = ReceiveBy::Auto, help_heading = "Traffic", hide_short_help = true)]
     pub receive_by: ReceiveBy,
     /// Whose clock the latency of tagged frames is taken with; with latency or all
@@ -96,7 +96,7 @@ pub struct Rfc2544Args {
     /// Rest between trials; RFC 2544 asks for 5s
     #[arg(long, default_value = "500ms", value_parser = units::parse_time_s, allow_hyphen_values = true, help_heading = "Search", hide_short_help = true)]
     pub rest: f64,
-    /// Highest load each way, but of back-to-back, whose bursts leave as fast as they can [default: what the sender reaches]
+    /// Highest load in each direction, except of back-to-back, whose bursts leave as fast as they can [default: what the sender reaches]
     #[arg(long, value_name = "100kpps", value_parser = units::parse_pps, allow_hyphen_values = true, help_heading = "Search")]
     pub max: Option<f64>,
     /// Step of the loss test over its highest load, at most 10%; below the last one loads are halved
@@ -111,7 +111,7 @@ pub struct Rfc2544Args {
     /// Send from this port of this machine
     #[arg(long, value_name = "IF", requires = "rx", help_heading = "Device")]
     pub tx: Option<String>,
-    /// Expect frames at this port
+    /// Receive on this port of this machine
     #[arg(long, value_name = "IF", requires = "tx", help_heading = "Device")]
     pub rx: Option<String>,
     /// Hardware address of the device's port at --tx [default: that of --rx, as for a bridge or a cable]
@@ -140,13 +140,13 @@ pub struct Rfc2544Args {
 /// Tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Test {
-    /// The highest load that is forwarded whole (26.1)
+    /// The highest load that is forwarded without loss (26.1)
     Throughput,
     /// Latency at the throughput (26.2), with its distribution
     Latency,
     /// Frame loss at falling loads, down to two clean trials or a thousandth (26.3)
     Loss,
-    /// The longest burst that is forwarded whole (RFC 9004), and the buffer it implies
+    /// The longest burst that is forwarded without loss (RFC 9004), and the buffer it implies
     BackToBack,
     /// All four
     All,
@@ -172,26 +172,26 @@ pub enum Forwarding {
 /// Ways to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum SendBy {
-    /// AF_XDP where it can be had (zero-copy where the driver can), else AF_PACKET
+    /// AF_XDP where it is available (zero-copy where the driver can), else AF_PACKET
     Auto,
     /// AF_PACKET transmit ring
     Packet,
-    /// AF_XDP, or nothing
+    /// AF_XDP only
     Xdp,
 }
 
-/// Ways to take in.
+/// Ways to receive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ReceiveBy {
     /// AF_XDP where the port's driver runs XDP programs, else AF_PACKET
     Auto,
     /// AF_PACKET receive ring
     Packet,
-    /// AF_XDP, or nothing; an XDP program takes the UDP frames that arrive at the port for as long as it runs
+    /// AF_XDP only; an XDP program takes the UDP frames that arrive at the port for as long as it runs
     Xdp,
-    /// The same with the program in the port's driver, or nothing; at a veth it then works on the CPU of whoever sends
+    /// The same with the program in the port's driver only; at a veth it then works on the CPU of whoever sends
     XdpNative,
-    /// The same with the program in the kernel's receive path, or nothing
+    /// The same with the program in the kernel's receive path only
     XdpGeneric,
 }
 

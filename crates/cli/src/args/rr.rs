@@ -58,13 +58,13 @@ pub struct RrArgs {
     /// Measured time of a repeat
     #[arg(long, default_value = "1s", value_parser = numbers::seconds, allow_hyphen_values = true, short = 't', help_heading = "Measurement")]
     pub time: f64,
-    /// Time at the start that does not count
+    /// Warm-up, not measured
     #[arg(long, default_value = "500ms", value_parser = numbers::seconds, allow_hyphen_values = true, help_heading = "Measurement", hide_short_help = true)]
     pub warm_up: f64,
-    /// A request without an answer for so long is lost
+    /// A request without a response for this long is lost
     #[arg(long, default_value = "1s", value_parser = numbers::seconds, allow_hyphen_values = true, help_heading = "Measurement", hide_short_help = true)]
     pub timeout: f64,
-    /// Both ends ask for packets without sleeping; with a time the kernel polls the device so long (SO_BUSY_POLL)
+    /// Both ends poll for packets without sleeping; with a time the kernel polls the device for that long (SO_BUSY_POLL)
     #[arg(long, value_name = "50us", num_args = 0..=1, require_equals = true, default_missing_value = "spin", value_parser = busy_poll, help_heading = "Transactions")]
     pub busy_poll: Option<BusyPoll>,
     /// CPUs of client and server, such as 0,1; several for the flows in turn: 0-3,4-7 or 0+2,1+3 [default here: the

@@ -24,14 +24,14 @@ use super::{FarArgs, Testbed};
   netcliff run forwarding-optimised                        a router plain, tuned, and by XDP
   netcliff run feature-matrix --ssh root@db1 --devices eth0,eth1
 
-Every point is kept in the record store as soon as it is had. A point that an engine does not
+Every point is kept in the record store as soon as it is known. A point that an engine does not
 answer is listed with the reason; the others go on."
 )]
 pub struct RunArgs {
     /// The experiment: a TOML file, or the name of one that netcliff brings along (those in experiments/)
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Who answers: model, sim or wire (repeatable) [default: as the file says]
+    /// Engines: model, sim or wire (measured) (repeatable) [default: as the file says]
     #[arg(long, value_name = "ENGINE", value_delimiter = ',', help_heading = "Experiment")]
     pub engine: Vec<EngineKind>,
     /// Seed of every random stream [default: the file's, or derived from its text]

@@ -89,7 +89,7 @@ pub struct StreamArgs {
     /// 1452B with IPv6; 64KiB for the old methods]
     #[arg(long, value_parser = blocks, value_name = "SIZE|LIST|FROM..TO", short = 'l', help_heading = "Transfer")]
     pub block: Option<Blocks>,
-    /// Bytes asked for by one read [default: the block, at most 128KiB; 128KiB with --receive zerocopy or uring]
+    /// Size of one read [default: the block, at most 128KiB; 128KiB with --receive zerocopy or uring]
     #[arg(long, value_parser = bytes, value_name = "SIZE", help_heading = "Transfer", hide_short_help = true)]
     pub read: Option<u64>,
     /// SO_RCVLOWAT: a waiting receiver is woken when so much is there, and reads up to 128KiB [default: by any byte]
@@ -125,10 +125,10 @@ pub struct StreamArgs {
     /// How often each configuration is measured.
     #[command(flatten)]
     pub repeats: RepeatArgs,
-    /// How often TCP_INFO is read
+    /// Time between readings of TCP_INFO
     #[arg(long, default_value = "100ms", value_parser = numbers::seconds, allow_hyphen_values = true, short = 'i', help_heading = "Measurement", hide_short_help = true)]
     pub interval: f64,
-    /// Nothing moving for so long ends a transfer
+    /// End a transfer after this long without progress
     #[arg(long, default_value = "5s", value_parser = numbers::seconds, allow_hyphen_values = true, help_heading = "Measurement", hide_short_help = true)]
     pub stall: f64,
     /// Send small blocks at once (TCP_NODELAY)

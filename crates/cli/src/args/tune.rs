@@ -22,9 +22,9 @@ pub struct TuneArgs {
 pub enum TuneAction {
     /// Propose settings, each with its reason, source and expected effect; changes nothing
     Plan(PlanArgs),
-    /// Make the proposed settings, to stay until undo or the next boot
+    /// Apply the proposed settings; they stay until undo or the next boot
     Apply(ApplyArgs),
-    /// Set back everything that apply set
+    /// Restore everything that apply changed
     Undo {
         /// One JSON object a setting
         #[arg(long)]
@@ -40,13 +40,13 @@ pub enum TuneAction {
 /// What is wanted.
 #[derive(Debug, Args)]
 pub struct WishArgs {
-    /// What is wanted above all
+    /// What to optimise for
     #[arg(long, required_unless_present = "plan")]
     pub objective: Option<Objective>,
     /// Interface (repeatable) [default: hardware that is up]
     #[arg(long = "if", value_name = "NAME")]
     pub interfaces: Vec<String>,
-    /// How receive and transmit interrupts of a queue lie to each other [default: pairing; smt where they are apart and
+    /// Where receive and transmit interrupts of a queue go [default: pairing; smt where they are apart and
     /// cores have siblings]
     #[arg(long)]
     pub design: Option<DesignName>,

@@ -15,7 +15,7 @@ use crate::args::{AdviseArgs, StoreArgs};
 use crate::output;
 use crate::progress::Search;
 
-/// Every load in turn; as JSON each is printed as it is had.
+/// Every load in turn; as JSON each is printed as it is known.
 pub fn run(args: &AdviseArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     let questions = questions(args, store)?;
     let sim = SimEngine { seed: args.seed, confidence: args.confidence.0, ..SimEngine::default() };

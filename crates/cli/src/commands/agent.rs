@@ -51,7 +51,10 @@ fn services(args: &AgentArgs) -> anyhow::Result<Vec<Arc<dyn Service>>> {
 pub fn run(args: &AgentArgs) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.make_key {
         Key::make(path)?;
-        output::say(format!("netcliff: a new key is in {}; copy it to the other host by a safe way", path.display()));
+        output::say(format!(
+            "netcliff: a new key is in {}; copy it to the other host over an encrypted channel, such as scp",
+            path.display()
+        ));
         return Ok(ExitCode::SUCCESS);
     }
     if args.stdio && (std::io::stdin().is_terminal() || std::io::stdout().is_terminal()) {

@@ -14,7 +14,7 @@ use super::{command_line, costs, now_unix_s, open_store};
 use crate::args::{ComputeArgs, PredictArgs, QueuesArg, StoreArgs};
 use crate::output;
 
-/// On paper.
+/// By the model.
 pub fn predict(args: &PredictArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     let engine = ModelEngine::new(args.fidelity);
     let settings = [("fidelity".to_owned(), args.fidelity.to_string())].into();

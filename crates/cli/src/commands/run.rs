@@ -169,7 +169,7 @@ impl Run<'_> {
         open.map(|task| task.index).filter(|index| !self.records.contains_key(index)).collect()
     }
 
-    /// Everything on paper and in simulation.
+    /// Everything by model and simulation.
     fn computed(&mut self, threads: Option<u16>) {
         let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let threads = threads.map_or_else(cores, usize::from);

@@ -122,7 +122,7 @@ fn expect(plan: &mut Plan, host: &Inspection, store: &StoreArgs) {
     match found {
         Ok(found) => tuning::effects(plan, host, &found),
         Err(error) => {
-            plan.notes.push(format!("effects are not told: not calibrated ({error}); `netcliff find` calibrates"))
+            plan.notes.push(format!("effects are not predicted: not calibrated ({error}); `netcliff find` calibrates"))
         }
     }
 }

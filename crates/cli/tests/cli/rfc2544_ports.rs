@@ -225,7 +225,7 @@ fn without_the_right_the_sentence_names_it() {
     let Some(bed) = bed_or_skip() else { return };
     let home = Home::new();
     let nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--inh-caps=-all"];
-    // Journal and lock are to be had; the sockets are not.
+    // Journal and lock are available; the sockets are not.
     std::fs::create_dir_all(home.state()).expect("a directory");
     for place in [home.path(""), home.state()] {
         std::os::unix::fs::chown(place, Some(65534), Some(65534)).expect("it is ours");
@@ -266,7 +266,7 @@ fn a_port_that_disappears_is_named_in_a_partial_report() {
     assert!(bed.ports().contains("p0") && !bed.ports().contains("xdp"), "{}", bed.ports());
 }
 
-/// Already while the sender is asked what it reaches, by either way of sending; nothing was had by then.
+/// Already while the sender is asked what it reaches, by either way of sending; nothing was measured by then.
 #[test]
 fn a_sending_port_that_disappears_at_once_is_told_in_a_partial_report() {
     for send in ["packet", "xdp"] {

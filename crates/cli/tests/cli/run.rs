@@ -185,9 +185,9 @@ fn what_no_engine_answers_is_listed_and_the_rest_goes_on() {
     let text = SMALL.replace("[\"model\", \"sim\"]", "[\"model\", \"wire\"]");
     let file = home.file("wire.toml", text);
     let page = home.stdout(["run", &file]);
-    let not_had = &page[page.find("NOT MEASURED").expect("a list of what was not had")..];
-    assert!(not_had.contains("normal, measured, 8 points"), "{page}");
-    assert!(not_had.contains("threaded napi, model (exact), 8 points"), "{page}");
+    let missing = &page[page.find("NOT MEASURED").expect("a list of what was not measured")..];
+    assert!(missing.contains("normal, measured, 8 points"), "{page}");
+    assert!(missing.contains("threaded napi, model (exact), 8 points"), "{page}");
     let states: BTreeMap<String, Value> = home
         .json_lines(["results", "list", "--json"])
         .into_iter()

@@ -11,7 +11,7 @@ fn answer(home: &Home, command: &str, service: &str) -> Value {
     home.json([&[command, "--json", "--set", &service], CONSTANT, seed].concat())
 }
 
-/// One time is a constant: on paper the same to the last digit, simulated the same packet for packet.
+/// One time is a constant: predicted the same to the last digit, simulated the same packet for packet.
 #[test]
 fn one_measured_time_is_a_constant() {
     let home = Home::new();
@@ -23,7 +23,7 @@ fn one_measured_time_is_a_constant() {
     }
 }
 
-/// Times of 2, 5 and 20 us weighing 5, 4, 1: M/G/1 by Pollaczek and Khinchin, on paper and within the simulated interval.
+/// Times of 2, 5 and 20 us weighing 5, 4, 1: M/G/1 by Pollaczek and Khinchin, predicted and within the simulated interval.
 #[test]
 fn measured_times_are_an_m_g_1() {
     let home = Home::new();
@@ -35,8 +35,8 @@ fn measured_times_are_an_m_g_1() {
     let rho = 100e3 * mean;
     let expected = mean + 100e3 * second / (2.0 * (1.0 - rho));
     let (paper, simulated) = (answer(&home, "predict", &service), answer(&home, "simulate", &service));
-    let on_paper = number_at(&paper, "/outcome/latency_s/mean");
-    assert!((on_paper / expected - 1.0).abs() < 1e-9, "{on_paper} {expected}");
+    let by_model = number_at(&paper, "/outcome/latency_s/mean");
+    assert!((by_model / expected - 1.0).abs() < 1e-9, "{by_model} {expected}");
     let end = |which: &str| number_at(&simulated, &format!("/outcome/latency_s/mean/{which}"));
     let slack = 0.5 * (end("high") - end("low"));
     assert!(end("low") - slack < expected && expected < end("high") + slack, "{simulated}");

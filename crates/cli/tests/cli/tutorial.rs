@@ -11,6 +11,9 @@ use crate::common::Home;
 /// The namespace that the page makes.
 const NAMESPACE: &str = "practice";
 
+/// What a `find` says of a machine whose other work took the sender's CPU.
+const NO_CLIFF: [&str; 2] = ["no cliff was measured", "trials were void: the machine was not quiet"];
+
 /// A block of commands with the output that the page shows of it.
 struct Step {
     commands: String,
@@ -102,12 +105,21 @@ fn the_tutorial_runs() {
     let _practice = Practice;
     let steps = steps(&page);
     assert!(steps.len() >= 8, "only {} steps", steps.len());
+    let mut calibrated = true;
     for step in &steps {
-        // On a machine with other load a short `find` may see no cliff: three attempts; what is wrong in itself fails all.
-        let attempts = if step.commands.contains("netcliff find") { 3 } else { 1 };
-        let mut said = String::new();
-        let done = (0..attempts).any(|_| play(&home, step).map_err(|error| said = error).is_ok());
-        assert!(done, "{said}");
+        if step.commands.contains("last-find") && !calibrated {
+            continue;
+        }
+        match play(&home, step) {
+            Ok(_) => {}
+            Err(said)
+                if step.commands.contains("netcliff find") && NO_CLIFF.iter().all(|phrase| said.contains(phrase)) =>
+            {
+                netcliff_testkit::skip(Need::Quiet, "a short find saw no cliff: most of its trials were void");
+                calibrated = false;
+            }
+            Err(said) => panic!("{said}"),
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! [`Roofline`]: what link, bus and CPU let through, over the frame size.
+//! [`Roofline`]: upper bounds by link, bus and CPU, over the frame size.
 
 use serde::{Deserialize, Serialize};
 
@@ -90,7 +90,7 @@ impl Roofline {
 
     /// Payload over frame size.
     pub(super) fn axes(&self) -> Result<Axes, BadValue> {
-        let up = if self.headers.is_some() { "payload let through" } else { "frame bits let through" };
+        let up = if self.headers.is_some() { "payload" } else { "frame bits" };
         self.figure.axes(("frame size", Dimension::Bytes), (up, Dimension::Bps))
     }
 

@@ -131,7 +131,7 @@ pub(super) fn total(point: &Point, queues: &Queues, cores: &[Core], parts: Vec<Q
     outcome
 }
 
-/// How the CPU split was had: by the weakest of the parts' methods.
+/// How the CPU split was measured: by the weakest of the parts' methods.
 fn method(parts: &[&Outcome]) -> Option<String> {
     let methods = || parts.iter().filter_map(|outcome| outcome.cpu_method.as_ref());
     methods().find(|method| *method == "approximate").or_else(|| methods().next()).cloned()

@@ -51,10 +51,10 @@ pub struct StreamRow {
     /// CPU time of the far end's host a KiB received (us), likewise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub far_us_per_kib: Option<Spread>,
-    /// Each CPU, exactly; absent where eBPF is not to be had.
+    /// Each CPU, exactly; absent where eBPF is not available.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exact: Vec<ExactRow>,
-    /// Each CPU of the far end's host, exactly; absent where it is this host, or eBPF is not to be had there.
+    /// Each CPU of the far end's host, exactly; absent where it is this host, or eBPF is not available there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub far_exact: Vec<ExactRow>,
     /// What the kernel's TCP says.
@@ -80,7 +80,7 @@ pub struct StreamRow {
     pub pacing: Option<PacingRow>,
 }
 
-/// One repeat's figures; absent what could not be had.
+/// One repeat's figures; absent what could not be measured.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StreamSample {

@@ -10,7 +10,7 @@ fn what_a_device_does_not_have_is_told() {
     assert!(error.contains("nothing0") && error.contains("lo"), "{error}");
     if !Permission::probe().allows_testbed() {
         let error = DeviceHold::take("lo", &state).expect_err("not allowed").to_string();
-        assert!(error.contains("takes root"), "{error}");
+        assert!(error.contains("needs root"), "{error}");
         return;
     }
     let mut hold = DeviceHold::take("lo", &state).expect("it is there");

@@ -115,7 +115,7 @@ fn numa(nodes: &BTreeMap<u32, String>) -> String {
 fn frequency(inspection: &Inspection) -> Option<String> {
     let cpu = &inspection.host.cpu;
     if cpu.governors.is_empty() {
-        return Some("not ours to choose (no cpufreq)".into());
+        return Some("chosen by the hardware or the hypervisor (no cpufreq)".into());
     }
     let most = cpu.frequency_max_hz.map(|hz| format!(", up to {:.2} GHz", hz as f64 / 1e9)).unwrap_or_default();
     let boost = cpu.boost.map(|on| if on { ", turbo on" } else { ", turbo off" }).unwrap_or_default();

@@ -84,7 +84,7 @@ pub struct Inventory {
     pub softnet: Vec<softnet::SoftnetStat>,
     /// Whether the process is the host's root.
     pub root: bool,
-    /// Hardware performance counters can be had.
+    /// Hardware performance counters are available.
     pub perf_counters: bool,
 }
 

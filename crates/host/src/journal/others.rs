@@ -58,7 +58,7 @@ pub(super) fn others() -> Vec<Who> {
 /// Who shows itself now.
 ///
 /// The kernel finds its place in the table of locks by counting, anew for every read(2) (seq_hlist_start_percpu): where a lock
-/// before that place was given up in between, one that stands is passed over. One look may miss it, several in a row do not.
+/// before that place was given up in between, one that stands is skipped. One look may miss it, several in a row do not.
 fn shown() -> BTreeSet<u32> {
     (0..LOOKS).flat_map(|_| announced(&procfs::whole("/proc/locks"))).collect()
 }

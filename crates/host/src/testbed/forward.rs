@@ -47,7 +47,7 @@ pub enum Forwarding {
     Conntrack,
     /// A bridge instead of a router.
     Bridge,
-    /// An XDP program that hands each frame to the other port: in native mode where that can be had, else in generic mode.
+    /// An XDP program that hands each frame to the other port: in native mode where that is available, else in generic mode.
     Xdp,
     /// The same in generic mode.
     XdpGeneric,
@@ -199,7 +199,7 @@ impl ForwardBed {
         &self.options
     }
 
-    /// What could not be set up and what it costs in meaning.
+    /// What could not be set up, and how that limits the result.
     pub fn limits(&self) -> &[Limitation] {
         &self.limits
     }

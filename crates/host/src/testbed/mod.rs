@@ -27,11 +27,11 @@ use std::{io, path::PathBuf};
 /// Why a testbed could not be made or used.
 #[derive(Debug, thiserror::Error)]
 pub enum TestbedError {
-    /// Neither root nor an unprivileged user namespace is to be had.
+    /// Neither root nor an unprivileged user namespace is available.
     #[error(
         "network namespaces are not permitted here ({step}: {source}): run as root, or allow unprivileged \
          user namespaces (sysctl kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0), \
-         or measure on loopback and accept what that costs in meaning"
+         or measure on loopback and accept how that limits the result"
     )]
     NotPermitted {
         /// What was tried.

@@ -134,7 +134,7 @@ impl Testbed {
         &self.options
     }
 
-    /// What could not be set up and what it costs in meaning.
+    /// What could not be set up, and how that limits the result.
     pub fn limits(&self) -> &[Limitation] {
         &self.limits
     }

@@ -7,7 +7,7 @@ use crate::inspect::{Direction, Inspection, Irq, Port};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How reception and transmit completions of a queue lie to each other.
+/// Where reception and transmit completions of a queue go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Design {

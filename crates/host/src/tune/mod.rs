@@ -1,4 +1,4 @@
-//! Settings that serve an objective: what to set ([`plan()`]), where queues belong ([`affinity`]) and where their packets are worked on ([`work`]), setting it with a way back
+//! Settings that serve an objective: what to set ([`plan()`]), where queues belong ([`affinity`]) and where their packets are worked on ([`work`]), setting it with undo
 //! ([`apply`]) or for good ([`permanent`]).
 
 pub mod affinity;

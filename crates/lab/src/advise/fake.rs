@@ -1,4 +1,4 @@
-//! Exact fakes: normal numbers with a seed, traffic, an engine on paper and a simulator whose best is known.
+//! Exact fakes: normal numbers with a seed, traffic, a model and a simulator whose best is known.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -50,10 +50,10 @@ pub struct Truth {
     pub loss: f64,
 }
 
-/// Settings with their truth, by text; the same on paper, exactly, and in simulation, with noise.
+/// Settings with their truth, by text; the same by the model, exactly, and in simulation, with noise.
 pub struct Fake {
     pub truths: BTreeMap<String, Truth>,
-    /// Settings that have no answer on paper.
+    /// Settings that have no answer by the model.
     pub no_paper: Vec<String>,
     /// Settings that cannot be simulated.
     pub no_sim: Vec<String>,

@@ -28,7 +28,7 @@ fn over(loads: &[Advice], candidate: &Candidate) -> Option<Overall> {
     Some(found)
 }
 
-/// The figure of the one advised; None where nothing is feasible, so that nothing is given away.
+/// The figure of the one advised; None where nothing is feasible, so that nothing is lost by it.
 fn best(advice: &Advice) -> Option<f64> {
     let leading = advice.advised.first().filter(|_| advice.verdict != Verdict::NoneFeasible)?;
     advice.candidate(leading)?.figure(advice.goal.measure).map(|figure| figure.value)

@@ -1,4 +1,4 @@
-//! The screening on paper.
+//! Screening by the model.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ fn slack(measure: Measure, value: f64, margin: f64) -> f64 {
     margin * if cpu { value.min(1.0 - value).max(0.0) } else { value.abs() }
 }
 
-/// Every candidate with its figures on paper, where the model answers. CandidateStatus: infeasible or worse by more than the
+/// Every candidate with the figures that the model predicts, where it answers. Their status: infeasible or worse by more than the
 /// margin, or contends.
 pub(super) fn screen(question: &Question, paper: &(dyn Engine + Sync)) -> Vec<Candidate> {
     let answers: Vec<Result<Outcome, EngineFailure>> = question
@@ -42,12 +42,12 @@ pub(super) fn screen(question: &Question, paper: &(dyn Engine + Sync)) -> Vec<Ca
         })
         .collect();
     let mut all: Vec<Candidate> =
-        question.candidates.iter().zip(answers).map(|(scheme, answer)| on_paper(question, scheme, answer)).collect();
+        question.candidates.iter().zip(answers).map(|(scheme, answer)| by_model(question, scheme, answer)).collect();
     drop_worse(question, &mut all);
     all
 }
 
-fn on_paper(question: &Question, scheme: &Scheme, answer: Result<Outcome, EngineFailure>) -> Candidate {
+fn by_model(question: &Question, scheme: &Scheme, answer: Result<Outcome, EngineFailure>) -> Candidate {
     let mut candidate = Candidate {
         scheme: scheme.clone(),
         engine: None,
@@ -78,7 +78,7 @@ fn judge(question: &Question, candidate: &mut Candidate) {
         candidate.constraints.push(Judged { constraint: *constraint, standing, interval: None });
         if far_beyond(constraint, figure, question.settings.margin) {
             candidate.fate = CandidateStatus::Infeasible;
-            candidate.why = format!("breaks {constraint} on paper by more than the margin");
+            candidate.why = format!("breaks {constraint} by the model by more than the margin");
         }
     }
 }
@@ -109,7 +109,7 @@ fn drop_worse(question: &Question, all: &mut [Candidate]) {
     for candidate in all.iter_mut().filter(|one| one.fate == CandidateStatus::Contends) {
         if candidate.figure(goal.measure).is_some_and(|figure| goal.better(limit, figure.value)) {
             candidate.fate = CandidateStatus::Worse;
-            candidate.why = "worse than the best on paper by more than the margin".to_owned();
+            candidate.why = "worse than the best by the model by more than the margin".to_owned();
         }
     }
 }

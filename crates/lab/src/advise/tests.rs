@@ -54,7 +54,7 @@ fn the_best_that_keeps_the_constraints_is_picked() {
     assert!(pick.constraints.iter().all(|judged| judged.standing == Standing::Met));
     assert!(pick.figure("latency_p99_s".parse::<Measure>().unwrap()).unwrap().covers(20e-6));
     assert_eq!(of(&advice, WEIGHTS[0]).fate, CandidateStatus::Infeasible);
-    // Dropped on paper: 20 % CPU is below 30 % by a third, 90 us more than a quarter above 20.
+    // Dropped by the model: 20 % CPU is below 30 % by a third, 90 us more than a quarter above 20.
     assert_eq!(of(&advice, WEIGHTS[0]).replications + of(&advice, WEIGHTS[3]).replications, 0);
     assert_eq!(
         (of(&advice, WEIGHTS[2]).fate, of(&advice, WEIGHTS[3]).fate),
@@ -94,8 +94,8 @@ fn when_nothing_is_feasible_the_closest_is_named() {
     let advice = ask(&fake, &question(&fake, "minimise p99", &["available>=70%"])).unwrap();
     assert_eq!((advice.verdict, texts(&advice.advised)), (Verdict::NoneFeasible, vec![WEIGHTS[3].to_owned()]));
     assert!(advice.pick().is_none());
-    let on_paper = ask(&fake, &question(&fake, "minimise p99", &["p99<=1us"])).unwrap();
-    assert_eq!((on_paper.packets, texts(&on_paper.advised)), (0, vec![WEIGHTS[0].to_owned()]));
+    let by_model = ask(&fake, &question(&fake, "minimise p99", &["p99<=1us"])).unwrap();
+    assert_eq!((by_model.packets, texts(&by_model.advised)), (0, vec![WEIGHTS[0].to_owned()]));
 }
 
 #[test]

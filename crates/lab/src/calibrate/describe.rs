@@ -7,7 +7,7 @@ use super::fit::Fits;
 use super::{LARGE_FRAME_BYTES, Seen};
 use crate::trial::TrialSpec;
 
-/// Costs with how they were had, and the calibrated host.
+/// Costs with how they were measured, and the calibrated host.
 pub fn calibration(fits: &Fits, seen: &Seen, base: &TrialSpec, method: &str) -> Calibration {
     Calibration {
         costs: costs(fits, seen, base, method),

@@ -20,7 +20,7 @@ pub struct Measured {
     pub fingerprint: Option<Fingerprint>,
     /// The same of the far end's host, where it is another.
     pub far_fingerprint: Option<Fingerprint>,
-    /// What was asked and in force beside the points, by name.
+    /// The configuration, as requested and in force, beside the points, by name.
     pub facts: Vec<(String, String)>,
     /// What packets were found to cost, where the run calibrated.
     pub calibrated: Vec<Calibrated>,

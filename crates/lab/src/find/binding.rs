@@ -1,4 +1,4 @@
-//! What binds at the cliff: in which queue packets are lost, and what the CPU had left there.
+//! The bottleneck at the cliff: in which queue packets are lost, and what the CPU had left there.
 
 use netcliff_core::finding::SweepPoint;
 use netcliff_core::{CpuShares, EngineKind, Figure, Finding};

@@ -1,4 +1,4 @@
-//! From the sweep to the figures of the page: peak, livelock, splits, losses, what binds.
+//! From the sweep to the figures of the page: peak, livelock, splits, losses, bottleneck.
 
 use netcliff_core::finding::SweepPoint;
 use netcliff_core::{CpuShares, EngineKind, Figure, Finding, Latency, Loss, Outcome};

@@ -1,4 +1,4 @@
-//! The cliff and the curve on paper and in simulation.
+//! The cliff and the curve by model and simulation.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -98,7 +98,7 @@ impl Predictor {
         self.begin(compute).unless(stop)
     }
 
-    /// The cliff on paper (pps).
+    /// The predicted cliff (pps).
     ///
     /// # Errors
     /// The model does not support the point.
@@ -109,7 +109,7 @@ impl Predictor {
         Ok(Figure::exact(cliff.pps))
     }
 
-    /// Shares lost on paper, of several points at once.
+    /// Predicted shares lost, of several points at once.
     ///
     /// # Errors
     /// The model does not support one of them.
@@ -119,7 +119,7 @@ impl Predictor {
         points.par_iter().map(loss).collect()
     }
 
-    /// True if the loss at a load is within the bound, on paper.
+    /// True if the loss at a load is within the bound, by the model.
     ///
     /// # Errors
     /// The model does not support the point.
@@ -139,7 +139,7 @@ impl Predictor {
         Ok(found.map(|cliff| cliff.load_pps))
     }
 
-    /// One load on paper.
+    /// One load by the model.
     ///
     /// # Errors
     /// The model does not support the point.

@@ -1,7 +1,7 @@
-//! The cliff as experienced, on paper and in simulation: the host's own, lowered by the pauses that its CPU had while it was searched.
+//! The cliff as experienced, by model and simulation: the host's own, lowered by the pauses that its CPU had while it was searched.
 //!
 //! A trial has a highest load at which its pauses let no more than the target be lost; the cliff is the load that as many trials do
-//! not reach as the definition allows: a quantile over trials. On paper they are the measured trials with their own pauses, through a
+//! not reach as the definition allows: a quantile over trials. For the model they are the measured trials with their own pauses, through a
 //! fluid of ring and socket; in simulation trials of the same length, with the measured lengths as they are,
 //! at exponential times.
 
@@ -23,7 +23,7 @@ use crate::stats::quantile_at;
 
 /// Trials simulated: their median has an interval of 96 %.
 const TRIALS: u64 = 15;
-/// Steps of the search for the highest load of a trial on paper.
+/// Steps of the search for the highest load of a trial by the model.
 const HALVINGS: u32 = 30;
 /// Loads are told apart no closer than this in simulation; a trial that passes so little below the host's own cliff passes that.
 const WIDTH: f64 = 0.01;
@@ -84,8 +84,8 @@ fn over_trials(highest_pps: &[f64], own: &Figure, exceed: f64) -> Option<Figure>
     Some(Figure::between(found.value, low.min(found.value), high.max(found.value), ends.confidence))
 }
 
-/// On paper, of a host whose own cliff the model has at `own`; None without a trial.
-pub fn on_paper(computed: &Predictor, own: &Figure, measured: &Measured, goal: &Goal) -> Option<Figure> {
+/// By the model, of a host whose own cliff the model has at `own`; None without a trial.
+pub fn by_model(computed: &Predictor, own: &Figure, measured: &Measured, goal: &Goal) -> Option<Figure> {
     let highest = |pauses: &Vec<Span>| {
         let passes = |load_pps: f64| {
             let lost = Fluid::of(computed, own.value, load_pps).lost(pauses, measured.trial_s);
@@ -233,7 +233,7 @@ pub fn by_engines(
     goal: &Goal,
     stop: &AtomicBool,
 ) -> (ByEngine<Figure>, Option<EngineFailure>) {
-    let model = own.model.and_then(|own| on_paper(computed, &own, measured, goal));
+    let model = own.model.and_then(|own| by_model(computed, &own, measured, goal));
     let simulated = own.sim.and_then(|own| {
         let (measured, goal) = (measured.clone(), *goal);
         computed

@@ -126,7 +126,7 @@ impl Run<'_, '_> {
         self.bench.enter(Stage::Idle);
         self.other_idle(IDLE_SHARE * centre_pps)?;
         if let Some(computed) = &computed {
-            self.stage("the same loads on paper and in simulation");
+            self.stage("the same loads by model and simulation");
             self.computed_sweep(computed, centre_pps)?;
         }
         self.latency(centre_pps);

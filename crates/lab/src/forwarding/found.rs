@@ -1,4 +1,4 @@
-//! What is had so far as a report: rows of what the rounds found, and what is said of them.
+//! What was measured so far as a report: rows of what the rounds found, and what is said of them.
 
 use std::collections::BTreeSet;
 
@@ -87,7 +87,7 @@ fn predicted_of(found: &Found) -> Vec<String> {
         let cpus = &about.as_ref()?.router_cpus;
         let why = match found.apart_from(at) {
             Some(apart) => format!(
-                "not simulated, since the CPU that forwards also sends and takes in; on paper from what a frame takes of each in {}",
+                "not simulated, since the CPU that forwards also sends and takes in; predicted from what a frame takes of each in {}",
                 found.set_ups[apart].0.name
             ),
             None if about.as_ref()?.shared => "not predicted: the CPU that forwards also sends and takes in".to_owned(),

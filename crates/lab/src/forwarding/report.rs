@@ -98,7 +98,7 @@ pub struct ForwardingSample {
     pub trials: u64,
     /// Their intended length (s).
     pub trial_time_s: f64,
-    /// What could not be had and why, a sentence each.
+    /// What could not be measured and why, a sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
 }
@@ -154,7 +154,7 @@ pub struct ForwardingRow {
     /// Mean of what the simulator says of one server, the router's CPU (pps).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub simulated_pps: Option<Figure>,
-    /// Where router and tester share a CPU, what follows on paper from the times that a frame takes of each where they do not:
+    /// Where router and tester share a CPU, what is predicted from the times that a frame takes of each where they do not:
     /// mean over the rounds of a set-up that forwards the same way (pps).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub modelled_pps: Option<Figure>,
@@ -178,13 +178,13 @@ pub struct ForwardingReport {
     pub title: String,
     /// Rounds asked for.
     pub rounds: u32,
-    /// What was asked, by name.
+    /// The configuration, by name.
     pub asked: Vec<(String, String)>,
     /// The set-ups; gains are against the first.
     pub set_ups: Vec<SetUpReport>,
     /// A row a frame size and set-up.
     pub rows: Vec<ForwardingRow>,
-    /// What was asked for and not had, with the reason.
+    /// What was requested and is missing, with the reason.
     pub not_had: Vec<String>,
     /// What makes figures mean less.
     pub warnings: Vec<String>,
@@ -229,10 +229,10 @@ impl ForwardingRow {
         (!times.is_empty()).then(|| times.iter().sum::<f64>() / times.len() as f64)
     }
 
-    /// What the simulator says, or else what follows on paper, and which of the two (pps).
+    /// What the simulator says, or else what is predicted, and which of the two (pps).
     pub fn predicted_pps(&self) -> Option<(f64, &'static str)> {
         let simulated = self.simulated_pps.map(|figure| (figure.value, "simulated"));
-        simulated.or(self.modelled_pps.map(|figure| (figure.value, "on paper")))
+        simulated.or(self.modelled_pps.map(|figure| (figure.value, "predicted")))
     }
 
     /// Measured over predicted, less 1. Of a lower limit nothing is off that lies above it.

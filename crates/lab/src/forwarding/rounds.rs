@@ -8,7 +8,7 @@ use crate::rfc2544::conduct;
 use crate::rfc2544::report::SizeReport;
 use crate::rfc2544::settings::{FrameSize, Settings};
 
-/// What is had of each set-up so far.
+/// What was measured of each set-up so far.
 pub(super) struct Found {
     pub set_ups: Vec<(SetUp, Option<About>)>,
     /// By set-up, then by frame size.
@@ -123,7 +123,7 @@ impl Found {
         }
     }
 
-    /// The frame sizes that a set-up has not had in a round.
+    /// The frame sizes that a set-up has not been through in a round.
     fn missing(&self, at: usize, round: u32) -> Vec<FrameSize> {
         let has = |samples: &[ForwardingSample]| samples.iter().any(|sample| sample.round == round);
         let frames = self.frames.iter().zip(&self.samples[at]);

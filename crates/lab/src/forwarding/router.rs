@@ -35,7 +35,7 @@ pub struct About {
     pub router_cpus: Vec<u32>,
     /// Router and tester work on the same CPU.
     pub shared: bool,
-    /// What the set-up costs in meaning, a sentence each.
+    /// How the set-up limits the result, a sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<String>,
 }

@@ -90,7 +90,7 @@ fn experiment() -> experiment::Forwarding {
     }
 }
 
-/// Turns and frame sizes as they were taken, and what was had after each turn; stops after so many sizes.
+/// Turns and frame sizes as they were taken, and what was measured after each turn; stops after so many sizes.
 #[derive(Default)]
 struct Heard {
     turns: Vec<String>,
@@ -195,7 +195,7 @@ fn a_run_that_was_stopped_goes_on_and_measures_nothing_twice() {
     assert_eq!(
         (heard.turns, heard.sizes),
         (turns.map(str::to_owned).to_vec(), 15),
-        "one size was had in the first turn"
+        "one size was measured in the first turn"
     );
     assert!(had(&whole).iter().all(|(.., rounds)| *rounds == [1, 2, 3]), "{:?}", had(&whole));
     assert_eq!(whole.rows[0].samples[0], half.rows[0].samples[0], "it is that of the run before");

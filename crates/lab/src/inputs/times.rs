@@ -47,7 +47,7 @@ fn read(path: &str) -> Result<MeasuredTimes, FileError> {
     Ok(times)
 }
 
-/// (Time (s), weight) a line; empty lines, what follows a `#`, and a line of words at the top are passed over.
+/// (Time (s), weight) a line; empty lines, what follows a `#`, and a line of words at the top are skipped.
 fn parse(text: &str) -> Result<Vec<(f64, f64)>, String> {
     let mut times = Vec::new();
     let mut weighted = None;

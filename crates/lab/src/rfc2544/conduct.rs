@@ -46,7 +46,7 @@ pub enum Step {
     },
 }
 
-/// Runs every test of every size. What was had before an error is in the list, sizes that were not begun are not.
+/// Runs every test of every size. What was measured before an error is in the list, sizes that were not begun are not.
 pub fn conduct<D: Device>(
     settings: &Settings,
     device: &mut D,

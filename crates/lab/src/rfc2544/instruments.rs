@@ -22,7 +22,7 @@ pub struct Instruments {
 }
 
 impl Instruments {
-    /// Adds those of a frame size; gives what they cost in meaning, a sentence each.
+    /// Adds those of a frame size; gives how they limit the result, a sentence each.
     pub fn note(&mut self, tester: &Tester) -> Vec<String> {
         if !self.sent_by.contains(&tester.sending) {
             self.sent_by.push(tester.sending);
@@ -35,12 +35,12 @@ impl Instruments {
         self.stamped = stamped(&self.taken_in_by, self.tagged_by, &self.ports);
         let because = |what: &str, why: &Option<String>| why.as_ref().map(|why| format!("{what}, not AF_XDP: {why}"));
         let sent = because("sent by an AF_PACKET ring", &tester.not_sent_by_xdp);
-        sent.into_iter().chain(because("taken in by an AF_PACKET ring", &tester.not_received_by_xdp)).collect()
+        sent.into_iter().chain(because("received by an AF_PACKET ring", &tester.not_received_by_xdp)).collect()
     }
 
     /// Sender and sink, in a line.
     pub fn describe(&self) -> String {
-        format!("sent by {}, taken in by {}", either(&self.sent_by), either(&self.taken_in_by))
+        format!("sent by {}, received by {}", either(&self.sent_by), either(&self.taken_in_by))
     }
 }
 
@@ -123,9 +123,9 @@ mod tests {
     #[test]
     fn who_stamps_and_who_could() {
         let mut instruments = Instruments::default();
-        assert_eq!(instruments.describe(), "sent by nothing yet, taken in by nothing yet");
+        assert_eq!(instruments.describe(), "sent by nothing yet, received by nothing yet");
         assert!(instruments.note(&tester(false, false)).is_empty());
-        assert_eq!(instruments.describe(), "sent by AF_XDP (copy), taken in by AF_XDP (generic)");
+        assert_eq!(instruments.describe(), "sent by AF_XDP (copy), received by AF_XDP (generic)");
         assert!(instruments.stamped.ends_with("hardware: not offered by eth2 and eth1"), "{}", instruments.stamped);
         // A port that stamps only what arrives serves the sink, not the generator.
         let long = Tester {
@@ -133,7 +133,7 @@ mod tests {
             not_received_by_xdp: Some("too long".to_owned()),
             ..tester(true, false)
         };
-        assert_eq!(instruments.note(&long), ["taken in by an AF_PACKET ring, not AF_XDP: too long"]);
+        assert_eq!(instruments.note(&long), ["received by an AF_PACKET ring, not AF_XDP: too long"]);
         assert!(instruments.stamped.contains("XDP program") && instruments.stamped.contains("CLOCK_REALTIME"));
         assert!(instruments.stamped.ends_with("hardware: not offered by eth1"), "{}", instruments.stamped);
         instruments.note(&tester(true, true));

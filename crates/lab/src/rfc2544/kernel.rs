@@ -116,7 +116,7 @@ pub struct Kernel {
     stop: Arc<AtomicBool>,
     /// What an earlier, killed run had left and what became of it.
     pub replayed: ReplayReport,
-    /// What the set-up costs in meaning, a sentence each.
+    /// How the set-up limits the result, a sentence each.
     pub limits: Vec<String>,
     /// Set back when the rings are closed.
     _held: HeldPorts,
@@ -128,7 +128,7 @@ impl Kernel {
     ///
     /// # Errors
     /// Another netcliff measures on this host, a CPU or port does not exist, a port may not be used, or namespaces or
-    /// the forwarding are not to be had.
+    /// the forwarding are not available.
     pub fn build(
         settings: &Settings,
         place: Place,
@@ -172,7 +172,8 @@ impl Kernel {
         let settings = settings.clone();
         let real_time = may_be_real_time();
         if !real_time {
-            limits.push("the sender has no real-time priority (it takes root): other programs may void trials".into());
+            limits
+                .push("the sender has no real-time priority (this needs root): other programs may void trials".into());
         }
         let (remote, instruments, scheme) = (None, Instruments::default(), crate::find::kernel_scheme(&inventory));
         let backlog = inventory.sysctls.get("net.core.netdev_max_backlog").and_then(|text| text.parse().ok());

@@ -273,7 +273,7 @@ impl Latency {
         if self.clock == Stamps::Kernel { Some(self.mean_s) } else { self.kernel_mean_s }
     }
 
-    /// Stamps that were asked for and not had; None by the application's clock, which needs none.
+    /// Stamps that were asked for and were not measured; None by the application's clock, which needs none.
     pub fn absent_stamps(&self) -> Option<u32> {
         self.absent.map(|all| all.left + all.came + all.clock)
     }

@@ -22,11 +22,11 @@ pub struct Rfc2544Report {
     /// What sent, took in and stamped frames.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instruments: Option<Instruments>,
-    /// What was asked.
+    /// The configuration.
     pub asked: Settings,
     /// One a frame size, in order.
     pub sizes: Vec<SizeReport>,
-    /// What the set-up costs in meaning, a sentence each.
+    /// How the set-up limits the result, a sentence each.
     pub limits: Vec<String>,
     /// Where the run departs from RFC 2544, and what else a reader must know, a sentence each.
     pub notes: Vec<String>,
@@ -89,7 +89,7 @@ pub struct SizeReport {
     /// How well the schedule was kept, over the valid trials.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pacing: Option<Pacing>,
-    /// What could not be had and why, a sentence each.
+    /// What could not be measured and why, a sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
 }

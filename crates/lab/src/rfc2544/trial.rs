@@ -73,7 +73,7 @@ impl std::fmt::Display for Why {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Behind => "the sender fell behind",
-            Self::HeldUp => "the sender was held up, and what was lost may be its doing",
+            Self::HeldUp => "the sender was delayed, and may have caused the loss",
             Self::SinkFull => "the sink did not take in all that came",
             Self::Disturbed => "pauses of a CPU left less than half of it",
         })

@@ -124,7 +124,7 @@ impl Config {
     fn figure(&self) -> (&'static str, Vec<f64>) {
         let samples = self.repeats.iter().map(RrSample::of);
         match self.settings.rate_per_s {
-            // What was asked for, whatever the host does.
+            // What was requested, whatever the host does.
             Some(_) => ("p50_s", samples.filter_map(|sample| Some(sample.latency?.p50_s)).collect()),
             None => ("rate_per_s", samples.map(|sample| sample.rate_per_s).collect()),
         }

@@ -1,4 +1,4 @@
-//! One task on paper or in simulation.
+//! One task by the model or in simulation.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -22,7 +22,7 @@ pub enum Answer {
 }
 
 impl Plan {
-    /// Answers a task on paper or in simulation; a task for the wire is declined here, see [`super::measure`].
+    /// Answers a task by the model or in simulation; a task for the wire is declined here, see [`super::measure`].
     pub fn answer(&self, task: &Task, provenance: &Provenance) -> Answer {
         let started = Instant::now();
         let found = match task.answerer.engine {

@@ -29,7 +29,7 @@ impl<'a> Device<'a> {
         }
     }
 
-    /// Why a setting cannot be had here; None where it can.
+    /// Why a setting is not available here; None where it is.
     fn refusal(&self, setting: &Setting) -> Option<String> {
         match self {
             _ if !setting.key().is_device() => None,
@@ -38,7 +38,7 @@ impl<'a> Device<'a> {
         }
     }
 
-    /// Why these settings cannot be had together, though each can; None where they can.
+    /// Why these settings are not available together, though each is; None where they are.
     pub fn impossible(&self, settings: &[Setting]) -> Option<String> {
         match self {
             Self::Link(_) => None,
@@ -46,7 +46,7 @@ impl<'a> Device<'a> {
         }
     }
 
-    /// The settings that can be had; the others are named.
+    /// The settings that are available; the others are named.
     pub fn kept(&self, settings: Vec<Setting>, not_had: &mut Vec<String>) -> Vec<Setting> {
         let keep = |setting: &Setting| match self.refusal(setting) {
             Some(why) => {
@@ -58,7 +58,7 @@ impl<'a> Device<'a> {
         settings.into_iter().filter(keep).collect()
     }
 
-    /// The factors of which at least one level can be had, with these levels.
+    /// The factors of which at least one level is available, with these levels.
     pub fn kept_factors(&self, factors: Vec<Factor>, not_had: &mut Vec<String>) -> Vec<Factor> {
         let mut kept = Vec::new();
         for Factor { key, levels } in factors {

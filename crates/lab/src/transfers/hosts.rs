@@ -20,7 +20,7 @@ use wanted::{link, names, wanted};
 pub struct Hosts {
     near: DeviceHold,
     far: FarDevice,
-    /// What was asked for and did not come to be.
+    /// What was requested and did not come to be.
     otherwise: BTreeSet<String>,
 }
 
@@ -42,7 +42,7 @@ impl Hosts {
         [(near, self.near.found()), (format!("{} of the far host", self.far.interface), &self.far.found)]
     }
 
-    /// Why a setting of a device cannot be had; None where it can.
+    /// Why a setting of a device is not available; None where it is.
     pub fn refusal(&self, setting: &Setting) -> Option<String> {
         let key = setting.key();
         let lacking = |has: &dyn Fn(&DeviceState) -> bool| {
@@ -64,7 +64,7 @@ impl Hosts {
         }
     }
 
-    /// Why a link like this cannot be had.
+    /// Why a link like this is not available.
     fn lacking_link(&self, setting: &Setting, is_it: impl Fn(&LinkMode) -> bool) -> Option<String> {
         let (name, found) = self.ends().into_iter().find(|(_, found)| !found.link_modes.iter().any(&is_it))?;
         let modes = found.link_modes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
@@ -72,7 +72,7 @@ impl Hosts {
         Some(format!("{} {setting}: {name} does not have it ({has})", setting.key()))
     }
 
-    /// Why a rate cannot be had in a duplex; None where it can.
+    /// Why a rate is not available in a duplex; None where it is.
     pub fn impossible(&self, settings: &[Setting]) -> Option<String> {
         self.ends().into_iter().find_map(|(name, found)| {
             let mode = link(settings, found).filter(|mode| found.link != Some(*mode))?;

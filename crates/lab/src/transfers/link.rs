@@ -46,7 +46,7 @@ impl<'a> Link<'a> {
         })
     }
 
-    /// Why a setting cannot be had here; None where it can.
+    /// Why a setting is not available here; None where it is.
     pub fn refusal(&self, setting: &Setting) -> Option<String> {
         let key = setting.key();
         if self.testbed.is_none() {

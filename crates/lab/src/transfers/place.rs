@@ -28,7 +28,7 @@ pub enum Place<'a> {
         address: IpAddr,
         /// This host's device, where its settings and those of the one that the agent allows are to be changed.
         device: Option<String>,
-        /// Ends the run early; what was had is kept.
+        /// Ends the run early; what was measured is kept.
         stop: Arc<AtomicBool>,
     },
 }
@@ -102,7 +102,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Why a setting of the transfer cannot be had between these ends; None where it can.
+    /// Why a setting of the transfer is not available between these ends; None where it is.
     pub(super) fn refuses(&self, setting: &Setting) -> Option<&'static str> {
         let Setting::Ipv6(ipv6) = setting else { return None };
         match self {

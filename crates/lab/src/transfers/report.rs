@@ -57,7 +57,7 @@ pub struct TransferRow {
 }
 
 impl TransferRow {
-    /// A figure's mean over the repeats with its interval; None where it was not had.
+    /// A figure's mean over the repeats with its interval; None where it was not measured.
     pub fn figure(&self, measure: TransferMeasure) -> Option<Figure> {
         stats::mean(&self.values(measure))
     }
@@ -107,7 +107,7 @@ pub struct TransferReport {
     pub design: netcliff_core::experiment::Design,
     /// Repeats asked for.
     pub repeats: u32,
-    /// What was asked beside the factors, by name.
+    /// The configuration beside the factors, by name.
     pub asked: Vec<(String, String)>,
     /// What varied.
     pub factors: Vec<FactorLevels>,
@@ -120,7 +120,7 @@ pub struct TransferReport {
     pub rows: Vec<TransferRow>,
     /// What each level does.
     pub effects: Vec<Effect>,
-    /// What was asked for and not had, with the reason.
+    /// What was requested and is missing, with the reason.
     pub not_had: Vec<String>,
     /// What makes figures mean less.
     pub warnings: Vec<String>,

@@ -94,7 +94,7 @@ impl Roof {
         self.bounds.iter().copied().reduce(|low, next| if next.pps <= low.pps { next } else { low })
     }
 
-    /// What binds, in one word: the part, and of the CPU its costliest item.
+    /// The bottleneck, in one word: the part, and of the CPU its costliest item.
     pub fn binding(&self) -> Option<Part> {
         let lowest = self.lowest()?;
         if lowest.part != Part::Cpu {

@@ -144,7 +144,7 @@ impl ArrivalCounts {
     }
 
     /// Adds `weight` of a distribution whose mean lies far above all that is kept, by ln p_0 and its ratios: nearly all
-    /// of it is above, so that what is above may be had by subtraction.
+    /// of it is above, so that what is above follows by subtraction.
     fn add_beginning(&mut self, weight: f64, mean: f64, none_ln: f64, ratio: impl Fn(f64) -> f64) {
         let (mut value_ln, mut above, mut excess) = (none_ln, 1.0, mean);
         for k in 0..self.equal.len() {

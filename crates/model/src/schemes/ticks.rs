@@ -1,7 +1,7 @@
 //! Chains of (packets, phase) between deterministic ticks: exponential times, a timer that is not.
 //!
 //! Between two ticks the pair is a Markov chain in continuous time; a tick changes the phase. What one period does is
-//! had by uniformization (a Poisson mixture of powers, all terms positive), the states just after a tick are then a
+//! computed by uniformization (a Poisson mixture of powers, all terms positive), the states just after a tick are then a
 //! banded chain, and the times spent follow from the tails of the same mixture. Exact but for jumps rarer than
 //! [`LEFT_OUT`] a period.
 

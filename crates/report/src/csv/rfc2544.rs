@@ -29,7 +29,7 @@ struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    /// One figure; nothing where it was not had.
+    /// One figure; nothing where it was not measured.
     fn row(&mut self, test: &str, load_pps: Option<f64>, figure: &str, value: Option<f64>) {
         if value.is_some() {
             self.word(test, load_pps, figure, number(value));

@@ -53,7 +53,7 @@ fn group(name: &str, rows: &[Row]) -> Markup {
     }
 }
 
-/// The figure with its interval in small; a figure that was not had is a dash that says so when read aloud.
+/// The figure with its interval in small; a missing figure is a dash that says so when read aloud.
 pub fn content(cell: Option<&Cell>) -> Markup {
     html! {
         @match cell {

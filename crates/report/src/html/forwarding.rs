@@ -95,7 +95,7 @@ fn table(report: &ForwardingReport) -> Markup {
             p.note {
                 "Means of the rounds with 95 % intervals. Bound by the tester: no more could be offered, the router does at least that. \
                  Bound by a shared CPU: what it sends, forwards and takes in together. A share above 100 % is more than the line carries. \
-                 Simulated: one server, the router's CPU, with the costs seen there at half the throughput. On paper: one CPU that does \
+                 Simulated: one server, the router's CPU, with the costs seen there at half the throughput. Predicted: one CPU that does \
                  in turn what tester and router were seen to need for a frame on CPUs of their own."
             }
         }

@@ -9,13 +9,13 @@ use crate::format;
 
 /// What a measurement says beside its figures.
 pub(super) struct Lists<'a> {
-    /// What was asked for and not had.
+    /// What was requested and is missing.
     pub not_had: &'a [String],
     /// What makes figures mean less.
     pub warnings: &'a [String],
 }
 
-/// A whole page: title, whether it is whole, the `answers`, what was not had, what was asked, the file. A file without a
+/// A whole page: title, whether it is whole, the `answers`, what was not measured, what was asked, the file. A file without a
 /// title is shown by its `kind`.
 pub(super) fn of_file(
     kind: &str,

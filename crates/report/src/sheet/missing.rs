@@ -5,7 +5,7 @@ use netcliff_core::{EngineKind, Finding};
 
 use super::{ENGINES, Row};
 
-/// Figures that were not had with the reason they share, in the order of the page.
+/// Figures that were not measured, with the reason they share, in the order of the page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotHad {
     /// Dotted names: `cliff_pps.wire`.

@@ -39,7 +39,7 @@ pub struct Livelock {
     pub verdict: Verdict,
     /// The sentence.
     pub text: String,
-    /// Where the CPU's time goes at the cliff and at twice the cliff; None: no split was had.
+    /// Where the CPU's time goes at the cliff and at twice the cliff; None: no split was measured.
     pub why: Option<String>,
 }
 

@@ -229,7 +229,7 @@ fn stated(drawing: &Drawing) -> Vec<String> {
     drawing.marks.iter().enumerate().map(line).collect()
 }
 
-/// What was asked, under the title.
+/// The configuration, under the title.
 fn origin(drawing: &Drawing) -> String {
     let facts: Vec<&str> = drawing.asked.iter().map(|(_, value)| value.as_str()).collect();
     shortened(&facts.join(" · "), SMALL_PRINT - 6)

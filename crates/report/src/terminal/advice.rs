@@ -70,11 +70,11 @@ fn whole(page: &mut Page, advice: &Advice) {
 fn counts(advice: &Advice) -> String {
     let count = |keep: &dyn Fn(&Candidate) -> bool| advice.candidates.iter().filter(|one| keep(one)).count();
     let simulated = count(&|one| one.engine == Some(EngineKind::Sim));
-    let on_paper = count(&|one| one.engine == Some(EngineKind::Model));
+    let by_model = count(&|one| one.engine == Some(EngineKind::Model));
     let unanswered = count(&|one| one.fate == CandidateStatus::Unanswered);
     let mut parts = vec![
         format!("{}", advice.candidates.len()),
-        format!("{on_paper} dropped on paper (margin {})", format::share_short(advice.margin)),
+        format!("{by_model} dropped by the model (margin {})", format::share_short(advice.margin)),
         format!("{simulated} simulated"),
     ];
     if unanswered > 0 {
@@ -143,7 +143,7 @@ fn verdict(page: &mut Page, advice: &Advice) {
         let names: Vec<String> = advice.alike.iter().take(OTHERS).map(brief).collect();
         let more = advice.alike.len() - names.len();
         let more = if more > 0 { format!("; and {more} more") } else { String::new() };
-        page.item("- ", &format!("worse by no more than that: {}{more}", names.join("; ")));
+        page.item("- ", &format!("within that of the best: {}{more}", names.join("; ")));
     }
 }
 

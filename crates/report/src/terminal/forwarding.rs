@@ -9,7 +9,7 @@ use super::page::Page;
 use super::rfc2544::{line_name, table, words};
 use crate::format::{self, Unit};
 
-/// Throughput by frame size and set-up with shares of lines, prediction and gain; what each set-up is; what was not had.
+/// Throughput by frame size and set-up with shares of lines, prediction and gain; what each set-up is; what was not measured.
 pub fn forwarding(report: &ForwardingReport, style: Style) -> String {
     let mut page = Page::new(style);
     page.head(&report.title, &report.provenance, report.partial, &report.asked);

@@ -10,7 +10,7 @@ use super::Style;
 use super::page::{Page, Tone};
 use crate::format::{self, Unit};
 
-/// The page: device and tester, a table a test, what was not had, what a reader must know.
+/// The page: device and tester, a table a test, what was not measured, what a reader must know.
 pub fn rfc2544(report: &Rfc2544Report, style: Style) -> String {
     let mut page = Page::new(style);
     head(&mut page, report);

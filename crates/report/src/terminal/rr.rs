@@ -155,7 +155,7 @@ fn latency(page: &mut Page, record: &RrRecord) {
     page.heading(from);
     let mut rows = vec![("answer", report.latency.as_ref()), ("late start", report.lateness.as_ref())];
     if let OneWay::Delays { forth, back } = &report.one_way {
-        rows.extend([("way there", Some(forth)), ("way back", Some(back))]);
+        rows.extend([("request", Some(forth)), ("response", Some(back))]);
     }
     let mut lines =
         vec![format!("  {:<12}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}", "", "mean", "p50", "p90", "p99", "p99.9", "max")];

@@ -11,7 +11,7 @@ use super::cpus::{self, Split};
 use super::page::{Page, Tone};
 use crate::format::{self, Unit};
 
-/// The page: what was asked and in force, goodput, CPU at both ends and of the host, the wire, what was not had.
+/// The page: what was asked and in force, goodput, CPU at both ends and of the host, the wire, what was not measured.
 pub fn stream(report: &StreamReport, style: Style) -> String {
     let mut page = Page::new(style);
     page.head("stream", &report.provenance, report.partial, &report.asked);

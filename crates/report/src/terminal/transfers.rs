@@ -18,7 +18,7 @@ const CHANGE: usize = 20;
 /// Width of a line.
 const LINE: usize = 80;
 
-/// Every configuration, the effect of every setting, what was not had; the figure is drawn apart.
+/// Every configuration, the effect of every setting, what was not measured; the figure is drawn apart.
 pub fn transfers(report: &TransferReport, style: Style) -> String {
     let mut page = Page::new(style);
     page.head(&report.title, &report.provenance, report.partial, &report.asked);
@@ -49,7 +49,7 @@ pub fn name(report: &TransferReport, row: &TransferRow) -> String {
     words.join(", ")
 }
 
-/// A figure of a configuration, mean with half width; "-" where it was not had.
+/// A figure of a configuration, mean with half width; "-" where it was not measured.
 pub fn cell(row: &TransferRow, measure: TransferMeasure) -> String {
     let unit = unit_of(measure.dimension());
     row.figure(measure).map_or("-".to_owned(), |figure| format::plus_minus(&figure, unit))

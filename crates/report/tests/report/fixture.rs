@@ -330,7 +330,7 @@ pub fn flat() -> Finding {
     finding
 }
 
-/// Nothing could be had, and nobody said why.
+/// Nothing could be measured, and nobody said why.
 pub fn nothing() -> Finding {
     let mut finding = livelocking();
     finding.host = HostSummary::default();

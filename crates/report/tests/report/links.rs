@@ -86,7 +86,8 @@ fn problem(path: &Path, page: &str, target: &str) -> Option<String> {
     let is_page = linked.extension().is_some_and(|ending| ending == "md");
     let docs = normal(&project().join("docs"));
     // scripts/doc.sh copies the experiments into the book.
-    let in_book = [docs.clone(), normal(&project().join("experiments"))].iter().any(|folder| normal(&linked).starts_with(folder));
+    let in_book =
+        [docs.clone(), normal(&project().join("experiments"))].iter().any(|folder| normal(&linked).starts_with(folder));
     if normal(path).starts_with(&docs) && (!in_book || (is_page && !normal(&linked).starts_with(&docs))) {
         return Some(format!("{target}: the book has pages of docs/ and files of experiments/ only"));
     }
@@ -132,7 +133,15 @@ fn links_lead_somewhere() {
 fn wrong_links_are_found() {
     let path = project().join("docs/theory/README.md");
     let said = |target: &str| problem(&path, "# One\n## Two words, three\n## One\n", target);
-    for good in ["host.md", "#one", "#one-1", "#two-words-three", "../json.md#json", "../../experiments/mlfrr.toml", "https://example.org/x.md"] {
+    for good in [
+        "host.md",
+        "#one",
+        "#one-1",
+        "#two-words-three",
+        "../json.md#json",
+        "../../experiments/mlfrr.toml",
+        "https://example.org/x.md",
+    ] {
         assert_eq!(said(good), None, "{good}");
     }
     for wrong in ["no-such.md", "#none", "../json.md#no-such-heading", "../../README.md", "../../Cargo.toml"] {

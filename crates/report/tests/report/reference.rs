@@ -23,7 +23,10 @@ const JSON: &[(&str, &[&str])] = &[
     ("`inspect` and the fingerprint of a host", &["host/src/inventory", "host/src/nic", "host/src/inspect"]),
     ("`watch`", &["core/src/watch.rs"]),
     ("`tune`", &["core/src/tuning.rs", "host/src/tune", "lab/src/tuning.rs"]),
-    ("`rr`", &["lab/src/rr.rs", "lab/src/rr", "wire/src/rr/report.rs", "wire/src/rr/settings.rs", "core/src/repeats.rs"]),
+    (
+        "`rr`",
+        &["lab/src/rr.rs", "lab/src/rr", "wire/src/rr/report.rs", "wire/src/rr/settings.rs", "core/src/repeats.rs"],
+    ),
     ("`stream`", &["core/src/stream.rs", "core/src/stream", "core/src/cpus.rs"]),
     ("`run` of transfers and of forwarding", &["lab/src/transfers/report.rs", "lab/src/forwarding/report.rs"]),
     ("`rfc2544`", &["lab/src/rfc2544"]),

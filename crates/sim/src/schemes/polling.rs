@@ -1,6 +1,6 @@
 //! `polling`: a free-running timer; an idle tick starts a cycle of up to the quota, a tick in a cycle re-arms.
 //!
-//! Between packets that are far apart most ticks find an idle CPU and an empty ring. They are passed over, but for the last
+//! Between packets that are far apart most ticks find an idle CPU and an empty ring. They are skipped, but for the last
 //! few before the packet, whose overhead may still be in progress when it arrives ([`kept_ticks`]).
 
 use super::{Policy, preemptible};
@@ -29,7 +29,7 @@ fn kept_ticks(period: f64, mean: f64, squared_cv: f64) -> u64 {
     }
     let x = period / mean;
     let rate = x - 1.0 - x.ln();
-    // A cast of what is too large saturates: nothing is passed over then.
+    // A cast of what is too large saturates: nothing is skipped then.
     (40.0 * squared_cv.max(1.0) / rate).ceil() as u64 + 2
 }
 

@@ -95,7 +95,7 @@ pub enum ControlError {
     NoSuchTest {
         /// The other end.
         peer: String,
-        /// What was asked.
+        /// The configuration.
         kind: String,
         /// What it can.
         can: String,

@@ -44,7 +44,7 @@ pub trait Service: Send + Sync {
     /// Takes it up for a client.
     ///
     /// # Errors
-    /// It cannot be had; words for the client's user.
+    /// It is not available; words for the client's user.
     fn open(&self) -> Result<Box<dyn Opened>, String>;
 }
 
@@ -87,6 +87,6 @@ pub trait FarEnd: Send {
         false
     }
 
-    /// Ends it and gives the last report, as whole as it could be had.
+    /// Ends it and gives the last report, as complete as it can be.
     fn stop(self: Box<Self>) -> Value;
 }

@@ -16,8 +16,8 @@ const MAGIC: &[u8; 8] = b"netcliff";
 const PREAMBLE_BYTES: usize = 12;
 
 /// So long and so much is heard of who is no agent.
-const STRANGER: Duration = Duration::from_millis(200);
-const STRANGER_BYTES: usize = 120;
+const OTHER_PROTOCOL_TIME: Duration = Duration::from_millis(200);
+const OTHER_PROTOCOL_BYTES: usize = 120;
 
 /// Statuses of a preamble.
 const GO_ON: u8 = 0;
@@ -189,8 +189,8 @@ impl Handshake {
 
     /// The rest of what a peer that speaks no netcliff sent, as far as it fits a message.
     fn what_is_there(&mut self) -> Vec<u8> {
-        let deadline = self.deadline.min(Instant::now() + STRANGER);
-        let mut buffer = [0; STRANGER_BYTES];
+        let deadline = self.deadline.min(Instant::now() + OTHER_PROTOCOL_TIME);
+        let mut buffer = [0; OTHER_PROTOCOL_BYTES];
         let mut filled = 0;
         while filled < buffer.len() {
             match self.stream.read.read(&mut buffer[filled..], deadline) {

@@ -76,7 +76,7 @@ pub enum Stamp {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SendBy {
-    /// AF_XDP where it can be had, else AF_PACKET.
+    /// AF_XDP where it is available, else AF_PACKET.
     #[default]
     Auto,
     /// An AF_PACKET transmit ring.
@@ -191,7 +191,7 @@ impl std::fmt::Display for Receiving {
 pub struct OpenReceiver {
     /// The receiver.
     pub receiver: Box<dyn Receiver>,
-    /// Why AF_XDP was not to be had.
+    /// Why AF_XDP was not available.
     pub not_xdp: Option<WireError>,
 }
 
@@ -232,7 +232,7 @@ pub(super) fn open_receiver_beside(
 pub struct OpenSender {
     /// The sender.
     pub sender: Box<dyn Sender>,
-    /// Why AF_XDP was not to be had.
+    /// Why AF_XDP was not available.
     pub not_xdp: Option<WireError>,
     /// For a receiver at the same port, if that was asked for.
     pub(super) lent: Option<SharedUmem>,

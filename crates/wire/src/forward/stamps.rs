@@ -94,7 +94,7 @@ pub struct Stamped {
     pub hardware_s: Option<f64>,
     /// How far `hardware_s` may be off by bringing two devices' clocks together (s); 0 where both ports share a clock.
     pub uncertainty_s: Option<f64>,
-    /// What was asked for and did not come back.
+    /// What was requested and did not come back.
     pub absent: Absent,
 }
 

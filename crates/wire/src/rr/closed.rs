@@ -136,7 +136,7 @@ pub(super) fn connections(
         match done {
             Ok(()) if flow.window.holds(now_ns) => {
                 flow.count(began_ns, now_ns);
-                // From before the connection: what makes it is part of the way there.
+                // From before the connection: what makes it is part of the request.
                 flow.one_way(&response, began_ns, now_ns);
             }
             Ok(()) => {}

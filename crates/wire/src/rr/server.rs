@@ -27,7 +27,7 @@ use crate::transfer::hardware::{Counters, Hardware};
 
 /// Connections that have not yet proved their token, beside those that are expected; for another one of the host that has most of them has
 /// to go.
-const MOST_STRANGERS: usize = 32;
+const MOST_PENDING: usize = 32;
 
 /// A running answering end. Dropping it ends its threads.
 #[derive(Debug)]

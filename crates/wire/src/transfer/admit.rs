@@ -16,7 +16,7 @@ use crate::pending::Pending;
 const GREETING_TIME: Duration = Duration::from_secs(2);
 
 /// Connections that have not yet proved it, beside those that are expected; for another one of the host that has most of them has to go.
-const MOST_STRANGERS: usize = 32;
+const MOST_PENDING: usize = 32;
 
 /// How often it is looked whether to stop (ms).
 const GLANCE_MS: u16 = 50;
@@ -36,7 +36,7 @@ pub(super) fn admit(
     refused: &AtomicU64,
 ) -> io::Result<()> {
     listener.set_nonblocking(true)?;
-    let mut pending = Pending::new(MOST_STRANGERS + flows.len(), Token::PROOF_BYTES, GREETING_TIME);
+    let mut pending = Pending::new(MOST_PENDING + flows.len(), Token::PROOF_BYTES, GREETING_TIME);
     while flows.iter().any(Option::is_some) && Instant::now() < deadline && !stop.load(Ordering::Relaxed) {
         wait(listener, &pending)?;
         let looked = pending.look(listener, usize::MAX)?;

@@ -117,7 +117,7 @@ pub(super) fn play(
     if spans.warm_up_ns == 0 {
         shared.phase.set(1);
     }
-    // Before the ends: what cannot be had is told before anything runs.
+    // Before the ends: what is not available is told before anything runs.
     let tcp = matches!(settings.channel, Channel::Tcp { .. });
     let sampler = (tcp && ends.iter().any(|(_, sender)| *sender)).then(Sampler::start).transpose()?;
     let (brought, mut samples, stopped) = thread::scope(|scope| {

@@ -35,7 +35,7 @@ fn ip(arguments: &str) -> Result<(), String> {
 }
 
 impl Pair {
-    /// Makes it, steering reception to `receive_cpu` by RPS; `Err` says why it can not be had.
+    /// Makes it, steering reception to `receive_cpu` by RPS; `Err` says why it is not available.
     pub fn new(receive_cpu: usize) -> Result<Self, String> {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let name = format!("ncw{}x{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));

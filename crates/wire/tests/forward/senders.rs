@@ -11,7 +11,7 @@ use netcliff_wire::thread::Placement;
 use super::common::{Pair, pair_or_skip};
 use super::{TRIAL, alone, both, conserved, direction};
 
-/// Sent by one way, taken in by a packet ring.
+/// Sent by one way, received by a packet ring.
 fn trial(pair: &Pair, sizes: &[usize], send: SendBy, trial: &Trial) -> Result<(Sending, TrialReport), WireError> {
     let by = By { send, receive: ReceiveBy::Packet, ..By::default() };
     both(&[direction(pair, sizes)], by, trial).map(|(tester, report)| (tester.sending, report))

@@ -20,7 +20,7 @@ pub struct Kept<'a, R> {
     store: &'a Store,
     held: Held,
     before: Option<R>,
-    /// Why the store did not take what was had.
+    /// Why the store did not take what was measured.
     lost: Option<String>,
 }
 
@@ -68,7 +68,7 @@ impl<'a, R: Serialize + DeserializeOwned> Kept<'a, R> {
         self.before.take()
     }
 
-    /// Keeps what was had so far.
+    /// Keeps what was measured so far.
     pub fn keep(&mut self, so_far: &R) {
         if let Err(error) = self.store.keep_document(self.held.run, so_far)
             && self.lost.is_none()

@@ -15,7 +15,7 @@ whole = b""
 
 
 def show(data):
-    """Cursor movements and text, as crossterm writes them; attributes are passed over."""
+    """Cursor movements and text, as crossterm writes them; attributes are skipped."""
     global row, column, raw, whole
     whole += data
     raw += data

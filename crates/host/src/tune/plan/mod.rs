@@ -28,7 +28,7 @@ pub struct Wish {
     pub objective: Objective,
     /// Interfaces; empty: those of the page of `inspect`.
     pub interfaces: Vec<String>,
-    /// How receive and transmit interrupts lie to each other; None: pairing, or siblings where they are apart and SMT is on.
+    /// Where receive and transmit interrupts go; None: pairing, or siblings where they are apart and SMT is on.
     pub design: Option<Design>,
     /// Round-trip time of the paths that TCP has to fill (s).
     pub rtt_s: f64,

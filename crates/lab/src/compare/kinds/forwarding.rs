@@ -69,7 +69,7 @@ pub fn rfc2544(name: String, report: Rfc2544Report, fingerprint: Option<Fingerpr
     }
 }
 
-/// What was asked; the frame sizes are the points.
+/// The configuration; the frame sizes are the points.
 fn asked(report: &Rfc2544Report) -> Vec<(String, String)> {
     let Ok(Value::Object(asked)) = serde_json::to_value(&report.asked) else { return Vec::new() };
     let text = |value: Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);

@@ -78,7 +78,7 @@ fn the_share_of_the_trials_decides() {
     let goal = Goal { loss_ratio: 1e-4, ..quick() };
     let of = |paused: usize| {
         let trials = (0..40).map(|n| if n < paused { vec![pause(0.1, 5e-3)] } else { Vec::new() }).collect();
-        on_paper(&computed(), &own(CAPACITY_PPS), &Measured { trials, trial_s: 0.4 }, &goal).expect("40 trials")
+        by_model(&computed(), &own(CAPACITY_PPS), &Measured { trials, trial_s: 0.4 }, &goal).expect("40 trials")
     };
     let few = of(5);
     assert_eq!((few.value, few.interval.unwrap().high), (CAPACITY_PPS, 1.01 * CAPACITY_PPS));
@@ -91,7 +91,7 @@ fn the_share_of_the_trials_decides() {
     assert!(half.low < 0.6 * CAPACITY_PPS && half.high > CAPACITY_PPS);
 }
 
-/// Without a pause simulation gives what it was given; with pauses as on paper but for the queue that is there before one.
+/// Without a pause simulation gives what it was given; with pauses as the model but for the queue that is there before one.
 #[test]
 fn simulation_and_paper_agree() {
     let goal = Goal { loss_ratio: 1e-3, ..quick() };
@@ -102,7 +102,7 @@ fn simulation_and_paper_agree() {
     let mut chance = Chance::new(8);
     let mut trial = |_| random_pauses(&mut chance, 30e-3, 4e-3);
     let measured = Measured { trials: (0..200).map(&mut trial).collect(), trial_s: 0.4 };
-    let paper = on_paper(&computed(), &own(CAPACITY_PPS), &measured, &goal).unwrap();
+    let paper = by_model(&computed(), &own(CAPACITY_PPS), &measured, &goal).unwrap();
     let simulated = simulated(&measured).unwrap().unwrap();
     assert!((simulated.value / paper.value - 1.0).abs() < 0.1, "{simulated:?} and {paper:?}");
     assert!(paper.value < 0.8 * CAPACITY_PPS, "{paper:?}");
@@ -122,7 +122,7 @@ fn with_an_application_simulation_and_paper_agree() {
     let mut trial = |_| random_pauses(&mut chance, 12e-3, 2.2e-3);
     let measured = Measured::of((0..200).map(&mut trial).collect(), 0.4);
     let own = own(0.98 * CAPACITY_PPS);
-    let paper = on_paper(&computed, &own, &measured, &goal).unwrap();
+    let paper = by_model(&computed, &own, &measured, &goal).unwrap();
     let simulated = in_simulation(&computed, &own, &measured, &goal, &stop).unwrap().unwrap();
     assert!((simulated.value / paper.value - 1.0).abs() < 0.1, "{simulated:?} and {paper:?}");
     assert!(paper.value < 0.95 * own.value, "{paper:?}");
@@ -151,7 +151,7 @@ fn what_a_host_with_pauses_shows_is_predicted() {
                 let trials = searched.trials.iter().map(|(seen, _)| pauses_of(seen)).collect();
                 let measured = Measured::of(trials, goal.final_trial_s);
                 let own = Figure::exact(fake.cliff_pps(goal.final_trial_s, goal.loss_ratio));
-                on_paper(&computed(), &own, &measured, &goal).expect("trials").value / low
+                by_model(&computed(), &own, &measured, &goal).expect("trials").value / low
             })
             .collect();
         over.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! What is concluded from figures: merged repeats, contradictions, what binds.
+//! What is concluded from figures: merged repeats, contradictions, bottleneck.
 
 use netcliff_core::finding::SweepPoint;
 use netcliff_core::{CpuShares, EngineKind, Figure, Finding, Loss, Outcome};

@@ -1,4 +1,4 @@
-//! What a trial on the wire says, for the searches and the report.
+//! What a measured trial says, for the searches and the report.
 
 use netcliff_wire::forward::run::{DirectionReport, TrialReport};
 use netcliff_wire::forward::stamps::{Absent, Stamps};

@@ -1,4 +1,4 @@
-//! What was asked for, and what the kernel then had in force.
+//! What was requested, and what the kernel then had in force.
 
 use netcliff_core::units;
 use netcliff_wire::thread::print_cpus;

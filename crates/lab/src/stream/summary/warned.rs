@@ -23,7 +23,7 @@ pub(super) fn warnings(options: &StreamOptions, rows: &[StreamRow], configs: &[C
     of_rows.chain(smaller_buffers(options, configs)).collect()
 }
 
-/// Threads that had no time left.
+/// Threads that were fully busy.
 fn full_threads(row: &StreamRow, threads: Option<u32>) -> Vec<String> {
     let Some(threads) = threads else { return Vec::new() };
     let ends = [("sender", row.sender_cpu), ("receiver", row.receiver_cpu)];
@@ -48,7 +48,7 @@ fn full_cpus(row: &StreamRow) -> Vec<String> {
     if !full.is_empty() {
         let what = if full.len() > 1 { "CPUs" } else { "CPU" };
         let full = full.join(", ");
-        found.push(format!("{what} {full} had no time left, softirqs and other programs included"));
+        found.push(format!("{what} {full} were fully busy, softirqs and other programs included"));
     }
     let steal = row.system.iter().map(|cpu| cpu.steal).fold(0.0, f64::max);
     if steal > STEAL {

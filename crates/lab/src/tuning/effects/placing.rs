@@ -102,7 +102,7 @@ fn flow_steering(known: &Known<'_>, step: &Step) -> Option<String> {
         _ => return None,
     };
     Some(format!(
-        "a flow that is read on another CPU than its packets come to: at most {sides} (on paper, 64-byte frames, upper bounds; costs of \
+        "a flow that is read on another CPU than its packets come to: at most {sides} (predicted, 64-byte frames, upper bounds; costs of \
          {}, ranges from their intervals); what warm caches save is not calibrated",
         known.run
     ))

@@ -60,7 +60,7 @@ fn governor(known: &Known<'_>, below: &Path, step: &Step) -> Option<String> {
     let cost_us = known.range(|host| 1e6 * packet_s(host));
     Some(format!(
         "CPU time of a packet {:.2} -> {:.2} us at most, where it finds its CPU at the lowest frequency ({:.2} of {:.2} GHz) and all of it scales with \
-         the frequency (on paper, an upper bound; costs of {}, taken for those at the highest, ranges from their intervals)",
+         the frequency (predicted, an upper bound; costs of {}, taken for those at the highest, ranges from their intervals)",
         cost_us.times(slower),
         cost_us,
         lowest_hz as f64 / 1e9,

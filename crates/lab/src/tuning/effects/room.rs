@@ -72,7 +72,7 @@ fn window(old: &str, new: &str) -> Option<String> {
     let most = |value: &str| value.split_whitespace().next_back()?.parse::<f64>().ok().filter(|bytes| *bytes > 0.0);
     let ratio = most(new)? / most(old)?;
     Some(format!(
-        "a flow that this buffer bounds carries at most {ratio:.2} times as much (on paper, an upper bound: a window a round trip); others \
+        "a flow that this buffer bounds carries at most {ratio:.2} times as much (predicted, an upper bound: a window a round trip); others \
          are not changed"
     ))
 }

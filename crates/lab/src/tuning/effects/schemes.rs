@@ -1,4 +1,4 @@
-//! Steps that are a scheme to the engines: on paper where the model has the setting, else simulated.
+//! Steps that are a scheme to the engines: predicted where the model has the setting, else simulated.
 
 use netcliff_core::scheme::Napi;
 use netcliff_core::{Arrivals, Engine, Figure, FrameSizes, Host, Load, Outcome, Point, Scheme, Traffic};
@@ -127,11 +127,11 @@ pub(super) fn effect(known: &Known<'_>, step: &Step) -> Option<String> {
     let by = |answer: fn(&Host, &Scheme, f64) -> Option<Outcome>, scheme: &Scheme| {
         known.costs.iter().map(|host| answer(host, scheme, pps)).collect::<Option<Vec<_>>>()
     };
-    let on_paper = |scheme: &Scheme| by(paper, scheme);
+    let by_model = |scheme: &Scheme| by(paper, scheme);
     let simulated = |scheme: &Scheme| by(simulate, scheme);
     // Both sides by one engine, so that its bias is in both.
-    let (how, before, after) = match (on_paper(&change.old), on_paper(&change.new)) {
-        (Some(before), Some(after)) => ("on paper", before, after),
+    let (how, before, after) = match (by_model(&change.old), by_model(&change.new)) {
+        (Some(before), Some(after)) => ("predicted", before, after),
         _ => ("simulated", simulated(&change.old)?, simulated(&change.new)?),
     };
     let mut parts = Vec::new();

@@ -100,7 +100,7 @@ fn costs(known: &Known<'_>, before: Reception, after: Reception) -> String {
         "; a sum reads every byte, half of a copy's work"
     };
     format!(
-        "protocol work of a KiB of bulk TCP in full frames {:.3} -> {:.3} us (on paper, docs/theory/limits.md{merged}{summed}; costs of {}, \
+        "protocol work of a KiB of bulk TCP in full frames {:.3} -> {:.3} us (predicted, docs/theory/limits.md{merged}{summed}; costs of {}, \
          ranges from their intervals)",
         before.cost_us(known),
         after.cost_us(known),
@@ -116,7 +116,7 @@ fn sum(known: &Known<'_>, proposal: &Proposal) -> String {
         known.range(|host| 1e6 * KIB * host.per_byte_s * by_cpu)
     };
     format!(
-        "summing a KiB that is sent takes the CPU {:.3} -> {:.3} us (on paper, docs/theory/limits.md: it reads every byte, half of a copy's work; \
+        "summing a KiB that is sent takes the CPU {:.3} -> {:.3} us (predicted, docs/theory/limits.md: it reads every byte, half of a copy's work; \
          costs of {}, ranges from their intervals)",
         side(&proposal.old),
         side(&proposal.new),

@@ -21,7 +21,7 @@ pub(super) fn effect(known: &Known<'_>, step: &Step) -> Option<String> {
     let (before, after) = (of(&step.proposal.old)?, of(&step.proposal.new)?);
     let share = |shares: &Shares| format!("{:.1} % of the packets", 100.0 * busiest(shares));
     Some(format!(
-        "the busiest queue gets {} -> {} and its core is full at {} -> {} kpps (on paper; costs of {}, ranges from their \
+        "the busiest queue gets {} -> {} and its core is full at {} -> {} kpps (predicted; costs of {}, ranges from their \
          intervals; many flows of like weight, a core a queue)",
         share(&before),
         share(&after),

@@ -46,7 +46,7 @@ fn visit(excursion: &Excursion<'_>, packets: usize, above: Option<&Matrix>) -> M
     let mut leaving = vec![0.0; stages];
     excursion.jumps(Kind::Drops, packets, &mut |from, to, rate| within.add(from, to, rate), &mut leaving);
     if let Some(above) = above {
-        // An arrival, then the way back down.
+        // An arrival, then back down.
         let services = excursion.rates(Kind::Drops).services(packets + 1);
         for (stage, leaving) in leaving.iter_mut().enumerate() {
             let row = above.row((excursion.chain.accepted)(stage));

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 
-use super::{MOST_STRANGERS, Tally};
+use super::{MOST_PENDING, Tally};
 use crate::clock;
 use crate::control::key::{Proven, Purpose, Token};
 use crate::far_meter::FAR_METER_BYTES;
@@ -23,7 +23,7 @@ const TOKEN_TIME: Duration = Duration::from_secs(2);
 /// How long an acceptor waits for it alone where each transaction has a connection: who connects has its first bytes on the way.
 const FIRST_BYTES_TIME: Duration = Duration::from_micros(200);
 /// Connections that may wait at an acceptor where there are many.
-const LEAST_STRANGERS: usize = 4;
+const LEAST_PENDING: usize = 4;
 /// Bytes read at once.
 const READ_BYTES: usize = 64 << 10;
 
@@ -44,9 +44,9 @@ pub(super) fn accept(tally: &Arc<Tally>, listener: &TcpListener) {
         return;
     }
     let (most, at_once) = if tally.settings.connect_each {
-        (MOST_STRANGERS.div_ceil(tally.settings.flows as usize).max(LEAST_STRANGERS), 1)
+        (MOST_PENDING.div_ceil(tally.settings.flows as usize).max(LEAST_PENDING), 1)
     } else {
-        (MOST_STRANGERS + tally.settings.flows as usize, usize::MAX)
+        (MOST_PENDING + tally.settings.flows as usize, usize::MAX)
     };
     let mut pending = Pending::new(most, Token::PROOF_BYTES, TOKEN_TIME);
     while !tally.stopped() {

@@ -126,7 +126,7 @@ impl DataPath for Sender<'_> {
             }
             // An earlier datagram's fate, not this one's: one that is lost is no reason to end.
             if is_unreachable(&error) && !self.unreachable_for_long() {
-                // A queue that is full or not had told of this one by the call alone.
+                // Full or not, the queue reported this one by the call alone.
                 self.counts.unreachable += self.told_unreachable().max(1);
                 return Ok((0, 1));
             }

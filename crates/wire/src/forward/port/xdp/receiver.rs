@@ -117,7 +117,7 @@ impl XdpReceiver {
     }
 }
 
-/// In the first of the modes that is to be had.
+/// In the first of the modes that is available.
 fn attach(interface: &str, facts: &Facts, modes: &[Mode]) -> Result<ToSockets, WireError> {
     let mut refused = io::Error::from_raw_os_error(libc::EOPNOTSUPP);
     for mode in modes {
