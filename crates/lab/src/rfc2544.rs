@@ -28,6 +28,7 @@ use std::sync::atomic::AtomicBool;
 
 use conduct::Step;
 use kernel::{DeviceError, Kernel, Place};
+use netcliff_host::nic::{self, Nic};
 use netcliff_wire::forward::frame::least_bytes;
 use netcliff_wire::forward::stamps::Stamps;
 use report::Rfc2544Report;
@@ -45,6 +46,10 @@ pub fn run(
     watch: &mut dyn FnMut(Step),
 ) -> Result<Rfc2544Report, DeviceError> {
     let between_ports = matches!(place, Place::Ports { .. });
+    let line_bps = match &place {
+        Place::Ports { tx, rx, .. } => slower_line_bps(&nic::ask_all().unwrap_or_default(), [tx, rx]),
+        _ => None,
+    };
     let mut device = Kernel::build(settings, place, tester_cpu, Arc::clone(stop))?;
     let (sizes, failure) = conduct::conduct(settings, &mut device, watch);
     let failure = match failure {
@@ -57,6 +62,7 @@ pub fn run(
         device: device.describe(),
         tester: device.tester(),
         instruments: Some(device.instruments().clone()),
+        line_bps,
         asked: settings.clone(),
         sizes,
         limits: std::mem::take(&mut device.limits),
@@ -65,6 +71,15 @@ pub fn run(
         fingerprint: None,
         provenance: netcliff_core::Provenance::default(),
     })
+}
+
+/// The rate of the slower of two ports (bit/s); None where one of them is no line, or says nothing.
+fn slower_line_bps(nics: &[Nic], ports: [&String; 2]) -> Option<f64> {
+    let mbps = |port: &String| {
+        let nic = nics.iter().find(|nic| nic.name == *port)?;
+        nic.speed_mbps.filter(|mbps| *mbps > 0 && !nic.driver.as_deref().is_some_and(nic::has_made_up_speed))
+    };
+    Some(f64::from(mbps(ports[0])?.min(mbps(ports[1])?)) * 1e6)
 }
 
 /// Where a run departs from RFC 2544. What is between two real ports is not known here, and nothing is predicted of it.
@@ -115,4 +130,28 @@ fn notes(settings: &Settings, between_ports: bool) -> Vec<String> {
     let neighbours = if between_ports { "" } else { ": neighbours and routes of the namespaces are permanent" };
     notes.push(format!("no routing updates or learning frames{neighbours}"));
     notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_ports_with_a_line_have_its_rate() {
+        let nic = |name: &str, driver: &str, speed_mbps| Nic {
+            name: name.to_owned(),
+            driver: Some(driver.to_owned()),
+            speed_mbps,
+            ..Nic::default()
+        };
+        let nics = [
+            nic("eth1", "ixgbe", Some(10_000)),
+            nic("eth2", "igb", Some(1000)),
+            nic("down", "igb", None),
+            nic("ve0", "veth", Some(10_000)),
+        ];
+        let of = |a: &str, b: &str| slower_line_bps(&nics, [&a.to_owned(), &b.to_owned()]);
+        assert_eq!(of("eth1", "eth2"), Some(1e9));
+        assert_eq!((of("eth1", "down"), of("ve0", "eth1"), of("eth1", "none")), (None, None, None));
+    }
 }

@@ -4,10 +4,12 @@
 #[path = "../tests/report/fixture.rs"]
 #[allow(dead_code)]
 mod fixture;
+#[path = "../tests/report/pages.rs"]
+mod pages;
 
 use std::path::Path;
 
-use netcliff_core::Finding;
+use netcliff_core::{EngineKind, Finding};
 use netcliff_report::{Style, html, svg, terminal};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -18,6 +20,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         None => {
             for (name, finding) in fixture::variants() {
                 write(&Path::new(&out).join(name), &finding)?;
+            }
+            for (name, page) in pages::pages() {
+                std::fs::write(Path::new(&out).join(format!("{name}.html")), page)?;
             }
         }
     }
@@ -30,6 +35,6 @@ fn write(folder: &Path, finding: &Finding) -> std::io::Result<()> {
     std::fs::write(folder.join("finding.html"), html::finding(finding))?;
     std::fs::write(folder.join("delivered.svg"), svg::delivered(finding))?;
     std::fs::write(folder.join("latency.svg"), svg::latency(finding))?;
-    std::fs::write(folder.join("cpu.svg"), svg::cpu(finding))?;
+    std::fs::write(folder.join("cpu.svg"), svg::cpu(finding, EngineKind::Wire))?;
     std::fs::write(folder.join("loss.svg"), svg::loss(finding))
 }

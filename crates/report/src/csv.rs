@@ -166,7 +166,7 @@ fn number(value: Option<f64>) -> String {
     value.filter(|value| value.is_finite()).map(|value| format!("{value:?}")).unwrap_or_default()
 }
 
-fn line(fields: &[String]) -> String {
+pub(crate) fn line(fields: &[String]) -> String {
     let mut writer = ::csv::Writer::from_writer(Vec::new());
     writer.write_record(fields).expect("a Vec takes every write");
     let bytes = writer.into_inner().expect("a Vec takes every write");

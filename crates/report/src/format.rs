@@ -45,7 +45,7 @@ impl Unit {
     }
 
     /// (factor to one of it, suffix), largest first.
-    fn scales(self) -> &'static [(f64, &'static str)] {
+    pub(crate) fn scales(self) -> &'static [(f64, &'static str)] {
         match self {
             Self::Pps => &[(1e9, " Gpps"), (1e6, " Mpps"), (1e3, " kpps"), (1.0, " pps")],
             Self::Bps => &[(1e9, " Gbit/s"), (1e6, " Mbit/s"), (1e3, " kbit/s"), (1.0, " bit/s")],

@@ -1,17 +1,21 @@
-//! [`finding`]: one self-contained page that a browser shows without a network and without JavaScript.
+//! [`finding`]: one self-contained page that a browser shows without a network. A script of its own lets the figures be read
+//! out and enlarged; without it the page is whole.
 
 mod compare;
 mod experiment;
+mod figure;
 mod figures;
 mod forwarding;
 mod of_file;
 mod rfc2544;
+mod stack;
 mod tables;
 mod transfers;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use netcliff_core::{EngineKind, Finding};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use sha2::{Digest, Sha256};
 
 use crate::format::{self, Unit};
 use crate::sheet::{self, Verdict};
@@ -24,45 +28,68 @@ pub use rfc2544::rfc2544;
 pub use transfers::transfers;
 
 const STYLE: &str = include_str!("html/page.css");
-/// Nothing is fetched, whatever stands in the data.
+/// Nothing is fetched, whatever stands in the data, and no script runs but the page's own, by its hash.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
 
-/// The page: the cliff in large, four pictures, every figure by engine, costs, sweep, fingerprint, provenance, and
+/// The page: the cliff in large, the figures, every number by engine, costs, sweep, fingerprint, provenance, and
 /// the finding itself as JSON, embedded in `script#finding` and behind a download link.
 pub fn finding(finding: &Finding) -> String {
-    let title = format!("netcliff: {}", if finding.host.cpu.is_empty() { "a host" } else { &finding.host.cpu });
-    page(&title, &body(finding))
+    page(&format!("{} - netcliff find", headline(finding)), &body(finding))
 }
 
-/// A whole document around `body`.
+/// What the page says in a line: `Cliff of HOST: 216 kpps`.
+fn headline(finding: &Finding) -> String {
+    let host = if finding.host.cpu.is_empty() { "this host" } else { &finding.host.cpu };
+    match finding.cliff_pps.wire.filter(|cliff| cliff.value.is_finite()) {
+        Some(cliff) => format!("Cliff of {host}: {}", format::value(&cliff, Unit::Pps)),
+        None => format!("Cliff of {host}: not measured"),
+    }
+}
+
+/// The script as it stands in a page: without indentation and lines of comment.
+fn script() -> String {
+    let lines = figure::SCRIPT.lines().map(str::trim_start).filter(|line| !line.is_empty() && !line.starts_with("//"));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// A whole document around `body`, with the script where there is a figure for it.
 fn page(title: &str, body: &Markup) -> String {
+    let script = body.0.contains("<figure class=\"plot\"").then(script);
+    let policy = match &script {
+        Some(script) => {
+            let hash = data_encoding::BASE64.encode(&Sha256::digest(script.as_bytes()));
+            format!("{POLICY}; script-src 'sha256-{hash}'")
+        }
+        None => POLICY.to_owned(),
+    };
     let page = html! {
         (DOCTYPE)
         html lang="en" {
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta http-equiv="Content-Security-Policy" content=(policy);
                 title { (title) }
                 style { (PreEscaped(STYLE)) }
             }
-            body { (body) }
+            body {
+                (body)
+                @if let Some(script) = script { script { (PreEscaped(script)) } }
+            }
         }
     };
     format::printable(&page.into_string())
 }
 
 fn body(finding: &Finding) -> Markup {
+    let (plots, pauses) = svg::of_finding(finding);
     html! {
         header { (head(finding)) }
         main {
             (summary(finding))
-            section #pictures aria-label="Pictures" {
-                (picture(svg::delivered(finding)))
-                (picture(svg::latency(finding)))
-                (picture(svg::cpu(finding)))
-                (picture(svg::loss(finding)))
-                @if let Some(pauses) = svg::pauses(finding) { (picture(pauses)) }
+            section #pictures aria-label="Figures" {
+                @for plot in &plots { (figure::figure(plot, true)) }
+                @if let Some(pauses) = &pauses { (figure::bars(pauses, true)) }
             }
             (figures::section(finding))
             (advice(finding))
@@ -82,10 +109,7 @@ fn head(finding: &Finding) -> Markup {
     let host = &finding.host;
     html! {
         p.kicker { "netcliff find · " (format::date_utc(finding.provenance.started_unix_s)) }
-        h1 {
-            "Cliff of " (if host.cpu.is_empty() { "this host" } else { host.cpu.as_str() })
-            @if let Some(cliff) = finding.cliff_pps.wire { ": " (format::value(&cliff, Unit::Pps)) }
-        }
+        h1 { (headline(finding)) }
         p.lead {
             @for (index, fact) in [&host.kernel, &host.testbed, &host.driver].iter().filter(|f| !f.is_empty()).enumerate() {
                 @if index > 0 { " · " }
@@ -154,11 +178,6 @@ fn card(finding: &Finding, engine: EngineKind) -> Markup {
     }
 }
 
-/// A picture in its frame; the SVG carries its own title and words.
-fn picture(svg: String) -> Markup {
-    html! { figure { (PreEscaped(svg)) } }
-}
-
 fn advice(finding: &Finding) -> Markup {
     html! {
         section #try {
@@ -187,7 +206,7 @@ fn advice(finding: &Finding) -> Markup {
 fn not_had(finding: &Finding) -> Markup {
     let groups = sheet::not_had(finding);
     html! {
-        section #not-had {
+        section #not-measured {
             h2 { "Not measured" }
             @if groups.is_empty() { p { "Every figure of this page was measured." } }
             @else {

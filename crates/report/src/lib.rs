@@ -1,13 +1,13 @@
 //! Findings and records as text people read: pure functions from data to strings, no file, clock or terminal.
 //!
 //! Start with [`terminal::finding`], what `netcliff find` prints. It and [`html::finding`] are two renderings of
-//! one table, computed once in [`sheet`]; the pictures of the page are those of [`svg`].
+//! one table, computed once in [`sheet`]; the pictures of the page are those of [`svg`], drawn once for wide screens and once for phones.
 //!
 //! | module | turns |
 //! | --- | --- |
 //! | [`terminal`] | a finding into the summary of `netcliff find`; experiments, rooflines and advice into their pages |
 //! | [`html`] | a finding into one self-contained page |
-//! | [`svg`] | a finding into pictures |
+//! | [`svg`] | findings, experiments and effects into pictures |
 //! | [`table`] | records into terminal tables, for `results`, `predict` and `simulate` |
 //! | [`mod@detail`] | what a simulation shows beside its figures: queues, busy periods, series, differences |
 //! | [`csv`] | records into CSV, a column a figure |
@@ -20,6 +20,7 @@ pub mod detail;
 pub mod drawing;
 pub mod format;
 pub mod html;
+mod plot;
 pub mod sheet;
 pub mod svg;
 pub mod table;

@@ -16,7 +16,7 @@ pub use disturbed::{DISTURBANCE, bin, disturbance, pause_lengths};
 pub use missing::not_had;
 pub use rests::rests_on;
 pub use searched::{cliff_note, contradictions, idle, searched, to_plan_with};
-pub use story::{Livelock, Verdict, error_of, livelock};
+pub use story::{Livelock, Verdict, at_twice_heading, error_of, livelock};
 pub use verdict::{confidences, doubts, verdict};
 
 /// The engines in the order of the columns.

@@ -1,56 +1,42 @@
-//! A finding as pictures: [`delivered`], [`latency`], [`cpu`], [`loss`] over the offered load.
+//! Findings and experiments as pictures: [`delivered`], [`latency`], [`cpu`], [`loss`] over the offered load,
+//! [`experiment`], [`effects`].
 //!
-//! Each is one SVG document with its own light background, so that it reads the same on a dark page. Engines differ
-//! in colour (safe for colour-blind eyes) and in form: model dashed, simulation drawn through with its interval as a
-//! band, measurements as points with error bars.
+//! Each is one SVG document with its own light background, so that it reads the same on a dark page, and with a second
+//! drawing for narrow screens. Curves differ in colour (safe for colour-blind eyes), dashes and points; engines of a
+//! finding in form: model dashed, simulation drawn through with its interval as a band, measurements as points with
+//! error bars.
 
-pub(crate) mod canvas;
 mod cpu;
-mod curve;
 mod delivered;
+mod effects;
 pub(crate) mod experiment;
+mod finding;
 mod latency;
 mod loss;
 mod pauses;
 
-use netcliff_core::{EngineKind, Finding};
+use netcliff_core::Finding;
+use netcliff_lab::transfers::TransferReport;
 
-use crate::format::{self, Unit};
-use crate::sheet;
+use crate::plot::{Bars, Plot};
 
 pub use cpu::cpu;
 pub use delivered::delivered;
+pub use effects::effects;
+pub(crate) use effects::is_significant;
 pub use experiment::experiment;
 pub use latency::latency;
 pub use loss::loss;
 pub use pauses::pauses;
 
-/// The cliffs of a finding in words, for people who cannot see the picture.
-fn cliffs_in_words(finding: &Finding) -> String {
-    let cliffs: Vec<String> = finding
-        .cliff_pps
-        .present()
-        .filter(|(_, figure)| figure.value.is_finite())
-        .map(|(engine, figure)| format!("{} {}", sheet::column(engine), format::figure(figure, Unit::Pps)))
-        .collect();
-    if cliffs.is_empty() { "No cliff was found.".to_owned() } else { format!("The cliff: {}.", cliffs.join(", ")) }
+/// The figures of a finding's page in their order, and the pauses where there were any.
+pub(crate) fn of_finding(finding: &Finding) -> (Vec<Plot>, Option<Bars>) {
+    let mut plots = vec![delivered::plot(finding), latency::plot(finding), loss::plot(finding)];
+    plots.extend(cpu::engines(finding).into_iter().map(|engine| cpu::plot(finding, engine)));
+    (plots, pauses::bars(finding))
 }
 
-/// The cliff that is marked in every picture: measured, or else simulated, or else predicted (pps).
-fn marked_cliff(finding: &Finding) -> Option<(EngineKind, f64)> {
-    let order = [EngineKind::Wire, EngineKind::Sim, EngineKind::Model];
-    order
-        .into_iter()
-        .find_map(|engine| finding.cliff_pps.get(engine).map(|figure| (engine, figure.value)))
-        .filter(|(_, pps)| pps.is_finite() && *pps > 0.0)
-}
-
-/// Host and kernel under a picture's title, so that it says where it is from when it stands alone.
-fn origin(finding: &Finding) -> String {
-    let host = &finding.host;
-    let frames = format!("{} frames", finding.setup.traffic.size);
-    let known = [&host.cpu, &host.kernel, &host.driver, &frames].into_iter().filter(|fact| !fact.is_empty());
-    let text = format::printable(&known.cloned().collect::<Vec<_>>().join(" · "));
-    let cut = text.char_indices().nth(128).map_or(text.len(), |(place, _)| place);
-    if cut < text.len() { format!("{}…", &text[..cut]) } else { text }
+/// The effects of a design as a figure of its page.
+pub(crate) fn effects_of(report: &TransferReport) -> Option<Bars> {
+    effects::bars(report)
 }

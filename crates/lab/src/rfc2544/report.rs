@@ -22,6 +22,9 @@ pub struct Rfc2544Report {
     /// What sent, took in and stamped frames.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instruments: Option<Instruments>,
+    /// Rate of the slower of the lines that frames went over (bit/s); absent where a device has none, as in namespaces.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line_bps: Option<f64>,
     /// The configuration.
     pub asked: Settings,
     /// One a frame size, in order.

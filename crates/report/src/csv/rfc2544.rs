@@ -10,7 +10,7 @@ use super::{line, number};
 pub fn rfc2544(report: &Rfc2544Report) -> String {
     let mut rows = vec![["frame", "mean_bytes", "test", "load_pps", "figure", "value"].map(str::to_owned).to_vec()];
     for size in &report.sizes {
-        let mut of_size = Rows { size, rows: &mut rows };
+        let mut of_size = Rows { size, line_bps: report.line_bps, rows: &mut rows };
         of_size.tester();
         of_size.throughput();
         of_size.predicted();
@@ -25,6 +25,7 @@ pub fn rfc2544(report: &Rfc2544Report) -> String {
 /// Those of a size, to which more are added.
 struct Rows<'a> {
     size: &'a SizeReport,
+    line_bps: Option<f64>,
     rows: &'a mut Vec<Vec<String>>,
 }
 
@@ -85,9 +86,9 @@ impl Rows<'_> {
             self.row(&goal, None, "conditional_pps", of.conditional_pps);
             self.limit(&goal, limit);
         }
-        for line in &size.line_shares {
-            let share = format!("share_of_{:.0}_bps", line.line_bps);
-            self.row("throughput", Some(line.line_pps), &share, Some(line.share));
+        if let Some((line_bps, pps)) = self.line_bps.zip(size.forwarded_pps()) {
+            let line_pps = size.frame.line_pps(line_bps);
+            self.row("throughput", Some(line_pps), &format!("share_of_{line_bps:.0}_bps"), Some(pps / line_pps));
         }
     }
 

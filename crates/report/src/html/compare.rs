@@ -1,23 +1,29 @@
 //! [`compare`]: the page of `netcliff compare`.
 
 use maud::{Markup, html};
-use netcliff_lab::compare::{Comparison, Row, Side, Verdict};
+use netcliff_lab::compare::{Change, Comparison, Row, Side, Verdict};
 
 use super::page;
+use super::stack::{Cell, figure as number, stack, words};
 use crate::drawing::unit_of;
 use crate::format;
 use crate::terminal::comparison::{bar_line, bar_verdict, change, method, name, open_rows, p, sides, value};
 
 /// Both runs, every figure with its change, the bar, what else changed, on one page that needs nothing else.
 pub fn compare(comparison: &Comparison) -> String {
-    page(&format!("netcliff: {} against {}", comparison.b.name, comparison.a.name), &body(comparison))
+    page(&format!("{} - netcliff compare", headline(comparison)), &body(comparison))
+}
+
+/// Which runs, the later one first.
+fn headline(comparison: &Comparison) -> String {
+    format!("{} against {}", comparison.b.name, comparison.a.name)
 }
 
 fn body(comparison: &Comparison) -> Markup {
     html! {
         header {
             p.kicker { "netcliff compare · " (comparison.kind) }
-            h1 { (comparison.b.name) " against " (comparison.a.name) }
+            h1 { (headline(comparison)) }
             @if let Some(share) = comparison.fail_if_slower {
                 @let (failed, verdict) = bar_verdict(comparison);
                 div .callout .alarm[failed] {
@@ -44,28 +50,17 @@ fn body(comparison: &Comparison) -> Markup {
             }
             section #runs {
                 h2 { "The runs" }
-                div.scroll { table { tbody { (run("A", &comparison.a)) (run("B", &comparison.b)) } } }
+                (stack(&["run", "name", "started", "version", "command"], [run("A", &comparison.a), run("B", &comparison.b)]))
             }
         }
     }
 }
 
 fn figures(comparison: &Comparison) -> Markup {
-    html! {
-        div.scroll {
-            table {
-                thead {
-                    tr {
-                        @for head in ["point", "figure", "A", "B", "change", "corrected p", ""] { th scope="col" { (head) } }
-                    }
-                }
-                tbody { @for row in &comparison.rows { (figure(row)) } }
-            }
-        }
-    }
+    stack(&["point", "figure", "A", "B", "change", "corrected p", "verdict"], comparison.rows.iter().map(figure))
 }
 
-fn figure(row: &Row) -> Markup {
+fn figure(row: &Row) -> Vec<Cell> {
     let unit = unit_of(row.quantity.dimension);
     let verdict = match row.verdict {
         Verdict::Better => "better",
@@ -74,32 +69,23 @@ fn figure(row: &Row) -> Markup {
         Verdict::NotTested => "not tested",
         Verdict::Computed => "computed",
     };
-    html! {
-        tr {
-            th scope="row" { (row.point) }
-            td { (name(row)) }
-            td { (value(&row.a, unit)) }
-            td { (value(&row.b, unit)) }
-            td { (change(row)) }
-            td { (row.p_corrected.map_or("-".to_owned(), p)) }
-            td { strong { (verdict) } }
-        }
-    }
+    vec![
+        words(&row.point),
+        words(name(row)),
+        number(value(&row.a, unit)),
+        number(value(&row.b, unit)),
+        number(change(row)),
+        number(row.p_corrected.map_or("-".to_owned(), p)),
+        Cell::Figure(html! { strong { (verdict) } }),
+    ]
 }
 
 fn changed(comparison: &Comparison) -> Markup {
-    html! {
-        div.scroll {
-            table.facts {
-                thead { tr { th scope="col" { "setting" } th scope="col" { "A" } th scope="col" { "B" } } }
-                tbody {
-                    @for (name, (a, b)) in comparison.changed.iter().map(|change| (&change.name, sides(change))) {
-                        tr { th scope="row" { (name) } td.words { (a) } td.words { (b) } }
-                    }
-                }
-            }
-        }
-    }
+    let row = |change: &Change| {
+        let (a, b) = sides(change);
+        vec![words(&change.name), words(a), words(b)]
+    };
+    stack(&["setting", "A", "B"], comparison.changed.iter().map(row))
 }
 
 fn only(which: &str, points: &[String]) -> Markup {
@@ -110,14 +96,13 @@ fn only(which: &str, points: &[String]) -> Markup {
     }
 }
 
-fn run(which: &str, side: &Side) -> Markup {
-    html! {
-        tr {
-            th scope="row" { (which) }
-            td { (side.name) @if side.partial { " (partial)" } }
-            td { (format::date_utc(side.provenance.started_unix_s)) }
-            td { "netcliff " (side.provenance.version) }
-            td.words { code { (side.provenance.command) } }
-        }
-    }
+fn run(which: &str, side: &Side) -> Vec<Cell> {
+    let partial = if side.partial { " (partial)" } else { "" };
+    vec![
+        number(which),
+        words(format!("{}{partial}", side.name)),
+        words(format::date_utc(side.provenance.started_unix_s)),
+        words(format!("netcliff {}", side.provenance.version)),
+        Cell::Words(html! { code { (side.provenance.command) } }),
+    ]
 }

@@ -1,30 +1,38 @@
 //! [`experiment`]: the page of `netcliff run`.
 
-use maud::{Markup, PreEscaped, html};
-use netcliff_core::experiment::Curve;
+use maud::{Markup, html};
+use netcliff_core::experiment::{Curve, Mark};
 
+use super::figure::figure;
 use super::page;
+use super::stack::{Cell, stack, wide_stack, words};
+use super::tables::facts;
 use crate::drawing::{Drawing, unit};
 use crate::format;
 use crate::svg;
 
 /// The picture, the stated numbers, every value, the file, and how it was produced, on one page that needs nothing else.
 pub fn experiment(drawing: &Drawing) -> String {
-    let title = if drawing.title.is_empty() { "netcliff: an experiment" } else { &drawing.title };
-    page(title, &body(drawing))
+    page(&titled(&drawing.title, "netcliff run"), &body(drawing))
+}
+
+/// The page's title: what it shows, and the command that made it.
+pub(super) fn titled(title: &str, command: &str) -> String {
+    let title = if title.is_empty() { "An experiment" } else { title };
+    format!("{title} - {command}")
 }
 
 fn body(drawing: &Drawing) -> Markup {
     html! {
         header {
-            p.kicker { "netcliff · " (format::date_utc(drawing.provenance.started_unix_s)) }
-            h1 { (drawing.title) }
+            p.kicker { "netcliff run · " (format::date_utc(drawing.provenance.started_unix_s)) }
+            h1 { (if drawing.title.is_empty() { "An experiment" } else { drawing.title.as_str() }) }
             @if drawing.partial {
                 p.banner role="status" { strong { "Partial." } " The run was stopped early. Results up to then are shown." }
             }
         }
         main {
-            figure { (PreEscaped(svg::experiment(drawing))) }
+            (figure(&svg::experiment::plot(drawing, "figure"), false))
             (stated(drawing))
             (not_had(drawing))
             (asked(drawing))
@@ -37,30 +45,22 @@ fn body(drawing: &Drawing) -> Markup {
 }
 
 fn stated(drawing: &Drawing) -> Markup {
+    let row = |(index, mark): (usize, &Mark)| {
+        let checks = drawing.checks(mark);
+        let found = html! {
+            @for (index, check) in checks.iter().enumerate() {
+                @if index > 0 { br; }
+                (drawing.compared(check))
+            }
+        };
+        let name = format!("{} {}", index + 1, mark.label);
+        vec![words(name), words(drawing.place(mark)), Cell::Words(found), words(&mark.source)]
+    };
     html! {
         @if !drawing.marks.is_empty() {
             section #stated {
                 h2 { "Stated numbers" }
-                div.scroll {
-                    table {
-                        thead { tr { th scope="col" { "mark" } th scope="col" { "stated" } th scope="col" { "found" } th scope="col" { "source" } } }
-                        tbody {
-                            @for (index, mark) in drawing.marks.iter().enumerate() {
-                                tr {
-                                    th scope="row" { (index + 1) " " (mark.label) }
-                                    td { (drawing.place(mark)) }
-                                    td {
-                                        @for (index, check) in drawing.checks(mark).iter().enumerate() {
-                                            @if index > 0 { br; }
-                                            (drawing.compared(check))
-                                        }
-                                    }
-                                    td.words { (mark.source) }
-                                }
-                            }
-                        }
-                    }
-                }
+                (stack(&["mark", "stated", "found", "source"], drawing.marks.iter().enumerate().map(row)))
             }
         }
     }
@@ -82,15 +82,10 @@ fn asked(drawing: &Drawing) -> Markup {
     html! {
         section #asked {
             h2 { "How it was produced" }
-            div.scroll {
-                table.facts {
-                    tbody {
-                        @for (name, value) in &drawing.asked { tr { th scope="row" { (name) } td.words { (value) } } }
-                        tr { th scope="row" { "netcliff" } td { (provenance.version) } }
-                        tr { th scope="row" { "command" } td.words { code { (provenance.command) } } }
-                    }
-                }
-            }
+            (facts(drawing.asked.iter().map(|(name, value)| (name.as_str(), value.clone())).chain([
+                ("netcliff", provenance.version.clone()),
+                ("command", provenance.command.clone()),
+            ])))
         }
     }
 }
@@ -100,29 +95,20 @@ fn values(drawing: &Drawing) -> Markup {
     let mut xs: Vec<f64> = drawing.curves.iter().flat_map(|curve| &curve.dots).map(|dot| dot.x).collect();
     xs.sort_by(f64::total_cmp);
     xs.dedup();
+    let heads: Vec<String> = std::iter::once(drawing.axes.x.name.clone())
+        .chain(drawing.curves.iter().map(|curve| drawing.full_name(curve)))
+        .collect();
+    let row = |x: f64| {
+        let first = Cell::Figure(html! { (format::quantity(x, unit(&drawing.axes.x))) });
+        let values = drawing.curves.iter().map(|curve| Cell::Figure(value(drawing, curve, x)));
+        std::iter::once(first).chain(values).collect()
+    };
     html! {
         section #values {
             h2 { "Values" }
             details {
                 summary { (drawing.axes.y.name) ", " (drawing.curves.len()) " curves" }
-                div.scroll {
-                    table {
-                        thead {
-                            tr {
-                                th scope="col" { (drawing.axes.x.name) }
-                                @for curve in &drawing.curves { th scope="col" { (drawing.full_name(curve)) } }
-                            }
-                        }
-                        tbody {
-                            @for x in xs {
-                                tr {
-                                    th scope="row" { (format::quantity(x, unit(&drawing.axes.x))) }
-                                    @for curve in &drawing.curves { td { (value(drawing, curve, x)) } }
-                                }
-                            }
-                        }
-                    }
-                }
+                (wide_stack("Values", &heads, xs.into_iter().map(row)))
             }
         }
     }

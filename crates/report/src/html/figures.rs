@@ -11,7 +11,7 @@ pub fn section(finding: &Finding) -> Markup {
         section #figures {
             h2 { "Figures" }
             div.scroll {
-                table.engines {
+                table.engines.stack {
                     thead {
                         tr {
                             td {}
@@ -20,7 +20,7 @@ pub fn section(finding: &Finding) -> Markup {
                     }
                     (group("The cliff, and the error against the measured one", &sheet::cliff(finding)))
                     (group("Peak throughput", &sheet::peak(finding)))
-                    (group("Delivered at twice the cliff: 100 % is flat, 0 % is livelock", &sheet::at_twice(finding)))
+                    (group(&sheet::at_twice_heading(), &sheet::at_twice(finding)))
                     @for at in &finding.latency {
                         @let load = format::quantity(at.load_pps, Unit::Pps);
                         (group(&format!("Latency at {} of the cliff, {load}", format::share_short(at.share)), &sheet::latency(at)))
@@ -46,7 +46,9 @@ fn group(name: &str, rows: &[Row]) -> Markup {
             @for row in rows {
                 tr {
                     th scope="row" { (row.label) }
-                    @for cell in &row.cells { td { (content(cell.as_ref())) } }
+                    @for (engine, cell) in ENGINES.into_iter().zip(&row.cells) {
+                        td data-label=(sheet::column(engine)) { (content(cell.as_ref())) }
+                    }
                 }
             }
         }

@@ -1,13 +1,15 @@
 //! [`forwarding`]: the page of an experiment of forwarding, with the figures 11 and 12 of Gasparakis and Waskiewicz for
 //! this machine.
 
-use maud::{Markup, PreEscaped, html};
+use maud::{Markup, html};
 use netcliff_core::experiment::{Axes, Axis, Curve, Scale};
 use netcliff_core::measure::Dimension;
-use netcliff_lab::forwarding::{Bound, ForwardingReport};
+use netcliff_lab::forwarding::{Bound, ForwardingReport, ForwardingRow};
 use netcliff_lab::rfc2544::conduct::LINES_BPS;
 
+use super::figure::figure;
 use super::of_file::{Lists, of_file};
+use super::stack::{figure as value, stack, words};
 use super::tables::facts;
 use crate::drawing::Drawing;
 use crate::format::{self, Unit};
@@ -24,8 +26,10 @@ pub fn forwarding(report: &ForwardingReport, drawing: &Drawing) -> String {
 fn answers(report: &ForwardingReport, drawing: &Drawing) -> Markup {
     let set_ups = report.set_ups.iter().map(|set_up| (set_up.name.as_str(), set_up_of(set_up)));
     html! {
-        figure { (PreEscaped(svg::experiment(drawing))) }
-        @for line_bps in LINES_BPS { figure { (PreEscaped(svg::experiment(&shares(report, drawing, line_bps)))) } }
+        (figure(&svg::experiment::plot(drawing, "figure"), false))
+        @for line_bps in LINES_BPS {
+            (figure(&svg::experiment::plot(&shares(report, drawing, line_bps), &format!("line-{}", line_bps / 1e9)), true))
+        }
         (table(report))
         section #set-ups { h2 { "Set-ups" } (facts(set_ups)) }
     }
@@ -58,40 +62,27 @@ fn shares(report: &ForwardingReport, drawing: &Drawing, line_bps: f64) -> Drawin
 }
 
 fn table(report: &ForwardingReport) -> Markup {
-    let heads = ["frame", "set-up", "throughput", "bound", "predicted", "against the first"];
+    let lines = LINES_BPS.map(|line| format!("of {}", format::quantity(line, Unit::Bps)));
+    let heads = ["frame", "set-up", "throughput", "bound", "predicted", "against the first"].map(str::to_owned);
+    let heads = [&heads[..], &lines, &["rounds".to_owned()]].concat();
+    let row = |row: &ForwardingRow| {
+        let predicted = row.predicted_pps().map(|(pps, how)| format!("{} {how}", format::quantity(pps, Unit::Pps)));
+        let share = |at: usize| row.line_shares.get(at).map_or("-".to_owned(), |line| format::share(line.share));
+        let own = [
+            value(row.frame.to_string()),
+            words(&row.set_up),
+            value(throughput_of(row)),
+            value(row.bound.map_or("-", Bound::name)),
+            words(predicted.unwrap_or_else(|| "-".to_owned())),
+            value(gain_of(row)),
+        ];
+        let shares = (0..LINES_BPS.len()).map(|at| value(share(at)));
+        own.into_iter().chain(shares).chain([value(row.samples.len().to_string())]).collect()
+    };
     html! {
         section #throughput {
             h2 { "Throughput" }
-            div.scroll {
-                table {
-                    thead { tr {
-                        @for head in heads { th scope="col" { (head) } }
-                        @for line in LINES_BPS { th scope="col" { "of " (format::quantity(line, Unit::Bps)) } }
-                        th scope="col" { "rounds" }
-                    } }
-                    tbody {
-                        @for row in &report.rows {
-                            tr {
-                                th scope="row" { (row.frame) }
-                                td { (row.set_up) }
-                                td { (throughput_of(row)) }
-                                td { (row.bound.map_or("-", Bound::name)) }
-                                td {
-                                    @match row.predicted_pps() {
-                                        Some((pps, how)) => { (format::quantity(pps, Unit::Pps)) " " (how) }
-                                        None => { "-" }
-                                    }
-                                }
-                                td { (gain_of(row)) }
-                                @for at in 0..LINES_BPS.len() {
-                                    td { (row.line_shares.get(at).map_or("-".to_owned(), |line| format::share(line.share))) }
-                                }
-                                td { (row.samples.len()) }
-                            }
-                        }
-                    }
-                }
-            }
+            (stack(&heads, report.rows.iter().map(row)))
             p.note {
                 "Means of the rounds with 95 % intervals. Bound by the tester: no more could be offered, the router does at least that. \
                  Bound by a shared CPU: what it sends, forwards and takes in together. A share above 100 % is more than the line carries. \

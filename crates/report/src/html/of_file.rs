@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 
+use super::experiment::titled;
 use super::page;
 use super::tables::facts;
 use crate::drawing::Drawing;
@@ -26,10 +27,11 @@ pub(super) fn of_file(
     answers: &Markup,
 ) -> String {
     let provenance = &drawing.provenance;
+    let title = if drawing.title.is_empty() { format!("An experiment of {kind}") } else { drawing.title.clone() };
     let body = html! {
         header {
-            p.kicker { "netcliff · " (format::date_utc(provenance.started_unix_s)) }
-            h1 { (drawing.title) }
+            p.kicker { "netcliff run · " (format::date_utc(provenance.started_unix_s)) }
+            h1 { (title) }
             @if partial {
                 p.banner role="status" { strong { "Partial." } " Not all that was asked for was measured. Results up to then are shown." }
             }
@@ -49,6 +51,5 @@ pub(super) fn of_file(
             section #file { h2 { "The file" } pre { code { (drawing.source) } } }
         }
     };
-    let title = if drawing.title.is_empty() { format!("netcliff: {kind}") } else { drawing.title.clone() };
-    page(&title, &body)
+    page(&titled(&title, "netcliff run"), &body)
 }

@@ -1,87 +1,109 @@
 //! [`rfc2544`]: the report of `netcliff rfc2544` with the tables and graphs that RFC 2544 asks for.
 
-use maud::{Markup, PreEscaped, html};
-use netcliff_core::Figure;
+use maud::{Markup, html};
 use netcliff_core::experiment::{Axes, Axis, Curve, Dot, Scale};
 use netcliff_core::measure::Dimension;
-use netcliff_lab::rfc2544::conduct::LINES_BPS;
+use netcliff_core::{Figure, units};
 use netcliff_lab::rfc2544::report::{Rfc2544Report, SearchTurn, SizeReport};
 use netcliff_lab::rfc2544::settings::FrameSize;
 
+use super::figure::figure as drawn;
 use super::page;
+use super::stack::{figure, stack, words};
+use super::tables::facts;
 use crate::drawing::Drawing;
 use crate::format::{self, Unit};
 use crate::svg;
-use crate::terminal::rfc2544::throughput_of;
-use crate::terminal::{self, Style};
+use crate::terminal::rfc2544::{tables, throughput_of};
 
 /// Distance of the points of a line's rate, in frame size.
 const LINE_STEP_BYTES: usize = 16;
 
 /// Graphs of throughput, latency and loss, then every table, on one page that needs nothing else.
 pub fn rfc2544(report: &Rfc2544Report) -> String {
-    page("netcliff: forwarding by RFC 2544", &body(report))
+    page(&format!("{} - netcliff rfc2544", headline(report)), &body(report))
+}
+
+/// What the page says in a line: the smallest frames' throughput, as that is where devices differ.
+fn headline(report: &Rfc2544Report) -> String {
+    let of_size = |size: &SizeReport| Some((size.frame, size.forwarded_pps().map(|_| throughput_of(size))?));
+    match report.sizes.iter().find_map(of_size) {
+        Some((frame, found)) => format!("Forwarding by RFC 2544: {found} of {frame} frames"),
+        None => "Forwarding by RFC 2544".to_owned(),
+    }
 }
 
 fn body(report: &Rfc2544Report) -> Markup {
-    let style = Style { width: 110, ..Style::default() };
+    let drawings = [("throughput", throughput(report)), ("latency", latency(report)), ("loss", loss(report))];
+    let missing =
+        report.sizes.iter().flat_map(|size| size.missing.iter().map(|line| format!("{}: {line}", size.frame)));
+    let lists = [("Not measured", missing.collect()), ("Notes", [&report.notes[..], &report.limits].concat())];
     html! {
         header {
-            p.kicker { "netcliff · " (format::date_utc(report.provenance.started_unix_s)) }
-            h1 { "Forwarding by RFC 2544" }
+            p.kicker { "netcliff rfc2544 · " (format::date_utc(report.provenance.started_unix_s)) }
+            h1 { (headline(report)) }
             p { (report.device) ". " (report.tester) "." }
             @if let Some(why) = &report.partial {
                 p.banner role="status" { strong { "Partial." } " " (why) ". Results up to then are shown." }
             }
         }
         main {
-            @for drawing in [throughput(report), latency(report), loss(report)].into_iter().flatten() {
-                figure { (PreEscaped(svg::experiment(&drawing))) }
-            }
             (throughput_table(report))
-            section #tables {
-                h2 { "All tables" }
-                div.scroll { pre { (terminal::rfc2544(report, style)) } }
+            @for (slug, drawing) in drawings {
+                @if let Some(drawing) = drawing { (drawn(&svg::experiment::plot(&drawing, slug), true)) }
+            }
+            @for (heading, rows) in tables(report) { (table(&heading, rows)) }
+            @for (heading, lines) in lists {
+                @if !lines.is_empty() { section { h2 { (heading) } ul { @for line in lines { li { (line) } } } } }
             }
             section #produced {
                 h2 { "How it was produced" }
-                pre { code { (report.provenance.command) } }
+                (facts([("command", report.provenance.command.clone()), ("netcliff", report.provenance.version.clone())].into_iter()))
             }
         }
     }
 }
 
-/// RFC 2544 26.1: frame size, theoretical frame rate, measured frame rate, frame type.
+/// A table of the terminal's; its heading in small letters but for abbreviations and the first.
+fn table(heading: &str, rows: Vec<Vec<String>>) -> Markup {
+    let mut rows = rows.into_iter();
+    let heads = rows.next().unwrap_or_default();
+    let name = |word: &str| {
+        if word.chars().any(|c| c.is_ascii_digit()) || word == "RFC" { word.to_owned() } else { word.to_lowercase() }
+    };
+    let name = heading.split(' ').map(name).collect::<Vec<_>>().join(" ");
+    let (first, rest) = name.split_at(name.chars().next().map_or(0, char::len_utf8));
+    html! {
+        section {
+            h2 { (first.to_uppercase()) (rest) }
+            (stack(&heads, rows.map(|row| row.into_iter().map(figure).collect())))
+        }
+    }
+}
+
+/// RFC 2544 26.1: frame size, theoretical frame rate where there is a line, measured frame rate, frame type.
 fn throughput_table(report: &Rfc2544Report) -> Markup {
     let kind = if report.asked.ipv6 { "UDP over IPv6" } else { "UDP over IPv4" };
     let had: Vec<&SizeReport> = report.sizes.iter().filter(|size| size.forwarded_pps().is_some()).collect();
     let several = report.asked.searches > 1;
+    let line = report.line_bps.map(|line_bps| format!("theoretical at {}", format::quantity(line_bps, Unit::Bps)));
+    let of_several = several.then_some(["searches", "each, in its round"]).into_iter().flatten().map(str::to_owned);
+    let heads: Vec<String> = (["frame size".to_owned()].into_iter().chain(line))
+        .chain(["throughput".to_owned()])
+        .chain(of_several)
+        .chain(["frames".to_owned()])
+        .collect();
+    let row = |size: &&SizeReport| {
+        let line = report.line_bps.map(|line_bps| figure(format::quantity(size.frame.line_pps(line_bps), Unit::Pps)));
+        let turns = several.then(|| [figure(size.searches.len().to_string()), words(each(size))]).into_iter().flatten();
+        let own = [figure(size.frame.to_string())].into_iter().chain(line).chain([figure(throughput_of(size))]);
+        own.chain(turns).chain([words(kind)]).collect()
+    };
     html! {
         @if !had.is_empty() {
             section #throughput {
                 h2 { "Throughput" }
-                div.scroll {
-                    table {
-                        thead { tr {
-                            th scope="col" { "frame size" }
-                            @for line in LINES_BPS { th scope="col" { "theoretical at " (format::quantity(line, Unit::Bps)) } }
-                            th scope="col" { "throughput" }
-                            @if several { th scope="col" { "searches" } th scope="col" { "each, in its round" } }
-                            th scope="col" { "frames" }
-                        } }
-                        tbody {
-                            @for size in had {
-                                tr {
-                                    th scope="row" { (size.frame) }
-                                    @for line in LINES_BPS { td { (format::quantity(size.frame.line_pps(line), Unit::Pps)) } }
-                                    td { (throughput_of(size)) }
-                                    @if several { td { (size.searches.len()) } td.words { (each(size)) } }
-                                    td.words { (kind) }
-                                }
-                            }
-                        }
-                    }
-                }
+                (stack(&heads, had.iter().map(row)))
                 @if several {
                     p.note {
                         "Means of the searches, which went round by round over the sizes, with 95 % intervals; how far the bounds of a \
@@ -106,6 +128,14 @@ fn by_size(report: &Rfc2544Report, value: impl Fn(&SizeReport) -> Option<f64>) -
 }
 
 /// The same of figures that may have intervals.
+/// A size's throughput; where it is a lower limit, its interval has no upper end.
+fn or_more(size: &SizeReport) -> Option<Figure> {
+    let found = size.forwarded()?;
+    let low = found.interval.map_or(found.value, |ends| ends.low);
+    let open = || Figure::between(found.value, low, f64::INFINITY, found.interval.map_or(1.0, |ends| ends.confidence));
+    Some(if size.is_lower_limit() { open() } else { found })
+}
+
 fn figures_by_size(report: &Rfc2544Report, figure: impl Fn(&SizeReport) -> Option<Figure>) -> Vec<Dot> {
     let fixed = report.sizes.iter().filter(|size| matches!(size.frame, FrameSize::Fixed(_)));
     let mut dots: Vec<Dot> = fixed.filter_map(|size| Some(Dot { x: size.mean_bytes, y: figure(size)? })).collect();
@@ -146,10 +176,10 @@ fn line_rate(measured: &[Dot], line_bps: f64) -> Vec<Dot> {
 
 /// RFC 2544 26.1: frame rate against frame size, measured and theoretical.
 fn throughput(report: &Rfc2544Report) -> Option<Drawing> {
-    let measured = curve("throughput", figures_by_size(report, SizeReport::forwarded))?;
+    let measured = curve("throughput", figures_by_size(report, or_more))?;
     let simulated = curve("simulated from the router's costs", by_size(report, |size| size.predicted?.simulated_pps));
-    let lines = LINES_BPS.iter().filter_map(|line| {
-        let name = format!("{} line", format::quantity(*line, Unit::Bps));
+    let lines = report.line_bps.iter().filter_map(|line| {
+        let name = format!("{} line", units::print_bps(*line));
         curve(name, line_rate(&measured.dots, *line))
     });
     let lines: Vec<Curve> = lines.collect();
@@ -159,7 +189,11 @@ fn throughput(report: &Rfc2544Report) -> Option<Drawing> {
     };
     drawing(
         report,
-        "Throughput by frame size, and what lines carry",
+        if report.line_bps.is_some() {
+            "Throughput by frame size, and what the line carries"
+        } else {
+            "Throughput by frame size"
+        },
         axes,
         [measured].into_iter().chain(simulated).chain(lines).collect(),
     )

@@ -5,6 +5,7 @@ use netcliff_core::finding::SweepPoint;
 use netcliff_core::{Figure, Finding, Latency, Outcome};
 
 use super::figures::content;
+use super::stack::{Cell as Column, figure, stack, wide_stack, words};
 use crate::format::{self, Unit};
 use crate::sheet::{self, Cell};
 
@@ -15,16 +16,8 @@ pub fn costs(finding: &Finding) -> Markup {
             @match &finding.calibration {
                 None => p { "-" },
                 Some(calibration) => {
-                    div.scroll {
-                        table {
-                            thead { tr { th scope="col" { "cost" } th scope="col" { "value" } th scope="col" { "method" } } }
-                            tbody {
-                                @for cost in sheet::costs(finding) {
-                                    tr { th scope="row" { (cost.key) } td { (content(cost.cell.as_ref())) } td.words { (cost.how) } }
-                                }
-                            }
-                        }
-                    }
+                    @let row = |cost: sheet::CostLine| vec![figure(&cost.key), Column::Figure(content(cost.cell.as_ref())), words(&cost.how)];
+                    (stack(&["cost", "value", "method"], sheet::costs(finding).into_iter().map(row)))
                     p.note {
                         "CPU time by " (calibration.cpu_method) "."
                         @if let Some(r2) = calibration.r_squared {
@@ -75,9 +68,9 @@ fn prefixed((name, fact): (&'static str, String)) -> (&'static str, String) {
 }
 
 /// A figure's column in the table of the sweep.
-type Column = (&'static str, Unit, fn(&Outcome) -> Option<Figure>);
+type Sweep = (&'static str, Unit, fn(&Outcome) -> Option<Figure>);
 
-const SWEEP: &[Column] = &[
+const SWEEP: &[Sweep] = &[
     ("offered", Unit::Pps, |o| o.offered_pps),
     ("delivered", Unit::Pps, |o| o.throughput_pps),
     ("lost", Unit::Share, |o| o.loss_fraction),
@@ -91,39 +84,28 @@ fn latency(outcome: &Outcome) -> Option<Latency> {
 }
 
 pub fn sweep(finding: &Finding) -> Markup {
+    let heads: Vec<&str> =
+        ["engine", "load", "repeats"].into_iter().chain(SWEEP.iter().map(|(name, ..)| *name)).collect();
     html! {
         section #sweep {
             h2 { "The sweep" }
             @if finding.sweep.is_empty() { p { "-" } }
             @else { details {
                 summary { (finding.sweep.len()) " points, engine by engine" }
-                div.scroll {
-                    table {
-                        thead {
-                            tr {
-                                th scope="col" { "engine" } th scope="col" { "load" } th scope="col" { "repeats" }
-                                @for (name, ..) in SWEEP { th scope="col" { (name) } }
-                            }
-                        }
-                        tbody { @for engine in sheet::ENGINES { @for point in finding.curve(engine) { (sweep_row(point)) } } }
-                    }
-                }
+                @let points = sheet::ENGINES.into_iter().flat_map(|engine| finding.curve(engine));
+                (wide_stack("The sweep", &heads, points.map(sweep_row)))
                 p.note { "* The sender did not reach this load: what is missing is not the receiver's loss." }
             } }
         }
     }
 }
 
-fn sweep_row(point: &SweepPoint) -> Markup {
-    let cell = |(_, unit, get): &Column| get(&point.outcome).and_then(|figure| Cell::of(&figure, *unit));
-    html! {
-        tr {
-            th scope="row" { (sheet::column(point.engine)) }
-            td { (format::quantity(point.load_pps, Unit::Pps)) @if !point.sender_kept_up { " *" } }
-            td { (point.repeats) }
-            @for column in SWEEP { td { (content(cell(column).as_ref())) } }
-        }
-    }
+fn sweep_row(point: &SweepPoint) -> Vec<Column> {
+    let cell = |(_, unit, get): &Sweep| get(&point.outcome).and_then(|figure| Cell::of(&figure, *unit));
+    let late = if point.sender_kept_up { "" } else { " *" };
+    let load = format!("{}{late}", format::quantity(point.load_pps, Unit::Pps));
+    let own = [figure(sheet::column(point.engine)), figure(load), figure(point.repeats.to_string())];
+    own.into_iter().chain(SWEEP.iter().map(|column| Column::Figure(content(cell(column).as_ref())))).collect()
 }
 
 pub fn fingerprint(finding: &Finding) -> Markup {
@@ -164,7 +146,7 @@ pub fn provenance(finding: &Finding) -> Markup {
 pub(super) fn facts<'a>(facts: impl Iterator<Item = (&'a str, String)>) -> Markup {
     html! {
         div.scroll {
-            table.facts {
+            table.facts.stack {
                 tbody { @for (name, fact) in facts { tr { th scope="row" { (name) } td.words { (fact) } } } }
             }
         }

@@ -1,9 +1,11 @@
 //! [`transfers`]: the page of an experiment of transfers.
 
-use maud::{Markup, PreEscaped, html};
-use netcliff_lab::transfers::TransferReport;
+use maud::{Markup, html};
+use netcliff_lab::transfers::{Effect, TransferReport, TransferRow};
 
+use super::figure;
 use super::of_file::{Lists, of_file};
+use super::stack::{Cell, figure as value, stack, words};
 use crate::drawing::{Drawing, unit_of};
 use crate::format;
 use crate::svg;
@@ -13,7 +15,7 @@ use crate::terminal::transfers::{cell, measures, p};
 /// The figure where there is one, every effect and configuration, the file, on one page that needs nothing else.
 pub fn transfers(report: &TransferReport, drawing: &Drawing) -> String {
     let answers = html! {
-        @if !drawing.curves.is_empty() { figure { (PreEscaped(svg::experiment(drawing))) } }
+        @if !drawing.curves.is_empty() { (figure::figure(&svg::experiment::plot(drawing, "figure"), false)) }
         (effects(report))
         (configurations(report))
     };
@@ -22,34 +24,26 @@ pub fn transfers(report: &TransferReport, drawing: &Drawing) -> String {
 }
 
 fn effects(report: &TransferReport) -> Markup {
+    let heads = ["setting", "figure", "mean before", "mean after", "change", "corrected p"];
+    let row = |effect: &Effect| {
+        let unit = unit_of(effect.figure.dimension());
+        let firm = svg::is_significant(effect);
+        let change = html! { @if firm { strong { (percent(&effect.change)) } } @else { (percent(&effect.change)) } };
+        vec![
+            words(format!("{} {} → {}", effect.factor, effect.from, effect.to)),
+            words(effect.figure.label()),
+            value(format::quantity(effect.from_mean, unit)),
+            value(format::quantity(effect.to_mean, unit)),
+            Cell::Words(change),
+            value(p(effect)),
+        ]
+    };
     html! {
-        @if !report.effects.is_empty() {
+        @if let Some(bars) = svg::effects_of(report) {
             section #effects {
                 h2 { "Effect of each setting" }
-                div.scroll {
-                    table {
-                        thead {
-                            tr {
-                                @for head in ["setting", "figure", "mean before", "mean after", "change", "corrected p"] {
-                                    th scope="col" { (head) }
-                                }
-                            }
-                        }
-                        tbody {
-                            @for effect in &report.effects {
-                                @let unit = unit_of(effect.figure.dimension());
-                                tr {
-                                    th scope="row" { (effect.factor) " " (effect.from) " → " (effect.to) }
-                                    td { (effect.figure.label()) }
-                                    td { (format::quantity(effect.from_mean, unit)) }
-                                    td { (format::quantity(effect.to_mean, unit)) }
-                                    td { (percent(&effect.change)) }
-                                    td { (p(effect)) }
-                                }
-                            }
-                        }
-                    }
-                }
+                (figure::bars(&bars, false))
+                (stack(&heads, report.effects.iter().map(row)))
                 p.note { "Ratios of geometric means with 95 % intervals, p corrected by Holm over the effects on a figure. \
                           Intervals know how repeats spread, not what settings do together." }
             }
@@ -59,29 +53,19 @@ fn effects(report: &TransferReport) -> Markup {
 
 fn configurations(report: &TransferReport) -> Markup {
     let measures = measures(report);
+    let heads: Vec<String> = (report.factors.iter().map(|factor| factor.key.to_string()))
+        .chain(measures.iter().map(|measure| measure.label().to_owned()))
+        .chain(["repeats".to_owned()])
+        .collect();
+    let row = |row: &TransferRow| {
+        let levels = row.levels.iter().map(words);
+        let values = measures.iter().map(|measure| words(cell(row, *measure)));
+        levels.chain(values).chain([value(row.samples.len().to_string())]).collect()
+    };
     html! {
         section #configurations {
             h2 { "Configurations" }
-            div.scroll {
-                table {
-                    thead {
-                        tr {
-                            @for factor in &report.factors { th scope="col" { (factor.key) } }
-                            @for measure in &measures { th scope="col" { (measure.label()) } }
-                            th scope="col" { "repeats" }
-                        }
-                    }
-                    tbody {
-                        @for row in &report.rows {
-                            tr {
-                                @for level in &row.levels { td { (level) } }
-                                @for measure in &measures { td { (cell(row, *measure)) } }
-                                td { (row.samples.len()) }
-                            }
-                        }
-                    }
-                }
-            }
+            (stack(&heads, report.rows.iter().map(row)))
         }
     }
 }

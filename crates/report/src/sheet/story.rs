@@ -21,6 +21,15 @@ pub fn error_of(figures: &ByEngine<Figure>, engine: EngineKind) -> Option<f64> {
     error.is_finite().then_some(error)
 }
 
+/// Heading of the share that is delivered at twice the cliff, with the bounds that the verdict goes by.
+pub fn at_twice_heading() -> String {
+    format!(
+        "Delivered at twice the cliff, of the peak (below {}: receive livelock; from {}: no livelock)",
+        format::share_short(LIVELOCK_BELOW),
+        format::share_short(FLAT_FROM)
+    )
+}
+
 /// What happens past the cliff.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {

@@ -1,7 +1,8 @@
 //! Curves of any kind in characters: a letter a curve, a digit a mark.
 
-use crate::drawing::{Drawing, Span};
-use crate::svg::experiment::spans;
+use crate::drawing::Drawing;
+use crate::plot::Scale;
+use crate::svg::experiment::scales;
 
 use super::Style;
 
@@ -20,54 +21,47 @@ pub fn chart(drawing: &Drawing, style: Style) -> String {
     if style.width < COLUMNS + 16 || drawing.curves.is_empty() {
         return String::new();
     }
-    let (x, y) = spans(drawing);
+    let (x, y) = scales(drawing);
     let names = drawing.names();
     let mut cells = vec![vec![' '; COLUMNS]; ROWS];
     for curve in &drawing.curves {
         let place = names.iter().position(|name| *name == curve.name).unwrap_or(0);
         for dot in &curve.dots {
-            put(&mut cells, (&x, &y), (dot.x, dot.y.value), letter(place));
+            put(&mut cells, x.place(dot.x).zip(y.place(dot.y.value)), letter(place));
         }
     }
     for (index, mark) in drawing.marks.iter().enumerate() {
         let digit = char::from_digit(index as u32 + 1, 36).unwrap_or('*');
         // A line is shown where it meets its axis.
-        let (low, high) = (ends(&x, &drawing.axes.x), ends(&y, &drawing.axes.y));
-        put(&mut cells, (&x, &y), (mark.x.unwrap_or(low.0), mark.y.unwrap_or(high.1)), digit);
+        let along = mark.x.map_or(Some(0.0), |at| x.place(at));
+        let up = mark.y.map_or(Some(1.0), |at| y.place(at));
+        put(&mut cells, along.zip(up), digit);
     }
     framed(&cells, &x, &y, style)
 }
 
-/// The ends of an axis in base units.
-fn ends(span: &Span, axis: &netcliff_core::experiment::Axis) -> (f64, f64) {
-    use netcliff_core::experiment::Scale;
-    match axis.scale {
-        Scale::Linear => (span.low * span.one(), span.high * span.one()),
-        Scale::Log => (10f64.powf(span.low), 10f64.powf(span.high)),
-    }
-}
-
-fn put(cells: &mut [Vec<char>], (x, y): (&Span, &Span), at: (f64, f64), glyph: char) {
-    let Some((along, up)) = x.place(at.0).zip(y.place(at.1)) else { return };
-    let column = ((along - x.low) / (x.high - x.low) * (COLUMNS - 1) as f64).round() as usize;
-    let row = ((up - y.low) / (y.high - y.low) * (ROWS - 1) as f64).round() as usize;
+/// A glyph at a place, as shares of the axes; nothing beyond them.
+fn put(cells: &mut [Vec<char>], at: Option<(f64, f64)>, glyph: char) {
+    let Some((along, up)) = at else { return };
+    let column = (along * (COLUMNS - 1) as f64).round() as usize;
+    let row = (up * (ROWS - 1) as f64).round() as usize;
     cells[ROWS - 1 - row][column] = glyph;
 }
 
-fn framed(cells: &[Vec<char>], x: &Span, y: &Span, style: Style) -> String {
+fn framed(cells: &[Vec<char>], x: &Scale, y: &Scale, style: Style) -> String {
     let (wall, corner, floor) = if style.unicode { ('│', '└', "─") } else { ('|', '+', "-") };
-    let mut lines = vec![format!("  {}", y.name)];
+    let mut lines = vec![format!("  {}", y.title())];
+    let ((low, high), (bottom, top)) = (x.ends(), y.ends());
     for (index, row) in cells.iter().enumerate() {
         let label = match index {
-            0 => y.end(y.high),
-            last if last == ROWS - 1 => y.end(y.low),
+            0 => top.clone(),
+            last if last == ROWS - 1 => bottom.clone(),
             _ => String::new(),
         };
         lines.push(format!("  {label:>9} {wall}{}", row.iter().collect::<String>().trim_end()));
     }
     lines.push(format!("  {:>9} {corner}{}", "", floor.repeat(COLUMNS)));
-    let (low, high) = (x.end(x.low), x.end(x.high));
     let between = COLUMNS.saturating_sub(low.chars().count() + high.chars().count());
-    lines.push(format!("  {:>9}  {low}{:^between$}{high}", "", x.name));
+    lines.push(format!("  {:>9}  {low}{:^between$}{high}", "", x.title()));
     lines.join("\n")
 }

@@ -11,8 +11,11 @@ use crate::sheet;
 const COLUMNS: usize = 60;
 const ROWS: usize = 12;
 
-/// The plot with its axes and legend, or nothing where the sweep holds no throughput. Measurements are drawn over
-/// simulation, simulation over the model. Fits 80 columns; on less than that there is no plot.
+/// The engines that have a point in a cell, as bits in the order of [`sheet::ENGINES`].
+type Cell = u8;
+
+/// The plot with its axes and legend, or nothing where the sweep holds no throughput. Where points of several engines fall
+/// into one cell its mark says so: none is hidden under another. Fits 80 columns; on less than that there is no plot.
 pub fn delivered(finding: &Finding, style: Style) -> String {
     let points: Vec<(EngineKind, f64, f64)> = finding.sweep.iter().filter_map(coordinates).collect();
     let max = |pick: fn(&(EngineKind, f64, f64)) -> f64| points.iter().map(pick).fold(0.0, f64::max);
@@ -20,15 +23,14 @@ pub fn delivered(finding: &Finding, style: Style) -> String {
     if max_x <= 0.0 || max_y <= 0.0 || style.width < COLUMNS + 16 {
         return String::new();
     }
-    let mut cells = vec![vec![' '; COLUMNS]; ROWS];
-    for engine in sheet::ENGINES {
-        for (_, x, y) in points.iter().filter(|(owner, ..)| *owner == engine) {
-            let column = (x / max_x * (COLUMNS - 1) as f64).round() as usize;
-            let row = (y / max_y * (ROWS - 1) as f64).round() as usize;
-            cells[ROWS - 1 - row][column] = glyph(engine, style);
-        }
+    let mut cells: Vec<Vec<Cell>> = vec![vec![0; COLUMNS]; ROWS];
+    for (engine, x, y) in points {
+        let column = (x / max_x * (COLUMNS - 1) as f64).round() as usize;
+        let row = (y / max_y * (ROWS - 1) as f64).round() as usize;
+        cells[ROWS - 1 - row][column] |= bit(engine);
     }
-    framed(&cells, max_x, max_y, &legend(finding, style), style)
+    let glyphs: Vec<Vec<char>> = cells.iter().map(|row| row.iter().map(|cell| glyph(*cell, style)).collect()).collect();
+    framed(&glyphs, max_x, max_y, &legend(&cells, style), style)
 }
 
 /// (engine, offered, delivered) (pps), None without a throughput that can be drawn.
@@ -39,26 +41,49 @@ fn coordinates(point: &SweepPoint) -> Option<(EngineKind, f64, f64)> {
     drawable.then_some((point.engine, offered, delivered))
 }
 
-fn glyph(engine: EngineKind, style: Style) -> char {
-    match (engine, style.unicode) {
-        (EngineKind::Model, true) => '·',
-        (EngineKind::Sim, true) => '○',
-        (EngineKind::Wire, true) => '●',
-        (EngineKind::Model, false) => '.',
-        (EngineKind::Sim, false) => 'o',
-        (EngineKind::Wire, false) => '#',
+const MODEL: Cell = 1;
+const SIM: Cell = 2;
+const MEASURED: Cell = 4;
+
+fn bit(engine: EngineKind) -> Cell {
+    match engine {
+        EngineKind::Model => MODEL,
+        EngineKind::Sim => SIM,
+        EngineKind::Wire => MEASURED,
     }
 }
 
-fn legend(finding: &Finding, style: Style) -> String {
-    let drawn = |engine| finding.sweep.iter().filter_map(coordinates).any(|(owner, ..)| owner == engine);
-    let entries = sheet::ENGINES.into_iter().filter(|engine| drawn(*engine));
-    entries.map(|engine| format!("{} {}", glyph(engine, style), sheet::column(engine))).collect::<Vec<_>>().join("   ")
+/// The mark of a cell: a measurement alone, or with what was computed there too; model and simulation likewise.
+fn glyph(cell: Cell, style: Style) -> char {
+    let marks = match cell {
+        0 => return ' ',
+        MODEL => ['·', '.'],
+        SIM => ['○', 'o'],
+        MEASURED => ['●', '#'],
+        computed if computed & MEASURED == 0 => ['⊙', '8'],
+        _ => ['◉', '@'],
+    };
+    marks[usize::from(!style.unicode)]
+}
+
+/// What each mark of the plot means; those that are not in it are left out.
+fn legend(cells: &[Vec<Cell>], style: Style) -> String {
+    let [model, sim, measured] = sheet::ENGINES.map(sheet::column);
+    let meanings = [
+        (MODEL, model.to_owned()),
+        (SIM, sim.to_owned()),
+        (MODEL | SIM, format!("{model}+{sim}")),
+        (MEASURED, measured.to_owned()),
+        (MEASURED | MODEL, format!("{measured}+computed")),
+    ];
+    let drawn = |mark: char| cells.iter().flatten().any(|cell| glyph(*cell, style) == mark);
+    let entries = meanings.into_iter().map(|(cell, name)| (glyph(cell, style), name)).filter(|(mark, _)| drawn(*mark));
+    entries.map(|(mark, name)| format!("{mark} {name}")).collect::<Vec<_>>().join("  ")
 }
 
 fn framed(cells: &[Vec<char>], max_x: f64, max_y: f64, legend: &str, style: Style) -> String {
     let (wall, corner, floor) = if style.unicode { ('│', '└', "─") } else { ('|', '+', "-") };
-    let mut lines = vec![format!("  delivered      {legend}")];
+    let mut lines = vec![format!("  delivered  {legend}")];
     for (index, row) in cells.iter().enumerate() {
         let label = if index == 0 { format::quantity(max_y, Unit::Pps) } else { String::new() };
         lines.push(format!("  {label:>10} {wall}{}", row.iter().collect::<String>()));
@@ -67,4 +92,24 @@ fn framed(cells: &[Vec<char>], max_x: f64, max_y: f64, legend: &str, style: Styl
     let end = format::quantity(max_x, Unit::Pps);
     lines.push(format!("  {:>10}  0{:^w$}{end}", "", "offered", w = COLUMNS - 1 - end.len()));
     lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_set_of_engines_in_a_cell_shows_what_is_measured_and_hides_nothing() {
+        for style in [Style::default(), Style { unicode: false, ..Style::default() }] {
+            let of = |cell| glyph(cell, style);
+            let alone = [of(MODEL), of(SIM), of(MEASURED)];
+            for cell in [MODEL | SIM, MODEL | MEASURED, SIM | MEASURED, MODEL | SIM | MEASURED] {
+                assert!(!alone.contains(&of(cell)) && of(cell) != ' ', "{cell}");
+            }
+            assert_ne!(of(MODEL | SIM), of(MODEL | MEASURED));
+        }
+        let cells = vec![vec![0, MODEL, MODEL | SIM], vec![SIM | MEASURED, MEASURED, 0]];
+        let style = Style { unicode: false, ..Style::default() };
+        assert_eq!(legend(&cells, style), ". model  8 model+sim  # measured  @ measured+computed");
+    }
 }

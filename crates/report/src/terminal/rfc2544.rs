@@ -1,7 +1,6 @@
 //! [`rfc2544`]: what `netcliff rfc2544` prints.
 
 use netcliff_core::stream::Spread;
-use netcliff_lab::rfc2544::conduct::LINES_BPS;
 use netcliff_lab::rfc2544::report::{Limit, Rfc2544Report, SizeReport};
 use netcliff_lab::rfc2544::settings::{SearchBy, Settings};
 use netcliff_lab::rfc2544::trial::Trial;
@@ -14,20 +13,26 @@ use crate::format::{self, Unit};
 pub fn rfc2544(report: &Rfc2544Report, style: Style) -> String {
     let mut page = Page::new(style);
     head(&mut page, report);
-    throughput(&mut page, report);
-    goals(&mut page, report);
-    searches(&mut page, report);
-    predicted(&mut page, report);
-    latency(&mut page, report);
-    tagged(&mut page, report);
-    loss(&mut page, report);
-    bursts(&mut page, report);
-    pacing(&mut page, report);
+    for (heading, rows) in tables(report) {
+        table(&mut page, &heading, &rows);
+    }
     let missing =
         report.sizes.iter().flat_map(|size| size.missing.iter().map(|line| format!("{}: {line}", size.frame)));
     page.list("NOT MEASURED", &missing.collect::<Vec<_>>());
     page.list("NOTES", &[&report.notes[..], &report.limits].concat());
     page.finish()
+}
+
+/// Tables with their headings, the first row of each names its columns.
+pub type Tables = Vec<(String, Vec<Vec<String>>)>;
+
+/// Every table that has a row, for the terminal and for the page of a browser.
+pub fn tables(report: &Rfc2544Report) -> Tables {
+    let mut tables = Tables::new();
+    let each = [throughput, goals, searches, predicted, latency, tagged, loss, bursts, pacing];
+    each.into_iter().for_each(|add| add(&mut tables, report));
+    tables.retain(|(_, rows)| rows.len() > 1);
+    tables
 }
 
 fn head(page: &mut Page, report: &Rfc2544Report) {
@@ -114,24 +119,27 @@ fn time(value: f64) -> String {
     format::quantity(value, Unit::Seconds)
 }
 
-fn throughput(page: &mut Page, report: &Rfc2544Report) {
+fn throughput(tables: &mut Tables, report: &Rfc2544Report) {
     let several = report.asked.searches > 1;
     // An interval takes the place of the load above.
     let found = if several { &["throughput"][..] } else { &["throughput", "failed at"] };
     let mut rows = vec![words(&[&["frames"], found, &["bit/s"]].concat())];
-    rows[0].extend(LINES_BPS.map(line_name).into_iter().chain(["limit".to_owned()]));
+    rows[0].extend(report.line_bps.map(|line_bps| format!("of {}", line_name(line_bps))));
+    rows[0].push("limit".to_owned());
     for size in &report.sizes {
         let Some(searched) = &size.throughput else { continue };
         let bits = size.forwarded_pps().map(|pps| pps * 8.0 * (size.mean_bytes + 20.0));
         let mut row = vec![size.frame.to_string(), throughput_of(size)];
         row.extend((!several).then(|| pps(searched.found.first().and_then(|found| found.upper_pps))));
         row.push(bits.map_or("-".to_owned(), |bits| format::quantity(bits, Unit::Bps)));
-        row.extend((0..3).map(|at| size.line_shares.get(at).map_or("-".to_owned(), |line| format::share(line.share))));
+        let share = |line_bps: f64| size.forwarded_pps().map(|pps| pps / size.frame.line_pps(line_bps));
+        row.extend(report.line_bps.map(|line_bps| share(line_bps).map_or("-".to_owned(), format::share)));
         row.push(size.limit.map_or("-".to_owned(), |limit| limit.to_string()));
         rows.push(row);
     }
     let of = if several { ", mean of the searches with 95 %" } else { "" };
-    table(page, &format!("THROUGHPUT (26.1){of}, and its share of lines"), &rows);
+    let share = if report.line_bps.is_some() { ", and its share of the line" } else { "" };
+    tables.push((format!("THROUGHPUT (26.1){of}{share}"), rows));
 }
 
 /// With its half width, where there were several searches; what is a lower limit is marked.
@@ -142,7 +150,7 @@ pub fn throughput_of(size: &SizeReport) -> String {
 }
 
 /// Where there were several.
-fn goals(page: &mut Page, report: &Rfc2544Report) {
+fn goals(tables: &mut Tables, report: &Rfc2544Report) {
     let several = report.asked.searches > 1;
     let found = if several { &["throughput"][..] } else { &["throughput", "failed at", "conditional"] };
     let mut rows = vec![words(&[&["frames", "goal"], found, &["limit"]].concat())];
@@ -156,11 +164,11 @@ fn goals(page: &mut Page, report: &Rfc2544Report) {
             rows.push(row);
         }
     }
-    table(page, "THROUGHPUT BY GOAL; the tables around are of goal 1", &rows);
+    tables.push(("THROUGHPUT BY GOAL; the tables around are of goal 1".to_owned(), rows));
 }
 
 /// Where there were several: how far they are apart.
-fn searches(page: &mut Page, report: &Rfc2544Report) {
+fn searches(tables: &mut Tables, report: &Rfc2544Report) {
     let mut rows = vec![words(&["frames", "searches", "found it", "mean", "least", "greatest", "apart by"])];
     for size in report.sizes.iter().filter(|size| !size.searches.is_empty()) {
         let found = size.bounds();
@@ -171,10 +179,10 @@ fn searches(page: &mut Page, report: &Rfc2544Report) {
         row.push(apart.unwrap_or_else(|| "-".to_owned()));
         rows.push(row);
     }
-    table(page, "SEARCHES, round by round over the sizes", &rows);
+    tables.push(("SEARCHES, round by round over the sizes".to_owned(), rows));
 }
 
-fn predicted(page: &mut Page, report: &Rfc2544Report) {
+fn predicted(tables: &mut Tables, report: &Rfc2544Report) {
     let mut rows = vec![words(&["frames", "a frame", "a poll", "one server", "simulated", "measured", "off"])];
     for size in &report.sizes {
         let Some((predicted, measured)) = size.predicted.zip(size.forwarded_pps()) else { continue };
@@ -186,10 +194,10 @@ fn predicted(page: &mut Page, report: &Rfc2544Report) {
         row.push(off.map_or("-".to_owned(), |off| format!("{off:+.0} %")));
         rows.push(row);
     }
-    table(page, "PREDICTED from what frames cost the router's CPU at half the throughput", &rows);
+    tables.push(("PREDICTED from what frames cost the router's CPU at half the throughput".to_owned(), rows));
 }
 
-fn latency(page: &mut Page, report: &Rfc2544Report) {
+fn latency(tables: &mut Tables, report: &Rfc2544Report) {
     let mut rows = vec![words(&["frames", "at", "tagged mean", "typical", "worst case"])];
     for size in &report.sizes {
         let Some(latency) = &size.latency else { continue };
@@ -197,18 +205,18 @@ fn latency(page: &mut Page, report: &Rfc2544Report) {
         row.extend([latency.typical_s.median, latency.worst_s.median].map(time));
         rows.push(row);
     }
-    table(page, "LATENCY (26.2; typical and worst case by RFC 8219)", &rows);
+    tables.push(("LATENCY (26.2; typical and worst case by RFC 8219)".to_owned(), rows));
     let mut rows = vec![words(&["frames", "p50", "p99", "p99.9", "max"])];
     for size in &report.sizes {
         let Some(all) = size.latency_frames.as_ref().map(|record| record.summary) else { continue };
         let figures = [all.p50_s, all.p99_s, all.p999_s, all.max_s].map(time);
         rows.push([size.frame.to_string()].into_iter().chain(figures).collect());
     }
-    table(page, "LATENCY OF ALL FRAMES at the throughput", &rows);
+    tables.push(("LATENCY OF ALL FRAMES at the throughput".to_owned(), rows));
 }
 
 /// By which clock, how far off, and what the tester itself adds, where any of that is known.
-fn tagged(page: &mut Page, report: &Rfc2544Report) {
+fn tagged(tables: &mut Tables, report: &Rfc2544Report) {
     let mut rows = vec![words(&["frames", "clock", "mean", "off by", "kernel", "application", "share", "absent"])];
     let known = |value: Option<f64>| value.map_or("-".to_owned(), time);
     for size in &report.sizes {
@@ -223,10 +231,10 @@ fn tagged(page: &mut Page, report: &Rfc2544Report) {
         row.push(latency.absent_stamps().map_or("-".to_owned(), |count| count.to_string()));
         rows.push(row);
     }
-    table(page, "TAGGED FRAMES by clock; share: what the tester adds; absent: no time stamps", &rows);
+    tables.push(("TAGGED FRAMES by clock; share: what the tester adds; absent: no time stamps".to_owned(), rows));
 }
 
-fn loss(page: &mut Page, report: &Rfc2544Report) {
+fn loss(tables: &mut Tables, report: &Rfc2544Report) {
     let mut rows = vec![words(&["frames", "load", "of highest", "lost"])];
     for size in &report.sizes {
         let Some(curve) = &size.loss else { continue };
@@ -239,10 +247,10 @@ fn loss(page: &mut Page, report: &Rfc2544Report) {
             vec![size.frame.to_string(), pps(Some(load_pps)), format::share(load_pps / size.max_pps), lost]
         }));
     }
-    table(page, "FRAME LOSS (26.3)", &rows);
+    tables.push(("FRAME LOSS (26.3)".to_owned(), rows));
 }
 
-fn bursts(page: &mut Page, report: &Rfc2544Report) {
+fn bursts(tables: &mut Tables, report: &Rfc2544Report) {
     let header = ["frames", "longest burst", "least", "greatest", "sent at", "implied", "corrected"];
     let mut rows = vec![words(&header)];
     for size in &report.sizes {
@@ -255,14 +263,14 @@ fn bursts(page: &mut Page, report: &Rfc2544Report) {
         row.extend([pps(Some(found.burst_pps)), time(found.implied_buffer_s), corrected]);
         rows.push(row);
     }
-    table(page, "BACK-TO-BACK FRAMES (26.4, RFC 9004), and the buffer time they imply", &rows);
+    tables.push(("BACK-TO-BACK FRAMES (26.4, RFC 9004), and the buffer time they imply".to_owned(), rows));
 }
 
-fn pacing(page: &mut Page, report: &Rfc2544Report) {
+fn pacing(tables: &mut Tables, report: &Rfc2544Report) {
     let header = ["frames", "flat out", "late p99", "gap p50", "gap p99", "void", "twice", "behind", "corrupt"];
     let mut rows = vec![words(&header)];
     rows.extend(report.sizes.iter().map(tester_row));
-    table(page, "TESTER: what it reaches, by how much gaps are off, what else it saw", &rows);
+    tables.push(("TESTER: what it reaches, by how much gaps are off, what else it saw".to_owned(), rows));
 }
 
 fn tester_row(size: &SizeReport) -> Vec<String> {

@@ -105,7 +105,7 @@ fn gains_of_lower_limits_are_marked() {
 fn the_page_has_a_picture_of_each_line() {
     let report = report();
     let page = html::forwarding(&report, &drawing(&report));
-    assert_eq!(page.matches("<svg").count(), 4, "frame rates, and shares of three lines");
+    assert_eq!(page.matches("<figure").count(), 4, "frame rates, and shares of three lines");
     for part in ["as figure 11 of the guide", "as figure 12 of the guide", "25.0 Gbit/s", "shared CPU"] {
         assert!(page.contains(part), "{part}");
     }

@@ -5,6 +5,7 @@ mod fixture;
 mod forwarding;
 mod html;
 mod links;
+mod pages;
 mod reference;
 mod rfc2544;
 mod sources;

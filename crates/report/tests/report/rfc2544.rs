@@ -95,10 +95,39 @@ fn the_tables_as_csv() {
     insta::assert_snapshot!("rfc2544_csv", csv::rfc2544(&report()));
 }
 
+/// The same over lines of a rate.
+fn of_line(line_bps: f64) -> Rfc2544Report {
+    Rfc2544Report { line_bps: Some(line_bps), ..report() }
+}
+
+#[test]
+fn only_a_device_with_a_line_has_shares_of_it() {
+    for (report, has) in [(report(), false), (of_line(1e9), true)] {
+        let (page, rows, html) =
+            (terminal::rfc2544(&report, Style::default()), csv::rfc2544(&report), html::rfc2544(&report));
+        assert_eq!(page.contains("of 1G") && page.contains("26.9 %"), has, "{page}");
+        assert_eq!(rows.contains("share_of_1000000000_bps,0.2688"), has, "{rows}");
+        assert_eq!(html.contains("theoretical at 1.00 Gbit/s") && html.contains("1Gbit/s line"), has);
+        assert!(!page.contains("10G") && !page.contains("25G") && !rows.contains("share_of_10000000000"), "{page}");
+    }
+}
+
+#[test]
+fn a_lower_limit_has_an_arrow_in_the_graph() {
+    let throughput = |report: &Rfc2544Report| {
+        let page = html::rfc2544(report);
+        page.split("<figure").find(|figure| figure.contains("Throughput by frame size")).map(str::to_owned).unwrap()
+    };
+    // Both drawings; the legend's sample has none.
+    assert_eq!(throughput(&limited()).matches("class=\"limit\"").count(), 2);
+    assert!(throughput(&limited()).contains("a lower limit") && throughput(&limited()).contains("at least"));
+    assert!(!throughput(&report()).contains("class=\"limit\""));
+}
+
 #[test]
 fn the_html_has_the_graphs_that_rfc_2544_asks_for() {
-    let page = html::rfc2544(&report());
-    assert_eq!(page.matches("<svg").count(), 3, "throughput, latency, loss");
+    let page = html::rfc2544(&of_line(1e10));
+    assert_eq!(page.matches("<figure").count(), 3, "throughput, latency, loss");
     for words in [
         "Throughput by frame size",
         "Latency at the throughput",
@@ -110,10 +139,10 @@ fn the_html_has_the_graphs_that_rfc_2544_asks_for() {
     }
     // Only one size has a latency: a line through it would not be seen.
     let latency = page.split("<svg").find(|picture| picture.contains("Latency at the throughput")).expect("a picture");
-    assert!(latency.contains("<circle"), "{latency}");
+    assert!(latency.contains("transform=\"translate("), "{latency}");
     let partial = Rfc2544Report { partial: Some("the <sink> died".to_owned()), sizes: vec![], ..report() };
     let page = html::rfc2544(&partial);
-    assert!(page.contains("the &lt;sink&gt; died") && !page.contains("<svg"), "{page}");
+    assert!(page.contains("the &lt;sink&gt; died") && !page.contains("<figure"), "{page}");
 }
 
 /// Three searches of 64 bytes, of which two found a throughput, and one of IMIX before the run was stopped.

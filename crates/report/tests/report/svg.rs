@@ -10,7 +10,11 @@ use crate::fixture::{self, HOSTILE};
 type Picture = (&'static str, fn(&Finding) -> String);
 
 const PICTURES: [Picture; 4] =
-    [("delivered", svg::delivered), ("latency", svg::latency), ("cpu", svg::cpu), ("loss", svg::loss)];
+    [("delivered", svg::delivered), ("latency", svg::latency), ("cpu", cpu), ("loss", svg::loss)];
+
+fn cpu(finding: &Finding) -> String {
+    svg::cpu(finding, EngineKind::Wire)
+}
 
 fn each(mut check: impl FnMut(&str, &Document<'_>)) {
     for (variant, finding) in fixture::variants() {
@@ -26,29 +30,38 @@ fn number(node: Node<'_, '_>, name: &str) -> f64 {
     node.attribute(name).unwrap_or_else(|| panic!("{name} of {node:?}")).parse().expect("a number")
 }
 
-fn texts<'a>(document: &'a Document<'_>) -> Vec<Node<'a, 'a>> {
-    document.descendants().filter(|node| node.has_tag_name(("http://www.w3.org/2000/svg", "text"))).collect()
+fn is_named(node: &Node<'_, '_>, name: &str) -> bool {
+    node.has_tag_name(("http://www.w3.org/2000/svg", name))
 }
 
-/// Left, top, right, bottom of a text by a guess of 0.5 em a character; rotated text has its box turned.
+fn texts<'a>(sheet: Node<'a, 'a>) -> Vec<Node<'a, 'a>> {
+    sheet.descendants().filter(|node| is_named(node, "text")).collect()
+}
+
+/// The drawings of a document: one for wide screens, one for phones.
+fn sheets<'a>(document: &'a Document<'a>) -> [Node<'a, 'a>; 2] {
+    let nested: Vec<Node<'a, 'a>> = document.root_element().children().filter(|node| is_named(node, "svg")).collect();
+    assert_eq!(nested.iter().map(|node| node.attribute("class")).collect::<Vec<_>>(), [Some("wide"), Some("narrow")]);
+    [nested[0], nested[1]]
+}
+
+/// A node's own font size, or that of what it is in.
+fn font_size(text: Node<'_, '_>) -> f64 {
+    let sized = text.ancestors().find(|node| node.has_attribute("font-size")).expect("a font size");
+    number(sized, "font-size")
+}
+
+/// Left, top, right, bottom of a text by a guess of 0.45 em a character.
 fn bounds(text: Node<'_, '_>) -> [f64; 4] {
-    let em = number(text, "font-size");
-    let long = 0.5 * em * text.text().unwrap_or_default().trim().chars().count() as f64;
+    let em = font_size(text);
+    let long = 0.45 * em * text.text().unwrap_or_default().trim().chars().count() as f64;
     let (x, y) = (number(text, "x"), number(text, "y"));
     let start = match text.attribute("text-anchor") {
         Some("middle") => -long / 2.0,
         Some("end") => -long,
         _ => 0.0,
     };
-    if text.attribute("transform").is_some() {
-        return [x, y - long / 2.0, x + em, y + long / 2.0];
-    }
-    let top = match text.attribute("dy") {
-        Some("0.76em") => y,
-        Some("-0.5ex") => y - 1.25 * em,
-        _ => y - em / 2.0,
-    };
-    [x + start, top, x + start + long, top + em]
+    [x + start, y - 0.74 * em, x + start + long, y + 0.22 * em]
 }
 
 #[test]
@@ -58,7 +71,17 @@ fn every_picture_is_xml_with_words_for_those_who_cannot_see_it() {
         assert_eq!(root.attribute("role"), Some("img"), "{name}");
         assert!(root.attribute("aria-label").is_some_and(|label| label.contains("cliff")), "{name}");
         let tags: Vec<&str> = root.children().filter(Node::is_element).map(|node| node.tag_name().name()).collect();
-        assert_eq!(tags[..3], ["title", "desc", "rect"], "{name}: title, words, then an opaque background");
+        assert_eq!(tags, ["title", "desc", "style", "svg", "svg"], "{name}: title, words, then a sheet for each width");
+        for sheet in sheets(document) {
+            let first = sheet.descendants().find(|node| node.is_element() && node.tag_name().name() == "rect");
+            let size = |name| first.and_then(|rect| rect.attribute(name)).map(str::to_owned);
+            let whole: Vec<&str> = sheet.attribute("viewBox").unwrap().split(' ').collect();
+            assert_eq!(
+                [size("width"), size("height")],
+                [Some(whole[2].into()), Some(whole[3].into())],
+                "{name}: paper"
+            );
+        }
     });
 }
 
@@ -67,21 +90,40 @@ fn everything_stays_on_the_sheet_and_no_text_lies_on_another() {
     each(stays_on_the_sheet);
 }
 
-/// Every text and point within the sheet, and no text on another.
+/// Every text and point within each sheet, and no text on another.
 pub fn stays_on_the_sheet(name: &str, document: &Document<'_>) {
-    let sheet: Vec<f64> =
-        document.root_element().attribute("viewBox").unwrap().split(' ').map(|n| n.parse().unwrap()).collect();
-    let boxes: Vec<([f64; 4], Node<'_, '_>)> = texts(document).into_iter().map(|t| (bounds(t), t)).collect();
-    for (index, (a, text)) in boxes.iter().enumerate() {
-        assert!(a[0] >= 0.0 && a[1] >= 0.0 && a[2] <= sheet[2] && a[3] <= sheet[3], "{name}: {a:?} {text:?}");
-        for (b, other) in &boxes[index + 1..] {
-            let apart = a[2] <= b[0] || b[2] <= a[0] || a[3] <= b[1] || b[3] <= a[1];
-            assert!(apart, "{name}: {:?} lies on {:?}", text.text(), other.text());
+    for sheet in sheets(document) {
+        let name = format!("{name}, {}", sheet.attribute("class").unwrap());
+        let size: Vec<f64> = sheet.attribute("viewBox").unwrap().split(' ').map(|n| n.parse().unwrap()).collect();
+        let boxes: Vec<([f64; 4], Node<'_, '_>)> = texts(sheet).into_iter().map(|t| (bounds(t), t)).collect();
+        for (index, (a, text)) in boxes.iter().enumerate() {
+            assert!(a[0] >= 0.0 && a[1] >= 0.0 && a[2] <= size[2] && a[3] <= size[3], "{name}: {a:?} {text:?}");
+            for (b, other) in &boxes[index + 1..] {
+                let apart = a[2] <= b[0] || b[2] <= a[0] || a[3] <= b[1] || b[3] <= a[1];
+                assert!(apart, "{name}: {:?} lies on {:?}", text.text(), other.text());
+            }
+        }
+        for place in sheet.descendants().filter_map(|node| node.attribute("transform")) {
+            let (x, y) =
+                place.strip_prefix("translate(").and_then(|text| text.strip_suffix(')')?.split_once(' ')).unwrap();
+            let (x, y): (f64, f64) = (x.parse().unwrap(), y.parse().unwrap());
+            assert!((0.0..=size[2]).contains(&x) && (0.0..=size[3]).contains(&y), "{name}: {place}");
         }
     }
-    for circle in document.descendants().filter(|node| node.tag_name().name() == "circle") {
-        assert!((0.0..=sheet[2]).contains(&number(circle, "cx")) && (0.0..=sheet[3]).contains(&number(circle, "cy")));
-    }
+}
+
+#[test]
+fn text_is_never_smaller_than_12_pixels() {
+    // The narrowest that each sheet is shown: a phone of 320 pixels; a column of the page of a finding.
+    each(|name, document| {
+        for (sheet, shown) in sheets(document).into_iter().zip([568.0, 294.0]) {
+            let width: f64 = sheet.attribute("viewBox").unwrap().split(' ').nth(2).unwrap().parse().unwrap();
+            for text in texts(sheet) {
+                let pixels = font_size(text) * shown / width;
+                assert!(pixels >= 12.0, "{name}: {pixels} pixels: {:?}", text.text());
+            }
+        }
+    });
 }
 
 #[test]
@@ -94,7 +136,8 @@ fn the_structure_of_the_pictures() {
             for node in document.descendants().filter(Node::is_element) {
                 *tags.entry(node.tag_name().name()).or_default() += 1;
             }
-            let words: Vec<&str> = texts(&document).into_iter().filter_map(|node| node.text()).map(str::trim).collect();
+            let words: Vec<&str> =
+                texts(document.root_element()).into_iter().filter_map(|node| node.text()).map(str::trim).collect();
             insta::assert_snapshot!(format!("svg-{picture}-{variant}"), format!("{tags:?}\n{}", words.join("\n")));
         }
     }
@@ -107,13 +150,14 @@ fn every_measurement_is_a_point_and_those_of_a_late_sender_are_hollow() {
     let (kept_up, late): (Vec<_>, Vec<_>) = measured.partition(|point| point.sender_kept_up);
     let text = svg::delivered(&finding);
     let document = Document::parse(&text).unwrap();
-    let circles = |fill| {
-        let all = document.descendants().filter(|node| node.tag_name().name() == "circle");
-        all.filter(|node| node.attribute("fill") == Some(fill)).count()
-    };
-    // One more of each in the legend.
-    assert_eq!(circles("#111111"), kept_up.len() + 1);
-    assert_eq!(circles("none"), late.len() + 1);
+    for sheet in sheets(&document) {
+        let measured = sheet.descendants().find(|node| node.attribute("class") == Some("s t0")).expect("the series");
+        let points = |class| {
+            measured.children().filter(move |node| node.has_attribute("transform") && node.attribute("class") == class)
+        };
+        assert_eq!(points(None).count(), kept_up.len());
+        assert_eq!(points(Some("paper")).count(), late.len());
+    }
 }
 
 #[test]

@@ -1,0 +1,211 @@
+//! A figure as data ([`Plot`], [`Bars`]) and what draws it: once for wide screens, once for phones.
+//!
+//! One drawing serves a file and a page: in a page the title above and the legend below, which HTML shows there, are
+//! outside the view box. What the page's script needs (`data`) is written by the code that writes the CSV.
+
+pub mod bars;
+mod cover;
+pub mod data;
+mod draw;
+mod ends;
+pub mod scale;
+mod sheet;
+mod swatch;
+mod text;
+
+use maud::Markup;
+
+pub use bars::Bars;
+pub use scale::Scale;
+pub use sheet::{Format, Sheet};
+pub use swatch::swatch;
+
+/// Colours by number: black, then Okabe and Ito's without yellow, which white swallows, a brown and a grey.
+pub const TONES: [&str; 9] =
+    ["#111111", "#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c564b", "#777777"];
+/// Dashes by number; the first is drawn through.
+pub const DASHES: [&str; 9] = ["none", "8 4", "2 3", "11 3 2 3", "5 3", "14 4", "8 3 2 3 2 3", "3 6", "1 2"];
+/// The light tone of helping lines, as an index of [`TONES`].
+pub const GREY: usize = 8;
+
+/// A figure with two axes.
+#[derive(Debug, Clone)]
+pub struct Plot {
+    /// Name of the figure in files and for what is unique in a page.
+    pub slug: String,
+    /// One line; the page shows it as the figure's caption.
+    pub title: String,
+    /// What was measured where, under the title.
+    pub origin: String,
+    /// The figure in words, for people who cannot see it.
+    pub words: String,
+    /// Lines between title and plot.
+    pub remarks: Vec<String>,
+    pub x: Scale,
+    pub y: Scale,
+    /// What can be shown or hidden; each has one or more series.
+    pub keys: Vec<Key>,
+    pub series: Vec<Series>,
+    /// Marked places on the x axis.
+    pub pointers: Vec<Pointer>,
+    /// Levels across the plot, each with what it is.
+    pub levels: Vec<(f64, String)>,
+    /// Numbers that somebody has stated.
+    pub stated: Vec<Stated>,
+    /// What forms mean where several series share a key: a swatch and its words.
+    pub forms: Vec<(Look, String)>,
+    /// Lines below.
+    pub notes: Vec<String>,
+    /// What is said where nothing is drawn.
+    pub empty: String,
+}
+
+/// An entry of the legend.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Key {
+    pub name: String,
+    pub look: Look,
+}
+
+/// How something is drawn.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Look {
+    /// Of [`TONES`].
+    pub tone: usize,
+    /// Dashes (of [`DASHES`]) and width [pixels] of the line; None: points alone.
+    pub line: Option<(usize, f64)>,
+    pub marker: Option<Marker>,
+    pub spread: Spread,
+    /// True: the area from [`Dot::base`] up is filled.
+    pub area: bool,
+}
+
+impl Look {
+    /// A line of a tone and dashes.
+    pub const fn line(tone: usize, dash: usize, width: f64) -> Self {
+        Self { tone, line: Some((dash, width)), marker: None, spread: Spread::None, area: false }
+    }
+
+    /// Points of a tone and shape.
+    pub const fn points(tone: usize, shape: usize, filled: bool) -> Self {
+        Self { tone, line: None, marker: Some(Marker { shape, filled }), spread: Spread::Bars, area: false }
+    }
+}
+
+/// The shape of a point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Marker {
+    /// Circle, square, triangle, ... : see `swatch`.
+    pub shape: usize,
+    pub filled: bool,
+}
+
+/// How intervals are drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spread {
+    None,
+    Band,
+    Bars,
+}
+
+/// One curve, its values in base units.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Series {
+    /// Its entry of the legend.
+    pub key: usize,
+    /// Which of the series of that entry it is; empty where it is the only one.
+    pub who: String,
+    /// What is written at its end; None: nothing.
+    pub label: Option<String>,
+    pub look: Look,
+    /// True: a helping line, no data.
+    pub guide: bool,
+    pub dots: Vec<Dot>,
+}
+
+/// A point of a curve in base units.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Dot {
+    pub x: f64,
+    pub y: f64,
+    /// Ends of the interval; the value itself where it has none. An infinite upper end: a lower limit.
+    pub low: f64,
+    pub high: f64,
+    /// What lies below it in a stack.
+    pub base: f64,
+    /// True: the sender did not reach the load.
+    pub late: bool,
+}
+
+impl Dot {
+    /// A value without an interval.
+    pub const fn exact(x: f64, y: f64) -> Self {
+        Self { x, y, low: y, high: y, base: 0.0, late: false }
+    }
+
+    /// True where the value is a lower limit.
+    pub fn is_at_least(&self) -> bool {
+        self.high == f64::INFINITY
+    }
+}
+
+/// A marked place on the x axis: a triangle above, and a line through the plot where it is the main one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Pointer {
+    pub x: f64,
+    pub tone: usize,
+    pub upright: bool,
+}
+
+/// A number that somebody has stated, marked by its place in the list.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stated {
+    pub x: Option<f64>,
+    pub y: Option<f64>,
+    pub interval: Option<(f64, f64)>,
+}
+
+impl Plot {
+    /// A key's name, with which series of it is meant.
+    pub fn full_name(&self, series: &Series) -> String {
+        let name = &self.keys[series.key].name;
+        if series.who.is_empty() { name.clone() } else { format!("{name}: {}", series.who) }
+    }
+
+    /// The entries of the legend in words: the name, and what hides it where something does.
+    pub fn entries(&self) -> Vec<String> {
+        let hidden = cover::hidden(self);
+        let said = |(at, key): (usize, &Key)| {
+            let by: Vec<&str> = (0..self.series.len())
+                .filter(|index| self.series[*index].key == at)
+                .filter_map(|index| hidden[index].map(|by| self.keys[self.series[by].key].name.as_str()))
+                .filter(|name| *name != key.name)
+                .collect();
+            match by.first() {
+                Some(name) => format!("{} (lies under {name})", key.name),
+                None => key.name.clone(),
+            }
+        };
+        self.keys.iter().enumerate().map(said).collect()
+    }
+
+    /// The figure on a sheet of one format.
+    pub fn sheet(&self, format: Format) -> Sheet {
+        draw::sheet(self, format)
+    }
+
+    /// A document of its own.
+    pub fn document(&self) -> String {
+        document(&[self.sheet(Format::Wide), self.sheet(Format::Narrow)])
+    }
+}
+
+/// A document that shows the wide sheet, and the narrow one where a phone opens it.
+pub fn document(sheets: &[Sheet; 2]) -> String {
+    crate::format::printable(&sheet::document(sheets).into_string())
+}
+
+/// Both sheets for a page, without what the page itself shows.
+pub fn inline(sheets: &[Sheet; 2]) -> Markup {
+    maud::html! { @for sheet in sheets { (sheet.inline()) } }
+}

@@ -1,0 +1,154 @@
+//! A [`Plot`] on a sheet: head, axes, curves, names at their ends, foot.
+
+mod curves;
+mod foot;
+mod rulers;
+
+use maud::{Markup, PreEscaped, html};
+
+use super::sheet::{Format, MARGIN, Sheet, number};
+use super::{Plot, ends, text};
+
+/// Space for the triangles above the plot.
+const POINTERS: f64 = 11.0;
+/// Height of a line of text, of the text's.
+pub const LINE: f64 = 1.3;
+
+/// Room of a label on the upright axis, of its height: a figure with fewer lines is easier to read.
+const SPACING: f64 = 2.2;
+
+/// The plot itself on its sheet.
+#[derive(Debug, Clone, Copy)]
+pub struct Frame {
+    pub format: Format,
+    pub left: f64,
+    pub top: f64,
+    pub width: f64,
+    pub height: f64,
+}
+
+impl Frame {
+    /// Where shares of the axes are on the sheet.
+    pub fn at(&self, x: f64, y: f64) -> (f64, f64) {
+        (self.left + x * self.width, self.top + (1.0 - y) * self.height)
+    }
+
+    pub fn right(&self) -> f64 {
+        self.left + self.width
+    }
+
+    pub fn bottom(&self) -> f64 {
+        self.top + self.height
+    }
+}
+
+/// Lines of text from an upper edge down.
+pub struct Lines {
+    pub top: f64,
+    pub markup: String,
+}
+
+impl Lines {
+    pub fn add(&mut self, text: &str, size: f64, class: &str) {
+        let bold = (class == "title").then_some("bold");
+        let colour = if class == "soft" { "#59636e" } else { "#222222" };
+        let line = html! {
+            text .(class) x=(number(MARGIN)) y=(number(self.top + 0.95 * size)) font-size=(number(size)) font-weight=[bold] fill=(colour) { (text) }
+        };
+        self.markup.push_str(&line.into_string());
+        self.top += LINE * size;
+    }
+}
+
+pub fn sheet(plot: &Plot, format: Format) -> Sheet {
+    let (font, room) = (format.font(), format.width() - 2.0 * MARGIN);
+    let mut head = head(&plot.title, &plot.origin, format);
+    let shown_from = head.top;
+    head.top += 6.0;
+    for line in text::wrapped_to(&plot.y.title(), font, room, 2) {
+        head.add(&line, font, "ink");
+    }
+    for line in plot.remarks.iter().flat_map(|remark| text::wrapped_to(remark, font, room, 3)) {
+        head.add(&line, font, "soft");
+    }
+    let frame = frame(plot, format, head.top + 7.0 + if plot.pointers.is_empty() { 0.0 } else { POINTERS });
+    let (axes, below) = rulers::draw(plot, &frame);
+    let shown_to = below + 6.0;
+    let named = ends::width(plot, format).is_some();
+    let foot = foot::draw(plot, format, shown_to, named);
+    let clip = format!("clip-{}-{}", plot.slug, format.name());
+    let pad = 6.0;
+    let body = html! {
+        (PreEscaped(head.markup))
+        clipPath id=(clip) {
+            rect x=(number(frame.left - pad)) y=(number(frame.top - POINTERS)) width=(number(frame.width + 2.0 * pad)) height=(number(frame.height + POINTERS + pad)) {}
+        }
+        (axes)
+        @if plot.series.iter().all(|series| series.guide || series.dots.is_empty()) { (nothing(plot, &frame)) }
+        g.zoom clip-path={ "url(#" (clip) ")" } { (curves::draw(plot, &frame)) }
+        @if named { g.ends { (names(plot, &frame)) } }
+        (PreEscaped(foot.markup))
+    };
+    let frame = [frame.left, frame.top, frame.width, frame.height];
+    Sheet {
+        format,
+        title: plot.title.clone(),
+        words: plot.words.clone(),
+        height: foot.top + 6.0,
+        shown: (shown_from, shown_to),
+        frame: Some(frame),
+        body,
+    }
+}
+
+/// Title and origin, as every sheet begins.
+pub fn head(title: &str, origin: &str, format: Format) -> Lines {
+    let (font, room) = (format.font(), format.width() - 2.0 * MARGIN);
+    let mut head = Lines { top: MARGIN, markup: String::new() };
+    let size = font + 3.0;
+    for line in text::wrapped_to(title, 1.08 * size, room, 3) {
+        head.add(&line, size, "title");
+    }
+    for line in text::wrapped_to(origin, font, room, 3) {
+        head.add(&line, font, "soft");
+    }
+    head.top += 4.0;
+    head
+}
+
+/// The plot between its ticks on the left and the names on the right.
+fn frame(plot: &Plot, format: Format, top: f64) -> Frame {
+    let font = format.font();
+    let high = |_: &str| SPACING * font;
+    let written = plot.y.ticks(format.plot_height(), &high).into_iter().filter_map(|tick| tick.label);
+    let widest = written.map(|label| text::width(&label, font)).fold(12.0, f64::max);
+    let left = MARGIN + widest + 8.0;
+    let right = match ends::width(plot, format) {
+        Some(names) => format.width() - MARGIN - names - ends::LEADER,
+        // The last label stands half beyond the plot.
+        None => format.width() - MARGIN - 0.5 * text::width(&plot.x.written(plot.x.end()), font).clamp(8.0, 60.0),
+    };
+    Frame { format, left, top, width: right - left, height: format.plot_height() }
+}
+
+fn nothing(plot: &Plot, frame: &Frame) -> Markup {
+    let (x, y) = frame.at(0.5, 0.5);
+    html! { text.soft x=(number(x)) y=(number(y)) text-anchor="middle" fill="#59636e" { (plot.empty) } }
+}
+
+/// Names at the curves' ends, each with a line to it.
+fn names(plot: &Plot, frame: &Frame) -> Markup {
+    let font = frame.format.font();
+    html! {
+        @for end in ends::placed(plot, frame.format) {
+            @let (series, from) = (&plot.series[end.series], frame.at(end.from.0, end.from.1));
+            @let at = frame.at(1.0, end.at);
+            @let line = format!("M{} {}H{}L{} {}", number(from.0 + 2.0), number(from.1), number(at.0 + 2.0), number(at.0 + ends::LEADER - 3.0), number(at.1));
+            @let tone = super::TONES[series.look.tone % super::TONES.len()];
+            g data-s=(end.series) {
+                path .{ "t" (series.look.tone) } color=(tone) d=(line) fill="none" stroke="currentColor" stroke-width="1" opacity="0.7" {}
+                text.ink x=(number(at.0 + ends::LEADER)) y=(number(at.1 + 0.35 * font)) fill="#222222" { (end.text) }
+            }
+        }
+    }
+}
