@@ -5,11 +5,31 @@ use super::{Plot, Series};
 /// Curves that are nearer than this are one to the eye [share of the axis; 2 of 290 pixels].
 const NEAR: f64 = 0.007;
 
-/// For each series the later one that lies on all of it; None where some of it can be seen.
+/// The series in the order they are drawn: areas, helping lines, lines drawn through, dashed lines, points. Through the gaps of
+/// a dashed line what lies below it is seen.
+pub fn order(plot: &Plot) -> Vec<usize> {
+    let layer = |index: &usize| {
+        let series = &plot.series[*index];
+        match (series.look.area, series.guide, series.look.line) {
+            (true, ..) => 0,
+            (_, true, _) => 1,
+            (_, _, Some((0, _))) => 2,
+            (_, _, Some(_)) => 3,
+            (_, _, None) => 4,
+        }
+    };
+    let mut order: Vec<usize> = (0..plot.series.len()).collect();
+    order.sort_by_key(layer);
+    order
+}
+
+/// For each series the one that is drawn later and lies on all of it; None where some of it can be seen.
 pub fn hidden(plot: &Plot) -> Vec<Option<usize>> {
     let lines: Vec<Vec<(f64, f64)>> = plot.series.iter().map(|series| places(plot, series)).collect();
+    let order = order(plot);
     let by = |below: usize| {
-        let above = (below + 1..lines.len()).rev().find(|above| {
+        let later = order.iter().copied().skip_while(|index| *index != below).skip(1).collect::<Vec<usize>>();
+        let above = later.into_iter().rev().find(|above| {
             !plot.series[*above].guide && !plot.series[*above].look.area && lies_under(&lines[below], &lines[*above])
         });
         above.filter(|_| !plot.series[below].guide && !plot.series[below].look.area)
@@ -35,4 +55,54 @@ fn height(line: &[(f64, f64)], x: f64) -> Option<f64> {
     let ((x0, y0), (x1, y1)) = (two[0], two[1]);
     let share = if x1 > x0 { ((x - x0) / (x1 - x0)).clamp(0.0, 1.0) } else { 0.0 };
     Some(y0 + share * (y1 - y0))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::format::Unit;
+    use crate::plot::{Dot, Key, Look, Plot, Scale, Series};
+
+    /// A plot of straight lines, each by its height at 0 and at 1 and its dashes.
+    fn plot(lines: &[(f64, f64, usize)]) -> Plot {
+        let look = |dash| Look::line(dash, dash, 2.0);
+        let series = lines.iter().enumerate().map(|(key, (from, to, dash))| Series {
+            key,
+            who: String::new(),
+            label: None,
+            look: look(*dash),
+            guide: false,
+            dots: vec![Dot::exact(0.0, *from), Dot::exact(1.0, *to)],
+        });
+        Plot {
+            slug: String::new(),
+            title: String::new(),
+            origin: String::new(),
+            words: String::new(),
+            remarks: Vec::new(),
+            x: Scale::linear("x", Unit::Number, 0.0, 1.0),
+            y: Scale::linear("y", Unit::Number, 0.0, 1.0),
+            keys: (0..lines.len()).map(|n| Key { name: format!("line {n}"), look: look(0) }).collect(),
+            series: series.collect(),
+            pointers: Vec::new(),
+            levels: Vec::new(),
+            stated: Vec::new(),
+            forms: Vec::new(),
+            notes: Vec::new(),
+            empty: String::new(),
+        }
+    }
+
+    #[test]
+    fn a_line_under_another_is_named_and_one_beside_it_is_not() {
+        let covered = plot(&[(0.2, 0.8, 0), (0.201, 0.799, 1), (0.2, 0.7, 0)]);
+        assert_eq!(super::hidden(&covered), [Some(1), None, None]);
+        assert_eq!(covered.entries(), ["line 0 (lies under line 1)", "line 1", "line 2"]);
+        assert!(covered.document().contains("opacity=\"0.35\""), "a wider line below");
+    }
+
+    #[test]
+    fn dashes_lie_on_what_is_drawn_through() {
+        assert_eq!(super::order(&plot(&[(0.0, 1.0, 1), (0.0, 1.0, 0)])), [1, 0]);
+        assert_eq!(super::hidden(&plot(&[(0.0, 1.0, 1), (0.0, 1.0, 0)])), [None, Some(0)]);
+    }
 }

@@ -123,13 +123,16 @@ impl Browser {
 
     /// Opens a file at a size and in a theme (`light`, `dark`, or `print`), and waits until it is loaded.
     pub fn open(&mut self, file: &Path, width: u32, theme: &str) {
-        self.call(
-            "Emulation.setDeviceMetricsOverride",
-            json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false}),
-        );
+        self.resize(width);
         self.theme(theme);
         self.call("Page.navigate", json!({"url": format!("file://{}", file.display())}));
         self.wait("loaded", |message| message["method"] == "Page.loadEventFired");
+    }
+
+    /// Another width of the window, in CSS pixels.
+    pub fn resize(&mut self, width: u32) {
+        let size = json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false});
+        self.call("Emulation.setDeviceMetricsOverride", size);
     }
 
     /// Another theme for the open page.

@@ -17,8 +17,9 @@ const TEXTS: &str = "[...document.querySelectorAll('.stage svg')].filter((svg) =
 fn text_is_12_pixels_high_within_its_figure_and_apart_at_every_width() {
     let Some((mut browser, pages)) = browser() else { return };
     for kind in KINDS {
+        browser.open(&pages.file(kind), 360, "light");
         for width in [360, 420, 599, 600, 800, 1200] {
-            browser.open(&pages.file(kind), width, "light");
+            browser.resize(width);
             let texts = browser.eval(TEXTS);
             let texts = texts.as_array().expect("a list");
             assert!(texts.len() > 8, "{kind}, {width} px: {} texts", texts.len());
@@ -53,8 +54,9 @@ fn text_is_12_pixels_high_within_its_figure_and_apart_at_every_width() {
 fn nothing_scrolls_sideways_and_no_table_is_cut() {
     let Some((mut browser, pages)) = browser() else { return };
     for kind in KINDS {
+        browser.open(&pages.file(kind), 320, "light");
         for width in [320, 360, 420, 800, 1200] {
-            browser.open(&pages.file(kind), width, "light");
+            browser.resize(width);
             let page = browser.eval("document.documentElement.scrollWidth - document.documentElement.clientWidth");
             let wide = browser.eval(
                 "[...document.body.querySelectorAll('*')].filter((one) => one.getBoundingClientRect().right > \

@@ -55,7 +55,7 @@ fn values_are_read_out_by_mouse_and_by_keys() {
 fn a_legend_entry_hides_its_curve_by_mouse_and_by_keys() {
     let Some((mut browser, pages)) = browser() else { return };
     browser.open(&pages.file("find"), 1200, "light");
-    let shown = "[...document.querySelectorAll('#figure-latency svg.wide g.s')].map((one) => getComputedStyle(one).display !== 'none')";
+    let shown = "[...document.querySelectorAll('#figure-latency svg.wide g.s')].sort((a, b) => a.dataset.s - b.dataset.s).map((one) => getComputedStyle(one).display !== 'none')";
     let button = "#figure-latency .keys li[data-key='1'] button";
     assert_eq!(browser.eval(shown), json!([true, true, true, true, true, true]));
     let at = place(&mut browser, button, (0.5, 0.5));

@@ -18,7 +18,8 @@ pub fn draw(plot: &Plot, frame: &Frame) -> Markup {
     html! {
         @for pointer in &plot.pointers { (marked::pointer(plot, frame, pointer)) }
         (marked::levels(plot, frame))
-        @for (index, series) in plot.series.iter().enumerate() {
+        @for index in cover::order(plot) {
+            @let series = &plot.series[index];
             @let tone = series.look.tone % TONES.len();
             g.s .{ "t" (tone) } data-s=(index) color=(TONES[tone]) { (curve(plot, frame, index, hidden[index].is_some())) }
         }
