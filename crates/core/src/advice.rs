@@ -89,6 +89,12 @@ pub struct Candidate {
     pub replications: u64,
     /// True: on the Pareto front of [`FRONT`].
     pub front: bool,
+    /// Shell commands that set it on [`Advice::device`], as root; empty: it works so already. None: not looked up, or not offered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commands: Option<Vec<String>>,
+    /// Why no setting of Linux, or of the device, makes it so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_offered: Option<String>,
 }
 
 impl Candidate {
@@ -136,6 +142,9 @@ pub struct Advice {
     /// What the reader must know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// The device that the commands set: an interface of this host. None: [`Advice::PLACEHOLDER`] stands for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
     /// How it was produced.
     pub provenance: Provenance,
 }
@@ -154,6 +163,9 @@ pub struct Overall {
 }
 
 impl Advice {
+    /// What stands for the device in commands where none was named.
+    pub const PLACEHOLDER: &'static str = "DEV";
+
     /// The candidate of a scheme.
     pub fn candidate(&self, scheme: &Scheme) -> Option<&Candidate> {
         self.candidates.iter().find(|candidate| candidate.scheme == *scheme)

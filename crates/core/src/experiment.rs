@@ -19,7 +19,7 @@ mod values;
 
 use serde::{Deserialize, Serialize};
 
-pub use curve::{Answerer, Check, Curve, Dot, checks};
+pub use curve::{Answerer, Check, Compared, Curve, Dot, checks};
 pub use design::{CONFIGURATIONS_AT_MOST, Design};
 pub use figure::{Across, Axes, Axis, Ends, FigureSection, Mark, MarkSection, Scale};
 pub use file::{BadValue, FileError, Step, parse_toml};

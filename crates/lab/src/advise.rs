@@ -10,6 +10,7 @@
 //! | `judge` | keeps or drops a candidate by the interval of each constrained figure |
 //! | [`kn`] | picks the best of those that keep the constraints, with a stated probability of being right |
 //! | `race` | puts the last three together |
+//! | `settings` | what each setting is on a device: commands, or why it offers none |
 //! | `front` | the Pareto front of latency, loss and CPU left |
 //! | `overall` | what keeping one setting over several loads costs |
 //!
@@ -27,6 +28,7 @@ mod overall;
 mod race;
 mod samples;
 mod screen;
+mod settings;
 
 use netcliff_core::advice::{Candidate, CandidateStatus, Verdict};
 use netcliff_core::{
@@ -37,6 +39,7 @@ use netcliff_core::{
 pub use candidates::candidates;
 pub use overall::overall;
 pub use samples::Sampler;
+pub use settings::{offered, with_commands};
 
 use race::Race;
 use samples::Samples;
@@ -256,6 +259,7 @@ fn begun(question: &Question, candidates: Vec<Candidate>) -> Advice {
         alike: Vec::new(),
         candidates,
         notes: Vec::new(),
+        device: None,
         provenance: Provenance::default(),
     }
 }

@@ -1,6 +1,6 @@
 //! [`Drawing`]: an experiment with its answers, ready to be drawn as text, SVG or HTML.
 
-use netcliff_core::experiment::{Answerer, Axes, Axis, BadValue, Check, Curve, Experiment, Mark, checks};
+use netcliff_core::experiment::{Answerer, Axes, Axis, BadValue, Check, Compared, Curve, Experiment, Mark, checks};
 use netcliff_core::{Dimension, EngineKind, Provenance};
 
 use crate::format::{self, Unit};
@@ -132,13 +132,20 @@ impl Drawing {
     pub fn compared(&self, check: &Check) -> String {
         let curve = check.curve.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
         let who = check.answerer.map(|answerer| format!("{answerer} ")).unwrap_or_default();
-        let verdict = match check.within {
-            Some(true) => ", within the tolerance",
-            Some(false) => ", OUTSIDE the tolerance",
-            None => "",
+        let verdict = match (check.of, check.within) {
+            (Compared::Bound, Some(true)) => ", stated value within the bound",
+            (Compared::Bound, Some(false)) => ", stated value ABOVE the bound",
+            (_, Some(true)) => ", within the tolerance",
+            (_, Some(false)) => ", OUTSIDE the tolerance",
+            (_, None) => ", no tolerance stated",
         };
-        let value = format::quantity(check.value, unit(&self.axes.y));
-        format!("{curve}{who}{value} ({}){verdict}", format::signed(check.error, Unit::Share))
+        let (place, axis) = match check.of {
+            Compared::Value | Compared::Bound => ("", &self.axes.y),
+            Compared::Steepest => ("steepest at ", &self.axes.x),
+            Compared::Leaves => ("apart from ", &self.axes.x),
+        };
+        let value = format::quantity(check.value, unit(axis));
+        format!("{curve}{who}{place}{value} ({}){verdict}", format::signed(check.error, Unit::Share))
     }
 }
 

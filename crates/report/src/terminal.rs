@@ -24,7 +24,7 @@ use crate::format::{self, Unit};
 use crate::sheet::{self, Verdict};
 use page::{Page, Tone};
 
-pub use advice::settings;
+pub use advice::{settings, settings_brief};
 pub use brief::brief;
 pub use comparison::compare;
 pub use experiment::experiment;
@@ -32,7 +32,7 @@ pub use forwarding::forwarding;
 pub use inspection::inspection;
 pub use limits::limits;
 pub use plot::delivered as plot;
-pub use rfc2544::rfc2544;
+pub use rfc2544::{rfc2544, rfc2544_brief};
 pub use rr::rr;
 pub use stream::stream;
 pub use transfers::transfers;

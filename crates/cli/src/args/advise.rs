@@ -11,11 +11,12 @@ use netcliff_lab::advise::Indifference;
 #[command(
     after_help = "`--help` has examples and rarer options.",
     after_long_help = "Examples:
-  netcliff advise --rate 100kpps
+  netcliff advise --rate 100kpps --if eth0
   netcliff advise --rate 100kpps --minimise p99 --subject-to 'loss<=1e-4' --subject-to 'available>=30%'
   netcliff advise --rates 20kpps..160kpps:8 --objective cpu --json
   netcliff advise --rate 40kpps --arrivals onoff --candidates coalesce,napi --scheme disable-enable
 
+The advice ends in commands for this host (ethtool -C, sysctl, sysfs). `netcliff tune try` measures a setting before it is kept.
 Figures: mean, p50, p90, p99, p999, loss, throughput, goodput, available, interrupts, and every key that
 `predict --csv` prints. Exit code 1: nothing keeps the constraints, or the packets allowed did not decide."
 )]
@@ -40,7 +41,7 @@ pub struct AdviseArgs {
     #[arg(long, default_value = "64B", help_heading = "Load")]
     pub size: FrameSizes,
     /// Link speed, for shares of line rate
-    #[arg(long, default_value = "1Gbit/s", value_parser = units::parse_bps, allow_hyphen_values = true, help_heading = "Load")]
+    #[arg(long, default_value = "1Gbit/s", value_parser = units::parse_bps, allow_hyphen_values = true, hide_short_help = true, help_heading = "Load")]
     pub link: f64,
     /// A policy: latency is --minimise p99 and cpu is --maximise available, both --subject-to 'loss<=1e-4' where nothing
     /// else is asked for; throughput is --maximise throughput
@@ -55,19 +56,25 @@ pub struct AdviseArgs {
     /// Constraint (repeatable), such as 'loss<=1e-4'
     #[arg(long, value_name = "FIGURE<=BOUND|FIGURE>=BOUND")]
     pub subject_to: Vec<Constraint>,
-    /// Schemes to try, with a grid of parameters each: all, or names such as napi,coalesce [default: all, or none
-    /// where --scheme is given]
+    /// Schemes to try, with a grid of parameters each: all that Linux has (with --all-schemes the others, too), or names
+    /// such as napi,coalesce [default: all, or none where --scheme is given]
     #[arg(long, value_name = "all|NAME,...", value_delimiter = ',')]
     pub candidates: Vec<String>,
     /// A setting to try (repeatable)
     #[arg(long, value_name = "NAME[:key=value,...]")]
     pub scheme: Vec<Scheme>,
+    /// Only what this device's driver can set, with the commands that set it [default: any driver; the commands name DEV]
+    #[arg(long = "if", value_name = "DEVICE")]
+    pub interface: Option<String>,
+    /// Also schemes that no driver offers, such as polling; they are marked
+    #[arg(long)]
+    pub all_schemes: bool,
     /// Least probability that constraints are judged and the best is picked correctly
     #[arg(long, default_value = "95%", hide_short_help = true)]
     pub confidence: Share,
     /// Smallest difference worth telling apart: a share of the best (of one CPU for CPU shares), or an amount in the
     /// figure's unit
-    #[arg(long, default_value = "2%", value_name = "SHARE|AMOUNT")]
+    #[arg(long, default_value = "2%", value_name = "SHARE|AMOUNT", hide_short_help = true)]
     pub indifference: String,
     /// Do not simulate what the model puts further than this from a bound or from the best
     #[arg(long, default_value = "25%", value_parser = units::parse_share, hide_short_help = true)]
@@ -84,6 +91,9 @@ pub struct AdviseArgs {
     /// Seed of every random stream
     #[arg(long, default_value_t = 1, value_parser = super::seed, allow_negative_numbers = true)]
     pub seed: u64,
+    /// Print all that was found: the figure, settings off the front, what has no answer
+    #[arg(short, long, conflicts_with = "json")]
+    pub verbose: bool,
     /// One JSON object, or one a line with --rates
     #[arg(long)]
     pub json: bool,

@@ -120,6 +120,9 @@ pub struct Rfc2544Args {
     /// Use a port although it carries the default route or another tool's XDP program
     #[arg(long, requires = "tx", help_heading = "Device", hide_short_help = true)]
     pub i_know: bool,
+    /// Print all that was found: the tester, what was predicted, the loss at every load, notes
+    #[arg(short, long, conflicts_with_all = ["json", "csv"], help_heading = "Output")]
+    pub verbose: bool,
     /// Keep the result in the record store
     #[arg(long, help_heading = "Output")]
     pub save: bool,

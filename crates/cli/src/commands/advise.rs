@@ -1,10 +1,14 @@
 //! `netcliff advise`.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
+use anyhow::Context;
 use netcliff_core::advice::Verdict;
 use netcliff_core::{Advice, EngineFailure, Load, Provenance, Scheme};
-use netcliff_lab::advise::{AdviseError, Question, Settings, advise, candidates, overall};
+use netcliff_host::inspect::Inspection;
+use netcliff_host::tune::plan::scheme::Device;
+use netcliff_lab::advise::{AdviseError, Question, Settings, advise, candidates, offered, overall, with_commands};
 use netcliff_lab::inputs;
 use netcliff_model::ModelEngine;
 use netcliff_report as report;
@@ -17,7 +21,9 @@ use crate::progress::Search;
 
 /// Every load in turn; as JSON each is printed as it is known.
 pub fn run(args: &AdviseArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
-    let questions = questions(args, store)?;
+    let inspection = inspected(args)?;
+    let device = device(args, inspection.as_ref())?;
+    let questions = questions(args, store, device)?;
     let sim = SimEngine { seed: args.seed, confidence: args.confidence.0, ..SimEngine::default() };
     let mut all = Vec::new();
     for (index, question) in questions.iter().enumerate() {
@@ -26,6 +32,7 @@ pub fn run(args: &AdviseArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
         let found = advise(question, &ModelEngine::default(), &sim, &mut progress);
         progress.finish();
         let mut advice = found.map_err(explain)?;
+        with_commands(&mut advice, device);
         advice.provenance = provenance(args, started.elapsed().as_secs_f64());
         if args.json {
             output::json_line(&advice)?;
@@ -33,7 +40,8 @@ pub fn run(args: &AdviseArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
         all.push(advice);
     }
     if !args.json {
-        output::data(&report::terminal::settings(&all, &overall(&all), output::style()))?;
+        let page = if args.verbose { report::terminal::settings } else { report::terminal::settings_brief };
+        output::data(&page(&all, &overall(&all), output::style()))?;
     }
     Ok(said(&all))
 }
@@ -70,7 +78,23 @@ fn closest(advice: &Advice) -> String {
     format!("; closest comes {} with {}", candidate.scheme, each.collect::<Vec<_>>().join(" and "))
 }
 
-fn questions(args: &AdviseArgs, store: &StoreArgs) -> anyhow::Result<Vec<Question>> {
+/// This host, where a device of it is named.
+fn inspected(args: &AdviseArgs) -> anyhow::Result<Option<Inspection>> {
+    let look = |_| Inspection::of_this_host(Duration::ZERO).context("cannot ask the kernel for its interfaces");
+    args.interface.as_ref().map(look).transpose()
+}
+
+/// What the commands set.
+fn device<'a>(args: &AdviseArgs, inspection: Option<&'a Inspection>) -> anyhow::Result<Device<'a>> {
+    let Some((name, inspection)) = args.interface.as_ref().zip(inspection) else {
+        return Ok(Device::Any(Advice::PLACEHOLDER));
+    };
+    let port = inspection.port(name);
+    port.map(|port| Device::Port(inspection, port))
+        .ok_or_else(|| output::usage(format!("--if: there is no interface {name:?}; `ip link` lists them")))
+}
+
+fn questions(args: &AdviseArgs, store: &StoreArgs, device: Device<'_>) -> anyhow::Result<Vec<Question>> {
     let loads: Vec<Load> = args.rate.into_iter().chain(args.rates.iter().flat_map(|rates| rates.0.clone())).collect();
     if loads.is_empty() {
         return Err(output::usage("no offered load: give --rate 100kpps or --rates 20kpps..160kpps:8"));
@@ -89,7 +113,7 @@ fn questions(args: &AdviseArgs, store: &StoreArgs) -> anyhow::Result<Vec<Questio
     let question = |rate| -> anyhow::Result<Question> {
         let traffic = inputs::traffic(&args.arrivals, &args.size, Some(rate), args.link).map_err(output::usage)?;
         traffic.validate().map_err(output::usage)?;
-        let candidates = chosen(args, &candidates(&host, &traffic))?;
+        let candidates = chosen(args, &candidates(&host, &traffic), device)?;
         let constraints = constraints.clone();
         Ok(Question { host: host.clone(), traffic, goal, constraints, candidates, settings })
     };
@@ -100,8 +124,9 @@ fn questions(args: &AdviseArgs, store: &StoreArgs) -> anyhow::Result<Vec<Questio
     Ok(questions)
 }
 
-/// The grid's settings of the schemes asked for, then those that were given.
-fn chosen(args: &AdviseArgs, grid: &[Scheme]) -> anyhow::Result<Vec<Scheme>> {
+/// The settings that were given, then the grid's of the schemes asked for, of which those that the device does not offer only with
+/// --all-schemes.
+fn chosen(args: &AdviseArgs, grid: &[Scheme], device: Device<'_>) -> anyhow::Result<Vec<Scheme>> {
     let whole =
         args.candidates.iter().any(|name| name == "all") || args.candidates.is_empty() && args.scheme.is_empty();
     let mut names: Vec<&str> = grid.iter().map(Scheme::name).collect();
@@ -111,9 +136,17 @@ fn chosen(args: &AdviseArgs, grid: &[Scheme]) -> anyhow::Result<Vec<Scheme>> {
         let accepted = names.join(", ");
         return Err(output::usage(format!("--candidates {unknown:?}: expected all, or names of {accepted}")));
     }
-    let kept = grid.iter().filter(|scheme| whole || args.candidates.iter().any(|name| name == scheme.name()));
+    let can_be = |scheme: &&Scheme| args.all_schemes || offered(scheme, device).is_ok();
+    for name in args.candidates.iter().filter(|name| *name != "all") {
+        let mut own = grid.iter().filter(|scheme| scheme.name() == name).peekable();
+        let why = own.peek().and_then(|scheme| offered(scheme, device).err()).unwrap_or_default();
+        if !own.any(|scheme| can_be(&scheme)) {
+            return Err(output::usage(format!("--candidates {name}: {why}; --all-schemes looks at it all the same")));
+        }
+    }
+    let named = |scheme: &&Scheme| whole || args.candidates.iter().any(|name| name == scheme.name());
     let mut chosen: Vec<Scheme> = Vec::new();
-    for scheme in args.scheme.iter().chain(kept) {
+    for scheme in args.scheme.iter().chain(grid.iter().filter(named).filter(can_be)) {
         if !chosen.contains(scheme) {
             chosen.push(scheme.clone());
         }

@@ -55,7 +55,7 @@ pub fn run(args: &Rfc2544Args, store_args: &StoreArgs) -> anyhow::Result<ExitCod
     if settings.tests.throughput {
         output::say(format!("netcliff: {}", progress::expected(&settings)));
     }
-    let mut progress = Progress::new();
+    let mut progress = Progress::new(&settings);
     let found = rfc2544::run(&settings, place(args), tester_cpu, &stop, &mut |step| progress.step(&step));
     progress.flush();
     if let (Err(_), Some((store, run))) = (&found, kept) {
@@ -99,7 +99,8 @@ fn show(args: &Rfc2544Args, found: &Rfc2544Report) -> anyhow::Result<()> {
     } else if args.csv {
         output::data(&report::csv::rfc2544(found))?;
     } else {
-        output::data(&report::terminal::rfc2544(found, output::style()))?;
+        let page = if args.verbose { report::terminal::rfc2544 } else { report::terminal::rfc2544_brief };
+        output::data(&page(found, output::style()))?;
     }
     if let Some(path) = &args.html {
         write(path, &report::html::rfc2544(found))?;

@@ -30,6 +30,7 @@ fn a_page_for_people() {
         "advise_one",
         home.stdout(two(&["--subject-to", "loss<=1e-3", "--subject-to", "available>=30%"]))
     );
+    insta::assert_snapshot!("advise_one_v", home.stdout(two(&["-v", "--subject-to", "loss<=1e-3"])));
     let sweep = [&["advise", "--rates", "20kpps,120kpps"], &TWO[3..]].concat();
     insta::assert_snapshot!(
         "advise_sweep",
@@ -56,6 +57,40 @@ fn json_has_every_candidate_and_the_seed_repeats_it() {
         advice
     };
     assert_eq!(without(ask(&["--minimise", "p99", "--seed", "5"])), without(advice));
+}
+
+/// Without a device the commands name a placeholder; schemes that no driver offers are left out, or marked.
+#[test]
+fn the_advice_ends_in_commands() {
+    let home = Home::new();
+    let few = ["--packets-each", "2000", "--first-stage", "5", "--margin", "10%", "--packets-at-most", "3000000"];
+    let ask = |more: &[&'static str]| {
+        let args = [&["advise", "--rate", "60kpps", "--objective", "cpu", "--json"], &few[..], more].concat();
+        let output = home.netcliff(args).output().unwrap();
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()
+    };
+    let advice = ask(&[]);
+    let candidates = advice["candidates"].as_array().unwrap();
+    assert!(candidates.len() > 20, "{}", candidates.len());
+    for one in candidates {
+        let scheme = one["scheme"].as_str().unwrap();
+        assert!(
+            scheme.starts_with("napi:") || scheme.starts_with("coalesce:") || scheme.starts_with("dim:"),
+            "{scheme}"
+        );
+        assert!(one["commands"].is_array() && one.get("not_offered").is_none(), "{one}");
+    }
+    let pick = &candidates[0]["commands"];
+    assert!(pick.to_string().contains("ethtool -C DEV"), "{pick}");
+    let all = ask(&["--all-schemes"]);
+    let marked = all["candidates"].as_array().unwrap().iter().filter(|one| one["not_offered"].is_string());
+    assert!(marked.count() > 20);
+    // A device without interrupts offers no coalescing.
+    let lo = ask(&["--if", "lo"]);
+    assert_eq!(lo["device"], "lo");
+    assert!(
+        lo["candidates"].as_array().unwrap().iter().all(|one| one["scheme"].as_str().unwrap().starts_with("napi:"))
+    );
 }
 
 /// The same question and the opposite one have different answers: CPU left grows with the count, latency too.
@@ -120,6 +155,8 @@ fn refused() {
                 &["latency_p99_s>=2ms", "latency_p99_s<=1ms", "exclude"],
             ),
             (&["advise", "--rate", "100kpps", "--candidates", "napy"], &["napy", "napi-2007", "all"]),
+            (&["advise", "--rate", "100kpps", "--candidates", "polling"], &["by a timer", "--all-schemes"]),
+            (&["advise", "--rate", "100kpps", "--if", "none0"], &["none0", "ip link"]),
             (&["advise", "--rate", "100kpps", "--scheme", "polling:period=1us"], &["1us", "poll overhead"]),
             (&["advise", "--rate", "100kpps", "--indifference", "2"], &["\"2\"", "latency_p99_s", "2%"]),
             (&["advise", "--rate", "100kpps", "--indifference", "0%"], &["\"0%\"", "above 0"]),

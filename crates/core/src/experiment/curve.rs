@@ -60,6 +60,25 @@ impl Curve {
         Some(left.y.value + share * (right.y.value - left.y.value))
     }
 
+    /// The middle of the step over which it is steepest; None for fewer than two points.
+    pub fn steepest(&self) -> Option<f64> {
+        let steps = self.dots.windows(2).filter(|pair| pair[1].x > pair[0].x);
+        let slope = |pair: &[Dot]| ((pair[1].y.value - pair[0].y.value) / (pair[1].x - pair[0].x)).abs();
+        let steepest = steps.max_by(|a, b| slope(a).total_cmp(&slope(b)))?;
+        Some((steepest[0].x + steepest[1].x) / 2.0)
+    }
+
+    /// Where it leaves another curve: the first place from which on they differ by more than [`APART`] of the other's values. None:
+    /// it does not, or is not on it before.
+    pub fn leaves(&self, other: &Self) -> Option<f64> {
+        let apart = |dot: &Dot| {
+            let theirs = other.at(dot.x)?;
+            Some((dot.y.value - theirs).abs() > APART * theirs.abs())
+        };
+        let first = self.dots.iter().position(|dot| apart(dot) == Some(true))?;
+        (first > 0).then(|| self.dots[first].x)
+    }
+
     /// The highest value; None for a curve without points.
     pub fn highest(&self) -> Option<f64> {
         self.dots.iter().map(|dot| dot.y.value).reduce(f64::max)
@@ -73,13 +92,33 @@ pub struct Check {
     pub curve: Option<String>,
     /// Who answered.
     pub answerer: Option<Answerer>,
-    /// The curve's value at the mark; at its highest for a mark without x.
+    /// The curve's value at the mark, or its highest for a mark without x; of a mark without y, the place where the curve is steepest
+    /// or leaves the other.
     pub value: f64,
     /// Value minus stated, as a share of the stated; the bare difference where that is 0.
     pub error: f64,
-    /// Whether that is within the mark's tolerance, or the value within the stated interval; None where there is neither.
+    /// Whether that is within the mark's tolerance, the value within the stated interval, or the stated value within the bound; None
+    /// where there is none of them.
     pub within: Option<bool>,
+    /// What was compared.
+    pub of: Compared,
 }
+
+/// What of a curve is compared with a stated number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compared {
+    /// Its value.
+    Value,
+    /// Its value, as a bound of the stated one.
+    Bound,
+    /// The place on the x axis where it is steepest.
+    Steepest,
+    /// The place on the x axis where it leaves another curve.
+    Leaves,
+}
+
+/// Curves that differ by more are not the same: above what a simulation to 2 % leaves between two runs.
+const APART: f64 = 0.05;
 
 /// Curves of so many names are few enough that a mark which names none is held against each.
 const FEW: usize = 2;
@@ -87,24 +126,33 @@ const FEW: usize = 2;
 /// The mark against each curve of the name it should lie on, as far as they reach that place; against all where it names none and they
 /// are few.
 pub fn checks(mark: &Mark, curves: &[Curve]) -> Vec<Check> {
-    let Some(stated) = mark.y else { return Vec::new() };
     let (on, tolerance) = mark.on.as_ref().map_or((None, None), |(name, tolerance)| (Some(name), *tolerance));
     let names: std::collections::BTreeSet<&str> = curves.iter().map(|curve| curve.name.as_str()).collect();
-    if on.is_none() && names.len() > FEW {
+    if on.is_none() && (names.len() > FEW || mark.y.is_none()) {
         return Vec::new();
     }
     let check = |curve: &Curve| {
-        let value = match mark.x {
-            Some(x) => curve.at(x)?,
-            None => curve.highest()?,
-        };
+        let (stated, value, of) = compared(mark, curve, curves)?;
         let error = (value - stated) / if stated == 0.0 { 1.0 } else { stated };
         let inside = mark.interval.map(|(low, high)| (low..=high).contains(&value));
-        let within = tolerance.map(|tolerance| error.abs() <= tolerance).or(inside);
+        let below = mark.bound.then_some(stated <= value);
+        let within = tolerance.map(|tolerance| error.abs() <= tolerance).or(inside).or(below);
         let name = (on.is_none() && names.len() > 1).then(|| curve.name.clone());
-        Some(Check { curve: name, answerer: curve.answerer, value, error, within })
+        Some(Check { curve: name, answerer: curve.answerer, value, error, within, of })
     };
     curves.iter().filter(|curve| on.is_none_or(|name| curve.name == *name)).filter_map(check).collect()
+}
+
+/// The stated number, and what the curve has for it.
+fn compared(mark: &Mark, curve: &Curve, curves: &[Curve]) -> Option<(f64, f64, Compared)> {
+    if let Some(stated) = mark.y {
+        let value = mark.x.map_or_else(|| curve.highest(), |x| curve.at(x))?;
+        return Some((stated, value, if mark.bound { Compared::Bound } else { Compared::Value }));
+    }
+    let stated = mark.x?;
+    let Some(other) = &mark.leaves else { return Some((stated, curve.steepest()?, Compared::Steepest)) };
+    let other = curves.iter().find(|one| one.name == *other && one.answerer == curve.answerer)?;
+    Some((stated, curve.leaves(other)?, Compared::Leaves))
 }
 
 #[cfg(test)]
@@ -126,6 +174,8 @@ mod tests {
             label: "a number".to_owned(),
             source: "a table".to_owned(),
             on: None,
+            leaves: None,
+            bound: false,
         };
         let found = checks(&mark, &[curve("one", 11.0), curve("other", 13.0)]);
         let told: Vec<_> = found.iter().map(|check| (check.curve.as_deref(), check.within)).collect();
@@ -137,5 +187,40 @@ mod tests {
         let named = Mark { on: Some(("other".to_owned(), Some(0.5))), ..mark };
         let found = checks(&named, &[curve("one", 11.0), curve("other", 13.0), curve("third", 13.0)]);
         assert_eq!(found.iter().map(|check| check.within).collect::<Vec<_>>(), [Some(true)], "the tolerance counts");
+    }
+
+    fn line(name: &str, points: &[(f64, f64)]) -> Curve {
+        let dots = points.iter().map(|(x, y)| Dot { x: *x, y: Figure::exact(*y) }).collect();
+        Curve { name: name.to_owned(), answerer: None, dots }
+    }
+
+    fn at(x: Option<f64>, y: Option<f64>, on: &str, tolerance: Option<f64>) -> Mark {
+        let on = Some((on.to_owned(), tolerance));
+        let (label, source) = ("a number".to_owned(), "a paper".to_owned());
+        Mark { x, y, interval: None, label, source, on, leaves: None, bound: false }
+    }
+
+    /// A place without a value is where the curve is steepest, or where it leaves the one that it followed.
+    #[test]
+    fn a_stated_place_has_its_distance() {
+        let curves = [
+            line("one", &[(1.0, 10.0), (2.0, 9.0), (3.0, 4.0), (4.0, 4.0)]),
+            line("other", &[(1.0, 10.1), (2.0, 9.1), (3.0, 8.0), (4.0, 7.0)]),
+        ];
+        let steep = checks(&at(Some(2.4), None, "one", Some(0.05)), &curves);
+        assert_eq!(steep.iter().map(|check| (check.value, check.within)).collect::<Vec<_>>(), [(2.5, Some(true))]);
+        assert_eq!(steep[0].of, Compared::Steepest);
+        let leaving = Mark { leaves: Some("other".to_owned()), ..at(Some(2.0), None, "one", Some(0.1)) };
+        let found = checks(&leaving, &curves);
+        assert_eq!((found[0].value, found[0].within, found[0].of), (3.0, Some(false), Compared::Leaves));
+        // One that was never on the other does not leave it.
+        assert!(checks(&leaving, &[line("one", &[(1.0, 1.0)]), line("other", &[(1.0, 2.0)])]).is_empty());
+    }
+
+    #[test]
+    fn a_bound_is_kept_below_it() {
+        let under = |y| checks(&Mark { bound: true, ..at(Some(2.0), Some(y), "roof", None) }, &[curve("roof", 5.0)]);
+        assert_eq!((under(4.0)[0].within, under(4.0)[0].of), (Some(true), Compared::Bound));
+        assert_eq!(under(6.0)[0].within, Some(false));
     }
 }

@@ -203,12 +203,19 @@ pub struct MarkSection {
     pub label: String,
     /// Who states it, and where.
     pub source: String,
-    /// The curve it should lie on, by name; a mark without x is held against that curve's highest value.
+    /// The curve it should lie on, by name; a mark without x is held against that curve's highest value, one without y against the
+    /// place where that curve is steepest, or leaves that of `leaves`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<String>,
+    /// Of a mark without y: the curve that `on` follows up to there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leaves: Option<String>,
     /// How far from the curve it may lie, as a share of the stated value; where that is 0, in its own unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tolerance: Option<Share>,
+    /// True: the curve is a bound, and the stated value must not exceed it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub bound: bool,
 }
 
 /// A mark in base units.
@@ -226,6 +233,17 @@ pub struct Mark {
     pub source: String,
     /// The curve it should lie on and how near.
     pub on: Option<(String, Option<f64>)>,
+    /// Of a mark without y: the curve that `on` follows up to x.
+    pub leaves: Option<String>,
+    /// The curve is a bound that y must not exceed.
+    pub bound: bool,
+}
+
+impl Mark {
+    /// Names of the curves that it takes to judge it.
+    pub fn curves(&self) -> impl Iterator<Item = &str> {
+        self.on.iter().map(|(name, _)| name.as_str()).chain(self.leaves.as_deref())
+    }
 }
 
 impl MarkSection {
@@ -255,11 +273,17 @@ impl MarkSection {
                 Some((read("y_interval", axes.y.dimension, low)?, read("y_interval", axes.y.dimension, high)?))
             }
         };
-        if self.on.is_some() && y.is_none() {
-            return Err(bad("on", format!("mark \"{}\": `on` compares y with a curve; give y", self.label)));
+        if self.leaves.is_some() && (self.on.is_none() || y.is_some()) {
+            let form = "`leaves` says where the curve `on` leaves another; give x and `on`, no y";
+            return Err(bad("leaves", format!("mark \"{}\": {form}", self.label)));
+        }
+        if self.bound && (self.on.is_none() || y.is_none() || self.tolerance.is_some()) {
+            let form = "`bound` says that y must not exceed the curve `on`; give both, no tolerance";
+            return Err(bad("bound", format!("mark \"{}\": {form}", self.label)));
         }
         let tolerance = self.tolerance.map(|share| share.0);
         let on = self.on.clone().map(|name| (name, tolerance));
-        Ok(Mark { x, y, interval, label: self.label.clone(), source: self.source.clone(), on })
+        let (leaves, bound) = (self.leaves.clone(), self.bound);
+        Ok(Mark { x, y, interval, label: self.label.clone(), source: self.source.clone(), on, leaves, bound })
     }
 }

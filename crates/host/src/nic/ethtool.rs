@@ -221,7 +221,8 @@ pub fn set_coalesce(interface: &str, key: &str, value: u32) -> io::Result<()> {
     set!(interface, key, value, op_coalesce_set_do, COALESCE_SET,
         "rx-usecs" => push_rx_usecs, "rx-frames" => push_rx_max_frames,
         "tx-usecs" => push_tx_usecs, "tx-frames" => push_tx_max_frames,
-        "adaptive-rx" => push_use_adaptive_rx, "adaptive-tx" => push_use_adaptive_tx)
+        "adaptive-rx" => push_use_adaptive_rx, "adaptive-tx" => push_use_adaptive_tx,
+        "cqe-mode-rx" => push_use_cqe_mode_rx)
 }
 
 /// Sets the size of a ring, `rx` or `tx` (descriptors).

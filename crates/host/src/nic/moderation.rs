@@ -37,7 +37,17 @@ const VOCABULARIES: [Vocabulary; 3] = [
     Vocabulary { drivers: &["ixgbe", "ixgbevf"], words: &[(1, 126, 126)], least_us: 2 },
 ];
 
+/// Drivers whose `rx-usecs` is the shortest time between two interrupts (ITR, EITR), not a delay from the first frame:
+/// `*_set_coalesce` below drivers/net/ethernet/intel.
+const SPACING: [&str; 11] =
+    ["e1000", "e1000e", "igb", "igbvf", "igc", "ixgbe", "ixgbevf", "i40e", "iavf", "ice", "idpf"];
+
 impl Nic {
+    /// Whether `rx-usecs` is the shortest time between two interrupts; false: the delay from the first frame, as ethtool defines it.
+    pub fn spaces_interrupts(&self) -> bool {
+        self.driver.as_deref().is_some_and(|driver| SPACING.contains(&driver))
+    }
+
     fn vocabulary(&self) -> Option<&'static Vocabulary> {
         let driver = self.driver.as_deref()?;
         VOCABULARIES.iter().find(|vocabulary| vocabulary.drivers.contains(&driver))

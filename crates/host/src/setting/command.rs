@@ -56,7 +56,7 @@ impl Setting {
         };
         match self {
             Setting::Ethtool { group, key, .. } => match group {
-                Group::Coalesce if key.starts_with("adaptive") => {
+                Group::Coalesce if key.starts_with("adaptive") || key.starts_with("cqe-mode") => {
                     words("-C", &[key, if value == "0" { "off" } else { "on" }])
                 }
                 Group::Coalesce => words("-C", &[key, value]),

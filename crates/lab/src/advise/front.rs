@@ -62,6 +62,8 @@ mod tests {
             constraints: Vec::new(),
             replications: 0,
             front: false,
+            commands: None,
+            not_offered: None,
         }
     }
 

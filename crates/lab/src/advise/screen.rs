@@ -57,6 +57,8 @@ fn by_model(question: &Question, scheme: &Scheme, answer: Result<Outcome, Engine
         constraints: Vec::new(),
         replications: 0,
         front: false,
+        commands: None,
+        not_offered: None,
     };
     match answer {
         Err(failure) => candidate.why = failure.to_string(),

@@ -4,7 +4,6 @@ use netcliff_core::{Figure, Fingerprint, Provenance};
 use serde::{Deserialize, Serialize};
 
 use super::About;
-use crate::rfc2544::conduct::line_shares;
 use crate::rfc2544::cost::Predicted;
 use crate::rfc2544::report::{Limit, LineShare, SizeReport};
 use crate::rfc2544::settings::FrameSize;
@@ -158,7 +157,7 @@ pub struct ForwardingRow {
     /// mean over the rounds of a set-up that forwards the same way (pps).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub modelled_pps: Option<Figure>,
-    /// Shares of lines that the throughput is; above 1 the line would limit.
+    /// Shares of lines that the throughput is, in runs of earlier versions; empty since: a veth has no line.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub line_shares: Vec<LineShare>,
     /// Ratio to the first set-up of the same round, less 1, by the logarithms.
@@ -217,7 +216,7 @@ impl ForwardingRow {
             gain_limit: base.and_then(|base| GainLimit::of(bound(base)?, bound(&samples)?)),
             simulated_pps,
             modelled_pps: None,
-            line_shares: throughput_pps.map(|figure| line_shares(frame, figure.value)).unwrap_or_default(),
+            line_shares: Vec::new(),
             gain: base.and_then(|base| gain(base, &samples)),
             samples,
         }

@@ -160,7 +160,7 @@ fn every_set_up_takes_its_turn_and_is_compared_with_the_first() {
         assert_eq!((row.set_up.as_str(), row.frame, row.samples.len()), (set_up, FrameSize::Fixed(64), 3));
         assert!((found / pps - 1.0).abs() < 0.021, "{set_up}: {found}");
         assert_eq!(row.bound, Some(bound), "{set_up}");
-        assert_eq!(row.line_shares.len(), 3);
+        assert!(row.line_shares.is_empty(), "a veth has no line");
     }
     assert_eq!(report.rows[0].gain, None);
     let gain = report.rows[1].gain.unwrap();

@@ -10,15 +10,13 @@ mod searches;
 use netcliff_core::stream::Spread;
 
 use super::procedures;
-use super::report::{Pacing, SearchTurn, Seen, SizeReport};
+use super::report::{LineShare, Pacing, SearchTurn, Seen, SizeReport};
 use super::settings::{FrameSize, Settings};
 use super::trial::Answer;
 
 pub use device::{Burst, Device, Measured, Tagged};
 
-pub(crate) use searches::line_shares;
-
-/// Lines whose share is reported (bit/s).
+/// Lines whose frame rates are drawn beside what was found (bit/s).
 pub const LINES_BPS: [f64; 3] = [1e9, 1e10, 25e9];
 
 /// Where a run stands, for whoever watches.
@@ -55,8 +53,9 @@ pub fn conduct<D: Device>(
     let mut sizes: Vec<Size> = settings.frames.iter().map(|frame| Size::new(*frame)).collect();
     let mut conduct = Conduct { settings, device, watch };
     let ended = if settings.searches > 1 { conduct.in_rounds(&mut sizes) } else { conduct.in_turn(&mut sizes) };
+    let line_bps = device.line_bps();
     let begun = sizes.into_iter().filter(|size| size.begun);
-    (begun.map(|size| size.finish(settings)).collect(), ended.err())
+    (begun.map(|size| size.finish(settings, line_bps)).collect(), ended.err())
 }
 
 /// A frame size under way.
@@ -78,9 +77,15 @@ impl Size {
         searches::settle(&mut self.report, std::mem::take(&mut self.turns), settings);
     }
 
-    fn finish(mut self, settings: &Settings) -> SizeReport {
+    fn finish(mut self, settings: &Settings, line_bps: Option<f64>) -> SizeReport {
         self.settle(settings);
-        SizeReport { pacing: pacing(&self.pacing), ..self.report }
+        let (frame, throughput_pps) = (self.report.frame, self.report.forwarded_pps());
+        let share = |line_bps| {
+            let line_pps = frame.line_pps(line_bps);
+            Some(LineShare { line_bps, line_pps, share: throughput_pps? / line_pps })
+        };
+        let line_shares = line_bps.and_then(share).into_iter().collect();
+        SizeReport { pacing: pacing(&self.pacing), line_shares, ..self.report }
     }
 }
 

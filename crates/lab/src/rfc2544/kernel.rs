@@ -10,6 +10,7 @@ use netcliff_core::Scheme;
 use netcliff_host::cpu::{self, MeterSpec, Method, Preference};
 use netcliff_host::inventory::Inventory;
 use netcliff_host::journal::{HostLock, JournalError, ReplayReport, StateDir};
+use netcliff_host::nic;
 use netcliff_host::testbed::TestbedError;
 use netcliff_host::testbed::forward::{ForwardBed, ForwardOptions, Forwarding};
 use netcliff_host::testbed::ports::{self, PortError};
@@ -340,6 +341,11 @@ impl Device for Kernel {
         })?;
         let sending_s = report.directions.iter().map(|direction| direction.sending_s).fold(0.0, f64::max);
         Ok(Burst { complete: report.lost() == 0, burst_pps: frames as f64 / sending_s.max(1e-6) })
+    }
+
+    fn line_bps(&self) -> Option<f64> {
+        let Place::Ports { tx, rx, .. } = &self.place else { return None };
+        super::slower_line_bps(&nic::ask_all().unwrap_or_default(), [tx, rx])
     }
 
     fn predict(&mut self, throughput_pps: f64) -> Result<Option<Predicted>, DeviceError> {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::cost::Predicted;
 use super::instruments::Instruments;
 use super::procedures::{BackToBack, Latency, LossCurve};
-use super::search::{Goal, Searched};
+use super::search::{Found, Goal, Searched};
 use super::settings::{FrameSize, Settings};
 
 /// The answer, as `--json` prints it and the store keeps it.
@@ -72,7 +72,7 @@ pub struct SizeReport {
     /// The throughput that follows from what frames cost the device's CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predicted: Option<Predicted>,
-    /// Share of a line's frame rate that the throughput is.
+    /// Share of the line's frame rate that the throughput is; empty where the device has no line, as a veth.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub line_shares: Vec<LineShare>,
     /// Latency at the throughput.
@@ -140,7 +140,9 @@ impl SizeReport {
 
     /// True where a search ended at the highest load: the throughput is a lower limit of the device's.
     pub fn is_lower_limit(&self) -> bool {
-        self.searched().any(|searched| searched.found.first().is_some_and(|found| found.end.is_lower_limit()))
+        // Where a higher load failed, that is the device's limit, however the search ended.
+        let limited = |found: &Found| found.end.is_lower_limit() && found.upper_pps.is_none();
+        self.searched().any(|searched| searched.found.first().is_some_and(limited))
     }
 
     /// Length of all trials of the searches (s).

@@ -1,69 +1,128 @@
-//! [`settings`]: what `netcliff advise` prints.
+//! [`settings`]: what `netcliff advise -v` prints; [`settings_brief`]: without `-v`.
 
-use netcliff_core::advice::{Candidate, CandidateStatus, FRONT, Overall, Standing, Verdict};
+mod answer;
+
+use netcliff_core::advice::{Candidate, CandidateStatus, FRONT, Overall, Verdict};
 use netcliff_core::experiment::{Axes, Axis, Curve, Dot, Scale};
 use netcliff_core::{Advice, Dimension, EngineKind, Measure, Scheme, units};
 
 use super::Style;
 use super::chart::{chart, letter};
 use super::page::{Page, Tone};
-use crate::drawing::{Drawing, unit_of};
+use crate::drawing::Drawing;
 use crate::format::{self, Unit};
+use answer::{commands, for_all, judged, verdict};
 
 /// Settings off the front that are listed; JSON has all.
 const OTHERS: usize = 5;
+/// Settings on the front that a screen has room for.
+const ROWS: usize = 12;
 /// What stands in front of a setting: mark and figures.
 const FIGURES: [usize; 4] = [9, 8, 9, 6];
 
-/// The page of one load, or a line a load where there are several, with the settings that lose least over all of them.
-/// Lines of at most `style.width` columns, ending in a
-/// newline.
+/// The page of one load, or a line a load where there are several, with the settings that lose least over all of them: everything.
+/// Lines of at most `style.width` columns, ending in a newline.
 pub fn settings(all: &[Advice], overall: &[Overall], style: Style) -> String {
-    let mut page = Page::new(style);
-    let Some(first) = all.first() else { return "no load\n".to_owned() };
-    page.paragraph(0, Tone::Strong, &title(first));
-    page.fact("host", &first.host.name);
-    match all {
-        [one] => whole(&mut page, one),
-        _ => {
-            by_load(&mut page, all);
-            kept(&mut page, first, overall);
-        }
+    let (mut page, first) = match begun(all, overall, style) {
+        Ok(begun) => begun,
+        Err(nothing) => return nothing,
+    };
+    if let [one] = all {
+        front(&mut page, one, usize::MAX);
+        others(&mut page, one);
+        page.block(&chart(&drawing(one), page.style()));
+        let drawn = drawing(one);
+        let legend: Vec<String> =
+            drawn.names().iter().enumerate().map(|(place, name)| format!("{} {name}", letter(place))).collect();
+        page.paragraph(2, Tone::Faint, &legend.join(", "));
+        page.heading("HOW");
+        page.fact("candidates", &counts(one));
+        page.fact("effort", &effort(one));
+        remarks(&mut page, one);
+    } else {
+        by_load(&mut page, all);
+        kept(&mut page, first, overall);
     }
     page.finish()
 }
 
-fn title(advice: &Advice) -> String {
-    let constraints: Vec<String> = advice.constraints.iter().map(ToString::to_string).collect();
-    match constraints[..] {
-        [] => format!("To {}", advice.goal),
-        _ => format!("To {} subject to {}", advice.goal, constraints.join(" and ")),
+/// The same on a screen of 40 lines: the advice with its commands, and the front.
+pub fn settings_brief(all: &[Advice], overall: &[Overall], style: Style) -> String {
+    let (mut page, first) = match begun(all, overall, style) {
+        Ok(begun) => begun,
+        Err(nothing) => return nothing,
+    };
+    if let [one] = all {
+        front(&mut page, one, ROWS);
+        page.paragraph(
+            0,
+            Tone::Faint,
+            &format!("-v shows all {} candidates, the figure and the notes.", one.candidates.len()),
+        );
+    } else {
+        by_load(&mut page, all);
+        kept(&mut page, first, overall);
     }
+    page.finish()
 }
 
-fn whole(page: &mut Page, advice: &Advice) {
-    let traffic = &advice.traffic;
-    page.fact("traffic", &format!("{} of {}, {}", traffic.rate, traffic.size, traffic.arrivals));
-    page.fact("candidates", &counts(advice));
-    page.fact("effort", &effort(advice));
-    page.heading("ADVICE");
-    verdict(page, advice);
-    page.block(&chart(&drawing(advice), page.style()));
-    let names = drawing(advice);
-    let legend: Vec<String> =
-        names.names().iter().enumerate().map(|(place, name)| format!("{} {name}", letter(place))).collect();
-    page.paragraph(2, Tone::Faint, &legend.join(", "));
-    page.heading("PARETO FRONT OF LATENCY, LOSS AND CPU LEFT");
+/// What both pages begin with: the advice, its commands, and what was asked. Err: there is no load.
+fn begun<'a>(all: &'a [Advice], overall: &[Overall], style: Style) -> Result<(Page, &'a Advice), String> {
+    let mut page = Page::new(style);
+    let Some(first) = all.first() else { return Err("no load\n".to_owned()) };
+    match all {
+        [one] => {
+            verdict(&mut page, one);
+            let advised = one.advised.iter().filter_map(|scheme| one.candidate(scheme));
+            commands(&mut page, one, &advised.collect::<Vec<_>>());
+            judged(&mut page, one);
+            page.heading("ASKED");
+        }
+        _ => {
+            let best = overall.first().filter(|best| best.infeasible == 0);
+            match best {
+                Some(best) => page.paragraph(0, Tone::Strong, &for_all(first, all.len(), best)),
+                None => page.paragraph(0, Tone::Alarm, "No single setting keeps the constraints at every load."),
+            }
+            let kept = best.and_then(|best| first.candidate(&best.scheme));
+            commands(&mut page, first, &kept.into_iter().collect::<Vec<_>>());
+            page.heading("ASKED");
+        }
+    }
+    page.fact("wanted", &title(first));
+    page.fact("host", &first.host.name);
+    if let [one] = all {
+        let traffic = &one.traffic;
+        page.fact("traffic", &format!("{} of {}, {}", traffic.rate, traffic.size, traffic.arrivals));
+    }
+    Ok((page, first))
+}
+
+fn front(page: &mut Page, advice: &Advice, most: usize) {
+    let front: Vec<&Candidate> = advice.candidates.iter().filter(|one| one.front).collect();
+    let shown = front.len().min(most);
+    let of = if shown < front.len() { format!(", {shown} OF {}", front.len()) } else { String::new() };
+    page.heading(&format!("BEST TRADES OF LATENCY, LOSS AND CPU LEFT (PARETO FRONT){of}"));
     head(page);
-    let (front, others): (Vec<&Candidate>, Vec<&Candidate>) = advice.candidates.iter().partition(|one| one.front);
-    rows(page, advice, &front);
-    let others: Vec<&Candidate> = others.into_iter().filter(|one| one.fate != CandidateStatus::Unanswered).collect();
+    rows(page, advice, &front[..shown]);
+}
+
+fn others(page: &mut Page, advice: &Advice) {
+    let others: Vec<&Candidate> =
+        advice.candidates.iter().filter(|one| !one.front && one.fate != CandidateStatus::Unanswered).collect();
     if !others.is_empty() {
         page.heading(&format!("OFF THE FRONT, {} OF {}", others.len().min(OTHERS), others.len()));
         head(page);
         rows(page, advice, &others[..others.len().min(OTHERS)]);
     }
-    remarks(page, advice);
+}
+
+fn title(advice: &Advice) -> String {
+    let constraints: Vec<String> = advice.constraints.iter().map(ToString::to_string).collect();
+    match constraints[..] {
+        [] => advice.goal.to_string(),
+        _ => format!("{} subject to {}", advice.goal, constraints.join(" and ")),
+    }
 }
 
 /// How many candidates ended where.
@@ -94,59 +153,6 @@ fn effort(advice: &Advice) -> String {
     )
 }
 
-fn verdict(page: &mut Page, advice: &Advice) {
-    let names: Vec<String> = advice.advised.iter().map(brief).collect();
-    let confidence = format::share_short(advice.confidence);
-    let of_cpu = if advice.goal.measure.key.starts_with("cpu") { " of one CPU" } else { "" };
-    let zone = |zone| format!("{}{of_cpu}", format::quantity(zone, unit_of(advice.goal.measure.dimension)));
-    let zone = advice.indifference.map(zone);
-    match (advice.verdict, zone) {
-        (Verdict::Picked, zone) => {
-            page.paragraph(2, Tone::Strong, &names.join(", "));
-            let zone = zone.unwrap_or_else(|| "0".to_owned());
-            page.paragraph(
-                2,
-                Tone::Plain,
-                &format!("With {confidence} confidence the best, or worse than the best by less than {zone}."),
-            );
-        }
-        (Verdict::NotDecided, _) => {
-            page.paragraph(2, Tone::Alarm, &format!("NOT DECIDED between {}", names.join(" and ")));
-            page.paragraph(
-                2,
-                Tone::Plain,
-                "The packets allowed did not tell them apart: allow more, or widen the indifference.",
-            );
-        }
-        (Verdict::NoneFeasible, _) => {
-            page.paragraph(2, Tone::Alarm, "NO CANDIDATE keeps the constraints.");
-            if let Some(name) = names.first() {
-                page.paragraph(2, Tone::Plain, &format!("Closest comes {name}."));
-            }
-        }
-    }
-    for candidate in advice.advised.iter().filter_map(|scheme| advice.candidate(scheme)) {
-        for judged in &candidate.constraints {
-            let measure = judged.constraint.measure;
-            let value = candidate.figure(measure).map(|figure| format::figure(&figure, unit_of(measure.dimension)));
-            let standing = match judged.standing {
-                Standing::Met => "kept",
-                Standing::Missed => "broken",
-                Standing::NotDecided => "not decided",
-            };
-            let value = value.unwrap_or_else(|| "-".to_owned());
-            let who = if advice.advised.len() > 1 { format!("{}: ", brief(&candidate.scheme)) } else { String::new() };
-            page.item("- ", &format!("{who}{} {standing}: {value}", judged.constraint));
-        }
-    }
-    if !advice.alike.is_empty() {
-        let names: Vec<String> = advice.alike.iter().take(OTHERS).map(brief).collect();
-        let more = advice.alike.len() - names.len();
-        let more = if more > 0 { format!("; and {more} more") } else { String::new() };
-        page.item("- ", &format!("within that of the best: {}{more}", names.join("; ")));
-    }
-}
-
 /// Names of the columns.
 fn head(page: &mut Page) {
     let [latency, loss, cpu, by] = FIGURES;
@@ -155,10 +161,12 @@ fn head(page: &mut Page) {
 
 /// A row a setting; settings that do the same share one.
 fn rows(page: &mut Page, advice: &Advice, candidates: &[&Candidate]) {
-    for same in candidates.chunk_by(|a, b| figures(a) == figures(b)) {
+    let alike = |a: &&Candidate, b: &&Candidate| figures(a) == figures(b) && a.not_offered == b.not_offered;
+    for same in candidates.chunk_by(alike) {
         let mark = if advice.advised.contains(&same[0].scheme) { '*' } else { ' ' };
         let more = if same.len() > 1 { format!(" (and {} more alike)", same.len() - 1) } else { String::new() };
-        page.item(&format!("{mark} {}", figures(same[0])), &format!("{}{more}", brief(&same[0].scheme)));
+        let no = if same[0].not_offered.is_some() { " (no Linux setting)" } else { "" };
+        page.item(&format!("{mark} {}", figures(same[0])), &format!("{}{no}{more}", brief(&same[0].scheme)));
     }
 }
 

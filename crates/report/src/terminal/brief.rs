@@ -1,11 +1,17 @@
 //! [`brief`]: what `netcliff find` prints without `-v`: the answer and what one acts on, on a screen of 40 lines.
 
-use netcliff_core::Finding;
+use netcliff_core::finding::SetupCheck;
+use netcliff_core::{Finding, quote};
 
 use super::page::{Page, Tone};
 use super::{Style, answer, head, livelock};
 use crate::format::{self, Unit};
 use crate::sheet::{self, Row};
+
+/// Other set-ups that are shown: those predicted worst.
+const CHECKS: usize = 3;
+/// Columns of a set-up's name.
+const NAME: usize = 16;
 
 /// The verdict with what is to be doubted in it, the figures that one acts on, the bottleneck and what to do about it. The rest is in
 /// [`super::finding`].
@@ -27,10 +33,7 @@ pub fn brief(finding: &Finding, style: Style) -> String {
         page.heading("SUGGESTION");
         page.item("", &sheet::suggestion(suggestion));
     }
-    for check in &finding.checks {
-        page.columns(&check.name.to_uppercase());
-        page.rows(&sheet::check(check));
-    }
+    checks(&mut page, finding);
     page.paragraph(0, Tone::Faint, &rest(finding));
     page.finish()
 }
@@ -50,6 +53,21 @@ fn figures(page: &mut Page, finding: &Finding) {
     // What no engine has stands in the list of what was not measured; the cliff is always asked for.
     rows.retain(|row| !row.is_empty() || row.label == "cliff");
     page.rows(&rows);
+}
+
+/// The cliff of each other set-up with the errors of both predictions; of more than [`CHECKS`] the worst ones, and how far off the
+/// median of all is.
+fn checks(page: &mut Page, finding: &Finding) {
+    let Some((shown, hidden)) = sheet::worst_checks(&finding.checks, CHECKS) else { return };
+    page.columns("CLIFF WITH");
+    let row = |check: &&SetupCheck| {
+        let cliff = sheet::check(check).into_iter().next();
+        cliff.map(|row| Row { label: quote::cut(&check.name, NAME), ..row })
+    };
+    page.rows(&shown.iter().filter_map(row).collect::<Vec<_>>());
+    if let Some(sentence) = sheet::median_error(&finding.checks, hidden) {
+        page.paragraph(2, Tone::Faint, &sentence);
+    }
 }
 
 /// Where the rest is.

@@ -89,7 +89,11 @@ fn marks(page: &mut Page, drawing: &Drawing) {
     for (index, mark) in drawing.marks.iter().enumerate() {
         let text = format!("{}: {}; {}", mark.label, drawing.place(mark), mark.source);
         page.item(&format!("{}. ", index + 1), &text);
-        for check in drawing.checks(mark) {
+        let checks = drawing.checks(mark);
+        if checks.is_empty() {
+            page.paragraph(5, Tone::Plain, "not compared: no curve that it names reaches this place");
+        }
+        for check in checks {
             let outside = check.within == Some(false);
             let tone = if outside { Tone::Alarm } else { Tone::Plain };
             page.paragraph(5, tone, &drawing.compared(&check));

@@ -1,15 +1,14 @@
 //! [`forwarding`]: what `netcliff run` prints of an experiment of forwarding.
 
 use netcliff_lab::forwarding::{Bound, ForwardingReport, ForwardingRow, GainLimit, SetUpReport};
-use netcliff_lab::rfc2544::conduct::LINES_BPS;
 
 use super::Style;
 use super::comparison;
 use super::page::Page;
-use super::rfc2544::{line_name, table, words};
+use super::rfc2544::{table, words};
 use crate::format::{self, Unit};
 
-/// Throughput by frame size and set-up with shares of lines, prediction and gain; what each set-up is; what was not measured.
+/// Throughput by frame size and set-up, prediction and gain; what each set-up is; what was not measured.
 pub fn forwarding(report: &ForwardingReport, style: Style) -> String {
     let mut page = Page::new(style);
     page.head(&report.title, &report.provenance, report.partial, &report.asked);
@@ -42,17 +41,12 @@ pub fn gain_of(row: &ForwardingRow) -> String {
 }
 
 fn throughput(page: &mut Page, report: &ForwardingReport) {
-    let lines = LINES_BPS.map(line_name);
-    let mut rows = vec![words(&["frame", "set-up", "throughput"])];
-    rows[0].extend(lines.into_iter().chain(["bound by".to_owned()]));
+    let mut rows = vec![words(&["frame", "set-up", "throughput", "limit"])];
     for row in &report.rows {
-        let share = |at: usize| row.line_shares.get(at).map_or("-".to_owned(), |line| format::share(line.share));
-        let mut cells = vec![row.frame.to_string(), row.set_up.clone(), throughput_of(row)];
-        cells.extend((0..LINES_BPS.len()).map(share));
-        cells.push(row.bound.map_or("-", Bound::name).to_owned());
-        rows.push(cells);
+        let limit = row.bound.map_or("-", Bound::name).to_owned();
+        rows.push(vec![row.frame.to_string(), row.set_up.clone(), throughput_of(row), limit]);
     }
-    table(page, "THROUGHPUT (MEAN OF THE ROUNDS, 95 %), AND ITS SHARE OF LINES", &rows);
+    table(page, "THROUGHPUT (MEAN OF THE ROUNDS, 95 %)", &rows);
 }
 
 /// One server, the router's CPU.

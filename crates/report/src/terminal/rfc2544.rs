@@ -1,4 +1,6 @@
-//! [`rfc2544`]: what `netcliff rfc2544` prints.
+//! [`rfc2544`]: what `netcliff rfc2544 -v` prints; [`rfc2544_brief`]: without `-v`.
+
+mod brief;
 
 use netcliff_core::stream::Spread;
 use netcliff_lab::rfc2544::report::{Limit, Rfc2544Report, SizeReport};
@@ -6,19 +8,22 @@ use netcliff_lab::rfc2544::settings::{SearchBy, Settings};
 use netcliff_lab::rfc2544::trial::Trial;
 
 use super::Style;
-use super::page::{Page, Tone};
+use super::page::Page;
 use crate::format::{self, Unit};
+use brief::answer;
 
-/// The page: device and tester, a table a test, what was not measured, what a reader must know.
+pub use brief::rfc2544_brief;
+
+/// The answer in a line, then a table a test, what was not measured, what a reader must know, and the set-up.
 pub fn rfc2544(report: &Rfc2544Report, style: Style) -> String {
     let mut page = Page::new(style);
-    head(&mut page, report);
+    answer(&mut page, report);
     for (heading, rows) in tables(report) {
         table(&mut page, &heading, &rows);
     }
-    let missing =
-        report.sizes.iter().flat_map(|size| size.missing.iter().map(|line| format!("{}: {line}", size.frame)));
-    page.list("NOT MEASURED", &missing.collect::<Vec<_>>());
+    page.list("NOT MEASURED", &missing(report));
+    page.heading("SET-UP");
+    set_up(&mut page, report);
     page.list("NOTES", &[&report.notes[..], &report.limits].concat());
     page.finish()
 }
@@ -35,13 +40,12 @@ pub fn tables(report: &Rfc2544Report) -> Tables {
     tables
 }
 
-fn head(page: &mut Page, report: &Rfc2544Report) {
+fn missing(report: &Rfc2544Report) -> Vec<String> {
+    report.sizes.iter().flat_map(|size| size.missing.iter().map(|line| format!("{}: {line}", size.frame))).collect()
+}
+
+fn set_up(page: &mut Page, report: &Rfc2544Report) {
     let asked = &report.asked;
-    let title = format!("netcliff {}: forwarding by RFC 2544", report.provenance.version);
-    page.paragraph(0, Tone::Strong, &title);
-    if let Some(why) = &report.partial {
-        page.paragraph(0, Tone::Alarm, &format!("PARTIAL: {why}. Results up to then are shown."));
-    }
     page.fact("device", &report.device);
     page.fact("tester", &report.tester);
     if let Some(stamped) = report.instruments.as_ref().map(|all| &all.stamped).filter(|stamped| !stamped.is_empty()) {
@@ -54,12 +58,17 @@ fn head(page: &mut Page, report: &Rfc2544Report) {
     let to = [to(asked.destinations, "addresses"), to(asked.destination_ports, "ports")].concat();
     let tag = asked.vlan.map_or(String::new(), |id| format!(", VLAN {id}"));
     page.fact("frames", &format!("{family}, UDP, {flows}{to}{tag}, {ways}"));
-    let spent_s: f64 = report.sizes.iter().map(SizeReport::searched_s).sum();
-    let spent = if spent_s > 0.0 { format!("; {} of trials", time(spent_s)) } else { String::new() };
-    page.fact("search", &format!("{}{spent}", search(asked)));
+    page.fact("search", &searched(report));
     for (at, goal) in asked.goals.iter().enumerate() {
         page.fact(&format!("goal {}", at + 1), &goal.to_string());
     }
+}
+
+/// How throughput was searched, and how long.
+fn searched(report: &Rfc2544Report) -> String {
+    let spent_s: f64 = report.sizes.iter().map(SizeReport::searched_s).sum();
+    let spent = if spent_s > 0.0 { format!("; {} of trials", time(spent_s)) } else { String::new() };
+    format!("{}{spent}", search(&report.asked))
 }
 
 /// How throughput is searched, and for what where no goals were written.
@@ -102,11 +111,6 @@ pub(super) fn table(page: &mut Page, heading: &str, rows: &[Vec<String>]) {
     page.lines(rows.iter().map(line));
 }
 
-/// A line by its rate: 1G, 10G.
-pub(super) fn line_name(line_bps: f64) -> String {
-    format!("{}G", line_bps / 1e9)
-}
-
 pub(super) fn words(cells: &[&str]) -> Vec<String> {
     cells.iter().map(ToString::to_string).collect()
 }
@@ -130,7 +134,9 @@ fn throughput(tables: &mut Tables, report: &Rfc2544Report) {
         let Some(searched) = &size.throughput else { continue };
         let bits = size.forwarded_pps().map(|pps| pps * 8.0 * (size.mean_bytes + 20.0));
         let mut row = vec![size.frame.to_string(), throughput_of(size)];
-        row.extend((!several).then(|| pps(searched.found.first().and_then(|found| found.upper_pps))));
+        // What was not offered did not fail.
+        let failed = || searched.found.first().filter(|_| !size.is_lower_limit()).and_then(|found| found.upper_pps);
+        row.extend((!several).then(|| pps(failed())));
         row.push(bits.map_or("-".to_owned(), |bits| format::quantity(bits, Unit::Bps)));
         let share = |line_bps: f64| size.forwarded_pps().map(|pps| pps / size.frame.line_pps(line_bps));
         row.extend(report.line_bps.map(|line_bps| share(line_bps).map_or("-".to_owned(), format::share)));

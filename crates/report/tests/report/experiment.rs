@@ -34,7 +34,8 @@ fn curve(name: &str, answerer: Answerer, limit: f64) -> Curve {
 
 fn mark(x: Option<f64>, y: Option<f64>, label: &str, on: Option<&str>) -> Mark {
     let on = on.map(|name| (name.to_owned(), Some(0.01)));
-    Mark { x, y, interval: None, label: label.to_owned(), source: "section 4".to_owned(), on }
+    let (label, source) = (label.to_owned(), "section 4".to_owned());
+    Mark { x, y, interval: None, label, source, on, leaves: None, bound: false }
 }
 
 fn drawing() -> Drawing {

@@ -1,6 +1,7 @@
 //! `netcliff rfc2544`'s outputs from an exact fake.
 
-use netcliff_lab::rfc2544::report::Rfc2544Report;
+use netcliff_lab::rfc2544::report::{Limit, Rfc2544Report};
+use netcliff_lab::rfc2544::search::End;
 use netcliff_report::{Style, csv, html, terminal};
 
 fn report() -> Rfc2544Report {
@@ -19,9 +20,7 @@ fn report() -> Rfc2544Report {
                  "trials": [{"load_pps": 4e5, "duration_s": 60.0, "sent": 24000000, "lost": 0}], "void_trials": 1,
                  "trial_time_s": 95.5},
              "limit": "device", "predicted": {"load_pps": 2e5, "frame_s": 2.3e-6, "poll_s": 6.4e-6, "server_pps": 416667.0,
-                 "simulated_pps": 4.2e5}, "line_shares": [{"line_bps": 1e9, "line_pps": 1488095.2, "share": 0.2688},
-                 {"line_bps": 1e10, "line_pps": 14880952.4, "share": 0.02688},
-                 {"line_bps": 25e9, "line_pps": 37202381.0, "share": 0.010752}],
+                 "simulated_pps": 4.2e5}, "line_shares": [{"line_bps": 1e9, "line_pps": 1488095.2, "share": 0.2688}],
              "latency": {"load_pps": 4e5, "trial_s": 120.0,
                  "repeats": [{"tagged_s": 2e-5, "p50_s": 1.5e-5, "p999_s": 9e-5}], "mean_s": 2e-5,
                  "typical_s": {"median": 1.5e-5, "min": 1.5e-5, "max": 1.5e-5},
@@ -53,9 +52,36 @@ fn cells(page: &str, heading: &str, at: usize) -> Vec<String> {
 
 #[test]
 fn the_page() {
-    let page = terminal::rfc2544(&report(), Style { width: 80, ..Style::default() });
-    insta::assert_snapshot!("rfc2544_page", page);
-    assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
+    for width in [80, 120] {
+        let style = Style { width, ..Style::default() };
+        let (page, brief) = (terminal::rfc2544(&report(), style), terminal::rfc2544_brief(&report(), style));
+        assert!(page.lines().chain(brief.lines()).all(|line| line.chars().count() <= width), "{page}{brief}");
+        assert!(brief.lines().count() <= 40, "{brief}");
+        insta::assert_snapshot!(format!("rfc2544_brief_{width}"), brief);
+        if width == 80 {
+            insta::assert_snapshot!("rfc2544_page", page);
+        }
+    }
+}
+
+/// Between veths no share of a line is printed, and a throughput that the tester limits has no load that failed.
+#[test]
+fn no_line_is_made_up_and_the_tester_fails_nothing() {
+    let mut report = report();
+    for size in &mut report.sizes {
+        size.line_shares.clear();
+        size.limit = Some(Limit::Tester);
+        for found in size.throughput.iter_mut().flat_map(|searched| &mut searched.found) {
+            (found.end, found.upper_pps) = (End::AboveSender, None);
+        }
+    }
+    let page = terminal::rfc2544_brief(&report, Style { width: 80, ..Style::default() });
+    assert_eq!(cells(&page, "THROUGHPUT (26.1)", 1), ["frames", "throughput", "failed at", "bit/s", "limit"]);
+    assert_eq!(cells(&page, "THROUGHPUT (26.1)", 2), ["64B", ">= 400 kpps", "-", "269 Mbit/s", "tester"]);
+    assert!(page.contains("64B >= 400 kpps (limit: the tester)"), "{page}");
+    assert!(!csv::rfc2544(&report).contains("share_of"), "{page}");
+    let mut json = serde_json::to_value(&report).expect("plain data");
+    assert!(json["sizes"][0].as_object_mut().expect("an object").remove("line_shares").is_none());
 }
 
 /// By the stamps of two devices, with the kernel's and the application's of the same frames.
@@ -149,8 +175,8 @@ fn the_html_has_the_graphs_that_rfc_2544_asks_for() {
 fn searched() -> Rfc2544Report {
     let mut json = serde_json::to_value(report()).expect("plain data");
     let turn = |round: u32, lower_pps: Option<f64>, end: &str| {
-        let found =
-            serde_json::json!({"lower_pps": lower_pps, "upper_pps": lower_pps.map(|pps| pps * 1.005), "end": end});
+        let upper_pps = lower_pps.filter(|_| end == "regular").map(|pps| pps * 1.005);
+        let found = serde_json::json!({"lower_pps": lower_pps, "upper_pps": upper_pps, "end": end});
         serde_json::json!({"round": round, "sender_pps": 1e6, "max_pps": 9.7e5, "limit": "device", "found": [found], "trials": [],
             "void_trials": 0, "trial_time_s": 95.5})
     };

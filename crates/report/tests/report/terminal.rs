@@ -1,3 +1,4 @@
+use netcliff_core::Figure;
 use netcliff_report::{Style, terminal};
 
 use crate::fixture;
@@ -29,6 +30,33 @@ fn the_brief_page_of_every_variant_fits_a_screen() {
             }
         }
     }
+}
+
+/// Many other set-ups: the worst are shown, and the median of all.
+#[test]
+fn the_brief_page_with_many_checks_fits_a_screen() {
+    let mut finding = fixture::livelocking();
+    let one = finding.checks[0].clone();
+    finding.checks = (1..=9)
+        .map(|n| {
+            let mut check = one.clone();
+            check.name = format!("size={}B,work={n}us", 128 * n);
+            let measured = check.cliff_pps.wire.unwrap().value;
+            check.cliff_pps.model = Some(Figure::exact(measured * (1.0 + 0.05 * f64::from(n))));
+            check.cliff_pps.sim = Some(Figure::exact(measured * (1.0 - 0.01 * f64::from(n))));
+            check
+        })
+        .collect();
+    for width in [80, 120] {
+        let text = terminal::brief(&finding, Style { width, ..PLAIN });
+        assert!(text.lines().count() <= 40, "{width}: {} lines", text.lines().count());
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for part in ["size=1152B,work", "The 3 predicted worst of 9", "model 25.0 %, simulation 5.00 %"] {
+            assert!(words.contains(part), "{part}: {text}");
+        }
+        assert!(!text.contains("size=128B"), "{text}");
+    }
+    insta::assert_snapshot!("brief-many-checks-80", terminal::brief(&finding, PLAIN));
 }
 
 #[test]

@@ -14,20 +14,37 @@ const LOADS: f64 = 8.0;
 
 /// How long the searches for the throughput may take, in a sentence.
 pub fn expected(settings: &Settings) -> String {
-    let goal = settings.goal();
-    let trials = (goal.duration_sum_s / goal.final_trial_s).max(1.0);
-    let load_s = trials * (goal.final_trial_s + settings.settle_s + settings.rest_s);
     let sizes = settings.frames.len();
-    let whole_s = sizes as f64 * f64::from(settings.searches) * LOADS * load_s;
-    let time = |seconds: f64| {
-        if seconds < 90.0 { format!("{seconds:.0} s") } else { format!("{:.0} minutes", (seconds / 60.0).ceil()) }
-    };
+    let load_s = load_s(settings);
     let sizes = if sizes == 1 { "1 frame size".to_owned() } else { format!("{sizes} frame sizes") };
     format!(
         "the searches take about {} ({sizes}, some {LOADS:.0} loads each, up to {} a load)",
-        time(whole_s),
+        time(turns(settings) * LOADS * load_s),
         time(load_s.ceil())
     )
+}
+
+/// Searches of all sizes and rounds.
+fn turns(settings: &Settings) -> f64 {
+    settings.frames.len() as f64 * f64::from(settings.searches)
+}
+
+/// The longest that a load takes (s).
+fn load_s(settings: &Settings) -> f64 {
+    let goal = settings.goal();
+    let trials = (goal.duration_sum_s / goal.final_trial_s).max(1.0);
+    trials * (goal.final_trial_s + settings.settle_s + settings.rest_s)
+}
+
+fn time(seconds: f64) -> String {
+    if seconds < 90.0 { format!("{seconds:.0} s") } else { format!("{:.0} minutes", (seconds / 60.0).ceil()) }
+}
+
+/// Time left (s) after `elapsed_s` in which `done` of `all` turns were made: as long for each of the others as those took; before the
+/// first as long as was expected (s). None: all are made.
+fn left_s(elapsed_s: f64, done: u32, all: f64, expected_s: f64) -> Option<f64> {
+    let left = all - f64::from(done);
+    (left > 0.0).then(|| if done == 0 { expected_s } else { left * elapsed_s / f64::from(done) })
 }
 
 /// The trials of one load so far.
@@ -46,24 +63,36 @@ struct Load {
 pub struct Progress {
     began: Instant,
     load: Option<Load>,
+    /// Sizes, or searches of sizes, that were begun.
+    begun: u32,
+    /// Of so many.
+    turns: f64,
+    /// How long all of them may take (s).
+    expected_s: f64,
 }
 
 impl Progress {
     /// From now on.
-    pub fn new() -> Self {
-        Self { began: Instant::now(), load: None }
+    pub fn new(settings: &Settings) -> Self {
+        let turns = turns(settings);
+        Self { began: Instant::now(), load: None, begun: 0, turns, expected_s: turns * LOADS * load_s(settings) }
+    }
+
+    /// Says which size begins, and how long the rest may take.
+    fn turn(&mut self, what: &str) {
+        self.flush();
+        let left_s = left_s(self.began.elapsed().as_secs_f64(), self.begun, self.turns, self.expected_s);
+        let left = left_s.map_or(String::new(), |left_s| format!("; about {} left", time(left_s)));
+        output::say(format!("netcliff: {what}{left}"));
+        self.begun += 1;
     }
 
     /// Takes note of a step.
     pub fn step(&mut self, step: &Step) {
         match step {
-            Step::Size(frame) => {
-                self.flush();
-                output::say(format!("netcliff: frames of {frame}"));
-            }
+            Step::Size(frame) => self.turn(&format!("frames of {frame}")),
             Step::Search { frame, round, rounds } => {
-                self.flush();
-                output::say(format!("netcliff: frames of {frame}, search {round} of {rounds}"));
+                self.turn(&format!("frames of {frame}, search {round} of {rounds}"));
             }
             Step::Trial { load_pps, duration_s, answer } => self.trial(*load_pps, *duration_s, answer),
         }
@@ -150,5 +179,12 @@ mod tests {
         let said = expected(&settings);
         let sizes = settings.frames.len();
         assert!(said.contains(&format!("{sizes} frame sizes")) && said.contains("minutes"), "{said}");
+    }
+
+    #[test]
+    fn the_time_left_follows_what_was_seen() {
+        assert_eq!(left_s(0.0, 0, 3.0, 120.0), Some(120.0));
+        assert_eq!(left_s(20.0, 1, 3.0, 120.0), Some(40.0));
+        assert_eq!(left_s(90.0, 3, 3.0, 120.0), None);
     }
 }

@@ -7,6 +7,7 @@ mod file;
 mod interface;
 mod napi;
 mod placing;
+pub mod scheme;
 mod system;
 
 use super::affinity::Design;

@@ -61,7 +61,7 @@ fn instances(port: &Port) -> impl Iterator<Item = (usize, &Napi)> {
 }
 
 /// The file of sysfs that sets all instances.
-fn file_of(key: NapiKey) -> Option<&'static str> {
+pub(super) fn file_of(key: NapiKey) -> Option<&'static str> {
     match key {
         NapiKey::DeferHardIrqs => Some("napi_defer_hard_irqs"),
         NapiKey::GroFlushTimeout => Some("gro_flush_timeout"),
@@ -71,20 +71,23 @@ fn file_of(key: NapiKey) -> Option<&'static str> {
 }
 
 fn propose(draft: &mut Draft<'_>, port: &Port, key: NapiKey, wanted: u32, reason: &str, source: &str) {
+    for (setting, old) in settings(port, key) {
+        draft.propose(setting, &old, &wanted.to_string(), reason, source);
+    }
+}
+
+/// What sets a key on all instances that receive, each with the value in force; nothing where the kernel does not tell it.
+pub(super) fn settings(port: &Port, key: NapiKey) -> Vec<(Setting, String)> {
     let name = &port.nic.name;
     let file = file_of(key).and_then(|file| Some((file, *port.nic.napi_settings.get(file)?)));
     let own = |napi: &Napi| napi.figure(key).map(u64::from);
     if let Some((file, old)) = file
         && instances(port).all(|(_, napi)| own(napi).is_none_or(|value| value == old))
     {
-        let setting = Setting::file(format!("/sys/class/net/{name}/{file}"));
-        draft.propose(setting, &old.to_string(), &wanted.to_string(), reason, source);
-        return;
+        return vec![(Setting::file(format!("/sys/class/net/{name}/{file}")), old.to_string())];
     }
-    for (place, napi) in instances(port) {
-        if let Some(old) = own(napi) {
-            let setting = Setting::Napi { interface: name.clone(), place, key };
-            draft.propose(setting, &old.to_string(), &wanted.to_string(), reason, source);
-        }
-    }
+    let of_one = |(place, napi): (usize, &Napi)| {
+        Some((Setting::Napi { interface: name.clone(), place, key }, own(napi)?.to_string()))
+    };
+    instances(port).filter_map(of_one).collect()
 }

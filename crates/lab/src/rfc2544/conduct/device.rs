@@ -37,6 +37,11 @@ pub trait Device {
     /// As [`Device::trial`].
     fn burst(&mut self, frames: u64) -> Result<Burst, Self::Error>;
 
+    /// Speed of its line (bit/s), of two the slower; None: it has none, as a veth, whatever speed it tells.
+    fn line_bps(&self) -> Option<f64> {
+        None
+    }
+
     /// The throughput that follows from what frames cost the device's CPU at half of the one found (pps); None where the
     /// device does not let itself be looked into.
     ///

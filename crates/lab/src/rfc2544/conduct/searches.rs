@@ -2,12 +2,12 @@
 
 use netcliff_core::{Figure, Interval};
 
-use super::{Asker, Device, LINES_BPS};
-use crate::rfc2544::report::{GoalReport, Limit, LineShare, SearchTurn, SizeReport};
+use super::{Asker, Device};
+use crate::rfc2544::report::{GoalReport, Limit, SearchTurn, SizeReport};
 use crate::rfc2544::search::binary::{self, Binary};
 use crate::rfc2544::search::mlr::{self, Mlr};
 use crate::rfc2544::search::{End, Found, Goal, Searched};
-use crate::rfc2544::settings::{FrameSize, SearchBy, Settings};
+use crate::rfc2544::settings::{SearchBy, Settings};
 use crate::rfc2544::trial::Range;
 use crate::stats::contrast::Estimate;
 use crate::stats::{self, CONFIDENCE};
@@ -55,11 +55,14 @@ fn searched<D: Device>(settings: &Settings, max_pps: f64, asker: &mut Asker<'_, 
 }
 
 /// What a search's end says of the device, for the goal in this place.
-fn limit(settings: &Settings, turn: &SearchTurn, goal: usize) -> Option<Limit> {
+pub(super) fn limit(settings: &Settings, turn: &SearchTurn, goal: usize) -> Option<Limit> {
     // The highest load is one that was asked for.
     let below_sender = settings.max_pps.is_some_and(|asked_pps| asked_pps <= SENDER_SHARE * turn.sender_pps);
-    match turn.searched.found.get(goal)?.end {
+    let found = turn.searched.found.get(goal)?;
+    match found.end {
         End::Regular => Some(Limit::Device),
+        // A higher load was offered and not forwarded: the tester only could not offer those between.
+        End::AboveMaximum | End::AboveSender if found.upper_pps.is_some() => Some(Limit::Device),
         End::AboveMaximum if below_sender => Some(Limit::Asked),
         End::AboveMaximum | End::AboveSender => Some(Limit::Tester),
         End::BelowMinimum | End::SenderTooSlow | End::OutOfTime => None,
@@ -75,6 +78,9 @@ fn missing(limit: Option<Limit>, end: End) -> Option<&'static str> {
         }
         (_, End::BelowMinimum) => Some("even a thousandth of the highest load lost frames"),
         (_, End::SenderTooSlow) => Some("the sender did not reach even a thousandth of the highest load"),
+        (Some(Limit::Device), End::AboveMaximum | End::AboveSender) => {
+            Some("the bounds are further apart than asked: the tester did not reach the loads between them")
+        }
         (_, End::OutOfTime) => {
             Some("the bounds were not close within 30 full trials; the device's loss is not a matter of load alone")
         }
@@ -105,7 +111,6 @@ pub(super) fn settle(size: &mut SizeReport, turns: Vec<SearchTurn>, settings: &S
             size.missing.push(TOO_FEW.to_owned());
         }
     }
-    size.line_shares = size.forwarded_pps().map(|pps| line_shares(size.frame, pps)).unwrap_or_default();
 }
 
 /// What the searches found for a goal.
@@ -165,13 +170,4 @@ fn all_missing(turns: &[SearchTurn], settings: &Settings, goal: usize, of: &str)
     let short =
         (goal == 0 && made < asked as usize).then(|| format!("throughput: {made} of {asked} searches were made"));
     short.into_iter().chain(counted.into_iter().map(said)).collect()
-}
-
-/// Shares of [`LINES_BPS`] that a throughput is.
-pub(crate) fn line_shares(frame: FrameSize, throughput_pps: f64) -> Vec<LineShare> {
-    let share = |line_bps| {
-        let line_pps = frame.line_pps(line_bps);
-        LineShare { line_bps, line_pps, share: throughput_pps / line_pps }
-    };
-    LINES_BPS.map(share).to_vec()
 }

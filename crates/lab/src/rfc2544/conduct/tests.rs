@@ -5,7 +5,7 @@ use netcliff_wire::latency::Latency as Histogram;
 
 use super::*;
 use crate::rfc2544::report::Limit;
-use crate::rfc2544::search::{End, Goal, Searched};
+use crate::rfc2544::search::{End, Found, Goal, Searched};
 use crate::rfc2544::settings::{SearchBy, Tests};
 use crate::rfc2544::simulated::{Bench, Device as Simulated};
 
@@ -26,6 +26,7 @@ struct Fake {
     buffer: f64,
     trials_left: u32,
     tagged: Tagged,
+    line_bps: Option<f64>,
     /// Capacities (pps) that it takes on, one each time that frames are set, until there are no more.
     drifting: VecDeque<f64>,
 }
@@ -40,6 +41,7 @@ impl Fake {
             buffer: 1000.0,
             trials_left: u32::MAX,
             tagged: TAGGED,
+            line_bps: Some(1e9),
             drifting: VecDeque::new(),
         }
     }
@@ -71,6 +73,10 @@ impl Device for Fake {
             latency: Some(latency),
             tagged: self.tagged,
         })
+    }
+
+    fn line_bps(&self) -> Option<f64> {
+        self.line_bps
     }
 
     fn burst(&mut self, frames: u64) -> Result<Burst, String> {
@@ -260,7 +266,7 @@ fn searches_go_round_the_sizes_and_are_one_throughput() {
         assert!((mean.value - lowers.iter().sum::<f64>() / 3.0).abs() < 1e-6 && mean.covers(capacities[1]), "{mean:?}");
         assert_eq!(size.forwarded_pps(), Some(mean.value));
         assert_eq!(size.throughput.as_ref().and_then(Searched::bounds).map(|(lower, _)| lower), Some(lowers[1]));
-        let share = size.line_shares[0];
+        let [share] = size.line_shares[..] else { panic!("one line: {:?}", size.line_shares) };
         assert!((share.share * share.line_pps / mean.value - 1.0).abs() < 1e-12);
         assert!(size.limit == Some(Limit::Device) && !size.is_lower_limit() && size.missing.is_empty(), "{size:?}");
         let trials: usize = size.searches.iter().map(|turn| turn.searched.trials.len()).sum();
@@ -279,6 +285,28 @@ fn other_tests_come_after_the_rounds_at_the_mean() {
     assert_eq!(Some(latency.load_pps), sizes[0].forwarded_pps());
     assert!(latency.load_pps < 398e3, "the mean of 380, 400 and 400 kpps: {}", latency.load_pps);
     assert!(sizes[1].loss.is_some() && sizes[1].back_to_back.is_some());
+}
+
+/// A device between veths has no line, whatever speed they tell.
+#[test]
+fn without_a_line_there_is_no_share_of_one() {
+    let (sizes, _) = run(&all(), Fake { line_bps: None, ..Fake::new(400e3, 1e6) });
+    assert!(sizes.iter().all(|size| size.line_shares.is_empty() && size.forwarded_pps().is_some()));
+    assert!(serde_json::to_value(&sizes[0]).expect("plain data").get("line_shares").is_none());
+}
+
+/// A search that saw a load fail and then lost the tester's reach: the device is the limit, its bounds are wide.
+#[test]
+fn a_load_that_failed_makes_the_device_the_limit() {
+    let found =
+        Found { lower_pps: Some(423e3), upper_pps: Some(448e3), throughput_pps: Some(423e3), end: End::AboveSender };
+    let searched = Searched { found: vec![found], trials: Vec::new(), void_trials: 3, trial_time_s: 60.0 };
+    let mut turn = SearchTurn { round: 1, sender_pps: 865e3, max_pps: 840e3, limit: None, searched };
+    turn.limit = searches::limit(&all(), &turn, 0);
+    let mut size = SizeReport::new(FrameSize::Fixed(64), 865e3, 840e3);
+    searches::settle(&mut size, vec![turn], &all());
+    assert_eq!((size.limit, size.is_lower_limit()), (Some(Limit::Device), false));
+    assert!(size.missing[0].contains("further apart than asked"), "{:?}", size.missing);
 }
 
 #[test]

@@ -1,0 +1,125 @@
+//! The advice in a line, the commands that set it, and how it stands to the constraints.
+
+use netcliff_core::Advice;
+use netcliff_core::advice::{Candidate, FRONT, Overall, Standing, Verdict};
+
+use super::{OTHERS, brief};
+use crate::drawing::unit_of;
+use crate::format::{self, Unit};
+use crate::terminal::page::{Page, Tone};
+
+/// The one setting that loses least over several loads, in a line.
+pub(super) fn for_all(advice: &Advice, loads: usize, best: &Overall) -> String {
+    let of = if advice.goal.measure.key.starts_with("cpu") { "of one CPU" } else { "of the best" };
+    let worst = best.worst_pps.map_or(String::new(), |pps| format!(" (at {})", format::quantity(pps, Unit::Pps)));
+    format!(
+        "One setting for all {loads} loads: {}, at most {} {of} short of each load's own{worst}.",
+        brief(&best.scheme),
+        format::share(best.shortfall)
+    )
+}
+
+/// How to set it, or why it cannot be.
+pub(super) fn commands(page: &mut Page, advice: &Advice, candidates: &[&Candidate]) {
+    for candidate in candidates {
+        let of = if candidates.len() > 1 { format!(" OF {}", brief(&candidate.scheme)) } else { String::new() };
+        match (&candidate.commands, &candidate.not_offered) {
+            (Some(lines), _) if lines.is_empty() => {
+                let device = advice.device.as_deref().unwrap_or("the device");
+                page.heading(&format!("COMMANDS{of}"));
+                page.paragraph(2, Tone::Plain, &format!("none: {device} is set so already"));
+            }
+            (Some(lines), _) => {
+                page.heading(&format!("COMMANDS{of}, as root"));
+                page.lines(lines.iter().map(|line| format!("  {line}")));
+                if advice.device.is_none() && lines.iter().any(|line| line.contains(Advice::PLACEHOLDER)) {
+                    let hint = format!(
+                        "{} stands for the device; --if DEVICE looks at what its driver offers.",
+                        Advice::PLACEHOLDER
+                    );
+                    page.paragraph(2, Tone::Faint, &hint);
+                }
+            }
+            (None, Some(why)) => {
+                page.heading(&format!("COMMANDS{of}"));
+                page.paragraph(2, Tone::Alarm, &format!("NOT A SETTING OF LINUX: {why}"));
+            }
+            (None, None) => {}
+        }
+    }
+}
+
+/// What is advised and what it gives, in a line, and how sure that is.
+pub(super) fn verdict(page: &mut Page, advice: &Advice) {
+    let names: Vec<String> = advice.advised.iter().map(brief).collect();
+    let load =
+        advice.traffic.rate_pps().map_or(advice.traffic.rate.to_string(), |pps| format::quantity(pps, Unit::Pps));
+    let confidence = format::share_short(advice.confidence);
+    match advice.verdict {
+        Verdict::Picked => {
+            let gives = advice.advised.first().and_then(|scheme| advice.candidate(scheme)).map_or(String::new(), gives);
+            let sure = match advice.indifference {
+                Some(zone) => format!("best with {confidence} confidence, or within {} of it", zone_of(advice, zone)),
+                None => "best by the model, nothing was simulated".to_owned(),
+            };
+            page.paragraph(0, Tone::Strong, &format!("At {load}: {}{gives}; {sure}.", names.join(", ")));
+        }
+        Verdict::NotDecided => {
+            page.paragraph(0, Tone::Alarm, &format!("At {load}: NOT DECIDED between {}", names.join(" and ")));
+            let hint = "The packets allowed did not tell them apart: allow more, or widen the indifference.";
+            page.paragraph(0, Tone::Plain, hint);
+        }
+        Verdict::NoneFeasible => {
+            page.paragraph(0, Tone::Alarm, &format!("At {load}: NO CANDIDATE keeps the constraints."));
+            if let Some(name) = names.first() {
+                page.paragraph(0, Tone::Plain, &format!("Closest comes {name}."));
+            }
+        }
+    }
+}
+
+/// The figures of the front with their intervals, where they were sampled: `: p99 55.1 us (54.0-56.2), lost 0 %, CPU left 33 %`.
+fn gives(candidate: &Candidate) -> String {
+    let named = [("p99", Unit::Seconds), ("lost", Unit::Share), ("CPU left", Unit::Share)];
+    let of = |(key, (name, unit)): (&&str, (&str, Unit))| {
+        let figure = candidate.figure(key.parse().ok()?)?;
+        Some(format!("{name} {}", format::figure(&figure, unit)))
+    };
+    let all: Vec<String> = FRONT.iter().zip(named).filter_map(of).collect();
+    let interval = FRONT.iter().find_map(|key| candidate.figure(key.parse().ok()?)?.interval);
+    let level = interval.map(|ends| format!(" ({} intervals)", format::share_short(ends.confidence)));
+    if all.is_empty() { String::new() } else { format!(": {}{}", all.join(", "), level.unwrap_or_default()) }
+}
+
+fn zone_of(advice: &Advice, zone: f64) -> String {
+    let of_cpu = if advice.goal.measure.key.starts_with("cpu") { " of one CPU" } else { "" };
+    format!("{}{of_cpu}", format::quantity(zone, unit_of(advice.goal.measure.dimension)))
+}
+
+/// How the advised ones stand to the constraints, and which others are as good.
+pub(super) fn judged(page: &mut Page, advice: &Advice) {
+    if advice.constraints.is_empty() && advice.alike.is_empty() {
+        return;
+    }
+    page.heading("CONSTRAINTS");
+    for candidate in advice.advised.iter().filter_map(|scheme| advice.candidate(scheme)) {
+        for judged in &candidate.constraints {
+            let measure = judged.constraint.measure;
+            let value = candidate.figure(measure).map(|figure| format::figure(&figure, unit_of(measure.dimension)));
+            let standing = match judged.standing {
+                Standing::Met => "kept",
+                Standing::Missed => "broken",
+                Standing::NotDecided => "not decided",
+            };
+            let value = value.unwrap_or_else(|| "-".to_owned());
+            let who = if advice.advised.len() > 1 { format!("{}: ", brief(&candidate.scheme)) } else { String::new() };
+            page.item("- ", &format!("{who}{} {standing}: {value}", judged.constraint));
+        }
+    }
+    if !advice.alike.is_empty() {
+        let names: Vec<String> = advice.alike.iter().take(OTHERS).map(brief).collect();
+        let more = advice.alike.len() - names.len();
+        let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+        page.item("- ", &format!("as good within that: {}{more}", names.join("; ")));
+    }
+}

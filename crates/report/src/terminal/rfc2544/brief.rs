@@ -1,0 +1,110 @@
+//! The answer in a line, and a line a frame size and test.
+
+use netcliff_lab::rfc2544::report::{Limit, Rfc2544Report, SizeReport};
+
+use super::{Tables, bursts, goals, latency, missing, pps, searched, table, throughput, throughput_of, words};
+use crate::format;
+use crate::terminal::Style;
+use crate::terminal::page::{Page, Tone};
+
+/// What `netcliff rfc2544` prints without what one does not act on: a line a frame size and test.
+pub fn rfc2544_brief(report: &Rfc2544Report, style: Style) -> String {
+    let mut page = Page::new(style);
+    answer(&mut page, report);
+    let mut tables = Tables::new();
+    let each = [throughput, goals, latency, loss_in_brief, bursts];
+    each.into_iter().for_each(|add| add(&mut tables, report));
+    tables.iter().for_each(|(heading, rows)| table(&mut page, heading, rows));
+    page.list("NOT MEASURED", &missing(report));
+    page.heading("SET-UP");
+    page.fact("device", &report.device);
+    page.fact("search", &searched(report));
+    let notes = report.notes.len() + report.limits.len();
+    page.paragraph(
+        0,
+        Tone::Faint,
+        &format!("-v shows the tester, what was predicted, the loss at every load, and {notes} notes on the method."),
+    );
+    page.finish()
+}
+
+/// What was found, and whether it can be trusted.
+pub(super) fn answer(page: &mut Page, report: &Rfc2544Report) {
+    let title = format!("netcliff {}: forwarding by RFC 2544", report.provenance.version);
+    page.paragraph(0, Tone::Strong, &title);
+    if let Some(why) = &report.partial {
+        page.paragraph(0, Tone::Alarm, &format!("PARTIAL: {why}. Results up to then are shown."));
+    }
+    page.paragraph(0, Tone::Strong, &verdict(report));
+    if let Some(doubt) = doubt(report) {
+        page.paragraph(0, Tone::Alarm, &doubt);
+    }
+}
+
+/// Throughput by frame size in a line, with what it rests on: `Throughput without loss: 64B 400 kpps, 1518B >= 350 kpps (limit: the
+/// tester).`
+fn verdict(report: &Rfc2544Report) -> String {
+    if !report.asked.tests.throughput {
+        let clean = |size: &SizeReport| {
+            let curve = size.loss.as_ref()?;
+            let clean = curve.trials.iter().filter(|trial| trial.lost == 0).map(|trial| trial.load_pps);
+            let highest = clean.reduce(f64::max).map_or("no load".to_owned(), |load| pps(Some(load)));
+            Some(format!("{} {highest}", size.frame))
+        };
+        let all: Vec<String> = report.sizes.iter().filter_map(clean).collect();
+        return format!("Highest load without loss: {}.", if all.is_empty() { "-".to_owned() } else { all.join(", ") });
+    }
+    let goal = report.asked.goal();
+    let lost = if goal.loss_ratio > 0.0 {
+        format!("at up to {} loss", format::loss(goal.loss_ratio))
+    } else {
+        "without loss".to_owned()
+    };
+    let of = |size: &SizeReport| {
+        let limit = match size.limit {
+            Some(Limit::Tester) => " (limit: the tester)",
+            Some(Limit::Asked) => " (the highest load asked for)",
+            Some(Limit::Device) => "",
+            None => " (not found)",
+        };
+        format!("{} {}{limit}", size.frame, throughput_of(size))
+    };
+    let all: Vec<String> = report.sizes.iter().map(of).collect();
+    let rests = match report.asked.searches {
+        1 => "one search each, no interval".to_owned(),
+        several => format!("mean of {several} searches with its 95 % interval"),
+    };
+    match all.is_empty() {
+        true => "Throughput: nothing was measured.".to_owned(),
+        false => format!("Throughput {lost}: {}; {rests}.", all.join(", ")),
+    }
+}
+
+/// Trials of which so many are void leave their figures in doubt.
+const MANY_VOID: f64 = 0.25;
+
+/// Why the figures are in doubt; None: they are not.
+fn doubt(report: &Rfc2544Report) -> Option<String> {
+    let (void, all) =
+        report.sizes.iter().fold((0, 0), |(void, all), size| (void + size.seen.void_trials, all + size.seen.trials));
+    (void as f64 > MANY_VOID * all as f64).then(|| {
+        format!("In doubt: {void} of {all} trials are void, the sender or the sink was too slow; repeat on a quieter machine.")
+    })
+}
+
+/// A line a size: the highest load without loss, and the loss at the highest load.
+fn loss_in_brief(tables: &mut Tables, report: &Rfc2544Report) {
+    let mut rows = vec![words(&["frames", "no loss up to", "of highest", "lost at highest", "void loads"])];
+    for size in &report.sizes {
+        let Some(curve) = &size.loss else { continue };
+        let clean = curve.trials.iter().filter(|trial| trial.lost == 0).map(|trial| trial.load_pps).reduce(f64::max);
+        let highest = curve.trials.iter().max_by(|a, b| a.load_pps.total_cmp(&b.load_pps));
+        let share = clean.map_or("-".to_owned(), |load| format::share(load / size.max_pps));
+        let lost = highest.map_or("-".to_owned(), |trial| {
+            let lost = if trial.lost == 0 { "none".to_owned() } else { format::loss(trial.loss_ratio()) };
+            format!("{lost} at {}", pps(Some(trial.load_pps)))
+        });
+        rows.push(vec![size.frame.to_string(), pps(clean), share, lost, curve.void_pps.len().to_string()]);
+    }
+    tables.push(("FRAME LOSS (26.3)".to_owned(), rows));
+}
