@@ -33,6 +33,7 @@ pub use far::FarArgs;
 pub use find::{Arrivals, FindArgs, Idle, Meter, Testbed};
 pub use inspect::{InspectArgs, Objective};
 pub use limits::LimitsArgs;
+pub use numbers::Since;
 pub use repeats::RepeatArgs;
 pub use rfc2544::{Forwarding, Frames, ReceiveBy, Rfc2544Args, Search, SendBy, Stamps, Test};
 pub use rr::{BusyPoll, RrArgs, Transport};
@@ -133,6 +134,9 @@ pub enum Command {
   netcliff results show before -v
   netcliff results show --json | jq .cliff_pps
   netcliff results rename 3 new-kernel
+  netcliff results list --kind find --since 7d --state done
+  netcliff results export 3 -o before.json
+  netcliff results export --all -o runs/
   netcliff results rm 1 2
 
 A RUN is a number of `results list`, a name (the newest of that name), last, or last~2 and name~2 for the second before."
@@ -151,6 +155,18 @@ pub enum ResultsAction {
         /// Only of this command, such as find or stream
         #[arg(long, value_name = "COMMAND")]
         kind: Option<String>,
+        /// Only of this name
+        #[arg(long, value_name = "NAME")]
+        named: Option<String>,
+        /// Only in this state: done, partial, interrupted, failed or running
+        #[arg(long, value_name = "STATE", value_parser = ["done", "partial", "interrupted", "failed", "running"])]
+        state: Option<String>,
+        /// Only begun since: a UTC date (2026-11-22), a time of it (2026-11-22 10:00), or so long ago (90m, 12h, 7d)
+        #[arg(long, value_name = "WHEN", value_parser = numbers::since)]
+        since: Option<numbers::Since>,
+        /// Only of a machine whose fingerprint holds this text, such as its CPU or kernel, or has an id that begins so
+        #[arg(long, value_name = "TEXT")]
+        host: Option<String>,
         /// Only the newest so many
         #[arg(long, value_name = "N")]
         last: Option<usize>,
@@ -163,11 +179,11 @@ pub enum ResultsAction {
         /// Which [default: the newest]
         #[arg(value_name = "RUN")]
         run: Option<String>,
-        /// All that a `find` found
-        #[arg(short, long, conflicts_with_all = ["csv", "html", "json"])]
+        /// All that was found
+        #[arg(short, long, conflicts_with_all = ["csv", "html", "json", "svg"])]
         verbose: bool,
         /// The result as one JSON object, or one record a line
-        #[arg(long, conflicts_with_all = ["csv", "html"])]
+        #[arg(long, conflicts_with_all = ["csv", "html", "svg"])]
         json: bool,
         /// The figures as CSV
         #[arg(long)]
@@ -175,6 +191,30 @@ pub enum ResultsAction {
         /// Write the page of the run to this file
         #[arg(long, value_name = "FILE", conflicts_with = "csv")]
         html: Option<PathBuf>,
+        /// Write the figure of the run to this file
+        #[arg(long, value_name = "FILE", conflicts_with = "csv")]
+        svg: Option<PathBuf>,
+    },
+    /// Write a run to a file, or all to a directory, as JSON that `compare`, `--host` and `results import` read
+    Export {
+        /// Which; without one all
+        #[arg(value_name = "RUN", required_unless_present = "all")]
+        run: Option<String>,
+        /// Every run, each to a file of its own
+        #[arg(long, conflicts_with = "run")]
+        all: bool,
+        /// The file; with --all the directory, which is made
+        #[arg(short, long, value_name = "PATH")]
+        output: PathBuf,
+        /// Overwrite what is there
+        #[arg(long)]
+        force: bool,
+    },
+    /// Keep results from files that `export` or a command's --json wrote
+    Import {
+        /// The files
+        #[arg(value_name = "FILE", required = true)]
+        files: Vec<PathBuf>,
     },
     /// Give a run a name
     Rename {

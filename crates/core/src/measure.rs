@@ -134,7 +134,7 @@ pub const ALL: &[Measure] = &[
     measure("interrupts_per_s", "interrupts", Dimension::PerSecond, |o| o.interrupts_per_s),
     measure("polls_per_s", "polls", Dimension::PerSecond, |o| o.polls_per_s),
     measure("packets_per_poll", "packets a poll", Dimension::Number, |o| o.packets_per_poll),
-    measure("packets_in_system", "packets inside", Dimension::Number, |o| o.packets_in_system),
+    measure("packets_in_system", "packets in the host", Dimension::Number, |o| o.packets_in_system),
     measure("transmitted_pps", "transmissions completed", Dimension::Pps, |o| o.transmitted?.completed_pps),
     measure("transmit_refused", "transmissions refused", Dimension::Share, |o| o.transmitted?.refused_fraction),
     measure("transmit_waiting_s", "wait for completion", Dimension::Seconds, |o| o.transmitted?.waiting_s),

@@ -28,7 +28,7 @@ pub use read::{ReadError, Source};
 pub use rows::{Row, Verdict};
 
 use context::{changed, notes};
-use gate::judge;
+use gate::{detectable, judge};
 use rows::{correct, rows_of};
 
 /// Why two runs cannot be compared.
@@ -110,6 +110,10 @@ pub struct Comparison {
     /// How B stands to that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gate: Option<Gate>,
+    /// Smallest slow-down that the worst known figure of speed would have shown with probability 0.8, as a share; absent where none
+    /// could be tested, or one is too uncertain for any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detectable: Option<f64>,
     /// True: some figure is shown to be slower by more than that.
     pub failed: bool,
     /// What a reader must know; sentences.
@@ -144,6 +148,7 @@ pub fn compare(a: &Measured, b: &Measured, fail_if_slower: Option<f64>) -> Resul
         fail_if_slower,
         failed: gate.is_some_and(|gate| gate.outcome == Outcome::Failed),
         gate,
+        detectable: detectable(&rows, a, b),
         notes: notes(a, b, &changed, &rows),
         changed,
         rows,

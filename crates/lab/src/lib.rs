@@ -23,6 +23,7 @@
 //! | [`tuning`] | what a tuning plan is expected to change, and the host measured with and without it in turns |
 //! | [`transfers`] | experiments of bulk transfers: settings varied by a design, and their effects |
 //! | [`store`] | records in SQLite |
+//! | [`stored`] | what a run keeps, whatever its kind, and its JSON |
 //! | `alike` | sentences that differ in their numbers only, as one |
 //! | [`stand`] | the devices, addresses and CPUs that a measurement stands on: what changed meanwhile |
 //! | [`stats`] | intervals and least squares |
@@ -49,6 +50,7 @@ pub mod run;
 pub mod stand;
 pub mod stats;
 pub mod store;
+pub mod stored;
 pub mod stream;
 pub mod transfers;
 pub mod trial;

@@ -5,6 +5,7 @@ mod experiments;
 mod keep;
 mod schema;
 
+use std::cell::RefCell;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -94,6 +95,8 @@ pub struct Store {
     connection: Connection,
     /// Name of the runs that begin.
     name: Option<String>,
+    /// Runs that this process works on, but those of experiments, which are held by who began them.
+    held: RefCell<Vec<Held>>,
 }
 
 /// The store's place if none is given: `$XDG_DATA_HOME/netcliff/records.db`, else `~/.local/share/...`; None: neither is
@@ -128,7 +131,7 @@ impl Store {
         let mut connection = Connection::open(path).map_err(|error| fail(error.to_string()))?;
         connection.busy_timeout(std::time::Duration::from_secs(10)).map_err(|error| fail(error.to_string()))?;
         schema::migrate(&mut connection, path)?;
-        Ok(Self { path: path.to_owned(), connection, name: None })
+        Ok(Self { path: path.to_owned(), connection, name: None, held: RefCell::default() })
     }
 
     /// Gives the runs that begin from now on a name, unless they have one already.
@@ -147,7 +150,7 @@ impl Store {
         StoreError::Sql { path: self.path.clone(), source }
     }
 
-    /// Starts a run in state `running`; its records follow by [`Store::add`].
+    /// Starts a run in state `running`, which is held until it is finished; its records follow by [`Store::add`].
     pub fn begin(&self, kind: &str, command: &str, started_unix_s: f64) -> Result<i64, StoreError> {
         self.connection
             .execute(
@@ -155,7 +158,15 @@ impl Store {
                 params![kind, started_unix_s, command, self.name],
             )
             .map_err(|error| self.sql(error))?;
-        Ok(self.connection.last_insert_rowid())
+        let run = self.connection.last_insert_rowid();
+        // Nobody else knows the number yet.
+        self.held.borrow_mut().extend(self.hold(run)?);
+        Ok(run)
+    }
+
+    /// The run is over: another process may remove it.
+    fn release(&self, run: i64) {
+        self.held.borrow_mut().retain(|held| held.run != run);
     }
 
     /// Adds one record to a run, durably, before it returns.
@@ -190,6 +201,7 @@ impl Store {
         self.connection
             .execute("UPDATE run SET state = ?2, finding = ?3 WHERE id = ?1", params![run, state, json])
             .map_err(|error| self.sql(error))?;
+        self.release(run);
         Ok(())
     }
 
@@ -200,6 +212,7 @@ impl Store {
         self.connection
             .execute("UPDATE run SET state = ?2, document = ?3 WHERE id = ?1", params![run, state, json])
             .map_err(|error| self.sql(error))?;
+        self.release(run);
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! [`records`]: records as CSV, one row each, every figure as value, low and high in its base unit.
 
+mod flat;
 mod rfc2544;
 
 use netcliff_core::experiment::{Curve, Dot, TransferMeasure};
@@ -10,6 +11,7 @@ use netcliff_lab::transfers::TransferReport;
 
 use crate::format;
 
+pub use flat::flat;
 pub use rfc2544::rfc2544;
 
 const POINT: [&str; 8] = ["engine", "host", "scheme", "arrivals", "size", "rate", "rate_pps", "link_bps"];

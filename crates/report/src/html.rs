@@ -10,6 +10,7 @@ mod of_file;
 mod rfc2544;
 mod stack;
 mod tables;
+mod text;
 mod transfers;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -24,7 +25,8 @@ use crate::svg;
 pub use compare::compare;
 pub use experiment::experiment;
 pub use forwarding::forwarding;
-pub use rfc2544::rfc2544;
+pub use rfc2544::{rfc2544, rfc2544_figure};
+pub use text::text;
 pub use transfers::transfers;
 
 const STYLE: &str = include_str!("html/page.css");

@@ -26,11 +26,11 @@ use page::{Page, Tone};
 
 pub use advice::{settings, settings_brief};
 pub use brief::brief;
-pub use comparison::compare;
+pub use comparison::{compare, compare_brief};
 pub use experiment::experiment;
 pub use forwarding::forwarding;
 pub use inspection::inspection;
-pub use limits::limits;
+pub use limits::{limits, limits_brief};
 pub use plot::delivered as plot;
 pub use rfc2544::{rfc2544, rfc2544_brief};
 pub use rr::rr;

@@ -30,6 +30,9 @@ pub struct CompareArgs {
     /// Exit with 1 if a figure of speed is shown to be slower by more than this share, with 3 if the repeats do not tell
     #[arg(long, value_name = "5%", value_parser = share, allow_hyphen_values = true)]
     pub fail_if_slower: Option<f64>,
+    /// Print all that was found: every figure and change, how it was tested, notes
+    #[arg(short, long, conflicts_with = "json")]
+    pub verbose: bool,
     /// One JSON object
     #[arg(long)]
     pub json: bool,

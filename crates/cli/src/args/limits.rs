@@ -59,6 +59,9 @@ pub struct LimitsArgs {
     /// Show what these change: checksum, tso, gro, jumbo, zero-copy
     #[arg(long, value_delimiter = ',', value_name = "NAME,...")]
     pub offload: Vec<Offload>,
+    /// Print all that was found: the plot, too
+    #[arg(short, long, conflicts_with = "json")]
+    pub verbose: bool,
     /// One JSON object
     #[arg(long)]
     pub json: bool,

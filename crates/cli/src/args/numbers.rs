@@ -107,6 +107,35 @@ fn with_unit(text: &str, unit: &str, prefixed: &str) -> String {
     }
 }
 
+/// Since when runs are listed.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Since {
+    /// This UTC date, perhaps with a time, as `results list` writes them.
+    Date(String),
+    /// So long ago (s).
+    Ago(f64),
+}
+
+/// Reads `--since`.
+pub fn since(text: &str) -> Result<Since, String> {
+    let form = || {
+        "expected a UTC date such as 2026-11-22 or \"2026-11-22 10:00\", or so long ago, such as 90m, 12h or 7d"
+            .to_owned()
+    };
+    let unit_s = [("m", 60.0), ("h", 3600.0), ("d", 86400.0)];
+    let ago = |(unit, seconds): (&str, f64)| {
+        let count: f64 = text.strip_suffix(unit)?.parse().ok()?;
+        (count.is_finite() && count >= 0.0).then_some(Since::Ago(count * seconds))
+    };
+    if let Some(ago) = unit_s.into_iter().find_map(ago) {
+        return Ok(ago);
+    }
+    let pattern = "dddd-dd-dd dd:dd:dd";
+    let fits = |(c, p): (char, char)| if p == 'd' { c.is_ascii_digit() } else { c == p };
+    let whole = matches!(text.len(), 10 | 16 | 19) && text.chars().zip(pattern.chars()).all(fits);
+    if whole { Ok(Since::Date(text.to_owned())) } else { Err(form()) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

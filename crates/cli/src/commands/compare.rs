@@ -26,7 +26,8 @@ pub fn run(args: &CompareArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCod
     if args.json {
         output::json_line(&found)?;
     } else {
-        output::data(&report::terminal::compare(&found, output::style()))?;
+        let page = if args.verbose { report::terminal::compare } else { report::terminal::compare_brief };
+        output::data(&page(&found, output::style()))?;
     }
     Ok(ExitCode::from(match found.gate.map(|gate| gate.outcome) {
         None | Some(Outcome::Passed) => 0,

@@ -52,7 +52,10 @@ pub fn run(args: &LimitsArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     match (args.json, args.csv) {
         (true, _) => output::json_line(&found)?,
         (_, true) => output::data(&report::csv::roofline(&found))?,
-        _ => output::data(&report::terminal::limits(&found, &drawing, output::style()))?,
+        _ => {
+            let page = if args.verbose { report::terminal::limits } else { report::terminal::limits_brief };
+            output::data(&page(&found, &drawing, output::style()))?;
+        }
     }
     if let Some(path) = &args.svg {
         write(path, &report::svg::experiment(&drawing))?;

@@ -43,7 +43,10 @@ fn runs_of_the_store_are_compared_and_a_run_is_like_itself() {
     assert_eq!((&same["failed"], &same["changed"]), (&json!(false), &json!([])));
     assert_eq!(same["gate"]["outcome"], "inconclusive", "{same}");
     let page = home.stdout(["compare", "1", "2"]);
-    assert!(page.contains("WHAT ELSE CHANGED") && page.contains("goodput") && page.contains("Holm"), "{page}");
+    assert!(page.contains("WHAT ELSE CHANGED") && page.contains("goodput") && page.lines().count() <= 40, "{page}");
+    let first = page.split("\n  A ").next().unwrap_or_default().replace('\n', " ");
+    assert!(first.contains("2 tested figures") || first.contains("tested figure"), "the answer comes first: {page}");
+    assert!(home.stdout(["compare", "1", "2", "-v"]).contains("Holm"));
     assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
 }
 

@@ -14,6 +14,7 @@ mod find;
 mod forwarding;
 mod inspect;
 mod other_runs;
+mod results;
 mod rfc2544;
 mod rfc2544_ports;
 mod rr;

@@ -68,7 +68,7 @@ impl Curve {
         Some((steepest[0].x + steepest[1].x) / 2.0)
     }
 
-    /// Where it leaves another curve: the first place from which on they differ by more than [`APART`] of the other's values. None:
+    /// Where it leaves another curve: the first place from which on they differ by more than 5 % of the other's values. None:
     /// it does not, or is not on it before.
     pub fn leaves(&self, other: &Self) -> Option<f64> {
         let apart = |dot: &Dot| {

@@ -82,8 +82,6 @@ pub(super) fn judge(rows: &mut [Row], a: &Measured, b: &Measured, share: f64) ->
         }
     }
     let bars = || speeds.iter().filter_map(|&row| rows[row].bar);
-    let level = (1.0 - CONFIDENCE) / tested.len().max(1) as f64;
-    let detectable = tested.iter().map(|(_, a, b)| detectable_share(a, b, level, POWER));
     Gate {
         outcome: if bars().any(|bar| bar.shown) {
             Outcome::Failed
@@ -94,8 +92,22 @@ pub(super) fn judge(rows: &mut [Row], a: &Measured, b: &Measured, share: f64) ->
         },
         figures: speeds.len(),
         tested: tested.len(),
-        detectable: detectable.reduce(|a, b| Some(a?.max(b?))).flatten(),
+        detectable: worst(&tested),
     }
+}
+
+/// The smallest slow-down that the worst known of the figures of speed would have shown with probability 0.8, as a share; None: none
+/// could be tested, or one is too uncertain for any.
+pub(super) fn detectable(rows: &[Row], a: &Measured, b: &Measured) -> Option<f64> {
+    let speeds = rows.iter().enumerate().filter(|(_, row)| row.quantity.class == Class::Speed && !row.computed);
+    let tested: Vec<_> = speeds.filter_map(|(at, row)| estimates(row, a, b).map(|(a, b)| (at, a, b))).collect();
+    worst(&tested)
+}
+
+fn worst(tested: &[(usize, Estimate, Estimate)]) -> Option<f64> {
+    let level = (1.0 - CONFIDENCE) / tested.len().max(1) as f64;
+    let all = tested.iter().map(|(_, a, b)| detectable_share(a, b, level, POWER));
+    all.reduce(|a, b| Some(a?.max(b?))).flatten()
 }
 
 /// One-sided p of "B is slower by no more than the bar", and of "B is slower by at least the bar".

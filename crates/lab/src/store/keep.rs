@@ -79,16 +79,32 @@ impl Store {
         write().map_err(|error| self.sql(error))
     }
 
-    /// Runs that are over and hold nothing: neither records nor a result.
+    /// Runs that are over, or whose process is gone, and that hold nothing: neither records nor a result.
     ///
     /// # Errors
     /// The store cannot be read.
     pub fn empty(&self) -> Result<Vec<RunSummary>, StoreError> {
-        self.summaries(
-            "WHERE state <> 'running' AND finding IS NULL AND document IS NULL
+        let mut all = self.summaries(
+            "WHERE finding IS NULL AND document IS NULL
                AND NOT EXISTS (SELECT 1 FROM record WHERE record.run = run.id) ORDER BY run.id DESC",
             [],
-        )
+        )?;
+        let mut under_way = Vec::new();
+        for run in &all {
+            if self.is_under_way(run)? {
+                under_way.push(run.id);
+            }
+        }
+        all.retain(|run| !under_way.contains(&run.id));
+        Ok(all)
+    }
+
+    /// Whether a process works on a run; one that was killed left it in state `running`.
+    ///
+    /// # Errors
+    /// The file beside the store that a process holds cannot be opened.
+    pub fn is_under_way(&self, run: &RunSummary) -> Result<bool, StoreError> {
+        Ok(run.state == "running" && self.hold(run.id)?.is_none())
     }
 
     /// Gives the file's unused pages back to the file system.

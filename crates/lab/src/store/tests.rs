@@ -213,3 +213,21 @@ fn empty_runs_are_those_that_are_over() {
     store.finish(done, false, None).unwrap();
     assert_eq!(store.empty().unwrap().iter().map(|run| run.id).collect::<Vec<_>>(), [failed], "not {going}");
 }
+
+/// A run whose process is gone stays in state `running`, and can be removed; one that a process works on cannot.
+#[test]
+fn a_killed_run_is_told_from_one_under_way() {
+    let (dir, store) = open();
+    let run = store.begin("find", "netcliff find", 1.0).unwrap();
+    let other = Store::open(&dir.path().join("deep/er/records.db")).unwrap();
+    let summary = |id| other.run(id).unwrap().unwrap();
+    assert!(other.is_under_way(&summary(run)).unwrap() && other.empty().unwrap().is_empty());
+    // As when the process is killed: what it held is let go, the state stays.
+    drop(store);
+    assert_eq!(summary(run).state, "running");
+    assert!(!other.is_under_way(&summary(run)).unwrap());
+    assert_eq!(other.empty().unwrap().iter().map(|run| run.id).collect::<Vec<_>>(), [run]);
+    let done = other.begin("find", "netcliff find", 2.0).unwrap();
+    other.finish(done, false, None).unwrap();
+    assert!(!other.is_under_way(&summary(done)).unwrap());
+}

@@ -62,22 +62,19 @@ fn shares(report: &ForwardingReport, drawing: &Drawing, line_bps: f64) -> Drawin
 }
 
 fn table(report: &ForwardingReport) -> Markup {
-    let lines = LINES_BPS.map(|line| format!("of {}", format::quantity(line, Unit::Bps)));
-    let heads = ["frame", "set-up", "throughput", "bound", "predicted", "against the first"].map(str::to_owned);
-    let heads = [&heads[..], &lines, &["rounds".to_owned()]].concat();
+    let heads =
+        ["frame", "set-up", "throughput", "bound", "predicted", "against the first", "rounds"].map(str::to_owned);
     let row = |row: &ForwardingRow| {
         let predicted = row.predicted_pps().map(|(pps, how)| format!("{} {how}", format::quantity(pps, Unit::Pps)));
-        let share = |at: usize| row.line_shares.get(at).map_or("-".to_owned(), |line| format::share(line.share));
-        let own = [
+        vec![
             value(row.frame.to_string()),
             words(&row.set_up),
             value(throughput_of(row)),
             value(row.bound.map_or("-", Bound::name)),
             words(predicted.unwrap_or_else(|| "-".to_owned())),
             value(gain_of(row)),
-        ];
-        let shares = (0..LINES_BPS.len()).map(|at| value(share(at)));
-        own.into_iter().chain(shares).chain([value(row.samples.len().to_string())]).collect()
+            value(row.samples.len().to_string()),
+        ]
     };
     html! {
         section #throughput {
@@ -85,7 +82,7 @@ fn table(report: &ForwardingReport) -> Markup {
             (stack(&heads, report.rows.iter().map(row)))
             p.note {
                 "Means of the rounds with 95 % intervals. Bound by the tester: no more could be offered, the router does at least that. \
-                 Bound by a shared CPU: what it sends, forwards and takes in together. A share above 100 % is more than the line carries. \
+                 Bound by a shared CPU: what it sends, forwards and takes in together. \
                  Simulated: one server, the router's CPU, with the costs seen there at half the throughput. Predicted: one CPU that does \
                  in turn what tester and router were seen to need for a frame on CPUs of their own."
             }

@@ -48,7 +48,9 @@ pub(super) fn of_file(
                 (facts(asked.iter().map(|(name, fact)| (name.as_str(), fact.clone()))))
                 p { code { (provenance.command) } }
             }
-            section #file { h2 { "The file" } pre { code { (drawing.source) } } }
+            @if !drawing.source.is_empty() {
+                section #file { h2 { "The file" } pre { code { (drawing.source) } } }
+            }
         }
     };
     page(&titled(&title, "netcliff run"), &body)

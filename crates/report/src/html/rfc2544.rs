@@ -174,6 +174,11 @@ fn line_rate(measured: &[Dot], line_bps: f64) -> Vec<Dot> {
     sizes.map(|bytes| Dot { x: f64::from(bytes), y: pps(bytes) }).collect()
 }
 
+/// The figure of RFC 2544 26.1 by itself, as SVG; None: no throughput was measured.
+pub fn rfc2544_figure(report: &Rfc2544Report) -> Option<String> {
+    throughput(report).map(|drawing| svg::experiment(&drawing))
+}
+
 /// RFC 2544 26.1: frame rate against frame size, measured and theoretical.
 fn throughput(report: &Rfc2544Report) -> Option<Drawing> {
     let measured = curve("throughput", figures_by_size(report, or_more))?;

@@ -9,26 +9,103 @@ use crate::format::{self, Unit};
 
 /// Most settings shown a run of facts: the rest is in the JSON.
 const CHANGES_SHOWN: usize = 40;
+/// The same, and figures, points and notes, on a screen of 40 lines.
+const BRIEF_CHANGES: usize = 6;
+const BRIEF_ROWS: usize = 14;
+const BRIEF_POINTS: usize = 3;
 
-/// The page: both runs, every figure of the points they share, the bar, what else changed, what a reader must know.
+/// What to do where nothing could be tested.
+const REPEAT: &str = "measure both with --repeats 5";
+
+/// How much is shown.
+#[derive(Clone, Copy)]
+struct Most {
+    changes: usize,
+    rows: usize,
+    points: usize,
+}
+
+/// The page with everything: the answer, both runs, every figure of the points they share, the bar, what else changed, what a
+/// reader must know.
 pub fn compare(comparison: &Comparison, style: Style) -> String {
     let mut page = Page::new(style);
-    page.paragraph(0, Tone::Strong, &format!("netcliff compare: {}", comparison.kind));
-    side(&mut page, "A", &comparison.a);
-    side(&mut page, "B", &comparison.b);
-    figures(&mut page, comparison);
-    bar(&mut page, comparison);
-    changed(&mut page, comparison);
-    for (which, points) in [("A", &comparison.only_a), ("B", &comparison.only_b)] {
-        if !points.is_empty() {
-            page.heading(&format!("ONLY IN {which}"));
-            points.iter().for_each(|point| page.item("- ", point));
-        }
-    }
+    let most = Most { changes: CHANGES_SHOWN, rows: usize::MAX, points: usize::MAX };
+    begin(&mut page, comparison, most);
     page.heading("NOTES");
     page.item("- ", &method(comparison));
     comparison.notes.iter().for_each(|note| page.item("- ", note));
     page.finish()
+}
+
+/// The same on a screen: the answer, and of long lists the beginning.
+pub fn compare_brief(comparison: &Comparison, style: Style) -> String {
+    let mut page = Page::new(style);
+    begin(&mut page, comparison, Most { changes: BRIEF_CHANGES, rows: BRIEF_ROWS, points: BRIEF_POINTS });
+    let notes = comparison.notes.len();
+    let notes = if notes == 1 { "1 note".to_owned() } else { format!("{notes} notes") };
+    page.paragraph(0, Tone::Faint, &format!("-v shows every figure and change, how it was tested, and {notes}."));
+    page.finish()
+}
+
+fn begin(page: &mut Page, comparison: &Comparison, most: Most) {
+    let (alarm, sentence) = answer(comparison);
+    page.paragraph(0, if alarm { Tone::Alarm } else { Tone::Strong }, &sentence);
+    side(page, "A", &comparison.a);
+    side(page, "B", &comparison.b);
+    figures(page, comparison, most.rows);
+    bar(page, comparison, most.points);
+    changed(page, comparison, most.changes);
+    for (which, points) in [("A", &comparison.only_a), ("B", &comparison.only_b)] {
+        if !points.is_empty() {
+            page.heading(&format!("ONLY IN {which}"));
+            points.iter().take(most.points).for_each(|point| page.item("- ", point));
+            and_more(page, points.len(), most.points);
+        }
+    }
+}
+
+fn and_more(page: &mut Page, all: usize, shown: usize) {
+    if let more @ 1.. = all.saturating_sub(shown) {
+        page.item("- ", &format!("and {more} more"));
+    }
+}
+
+/// The answer in a line, and whether it is bad news: the bar's verdict where there is a bar, else what is shown of the figures, and
+/// what these repeats would have shown.
+pub fn answer(comparison: &Comparison) -> (bool, String) {
+    if comparison.gate.is_some() {
+        return bar_verdict(comparison);
+    }
+    let tested: Vec<&Row> = comparison.rows.iter().filter(|row| row.p_corrected.is_some()).collect();
+    let confidence = format::share_short(comparison.confidence);
+    if tested.is_empty() {
+        return (false, format!("Nothing can be said: no figure has two repeats on both sides; {REPEAT}."));
+    }
+    let count = |verdict| tested.iter().filter(|row| row.verdict == verdict).count();
+    let (better, worse) = (count(Verdict::Better), count(Verdict::Worse));
+    let of = if tested.len() == 1 { "1 tested figure".to_owned() } else { format!("{} tested figures", tested.len()) };
+    if better + worse == 0 {
+        return (false, format!("No difference is shown in {of} ({confidence}); {}.", would_show(comparison)));
+    }
+    let shown = tested.iter().filter(|row| matches!(row.verdict, Verdict::Better | Verdict::Worse));
+    let size = |row: &Row| row.change.as_ref().map_or(0.0, |change| change.value.abs());
+    let largest = shown.max_by(|a, b| size(a).total_cmp(&size(b)));
+    let largest = largest.map_or(String::new(), |row| format!("; most: {}, {} {}", row.point, name(row), change(row)));
+    let sentence = format!(
+        "B is worse in {worse} and better in {better} of {of} ({confidence} together){largest}; {}.",
+        would_show(comparison)
+    );
+    (worse > 0, sentence)
+}
+
+/// The smallest change that would have been shown.
+fn would_show(comparison: &Comparison) -> String {
+    match comparison.detectable {
+        Some(share) => {
+            format!("these repeats show a slow-down of {} or more four times in five", format::share_short(share))
+        }
+        None => "these repeats show no slow-down of every figure of speed, however large".to_owned(),
+    }
 }
 
 /// How it was tested, a sentence; for the page of the browser too.
@@ -53,17 +130,25 @@ fn side(page: &mut Page, which: &str, side: &Side) {
     page.fact(which, &format!("{}{partial}, {date}: {}", side.name, side.provenance.command));
 }
 
-fn figures(page: &mut Page, comparison: &Comparison) {
+fn figures(page: &mut Page, comparison: &Comparison, most: usize) {
     let confidence = format::share_short(comparison.confidence);
     page.heading(&format!("B AGAINST A (MEANS OF THE REPEATS; CHANGE WITH {confidence} INTERVAL, CORRECTED P)"));
     let mut lines = Vec::new();
     let mut point = "";
-    for row in &comparison.rows {
+    // Of many those that show something.
+    let many = comparison.rows.len() > most;
+    let shows = |row: &&Row| !many || matches!(row.verdict, Verdict::Better | Verdict::Worse);
+    let shown: Vec<&Row> = comparison.rows.iter().filter(shows).take(most).collect();
+    for row in &shown {
         if row.point != point {
             point = &row.point;
             lines.push(format!("  {}", format::printable(point)));
         }
         lines.push(line(row));
+    }
+    if many {
+        lines
+            .push(format!("  {} figures more without a difference that is shown", comparison.rows.len() - shown.len()));
     }
     page.block(&lines.join("\n"));
 }
@@ -141,14 +226,15 @@ pub fn p(p: f64) -> String {
     }
 }
 
-fn bar(page: &mut Page, comparison: &Comparison) {
+fn bar(page: &mut Page, comparison: &Comparison, most: usize) {
     let Some(share) = comparison.fail_if_slower else { return };
-    page.heading(&format!("SLOWER BY MORE THAN {}", format::share_short(share)));
-    let (tone, verdict) = bar_verdict(comparison);
-    page.paragraph(2, if tone { Tone::Alarm } else { Tone::Strong }, &verdict);
-    for row in open_rows(comparison) {
-        page.item("- ", &bar_line(row));
+    let open: Vec<&Row> = open_rows(comparison).collect();
+    if open.is_empty() {
+        return;
     }
+    page.heading(&format!("SLOWER BY MORE THAN {}", format::share_short(share)));
+    open.iter().take(most).for_each(|row| page.item("- ", &bar_line(row)));
+    and_more(page, open.len(), most);
 }
 
 /// The figures that keep B from passing: slower by more than the bar, or not shown to be slower by less.
@@ -161,11 +247,16 @@ pub fn bar_verdict(comparison: &Comparison) -> (bool, String) {
     let Some(gate) = comparison.gate else { return (false, String::new()) };
     let verdict = match gate.outcome {
         Outcome::Passed => {
-            "PASSED: every figure of speed is shown to be slower by less than that, if at all.".to_owned()
+            let share = format::share_short(comparison.fail_if_slower.unwrap_or_default());
+            format!(
+                "PASSED: every figure of speed is shown to be slower by less than {share}, if at all; {}.",
+                would_show(comparison)
+            )
         }
         Outcome::Failed => {
             let shown = comparison.rows.iter().filter(|row| row.bar.is_some_and(|bar| bar.shown)).count();
-            format!("FAILED: shown of {shown} of {} figures of speed.", gate.figures)
+            let share = format::share_short(comparison.fail_if_slower.unwrap_or_default());
+            format!("FAILED: {shown} of {} figures of speed are shown to be slower by more than {share}.", gate.figures)
         }
         Outcome::Inconclusive => inconclusive(gate),
     };
@@ -174,7 +265,7 @@ pub fn bar_verdict(comparison: &Comparison) -> (bool, String) {
 
 fn inconclusive(gate: Gate) -> String {
     if gate.tested == 0 {
-        return "INCONCLUSIVE: no figure of speed could be tested.".to_owned();
+        return format!("INCONCLUSIVE: no figure of speed could be tested; {REPEAT}.");
     }
     let detectable = match gate.detectable {
         Some(share) => format!("a slow-down of {} or more", format::share_short(share)),
@@ -199,17 +290,15 @@ pub fn bar_line(row: &Row) -> String {
     format!("{}, {}: {}; {verdict}", row.point, name(row), change(row))
 }
 
-fn changed(page: &mut Page, comparison: &Comparison) {
+fn changed(page: &mut Page, comparison: &Comparison, most: usize) {
     page.heading("WHAT ELSE CHANGED");
     if comparison.changed.is_empty() {
         page.paragraph(2, Tone::Plain, "Nothing that was recorded.");
     }
-    for change in comparison.changed.iter().take(CHANGES_SHOWN) {
+    for change in comparison.changed.iter().take(most) {
         page.item("- ", &changed_line(change));
     }
-    if let more @ 1.. = comparison.changed.len().saturating_sub(CHANGES_SHOWN) {
-        page.item("- ", &format!("and {more} more; --json has all"));
-    }
+    and_more(page, comparison.changed.len(), most);
 }
 
 /// A setting with both values.

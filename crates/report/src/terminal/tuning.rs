@@ -13,10 +13,14 @@ pub fn plan(plan: &PlanSheet, style: Style) -> String {
     let mut page = Page::new(style);
     let count = plan.proposals.len();
     let settings = if count == 1 { "1 setting".to_owned() } else { format!("{count} settings") };
-    page.paragraph(0, Tone::Strong, &format!("FOR {}: {settings} to change", plan.objective.name().to_uppercase()));
-    if count == 0 {
-        page.paragraph(2, Tone::Plain, "what this host has and the planner knows is set for it already");
-    }
+    let objective = plan.objective.name();
+    let then = match count {
+        0 => "what this host has and the planner knows is set for it already".to_owned(),
+        _ => format!(
+            "`netcliff tune try --objective {objective}` measures them, `tune apply` makes them, `tune undo` takes them back"
+        ),
+    };
+    page.paragraph(0, Tone::Strong, &format!("For {objective}: {settings} to change; {then}."));
     for (place, one) in plan.proposals.iter().enumerate() {
         page.paragraph(2, Tone::Strong, &format!("{}: {} -> {}", one.name, in_short(&one.old), in_short(&one.new)));
         page.paragraph(4, Tone::Plain, &format!("why: {} [{}]", one.reason, one.source));

@@ -10,7 +10,7 @@ const FILE: &str = "kind = \"forwarding\"\ntitle = \"A router\"\nsizes = [\"64B\
                     [[set-up]]\nname = \"tuned\"\ntune = \"throughput\"\n";
 
 /// Two set-ups, two sizes, two rounds: the first shares a CPU, the second is bound by the tester at the large size.
-fn report() -> ForwardingReport {
+pub fn report() -> ForwardingReport {
     let sample = |round: u32, pps: f64, bound: &str| {
         serde_json::json!({
             "round": round, "throughput_pps": pps, "upper_pps": pps * 1.05, "bound": bound, "sender_pps": 1.2e6, "trials": 60,

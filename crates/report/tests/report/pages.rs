@@ -79,6 +79,8 @@ pub fn schemes() -> Drawing {
         label: label.to_owned(),
         source: "section 4, figure 7a, read off the printed curve".to_owned(),
         on: on.map(|name| (name.to_owned(), Some(0.01))),
+        leaves: None,
+        bound: false,
     };
     let axes = Axes {
         x: axis("offered load", Dimension::Pps, Scale::Linear),

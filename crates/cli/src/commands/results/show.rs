@@ -1,0 +1,99 @@
+//! `netcliff results show`: a stored run as page, data, document or figure.
+
+use netcliff_lab::store::RunSummary;
+use netcliff_lab::stored::Stored;
+use netcliff_report as report;
+use netcliff_report::drawing::Drawing;
+use netcliff_report::{Style, csv, html, svg, terminal};
+
+use super::plain;
+use crate::output;
+
+/// Columns of a terminal's page within a page for the browser.
+const PAGE_COLUMNS: usize = 100;
+
+/// To stdout.
+pub(super) fn show(run: &RunSummary, stored: &Stored, verbose: bool, json: bool, as_csv: bool) -> anyhow::Result<()> {
+    if json {
+        return output::data(&stored.json()?);
+    }
+    if as_csv {
+        return output::data(&rows(stored)?);
+    }
+    output::data(&text(run, stored, verbose, output::style()))
+}
+
+/// The page for people.
+fn text(run: &RunSummary, stored: &Stored, verbose: bool, style: Style) -> String {
+    match stored {
+        Stored::Finding(finding) if verbose => terminal::finding(finding, style),
+        Stored::Finding(finding) => terminal::brief(finding, style),
+        Stored::Records(records) if verbose && !records.is_empty() => {
+            let drawing = Drawing::of_records(&title(run), records, run.state != "done");
+            terminal::experiment(&drawing, style) + "\n" + &report::table::outcomes(records, style)
+        }
+        Stored::Records(records) => report::table::outcomes(records, style),
+        Stored::Rfc2544(found) if verbose => terminal::rfc2544(found, style),
+        Stored::Rfc2544(found) => terminal::rfc2544_brief(found, style),
+        Stored::Forwarding(found) => terminal::forwarding(found, style),
+        Stored::Transfers(found) => terminal::transfers(found, style),
+        Stored::Stream(found) => terminal::stream(found, style),
+        Stored::Rr(found) => terminal::rr(found, style),
+    }
+}
+
+fn rows(stored: &Stored) -> anyhow::Result<String> {
+    Ok(match stored {
+        Stored::Records(records) => csv::records(records),
+        Stored::Rfc2544(found) => csv::rfc2544(found),
+        Stored::Forwarding(found) => csv::forwarding(found),
+        Stored::Transfers(found) => csv::transfers(found),
+        Stored::Finding(found) => csv::flat(&serde_json::to_value(found)?),
+        Stored::Stream(found) => csv::flat(&serde_json::to_value(found)?),
+        Stored::Rr(found) => csv::flat(&serde_json::to_value(found)?),
+    })
+}
+
+/// The page for a browser, whatever the kind.
+pub(super) fn page(run: &RunSummary, stored: &Stored) -> String {
+    match stored {
+        Stored::Finding(finding) => html::finding(finding),
+        Stored::Rfc2544(found) => html::rfc2544(found),
+        Stored::Forwarding(found) => html::forwarding(found, &Drawing::of_forwarding(found)),
+        Stored::Transfers(found) => html::transfers(found, &Drawing::of_transfers(found)),
+        Stored::Records(records) => html::experiment(&Drawing::of_records(&title(run), records, run.state != "done")),
+        Stored::Stream(_) | Stored::Rr(_) => {
+            let style = Style { width: PAGE_COLUMNS, ..Style::default() };
+            let provenance = stored.provenance().cloned().unwrap_or_default();
+            html::text(&title(run), &text(run, stored, true, style), &provenance)
+        }
+    }
+}
+
+/// The figure of a run.
+///
+/// # Errors
+/// Its kind has none, or nothing of it was measured.
+pub(super) fn figure(run: &RunSummary, stored: &Stored) -> anyhow::Result<String> {
+    let drawn = |drawing: Drawing| (!drawing.curves.is_empty()).then(|| svg::experiment(&drawing));
+    let figure = match stored {
+        Stored::Finding(finding) => Some(svg::delivered(finding)),
+        Stored::Rfc2544(found) => html::rfc2544_figure(found),
+        Stored::Forwarding(found) => drawn(Drawing::of_forwarding(found)),
+        Stored::Transfers(found) => drawn(Drawing::of_transfers(found)),
+        Stored::Records(records) => drawn(Drawing::of_records(&title(run), records, run.state != "done")),
+        Stored::Stream(_) | Stored::Rr(_) => None,
+    };
+    let kind = &run.kind;
+    figure.ok_or_else(|| {
+        output::usage(format!("--svg: run {} (`{kind}`) has no figure; --html and --csv have its values", run.id))
+    })
+}
+
+/// What its page is called.
+fn title(run: &RunSummary) -> String {
+    match &run.name {
+        Some(name) => format!("{} (run {}: {})", plain(name), run.id, run.kind),
+        None => format!("run {}: {}", run.id, run.kind),
+    }
+}

@@ -1,0 +1,105 @@
+use super::*;
+use crate::nic::Nic;
+use std::collections::BTreeMap;
+
+fn port(driver: &str, coalesce: &[(&str, u32)]) -> Port {
+    let coalesce: BTreeMap<String, u32> = coalesce.iter().map(|(key, value)| ((*key).to_owned(), *value)).collect();
+    let napi_settings = [("napi_defer_hard_irqs", 0), ("gro_flush_timeout", 0), ("threaded", 0)];
+    let nic = Nic {
+        name: "eth0".to_owned(),
+        driver: Some(driver.to_owned()),
+        bus: Some("0000:18:00.0".to_owned()),
+        coalesce,
+        napi_settings: napi_settings.iter().map(|(key, value)| ((*key).to_owned(), *value)).collect(),
+        ..Nic::default()
+    };
+    Port { nic, irqs: Vec::new(), queues: Vec::new() }
+}
+
+fn commands(scheme: &str, device: Device<'_>) -> Result<Vec<String>, String> {
+    let steps = steps(&scheme.parse().unwrap(), device)?;
+    Ok(steps.into_iter().map(|step| step.proposal.command).collect())
+}
+
+fn on(port: &Port, scheme: &str) -> Result<Vec<String>, String> {
+    commands(scheme, Device::Port(&Inspection::default(), port))
+}
+
+#[test]
+fn what_linux_has_becomes_commands() {
+    let mlx = port("mlx5_core", &[("rx-usecs", 8), ("rx-frames", 128), ("adaptive-rx", 1), ("cqe-mode-rx", 0)]);
+    for (scheme, wanted) in [
+        (
+            "napi:defer_hard_irqs=2,gro_flush_timeout=50us",
+            &[
+                "ethtool -C eth0 adaptive-rx off",
+                "ethtool -C eth0 rx-usecs 0",
+                "ethtool -C eth0 rx-frames 1",
+                "echo 2 > /sys/class/net/eth0/napi_defer_hard_irqs",
+                "echo 50000 > /sys/class/net/eth0/gro_flush_timeout",
+            ][..],
+        ),
+        (
+            "coalesce:frames=8,usecs=50us,masked=true",
+            &["ethtool -C eth0 adaptive-rx off", "ethtool -C eth0 rx-usecs 50", "ethtool -C eth0 rx-frames 8"],
+        ),
+        ("dim", &[]),
+        ("dim:profile=cqe", &["ethtool -C eth0 cqe-mode-rx on"]),
+    ] {
+        assert_eq!(on(&mlx, scheme).unwrap(), wanted, "{scheme}");
+    }
+    let threaded = on(&mlx, "napi:threaded,busy_poll,budget=600").unwrap();
+    for command in [
+        "sysctl -w net.core.netdev_budget=600",
+        "echo 1 > /sys/class/net/eth0/threaded",
+        "sysctl -w net.core.busy_read=50",
+    ] {
+        assert!(threaded.iter().any(|one| one == command), "{command}: {threaded:?}");
+    }
+}
+
+#[test]
+fn what_no_driver_offers_is_said() {
+    let mlx = port("mlx5_core", &[("rx-usecs", 8), ("adaptive-rx", 1)]);
+    for (scheme, part) in [
+        ("interrupt", "napi comes closest"),
+        ("disable-enable", "napi comes closest"),
+        ("polling", "by a timer"),
+        ("hybrid", "by a timer"),
+        ("napi-2007", "by a timer"),
+        ("napi:weight=16", "64 packets"),
+        ("coalesce:usecs=50us", "masked=true"),
+        ("coalesce:packet_timer=10us,masked=true", "no timer"),
+        ("coalesce:min_gap=50us,masked=true", "no smallest gap"),
+        ("coalesce:frames=8,masked=true", "no rx-frames"),
+        ("dim:profile=cqe", "cqe-mode-rx"),
+    ] {
+        let why = on(&mlx, scheme).unwrap_err();
+        assert!(why.contains(part), "{scheme}: {why}");
+    }
+    let veth = Port { nic: Nic { kind: Some("veth".to_owned()), bus: None, ..mlx.nic.clone() }, ..mlx.clone() };
+    for scheme in ["coalesce:frames=8,masked=true", "dim", "napi:threaded"] {
+        assert!(on(&veth, scheme).unwrap_err().contains("no hardware"), "{scheme}");
+    }
+    assert_eq!(on(&veth, "napi:weight=16").unwrap(), ["sysctl -w net.core.dev_weight=16"]);
+}
+
+/// `rx-usecs` is a gap to the Intel drivers and a timer to the others; the first take no delay that is a word to them.
+#[test]
+fn a_delay_is_what_the_driver_means_by_it() {
+    let intel = port("igb", &[("rx-usecs", 3)]);
+    assert_eq!(on(&intel, "coalesce:min_gap=50us,masked=true").unwrap(), ["ethtool -C eth0 rx-usecs 50"]);
+    assert!(on(&intel, "coalesce:usecs=50us,masked=true").unwrap_err().contains("min_gap"));
+    assert!(on(&intel, "coalesce:min_gap=3us,masked=true").unwrap_err().contains("10 us"));
+}
+
+#[test]
+fn without_a_device_the_commands_name_a_placeholder() {
+    let any = |scheme: &str| commands(scheme, Device::Any("DEV"));
+    assert_eq!(
+        any("coalesce:frames=8,masked=true").unwrap(),
+        ["ethtool -C DEV adaptive-rx off", "ethtool -C DEV rx-usecs 0", "ethtool -C DEV rx-frames 8"]
+    );
+    assert_eq!(any("napi:threaded").unwrap().last().unwrap(), "echo 1 > /sys/class/net/DEV/threaded");
+    assert!(any("coalesce:min_gap=9us,masked=true").unwrap_err().contains("--if"));
+}

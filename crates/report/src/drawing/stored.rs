@@ -1,0 +1,85 @@
+//! Figures of stored runs, whose experiment's file is not at hand: axes as the report tells them.
+
+use netcliff_core::experiment::{Answerer, Axes, Axis, Curve, Dot, Scale};
+use netcliff_core::{Dimension, Fidelity, Provenance, Record};
+use netcliff_lab::forwarding::ForwardingReport;
+use netcliff_lab::transfers::TransferReport;
+
+use super::Drawing;
+
+/// An axis that is twice ten times as long as its shortest value is logarithmic.
+const DECADES: f64 = 20.0;
+
+impl Drawing {
+    /// Throughput over frame size.
+    pub fn of_forwarding(report: &ForwardingReport) -> Self {
+        let axes = Axes {
+            x: axis("frame size", Dimension::Bytes, Scale::Linear),
+            y: axis("throughput", Dimension::Pps, Scale::Linear),
+        };
+        let drawing = stored(&report.title, axes, report.curves(), &report.provenance);
+        Self { asked: report.asked.clone(), partial: report.partial, ..drawing }
+    }
+
+    /// The figure of the report over the setting along x; without one there is no curve.
+    pub fn of_transfers(report: &TransferReport) -> Self {
+        let curves = report.curves();
+        let x = report
+            .x
+            .map_or(("setting", Dimension::Number), |key| (key.label(), key.dimension().unwrap_or(Dimension::Number)));
+        let axes =
+            Axes { x: axis(x.0, x.1, scale(&curves)), y: axis(report.y.label(), report.y.dimension(), Scale::Linear) };
+        let drawing = stored(&report.title, axes, curves, &report.provenance);
+        Self { asked: report.asked.clone(), partial: report.partial, ..drawing }
+    }
+
+    /// Throughput over the offered load, a curve a host, scheme, traffic and engine.
+    pub fn of_records(title: &str, records: &[Record], partial: bool) -> Self {
+        let mut curves: Vec<Curve> = Vec::new();
+        for record in records {
+            let (point, outcome) = (&record.point, &record.outcome);
+            let (Some(x), Some(y)) = (point.traffic.rate_pps(), outcome.throughput_pps) else { continue };
+            let name =
+                format!("{}, {}, {} of {}", point.host.name, point.scheme, point.traffic.arrivals, point.traffic.size);
+            let fidelity = record.provenance.settings.get("fidelity").and_then(|text| text.parse::<Fidelity>().ok());
+            let answerer = Some(Answerer { engine: record.engine, fidelity });
+            let same = |curve: &&mut Curve| curve.name == name && curve.answerer == answerer;
+            match curves.iter_mut().find(same) {
+                Some(curve) => curve.dots.push(Dot { x, y }),
+                None => curves.push(Curve { name, answerer, dots: vec![Dot { x, y }] }),
+            }
+        }
+        curves.iter_mut().for_each(|curve| curve.dots.sort_by(|a, b| a.x.total_cmp(&b.x)));
+        let axes = Axes {
+            x: axis("offered load", Dimension::Pps, Scale::Linear),
+            y: axis("throughput", Dimension::Pps, Scale::Linear),
+        };
+        let provenance = records.first().map(|record| record.provenance.clone()).unwrap_or_default();
+        Self { partial, ..stored(title, axes, curves, &provenance) }
+    }
+}
+
+fn axis(name: &str, dimension: Dimension, scale: Scale) -> Axis {
+    Axis { name: name.to_owned(), dimension, scale, range: None }
+}
+
+/// Logarithmic where the places are decades apart.
+fn scale(curves: &[Curve]) -> Scale {
+    let places = || curves.iter().flat_map(|curve| &curve.dots).map(|dot| dot.x);
+    let (low, high) = (places().fold(f64::INFINITY, f64::min), places().fold(0.0, f64::max));
+    if low > 0.0 && high >= DECADES * low { Scale::Log } else { Scale::Linear }
+}
+
+fn stored(title: &str, axes: Axes, curves: Vec<Curve>, provenance: &Provenance) -> Drawing {
+    Drawing {
+        title: title.to_owned(),
+        axes,
+        curves,
+        marks: Vec::new(),
+        not_had: Vec::new(),
+        asked: Vec::new(),
+        source: String::new(),
+        provenance: provenance.clone(),
+        partial: false,
+    }
+}

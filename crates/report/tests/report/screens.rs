@@ -1,0 +1,97 @@
+//! What `limits` and `compare` print without `-v`: the answer first, on a screen of 40 lines, at 80 and at 120 columns.
+
+use netcliff_core::parts::Memory;
+use netcliff_core::{Bus, Host, Provenance};
+use netcliff_lab::compare::{Comparison, Measured, compare};
+use netcliff_lab::forwarding::ForwardingReport;
+use netcliff_lab::limits::{System, USUAL_SIZES_BYTES, curves, roofline};
+use netcliff_report::drawing::Drawing;
+use netcliff_report::{Style, terminal};
+
+use crate::forwarding;
+
+/// Every line fits, all fit a screen, and the answer begins with these words.
+fn screen(page: &str, width: usize, begins: &str) {
+    assert!(page.lines().all(|line| line.chars().count() <= width), "{width}: {page}");
+    assert!(page.lines().count() <= 40, "{} lines: {page}", page.lines().count());
+    assert!(page.starts_with(begins), "{begins}: {page}");
+}
+
+fn style(width: usize) -> Style {
+    Style { width, ..Style::default() }
+}
+
+#[test]
+fn limits_says_the_bound_and_what_was_measured_first() {
+    let system = System {
+        link_bps: Some(1e10),
+        bus: Bus::None,
+        memory: Some(Memory { bytes_per_s: 6.4e9, copies: 1 }),
+        cpu: Host::preset("pentium4-2530mhz"),
+        cpus: 1,
+        frames_per_interrupt: 4.0,
+    };
+    let found = roofline(&system, &USUAL_SIZES_BYTES, &[]);
+    let (axes, curves) = curves(&system, &USUAL_SIZES_BYTES, &[]);
+    let measured = ("measured cliff".to_owned(), "142 kpps (138-147, 95 % confidence) of 64B, find run 3".to_owned());
+    let drawing = Drawing {
+        title: "What bounds this host, by frame size".to_owned(),
+        axes,
+        curves,
+        marks: Vec::new(),
+        not_had: Vec::new(),
+        asked: vec![("link".to_owned(), "10Gbit/s".to_owned()), measured],
+        source: String::new(),
+        provenance: Provenance::default(),
+        partial: false,
+    };
+    for width in [80, 120] {
+        let page = terminal::limits_brief(&found, &drawing, style(width));
+        screen(&page, width, "At most ");
+        let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains("measured cliff: 142 kpps") && words.contains("bound by"), "{page}");
+        insta::assert_snapshot!(format!("limits_{width}"), page);
+    }
+}
+
+/// The second run against the first, whose throughputs are `factors` of it, round by round.
+fn compared(factors: [f64; 2], fail_if_slower: Option<f64>) -> Comparison {
+    let run = |name: &str, factors: [f64; 2]| {
+        let mut report: ForwardingReport = forwarding::report();
+        for row in &mut report.rows {
+            // Each is the router's own, so that each can be tested.
+            row.bound = None;
+            for (sample, factor) in row.samples.iter_mut().zip(factors) {
+                sample.throughput_pps = sample.throughput_pps.map(|pps| pps * factor);
+            }
+        }
+        let json = serde_json::to_string(&report).expect("plain data");
+        Measured::of_json(name, &json).expect("as --json prints it")
+    };
+    compare(&run("before.json", [0.999, 1.001]), &run("after.json", factors), fail_if_slower).expect("the same kind")
+}
+
+#[test]
+fn compare_says_what_is_shown_first() {
+    for width in [80, 120] {
+        let worse = compared([0.799, 0.801], None);
+        let page = terminal::compare_brief(&worse, style(width));
+        screen(&page, width, "B is worse in ");
+        insta::assert_snapshot!(format!("compare_{width}"), page);
+    }
+    let same = terminal::compare_brief(&compared([1.001, 0.999], None), style(80));
+    screen(&same, 80, "No difference is shown in ");
+    for (page, begins) in [
+        (compared([0.799, 0.801], Some(0.05)), "FAILED: "),
+        (compared([1.001, 0.999], Some(0.05)), "PASSED: "),
+        (compared([0.7, 1.3], Some(0.05)), "INCONCLUSIVE: "),
+    ] {
+        let page = terminal::compare_brief(&page, style(80));
+        screen(&page, 80, begins);
+        let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            begins == "FAILED: " || words.contains("four times in five") || words.contains("however large"),
+            "{page}"
+        );
+    }
+}
