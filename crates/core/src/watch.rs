@@ -78,6 +78,9 @@ pub struct InterruptMoment {
 pub struct InterfaceMoment {
     /// Name.
     pub name: String,
+    /// The network namespace that it is in, where that is not the one of who watches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
     /// Received (packets/s).
     pub rx_pps: f64,
     /// Received (bit/s of frames as the driver counts them).
@@ -96,6 +99,13 @@ pub struct InterfaceMoment {
     /// By queue, where the driver counts so.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queues: Vec<QueueMoment>,
+}
+
+impl InterfaceMoment {
+    /// The name, behind that of its namespace where it is in another: `nc-17-snd/veth0`.
+    pub fn whole_name(&self) -> String {
+        self.namespace.as_ref().map_or_else(|| self.name.clone(), |space| format!("{space}/{}", self.name))
+    }
 }
 
 /// A queue.
@@ -133,13 +143,14 @@ impl Moment {
     fn losses(&self) -> Option<String> {
         if let Some(interface) = self.interfaces.iter().find(|interface| interface.ring_lost_per_s > 0.0) {
             let of = self.interrupts.iter().filter(|irq| irq.interface == interface.name && irq.cpu.is_some());
+            let of = of.filter(|_| interface.namespace.is_none());
             let taker = of.max_by(|a, b| a.per_s.total_cmp(&b.per_s)).and_then(|irq| irq.cpu);
             let taker = taker.and_then(|cpu| self.cpus.iter().find(|one| one.cpu == cpu));
             let who = taker
                 .map(|cpu| format!("; CPU {} takes its interrupts and is {:.0} % busy", cpu.cpu, 100.0 * cpu.busy()));
             return Some(format!(
                 "the ring of {} loses {:.0} packets/s{}",
-                interface.name,
+                interface.whole_name(),
                 interface.ring_lost_per_s,
                 who.unwrap_or_default()
             ));

@@ -1,5 +1,7 @@
 //! The host between two readings, for `netcliff watch`: [`Look`].
 
+mod spaces;
+
 use crate::{
     cpu::{MeterError, system::SystemStamp},
     inspect::{Irq, Port, Reading},
@@ -7,7 +9,10 @@ use crate::{
     softnet::{PerCpu, interrupts, softirqs},
 };
 use netcliff_core::watch::{CpuMoment, InterfaceMoment, InterruptMoment, Moment, QueueMoment};
+use spaces::Counted;
 use std::{path::Path, time::Instant};
+
+pub use spaces::refusal as namespaces_refused;
 
 /// All counters at one time, in the network namespace of the calling thread.
 #[derive(Debug, Clone)]
@@ -18,6 +23,8 @@ pub struct Look {
     interrupts: PerCpu,
     reading: Reading,
     queues: Vec<(String, Vec<netdev::QueueCounts>)>,
+    /// Devices of other namespaces, with these.
+    elsewhere: Vec<(String, Counted)>,
 }
 
 /// By the kernel's own family, else by the driver's names; empty where neither tells.
@@ -38,10 +45,17 @@ impl Look {
             queues: queues.collect(),
             interrupts: interrupts().unwrap_or_default(),
             softirqs: softirqs().unwrap_or_default(),
+            elsewhere: Vec::new(),
             reading: Reading::read(Path::new("/"), &names),
             system: SystemStamp::now()?,
             at: Instant::now(),
         })
+    }
+
+    /// With the devices of all other network namespaces that this process may look into.
+    #[must_use]
+    pub fn and_elsewhere(self) -> Look {
+        Look { elsewhere: spaces::devices(), ..self }
     }
 
     /// Ports that had counters at this look and have none at a later one: removed, renamed or moved away.
@@ -58,7 +72,10 @@ impl Look {
             seconds,
             cpus: self.cpus(later, seconds),
             interrupts: self.interrupts(later, ports, seconds),
-            interfaces: ports.iter().map(|port| self.interface(later, port, seconds)).collect(),
+            interfaces: {
+                let here = ports.iter().map(|port| self.interface(later, port, seconds));
+                here.chain(self.elsewhere(later, seconds)).collect()
+            },
         }
     }
 
@@ -115,6 +132,7 @@ impl Look {
         let ring = ["rx_missed_errors", "rx_fifo_errors", "rx_over_errors"];
         InterfaceMoment {
             name: name.clone(),
+            namespace: None,
             rx_pps: rate("rx_packets"),
             rx_bps: 8.0 * rate("rx_bytes"),
             tx_pps: rate("tx_packets"),
@@ -125,6 +143,25 @@ impl Look {
             link_bps: port.link_bps(),
             queues: self.queues(later, name, seconds),
         }
+    }
+
+    /// Devices that were in another namespace at both looks.
+    fn elsewhere(&self, later: &Look, seconds: f64) -> impl Iterator<Item = InterfaceMoment> {
+        later.elsewhere.iter().filter_map(move |(space, now)| {
+            let (_, then) = self.elsewhere.iter().find(|(of, then)| of == space && then.name == now.name)?;
+            let rate = |count: fn(&Counted) -> u64| count(now).saturating_sub(count(then)) as f64 / seconds;
+            Some(InterfaceMoment {
+                name: now.name.clone(),
+                namespace: Some(space.clone()),
+                rx_pps: rate(|device| device.rx_packets),
+                rx_bps: 8.0 * rate(|device| device.rx_bytes),
+                tx_pps: rate(|device| device.tx_packets),
+                tx_bps: 8.0 * rate(|device| device.tx_bytes),
+                ring_lost_per_s: rate(|device| device.rx_fifo),
+                dropped_per_s: rate(|device| device.rx_dropped + device.tx_dropped),
+                ..InterfaceMoment::default()
+            })
+        })
     }
 
     fn queues(&self, later: &Look, name: &str, seconds: f64) -> Vec<QueueMoment> {

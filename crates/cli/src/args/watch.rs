@@ -12,17 +12,21 @@ use netcliff_core::units;
     after_help = "`--help` has examples and rarer options.",
     after_long_help = "Examples:
   netcliff watch
+  netcliff watch --all                              containers' and netcliff's namespaces, too
   netcliff watch --if eth0 --interval 500ms --record load.jsonl
   netcliff watch --once --json | jq -r .bottleneck
 
-Keys: q quit, p pause, s sort CPUs and interrupts by load or number, r start and stop recording (with --record),
-arrows, PgUp, PgDn and Home move the rows of tables that do not fit.
+Keys: ? explains keys and columns, q quit, p pause, s sort by load or number, r start and stop recording
+(with --record), arrows, PgUp, PgDn and Home move the rows of tables that do not fit.
 Packets a softirq are counted by the kernel's tables: several polls may share one."
 )]
 pub struct WatchArgs {
     /// Interface (repeatable) [default: hardware that is up, else every link that is up]
     #[arg(long = "if", value_name = "NAME")]
     pub interfaces: Vec<String>,
+    /// Also the devices of all other network namespaces: the named ones, and those of running netcliffs; others' need root
+    #[arg(long)]
+    pub all: bool,
     /// Time between readings, 100ms to 60s
     #[arg(long, default_value = "1s", value_parser = interval, value_name = "TIME", allow_hyphen_values = true)]
     pub interval: Duration,

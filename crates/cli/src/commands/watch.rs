@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use netcliff_core::watch::Moment;
 use netcliff_host::inspect::{Inspection, Port};
-use netcliff_host::watch::Look;
+use netcliff_host::watch::{Look, namespaces_refused};
 use ratatui::crossterm::event::{Event, KeyCode, KeyEventKind, KeyModifiers};
 use serde::Serialize;
 
@@ -33,6 +33,8 @@ struct Line<'a> {
 
 /// Between two looks whether a signal asked to end.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// Columns of what is no terminal.
+const USUAL_COLUMNS: usize = 80;
 /// A watch ends within a few glances of a signal.
 const LEAVING: Duration = Duration::from_secs(1);
 
@@ -40,6 +42,9 @@ const LEAVING: Duration = Duration::from_secs(1);
 pub fn run(args: &WatchArgs) -> anyhow::Result<ExitCode> {
     let host = Inspection::of_this_host(Duration::ZERO).context("cannot ask the kernel for its interfaces")?;
     let ports = ports(args, &host)?;
+    if let Some(why) = args.all.then(namespaces_refused).flatten() {
+        output::say(format!("netcliff: {why}"));
+    }
     if !args.json && !args.once && !std::io::stdout().is_terminal() {
         return Err(output::usage("stdout is no terminal: give --once or --json"));
     }
@@ -94,6 +99,12 @@ fn without_gone(ports: &mut Vec<&Port>, before: &Look, now: &Look) -> anyhow::Re
     Ok(said)
 }
 
+/// All counters that are watched.
+fn look(args: &WatchArgs, ports: &[&Port]) -> anyhow::Result<Look> {
+    let look = Look::now(ports)?;
+    Ok(if args.all { look.and_elsewhere() } else { look })
+}
+
 fn ports<'a>(args: &WatchArgs, host: &'a Inspection) -> anyhow::Result<Vec<&'a Port>> {
     if args.interfaces.is_empty() {
         return Ok(host.main_ports());
@@ -106,10 +117,10 @@ fn ports<'a>(args: &WatchArgs, host: &'a Inspection) -> anyhow::Result<Vec<&'a P
 }
 
 fn lines(args: &WatchArgs, mut ports: Vec<&Port>, mut recorder: Option<&mut File>) -> anyhow::Result<ExitCode> {
-    let mut before = Look::now(&ports)?;
+    let mut before = look(args, &ports)?;
     loop {
         std::thread::sleep(args.interval);
-        let now = Look::now(&ports)?;
+        let now = look(args, &ports)?;
         for said in without_gone(&mut ports, &before, &now)? {
             output::say(format!("netcliff: {said}"));
         }
@@ -121,8 +132,10 @@ fn lines(args: &WatchArgs, mut ports: Vec<&Port>, mut recorder: Option<&mut File
         if args.json {
             output::data(&text)?;
         } else {
-            let view = View { moment, ..View::default() };
-            output::data(&screen::text(&view, 80, screen::height(&view)))?;
+            let view = View { moment, all: args.all, ..View::default() };
+            let width = output::columns(&std::io::stdout()).unwrap_or(USUAL_COLUMNS);
+            let width = u16::try_from(width).unwrap_or(u16::MAX);
+            output::data(&screen::text(&view, width, screen::height(&view)))?;
             output::data("\n")?;
             return Ok(ExitCode::SUCCESS);
         }
@@ -146,9 +159,9 @@ fn live(
     stop: &AtomicBool,
     gone: &mut Vec<String>,
 ) -> anyhow::Result<()> {
-    let mut view = View { can_record: recorder.is_some(), ..View::default() };
+    let mut view = View { can_record: recorder.is_some(), all: args.all, ..View::default() };
     let keys = Keys::listen()?;
-    let mut before = Look::now(&ports)?;
+    let mut before = look(args, &ports)?;
     let mut next = Instant::now() + args.interval;
     let mut changed = true;
     while !stop.load(Ordering::Relaxed) {
@@ -174,7 +187,7 @@ fn live(
         }
         next = Instant::now() + args.interval;
         changed = true;
-        let now = Look::now(&ports)?;
+        let now = look(args, &ports)?;
         gone.extend(without_gone(&mut ports, &before, &now)?);
         let moment = before.until(&now, &ports);
         before = now;

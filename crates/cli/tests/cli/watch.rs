@@ -52,7 +52,7 @@ fn keys_in_a_terminal() {
     let record = home.text("moments.jsonl");
     let Some(output) = in_terminal(
         &home,
-        "=netcliff watch,s=by load,r=recording,p=paused,q",
+        "=netcliff watch,s=by load,r=recording,p=paused,?=Columns,q",
         &["watch", "--interval", "200ms", "--record", &record],
     ) else {
         return;
@@ -60,18 +60,52 @@ fn keys_in_a_terminal() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{output:?}");
     let screens: Vec<&str> = text.split('\x0c').collect();
-    let [sorted, recording, paused, _, end] = screens[..] else { panic!("{} screens: {text}", screens.len()) };
+    let [sorted, recording, paused, help, _, end] = screens[..] else { panic!("{} screens: {text}", screens.len()) };
     assert!(sorted.contains("netcliff watch: ") && sorted.contains("by load") && sorted.contains(" CPU"), "{sorted}");
     assert!(sorted.lines().count() <= 24, "{sorted}");
     assert!(recording.contains("recording") && !recording.contains("paused"), "{recording}");
     // All of the first line fits, keys included.
-    assert!(paused.contains("paused, recording, by load") && paused.contains("r rec\n"), "{paused}");
+    assert!(paused.contains("paused, recording, by load   ? help, q quit\n"), "{paused}");
+    assert!(help.contains("softirqs (packets)") && help.contains("start and stop recording"), "{help}");
     assert_eq!(end.trim(), "exit 0");
     let lines = std::fs::read_to_string(&record).unwrap();
     // At least one interval of 200 ms between the keys; a loaded machine takes more.
     assert!((1..=200).contains(&lines.lines().count()), "{lines}");
     for line in lines.lines() {
         serde_json::from_str::<serde_json::Value>(line).unwrap();
+    }
+}
+
+/// The devices of a testbed are seen from outside, with the namespace they are in and what goes over them.
+#[test]
+fn devices_of_a_testbed_are_seen_from_outside() {
+    if !has(Need::Netns) {
+        return;
+    }
+    let bed = Home::new();
+    let args = ["rr", "--testbed", "netns", "--time", "60s", "--repeats", "1"];
+    let mut running = crate::common::running::Running::start(&bed, &args);
+    running.until("round 1", std::time::Duration::from_secs(30));
+    let space = format!("nc-{}-", running.pid());
+    let home = Home::new();
+    let moving = |moment: &serde_json::Value| {
+        let of_bed = |one: &&serde_json::Value| one["namespace"].as_str().is_some_and(|name| name.starts_with(&space));
+        let interfaces = moment["interfaces"].as_array().cloned().unwrap_or_default();
+        let moving = interfaces.iter().filter(of_bed).filter(|one| one["rx_pps"].as_f64() > Some(10.0));
+        moving.count()
+    };
+    let seen = crate::common::bed::within(std::time::Duration::from_secs(30), || {
+        moving(&home.json(["watch", "--all", "--once", "--json", "--interval", "300ms"])) >= 2
+    });
+    assert!(seen, "both ends of the testbed's link");
+    let without = home.json(["watch", "--once", "--json", "--interval", "200ms"]);
+    assert_eq!(moving(&without), 0, "{without}");
+    let screen = in_terminal(&home, "=nc-,s=by load,q", &["watch", "--all", "--interval", "200ms"]);
+    running.signal("INT");
+    running.end(std::time::Duration::from_secs(30));
+    if let Some(output) = screen {
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains("all, by load   ? help, q quit"), "{text}");
     }
 }
 

@@ -1,8 +1,9 @@
 //! The screen of `netcliff watch`: what is shown of a [`View`], and what keys do to it.
 
+mod help;
 mod tables;
 
-use netcliff_core::watch::{CpuMoment, InterruptMoment, Moment};
+use netcliff_core::watch::{CpuMoment, InterfaceMoment, InterruptMoment, Moment};
 use ratatui::Frame;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::KeyCode;
@@ -13,6 +14,11 @@ use ratatui::widgets::{Paragraph, Table, Wrap};
 
 use tables::{cpu_table, interface_table, interrupt_table, queue_rows, queue_table, queues_untold};
 
+/// Columns that the screen uses at most: what belongs together stays together.
+const WIDEST: u16 = 120;
+/// The least terminal that shows anything (columns, lines).
+const LEAST: (u16, u16) = (72, 12);
+
 /// CPUs that are shown where interrupts and queues want the room, too; of more, the busiest where they are sorted by load.
 const FEW_CPUS: usize = 8;
 /// Lines above the tables: title and verdict.
@@ -21,7 +27,7 @@ const HEAD_LINES: usize = 3;
 const PAGE: usize = 10;
 
 /// What is on the screen.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct View {
     /// What was seen last.
     pub moment: Moment,
@@ -33,6 +39,10 @@ pub struct View {
     pub can_record: bool,
     /// It is being written.
     pub recording: bool,
+    /// Devices of all network namespaces are watched.
+    pub all: bool,
+    /// The keys and columns are explained.
+    pub help: bool,
     /// Rows that have gone by at the top of tables that do not fit.
     pub scrolled: usize,
 }
@@ -41,6 +51,8 @@ impl View {
     /// What a key does; false: it ends the watch.
     pub fn press(&mut self, key: KeyCode) -> bool {
         match key {
+            KeyCode::Char('?' | 'h') => self.help = !self.help,
+            KeyCode::Esc if self.help => self.help = false,
             KeyCode::Char('q') | KeyCode::Esc => return false,
             KeyCode::Char('p') | KeyCode::Char(' ') => self.paused = !self.paused,
             KeyCode::Char('s') => self.by_load = !self.by_load,
@@ -58,7 +70,8 @@ impl View {
     /// Not past the end of the longest table.
     fn scroll(&mut self, rows: usize) {
         let moment = &self.moment;
-        let longest = moment.cpus.len().max(moment.interrupts.len()).max(queue_rows(moment).len());
+        let tables = [moment.cpus.len(), moment.interfaces.len(), moment.interrupts.len(), queue_rows(moment).len()];
+        let longest = tables.into_iter().max().unwrap_or(0);
         self.scrolled = (self.scrolled + rows).min(longest.saturating_sub(1));
     }
 
@@ -68,6 +81,15 @@ impl View {
             cpus.sort_by(|a, b| b.busy().total_cmp(&a.busy()));
         }
         cpus
+    }
+
+    /// Those with most packets first where they are sorted by load.
+    fn interfaces(&self) -> Vec<&InterfaceMoment> {
+        let mut interfaces: Vec<&InterfaceMoment> = self.moment.interfaces.iter().collect();
+        if self.by_load {
+            interfaces.sort_by(|a, b| (b.rx_pps + b.tx_pps).total_cmp(&(a.rx_pps + a.tx_pps)));
+        }
+        interfaces
     }
 
     fn interrupts(&self) -> Vec<&InterruptMoment> {
@@ -82,9 +104,9 @@ impl View {
 /// Lines that a view needs.
 pub fn height(view: &View) -> u16 {
     let below = below(&view.moment);
-    let rows = view.moment.cpus.len() + view.moment.interfaces.len() + below;
+    let rows = view.moment.cpus.len() + view.moment.interfaces.len().max(1) + below;
     // Three tables' heads.
-    u16::try_from(HEAD_LINES + 3 + rows).unwrap_or(u16::MAX)
+    u16::try_from(HEAD_LINES + 3 + rows).unwrap_or(u16::MAX).max(LEAST.1)
 }
 
 /// The view as text.
@@ -99,35 +121,60 @@ pub fn text(view: &View, width: u16, height: u16) -> String {
 
 /// Draws a view.
 pub fn draw(frame: &mut Frame<'_>, view: &View) {
-    let cpus = view.cpus();
-    let below = below(&view.moment);
-    // Three tables' heads.
-    let room = usize::from(frame.area().height).saturating_sub(HEAD_LINES + 3 + view.moment.interfaces.len());
-    let shown = cpus_shown(cpus.len(), below, room);
-    let rows = |count: usize| Constraint::Length(u16::try_from(count + 1).unwrap_or(u16::MAX));
-    let [head, verdict, cpu_area, interface_area, rest] = Layout::vertical([
-        Constraint::Length(1),
-        Constraint::Length(2),
-        rows(shown),
-        rows(view.moment.interfaces.len()),
-        Constraint::Min(0),
-    ])
-    .areas(frame.area());
+    let whole = frame.area();
+    let area = Rect { width: whole.width.min(WIDEST), ..whole };
+    if area.width < LEAST.0 || area.height < LEAST.1 {
+        let words = format!("netcliff watch needs {}x{}, has {}x{}", LEAST.0, LEAST.1, area.width, area.height);
+        return frame.render_widget(Paragraph::new(words).wrap(Wrap { trim: true }), area);
+    }
+    let [head, body] = Layout::vertical([Constraint::Length(1), Constraint::Min(0)]).areas(area);
     frame.render_widget(title(view), head);
+    if view.help {
+        return frame.render_widget(Paragraph::new(help::lines(view)), body);
+    }
+    tables(frame, body, view);
+}
+
+/// The verdict and the tables.
+fn tables(frame: &mut Frame<'_>, body: Rect, view: &View) {
+    let (cpus, interfaces) = (view.cpus(), view.interfaces());
+    // The verdict, and three tables' heads.
+    let room = usize::from(body.height).saturating_sub(HEAD_LINES - 1 + 3);
+    let links = interfaces_shown(interfaces.len(), cpus.len() + below(&view.moment), room);
+    let room = room - links;
+    let shown = cpus_shown(cpus.len(), below(&view.moment), room);
+    let rows = |count: usize| Constraint::Length(u16::try_from(count + 1).unwrap_or(u16::MAX));
+    let areas = [Constraint::Length(2), rows(shown), rows(links), Constraint::Min(0)];
+    let [verdict, cpu_area, interface_area, rest] = Layout::vertical(areas).areas(body);
     let words = view.moment.bottleneck();
     frame.render_widget(Paragraph::new(words).bold().wrap(Wrap { trim: true }), verdict);
     let window = Window::of(cpus.len(), shown, view.scrolled);
-    with_notes(frame, cpu_area, cpu_table(window.cut(&cpus)), window.more.as_slice());
-    frame.render_widget(interface_table(view), interface_area);
-    let [left, right] = Layout::horizontal([Constraint::Length(46), Constraint::Min(0)]).areas(rest);
+    with_notes(frame, cpu_area, cpu_table(window.cut(&cpus), body.width), window.more.as_slice());
+    let window = Window::of(interfaces.len(), links, view.scrolled);
+    let none = interfaces.is_empty().then(|| no_interface(view));
+    let notes: Vec<String> = window.more.iter().cloned().chain(none).collect();
+    with_notes(frame, interface_area, interface_table(window.cut(&interfaces), body.width), &notes);
+    let side = [Constraint::Length(body.width * 23 / 40), Constraint::Min(0)];
+    let [left, right] = Layout::horizontal(side).areas(rest);
     let room = usize::from(rest.height.saturating_sub(1));
     let interrupts = view.interrupts();
     let window = Window::of(interrupts.len(), room, view.scrolled);
-    with_notes(frame, left, interrupt_table(window.cut(&interrupts)), window.more.as_slice());
+    with_notes(frame, left, interrupt_table(window.cut(&interrupts), left.width), window.more.as_slice());
     let (queues, untold) = (queue_rows(&view.moment), queues_untold(&view.moment));
     let window = Window::of(queues.len(), room.saturating_sub(untold.len()), view.scrolled);
     let notes: Vec<String> = window.more.iter().cloned().chain(untold).collect();
     with_notes(frame, right, queue_table(window.cut(&queues)), &notes);
+}
+
+fn no_interface(view: &View) -> String {
+    let more = if view.all { "" } else { "; --all shows those of other network namespaces" };
+    format!("no interface is up here{more}")
+}
+
+/// Rows for interfaces where so many lines are there for all tables, and the others want so many: a line where there are none, and
+/// not more than a third or what the others leave.
+fn interfaces_shown(interfaces: usize, others: usize, room: usize) -> usize {
+    interfaces.clamp(1, (room / 3).max(room.saturating_sub(others)).max(1)).min(room)
 }
 
 /// A table, and lines below it that have its whole width.
@@ -183,127 +230,15 @@ impl Window {
     }
 }
 
+/// Whatever the state, it fits the narrowest screen with the key that tells the others.
 fn title(view: &View) -> Line<'static> {
     let mut state = vec![format!("{:.1} s", view.moment.seconds)];
+    state.extend(view.all.then(|| "all".to_owned()));
     state.extend(view.paused.then(|| "paused".to_owned()));
     state.extend(view.recording.then(|| "recording".to_owned()));
     state.extend(view.by_load.then(|| "by load".to_owned()));
-    let keys = if view.can_record {
-        "q quit p pause s sort r rec \u{2191}\u{2193}"
-    } else {
-        "q quit, p pause, s sort, \u{2191}\u{2193} PgUp PgDn rows"
-    };
-    Line::from(format!("netcliff watch: {}   {keys}", state.join(", "))).dim()
+    Line::from(format!("netcliff watch: {}   ? help, q quit", state.join(", "))).dim()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use netcliff_core::watch::{InterfaceMoment, QueueMoment};
-
-    fn view() -> View {
-        let cpu = |cpu, softirq| CpuMoment {
-            cpu,
-            user: 0.125,
-            softirq,
-            idle: 0.875 - softirq,
-            packets_per_s: 1e6 * softirq,
-            packets_per_softirq: (softirq > 0.0).then_some(42.25),
-            ..CpuMoment::default()
-        };
-        let interrupt = |number, per_s| InterruptMoment {
-            interface: "eth0".into(),
-            number,
-            name: format!("eth0-TxRx-{}", number - 40),
-            per_s,
-            cpu: (per_s > 0.0).then_some(number - 40),
-        };
-        let queue = |queue, receive| QueueMoment {
-            queue,
-            receive,
-            packets_per_s: 250e3,
-            dropped_per_s: receive.then_some(3.0),
-        };
-        let interface = InterfaceMoment {
-            name: "eth0".into(),
-            rx_pps: 500e3,
-            rx_bps: 256e6,
-            tx_pps: 12.0,
-            tx_bps: 9e3,
-            ring_lost_per_s: 3.0,
-            dropped_per_s: 0.0,
-            link_bps: Some(1e10),
-            queues: vec![queue(0, true), queue(1, true), queue(0, false)],
-        };
-        let moment = Moment {
-            seconds: 1.0,
-            cpus: vec![cpu(0, 0.0), cpu(1, 0.5)],
-            interrupts: vec![interrupt(40, 0.0), interrupt(41, 12_345.0)],
-            interfaces: vec![interface],
-        };
-        View { moment, ..View::default() }
-    }
-
-    #[test]
-    fn the_screen_of_80_by_24() {
-        insta::assert_snapshot!("watch_80x24", text(&view(), 80, 24));
-        let many = View { moment: Moment { cpus: vec![CpuMoment::default(); 64], ..view().moment }, ..view() };
-        let shown = |height| text(&many, 80, height).lines().filter(|line| line.starts_with("   0 ")).count();
-        // One line of them says how many more there are; a tall terminal shows all.
-        assert_eq!((shown(24), shown(60), shown(120)), (13, 49, 64));
-        assert!(text(&many, 80, 24).contains("51 more below"), "{}", text(&many, 80, 24));
-        // Too small a screen shows less and does not fail.
-        assert!(text(&view(), 20, 3).contains("netcliff watch"));
-    }
-
-    #[test]
-    fn what_does_not_fit_is_counted_and_reached_by_keys() {
-        let mut many = view();
-        let one = many.moment.interrupts[0].clone();
-        many.moment.interrupts = (100..140).map(|number| InterruptMoment { number, ..one.clone() }).collect();
-        let seen = text(&many, 80, 24);
-        // Two CPUs and one interface leave 15 rows, the last of which tells of the others.
-        assert!(seen.contains(" 100 ") && seen.contains("26 more below") && !seen.contains(" 114 "), "{seen}");
-        many.press(KeyCode::Down);
-        many.press(KeyCode::PageDown);
-        let seen = text(&many, 80, 24);
-        assert!(seen.contains(" 111 ") && seen.contains("11 more above, 15 below"), "{seen}");
-        assert!((0..9).all(|_| many.press(KeyCode::PageDown)));
-        let seen = text(&many, 80, 24);
-        assert!(seen.contains(" 139 ") && seen.contains("26 more above"), "{seen}");
-        assert!((0..9).all(|_| many.press(KeyCode::PageUp)));
-        assert!(text(&many, 80, 24).contains(" 100 "));
-        assert!(!text(&many, 80, height(&many)).contains("more"), "all of it where there is room");
-    }
-
-    #[test]
-    fn rows_for_cpus() {
-        assert_eq!((cpus_shown(4, 6, 16), cpus_shown(64, 6, 16), cpus_shown(64, 30, 17)), (4, 10, 8));
-        assert_eq!((cpus_shown(64, 30, 60), cpus_shown(64, 6, 100), cpus_shown(64, 6, 2)), (30, 64, 2));
-    }
-
-    #[test]
-    fn a_driver_that_tells_no_queues_is_named() {
-        let mut view = view();
-        view.moment.interfaces[0].queues.clear();
-        let seen = text(&view, 80, 24);
-        assert!(seen.contains("eth0: not told by this driver"), "{seen}");
-    }
-
-    #[test]
-    fn keys() {
-        let mut view = View { can_record: true, ..view() };
-        for key in ['p', 's', 'r'] {
-            assert!(view.press(KeyCode::Char(key)));
-        }
-        assert!(view.paused && view.by_load && view.recording);
-        assert!(text(&view, 80, 24).contains("paused, recording, by load"));
-        assert_eq!((view.cpus()[0].cpu, view.interrupts()[0].number), (1, 41));
-        view.press(KeyCode::Char('r'));
-        assert!(!view.recording);
-        let mut without = View::default();
-        without.press(KeyCode::Char('r'));
-        assert!(!without.recording, "there is no file");
-        assert!(!without.press(KeyCode::Char('q')));
-    }
-}
+mod tests;

@@ -3,10 +3,9 @@
 use netcliff_core::watch::{CpuMoment, InterfaceMoment, InterruptMoment, Moment, QueueMoment};
 use netcliff_report::format::{Unit, quantity};
 use ratatui::layout::Constraint;
-use ratatui::style::Style;
+use ratatui::style::{Color, Style};
+use ratatui::text::{Line, Span};
 use ratatui::widgets::{Row, Table};
-
-use super::View;
 
 fn header(names: impl IntoIterator<Item = &'static str>) -> Row<'static> {
     Row::new(names.into_iter().map(str::to_owned).collect::<Vec<_>>()).style(Style::new().underlined())
@@ -20,57 +19,104 @@ fn right(text: impl std::fmt::Display, width: usize) -> String {
     format!("{text:>width$}")
 }
 
-pub(super) fn cpu_table(cpus: &[&CpuMoment]) -> Table<'static> {
-    let share = |value: f64| right(format!("{:.0}", 100.0 * value), 5);
-    let row = |cpu: &&CpuMoment| {
-        let batch = cpu.packets_per_softirq.map_or("-".to_owned(), |packets| format!("{packets:.1}"));
-        Row::new([
-            right(cpu.cpu, 4),
-            share(cpu.user),
-            share(cpu.system),
-            share(cpu.irq),
-            right(format!("{:.0}", 100.0 * cpu.softirq), 6),
-            share(cpu.steal),
-            share(cpu.idle),
-            right(quantity(cpu.packets_per_s, Unit::Pps), 10),
-            right(batch, 9),
-            right(format!("{:.0}", cpu.dropped_per_s), 8),
-            right(format!("{:.0}", cpu.squeezed_per_s), 7),
-        ])
-    };
-    let names = [
-        " CPU",
-        "user%",
-        " sys%",
-        " irq%",
-        " soft%",
-        "steal",
-        "idle%",
-        "   packets",
-        "a softirq",
-        " drops/s",
-        "short/s",
+/// Columns of the CPU table beside the bar, with the gaps between them.
+const BESIDE_BAR: u16 = 70;
+/// The longest bar: from there on more columns show nothing more.
+const LONGEST_BAR: u16 = 40;
+
+/// The time of a CPU as a bar of letters, which need no colour: u user, s system, i interrupts, p softirqs, t hypervisor.
+fn bar(cpu: &CpuMoment, width: u16) -> Line<'static> {
+    let parts = [
+        (cpu.user, 'u', Color::Green),
+        (cpu.system, 's', Color::Red),
+        (cpu.irq, 'i', Color::Magenta),
+        (cpu.softirq, 'p', Color::Yellow),
+        (cpu.steal, 't', Color::Blue),
     ];
-    Table::new(cpus.iter().map(row), columns(&[4, 5, 5, 5, 6, 5, 5, 10, 9, 8, 7])).header(header(names))
+    // Ends are rounded, not lengths: the bar is as long as its sum.
+    let end = |share: f64| (share.clamp(0.0, 1.0) * f64::from(width)).round() as usize;
+    let (mut sum, mut spans) = (0.0, Vec::new());
+    for (share, letter, colour) in parts {
+        let from = end(sum);
+        sum += share;
+        spans.push(Span::styled(letter.to_string().repeat(end(sum) - from), colour));
+    }
+    Line::from(spans)
 }
 
-pub(super) fn interface_table(view: &View) -> Table<'static> {
-    let rows = view.moment.interfaces.iter().map(|one| {
+pub(super) fn cpu_table(cpus: &[&CpuMoment], width: u16) -> Table<'static> {
+    let bar_width = width.saturating_sub(BESIDE_BAR).clamp(1, LONGEST_BAR);
+    let share = |value: f64, width: usize| Line::from(right(format!("{:.0}", 100.0 * value), width));
+    let row = |cpu: &&CpuMoment| {
+        let batch = cpu.packets_per_softirq.map_or("-".to_owned(), |packets| format!("{packets:.1}"));
+        let number = |text: String, width: usize| Line::from(right(text, width));
         Row::new([
-            one.name.clone(),
+            number(cpu.cpu.to_string(), 3),
+            bar(cpu, bar_width),
+            share(cpu.user, 4),
+            share(cpu.system, 3),
+            share(cpu.irq, 3),
+            share(cpu.softirq, 4),
+            share(cpu.steal, 5),
+            share(cpu.idle, 4),
+            number(quantity(cpu.packets_per_s, Unit::Pps), 10),
+            number(batch, 9),
+            number(format!("{:.0}", cpu.dropped_per_s), 7),
+            number(format!("{:.0}", cpu.squeezed_per_s), 7),
+        ])
+    };
+    let names =
+        ["CPU", "", "user", "sys", "irq", "soft", "steal", "idle", "   packets", "a softirq", "drops/s", "short/s"];
+    let widths = [3, bar_width, 4, 3, 3, 4, 5, 4, 10, 9, 7, 7];
+    Table::new(cpus.iter().map(row), columns(&widths)).header(header(names))
+}
+
+/// Where there are devices of other namespaces, whose names are long, both losses share a column on a narrow screen.
+pub(super) fn interface_table(interfaces: &[&InterfaceMoment], width: u16) -> Table<'static> {
+    let elsewhere = interfaces.iter().any(|one| one.namespace.is_some());
+    let together = elsewhere && width < 100;
+    let longest = interfaces.iter().map(|one| one.whole_name().chars().count()).max().unwrap_or(0);
+    let most = usize::from(width.saturating_sub(if together { 60 } else { 68 })).max(12);
+    let name_width = longest.clamp(12, most);
+    let rows = interfaces.iter().map(|one| {
+        let mut cells = vec![
+            shortened(&one.whole_name(), name_width),
             right(quantity(one.rx_pps, Unit::Pps), 10),
             right(quantity(one.rx_bps, Unit::Bps), 12),
             right(quantity(one.tx_pps, Unit::Pps), 10),
             right(quantity(one.tx_bps, Unit::Bps), 12),
-            right(format!("{:.0}", one.ring_lost_per_s), 8),
-            right(format!("{:.0}", one.dropped_per_s), 8),
-        ])
+        ];
+        if together {
+            cells.push(right(format!("{:.0}", one.ring_lost_per_s + one.dropped_per_s), 8));
+        } else {
+            cells.push(right(format!("{:.0}", one.ring_lost_per_s), 8));
+            cells.push(right(format!("{:.0}", one.dropped_per_s), 8));
+        }
+        Row::new(cells)
     });
-    let names = ["interface", "  received", "            ", "      sent", "            ", "  lost/s", " drops/s"];
-    Table::new(rows.collect::<Vec<_>>(), columns(&[12, 10, 12, 10, 12, 8, 8])).header(header(names))
+    let mut names = vec!["interface", "  received", "            ", "      sent", "            ", "  lost/s"];
+    let mut widths = vec![u16::try_from(name_width).unwrap_or(u16::MAX), 10, 12, 10, 12, 8];
+    if !together {
+        names.push(" drops/s");
+        widths.push(8);
+    }
+    Table::new(rows.collect::<Vec<_>>(), columns(&widths)).header(header(names))
 }
 
-pub(super) fn interrupt_table(interrupts: &[&InterruptMoment]) -> Table<'static> {
+/// The end of a name says which device it is: what does not fit goes from its middle.
+fn shortened(name: &str, width: usize) -> String {
+    let count = name.chars().count();
+    if count <= width {
+        return name.to_owned();
+    }
+    let tail = (width - 1) * 2 / 3;
+    let head: String = name.chars().take(width - 1 - tail).collect();
+    head + "~" + &name.chars().skip(count - tail).collect::<String>()
+}
+
+pub(super) fn interrupt_table(interrupts: &[&InterruptMoment], width: u16) -> Table<'static> {
+    // Beside the other columns and the gaps.
+    let name = width.saturating_sub(23).clamp(12, 40);
     let rows = interrupts.iter().map(|one| {
         let cpu = one.cpu.map_or("-".to_owned(), |cpu| cpu.to_string());
         Row::new([
@@ -81,7 +127,7 @@ pub(super) fn interrupt_table(interrupts: &[&InterruptMoment]) -> Table<'static>
         ])
     });
     let names = [" irq", "name", "     taken", " CPU"];
-    Table::new(rows.collect::<Vec<_>>(), columns(&[4, 23, 10, 4])).header(header(names))
+    Table::new(rows.collect::<Vec<_>>(), columns(&[4, name, 10, 4])).header(header(names))
 }
 
 /// A row a queue.
@@ -92,7 +138,7 @@ pub(super) fn queue_rows(moment: &Moment) -> Vec<Row<'static>> {
 
 /// What is said of interfaces whose queues nobody tells.
 pub(super) fn queues_untold(moment: &Moment) -> Vec<String> {
-    let untold = moment.interfaces.iter().filter(|one| one.queues.is_empty());
+    let untold = moment.interfaces.iter().filter(|one| one.queues.is_empty() && one.namespace.is_none());
     untold.map(|one| format!("{}: not told by this driver", one.name)).collect()
 }
 
