@@ -8,6 +8,7 @@ pub mod far;
 pub mod find;
 pub mod inspect;
 pub mod limits;
+pub mod live;
 pub mod refused;
 pub mod results;
 pub mod rfc2544;

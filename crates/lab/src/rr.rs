@@ -23,9 +23,10 @@ use netcliff_wire::thread::{Placement, print_cpus};
 use netcliff_wire::{FarCpu, WireError};
 use serde::{Deserialize, Serialize};
 
-pub use merge::{RrSample, merged};
+pub use merge::{RrSample, doubts, limited_by, merged};
 pub use netcliff_wire::rr::report::{Cost, HostCost, HostTicks, OneWay, Report, ThreadCost};
 pub use netcliff_wire::rr::settings::{Receive, Settings, Transport};
+pub use netcliff_wire::rr::{Interval, Intervals};
 pub use netcliff_wire::schedule::Arrivals;
 pub use sweep::{RrRun, Sweep};
 
@@ -103,7 +104,7 @@ pub fn apart(settings: &Settings) -> bool {
     settings.transport != Transport::Unix && settings.receive != Receive::Spin
 }
 
-/// Both ends on this host: the client in the rig's sender, the server in its host under test, there by the companion or by
+/// Both ends on this host, `intervals` told while it runs: the client in the rig's sender, the server in its host under test, there by the companion or by
 /// threads of this process.
 ///
 /// # Errors
@@ -113,6 +114,7 @@ pub fn here(
     rig: &Rig,
     meter: Preference,
     companion: Option<&mut Companion>,
+    intervals: Option<Intervals<'_>>,
 ) -> Result<Report, RrError> {
     settings.check()?;
     let settings = Settings {
@@ -123,8 +125,8 @@ pub fn here(
     // A pair of Unix sockets has no network to stand on.
     let places = if settings.transport == Transport::Unix { Vec::new() } else { Place::of_rig(rig) };
     let mut report = standing(&places, || match companion {
-        Some(companion) => by_companion(&settings, rig, meter, companion),
-        None => by_threads(&settings, rig, meter),
+        Some(companion) => by_companion(&settings, (rig, intervals), meter, companion),
+        None => by_threads(&settings, (rig, intervals), meter),
     })?;
     report.notes.extend(rig.link().map(|link| format!("link: {link}")));
     // Of the network only where there is one; of the host always.
@@ -153,7 +155,11 @@ fn explained(made: Result<Report, RrError>, changed: Option<String>) -> Result<R
     }
 }
 
-fn by_threads(settings: &Settings, rig: &Rig, meter: Preference) -> Result<Report, RrError> {
+fn by_threads(
+    settings: &Settings,
+    (rig, intervals): (&Rig, Option<Intervals<'_>>),
+    meter: Preference,
+) -> Result<Report, RrError> {
     let far = Placement { netns: rig.netns(Side::HostUnderTest), cpu: settings.server_cpu, ..Placement::default() };
     let token = Token::new()?;
     let (mut server, targets) = if settings.transport == Transport::Unix {
@@ -167,7 +173,7 @@ fn by_threads(settings: &Settings, rig: &Rig, meter: Preference) -> Result<Repor
         let targets = targets(settings, address, server.ports());
         (server, targets)
     };
-    let near = in_rig(settings, rig, targets, token);
+    let near = Near { intervals, ..in_rig(settings, rig, targets, token) };
     let mut choice = start(meter, &[std::process::id()])?;
     let mut report = run(settings, near, &mut || Some(server.count()), Some(&mut *choice.meter))?;
     report.notes.extend(choice.passed_over.iter().map(ToString::to_string));
@@ -176,13 +182,13 @@ fn by_threads(settings: &Settings, rig: &Rig, meter: Preference) -> Result<Repor
 
 fn by_companion(
     settings: &Settings,
-    rig: &Rig,
+    (rig, intervals): (&Rig, Option<Intervals<'_>>),
     meter: Preference,
     companion: &mut Companion,
 ) -> Result<Report, RrError> {
     let ready = companion.session.start(RrKind::NAME, settings)?;
     let targets = targets(settings, rig.host_address(), &ready.ports);
-    let mut near = in_rig(settings, rig, targets, ready.token);
+    let mut near = Near { intervals, ..in_rig(settings, rig, targets, ready.token) };
     near.path.push_str("; the server is a process of its own");
     near.gone = Some(companion.session.gone());
     let choice = start(meter, &[std::process::id(), companion.pid()])?;
@@ -200,19 +206,20 @@ fn in_rig<'a>(settings: &Settings, rig: &'a Rig, targets: Vec<Target>, token: To
         same_host: true,
         stop: &rig.stop,
         gone: None,
+        intervals: None,
     }
 }
 
-/// The far end in an agent, its data at `address`.
+/// The far end in an agent, its data at `address`, `intervals` told while it runs.
 ///
 /// # Errors
 /// The agent refuses the test or is gone before it began, or as [`here`].
 pub fn there(
     settings: &Settings,
-    session: &mut Session,
-    address: IpAddr,
+    (session, address): (&mut Session, IpAddr),
     meter: Preference,
     stop: &AtomicBool,
+    intervals: Option<Intervals<'_>>,
 ) -> Result<Report, RrError> {
     settings.check()?;
     let same_host = session.shares_clock();
@@ -234,6 +241,7 @@ pub fn there(
         same_host,
         stop,
         gone: Some(session.gone()),
+        intervals,
     };
     let mut stand = Stand::on(&[Place::towards(address)]);
     let choice = start(meter, &[std::process::id()]).map_err(RrError::from);

@@ -4,6 +4,7 @@
 //! (`meters`); `summary` turns the repeats of a configuration into a row.
 
 mod devices;
+mod live;
 mod meters;
 mod method;
 mod samples;
@@ -34,6 +35,7 @@ use crate::repeats;
 use crate::stand::{Place, Stand, both};
 
 pub use devices::Sides;
+pub use live::{Interval, Live, Told};
 pub use meters::Meters;
 pub use method::{LMBENCH2_BLOCK_BYTES, Method};
 pub use testbed::{in_testbed, placed};
@@ -90,6 +92,8 @@ pub struct StreamOptions {
     pub link_bps: Option<f64>,
     /// How CPU time is accounted beside the ticks.
     pub cpu: Preference,
+    /// Who is told what moves while it runs; None: nobody.
+    pub live: Option<Live>,
     /// Ends the run early; what was measured is kept.
     pub stop: Arc<AtomicBool>,
     /// The command line.
@@ -344,6 +348,10 @@ fn measure(
     }
     let (warm_up, settings) = options.method.settings(options, template);
     let warm = warm_up.map_or(Ok(()), |settings| far.transfer(&settings, &mut ()).map(drop));
+    if let Some(live) = &options.live {
+        let (path, repeat) = (config.path.name(), config.repeats.len() + 1);
+        let _ = live.to.send(Told::Repeat { path, block_bytes: config.block_bytes, repeat });
+    }
     let mut stand = Stand::on(&far.places(&settings));
     let there = far.watch();
     let made = warm.and_then(|()| far.transfer(&settings, meters));

@@ -1,4 +1,5 @@
-//! What the commands print. [`brief`] is what `netcliff find` prints, [`finding`] what it prints with `-v`.
+//! What the commands print. [`brief`] is what `netcliff find` prints, [`finding`] what it prints with `-v`; likewise
+//! [`stream_brief`] and [`stream()`], [`rr_brief`] and [`rr()`].
 
 mod advice;
 mod brief;
@@ -9,6 +10,7 @@ mod experiment;
 pub(crate) mod forwarding;
 mod inspection;
 mod limits;
+pub mod live;
 mod page;
 mod pauses;
 mod plot;
@@ -33,8 +35,8 @@ pub use inspection::inspection;
 pub use limits::{limits, limits_brief};
 pub use plot::delivered as plot;
 pub use rfc2544::{rfc2544, rfc2544_brief};
-pub use rr::rr;
-pub use stream::stream;
+pub use rr::{rr, rr_brief};
+pub use stream::{stream, stream_brief};
 pub use transfers::transfers;
 pub use tuning::plan;
 
@@ -86,6 +88,11 @@ fn head(page: &mut Page, finding: &Finding) {
             "PARTIAL: stopped early. Results up to then are shown; the rest is listed at the end.",
         );
     }
+}
+
+/// Of notes those that tell of another run at the same time: they belong to the verdict.
+fn beside(notes: &[String]) -> impl Iterator<Item = String> {
+    notes.iter().filter(|note| note.starts_with("another netcliff run (")).cloned()
 }
 
 /// The cliff in a line, and what is to be doubted in it.

@@ -10,11 +10,13 @@
 //! | [`settings`] | what to do, checked |
 //! | [`near`] | the asking end: flows, the measured window, what came of it |
 //! | [`server`] | the answering end |
+//! | `live` | what is answered while it runs |
 //! | [`report`] | what was measured |
 
 mod closed;
 mod connect;
 mod flow;
+mod live;
 pub mod near;
 mod open;
 pub mod report;
@@ -24,6 +26,7 @@ mod socket;
 #[cfg(test)]
 mod tests;
 
+pub use live::{Interval, Intervals};
 pub use near::{Far, Near, Target};
 pub use report::{Report, ServerCount};
 pub use server::{RrKind, Server};

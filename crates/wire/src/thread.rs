@@ -73,6 +73,12 @@ pub fn check_cpus(cpus: impl IntoIterator<Item = usize>) -> Result<(), WireError
     tried.map_err(|panic| WireError::died("trying", &*panic))?
 }
 
+/// The CPUs that this process may use, in their order; empty where the kernel does not tell.
+pub fn allowed_cpus() -> Vec<usize> {
+    let Ok(allowed) = sched_getaffinity(Pid::from_raw(0)) else { return Vec::new() };
+    (0..CpuSet::count()).filter(|cpu| allowed.is_set(*cpu).unwrap_or(false)).collect()
+}
+
 /// The CPU of the `number`th of several threads: the CPUs of a list in turn, or that of all where there is none.
 pub(crate) fn round_robin(cpu: Option<usize>, cpus: &[usize], number: usize) -> Option<usize> {
     cpus.iter().copied().cycle().nth(number).or(cpu)
@@ -144,10 +150,9 @@ struct Pinned(Cell<Option<usize>>);
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        let (Some(cpu), Ok(now)) = (self.0.get(), sched_getaffinity(Pid::from_raw(0))) else { return };
-        let may = |other: usize| now.is_set(other).unwrap_or(false);
-        let held: Vec<usize> = (0..CpuSet::count()).filter(|other| may(*other)).collect();
-        if held == [cpu] {
+        let Some(cpu) = self.0.get() else { return };
+        let held = allowed_cpus();
+        if held.is_empty() || held == [cpu] {
             return;
         }
         let told = format!(

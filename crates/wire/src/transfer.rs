@@ -22,6 +22,7 @@
 //! | `together`, `turns`, `wake`, `ledger` | a thread that serves several flows: by turns, by epoll, and what each costs |
 //! | `local` | both halves here |
 //! | `near`, `far`, `order`, `join`, `admit` | a half here and a half in an agent: who asks, who is asked, for what; data connections |
+//! | `live` | how far all are while it runs |
 //! | [`tcp_info`] | what the kernel says of a connection |
 
 mod admit;
@@ -36,6 +37,7 @@ mod gate;
 pub mod hardware;
 mod join;
 mod ledger;
+mod live;
 mod local;
 mod mapped;
 mod meter;
@@ -60,6 +62,7 @@ mod zero_copy;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -69,6 +72,7 @@ pub use datagram::{DatagramPath, Datagrams};
 pub use end::End;
 pub use far::{Congestion, TransferKind};
 pub use far_end_request::{LONGEST_FAR_STALL_S, MOST_FAR_BYTES, MOST_FAR_FILE_BYTES, MOST_FAR_FLOWS, MOST_FAR_WINDOWS};
+pub use live::Interval;
 pub use mapped::Mapped;
 pub use meter::{Common, Window};
 pub use near::{FarHost, run_with};
@@ -218,6 +222,12 @@ pub trait Watch {
     fn opened(&mut self) {}
     /// The measured time is over; receivers may still be emptying buffers.
     fn closed(&mut self) {}
+    /// How often it wants to hear what moved meanwhile; None: never.
+    fn interval(&self) -> Option<Duration> {
+        None
+    }
+    /// What moved in an interval of the open windows, right after it. The last one is told after [`Watch::closed`].
+    fn passed(&mut self, _: &Interval) {}
 }
 
 /// Watches nothing.

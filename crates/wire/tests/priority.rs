@@ -31,6 +31,7 @@ fn a_spinning_server_answers_over_tcp() {
         placement: place(0),
         path: "loopback".to_owned(),
         same_clock: true,
+        intervals: None,
         same_host: true,
         stop: &stop,
         gone: None,

@@ -29,6 +29,15 @@ pub fn cpu_lists(text: &str) -> Result<(Vec<usize>, Vec<usize>), String> {
     pair.ok_or("expected two CPU numbers, such as 0,1, or lists of them, such as 0-3,4-7 or 0+2,1+3".to_owned())
 }
 
+/// The same, or `any`: none is chosen.
+pub fn cpu_lists_or_any(text: &str) -> Result<(Vec<usize>, Vec<usize>), String> {
+    if text.trim() == "any" {
+        Ok((Vec::new(), Vec::new()))
+    } else {
+        cpu_lists(text).map_err(|error| error + "; or any")
+    }
+}
+
 /// `0`, `0-3`, `0+2`.
 fn cpu_list(text: &str) -> Option<Vec<usize>> {
     let number = |text: &str| text.trim().parse::<usize>().ok().filter(|cpu| *cpu <= MOST_CPUS);
@@ -84,6 +93,19 @@ pub fn seconds(text: &str) -> Result<f64, String> {
         Ok(_) => Err(format!("{text}: expected a time of at least 0, such as 10 (seconds) or 500ms")),
         Err(_) => netcliff_core::units::parse_time_s(text).map_err(|error| error.to_string()),
     }
+}
+
+/// How often a line is written (s); None: never.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LineInterval(pub Option<f64>);
+
+/// How often a line is written: at most a day; 0 is never, as iperf3 has it.
+pub fn line_interval(text: &str) -> Result<LineInterval, String> {
+    let seconds = seconds(text)?;
+    if seconds > 86_400.0 {
+        return Err("expected at most a day, such as 1".into());
+    }
+    Ok(LineInterval((seconds > 0.0).then_some(seconds)))
 }
 
 /// Bytes; K, M and G alone are binary and a number alone is bytes, as iperf3 has it.

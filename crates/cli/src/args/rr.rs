@@ -58,6 +58,11 @@ pub struct RrArgs {
     /// Measured time of a repeat
     #[arg(long, default_value = "1s", value_parser = numbers::seconds, allow_hyphen_values = true, short = 't', help_heading = "Measurement")]
     pub time: f64,
+    /// A line each so long while it runs, such as 1 [default: none]
+    ///
+    /// Responses, rate, mean and longest latency, requests lost; with --json to stderr.
+    #[arg(long, value_name = "TIME", value_parser = numbers::line_interval, allow_hyphen_values = true, short = 'i', help_heading = "Measurement")]
+    pub interval: Option<numbers::LineInterval>,
     /// Warm-up, not measured
     #[arg(long, default_value = "500ms", value_parser = numbers::seconds, allow_hyphen_values = true, help_heading = "Measurement", hide_short_help = true)]
     pub warm_up: f64,
@@ -86,6 +91,9 @@ pub struct RrArgs {
     /// Seed of random gaps
     #[arg(long, default_value_t = 1, value_parser = super::seed, allow_negative_numbers = true, help_heading = "Measurement", hide_short_help = true)]
     pub seed: u64,
+    /// All of it: CPUs, latency in full, notes
+    #[arg(short, long, conflicts_with = "json", help_heading = "Output")]
+    pub verbose: bool,
     /// One JSON object a configuration, with the histograms
     #[arg(long, short = 'J', help_heading = "Output")]
     pub json: bool,

@@ -81,9 +81,12 @@ pub struct StreamArgs {
     /// Threads of each end, which serve its flows by turns (epoll) [default: a thread for each flow]
     #[arg(long, value_name = "N", value_parser = whole::<1, { 2 * MOST_FLOWS }>, allow_negative_numbers = true, help_heading = "Transfer", hide_short_help = true)]
     pub threads: Option<u32>,
-    /// CPUs of sender and receiver (of near and far end with --direction both), such as 0,1; several for the threads in
-    /// turn: 0-3,4-7 or 0+2,1+3
-    #[arg(long, value_name = "SENDER,RECEIVER", value_parser = numbers::cpu_lists, help_heading = "Transfer")]
+    /// CPUs of sender and receiver, such as 0,1, or any
+    ///
+    /// Of near and far end with --direction both. Several for the threads in turn: 0-3,4-7 or 0+2,1+3. Default: with both
+    /// ends here the first and the last CPU, of several flows the first half and the last; any with an agent, --bidir and
+    /// the old methods.
+    #[arg(long, value_name = "SENDER,RECEIVER", value_parser = numbers::cpu_lists_or_any, help_heading = "Transfer")]
     pub cpu: Option<(Vec<usize>, Vec<usize>)>,
     /// Block sizes: 64KiB, a list, or powers of two such as 1..1MiB [default: 1MiB; UDP: a full frame of 1500, 1472B or
     /// 1452B with IPv6; 64KiB for the old methods]
@@ -125,9 +128,12 @@ pub struct StreamArgs {
     /// How often each configuration is measured.
     #[command(flatten)]
     pub repeats: RepeatArgs,
-    /// Time between readings of TCP_INFO
-    #[arg(long, default_value = "100ms", value_parser = numbers::seconds, allow_hyphen_values = true, short = 'i', help_heading = "Measurement", hide_short_help = true)]
-    pub interval: f64,
+    /// A line each so long while it runs, such as 1 [default: none]
+    ///
+    /// Bytes and rate at the ends that are here, of TCP segments sent again and round-trip time, of datagrams those that were
+    /// sent and not received; with --json to stderr. TCP_INFO is read as often, and every 100ms.
+    #[arg(long, value_name = "TIME", value_parser = numbers::line_interval, allow_hyphen_values = true, short = 'i', help_heading = "Measurement")]
+    pub interval: Option<numbers::LineInterval>,
     /// End a transfer after this long without progress
     #[arg(long, default_value = "5s", value_parser = numbers::seconds, allow_hyphen_values = true, help_heading = "Measurement", hide_short_help = true)]
     pub stall: f64,
@@ -161,6 +167,9 @@ pub struct StreamArgs {
     /// How CPU time is accounted beside getrusage and /proc/stat
     #[arg(long, value_enum, default_value_t = Meter::Best, help_heading = "Measurement", hide_short_help = true)]
     pub cpu_meter: Meter,
+    /// All of it: CPUs, the wire, devices, configuration
+    #[arg(short, long, conflicts_with = "json", help_heading = "Output")]
+    pub verbose: bool,
     /// One JSON object
     #[arg(long, short = 'J', help_heading = "Output")]
     pub json: bool,

@@ -1,18 +1,21 @@
 //! `netcliff rr`.
 
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use netcliff_core::Provenance;
 use netcliff_host::inventory::Inventory;
 use netcliff_lab::companion::Companion;
 use netcliff_lab::hosts::Fingerprints;
 use netcliff_lab::rig::{Place, Rig, RigOptions};
-use netcliff_lab::rr::{self, Receive, Report, RrError, RrRun, Settings, Sweep};
+use netcliff_lab::rr::{self, Interval, Intervals, Receive, Report, RrError, RrRun, Settings, Sweep};
 use netcliff_report as report;
+use netcliff_report::terminal::live::RrLines;
 
 use super::far::FarSession;
+use super::live::Lines;
 use super::{
     command_line, enter_user_namespace, first_cpu, now_unix_s, open_store, refuse_name, refused, several,
     stop_on_signal,
@@ -21,6 +24,8 @@ use crate::args::{Arrivals, BusyPoll, RrArgs, StoreArgs, Testbed, Transport};
 use crate::output;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// The shortest interval of lines (s).
+const LEAST_INTERVAL_S: f64 = 0.001;
 /// The program that runs, even where the file it came from has been replaced since.
 const OWN_PROGRAM: &str = "/proc/self/exe";
 
@@ -50,7 +55,13 @@ pub fn run(args: &RrArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
     let provenance = provenance(&sweep.template);
     let run_id = store.as_ref().map(|s| s.begin("rr", &provenance.command, provenance.started_unix_s)).transpose()?;
     let kept = store.as_ref().zip(run_id);
-    let measured = if local { here(args, &sweep, provenance, &stop) } else { there(args, &sweep, provenance, &stop) };
+    let live = Live::start(args)?;
+    let measured = if local {
+        here(args, &sweep, provenance, &stop, live.as_ref())
+    } else {
+        there(args, &sweep, provenance, &stop, live.as_ref())
+    };
+    live.into_iter().for_each(Live::end);
     if let (Err(_), Some((store, run))) = (&measured, kept) {
         // Nothing was measured; why matters more than this.
         let _ = store.remove(&[run]);
@@ -71,6 +82,53 @@ pub fn run(args: &RrArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(u8::from(found.partial)))
 }
 
+/// What is told while it runs.
+enum Told {
+    /// A repeat with these settings begins.
+    Repeat(Box<Settings>),
+    /// What was answered in a part of it.
+    Passed(Interval),
+}
+
+/// Lines while it runs.
+struct Live {
+    every: Duration,
+    to: mpsc::Sender<Told>,
+    lines: Lines,
+}
+
+impl Live {
+    /// Where they were asked for.
+    fn start(args: &RrArgs) -> anyhow::Result<Option<Self>> {
+        let Some(interval_s) = args.interval.and_then(|interval| interval.0) else { return Ok(None) };
+        let mut text = RrLines::default();
+        let (to, lines) = Lines::start(args.json, move |told: &Told| match told {
+            Told::Repeat(settings) => {
+                text.repeat(settings);
+                String::new()
+            }
+            Told::Passed(interval) => text.line(interval),
+        })?;
+        Ok(Some(Self { every: Duration::from_secs_f64(interval_s), to, lines }))
+    }
+
+    fn tell(&self, told: Told) {
+        // Where nobody reads the lines nobody is told.
+        let _ = self.to.send(told);
+    }
+
+    /// Those of a repeat that begins.
+    fn intervals<'a>(&self, settings: &Settings, told: &'a (dyn Fn(Interval) + Sync)) -> Intervals<'a> {
+        self.tell(Told::Repeat(Box::new(settings.clone())));
+        Intervals { every: self.every, told }
+    }
+
+    fn end(self) {
+        drop(self.to);
+        self.lines.end();
+    }
+}
+
 /// What would be ignored.
 fn refuse(args: &RrArgs) -> anyhow::Result<()> {
     let no_link = args.transport == Transport::Unix || args.far.is_asked() || matches!(args.testbed, Testbed::Loopback);
@@ -80,6 +138,11 @@ fn refuse(args: &RrArgs) -> anyhow::Result<()> {
         if args.transport == Transport::Unix {
             return Err(output::usage("--ipv6 is for TCP and UDP: --transport unix does not have it; leave it out"));
         }
+    }
+    if let Some(interval_s) =
+        args.interval.and_then(|interval| interval.0).filter(|interval_s| *interval_s < LEAST_INTERVAL_S)
+    {
+        return Err(output::usage(format!("--interval {interval_s}s: expected at least 1ms, such as 1")));
     }
     if args.rate.is_none() && args.arrivals.is_some() {
         return Err(output::usage("--arrivals is for the gaps of an open loop: add --rate"));
@@ -102,7 +165,8 @@ fn show(args: &RrArgs, found: &RrRun) -> anyhow::Result<()> {
         found.not_had.iter().for_each(|why| output::say(format!("netcliff: not measured: {why}")));
         return found.rows.iter().try_for_each(output::json_line);
     }
-    output::data(&report::terminal::rr(found, output::style()))
+    let page = if args.verbose { report::terminal::rr } else { report::terminal::rr_brief };
+    output::data(&page(found, output::style()))
 }
 
 fn settings(args: &RrArgs) -> Settings {
@@ -140,7 +204,13 @@ fn settings(args: &RrArgs) -> Settings {
     }
 }
 
-fn here(args: &RrArgs, sweep: &Sweep, provenance: Provenance, stop: &Arc<AtomicBool>) -> anyhow::Result<RrRun> {
+fn here(
+    args: &RrArgs,
+    sweep: &Sweep,
+    provenance: Provenance,
+    stop: &Arc<AtomicBool>,
+    live: Option<&Live>,
+) -> anyhow::Result<RrRun> {
     let options = RigOptions {
         place: match args.testbed {
             // Unix sockets need no network.
@@ -160,8 +230,10 @@ fn here(args: &RrArgs, sweep: &Sweep, provenance: Provenance, stop: &Arc<AtomicB
     let fingerprints = Fingerprints::here(fingerprint);
     let companion = rr::apart(&sweep.template).then(|| Companion::start(OWN_PROGRAM.as_ref(), VERSION, &rig));
     let mut companion = companion.transpose().map_err(RrError::from)?;
+    let told = |interval| live.iter().for_each(|live| live.tell(Told::Passed(interval)));
     measured(sweep, provenance, &fingerprints, stop, &mut |settings| {
-        rr::here(settings, &rig, meter, companion.as_mut())
+        let intervals = live.map(|live| live.intervals(settings, &told));
+        rr::here(settings, &rig, meter, companion.as_mut(), intervals)
     })
 }
 
@@ -178,7 +250,13 @@ fn measured(
     sweep.run(stop, &mut said, measure, &provenance, fingerprints).map_err(explain)
 }
 
-fn there(args: &RrArgs, sweep: &Sweep, provenance: Provenance, stop: &AtomicBool) -> anyhow::Result<RrRun> {
+fn there(
+    args: &RrArgs,
+    sweep: &Sweep,
+    provenance: Provenance,
+    stop: &AtomicBool,
+    live: Option<&Live>,
+) -> anyhow::Result<RrRun> {
     if args.transport == Transport::Unix {
         return Err(output::usage("--transport unix has both ends on this host: leave out --to and --ssh"));
     }
@@ -186,8 +264,10 @@ fn there(args: &RrArgs, sweep: &Sweep, provenance: Provenance, stop: &AtomicBool
     let mut far = FarSession::open(&args.far)?;
     let (meter, address) = (args.cpu_meter.preference(), far.address);
     let fingerprints = Fingerprints::with_agent(&mut far.session, address);
+    let told = |interval| live.iter().for_each(|live| live.tell(Told::Passed(interval)));
     let measured = measured(sweep, provenance, &fingerprints, stop, &mut |settings| {
-        rr::there(settings, &mut far.session, address, meter, stop)
+        let intervals = live.map(|live| live.intervals(settings, &told));
+        rr::there(settings, (&mut far.session, address), meter, stop, intervals)
     });
     far.close()?;
     let mut found = measured?;

@@ -7,15 +7,19 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use netcliff_core::stream::StreamReport;
 use netcliff_host::cpu::{Method as CpuMethod, Preference};
 use netcliff_lab::rig::{Place, Rig, RigError, RigOptions};
-use netcliff_lab::stream::{self, Far, Path, StreamOptions};
+use netcliff_lab::stream::{self, Far, Live, Path, StreamOptions};
 use netcliff_report as report;
+use netcliff_report::terminal::live::StreamLines;
+use netcliff_wire::thread;
 use netcliff_wire::transfer::{Channel, DatagramPath, Direction, ReceivePath, SendPath, Settings, SocketOptions};
 
 use super::far::FarSession;
+use super::live::Lines;
 use super::{
     command_line, enter_user_namespace, first_cpu, now_unix_s, open_store, refuse_name, refused, several,
     stop_on_signal,
@@ -23,6 +27,8 @@ use super::{
 use crate::args::{Carrier, Meter, PacedBy, PathName, ReceiveName, StoreArgs, StreamArgs, Testbed, Way};
 use crate::output;
 
+/// How often TCP_INFO is read at least (s).
+const TCP_INFO_S: f64 = 0.1;
 /// A temporary file where no size is given (bytes).
 const FILE_BYTES: u64 = 64 << 20;
 /// MTU of the testbed where none is asked for.
@@ -53,12 +59,16 @@ pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode
         None => Far::Here,
         Some(agent) => Far::Agent { session: &mut agent.session, address: agent.address },
     };
+    let lines = lines(args, &mut options)?;
     let mut said = |stage: &str| output::say(format!("netcliff: {stage}"));
     let found = match &rig {
         Some(rig) => stream::in_testbed(&options, rig, &mut said),
         None => stream::run_with(&options, &mut far, &mut said),
     };
     agent.map_or(Ok(()), FarSession::close)?;
+    // Who tells it something goes first.
+    drop(options);
+    lines.into_iter().for_each(Lines::end);
     if let (Err(_), Some((store, run))) = (&found, kept) {
         // Nothing was measured; why matters more than this.
         let _ = store.remove(&[run]);
@@ -97,11 +107,21 @@ fn rig(args: &StreamArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<Option<Rig>>
     })
 }
 
+/// Has a line written an interval, where that is asked for.
+fn lines(args: &StreamArgs, options: &mut StreamOptions) -> anyhow::Result<Option<Lines>> {
+    let Some(interval_s) = args.interval.and_then(|interval| interval.0) else { return Ok(None) };
+    let mut text = StreamLines::new(args.channel == Carrier::Udp);
+    let (to, lines) = Lines::start(args.json, move |told| text.lines(told))?;
+    options.live = Some(Live { every: Duration::from_secs_f64(interval_s), to });
+    Ok(Some(lines))
+}
+
 fn show(args: &StreamArgs, found: &StreamReport) -> anyhow::Result<()> {
     if args.json {
         return output::json_line(found);
     }
-    output::data(&report::terminal::stream(found, output::style()))
+    let page = if args.verbose { report::terminal::stream } else { report::terminal::stream_brief };
+    output::data(&page(found, output::style()))
 }
 
 fn options(args: &StreamArgs, stop: Arc<AtomicBool>) -> anyhow::Result<StreamOptions> {
@@ -136,7 +156,8 @@ fn options(args: &StreamArgs, stop: Arc<AtomicBool>) -> anyhow::Result<StreamOpt
         ReceiveName::Uring => ReceivePath::Uring,
     };
     template.low_water_bytes = checks::low_water(args)?;
-    template.interval_s = Some(args.interval);
+    template.interval_s =
+        Some(args.interval.and_then(|interval| interval.0).map_or(TCP_INFO_S, |interval_s| interval_s.min(TCP_INFO_S)));
     template.stall_s = args.stall;
     let direction = direction(args);
     template.direction = direction.unwrap_or_default();
@@ -161,6 +182,7 @@ fn options(args: &StreamArgs, stop: Arc<AtomicBool>) -> anyhow::Result<StreamOpt
             Meter::Procfs => Preference::Only(CpuMethod::Procfs),
             Meter::Soaker => Preference::Only(CpuMethod::Soaker),
         },
+        live: None,
         stop,
         command: command_line(),
         started_unix_s: now_unix_s(),
@@ -211,7 +233,7 @@ fn path(args: &StreamArgs, name: PathName, udp: bool) -> anyhow::Result<Path> {
 /// CPUs and namespaces of both ends.
 fn place(args: &StreamArgs, template: &mut Settings) -> anyhow::Result<()> {
     let direction = args.method.direction().unwrap_or(template.direction);
-    if let Some((sender, receiver)) = &args.cpu {
+    if let Some((sender, receiver)) = &args.cpu.clone().or_else(|| usual_cpus(args, direction)) {
         let far_sends = direction == Direction::Receive;
         let (near, far) = if far_sends { (receiver, sender) } else { (sender, receiver) };
         (template.near.cpu, template.far.cpu) = (near.first().copied(), far.first().copied());
@@ -224,6 +246,23 @@ fn place(args: &StreamArgs, template: &mut Settings) -> anyhow::Result<()> {
             Ok(())
         }
         names => Err(output::usage(format!("--namespaces has {} names: expected NEAR,FAR", names.len()))),
+    }
+}
+
+/// Where both ends are here, so that repeats do not differ by where the scheduler puts them: sender and receiver on CPUs of their own,
+/// those farthest apart. The tools whose methods are taken over leave it to the scheduler; of both directions each end has two
+/// threads that would share a CPU; a testbed has its own.
+fn usual_cpus(args: &StreamArgs, direction: Direction) -> Option<(Vec<usize>, Vec<usize>)> {
+    let elsewhere = args.far.is_asked() || args.testbed.is_some();
+    if elsewhere || args.method != stream::Method::Default || direction == Direction::Both {
+        return None;
+    }
+    let cpus = thread::allowed_cpus();
+    let (first, last) = cpus.split_at(cpus.len() / 2);
+    match args.flows {
+        _ if first.is_empty() => None,
+        1 => Some((first[..1].to_vec(), last[last.len() - 1..].to_vec())),
+        _ => Some((first.to_vec(), last.to_vec())),
     }
 }
 

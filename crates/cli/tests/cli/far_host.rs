@@ -48,7 +48,7 @@ fn both_hosts_cpu_time_is_told_by_ticks_and_exactly_or_why_not() {
         for exact in ["exact", "far_exact"] {
             assert_eq!(transactions[exact].as_array().map(Vec::len), Some(near.len()), "{transactions}");
         }
-        let page = Running::of(bed.inside(0, &home, &[], &stream)).end(PATIENCE).stdout;
+        let page = Running::of(bed.inside(0, &home, &[], &[&stream[..], &["-v"]].concat())).end(PATIENCE).stdout;
         let (_, far) = page.split_once("CPUS OF THE FAR END'S HOST").expect("a heading");
         let line = far.lines().find(|line| line.contains("write 64KiB")).expect("a CPU");
         assert!(line.trim_end().ends_with('%'), "the exact share stands beside the ticks: {line}");

@@ -13,6 +13,7 @@ mod files;
 mod find;
 mod forwarding;
 mod inspect;
+mod live;
 mod other_runs;
 mod results;
 mod rfc2544;

@@ -45,7 +45,8 @@ fn both_ends_on_this_host() {
     let open = rr(&home, &["--testbed", "loopback", "--rate", "2k"]);
     sound(&open);
     assert!(open["lateness"].is_object());
-    let page = home.stdout(["rr", "--testbed", "loopback", "--repeats", "2", "--time", "400ms", "--response", "8B"]);
+    let page =
+        home.stdout(["rr", "--testbed", "loopback", "--repeats", "2", "--time", "400ms", "--response", "8B", "-v"]);
     let parts = ["TRANSACTIONS", "LATENCY", "one way", "not available", "24B", "a transaction", "procfs"];
     let split = ["CPUS OF THE HOST (/proc/stat, nice in user", "softirq  steal", " mean ", "busiest CPU "];
     for part in parts.into_iter().chain(split) {

@@ -21,11 +21,12 @@ fn a_sweep_is_measured_kept_and_shown_again() {
     assert_eq!(found["partial"], false);
     let again: Value = serde_json::from_str(&home.stdout(["results", "show", "--json"])).expect("one object");
     assert_eq!(again["rows"], found["rows"]);
-    let page = home.stdout(["results", "show"]);
+    let page = home.stdout(["results", "show", "-v"]);
     for part in ["GOODPUT BY THE RECEIVER'S CLOCK", "write 512B", "busiest CPU"] {
         assert!(page.contains(part), "{part}: {page}");
     }
     assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
+    assert!(home.stdout(["results", "show"]).contains("Of 2 configurations most with "), "the answer first");
 }
 
 #[test]
@@ -47,6 +48,7 @@ fn wrong_usage_is_named_with_what_is_accepted() {
         (&["--address", "localhost"], &["localhost", "127.0.0.1"]),
         (&["--mtu", "9k"], &["'9k'", "68 to 65535"]),
         (&["--interval", "soon"], &["soon", "such as"]),
+        (&["--interval", "1e30"], &["1e30", "at most a day"]),
         (&["--send-buffer", "big"], &["big", "1B to 1GiB"]),
         (&["--send-buffer", "65536"], &["'65536'", "a size with its unit", "1B to 1GiB"]),
         (&["--mss", "1460"], &["'1460'", "a size with its unit", "such as 1460B"]),
@@ -310,7 +312,7 @@ fn what_held_a_sender_back_is_told() {
     let found = home.json([&SHORT[..], &narrow, &["--json"]].concat());
     let share = found["rows"][0]["tcp"]["receiver_limited"]["median"].as_f64().expect("the kernel tells");
     assert!((0.1..=1.0).contains(&share), "{found}");
-    let page = home.stdout([&SHORT[..], &narrow].concat());
+    let page = home.stdout([&SHORT[..], &narrow, &["-v"]].concat());
     assert!(page.contains("held back by the receiver's window"), "{page}");
 }
 
@@ -323,7 +325,7 @@ fn datagrams_without_room_in_the_socket_are_told_apart_from_others_that_were_los
     let (lost, dropped) = (counts["lost"].as_u64(), counts["dropped"].as_u64());
     assert!(lost > Some(0) && dropped > Some(0), "{counts}");
     assert!(found["warnings"].to_string().contains("no room in the receiver's socket"), "{found}");
-    let page = home.stdout([&SHORT[..], &narrow].concat());
+    let page = home.stdout([&SHORT[..], &narrow, &["-v"]].concat());
     assert!(page.contains("arrived and found no room in the receiver's socket"), "{page}");
     assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
 }
@@ -365,7 +367,7 @@ fn rings_and_mapped_pages_by_name() {
     let paced = home.json([&SHORT[..], &paced].concat());
     assert!(number_at(&paced, "/rows/0/pacing/rate_error/median") <= 0.01, "{paced}");
     let page = home.stdout(
-        [&SHORT[..], &["--repeats", "1", "--channel", "udp", "--block", "1KiB", "--rate", "50Mbit/s"]].concat(),
+        [&SHORT[..], &["-v", "--repeats", "1", "--channel", "udp", "--block", "1KiB", "--rate", "50Mbit/s"]].concat(),
     );
     assert!(page.contains("paced to 50") && page.contains("late by"), "{page}");
 }

@@ -33,6 +33,9 @@ pub struct StreamRow {
     /// The arithmetic mean of goodput (bit/s), for methods that report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean_bps: Option<f64>,
+    /// What limited the rate, as a noun; absent where nothing that is looked at was at its limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limited_by: Option<String>,
     /// Send calls a second.
     pub sends_per_s: Option<Spread>,
     /// Mean bytes a receive call returned.

@@ -182,8 +182,27 @@ fn notes(repeats: &[Report]) -> Vec<String> {
     notes
 }
 
+/// What limits the rate of a closed loop, as a noun: an end whose threads have no time left, else the round trip itself. None: an
+/// open loop that neither end's threads limit, or ends that spin and are busy whatever they do.
+pub fn limited_by(report: &Report) -> Option<String> {
+    let settings = &report.settings;
+    if settings.receive == Receive::Spin {
+        return None;
+    }
+    let flows = f64::from(settings.flows.max(1));
+    let ends = [("client", report.cost.client_threads), ("server", report.cost.server_threads)];
+    let busy = ends.into_iter().filter_map(|(end, cost)| Some((end, cost?.cpus / flows)));
+    let busiest = busy.max_by(|a, b| a.1.total_cmp(&b.1));
+    if let Some((end, busy)) = busiest.filter(|(_, busy)| *busy > BUSY) {
+        let (what, its) = if settings.flows == 1 { ("thread", "its CPU") } else { ("threads", "their CPUs") };
+        return Some(format!("the {end}'s {what} ({:.0} % of {its})", busy.min(1.0) * 100.0));
+    }
+    let in_flight = u64::from(settings.flows) * u64::from(settings.depth);
+    settings.rate_per_s.is_none().then(|| format!("the round trip, {in_flight} in flight"))
+}
+
 /// What makes a report's figures mean less.
-pub(super) fn doubts(report: &Report) -> Vec<String> {
+pub fn doubts(report: &Report) -> Vec<String> {
     let mut doubts = Vec::new();
     // An end that spins is busy whatever it does.
     if report.settings.flows == 1 && report.settings.receive != Receive::Spin {
@@ -300,5 +319,21 @@ mod tests {
         {
             assert_eq!(doubts(&Report { settings, ..busy.clone() }), Vec::<String>::new());
         }
+    }
+
+    #[test]
+    fn what_limits_a_closed_loop() {
+        let mut idle = report(1000.0, 1.0, 10_000);
+        idle.settings.depth = 4;
+        assert_eq!(limited_by(&idle).as_deref(), Some("the round trip, 4 in flight"));
+        let busy = |cpus| idle.cost.client_threads.map(|cost| ThreadCost { cpus, ..cost });
+        let full = busy(1.01);
+        idle.cost.server_threads = full;
+        assert_eq!(limited_by(&idle).as_deref(), Some("the server's thread (100 % of its CPU)"));
+        // Two threads have two CPUs.
+        idle.settings.flows = 2;
+        assert_eq!(limited_by(&idle).as_deref(), Some("the round trip, 8 in flight"));
+        let open = Settings { rate_per_s: Some(10.0), ..Settings::default() };
+        assert_eq!(limited_by(&Report { settings: open, cost: Cost::default(), ..idle }), None);
     }
 }

@@ -1,11 +1,13 @@
 //! CPU time and device counts over the windows of a transfer.
 
+use std::time::Duration;
+
 use netcliff_host::cpu::system::{SystemShares, SystemStamp};
 use netcliff_host::cpu::{self, CpuMeter, CpuSplit, MeterSpec, Method, Watch as WatchTask};
-use netcliff_wire::transfer::Watch;
+use netcliff_wire::transfer::{Interval, Watch};
 
 use super::devices::{Devices, Sides};
-use super::{Far, StreamOptions};
+use super::{Far, Live, StreamOptions, Told};
 
 /// What was metered of one transfer.
 type Metered = (Vec<SystemShares>, Vec<CpuSplit>, Option<Sides>);
@@ -17,6 +19,7 @@ pub struct Meters {
     from: Option<SystemStamp>,
     devices_from: Option<Sides>,
     metered: Metered,
+    live: Option<Live>,
     /// What could not be metered, with the reason.
     pub not_had: Vec<String>,
 }
@@ -39,7 +42,8 @@ impl Meters {
             }
         };
         let devices = Devices::of(options, far);
-        Self { exact, devices, from: None, devices_from: None, metered: Metered::default(), not_had }
+        let live = options.live.clone();
+        Self { exact, devices, from: None, devices_from: None, metered: Metered::default(), live, not_had }
     }
 
     /// Something else that is not available, once.
@@ -67,6 +71,16 @@ impl Meters {
 }
 
 impl Watch for Meters {
+    fn interval(&self) -> Option<Duration> {
+        self.live.as_ref().map(|live| live.every)
+    }
+
+    fn passed(&mut self, interval: &Interval) {
+        if let Some(live) = &self.live {
+            let _ = live.to.send(Told::Passed(*interval));
+        }
+    }
+
     fn opened(&mut self) {
         self.metered = Metered::default();
         self.devices_from = self.devices.as_ref().map(Devices::read);

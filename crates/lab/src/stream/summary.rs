@@ -3,6 +3,7 @@
 mod asked;
 mod counts;
 mod cpu;
+mod limit;
 mod warned;
 mod wire;
 
@@ -109,7 +110,7 @@ fn row(options: &StreamOptions, far: &Far<'_>, config: &Config, meters: &Meters)
     let by_clock = if options.method.clock() == "sender" { &sender_bps } else { &receiver_bps };
     let mean = || (!by_clock.is_empty()).then(|| by_clock.iter().sum::<f64>() / by_clock.len() as f64);
     let whole = repeats.iter().filter(|repeat| repeat.transfer.cut_short.is_none());
-    StreamRow {
+    let row = StreamRow {
         path: config.path.name().to_owned(),
         block_bytes: config.block_bytes as u64,
         repeats: whole
@@ -145,7 +146,9 @@ fn row(options: &StreamOptions, far: &Far<'_>, config: &Config, meters: &Meters)
         pacing: pacing(repeats),
         sender_bps: Spread::of(sender_bps),
         receiver_bps: Spread::of(receiver_bps),
-    }
+        limited_by: None,
+    };
+    StreamRow { limited_by: limit::limited_by(options, &row), ..row }
 }
 
 fn windows(repeats: &[Repeat], end: fn(&Flow) -> &End) -> impl Iterator<Item = &Window> {

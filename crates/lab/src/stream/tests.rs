@@ -5,7 +5,7 @@ use netcliff_wire::transfer::Direction;
 
 use super::*;
 
-fn options(method: Method) -> StreamOptions {
+pub(super) fn options(method: Method) -> StreamOptions {
     let channel = Channel::Tcp { address: IpAddr::V4(Ipv4Addr::LOCALHOST), multipath: false };
     StreamOptions {
         template: Settings::new(channel),
@@ -19,6 +19,7 @@ fn options(method: Method) -> StreamOptions {
         bytes: None,
         link_bps: None,
         cpu: Preference::Only(CpuMethod::Procfs),
+        live: None,
         stop: Arc::default(),
         command: "netcliff stream".to_owned(),
         started_unix_s: 0.0,

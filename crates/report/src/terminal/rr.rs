@@ -1,10 +1,13 @@
 //! [`rr`]: what `netcliff rr` prints.
 
-use netcliff_core::{Figure, Provenance};
+use netcliff_core::Figure;
 use netcliff_lab::rr::{
-    Arrivals, Cost, HostCost, HostCpus, OneWay, Receive, Report, RrRecord, RrRun, RrSample, Settings, ThreadCost,
-    Transport,
+    Arrivals, Cost, HostCost, HostCpus, OneWay, Receive, RrRecord, RrRun, RrSample, Settings, ThreadCost, Transport,
 };
+
+mod brief;
+
+pub use brief::rr_brief;
 
 use super::Style;
 use super::cpus::{self, Split};
@@ -17,6 +20,7 @@ pub fn rr(run: &RrRun, style: Style) -> String {
     let mut page = Page::new(style);
     if run.rows.len() > 1 {
         overview(&mut page, run);
+        page.heading("CONFIGURATION BY CONFIGURATION");
     }
     for record in &run.rows {
         one(&mut page, record);
@@ -30,7 +34,7 @@ pub fn rr(run: &RrRun, style: Style) -> String {
 
 fn one(page: &mut Page, record: &RrRecord) {
     let report = &record.report;
-    head(page, report, &record.provenance);
+    head(page, record);
     figures(page, record);
     latency(page, record);
     cost(page, &report.cost);
@@ -43,7 +47,7 @@ fn one(page: &mut Page, record: &RrRecord) {
 
 /// Mean over the repeats with its interval: a figure of each configuration.
 fn overview(page: &mut Page, run: &RrRun) {
-    page.paragraph(0, Tone::Strong, "netcliff rr: mean of the repeats, 95 % interval");
+    page.heading("CONFIGURATIONS (mean of the repeats, 95 % interval)");
     let mut lines = vec![format!("  {:>6}{:>7}{:>22}{:>20}{:>20}", "flows", "depth", "rate", "p50", "p99")];
     for record in &run.rows {
         let cell = |unit, pick: fn(&RrSample) -> Option<f64>| {
@@ -59,7 +63,6 @@ fn overview(page: &mut Page, run: &RrRun) {
         ));
     }
     page.block(&lines.join("\n"));
-    page.heading("CONFIGURATION BY CONFIGURATION");
 }
 
 fn over_repeats(record: &RrRecord, pick: fn(&RrSample) -> Option<f64>) -> Option<Figure> {
@@ -67,12 +70,14 @@ fn over_repeats(record: &RrRecord, pick: fn(&RrSample) -> Option<f64>) -> Option
     netcliff_lab::stats::mean(&values)
 }
 
-fn head(page: &mut Page, report: &Report, provenance: &Provenance) {
-    let title = format!("netcliff {}: request/response, {}", provenance.version, asked(&report.settings));
+fn head(page: &mut Page, record: &RrRecord) {
+    let report = &record.report;
+    let title = format!("netcliff {}: request/response, {}", record.provenance.version, asked(&report.settings));
     page.paragraph(0, Tone::Strong, &title);
     if let Some(why) = &report.partial {
         page.paragraph(0, Tone::Alarm, &format!("PARTIAL: {why}. Results up to then are shown."));
     }
+    brief::answer(page, record);
     page.fact("path", &report.path);
     page.fact("load", &load(&report.settings));
     page.fact("receive", &waiting(report.settings.receive));

@@ -4,17 +4,22 @@ use netcliff_core::cpus::{CpuRow, ExactRow};
 use netcliff_core::stream::{Spread, StreamReport, StreamRow};
 use netcliff_core::units;
 
+mod brief;
 mod wire;
+
+pub use brief::stream_brief;
 
 use super::Style;
 use super::cpus::{self, Split};
 use super::page::{Page, Tone};
 use crate::format::{self, Unit};
 
-/// The page: what was asked and in force, goodput, CPU at both ends and of the host, the wire, what was not measured.
+/// The page: the verdict, what was asked and in force, goodput, CPU at both ends and of the host, the wire, what was not measured.
 pub fn stream(report: &StreamReport, style: Style) -> String {
     let mut page = Page::new(style);
-    page.head("stream", &report.provenance, report.partial, &report.asked);
+    page.head("stream", &report.provenance, report.partial, &[]);
+    brief::answer(&mut page, report);
+    report.asked.iter().for_each(|(name, fact)| page.fact(name, fact));
     let held: Vec<String> = report.in_force.iter().map(|(name, fact)| format!("{name} {fact}")).collect();
     if !held.is_empty() {
         page.fact("in force", &held.join(", "));

@@ -13,4 +13,5 @@ mod sources;
 mod svg;
 mod table;
 mod terminal;
+mod transfers;
 mod words;

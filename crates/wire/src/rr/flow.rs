@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::STAMPED_BYTES;
+use super::live::Cell;
 use super::settings::Settings;
 use crate::clock;
 use crate::latency::Latency;
@@ -51,6 +52,8 @@ pub(super) struct Flow<'a> {
     counters: Option<Counters>,
     opened: Option<Used>,
     closed: Option<Used>,
+    /// Where others see what it has counted so far.
+    shown: Option<&'a Cell>,
 }
 
 /// What the thread has used so far.
@@ -61,9 +64,9 @@ struct Used {
 }
 
 impl<'a> Flow<'a> {
-    pub(super) fn new(settings: &'a Settings, window: Window) -> Self {
+    pub(super) fn new(settings: &'a Settings, window: Window, shown: Option<&'a Cell>) -> Self {
         let counters = Counters::open().ok();
-        Self { settings, window, counts: Counts::default(), counters, opened: None, closed: None }
+        Self { settings, window, counts: Counts::default(), counters, opened: None, closed: None, shown }
     }
 
     pub(super) fn timeout(&self) -> Duration {
@@ -73,6 +76,9 @@ impl<'a> Flow<'a> {
     /// Reads the thread's CPU clock and counters as the window opens and closes.
     #[inline]
     pub(super) fn pass(&mut self, now_ns: u64) {
+        if let Some(shown) = self.shown {
+            shown.gave_up(self.counts.timeouts);
+        }
         match (&self.opened, &self.closed) {
             (None, _) if now_ns >= self.window.opens_ns => self.opened = Some(self.used()),
             (Some(_), None) if now_ns >= self.window.closes_ns => self.closed = Some(self.used()),
@@ -90,7 +96,11 @@ impl<'a> Flow<'a> {
     #[inline]
     pub(super) fn count(&mut self, began_ns: u64, ended_ns: u64) {
         self.counts.transactions += 1;
-        self.counts.latency.record_ns(ended_ns.saturating_sub(began_ns));
+        let latency_ns = ended_ns.saturating_sub(began_ns);
+        self.counts.latency.record_ns(latency_ns);
+        if let Some(shown) = self.shown {
+            shown.count(latency_ns);
+        }
     }
 
     /// Counts the one-way delays of an answer that tells them.

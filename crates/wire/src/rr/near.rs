@@ -14,6 +14,7 @@ use netcliff_host::cpu::system::{SystemShares, SystemStamp};
 use netcliff_host::cpu::{CpuMeter, CpuSplit};
 
 use super::flow::{Counts, Flow, Window};
+use super::live::{Cell, Intervals, Ticks};
 use super::report::{Report, ServerCount};
 use super::settings::{Settings, Transport};
 use super::socket::Socket;
@@ -60,6 +61,8 @@ pub struct Near<'a> {
     pub stop: &'a AtomicBool,
     /// Set when the far end is gone.
     pub gone: Option<Arc<AtomicBool>>,
+    /// Who is told what is answered while it runs.
+    pub intervals: Option<Intervals<'a>>,
 }
 
 /// Everything measured, before it is summed up.
@@ -88,11 +91,13 @@ pub fn run(
     let quit = Arc::<AtomicBool>::default();
     let targets = std::mem::take(&mut near.targets);
     let (connected, ready) = mpsc::channel();
+    let wanted = if near.intervals.is_some() { targets.len() } else { 0 };
+    let cells: Vec<Cell> = std::iter::repeat_with(Cell::default).take(wanted).collect();
     let measured = thread::scope(|scope| -> Result<Measured, WireError> {
         let mut threads = Vec::new();
         for (number, target) in targets.into_iter().enumerate() {
             let (go, start) = mpsc::channel();
-            let (connected, quit, near) = (connected.clone(), Arc::clone(&quit), &near);
+            let (connected, quit, near, cell) = (connected.clone(), Arc::clone(&quit), &near, cells.get(number));
             let work = move || {
                 let prepared = prepare(settings, number, target, near, &quit);
                 let failed = prepared.is_err();
@@ -102,7 +107,8 @@ pub fn run(
                 let (Some(socket), Ok(window), false) = (socket, start.recv(), failed) else {
                     return Counts::default();
                 };
-                flow(settings, number as u32, socket, window, near, &quit)
+                let at_work = Flow::new(settings, window, cell);
+                flow(at_work, number as u32, socket, near, &quit)
             };
             let thread = thread::Builder::new().name("rr-client".into()).spawn_scoped(scope, work);
             threads.push((thread.map_err(|e| WireError::system("start a client thread", e))?, go));
@@ -118,7 +124,9 @@ pub fn run(
             // A thread that has died is noticed below.
             let _ = go.send(window);
         }
-        let watch = watch(window, &near, &quit, far, meter, || threads.iter().all(|(thread, _)| thread.is_finished()));
+        let ticks = near.intervals.map(|wanted| Ticks::new(wanted, &cells, window.opens_ns));
+        let watch =
+            watch((window, ticks), &near, &quit, far, meter, || threads.iter().all(|(thread, _)| thread.is_finished()));
         let flows: Result<Vec<Counts>, _> = threads
             .into_iter()
             .map(|(thread, _)| thread.join().map_err(|panic| WireError::died("client", &*panic)))
@@ -154,15 +162,8 @@ enum Prepared {
     Address(SocketAddr),
 }
 
-fn flow(
-    settings: &Settings,
-    number: u32,
-    prepared: Prepared,
-    window: Window,
-    near: &Near<'_>,
-    quit: &AtomicBool,
-) -> Counts {
-    let mut flow = Flow::new(settings, window);
+fn flow(mut flow: Flow<'_>, number: u32, prepared: Prepared, near: &Near<'_>, quit: &AtomicBool) -> Counts {
+    let settings = flow.settings;
     let ended = match (prepared, settings.rate_per_s) {
         (Prepared::Address(address), _) => {
             closed::connections(&mut flow, (address, number), &near.token, &|| quit.load(Ordering::Relaxed))
@@ -184,7 +185,7 @@ fn flow(
 
 /// Reads the meters as the window opens and closes, and ends the test early where it must.
 fn watch(
-    window: Window,
+    (window, mut intervals): (Window, Option<Ticks<'_>>),
     near: &Near<'_>,
     quit: &AtomicBool,
     far: &mut Far<'_>,
@@ -203,15 +204,19 @@ fn watch(
             None
         }
     };
-    let until = |at_ns: u64| loop {
-        let left = at_ns.saturating_sub(clock::monotonic_ns());
-        if left == 0 {
+    let mut until = |at_ns: u64| loop {
+        let now_ns = clock::monotonic_ns();
+        if let Some(intervals) = &mut intervals {
+            intervals.look(now_ns);
+        }
+        if now_ns >= at_ns {
             return None;
         }
         if let Some(why) = why(near) {
             return Some(why);
         }
-        thread::sleep(POLL_INTERVAL.min(Duration::from_nanos(left)));
+        let wake_ns = intervals.as_ref().map_or(at_ns, |intervals| intervals.due_ns().min(at_ns));
+        thread::sleep(POLL_INTERVAL.min(Duration::from_nanos(wake_ns.saturating_sub(now_ns))));
     };
     let mut stopped = until(window.opens_ns);
     let mut totals = (None, None);
@@ -231,6 +236,9 @@ fn watch(
         totals.1 = far();
     }
     let closed_ns = clock::monotonic_ns().min(window.closes_ns);
+    if let Some(intervals) = intervals.filter(|_| closed_ns > window.opens_ns) {
+        intervals.rest(closed_ns);
+    }
     if stopped.is_some() {
         quit.store(true, Ordering::Relaxed);
     }

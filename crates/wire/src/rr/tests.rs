@@ -19,6 +19,7 @@ use crate::schedule::Arrivals;
 use crate::thread::Placement;
 
 mod cpus;
+mod live;
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
@@ -35,6 +36,7 @@ fn near<'a>(targets: Vec<Target>, token: Token, stop: &'a AtomicBool) -> Near<'a
         same_clock: true,
         same_host: true,
         stop,
+        intervals: None,
         gone: None,
     }
 }

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::conductor::{Conductor, Event, Farewell};
 use super::end::{self, DataPath, End, Reader};
 use super::gate::{Arrival, Gate};
+use super::live::Cells;
 use super::meter::Phase;
 use super::open::Opener;
 use super::options::{self, InForce};
@@ -26,6 +27,8 @@ pub(super) struct Shared<'a> {
     pub spans: Spans,
     pub gate: Gate,
     pub phase: Phase,
+    /// How far each end is, where somebody wants to know it meanwhile.
+    pub live: Cells,
     /// For UDP, where nothing else says it: this flow's sender is through.
     pub over: Vec<AtomicBool>,
     /// The other ends are elsewhere; set when they are gone.
@@ -111,6 +114,7 @@ pub(super) fn play(
         spans,
         gate: Gate::new(groups.len() + 1),
         phase: Phase::default(),
+        live: Cells::new(&ends, watch.interval().is_some()),
         over: (0..flows).map(|_| AtomicBool::new(false)).collect(),
         other_half,
     };
@@ -237,7 +241,8 @@ fn at_work(shared: &Shared<'_>, part: Part<'_>, leads: bool, events: &mpsc::Send
         say_go(&channel)?;
     }
     let work = if sender { end::send } else { end::receive };
-    let end = work(mover, channel.as_fd(), shared.settings, &shared.spans, &shared.phase)?;
+    let shown = shared.live.of(flow, sender);
+    let end = work(mover, channel.as_fd(), shared.settings, &shared.spans, (&shared.phase, shown))?;
     farewell.failed = end.failure.is_some();
     Ok(Some(vec![(end, in_force(shared.settings, sender, &channel))]))
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use nix::sys::socket;
 
 use super::conduct::Shared;
+use super::live::Ticks;
 use super::meter::Phase;
 use super::sampler::{Sampler, Sockets};
 use super::{Span, Watch};
@@ -52,13 +53,15 @@ pub(super) struct Conductor<'a> {
     others: Vec<OwnedFd>,
     leaders_left: usize,
     failed: bool,
+    /// Cuts the open windows into intervals, where somebody wants them.
+    ticks: Option<Ticks>,
 }
 
 impl<'a> Conductor<'a> {
     /// For so many flows, as long as `leaders` of the ends are at work.
     pub(super) fn new(shared: &'a Shared<'a>, flows: usize, leaders: usize, heard: mpsc::Receiver<Event>) -> Self {
         let sampled = std::iter::repeat_with(|| None).take(flows).collect();
-        Self { shared, heard, sampled, others: Vec::new(), leaders_left: leaders, failed: false }
+        Self { shared, heard, sampled, others: Vec::new(), leaders_left: leaders, failed: false, ticks: None }
     }
 
     /// Conducts from the first byte to the last window; a reason where it was stopped before.
@@ -69,12 +72,13 @@ impl<'a> Conductor<'a> {
             self.note(event);
         }
         let sampled: Sockets = Arc::new(std::mem::take(&mut self.sampled));
-        let mut stopped = self.wait(Some(clock::monotonic_ns() + spans.warm_up_ns));
+        let mut stopped = self.wait(Some(clock::monotonic_ns() + spans.warm_up_ns), sampler, watch);
         watch.opened();
         let opened_ns = clock::monotonic_ns();
         if let Some(sampler) = sampler {
             sampler.begin(Arc::clone(&sampled), opened_ns, spans.interval_ns);
         }
+        self.ticks = watch.interval().map(|every| Ticks::new(every, opened_ns, &self.shared.live));
         for window in 1..=spans.windows {
             if stopped.is_some() || self.failed {
                 break;
@@ -84,16 +88,21 @@ impl<'a> Conductor<'a> {
                 Span::Time(ns) => Some(opened_ns + u64::from(window) * ns),
                 Span::Bytes(_) => None,
             };
-            stopped = self.wait(until);
+            stopped = self.wait(until, sampler, watch);
             if until.is_none() {
                 // All windows of a sender have passed when it is through.
                 break;
             }
         }
+        let latest = sampler.map(Sampler::latest);
+        let rest = self.ticks.take().and_then(|ticks| ticks.rest(clock::monotonic_ns(), &self.shared.live, latest));
         if let Some(sampler) = sampler {
             sampler.last();
         }
         watch.closed();
+        if let Some(rest) = rest {
+            watch.passed(&rest);
+        }
         let early = stopped.is_some() || self.failed;
         // A number of bytes ends by itself; receivers are not to be stopped while they empty buffers.
         if matches!(spans.window, Span::Time(_)) || early {
@@ -139,17 +148,23 @@ impl<'a> Conductor<'a> {
     }
 
     /// Waits until a time, or until all leaders are through; a reason when it was asked to stop.
-    fn wait(&mut self, until_ns: Option<u64>) -> Option<String> {
+    fn wait(&mut self, until_ns: Option<u64>, sampler: Option<&Sampler>, watch: &mut dyn Watch) -> Option<String> {
         loop {
             let now_ns = clock::monotonic_ns();
             self.shared.phase.look(now_ns);
+            let latest = sampler.map(Sampler::latest);
+            let passed = self.ticks.as_mut().and_then(|ticks| ticks.passed(now_ns, &self.shared.live, latest));
+            if let Some(passed) = passed {
+                watch.passed(&passed);
+            }
             if self.failed || self.leaders_left == 0 || until_ns.is_some_and(|until| now_ns >= until) {
                 return None;
             }
             if let Some(why) = self.asked_to_stop() {
                 return Some(why.to_owned());
             }
-            let wake_ns = until_ns.map_or(now_ns + LOOK_NS, |until| until.min(now_ns + LOOK_NS));
+            let due_ns = self.ticks.as_ref().map(Ticks::due_ns);
+            let wake_ns = until_ns.into_iter().chain(due_ns).fold(now_ns + LOOK_NS, u64::min);
             match self.heard.recv_timeout(Duration::from_nanos(wake_ns.saturating_sub(now_ns))) {
                 Ok(event) => self.note(event),
                 Err(RecvTimeoutError::Timeout) => {}

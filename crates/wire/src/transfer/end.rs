@@ -2,6 +2,7 @@
 
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use nix::sys::socket;
@@ -90,9 +91,9 @@ pub(super) fn send(
     channel: BorrowedFd<'_>,
     settings: &Settings,
     spans: &Spans,
-    phase: &Phase,
+    (phase, shown): (&Phase, Option<&AtomicU64>),
 ) -> Result<End, WireError> {
-    let mut meter = Meter::new(phase, spans)?;
+    let mut meter = Meter::new(phase, spans)?.shown_in(shown);
     let mut failure = None;
     while !meter.done() || spans.receiver_ends {
         match mover.step() {
@@ -135,9 +136,9 @@ pub(super) fn receive(
     channel: BorrowedFd<'_>,
     settings: &Settings,
     spans: &Spans,
-    phase: &Phase,
+    (phase, shown): (&Phase, Option<&AtomicU64>),
 ) -> Result<End, WireError> {
-    let mut meter = Meter::new(phase, spans)?;
+    let mut meter = Meter::new(phase, spans)?.shown_in(shown);
     let mut failure = None;
     let mut answered = !spans.acknowledged;
     loop {

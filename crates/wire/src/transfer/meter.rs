@@ -209,6 +209,8 @@ pub(super) struct Meter<'a> {
     ledger: Rc<Ledger>,
     open: Option<Opened>,
     closed: Vec<Window>,
+    /// Where all bytes are shown to others.
+    shown: Option<&'a AtomicU64>,
 }
 
 impl<'a> Meter<'a> {
@@ -234,12 +236,18 @@ impl<'a> Meter<'a> {
             ledger,
             open: None,
             closed: Vec::new(),
+            shown: None,
         };
         // Without a warm-up the first call counts.
         if phase.get() > 0 {
             meter.begin(0)?;
         }
         Ok(meter)
+    }
+
+    /// Shows all bytes there as they are counted.
+    pub(super) fn shown_in(self, shown: Option<&'a AtomicU64>) -> Self {
+        Self { shown, ..self }
     }
 
     /// All windows are closed, or the transfer was called off.
@@ -263,6 +271,9 @@ impl<'a> Meter<'a> {
     pub(super) fn count(&mut self, bytes: usize, calls: u64) -> Result<(), WireError> {
         self.bytes += bytes as u64;
         self.calls += calls;
+        if let Some(shown) = self.shown {
+            shown.store(self.bytes, Ordering::Relaxed);
+        }
         if bytes > 0 {
             self.phase.moves();
         }

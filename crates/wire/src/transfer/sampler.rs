@@ -13,6 +13,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use super::live::Latest;
 use super::tcp_info::{self, TcpSample};
 use crate::clock;
 use crate::error::WireError;
@@ -40,6 +41,7 @@ pub(super) struct Sampler {
     orders: mpsc::Sender<Command>,
     asked_last: mpsc::Receiver<()>,
     leave: Arc<AtomicBool>,
+    latest: Arc<Latest>,
     thread: JoinHandle<Vec<Vec<TcpSample>>>,
 }
 
@@ -50,9 +52,17 @@ impl Sampler {
         let (told, asked_last) = mpsc::channel();
         let leave = Arc::<AtomicBool>::default();
         let leaves = Arc::clone(&leave);
-        let thread = thread::Builder::new().name("TCP_INFO".into()).spawn(move || run(&heard, &told, &leaves));
+        let latest = Arc::<Latest>::default();
+        let noted = Arc::clone(&latest);
+        let run = move || run(&heard, &told, &leaves, &noted);
+        let thread = thread::Builder::new().name("TCP_INFO".into()).spawn(run);
         let thread = thread.map_err(|e| WireError::system("start a thread that asks for TCP_INFO", e))?;
-        Ok(Self { orders, asked_last, leave, thread })
+        Ok(Self { orders, asked_last, leave, latest, thread })
+    }
+
+    /// What it was told last.
+    pub(super) fn latest(&self) -> &Latest {
+        &self.latest
     }
 
     /// The windows have opened.
@@ -77,12 +87,18 @@ impl Sampler {
     }
 }
 
-fn run(orders: &mpsc::Receiver<Command>, told: &mpsc::Sender<()>, leave: &AtomicBool) -> Vec<Vec<TcpSample>> {
+fn run(
+    orders: &mpsc::Receiver<Command>,
+    told: &mpsc::Sender<()>,
+    leave: &AtomicBool,
+    latest: &Latest,
+) -> Vec<Vec<TcpSample>> {
     let Ok(Command::Begin { sockets, opened_ns, mut every_ns }) = orders.recv() else { return Vec::new() };
     // As late as the ends are when there are hundreds of them, its intervals would be no intervals.
     let _punctual = RealtimeGuard::begin();
     let mut asked = Asked { samples: vec![Vec::new(); sockets.len()], sockets, opened_ns };
     let mut rest_until_ns = asked.pass(leave);
+    latest.note(&asked.samples);
     let mut due_ns = every_ns.map(|every_ns| opened_ns + every_ns);
     loop {
         let order = match due_ns {
@@ -99,6 +115,7 @@ fn run(orders: &mpsc::Receiver<Command>, told: &mpsc::Sender<()>, leave: &Atomic
                     every_ns = every_ns.map(|every_ns| every_ns * 2);
                 }
                 rest_until_ns = asked.pass(leave);
+                latest.note(&asked.samples);
                 let now_ns = clock::monotonic_ns();
                 due_ns = due_ns.zip(every_ns).map(|(due_ns, every_ns)| {
                     // Intervals that have passed meanwhile are left out.

@@ -11,6 +11,7 @@ use super::*;
 
 mod emptying;
 mod faults;
+mod live;
 mod threads;
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);

@@ -33,9 +33,9 @@ pub(super) fn at_work(shared: &Shared<'_>, parts: Vec<Part<'_>>, leads: bool, ev
     if !shared.gate.pass() {
         return Ok(None);
     }
-    let ready = ends.iter().zip(&channels).zip(movers).map(|(((_, sender, _), channel), mover)| {
+    let ready = ends.iter().zip(&channels).zip(movers).map(|(((flow, sender, _), channel), mover)| {
         let farewell = Farewell { events, leads: *sender == leads, failed: true };
-        Ready { sender: *sender, channel, mover, farewell }
+        Ready { sender: *sender, channel, mover, farewell, shown: shared.live.of(*flow, *sender) }
     });
     let ready: Vec<Ready<'_>> = ready.collect();
     of(Go::Say).try_for_each(say_go)?;

@@ -6,6 +6,7 @@
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::rc::Rc;
+use std::sync::atomic::AtomicU64;
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::epoll::EpollFlags;
@@ -33,6 +34,8 @@ pub(super) struct Ready<'a> {
     pub channel: &'a OwnedFd,
     pub mover: Box<dyn DataPath + 'a>,
     pub farewell: Farewell<'a>,
+    /// Where it shows how far it is.
+    pub shown: Option<&'a AtomicU64>,
 }
 
 /// What a flow wants after its turn.
@@ -113,8 +116,8 @@ fn do_not_block(channel: &OwnedFd) -> Result<(), WireError> {
 
 impl<'a> Served<'a> {
     fn new(shared: &'a Shared<'_>, end: Ready<'a>, ledger: Rc<Ledger>) -> Result<Self, WireError> {
-        let Ready { sender, channel, mover, farewell } = end;
-        let meter = Meter::sharing(&shared.phase, &shared.spans, ledger)?;
+        let Ready { sender, channel, mover, farewell, shown } = end;
+        let meter = Meter::sharing(&shared.phase, &shared.spans, ledger)?.shown_in(shown);
         let work = Some(Work { mover, meter, farewell });
         Ok(Self { sender, channel, work, done: None, ready: true, silent_since_ns: None, leaves_ns: None })
     }

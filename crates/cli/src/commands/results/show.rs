@@ -37,8 +37,10 @@ fn text(run: &RunSummary, stored: &Stored, verbose: bool, style: Style) -> Strin
         Stored::Rfc2544(found) => terminal::rfc2544_brief(found, style),
         Stored::Forwarding(found) => terminal::forwarding(found, style),
         Stored::Transfers(found) => terminal::transfers(found, style),
-        Stored::Stream(found) => terminal::stream(found, style),
-        Stored::Rr(found) => terminal::rr(found, style),
+        Stored::Stream(found) if verbose => terminal::stream(found, style),
+        Stored::Stream(found) => terminal::stream_brief(found, style),
+        Stored::Rr(found) if verbose => terminal::rr(found, style),
+        Stored::Rr(found) => terminal::rr_brief(found, style),
     }
 }
 

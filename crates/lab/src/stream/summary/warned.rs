@@ -9,7 +9,7 @@ use crate::hosts::{BUSY, STEAL};
 use crate::stream::StreamOptions;
 
 /// Share of the time that a window or buffer may hold a sender back without a word.
-const HELD_BACK: f64 = 0.2;
+pub(super) const HELD_BACK: f64 = 0.2;
 /// Share of the datagrams that a receiver's socket may drop without a word.
 const DROPPED: f64 = 0.001;
 
@@ -112,7 +112,7 @@ fn smaller_buffers(options: &StreamOptions, configs: &[Config]) -> Vec<String> {
 }
 
 /// Threads that do nothing but send, or nothing but receive, where they are so few that each having a CPU is to be expected.
-fn threads_of_a_role(options: &StreamOptions) -> Option<u32> {
+pub(super) fn threads_of_a_role(options: &StreamOptions) -> Option<u32> {
     let settings = &options.template;
     match settings.shared_threads() {
         Some(threads) => (settings.direction != netcliff_wire::transfer::Direction::Both).then_some(threads),

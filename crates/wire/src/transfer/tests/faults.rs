@@ -103,7 +103,7 @@ fn a_receiver_that_leaves_ends_the_sender_which_keeps_its_count() {
         drop(theirs);
     });
     let mover = path::mover(&SendPath::Write, mine.as_fd(), 4096, spans.stall_ns).expect("a path");
-    let end = end::send(mover, mine.as_fd(), &long, &spans, &phase).expect("counted");
+    let end = end::send(mover, mine.as_fd(), &long, &spans, (&phase, None)).expect("counted");
     killed.join().expect("it only sleeps");
     let why = end.failure.expect("the receiver left");
     assert!(why.contains("Broken pipe") || why.contains("Connection reset"), "{why}");
@@ -118,7 +118,7 @@ fn a_receiver_that_does_not_read_ends_the_sender_in_the_stated_time() {
     let spans = long.spans().expect("in range");
     options::stall(mine.as_fd(), spans.stall_ns).expect("a socket has time-outs");
     let mover = path::mover(&SendPath::Write, mine.as_fd(), 4096, spans.stall_ns).expect("a path");
-    let end = end::send(mover, mine.as_fd(), &long, &spans, &meter::Phase::default()).expect("counted");
+    let end = end::send(mover, mine.as_fd(), &long, &spans, (&meter::Phase::default(), None)).expect("counted");
     let why = end.failure.expect("it gave up");
     assert!(why.contains("nothing moved for 0.1 s"), "{why}");
 }
@@ -143,7 +143,7 @@ fn a_receiver_by_ring_that_hears_nothing_ends_in_the_stated_time() {
         return;
     }
     let mover = Box::new(uring::Receiver::new(mine.as_fd(), 4096, spans.stall_ns).expect("a ring"));
-    let end = end::receive(mover, mine.as_fd(), &long, &spans, &meter::Phase::default()).expect("counted");
+    let end = end::receive(mover, mine.as_fd(), &long, &spans, (&meter::Phase::default(), None)).expect("counted");
     assert!(end.failure.is_some_and(|why| why.contains("nothing moved for 0.1 s")));
 }
 

@@ -1,0 +1,170 @@
+//! [`rr_brief`]: what `netcliff rr` prints without `-v`: the answer, what one acts on, what is to be doubted.
+
+use netcliff_lab::rr::{OneWay, Report, RrRecord, RrRun, RrSample, ThreadCost, doubts as of_host, limited_by};
+
+use super::{Page, Style, Tone, asked, load, over_repeats, overview};
+use crate::format::{self, Unit};
+
+/// A half width of the mean's interval from which the verdict doubts it, as a share of the mean.
+const WIDE: f64 = 0.1;
+
+/// The verdict with what is to be doubted in it and the figures that one acts on; of several configurations a line each. The rest
+/// is in [`super::rr`].
+pub fn rr_brief(run: &RrRun, style: Style) -> String {
+    let mut page = Page::new(style);
+    match &run.rows[..] {
+        [record] => {
+            head(&mut page, record);
+            answer(&mut page, record);
+            of_what(&mut page, &record.report);
+            figures(&mut page, record);
+        }
+        rows => {
+            rows.first().iter().for_each(|record| head(&mut page, record));
+            page.paragraph(0, Tone::Strong, &format!("{}.", most(rows)));
+            overview(&mut page, run);
+            let doubts = |record: &RrRecord| {
+                let settings = &record.report.settings;
+                let of = format!("flows {}, depth {}", settings.flows, settings.depth);
+                doubts(record).into_iter().map(|doubt| format!("{of}: {doubt}")).collect::<Vec<_>>()
+            };
+            caution(&mut page, &rows.iter().flat_map(doubts).collect::<Vec<_>>());
+        }
+    }
+    page.list("NOT MEASURED", &run.not_had);
+    let notes: usize = run.rows.iter().map(|record| record.report.notes.len()).max().unwrap_or(0);
+    let notes = match notes {
+        0 => String::new(),
+        1 => ", a note on what the figures mean".to_owned(),
+        several => format!(", {several} notes on what the figures mean"),
+    };
+    page.paragraph(0, Tone::Faint, &format!("-v shows CPUs, the latency in full and how it was measured{notes}."));
+    page.finish()
+}
+
+fn head(page: &mut Page, record: &RrRecord) {
+    page.head("request/response", &record.provenance, false, &[]);
+    if let Some(why) = &record.report.partial {
+        page.paragraph(0, Tone::Alarm, &format!("PARTIAL: {why}. Results up to then are shown."));
+    }
+}
+
+/// The verdict and what is to be doubted in it, as both pages begin.
+pub(super) fn answer(page: &mut Page, record: &RrRecord) {
+    page.paragraph(0, Tone::Strong, &format!("{}.", verdict(record)));
+    caution(page, &doubts(record));
+}
+
+fn of_what(page: &mut Page, report: &Report) {
+    page.paragraph(
+        0,
+        Tone::Plain,
+        &format!("{}; {}; {}", asked(&report.settings), load(&report.settings), report.path),
+    );
+}
+
+fn caution(page: &mut Page, doubts: &[String]) {
+    if !doubts.is_empty() {
+        page.paragraph(0, Tone::Alarm, &format!("Caution: {}.", doubts.join("; ")));
+    }
+}
+
+/// `45.2 k/s (mean of 5 repeats, 44.9-45.5, 95 % confidence), round trip 21.3 us median, 38 us p99; limited by the server's
+/// thread (99 % of its CPU)`; of an open loop the latency first, as the rate is what was asked for.
+fn verdict(record: &RrRecord) -> String {
+    let report = &record.report;
+    if report.transactions == 0 {
+        return "No request was answered".to_owned();
+    }
+    let repeats = record.repeats.len();
+    let sure = |pick: fn(&RrSample) -> Option<f64>, unit, plain: String, name: &str| {
+        let figure = over_repeats(record, pick).filter(|_| repeats > 1).map(format::not_negative);
+        let ends = figure.and_then(|figure| Some((figure, format::interval(&figure, unit, "-")?, figure.interval?)));
+        ends.map_or(format!("{plain}{name} (one repeat, no interval)"), |(figure, ends, interval)| {
+            let confidence = format::share_short(interval.confidence);
+            let value = format::value(&figure, unit);
+            format!("{value}{name} (mean of {repeats} repeats, {ends}, {confidence} confidence)")
+        })
+    };
+    let summary = report.latency.as_ref().map(|latency| &latency.summary);
+    let time = |time_s: Option<f64>| time_s.map_or("-".to_owned(), |time_s| format::quantity(time_s, Unit::Seconds));
+    let (p50, p99) = (time(summary.map(|summary| summary.p50_s)), time(summary.map(|summary| summary.p99_s)));
+    let rate = format::quantity(report.rate_per_s, Unit::PerSecond);
+    let limit = limited_by(report).map_or(String::new(), |limit| format!("; limited by {limit}"));
+    match report.settings.rate_per_s {
+        Some(_) => {
+            let median = sure(|sample| Some(sample.latency?.p50_s), Unit::Seconds, p50, " median");
+            format!("Latency {median}, {p99} p99, at {rate}{limit}")
+        }
+        None => {
+            let rate = sure(|sample| Some(sample.rate_per_s), Unit::PerSecond, rate, "");
+            format!("{rate}, round trip {p50} median, {p99} p99{limit}")
+        }
+    }
+}
+
+/// The configuration with the highest rate, and its verdict.
+fn most(rows: &[RrRecord]) -> String {
+    let Some(best) = rows.iter().max_by(|a, b| a.report.rate_per_s.total_cmp(&b.report.rate_per_s)) else {
+        return "No request was answered".to_owned();
+    };
+    let settings = &best.report.settings;
+    let (flows, depth) = (settings.flows, settings.depth);
+    format!("Of {} configurations most with flows {flows}, depth {depth}: {}", rows.len(), verdict(best))
+}
+
+/// What makes the verdict less than sure, a sentence each.
+fn doubts(record: &RrRecord) -> Vec<String> {
+    let report = &record.report;
+    let mut said: Vec<String> = super::super::beside(&report.notes).collect();
+    let width = record.known.as_ref().and_then(|known| known.half_width);
+    if let Some(width) = width.filter(|width| *width > WIDE) {
+        let width = format::share_short(width);
+        said.push(format!("the mean may be off by ±{width}: more repeats or --precision 5% make it surer"));
+    }
+    if record.repeats.len() == 1 {
+        said.push("one repeat says nothing of how much the next would differ".to_owned());
+    }
+    if report.timeouts > 0 {
+        said.push(format!("{} requests had no answer in time and are in no latency", report.timeouts));
+    }
+    if report.unsent > 0 {
+        said.push(format!("{} requests that were due never left", report.unsent));
+    }
+    said.extend(of_host(report).into_iter().filter(|doubt| !doubt.ends_with("it is what limits the rate")));
+    said
+}
+
+fn figures(page: &mut Page, record: &RrRecord) {
+    let report = &record.report;
+    page.heading("FIGURES");
+    if let Some(latency) = &report.latency {
+        let summary = &latency.summary;
+        let time = |time_s| format::quantity(time_s, Unit::Seconds);
+        let [mean, p50, p99] = [summary.mean_s, summary.p50_s, summary.p99_s].map(time);
+        let [p999, max] = [summary.p999_s, summary.max_s].map(time);
+        page.fact("latency", &format!("mean {mean}, p50 {p50}, p99 {p99}, p99.9 {p999}, max {max}"));
+    }
+    if let OneWay::Delays { forth, back } = &report.one_way {
+        let [forth, back] = [forth, back].map(|way| format::quantity(way.summary.p50_s, Unit::Seconds));
+        page.fact("one way", &format!("{forth} there, {back} back (medians)"));
+    }
+    counts(page, report);
+    let ends = [("client", report.cost.client_threads), ("server", report.cost.server_threads)];
+    for (end, cost) in ends.into_iter().filter_map(|(end, cost)| Some((end, cost?))) {
+        page.fact(end, &threads(cost));
+    }
+}
+
+fn counts(page: &mut Page, report: &Report) {
+    let lost = (report.timeouts > 0).then(|| {
+        let share = report.timeouts as f64 / report.asked().max(1) as f64;
+        format!(", {} without an answer ({})", report.timeouts, format::loss(share))
+    });
+    page.fact("responses", &format!("{}{}", report.transactions, lost.unwrap_or_default()));
+}
+
+fn threads(cost: ThreadCost) -> String {
+    let each = format::quantity(cost.us_per_transaction * 1e-6, Unit::Seconds);
+    format!("{} of a CPU, {each} a transaction", format::share_short(cost.cpus))
+}

@@ -1,0 +1,192 @@
+//! [`stream_brief`]: what `netcliff stream` prints without `-v`: the answer, what one acts on, what is to be doubted.
+
+use netcliff_core::stream::{EndCpu, StreamReport, StreamRow};
+use netcliff_lab::stats;
+
+use super::{Page, Style, Tone, median, name, number};
+use crate::format::{self, Unit};
+
+/// A half width of the mean's interval from which the verdict doubts it, as a share of the mean.
+const WIDE: f64 = 0.1;
+/// Warnings that are shown; `-v` shows all.
+const WARNINGS: usize = 3;
+/// From so many columns on the table of a sweep says what limited each configuration.
+const WITH_LIMITS: usize = 100;
+
+/// The verdict with what is to be doubted in it, the figures that one acts on, and the warnings. The rest is in
+/// [`super::stream`].
+pub fn stream_brief(report: &StreamReport, style: Style) -> String {
+    let mut page = Page::new(style);
+    page.head("stream", &report.provenance, report.partial, &[]);
+    answer(&mut page, report);
+    let channel = report.asked.iter().find(|(name, _)| name == "channel");
+    channel.iter().for_each(|(_, fact)| page.paragraph(0, Tone::Plain, fact));
+    match &report.rows[..] {
+        [] => {}
+        [row] => one(&mut page, row),
+        rows => sweep(&mut page, rows),
+    }
+    let warnings = warnings(report);
+    page.list("WARNINGS", &warnings[..warnings.len().min(WARNINGS)]);
+    page.list("NOT MEASURED", &not_measured(report));
+    let more = warnings.len().saturating_sub(WARNINGS);
+    let more = match more {
+        0 => String::new(),
+        1 => ", another warning".to_owned(),
+        several => format!(", {several} more warnings"),
+    };
+    page.paragraph(0, Tone::Faint, &format!("-v shows CPUs, the wire, devices and the configuration{more}."));
+    page.finish()
+}
+
+/// The verdict and what is to be doubted in it, as both pages begin.
+pub(super) fn answer(page: &mut Page, report: &StreamReport) {
+    page.paragraph(0, Tone::Strong, &format!("{}.", verdict(report)));
+    let doubts = doubts(report);
+    if !doubts.is_empty() {
+        page.paragraph(0, Tone::Alarm, &format!("Caution: {}.", doubts.join("; ")));
+    }
+}
+
+/// `Goodput 24.6 Gbit/s (mean of 5 repeats, 24.1-25.1, 95 % confidence); limited by the receiver's thread (99 % of its CPU)`;
+/// of a sweep the configuration with most.
+fn verdict(report: &StreamReport) -> String {
+    let measured = report.rows.iter().filter_map(|row| Some((row, row.goodput_bps?.median)));
+    let Some((best, _)) = measured.max_by(|a, b| a.1.total_cmp(&b.1)) else {
+        return "No goodput was measured".to_owned();
+    };
+    let lead = match report.rows.len() {
+        1 => "Goodput ".to_owned(),
+        several => format!("Of {several} configurations most with {}: ", name(best)),
+    };
+    let loss = loss(best).map_or(String::new(), |loss| format!(", {} of the datagrams lost", format::loss(loss)));
+    let limit = match &best.limited_by {
+        Some(limit) => format!("; limited by {limit}"),
+        None => String::new(),
+    };
+    format!("{lead}{}{loss}{limit}", goodput(best))
+}
+
+/// The mean with its interval, or why it has none.
+fn goodput(row: &StreamRow) -> String {
+    let values: Vec<f64> = row.samples.iter().filter_map(|sample| sample.goodput_bps).collect();
+    let Some(mean) = stats::mean(&values).map(format::not_negative) else { return median(row.goodput_bps, Unit::Bps) };
+    let value = format::value(&mean, Unit::Bps);
+    match (format::interval(&mean, Unit::Bps, "-"), mean.interval) {
+        (Some(ends), Some(interval)) => {
+            let confidence = format::share_short(interval.confidence);
+            format!("{value} (mean of {} repeats, {ends}, {confidence} confidence)", values.len())
+        }
+        _ => format!("{value} (one repeat, no interval)"),
+    }
+}
+
+/// What makes the verdict less than sure, a sentence each.
+fn doubts(report: &StreamReport) -> Vec<String> {
+    let mut said: Vec<String> = super::super::beside(&report.warnings).collect();
+    let widths = report.rows.iter().filter_map(|row| row.known.as_ref()?.half_width);
+    if let Some(width) = widths.reduce(f64::max).filter(|width| *width > WIDE) {
+        let what = if report.rows.len() > 1 { "a mean may be off" } else { "the mean may be off" };
+        let width = format::share_short(width);
+        said.push(format!("{what} by ±{width}: more repeats or --precision 5% make it surer"));
+        let pinned = report.asked.iter().find(|(name, _)| name == "CPUs").is_none_or(|(_, cpus)| !cpus.contains("any"));
+        if !pinned {
+            said.push("threads were not pinned (--cpu): repeats differ by where the scheduler puts them".to_owned());
+        }
+    }
+    if report.rows.iter().any(|row| row.limited_by.as_ref().is_some_and(|limit| limit.starts_with("other programs"))) {
+        said.push("other programs used the CPUs: repeat it on a quiet machine".to_owned());
+    }
+    let repeats = report.rows.iter().map(|row| row.samples.len()).min().unwrap_or(0);
+    if repeats == 1 {
+        said.push("one repeat says nothing of how much the next would differ".to_owned());
+    }
+    said
+}
+
+/// Of the datagrams that were sent.
+fn loss(row: &StreamRow) -> Option<f64> {
+    let counts = row.datagrams.filter(|counts| counts.sent > 0)?;
+    Some(counts.lost as f64 / counts.sent as f64)
+}
+
+fn one(page: &mut Page, row: &StreamRow) {
+    page.heading(&name(row));
+    if let Some(spread) = row.goodput_bps.filter(|_| row.samples.len() > 1) {
+        let [least, middle, most] = [spread.min, spread.median, spread.max].map(|bps| format::quantity(bps, Unit::Bps));
+        page.fact("goodput", &format!("least {least}, median {middle}, greatest {most}"));
+    }
+    for (end, cpu) in [("sender", row.sender_cpu), ("receiver", row.receiver_cpu)] {
+        page.fact(end, &format!("{} of a CPU, {} us/KiB", busy(cpu), number(cpu.us_per_kib)));
+    }
+    if let Some(tcp) = &row.tcp {
+        let rtt = median(tcp.rtt_s, Unit::Seconds);
+        page.fact("TCP", &format!("{} segments sent again, round trip {rtt}", tcp.retransmissions));
+    }
+    if let Some(counts) = row.datagrams {
+        let loss = loss(row).map_or("-".to_owned(), format::loss);
+        page.fact(
+            "datagrams",
+            &format!("{} sent, {} lost ({loss}), {} reordered", counts.sent, counts.lost, counts.reordered),
+        );
+    }
+}
+
+/// A line a configuration.
+fn sweep(page: &mut Page, rows: &[StreamRow]) {
+    let datagrams = rows.iter().any(|row| row.datagrams.is_some());
+    let limits = page.style().width >= WITH_LIMITS;
+    let lost = if datagrams { "lost" } else { "resent" };
+    page.heading("CONFIGURATIONS (goodput: mean of the repeats, 95 % interval)");
+    let mut lines = vec![format!(
+        "  {:<16}{:>21}{:>10}{:>10}{:>10}{lost:>9}{}",
+        "block",
+        "goodput",
+        "sender",
+        "receiver",
+        "us/KiB",
+        if limits { "  limited by" } else { "" }
+    )];
+    for row in rows {
+        let values: Vec<f64> = row.samples.iter().filter_map(|sample| sample.goodput_bps).collect();
+        let mean = stats::mean(&values).map_or("-".to_owned(), |mean| format::plus_minus(&mean, Unit::Bps));
+        let lost = match (datagrams, &row.tcp) {
+            (true, _) => loss(row).map_or("-".to_owned(), format::loss),
+            (false, Some(tcp)) => tcp.retransmissions.to_string(),
+            (false, None) => "-".to_owned(),
+        };
+        let limit = row.limited_by.as_deref().filter(|_| limits).map_or(String::new(), |limit| {
+            // The figure behind it is in the verdict and with -v.
+            format!("  {}", limit.split(" (").next().unwrap_or(limit))
+        });
+        lines.push(format!(
+            "  {:<16}{mean:>21}{:>10}{:>10}{:>10}{lost:>9}{limit}",
+            name(row),
+            busy(row.sender_cpu),
+            busy(row.receiver_cpu),
+            number(row.system_us_per_kib),
+        ));
+    }
+    page.block(&lines.join("\n"));
+    page.paragraph(2, Tone::Faint, "sender, receiver: share of a CPU; us/KiB: CPU time of the whole host");
+}
+
+fn busy(cpu: EndCpu) -> String {
+    cpu.busy.map_or("-".to_owned(), |busy| format::share_short(busy.median))
+}
+
+/// Those that say more than the verdict does.
+fn warnings(report: &StreamReport) -> Vec<String> {
+    let endings = ["it is what limits the rate", "softirqs and other programs included"];
+    let is_said = |warning: &String| endings.iter().any(|ending| warning.ends_with(ending));
+    let beside: Vec<String> = super::super::beside(&report.warnings).collect();
+    report.warnings.iter().filter(|warning| !is_said(warning) && !beside.contains(warning)).cloned().collect()
+}
+
+/// What of the configurations was not measured; what of a configuration was not is in the page with `-v`.
+fn not_measured(report: &StreamReport) -> Vec<String> {
+    let cut =
+        report.rows.iter().filter_map(|row| Some(format!("{}: cut short: {}", name(row), row.cut_short.as_ref()?)));
+    let gone = report.not_had.iter().filter(|_| report.partial || report.rows.is_empty());
+    gone.cloned().chain(cut).collect()
+}

@@ -1,0 +1,185 @@
+//! What is answered while a test runs: [`Interval`].
+//!
+//! Each flow writes what it has counted into a cell of its own, a few stores into its own cache lines and no call; the thread that
+//! opens and closes the window reads them. Where no intervals are wanted there are no cells.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// What all flows had answered in a part of the open window.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Interval {
+    /// When it began, since the window opened (s).
+    pub from_s: f64,
+    /// When it ended, likewise (s).
+    pub to_s: f64,
+    /// Requests that were answered.
+    pub transactions: u64,
+    /// Mean latency of these (s); None: there were none.
+    pub mean_s: Option<f64>,
+    /// The longest (s), likewise.
+    pub max_s: Option<f64>,
+    /// Requests that were given up.
+    pub timeouts: u64,
+}
+
+impl Interval {
+    /// Transactions a second.
+    pub fn rate_per_s(&self) -> f64 {
+        self.transactions as f64 / (self.to_s - self.from_s).max(1e-9)
+    }
+}
+
+/// Who hears of intervals, and how long they are.
+#[derive(Clone, Copy)]
+pub struct Intervals<'a> {
+    /// Length of an interval.
+    pub every: Duration,
+    /// Is told of each right after it, by the thread that closes the window: it must not wait.
+    pub told: &'a (dyn Fn(Interval) + Sync),
+}
+
+impl fmt::Debug for Intervals<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Intervals").field("every", &self.every).finish_non_exhaustive()
+    }
+}
+
+/// What a flow has counted in its window, on cache lines of its own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(super) struct Cell {
+    transactions: AtomicU64,
+    latency_ns: AtomicU64,
+    /// Since it was last read.
+    max_ns: AtomicU64,
+    timeouts: AtomicU64,
+}
+
+impl Cell {
+    /// Notes a transaction; only the flow itself does.
+    #[inline]
+    pub(super) fn count(&self, latency_ns: u64) {
+        let add = |cell: &AtomicU64, more: u64| cell.store(cell.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+        add(&self.transactions, 1);
+        add(&self.latency_ns, latency_ns);
+        if latency_ns > self.max_ns.load(Ordering::Relaxed) {
+            self.max_ns.fetch_max(latency_ns, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes all that were given up so far.
+    #[inline]
+    pub(super) fn gave_up(&self, timeouts: u64) {
+        self.timeouts.store(timeouts, Ordering::Relaxed);
+    }
+}
+
+/// All flows at a time.
+#[derive(Debug, Clone, Copy, Default)]
+struct Totals {
+    transactions: u64,
+    latency_ns: u64,
+    timeouts: u64,
+}
+
+/// Cuts the open window into intervals.
+#[derive(Debug)]
+pub(super) struct Ticks<'a> {
+    wanted: Intervals<'a>,
+    cells: &'a [Cell],
+    opened_ns: u64,
+    every_ns: u64,
+    due_ns: u64,
+    last_ns: u64,
+    last: Totals,
+}
+
+impl<'a> Ticks<'a> {
+    /// From the opening of the window on.
+    pub(super) fn new(wanted: Intervals<'a>, cells: &'a [Cell], opened_ns: u64) -> Self {
+        let every_ns = u64::try_from(wanted.every.as_nanos()).unwrap_or(u64::MAX).max(1);
+        let due_ns = opened_ns.saturating_add(every_ns);
+        Self { wanted, cells, opened_ns, every_ns, due_ns, last_ns: opened_ns, last: Totals::default() }
+    }
+
+    /// When the next one ends (ns).
+    pub(super) fn due_ns(&self) -> u64 {
+        self.due_ns
+    }
+
+    /// Tells of the interval that has ended by now, if one has.
+    pub(super) fn look(&mut self, now_ns: u64) {
+        if now_ns >= self.due_ns {
+            self.due_ns += ((now_ns - self.due_ns) / self.every_ns + 1) * self.every_ns;
+            self.tell(now_ns);
+        }
+    }
+
+    /// Tells of what is left as the window closes, unless it is next to nothing.
+    pub(super) fn rest(mut self, now_ns: u64) {
+        if now_ns.saturating_sub(self.last_ns) > self.every_ns / 20 {
+            self.tell(now_ns);
+        }
+    }
+
+    fn tell(&mut self, now_ns: u64) {
+        let load =
+            |pick: fn(&Cell) -> &AtomicU64| self.cells.iter().map(|cell| pick(cell).load(Ordering::Relaxed)).sum();
+        let now = Totals {
+            transactions: load(|cell| &cell.transactions),
+            latency_ns: load(|cell| &cell.latency_ns),
+            timeouts: load(|cell| &cell.timeouts),
+        };
+        let max_ns = self.cells.iter().map(|cell| cell.max_ns.swap(0, Ordering::Relaxed)).max().unwrap_or(0);
+        let transactions = now.transactions.saturating_sub(self.last.transactions);
+        let latency_ns = now.latency_ns.saturating_sub(self.last.latency_ns);
+        let any = transactions > 0;
+        let since_opened_s = |ns: u64| ns.saturating_sub(self.opened_ns) as f64 * 1e-9;
+        let interval = Interval {
+            from_s: since_opened_s(self.last_ns),
+            to_s: since_opened_s(now_ns),
+            transactions,
+            mean_s: any.then(|| latency_ns as f64 * 1e-9 / transactions as f64),
+            max_s: any.then_some(max_ns as f64 * 1e-9),
+            timeouts: now.timeouts.saturating_sub(self.last.timeouts),
+        };
+        (self.last, self.last_ns) = (now, now_ns);
+        (self.wanted.told)(interval);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_are_what_was_counted_between_their_ends() {
+        const S: u64 = 1_000_000_000;
+        let (to, heard) = std::sync::mpsc::channel();
+        let told = |interval| to.send(interval).expect("it is heard");
+        let wanted = Intervals { every: Duration::from_secs(1), told: &told };
+        let cells = [Cell::default(), Cell::default()];
+        let mut ticks = Ticks::new(wanted, &cells, S);
+        cells[0].count(10_000);
+        cells[0].count(30_000);
+        cells[1].count(20_000);
+        ticks.look(2 * S - 1);
+        assert!(heard.try_recv().is_err(), "it is not over");
+        ticks.look(2 * S);
+        let first = heard.try_recv().expect("it is over");
+        assert_eq!((first.from_s, first.to_s, first.transactions, first.timeouts), (0.0, 1.0, 3, 0));
+        assert_eq!((first.mean_s, first.max_s, first.rate_per_s()), (Some(20e-6), Some(30e-6), 3.0));
+        // The longest is that of its interval; of none there is no latency.
+        cells[1].count(5_000);
+        cells[1].gave_up(2);
+        ticks.look(3 * S);
+        let second = heard.try_recv().expect("it is over");
+        assert_eq!((second.transactions, second.max_s, second.timeouts), (1, Some(5e-6), 2));
+        assert_eq!(ticks.due_ns(), 4 * S);
+        ticks.rest(3 * S + S / 2);
+        let third = heard.try_recv().expect("half an interval");
+        assert_eq!((third.from_s, third.to_s, third.mean_s, third.max_s, third.timeouts), (2.0, 2.5, None, None, 0));
+    }
+}

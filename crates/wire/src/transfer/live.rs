@@ -1,0 +1,208 @@
+//! What moves while a transfer runs: [`Interval`].
+//!
+//! Each end writes how far it is into a cell of its own, a store into its own cache line and no call; the conductor, in its own
+//! thread, reads the cells at the end of each interval. Without a [`super::Watch`] that asks for intervals there are no cells.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::TcpSample;
+
+/// What all flows moved in a part of the open windows, as far as their ends are in this process.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Interval {
+    /// When it began, since the first window opened (s).
+    pub from_s: f64,
+    /// When it ended, likewise (s).
+    pub to_s: f64,
+    /// Bytes that the kernel took from the senders; None: no sender is here.
+    pub sent_bytes: Option<u64>,
+    /// Bytes that the receivers have read; None: no receiver is here.
+    pub received_bytes: Option<u64>,
+    /// Segments that the senders' TCP sent again, as TCP_INFO told last; None: no TCP sender is here, or it has not told yet.
+    pub retransmissions: Option<u64>,
+    /// Smoothed round-trip time, mean of the flows (s), likewise.
+    pub rtt_s: Option<f64>,
+}
+
+impl Interval {
+    /// Bits a second of a count of this interval.
+    pub fn rate_bps(&self, bytes: u64) -> f64 {
+        bytes as f64 * 8.0 / (self.to_s - self.from_s).max(1e-9)
+    }
+}
+
+/// A count on a cache line of its own, beside which the prefetcher finds none either.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Cell(AtomicU64);
+
+/// A cell an end, by flow and whether it sends.
+#[derive(Debug, Default)]
+pub(super) struct Cells(BTreeMap<(usize, bool), Cell>);
+
+impl Cells {
+    /// For these ends, where intervals are wanted.
+    pub(super) fn new(ends: &[(usize, bool)], wanted: bool) -> Self {
+        Self(ends.iter().filter(|_| wanted).map(|end| (*end, Cell::default())).collect())
+    }
+
+    /// The cell of an end, which holds all bytes that it has moved.
+    pub(super) fn of(&self, flow: usize, sender: bool) -> Option<&AtomicU64> {
+        self.0.get(&(flow, sender)).map(|cell| &cell.0)
+    }
+
+    /// All bytes of the ends of a side; None where there are none.
+    fn sum(&self, sender: bool) -> Option<u64> {
+        let bytes = self.0.iter().filter(|((_, sends), _)| *sends == sender);
+        bytes.map(|(_, cell)| cell.0.load(Ordering::Relaxed)).reduce(|sum, next| sum + next)
+    }
+}
+
+/// What TCP_INFO told last of all flows together.
+#[derive(Debug, Default)]
+pub(super) struct Latest {
+    /// Segments sent again when it was asked first.
+    first: OnceLock<u64>,
+    retransmissions: AtomicU64,
+    rtt_ns: AtomicU64,
+}
+
+impl Latest {
+    /// After a pass over all flows.
+    pub(super) fn note(&self, samples: &[Vec<TcpSample>]) {
+        let last: Vec<&TcpSample> = samples.iter().filter_map(|samples| samples.last()).collect();
+        if last.is_empty() {
+            return;
+        }
+        let rtt_s = last.iter().map(|sample| sample.rtt_s).sum::<f64>() / last.len() as f64;
+        self.rtt_ns.store((rtt_s * 1e9) as u64, Ordering::Relaxed);
+        let retransmissions = last.iter().map(|sample| sample.retransmissions).sum();
+        self.retransmissions.store(retransmissions, Ordering::Relaxed);
+        let _ = self.first.set(retransmissions);
+    }
+}
+
+/// How far all were at a time.
+#[derive(Debug, Clone, Copy)]
+struct Totals {
+    at_ns: u64,
+    sent: Option<u64>,
+    received: Option<u64>,
+    /// None before TCP_INFO told anything.
+    retransmissions: Option<u64>,
+}
+
+/// Cuts the open windows into intervals.
+#[derive(Debug)]
+pub(super) struct Ticks {
+    opened_ns: u64,
+    every_ns: u64,
+    due_ns: u64,
+    last: Totals,
+}
+
+impl Ticks {
+    /// From now on, where all windows begin.
+    pub(super) fn new(every: Duration, opened_ns: u64, cells: &Cells) -> Self {
+        let every_ns = u64::try_from(every.as_nanos()).unwrap_or(u64::MAX).max(1);
+        Self { opened_ns, every_ns, due_ns: opened_ns.saturating_add(every_ns), last: totals(opened_ns, cells, None) }
+    }
+
+    /// When the next one ends (ns).
+    pub(super) fn due_ns(&self) -> u64 {
+        self.due_ns
+    }
+
+    /// The interval that has ended by now, if one has; those that passed without a look are one with it.
+    pub(super) fn passed(&mut self, now_ns: u64, cells: &Cells, tcp: Option<&Latest>) -> Option<Interval> {
+        if now_ns < self.due_ns {
+            return None;
+        }
+        self.due_ns += ((now_ns - self.due_ns) / self.every_ns + 1) * self.every_ns;
+        Some(self.until(totals(now_ns, cells, tcp), tcp))
+    }
+
+    /// What is left when the windows close, unless it is next to nothing.
+    pub(super) fn rest(mut self, now_ns: u64, cells: &Cells, tcp: Option<&Latest>) -> Option<Interval> {
+        let is_worth_it = now_ns.saturating_sub(self.last.at_ns) > self.every_ns / 20;
+        is_worth_it.then(|| self.until(totals(now_ns, cells, tcp), tcp))
+    }
+
+    fn until(&mut self, now: Totals, tcp: Option<&Latest>) -> Interval {
+        let since = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
+        let since_opened_s = |ns: u64| ns.saturating_sub(self.opened_ns) as f64 * 1e-9;
+        let before = self.last.retransmissions.or_else(|| tcp?.first.get().copied());
+        let interval = Interval {
+            from_s: since_opened_s(self.last.at_ns),
+            to_s: since_opened_s(now.at_ns),
+            sent_bytes: since(now.sent, self.last.sent),
+            received_bytes: since(now.received, self.last.received),
+            retransmissions: since(now.retransmissions, before),
+            rtt_s: tcp
+                .filter(|_| now.retransmissions.is_some())
+                .map(|tcp| tcp.rtt_ns.load(Ordering::Relaxed) as f64 * 1e-9),
+        };
+        self.last = now;
+        interval
+    }
+}
+
+fn totals(at_ns: u64, cells: &Cells, tcp: Option<&Latest>) -> Totals {
+    let retransmissions = tcp.filter(|tcp| tcp.first.get().is_some());
+    Totals {
+        at_ns,
+        sent: cells.sum(true),
+        received: cells.sum(false),
+        retransmissions: retransmissions.map(|tcp| tcp.retransmissions.load(Ordering::Relaxed)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: u64 = 1_000_000_000;
+
+    #[test]
+    fn intervals_are_what_was_counted_between_their_ends() {
+        let cells = Cells::new(&[(0, true), (0, false), (1, true), (1, false)], true);
+        let set = |flow, sender, bytes| cells.of(flow, sender).expect("a cell").store(bytes, Ordering::Relaxed);
+        // The warm-up's.
+        for (flow, sender, bytes) in [(0, true, 100), (0, false, 90), (1, true, 10)] {
+            set(flow, sender, bytes);
+        }
+        let mut ticks = Ticks::new(Duration::from_secs(1), 5 * S, &cells);
+        assert_eq!(ticks.passed(6 * S - 1, &cells, None), None);
+        set(0, true, 1100);
+        set(1, false, 500);
+        let tcp = Latest::default();
+        let sample = |retransmissions| vec![TcpSample { retransmissions, rtt_s: 2e-3, ..TcpSample::default() }];
+        tcp.note(&[sample(7), Vec::new()]);
+        tcp.note(&[sample(9), vec![TcpSample { rtt_s: 4e-3, ..TcpSample::default() }]]);
+        // Seen late: its length is what it was, and the next ends when it was to end.
+        let first = ticks.passed(6 * S + S / 4, &cells, Some(&tcp)).expect("it is over");
+        assert_eq!((first.from_s, first.to_s), (0.0, 1.25));
+        assert_eq!((first.sent_bytes, first.received_bytes), (Some(1000), Some(500)));
+        assert_eq!((first.retransmissions, first.rtt_s), (Some(2), Some(3e-3)));
+        assert!((first.rate_bps(1000) - 6400.0).abs() < 1e-6);
+        assert_eq!(ticks.due_ns(), 7 * S);
+        // Several that nobody looked at are one.
+        set(0, true, 1500);
+        let second = ticks.passed(9 * S + S / 2, &cells, Some(&tcp)).expect("it is over");
+        assert_eq!((second.from_s, second.to_s, second.sent_bytes), (1.25, 4.5, Some(400)));
+        assert_eq!((second.retransmissions, ticks.due_ns()), (Some(0), 10 * S));
+        assert_eq!(ticks.rest(9 * S + S / 2 + S / 50, &cells, None), None, "next to nothing");
+    }
+
+    #[test]
+    fn an_end_that_is_elsewhere_has_no_count() {
+        let cells = Cells::new(&[(0, true)], true);
+        let ticks = Ticks::new(Duration::from_secs(1), 0, &cells);
+        let rest = ticks.rest(S / 2, &cells, None).expect("half a second");
+        assert_eq!((rest.sent_bytes, rest.received_bytes, rest.retransmissions), (Some(0), None, None));
+        assert!(Cells::new(&[(0, true)], false).of(0, true).is_none(), "nobody asked");
+    }
+}
