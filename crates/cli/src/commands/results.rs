@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use netcliff_core::quote::one_line;
 use netcliff_lab::store::{RunSummary, Store};
 use netcliff_lab::stored::{Stored, StoredError};
-use netcliff_report as report;
+use netcliff_report::{self as report, csv};
 
 use super::{open_store, refuse_unwritable, write};
 use crate::args::{ResultsAction, ResultsArgs, StoreArgs};
@@ -25,6 +25,13 @@ pub fn run(args: &ResultsArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCod
         ResultsAction::List { json, .. } => list::list(&store, &args.action, *json)?,
         ResultsAction::Show { run, verbose, json, csv, html, svg } => {
             let run = pick(&store, run.as_deref())?;
+            if *csv {
+                // Of a `find`, too, the records are the rows; one that was imported has none.
+                let records = store.records(run.id)?;
+                if !records.is_empty() {
+                    return output::data(&csv::records(&records)).map(|()| ExitCode::SUCCESS);
+                }
+            }
             let stored = stored(&store, &run)?;
             if html.is_none() && svg.is_none() {
                 return show::show(&run, &stored, *verbose, *json, *csv).map(|()| ExitCode::SUCCESS);

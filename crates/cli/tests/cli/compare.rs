@@ -140,7 +140,7 @@ fn request_response_is_repeated_kept_and_compared() {
         assert_eq!(histogram, counted, "the histograms of the repeats add up");
     }
     assert_eq!(home.json_lines(["results", "show", "--json"]), rows, "the store gives it back");
-    let page = home.stdout(["results", "show"]);
+    let page = home.stdout(["results", "show", "-v"]);
     assert!(page.contains("mean of 3 repeats") && page.contains("CONFIGURATION BY CONFIGURATION"), "{page}");
     assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
     home.stdout([&args[..], &["--flows", "2"]].concat());

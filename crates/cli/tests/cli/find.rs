@@ -107,7 +107,8 @@ fn check_page(path: &std::path::Path) {
     let page = std::fs::read_to_string(path).expect("the page was written");
     assert!(page.trim_end().ends_with("</html>"), "it is whole");
     for outside in ["src=\"http", "href=\"http", "<link", "@import", "url(", "<script src"] {
-        assert!(!page.contains(outside), "self-contained pages have no {outside}");
+        // A figure's curves are cut at its own frame: that names a part of the page.
+        assert!(!page.replace("url(#", "").contains(outside), "self-contained pages have no {outside}");
     }
 }
 

@@ -7,6 +7,8 @@ use crate::format::{self, Unit};
 
 /// A half width of the mean's interval from which the verdict doubts it, as a share of the mean.
 const WIDE: f64 = 0.1;
+/// What to do about it.
+const SURER: &str = "more repeats or --precision 5% make it surer";
 
 /// The verdict with what is to be doubted in it and the figures that one acts on; of several configurations a line each. The rest
 /// is in [`super::rr`].
@@ -23,12 +25,7 @@ pub fn rr_brief(run: &RrRun, style: Style) -> String {
             rows.first().iter().for_each(|record| head(&mut page, record));
             page.paragraph(0, Tone::Strong, &format!("{}.", most(rows)));
             overview(&mut page, run);
-            let doubts = |record: &RrRecord| {
-                let settings = &record.report.settings;
-                let of = format!("flows {}, depth {}", settings.flows, settings.depth);
-                doubts(record).into_iter().map(|doubt| format!("{of}: {doubt}")).collect::<Vec<_>>()
-            };
-            caution(&mut page, &rows.iter().flat_map(doubts).collect::<Vec<_>>());
+            caution(&mut page, &doubts_of_several(rows));
         }
     }
     page.list("NOT MEASURED", &run.not_had);
@@ -117,11 +114,41 @@ fn most(rows: &[RrRecord]) -> String {
 fn doubts(record: &RrRecord) -> Vec<String> {
     let report = &record.report;
     let mut said: Vec<String> = super::super::beside(&report.notes).collect();
-    let width = record.known.as_ref().and_then(|known| known.half_width);
-    if let Some(width) = width.filter(|width| *width > WIDE) {
+    if let Some(width) = wide(record) {
         let width = format::share_short(width);
-        said.push(format!("the mean may be off by ±{width}: more repeats or --precision 5% make it surer"));
+        said.push(format!("the mean may be off by ±{width}: {SURER}"));
     }
+    said.extend(counted(record));
+    said
+}
+
+/// The same of several configurations: what all may share is said once, with the worst of them.
+fn doubts_of_several(rows: &[RrRecord]) -> Vec<String> {
+    let mut said = Vec::new();
+    let widths: Vec<f64> = rows.iter().filter_map(wide).collect();
+    if let Some(worst) = widths.iter().copied().reduce(f64::max) {
+        let worst = format::share_short(worst);
+        said.push(format!("{} of {} means may be off by up to ±{worst}: {SURER}", widths.len(), rows.len()));
+    }
+    for record in rows {
+        let settings = &record.report.settings;
+        let beside = super::super::beside(&record.report.notes);
+        for doubt in beside.chain(counted(record)) {
+            said.push(format!("flows {}, depth {}: {doubt}", settings.flows, settings.depth));
+        }
+    }
+    said
+}
+
+/// Half the width of the mean's interval where that is worth a word.
+fn wide(record: &RrRecord) -> Option<f64> {
+    record.known.as_ref().and_then(|known| known.half_width).filter(|width| *width > WIDE)
+}
+
+/// What the counts and the host's CPUs say against the figures.
+fn counted(record: &RrRecord) -> Vec<String> {
+    let report = &record.report;
+    let mut said = Vec::new();
     if record.repeats.len() == 1 {
         said.push("one repeat says nothing of how much the next would differ".to_owned());
     }
