@@ -88,6 +88,16 @@ pub struct RunSummary {
     pub fingerprint_id: Option<String>,
 }
 
+impl RunSummary {
+    /// `run 3 (new-kernel)`: how sentences name it.
+    pub fn title(&self) -> String {
+        match &self.name {
+            Some(name) => format!("run {} ({name})", self.id),
+            None => format!("run {}", self.id),
+        }
+    }
+}
+
 /// The open store.
 #[derive(Debug)]
 pub struct Store {

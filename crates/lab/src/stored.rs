@@ -39,7 +39,7 @@ pub enum StoredError {
         /// The file or run.
         name: String,
         /// What is wrong with it.
-        why: String,
+        why: Unfit,
     },
     /// A run has neither records nor a result.
     #[error("run {id} (`{kind}`, {state}) holds nothing; `netcliff results gc` removes such runs")]
@@ -56,6 +56,26 @@ pub enum StoredError {
     Store(#[from] StoreError),
 }
 
+/// What keeps a text from being a result.
+#[derive(Debug, thiserror::Error)]
+pub enum Unfit {
+    /// It holds no value.
+    #[error("it is empty")]
+    Nothing,
+    /// It is not JSON; line and column.
+    #[error("{0}")]
+    NotJson(serde_json::Error),
+    /// A value is of no kind that netcliff writes.
+    #[error("it is JSON of another kind")]
+    OtherKind,
+    /// So many values, of a kind that has one a file, or of several kinds.
+    #[error("it holds several objects where one was expected")]
+    Several(usize),
+    /// Its kind is known, but a key is missing or of another type.
+    #[error("{0}")]
+    Damaged(serde_json::Error),
+}
+
 impl Stored {
     /// What a run of the store keeps.
     ///
@@ -66,7 +86,7 @@ impl Stored {
             return Ok(Self::Finding(Box::new(finding)));
         }
         if let Some(document) = store.document(run.id)? {
-            return of_values(&format!("run {}", run.id), vec![document]);
+            return read(vec![document]).map_err(|why| StoredError::NotOurs { name: run.title(), why });
         }
         let records = store.records(run.id)?;
         if records.is_empty() {
@@ -81,9 +101,8 @@ impl Stored {
     /// It is not JSON, or not netcliff's.
     pub fn of_json(name: &str, text: &str) -> Result<Self, StoredError> {
         let values: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(text).into_iter().collect();
-        let not_ours =
-            |error: serde_json::Error| StoredError::NotOurs { name: name.to_owned(), why: error.to_string() };
-        of_values(name, values.map_err(not_ours)?)
+        let stored = values.map_err(Unfit::NotJson).and_then(read);
+        stored.map_err(|why| StoredError::NotOurs { name: name.to_owned(), why })
     }
 
     /// As its command prints it with --json: an object, or one a line.
@@ -165,46 +184,70 @@ impl Stored {
     }
 }
 
-/// What the values are, told by their keys.
-fn of_values(name: &str, mut values: Vec<Value>) -> Result<Stored, StoredError> {
-    let not_ours = |why: &str| StoredError::NotOurs { name: name.to_owned(), why: why.to_owned() };
-    let all_have = |keys: &[&str]| values.iter().all(|value| keys.iter().all(|key| value.get(key).is_some()));
-    let kind = values.first().and_then(|first| first.get("kind")).and_then(Value::as_str).map(str::to_owned);
-    if values.is_empty() {
-        return Err(not_ours("it is empty"));
+/// What an object is; records and rows come in any number, the others alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Record,
+    RrRow,
+    Rr,
+    Rfc2544,
+    Forwarding,
+    Transfers,
+    Stream,
+    Finding,
+}
+
+impl Kind {
+    /// By the object's `kind`, or by keys that only this kind has.
+    fn of(value: &Value) -> Option<Self> {
+        let has = |keys: &[&str]| keys.iter().all(|key| value.get(key).is_some());
+        if has(&["point", "engine", "outcome"]) {
+            return Some(Self::Record);
+        }
+        match value.get("kind").and_then(Value::as_str) {
+            Some("rr") if has(&["rows", "not_had"]) => Some(Self::Rr),
+            Some("rr") => Some(Self::RrRow),
+            Some("rfc2544") => Some(Self::Rfc2544),
+            Some("forwarding") => Some(Self::Forwarding),
+            Some("transfer") => Some(Self::Transfers),
+            _ if has(&["clock", "rows", "asked"]) => Some(Self::Stream),
+            _ if has(&["cliff_pps", "sweep"]) => Some(Self::Finding),
+            _ => None,
+        }
     }
-    if all_have(&["point", "engine", "outcome"]) {
-        return Ok(Stored::Records(every(name, values)?));
+}
+
+/// The result that these values are.
+fn read(values: Vec<Value>) -> Result<Stored, Unfit> {
+    let kinds: Option<Vec<Kind>> = values.iter().map(Kind::of).collect();
+    let kinds = kinds.ok_or(Unfit::OtherKind)?;
+    let kind = *kinds.first().ok_or(Unfit::Nothing)?;
+    if kinds.iter().any(|other| *other != kind) {
+        return Err(Unfit::Several(values.len()));
     }
-    if kind.as_deref() == Some("rr") && !all_have(&["rows", "not_had"]) {
-        let rows: Vec<RrRecord> = every(name, values)?;
-        return Ok(Stored::Rr(RrRun { kind: "rr".to_owned(), rows, not_had: Vec::new(), partial: false }));
-    }
-    let has = |keys: &[&str]| all_have(keys);
-    let is_stream = has(&["clock", "rows", "asked"]);
-    let is_finding = has(&["cliff_pps", "sweep"]);
-    if values.len() > 1 {
-        return Err(not_ours("it holds several objects where one was expected"));
-    }
-    let value = values.remove(0);
-    Ok(match kind.as_deref() {
-        Some("rr") => Stored::Rr(one(name, value)?),
-        Some("rfc2544") => Stored::Rfc2544(one(name, value)?),
-        Some("forwarding") => Stored::Forwarding(one(name, value)?),
-        Some("transfer") => Stored::Transfers(one(name, value)?),
-        _ if is_stream => Stored::Stream(one(name, value)?),
-        _ if is_finding => Stored::Finding(one(name, value)?),
-        _ => return Err(not_ours("it is JSON of another kind")),
+    Ok(match kind {
+        Kind::Record => Stored::Records(every(values)?),
+        Kind::RrRow => {
+            let rows: Vec<RrRecord> = every(values)?;
+            Stored::Rr(RrRun { kind: "rr".to_owned(), rows, not_had: Vec::new(), partial: false })
+        }
+        Kind::Rr => Stored::Rr(single(values)?),
+        Kind::Rfc2544 => Stored::Rfc2544(single(values)?),
+        Kind::Forwarding => Stored::Forwarding(single(values)?),
+        Kind::Transfers => Stored::Transfers(single(values)?),
+        Kind::Stream => Stored::Stream(single(values)?),
+        Kind::Finding => Stored::Finding(single(values)?),
     })
 }
 
-fn one<T: DeserializeOwned>(name: &str, value: Value) -> Result<T, StoredError> {
-    serde_json::from_value(value)
-        .map_err(|error| StoredError::NotOurs { name: name.to_owned(), why: error.to_string() })
+/// The only value.
+fn single<T: DeserializeOwned>(values: Vec<Value>) -> Result<T, Unfit> {
+    let [value] = <[Value; 1]>::try_from(values).map_err(|values| Unfit::Several(values.len()))?;
+    serde_json::from_value(value).map_err(Unfit::Damaged)
 }
 
-fn every<T: DeserializeOwned>(name: &str, values: Vec<Value>) -> Result<Vec<T>, StoredError> {
-    values.into_iter().map(|value| one(name, value)).collect()
+fn every<T: DeserializeOwned>(values: Vec<Value>) -> Result<Vec<T>, Unfit> {
+    values.into_iter().map(|value| serde_json::from_value(value).map_err(Unfit::Damaged)).collect()
 }
 
 #[cfg(test)]
@@ -239,7 +282,16 @@ mod tests {
 
     #[test]
     fn what_is_not_ours_is_refused_by_name() {
-        for (text, part) in [("", "empty"), ("{", "EOF"), ("{\"a\": 1}", "another kind"), ("{} {}", "several")] {
+        let (one, other) = (r#"{"kind": "rfc2544"}"#, r#"{"kind": "forwarding"}"#);
+        for (text, part) in [
+            ("", "empty"),
+            ("{", "EOF"),
+            (r#"{"a": 1}"#, "another kind"),
+            ("{} {}", "another kind"),
+            (&[one, one].concat(), "several"),
+            (&[one, other].concat(), "several"),
+            (one, "missing field"),
+        ] {
             let error = Stored::of_json("x.json", text).unwrap_err().to_string();
             assert!(error.starts_with("x.json: ") && error.contains(part), "{error}");
         }

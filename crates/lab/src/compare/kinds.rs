@@ -14,7 +14,7 @@ use super::quantity::{
     Quantity, RATE, RECEIVER_US_PER_KIB, SENDER_US_PER_KIB, SERVER_US, SYSTEM_US_PER_KIB, THROUGHPUT, WIRE, drawn,
 };
 use super::{Calibrated, Measured, MeasuredPoint, Reading};
-use crate::rr::{Arrivals, Receive, Report, RrRecord, RrSample, Settings, Transport};
+use crate::rr::{Arrivals, Receive, Report, RrRecord, RrRun, RrSample, Settings, Transport};
 use crate::transfers::TransferReport;
 
 pub use forwarding::{forwarding, rfc2544};
@@ -92,7 +92,8 @@ pub fn transfers(name: String, report: TransferReport) -> Measured {
 }
 
 /// `netcliff rr`: a record a configuration.
-pub fn rr(name: String, records: Vec<RrRecord>) -> Measured {
+pub fn rr(name: String, run: RrRun) -> Measured {
+    let records = run.rows;
     let first = records.first();
     Measured {
         name,
@@ -101,7 +102,7 @@ pub fn rr(name: String, records: Vec<RrRecord>) -> Measured {
         points: records.iter().map(rr_point).collect(),
         facts: first.map(|record| rr_facts(&record.report)).unwrap_or_default(),
         calibrated: Vec::new(),
-        partial: records.iter().any(|record| record.report.partial.is_some()),
+        partial: run.partial || records.iter().any(|record| record.report.partial.is_some()),
         fingerprint: first.and_then(|record| record.fingerprint.clone()),
         far_fingerprint: first.and_then(|record| record.far_fingerprint.clone()),
         provenance: first.map(|record| record.provenance.clone()).unwrap_or_default(),

@@ -2,16 +2,18 @@
 
 use std::path::Path;
 
-use netcliff_core::{Fingerprint, Record};
+use netcliff_core::Fingerprint;
 use netcliff_host::files;
-use serde::de::DeserializeOwned;
-use serde_json::Value;
 
 use super::{Measured, kinds};
 use crate::store::{LAST, RunSummary, Store, StoreError, name_and_back};
+use crate::stored::{Stored, StoredError, Unfit};
 
 /// Larger files are surely something else (bytes).
 const LARGEST_FILE_BYTES: u64 = 256 << 20;
+
+/// What is found in an empty file.
+const NOTHING: &str = "nothing";
 
 /// What the user named.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,6 +98,24 @@ pub enum ReadError {
     Store(#[from] StoreError),
 }
 
+impl From<StoredError> for ReadError {
+    fn from(error: StoredError) -> Self {
+        let (path, why) = match error {
+            StoredError::NotOurs { name, why } => (name, why),
+            StoredError::Empty { id, kind, state } => return Self::Empty { id, kind, state },
+            StoredError::Store(error) => return Self::Store(error),
+        };
+        let what = match why {
+            Unfit::NotJson(source) => return Self::NotJson { path, source },
+            Unfit::Nothing => NOTHING.to_owned(),
+            Unfit::OtherKind => "JSON of another kind".to_owned(),
+            Unfit::Several(runs) => format!("{runs} runs: name a file of one"),
+            Unfit::Damaged(error) => format!("a run that cannot be read: {error}"),
+        };
+        Self::NotOurs { path, what }
+    }
+}
+
 impl Measured {
     /// A file of JSON, one object or one a line.
     ///
@@ -112,9 +132,7 @@ impl Measured {
     /// # Errors
     /// It is not JSON, or not what netcliff wrote.
     pub fn of_json(name: &str, text: &str) -> Result<Self, ReadError> {
-        let values: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(text).into_iter().collect();
-        let values = values.map_err(|source| ReadError::NotJson { path: name.to_owned(), source })?;
-        of_values(name, values, None, false)
+        of_stored(name.to_owned(), Stored::of_json(name, text)?, None, false)
     }
 
     /// A run of the store.
@@ -123,31 +141,8 @@ impl Measured {
     /// There is no such run, it has no figures, or the store cannot be read.
     pub fn of_store(store: &Store, source: &Source) -> Result<Self, ReadError> {
         let run = find(store, source)?;
-        let name = match &run.name {
-            Some(name) => format!("run {} ({name})", run.id),
-            None => format!("run {}", run.id),
-        };
-        if let Some(finding) = store.finding(run.id)? {
-            return Ok(kinds::finding(name, finding));
-        }
-        if let Some(document) = store.document(run.id)? {
-            return of_values(&name, rows_of(document), store.fingerprint(run.id)?, run.state != "done");
-        }
-        let records = store.records(run.id)?;
-        if records.is_empty() {
-            return Err(ReadError::Empty { id: run.id, kind: run.kind, state: run.state });
-        }
-        let fingerprint = store.fingerprint(run.id)?;
-        Ok(kinds::records(name, records, fingerprint, run.state != "done"))
-    }
-}
-
-/// A document of several records in one, as `rr` keeps them: its records.
-fn rows_of(mut document: Value) -> Vec<Value> {
-    let several = document.get("kind").is_some_and(|kind| kind == "rr") && document.get("rows").is_some();
-    match document.get_mut("rows").filter(|_| several).map(Value::take) {
-        Some(Value::Array(rows)) => rows,
-        _ => vec![document],
+        let stored = Stored::of_run(store, &run)?;
+        of_stored(run.title(), stored, store.fingerprint(run.id)?, run.state != "done")
     }
 }
 
@@ -179,60 +174,23 @@ fn no_such(store: &Store, source: &Source) -> Result<ReadError, StoreError> {
     })
 }
 
-/// Which kind of run these objects are.
-fn of_values(
-    name: &str,
-    values: Vec<Value>,
+/// The points of a result. `fingerprint` and `partial` are the store's, for kinds that do not have them in their result.
+fn of_stored(
+    name: String,
+    stored: Stored,
     fingerprint: Option<Fingerprint>,
     partial: bool,
 ) -> Result<Measured, ReadError> {
-    let has = |keys: &[&str]| !values.is_empty() && values.iter().all(|v| keys.iter().all(|key| v.get(key).is_some()));
-    let owned = name.to_owned();
-    if has(&["point", "engine", "outcome"]) {
-        return Ok(kinds::records(owned, all::<Record>(name, values)?, fingerprint, partial));
-    }
-    let of_kind = |wanted: &str| {
-        !values.is_empty() && values.iter().all(|value| value.get("kind").is_some_and(|kind| kind == wanted))
-    };
-    if of_kind("rr") {
-        return Ok(kinds::rr(owned, all(name, values)?));
-    }
-    if of_kind("forwarding") {
-        return Ok(kinds::forwarding(owned, single(name, values)?));
-    }
-    if of_kind("rfc2544") {
-        return Ok(kinds::rfc2544(owned, single(name, values)?, fingerprint));
-    }
-    if of_kind("transfer") {
-        return Ok(kinds::transfers(owned, single(name, values)?));
-    }
-    if has(&["clock", "rows", "asked"]) {
-        return Ok(kinds::stream(owned, single(name, values)?));
-    }
-    if has(&["cliff_pps", "sweep"]) {
-        return Ok(kinds::finding(owned, single(name, values)?));
-    }
-    let what = if values.is_empty() { "nothing" } else { "JSON of another kind" };
-    Err(ReadError::NotOurs { path: name.to_owned(), what: what.to_owned() })
-}
-
-/// The only object of a file that can hold but one.
-fn single<T: DeserializeOwned>(name: &str, mut values: Vec<Value>) -> Result<T, ReadError> {
-    match (values.len(), values.pop()) {
-        (1, Some(value)) => one_of(name, value),
-        (several, _) => {
-            Err(ReadError::NotOurs { path: name.to_owned(), what: format!("{several} runs: name a file of one") })
+    Ok(match stored {
+        Stored::Finding(finding) => kinds::finding(name, *finding),
+        Stored::Records(records) => kinds::records(name, records, fingerprint, partial),
+        Stored::Rfc2544(report) => kinds::rfc2544(name, *report, fingerprint),
+        Stored::Forwarding(report) => kinds::forwarding(name, *report),
+        Stored::Transfers(report) => kinds::transfers(name, *report),
+        Stored::Stream(report) => kinds::stream(name, *report),
+        Stored::Rr(run) if run.rows.is_empty() => {
+            return Err(ReadError::NotOurs { path: name, what: NOTHING.to_owned() });
         }
-    }
-}
-
-fn one_of<T: DeserializeOwned>(name: &str, value: Value) -> Result<T, ReadError> {
-    serde_json::from_value(value).map_err(|error| ReadError::NotOurs {
-        path: name.to_owned(),
-        what: format!("a run that cannot be read: {error}"),
+        Stored::Rr(run) => kinds::rr(name, run),
     })
-}
-
-fn all<T: DeserializeOwned>(name: &str, values: Vec<Value>) -> Result<Vec<T>, ReadError> {
-    values.into_iter().map(|value| one_of(name, value)).collect()
 }

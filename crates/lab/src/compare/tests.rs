@@ -195,6 +195,9 @@ fn files_of_other_things_are_named() {
         ("{\"a\":1}", &["f.json", "another kind", "--json"]),
         ("[]", &["another kind"]),
         ("{\"kind\":\"rr\"}", &["cannot be read", "missing field"]),
+        (r#"{"kind":"rfc2544"} {"kind":"rfc2544"}"#, &["f.json holds 2 runs", "a file of one"]),
+        // A document as the store keeps it, stopped before its first row.
+        (r#"{"kind":"rr","rows":[],"not_had":["flows 1"],"partial":true}"#, &["holds nothing"]),
     ] {
         assert!(words.iter().all(|word| said(text).contains(word)), "{text}: {}", said(text));
     }
