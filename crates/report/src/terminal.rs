@@ -40,6 +40,11 @@ pub use stream::{stream, stream_brief};
 pub use transfers::transfers;
 pub use tuning::plan;
 
+/// A half width of the mean's interval from which the verdicts of `stream` and `rr` doubt it, as a share of the mean.
+const WIDE: f64 = 0.1;
+/// What to do about it.
+const SURER: &str = "more repeats or --precision 5% make it surer";
+
 /// How text may look: columns, escape codes, characters beyond ASCII.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
@@ -98,10 +103,7 @@ fn beside(notes: &[String]) -> impl Iterator<Item = String> {
 /// The cliff in a line, and what is to be doubted in it.
 fn answer(page: &mut Page, finding: &Finding) {
     page.paragraph(0, Tone::Strong, &format!("{}.", sheet::verdict(finding)));
-    let doubts = sheet::doubts(finding);
-    if !doubts.is_empty() {
-        page.paragraph(0, Tone::Alarm, &format!("Caution: {}.", doubts.join("; ")));
-    }
+    page.caution(&sheet::doubts(finding));
 }
 
 fn host(page: &mut Page, finding: &Finding) {

@@ -101,6 +101,13 @@ impl Page {
         }
     }
 
+    /// What is to be doubted in what was said above; nothing where there is nothing.
+    pub fn caution(&mut self, doubts: &[String]) {
+        if !doubts.is_empty() {
+            self.paragraph(0, Tone::Alarm, &format!("Caution: {}.", doubts.join("; ")));
+        }
+    }
+
     /// How the page of a measurement begins: what, when, whether it is whole, and what was asked.
     pub fn head(&mut self, title: &str, provenance: &Provenance, partial: bool, asked: &[(String, String)]) {
         let date = format::date_utc(provenance.started_unix_s);

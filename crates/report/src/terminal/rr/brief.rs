@@ -4,11 +4,7 @@ use netcliff_lab::rr::{OneWay, Report, RrRecord, RrRun, RrSample, ThreadCost, do
 
 use super::{Page, Style, Tone, asked, load, over_repeats, overview};
 use crate::format::{self, Unit};
-
-/// A half width of the mean's interval from which the verdict doubts it, as a share of the mean.
-const WIDE: f64 = 0.1;
-/// What to do about it.
-const SURER: &str = "more repeats or --precision 5% make it surer";
+use crate::terminal::{SURER, WIDE, beside};
 
 /// The verdict with what is to be doubted in it and the figures that one acts on; of several configurations a line each. The rest
 /// is in [`super::rr`].
@@ -25,7 +21,7 @@ pub fn rr_brief(run: &RrRun, style: Style) -> String {
             rows.first().iter().for_each(|record| head(&mut page, record));
             page.paragraph(0, Tone::Strong, &format!("{}.", most(rows)));
             overview(&mut page, run);
-            caution(&mut page, &doubts_of_several(rows));
+            page.caution(&doubts_of_several(rows));
         }
     }
     page.list("NOT MEASURED", &run.not_had);
@@ -49,7 +45,7 @@ fn head(page: &mut Page, record: &RrRecord) {
 /// The verdict and what is to be doubted in it, as both pages begin.
 pub(super) fn answer(page: &mut Page, record: &RrRecord) {
     page.paragraph(0, Tone::Strong, &format!("{}.", verdict(record)));
-    caution(page, &doubts(record));
+    page.caution(&doubts(record));
 }
 
 fn of_what(page: &mut Page, report: &Report) {
@@ -58,12 +54,6 @@ fn of_what(page: &mut Page, report: &Report) {
         Tone::Plain,
         &format!("{}; {}; {}", asked(&report.settings), load(&report.settings), report.path),
     );
-}
-
-fn caution(page: &mut Page, doubts: &[String]) {
-    if !doubts.is_empty() {
-        page.paragraph(0, Tone::Alarm, &format!("Caution: {}.", doubts.join("; ")));
-    }
 }
 
 /// `45.2 k/s (mean of 5 repeats, 44.9-45.5, 95 % confidence), round trip 21.3 us median, 38 us p99; limited by the server's
@@ -113,7 +103,7 @@ fn most(rows: &[RrRecord]) -> String {
 /// What makes the verdict less than sure, a sentence each.
 fn doubts(record: &RrRecord) -> Vec<String> {
     let report = &record.report;
-    let mut said: Vec<String> = super::super::beside(&report.notes).collect();
+    let mut said: Vec<String> = beside(&report.notes).collect();
     if let Some(width) = wide(record) {
         let width = format::share_short(width);
         said.push(format!("the mean may be off by ±{width}: {SURER}"));
@@ -132,8 +122,7 @@ fn doubts_of_several(rows: &[RrRecord]) -> Vec<String> {
     }
     for record in rows {
         let settings = &record.report.settings;
-        let beside = super::super::beside(&record.report.notes);
-        for doubt in beside.chain(counted(record)) {
+        for doubt in beside(&record.report.notes).chain(counted(record)) {
             said.push(format!("flows {}, depth {}: {doubt}", settings.flows, settings.depth));
         }
     }

@@ -5,9 +5,8 @@ use netcliff_lab::stats;
 
 use super::{Page, Style, Tone, median, name, number};
 use crate::format::{self, Unit};
+use crate::terminal::{SURER, WIDE, beside};
 
-/// A half width of the mean's interval from which the verdict doubts it, as a share of the mean.
-const WIDE: f64 = 0.1;
 /// Warnings that are shown; `-v` shows all.
 const WARNINGS: usize = 3;
 /// From so many columns on the table of a sweep says what limited each configuration.
@@ -42,10 +41,7 @@ pub fn stream_brief(report: &StreamReport, style: Style) -> String {
 /// The verdict and what is to be doubted in it, as both pages begin.
 pub(super) fn answer(page: &mut Page, report: &StreamReport) {
     page.paragraph(0, Tone::Strong, &format!("{}.", verdict(report)));
-    let doubts = doubts(report);
-    if !doubts.is_empty() {
-        page.paragraph(0, Tone::Alarm, &format!("Caution: {}.", doubts.join("; ")));
-    }
+    page.caution(&doubts(report));
 }
 
 /// `Goodput 24.6 Gbit/s (mean of 5 repeats, 24.1-25.1, 95 % confidence); limited by the receiver's thread (99 % of its CPU)`;
@@ -83,12 +79,12 @@ fn goodput(row: &StreamRow) -> String {
 
 /// What makes the verdict less than sure, a sentence each.
 fn doubts(report: &StreamReport) -> Vec<String> {
-    let mut said: Vec<String> = super::super::beside(&report.warnings).collect();
+    let mut said: Vec<String> = beside(&report.warnings).collect();
     let widths = report.rows.iter().filter_map(|row| row.known.as_ref()?.half_width);
     if let Some(width) = widths.reduce(f64::max).filter(|width| *width > WIDE) {
         let what = if report.rows.len() > 1 { "a mean may be off" } else { "the mean may be off" };
         let width = format::share_short(width);
-        said.push(format!("{what} by ±{width}: more repeats or --precision 5% make it surer"));
+        said.push(format!("{what} by ±{width}: {SURER}"));
         let pinned = report.asked.iter().find(|(name, _)| name == "CPUs").is_none_or(|(_, cpus)| !cpus.contains("any"));
         if !pinned {
             said.push("threads were not pinned (--cpu): repeats differ by where the scheduler puts them".to_owned());
@@ -179,7 +175,7 @@ fn busy(cpu: EndCpu) -> String {
 fn warnings(report: &StreamReport) -> Vec<String> {
     let endings = ["it is what limits the rate", "softirqs and other programs included"];
     let is_said = |warning: &String| endings.iter().any(|ending| warning.ends_with(ending));
-    let beside: Vec<String> = super::super::beside(&report.warnings).collect();
+    let beside: Vec<String> = beside(&report.warnings).collect();
     report.warnings.iter().filter(|warning| !is_said(warning) && !beside.contains(warning)).cloned().collect()
 }
 
