@@ -59,7 +59,8 @@ impl Drawing {
     }
 }
 
-fn axis(name: &str, dimension: Dimension, scale: Scale) -> Axis {
+/// An axis whose ends follow from the curves.
+pub(crate) fn axis(name: &str, dimension: Dimension, scale: Scale) -> Axis {
     Axis { name: name.to_owned(), dimension, scale, range: None }
 }
 
@@ -70,7 +71,8 @@ fn scale(curves: &[Curve]) -> Scale {
     if low > 0.0 && high >= DECADES * low { Scale::Log } else { Scale::Linear }
 }
 
-fn stored(title: &str, axes: Axes, curves: Vec<Curve>, provenance: &Provenance) -> Drawing {
+/// A whole drawing of these curves alone.
+pub(crate) fn stored(title: &str, axes: Axes, curves: Vec<Curve>, provenance: &Provenance) -> Drawing {
     Drawing {
         title: title.to_owned(),
         axes,

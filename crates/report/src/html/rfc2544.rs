@@ -1,7 +1,7 @@
 //! [`rfc2544`]: the report of `netcliff rfc2544` with the tables and graphs that RFC 2544 asks for.
 
 use maud::{Markup, html};
-use netcliff_core::experiment::{Axes, Axis, Curve, Dot, Scale};
+use netcliff_core::experiment::{Axes, Curve, Dot, Scale};
 use netcliff_core::measure::Dimension;
 use netcliff_core::{Figure, units};
 use netcliff_lab::rfc2544::report::{Rfc2544Report, SearchTurn, SizeReport};
@@ -12,6 +12,7 @@ use super::page;
 use super::stack::{figure, stack, words};
 use super::tables::facts;
 use crate::drawing::Drawing;
+use crate::drawing::stored::{axis, stored};
 use crate::format::{self, Unit};
 use crate::svg;
 use crate::terminal::rfc2544::{tables, throughput_of};
@@ -127,7 +128,6 @@ fn by_size(report: &Rfc2544Report, value: impl Fn(&SizeReport) -> Option<f64>) -
     figures_by_size(report, |size| value(size).map(Figure::exact))
 }
 
-/// The same of figures that may have intervals.
 /// A size's throughput; where it is a lower limit, its interval has no upper end.
 fn or_more(size: &SizeReport) -> Option<Figure> {
     let found = size.forwarded()?;
@@ -136,6 +136,7 @@ fn or_more(size: &SizeReport) -> Option<Figure> {
     Some(if size.is_lower_limit() { open() } else { found })
 }
 
+/// As [`by_size`], of figures that may have intervals.
 fn figures_by_size(report: &Rfc2544Report, figure: impl Fn(&SizeReport) -> Option<Figure>) -> Vec<Dot> {
     let fixed = report.sizes.iter().filter(|size| matches!(size.frame, FrameSize::Fixed(_)));
     let mut dots: Vec<Dot> = fixed.filter_map(|size| Some(Dot { x: size.mean_bytes, y: figure(size)? })).collect();
@@ -147,22 +148,9 @@ fn curve(name: impl Into<String>, dots: Vec<Dot>) -> Option<Curve> {
     (!dots.is_empty()).then(|| Curve { name: name.into(), answerer: None, dots })
 }
 
-fn axis(name: &str, dimension: Dimension, scale: Scale) -> Axis {
-    Axis { name: name.to_owned(), dimension, scale, range: None }
-}
-
 fn drawing(report: &Rfc2544Report, title: &str, axes: Axes, curves: Vec<Curve>) -> Option<Drawing> {
-    (!curves.is_empty()).then(|| Drawing {
-        title: title.to_owned(),
-        axes,
-        curves,
-        marks: Vec::new(),
-        not_had: Vec::new(),
-        asked: Vec::new(),
-        source: String::new(),
-        provenance: report.provenance.clone(),
-        partial: report.partial.is_some(),
-    })
+    let partial = report.partial.is_some();
+    (!curves.is_empty()).then(|| Drawing { partial, ..stored(title, axes, curves, &report.provenance) })
 }
 
 /// What a line carries from the smallest measured size to the largest: a curve, not straight between the few sizes that were measured.
