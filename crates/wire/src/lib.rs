@@ -42,6 +42,7 @@ pub mod schedule;
 pub mod sink;
 mod sockopt;
 pub mod thread;
+mod ticks;
 pub mod tracker;
 pub mod transfer;
 pub mod transmit;

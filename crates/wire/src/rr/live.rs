@@ -7,6 +7,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::ticks::{Tick, Ticks};
+
 /// What all flows had answered in a part of the open window.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
@@ -84,47 +86,41 @@ struct Totals {
     timeouts: u64,
 }
 
-/// Cuts the open window into intervals.
+/// Reads the cells at the end of each interval of the open window.
 #[derive(Debug)]
-pub(super) struct Ticks<'a> {
+pub(super) struct IntervalReader<'a> {
     wanted: Intervals<'a>,
     cells: &'a [Cell],
-    opened_ns: u64,
-    every_ns: u64,
-    due_ns: u64,
-    last_ns: u64,
+    ticks: Ticks,
     last: Totals,
 }
 
-impl<'a> Ticks<'a> {
+impl<'a> IntervalReader<'a> {
     /// From the opening of the window on.
     pub(super) fn new(wanted: Intervals<'a>, cells: &'a [Cell], opened_ns: u64) -> Self {
-        let every_ns = u64::try_from(wanted.every.as_nanos()).unwrap_or(u64::MAX).max(1);
-        let due_ns = opened_ns.saturating_add(every_ns);
-        Self { wanted, cells, opened_ns, every_ns, due_ns, last_ns: opened_ns, last: Totals::default() }
+        Self { wanted, cells, ticks: Ticks::new(wanted.every, opened_ns), last: Totals::default() }
     }
 
     /// When the next one ends (ns).
     pub(super) fn due_ns(&self) -> u64 {
-        self.due_ns
+        self.ticks.due_ns()
     }
 
     /// Tells of the interval that has ended by now, if one has.
     pub(super) fn look(&mut self, now_ns: u64) {
-        if now_ns >= self.due_ns {
-            self.due_ns += ((now_ns - self.due_ns) / self.every_ns + 1) * self.every_ns;
-            self.tell(now_ns);
+        if let Some(tick) = self.ticks.passed(now_ns) {
+            self.tell(tick);
         }
     }
 
     /// Tells of what is left as the window closes, unless it is next to nothing.
     pub(super) fn rest(mut self, now_ns: u64) {
-        if now_ns.saturating_sub(self.last_ns) > self.every_ns / 20 {
-            self.tell(now_ns);
+        if let Some(tick) = self.ticks.rest(now_ns) {
+            self.tell(tick);
         }
     }
 
-    fn tell(&mut self, now_ns: u64) {
+    fn tell(&mut self, Tick { from_s, to_s }: Tick) {
         let load =
             |pick: fn(&Cell) -> &AtomicU64| self.cells.iter().map(|cell| pick(cell).load(Ordering::Relaxed)).sum();
         let now = Totals {
@@ -136,16 +132,15 @@ impl<'a> Ticks<'a> {
         let transactions = now.transactions.saturating_sub(self.last.transactions);
         let latency_ns = now.latency_ns.saturating_sub(self.last.latency_ns);
         let any = transactions > 0;
-        let since_opened_s = |ns: u64| ns.saturating_sub(self.opened_ns) as f64 * 1e-9;
         let interval = Interval {
-            from_s: since_opened_s(self.last_ns),
-            to_s: since_opened_s(now_ns),
+            from_s,
+            to_s,
             transactions,
             mean_s: any.then(|| latency_ns as f64 * 1e-9 / transactions as f64),
             max_s: any.then_some(max_ns as f64 * 1e-9),
             timeouts: now.timeouts.saturating_sub(self.last.timeouts),
         };
-        (self.last, self.last_ns) = (now, now_ns);
+        self.last = now;
         (self.wanted.told)(interval);
     }
 }
@@ -161,24 +156,24 @@ mod tests {
         let told = |interval| to.send(interval).expect("it is heard");
         let wanted = Intervals { every: Duration::from_secs(1), told: &told };
         let cells = [Cell::default(), Cell::default()];
-        let mut ticks = Ticks::new(wanted, &cells, S);
+        let mut reader = IntervalReader::new(wanted, &cells, S);
         cells[0].count(10_000);
         cells[0].count(30_000);
         cells[1].count(20_000);
-        ticks.look(2 * S - 1);
+        reader.look(2 * S - 1);
         assert!(heard.try_recv().is_err(), "it is not over");
-        ticks.look(2 * S);
+        reader.look(2 * S);
         let first = heard.try_recv().expect("it is over");
         assert_eq!((first.from_s, first.to_s, first.transactions, first.timeouts), (0.0, 1.0, 3, 0));
         assert_eq!((first.mean_s, first.max_s, first.rate_per_s()), (Some(20e-6), Some(30e-6), 3.0));
         // The longest is that of its interval; of none there is no latency.
         cells[1].count(5_000);
         cells[1].gave_up(2);
-        ticks.look(3 * S);
+        reader.look(3 * S);
         let second = heard.try_recv().expect("it is over");
         assert_eq!((second.transactions, second.max_s, second.timeouts), (1, Some(5e-6), 2));
-        assert_eq!(ticks.due_ns(), 4 * S);
-        ticks.rest(3 * S + S / 2);
+        assert_eq!(reader.due_ns(), 4 * S);
+        reader.rest(3 * S + S / 2);
         let third = heard.try_recv().expect("half an interval");
         assert_eq!((third.from_s, third.to_s, third.mean_s, third.max_s, third.timeouts), (2.0, 2.5, None, None, 0));
     }

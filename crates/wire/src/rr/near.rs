@@ -14,7 +14,7 @@ use netcliff_host::cpu::system::{SystemShares, SystemStamp};
 use netcliff_host::cpu::{CpuMeter, CpuSplit};
 
 use super::flow::{Counts, Flow, Window};
-use super::live::{Cell, Intervals, Ticks};
+use super::live::{Cell, IntervalReader, Intervals};
 use super::report::{Report, ServerCount};
 use super::settings::{Settings, Transport};
 use super::socket::Socket;
@@ -124,9 +124,10 @@ pub fn run(
             // A thread that has died is noticed below.
             let _ = go.send(window);
         }
-        let ticks = near.intervals.map(|wanted| Ticks::new(wanted, &cells, window.opens_ns));
-        let watch =
-            watch((window, ticks), &near, &quit, far, meter, || threads.iter().all(|(thread, _)| thread.is_finished()));
+        let reader = near.intervals.map(|wanted| IntervalReader::new(wanted, &cells, window.opens_ns));
+        let watch = watch((window, reader), &near, &quit, far, meter, || {
+            threads.iter().all(|(thread, _)| thread.is_finished())
+        });
         let flows: Result<Vec<Counts>, _> = threads
             .into_iter()
             .map(|(thread, _)| thread.join().map_err(|panic| WireError::died("client", &*panic)))
@@ -185,7 +186,7 @@ fn flow(mut flow: Flow<'_>, number: u32, prepared: Prepared, near: &Near<'_>, qu
 
 /// Reads the meters as the window opens and closes, and ends the test early where it must.
 fn watch(
-    (window, mut intervals): (Window, Option<Ticks<'_>>),
+    (window, mut intervals): (Window, Option<IntervalReader<'_>>),
     near: &Near<'_>,
     quit: &AtomicBool,
     far: &mut Far<'_>,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use nix::sys::socket;
 
 use super::conduct::Shared;
-use super::live::Ticks;
+use super::live::IntervalReader;
 use super::meter::Phase;
 use super::sampler::{Sampler, Sockets};
 use super::{Span, Watch};
@@ -54,14 +54,14 @@ pub(super) struct Conductor<'a> {
     leaders_left: usize,
     failed: bool,
     /// Cuts the open windows into intervals, where somebody wants them.
-    ticks: Option<Ticks>,
+    intervals: Option<IntervalReader>,
 }
 
 impl<'a> Conductor<'a> {
     /// For so many flows, as long as `leaders` of the ends are at work.
     pub(super) fn new(shared: &'a Shared<'a>, flows: usize, leaders: usize, heard: mpsc::Receiver<Event>) -> Self {
         let sampled = std::iter::repeat_with(|| None).take(flows).collect();
-        Self { shared, heard, sampled, others: Vec::new(), leaders_left: leaders, failed: false, ticks: None }
+        Self { shared, heard, sampled, others: Vec::new(), leaders_left: leaders, failed: false, intervals: None }
     }
 
     /// Conducts from the first byte to the last window; a reason where it was stopped before.
@@ -78,7 +78,7 @@ impl<'a> Conductor<'a> {
         if let Some(sampler) = sampler {
             sampler.begin(Arc::clone(&sampled), opened_ns, spans.interval_ns);
         }
-        self.ticks = watch.interval().map(|every| Ticks::new(every, opened_ns, &self.shared.live));
+        self.intervals = watch.interval().map(|every| IntervalReader::new(every, opened_ns, &self.shared.live));
         for window in 1..=spans.windows {
             if stopped.is_some() || self.failed {
                 break;
@@ -95,7 +95,8 @@ impl<'a> Conductor<'a> {
             }
         }
         let latest = sampler.map(Sampler::latest);
-        let rest = self.ticks.take().and_then(|ticks| ticks.rest(clock::monotonic_ns(), &self.shared.live, latest));
+        let rest =
+            self.intervals.take().and_then(|reader| reader.rest(clock::monotonic_ns(), &self.shared.live, latest));
         if let Some(sampler) = sampler {
             sampler.last();
         }
@@ -153,7 +154,7 @@ impl<'a> Conductor<'a> {
             let now_ns = clock::monotonic_ns();
             self.shared.phase.look(now_ns);
             let latest = sampler.map(Sampler::latest);
-            let passed = self.ticks.as_mut().and_then(|ticks| ticks.passed(now_ns, &self.shared.live, latest));
+            let passed = self.intervals.as_mut().and_then(|reader| reader.passed(now_ns, &self.shared.live, latest));
             if let Some(passed) = passed {
                 watch.passed(&passed);
             }
@@ -163,7 +164,7 @@ impl<'a> Conductor<'a> {
             if let Some(why) = self.asked_to_stop() {
                 return Some(why.to_owned());
             }
-            let due_ns = self.ticks.as_ref().map(Ticks::due_ns);
+            let due_ns = self.intervals.as_ref().map(IntervalReader::due_ns);
             let wake_ns = until_ns.into_iter().chain(due_ns).fold(now_ns + LOOK_NS, u64::min);
             match self.heard.recv_timeout(Duration::from_nanos(wake_ns.saturating_sub(now_ns))) {
                 Ok(event) => self.note(event),

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::TcpSample;
+use crate::ticks::{Tick, Ticks};
 
 /// What all flows moved in a part of the open windows, as far as their ends are in this process.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -88,56 +89,49 @@ impl Latest {
 /// How far all were at a time.
 #[derive(Debug, Clone, Copy)]
 struct Totals {
-    at_ns: u64,
     sent: Option<u64>,
     received: Option<u64>,
     /// None before TCP_INFO told anything.
     retransmissions: Option<u64>,
 }
 
-/// Cuts the open windows into intervals.
+/// Reads the cells at the end of each interval of the open windows.
 #[derive(Debug)]
-pub(super) struct Ticks {
-    opened_ns: u64,
-    every_ns: u64,
-    due_ns: u64,
+pub(super) struct IntervalReader {
+    ticks: Ticks,
     last: Totals,
 }
 
-impl Ticks {
+impl IntervalReader {
     /// From now on, where all windows begin.
     pub(super) fn new(every: Duration, opened_ns: u64, cells: &Cells) -> Self {
-        let every_ns = u64::try_from(every.as_nanos()).unwrap_or(u64::MAX).max(1);
-        Self { opened_ns, every_ns, due_ns: opened_ns.saturating_add(every_ns), last: totals(opened_ns, cells, None) }
+        Self { ticks: Ticks::new(every, opened_ns), last: totals(cells, None) }
     }
 
     /// When the next one ends (ns).
     pub(super) fn due_ns(&self) -> u64 {
-        self.due_ns
+        self.ticks.due_ns()
     }
 
     /// The interval that has ended by now, if one has; those that passed without a look are one with it.
     pub(super) fn passed(&mut self, now_ns: u64, cells: &Cells, tcp: Option<&Latest>) -> Option<Interval> {
-        if now_ns < self.due_ns {
-            return None;
-        }
-        self.due_ns += ((now_ns - self.due_ns) / self.every_ns + 1) * self.every_ns;
-        Some(self.until(totals(now_ns, cells, tcp), tcp))
+        let tick = self.ticks.passed(now_ns)?;
+        Some(self.read(tick, cells, tcp))
     }
 
     /// What is left when the windows close, unless it is next to nothing.
     pub(super) fn rest(mut self, now_ns: u64, cells: &Cells, tcp: Option<&Latest>) -> Option<Interval> {
-        let is_worth_it = now_ns.saturating_sub(self.last.at_ns) > self.every_ns / 20;
-        is_worth_it.then(|| self.until(totals(now_ns, cells, tcp), tcp))
+        let tick = self.ticks.rest(now_ns)?;
+        Some(self.read(tick, cells, tcp))
     }
 
-    fn until(&mut self, now: Totals, tcp: Option<&Latest>) -> Interval {
+    fn read(&mut self, Tick { from_s, to_s }: Tick, cells: &Cells, tcp: Option<&Latest>) -> Interval {
+        let now = totals(cells, tcp);
         let since = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
-        let since_opened_s = |ns: u64| ns.saturating_sub(self.opened_ns) as f64 * 1e-9;
         let before = self.last.retransmissions.or_else(|| tcp?.first.get().copied());
         let interval = Interval {
-            from_s: since_opened_s(self.last.at_ns),
-            to_s: since_opened_s(now.at_ns),
+            from_s,
+            to_s,
             sent_bytes: since(now.sent, self.last.sent),
             received_bytes: since(now.received, self.last.received),
             retransmissions: since(now.retransmissions, before),
@@ -150,10 +144,9 @@ impl Ticks {
     }
 }
 
-fn totals(at_ns: u64, cells: &Cells, tcp: Option<&Latest>) -> Totals {
+fn totals(cells: &Cells, tcp: Option<&Latest>) -> Totals {
     let retransmissions = tcp.filter(|tcp| tcp.first.get().is_some());
     Totals {
-        at_ns,
         sent: cells.sum(true),
         received: cells.sum(false),
         retransmissions: retransmissions.map(|tcp| tcp.retransmissions.load(Ordering::Relaxed)),
@@ -174,8 +167,8 @@ mod tests {
         for (flow, sender, bytes) in [(0, true, 100), (0, false, 90), (1, true, 10)] {
             set(flow, sender, bytes);
         }
-        let mut ticks = Ticks::new(Duration::from_secs(1), 5 * S, &cells);
-        assert_eq!(ticks.passed(6 * S - 1, &cells, None), None);
+        let mut reader = IntervalReader::new(Duration::from_secs(1), 5 * S, &cells);
+        assert_eq!(reader.passed(6 * S - 1, &cells, None), None);
         set(0, true, 1100);
         set(1, false, 500);
         let tcp = Latest::default();
@@ -183,25 +176,25 @@ mod tests {
         tcp.note(&[sample(7), Vec::new()]);
         tcp.note(&[sample(9), vec![TcpSample { rtt_s: 4e-3, ..TcpSample::default() }]]);
         // Seen late: its length is what it was, and the next ends when it was to end.
-        let first = ticks.passed(6 * S + S / 4, &cells, Some(&tcp)).expect("it is over");
+        let first = reader.passed(6 * S + S / 4, &cells, Some(&tcp)).expect("it is over");
         assert_eq!((first.from_s, first.to_s), (0.0, 1.25));
         assert_eq!((first.sent_bytes, first.received_bytes), (Some(1000), Some(500)));
         assert_eq!((first.retransmissions, first.rtt_s), (Some(2), Some(3e-3)));
         assert!((first.rate_bps(1000) - 6400.0).abs() < 1e-6);
-        assert_eq!(ticks.due_ns(), 7 * S);
+        assert_eq!(reader.due_ns(), 7 * S);
         // Several that nobody looked at are one.
         set(0, true, 1500);
-        let second = ticks.passed(9 * S + S / 2, &cells, Some(&tcp)).expect("it is over");
+        let second = reader.passed(9 * S + S / 2, &cells, Some(&tcp)).expect("it is over");
         assert_eq!((second.from_s, second.to_s, second.sent_bytes), (1.25, 4.5, Some(400)));
-        assert_eq!((second.retransmissions, ticks.due_ns()), (Some(0), 10 * S));
-        assert_eq!(ticks.rest(9 * S + S / 2 + S / 50, &cells, None), None, "next to nothing");
+        assert_eq!((second.retransmissions, reader.due_ns()), (Some(0), 10 * S));
+        assert_eq!(reader.rest(9 * S + S / 2 + S / 50, &cells, None), None, "next to nothing");
     }
 
     #[test]
     fn an_end_that_is_elsewhere_has_no_count() {
         let cells = Cells::new(&[(0, true)], true);
-        let ticks = Ticks::new(Duration::from_secs(1), 0, &cells);
-        let rest = ticks.rest(S / 2, &cells, None).expect("half a second");
+        let reader = IntervalReader::new(Duration::from_secs(1), 0, &cells);
+        let rest = reader.rest(S / 2, &cells, None).expect("half a second");
         assert_eq!((rest.sent_bytes, rest.received_bytes, rest.retransmissions), (Some(0), None, None));
         assert!(Cells::new(&[(0, true)], false).of(0, true).is_none(), "nobody asked");
     }
