@@ -15,6 +15,8 @@ const SYSCTL: &str = "Documentation/admin-guide/sysctl/net.rst";
 const ETHTOOL: &str = "include/uapi/linux/ethtool.h, struct ethtool_coalesce; lib/dim/net_dim.c";
 /// How long a reader polls (us): what the kernel's documentation recommends for busy_read.
 const BUSY_US: u32 = 50;
+const NS_PER_S: f64 = 1e9;
+const US_PER_S: f64 = 1e6;
 /// Packets of a poll of a driver (NAPI_POLL_WEIGHT).
 const WEIGHT: u64 = 64;
 
@@ -187,12 +189,7 @@ impl Draft<'_> {
     fn deferral(&mut self, napi: &Napi) -> Result<(), String> {
         let reason = "after an empty poll a timer polls again before the interrupt comes back";
         self.instance(NapiKey::DeferHardIrqs, napi.defer_hard_irqs, reason)?;
-        let timeout_ns = u32::try_from(whole(napi.gro_flush_timeout_s * 1e9)).map_err(|_| {
-            format!(
-                "gro_flush_timeout {} is longer than the kernel takes",
-                units::print_time_s(napi.gro_flush_timeout_s)
-            )
-        })?;
+        let timeout_ns = in_u32("gro_flush_timeout", napi.gro_flush_timeout_s, NS_PER_S)?;
         self.instance(NapiKey::GroFlushTimeout, timeout_ns, reason)?;
         let reason = if napi.threaded { "a thread polls, which the scheduler places" } else { "the softirq polls" };
         self.instance(NapiKey::Threaded, u32::from(napi.threaded), reason)
@@ -210,7 +207,7 @@ impl Draft<'_> {
         if napi.irq_suspend_timeout_s == 0.0 {
             return Ok(());
         }
-        let timeout_ns = whole(napi.irq_suspend_timeout_s * 1e9) as u32;
+        let timeout_ns = in_u32("irq_suspend_timeout", napi.irq_suspend_timeout_s, NS_PER_S)?;
         self.instance(NapiKey::IrqSuspendTimeout, timeout_ns, "no interrupts while an application polls")
     }
 
@@ -260,14 +257,14 @@ impl Draft<'_> {
             }
             (timer_s, gap_s, _) => timer_s.or(gap_s).unwrap_or(0.0),
         };
-        let usecs = whole(delay_s * 1e6);
+        let usecs = in_u32("rx-usecs", delay_s, US_PER_S)?;
         if let Device::Port(_, port) = self.device {
-            let accepted = u64::from(port.nic.accepted_delay_us(usecs as u32));
+            let accepted = port.nic.accepted_delay_us(usecs);
             if accepted != usecs {
                 return Err(format!("the driver of {} takes no delay below {accepted} us", port.nic.name));
             }
         }
-        Ok(usecs)
+        Ok(u64::from(usecs))
     }
 
     fn dim(&mut self, dim: Dim) -> Result<(), String> {
@@ -301,6 +298,14 @@ impl Draft<'_> {
 
 fn whole(value: f64) -> u64 {
     value.round() as u64
+}
+
+/// A time in the kernel's unit, of which one second holds `per_s`. Errors: it does not fit the kernel's 32 bits.
+fn in_u32(name: &str, time_s: f64, per_s: f64) -> Result<u32, String> {
+    u32::try_from(whole(time_s * per_s)).map_err(|_| {
+        let longest = units::print_time_s(f64::from(u32::MAX) / per_s);
+        format!("{name} {} is longer than the kernel takes: at most {longest}", units::print_time_s(time_s))
+    })
 }
 
 #[cfg(test)]

@@ -93,6 +93,25 @@ fn a_delay_is_what_the_driver_means_by_it() {
     assert!(on(&intel, "coalesce:min_gap=3us,masked=true").unwrap_err().contains("10 us"));
 }
 
+/// The kernel's times have 32 bits: one that has more is refused, not cut to another.
+#[test]
+fn a_time_that_the_kernel_has_no_bits_for_is_refused() {
+    let any = |scheme: &str| commands(scheme, Device::Any("DEV"));
+    let mlx = port("mlx5_core", &[("rx-usecs", 8), ("rx-frames", 128), ("adaptive-rx", 0)]);
+    for (scheme, part) in [
+        ("napi:busy_poll,irq_suspend_timeout=5s", "irq_suspend_timeout 5s is longer"),
+        ("napi:defer_hard_irqs=2,gro_flush_timeout=5s", "gro_flush_timeout 5s is longer"),
+        // One above 2^32 us, which cut to 32 bits would be 1 us.
+        ("coalesce:usecs=4294.967297s,masked=true", "rx-usecs 4294.967297s is longer"),
+    ] {
+        for why in [any(scheme).unwrap_err(), on(&mlx, scheme).unwrap_err()] {
+            assert!(why.contains(part) && why.contains("at most 4"), "{scheme}: {why}");
+        }
+    }
+    let longest = any("napi:busy_poll,irq_suspend_timeout=4294967295ns").unwrap();
+    assert!(longest.last().unwrap().contains("4294967295"), "{longest:?}");
+}
+
 #[test]
 fn without_a_device_the_commands_name_a_placeholder() {
     let any = |scheme: &str| commands(scheme, Device::Any("DEV"));
