@@ -58,6 +58,20 @@ impl Figure {
         self.interval.map_or(0.0, |interval| (interval.high - interval.low) / 2.0 / self.value.abs())
     }
 
+    /// Of a quantity that cannot be below 0: nor can its interval. A symmetric one reaches there where few repeats differ much.
+    #[must_use]
+    pub fn not_negative(self) -> Self {
+        let interval = self.interval.map(|ends| Interval { low: ends.low.max(0.0), ..ends });
+        Self { interval, ..self }
+    }
+
+    /// Of a share: nor can its interval reach beyond 1.
+    #[must_use]
+    pub fn as_share(self) -> Self {
+        let interval = self.interval.map(|ends| Interval { low: ends.low.max(0.0), high: ends.high.min(1.0), ..ends });
+        Self { interval, ..self }
+    }
+
     /// The figure in other terms: value and ends through `other`, which must not decrease, so that low stays low.
     #[must_use]
     pub fn mapped(&self, other: impl Fn(f64) -> f64) -> Self {
@@ -298,5 +312,11 @@ mod tests {
         let figure = Figure::sampled(10.0, 1.0, 0.99);
         assert!(figure.covers(9.0) && figure.covers(11.0) && !figure.covers(11.1));
         assert_eq!(figure.scaled(2.0).interval.unwrap().high, 22.0);
+        let ends = |figure: Figure| figure.interval.map(|ends| (ends.low, ends.high));
+        let wide = Figure::sampled(0.5, 0.75, 0.95);
+        assert_eq!((ends(wide.not_negative()), ends(wide.as_share())), (Some((0.0, 1.25)), Some((0.0, 1.0))));
+        let inside = Figure::sampled(0.5, 0.25, 0.95);
+        assert_eq!((inside.not_negative(), inside.as_share()), (inside, inside));
+        assert_eq!(Figure::exact(-1.0).not_negative(), Figure::exact(-1.0));
     }
 }

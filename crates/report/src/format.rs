@@ -199,12 +199,6 @@ pub fn interval(figure: &Figure, unit: Unit, dash: &str) -> Option<String> {
     figure.value.is_finite().then(|| figure.interval.map(|i| ends(figure.value, &i, unit, dash)))?
 }
 
-/// A figure that cannot be below 0, with an interval that is not either: few repeats that differ much make it reach there.
-pub fn not_negative(figure: Figure) -> Figure {
-    let interval = figure.interval.map(|ends| Interval { low: ends.low.max(0.0), ..ends });
-    Figure { interval, ..figure }
-}
-
 /// A figure with its half width: `412 ± 9 kpps`; the ends instead where the interval is not symmetric.
 pub fn plus_minus(figure: &Figure, unit: Unit) -> String {
     let Some(interval) = figure.interval.filter(|_| figure.value.is_finite()) else {

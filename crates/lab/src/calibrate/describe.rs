@@ -52,7 +52,8 @@ fn costs(fits: &Fits, seen: &Seen, base: &TrialSpec, method: &str) -> Vec<Cost> 
     ];
     rows.into_iter()
         .filter_map(|(key, figure, unit, how)| {
-            Some(Cost { key: key.to_owned(), figure: figure?, unit: unit.to_owned(), how: how.to_owned() })
+            let figure = figure?.not_negative();
+            Some(Cost { key: key.to_owned(), figure, unit: unit.to_owned(), how: how.to_owned() })
         })
         .collect()
 }

@@ -55,8 +55,8 @@ pub fn besides(observations: &[&Observation], load_pps: f64) -> Option<CpuBeside
         |of: fn(&Counts) -> Option<f64>| -> Vec<f64> { counts().filter_map(|c| Some(of(c)? / c.elapsed_s)).collect() };
     Some(CpuBesides {
         load_pps,
-        other: stats::mean(&shares(|c| Some(c.other_s)))?,
-        meter: stats::mean(&shares(|c| c.meter_s)),
+        other: stats::mean(&shares(|c| Some(c.other_s)))?.as_share(),
+        meter: stats::mean(&shares(|c| c.meter_s)).map(Figure::as_share),
     })
 }
 

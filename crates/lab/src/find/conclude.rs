@@ -44,17 +44,18 @@ pub fn merge(observations: &[Observation]) -> Option<Merged> {
     let last = *used.last()?;
     let over = |pick: &dyn Fn(&Outcome) -> Option<Figure>| {
         let values: Vec<f64> = used.iter().filter_map(|outcome| pick(outcome)).map(|figure| figure.value).collect();
-        stats::mean(&values)
+        stats::mean(&values).map(Figure::not_negative)
     };
+    let share = |pick: &dyn Fn(&Outcome) -> Option<Figure>| over(pick).map(Figure::as_share);
     let outcome = Outcome {
         offered_pps: over(&|o| o.offered_pps),
         throughput_pps: over(&|o| o.throughput_pps),
         goodput_bps: over(&|o| o.goodput_bps),
-        loss_fraction: over(&|o| o.loss_fraction).map(not_negative),
+        loss_fraction: share(&|o| o.loss_fraction),
         loss: Some(Loss {
-            ring: over(&|o| o.loss?.ring).map(not_negative),
-            socket: over(&|o| o.loss?.socket).map(not_negative),
-            sender: over(&|o| o.loss?.sender).map(not_negative),
+            ring: share(&|o| o.loss?.ring),
+            socket: share(&|o| o.loss?.socket),
+            sender: share(&|o| o.loss?.sender),
         }),
         latency_s: Some(Latency {
             mean: over(&|o| o.latency_s?.mean),
@@ -67,12 +68,12 @@ pub fn merge(observations: &[Observation]) -> Option<Merged> {
         }),
         latency_to: last.latency_to.clone(),
         cpu: last.cpu.is_some().then(|| CpuShares {
-            interrupt: over(&|o| o.cpu?.interrupt),
-            poll: over(&|o| o.cpu?.poll),
-            protocol: over(&|o| o.cpu?.protocol),
-            application: over(&|o| o.cpu?.application),
-            paused: over(&|o| o.cpu?.paused),
-            available: over(&|o| o.cpu?.available),
+            interrupt: share(&|o| o.cpu?.interrupt),
+            poll: share(&|o| o.cpu?.poll),
+            protocol: share(&|o| o.cpu?.protocol),
+            application: share(&|o| o.cpu?.application),
+            paused: share(&|o| o.cpu?.paused),
+            available: share(&|o| o.cpu?.available),
         }),
         cpu_method: last.cpu_method.clone(),
         interrupts_per_s: over(&|o| o.interrupts_per_s),
@@ -86,14 +87,6 @@ pub fn merge(observations: &[Observation]) -> Option<Merged> {
         notes: notes(&used),
     };
     Some(Merged { outcome, repeats: used.len() as u32, kept_up })
-}
-
-/// A share or a count cannot be below 0, whatever a Student interval says.
-fn not_negative(figure: Figure) -> Figure {
-    match figure.interval {
-        Some(i) => Figure::between(figure.value, i.low.max(0.0), i.high, i.confidence),
-        None => figure,
-    }
 }
 
 fn notes(used: &[&Outcome]) -> Vec<String> {

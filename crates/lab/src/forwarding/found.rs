@@ -78,7 +78,7 @@ impl Found {
 /// One CPU that does one after the other what tester and router were seen to need for a frame: 1 / (t + r).
 fn in_turn(samples: &[ForwardingSample]) -> Option<Figure> {
     let both = |sample: &ForwardingSample| Some(1.0 / (1.0 / sample.sender_pps + 1.0 / sample.predicted?.server_pps));
-    stats::mean(&samples.iter().filter_map(both).collect::<Vec<f64>>())
+    stats::mean(&samples.iter().filter_map(both).collect::<Vec<f64>>()).map(Figure::not_negative)
 }
 
 /// What the predictions are of, and where there are none.

@@ -203,7 +203,7 @@ impl ForwardingRow {
         base: Option<&[ForwardingSample]>,
     ) -> Self {
         let values = |read: &dyn Fn(&ForwardingSample) -> Option<f64>| -> Option<Figure> {
-            stats::mean(&samples.iter().filter_map(read).collect::<Vec<f64>>())
+            stats::mean(&samples.iter().filter_map(read).collect::<Vec<f64>>()).map(Figure::not_negative)
         };
         let throughput_pps = values(&|sample| sample.throughput_pps);
         let simulated_pps = values(&|sample| sample.predicted?.simulated_pps);

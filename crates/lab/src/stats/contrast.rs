@@ -57,7 +57,10 @@ impl Estimate {
         let Some(interval) = figure.interval else { return Some(Self::exact(figure.value)) };
         let degrees = repeats.filter(|repeats| *repeats > 1).map_or(f64::INFINITY, |repeats| f64::from(repeats - 1));
         let quantile = quantile(degrees, interval.confidence)?;
-        let error = (interval.high - interval.low) / 2.0 / quantile;
+        // An amount's interval may be cut at 0; its upper half is whole.
+        let is_cut = interval.low == 0.0 && figure.value > 0.0;
+        let half = if is_cut { interval.high - figure.value } else { (interval.high - interval.low) / 2.0 };
+        let error = half / quantile;
         (figure.value.is_finite() && error.is_finite()).then_some(Self { mean: figure.value, error, degrees })
     }
 

@@ -59,7 +59,7 @@ pub struct TransferRow {
 impl TransferRow {
     /// A figure's mean over the repeats with its interval; None where it was not measured.
     pub fn figure(&self, measure: TransferMeasure) -> Option<Figure> {
-        stats::mean(&self.values(measure))
+        stats::mean(&self.values(measure)).map(Figure::not_negative)
     }
 
     /// A figure of each repeat that has it.

@@ -67,7 +67,7 @@ fn overview(page: &mut Page, run: &RrRun) {
 
 fn over_repeats(record: &RrRecord, pick: fn(&RrSample) -> Option<f64>) -> Option<Figure> {
     let values: Vec<f64> = record.repeats.iter().filter_map(pick).collect();
-    netcliff_lab::stats::mean(&values)
+    netcliff_lab::stats::mean(&values).map(Figure::not_negative)
 }
 
 fn head(page: &mut Page, record: &RrRecord) {

@@ -1,7 +1,7 @@
 //! What is concluded from figures: merged repeats, contradictions, bottleneck.
 
 use netcliff_core::finding::SweepPoint;
-use netcliff_core::{CpuShares, EngineKind, Figure, Finding, Loss, Outcome};
+use netcliff_core::{CpuShares, EngineKind, Figure, Finding, Latency, Loss, Outcome};
 
 use super::super::{binding, conclude, contradict};
 use super::whole::finding;
@@ -30,6 +30,33 @@ fn searched(fake: &mut Fake) -> (Cliffs, Finding) {
     finding.searches = cliffs.summary();
     finding.cliff_pps.wire = cliffs.own().ok();
     (cliffs, finding)
+}
+
+/// Few repeats that differ much: Student's interval of them begins below 0, where no time, rate or share is.
+#[test]
+fn no_interval_of_an_amount_begins_below_0() {
+    let good = at(100e3, &mut host(1));
+    let repeat = |p99_s: f64, share: f64| {
+        let figure = |value: f64| Some(Figure::exact(value));
+        let outcome = Outcome {
+            throughput_pps: figure(1e9 * p99_s),
+            latency_s: Some(Latency { p99: figure(p99_s), ..Latency::default() }),
+            cpu: Some(CpuShares { available: figure(share), ..CpuShares::default() }),
+            polls_per_s: figure(1e8 * p99_s),
+            ..Outcome::default()
+        };
+        crate::bench::Observation { outcome, ..good.clone() }
+    };
+    let merged = conclude::merge(&[repeat(30e-6, 0.2), repeat(300e-6, 0.9)]).unwrap().into_point(1e5).outcome;
+    let p99 = merged.latency_s.unwrap().p99.unwrap();
+    let ends = p99.interval.unwrap();
+    // Mean 165 us, half width 12.7 x 135 us.
+    assert!((p99.value - 165e-6).abs() < 1e-9 && (ends.high - 1.88e-3).abs() < 1e-5, "{p99:?}");
+    let available = merged.cpu.unwrap().available.unwrap().interval.unwrap();
+    assert_eq!((ends.low, available.low, available.high), (0.0, 0.0, 1.0));
+    for figure in [merged.throughput_pps, merged.polls_per_s] {
+        assert_eq!(figure.unwrap().interval.unwrap().low, 0.0, "{figure:?}");
+    }
 }
 
 #[test]

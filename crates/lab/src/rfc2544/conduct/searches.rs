@@ -1,6 +1,6 @@
 //! The searches of a frame size: one, or one a round.
 
-use netcliff_core::{Figure, Interval};
+use netcliff_core::Figure;
 
 use super::{Asker, Device};
 use crate::rfc2544::report::{GoalReport, Limit, SearchTurn, SizeReport};
@@ -148,8 +148,7 @@ fn mean(bounds: &[(f64, Option<f64>)]) -> Option<Figure> {
     let lowers: Vec<f64> = bounds.iter().map(|(lower, _)| *lower).collect();
     let figure =
         Estimate::of_bounds(bounds).map(|estimate| estimate.figure(CONFIDENCE)).or_else(|| stats::mean(&lowers))?;
-    let interval = figure.interval.map(|ends| Interval { low: ends.low.max(0.0), ..ends });
-    Some(Figure { interval, ..figure })
+    Some(figure.not_negative())
 }
 
 /// What the searches leave open of a goal, each once, with how many of them it is of; `of` is what each sentence begins with.

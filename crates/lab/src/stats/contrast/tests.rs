@@ -112,6 +112,14 @@ fn an_interval_gives_its_standard_error_back() {
     let whole = of(&values);
     let again = Estimate::of_figure(&super::super::mean(&values).expect("values"), Some(10)).expect("an interval");
     assert!((again.error - whole.error).abs() < 1e-9 && again.degrees == whole.degrees);
+    // One that was cut at 0 has it in its upper half.
+    let values = [30e-6, 300e-6];
+    let mean = super::super::mean(&values).expect("values");
+    let ends = mean.interval.expect("of two");
+    let cut = Figure::between(mean.value, 0.0, ends.high, ends.confidence);
+    assert!(ends.low < 0.0);
+    let again = Estimate::of_figure(&cut, Some(2)).expect("an interval");
+    assert!((again.error - of(&values).error).abs() < 1e-12, "{again:?}");
 }
 
 /// Share of runs of 10 points, 5 repeats a side, in which at least one point is called different, or shown to be slower,

@@ -65,7 +65,7 @@ fn verdict(record: &RrRecord) -> String {
     }
     let repeats = record.repeats.len();
     let sure = |pick: fn(&RrSample) -> Option<f64>, unit, plain: String, name: &str| {
-        let figure = over_repeats(record, pick).filter(|_| repeats > 1).map(format::not_negative);
+        let figure = over_repeats(record, pick).filter(|_| repeats > 1);
         let ends = figure.and_then(|figure| Some((figure, format::interval(&figure, unit, "-")?, figure.interval?)));
         ends.map_or(format!("{plain}{name} (one repeat, no interval)"), |(figure, ends, interval)| {
             let confidence = format::share_short(interval.confidence);

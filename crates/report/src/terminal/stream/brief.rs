@@ -1,5 +1,6 @@
 //! [`stream_brief`]: what `netcliff stream` prints without `-v`: the answer, what one acts on, what is to be doubted.
 
+use netcliff_core::Figure;
 use netcliff_core::stream::{EndCpu, StreamReport, StreamRow};
 use netcliff_lab::stats;
 
@@ -63,15 +64,20 @@ fn verdict(report: &StreamReport) -> String {
     format!("{lead}{}{loss}{limit}", goodput(best))
 }
 
+/// Over the repeats, and how many have it.
+fn mean(row: &StreamRow) -> Option<(Figure, usize)> {
+    let values: Vec<f64> = row.samples.iter().filter_map(|sample| sample.goodput_bps).collect();
+    Some((stats::mean(&values)?.not_negative(), values.len()))
+}
+
 /// The mean with its interval, or why it has none.
 fn goodput(row: &StreamRow) -> String {
-    let values: Vec<f64> = row.samples.iter().filter_map(|sample| sample.goodput_bps).collect();
-    let Some(mean) = stats::mean(&values).map(format::not_negative) else { return median(row.goodput_bps, Unit::Bps) };
+    let Some((mean, repeats)) = mean(row) else { return median(row.goodput_bps, Unit::Bps) };
     let value = format::value(&mean, Unit::Bps);
     match (format::interval(&mean, Unit::Bps, "-"), mean.interval) {
         (Some(ends), Some(interval)) => {
             let confidence = format::share_short(interval.confidence);
-            format!("{value} (mean of {} repeats, {ends}, {confidence} confidence)", values.len())
+            format!("{value} (mean of {repeats} repeats, {ends}, {confidence} confidence)")
         }
         _ => format!("{value} (one repeat, no interval)"),
     }
@@ -144,8 +150,7 @@ fn sweep(page: &mut Page, rows: &[StreamRow]) {
         if limits { "  limited by" } else { "" }
     )];
     for row in rows {
-        let values: Vec<f64> = row.samples.iter().filter_map(|sample| sample.goodput_bps).collect();
-        let mean = stats::mean(&values).map_or("-".to_owned(), |mean| format::plus_minus(&mean, Unit::Bps));
+        let mean = mean(row).map_or("-".to_owned(), |(mean, _)| format::plus_minus(&mean, Unit::Bps));
         let lost = match (datagrams, &row.tcp) {
             (true, _) => loss(row).map_or("-".to_owned(), format::loss),
             (false, Some(tcp)) => tcp.retransmissions.to_string(),
