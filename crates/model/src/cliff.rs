@@ -49,21 +49,69 @@ impl CliffSearch {
         traffic: &Traffic,
         loss: f64,
     ) -> Result<Cliff, EngineFailure> {
-        if !(loss > 0.0 && loss < 1.0) {
-            return Err(Invalid::new("loss", loss, "must be above 0 and below 1").into());
-        }
-        let mut evaluations = 0;
-        let mut excess = |pps: f64| -> Result<f64, EngineFailure> {
-            evaluations += 1;
-            let found = loss_at(engine, host, scheme, traffic, pps)?;
-            Ok(if found <= loss { (found / loss).ln().clamp(LEAST_EXCESS, 0.0) } else { (found / loss).ln() })
-        };
+        let mut losses = Losses::of(engine, host, scheme, traffic, loss)?;
         let bytes = traffic.size.mean_bytes().unwrap_or(64.0);
         let just_done_pps = 1.0 / (host.service_s(bytes) + host.application_s.unwrap_or(0.0));
-        let (guess, mut step) = self.near_pps.map_or((just_done_pps, 2.0), |near_pps| (near_pps, NEAR_STEP));
+        let (guess_pps, step) = self.near_pps.map_or((just_done_pps, 2.0), |near_pps| (near_pps, NEAR_STEP));
+        let at_guess = losses.excess(guess_pps)?;
+        losses.cliff((guess_pps, at_guess), step, self.width)
+    }
+
+    /// The same where the host takes `floor_pps`, near which the cliff is then expected; None, after one evaluation, where it does not.
+    ///
+    /// # Errors
+    /// As [`Self::cliff`].
+    pub fn cliff_above(
+        &self,
+        floor_pps: f64,
+        engine: &dyn Engine,
+        host: &Host,
+        scheme: &Scheme,
+        traffic: &Traffic,
+        loss: f64,
+    ) -> Result<Option<Cliff>, EngineFailure> {
+        let mut losses = Losses::of(engine, host, scheme, traffic, loss)?;
+        let at_floor = losses.excess(floor_pps)?;
+        (at_floor <= 0.0).then(|| losses.cliff((floor_pps, at_floor), NEAR_STEP, self.width)).transpose()
+    }
+}
+
+/// The losses of one kind of traffic against a bound.
+struct Losses<'a> {
+    engine: &'a dyn Engine,
+    host: &'a Host,
+    scheme: &'a Scheme,
+    traffic: &'a Traffic,
+    bound: f64,
+    evaluations: u32,
+}
+
+impl<'a> Losses<'a> {
+    fn of(
+        engine: &'a dyn Engine,
+        host: &'a Host,
+        scheme: &'a Scheme,
+        traffic: &'a Traffic,
+        bound: f64,
+    ) -> Result<Self, EngineFailure> {
+        if !(bound > 0.0 && bound < 1.0) {
+            return Err(Invalid::new("loss", bound, "must be above 0 and below 1").into());
+        }
+        Ok(Self { engine, host, scheme, traffic, bound, evaluations: 0 })
+    }
+
+    /// Logarithm of the loss over the bound: above 0 where the load is too high.
+    fn excess(&mut self, pps: f64) -> Result<f64, EngineFailure> {
+        self.evaluations += 1;
+        let found = loss_at(self.engine, self.host, self.scheme, self.traffic, pps)?;
+        let excess = (found / self.bound).ln();
+        Ok(if found <= self.bound { excess.clamp(LEAST_EXCESS, 0.0) } else { excess })
+    }
+
+    /// The cliff, from a load with its excess, by steps that begin with `step`, to a relative width.
+    fn cliff(mut self, from: (f64, f64), mut step: f64, width: f64) -> Result<Cliff, EngineFailure> {
         let none = || EngineFailure::Failed("no load between 1e-6 pps and 1e13 pps divides loss from no loss".into());
-        let at_guess = excess(guess)?;
-        let (mut low, mut high) = ((guess, at_guess), (guess, at_guess));
+        let (mut low, mut high) = (from, from);
         while high.1 <= 0.0 {
             low = high;
             high.0 *= step;
@@ -71,7 +119,7 @@ impl CliffSearch {
             if high.0 > HIGHEST_PPS {
                 return Err(none());
             }
-            high.1 = excess(high.0)?;
+            high.1 = self.excess(high.0)?;
         }
         while low.1 > 0.0 {
             high = low;
@@ -80,10 +128,10 @@ impl CliffSearch {
             if low.0 < LOWEST_PPS {
                 return Err(none());
             }
-            low.1 = excess(low.0)?;
+            low.1 = self.excess(low.0)?;
         }
-        let pps = bound(low, high, self.width, &mut excess)?;
-        Ok(Cliff { pps, evaluations })
+        let pps = bound(low, high, width, &mut |pps| self.excess(pps))?;
+        Ok(Cliff { pps, evaluations: self.evaluations })
     }
 }
 
@@ -226,6 +274,21 @@ mod tests {
                 assert!(found.evaluations <= 16, "{scheme:?} {ring}: {found:?}");
             }
         }
+    }
+
+    /// A load that is taken is where the search begins: it is evaluated once.
+    #[test]
+    fn a_cliff_above_a_load_takes_no_evaluation_more() {
+        let engine = ModelEngine::new(Fidelity::Exact).without_quantiles();
+        let (host, traffic) = (Host { ring: 64, ..Host::pentium4_2530mhz() }, Traffic::poisson(1.0));
+        let cliff_pps = cliff(&engine, &host, &Scheme::Ideal, &traffic, 1e-3).expect("a cliff").pps;
+        let search = |near_pps| CliffSearch { near_pps, ..CliffSearch::default() };
+        let above =
+            |floor_pps: f64| search(None).cliff_above(floor_pps, &engine, &host, &Scheme::Ideal, &traffic, 1e-3);
+        let floor_pps = 0.97 * cliff_pps;
+        let near = search(Some(floor_pps)).cliff(&engine, &host, &Scheme::Ideal, &traffic, 1e-3).expect("a cliff");
+        assert_eq!(above(floor_pps).expect("an answer"), Some(near));
+        assert_eq!(above(1.001 * cliff_pps).expect("an answer"), None);
     }
 
     /// A bound of no loss would make the excess 0/0 where a loss is too small for a double.

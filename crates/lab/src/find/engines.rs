@@ -119,13 +119,15 @@ impl Predictor {
         points.par_iter().map(loss).collect()
     }
 
-    /// True if the loss at a load is within the bound, by the model.
+    /// The predicted cliff (pps) where it is at `floor_pps` or above; None: it is below, which takes the model one answer.
     ///
     /// # Errors
     /// The model does not support the point.
-    pub fn model_holds(&self, load_pps: f64) -> Result<bool, EngineFailure> {
-        let outcome = ModelEngine::new(Fidelity::Exact).without_quantiles().evaluate(&self.point(load_pps))?;
-        Ok(outcome.loss_fraction.is_some_and(|loss| loss.value <= self.loss))
+    pub fn model_cliff_above(&self, floor_pps: f64) -> Result<Option<Figure>, EngineFailure> {
+        let engine = ModelEngine::new(Fidelity::Exact).without_quantiles();
+        let search = CliffSearch { near_pps: None, width: WIDTH };
+        let cliff = search.cliff_above(floor_pps, &engine, &self.host, &self.scheme, &self.traffic, self.loss)?;
+        Ok(cliff.map(|cliff| Figure::exact(cliff.pps)))
     }
 
     /// The cliff in simulation (pps); None if `stop` was set meanwhile.
@@ -153,6 +155,16 @@ impl Predictor {
     /// The simulator does not support the point.
     pub fn sim_at(&self, load_pps: f64) -> Result<Outcome, EngineFailure> {
         self.sim().evaluate(&self.point(load_pps))
+    }
+}
+
+#[cfg(test)]
+impl Predictor {
+    /// Of Poisson arrivals at a host under a scheme, given as its text.
+    pub fn of(host: Host, scheme: &str) -> Self {
+        let scheme = scheme.parse().expect("a scheme");
+        let traffic = Traffic::poisson(1.0);
+        Self { host, scheme, traffic, loss: 1e-4, seed: 1, packets: 100_000, near_pps: None }
     }
 }
 
@@ -194,16 +206,7 @@ mod tests {
             application_s: Some(3e-6),
             ..Host::preset("pentium4-2530mhz").expect("a preset")
         };
-        let scheme = "napi:weight=64,budget=300,backlog=true".parse().expect("a scheme");
-        Predictor {
-            host,
-            scheme,
-            traffic: Traffic::poisson(1.0),
-            loss: 1e-4,
-            seed: 1,
-            packets: 100_000,
-            near_pps: None,
-        }
+        Predictor::of(host, "napi:weight=64,budget=300,backlog=true")
     }
 
     /// Where all times are longer by a tenth, the same happens at a load lower by as much: exact but for the scheduler's tick.
@@ -212,6 +215,14 @@ mod tests {
         let cliff = |computed: &Predictor| computed.model_cliff().expect("the model answers").value;
         let (now, slower) = (cliff(&computed()), cliff(&computed().slowed(1.1, 0.0)));
         assert!((now / slower / 1.1 - 1.0).abs() < 1e-3, "{now} and {slower}");
+    }
+
+    #[test]
+    fn a_cliff_above_a_load_is_the_cliff() {
+        let cliff = computed().model_cliff().expect("the model answers").value;
+        let above = |floor_pps: f64| computed().model_cliff_above(floor_pps).expect("the model answers");
+        assert!((above(0.9 * cliff).expect("it is above").value / cliff - 1.0).abs() < 2.0 * WIDTH);
+        assert_eq!(above(1.01 * cliff), None);
     }
 
     #[test]

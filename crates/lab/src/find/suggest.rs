@@ -33,10 +33,7 @@ pub fn settings(now: &Predictor, finding: &Finding, cliffs: &ByEngine<Figure>, s
     let begun: Vec<_> = candidates(now, &finding.setup, livelocks)
         .into_iter()
         .map(|candidate| {
-            let cliff = move |changed: &Predictor, _: &AtomicBool| {
-                let near = Predictor { near_pps: Some(promising_pps), ..changed.clone() };
-                changed.model_holds(promising_pps)?.then(|| near.model_cliff()).transpose()
-            };
+            let cliff = move |changed: &Predictor, _: &AtomicBool| changed.model_cliff_above(promising_pps);
             (candidate.changed.begin(cliff), candidate)
         })
         .collect();
