@@ -11,7 +11,7 @@ use super::engines::Predictor;
 use super::later::{Later, ceiling_pps};
 use super::plan::Plan;
 use super::recorder::{Recorder, Stage};
-use super::sureness::Sureness;
+use super::sureness::{Assessed, Sureness};
 use super::{FindOptions, base, conclude, experienced, missing, surroundings};
 use crate::bench::Bench;
 use crate::calibrate::Calibrated;
@@ -135,7 +135,7 @@ fn one(
         predict(&computed, stop, &mut check);
     }
     // A prediction without an interval says why in the run's own; here there is just none.
-    if let Some(Some(Ok(sure))) = Sureness::unless(stop, &computed, &check.cliff_pps, &basis.calibrated) {
+    if let Assessed::Sure(sure) = Sureness::unless(stop, &computed, &check.cliff_pps, &basis.calibrated) {
         sure.widen(&mut check.cliff_pps);
     }
     let cliff = cliffs.own()?;

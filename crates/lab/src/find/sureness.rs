@@ -21,6 +21,21 @@ pub struct Sureness {
     ends: (f64, f64),
 }
 
+/// What became of the question how sure a cliff is.
+#[derive(Debug)]
+pub enum Assessed {
+    /// It is as sure as this.
+    Sure(Sureness),
+    /// There is no predicted cliff.
+    NoCliff,
+    /// Calibration drew no other costs from its trials.
+    NoDraws,
+    /// The model does not answer at the cliff.
+    Failed(EngineFailure),
+    /// It was stopped.
+    Stopped,
+}
+
 impl Sureness {
     /// Of the cliff at `cliff_pps` of a host calibrated as `calibrated` (or as fast as `computed` says), where other trials might have given
     /// `resampled`. The cliff follows small changes of the costs as its slopes tell.
@@ -48,17 +63,23 @@ impl Sureness {
         Ok(Self { sensitivity, ends: (at(outside).min(1.0), at(1.0 - outside).max(1.0)) })
     }
 
-    /// The same of the cliff that the model has, from the trials that calibration drew; None once `stop` is set, Some(None) without a cliff or
-    /// draws.
+    /// The same of the cliff that the model has, from the trials that calibration drew, unless `stop` is set.
     pub fn unless(
         stop: &AtomicBool,
         computed: &Predictor,
         cliff_pps: &ByEngine<Figure>,
         calibrated: &Calibrated,
-    ) -> Option<Option<Result<Self, EngineFailure>>> {
-        let Some(cliff) = cliff_pps.model.filter(|_| !calibrated.resampled.is_empty()) else { return Some(None) };
+    ) -> Assessed {
+        let Some(cliff) = cliff_pps.model else { return Assessed::NoCliff };
+        if calibrated.resampled.is_empty() {
+            return Assessed::NoDraws;
+        }
         let (host, resampled) = (calibrated.calibration.host.clone(), calibrated.resampled.clone());
-        computed.unless_stopped(stop, move |computed, _| Self::of(computed, cliff.value, &host, &resampled)).map(Some)
+        match computed.unless_stopped(stop, move |computed, _| Self::of(computed, cliff.value, &host, &resampled)) {
+            Some(Ok(sure)) => Assessed::Sure(sure),
+            Some(Err(error)) => Assessed::Failed(error),
+            None => Assessed::Stopped,
+        }
     }
 
     /// Gives what both engines predict these ends.
@@ -81,14 +102,15 @@ impl Run<'_, '_> {
     /// Gives the predicted cliffs the interval that the trials of calibration leave open.
     pub(super) fn sure(&mut self, computed: &Predictor, calibrated: &Calibrated) -> Result<(), Halt> {
         let cliffs = &mut self.finding.cliff_pps;
-        match Sureness::unless(self.stop, computed, cliffs, calibrated).ok_or(Halt::Stopped)? {
-            Some(Ok(sure)) => {
+        match Sureness::unless(self.stop, computed, cliffs, calibrated) {
+            Assessed::Sure(sure) => {
                 sure.widen(cliffs);
                 self.finding.sensitivity = sure.sensitivity;
             }
-            Some(Err(error)) => missing(self.finding, "sensitivity", error.to_string()),
-            None if cliffs.model.is_none() => {}
-            None => {
+            Assessed::Stopped => return Err(Halt::Stopped),
+            Assessed::Failed(error) => missing(self.finding, "sensitivity", error.to_string()),
+            Assessed::NoCliff => {}
+            Assessed::NoDraws => {
                 let why = "draws of the calibration's trials did not determine the costs: lengthen the run";
                 missing(self.finding, "sensitivity", why);
             }
@@ -142,8 +164,6 @@ impl Part {
 
 #[cfg(test)]
 mod tests {
-    use netcliff_core::Traffic;
-
     use super::*;
 
     fn computed() -> Predictor {
@@ -156,16 +176,7 @@ mod tests {
             poll_s: 0.0,
             ..Host::preset("pentium4-2530mhz").expect("a preset")
         };
-        let scheme = "ideal".parse().expect("a scheme");
-        Predictor {
-            host,
-            scheme,
-            traffic: Traffic::poisson(1.0),
-            loss: 1e-4,
-            seed: 1,
-            packets: 100_000,
-            near_pps: None,
-        }
+        Predictor::of(host, "ideal")
     }
 
     /// An ideal host's cliff is proportional to 1 / protocol: costs spread evenly over +-10 % spread it over -9 to +11 %, but for

@@ -1,4 +1,3 @@
-use netcliff_core::Traffic;
 use netcliff_core::finding::Buffer;
 
 use super::*;
@@ -20,8 +19,7 @@ fn computed() -> Predictor {
         application_s: None,
         ..Host::preset("pentium4-2530mhz").expect("a preset")
     };
-    let scheme = "ideal".parse().expect("a scheme");
-    Predictor { host, scheme, traffic: Traffic::poisson(1.0), loss: 1e-4, seed: 3, packets: 100_000, near_pps: None }
+    Predictor { seed: 3, ..Predictor::of(host, "ideal") }
 }
 
 fn pause(from_s: f64, length_s: f64) -> Span {
