@@ -8,14 +8,22 @@ use std::borrow::Cow;
 /// What a control character becomes: it would end a line, steer a terminal, or paste as a key.
 const REPLACEMENT: char = '\u{fffd}';
 
-/// The text on one line, fit for a comment of any of these languages: control characters become U+FFFD, and a backslash at
-/// the end, which would join the next line, is not the last character.
+/// Whether a character would not be seen as itself: control characters, which end a line or steer a terminal, and those of Unicode's
+/// category Cf that turn the direction of what follows or take no room, so that a text looks like another (CVE-2021-42574).
+pub fn is_unseen(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+            | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// The text on one line, fit for a comment of any of these languages: characters that are not seen become U+FFFD, and a backslash
+/// at the end, which would join the next line, is not the last character.
 pub fn one_line(text: &str) -> Cow<'_, str> {
-    let breaks = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
-    if !text.contains(breaks) && !text.ends_with('\\') {
+    if !text.contains(is_unseen) && !text.ends_with('\\') {
         return Cow::Borrowed(text);
     }
-    let mut line: String = text.chars().map(|c| if breaks(c) { REPLACEMENT } else { c }).collect();
+    let mut line: String = text.chars().map(|c| if is_unseen(c) { REPLACEMENT } else { c }).collect();
     if line.ends_with('\\') {
         line.push('.');
     }
@@ -88,6 +96,19 @@ mod tests {
         assert_eq!(one_line("a\nid\\"), "a\u{fffd}id\\.");
     }
 
+    /// Characters that turn a line's direction, or take no room, would make a text look like another.
+    #[test]
+    fn what_is_not_seen_is_replaced() {
+        let unseen =
+            ['\u{202a}', '\u{202e}', '\u{2066}', '\u{2069}', '\u{200b}', '\u{200f}', '\u{feff}', '\u{2028}', '\u{7}'];
+        for c in unseen {
+            assert_eq!(one_line(&format!("a{c}b")), "a\u{fffd}b", "U+{:04X}", u32::from(c));
+        }
+        for plain in ["µs – 5 %", "Gerät", "מסך", "網卡", "e\u{301}"] {
+            assert_eq!(one_line(plain), plain);
+        }
+    }
+
     #[test]
     fn what_a_language_has_no_safe_form_for_is_refused() {
         for bad in ["\",RUN+=\"x", "a*", "a?", "[a]", "a|b", "$name", "%k", "a b", "a\\", "", "a\nb"] {
@@ -122,7 +143,7 @@ mod tests {
         #[test]
         fn a_line_stays_one(text in "(?s).{0,40}") {
             let line = one_line(&text);
-            prop_assert!(!line.contains(char::is_control) && !line.ends_with('\\'));
+            prop_assert!(!line.contains(is_unseen) && !line.ends_with('\\'));
         }
     }
 }

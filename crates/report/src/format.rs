@@ -4,6 +4,7 @@ mod wrap;
 
 pub use wrap::{lines, sentences};
 
+use netcliff_core::quote::is_unseen;
 use netcliff_core::repeats::Known;
 use netcliff_core::{Figure, Interval};
 
@@ -225,10 +226,10 @@ pub fn date_utc(unix_s: f64) -> String {
     }
 }
 
-/// `text` without control characters, which would steer a terminal or break XML: each becomes U+FFFD. Line ends and
-/// tabs stay.
+/// `text` without characters that are not seen, which would steer a terminal, turn a line round or break XML: each becomes U+FFFD.
+/// Line ends and tabs stay.
 pub fn printable(text: &str) -> String {
-    let clean = |c: char| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c };
+    let clean = |c: char| if is_unseen(c) && c != '\n' && c != '\t' { '\u{fffd}' } else { c };
     text.chars().map(clean).collect()
 }
 

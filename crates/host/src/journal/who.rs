@@ -2,6 +2,7 @@
 
 use super::trust;
 use crate::{process::ProcessId, procfs};
+use netcliff_core::quote::is_unseen;
 use std::fmt;
 
 /// Characters of a command that are shown.
@@ -57,7 +58,7 @@ fn command_of(pid: u32) -> Option<String> {
     let (program, rest) = line.split_once('\0').unwrap_or((&line, ""));
     let program = program.rsplit('/').next().unwrap_or(program);
     let whole = format!("{program} {}", rest.trim_end_matches('\0').replace('\0', " "));
-    let plain = |c: char| if c.is_control() || c == '"' { '?' } else { c };
+    let plain = |c: char| if is_unseen(c) || c == '"' { '?' } else { c };
     let mut shown: String = whole.trim().chars().map(plain).take(SHOWN).collect();
     if whole.trim().chars().count() > SHOWN {
         shown.push_str("...");
@@ -104,7 +105,7 @@ mod tests {
     #[test]
     fn a_command_is_one_short_line() {
         let mut child = std::process::Command::new("sh")
-            .args(["-c", "read x", "\u{1b}[2J\"\n", &"0".repeat(500)])
+            .args(["-c", "read x", "\u{1b}[2J\"\n", "a\u{202e}b\u{2069}c\u{200b}d\u{feff}", &"0".repeat(500)])
             .stdin(std::process::Stdio::piped())
             .spawn()
             .unwrap();
@@ -117,7 +118,7 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         let told = told.expect("what runs");
-        assert!(told.starts_with("sh -c read x ?[2J?? 000") && told.ends_with("000..."), "{told}");
+        assert!(told.starts_with("sh -c read x ?[2J?? a?b?c?d? 000") && told.ends_with("000..."), "{told}");
         assert_eq!(told.chars().count(), SHOWN + 3);
     }
 

@@ -60,3 +60,9 @@ fn dates_are_utc() {
     assert_eq!(date_utc(f64::NAN), "-");
     assert_eq!(date_utc(1e300), "-");
 }
+
+#[test]
+fn nothing_that_is_not_seen_is_printed() {
+    assert_eq!(printable("a\tb\nc – µ"), "a\tb\nc – µ");
+    assert_eq!(printable("\u{1b}[2J\u{202e}x\u{2066}"), "\u{fffd}[2J\u{fffd}x\u{fffd}");
+}
