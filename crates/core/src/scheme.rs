@@ -182,7 +182,7 @@ fn poll_range(host: &Host, period_s: f64, quota: u64) -> Result<(), Invalid> {
         return Err(Invalid::new(
             "period",
             crate::units::print_time_s(period_s),
-            format!("must be longer than the poll overhead ({})", crate::units::print_time_s(host.poll_s)),
+            format!("must be longer than the poll overhead ({})", crate::units::print_short_time_s(host.poll_s)),
         ));
     }
     Ok(())

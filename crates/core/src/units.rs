@@ -151,6 +151,11 @@ pub fn parse_pps(text: &str) -> Result<f64, ParseError> {
     PACKET_RATE.parse(text)
 }
 
+/// Prints a time given in seconds for a sentence, in at most four digits: what was computed or measured has no more to say.
+pub fn print_short_time_s(seconds: f64) -> String {
+    print_time_s(format!("{seconds:.3e}").parse().unwrap_or(seconds))
+}
+
 /// Prints a packet rate given in packets per second.
 pub fn print_pps(pps: f64) -> String {
     PACKET_RATE.print(pps)

@@ -6,7 +6,7 @@
 use crate::engine::Point;
 use crate::host::Host;
 use crate::scheme::{Coalesce, Napi, Scheme};
-use crate::units::{print_pps, print_time_s};
+use crate::units::{print_pps, print_short_time_s, print_time_s};
 
 /// What a warning among an outcome's notes begins with.
 pub const PREFIX: &str = "warning: ";
@@ -39,13 +39,13 @@ fn polled(host: &Host, service_s: f64, period_s: f64, quota: u64) -> Vec<String>
     if period_s < service_s {
         found.push(format!(
             "period = {period} is shorter than the service of one packet ({}): ticks fall into every cycle",
-            print_time_s(service_s)
+            print_short_time_s(service_s)
         ));
     }
     if host.poll_s > 0.5 * period_s {
         found.push(format!(
             "period = {period} leaves less than half of the CPU: each poll has an overhead of {}",
-            print_time_s(host.poll_s)
+            print_short_time_s(host.poll_s)
         ));
     }
     if quota > host.ring {
@@ -58,9 +58,7 @@ fn polled(host: &Host, service_s: f64, period_s: f64, quota: u64) -> Vec<String>
 fn measured(host: &Host, service_s: f64) -> Option<String> {
     let mean_s = host.service.measured()?.mean_s();
     ((mean_s / service_s - 1.0).abs() > 0.1).then(|| {
-        // Four digits say it.
-        let short = |seconds: f64| print_time_s(format!("{seconds:.3e}").parse().unwrap_or(seconds));
-        let (own, measured) = (short(service_s), short(mean_s));
+        let (own, measured) = (print_short_time_s(service_s), print_short_time_s(mean_s));
         format!(
             "service = {} has a mean of {measured}, protocol and per_byte say {own}: its shape is taken, not its mean (set \
              protocol={measured} and per_byte=0s to take both)",

@@ -371,7 +371,7 @@ fn write(socket: Socket, above: &Above<'_>, application_s: f64, arrival_pps: f64
     outcome.notes.push(format!(
         "application: two-moment approximation of the socket (Brownian over the ring's cycles, t = {}); interrupt > softirq > application strictly, \
          ksoftirqd's sharing is not modelled; quantiles of latency to the application are not known",
-        netcliff_core::units::print_time_s(application_s)
+        netcliff_core::units::print_short_time_s(application_s)
     ));
     outcome.notes.extend(scheme.map(|scheme| bounds::two_moment(scheme).note()));
     outcome

@@ -298,6 +298,30 @@ fn warnings_go_to_stderr_and_into_the_notes() {
     assert!(out.lines().all(|line| line.contains("warning: period = 4us")), "{out}");
 }
 
+/// Costs as `find` calibrates them have sixteen digits. The JSON keeps them; sentences to people have four.
+#[test]
+fn predict_tells_calibrated_times_in_four_digits() {
+    let home = Home::new();
+    let costs = ["cold_protocol=150.2916749280791ns", "cold_application=213.45678901234ns", "poll=123.456789123ns"];
+    let set = costs.iter().flat_map(|cost| ["--set", cost]);
+    let common = ["predict", "--rate", "100kpps", "--set", "application=1.2345678912us", "--set", "ring=16"];
+    let warm = ["cold_protocol=0s", "cold_application=0s"].iter().flat_map(|cost| ["--set", cost]);
+    let paper = ["--fidelity", "paper", "--scheme", "polling:period=1ms,quota=20"];
+    for more in [vec!["--set", "socket_buffer=16"], paper.into_iter().chain(warm).collect()] {
+        let args: Vec<&str> = common.into_iter().chain(set.clone()).chain(more).collect();
+        let run = home.netcliff(&args).assert().success().get_output().clone();
+        let told = [run.stdout, run.stderr].map(|text| String::from_utf8(text).unwrap()).concat();
+        let is_long = |word: &&str| {
+            let (number, unit) = word.split_at(word.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(0));
+            unit.starts_with(['n', 'u', 'm', 's']) && number.chars().filter(char::is_ascii_digit).count() > 4
+        };
+        assert_eq!(told.split([' ', '(', ')']).find(is_long), None, "{told}");
+        assert!(told.contains("150.3ns") || told.contains("t = 1.235us"), "{told}");
+    }
+    let json = home.stdout([&common[..], &["--set", "cold_protocol=150.2916749280791ns", "--json"]].concat());
+    assert!(json.contains("\"cold_protocol\":\"150.2916749280791ns\""), "{json}");
+}
+
 /// Beside the outcome: lengths of queues, busy periods, slices; the trace is JSON with the CPU's spans.
 #[test]
 fn a_simulation_in_detail() {

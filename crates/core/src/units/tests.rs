@@ -33,6 +33,20 @@ fn prints_what_people_write() {
 
 #[test]
 fn refuses_with_the_value_and_the_accepted_form() {
+/// What a `find` calibrated has sixteen digits; a sentence has four of them.
+#[test]
+fn times_of_sentences_have_four_digits() {
+    for (seconds, text) in [
+        (150.291_674_928_079_1e-9, "150.3ns"),
+        (20e-6, "20us"),
+        (1.234_567e-3, "1.235ms"),
+        (0.0, "0s"),
+        (12_345.6, "12350s"),
+    ] {
+        assert_eq!(print_short_time_s(seconds), text);
+    }
+}
+
     for text in ["20", "20 parsecs", "-5us", "NaN", "inf", "nan us", "", "us", "1e999s", "+3us", "2u s", "1..2us"] {
         let error = parse_time_s(text).expect_err(text).to_string();
         assert!(error.contains(&format!("\"{text}\"")) && error.contains("20us"), "{error}");

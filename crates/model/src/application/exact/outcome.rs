@@ -75,8 +75,8 @@ fn near(solved: &Solved, host: &Host) -> Vec<String> {
         notes.push(format!(
             "cold caches: what a packet costs more ({} and {} at a full socket) is taken as exponential like the rest, and in an \
              excursion of the ring as in its middle",
-            netcliff_core::units::print_time_s(host.cold_protocol_s),
-            netcliff_core::units::print_time_s(host.cold_application_s)
+            netcliff_core::units::print_short_time_s(host.cold_protocol_s),
+            netcliff_core::units::print_short_time_s(host.cold_application_s)
         ));
     }
     notes
