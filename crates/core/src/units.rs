@@ -15,7 +15,7 @@ struct Kind {
 
 const TIME: Kind = Kind {
     what: "time",
-    example: "a number and ns, us, ms or s, such as \"20us\"",
+    example: "a number and ns, us, ms, s, min or h, such as \"20us\"",
     units: &[
         ("s", 0, true),
         ("ms", -3, true),
@@ -25,6 +25,8 @@ const TIME: Kind = Kind {
         ("μs", -6, false),
     ],
 };
+/// Times that are no power of ten seconds; accepted, and printed in seconds.
+const LONG_TIMES: &[(&str, f64)] = &[("min", 60.0), ("h", 3600.0)];
 const PACKET_RATE: Kind = Kind {
     what: "packet rate",
     example: "a number and pps, kpps or Mpps, such as \"120kpps\"",
@@ -136,9 +138,12 @@ fn place_point(digits: &str, exponent: i32) -> String {
     }
 }
 
-/// Reads a time in seconds: `"20us"`, `"3.73 us"`.
+/// Reads a time in seconds: `"20us"`, `"3.73 us"`, `"5min"`.
 pub fn parse_time_s(text: &str) -> Result<f64, ParseError> {
-    TIME.parse(text)
+    let (number, suffix) = split_suffix(text.trim());
+    let Some((_, each_s)) = LONG_TIMES.iter().find(|(name, _)| *name == suffix) else { return TIME.parse(text) };
+    let seconds = scaled(number, 0).map(|count| count * each_s).filter(|seconds| seconds.is_finite());
+    seconds.ok_or_else(|| TIME.error(text))
 }
 
 /// Prints a time given in seconds.
@@ -146,14 +151,14 @@ pub fn print_time_s(seconds: f64) -> String {
     TIME.print(seconds)
 }
 
-/// Reads a packet rate in packets per second: `"120kpps"`.
-pub fn parse_pps(text: &str) -> Result<f64, ParseError> {
-    PACKET_RATE.parse(text)
-}
-
 /// Prints a time given in seconds for a sentence, in at most four digits: what was computed or measured has no more to say.
 pub fn print_short_time_s(seconds: f64) -> String {
     print_time_s(format!("{seconds:.3e}").parse().unwrap_or(seconds))
+}
+
+/// Reads a packet rate in packets per second: `"120kpps"`.
+pub fn parse_pps(text: &str) -> Result<f64, ParseError> {
+    PACKET_RATE.parse(text)
 }
 
 /// Prints a packet rate given in packets per second.

@@ -72,9 +72,7 @@ fn memory(text: &str) -> Result<u64, String> {
 }
 
 fn longest(text: &str) -> Result<f64, String> {
-    // Hours are for people; the other units have none above seconds.
-    let hours = text.strip_suffix('h').and_then(|hours| hours.parse::<f64>().ok()).map(|hours| hours * 3600.0);
-    let seconds = hours.map_or_else(|| units::parse_time_s(text).map_err(|error| error.to_string()), Ok)?;
+    let seconds = units::parse_time_s(text).map_err(|error| error.to_string())?;
     if (1.0..=86_400.0).contains(&seconds) { Ok(seconds) } else { Err("expected 1s to 24h".into()) }
 }
 

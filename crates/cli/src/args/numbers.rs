@@ -144,7 +144,7 @@ pub fn since(text: &str) -> Result<Since, String> {
         "expected a UTC date such as 2026-11-22 or \"2026-11-22 10:00\", or so long ago, such as 90m, 12h or 7d"
             .to_owned()
     };
-    let unit_s = [("m", 60.0), ("h", 3600.0), ("d", 86400.0)];
+    let unit_s = [("min", 60.0), ("m", 60.0), ("h", 3600.0), ("d", 86400.0)];
     let ago = |(unit, seconds): (&str, f64)| {
         let count: f64 = text.strip_suffix(unit)?.parse().ok()?;
         (count.is_finite() && count >= 0.0).then_some(Since::Ago(count * seconds))
@@ -174,8 +174,16 @@ mod tests {
     }
 
     #[test]
+    fn so_long_ago_in_each_unit() {
+        let ago = ["90m", "90min", "12h", "7d"].map(|text| since(text).unwrap());
+        assert_eq!(ago, [5400.0, 5400.0, 43_200.0, 604_800.0].map(Since::Ago));
+        assert!(["90", "90s", "-1h", "min"].iter().all(|text| since(text).is_err()));
+    }
+
+    #[test]
     fn numbers_as_users_of_iperf3_write_them() {
         assert_eq!((seconds("10"), seconds("0.5"), seconds("500ms")), (Ok(10.0), Ok(0.5), Ok(0.5)));
+        assert_eq!((seconds("5min"), seconds("1h")), (Ok(300.0), Ok(3600.0)));
         assert_eq!(
             (bytes("1400"), bytes("64K"), bytes("1M"), bytes("64KiB")),
             (Ok(1400), Ok(65536), Ok(1 << 20), Ok(65536))

@@ -17,25 +17,26 @@ pub struct WaitArgs {
     /// Wait for another run that measures or changes this host, at most so long [without a time: 600s; default: not at
     /// all; root waits 10s for another user's, then goes on beside it]
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "600s",
-        value_parser = units::parse_time_s, help_heading = "Other runs", hide_short_help = true)]
+        value_parser = limit, help_heading = "Other runs", hide_short_help = true)]
     pub wait: Option<f64>,
     /// Measure beside another user's run at once: both are disturbed, and the result says so
     #[arg(long, conflicts_with = "wait", help_heading = "Other runs", hide_short_help = true)]
     pub no_wait: bool,
 }
 
+fn limit(text: &str) -> Result<f64, String> {
+    let seconds = units::parse_time_s(text).map_err(|error| error.to_string())?;
+    if seconds <= LONGEST_S { Ok(seconds) } else { Err("expected at most a week, such as 5min".into()) }
+}
+
 impl WaitArgs {
     /// From now on, in this process.
-    pub fn begin(&self) -> anyhow::Result<()> {
-        if let Some(limit_s) = self.wait.filter(|limit_s| !(0.0..=LONGEST_S).contains(limit_s)) {
-            return Err(output::usage(format!("--wait={limit_s}s: expected at most a week")));
-        }
+    pub fn begin(&self) {
         if self.no_wait {
             HostLock::go_on_beside_others();
         }
         let told = |told: &str| output::say(format!("netcliff: {told}"));
         HostLock::wait_for_others(self.wait.map(Duration::from_secs_f64), told);
-        Ok(())
     }
 
     /// Keeps other runs away from a measurement that changes nothing of this host, as long as what comes back lives; what else

@@ -21,7 +21,7 @@ use crate::progress::Progress;
 
 /// Finds the cliff and shows it.
 pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
-    args.wait.begin()?;
+    args.wait.begin();
     refuse_name(store_args, !args.no_store, "leave --no-store out")?;
     [&args.html, &args.svg].into_iter().try_for_each(|file| refuse_unwritable(file.as_deref()))?;
     // Before any thread is started: a process with threads cannot enter a user namespace.

@@ -36,7 +36,7 @@ const SHORT_SETTLE_S: f64 = 0.2;
 
 /// Tests a device and shows what was found.
 pub fn run(args: &Rfc2544Args, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
-    args.wait.begin()?;
+    args.wait.begin();
     refuse_name(store_args, args.save, "add --save")?;
     let settings = settings(args);
     settings.check().map_err(output::usage)?;

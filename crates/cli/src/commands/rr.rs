@@ -31,7 +31,7 @@ const OWN_PROGRAM: &str = "/proc/self/exe";
 
 /// Measures and shows.
 pub fn run(args: &RrArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
-    args.wait.begin()?;
+    args.wait.begin();
     refuse_name(store_args, args.save, "add --save")?;
     args.far.check()?;
     refuse(args)?;

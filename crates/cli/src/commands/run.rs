@@ -29,7 +29,7 @@ use crate::progress::Points;
 
 /// Runs an experiment and shows it.
 pub fn run(args: &RunArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
-    args.wait.begin()?;
+    args.wait.begin();
     let path = args.file.display().to_string();
     let text = inputs::experiment(&path).map_err(output::usage)?;
     let experiment = Experiment::from_toml(&path, &text).map_err(output::usage)?;

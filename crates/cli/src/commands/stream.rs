@@ -36,7 +36,7 @@ const ETHERNET_MTU_BYTES: u32 = 1500;
 
 /// Measures a sweep of transfers and shows it.
 pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
-    args.wait.begin()?;
+    args.wait.begin();
     refuse_name(store_args, args.save, "add --save")?;
     args.far.check()?;
     // Before any thread is started: a process with threads cannot enter a user namespace.

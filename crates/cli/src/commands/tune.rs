@@ -28,7 +28,10 @@ pub fn run(args: &TuneArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     match &args.action {
         TuneAction::Plan(args) => show(args, store),
         TuneAction::Apply(args) => apply(args),
-        TuneAction::Undo { json, wait } => wait.begin().and_then(|()| undo(*json)),
+        TuneAction::Undo { json, wait } => {
+            wait.begin();
+            undo(*json)
+        }
         TuneAction::Try(args) => trial::run(args, store),
     }
 }
@@ -149,7 +152,7 @@ fn tell_damaged(report: &ReplayReport) {
 }
 
 fn apply(args: &ApplyArgs) -> anyhow::Result<ExitCode> {
-    args.wait.begin()?;
+    args.wait.begin();
     let lock = lock()?;
     let plan = planned(&args.wish, &look()?)?;
     if plan.steps.is_empty() {

@@ -35,6 +35,23 @@ fn costs_and_sizes() {
     );
 }
 
+/// Times that people wait for have minutes and hours; what is nonsense names the units that there are.
+#[test]
+fn long_times() {
+    let home = Home::new();
+    home.netcliff(["tune", "undo", "--wait=5min"]).assert().success();
+    home.netcliff(["tune", "undo", "--wait=1h"]).assert().success();
+    refusals(
+        &home,
+        2,
+        &[
+            (&["tune", "undo", "--wait=5m"], &["--wait", "\"5m\"", "ms, s, min or h"]),
+            (&["tune", "undo", "--wait=169h"], &["--wait", "'169h'", "at most a week"]),
+            (&["tune", "undo", "--wait=-1min"], &["--wait", "\"-1min\"", "min or h"]),
+        ],
+    );
+}
+
 #[test]
 fn loads() {
     refusals(

@@ -7,6 +7,8 @@ fn reads_the_forms_of_the_command_line() {
     assert_eq!(parse_time_s("3.73 us"), Ok(3.73e-6));
     assert_eq!(parse_time_s("3.73µs"), Ok(3.73e-6));
     assert_eq!(parse_time_s("0"), Ok(0.0));
+    let long = ["5min", "1.5 min", "1h", "0.25h", "168h", "1e1min"].map(|text| parse_time_s(text).unwrap());
+    assert_eq!(long, [300.0, 90.0, 3600.0, 900.0, 604_800.0, 600.0]);
     assert_eq!(parse_pps("120kpps"), Ok(120e3));
     assert_eq!(parse_pps("1e3 pps"), Ok(1000.0));
     assert_eq!(parse_bps("1.5Gbit/s"), Ok(1.5e9));
@@ -31,8 +33,6 @@ fn prints_what_people_write() {
     assert_eq!(print_time_s(1e-12), "0.001ns");
 }
 
-#[test]
-fn refuses_with_the_value_and_the_accepted_form() {
 /// What a `find` calibrated has sixteen digits; a sentence has four of them.
 #[test]
 fn times_of_sentences_have_four_digits() {
@@ -47,9 +47,33 @@ fn times_of_sentences_have_four_digits() {
     }
 }
 
-    for text in ["20", "20 parsecs", "-5us", "NaN", "inf", "nan us", "", "us", "1e999s", "+3us", "2u s", "1..2us"] {
+#[test]
+fn refuses_with_the_value_and_the_accepted_form() {
+    for text in [
+        "20",
+        "20 parsecs",
+        "-5us",
+        "NaN",
+        "inf",
+        "nan us",
+        "",
+        "us",
+        "1e999s",
+        "+3us",
+        "2u s",
+        "1..2us",
+        "5m",
+        "5mins",
+        "1h30min",
+        "-5min",
+        "min",
+        "1e308h",
+        "NaNmin",
+        "1d",
+        "5 MIN",
+    ] {
         let error = parse_time_s(text).expect_err(text).to_string();
-        assert!(error.contains(&format!("\"{text}\"")) && error.contains("20us"), "{error}");
+        assert!(error.contains(&format!("\"{text}\"")) && error.contains("s, min or h, such as \"20us\""), "{error}");
     }
     for text in ["64", "1.3B", "64KB", "-1B", "99999999999GiB"] {
         assert!(parse_bytes(text).expect_err(text).to_string().contains("KiB"));

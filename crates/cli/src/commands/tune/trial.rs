@@ -31,7 +31,7 @@ enum Measurement {
 
 /// Measures in turns; keeps the settings if that was asked for and they proved better.
 pub fn run(args: &TryArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
-    args.wait.begin()?;
+    args.wait.begin();
     let measurement = measurement(args, store)?;
     let yardsticks = yardsticks(args, &measurement)?;
     let lock = lock()?;
