@@ -275,7 +275,7 @@ impl<W: Watch> Machine<W> {
         packet
     }
 
-    /// What becomes of the packets of the application that one is for; None where they are not told apart.
+    /// What becomes of the packets of the application that one is for; None where they are not distinguished.
     #[inline]
     pub(super) fn counts_of(&mut self, socket: u16) -> Option<&mut SocketCounts> {
         self.applications.as_mut()?.counts_of(socket)

@@ -77,7 +77,7 @@ fn mean_latencies(point: &Point, batch: &Batch, clock: Clock, confidence: f64) -
     (mean(&delivered), done)
 }
 
-/// The figure, surely within ends that reach from `low` to `high`: what lies in one cell of the histogram is not told apart.
+/// The figure, surely within ends that reach from `low` to `high`: what lies in one cell of the histogram is not distinguished.
 fn reaching(figure: Figure, low: f64, high: f64) -> Figure {
     let Some(ends) = figure.interval else { return figure };
     let (below, above) = (figure.value - low, high - figure.value);

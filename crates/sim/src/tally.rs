@@ -206,7 +206,7 @@ impl Histogram {
 /// Largest half width of a cell over the values in it.
 pub(crate) const QUANTILE_HALF_WIDTH: f64 = 0.5 / (1 << KEPT_BITS) as f64;
 
-/// The ends of the cell that a quantile lies in [ticks]: between them the latencies are not told apart, and the quantile of a sample that
+/// The ends of the cell that a quantile lies in [ticks]: between them the latencies are not distinguished, and the quantile of a sample that
 /// holds many equal ones is known no better.
 pub(crate) fn cell_ends(quantile: f64) -> (f64, f64) {
     let (first, width) = Histogram::cell_range(Histogram::cell(quantile as u64));

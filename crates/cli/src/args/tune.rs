@@ -120,7 +120,7 @@ pub struct PlanArgs {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Each old value is written to a journal before the change. A step that fails takes all back; so does the next netcliff
-after a kill. What the driver made of each value is read back and told. `netcliff tune undo` sets everything back."
+after a kill. What the driver made of each value is read back and reported. `netcliff tune undo` sets everything back."
 )]
 pub struct ApplyArgs {
     /// What is wanted

@@ -39,7 +39,7 @@ fn an_affinity_that_is_not_told_is_said() {
     let home = Home::new();
     let page = home.stdout(["inspect", "--from", &captured(&home, "e1000")]);
     let words = page.split_ascii_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(words.contains("on a CPU that is not told") && !words.contains("on CPU ;"), "{page}");
+    assert!(words.contains("on an unknown CPU") && !words.contains("on CPU ;"), "{page}");
     assert!(words.contains("ids of rx 0: 8193, tx 0: 8193"), "{page}");
 }
 

@@ -36,7 +36,7 @@ pub enum Known {
 pub struct NarrowPath {
     /// Where it leads: an address, a net, or `default`.
     pub destination: String,
-    /// Interface by which it leaves; None: not told, and the smallest MTU of those that are up is meant.
+    /// Interface by which it leaves; None: not reported, and the smallest MTU of those that are up is meant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
     /// What the interface takes (bytes).
@@ -125,7 +125,7 @@ fn connections(family: libc::c_int) -> io::Result<Vec<(IpAddr, u32)>> {
     let mut found = Vec::new();
     while let Some(reply) = replies.recv() {
         let (header, attrs) = reply.map_err(|error| match error.as_io_error().raw_os_error() {
-            Some(libc::ENOENT) => io::Error::other("TCP connections are not told: modprobe tcp_diag"),
+            Some(libc::ENOENT) => io::Error::other("the kernel does not list TCP connections: modprobe tcp_diag"),
             _ => explained(error),
         })?;
         if let Ok(info) = attrs.get_tcp_info() {

@@ -254,7 +254,7 @@ impl<'a> Race<'a> {
                     (CandidateStatus::Picked, "best of those that keep the constraints".to_owned())
                 }
                 State::Feasible => {
-                    (CandidateStatus::Contends, "not told apart from the best within the packets allowed".to_owned())
+                    (CandidateStatus::Contends, "not distinguished from the best within the packets allowed".to_owned())
                 }
                 State::Open => (CandidateStatus::Contends, "not decided whether it keeps the constraints".to_owned()),
                 // Without a figure it delivered nothing in some replication, which no objective is served by.

@@ -107,12 +107,12 @@ pub(super) fn notes(a: &Measured, b: &Measured, changed: &[Change], rows: &[Row]
         }
         // Records may be computed.
         if run.fingerprint.is_none() && a.kind != "records" {
-            notes.push(format!("{} has no fingerprint: what changed on its host cannot be told", run.name));
+            notes.push(format!("{} has no fingerprint: what changed on its host is unknown", run.name));
         }
     }
     if let Some((with, without)) = far_in_one(a, b) {
         notes.push(format!(
-            "{with} has a far end on another host and {without} none that tells: what differs there cannot be told"
+            "{with} has a far end on another host and {without} no fingerprint of one: what differs there is unknown"
         ));
     }
     notes.extend(moved(changed));

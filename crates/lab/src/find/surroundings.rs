@@ -20,7 +20,7 @@ impl Run<'_, '_> {
             missing(
                 self.finding,
                 "disturbance.host",
-                "a CPU that halts and is given back late cannot be told from one that has nothing to do: --idle awake tells its pauses",
+                "a CPU that halts and is given back late cannot be distinguished from an idle one: --idle awake measures its pauses",
             );
         }
     }

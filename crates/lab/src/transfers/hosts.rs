@@ -129,7 +129,7 @@ impl Hosts {
         }
         let link = wanted.link.filter(|asked| stands.link != Some(*asked));
         self.otherwise.extend(link.map(|asked| {
-            let held = stands.link.map_or("one that is not told".to_owned(), |mode| mode.to_string());
+            let held = stands.link.map_or("an unknown mode".to_owned(), |mode| mode.to_string());
             format!("a link of {asked} came to {held} at {name}")
         }));
     }

@@ -168,7 +168,7 @@ fn why_not(step: &Step) -> &'static str {
         }
         Setting::Ethtool { group: Group::Features, .. } => SENDING,
         Setting::Ethtool { group: Group::Channels, key, .. } if key == "tx" => SENDING,
-        Setting::Ethtool { group: Group::Rings, .. } => "the link does not tell its speed, or nothing delays a poll",
+        Setting::Ethtool { group: Group::Rings, .. } => "the link does not report its speed, or nothing delays a poll",
         Setting::RssTable { .. } => "over which queues the driver spreads by itself is not known",
         Setting::Napi { key: NapiKey::IrqSuspendTimeout, .. } => SUSPENSION,
         Setting::Napi { key: NapiKey::DeferHardIrqs | NapiKey::GroFlushTimeout, .. } => ALONE,
@@ -177,11 +177,11 @@ fn why_not(step: &Step) -> &'static str {
             "napi_defer_hard_irqs" | "gro_flush_timeout" => ALONE,
             "xps_cpus" => SENDING,
             "smp_affinity_list" => NO_RECEPTION,
-            "rps_cpus" => "on which CPUs its packets are worked on is not known: no interrupt is told for a queue",
+            "rps_cpus" => "on which CPUs its packets are worked on is not known: no interrupt is reported for a queue",
             "netdev_max_backlog" => "how long the bursts were that it had no room for is not known",
             "busy_poll" => "it serves poll() and select(); what it does to read() stands at net.core.busy_read",
-            "scaling_governor" => "this kernel does not tell the frequencies that it may choose",
-            "disable" => "the kernel does not tell how long the state takes to leave",
+            "scaling_governor" => "this kernel does not report the frequencies that it may choose",
+            "disable" => "the kernel does not report how long the state takes to leave",
             _ => "neither model nor simulator has this setting",
         },
     }

@@ -40,6 +40,7 @@ const REPLACED: &[(&str, &str)] = &[
     ("stranger", "unauthenticated peer, pending connection"),
     ("Stranger", "unauthenticated peer, pending connection"),
     ("rooms of the code", "crates, modules"),
+    ("not told", "not reported, unknown, or: not distinguished"),
 ];
 
 /// What the phrases are looked for in; the history tells what was, and raw output is as it was printed.

@@ -22,7 +22,7 @@ pub struct Interval {
     pub sent_bytes: Option<u64>,
     /// Bytes that the receivers have read; None: no receiver is here.
     pub received_bytes: Option<u64>,
-    /// Segments that the senders' TCP sent again, as TCP_INFO told last; None: no TCP sender is here, or it has not told yet.
+    /// Segments that the senders' TCP sent again, as TCP_INFO said last; None: no TCP sender is here, or TCP_INFO said nothing yet.
     pub retransmissions: Option<u64>,
     /// Smoothed round-trip time, mean of the flows (s), likewise.
     pub rtt_s: Option<f64>,

@@ -119,7 +119,7 @@ mod tests {
         nix::unistd::write(&near, &[1]).expect("room");
         readiness.wait(Wake::At(u64::MAX), |place| told.push(place)).expect("it waits");
         assert_eq!(told, [3]);
-        // Told once: what was not taken is not told again.
+        // Reported once: what was not taken is not reported again.
         readiness.wait(Wake::Now, |place| told.push(place)).expect("it waits");
         assert_eq!(told, [3]);
     }

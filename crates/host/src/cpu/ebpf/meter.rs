@@ -78,7 +78,7 @@ impl EbpfMeter {
         self.overhead
     }
 
-    /// Tracepoints this kernel lacks; their events are not told apart from what they interrupt.
+    /// Tracepoints this kernel lacks; their events are not distinguished from what they interrupt.
     pub fn missing(&self) -> &[String] {
         &self.programs.missing
     }

@@ -59,7 +59,7 @@ fn bus(port: &Port) -> Option<String> {
 fn link(port: &Port) -> String {
     let nic = &port.nic;
     let state = if nic.up { nic.operational_state.as_deref().unwrap_or("up") } else { "down" };
-    let speed = port.link_bps().map_or("speed not told".to_owned(), print_bps);
+    let speed = port.link_bps().map_or("speed not reported".to_owned(), print_bps);
     let supported = nic.speed_supported_mbps.filter(|can| nic.speed_mbps.is_some_and(|has| has < *can));
     let supported = supported.map(|mbps| format!(" of {}", print_bps(f64::from(mbps) * 1e6))).unwrap_or_default();
     let duplex = nic.duplex.as_ref().map(|duplex| format!(", {duplex} duplex")).unwrap_or_default();
@@ -125,7 +125,7 @@ fn rss(port: &Port) -> Option<String> {
         Some(1) => "Toeplitz",
         Some(2) => "XOR",
         Some(4) => "CRC32",
-        _ => "hash not told",
+        _ => "hash not reported",
     };
     let rules = port.nic.ntuple_rules.filter(|rules| *rules > 0).map(|rules| format!(", {rules} ntuple rules"));
     let table = if rss.indirection.is_empty() { "no table".to_owned() } else { describe_rss_table(&rss.indirection) };
@@ -170,7 +170,7 @@ fn interrupts(port: &Port) -> String {
 /// The CPUs that take an interrupt.
 fn place(irq: &crate::inspect::Irq) -> String {
     match list_of_cpus(irq.cpus()) {
-        cpus if cpus.is_empty() => "a CPU that is not told".to_owned(),
+        cpus if cpus.is_empty() => "an unknown CPU".to_owned(),
         cpus => format!("CPU {cpus}"),
     }
 }

@@ -79,7 +79,7 @@ pub(in crate::inspect) struct Lane {
     pub need_bps: f64,
 }
 
-/// None where either is not told, or made up by a hypervisor.
+/// None where either is not reported, or made up by a hypervisor.
 pub(in crate::inspect) fn lane(port: &Port) -> Option<Lane> {
     if is_made_up(port) {
         return None;

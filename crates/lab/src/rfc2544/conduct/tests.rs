@@ -336,7 +336,7 @@ fn a_stop_keeps_the_searches_that_were_made() {
     assert!(sizes[0].throughput_pps.is_some_and(|figure| figure.interval.is_none()), "one tells no interval");
     assert!(sizes[1].throughput_pps.is_some_and(|figure| figure.interval.is_some()));
     assert_eq!(sizes[0].missing, ["throughput: 1 of 3 searches were made"]);
-    // Stopped in the first round, a size that was not begun is not told of.
+    // Stopped in the first round, a size that was not begun is not reported.
     let (sizes, _) = run(&in_rounds(), Fake { trials_left: 1, ..Fake::new(400e3, 1e6) });
     assert_eq!(sizes.len(), 1);
     assert!(sizes[0].searches.is_empty() && sizes[0].seen.trials == 1);

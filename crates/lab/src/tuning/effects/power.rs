@@ -45,7 +45,7 @@ fn idle(known: &Known<'_>, below: &Path, step: &Step) -> Option<String> {
     };
     let told = format!("a packet that wakes CPU {cpu} waits up to {} -> {} us for it", longest(false), longest(true));
     Some(format!(
-        "{told} (exit latencies that the kernel tells, an upper bound: which state it finds, the load decides)"
+        "{told} (exit latencies that the kernel reports, an upper bound: which state it finds, the load decides)"
     ))
 }
 

@@ -41,7 +41,7 @@ const PERIODS_A_DIGIT: f64 = 10.0;
 const ENTRY: f64 = 0.3;
 /// The most with the fullest socket that is followed, where it holds more.
 const SPARSE: f64 = 1e-10;
-/// Losses below this are not told from none: what the fixed point is found to.
+/// Losses below this are not distinguished from none: what the fixed point is found to.
 const RESOLVED: f64 = 1e-9;
 /// Packets that the socket is followed up to at first.
 const FIRST_MOST: usize = 32;

@@ -19,7 +19,7 @@ const SENT: u32 = 0;
 /// PACKET_TX_TIMESTAMP, linux/if_packet.h.
 const PACKET_TX_TIMESTAMP: libc::c_int = 16;
 
-/// Times of one frame at one port; None: not told.
+/// Times of one frame at one port; None: not reported.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Times {
     /// By the kernel [ns of `CLOCK_REALTIME`].

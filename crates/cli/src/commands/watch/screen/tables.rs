@@ -139,7 +139,7 @@ pub(super) fn queue_rows(moment: &Moment) -> Vec<Row<'static>> {
 /// What is said of interfaces whose queues nobody tells.
 pub(super) fn queues_untold(moment: &Moment) -> Vec<String> {
     let untold = moment.interfaces.iter().filter(|one| one.queues.is_empty() && one.namespace.is_none());
-    untold.map(|one| format!("{}: not told by this driver", one.name)).collect()
+    untold.map(|one| format!("{}: not reported by this driver", one.name)).collect()
 }
 
 fn queue_row(interface: &str, queue: &QueueMoment) -> Row<'static> {

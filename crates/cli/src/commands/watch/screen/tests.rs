@@ -157,7 +157,7 @@ fn a_driver_that_tells_no_queues_is_named() {
     let mut view = view();
     view.moment.interfaces[0].queues.clear();
     let seen = text(&view, 80, 24);
-    assert!(seen.contains("eth0: not told by this driver"), "{seen}");
+    assert!(seen.contains("eth0: not reported by this driver"), "{seen}");
 }
 
 #[test]
