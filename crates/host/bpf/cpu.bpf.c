@@ -123,27 +123,6 @@ struct cpu_pauses {
 
 struct cpu_pauses pauses[MAX_CPUS];
 
-/* Time is also told by slices of 2^SLICE_SHIFT ns (8.4 ms), of which the last SLICES are kept a CPU. A power of two. */
-#define SLICE_SHIFT 23
-#define SLICES 256
-
-/* What a slice tells apart. */
-enum part { IN_PROTOCOL, IN_INTERRUPT, IN_APPLICATION, IN_OTHER_TASKS, IN_KSOFTIRQD, IN_OTHER_SOFTIRQS, PARTS };
-
-struct slice {
-	/* Which it is: CLOCK_MONOTONIC >> SLICE_SHIFT. */
-	__u64 number;
-	__u64 ns[PARTS];
-	__u64 packets;
-	__u64 interrupts;
-};
-
-struct cpu_slices {
-	struct slice ring[SLICES];
-};
-
-struct cpu_slices slices[MAX_CPUS];
-
 /* How many watched ids of each sort there are: saves the look-up at every switch when there are none. */
 __u32 watched_processes;
 __u32 watched_threads;
@@ -205,56 +184,10 @@ static __always_inline void note_pause(__u64 class, struct cpu_state *s, __u64 l
 	p->ring[place].to = now;
 }
 
-/* The slice of a moment, emptied if it was an older one's. */
-static __always_inline struct slice *slice_at(__u64 now)
-{
-	__u64 cpu = bpf_get_smp_processor_id(), number = now >> SLICE_SHIFT;
-	struct slice *slice;
-
-	if (cpu >= MAX_CPUS)
-		return 0;
-	slice = &slices[cpu].ring[number & (SLICES - 1)];
-	if (slice->number != number) {
-		slice->number = number;
-		for (int part = 0; part < PARTS; part++)
-			slice->ns[part] = 0;
-		slice->packets = 0;
-		slice->interrupts = 0;
-	}
-	return slice;
-}
-
-/* The whole stretch counts for the slice that it ends in. */
-static __always_inline void charge_slice(__u64 class, __u64 now, __u64 ns)
-{
-	__u64 part;
-	struct slice *slice;
-
-	if (class == SOFT_NET_RX || class == TASK_NAPI)
-		part = IN_PROTOCOL;
-	else if (class == TASK_WATCHED)
-		part = IN_APPLICATION;
-	else if (class >= HARD_DEVICE)
-		part = IN_INTERRUPT;
-	else if (class == TASK_OTHER)
-		part = IN_OTHER_TASKS;
-	else if (class == TASK_KSOFTIRQD)
-		part = IN_KSOFTIRQD;
-	else if (class == SOFT_NET_TX || class == SOFT_OTHER)
-		part = IN_OTHER_SOFTIRQS;
-	else
-		return;
-	slice = slice_at(now);
-	if (slice)
-		__sync_fetch_and_add(&slice->ns[part], ns);
-}
-
 static __always_inline __u64 charge(struct cpu_state *s)
 {
 	__u64 now = bpf_ktime_get_ns();
 	__u64 last = __sync_lock_test_and_set(&s->last, now);
-
-	charge_slice(s->running, now, now - last);
 
 	__sync_fetch_and_add(&s->ns[s->running & (CLASSES - 1)], now - last);
 	if ((__s64)(now - last) > PAUSE_NS)
@@ -274,13 +207,10 @@ static __always_inline int enter_hard(__u64 class)
 
 	if (!s)
 		return 0;
-	struct slice *slice = slice_at(charge(s));
-
+	charge(s);
 	if (s->hard_depth++ == 0)
 		s->running = class;
 	s->entries[class]++;
-	if (slice)
-		slice->interrupts++;
 	return 0;
 }
 
@@ -400,10 +330,7 @@ int BPF_PROG(napi_poll, struct napi_struct *napi, int done, int budget)
 	}
 	if (kind >= KINDS)
 		return 0;
-	struct slice *slice = slice_at(charge(s));
-
-	if (slice)
-		slice->packets += work;
+	charge(s);
 	ns = s->ns[class & (CLASSES - 1)] - s->poll_mark;
 	s->poll_mark += ns;
 	place = kind * CELLS + cell_of(work);

@@ -68,29 +68,6 @@ pub struct Slots {
     pub host_pauses: Option<Vec<Span>>,
     /// The same of the sender's CPU.
     pub sender_pauses: Option<Vec<Span>>,
-    /// What the host's CPU did, by slices of the window of a length of their own, in order; empty: not measured.
-    pub work: Vec<Work>,
-}
-
-/// What the host's CPU did in a slice of a trial's window.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Work {
-    /// The slice.
-    pub at: Span,
-    /// Time in protocol processing (s).
-    pub protocol_s: f64,
-    /// Time in hard interrupts (s).
-    pub interrupt_s: f64,
-    /// Time of the application's thread (s).
-    pub application_s: f64,
-    /// Time of tasks that are neither the application nor the network's (s).
-    pub other_tasks_s: f64,
-    /// ksoftirqd, and softirqs other than NET_RX (s).
-    pub ksoftirqd_s: f64,
-    /// See above.
-    pub other_softirqs_s: f64,
-    /// Packets that protocol processing took.
-    pub packets: f64,
 }
 
 /// Frames by intended send time.
@@ -102,8 +79,6 @@ pub struct Slot {
     pub lost: u64,
     /// Of those offered, how many left late.
     pub late: u64,
-    /// Mean time from the kernel's stamp to the read of those that were read (ns).
-    pub waited_ns: u64,
 }
 
 /// A time from the start of a trial's window (s); it may begin before it.

@@ -4,7 +4,7 @@
 mod outcome;
 mod watching;
 
-use netcliff_host::cpu::heartbeat::{Heartbeat, Pause, Slice, Turns};
+use netcliff_host::cpu::heartbeat::{Heartbeat, Pause, Turns};
 use netcliff_host::cpu::system::SystemStamp;
 use netcliff_host::cpu::{self, CpuMeter, CpuSplit, MeterError, MeterSpec, Preference, Watch};
 use netcliff_host::testbed::netns::Side;
@@ -90,8 +90,6 @@ pub struct Trial {
     pub host_pauses: Option<Vec<Pause>>,
     /// The same of the sender's CPU.
     pub sender_pauses: Option<Vec<Pause>>,
-    /// What the host's CPU did in the window, by slices; empty: not measured.
-    pub slices: Vec<Slice>,
     /// What else came from outside.
     pub outside: Outside,
 }
@@ -214,7 +212,6 @@ fn once(
         steal_share: steal_of(rig.host_cpu),
         host_pauses: paused(&heartbeats.host),
         sender_pauses: paused(&heartbeats.sender),
-        slices: wire.sink.window.map(|window| heartbeats.host.slices(window.from_ns, window.to_ns)).unwrap_or_default(),
         outside: Outside {
             shortest_pause_s: heartbeats.host.shortest_ns().map(|ns| ns as f64 * 1e-9),
             sender_steal_share: steal_of(rig.sender_cpu),

@@ -38,40 +38,12 @@ pub struct Pause {
     pub to_ns: u64,
 }
 
-/// Length of a [`Slice`] (ns). bpf/cpu.bpf.c has the same as SLICE_SHIFT.
-pub const SLICE_NS: u64 = 1 << 23;
-
-/// What a CPU did in [`SLICE_NS`]. A stretch counts for the slice that it ends in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Slice {
-    /// When it begins [ns of `CLOCK_MONOTONIC`].
-    pub from_ns: u64,
-    /// Protocol processing (ns).
-    pub protocol_ns: u64,
-    /// Hard interrupts (ns).
-    pub interrupt_ns: u64,
-    /// The watched tasks (ns).
-    pub application_ns: u64,
-    /// Tasks that are neither watched nor the network's (ns).
-    pub other_tasks_ns: u64,
-    /// ksoftirqd, outside softirqs (ns).
-    pub ksoftirqd_ns: u64,
-    /// Softirqs that are not NET_RX (ns).
-    pub other_softirqs_ns: u64,
-    /// Packets that polls took.
-    pub packets: u64,
-    /// Hard interrupts.
-    pub interrupts: u64,
-}
-
 /// The memory in which a CPU's heartbeats are. It outlives every [`Heartbeat`].
 pub(super) trait Signs: fmt::Debug + Send + Sync {
     /// Where threads tell that they live, and where the programs tell the last transition [ns of `CLOCK_MONOTONIC`].
     fn words(&self) -> (NonNull<AtomicU64>, NonNull<AtomicU64>);
     /// The pauses that the programs noted last.
     fn noted(&self) -> Vec<Pause>;
-    /// What the CPU did lately, in any order.
-    fn slices(&self) -> Vec<Slice>;
 }
 
 /// Where threads on one CPU tell that they live. Cheap to clone; the default tells nobody.
@@ -213,15 +185,6 @@ impl Heartbeat {
         all.retain(|pause| pause.from_ns < pause.to_ns && pause.to_ns > from_ns && pause.from_ns < to_ns);
         joined(all)
     }
-
-    /// What the CPU did in the slices that lie between these times, in order; none without programs, or where it is too long ago.
-    pub fn slices(&self, from_ns: u64, to_ns: u64) -> Vec<Slice> {
-        let shared = self.0.as_ref().and_then(|inner| inner.shared.as_ref());
-        let mut all = shared.map(|shared| shared.signs.slices()).unwrap_or_default();
-        all.retain(|slice| slice.from_ns >= from_ns && slice.from_ns + SLICE_NS <= to_ns);
-        all.sort_by_key(|slice| slice.from_ns);
-        all
-    }
 }
 
 impl Inner {
@@ -266,10 +229,6 @@ mod tests {
 
         fn noted(&self) -> Vec<Pause> {
             self.noted.clone()
-        }
-
-        fn slices(&self) -> Vec<Slice> {
-            [3, 1, 2].map(|n| Slice { from_ns: n * SLICE_NS, packets: n, ..Slice::default() }).to_vec()
         }
     }
 
@@ -329,16 +288,6 @@ mod tests {
         let pause = Pause { from_ns: MS, to_ns: 9 * MS };
         heart.note(pause);
         assert_eq!((heart.pauses(0, u64::MAX), heart.shortest_ns()), (vec![pause], Some(PLAIN_PAUSE_NS)));
-    }
-
-    #[test]
-    fn slices_are_those_that_lie_inside_whole() {
-        let heart = heartbeat(0, Vec::new());
-        let packets =
-            |from_ns, to_ns| heart.slices(from_ns, to_ns).iter().map(|slice| slice.packets).collect::<Vec<_>>();
-        assert_eq!(packets(0, 100 * SLICE_NS), [1, 2, 3]);
-        assert_eq!(packets(SLICE_NS + 1, 4 * SLICE_NS), [2, 3]);
-        assert_eq!(packets(SLICE_NS, 4 * SLICE_NS - 1), [1, 2]);
     }
 
     #[test]

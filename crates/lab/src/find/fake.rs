@@ -242,7 +242,6 @@ impl Bench for Fake {
                 slots,
                 sender_stalls: stalls,
                 host_pauses: self.tells_pauses.then_some(pauses),
-                work: Vec::new(),
                 sender_pauses: None,
             },
             outside: Outside { shortest_pause_s: Some(STEP_S), turns_per_s, ..Outside::default() },

@@ -258,14 +258,8 @@ fn observation(slots: &[Slot], sender_stalls: Vec<Span>, pauses: Vec<Span>) -> c
     observation.sent = sum(|slot| slot.sent);
     observation.sides.lost = sum(|slot| slot.lost);
     observation.sides.late = sum(|slot| slot.late);
-    observation.slots = Slots {
-        each_s: 0.01,
-        slots: slots.to_vec(),
-        sender_stalls,
-        host_pauses: Some(pauses),
-        sender_pauses: None,
-        work: Vec::new(),
-    };
+    observation.slots =
+        Slots { each_s: 0.01, slots: slots.to_vec(), sender_stalls, host_pauses: Some(pauses), sender_pauses: None };
     observation
 }
 

@@ -1,14 +1,14 @@
 //! A trial as an outcome, and as the counts that calibration regresses on.
 
 use netcliff_core::{CpuShares, Figure, Latency, Loss, Outcome};
-use netcliff_host::cpu::heartbeat::{Pause, SLICE_NS, Slice};
+use netcliff_host::cpu::heartbeat::Pause;
 use netcliff_host::cpu::{self, CpuSplit, PollCell, PollKind};
 use netcliff_wire::generator::{SLOT_NS, SentSlot};
 use netcliff_wire::run::WireRun;
 use netcliff_wire::void::{LATE_NS, Sides, Void};
 
 use super::Trial;
-use crate::bench::{Counts, Observation, PollTime, Slot, Slots, Span, Work};
+use crate::bench::{Counts, Observation, PollTime, Slot, Slots, Span};
 
 impl Trial {
     /// What calibration and search need of it.
@@ -53,7 +53,6 @@ impl Trial {
             sent: sent.sent,
             lost: sent.sent.saturating_sub(delivered(place)),
             late: sent.late,
-            waited_ns: self.wire.sink.waited_ns.get(place).map_or(0, |sum| sum / delivered(place).max(1)),
         };
         let span = |from_ns: u64, to_ns: u64| Span {
             from_s: (from_ns as f64 - window.from_ns as f64) * 1e-9,
@@ -66,7 +65,6 @@ impl Trial {
             sender_stalls: self.wire.sender.stalls.iter().map(|gap| span(gap.from_ns, gap.to_ns)).collect(),
             host_pauses: self.host_pauses.as_ref().map(paused),
             sender_pauses: self.sender_pauses.as_ref().map(paused),
-            work: self.slices.iter().map(|slice| work(slice, span(slice.from_ns, slice.from_ns + SLICE_NS))).collect(),
         }
     }
 
@@ -155,20 +153,6 @@ impl Trial {
             notes.push(format!("the hypervisor took {:.1} % of the host's CPU", 100.0 * self.steal_share));
         }
         notes
-    }
-}
-
-fn work(slice: &Slice, at: Span) -> Work {
-    let seconds = |ns: u64| ns as f64 * 1e-9;
-    Work {
-        at,
-        protocol_s: seconds(slice.protocol_ns),
-        interrupt_s: seconds(slice.interrupt_ns),
-        application_s: seconds(slice.application_ns),
-        other_tasks_s: seconds(slice.other_tasks_ns),
-        ksoftirqd_s: seconds(slice.ksoftirqd_ns),
-        other_softirqs_s: seconds(slice.other_softirqs_ns),
-        packets: slice.packets as f64,
     }
 }
 

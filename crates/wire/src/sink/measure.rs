@@ -48,7 +48,6 @@ impl Measurement {
                 window: None,
                 window_delivered: 0,
                 slots: Vec::new(),
-                waited_ns: Vec::new(),
                 delivered: 0,
                 duplicates: 0,
                 reordered: 0,
@@ -194,7 +193,6 @@ impl Measurement {
         let Some(slot) = window.slot(header.intended_ns) else { return };
         if report.slots.is_empty() {
             report.slots = vec![0; window.slots()];
-            report.waited_ns = vec![0; window.slots()];
         }
         if let Some(delivered) = report.slots.get_mut(slot) {
             *delivered += 1;
@@ -206,9 +204,6 @@ impl Measurement {
         if let Some(stamp) = stamp_realtime_ns {
             let kernel_ns = stamp.saturating_add_signed(-self.offset_ns);
             report.kernel_to_read.record_ns(now.saturating_sub(kernel_ns));
-            if let Some(waited_ns) = report.waited_ns.get_mut(slot) {
-                *waited_ns += now.saturating_sub(kernel_ns);
-            }
             report.send_to_kernel.record_ns(kernel_ns.saturating_sub(header.intended_ns));
         }
     }

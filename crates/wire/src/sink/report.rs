@@ -17,8 +17,6 @@ pub struct SinkReport {
     pub window_delivered: u64,
     /// Of these, how many of each slot of [`crate::generator::SLOT_NS`], by intended send time.
     pub slots: Vec<u64>,
-    /// Sum of the times from the kernel's stamp to the read (ns), of the packets of each slot.
-    pub waited_ns: Vec<u64>,
     /// All packets of the run read at least once, warm-up and drain included.
     pub delivered: u64,
     /// Further copies of packets already read.

@@ -2,7 +2,7 @@
 
 use super::snapshot::{CELLS, CLASSES, CpuSnapshot, Figures, RawCell};
 use crate::cpu::{
-    heartbeat::{Heartbeat, Pause, SLICE_NS, Signs, Slice},
+    heartbeat::{Heartbeat, Pause, Signs},
     types::{MeterError, Method, Watch},
     util::monotonic_ns,
 };
@@ -284,28 +284,6 @@ impl Signs for SharedSigns {
         // SAFETY: inside the mapping; the programs may write meanwhile, which at worst mixes two pauses that are 512 apart.
         let pauses = unsafe { (&raw const (*self.memory.as_ptr()).pauses[self.cpu]).read_volatile() };
         pauses.ring.iter().map(|pause| Pause { from_ns: pause.from, to_ns: pause.to }).collect()
-    }
-
-    fn slices(&self) -> Vec<Slice> {
-        // SAFETY: inside the mapping; the slice that is under way may be torn, and those asked for are over.
-        let slices = unsafe { (&raw const (*self.memory.as_ptr()).slices[self.cpu]).read_volatile() };
-        let slice = |slice: &types::slice| {
-            let [protocol_ns, interrupt_ns, application_ns, other_tasks_ns, ksoftirqd_ns, other_softirqs_ns] = slice.ns;
-            let (packets, interrupts) = (slice.packets, slice.interrupts);
-            let from_ns = slice.number * SLICE_NS;
-            Slice {
-                from_ns,
-                protocol_ns,
-                interrupt_ns,
-                application_ns,
-                other_tasks_ns,
-                ksoftirqd_ns,
-                other_softirqs_ns,
-                packets,
-                interrupts,
-            }
-        };
-        slices.ring.iter().filter(|slice| slice.number > 0).map(slice).collect()
     }
 }
 
