@@ -41,6 +41,8 @@ enum class {
 
 /* include/uapi/linux/sched.h */
 #define SCHED_IDLE 5
+/* include/linux/sched.h */
+#define TASK_COMM_LEN 16
 
 /* include/linux/interrupt.h */
 #define NET_TX_SOFTIRQ 2
@@ -85,12 +87,20 @@ struct pause {
 	__u64 to;
 };
 
+/* A stretch in which another task had the CPU. */
+struct visit {
+	__u64 from;
+	__u64 to;
+	char task[TASK_COMM_LEN];
+};
+
 struct cpu_state {
 	__u64 last;
 	/* When a thread of ours last ran its own code here; written by userspace. */
 	__u64 alive;
-	/* When the present task came. */
+	/* When the present task came, and its id. */
 	__u64 switched;
+	__u64 pid;
 	__u64 ns[CLASSES];
 	__u64 running;
 	__u64 entries[CLASSES];
@@ -122,6 +132,14 @@ struct cpu_pauses {
 };
 
 struct cpu_pauses pauses[MAX_CPUS];
+
+/* Likewise, of other tasks: those that kept the CPU for longer than PAUSE_NS, softirqs in between included. */
+struct cpu_visits {
+	__u64 count;
+	struct visit ring[PAUSES];
+};
+
+struct cpu_visits visits[MAX_CPUS];
 
 /* How many watched ids of each sort there are: saves the look-up at every switch when there are none. */
 __u32 watched_processes;
@@ -184,6 +202,22 @@ static __always_inline void note_pause(__u64 class, struct cpu_state *s, __u64 l
 	p->ring[place].to = now;
 }
 
+/* A task that is neither watched nor the network's gave the CPU back; 0: it is not known any more who that was. */
+static __always_inline void note_visit(struct task_struct *t, __u64 from, __u64 to)
+{
+	__u64 cpu = bpf_get_smp_processor_id();
+	struct visit *v;
+
+	if (cpu >= MAX_CPUS)
+		return;
+	v = &visits[cpu].ring[__sync_fetch_and_add(&visits[cpu].count, 1) & (PAUSES - 1)];
+	v->from = from;
+	v->to = to;
+	v->task[0] = 0;
+	if (t)
+		bpf_probe_read_kernel_str(v->task, sizeof(v->task), t->comm);
+}
+
 static __always_inline __u64 charge(struct cpu_state *s)
 {
 	__u64 now = bpf_ktime_get_ns();
@@ -193,6 +227,83 @@ static __always_inline __u64 charge(struct cpu_state *s)
 	if ((__s64)(now - last) > PAUSE_NS)
 		note_pause(s->running, s, last, now);
 	return now;
+}
+
+static __always_inline __u64 class_of_kernel_thread(struct task_struct *t)
+{
+	/* "ksoftirqd/N" */
+	if (t->comm[0] == 'k' && t->comm[1] == 's' && t->comm[2] == 'o' && t->comm[3] == 'f' &&
+	    t->comm[4] == 't' && t->comm[5] == 'i')
+		return TASK_KSOFTIRQD;
+	/* "napi/DEVICE-ID": threaded NAPI */
+	if (t->comm[0] == 'n' && t->comm[1] == 'a' && t->comm[2] == 'p' && t->comm[3] == 'i' &&
+	    t->comm[4] == '/')
+		return TASK_NAPI;
+	/* "backlog_napi/N": threaded backlog */
+	if (t->comm[0] == 'b' && t->comm[1] == 'a' && t->comm[2] == 'c' && t->comm[3] == 'k' &&
+	    t->comm[7] == '_' && t->comm[8] == 'n')
+		return TASK_NAPI;
+	return TASK_OTHER;
+}
+
+/* The id that userspace knows a task by; 0 where the task is not in userspace's PID namespace. */
+static __always_inline __u32 id_of(struct task_struct *t)
+{
+	struct pid *ids = BPF_CORE_READ(t, thread_pid);
+	struct upid *id = (void *)ids + bpf_core_field_offset(struct pid, numbers) +
+			  BPF_CORE_READ(ids, level) * bpf_core_type_size(struct upid);
+
+	if (BPF_CORE_READ(id, ns, ns.inum) != pid_namespace_inum)
+		return 0;
+	return BPF_CORE_READ(id, nr);
+}
+
+static __always_inline __u64 class_of_task(struct task_struct *t)
+{
+	__u32 id = t->pid;
+
+	if (id == 0)
+		return IDLE;
+	if (t->flags & PF_KTHREAD)
+		return class_of_kernel_thread(t);
+	if (watched_threads && pid_namespace_inum)
+		id = id_of(t);
+	if (watched_threads && bpf_map_lookup_elem(&thread_ids, &id))
+		return TASK_WATCHED;
+	/* A loop that keeps the CPU from halting: whoever wants its time has it. */
+	if (t->policy == SCHED_IDLE)
+		return IDLE;
+	id = watched_processes && pid_namespace_inum ? id_of(t->group_leader) : t->tgid;
+	if (watched_processes && bpf_map_lookup_elem(&process_ids, &id))
+		return TASK_WATCHED;
+	return TASK_OTHER;
+}
+
+/* `t` has the CPU since `now`. */
+static __always_inline void now_runs(struct cpu_state *s, struct task_struct *t, __u64 now)
+{
+	__u64 class = class_of_task(t);
+
+	s->switched = now;
+	s->pid = t->pid;
+	s->task = class;
+}
+
+/*
+ * Kernels have been seen that leave a task without telling (Firecracker's, for a thread of its own init): whoever is interrupted has the CPU,
+ * and had it since the last transition.
+ */
+static __always_inline void look_again(struct cpu_state *s)
+{
+	__u32 pid = bpf_get_current_pid_tgid();
+
+	if (s->task == UNKNOWN || pid == s->pid || s->hard_depth)
+		return;
+	if (s->task == TASK_OTHER && (__s64)(s->last - s->switched) > PAUSE_NS)
+		note_visit(0, s->switched, s->last);
+	now_runs(s, bpf_get_current_task_btf(), s->last);
+	if (!s->soft)
+		s->running = s->task;
 }
 
 /* What runs when no interrupt does. */
@@ -207,6 +318,7 @@ static __always_inline int enter_hard(__u64 class)
 
 	if (!s)
 		return 0;
+	look_again(s);
 	charge(s);
 	if (s->hard_depth++ == 0)
 		s->running = class;
@@ -346,70 +458,22 @@ int BPF_PROG(napi_poll, struct napi_struct *napi, int done, int budget)
 	return 0;
 }
 
-static __always_inline __u64 class_of_kernel_thread(struct task_struct *t)
-{
-	/* "ksoftirqd/N" */
-	if (t->comm[0] == 'k' && t->comm[1] == 's' && t->comm[2] == 'o' && t->comm[3] == 'f' &&
-	    t->comm[4] == 't' && t->comm[5] == 'i')
-		return TASK_KSOFTIRQD;
-	/* "napi/DEVICE-ID": threaded NAPI */
-	if (t->comm[0] == 'n' && t->comm[1] == 'a' && t->comm[2] == 'p' && t->comm[3] == 'i' &&
-	    t->comm[4] == '/')
-		return TASK_NAPI;
-	/* "backlog_napi/N": threaded backlog */
-	if (t->comm[0] == 'b' && t->comm[1] == 'a' && t->comm[2] == 'c' && t->comm[3] == 'k' &&
-	    t->comm[7] == '_' && t->comm[8] == 'n')
-		return TASK_NAPI;
-	return TASK_OTHER;
-}
-
-/* The id that userspace knows a task by; 0 where the task is not in userspace's PID namespace. */
-static __always_inline __u32 id_of(struct task_struct *t)
-{
-	struct pid *ids = BPF_CORE_READ(t, thread_pid);
-	struct upid *id = (void *)ids + bpf_core_field_offset(struct pid, numbers) +
-			  BPF_CORE_READ(ids, level) * bpf_core_type_size(struct upid);
-
-	if (BPF_CORE_READ(id, ns, ns.inum) != pid_namespace_inum)
-		return 0;
-	return BPF_CORE_READ(id, nr);
-}
-
-static __always_inline __u64 class_of_task(struct task_struct *t)
-{
-	__u32 id = t->pid;
-
-	if (id == 0)
-		return IDLE;
-	if (t->flags & PF_KTHREAD)
-		return class_of_kernel_thread(t);
-	if (watched_threads && pid_namespace_inum)
-		id = id_of(t);
-	if (watched_threads && bpf_map_lookup_elem(&thread_ids, &id))
-		return TASK_WATCHED;
-	/* A loop that keeps the CPU from halting: whoever wants its time has it. */
-	if (t->policy == SCHED_IDLE)
-		return IDLE;
-	id = watched_processes && pid_namespace_inum ? id_of(t->group_leader) : t->tgid;
-	if (watched_processes && bpf_map_lookup_elem(&process_ids, &id))
-		return TASK_WATCHED;
-	return TASK_OTHER;
-}
-
 SEC("tp_btf/sched_switch")
 int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
 	struct cpu_state *s = this_cpu();
-	__u64 class;
+	__u64 now;
 
 	if (!s)
 		return 0;
-	class = class_of_task(next);
-	s->switched = charge(s);
-	s->task = class;
-	s->running = class;
-	s->entries[class & (CLASSES - 1)]++;
-	if (class == TASK_NAPI)
+	look_again(s);
+	now = charge(s);
+	if (s->task == TASK_OTHER && (__s64)(now - s->switched) > PAUSE_NS)
+		note_visit(prev, s->switched, now);
+	now_runs(s, next, now);
+	s->running = s->task;
+	s->entries[s->task & (CLASSES - 1)]++;
+	if (s->task == TASK_NAPI)
 		s->poll_mark = s->ns[TASK_NAPI];
 	return 0;
 }

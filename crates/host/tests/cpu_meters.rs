@@ -400,3 +400,48 @@ fn silence_of_a_beating_thread_is_a_pause_and_its_sleep_is_none() {
         expect(away_ns(asleep) < 500_000, (asleep, away_ns(asleep), heart.pauses(asleep.0, asleep.1)))
     });
 }
+
+/// Another program on the CPU of a watched thread has it for milliseconds at a time: told with its name, and as none where it is gone.
+#[test]
+fn another_task_on_the_cpu_is_told_with_its_name() {
+    if !has(Need::Ebpf) {
+        return;
+    }
+    let _alone = alone();
+    let cpu = measured_cpu();
+    let meter = EbpfMeter::start(spec(vec![Watch::Process(std::process::id())])).expect("eBPF");
+    let heart = meter.heartbeat(cpu).expect("shared memory");
+    let now = || {
+        let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC).unwrap();
+        Duration::from(now).as_nanos() as u64
+    };
+    eventually(|| {
+        let mut visitor = std::process::Command::new("sh");
+        // It ends by itself, whatever becomes of this test.
+        visitor.args(["-c", "i=0; while [ $i -lt 3000000 ]; do i=$((i+1)); done"]);
+        let pinned = move || {
+            pin(cpu);
+            Ok(())
+        };
+        // SAFETY: between fork and exec it makes one system call, with memory of its own stack.
+        let mut visitor =
+            unsafe { std::os::unix::process::CommandExt::pre_exec(&mut visitor, pinned) }.spawn().unwrap();
+        let from_ns = now();
+        while_spinning(|_| thread::sleep(Duration::from_millis(200)));
+        let to_ns = now();
+        visitor.kill().unwrap();
+        visitor.wait().unwrap();
+        let visits = heart.visits(from_ns, to_ns).expect("programs tell");
+        let of_sh: u64 = visits
+            .iter()
+            .filter(|visit| visit.task == "sh")
+            .map(|visit| visit.time.to_ns.min(to_ns) - visit.time.from_ns.max(from_ns))
+            .sum();
+        // Two that spin share the CPU; the last stretch may be under way.
+        expect((40_000_000..180_000_000).contains(&of_sh), (of_sh, visits))?;
+        let alone_ns = now();
+        while_spinning(|_| thread::sleep(Duration::from_millis(50)));
+        let visits = heart.visits(alone_ns, now()).expect("programs tell");
+        expect(visits.iter().all(|visit| visit.task != "sh"), visits)
+    });
+}

@@ -38,12 +38,23 @@ pub struct Pause {
     pub to_ns: u64,
 }
 
+/// A time in which a task had the CPU that is neither the application nor the network's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Visit {
+    /// When; softirqs in between included.
+    pub time: Pause,
+    /// Its name, as `ps` has it.
+    pub task: String,
+}
+
 /// The memory in which a CPU's heartbeats are. It outlives every [`Heartbeat`].
 pub(super) trait Signs: fmt::Debug + Send + Sync {
     /// Where threads tell that they live, and where the programs tell the last transition [ns of `CLOCK_MONOTONIC`].
     fn words(&self) -> (NonNull<AtomicU64>, NonNull<AtomicU64>);
     /// The pauses that the programs noted last.
     fn noted(&self) -> Vec<Pause>;
+    /// The visits of other tasks that they noted last.
+    fn visits(&self) -> Vec<Visit>;
 }
 
 /// Where threads on one CPU tell that they live. Cheap to clone; the default tells nobody.
@@ -182,8 +193,24 @@ impl Heartbeat {
         let Some(inner) = &self.0 else { return Vec::new() };
         let mut all = inner.shared.as_ref().map(|shared| shared.signs.noted()).unwrap_or_default();
         all.extend(inner.noted.lock().unwrap_or_else(PoisonError::into_inner).iter());
-        all.retain(|pause| pause.from_ns < pause.to_ns && pause.to_ns > from_ns && pause.from_ns < to_ns);
+        all.retain(|pause| pause.overlaps(from_ns, to_ns));
         joined(all)
+    }
+
+    /// The visits of other tasks, longer than [`PAUSE_NS`], that end behind `from_ns` and begin before `to_ns`, in order; None without the
+    /// programs.
+    pub fn visits(&self, from_ns: u64, to_ns: u64) -> Option<Vec<Visit>> {
+        let mut all = self.0.as_ref()?.shared.as_ref()?.signs.visits();
+        all.retain(|visit| visit.time.overlaps(from_ns, to_ns));
+        all.sort_by_key(|visit| visit.time.from_ns);
+        Some(all)
+    }
+}
+
+impl Pause {
+    /// False for a place of the programs' memory that holds none.
+    fn overlaps(&self, from_ns: u64, to_ns: u64) -> bool {
+        self.from_ns < self.to_ns && self.to_ns > from_ns && self.from_ns < to_ns
     }
 }
 
@@ -229,6 +256,11 @@ mod tests {
 
         fn noted(&self) -> Vec<Pause> {
             self.noted.clone()
+        }
+
+        fn visits(&self) -> Vec<Visit> {
+            let visit = |pause: &Pause| Visit { time: *pause, task: "cron".to_owned() };
+            self.noted.iter().rev().map(visit).collect()
         }
     }
 
@@ -288,6 +320,17 @@ mod tests {
         let pause = Pause { from_ns: MS, to_ns: 9 * MS };
         heart.note(pause);
         assert_eq!((heart.pauses(0, u64::MAX), heart.shortest_ns()), (vec![pause], Some(PLAIN_PAUSE_NS)));
+    }
+
+    #[test]
+    fn visits_are_told_in_order_those_of_the_window_alone() {
+        let at = |from, to| Pause { from_ns: from * MS, to_ns: to * MS };
+        let heart = heartbeat(0, vec![Pause { from_ns: 0, to_ns: 0 }, at(1, 2), at(5, 8), at(9, 12), at(20, 30)]);
+        let told =
+            |from, to| heart.visits(from * MS, to * MS).map(|visits| visits.iter().map(|visit| visit.time).collect());
+        assert_eq!(told(6, 20), Some(vec![at(5, 8), at(9, 12)]));
+        assert_eq!(told(2, 5), Some(Vec::new()));
+        assert_eq!(Heartbeat::plain().visits(0, u64::MAX), None, "without programs nobody knows");
     }
 
     #[test]

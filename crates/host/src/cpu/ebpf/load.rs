@@ -2,7 +2,7 @@
 
 use super::snapshot::{CELLS, CLASSES, CpuSnapshot, Figures, RawCell};
 use crate::cpu::{
-    heartbeat::{Heartbeat, Pause, Signs},
+    heartbeat::{Heartbeat, Pause, Signs, Visit},
     types::{MeterError, Method, Watch},
     util::monotonic_ns,
 };
@@ -285,6 +285,25 @@ impl Signs for SharedSigns {
         let pauses = unsafe { (&raw const (*self.memory.as_ptr()).pauses[self.cpu]).read_volatile() };
         pauses.ring.iter().map(|pause| Pause { from_ns: pause.from, to_ns: pause.to }).collect()
     }
+
+    fn visits(&self) -> Vec<Visit> {
+        // SAFETY: as in `noted`.
+        let visits = unsafe { (&raw const (*self.memory.as_ptr()).visits[self.cpu]).read_volatile() };
+        let visit = |visit: &types::visit| Visit {
+            time: Pause { from_ns: visit.from, to_ns: visit.to },
+            task: text(&visit.task),
+        };
+        visits.ring.iter().map(visit).collect()
+    }
+}
+
+/// A task's name, up to its end. Whoever runs the task chose it: nothing in it may steer a terminal.
+fn text(name: &[i8]) -> String {
+    let bytes: Vec<u8> = name.iter().map(|byte| *byte as u8).take_while(|byte| *byte != 0).collect();
+    if bytes.is_empty() {
+        return "unknown".to_owned();
+    }
+    String::from_utf8_lossy(&bytes).chars().map(|c| if c.is_ascii_graphic() || c == ' ' { c } else { '?' }).collect()
 }
 
 fn figures(state: &types::cpu_state) -> Figures {
