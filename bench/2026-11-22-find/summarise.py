@@ -34,6 +34,7 @@ def by_speed(name, runs):
     """The spread of the host's own cliff after division by the run's own speed figures, where each run has them."""
     cliffs = [(value(run["cliff_pps"].get("wire")), run.get("speed") or {}) for _, run in runs]
     for what, normed in (
+        ("1 / service demand (CPU time a packet)", lambda cliff, speed: cliff * value(speed["demand_s"])),
         ("turns of the loop a second", lambda cliff, speed: cliff / value(speed["turns_per_s"])),
         ("1 / CPU time against the calibrated costs", lambda cliff, speed: cliff * value(speed["slowness"])),
         ("1 / protocol time of a packet", lambda cliff, speed: cliff * value(speed["packet_s"])),

@@ -13,7 +13,9 @@ use crate::scheme::Scheme;
 use crate::traffic::Traffic;
 
 pub use cpu::{CpuBesides, CpuMeasured};
-pub use disturbance::{Buffer, ClockJump, Disturbance, Drift, LengthBin, PauseBudget, Pauses, Speed, SpeedAt};
+pub use disturbance::{
+    Buffer, ClockJump, Disturbance, Drift, LengthBin, MOST_TASKS, PauseBudget, Pauses, Speed, SpeedAt, TaskTime,
+};
 
 /// One value from each engine; None: it could not be measured, and [`Finding::missing`] says why.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -391,6 +393,9 @@ pub struct Finding {
     /// measured and `cliff_pps` is for that speed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cliff_as_calibrated_pps: Option<ByEngine<Figure>>,
+    /// The calibrated host at the speed of the searches, which model and simulation are for; None: as calibrated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub searched_host: Option<Host>,
     /// The same with all disturbances in (pps).
     #[serde(default)]
     pub cliff_experienced_pps: ByEngine<Figure>,
@@ -464,6 +469,7 @@ impl Finding {
             definition: None,
             cliff_pps: ByEngine::default(),
             cliff_as_calibrated_pps: None,
+            searched_host: None,
             cliff_experienced_pps: ByEngine::default(),
             sensitivity: Vec::new(),
             searches: None,

@@ -68,6 +68,17 @@ pub struct Slots {
     pub host_pauses: Option<Vec<Span>>,
     /// The same of the sender's CPU.
     pub sender_pauses: Option<Vec<Span>>,
+    /// Times in which other tasks had the host's CPU; None: not measured.
+    pub visits: Option<Vec<Visit>>,
+}
+
+/// A time in which a task had the host's CPU that is neither the application nor the network's.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Visit {
+    /// When.
+    pub at: Span,
+    /// The task's name.
+    pub task: String,
 }
 
 /// Frames by intended send time.
@@ -123,6 +134,14 @@ pub struct Counts {
     pub poll_times: Vec<PollTime>,
     /// Time in softirqs after their last poll (s).
     pub tail_s: f64,
+}
+
+impl Counts {
+    /// Service demand: CPU time of interrupts and softirqs a packet taken, and of the application a packet read (s); None where nothing was.
+    pub fn demand_s(&self) -> Option<f64> {
+        let some = self.packets > 0.0 && self.delivered > 0.0;
+        some.then(|| (self.interrupt_s + self.protocol_s) / self.packets + self.application_s / self.delivered)
+    }
 }
 
 /// All polls of a trial that took the same number of packets.

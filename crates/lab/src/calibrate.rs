@@ -16,6 +16,7 @@
 
 mod describe;
 mod fit;
+mod present;
 mod resample;
 
 use netcliff_core::Host;
@@ -25,6 +26,8 @@ use crate::bench::{Bench, Counts, Observation};
 use crate::trial::{TrialError, TrialSpec};
 use fit::Fits;
 pub(crate) use fit::poll_line;
+pub(crate) use present::FEWEST;
+pub use present::Resampled;
 
 /// Loads of the regression as shares of the rough cliff. Not lower: an almost idle host pays for cold caches that a
 /// loaded one does not (`netcliff find --json` shows the packets' cost falling with the load).
@@ -36,14 +39,14 @@ pub const LARGE_FRAME_BYTES: u32 = 1518;
 /// Work that all but keeps the application from reading (s): its socket stays full, nearly every packet is dropped there,
 /// and each piece of work is interrupted some hundred times.
 const BLOCKED_WORK_S: f64 = 1e-3;
-/// Work that keeps the socket full while about half of the packets are read (s), and the share it is offered.
-const FULL_WORK_S: f64 = 5e-6;
-const FULL_SHARE: f64 = 0.5;
+/// Load that keeps the socket full while some packets are read, as a share of the rough cliff. By load, not by work: an application that works
+/// beside reading is interrupted so often that the cold reading, a tenth of its time, drowns in what interrupts cost it.
+const FULL_SHARE: f64 = 1.4;
 /// Load of the trials whose packets are all dropped at the socket, as a share of the rough cliff: where most are dropped, the queue between
 /// the CPUs is as contended as there.
 const BLOCKED_SHARE: f64 = 1.5;
 /// Loss above which a trial is taken to have kept the socket full.
-const FULL_LOSS: f64 = 0.1;
+pub const FULL_LOSS: f64 = 0.1;
 /// Trials of a round.
 pub const TRIALS_A_ROUND: usize = SHARES.len() + 3;
 
@@ -89,7 +92,7 @@ pub struct Calibrated {
     /// Frame size of the regression (bytes).
     pub frame_bytes: u32,
     /// Hosts that other trials of the same kinds might have given.
-    pub resampled: Vec<Host>,
+    pub resampled: Vec<Resampled>,
 }
 
 /// Costs (s) of what is counted in a trial of the calibrated frame and work.
@@ -99,8 +102,10 @@ pub struct Costs {
     pub protocol_s: f64,
     /// A poll.
     pub poll_s: f64,
-    /// Waking the application, and the switch to it.
+    /// Waking the application.
     pub wakeup_s: f64,
+    /// The switch to it.
+    pub context_switch_s: f64,
     /// A packet in the application.
     pub application_s: f64,
     /// What an interrupt adds to the application it hits.
@@ -120,14 +125,29 @@ impl Costs {
     pub fn slowness(&self, counts: &Counts, loss: f64) -> Option<f64> {
         let (cold_protocol_s, cold_application_s) =
             if loss > FULL_LOSS { (self.cold_protocol_s, self.cold_application_s) } else { (0.0, 0.0) };
-        let dropped = (counts.packets - counts.delivered).max(0.0);
-        let expected_s = (self.protocol_s + cold_protocol_s)
-            * (counts.delivered.min(counts.packets) + self.socket_drop_cost * dropped)
-            + self.poll_s * counts.polls
-            + self.wakeup_s * counts.wakeups
-            + (self.application_s + cold_application_s) * counts.delivered
-            + self.hidden_s * counts.busy_interrupts;
+        let expected_s = self.softirq_time_s(counts)
+            + self.application_time_s(counts)
+            + cold_protocol_s * self.whole(counts)
+            + cold_application_s * counts.delivered;
         (expected_s > 0.0).then(|| (counts.protocol_s + counts.application_s) / expected_s)
+    }
+
+    /// Packets that softirqs took, a dropped one at the share that it costs.
+    fn whole(&self, counts: &Counts) -> f64 {
+        let dropped = (counts.packets - counts.delivered).max(0.0);
+        counts.delivered.min(counts.packets) + self.socket_drop_cost * dropped
+    }
+
+    /// Time in softirqs that these costs give for what was counted (s).
+    fn softirq_time_s(&self, counts: &Counts) -> f64 {
+        self.protocol_s * self.whole(counts) + self.poll_s * counts.polls + self.wakeup_s * counts.wakeups
+    }
+
+    /// The application's, likewise.
+    fn application_time_s(&self, counts: &Counts) -> f64 {
+        self.application_s * counts.delivered
+            + self.context_switch_s * counts.wakeups
+            + self.hidden_s * counts.busy_interrupts
     }
 }
 
@@ -149,8 +169,8 @@ struct Seen {
     plain: Vec<Counts>,
     /// (Base frames, large frames) at the same load.
     sizes: Vec<(Counts, Counts)>,
-    /// A socket kept full, extra work [`FULL_WORK_S`].
-    full: Vec<Counts>,
+    /// (The highest load, a socket kept full), one right after the other: what they differ in is the full socket, not the machine's speed.
+    full: Vec<(Counts, Counts)>,
     /// A socket that is hardly read, extra work [`BLOCKED_WORK_S`].
     blocked: Vec<Counts>,
     /// Packets such a socket holds.
@@ -177,6 +197,17 @@ pub fn calibrate(bench: &mut dyn Bench, base: &TrialSpec, plan: Plan) -> Result<
     Ok(Calibrated { calibration, application_per_byte_s, hidden_s, costs, frame_bytes, resampled })
 }
 
+/// How long an interrupt is on its way (s), from the packets that a poll finds, whose protocol work takes `service_s` a packet and that begins
+/// `before_s` after the interrupt; None without polls.
+fn latency_s(counts: &Counts, service_s: f64, before_s: f64) -> Option<f64> {
+    if counts.polls <= 0.0 || counts.elapsed_s <= 0.0 {
+        return None;
+    }
+    let lambda = counts.packets / counts.elapsed_s;
+    let started = counts.packets / counts.polls * (1.0 - lambda * service_s);
+    Some((started - 1.0) / lambda - before_s)
+}
+
 fn observe(bench: &mut dyn Bench, base: &TrialSpec, plan: Plan) -> Result<Seen, TrialError> {
     let mut seen = Seen::default();
     for round in 0..plan.rounds {
@@ -188,6 +219,12 @@ fn observe(bench: &mut dyn Bench, base: &TrialSpec, plan: Plan) -> Result<Seen, 
         };
         for (place, share) in SHARES.iter().enumerate() {
             let plain = usable(at(*share, place as u64, &|_| ())?);
+            if place + 1 == SHARES.len() {
+                let full = at(FULL_SHARE, 60, &|_| ())?;
+                // Only a trial that overflowed its socket kept it full.
+                let full = Some(full).filter(|full| full.loss() > FULL_LOSS).and_then(usable);
+                seen.full.extend(plain.clone().zip(full));
+            }
             if place == SIZE_PLACE {
                 let large = usable(at(*share, 40, &|spec| spec.frame_bytes = LARGE_FRAME_BYTES)?);
                 seen.sizes.extend(plain.clone().zip(large));
@@ -200,9 +237,6 @@ fn observe(bench: &mut dyn Bench, base: &TrialSpec, plan: Plan) -> Result<Seen, 
             spec.receive_buffer_bytes = 4096;
         })?;
         seen.blocked.extend(usable(blocked));
-        let full = at(FULL_SHARE, 60, &|spec| spec.work_s += FULL_WORK_S)?;
-        // Only a trial that overflowed its socket kept it full.
-        seen.full.extend(Some(full).filter(|full| full.loss() > FULL_LOSS).and_then(usable));
     }
     seen.capacity = bench.socket_capacity(base)?;
     seen.ring = bench.ring_slots();
@@ -235,4 +269,4 @@ fn usable(observation: Observation) -> Option<Counts> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -4,7 +4,7 @@
 mod outcome;
 mod watching;
 
-use netcliff_host::cpu::heartbeat::{Heartbeat, Pause, Turns};
+use netcliff_host::cpu::heartbeat::{Heartbeat, Pause, Turns, Visit};
 use netcliff_host::cpu::system::SystemStamp;
 use netcliff_host::cpu::{self, CpuMeter, CpuSplit, MeterError, MeterSpec, Preference, Watch};
 use netcliff_host::testbed::netns::Side;
@@ -90,6 +90,8 @@ pub struct Trial {
     pub host_pauses: Option<Vec<Pause>>,
     /// The same of the sender's CPU.
     pub sender_pauses: Option<Vec<Pause>>,
+    /// Times in the window in which other tasks had the host's CPU; None: not measured.
+    pub visits: Option<Vec<Visit>>,
     /// What else came from outside.
     pub outside: Outside,
 }
@@ -212,6 +214,7 @@ fn once(
         steal_share: steal_of(rig.host_cpu),
         host_pauses: paused(&heartbeats.host),
         sender_pauses: paused(&heartbeats.sender),
+        visits: wire.sink.window.and_then(|window| heartbeats.host.visits(window.from_ns, window.to_ns)),
         outside: Outside {
             shortest_pause_s: heartbeats.host.shortest_ns().map(|ns| ns as f64 * 1e-9),
             sender_steal_share: steal_of(rig.sender_cpu),

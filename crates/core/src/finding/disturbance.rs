@@ -17,6 +17,12 @@ pub struct Disturbance {
     /// The same of the sender's CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sender: Option<Pauses>,
+    /// Times in which tasks had the host's CPU that are neither the application nor the network's; None: not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_tasks: Option<Pauses>,
+    /// Which tasks those were, the longest first; the first [`MOST_TASKS`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tasks: Vec<TaskTime>,
     /// Times in which the sender did not look at its clock, whatever the cause: its CPU's pauses, and other tasks there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sender_stalls: Option<Pauses>,
@@ -25,6 +31,20 @@ pub struct Disturbance {
     /// Trials in which the clocks did not agree.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clock_jumps: Vec<ClockJump>,
+}
+
+/// So many tasks are named.
+pub const MOST_TASKS: usize = 5;
+
+/// What a task took of the host's CPU.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct TaskTime {
+    /// Its name, as `ps` has it.
+    pub task: String,
+    /// How often.
+    pub count: u64,
+    /// In all (s).
+    pub total_s: f64,
 }
 
 /// Times in which a CPU or thread was away.
@@ -157,6 +177,17 @@ pub struct Speed {
     /// interrupts; median over the trials of the searches. 1.1: everything took a tenth longer than in calibration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slowness: Option<Figure>,
+    /// Service demand: CPU time of interrupts and softirqs a packet taken, and of the application a packet read (s), median over the trials of
+    /// the searches. The cliff times this is the share of the CPU that is busy at the cliff.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub demand_s: Option<Figure>,
+    /// The same over the trials that lost next to nothing, at the higher ones of their loads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub demand_empty_s: Option<Figure>,
+    /// The same over the trials that lost more than a tenth: the socket was full, and its packets out of the caches. Where this is longer than
+    /// `demand_empty_s` there are two cliffs: up to 1 / this a full socket empties again, up to 1 / that an empty one stays so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub demand_full_s: Option<Figure>,
     /// Every trial, in the order they were made.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trials: Vec<SpeedAt>,

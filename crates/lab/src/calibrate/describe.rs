@@ -32,7 +32,7 @@ fn costs(fits: &Fits, seen: &Seen, base: &TrialSpec, method: &str) -> Vec<Cost> 
     let polls = format!("poll times by packets a poll, mean over trials ({method})");
     let task = format!("regression of the application's time on packets, wake-ups and interrupts ({method})");
     let frames = format!("{LARGE_FRAME_BYTES}-byte frames against {}-byte frames", base.frame_bytes);
-    let cold = "a socket kept full by a slow application, median over trials";
+    let cold = "a socket kept full by 1.4 times the rough cliff, against the trial before it, median over pairs";
     let handled = format!("handler time, and what it adds to the application it hits ({method})");
     let drop = "protocol time with a full socket over that of a delivered packet";
     let rows = [

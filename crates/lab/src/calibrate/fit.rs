@@ -3,7 +3,7 @@
 use netcliff_core::Figure;
 use netcliff_core::host::MOST_DROP_COST;
 
-use super::{BLOCKED_WORK_S, CalibrationError, Costs, FULL_WORK_S, LARGE_FRAME_BYTES, Seen};
+use super::{BLOCKED_WORK_S, CalibrationError, Costs, LARGE_FRAME_BYTES, Seen, latency_s};
 use crate::bench::Counts;
 use crate::stats::{self, Fit};
 use crate::trial::TrialSpec;
@@ -84,7 +84,8 @@ impl Fits {
         Costs {
             protocol_s: self.protocol.value,
             poll_s: self.poll.value,
-            wakeup_s: self.wakeup.value + self.context_switch.value,
+            wakeup_s: self.wakeup.value,
+            context_switch_s: self.context_switch.value,
             application_s: self.application.value,
             hidden_s: self.hidden.map_or(0.0, |figure| figure.value),
             socket_drop_cost: self.socket_drop_cost.unwrap_or(1.0),
@@ -114,16 +115,11 @@ impl Fits {
     /// L from the packets a poll takes, median over the trials (s); None where it is not above zero.
     fn delivery_latency(&self, all: &[Counts]) -> Option<Figure> {
         let interrupt_s = self.interrupt.map_or(0.0, |figure| figure.value);
-        let latencies: Vec<f64> = all
-            .iter()
-            .filter(|c| c.polls > 0.0 && c.elapsed_s > 0.0)
-            .map(|c| {
-                let lambda = c.packets / c.elapsed_s;
-                let service_s = self.protocol.value + self.wakeup.value * c.wakeups / c.packets;
-                let started = c.packets / c.polls * (1.0 - lambda * service_s);
-                (started - 1.0) / lambda - interrupt_s - self.poll.value
-            })
-            .collect();
+        let latency = |c: &Counts| {
+            let service_s = self.protocol.value + self.wakeup.value * c.wakeups / c.packets;
+            latency_s(c, service_s, interrupt_s + self.poll.value)
+        };
+        let latencies: Vec<f64> = all.iter().filter_map(latency).collect();
         stats::median(&latencies).filter(|figure| figure.value > 0.0)
     }
 
@@ -133,15 +129,16 @@ impl Fits {
         stats::median(&shares).map(|figure| figure.value.clamp(0.0, MOST_DROP_COST))
     }
 
-    fn cold(&self, full: &[Counts], hidden_s: f64) -> (Option<Figure>, Option<Figure>) {
+    /// What a full socket adds to a packet, median over the pairs.
+    fn cold(&self, pairs: &[(Counts, Counts)], hidden_s: f64) -> (Option<Figure>, Option<Figure>) {
         let drop_cost = self.socket_drop_cost.unwrap_or(1.0);
         let protocol = |c: &Counts| {
-            let weighted = c.delivered + drop_cost * (c.packets - c.delivered).max(0.0);
-            (c.protocol_s - self.poll.value * c.polls - self.wakeup.value * c.wakeups) / weighted - self.protocol.value
+            let weighted = c.delivered.min(c.packets) + drop_cost * (c.packets - c.delivered).max(0.0);
+            (c.protocol_s - self.poll.value * c.polls - self.wakeup.value * c.wakeups) / weighted
         };
-        let application = |c: &Counts| self.application_left(c, hidden_s) / c.delivered - FULL_WORK_S;
-        let figure = |more: &dyn Fn(&Counts) -> f64| {
-            let values: Vec<f64> = full.iter().map(more).collect();
+        let application = |c: &Counts| self.application_left(c, hidden_s) / c.delivered;
+        let figure = |of: &dyn Fn(&Counts) -> f64| {
+            let values: Vec<f64> = pairs.iter().map(|(plain, full)| of(full) - of(plain)).collect();
             stats::median(&values).filter(|figure| figure.value > 0.0)
         };
         (figure(&protocol), figure(&application))

@@ -5,7 +5,7 @@ use netcliff_core::finding::Correlated;
 use netcliff_model::sensitivity::COSTS;
 
 use super::fit::Fits;
-use super::{Seen, describe};
+use super::{Resampled, Seen, describe};
 use crate::chance::Chance;
 use crate::trial::TrialSpec;
 
@@ -18,14 +18,14 @@ const HARDLY_APART: f64 = 0.9;
 
 /// Hosts that other trials of the same kinds might have given, all of one run: what two costs have in common stays in common. None
 /// where too few draws determine the costs.
-pub fn hosts(seen: &Seen, base: &TrialSpec, calibrated: &Host) -> Vec<Host> {
+pub fn hosts(seen: &Seen, base: &TrialSpec, calibrated: &Host) -> Vec<Resampled> {
     let mut chance = Chance::new(base.seed);
     let mut draw = || {
         let drawn = seen.drawn(&mut chance);
         let fits = Fits::of(&drawn, base).ok()?;
-        Some(describe::host(&fits, &drawn, base, calibrated.tick_s))
+        Some(Resampled { host: describe::host(&fits, &drawn, base, calibrated.tick_s), costs: fits.costs() })
     };
-    let hosts: Vec<Host> = (0..RESAMPLES).filter_map(|_| draw()).collect();
+    let hosts: Vec<Resampled> = (0..RESAMPLES).filter_map(|_| draw()).collect();
     if hosts.len() >= ENOUGH { hosts } else { Vec::new() }
 }
 
@@ -43,15 +43,17 @@ impl Seen {
     }
 }
 
-fn drawn<T: Clone>(all: &[T], chance: &mut Chance) -> Vec<T> {
+pub fn drawn<T: Clone>(all: &[T], chance: &mut Chance) -> Vec<T> {
     all.iter().map(|_| all[((chance.uniform() * all.len() as f64) as usize).min(all.len() - 1)].clone()).collect()
 }
 
 /// Pairs of costs that come out together, or one for the other.
-pub fn correlated(hosts: &[Host]) -> Vec<Correlated> {
+pub fn correlated(hosts: &[Resampled]) -> Vec<Correlated> {
     let values: Vec<(&str, Vec<f64>)> = COSTS
         .iter()
-        .filter_map(|cost| Some((cost.key, hosts.iter().map(|host| cost.of(host)).collect::<Option<Vec<f64>>>()?)))
+        .filter_map(|cost| {
+            Some((cost.key, hosts.iter().map(|drawn| cost.of(&drawn.host)).collect::<Option<Vec<f64>>>()?))
+        })
         .collect();
     let mut found = Vec::new();
     for (place, (a, of_a)) in values.iter().enumerate() {
@@ -90,7 +92,9 @@ mod tests {
             interrupt_s: 1e-6 + 1e-8 * (more * 1e8).sin(),
             ..Host::pentium4_2530mhz()
         };
-        let hosts: Vec<Host> = (0..50).map(|n| host(1e-9 * f64::from(n))).collect();
+        let costs = crate::calibrate::tests::COSTS;
+        let drawn = |n: i32| Resampled { host: host(1e-9 * f64::from(n)), costs };
+        let hosts: Vec<Resampled> = (0..50).map(drawn).collect();
         let found = correlated(&hosts);
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!((found[0].a.as_str(), found[0].b.as_str()), ("protocol", "poll"));

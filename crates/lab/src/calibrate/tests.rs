@@ -4,8 +4,19 @@ use netcliff_core::Outcome;
 use netcliff_wire::void::Sides;
 
 /// A host whose costs are known exactly: counts follow from the load without noise.
-struct Exact {
-    metered: bool,
+pub struct Exact {
+    pub metered: bool,
+    /// Times as long as the constants say.
+    pub softirq: f64,
+    pub handler: f64,
+    pub latency: f64,
+    pub application: f64,
+}
+
+impl Default for Exact {
+    fn default() -> Self {
+        Self { metered: true, softirq: 1.0, handler: 1.0, latency: 1.0, application: 1.0 }
+    }
 }
 
 const PROTOCOL_S: f64 = 0.8e-6;
@@ -23,20 +34,36 @@ const DROP_SHARE: f64 = 0.6;
 const COLD_PROTOCOL_S: f64 = 0.1e-6;
 const COLD_APPLICATION_S: f64 = 0.4e-6;
 
+/// What is fitted to it.
+pub const COSTS: Costs = Costs {
+    protocol_s: PROTOCOL_S + 64.0 * PER_BYTE_S,
+    poll_s: POLL_S,
+    wakeup_s: WAKEUP_S,
+    context_switch_s: SWITCH_S,
+    application_s: APPLICATION_S,
+    hidden_s: HIDDEN_S,
+    socket_drop_cost: DROP_SHARE,
+    cold_protocol_s: COLD_PROTOCOL_S,
+    cold_application_s: COLD_APPLICATION_S,
+};
+
 impl Bench for Exact {
     fn observe(&mut self, spec: &TrialSpec, metered: bool) -> Result<Observation, TrialError> {
         let packets = spec.rate_pps * spec.seconds;
-        let (blocked, full) = (spec.work_s > 5e-4, (4e-6..5e-4).contains(&spec.work_s));
+        let (blocked, full) = (spec.work_s > 5e-4, spec.work_s == 0.0 && spec.rate_pps > 480e3);
         let bytes = f64::from(spec.frame_bytes);
         let service_s = PROTOCOL_S + PER_BYTE_S * bytes;
         let lambda = spec.rate_pps;
-        let set_up = LATENCY_S + HANDLER_S + HIDDEN_S + POLL_S;
+        let (service_s, poll_s, wakeup_s) = (self.softirq * service_s, self.softirq * POLL_S, self.softirq * WAKEUP_S);
+        let handler_s = self.handler * HANDLER_S;
+        let hidden_s = self.application * HIDDEN_S;
+        let set_up = self.latency * LATENCY_S + handler_s + hidden_s + poll_s;
         let idle_share = if blocked || full { 0.0 } else { (1.0 - lambda / 500e3) / (1.0 + spec.work_s * 1e5) };
         // The waking itself lengthens the service of those who wake.
         let woken = |polls: f64| polls * idle_share;
         let mut polls = packets;
         for _ in 0..100 {
-            let service_s = service_s + WAKEUP_S * woken(polls) / packets;
+            let service_s = service_s + wakeup_s * woken(polls) / packets;
             polls = packets * (1.0 - lambda * service_s) / (1.0 + lambda * set_up);
         }
         let wakeups = woken(polls);
@@ -51,15 +78,15 @@ impl Bench for Exact {
         let cell = |packets: f64, from_idle: bool| PollTime {
             packets,
             polls: 1000.0,
-            mean_s: POLL_S - TAIL_S + service_s * packets + if from_idle { WAKEUP_S } else { 0.0 },
+            mean_s: poll_s - TAIL_S + service_s * packets + if from_idle { wakeup_s } else { 0.0 },
             variance_s2: 1e-16 * packets,
             from_idle,
         };
         let counts = Counts {
             elapsed_s: spec.seconds,
-            protocol_s: protocol_s * packets + POLL_S * polls + WAKEUP_S * wakeups,
-            interrupt_s: HANDLER_S * polls,
-            application_s: each_s * delivered + SWITCH_S * wakeups + HIDDEN_S * busy,
+            protocol_s: protocol_s * packets + poll_s * polls + wakeup_s * wakeups,
+            interrupt_s: handler_s * polls,
+            application_s: self.application * (each_s * delivered + SWITCH_S * wakeups) + hidden_s * busy,
             idle_s: 0.0,
             other_s: 0.0,
             meter_s: None,
@@ -108,7 +135,7 @@ impl Bench for Exact {
     }
 }
 
-fn base() -> TrialSpec {
+pub fn base() -> TrialSpec {
     TrialSpec {
         rate_pps: 0.0,
         arrivals: netcliff_wire::schedule::Arrivals::Poisson,
@@ -122,7 +149,7 @@ fn base() -> TrialSpec {
 
 #[test]
 fn known_costs_are_found_again() {
-    let calibrated = calibrate(&mut Exact { metered: true }, &base(), Plan { rounds: 2, rough_pps: 400e3 }).unwrap();
+    let calibrated = calibrate(&mut Exact::default(), &base(), Plan { rounds: 2, rough_pps: 400e3 }).unwrap();
     let host = &calibrated.calibration.host;
     for (name, found, truth) in [
         ("protocol", host.protocol_s, PROTOCOL_S),
@@ -149,7 +176,7 @@ fn known_costs_are_found_again() {
 
 #[test]
 fn a_trial_that_costs_what_was_calibrated_is_not_slow() {
-    let mut exact = Exact { metered: true };
+    let mut exact = Exact::default();
     let calibrated = calibrate(&mut exact, &base(), Plan { rounds: 2, rough_pps: 400e3 }).unwrap();
     let mut counts = exact.observe(&TrialSpec { rate_pps: 250e3, ..base() }, true).unwrap().counts.unwrap();
     let slowness = calibrated.costs.slowness(&counts, 0.0).unwrap();
@@ -158,16 +185,17 @@ fn a_trial_that_costs_what_was_calibrated_is_not_slow() {
     let slowness = calibrated.costs.slowness(&counts, 0.0).unwrap();
     assert!((slowness - 1.3).abs() < 1e-5, "{slowness}");
     assert_eq!(calibrated.costs.slowness(&Counts::default(), 0.0), None);
-    // Half of the packets find the socket full: the work of the trial besides, it costs what full sockets were found to.
-    let full = TrialSpec { rate_pps: 250e3, work_s: FULL_WORK_S, ..base() };
-    let mut counts = exact.observe(&full, true).unwrap().counts.unwrap();
-    counts.application_s -= FULL_WORK_S * counts.delivered;
+    // Half of the packets find the socket full.
+    let full = TrialSpec { rate_pps: 560e3, ..base() };
+    let counts = exact.observe(&full, true).unwrap().counts.unwrap();
     let slowness = calibrated.costs.slowness(&counts, 0.5).unwrap();
     assert!((slowness - 1.0).abs() < 1e-5, "{slowness}");
 }
 
 #[test]
 fn without_a_meter_there_is_no_calibration_and_no_guess() {
-    let error = calibrate(&mut Exact { metered: false }, &base(), Plan { rounds: 1, rough_pps: 400e3 }).unwrap_err();
+    let error =
+        calibrate(&mut Exact { metered: false, ..Exact::default() }, &base(), Plan { rounds: 1, rough_pps: 400e3 })
+            .unwrap_err();
     assert!(matches!(error, CalibrationError::NoMeter(_)), "{error}");
 }

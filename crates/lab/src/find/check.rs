@@ -6,17 +6,21 @@ use netcliff_core::finding::{ByEngine, SetupCheck};
 use netcliff_core::{EngineKind, Figure, Finding, FrameSizes, ParseError, Scheme, Traffic, units};
 use netcliff_host::testbed::sysctl::SysctlOverrides;
 
-use super::cliff;
+use super::cliff::{self, Question};
 use super::engines::Predictor;
 use super::later::{Later, ceiling_pps};
 use super::plan::Plan;
 use super::recorder::{Recorder, Stage};
 use super::sureness::{Assessed, Sureness};
-use super::{FindOptions, base, conclude, experienced, missing, surroundings};
+use super::{FindOptions, base, conclude, experienced, missing};
 use crate::bench::Bench;
 use crate::calibrate::Calibrated;
 use crate::rig::RigOptions;
 use crate::trial::{TrialError, TrialSpec};
+
+/// Load of the reference trials, as a share of the cliff of the calibrated set-up: their packets cost nearly what those at the cliff do, and none
+/// is lost.
+const REFERENCE_SHARE: f64 = 0.8;
 
 /// One set-up: what differs from the calibrated one. Written `size=512B`, `work=2us`, `backlog=200` or `budget=64`,
 /// several joined by commas.
@@ -128,14 +132,22 @@ fn one(
     // Nothing is known yet of what this set-up serves but what is predicted.
     let capacity_pps = basis.capacity_pps.min(1.05 * expected_pps);
     bench.enter(Stage::Search);
-    let question = plan.question(spec.clone(), ceiling_pps(finding), expected_pps, capacity_pps);
+    bench.calibrated(basis.calibrated.costs, base(later.options, plan));
+    let reference = reference(later.options, plan, finding);
+    let question =
+        Question { reference, ..plan.question(spec.clone(), ceiling_pps(finding), expected_pps, capacity_pps) };
     let cliffs = cliff::search(bench, &question).map_err(told)?;
-    if let Some(factor) = surroundings::slower(basis.calibrated_at, bench.turns_per_s(Stage::Search)) {
-        computed = computed.slowed(factor, spec.work_s);
+    let present = basis.calibrated.at_present(&bench.at_present(), later.options.work_s, later.options.seed);
+    if let Some(present) = &present {
+        let socket_buffer = computed.host.socket_buffer;
+        computed = setup.computed(later.options, plan, present, finding);
+        computed.host.socket_buffer = socket_buffer;
+        check.host = computed.host.clone();
         predict(&computed, stop, &mut check);
     }
+    let calibrated = present.as_ref().unwrap_or(&basis.calibrated);
     // A prediction without an interval says why in the run's own; here there is just none.
-    if let Assessed::Sure(sure) = Sureness::unless(stop, &computed, &check.cliff_pps, &basis.calibrated) {
+    if let Assessed::Sure(sure) = Sureness::unless(stop, &computed, &check.cliff_pps, calibrated) {
         sure.widen(&mut check.cliff_pps);
     }
     let cliff = cliffs.own()?;
@@ -154,6 +166,13 @@ fn one(
         }
     }
     Ok(check)
+}
+
+/// A trial of the calibrated set-up, below its own cliff: how fast the machine is while another set-up is measured.
+fn reference(options: &FindOptions, plan: &Plan, finding: &Finding) -> Option<TrialSpec> {
+    let cliff = finding.cliff_pps.wire?;
+    let base = base(options, plan);
+    Some(TrialSpec { rate_pps: REFERENCE_SHARE * cliff.value, seed: base.seed + 80_000, ..base })
 }
 
 fn told(error: TrialError) -> String {

@@ -41,6 +41,8 @@ pub struct Question {
     pub capacity_pps: f64,
     /// Searches wanted.
     pub searches: u32,
+    /// A trial that is made before each search and after the last, to tell how fast the machine is; None: the searches' own tell.
+    pub reference: Option<TrialSpec>,
     /// No search begins after so many trials, but [`LEAST_SEARCHES`] are made.
     pub most_trials: u32,
 }
@@ -68,7 +70,7 @@ pub fn search(bench: &mut dyn Bench, question: &Question) -> Result<Cliffs, Tria
         if number >= LEAST_SEARCHES && cliffs.trials.len() as u32 >= question.most_trials {
             break;
         }
-        match one(bench, question, number, &mut cliffs) {
+        match refer(bench, question, number).and_then(|()| one(bench, question, number, &mut cliffs)) {
             Ok(()) => {}
             Err(TrialError::Stopped) => {
                 cliffs.stopped = true;
@@ -77,7 +79,17 @@ pub fn search(bench: &mut dyn Bench, question: &Question) -> Result<Cliffs, Tria
             Err(error) => return Err(error),
         }
     }
+    match refer(bench, question, question.searches) {
+        Err(TrialError::Stopped) => cliffs.stopped = true,
+        outcome => outcome?,
+    }
     Ok(cliffs)
+}
+
+/// Makes the reference trial, if there is one.
+fn refer(bench: &mut dyn Bench, question: &Question, number: u32) -> Result<(), TrialError> {
+    let Some(reference) = &question.reference else { return Ok(()) };
+    bench.observe(&TrialSpec { seed: reference.seed + u64::from(number), ..reference.clone() }, true).map(drop)
 }
 
 fn one(bench: &mut dyn Bench, question: &Question, number: u32, cliffs: &mut Cliffs) -> Result<(), TrialError> {

@@ -41,29 +41,6 @@ impl Predictor {
         Point { host: self.host.clone(), scheme: self.scheme.clone(), traffic: self.traffic.at_pps(load_pps) }
     }
 
-    /// The same on a machine that takes `factor` times as long for everything but the application's work beyond reading, `work_s` (s) of a
-    /// packet, which is asked for as a time. How long an interrupt is on its way changes with the rest: between virtual CPUs it is work of the
-    /// hypervisor (docs/results/2026-11-23-find has the trials).
-    #[must_use]
-    pub fn slowed(&self, factor: f64, work_s: f64) -> Self {
-        let host = self.host.clone();
-        let host = Host {
-            interrupt_s: factor * host.interrupt_s,
-            interrupt_latency_s: factor * host.interrupt_latency_s,
-            protocol_s: factor * host.protocol_s,
-            per_byte_s: factor * host.per_byte_s,
-            mask_s: factor * host.mask_s,
-            poll_s: factor * host.poll_s,
-            application_s: host.application_s.map(|own_s| factor * (own_s - work_s) + work_s),
-            context_switch_s: factor * host.context_switch_s,
-            wakeup_s: factor * host.wakeup_s,
-            cold_protocol_s: factor * host.cold_protocol_s,
-            cold_application_s: factor * host.cold_application_s,
-            ..host
-        };
-        Self { host, near_pps: self.near_pps.map(|near_pps| near_pps / factor), ..self.clone() }
-    }
-
     /// Mean size of a frame (bytes); that of the smallest where the traffic has none.
     pub fn frame_bytes(&self) -> f64 {
         match &self.traffic.size {
@@ -209,25 +186,11 @@ mod tests {
         Predictor::of(host, "napi:weight=64,budget=300,backlog=true")
     }
 
-    /// Where all times are longer by a tenth, the same happens at a load lower by as much: exact but for the scheduler's tick.
-    #[test]
-    fn a_slower_cpu_has_a_lower_cliff() {
-        let cliff = |computed: &Predictor| computed.model_cliff().expect("the model answers").value;
-        let (now, slower) = (cliff(&computed()), cliff(&computed().slowed(1.1, 0.0)));
-        assert!((now / slower / 1.1 - 1.0).abs() < 1e-3, "{now} and {slower}");
-    }
-
     #[test]
     fn a_cliff_above_a_load_is_the_cliff() {
         let cliff = computed().model_cliff().expect("the model answers").value;
         let above = |floor_pps: f64| computed().model_cliff_above(floor_pps).expect("the model answers");
         assert!((above(0.9 * cliff).expect("it is above").value / cliff - 1.0).abs() < 2.0 * WIDTH);
         assert_eq!(above(1.01 * cliff), None);
-    }
-
-    #[test]
-    fn work_that_is_asked_for_as_a_time_keeps_it() {
-        let slowed = computed().slowed(2.0, 1e-6);
-        assert!((slowed.host.application_s.unwrap() - 5e-6).abs() < 1e-15);
     }
 }

@@ -32,28 +32,66 @@ const LOWEST: f64 = 0.01;
 /// Shares of the cliff at which the longest pause is told that loses nothing.
 const BUDGET_SHARES: [f64; 2] = [0.5, 0.9];
 
-/// Pauses of the host's CPU in trials of one length.
+/// Times in which the host's CPU did not work for the application, in trials of one length.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measured {
     /// Those of each trial, by their begin.
-    pub trials: Vec<Vec<Span>>,
+    pub trials: Vec<Vec<Away>>,
     /// Length of a trial (s).
     pub trial_s: f64,
 }
 
+/// Who did not work.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Away {
+    /// Nothing did: the CPU was paused.
+    Cpu(Span),
+    /// The application: another task had the CPU, and softirqs.
+    Application(Span),
+}
+
+impl Away {
+    fn at(&self) -> &Span {
+        match self {
+            Self::Cpu(at) | Self::Application(at) => at,
+        }
+    }
+
+    /// The part from 0 to `trial_s`.
+    fn within(self, trial_s: f64) -> Self {
+        let clip = |at: Span| {
+            let from_s = at.from_s.max(0.0);
+            Span { from_s, length_s: (at.from_s + at.length_s).min(trial_s) - from_s }
+        };
+        match self {
+            Self::Cpu(at) => Self::Cpu(clip(at)),
+            Self::Application(at) => Self::Application(clip(at)),
+        }
+    }
+}
+
 impl Measured {
     /// As far as they lie within their trials.
-    pub fn of(trials: Vec<Vec<Span>>, trial_s: f64) -> Self {
-        let within = |pause: Span| {
-            let from_s = pause.from_s.max(0.0);
-            Span { from_s, length_s: (pause.from_s + pause.length_s).min(trial_s) - from_s }
+    pub fn of(trials: Vec<Vec<Away>>, trial_s: f64) -> Self {
+        let clipped = |trial: Vec<Away>| {
+            let within = trial.into_iter().map(|away| away.within(trial_s));
+            let mut within: Vec<Away> = within.filter(|away| away.at().length_s > 0.0).collect();
+            within.sort_by(|a, b| a.at().from_s.total_cmp(&b.at().from_s));
+            within
         };
-        let clipped = |pauses: Vec<Span>| pauses.into_iter().map(within).filter(|pause| pause.length_s > 0.0).collect();
         Self { trials: trials.into_iter().map(clipped).collect(), trial_s }
     }
 
+    /// Those of the CPU.
     fn lengths_s(&self) -> Vec<f64> {
-        self.trials.iter().flatten().map(|pause| pause.length_s).collect()
+        let paused = |away: &Away| matches!(away, Away::Cpu(_)).then(|| away.at().length_s);
+        self.trials.iter().flatten().filter_map(paused).collect()
+    }
+
+    /// The same where other tasks count as pauses, too: the simulator knows none that leave softirqs alone.
+    fn as_pauses(&self) -> Self {
+        let paused = |trial: &Vec<Away>| trial.iter().map(|away| Away::Cpu(*away.at())).collect();
+        Self { trials: self.trials.iter().map(paused).collect(), trial_s: self.trial_s }
     }
 
     /// A host with pauses of these lengths, as often as they were; None where there was none.
@@ -86,9 +124,9 @@ fn over_trials(highest_pps: &[f64], own: &Figure, exceed: f64) -> Option<Figure>
 
 /// By the model, of a host whose own cliff the model has at `own`; None without a trial.
 pub fn by_model(computed: &Predictor, own: &Figure, measured: &Measured, goal: &Goal) -> Option<Figure> {
-    let highest = |pauses: &Vec<Span>| {
+    let highest = |trial: &Vec<Away>| {
         let passes = |load_pps: f64| {
-            let lost = Fluid::of(computed, own.value, load_pps).lost(pauses, measured.trial_s);
+            let lost = Fluid::of(computed, own.value, load_pps).lost(trial, measured.trial_s);
             lost <= goal.loss_ratio * load_pps * measured.trial_s
         };
         if passes(own.value) {
@@ -138,21 +176,29 @@ impl Fluid {
         }
     }
 
-    /// Packets that a trial with these pauses loses.
-    fn lost(&self, pauses: &[Span], trial_s: f64) -> f64 {
+    /// Packets that a trial with these times away loses.
+    fn lost(&self, trial: &[Away], trial_s: f64) -> f64 {
         let (mut queues, mut at_s) = (Queues::default(), 0.0);
-        for pause in pauses {
-            self.work(&mut queues, pause.from_s - at_s);
-            queues.ring += self.load_pps * pause.length_s;
-            overflow(&mut queues.ring, self.ring, &mut queues.lost);
-            at_s = pause.from_s + pause.length_s;
+        for away in trial {
+            // They may overlap: the CPU of a task is paused with it.
+            let (from_s, to_s) = (away.at().from_s.max(at_s), away.at().from_s + away.at().length_s);
+            let length_s = (to_s - from_s).max(0.0);
+            self.work(&mut queues, from_s - at_s, self.application_s);
+            match away {
+                Away::Cpu(_) => {
+                    queues.ring += self.load_pps * length_s;
+                    overflow(&mut queues.ring, self.ring, &mut queues.lost);
+                }
+                Away::Application(_) => self.work(&mut queues, length_s, self.application_s.map(|_| f64::INFINITY)),
+            }
+            at_s = from_s + length_s;
         }
-        self.work(&mut queues, trial_s - at_s);
+        self.work(&mut queues, trial_s - at_s, self.application_s);
         queues.lost
     }
 
-    /// The CPU is there for so long (s).
-    fn work(&self, queues: &mut Queues, time_s: f64) {
+    /// The CPU is there for so long (s), and the application reads a packet in `application_s`.
+    fn work(&self, queues: &mut Queues, time_s: f64, application_s: Option<f64>) {
         let (served_pps, time_s) = (1.0 / self.service_s, time_s.max(0.0));
         // The application gets nothing until the ring is empty.
         let draining_s = match served_pps - self.load_pps {
@@ -161,7 +207,7 @@ impl Fluid {
         };
         queues.ring = (queues.ring - (served_pps - self.load_pps) * draining_s).max(0.0);
         overflow(&mut queues.ring, self.ring, &mut queues.lost);
-        let Some(application_s) = self.application_s else { return };
+        let Some(application_s) = application_s else { return };
         queues.socket += served_pps * draining_s;
         overflow(&mut queues.socket, self.socket, &mut queues.lost);
         let read_pps = (1.0 - self.load_pps * self.service_s).max(0.0) / application_s;
@@ -186,7 +232,7 @@ pub fn in_simulation(
     goal: &Goal,
     stop: &AtomicBool,
 ) -> Result<Option<Figure>, EngineFailure> {
-    let Some(host) = measured.on(&computed.host)? else { return Ok(Some(*own)) };
+    let Some(host) = measured.as_pauses().on(&computed.host)? else { return Ok(Some(*own)) };
     let paused = Predictor { host, ..computed.clone() };
     let highest = |number| Trial { paused: &paused, goal, trial_s: measured.trial_s, number }.highest(own.value, stop);
     let found: Result<Option<Vec<f64>>, EngineFailure> = (0..TRIALS).into_par_iter().map(highest).collect();

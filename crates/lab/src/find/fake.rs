@@ -180,7 +180,8 @@ fn counts(costs: Costs, speed: f64, elapsed_s: f64, packets: f64) -> Counts {
     Counts {
         elapsed_s,
         protocol_s: (costs.protocol_s * packets + costs.poll_s * polls + costs.wakeup_s * wakeups) / speed,
-        application_s: (costs.application_s * packets + costs.hidden_s * polls) / speed,
+        application_s: (costs.application_s * packets + costs.context_switch_s * wakeups + costs.hidden_s * polls)
+            / speed,
         packets,
         polls,
         interrupts: polls,
@@ -243,6 +244,7 @@ impl Bench for Fake {
                 sender_stalls: stalls,
                 host_pauses: self.tells_pauses.then_some(pauses),
                 sender_pauses: None,
+                visits: None,
             },
             outside: Outside { shortest_pause_s: Some(STEP_S), turns_per_s, ..Outside::default() },
             lateness_p99_s: None,

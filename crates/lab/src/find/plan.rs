@@ -78,6 +78,7 @@ impl Plan {
     /// The searches of this plan, for trials like `base` of a sender with this ceiling, begun at `near_pps`.
     pub fn question(&self, base: TrialSpec, ceiling_pps: f64, near_pps: f64, capacity_pps: f64) -> Question {
         Question {
+            reference: None,
             base,
             goal: self.goal,
             range: stages::range(ceiling_pps),

@@ -1,6 +1,6 @@
 //! How a trial is read: with everything in it (as experienced), and without what came from outside the host (the host's own).
 //!
-//! Left out of the host's own are the slots in which the sender was stalled or the host's CPU was paused, and those until the
+//! Left out of the host's own are the slots in which the sender was stalled, the host's CPU was paused or another task had it, and those until the
 //! queue that built up has drained: a pause of R at a load of lambda leaves lambda R packets, which a host that can serve mu takes
 //! lambda R / (mu - lambda) for (docs/theory, pauses). A collapse that outlasts this is the host's own and stays in.
 
@@ -33,11 +33,13 @@ pub fn read(observation: &Observation, capacity_pps: f64) -> Reading {
     let experienced = Answer::of(whole, observation.void().as_ref());
     let slots = &observation.slots;
     let pauses = slots.host_pauses.as_deref().unwrap_or_default();
-    let all = || slots.sender_stalls.iter().chain(pauses);
+    let visits = slots.visits.as_deref().unwrap_or_default();
+    let away = || pauses.iter().chain(visits.iter().map(|visit| &visit.at));
+    let all = || slots.sender_stalls.iter().chain(away());
     let mut left = Left::of(slots, all(), load_pps, capacity_pps);
     if left.sent < LEAST_LEFT * observation.sent as f64 {
         // A sender that is held up all the time leaves no slot alone: its late frames decide whether the trial is void, as everywhere.
-        left = Left::of(slots, pauses.iter(), load_pps, capacity_pps);
+        left = Left::of(slots, away(), load_pps, capacity_pps);
     }
     if left.out == 0.0 {
         // Nothing is left out: one trial, one answer. Lateness of frames outside the window counts in both.

@@ -1,14 +1,15 @@
 //! A [`Bench`] that remembers of each trial of a run what disturbed it and how fast the machine was.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use netcliff_core::Figure;
-use netcliff_core::finding::{ClockJump, Disturbance, Drift, Pauses, Speed, SpeedAt};
+use netcliff_core::finding::{ClockJump, Disturbance, Drift, MOST_TASKS, Pauses, Speed, SpeedAt, TaskTime};
 use netcliff_wire::generator::STALL_NS;
 
-use super::experienced::Measured;
-use crate::bench::{Bench, Counts, Observation, Outside, SenderCeiling, Span};
-use crate::calibrate::{Costs, poll_line};
+use super::experienced::{Away, Measured};
+use crate::bench::{Bench, Counts, Observation, Outside, SenderCeiling, Span, Visit};
+use crate::calibrate::{Costs, FEWEST, FULL_LOSS, poll_line};
 use crate::stats;
 use crate::trial::{TrialError, TrialSpec};
 
@@ -17,7 +18,12 @@ const STEADY_RATE: f64 = 1e-4;
 /// A machine that slept for less was not suspended: the clocks are read microseconds apart (s).
 const LEAST_SUSPEND_S: f64 = 1e-3;
 /// Fewest trials with a speed that make a drift.
-const FEWEST_SPEEDS: usize = 5;
+const FEWEST_SPEEDS: usize = FEWEST;
+
+/// Loss up to which a trial's packets are taken to have cost what undisturbed ones do.
+const LITTLE_LOSS: f64 = 0.01;
+/// Share of the highest such load from which on costs are those of the cliff: a packet costs less, the more a poll finds.
+const HIGH_LOADS: f64 = 0.7;
 
 /// What the trials are for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +71,8 @@ struct Seen {
     /// Lengths of the pauses of the sender's CPU and of its stalls (s).
     sender: Option<Vec<f64>>,
     stalls: Vec<f64>,
+    /// Other tasks on the host's CPU.
+    visits: Option<Vec<Visit>>,
     steal_share: f64,
     packet_s: Option<f64>,
 }
@@ -83,15 +91,8 @@ impl<'a> Recorder<'a> {
     /// See [`Speed::slowness`].
     fn slowness_of(&self, seen: &Seen) -> Option<f64> {
         let (costs, base) = self.calibrated.as_ref()?;
-        let of = |spec: &TrialSpec| (spec.work_s, spec.frame_bytes);
-        let like_base = of(&seen.spec) == of(base);
         // Trials that lost much count, too: of loads near the cliff they are the slow ones.
-        costs.slowness(seen.counts.as_ref().filter(|_| like_base)?, seen.loss)
-    }
-
-    /// Median over the trials of a stage; None where fewer than [`FEWEST_SPEEDS`] tell.
-    pub fn slowness(&self, stage: Stage) -> Option<f64> {
-        self.median_of_enough(stage, |seen| self.slowness_of(seen))
+        costs.slowness(seen.counts.as_ref().filter(|_| is_like(&seen.spec, base))?, seen.loss)
     }
 
     /// The trials from now on are for this.
@@ -128,6 +129,8 @@ impl<'a> Recorder<'a> {
             interrupts,
             delivered,
             wakeups,
+            visits = ?seen.visits.iter().flatten().map(|v| (v.at.from_s, v.at.length_s, &v.task)).collect::<Vec<_>>(),
+            pauses = ?seen.host.iter().flatten().map(|p| (p.from_s, p.length_s)).collect::<Vec<_>>(),
             "trial"
         );
     }
@@ -142,22 +145,27 @@ impl<'a> Recorder<'a> {
         let shortest_s = trials.iter().find_map(|seen| seen.outside.shortest_pause_s).unwrap_or(0.0);
         let host = pauses(&trials, shortest_s, |seen| Some((lengths_s(seen.host.as_ref()?.iter()), seen.steal_share)));
         let sender = pauses(&trials, shortest_s, |seen| Some((seen.sender.clone()?, seen.outside.sender_steal_share)));
+        let visits = pauses(&trials, shortest_s, |seen| {
+            Some((lengths_s(seen.visits.as_ref()?.iter().map(|visit| &visit.at)), 0.0))
+        });
         let stalls = pauses(&trials, STALL_NS as f64 * 1e-9, |seen| Some((seen.stalls.clone(), 0.0)));
         Some(Disturbance {
             measured_s: trials.iter().map(|seen| seen.spec.seconds).sum(),
             trials: trials.len() as u32,
             host,
             sender,
+            other_tasks: visits.map(|visits| Pauses { steal_share: None, ..visits }),
+            tasks: tasks(trials.iter().filter_map(|seen| seen.visits.as_ref()).flatten()),
             sender_stalls: stalls.map(|stalls| Pauses { steal_share: None, ..stalls }),
             left_out,
             clock_jumps: clock_jumps(&self.seen),
         })
     }
 
-    /// Pauses of the host's CPU in the searches' trials of this length (s); None where none tells.
+    /// Pauses of the host's CPU and visits of other tasks in the searches' trials of this length (s); None where none tells.
     pub fn in_searches(&self, trial_s: f64) -> Option<Measured> {
         let asked = |seen: &&Seen| seen.stage == Stage::Search && seen.spec.seconds == trial_s;
-        let trials: Vec<Vec<Span>> = self.seen.iter().filter(asked).filter_map(|seen| seen.host.clone()).collect();
+        let trials: Vec<Vec<Away>> = self.seen.iter().filter(asked).filter_map(Seen::away).collect();
         (!trials.is_empty()).then(|| Measured::of(trials, trial_s))
     }
 
@@ -177,6 +185,10 @@ impl<'a> Recorder<'a> {
             turns_per_s: self.median_of(Stage::Search, |seen| seen.outside.turns_per_s),
             packet_s: self.median_of(Stage::Search, |seen| seen.packet_s),
             slowness: self.median_of(Stage::Search, |seen| self.slowness_of(seen)),
+            demand_s: self.median_of(Stage::Search, |seen| seen.counts.as_ref()?.demand_s()),
+            demand_empty_s: stats::median(&demands_s(&self.at_present())),
+            demand_full_s: self
+                .median_of(Stage::Search, |seen| seen.counts.as_ref().filter(|_| seen.loss > FULL_LOSS)?.demand_s()),
             trials,
         })
     }
@@ -191,9 +203,15 @@ impl<'a> Recorder<'a> {
         self.median_of(stage, of).filter(|_| enough).map(|figure| figure.value)
     }
 
-    /// Turns a second in the trials of a stage, median; None where fewer than [`FEWEST_SPEEDS`] tell.
-    pub fn turns_per_s(&self, stage: Stage) -> Option<f64> {
-        self.median_of_enough(stage, |seen| seen.outside.turns_per_s)
+    /// Counts of the searches' trials of the calibrated set-up that lost next to nothing, at the higher ones of their loads: what a packet costs
+    /// where the cliff is.
+    pub fn at_present(&self) -> Vec<Counts> {
+        let Some((_, base)) = &self.calibrated else { return Vec::new() };
+        let like = |seen: &&Seen| seen.stage == Stage::Search && is_like(&seen.spec, base) && seen.loss <= LITTLE_LOSS;
+        let trials: Vec<&Seen> = self.seen.iter().filter(like).collect();
+        let highest_pps = trials.iter().map(|seen| seen.spec.rate_pps).fold(0.0, f64::max);
+        let high = trials.iter().filter(|seen| seen.spec.rate_pps >= HIGH_LOADS * highest_pps);
+        high.filter_map(|seen| seen.counts.clone()).filter(|c| c.packets > 0.0 && c.delivered > 0.0).collect()
     }
 
     /// How the speed changed; None with too few trials that tell one.
@@ -233,9 +251,42 @@ impl Seen {
             host: slots.host_pauses.as_ref().map(within),
             sender: slots.sender_pauses.as_ref().map(lengths),
             stalls: lengths(&slots.sender_stalls),
+            visits: slots.visits.as_ref().map(|visits| visits.iter().filter(|v| in_window(&&v.at)).cloned().collect()),
             steal_share: observation.steal_share,
             packet_s: counts.and_then(|c| Some(poll_line(&c.poll_times, c.polls, c.tail_s)?[0])).filter(|s| *s > 0.0),
         }
+    }
+}
+
+/// Who took how much, the longest first.
+fn tasks<'a>(visits: impl Iterator<Item = &'a Visit>) -> Vec<TaskTime> {
+    let mut by_name: BTreeMap<&str, (u64, f64)> = BTreeMap::new();
+    for visit in visits {
+        let (count, total_s) = by_name.entry(&visit.task).or_default();
+        *count += 1;
+        *total_s += visit.at.length_s;
+    }
+    let told = |(task, (count, total_s)): (&str, (u64, f64))| TaskTime { task: task.to_owned(), count, total_s };
+    let mut tasks: Vec<TaskTime> = by_name.into_iter().map(told).collect();
+    tasks.sort_by(|a, b| b.total_s.total_cmp(&a.total_s));
+    tasks.truncate(MOST_TASKS);
+    tasks
+}
+
+fn demands_s(trials: &[Counts]) -> Vec<f64> {
+    trials.iter().filter_map(Counts::demand_s).collect()
+}
+
+/// The same frames and the same work.
+fn is_like(spec: &TrialSpec, base: &TrialSpec) -> bool {
+    (spec.work_s, spec.frame_bytes) == (base.work_s, base.frame_bytes)
+}
+
+impl Seen {
+    /// When the application had no CPU; None where nobody tells the pauses.
+    fn away(&self) -> Option<Vec<Away>> {
+        let visits = self.visits.iter().flatten().map(|visit| Away::Application(visit.at));
+        Some(self.host.as_ref()?.iter().copied().map(Away::Cpu).chain(visits).collect())
     }
 }
 

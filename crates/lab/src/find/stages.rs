@@ -42,8 +42,6 @@ pub struct Basis {
     pub calibrated: Calibrated,
     /// What the calibrated host serves (pps).
     pub capacity_pps: f64,
-    /// Turns a second of the loop on the host's CPU during calibration; None: not measured.
-    pub calibrated_at: Option<f64>,
 }
 
 /// A run under way.
@@ -105,12 +103,16 @@ impl Run<'_, '_> {
         self.stage("measuring the cliff");
         self.bench.enter(Stage::Search);
         let cliffs = self.measure_cliff(&rough, ceiling_pps)?;
-        let computed = computed.map(|computed| self.at_speed_of_searches(computed)).transpose()?;
+        let present = calibrated.as_ref().and_then(|calibrated| self.at_present(calibrated));
+        let computed = match (computed, &present) {
+            (Some(computed), Some(present)) => Some(self.predicted_at_present(computed, present)?),
+            (computed, _) => computed,
+        };
         let by_engines = self.finding.cliff_pps.clone();
         let pauses = self.bench.in_searches(self.plan.goal.final_trial_s);
         if let (Some(computed), Some(calibrated)) = (&computed, &calibrated) {
             self.stage("predicting and simulating the cliff as experienced");
-            self.sure(computed, calibrated)?;
+            self.sure(computed, present.as_ref().unwrap_or(calibrated))?;
             self.as_experienced(computed, pauses.as_ref())?;
         }
         let measured = self.finding.cliff_pps.wire.map(|figure| figure.value);
@@ -141,8 +143,7 @@ impl Run<'_, '_> {
                 return Err(Halt::Stopped);
             }
         }
-        let calibrated_at = self.bench.turns_per_s(Stage::Calibration);
-        Ok(calibrated.map(|calibrated| Basis { calibrated, capacity_pps: rough.capacity_pps, calibrated_at }))
+        Ok(calibrated.map(|calibrated| Basis { calibrated, capacity_pps: rough.capacity_pps }))
     }
 
     /// The cliff that simulation, or else the model, expects.
@@ -296,7 +297,8 @@ impl Run<'_, '_> {
 
     /// A record at a load; None without a calibrated host, which a point must name.
     fn record(&self, engine: EngineKind, load_pps: f64, outcome: Outcome) -> Option<Record> {
-        let host = self.finding.calibration.as_ref()?.host.clone();
+        let host =
+            self.finding.searched_host.clone().or_else(|| Some(self.finding.calibration.as_ref()?.host.clone()))?;
         let setup = &self.finding.setup;
         let point =
             netcliff_core::Point { host, scheme: setup.scheme.clone(), traffic: setup.traffic.at_pps(load_pps) };

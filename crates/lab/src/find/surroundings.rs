@@ -3,12 +3,9 @@
 use netcliff_core::finding::ByEngine;
 
 use super::engines::Predictor;
-use super::recorder::Stage;
 use super::stages::Run;
 use super::{Halt, missing};
-
-/// A change of speed below this is not corrected for.
-const SPEED_MATTERS: f64 = 0.005;
+use crate::calibrate::Calibrated;
 
 impl Run<'_, '_> {
     /// What disturbed the run, as far as it came.
@@ -25,28 +22,25 @@ impl Run<'_, '_> {
         }
     }
 
-    /// Predicts once more, for the speed that the CPU had when the cliff was measured, where that was another than in calibration.
-    pub(super) fn at_speed_of_searches(&mut self, computed: Predictor) -> Result<Predictor, Halt> {
-        let [before, now] = [Stage::Calibration, Stage::Search];
-        // The loop sees the clock's speed alone, the costs also what neighbours do to caches and memory.
-        let factor = match self.bench.slowness(now) {
-            Some(costs) => slower(Some(costs), self.bench.slowness(before)),
-            None => slower(self.bench.turns_per_s(before), self.bench.turns_per_s(now)),
-        };
-        let Some(factor) = factor else { return Ok(computed) };
+    /// The calibrated host as the trials of the searches met it; None where they are too few.
+    pub(super) fn at_present(&self, calibrated: &Calibrated) -> Option<Calibrated> {
+        calibrated.at_present(&self.bench.at_present(), self.options.work_s, self.options.seed)
+    }
+
+    /// Predicts once more, for the machine as it was when the cliff was measured.
+    pub(super) fn predicted_at_present(
+        &mut self,
+        computed: Predictor,
+        present: &Calibrated,
+    ) -> Result<Predictor, Halt> {
         let cliff = &self.finding.cliff_pps;
         self.finding.cliff_as_calibrated_pps = Some(ByEngine { wire: None, ..cliff.clone() });
         let near_pps = cliff.model.map(|cliff| cliff.value).or(computed.near_pps);
-        let computed = Predictor { near_pps, ..computed }.slowed(factor, self.options.work_s);
+        let host = present.calibration.host.clone();
+        self.finding.searched_host = Some(host.clone());
+        let computed = Predictor { host, near_pps, ..computed };
         self.stage("predicting for the speed at which the cliff was measured");
         self.computed_cliffs(&computed)?;
         Ok(computed)
     }
-}
-
-/// `a` over `b`, how many times as long a CPU takes; None where it makes no difference that the engines' own intervals would not hide,
-/// or is not known.
-pub fn slower(a: Option<f64>, b: Option<f64>) -> Option<f64> {
-    let factor = a? / b?;
-    ((factor - 1.0).abs() > SPEED_MATTERS).then_some(factor)
 }

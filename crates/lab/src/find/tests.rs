@@ -11,7 +11,7 @@ use super::cliff::{self, Cliffs, Question};
 use super::fake::{Fake, Random};
 use super::reading::{self, Reading};
 use super::{Unresolved, rough, stages};
-use crate::bench::{Bench, Slot, Slots, Span};
+use crate::bench::{Bench, Slot, Slots, Span, Visit};
 use crate::rfc2544::search::Goal;
 use crate::rfc2544::trial::{Answer, Why};
 use crate::trial::TrialSpec;
@@ -54,6 +54,7 @@ pub(super) fn measured(fake: &mut Fake, goal: Goal, searches: u32, seed: u64) ->
     let ceiling_pps = fake.ceiling(64).unwrap().pps[0];
     let rough = rough::search(fake, &base, stages::PACED_SHARE * ceiling_pps).unwrap();
     let question = Question {
+        reference: None,
         base,
         goal,
         range: stages::range(ceiling_pps),
@@ -258,8 +259,14 @@ fn observation(slots: &[Slot], sender_stalls: Vec<Span>, pauses: Vec<Span>) -> c
     observation.sent = sum(|slot| slot.sent);
     observation.sides.lost = sum(|slot| slot.lost);
     observation.sides.late = sum(|slot| slot.late);
-    observation.slots =
-        Slots { each_s: 0.01, slots: slots.to_vec(), sender_stalls, host_pauses: Some(pauses), sender_pauses: None };
+    observation.slots = Slots {
+        each_s: 0.01,
+        slots: slots.to_vec(),
+        sender_stalls,
+        host_pauses: Some(pauses),
+        sender_pauses: None,
+        visits: None,
+    };
     observation
 }
 
@@ -285,6 +292,18 @@ fn a_pause_and_its_drain_are_left_out_and_a_collapse_that_outlasts_it_is_not() {
     assert_eq!(valid_loss(&reading::read(&long, 101e3).own), Some(0));
     let never = vec![bad; 10];
     assert_eq!(valid_loss(&reading::read(&observation(&never, vec![], vec![pause]), 101e3).own), Some(2500));
+}
+
+#[test]
+fn another_task_on_the_hosts_cpu_is_left_out_of_its_own_cliff() {
+    let good = Slot { sent: 1000, lost: 0, late: 0 };
+    let bad = Slot { lost: 500, ..good };
+    let mut trial = observation(&[good, good, bad, good, good, good, good, good, good, good], vec![], vec![]);
+    assert_eq!(valid_loss(&reading::read(&trial, 200e3).own), Some(500));
+    let at = Span { from_s: 0.0215, length_s: 4e-3 };
+    trial.slots.visits = Some(vec![Visit { at, task: "cron".to_owned() }]);
+    let Reading { experienced, own, left_out } = reading::read(&trial, 200e3);
+    assert_eq!((valid_loss(&experienced), valid_loss(&own), left_out), (Some(500), Some(0), 0.1));
 }
 
 #[test]

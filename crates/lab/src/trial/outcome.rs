@@ -1,14 +1,14 @@
 //! A trial as an outcome, and as the counts that calibration regresses on.
 
 use netcliff_core::{CpuShares, Figure, Latency, Loss, Outcome};
-use netcliff_host::cpu::heartbeat::Pause;
+use netcliff_host::cpu::heartbeat::{self, Pause};
 use netcliff_host::cpu::{self, CpuSplit, PollCell, PollKind};
 use netcliff_wire::generator::{SLOT_NS, SentSlot};
 use netcliff_wire::run::WireRun;
 use netcliff_wire::void::{LATE_NS, Sides, Void};
 
 use super::Trial;
-use crate::bench::{Counts, Observation, PollTime, Slot, Slots, Span};
+use crate::bench::{Counts, Observation, PollTime, Slot, Slots, Span, Visit};
 
 impl Trial {
     /// What calibration and search need of it.
@@ -58,6 +58,10 @@ impl Trial {
             from_s: (from_ns as f64 - window.from_ns as f64) * 1e-9,
             length_s: to_ns.saturating_sub(from_ns) as f64 * 1e-9,
         };
+        let visit = |visit: &heartbeat::Visit| Visit {
+            at: span(visit.time.from_ns, visit.time.to_ns),
+            task: visit.task.clone(),
+        };
         let paused = |pauses: &Vec<Pause>| pauses.iter().map(|pause| span(pause.from_ns, pause.to_ns)).collect();
         Slots {
             each_s: SLOT_NS as f64 * 1e-9,
@@ -65,6 +69,7 @@ impl Trial {
             sender_stalls: self.wire.sender.stalls.iter().map(|gap| span(gap.from_ns, gap.to_ns)).collect(),
             host_pauses: self.host_pauses.as_ref().map(paused),
             sender_pauses: self.sender_pauses.as_ref().map(paused),
+            visits: self.visits.as_ref().map(|visits| visits.iter().map(visit).collect()),
         }
     }
 

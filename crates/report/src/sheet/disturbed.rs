@@ -1,10 +1,13 @@
 //! What disturbed a run from outside and how fast the machine was, in facts.
 
 use netcliff_core::Finding;
-use netcliff_core::finding::{Buffer, Disturbance, LengthBin, PauseBudget, Pauses};
+use netcliff_core::finding::{Buffer, Disturbance, LengthBin, PauseBudget, Pauses, Speed, TaskTime};
 use netcliff_core::units::print_time_s;
 
 use crate::format::{self, Unit};
+
+/// A demand that is longer by so much is told.
+const MATTERS: f64 = 1.03;
 
 /// The heading above [`disturbance`].
 pub const DISTURBANCE: &str = "Disturbances from outside, and speed";
@@ -40,6 +43,9 @@ fn outside(told: &Disturbance) -> Vec<(&'static str, String)> {
             facts.push((name, taken(pauses, told)));
         }
     }
+    if let Some(others) = &told.other_tasks {
+        facts.push(("other tasks", other_tasks(others, told)));
+    }
     if let Some(stalls) = told.sender_stalls.as_ref().filter(|stalls| stalls.count > 0) {
         let all = lengths(stalls);
         facts.push(("sender", format!("held up {} times for more than {}{all}", stalls.count, shortest(stalls))));
@@ -52,6 +58,21 @@ fn outside(told: &Disturbance) -> Vec<(&'static str, String)> {
         facts.push(("clocks", format!("{:.0} s into the run: {}", jump.at_s, jump.what)));
     }
     facts
+}
+
+/// Who else had the host's CPU.
+fn other_tasks(others: &Pauses, told: &Disturbance) -> String {
+    if others.count == 0 {
+        return format!("none had the host's CPU for more than {}", shortest(others));
+    }
+    let each = |task: &TaskTime| format!("{} {}", task.task, format::quantity(task.total_s, Unit::Seconds));
+    let named: Vec<String> = told.tasks.iter().map(each).collect();
+    let times = times(others.count);
+    format!("had the host's CPU {times} for more than {}{} ({})", shortest(others), lengths(others), named.join(", "))
+}
+
+fn times(count: u64) -> String {
+    if count == 1 { "once".to_owned() } else { format!("{count} times") }
 }
 
 fn shortest(pauses: &Pauses) -> String {
@@ -68,7 +89,7 @@ fn taken(pauses: &Pauses, told: &Disturbance) -> String {
     if pauses.count == 0 {
         return format!("never away for more than {} in {span}{steal}", shortest(pauses));
     }
-    let times = if pauses.count == 1 { "once".to_owned() } else { format!("{} times", pauses.count) };
+    let times = times(pauses.count);
     format!("away {times} for more than {} in {span}{}{steal}", shortest(pauses), lengths(pauses))
 }
 
@@ -87,6 +108,13 @@ fn lengths(pauses: &Pauses) -> String {
 fn speed(finding: &Finding) -> Option<String> {
     let speed = finding.speed.as_ref()?;
     let mut said = Vec::new();
+    if let Some(demand) = speed.demand_s {
+        let busy = finding.cliff_pps.wire.map_or(String::new(), |cliff| {
+            format!(": {} of the CPU at the cliff", format::share(cliff.value * demand.value))
+        });
+        said.push(format!("service demand {} a packet in the searches{busy}", format::figure(&demand, Unit::Seconds)));
+    }
+    said.extend(two_cliffs(speed));
     if let Some(packet) = speed.packet_s {
         said.push(format!("a packet's protocol work took {} in the searches", format::figure(&packet, Unit::Seconds)));
     }
@@ -122,14 +150,36 @@ fn speed(finding: &Finding) -> Option<String> {
     (!said.is_empty()).then(|| said.join("; "))
 }
 
+/// A full socket's packets are out of the caches and cost more: it then empties only at lower loads than those at which it stays empty.
+fn two_cliffs(speed: &Speed) -> Option<String> {
+    let (empty_s, full_s) = (speed.demand_empty_s?.value, speed.demand_full_s?.value);
+    let quantity = |s: f64| format::quantity(s, Unit::Seconds);
+    let load = |s: f64| format::quantity(1.0 / s, Unit::Pps);
+    (full_s > empty_s * MATTERS).then(|| {
+        format!(
+            "{} with an empty socket, {} with a full one, whose packets are out of the caches: once full, the socket stays full above about {}, and \
+             an empty one may stay empty up to {}, so that between the two a disturbance decides",
+            quantity(empty_s),
+            quantity(full_s),
+            load(full_s),
+            load(empty_s)
+        )
+    })
+}
+
 /// Name and counts by length of each distribution that has any, in the order of the page.
 pub fn pause_lengths(finding: &Finding) -> Vec<(&'static str, &[LengthBin])> {
     let Some(told) = &finding.disturbance else { return Vec::new() };
-    [("host's CPU", &told.host), ("sender's CPU", &told.sender), ("sender held up", &told.sender_stalls)]
-        .into_iter()
-        .filter_map(|(name, pauses)| Some((name, pauses.as_ref()?.lengths.as_slice())))
-        .filter(|(_, bins)| !bins.is_empty())
-        .collect()
+    [
+        ("host's CPU", &told.host),
+        ("other tasks", &told.other_tasks),
+        ("sender's CPU", &told.sender),
+        ("sender held up", &told.sender_stalls),
+    ]
+    .into_iter()
+    .filter_map(|(name, pauses)| Some((name, pauses.as_ref()?.lengths.as_slice())))
+    .filter(|(_, bins)| !bins.is_empty())
+    .collect()
 }
 
 /// A bin as text: `500us-1ms`.

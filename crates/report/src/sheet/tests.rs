@@ -34,7 +34,7 @@ pub(super) fn setup() -> Setup {
 mod disturbed {
     use super::super::*;
     use super::setup;
-    use netcliff_core::finding::{Buffer, ClockJump, Disturbance, Drift, PauseBudget, Pauses, Speed};
+    use netcliff_core::finding::{Buffer, ClockJump, Disturbance, Drift, PauseBudget, Pauses, Speed, TaskTime};
 
     /// A finding of nothing but what disturbed it.
     fn finding(disturbance: Disturbance) -> Finding {
@@ -71,6 +71,42 @@ mod disturbed {
         let facts = disturbance(&finding);
         let (_, speed) = facts.last().unwrap();
         assert!(speed.contains("drifted by -5") && speed.contains("-2"), "{speed}");
+    }
+
+    #[test]
+    fn other_tasks_are_named_and_a_full_socket_that_costs_more_is_told() {
+        let task = |task: &str, total_s| TaskTime { task: task.into(), count: 1, total_s };
+        let told = Disturbance {
+            other_tasks: Some(Pauses::of(&[2e-3, 4e-3], 10.0, 2.5e-4)),
+            tasks: vec![task("kdamond.0", 4e-3), task("bash", 2e-3)],
+            ..Disturbance::default()
+        };
+        let mut finding = finding(told);
+        let fact = |finding: &Finding, name: &str| {
+            disturbance(finding).into_iter().find_map(|(own, fact)| (own == name).then_some(fact)).unwrap_or_default()
+        };
+        let others = fact(&finding, "other tasks");
+        assert!(others.starts_with("had the host's CPU 2 times for more than 250us"), "{others}");
+        assert!(others.ends_with("(kdamond.0 4.00 ms, bash 2.00 ms)"), "{others}");
+        finding.disturbance.as_mut().unwrap().other_tasks = Some(Pauses::of(&[], 10.0, 2.5e-4));
+        assert_eq!(fact(&finding, "other tasks"), "none had the host's CPU for more than 250us");
+        let demand = |us: f64| Some(Figure::exact(us * 1e-6));
+        let speed = Speed {
+            demand_s: demand(3.2),
+            demand_empty_s: demand(3.2),
+            demand_full_s: demand(4.0),
+            ..Speed::default()
+        };
+        finding.cliff_pps.wire = Some(Figure::exact(250e3));
+        finding.speed = Some(speed.clone());
+        let told = fact(&finding, "speed");
+        for words in
+            ["service demand 3.20 us", "80.0 % of the CPU at the cliff", "stays full above about 250 kpps", "up to 31"]
+        {
+            assert!(told.contains(words), "{words}: {told}");
+        }
+        finding.speed = Some(Speed { demand_full_s: demand(3.25), ..speed });
+        assert!(!fact(&finding, "speed").contains("full one"), "it makes no difference");
     }
 
     #[test]

@@ -22,12 +22,16 @@ fn computed() -> Predictor {
     Predictor { seed: 3, ..Predictor::of(host, "ideal") }
 }
 
-fn pause(from_s: f64, length_s: f64) -> Span {
-    Span { from_s, length_s }
+fn pause(from_s: f64, length_s: f64) -> Away {
+    Away::Cpu(Span { from_s, length_s })
+}
+
+fn visit(from_s: f64, length_s: f64) -> Away {
+    Away::Application(Span { from_s, length_s })
 }
 
 /// Pauses of one length in 0.4 s, exponential times between.
-fn random_pauses(chance: &mut Chance, every_s: f64, length_s: f64) -> Vec<Span> {
+fn random_pauses(chance: &mut Chance, every_s: f64, length_s: f64) -> Vec<Away> {
     let mut at_s = 0.0;
     std::iter::from_fn(|| {
         let from_s = at_s + every_s * chance.exponential();
@@ -54,8 +58,25 @@ fn the_fluid_is_counted_by_hand() {
     assert!((read.lost(&[pause(0.1, 2e-3)], 1.0) - 100.0).abs() < 1e-6);
     // Then the application has half of the CPU: it reads 400 kpps, 200 more than come. 3 ms later 100 are left.
     let mut queues = Queues { socket: 700.0, ..Queues::default() };
-    read.work(&mut queues, 3e-3);
+    read.work(&mut queues, 3e-3, read.application_s);
     assert!((queues.socket - 100.0).abs() < 1e-6 && queues.lost == 0.0, "{queues:?}");
+}
+
+/// Softirqs go on while another task has the CPU: the socket overflows, not the ring.
+#[test]
+fn another_task_keeps_the_application_alone_from_working() {
+    let fluid =
+        Fluid { load_pps: 200e3, service_s: 1.25e-6, application_s: Some(1.25e-6), ring: 100.0, socket: 2000.0 };
+    assert_eq!(fluid.lost(&[visit(0.1, 10e-3)], 1.0), 0.0);
+    assert!((fluid.lost(&[visit(0.1, 12e-3)], 1.0) - 400.0).abs() < 1e-6);
+    assert!((fluid.lost(&[pause(0.1, 12e-3)], 1.0) - 2300.0).abs() < 1e-6, "a pause of the CPU");
+    // 4 ms later the application, which has 3/4 of the CPU and reads 600 kpps, has 1600 fewer.
+    assert!((fluid.lost(&[visit(0.1, 10e-3), visit(0.114, 9e-3)], 1.0) - 200.0).abs() < 1e-6);
+    // Without an application nobody waits.
+    let bare = Fluid { application_s: None, ..fluid };
+    assert_eq!(bare.lost(&[visit(0.1, 0.5)], 1.0), 0.0);
+    // A pause inside a visit is no more time than the visit.
+    assert_eq!(fluid.lost(&[visit(0.1, 10e-3), pause(0.105, 4e-3)], 1.0), 0.0);
 }
 
 #[test]
@@ -145,7 +166,9 @@ fn what_a_host_with_pauses_shows_is_predicted() {
             .map(|seed| {
                 let mut fake = fake(seed);
                 let searched = searched(&mut fake, goal, 5, seed);
-                let pauses_of = |seen: &Observation| seen.slots.host_pauses.clone().expect("told");
+                let pauses_of = |seen: &Observation| -> Vec<Away> {
+                    seen.slots.host_pauses.iter().flatten().copied().map(Away::Cpu).collect()
+                };
                 let trials = searched.trials.iter().map(|(seen, _)| pauses_of(seen)).collect();
                 let measured = Measured::of(trials, goal.final_trial_s);
                 let own = Figure::exact(fake.cliff_pps(goal.final_trial_s, goal.loss_ratio));

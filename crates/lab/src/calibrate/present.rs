@@ -1,0 +1,170 @@
+//! The calibrated host as trials made later meet it.
+//!
+//! A machine's parts change their speed apart. Where two virtual CPUs are moved to cores that share no cache a packet's protocol work
+//! takes 1.4 times as long and its interrupt is longer on its way, while the application takes as long as before
+//! (docs/results/2026-11-23-find): one factor for all misses that. Each trial of the calibrated frame and work tells three times
+//! by itself, without any fit: that of softirqs and that of the application over what the costs give for its packets, polls, wake-ups and
+//! interrupts, and how many packets its polls found, from which the interrupt's latency follows. Costs that only special trials tell (a
+//! full socket, the hidden part of an interrupt) follow the part that they belong to.
+
+use netcliff_core::Host;
+
+use super::{Calibrated, Costs, latency_s};
+use crate::bench::Counts;
+use crate::chance::Chance;
+use crate::stats;
+
+/// Fewest trials that tell.
+pub const FEWEST: usize = 5;
+
+/// A host that other trials might have given, with the costs that tell what a trial should take.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Resampled {
+    /// The host.
+    pub host: Host,
+    /// Its costs.
+    pub costs: Costs,
+}
+
+impl Calibrated {
+    /// The same at the time of these trials (of the calibrated frame and work, `work_s` (s) of which is asked for as a time), which lost next
+    /// to nothing; None if they are too few.
+    #[must_use]
+    pub fn at_present(&self, trials: &[Counts], work_s: f64, seed: u64) -> Option<Self> {
+        let mut present = self.clone();
+        present.calibration.host = Present::of(&self.costs, trials, work_s)?.host(&self.calibration.host, work_s);
+        let mut chance = Chance::new(seed);
+        // Which trials there are is as much a matter of chance as those of the calibration.
+        for resampled in &mut present.resampled {
+            let drawn = super::resample::drawn(trials, &mut chance);
+            resampled.host = Present::of(&resampled.costs, &drawn, work_s)?.host(&resampled.host, work_s);
+        }
+        Some(present)
+    }
+}
+
+/// What trials tell of the speed of a host's parts.
+struct Present {
+    /// Times as long as calibrated: softirqs.
+    softirq: f64,
+    /// The application, but for the work asked for.
+    application: f64,
+    /// An interrupt, its hidden part included (s); None: there were none.
+    interrupt_s: Option<f64>,
+    /// How long it is on its way (s); None where it is not above zero.
+    latency_s: Option<f64>,
+}
+
+impl Present {
+    fn of(costs: &Costs, trials: &[Counts], work_s: f64) -> Option<Self> {
+        if trials.len() < FEWEST {
+            return None;
+        }
+        let median = |of: &dyn Fn(&Counts) -> Option<f64>| {
+            let values: Vec<f64> = trials.iter().filter_map(of).collect();
+            stats::median(&values).map(|figure| figure.value)
+        };
+        let softirq = median(&|c| ratio(c.protocol_s, costs.softirq_time_s(c)))?;
+        let application = median(&|c| {
+            let work_s = work_s * c.delivered;
+            ratio(c.application_s - work_s, costs.application_time_s(c) - work_s)
+        })?;
+        let handled_s = median(&|c| (c.interrupts > 0.0).then(|| c.interrupt_s / c.interrupts));
+        let interrupt_s = handled_s.map(|handled_s| handled_s + application * costs.hidden_s);
+        let latency_s = median(&|c| {
+            let service_s = softirq * (costs.protocol_s + costs.wakeup_s * c.wakeups / c.packets);
+            latency_s(c, service_s, interrupt_s.unwrap_or(0.0) + softirq * costs.poll_s)
+        });
+        Some(Self { softirq, application, interrupt_s, latency_s: latency_s.filter(|latency_s| *latency_s > 0.0) })
+    }
+
+    fn host(&self, calibrated: &Host, work_s: f64) -> Host {
+        let (softirq, application) = (self.softirq, self.application);
+        let host = calibrated.clone();
+        Host {
+            interrupt_s: self.interrupt_s.unwrap_or(host.interrupt_s),
+            interrupt_latency_s: self.latency_s.unwrap_or(host.interrupt_latency_s),
+            protocol_s: softirq * host.protocol_s,
+            per_byte_s: softirq * host.per_byte_s,
+            poll_s: softirq * host.poll_s,
+            wakeup_s: softirq * host.wakeup_s,
+            cold_protocol_s: softirq * host.cold_protocol_s,
+            application_s: host.application_s.map(|own_s| application * (own_s - work_s) + work_s),
+            context_switch_s: application * host.context_switch_s,
+            cold_application_s: application * host.cold_application_s,
+            ..host
+        }
+    }
+}
+
+/// None where it cannot be told.
+fn ratio(measured_s: f64, expected_s: f64) -> Option<f64> {
+    (measured_s > 0.0 && expected_s > 0.0).then(|| measured_s / expected_s)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{COSTS, Exact, base};
+    use super::super::{Plan, calibrate};
+    use super::*;
+    use crate::bench::Bench;
+
+    fn calibrated() -> Calibrated {
+        calibrate(&mut Exact::default(), &base(), Plan { rounds: 2, rough_pps: 400e3 }).unwrap()
+    }
+
+    fn trials(exact: &mut Exact) -> Vec<Counts> {
+        let spec = |n: u32| crate::trial::TrialSpec { rate_pps: 200e3 + 10e3 * f64::from(n), ..base() };
+        (0..6).filter_map(|n| exact.observe(&spec(n), true).unwrap().counts).collect()
+    }
+
+    #[test]
+    fn a_host_that_stays_as_it_is_is_found_as_it_was() {
+        let calibrated = calibrated();
+        let present = calibrated.at_present(&trials(&mut Exact::default()), 0.0, 1).expect("six trials");
+        let (before, now) = (&calibrated.calibration.host, &present.calibration.host);
+        for (before, now) in [
+            (before.protocol_s, now.protocol_s),
+            (before.interrupt_s, now.interrupt_s),
+            (before.interrupt_latency_s, now.interrupt_latency_s),
+            (before.application_s.unwrap(), now.application_s.unwrap()),
+        ] {
+            assert!((now / before - 1.0).abs() < 1e-6, "{now:e} after {before:e}");
+        }
+        assert!(calibrated.at_present(&trials(&mut Exact::default())[..4], 0.0, 1).is_none(), "four tell nothing");
+    }
+
+    /// Softirqs take 1.4 times as long, handlers 1.2 times, the interrupt is on its way for twice the time; the application is as fast as before.
+    #[test]
+    fn each_part_has_its_own_speed() {
+        let mut slow = Exact { softirq: 1.4, handler: 1.2, latency: 2.0, ..Exact::default() };
+        let present = calibrated().at_present(&trials(&mut slow), 0.0, 1).expect("six trials");
+        let (before, now) = (calibrated().calibration.host, present.calibration.host.clone());
+        let near = |now: f64, expected: f64| assert!((now / expected - 1.0).abs() < 1e-6, "{now:e}, not {expected:e}");
+        near(now.protocol_s, 1.4 * before.protocol_s);
+        near(now.poll_s, 1.4 * before.poll_s);
+        near(now.wakeup_s, 1.4 * before.wakeup_s);
+        near(now.cold_protocol_s, 1.4 * before.cold_protocol_s);
+        near(now.interrupt_latency_s, 2.0 * before.interrupt_latency_s);
+        near(now.interrupt_s, before.interrupt_s + 0.2 * (before.interrupt_s - COSTS.hidden_s));
+        near(now.application_s.unwrap(), before.application_s.unwrap());
+        near(now.context_switch_s, before.context_switch_s);
+        // What other trials might have given is moved, too.
+        assert!(present.resampled.iter().all(|drawn| (drawn.host.protocol_s / now.protocol_s - 1.0).abs() < 1e-3));
+    }
+
+    #[test]
+    fn work_that_is_asked_for_as_a_time_keeps_it() {
+        let mut slow = Exact { application: 1.5, ..Exact::default() };
+        let with_work: Vec<Counts> = trials(&mut slow)
+            .into_iter()
+            .map(|counts| Counts { application_s: counts.application_s + 1e-6 * counts.delivered, ..counts })
+            .collect();
+        let mut calibrated = calibrated();
+        calibrated.costs.application_s += 1e-6;
+        calibrated.calibration.host.application_s = Some(COSTS.application_s + 1e-6);
+        let present = calibrated.at_present(&with_work, 1e-6, 1).expect("six trials").calibration.host;
+        let application_s = present.application_s.unwrap();
+        assert!((application_s / (1.5 * COSTS.application_s + 1e-6) - 1.0).abs() < 1e-6, "{application_s:e}");
+    }
+}
