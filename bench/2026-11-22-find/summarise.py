@@ -47,6 +47,18 @@ def by_speed(name, runs):
             print(f"{name} cliff_pps over {what}: CV {cv(values):.1f} %")
 
 
+def by_search(name, runs):
+    """The same with each search's cliff by the service demand of its own trials: the speed changes within a run, too."""
+    values = []
+    for _, run in runs:
+        searches = (run.get("searches") or {}).get("own", {}).get("searches", [])
+        told = [s for s in searches if all(key in s for key in ("lower_pps", "upper_pps", "demand_s"))]
+        if told:
+            values.append(statistics.median(math.sqrt(s["lower_pps"] * s["upper_pps"]) * s["demand_s"] for s in told))
+    if len(values) > 1:
+        print(f"{name} cliff_pps over the speed of each search: {min(values):.3f} to {max(values):.3f} of the CPU, CV {cv(values):.1f} %")
+
+
 def disturbances(name, runs):
     for cpu in ("host", "sender"):
         told = [pauses for _, run in runs if (pauses := (run.get("disturbance") or {}).get(cpu)) is not None]
@@ -82,6 +94,7 @@ def repeatability(name, runs, seconds):
             f"{min(cliffs) / 1e3:.0f} to {max(cliffs) / 1e3:.0f}, CV {cv(cliffs):.1f} %, {covered} intervals cover the median"
         )
     by_speed(name, runs)
+    by_search(name, runs)
     disturbances(name, runs)
     contradictions = sum(len(run.get("contradictions", [])) for _, run in runs)
     void = sum(v["trials"] for _, run in runs for v in (run.get("searches") or {}).get("void", []))

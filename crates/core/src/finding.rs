@@ -300,6 +300,9 @@ pub struct SearchBounds {
     pub upper_pps: Option<f64>,
     /// How it ended, as in `rfc2544`: `regular`, `above-sender`, `out-of-time`, ...
     pub end: String,
+    /// Service demand in its trials, median (s): its cliff times this is a figure without the machine's speed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub demand_s: Option<f64>,
 }
 
 /// Trials that were void for one reason.
@@ -393,6 +396,9 @@ pub struct Finding {
     /// measured and `cliff_pps` is for that speed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cliff_as_calibrated_pps: Option<ByEngine<Figure>>,
+    /// What model and simulation gave for a host that nothing disturbs (pps); `cliff_pps` has what disturbances leave behind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cliff_undisturbed_pps: Option<ByEngine<Figure>>,
     /// The calibrated host at the speed of the searches, which model and simulation are for; None: as calibrated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub searched_host: Option<Host>,
@@ -469,6 +475,7 @@ impl Finding {
             definition: None,
             cliff_pps: ByEngine::default(),
             cliff_as_calibrated_pps: None,
+            cliff_undisturbed_pps: None,
             searched_host: None,
             cliff_experienced_pps: ByEngine::default(),
             sensitivity: Vec::new(),

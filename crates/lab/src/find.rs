@@ -14,6 +14,7 @@ mod engines;
 mod experienced;
 #[cfg(test)]
 mod fake;
+mod fluid;
 mod idle;
 mod later;
 mod plan;

@@ -155,6 +155,7 @@ fn one(
     if let Some(measured) = bench.in_searches(plan.goal.final_trial_s) {
         check.cliff_experienced_pps =
             experienced::by_engines(&computed, &check.cliff_pps, &measured, &plan.goal, stop).0;
+        experienced::disturbed(&computed, &mut check.cliff_pps, &measured, &plan.goal, capacity_pps);
     }
     check.cliff_experienced_pps.wire = cliffs.experienced().ok();
     let highest_pps = ceiling_pps(finding);

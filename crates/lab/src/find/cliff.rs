@@ -50,14 +50,24 @@ pub struct Question {
 /// What was measured.
 #[derive(Debug, Default)]
 pub struct Cliffs {
-    own: Vec<(f64, Searched)>,
-    experienced: Vec<(f64, Searched)>,
+    own: Vec<Search>,
+    experienced: Vec<Search>,
     void: BTreeMap<Why, u32>,
     goal: Option<Goal>,
     /// Every trial with its reading.
     pub trials: Vec<(Observation, Reading)>,
     /// True: the user ended it; what was found until then is here.
     pub stopped: bool,
+}
+
+/// One search for one of the cliffs.
+#[derive(Debug, PartialEq)]
+struct Search {
+    /// Where it began (pps).
+    start_pps: f64,
+    searched: Searched,
+    /// Service demand in its trials, median (s); None: no meter told.
+    demand_s: Option<f64>,
 }
 
 /// Searches.
@@ -100,13 +110,17 @@ fn one(bench: &mut dyn Bench, question: &Question, number: u32, cliffs: &mut Cli
         start_pps: Some(start_pps),
         at_most_s: Some(MOST_LOADS * question.goal.duration_sum_s),
     };
+    let first = cliffs.trials.len();
     let mut trials = Trials { bench, question, number, made: 0, memory: HashMap::new(), taken: HashMap::new(), cliffs };
     let own = mlr::search(&mlr, &mut |length_s, load_pps| trials.ask(length_s, load_pps).map(|read| read.own))?;
     trials.taken.clear();
     let experienced =
         mlr::search(&mlr, &mut |length_s, load_pps| trials.ask(length_s, load_pps).map(|read| read.experienced))?;
-    cliffs.own.push((start_pps, own));
-    cliffs.experienced.push((start_pps, experienced));
+    let demands_s: Vec<f64> =
+        cliffs.trials[first..].iter().filter_map(|(trial, _)| trial.counts.as_ref()?.demand_s()).collect();
+    let demand_s = stats::median(&demands_s).map(|figure| figure.value);
+    cliffs.own.push(Search { start_pps, searched: own, demand_s });
+    cliffs.experienced.push(Search { start_pps, searched: experienced, demand_s });
     Ok(())
 }
 
@@ -218,8 +232,8 @@ impl Cliffs {
     }
 }
 
-fn over(searches: &[(f64, Searched)]) -> Option<Bracketed> {
-    let brackets: Vec<_> = searches.iter().map(|(_, searched)| bracket(searched)).collect();
+fn over(searches: &[Search]) -> Option<Bracketed> {
+    let brackets: Vec<_> = searches.iter().map(|search| bracket(&search.searched)).collect();
     stats::bracketed(&brackets)
 }
 
@@ -236,11 +250,11 @@ fn bracket(searched: &Searched) -> (Option<f64>, Option<f64>) {
     }
 }
 
-fn bounds(searches: &[(f64, Searched)], over: &Bracketed) -> CliffBounds {
-    let search = |(start_pps, searched): &(f64, Searched)| {
-        let (lower_pps, upper_pps) = bracket(searched);
-        let end = of(searched).map_or(String::new(), |found| found.end.to_string());
-        SearchBounds { start_pps: *start_pps, lower_pps, upper_pps, end }
+fn bounds(searches: &[Search], over: &Bracketed) -> CliffBounds {
+    let search = |search: &Search| {
+        let (lower_pps, upper_pps) = bracket(&search.searched);
+        let end = of(&search.searched).map_or(String::new(), |found| found.end.to_string());
+        SearchBounds { start_pps: search.start_pps, lower_pps, upper_pps, end, demand_s: search.demand_s }
     };
     CliffBounds {
         lower_pps: over.low,
@@ -250,7 +264,7 @@ fn bounds(searches: &[(f64, Searched)], over: &Bracketed) -> CliffBounds {
     }
 }
 
-fn figure(searches: &[(f64, Searched)], over: Option<Bracketed>) -> Result<Figure, String> {
+fn figure(searches: &[Search], over: Option<Bracketed>) -> Result<Figure, String> {
     let over = over.ok_or("stopped before a search was finished")?;
     let Bracketed { value, low, high, confidence } = over;
     match (value, low, high) {
@@ -262,9 +276,10 @@ fn figure(searches: &[(f64, Searched)], over: Option<Bracketed>) -> Result<Figur
 }
 
 /// Why half of the searches or more are open on one side.
-fn open(searches: &[(f64, Searched)], low: Option<f64>, high: Option<f64>) -> String {
-    let ended =
-        |end: fn(End) -> bool| searches.iter().filter(|(_, s)| of(s).is_some_and(|found| end(found.end))).count();
+fn open(searches: &[Search], low: Option<f64>, high: Option<f64>) -> String {
+    let ended = |end: fn(End) -> bool| {
+        searches.iter().filter(|search| of(&search.searched).is_some_and(|found| end(found.end))).count()
+    };
     let pps = units::print_pps;
     let all = searches.len();
     let above = ended(End::is_lower_limit);

@@ -15,9 +15,10 @@ use netcliff_sim::SimEngine;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
 use super::engines::Predictor;
+use super::fluid::{self, Away, Fluid};
+use super::reading;
 use super::stages::Run;
 use super::{Halt, missing};
-use crate::bench::Span;
 use crate::rfc2544::search::Goal;
 use crate::stats::quantile_at;
 
@@ -39,35 +40,6 @@ pub struct Measured {
     pub trials: Vec<Vec<Away>>,
     /// Length of a trial (s).
     pub trial_s: f64,
-}
-
-/// Who did not work.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Away {
-    /// Nothing did: the CPU was paused.
-    Cpu(Span),
-    /// The application: another task had the CPU, and softirqs.
-    Application(Span),
-}
-
-impl Away {
-    fn at(&self) -> &Span {
-        match self {
-            Self::Cpu(at) | Self::Application(at) => at,
-        }
-    }
-
-    /// The part from 0 to `trial_s`.
-    fn within(self, trial_s: f64) -> Self {
-        let clip = |at: Span| {
-            let from_s = at.from_s.max(0.0);
-            Span { from_s, length_s: (at.from_s + at.length_s).min(trial_s) - from_s }
-        };
-        match self {
-            Self::Cpu(at) => Self::Cpu(clip(at)),
-            Self::Application(at) => Self::Application(clip(at)),
-        }
-    }
 }
 
 impl Measured {
@@ -125,100 +97,72 @@ fn over_trials(highest_pps: &[f64], own: &Figure, exceed: f64) -> Option<Figure>
 /// By the model, of a host whose own cliff the model has at `own`; None without a trial.
 pub fn by_model(computed: &Predictor, own: &Figure, measured: &Measured, goal: &Goal) -> Option<Figure> {
     let highest = |trial: &Vec<Away>| {
-        let passes = |load_pps: f64| {
-            let lost = Fluid::of(computed, own.value, load_pps).lost(trial, measured.trial_s);
+        highest_pps(own.value, |load_pps| {
+            let lost: f64 = Fluid::of(computed, own.value, load_pps).lost(trial, measured.trial_s).iter().sum();
             lost <= goal.loss_ratio * load_pps * measured.trial_s
-        };
-        if passes(own.value) {
-            return own.value;
-        }
-        let (mut low, mut high) = (LOWEST * own.value, own.value);
-        for _ in 0..HALVINGS {
-            let middle = (low * high).sqrt();
-            if passes(middle) { low = middle } else { high = middle }
-        }
-        low
+        })
     };
     over_trials(&measured.trials.iter().map(highest).collect::<Vec<_>>(), own, goal.exceed_ratio)
 }
 
-/// Packets come at a load, wait in the ring and then in the socket. Protocol processing comes first and hands the socket what it takes from the
-/// ring; the application has the time that it leaves.
-struct Fluid {
-    load_pps: f64,
-    /// Of a packet in protocol processing, and in the application, where there is one (s).
-    service_s: f64,
-    application_s: Option<f64>,
-    ring: f64,
-    socket: f64,
+/// The highest load that passes, up to a cliff (pps).
+fn highest_pps(cliff_pps: f64, passes: impl Fn(f64) -> bool) -> f64 {
+    if passes(cliff_pps) {
+        return cliff_pps;
+    }
+    let (mut low, mut high) = (LOWEST * cliff_pps, cliff_pps);
+    for _ in 0..HALVINGS {
+        let middle = (low * high).sqrt();
+        if passes(middle) { low = middle } else { high = middle }
+    }
+    low
 }
 
-/// Packets in both queues, and those that found no room.
-#[derive(Debug, Default)]
-struct Queues {
-    ring: f64,
-    socket: f64,
-    lost: f64,
+/// The host's own cliff over that of the same host without any disturbance: what a disturbance leaves behind that outlasts the drain which the own
+/// reading leaves out, as a full socket does whose packets cost more (docs/theory/pauses.md, Two cliffs of one host). By the fluid, of a host whose
+/// undisturbed cliff is at `cliff_pps`, read as the trials of the searches are; None without a trial that tells.
+fn left_behind(
+    computed: &Predictor,
+    cliff_pps: f64,
+    measured: &Measured,
+    goal: &Goal,
+    capacity_pps: f64,
+) -> Option<f64> {
+    let left = |trial: &Vec<Away>, load_pps: f64| {
+        let lost = Fluid::of(computed, cliff_pps, load_pps).lost(trial, measured.trial_s);
+        reading::left(&lost, fluid::SLOT_S, trial.iter().map(Away::at), load_pps, capacity_pps)
+    };
+    let highest = |trial: &Vec<Away>| {
+        left(trial, cliff_pps)?;
+        let passes = |load_pps: f64| left(trial, load_pps).is_some_and(|loss| loss <= goal.loss_ratio);
+        Some(highest_pps(cliff_pps, passes))
+    };
+    let highest: Vec<f64> = measured.trials.iter().filter_map(highest).collect();
+    Some(quantile_at(&highest, goal.exceed_ratio)?.value / cliff_pps)
 }
 
-impl Fluid {
-    /// Of a host that serves `served_pps`: what else it does than protocol and application is spread over both.
-    fn of(computed: &Predictor, served_pps: f64, load_pps: f64) -> Self {
-        let host = &computed.host;
-        let (service_s, application_s) = (host.service_s(computed.frame_bytes()), host.mean_application_s());
-        let spread = 1.0 / served_pps / (service_s + application_s.unwrap_or(0.0));
-        Self {
-            load_pps,
-            service_s: spread * service_s,
-            application_s: application_s.map(|own_s| spread * own_s),
-            ring: host.ring as f64,
-            socket: pauses::first_full_socket(host),
-        }
-    }
-
-    /// Packets that a trial with these times away loses.
-    fn lost(&self, trial: &[Away], trial_s: f64) -> f64 {
-        let (mut queues, mut at_s) = (Queues::default(), 0.0);
-        for away in trial {
-            // They may overlap: the CPU of a task is paused with it.
-            let (from_s, to_s) = (away.at().from_s.max(at_s), away.at().from_s + away.at().length_s);
-            let length_s = (to_s - from_s).max(0.0);
-            self.work(&mut queues, from_s - at_s, self.application_s);
-            match away {
-                Away::Cpu(_) => {
-                    queues.ring += self.load_pps * length_s;
-                    overflow(&mut queues.ring, self.ring, &mut queues.lost);
-                }
-                Away::Application(_) => self.work(&mut queues, length_s, self.application_s.map(|_| f64::INFINITY)),
-            }
-            at_s = from_s + length_s;
-        }
-        self.work(&mut queues, trial_s - at_s, self.application_s);
-        queues.lost
-    }
-
-    /// The CPU is there for so long (s), and the application reads a packet in `application_s`.
-    fn work(&self, queues: &mut Queues, time_s: f64, application_s: Option<f64>) {
-        let (served_pps, time_s) = (1.0 / self.service_s, time_s.max(0.0));
-        // The application gets nothing until the ring is empty.
-        let draining_s = match served_pps - self.load_pps {
-            free_pps if free_pps > 0.0 => (queues.ring / free_pps).min(time_s),
-            _ => time_s,
-        };
-        queues.ring = (queues.ring - (served_pps - self.load_pps) * draining_s).max(0.0);
-        overflow(&mut queues.ring, self.ring, &mut queues.lost);
-        let Some(application_s) = application_s else { return };
-        queues.socket += served_pps * draining_s;
-        overflow(&mut queues.socket, self.socket, &mut queues.lost);
-        let read_pps = (1.0 - self.load_pps * self.service_s).max(0.0) / application_s;
-        queues.socket = (queues.socket + (self.load_pps - read_pps) * (time_s - draining_s)).max(0.0);
-        overflow(&mut queues.socket, self.socket, &mut queues.lost);
-    }
+/// Gives both engines' own cliffs what disturbances leave behind; those without it, where there are any.
+pub fn disturbed(
+    computed: &Predictor,
+    cliffs: &mut ByEngine<Figure>,
+    measured: &Measured,
+    goal: &Goal,
+    capacity_pps: f64,
+) -> Option<ByEngine<Figure>> {
+    let undisturbed = ByEngine { wire: None, ..cliffs.clone() };
+    let share = left_behind(computed, undisturbed.model.or(undisturbed.sim)?.value, measured, goal, capacity_pps)?;
+    cliffs.model = cliffs.model.map(|cliff| moved(cliff, share));
+    cliffs.sim = cliffs.sim.map(|cliff| moved(cliff, share));
+    Some(undisturbed)
 }
 
-fn overflow(queue: &mut f64, places: f64, lost: &mut f64) {
-    *lost += (*queue - places).max(0.0);
-    *queue = queue.min(places);
+/// A cliff with what disturbances leave behind: the figure moves within its interval, or moves its lower end.
+fn moved(cliff: Figure, share: f64) -> Figure {
+    let value = share * cliff.value;
+    match cliff.interval {
+        Some(ends) => Figure::between(value, ends.low.min(value), ends.high, ends.confidence),
+        None => Figure::exact(value),
+    }
 }
 
 /// In simulation, of a host whose own cliff the simulator has at `own`; None if `stop` was set meanwhile.
@@ -295,7 +239,12 @@ pub fn by_engines(
 
 impl Run<'_, '_> {
     /// Model and simulation with the pauses that the searches' trials had; None if those were not measured.
-    pub(super) fn as_experienced(&mut self, computed: &Predictor, measured: Option<&Measured>) -> Result<(), Halt> {
+    pub(super) fn as_experienced(
+        &mut self,
+        computed: &Predictor,
+        measured: Option<&Measured>,
+        capacity_pps: f64,
+    ) -> Result<(), Halt> {
         let Some(measured) = measured else {
             for figure in ["cliff_experienced_pps.model", "cliff_experienced_pps.sim"] {
                 missing(self.finding, figure, "the pauses of the host's CPU were not measured");
@@ -304,6 +253,8 @@ impl Run<'_, '_> {
         };
         let goal = &self.plan.goal;
         let (found, failure) = by_engines(computed, &self.finding.cliff_pps, measured, goal, self.stop);
+        self.finding.cliff_undisturbed_pps =
+            disturbed(computed, &mut self.finding.cliff_pps, measured, goal, capacity_pps);
         let wire = self.finding.cliff_experienced_pps.wire;
         self.finding.cliff_experienced_pps = ByEngine { wire, ..found };
         if let Some(failure) = failure {

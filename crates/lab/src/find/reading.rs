@@ -65,7 +65,7 @@ struct Left {
 
 impl Left {
     fn of<'a>(slots: &Slots, spans: impl Iterator<Item = &'a Span>, load_pps: f64, capacity_pps: f64) -> Self {
-        let out = left_out(slots, spans, load_pps, capacity_pps);
+        let out = left_out(slots.slots.len(), slots.each_s, spans, load_pps, capacity_pps);
         let mut left = Self { sent: 0.0, lost: 0, late: 0, out: 0.0 };
         for (slot, out) in slots.slots.iter().zip(&out) {
             if *out {
@@ -80,12 +80,32 @@ impl Left {
     }
 }
 
+/// Loss of the slots of `each_s` that are left of a trial at a constant load, given what each of them lost; None where too few are.
+pub fn left<'a>(
+    lost: &[f64],
+    each_s: f64,
+    spans: impl Iterator<Item = &'a Span>,
+    load_pps: f64,
+    capacity_pps: f64,
+) -> Option<f64> {
+    let out = left_out(lost.len(), each_s, spans, load_pps, capacity_pps);
+    let kept: Vec<f64> = lost.iter().zip(&out).filter_map(|(lost, out)| (!out).then_some(*lost)).collect();
+    let enough = kept.len() as f64 >= LEAST_LEFT * lost.len() as f64 && !kept.is_empty();
+    enough.then(|| kept.iter().sum::<f64>() / (kept.len() as f64 * load_pps * each_s))
+}
+
 /// Which slots a pause or stall touches, with the time to drain after it.
-fn left_out<'a>(slots: &Slots, spans: impl Iterator<Item = &'a Span>, load_pps: f64, capacity_pps: f64) -> Vec<bool> {
-    let mut out = vec![false; slots.slots.len()];
+fn left_out<'a>(
+    slots: usize,
+    each_s: f64,
+    spans: impl Iterator<Item = &'a Span>,
+    load_pps: f64,
+    capacity_pps: f64,
+) -> Vec<bool> {
+    let mut out = vec![false; slots];
     for span in spans {
         let to_s = span.from_s + span.length_s + drain_s(span, load_pps, capacity_pps);
-        let place = |at_s: f64| (at_s / slots.each_s).floor();
+        let place = |at_s: f64| (at_s / each_s).floor();
         let (first, last) = (place(span.from_s).max(0.0), place(to_s));
         if last < 0.0 {
             continue;

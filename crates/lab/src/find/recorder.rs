@@ -7,7 +7,8 @@ use netcliff_core::Figure;
 use netcliff_core::finding::{ClockJump, Disturbance, Drift, MOST_TASKS, Pauses, Speed, SpeedAt, TaskTime};
 use netcliff_wire::generator::STALL_NS;
 
-use super::experienced::{Away, Measured};
+use super::experienced::Measured;
+use super::fluid::Away;
 use crate::bench::{Bench, Counts, Observation, Outside, SenderCeiling, Span, Visit};
 use crate::calibrate::{Costs, FEWEST, FULL_LOSS, poll_line};
 use crate::stats;

@@ -113,7 +113,7 @@ impl Run<'_, '_> {
         if let (Some(computed), Some(calibrated)) = (&computed, &calibrated) {
             self.stage("predicting and simulating the cliff as experienced");
             self.sure(computed, present.as_ref().unwrap_or(calibrated))?;
-            self.as_experienced(computed, pauses.as_ref())?;
+            self.as_experienced(computed, pauses.as_ref(), rough.capacity_pps)?;
         }
         let measured = self.finding.cliff_pps.wire.map(|figure| figure.value);
         let centre_pps = measured.or_else(|| self.expected()).unwrap_or(rough.cliff_pps);

@@ -19,6 +19,8 @@ pub struct Sureness {
     pub sensitivity: Vec<CliffSensitivity>,
     /// Ends of the cliff over the cliff, at [`CONFIDENCE`].
     ends: (f64, f64),
+    /// What a packet costs more while the socket is full (s).
+    cold_s: f64,
 }
 
 /// What became of the question how sure a cliff is.
@@ -60,7 +62,8 @@ impl Sureness {
         let mut sensitivity: Vec<CliffSensitivity> = parts.iter().map(Part::told).collect();
         sensitivity.sort_by(|a, b| b.elasticity.abs().total_cmp(&a.elasticity.abs()));
         // What was calibrated lies inside, whatever the trials drawn.
-        Ok(Self { sensitivity, ends: (at(outside).min(1.0), at(1.0 - outside).max(1.0)) })
+        let ends = (at(outside).min(1.0), at(1.0 - outside).max(1.0));
+        Ok(Self { sensitivity, ends, cold_s: computed.host.cold_protocol_s + computed.host.cold_application_s })
     }
 
     /// The same of the cliff that the model has, from the trials that calibration drew, unless `stop` is set.
@@ -88,12 +91,15 @@ impl Sureness {
         cliff_pps.sim = cliff_pps.sim.map(|cliff| self.around(cliff));
     }
 
-    /// A figure for the cliff with these ends, and its own where it has an interval: independent errors add as squares.
+    /// A figure for the cliff with these ends, and its own where it has an interval: independent errors add as squares. The lower end is that of the
+    /// load at which a socket that something filled empties again: between the two a disturbance decides (docs/theory/pauses.md, Two
+    /// cliffs of one host), and neither engine knows disturbances in the host's own cliff.
     pub fn around(&self, cliff: Figure) -> Figure {
         let (low, high) = cliff.interval.map_or((1.0, 1.0), |own| (own.low / cliff.value, own.high / cliff.value));
         let below = (1.0 - self.ends.0).hypot(1.0 - low);
         let above = (self.ends.1 - 1.0).hypot(high - 1.0);
-        let low = cliff.value * (1.0 - below).max(0.0);
+        let empties_pps = cliff.value / (1.0 + cliff.value * self.cold_s);
+        let low = empties_pps * (1.0 - below).max(0.0);
         Figure::between(cliff.value, low, cliff.value * (1.0 + above), CONFIDENCE)
     }
 }
@@ -199,6 +205,14 @@ mod tests {
         let own = Figure::between(cliff.value, 0.9 * cliff.value, 1.1 * cliff.value, 0.95);
         let both = sure.around(own).interval.expect("it has one");
         assert!((both.high / cliff.value - 1.141).abs() < 5e-3);
+    }
+
+    /// 2 us a packet with an empty socket, 2.5 us with a full one: from 400 kpps on a full one stays full.
+    #[test]
+    fn a_host_whose_full_socket_stays_full_has_a_lower_end_below_that() {
+        let sure = Sureness { sensitivity: Vec::new(), ends: (0.9, 1.1), cold_s: 5e-7 };
+        let ends = sure.around(Figure::exact(500e3)).interval.expect("it has one");
+        assert!((ends.low - 0.9 * 400e3).abs() < 1e-6 && (ends.high - 550e3).abs() < 1e-6, "{ends:?}");
     }
 
     #[test]

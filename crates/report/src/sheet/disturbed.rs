@@ -1,8 +1,8 @@
 //! What disturbed a run from outside and how fast the machine was, in facts.
 
-use netcliff_core::Finding;
-use netcliff_core::finding::{Buffer, Disturbance, LengthBin, PauseBudget, Pauses, Speed, TaskTime};
+use netcliff_core::finding::{Buffer, ByEngine, Disturbance, LengthBin, PauseBudget, Pauses, Speed, TaskTime};
 use netcliff_core::units::print_time_s;
+use netcliff_core::{Figure, Finding};
 
 use crate::format::{self, Unit};
 
@@ -139,13 +139,18 @@ fn speed(finding: &Finding) -> Option<String> {
                 .map(|share| format!("in the searches {} against calibration", format::signed(share, Unit::Share))),
         );
     }
+    let cliffs = |cliffs: &ByEngine<Figure>| {
+        let each = cliffs.present().map(|(engine, cliff)| format!("{engine} {}", format::value(cliff, Unit::Pps)));
+        each.collect::<Vec<String>>().join(", ")
+    };
     if let Some(before) = &finding.cliff_as_calibrated_pps {
-        let cliffs: Vec<String> =
-            before.present().map(|(engine, cliff)| format!("{engine} {}", format::value(cliff, Unit::Pps))).collect();
         said.push(format!(
             "model and simulation are for the speed of the searches (as calibrated: {})",
-            cliffs.join(", ")
+            cliffs(before)
         ));
+    }
+    if let Some(undisturbed) = &finding.cliff_undisturbed_pps {
+        said.push(format!("they have what disturbances leave behind (undisturbed: {})", cliffs(undisturbed)));
     }
     (!said.is_empty()).then(|| said.join("; "))
 }
