@@ -194,12 +194,15 @@ mod tests {
     fn every_flow_is_asked_as_the_windows_open_in_intervals_and_as_they_close() {
         let (sockets, _far) = sockets(3);
         let sampler = Sampler::start().expect("starts");
-        sampler.begin(sockets, clock::monotonic_ns(), Some(20_000_000));
+        let opened_ns = clock::monotonic_ns();
+        sampler.begin(sockets, opened_ns, Some(20_000_000));
         thread::sleep(Duration::from_millis(110));
         sampler.last();
         let samples = sampler.end().expect("it lives");
+        // A sleep may take longer; one sample as it opens, one an interval, one as it closes.
+        let most = (clock::monotonic_ns() - opened_ns) as usize / 20_000_000 + 2;
         for flow in &samples {
-            assert!((4..=7).contains(&flow.len()), "{}", flow.len());
+            assert!((4..=most).contains(&flow.len()), "{} of {most}", flow.len());
             assert!(flow.windows(2).all(|pair| pair[0].at_s < pair[1].at_s) && flow[0].at_s < 0.02);
             assert!(flow.last().is_some_and(|last| last.at_s > 0.1));
         }
