@@ -27,7 +27,7 @@ use crate::trial::{TrialError, TrialSpec};
 use fit::Fits;
 pub(crate) use fit::poll_line;
 pub(crate) use present::FEWEST;
-pub use present::Resampled;
+pub use present::{Resampled, Trials};
 
 /// Loads of the regression as shares of the rough cliff. Not lower: an almost idle host pays for cold caches that a
 /// loaded one does not (`netcliff find --json` shows the packets' cost falling with the load).

@@ -4,8 +4,8 @@
 //! takes 1.4 times as long and its interrupt is longer on its way, while the application takes as long as before
 //! (docs/results/2026-11-23-find): one factor for all misses that. Each trial of the calibrated frame and work tells three times
 //! by itself, without any fit: that of softirqs and that of the application over what the costs give for its packets, polls, wake-ups and
-//! interrupts, and how many packets its polls found, from which the interrupt's latency follows. Costs that only special trials tell (a
-//! full socket, the hidden part of an interrupt) follow the part that they belong to.
+//! interrupts, and how many packets its polls found, from which the interrupt's latency follows. Trials that lost much tell what a full socket
+//! costs. The hidden part of an interrupt, which only trials of calibration tell, follows the application.
 
 use netcliff_core::Host;
 
@@ -14,8 +14,18 @@ use crate::bench::Counts;
 use crate::chance::Chance;
 use crate::stats;
 
-/// Fewest trials that tell.
+/// Fewest trials that tell, and of those with a full socket.
 pub const FEWEST: usize = 5;
+const FEWEST_FULL: usize = 3;
+
+/// Trials of the calibrated frame and work.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Trials {
+    /// Those that lost next to nothing.
+    pub empty: Vec<Counts>,
+    /// Those that kept the socket full; may be none.
+    pub full: Vec<Counts>,
+}
 
 /// A host that other trials might have given, with the costs that tell what a trial should take.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,19 +37,33 @@ pub struct Resampled {
 }
 
 impl Calibrated {
-    /// The same at the time of these trials (of the calibrated frame and work, `work_s` (s) of which is asked for as a time), which lost next
-    /// to nothing; None if they are too few.
+    /// The same at the time of these trials (`work_s` (s) of a packet is asked for as a time); None if they are too few.
     #[must_use]
-    pub fn at_present(&self, trials: &[Counts], work_s: f64, seed: u64) -> Option<Self> {
+    pub fn at_present(&self, trials: &Trials, work_s: f64, seed: u64) -> Option<Self> {
         let mut present = self.clone();
         present.calibration.host = Present::of(&self.costs, trials, work_s)?.host(&self.calibration.host, work_s);
         let mut chance = Chance::new(seed);
         // Which trials there are is as much a matter of chance as those of the calibration.
         for resampled in &mut present.resampled {
-            let drawn = super::resample::drawn(trials, &mut chance);
+            let mut drawn = |trials: &[Counts]| super::resample::drawn(trials, &mut chance);
+            let drawn = Trials { empty: drawn(&trials.empty), full: drawn(&trials.full) };
             resampled.host = Present::of(&resampled.costs, &drawn, work_s)?.host(&resampled.host, work_s);
         }
         Some(present)
+    }
+
+    /// The same with what a full socket costs of another one: it has more trials that tell.
+    #[must_use]
+    pub fn with_full_socket_of(mut self, other: &Self) -> Self {
+        let take = |host: &mut Host, of: &Host| {
+            host.cold_protocol_s = of.cold_protocol_s;
+            host.cold_application_s = of.cold_application_s;
+        };
+        take(&mut self.calibration.host, &other.calibration.host);
+        for (own, other) in self.resampled.iter_mut().zip(&other.resampled) {
+            take(&mut own.host, &other.host);
+        }
+        self
     }
 }
 
@@ -53,17 +77,16 @@ struct Present {
     interrupt_s: Option<f64>,
     /// How long it is on its way (s); None where it is not above zero.
     latency_s: Option<f64>,
+    /// What a full socket adds to a packet in protocol processing and in the application (s); None: too few trials tell.
+    cold_s: Option<(f64, f64)>,
 }
 
 impl Present {
-    fn of(costs: &Costs, trials: &[Counts], work_s: f64) -> Option<Self> {
-        if trials.len() < FEWEST {
+    fn of(costs: &Costs, trials: &Trials, work_s: f64) -> Option<Self> {
+        if trials.empty.len() < FEWEST {
             return None;
         }
-        let median = |of: &dyn Fn(&Counts) -> Option<f64>| {
-            let values: Vec<f64> = trials.iter().filter_map(of).collect();
-            stats::median(&values).map(|figure| figure.value)
-        };
+        let median = |of: &dyn Fn(&Counts) -> Option<f64>| median(&trials.empty, of);
         let softirq = median(&|c| ratio(c.protocol_s, costs.softirq_time_s(c)))?;
         let application = median(&|c| {
             let work_s = work_s * c.delivered;
@@ -75,12 +98,34 @@ impl Present {
             let service_s = softirq * (costs.protocol_s + costs.wakeup_s * c.wakeups / c.packets);
             latency_s(c, service_s, interrupt_s.unwrap_or(0.0) + softirq * costs.poll_s)
         });
-        Some(Self { softirq, application, interrupt_s, latency_s: latency_s.filter(|latency_s| *latency_s > 0.0) })
+        let latency_s = latency_s.filter(|latency_s| *latency_s > 0.0);
+        let present = Self { softirq, application, interrupt_s, latency_s, cold_s: None };
+        Some(Self { cold_s: present.cold_s(costs, &trials.full, work_s), ..present })
+    }
+
+    /// What packets of a full socket took beyond what they take at this speed with an empty one.
+    fn cold_s(&self, costs: &Costs, full: &[Counts], work_s: f64) -> Option<(f64, f64)> {
+        if full.len() < FEWEST_FULL {
+            return None;
+        }
+        let (softirq, application) = (self.softirq, self.application);
+        let protocol_s = median(full, &|c| {
+            let polls_s = costs.poll_s * c.polls + costs.wakeup_s * c.wakeups;
+            Some((c.protocol_s - softirq * polls_s) / costs.whole(c))
+        })?;
+        let reading_s = median(full, &|c| {
+            let switches_s = costs.context_switch_s * c.wakeups + costs.hidden_s * c.busy_interrupts;
+            Some((c.application_s - application * switches_s) / c.delivered)
+        })?;
+        let empty_s = application * (costs.application_s - work_s) + work_s;
+        Some(((protocol_s - softirq * costs.protocol_s).max(0.0), (reading_s - empty_s).max(0.0)))
     }
 
     fn host(&self, calibrated: &Host, work_s: f64) -> Host {
         let (softirq, application) = (self.softirq, self.application);
         let host = calibrated.clone();
+        let calibrated_s = (softirq * host.cold_protocol_s, application * host.cold_application_s);
+        let (cold_protocol_s, cold_application_s) = self.cold_s.unwrap_or(calibrated_s);
         Host {
             interrupt_s: self.interrupt_s.unwrap_or(host.interrupt_s),
             interrupt_latency_s: self.latency_s.unwrap_or(host.interrupt_latency_s),
@@ -88,13 +133,18 @@ impl Present {
             per_byte_s: softirq * host.per_byte_s,
             poll_s: softirq * host.poll_s,
             wakeup_s: softirq * host.wakeup_s,
-            cold_protocol_s: softirq * host.cold_protocol_s,
+            cold_protocol_s,
             application_s: host.application_s.map(|own_s| application * (own_s - work_s) + work_s),
             context_switch_s: application * host.context_switch_s,
-            cold_application_s: application * host.cold_application_s,
+            cold_application_s,
             ..host
         }
     }
+}
+
+fn median(trials: &[Counts], of: &dyn Fn(&Counts) -> Option<f64>) -> Option<f64> {
+    let values: Vec<f64> = trials.iter().filter_map(of).collect();
+    stats::median(&values).map(|figure| figure.value)
 }
 
 /// None where it cannot be told.
@@ -113,9 +163,13 @@ mod tests {
         calibrate(&mut Exact::default(), &base(), Plan { rounds: 2, rough_pps: 400e3 }).unwrap()
     }
 
-    fn trials(exact: &mut Exact) -> Vec<Counts> {
-        let spec = |n: u32| crate::trial::TrialSpec { rate_pps: 200e3 + 10e3 * f64::from(n), ..base() };
-        (0..6).filter_map(|n| exact.observe(&spec(n), true).unwrap().counts).collect()
+    fn at(exact: &mut Exact, rates_pps: [f64; 6]) -> Vec<Counts> {
+        let spec = |rate_pps| crate::trial::TrialSpec { rate_pps, ..base() };
+        rates_pps.into_iter().filter_map(|rate_pps| exact.observe(&spec(rate_pps), true).unwrap().counts).collect()
+    }
+
+    fn trials(exact: &mut Exact) -> Trials {
+        Trials { empty: at(exact, [200e3, 210e3, 220e3, 230e3, 240e3, 250e3]), full: Vec::new() }
     }
 
     #[test]
@@ -131,7 +185,9 @@ mod tests {
         ] {
             assert!((now / before - 1.0).abs() < 1e-6, "{now:e} after {before:e}");
         }
-        assert!(calibrated.at_present(&trials(&mut Exact::default())[..4], 0.0, 1).is_none(), "four tell nothing");
+        let mut few = trials(&mut Exact::default());
+        few.empty.truncate(4);
+        assert!(calibrated.at_present(&few, 0.0, 1).is_none(), "four tell nothing");
     }
 
     /// Softirqs take 1.4 times as long, handlers 1.2 times, the interrupt is on its way for twice the time; the application is as fast as before.
@@ -156,15 +212,38 @@ mod tests {
     #[test]
     fn work_that_is_asked_for_as_a_time_keeps_it() {
         let mut slow = Exact { application: 1.5, ..Exact::default() };
-        let with_work: Vec<Counts> = trials(&mut slow)
-            .into_iter()
-            .map(|counts| Counts { application_s: counts.application_s + 1e-6 * counts.delivered, ..counts })
-            .collect();
+        let with = |counts: Counts| Counts { application_s: counts.application_s + 1e-6 * counts.delivered, ..counts };
+        let empty = trials(&mut slow).empty.into_iter().map(with).collect();
+        let with_work = Trials { empty, full: Vec::new() };
         let mut calibrated = calibrated();
         calibrated.costs.application_s += 1e-6;
         calibrated.calibration.host.application_s = Some(COSTS.application_s + 1e-6);
         let present = calibrated.at_present(&with_work, 1e-6, 1).expect("six trials").calibration.host;
         let application_s = present.application_s.unwrap();
         assert!((application_s / (1.5 * COSTS.application_s + 1e-6) - 1.0).abs() < 1e-6, "{application_s:e}");
+    }
+
+    /// A calibration that did not see what a full socket costs learns it from trials that kept it full, at the speed of now.
+    #[test]
+    fn what_a_full_socket_costs_is_told_by_trials_that_lost_much() {
+        let mut blind = calibrated();
+        (blind.calibration.host.cold_protocol_s, blind.calibration.host.cold_application_s) = (0.0, 0.0);
+        let mut slow = Exact { softirq: 1.4, ..Exact::default() };
+        let full = at(&mut slow, [500e3, 510e3, 520e3, 530e3, 540e3, 550e3]);
+        let present = blind.at_present(&Trials { full, ..trials(&mut slow) }, 0.0, 1).expect("six trials");
+        let host = &present.calibration.host;
+        assert!(
+            (host.cold_protocol_s / (1.4 * COSTS.cold_protocol_s) - 1.0).abs() < 1e-4,
+            "{:e}",
+            host.cold_protocol_s
+        );
+        assert!(
+            (host.cold_application_s / COSTS.cold_application_s - 1.0).abs() < 1e-4,
+            "{:e}",
+            host.cold_application_s
+        );
+        let taken = blind.with_full_socket_of(&present);
+        assert_eq!(taken.calibration.host.cold_application_s, host.cold_application_s);
+        assert_eq!(taken.resampled[7].host.cold_protocol_s, present.resampled[7].host.cold_protocol_s);
     }
 }

@@ -21,6 +21,8 @@ use crate::trial::{TrialError, TrialSpec};
 const DITHER: f64 = 1.15;
 /// Fractional part of the golden ratio: multiples of it modulo 1 are spread evenly, however many there are.
 const GOLDEN: f64 = 0.618_033_988_749_894_9;
+/// Reference trials at a time: with the fewest searches there are eight, of which five tell.
+const REFERENCES: u32 = 2;
 /// Searches that are made whatever they cost.
 const LEAST_SEARCHES: u32 = 3;
 /// Trials after which a search ends with the bounds it has, as multiples of those that judge one load.
@@ -41,7 +43,7 @@ pub struct Question {
     pub capacity_pps: f64,
     /// Searches wanted.
     pub searches: u32,
-    /// A trial that is made before each search and after the last, to tell how fast the machine is; None: the searches' own tell.
+    /// A trial that is made twice before each search and after the last, to tell how fast the machine is; None: the searches' own tell.
     pub reference: Option<TrialSpec>,
     /// No search begins after so many trials, but [`LEAST_SEARCHES`] are made.
     pub most_trials: u32,
@@ -96,10 +98,14 @@ pub fn search(bench: &mut dyn Bench, question: &Question) -> Result<Cliffs, Tria
     Ok(cliffs)
 }
 
-/// Makes the reference trial, if there is one.
+/// Makes the reference trials, if there is one.
 fn refer(bench: &mut dyn Bench, question: &Question, number: u32) -> Result<(), TrialError> {
     let Some(reference) = &question.reference else { return Ok(()) };
-    bench.observe(&TrialSpec { seed: reference.seed + u64::from(number), ..reference.clone() }, true).map(drop)
+    for trial in 0..REFERENCES {
+        let seed = reference.seed + u64::from(REFERENCES * number + trial);
+        bench.observe(&TrialSpec { seed, ..reference.clone() }, true)?;
+    }
+    Ok(())
 }
 
 fn one(bench: &mut dyn Bench, question: &Question, number: u32, cliffs: &mut Cliffs) -> Result<(), TrialError> {

@@ -10,7 +10,7 @@ use netcliff_wire::generator::STALL_NS;
 use super::experienced::Measured;
 use super::fluid::Away;
 use crate::bench::{Bench, Counts, Observation, Outside, SenderCeiling, Span, Visit};
-use crate::calibrate::{Costs, FEWEST, FULL_LOSS, poll_line};
+use crate::calibrate::{Costs, FEWEST, FULL_LOSS, Trials, poll_line};
 use crate::stats;
 use crate::trial::{TrialError, TrialSpec};
 
@@ -187,7 +187,7 @@ impl<'a> Recorder<'a> {
             packet_s: self.median_of(Stage::Search, |seen| seen.packet_s),
             slowness: self.median_of(Stage::Search, |seen| self.slowness_of(seen)),
             demand_s: self.median_of(Stage::Search, |seen| seen.counts.as_ref()?.demand_s()),
-            demand_empty_s: stats::median(&demands_s(&self.at_present())),
+            demand_empty_s: stats::median(&demands_s(&self.at_present().empty)),
             demand_full_s: self
                 .median_of(Stage::Search, |seen| seen.counts.as_ref().filter(|_| seen.loss > FULL_LOSS)?.demand_s()),
             trials,
@@ -204,15 +204,16 @@ impl<'a> Recorder<'a> {
         self.median_of(stage, of).filter(|_| enough).map(|figure| figure.value)
     }
 
-    /// Counts of the searches' trials of the calibrated set-up that lost next to nothing, at the higher ones of their loads: what a packet costs
-    /// where the cliff is.
-    pub fn at_present(&self) -> Vec<Counts> {
-        let Some((_, base)) = &self.calibrated else { return Vec::new() };
-        let like = |seen: &&Seen| seen.stage == Stage::Search && is_like(&seen.spec, base) && seen.loss <= LITTLE_LOSS;
-        let trials: Vec<&Seen> = self.seen.iter().filter(like).collect();
-        let highest_pps = trials.iter().map(|seen| seen.spec.rate_pps).fold(0.0, f64::max);
-        let high = trials.iter().filter(|seen| seen.spec.rate_pps >= HIGH_LOADS * highest_pps);
-        high.filter_map(|seen| seen.counts.clone()).filter(|c| c.packets > 0.0 && c.delivered > 0.0).collect()
+    /// The searches' trials of the calibrated set-up that tell what packets cost where the cliff is: those that lost next to nothing, at the
+    /// higher ones of their loads, and those that kept the socket full.
+    pub fn at_present(&self) -> Trials {
+        let Some((_, base)) = &self.calibrated else { return Trials::default() };
+        let like = |seen: &&Seen| seen.stage == Stage::Search && is_like(&seen.spec, base);
+        let empty: Vec<&Seen> = self.seen.iter().filter(like).filter(|seen| seen.loss <= LITTLE_LOSS).collect();
+        let highest_pps = empty.iter().map(|seen| seen.spec.rate_pps).fold(0.0, f64::max);
+        let high = empty.into_iter().filter(|seen| seen.spec.rate_pps >= HIGH_LOADS * highest_pps);
+        let full = self.seen.iter().filter(like).filter(|seen| seen.loss > FULL_LOSS);
+        Trials { empty: high.filter_map(Seen::told).collect(), full: full.filter_map(Seen::told).collect() }
     }
 
     /// How the speed changed; None with too few trials that tell one.
@@ -284,6 +285,11 @@ fn is_like(spec: &TrialSpec, base: &TrialSpec) -> bool {
 }
 
 impl Seen {
+    /// Its counts, where something was.
+    fn told(&self) -> Option<Counts> {
+        self.counts.clone().filter(|c| c.packets > 0.0 && c.delivered > 0.0)
+    }
+
     /// When the application had no CPU; None where nobody tells the pauses.
     fn away(&self) -> Option<Vec<Away>> {
         let visits = self.visits.iter().flatten().map(|visit| Away::Application(visit.at));

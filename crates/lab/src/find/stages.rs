@@ -143,6 +143,10 @@ impl Run<'_, '_> {
                 return Err(Halt::Stopped);
             }
         }
+        let calibrated = calibrated.map(|calibrated| match &present {
+            Some(present) => calibrated.with_full_socket_of(present),
+            None => calibrated,
+        });
         Ok(calibrated.map(|calibrated| Basis { calibrated, capacity_pps: rough.capacity_pps }))
     }
 

@@ -50,7 +50,7 @@ fn the_costs_of_each_trial_tell_a_slower_host() {
     assert!((told("calibration") / first - 1.0).abs() < 1e-9, "{}", told("calibration"));
     assert!((told("search") / then - 1.0).abs() < 1e-5, "{}", told("search"));
     // Of those that lost nothing, at one load: all five.
-    assert_eq!(recorder.at_present().len(), 5);
+    assert_eq!(recorder.at_present().empty.len(), 5);
     let change = recorder.drift().unwrap().search_over_calibration.unwrap();
     assert!((change - (first / then - 1.0)).abs() < 1e-4, "{change}");
     assert_eq!(recorder.speed().unwrap().trials.iter().filter(|trial| trial.slowness.is_some()).count(), 110);
