@@ -232,11 +232,8 @@ mod tests {
         let full = at(&mut slow, [500e3, 510e3, 520e3, 530e3, 540e3, 550e3]);
         let present = blind.at_present(&Trials { full, ..trials(&mut slow) }, 0.0, 1).expect("six trials");
         let host = &present.calibration.host;
-        assert!(
-            (host.cold_protocol_s / (1.4 * COSTS.cold_protocol_s) - 1.0).abs() < 1e-4,
-            "{:e}",
-            host.cold_protocol_s
-        );
+        // What the fake's full socket adds is as fast as ever.
+        assert!((host.cold_protocol_s / COSTS.cold_protocol_s - 1.0).abs() < 1e-4, "{:e}", host.cold_protocol_s);
         assert!(
             (host.cold_application_s / COSTS.cold_application_s - 1.0).abs() < 1e-4,
             "{:e}",

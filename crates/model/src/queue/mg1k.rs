@@ -96,11 +96,15 @@ fn first_tails(counts: &ArrivalCounts, setup: &Setup, places: usize) -> Vec<f64>
         .collect()
 }
 
+/// A service without arrivals that is rarer than this never happens: a packet less than the ring holds is then left behind as rarely. The powers of
+/// its inverse are beyond a double's range after three steps.
+const ALWAYS: f64 = 1e-100;
+
 fn left_behind(counts: &ArrivalCounts, first: &[f64], places: usize) -> Vec<f64> {
     let mut shares = vec![0.0; places];
     shares[0] = 1.0;
     let none = counts.equal[0];
-    if places > 1 && none < 1e-290 {
+    if places > 1 && none < ALWAYS {
         // Overload so heavy that no service passes without arrivals: always full.
         shares[0] = 0.0;
         shares[places - 1] = 1.0;

@@ -27,7 +27,7 @@ pub fn width(plot: &Plot, format: Format) -> Option<f64> {
     let widest = named.iter().map(|(_, name)| text::width(name, format.font())).fold(0.0, f64::max);
     let high = LEADING * format.font() * named.len() as f64;
     let fits = format == Format::Wide && !named.is_empty() && widest <= WIDEST && high <= 0.8 * format.plot_height();
-    fits.then_some(widest)
+    fits.then_some(text::WIDER * widest)
 }
 
 fn named(plot: &Plot) -> Vec<(usize, String)> {

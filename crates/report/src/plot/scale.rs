@@ -8,7 +8,7 @@ use crate::format::{self, Unit};
 
 /// On a logarithmic axis with a place for zero: where zero stands, and where the logarithm begins [share of the axis].
 const ZERO_AT: f64 = 0.035;
-const LOG_FROM: f64 = 0.09;
+const LOG_FROM: f64 = 0.105;
 /// What a linear axis upwards is longer than its highest value.
 const HEADROOM: f64 = 1.06;
 /// Frame sizes that are ticks, those that matter most first (bytes; RFC 2544's, jumbo frames, super-packets).

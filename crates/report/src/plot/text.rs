@@ -12,7 +12,7 @@ const WIDTHS: [u16; 95] = [
 const OTHER: u16 = 1000;
 const BOLD: f64 = 1.08;
 /// A line of text in the widest of the usual fonts (DejaVu Sans, the only one of many servers) against Helvetica.
-const WIDER: f64 = 1.13;
+pub const WIDER: f64 = 1.13;
 
 /// Width of `text` in a font of `size` pixels [pixels].
 pub fn width(text: &str, size: f64) -> f64 {
