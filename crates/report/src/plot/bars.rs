@@ -119,7 +119,8 @@ fn draw(lines: &mut Lines, format: Format, group: &Group) {
     // An interval far beyond every value does not shrink the bars: it ends at the edge.
     let most = group.rows.iter().map(|row| row.value.abs()).filter(|value| value.is_finite()).fold(1e-12, f64::max);
     let (low, high) = (finite().fold(0.0, f64::min).max(-2.5 * most), finite().fold(0.0, f64::max).min(2.5 * most));
-    let widest = |part: fn(&Row) -> &str| group.rows.iter().map(|row| text::width(part(row), font)).fold(0.0, f64::max);
+    let wide = |text: &str| text::WIDER * text::width(text, font);
+    let widest = |part: fn(&Row) -> &str| group.rows.iter().map(|row| wide(part(row))).fold(0.0, f64::max);
     let values = widest(|row| &row.written) + 8.0;
     // On a phone names stand above their bars.
     let beside = format == Format::Wide;
