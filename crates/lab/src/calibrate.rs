@@ -138,6 +138,18 @@ impl Costs {
         counts.delivered.min(counts.packets) + self.socket_drop_cost * dropped
     }
 
+    /// What a whole packet took in protocol processing, where polls and wake-ups took `times` as long as these costs (s).
+    fn protocol_of_s(&self, counts: &Counts, times: f64) -> f64 {
+        let besides_s = self.poll_s * counts.polls + self.wakeup_s * counts.wakeups;
+        (counts.protocol_s - times * besides_s) / self.whole(counts)
+    }
+
+    /// What a packet took in the application, where switches and interrupts took `times` as long (s).
+    fn application_of_s(&self, counts: &Counts, times: f64) -> f64 {
+        let besides_s = self.context_switch_s * counts.wakeups + self.hidden_s * counts.busy_interrupts;
+        (counts.application_s - times * besides_s) / counts.delivered
+    }
+
     /// Time in softirqs that these costs give for what was counted (s).
     fn softirq_time_s(&self, counts: &Counts) -> f64 {
         self.protocol_s * self.whole(counts) + self.poll_s * counts.polls + self.wakeup_s * counts.wakeups

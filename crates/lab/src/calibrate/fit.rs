@@ -75,7 +75,7 @@ impl Fits {
         fits.socket_drop_cost = fits.drop_cost(&seen.blocked);
         fits.per_byte = slope(&seen.sizes, base, &|c| fits.softirq_left(c) / c.packets);
         fits.application_per_byte = slope(&seen.sizes, base, &|c| fits.application_left(c, hidden_s) / c.delivered);
-        (fits.cold_protocol, fits.cold_application) = fits.cold(&seen.full, hidden_s);
+        (fits.cold_protocol, fits.cold_application) = fits.cold(&seen.full);
         Ok(fits)
     }
 
@@ -130,18 +130,13 @@ impl Fits {
     }
 
     /// What a full socket adds to a packet, median over the pairs.
-    fn cold(&self, pairs: &[(Counts, Counts)], hidden_s: f64) -> (Option<Figure>, Option<Figure>) {
-        let drop_cost = self.socket_drop_cost.unwrap_or(1.0);
-        let protocol = |c: &Counts| {
-            let weighted = c.delivered.min(c.packets) + drop_cost * (c.packets - c.delivered).max(0.0);
-            (c.protocol_s - self.poll.value * c.polls - self.wakeup.value * c.wakeups) / weighted
-        };
-        let application = |c: &Counts| self.application_left(c, hidden_s) / c.delivered;
+    fn cold(&self, pairs: &[(Counts, Counts)]) -> (Option<Figure>, Option<Figure>) {
+        let costs = self.costs();
         let figure = |of: &dyn Fn(&Counts) -> f64| {
             let values: Vec<f64> = pairs.iter().map(|(plain, full)| of(full) - of(plain)).collect();
             stats::median(&values).filter(|figure| figure.value > 0.0)
         };
-        (figure(&protocol), figure(&application))
+        (figure(&|c| costs.protocol_of_s(c, 1.0)), figure(&|c| costs.application_of_s(c, 1.0)))
     }
 }
 

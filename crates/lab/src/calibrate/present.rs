@@ -109,14 +109,8 @@ impl Present {
             return None;
         }
         let (softirq, application) = (self.softirq, self.application);
-        let protocol_s = median(full, &|c| {
-            let polls_s = costs.poll_s * c.polls + costs.wakeup_s * c.wakeups;
-            Some((c.protocol_s - softirq * polls_s) / costs.whole(c))
-        })?;
-        let reading_s = median(full, &|c| {
-            let switches_s = costs.context_switch_s * c.wakeups + costs.hidden_s * c.busy_interrupts;
-            Some((c.application_s - application * switches_s) / c.delivered)
-        })?;
+        let protocol_s = median(full, &|c| Some(costs.protocol_of_s(c, softirq)))?;
+        let reading_s = median(full, &|c| Some(costs.application_of_s(c, application)))?;
         let empty_s = application * (costs.application_s - work_s) + work_s;
         Some(((protocol_s - softirq * costs.protocol_s).max(0.0), (reading_s - empty_s).max(0.0)))
     }

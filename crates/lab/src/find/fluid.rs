@@ -93,7 +93,7 @@ impl Fluid {
         slots
     }
 
-    /// What is lost in a step with the CPU there for `cpu_s`, and for the application at the most for `application_s` of it.
+    /// What is lost in a step with the CPU there for `cpu_s`, and for the application at the most for `at_most_s` of it.
     fn step(&self, queues: &mut Queues, cpu_s: f64, at_most_s: f64) -> f64 {
         let full = (queues.socket / self.socket).min(1.0);
         let service_s = self.service_s + full * self.cold_service_s;
