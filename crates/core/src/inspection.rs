@@ -86,6 +86,16 @@ pub struct Section {
     pub facts: Vec<(String, String)>,
 }
 
+impl Section {
+    /// What headings of interfaces begin with.
+    pub const INTERFACE: &'static str = "INTERFACE ";
+
+    /// True for an interface.
+    pub fn is_interface(&self) -> bool {
+        self.heading.starts_with(Self::INTERFACE)
+    }
+}
+
 /// The page about a host.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Sheet {

@@ -1,4 +1,4 @@
-//! What the commands print. [`brief`] is what `netcliff find` prints, [`finding`] what it prints with `-v`; likewise
+//! Output of the commands. [`brief`] is what `netcliff find` prints, [`finding`] what it prints with `-v`; likewise
 //! [`stream_brief`] and [`stream()`], [`rr_brief`] and [`rr()`].
 
 mod advice;
@@ -31,7 +31,7 @@ pub use brief::brief;
 pub use comparison::{compare, compare_brief};
 pub use experiment::experiment;
 pub use forwarding::forwarding;
-pub use inspection::inspection;
+pub use inspection::{inspection, inspection_brief};
 pub use limits::{limits, limits_brief};
 pub use plot::delivered as plot;
 pub use rfc2544::{rfc2544, rfc2544_brief};
@@ -42,7 +42,7 @@ pub use tuning::plan;
 
 /// A half width of the mean's interval from which the verdicts of `stream` and `rr` doubt it, as a share of the mean.
 const WIDE: f64 = 0.1;
-/// What to do about it.
+/// The remedy for it.
 const SURER: &str = "more repeats or --precision 5% make it surer";
 
 /// How text may look: columns, escape codes, characters beyond ASCII.
@@ -95,12 +95,12 @@ fn head(page: &mut Page, finding: &Finding) {
     }
 }
 
-/// Of notes those that tell of another run at the same time: they belong to the verdict.
+/// Those notes that report another run at the same time: they belong to the verdict.
 fn beside(notes: &[String]) -> impl Iterator<Item = String> {
     notes.iter().filter(|note| note.starts_with("another netcliff run (")).cloned()
 }
 
-/// The cliff in a line, and what is to be doubted in it.
+/// The cliff in a line, and doubts about it.
 fn answer(page: &mut Page, finding: &Finding) {
     page.paragraph(0, Tone::Strong, &format!("{}.", sheet::verdict(finding)));
     page.caution(&sheet::doubts(finding));

@@ -40,6 +40,9 @@ pub struct InspectArgs {
     /// Read a capture instead of this host
     #[arg(long, value_name = "DIR")]
     pub from: Option<PathBuf>,
+    /// Print all that was read: the host and its stack, too
+    #[arg(short, long, conflicts_with = "json")]
+    pub verbose: bool,
     /// One JSON object
     #[arg(long)]
     pub json: bool,

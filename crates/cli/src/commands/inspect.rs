@@ -21,7 +21,7 @@ struct Whole<'a> {
     remarks: &'a [Remark],
 }
 
-/// Looks at this host or at a capture.
+/// Inspects this host or a capture.
 pub fn run(args: &InspectArgs) -> anyhow::Result<ExitCode> {
     if let Some(dir) = &args.capture {
         return capture(args, dir);
@@ -39,7 +39,8 @@ pub fn run(args: &InspectArgs) -> anyhow::Result<ExitCode> {
         output::json_line(&Whole { inspection: &inspection, remarks: &remarks })?;
     } else {
         let sheet: Sheet = page::sheet(&inspection, remarks);
-        output::data(&report::terminal::inspection(&sheet, output::style()))?;
+        let page = if args.verbose { report::terminal::inspection } else { report::terminal::inspection_brief };
+        output::data(&page(&sheet, output::style()))?;
     }
     Ok(ExitCode::SUCCESS)
 }

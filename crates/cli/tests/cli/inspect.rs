@@ -47,7 +47,9 @@ fn an_affinity_that_is_not_told_is_said() {
 fn the_page_of_a_captured_router() {
     let home = Home::new();
     let dir = router(&home);
-    insta::assert_snapshot!("inspect_router", home.stdout(["inspect", "--from", &dir, "--if", "eth0"]));
+    insta::assert_snapshot!("inspect_router", home.stdout(["inspect", "--from", &dir, "--if", "eth0", "-v"]));
+    let brief = home.stdout(["inspect", "--from", &dir, "--if", "eth0"]);
+    assert!(brief.contains("INTERFACE eth0") && !brief.contains("STACK") && brief.lines().count() <= 40, "{brief}");
 }
 
 #[test]
@@ -69,7 +71,7 @@ fn this_host_can_be_captured_and_looked_at() {
     let dir = home.text("capture");
     let made = home.netcliff(["inspect", "--capture", &dir, "--watch", "0s"]).output().unwrap();
     assert!(made.status.success() && made.stdout.is_empty(), "{made:?}");
-    let page = home.stdout(["inspect", "--from", &dir]);
+    let page = home.stdout(["inspect", "-v", "--from", &dir]);
     for heading in ["HOST", "STACK", "WHAT LOOKS WRONG"] {
         assert!(page.contains(heading), "{page}");
     }

@@ -1,10 +1,10 @@
-//! Writing down what an inspection reads, so that it can be read again elsewhere: [`write()`], [`write_later`],
+//! Recording what an inspection reads, so that it can be read again elsewhere: [`write()`], [`write_later`],
 //! [`answers`], [`write_paths`].
 //!
-//! A capture is a directory tree of the files that are read, by an explicit list, and [`ANSWERS`]: what the kernel said
+//! A capture is a directory tree of the files that are read, by an explicit list, and [`ANSWERS`]: the kernel's answers
 //! by netlink. It is anonymised: hardware addresses are replaced, the RSS key is left out, of the command line only
-//! parameters that change how packets are handled keep their value, of processes only irqbalance is told, of interrupts
-//! and modules only those that the inspection looks at.
+//! parameters that change how packets are handled keep their value, of processes only irqbalance is recorded, of
+//! interrupts and modules only those that the inspection uses.
 
 mod tree;
 
@@ -96,7 +96,7 @@ pub fn write(root: &Path, nics: &[Nic], dir: &Path) -> io::Result<usize> {
     Ok(files.count)
 }
 
-/// Adds the counters as they are now to a capture, so that what grows can be told.
+/// Adds the counters as they are now to a capture, so that their growth can be reported.
 ///
 /// # Errors
 /// When the capture cannot be written.

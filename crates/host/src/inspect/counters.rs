@@ -27,7 +27,7 @@ pub(super) const STATISTICS: &[&str] = &[
     "collisions",
 ];
 
-/// Counters of IP (`Ip` of /proc/net/snmp, /proc/net/snmp6) that speak of packets longer than an MTU on their way.
+/// Counters of IP (`Ip` of /proc/net/snmp, /proc/net/snmp6) that indicate packets longer than an MTU on their way.
 const TOO_LONG: [&str; 3] = ["FragFails", "FragCreates", "ReasmReqds"];
 
 /// Counters at one time.

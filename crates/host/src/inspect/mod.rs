@@ -1,4 +1,4 @@
-//! What this host is along the path of a packet, and what looks wrong with it.
+//! This host along the path of a packet, and problems of its configuration.
 //!
 //! Start with [`Inspection::of_this_host`] (or [`Inspection::of_capture`]), then [`rules::check`] and [`page::sheet`].
 //! Everything is read from a root directory, `/` or one that [`capture::write`] made, and from the kernel's netlink
@@ -68,7 +68,7 @@ impl Port {
         }
     }
 
-    /// Link speed, the driver's word (bit/s).
+    /// Link speed as the driver reports it (bit/s).
     pub fn link_bps(&self) -> Option<f64> {
         self.nic.speed_mbps.map(|mbps| f64::from(mbps) * 1e6)
     }
@@ -79,7 +79,7 @@ impl Inspection {
     /// reads them once.
     ///
     /// # Errors
-    /// When the kernel cannot be asked for its links.
+    /// When the kernel does not report its links.
     pub fn of_this_host(watch: Duration) -> io::Result<Inspection> {
         let root = Path::new("/");
         let nics = nic::ask_all()?;

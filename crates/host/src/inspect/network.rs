@@ -1,4 +1,4 @@
-//! What the stack is set to do with packets beside carrying them: netfilter, security modules.
+//! What the stack does with packets beside carrying them: netfilter, security modules.
 
 use super::NarrowPath;
 use crate::{files, procfs};
@@ -47,7 +47,7 @@ impl Network {
     }
 }
 
-/// Interfaces in whose switch stands that IPv6 is on; without one (no IPv6 in this kernel, or a small MTU) it is off.
+/// Interfaces whose `disable_ipv6` is 0; without that file (no IPv6 in this kernel, or a small MTU) IPv6 is off.
 fn with_ipv6(root: &Path) -> Vec<String> {
     let all = root.join("proc/sys/net/ipv6/conf");
     let is_on = |name: &String| procfs::number::<u32>(all.join(name).join("disable_ipv6")) == Some(0);
@@ -70,7 +70,7 @@ fn filters(root: &Path) -> Vec<String> {
     FILTERS.iter().filter(|name| there(name)).map(|name| (*name).to_owned()).collect()
 }
 
-/// A file's text; that it needs root is noted.
+/// A file's text; if reading it needs root, `missing` says so.
 fn noted(root: &Path, file: &str, missing: &mut BTreeMap<String, String>) -> Option<String> {
     if let Err(error) = files::bytes(&root.join(file), files::MOST_BYTES)
         && error.kind() == io::ErrorKind::PermissionDenied

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// Interfaces that get a section of their own; the others are named.
 const MOST_PORTS: usize = 4;
 
-/// Sysctls that stand on the page wherever the kernel shows them; in a network namespace not all do.
+/// Sysctls shown on the page wherever the kernel shows them; in a network namespace not all do.
 const SHOWN: [&str; 9] = [
     "net.core.netdev_budget",
     "net.core.netdev_budget_usecs",
@@ -29,7 +29,10 @@ pub fn sheet(inspection: &Inspection, remarks: Vec<Remark>) -> Sheet {
     let ports = inspection.main_ports();
     let mut sections = vec![section("HOST", host(inspection))];
     sections.extend(
-        ports.iter().take(MOST_PORTS).map(|port| section(&format!("INTERFACE {}", port.nic.name), interface(port))),
+        ports
+            .iter()
+            .take(MOST_PORTS)
+            .map(|port| section(&format!("{}{}", Section::INTERFACE, port.nic.name), interface(port))),
     );
     let others: Vec<&str> = inspection
         .ports
@@ -51,7 +54,7 @@ fn section(heading: &str, facts: Facts) -> Section {
     Section { heading: heading.to_owned(), facts }
 }
 
-/// Facts that are there, by name.
+/// Facts that have a value, by name.
 fn facts<const N: usize>(all: [(&str, Option<String>); N]) -> Facts {
     let there =
         all.into_iter().filter_map(|(name, fact)| Some((name.to_owned(), fact.filter(|fact| !fact.is_empty())?)));
@@ -149,7 +152,7 @@ fn mitigations(all: &BTreeMap<String, String>) -> String {
 }
 
 fn stack(inspection: &Inspection) -> Facts {
-    // What the kernel does not show here stands under NOT READ.
+    // What the kernel does not show here is listed under NOT READ.
     let told = |before: &str, name: &str, after: &str| {
         inspection.host.sysctls.get(name).map(|value| format!("{before}{value}{after}"))
     };
@@ -216,7 +219,7 @@ fn stack(inspection: &Inspection) -> Facts {
     ])
 }
 
-/// What is there of some parts.
+/// The parts that are known, joined; None if none is.
 fn joined<const N: usize>(between: &str, parts: [Option<String>; N]) -> Option<String> {
     let there: Vec<String> = parts.into_iter().flatten().collect();
     (!there.is_empty()).then(|| there.join(between))
@@ -230,7 +233,7 @@ fn netfilter(network: &super::Network) -> String {
     }
 }
 
-/// Reasons, each with what it stands for.
+/// What could not be read, with the reasons.
 fn not_had(inspection: &Inspection, ports: &[&Port]) -> Vec<String> {
     let mut lines: Vec<String> = inspection.missing.values().cloned().collect();
     let sysctls = &inspection.host.sysctls;

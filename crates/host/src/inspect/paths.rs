@@ -50,7 +50,7 @@ pub struct NarrowPath {
 /// The narrow paths of this host, narrowest first.
 ///
 /// # Errors
-/// The kernel cannot be asked.
+/// The kernel does not report them.
 pub(super) fn ask(ports: &[Port]) -> io::Result<Vec<NarrowPath>> {
     let mut paths = of_routes(ports)?;
     let known = |destination: &str, paths: &[NarrowPath]| paths.iter().any(|path| path.destination == destination);
@@ -86,7 +86,7 @@ fn of_routes(ports: &[Port]) -> io::Result<Vec<NarrowPath>> {
     Ok(routes.into_iter().filter_map(narrow).collect())
 }
 
-/// A connection does not tell its interface: only what no interface explains counts.
+/// A connection does not report its interface: only what no interface explains counts.
 fn of_connections(ports: &[Port]) -> io::Result<Vec<NarrowPath>> {
     let carries = ports.iter().filter(|port| port.nic.up && port.nic.name != "lo");
     let Some(smallest) = carries.filter_map(|port| port.nic.mtu_bytes).min() else { return Ok(Vec::new()) };
@@ -143,7 +143,7 @@ fn address(family: u8, bytes: [u8; 16]) -> IpAddr {
     }
 }
 
-/// The paths with destinations of nobody's, for a capture.
+/// The paths with made-up destinations, for a capture.
 pub(super) fn anonymous(paths: &[NarrowPath]) -> Vec<NarrowPath> {
     let one = |(place, path): (usize, &NarrowPath)| {
         let destination = match path.destination.as_str() {

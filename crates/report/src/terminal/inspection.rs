@@ -1,12 +1,41 @@
-//! [`inspection`]: what `netcliff inspect` prints.
+//! [`inspection`] and [`inspection_brief`]: what `netcliff inspect` prints.
 
-use netcliff_core::inspection::{Remark, Severity, Sheet};
+use netcliff_core::inspection::{Remark, Section, Severity, Sheet};
 
 use super::Style;
 use super::page::{Page, Tone};
 
 /// The page: what looks wrong in a line, then each, facts along the path of a packet, what could not be read.
 pub fn inspection(sheet: &Sheet, style: Style) -> String {
+    let mut page = found(sheet, style);
+    sheet.sections.iter().for_each(|one| section(&mut page, one));
+    if !sheet.not_had.is_empty() {
+        page.heading("NOT READ");
+        sheet.not_had.iter().for_each(|line| page.item("- ", line));
+    }
+    page.finish()
+}
+
+/// The same without the host, its stack and what could not be read: the interfaces only.
+pub fn inspection_brief(sheet: &Sheet, style: Style) -> String {
+    let mut page = found(sheet, style);
+    sheet.sections.iter().filter(|one| one.is_interface()).for_each(|one| section(&mut page, one));
+    let left_out = match sheet.not_had.len() {
+        0 => "the host and its stack".to_owned(),
+        more => format!("the host, its stack and {more} that could not be read"),
+    };
+    page.lines(std::iter::once(String::new()));
+    page.paragraph(0, Tone::Plain, &format!("-v prints the rest: {left_out}."));
+    page.finish()
+}
+
+fn section(page: &mut Page, section: &Section) {
+    page.heading(&section.heading);
+    section.facts.iter().for_each(|(name, fact)| page.fact(name, fact));
+}
+
+/// What looks wrong.
+fn found(sheet: &Sheet, style: Style) -> Page {
     let mut page = Page::new(style);
     let is_fault = sheet.remarks.iter().any(|one| one.severity == Severity::Fault);
     page.paragraph(0, if is_fault { Tone::Alarm } else { Tone::Strong }, &answer(sheet));
@@ -15,18 +44,10 @@ pub fn inspection(sheet: &Sheet, style: Style) -> String {
         page.paragraph(2, Tone::Plain, "-");
     }
     sheet.remarks.iter().for_each(|one| remark(&mut page, one));
-    for section in &sheet.sections {
-        page.heading(&section.heading);
-        section.facts.iter().for_each(|(name, fact)| page.fact(name, fact));
-    }
-    if !sheet.not_had.is_empty() {
-        page.heading("NOT READ");
-        sheet.not_had.iter().for_each(|line| page.item("- ", line));
-    }
-    page.finish()
+    page
 }
 
-/// How many remarks of each kind: `1 fault, 2 warnings`; what they are follows.
+/// Number of remarks of each kind: `1 fault, 2 warnings`; the remarks follow.
 fn answer(sheet: &Sheet) -> String {
     let count = |severity: Severity| sheet.remarks.iter().filter(|one| one.severity == severity).count();
     let told = |(severity, one, several): (Severity, &str, &str)| match count(severity) {

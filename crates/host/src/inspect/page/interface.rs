@@ -94,7 +94,7 @@ fn offloads(port: &Port) -> String {
 }
 
 fn coalescing(port: &Port) -> String {
-    // Zeros say as much as the others: a device that holds nothing back, or one that has no such setting does not tell it.
+    // Zeros are shown, too: the device holds nothing back; a setting that it does not have is not reported.
     let (switches, figures): (Vec<_>, Vec<_>) =
         port.nic.coalesce.iter().partition(|(name, _)| name.starts_with("adaptive-"));
     let (zero, set): (Vec<_>, Vec<_>) = figures.into_iter().partition(|(_, value)| **value == 0);
@@ -133,7 +133,7 @@ fn rss(port: &Port) -> Option<String> {
     Some(format!("{hash}{key}, {table}{}", rules.unwrap_or_default()))
 }
 
-/// The hash key's first bytes, which tell two keys apart.
+/// The hash key's first bytes, which distinguish two keys.
 fn key(rss: &Rss) -> Option<String> {
     const SHOWN: usize = 16;
     let bytes = rss.key_bytes.or(rss.key.as_ref().map(|key| key.len() / 2)).filter(|bytes| *bytes > 0)?;

@@ -4,11 +4,11 @@ use super::{Aim, Look, Rule, Seen, count, seen};
 use crate::inspect::{Growth, Inspection, Port};
 use netcliff_core::{inspection::Severity, quote::shell};
 
-/// Share of packets lost since boot from which it is told although nothing is lost now: the loss that RFC 2544 tests and
-/// the guide's figures tolerate.
+/// Share of packets lost since boot from which it is reported although nothing is lost now: the loss that RFC 2544 tests
+/// and the guide's figures tolerate.
 const OLD_LOSS: f64 = 1e-4;
 
-/// Squeezes since boot that say nothing: starting the host leaves some.
+/// Squeezes since boot that are not reported: starting the host leaves some.
 const OLD_SQUEEZES: f64 = 10.0;
 
 pub(super) const RULES: &[Rule] = &[
@@ -34,7 +34,7 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-/// What was counted and how it is said: growth while watching, else since boot.
+/// A count in words: its growth while watching, else the total since boot.
 fn told(growth: Option<(u64, f64)>, since_boot: u64) -> String {
     match growth {
         Some((grown, seconds)) if grown > 0 => format!("{grown} in {seconds:.1} s"),
@@ -98,13 +98,13 @@ impl Pressure {
     }
 }
 
-/// Packets lost at the backlogs, where they are worth a word.
+/// Packets lost at the backlogs, if enough to report.
 pub(crate) fn backlog_losses(inspection: &Inspection) -> Option<Pressure> {
     let few = OLD_LOSS * processed(inspection) as f64;
     Pressure::of(&softnet_sum(inspection, |stat| stat.dropped), few)
 }
 
-/// Softirq rounds cut short, where they are worth a word.
+/// Softirq rounds cut short, if enough to report.
 pub(crate) fn squeezes(inspection: &Inspection) -> Option<Pressure> {
     // A squeeze is seen at most once in a budget of packets: one in ten such rounds is many.
     let budget = inspection.sysctl("net.core.netdev_budget")?;

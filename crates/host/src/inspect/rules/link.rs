@@ -66,7 +66,7 @@ fn duplex(_: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
     seen(Severity::Fault, format!("half duplex, {how}"), [format!("ethtool -s {} autoneg on", shell(&port.nic.name))])
 }
 
-/// Rounded, for the eye.
+/// Rounded for display.
 fn whole_mbps(bps: f64) -> f64 {
     (bps / 1e6).round() * 1e6
 }

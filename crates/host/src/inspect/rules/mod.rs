@@ -1,4 +1,4 @@
-//! What looks wrong with a host: [`check`].
+//! Problems of a host's configuration: [`check`].
 //!
 //! A rule is a pure function from an [`Inspection`] and an [`Aim`] to remarks. Rules on one topic share a file; each has
 //! a test that triggers it and one that does not (crates/host/tests/rules.rs). docs/inspect.md lists them.
@@ -20,7 +20,7 @@ use netcliff_core::inspection::{Objective, Remark, Severity};
 /// What the host is for.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Aim {
-    /// What is wanted most; None: not said.
+    /// The objective; None: not given.
     pub objective: Option<Objective>,
     /// Round-trip time of the paths that TCP has to fill (s).
     pub rtt_s: f64,
@@ -33,18 +33,18 @@ impl Default for Aim {
     }
 }
 
-/// What a rule says of a host, or of one interface, besides its identifier.
+/// What a rule finds about a host, or about one interface, besides its identifier.
 struct Seen {
     severity: Severity,
     evidence: String,
     commands: Vec<String>,
 }
 
-/// How a rule looks.
+/// What a rule inspects.
 enum Look {
-    /// At the host.
+    /// The host.
     Host(fn(&Inspection, &Aim) -> Option<Seen>),
-    /// At each interface of the page.
+    /// Each interface of the page.
     Port(fn(&Inspection, &Port, &Aim) -> Option<Seen>),
 }
 
@@ -54,7 +54,7 @@ pub struct Rule {
     pub id: &'static str,
     /// Why what it finds matters.
     pub why: &'static str,
-    /// Where that is written.
+    /// The source of that.
     pub source: &'static str,
     look: Look,
 }
@@ -64,7 +64,7 @@ pub fn all() -> impl Iterator<Item = &'static Rule> {
     [link::RULES, interrupts::RULES, queues::RULES, drops::RULES, cpu::RULES, network::RULES].into_iter().flatten()
 }
 
-/// What all rules say, worst first.
+/// The remarks of all rules, worst first.
 pub fn check(inspection: &Inspection, aim: &Aim) -> Vec<Remark> {
     let ports = inspection.main_ports();
     let mut remarks: Vec<Remark> = all()

@@ -108,7 +108,7 @@ fn sockets(inspection: &Inspection, port: &Port, aim: &Aim) -> Option<Seen> {
     )
 }
 
-/// Only what rises: a fragment long ago says nothing of the paths in use.
+/// Only what rises: a fragment long ago is no evidence of the paths in use.
 fn path(inspection: &Inspection, _: &Aim) -> Option<Seen> {
     let growth = inspection.growth.as_ref()?;
     let grown = |name: &str| growth.ip.get(name).copied().unwrap_or(0);
@@ -138,7 +138,7 @@ fn path(inspection: &Inspection, _: &Aim) -> Option<Seen> {
 
 /// What a standard Ethernet takes: an interface set to more is meant for a segment that takes more (bytes).
 const STANDARD_MTU: u32 = 1500;
-/// Paths that are told one by one.
+/// Paths that are reported one by one.
 const TOLD: usize = 3;
 
 fn narrow(inspection: &Inspection, _: &Aim) -> Option<Seen> {

@@ -201,7 +201,7 @@ pub struct Burst {
 }
 
 impl Burst {
-    /// None: the link does not tell its speed.
+    /// None: the link does not report its speed.
     pub fn of(inspection: &Inspection, port: &Port) -> Option<Burst> {
         let (delay_s, how) = poll_delay_s(inspection, port);
         Some(Burst { packets: (line_pps(port)? * delay_s).ceil(), delay_s, how })
