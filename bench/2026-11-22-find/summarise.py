@@ -44,19 +44,39 @@ def by_speed(name, runs):
         except KeyError:
             continue
         if len(values) > 1:
-            print(f"{name} cliff_pps over {what}: CV {cv(values):.1f} %")
+            pooled = statistics.median(values)
+            covered = sum(covers(run, normed, pooled) for _, run in runs)
+            print(f"{name} cliff_pps over {what}: CV {cv(values):.1f} %, {covered} intervals, divided alike, cover the median")
+
+
+def covers(run, normed, pooled):
+    """Whether the interval of the host's own cliff holds what all runs have in common, at this run's speed."""
+    bounds, speed = (run.get("searches") or {}).get("own", {}), run.get("speed") or {}
+    return normed(bounds.get("lower_pps", 0.0), speed) <= pooled <= normed(bounds.get("upper_pps", math.inf), speed)
 
 
 def by_search(name, runs):
-    """The same with each search's cliff by the service demand of its own trials: the speed changes within a run, too."""
-    values = []
+    """The same with each search's bounds by the service demand of its own trials: the speed changes within a run, too. The interval of a
+    run is from the lowest of its searches' lower bounds to the highest of their upper ones, as find states it up to seven searches."""
+    told = []
     for _, run in runs:
         searches = (run.get("searches") or {}).get("own", {}).get("searches", [])
-        told = [s for s in searches if all(key in s for key in ("lower_pps", "upper_pps", "demand_s"))]
-        if told:
-            values.append(statistics.median(math.sqrt(s["lower_pps"] * s["upper_pps"]) * s["demand_s"] for s in told))
-    if len(values) > 1:
-        print(f"{name} cliff_pps over the speed of each search: {min(values):.3f} to {max(values):.3f} of the CPU, CV {cv(values):.1f} %")
+        bounds = [
+            (s["lower_pps"] * s["demand_s"], s["upper_pps"] * s["demand_s"])
+            for s in searches
+            if all(key in s for key in ("lower_pps", "upper_pps", "demand_s"))
+        ]
+        if bounds:
+            middle = statistics.median(math.sqrt(low * high) for low, high in bounds)
+            told.append((middle, min(low for low, _ in bounds), max(high for _, high in bounds)))
+    if len(told) > 1:
+        values = [middle for middle, _, _ in told]
+        pooled = statistics.median(values)
+        covered = sum(low <= pooled <= high for _, low, high in told)
+        print(
+            f"{name} cliff_pps over the speed of each search: {min(values):.3f} to {max(values):.3f} of the CPU, CV {cv(values):.1f} %, "
+            f"{covered} intervals cover the median"
+        )
 
 
 def disturbances(name, runs):
