@@ -1,14 +1,14 @@
 //! Calibration: what this host's packets cost, from CPU time at loads well below the cliff.
 //!
-//! Every trial gives thousands of polls of 1, 2, 3, ... packets, so that one trial alone tells the cost of a packet
-//! from that of a poll; the figures are means over the trials, and their intervals hold the machine's drift:
+//! Every trial gives thousands of polls of 1, 2, 3, ... packets, so that one trial alone separates the cost of a packet
+//! from that of a poll; the figures are means over the trials, and their intervals include the machine's drift:
 //!
 //! poll time = poll + protocol x packets + wakeup if the CPU was idle;
 //! application time - hidden x interrupts that hit it = application x packets + context switch x wake-ups.
 //!
 //! The hidden part of an interrupt (leaving and entering a virtual machine, cold caches afterwards) is charged to
-//! whatever it interrupts. An application that works 1 ms a packet while the socket overflows shows it: what its known
-//! work takes too long, over the interrupts that hit it. It is added to the time that handlers are seen to take.
+//! whatever it interrupts. An application that works 1 ms a packet while the socket overflows measures it: the excess
+//! over its known work, divided by the interrupts that hit it. It is added to the measured time of handlers.
 //!
 //! The interrupt's latency follows from how many packets a poll finds: a poll that begins L + s + o after the packet
 //! that caused it starts with 1 + lambda (L + s + o) packets and, serving until the queue is empty, takes
@@ -18,9 +18,10 @@ mod describe;
 mod fit;
 mod present;
 mod resample;
+mod variation;
 
-use netcliff_core::Host;
 use netcliff_core::finding::Calibration;
+use netcliff_core::{Host, Service};
 
 use crate::bench::{Bench, Counts, Observation};
 use crate::trial::{TrialError, TrialSpec};
@@ -32,7 +33,7 @@ pub use present::{Resampled, Trials};
 /// Loads of the regression as shares of the rough cliff. Not lower: an almost idle host pays for cold caches that a
 /// loaded one does not (`netcliff find --json` shows the packets' cost falling with the load).
 pub const SHARES: [f64; 5] = [0.15, 0.3, 0.45, 0.6, 0.75];
-/// Which of [`SHARES`] is also offered in larger frames, right after, so that the pair differs in nothing else.
+/// Index in [`SHARES`] of the load that is also offered in larger frames, right after, so that the pair differs in nothing else.
 const SIZE_PLACE: usize = 2;
 /// The larger frame [bytes, FCS included].
 pub const LARGE_FRAME_BYTES: u32 = 1518;
@@ -65,7 +66,7 @@ pub enum CalibrationError {
     /// A trial failed or was stopped.
     #[error(transparent)]
     Trial(#[from] TrialError),
-    /// The meter does not tell protocol processing from the application.
+    /// The meter does not distinguish protocol processing from the application.
     #[error("costs cannot be calibrated without a meter that tells softirq from application time: {0}")]
     NoMeter(String),
     /// The counts do not determine the costs.
@@ -78,7 +79,7 @@ pub enum CalibrationError {
     },
 }
 
-/// What was fitted, for the page and for the engines.
+/// Result of the fit, for the page and for the engines.
 #[derive(Debug, Clone)]
 pub struct Calibrated {
     /// For the page.
@@ -87,11 +88,13 @@ pub struct Calibrated {
     pub application_per_byte_s: f64,
     /// What an interrupt costs whom it hits, beyond its handler (s); contained in the host's interrupt.
     pub hidden_s: f64,
-    /// What was fitted, to tell what a trial should take.
+    /// Fitted costs, to predict the CPU time of a trial.
     pub costs: Costs,
     /// Frame size of the regression (bytes).
     pub frame_bytes: u32,
-    /// Hosts that other trials of the same kinds might have given.
+    /// Standard deviation of a packet's protocol time over its mean; None: too few polls to fit it.
+    pub variation: Option<f64>,
+    /// Bootstrap replicates of the host: the fit to resampled trials.
     pub resampled: Vec<Resampled>,
 }
 
@@ -119,9 +122,8 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// CPU time of softirqs and application over what these costs give for what was counted in a trial that lost this share; None where
-    /// nothing was. A trial that lost more than a tenth kept the socket full, as in calibration; one that lost less is taken to have been
-    /// warm.
+    /// CPU time of softirqs and application over what these costs predict for a trial that lost this share; None if they predict no time.
+    /// A trial that lost more than a tenth kept the socket full, as in calibration; one that lost less is taken to have been warm.
     pub fn slowness(&self, counts: &Counts, loss: f64) -> Option<f64> {
         let (cold_protocol_s, cold_application_s) =
             if loss > FULL_LOSS { (self.cold_protocol_s, self.cold_application_s) } else { (0.0, 0.0) };
@@ -172,12 +174,18 @@ impl Calibrated {
             host.application_s.map(|own| own + extra_work_s + self.application_per_byte_s * more_bytes);
         host
     }
+
+    /// The times of packets, polls and interrupts, all with the measured variation of packets; exponential if it was not measured. For the
+    /// simulator: the model supports napi with exponential times only.
+    pub fn times(&self) -> Service {
+        self.variation.map_or(Service::Exponential, variation::times)
+    }
 }
 
 /// Everything that was observed.
 #[derive(Debug, Default)]
 struct Seen {
-    /// The application as asked for.
+    /// Trials with the configured application.
     plain: Vec<Counts>,
     /// (Base frames, large frames) at the same load.
     sizes: Vec<(Counts, Counts)>,
@@ -206,11 +214,12 @@ pub fn calibrate(bench: &mut dyn Bench, base: &TrialSpec, plan: Plan) -> Result<
     let hidden_s = fits.hidden.map_or(0.0, |figure| figure.value);
     let costs = fits.costs();
     let frame_bytes = base.frame_bytes;
-    Ok(Calibrated { calibration, application_per_byte_s, hidden_s, costs, frame_bytes, resampled })
+    let variation = fits.variation.map(|figure| figure.value);
+    Ok(Calibrated { calibration, application_per_byte_s, hidden_s, costs, frame_bytes, variation, resampled })
 }
 
-/// How long an interrupt is on its way (s), from the packets that a poll finds, whose protocol work takes `service_s` a packet and that begins
-/// `before_s` after the interrupt; None without polls.
+/// Interrupt latency (s), from the packets that a poll finds; protocol work takes `service_s` a packet and begins `before_s` after the
+/// interrupt. None without polls.
 fn latency_s(counts: &Counts, service_s: f64, before_s: f64) -> Option<f64> {
     if counts.polls <= 0.0 || counts.elapsed_s <= 0.0 {
         return None;
@@ -255,7 +264,7 @@ fn observe(bench: &mut dyn Bench, base: &TrialSpec, plan: Plan) -> Result<Seen, 
     Ok(seen)
 }
 
-/// The counts of a trial in which something happened.
+/// The counts of a trial that took, delivered and processed packets; None for others.
 fn usable(observation: Observation) -> Option<Counts> {
     if let Some(c) = &observation.counts {
         let Counts { elapsed_s, packets, delivered, polls, wakeups, busy_interrupts, .. } = *c;

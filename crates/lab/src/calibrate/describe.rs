@@ -1,4 +1,4 @@
-//! What was fitted, in the words of the page and as a host for the engines.
+//! The fit in the words of the page and as a host for the engines.
 
 use netcliff_core::finding::{Calibration, Cost};
 use netcliff_core::{Figure, Host, Service};
@@ -35,11 +35,14 @@ fn costs(fits: &Fits, seen: &Seen, base: &TrialSpec, method: &str) -> Vec<Cost> 
     let cold = "a socket kept full by 1.4 times the rough cliff, against the trial before it, median over pairs";
     let handled = format!("handler time, and what it adds to the application it hits ({method})");
     let drop = "protocol time with a full socket over that of a delivered packet";
+    let variation = "its standard deviation over its mean, from polls of equal size, median over trials; the simulator draws such times, \
+                     the model exponential ones";
     let rows = [
         ("interrupt", fits.interrupt, "s", handled.as_str()),
         ("interrupt_latency", fits.latency, "s", "from the packets a poll finds, median over trials"),
         ("poll", Some(fits.poll), "s", &polls),
         ("protocol", Some(own), "s", &polls),
+        ("protocol_variation", fits.variation, "", variation),
         ("per_byte", fits.per_byte, "s/B", &frames),
         ("wakeup", Some(fits.wakeup), "s", &polls),
         ("application", Some(fits.application), "s", &task),
@@ -94,7 +97,7 @@ pub fn host(fits: &Fits, seen: &Seen, base: &TrialSpec, tick_s: f64) -> Host {
     }
 }
 
-/// Period of the scheduler's tick (s): CONFIG_HZ, 250 where the kernel does not tell.
+/// Period of the scheduler's tick (s): CONFIG_HZ, 250 if the kernel does not report it.
 fn tick_s() -> f64 {
     let inventory = netcliff_host::inventory::Inventory::read(std::path::Path::new("/"));
     inventory.kernel.hz.map_or(4e-3, |hz| 1.0 / f64::from(hz))

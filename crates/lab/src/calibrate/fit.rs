@@ -3,7 +3,7 @@
 use netcliff_core::Figure;
 use netcliff_core::host::MOST_DROP_COST;
 
-use super::{BLOCKED_WORK_S, CalibrationError, Costs, LARGE_FRAME_BYTES, Seen, latency_s};
+use super::{BLOCKED_WORK_S, CalibrationError, Costs, LARGE_FRAME_BYTES, Seen, latency_s, variation};
 use crate::bench::Counts;
 use crate::stats::{self, Fit};
 use crate::trial::TrialSpec;
@@ -12,10 +12,12 @@ use crate::trial::TrialSpec;
 const FEWEST_POLLS: f64 = 20.0;
 const LARGEST_POLL: f64 = 32.0;
 
-/// What was fitted; each figure in seconds.
+/// Result of the regressions; each figure in seconds.
 pub struct Fits {
     /// A packet.
     pub protocol: Figure,
+    /// Standard deviation of that over its mean; None: too few polls to fit it.
+    pub variation: Option<Figure>,
     /// A poll, what follows it in the softirq included.
     pub poll: Figure,
     /// Waking the application.
@@ -57,6 +59,7 @@ impl Fits {
         let interrupt = handled.map(|figure| hidden.map_or(figure, |hidden| sum(figure, hidden)));
         let mut fits = Self {
             protocol: softirq.protocol,
+            variation: variation::of(&seen.plain, softirq.protocol.value),
             poll: softirq.poll,
             wakeup: softirq.wakeup,
             interrupt,
@@ -79,7 +82,7 @@ impl Fits {
         Ok(fits)
     }
 
-    /// What was fitted for the calibrated frame and work.
+    /// The fitted costs for the calibrated frame and work.
     pub fn costs(&self) -> Costs {
         Costs {
             protocol_s: self.protocol.value,
@@ -195,7 +198,7 @@ pub(crate) fn poll_line(times: &[crate::bench::PollTime], polls: f64, tail_s: f6
     let woken = cells.iter().any(|cell| cell.from_idle) && cells.iter().any(|cell| !cell.from_idle);
     let row = |cell: &&&crate::bench::PollTime| {
         let mut row = vec![cell.packets, 1.0];
-        // With polls of one kind only, waking cannot be told from polling.
+        // With polls of one kind only, waking cannot be separated from polling.
         if woken {
             row.push(f64::from(u8::from(cell.from_idle)));
         }

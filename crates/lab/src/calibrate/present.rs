@@ -1,11 +1,11 @@
-//! The calibrated host as trials made later meet it.
+//! The calibrated host at the time of later trials.
 //!
-//! A machine's parts change their speed apart. Where two virtual CPUs are moved to cores that share no cache a packet's protocol work
-//! takes 1.4 times as long and its interrupt is longer on its way, while the application takes as long as before
-//! (docs/results/2026-11-23-find): one factor for all misses that. Each trial of the calibrated frame and work tells three times
-//! by itself, without any fit: that of softirqs and that of the application over what the costs give for its packets, polls, wake-ups and
-//! interrupts, and how many packets its polls found, from which the interrupt's latency follows. Trials that lost much tell what a full socket
-//! costs. The hidden part of an interrupt, which only trials of calibration tell, follows the application.
+//! The parts of a machine change speed independently. Where two virtual CPUs are moved to cores that share no cache a packet's
+//! protocol work takes 1.4 times as long and its interrupt latency grows, while the application takes as long as before
+//! (docs/results/2026-11-23-find): one factor for all misses that. Each trial of the calibrated frame and work gives three figures
+//! without any fit: the time of softirqs and that of the application over what the costs give for its packets, polls, wake-ups and
+//! interrupts, and the packets that its polls found, from which the interrupt's latency follows. Trials that lost much give the cost of
+//! a full socket. The hidden part of an interrupt, which only calibration's trials measure, scales with the application.
 
 use netcliff_core::Host;
 
@@ -14,7 +14,7 @@ use crate::bench::Counts;
 use crate::chance::Chance;
 use crate::stats;
 
-/// Fewest trials that tell, and of those with a full socket.
+/// Fewest trials for an estimate, and fewest with a full socket.
 pub const FEWEST: usize = 5;
 const FEWEST_FULL: usize = 3;
 
@@ -27,7 +27,7 @@ pub struct Trials {
     pub full: Vec<Counts>,
 }
 
-/// A host that other trials might have given, with the costs that tell what a trial should take.
+/// A bootstrap replicate of the host, with the costs that predict the CPU time of a trial.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Resampled {
     /// The host.
@@ -37,13 +37,13 @@ pub struct Resampled {
 }
 
 impl Calibrated {
-    /// The same at the time of these trials (`work_s` (s) of a packet is asked for as a time); None if they are too few.
+    /// The calibration at the speed of these trials; `work_s` (s) of a packet is configured as a time and does not scale. None if too few.
     #[must_use]
     pub fn at_present(&self, trials: &Trials, work_s: f64, seed: u64) -> Option<Self> {
         let mut present = self.clone();
         present.calibration.host = Present::of(&self.costs, trials, work_s)?.host(&self.calibration.host, work_s);
         let mut chance = Chance::new(seed);
-        // Which trials there are is as much a matter of chance as those of the calibration.
+        // These trials are a sample, too: resample them as those of the calibration.
         for resampled in &mut present.resampled {
             let mut drawn = |trials: &[Counts]| super::resample::drawn(trials, &mut chance);
             let drawn = Trials { empty: drawn(&trials.empty), full: drawn(&trials.full) };
@@ -52,7 +52,7 @@ impl Calibrated {
         Some(present)
     }
 
-    /// The same with what a full socket costs of another one: it has more trials that tell.
+    /// The same with the costs of a full socket from `other`, which has more trials of it.
     #[must_use]
     pub fn with_full_socket_of(mut self, other: &Self) -> Self {
         let take = |host: &mut Host, of: &Host| {
@@ -67,17 +67,17 @@ impl Calibrated {
     }
 }
 
-/// What trials tell of the speed of a host's parts.
+/// Speed of a host's parts, measured by trials.
 struct Present {
-    /// Times as long as calibrated: softirqs.
+    /// Softirq time over the calibrated.
     softirq: f64,
-    /// The application, but for the work asked for.
+    /// Application time over the calibrated, without the configured work.
     application: f64,
     /// An interrupt, its hidden part included (s); None: there were none.
     interrupt_s: Option<f64>,
-    /// How long it is on its way (s); None where it is not above zero.
+    /// Interrupt latency (s); None if it is not above zero.
     latency_s: Option<f64>,
-    /// What a full socket adds to a packet in protocol processing and in the application (s); None: too few trials tell.
+    /// What a full socket adds to a packet in protocol processing and in the application (s); None: too few trials with one.
     cold_s: Option<(f64, f64)>,
 }
 
@@ -103,7 +103,7 @@ impl Present {
         Some(Self { cold_s: present.cold_s(costs, &trials.full, work_s), ..present })
     }
 
-    /// What packets of a full socket took beyond what they take at this speed with an empty one.
+    /// Time of a full socket's packets beyond that of an empty one's at this speed (s); None: too few trials.
     fn cold_s(&self, costs: &Costs, full: &[Counts], work_s: f64) -> Option<(f64, f64)> {
         if full.len() < FEWEST_FULL {
             return None;
@@ -141,7 +141,7 @@ fn median(trials: &[Counts], of: &dyn Fn(&Counts) -> Option<f64>) -> Option<f64>
     stats::median(&values).map(|figure| figure.value)
 }
 
-/// None where it cannot be told.
+/// Measured over expected time; None unless both are positive.
 fn ratio(measured_s: f64, expected_s: f64) -> Option<f64> {
     (measured_s > 0.0 && expected_s > 0.0).then(|| measured_s / expected_s)
 }
@@ -199,7 +199,7 @@ mod tests {
         near(now.interrupt_s, before.interrupt_s + 0.2 * (before.interrupt_s - COSTS.hidden_s));
         near(now.application_s.unwrap(), before.application_s.unwrap());
         near(now.context_switch_s, before.context_switch_s);
-        // What other trials might have given is moved, too.
+        // The replicates scale, too.
         assert!(present.resampled.iter().all(|drawn| (drawn.host.protocol_s / now.protocol_s - 1.0).abs() < 1e-3));
     }
 
@@ -217,7 +217,7 @@ mod tests {
         assert!((application_s / (1.5 * COSTS.application_s + 1e-6) - 1.0).abs() < 1e-6, "{application_s:e}");
     }
 
-    /// A calibration that did not see what a full socket costs learns it from trials that kept it full, at the speed of now.
+    /// A calibration that did not measure a full socket takes its cost from trials that kept it full, at their speed.
     #[test]
     fn what_a_full_socket_costs_is_told_by_trials_that_lost_much() {
         let mut blind = calibrated();

@@ -1,4 +1,4 @@
-//! What the trials leave open: the same fits to trials drawn from them anew (bootstrap, Efron 1979).
+//! Uncertainty of the fits: the same fits to resampled trials (bootstrap, Efron 1979).
 
 use netcliff_core::Host;
 use netcliff_core::finding::Correlated;
@@ -9,15 +9,15 @@ use super::{Resampled, Seen, describe};
 use crate::chance::Chance;
 use crate::trial::TrialSpec;
 
-/// So many that the 2.5 % at each end are five of them.
+/// Draws: the 2.5 % at each end are five of them.
 const RESAMPLES: usize = 200;
-/// Where fewer draws determine the costs, those that do are no fair sample.
+/// If fewer draws determine the costs, those that do are a biased sample.
 const ENOUGH: usize = 180;
-/// From this correlation on two costs are hardly told apart.
+/// From this correlation on two costs are hardly separable.
 const HARDLY_APART: f64 = 0.9;
 
-/// Hosts that other trials of the same kinds might have given, all of one run: what two costs have in common stays in common. None
-/// where too few draws determine the costs.
+/// Bootstrap replicates of the host. All costs of one are of the same draw, so that their correlation is kept. Empty if too few draws
+/// determine the costs.
 pub fn hosts(seen: &Seen, base: &TrialSpec, calibrated: &Host) -> Vec<Resampled> {
     let mut chance = Chance::new(base.seed);
     let mut draw = || {
@@ -30,7 +30,7 @@ pub fn hosts(seen: &Seen, base: &TrialSpec, calibrated: &Host) -> Vec<Resampled>
 }
 
 impl Seen {
-    /// As many trials of each kind, each drawn from all of its kind.
+    /// Resamples the trials of each kind, with replacement.
     fn drawn(&self, chance: &mut Chance) -> Self {
         Self {
             plain: drawn(&self.plain, chance),
@@ -47,7 +47,7 @@ pub fn drawn<T: Clone>(all: &[T], chance: &mut Chance) -> Vec<T> {
     all.iter().map(|_| all[((chance.uniform() * all.len() as f64) as usize).min(all.len() - 1)].clone()).collect()
 }
 
-/// Pairs of costs that come out together, or one for the other.
+/// Pairs of costs whose replicates are strongly correlated.
 pub fn correlated(hosts: &[Resampled]) -> Vec<Correlated> {
     let values: Vec<(&str, Vec<f64>)> = COSTS
         .iter()

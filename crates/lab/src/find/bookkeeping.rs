@@ -4,7 +4,7 @@
 //! and entering a virtual machine, cold caches) the meter finds in the application or in idle time; the engines' interrupt row has it. A
 //! NET_RX softirq is to the meter one thing; to the engines it is polls and packets. So the calibrated hidden cost of each counted
 //! interrupt is moved to the interrupt row, from where it hit, and the calibrated cost of each counted poll to the poll row. The sum stays
-//! what it was. What the engines do not have (other tasks, other softirqs) is told beside.
+//! what it was. What the engines do not have (other tasks, other softirqs) is reported beside.
 
 use netcliff_core::finding::{CpuBesides, CpuMeasured};
 use netcliff_core::{CpuShares, Figure};
@@ -12,7 +12,7 @@ use netcliff_core::{CpuShares, Figure};
 use crate::bench::{Counts, Observation};
 use crate::stats;
 
-/// Calibrated costs that the meter cannot see by itself.
+/// Calibrated costs that the meter alone cannot separate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Seams {
     /// What an interrupt adds to the work it hits, beyond its handler (s).
@@ -21,7 +21,7 @@ pub struct Seams {
     pub poll_s: f64,
 }
 
-/// The shares of a trial as the engines count; None where no meter told them apart.
+/// The CPU shares of a trial in the engines' rows.
 pub fn like_engines(counts: &Counts, seams: Seams) -> CpuShares {
     let share = |time_s: f64| Figure::exact(time_s / counts.elapsed_s);
     let busy = counts.busy_interrupts.min(counts.interrupts);
@@ -48,7 +48,7 @@ pub fn rewrite(observations: &mut [Observation], seams: Seams) {
     }
 }
 
-/// What the meter saw at a load beside the rows of the engines; None where it saw nothing.
+/// Measured CPU shares at a load that the engines have no row for; None without a metered trial.
 pub fn besides(observations: &[&Observation], load_pps: f64) -> Option<CpuBesides> {
     let counts = || observations.iter().filter_map(|observation| observation.counts.as_ref());
     let shares =

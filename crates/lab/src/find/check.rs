@@ -83,7 +83,8 @@ impl CheckSetup {
         }
         let traffic = Traffic { size: FrameSizes::Fixed(frame_bytes), ..finding.setup.traffic.clone() };
         let near_pps = finding.cliff_pps.model.map(|cliff| cliff.value);
-        Predictor { host, scheme, traffic, loss: options.loss, seed: options.seed, packets: plan.sim_packets, near_pps }
+        let (times, loss, seed, packets) = (calibrated.times(), options.loss, options.seed, plan.sim_packets);
+        Predictor { host, times, scheme, traffic, loss, seed, packets, near_pps }
     }
 
     fn spec(&self, options: &FindOptions, plan: &Plan) -> TrialSpec {
@@ -129,7 +130,7 @@ fn one(
     predict(&computed, stop, &mut check);
     let expected_pps =
         check.cliff_pps.sim.or(check.cliff_pps.model).ok_or("neither model nor simulator answers it")?.value;
-    // Nothing is known yet of what this set-up serves but what is predicted.
+    // Of the capacity of this set-up only the prediction is known so far.
     let capacity_pps = basis.capacity_pps.min(1.05 * expected_pps);
     bench.enter(Stage::Search);
     bench.calibrated(basis.calibrated.costs, base(later.options, plan));
@@ -146,7 +147,7 @@ fn one(
         predict(&computed, stop, &mut check);
     }
     let calibrated = present.as_ref().unwrap_or(&basis.calibrated);
-    // A prediction without an interval says why in the run's own; here there is just none.
+    // The run's own prediction says why there is no interval; here it is just left out.
     if let Assessed::Sure(sure) = Sureness::unless(stop, &computed, &check.cliff_pps, calibrated) {
         sure.widen(&mut check.cliff_pps);
     }
@@ -201,7 +202,7 @@ fn predict(computed: &Predictor, stop: &AtomicBool, check: &mut SetupCheck) {
     check.cliff_pps.sim = sim.and_then(|cliff| cliff.ok().flatten());
 }
 
-/// What both deliver at a load.
+/// Both engines' throughput at a load.
 fn past(computed: &Predictor, load_pps: f64, stop: &AtomicBool, delivered: &mut ByEngine<Figure>) {
     let model = computed.unless_stopped(stop, move |computed, _| computed.model_at(load_pps));
     let sim = computed.unless_stopped(stop, move |computed, _| computed.sim_at(load_pps));

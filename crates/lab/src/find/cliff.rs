@@ -21,9 +21,9 @@ use crate::trial::{TrialError, TrialSpec};
 const DITHER: f64 = 1.15;
 /// Fractional part of the golden ratio: multiples of it modulo 1 are spread evenly, however many there are.
 const GOLDEN: f64 = 0.618_033_988_749_894_9;
-/// Reference trials at a time: with the fewest searches there are eight, of which five tell.
+/// Reference trials at a time: with the fewest searches there are eight, of which five are enough.
 const REFERENCES: u32 = 2;
-/// Searches that are made whatever they cost.
+/// Searches that are made whatever the number of trials.
 const LEAST_SEARCHES: u32 = 3;
 /// Trials after which a search ends with the bounds it has, as multiples of those that judge one load.
 const MOST_LOADS: f64 = 12.0;
@@ -43,7 +43,7 @@ pub struct Question {
     pub capacity_pps: f64,
     /// Searches wanted.
     pub searches: u32,
-    /// A trial that is made twice before each search and after the last, to tell how fast the machine is; None: the searches' own tell.
+    /// A trial that is made twice before each search and after the last, to measure the machine's speed; None: the searches' own do.
     pub reference: Option<TrialSpec>,
     /// No search begins after so many trials, but [`LEAST_SEARCHES`] are made.
     pub most_trials: u32,
@@ -68,7 +68,7 @@ struct Search {
     /// Where it began (pps).
     start_pps: f64,
     searched: Searched,
-    /// Service demand in its trials, median (s); None: no meter told.
+    /// Service demand in its trials, median (s); None: not metered.
     demand_s: Option<f64>,
 }
 
@@ -163,7 +163,7 @@ impl Trials<'_> {
         let base = &self.question.base;
         let seed = base.seed + 20_000 + 9_973 * u64::from(self.number) + self.made;
         let spec = TrialSpec { rate_pps: load_pps, seconds: length_s, seed, ..base.clone() };
-        // The meter tells the pauses of the host's CPU.
+        // The meter reports the pauses of the host's CPU.
         let observation = self.bench.observe(&spec, true)?;
         let reading = reading::read(&observation, self.question.capacity_pps);
         let void = [&reading.own, &reading.experienced].into_iter().find_map(|answer| match answer {
@@ -247,7 +247,7 @@ fn of(searched: &Searched) -> Option<Found> {
     searched.found.first().copied()
 }
 
-/// The bounds that a search vouches for. Where the sender was too slow nothing is known.
+/// The bounds that a search established. If the sender was too slow there are none.
 fn bracket(searched: &Searched) -> (Option<f64>, Option<f64>) {
     match of(searched) {
         Some(found) if found.end == End::SenderTooSlow => (None, None),

@@ -123,7 +123,7 @@ pub fn all(finding: &mut Finding) {
     finding.binding = binding::sentence(finding);
 }
 
-/// Says of the measured figures that have no trial at their load that this is why.
+/// Adds the reason for measured figures that have no trial at their load.
 fn unreached(finding: &mut Finding) {
     let why = |load: &str| format!("no trial at {load} in which the sender offered that load");
     let curve = finding.curve(EngineKind::Wire);

@@ -8,12 +8,12 @@ use crate::bench::Observation;
 use crate::rfc2544::search::Goal;
 use crate::rfc2544::trial::Answer;
 
-/// Trials of the searches within this factor of a load tell how it usually fares.
+/// Trials of the searches within this factor of a load show how often it passes.
 const NEIGHBOURS: f64 = 1.1;
-/// Where between this share of such trials and its complement lose more than the target, chance decides.
+/// If the share of such trials that lose more than the target lies between this and its complement, the result is due to chance.
 const CHANCE: f64 = 0.1;
 
-/// What the trials at a load say.
+/// The trials at a load.
 struct At<'a> {
     load_pps: f64,
     /// Valid trials: observation, reading and loss of the host's own.
@@ -108,7 +108,7 @@ fn cause(at: &At<'_>, failed: bool, searched: &[(Observation, Reading)], goal: &
     "no pause, stall or change of speed was measured that explains it: the host was in another state than in the searches".to_owned()
 }
 
-/// Protocol time a packet (s), where it was metered.
+/// Protocol time a packet (s); None if not metered.
 fn per_packet_s<'a>(observations: impl Iterator<Item = &'a Observation>) -> Option<f64> {
     let (mut time_s, mut packets) = (0.0, 0.0);
     for counts in observations.filter_map(|observation| observation.counts.as_ref()) {

@@ -6,21 +6,23 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use netcliff_core::{Engine, EngineFailure, Figure, Host, Outcome, Point, Scheme, Traffic};
+use netcliff_core::{Engine, EngineFailure, Figure, Host, Outcome, Point, Scheme, Service, Traffic};
 use netcliff_model::{CliffSearch, Fidelity, ModelEngine};
 use netcliff_sim::{Effort, SimEngine, cliff_sim_unless};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
-/// How often a computation asks whether it is still wanted.
+/// Interval at which a caller that waits for an answer checks for a stop.
 const ASKED: Duration = Duration::from_millis(20);
 /// Relative width at which the search for the model's cliff ends.
 const WIDTH: f64 = 1e-4;
 
-/// Model and simulator with what they are asked about.
+/// Model and simulator with the point that they predict.
 #[derive(Debug, Clone)]
 pub struct Predictor {
-    /// Costs and sizes.
+    /// Costs and sizes; its times are exponential, for the model.
     pub host: Host,
+    /// Its times as the simulator draws them.
+    pub times: Service,
     /// Scheme.
     pub scheme: Scheme,
     /// Traffic; its load is replaced.
@@ -31,7 +33,7 @@ pub struct Predictor {
     pub seed: u64,
     /// Arrivals simulated a load.
     pub packets: u64,
-    /// Where the cliff is expected (pps); None: anywhere. Saves the model some of its answers, which take a second each.
+    /// Where the cliff is expected (pps); None: anywhere. Saves evaluations of the model, which take a second each.
     pub near_pps: Option<f64>,
 }
 
@@ -39,6 +41,12 @@ impl Predictor {
     /// The point at a load.
     pub fn point(&self, load_pps: f64) -> Point {
         Point { host: self.host.clone(), scheme: self.scheme.clone(), traffic: self.traffic.at_pps(load_pps) }
+    }
+
+    /// The same for the simulator, with the times that it draws.
+    pub fn sim_point(&self, load_pps: f64) -> Point {
+        let point = self.point(load_pps);
+        Point { host: Host { service: self.times.clone(), ..point.host }, ..point }
     }
 
     /// Mean size of a frame (bytes); that of the smallest where the traffic has none.
@@ -53,20 +61,20 @@ impl Predictor {
         SimEngine { confidence: crate::stats::CONFIDENCE, ..SimEngine::with_packets(self.seed, self.packets) }
     }
 
-    /// Begins to compute, in a thread of its own: one run of either engine can take seconds, and who stops does not wait for it.
-    /// `compute` is handed a flag that says that nobody wants the answer any more.
+    /// Starts a computation in a thread of its own: one run of either engine can take seconds, and a stop does not wait for it.
+    /// `compute` gets a flag that is set when its answer is no longer wanted.
     pub fn begin<T: Send + 'static>(&self, compute: impl FnOnce(&Self, &AtomicBool) -> T + Send + 'static) -> Begun<T> {
         let (asked, unwanted) = (self.clone(), Arc::new(AtomicBool::new(false)));
         let (told, answer) = channel();
         let told_off = Arc::clone(&unwanted);
         let thread = std::thread::spawn(move || {
-            // Nobody listens any more after a stop.
+            // After a stop the receiver is gone.
             let _ = told.send(compute(&asked, &told_off));
         });
         Begun { answer, unwanted, thread }
     }
 
-    /// What `compute` gives; None once `stop` is set.
+    /// Result of `compute`; None once `stop` is set.
     pub fn unless_stopped<T: Send + 'static>(
         &self,
         stop: &AtomicBool,
@@ -96,7 +104,7 @@ impl Predictor {
         points.par_iter().map(loss).collect()
     }
 
-    /// The predicted cliff (pps) where it is at `floor_pps` or above; None: it is below, which takes the model one answer.
+    /// The predicted cliff (pps) where it is at `floor_pps` or above; None: it is below, which takes one evaluation of the model.
     ///
     /// # Errors
     /// The model does not support the point.
@@ -114,7 +122,7 @@ impl Predictor {
     pub fn sim_cliff(&self, stop: &AtomicBool) -> Result<Option<Figure>, EngineFailure> {
         let stopped = || stop.load(Ordering::Relaxed);
         let engine = SimEngine { effort: Effort::Exactly(self.packets), ..self.sim() };
-        let found = cliff_sim_unless(&engine, &self.point(1.0), self.loss, &stopped)?;
+        let found = cliff_sim_unless(&engine, &self.sim_point(1.0), self.loss, &stopped)?;
         Ok(found.map(|cliff| cliff.load_pps))
     }
 
@@ -131,17 +139,18 @@ impl Predictor {
     /// # Errors
     /// The simulator does not support the point.
     pub fn sim_at(&self, load_pps: f64) -> Result<Outcome, EngineFailure> {
-        self.sim().evaluate(&self.point(load_pps))
+        self.sim().evaluate(&self.sim_point(load_pps))
     }
 }
 
 #[cfg(test)]
 impl Predictor {
-    /// Of Poisson arrivals at a host under a scheme, given as its text.
+    /// Poisson arrivals at a host under a scheme, given as its text.
     pub fn of(host: Host, scheme: &str) -> Self {
         let scheme = scheme.parse().expect("a scheme");
         let traffic = Traffic::poisson(1.0);
-        Self { host, scheme, traffic, loss: 1e-4, seed: 1, packets: 100_000, near_pps: None }
+        let times = Service::Exponential;
+        Self { host, times, scheme, traffic, loss: 1e-4, seed: 1, packets: 100_000, near_pps: None }
     }
 }
 
@@ -154,7 +163,7 @@ pub struct Begun<T> {
 }
 
 impl<T> Begun<T> {
-    /// The answer; None once `stop` is set. The computation then goes on for nobody until it looks at its flag, or the process ends.
+    /// The answer; None once `stop` is set. The computation then runs on until it checks its flag, or the process ends.
     pub fn unless(self, stop: &AtomicBool) -> Option<T> {
         while !stop.load(Ordering::Relaxed) {
             match self.answer.recv_timeout(ASKED) {

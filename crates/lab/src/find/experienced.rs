@@ -1,9 +1,8 @@
 //! The cliff as experienced, by model and simulation: the host's own, lowered by the pauses that its CPU had while it was searched.
 //!
-//! A trial has a highest load at which its pauses let no more than the target be lost; the cliff is the load that as many trials do
-//! not reach as the definition allows: a quantile over trials. For the model they are the measured trials with their own pauses, through a
-//! fluid of ring and socket; in simulation trials of the same length, with the measured lengths as they are,
-//! at exponential times.
+//! A trial has a highest load at which its pauses lose no more than the target; the cliff is the load that as many trials do not reach
+//! as the definition allows: a quantile over trials. For the model these are the measured trials with their own pauses, as a fluid
+//! through ring and socket; in simulation trials of the same length, with the measured lengths of pauses at exponential times.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -26,24 +25,24 @@ use crate::stats::quantile_at;
 const TRIALS: u64 = 15;
 /// Steps of the search for the highest load of a trial by the model.
 const HALVINGS: u32 = 30;
-/// Loads are told apart no closer than this in simulation; a trial that passes so little below the host's own cliff passes that.
+/// Resolution of loads in simulation; a trial that passes this little below the host's own cliff is taken to pass there.
 const WIDTH: f64 = 0.01;
 /// No load is tried below this share of the host's own cliff.
 const LOWEST: f64 = 0.01;
-/// Shares of the cliff at which the longest pause is told that loses nothing.
+/// Shares of the cliff at which the longest pause without loss is reported.
 const BUDGET_SHARES: [f64; 2] = [0.5, 0.9];
 
-/// Times in which the host's CPU did not work for the application, in trials of one length.
+/// Intervals in which the host's CPU did not work for the application, in trials of one length.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measured {
-    /// Those of each trial, by their begin.
+    /// The intervals of each trial, by their start.
     pub trials: Vec<Vec<Away>>,
     /// Length of a trial (s).
     pub trial_s: f64,
 }
 
 impl Measured {
-    /// As far as they lie within their trials.
+    /// Clips the intervals to their trials.
     pub fn of(trials: Vec<Vec<Away>>, trial_s: f64) -> Self {
         let clipped = |trial: Vec<Away>| {
             let within = trial.into_iter().map(|away| away.within(trial_s));
@@ -54,13 +53,13 @@ impl Measured {
         Self { trials: trials.into_iter().map(clipped).collect(), trial_s }
     }
 
-    /// Those of the CPU.
+    /// Lengths of the CPU's pauses (s).
     fn lengths_s(&self) -> Vec<f64> {
         let paused = |away: &Away| matches!(away, Away::Cpu(_)).then(|| away.at().length_s);
         self.trials.iter().flatten().filter_map(paused).collect()
     }
 
-    /// The same where other tasks count as pauses, too: the simulator knows none that leave softirqs alone.
+    /// The same with other tasks counted as pauses: the simulator has no pause that leaves softirqs running.
     fn as_pauses(&self) -> Self {
         let paused = |trial: &Vec<Away>| trial.iter().map(|away| Away::Cpu(*away.at())).collect();
         Self { trials: self.trials.iter().map(paused).collect(), trial_s: self.trial_s }
@@ -83,7 +82,7 @@ impl Measured {
     }
 }
 
-/// The quantile over the highest loads of trials. Where that is the host's own cliff, so are the ends of its interval.
+/// The quantile over the highest loads of trials. An end of its interval at the host's own cliff is that of the own cliff's interval.
 fn over_trials(highest_pps: &[f64], own: &Figure, exceed: f64) -> Option<Figure> {
     let found = quantile_at(highest_pps, exceed)?;
     let Some(ends) = found.interval else { return Some(found) };
@@ -94,7 +93,7 @@ fn over_trials(highest_pps: &[f64], own: &Figure, exceed: f64) -> Option<Figure>
     Some(Figure::between(found.value, low.min(found.value), high.max(found.value), ends.confidence))
 }
 
-/// By the model, of a host whose own cliff the model has at `own`; None without a trial.
+/// The cliff as experienced by the model, whose own cliff of the host is at `own`; None without a trial.
 pub fn by_model(computed: &Predictor, own: &Figure, measured: &Measured, goal: &Goal) -> Option<Figure> {
     let highest = |trial: &Vec<Away>| {
         highest_pps(own.value, |load_pps| {
@@ -118,9 +117,9 @@ fn highest_pps(cliff_pps: f64, passes: impl Fn(f64) -> bool) -> f64 {
     low
 }
 
-/// The host's own cliff over that of the same host without any disturbance: what a disturbance leaves behind that outlasts the drain which the own
-/// reading leaves out, as a full socket does whose packets cost more (docs/theory/pauses.md, Two cliffs of one host). By the fluid, of a host whose
-/// undisturbed cliff is at `cliff_pps`, read as the trials of the searches are; None without a trial that tells.
+/// The host's own cliff over that of the same host without any disturbance: the after-effect of disturbances that outlasts the drain
+/// left out by the own reading, such as a full socket whose packets cost more (docs/theory/pauses.md, Two cliffs of one host). By the
+/// fluid, of a host whose undisturbed cliff is at `cliff_pps`, read as the trials of the searches are; None without a usable trial.
 fn left_behind(
     computed: &Predictor,
     cliff_pps: f64,
@@ -141,7 +140,7 @@ fn left_behind(
     Some(quantile_at(&highest, goal.exceed_ratio)?.value / cliff_pps)
 }
 
-/// Gives both engines' own cliffs what disturbances leave behind; those without it, where there are any.
+/// Applies the after-effect of disturbances to both engines' own cliffs; returns the undisturbed ones. None without a usable trial.
 pub fn disturbed(
     computed: &Predictor,
     cliffs: &mut ByEngine<Figure>,
@@ -156,7 +155,7 @@ pub fn disturbed(
     Some(undisturbed)
 }
 
-/// A cliff with what disturbances leave behind: the figure moves within its interval, or moves its lower end.
+/// A cliff with that after-effect: the figure moves within its interval, or moves its lower end.
 fn moved(cliff: Figure, share: f64) -> Figure {
     let value = share * cliff.value;
     match cliff.interval {
@@ -165,7 +164,7 @@ fn moved(cliff: Figure, share: f64) -> Figure {
     }
 }
 
-/// In simulation, of a host whose own cliff the simulator has at `own`; None if `stop` was set meanwhile.
+/// The cliff as experienced in simulation, whose own cliff of the host is at `own`; None if `stop` was set meanwhile.
 ///
 /// # Errors
 /// The simulator does not support the point.
@@ -195,7 +194,7 @@ impl Trial<'_> {
     fn passes(&self, load_pps: f64) -> Result<bool, EngineFailure> {
         let engine = SimEngine { seed: self.paused.seed, ..SimEngine::default() };
         let packets = (load_pps * self.trial_s).ceil() as u64;
-        Ok(engine.trial_loss(&self.paused.point(load_pps), self.number, packets)? <= self.goal.loss_ratio)
+        Ok(engine.trial_loss(&self.paused.sim_point(load_pps), self.number, packets)? <= self.goal.loss_ratio)
     }
 
     /// The highest load that it passes (pps), up to the host's own cliff; None once `stop` is set.
@@ -215,7 +214,7 @@ impl Trial<'_> {
     }
 }
 
-/// What both engines make of their own cliffs, as far as they have one and `stop` is not set; why the simulator has none if it failed.
+/// Both engines' cliffs as experienced, if they have an own cliff and `stop` is not set; and why the simulator failed, if it did.
 pub fn by_engines(
     computed: &Predictor,
     own: &ByEngine<Figure>,
@@ -238,7 +237,7 @@ pub fn by_engines(
 }
 
 impl Run<'_, '_> {
-    /// Model and simulation with the pauses that the searches' trials had; None if those were not measured.
+    /// Predicts both engines' cliffs as experienced from the pauses of the searches' trials; missing if pauses were not measured.
     pub(super) fn as_experienced(
         &mut self,
         computed: &Predictor,

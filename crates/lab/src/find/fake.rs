@@ -1,4 +1,4 @@
-//! A host whose cliff is known, to test `find` on. Nothing random but what the seed says.
+//! A host whose cliff is known, to test `find` on. All randomness follows from the seed.
 //!
 //! A fluid: frames come at the load, wait in a buffer, and are served at the host's capacity unless its CPU is paused; the sender may
 //! be stalled and then sends at once what became due.
@@ -38,7 +38,7 @@ pub struct Fake {
     pub livelock: bool,
     /// Packets its buffer holds.
     pub buffer: f64,
-    /// Pauses of its CPU, and whether a meter tells them.
+    /// Pauses of its CPU, and whether a meter reports them.
     pub pauses: Option<Random>,
     pub tells_pauses: bool,
     /// Stalls of the sender.
@@ -47,13 +47,13 @@ pub struct Fake {
     pub drift: f64,
     /// In this share of the trials the capacity is lower by that share.
     pub low_state: Option<(f64, f64)>,
-    /// What its packets cost at first, as a meter would tell; None: there is none.
+    /// Initial costs of its packets, as a meter would report them; None: there is no meter.
     pub costs: Option<Costs>,
     /// What the sender reaches (pps).
     pub ceiling_pps: f64,
     /// Trials made.
     pub trials: u32,
-    /// What is random.
+    /// The random numbers.
     pub chance: Chance,
 }
 
@@ -101,12 +101,12 @@ impl Fake {
         self.capacity_pps * drifted * state * soft
     }
 
-    /// Of the next trial, over that of the first.
+    /// Speed of the next trial over that of the first.
     fn speed(&self) -> f64 {
         1.0 + self.drift * f64::from(self.trials) / 100.0
     }
 
-    /// Spans of random times over (s).
+    /// Spans of random times within so many seconds.
     fn spans(&mut self, random: Option<Random>, seconds: f64) -> Vec<Span> {
         let mut spans = Vec::new();
         let Some(Random { every_s, mean_s }) = random else { return spans };
@@ -131,7 +131,7 @@ struct Fluid {
 }
 
 impl Fluid {
-    /// `arrivals` reach the host in a step that serves `served`; what finds no room was due in `slot`.
+    /// `arrivals` reach the host in a step that serves `served`; those that overflow the buffer were due in `slot`.
     fn step(&mut self, arrivals: f64, served: f64, slot: usize) {
         let queue = self.queue + arrivals;
         let room = self.buffer + served;

@@ -13,12 +13,12 @@ pub const SLOT_S: f64 = SLOT_NS as f64 * 1e-9;
 const STEPS: usize = 100;
 const STEP_S: f64 = SLOT_S / STEPS as f64;
 
-/// Who did not work.
+/// An interval without the CPU, or without the application.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Away {
-    /// Nothing did: the CPU was paused.
+    /// The CPU was paused: nothing ran.
     Cpu(Span),
-    /// The application: another task had the CPU, and softirqs.
+    /// Another task had the CPU: softirqs ran, the application did not.
     Application(Span),
 }
 
@@ -46,10 +46,10 @@ impl Away {
 /// A host at a load.
 pub struct Fluid {
     pub load_pps: f64,
-    /// Of a packet in protocol processing, and what a full socket adds (s).
+    /// Time of a packet in protocol processing, and what a full socket adds (s).
     pub service_s: f64,
     pub cold_service_s: f64,
-    /// Of a packet in the application, where there is one, and what a full socket adds (s).
+    /// Time of a packet in the application, if there is one, and what a full socket adds (s).
     pub application_s: Option<f64>,
     pub cold_application_s: f64,
     pub ring: f64,
@@ -64,7 +64,7 @@ struct Queues {
 }
 
 impl Fluid {
-    /// Of a host that serves `served_pps` while its socket is empty: what else it does than protocol and application is spread over both.
+    /// A host that serves `served_pps` while its socket is empty: what else it does than protocol and application is spread over both.
     pub fn of(computed: &Predictor, served_pps: f64, load_pps: f64) -> Self {
         let host = &computed.host;
         let (service_s, application_s) = (host.service_s(computed.frame_bytes()), host.mean_application_s());
@@ -93,7 +93,7 @@ impl Fluid {
         slots
     }
 
-    /// What is lost in a step with the CPU there for `cpu_s`, and for the application at the most for `at_most_s` of it.
+    /// Packets lost in a step in which the CPU runs for `cpu_s`, of which at most `at_most_s` are the application's.
     fn step(&self, queues: &mut Queues, cpu_s: f64, at_most_s: f64) -> f64 {
         let full = (queues.socket / self.socket).min(1.0);
         let service_s = self.service_s + full * self.cold_service_s;
@@ -117,7 +117,7 @@ fn overflow(queue: &mut f64, places: f64) -> f64 {
     lost
 }
 
-/// Time of each step that these take (s).
+/// Time of each step that these intervals take (s).
 fn taken_s<'a>(trial: impl Iterator<Item = &'a Away>, steps: usize) -> Vec<f64> {
     let mut taken_s: Vec<f64> = vec![0.0; steps];
     for away in trial {
@@ -193,7 +193,7 @@ mod tests {
         assert!((lost(&fluid, &[pause(0.1, 12e-3)]) - 2300.0).abs() < 1e-6, "a pause of the CPU");
         // 4 ms later the application, which has 3/4 of the CPU and reads 600 kpps, has 1600 fewer.
         assert!((lost(&fluid, &[visit(0.1, 10e-3), visit(0.114, 9e-3)]) - 200.0).abs() < 1e-6);
-        // Without an application nobody waits.
+        // Without an application no packet waits in a socket.
         let bare = Fluid { application_s: None, ..fluid };
         assert_eq!(lost(&bare, &[visit(0.1, 0.5)]), 0.0);
     }

@@ -1,4 +1,4 @@
-//! Whether the host's CPU halts between packets, and what the other way would give.
+//! Whether the host's CPU halts between packets, and the result of the other way.
 
 use netcliff_core::finding::{IdleModes, IdleTrial};
 use netcliff_host::cpu::heartbeat::Heartbeat;
@@ -35,7 +35,7 @@ impl Idle {
     }
 }
 
-/// Sets how a host idles.
+/// Sets whether a host's CPU may halt.
 pub trait Switch {
     /// Takes effect at once.
     ///
@@ -53,12 +53,12 @@ pub struct HostIdle {
 }
 
 impl HostIdle {
-    /// This CPU, as configured. The loop that keeps it awake tells `heartbeat` that it lives.
+    /// This CPU, as configured. The loop that keeps it awake sends heartbeats to `heartbeat`.
     pub fn new(cpu: u32, heartbeat: Heartbeat) -> Self {
         Self { cpu, heartbeat, held: None }
     }
 
-    /// The loop, if there is one, tells another bench from now on that it lives.
+    /// Directs the heartbeats of the loop, if it runs, to another bench.
     ///
     /// # Errors
     /// The CPU could not be kept awake again.

@@ -14,7 +14,7 @@ use super::{FindOptions, missing};
 use crate::rig::{Rig, RigOptions};
 use crate::wire_bench::WireBench;
 
-/// What it goes by.
+/// What the later measurements need from the run.
 pub struct Later<'a, 'p> {
     pub options: &'a FindOptions,
     pub plan: &'a Plan,
@@ -25,7 +25,7 @@ pub struct Later<'a, 'p> {
 }
 
 impl Later<'_, '_> {
-    /// `work` on a testbed like this, which is there for as long; there is one at a time.
+    /// Runs `work` on a testbed built with these options, which ends with it; there is one at a time.
     pub fn on<T>(
         &mut self,
         rig: &RigOptions,
@@ -39,7 +39,7 @@ impl Later<'_, '_> {
         work(self, &mut Recorder::new(&mut bench))
     }
 
-    /// Tells what comes next.
+    /// Reports the next stage.
     pub fn stage(&self, name: &str) {
         self.progress.borrow_mut().observer.stage(name);
     }
@@ -57,7 +57,7 @@ pub fn ceiling_pps(finding: &Finding) -> f64 {
     finding.generator.ceiling_pps.map_or(f64::INFINITY, |figure| figure.value)
 }
 
-/// All that was asked for; what was not come to is in `missing` with the reason.
+/// Runs everything requested; what was not reached is in `missing` with the reason.
 pub fn all(later: Option<Later<'_, '_>>, tries: bool, finding: &mut Finding) {
     let stopped = finding.partial;
     let Some(mut later) = later.filter(|_| !stopped) else {

@@ -1,4 +1,4 @@
-//! How long each stage takes, and where a run stands.
+//! Duration of each stage, and progress of a run.
 
 use std::time::Instant;
 
@@ -90,7 +90,7 @@ impl Plan {
     }
 }
 
-/// So many that a hundred (four hundred without --quick) are lost where the loss is the target, within what takes seconds.
+/// Arrivals simulated a load: a hundred (four hundred without --quick) are lost at the target loss, within what takes seconds.
 fn sim_packets(options: &FindOptions) -> u64 {
     let (losses, least, most) = if options.quick { (100.0, 250e3, 1e6) } else { (400.0, 1e6, 4e6) };
     (losses / options.loss).clamp(least, most) as u64
@@ -109,11 +109,11 @@ fn goal(options: &FindOptions, trial_s: f64) -> Goal {
     }
 }
 
-/// Where a run stands.
+/// Progress of a run.
 pub struct Progress<'a> {
     started: Instant,
     planned_s: f64,
-    /// Told of everything.
+    /// Receives the progress.
     pub observer: &'a mut dyn Observer,
 }
 

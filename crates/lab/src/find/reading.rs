@@ -38,7 +38,7 @@ pub fn read(observation: &Observation, capacity_pps: f64) -> Reading {
     let all = || slots.sender_stalls.iter().chain(away());
     let mut left = Left::of(slots, all(), load_pps, capacity_pps);
     if left.sent < LEAST_LEFT * observation.sent as f64 {
-        // A sender that is held up all the time leaves no slot alone: its late frames decide whether the trial is void, as everywhere.
+        // If the sender stalls all the time no slot is undisturbed: its late frames decide whether the trial is void, as everywhere.
         left = Left::of(slots, away(), load_pps, capacity_pps);
     }
     if left.out == 0.0 {

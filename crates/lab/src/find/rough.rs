@@ -1,4 +1,4 @@
-//! Roughly where the host loses much, and what it serves: where calibration and search begin.
+//! A rough estimate of where the host loses much and of what it serves: start of calibration and search.
 
 use netcliff_wire::void::Void;
 
@@ -21,7 +21,7 @@ const GOAL: Goal = Goal {
 /// Trial time after which the search ends with what it has (s).
 const AT_MOST_S: f64 = 4.0;
 
-/// What a few short trials tell.
+/// Estimates from a few short trials.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rough {
     /// Where loss becomes gross (pps), to a fifth.
@@ -30,14 +30,14 @@ pub struct Rough {
     pub capacity_pps: f64,
 }
 
-/// Searches below `most_pps`, what the sender paces (pps).
+/// Searches below `most_pps`, the highest load that the sender paces (pps).
 pub fn search(bench: &mut dyn Bench, base: &TrialSpec, most_pps: f64) -> Result<Rough, TrialError> {
     let mut number = 0;
     let mut ask = |seconds: f64, rate_pps: f64| -> Result<Answer, TrialError> {
         number += 1;
         let spec = TrialSpec { seconds, rate_pps, seed: base.seed + number, ..base.clone() };
         let observation = bench.observe(&spec, false)?;
-        // It only tells where to look: a sender that was held up does not void it, one that did not reach the load does.
+        // Only a starting point: a sender that was held up does not void it, one that did not reach the load does.
         let trial =
             Trial { load_pps: rate_pps, duration_s: seconds, sent: observation.sent, lost: observation.sides.lost };
         let too_slow = observation.void().filter(|void| matches!(void, Void::SenderTooSlow { .. }));

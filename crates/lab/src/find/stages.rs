@@ -32,10 +32,10 @@ const IDLE_SHARE: f64 = 0.75;
 const LEAST_PPS: f64 = 1e3;
 /// Loads computed at once: an answer of the model takes one CPU and 100 MB.
 const AT_ONCE: usize = 4;
-/// Shares of the cliff at which latency is told.
+/// Shares of the cliff at which latency is reported.
 const LATENCY_SHARES: [f64; 2] = [0.5, 0.9];
 
-/// What the checks go by.
+/// What the checks are based on.
 #[derive(Debug, Clone)]
 pub struct Basis {
     /// The costs.
@@ -60,7 +60,7 @@ pub struct Run<'a, 'p> {
 }
 
 impl Run<'_, '_> {
-    /// All stages; what the checks that follow go by, if there is a calibration.
+    /// Runs all stages; returns what the checks that follow are based on, if there is a calibration.
     ///
     /// # Errors
     /// A trial cannot resolve the loss that defines the cliff.
@@ -71,7 +71,7 @@ impl Run<'_, '_> {
             Ok(calibrated) => Ok(calibrated),
             Err(Halt::Unresolved(unresolved)) => Err(unresolved),
             Err(halt) => {
-                // A stop while a stage fails is a stop all the same.
+                // A stop while a stage fails counts as a stop.
                 self.finding.partial = !matches!(halt, Halt::Failed(_)) || self.stop.load(Ordering::Relaxed);
                 if let Halt::Failed(why) | Halt::Changed(why) = halt {
                     missing(self.finding, "wire", why);
@@ -159,6 +159,7 @@ impl Run<'_, '_> {
     fn computed(&self, calibrated: &Calibrated, near_pps: f64) -> Predictor {
         Predictor {
             host: calibrated.calibration.host.clone(),
+            times: calibrated.times(),
             scheme: self.finding.setup.scheme.clone(),
             traffic: self.finding.setup.traffic.clone(),
             loss: self.options.loss,

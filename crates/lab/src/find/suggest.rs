@@ -9,11 +9,11 @@ use super::engines::Predictor;
 
 /// A gain below this is not worth a try: the noise of a measurement is larger.
 const WORTHWHILE: f64 = 0.03;
-/// How many are told.
+/// Number of suggestions.
 const TOLD: usize = 2;
 /// How many times as large a queue is suggested.
 const LARGER: u64 = 4;
-/// A throughput at twice the cliff below this share of the peak is worth mending.
+/// A throughput at twice the cliff below this share of the peak is worth a suggestion.
 const LIVELOCK: f64 = 0.7;
 
 struct Candidate {
@@ -23,12 +23,12 @@ struct Candidate {
     change: Option<Change>,
 }
 
-/// The two most promising settings: each engine's cliff with the setting against its own without it, of `cliffs`, whose intervals are the
-/// engines' own (what the costs leave open is alike with and without); none if nothing helps. After `stop` without their cliffs.
+/// The two most promising settings: each engine's cliff with the setting against its own without it, of `cliffs`, whose intervals are
+/// the engines' own (the uncertainty of the costs is the same with and without); none if nothing helps. After `stop` without cliffs.
 pub fn settings(now: &Predictor, finding: &Finding, cliffs: &ByEngine<Figure>, stop: &AtomicBool) -> Vec<Suggestion> {
     let livelocks = finding.livelock.wire.or(finding.livelock.sim).is_some_and(|figure| figure.value < LIVELOCK);
     let Some(model) = cliffs.model else { return Vec::new() };
-    // A load that a candidate does not take says as much as its cliff, for a tenth of the work.
+    // Whether a candidate carries this load decides as its cliff would, for a tenth of the work.
     let promising_pps = model.value * (1.0 + WORTHWHILE);
     let begun: Vec<_> = candidates(now, &finding.setup, livelocks)
         .into_iter()
@@ -74,7 +74,7 @@ fn gain(with: &Figure, without: &Figure) -> Figure {
     Figure::between(value, low / base_high - 1.0, high / base_low - 1.0, confidence)
 }
 
-/// A gain that is worth a try, and not one of chance.
+/// True if the gain is large enough, and its interval, if it has one, is above zero.
 fn is_worthwhile(gain: &Figure) -> bool {
     gain.value > WORTHWHILE && gain.interval.is_none_or(|interval| interval.low > 0.0)
 }
@@ -96,7 +96,7 @@ fn candidates(now: &Predictor, setup: &Setup, livelocks: bool) -> Vec<Candidate>
         why,
         None,
         &|c| {
-            // Two stages on two CPUs: the slower one binds, and protocol processing alone is what one CPU then does.
+            // Two stages on two CPUs: the slower one limits, and protocol processing alone is what one CPU then does.
             let bytes_s = c.frame_bytes() * c.host.per_byte_s;
             c.host.protocol_s = c.host.protocol_s.max(c.host.application_s.unwrap_or(0.0) - bytes_s);
             c.host.application_s = None;

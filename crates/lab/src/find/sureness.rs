@@ -1,4 +1,4 @@
-//! How sure the predicted cliff is: what calibration's trials leave open of the costs, through the model.
+//! Uncertainty of the predicted cliff: that of the calibrated costs, propagated through the model.
 
 use std::sync::atomic::AtomicBool;
 
@@ -12,10 +12,10 @@ use super::{Halt, missing};
 use crate::calibrate::{Calibrated, Resampled};
 use crate::stats::CONFIDENCE;
 
-/// What other trials of the same kinds might have made of a predicted cliff.
+/// Uncertainty of a predicted cliff, from the bootstrap replicates of calibration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sureness {
-    /// What the cliff rests on, the most telling cost first.
+    /// Sensitivity of the cliff to each cost, the most important cost first.
     pub sensitivity: Vec<CliffSensitivity>,
     /// Ends of the cliff over the cliff, at [`CONFIDENCE`].
     ends: (f64, f64),
@@ -23,27 +23,27 @@ pub struct Sureness {
     cold_s: f64,
 }
 
-/// What became of the question how sure a cliff is.
+/// Result of assessing how sure a cliff is.
 #[derive(Debug)]
 pub enum Assessed {
-    /// It is as sure as this.
+    /// The uncertainty is known.
     Sure(Sureness),
     /// There is no predicted cliff.
     NoCliff,
-    /// Calibration drew no other costs from its trials.
+    /// Calibration has no bootstrap replicates.
     NoDraws,
-    /// The model does not answer at the cliff.
+    /// The model does not support the point at the cliff.
     Failed(EngineFailure),
     /// It was stopped.
     Stopped,
 }
 
 impl Sureness {
-    /// Of the cliff at `cliff_pps` of a host calibrated as `calibrated`, where other trials might have given `resampled`. The cliff follows small
-    /// changes of the costs as its slopes tell.
+    /// Uncertainty of the cliff at `cliff_pps` of the host `calibrated`, whose bootstrap replicates are `resampled`. The cliff is taken to
+    /// follow small changes of the costs by its slopes.
     ///
     /// # Errors
-    /// The model does not answer at the cliff.
+    /// The model does not support the point at the cliff.
     pub fn of(
         computed: &Predictor,
         cliff_pps: f64,
@@ -61,12 +61,12 @@ impl Sureness {
         let outside = (1.0 - CONFIDENCE) / 2.0;
         let mut sensitivity: Vec<CliffSensitivity> = parts.iter().map(Part::told).collect();
         sensitivity.sort_by(|a, b| b.elasticity.abs().total_cmp(&a.elasticity.abs()));
-        // What was calibrated lies inside, whatever the trials drawn.
+        // The calibrated value lies inside, whatever the draws.
         let ends = (at(outside).min(1.0), at(1.0 - outside).max(1.0));
         Ok(Self { sensitivity, ends, cold_s: computed.host.cold_protocol_s + computed.host.cold_application_s })
     }
 
-    /// The same of the cliff that the model has, from the trials that calibration drew, unless `stop` is set.
+    /// The same of the model's cliff, from the replicates of calibration, unless `stop` is set.
     pub fn unless(
         stop: &AtomicBool,
         computed: &Predictor,
@@ -85,7 +85,7 @@ impl Sureness {
         }
     }
 
-    /// Gives what both engines predict these ends.
+    /// Applies these ends to both engines' predictions.
     pub fn widen(&self, cliff_pps: &mut ByEngine<Figure>) {
         cliff_pps.model = cliff_pps.model.map(|cliff| self.around(cliff));
         cliff_pps.sim = cliff_pps.sim.map(|cliff| self.around(cliff));
@@ -105,7 +105,7 @@ impl Sureness {
 }
 
 impl Run<'_, '_> {
-    /// Gives the predicted cliffs the interval that the trials of calibration leave open.
+    /// Gives the predicted cliffs the interval that the calibrated costs leave.
     pub(super) fn sure(&mut self, computed: &Predictor, calibrated: &Calibrated) -> Result<(), Halt> {
         let cliffs = &mut self.finding.cliff_pps;
         match Sureness::unless(self.stop, computed, cliffs, calibrated) {
@@ -125,7 +125,7 @@ impl Run<'_, '_> {
     }
 }
 
-/// What calibration gave, and might have given.
+/// The calibrated host and its replicates.
 struct Hosts<'a> {
     calibrated: &'a Host,
     resampled: &'a [Resampled],
@@ -139,11 +139,11 @@ impl Hosts<'_> {
     }
 }
 
-/// A cost's part in it.
+/// Contribution of a cost.
 struct Part {
     key: &'static str,
     elasticity: f64,
-    /// Change of ln(cliff) with each of the other hosts' cost.
+    /// Change of ln(cliff) with the cost of each replicate.
     changes: Vec<f64>,
 }
 

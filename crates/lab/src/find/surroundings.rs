@@ -1,4 +1,4 @@
-//! What the machine around a run did: what disturbed it, and the speed that the prediction is for.
+//! Conditions of a run: what disturbed it, and the speed that the prediction is for.
 
 use netcliff_core::finding::ByEngine;
 
@@ -8,7 +8,7 @@ use super::{Halt, missing};
 use crate::calibrate::Calibrated;
 
 impl Run<'_, '_> {
-    /// What disturbed the run, as far as it came.
+    /// Records what disturbed the run so far.
     pub(super) fn outside(&mut self) {
         self.finding.disturbance = self.bench.disturbance(self.left_out);
         self.finding.speed = self.bench.speed();
@@ -22,12 +22,12 @@ impl Run<'_, '_> {
         }
     }
 
-    /// The calibrated host as the trials of the searches met it; None where they are too few.
+    /// The calibrated host at the speed of the searches' trials; None if they are too few.
     pub(super) fn at_present(&self, calibrated: &Calibrated) -> Option<Calibrated> {
         calibrated.at_present(&self.bench.at_present(), self.options.work_s, self.options.seed)
     }
 
-    /// Predicts once more, for the machine as it was when the cliff was measured.
+    /// Repeats the prediction for the machine as it was when the cliff was measured.
     pub(super) fn predicted_at_present(
         &mut self,
         computed: Predictor,

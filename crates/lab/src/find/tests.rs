@@ -66,7 +66,7 @@ pub(super) fn measured(fake: &mut Fake, goal: Goal, searches: u32, seed: u64) ->
     cliff::search(fake, &question).unwrap()
 }
 
-/// What many runs said of one kind of host.
+/// Results of many runs on one kind of host.
 struct Coverage {
     /// Runs that stated a confidence.
     stating: u64,

@@ -16,7 +16,7 @@ use crate::trial::TrialSpec;
 pub const ROUNDS: u32 = 5;
 pub const ROUNDS_QUICK: u32 = 3;
 
-/// Tries it and says with the suggestion what came out, or in `missing` why nothing did.
+/// Tries it; the result is stored with the suggestion, or the reason for none in `missing`.
 pub fn best(later: &mut Later<'_, '_>, finding: &mut Finding) {
     let found = finding.suggestions.iter().enumerate().find_map(|(place, tried)| Some((place, tried.change?)));
     let outcome = match (found, finding.cliff_pps.wire) {

@@ -2,7 +2,7 @@
 //!
 //! One server, the router's CPU: a poll takes `poll + frame x frames` (fitted, as `find` calibrates, over the polls of a
 //! trial at half the throughput found), polls of up to the kernel's weight drain a backlog of `netdev_max_backlog`, and
-//! nothing else wants the CPU. The only thing taken from the search is the load at which costs are looked at.
+//! nothing else wants the CPU. The only thing taken from the search is the load at which costs are measured.
 
 use netcliff_core::{Arrivals, FrameSizes, Host, Load, Scheme, Service, Traffic};
 use netcliff_host::cpu::CpuSplit;
@@ -26,7 +26,7 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// From what the CPU did; None where the meter does not tell polls, or they were too few or all alike.
+    /// From a CPU split; None where the meter does not report polls, or they were too few or all alike.
     pub fn of(split: &CpuSplit) -> Option<Self> {
         let table = split.polls.as_ref()?;
         let times: Vec<_> = table.cells.iter().filter_map(poll_time).collect();
@@ -53,7 +53,7 @@ pub struct Predicted {
 }
 
 impl Predicted {
-    /// What follows from costs that were seen at a load (pps), with this kernel's scheme and backlog (frames).
+    /// The throughput that follows from costs measured at a load (pps), with this kernel's scheme and backlog (frames).
     pub fn from_costs(costs: Costs, load_pps: f64, scheme: Scheme, backlog: u64) -> Self {
         let Costs { frame_s, poll_s } = costs;
         let weight = match &scheme {
@@ -100,6 +100,7 @@ impl Predicted {
             flows: None,
         };
         let asked = Predictor {
+            times: host.service.clone(),
             host,
             scheme,
             traffic,

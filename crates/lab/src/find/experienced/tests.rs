@@ -174,7 +174,7 @@ fn what_a_disturbance_leaves_behind_lowers_the_own_cliff() {
     assert!((0.78..0.9).contains(&lowered), "{lowered}, 0.8 where it just empties");
     let kept = of(vec![visited; 20], &warm);
     assert!(kept > 0.97, "{kept}");
-    // Where pauses take most of each trial nothing is told.
+    // If pauses take most of each trial there is no result.
     let away = vec![vec![pause(0.0, 0.3)]; 5];
     assert_eq!(left_behind(&cold, CAPACITY_PPS, &Measured { trials: away, trial_s: 0.4 }, &goal, 1e9), None);
     let cliff = moved(Figure::between(100.0, 95.0, 110.0, 0.95), 0.9);

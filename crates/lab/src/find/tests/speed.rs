@@ -36,7 +36,7 @@ fn the_costs_of_each_trial_tell_a_slower_host() {
     recorder.enter(Stage::Search);
     for _ in 0..5 {
         recorder.observe(&spec, true).unwrap();
-        // Other frames do not tell, a trial that lost much does.
+        // Other frames do not count, a trial that lost much does.
         recorder.observe(&TrialSpec { frame_bytes: 1518, ..spec.clone() }, true).unwrap();
         recorder.observe(&TrialSpec { rate_pps: 900e3, ..spec.clone() }, true).unwrap();
     }
