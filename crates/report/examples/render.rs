@@ -6,6 +6,9 @@
 mod fixture;
 #[path = "../tests/report/pages.rs"]
 mod pages;
+#[path = "../tests/report/routers.rs"]
+#[allow(dead_code)]
+mod routers;
 
 use std::path::Path;
 

@@ -18,7 +18,7 @@ const POINT: [&str; 8] = ["engine", "host", "scheme", "arrivals", "size", "rate"
 const ORIGIN: [&str; 8] =
     ["confidence", "latency_to", "cpu_method", "notes", "version", "seed", "started_utc", "fingerprint_id"];
 
-/// The records with a header line; an absent figure is an empty field, never zero. Numbers round-trip.
+/// The records with a header line; a figure that was not measured is an empty field, never zero. Numbers round-trip.
 ///
 /// `confidence` lists the confidences of the row's intervals, mostly one.
 pub fn records(records: &[Record]) -> String {

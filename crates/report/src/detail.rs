@@ -44,7 +44,7 @@ pub fn detail(detail: &Detail, style: Style) -> String {
     format::printable(&text)
 }
 
-/// Lengths in groups that double, with a bar each: the longest bar is the commonest group.
+/// Lengths in groups that double, with a bar each: the longest bar is the most frequent group.
 fn lengths(shares: &[QueueShare], style: Style) -> Table {
     let mut groups: Vec<(u64, u64, f64)> = Vec::new();
     for one in shares {

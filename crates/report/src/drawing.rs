@@ -7,12 +7,12 @@ use netcliff_core::{Dimension, EngineKind, Provenance};
 
 use crate::format::{self, Unit};
 
-/// Points of one curve that were not answered, for one reason.
+/// Points of one curve without a result, for one reason.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NotHad {
     /// The curve.
     pub curve: String,
-    /// Who was asked.
+    /// The engine or formula.
     pub answerer: Answerer,
     /// How many points.
     pub points: usize,
@@ -28,18 +28,18 @@ impl NotHad {
     }
 }
 
-/// A figure with all that is said about it.
+/// A figure with its title, marks, configuration and provenance.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Drawing {
     /// One line.
     pub title: String,
-    /// What is along and up.
+    /// The axes: x and y.
     pub axes: Axes,
-    /// What was found.
+    /// The curves.
     pub curves: Vec<Curve>,
-    /// What others have stated.
+    /// Reference values, to compare with.
     pub marks: Vec<Mark>,
-    /// What was not found, and why.
+    /// What was not computed or measured, and why.
     pub not_had: Vec<NotHad>,
     /// The configuration: name and value.
     pub asked: Vec<(String, String)>,
@@ -75,7 +75,7 @@ impl Drawing {
         })
     }
 
-    /// Names of the curves in the order they are drawn; an engine more is no name more.
+    /// Names of the curves in the order they are drawn, each once whatever the number of its engines.
     pub fn names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         for curve in &self.curves {
@@ -86,7 +86,7 @@ impl Drawing {
         names
     }
 
-    /// Who answered, in the order they are drawn.
+    /// The engines and formulas, in the order they are drawn.
     pub fn answerers(&self) -> Vec<Answerer> {
         let mut answerers: Vec<Answerer> = Vec::new();
         for answerer in self.curves.iter().filter_map(|curve| curve.answerer) {
@@ -97,7 +97,7 @@ impl Drawing {
         answerers
     }
 
-    /// A curve's name with who answered, where several did.
+    /// A curve's name, with its engine if there are several.
     pub fn full_name(&self, curve: &Curve) -> String {
         match curve.answerer {
             Some(answerer) if self.answerers().len() > 1 => format!("{}: {answerer}", curve.name),
@@ -105,14 +105,14 @@ impl Drawing {
         }
     }
 
-    /// True where no model answers this curve, so that its sampled points are all that holds it together.
+    /// True if the curve has no model, so that only its sampled points hold it together.
     pub fn alone(&self, curve: &Curve) -> bool {
         !self.curves.iter().any(|other| {
             other.name == curve.name && other.answerer.is_some_and(|answerer| answerer.engine == EngineKind::Model)
         })
     }
 
-    /// A mark's comparisons with its curves.
+    /// Comparisons of a mark with its curves.
     pub fn checks(&self, mark: &Mark) -> Vec<Check> {
         checks(mark, &self.curves)
     }

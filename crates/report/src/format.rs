@@ -8,7 +8,7 @@ use netcliff_core::quote::is_unseen;
 use netcliff_core::repeats::Known;
 use netcliff_core::{Figure, Interval};
 
-/// Digits that mean something in a report.
+/// Significant digits in a report.
 const DIGITS: i32 = 3;
 
 /// What a number counts, and so which units it may be shown in.
@@ -141,7 +141,7 @@ pub fn share_short(value: f64) -> String {
     format!("{percent} %")
 }
 
-/// How well the means of configurations are known: the least and the greatest half width, and what was asked for. None
+/// Precision of the means of configurations: the least and the greatest half width, and the requested one. None
 /// where none is known.
 pub fn known<'a>(known: impl IntoIterator<Item = &'a Known>) -> Option<String> {
     let known: Vec<(&Known, f64)> = known.into_iter().filter_map(|known| Some((known, known.half_width?))).collect();
@@ -165,7 +165,7 @@ fn without_unit(key: &str) -> &str {
 ///
 /// `dash` stands between the ends; `..` where the lower end is negative and a dash would be read as a minus.
 pub fn ends(value: f64, interval: &Interval, unit: Unit, dash: &str) -> String {
-    // Zero has no scale of its own: then the upper end sets it.
+    // Zero has no magnitude: the upper end then sets the unit.
     let value = unit.settled(value);
     let lead = if value == 0.0 { unit.settled(interval.high) } else { value };
     let (factor, _) = unit.scale(lead);
@@ -226,7 +226,7 @@ pub fn date_utc(unix_s: f64) -> String {
     }
 }
 
-/// `text` without characters that are not seen, which would steer a terminal, turn a line round or break XML: each becomes U+FFFD.
+/// `text` without characters that are not visible, which would steer a terminal, turn a line round or break XML: each becomes U+FFFD.
 /// Line ends and tabs stay.
 pub fn printable(text: &str) -> String {
     let clean = |c: char| if is_unseen(c) && c != '\n' && c != '\t' { '\u{fffd}' } else { c };

@@ -30,7 +30,7 @@ pub use text::text;
 pub use transfers::transfers;
 
 const STYLE: &str = include_str!("html/page.css");
-/// Nothing is fetched, whatever stands in the data, and no script runs but the page's own, by its hash.
+/// Nothing is fetched, whatever the data contain, and no script runs but the page's own, by its hash.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
 
 /// The page: the cliff in large, the figures, every number by engine, costs, sweep, fingerprint, provenance, and
@@ -39,7 +39,7 @@ pub fn finding(finding: &Finding) -> String {
     page(&format!("{} - netcliff find", headline(finding)), &body(finding))
 }
 
-/// What the page says in a line: `Cliff of HOST: 216 kpps`.
+/// Headline of the page: `Cliff of HOST: 216 kpps`.
 fn headline(finding: &Finding) -> String {
     let host = if finding.host.cpu.is_empty() { "this host" } else { &finding.host.cpu };
     match finding.cliff_pps.wire.filter(|cliff| cliff.value.is_finite()) {
@@ -48,7 +48,7 @@ fn headline(finding: &Finding) -> String {
     }
 }
 
-/// The script as it stands in a page: without indentation and lines of comment.
+/// The script as a page has it: without indentation and lines of comment.
 fn script() -> String {
     let lines = figure::SCRIPT.lines().map(str::trim_start).filter(|line| !line.is_empty() && !line.starts_with("//"));
     lines.collect::<Vec<_>>().join("\n")

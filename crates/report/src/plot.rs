@@ -20,7 +20,7 @@ pub use scale::Scale;
 pub use sheet::{Format, Sheet};
 pub use swatch::swatch;
 
-/// Colours by number: black, then Okabe and Ito's without yellow, which white swallows, a brown and a grey.
+/// Colours by number: black, then Okabe and Ito's without yellow, which is not visible on white, a brown and a grey.
 pub const TONES: [&str; 9] =
     ["#111111", "#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c564b", "#777777"];
 /// Dashes by number; the first is drawn through.
@@ -37,26 +37,26 @@ pub struct Plot {
     pub title: String,
     /// What was measured where, under the title.
     pub origin: String,
-    /// The figure in words, for people who cannot see it.
+    /// The figure in words, for readers who cannot see it.
     pub words: String,
     /// Lines between title and plot.
     pub remarks: Vec<String>,
     pub x: Scale,
     pub y: Scale,
-    /// What can be shown or hidden; each has one or more series.
+    /// Entries of the legend, which can be shown or hidden; each has one or more series.
     pub keys: Vec<Key>,
     pub series: Vec<Series>,
     /// Marked places on the x axis.
     pub pointers: Vec<Pointer>,
     /// Levels across the plot, each with what it is.
     pub levels: Vec<(f64, String)>,
-    /// Numbers that somebody has stated.
+    /// Reference values.
     pub stated: Vec<Stated>,
     /// What forms mean where several series share a key: a swatch and its words.
     pub forms: Vec<(Look, String)>,
     /// Lines below.
     pub notes: Vec<String>,
-    /// What is said where nothing is drawn.
+    /// Text shown if nothing is drawn.
     pub empty: String,
 }
 
@@ -131,7 +131,7 @@ pub struct Dot {
     /// Ends of the interval; the value itself where it has none. An infinite upper end: a lower limit.
     pub low: f64,
     pub high: f64,
-    /// What lies below it in a stack.
+    /// Height of what lies below it in a stack.
     pub base: f64,
     /// True: the sender did not reach the load.
     pub late: bool,
@@ -157,7 +157,7 @@ pub struct Pointer {
     pub upright: bool,
 }
 
-/// A number that somebody has stated, marked by its place in the list.
+/// A reference value, marked by its number in the list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stated {
     pub x: Option<f64>,
@@ -172,7 +172,7 @@ impl Plot {
         if series.who.is_empty() { name.clone() } else { format!("{name}: {}", series.who) }
     }
 
-    /// The entries of the legend in words: the name, and what hides it where something does.
+    /// The entries of the legend in words: the name, and the curve that hides it, if one does.
     pub fn entries(&self) -> Vec<String> {
         let hidden = cover::hidden(self);
         let said = |(at, key): (usize, &Key)| {

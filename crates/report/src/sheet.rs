@@ -1,4 +1,4 @@
-//! What is on the one page, computed once for terminal and HTML: rows of model / sim / measured, and what was not measured.
+//! Content of the one page, computed once for terminal and HTML: rows of model / sim / measured, and what was not measured.
 
 mod checks;
 mod disturbed;
@@ -87,7 +87,7 @@ pub fn cliff(finding: &Finding) -> Vec<Row> {
     rows
 }
 
-/// How far model and simulation are off what was measured.
+/// Errors of model and simulation against what was measured.
 fn errors(cliff: &ByEngine<Figure>) -> Row {
     // The measurement has no error against itself: an empty cell, not a missing figure.
     let error = ENGINES.map(|engine| match engine {
@@ -160,7 +160,7 @@ fn with_besides(finding: &Finding, mut rows: Vec<Row>, load_pps: Option<f64>) ->
     rows
 }
 
-/// How the measured split was brought to the rows of the engines; None where it was not.
+/// How the measured split was converted to the rows of the engines; None if it was not.
 pub fn cpu_note(finding: &Finding) -> Option<String> {
     let measured = finding.cpu_measured.as_ref()?;
     let time = |time_s: f64| format::quantity(time_s, Unit::Seconds);
@@ -204,7 +204,7 @@ pub fn check(check: &SetupCheck) -> Vec<Row> {
     ]
 }
 
-/// What stands beside the figures of [`check`].
+/// Note beside the figures of [`check`].
 pub const CHECK_NOTE: &str =
     "set-ups that calibration did not see; beside a computed figure its error against the measured one";
 
@@ -279,7 +279,7 @@ pub fn generator(finding: &Finding) -> Vec<(&'static str, String)> {
     lines
 }
 
-/// How many suggestions the page shows.
+/// Suggestions shown on the page.
 pub const SUGGESTIONS: usize = 2;
 
 /// A setting to try, why, and the cliff it is expected to give.
@@ -303,7 +303,7 @@ pub fn gains(suggestion: &Suggestion) -> Vec<String> {
     expected.into_iter().chain(tried).collect()
 }
 
-/// What a suggestion gave.
+/// Result of a suggestion that was measured.
 fn measured(tried: &Tried) -> String {
     let confidence = tried.gain.interval.map_or(String::new(), |ends| format::share_short(ends.confidence));
     let gain = with_ends(&tried.gain, &format!(" at {confidence}"));
@@ -314,7 +314,7 @@ fn measured(tried: &Tried) -> String {
     )
 }
 
-/// A gain with the ends of its interval, where it has one, and what is to be said of them.
+/// A gain with the ends of its interval, if it has one, and what they mean.
 fn with_ends(gain: &Figure, of_ends: &str) -> String {
     let ends = format::interval(gain, Unit::Share, " to ");
     let ends = ends.map_or(String::new(), |ends| format!(" ({ends}{of_ends})"));

@@ -33,7 +33,7 @@ const SHORT: &[Fact] = &[
 /// A figure's name, unit and place.
 type Column = (&'static str, Unit, fn(&Outcome) -> Option<Figure>);
 
-/// What a list shows.
+/// Columns of a list.
 const BRIEF: &[Column] = &[
     ("delivered", Unit::Pps, |o| o.throughput_pps),
     ("lost", Unit::Share, |o| o.loss_fraction),
@@ -42,7 +42,7 @@ const BRIEF: &[Column] = &[
     ("CPU left", Unit::Share, |o| o.cpu?.available),
 ];
 
-/// What one record shows.
+/// Figures of a single record.
 const WHOLE: &[Column] = &[
     ("offered", Unit::Pps, |o| o.offered_pps),
     ("delivered", Unit::Pps, |o| o.throughput_pps),
@@ -86,7 +86,7 @@ pub fn outcomes(records: &[Record], style: Style) -> String {
     format::printable(&text)
 }
 
-/// Cliff and livelock index, then a line a cost, the most telling for the cliff first.
+/// Cliff and livelock index, then a line a cost, the most important for the cliff first.
 pub fn analysis(analysis: &Analysis, style: Style) -> String {
     let mut text = format!(
         "cliff       {} (loss {})\nlivelock    {} (throughput at twice the cliff over the peak)\n",
@@ -126,7 +126,7 @@ fn wrapped(text: &str, style: Style) -> String {
     format::lines(text, style.width, "", "").into_iter().map(|line| line + "\n").collect()
 }
 
-/// What one load gives, in a line: `Of 100 kpps 100 kpps are delivered (0 % lost), p99 181 us, CPU left 19.5 %; by the model.`
+/// Result at one load, in a line: `Of 100 kpps 100 kpps are delivered (0 % lost), p99 181 us, CPU left 19.5 %; by the model.`
 fn answer(record: &Record) -> String {
     let outcome = &record.outcome;
     let load = record
@@ -150,10 +150,10 @@ fn answer(record: &Record) -> String {
     format!("At {load}: {parts} ({}{level}).", sheet::column(record.engine))
 }
 
-/// A loss up to here is none to speak of: what RFC 2544's short trials can tell.
+/// A loss up to here counts as none: RFC 2544's short trials do not resolve less.
 const NO_LOSS: f64 = 1e-3;
 
-/// Up to which of several loads nothing is lost, where all else is the same; None: they differ in more.
+/// Highest of several loads without loss, if all else is the same; None: they differ in more.
 fn several(records: &[Record]) -> Option<String> {
     let first = records.first()?;
     let same = |record: &Record| record.engine == first.engine && LONG.iter().all(|(_, get)| get(record) == get(first));
@@ -210,7 +210,7 @@ fn brief(records: &[Record], style: Style) -> Table {
     table
 }
 
-/// What each interrupt vector does, a line each; nothing for a host with one queue.
+/// Figures of each interrupt vector, a line each; nothing for a host with one queue.
 fn queues(parts: &[QueueOutcome], style: Style) -> String {
     if parts.is_empty() {
         return String::new();
@@ -238,7 +238,7 @@ fn queues(parts: &[QueueOutcome], style: Style) -> String {
     format!("\n{}\n", lines(&table))
 }
 
-/// What each application got, a line each; nothing unless there are several.
+/// Figures of each application, a line each; nothing unless there are several.
 fn applications(parts: &[ApplicationOutcome], style: Style) -> String {
     if parts.is_empty() {
         return String::new();

@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::line;
 
-/// A row a number, text or switch of a JSON value, by its JSON pointer (RFC 6901): `/rows/0/rate_per_s,123.4`. Absent figures have no
-/// row.
+/// A row a number, text or switch of a JSON value, by its JSON pointer (RFC 6901): `/rows/0/rate_per_s,123.4`. Figures that were not
+/// measured have no row.
 pub fn flat(value: &Value) -> String {
     let mut rows = vec![vec!["figure".to_owned(), "value".to_owned()]];
     collect(value, &mut String::new(), &mut rows);

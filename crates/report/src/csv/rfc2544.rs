@@ -104,7 +104,7 @@ impl Rows<'_> {
     fn latency(&mut self, latency: &Latency) {
         let load = Some(latency.load_pps);
         self.row("latency", load, "tagged_mean_s", Some(latency.mean_s));
-        // By whose stamps, where there are any.
+        // Clock of the stamps, if there are any.
         let by_stamps = latency.absent.map(|_| latency.mean_s);
         self.row("latency", load, &format!("tagged_mean_{}_s", latency.clock), by_stamps);
         self.row("latency", load, "tagged_uncertainty_s", latency.uncertainty_s);

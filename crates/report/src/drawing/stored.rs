@@ -1,4 +1,4 @@
-//! Figures of stored runs, whose experiment's file is not at hand: axes as the report tells them.
+//! Figures of stored runs, whose experiment's file is not at hand: axes as the report gives them.
 
 use netcliff_core::experiment::{Answerer, Axes, Axis, Curve, Dot, Scale};
 use netcliff_core::{Dimension, Fidelity, Provenance, Record};

@@ -11,7 +11,7 @@ pub fn lines(text: &str, width: usize, first: &str, rest: &str) -> Vec<String> {
 }
 
 /// Each line of `text` in lines of at most `width` columns, those that go on indented by two more than it is. A word that is
-/// longer, such as a path that one copies, stays whole.
+/// longer, such as a path to copy, stays whole.
 pub fn sentences(text: &str, width: usize) -> String {
     let wrapped = |line: &str| {
         let own = " ".repeat(line.len() - line.trim_start_matches(' ').len());

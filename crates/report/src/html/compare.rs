@@ -72,9 +72,9 @@ fn figure(row: &Row) -> Vec<Cell> {
     vec![
         words(&row.point),
         words(name(row)),
-        number(value(&row.a, unit)),
-        number(value(&row.b, unit)),
-        number(change(row)),
+        words(value(&row.a, unit)),
+        words(value(&row.b, unit)),
+        words(change(row)),
         number(row.p_corrected.map_or("-".to_owned(), p)),
         Cell::Figure(html! { strong { (verdict) } }),
     ]

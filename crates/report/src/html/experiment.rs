@@ -11,7 +11,7 @@ use crate::drawing::{Drawing, unit};
 use crate::format;
 use crate::svg;
 
-/// The picture, the stated numbers, every value, the file, and how it was produced, on one page that needs nothing else.
+/// The picture, the reference values, every value, the file, and how it was produced, on one page that needs nothing else.
 pub fn experiment(drawing: &Drawing) -> String {
     page(&titled(&drawing.title, "netcliff run"), &body(drawing))
 }

@@ -23,7 +23,7 @@ pub fn figure(plot: &Plot, captioned: bool) -> Markup {
         @if !plot.forms.is_empty() {
             ul.forms { @for (look, words) in &plot.forms { li { (plot::swatch(look)) " " (words) } } }
         }
-        // Stated numbers are a table of the page.
+        // Reference values are a table of the page.
         @if plot.stated.is_empty() { @for note in &plot.notes { p.note { (note) } } }
     };
     let data = Some(data::json(plot));

@@ -45,7 +45,9 @@ fn shares(report: &ForwardingReport, drawing: &Drawing, line_bps: f64) -> Drawin
     };
     let curves: Vec<Curve> = report.shares(line_bps);
     Drawing {
-        title: format!("Share of a line of {line} that is forwarded{figure}"),
+        title: format!(
+            "What this router would forward of a {line} line (computed: virtual links have no rate){figure}"
+        ),
         axes: Axes {
             x: drawing.axes.x.clone(),
             y: Axis {
@@ -69,10 +71,10 @@ fn table(report: &ForwardingReport) -> Markup {
         vec![
             value(row.frame.to_string()),
             words(&row.set_up),
-            value(throughput_of(row)),
+            words(throughput_of(row)),
             value(row.bound.map_or("-", Bound::name)),
             words(predicted.unwrap_or_else(|| "-".to_owned())),
-            value(gain_of(row)),
+            words(gain_of(row)),
             value(row.samples.len().to_string()),
         ]
     };

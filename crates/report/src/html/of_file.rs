@@ -1,4 +1,4 @@
-//! [`of_file`]: what pages of real measurements that a file asks for have in common.
+//! [`of_file`]: what the pages of measurements that a file describes have in common.
 
 use maud::{Markup, html};
 
@@ -8,15 +8,15 @@ use super::tables::facts;
 use crate::drawing::Drawing;
 use crate::format;
 
-/// What a measurement says beside its figures.
+/// Notes of a measurement beside its figures.
 pub(super) struct Lists<'a> {
     /// What was requested and is missing.
     pub not_had: &'a [String],
-    /// What makes figures mean less.
+    /// Warnings: what limits the figures.
     pub warnings: &'a [String],
 }
 
-/// A whole page: title, whether it is whole, the `answers`, what was not measured, what was asked, the file. A file without a
+/// A whole page: title, whether it is complete, the `answers`, what was not measured, the configuration, the file. A file without a
 /// title is shown by its `kind`.
 pub(super) fn of_file(
     kind: &str,

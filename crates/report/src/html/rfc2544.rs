@@ -25,7 +25,7 @@ pub fn rfc2544(report: &Rfc2544Report) -> String {
     page(&format!("{} - netcliff rfc2544", headline(report)), &body(report))
 }
 
-/// What the page says in a line: the smallest frames' throughput, as that is where devices differ.
+/// Headline of the page: the smallest frames' throughput, as that is where devices differ.
 fn headline(report: &Rfc2544Report) -> String {
     let of_size = |size: &SizeReport| Some((size.frame, size.forwarded_pps().map(|_| throughput_of(size))?));
     match report.sizes.iter().find_map(of_size) {
@@ -116,7 +116,7 @@ fn throughput_table(report: &Rfc2544Report) -> Markup {
     }
 }
 
-/// What each search of a size found.
+/// Result of each search of a size.
 fn each(size: &SizeReport) -> String {
     let lower = |turn: &SearchTurn| turn.searched.bounds().map(|(lower, _)| lower);
     let found = |turn: &SearchTurn| lower(turn).map_or("-".to_owned(), |pps| format::quantity(pps, Unit::Pps));

@@ -142,7 +142,7 @@ pub fn provenance(finding: &Finding) -> Markup {
     }
 }
 
-/// Names and what is said of each.
+/// A table of names and values.
 pub(super) fn facts<'a>(facts: impl Iterator<Item = (&'a str, String)>) -> Markup {
     html! {
         div.scroll {

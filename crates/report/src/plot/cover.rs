@@ -1,12 +1,12 @@
-//! Which curves nobody would see, because another lies on them along their whole length.
+//! Curves that are invisible because another lies on them along their whole length.
 
 use super::{Plot, Series};
 
-/// Curves that are nearer than this are one to the eye [share of the axis; 2 of 290 pixels].
+/// Curves that are nearer than this look like one [share of the axis; 2 of 290 pixels].
 const NEAR: f64 = 0.007;
 
-/// The series in the order they are drawn: areas, helping lines, lines drawn through, dashed lines, points. Through the gaps of
-/// a dashed line what lies below it is seen.
+/// The series in the order they are drawn: areas, helping lines, lines drawn through, dashed lines, points. What lies below a
+/// dashed line is visible through its gaps.
 pub fn order(plot: &Plot) -> Vec<usize> {
     let layer = |index: &usize| {
         let series = &plot.series[*index];
@@ -23,7 +23,7 @@ pub fn order(plot: &Plot) -> Vec<usize> {
     order
 }
 
-/// For each series the one that is drawn later and lies on all of it; None where some of it can be seen.
+/// For each series the one that is drawn later and covers it; None if some of it is visible.
 pub fn hidden(plot: &Plot) -> Vec<Option<usize>> {
     let lines: Vec<Vec<(f64, f64)>> = plot.series.iter().map(|series| places(plot, series)).collect();
     let order = order(plot);
@@ -37,7 +37,7 @@ pub fn hidden(plot: &Plot) -> Vec<Option<usize>> {
     (0..lines.len()).map(by).collect()
 }
 
-/// Where a drawn line goes, as shares of the axes; empty for points, which leave the line below to be seen.
+/// Where a drawn line goes, as shares of the axes; empty for points, which leave the line below visible.
 fn places(plot: &Plot, series: &Series) -> Vec<(f64, f64)> {
     if series.look.line.is_none() {
         return Vec::new();

@@ -7,7 +7,7 @@ use super::{Dot, Plot};
 /// Columns of the CSV; x and y are named by their axes.
 const COLUMNS: [&str; 6] = ["curve", "", "", "low", "high", "note"];
 
-/// A value of the figure: curve, x, y, ends of the interval, and what must be said of it.
+/// A value of the figure: curve, x, y, ends of the interval, and a note.
 struct Row {
     curve: String,
     x: f64,

@@ -17,11 +17,11 @@ pub struct End {
     pub text: String,
     /// The end of the curve, as shares of both axes.
     pub from: (f64, f64),
-    /// Where the middle of the name stands.
+    /// Height of the middle of the name.
     pub at: f64,
 }
 
-/// Width that the names need; None where there is no room for them and the legend has to do.
+/// Width that the names need; None if there is no space for them, so that the legend is used.
 pub fn width(plot: &Plot, format: Format) -> Option<f64> {
     let named = named(plot);
     let widest = named.iter().map(|(_, name)| text::width(name, format.font())).fold(0.0, f64::max);

@@ -9,9 +9,9 @@ use crate::format::{self, Unit};
 /// On a logarithmic axis with a place for zero: where zero stands, and where the logarithm begins [share of the axis].
 const ZERO_AT: f64 = 0.035;
 const LOG_FROM: f64 = 0.105;
-/// What a linear axis upwards is longer than its highest value.
+/// Length of an upright linear axis over its highest value.
 const HEADROOM: f64 = 1.06;
-/// Frame sizes that are ticks, those that matter most first (bytes; RFC 2544's, jumbo frames, super-packets).
+/// Frame sizes that are ticks, the most important first (bytes; RFC 2544's, jumbo frames, super-packets).
 const FRAMES: [f64; 13] =
     [64.0, 1518.0, 9018.0, 512.0, 65536.0, 256.0, 1024.0, 128.0, 4096.0, 16384.0, 1280.0, 2048.0, 32768.0];
 
@@ -49,7 +49,7 @@ enum Steps {
 pub struct Tick {
     /// Its place, 0 to 1.
     pub at: f64,
-    /// What is written beside it.
+    /// Text beside it.
     pub label: Option<String>,
 }
 
@@ -296,7 +296,7 @@ impl Scale {
 /// A label with its place, 0 to 1.
 type Label = (f64, String);
 
-/// The frame sizes whose labels fit, those that matter most first.
+/// The frame sizes whose labels fit, the most important first.
 fn frames(labelled: &dyn Fn(Vec<f64>) -> Vec<Label>, free: &dyn Fn(&[Label]) -> bool) -> Vec<Label> {
     let mut chosen: Vec<Label> = Vec::new();
     for one in labelled(FRAMES.to_vec()) {
@@ -359,7 +359,7 @@ fn binary(bytes: f64) -> String {
     }
 }
 
-/// `100 us`, `0.1 %`: a number without the zeros after the point that say nothing.
+/// `100 us`, `0.1 %`: a number without trailing zeros after the point.
 pub fn whole(text: &str) -> String {
     let (number, unit) =
         text.split_once(' ').map_or((text, String::new()), |(number, unit)| (number, format!(" {unit}")));

@@ -1,4 +1,4 @@
-//! Which other set-ups a screen has room for, and how well all were predicted.
+//! The other set-ups that a screen shows, and how well all were predicted.
 
 use netcliff_core::EngineKind;
 use netcliff_core::finding::SetupCheck;
@@ -10,7 +10,7 @@ use crate::format;
 pub fn worst_checks(checks: &[SetupCheck], most: usize) -> Option<(Vec<&SetupCheck>, usize)> {
     let mut shown: Vec<&SetupCheck> = checks.iter().collect();
     if shown.len() > most {
-        // One without an error is the least known.
+        // One without an error comes first.
         let off = |check: &SetupCheck| worst_error(check).unwrap_or(f64::INFINITY);
         shown.sort_by(|a, b| off(b).total_cmp(&off(a)));
         shown.truncate(most);

@@ -6,7 +6,7 @@ use netcliff_core::{Figure, Finding};
 
 use crate::format::{self, Unit};
 
-/// A demand that is longer by so much is told.
+/// A service demand that is higher by this factor is reported.
 const MATTERS: f64 = 1.03;
 
 /// The heading above [`disturbance`].
@@ -20,7 +20,7 @@ pub fn disturbance(finding: &Finding) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// The longest pauses of the host's CPU that lose nothing.
+/// The longest pauses of the host's CPU without loss.
 fn pause_budget(finding: &Finding) -> Option<String> {
     let at = |budget: &PauseBudget| {
         let longest = format::quantity(budget.longest_s, Unit::Seconds);
@@ -60,7 +60,7 @@ fn outside(told: &Disturbance) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// Who else had the host's CPU.
+/// CPU time of other tasks on the host's CPU.
 fn other_tasks(others: &Pauses, told: &Disturbance) -> String {
     if others.count == 0 {
         return format!("none had the host's CPU for more than {}", shortest(others));
@@ -79,7 +79,7 @@ fn shortest(pauses: &Pauses) -> String {
     print_time_s(pauses.shortest_s)
 }
 
-/// How often and how long a CPU was away.
+/// How often and how long a CPU was paused.
 fn taken(pauses: &Pauses, told: &Disturbance) -> String {
     let steal = match pauses.steal_share {
         Some(share) if share > 0.0 => format!("; the hypervisor's steal clock says {}", format::share(share)),
@@ -104,7 +104,7 @@ fn lengths(pauses: &Pauses) -> String {
     )
 }
 
-/// How fast, and how that changed.
+/// Speed of the machine, and how that changed.
 fn speed(finding: &Finding) -> Option<String> {
     let speed = finding.speed.as_ref()?;
     let mut said = Vec::new();
@@ -155,7 +155,7 @@ fn speed(finding: &Finding) -> Option<String> {
     (!said.is_empty()).then(|| said.join("; "))
 }
 
-/// A full socket's packets are out of the caches and cost more: it then empties only at lower loads than those at which it stays empty.
+/// The packets of a full socket are out of the caches and cost more: it then empties only at lower loads than those at which it stays so.
 fn two_cliffs(speed: &Speed) -> Option<String> {
     let (empty_s, full_s) = (speed.demand_empty_s?.value, speed.demand_full_s?.value);
     let quantity = |s: f64| format::quantity(s, Unit::Seconds);

@@ -1,4 +1,4 @@
-//! The figures of the page that are absent, each with its reason: a dash is never left unexplained.
+//! The figures of the page that were not measured, each with its reason: a dash is never left unexplained.
 
 use netcliff_core::finding::ByEngine;
 use netcliff_core::{EngineKind, Finding};
@@ -14,7 +14,7 @@ pub struct NotHad {
     pub why: String,
 }
 
-/// What the finding lists as missing, and every absent figure that it does not list, grouped by reason.
+/// Figures that the finding lists as missing, and every absent figure that it does not list, grouped by reason.
 pub fn not_had(finding: &Finding) -> Vec<NotHad> {
     let listed = finding.missing.iter().map(|missing| (missing.figure.clone(), missing.why.as_str()));
     let why = if finding.partial { "the run was stopped before" } else { "no reason was recorded" };

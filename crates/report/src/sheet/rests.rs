@@ -1,4 +1,4 @@
-//! What the predicted cliff rests on, and how well the costs are known, in sentences.
+//! Costs that the predicted cliff depends on, and how well they are known, in sentences.
 
 use netcliff_core::Finding;
 use netcliff_core::finding::{CliffSensitivity, Correlated};
@@ -9,15 +9,15 @@ use crate::format::{self, Unit};
 const NAMED: usize = 3;
 /// Pairs of costs that are named.
 const PAIRS: usize = 2;
-/// An uncertainty of the cliff from one cost that is worth a word (share of it).
+/// An uncertainty of the cliff from one cost that is mentioned (share of it).
 const WORTH_A_WORD: f64 = 0.01;
 
-/// A sentence each; empty where the model did not answer.
+/// A sentence each; empty if the model has no answer.
 pub fn rests_on(finding: &Finding) -> Vec<String> {
     let mut said: Vec<String> = moves(&finding.sensitivity).into_iter().collect();
     said.extend(open(&finding.sensitivity));
     let correlated = finding.calibration.iter().flat_map(|calibration| &calibration.correlated);
-    // Costs that come out high together do so by the CPU's speed, not since they are hard to tell apart.
+    // Costs with a positive correlation follow the CPU's speed; that is not a lack of separation.
     said.extend(correlated.filter(|pair| pair.correlation < 0.0).take(PAIRS).map(apart));
     said
 }

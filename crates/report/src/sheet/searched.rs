@@ -1,4 +1,4 @@
-//! What a cliff is in a run, and how it was searched, in sentences.
+//! Definition of a run's cliff, and how it was searched, in sentences.
 
 use netcliff_core::finding::{CliffBounds, IdleTrial};
 use netcliff_core::units::{print_share, print_time_s};
@@ -6,7 +6,7 @@ use netcliff_core::{Figure, Finding};
 
 use crate::format::{self, Unit};
 
-/// Cliffs that are no farther apart are the same.
+/// Cliffs that differ by no more than this are the same (share).
 const NOTHING: f64 = 0.005;
 
 /// What "cliff" means.
@@ -94,7 +94,7 @@ pub fn contradictions(finding: &Finding) -> Vec<String> {
     finding.contradictions.iter().map(one).collect()
 }
 
-/// How the host's CPU idled, and what a trial the other way gave.
+/// How the host's CPU idled, and the result of a trial the other way.
 pub fn idle(finding: &Finding) -> Option<String> {
     let modes = finding.idle.as_ref()?;
     let said = match modes.mode.as_str() {

@@ -1,4 +1,4 @@
-//! The sentences that the figures bear out: how wrong a prediction was, and whether the host livelocks and why.
+//! Sentences on the figures: how wrong a prediction was, and whether the host livelocks and why.
 
 use netcliff_core::finding::ByEngine;
 use netcliff_core::{CpuShares, EngineKind, Figure, Finding};
@@ -21,7 +21,7 @@ pub fn error_of(figures: &ByEngine<Figure>, engine: EngineKind) -> Option<f64> {
     error.is_finite().then_some(error)
 }
 
-/// Heading of the share that is delivered at twice the cliff, with the bounds that the verdict goes by.
+/// Heading of the share that is delivered at twice the cliff, with the bounds of the verdict.
 pub fn at_twice_heading() -> String {
     format!(
         "Delivered at twice the cliff, of the peak (below {}: receive livelock; from {}: no livelock)",
@@ -41,7 +41,7 @@ pub enum Verdict {
     Flat,
 }
 
-/// The verdict with the sentence that says it and, if it falls, the CPU split that shows why.
+/// The verdict as a sentence and, if it falls, the CPU split that shows why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Livelock {
     /// What happens past the cliff.

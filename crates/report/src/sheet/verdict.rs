@@ -5,14 +5,14 @@ use netcliff_core::{EngineKind, Figure, Finding};
 use super::story::error_of;
 use crate::format::{self, Unit};
 
-/// An interval that reaches farther than this from its figure, as a share of it, is worth a word.
+/// An interval that reaches farther than this from its figure, as a share of it, is mentioned.
 const WIDE: f64 = 0.15;
-/// Confidence below which an interval says on how many repeats it rests.
+/// Confidence below which an interval's number of repeats is given.
 const SURE: f64 = 0.9;
 /// Share of void trials from which the page says that the machine was not quiet.
 const MANY_VOID: f64 = 0.25;
 
-/// The answer in a line: `Cliff 229 kpps (202-245, 94 % confidence); model 229 kpps (+0.1 %), simulation 232 kpps (+1.3 %).`
+/// The verdict in a line: `Cliff 229 kpps (202-245, 94 % confidence); model 229 kpps (+0.1 %), simulation 232 kpps (+1.3 %).`
 pub fn verdict(finding: &Finding) -> String {
     let Some(cliff) = finding.cliff_pps.wire else { return unmeasured(finding) };
     let predicted = [(EngineKind::Model, "model"), (EngineKind::Sim, "simulation")].map(|(engine, name)| {
@@ -35,7 +35,7 @@ fn unmeasured(finding: &Finding) -> String {
     }
 }
 
-/// What makes the measured cliff less than sure, a sentence each; empty: nothing does.
+/// Doubts about the measured cliff, a sentence each; empty if there are none.
 pub fn doubts(finding: &Finding) -> Vec<String> {
     let mut said = Vec::new();
     let searches = finding.searches.as_ref();
@@ -68,7 +68,7 @@ pub fn doubts(finding: &Finding) -> Vec<String> {
     said
 }
 
-/// What confidence the intervals of the cliffs and the peak have: the usual one, and those that have another; None without intervals.
+/// Confidence of the intervals of cliffs and peak: the usual one, and those that have another; None without intervals.
 pub fn confidences(finding: &Finding) -> Option<String> {
     let searches = finding.searches.as_ref().map_or(0, |searches| searches.own.searches.len());
     let names = [

@@ -1,4 +1,4 @@
-//! Offered load against delivered load: the picture of the whole house.
+//! Offered load against delivered load: the main figure.
 
 use netcliff_core::Finding;
 

@@ -11,7 +11,7 @@ use crate::terminal::comparison::percent;
 /// Below this p, corrected for all effects on a figure, an effect is marked.
 const SIGNIFICANT: f64 = 0.05;
 
-/// True where an effect is more than chance explains.
+/// True if an effect is significant.
 pub(crate) fn is_significant(effect: &Effect) -> bool {
     effect.p_corrected < SIGNIFICANT
 }

@@ -1,4 +1,4 @@
-//! An experiment as a picture: colour, dashes and point a curve, a form an engine, the stated numbers as numbered marks.
+//! An experiment as a picture: colour, dashes and point a curve, a form an engine, the reference values as numbered marks.
 
 use netcliff_core::experiment::{Answerer, Curve};
 use netcliff_core::{EngineKind, Fidelity};
@@ -78,7 +78,7 @@ fn series(drawing: &Drawing, names: &[&str], curve: &Curve) -> Series {
     let at = names.iter().position(|name| *name == curve.name).unwrap_or(0);
     let several = drawing.answerers().len() > 1;
     let who = curve.answerer.filter(|_| several).map(|answerer| answerer.to_string()).unwrap_or_default();
-    // A name stands once: at the curve that is a line, or else at the first.
+    // A name is shown once: at the curve that is a line, or else at the first.
     let of_name = || drawing.curves.iter().filter(|other| other.name == curve.name);
     let lined = |other: &&Curve| other.answerer.is_none_or(|answerer| answerer.engine == EngineKind::Model);
     let named = of_name().find(lined).or(of_name().next()).is_some_and(|first| std::ptr::eq(first, curve));
@@ -99,7 +99,7 @@ fn dot(dot: &netcliff_core::experiment::Dot) -> Option<Dot> {
     usable.then_some(Dot { x: dot.x, y: dot.y.value, low, high, base: 0.0, late: false })
 }
 
-/// How the legend shows a name: its line and its point, whoever has which of them.
+/// How the legend shows a name: its line and its point, whichever series has them.
 fn key_look(series: &[Series], at: usize) -> Look {
     let own = || series.iter().filter(|series| series.key == at).map(|series| series.look);
     let first = own().next().unwrap_or(Look::line(at % TONES.len(), at % DASHES.len(), 2.0));
@@ -111,7 +111,7 @@ fn key_look(series: &[Series], at: usize) -> Look {
     }
 }
 
-/// What the forms mean, where there are several.
+/// Meaning of the forms, if there are several.
 fn forms(drawing: &Drawing) -> Vec<(Look, String)> {
     let limits = drawing.curves.iter().flat_map(|curve| &curve.dots);
     let limits = limits.filter_map(|dot| dot.y.interval).any(|ends| ends.high == f64::INFINITY);

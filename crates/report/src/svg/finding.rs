@@ -132,7 +132,7 @@ fn cliffs(finding: &Finding) -> Option<String> {
     (!all.is_empty()).then(|| format!("cliff (triangles): {}", all.join(", ")))
 }
 
-/// The cliffs of a finding in words, for people who cannot see the picture.
+/// The cliffs of a finding in words, for readers who cannot see the picture.
 pub fn cliffs_in_words(finding: &Finding) -> String {
     let cliffs: Vec<String> = finding
         .cliff_pps
@@ -143,7 +143,7 @@ pub fn cliffs_in_words(finding: &Finding) -> String {
     if cliffs.is_empty() { "No cliff was found.".to_owned() } else { format!("The cliff: {}.", cliffs.join(", ")) }
 }
 
-/// Host and kernel under a picture's title, so that it says where it is from when it stands alone.
+/// Host and kernel under a picture's title, so that its origin is clear when it is shown alone.
 pub fn origin(finding: &Finding) -> String {
     let host = &finding.host;
     let frames = format!("{} frames", finding.setup.traffic.size);

@@ -1,4 +1,4 @@
-//! How often CPUs and sender were away, by length.
+//! How often CPUs and sender were paused, by length.
 
 use netcliff_core::Finding;
 
@@ -7,7 +7,7 @@ use crate::plot::Bars;
 use crate::plot::bars::{Group, Row};
 use crate::sheet;
 
-/// A bar a bin; None where nothing was ever away, or nothing was measured.
+/// A bar a bin; None if there were no pauses, or none were measured.
 pub fn pauses(finding: &Finding) -> Option<String> {
     bars(finding).map(|bars| bars.document())
 }

@@ -15,9 +15,9 @@ use answer::{commands, for_all, judged, verdict};
 
 /// Settings off the front that are listed; JSON has all.
 const OTHERS: usize = 5;
-/// Settings on the front that a screen has room for.
+/// Settings on the front that a screen shows.
 const ROWS: usize = 12;
-/// What stands in front of a setting: mark and figures.
+/// Widths of what precedes a setting: mark and figures.
 const FIGURES: [usize; 4] = [9, 8, 9, 6];
 
 /// The page of one load, or a line a load where there are several, with the settings that lose least over all of them: everything.
@@ -66,7 +66,7 @@ pub fn settings_brief(all: &[Advice], overall: &[Overall], style: Style) -> Stri
     page.finish()
 }
 
-/// What both pages begin with: the advice, its commands, and what was asked. Err: there is no load.
+/// How both pages begin: the advice, its commands, and the configuration. Err: there is no load.
 fn begun<'a>(all: &'a [Advice], overall: &[Overall], style: Style) -> Result<(Page, &'a Advice), String> {
     let mut page = Page::new(style);
     let Some(first) = all.first() else { return Err("no load\n".to_owned()) };
@@ -125,7 +125,7 @@ fn title(advice: &Advice) -> String {
     }
 }
 
-/// How many candidates ended where.
+/// Number of candidates by how they ended.
 fn counts(advice: &Advice) -> String {
     let count = |keep: &dyn Fn(&Candidate) -> bool| advice.candidates.iter().filter(|one| keep(one)).count();
     let simulated = count(&|one| one.engine == Some(EngineKind::Sim));
@@ -243,7 +243,7 @@ fn kept(page: &mut Page, advice: &Advice, overall: &[Overall]) {
     }
 }
 
-/// The scheme without the parameters that are as they would be if left out.
+/// The scheme without the parameters that have their default values.
 fn brief(scheme: &Scheme) -> String {
     let text = scheme.to_string();
     let Some((name, params)) = text.split_once(':') else { return text };

@@ -1,4 +1,4 @@
-//! [`brief`]: what `netcliff find` prints without `-v`: the answer and what one acts on, on a screen of 40 lines.
+//! [`brief`]: what `netcliff find` prints without `-v`: the answer and the figures to act on, on a screen of 40 lines.
 
 use netcliff_core::finding::SetupCheck;
 use netcliff_core::{Finding, quote};
@@ -13,7 +13,7 @@ const CHECKS: usize = 3;
 /// Columns of a set-up's name.
 const NAME: usize = 16;
 
-/// The verdict with what is to be doubted in it, the figures that one acts on, the bottleneck and what to do about it. The rest is in
+/// The verdict with doubts about it, the figures to act on, the bottleneck and suggestions. The rest is in
 /// [`super::finding`].
 pub fn brief(finding: &Finding, style: Style) -> String {
     let mut page = Page::new(style);
@@ -50,13 +50,13 @@ fn figures(page: &mut Page, finding: &Finding) {
         let named = |row: Row| Row { label: format!("p99 at {}", format::share_short(at.share)), ..row };
         sheet::latency(at).into_iter().filter(|row| row.label == "p99").map(named)
     }));
-    // What no engine has stands in the list of what was not measured; the cliff is always asked for.
+    // Rows that no engine has are in the list of what was not measured; the cliff is always shown.
     rows.retain(|row| !row.is_empty() || row.label == "cliff");
     page.rows(&rows);
 }
 
-/// The cliff of each other set-up with the errors of both predictions; of more than [`CHECKS`] the worst ones, and how far off the
-/// median of all is.
+/// The cliff of each other set-up with the errors of both predictions; of more than [`CHECKS`] the worst ones, and the median error
+/// of all.
 fn checks(page: &mut Page, finding: &Finding) {
     let Some((shown, hidden)) = sheet::worst_checks(&finding.checks, CHECKS) else { return };
     page.columns("CLIFF WITH");
@@ -70,7 +70,7 @@ fn checks(page: &mut Page, finding: &Finding) {
     }
 }
 
-/// Where the rest is.
+/// Where to find the rest.
 fn rest(finding: &Finding) -> String {
     let absent = sheet::not_had(finding).iter().map(|group| group.figures.len()).sum::<usize>();
     let absent = match absent {

@@ -7,14 +7,14 @@ use super::page::{Page, Tone};
 use crate::drawing::unit_of;
 use crate::format::{self, Unit};
 
-/// Most settings shown a run of facts: the rest is in the JSON.
+/// Most settings shown; the rest is in the JSON.
 const CHANGES_SHOWN: usize = 40;
 /// The same, and figures, points and notes, on a screen of 40 lines.
 const BRIEF_CHANGES: usize = 6;
 const BRIEF_ROWS: usize = 14;
 const BRIEF_POINTS: usize = 3;
 
-/// What to do where nothing could be tested.
+/// Remedy if nothing could be tested.
 const REPEAT: &str = "measure both with --repeats 5";
 
 /// How much is shown.
@@ -25,8 +25,7 @@ struct Most {
     points: usize,
 }
 
-/// The page with everything: the answer, both runs, every figure of the points they share, the bar, what else changed, what a
-/// reader must know.
+/// The page with everything: the answer, both runs, every figure of the points they share, the bar, what else changed, and notes.
 pub fn compare(comparison: &Comparison, style: Style) -> String {
     let mut page = Page::new(style);
     let most = Most { changes: CHANGES_SHOWN, rows: usize::MAX, points: usize::MAX };
@@ -70,7 +69,7 @@ fn and_more(page: &mut Page, all: usize, shown: usize) {
     }
 }
 
-/// The answer in a line, and whether it is bad news: the bar's verdict where there is a bar, else what is shown of the figures, and
+/// The answer in a line, and whether it is bad news: the bar's verdict if there is a bar, else which figures differ significantly, and
 /// what these repeats would have shown.
 pub fn answer(comparison: &Comparison) -> (bool, String) {
     if comparison.gate.is_some() {
@@ -98,7 +97,7 @@ pub fn answer(comparison: &Comparison) -> (bool, String) {
     (worse > 0, sentence)
 }
 
-/// The smallest change that would have been shown.
+/// Smallest change that these repeats would have shown.
 fn would_show(comparison: &Comparison) -> String {
     match comparison.detectable {
         Some(share) => {
@@ -135,7 +134,7 @@ fn figures(page: &mut Page, comparison: &Comparison, most: usize) {
     page.heading(&format!("B AGAINST A (MEANS OF THE REPEATS; CHANGE WITH {confidence} INTERVAL, CORRECTED P)"));
     let mut lines = Vec::new();
     let mut point = "";
-    // Of many those that show something.
+    // Of many, only those that show a difference.
     let many = comparison.rows.len() > most;
     let shows = |row: &&Row| !many || matches!(row.verdict, Verdict::Better | Verdict::Worse);
     let shown: Vec<&Row> = comparison.rows.iter().filter(shows).take(most).collect();
@@ -199,7 +198,7 @@ pub fn name(row: &Row) -> String {
     .to_owned()
 }
 
-/// The relative change in percent with its interval; "-" where A says too little.
+/// The relative change in percent with its interval; "-" where A is too uncertain.
 pub fn change(row: &Row) -> String {
     row.change.as_ref().map_or("-".to_owned(), percent)
 }
@@ -277,7 +276,7 @@ fn inconclusive(gate: Gate) -> String {
     )
 }
 
-/// A figure in a sentence, with how it stands to the bar.
+/// A figure in a sentence, with its result against the bar.
 pub fn bar_line(row: &Row) -> String {
     let bar = row.bar;
     let verdict = match bar.and_then(|bar| Some((bar, bar.p_corrected?))) {
@@ -307,7 +306,7 @@ pub fn changed_line(change: &Change) -> String {
     format!("{}: {a} -> {b}", change.name)
 }
 
-/// What a setting is in both runs; the second with how far a number moved.
+/// Values of a setting in both runs; the second with its relative change if it is a number.
 pub fn sides(change: &Change) -> (String, String) {
     let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "(absent)".to_owned());
     let share = change.change.map_or(String::new(), |share| format!(" ({:+.0} %)", share * 100.0));

@@ -11,7 +11,7 @@ pub(super) struct Split<'a> {
     pub name: String,
     pub cpus: &'a [CpuRow],
     pub exact: &'a [ExactRow],
-    /// What is said below it beside the busiest CPU.
+    /// Text below it beside the busiest CPU.
     pub demand: Option<String>,
 }
 
@@ -26,7 +26,7 @@ impl<'a> Split<'a> {
 pub(super) fn table(page: &mut Page, heading: &str, names: &str, splits: &[Split<'_>]) {
     page.heading(heading);
     let width = if names.is_empty() { 0 } else { NAMES };
-    // A column of what no meter told would only ask why.
+    // A column that no meter measured would only raise questions.
     let exact = splits.iter().any(|split| !split.exact.is_empty());
     let mut lines = vec![format!(
         "  {names:<width$}{:>4}{:>7}{:>7}{:>7}{:>9}{:>7}{:>7}{}",
@@ -46,7 +46,7 @@ pub(super) fn table(page: &mut Page, heading: &str, names: &str, splits: &[Split
 /// Width of the configurations' names.
 const NAMES: usize = 16;
 
-/// What the last column is, where there is one.
+/// Explains the last column, if there is one.
 pub(super) fn explain_exact(page: &mut Page, any: bool) {
     if any {
         page.paragraph(

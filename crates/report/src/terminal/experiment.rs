@@ -14,8 +14,8 @@ const VALUES: usize = 4;
 const VALUE: usize = 12;
 const NAME: usize = 30;
 
-/// The whole page as lines of at most `style.width` columns, ending in a newline: what was asked, the plot, a few values
-/// of each curve, the stated numbers with how far each curve is from them, what was not measured.
+/// The whole page as lines of at most `style.width` columns, ending in a newline: configuration, plot, a few values
+/// of each curve, the reference values with the distance of each curve from them, what was not measured.
 pub fn experiment(drawing: &Drawing, style: Style) -> String {
     let mut page = Page::new(style);
     page.paragraph(0, Tone::Strong, &drawing.title);

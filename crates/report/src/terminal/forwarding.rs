@@ -8,7 +8,7 @@ use super::page::Page;
 use super::rfc2544::{table, words};
 use crate::format::{self, Unit};
 
-/// Throughput by frame size and set-up, prediction and gain; what each set-up is; what was not measured.
+/// Throughput by frame size and set-up, prediction and gain; a description of each set-up; what was not measured.
 pub fn forwarding(report: &ForwardingReport, style: Style) -> String {
     let mut page = Page::new(style);
     page.head(&report.title, &report.provenance, report.partial, &report.asked);
@@ -82,7 +82,7 @@ fn against(page: &mut Page, report: &ForwardingReport) {
     }
 }
 
-/// What a set-up is, in a line.
+/// Description of a set-up, in a line.
 pub fn set_up_of(set_up: &SetUpReport) -> String {
     let Some(about) = &set_up.about else { return format!("{}: not measured", set_up.forwarding) };
     let plan = match &set_up.tune {
@@ -111,7 +111,7 @@ fn set_ups(page: &mut Page, report: &ForwardingReport) {
     }
 }
 
-/// What searches say they could not find, and gains of which nothing is known, a line each.
+/// What searches could not find, and gains that are unknown, a line each.
 pub fn missing(report: &ForwardingReport) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for row in &report.rows {

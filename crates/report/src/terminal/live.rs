@@ -9,7 +9,7 @@ use crate::format::{self, Unit};
 /// The lines of `netcliff stream -i`.
 #[derive(Debug, Default)]
 pub struct StreamLines {
-    /// The repeat whose first interval has not come yet: its columns are those that this has.
+    /// The repeat whose first interval is still to come: its columns are that one's.
     heading: Option<String>,
     /// Datagrams: what was sent and not received is lost, or still on its way.
     datagrams: bool,
@@ -21,7 +21,7 @@ impl StreamLines {
         Self { heading: None, datagrams }
     }
 
-    /// The lines that what was told is worth, each with its end; may be none.
+    /// The lines for a report, each with its end; may be none.
     pub fn lines(&mut self, told: &Told) -> String {
         match told {
             Told::Repeat { path, block_bytes, repeat } => {
@@ -59,7 +59,7 @@ impl StreamLines {
         }
         if self.shows_loss(interval) {
             let lost = interval.sent_bytes.zip(interval.received_bytes).filter(|(sent, _)| *sent > 0);
-            // What was sent before may come now.
+            // Datagrams sent before may arrive now.
             let lost = lost.map(|(sent, received)| sent.saturating_sub(received) as f64 / sent as f64);
             line += &format!("{:>9}", lost.map_or("-".to_owned(), format::loss));
         } else if !self.datagrams && interval.sent_bytes.is_some() {
@@ -78,7 +78,7 @@ impl StreamLines {
 /// The lines of `netcliff rr -i`.
 #[derive(Debug, Default)]
 pub struct RrLines {
-    /// What the next interval belongs to, where it is the first of a repeat.
+    /// The heading of the next interval, if it is the first of a repeat.
     heading: Option<String>,
 }
 

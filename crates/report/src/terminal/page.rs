@@ -14,7 +14,7 @@ const WIDE: usize = 76;
 /// Width of the names of facts and costs.
 const NAME: usize = 15;
 
-/// How a line is meant.
+/// Kind of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
     Plain,
@@ -83,7 +83,7 @@ impl Page {
         self.wrapped(tone, &indent, &indent, text);
     }
 
-    /// A name and what is said of it.
+    /// A name and its value.
     pub fn fact(&mut self, name: &str, text: &str) {
         self.wrapped(Tone::Plain, &format!("  {name:<NAME$} "), &" ".repeat(NAME + 3), text);
     }
@@ -101,14 +101,14 @@ impl Page {
         }
     }
 
-    /// What is to be doubted in what was said above; nothing where there is nothing.
+    /// Doubts about what is above; nothing if there are none.
     pub fn caution(&mut self, doubts: &[String]) {
         if !doubts.is_empty() {
             self.paragraph(0, Tone::Alarm, &format!("Caution: {}.", doubts.join("; ")));
         }
     }
 
-    /// How the page of a measurement begins: what, when, whether it is whole, and what was asked.
+    /// How the page of a measurement begins: title, time, whether it is complete, and the configuration.
     pub fn head(&mut self, title: &str, provenance: &Provenance, partial: bool, asked: &[(String, String)]) {
         let date = format::date_utc(provenance.started_unix_s);
         let title = if title.is_empty() { String::new() } else { format!(": {title}") };

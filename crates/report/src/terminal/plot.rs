@@ -15,7 +15,7 @@ const ROWS: usize = 12;
 type Cell = u8;
 
 /// The plot with its axes and legend, or nothing where the sweep holds no throughput. Where points of several engines fall
-/// into one cell its mark says so: none is hidden under another. Fits 80 columns; on less than that there is no plot.
+/// into one cell its mark shows it: none is hidden under another. Fits 80 columns; on less than that there is no plot.
 pub fn delivered(finding: &Finding, style: Style) -> String {
     let points: Vec<(EngineKind, f64, f64)> = finding.sweep.iter().filter_map(coordinates).collect();
     let max = |pick: fn(&(EngineKind, f64, f64)) -> f64| points.iter().map(pick).fold(0.0, f64::max);
@@ -53,7 +53,7 @@ fn bit(engine: EngineKind) -> Cell {
     }
 }
 
-/// The mark of a cell: a measurement alone, or with what was computed there too; model and simulation likewise.
+/// The mark of a cell: a measurement alone, or with a computed point; model and simulation likewise.
 fn glyph(cell: Cell, style: Style) -> char {
     let marks = match cell {
         0 => return ' ',

@@ -14,7 +14,7 @@ use brief::answer;
 
 pub use brief::rfc2544_brief;
 
-/// The answer in a line, then a table a test, what was not measured, what a reader must know, and the set-up.
+/// The answer in a line, then a table a test, what was not measured, notes, and the set-up.
 pub fn rfc2544(report: &Rfc2544Report, style: Style) -> String {
     let mut page = Page::new(style);
     answer(&mut page, report);
@@ -71,7 +71,7 @@ fn searched(report: &Rfc2544Report) -> String {
     format!("{}{spent}", search(&report.asked))
 }
 
-/// How throughput is searched, and for what where no goals were written.
+/// How throughput is searched, and the goal if none was given.
 fn search(asked: &Settings) -> String {
     let rounds = rounds(asked.searches);
     let by = match (asked.search, asked.goals.len()) {
@@ -87,7 +87,7 @@ fn search(asked: &Settings) -> String {
     format!("{by}{rounds}; trials of {trials}, loss allowed: {tolerated}, width {width}")
 }
 
-/// How often each size was searched, where that was more than once.
+/// Number of searches of each size, if it is more than one.
 fn rounds(searches: u32) -> String {
     if searches > 1 { format!(", {searches} a size, round by round over the sizes") } else { String::new() }
 }
@@ -134,7 +134,7 @@ fn throughput(tables: &mut Tables, report: &Rfc2544Report) {
         let Some(searched) = &size.throughput else { continue };
         let bits = size.forwarded_pps().map(|pps| pps * 8.0 * (size.mean_bytes + 20.0));
         let mut row = vec![size.frame.to_string(), throughput_of(size)];
-        // What was not offered did not fail.
+        // A load that was not offered did not fail.
         let failed = || searched.found.first().filter(|_| !size.is_lower_limit()).and_then(|found| found.upper_pps);
         row.extend((!several).then(|| pps(failed())));
         row.push(bits.map_or("-".to_owned(), |bits| format::quantity(bits, Unit::Bps)));

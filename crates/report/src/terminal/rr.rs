@@ -14,8 +14,8 @@ use super::cpus::{self, Split};
 use super::page::{Page, Tone};
 use crate::format::{self, Unit};
 
-/// The page, configuration by configuration: what was done, rate, latency, one-way delays, CPU time by end and method,
-/// what a reader must know. Several configurations begin with a table of all.
+/// The page, configuration by configuration: settings, rate, latency, one-way delays, CPU time by end and method,
+/// and notes. Several configurations begin with a table of all.
 pub fn rr(run: &RrRun, style: Style) -> String {
     let mut page = Page::new(style);
     if run.rows.len() > 1 {
@@ -217,7 +217,7 @@ fn cost(page: &mut Page, cost: &Cost) {
     }
 }
 
-/// Each CPU of both ends' hosts; records of old have none.
+/// Each CPU of both ends' hosts; records of earlier versions have none.
 fn hosts(page: &mut Page, cpus: &HostCpus) {
     if !cpus.system.is_empty() {
         let heading = "CPUS OF THE HOST (/proc/stat, nice in user; exact: eBPF; medians)";

@@ -14,7 +14,7 @@ use super::cpus::{self, Split};
 use super::page::{Page, Tone};
 use crate::format::{self, Unit};
 
-/// The page: the verdict, what was asked and in force, goodput, CPU at both ends and of the host, the wire, what was not measured.
+/// The page: verdict, configuration and values in force, goodput, CPU at both ends and of the host, the wire, what was not measured.
 pub fn stream(report: &StreamReport, style: Style) -> String {
     let mut page = Page::new(style);
     page.head("stream", &report.provenance, report.partial, &[]);
@@ -165,7 +165,7 @@ fn split<'a>(row: &StreamRow, cpus: &'a [CpuRow], exact: &'a [ExactRow], us_per_
     Split { name: name(row), cpus, exact, demand: Some(format!("{} us/KiB received", number(us_per_kib))) }
 }
 
-/// What arrived at the receiving side's devices, and what it cost to be told of it.
+/// Packets at the receiving side's devices, and how many of them a softirq and an interrupt had.
 fn received(page: &mut Page, report: &StreamReport) {
     let rows: Vec<_> = report.rows.iter().filter_map(|row| Some((row, row.device?))).collect();
     if rows.iter().all(|(_, device)| device.received_per_s.is_none()) {

@@ -90,7 +90,7 @@ fn configurations(page: &mut Page, report: &TransferReport) {
     known(page, report);
 }
 
-/// The same where the settings need more than a line: the first configuration in full, of the others what is not as in the first.
+/// The same where the settings need more than a line: the first configuration in full, of the others only what differs from it.
 fn in_words(page: &mut Page, report: &TransferReport, measures: &[TransferMeasure]) {
     let Some(first) = report.rows.first() else { return };
     let heads: Vec<&str> = measures.iter().map(|measure| measure.label()).collect();

@@ -5,7 +5,7 @@ use netcliff_core::tuning::{PlanSheet, in_short};
 use super::Style;
 use super::page::{Page, Tone};
 
-/// An effect longer than this is told once (bytes): more than a line.
+/// An effect longer than this is given once (bytes): more than a line.
 const LONG: usize = 80;
 
 /// Each setting with its reason, its source and what it is expected to change; then what the plan does not do.
@@ -25,7 +25,7 @@ pub fn plan(plan: &PlanSheet, style: Style) -> String {
         page.paragraph(2, Tone::Strong, &format!("{}: {} -> {}", one.name, in_short(&one.old), in_short(&one.new)));
         page.paragraph(4, Tone::Plain, &format!("why: {} [{}]", one.reason, one.source));
         if let Some(effect) = &one.effect {
-            // Several settings that work as one are told once.
+            // Several settings that work as one are explained once.
             let said = plan.proposals[..place]
                 .iter()
                 .find(|before| before.effect.as_ref() == Some(effect) && effect.len() > LONG);

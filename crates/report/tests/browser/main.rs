@@ -13,6 +13,9 @@ mod layout;
 mod looks;
 #[path = "../report/pages.rs"]
 mod pages;
+#[path = "../report/routers.rs"]
+#[allow(dead_code)]
+mod routers;
 mod script;
 
 use std::path::PathBuf;
@@ -47,4 +50,4 @@ impl Pages {
 }
 
 /// Every kind of page.
-const KINDS: [&str; 5] = ["find", "experiment", "limits", "rfc2544", "transfers"];
+const KINDS: [&str; 7] = ["find", "experiment", "limits", "rfc2544", "transfers", "forwarding", "compare"];

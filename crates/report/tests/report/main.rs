@@ -8,6 +8,7 @@ mod links;
 mod pages;
 mod reference;
 mod rfc2544;
+mod routers;
 mod screens;
 mod sources;
 mod svg;

@@ -7,7 +7,7 @@ use netcliff_lab::transfers::TransferReport;
 use netcliff_report::drawing::{Drawing, NotHad};
 use netcliff_report::html;
 
-use crate::fixture;
+use crate::{fixture, routers};
 
 /// Name and page of each kind.
 pub fn pages() -> Vec<(&'static str, String)> {
@@ -19,6 +19,8 @@ pub fn pages() -> Vec<(&'static str, String)> {
         ("limits", html::experiment(&limits())),
         ("rfc2544", html::rfc2544(&rfc2544())),
         ("transfers", html::transfers(&transfers, &blocks)),
+        ("forwarding", html::forwarding(&routers::report(), &routers::drawing(&routers::report()))),
+        ("compare", html::compare(&routers::compared([0.799, 0.801], Some(0.05)))),
     ]
 }
 

@@ -2,13 +2,11 @@
 
 use netcliff_core::parts::Memory;
 use netcliff_core::{Bus, Host, Provenance};
-use netcliff_lab::compare::{Comparison, Measured, compare};
-use netcliff_lab::forwarding::ForwardingReport;
 use netcliff_lab::limits::{System, USUAL_SIZES_BYTES, curves, roofline};
 use netcliff_report::drawing::Drawing;
 use netcliff_report::{Style, terminal};
 
-use crate::forwarding;
+use crate::routers::compared;
 
 /// Every line fits, all fit a screen, and the answer begins with these words.
 fn screen(page: &str, width: usize, begins: &str) {
@@ -52,23 +50,6 @@ fn limits_says_the_bound_and_what_was_measured_first() {
         assert!(words.contains("measured cliff: 142 kpps") && words.contains("bound by"), "{page}");
         insta::assert_snapshot!(format!("limits_{width}"), page);
     }
-}
-
-/// The second run against the first, whose throughputs are `factors` of it, round by round.
-fn compared(factors: [f64; 2], fail_if_slower: Option<f64>) -> Comparison {
-    let run = |name: &str, factors: [f64; 2]| {
-        let mut report: ForwardingReport = forwarding::report();
-        for row in &mut report.rows {
-            // Each is the router's own, so that each can be tested.
-            row.bound = None;
-            for (sample, factor) in row.samples.iter_mut().zip(factors) {
-                sample.throughput_pps = sample.throughput_pps.map(|pps| pps * factor);
-            }
-        }
-        let json = serde_json::to_string(&report).expect("plain data");
-        Measured::of_json(name, &json).expect("as --json prints it")
-    };
-    compare(&run("before.json", [0.999, 1.001]), &run("after.json", factors), fail_if_slower).expect("the same kind")
 }
 
 #[test]

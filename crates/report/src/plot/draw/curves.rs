@@ -40,7 +40,7 @@ fn curve(plot: &Plot, frame: &Frame, index: usize, hidden: bool) -> Markup {
                 path d=(band(plot, frame, run)) fill="currentColor" opacity="0.22" stroke="none" {}
             }
             @if let Some((dash, width)) = series.look.line.filter(|_| run.len() > 1) {
-                // What another curve lies on shows at both sides of it.
+                // What another curve covers is visible at both sides of it.
                 @if hidden { path d=(line(frame, run)) fill="none" stroke="currentColor" stroke-width=(number(width + 5.0)) opacity="0.35" {} }
                 path d=(line(frame, run)) fill="none" stroke="currentColor" stroke-width=(number(width)) stroke-linejoin="round" stroke-dasharray=[swatch::dashes(dash)] {}
             }
@@ -92,7 +92,7 @@ fn area(plot: &Plot, frame: &Frame, run: &[Placed<'_>]) -> String {
 }
 
 fn band(plot: &Plot, frame: &Frame, run: &[Placed<'_>]) -> String {
-    // Zero's own interval is no area: it would cover decades that nothing was seen in.
+    // Zero's own interval is no area: it would cover decades in which nothing was measured.
     let drawn: Vec<&Placed<'_>> = run.iter().filter(|(dot, _)| !plot.y.is_apart(dot.y)).collect();
     if drawn.len() < 2 {
         return String::new();
@@ -113,7 +113,7 @@ fn bars(plot: &Plot, frame: &Frame, series: &Series) -> String {
         plot.y.place(dot.y)?;
         let x = plot.x.place(dot.x)?;
         let (low, high) = (frame.at(x, plot.y.clipped(dot.low.max(0.0))), frame.at(x, plot.y.clipped(dot.high)));
-        // The bound of a zero is a short stroke at its end, so that it is not read as an error bar of something seen.
+        // The bound of a zero is a short stroke at its end, so that it is not read as an error bar of a measured value.
         if plot.y.is_apart(dot.y) && !plot.y.is_apart(dot.high) {
             return Some(format!(
                 "M{} {}L{} {}",
@@ -149,7 +149,7 @@ fn points(frame: &Frame, index: usize, series: &Series, runs: &[Vec<Placed<'_>>]
                 @if dot.is_at_least() { (arrow(at)) }
             }
         } @else if !series.look.area {
-            // A line of one point would not be seen.
+            // A line of one point would be invisible.
             @for (dot, at) in shown.into_iter().filter(|(dot, _)| lonely.contains(&dot.x)) {
                 (swatch::point(super::super::Marker { shape: 0, filled: !dot.late }, at))
             }

@@ -1,4 +1,4 @@
-//! Below the plot: the legend where names at the curves' ends do not do, what forms mean, and the notes. A page shows
+//! Below the plot: the legend if the names at the curves' ends do not suffice, the meaning of forms, and the notes. A page shows
 //! these itself.
 
 use super::{LINE, Lines};
@@ -12,7 +12,7 @@ const COLUMNS: f64 = 22.0;
 pub fn draw(plot: &Plot, format: Format, top: f64, named: bool) -> Lines {
     let mut foot = Lines { top: top + 2.0, markup: String::new() };
     let entries = plot.entries();
-    // A name at a curve's end needs no legend, unless it has to say what lies on the curve.
+    // A name at a curve's end needs no legend, unless it names a curve that covers it.
     let keys: Vec<(&Look, &str)> = plot
         .keys
         .iter()

@@ -1,4 +1,4 @@
-//! Axes: lines, grid, ticks, labels, the break below which zero stands, and the name of the x axis.
+//! Axes: lines, grid, ticks, labels, the break below which zero lies, and the name of the x axis.
 
 use maud::{Markup, html};
 

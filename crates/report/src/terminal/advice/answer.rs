@@ -1,4 +1,4 @@
-//! The advice in a line, the commands that set it, and how it stands to the constraints.
+//! The advice in a line, the commands that set it, and its result against the constraints.
 
 use netcliff_core::Advice;
 use netcliff_core::advice::{Candidate, FRONT, Overall, Standing, Verdict};
@@ -49,7 +49,7 @@ pub(super) fn commands(page: &mut Page, advice: &Advice, candidates: &[&Candidat
     }
 }
 
-/// What is advised and what it gives, in a line, and how sure that is.
+/// The setting advised and its figures, in a line, with the confidence.
 pub(super) fn verdict(page: &mut Page, advice: &Advice) {
     let names: Vec<String> = advice.advised.iter().map(brief).collect();
     let load =
@@ -96,7 +96,7 @@ fn zone_of(advice: &Advice, zone: f64) -> String {
     format!("{}{of_cpu}", format::quantity(zone, unit_of(advice.goal.measure.dimension)))
 }
 
-/// How the advised ones stand to the constraints, and which others are as good.
+/// Result of the advised settings against the constraints, and which others are as good.
 pub(super) fn judged(page: &mut Page, advice: &Advice) {
     if advice.constraints.is_empty() && advice.alike.is_empty() {
         return;

@@ -7,7 +7,7 @@ use crate::format;
 use crate::terminal::Style;
 use crate::terminal::page::{Page, Tone};
 
-/// What `netcliff rfc2544` prints without what one does not act on: a line a frame size and test.
+/// What `netcliff rfc2544` prints without `-v`: a line a frame size and test.
 pub fn rfc2544_brief(report: &Rfc2544Report, style: Style) -> String {
     let mut page = Page::new(style);
     answer(&mut page, report);
@@ -28,7 +28,7 @@ pub fn rfc2544_brief(report: &Rfc2544Report, style: Style) -> String {
     page.finish()
 }
 
-/// What was found, and whether it can be trusted.
+/// The result, and whether it can be trusted.
 pub(super) fn answer(page: &mut Page, report: &Rfc2544Report) {
     let title = format!("netcliff {}: forwarding by RFC 2544", report.provenance.version);
     page.paragraph(0, Tone::Strong, &title);
@@ -41,7 +41,7 @@ pub(super) fn answer(page: &mut Page, report: &Rfc2544Report) {
     }
 }
 
-/// Throughput by frame size in a line, with what it rests on: `Throughput without loss: 64B 400 kpps, 1518B >= 350 kpps (limit: the
+/// Throughput by frame size in a line, with its limits: `Throughput without loss: 64B 400 kpps, 1518B >= 350 kpps (limit: the
 /// tester).`
 fn verdict(report: &Rfc2544Report) -> String {
     if !report.asked.tests.throughput {

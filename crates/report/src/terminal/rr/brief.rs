@@ -1,4 +1,4 @@
-//! [`rr_brief`]: what `netcliff rr` prints without `-v`: the answer, what one acts on, what is to be doubted.
+//! [`rr_brief`]: what `netcliff rr` prints without `-v`: the answer, the figures to act on, and doubts.
 
 use netcliff_lab::rr::{OneWay, Report, RrRecord, RrRun, RrSample, ThreadCost, doubts as of_host, limited_by};
 
@@ -6,7 +6,7 @@ use super::{Page, Style, Tone, asked, load, over_repeats, overview};
 use crate::format::{self, Unit};
 use crate::terminal::{SURER, WIDE, beside};
 
-/// The verdict with what is to be doubted in it and the figures that one acts on; of several configurations a line each. The rest
+/// The verdict with doubts about it and the figures to act on; of several configurations a line each. The rest
 /// is in [`super::rr`].
 pub fn rr_brief(run: &RrRun, style: Style) -> String {
     let mut page = Page::new(style);
@@ -42,7 +42,7 @@ fn head(page: &mut Page, record: &RrRecord) {
     }
 }
 
-/// The verdict and what is to be doubted in it, as both pages begin.
+/// The verdict and doubts about it, as both pages begin.
 pub(super) fn answer(page: &mut Page, record: &RrRecord) {
     page.paragraph(0, Tone::Strong, &format!("{}.", verdict(record)));
     page.caution(&doubts(record));
@@ -57,7 +57,7 @@ fn of_what(page: &mut Page, report: &Report) {
 }
 
 /// `45.2 k/s (mean of 5 repeats, 44.9-45.5, 95 % confidence), round trip 21.3 us median, 38 us p99; limited by the server's
-/// thread (99 % of its CPU)`; of an open loop the latency first, as the rate is what was asked for.
+/// thread (99 % of its CPU)`; of an open loop the latency first, as the rate is the requested one.
 fn verdict(record: &RrRecord) -> String {
     let report = &record.report;
     if report.transactions == 0 {
@@ -100,7 +100,7 @@ fn most(rows: &[RrRecord]) -> String {
     format!("Of {} configurations most with flows {flows}, depth {depth}: {}", rows.len(), verdict(best))
 }
 
-/// What makes the verdict less than sure, a sentence each.
+/// Doubts about the verdict, a sentence each.
 fn doubts(record: &RrRecord) -> Vec<String> {
     let report = &record.report;
     let mut said: Vec<String> = beside(&report.notes).collect();
@@ -112,7 +112,7 @@ fn doubts(record: &RrRecord) -> Vec<String> {
     said
 }
 
-/// The same of several configurations: what all may share is said once, with the worst of them.
+/// The same of several configurations: doubts that all may share are given once, with the worst of them.
 fn doubts_of_several(rows: &[RrRecord]) -> Vec<String> {
     let mut said = Vec::new();
     let widths: Vec<f64> = rows.iter().filter_map(wide).collect();
@@ -129,12 +129,12 @@ fn doubts_of_several(rows: &[RrRecord]) -> Vec<String> {
     said
 }
 
-/// Half the width of the mean's interval where that is worth a word.
+/// Half the width of the mean's interval if it is worth mentioning.
 fn wide(record: &RrRecord) -> Option<f64> {
     record.known.as_ref().and_then(|known| known.half_width).filter(|width| *width > WIDE)
 }
 
-/// What the counts and the host's CPUs say against the figures.
+/// Doubts from the counts and the host's CPUs.
 fn counted(record: &RrRecord) -> Vec<String> {
     let report = &record.report;
     let mut said = Vec::new();

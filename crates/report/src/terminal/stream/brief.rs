@@ -1,4 +1,4 @@
-//! [`stream_brief`]: what `netcliff stream` prints without `-v`: the answer, what one acts on, what is to be doubted.
+//! [`stream_brief`]: what `netcliff stream` prints without `-v`: the answer, the figures to act on, and doubts.
 
 use netcliff_core::Figure;
 use netcliff_core::stream::{EndCpu, StreamReport, StreamRow};
@@ -10,10 +10,10 @@ use crate::terminal::{SURER, WIDE, beside};
 
 /// Warnings that are shown; `-v` shows all.
 const WARNINGS: usize = 3;
-/// From so many columns on the table of a sweep says what limited each configuration.
+/// From so many columns on the table of a sweep shows what limited each configuration.
 const WITH_LIMITS: usize = 100;
 
-/// The verdict with what is to be doubted in it, the figures that one acts on, and the warnings. The rest is in
+/// The verdict with doubts about it, the figures to act on, and the warnings. The rest is in
 /// [`super::stream`].
 pub fn stream_brief(report: &StreamReport, style: Style) -> String {
     let mut page = Page::new(style);
@@ -39,7 +39,7 @@ pub fn stream_brief(report: &StreamReport, style: Style) -> String {
     page.finish()
 }
 
-/// The verdict and what is to be doubted in it, as both pages begin.
+/// The verdict and doubts about it, as both pages begin.
 pub(super) fn answer(page: &mut Page, report: &StreamReport) {
     page.paragraph(0, Tone::Strong, &format!("{}.", verdict(report)));
     page.caution(&doubts(report));
@@ -64,13 +64,13 @@ fn verdict(report: &StreamReport) -> String {
     format!("{lead}{}{loss}{limit}", goodput(best))
 }
 
-/// Over the repeats, and how many have it.
+/// Mean over the repeats, and how many have it.
 fn mean(row: &StreamRow) -> Option<(Figure, usize)> {
     let values: Vec<f64> = row.samples.iter().filter_map(|sample| sample.goodput_bps).collect();
     Some((stats::mean(&values)?.not_negative(), values.len()))
 }
 
-/// The mean with its interval, or why it has none.
+/// The mean with its interval, or why there is none.
 fn goodput(row: &StreamRow) -> String {
     let Some((mean, repeats)) = mean(row) else { return median(row.goodput_bps, Unit::Bps) };
     let value = format::value(&mean, Unit::Bps);
@@ -83,7 +83,7 @@ fn goodput(row: &StreamRow) -> String {
     }
 }
 
-/// What makes the verdict less than sure, a sentence each.
+/// Doubts about the verdict, a sentence each.
 fn doubts(report: &StreamReport) -> Vec<String> {
     let mut said: Vec<String> = beside(&report.warnings).collect();
     let widths = report.rows.iter().filter_map(|row| row.known.as_ref()?.half_width);
@@ -106,7 +106,7 @@ fn doubts(report: &StreamReport) -> Vec<String> {
     said
 }
 
-/// Of the datagrams that were sent.
+/// Share of the datagrams sent that were lost.
 fn loss(row: &StreamRow) -> Option<f64> {
     let counts = row.datagrams.filter(|counts| counts.sent > 0)?;
     Some(counts.lost as f64 / counts.sent as f64)
@@ -157,7 +157,7 @@ fn sweep(page: &mut Page, rows: &[StreamRow]) {
             (false, None) => "-".to_owned(),
         };
         let limit = row.limited_by.as_deref().filter(|_| limits).map_or(String::new(), |limit| {
-            // The figure behind it is in the verdict and with -v.
+            // The figure that shows it is in the verdict and with -v.
             format!("  {}", limit.split(" (").next().unwrap_or(limit))
         });
         lines.push(format!(
@@ -176,7 +176,7 @@ fn busy(cpu: EndCpu) -> String {
     cpu.busy.map_or("-".to_owned(), |busy| format::share_short(busy.median))
 }
 
-/// Those that say more than the verdict does.
+/// Warnings that add to the verdict.
 fn warnings(report: &StreamReport) -> Vec<String> {
     let endings = ["it is what limits the rate", "softirqs and other programs included"];
     let is_said = |warning: &String| endings.iter().any(|ending| warning.ends_with(ending));
@@ -184,7 +184,7 @@ fn warnings(report: &StreamReport) -> Vec<String> {
     report.warnings.iter().filter(|warning| !is_said(warning) && !beside.contains(warning)).cloned().collect()
 }
 
-/// What of the configurations was not measured; what of a configuration was not is in the page with `-v`.
+/// Configurations that were cut short, and what a partial run lacks; what a configuration lacks is in the page with `-v`.
 fn not_measured(report: &StreamReport) -> Vec<String> {
     let cut =
         report.rows.iter().filter_map(|row| Some(format!("{}: cut short: {}", name(row), row.cut_short.as_ref()?)));

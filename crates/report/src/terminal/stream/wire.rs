@@ -1,4 +1,4 @@
-//! What went over the wire: segments, datagrams, what was lost of them.
+//! Traffic on the wire: segments, datagrams, and their losses.
 
 use netcliff_core::stream::{Spread, StreamReport, StreamRow, TcpRow, UdpRow};
 

@@ -1,4 +1,4 @@
-//! Marked places: pointers above the plot, levels across it, and stated numbers.
+//! Marked places: pointers above the plot, levels across it, and reference values.
 
 use maud::{Markup, html};
 
@@ -43,7 +43,7 @@ fn haloed(at: (f64, f64), anchor: &str, words: &str, bold: bool) -> Markup {
     }
 }
 
-/// Stated numbers: a diamond, or a dashed line where one of both is stated, with its place in the list.
+/// Reference values: a diamond, or a dashed line if only one of both coordinates is given, with its number in the list.
 pub fn stated(plot: &Plot, frame: &Frame) -> Markup {
     let mut taken: Vec<(f64, f64)> = Vec::new();
     html! {
@@ -126,7 +126,7 @@ fn number_at(
             .iter()
             .all(|other| (other.0 - at.0).abs() > 2.2 * wide.max(12.0) / 2.0 || (other.1 - at.1).abs() > 1.05 * font)
     };
-    // The number left out stands in the list, with the values.
+    // The number left out is in the list, with the values.
     let at = tries.into_iter().find(|at| within(at) && free(at))?;
     taken.push(at);
     Some(at)
