@@ -39,12 +39,12 @@ use netcliff_lab::{costs, inputs};
 use crate::args::{Meter, StoreArgs};
 use crate::output;
 
-/// Opens the store that was asked for.
+/// Opens the store that the options name.
 pub fn open_store(args: &StoreArgs) -> anyhow::Result<Store> {
     Ok(Store::open(&store_path(args)?)?.naming(args.name.clone()))
 }
 
-/// A name for what is not kept would name nothing.
+/// Refuses `--name` if nothing is kept.
 pub fn refuse_name(args: &StoreArgs, kept: bool, remedy: &str) -> anyhow::Result<()> {
     match args.name.as_ref().filter(|_| !kept) {
         None => Ok(()),
@@ -52,12 +52,12 @@ pub fn refuse_name(args: &StoreArgs, kept: bool, remedy: &str) -> anyhow::Result
     }
 }
 
-/// The store that was asked for, which need not exist.
+/// Path of the store that the options name, which need not exist.
 pub fn store_path(args: &StoreArgs) -> anyhow::Result<PathBuf> {
     args.db.clone().map_or_else(default_store, Ok)
 }
 
-/// The host that `--host` names with the changes of `--set`; says whose costs they are where none is named and people read it.
+/// The host that `--host` names with the changes of `--set`; if none is named and people read it, reports the origin of the costs.
 pub fn costs(name: Option<&str>, set: &[String], store: &StoreArgs, for_people: bool) -> anyhow::Result<Host> {
     let path = || store_path(store).map_err(|error| error.to_string());
     let costs = costs::named(name, path).map_err(output::usage)?;
@@ -91,7 +91,7 @@ pub fn data_dir() -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-/// Writes a new file in the temporary directory, for this user's eyes: under a name that nobody can have taken or linked before.
+/// Writes a new file in the temporary directory, readable by this user only: under a name that cannot have been taken or linked before.
 pub fn write_temporary(stem: &str, ending: &str, text: &str) -> std::io::Result<PathBuf> {
     use std::hash::{BuildHasher, Hasher};
     let number = std::hash::RandomState::new().build_hasher().finish();
@@ -106,12 +106,12 @@ fn first_cpu(cpus: &[usize]) -> Option<u32> {
     cpus.first().and_then(|cpu| u32::try_from(*cpu).ok())
 }
 
-/// A list of CPUs as such, where it has several: one alone is the CPU of all threads.
+/// The list of CPUs if it has several, else empty: one alone is the CPU of all threads.
 fn several(cpus: &[usize]) -> Vec<usize> {
     if cpus.len() > 1 { cpus.to_vec() } else { Vec::new() }
 }
 
-/// The command line as typed, in the words of a shell.
+/// The command line as typed, quoted for a shell.
 pub fn command_line() -> String {
     let mut words: Vec<String> = std::env::args_os().map(|word| shell(&word.to_string_lossy()).into_owned()).collect();
     if let Some(program) = words.first_mut() {
@@ -125,7 +125,7 @@ pub fn now_unix_s() -> f64 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 
-/// Without the host's root, namespaces need a user namespace; what that costs is said in the page.
+/// Without the host's root, namespaces need a user namespace; the page says how that limits the result.
 pub fn enter_user_namespace() -> Option<String> {
     match Permission::probe() {
         Permission::MayEnterUserNamespace => testbed::enter_user_namespace().err().map(|error| error.to_string()),
@@ -152,7 +152,7 @@ pub fn stop_on_signal() -> anyhow::Result<Arc<AtomicBool>> {
                 output::say("netcliff: stopping; what was measured is kept (once more to leave at once)");
             }
             Some(first) if first.elapsed() < SAME_STOP => {}
-            // Asked twice: leave at once; the journal lets the next start clean up.
+            // Second signal: leave at once; the journal lets the next start clean up.
             Some(_) => std::process::exit(1),
         }
     })
@@ -160,7 +160,7 @@ pub fn stop_on_signal() -> anyhow::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// Refuses a file that could not be written in the end, before anything is measured for it.
+/// Refuses a file that could not be written in the end, before anything is measured.
 pub fn refuse_unwritable(path: Option<&Path>) -> anyhow::Result<()> {
     let Some(path) = path else { return Ok(()) };
     let before = std::fs::metadata(path);
@@ -176,7 +176,7 @@ pub fn refuse_unwritable(path: Option<&Path>) -> anyhow::Result<()> {
             _ => refuse_unwritable(Some(&target)),
         };
     }
-    // Who opens a pipe waits for its reader.
+    // Opening a pipe would block until its reader does.
     if before.as_ref().is_ok_and(|file| !file.is_file() && !file.is_dir()) {
         return Ok(());
     }
@@ -189,7 +189,7 @@ pub fn refuse_unwritable(path: Option<&Path>) -> anyhow::Result<()> {
     };
     opened.map_err(refused)?;
     if before.is_err() {
-        // It is not there before it has something to say.
+        // The file must not exist before it has content.
         let _ = std::fs::remove_file(path);
     }
     Ok(())
@@ -216,7 +216,7 @@ pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
 }
 
 impl Meter {
-    /// As the host's meters are chosen.
+    /// The preference in terms of the host's meters.
     pub fn preference(self) -> netcliff_host::cpu::Preference {
         use netcliff_host::cpu::{Method, Preference};
         match self {

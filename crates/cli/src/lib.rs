@@ -1,4 +1,4 @@
-//! `netcliff`: arguments, progress and exit codes. What it does is in the other crates.
+//! `netcliff`: arguments, progress and exit codes. The work is done in the other crates.
 //!
 //! stdout carries data only; progress, hints and errors go to stderr. Exit code 0: done; 1: the measurement failed
 //! or was stopped; 2: wrong usage; 3: inconclusive.
@@ -50,11 +50,11 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// The points that a command line of `predict` or `simulate` asks to be computed, as those commands read it on a machine without a
-/// store, files that it names included; none of any other command. `words` begin with the name of the program.
+/// The points that a command line of `predict` or `simulate` computes, as those commands read it on a machine without a
+/// store, including files that it names; none for any other command. `words` begin with the name of the program.
 ///
 /// # Errors
-/// What the user would be told: it is no command line, or its values cannot be.
+/// The message that the user would get: it is no command line, or its values are invalid.
 pub fn points_of<W: Into<OsString> + Clone>(words: impl IntoIterator<Item = W>) -> Result<Vec<Point>, String> {
     let mut cli = Cli::try_parse_from(words).map_err(|error| error.render().to_string())?;
     // Below a file there is none: the answer depends on the words alone, not on what this machine measured last.

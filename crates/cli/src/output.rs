@@ -1,11 +1,11 @@
-//! Data to stdout, words to stderr, and exit codes.
+//! Data to stdout, messages to stderr, and exit codes.
 
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use netcliff_report::{Style, format};
 
-/// A failure that is the user's input: exit code 2.
+/// An error in the user's input: exit code 2.
 #[derive(Debug)]
 pub struct Usage(pub String);
 
@@ -17,7 +17,7 @@ impl std::fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
-/// An input that cannot be used, as an error with exit code 2.
+/// An invalid input, as an error with exit code 2.
 pub fn usage(error: impl std::fmt::Display) -> anyhow::Error {
     anyhow::Error::new(Usage(error.to_string()))
 }
@@ -36,7 +36,7 @@ pub fn json_line(value: &impl serde::Serialize) -> anyhow::Result<()> {
     data(&(serde_json::to_string(value)? + "\n"))
 }
 
-/// Sentences to stdout, at the terminal's width where it is one: what is read by a program stays on one line.
+/// Sentences to stdout, wrapped at the terminal's width if it is one: what a program reads stays on one line.
 pub fn sentences(text: &str) -> anyhow::Result<()> {
     match columns(&std::io::stdout()) {
         Some(width) => data(&format::sentences(text, width)),
@@ -44,9 +44,9 @@ pub fn sentences(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// A line to stderr, at the terminal's width where it is one. Nobody can be told if that fails.
+/// A line to stderr, wrapped at the terminal's width if it is one. A failure of that cannot be reported.
 pub fn say(text: impl std::fmt::Display) {
-    // What is told may come from a file or a far end.
+    // The text may come from a file or a far end.
     let text = format::printable(&text.to_string());
     let text = columns(&std::io::stderr()).map_or_else(|| text.clone(), |width| format::sentences(&text, width));
     let _ = writeln!(std::io::stderr().lock(), "{text}");
@@ -54,7 +54,7 @@ pub fn say(text: impl std::fmt::Display) {
 
 /// Columns of the terminal that a stream goes to; None: it goes elsewhere.
 pub fn columns(stream: &impl IsTerminal) -> Option<usize> {
-    /// Of a terminal that does not tell, and what pages have.
+    /// Columns of a terminal that does not report them, and of pages.
     const USUAL: usize = 80;
     /// Narrower than this nothing would fit.
     const LEAST: usize = 48;
@@ -62,7 +62,7 @@ pub fn columns(stream: &impl IsTerminal) -> Option<usize> {
     stream.is_terminal().then(|| told().map_or(USUAL, |(columns, _)| usize::from(columns)).max(LEAST))
 }
 
-/// Says what went wrong and gives the exit code for it.
+/// Prints an error and returns its exit code.
 pub fn fail(error: &anyhow::Error) -> ExitCode {
     let mut text = error.to_string();
     for cause in error.chain().skip(1) {
@@ -76,7 +76,7 @@ pub fn fail(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
 }
 
-/// Ends the program for a command line that is refused, or that asked for help. What is wider than the terminal goes on below.
+/// Ends the program for a command line that is refused, or that requests help. What is wider than the terminal is wrapped.
 pub fn refuse(error: &clap::Error) -> ! {
     let text = error.render().to_string();
     let wide = |width: usize| text.lines().any(|line| line.chars().count() > width);
@@ -91,7 +91,7 @@ pub fn refuse(error: &clap::Error) -> ! {
 /// Columns that a page uses at most: longer lines are hard to read.
 const WIDEST: usize = 120;
 
-/// How to write for whoever reads stdout.
+/// The style for whatever stdout is.
 pub fn style() -> Style {
     let terminal = std::io::stdout().is_terminal();
     let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());

@@ -10,7 +10,7 @@ use netcliff_lab::store::Store;
 
 use crate::output;
 
-/// Shows where a run stands, and stores its records as they come.
+/// Shows the progress of a run, and stores its records as they come.
 pub struct Progress<'a> {
     bar: ProgressBar,
     terminal: bool,
@@ -72,18 +72,18 @@ impl Observer for Progress<'_> {
     }
 }
 
-/// The progress of `run` on stderr: points had of all.
+/// The progress of `run` on stderr: points done of all.
 pub struct Points {
     bar: ProgressBar,
     terminal: bool,
     said: std::time::Instant,
 }
 
-/// How often progress is said where no bar can be drawn.
+/// Interval between progress lines if no bar can be drawn.
 const SAY_EVERY: Duration = Duration::from_secs(10);
 
 impl Points {
-    /// Of `all` points, `had` of them already.
+    /// Progress over `all` points, of which `had` are done already.
     pub fn new(all: usize, had: usize) -> Self {
         let terminal = std::io::stderr().is_terminal();
         let bar = if terminal { ProgressBar::new(all as u64) } else { ProgressBar::hidden() };
@@ -96,7 +96,7 @@ impl Points {
         Self { bar, terminal, said: std::time::Instant::now() }
     }
 
-    /// One point more was answered.
+    /// Counts one more point as done.
     pub fn one_more(&mut self) {
         self.bar.inc(1);
         if !self.terminal && self.said.elapsed() >= SAY_EVERY {

@@ -27,7 +27,7 @@ use std::{io, path::Path, thread, time::Instant};
 pub const MTU_BYTES: std::ops::RangeInclusive<u32> = 1280..=65_535;
 /// Coalescing that is set, by the kernel's names: what makes `adaptive-rx` off comes before what it would overrule.
 const COALESCE: [&str; 6] = ["adaptive-rx", "adaptive-tx", "rx-usecs", "rx-frames", "tx-usecs", "tx-frames"];
-/// The same by direction: the switch, and what the driver chooses by itself while it is on.
+/// The same by direction: the switch, and the figures that the driver chooses by itself while it is on.
 const CHOSEN: [(&str, [&str; 2]); 2] =
     [("adaptive-rx", ["rx-usecs", "rx-frames"]), ("adaptive-tx", ["tx-usecs", "tx-frames"])];
 
@@ -37,7 +37,7 @@ pub enum DeviceError {
     /// Journal or lock.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// There is no such device here, or the kernel does not tell.
+    /// There is no such device here, or the kernel does not report.
     #[error("{interface}: {source}; the devices here are {there}")]
     Unknown {
         /// Its name as given.
@@ -82,7 +82,7 @@ pub enum DeviceError {
         interface: String,
         /// What was requested.
         mode: LinkMode,
-        /// What is seen of it.
+        /// What was observed of it.
         why: &'static str,
     },
     /// The link did not come back.
@@ -98,7 +98,7 @@ pub enum DeviceError {
 pub struct DeviceHold {
     interface: String,
     found: DeviceState,
-    /// How its speed and duplex came to be.
+    /// Whether its speed and duplex were negotiated or set by hand, as found.
     found_link: Option<LinkSetting>,
     /// The far end of the link does not negotiate.
     by_hand: bool,
@@ -110,10 +110,10 @@ pub struct DeviceHold {
 }
 
 impl DeviceHold {
-    /// Takes the host's lock, undoes what dead runs left, and notes how the device is.
+    /// Takes the host's lock, undoes what dead runs left, and records the state of the device.
     ///
     /// # Errors
-    /// It needs root, there is no such device, or another run has the host.
+    /// It needs root, there is no such device, or another run holds the host.
     pub fn take(interface: &str, state: &StateDir) -> Result<Self, DeviceError> {
         let (lock, replayed) = HostLock::acquire_and_replay(state)?;
         let nic = Self::check(interface)?;
@@ -131,7 +131,7 @@ impl DeviceHold {
         })
     }
 
-    /// Whether it could be taken, as far as this can be told without doing so; the device as it is.
+    /// Checks whether it could be taken, as far as that shows without doing so; returns the device as it is.
     ///
     /// # Errors
     /// It needs root, or there is no such device.
@@ -149,7 +149,7 @@ impl DeviceHold {
         &self.interface
     }
 
-    /// What is not as it was before runs that died, in sentences: it is what this device, or its host, was found with.
+    /// What runs that died changed and could not be set back, in sentences: this device, or its host, was found with it.
     pub fn left_over(&self) -> &[String] {
         &self.left_over
     }
@@ -159,7 +159,7 @@ impl DeviceHold {
         &self.found
     }
 
-    /// Changes what is named, and gives how the device stands then: drivers round, and the kernel ties offloads to one
+    /// Changes the settings named, and returns the state after it: drivers round, and the kernel ties offloads to one
     /// another.
     ///
     /// # Errors
@@ -175,7 +175,7 @@ impl DeviceHold {
         }
         for (setting, value) in steps {
             match self.write(&setting, &value) {
-                // A feature that others hold in its place: how it stands is told below.
+                // A feature that others hold in its place: its state is returned below.
                 Err(DeviceError::Refused { setting: Setting::Ethtool { group: Group::Features, .. }, .. }) | Ok(()) => {
                 }
                 Err(error) => return Err(error),
@@ -187,7 +187,7 @@ impl DeviceHold {
         }
     }
 
-    /// Sets back all that was changed; what could not be is told.
+    /// Sets back all that was changed; returns what could not be, in sentences.
     pub fn set_back(&mut self) -> Vec<String> {
         let Some(mut journal) = self.journal.take() else { return Vec::new() };
         let mut problems: Vec<String> = journal.undo_all().into_iter().filter_map(|outcome| outcome.error).collect();
@@ -252,7 +252,7 @@ impl DeviceHold {
         }
     }
 
-    /// What differs from how it stands.
+    /// The settings to change from the present state to the wanted one.
     fn steps(&self, wanted: &DeviceState, now: &DeviceState) -> Vec<(Setting, String)> {
         let ethtool =
             |group, key: &str| Setting::Ethtool { interface: self.interface.clone(), group, key: key.to_owned() };
@@ -284,8 +284,8 @@ impl DeviceHold {
         setting.write(value).map_err(refused)
     }
 
-    /// Before coalescing is changed for the first time: the figures that the driver will choose by itself while it may, and
-    /// may leave where it brought them.
+    /// Records, before coalescing is changed for the first time, the figures that the driver may choose by itself meanwhile
+    /// and leave changed.
     fn write_down_coalescing(&mut self, setting: &Setting) -> Result<(), DeviceError> {
         let at_risk = |change: &Change| matches!(change, Change::SettingsAtRisk { .. });
         let is_first = !self.journal.as_ref().is_some_and(|journal| journal.open_changes().any(at_risk));
@@ -313,12 +313,12 @@ impl DeviceHold {
         found.unwrap_or_default()
     }
 
-    /// How it stands, once its link is as it was.
+    /// The state of the device, once its link is as it was.
     fn wait_until_up(&self) -> Result<DeviceState, DeviceError> {
         self.wait_until(|_| true)
     }
 
-    /// How it stands, once its link is as it was and it is so; or after [`LINK_TIME`], if only that is missing.
+    /// The state of the device, once its link is as it was and `is_so` holds; or after [`LINK_TIME`], if only that is missing.
     fn wait_until(&self, is_so: impl Fn(&DeviceState) -> bool) -> Result<DeviceState, DeviceError> {
         let deadline = Instant::now() + LINK_TIME;
         loop {

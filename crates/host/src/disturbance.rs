@@ -1,8 +1,8 @@
 //! What disturbed a measurement and shows in counters and settings: throttling, another CPU frequency, interrupts that were
 //! moved, packets dropped before a socket, timers of a cgroup's quota.
 //!
-//! Two readings, before and after, make [`Disturbances::since`]: a sentence each. What this machine does not tell is passed
-//! over.
+//! Two readings, before and after, make [`Disturbances::since`]: a sentence each. What this machine does not report is
+//! omitted.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -72,7 +72,7 @@ impl Disturbances {
         }
     }
 
-    /// Notes the frequencies of a later reading too, so that a change in between shows.
+    /// Includes the frequencies of a later reading, so that a change in between shows.
     pub fn widen(&mut self, later: &Self) {
         for (cpu, (low, high)) in &later.frequency_khz {
             let held = self.frequency_khz.entry(*cpu).or_insert((*low, *high));

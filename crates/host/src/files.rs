@@ -1,7 +1,7 @@
-//! Files from elsewhere: [`open`], [`bytes`], [`text`]. A path that somebody else filled may name anything.
+//! Files that others may have written: [`open`], [`bytes`], [`text`]. Their paths may name anything.
 //!
-//! Only a regular file is read, and no more of it than is asked for: a FIFO would be waited for, a device never ends, and what
-//! a file claims to be long (stat) says nothing of what it yields.
+//! Only a regular file is read, and no more of it than requested: reading a FIFO would block, a device never ends, and the
+//! length that stat reports need not be what a file yields.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -18,7 +18,7 @@ pub const MOST_BYTES: u64 = 16 << 20;
 /// # Errors
 /// It cannot be opened, or is no regular file: what it is.
 pub fn open(path: &Path) -> io::Result<File> {
-    // Looked at first, as opening a device can have effects; and again once it is open, as it may be another by then.
+    // Checked first, as opening a device can have effects; and again once it is open, as it may be another by then.
     regular(&fs::metadata(path)?)?;
     // Not to wait for the writer of a FIFO, nor to get a terminal by opening it.
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC;
@@ -91,7 +91,7 @@ mod tests {
             assert!(told.contains(what), "{told}");
         }
         assert!(begun.elapsed() < Duration::from_secs(5));
-        // A file whose length stat does not tell is read to its end, up to the limit.
+        // A file whose length stat does not report is read to its end, up to the limit.
         assert!(!text(Path::new("/proc/self/status"), MOST_BYTES).unwrap().is_empty());
         assert!(text(Path::new("/proc/self/status"), 10).is_err());
     }

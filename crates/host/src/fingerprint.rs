@@ -28,7 +28,7 @@ pub fn of_address(host: &Inventory, address: IpAddr) -> Fingerprint {
     of_path(host, &nic::path::with_address(address, Path::new("/sys")).unwrap_or_default())
 }
 
-/// The facts of this host and of the device by which it speaks to another, likewise; without devices where it speaks to itself.
+/// The facts of this host and of the device by which it reaches `peer`, likewise; without devices if that is this host.
 pub fn towards(host: &Inventory, peer: IpAddr) -> Fingerprint {
     match nic::path::source_towards(peer) {
         Ok(source) if source != peer => of_address(host, source),

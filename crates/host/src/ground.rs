@@ -1,8 +1,8 @@
-//! What a measurement stands on, from its begin to its end: the devices and addresses of a network namespace, and the CPUs.
+//! Changes during a measurement, from its begin to its end: of the devices and addresses of a network namespace, and of the CPUs.
 //!
-//! The kernel tells changes by netlink as they happen, so that one that was taken back before the end is known too. Nothing runs meanwhile: what
-//! it told waits in a socket until it is asked for. In the end the devices are also read as they are then, so that no change that lasts is
-//! missed, whether it was told or not.
+//! The kernel reports changes by netlink as they happen, so that one that was taken back before the end is known, too. Nothing runs
+//! meanwhile: the reports wait in a socket until they are read. In the end the devices are also read as they are then, so that no change
+//! that lasts is missed, whether it was reported or not.
 
 mod notice;
 
@@ -29,7 +29,7 @@ use std::{
 const GROUPS: u32 = libc::RTMGRP_LINK as u32 | libc::RTMGRP_IPV4_IFADDR as u32 | libc::RTMGRP_IPV6_IFADDR as u32;
 /// The kernel's own group of device events.
 const KERNEL_EVENTS: u32 = 1;
-/// Room for what is told until it is asked for: a thousand changes.
+/// Receive buffer for reports until they are read: a thousand changes.
 const ROOM_BYTES: usize = 1 << 20;
 /// Number of the loopback device in each namespace (LOOPBACK_IFINDEX, net/core/dev.c).
 const LOOPBACK: u32 = 1;
@@ -47,7 +47,7 @@ pub struct Scope {
     pub addresses: Option<Vec<IpAddr>>,
 }
 
-/// How a device was.
+/// The state of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Device {
     name: String,
@@ -79,12 +79,12 @@ impl std::fmt::Debug for Ground {
 }
 
 impl Ground {
-    /// From now on, in the calling thread's namespace.
+    /// Starts watching in the calling thread's namespace.
     ///
     /// # Errors
-    /// The kernel does not tell its links and addresses.
+    /// The kernel does not report its links and addresses.
     pub fn watch(scope: Scope) -> io::Result<Self> {
-        // First the socket: what changes while the devices are listed is told as well.
+        // First the socket: what changes while the devices are listed is reported as well.
         let socket = listen(SockProtocol::NetlinkRoute, GROUPS)?;
         let mut rtnl = Rtnl::new();
         let is_meant = |name: &String| scope.interfaces.as_ref().is_none_or(|names| names.contains(name));
@@ -99,20 +99,20 @@ impl Ground {
         Ok(ground)
     }
 
-    /// What changed since it was last asked, a phrase each, in the order it happened.
+    /// What changed since the last call, a phrase each, in the order it happened.
     pub fn changes(&mut self) -> Vec<String> {
         let mut said = Said::new();
         for _ in 0..MOST_LOOKS {
             let before = said.clone();
-            // Who sends through a device that goes may fail before the kernel tells of it, which it does before it lets go of the lock
-            // of all devices: what waits for that lock finds all told.
+            // A sender through a device that is removed may fail before the kernel reports the removal. The kernel does so before it
+            // releases the lock of all devices: a request that waits for that lock finds everything reported.
             let _ = self.rtnl.link_at(LOOPBACK);
             self.hear(&mut said);
             if let Err(error) = self.look(&mut said) {
-                said.push((0, format!("the kernel does not tell its devices any more: {error}")));
+                said.push((0, format!("the kernel does not report its devices any more: {error}")));
                 break;
             }
-            // What begins between the lock and the look is seen in part: the rest is waited for.
+            // A change that begins between the lock and the look is seen in part: waits for the rest.
             if said == before {
                 break;
             }
@@ -120,7 +120,7 @@ impl Ground {
         said.into_iter().map(|(_, phrase)| phrase).collect()
     }
 
-    /// What was told.
+    /// Reads the changes that the kernel has reported.
     fn hear(&mut self, said: &mut Said) {
         let mut buffer = vec![0; MESSAGE_BYTES];
         loop {
@@ -136,7 +136,7 @@ impl Ground {
         }
     }
 
-    /// What is otherwise than it was when last told or seen.
+    /// Compares the devices with their last known state.
     fn look(&mut self, said: &mut Said) -> io::Result<()> {
         let links = self.rtnl.links()?;
         let addresses = self.addresses_now()?;
@@ -152,7 +152,7 @@ impl Ground {
         }
         let gone: Vec<(u32, IpAddr)> = self.addresses.difference(&addresses).copied().collect();
         gone.into_iter().for_each(|(index, address)| self.note(Notice::AddressGone { index, address }, said));
-        // One that has come is counted on from now on.
+        // A new address counts from now on.
         self.addresses = addresses;
         Ok(())
     }
@@ -200,8 +200,8 @@ impl Ground {
     }
 }
 
-/// CPUs that were taken offline: as the kernel tells it, so that one that is back is known too, and by those that are online in the end. A
-/// process in a network namespace of another user namespace is told nothing.
+/// CPUs that were taken offline: as the kernel reports it, so that one that is back is known, too, and by those that are online in the
+/// end. The kernel reports nothing to a process in a network namespace of another user namespace.
 #[derive(Debug)]
 pub struct Cpus {
     socket: Option<OwnedFd>,
@@ -210,19 +210,19 @@ pub struct Cpus {
 }
 
 impl Cpus {
-    /// From now on, on the host whose files are below `root`.
+    /// Starts watching on the host whose files are below `root`.
     pub fn watch(root: &Path) -> Self {
         let socket = listen(SockProtocol::NetlinkKObjectUEvent, KERNEL_EVENTS);
         let socket = socket.map_err(|error| tracing::debug!(%error, "events of CPUs are not heard")).ok();
         Self { socket, online: online_cpus(root).into_iter().collect(), root: root.to_owned() }
     }
 
-    /// The CPUs that went since it was last asked, each in a sentence.
+    /// The CPUs taken offline since the last call, each in a sentence.
     pub fn changes(&mut self) -> Vec<String> {
         self.gone().iter().map(|cpu| format!("CPU {cpu} was taken offline")).collect()
     }
 
-    /// CPUs that went since it was last asked.
+    /// The CPUs taken offline since the last call.
     fn gone(&mut self) -> BTreeSet<u32> {
         let online: BTreeSet<u32> = online_cpus(&self.root).into_iter().collect();
         // The event of one that was found gone before may come later.
@@ -247,7 +247,7 @@ impl Cpus {
     }
 }
 
-/// What of changes is told in a sentence: so many phrases, the others counted.
+/// Most changes named in a sentence; the others are counted.
 const MOST_TOLD: usize = 4;
 
 /// Changes of devices, addresses, CPUs and threads in one line; None where there are none.

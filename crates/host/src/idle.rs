@@ -6,8 +6,8 @@
 //! Both end with the process, however it ends: the kernel takes the latency request back when the file is closed.
 //!
 //! The loop counts as idle time in this crate's accounting: eBPF takes tasks of SCHED_IDLE for idle, procfs subtracts
-//! `loop_ns`. The soaker is such a loop and a meter at once. The loop does a fixed piece of work between two looks at the clock, which
-//! tells how fast the CPU is, and tells its [`Heartbeat`] that it lives, which tells when the CPU was away.
+//! `loop_ns`. The soaker is such a loop and a meter at once. The loop does a fixed piece of work between two clock reads, which
+//! measures how fast the CPU is, and beats its [`Heartbeat`], which shows when the CPU was away.
 
 use std::fs::{File, OpenOptions};
 use std::hint::black_box;
@@ -67,7 +67,7 @@ impl Drop for Awake {
         self.stop.store(true, Ordering::Relaxed);
         if let Some((thread, handle)) = self.looping.take() {
             LOOPS.lock().unwrap_or_else(PoisonError::into_inner).retain(|other| *other != thread);
-            // It has nothing to say, even of a panic.
+            // It returns nothing; a panic is ignored.
             let _ = handle.join();
         }
     }
@@ -101,7 +101,7 @@ fn turn(stop: &AtomicBool, heartbeat: &Heartbeat) {
     }
 }
 
-/// How often the calling thread has given up its CPU or was made to; None: the kernel does not tell.
+/// How often the calling thread has given up its CPU or was made to; None: the kernel does not report.
 fn switches() -> Option<i64> {
     // SAFETY: all zeroes is a valid rusage, which the call fills.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -116,7 +116,7 @@ pub(crate) fn loop_ns() -> u64 {
     loops.iter().filter_map(|thread| clock_ns(thread_cpu_clock(*thread)).ok()).sum()
 }
 
-/// The request for no latency of idle states; None where this may not be asked for.
+/// The request for no latency of idle states; None without the right to it.
 fn latency() -> Option<File> {
     let mut file = OpenOptions::new().write(true).open("/dev/cpu_dma_latency").ok()?;
     file.write_all(&0i32.to_ne_bytes()).ok()?;

@@ -3,17 +3,17 @@
 //! Where to start:
 //!
 //! - [`inventory::Inventory`]: CPU, kernel, memory, sysctls and load, read from procfs and sysfs, and
-//!   [`inventory::Inventory::limits`]: what keeps a measurement on this machine from meaning what it says.
-//! - [`inspect`]: the path of a packet through this host, and the rules that say what looks wrong with it.
-//! - [`nic`]: links, qdiscs, offloads, rings, coalescing and queues, asked of the kernel by netlink.
+//!   [`inventory::Inventory::limits`]: what limits the meaning of measurements on this machine.
+//! - [`inspect`]: the path of a packet through this host, and the rules that find problems on it.
+//! - [`nic`]: links, qdiscs, offloads, rings, coalescing and queues, read from the kernel by netlink.
 //! - [`fingerprint`]: all of the above as one flat, ordered map, to compare two runs.
 //! - [`cpu`]: where the time of a CPU goes, measured in three ways.
 //! - [`softnet`]: what the receive path counted (softnet_stat, UDP drops, interrupts, softirqs).
 //! - [`setting`]: one thing that can be set, read, written and set back.
 //! - [`device`]: a device's offloads, coalescing and MTU, changed for a while.
-//! - [`files`]: files from elsewhere, read no further than is asked for.
+//! - [`files`]: files that others may have written, read up to a limit.
 //! - [`tune`]: which settings serve an objective, applied through the journal.
-//! - [`ground`]: the devices, addresses and CPUs that a measurement stands on.
+//! - [`ground`]: changes of devices, addresses and CPUs during a measurement.
 //! - [`mod@watch`]: the host between two readings.
 //! - [`testbed`]: sender and host under test as two network namespaces joined by a veth pair.
 //! - [`xdp`]: programs on a port that hand its frames to sockets.

@@ -1,4 +1,4 @@
-//! What main memory moves: [`copy_bytes_per_s`], measured, since no file of the kernel tells it.
+//! Bandwidth of main memory: [`copy_bytes_per_s`], measured, since no file of the kernel reports it.
 
 use crate::inventory::Cpu;
 use std::{

@@ -1,4 +1,4 @@
-//! Telling one process from a later one with the same pid.
+//! Distinguishes a process from a later one with the same pid.
 
 use crate::procfs;
 use nix::{
@@ -44,7 +44,7 @@ impl ProcessId {
         ProcessId::of(self.pid) == Some(*self)
     }
 
-    /// Asks it to end (SIGTERM). One that has ended already is as asked.
+    /// Asks it to end (SIGTERM). One that has ended already is no error.
     ///
     /// # Errors
     /// When this process may not.
@@ -52,7 +52,7 @@ impl ProcessId {
         self.signal(libc::SIGTERM)
     }
 
-    /// Ends it (SIGKILL). One that has ended already is as wanted.
+    /// Ends it (SIGKILL). One that has ended already is no error.
     ///
     /// # Errors
     /// When this process may not.

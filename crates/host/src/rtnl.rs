@@ -138,7 +138,7 @@ impl Rtnl {
         let mut addresses = Vec::new();
         while let Some(reply) = replies.recv() {
             let (header, attrs) = reply.map_err(explained)?;
-            // The other end's is told beside this one where they differ.
+            // The other end's is reported beside this one where they differ.
             addresses.extend(attrs.get_local().or_else(|_| attrs.get_address()).ok().map(|ip| (header.ifa_index, ip)));
         }
         Ok(addresses)

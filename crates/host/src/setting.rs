@@ -33,7 +33,7 @@ const DEVICES: &str = "/sys/class/net";
 /// A link that is set anew is up again after this: copper negotiates 1000 Mbit/s for 2 to 4 s. One that is not is set twice more
 /// (by hand, then back), and the control channel over it must not be given up meanwhile (20 s).
 pub(crate) const LINK_TIME: Duration = Duration::from_secs(5);
-/// Between two looks at a link.
+/// Interval between two checks of a link.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Something about the host that can be set.
@@ -194,14 +194,14 @@ impl Setting {
     /// The value in force, seen from the network namespace of the calling thread.
     ///
     /// # Errors
-    /// When the interface or file is not there, may not be read, or the driver does not tell.
+    /// When the interface or file is not there, may not be read, or the driver does not report.
     pub fn read(&self) -> io::Result<String> {
         match self {
             Setting::File { path } => Ok(fs::read_to_string(checked(path)?)?.trim().to_owned()),
             Setting::Ethtool { interface, group, key } => {
                 let nic = nic::read(interface, Path::new("/sys"))?;
                 figure(&nic, *group, key)
-                    .ok_or_else(|| unsupported(format!("the driver of {interface} does not tell {key}")))
+                    .ok_or_else(|| unsupported(format!("the driver of {interface} does not report {key}")))
             }
             Setting::RssTable { interface } => {
                 let table = rss_table(&nic::read(interface, Path::new("/sys"))?);
@@ -216,19 +216,19 @@ impl Setting {
             }
             Setting::Link { interface } => {
                 let setting = settled_link(interface)?;
-                let reason = || unsupported(format!("the driver of {interface} does not tell speed and duplex"));
+                let reason = || unsupported(format!("the driver of {interface} does not report speed and duplex"));
                 setting.ok_or_else(reason)
             }
             Setting::HardwareStamps { interface } => Ok(Stamping::of(interface)?.to_string()),
             Setting::Napi { interface, place, key } => {
                 let value = napi(interface, *place)?.figure(*key);
-                let reason = || unsupported(format!("this kernel does not tell {} of a NAPI instance", key.name()));
+                let reason = || unsupported(format!("this kernel does not report {} of a NAPI instance", key.name()));
                 value.map(|value| value.to_string()).ok_or_else(reason)
             }
         }
     }
 
-    /// Writes a value. What the driver makes of it [`Setting::read`] tells.
+    /// Writes a value. [`Setting::read`] returns what the driver made of it.
     ///
     /// # Errors
     /// When the kernel or the driver refuses it.
@@ -271,7 +271,7 @@ impl Setting {
     }
 }
 
-/// Speed and duplex, once a link that was just set by hand is up again: until then the driver does not tell them, and it is
+/// Speed and duplex, once a link that was just set by hand is up again: until then the driver does not report them, and it is
 /// only known that it is set by hand.
 fn settled_link(interface: &str) -> io::Result<Option<String>> {
     let deadline = Instant::now() + LINK_TIME;
@@ -330,7 +330,7 @@ pub(crate) fn namespace_exists(number: u64) -> bool {
     named.chain(of_processes).any(|path| fs::metadata(path).is_ok_and(|file| file.ino() == number))
 }
 
-/// Whoever names the file (a plan, a journal): no other is touched.
+/// Refuses any file that netcliff does not set, whoever names it (a plan, a journal).
 fn checked(path: &Path) -> io::Result<&Path> {
     if permitted::is_known_file(path) {
         return Ok(path);

@@ -27,7 +27,7 @@ pub struct Look {
     elsewhere: Vec<(String, Counted)>,
 }
 
-/// By the kernel's own family, else by the driver's names; empty where neither tells.
+/// By the kernel's own family, else by the driver's names; empty if neither reports them.
 fn queue_counts(port: &Port) -> Vec<netdev::QueueCounts> {
     let known = netdev::queue_counts(port.nic.index).ok().filter(|queues| !queues.is_empty());
     known.or_else(|| own_counts::queue_counts(&port.nic.name).ok()).unwrap_or_default()
@@ -37,7 +37,7 @@ impl Look {
     /// Reads the counters of these ports and of all CPUs.
     ///
     /// # Errors
-    /// When /proc/stat cannot be read or has another form; other counters that are not there stay away.
+    /// When /proc/stat cannot be read or has another form; other counters that are not there are omitted.
     pub fn now(ports: &[&Port]) -> Result<Look, MeterError> {
         let names: Vec<String> = ports.iter().map(|port| port.nic.name.clone()).collect();
         let queues = ports.iter().map(|port| (port.nic.name.clone(), queue_counts(port)));
@@ -145,7 +145,7 @@ impl Look {
         }
     }
 
-    /// Devices that were in another namespace at both looks.
+    /// Devices that were in another namespace at both readings.
     fn elsewhere(&self, later: &Look, seconds: f64) -> impl Iterator<Item = InterfaceMoment> {
         later.elsewhere.iter().filter_map(move |(space, now)| {
             let (_, then) = self.elsewhere.iter().find(|(of, then)| of == space && then.name == now.name)?;

@@ -65,7 +65,7 @@ impl ToSockets {
     }
 }
 
-/// What somebody who wants the frames of a port needs to know of it.
+/// The facts of a port that a receiver of its frames needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
     /// Index in its namespace.

@@ -5,12 +5,12 @@
 //! | module | does |
 //! | --- | --- |
 //! | `candidates` | the settings to look at, where the user names none |
-//! | `screen` | drops what the model puts further than a margin from a constraint or from the best |
-//! | `samples` | replications of the others, all under the same seed: every candidate meets the same packets |
+//! | `screen` | drops what the model puts further than a margin beyond a constraint or behind the best |
+//! | `samples` | replications of the others, all under the same seed: every candidate gets the same packets |
 //! | `judge` | keeps or drops a candidate by the interval of each constrained figure |
 //! | [`kn`] | picks the best of those that keep the constraints, with a stated probability of being right |
-//! | `race` | puts the last three together |
-//! | `settings` | what each setting is on a device: commands, or why it offers none |
+//! | `race` | runs the last three together |
+//! | `settings` | the commands that set each setting on a device, or why it offers none |
 //! | `front` | the Pareto front of latency, loss and CPU left |
 //! | `overall` | what keeping one setting over several loads costs |
 //!
@@ -44,37 +44,37 @@ pub use settings::{offered, with_commands};
 use race::Race;
 use samples::Samples;
 
-/// What is wanted.
+/// The question: a host under a load, an objective and constraints.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Question {
     /// Costs and sizes.
     pub host: Host,
-    /// What is offered.
+    /// Offered traffic.
     pub traffic: Traffic,
-    /// What is to be small or large.
+    /// Objective: the figure to minimise or maximise.
     pub goal: Goal,
-    /// What has to hold.
+    /// Constraints that the setting must keep.
     pub constraints: Vec<Constraint>,
     /// The settings to choose from.
     pub candidates: Vec<Scheme>,
-    /// How hard to try.
+    /// Confidence and effort.
     pub settings: Settings,
 }
 
-/// The smallest difference worth telling apart.
+/// Indifference zone: the smallest difference that matters.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Indifference {
-    /// Of the best figure; of one CPU where the figure is a share of it.
+    /// Share of the best figure; of one CPU if the figure is a share of it.
     Share(f64),
     /// In the figure's unit.
     Absolute(f64),
 }
 
-/// Losses closer than this are alike: what RFC 2544's trials can tell.
+/// Losses closer than this count as equal: RFC 2544's trials do not resolve less.
 const LOSS_ALIKE: f64 = 1e-4;
 
 impl Indifference {
-    /// In the goal's unit, where the best figure is `best`.
+    /// The zone in the goal's unit, if the best figure is `best`.
     fn at(self, goal: &Goal, best: f64) -> f64 {
         match self {
             Self::Absolute(zone) => zone,
@@ -85,20 +85,20 @@ impl Indifference {
     }
 }
 
-/// How hard to try.
+/// Confidence and effort of the search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
-    /// Probability that constraints are judged and the best picked rightly, at least.
+    /// Least probability that all constraints are judged correctly and the best is picked.
     pub confidence: f64,
     /// Indifference zone.
     pub indifference: Indifference,
-    /// By the model, how far beyond a bound or from the best a candidate must be to be dropped (relative).
+    /// Screening: how far beyond a bound or behind the best the model must put a candidate for it to be dropped (relative).
     pub margin: f64,
     /// Replications of each candidate at the start, at least 2.
     pub first_stage: u64,
-    /// Arrivals of a replication.
+    /// Arrivals in a replication.
     pub packets_each: u64,
-    /// Arrivals over all candidates and replications, at the most.
+    /// Most arrivals over all candidates and replications.
     pub packets_at_most: u64,
 }
 
@@ -115,11 +115,11 @@ impl Default for Settings {
     }
 }
 
-/// Told where the search stands.
+/// Receives the progress of the search.
 pub trait Observer {
     /// A stage begins.
     fn stage(&mut self, name: &str);
-    /// So many arrivals were simulated, of so many allowed.
+    /// `simulated` arrivals are done, of `at_most` allowed.
     fn packets(&mut self, simulated: u64, at_most: u64);
 }
 
@@ -132,7 +132,7 @@ pub enum AdviseError {
     /// Constraints that exclude each other, or that the load excludes.
     #[error("{0}")]
     Impossible(String),
-    /// Neither model nor simulator answers any candidate.
+    /// Neither model nor simulator supports any candidate.
     #[error("none of the {count} candidates can be answered, by the model or in simulation; the first because: {why}")]
     Unanswered {
         /// Candidates.
@@ -140,7 +140,7 @@ pub enum AdviseError {
         /// The first reason.
         why: String,
     },
-    /// The packets allowed do not reach for the first stage.
+    /// The packets allowed are too few for the first stage.
     #[error(
         "{given} packets do not reach for the first stage of {count} candidates, which takes {needed}: allow more, or ask for \
          shorter or fewer replications or fewer candidates"
@@ -158,10 +158,10 @@ pub enum AdviseError {
     Engine(#[from] EngineFailure),
 }
 
-/// Finds the best of the candidates. `paper` screens, `sampler` simulates.
+/// Finds the best of the candidates. `paper` (the model) screens, `sampler` simulates.
 ///
 /// # Errors
-/// See [`AdviseError`]. That nothing is feasible, or that the packets did not decide, is no error but a [`Verdict`].
+/// See [`AdviseError`]. No feasible candidate, or no decision within the packets allowed, is a [`Verdict`], not an error.
 pub fn advise(
     question: &Question,
     paper: &(dyn Engine + Sync),
@@ -189,7 +189,7 @@ fn point(question: &Question, scheme: &Scheme) -> Point {
     Point { host: question.host.clone(), scheme: scheme.clone(), traffic: question.traffic.clone() }
 }
 
-/// What can be told without looking at a candidate.
+/// Checks the question itself, before any candidate is evaluated.
 fn check(question: &Question) -> Result<(), AdviseError> {
     if question.candidates.is_empty() {
         return Err(AdviseError::NoCandidate);
@@ -217,7 +217,7 @@ fn check(question: &Question) -> Result<(), AdviseError> {
     Ok(())
 }
 
-/// Places of the candidates to simulate; those the simulator does not answer are told so.
+/// Indices of the candidates to simulate; those that the simulator does not support become unanswered, with its reason.
 fn simulated(
     question: &Question,
     candidates: &mut [Candidate],
@@ -264,7 +264,7 @@ fn begun(question: &Question, candidates: Vec<Candidate>) -> Advice {
     }
 }
 
-/// The front, the one that comes closest where none is feasible, and the order.
+/// Marks the Pareto front, advises the closest candidate if none is feasible, and sorts the candidates.
 fn finish(advice: &mut Advice) {
     front::mark(&mut advice.candidates);
     if advice.verdict == Verdict::NoneFeasible {

@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use netcliff_core::units;
 
-/// What may stand around a number in a sentence.
+/// Characters that separate words and numbers.
 const AROUND: [char; 6] = [' ', ',', ':', ';', '(', ')'];
 
-/// Sentences that differ in their numbers only become one, at the place of the first: each number that differs becomes
-/// the least and the greatest of it, and how many there were is said.
+/// Merges sentences that differ only in their numbers, at the place of the first: each number that differs becomes its range, and the
+/// sentence gives the number of sentences merged.
 pub fn folded(sentences: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut groups: Vec<Vec<Vec<String>>> = Vec::new();
     for sentence in sentences {
@@ -23,7 +23,7 @@ pub fn folded(sentences: impl IntoIterator<Item = String>) -> Vec<String> {
     groups.iter().map(|group| as_one(group)).collect()
 }
 
-/// Words and what stands between them; together the sentence.
+/// Splits a sentence into words and separators; joined they give the sentence.
 fn words(sentence: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut within = false;
@@ -64,7 +64,7 @@ fn as_one(group: &[Vec<String>]) -> String {
     sentence
 }
 
-/// A number's size, whatever its unit: those at one place of a sentence have the same.
+/// Numeric value of a word in the base unit of whatever unit it has; 0 if it is no number.
 fn size(word: &str) -> f64 {
     let plain = word.parse().ok();
     let bytes = || units::parse_bytes(word).ok().map(|bytes| bytes as f64);

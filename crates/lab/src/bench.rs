@@ -1,11 +1,11 @@
-//! [`Bench`]: what calibration and search ask of the wire, so that both can be tested against an exact fake.
+//! [`Bench`]: the measurements that calibration and search need, so that both can be tested against an exact fake.
 
 use netcliff_core::{Figure, Outcome};
 use netcliff_wire::void::{Sides, Void};
 
 use crate::trial::{TrialError, TrialSpec};
 
-/// What one trial says, without the wire's details.
+/// Result of one trial, without the wire's details.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Observation {
     /// The configuration.
@@ -22,9 +22,9 @@ pub struct Observation {
     pub lateness_p99_s: Option<f64>,
     /// Share of the host's CPU that the hypervisor took.
     pub steal_share: f64,
-    /// What came from outside, besides what [`Slots`] has.
+    /// External influences, besides what [`Slots`] has.
     pub outside: Outside,
-    /// What was counted on the host's CPU, where a meter that can tell ran.
+    /// Counts of the host's CPU; None without a meter that separates softirq from application time.
     pub counts: Option<Counts>,
 }
 
@@ -40,16 +40,16 @@ impl Observation {
     }
 }
 
-/// What a trial tells of the machine around it.
+/// External influences on a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Outside {
-    /// Shortest pause of a CPU that shows (s); None: none are measured.
+    /// Shortest detectable pause of a CPU (s); None: pauses are not measured.
     pub shortest_pause_s: Option<f64>,
     /// Share of the sender's CPU that the hypervisor took.
     pub sender_steal_share: f64,
-    /// Pieces of fixed work that the host's CPU did in a second of undisturbed time; None: it was not kept awake, or had no time.
+    /// Iterations of fixed work that the host's CPU did a second of undisturbed time; None: not kept awake, or no time for it.
     pub turns_per_s: Option<f64>,
-    /// Time in which the machine slept (s).
+    /// Time in which the machine was suspended (s).
     pub suspended_s: f64,
     /// Nanoseconds of the kernel's clock a tick of the CPU's counter; None: the counter is not used.
     pub ns_per_tick: Option<f64>,
@@ -60,19 +60,19 @@ pub struct Outside {
 pub struct Slots {
     /// Length of a slot (s).
     pub each_s: f64,
-    /// One a slot; the last may be shorter.
+    /// The slots; the last may be shorter.
     pub slots: Vec<Slot>,
     /// Stalls of the sender, from the start of the window (s).
     pub sender_stalls: Vec<Span>,
-    /// Times in which the host's CPU was taken from outside; None: not measured.
+    /// Intervals in which the host's CPU was taken away from outside; None: not measured.
     pub host_pauses: Option<Vec<Span>>,
     /// The same of the sender's CPU.
     pub sender_pauses: Option<Vec<Span>>,
-    /// Times in which other tasks had the host's CPU; None: not measured.
+    /// Intervals in which other tasks had the host's CPU; None: not measured.
     pub visits: Option<Vec<Visit>>,
 }
 
-/// A time in which a task had the host's CPU that is neither the application nor the network's.
+/// An interval in which a task other than the application and the network stack had the host's CPU.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Visit {
     /// When.
@@ -92,7 +92,7 @@ pub struct Slot {
     pub late: u64,
 }
 
-/// A time from the start of a trial's window (s); it may begin before it.
+/// An interval from the start of a trial's window (s); it may begin before it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Span {
     /// When it begins (s).
@@ -137,7 +137,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Service demand: CPU time of interrupts and softirqs a packet taken, and of the application a packet read (s); None where nothing was.
+    /// Service demand: CPU time of interrupts and softirqs a packet taken, and of the application a packet read (s); None without packets.
     pub fn demand_s(&self) -> Option<f64> {
         let some = self.packets > 0.0 && self.delivered > 0.0;
         some.then(|| (self.interrupt_s + self.protocol_s) / self.packets + self.application_s / self.delivered)
@@ -159,7 +159,7 @@ pub struct PollTime {
     pub from_idle: bool,
 }
 
-/// The sender alone.
+/// Highest rate of the sender alone.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SenderCeiling {
     /// How it sends, in words.
@@ -176,13 +176,13 @@ pub trait Bench {
     /// Stopped, or sender, sink or meter failed.
     fn observe(&mut self, spec: &TrialSpec, metered: bool) -> Result<Observation, TrialError>;
 
-    /// The sender flat out, the receiver's fate ignored.
+    /// Measures the sender flat out, whatever the receiver loses.
     ///
     /// # Errors
     /// Stopped, or the sender failed.
     fn ceiling(&mut self, frame_bytes: u32) -> Result<SenderCeiling, TrialError>;
 
-    /// Packets that the application's socket holds when nobody reads; None where it cannot be counted.
+    /// Packets that the application's socket holds if nothing reads it; None if they cannot be counted.
     ///
     /// # Errors
     /// Stopped, or sender or sink failed.
@@ -194,7 +194,7 @@ pub trait Bench {
     /// How CPU time is accounted, in words.
     ///
     /// # Errors
-    /// Why protocol processing cannot be told from the application here, as a sentence.
+    /// Why protocol processing cannot be separated from the application here, as a sentence.
     fn cpu_method(&self) -> Result<String, String>;
 }
 

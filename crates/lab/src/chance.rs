@@ -1,4 +1,4 @@
-//! Random numbers for simulated devices: all follows from a seed.
+//! Seeded random numbers for simulated devices.
 
 /// SplitMix64 (Steele, Lea, Flood 2014).
 #[derive(Debug, Clone)]
@@ -31,7 +31,7 @@ impl Chance {
     }
 }
 
-/// What a standard normal does not exceed with this probability.
+/// Quantile of the standard normal distribution.
 pub(crate) fn normal_quantile(p: f64) -> f64 {
     use statrs::distribution::{ContinuousCDF, Normal};
     Normal::standard().inverse_cdf(p)

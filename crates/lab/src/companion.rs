@@ -18,15 +18,15 @@ use crate::rig::Rig;
 
 /// How long it may take to leave when its pipes are closed.
 const LEAVE: Duration = Duration::from_secs(5);
-/// How often it is looked whether it has left.
+/// Interval between checks whether it has left.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
-/// The longest test an agent can be told to run; who started it ends it earlier.
+/// Longest test that the agent accepts; its starter ends it earlier.
 const LONGEST: &str = "24h";
 
-/// A process that answers. Dropping it ends it; it ends too when this process does, however that happens.
+/// A far-end process. Dropping it ends it; it also ends with this process, however that ends.
 #[derive(Debug)]
 pub struct Companion {
-    /// The control channel. It is dropped first: closed pipes tell the process to leave.
+    /// The control channel. It is dropped first: the process leaves when its pipes close.
     pub session: Session,
     process: Process,
 }
@@ -85,7 +85,7 @@ impl Drop for Process {
             }
             thread::sleep(POLL_INTERVAL);
         }
-        // It does not answer: nothing is lost with it.
+        // It does not react: nothing is lost with it.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

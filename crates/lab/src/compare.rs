@@ -85,7 +85,7 @@ pub struct Side {
     pub partial: bool,
 }
 
-/// The answer.
+/// Result of a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
     /// What kind of runs.
@@ -107,16 +107,16 @@ pub struct Comparison {
     /// The share of `--fail-if-slower`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fail_if_slower: Option<f64>,
-    /// How B stands to that.
+    /// Result of that gate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gate: Option<Gate>,
-    /// Smallest slow-down that the worst known figure of speed would have shown with probability 0.8, as a share; absent where none
+    /// Smallest slow-down, as a share, that the least certain figure of speed would have shown with probability 0.8; absent if none
     /// could be tested, or one is too uncertain for any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detectable: Option<f64>,
     /// True: some figure is shown to be slower by more than that.
     pub failed: bool,
-    /// What a reader must know; sentences.
+    /// Notes, a sentence each.
     pub notes: Vec<String>,
 }
 

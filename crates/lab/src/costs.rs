@@ -1,4 +1,4 @@
-//! Whose costs a command computes with: a preset's, a file's, or those that `find` calibrated on this machine.
+//! The costs a command computes with: a preset's, a file's, or those that `find` calibrated on this machine.
 
 use std::fmt;
 use std::path::Path;
@@ -17,10 +17,10 @@ const PRESET: (&str, u32) = ("pentium4-2530mhz", 2003);
 const LAST_FIND: &str = "last-find";
 /// `--host` by a run of the store begins like this.
 const FIND: &str = "find:";
-/// Packets an interrupt are taken from measured loads that are no farther from the cliff, as shares of it.
+/// Loads, as shares of the cliff, from which packets an interrupt are taken.
 const NEAR_CLIFF: std::ops::RangeInclusive<f64> = 0.89..=1.11;
 
-/// What a `find` in the store knows of its host.
+/// Results of a `find` in the store that describe its host.
 #[derive(Debug, Clone)]
 pub struct Found {
     /// Its number in the store.

@@ -1,4 +1,4 @@
-//! The CPUs of both ends' hosts over the repeats of a test, by ticks and exactly, and how that is said.
+//! The CPUs of both ends' hosts over the repeats of a test, by ticks and exactly, with the methods.
 
 use netcliff_core::cpus::{CpuRow, ExactRow};
 use netcliff_host::cpu::CpuSplit;
@@ -16,7 +16,7 @@ pub const EXACT: Method = ("exact", "eBPF at the kernel's transitions: exclusive
 /// The far end's.
 pub const FAR_EXACT: Method = ("far exact", "eBPF on the far host, over its own windows; the application is the agent");
 
-/// As a report has it.
+/// A method as a report has it.
 pub fn told((name, method): Method) -> (String, String) {
     (name.to_owned(), method.to_owned())
 }

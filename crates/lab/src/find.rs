@@ -1,8 +1,8 @@
 //! `find`: calibrates this host, predicts its cliff by the model, confirms it in simulation, measures it with real
 //! packets, and gathers the three into one [`Finding`].
 //!
-//! Stages follow each other in `stages`; each leaves what it found in the finding, and says in
-//! [`Finding::missing`] what it could not have and why. A stop keeps what was measured.
+//! The stages are in `stages`; each adds its results to the finding, and to [`Finding::missing`] what it could not measure,
+//! with the reason. A stop keeps what was measured.
 
 mod binding;
 mod bookkeeping;
@@ -55,7 +55,7 @@ pub(crate) use engines::Predictor;
 pub use idle::Idle;
 pub use plan::Plan;
 
-/// What `find` is asked.
+/// Options of `find`.
 #[derive(Debug, Clone)]
 pub struct FindOptions {
     /// About 90 s on two cores.
@@ -100,7 +100,7 @@ pub struct FindOptions {
     pub started_unix_s: f64,
 }
 
-/// Who watches a run.
+/// Observer of a run.
 pub trait Observer {
     /// A stage began.
     fn stage(&mut self, name: &str);
@@ -117,7 +117,7 @@ fn two_digits_up(value: f64) -> f64 {
     if places >= 0 { (value * unit).ceil() / unit } else { (value / unit).ceil() * unit }
 }
 
-/// A trial that is too short to tell the loss that defines the cliff.
+/// A trial that is too short to resolve the loss that defines the cliff.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[error(
     "--loss {}: a trial of {} at {}, about what this host delivers at the most, sends {packets:.0} packets, one of which is {} of them; give \
@@ -151,18 +151,18 @@ pub enum FindError {
     /// The testbed cannot be built.
     #[error(transparent)]
     Rig(#[from] RigError),
-    /// What is asked cannot be told by the trials.
+    /// The trials cannot resolve the loss that defines the cliff.
     #[error(transparent)]
     Unresolved(#[from] Unresolved),
-    /// The search goal cannot be.
+    /// The search goal is invalid.
     #[error(transparent)]
     Goal(#[from] Invalid),
 }
 
-/// Finds the cliff. Whatever could be measured is in the finding, a stop by `stop` included.
+/// Finds the cliff. Whatever could be measured is in the finding, also after a stop by `stop`.
 ///
 /// # Errors
-/// The testbed cannot be built, the goal cannot be, or a trial is too short for the loss that defines the cliff.
+/// The testbed cannot be built, the goal is invalid, or a trial is too short for the loss that defines the cliff.
 pub fn find(options: &FindOptions, stop: Arc<AtomicBool>, observer: &mut dyn Observer) -> Result<Finding, FindError> {
     let plan = Plan::new(options);
     plan.goal.check()?;
@@ -208,7 +208,7 @@ pub fn find(options: &FindOptions, stop: Arc<AtomicBool>, observer: &mut dyn Obs
     Ok(finding)
 }
 
-/// A finding without figures, which says what the host is and what was asked.
+/// A finding without figures: the host and the configuration.
 fn blank(options: &FindOptions, plan: &Plan, rig: &Rig) -> Finding {
     let inventory = Inventory::of_this_host();
     let nics = rig.in_host(|| nic::read_all(Path::new("/sys"))).ok().and_then(Result::ok).unwrap_or_default();
@@ -265,7 +265,7 @@ fn summary(inventory: &Inventory, rig: &Rig) -> HostSummary {
     }
 }
 
-/// Poisson or constant arrivals of the frames asked for, at a placeholder load that every use replaces.
+/// Poisson or constant arrivals of the requested frames, at a placeholder load that every use replaces.
 fn traffic(options: &FindOptions) -> Traffic {
     Traffic {
         arrivals: match options.arrivals {
@@ -311,9 +311,9 @@ enum Halt {
     Stopped,
     /// The stage failed; the run goes on without its figures.
     Failed(String),
-    /// What is measured on is not there any more as it was.
+    /// The testbed or its CPUs changed during the run.
     Changed(String),
-    /// The trials cannot tell what is asked.
+    /// The trials cannot resolve the loss that defines the cliff.
     Unresolved(Unresolved),
 }
 

@@ -35,10 +35,10 @@ use rounds::{Found, Turns, measure};
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
 pub enum ForwardingError {
-    /// A value of the file that cannot be.
+    /// An invalid value in the file.
     #[error(transparent)]
     File(#[from] FileError),
-    /// A value that cannot be, in words.
+    /// An invalid value, in words.
     #[error("{0}")]
     Value(String),
     /// No router could be made.
@@ -59,7 +59,7 @@ pub struct SetUp {
     pub tune: Option<Objective>,
 }
 
-/// Where a run stands.
+/// Progress of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Stage<'a> {
     /// A set-up's turn begins: which round (from 1) of how many.
@@ -75,25 +75,25 @@ pub enum Stage<'a> {
     Step(Step),
 }
 
-/// What hears how a run goes.
+/// Observer of a run.
 pub trait Watch {
-    /// Where it stands.
+    /// The current stage.
     fn stage(&mut self, stage: Stage<'_>);
 
-    /// What was measured after each turn, so that it can be kept.
+    /// Gets the results so far after each turn, so that they can be kept.
     fn had(&mut self, _so_far: &ForwardingReport) {}
 
-    /// What the run that is continued has.
+    /// The results of the run that is continued; None: it is a new one.
     fn resumed(&mut self) -> Option<ForwardingReport> {
         None
     }
 }
 
 /// Runs the experiment that was read from `path` with this `text` on routers in namespaces of this machine. A stop keeps what
-/// was measured; a turn that the run which is continued has made is not made again.
+/// was measured; turns that the continued run has made are not repeated.
 ///
 /// # Errors
-/// A value cannot be, or nothing could be measured.
+/// A value is invalid, or nothing could be measured.
 pub fn run(
     experiment: &experiment::Forwarding,
     path: &str,
@@ -125,7 +125,7 @@ pub fn run(
     Ok(report(&found))
 }
 
-/// Tells of each turn with what was measured by then.
+/// Reports each turn with the results so far.
 struct Reported<'a> {
     watch: &'a mut dyn Watch,
     report: &'a dyn Fn(&Found) -> ForwardingReport,
@@ -154,7 +154,7 @@ pub fn identifier(experiment: &experiment::Forwarding, text: &str) -> String {
     Fingerprint { facts }.id()
 }
 
-/// A value that a file cannot have, with its place where that is known.
+/// An invalid value of a file, with its position if known.
 enum Refused {
     Misplaced(experiment::BadValue),
     Value(String),

@@ -11,9 +11,9 @@ use netcliff_wire::fingerprint::far_fingerprint;
 
 use crate::rig::Rig;
 
-/// An end whose one thread is this busy is what limits the rate.
+/// An end with one thread this busy limits the rate.
 pub(crate) const BUSY: f64 = 0.97;
-/// Steal above this share makes figures mean less.
+/// Steal above this share is warned of.
 pub(crate) const STEAL: f64 = 0.01;
 /// More facts than these are not named one by one.
 const NAMED: usize = 5;
@@ -35,7 +35,7 @@ impl Fingerprints {
         Self { near, ..Self::default() }
     }
 
-    /// Both ends in a testbed. Without its interfaces' facts the host's are still worth having.
+    /// Both ends in a testbed. If its interfaces cannot be read, the host's facts alone.
     pub fn of_rig(rig: &Rig) -> Self {
         let host = Inventory::of_this_host();
         Self::here(rig.fingerprint(&host).unwrap_or_else(|_| fingerprint::of_host(&host, &[])))
@@ -56,7 +56,7 @@ impl Fingerprints {
         }
     }
 
-    /// The rate of the near end's device (bit/s), where it is known and a line has it.
+    /// The rate of the near end's device (bit/s); None if it is not known or the device has no line.
     pub fn link_bps(&self) -> Option<f64> {
         if self.near.facts.get("nic.path.driver").is_some_and(|driver| has_made_up_speed(driver)) {
             return None;
@@ -66,7 +66,7 @@ impl Fingerprints {
     }
 }
 
-/// What is to be told where a run goes on that began under other conditions; None where they are the same.
+/// A sentence if a run continues under other conditions than it began under; None if they are the same.
 pub fn changed_meanwhile(before: &Fingerprint, now: &Fingerprint) -> Option<String> {
     let changed = before.diff(now);
     let told = |(name, from, to): &(&str, Option<&str>, Option<&str>)| {

@@ -51,7 +51,7 @@ fn calibrated(text: &str) -> Option<Host> {
     serde_json::from_value(finding.get("calibration")?.get("host")?.clone()).ok()
 }
 
-/// What a text is that is no TOML, with its first line; None: nothing that is known.
+/// What a text is that is no TOML, with its first line; None: unknown.
 fn what_it_is(text: &str) -> Option<String> {
     let json: serde_json::Value = serde_json::Deserializer::from_str(text).into_iter().next()?.ok()?;
     let object = json.as_object()?;
@@ -205,7 +205,7 @@ fn read(path: &str) -> Result<String, FileError> {
 
 /// Why a file was not read, behind its name.
 pub(crate) fn unread(cause: &std::io::Error) -> String {
-    // What it is instead of a file is told in words already.
+    // The message already says what it is instead of a file.
     match cause.kind() {
         std::io::ErrorKind::InvalidInput => cause.to_string(),
         _ => format!("cannot be read: {cause}"),

@@ -7,7 +7,7 @@
 //! | [`rfc2544`] | forwarding through a device: throughput, latency, loss, bursts |
 //! | [`rig`] | the testbed with the CPUs it uses |
 //! | [`trial`] | one measurement at one load |
-//! | [`mod@bench`] | what calibration and search ask of the wire; [`wire_bench`] answers with real packets |
+//! | [`mod@bench`] | the measurements that calibration and search need; [`wire_bench`] makes them with real packets |
 //! | [`calibrate`] | costs by regression |
 //! | [`rfc2544::search`] | MLRsearch (RFC 9971): the one search of `find` and `rfc2544`, pure |
 //! | [`find`] | the main job: calibrate, predict, simulate, measure |
@@ -25,7 +25,7 @@
 //! | [`store`] | records in SQLite |
 //! | [`stored`] | what a run keeps, whatever its kind, and its JSON |
 //! | `alike` | sentences that differ in their numbers only, as one |
-//! | [`stand`] | the devices, addresses and CPUs that a measurement stands on: what changed meanwhile |
+//! | [`stand`] | the devices, addresses and CPUs that a measurement depends on: what changed meanwhile |
 //! | [`stats`] | intervals and least squares |
 
 pub mod advise;

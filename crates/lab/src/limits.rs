@@ -1,4 +1,4 @@
-//! `netcliff limits`: the roofline of a host at the frame sizes asked for, without and with offloads.
+//! `netcliff limits`: the roofline of a host at the requested frame sizes, without and with offloads.
 
 mod this_host;
 

@@ -6,10 +6,10 @@
 //! | [`search`] | throughput: RFC 2544's binary search and MLRsearch (RFC 9971), pure |
 //! | [`procedures`] | frame loss, back-to-back (RFC 9004), latency (RFC 2544 26.2, RFC 8219), pure |
 //! | [`simulated`] | devices whose throughput is known, to test searches on |
-//! | [`settings`], [`report`] | what is asked, what was found |
+//! | [`settings`], [`report`] | configuration and results |
 //! | [`conduct`] | which trials are made of a [`conduct::Device`], size by size |
 //! | [`cost`] | what a frame costs the router's CPU, and the throughput that follows |
-//! | [`instruments`] | what sends, takes in and stamps frames |
+//! | [`instruments`] | how frames are sent, received and stamped |
 //! | [`kernel`] | the real device: a router in namespaces, or what lies between two ports |
 
 pub mod conduct;
@@ -53,7 +53,7 @@ pub fn run(
     let mut device = Kernel::build(settings, place, tester_cpu, Arc::clone(stop))?;
     let (sizes, failure) = conduct::conduct(settings, &mut device, watch);
     let failure = match failure {
-        // It could not even begin.
+        // It failed before the first size.
         Some(error) if sizes.is_empty() => return Err(error),
         other => other,
     };
@@ -73,7 +73,7 @@ pub fn run(
     })
 }
 
-/// The rate of the slower of two ports (bit/s); None where one of them is no line, or says nothing.
+/// The rate of the slower of two ports (bit/s); None if one of them has no line, or does not report its speed.
 fn slower_line_bps(nics: &[Nic], ports: [&String; 2]) -> Option<f64> {
     let mbps = |port: &String| {
         let nic = nics.iter().find(|nic| nic.name == *port)?;
@@ -82,7 +82,7 @@ fn slower_line_bps(nics: &[Nic], ports: [&String; 2]) -> Option<f64> {
     Some(f64::from(mbps(ports[0])?.min(mbps(ports[1])?)) * 1e6)
 }
 
-/// Where a run departs from RFC 2544. What is between two real ports is not known here, and nothing is predicted of it.
+/// Where a run departs from RFC 2544. What is between two real ports is not known here, so nothing is predicted of it.
 fn notes(settings: &Settings, between_ports: bool) -> Vec<String> {
     let mut notes = Vec::new();
     if !between_ports {

@@ -31,10 +31,10 @@ pub enum RigError {
     /// The namespaces cannot be made.
     #[error(transparent)]
     Testbed(#[from] TestbedError),
-    /// A CPU that was asked for does not exist.
+    /// A requested CPU does not exist.
     #[error("CPU {cpu} cannot be used: online are {online}; choose one of these")]
     NoSuchCpu {
-        /// The CPU asked for.
+        /// The CPU requested.
         cpu: u32,
         /// The CPUs there are.
         online: String,
@@ -76,7 +76,7 @@ pub struct RigOptions {
 pub struct LinkOptions {
     /// MTU of both ends (bytes); None: 9000.
     pub mtu_bytes: Option<u32>,
-    /// What has no address of its own to say so goes by IPv6.
+    /// Use IPv6 where no address decides.
     pub ipv6: bool,
     /// All transmit offloads of both ends on or off; None: as the kernel makes them.
     pub offloads: Option<bool>,
@@ -162,7 +162,7 @@ impl Rig {
         Ok(rig)
     }
 
-    /// What of the testbed or of the CPUs has changed since this was last asked, in a sentence.
+    /// What changed in the testbed or the CPUs since the last call, in a sentence; None if nothing did.
     pub fn changed(&self) -> Option<String> {
         self.stand.as_ref().and_then(|stand| stand.lock().unwrap_or_else(PoisonError::into_inner).changed())
     }
@@ -226,7 +226,7 @@ impl Rig {
         }
     }
 
-    /// True where IPv6 was asked for.
+    /// True if IPv6 was requested.
     pub fn is_ipv6(&self) -> bool {
         self.ipv6
     }
@@ -246,7 +246,7 @@ impl Rig {
         }
     }
 
-    /// Where the host under test is reached, by the version of IP that was asked for.
+    /// Where the host under test is reached, by the requested version of IP.
     pub fn host_address(&self) -> IpAddr {
         self.ends(self.ipv6).map_or_else(|| IpAddr::V4(*self.addresses().1.ip()), |(_, host)| host)
     }
@@ -260,11 +260,11 @@ impl Rig {
         (SocketAddrV4::new(from, SOURCE_PORT), SocketAddrV4::new(to, PORT))
     }
 
-    /// Switches offloads of both ends' interfaces, by the kernel's names; a sentence for each that holds otherwise
+    /// Switches offloads of both ends' interfaces, by the kernel's names; returns a sentence for each that is otherwise
     /// afterwards. They are gone with the testbed.
     ///
     /// # Errors
-    /// The testbed has no interfaces of its own, or they cannot be asked.
+    /// The testbed has no interfaces of its own, or they cannot be read.
     pub fn set_features(&self, wanted: &[(&str, bool)]) -> Result<Vec<String>, TestbedError> {
         match &self.bed {
             Bed::Netns(testbed) => switch(testbed, wanted),
@@ -312,7 +312,7 @@ impl Rig {
     }
 }
 
-/// Switches offloads of both ends; a sentence for each that holds otherwise afterwards.
+/// Switches offloads of both ends; returns a sentence for each that is otherwise afterwards.
 fn switch(testbed: &Testbed, wanted: &[(&str, bool)]) -> Result<Vec<String>, TestbedError> {
     let mut refused = Vec::new();
     for (side, name) in [(Side::Sender, "sender"), (Side::HostUnderTest, "host under test")] {
@@ -336,7 +336,7 @@ fn testbed(lock: &HostLock, (sender, host): (u32, u32), options: &RigOptions) ->
     Testbed::create(lock, options)
 }
 
-/// The CPUs asked for, or the first and the last online one.
+/// The CPUs requested, or the first and the last online one.
 fn cpus(inventory: &Inventory, options: &RigOptions) -> Result<(u32, u32), RigError> {
     let online = &inventory.cpu.online;
     let list = || online.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");

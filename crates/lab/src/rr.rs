@@ -46,7 +46,7 @@ pub enum RrError {
     /// The agent.
     #[error(transparent)]
     Control(#[from] ControlError),
-    /// CPU time cannot be measured as asked.
+    /// CPU time cannot be measured as requested.
     #[error(transparent)]
     Meter(#[from] MeterError),
 }
@@ -84,7 +84,7 @@ pub struct RrRecord {
 pub struct HostCpus {
     /// Of this host, by the kernel's ticks.
     pub system: Vec<CpuRow>,
-    /// Of the far end's host, where it is another and tells it.
+    /// Of the far end's host, if it is another and reports it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub far_system: Vec<CpuRow>,
     /// Of this host, exactly; absent where eBPF is not available.
@@ -104,11 +104,11 @@ pub fn apart(settings: &Settings) -> bool {
     settings.transport != Transport::Unix && settings.receive != Receive::Spin
 }
 
-/// Both ends on this host, `intervals` told while it runs: the client in the rig's sender, the server in its host under test, there by the companion or by
-/// threads of this process.
+/// Both ends on this host, with `intervals` reported meanwhile: the client in the rig's sender, the server in its host under test,
+/// there by the companion or by threads of this process.
 ///
 /// # Errors
-/// A setting cannot be used, CPU time cannot be measured as asked, or the companion is gone.
+/// A setting cannot be used, CPU time cannot be measured as requested, or the companion is gone.
 pub fn here(
     settings: &Settings,
     rig: &Rig,
@@ -122,7 +122,7 @@ pub fn here(
         server_cpu: Some(rig.host_cpu as usize),
         ..settings.clone()
     };
-    // A pair of Unix sockets has no network to stand on.
+    // A pair of Unix sockets depends on no network.
     let places = if settings.transport == Transport::Unix { Vec::new() } else { Place::of_rig(rig) };
     let mut report = standing(&places, || match companion {
         Some(companion) => by_companion(&settings, (rig, intervals), meter, companion),
@@ -135,14 +135,14 @@ pub fn here(
     Ok(report)
 }
 
-/// A test on these places: a change of what it stands on makes it partial.
+/// Runs a test while watching these places: a change of one makes the result partial.
 fn standing(places: &[Place], test: impl FnOnce() -> Result<Report, RrError>) -> Result<Report, RrError> {
     let mut stand = Stand::on(places);
     let made = test();
     explained(made, stand.changed())
 }
 
-/// A test, and what it stood on that changed.
+/// Adds what changed during a test to its report or its error.
 fn explained(made: Result<Report, RrError>, changed: Option<String>) -> Result<Report, RrError> {
     match (made, changed) {
         (Ok(mut report), Some(changed)) => {
@@ -210,7 +210,7 @@ fn in_rig<'a>(settings: &Settings, rig: &'a Rig, targets: Vec<Target>, token: To
     }
 }
 
-/// The far end in an agent, its data at `address`, `intervals` told while it runs.
+/// The far end in an agent, its data at `address`, with `intervals` reported meanwhile.
 ///
 /// # Errors
 /// The agent refuses the test or is gone before it began, or as [`here`].
@@ -256,7 +256,7 @@ pub fn there(
     Ok(report)
 }
 
-/// A test that an agent has begun, to its end.
+/// Completes a test that an agent has begun.
 fn answered(settings: &Settings, near: Near<'_>, session: &mut Session, mut choice: Choice) -> Result<Report, RrError> {
     let mut lost = None;
     let mut far = || -> Option<ServerCount> {

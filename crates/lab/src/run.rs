@@ -1,7 +1,7 @@
-//! `run`: expands an experiment, asks its engines on all cores, and goes on where an earlier run was stopped.
+//! `run`: expands an experiment, evaluates it on all cores, and continues an earlier run that was stopped.
 //!
-//! [`Plan`] is the experiment with what the user changed; [`compute`] answers its tasks. Answers come to the caller one
-//! by one, on the caller's thread, as they come, so that each can be kept at once. An answer depends on the plan
+//! [`Plan`] is the experiment with what the user changed; [`compute`] answers its tasks. Answers are handed to the caller one
+//! by one, on the caller's thread, as they arrive, so that each can be kept at once. An answer depends on the plan
 //! only, not on threads or order. Experiments that are formulas are curves at once:
 //! [`mlfrr`], [`roofline`].
 

@@ -1,5 +1,5 @@
-//! What a measurement stands on while it runs: the devices and addresses that its data goes through, and the CPUs of its threads. One that
-//! changes meanwhile is named, and the result is partial: what was measured until then is not what was asked for.
+//! What a measurement depends on while it runs: the devices and addresses that its data goes through, and the CPUs of its threads. A
+//! change is reported, and the result is partial: what was measured until then is not what was requested.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use netcliff_wire::thread::{self, Placement};
 
 use crate::rig::Rig;
 
-/// A network namespace and what of it counts.
+/// A network namespace, and what of it is watched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     /// Its path; None: this process's.
@@ -32,7 +32,7 @@ impl Place {
         Self { netns, scope: Scope { interfaces, addresses: Some(Vec::new()) } }
     }
 
-    /// What data to an address goes through on this host.
+    /// The devices and addresses on this host that data to an address goes through.
     pub fn towards(address: IpAddr) -> Self {
         let source = source_towards(address);
         let interfaces = if is_own(address) {
@@ -55,7 +55,7 @@ impl Place {
     fn watch(&self) -> Option<Ground> {
         let placement = Placement { netns: self.netns.clone(), ..Placement::default() };
         let scope = self.scope.clone();
-        // A socket stays in the namespace that it was made in; a thread is spent on entering it.
+        // A socket stays in the namespace that it was made in; a short-lived thread enters it.
         let watched = std::thread::spawn(move || {
             placement.enter().ok()?;
             Ground::watch(scope).map_err(|error| tracing::debug!(%error, "devices are not watched")).ok()
@@ -64,7 +64,7 @@ impl Place {
     }
 }
 
-/// Watches from its making on.
+/// Watches from its creation on.
 #[derive(Debug)]
 pub struct Stand {
     places: Vec<Ground>,
@@ -72,12 +72,12 @@ pub struct Stand {
 }
 
 impl Stand {
-    /// On these places, each once, and on all CPUs of this host.
+    /// Watches these places, each once, and all CPUs of this host.
     pub fn on(places: &[Place]) -> Self {
         Self::on_host(places, Path::new("/"))
     }
 
-    /// On a host whose files are below `root`.
+    /// Watches a host whose files are below `root`.
     fn on_host(places: &[Place], root: &Path) -> Self {
         let mut different: Vec<&Place> = Vec::new();
         for place in places {
@@ -85,12 +85,12 @@ impl Stand {
                 different.push(place);
             }
         }
-        // What went astray before is another measurement's.
+        // Discards what went astray before: it belongs to another measurement.
         thread::astray();
         Self { places: different.into_iter().filter_map(Place::watch).collect(), cpus: Cpus::watch(root) }
     }
 
-    /// What has changed since it was last asked, in a sentence; None where nothing did. To be asked when the measuring threads have ended.
+    /// What changed since the last call, in a sentence; None if nothing did. Call it after the measuring threads have ended.
     pub fn changed(&mut self) -> Option<String> {
         let mut said: Vec<String> = self.places.iter_mut().flat_map(Ground::changes).collect();
         said.extend(self.cpus.changes());

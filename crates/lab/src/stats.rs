@@ -97,7 +97,7 @@ fn inward(n: usize) -> (usize, f64) {
     (inward, coverage)
 }
 
-/// What several bracketings of one value say of it.
+/// Summary of several bracketings of one value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bracketed {
     /// Median of the middles (by ratio); None where half of the bracketings are open on one side.
@@ -148,7 +148,7 @@ pub struct Fit {
 
 /// Weighted least squares with non-negative coefficients, by active sets: the most negative coefficient is
 /// dropped and the rest refitted. `rows[i]` are the regressors of `y[i]`, and `weight[i]` its weight.
-/// None when there are fewer rows than columns or the columns cannot be told apart.
+/// None when there are fewer rows than columns or the columns are linearly dependent.
 pub fn fit_non_negative(rows: &[Vec<f64>], y: &[f64], weight: &[f64]) -> Option<Fit> {
     let columns = rows.first()?.len();
     let mut active: Vec<usize> = (0..columns).collect();
@@ -171,8 +171,8 @@ pub fn fit_non_negative(rows: &[Vec<f64>], y: &[f64], weight: &[f64]) -> Option<
 pub type Matrix = Vec<Vec<f64>>;
 
 /// Least squares of `y` on the columns of `rows`: the coefficients and the inverse of X'X, which the variance of an
-/// observation turns into their covariances. None when there are fewer rows than columns or the columns cannot be told
-/// apart.
+/// observation turns into their covariances. None when there are fewer rows than columns or the columns are linearly
+/// dependent.
 pub fn least_squares(rows: &[Vec<f64>], y: &[f64]) -> Option<(Vec<f64>, Matrix)> {
     let columns: Vec<usize> = (0..rows.first()?.len()).collect();
     solve_normal(rows, y, &vec![1.0; rows.len()], &columns)

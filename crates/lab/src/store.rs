@@ -15,7 +15,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 pub use experiments::{Held, RunState};
 pub(crate) use keep::{LAST, name_and_back};
 
-/// Why the store could not do what was asked.
+/// Why an operation of the store failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The directory cannot be made or the file not opened.
@@ -110,7 +110,7 @@ pub struct Store {
 }
 
 /// The store's place if none is given: `$XDG_DATA_HOME/netcliff/records.db`, else `~/.local/share/...`; None: neither is
-/// told. `environment` looks a variable up, so that nothing global is read here.
+/// set. `environment` looks a variable up, so that no global state is read here.
 pub fn default_path(environment: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
     let directory = |name| environment(name).filter(|dir| dir.starts_with('/')).map(PathBuf::from);
     let base = directory("XDG_DATA_HOME").or_else(|| Some(directory("HOME")?.join(".local/share")))?;
@@ -169,7 +169,7 @@ impl Store {
             )
             .map_err(|error| self.sql(error))?;
         let run = self.connection.last_insert_rowid();
-        // Nobody else knows the number yet.
+        // No other process knows the number yet.
         self.held.borrow_mut().extend(self.hold(run)?);
         Ok(run)
     }

@@ -217,7 +217,7 @@ impl Kind {
     }
 }
 
-/// The result that these values are.
+/// Reads the values as one result.
 fn read(values: Vec<Value>) -> Result<Stored, Unfit> {
     let kinds: Option<Vec<Kind>> = values.iter().map(Kind::of).collect();
     let kinds = kinds.ok_or(Unfit::OtherKind)?;

@@ -76,7 +76,7 @@ pub struct StreamOptions {
     pub method: Method,
     /// Block sizes (bytes).
     pub blocks_bytes: Vec<usize>,
-    /// Bytes asked for by one read; None: [`read_bytes`] of each block.
+    /// Bytes that one read asks for; None: [`read_bytes`] of each block.
     pub read_bytes: Option<usize>,
     /// Paths; each is combined with each block size.
     pub paths: Vec<Path>,
@@ -92,7 +92,7 @@ pub struct StreamOptions {
     pub link_bps: Option<f64>,
     /// How CPU time is accounted beside the ticks.
     pub cpu: Preference,
-    /// Who is told what moves while it runs; None: nobody.
+    /// Receives reports of intervals while it runs; None: none are made.
     pub live: Option<Live>,
     /// Ends the run early; what was measured is kept.
     pub stop: Arc<AtomicBool>,
@@ -102,11 +102,11 @@ pub struct StreamOptions {
     pub started_unix_s: f64,
 }
 
-/// The most that a read asks for unless told otherwise (bytes).
+/// Default limit of the bytes that a read asks for.
 pub const MOST_READ_BYTES: usize = 128 << 10;
 
-/// Bytes asked for by one read of a stream of blocks unless told otherwise: read(2) takes a block, as iperf3, nuttcp and qperf
-/// do. A reader that asks for more empties the socket sooner and sleeps more often, and who wakes it is the sender: with
+/// Default of the bytes that one read of a stream of blocks asks for: read(2) takes a block, as iperf3, nuttcp and qperf
+/// do. A reader that asks for more empties the socket sooner and sleeps more often, and the sender has to wake it: with
 /// writes of 64 bytes over veth, reads of 128 KiB came to 0.35 Gbit/s, reads of 64 bytes to 0.55
 /// (`netcliff stream --testbed netns --block 64B --read 128KiB`, and without `--read`). The other ways of receiving have buffers to
 /// fill, whatever the block, and a reader with a low-water mark takes what it was woken for at once.
@@ -117,13 +117,13 @@ pub fn read_bytes(receive: ReceivePath, low_water_bytes: Option<u32>, block_byte
     }
 }
 
-/// One configuration with what its repeats saw.
+/// One configuration with its repeats.
 #[derive(Debug)]
 struct Config {
     path: Path,
     block_bytes: usize,
     repeats: Vec<Repeat>,
-    /// Why it goes on no more.
+    /// Why it ended early.
     ended: Option<String>,
 }
 
@@ -183,7 +183,7 @@ impl Far<'_> {
         }
     }
 
-    /// What a transfer stands on here.
+    /// What a transfer depends on, on this host.
     fn places(&self, settings: &Settings) -> Vec<Place> {
         let address = match (&settings.channel, self) {
             (Channel::Unix | Channel::Pipe, _) => return Vec::new(),
@@ -197,7 +197,7 @@ impl Far<'_> {
         }
     }
 
-    /// Has the far end's host watched from now on; None where it is this one.
+    /// Starts watching the far end's host; None if it is this one.
     fn watch(&mut self) -> Option<FarGround> {
         match self {
             Self::Here => None,
@@ -205,7 +205,7 @@ impl Far<'_> {
         }
     }
 
-    /// What has changed `here`, and at the far end since it was watched.
+    /// What has changed `here`, and at the far end since it was watched; None if nothing did.
     fn changed(&mut self, there: Option<&FarGround>, here: Option<String>) -> Option<String> {
         let far = match (self, there) {
             (Self::Agent { session, .. }, Some(watched)) => watched.changed(session, here.as_deref()),
@@ -227,16 +227,16 @@ impl Far<'_> {
     }
 }
 
-/// Measures the sweep with both ends here; `said` hears where it stands.
+/// Measures the sweep with both ends here; `said` receives the progress.
 ///
 /// # Errors
-/// No configuration could be measured at all; the first reason is told. Otherwise what could not be measured is in the
+/// No configuration could be measured at all, with the first reason. Otherwise what could not be measured is in the
 /// report.
 pub fn run(options: &StreamOptions, said: &mut dyn FnMut(&str)) -> Result<StreamReport, WireError> {
     run_with(options, &mut Far::Here, said)
 }
 
-/// Measures the sweep with the far end where it is said to be.
+/// Measures the sweep with the far end at `far`.
 ///
 /// # Errors
 /// As [`run`]; an agent that is gone ends all configurations.
@@ -256,7 +256,7 @@ pub fn run_with(
     Ok(report)
 }
 
-/// Makes the transfers of a larger run, which tells itself of the hosts and their limits.
+/// Makes the transfers of a larger run, which reports the hosts and their limits itself.
 ///
 /// # Errors
 /// As [`run_with`].
@@ -264,8 +264,8 @@ pub(crate) fn run_as_part(options: &StreamOptions, far: &mut Far<'_>) -> Result<
     measured(options, far, Fingerprints::default(), &[], &mut |_| {})
 }
 
-/// What keeps this host's figures from meaning what they say, a sentence each. To be asked before a run: what it does itself
-/// loads the host too.
+/// What limits this host's figures, a sentence each. To be called before a run, whose own work loads the host
+/// too.
 pub(crate) fn limits_of_this_host() -> Vec<String> {
     Inventory::of_this_host().limits().iter().map(ToString::to_string).collect()
 }
@@ -359,7 +359,7 @@ fn measure(
     meters.note(there.as_ref().and_then(FarGround::refusal));
     match made {
         Ok(mut transfer) => {
-            // What the transfer itself noticed came of it.
+            // The change goes before what the transfer itself noticed of it.
             transfer.cut_short = match (changed, transfer.cut_short) {
                 (Some(changed), Some(why)) => Some(format!("{changed} ({why})")),
                 (changed, why) => changed.or(why),

@@ -38,10 +38,10 @@ pub use report::{Effect, FactorLevels, TransferReport, TransferRow};
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
 pub enum TransfersError {
-    /// A value of the file that cannot be.
+    /// An invalid value in the file.
     #[error(transparent)]
     File(#[from] FileError),
-    /// A setting has a name nobody knows.
+    /// An unknown name of a setting's value.
     #[error("{key} = \"{value}\": {accepted}")]
     Name {
         /// Which setting.
@@ -95,11 +95,11 @@ impl Config {
     }
 }
 
-/// Runs the experiment that was read from `path` with this `text`; `watch` hears where it stands. A stop keeps what was
-/// had.
+/// Runs the experiment that was read from `path` with this `text`; `watch` receives the progress. A stop keeps what was
+/// measured.
 ///
 /// # Errors
-/// A value cannot be, the testbed fails, or nothing could be measured.
+/// A value is invalid, the testbed fails, or nothing could be measured.
 pub fn run(
     experiment: &Transfers,
     (path, text): (&str, &str),
@@ -181,15 +181,15 @@ pub fn run(
     Ok(found.report(place, provenance))
 }
 
-/// What hears how a run goes.
+/// Observer of a run.
 pub trait Watch {
-    /// Where it stands, a sentence.
+    /// The current stage, a sentence.
     fn said(&mut self, stage: &str);
 
-    /// What was measured after each round, so that it can be kept.
+    /// Gets the results so far after each round, so that they can be kept.
     fn had(&mut self, _so_far: &TransferReport) {}
 
-    /// What the run that is continued has.
+    /// The results of the run that is continued; None: it is a new one.
     fn resumed(&mut self) -> Option<TransferReport> {
         None
     }

@@ -57,7 +57,7 @@ pub enum TrialError {
         /// The failure.
         source: Box<WireFailure>,
     },
-    /// What it stands on changed meanwhile: it measured something else.
+    /// What it depends on changed meanwhile: it measured something else.
     #[error("at {rate_pps:.0} pps: {what}")]
     Changed {
         /// The load of the trial.
@@ -78,7 +78,7 @@ pub enum TrialError {
 pub struct Trial {
     /// The configuration.
     pub spec: TrialSpec,
-    /// Both ends' reports and every packet's fate.
+    /// Both ends' reports and the accounting of every packet.
     pub wire: WireRun,
     /// The host under test's CPU, where a meter ran.
     pub cpu: Option<CpuSplit>,
@@ -86,17 +86,17 @@ pub struct Trial {
     pub metered_delivered: u64,
     /// Share of the host's CPU that the hypervisor took during the trial.
     pub steal_share: f64,
-    /// Times in the window in which the host's CPU was taken from outside; None: not measured.
+    /// Intervals in the window in which the host's CPU was taken away from outside; None: not measured.
     pub host_pauses: Option<Vec<Pause>>,
     /// The same of the sender's CPU.
     pub sender_pauses: Option<Vec<Pause>>,
-    /// Times in the window in which other tasks had the host's CPU; None: not measured.
+    /// Intervals in the window in which other tasks had the host's CPU; None: not measured.
     pub visits: Option<Vec<Visit>>,
-    /// What else came from outside.
+    /// Other external influences.
     pub outside: Outside,
 }
 
-/// Where the threads of a trial tell that they live, so that pauses of the CPUs show.
+/// Heartbeats of the threads of a trial, by which pauses of the CPUs are detected.
 #[derive(Debug, Clone, Default)]
 pub struct Heartbeats {
     /// Of the CPU under test: the sink, and the loop that keeps it awake.
@@ -106,7 +106,7 @@ pub struct Heartbeats {
 }
 
 impl Heartbeats {
-    /// By this meter, or by the loop alone where it cannot tell pauses.
+    /// Heartbeats of this meter, or of the loop alone if the meter does not measure pauses.
     pub fn new(rig: &Rig, meter: Option<&Meter>) -> Self {
         let of = |cpu: u32| meter.and_then(|meter| meter.heartbeat(cpu as usize));
         let (host, sender) =
@@ -129,10 +129,10 @@ pub fn meter(rig: &Rig, preference: Preference) -> Result<cpu::Choice, MeterErro
     cpu::choose(preference, &spec)
 }
 
-/// Fewest turns of the loop that tell a CPU's speed: a millisecond or so of them.
+/// Fewest turns of the loop for a measure of the CPU's speed: a millisecond or so of them.
 const LEAST_TURNS: u64 = 3000;
 
-/// How often something is begun whose sender had no CPU when it was to start.
+/// Most starts of a trial whose sender had no CPU when it was to start.
 const STARTS: u32 = 4;
 
 /// Offers the load and measures. `watch` gets the packets offered and delivered so far.
@@ -149,7 +149,7 @@ pub fn trial(
     until_started(|| once(rig, spec, meter.as_deref_mut(), heartbeats, &mut watch))
 }
 
-/// What `attempt` gives. A sender that was kept from starting has measured nothing: it begins anew, a few times.
+/// Result of `attempt`. A sender that was kept from starting has measured nothing: it begins anew, a few times.
 ///
 /// # Errors
 /// The last attempt's.

@@ -1,4 +1,4 @@
-//! What is known of a tuning plan before and after it is applied: [`effects()`] from model and simulator with this host's
+//! A tuning plan before and after it is applied: its expected [`effects()`] from model and simulator with this host's
 //! costs, and [`rounds`], the host measured with and without it in turns.
 
 mod effects;
@@ -13,7 +13,7 @@ use netcliff_core::Figure;
 
 use crate::stats;
 
-/// Of the intervals of a trial's differences together.
+/// Joint confidence of the intervals of a trial's differences.
 const CONFIDENCE: f64 = stats::CONFIDENCE;
 
 /// A figure that is measured, and which way is better.
@@ -25,7 +25,7 @@ pub struct Yardstick {
     pub higher_is_better: bool,
 }
 
-/// What measuring with and without a plan said of a figure.
+/// A figure measured with and without a plan.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Trial {
     /// Which figure.
@@ -38,11 +38,11 @@ pub struct Trial {
     /// With minus without: mean of the rounds with its paired Student interval; of several figures together they hold with
     /// 95 % (Bonferroni).
     pub difference: Figure,
-    /// What that means.
+    /// Verdict on the difference.
     pub verdict: Verdict,
 }
 
-/// What it means for one figure, or for several together.
+/// Verdict on one figure, or on several together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -57,7 +57,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Of several figures whose intervals hold together: one that is decided decides, unless another says otherwise.
+    /// Verdict on several figures whose intervals hold together: that of those decided, mixed if they disagree.
     pub fn of_all(trials: &[Trial]) -> Self {
         let any = |verdict| trials.iter().any(|trial| trial.verdict == verdict);
         match (any(Self::Better), any(Self::Worse)) {
@@ -70,7 +70,7 @@ impl Verdict {
 }
 
 /// Measures in rounds of two, with and without the plan, the order changing from round to round so that what drifts
-/// cancels. `measure` sets the host up as told and gives each figure of `yardsticks`, in their order.
+/// cancels. `measure` sets the host up as requested and returns each figure of `yardsticks`, in their order.
 ///
 /// # Errors
 /// The first of `measure`.

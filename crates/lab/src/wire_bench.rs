@@ -50,7 +50,7 @@ impl<'a> WireBench<'a> {
         Self { rig, meter, heartbeats, passed_over, watch }
     }
 
-    /// Where a loop that keeps the host's CPU awake tells that it lives.
+    /// Heartbeat for a loop that keeps the host's CPU awake.
     pub fn host_heartbeat(&self) -> Heartbeat {
         self.heartbeats.host.clone()
     }
@@ -132,7 +132,7 @@ impl Bench for WireBench<'_> {
         }
         match self.method() {
             Some(Method::Ebpf) => Ok(Method::Ebpf.to_string()),
-            Some(other) => Err([format!("CPU time is accounted by {other}, which does not tell them apart")]
+            Some(other) => Err([format!("CPU time is accounted by {other}, which does not distinguish them")]
                 .into_iter()
                 .chain(self.passed_over.iter().cloned())
                 .collect::<Vec<_>>()

@@ -3,7 +3,7 @@
 use netcliff_core::analysis::{Analysis, CostSensitivity};
 use netcliff_core::{Engine, EngineFailure, Host, Load, Point, Scheme, Traffic};
 
-/// What is asked beyond the outcome of a point.
+/// What to compute beyond the outcome of a point.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Question {
     /// Loss fraction that the cliff's load stays within (0 to 1).

@@ -1,4 +1,4 @@
-//! [`Ring`]: what a scheme's queue says of interrupt, poll and protocol; and its way into an [`Outcome`].
+//! [`Ring`]: the solution of a scheme's queue for interrupt, poll and protocol; and its conversion to an [`Outcome`].
 
 use std::rc::Rc;
 

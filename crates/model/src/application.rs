@@ -41,7 +41,7 @@ struct Socket {
     loss: f64,
     /// Packets the application reads (pps).
     read_pps: f64,
-    /// CPU that nobody wants (1).
+    /// CPU left over (1).
     available: f64,
     /// Mean packets waiting in the socket.
     waiting: f64,
@@ -191,7 +191,7 @@ struct Idle {
 
 /// How much of it the application sleeps.
 struct Sleep {
-    /// Share of the CPU that nobody wants (1).
+    /// Share of the CPU left over (1).
     available: f64,
     /// Busy periods of the ring that find it asleep (1/s).
     wakeups_per_s: f64,

@@ -1,21 +1,21 @@
-//! How far off approximate answers are, figure by figure: one table for the notes that tell it and for the tests that hold it
-//! (`scripts/nightly/scan.sh`, `crates/lab/tests/application_bounds.rs`).
+//! Error bounds of approximate answers, figure by figure: one table for the notes that state them and for the tests that
+//! check them (`scripts/nightly/scan.sh`, `crates/lab/tests/application_bounds.rs`).
 
 use netcliff_core::{Host, Outcome, Scheme};
 
 /// Loss beyond which no bound of the mean latency is claimed: few packets get through, by what the chains leave out.
 pub const MOST_LOSS: f64 = 0.9;
 
-/// Largest ring and socket of the hosts that bounds were held against (packets).
+/// Largest ring and socket of the hosts that the bounds were checked on (packets).
 const MOST_RING: u64 = 1024;
 const MOST_SOCKET: u64 = 512;
 
 /// One approximation, and where its figures lie.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bounds {
-    /// What it is of, as its notes begin.
+    /// Its name, with which its notes begin.
     pub name: &'static str,
-    /// The hosts and loads that it was held against.
+    /// The hosts and loads that it was checked on.
     region: &'static str,
     /// The model's loss less the simulator's, as a share of the offered packets (1); what is delivered is as much lower.
     pub loss: (f64, f64),
@@ -53,7 +53,7 @@ pub const HYBRID: Bounds = Bounds {
     available: (-0.07, 0.07),
 };
 
-// With an application: largest errors seen in the scan and at 40 hosts a kind (`application_bounds`), and about a fifth more.
+// With an application: largest errors in the scan and at 40 hosts a kind (`application_bounds`), and about a fifth more.
 const POLLING: Bounds = with_application("polling with an application", 0.08, 1.9, 1.1, 0.03);
 const NAPI_2007: Bounds = with_application("napi-2007 with an application", 0.07, 1.5, 1.1, 0.02);
 const HYBRID_READ: Bounds = with_application("hybrid with an application", 0.28, 8.0, 1.8, 0.17);
@@ -65,7 +65,7 @@ const OTHERS: Bounds = with_application("two moments of an application", 0.05, 2
 /// Cold caches, and napi with polls that use up their weight at random, by the chain.
 pub const CHAIN: Bounds = with_application("chain with an application", 0.07, 2.9, 4.5, 0.03);
 
-/// Those with an application first: under `hybrid` and `dim` an answer carries both notes, and these are of what is told.
+/// Those with an application first: under `hybrid` and `dim` an answer carries both notes, and these hold for its figures.
 const ALL: [&Bounds; 10] =
     [&POLLING, &NAPI_2007, &HYBRID_READ, &DIM_READ, &UNMASKED, &MASKED, &OTHERS, &CHAIN, &HYBRID, &DIM];
 
@@ -95,12 +95,12 @@ pub fn two_moment(scheme: &Scheme) -> &'static Bounds {
 }
 
 impl Bounds {
-    /// The bounds that the notes of an outcome tell; None: it is exact, or its notes tell none.
+    /// The bounds that the notes of an outcome state; None: it is exact, or its notes state none.
     pub fn told_by(outcome: &Outcome) -> Option<&'static Self> {
         ALL.into_iter().find(|bounds| outcome.notes.iter().any(|note| *note == bounds.note()))
     }
 
-    /// What a host has that none of those had which the bounds were held against, as a note; None: nothing.
+    /// A note on a ring or socket larger than those of all hosts that the bounds were checked on; None without one.
     pub fn beyond(&self, host: &Host) -> Option<String> {
         let sockets = host.each_application().into_iter().map(|one| one.buffer);
         let socket =
@@ -116,7 +116,7 @@ impl Bounds {
         })
     }
 
-    /// The note that tells them.
+    /// The note that states them.
     pub fn note(&self) -> String {
         let of = |(low, high): (f64, f64)| format!("{low:.2} to {high:.2}");
         let more = |(low, high): (f64, f64)| format!("{:+.0} to {:+.0} %", 100.0 * low, 100.0 * high);

@@ -19,7 +19,7 @@ pub struct Cliff {
     pub evaluations: u32,
 }
 
-/// How a cliff is looked for.
+/// How a cliff is searched.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CliffSearch {
     /// Load near which it is expected (pps); None: it may be anywhere.

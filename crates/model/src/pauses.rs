@@ -1,4 +1,4 @@
-//! Plain answers on a CPU that is taken away now and then: the latency with a ring that is never full, what long pauses lose, and
+//! Simple results for a CPU that is taken away at times: the latency with a ring that is never full, what long pauses lose, and
 //! how long a pause a host survives. The chains are in `schemes::paused`.
 
 use netcliff_core::Host;

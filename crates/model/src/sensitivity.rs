@@ -90,7 +90,7 @@ pub struct Sensitivity {
     pub available: Option<f64>,
 }
 
-/// The sensitivities of `point` to every cost above zero, the most telling for the cliff first.
+/// The sensitivities of `point` to every cost above zero, the one with most effect on the cliff first.
 pub fn sensitivities(engine: &dyn Engine, point: &Point, loss: f64) -> Result<Vec<Sensitivity>, EngineFailure> {
     let mut found = Vec::new();
     for cost in COSTS {

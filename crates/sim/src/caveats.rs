@@ -1,4 +1,4 @@
-//! What a reader of a simulation must know: what was not reached, and what cannot be claimed.
+//! Limits of a simulation's results: precision that was not reached, and intervals that are not justified.
 
 use netcliff_core::precision::{Aims, Attained, goal};
 use netcliff_core::{Arrivals, Figure, Measure, Outcome, Point, Precision, units};
@@ -11,8 +11,8 @@ use crate::tally::QUANTILE_HALF_WIDTH;
 /// Shapes below this have no variance, so that a mean of them follows no t distribution.
 const FINITE_VARIANCE: f64 = 2.0;
 
-/// True if means of this traffic have not earned an interval: ON or OFF periods have no variance and no cutoff. Of forty
-/// 95 % intervals of the realised load (ten replications, seeds 0 to 39, 60 kpps) 30 held the load asked for with 1e6
+/// True if means of this traffic justify no interval: ON or OFF periods have no variance and no cutoff. Of forty 95 %
+/// intervals of the realised load (ten replications, seeds 0 to 39, 60 kpps) 30 held the load requested with 1e6
 /// arrivals, 26 with 4e6; with a cutoff of 10 ms 37.
 pub(crate) fn is_heavy_tailed(arrivals: &Arrivals) -> bool {
     match arrivals {
@@ -22,8 +22,8 @@ pub(crate) fn is_heavy_tailed(arrivals: &Arrivals) -> bool {
     }
 }
 
-/// True if an interval of `figure` would claim more than was earned: of the means of heavy-tailed traffic, and of what
-/// replications were too short for. Where packets stay inside too long, only their times are concerned.
+/// True if an interval of `figure` is not justified: of the means of heavy-tailed traffic, and of what replications
+/// were too short for. Where packets stay inside too long, only their times are concerned.
 pub(crate) fn is_unearned(point: &Point, short: Option<Short>, figure: &Measure) -> bool {
     if is_heavy_tailed(&point.traffic.arrivals) {
         return !is_quantile(figure);
@@ -31,7 +31,7 @@ pub(crate) fn is_unearned(point: &Point, short: Option<Short>, figure: &Measure)
     short.is_some_and(|short| short.concerns_all() || figure.key.starts_with("latency_"))
 }
 
-/// What became of `asked` on `figures`; none that is unearned can have reached it.
+/// The precision reached on `figures` against `asked`; a figure whose interval is not justified has not reached it.
 pub(crate) fn precision(
     outcome: &Outcome,
     batch: &Batch,
@@ -56,7 +56,7 @@ pub(crate) fn is_quantile(figure: &Measure) -> bool {
     figure.key.starts_with("latency_p")
 }
 
-/// Takes the intervals from figures that have not earned them.
+/// Removes the intervals that are not justified.
 pub(crate) fn withdraw_unearned(point: &Point, short: Option<Short>, outcome: &mut Outcome) {
     if is_heavy_tailed(&point.traffic.arrivals) {
         return withdraw_means(outcome);

@@ -22,7 +22,7 @@ const PACKETS: [u64; 3] = [300_000, 1_000_000, 4_000_000];
 /// Loads that are tried before the search gives up to find a bracket.
 const STEPS: u32 = 40;
 
-/// Where a load stands.
+/// On which side of the target a load lies.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Side {
     SurelyBelow,
@@ -41,7 +41,7 @@ struct Search<'a> {
 
 impl Search<'_> {
     /// Simulates a load with the same random numbers as every other; longer if the loss is too close to call. None:
-    /// told to stop.
+    /// stopped.
     fn try_load(&mut self, load_pps: f64) -> Result<Option<Side>, EngineFailure> {
         let point = Point { traffic: self.point.traffic.at_pps(load_pps), ..self.point.clone() };
         let mut found = None;
@@ -63,7 +63,7 @@ impl Search<'_> {
         Ok(Some(side))
     }
 
-    /// Arrivals of one load, until it is told on which side it lies.
+    /// Arrivals of one load, until it is known on which side it lies.
     fn packets(&self) -> Vec<u64> {
         let Effort::Exactly(most) = self.engine.effort else { return PACKETS.to_vec() };
         PACKETS.into_iter().filter(|packets| *packets < most).chain([most]).collect()
@@ -100,7 +100,7 @@ pub fn cliff_sim(engine: &SimEngine, point: &Point, loss_target: f64) -> Result<
     found.ok_or_else(|| EngineFailure::Failed("the search was stopped".into()))
 }
 
-/// [`cliff_sim`] that asks between its runs whether to stop: None if so.
+/// [`cliff_sim`] that checks between its runs whether to stop: None if so.
 ///
 /// # Errors
 /// As [`cliff_sim`].

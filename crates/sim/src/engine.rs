@@ -64,7 +64,7 @@ pub struct Simulation {
     pub packets: u64,
     /// Independent replications.
     pub replications: u64,
-    /// False: the precision asked for was not reached.
+    /// False: the precision requested was not reached.
     pub precise: bool,
     /// False: the replications are too short for what they report: no steady state in their first half, too few times as long
     /// as the figures remember, or packets that stay inside for too large a part of them.
@@ -88,7 +88,7 @@ impl SimEngine {
         Ok(self.simulation(point, &batch, clock))
     }
 
-    /// What a batch says of its point.
+    /// The simulation of a point from its batch.
     pub(crate) fn simulation(&self, point: &Point, batch: &Batch, clock: Clock) -> Simulation {
         let mut outcome = summary::outcome(point, batch, clock, self.confidence);
         let short = batch.short(self.confidence);

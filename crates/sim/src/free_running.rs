@@ -1,7 +1,7 @@
 //! [`FreeRunning`]: a timer that nothing restarts, such as the scheduler's tick.
 //!
 //! The packets do not know of it: in each replication it begins somewhere in its period. Were it always at the same place, constant
-//! arrivals, which are not random, would meet it in one way only in all replications, with no interval to tell.
+//! arrivals, which are not random, would meet it in one way only in all replications, and no interval would show it.
 
 use crate::random::{BLOCK, Purpose, Stream};
 

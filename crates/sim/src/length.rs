@@ -49,7 +49,7 @@ pub(crate) enum Lack {
     Balance(f64),
 }
 
-/// How much longer replications would have to be, as far as these can tell, and for what.
+/// How much longer replications would have to be, as estimated from these, and for what.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Short {
     /// Above 1.

@@ -10,17 +10,17 @@
 //! | `machine` | the CPU, its ring, the application's socket, and what is counted |
 //! | `schemes` | what an arrival does and when packets are served; `schemes::linux` follows the kernel's functions |
 //! | `recursion` | schemes `ideal`, `interrupt` and unmasked `coalesce`, unobserved: packet by packet without events |
-//! | `trace` | a short run moment by moment, for people to look at |
+//! | `trace` | a short run moment by moment, for display |
 //! | `multi_queue` | several queues, each with a core of its own or several on one |
 //! | `shared` | one core that works for several queues |
 //! | `observe` | distributions of queue and busy periods, and a series in time |
 //! | `pair` | two schemes on the same packets |
 //! | `replicas` | replications one by one, for procedures that decide how many they need |
-//! | `trials` | short runs from an empty host, as one measures them |
+//! | `trials` | short runs from an empty host, as in a measurement |
 //! | `sample` | how many packets in how many replications |
 //! | `length` | warm-up, and whether replications are long enough for what they report |
 //! | `replicate`, `stats`, `summary` | replications, intervals, figures |
-//! | `caveats` | what was not reached, and what cannot be claimed |
+//! | `caveats` | precision that was not reached, and intervals that are not justified |
 //!
 //! Nothing here reads a clock or a file: seeds are arguments, and a seed gives the same figures on any number of threads.
 //!

@@ -205,8 +205,8 @@ impl<W: Watch> Machine<W> {
         self.now = at;
     }
 
-    /// Spends `work` on `account`; arrivals meanwhile go to the ring and tell nobody. Transmit interrupts preempt all but
-    /// interrupts.
+    /// Spends `work` on `account`; arrivals meanwhile go to the ring without notice to the scheme. Transmit interrupts
+    /// preempt all but interrupts.
     #[inline]
     pub(crate) fn spend(&mut self, account: Account, work: u64) {
         if account != Account::Interrupt {
@@ -223,8 +223,8 @@ impl<W: Watch> Machine<W> {
     }
 
     /// Passes over `polls` polls that find nothing, `each` apart [ticks]: they take the mean overhead, the rest of the time is
-    /// available. No event may be due meanwhile. What an outcome says is an expectation, which this leaves as it is; one
-    /// by one, the ticks of `polling` at a packet in ten seconds would be half a million a packet.
+    /// available. No event may be due meanwhile. The figures of an outcome are expectations, which this leaves as they are;
+    /// one by one, the ticks of `polling` at a packet in ten seconds would be half a million a packet.
     pub(crate) fn leave_out_polls(&mut self, polls: u64, each: f64) {
         self.counts.polls += polls;
         let (busy, all) = (self.times.poll.mean_ticks() * polls as f64, each * polls as f64);
@@ -240,7 +240,7 @@ impl<W: Watch> Machine<W> {
         self.now == self.next_arrival
     }
 
-    /// Tells the watch of the timer that is due now, unless it is an arrival that is.
+    /// Reports the timer that is due now to the watch, unless an arrival is due.
     #[inline]
     pub(crate) fn note_timer(&mut self) {
         if !self.arrival_due() {

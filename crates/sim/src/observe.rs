@@ -29,7 +29,7 @@ pub struct Wanted {
     pub slice_s: Option<f64>,
 }
 
-/// Slices at the most: more is a table nobody reads and a file nobody opens.
+/// Slices at the most: a larger table or file is of no use.
 const MOST_SLICES: f64 = 100_000.0;
 
 /// Sees one replication; parts of the run are kept apart, as its warm-up is known only at its end.

@@ -93,7 +93,7 @@ impl SimEngine {
     }
 }
 
-/// None where a replication has no such figure, or both schemes have 0 in all of them.
+/// The difference of a figure; None if a replication does not have it, or both schemes have 0 in all of them.
 fn difference((figure, get): &Compared, pairs: &[[Part; 2]], tick_s: f64, confidence: f64) -> Option<Difference> {
     let values: Option<Vec<[f64; 2]>> =
         pairs.iter().map(|[first, second]| Some([get(first, tick_s)?, get(second, tick_s)?])).collect();

@@ -1,5 +1,5 @@
-//! Schemes whose packets can be followed one by one without events, where nobody watches. The machine of events stays
-//! their referee: both agree at every mark and in every latency.
+//! Schemes whose packets can be followed one by one without events, if no observer is set. The machine of events stays
+//! their reference: both agree at every mark and in every latency.
 
 mod ideal;
 mod preempted;

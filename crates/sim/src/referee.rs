@@ -1,7 +1,7 @@
 //! The referee: the same schemes written a second time, for clarity alone, with an event heap and explicit states.
 //!
-//! It shares with the fast simulator only the packets and the random streams. Packet for packet and tick for tick both
-//! must tell the same story.
+//! It shares with the fast simulator only the packets and the random streams. Both must agree packet for packet and
+//! tick for tick.
 
 mod applications;
 mod comparison;
@@ -36,7 +36,7 @@ enum Event {
     PauseEnds,
     /// An interrupt that was on its way is handled.
     Interrupt,
-    /// The receive side hears of what came while a transmit interrupt was handled.
+    /// The receive side sees what came while a transmit interrupt was handled.
     HeldUp,
     /// The sender's oldest packet, held back until now, arrives.
     Release,

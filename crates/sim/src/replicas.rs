@@ -14,7 +14,7 @@ use crate::summary;
 /// The second half of one replication of a point.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Replica {
-    /// What this replication found. It is one sample: only values are meant, the ends of its intervals say nothing.
+    /// What this replication found. It is one sample: only its values have a meaning, not the ends of its intervals.
     pub outcome: Outcome,
     /// False: no steady state within its first half, or packets stay inside for too large a part of its second.
     pub settled: bool,
@@ -62,7 +62,7 @@ mod tests {
         Point { host: Host::preset("pentium4-2530mhz").unwrap(), scheme: scheme.parse::<Scheme>().unwrap(), traffic }
     }
 
-    /// A replica is the same whatever it is asked for with, and ten agree with a run of as many packets.
+    /// A replica is the same whatever it is requested with, and ten agree with a run of as many packets.
     #[test]
     fn replicas_are_replications_of_a_run() {
         let engine = SimEngine { seed: 7, confidence: 0.999, effort: Effort::Packets(200_000), ..SimEngine::default() };

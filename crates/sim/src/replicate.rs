@@ -86,8 +86,8 @@ pub(crate) struct Batch {
     pub known: Option<WarmUp>,
 }
 
-/// Replications run side by side before their latencies are added to the pool: bounds the memory. The first so many tell
-/// the warm-up.
+/// Replications run side by side before their latencies are added to the pool: bounds the memory. The first so many
+/// determine the warm-up.
 pub(crate) const ABREAST: u64 = 10;
 
 impl Batch {
@@ -106,8 +106,8 @@ impl Batch {
         self.known.is_some_and(|known| known.tenths == 0)
     }
 
-    /// Adds replications until there are `count`. The first of them together tell the warm-up of all. The result does not
-    /// depend on the number of threads.
+    /// Adds replications until there are `count`. The first of them together determine the warm-up of all. The result
+    /// does not depend on the number of threads.
     pub(crate) fn extend_to(&mut self, count: u64, point: &Point, clock: Clock, seed: u64) {
         let mut next = self.replications.len() as u64;
         while next < count {

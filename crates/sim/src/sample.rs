@@ -1,4 +1,4 @@
-//! How many packets in how many replications: as many as were asked for, or until the figures are known well enough.
+//! How many packets in how many replications: as many as requested, or until the figures are known well enough.
 
 use netcliff_core::Point;
 use netcliff_core::precision::{Aims, Attained, goal};
@@ -28,7 +28,7 @@ const MORE: f64 = 3.0;
 /// What was requested in packets becomes at most so many times as much where replications are too short, and at most this.
 const LONGEST: (u64, u64) = (64, 200_000_000);
 
-/// What is to be known how well, and what it may cost.
+/// The figures sought, their relative half width, and the packets allowed for it.
 #[derive(Debug, Clone, Copy)]
 struct Sought {
     relative: f64,
@@ -142,7 +142,7 @@ impl SimEngine {
         }
     }
 
-    /// By how much the packets would have to grow to reach the half widths, as far as this batch can tell; 1 if they are.
+    /// By how much the packets would have to grow to reach the half widths, as estimated from this batch; 1 if they are.
     pub(crate) fn need(&self, point: &Point, batch: &Batch, clock: Clock, relative: f64, figures: Aims) -> f64 {
         let outcome = summary::outcome(point, batch, clock, self.confidence);
         let factor = |attained: Attained| match attained.half_width {

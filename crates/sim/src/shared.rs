@@ -3,7 +3,7 @@
 //! Any interrupt preempts protocol work of any queue; an interrupt that comes while another is handled waits, the oldest
 //! first. Protocol work takes turns: packet by packet among the queues that may be served, or poll by poll as Linux'
 //! `net_rx_action` does it for NAPI ([`turns`]). The arrivals, times and rules of a queue are those of [`crate::machine`] and
-//! [`crate::schemes`]: with one queue both tell the same story, tick for tick.
+//! [`crate::schemes`]: with one queue both agree, tick for tick.
 
 mod queue;
 mod run;

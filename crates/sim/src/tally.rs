@@ -24,7 +24,7 @@ pub(crate) const ACCOUNTS: usize = 6;
 /// What became of transmissions up to an instant.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct TransmitCounts {
-    /// Transmissions that asked for a slot.
+    /// Transmissions that needed a slot.
     pub started: u64,
     /// Those that found none.
     pub refused: u64,

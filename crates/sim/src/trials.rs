@@ -1,4 +1,4 @@
-//! [`SimEngine::trial_loss`]: short runs from an empty host, as one measures them.
+//! [`SimEngine::trial_loss`]: short runs from an empty host, as in a measurement.
 
 use netcliff_core::{EngineFailure, Point};
 

@@ -20,7 +20,7 @@ pub fn realtime_minus_monotonic_ns() -> i64 {
     realtime_minus_monotonic().0
 }
 
-/// The same, and how far it may be off: half the time that the tightest reads took, in nanoseconds.
+/// The same with its error bound, half the time that the tightest reads took, in nanoseconds.
 pub fn realtime_minus_monotonic() -> (i64, u64) {
     (0..8)
         .map(|_| {
@@ -42,7 +42,7 @@ pub struct ClockStamp {
     ticks: u64,
 }
 
-/// What the clocks did between two stamps.
+/// How the clocks advanced between two stamps.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClockReading {
     /// Time in which the machine slept \[s\]: `CLOCK_BOOTTIME` went on, `CLOCK_MONOTONIC` did not.
@@ -60,7 +60,7 @@ impl ClockStamp {
         Self { monotonic_ns, boottime_ns: monotonic_ns + apart_ns, ticks }
     }
 
-    /// What happened until a later stamp.
+    /// How the clocks advanced from here to a later stamp.
     pub fn until(&self, later: &Self) -> ClockReading {
         let passed_ns = |of: fn(&Self) -> u64| of(later).saturating_sub(of(self)) as f64;
         let ticks = later.ticks.wrapping_sub(self.ticks);
@@ -72,7 +72,7 @@ impl ClockStamp {
     }
 }
 
-/// The mean cost of one clock read, in seconds: what the instrument itself spends a packet.
+/// The mean cost of one clock read, in seconds: the instrument's own cost per packet.
 pub fn read_cost_s() -> f64 {
     const READS: u32 = 1000;
     let begin = monotonic_ns();
@@ -153,7 +153,7 @@ impl Ticker {
 }
 
 impl Ticker {
-    /// How far it is off the kernel's clock now, at most, in nanoseconds: by the tightest of eight bracketed reads.
+    /// Upper bound on its error against the kernel's clock now, in nanoseconds, from the tightest of eight bracketed reads.
     pub fn off_ns(&mut self) -> u64 {
         let read = |ticker: &mut Self| {
             let before = monotonic_ns();

@@ -1,17 +1,17 @@
-//! The control channel between two hosts: a client asks an agent for the far end of a test.
+//! The control channel between two hosts: a client has an agent run the far end of a test.
 //!
-//! Both ends say who they are, agree on a version and, off the host, prove the same key (Noise NNpsk0). Then the
-//! client starts a test by name with settings of that test's own, is told the ports and a token that admits data
-//! connections, asks for reports while it runs, and stops it. Both send a heartbeat each second; an end that hears
-//! nothing for [`Limits::silence_s`] gives the other up and keeps what it measured.
+//! Both ends identify themselves, agree on a version and, between hosts, prove the same key (Noise NNpsk0). Then the
+//! client starts a test by name with that test's settings, receives the ports and a token that admits data connections,
+//! requests reports while it runs, and stops it. Both send a heartbeat each second; an end that receives nothing for
+//! [`Limits::silence_s`] considers the other gone and keeps what it measured.
 //!
 //! | module | holds |
 //! | --- | --- |
 //! | [`far`] | what a kind of test implements to be run by an agent: start, report, stop |
-//! | [`client`] | the near end: connect, start a test, ask it, stop it |
+//! | [`client`] | the near end: connects; starts, queries and stops a test |
 //! | [`agent`] | the far end: listens, admits, serves |
-//! | [`message`] | what is said |
-//! | [`handshake`] | how the ends meet: version, key, room |
+//! | [`message`] | the messages |
+//! | [`handshake`] | the handshake: version, key, free slots |
 //! | [`channel`] | messages over any byte stream: bounded, timed, encrypted where there is a key |
 //! | [`stream`] | TCP, or a pair of pipes (`ssh HOST netcliff agent --stdio`), read and written against a deadline |
 //! | [`key`] | the pre-shared key and tokens |
@@ -34,11 +34,11 @@ mod tests;
 
 pub use error::ControlError;
 
-/// Version of the protocol; ends of different versions refuse each other, since a test both understand differently
+/// Version of the protocol; ends of different versions refuse each other, since a test that both interpret differently
 /// measures nothing.
 pub const PROTOCOL: u16 = 2;
 
-/// Feature of an agent that can meter its host's CPUs exactly during a test, or says why it cannot.
+/// Feature of an agent that can meter its host's CPUs exactly during a test, or report why it cannot.
 pub const CPU_METER: &str = "cpu-meter";
 
 /// A feature of an agent: it spreads the flows of a transfer over several CPUs.
@@ -61,9 +61,10 @@ pub const PORT: u16 = 9940;
 pub struct Limits {
     /// Largest message of a client (bytes): a list of a thousand CPUs is a tenth of it.
     pub message_bytes: usize,
-    /// The most values in a message of a client, and of lists and objects a sixteenth of them: read, each takes a multiple of its text.
+    /// The most values in a message of a client, of which at most a sixteenth may be lists and objects: parsed, each takes a multiple
+    /// of its text.
     pub message_values: usize,
-    /// Largest message of an agent (bytes): what a thousand flows counted, each with its TCP_INFO in intervals, stays below.
+    /// Largest message of an agent (bytes): the report of a thousand flows, each with its TCP_INFO in intervals, is smaller.
     pub report_bytes: usize,
     /// From the connection to the end of the handshake (s).
     pub handshake_s: f64,
@@ -101,11 +102,11 @@ impl Default for Limits {
     }
 }
 
-/// Signs of life a silence: one may be lost to a busy host without the other end giving up.
+/// Heartbeats per silence limit: one may be late on a busy host without the other end giving up.
 const HEARTBEATS_A_SILENCE: f64 = 5.0;
 
 impl Limits {
-    /// Between two heartbeats (s).
+    /// Interval between two heartbeats (s).
     pub fn heartbeat_interval_s(&self) -> f64 {
         self.silence_s / HEARTBEATS_A_SILENCE
     }

@@ -43,13 +43,13 @@ pub struct DeviceService {
 }
 
 impl DeviceService {
-    /// For this device, its changes written down in this directory. What a killed agent left is set back.
+    /// For this device, its changes recorded in this directory. What a killed agent left is set back.
     ///
     /// # Errors
     /// There is no such device, or this process may not change it.
     pub fn new(interface: &str, state: StateDir) -> Result<Self, DeviceError> {
         let left_over = match DeviceHold::take(interface, &state) {
-            // Another run has the host now: clients are told, should it still be so when they come.
+            // Another run holds the host now: clients get this error if it still does when they connect.
             Err(DeviceError::Journal(JournalError::Busy { .. })) => {
                 DeviceHold::check(interface)?;
                 Vec::new()
@@ -128,7 +128,7 @@ impl FarDevice {
         Ok(Self { interface, found: state, left_over: problems })
     }
 
-    /// Changes what is named, and gives how it stands then.
+    /// Changes the settings named, and returns the state after it.
     ///
     /// # Errors
     /// The driver refuses it, or the agent is gone.
@@ -136,7 +136,7 @@ impl FarDevice {
         Ok(asked(session, &Request::BringTo(wanted.clone()))?.state)
     }
 
-    /// Has it set back; what could not be is told.
+    /// Has it set back; returns what could not be, in sentences.
     ///
     /// # Errors
     /// The agent is gone: it sets it back by itself.

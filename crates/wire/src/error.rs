@@ -1,4 +1,4 @@
-//! What can go wrong, with the offending value and what to do about it.
+//! Errors, each with the offending value and what to do about it.
 
 use std::io;
 
@@ -32,7 +32,7 @@ pub enum WireError {
         /// The interface.
         interface: String,
     },
-    /// The interface was there before.
+    /// The interface has disappeared.
     #[error("interface {interface} is gone: it was removed, or moved to another network namespace")]
     Gone {
         /// The interface.
@@ -51,14 +51,14 @@ pub enum WireError {
         /// The program's name, if it has one.
         name: Option<String>,
     },
-    /// A port cannot give the time stamps asked for.
+    /// A port does not offer the time stamps requested.
     #[error(
         "interface {interface} cannot put {stamps} time stamps on what {what}: it offers {offered}; choose --stamps {instead}"
     )]
     NoStamps {
         /// The interface.
         interface: String,
-        /// Whose stamps were asked for.
+        /// The stamps requested.
         stamps: crate::forward::stamps::Stamps,
         /// `leaves` or `arrives`.
         what: &'static str,
@@ -84,10 +84,10 @@ pub enum WireError {
         /// The panic's message, if it had one.
         message: String,
     },
-    /// The far end of a test failed; its words.
+    /// The far end of a test failed; its message.
     #[error("the far end: {0}")]
     Far(String),
-    /// What a measurement stands on changed while it ran; a whole sentence.
+    /// The conditions of a measurement changed while it ran; a whole sentence.
     #[error("{0}")]
     Changed(String),
     /// The control channel to the far end.

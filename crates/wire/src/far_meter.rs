@@ -27,7 +27,7 @@ impl FarCpu {
         }
     }
 
-    /// Why there is nothing, as a line for the report; None where there is something.
+    /// Why nothing was measured, as a line for the report; None if something was.
     pub fn refusal(&self) -> Option<String> {
         match self {
             Self::Exact(_) => None,
@@ -57,7 +57,7 @@ impl FarMeter {
         }
     }
 
-    /// What was since the mark, without what would make a message long.
+    /// The CPU use since the mark, without the parts that would make a message long.
     pub(crate) fn read(&mut self) -> FarCpu {
         let splits = match &mut self.0 {
             Ok(meter) => meter.read().map_err(|error| error.to_string()),
@@ -68,7 +68,7 @@ impl FarMeter {
     }
 }
 
-/// Why there is no meter; which method it would have been is said around it.
+/// Why there is no meter, without the method, which the caller names.
 fn reason(error: MeterError) -> String {
     match error {
         MeterError::Unavailable { reason, .. } => reason,

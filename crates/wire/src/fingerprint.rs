@@ -1,4 +1,4 @@
-//! What explains a difference of an agent's host to another, told to its clients: a service of every agent.
+//! Fingerprint of an agent's host for its clients, the facts that explain differences to another host: a service of every agent.
 
 use std::net::IpAddr;
 
@@ -22,7 +22,7 @@ struct Request {
     data_to: IpAddr,
 }
 
-/// Reads the host anew whenever a client asks: an agent lives long.
+/// Reads the host at each request, since an agent runs for long.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FingerprintService;
 
@@ -44,11 +44,11 @@ impl Opened for FingerprintService {
     }
 }
 
-/// The facts of an agent's host and of its device that has the address which data goes to (an address that is translated on the
-/// way has none).
+/// The facts of an agent's host and of its device with the address that data is sent to (none if the address is translated on
+/// the way).
 ///
 /// # Errors
-/// Why there are none: the agent does not know the service, or is gone; words for the user.
+/// Why there are none: the agent does not know the service, or is gone; a message for the user.
 pub fn far_fingerprint(session: &mut Session, data_to: IpAddr) -> Result<Fingerprint, String> {
     if !session.offers(FINGERPRINT) {
         return Err(session.lacks(FINGERPRINT));

@@ -47,7 +47,7 @@ pub enum Checksum {
     Zero,
 }
 
-/// Our header: what a frame says about itself.
+/// Our header: sequence number and intended send time of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     /// Position in the run, from 0, below [`SEQUENCE_LIMIT`].

@@ -81,7 +81,7 @@ pub struct GeneratorConfig {
     pub max_burst: usize,
     /// Bound on the 99th percentile of lateness for [`SenderReport::kept_up`] \[s\].
     pub lateness_bound_s: f64,
-    /// Told when the thread lives, so that pauses of its CPU show.
+    /// Beaten by the running thread, so that pauses of its CPU show.
     pub heartbeat: Heartbeat,
 }
 

@@ -1,5 +1,5 @@
-//! What changes at an agent's host while a test runs, told to its client: a service of every agent. The client asks it to watch before a
-//! test, and what changed after it.
+//! Changes at an agent's host while a test runs, reported to its client: a service of every agent. The client starts the watch before a
+//! test and requests the changes after it.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -48,7 +48,7 @@ impl Service for GroundService {
     }
 }
 
-/// What is watched, from the first question on.
+/// What is watched, from the first request on.
 #[derive(Debug)]
 struct Watched(Option<(Ground, Cpus)>);
 
@@ -85,7 +85,7 @@ fn watch(data_to: IpAddr) -> Result<Ground, String> {
     Ground::watch(scope).map_err(|e| format!("{GROUND}: {e}"))
 }
 
-/// What a client has an agent watch for the length of a test.
+/// A watch at an agent's host for the length of a test.
 #[derive(Debug)]
 pub struct FarGround {
     /// Why nothing is watched, a sentence.
@@ -93,7 +93,7 @@ pub struct FarGround {
 }
 
 impl FarGround {
-    /// From now on, at the host that the data goes to by this address.
+    /// Starts a watch at the host that data is sent to at this address.
     pub fn on(session: &mut Session, data_to: IpAddr) -> Self {
         let why = match session.offers(GROUND) {
             false => Some(session.lacks(GROUND)),
@@ -109,7 +109,7 @@ impl FarGround {
     }
 
     /// What changed there, in a sentence, without the phrases that are `known` here; None where nothing did, or nothing was watched. An
-    /// agent that is gone is told of elsewhere.
+    /// agent that is gone is reported elsewhere.
     pub fn changed(&self, session: &mut Session, known: Option<&str>) -> Option<String> {
         if self.refused.is_some() || session.gone().load(Ordering::Relaxed) {
             return None;

@@ -14,7 +14,7 @@
 //! | [`forward`] | frames through a forwarding device, accounted for one by one |
 //! | [`control`] | the channel between two hosts: a client has an agent run the far end of a test |
 //! | [`device`] | an agent's device, changed for a client where its owner allows it |
-//! | [`fingerprint`] | what an agent tells of its host: what explains a difference to another run |
+//! | [`fingerprint`] | facts of an agent's host that explain a difference to another run |
 //! | [`rr`] | request/response: latency, rate and cost of a transaction |
 //! | [`transfer`] | a bulk transfer between two threads (TCP, Unix socket, pipe), bytes and CPU at both ends |
 //! | [`clock`], [`thread`] | clocks both ends share; CPU pinning, namespaces, CPU accounting |

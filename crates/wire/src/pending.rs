@@ -1,4 +1,4 @@
-//! Connections that have not yet proved themselves: how many there may be, and who has to go when there are more.
+//! Connections that have not yet proved their token: how many there may be, and which one is closed when there are more.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read};
@@ -15,7 +15,8 @@ pub(crate) fn source_of(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Of the source that occurs most often, the place of its first; of several such sources the one whose first is first. None of none.
+/// Index of the first entry of the source that occurs most often; of several such sources, of the one that occurs first. None if
+/// `sources` is empty.
 pub(crate) fn first_of_the_most(sources: impl Iterator<Item = IpAddr>) -> Option<usize> {
     let mut seen: BTreeMap<IpAddr, (usize, usize)> = BTreeMap::new();
     for (place, source) in sources.enumerate() {
@@ -25,15 +26,15 @@ pub(crate) fn first_of_the_most(sources: impl Iterator<Item = IpAddr>) -> Option
     most.map(|(_, first)| first)
 }
 
-/// What connections show before they are let in.
+/// Connections that have not yet sent the bytes that admit them.
 #[derive(Debug)]
 pub(crate) struct Pending {
     waiting: VecDeque<Connection>,
     /// How many may wait.
     most: usize,
-    /// Bytes that each shows.
+    /// Bytes that each has to send.
     wanted: usize,
-    /// How long it may take.
+    /// Time that each may take.
     time: Duration,
 }
 
@@ -45,31 +46,31 @@ struct Connection {
     deadline: Instant,
 }
 
-/// What came of looking at those that wait.
+/// The result of [`Pending::look`].
 #[derive(Debug, Default)]
 pub(crate) struct Looked {
-    /// Who has shown all, and what; in the order they came.
+    /// Connections that have sent all bytes, with these, in order of arrival.
     pub shown: Vec<(TcpStream, Vec<u8>)>,
-    /// How many have come.
+    /// Connections accepted.
     pub accepted: usize,
-    /// Those that left, were too slow, or had to make room.
+    /// Connections that the peer closed, that were too slow, or that were closed for a newer one.
     pub refused: u64,
 }
 
 impl Pending {
-    /// Up to `most` connections, each of which is to show `wanted` bytes within `time`.
+    /// Up to `most` connections, each of which has to send `wanted` bytes within `time`.
     pub(crate) fn new(most: usize, wanted: usize, time: Duration) -> Self {
         Self { waiting: VecDeque::new(), most, wanted, time }
     }
 
-    /// Takes up to `at_once` that wait to be accepted by the listener, which must not block, and looks what those that wait have shown.
+    /// Accepts up to `at_once` connections of the listener, which must not block, and reads what the pending ones have sent.
     ///
     /// # Errors
-    /// Descriptors or memory are short; those that wait are looked at first.
+    /// Descriptors or memory are short; pending connections are read first.
     pub(crate) fn look(&mut self, listener: &TcpListener, at_once: usize) -> io::Result<Looked> {
         let mut looked = Looked::default();
         let mut short = None;
-        // However fast they come, those that wait are looked at.
+        // However fast new ones arrive, the pending ones are read.
         while looked.accepted < at_once.min(self.most) {
             match next(listener) {
                 Ok(Some((stream, source))) => {
@@ -96,7 +97,7 @@ impl Pending {
         }
     }
 
-    /// How many had to go for it.
+    /// Adds a connection; returns how many were closed for it.
     fn take(&mut self, stream: TcpStream, source: IpAddr) -> u64 {
         if stream.set_nonblocking(true).is_err() {
             return 1;
@@ -110,14 +111,14 @@ impl Pending {
         u64::from(place.and_then(|place| self.waiting.remove(place)).is_some())
     }
 
-    /// What to wait for beside the listener.
+    /// Descriptors to wait for beside the listener.
     pub(crate) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.waiting.iter().map(|connection| connection.stream.as_fd())
     }
 }
 
 impl Connection {
-    /// True once all is shown; an error: it left.
+    /// Reads without blocking. True once all bytes are there; an error if the peer closed.
     fn read(&mut self, wanted: usize) -> io::Result<bool> {
         let mut buffer = [0; 64];
         while self.shown.len() < wanted {
@@ -171,7 +172,7 @@ mod tests {
         assert_eq!(place(&["192.0.2.1", "2001:db8::1", "2001:db8:0:1::1"]), Some(0));
     }
 
-    /// Whoever fills all places from one host keeps nobody of another host out.
+    /// A host that fills all places keeps no other host out.
     #[test]
     fn one_host_that_keeps_silent_keeps_no_other_out() {
         let listener = TcpListener::bind("0.0.0.0:0").expect("a port");

@@ -1,16 +1,16 @@
 //! Request/response between two ends: how long a transaction takes, how many a second, and what one costs.
 //!
-//! The near end ([`near::run`]) asks, a [`server::Server`] answers; it runs in this process (in another network
-//! namespace or on loopback) or in an agent ([`server::RrKind`]). Closed loop: each flow keeps `depth` requests under
-//! way. Open loop: requests leave on a schedule and latency counts from the time each was due, so that a slow answer is not
+//! The near end ([`near::run`]) sends requests, a [`server::Server`] answers; it runs in this process (in another network
+//! namespace or on loopback) or in an agent ([`server::RrKind`]). Closed loop: each flow keeps `depth` requests under way.
+//! Open loop: requests leave on a schedule and latency counts from the time each was due, so that a slow answer is not
 //! hidden by the requests it held up.
 //!
 //! | module | holds |
 //! | --- | --- |
 //! | [`settings`] | what to do, checked |
-//! | [`near`] | the asking end: flows, the measured window, what came of it |
+//! | [`near`] | the requesting end: flows, the measured window, its results |
 //! | [`server`] | the answering end |
-//! | `live` | what is answered while it runs |
+//! | `live` | transactions of each interval while it runs |
 //! | [`report`] | what was measured |
 
 mod closed;

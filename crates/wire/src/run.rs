@@ -13,7 +13,7 @@ use crate::sink::{Application, Sink, SinkConfig, SinkFailure, SinkReport};
 
 /// Time from the order to the first frame \[ns\]: waking the generator's thread takes less.
 const LEAD_NS: u64 = 50_000_000;
-/// How often the ends are looked at [ms].
+/// How often the ends are checked [ms].
 const WATCH_MS: u64 = 5;
 
 /// How long a measurement takes, in the schedule's own time.
@@ -73,7 +73,7 @@ pub struct PacketAccounting {
     pub sender: u64,
     /// Neither read nor refused nor lost in the sender: the socket's drops, and anything unknown.
     pub elsewhere: u64,
-    /// Dropped by the sink's socket, over the whole run; `None` if the kernel does not tell.
+    /// Dropped by the sink's socket, over the whole run; `None` if the kernel does not report.
     pub run_socket_drops: Option<u64>,
     /// Packets of the whole run with no known cause of loss: offered - refused - sender - delivered - socket
     /// drops. Losses inside the receiver that only its own counters tell (softnet, IP, checksum).

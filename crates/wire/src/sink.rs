@@ -11,7 +11,7 @@
 //!
 //! The thread is an ordinary SCHED_OTHER one unless its placement says otherwise. Its own work per
 //! packet (one clock read a call, one bitmap, up to three histogram updates) is part of the host under
-//! test, as an application's would be; it has not been measured apart.
+//! test, as an application's would be; it has not been measured separately.
 
 use std::net::{SocketAddrV4, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -60,7 +60,7 @@ pub struct SinkConfig {
     pub kernel_timestamps: bool,
     /// Sequence numbers remembered (1 bit each): reordering further back is counted as `too_old`.
     pub tracked: usize,
-    /// Told when the thread lives, so that pauses of its CPU show.
+    /// Beaten by the running thread, so that pauses of its CPU show.
     pub heartbeat: Heartbeat,
 }
 
@@ -86,9 +86,9 @@ impl SinkConfig {
 pub struct SinkProgress {
     /// Packets of this run read so far, warm-up included, duplicates not.
     pub delivered: AtomicU64,
-    /// When to end even if packets still come [ns of `CLOCK_MONOTONIC`]; 0 while no end is in sight.
+    /// When to end even if packets still come [ns of `CLOCK_MONOTONIC`]; 0 while no end is set.
     drain_until_ns: AtomicU64,
-    /// What counts; set once.
+    /// The measured window; set once.
     window: OnceLock<Window>,
 }
 
@@ -113,7 +113,7 @@ pub struct Sink {
 }
 
 impl Sink {
-    /// Binds and starts reading; packets count once [`Sink::measure`] has named the window.
+    /// Binds and starts reading; packets count once [`Sink::measure`] has set the window.
     ///
     /// # Errors
     /// The placement, address or a setting is unusable.
@@ -162,13 +162,13 @@ impl Sink {
         Ok(Self { thread, measurement, progress, address })
     }
 
-    /// The bound address (the port, if 0 was asked for).
+    /// The bound address (the port, if 0 was requested).
     pub fn address(&self) -> SocketAddrV4 {
         self.address
     }
 
-    /// Names the window: packets count by their *intended* send time. Call it before the run starts;
-    /// a sink has one window, and a second call changes nothing.
+    /// Sets the window: packets count by their *intended* send time. Call it before the run starts; a sink has one
+    /// window, and a second call changes nothing.
     pub fn measure(&self, window: Window) {
         let _ = self.progress.window.set(window);
     }

@@ -22,7 +22,7 @@ pub(crate) fn get(socket: BorrowedFd<'_>, level: c_int, name: c_int, bytes: &mut
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(length as usize) }
 }
 
-/// An option that is a number; None where the kernel does not tell.
+/// An option that is a number; None where the kernel does not report.
 pub(crate) fn int(socket: BorrowedFd<'_>, level: c_int, name: c_int) -> Option<c_int> {
     let mut bytes = [0; size_of::<c_int>()];
     let written = get(socket, level, name, &mut bytes).ok()?;
@@ -30,7 +30,7 @@ pub(crate) fn int(socket: BorrowedFd<'_>, level: c_int, name: c_int) -> Option<c
 }
 
 /// Packets that a socket has dropped since it was made (no room, or a bad checksum), modulo 2^32; None where the kernel does
-/// not tell (before Linux 4.12).
+/// not report it (before Linux 4.12).
 pub(crate) fn drops(socket: BorrowedFd<'_>) -> Option<u32> {
     let mut bytes = [0; SK_MEMINFO_VARS * size_of::<u32>()];
     let written = get(socket, libc::SOL_SOCKET, libc::SO_MEMINFO, &mut bytes).ok()?;

@@ -68,12 +68,12 @@ impl Placement {
 /// One of them does not exist or is not allowed.
 pub fn check_cpus(cpus: impl IntoIterator<Item = usize>) -> Result<(), WireError> {
     let cpus: Vec<usize> = cpus.into_iter().collect();
-    // A thread of its own, which is left where the last one is.
+    // In a thread of its own, which stays pinned to the last one.
     let tried = std::thread::spawn(move || cpus.into_iter().try_for_each(pin)).join();
     tried.map_err(|panic| WireError::died("trying", &*panic))?
 }
 
-/// The CPUs that this process may use, in their order; empty where the kernel does not tell.
+/// The CPUs that this process may use, in their order; empty where the kernel does not report.
 pub fn allowed_cpus() -> Vec<usize> {
     let Ok(allowed) = sched_getaffinity(Pid::from_raw(0)) else { return Vec::new() };
     (0..CpuSet::count()).filter(|cpu| allowed.is_set(*cpu).unwrap_or(false)).collect()
@@ -100,8 +100,8 @@ fn real_time(level: u8) -> Result<(), WireError> {
     Ok(())
 }
 
-/// The calling thread before all ordinary threads while this lives, where it is an ordinary one and may be: what keeps the time of others
-/// shall not wait behind them. Threads that it starts meanwhile are ordinary.
+/// Runs the calling thread before all ordinary threads (SCHED_FIFO) while this lives, if it is an ordinary one and has the right: a
+/// thread that times others must not wait behind them. Threads that it starts meanwhile are ordinary.
 pub(crate) struct RealtimeGuard {
     changed: bool,
     /// It is the calling thread's.
@@ -125,18 +125,18 @@ impl Drop for RealtimeGuard {
     }
 }
 
-/// Gives the calling thread a scheduling policy; false: it may not have it.
+/// Gives the calling thread a scheduling policy; false if it has not the right.
 fn schedule(policy: libc::c_int, level: libc::c_int) -> bool {
     let parameters = libc::sched_param { sched_priority: level };
     // SAFETY: the pointer is to a valid sched_param that outlives the call; 0 is the calling thread.
     unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) == 0 }
 }
 
-/// Threads that ended elsewhere than where they were pinned, a phrase each.
+/// Threads that ended on another CPU than they were pinned to, a phrase each.
 static ASTRAY: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// What threads of this process that have ended said of their CPU since this was last asked: a thread whose CPU is taken offline, or that another
-/// program moves, measured on another one.
+/// Threads of this process that have ended on another CPU than they were pinned to since the last call, a phrase each: a thread whose CPU
+/// is taken offline, or that another program moves, measured on another one.
 pub fn astray() -> Vec<String> {
     std::mem::take(&mut *ASTRAY.lock().unwrap_or_else(PoisonError::into_inner))
 }
@@ -145,7 +145,7 @@ thread_local! {
     static PINNED: Pinned = const { Pinned(Cell::new(None)) };
 }
 
-/// The CPU that the calling thread was pinned to; looked after when it ends.
+/// The CPU that the calling thread was pinned to; checked when it ends.
 struct Pinned(Cell<Option<usize>>);
 
 impl Drop for Pinned {

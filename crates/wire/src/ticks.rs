@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// What is left of a window is an interval of its own from this part of one on.
+/// The rest of a window is reported if it is longer than an interval divided by this.
 const WORTH_TELLING: u64 = 20;
 
 /// An interval that has ended, in seconds since the window opened.
@@ -33,7 +33,7 @@ impl Ticks {
         self.due_ns
     }
 
-    /// The interval that has ended by now, if one has; those that passed without a look are one with it.
+    /// The interval that has ended by now, if one has; intervals that ended unread before are merged with it.
     pub(crate) fn passed(&mut self, now_ns: u64) -> Option<Tick> {
         let late_ns = now_ns.checked_sub(self.due_ns)?;
         let intervals = late_ns / self.every_ns + 1;
@@ -41,7 +41,7 @@ impl Ticks {
         Some(self.until(now_ns))
     }
 
-    /// What is left when the window closes, unless it is next to nothing.
+    /// The rest of the window as it closes, unless it is negligible.
     pub(crate) fn rest(&mut self, now_ns: u64) -> Option<Tick> {
         let is_worth_it = now_ns.saturating_sub(self.last_ns) > self.every_ns / WORTH_TELLING;
         is_worth_it.then(|| self.until(now_ns))
@@ -67,7 +67,7 @@ mod tests {
         assert_eq!(ticks.passed(6 * S - 1), None);
         assert_eq!(ticks.passed(6 * S + S / 4), Some(Tick { from_s: 0.0, to_s: 1.25 }));
         assert_eq!(ticks.due_ns(), 7 * S);
-        // Several that nobody looked at are one.
+        // Several that were not read are merged.
         assert_eq!(ticks.passed(9 * S + S / 2), Some(Tick { from_s: 1.25, to_s: 4.5 }));
         assert_eq!(ticks.due_ns(), 10 * S);
         // At the very end of one the next begins.

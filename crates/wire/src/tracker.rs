@@ -1,6 +1,6 @@
 //! Loss, duplication and reordering by sequence number, exact within a sliding bitmap.
 
-/// What one sequence number turned out to be.
+/// Classification of a sequence number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seen {
     /// First sight, and higher than any before.
@@ -33,7 +33,7 @@ impl Tracker {
         self.bits.len() as u64 * 64
     }
 
-    /// Takes note of a sequence number and says what it is.
+    /// Records a sequence number and classifies it.
     #[inline]
     pub fn observe(&mut self, sequence: u64) -> Seen {
         match self.highest {

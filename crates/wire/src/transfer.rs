@@ -4,26 +4,26 @@
 //! [`Settings::threads`] at each end. It opens one channel a flow,
 //! sends blocks for a warm-up and a measured span, and counts every byte at both
 //! ends. Each end has its own windows on the clock both share, so that a sender's figure (which includes what only
-//! reached a buffer) and a receiver's can be told apart. A [`Watch`] is told when the windows open and close, so that
-//! others can meter the same time.
+//! reached a buffer) and a receiver's can be distinguished. A [`Watch`] is notified when the windows open and close, so
+//! that others can meter the same time.
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `settings` | what a transfer is asked to do, checked |
-//! | `open`, [`options`] | the channels and their socket options, asked for and in force |
+//! | `settings` | the settings of a transfer, checked |
+//! | `open`, [`options`] | the channels and their socket options, requested and in force |
 //! | `path`, `zero_copy`, `uring` | how a sender hands its bytes to the kernel |
 //! | `mapped`, `uring` | receiving without copies, and without a call each time |
 //! | `pace` | datagrams at a rate, without bursts |
-//! | `error_queue` | what the kernel says of sends that are over |
+//! | `error_queue` | the kernel's reports on earlier sends |
 //! | `datagram` | UDP: batches, segmentation offload, what was lost |
 //! | `end`, `meter` | the two ends at work, and what they count |
 //! | [`hardware`] | cycles and instructions of a thread |
 //! | `conduct`, `conductor`, `gate`, `sampler` | ends begin and stop together; TCP_INFO in between |
 //! | `together`, `turns`, `wake`, `ledger` | a thread that serves several flows: by turns, by epoll, and what each costs |
 //! | `local` | both halves here |
-//! | `near`, `far`, `order`, `join`, `admit` | a half here and a half in an agent: who asks, who is asked, for what; data connections |
-//! | `live` | how far all are while it runs |
-//! | [`tcp_info`] | what the kernel says of a connection |
+//! | `near`, `far`, `far_end_request`, `join`, `admit` | a half here and a half in an agent: client, server and request; data connections |
+//! | `live` | what moved in each interval while it runs |
+//! | [`tcp_info`] | what the kernel reports of a connection |
 
 mod admit;
 mod conduct;
@@ -216,17 +216,17 @@ pub struct Transfer {
     pub far: Option<FarHost>,
 }
 
-/// Is told when the windows open and close, on the thread that called [`run`].
+/// Is notified when the windows open and close, on the thread that called [`run`].
 pub trait Watch {
     /// All ends have passed the warm-up.
     fn opened(&mut self) {}
     /// The measured time is over; receivers may still be emptying buffers.
     fn closed(&mut self) {}
-    /// How often it wants to hear what moved meanwhile; None: never.
+    /// Length of the intervals for [`Watch::passed`]; None: no intervals.
     fn interval(&self) -> Option<Duration> {
         None
     }
-    /// What moved in an interval of the open windows, right after it. The last one is told after [`Watch::closed`].
+    /// Called with what moved in an interval of the open windows, right after it; for the last one after [`Watch::closed`].
     fn passed(&mut self, _: &Interval) {}
 }
 

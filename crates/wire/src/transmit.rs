@@ -6,14 +6,13 @@
 //! | [`Method::PacketBatch`] | `sendmmsg` on an AF_PACKET socket, PACKET_QDISC_BYPASS | comparison, and the lightest for the receiver |
 //! | [`Method::Socket`] | `sendmmsg` on a connected UDP socket | loopback, no privileges |
 //!
-//! The ring is the default because it reaches further. Seen side by side (64-byte frames, veth, RPS
-//! to the other CPU, 2-CPU virtual machine, Linux 6.18, other programs running, both threads SCHED_FIFO,
-//! two runs, medians of 7 interleaved rounds): unpaced, the batch reaches 0.78 to 0.88 of the ring's rate in bursts
-//! of 8 or 32 (1.17 against 1.38 M/s at best) and 0.96 to 1.02 of it one by one; of 900 kpps offered at
-//! Poisson times the batch achieved 866, the ring 900. The price seems to fall on the receiver, which completes each
-//! frame in the ring: 3 to 13 % more softirq time a packet one by one (10 ms ticks; less, not more, in bursts),
-//! and past the cliff the sink read 464 against 489 kpps of 500, and 209 against 274 of 700. So compare
-//! only measurements made with one method. Repeat with
+//! The ring is the default because it reaches further. Measured side by side (64-byte frames, veth, RPS to the other
+//! CPU, 2-CPU virtual machine, Linux 6.18, other programs running, both threads SCHED_FIFO, two runs, medians of 7
+//! interleaved rounds): unpaced, the batch reaches 0.78 to 0.88 of the ring's rate in bursts of 8 or 32 (1.17 against
+//! 1.38 M/s at best) and 0.96 to 1.02 of it one by one; of 900 kpps offered at Poisson times the batch achieved 866,
+//! the ring 900. The price seems to fall on the receiver, which completes each frame in the ring: 3 to 13 % more
+//! softirq time a packet one by one (10 ms ticks; less, not more, in bursts), and past the cliff the sink read 464
+//! against 489 kpps of 500, and 209 against 274 of 700. So compare only measurements made with one method. Repeat with
 //! `cargo test --release -p netcliff-wire --test ceilings -- --ignored --nocapture --test-threads=1`.
 //!
 //! Two traps, both avoided in `ring.rs`:

@@ -19,7 +19,7 @@ use crate::args::{AdviseArgs, StoreArgs};
 use crate::output;
 use crate::progress::Search;
 
-/// Every load in turn; as JSON each is printed as it is known.
+/// Advises for every load in turn; as JSON each is printed as soon as it is known.
 pub fn run(args: &AdviseArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     let inspection = inspected(args)?;
     let device = device(args, inspection.as_ref())?;
@@ -46,7 +46,7 @@ pub fn run(args: &AdviseArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     Ok(said(&all))
 }
 
-/// The exit code, with a line for every load without a pick.
+/// The exit code, with a line to stderr for every load without a pick.
 fn said(all: &[Advice]) -> ExitCode {
     let mut code = ExitCode::SUCCESS;
     for advice in all {
@@ -84,7 +84,7 @@ fn inspected(args: &AdviseArgs) -> anyhow::Result<Option<Inspection>> {
     args.interface.as_ref().map(look).transpose()
 }
 
-/// What the commands set.
+/// The device that the commands set.
 fn device<'a>(args: &AdviseArgs, inspection: Option<&'a Inspection>) -> anyhow::Result<Device<'a>> {
     let Some((name, inspection)) = args.interface.as_ref().zip(inspection) else {
         return Ok(Device::Any(Advice::PLACEHOLDER));
@@ -124,7 +124,7 @@ fn questions(args: &AdviseArgs, store: &StoreArgs, device: Device<'_>) -> anyhow
     Ok(questions)
 }
 
-/// The settings that were given, then the grid's of the schemes asked for, of which those that the device does not offer only with
+/// The settings that were given, then the grid's of the requested schemes; those that the device does not offer only with
 /// --all-schemes.
 fn chosen(args: &AdviseArgs, grid: &[Scheme], device: Device<'_>) -> anyhow::Result<Vec<Scheme>> {
     let whole =
@@ -165,7 +165,7 @@ fn provenance(args: &AdviseArgs, elapsed_s: f64) -> Provenance {
     }
 }
 
-/// All but a failure of an engine is wrong usage.
+/// Everything but a failure of an engine is wrong usage.
 fn explain(error: AdviseError) -> anyhow::Error {
     match error {
         AdviseError::Engine(

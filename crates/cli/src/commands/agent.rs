@@ -32,7 +32,7 @@ fn kinds(args: &AgentArgs) -> Vec<Arc<dyn Kind>> {
     vec![Arc::new(RrKind), Arc::new(TransferKind { congestion })]
 }
 
-/// What it lets its clients do beside tests.
+/// Services for its clients beside tests.
 fn services(args: &AgentArgs) -> anyhow::Result<Vec<Arc<dyn Service>>> {
     let mut services: Vec<Arc<dyn Service>> = vec![Arc::new(FingerprintService), Arc::new(GroundService)];
     let Some(device) = &args.allow_settings else { return Ok(services) };
@@ -82,7 +82,7 @@ pub fn run(args: &AgentArgs) -> anyhow::Result<ExitCode> {
         let taken = |fd: std::os::fd::BorrowedFd<'_>| fd.try_clone_to_owned().context("cannot use stdin and stdout");
         let (read, write) = (taken(std::io::stdin().as_fd())?, taken(std::io::stdout().as_fd())?);
         let stream = Stream::of(read, write, "the client").context("cannot use stdin and stdout")?;
-        // ssh shows stderr to the client's user: only what went wrong belongs there.
+        // ssh shows stderr to the client's user: only errors belong there.
         let silent: Log = Arc::new(|_: &Event<'_>| ());
         serve_pipes(stream, args.data_at, &settings, &silent)?;
         return Ok(ExitCode::SUCCESS);
@@ -100,7 +100,7 @@ fn listen(args: &AgentArgs, settings: Settings) -> anyhow::Result<Agent> {
     let bound = if args.listen.is_empty() {
         let usual = [SocketAddr::from((Ipv4Addr::LOCALHOST, PORT)), SocketAddr::from((Ipv6Addr::LOCALHOST, PORT))];
         match Agent::bind(&usual, settings.clone(), Arc::clone(&log)) {
-            // A host may have no IPv6; if it is something else, IPv4 alone fails too.
+            // A host may have no IPv6; if the reason is another, IPv4 alone fails too.
             Err(_) => Agent::bind(&usual[..1], settings, log),
             bound => bound,
         }

@@ -10,10 +10,10 @@ use super::{open_store, refuse_unwritable, store_path, write};
 use crate::args::{CompareArgs, StoreArgs};
 use crate::output;
 
-/// Exit code where the repeats tell neither that B is slower by more than the bar nor that it is not.
+/// Exit code if the repeats show neither that B is slower by more than the bar nor that it is not.
 const INCONCLUSIVE: u8 = 3;
 
-/// Compares two runs and shows it.
+/// Compares two runs and prints the result.
 pub fn run(args: &CompareArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
     refuse_unwritable(args.html.as_deref())?;
     let sources = [&args.a, &args.b].map(|text| Source::parse(text));
@@ -36,7 +36,7 @@ pub fn run(args: &CompareArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCod
     }))
 }
 
-/// The run of this name, where there is no file of it.
+/// The run of this name, if there is no file of it.
 fn named(text: &str, store_args: &StoreArgs) -> Option<Result<Measured, ReadError>> {
     if Path::new(text).exists() || !store_path(store_args).is_ok_and(|path| path.exists()) {
         return None;

@@ -24,7 +24,7 @@ pub fn predict(args: &PredictArgs, store: &StoreArgs) -> anyhow::Result<ExitCode
     answer(&engine, "predict", &args.compute, &provenance(None, settings), store)
 }
 
-/// A record and what was found around it, as one object.
+/// A record with the analysis around it, as one object.
 #[derive(serde::Serialize)]
 struct Analysed<'a> {
     #[serde(flatten)]
@@ -33,7 +33,7 @@ struct Analysed<'a> {
     analysis: &'a Analysis,
 }
 
-/// The cliff and, if asked for, the sensitivities; the point's own outcome comes with them.
+/// The cliff and, if requested, the sensitivities; the point's own outcome comes with them.
 fn analyse(
     engine: &ModelEngine,
     args: &PredictArgs,
@@ -87,7 +87,7 @@ pub(super) fn provenance(seed: Option<u64>, settings: BTreeMap<String, String>) 
     }
 }
 
-/// The points' records, kept in the store if asked for.
+/// The points' records, kept in the store if requested.
 pub(super) fn recorded(
     engine: &dyn Engine,
     kind: &str,
@@ -103,7 +103,7 @@ pub(super) fn recorded(
     let kept = store.as_ref().zip(run);
     let answered = evaluate(engine, points, provenance, kept, json);
     if let Some((store, run)) = kept {
-        // A run that failed is over as well; its failure is what must be told.
+        // A run that failed is over as well; its failure is the error to report.
         let finished = store.finish(run, answered.is_err(), None);
         if answered.is_ok() {
             finished?;
@@ -112,7 +112,7 @@ pub(super) fn recorded(
     answered
 }
 
-/// Every point in turn: kept as it is answered, and printed at once as JSON or else given back.
+/// Evaluates every point in turn: kept as soon as it is answered, and printed at once as JSON or else returned.
 fn evaluate(
     engine: &dyn Engine,
     points: Vec<Point>,
@@ -146,7 +146,7 @@ fn evaluate(
     Ok(records)
 }
 
-/// A point that cannot be, or that the engine does not answer, is wrong usage.
+/// An invalid point, or one that the engine does not support, is wrong usage.
 pub(super) fn explain(error: EngineFailure) -> anyhow::Error {
     match error {
         EngineFailure::Invalid(_) | EngineFailure::Unsupported(_) => output::usage(error),

@@ -27,13 +27,13 @@ pub struct FarSession {
 }
 
 impl FarSession {
-    /// Connects as asked.
+    /// Connects as the options say.
     pub fn open(args: &FarArgs) -> anyhow::Result<Self> {
         Self::open_changing(args, &[])
     }
 
-    /// Connects as asked, to change these devices: this host's and the far host's, which an agent that is started by ssh then
-    /// lets be changed.
+    /// Connects as the options say, to change these devices: this host's and the far host's, which an agent that is started by ssh then
+    /// allows to be changed.
     pub fn open_changing(args: &FarArgs, devices: &[String]) -> anyhow::Result<Self> {
         let usual = Limits::default();
         let silence_s = if devices.is_empty() { usual.silence_s } else { CHANGING_S };
@@ -61,7 +61,7 @@ impl FarSession {
         Ok(Self { session, address, ssh })
     }
 
-    /// Lets the far end go and waits for ssh.
+    /// Ends the session and waits for ssh.
     pub fn close(self) -> anyhow::Result<()> {
         // The far end leaves when its pipes close.
         drop(self.session);

@@ -19,7 +19,7 @@ use crate::args::{FindArgs, StoreArgs};
 use crate::output;
 use crate::progress::Progress;
 
-/// Finds the cliff and shows it.
+/// Finds the cliff and prints the result.
 pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
     args.wait.begin();
     refuse_name(store_args, !args.no_store, "leave --no-store out")?;
@@ -35,7 +35,7 @@ pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> 
     let found = find(&options, Arc::clone(&stop), &mut progress);
     progress.finish();
     if let (Err(_), Some((store, run))) = (&found, kept) {
-        // Over before it began: not to be taken for a run under way. Why it failed matters more than this.
+        // The run ended before it began: it must not look like one under way. Its own error matters more than one here.
         let _ = store.finish(run, true, None);
     }
     let mut finding = found.map_err(explain)?;
@@ -53,7 +53,7 @@ pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> 
     Ok(ExitCode::from(u8::from(finding.partial || finding.cliff_pps.wire.is_none())))
 }
 
-/// The reason for the missing main figure.
+/// The reason why the cliff is missing.
 fn why_no_cliff(finding: &Finding) -> &str {
     let of = |figure: &str| finding.missing.iter().find(|missing| missing.figure == figure);
     of("cliff_pps.wire")
@@ -103,7 +103,7 @@ fn options(args: &FindArgs) -> FindOptions {
     }
 }
 
-/// A CPU that does not exist and a goal that cannot be are the user's mistake; the rest is a failed measurement.
+/// A CPU that does not exist and an invalid goal are the user's mistake; the rest is a failed measurement.
 fn explain(error: FindError) -> anyhow::Error {
     match error {
         FindError::Rig(RigError::NoSuchCpu { .. }) | FindError::Unresolved(_) | FindError::Goal(_) => {
@@ -118,7 +118,7 @@ fn keep((store, run): (&Store, i64), finding: &Finding) -> Result<(), String> {
     store.finish(run, finding.partial, Some(finding)).map_err(|error| error.to_string())
 }
 
-/// Where nothing else can be written: a file in the temporary directory, or else stdout.
+/// Keeps the finding if nothing else can be written: a file in the temporary directory, or else stdout.
 fn rescue(finding: &Finding) -> anyhow::Result<PathBuf> {
     if let Ok(path) = write_temporary("netcliff-find", "json", &serde_json::to_string(finding)?) {
         return Ok(path);
@@ -155,7 +155,7 @@ fn show(args: &FindArgs, finding: &Finding, run_id: Option<i64>) -> anyhow::Resu
     Ok(())
 }
 
-/// Into the data directory, or, where that cannot be written, the temporary one.
+/// Writes the page into the data directory, or, if that cannot be written, into the temporary one.
 fn write_default(page: &str, finding: &Finding, run_id: Option<i64>) -> anyhow::Result<PathBuf> {
     let number = run_id.map_or_else(|| format!("p{}", std::process::id()), |id| id.to_string());
     let stem = format!("find-{number}-{:.0}", finding.provenance.started_unix_s);

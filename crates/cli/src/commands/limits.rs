@@ -18,10 +18,10 @@ use super::{command_line, now_unix_s, store_path, write};
 use crate::args::{LimitsArgs, StoreArgs};
 use crate::output;
 
-/// How long memory is measured: several passes, and no wait for whoever sits before it.
+/// How long memory is measured: several passes, and no noticeable wait.
 const MEMORY_TIME: Duration = Duration::from_millis(500);
 
-/// The bounds of what was described.
+/// Prints the bounds of the described host.
 pub fn run(args: &LimitsArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     let Described { system, origins } = if args.this_host { this_host(args, store)? } else { by_hand(args, store)? };
     let sizes = if args.sizes.is_empty() { USUAL_SIZES_BYTES.to_vec() } else { args.sizes.clone() };
@@ -67,7 +67,7 @@ pub fn run(args: &LimitsArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What this host tells of itself; what was given by hand instead of it.
+/// This host as it reports itself, with the options that replace parts of it.
 fn this_host(args: &LimitsArgs, store: &StoreArgs) -> anyhow::Result<Described> {
     let inspection = Inspection::of_this_host(Duration::ZERO).context("cannot ask the kernel for its interfaces")?;
     let memory_bytes_per_s = match args.memory {
@@ -138,7 +138,7 @@ fn host(name: &str, set: &[String], store: &StoreArgs) -> anyhow::Result<Host> {
     Ok(host)
 }
 
-/// Each part with what it is, or where it is known from.
+/// Each part with its value, or its origin.
 fn asked(args: &LimitsArgs, system: &System, origins: Vec<(String, String)>) -> Vec<(String, String)> {
     let interrupts = match (args.frames_per_interrupt, system.frames_per_interrupt) {
         (None, frames) if frames > 1.0 => format!("{frames:.1} packets an interrupt as measured near its cliff"),

@@ -1,4 +1,4 @@
-//! Settings that were refused, in the words of the command line: who typed `--time` knows of no `time_s`.
+//! Refused settings under the names of the command line: a user who typed `--time` does not know `time_s`.
 
 use netcliff_core::units;
 use netcliff_wire::WireError;
@@ -57,7 +57,7 @@ pub const EXPERIMENT: &[(&str, &str)] = &[
     ("bytes", "bytes"),
 ];
 
-/// A setting that cannot be is the user's mistake, and named as the user named it; the rest is a failed measurement.
+/// An invalid setting is the user's mistake, and named as the user named it; the rest is a failed measurement.
 pub fn explained(error: WireError, names: Names<'_>) -> anyhow::Error {
     match error {
         WireError::Setting { what, value, accepted } => match named(what, &value, &accepted, names) {
@@ -70,7 +70,7 @@ pub fn explained(error: WireError, names: Names<'_>) -> anyhow::Error {
     }
 }
 
-/// What an agent refused, in the same words: it knows its own names for settings only. It is no mistake that could be told here, such as
+/// An agent's refusal, with settings named likewise: it knows only its own names. It is not a mistake that could be found here, such as
 /// a CPU that the far host does not have.
 pub fn by_agent(error: ControlError, names: Names<'_>) -> ControlError {
     match error {

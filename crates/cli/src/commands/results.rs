@@ -15,7 +15,7 @@ use super::{open_store, refuse_unwritable, write};
 use crate::args::{ResultsAction, ResultsArgs, StoreArgs};
 use crate::output;
 
-/// Lists, shows, writes, names or removes what the store holds.
+/// Lists, shows, exports, names or removes what the store holds.
 pub fn run(args: &ResultsArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
     if let ResultsAction::Show { html, svg, .. } = &args.action {
         [html, svg].into_iter().try_for_each(|file| refuse_unwritable(file.as_deref()))?;
@@ -36,7 +36,7 @@ pub fn run(args: &ResultsArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCod
             if html.is_none() && svg.is_none() {
                 return show::show(&run, &stored, *verbose, *json, *csv).map(|()| ExitCode::SUCCESS);
             }
-            // A figure that there is not is refused before anything is written.
+            // A run without a figure is refused before anything is written.
             let figure =
                 svg.as_ref().map(|path| Ok::<_, anyhow::Error>((path, show::figure(&run, &stored)?))).transpose()?;
             if let Some(path) = html {
@@ -69,7 +69,7 @@ pub fn run(args: &ResultsArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCod
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a run keeps; that it keeps nothing is the user's to know.
+/// What a run keeps; an empty run is an error of usage.
 fn stored(store: &Store, run: &RunSummary) -> anyhow::Result<Stored> {
     Stored::of_run(store, run).map_err(|error| match error {
         StoredError::Empty { .. } => output::usage(error),

@@ -34,7 +34,7 @@ use progress::Progress;
 /// Wait for residual frames of trials below a second (s): each that loses a frame waits for all of it.
 const SHORT_SETTLE_S: f64 = 0.2;
 
-/// Tests a device and shows what was found.
+/// Tests a device and prints the results.
 pub fn run(args: &Rfc2544Args, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
     args.wait.begin();
     refuse_name(store_args, args.save, "add --save")?;
@@ -59,7 +59,7 @@ pub fn run(args: &Rfc2544Args, store_args: &StoreArgs) -> anyhow::Result<ExitCod
     let found = rfc2544::run(&settings, place(args), tester_cpu, &stop, &mut |step| progress.step(&step));
     progress.flush();
     if let (Err(_), Some((store, run))) = (&found, kept) {
-        // Why it failed matters more than this.
+        // The run's own error matters more than one here.
         let _ = store.finish(run, true, None);
     }
     let mut found = found.map_err(explain)?;
@@ -75,7 +75,7 @@ pub fn run(args: &Rfc2544Args, store_args: &StoreArgs) -> anyhow::Result<ExitCod
         ..Provenance::default()
     };
     found.fingerprint = Some(host.clone());
-    // Neither is lost when the other fails.
+    // A failure of one must not lose the other.
     let kept = kept.map_or(Ok(()), |kept| keep(kept, &host, &found));
     show(args, &found)?;
     kept?;
@@ -92,7 +92,7 @@ fn keep((store, run): (&Store, i64), host: &Fingerprint, found: &Rfc2544Report) 
     Ok(())
 }
 
-/// Data first: a page that cannot be written takes nothing else with it.
+/// Prints the data first, so that a page that cannot be written does not suppress it.
 fn show(args: &Rfc2544Args, found: &Rfc2544Report) -> anyhow::Result<()> {
     if args.json {
         output::json_line(found)?;
@@ -172,7 +172,7 @@ fn settings(args: &Rfc2544Args) -> Settings {
     }
 }
 
-/// Those that the presets do not make.
+/// Goals that the presets do not have.
 fn goals(args: &Rfc2544Args, trial_s: f64) -> Vec<Goal> {
     // Up to a second the preset itself takes trials of that length; by default it does not take those of the other tests.
     if args.search == Search::Typical && args.trial.is_some_and(|trial_s| trial_s > 1.0) {
@@ -201,7 +201,7 @@ fn place(args: &Rfc2544Args) -> Place {
     }
 }
 
-/// What is the user's to change is wrong usage.
+/// An error that the user can fix is wrong usage.
 pub(super) fn explain(error: DeviceError) -> anyhow::Error {
     match error {
         DeviceError::Wire(WireError::Setting { .. } | WireError::OtherProgram { .. } | WireError::NoStamps { .. })

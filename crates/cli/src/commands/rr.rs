@@ -29,7 +29,7 @@ const LEAST_INTERVAL_S: f64 = 0.001;
 /// The program that runs, even where the file it came from has been replaced since.
 const OWN_PROGRAM: &str = "/proc/self/exe";
 
-/// Measures and shows.
+/// Measures and prints the results.
 pub fn run(args: &RrArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
     args.wait.begin();
     refuse_name(store_args, args.save, "add --save")?;
@@ -43,8 +43,8 @@ pub fn run(args: &RrArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
     };
     sweep.configurations().map_err(|error| refused::explained(error, refused::RR))?;
     let local = !args.far.is_asked();
-    // Also those whose turn never comes, and those of a server on this host, whose own refusal would come late; an agent's are its own
-    // to know.
+    // Also CPUs whose turn never comes, and those of a server on this host, whose own refusal would come late; an agent checks its
+    // own.
     let cpus = args.cpu.clone().unwrap_or_default();
     let own = if local { [cpus.0, cpus.1].concat() } else { cpus.0 };
     netcliff_wire::thread::check_cpus(own).map_err(|error| refused::explained(error, refused::RR))?;
@@ -63,7 +63,7 @@ pub fn run(args: &RrArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
     };
     live.into_iter().for_each(Live::end);
     if let (Err(_), Some((store, run))) = (&measured, kept) {
-        // Nothing was measured; why matters more than this.
+        // Nothing was measured; the run's own error matters more than one here.
         let _ = store.remove(&[run]);
     }
     let mut found = measured?;
@@ -82,11 +82,11 @@ pub fn run(args: &RrArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(u8::from(found.partial)))
 }
 
-/// What is told while it runs.
+/// A report while it runs.
 enum Told {
     /// A repeat with these settings begins.
     Repeat(Box<Settings>),
-    /// What was answered in a part of it.
+    /// An interval of it has passed.
     Passed(Interval),
 }
 
@@ -98,7 +98,7 @@ struct Live {
 }
 
 impl Live {
-    /// Where they were asked for.
+    /// Starts them if the options ask for them.
     fn start(args: &RrArgs) -> anyhow::Result<Option<Self>> {
         let Some(interval_s) = args.interval.and_then(|interval| interval.0) else { return Ok(None) };
         let mut text = RrLines::default();
@@ -113,11 +113,11 @@ impl Live {
     }
 
     fn tell(&self, told: Told) {
-        // Where nobody reads the lines nobody is told.
+        // If the lines' reader is gone, reports are dropped.
         let _ = self.to.send(told);
     }
 
-    /// Those of a repeat that begins.
+    /// Reports that a repeat begins; returns its intervals.
     fn intervals<'a>(&self, settings: &Settings, told: &'a (dyn Fn(Interval) + Sync)) -> Intervals<'a> {
         self.tell(Told::Repeat(Box::new(settings.clone())));
         Intervals { every: self.every, told }
@@ -129,7 +129,7 @@ impl Live {
     }
 }
 
-/// What would be ignored.
+/// Refuses options that would be ignored.
 fn refuse(args: &RrArgs) -> anyhow::Result<()> {
     let no_link = args.transport == Transport::Unix || args.far.is_asked() || matches!(args.testbed, Testbed::Loopback);
     args.bed.refuse_without(no_link)?;
@@ -237,7 +237,7 @@ fn here(
     })
 }
 
-/// The sweep, each repeat by `measure`.
+/// Runs the sweep, each repeat by `measure`.
 fn measured(
     sweep: &Sweep,
     provenance: Provenance,
@@ -271,14 +271,14 @@ fn there(
     });
     far.close()?;
     let mut found = measured?;
-    // In the testbed the rig tells them.
+    // In the testbed the rig reports them.
     let limits: Vec<String> =
         Inventory::of_this_host().limits().iter().map(ToString::to_string).chain(beside).collect();
     found.rows.iter_mut().for_each(|row| row.report.notes.extend(limits.iter().cloned()));
     Ok(found)
 }
 
-/// What is the user's to change is wrong usage.
+/// An error that the user can fix is wrong usage.
 fn explain(error: RrError) -> anyhow::Error {
     match error {
         RrError::Wire(error) => refused::explained(error, refused::RR),

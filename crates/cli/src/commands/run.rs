@@ -27,7 +27,7 @@ use crate::args::{RunArgs, StoreArgs};
 use crate::output;
 use crate::progress::Points;
 
-/// Runs an experiment and shows it.
+/// Runs an experiment and prints the results.
 pub fn run(args: &RunArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
     args.wait.begin();
     let path = args.file.display().to_string();
@@ -85,7 +85,7 @@ fn refuse(args: &RunArgs, flags: &[(&str, bool)], why: &str) -> anyhow::Result<(
     }
 }
 
-/// What a run of this file is called, unless it was given a name: the file's name without what follows the last dot.
+/// Default name of a run of this file: the file's name without what follows the last dot.
 fn experiment_name(file: &Path) -> Option<String> {
     file.file_stem().map(|stem| stem.to_string_lossy().into_owned())
 }
@@ -169,7 +169,7 @@ impl Run<'_> {
         open.map(|task| task.index).filter(|index| !self.records.contains_key(index)).collect()
     }
 
-    /// Everything by model and simulation.
+    /// Computes everything by model and simulation.
     fn computed(&mut self, threads: Option<u16>) {
         let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let threads = threads.map_or_else(cores, usize::from);
@@ -177,7 +177,7 @@ impl Run<'_> {
         compute(&plan, self.open(false), threads, &provenance, &stop, |index, answer| self.keep(index, answer));
     }
 
-    /// Everything with real packets, one point after the other, when the computation no longer disturbs.
+    /// Measures everything with real packets, one point after the other, when the computation no longer disturbs.
     fn measured(&mut self) {
         let open = self.open(true);
         if open.is_empty() || self.stop.load(Ordering::Relaxed) {
@@ -193,7 +193,7 @@ impl Run<'_> {
         rig.limits.iter().for_each(|limit| self.points.say(limit));
         let mut bench = WireBench::new(&rig, Preference::Best, Box::new(|_, _, _| ()));
         let (plan, mut provenance) = (Arc::clone(&self.plan), self.provenance.clone());
-        // Without what explains a difference to another run the points are still worth having.
+        // Points without a fingerprint are still worth keeping.
         if let Ok(fingerprint) = rig.fingerprint(&Inventory::of_this_host()) {
             provenance.fingerprint_id = Some(fingerprint.id());
             if let Err(error) = self.store.set_fingerprint(self.held.run, &fingerprint) {
@@ -227,7 +227,7 @@ impl Run<'_> {
     fn state(&self) -> RunState {
         let answered = self.records.len() + self.passed_over.len();
         let failed = self.passed_over.values().any(|(_, failed)| *failed);
-        // What the store did not take has to be worked out again: the run is not done.
+        // Points that the store did not take must be computed again: the run is not done.
         match (answered < self.plan.tasks.len() || self.store_failure.is_some(), failed) {
             (true, _) => RunState::Interrupted,
             (false, true) => RunState::Failed,

@@ -38,7 +38,7 @@ pub fn simulate(args: &SimulateArgs, store: &StoreArgs) -> anyhow::Result<ExitCo
     answer(&engine, "simulate", &args.compute, &provenance, store)
 }
 
-/// How long, and the same for the provenance.
+/// Effort of the simulation, and the same for the provenance.
 fn effort(args: &SimulateArgs) -> (Effort, BTreeMap<String, String>) {
     let Some(share) = args.precision else {
         return (Effort::Packets(args.packets), [("packets".to_owned(), args.packets.to_string())].into());
@@ -53,12 +53,12 @@ fn effort(args: &SimulateArgs) -> (Effort, BTreeMap<String, String>) {
     (effort, settings.map(|(key, value)| (key.to_owned(), value)).into())
 }
 
-/// The one load that these questions are asked at.
+/// The one load of a question that takes only one.
 fn one_point(args: &SimulateArgs, store: &StoreArgs) -> anyhow::Result<Point> {
     point(&args.compute, args.compute.rate, store)
 }
 
-/// The simulator, which keeps what it showed beside the outcome.
+/// The simulator, which also keeps details beside the outcome.
 struct Watched {
     engine: SimEngine,
     wanted: Wanted,
@@ -81,7 +81,7 @@ impl Engine for Watched {
     }
 }
 
-/// A record and what was seen beside it, as one object.
+/// A record with its details, as one object.
 #[derive(serde::Serialize)]
 struct Detailed<'a> {
     #[serde(flatten)]

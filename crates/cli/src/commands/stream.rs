@@ -31,10 +31,10 @@ use crate::output;
 const TCP_INFO_S: f64 = 0.1;
 /// A temporary file where no size is given (bytes).
 const FILE_BYTES: u64 = 64 << 20;
-/// MTU of the testbed where none is asked for.
+/// MTU of the testbed if none is given.
 const ETHERNET_MTU_BYTES: u32 = 1500;
 
-/// Measures a sweep of transfers and shows it.
+/// Measures a sweep of transfers and prints the results.
 pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
     args.wait.begin();
     refuse_name(store_args, args.save, "add --save")?;
@@ -66,11 +66,11 @@ pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode
         None => stream::run_with(&options, &mut far, &mut said),
     };
     agent.map_or(Ok(()), FarSession::close)?;
-    // Who tells it something goes first.
+    // The sender of reports must be dropped first.
     drop(options);
     lines.into_iter().for_each(Lines::end);
     if let (Err(_), Some((store, run))) = (&found, kept) {
-        // Nothing was measured; why matters more than this.
+        // Nothing was measured; the run's own error matters more than one here.
         let _ = store.remove(&[run]);
     }
     let mut found = found.map_err(|error| refused::explained(error, refused::STREAM))?;
@@ -84,7 +84,7 @@ pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode
     Ok(ExitCode::from(u8::from(found.partial)))
 }
 
-/// The testbed that was asked for.
+/// The testbed that the options name.
 fn rig(args: &StreamArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<Option<Rig>> {
     let place = match args.testbed {
         None => return Ok(None),
@@ -107,7 +107,7 @@ fn rig(args: &StreamArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<Option<Rig>>
     })
 }
 
-/// Has a line written an interval, where that is asked for.
+/// Starts lines of intervals, if the options ask for them.
 fn lines(args: &StreamArgs, options: &mut StreamOptions) -> anyhow::Result<Option<Lines>> {
     let Some(interval_s) = args.interval.and_then(|interval| interval.0) else { return Ok(None) };
     let mut text = StreamLines::new(args.channel == Carrier::Udp);
@@ -189,7 +189,7 @@ fn options(args: &StreamArgs, stop: Arc<AtomicBool>) -> anyhow::Result<StreamOpt
     })
 }
 
-/// Who sends, where it was said.
+/// Who sends, if given.
 fn direction(args: &StreamArgs) -> Option<Direction> {
     match (args.direction, args.reverse, args.bidir) {
         (Some(Way::Receive), ..) | (_, true, _) => Some(Direction::Receive),
@@ -249,9 +249,9 @@ fn place(args: &StreamArgs, template: &mut Settings) -> anyhow::Result<()> {
     }
 }
 
-/// Where both ends are here, so that repeats do not differ by where the scheduler puts them: sender and receiver on CPUs of their own,
-/// those farthest apart. The tools whose methods are taken over leave it to the scheduler; of both directions each end has two
-/// threads that would share a CPU; a testbed has its own.
+/// Default CPUs if both ends are here, so that repeats do not differ by where the scheduler puts them: sender and receiver on CPUs of
+/// their own, those farthest apart. The tools whose methods are taken over leave it to the scheduler; with both directions each end has
+/// two threads that would share a CPU; a testbed has its own.
 fn usual_cpus(args: &StreamArgs, direction: Direction) -> Option<(Vec<usize>, Vec<usize>)> {
     let elsewhere = args.far.is_asked() || args.testbed.is_some();
     if elsewhere || args.method != stream::Method::Default || direction == Direction::Both {

@@ -40,7 +40,7 @@ fn look() -> anyhow::Result<Inspection> {
     Inspection::of_this_host(Duration::ZERO).context("cannot ask the kernel for its interfaces")
 }
 
-/// The plan that was asked for, for a host.
+/// The plan for a host that the options ask for.
 fn planned(args: &WishArgs, host: &Inspection) -> anyhow::Result<Plan> {
     if args.rtt <= 0.0 || args.rtt > 100.0 {
         return Err(output::usage(format!("--rtt {}s: must be above 0 and at most 100s", args.rtt)));
@@ -81,7 +81,7 @@ fn show(args: &PlanArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The plan in the form asked for; None: for people.
+/// The plan in the requested form; None: for people.
 fn form(args: &PlanArgs, plan: &Plan, host: &Inspection) -> anyhow::Result<Option<String>> {
     let told = |file: permanent::File| {
         if !file.left_out.is_empty() {
@@ -105,7 +105,7 @@ fn form(args: &PlanArgs, plan: &Plan, host: &Inspection) -> anyhow::Result<Optio
 fn write_profile(dir: &Path, profile: &permanent::Profile) -> anyhow::Result<String> {
     std::fs::create_dir_all(dir).map_err(|error| output::usage(format!("--tuned {}: {error}", dir.display())))?;
     let conf = dir.join("tuned.conf");
-    // Ours is written anew, somebody else's is not lost.
+    // Our own profile is replaced, any other is refused.
     if files::text(&conf, files::MOST_BYTES).is_ok_and(|text| !text.contains("netcliff")) {
         let reason = "there is a profile that netcliff did not write; name another directory";
         return Err(output::usage(format!("--tuned {}: {reason}", dir.display())));
@@ -130,7 +130,7 @@ fn expect(plan: &mut Plan, host: &Inspection, store: &StoreArgs) {
     }
 }
 
-/// The lock; what a killed run left is set back first.
+/// The lock; first restores what a killed run left.
 fn lock() -> anyhow::Result<HostLock> {
     lock_and_left().map(|(lock, _)| lock)
 }
@@ -144,7 +144,7 @@ fn lock_and_left() -> anyhow::Result<(HostLock, ReplayReport)> {
     Ok((lock, replayed))
 }
 
-/// Says which journals could not be read, and what became of them.
+/// Reports journals that could not be read, and what became of them.
 fn tell_damaged(report: &ReplayReport) {
     for damaged in report.damaged() {
         output::say(format!("netcliff: {damaged}"));

@@ -31,14 +31,14 @@ struct Line<'a> {
     moment: &'a Moment,
 }
 
-/// Between two looks whether a signal asked to end.
+/// Interval between checks for a signal.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Columns of what is no terminal.
+/// Columns if the output is no terminal.
 const USUAL_COLUMNS: usize = 80;
-/// A watch ends within a few glances of a signal.
+/// A watch ends within a few intervals of a signal.
 const LEAVING: Duration = Duration::from_secs(1);
 
-/// Watches until a key, a signal or the end of stdout says so, or what is watched is gone.
+/// Watches until a key, a signal or the end of stdout ends it, or what is watched is gone.
 pub fn run(args: &WatchArgs) -> anyhow::Result<ExitCode> {
     let host = Inspection::of_this_host(Duration::ZERO).context("cannot ask the kernel for its interfaces")?;
     let ports = ports(args, &host)?;
@@ -61,7 +61,7 @@ pub fn run(args: &WatchArgs) -> anyhow::Result<ExitCode> {
     }
     let stop = Arc::<AtomicBool>::default();
     let theirs = Arc::clone(&stop);
-    // Silent: whoever ends the watch from elsewhere gets the terminal back as it was.
+    // Silent: a watch ended from elsewhere leaves the terminal as it was.
     let end = move || {
         if !theirs.swap(true, Ordering::Relaxed) {
             std::thread::spawn(end_all_the_same);
@@ -71,21 +71,21 @@ pub fn run(args: &WatchArgs) -> anyhow::Result<ExitCode> {
     let mut terminal = ratatui::try_init().context("cannot use the terminal")?;
     let mut gone = Vec::new();
     let ended = live(args, ports, recorder.as_mut(), &mut terminal, &stop, &mut gone);
-    // A terminal that is gone needs nothing any more.
+    // A terminal that is gone needs no restoring.
     let _ = ratatui::try_restore();
     gone.iter().for_each(|said| output::say(format!("netcliff: {said}")));
     ended?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Ends the process where the watch does not within a second of a signal: it waits to write to a terminal that nobody reads from.
+/// Ends the process if the watch does not within a second of a signal: it waits to write to a terminal that is not read.
 fn end_all_the_same() {
     std::thread::sleep(LEAVING);
     let _ = ratatui::crossterm::terminal::disable_raw_mode();
     std::process::exit(1);
 }
 
-/// Leaves out the ports that went away between two looks. A sentence about each; an error once none is left of those that
+/// Drops the ports that went away between two looks. A sentence about each; an error if none is left of those that
 /// were to be watched.
 fn without_gone(ports: &mut Vec<&Port>, before: &Look, now: &Look) -> anyhow::Result<Vec<String>> {
     let gone = before.gone(now, ports);

@@ -194,7 +194,7 @@ pub struct DatagramRow {
     /// ICMP messages that said that port or host was unreachable.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unreachable: u64,
-    /// Of those lost, what arrived and found no room in the receiver's socket; absent where its kernel does not tell.
+    /// Of those lost, what arrived and found no room in the receiver's socket; absent where its kernel does not report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropped: Option<u64>,
 }

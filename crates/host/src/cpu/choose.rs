@@ -1,4 +1,4 @@
-//! Picks the best meter that works here.
+//! Chooses the best meter that works here.
 
 use super::{
     ebpf::EbpfMeter,

@@ -1,15 +1,15 @@
-//! Pauses of a CPU: times in which nothing on it showed a heartbeat although something was running.
+//! Pauses of a CPU: times without a heartbeat on it although something was running.
 //!
 //! A heartbeat is a transition that the eBPF programs see (interrupt, softirq, poll, task switch), or a beat of one of our own
-//! threads: the loop that keeps the CPU awake, the sink, the sender. They tell their clock in a word that they share with
-//! the programs. Whoever finds the last sign longer ago than [`PAUSE_NS`], a program at its next transition or a thread at its next
-//! beat, notes the time between. What interrupts, softirqs and other tasks took is therefore never in it; what is left is time that was
-//! taken from outside: by the hypervisor, the firmware (SMI), or a handler that runs longer than any should.
+//! threads: the loop that keeps the CPU awake, the sink, the sender. They write their clock to a word that they share with the
+//! programs. A program at its next transition, or a thread at its next beat, that finds the last heartbeat longer ago than [`PAUSE_NS`]
+//! records the time between as a pause. What interrupts, softirqs and other tasks took is therefore never in it; what is left is time
+//! that was taken from outside: by the hypervisor, the firmware (SMI), or a handler that runs longer than any should.
 //!
-//! Without the programs only the loop that keeps the CPU awake tells ([`Heartbeat::plain`]): a gap of more than [`PLAIN_PAUSE_NS`] in
-//! which no other task came.
+//! Without the programs only the loop that keeps the CPU awake beats ([`Heartbeat::plain`]); a pause is then a gap of more than
+//! [`PLAIN_PAUSE_NS`] in which no other task came.
 //!
-//! Not seen: shorter pauses; those of a CPU that halts, where nothing tells that it should have woken; those that fall into other tasks
+//! Not seen: shorter pauses; those of a CPU that halts, where nothing shows that it should have woken; those that fall into other tasks
 //! and other softirqs than NET_RX.
 
 use std::fmt;
@@ -19,14 +19,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-/// Shortest pause told (ns). Above the longest stretches of the kernel's own that are seen whole (a poll of 64 packets into a full
-/// socket takes 130 us), and below a tenth of what a backlog of 1000 packets bridges at 300 kpps. bpf/cpu.bpf.c has the same.
+/// Shortest pause reported (ns). Above the longest stretches of kernel work between two heartbeats (a poll of 64 packets into a
+/// full socket takes 130 us), and below a tenth of what a backlog of 1000 packets bridges at 300 kpps. bpf/cpu.bpf.c has the same.
 pub const PAUSE_NS: u64 = 250_000;
 
 /// The same without the programs (ns): a softirq ends after 2 ms, its last action after 300 packets.
 pub const PLAIN_PAUSE_NS: u64 = 3_000_000;
 
-/// Most pauses noted by threads; older ones are dropped.
+/// Most pauses recorded by threads; older ones are dropped.
 const MOST_NOTED: usize = 10_000;
 
 /// A time in which a CPU was away [ns of `CLOCK_MONOTONIC`].
@@ -49,15 +49,15 @@ pub struct Visit {
 
 /// The memory in which a CPU's heartbeats are. It outlives every [`Heartbeat`].
 pub(super) trait Signs: fmt::Debug + Send + Sync {
-    /// Where threads tell that they live, and where the programs tell the last transition [ns of `CLOCK_MONOTONIC`].
+    /// The words that hold the threads' last beat and the programs' last transition [ns of `CLOCK_MONOTONIC`].
     fn words(&self) -> (NonNull<AtomicU64>, NonNull<AtomicU64>);
-    /// The pauses that the programs noted last.
+    /// The latest pauses that the programs recorded.
     fn noted(&self) -> Vec<Pause>;
-    /// The visits of other tasks that they noted last.
+    /// The latest visits of other tasks that they recorded.
     fn visits(&self) -> Vec<Visit>;
 }
 
-/// Where threads on one CPU tell that they live. Cheap to clone; the default tells nobody.
+/// The heartbeat of threads on one CPU. Cheap to clone; the default records nothing.
 #[derive(Clone, Default)]
 pub struct Heartbeat(Option<Arc<Inner>>);
 
@@ -69,7 +69,7 @@ struct Inner {
     turned_ns: AtomicU64,
 }
 
-/// What threads and programs have in common.
+/// The memory that threads and programs share.
 struct Shared {
     alive: NonNull<AtomicU64>,
     last: NonNull<AtomicU64>,
@@ -103,7 +103,7 @@ impl Heartbeat {
         Self::of(Some(Shared { alive, last, signs }))
     }
 
-    /// Without programs: only the loop that keeps the CPU awake tells.
+    /// Without programs: only the loop that keeps the CPU awake beats.
     pub fn plain() -> Self {
         Self::of(None)
     }
@@ -118,13 +118,13 @@ impl Heartbeat {
         })))
     }
 
-    /// Shortest pause that shows (ns); None: nobody listens.
+    /// Shortest pause that is recorded (ns); None: none is.
     pub fn shortest_ns(&self) -> Option<u64> {
         let inner = self.0.as_ref()?;
         Some(if inner.shared.is_some() { PAUSE_NS } else { PLAIN_PAUSE_NS })
     }
 
-    /// The calling thread lives, at `now_ns` of `CLOCK_MONOTONIC`. Call it more often than each [`PAUSE_NS`] while it runs.
+    /// Records that the calling thread runs at `now_ns` of `CLOCK_MONOTONIC`. Call it more often than each [`PAUSE_NS`] while it runs.
     #[inline]
     pub fn beat(&self, now_ns: u64) {
         let Some((inner, shared)) = self.0.as_ref().and_then(|inner| Some((inner, inner.shared.as_ref()?))) else {
@@ -140,7 +140,7 @@ impl Heartbeat {
         }
     }
 
-    /// Forgets what was before: the calling thread begins to beat, and did not until now.
+    /// Discards earlier beats: the calling thread begins to beat now.
     pub fn begin(&self, now_ns: u64) {
         if let Some(shared) = self.0.as_ref().and_then(|inner| inner.shared.as_ref()) {
             // SAFETY: as in `beat`.
@@ -148,19 +148,19 @@ impl Heartbeat {
         }
     }
 
-    /// True where the loop alone tells; `note` is for it.
+    /// True where only the loop beats; `note` is for it.
     pub(crate) fn is_plain(&self) -> bool {
         self.0.as_ref().is_some_and(|inner| inner.shared.is_none())
     }
 
-    /// A pause that the loop found.
+    /// Records a pause that the loop found.
     pub(crate) fn note(&self, pause: Pause) {
         if let Some(inner) = &self.0 {
             inner.note(pause);
         }
     }
 
-    /// The loop did a piece of work in `ns` without being interrupted.
+    /// Records a piece of work that the loop did in `ns` without being interrupted.
     #[inline]
     pub(crate) fn turned(&self, ns: u64) {
         if let Some(inner) = &self.0 {
@@ -176,7 +176,7 @@ impl Heartbeat {
         Turns { count: inner.turns.load(Ordering::Relaxed), ns: inner.turned_ns.load(Ordering::Relaxed) }
     }
 
-    /// Tells that the CPU does not halt, or may again: only then are its pauses complete.
+    /// Sets whether the CPU is kept from halting: only then are its pauses complete.
     pub fn set_kept_awake(&self, kept: bool) {
         if let Some(inner) = &self.0 {
             inner.kept_awake.store(kept, Ordering::Relaxed);
@@ -225,7 +225,7 @@ impl Inner {
     }
 }
 
-/// A program and a thread may both have noted a pause.
+/// A program and a thread may both have recorded a pause.
 fn joined(mut all: Vec<Pause>) -> Vec<Pause> {
     all.sort_by_key(|pause| pause.from_ns);
     let mut joined: Vec<Pause> = Vec::new();
@@ -242,7 +242,7 @@ fn joined(mut all: Vec<Pause>) -> Vec<Pause> {
 mod tests {
     use super::*;
 
-    /// Signs of life without programs.
+    /// Heartbeats without programs.
     #[derive(Debug)]
     struct Plain {
         words: Box<[AtomicU64; 2]>,

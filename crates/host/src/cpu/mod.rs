@@ -1,14 +1,14 @@
 //! Where the time of a CPU goes, measured in one of three ways.
 //!
-//! | method | what it knows | how fine | what it costs |
+//! | method | measures | resolution | overhead |
 //! | --- | --- | --- | --- |
 //! | [`Method::Ebpf`] | every class, exclusive of each other; polls and packets | nanoseconds | some tens of ns an event, measured and reported |
 //! | [`Method::Procfs`] | classes as the timer tick saw them; softirq and IPI counts | 1/HZ samples, printed in 1/USER_HZ | nothing |
 //! | [`Method::Soaker`] | only what is left over for others | its iteration rate, with batch means | the CPU never idles |
 //!
-//! Where to start: [`choose`] picks the best that works here and says why the better ones do not;
-//! [`CpuMeter`] is how any of them is read; [`CpuSplit`] is what comes out, and it names its method.
-//! [`ebpf::EbpfMeter`] also gives the table of poll durations by packets that a calibration regresses on.
+//! Where to start: [`choose`] selects the best that works here and reports why the better ones do not; [`CpuMeter`] is
+//! their common interface; [`CpuSplit`] is the result, which names its method. [`ebpf::EbpfMeter`] also gives the table
+//! of poll durations by packets that a calibration regresses on.
 
 mod choose;
 pub mod ebpf;

@@ -60,7 +60,7 @@ impl ProcfsMeter {
             );
             if sharing_cpus {
                 notes.push(
-                    "The application's share is given only when one CPU is measured: procfs does not tell on \
+                    "The application's share is given only when one CPU is measured: procfs does not report on \
                      which CPU a task ran."
                         .to_owned(),
                 );

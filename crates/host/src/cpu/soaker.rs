@@ -1,4 +1,4 @@
-//! What is left of a CPU, soaked up and counted.
+//! The time of a CPU that is left over, used up and counted.
 //!
 //! A thread of policy SCHED_IDLE, pinned to the measured CPU, counts iterations of a fixed piece of work.
 //! It runs only when nothing else wants the CPU (next to a busy ordinary task it still gets about 0.3 %),
@@ -74,7 +74,7 @@ struct Shared {
 #[repr(align(128))]
 struct Counter(AtomicU64);
 
-/// Below this share of the calibrated speed a reader is told.
+/// Below this share of the calibrated speed a note is added.
 const SLOW: f64 = 0.95;
 
 impl Shared {
@@ -251,7 +251,7 @@ impl Drop for SoakerMeter {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         for handle in self.threads.drain(..) {
-            // A soaker that panicked has nothing more to say.
+            // A soaker that panicked has nothing more to report.
             let _ = handle.join();
         }
     }

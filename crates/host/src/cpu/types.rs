@@ -1,4 +1,4 @@
-//! What every meter takes and gives.
+//! Input and output of all meters.
 
 use super::heartbeat::Heartbeat;
 use serde::{Deserialize, Serialize};
@@ -45,7 +45,7 @@ pub enum MeterError {
     /// The method does not work on this machine or in this build.
     #[error("CPU accounting by {method} is not available: {reason}")]
     Unavailable {
-        /// The method that was asked for.
+        /// The method requested.
         method: Method,
         /// What is missing and, where there is one, the remedy.
         reason: String,
@@ -53,7 +53,7 @@ pub enum MeterError {
     /// A CPU that is not online (or beyond what the method can watch).
     #[error("CPU {cpu} cannot be measured: online CPUs are {online}")]
     NoSuchCpu {
-        /// The number that was asked for.
+        /// The number requested.
         cpu: usize,
         /// The CPUs there are, in the kernel's list form.
         online: String,
@@ -333,8 +333,8 @@ pub trait CpuMeter: Send {
     /// A kernel file could not be read.
     fn read(&mut self) -> Result<Vec<CpuSplit>, MeterError>;
 
-    /// Where threads on `cpu` tell that they live, so that pauses of the CPU show; None: this method cannot tell them from what other
-    /// tasks and softirqs take.
+    /// The heartbeat for threads on `cpu`, by which pauses of the CPU show; None: this method cannot distinguish them from the time
+    /// of other tasks and softirqs.
     fn heartbeat(&self, _cpu: usize) -> Option<Heartbeat> {
         None
     }

@@ -10,8 +10,8 @@ use crate::{
 const NEGOTIATED_MBPS: u32 = 1000;
 
 impl DeviceHold {
-    /// Brings the link to a speed and a duplex, or back to how they came to be when it was found, and gives how the device
-    /// stands then. Where it comes to no link it is as it was found.
+    /// Sets the link to a speed and a duplex, or back to how they were negotiated or set when it was found, and returns
+    /// the state after it. Without a link at them it is set back as it was found.
     ///
     /// Offering the far end this mode only is tried first, since a switch that negotiates would take a link that is set by hand
     /// for half duplex. By hand is left for far ends that do not negotiate.
@@ -21,7 +21,7 @@ impl DeviceHold {
         }
         let stands = self.negotiate_or_set(mode);
         let Some(why) = no_link(&stands) else { return stands };
-        // What asks for it, and what is answered, may go over this link.
+        // The request, and its answer, may go over this link.
         self.link_as_found()?;
         Err(DeviceError::NoLink { interface: self.interface.clone(), mode, why })
     }
@@ -57,7 +57,7 @@ impl DeviceHold {
         self.wait_until(|stands| stands.link == Some(mode))
     }
 
-    /// A speed and duplex that the device does not have.
+    /// Refuses a speed and duplex that the device does not have.
     pub(super) fn accept_link(&self, wanted: Option<LinkMode>) -> Result<(), DeviceError> {
         let Some(mode) = wanted.filter(|mode| self.found.link != Some(*mode)) else { return Ok(()) };
         if self.found_link.is_some() && self.found.link_modes.contains(&mode) {
@@ -75,7 +75,7 @@ impl DeviceHold {
 
 /// Why there is no link to be used after it was set; None where there is, or something else failed.
 ///
-/// A driver that told the speed before and does not now knows of no link, even where the kernel has its carrier: with QEMU's
+/// A driver that reported the speed before and does not now has no link, even where the kernel has its carrier: with QEMU's
 /// igb set by hand nothing is received any more.
 pub(super) fn no_link(stands: &Result<DeviceState, DeviceError>) -> Option<&'static str> {
     match stands {

@@ -1,4 +1,4 @@
-//! [`DeviceState`]: what of a device is changed, by its value.
+//! [`DeviceState`]: the settings of a device that are changed, with their values.
 
 use super::CHOSEN;
 use crate::nic::{Nic, link::LinkMode};
@@ -16,7 +16,7 @@ pub struct DeviceState {
     pub features: BTreeMap<String, bool>,
     /// Interrupt coalescing by the kernel's name; empty where the driver has none.
     pub coalesce: BTreeMap<String, u32>,
-    /// Speed and duplex of its link; None while it is down, or where the driver does not tell.
+    /// Speed and duplex of its link; None while it is down, or where the driver does not report.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link: Option<LinkMode>,
     /// Those that it can have; what is wanted names none.

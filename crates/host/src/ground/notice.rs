@@ -11,11 +11,11 @@ const ATTRIBUTE: usize = 4;
 /// A change of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Notice {
-    /// How it is now.
+    /// Its state now.
     Link { index: u32, up: bool, carrier: bool, mtu_bytes: Option<u32> },
-    /// It is there no more.
+    /// It was removed.
     LinkGone { index: u32 },
-    /// An address is there no more.
+    /// An address was removed.
     AddressGone { index: u32, address: IpAddr },
 }
 
@@ -42,7 +42,7 @@ fn notice(kind: u16, message: &[u8]) -> Option<Notice> {
             let mtu_bytes = attribute(message.get(LINK..)?, libc::IFLA_MTU).and_then(|value| word(value, 0));
             Some(Notice::Link { index, up: has(libc::IFF_UP), carrier: has(libc::IFF_LOWER_UP), mtu_bytes })
         }
-        // A port that leaves its bridge is told by the same message, of another family.
+        // A port that leaves its bridge is reported by the same message, of another family.
         libc::RTM_DELLINK => (message.first() == Some(&0)).then_some(Notice::LinkGone { index }),
         libc::RTM_DELADDR => {
             let attributes = message.get(ADDRESS..)?;
@@ -67,7 +67,7 @@ fn attribute(mut bytes: &[u8], wanted: u16) -> Option<&[u8]> {
     }
 }
 
-/// The CPU that a device event says was taken offline. One that a program asked for (`SYNTH_UUID`) tells of no change.
+/// The CPU that a device event reports as taken offline. An event that a program requested (`SYNTH_UUID`) reports no change.
 pub(super) fn offline(event: &[u8]) -> Option<u32> {
     let mut parts = event.split(|byte| *byte == 0);
     let cpu = parts.next()?.strip_prefix(b"offline@/devices/system/cpu/cpu")?;

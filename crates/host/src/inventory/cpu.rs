@@ -135,7 +135,7 @@ fn signature(cpuinfo: &str) -> Option<String> {
     parts.map(|parts| parts.join("/"))
 }
 
-/// The CPUs that are online on a host whose files are below `root`; none where it does not tell.
+/// The CPUs that are online on a host whose files are below `root`; none where it does not report.
 pub fn online_cpus(root: &Path) -> Vec<u32> {
     let list = procfs::text(root.join("sys/devices/system/cpu/online"));
     list.and_then(|list| procfs::cpu_list(&list)).unwrap_or_default()

@@ -4,7 +4,7 @@ use super::cpu;
 use crate::procfs;
 use std::path::Path;
 
-/// What is said when only the CPU flag tells of a hypervisor.
+/// The name used when only the CPU flag indicates a hypervisor.
 const UNNAMED: &str = "unnamed hypervisor";
 
 /// The machine's maker names the hypervisor; the CPU flag only says that there is one.
@@ -21,7 +21,7 @@ pub(super) fn read(root: &Path, cpuinfo: &str) -> Option<String> {
     Some(xen.or(dmi).unwrap_or_else(|| UNNAMED.to_owned()))
 }
 
-/// Replaces the lack of a name by what the processor this runs on says (`KVMKVMKVM`).
+/// Replaces a missing name by the one that the processor this runs on reports (`KVMKVMKVM`).
 pub(super) fn named_by_processor(hypervisor: Option<String>) -> Option<String> {
     match hypervisor {
         Some(name) if name == UNNAMED => Some(signature().unwrap_or(name)),

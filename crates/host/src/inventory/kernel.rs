@@ -67,7 +67,7 @@ fn option<'a>(config: &'a str, name: &str) -> Option<&'a str> {
     config.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='))
 }
 
-/// What the scheduler says, else the command line's choice, else what the kernel was built with.
+/// As the scheduler reports, else as the command line sets, else as the kernel was built.
 fn preemption(root: &Path, version: Option<&str>, command_line: Option<&str>, config: &str) -> Option<String> {
     if version.is_some_and(|version| version.contains("PREEMPT_RT")) {
         return Some("rt".to_owned());

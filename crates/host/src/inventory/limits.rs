@@ -1,4 +1,4 @@
-//! What keeps a measurement from meaning what it says.
+//! Facts of a host that limit what its measurements mean.
 
 use super::Inventory;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use std::fmt;
 /// Runnable tasks of others from which a run is called disturbed: a third of one CPU, since the two
 /// busiest threads of a run need one CPU each. `cat /proc/loadavg` repeats the reading.
 const LOAD_LIMIT: f64 = 0.33;
-/// Stolen share from which it is told: a percent of CPU time is the size of effect that is looked for.
+/// Stolen share from which it is reported: a percent of CPU time is the size of effect that is looked for.
 const STEAL_LIMIT: f64 = 0.01;
 /// Sender, reception, application and everything else, one CPU each.
 const ENOUGH_CPUS: usize = 4;

@@ -109,15 +109,15 @@ impl Inventory {
         }
     }
 
-    /// The host this runs on: [`Inventory::read`] of `/`, and the hypervisor's name from the processor
-    /// where no file tells it.
+    /// The host this runs on: [`Inventory::read`] of `/`, and the hypervisor's name from the processor if no file has
+    /// it.
     pub fn of_this_host() -> Inventory {
         let mut host = Inventory::read(Path::new("/"));
         host.hypervisor = hypervisor::named_by_processor(host.hypervisor);
         host
     }
 
-    /// What keeps a measurement on this host from meaning what it says.
+    /// What limits the meaning of measurements on this host.
     pub fn limits(&self) -> Vec<Limitation> {
         limits::of(self)
     }

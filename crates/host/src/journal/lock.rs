@@ -2,7 +2,8 @@
 //!
 //! A user's runs exclude each other by a flock in the user's own state directory, which no other user can reach. Runs of
 //! different users see each other by [`others`]: a user's waits or is refused; root's waits for a while and then goes on beside
-//! it, as otherwise anybody could keep root from measuring, and from cleaning up. Whoever says so measures beside others at once.
+//! it, as otherwise anybody could keep root from measuring, and from cleaning up. A run set to it measures beside others at once
+//! ([`HostLock::go_on_beside_others`]).
 
 use super::{
     JournalError, ReplayReport, StateDir,
@@ -37,14 +38,14 @@ const INHERITED: &str = "NETCLIFF_LOCK_FD";
 const HOLDER: &str = "NETCLIFF_LOCK_PID";
 /// More generations than any measurement has.
 const GENERATIONS: usize = 64;
-/// Between two looks at a lock that is waited for.
+/// Interval between two checks of a lock that is waited for.
 const LOOK: Duration = Duration::from_millis(100);
-/// Two that show themselves at once both step back; they come again after different times.
+/// Two runs that announce themselves at once both step back; they retry after different times.
 const STEPS_BACK: u32 = 4;
-/// How long root's run waits for another user's where nothing was said.
+/// How long root's run waits for another user's by default.
 const ROOT_WAITS: Duration = Duration::from_secs(10);
 
-/// How long locks of others are waited for, None: as usual; and how that is told, once.
+/// How long locks of others are waited for, None: the default; and the function that reports the wait, once.
 type Patience = (Option<Duration>, fn(&str));
 static PATIENCE: OnceLock<Patience> = OnceLock::new();
 /// The user does not want to wait any longer.
@@ -65,7 +66,7 @@ pub struct HostLock {
 #[derive(Debug)]
 enum Held {
     Own(Flock<File>),
-    /// The parent's: it lets go of it, this process does not.
+    /// The parent's: the parent releases it, this process does not.
     Parents,
     /// An ancestor's, who measures by this process; the file admits one such process at a time.
     Ancestors {
@@ -143,7 +144,7 @@ impl HostLock {
         Ok((lock, report))
     }
 
-    /// Shows this run to other users; those that run now and are not waited for any longer, in sentences.
+    /// Announces this run to other users; returns their runs that are under way and not waited for any longer, in sentences.
     fn show(&mut self) -> Result<Vec<String>, JournalError> {
         if !self.state.is_shared() || !matches!(*self.held, Held::Own(_)) {
             return Ok(Vec::new());
@@ -154,7 +155,7 @@ impl HostLock {
         let mut waiting = Waiting::new(usual);
         let mut steps_back = 0;
         loop {
-            // Shown first, then looked: of two that come at once at least one sees the other.
+            // First announced, then checked: of two that start at once at least one sees the other.
             let shown = Announcement::new().map_err(JournalError::io("show this run by", Path::new("a lock")))?;
             let others = others::others();
             let Some(first) = others.first() else {
@@ -207,14 +208,14 @@ fn beside(other: &Who) -> String {
     format!("another netcliff run ({other}) measures or changes this host at the same time")
 }
 
-/// Waiting for others, told once.
+/// A wait for other runs, reported once.
 struct Waiting {
     until: Instant,
     told: Option<fn(&str)>,
 }
 
 impl Waiting {
-    /// As long as was asked for, or else `usual`.
+    /// A wait as long as requested, or else `usual`.
     fn new(usual: Duration) -> Self {
         let patience = PATIENCE.get();
         let limit = patience.and_then(|(limit, _)| *limit).unwrap_or(usual);
@@ -254,7 +255,7 @@ fn is_inherited(path: &Path) -> bool {
     }
 }
 
-/// Takes a lock file without waiting, and writes this process into it; the pid of who has it where it is taken.
+/// Takes a lock file without waiting, and writes this process into it; if it is taken, the pid of its holder.
 fn exclusive(path: &Path) -> Result<Result<Flock<File>, String>, JournalError> {
     // Not truncated on open: until the lock is ours the file names its holder.
     let file = OpenOptions::new()
@@ -287,7 +288,7 @@ fn exclusive(path: &Path) -> Result<Result<Flock<File>, String>, JournalError> {
     }
 }
 
-/// Whether the process that has the lock says by the environment that it measures by this one.
+/// Whether the environment names the holder of the lock as the run that measures by this process.
 fn is_announced(holder: &str) -> bool {
     std::env::var(HOLDER).is_ok_and(|announced| announced == holder)
 }
@@ -299,7 +300,7 @@ pub(super) fn is_ancestor(holder: &str) -> bool {
     ancestors.skip(1).take(GENERATIONS).any(|pid| pid == holder)
 }
 
-/// By the file, while that process lives; or else by the kernel, as a file may be older than who locks it.
+/// The pid of the holder: from the file if that process lives, else from the kernel, as the file may be older than the lock.
 fn holder(about: &fs::Metadata, path: &Path) -> String {
     let written = fs::read_to_string(path).unwrap_or_default().trim().parse::<u32>().ok();
     let alive = |pid: &u32| crate::process::ProcessId::of(*pid).is_some();

@@ -238,7 +238,7 @@ impl Journal {
     }
 
     /// Writes down what the next changes of a device may move, in a journal that begins with the first change. As undoing goes
-    /// backwards, they are looked at once those changes are undone.
+    /// backwards, they are checked once those changes are undone.
     ///
     /// # Errors
     /// As [`Journal::begin`] and [`Journal::record`].

@@ -19,10 +19,10 @@ use std::{collections::BTreeSet, io, os::fd::OwnedFd};
 /// The byte that is locked: `netcliff` in ASCII, shifted to be a positive offset. Nobody locks there by chance.
 pub(super) const MARK: i64 = 0x6e65_7463_6c69_6666;
 
-/// How often the table of locks is read to know who shows itself.
+/// How often the table of locks is read to find all runs that announce themselves.
 const LOOKS: usize = 4;
 
-/// A run that shows itself, as long as this value and the process live.
+/// The announcement of a run, for as long as this value and the process live.
 #[derive(Debug)]
 pub(super) struct Announcement {
     _file: OwnedFd,
@@ -55,7 +55,7 @@ pub(super) fn others() -> Vec<Who> {
         .collect()
 }
 
-/// Who shows itself now.
+/// The pids of the runs that announce themselves now.
 ///
 /// The kernel finds its place in the table of locks by counting, anew for every read(2) (seq_hlist_start_percpu): where a lock
 /// before that place was given up in between, one that stands is skipped. One look may miss it, several in a row do not.

@@ -1,4 +1,4 @@
-//! Whose the state directory and its files are. Root obeys what is written there: it has to have written it itself.
+//! Ownership of the state directory and its files. Root acts on what is written there, so it must have written it itself.
 
 use crate::{files, procfs};
 use nix::unistd::geteuid;
@@ -35,7 +35,7 @@ pub(super) fn private_directory(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What a file of ours says; Err within: why it is not obeyed.
+/// The content of a file of ours; the inner Err: why it is not trusted.
 pub(super) fn read(path: &Path) -> io::Result<Result<Vec<u8>, String>> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
     let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
@@ -67,7 +67,7 @@ pub(super) fn foreign(about: &Metadata) -> Option<String> {
 }
 
 /// Every directory on the way is root's or this user's and cannot be changed by others, so that no name in it becomes another
-/// thing between a look and its use. In a sticky directory (/tmp) others cannot rename what is not theirs.
+/// thing between check and use. In a sticky directory (/tmp) others cannot rename what is not theirs.
 fn walk(path: &Path, links: u32) -> io::Result<()> {
     let mut at = PathBuf::from("/");
     let mut parts = path.components();
@@ -109,7 +109,7 @@ fn overflow_uid() -> u32 {
     procfs::number("/proc/sys/kernel/overflowuid").unwrap_or(65_534)
 }
 
-/// A user by name, as far as it has one.
+/// A user in words: its name, if it has one, and its number.
 pub(super) fn user(uid: u32) -> String {
     match nix::unistd::User::from_uid(uid.into()) {
         Ok(Some(user)) => format!("user {} ({uid})", user.name),

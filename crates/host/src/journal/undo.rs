@@ -19,15 +19,14 @@ pub(super) use file::Parsed;
 pub struct UndoOutcome {
     /// The change.
     pub change: Change,
-    /// Something worth telling although the undo succeeded, for example that a value had been
-    /// changed by someone else since.
+    /// A remark although the undo succeeded, for example that a value had been changed by someone else since.
     pub note: Option<String>,
     /// Why it is still there; `None` when it has been undone.
     pub error: Option<String>,
 }
 
 impl UndoOutcome {
-    /// Whether there was nothing to do, nor to tell: what was at risk had not been touched.
+    /// Whether there was nothing to do or to report: what was at risk had not been changed.
     pub fn is_silent(&self) -> bool {
         matches!(self.change, Change::SettingsAtRisk { .. }) && self.note.is_none() && self.error.is_none()
     }
@@ -43,7 +42,7 @@ pub struct ReplayReport {
     /// Damaged journal files: what could be read in them was undone, and they are put aside under these names. One that does
     /// not say whose it is was left alone where it is.
     pub unreadable: Vec<PathBuf>,
-    /// Journal files that were not obeyed because they are not this user's own: which, and why, in sentences.
+    /// Journal files that were ignored because they are not this user's own: which, and why, in sentences.
     pub refused: Vec<String>,
     /// Runs of other users that go on at the same time, in sentences.
     pub beside: Vec<String>,
@@ -71,7 +70,7 @@ impl ReplayReport {
         self.unreadable.iter().map(told).chain(self.refused.iter().cloned()).collect()
     }
 
-    /// What is not as it was before runs that died, in sentences: whoever measures measures that, too.
+    /// What runs that died changed and could not be undone, in sentences: it is part of what is measured.
     pub fn left_over(&self) -> Vec<String> {
         let failed = self.outcomes.iter().filter_map(|outcome| outcome.error.as_ref());
         let failed = failed.map(|error| format!("left by a run that died, and not undone: {error}"));

@@ -1,4 +1,4 @@
-//! Who measures: what /proc tells of another run, so that a user knows whom to ask and how long it may take.
+//! The process of another run as /proc shows it: its user, command and age.
 
 use super::trust;
 use crate::{process::ProcessId, procfs};
@@ -10,7 +10,7 @@ const SHOWN: usize = 60;
 /// What a user namespace shows for a user that it does not know.
 const UNKNOWN_USER: u32 = 65_534;
 
-/// A run by its process. What /proc does not show stays away. The command is its own user's word: it is shown, never used.
+/// A run by its process. What /proc does not show is None. The command is its user's choice: it is shown, never used.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Who {
     pub(super) pid: u32,
@@ -95,7 +95,7 @@ mod tests {
         let told = own.to_string();
         assert!(told.starts_with(&format!("pid {} of ", own.pid)) && told.contains(", running for "), "{told}");
         assert!(own.command.is_some_and(|command| !command.contains('/') || !command.starts_with('/')));
-        // Of a process that is not there nothing is made up.
+        // A process that does not exist has no figures.
         let none = Who::of(u32::MAX);
         assert_eq!(none, Who { pid: u32::MAX, uid: None, command: None, age_s: None });
         assert_eq!(none.to_string(), format!("pid {} of another user", u32::MAX));

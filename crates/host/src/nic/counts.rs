@@ -31,7 +31,7 @@ pub struct DeviceCounts {
 }
 
 impl DeviceCounts {
-    /// Of the loopback device of the calling thread's network namespace, or of all others.
+    /// Reads those of the loopback device of the calling thread's network namespace, or of all others.
     ///
     /// # Errors
     /// procfs cannot be read.

@@ -39,7 +39,7 @@ macro_rules! figures {
     }};
 }
 
-/// Fills in what the family knows about an interface.
+/// Fills in what the family reports about an interface.
 pub(super) fn fill(nic: &mut Nic) {
     let socket = &mut NetlinkSocket::new();
     let name = nic.name.clone();
@@ -129,7 +129,7 @@ impl std::fmt::Display for TimeStamps {
     }
 }
 
-/// Asks who can put a time on an interface's frames, in the thread's namespace.
+/// The time stamps that an interface in the thread's namespace offers.
 ///
 /// # Errors
 /// There is no such interface, or the kernel is too old to say.
@@ -151,10 +151,10 @@ pub fn time_stamps(interface: &str) -> io::Result<TimeStamps> {
     read.map_err(explained)
 }
 
-/// Queues that receive, in use; None where the driver tells of none.
+/// Queues that receive, in use; None if the driver reports none.
 ///
 /// # Errors
-/// The driver does not tell.
+/// The driver does not report.
 pub(crate) fn receive_channels(interface: &str) -> io::Result<Option<u32>> {
     let socket = &mut NetlinkSocket::new();
     let read = ask!(socket, interface, op_channels_get_do, CHANNELS_GET, |reply| channels(&reply));
@@ -192,7 +192,7 @@ pub fn set_feature(interface: &str, feature: &CStr, on: bool) -> io::Result<()> 
     Ok(())
 }
 
-/// Sends a SET with one figure of an interface and waits for the kernel's word.
+/// Sends a SET with one figure of an interface and waits for the kernel's answer.
 macro_rules! set {
     ($interface:expr, $key:expr, $value:expr, $op:ident, $command:expr, $($name:literal => $push:ident),* $(,)?) => {{
         let mut request = Request::new().$op();

@@ -1,5 +1,5 @@
-//! What only the old ethtool ioctl tells (driver, firmware, classification rules), and what only it sets on every kernel (the
-//! RSS table).
+//! What only the old ethtool ioctl reports (driver, firmware, classification rules), and what only it sets on every kernel
+//! (the RSS table).
 
 use super::Nic;
 use std::{
@@ -88,7 +88,7 @@ struct CounterValues {
     values: [u64; MOST_COUNTERS],
 }
 
-/// Fills in what the driver tells about an interface.
+/// Fills in what the driver reports about an interface.
 pub(super) fn fill(nic: &mut Nic) {
     match driver_info(&nic.name) {
         Ok(info) => {
@@ -144,7 +144,7 @@ pub(crate) fn set_rss_table(name: &str, table: &[u32]) -> io::Result<()> {
 /// Names and values of the driver's own counters.
 ///
 /// # Errors
-/// The driver has none, or more than anybody looks through.
+/// The driver has none, or too many.
 pub(super) fn counters(name: &str) -> io::Result<(Vec<String>, Vec<u64>)> {
     let mut asked = CounterCount { cmd: ETHTOOL_GSSET_INFO, reserved: 0, sets: 1 << ETH_SS_STATS, count: 0 };
     call(name, &mut asked)?;

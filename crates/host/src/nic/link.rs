@@ -42,7 +42,7 @@ impl fmt::Display for LinkMode {
     }
 }
 
-/// How speed and duplex of a link come to be. As text, `auto` with the kernel's names of what is offered, or `100 half`.
+/// How speed and duplex of a link are determined. As text, `auto` with the kernel's names of what is offered, or `100 half`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkSetting {
     /// Agreed with the far end, from what is offered to it: the kernel's names, which are also those of ports and pause.
@@ -98,7 +98,7 @@ impl Nic {
         Some(LinkMode { speed_mbps: self.speed_mbps?, half_duplex })
     }
 
-    /// How they come to be; None where the driver does not tell, or the link is set by hand and down.
+    /// How they are determined; None where the driver does not report, or the link is set by hand and down.
     pub fn link_setting(&self) -> Option<LinkSetting> {
         if self.autoneg? {
             return Some(LinkSetting::Negotiated(self.link_offered.clone()));
@@ -107,7 +107,7 @@ impl Nic {
     }
 }
 
-/// Sets how the link of an interface in the thread's namespace comes to be. It goes down for a while.
+/// Sets speed and duplex of an interface's link in the thread's namespace, negotiated or by hand. It goes down for a while.
 ///
 /// # Errors
 /// The driver does not let it be set, or not to this.

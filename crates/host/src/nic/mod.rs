@@ -1,4 +1,4 @@
-//! Network interfaces as the kernel describes them, asked by netlink (never by running a tool).
+//! Network interfaces as the kernel describes them, read by netlink (never by running a tool).
 //!
 //! [`read_all`] answers for the network namespace of the calling thread. Each figure that the kernel or
 //! the driver does not offer is `None`; [`Nic::missing`] says why, by topic.
@@ -172,7 +172,7 @@ impl Nic {
 /// (`/sys`).
 ///
 /// # Errors
-/// When rtnetlink cannot be asked for the links; all other gaps are noted in [`Nic::missing`].
+/// When rtnetlink does not report the links; all other gaps are noted in [`Nic::missing`].
 pub fn read_all(sys: &Path) -> io::Result<Vec<Nic>> {
     let mut nics = ask_all()?;
     nics.iter_mut().for_each(|nic| sysfs::fill(nic, sys));
@@ -182,7 +182,7 @@ pub fn read_all(sys: &Path) -> io::Result<Vec<Nic>> {
 /// What the kernel answers about all interfaces, without what sysfs shows.
 ///
 /// # Errors
-/// When rtnetlink cannot be asked for the links.
+/// When rtnetlink does not report the links.
 pub fn ask_all() -> io::Result<Vec<Nic>> {
     Ok(Rtnl::new().links()?.iter().map(ask).collect())
 }
@@ -244,7 +244,7 @@ fn operational_state(state: u8) -> String {
     NAMES.get(usize::from(state)).map_or_else(|| state.to_string(), |name| (*name).to_owned())
 }
 
-/// The speed that such a device tells is made up: no line below has it.
+/// The speed that such a device reports is made up: no line below has it.
 pub fn has_made_up_speed(driver: &str) -> bool {
     is_paravirtual(driver) || ["veth", "tun", "dummy"].contains(&driver)
 }

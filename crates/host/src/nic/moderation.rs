@@ -12,14 +12,14 @@ pub enum Moderation {
     Adaptive {
         /// At the most (us), where it is known.
         most_us: Option<u32>,
-        /// At the most under the smallest frames (us), which the drivers tell from bulk traffic.
+        /// At the most under the smallest frames (us), which the drivers distinguish from bulk traffic.
         small_frames_us: Option<u32>,
         /// The value of `rx-usecs` that says so; None: `adaptive-rx` does.
         word: Option<u32>,
     },
 }
 
-/// What `rx-usecs` is to a driver.
+/// What `rx-usecs` means to a driver.
 struct Vocabulary {
     drivers: &'static [&'static str],
     /// Words, and how long the driver then waits at the most and under the smallest frames (us).
@@ -53,7 +53,7 @@ impl Nic {
         VOCABULARIES.iter().find(|vocabulary| vocabulary.drivers.contains(&driver))
     }
 
-    /// How it holds its receive interrupt back; None: it does not tell.
+    /// How it holds its receive interrupt back; None: it does not report.
     pub fn moderation(&self) -> Option<Moderation> {
         let usecs = *self.coalesce.get("rx-usecs")?;
         if self.coalesce.get("adaptive-rx") == Some(&1) {

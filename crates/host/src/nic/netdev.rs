@@ -53,7 +53,7 @@ impl NapiKey {
 }
 
 impl Napi {
-    /// A setting's value; None: this kernel does not tell it.
+    /// A setting's value; None: this kernel does not report it.
     pub fn figure(&self, key: NapiKey) -> Option<u32> {
         match key {
             NapiKey::DeferHardIrqs => self.defer_hard_irqs,
@@ -140,7 +140,7 @@ pub fn queues(ifindex: u32) -> io::Result<Vec<Queue>> {
     Ok(queues)
 }
 
-/// Fills in what the family knows about an interface.
+/// Fills in what the family reports about an interface.
 pub(super) fn fill(nic: &mut Nic) {
     match napis(nic.index) {
         Ok(napis) => nic.napis = napis,

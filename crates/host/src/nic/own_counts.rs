@@ -1,4 +1,4 @@
-//! Counters of queues by the names that drivers give them, for devices that tell the kernel's own family (netdev) nothing.
+//! Counters of queues by the names that drivers give them, for devices that report nothing to the kernel's own family (netdev).
 //!
 //! The names are the drivers': `rx_queue_0_packets` (igb, ixgbe, hv_netvsc), `rx-0.packets` (i40e, iavf), `rx0_packets` (mlx5,
 //! virtio_net), `rx_packets[0]` (gve), `queue_0_rx_cnt` (ena).

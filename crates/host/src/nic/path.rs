@@ -14,7 +14,7 @@ const DISCARD: u16 = 9;
 /// Ports of a bridge that are links to programs and containers: not what its data leaves the host by.
 const SOFTWARE: [&str; 2] = ["veth", "tun"];
 
-/// The address that this host speaks to another from, by its routes. Nothing is sent.
+/// The source address of this host towards another, by its routes. Nothing is sent.
 ///
 /// # Errors
 /// There is no route.
@@ -35,7 +35,7 @@ pub fn is_own(address: IpAddr) -> bool {
 /// None where no device here has it, and for loopback.
 ///
 /// # Errors
-/// The kernel cannot be asked for addresses or links.
+/// The kernel does not report addresses or links.
 pub fn with_address(address: IpAddr, sys: &Path) -> io::Result<Vec<Nic>> {
     let ip = |address: &SockaddrStorage| -> Option<IpAddr> {
         let v4 = address.as_sockaddr_in().map(|v4| IpAddr::V4(v4.ip()));

@@ -83,7 +83,7 @@ impl Line {
         inside.then(|| self.from.system_ns + ((device_ns - self.from.device_ns) as f64 * self.rate).round() as i64)
     }
 
-    /// How far [`Line::system_ns`] may be off (s), if each clock went evenly between the readings: half the window of the
+    /// Uncertainty of [`Line::system_ns`] (s), if each clock went evenly between the readings: half the window of the
     /// wider of them.
     pub fn uncertainty_s(&self) -> f64 {
         self.from.window_ns.max(self.to.window_ns) as f64 * 0.5e-9

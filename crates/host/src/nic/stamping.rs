@@ -1,4 +1,4 @@
-//! Which frames an interface's device puts a time on: [`Stamping`].
+//! Which frames an interface's device time-stamps: [`Stamping`].
 //!
 //! By ioctl, which every driver that stamps answers; netlink has the same only since Linux 6.14.
 
@@ -47,15 +47,15 @@ impl Stamping {
     /// What an interface of the thread's network namespace is set to.
     ///
     /// # Errors
-    /// There is no such interface, or its driver does not stamp or does not tell.
+    /// There is no such interface, or its driver does not stamp or does not report.
     pub fn of(interface: &str) -> io::Result<Self> {
         let mut config = libc::hwtstamp_config { flags: 0, tx_type: 0, rx_filter: 0 };
         ioctl::request(interface, libc::SIOCGHWTSTAMP, &mut config)?;
         Ok(Self { transmit: config.tx_type, receive: config.rx_filter, flags: config.flags })
     }
 
-    /// Sets an interface of the thread's network namespace. What the driver makes of it [`Stamping::of`] tells: it may stamp
-    /// more frames than asked for.
+    /// Sets an interface of the thread's network namespace. [`Stamping::of`] returns what the driver made of it: it may
+    /// stamp more frames than requested.
     ///
     /// # Errors
     /// The driver cannot, or the right is missing (CAP_NET_ADMIN).

@@ -1,4 +1,4 @@
-//! What only sysfs tells: PCI Express link, NUMA node, RPS, XPS and RFS, NAPI settings, interrupt affinity.
+//! What only sysfs reports: PCI Express link, NUMA node, RPS, XPS and RFS, NAPI settings, interrupt affinity.
 
 use super::{Nic, slot};
 use crate::procfs;
@@ -7,10 +7,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The driver tells zeros all the same.
+/// The driver reports zeros all the same.
 const NO_DELAY: &str = "the virtual device has none to set (VIRTIO_NET_F_NOTF_COAL)";
 
-/// Fills in what sysfs, mounted at `sys`, and procfs beside it tell about an interface.
+/// Fills in what sysfs, mounted at `sys`, and procfs beside it report about an interface.
 pub(super) fn fill(nic: &mut Nic, sys: &Path) {
     let dir = sys.join("class/net").join(&nic.name);
     let device = dir.join("device");

@@ -18,8 +18,8 @@ pub(crate) struct RouteMtu {
 }
 
 impl Rtnl {
-    /// Unicast routes and exceptions with an MTU. A kernel that looks at flags gives exceptions only where they are asked for,
-    /// others always, so both are asked.
+    /// Unicast routes and exceptions with an MTU. A kernel that heeds flags returns exceptions only on request, others always,
+    /// so both are requested.
     pub(crate) fn routes_with_mtu(&mut self) -> io::Result<Vec<RouteMtu>> {
         let mut found: Vec<RouteMtu> = Vec::new();
         for family in [libc::AF_INET, libc::AF_INET6] {

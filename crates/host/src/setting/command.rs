@@ -1,4 +1,4 @@
-//! A setting in the words of a shell, and what it takes to make it.
+//! A setting as a shell command, and the right that it takes.
 
 use super::{Group, Setting, table};
 use crate::nic::link::LinkSetting;
@@ -94,7 +94,7 @@ impl Setting {
     }
 }
 
-/// What no command sets, said.
+/// A comment for a setting that no command sets.
 fn comment(setting: &Setting, value: &str) -> String {
     format!("# {}", one_line(&format!("{setting}: {value}")))
 }

@@ -5,7 +5,7 @@ use super::{Group, Setting};
 use netcliff_core::quote::in_short;
 use std::path::{Component, Path};
 
-/// Sysctls below /proc/sys that say how packets are worked on and buffered; none that says what is let through, or runs a program.
+/// Sysctls below /proc/sys that set how packets are processed and buffered; none that sets what is let through, or runs a program.
 const SYSCTLS: [&str; 38] = [
     "net/core/busy_poll",
     "net/core/busy_read",

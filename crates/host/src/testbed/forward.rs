@@ -72,7 +72,7 @@ impl fmt::Display for Forwarding {
     }
 }
 
-/// Rules of [`Forwarding::Netfilter`] where nobody says how many.
+/// Rules of [`Forwarding::Netfilter`] by default.
 pub const RULES_BY_DEFAULT: u16 = 20;
 
 /// Rules of [`Forwarding::Netfilter`]; more would not fit one netlink message.
@@ -207,7 +207,7 @@ impl ForwardBed {
     /// Packets that each of the router's links dropped, received or sent.
     ///
     /// # Errors
-    /// The kernel cannot be asked.
+    /// The kernel does not report them.
     pub fn router_drops(&self) -> Result<[u64; 2], TestbedError> {
         let ask = || -> io::Result<[u64; 2]> {
             let mut drops = [0; 2];
@@ -220,7 +220,7 @@ impl ForwardBed {
         self.router.run(ask)?.map_err(TestbedError::failed("read the router's counters"))
     }
 
-    /// Removes everything and tells what became of each change.
+    /// Removes everything and returns what became of each change.
     pub fn close(mut self) -> Vec<UndoOutcome> {
         let mut undone = self.untune();
         undone.extend(self.journal.undo_all());

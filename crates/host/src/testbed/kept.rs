@@ -20,7 +20,7 @@ pub struct KeptOffloads {
 }
 
 impl KeptOffloads {
-    /// Writes down which of these offloads, by the kernel's names, are on at interfaces of the thread's network namespace.
+    /// Records which of these offloads, by the kernel's names, are on at interfaces of the thread's network namespace.
     ///
     /// # Errors
     /// The undo journal cannot be used.

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::rtnl::Rtnl;
 
-/// Full frames that a rate's token bucket holds: so much more than its rate a window may see.
+/// Full frames that a rate's token bucket holds: a window may see so much more than its rate.
 pub const BUCKET_FRAMES: u32 = crate::rtnl::BUCKET_FRAMES;
 
 impl Testbed {

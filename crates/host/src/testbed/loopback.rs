@@ -13,7 +13,7 @@ impl Loopback {
     /// Where the receiver listens.
     pub const HOST_UNDER_TEST: Ipv4Addr = Ipv4Addr::LOCALHOST;
 
-    /// What figures measured here do not mean.
+    /// How this testbed limits results.
     pub fn limits(&self) -> Vec<Limitation> {
         vec![Limitation::Loopback]
     }

@@ -2,8 +2,8 @@
 //!
 //! [`forward::ForwardBed`] is a generator, a router and a sink in a row. Else
 //! [`netns::Testbed`] is the one to use: a sender and a host under test, each a network namespace,
-//! joined by a veth pair. [`loopback::Loopback`] is what remains where namespaces are forbidden, and
-//! says what its figures then do not mean.
+//! joined by a veth pair. [`loopback::Loopback`] is what remains where namespaces are forbidden, and reports how that
+//! limits its results.
 
 pub mod forward;
 pub mod kept;
@@ -47,10 +47,10 @@ pub enum TestbedError {
         /// The system's answer.
         source: io::Error,
     },
-    /// The asked-for CPU does not exist or is offline.
+    /// The CPU requested does not exist or is offline.
     #[error("CPU {cpu} cannot be used: online are {online}; choose one of these")]
     NoSuchCpu {
-        /// The CPU asked for.
+        /// The CPU requested.
         cpu: u32,
         /// The kernel's list, for example `0-1`.
         online: String,
@@ -72,7 +72,7 @@ pub enum TestbedError {
          tagged frames as they are, or two ports with --tx and --rx"
     )]
     NoVlan {
-        /// The way of forwarding asked for.
+        /// The way of forwarding requested.
         forwarding: forward::Forwarding,
     },
     /// A sysctl does not exist in this namespace.

@@ -1,7 +1,7 @@
 //! Sender and host under test as two network namespaces joined by a veth pair.
 //!
 //! Addresses are from 198.18.0.0/15, which RFC 2544 sets aside for benchmarks; the neighbour entries
-//! are permanent and IPv6 is off, so that no packet travels but those that are measured. Where IPv6 is asked for, its addresses
+//! are permanent and IPv6 is off, so that no packet travels but those that are measured. Where IPv6 is requested, its addresses
 //! are from 2001:2::/48 (RFC 5180), likewise without detection of duplicates, solicitations or link-local addresses; what is
 //! left is a report of multicast listeners or two as the addresses come to be.
 
@@ -188,7 +188,7 @@ impl Testbed {
     /// An end's interface counters (rtnetlink's 64-bit statistics).
     ///
     /// # Errors
-    /// When the kernel cannot be asked or answers without statistics.
+    /// When the kernel does not answer or answers without statistics.
     pub fn counters(&self, side: Side) -> Result<LinkCounters, TestbedError> {
         let name = self.endpoint(side).interface.clone();
         let link = self.run_in(side, || Rtnl::new().link(&name))?;
@@ -215,7 +215,7 @@ impl Testbed {
         sysctl::set_all(&mut self.journal, sysctls)
     }
 
-    /// Removes everything and tells what became of each change.
+    /// Removes everything and returns what became of each change.
     pub fn close(mut self) -> Vec<UndoOutcome> {
         self.journal.undo_all()
     }

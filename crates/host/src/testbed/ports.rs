@@ -61,7 +61,7 @@ pub enum PortError {
         mtu_bytes: u32,
         /// The largest frame (bytes, FCS included).
         frame_bytes: u32,
-        /// What of it counts (bytes).
+        /// The part of it that the MTU counts (bytes).
         packet_bytes: u32,
     },
     /// The kernel does not say.
@@ -75,7 +75,7 @@ pub enum PortError {
 }
 
 impl PortError {
-    /// A user who knows better may go on.
+    /// True if the user may override it.
     pub fn can_be_overruled(&self) -> bool {
         matches!(self, Self::DefaultRoute { .. } | Self::Xdp { .. })
     }
@@ -85,10 +85,10 @@ fn described(program: u32, name: Option<&str>) -> String {
     name.map_or_else(|| format!("id {program}"), |name| format!("id {program}, \"{name}\""))
 }
 
-/// Looks at an interface in the calling thread's network namespace.
+/// Checks an interface in the calling thread's network namespace.
 ///
 /// # Errors
-/// Why it should not be used.
+/// The reason not to use it.
 pub fn check(name: &str) -> Result<(), PortError> {
     let own = || name.to_owned();
     let unknown = |reason: std::io::Error| PortError::Unknown { name: own(), reason: reason.to_string() };
@@ -115,7 +115,7 @@ pub fn check(name: &str) -> Result<(), PortError> {
 /// Whether frames of this length (bytes, headers and FCS included), of which so many are no packet, pass an interface.
 ///
 /// # Errors
-/// Its MTU is too small, or the kernel does not tell it.
+/// Its MTU is too small, or the kernel does not report it.
 pub fn fits(name: &str, frame_bytes: u32, header_bytes: u32) -> Result<(), PortError> {
     let unknown = |reason: std::io::Error| PortError::Unknown { name: name.to_owned(), reason: reason.to_string() };
     let packet_bytes = frame_bytes.saturating_sub(header_bytes);

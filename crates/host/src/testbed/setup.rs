@@ -87,7 +87,7 @@ pub(super) fn reception(
     Ok(())
 }
 
-/// Steers what the sender receives (acknowledgements, or the other direction), where that is asked for.
+/// Steers what the sender receives (acknowledgements, or the other direction), if requested.
 pub(super) fn sender_reception(
     namespace: &Namespace,
     end: &Endpoint,
@@ -95,7 +95,7 @@ pub(super) fn sender_reception(
     limits: &mut Vec<Limitation>,
 ) -> Result<(), TestbedError> {
     if options.sender_reception_cpus.is_empty() || namespace.sysfs_error().is_some() {
-        // Without sysfs the host under test's limit says it already.
+        // Without sysfs the limit of the host under test states it already.
         return Ok(());
     }
     match namespace.run(|| steer(end, options.queues, &options.sender_reception_cpus))? {
@@ -117,7 +117,8 @@ fn steer(end: &Endpoint, queues: u32, cpus: &[u32]) -> io::Result<()> {
     Ok(())
 }
 
-/// The kernel names its threads by the numbers of the first PID namespace: in another (a container) they are nobody's, or somebody else's.
+/// The kernel names its threads by the numbers of the first PID namespace: in another (a container) they are the numbers of no process, or
+/// of another.
 fn is_napi(thread: Pid) -> bool {
     procfs::text(format!("/proc/{thread}/comm")).is_some_and(|name| name.starts_with("napi/"))
 }

@@ -22,9 +22,9 @@ pub enum StampingError {
     /// The undo journal cannot be used.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// It is not known how to leave it as it was.
+    /// The state to set it back to is not known.
     #[error(
-        "interface {interface} does not tell which frames its device stamps ({source}), so that it could not be set back; \
+        "interface {interface} does not report which frames its device stamps ({source}), so that it could not be set back; \
          choose --stamps kernel or application"
     )]
     Unread {
@@ -44,7 +44,7 @@ pub enum StampingError {
         /// The driver's reason.
         source: io::Error,
     },
-    /// The driver made something else of it.
+    /// The driver stamps other frames than requested.
     #[error(
         "interface {interface} was asked to stamp every frame and stamps {stamps}; choose --stamps kernel or application"
     )]
@@ -75,7 +75,7 @@ pub struct StampedPorts {
 }
 
 impl StampedPorts {
-    /// Sets interfaces of the thread's network namespace, each change written down first.
+    /// Sets interfaces of the thread's network namespace, each change recorded first.
     ///
     /// # Errors
     /// One of them cannot; all are then as they were.

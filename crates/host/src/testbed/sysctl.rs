@@ -58,7 +58,7 @@ pub(crate) fn set_all(journal: &mut Journal, overrides: &SysctlOverrides) -> Res
 /// file already holds the value.
 ///
 /// # Errors
-/// When the file does not exist, may not be written, or the kernel keeps another value than asked.
+/// When the file does not exist, may not be written, or the kernel keeps another value than requested.
 pub fn set(journal: &mut Journal, path: &Path, new: &str) -> Result<Option<ChangeId>, TestbedError> {
     let old = match fs::read_to_string(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {

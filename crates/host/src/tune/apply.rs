@@ -152,7 +152,7 @@ impl Session {
     /// Makes a plan's steps; where they changed channels, then also what is wanted of the queues as they are now.
     ///
     /// # Errors
-    /// As [`Session::apply`]; the host cannot be looked at again.
+    /// As [`Session::apply`]; the host cannot be read again.
     pub fn apply_wish(&mut self, plan: &Plan, wish: &Wish) -> Result<(), ApplyError> {
         self.apply(plan)?;
         if !plan.changes_channels() {
@@ -162,7 +162,7 @@ impl Session {
         let look = || Inspection::of_this_host(Duration::ZERO).map_err(|error| error.to_string());
         match look().and_then(|host| plan::plan(&host, &settled).map_err(|error| error.to_string())) {
             Ok(mut next) => {
-                // Of what was asked for already the driver has made what it can.
+                // Settings requested already: the driver has made of them what it can.
                 next.steps.retain(|step| !self.applied.iter().any(|one| one.setting == step.setting));
                 self.apply(&next)
             }
@@ -216,7 +216,7 @@ impl Session {
         }
     }
 
-    /// Writes down what a step may reset beside what it sets, and whether there is a link to lose.
+    /// Records what a step may reset beside what it sets, and whether there is a link to lose.
     fn foresee(&mut self, setting: &Setting) -> Result<(), Failed> {
         let link = setting.interface().and_then(|interface| Rtnl::new().link(interface).ok());
         if let Some(link) = link.filter(|link| link.has_carrier()) {

@@ -8,7 +8,7 @@ use crate::{
 };
 use std::{io, path::Path};
 
-/// Settings of an interface's queues, each with the value in force; what the driver does not tell is left out.
+/// Settings of an interface's queues, each with the value in force; what the driver does not report is left out.
 ///
 /// # Errors
 /// When there is no such interface in the thread's namespace, or interrupts cannot be read.

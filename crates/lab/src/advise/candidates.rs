@@ -1,4 +1,4 @@
-//! The settings that are looked at where a user names none.
+//! The default candidates, for a user who names none.
 
 use netcliff_core::{Coalesce, Dim, DimProfile, Host, Hybrid, Napi, Scheme, Traffic};
 
@@ -39,7 +39,7 @@ pub fn candidates(host: &Host, traffic: &Traffic) -> Vec<Scheme> {
     valid
 }
 
-/// Periods with the quotas that fill a share of them.
+/// Periods, each with the quotas that fill a share of it.
 fn polls(service_s: f64) -> Vec<(f64, u64)> {
     let quota = |period_s: f64, filled: f64| ((filled * period_s / service_s).round() as u64).max(1);
     PERIODS_S.iter().flat_map(|period_s| FILLED.map(|filled| (*period_s, quota(*period_s, filled)))).collect()

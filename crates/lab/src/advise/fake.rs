@@ -1,4 +1,4 @@
-//! Exact fakes: normal numbers with a seed, traffic, a model and a simulator whose best is known.
+//! Exact fakes: seeded normal numbers, traffic, and a model and a simulator whose best setting is known.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -12,14 +12,14 @@ use statrs::distribution::{ContinuousCDF, Normal};
 
 use super::{Observer, Sampler};
 
-/// Standard normal numbers, a function of where they are used.
+/// Standard normal numbers as a pure function of their indices.
 pub struct Normals;
 
 impl Normals {
     /// The number of (seed, system, sample).
     pub fn at(seed: u64, system: u64, sample: u64) -> f64 {
         let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (system << 48) ^ sample;
-        // splitmix64, twice, so that neighbouring places have nothing in common.
+        // splitmix64, twice, to decorrelate neighbouring indices.
         for _ in 0..2 {
             state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
             state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -42,7 +42,7 @@ pub fn poisson(pps: f64) -> Traffic {
     }
 }
 
-/// What a setting truly does: mean p99 (s), CPU left, loss.
+/// True figures of a setting: mean p99 (s), CPU left, loss.
 #[derive(Debug, Clone, Copy)]
 pub struct Truth {
     pub p99_s: f64,
@@ -50,12 +50,12 @@ pub struct Truth {
     pub loss: f64,
 }
 
-/// Settings with their truth, by text; the same by the model, exactly, and in simulation, with noise.
+/// Settings with their true figures, by text; the model returns them exactly, the simulator with noise.
 pub struct Fake {
     pub truths: BTreeMap<String, Truth>,
-    /// Settings that have no answer by the model.
+    /// Settings that the model does not support.
     pub no_paper: Vec<String>,
-    /// Settings that cannot be simulated.
+    /// Settings that the simulator does not support.
     pub no_sim: Vec<String>,
     /// Standard deviation over mean of a replication.
     pub noise: f64,
@@ -119,7 +119,7 @@ impl Sampler for Fake {
     }
 }
 
-/// Notes what it is told.
+/// Records the progress it receives.
 #[derive(Default)]
 pub struct Noted(pub Vec<String>);
 

@@ -6,12 +6,12 @@
 use netcliff_core::Measure;
 use netcliff_core::advice::{Candidate, CandidateStatus, FRONT};
 
-/// Latencies within a fiftieth are alike.
+/// Latencies within 2 % count as equal.
 const LATENCY_CELL: f64 = 0.02;
-/// Losses within a tenth are alike, and all below 1e-4.
+/// Losses within 10 % count as equal, and all below 1e-4.
 const LOSS_CELL: f64 = 0.1;
 const LOSS_FLOOR: f64 = 1e-4;
-/// CPU left within one hundredth of the CPU is alike.
+/// CPU left within 1 % of the CPU counts as equal.
 const CPU_CELL: f64 = 0.01;
 
 /// Marks those that no other beats in one figure without being beaten in another. A candidate without all three

@@ -5,7 +5,7 @@ use netcliff_core::{Constraint, Interval, Measure, Scheme};
 
 use crate::stats;
 
-/// How a constraint stands by the figure of each replication, of `packets_each` arrivals, at `confidence`.
+/// Judges a constraint at `confidence` by its figure in each replication of `packets_each` arrivals.
 pub(super) fn judge(constraint: Constraint, values: &[f64], packets_each: u64, confidence: f64) -> Judged {
     let interval = stats::mean_at(values, confidence).and_then(|figure| figure.interval);
     let interval = interval.map(|found| ends(constraint.measure, found, values, packets_each));
@@ -17,9 +17,9 @@ pub(super) fn judge(constraint: Constraint, values: &[f64], packets_each: u64, c
     Judged { constraint, standing, interval }
 }
 
-/// The ends of a mean's interval, cut to what the figure can be. No loss seen is no proof of none: the upper end is at
-/// least the loss that would have shown with this confidence in the packets counted, half of those simulated where the
-/// warm-up took its most.
+/// The ends of a mean's interval, clipped to the figure's range. Zero observed loss does not prove zero loss: the upper end is at
+/// least the loss that would have shown with this confidence in the packets counted (half of those simulated, as after the longest
+/// warm-up).
 pub(super) fn ends(measure: Measure, ends: Interval, values: &[f64], packets_each: u64) -> Interval {
     if !measure.key.starts_with("loss") {
         return Interval { low: ends.low.max(0.0), ..ends };

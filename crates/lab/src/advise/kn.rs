@@ -15,10 +15,10 @@
 
 use crate::stats::student_at;
 
-/// What is asked of the procedure.
+/// Parameters of the procedure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rule {
-    /// k: systems the error is shared out between; more than are looked at is on the safe side.
+    /// k: number of systems that share the error; more than are compared is conservative.
     pub systems: usize,
     /// n0: samples of every system at the start, at least 2.
     pub first: usize,
@@ -28,10 +28,10 @@ pub struct Rule {
     pub delta: f64,
 }
 
-/// What came of it.
+/// Result of the procedure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selection {
-    /// The systems left: one where it was decided.
+    /// The systems left: one if decided.
     pub left: Vec<usize>,
     /// Samples taken of each of those.
     pub samples: usize,
@@ -42,7 +42,7 @@ impl Rule {
     fn h_squared(&self) -> f64 {
         let freedom = (self.first - 1) as f64;
         let each = self.alpha / (self.systems.max(2) - 1) as f64;
-        // Above 1 the procedure would stop at once with a coin's certainty; eta would be negative.
+        // Above 1 eta would be negative and the procedure would stop at once, no better than a coin toss.
         let eta = 0.5 * (each.min(1.0).powf(-2.0 / freedom) - 1.0);
         2.0 * eta * freedom
     }
@@ -126,7 +126,7 @@ impl Race {
         }
     }
 
-    /// Those that no other is shown to be better than by the samples so far.
+    /// Systems that no other is shown to beat by the samples so far.
     fn subset(&self, places: &[usize], t: f64) -> Vec<usize> {
         let beaten = |one: usize, other: usize| {
             let (one, other) = (&self.rows[one], &self.rows[other]);

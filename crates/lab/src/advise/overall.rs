@@ -3,9 +3,9 @@
 use netcliff_core::advice::{Candidate, CandidateStatus, Overall, Verdict};
 use netcliff_core::{Advice, Dimension};
 
-/// What each candidate costs where it is kept over all the loads: how often it breaks a constraint, and its largest
-/// shortfall from the best of a load. Best first; only candidates with a figure at every load. Figures are those of each
-/// load's advice: estimates, without a confidence over the loads together.
+/// The penalty of keeping each candidate over all the loads: how often it breaks a constraint, and its largest shortfall from the
+/// best of a load. Best first; only candidates with a figure at every load. Figures are those of each load's advice: estimates,
+/// without a joint confidence over the loads.
 pub fn overall(loads: &[Advice]) -> Vec<Overall> {
     let Some(first) = loads.first() else { return Vec::new() };
     let mut all: Vec<Overall> = first.candidates.iter().filter_map(|candidate| over(loads, candidate)).collect();
@@ -28,13 +28,13 @@ fn over(loads: &[Advice], candidate: &Candidate) -> Option<Overall> {
     Some(found)
 }
 
-/// The figure of the one advised; None where nothing is feasible, so that nothing is lost by it.
+/// Figure of the candidate advised; None if none is feasible, and then there is no shortfall.
 fn best(advice: &Advice) -> Option<f64> {
     let leading = advice.advised.first().filter(|_| advice.verdict != Verdict::NoneFeasible)?;
     advice.candidate(leading)?.figure(advice.goal.measure).map(|figure| figure.value)
 }
 
-/// How much worse: in hundredths of the CPU for its shares, else relative to the best; 0 for what is better.
+/// Shortfall from the best: a share of one CPU for CPU shares, else relative to the best; 0 if not worse.
 fn shortfall(advice: &Advice, value: f64, best: f64) -> f64 {
     let worse = if advice.goal.maximise { best - value } else { value - best };
     let scale = if advice.goal.measure.dimension == Dimension::Share { 1.0 } else { best.abs() };

@@ -10,7 +10,7 @@ use super::{AdviseError, Question, judge, screen};
 /// Looks at the constraints, each with twice the replications of the one before.
 const LOOKS: u32 = 5;
 
-/// How a simulated candidate stands.
+/// State of a simulated candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Feasible,
@@ -20,7 +20,7 @@ enum State {
 
 /// A simulated candidate.
 struct Entry {
-    /// Its place in the advice.
+    /// Its index in the advice.
     place: usize,
     state: State,
     judged: Vec<Judged>,
@@ -62,7 +62,7 @@ impl<'a> Race<'a> {
         Ok(Self { question, advice, samples, entries })
     }
 
-    /// Judges, selects, and writes what was found into the advice.
+    /// Judges, selects, and writes the results into the advice.
     pub fn run(mut self) -> Result<(), AdviseError> {
         self.judge_all()?;
         let feasible = self.numbers(State::Feasible);
@@ -88,12 +88,12 @@ impl<'a> Race<'a> {
         numbers.iter().map(|number| self.advice.candidates[self.entries[*number].place].scheme.clone()).collect()
     }
 
-    /// The mean of the goal's figure.
+    /// Mean of the goal's figure; NaN if it has none.
     fn mean(&self, number: usize) -> f64 {
         self.samples.figure(number, self.question.goal.measure).map_or(f64::NAN, |figure| figure.value)
     }
 
-    /// Best first.
+    /// Candidates in a state, best first.
     fn by_goal(&self, state: State) -> Vec<usize> {
         let mut numbers = self.numbers(state);
         let sign = if self.question.goal.maximise { -1.0 } else { 1.0 };
@@ -101,20 +101,20 @@ impl<'a> Race<'a> {
         numbers
     }
 
-    /// What `one` is worse than `other` by, positive where it is, with its paired interval (low, high).
+    /// Paired interval (low, high) of how much worse `one` is than `other`; positive if worse. None without a common figure.
     fn worse_by(&self, one: usize, other: usize, confidence: f64) -> Option<(f64, f64)> {
         let ends = self.samples.difference(one, other, self.question.goal.measure, confidence)?;
         let ends = ends.interval.map_or((ends.value, ends.value), |ends| (ends.low, ends.high));
         Some(if self.question.goal.maximise { (-ends.1, -ends.0) } else { ends })
     }
 
-    /// The error that may be made in judging, over everything; nothing where there is nothing to judge.
+    /// Error allowed in judging, over all candidates, constraints and looks; 0 without constraints.
     fn judging_error(&self) -> f64 {
         let all = 1.0 - self.question.settings.confidence;
         if self.question.constraints.is_empty() { 0.0 } else { all / 2.0 }
     }
 
-    /// Looks until every candidate is judged or does not matter, or until half the packets are used.
+    /// Looks until every candidate is judged or irrelevant, or until half the packets are used.
     fn judge_all(&mut self) -> Result<(), AdviseError> {
         let settings = self.question.settings;
         let questions = (self.entries.len() * (self.question.constraints.len() + 1)) as f64;
@@ -152,7 +152,7 @@ impl<'a> Race<'a> {
         entry.judged = judged;
     }
 
-    /// Open candidates that are worse than a feasible one need no further look.
+    /// Drops open candidates that are worse than a feasible one: they need no further look.
     fn drop_worse(&mut self, confidence: f64) {
         let Some(best) = self.by_goal(State::Feasible).first().copied() else { return };
         for number in self.numbers(State::Open) {
@@ -163,7 +163,7 @@ impl<'a> Race<'a> {
         }
     }
 
-    /// The zone, from the best of the feasible.
+    /// The indifference zone, relative to the best feasible candidate.
     fn indifference(&self) -> f64 {
         let best = self.by_goal(State::Feasible).first().map_or(0.0, |number| self.mean(*number));
         // A figure of 0 in all replications has no scale of its own; any zone above 0 decides then.
@@ -217,8 +217,8 @@ impl<'a> Race<'a> {
         self.losers(feasible, &[pick]);
     }
 
-    /// Of those that the procedure had to leave, best first, the first two and what is not shown to be worse than the
-    /// first: with a narrow indifference zone the procedure is slow to drop even what is far behind.
+    /// Of the systems that the procedure left, best first: the first two, and those not shown to be worse than the first. With a
+    /// narrow indifference zone the procedure is slow to drop even candidates far behind.
     fn contenders(&self, left: &[usize]) -> Vec<usize> {
         let error = (1.0 - self.question.settings.confidence) / self.entries.len() as f64;
         let order: Vec<usize> =
@@ -257,7 +257,7 @@ impl<'a> Race<'a> {
                     (CandidateStatus::Contends, "not distinguished from the best within the packets allowed".to_owned())
                 }
                 State::Open => (CandidateStatus::Contends, "not decided whether it keeps the constraints".to_owned()),
-                // Without a figure it delivered nothing in some replication, which no objective is served by.
+                // No figure: some replication delivered nothing, so that no constraint is kept.
                 State::Out if missed || entry.judged.is_empty() && !self.question.constraints.is_empty() => {
                     (CandidateStatus::Infeasible, std::mem::take(&mut entry.why))
                 }

@@ -8,7 +8,7 @@ use netcliff_sim::{Replica, SimEngine};
 use super::{Observer, Question, judge, point};
 use crate::stats;
 
-/// Who simulates single replications. Candidates meet the same packets in replications of the same number.
+/// Simulates single replications. Replications with the same number offer every candidate the same packets.
 pub trait Sampler: Sync {
     /// Whether the point can be simulated.
     ///
@@ -32,10 +32,10 @@ impl Sampler for SimEngine {
     }
 }
 
-/// Replications that a request for one more brings at once: enough for every core, few enough to waste little.
+/// Replications simulated at once if one more is requested: enough for every core, few enough to waste little.
 const ABREAST: u64 = 10;
 
-/// What was simulated.
+/// The replications simulated so far.
 pub(super) struct Samples<'a> {
     question: &'a Question,
     sampler: &'a dyn Sampler,
@@ -50,13 +50,13 @@ impl<'a> Samples<'a> {
         Self { question, sampler, observer, had: Vec::new(), packets: 0 }
     }
 
-    /// Room for a candidate; gives its number.
+    /// Registers a candidate; returns its number.
     pub fn add(&mut self, scheme: &Scheme) -> usize {
         self.had.push((point(self.question, scheme), Vec::new()));
         self.had.len() - 1
     }
 
-    /// Simulates a candidate up to `count` replications; false if the packets allowed do not reach for that.
+    /// Simulates a candidate up to `count` replications; false if the packets allowed are too few.
     pub fn fill(&mut self, number: usize, count: u64) -> Result<bool, EngineFailure> {
         let settings = &self.question.settings;
         let (point, replicas) = &mut self.had[number];
@@ -73,8 +73,7 @@ impl<'a> Samples<'a> {
         Ok(true)
     }
 
-    /// The figure of one replication, simulated if it was not; None if the packets allowed are used up, or if it has no
-    /// such figure.
+    /// Figure of one replication, simulated on demand; None if the packets allowed are used up, or if it has no such figure.
     pub fn value(&mut self, number: usize, replication: usize, measure: Measure) -> Result<Option<f64>, EngineFailure> {
         let had = self.count(number);
         if replication >= had && !self.fill(number, had as u64 + ABREAST)? {
@@ -83,12 +82,12 @@ impl<'a> Samples<'a> {
         Ok(self.had[number].1.get(replication).and_then(|replica| measure.of(&replica.outcome)).map(|f| f.value))
     }
 
-    /// Replications had.
+    /// Number of replications simulated.
     pub fn count(&self, number: usize) -> usize {
         self.had[number].1.len()
     }
 
-    /// The figure of every replication had; None where one of them lacks it.
+    /// The figure of every replication; None if one of them lacks it.
     pub fn values(&self, number: usize, measure: Measure) -> Option<Vec<f64>> {
         self.had[number].1.iter().map(|replica| measure.of(&replica.outcome).map(|figure| figure.value)).collect()
     }
@@ -102,14 +101,14 @@ impl<'a> Samples<'a> {
         Some(Figure { interval, ..figure })
     }
 
-    /// The mean of what `one` has more than `other`, over the replications that both have, with its paired interval.
+    /// Mean difference, `one` less `other`, over the replications that both have, with its paired interval.
     pub fn difference(&self, one: usize, other: usize, measure: Measure, confidence: f64) -> Option<Figure> {
         let (one, other) = (self.values(one, measure)?, self.values(other, measure)?);
         let differences: Vec<f64> = one.iter().zip(&other).map(|(a, b)| a - b).collect();
         stats::mean_at(&differences, confidence)
     }
 
-    /// Replications without a steady state, and all.
+    /// (Replications without a steady state, all replications).
     pub fn unsettled(&self, number: usize) -> (usize, usize) {
         let replicas = &self.had[number].1;
         (replicas.iter().filter(|replica| !replica.settled).count(), replicas.len())

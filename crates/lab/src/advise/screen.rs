@@ -8,7 +8,7 @@ use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
 use super::{Question, point};
 
-/// The figures of every candidate that are kept: the front's, the goal's, those of constraints, and what people ask next.
+/// Figures kept of every candidate: those of front, goal and constraints, and a few others of common interest.
 pub(super) fn measures(question: &Question) -> Vec<Measure> {
     let keys = FRONT.iter().copied().chain(["latency_mean_s", "throughput_pps"]);
     let known = keys.filter_map(|key| key.parse().ok());
@@ -72,7 +72,7 @@ fn by_model(question: &Question, scheme: &Scheme, answer: Result<Outcome, Engine
     candidate
 }
 
-/// Where one value is further than the margin beyond its bound, the candidate is infeasible.
+/// Marks the candidate infeasible if a figure is further than the margin beyond its bound.
 fn judge(question: &Question, candidate: &mut Candidate) {
     for constraint in &question.constraints {
         let Some(figure) = candidate.figure(constraint.measure) else { continue };
@@ -95,7 +95,7 @@ fn far_within(constraint: &Constraint, figure: Figure, margin: f64) -> bool {
     constraint.met_by(if constraint.at_least { figure.value - slack } else { figure.value + slack })
 }
 
-/// Compares with the best of those that are feasible by the margin.
+/// Drops candidates that are worse by more than the margin than the best of those still feasible.
 fn drop_worse(question: &Question, all: &mut [Candidate]) {
     let (goal, margin) = (question.goal, question.settings.margin);
     let sure = |candidate: &Candidate| {

@@ -1,9 +1,9 @@
-//! What candidates are on a device: shell commands, or why it does not offer them.
+//! Candidates on a device: shell commands, or why it does not offer them.
 
 use netcliff_core::{Advice, Scheme};
 use netcliff_host::tune::plan::scheme::{Device, steps};
 
-/// Whether a device can be set to work by a scheme.
+/// Checks whether a device can be configured for a scheme.
 ///
 /// # Errors
 /// Why not, a part of a sentence.

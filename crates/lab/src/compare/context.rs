@@ -1,11 +1,11 @@
-//! What else differs between two runs, and what a reader must know of their comparison.
+//! What else differs between two runs, and notes on their comparison.
 
 use serde::Serialize;
 
 use super::quantity::THROUGHPUT;
 use super::{Calibrated, Measured, Row, Verdict};
 
-/// A setting that is not the same.
+/// A setting that differs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Change {
     /// Its name.
@@ -62,7 +62,7 @@ pub(super) fn changed(a: &Measured, b: &Measured) -> Vec<Change> {
     changed
 }
 
-/// Calibrated costs that differ: what the run found of the host, not what was set.
+/// Calibrated costs that differ: results of the run, not settings.
 fn costs(a: &Measured, b: &Measured) -> Vec<Change> {
     let mut keys: Vec<&str> = a.calibrated.iter().chain(&b.calibrated).map(|cost| cost.key.as_str()).collect();
     keys.sort_unstable();
@@ -77,7 +77,7 @@ fn costs(a: &Measured, b: &Measured) -> Vec<Change> {
     keys.into_iter().map(change).filter(|change| change.a != change.b).collect()
 }
 
-/// Says that the two runs found the host to have other costs: the settings that have a share are these.
+/// A note if the runs calibrated different costs, with the one that differs most; None if all are within [`CALIBRATION_MOVED`].
 fn moved(changed: &[Change]) -> Option<String> {
     let of = |change: &Change| change.change.map_or(0.0, f64::abs);
     let most = changed.iter().max_by(|x, y| of(x).total_cmp(&of(y))).filter(|change| of(change) > CALIBRATION_MOVED)?;
@@ -89,7 +89,7 @@ fn moved(changed: &[Change]) -> Option<String> {
     ))
 }
 
-/// The run whose far host is known, and the one whose is not, where it is one of each.
+/// The run whose far host is known, then the one whose is not; None unless there is one of each.
 fn far_in_one<'a>(a: &'a Measured, b: &'a Measured) -> Option<(&'a str, &'a str)> {
     match (&a.far_fingerprint, &b.far_fingerprint) {
         (Some(_), None) => Some((&a.name, &b.name)),
@@ -98,7 +98,7 @@ fn far_in_one<'a>(a: &'a Measured, b: &'a Measured) -> Option<(&'a str, &'a str)
     }
 }
 
-/// What a reader of the comparison must know.
+/// Notes on the comparison.
 pub(super) fn notes(a: &Measured, b: &Measured, changed: &[Change], rows: &[Row]) -> Vec<String> {
     let mut notes = Vec::new();
     for run in [a, b] {
@@ -135,12 +135,12 @@ pub(super) fn notes(a: &Measured, b: &Measured, changed: &[Change], rows: &[Row]
 /// Why figures have no test.
 fn untested(kind: &str, rows: &[Row]) -> Vec<String> {
     let few = |row: &Row| row.verdict == Verdict::NotTested && !row.is_open();
-    // Searches are the repeats of a throughput, and asked for by their own name.
+    // The searches are the repeats of a throughput; an option of their own sets their number.
     let of_search = |row: &Row| kind == "rfc2544" && row.quantity == THROUGHPUT;
     let mut notes = Vec::new();
     if rows.iter().any(|row| few(row) && of_search(row)) {
         notes.push(
-            "a throughput without a test is of fewer than 2 searches on a side, and one search does not tell how far it would move \
+            "a throughput without a test is of fewer than 2 searches on a side, and one search does not show how far it would move \
              on its own: measure with at least --searches 5"
                 .to_owned(),
         );

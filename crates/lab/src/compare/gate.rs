@@ -1,8 +1,8 @@
-//! `--fail-if-slower`: is B slower than A by more than a share, is it not, or do the repeats not tell.
+//! `--fail-if-slower`: is B slower than A by more than a share, is it not, or is it inconclusive.
 //!
-//! Both answers have to be shown. B fails where some figure is slower beyond chance (Holm over all of them: one false alarm is one
-//! too many). B passes where each figure is shown to be slower by less (an intersection-union test: every one at its own level, so
-//! that nothing is to be corrected). What is neither is inconclusive, however small the difference of the means.
+//! Pass and fail both need evidence. B fails if some figure is significantly slower (Holm over all of them: one false alarm is one
+//! too many). B passes if each figure is shown to be slower by less (an intersection-union test: every one at its own level, without
+//! correction). Everything else is inconclusive, however small the difference of the means.
 
 use serde::Serialize;
 
@@ -10,10 +10,10 @@ use super::{Better, Class, Measured, Row};
 use crate::stats::CONFIDENCE;
 use crate::stats::contrast::{Estimate, detectable_share, holm, p_at_least, p_at_most};
 
-/// The chance with which a change of the smallest detectable size would be shown.
+/// Power: probability with which a change of the smallest detectable size is shown.
 const POWER: f64 = 0.8;
 
-/// How B stands to the bar as a whole.
+/// Result of B against the bar as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
@@ -34,13 +34,13 @@ pub struct Gate {
     pub figures: usize,
     /// Those that could be tested.
     pub tested: usize,
-    /// Smallest slow-down that the worst known of them would have shown with probability 0.8, as a share; absent where
-    /// none was tested or one is too uncertain for any.
+    /// Smallest slow-down, as a share, that the least certain of them would have shown with probability 0.8; absent if none was tested or
+    /// one is too uncertain for any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detectable: Option<f64>,
 }
 
-/// How a figure stands to the bar.
+/// Result of a figure against the bar.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Standing {
     /// True: the value is slower by more than the bar.
@@ -57,7 +57,7 @@ pub struct Standing {
     pub within: bool,
 }
 
-/// What is tested of a row: both means.
+/// Both means of a row, to be tested; None if one has no estimate or the row is open.
 fn estimates(row: &Row, a: &Measured, b: &Measured) -> Option<(Estimate, Estimate)> {
     let estimate = |run: &Measured| run.reading(&row.point, row.quantity)?.estimate;
     if row.is_open() { None } else { estimate(a).zip(estimate(b)) }
@@ -96,7 +96,7 @@ pub(super) fn judge(rows: &mut [Row], a: &Measured, b: &Measured, share: f64) ->
     }
 }
 
-/// The smallest slow-down that the worst known of the figures of speed would have shown with probability 0.8, as a share; None: none
+/// Smallest slow-down, as a share, that the least certain of the figures of speed would have shown with probability 0.8; None: none
 /// could be tested, or one is too uncertain for any.
 pub(super) fn detectable(rows: &[Row], a: &Measured, b: &Measured) -> Option<f64> {
     let speeds = rows.iter().enumerate().filter(|(_, row)| row.quantity.class == Class::Speed && !row.computed);
@@ -118,7 +118,7 @@ fn p_slower(better: Better, a: &Estimate, b: &Estimate, share: f64) -> (f64, f64
     }
 }
 
-/// Where the value lies, before any test.
+/// Result by the value alone, before any test.
 fn untested(row: &Row, share: f64) -> Standing {
     let ratio = row.b.value / row.a.value;
     let beyond = match row.quantity.better {

@@ -55,7 +55,7 @@ fn sample_figures(samples: &[StreamSample]) -> Vec<Reading> {
     let pick = |quantity: Quantity, figure: fn(&StreamSample) -> Option<f64>| {
         Reading::of(quantity, samples.iter().map(figure))
     };
-    // Goodput is what a stream is judged by; of datagrams what was sent is another figure than what arrived.
+    // A stream is judged by goodput; of datagrams what was sent and what arrived are different figures.
     let datagrams = samples.iter().any(|sample| sample.delivered_wire_bps.is_some());
     let of_datagrams = |quantity, figure| datagrams.then(|| pick(quantity, figure)).flatten();
     let figures = [
@@ -109,11 +109,11 @@ pub fn rr(name: String, run: RrRun) -> Measured {
     }
 }
 
-/// What is not in the names of the points.
+/// Settings that are not in the names of the points.
 fn rr_facts(report: &Report) -> Vec<(String, String)> {
     let settings = &report.settings;
     let time = |time_s: f64| units::print_time_s(time_s);
-    // How it waits is a setting like any other: what it is worth is the question.
+    // How it waits is a setting that users compare.
     let receive = match settings.receive {
         Receive::Block => "blocking".to_owned(),
         Receive::Spin => "spinning".to_owned(),
@@ -143,7 +143,7 @@ fn rr_point(record: &RrRecord) -> MeasuredPoint {
         |quantity: Quantity, figure: fn(&RrSample) -> Option<f64>| Reading::of(quantity, samples.iter().map(figure));
     let closed = record.report.settings.rate_per_s.is_none();
     let figures = [
-        // In an open loop the rate is what was asked for.
+        // In an open loop the rate is the requested one.
         closed.then(|| pick(RATE, |sample| Some(sample.rate_per_s))).flatten(),
         pick(LATENCY_P50, |sample| Some(sample.latency?.p50_s)),
         pick(LATENCY_P99, |sample| Some(sample.latency?.p99_s)),

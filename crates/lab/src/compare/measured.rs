@@ -12,7 +12,7 @@ pub struct Measured {
     pub name: String,
     /// `stream`, `rr`, `transfer`, `forwarding`, `rfc2544`, `find`, `records`.
     pub kind: &'static str,
-    /// Whose clock rates are by, where that is a choice.
+    /// Clock that rates are measured by, where there is a choice.
     pub clock: Option<String>,
     /// The points in their order, each name once.
     pub points: Vec<MeasuredPoint>,
@@ -22,7 +22,7 @@ pub struct Measured {
     pub far_fingerprint: Option<Fingerprint>,
     /// The configuration, as requested and in force, beside the points, by name.
     pub facts: Vec<(String, String)>,
-    /// What packets were found to cost, where the run calibrated.
+    /// Calibrated costs of packets; empty if the run did not calibrate.
     pub calibrated: Vec<Calibrated>,
     /// How it was produced.
     pub provenance: Provenance,
@@ -69,18 +69,18 @@ pub struct Reading {
     pub quantity: Quantity,
     /// Mean of the repeats, or the value where there is but one.
     pub value: f64,
-    /// True: the model's or the simulator's, which says nothing of a host and is not tested.
+    /// True: computed by model or simulator; not a measurement, so not tested.
     pub computed: bool,
-    /// What is known of the mean; None where nothing tells how far it would move on its own.
+    /// The mean with its standard error; None if its variation is unknown.
     pub estimate: Option<Estimate>,
     /// Repeats behind it, where they are known; None for what was computed.
     pub repeats: Option<u32>,
-    /// True: it was not what was measured that kept the value from being higher.
+    /// True: a lower limit, since something other than what was measured limited the value.
     pub lower_limit: bool,
 }
 
 impl Reading {
-    /// Of repeats; None where there are none.
+    /// From repeats; None without any.
     pub fn of(quantity: Quantity, values: impl IntoIterator<Item = Option<f64>>) -> Option<Self> {
         let values: Vec<f64> = values.into_iter().flatten().filter(|value| value.is_finite()).collect();
         let mean = values.iter().sum::<f64>() / values.len() as f64;
@@ -96,13 +96,13 @@ impl Reading {
         })
     }
 
-    /// Of searches by their lower and upper bounds; None where there are none.
+    /// From searches by their lower and upper bounds; None without any.
     pub fn of_bounds(quantity: Quantity, bounds: &[(f64, Option<f64>)]) -> Option<Self> {
         let reading = Self::of(quantity, bounds.iter().map(|(lower, _)| Some(*lower)))?;
         Some(Self { estimate: Estimate::of_bounds(bounds), ..reading })
     }
 
-    /// Of a measured figure. Without an interval, or of one repeat, nothing tells how far it would move on its own.
+    /// From a measured figure. Without an interval, or from one repeat, its variation is unknown.
     pub fn of_figure(quantity: Quantity, figure: &Figure, repeats: Option<u32>) -> Option<Self> {
         let several = figure.interval.is_some() && repeats.is_some_and(|repeats| repeats > 1);
         let estimate = several.then(|| Estimate::of_figure(figure, repeats)).flatten();
@@ -116,7 +116,7 @@ impl Reading {
         })
     }
 
-    /// Of a figure of the model or the simulator.
+    /// From a figure of the model or the simulator.
     pub fn of_computed(quantity: Quantity, figure: &Figure) -> Option<Self> {
         let reading = Self::of_figure(quantity, figure, None)?;
         Some(Self { computed: true, estimate: Estimate::of_figure(figure, None), ..reading })

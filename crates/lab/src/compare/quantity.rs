@@ -14,7 +14,7 @@ pub enum Better {
     Less,
 }
 
-/// What a figure is about.
+/// Class of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
@@ -35,7 +35,7 @@ pub struct Quantity {
     pub dimension: Dimension,
     /// Which way is better.
     pub better: Better,
-    /// What it is about.
+    /// Its class.
     pub class: Class,
 }
 
@@ -47,7 +47,7 @@ pub(super) const fn cost(name: &'static str, dimension: Dimension) -> Quantity {
     Quantity { name, dimension, better: Better::Less, class: Class::Cost }
 }
 
-/// What an experiment of transfers is drawn by, where that is not among the figures of all transfers.
+/// The figure that an experiment of transfers draws, if it is not among the figures of all transfers.
 pub(super) fn drawn(y: TransferMeasure) -> Option<Quantity> {
     match y {
         TransferMeasure::Goodput

@@ -1,4 +1,4 @@
-//! What a comparison is given: a run of the store, or a file of JSON that netcliff wrote.
+//! Inputs of a comparison: a run of the store, or a file of JSON that netcliff wrote.
 
 use std::path::Path;
 
@@ -12,10 +12,10 @@ use crate::stored::{Stored, StoredError, Unfit};
 /// Larger files are surely something else (bytes).
 const LARGEST_FILE_BYTES: u64 = 256 << 20;
 
-/// What is found in an empty file.
+/// Name of the content of an empty file.
 const NOTHING: &str = "nothing";
 
-/// What the user named.
+/// A run as the user named it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// The newest run that can be compared, less so many.

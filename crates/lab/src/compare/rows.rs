@@ -1,4 +1,4 @@
-//! The figures that both runs have, and what the tests say of each.
+//! The figures that both runs have, with their test results.
 
 use netcliff_core::Figure;
 use serde::Serialize;
@@ -8,7 +8,7 @@ use super::{Better, Class, Measured, MeasuredPoint, Quantity, Reading};
 use crate::stats::CONFIDENCE;
 use crate::stats::contrast::{holm, p_same, relative_change};
 
-/// What is said of a figure.
+/// Verdict on a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -20,7 +20,7 @@ pub enum Verdict {
     NotShown,
     /// There are too few repeats to say anything, or the lower of the two is but a lower limit.
     NotTested,
-    /// The model's or the simulator's: shown, and not tested, since it says nothing of a host.
+    /// Computed by model or simulator: shown but not tested, since it is no measurement.
     Computed,
 }
 
@@ -36,7 +36,7 @@ pub struct Row {
     pub a: Figure,
     /// In the second.
     pub b: Figure,
-    /// True: what `a` measured may do more, something else kept it from being higher.
+    /// True: `a` is a lower limit, something other than what was measured limited it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub a_lower_limit: bool,
     /// The same of `b`.
@@ -58,15 +58,15 @@ pub struct Row {
     /// The same after Holm's correction over the figures of this class.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p_corrected: Option<f64>,
-    /// What is said of it.
+    /// Verdict.
     pub verdict: Verdict,
-    /// How it stands to the bar, where there is one and it counts for it.
+    /// Result against the bar, if there is one and the figure counts for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bar: Option<Standing>,
 }
 
 impl Row {
-    /// The lower value is but a lower limit: which of the two does more cannot be told.
+    /// True if the lower value is a lower limit: which of the two is higher is open.
     pub fn is_open(&self) -> bool {
         if self.a.value < self.b.value { self.a_lower_limit } else { self.b_lower_limit }
     }

@@ -1,4 +1,4 @@
-//! What a report draws.
+//! Curves of a report.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What was measured so far as a report: rows of what the rounds found, and what is said of them.
+//! The results so far as a report: rows of the rounds, with warnings.
 
 use std::collections::BTreeSet;
 
@@ -49,7 +49,7 @@ impl Found {
         let whole = |row: &ForwardingRow| row.samples.len() == experiment.rounds as usize;
         let limits: BTreeSet<&String> =
             self.set_ups.iter().filter_map(|(_, about)| about.as_ref()).flat_map(|about| &about.limits).collect();
-        // While it runs the load is its own.
+        // During a run the host's load is the run's own.
         let limits = limits.into_iter().filter(|limit| !tells_load(limit));
         let mut warnings = folded(limits.chain(&self.warnings).cloned());
         warnings.extend(predicted_of(self));
@@ -75,13 +75,13 @@ impl Found {
     }
 }
 
-/// One CPU that does one after the other what tester and router were seen to need for a frame: 1 / (t + r).
+/// One CPU that does one after the other the work measured for tester and router on a frame: 1 / (t + r).
 fn in_turn(samples: &[ForwardingSample]) -> Option<Figure> {
     let both = |sample: &ForwardingSample| Some(1.0 / (1.0 / sample.sender_pps + 1.0 / sample.predicted?.server_pps));
     stats::mean(&samples.iter().filter_map(both).collect::<Vec<f64>>()).map(Figure::not_negative)
 }
 
-/// What the predictions are of, and where there are none.
+/// Sentences on how each set-up is predicted, or why it is not.
 fn predicted_of(found: &Found) -> Vec<String> {
     let one = |(at, (set_up, about)): (usize, &(SetUp, Option<About>))| {
         let cpus = &about.as_ref()?.router_cpus;

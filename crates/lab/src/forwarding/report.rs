@@ -1,4 +1,4 @@
-//! What an experiment of forwarding found.
+//! Report of an experiment of forwarding.
 
 use netcliff_core::{Figure, Fingerprint, Provenance};
 use serde::{Deserialize, Serialize};
@@ -16,11 +16,11 @@ pub struct Change {
     pub name: String,
     /// Its value before.
     pub before: String,
-    /// The value that came of it.
+    /// The resulting value.
     pub after: String,
 }
 
-/// What kept a throughput from being higher.
+/// What limited a throughput.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bound {
@@ -51,7 +51,7 @@ impl Bound {
     }
 }
 
-/// What a gain is where the tester kept one of its throughputs from being higher.
+/// Limit of a gain if the tester limited one of its throughputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GainLimit {
@@ -59,7 +59,7 @@ pub enum GainLimit {
     AtLeast,
     /// The first set-up's is: the gain is an upper limit.
     AtMost,
-    /// Both are: nothing is known of it.
+    /// Both are: the gain is unknown.
     Open,
 }
 
@@ -74,7 +74,7 @@ impl GainLimit {
     }
 }
 
-/// A search's answer.
+/// Result of a search.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ForwardingSample {
     /// The round, from 1.
@@ -85,7 +85,7 @@ pub struct ForwardingSample {
     /// The lowest above it that was not (pps).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upper_pps: Option<f64>,
-    /// What kept it from being higher.
+    /// What limited it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<Bound>,
     /// What the sender reached flat out (pps).
@@ -147,10 +147,10 @@ pub struct ForwardingRow {
     /// Mean throughput over the rounds (pps).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throughput_pps: Option<Figure>,
-    /// What bounds it: the tester where it did in any round.
+    /// What limits it: the tester if it did in any round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<Bound>,
-    /// Mean of what the simulator says of one server, the router's CPU (pps).
+    /// Mean of the simulated throughput of one server, the router's CPU (pps).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub simulated_pps: Option<Figure>,
     /// Where router and tester share a CPU, what is predicted from the times that a frame takes of each where they do not:
@@ -168,14 +168,14 @@ pub struct ForwardingRow {
     pub gain_limit: Option<GainLimit>,
 }
 
-/// The answer.
+/// Report of an experiment of forwarding.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ForwardingReport {
     /// `forwarding`.
     pub kind: String,
     /// What the experiment shows.
     pub title: String,
-    /// Rounds asked for.
+    /// Rounds requested.
     pub rounds: u32,
     /// The configuration, by name.
     pub asked: Vec<(String, String)>,
@@ -185,7 +185,7 @@ pub struct ForwardingReport {
     pub rows: Vec<ForwardingRow>,
     /// What was requested and is missing, with the reason.
     pub not_had: Vec<String>,
-    /// What makes figures mean less.
+    /// Warnings: what limits the figures.
     pub warnings: Vec<String>,
     /// What explains a difference to another run.
     pub fingerprint: Fingerprint,
@@ -222,19 +222,19 @@ impl ForwardingRow {
         }
     }
 
-    /// Mean time that a frame takes of the router's CPU, as the rounds saw it (s).
+    /// Mean time that a frame takes of the router's CPU, measured in the rounds (s).
     pub fn frame_s(&self) -> Option<f64> {
         let times: Vec<f64> = self.samples.iter().filter_map(|sample| Some(sample.predicted?.frame_s)).collect();
         (!times.is_empty()).then(|| times.iter().sum::<f64>() / times.len() as f64)
     }
 
-    /// What the simulator says, or else what is predicted, and which of the two (pps).
+    /// The simulated throughput, or else the modelled one, and which of the two (pps).
     pub fn predicted_pps(&self) -> Option<(f64, &'static str)> {
         let simulated = self.simulated_pps.map(|figure| (figure.value, "simulated"));
         simulated.or(self.modelled_pps.map(|figure| (figure.value, "predicted")))
     }
 
-    /// Measured over predicted, less 1. Of a lower limit nothing is off that lies above it.
+    /// Measured over predicted, less 1; None if the tester limited the throughput, or nothing was predicted.
     pub fn off(&self) -> Option<f64> {
         let reached = matches!(self.bound, Some(Bound::Router | Bound::SharedCpu));
         let (predicted_pps, _) = self.predicted_pps()?;

@@ -1,4 +1,4 @@
-//! The rounds: in each every set-up takes its turn, unless it had it in the run that is continued.
+//! The rounds: in each every set-up takes its turn, unless the continued run has made it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,7 +8,7 @@ use crate::rfc2544::conduct;
 use crate::rfc2544::report::SizeReport;
 use crate::rfc2544::settings::{FrameSize, Settings};
 
-/// What was measured of each set-up so far.
+/// The results of each set-up so far.
 pub(super) struct Found {
     pub set_ups: Vec<(SetUp, Option<About>)>,
     /// By set-up, then by frame size.
@@ -16,22 +16,22 @@ pub(super) struct Found {
     pub frames: Vec<FrameSize>,
     /// What could not be measured, and why.
     pub not_had: Vec<String>,
-    /// What makes figures mean less, beside the limits of the set-ups.
+    /// Warnings, beside the limits of the set-ups.
     pub warnings: Vec<String>,
     pub stopped: bool,
 }
 
-/// What hears of turns.
+/// Observer of turns.
 pub(super) trait Turns {
-    /// Where the run stands.
+    /// The current stage.
     fn stage(&mut self, stage: Stage<'_>);
 
-    /// A turn is over.
+    /// A turn is over; gets the results so far.
     fn had(&mut self, _found: &Found) {}
 }
 
-/// All rounds. The order turns round from one to the next, so that what drifts cancels. A set-up that cannot be built or
-/// fails is left out from then on; the first such error is given.
+/// Runs all rounds. Their order is reversed from one to the next, so that drift cancels. A set-up that cannot be built or
+/// fails is left out from then on; the first such error is returned.
 pub(super) fn measure<R: Router>(
     found: &mut Found,
     settings: &Settings,
@@ -74,7 +74,7 @@ pub(super) fn measure<R: Router>(
     first_error
 }
 
-/// A set-up's turn: its router built and measured; what ended it before its end.
+/// A set-up's turn: builds its router and measures it; returns the error that ended it early.
 fn turn<R: Router>(
     found: &mut Found,
     (at, round): (usize, u32),
@@ -94,7 +94,7 @@ fn turn<R: Router>(
 }
 
 impl Found {
-    /// Nothing yet.
+    /// No samples yet.
     pub fn new(set_ups: &[SetUp], settings: &Settings) -> Self {
         Self {
             set_ups: set_ups.iter().map(|set_up| (set_up.clone(), None)).collect(),
@@ -106,7 +106,7 @@ impl Found {
         }
     }
 
-    /// What a run before has of the same set-ups. What it could not measure is tried again.
+    /// Takes over the samples of an earlier run of the same set-ups. What it could not measure is tried again.
     pub fn take_up(&mut self, before: ForwardingReport) {
         let place =
             |set_ups: &[(SetUp, Option<About>)], name: &str| set_ups.iter().position(|(set_up, _)| set_up.name == name);
@@ -133,7 +133,7 @@ impl Found {
     fn take(&mut self, at: usize, round: u32, sizes: &[SizeReport], about: &About) {
         for size in sizes {
             let Some(place) = self.frames.iter().position(|frame| *frame == size.frame) else { continue };
-            // The last of a turn that failed has nothing.
+            // The last size of a turn that failed has no throughput.
             if size.throughput.is_some() {
                 self.samples[at][place].push(ForwardingSample::of(round, size, about));
             }

@@ -1,4 +1,4 @@
-//! [`Router`]: a device under test that can say how it is set up.
+//! [`Router`]: a device under test that describes its set-up.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -12,7 +12,7 @@ use crate::rfc2544::cost::Predicted;
 use crate::rfc2544::kernel::{DeviceError, Kernel, Place};
 use crate::rfc2544::settings::{FrameSize, Settings};
 
-/// A device with what is to be said of it.
+/// A device with a description of its set-up.
 pub trait Router: Device {
     /// How it is set up, after it was measured.
     fn about(&self) -> About;
@@ -51,7 +51,7 @@ pub(super) struct Planned {
 /// Builds the testbed and sets the router up.
 pub(super) fn build(set_up: &SetUp, settings: &Settings, stop: &Arc<AtomicBool>) -> Result<Planned, DeviceError> {
     let tester_cpu = netcliff_host::inventory::Inventory::of_this_host().cpu.online.first().copied().unwrap_or(0);
-    // What nobody steers is worked on by the CPU that sends.
+    // Without a plan nothing steers packets: the CPU that sends does the router's work.
     let router_cpu = set_up.tune.is_none().then_some(tester_cpu);
     let place = Place::Namespaces { forwarding: set_up.forwarding, rules: set_up.rules, router_cpu };
     let mut kernel = Kernel::build(settings, place, Some(tester_cpu), Arc::clone(stop))?;
@@ -92,7 +92,7 @@ impl Device for Planned {
     }
 
     fn predict(&mut self, throughput_pps: f64) -> Result<Option<Predicted>, DeviceError> {
-        // One server is what is predicted.
+        // The prediction is for one server.
         if self.cpus.len() == 1 { self.kernel.predict(throughput_pps) } else { Ok(None) }
     }
 }

@@ -19,9 +19,9 @@ use super::digest::Digested;
 
 /// Packets that are read: more is more than a simulation needs, and 16 bytes of memory each.
 const MOST_PACKETS: usize = 20_000_000;
-/// Flows that are told apart; further ones are left out of the flows, not of the packets.
+/// Most flows that are distinguished; packets of further ones count as packets only.
 const MOST_FLOWS: usize = 1_000_000;
-/// Room for one block: larger than any packet.
+/// Size of the buffer for one block: larger than any packet.
 const BUFFER: usize = 1 << 20;
 const FCS: u32 = 4;
 const SMALLEST_FRAME: u32 = 64;

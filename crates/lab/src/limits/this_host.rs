@@ -9,10 +9,10 @@ use netcliff_host::inspect::{Direction, Inspection, Port};
 use super::System;
 use crate::costs::Found;
 
-/// What a host is known to be, and where each part is known from.
+/// A host as far as it is known, with the origin of each part.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Described {
-    /// For the roofline; its parts that nothing tells are None.
+    /// For the roofline; parts that are not known are None.
     pub system: System,
     /// Part and its origin, a sentence each.
     pub origins: Vec<(String, String)>,
@@ -23,7 +23,7 @@ pub struct Described {
 /// rarely as measured near its cliff.
 ///
 /// # Errors
-/// An interface that is not there, or a slot that no PCI Express has: a sentence.
+/// There is no such interface, or its slot's values are none of PCI Express: a sentence.
 pub fn describe(
     inspection: &Inspection,
     interface: Option<&str>,

@@ -1,4 +1,4 @@
-//! RFC 2544's tests on a device: which trials are made for each frame size, and what is said of them.
+//! RFC 2544's tests on a device: which trials are made for each frame size, and their results.
 //!
 //! With one search a size, sizes are done with one after the other. With several the searches go round the sizes first, each
 //! second round the other way round, so that what drifts hits all sizes alike; the other tests follow, at the mean throughput.
@@ -19,7 +19,7 @@ pub use device::{Burst, Device, Measured, Tagged};
 /// Lines whose frame rates are drawn beside what was found (bit/s).
 pub const LINES_BPS: [f64; 3] = [1e9, 1e10, 25e9];
 
-/// Where a run stands, for whoever watches.
+/// Progress of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Step {
     /// A frame size begins.
@@ -39,7 +39,7 @@ pub enum Step {
         load_pps: f64,
         /// Length (s).
         duration_s: f64,
-        /// What it said.
+        /// Its result.
         answer: Answer,
     },
 }
@@ -63,7 +63,7 @@ struct Size {
     report: SizeReport,
     /// Searches that are not in the report yet.
     turns: Vec<SearchTurn>,
-    /// Of the valid trials so far.
+    /// Pacing of the valid trials so far.
     pacing: Vec<Pacing>,
     begun: bool,
 }
@@ -110,7 +110,7 @@ impl<D: Device> Conduct<'_, D> {
         Ok(())
     }
 
-    /// The searches round by round, then what else is asked of each size.
+    /// The searches round by round, then the other tests of each size.
     fn in_rounds(&mut self, sizes: &mut [Size]) -> Result<(), D::Error> {
         let rounds = self.settings.searches;
         for round in 1..=rounds {
@@ -129,7 +129,7 @@ impl<D: Device> Conduct<'_, D> {
         Ok(())
     }
 
-    /// Brings the device to a size and asks what the sender reaches.
+    /// Sets the device to a size and measures the sender's rate flat out.
     fn begin(&mut self, size: &mut Size, step: Step) -> Result<(), D::Error> {
         (self.watch)(step);
         self.device.frames(size.report.frame)?;
@@ -147,13 +147,13 @@ impl<D: Device> Conduct<'_, D> {
         Ok(())
     }
 
-    /// What is asked of a size beside the searches.
+    /// The tests of a size beside the searches.
     fn others(&mut self, size: &mut Size) -> Result<(), D::Error> {
         let Size { report, pacing, .. } = size;
         self.asking(report, pacing, others)
     }
 
-    /// Lets trials be made and keeps count of them, whatever ends them.
+    /// Makes trials and counts them, also if an error ends them.
     fn asking<T>(
         &mut self,
         report: &mut SizeReport,
@@ -167,7 +167,7 @@ impl<D: Device> Conduct<'_, D> {
     }
 }
 
-/// Asks a device and keeps count.
+/// Makes trials on a device and counts them.
 struct Asker<'a, D: Device> {
     device: &'a mut D,
     watch: &'a mut dyn FnMut(Step),

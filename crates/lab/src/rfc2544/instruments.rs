@@ -1,28 +1,28 @@
-//! What sends, takes in and stamps frames, and what is said of it.
+//! How frames are sent, received and stamped, and its description.
 
 use netcliff_wire::forward::port::{Receiving, Sending};
 use netcliff_wire::forward::run::{PortStamps, Tester};
 use netcliff_wire::forward::stamps::{End, Stamps};
 use serde::{Deserialize, Serialize};
 
-/// What the frames of a run were sent, taken in and stamped by.
+/// How the frames of a run were sent, received and stamped.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Instruments {
-    /// What sent, in the order of its first use: long frames may take another way than short ones.
+    /// Ways of sending, in the order of first use: long frames may take another way than short ones.
     pub sent_by: Vec<Sending>,
-    /// What took in, likewise.
+    /// Ways of receiving, likewise.
     pub taken_in_by: Vec<Receiving>,
     /// Which clock stamped frames, and where.
     pub stamped: String,
-    /// Whose clock the latency of tagged frames is taken with.
+    /// Clock of the latency of tagged frames.
     #[serde(default)]
     pub tagged_by: Stamps,
-    /// Who else could have: what each port offers, the sink's first.
+    /// Time stamps that each port offers, the sink's first.
     pub ports: Vec<PortStamps>,
 }
 
 impl Instruments {
-    /// Adds those of a frame size; gives how they limit the result, a sentence each.
+    /// Adds those of a frame size; returns how they limit the result, a sentence each.
     pub fn note(&mut self, tester: &Tester) -> Vec<String> {
         if !self.sent_by.contains(&tester.sending) {
             self.sent_by.push(tester.sending);

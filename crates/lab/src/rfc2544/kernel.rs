@@ -36,13 +36,13 @@ mod sides;
 use held::HeldPorts;
 use measured::{measured, reached_pps};
 
-/// Why there is no answer.
+/// Why the device cannot be built or measured.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
     /// The undo journal cannot be used, or another netcliff measures on this host.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// The namespaces cannot be made, or the kernel lacks the forwarding asked for.
+    /// The namespaces cannot be made, or the kernel lacks the requested forwarding.
     #[error(transparent)]
     Testbed(#[from] TestbedError),
     /// A port may not be used.
@@ -51,7 +51,7 @@ pub enum DeviceError {
     /// A port's device does not stamp frames.
     #[error(transparent)]
     Stamping(#[from] StampingError),
-    /// A port went away, or frames cannot be.
+    /// A port went away, or the frames are invalid.
     #[error(transparent)]
     Wire(#[from] WireError),
     /// Ctrl-C.
@@ -96,9 +96,9 @@ const PRIORITY: u8 = 40;
 const BACKLOG: u64 = 1000;
 /// VETH_RING_SIZE of drivers/net/veth.c: what waits for a program in native mode (frames).
 const VETH_RING: u64 = 256;
-/// Length of the trial that tells what a frame costs (s): thousands of polls.
+/// Length of the trial that measures the cost of a frame (s): thousands of polls.
 const COST_S: f64 = 0.5;
-/// Of time stamps that are not the application's.
+/// Limit of time stamps that are not the application's.
 const STAMPS_COST: &str = "with time stamps the kernel reads its clock for each frame at each interface, the device's too where \
                            that is in this kernel; compare throughput only with runs that ask for the same stamps";
 
@@ -119,7 +119,7 @@ pub struct Kernel {
     pub replayed: ReplayReport,
     /// How the set-up limits the result, a sentence each.
     pub limits: Vec<String>,
-    /// Set back when the rings are closed.
+    /// Restored when the rings are closed.
     _held: HeldPorts,
     _lock: HostLock,
 }
@@ -225,7 +225,7 @@ impl Kernel {
         format!("{}, in one thread on CPU {}{priority}", self.instruments.describe(), self.tester_cpu)
     }
 
-    /// What sent, took in and stamped frames.
+    /// How frames were sent, received and stamped.
     pub fn instruments(&self) -> &Instruments {
         &self.instruments
     }
@@ -235,20 +235,20 @@ impl Kernel {
         self.bed.as_ref().map(|bed| bed.netns_path(side))
     }
 
-    /// Says so once.
+    /// Adds a limit, once.
     fn limit(&mut self, limit: String) {
         if !self.limits.contains(&limit) {
             self.limits.push(limit);
         }
     }
 
-    /// What a trial stands on: the namespaces of the testbed, or the ports.
+    /// What a trial depends on: the namespaces of the testbed, or the ports.
     fn places(&self) -> Vec<stand::Place> {
         match (&self.place, &self.bed) {
             (Place::Ports { tx, rx, .. }, _) => vec![stand::Place::devices(None, [tx.clone(), rx.clone()])],
             (_, Some(bed)) => {
                 let tester = (0..bed.sides().len()).map(|side| bed.netns_path(side));
-                // The router first: what it is done to shows at the tester as well.
+                // The router first: a change of it shows at the tester as well.
                 std::iter::once(bed.router_netns_path()).chain(tester).map(stand::Place::whole).collect()
             }
             (_, None) => Vec::new(),
@@ -263,7 +263,7 @@ impl Kernel {
         let mut stand = Stand::on(&self.places());
         let remote = self.remote.as_mut().ok_or(DeviceError::Stopped)?;
         let run = remote.run(trial);
-        // Before the failure that came of it.
+        // The change goes before the failure that it caused.
         if let Some(changed) = stand.changed() {
             return Err(WireError::Changed(changed).into());
         }
@@ -272,7 +272,7 @@ impl Kernel {
     }
 }
 
-/// The device's rest; a stop ends it.
+/// Waits while the device rests; a stop ends it.
 fn rest(rest_s: f64, stop: &AtomicBool) {
     let until = std::time::Instant::now() + std::time::Duration::from_secs_f64(rest_s);
     while std::time::Instant::now() < until && !stop.load(Ordering::Relaxed) {
@@ -291,7 +291,7 @@ impl Device for Kernel {
     type Error = DeviceError;
 
     fn frames(&mut self, frame: FrameSize) -> Result<(), DeviceError> {
-        // The rings of the frames before go first: two at once would both take in what arrives.
+        // The rings of the frames before go first: two at once would both receive what arrives.
         self.remote = None;
         let priority = if self.real_time { Priority::RealTime(PRIORITY) } else { Priority::Ordinary };
         let placement = Placement { netns: None, cpu: Some(self.tester_cpu as usize), priority };
@@ -350,7 +350,7 @@ impl Device for Kernel {
 
     fn predict(&mut self, throughput_pps: f64) -> Result<Option<Predicted>, DeviceError> {
         let router_cpu = self.bed.as_ref().map(|bed| bed.options().router_cpu);
-        // A CPU that also sends and takes in does not tell whose its polls are.
+        // On a CPU that also sends and receives, polls cannot be attributed to the router.
         let Some(router_cpu) = router_cpu.filter(|cpu| *cpu != self.tester_cpu) else { return Ok(None) };
         let spec = MeterSpec { cpus: vec![router_cpu as usize], watch: Vec::new() };
         let load_pps = 0.5 * throughput_pps;

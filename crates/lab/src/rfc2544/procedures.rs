@@ -1,4 +1,4 @@
-//! RFC 2544's other tests, given what makes a trial. Pure.
+//! RFC 2544's other tests, given a function that makes a trial. Pure.
 //!
 //! - [`loss_curve`]: frame loss rate (RFC 2544 26.3), from the maximum down to two trials in a row without loss, or to a
 //!   thousandth of it.
@@ -25,12 +25,12 @@ pub struct LossCurve {
 }
 
 impl LossCurve {
-    /// Not one frame of any valid trial came through, or no trial was valid.
+    /// True if no frame of any valid trial was forwarded, or no trial was valid.
     pub fn nothing_came(&self) -> bool {
         self.trials.iter().all(|trial| trial.lost >= trial.sent)
     }
 
-    /// What the curve leaves open, a sentence each.
+    /// What the curve does not show, a sentence each.
     pub fn missing(&self) -> Vec<String> {
         let end = match self {
             _ if self.clean => None,
@@ -119,7 +119,7 @@ pub struct BackToBack {
     /// The throughput used is a lower limit of the device's: the corrected time is an upper one of the buffer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub corrected_at_most: bool,
-    /// Even the longest burst allowed was not lost in these repeats: the result is a lower limit.
+    /// Repeats in which even the longest burst allowed was forwarded whole: the result is a lower limit.
     pub capped: u32,
 }
 
@@ -143,8 +143,8 @@ pub struct Bursts {
     pub repeats: u32,
 }
 
-/// Searches the longest burst without loss, so often as asked. `ask` sends so many frames back to back and says whether
-/// all were forwarded. None where no burst at all passed.
+/// Searches the longest burst without loss, as often as configured. `ask` sends so many frames back to back and returns whether
+/// all were forwarded. None if no burst passed.
 ///
 /// The buffer time is corrected as in RFC 9004, section 6.4: times one minus throughput over burst rate.
 ///
@@ -268,12 +268,12 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// Mean of the tagged frames by the kernel's stamps (s), asked for or beside those of hardware.
+    /// Mean of the tagged frames by the kernel's stamps (s), requested or beside those of hardware.
     pub fn by_kernel_s(&self) -> Option<f64> {
         if self.clock == Stamps::Kernel { Some(self.mean_s) } else { self.kernel_mean_s }
     }
 
-    /// Stamps that were asked for and were not measured; None by the application's clock, which needs none.
+    /// Stamps that were requested and were not measured; None by the application's clock, which needs none.
     pub fn absent_stamps(&self) -> Option<u32> {
         self.absent.map(|all| all.left + all.came + all.clock)
     }

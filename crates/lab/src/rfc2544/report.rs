@@ -1,4 +1,4 @@
-//! What `netcliff rfc2544` found.
+//! Report of `netcliff rfc2544`.
 
 use netcliff_core::{Figure, Fingerprint, Provenance};
 use netcliff_wire::latency::LatencyRecord;
@@ -10,16 +10,16 @@ use super::procedures::{BackToBack, Latency, LossCurve};
 use super::search::{Found, Goal, Searched};
 use super::settings::{FrameSize, Settings};
 
-/// The answer, as `--json` prints it and the store keeps it.
+/// The report, as `--json` prints it and the store keeps it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rfc2544Report {
     /// `rfc2544`.
     pub kind: String,
     /// The device under test, in a line.
     pub device: String,
-    /// How frames are sent and taken in, in a line.
+    /// How frames are sent and received, in a line.
     pub tester: String,
-    /// What sent, took in and stamped frames.
+    /// How frames were sent, received and stamped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instruments: Option<Instruments>,
     /// Rate of the slower of the lines that frames went over (bit/s); absent where a device has none, as in namespaces.
@@ -43,14 +43,14 @@ pub struct Rfc2544Report {
     pub provenance: Provenance,
 }
 
-/// What was found for one frame size.
+/// Results for one frame size.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SizeReport {
     /// The frames.
     pub frame: FrameSize,
     /// Mean size (bytes, FCS included).
     pub mean_bytes: f64,
-    /// What the sender reached flat out (pps, each way), when it was last asked.
+    /// Rate of the sender flat out (pps, each way), in its last measurement.
     pub sender_pps: f64,
     /// Highest load tried (pps, each way), likewise.
     pub max_pps: f64,
@@ -60,13 +60,13 @@ pub struct SizeReport {
     /// Mean of the lower bounds of several searches, with its interval (pps, each way).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throughput_pps: Option<Figure>,
-    /// Every search in its round; empty where one was asked for.
+    /// Every search in its round; empty if one was requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub searches: Vec<SearchTurn>,
-    /// What was found for each goal, where several were asked for; the first is what the rest of the report goes by.
+    /// Results for each goal, if several were requested; the rest of the report uses the first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub goals: Vec<GoalReport>,
-    /// What kept the throughput from being higher, in any of the searches.
+    /// What limited the throughput, in any of the searches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
     /// The throughput that follows from what frames cost the device's CPU.
@@ -87,7 +87,7 @@ pub struct SizeReport {
     /// Bursts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub back_to_back: Option<BackToBack>,
-    /// What the sink saw besides loss, over all trials.
+    /// Counts of the sink besides loss, over all trials.
     pub seen: Seen,
     /// How well the schedule was kept, over the valid trials.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -98,7 +98,7 @@ pub struct SizeReport {
 }
 
 impl SizeReport {
-    /// For a size of which nothing is known yet.
+    /// An empty report of a size.
     pub fn new(frame: FrameSize, sender_pps: f64, max_pps: f64) -> Self {
         Self {
             frame,
@@ -122,7 +122,7 @@ impl SizeReport {
         }
     }
 
-    /// The throughput (pps, each way): the lower bound of the search, of several their mean.
+    /// The throughput (pps, each way): the lower bound of the search, of several their mean. None if there is none.
     pub fn forwarded_pps(&self) -> Option<f64> {
         Some(self.forwarded()?.value)
     }
@@ -158,7 +158,7 @@ impl SizeReport {
     }
 }
 
-/// What was found for one of several goals.
+/// Results for one of several goals.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct GoalReport {
     /// The goal.
@@ -172,7 +172,7 @@ pub struct GoalReport {
     /// RFC 9971's conditional throughput (pps), of one search.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conditional_pps: Option<f64>,
-    /// What kept it from being higher, in any of the searches.
+    /// What limited it, in any of the searches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
 }
@@ -189,19 +189,19 @@ impl GoalReport {
 pub struct SearchTurn {
     /// The round, from 1.
     pub round: u32,
-    /// What the sender reached flat out just before (pps, each way).
+    /// Rate of the sender flat out just before (pps, each way).
     pub sender_pps: f64,
     /// Highest load tried (pps, each way).
     pub max_pps: f64,
-    /// What kept the throughput from being higher.
+    /// What limited the throughput.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
-    /// What was found, with every trial.
+    /// The results, with every trial.
     #[serde(flatten)]
     pub searched: Searched,
 }
 
-/// What a throughput is of.
+/// What limits a throughput.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {
@@ -209,7 +209,7 @@ pub enum Limit {
     Device,
     /// The tester: it cannot offer more, so the device does at least that.
     Tester,
-    /// No higher load was asked for.
+    /// No higher load was requested.
     Asked,
 }
 
@@ -251,7 +251,7 @@ pub struct Seen {
     pub corrupt: u64,
 }
 
-/// How well a constant load was constant.
+/// Accuracy of a constant load's schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Pacing {
     /// 99th percentile of a frame's lateness, the worst of the trials (s).

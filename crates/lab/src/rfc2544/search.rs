@@ -1,4 +1,4 @@
-//! Searches for the throughput of a device. Pure: what a trial does is the caller's.
+//! Searches for the throughput of a device. Pure: the caller makes the trials.
 //!
 //! [`binary`] is RFC 2544's (26.1), [`mlr`] is MLRsearch (RFC 9971): the classification of loads is the
 //! specification's, which loads are tried is this implementation's choice (the specification leaves it open).
@@ -17,7 +17,7 @@ use super::trial::Trial;
 
 pub use goal::Goal;
 
-/// What a search found for one goal.
+/// Result of a search for one goal.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Found {
     /// Relevant lower bound (pps): the highest load that upheld the goal below every load that failed it.
@@ -37,7 +37,7 @@ pub struct Found {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum End {
-    /// Both bounds, as close as asked (RFC 9971: a regular result).
+    /// Both bounds, as close as requested (RFC 9971: a regular result).
     Regular,
     /// The highest load that the medium allows was upheld: the device is at least as fast.
     AboveMaximum,
@@ -52,7 +52,7 @@ pub enum End {
 }
 
 impl End {
-    /// The bounds are as close as asked.
+    /// The bounds are as close as requested.
     pub fn is_regular(self) -> bool {
         self == Self::Regular
     }
@@ -77,7 +77,7 @@ impl std::fmt::Display for End {
     }
 }
 
-/// A search's results with what they cost.
+/// A search's results with their trials.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Searched {
     /// One a goal, in the order of the goals.

@@ -1,4 +1,4 @@
-//! What `netcliff rfc2544` is asked to do.
+//! Settings of `netcliff rfc2544`.
 
 mod frames;
 #[cfg(test)]
@@ -77,15 +77,15 @@ pub struct Settings {
     /// How frames are sent.
     #[serde(default)]
     pub send_by: SendBy,
-    /// How frames are taken in.
+    /// How frames are received.
     #[serde(default)]
     pub receive_by: ReceiveBy,
-    /// Whose clock the latency of tagged frames is taken with.
+    /// Clock of the latency of tagged frames.
     #[serde(default, skip_serializing_if = "is_application")]
     pub stamps: Stamps,
     /// How throughput is searched.
     pub search: SearchBy,
-    /// What is searched for, where it is not the goal that `search`, `trial_s`, `loss_ratio` and `width` make; the other tests go by
+    /// The goals, if they are not the one that `search`, `trial_s`, `loss_ratio` and `width` make; the other tests use
     /// the first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub goals: Vec<Goal>,
@@ -144,10 +144,10 @@ impl Default for Settings {
     }
 }
 
-/// More goals than a search can be asked with sense.
+/// Most goals of a search.
 const MOST_GOALS: usize = 8;
 
-/// What records have that say nothing of it.
+/// Default for records without the key.
 fn one() -> u32 {
     1
 }
@@ -176,7 +176,7 @@ impl Settings {
         sizes.max().map_or(0, |bytes| bytes as u32)
     }
 
-    /// Refuses what cannot be.
+    /// Refuses invalid values.
     ///
     /// # Errors
     /// No frame size or one too small for the headers, or a number out of its range.

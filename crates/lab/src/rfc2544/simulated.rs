@@ -1,4 +1,4 @@
-//! Devices whose throughput is known, to test searches on. Nothing random but what the seed says.
+//! Devices whose throughput is known, to test searches on. All randomness follows from the seed.
 
 use super::trial::{Answer, Trial, Why};
 use crate::chance::{Chance, normal_quantile};

@@ -1,9 +1,9 @@
-//! One trial and what it says, for every search.
+//! One trial and its result, for every search.
 
 use netcliff_wire::void::Void;
 use serde::{Deserialize, Serialize};
 
-/// What one trial of a load counted.
+/// Counts of one trial at a load.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
     /// Intended load (pps).
@@ -28,27 +28,27 @@ impl Trial {
     }
 }
 
-/// What asking for a trial gave.
+/// Result of requesting a trial.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Answer {
     /// The load was offered; what was lost was lost by the device.
     Valid(Trial),
-    /// The trial says nothing about the device.
+    /// The trial is void: it says nothing about the device.
     Void {
         /// What the sender reached (pps).
         reached_pps: f64,
-        /// What it was.
+        /// Why.
         why: Why,
     },
 }
 
 impl Answer {
-    /// A trial by the rule of every trial ([`netcliff_wire::void`]): `void` is what the rule says of it.
+    /// A trial by the rule of every trial ([`netcliff_wire::void`]); `void` is the rule's result.
     pub fn of(trial: Trial, void: Option<&Void>) -> Self {
         let reached_pps = trial.load_pps;
         match void {
             Some(Void::SenderTooSlow { reached_pps }) => Self::Void { reached_pps: *reached_pps, why: Why::Behind },
-            // The load was reached, but what became of the frames is not the device's doing, or not known.
+            // The load was reached, but the loss is not the device's, or not known.
             Some(Void::SinkTooSlow { .. }) => Self::Void { reached_pps, why: Why::SinkFull },
             Some(Void::SenderUneven { .. }) => Self::Void { reached_pps, why: Why::HeldUp },
             None => Self::Valid(trial),
@@ -63,7 +63,7 @@ pub enum Why {
     Behind,
     /// The sender was held up, and caught up: what was lost may have been lost in its bursts.
     HeldUp,
-    /// The sink did not take in all that came.
+    /// The sink did not receive everything that arrived.
     SinkFull,
     /// Pauses of a CPU left less than half of it.
     Disturbed,
@@ -80,7 +80,7 @@ impl std::fmt::Display for Why {
     }
 }
 
-/// Loads a search may ask for.
+/// Loads that a search may try.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Range {
     /// Lowest (pps), above 0.
@@ -96,12 +96,12 @@ const SHORT_VOID_REPEATS: u32 = 6;
 /// (s)
 const SHORT_S: f64 = 1.0;
 
-/// Asks for trials, counts what they cost, and lowers the highest load to what the sender reaches.
+/// Makes trials, counts them and their time, and lowers the highest load to what the sender reaches.
 pub(super) struct Tester<'a, E> {
     ask: &'a mut dyn FnMut(f64, f64) -> Result<Answer, E>,
     /// Loads still worth asking for; `max_pps` falls where the sender does not reach it.
     pub(super) range: Range,
-    /// True: `range.max_pps` is what the sender reaches, no longer what was asked for.
+    /// True: `range.max_pps` is what the sender reaches, no longer what was requested.
     pub(super) sender_limited: bool,
     /// Valid trials in the order they were made.
     pub(super) trials: Vec<Trial>,

@@ -201,7 +201,7 @@ pub fn limited_by(report: &Report) -> Option<String> {
     settings.rate_per_s.is_none().then(|| format!("the round trip, {in_flight} in flight"))
 }
 
-/// What makes a report's figures mean less.
+/// Warnings: what limits a report's figures.
 pub fn doubts(report: &Report) -> Vec<String> {
     let mut doubts = Vec::new();
     // An end that spins is busy whatever it does.

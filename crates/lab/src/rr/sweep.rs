@@ -27,7 +27,7 @@ pub struct Sweep {
     pub repeats: Repeats,
 }
 
-/// A sweep's answer, as the store keeps it.
+/// Result of a sweep, as the store keeps it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RrRun {
     /// `rr`.
@@ -36,7 +36,7 @@ pub struct RrRun {
     pub rows: Vec<RrRecord>,
     /// Configurations without a repeat, with the reason.
     pub not_had: Vec<String>,
-    /// True if a configuration has fewer repeats than asked for, or one of them was cut short.
+    /// True if a configuration has fewer repeats than requested, or one of them was cut short.
     pub partial: bool,
 }
 
@@ -58,7 +58,7 @@ impl Sweep {
         all.map(|settings| settings.check().map(|()| settings)).collect()
     }
 
-    /// Measures all repeats with `measure`, another configuration first in each round; `said` hears where it stands.
+    /// Measures all repeats with `measure`, another configuration first in each round; `said` receives the progress.
     /// A failure ends its configuration, a stop the sweep.
     ///
     /// # Errors
@@ -120,7 +120,7 @@ impl Sweep {
 }
 
 impl Config {
-    /// The figure that a precision is asked of, by name and repeat.
+    /// The figure that a precision applies to, by name and repeat.
     fn figure(&self) -> (&'static str, Vec<f64>) {
         let samples = self.repeats.iter().map(RrSample::of);
         match self.settings.rate_per_s {

@@ -10,12 +10,12 @@ use netcliff_sim::Effort;
 
 use super::Plan;
 
-/// What became of a task.
+/// Result of a task.
 #[derive(Debug, Clone)]
 pub enum Answer {
-    /// It has its record.
+    /// The task has its record.
     Had(Box<Record>),
-    /// The engine does not answer this point, and says why.
+    /// The engine does not support this point: the reason.
     Declined(String),
     /// The engine tried and failed.
     Failed(String),

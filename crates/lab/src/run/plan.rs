@@ -1,4 +1,4 @@
-//! What is to be run: the file, and what the user said beyond it.
+//! Plan of a run: the file, with the user's changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ const CONFIDENCE: f64 = 0.95;
 /// What a user changes of an experiment without editing it; None and empty: as in the file.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Changes {
-    /// Who answers.
+    /// The engines.
     pub engines: Vec<EngineKind>,
     /// Seed of every sampled engine.
     pub seed: Option<u64>,
@@ -32,9 +32,9 @@ pub struct Changes {
 pub struct Plan {
     /// Identifies text, changes and version: an unfinished run with the same identifier can be continued.
     pub id: String,
-    /// The experiment, changed as asked.
+    /// The experiment with the user's changes.
     pub grid: Grid,
-    /// Every question in order.
+    /// Every task in order.
     pub tasks: Vec<Task>,
     /// Seed of every sampled engine.
     pub seed: u64,
@@ -46,7 +46,7 @@ impl Plan {
     /// The plan of the experiment `grid`, which was read from `text` in `path`.
     ///
     /// # Errors
-    /// A file of frame sizes, packets or times cannot be read, or a point cannot be.
+    /// A file of frame sizes, packets or times cannot be read, or a point is invalid.
     pub fn new(path: &str, text: &str, grid: &Grid, changes: &Changes) -> Result<Self, FileError> {
         let mut grid = grid.clone();
         if !changes.engines.is_empty() {

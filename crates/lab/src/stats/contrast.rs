@@ -13,7 +13,7 @@ use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 /// From here on Student's quantiles are the normal ones to six digits.
 const MANY_DEGREES: f64 = 1e7;
 
-/// A mean as it is known.
+/// A mean with its standard error.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
     /// The mean.

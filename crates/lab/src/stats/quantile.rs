@@ -14,7 +14,7 @@ const WIDTH_LOW: f64 = 0.003;
 const WIDTH_HIGH: f64 = 1.0;
 const BEYOND: f64 = 1.5;
 
-/// What the trials say.
+/// The load with its interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Quantile {
     /// Most likely.
@@ -25,8 +25,8 @@ pub struct Quantile {
     pub high: Option<f64>,
 }
 
-/// The load at which a trial fails with probability `share`, from `trials` (load, whether it failed). None without both a trial that failed
-/// and one that did not, or with a share that so few trials cannot tell (below 0.1 or above 0.9).
+/// The load at which a trial fails with probability `share`, from `trials` (load, whether it failed). None without both a trial that
+/// failed and one that did not, or with a share that so few trials cannot resolve (below 0.1 or above 0.9).
 pub fn of(trials: &[(f64, bool)], share: f64, confidence: f64) -> Option<Quantile> {
     let failed = trials.iter().filter(|(_, failed)| *failed).count();
     if failed == 0 || failed == trials.len() || !(0.1..=0.9).contains(&share) {

@@ -9,7 +9,7 @@ use rusqlite::params;
 
 use super::{RunSummary, Store, StoreError};
 
-/// How a run stands.
+/// State of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunState {
     /// Under way, or killed.
@@ -46,7 +46,7 @@ pub struct Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // What stays behind is an empty file that the next run of that number takes over.
+        // An empty file stays behind, which the next run of that number takes over.
         let _ = std::fs::remove_file(&self.path);
     }
 }
@@ -79,7 +79,7 @@ impl Store {
             )
             .map_err(|error| self.sql(error))?;
         let run = self.connection.last_insert_rowid();
-        // Nobody else knows the number yet, so that it can only be held by us.
+        // No other process knows the number yet, so that only this one can hold it.
         self.hold(run)?.ok_or_else(|| StoreError::Lock {
             path: self.lock_path(run),
             source: std::io::Error::other("the run is held although it is new"),
@@ -149,7 +149,7 @@ impl Store {
             .collect()
     }
 
-    /// Says how a run stands.
+    /// Sets the state of a run.
     ///
     /// # Errors
     /// The store cannot be written.

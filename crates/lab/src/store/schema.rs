@@ -49,8 +49,8 @@ fn version(connection: &Connection) -> rusqlite::Result<i64> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0))
 }
 
-/// Refuses what only somebody else puts into a database: what runs when a table is read or written, or makes more of it than is stored.
-/// A view without an end would be read for ever.
+/// Refuses what netcliff never puts into a database: views, triggers, virtual tables and computed columns, which run when a table is
+/// read or written, or return more than is stored. A view without an end would be read for ever.
 fn refuse_foreign(connection: &Connection, path: &Path) -> Result<(), StoreError> {
     let foreign = "SELECT type || ' ' || name FROM sqlite_schema
              WHERE type NOT IN ('table', 'index') OR sql LIKE 'CREATE VIRTUAL%'
@@ -70,7 +70,7 @@ pub fn migrate(connection: &mut Connection, path: &Path) -> Result<(), StoreErro
     refuse_foreign(connection, path)?;
     let known = MIGRATIONS.len() as i64;
     let apply = |connection: &mut Connection| -> rusqlite::Result<i64> {
-        // A store that is up to date is only read: whoever looks at it while a run writes must not wait for its lock.
+        // A store that is up to date is only read: a reader must not wait for the lock of a run that writes.
         let found = version(connection)?;
         if found >= known {
             connection.pragma_update(None, "foreign_keys", true)?;

@@ -1,20 +1,20 @@
-//! What is told while a sweep runs: [`Told`].
+//! Reports while a sweep runs: [`Told`].
 
 use std::sync::mpsc;
 use std::time::Duration;
 
 pub use netcliff_wire::transfer::Interval;
 
-/// Who is told what moves while a sweep runs.
+/// Where and how often a running sweep reports.
 #[derive(Debug, Clone)]
 pub struct Live {
     /// Length of an interval.
     pub every: Duration,
-    /// Where it goes; one that is not heard any more is told for nothing.
+    /// The receiver; reports to one that is gone are dropped.
     pub to: mpsc::Sender<Told>,
 }
 
-/// What is told.
+/// A report.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Told {
     /// A repeat begins.
@@ -26,6 +26,6 @@ pub enum Told {
         /// Which one, from 1.
         repeat: usize,
     },
-    /// What moved in a part of it.
+    /// An interval of it has passed.
     Passed(Interval),
 }

@@ -27,9 +27,9 @@ pub enum Method {
 const BLOCKS: u64 = 256 << 10;
 /// The most bytes of a repeat where none is given.
 const MOST_BYTES: u64 = 1 << 30;
-/// The block of `lmbench2`, and of the other old methods unless told otherwise (bytes).
+/// Default block of `lmbench2`, and of the other old methods (bytes).
 pub const LMBENCH2_BLOCK_BYTES: usize = 64 << 10;
-/// The block of a stream unless told otherwise (bytes): the best of a sweep over veth with cubic on a quiet machine, 34.0
+/// Default block of a stream (bytes): the best of a sweep over veth with cubic on a quiet machine, 34.0
 /// Gbit/s at 64 KiB, 41.2 at 128 KiB, 49.3 here, 48.1 at 2 MiB, 41.6 at 4 MiB
 /// (`netcliff stream --testbed netns --congestion cubic --block 8KiB..4MiB`).
 const STREAM_BLOCK_BYTES: usize = 1 << 20;
@@ -51,7 +51,7 @@ impl Method {
         }
     }
 
-    /// Who sends, where the method says it.
+    /// Who sends, if the method fixes it.
     pub fn direction(self) -> Option<Direction> {
         match self {
             Self::Default => None,

@@ -1,4 +1,4 @@
-//! Repeats into rows: what was asked and in force, and a row a configuration; CPU time and the wire are beside it.
+//! Repeats into rows: the configuration, the values in force, and a row a configuration; CPU time and the wire are beside it.
 
 mod asked;
 mod counts;
@@ -38,7 +38,7 @@ pub(super) fn report(
     fingerprints: Fingerprints,
 ) -> StreamReport {
     let Fingerprints { near: fingerprint, far: far_fingerprint, not_had: no_far_fingerprint } = fingerprints;
-    // An agent that has no other way tells it beside a transfer.
+    // An agent that has no other way reports it with a transfer.
     let far_fingerprint = far_fingerprint.or_else(|| told_beside(configs).filter(|_| !far.is_this_host()));
     let mut not_had = meters.not_had.clone();
     not_had.extend(no_far_fingerprint.filter(|_| far_fingerprint.is_none()));
@@ -49,7 +49,7 @@ pub(super) fn report(
     let udp = matches!(options.template.channel, netcliff_wire::transfer::Channel::Udp { .. });
     if udp && rows.iter().any(|row| row.udp.is_none()) {
         not_had.push(
-            "rate on the wire: the sending end does not tell the MTU of the path (an agent of an older version)"
+            "rate on the wire: the sending end does not report the MTU of the path (an agent of an older version)"
                 .to_owned(),
         );
     }
@@ -72,7 +72,7 @@ pub(super) fn report(
     }
 }
 
-/// The far host's fingerprint as a transfer had it.
+/// The far host's fingerprint as a transfer reported it.
 fn told_beside(configs: &[Config]) -> Option<Fingerprint> {
     let repeats = configs.iter().flat_map(|config| &config.repeats);
     repeats.filter_map(|repeat| repeat.transfer.far.as_ref()?.fingerprint.clone()).next_back()

@@ -73,7 +73,7 @@ fn every_flow_is_told_by_interval() {
         assert!(rate.min <= rate.median && rate.median <= rate.max && interval.sent_bps >= rate.max, "{interval:?}");
         assert!(interval.rtt_s.is_some() && interval.cwnd_segments.is_some_and(|cwnd| cwnd.min >= 1.0));
     }
-    // What is told of the flows is what is told of all.
+    // The intervals of all flows together have the retransmissions of the flows.
     let sum: u64 = tcp.flow_intervals.iter().map(|interval| interval.retransmissions).sum();
     assert_eq!(sum, tcp.flows.iter().map(|flow| flow.retransmissions).sum::<u64>());
 }

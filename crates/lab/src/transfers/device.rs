@@ -19,7 +19,7 @@ impl<'a> Device<'a> {
     /// Those of a place, as they are.
     ///
     /// # Errors
-    /// They cannot be asked, or may not be changed although that was asked for.
+    /// They cannot be read, or may not be changed although that was requested.
     pub fn of(place: &mut Place<'a>) -> Result<Self, TransfersError> {
         match place {
             Place::Agent { session, device: Some(device), .. } => {
@@ -82,7 +82,7 @@ impl<'a> Device<'a> {
         }
     }
 
-    /// Leaves both ends as they were found; what could not be is told.
+    /// Leaves both ends as they were found; returns what could not be restored.
     pub fn restore(&mut self, place: &mut Place<'_>) -> Result<Vec<String>, TransfersError> {
         match (self, place) {
             (Self::Link(link), _) => Ok(link.restore().map(|()| Vec::new())?),
@@ -91,7 +91,7 @@ impl<'a> Device<'a> {
         }
     }
 
-    /// What runs that died left at the ends and could not be undone. Of a testbed's host its limits tell.
+    /// What runs that died left at the ends and could not be undone. A testbed's host reports that in its limits.
     pub fn left_over(&self) -> Vec<String> {
         match self {
             Self::Link(_) => Vec::new(),
@@ -99,7 +99,7 @@ impl<'a> Device<'a> {
         }
     }
 
-    /// What the kernel or a driver did otherwise.
+    /// What the kernel or a driver set otherwise than requested.
     pub fn notes(&self) -> Vec<String> {
         match self {
             Self::Link(link) => link.notes(),

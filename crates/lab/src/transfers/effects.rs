@@ -17,7 +17,7 @@ pub struct LevelEffect {
     pub factor: usize,
     /// Which of its levels, from 1; 0 is what it is compared with.
     pub level: usize,
-    /// What the fit says of the factor at level 0, then at this one: a geometric mean, the others being as often at each of their
+    /// The fitted means of the factor at level 0, then at this one: geometric means, the others being as often at each of their
     /// levels as in the design (in a balanced design that of the configurations at the level); in one-at-a-time the others stay at 0.
     pub means: (f64, f64),
     /// Ratio less 1 of this level to level 0, with its interval.
@@ -30,7 +30,7 @@ pub struct LevelEffect {
 pub type Observed<'a> = (&'a [usize], Vec<f64>);
 
 /// The effects of every level beside the first of every factor; empty where repeats are too few, a value is not
-/// positive, or the configurations do not tell the factors apart.
+/// positive, or the configurations do not distinguish the factors.
 pub fn effects(levels: &[usize], observed: &[Observed<'_>]) -> Vec<LevelEffect> {
     let columns: Vec<(usize, usize)> =
         levels.iter().enumerate().flat_map(|(factor, levels)| (1..*levels).map(move |level| (factor, level))).collect();

@@ -20,7 +20,7 @@ use wanted::{link, names, wanted};
 pub struct Hosts {
     near: DeviceHold,
     far: FarDevice,
-    /// What was requested and did not come to be.
+    /// Requested values that did not take effect.
     otherwise: BTreeSet<String>,
 }
 
@@ -94,14 +94,14 @@ impl Hosts {
         Ok(())
     }
 
-    /// Hears the agent again after this host's link was down for a while, before it is taken down anew: silence adds up, and
+    /// Waits for the agent after this host's link was down, before it is taken down anew: silence adds up, and
     /// too much of it ends the session.
     fn await_agent(&self, session: &mut Session) {
         // If it is gone, the session knows.
         let _ = self.far.bring_to(session, &DeviceState::default());
     }
 
-    /// Notes what was asked for by name and is otherwise.
+    /// Notes the settings that were requested by name and differ on the device.
     fn compare(&mut self, (name, wanted): &(String, DeviceState), stands: &DeviceState, settings: &[Setting]) {
         for setting in settings {
             match setting {
@@ -134,7 +134,7 @@ impl Hosts {
         }));
     }
 
-    /// Sets both back; what could not be is told.
+    /// Restores both; returns what could not be restored.
     pub fn restore(&mut self, session: &mut Session) -> Vec<String> {
         let mut problems = self.near.set_back();
         match self.far.set_back(session) {
@@ -153,7 +153,7 @@ impl Hosts {
         self.near.left_over().iter().cloned().chain(far).collect()
     }
 
-    /// What came otherwise than asked for.
+    /// What differs from the request.
     pub fn notes(&self) -> Vec<String> {
         self.otherwise.iter().cloned().collect()
     }

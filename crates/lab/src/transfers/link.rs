@@ -23,7 +23,7 @@ pub struct Link<'a> {
     rate_bps: Option<f64>,
     shared: bool,
     found_mtu_bytes: u32,
-    /// Offloads that were asked for and did not come to be, as the kernel decides between them.
+    /// Requested offloads that did not take effect, as the kernel decides between them.
     overruled: BTreeSet<String>,
 }
 
@@ -98,7 +98,7 @@ impl<'a> Link<'a> {
         Ok(())
     }
 
-    /// The offloads of one end: those asked for, all others as they were found.
+    /// The offloads of one end: those requested, all others as they were found.
     fn set_features(
         &mut self,
         testbed: &Testbed,
@@ -149,7 +149,7 @@ impl<'a> Link<'a> {
         self.bring_to(&[Setting::Mtu(self.found_mtu_bytes)])
     }
 
-    /// What the kernel did otherwise.
+    /// What the kernel set otherwise than requested.
     pub fn notes(&self) -> Vec<String> {
         self.overruled.iter().cloned().collect()
     }

@@ -18,7 +18,7 @@ const OWN_FILE_BYTES: u64 = 64 << 20;
 /// Channels by name.
 const CHANNELS: [&str; 3] = ["tcp", "mptcp", "udp"];
 
-/// Names that only the transfer's side knows.
+/// Checks the names that only the transfer's side knows.
 pub(super) fn check_name(setting: &Setting) -> Result<(), TransfersError> {
     let name = |key, value: &str, accepted: String| TransfersError::Name { key, value: value.to_owned(), accepted };
     match setting {
@@ -97,7 +97,7 @@ impl Named {
         self.path.unwrap_or(default)
     }
 
-    /// What is asked for that flows which share threads cannot do, and the threads.
+    /// A requested feature that flows which share threads do not have, and the number of threads; None if there is none.
     fn cannot_share(&self) -> Option<(u32, &'static str)> {
         let mut asked = Settings::new(Channel::Unix);
         (asked.flows, asked.threads) = (self.flows, self.threads);

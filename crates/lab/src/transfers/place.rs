@@ -128,7 +128,7 @@ impl<'a> Place<'a> {
         template
     }
 
-    /// The sender's CPU is the rig's sender's whoever connects: methods in which the far end sends turn the ends round.
+    /// The sender's CPU is the rig's sender's, whichever end connects: methods in which the far end sends swap the ends.
     pub(super) fn pin(&self, template: &mut Settings, direction: Option<Direction>) {
         let Self::Testbed(rig) = self else { return };
         let (sender, receiver) = (Some(rig.sender_cpu as usize), Some(rig.host_cpu as usize));

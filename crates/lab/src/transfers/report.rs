@@ -1,4 +1,4 @@
-//! What an experiment of transfers found.
+//! Report of an experiment of transfers.
 
 use std::collections::BTreeSet;
 
@@ -85,7 +85,7 @@ pub struct Effect {
     pub to: String,
     /// The figure.
     pub figure: TransferMeasure,
-    /// What the fit says at `from`, the other factors being as often at each of their levels as in the design; in
+    /// Fitted mean at `from`, the other factors being as often at each of their levels as in the design; in
     /// one-at-a-time at their first.
     pub from_mean: f64,
     /// The same at `to`.
@@ -96,7 +96,7 @@ pub struct Effect {
     pub p_corrected: f64,
 }
 
-/// The answer.
+/// Report of an experiment of transfers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TransferReport {
     /// `transfer`.
@@ -105,7 +105,7 @@ pub struct TransferReport {
     pub title: String,
     /// How its configurations were chosen: `full`, `one-at-a-time`, `fractional`.
     pub design: netcliff_core::experiment::Design,
-    /// Repeats asked for.
+    /// Repeats requested.
     pub repeats: u32,
     /// The configuration beside the factors, by name.
     pub asked: Vec<(String, String)>,
@@ -122,7 +122,7 @@ pub struct TransferReport {
     pub effects: Vec<Effect>,
     /// What was requested and is missing, with the reason.
     pub not_had: Vec<String>,
-    /// What makes figures mean less.
+    /// Warnings: what limits the figures.
     pub warnings: Vec<String>,
     /// What explains a difference to another run.
     pub fingerprint: Fingerprint,
@@ -135,7 +135,7 @@ pub struct TransferReport {
     pub partial: bool,
 }
 
-/// What a run comes to.
+/// Results of a run.
 pub(super) struct Found<'a> {
     pub experiment: &'a Transfers,
     pub repeats: Repeats,
@@ -198,7 +198,7 @@ impl Found<'_> {
             asked.push(fact("token bucket", format!("{BUCKET_FRAMES} {holds}")));
         }
         asked.extend(self.fixed.iter().map(|setting| fact(setting.key().name(), setting.to_string())));
-        // The host's default, which decides more than many a setting, is said too.
+        // The host's default, which decides more than many a setting, is listed too.
         let said = self.fixed.iter().map(Setting::key).chain(self.factors.iter().map(|factor| factor.key));
         if let (Some(held), true) = (&self.congestion, said.into_iter().all(|key| key != Key::Congestion)) {
             asked.push(fact(Key::Congestion.name(), format!("{held}, the host's default")));
@@ -277,7 +277,7 @@ impl Found<'_> {
     }
 }
 
-/// A configuration whose figure is not known as well as asked for.
+/// A sentence for a configuration that missed the requested precision.
 fn shortfall(row: &TransferRow) -> Option<String> {
     let known = row.known.as_ref()?;
     Some(format!("{}: {} is {}", row.levels.join(", "), known.figure, known.shortfall()?))

@@ -14,7 +14,7 @@ use super::report::Found;
 use super::{Config, Place, TransfersError, Watch};
 use crate::stream::{Method, StreamOptions};
 
-/// How often a repeat is made that counts nothing.
+/// How often a repeat is made whose window counts nothing.
 const TRIES: u32 = 3;
 /// Windows that lmbench3 makes by default, and averages.
 const LMBENCH3_WINDOWS: u32 = 5;
@@ -28,7 +28,7 @@ pub(super) struct Times {
     pub warmup_s: Option<f64>,
 }
 
-/// The rounds until every configuration has had enough; the first error that ended one.
+/// Runs rounds until every configuration has enough repeats; returns the first error that ended one.
 pub(super) fn rounds(
     found: &mut Found<'_>,
     device: &mut Device<'_>,
@@ -52,7 +52,7 @@ pub(super) fn rounds(
             if place.stop().load(Ordering::Relaxed) {
                 return first_error;
             }
-            // Nobody is left to measure with: this host's device is not changed for nothing.
+            // The far end is gone: this host's device is not changed in vain.
             if place.far_is_gone() {
                 found.not_had.push(format!("what was left in round {}: the agent is gone", round + 1));
                 return first_error;
@@ -78,7 +78,7 @@ pub(super) fn rounds(
     first_error
 }
 
-/// What transfers say beside their figures.
+/// What transfers report beside their figures.
 #[derive(Default)]
 struct Told {
     warnings: Vec<String>,
@@ -120,7 +120,7 @@ fn measure(
     Ok(told)
 }
 
-/// A host so busy that an end was not given its CPU within the window leaves nothing to count.
+/// True if the window counted something: on a busy host an end may not get its CPU within it.
 fn is_whole(sample: &StreamSample) -> bool {
     sample.goodput_bps.is_some()
 }

@@ -11,7 +11,7 @@ use super::Trial;
 use crate::bench::{Counts, Observation, PollTime, Slot, Slots, Span, Visit};
 
 impl Trial {
-    /// What calibration and search need of it.
+    /// The trial as calibration and search need it.
     pub fn observation(&self) -> Observation {
         Observation {
             spec: self.spec.clone(),
@@ -73,7 +73,7 @@ impl Trial {
         }
     }
 
-    /// Times and events for the regression; None unless the meter tells softirq from application time.
+    /// Times and events for the regression; None unless the meter separates softirq and application time.
     fn counts(&self) -> Option<Counts> {
         let split = self.cpu.as_ref().filter(|split| split.method == cpu::Method::Ebpf)?;
         let time_s = |share: Option<f64>| share.map(|share| share * split.elapsed_s);

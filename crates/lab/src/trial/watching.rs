@@ -1,4 +1,4 @@
-//! The thread that watches a trial: where it runs, when the window is, what the meter says of it.
+//! The thread that watches a trial: where it runs, when the window is, what the meter measures in it.
 
 use std::time::Instant;
 
@@ -15,7 +15,7 @@ pub(super) enum Phase {
     After,
 }
 
-/// Tells the window from the time since the first packet.
+/// Finds the phase from the time since the first packet.
 pub(super) struct Gate {
     first: Option<Instant>,
     from_s: f64,

@@ -22,7 +22,7 @@ use netcliff_host::tune::{Plan, Step};
 
 use crate::costs::Found;
 
-/// Size of the frames that packet rates are told for (bytes with FCS).
+/// Size of the frames that packet rates are reported for (bytes with FCS).
 const FRAME_BYTES: f64 = 64.0;
 
 /// Fills in what each step is expected to change on `host`, by the costs that were found. What the plan says
@@ -38,7 +38,7 @@ pub fn effects(plan: &mut Plan, host: &Inspection, found: &Found) {
     }
 }
 
-/// What effects follow from.
+/// What effects are computed from.
 struct Known<'a> {
     /// As it is before the plan.
     host: &'a Inspection,
@@ -89,7 +89,7 @@ struct Range {
 }
 
 impl Range {
-    /// The first counts, the others say how far it may be off.
+    /// The range of values: the first is the figure, all together give the ends.
     fn over(values: impl IntoIterator<Item = f64>) -> Range {
         let mut values = values.into_iter();
         let value = values.next().unwrap_or(f64::NAN);
@@ -116,7 +116,7 @@ impl Range {
     }
 }
 
-/// `12.3 (11.0 to 13.1)`, with as many digits behind the point as asked for (0 by itself).
+/// `12.3 (11.0 to 13.1)`, with as many decimals as requested (default 0).
 impl fmt::Display for Range {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let digits = f.precision().unwrap_or(0);

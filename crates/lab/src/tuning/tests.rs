@@ -69,7 +69,7 @@ fn effects_that_are_simulated() {
     let mut plan = Plan { objective: Objective::Cpu, machine: Default::default(), steps, notes: Vec::new() };
     effects(&mut plan, &Inspection::default(), &found());
     let told: Vec<String> = plan.steps.iter().map(|step| step.proposal.effect.clone().unwrap()).collect();
-    // A timer instead of an interrupt a packet: more wait, more CPU left. Both steps tell of the pair.
+    // A timer instead of an interrupt a packet: more wait, more CPU left. Both steps report the effect of the pair.
     assert_eq!(told[0], told[1]);
     let (before, after) = sides(&told[0], "mean wait");
     assert!(after > before && told[0].contains("simulated"), "{told:#?}");
@@ -85,7 +85,7 @@ fn effects_that_are_simulated() {
     assert!(plan.steps[0].proposal.effect.as_ref().unwrap().starts_with("not predicted"));
 }
 
-/// A queue with half of the entries is full at twice the load of one with all of them; what the costs leave open is told.
+/// A queue with half of the entries is full at twice the load of one with all of them; the uncertainty of the costs is reported.
 #[test]
 fn effects_of_dealing_anew() {
     let steps = |setting: Setting, old: &str, new: &str| {

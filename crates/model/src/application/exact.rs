@@ -57,7 +57,7 @@ pub struct Solved {
     pub mean_waiting: f64,
     /// Mean time from memory to the moment the application takes the packet (s).
     pub mean_latency_s: f64,
-    /// CPU split; what nobody wants is `available`.
+    /// CPU split; what is left over is `available`.
     pub shares: Shares,
     /// The application's share of the CPU, context switches included.
     pub application: f64,
@@ -67,16 +67,16 @@ pub struct Solved {
     pub polls_per_s: Option<f64>,
     /// Polls that used their whole weight (1/s).
     pub full_polls_per_s: f64,
-    /// What is only nearly so.
+    /// The approximations made.
     pub near: Near,
 }
 
-/// What a solution takes as near enough.
+/// The approximations of a solution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Near {
-    /// What cold caches add: exponential, and in excursions for the socket's occupancy in their middle.
+    /// What cold caches add is taken as exponential, and in excursions for the socket's occupancy in their middle.
     pub cold: bool,
-    /// Polls that use up their weight: at random.
+    /// Polls are taken to use up their weight at random.
     pub polls: bool,
 }
 

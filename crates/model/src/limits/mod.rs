@@ -1,8 +1,8 @@
 //! The roofline of a host: for each frame size the highest rate that link, bus, memory and CPU let through, and which of
-//! them binds.
+//! them is the bottleneck.
 //!
-//! Bounds are fluid: they count bits, bytes and seconds, not queues. What a measurement finds lies below the lowest of
-//! them. Derivations and sources: `docs/theory/limits.md`.
+//! Bounds are fluid: they count bits, bytes and seconds, not queues. Measured rates lie below the lowest of them.
+//! Derivations and sources: `docs/theory/limits.md`.
 
 mod offload;
 
@@ -32,7 +32,7 @@ pub struct System {
     pub frames_per_interrupt: f64,
 }
 
-/// What can bind.
+/// What can be the bottleneck.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
     /// The link with preamble and gap.
@@ -73,7 +73,7 @@ impl Part {
 /// One part's bound at one frame size (pps).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bound {
-    /// Whose.
+    /// The part.
     pub part: Part,
     /// Frames a second that it lets through.
     pub pps: f64,

@@ -12,7 +12,7 @@ const SEGMENT_BYTES: f64 = 65_536.0;
 /// How one offload changes the cost of a frame.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Effect {
-    /// Which.
+    /// The offload.
     pub offload: Offload,
     /// Passes of the CPU over every byte for checksums: software reads each byte once, half of a copy's work.
     pub checksum_passes: Option<f64>,

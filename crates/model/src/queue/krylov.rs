@@ -27,8 +27,7 @@ pub fn stationary(map: &dyn Fn(&[f64]) -> Option<Vec<f64>>, start: Vec<f64>, sti
     None
 }
 
-/// Adds what makes `found` change least, of all that up to [`KEPT`] steps tell, or by the factor `enough`; `change` is what a step changes
-/// now.
+/// Adds what makes `found` change least, by up to [`KEPT`] steps, or by the factor `enough`; `change` is what a step changes now.
 fn improve(map: &dyn Fn(&[f64]) -> Option<Vec<f64>>, found: &mut [f64], change: Vec<f64>, enough: f64) -> Option<()> {
     let mut basis = vec![change];
     let size = scale(&mut basis[0]);

@@ -140,7 +140,7 @@ fn left_behind(counts: &ArrivalCounts, first: &[f64], places: usize) -> Vec<f64>
 
 /// Watches for the recursion to become geometric: from then on each further share costs one multiplication.
 struct Steady {
-    /// Steps with the same ratio that are enough; None: tails too heavy to tell.
+    /// Steps with the same ratio that are enough; None: tails too heavy to decide.
     enough: Option<usize>,
     last: f64,
     same: usize,

@@ -13,7 +13,7 @@ use crate::answer::{Ring, Shares};
 use crate::engine::Fidelity;
 use crate::queue::birth_death::Mm1b;
 
-/// What has an answer.
+/// Whether the scheme has an answer; if not, why.
 pub fn supported(coalesce: &Coalesce, fidelity: Fidelity, service: &Service) -> Result<(), String> {
     match (coalesce.masked, fidelity) {
         (true, Fidelity::Exact) if Gathering::of(coalesce).is_some() => Ok(()),
@@ -84,7 +84,7 @@ fn unmasked(work: &Work, coalesce: &Coalesce) -> Result<Ring, String> {
     let per_frame = lambda * work.interrupt_s / frames;
     let left = 1.0 / (1.0 + per_frame);
     let queue = Mm1b::new(lambda, work.service_pps() * left, work.places);
-    // It has no ring for what waits for the interrupt: where that alone is a ring's worth, the formula says nothing.
+    // It has no ring for what waits for the interrupt: where that alone is a ring's worth, the formula does not hold.
     if lambda * wait_s > 0.5 * work.places as f64 {
         return Err(format!(
             "the paper's approximation leaves the ring out of account while frames wait for an interrupt: here {:.1e} of them \

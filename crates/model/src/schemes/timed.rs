@@ -150,7 +150,7 @@ pub fn solve(work: &Work, ending: Ending, drops_interrupt: bool) -> Result<Ring,
     let stretch = Stretch::new(work.arrival_pps, work.service_pps(), places, time_s, frames)?;
     let chain = Chain { work, places, ending, drops_interrupt, stretch };
     // Where announced packets may run out while the ring is full, the level alone is no chain. In a stable queue the ring is
-    // never full then, and in overload they never run out: first it is hoped that this does not matter.
+    // never full then, and in overload they never run out: the first pass assumes that this does not matter.
     for exact in [false, true] {
         chain.afford(exact)?;
         let rows = chain.rows(exact);

@@ -159,7 +159,7 @@ impl Applications {
         self.running.map(|place| &mut self.each[place])
     }
 
-    /// The same, to be looked at.
+    /// The same, read-only.
     #[inline]
     pub(super) fn now_running(&self) -> Option<&Application> {
         self.running.map(|place| &self.each[place])

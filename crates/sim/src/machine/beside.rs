@@ -20,7 +20,7 @@ pub(super) struct Beside {
     scheduled: u64,
     pub(super) sender: Option<Sender>,
     pub(super) transmit: Option<Transmit>,
-    /// What arrived while a transmit interrupt was handled; the receive side hears of it at the handler's end.
+    /// What arrived while a transmit interrupt was handled; the receive side sees it at the handler's end.
     held_up: VecDeque<Arrival>,
     /// That end [ticks]; None while the handler runs, and where nothing is held up.
     told_at: Option<u64>,
@@ -117,7 +117,7 @@ impl<W: Watch> Machine<W> {
         }
     }
 
-    /// A packet reaches the ring; the sender hears how full that is.
+    /// A packet reaches the ring; the sender is notified how full that is.
     fn sent(&mut self, packet: Packet) -> Arrival {
         let arrival = self.accept(packet);
         let occupied = self.ring.len() - self.uncounted;
@@ -217,7 +217,7 @@ impl<W: Watch> Machine<W> {
         self.plan_events();
     }
 
-    /// Spends `work` in the handler; the receive side hears of packets that come meanwhile when the handler is done.
+    /// Spends `work` in the handler; the receive side sees packets that come meanwhile when the handler is done.
     fn hold_up(&mut self, work: u64) {
         let mut left = work;
         while let Some(rest) = self.work(Account::Interrupt, left, self.next_arrival) {

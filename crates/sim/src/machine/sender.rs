@@ -1,4 +1,4 @@
-//! [`Sender`]: who offers the packets, where the host can tell it to stop (802.3 pause).
+//! [`Sender`]: the source of the packets, where the host can stop it (802.3 pause).
 //!
 //! A packet is offered when its schedule says so. While the sender is stopped, and until what it held back has gone, it
 //! keeps packets in a queue; they then follow one another at the link's speed. Their latency counts from the schedule.

@@ -30,7 +30,7 @@ pub(super) struct Ideal {
 
 impl Ideal {
     pub(super) fn new(ring: usize) -> Self {
-        // Whoever is inside, and the block's packets not counted yet.
+        // The packets inside, and the block's packets not counted yet.
         let places = (ring + BLOCK).next_power_of_two();
         Self {
             now: 0,

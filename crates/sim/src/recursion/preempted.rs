@@ -89,7 +89,7 @@ impl Preempted {
             ends: 0,
             total: 0,
             open: false,
-            // Whoever is inside, and the block's packets not counted yet.
+            // The packets inside, and the block's packets not counted yet.
             packets: vec![Accepted::default(); (ring + BLOCK).next_power_of_two()].into_boxed_slice(),
             ring,
             accepted: 0,

@@ -41,7 +41,7 @@ impl World {
         self.applications.iter().map(|thread| thread.socket.len()).sum()
     }
 
-    /// What is told of the packet's application; nobody looks at it where there is none.
+    /// The counts of the packet's application; counts that are not read if it has none.
     pub(super) fn told(&mut self, packet: Packet) -> &mut SocketCounts {
         match self.applications.get_mut(usize::from(packet.socket)) {
             Some(thread) => &mut thread.counts,

@@ -219,7 +219,7 @@ impl Linux<'_> {
         }
     }
 
-    /// A packet came: it is heard of now, or when a transmit interrupt has been handled.
+    /// A packet came: it is seen now, or when a transmit interrupt has been handled.
     fn came(&mut self, accepted: bool) {
         if self.in_transmit_interrupt() {
             self.world.held_up.push(accepted);

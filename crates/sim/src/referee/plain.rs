@@ -174,7 +174,7 @@ impl Plain<'_> {
         }
     }
 
-    /// A packet came to the ring: the receive side hears of it now, or when a transmit interrupt has been handled.
+    /// A packet came to the ring: the receive side sees it now, or when a transmit interrupt has been handled.
     fn came(&mut self, accepted: bool) {
         if self.in_transmit_interrupt() {
             self.world.held_up.push(accepted);

@@ -4,7 +4,7 @@ use super::Policy;
 use crate::machine::{Machine, Watch};
 use crate::tally::Account;
 
-/// No state: the ring says it all.
+/// No state beside the ring.
 pub(super) struct Ideal;
 
 impl<W: Watch> Policy<W> for Ideal {

@@ -1,7 +1,7 @@
 //! Aggregated Pareto ON/OFF sources: frames back to back at link speed while ON, nothing while OFF.
 //!
 //! An ON period sends at least one frame and runs until its last frame ends, so it sends more than its length says; the
-//! OFF periods are scaled such that the mean rate is the one asked for.
+//! OFF periods are scaled such that the mean rate is the one requested.
 
 use netcliff_core::Traffic;
 use netcliff_core::traffic::{OnOff as Shape, WIRE_OVERHEAD_BYTES};

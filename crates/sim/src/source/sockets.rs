@@ -5,7 +5,7 @@ use netcliff_core::host::OneApplication;
 
 use crate::random::{BLOCK, Purpose, Stream};
 
-/// The dealer.
+/// Assigns each packet to an application.
 #[derive(Debug)]
 pub(super) struct Sockets {
     stream: Stream,

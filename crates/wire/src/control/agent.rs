@@ -18,10 +18,10 @@ pub use super::memory::give_back_to_the_kernel;
 use super::stream::Stream;
 use super::{ControlError, Limits, handshake, peer, serve};
 
-/// How often threads look whether they shall stop.
+/// How often threads check whether to stop.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What an agent is made of.
+/// The configuration of an agent.
 #[derive(Clone)]
 pub struct Settings {
     /// The key clients must have; on the loopback addresses it may be left out, where clients are of this process's user or root.
@@ -38,7 +38,7 @@ pub struct Settings {
     pub stop: Arc<AtomicBool>,
 }
 
-/// What happened, for whoever keeps a log.
+/// An event for the agent's log.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// A connection was refused or ended by an error.
@@ -56,14 +56,14 @@ pub enum Event<'a> {
         peer: &'a str,
         /// Its name.
         kind: &'a str,
-        /// Why it ended before the client said so.
+        /// Why it ended before the client stopped it.
         early: Option<&'a str>,
         /// What was counted until then, in words.
         counted: Option<&'a str>,
     },
 }
 
-/// Takes what happened; called from several threads.
+/// Receives the events; called from several threads.
 pub type Log = Arc<dyn Fn(&Event<'_>) + Send + Sync>;
 
 /// A listening agent.
@@ -98,7 +98,7 @@ impl Agent {
     /// Where it listens.
     ///
     /// # Errors
-    /// The kernel does not tell.
+    /// The kernel does not report.
     pub fn addresses(&self) -> Result<Vec<SocketAddr>, ControlError> {
         let ask = |listener: &TcpListener| listener.local_addr();
         self.listeners
@@ -120,13 +120,13 @@ impl Agent {
                     self.admit(stream, &connections, scope);
                 }
             }
-            // Those that were about to prove themselves are not waited for.
+            // Pending handshakes are not waited for.
             connections.close_pending();
             Ok(())
         })
     }
 
-    /// Connections that have come, after at most a glance.
+    /// New connections; waits at most [`POLL_INTERVAL`] for one.
     fn arrivals(&self) -> Result<Vec<(TcpStream, SocketAddr)>, ControlError> {
         let mut waiting: Vec<PollFd<'_>> =
             self.listeners.iter().map(|listener| PollFd::new(listener.as_fd(), PollFlags::POLLIN)).collect();
@@ -194,7 +194,8 @@ pub fn serve_pipes(
     serve::serve(stream, data_at, serve::Of { settings, log, memory: &memory }, || ())
 }
 
-/// Why who has come without a key is not served: loopback is every user's, and what an agent does is done with its own user's rights.
+/// Why a client without a key is refused: every user can reach loopback, and an agent acts with its own user's rights. None if it is
+/// served.
 fn other_user(stream: &TcpStream) -> Option<ControlError> {
     let own = nix::unistd::geteuid().as_raw();
     let (local, from) = (stream.local_addr().ok(), stream.peer_addr().ok());
@@ -203,7 +204,7 @@ fn other_user(stream: &TcpStream) -> Option<ControlError> {
         return None;
     }
     let user =
-        user.map_or_else(|| "of a user that the kernel does not tell".to_owned(), |user| format!("of user {user}"));
+        user.map_or_else(|| "of a user that the kernel does not report".to_owned(), |user| format!("of user {user}"));
     let peer = from.map_or_else(|| "a client".to_owned(), |from| from.to_string());
     Some(ControlError::OtherUser { peer, user, own })
 }
@@ -213,7 +214,7 @@ fn is_passing(error: &std::io::Error) -> bool {
     matches!(error.kind(), WouldBlock | Interrupted | ConnectionAborted | ConnectionReset)
 }
 
-/// Too many open files, or no memory: it passes when a client goes.
+/// Too many open files, or no memory: temporary, until a client leaves.
 fn is_shortage(error: &std::io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
 }

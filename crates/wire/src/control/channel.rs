@@ -1,9 +1,9 @@
 //! Messages over a byte stream: a preamble in the clear, then bounded messages, encrypted where there is a key.
 //!
 //! Each end first sends 12 bytes: `netcliff`, the version (big-endian), its security (0 none, 1 key), and a status.
-//! With a key a Noise NNpsk0 handshake follows, which covers both preambles, so that nobody in between can talk the ends out
-//! of it. A message is its length (4 bytes, big-endian) and JSON; with a key this is cut into records of at most 64 KiB, each
-//! a length (2 bytes) and a ciphertext.
+//! With a key a Noise NNpsk0 handshake follows, which covers both preambles, so that nobody in between can downgrade it. A
+//! message is its length (4 bytes, big-endian) and JSON; with a key this is cut into records of at most 64 KiB, each a length
+//! (2 bytes) and a ciphertext.
 
 use std::io;
 use std::marker::PhantomData;
@@ -20,7 +20,7 @@ use super::{ControlError, Limits};
 /// Largest Noise message, and the plain bytes it holds.
 pub(super) const RECORD_BYTES: usize = 65_535;
 const RECORD_PLAIN_BYTES: usize = RECORD_BYTES - 16;
-/// Bytes asked of the kernel at once.
+/// Bytes per read call.
 const READ_BYTES: usize = 16 << 10;
 
 /// The sending half, of messages `M`.
@@ -40,11 +40,11 @@ pub struct Sender<M> {
 pub struct Receiver<M> {
     end: End,
     cipher: Option<Half>,
-    /// Bytes as they came.
+    /// Bytes as received.
     raw: Vec<u8>,
     /// Bytes of messages.
     plain: Vec<u8>,
-    /// When the first byte of an unfinished message came.
+    /// When the first byte of an unfinished message arrived.
     began: Option<Instant>,
     limits: Limits,
     most: Most,
@@ -52,20 +52,20 @@ pub struct Receiver<M> {
     messages: PhantomData<fn() -> M>,
 }
 
-/// What a message may be.
+/// Limits of a message.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Most {
     pub bytes: usize,
-    /// None: whoever sends it is trusted with this host's memory.
+    /// None: no limit, since the sender is trusted with this host's memory.
     pub values: Option<usize>,
 }
 
-/// Lists and objects among the values of a message: one in so many at most.
+/// At most one in this many values of a message may be a list or an object.
 const VALUES_A_GROUP: usize = 16;
 
 impl Most {
-    /// True where reading the text takes no more memory than a small multiple of its length: an empty object is two bytes, and some hundred
-    /// when it is read. Commas and brackets in strings count too, of which no message has many.
+    /// True where reading the text takes no more memory than a small multiple of its length: an empty object is two bytes as text and some
+    /// hundred when parsed. Commas and brackets in strings count too, of which no message has many.
     fn allows(self, json: &[u8]) -> bool {
         let count = |these: &[u8]| json.iter().filter(|byte| these.contains(byte)).count();
         self.values.is_none_or(|values| count(b"[{,") <= values && count(b"[{") <= values / VALUES_A_GROUP)
@@ -187,7 +187,7 @@ impl<M: DeserializeOwned> Receiver<M> {
         }
     }
 
-    /// Moves what is whole from `raw` to `plain`.
+    /// Decrypts the complete records of `raw` into `plain`; without a key moves all bytes.
     fn open(&mut self) -> Result<(), ControlError> {
         let Some(cipher) = &mut self.cipher else {
             self.plain.append(&mut self.raw);

@@ -1,4 +1,4 @@
-//! The near end: connect to an agent, start a test there, ask it, stop it.
+//! The near end: connects to an agent; starts, queries and stops a test there.
 
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +20,7 @@ use super::{ControlError, Limits, PORT, handshake};
 /// A connection to an agent. A thread of its own keeps it alive and notices when the agent goes.
 #[derive(Debug)]
 pub struct Session {
-    /// What the agent said of itself.
+    /// The agent's hello.
     pub hello: Hello,
     /// Address of the agent's host, for data connections; `None` over pipes.
     pub address: Option<IpAddr>,
@@ -53,7 +53,7 @@ impl Session {
         Err(last.unwrap_or_else(|| ControlError::NotResolved { host: target.to_owned(), source: nothing() }))
     }
 
-    /// Talks to an agent over a stream there is already, such as the pipes of an ssh that runs `agent --stdio`.
+    /// Connects to an agent over an existing stream, such as the pipes of an ssh that runs `agent --stdio`.
     ///
     /// # Errors
     /// The handshake fails.
@@ -138,7 +138,7 @@ impl Session {
         }
     }
 
-    /// Asks a service of the agent's host. What it changes there it takes back when this session ends.
+    /// Sends a request to a service of the agent's host. The service undoes its changes when this session ends.
     ///
     /// # Errors
     /// The agent has no such service or refuses the request, or it is gone.
@@ -157,7 +157,7 @@ impl Session {
         self.hello.features.iter().any(|offered| offered == feature)
     }
 
-    /// What is to be told where it does not.
+    /// The message for an agent that does not offer it.
     pub fn lacks(&self, feature: &str) -> String {
         let version = &self.hello.version;
         format!("the agent (netcliff {version}) does not offer {feature}: install the same version on both hosts")
@@ -166,7 +166,7 @@ impl Session {
     /// Waits for the end of a test that ends by itself; `None` when it has not ended after `patience`.
     ///
     /// # Errors
-    /// The agent is gone, or says something else.
+    /// The agent is gone, or sends another message.
     pub fn last(&mut self, patience: Duration) -> Result<Option<Final>, ControlError> {
         match self.inbox.recv_timeout(patience) {
             Ok(Ok(FromAgent::Final(last))) => Ok(Some(last)),
@@ -228,7 +228,7 @@ impl Drop for Session {
     }
 }
 
-/// Reads for the session and gives heartbeats.
+/// Reads messages for the session and sends heartbeats.
 struct Keeper {
     receiver: Receiver<FromAgent>,
     sender: Arc<Mutex<Sender<ToAgent>>>,

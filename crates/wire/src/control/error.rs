@@ -1,4 +1,4 @@
-//! What can go wrong between two ends.
+//! Errors between two ends.
 
 use std::io;
 
@@ -27,7 +27,7 @@ pub enum ControlError {
         #[source]
         source: io::Error,
     },
-    /// What answers is something else.
+    /// The program that answers is no agent.
     #[error("{peer} is not a netcliff agent: it answered {answer}; check the port (default 9940)")]
     NotAnAgent {
         /// The other end.
@@ -95,12 +95,12 @@ pub enum ControlError {
     NoSuchTest {
         /// The other end.
         peer: String,
-        /// The configuration.
+        /// The test requested.
         kind: String,
-        /// What it can.
+        /// The tests it offers.
         can: String,
     },
-    /// The agent refused or ended the test, in its words.
+    /// The agent refused or ended the test, with its message.
     #[error("{peer}: {message}")]
     Refused {
         /// The other end.
@@ -126,14 +126,14 @@ pub enum ControlError {
         /// What is wrong with it.
         why: String,
     },
-    /// A message out of turn.
+    /// A message that is not expected in this state.
     #[error("{peer} said `{said}` where {expected} was due")]
     OutOfTurn {
         /// The other end.
         peer: String,
-        /// What came.
+        /// The message received.
         said: String,
-        /// What may come.
+        /// The messages expected.
         expected: &'static str,
     },
     /// Handshake or message took too long.

@@ -11,12 +11,12 @@ pub trait Kind: Send + Sync {
     /// Its name on the control channel.
     fn name(&self) -> &'static str;
 
-    /// What it knows beside the test itself, for [`super::message::Hello::features`].
+    /// Its optional features, for [`super::message::Hello::features`].
     fn features(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// What the far end of a test will hold in buffers and files (bytes), as its settings tell; what cannot be is refused by
+    /// What the far end of a test will hold in buffers and files (bytes), from its settings; invalid settings are refused by
     /// [`Kind::start`].
     fn memory_bytes(&self, _settings: &Value) -> u64 {
         0
@@ -25,44 +25,44 @@ pub trait Kind: Send + Sync {
     /// Starts the far end of a test and returns once it can take data connections. It runs in threads of its own.
     ///
     /// # Errors
-    /// The settings cannot be used or the kernel refuses something; words for the client's user, with the offending
+    /// The settings cannot be used or the kernel refuses something; a message for the client's user, with the offending
     /// value.
     fn start(&self, settings: &Value, context: &Context) -> Result<Box<dyn FarEnd>, String>;
 
-    /// What a last report counts, in a few words for the agent's log: a client that is gone cannot tell it.
+    /// Summary of a last report for the agent's log, in a few words, since a client that is gone cannot show it.
     fn told(&self, _report: &Value) -> Option<String> {
         None
     }
 }
 
-/// Something of the agent's host that a client may use beside its tests, for as long as its session lasts. One value
+/// A facility of the agent's host that a client may use beside its tests, for the length of its session. One value
 /// serves all clients.
 pub trait Service: Send + Sync {
     /// Its name on the control channel.
     fn name(&self) -> &'static str;
 
-    /// Takes it up for a client.
+    /// Opens it for a client.
     ///
     /// # Errors
-    /// It is not available; words for the client's user.
+    /// It is not available; a message for the client's user.
     fn open(&self) -> Result<Box<dyn Opened>, String>;
 }
 
-/// A service that a client has taken up. Dropping it takes back what was changed.
+/// A service opened for a client. Dropping it undoes its changes.
 pub trait Opened: Send {
     /// Answers a request.
     ///
     /// # Errors
-    /// It is refused or fails; words for the client's user.
+    /// It is refused or fails; a message for the client's user.
     fn ask(&mut self, request: Value) -> Result<Value, String>;
 }
 
-/// Where a far end works.
+/// What a far end is started with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Context {
     /// The address by which the client reached this host; `None` over pipes, where any may be meant.
     pub local: Option<IpAddr>,
-    /// What each data connection must show first.
+    /// The token that each data connection must prove first.
     pub token: Token,
 }
 
@@ -71,7 +71,7 @@ pub trait FarEnd: Send {
     /// Where it takes data: one port for all flows, or one each.
     fn ports(&self) -> Vec<u16>;
 
-    /// What else the near end has to know.
+    /// Further information for the near end, in the test's own form.
     fn info(&self) -> Value {
         Value::Null
     }

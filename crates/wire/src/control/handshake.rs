@@ -1,4 +1,4 @@
-//! How two ends meet: a preamble in the clear, then a Noise NNpsk0 handshake where there is a key.
+//! The handshake: a preamble in the clear, then a Noise NNpsk0 handshake where there is a key.
 
 use std::io;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ const NOISE: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
 const MAGIC: &[u8; 8] = b"netcliff";
 const PREAMBLE_BYTES: usize = 12;
 
-/// So long and so much is heard of who is no agent.
+/// How long, and up to how many bytes, a peer that is no agent is read.
 const OTHER_PROTOCOL_TIME: Duration = Duration::from_millis(200);
 const OTHER_PROTOCOL_BYTES: usize = 120;
 
@@ -31,7 +31,7 @@ const OTHER_USER: u8 = 2;
 pub fn dial<S, R>(stream: Stream, key: Option<&Key>, limits: Limits) -> Result<(Sender<S>, Receiver<R>), ControlError> {
     let mut shake = Handshake::new(stream, limits);
     let ours = preamble(key.is_some(), GO_ON);
-    // An agent without room says so and closes, maybe before this is written: what it said counts.
+    // An agent without a free slot reports that and closes, maybe before this is written: its status takes precedence over a failed write.
     let written = shake.write(&ours);
     let theirs = shake.preamble()?;
     shake.same_version(&theirs)?;
@@ -60,8 +60,8 @@ pub fn dial<S, R>(stream: Stream, key: Option<&Key>, limits: Limits) -> Result<(
     }
 }
 
-/// The agent's side of preamble and handshake. What the client said is only believed once its first message has come,
-/// which proves with a key that it is no replay.
+/// The agent's side of preamble and handshake. The client is authenticated only by its first message, which proves with
+/// a key that the handshake is no replay.
 ///
 /// # Errors
 /// As [`dial`].
@@ -96,18 +96,18 @@ pub fn answer<S, R>(
     }
 }
 
-/// Tells a client that there is no room, if it can be told without waiting.
+/// Notifies a client that no slot is free, if that does not block.
 pub(super) fn turn_away(stream: Stream, keyed: bool) {
     say(stream, &preamble(keyed, BUSY));
 }
 
-/// Tells a client that its user is not served, likewise.
+/// Notifies a client that its user is not served, likewise.
 pub(super) fn turn_away_user(stream: Stream) {
     say(stream, &preamble(false, OTHER_USER));
 }
 
 fn say(mut stream: Stream, preamble: &[u8]) {
-    // Nobody is left to be told if this fails.
+    // If this fails the client is gone.
     let _ = stream.write.write_all(preamble, Instant::now());
 }
 
@@ -128,7 +128,7 @@ fn noise(key: &Key, client: &[u8], agent: &[u8], initiator: bool) -> Result<snow
     if initiator { builder.build_initiator() } else { builder.build_responder() }.map_err(failed)
 }
 
-/// A stream whose handshake is under way: all of it against one deadline.
+/// A stream during its handshake, with one deadline for all of it.
 struct Handshake {
     stream: Stream,
     limits: Limits,
@@ -152,7 +152,7 @@ impl Handshake {
         self.write(&[&(record.len() as u16).to_be_bytes(), record].concat())
     }
 
-    /// Exactly `bytes` bytes: not one of what follows the handshake is taken.
+    /// Reads exactly `bytes` bytes, none of those that follow the handshake.
     fn read(&mut self, bytes: usize) -> Result<Vec<u8>, ControlError> {
         let mut buffer = vec![0; bytes];
         let mut filled = 0;
@@ -173,12 +173,12 @@ impl Handshake {
     }
 
     fn preamble(&mut self) -> Result<Vec<u8>, ControlError> {
-        // The first bytes alone tell a peer that speaks no netcliff, which may send fewer than a preamble.
+        // The first bytes identify a peer that does not speak netcliff, which may send fewer than a preamble.
         let mut bytes = self.read(4)?;
         if bytes[..] == MAGIC[..4] {
             bytes.extend(self.read(PREAMBLE_BYTES - 4)?);
         }
-        // Text that begins with the name, such as a line of a shell's: no version has come to where letters are.
+        // Text that begins with the name, such as a line of a shell, has a letter here; every version so far has a 0.
         if bytes.starts_with(MAGIC) && bytes[8] == 0 {
             return Ok(bytes);
         }
@@ -187,7 +187,7 @@ impl Handshake {
         Err(ControlError::NotAnAgent { peer: self.stream.peer.clone(), answer })
     }
 
-    /// The rest of what a peer that speaks no netcliff sent, as far as it fits a message.
+    /// The rest of what a peer that does not speak netcliff sent, as far as it fits a message.
     fn what_is_there(&mut self) -> Vec<u8> {
         let deadline = self.deadline.min(Instant::now() + OTHER_PROTOCOL_TIME);
         let mut buffer = [0; OTHER_PROTOCOL_BYTES];

@@ -35,7 +35,8 @@ impl Key {
     /// Reads a key file: 32 bytes as 64 hexadecimal digits or as base64.
     ///
     /// # Errors
-    /// The file cannot be read or is no regular file (a pipe would be waited for), it is another user's or others may read it, or it holds no key.
+    /// The file cannot be read or is no regular file (reading a pipe would block), it is another user's or others may read it, or it holds
+    /// no key.
     pub fn read(path: &Path) -> Result<Self, ControlError> {
         let bad = |why: String| ControlError::Key { path: path.display().to_string(), why };
         let hint = "`netcliff agent --make-key FILE` makes one";
@@ -110,16 +111,16 @@ impl Key {
 #[serde(into = "String", try_from = "String")]
 pub struct Token([u8; Token::BYTES]);
 
-/// What a proof is for: one direction's is none for the other.
+/// The purpose of a proof: a proof of one direction is not valid in the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// To be let in.
+    /// Admission of a connection.
     Join,
-    /// That the far end has let it in.
+    /// Confirmation by the far end.
     Answer,
 }
 
-/// What a proof says.
+/// The content of a proof.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Proven {
     /// The flow.
@@ -137,7 +138,7 @@ impl Token {
     const MARK: [u8; 2] = [0xfe; 2];
     const SAID_BYTES: usize = 14;
 
-    /// A new one.
+    /// A new random token.
     ///
     /// # Errors
     /// The kernel has no random bytes.
@@ -156,7 +157,7 @@ impl Token {
         proof
     }
 
-    /// What was shown, where it was derived from this token; in a time that does not tell how much of it agrees.
+    /// The content of a proof that was derived from this token, else None; compared in constant time.
     pub fn proven(&self, purpose: Purpose, shown: &[u8]) -> Option<Proven> {
         let (said, mac) = shown.split_at_checked(Self::SAID_BYTES)?;
         self.mac(purpose, said).verify_slice(mac).ok()?;

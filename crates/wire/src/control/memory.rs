@@ -4,12 +4,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use netcliff_core::units;
 
-/// Where the kernel does not tell what the host has (bytes).
+/// Assumed memory of the host if the kernel does not report it (bytes).
 const UNKNOWN_HOST_BYTES: u64 = 1 << 30;
 const MIB: u64 = 1 << 20;
 
-/// Half of the host's memory (bytes), in whole MiB: the other half is the kernel's, whose socket buffers and page cache hold the
-/// same data, and everybody else's.
+/// Half of the host's memory (bytes), in whole MiB: the other half is for the kernel, whose socket buffers and page cache hold
+/// the same data, and for other programs.
 pub(super) fn usual_bytes() -> u64 {
     // SAFETY: it takes a number and gives one, -1 where it does not know.
     let told = |what| u64::try_from(unsafe { libc::sysconf(what) }).ok();
@@ -17,8 +17,8 @@ pub(super) fn usual_bytes() -> u64 {
     (host.unwrap_or(UNKNOWN_HOST_BYTES) / 2).next_multiple_of(MIB)
 }
 
-/// Where the C library keeps what was given back for itself, an agent would hold in the end what all tests it ever had have held: blocks
-/// above 128 KiB are always the kernel's, and threads share two heaps. To be called before the first thread starts.
+/// Makes the C library return freed memory to the kernel; otherwise an agent would keep what all its tests have held. Blocks above 128
+/// KiB are always mapped from the kernel, and threads share two heaps. To be called before the first thread starts.
 pub fn give_back_to_the_kernel() {
     #[cfg(target_env = "gnu")]
     // SAFETY: they take numbers.
@@ -29,7 +29,7 @@ pub fn give_back_to_the_kernel() {
     }
 }
 
-/// Gives the kernel what the heaps do not need any more.
+/// Returns what the heaps no longer need to the kernel.
 fn trim() {
     #[cfg(target_env = "gnu")]
     // SAFETY: it takes a number of bytes to keep.
@@ -61,10 +61,10 @@ impl Memory {
         self.taken_bytes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes so much for a test.
+    /// Reserves memory for a test.
     ///
     /// # Errors
-    /// There is not so much left; words for the client's user.
+    /// Not that much is left; a message for the client's user.
     pub(super) fn take(memory: &Arc<Self>, bytes: u64) -> Result<Share, String> {
         let mut taken = memory.taken_bytes();
         if bytes > memory.most_bytes.saturating_sub(*taken) {
@@ -82,7 +82,7 @@ impl Memory {
 
 impl Drop for Share {
     fn drop(&mut self) {
-        // Before another test may take it.
+        // Before another test may reserve it.
         trim();
         *self.memory.taken_bytes() -= self.bytes;
     }
@@ -90,7 +90,7 @@ impl Drop for Share {
 
 /// Rounded up to MiB where it is more than one.
 fn in_words(bytes: u64) -> String {
-    // What a client asks for may be any number.
+    // A client may request any number.
     units::print_bytes(if bytes > MIB { bytes.div_ceil(MIB).saturating_mul(MIB) } else { bytes })
 }
 

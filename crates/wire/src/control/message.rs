@@ -1,4 +1,4 @@
-//! What the two ends say to each other, as JSON.
+//! The messages between the two ends, as JSON.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -29,7 +29,7 @@ pub struct ClockId {
 }
 
 impl ClockId {
-    /// This process's; `None` where procfs does not say.
+    /// The clock of this process; `None` if procfs does not report it.
     pub fn of_this_process() -> Option<Self> {
         let time_namespace = std::fs::read_link("/proc/self/ns/time").ok()?.to_string_lossy().into_owned();
         Some(Self { boot: netcliff_host::process::boot_id()?, time_namespace })

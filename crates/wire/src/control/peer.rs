@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 /// State of a connection in the kernel's tables (TCP_ESTABLISHED). One that was closed has no owner any more: it shows user 0.
 const ESTABLISHED: &str = "01";
 
-/// The user who owns the other end (`peer`) of a connection to `local`; None where this host has no such connection, or does not tell.
+/// The user who owns the other end (`peer`) of a connection to `local`; None where this host has no such connection, or does not report.
 pub(super) fn user_of(local: SocketAddr, peer: SocketAddr) -> Option<u32> {
     // A socket of IPv6 may have a connection of IPv4.
     ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"].iter().find_map(|table| {

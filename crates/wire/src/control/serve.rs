@@ -89,11 +89,11 @@ struct Client<'a> {
     local: Option<IpAddr>,
     agent: Of<'a>,
     test: Option<Running>,
-    /// Services it has taken up; they take back what they changed when it goes.
+    /// Services opened for it; they undo their changes when it leaves.
     opened: BTreeMap<&'static str, Box<dyn Opened>>,
-    /// When it last gave a heartbeat.
+    /// When it last sent a heartbeat.
     heard: Instant,
-    /// When it last had a test or asked a service.
+    /// When it last had a test or used a service.
     used: Instant,
 }
 
@@ -123,7 +123,7 @@ impl Client<'_> {
         self.finish(Some("the agent was stopped".into()))
     }
 
-    /// Ends a test that is done or has had its time; false when a client without one has stayed too long.
+    /// Ends a test that is finished or exceeds its time; false if a client without a test exceeds the idle time.
     fn go_on(&mut self, limits: &Limits) -> Result<bool, ControlError> {
         let Some(test) = &self.test else {
             return Ok(self.used.elapsed().as_secs_f64() <= limits.idle_s);
@@ -182,7 +182,7 @@ impl Client<'_> {
 
     fn ask(&mut self, name: &str, request: Value) -> Result<(), ControlError> {
         let answer = self.asked(name, request);
-        // It may have taken its time, in which the client's heartbeats were not read.
+        // The request may have taken long, while the client's heartbeats were not read.
         (self.heard, self.used) = (Instant::now(), Instant::now());
         self.sender.send(&answer.map_or_else(FromAgent::Error, FromAgent::Answer))
     }

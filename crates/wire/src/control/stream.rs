@@ -20,11 +20,11 @@ const RETRY_MS: libc::c_int = 1000;
 /// Both directions of a stream. The descriptors are non-blocking; time is kept by poll(2).
 #[derive(Debug)]
 pub struct Stream {
-    /// Where the other end's bytes come from.
+    /// The direction from the other end.
     pub(super) read: End,
-    /// Where ours go.
+    /// The direction to the other end.
     pub(super) write: End,
-    /// How the other end is called in messages.
+    /// Name of the other end in messages.
     pub(super) peer: String,
 }
 
@@ -39,7 +39,7 @@ impl Stream {
     /// The kernel refuses a second descriptor or an option.
     pub fn tcp(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
-        // An older kernel does not have it: silence is borne for longer than most links are down.
+        // An older kernel does not have it: the silence limit is longer than most links are down.
         let _ = options::set(stream.as_fd(), libc::IPPROTO_TCP, RTO_MAX_MS, &RETRY_MS, "TCP_RTO_MAX_MS", RETRY_MS);
         let peer = stream.peer_addr()?.to_string();
         let write = OwnedFd::from(stream.try_clone()?);
@@ -59,7 +59,7 @@ impl Stream {
     }
 
     /// Starts a command whose stdin and stdout are the stream, such as `netcliff agent --stdio`, or an ssh that runs it elsewhere. The
-    /// command leaves when the stream is dropped.
+    /// command exits when the stream is dropped.
     ///
     /// # Errors
     /// It cannot be run.
@@ -72,7 +72,7 @@ impl Stream {
 }
 
 impl End {
-    /// Reads what is there, waiting until `deadline`; `None`: nothing came. `Some(0)`: the end.
+    /// Reads what has arrived, waiting until `deadline`; `None` if nothing has, `Some(0)` at the end of the stream.
     pub(super) fn read(&mut self, buffer: &mut [u8], deadline: Instant) -> io::Result<Option<usize>> {
         loop {
             match self.0.read(buffer) {
@@ -88,7 +88,7 @@ impl End {
         }
     }
 
-    /// Writes all of it; false: not before `deadline`.
+    /// Writes all of it; false if that takes beyond `deadline`.
     pub(super) fn write_all(&mut self, mut bytes: &[u8], deadline: Instant) -> io::Result<bool> {
         while !bytes.is_empty() {
             match self.0.write(bytes) {

@@ -60,7 +60,7 @@ impl Account {
         }
     }
 
-    /// Takes note of a frame that came at [ns of `CLOCK_MONOTONIC`].
+    /// Counts a frame that arrived at [ns of `CLOCK_MONOTONIC`].
     #[inline]
     pub fn take(&mut self, templates: &Templates, frame: &[u8], at_ns: u64) {
         let label = match templates.parse(frame, self.tag, at_ns) {

@@ -93,7 +93,7 @@ pub fn link_bytes(vlan: bool) -> usize {
     ETHERNET_BYTES + usize::from(vlan) * VLAN_BYTES + FCS_BYTES
 }
 
-/// What a frame says about itself.
+/// The label of a frame: its stream, its place in the trial and its send time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Label {
     /// Which flow.
@@ -104,12 +104,12 @@ pub struct Label {
     pub sent_ns: u64,
 }
 
-/// What a received frame turned out to be.
+/// Classification of a received frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parsed {
-    /// One of ours, whole.
+    /// A frame of this run, intact.
     Ours(Label),
-    /// One of ours, but not as it was sent.
+    /// A frame of this run that was modified on the way.
     Corrupt,
     /// Another run's or program's.
     Foreign,
@@ -156,7 +156,7 @@ impl Templates {
                 let (kept, checksum) = bytes.split_at(prefix - 2);
                 prefixes.extend_from_slice(kept);
                 // The library's checksum is over a zero label; without one IPv4 receivers skip the check, as behind a
-                // NIC that made it. IPv6 has no such way out.
+                // NIC that verified it. IPv6 requires one.
                 sums.extend(ipv6.then(|| u32::from(!u16::from_be_bytes([checksum[0], checksum[1]]))));
                 prefixes.extend_from_slice(&[0, 0]);
             }

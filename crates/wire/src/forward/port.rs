@@ -25,7 +25,7 @@ pub trait Sender: Send {
     /// The port is unusable (down, removed).
     fn kick(&mut self) -> Result<SendOutcome, WireError>;
 
-    /// What sends.
+    /// The send method in use.
     fn sending(&self) -> Sending;
 
     /// Whether the port can send at this moment.
@@ -48,10 +48,10 @@ pub trait Receiver: Send {
     /// Frames that arrived and found the ring full, since the last call.
     ///
     /// # Errors
-    /// The port went down or away since, or the kernel does not tell.
+    /// The port went down or away since, or the kernel does not report.
     fn missed(&mut self) -> Result<u64, WireError>;
 
-    /// What takes frames in.
+    /// The receive method in use.
     fn receiving(&self) -> Receiving;
 
     /// Whether something can arrive at this moment.
@@ -63,12 +63,12 @@ pub trait Receiver: Send {
     }
 }
 
-/// When a frame came.
+/// Time stamp of a received frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stamp {
-    /// Of the kernel's receive path [ns of `CLOCK_REALTIME`].
+    /// By the kernel's receive path [ns of `CLOCK_REALTIME`].
     Realtime(u64),
-    /// Of an XDP program [ns of `CLOCK_MONOTONIC`].
+    /// By an XDP program [ns of `CLOCK_MONOTONIC`].
     Monotonic(u64),
 }
 
@@ -134,8 +134,8 @@ impl ReceiveBy {
         }
     }
 
-    /// Where the program may run, best first. The driver of a virtual link has to be asked for: that of a veth would take the
-    /// frames in on the CPU of whoever sends them, the device under test.
+    /// Where the program may run, best first. The driver of a virtual link is used on request only: a veth's receives frames
+    /// on the CPU of their sender, the device under test.
     fn modes(self, is_virtual: bool) -> &'static [Mode] {
         match self {
             Self::XdpNative => &[Mode::Native],
@@ -210,7 +210,7 @@ pub fn open_receiver(by: ReceiveBy, interface: &str, longest: usize) -> Result<O
     open_receiver_beside(by, interface, longest, None)
 }
 
-/// The same at a port whose sender may have lent what it takes.
+/// The same at a port whose sender may share its memory.
 pub(super) fn open_receiver_beside(
     by: ReceiveBy,
     interface: &str,
@@ -234,7 +234,7 @@ pub struct OpenSender {
     pub sender: Box<dyn Sender>,
     /// Why AF_XDP was not available.
     pub not_xdp: Option<WireError>,
-    /// For a receiver at the same port, if that was asked for.
+    /// Shared memory for a receiver at the same port, if requested.
     pub(super) lent: Option<SharedUmem>,
 }
 
@@ -252,7 +252,7 @@ pub fn open_sender(by: SendBy, interface: &str, filler: &[u8], max_burst: usize)
     open_sender_beside(by, interface, filler, max_burst, None)
 }
 
-/// The same at a port that also takes in, by AF_XDP, frames of up to so many bytes without FCS.
+/// The same at a port that also receives, by AF_XDP, frames of up to `received` bytes without FCS.
 pub(super) fn open_sender_beside(
     by: SendBy,
     interface: &str,

@@ -1,4 +1,4 @@
-//! A trial: so many frames at a constant rate, and what became of them.
+//! A trial: frames at a constant rate, and what became of each.
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -51,7 +51,7 @@ pub struct Port {
     pub interface: String,
 }
 
-/// Which load, for how long.
+/// The load of a trial and its duration.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Trial {
     /// Frames a second in each direction.
@@ -64,18 +64,18 @@ pub struct Trial {
     pub max_burst: usize,
     /// When the tagged frame leaves, from the start \[s\].
     pub tagged_at_s: Option<f64>,
-    /// So many frames, as fast as they can be handed over, instead of a rate and a time.
+    /// Number of frames to send as fast as they can be handed over, instead of a rate and a time.
     pub burst: Option<u64>,
 }
 
-/// What a trial gave.
+/// The result of a trial.
 #[derive(Debug, Clone)]
 pub struct TrialReport {
     /// One a direction.
     pub directions: Vec<DirectionReport>,
     /// From the first to the last frame's schedule \[s\].
     pub duration_s: f64,
-    /// Why the trial says nothing about the device, if so.
+    /// Why the trial is void (RFC 9971), if it is.
     pub void: Option<Void>,
     /// The stop flag ended it.
     pub stopped: bool,
@@ -88,9 +88,9 @@ pub struct DirectionReport {
     pub intended: u64,
     /// Frames handed to the port.
     pub sent: u64,
-    /// What the port said of them.
+    /// Their outcomes as the port reports them.
     pub kicked: SendOutcome,
-    /// What came.
+    /// Arrivals at the sink.
     pub arrived: Arrived,
     /// Frames that arrived and found the sink's ring full.
     pub missed: u64,
@@ -102,16 +102,16 @@ pub struct DirectionReport {
     pub latency: Latency,
     /// The tagged frame's \[s\], by the clocks of sender and sink.
     pub tagged_s: Option<f64>,
-    /// How far latencies may be off by bringing those clocks together \[s\], as seen in this trial.
+    /// Uncertainty of latencies from relating those clocks \[s\], measured in this trial.
     pub uncertainty_s: f64,
-    /// What kernel or hardware said of the tagged frame, if they were asked, it was sent and it came.
+    /// Latencies of the tagged frame by kernel or hardware stamps, if requested and if the frame was sent and arrived.
     pub stamped: Option<Stamped>,
     /// From the first to the last frame's leaving \[s\].
     pub sending_s: f64,
 }
 
 impl DirectionReport {
-    /// Frames sent that did not come whole.
+    /// Frames sent that did not arrive intact.
     pub fn lost(&self) -> u64 {
         self.sent.saturating_sub(self.arrived.frames)
     }
@@ -168,8 +168,8 @@ impl Bench {
     /// namespaces, so it should be one of its own.
     ///
     /// # Errors
-    /// A namespace or interface does not exist or has no carrier, a profile cannot be, a port cannot stamp as asked for, or
-    /// the kernel refuses.
+    /// A namespace or interface does not exist or has no carrier, a profile is invalid, a port does not offer the stamps
+    /// requested, or the kernel refuses.
     pub fn open(directions: &[Direction], by: By, max_burst: usize, placement: &Placement) -> Result<Self, WireError> {
         let by = by.checked()?;
         placement.enter()?;
@@ -208,7 +208,7 @@ impl Bench {
     /// Runs a trial.
     ///
     /// # Errors
-    /// A setting cannot be, or a port went away: the trial is void.
+    /// A setting is invalid, or a port was removed: the trial is void.
     pub fn run(&mut self, trial: &Trial, stop: &AtomicBool) -> Result<TrialReport, WireError> {
         let frames = check(trial)?;
         self.tag = self.tag.wrapping_add(1);
@@ -262,14 +262,14 @@ impl Lane {
         self.receiver.check()
     }
 
-    /// Throws away what an earlier trial left.
+    /// Discards frames left from an earlier trial.
     fn drain(&mut self) -> Result<(), WireError> {
         while self.receiver.poll(1024, &mut |_, _| {})? > 0 {}
         self.receiver.missed()?;
         Ok(())
     }
 
-    /// Makes ready for the stamps of the tagged frame, if there will be one.
+    /// Prepares for the stamps of the tagged frame, if there will be one.
     fn expect(&mut self, tag: u16, tagged: Option<u64>) -> Result<(), WireError> {
         let Some((tags, sequence)) = self.tags.as_mut().zip(tagged) else { return Ok(()) };
         tags.begin(&self.templates, tag, sequence)

@@ -1,8 +1,8 @@
 //! Times that kernel or hardware put on a trial's tagged frame (RFC 2544 26.2).
 //!
-//! That frame goes through a packet socket of its own, which the kernel tells when it left (`SO_TIMESTAMPING`, the socket's
-//! error queue), and a packet socket whose filter lets only that frame pass says when it came. All other frames go and come as
-//! ever, so that a trial costs nothing more but for the kernel's clock reads at each interface.
+//! That frame is sent through a packet socket of its own, which reports when it left (`SO_TIMESTAMPING`, the socket's error
+//! queue), and a packet socket whose filter passes only that frame reports when it arrived. All other frames take the usual
+//! path: a trial costs no more than the kernel's clock reads at each interface.
 //!
 //! | clock | from | to |
 //! | --- | --- | --- |
@@ -55,7 +55,7 @@ pub enum End {
 }
 
 impl Stamps {
-    /// Whether a port can give them.
+    /// Checks whether a port offers them.
     ///
     /// # Errors
     /// It cannot, or the kernel does not say; with what it offers.
@@ -83,7 +83,7 @@ impl Stamps {
     }
 }
 
-/// Latencies of a trial's tagged frame, which came. What no stamp came back for is absent.
+/// Latencies of a trial's tagged frame, which arrived; None where a stamp is missing.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Stamped {
     /// From before the frame was written (s).
@@ -92,14 +92,14 @@ pub struct Stamped {
     pub kernel_s: Option<f64>,
     /// By the devices' stamps (s).
     pub hardware_s: Option<f64>,
-    /// How far `hardware_s` may be off by bringing two devices' clocks together (s); 0 where both ports share a clock.
+    /// Uncertainty of `hardware_s` from relating two devices' clocks (s); 0 where both ports share a clock.
     pub uncertainty_s: Option<f64>,
     /// What was requested and did not come back.
     pub absent: Absent,
 }
 
 impl Stamped {
-    /// By the clock asked for (s).
+    /// By the clock requested (s).
     pub fn by(&self, stamps: Stamps) -> Option<f64> {
         match stamps {
             Stamps::Application => self.application_s,

@@ -16,7 +16,7 @@ const GRACE_NS: u64 = 10_000_000;
 /// for the start is that long.
 const SPIN_NS: u64 = 2_000_000;
 
-/// What is known of a run while it lasts.
+/// The state of a run.
 struct Run<'a> {
     config: &'a GeneratorConfig,
     span: Span,
@@ -34,7 +34,7 @@ struct Run<'a> {
     last_kick_ns: Option<u64>,
     slots: Vec<SentSlot>,
     stalls: Vec<Gap>,
-    /// The last look at the clock since which it has not slept.
+    /// The last clock read, if the thread has not slept since.
     awake_ns: Option<u64>,
     /// Intended times of the frames of the kick under way.
     staged: Vec<u64>,
@@ -84,7 +84,7 @@ pub(super) fn follow(
     Ok(run.report(times.peek().copied(), stopped)?)
 }
 
-/// True: it slept.
+/// Waits for a part of `ns`; true if it slept.
 fn wait(ns: u64) -> bool {
     if ns > SPIN_NS {
         std::thread::sleep(std::time::Duration::from_nanos((ns - SPIN_NS).min(20_000_000)));
@@ -118,7 +118,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Notes a look at the clock, and the stall since the one before, if it was one.
+    /// Records a clock read, and a stall if the one before is more than [`STALL_NS`] ago.
     #[inline]
     fn look(&mut self, now: u64) {
         self.config.heartbeat.beat(now);

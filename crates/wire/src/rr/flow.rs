@@ -1,4 +1,4 @@
-//! What one flow of the near end has in common with all: its window, its counts, how an answer is read.
+//! A flow of the near end, closed or open loop: its window, its counts, how it reads an answer.
 
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ pub(super) struct Flow<'a> {
     counters: Option<Counters>,
     opened: Option<Used>,
     closed: Option<Used>,
-    /// Where others see what it has counted so far.
+    /// Cell that shows its counts so far to other threads.
     shown: Option<&'a Cell>,
 }
 
@@ -103,7 +103,7 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// Counts the one-way delays of an answer that tells them.
+    /// Counts the one-way delays of an answer that holds time stamps.
     #[inline]
     pub(super) fn one_way(&mut self, answer: &[u8], sent_ns: u64, received_ns: u64) {
         if answer.len() >= STAMPED_BYTES {

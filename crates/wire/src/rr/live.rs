@@ -1,4 +1,4 @@
-//! What is answered while a test runs: [`Interval`].
+//! Transactions while a test runs: [`Interval`].
 //!
 //! Each flow writes what it has counted into a cell of its own, a few stores into its own cache lines and no call; the thread that
 //! opens and closes the window reads them. Where no intervals are wanted there are no cells.
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::ticks::{Tick, Ticks};
 
-/// What all flows had answered in a part of the open window.
+/// Transactions of all flows in an interval of the open window.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
     /// When it began, since the window opened (s).
@@ -33,12 +33,12 @@ impl Interval {
     }
 }
 
-/// Who hears of intervals, and how long they are.
+/// The receiver of intervals, and their length.
 #[derive(Clone, Copy)]
 pub struct Intervals<'a> {
     /// Length of an interval.
     pub every: Duration,
-    /// Is told of each right after it, by the thread that closes the window: it must not wait.
+    /// Called right after each by the thread that closes the window: it must not wait.
     pub told: &'a (dyn Fn(Interval) + Sync),
 }
 
@@ -71,14 +71,14 @@ impl Cell {
         }
     }
 
-    /// Notes all that were given up so far.
+    /// Sets the number of timeouts so far.
     #[inline]
     pub(super) fn gave_up(&self, timeouts: u64) {
         self.timeouts.store(timeouts, Ordering::Relaxed);
     }
 }
 
-/// All flows at a time.
+/// Totals of all flows at one time.
 #[derive(Debug, Clone, Copy, Default)]
 struct Totals {
     transactions: u64,
@@ -106,14 +106,14 @@ impl<'a> IntervalReader<'a> {
         self.ticks.due_ns()
     }
 
-    /// Tells of the interval that has ended by now, if one has.
+    /// Reports the interval that has ended by now, if one has.
     pub(super) fn look(&mut self, now_ns: u64) {
         if let Some(tick) = self.ticks.passed(now_ns) {
             self.tell(tick);
         }
     }
 
-    /// Tells of what is left as the window closes, unless it is next to nothing.
+    /// Reports the rest of the window as it closes, unless it is negligible.
     pub(super) fn rest(mut self, now_ns: u64) {
         if let Some(tick) = self.ticks.rest(now_ns) {
             self.tell(tick);

@@ -1,4 +1,4 @@
-//! The asking end: a thread a flow, one window for all, and what came of it.
+//! The requesting end: a thread a flow, one window for all, and the results.
 
 mod summary;
 
@@ -27,7 +27,7 @@ use crate::thread::{self as place, Placement};
 
 /// From the last connection to the first request.
 const LEAD_NS: u64 = 5_000_000;
-/// How often the run looks whether it shall end.
+/// How often the run checks whether to end.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Where a flow finds its far end.
@@ -39,7 +39,7 @@ pub enum Target {
     Pair(UnixStream),
 }
 
-/// The far end, to be asked for its totals as the window opens and closes; `None`: it is gone.
+/// Reads the far end's totals as the window opens and closes; `None` if it is gone.
 pub type Far<'a> = dyn FnMut() -> Option<ServerCount> + 'a;
 
 /// What a run needs beside its settings.
@@ -47,11 +47,11 @@ pub type Far<'a> = dyn FnMut() -> Option<ServerCount> + 'a;
 pub struct Near<'a> {
     /// A target for each flow.
     pub targets: Vec<Target>,
-    /// What the far end has to be shown.
+    /// The token that flows have to prove to the far end.
     pub token: Token,
     /// Where the flows' threads run; its CPU where the settings have no list.
     pub placement: Placement,
-    /// Between which ends, in words.
+    /// The two ends, in words.
     pub path: String,
     /// True where the far end reads the same monotonic clock.
     pub same_clock: bool,
@@ -61,11 +61,11 @@ pub struct Near<'a> {
     pub stop: &'a AtomicBool,
     /// Set when the far end is gone.
     pub gone: Option<Arc<AtomicBool>>,
-    /// Who is told what is answered while it runs.
+    /// The receiver of intervals while it runs.
     pub intervals: Option<Intervals<'a>>,
 }
 
-/// Everything measured, before it is summed up.
+/// Everything measured, before it is summarised.
 struct Measured {
     window: Window,
     closed_ns: u64,
@@ -77,7 +77,7 @@ struct Measured {
     stopped: Option<&'static str>,
 }
 
-/// Runs the asking end through warm-up and window.
+/// Runs the requesting end through warm-up and window.
 ///
 /// # Errors
 /// A setting is out of range, or a flow cannot be placed or connected. What fails later makes the report partial.
@@ -199,7 +199,7 @@ fn watch(
         } else if near.gone.as_ref().is_some_and(|gone| gone.load(Ordering::Relaxed)) {
             Some("the far end is gone")
         } else if all_ended() {
-            // Each flow says why.
+            // Each flow reports why.
             Some("all flows ended")
         } else {
             None

@@ -112,7 +112,7 @@ impl Loop<'_, '_, '_> {
         Ok(true)
     }
 
-    /// Takes what answers are there; true if there was one.
+    /// Reads the answers that have arrived; true if there was one.
     fn take(&mut self) -> Result<bool, String> {
         let response = self.flow.settings.response_bytes;
         let got = self.socket.try_recv(&mut self.buffer[self.have..]);
@@ -147,7 +147,7 @@ impl Loop<'_, '_, '_> {
         Ok(true)
     }
 
-    /// Counts what was due in the window, and by now, and was not sent: with the rate that was asked for it is lost too.
+    /// Counts the requests that were due in the window by now and were not sent: at the configured rate they are lost, too.
     fn never_left(&mut self, dues: Dues<'_>) {
         let (window, now_ns) = (self.flow.window, clock::monotonic_ns());
         let due = dues.take_while(|due_ns| *due_ns < now_ns && *due_ns < window.closes_ns);
@@ -169,7 +169,7 @@ impl Loop<'_, '_, '_> {
         }
     }
 
-    /// Gives up what was sent before then.
+    /// Gives up the requests sent before `before_ns`; those due in the window count as timeouts.
     fn give_up(&mut self, before_ns: u64) {
         while self.waiting.front().is_some_and(|asked| asked.sent_ns < before_ns) {
             if let Some(asked) = self.waiting.pop_front() {

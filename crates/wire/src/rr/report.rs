@@ -87,7 +87,7 @@ pub struct Cost {
 pub struct HostTicks {
     /// The near end's host.
     pub near: Vec<SystemShares>,
-    /// The far end's, where it is another and tells it.
+    /// The far end's, if it is another host and reports them.
     pub far: Vec<SystemShares>,
 }
 
@@ -150,7 +150,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// What was to be asked: transactions, requests without an answer, requests that never left.
+    /// Requests that were due: transactions, requests without an answer, requests that never left.
     pub fn asked(&self) -> u64 {
         self.transactions + self.timeouts + self.unsent
     }

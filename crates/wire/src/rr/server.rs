@@ -25,8 +25,8 @@ use crate::far_meter::FarMeter;
 use crate::thread::{self as place, Placement};
 use crate::transfer::hardware::{Counters, Hardware};
 
-/// Connections that have not yet proved their token, beside those that are expected; for another one of the host that has most of them has
-/// to go.
+/// Connections that have not yet proved their token, beside those that are expected; beyond that, one of the host with most of them is
+/// closed.
 const MOST_PENDING: usize = 32;
 
 /// A running answering end. Dropping it ends its threads.
@@ -39,7 +39,7 @@ pub struct Server {
     meter: Option<ProcfsMeter>,
     /// As of the last count.
     stamp: Option<SystemStamp>,
-    /// Where it was asked for.
+    /// The exact CPU meter, if requested.
     exact: Option<FarMeter>,
 }
 
@@ -52,7 +52,7 @@ struct Tally {
     stop: Arc<AtomicBool>,
     responses: AtomicU64,
     refused: AtomicU64,
-    /// The next connection of each flow that is let in: no proof is good twice.
+    /// Number of the next connection to admit of each flow: no proof is valid twice.
     next: Vec<AtomicU64>,
     threads: Mutex<Threads>,
 }
@@ -226,12 +226,12 @@ impl Tally {
         Placement { cpu, ..self.placement.clone() }
     }
 
-    /// The flow whose next connection has shown this; None, and counted, for all else.
+    /// The flow whose next connection this proof admits; None, and counted as refused, for all else.
     fn lets_in(&self, shown: &[u8]) -> Option<usize> {
         let joins = |proven: Proven| {
             let flow = proven.flow as usize;
             let (next, after) = (self.next.get(flow)?, proven.number.checked_add(1)?);
-            // One proof seen by two acceptors is let in by one of them.
+            // A proof seen by two acceptors is admitted by one of them.
             (next.fetch_max(after, Ordering::AcqRel) < after).then_some(flow)
         };
         let flow = self.token.proven(Purpose::Join, shown).and_then(joins);
@@ -257,7 +257,7 @@ impl Tally {
         threads.ended_ns += clock::thread_cpu_ns(id).unwrap_or(0);
     }
 
-    /// None where a thread has no counters, or where there is none to tell.
+    /// Of all threads; None if one has no counters, or if no thread runs.
     fn hardware(&self) -> Option<Hardware> {
         let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         let running: Option<Vec<Hardware>> = threads.running.iter().map(Thread::hardware).collect();
@@ -278,7 +278,7 @@ enum Bound {
 }
 
 fn bind(settings: &Settings, ip: IpAddr, placement: &Placement) -> Result<Bound, WireError> {
-    // A flow that could not be placed later would only be gone.
+    // Checked here, since a flow that could not be placed later would just be missing.
     place::check_cpus(settings.server_cpus.iter().copied())?;
     // CPU and priority are for the threads that serve.
     Placement { netns: placement.netns.clone(), ..Placement::default() }.enter()?;

@@ -125,7 +125,7 @@ impl Settings {
         })
     }
 
-    /// Checks every setting: an agent believes nothing it is sent.
+    /// Checks every setting: an agent trusts nothing it receives.
     ///
     /// # Errors
     /// The first one out of its range, with the accepted form.

@@ -14,9 +14,9 @@ use nix::sys::time::{TimeSpec, TimeVal, TimeValLike};
 use super::settings::Receive;
 use crate::error::WireError;
 
-/// A waiting end looks so often whether it shall stop.
+/// How often a waiting end checks whether to stop.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// Empty polls between two such looks of a spinning end.
+/// Empty polls between two such checks of a spinning end.
 const SPINS_A_GLANCE: u32 = 256;
 
 /// A flow's socket with what ends it.
@@ -27,10 +27,10 @@ pub(super) struct Socket {
     stop: Arc<AtomicBool>,
 }
 
-/// What a wait brought.
+/// The result of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Got {
-    /// So many bytes.
+    /// Bytes received.
     Bytes(usize),
     /// Nothing yet.
     Nothing,
@@ -57,7 +57,7 @@ impl Socket {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Waits for bytes at most a glance, in the way asked for.
+    /// Waits for bytes in the configured way, at most [`POLL_INTERVAL`] or [`SPINS_A_GLANCE`] polls.
     #[inline]
     pub(super) fn recv(&self, buffer: &mut [u8]) -> io::Result<Got> {
         match self.receive {
@@ -74,7 +74,7 @@ impl Socket {
         }
     }
 
-    /// What is there now.
+    /// Receives without waiting.
     #[inline]
     pub(super) fn try_recv(&self, buffer: &mut [u8]) -> io::Result<Got> {
         self.take(buffer, MsgFlags::MSG_DONTWAIT)
@@ -90,7 +90,7 @@ impl Socket {
         }
     }
 
-    /// Sends all of it; false: it was stopped meanwhile.
+    /// Sends all of it; false if it was stopped meanwhile.
     #[inline]
     pub(super) fn send(&self, mut bytes: &[u8]) -> io::Result<bool> {
         while !bytes.is_empty() {

@@ -74,7 +74,7 @@ impl Measurement {
         }
     }
 
-    /// What is known so far.
+    /// The report as of now.
     pub(super) fn report(&self) -> SinkReport {
         self.report.clone()
     }

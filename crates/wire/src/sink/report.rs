@@ -30,7 +30,7 @@ pub struct SinkReport {
     /// Highest sequence number read.
     pub highest_sequence: Option<u64>,
     /// Packets the socket dropped over the whole run (its buffer was full); `None` if the kernel
-    /// does not tell.
+    /// does not report.
     pub socket_drops: Option<u64>,
     /// Of these, how many between the first packet read of the window and the first behind it.
     pub window_socket_drops: Option<u64>,

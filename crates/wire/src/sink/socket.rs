@@ -1,4 +1,4 @@
-//! The sink's socket and what the kernel tells about it.
+//! The sink's socket and what the kernel reports about it.
 
 use std::net::UdpSocket;
 
@@ -8,7 +8,7 @@ use nix::sys::time::{TimeVal, TimeValLike};
 use super::SinkConfig;
 use crate::error::WireError;
 
-/// How long a blocking read waits before it looks at the stop flag \[ns\].
+/// How long a blocking read waits before it checks the stop flag \[ns\].
 pub(super) const TIMEOUT_NS: u64 = 50_000_000;
 
 /// Binds the socket with everything the configuration asks for.

@@ -9,7 +9,7 @@ use crate::error::WireError;
 
 /// Longest work on one packet \[s\].
 const LONGEST_S: f64 = 0.1;
-/// Time between two beats of a long work \[s\]: a fifth of the shortest pause told, and a clock read a thousandth of it.
+/// Time between two beats of a long work \[s\]: a fifth of the shortest pause reported, and a clock read a thousandth of it.
 const BEAT_S: f64 = 50e-6;
 
 /// The application.
@@ -40,7 +40,7 @@ pub enum Work {
 }
 
 impl Work {
-    /// The application that does this work, and tells `heartbeat` meanwhile that it lives.
+    /// The application that does this work, and beats `heartbeat` meanwhile.
     ///
     /// # Errors
     /// The time is negative, not a number, or more than 0.1 s.

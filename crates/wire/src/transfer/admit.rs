@@ -1,4 +1,4 @@
-//! Lets the near end's connections in: each proves the token and says which flow it is.
+//! Admits the near end's connections: each proves the token and names its flow.
 
 use std::io;
 use std::net::TcpListener;
@@ -15,18 +15,18 @@ use crate::pending::Pending;
 /// How long a connection may take to prove it.
 const GREETING_TIME: Duration = Duration::from_secs(2);
 
-/// Connections that have not yet proved it, beside those that are expected; for another one of the host that has most of them has to go.
+/// Connections that have not yet proved it, beside those that are expected; beyond that, one of the host with most of them is closed.
 const MOST_PENDING: usize = 32;
 
-/// How often it is looked whether to stop (ms).
+/// How often it checks whether to stop (ms).
 const GLANCE_MS: u16 = 50;
 
-/// What a connection of flow `flow` shows first.
+/// The proof that a connection of flow `flow` sends first.
 pub(super) fn greeting(token: &Token, flow: usize) -> [u8; Token::PROOF_BYTES] {
     token.proof(Purpose::Join, Proven { flow: flow as u32, number: 0 })
 }
 
-/// Accepts until every flow has its connection, the deadline passes, or it is stopped; then nobody is let in any more.
+/// Accepts until every flow has its connection, the deadline passes, or it is stopped; then no connection is admitted any more.
 pub(super) fn admit(
     listener: &TcpListener,
     token: &Token,

@@ -27,9 +27,9 @@ pub(super) struct Shared<'a> {
     pub spans: Spans,
     pub gate: Gate,
     pub phase: Phase,
-    /// How far each end is, where somebody wants to know it meanwhile.
+    /// Bytes moved by each end so far, if intervals are requested.
     pub live: Cells,
-    /// For UDP, where nothing else says it: this flow's sender is through.
+    /// For UDP, where nothing else shows it: this flow's sender is through.
     pub over: Vec<AtomicBool>,
     /// The other ends are elsewhere; set when they are gone.
     pub other_half: Option<&'a AtomicBool>,
@@ -76,7 +76,7 @@ pub(super) struct Played {
 }
 
 impl Played {
-    /// The reason to tell: a receiver's failure first, since it breaks the sender too.
+    /// The reason to report: a receiver's failure first, since it breaks the sender too.
     pub(super) fn cut_short(&self, sends: impl Fn(usize) -> bool) -> Option<String> {
         let failure = |sender: bool| {
             let ends = self.sides.iter().enumerate().filter(|(place, _)| sends(*place) == sender);
@@ -121,7 +121,7 @@ pub(super) fn play(
     if spans.warm_up_ns == 0 {
         shared.phase.set(1);
     }
-    // Before the ends: what is not available is told before anything runs.
+    // Before the ends: what is not available is reported before anything runs.
     let tcp = matches!(settings.channel, Channel::Tcp { .. });
     let sampler = (tcp && ends.iter().any(|(_, sender)| *sender)).then(Sampler::start).transpose()?;
     let (brought, mut samples, stopped) = thread::scope(|scope| {
@@ -247,7 +247,7 @@ fn at_work(shared: &Shared<'_>, part: Part<'_>, leads: bool, events: &mpsc::Send
     Ok(Some(vec![(end, in_force(shared.settings, sender, &channel))]))
 }
 
-/// Gives the conductor a TCP socket: a sender's is asked for TCP_INFO, and any may have to be ended.
+/// Gives the conductor a TCP socket: a sender's is sampled for TCP_INFO, and any may have to be ended.
 pub(super) fn show(
     shared: &Shared<'_>,
     flow: usize,
@@ -257,7 +257,7 @@ pub(super) fn show(
 ) -> Result<(), WireError> {
     if matches!(shared.settings.channel, Channel::Tcp { .. }) {
         let socket = channel.try_clone().map_err(|e| WireError::system("duplicate a socket", e))?;
-        // Nobody hears it once the conductor is through.
+        // Not received once the conductor has ended.
         let _ = events.send(Event::Socket { flow, sender, socket });
     }
     Ok(())
@@ -288,7 +288,7 @@ pub(super) fn await_go(channel: &OwnedFd) -> Result<(), WireError> {
     }
 }
 
-/// What moves an end's bytes; one that does not wait leaves that to whoever asks it.
+/// The data path of an end; without `waits` it does not block, and the caller waits.
 pub(super) fn mover<'a>(
     shared: &'a Shared<'_>,
     flow: usize,

@@ -1,4 +1,4 @@
-//! Turns the phases.
+//! Moves a transfer from phase to phase.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use crate::clock;
 const EMPTYING_NS: u64 = 2_000_000_000;
 /// How long ends that have something to move may take to notice that it is given up (ns).
 const LEAVING_NS: u64 = 300_000_000;
-/// How often the conductor looks whether it was asked to stop (ns).
+/// How often the conductor checks whether to stop (ns).
 const LOOK_NS: u64 = 50_000_000;
 
-/// What an end tells the conductor.
+/// What an end reports to the conductor.
 pub(super) enum Event {
     /// An end's TCP socket.
     Socket { flow: usize, sender: bool, socket: OwnedFd },
@@ -31,7 +31,7 @@ pub(super) enum Event {
     Through { leads: bool, failed: bool },
 }
 
-/// Tells the conductor on drop that an end is through, also when it panicked.
+/// Reports to the conductor on drop that an end is through, also when it panicked.
 pub(super) struct Farewell<'a> {
     pub events: &'a mpsc::Sender<Event>,
     pub leads: bool,
@@ -40,7 +40,7 @@ pub(super) struct Farewell<'a> {
 
 impl Drop for Farewell<'_> {
     fn drop(&mut self) {
-        // Nobody hears it once the conductor is through.
+        // Not received once the conductor has ended.
         let _ = self.events.send(Event::Through { leads: self.leads, failed: self.failed });
     }
 }
@@ -53,7 +53,7 @@ pub(super) struct Conductor<'a> {
     others: Vec<OwnedFd>,
     leaders_left: usize,
     failed: bool,
-    /// Cuts the open windows into intervals, where somebody wants them.
+    /// Cuts the open windows into intervals, if requested.
     intervals: Option<IntervalReader>,
 }
 
@@ -67,7 +67,7 @@ impl<'a> Conductor<'a> {
     /// Conducts from the first byte to the last window; a reason where it was stopped before.
     pub(super) fn conduct(&mut self, sampler: Option<&Sampler>, watch: &mut dyn Watch) -> Option<String> {
         let spans = self.shared.spans;
-        // All have come: who has a socket to show has shown it.
+        // All ends have arrived: each that has a socket has sent it.
         while let Ok(event) = self.heard.try_recv() {
             self.note(event);
         }
@@ -138,8 +138,8 @@ impl<'a> Conductor<'a> {
         }
     }
 
-    /// Wakes what waits for a socket: it may never answer. It waits itself for a socket whose end is in a call and without a CPU,
-    /// hence only at last.
+    /// Wakes ends that wait for a socket, which may never answer. It blocks itself on a socket whose end is in a call and without
+    /// a CPU, hence is the last resort.
     fn disconnect(&self, sampled: &Sockets) {
         for socket in sampled.iter().flatten().chain(&self.others) {
             // A connection that has ended already needs no end.
@@ -148,7 +148,7 @@ impl<'a> Conductor<'a> {
         self.shared.over.iter().for_each(|over| over.store(true, Ordering::Release));
     }
 
-    /// Waits until a time, or until all leaders are through; a reason when it was asked to stop.
+    /// Waits until a time, or until all leaders are through; a reason if it was stopped.
     fn wait(&mut self, until_ns: Option<u64>, sampler: Option<&Sampler>, watch: &mut dyn Watch) -> Option<String> {
         loop {
             let now_ns = clock::monotonic_ns();

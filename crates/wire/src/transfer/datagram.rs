@@ -41,7 +41,7 @@ pub struct Datagrams {
     /// ICMP messages (port or host unreachable) that earlier datagrams had met.
     #[serde(default)]
     pub unreachable: u64,
-    /// Arrived and dropped, since the receiver's socket had no room; None where its kernel does not tell.
+    /// Arrived and dropped, since the receiver's socket had no room; None where its kernel does not report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropped: Option<u64>,
 }
@@ -53,7 +53,7 @@ const END_MARK: u64 = u64::MAX;
 /// What ICMP says of a port or a host.
 const UNREACHABLE: [c_int; 2] = [libc::ECONNREFUSED, libc::EHOSTUNREACH];
 
-/// ICMP says that a datagram did not arrive; the socket tells it at the next call.
+/// ICMP says that a datagram did not arrive; the socket reports it at the next call.
 fn is_unreachable(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|number| UNREACHABLE.contains(&number))
 }

@@ -74,12 +74,12 @@ pub(super) trait DataPath {
         None
     }
 
-    /// Tells the other end that nothing more comes, where the channel does not; after how long (ns) it wants to say it again.
+    /// Signals the end of the data, if the channel does not; returns after how long (ns) to signal it again.
     fn say_end(&mut self) -> Option<u64> {
         None
     }
 
-    /// Waits for what is still under way, and says what else it counted.
+    /// Waits for what is still under way, and adds its own counts.
     fn finish(&mut self, _end: &mut End) -> io::Result<()> {
         Ok(())
     }
@@ -125,7 +125,7 @@ pub(super) fn send(
     }
     let end = counted(meter, failure, &mut *mover, "sending", spans)?;
     drop(mover);
-    // Others hold the socket open to ask it questions: the end of the stream has to be said. A pipe has no shutdown.
+    // Other threads hold the socket open to sample it: the end of the stream has to be signalled. A pipe has no shutdown.
     let _ = socket::shutdown(channel.as_raw_fd(), socket::Shutdown::Write);
     Ok(end)
 }
@@ -161,7 +161,7 @@ pub(super) fn receive(
             meter.close()?;
         }
         if (spans.receiver_ends && meter.done()) || phase.is_cut() {
-            // Others hold the socket open: that nothing more is wanted has to be said.
+            // Other threads hold the socket open: that nothing more is read has to be signalled.
             let _ = socket::shutdown(channel.as_raw_fd(), socket::Shutdown::Both);
             break;
         }
@@ -185,12 +185,12 @@ pub(super) fn counted(
     Ok(end)
 }
 
-/// The other end wants nothing more.
+/// True if the error means that the other end has closed.
 pub(super) fn has_left(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset)
 }
 
-/// When the windows are over, what is still under way is not waited for to its end.
+/// True for errors that are no failure once the windows are over: the other end has closed, or a wait timed out.
 pub(super) fn is_cut_off(error: &io::Error) -> bool {
     has_left(error) || error.kind() == ErrorKind::WouldBlock
 }
@@ -215,7 +215,7 @@ pub(super) fn told(action: String, error: io::Error, spans: &Spans) -> String {
 pub(super) struct Reader<'a> {
     channel: BorrowedFd<'a>,
     buffer: Vec<u8>,
-    /// Not in force before the first read: what is said before the transfer is shorter.
+    /// Not in force before the first read: messages before the transfer are shorter.
     low_water_bytes: Option<u32>,
 }
 

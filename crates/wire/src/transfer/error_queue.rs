@@ -1,4 +1,4 @@
-//! A socket's error queue: what the kernel has to say of sends that are over.
+//! A socket's error queue: the kernel's reports on earlier sends.
 
 use std::io;
 use std::mem;
@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use libc::{c_void, sock_extended_err};
 
-/// Takes one message off the queue and tells it; false where there is none.
+/// Takes one message off the queue and passes it to `note`; false where there is none.
 pub(super) fn fetch(channel: BorrowedFd<'_>, mut note: impl FnMut(&sock_extended_err)) -> io::Result<bool> {
     let mut control = [0_u64; 32];
     // SAFETY: all zeros is a valid msghdr: null pointers with lengths of zero.

@@ -95,7 +95,7 @@ impl Kind for TransferKind {
     }
 
     fn told(&self, report: &Value) -> Option<String> {
-        // Looked at where it is: a copy of a long report would be as long.
+        // Read in place: a copy of a long report would be as long.
         let sides = report.pointer("/played/sides")?.as_array()?;
         let bytes: u64 = sides.iter().filter_map(|side| side.pointer("/end/total_bytes")?.as_u64()).sum();
         let flows = if sides.len() == 1 { "1 flow".to_owned() } else { format!("{} flows", sides.len()) };
@@ -184,7 +184,7 @@ impl FarEnd for FarTransfer {
         self.ports.clone()
     }
 
-    /// Only how it stands: the counts come when it is through.
+    /// The status only: the counts follow when it is through.
     fn report(&mut self) -> Result<Value, String> {
         let refused = self.refused.load(Ordering::Relaxed);
         serde_json::to_value(FarReport { refused, ..FarReport::default() }).map_err(|e| e.to_string())
@@ -233,7 +233,7 @@ fn work(
     let recipe = recipe(settings, spans, address);
     let meter = settings.far_meter.then(FarMeter::start);
     let mut host = FarWatch { meter, counts_devices: settings.far_devices, ..FarWatch::default() };
-    // Never set: its client's going is told by `stop`.
+    // Never set: `stop` signals that the client is gone.
     let other_half = AtomicBool::new(false);
     let played = thread::scope(|scope| {
         let parts = match bound {
@@ -289,7 +289,7 @@ fn parts<'a>(settings: &'a Settings, openers: impl Iterator<Item = Opener<'a>>, 
 struct FarWatch {
     from: Option<SystemStamp>,
     shares: Vec<SystemShares>,
-    /// Beside the ticks, where it was asked for.
+    /// Beside the ticks, if requested.
     meter: Option<FarMeter>,
     exact: Option<FarCpu>,
     counts_devices: bool,

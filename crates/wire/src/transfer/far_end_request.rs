@@ -1,4 +1,4 @@
-//! What the near end asks the far end of a transfer to do, as the control channel carries it.
+//! The request of the near end to the far end of a transfer, as the control channel carries it.
 
 use std::net::IpAddr;
 
@@ -131,7 +131,7 @@ impl FarEndRequest {
         Ok(order)
     }
 
-    /// What an agent does not do for a client, whatever the client is.
+    /// Refuses what an agent does for no client, whoever it is.
     pub fn check(&self) -> Result<(), WireError> {
         for (what, bytes) in [("block_bytes", self.block_bytes), ("read_bytes", self.read_bytes)] {
             if !(1..=LARGEST_BLOCK_BYTES).contains(&bytes) {
@@ -180,7 +180,7 @@ impl FarEndRequest {
         Ok(())
     }
 
-    /// What the far end holds (bytes).
+    /// Memory that the far end holds (bytes).
     pub fn memory_bytes(&self) -> u64 {
         let meter = if self.meter { FAR_METER_BYTES } else { 0 };
         let parts = [self.buffer_bytes(), self.file_bytes(), self.report_bytes(), meter];
@@ -195,7 +195,7 @@ impl FarEndRequest {
         self.flows_of_all().saturating_mul(u64::from(self.windows.max(1)))
     }
 
-    /// Of what is counted and told.
+    /// Memory of the counts and of the report (bytes).
     fn report_bytes(&self) -> u64 {
         let windows = self.windows_of_all().saturating_mul(WINDOW_BYTES);
         windows.saturating_add(self.samples_of_all().saturating_mul(SAMPLE_BYTES))

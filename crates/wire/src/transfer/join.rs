@@ -15,7 +15,7 @@ use super::options;
 use crate::control::key::{Proven, Purpose, Token};
 use crate::error::WireError;
 
-/// Between two tries to be let in by datagram.
+/// Interval between two tries to be admitted by datagram.
 const TRY_NS: u64 = 50_000_000;
 
 /// Answers to a datagram that proves the token: one may be lost.
@@ -45,7 +45,7 @@ pub(super) fn listener(recipe: Recipe<'_>, flows: usize) -> Result<TcpListener, 
     Ok(TcpListener::from(socket))
 }
 
-/// The far end of a TCP flow: what `admit` lets in.
+/// The far end of a TCP flow: the connection that `admit` admits.
 pub(super) fn accepted(recipe: Recipe<'_>, flow: usize, admitted: &mpsc::Receiver<OwnedFd>) -> Opened {
     match admitted.recv() {
         Ok(stream) => recipe.finish(stream, true),
@@ -87,7 +87,7 @@ pub(super) fn join(recipe: Recipe<'_>, port: u16, token: &Token, flow: usize, de
     Err(failed(io::Error::new(io::ErrorKind::TimedOut, "no answer: is UDP let through to that host?")))
 }
 
-/// The far end of a UDP flow: waits for who proves the token and takes datagrams from nobody else.
+/// The far end of a UDP flow: waits for a peer that proves the token and takes datagrams from no other.
 pub(super) fn joined(
     recipe: Recipe<'_>,
     socket: UdpSocket,

@@ -1,7 +1,8 @@
-//! What moves while a transfer runs: [`Interval`].
+//! What moves in each interval while a transfer runs: [`Interval`].
 //!
-//! Each end writes how far it is into a cell of its own, a store into its own cache line and no call; the conductor, in its own
-//! thread, reads the cells at the end of each interval. Without a [`super::Watch`] that asks for intervals there are no cells.
+//! Each end writes the bytes it has moved into a cell of its own, a store into its own cache line and no call; the conductor,
+//! in its own thread, reads the cells at the end of each interval. Without a [`super::Watch`] that asks for intervals there are
+//! no cells.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -22,7 +23,7 @@ pub struct Interval {
     pub sent_bytes: Option<u64>,
     /// Bytes that the receivers have read; None: no receiver is here.
     pub received_bytes: Option<u64>,
-    /// Segments that the senders' TCP sent again, as TCP_INFO said last; None: no TCP sender is here, or TCP_INFO said nothing yet.
+    /// Segments that the senders' TCP sent again, by the latest TCP_INFO; None: no TCP sender is here, or TCP_INFO has not been read yet.
     pub retransmissions: Option<u64>,
     /// Smoothed round-trip time, mean of the flows (s), likewise.
     pub rtt_s: Option<f64>,
@@ -62,10 +63,10 @@ impl Cells {
     }
 }
 
-/// What TCP_INFO told last of all flows together.
+/// The latest TCP_INFO of all flows together.
 #[derive(Debug, Default)]
 pub(super) struct Latest {
-    /// Segments sent again when it was asked first.
+    /// Segments sent again at the first sample.
     first: OnceLock<u64>,
     retransmissions: AtomicU64,
     rtt_ns: AtomicU64,
@@ -86,12 +87,12 @@ impl Latest {
     }
 }
 
-/// How far all were at a time.
+/// Totals of all ends at one time.
 #[derive(Debug, Clone, Copy)]
 struct Totals {
     sent: Option<u64>,
     received: Option<u64>,
-    /// None before TCP_INFO told anything.
+    /// None before the first TCP_INFO.
     retransmissions: Option<u64>,
 }
 
@@ -113,13 +114,13 @@ impl IntervalReader {
         self.ticks.due_ns()
     }
 
-    /// The interval that has ended by now, if one has; those that passed without a look are one with it.
+    /// The interval that has ended by now, if one has; intervals that ended unread before are merged with it.
     pub(super) fn passed(&mut self, now_ns: u64, cells: &Cells, tcp: Option<&Latest>) -> Option<Interval> {
         let tick = self.ticks.passed(now_ns)?;
         Some(self.read(tick, cells, tcp))
     }
 
-    /// What is left when the windows close, unless it is next to nothing.
+    /// The rest of the windows as they close, unless it is negligible.
     pub(super) fn rest(mut self, now_ns: u64, cells: &Cells, tcp: Option<&Latest>) -> Option<Interval> {
         let tick = self.ticks.rest(now_ns)?;
         Some(self.read(tick, cells, tcp))
@@ -182,7 +183,7 @@ mod tests {
         assert_eq!((first.retransmissions, first.rtt_s), (Some(2), Some(3e-3)));
         assert!((first.rate_bps(1000) - 6400.0).abs() < 1e-6);
         assert_eq!(reader.due_ns(), 7 * S);
-        // Several that nobody looked at are one.
+        // Several that were not read are merged.
         set(0, true, 1500);
         let second = reader.passed(9 * S + S / 2, &cells, Some(&tcp)).expect("it is over");
         assert_eq!((second.from_s, second.to_s, second.sent_bytes), (1.25, 4.5, Some(400)));

@@ -79,7 +79,7 @@ impl<'a> Receiver<'a> {
         };
         if done < 0 {
             let error = io::Error::last_os_error();
-            // The stream has ended, which a read tells better.
+            // The stream has ended, which a read reports better.
             return if error.raw_os_error() == Some(libc::EIO) { Ok((0, 0)) } else { Err(error) };
         }
         let mapped = ask.length as usize;

@@ -30,7 +30,7 @@ pub struct Window {
     /// Flows that share this end's thread; None where it has its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread_flows: Option<u32>,
-    /// The window that all flows pass together, where time bounds it; an older agent does not tell.
+    /// The window that all flows pass together, where time bounds it; an older agent does not report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub common: Option<Common>,
 }
@@ -123,7 +123,7 @@ impl Phase {
 
     fn turn(&self, phase: u32, at_ns: u64) {
         let mut turns_ns = self.turns_ns.lock().unwrap_or_else(PoisonError::into_inner);
-        // Without a warm-up the first window is told before the ends begin, and again when they do.
+        // Without a warm-up the first window is entered before the ends begin, and again when they do.
         turns_ns.truncate((phase.max(1) - 1) as usize);
         turns_ns.push(at_ns);
         self.now.store(phase, Ordering::Release);
@@ -209,7 +209,7 @@ pub(super) struct Meter<'a> {
     ledger: Rc<Ledger>,
     open: Option<Opened>,
     closed: Vec<Window>,
-    /// Where all bytes are shown to others.
+    /// Cell that shows all bytes to other threads.
     shown: Option<&'a AtomicU64>,
 }
 

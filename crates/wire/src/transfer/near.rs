@@ -19,7 +19,7 @@ use crate::control::{CPU_LISTS, CPU_METER, ControlError, DEVICE_COUNTS, SHARED_T
 use crate::error::WireError;
 use crate::far_meter::FarCpu;
 
-/// The far end may take so much longer than the near end, beside its stall: its meters, and the word of its end.
+/// The far end may take so much longer than the near end, beside its stall: its meters, and the report of its end.
 const GRACE_S: f64 = 2.0;
 
 /// What the far end tells beside its ends.
@@ -63,7 +63,7 @@ pub fn run_with(
         }
     }
     let can_meter = session.offers(CPU_METER);
-    // An older agent refuses an order with keys it does not know.
+    // An older agent refuses a request with keys it does not know.
     let order = FarEndRequest {
         meter: settings.far_meter && can_meter,
         devices: settings.far_devices && session.offers(DEVICE_COUNTS),
@@ -88,7 +88,7 @@ pub fn run_with(
     Ok(made)
 }
 
-/// What the far end counted. Left alone it ends by itself, as its own clock or the end of the data says.
+/// What the far end counted. Without a stop it ends by itself, by its own clock or at the end of the data.
 fn last_report(session: &mut Session, settings: &Settings, whole: bool) -> Result<FarReport, ControlError> {
     let patience = if whole { Duration::from_secs_f64(settings.stall_s + GRACE_S) } else { Duration::ZERO };
     let last = match session.last(patience)? {
@@ -140,10 +140,10 @@ fn together(settings: &Settings, near: Played, told: Result<FarReport, ControlEr
         }
         Err(error) => (None, Some(error.to_string()), None),
     };
-    // A far end that counts other flows than were asked for has counted none.
+    // A far end that counts other flows than were requested has counted none.
     let far = far.filter(|far| far.sides.len() == flows.len());
     let far_reason = far.as_ref().and_then(|far| far.cut_short(|flow| !flows[flow]));
-    // The user's own word first; then what the far end failed of; then what each end saw.
+    // The user's stop first; then the far end's failure; then what each end reports.
     let cut_short = near
         .stopped
         .clone()

@@ -71,7 +71,7 @@ fn accept(recipe: Recipe<'_>, listening: &mpsc::Sender<SocketAddr>, peer: &mpsc:
     listen(&socket, Backlog::new(16).map_err(|e| failed(e.into()))?).map_err(|e| failed(e.into()))?;
     let socket = TcpListener::from(socket);
     let local = socket.local_addr().map_err(failed)?;
-    // Nobody hears it if the other end has failed; then `recv` below says so.
+    // Not received if the other end has failed; then `recv` below reports that.
     let _ = listening.send(local);
     let Ok(expected) = peer.recv() else { return Ok(None) };
     // The connection is already in the backlog; an unauthenticated one may be before it.

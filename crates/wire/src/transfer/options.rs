@@ -1,4 +1,4 @@
-//! Socket options: what was asked for, and what the kernel made of it.
+//! Socket options: requested, and in force.
 
 use std::mem;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -49,7 +49,7 @@ pub struct InForce {
     /// Segment size the sender uses (bytes).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mss_bytes: Option<u32>,
-    /// MTU of the path of datagrams (bytes); an older agent does not tell.
+    /// MTU of the path of datagrams (bytes); an older agent does not report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu_bytes: Option<u32>,
 }

@@ -27,10 +27,10 @@ pub struct Pacing {
 /// timer slack and a wake-up together stay below it (`netcliff stream --channel udp --rate 100Mbit/s --json`, `late_mean_s`).
 const MOST_LATE_NS: u64 = 200_000;
 
-/// The last part of a wait is spun (ns): a sleep ends later than asked by the timer slack of 50 us and a wake-up.
+/// The last part of a wait is spun (ns): a sleep ends later than requested by the timer slack of 50 us and a wake-up.
 pub(super) const SPIN_NS: u64 = 80_000;
 
-/// A wait is no longer than this (ns): who waits has to look whether anything is still wanted.
+/// A wait is no longer than this (ns): the waiting thread has to check whether to go on.
 const LONGEST_WAIT_NS: u64 = 50_000_000;
 
 /// When the next datagram is due.

@@ -1,10 +1,10 @@
-//! Asks all senders' sockets for TCP_INFO, in a thread of its own.
+//! Samples TCP_INFO of all senders' sockets, in a thread of its own.
 //!
 //! The kernel answers when the sender lets go of its socket's lock, which a sender of large blocks that waits for a CPU keeps: with
-//! hundreds of such flows one pass takes seconds. The conductor, which says when the windows open and close, does not wait for it. What
-//! asking costs is bounded: the thread rests until it has used no more than a hundredth of a CPU, whatever the interval asked for; and of
-//! all flows together no more than [`MOST_SAMPLES`] answers are kept: before they are more, every second one is dropped, and from then on
-//! the interval is twice as long.
+//! hundreds of such flows one pass takes seconds. The conductor, which opens and closes the windows, does not wait for it. The cost of
+//! sampling is bounded: the thread rests until it has used no more than a hundredth of a CPU, whatever the interval requested; and of
+//! all flows together no more than [`MOST_SAMPLES`] samples are kept: before they are more, every second one is dropped, and from then
+//! on the interval is twice as long.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -19,20 +19,20 @@ use crate::clock;
 use crate::error::WireError;
 use crate::thread::RealtimeGuard;
 
-/// Answers that are kept: some 3 MB on the control channel, where a report of a far end has to fit.
+/// Samples that are kept: some 3 MB on the control channel, where a report of a far end has to fit.
 pub(super) const MOST_SAMPLES: usize = 8192;
 /// The thread rests for so many times the CPU time of a pass.
 const REST: u64 = 99;
-/// The windows stay open for so long for the last answers: longer than a pass over hundreds of sockets that nobody holds.
+/// The windows stay open for so long for the last samples: longer than a pass over hundreds of sockets that nobody holds.
 const LAST_PASS: Duration = Duration::from_millis(100);
 
 /// The senders' sockets by flow; None where the sender is elsewhere.
 pub(super) type Sockets = Arc<Vec<Option<OwnedFd>>>;
 
 enum Command {
-    /// The windows have opened: ask at once, and then at every interval.
+    /// The windows have opened: sample at once, and then at every interval.
     Begin { sockets: Sockets, opened_ns: u64, every_ns: Option<u64> },
-    /// The windows are about to close: ask once more.
+    /// The windows are about to close: sample once more.
     Last,
 }
 
@@ -60,7 +60,7 @@ impl Sampler {
         Ok(Self { orders, asked_last, leave, latest, thread })
     }
 
-    /// What it was told last.
+    /// The latest samples of all flows together.
     pub(super) fn latest(&self) -> &Latest {
         &self.latest
     }
@@ -75,11 +75,11 @@ impl Sampler {
     pub(super) fn last(&self) {
         let _ = self.orders.send(Command::Last);
         let _ = self.asked_last.recv_timeout(LAST_PASS);
-        // What is answered from now on is of no window.
+        // Samples taken from now on belong to no window.
         self.leave.store(true, Ordering::Release);
     }
 
-    /// The answers by flow. The sockets are let go of.
+    /// The samples by flow. The sockets are released.
     pub(super) fn end(self) -> Result<Vec<Vec<TcpSample>>, WireError> {
         self.leave.store(true, Ordering::Release);
         drop(self.orders);
@@ -135,7 +135,7 @@ fn run(
     }
 }
 
-/// Sockets with their answers.
+/// Sockets with their samples.
 struct Asked {
     sockets: Sockets,
     samples: Vec<Vec<TcpSample>>,
@@ -143,7 +143,7 @@ struct Asked {
 }
 
 impl Asked {
-    /// Asks each socket once; until when to rest after it (ns).
+    /// Samples each socket once; returns until when to rest after it (ns).
     fn pass(&mut self, leave: &AtomicBool) -> u64 {
         let began_ns = clock::own_cpu_ns();
         for (socket, samples) in self.sockets.iter().zip(&mut self.samples) {

@@ -22,7 +22,7 @@ const SYS_CACHESTAT: libc::c_long = 451;
 const PAGE_BYTES: u64 = 4096;
 /// The directory for temporary files that outlive a restart (FHS 3.0, 5.15), hence on a disk.
 const ON_DISK: &str = "/var/tmp";
-/// Share of a file that may be in the page cache when it was just dropped: readahead for somebody else.
+/// Share of a file that may be in the page cache when it was just dropped: readahead for another reader.
 const MOST_CACHED: f64 = 0.1;
 
 pub(super) struct SendFile<'a> {
@@ -99,7 +99,7 @@ fn directory(temporary: PathBuf, cold: bool) -> PathBuf {
     if cold && in_memory() { PathBuf::from(ON_DISK) } else { temporary }
 }
 
-/// Share of a file that is in the page cache; 0 where the kernel does not tell (before Linux 6.5).
+/// Share of a file that is in the page cache; 0 where the kernel does not report (before Linux 6.5).
 fn cached_share(file: &File) -> f64 {
     // struct cachestat_range, where a length of 0 is the whole file, and struct cachestat (include/uapi/linux/mman.h).
     let (range, mut told) = ([0_u64; 2], [0_u64; 5]);

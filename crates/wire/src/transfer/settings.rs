@@ -1,4 +1,4 @@
-//! What a transfer is asked to do, and its spans in the units the ends count.
+//! The settings of a transfer, and its spans in the units the ends count.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub struct Settings {
     /// What carries the bytes.
     pub channel: Channel,
     /// An address of the near end's network namespace, for datagrams to it; None: the one it would send from, where it has a
-    /// namespace of its own, else that of the channel. Between hosts it is not asked for.
+    /// namespace of its own, else that of the channel. Not used between hosts.
     pub near_address: Option<IpAddr>,
     /// How a stream sender sends.
     pub path: SendPath,
@@ -37,7 +37,7 @@ pub struct Settings {
     pub read_bytes: usize,
     /// How a receiver receives.
     pub receive: ReceivePath,
-    /// SO_RCVLOWAT (bytes): a receiver that waits is woken when so much is there, or the end. TCP read by
+    /// SO_RCVLOWAT (bytes): a waiting receiver is woken when so many bytes have arrived, or at the end. TCP read by
     /// [`ReceivePath::Read`], not `acknowledged`; the kernel takes at most half the receive buffer. None: any byte wakes it.
     pub low_water_bytes: Option<u32>,
     /// Time sent before the windows open (s).
@@ -51,7 +51,7 @@ pub struct Settings {
     pub acknowledged: bool,
     /// How often TCP_INFO is read within the windows (s); None: at their ends only.
     pub interval_s: Option<f64>,
-    /// Nothing moving for so long ends the transfer (s). Does not hold for pipes.
+    /// The transfer ends if nothing moves for so long (s). Not for pipes.
     pub stall_s: f64,
     /// Where the near end runs.
     pub near: Placement,
@@ -112,15 +112,15 @@ pub(super) struct Spans {
     pub window: Span,
     pub windows: u32,
     pub acknowledged: bool,
-    /// The sender goes on until the receiver has had all its windows and leaves: with two clocks and a warm-up nobody
-    /// else knows where the receiver's windows are.
+    /// The sender goes on until the receiver has had all its windows and leaves: with two clocks and a warm-up no other
+    /// end knows where the receiver's windows are.
     pub receiver_ends: bool,
     pub interval_ns: Option<u64>,
     pub stall_ns: u64,
 }
 
 impl Spans {
-    /// As they are where each end has a clock of its own.
+    /// The spans for ends on two hosts, each with a clock of its own.
     pub(super) fn between_hosts(self) -> Self {
         let receiver_ends = self.warm_up_ns > 0 && matches!(self.window, Span::Bytes(_));
         Self { receiver_ends, ..self }
@@ -153,12 +153,12 @@ impl Settings {
         self.threads.filter(|threads| *threads < flows)
     }
 
-    /// What is asked for that flows which share threads cannot do, and the threads of each end; None where they do not share, or can.
+    /// Threads of each end, and the setting that flows which share threads do not support; None if they do not share, or all is supported.
     pub fn cannot_share(&self) -> Option<(u32, &'static str)> {
         self.shared_threads().zip(self.needs_own_threads())
     }
 
-    /// What waits for its own flow only.
+    /// The setting that needs a thread for each flow, since it waits for its own flow only; None if there is none.
     fn needs_own_threads(&self) -> Option<&'static str> {
         let of_stream = !matches!(self.channel, Channel::Udp { .. });
         match (&self.path, self.receive) {
@@ -248,7 +248,7 @@ impl Settings {
         Err(WireError::setting("threads", threads, accepted))
     }
 
-    /// A low-water mark where nothing would ever reach it is a receiver that waits for ever.
+    /// Refuses a low-water mark that would never be reached: the receiver would wait for ever.
     fn check_low_water(&self) -> Result<(), WireError> {
         let Some(bytes) = self.low_water_bytes else { return Ok(()) };
         let fits =

@@ -45,7 +45,7 @@ const TCPI_OPT_TIMESTAMPS: u8 = 1;
 /// Up to bytes_retrans, Linux 4.19.
 const NEEDED: usize = 208;
 
-/// The kernel's answer, its time left open; None where the socket has none or the kernel is older than 4.19.
+/// A sample without its time; None where the socket has none or the kernel is older than 4.19.
 pub(super) fn sample(socket: BorrowedFd<'_>) -> Option<TcpSample> {
     let mut bytes = [0; 512];
     let written = sockopt::get(socket, libc::IPPROTO_TCP, libc::TCP_INFO, &mut bytes).ok()?;

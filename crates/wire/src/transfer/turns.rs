@@ -25,7 +25,7 @@ use crate::error::WireError;
 const TURN_CALLS: u32 = 64;
 /// or bytes: at a copy of some GB/s a turn is shorter than a paced sender may be late.
 const TURN_BYTES: usize = 256 << 10;
-/// So often every flow is tried, whether it is ready or not (ns): what ends a flow is not always told by its socket.
+/// How often every flow is tried, whether it is ready or not (ns): its socket does not always report what ends a flow.
 const LOOK_NS: u64 = 50_000_000;
 
 /// One end of a flow, ready to be served.
@@ -34,7 +34,7 @@ pub(super) struct Ready<'a> {
     pub channel: &'a OwnedFd,
     pub mover: Box<dyn DataPath + 'a>,
     pub farewell: Farewell<'a>,
-    /// Where it shows how far it is.
+    /// Cell that shows its bytes to other threads.
     pub shown: Option<&'a AtomicU64>,
 }
 
@@ -62,7 +62,7 @@ struct Served<'a> {
     ready: bool,
     /// Since when it could not (ns).
     silent_since_ns: Option<u64>,
-    /// It has sent all, and says so again at this time (ns).
+    /// It has sent all, and signals that again at this time (ns).
     leaves_ns: Option<u64>,
 }
 
@@ -180,7 +180,7 @@ impl<'a> Served<'a> {
         self.leave(shared, Some(why))
     }
 
-    /// Says that nothing more comes as often as it takes; then it is through.
+    /// Signals the end of the data as often as needed; then it is through.
     fn leave(&mut self, shared: &Shared<'_>, failure: Option<String>) -> Result<Next, WireError> {
         let Some(work) = &mut self.work else { return Ok(Next::Through) };
         work.meter.close()?;
@@ -197,7 +197,7 @@ impl<'a> Served<'a> {
         let end = end::counted(meter, failure, &mut *mover, what, &shared.spans)?;
         drop(mover);
         farewell.failed = end.failure.is_some();
-        // The channel stays open while other flows are served: the end of the stream has to be said.
+        // The channel stays open while other flows are served: the end of the stream has to be signalled.
         match (self.sender, farewell.failed) {
             (true, false) => self.shut_down(socket::Shutdown::Write),
             (_, true) => self.shut_down(socket::Shutdown::Both),

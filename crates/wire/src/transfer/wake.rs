@@ -12,7 +12,7 @@ use super::pace::SPIN_NS;
 use crate::clock;
 use crate::error::WireError;
 
-/// The most channels that one call tells of.
+/// The most channels that one call reports.
 const MOST_EVENTS: usize = 256;
 
 /// How long to sleep where no channel can move.
@@ -51,13 +51,13 @@ impl Readiness {
         Ok(Self { epoll, events: vec![EpollEvent::empty(); channels.clamp(1, MOST_EVENTS)] })
     }
 
-    /// Tells from now on when the channel can move again.
+    /// Reports from now on when the channel can move again.
     pub(super) fn add(&self, channel: BorrowedFd<'_>, events: EpollFlags, place: usize) -> Result<(), WireError> {
         let event = EpollEvent::new(events | EpollFlags::EPOLLET, place as u64);
         self.epoll.add(channel, event).map_err(|e| WireError::system("wait for a flow by epoll", e))
     }
 
-    /// Waits until a channel can move or `wake` says so, and tells the places of those that can.
+    /// Waits until a channel can move or `wake` is reached, and passes the places of those that can to `can_move`.
     pub(super) fn wait(&mut self, wake: Wake, mut can_move: impl FnMut(usize)) -> Result<(), WireError> {
         let timeout = match wake {
             Wake::Now => EpollTimeout::ZERO,
@@ -78,8 +78,8 @@ impl Readiness {
         Ok(())
     }
 
-    /// Sleeps until a channel can move or just before a time (ns): the rest is spun by whoever asks again, since a sleep ends
-    /// later than asked. epoll counts in milliseconds.
+    /// Sleeps until a channel can move or just before a time (ns): the caller spins the rest, since a sleep ends later than
+    /// asked. epoll counts in milliseconds.
     fn sleep(&self, until_ns: u64) -> Result<(), WireError> {
         let left_ns = until_ns.saturating_sub(clock::monotonic_ns()).saturating_sub(SPIN_NS);
         if left_ns == 0 {

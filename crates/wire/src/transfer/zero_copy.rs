@@ -1,6 +1,6 @@
 //! MSG_ZEROCOPY: pages are sent from where they are, and the kernel says when it is through with them.
 //!
-//! Each successful call has a number; the error queue tells ranges of numbers that are done, and whether the kernel
+//! Each successful call has a number; the error queue reports ranges of numbers that are done, and whether the kernel
 //! copied the bytes after all, as it does over loopback and veth.
 
 use std::io;

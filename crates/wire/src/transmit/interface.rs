@@ -91,7 +91,7 @@ struct EthtoolValue {
 }
 
 /// Refuses an interface that is gone or without a carrier, in the network namespace that a socket is of. One that does not
-/// tell passes.
+/// report its carrier passes.
 pub(crate) fn check_link(fd: &OwnedFd, interface: &str) -> Result<(), WireError> {
     let mut answer = EthtoolValue { command: GET_LINK, value: 1 };
     // SAFETY: plain integers and bytes, for which all zeroes is a valid value.
@@ -111,12 +111,12 @@ pub(crate) fn check_link(fd: &OwnedFd, interface: &str) -> Result<(), WireError>
     Ok(())
 }
 
-/// What a socket's error means: an interface that is gone or has no carrier is named instead of the kernel's word for it.
+/// What a socket's error means: an interface that is gone or has no carrier is named instead of the kernel's error.
 pub(crate) fn explained(fd: &OwnedFd, interface: &str, error: WireError) -> WireError {
     check_link(fd, interface).err().unwrap_or(error)
 }
 
-/// A socket of the calling thread's network namespace, to ask for interfaces by: one of AF_XDP passes no questions on.
+/// A socket of the calling thread's network namespace for ioctls of interfaces, which an AF_XDP socket does not pass on.
 pub(crate) fn asking_socket() -> Result<OwnedFd, WireError> {
     // SAFETY: plain system call without pointers.
     let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };

@@ -196,7 +196,7 @@ fn lent_memory_goes_round() {
     }
 }
 
-/// A program of ours stands for that of another tool: the kernel does not tell whose it is.
+/// A program of ours stands for that of another tool: the kernel does not report whose it is.
 #[test]
 fn another_program_is_left_where_it_is() {
     let Some(pair) = xdp_pair_or_skip() else { return };

@@ -1,4 +1,4 @@
-//! An agent that ssh starts: what ssh says meanwhile is told, so that nobody waits without a word.
+//! An agent that ssh starts: what ssh prints meanwhile is shown, so that a wait is explained.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStderr, Command, Stdio};
@@ -16,30 +16,30 @@ use crate::output;
 
 /// ssh itself decides how long it tries; once connected, the agent answers at once.
 pub const HANDSHAKE_S: f64 = 60.0;
-/// Longer than a connection takes where all is well: then it is said what is waited for.
+/// Longer than a normal connection takes: then a line says what is waited for.
 const PATIENCE: Duration = Duration::from_secs(4);
-/// Lines of ssh's that are kept for the message of a failure.
+/// Lines from ssh that are kept for the message of a failure.
 const LINES: usize = 20;
 /// The longest of them (bytes).
 const LINE_BYTES: u64 = 4096;
-/// What ssh says as it ends comes so long after it at most.
+/// Longest delay of ssh's last output after its end.
 const LAST_WORDS: Duration = Duration::from_millis(300);
 
-/// ssh at work.
+/// A running ssh.
 pub struct Ssh {
     host: String,
     child: Child,
     said: Arc<Mutex<Said>>,
     /// Ends when ssh's stderr does.
     listener: thread::JoinHandle<()>,
-    /// Dropped: nobody waits any more.
+    /// Dropped when the wait is over.
     waiting: Option<mpsc::Sender<()>>,
 }
 
 #[derive(Default)]
 struct Said {
     lines: Vec<String>,
-    /// The session is there: what comes is shown at once.
+    /// The session is established: lines are shown at once.
     live: bool,
 }
 
@@ -70,10 +70,10 @@ impl Ssh {
         said.lines.drain(..).for_each(|line| show(&self.host, &line));
     }
 
-    /// Why there is no agent, with what ssh said.
+    /// Why there is no agent, with ssh's output.
     pub fn failed(mut self, error: ControlError) -> anyhow::Error {
         self.waiting = None;
-        // One that still tries to connect would stay.
+        // An ssh that still tries to connect would stay.
         let _ = self.child.kill();
         let _ = self.child.wait();
         // A connection that several share may keep its stderr open.
@@ -125,7 +125,7 @@ fn listen(host: String, stderr: ChildStderr, said: Arc<Mutex<Said>>) -> thread::
     })
 }
 
-/// Says so once, unless the sender is dropped before.
+/// Prints once what is waited for, unless the sender is dropped before.
 fn say_what_is_waited_for(host: String) -> mpsc::Sender<()> {
     let (waiting, over) = mpsc::channel();
     thread::spawn(move || {

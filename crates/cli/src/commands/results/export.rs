@@ -15,7 +15,7 @@ use crate::output;
 /// Larger files are surely something else (bytes).
 const LARGEST_FILE_BYTES: u64 = 256 << 20;
 
-/// A run to a file, or all of them to a directory. Nothing is overwritten unless `force` says so.
+/// Exports a run to a file, or all of them to a directory. Nothing is overwritten unless `force` is set.
 pub(super) fn export(store: &Store, run: Option<&str>, to: &Path, force: bool) -> anyhow::Result<()> {
     if let Some(run) = run {
         let run = pick(store, Some(run))?;
@@ -32,7 +32,7 @@ pub(super) fn export(store: &Store, run: Option<&str>, to: &Path, force: bool) -
                 written(&path, &stored.json()?, force)?;
                 output::data(&format!("{}\n", path.display()))?;
             }
-            // One that holds nothing keeps no other from being written.
+            // An empty run does not keep the others from being written.
             Err(error @ StoredError::Empty { .. }) => output::say(format!("netcliff: not written: {error}")),
             Err(other) => return Err(other.into()),
         }
@@ -64,7 +64,7 @@ fn written(path: &Path, text: &str, force: bool) -> anyhow::Result<()> {
     file.write_all(text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Files into the store, a run each; all are read before the first is kept.
+/// Imports files into the store, a run each; all are read before the first is kept.
 pub(super) fn import(store: &Store, paths: &[PathBuf]) -> anyhow::Result<()> {
     let read = |path: &PathBuf| {
         let name = path.display().to_string();

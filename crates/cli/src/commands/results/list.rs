@@ -11,7 +11,7 @@ use crate::output;
 /// Heading of the names.
 const NAME: &str = "name";
 
-/// Those that pass every filter.
+/// The runs that pass every filter.
 fn wanted(store: &Store, asked: &ResultsAction) -> anyhow::Result<Vec<RunSummary>> {
     let ResultsAction::List { kind, named, state, since, host, last, .. } = asked else { return Ok(Vec::new()) };
     let mut wanted = Vec::new();
@@ -33,13 +33,13 @@ fn wanted(store: &Store, asked: &ResultsAction) -> anyhow::Result<Vec<RunSummary
 
 fn is_since(run: &RunSummary, since: &Since) -> bool {
     match since {
-        // As written they are in order.
+        // Dates in this form sort as text.
         Since::Date(date) => report::format::date_utc(run.started_unix_s) >= *date,
         Since::Ago(seconds) => run.started_unix_s >= now_unix_s() - seconds,
     }
 }
 
-/// Whether a run's fingerprint has an id that begins so, or a fact that holds the text, in whatever case.
+/// Whether a run's fingerprint has an id that begins with the text, or a fact that contains it, case ignored.
 fn is_of(store: &Store, run: &RunSummary, text: &str) -> anyhow::Result<bool> {
     if run.fingerprint_id.as_ref().is_some_and(|id| id.starts_with(text)) {
         return Ok(true);
@@ -49,7 +49,7 @@ fn is_of(store: &Store, run: &RunSummary, text: &str) -> anyhow::Result<bool> {
     Ok(facts.values().any(|fact| fact.to_lowercase().contains(&text)))
 }
 
-/// The runs that were asked for, newest first.
+/// The requested runs, newest first.
 pub(super) fn list(store: &Store, asked: &ResultsAction, json: bool) -> anyhow::Result<()> {
     let runs = wanted(store, asked)?;
     if json {
@@ -60,7 +60,7 @@ pub(super) fn list(store: &Store, asked: &ResultsAction, json: bool) -> anyhow::
         output::say(format!("netcliff: {such} in {}", store.path().display()));
         return Ok(());
     }
-    // What was run without a name of its own goes by its command's.
+    // A run without a name of its own is listed under its command's.
     let name = |run: &RunSummary| run.name.clone().unwrap_or_else(|| run.kind.clone());
     let width = runs.iter().map(|run| name(run).chars().count()).max().unwrap_or(0).max(NAME.len());
     let heads = ["run", "started (UTC)", "kind", NAME, "state", "records"].map(str::to_owned);
@@ -68,7 +68,7 @@ pub(super) fn list(store: &Store, asked: &ResultsAction, json: bool) -> anyhow::
     for run in &runs {
         let date = report::format::date_utc(run.started_unix_s);
         let cells = [run.id.to_string(), date, run.kind.clone(), name(run), run.state.clone(), run.records.to_string()];
-        // Whoever wrote the database: no cell steers the terminal, or ends its line.
+        // The database may be anyone's: no cell steers the terminal, or ends its line.
         lines.push((columned(&cells.map(|cell| plain(&cell)), width), plain(&run.command)));
     }
     output::data(&fitted(&lines, output::columns(&std::io::stdout())))
@@ -99,7 +99,7 @@ fn fitted(lines: &[(String, String)], columns: Option<usize>) -> String {
 mod tests {
     use super::*;
 
-    /// For a pipe a run is a line, whatever its length; on a terminal nothing is wider than that.
+    /// On a pipe a run is a line, whatever its length; on a terminal nothing is wider than that.
     #[test]
     fn runs_fit_the_terminal() {
         let cells =

@@ -12,7 +12,7 @@ use crate::output;
 /// Columns of a terminal's page within a page for the browser.
 const PAGE_COLUMNS: usize = 100;
 
-/// To stdout.
+/// Prints a run to stdout.
 pub(super) fn show(run: &RunSummary, stored: &Stored, verbose: bool, json: bool, as_csv: bool) -> anyhow::Result<()> {
     if json {
         return output::data(&stored.json()?);
@@ -92,7 +92,7 @@ pub(super) fn figure(run: &RunSummary, stored: &Stored) -> anyhow::Result<String
     })
 }
 
-/// What its page is called.
+/// Title of a run's page.
 fn title(run: &RunSummary) -> String {
     match &run.name {
         Some(name) => format!("{} (run {}: {})", plain(name), run.id, run.kind),

@@ -1,4 +1,4 @@
-//! What `rfc2544` says while it runs: how long it may take, then a line a load.
+//! Progress of `rfc2544`: how long it may take, then a line a load.
 
 use std::time::Instant;
 
@@ -55,11 +55,11 @@ struct Load {
     void: u32,
     lossy: u32,
     worst: f64,
-    /// Why the last void one was.
+    /// Why the last void trial was void.
     why: Option<String>,
 }
 
-/// Says a line when a load is over.
+/// Prints a line when a load is done.
 pub struct Progress {
     began: Instant,
     load: Option<Load>,
@@ -72,13 +72,13 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// From now on.
+    /// Progress that starts now.
     pub fn new(settings: &Settings) -> Self {
         let turns = turns(settings);
         Self { began: Instant::now(), load: None, begun: 0, turns, expected_s: turns * LOADS * load_s(settings) }
     }
 
-    /// Says which size begins, and how long the rest may take.
+    /// Prints which size begins, and how long the rest may take.
     fn turn(&mut self, what: &str) {
         self.flush();
         let left_s = left_s(self.began.elapsed().as_secs_f64(), self.begun, self.turns, self.expected_s);
@@ -87,7 +87,7 @@ impl Progress {
         self.begun += 1;
     }
 
-    /// Takes note of a step.
+    /// Records a step.
     pub fn step(&mut self, step: &Step) {
         match step {
             Step::Size(frame) => self.turn(&format!("frames of {frame}")),
@@ -118,7 +118,7 @@ impl Progress {
         }
     }
 
-    /// Says what is known of the load under way.
+    /// Prints the result so far of the load under way.
     pub fn flush(&mut self) {
         if let Some(load) = self.load.take() {
             output::say(format!("netcliff:   {:>4.0} s  {}", self.began.elapsed().as_secs_f64(), line(&load)));

@@ -52,7 +52,7 @@ pub fn show(
     Ok(ExitCode::SUCCESS)
 }
 
-/// What means something for sampled points only.
+/// Refuses options for sampled points.
 fn refuse(args: &RunArgs) -> anyhow::Result<()> {
     let flags = [
         ("--engine", !args.engine.is_empty()),

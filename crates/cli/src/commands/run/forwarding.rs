@@ -16,7 +16,7 @@ use crate::args::{RunArgs, StoreArgs};
 use crate::commands::{enter_user_namespace, now_unix_s, open_store, stop_on_signal};
 use crate::output;
 
-/// Measures, shows and keeps it.
+/// Measures, prints and keeps it.
 pub fn run(
     args: &RunArgs,
     store_args: &StoreArgs,
@@ -42,7 +42,7 @@ pub fn run(
     Ok(ExitCode::from(u8::from(!whole)))
 }
 
-/// The newest unfinished run of the same, with `--resume`, or a new one.
+/// The newest unfinished run of the same experiment, with `--resume`, or a new one.
 fn take_up<'a>(
     args: &RunArgs,
     store: &'a Store,
@@ -71,7 +71,7 @@ impl forwarding::Watch for Kept<'_, ForwardingReport> {
     }
 }
 
-/// What means something for other kinds only.
+/// Refuses options for other kinds.
 fn refuse(args: &RunArgs) -> anyhow::Result<()> {
     let flags = [
         ("--engine", !args.engine.is_empty()),
@@ -86,7 +86,7 @@ fn refuse(args: &RunArgs) -> anyhow::Result<()> {
     super::refuse(args, &flags, why)
 }
 
-/// What the user says beyond the file.
+/// The experiment with the user's changes.
 fn changed(args: &RunArgs, experiment: &Forwarding) -> Forwarding {
     let mut experiment = experiment.clone();
     experiment.rounds = args.repeats.unwrap_or(experiment.rounds);
@@ -116,7 +116,7 @@ fn explain(error: ForwardingError) -> anyhow::Error {
 
 fn show(args: &RunArgs, experiment: Forwarding, found: &ForwardingReport, text: &str) -> anyhow::Result<()> {
     let experiment = Experiment::Forwarding(Box::new(experiment));
-    // That it is partial is said by the report.
+    // The report says that it is partial.
     let drawing = Drawing::of(&experiment, found.curves(), text.to_owned(), found.provenance.clone());
     let drawing = drawing.map_err(output::usage)?;
     match (args.json, args.csv) {

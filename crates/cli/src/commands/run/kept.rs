@@ -1,4 +1,4 @@
-//! A run in the store whose report is kept as it grows, so that one that was killed goes on from there.
+//! A run in the store whose report is kept as it grows, so that a run that was killed can be continued.
 
 use netcliff_core::{Fingerprint, Provenance};
 use netcliff_lab::store::{Held, RunState, Store};
@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 
 use crate::output;
 
-/// What a run is known by.
+/// Identity of a run.
 pub struct Known<'a> {
     /// Its kind in the store.
     pub kind: &'a str,
@@ -24,7 +24,7 @@ pub struct Kept<'a, R> {
     lost: Option<String>,
 }
 
-/// The newest unfinished run of the same, held; where there is none it is said that a new one starts.
+/// The newest unfinished run of the same experiment, held; without one a line says that a new one starts.
 pub fn unfinished(store: &Store, id: &str) -> anyhow::Result<Option<Held>> {
     let Some(unfinished) = store.unfinished(id)?.into_iter().next() else {
         let place = store.path().display();
@@ -39,14 +39,14 @@ pub fn unfinished(store: &Store, id: &str) -> anyhow::Result<Option<Held>> {
     Ok(Some(held))
 }
 
-/// Says that a run goes on, and after what.
+/// Prints that a run is continued, with what it has, and sets it running.
 pub fn goes_on(store: &Store, held: &Held, had: &str) -> anyhow::Result<()> {
     output::say(format!("netcliff: run {} goes on after {had}", held.run));
     Ok(store.set_state(held.run, RunState::Running)?)
 }
 
 impl<'a, R: Serialize + DeserializeOwned> Kept<'a, R> {
-    /// With `resume` the newest unfinished run of the same, of whose report `had` says how much it holds; else a new one.
+    /// With `resume` the newest unfinished run of the same experiment, for whose report `had` says how much it holds; else a new one.
     pub fn take_up(
         store: &'a Store,
         resume: bool,
@@ -63,12 +63,12 @@ impl<'a, R: Serialize + DeserializeOwned> Kept<'a, R> {
         Ok(Self { store, held, before: None, lost: None })
     }
 
-    /// What the run that is continued has, once.
+    /// Results of the run that is continued, once.
     pub fn before(&mut self) -> Option<R> {
         self.before.take()
     }
 
-    /// Keeps what was measured so far.
+    /// Keeps the results so far.
     pub fn keep(&mut self, so_far: &R) {
         if let Err(error) = self.store.keep_document(self.held.run, so_far)
             && self.lost.is_none()
@@ -78,11 +78,11 @@ impl<'a, R: Serialize + DeserializeOwned> Kept<'a, R> {
         }
     }
 
-    /// Says that it failed; a run that never began (the lock, no testbed) is not kept.
+    /// Marks the run as failed; a run that never began (the lock, no testbed) is not kept.
     pub fn failed(&self) {
         let run = self.held.run;
         let began = self.store.document(run).is_ok_and(|document| document.is_some());
-        // Why it failed matters more than this.
+        // The run's own error matters more than one here.
         let _ = if began { self.store.set_state(run, RunState::Failed) } else { self.store.remove(&[run]) };
     }
 
@@ -92,7 +92,7 @@ impl<'a, R: Serialize + DeserializeOwned> Kept<'a, R> {
         Ok(self.store.finish_document(self.held.run, partial, found)?)
     }
 
-    /// Lets it go, and tells its number; true where all of it is in the store.
+    /// Releases it and prints its number; true if all of it is in the store.
     pub fn release(self) -> bool {
         let run = self.held.run;
         drop(self.held);

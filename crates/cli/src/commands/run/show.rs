@@ -11,7 +11,7 @@ use crate::args::RunArgs;
 use crate::commands::write;
 use crate::output;
 
-/// To stdout and into the files that were asked for.
+/// Prints a run to stdout and into the files that the options name.
 pub fn show(args: &RunArgs, text: &str, run: &Run<'_>, partial: bool) -> anyhow::Result<()> {
     let drawing = drawing(run, text, partial)?;
     match (args.json, args.csv) {

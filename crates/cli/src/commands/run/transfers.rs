@@ -21,7 +21,7 @@ use crate::commands::refused;
 use crate::commands::{enter_user_namespace, open_store, stop_on_signal, write};
 use crate::output;
 
-/// Measures, shows and keeps it.
+/// Measures, prints and keeps it.
 pub fn run(
     args: &RunArgs,
     store_args: &StoreArgs,
@@ -76,7 +76,7 @@ fn rig(args: &RunArgs, experiment: &Transfers, stop: Arc<AtomicBool>) -> anyhow:
         Testbed::Netns => rig::Place::Netns,
         Testbed::Loopback => rig::Place::Loopback,
     };
-    // Made with it only where it is asked for: IPv6 sends a packet or two of its own.
+    // IPv6 only if it is requested: it sends a packet or two of its own.
     let mut varied = experiment.factors().map_err(output::usage)?.into_iter().flat_map(|factor| factor.levels);
     let ipv6 = Setting::Ipv6(true);
     let ipv6 = experiment.fixed().map_err(output::usage)?.contains(&ipv6) || varied.any(|level| level == ipv6);
@@ -84,7 +84,7 @@ fn rig(args: &RunArgs, experiment: &Transfers, stop: Arc<AtomicBool>) -> anyhow:
     Ok(Rig::build(&RigOptions { place, link, ..RigOptions::default() }, stop)?)
 }
 
-/// The newest unfinished run of the same, with `--resume`, or a new one.
+/// The newest unfinished run of the same experiment, with `--resume`, or a new one.
 fn take_up<'a>(
     args: &RunArgs,
     store: &'a Store,
@@ -118,7 +118,7 @@ impl transfers::Watch for Kept<'_, TransferReport> {
     }
 }
 
-/// What means something for points on engines only.
+/// Refuses options for points on engines.
 fn refuse(args: &RunArgs) -> anyhow::Result<()> {
     let flags = [
         ("--engine", !args.engine.is_empty()),
@@ -133,7 +133,7 @@ fn refuse(args: &RunArgs) -> anyhow::Result<()> {
 /// Why there is nothing to draw.
 const NO_FIGURE: &str = "--svg: the file puts nothing along x that still varies (`x` under [figure]), so that there is no figure; --html has the tables";
 
-/// A picture of nothing is refused before anything is measured.
+/// Refuses an empty picture before anything is measured.
 fn refuse_figure(args: &RunArgs, experiment: &Transfers) -> anyhow::Result<()> {
     let factors = experiment.factors().map_err(output::usage)?;
     if args.svg.is_some() && experiment.along_x(&factors).is_none() {
@@ -142,7 +142,7 @@ fn refuse_figure(args: &RunArgs, experiment: &Transfers) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Numbers that cannot be are refused as typed: what the file says was checked when it was read.
+/// Refuses invalid numbers as typed: those of the file were checked when it was read.
 fn refuse_numbers(args: &RunArgs, experiment: &Transfers) -> anyhow::Result<()> {
     if let Some(time_s) = args.time.filter(|time_s| !(1e-3..=LONGEST_TIME_S).contains(time_s)) {
         let given = netcliff_core::units::print_time_s(time_s);
@@ -159,7 +159,7 @@ fn refuse_numbers(args: &RunArgs, experiment: &Transfers) -> anyhow::Result<()> 
     }
 }
 
-/// Devices are named for two hosts: the testbed has its own.
+/// Refuses devices that do not fit the far end: one with --to, two with --ssh, none for the testbed, which has its own.
 fn refuse_devices(args: &RunArgs) -> anyhow::Result<()> {
     let given = args.devices.join(",");
     match (args.devices.len(), &args.far.to, &args.far.ssh) {
@@ -176,7 +176,7 @@ fn refuse_devices(args: &RunArgs) -> anyhow::Result<()> {
     }
 }
 
-/// What the user says beyond the file.
+/// The experiment with the user's changes.
 fn changed(args: &RunArgs, experiment: &Transfers) -> Transfers {
     let mut experiment = experiment.clone();
     experiment.repeats = args.repeats.unwrap_or(experiment.repeats);

@@ -1,4 +1,4 @@
-//! What cannot be asked for together: each a sentence before anything is measured.
+//! Options that exclude each other: each refused with a sentence before anything is measured.
 
 use netcliff_lab::stream::{LMBENCH2_BLOCK_BYTES, Method, Path};
 use netcliff_wire::thread;
@@ -8,7 +8,7 @@ use crate::args::{Carrier, Meter, PacedBy, PathName, ReceiveName, StreamArgs, Te
 use crate::commands::refused;
 use crate::output;
 
-/// All of them; `direction` is who sends, where it was said.
+/// All of them; `direction` is who sends, if given.
 pub(super) fn all(
     args: &StreamArgs,
     direction: Option<Direction>,
@@ -24,7 +24,7 @@ pub(super) fn all(
     if args.far.is_asked() { of_agent(args, template) } else { Ok(()) }
 }
 
-/// Options that a channel does not have. What would be ignored is refused: a figure is told of what was asked.
+/// Options that a channel does not have. They are refused, not ignored: a result is always that of the options given.
 fn of_channel(args: &StreamArgs) -> anyhow::Result<()> {
     let (name, tcp) = match args.channel {
         Carrier::Tcp | Carrier::Mptcp => ("tcp", true),
@@ -67,7 +67,7 @@ fn of_channel(args: &StreamArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A file for those who send none, or one that cannot be sent.
+/// A file for paths that send none, or one that cannot be sent.
 fn of_files(args: &StreamArgs, paths: &[Path]) -> anyhow::Result<()> {
     let sends = paths.iter().any(|path| path.name() == "sendfile");
     let given = [("--file", args.file.is_some()), ("--file-size", args.file_size.is_some()), ("--cold", args.cold)];
@@ -84,7 +84,7 @@ fn of_files(args: &StreamArgs, paths: &[Path]) -> anyhow::Result<()> {
     Err(output::usage(format!("--file {}: {why}; expected a regular file that is not empty", file.display())))
 }
 
-/// Settings of a link that is not made.
+/// Settings of a link without a link.
 fn of_link(args: &StreamArgs) -> anyhow::Result<()> {
     let has_none = match args.testbed {
         None | Some(Testbed::Loopback) => true,
@@ -94,7 +94,7 @@ fn of_link(args: &StreamArgs) -> anyhow::Result<()> {
     if args.ipv6 { args.bed.refuse_with_ipv6() } else { Ok(()) }
 }
 
-/// CPUs that are not there, also those whose turn never comes; an agent's are its own to know.
+/// CPUs that do not exist, also those whose turn never comes; an agent checks its own.
 fn of_cpus(args: &StreamArgs) -> anyhow::Result<()> {
     let Some((sender, receiver)) = &args.cpu else { return Ok(()) };
     let sends_here = args.method.direction() != Some(Direction::Receive) && !args.reverse;
@@ -106,7 +106,7 @@ fn of_cpus(args: &StreamArgs) -> anyhow::Result<()> {
     thread::check_cpus(lists).map_err(|error| refused::explained(error, refused::STREAM))
 }
 
-/// The receiver's low-water mark, where one can be.
+/// The receiver's low-water mark, if it can have one.
 pub(super) fn low_water(args: &StreamArgs) -> anyhow::Result<Option<u32>> {
     let Some(bytes) = args.low_water else { return Ok(None) };
     if !matches!(args.channel, Carrier::Tcp | Carrier::Mptcp) || args.receive != ReceiveName::Read {
@@ -118,7 +118,7 @@ pub(super) fn low_water(args: &StreamArgs) -> anyhow::Result<Option<u32>> {
     Ok(Some(u32::try_from(bytes).unwrap_or(u32::MAX)))
 }
 
-/// What needs both ends on this host.
+/// Options that need both ends on this host.
 fn of_agent(args: &StreamArgs, template: &Settings) -> anyhow::Result<()> {
     if matches!(template.channel, Channel::Unix | Channel::Pipe) {
         return Err(output::usage("--channel unix and pipe have both ends on this host: leave --to and --ssh out"));
@@ -135,7 +135,7 @@ fn of_agent(args: &StreamArgs, template: &Settings) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a thread cannot do that serves several flows.
+/// Features that a thread with several flows does not have.
 fn of_threads(args: &StreamArgs, template: &Settings, paths: &[Path]) -> anyhow::Result<()> {
     let direction = args.method.direction().unwrap_or(template.direction);
     let method = Settings { direction, acknowledged: args.method == Method::Acked, ..template.clone() };
@@ -153,7 +153,7 @@ fn of_threads(args: &StreamArgs, template: &Settings, paths: &[Path]) -> anyhow:
     Ok(())
 }
 
-/// What an old method prescribes cannot be asked for otherwise.
+/// Options that contradict what an old method prescribes.
 fn of_method(args: &StreamArgs, direction: Option<Direction>) -> anyhow::Result<()> {
     let method = args.method;
     if method == Method::Default {

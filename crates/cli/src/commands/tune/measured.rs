@@ -33,11 +33,11 @@ impl From<io::Error> for Ended {
     }
 }
 
-/// Between two looks at the program and at the wish to stop.
+/// Interval between checks of the program and of a stop.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// For the wish to stop to arrive: a terminal tells the program as soon as us.
+/// Time for a stop to arrive: a terminal signals the program as soon as us.
 const SAME_TIME: Duration = Duration::from_millis(100);
-/// A program that was asked to end and has not after this is ended.
+/// A program that has not ended this long after it was asked to is killed.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What a program prints. A netcliff shares our lock by an open file (`own`); one that the program starts, by descent: any
@@ -66,7 +66,7 @@ pub fn printed(
         if is_set(stop) {
             return Err(Ended::Stopped);
         }
-        // Said before it is done, it is done whoever sees it: what could not be set back is told by itself.
+        // Claimed before it is done, but it is done in any case; what could not be restored is reported separately.
         let why = status.signal().map_or_else(|| status.to_string(), |signal| format!("signal {signal}"));
         return Err(anyhow!("{name} ended with {why}; the settings were set back").into());
     }
@@ -77,7 +77,7 @@ fn is_set(stop: &AtomicBool) -> bool {
     stop.load(Ordering::Relaxed)
 }
 
-/// Until it has ended and nobody writes to its output any more.
+/// Waits until it has ended and its output is closed.
 fn waited(child: &mut Child, own: bool, stop: &AtomicBool) -> Result<(ExitStatus, Vec<u8>), Ended> {
     let mut pipe = child.stdout.take().context("no pipe from the program")?;
     let reader = thread::spawn(move || {
@@ -97,7 +97,7 @@ fn waited(child: &mut Child, own: bool, stop: &AtomicBool) -> Result<(ExitStatus
     }
 }
 
-/// A netcliff ends by itself what it has started, in an order; of any other program all is asked to end that it started.
+/// A netcliff ends what it has started itself, in order; of any other program, everything that it started is asked to end.
 fn end(child: &mut Child, own: bool) -> io::Result<()> {
     let tree = process::tree(child.id());
     let asked = if own { &tree[..tree.len().min(1)] } else { &tree[..] };

@@ -21,7 +21,7 @@ use crate::args::{StoreArgs, TryArgs};
 use crate::commands::{stop_on_signal, store_path};
 use crate::output;
 
-/// What measures.
+/// How figures are measured.
 enum Measurement {
     /// A command that prints figures.
     Command,
@@ -29,7 +29,7 @@ enum Measurement {
     Experiment { experiment: Experiment, arguments: Vec<OsString> },
 }
 
-/// Measures in turns; keeps the settings if that was asked for and they proved better.
+/// Measures in turns; keeps the settings if that was requested and they proved better.
 pub fn run(args: &TryArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     args.wait.begin();
     let measurement = measurement(args, store)?;
@@ -41,7 +41,7 @@ pub fn run(args: &TryArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     say_where(args, &plan);
-    // From here on a signal ends what measures, and all is set back; before, nothing is changed.
+    // From here on a signal ends the measurement, and everything is restored; before, nothing is changed.
     let stop = stop_on_signal()?;
     let mut session = Session::new(&lock);
     let trials = tuning::rounds(args.rounds as usize, &yardsticks, |tuned| {
@@ -75,7 +75,7 @@ pub fn run(args: &TryArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     Ok(if verdict == Verdict::Better { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Says that an experiment without a second host measures no NIC, where the plan sets one.
+/// Warns that an experiment without a second host measures no NIC, if the plan sets one.
 fn say_where(args: &TryArgs, plan: &Plan) {
     let sets_nic = plan.steps.iter().any(|step| step.setting.interface().is_some());
     if args.experiment.is_some() && !args.far.is_asked() && sets_nic {
@@ -97,7 +97,7 @@ fn set(session: &mut Session, args: &TryArgs, plan: &Plan, tuned: bool) -> anyho
     }
 }
 
-/// The figures, each with the way that is better.
+/// The figures, each with the direction that is better.
 fn yardsticks(args: &TryArgs, measurement: &Measurement) -> anyhow::Result<Vec<Yardstick>> {
     if let Measurement::Experiment { experiment, .. } = measurement {
         let figure = tuning::drawn(experiment).map_err(output::usage)?;
@@ -197,7 +197,7 @@ fn figures(trial: &Trial) -> String {
 }
 
 fn of_one(trial: &Trial) -> &'static str {
-    // Nothing scatters: more rounds would tell nothing else.
+    // No variation: more rounds would show nothing else.
     if trial.with == trial.without { "no difference in any round" } else { word(trial.verdict) }
 }
 

@@ -10,20 +10,20 @@ use anyhow::{Context, bail};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use ratatui::crossterm::event::{self, Event};
 
-/// Reads in a thread of its own: of a terminal that is gone every read ends at once with nothing, and who reads there may never come back.
+/// Reads in a thread of its own: on a terminal that is gone every read ends at once with nothing, and the reading call may never return.
 pub struct Keys {
     events: mpsc::Receiver<std::io::Result<Event>>,
     terminal: OwnedFd,
 }
 
 impl Keys {
-    /// From now on.
+    /// Starts now.
     ///
     /// # Errors
     /// There is no terminal to read from.
     pub fn listen() -> anyhow::Result<Self> {
         let stdin = std::io::stdin();
-        // As crossterm chooses.
+        // The same choice as crossterm's.
         let terminal = if stdin.is_terminal() {
             stdin.as_fd().try_clone_to_owned()
         } else {
@@ -40,7 +40,7 @@ impl Keys {
                 }
             }
         };
-        // It is left behind when the watch ends.
+        // The thread is left behind when the watch ends.
         std::thread::Builder::new().name("keys".into()).spawn(read).context("cannot start a thread that reads keys")?;
         Ok(Self { events, terminal })
     }
@@ -58,7 +58,7 @@ impl Keys {
     }
 }
 
-/// True where nobody is at the other end of the terminal any more.
+/// True if the other end of the terminal is closed.
 fn is_gone(terminal: &OwnedFd) -> bool {
     let mut fds = [PollFd::new(terminal.as_fd(), PollFlags::empty())];
     let ends = PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL;

@@ -1,4 +1,4 @@
-//! The screen of `netcliff watch`: what is shown of a [`View`], and what keys do to it.
+//! The screen of `netcliff watch`: how a [`View`] is shown, and what keys do to it.
 
 mod help;
 mod tables;
@@ -14,36 +14,36 @@ use ratatui::widgets::{Paragraph, Table, Wrap};
 
 use tables::{cpu_table, interface_table, interrupt_table, queue_rows, queue_table, queues_untold};
 
-/// Columns that the screen uses at most: what belongs together stays together.
+/// Most columns that the screen uses: related figures stay close together.
 const WIDEST: u16 = 120;
 /// The least terminal that shows anything (columns, lines).
 const LEAST: (u16, u16) = (72, 12);
 
-/// CPUs that are shown where interrupts and queues want the room, too; of more, the busiest where they are sorted by load.
+/// CPUs that are shown if interrupts and queues need the lines, too; of more, the busiest if they are sorted by load.
 const FEW_CPUS: usize = 8;
 /// Lines above the tables: title and verdict.
 const HEAD_LINES: usize = 3;
-/// Rows that a page is.
+/// Rows of a page.
 const PAGE: usize = 10;
 
 /// What is on the screen.
 #[derive(Debug, Clone, Default)]
 pub struct View {
-    /// What was seen last.
+    /// The last sample.
     pub moment: Moment,
-    /// Does not follow.
+    /// True: the view does not follow new samples.
     pub paused: bool,
-    /// By load; by number else.
+    /// True: sorted by load; false: by number.
     pub by_load: bool,
-    /// There is a file to record to.
+    /// True: there is a file to record to.
     pub can_record: bool,
-    /// It is being written.
+    /// True: it is being written.
     pub recording: bool,
-    /// Devices of all network namespaces are watched.
+    /// True: devices of all network namespaces are watched.
     pub all: bool,
-    /// The keys and columns are explained.
+    /// True: keys and columns are explained.
     pub help: bool,
-    /// Rows that have gone by at the top of tables that do not fit.
+    /// Rows scrolled out at the top of tables that do not fit.
     pub scrolled: usize,
 }
 
@@ -67,7 +67,7 @@ impl View {
         true
     }
 
-    /// Not past the end of the longest table.
+    /// Scrolls, not past the end of the longest table.
     fn scroll(&mut self, rows: usize) {
         let moment = &self.moment;
         let tables = [moment.cpus.len(), moment.interfaces.len(), moment.interrupts.len(), queue_rows(moment).len()];
@@ -83,7 +83,7 @@ impl View {
         cpus
     }
 
-    /// Those with most packets first where they are sorted by load.
+    /// The interfaces, those with most packets first if they are sorted by load.
     fn interfaces(&self) -> Vec<&InterfaceMoment> {
         let mut interfaces: Vec<&InterfaceMoment> = self.moment.interfaces.iter().collect();
         if self.by_load {
@@ -171,7 +171,7 @@ fn no_interface(view: &View) -> String {
     format!("no interface is up here{more}")
 }
 
-/// Rows for interfaces where so many lines are there for all tables, and the others want so many: a line where there are none, and
+/// Rows for interfaces, of `room` lines for all tables, of which the others need `others`: a line if there are none, and
 /// not more than a third or what the others leave.
 fn interfaces_shown(interfaces: usize, others: usize, room: usize) -> usize {
     interfaces.clamp(1, (room / 3).max(room.saturating_sub(others)).max(1)).min(room)
@@ -185,25 +185,25 @@ fn with_notes(frame: &mut Frame<'_>, area: Rect, table: Table<'static>, notes: &
     frame.render_widget(Paragraph::new(notes.join("\n")).dim(), below);
 }
 
-/// Rows for CPUs where so many lines are there for them and for what is below: all that do not take a line from that, else what
+/// Rows for CPUs, of `room` lines for them and for what is below: all if they do not take a line from that, else what
 /// that leaves, and never less than a few or a half.
 fn cpus_shown(cpus: usize, below: usize, room: usize) -> usize {
     cpus.min(room.saturating_sub(below).max(FEW_CPUS).max(room / 2)).min(room)
 }
 
-/// Rows that interrupts and queues, side by side, want.
+/// Rows that interrupts and queues, side by side, need.
 fn below(moment: &Moment) -> usize {
     moment.interrupts.len().max(queue_rows(moment).len() + queues_untold(moment).len())
 }
 
-/// The rows of a table that fit, and what is said of the others in the last of them.
+/// The rows of a table that fit, and the note in the last of them on the others.
 #[derive(Debug, PartialEq, Eq)]
 struct Window {
     /// The first that is shown.
     start: usize,
-    /// So many are.
+    /// Number of rows shown.
     rows: usize,
-    /// Of the others.
+    /// The note on the others.
     more: Option<String>,
 }
 
@@ -230,7 +230,7 @@ impl Window {
     }
 }
 
-/// Whatever the state, it fits the narrowest screen with the key that tells the others.
+/// In any state it fits the narrowest screen with the key that explains the others.
 fn title(view: &View) -> Line<'static> {
     let mut state = vec![format!("{:.1} s", view.moment.seconds)];
     state.extend(view.all.then(|| "all".to_owned()));

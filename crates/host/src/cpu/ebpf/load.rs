@@ -205,7 +205,7 @@ impl Programs {
             .collect()
     }
 
-    /// Where threads on a CPU tell that they live; None if the programs' memory cannot be mapped once more.
+    /// The heartbeat for threads on a CPU; None if the programs' memory cannot be mapped once more.
     pub(super) fn heartbeat(&self, cpu: usize) -> Option<Heartbeat> {
         let signs = (cpu < self.most_cpus()).then(|| SharedSigns::map(self.skel.maps.bss.as_fd(), cpu))??;
         Some(Heartbeat::new(Box::new(signs)))
@@ -237,7 +237,7 @@ impl Programs {
     }
 }
 
-/// A mapping of its own of the programs' memory: it lives as long as somebody beats, also when the programs are gone.
+/// A mapping of its own of the programs' memory: it lives as long as any heartbeat, also when the programs are gone.
 #[derive(Debug)]
 struct SharedSigns {
     memory: NonNull<types::bss>,

@@ -73,7 +73,7 @@ impl EbpfMeter {
         Ok(Snapshot { cpus: cpus.collect::<Result<_, _>>()? })
     }
 
-    /// What the programs cost; `None` where the kernel does not tell.
+    /// What the programs cost; `None` where the kernel does not report.
     pub fn overhead(&self) -> Option<Overhead> {
         self.overhead
     }
@@ -153,8 +153,8 @@ impl CpuMeter for EbpfMeter {
     }
 }
 
-/// Runs for a moment on each CPU, so that a task switch tells the programs what runs there. Best effort:
-/// where this process may not run, the time until the first switch is reported as unaccounted.
+/// Runs for a moment on each CPU, so that a task switch shows the programs what runs there. Best effort: where this
+/// process may not run, the time until the first switch is reported as unaccounted.
 fn visit(cpus: &[usize]) {
     thread::scope(|scope| {
         scope.spawn(|| {

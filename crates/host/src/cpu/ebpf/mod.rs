@@ -6,8 +6,8 @@
 //!
 //! What it cannot see: the few dozen instructions between the hardware's interrupt and the kernel's
 //! tracepoint (they count for what was interrupted), and time the hypervisor took (it counts for what
-//! was running; `steal` is reported alongside). Where nothing showed a heartbeat for longer than
-//! anything takes, [`crate::cpu::heartbeat`] tells the time between as a pause.
+//! was running; `steal` is reported alongside). Where no heartbeat came for longer than any work takes,
+//! [`crate::cpu::heartbeat`] reports the time between as a pause.
 
 mod snapshot;
 

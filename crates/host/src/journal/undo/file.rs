@@ -1,4 +1,4 @@
-//! What a journal file says, damaged or not: [`Parsed`].
+//! The content of a journal file, damaged or not: [`Parsed`].
 
 use crate::{
     journal::{Change, JournalError, Line},
@@ -25,7 +25,7 @@ pub(in crate::journal) struct Parsed {
 }
 
 impl Parsed {
-    /// Of the bytes of a file.
+    /// Parses the bytes of a file.
     pub(in crate::journal) fn of(text: &[u8]) -> Parsed {
         let text = String::from_utf8_lossy(text);
         let mut parsed = Parsed { lines: text.lines().count(), ..Parsed::default() };
@@ -57,7 +57,7 @@ impl Parsed {
         self.unread.iter().any(|place| place + 1 < self.lines)
     }
 
-    /// Whether what it says can still be in force. Where the owner's line cannot be read, the file's time tells.
+    /// Whether what it says can still be in force. If the owner's line cannot be read, the file's time decides.
     pub(super) fn is_of_this_boot(&self, path: &Path) -> bool {
         match (self.owner, &self.boot) {
             (Some(_), None) => true,

@@ -25,7 +25,7 @@ pub(super) fn undo_setting(setting: &Setting, (namespace, ifindex): Where, old: 
     Ok((!notes.is_empty()).then(|| notes.join("; ")))
 }
 
-/// The setting of the interface with this number, whatever it is called now; what to say where it has another name.
+/// The setting of the interface with this number, whatever it is called now; and a note if it has another name.
 fn by_its_name(setting: &Setting, ifindex: Option<u32>) -> (Setting, Option<String>) {
     // Of a number that is no interface's nix 0.30 makes an empty name.
     let now = ifindex.and_then(|index| if_indextoname(index).ok()?.into_string().ok()).filter(|now| !now.is_empty());

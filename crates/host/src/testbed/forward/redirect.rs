@@ -18,7 +18,7 @@ use crate::{
     xdp::{self, Mode},
 };
 
-/// Attaches the programs, where that is how the router forwards, and tells in which mode.
+/// Attaches the programs, if that is how the router forwards, and returns the mode.
 pub(super) fn redirect(
     router: &Namespace,
     tester: &[Namespace; 2],
@@ -31,7 +31,7 @@ pub(super) fn redirect(
             Ok(()) => return Ok(Some(Mode::Native)),
             Err(error) => limits.push(Limitation::XdpGeneric { reason: error.to_string() }),
         }
-        // As if nobody had tried.
+        // Takes back what the attempt changed.
         router.run(|| (0..2).for_each(|n| drop(detach(n))))?;
         receive_by_napi(tester, sides, false)?.map_err(TestbedError::failed("switch GRO of the veth off again"))?;
     } else if options.forwarding != Forwarding::XdpGeneric {

@@ -42,7 +42,7 @@ pub(super) fn join(
     Ok(())
 }
 
-/// Nothing but what is measured may travel: no router solicitations, no duplicate address detection. A kernel without
+/// Only measured packets may be on the links: no router solicitations, no duplicate address detection. A kernel without
 /// IPv6 has no such files.
 fn quiet() {
     for (file, value) in [("accept_dad", "0"), ("router_solicitations", "0"), ("addr_gen_mode", "1")] {

@@ -33,7 +33,7 @@ impl ForwardBed {
     /// testbed, and are in the journal.
     ///
     /// # Errors
-    /// The router cannot be looked at, or a setting cannot be made; those before it are then set back.
+    /// The router cannot be inspected, or a setting cannot be made; those before it are then set back.
     pub fn tune(&mut self, objective: Objective) -> Result<RouterPlan, TestbedError> {
         let interfaces = [router_interface(0), router_interface(1)];
         let wish =

@@ -1,4 +1,4 @@
-//! What a testbed is to be.
+//! The options of a testbed.
 
 use crate::{
     procfs,

@@ -4,8 +4,8 @@ use super::{Plan, Step};
 use netcliff_core::quote::one_line;
 
 impl Plan {
-    /// Reads what `netcliff tune plan --json` prints. What each step does is told by its setting: name and command are made
-    /// anew from it, whatever the file calls them; reasons and notes stay the file's, each on a line.
+    /// Reads what `netcliff tune plan --json` prints. Each step is defined by its setting: name and command are made anew
+    /// from it, whatever the file calls them; reasons and notes stay the file's, each on a line.
     ///
     /// # Errors
     /// It is no plan; or a step sets what netcliff does not set: which, and why.

@@ -14,7 +14,7 @@ fn ethtool(port: &Port, group: Group, key: &str) -> Setting {
     Setting::Ethtool { interface: port.nic.name.clone(), group, key: key.to_owned() }
 }
 
-/// A figure if the driver tells it.
+/// Proposes a figure if the driver reports it.
 fn propose(draft: &mut Draft<'_>, port: &Port, group: Group, key: &str, new: &str, reason: &str, source: &str) {
     if let Some(old) = crate::setting::figure(&port.nic, group, key) {
         draft.propose(ethtool(port, group, key), &old, new, reason, source);
@@ -80,7 +80,7 @@ fn delay_us(objective: Objective) -> u32 {
 pub(super) fn coalescing(draft: &mut Draft<'_>, port: &Port) {
     let objective = draft.wish.objective;
     let has = |key: &str| port.nic.coalesce.contains_key(key);
-    // A driver that tells only zeros for the delay has none to set (virtio without the feature).
+    // A driver that reports only zeros for the delay has none to set (virtio without the feature).
     if !has("rx-usecs") || !port.nic.is_physical() {
         return;
     }

@@ -22,10 +22,10 @@ use netcliff_core::{
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is wanted.
+/// What a plan is wanted for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wish {
-    /// Above all.
+    /// The objective.
     pub objective: Objective,
     /// Interfaces; empty: those of the page of `inspect`.
     pub interfaces: Vec<String>,
@@ -95,7 +95,7 @@ pub struct Step {
 }
 
 impl Step {
-    /// A step without more words than needed.
+    /// A step; name and command are made from the setting.
     pub fn new(setting: Setting, old: &str, new: &str, reason: &str, source: &str) -> Step {
         let proposal = Proposal {
             name: setting.to_string(),
@@ -133,13 +133,13 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Without what only programs need.
+    /// The plan for display, without what only programs need.
     pub fn sheet(&self) -> PlanSheet {
         let proposals = self.steps.iter().map(|step| step.proposal.clone()).collect();
         PlanSheet { objective: self.objective, proposals, notes: self.notes.clone() }
     }
 
-    /// Whether a step changes the number of queues, after which interrupts have to be looked at again.
+    /// Whether a step changes the number of queues, after which interrupts have to be read again.
     pub fn changes_channels(&self) -> bool {
         let channels = |step: &Step| matches!(step.setting, Setting::Ethtool { group: setting::Group::Channels, .. });
         self.steps.iter().any(channels)
@@ -235,7 +235,7 @@ fn of_queues(draft: &mut Draft<'_>, port: &Port) {
     napi::threads(draft, port);
 }
 
-/// What cannot be as wished, or would do what an undo could not take back.
+/// Refuses a wish that cannot be met, or whose effects an undo could not take back.
 fn refuse(inspection: &Inspection, wish: &Wish, ports: &[&Port]) -> Result<(), PlanError> {
     let online = &inspection.host.cpu.online;
     if let Some(cpu) = wish.spared.iter().copied().find(|cpu| !online.contains(cpu)) {

@@ -53,7 +53,7 @@ pub(super) fn threads(draft: &mut Draft<'_>, port: &Port) {
     propose(draft, port, NapiKey::Threaded, 0, reason, THREADED);
 }
 
-/// The instances that serve receive queues, with their place; all where the driver does not tell.
+/// The instances that serve receive queues, with their place; all where the driver does not report.
 fn instances(port: &Port) -> impl Iterator<Item = (usize, &Napi)> {
     let receives = |napi: &Napi| port.nic.queues.iter().any(|queue| queue.receive && queue.napi_id == Some(napi.id));
     let told = port.nic.napis.iter().any(receives);
@@ -76,7 +76,7 @@ fn propose(draft: &mut Draft<'_>, port: &Port, key: NapiKey, wanted: u32, reason
     }
 }
 
-/// What sets a key on all instances that receive, each with the value in force; nothing where the kernel does not tell it.
+/// What sets a key on all instances that receive, each with the value in force; nothing where the kernel does not report it.
 pub(super) fn settings(port: &Port, key: NapiKey) -> Vec<(Setting, String)> {
     let name = &port.nic.name;
     let file = file_of(key).and_then(|file| Some((file, *port.nic.napi_settings.get(file)?)));

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const RFS_FLOWS: u32 = 32_768;
 const SCALING: &str = "Documentation/networking/scaling.rst";
 
-/// Each queue's interrupt on the CPU that the planner says.
+/// Each queue's interrupt on the CPU that the planner assigns.
 pub(super) fn interrupts(draft: &mut Draft<'_>, port: &Port) {
     let design = design(draft, port);
     let queues = port.queue_irqs().count();

@@ -91,7 +91,7 @@ impl Draft<'_> {
         self.push(Setting::sysctl(name), old.as_deref().unwrap_or(UNKNOWN), &new.to_string(), reason, SYSCTL);
     }
 
-    /// One that only matters where it is not as the kernel has it: without a known value in force it is left out.
+    /// A sysctl that matters only if it is not at the kernel's default: left out if its value in force is not known.
     fn back(&mut self, name: &str, new: u64, reason: &str) {
         if let Device::Port(inspection, _) = self.device
             && inspection.sysctl(name).is_some()
@@ -100,7 +100,7 @@ impl Draft<'_> {
         }
     }
 
-    /// A figure of coalescing, where the driver tells it. False: it does not.
+    /// A figure of coalescing, if the driver reports it; false if it does not.
     fn ethtool(&mut self, key: &str, new: u64, reason: &str) -> bool {
         let old = match self.device {
             Device::Port(_, port) => match setting::figure(&port.nic, Group::Coalesce, key) {

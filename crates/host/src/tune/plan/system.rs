@@ -16,7 +16,7 @@ const DEEP_US: u64 = 10;
 const DEFAULT_BACKLOG: u64 = 1000;
 const DEFAULT_BUDGET: u64 = 300;
 
-/// Sysctls that what was seen on this host calls for.
+/// Sysctls that the state of this host calls for.
 pub(super) fn sysctls(draft: &mut Draft<'_>, ports: &[&Port]) {
     pressure(draft);
     if draft.wants(Objective::Throughput) {
@@ -41,7 +41,7 @@ fn propose(draft: &mut Draft<'_>, name: &str, new: impl Fn(&str) -> String, reas
 
 /// Backlog and budget, only where they were too small.
 fn pressure(draft: &mut Draft<'_>) {
-    // What was counted since boot says nothing against a value that has been raised since.
+    // Counts since boot are no evidence against a value that has been raised since.
     let counts = |pressure: Option<Pressure>, name: &str, default: u64| {
         let raised = draft.inspection.sysctl(name).is_some_and(|value| value > default);
         pressure.filter(|pressure| pressure.rising || !raised).map(|pressure| pressure.count)

@@ -1,4 +1,4 @@
-//! What was forwarded: an experiment's set-ups, a device's tests.
+//! Forwarding: an experiment's set-ups, a device's tests.
 
 use netcliff_core::Fingerprint;
 use netcliff_wire::forward::stamps::Stamps;
@@ -37,7 +37,7 @@ pub fn forwarding(name: String, report: ForwardingReport) -> Measured {
     }
 }
 
-/// How a set-up was set up.
+/// The settings of a set-up.
 fn set_up_facts(set_up: &SetUpReport) -> Vec<(String, String)> {
     let fact = |name: &str, fact: String| (format!("{}.{name}", set_up.name), fact);
     let mut facts = vec![fact("forwarding", set_up.forwarding.clone())];
@@ -50,8 +50,8 @@ fn set_up_facts(set_up: &SetUpReport) -> Vec<(String, String)> {
     facts
 }
 
-/// A device's tests: a point a frame size. Searches are the repeats of a throughput: the one answer of a single one tells nothing of how
-/// far it would move on its own.
+/// A device's tests: a point a frame size. Searches are the repeats of a throughput: a single one gives no estimate of the variation
+/// between searches.
 pub fn rfc2544(name: String, report: Rfc2544Report, fingerprint: Option<Fingerprint>) -> Measured {
     let mut facts = vec![("device".to_owned(), report.device.clone()), ("tester".to_owned(), report.tester.clone())];
     facts.extend(asked(&report));
@@ -84,7 +84,7 @@ fn size_point(size: &SizeReport) -> MeasuredPoint {
     let repeats = size.latency.as_ref().map(|latency| latency.repeats.as_slice()).unwrap_or_default();
     let latency =
         |quantity, figure: fn(&LatencyRepeat) -> f64| Reading::of(quantity, repeats.iter().map(|r| Some(figure(r))));
-    // What one clock says is never compared with what another does.
+    // Latencies by different clocks are never compared.
     let clock = size.latency.as_ref().map(|latency| latency.clock).unwrap_or_default();
     let tagged = |quantity, by: Stamps| Reading::of(quantity, repeats.iter().map(|r| r.tagged_by(by, clock)));
     let throughput = Reading::of_bounds(THROUGHPUT, &size.bounds());

@@ -125,7 +125,7 @@ fn one_search_is_not_tested_and_the_note_names_its_option() {
     assert!(!said.contains("--repeats"), "{said}");
 }
 
-/// Searches on the same lattice all give the same value: what they cannot tell apart is no difference.
+/// Searches on the same lattice all give the same value: below its resolution no difference is shown.
 #[test]
 fn the_width_of_a_search_is_not_taken_for_a_difference() {
     let [high, low] = [100e3, 90e3].map(|lower| searched(&[(lower, lower + 10e3); 5], "regular"));

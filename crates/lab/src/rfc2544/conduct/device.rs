@@ -1,4 +1,4 @@
-//! What a device is asked and what it answers.
+//! [`Device`]: a device under test, and the results of its trials.
 
 use netcliff_wire::forward::stamps::Absent;
 use netcliff_wire::latency::Latency as Histogram;
@@ -8,9 +8,9 @@ use crate::rfc2544::report::{Pacing, Seen};
 use crate::rfc2544::settings::FrameSize;
 use crate::rfc2544::trial::Answer;
 
-/// What a device is asked: one frame size for one trial after the other.
+/// A device under test: one frame size at a time, one trial after the other.
 pub trait Device {
-    /// Why it cannot answer.
+    /// Why a measurement failed.
     type Error: std::fmt::Display;
 
     /// Sets the frames that follow.
@@ -19,7 +19,7 @@ pub trait Device {
     /// They cannot be sent here.
     fn frames(&mut self, frame: FrameSize) -> Result<(), Self::Error>;
 
-    /// What the sender reaches flat out (pps, each way).
+    /// Measures the sender's rate flat out (pps, each way).
     ///
     /// # Errors
     /// Stopped, or a port went away.
@@ -31,19 +31,19 @@ pub trait Device {
     /// Stopped, or a port went away: the trial is void.
     fn trial(&mut self, duration_s: f64, load_pps: f64) -> Result<Measured, Self::Error>;
 
-    /// So many frames as fast as the sender can.
+    /// Sends so many frames as fast as the sender can.
     ///
     /// # Errors
     /// As [`Device::trial`].
     fn burst(&mut self, frames: u64) -> Result<Burst, Self::Error>;
 
-    /// Speed of its line (bit/s), of two the slower; None: it has none, as a veth, whatever speed it tells.
+    /// Speed of its line (bit/s), of two the slower; None: it has none, as a veth, whatever speed it reports.
     fn line_bps(&self) -> Option<f64> {
         None
     }
 
-    /// The throughput that follows from what frames cost the device's CPU at half of the one found (pps); None where the
-    /// device does not let itself be looked into.
+    /// The throughput that follows from what frames cost the device's CPU at half of the one found (pps); None if the device's CPU cannot
+    /// be observed.
     ///
     /// # Errors
     /// As [`Device::trial`].
@@ -53,10 +53,10 @@ pub trait Device {
     }
 }
 
-/// What a trial gave.
+/// Result of a trial.
 #[derive(Debug, Clone)]
 pub struct Measured {
-    /// What the searches ask.
+    /// Result for the searches.
     pub answer: Answer,
     /// Counts of this trial.
     pub seen: Seen,
@@ -71,19 +71,19 @@ pub struct Measured {
 /// Latency of a trial's tagged frames: means over the directions.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Tagged {
-    /// By the clock asked for (s); None: one of them was lost or lacks a stamp.
+    /// By the requested clock (s); None: one of them was lost or lacks a stamp.
     pub latency_s: Option<f64>,
     /// How far that may be off by bringing the clocks of both ends together (s).
     pub uncertainty_s: Option<f64>,
-    /// From before they were written (s), where stamps were asked for.
+    /// From before they were written (s), if stamps were requested.
     pub application_s: Option<f64>,
-    /// By the kernel's stamps (s), where those of hardware were asked for.
+    /// By the kernel's stamps (s), if those of hardware were requested.
     pub kernel_s: Option<f64>,
     /// Stamps that did not come back.
     pub absent: Absent,
 }
 
-/// What a burst gave.
+/// Result of a burst.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Burst {
     /// Every frame was forwarded.

@@ -12,12 +12,12 @@ use crate::rfc2544::trial::Range;
 use crate::stats::contrast::Estimate;
 use crate::stats::{self, CONFIDENCE};
 
-/// Share of the sender's flat-out rate up to which loads are asked for: at all of it every trial would be void.
+/// Share of the sender's flat-out rate up to which loads are requested: at all of it every trial would be void.
 const SENDER_SHARE: f64 = 0.97;
 /// Lowest load over the highest.
 const LOWEST: f64 = 1e-3;
 
-/// The highest load asked for of a sender that reaches `sender_pps` flat out (pps).
+/// The highest load requested of a sender that reaches `sender_pps` flat out (pps).
 pub(super) fn max_pps(settings: &Settings, sender_pps: f64) -> f64 {
     settings.max_pps.unwrap_or(f64::INFINITY).min(SENDER_SHARE * sender_pps)
 }
@@ -54,9 +54,9 @@ fn searched<D: Device>(settings: &Settings, max_pps: f64, asker: &mut Asker<'_, 
     }
 }
 
-/// What a search's end says of the device, for the goal in this place.
+/// What limited a search, for the goal in this place; by how it ended.
 pub(super) fn limit(settings: &Settings, turn: &SearchTurn, goal: usize) -> Option<Limit> {
-    // The highest load is one that was asked for.
+    // The highest load is a requested one.
     let below_sender = settings.max_pps.is_some_and(|asked_pps| asked_pps <= SENDER_SHARE * turn.sender_pps);
     let found = turn.searched.found.get(goal)?;
     match found.end {
@@ -69,7 +69,7 @@ pub(super) fn limit(settings: &Settings, turn: &SearchTurn, goal: usize) -> Opti
     }
 }
 
-/// What a search's end leaves open.
+/// What a search did not find, by how it ended; None: nothing is missing.
 fn missing(limit: Option<Limit>, end: End) -> Option<&'static str> {
     match (limit, end) {
         (Some(Limit::Asked), _) => Some("the highest load asked for was forwarded; the device can do more"),
@@ -88,7 +88,7 @@ fn missing(limit: Option<Limit>, end: End) -> Option<&'static str> {
     }
 }
 
-/// Writes into a size what its searches say.
+/// Writes the results of its searches into a size.
 pub(super) fn settle(size: &mut SizeReport, turns: Vec<SearchTurn>, settings: &Settings) {
     if turns.is_empty() {
         return;
@@ -113,7 +113,7 @@ pub(super) fn settle(size: &mut SizeReport, turns: Vec<SearchTurn>, settings: &S
     }
 }
 
-/// What the searches found for a goal.
+/// Results of the searches for a goal.
 fn of_goal(settings: &Settings, turns: &[SearchTurn], at: usize, goal: Goal) -> GoalReport {
     let found: Vec<&Found> = turns.iter().filter_map(|turn| turn.searched.found.get(at)).collect();
     let bounds: Vec<(f64, Option<f64>)> = turns.iter().filter_map(|turn| turn.searched.bounds_of(at)).collect();
@@ -151,7 +151,7 @@ fn mean(bounds: &[(f64, Option<f64>)]) -> Option<Figure> {
     Some(figure.not_negative())
 }
 
-/// What the searches leave open of a goal, each once, with how many of them it is of; `of` is what each sentence begins with.
+/// What the searches did not find for a goal, each once, with how many of them it is of; `of` is what each sentence begins with.
 fn all_missing(turns: &[SearchTurn], settings: &Settings, goal: usize, of: &str) -> Vec<String> {
     let (made, asked) = (turns.len(), settings.searches);
     let ends = turns.iter().filter_map(|turn| missing(limit(settings, turn, goal), turn.searched.found.get(goal)?.end));

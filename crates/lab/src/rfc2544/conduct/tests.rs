@@ -9,7 +9,7 @@ use crate::rfc2544::search::{End, Found, Goal, Searched};
 use crate::rfc2544::settings::{SearchBy, Tests};
 use crate::rfc2544::simulated::{Bench, Device as Simulated};
 
-/// As a sending program's clock and a sink's say.
+/// By the clocks of a sending program and a sink.
 const TAGGED: Tagged = Tagged {
     latency_s: Some(1e-4),
     uncertainty_s: Some(1e-7),
@@ -287,7 +287,7 @@ fn other_tests_come_after_the_rounds_at_the_mean() {
     assert!(sizes[1].loss.is_some() && sizes[1].back_to_back.is_some());
 }
 
-/// A device between veths has no line, whatever speed they tell.
+/// A device between veths has no line, whatever speed they report.
 #[test]
 fn without_a_line_there_is_no_share_of_one() {
     let (sizes, _) = run(&all(), Fake { line_bps: None, ..Fake::new(400e3, 1e6) });
@@ -359,7 +359,7 @@ fn searches_that_end_otherwise_are_counted() {
             "throughput: in 1 of 3 searches: even a thousandth of the highest load lost frames",
         ]
     );
-    // Two throughputs tell too little of their mean.
+    // Two throughputs are too few for an interval of their mean.
     assert!(size.missing.len() == 3 && size.missing[2].contains("too few"), "{:?}", size.missing);
     assert!(sizes[1].missing.is_empty() && !sizes[1].is_lower_limit());
 }

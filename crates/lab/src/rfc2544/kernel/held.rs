@@ -1,4 +1,4 @@
-//! Real ports as a measurement needs them, and as they were afterwards.
+//! Sets real ports up for a measurement, and restores them afterwards.
 
 use netcliff_host::journal::HostLock;
 use netcliff_host::testbed::kept::{self, KeptOffloads};
@@ -29,7 +29,7 @@ impl HeldPorts {
     }
 }
 
-/// Has them stamp every frame, where that is asked for and they can.
+/// Enables time stamps of every frame, if they are requested and the ports can.
 fn stamp(settings: &Settings, [tx, rx]: [&str; 2], lock: &HostLock) -> Result<Option<StampedPorts>, DeviceError> {
     if settings.stamps != Stamps::Hardware {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! What a measured trial says, for the searches and the report.
+//! The result of a measured trial, for the searches and the report.
 
 use netcliff_wire::forward::run::{DirectionReport, TrialReport};
 use netcliff_wire::forward::stamps::{Absent, Stamps};
@@ -42,7 +42,7 @@ pub(super) fn measured(report: &TrialReport, stamps: Stamps, duration_s: f64, lo
     }
 }
 
-/// By the clock asked for, and what else is known of the same frames.
+/// Latency of the tagged frames by the requested clock, and by the others that are known.
 fn tagged(directions: &[DirectionReport], stamps: Stamps) -> Tagged {
     let mean = |of: &dyn Fn(&DirectionReport) -> Option<f64>| {
         let all: Option<Vec<f64>> = directions.iter().map(of).collect();
@@ -56,7 +56,7 @@ fn tagged(directions: &[DirectionReport], stamps: Stamps) -> Tagged {
     directions.iter().filter_map(|one| one.stamped).for_each(|stamped| absent.add(stamped.absent));
     let (kernel_s, uncertainty_s) = match stamps {
         Stamps::Hardware => (mean(&|one| one.stamped?.kernel_s), mean(&|one| one.stamped?.uncertainty_s)),
-        // Both ends by one clock.
+        // One clock for both ends.
         _ => (None, Some(0.0)),
     };
     Tagged {
@@ -68,7 +68,7 @@ fn tagged(directions: &[DirectionReport], stamps: Stamps) -> Tagged {
     }
 }
 
-/// What a sender reached (pps) that was asked for more than it can: until its time was over, however late it came to send first, or
+/// Rate (pps) of a sender whose requested load is beyond it: until its time was over, however late it came to send first, or
 /// until all was sent.
 pub(super) fn reached_pps(sent: u64, intended: u64, sending_s: f64, asked_s: f64) -> f64 {
     let whole_s = if sent < intended { asked_s } else { 1e-6 };

@@ -15,7 +15,7 @@ const PORTS: (u16, u16) = (10_000, 20_000);
 const PORTS_EACH: u32 = 256;
 
 impl Kernel {
-    /// Who sends what to whom.
+    /// The directions of frames, with the addresses of both sides.
     pub(super) fn directions(&self, frame: FrameSize) -> Result<Vec<Direction>, DeviceError> {
         let ports = self.ports()?;
         let one = |from: usize, to: usize| {
@@ -89,7 +89,7 @@ struct Side {
     ipv6: std::net::Ipv6Addr,
 }
 
-/// So many flows: over the destinations that were asked for, to each of them from as many source ports as there are, and then from
+/// The flows: over the destinations that were configured, to each of them from as many source ports as there are, and then from
 /// more source addresses.
 fn sweep(settings: &Settings) -> Sweep {
     let Settings { flows, destinations, destination_ports, .. } = *settings;

@@ -14,7 +14,7 @@ const ACCEPTED: &str = "expected keys of trial, sum, initial (times such as 60s)
 /// How a value is read.
 type Read = fn(&str) -> Result<f64, ParseError>;
 
-/// What was written of a goal; what was not is another's.
+/// The keys given for a goal; the others are taken from a default.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Asked {
     final_trial_s: Option<f64>,
@@ -26,7 +26,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// The goal: loss and width that were not written are `default`'s, as is the length of full trials; one of them is enough, the
+    /// The goal: loss and width that were not given are `default`'s, as is the length of full trials; one of them is enough, the
     /// shortest are 1 s or as long as it, and none of them may lose more.
     pub fn or(&self, default: &Goal) -> Goal {
         let final_trial_s = self.final_trial_s.unwrap_or(default.final_trial_s);

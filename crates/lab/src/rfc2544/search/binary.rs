@@ -4,7 +4,7 @@
 use super::{End, Found, Searched};
 use crate::rfc2544::trial::{Answer, Range, Tester};
 
-/// What to look for.
+/// Parameters of the search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Binary {
     /// Length of a trial (s); RFC 2544 asks for at least 60.

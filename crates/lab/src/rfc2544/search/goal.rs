@@ -1,4 +1,4 @@
-//! What a search looks for.
+//! The goal of a search.
 
 use netcliff_core::{Invalid, units};
 use serde::{Deserialize, Serialize};
@@ -42,7 +42,7 @@ impl Goal {
         Self { final_trial_s: trial_s, initial_trial_s, duration_sum_s, ..self }
     }
 
-    /// Refuses what cannot be.
+    /// Refuses invalid values.
     ///
     /// # Errors
     /// A duration is not positive or the final one is the shortest or longer than their sum, or a ratio or the width

@@ -3,10 +3,10 @@
 use super::Goal;
 use crate::rfc2544::trial::Trial;
 
-/// What the trials at a load say of a goal.
+/// Classification of a load by its trials, for a goal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
-    /// Upholds the goal, whatever the trials still missing would say.
+    /// Upholds the goal, whatever the result of the trials still missing.
     Lower,
     /// Fails it, likewise.
     Upper,
@@ -98,7 +98,7 @@ impl Loads {
         }
     }
 
-    /// What is known of a load.
+    /// Classification of a load.
     pub fn class(&self, pps: f64, goal: &Goal) -> Class {
         self.get(pps).map_or(Class::Undecided, |load| load.class(goal))
     }

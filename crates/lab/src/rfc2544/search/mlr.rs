@@ -16,7 +16,7 @@ use super::load::{Class, Loads};
 use super::{End, Found, Goal, Searched};
 use crate::rfc2544::trial::{Answer, Range, Tester};
 
-/// What to look for, where, and for how long.
+/// Goals, range of loads, and time allowed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mlr {
     /// The goals.
@@ -30,10 +30,10 @@ pub struct Mlr {
 }
 
 impl Mlr {
-    /// Refuses what cannot be.
+    /// Refuses invalid values.
     ///
     /// # Errors
-    /// There is no goal, a goal cannot be, or the range is empty.
+    /// There is no goal, a goal is invalid, or the range is empty.
     pub fn check(&self) -> Result<(), Invalid> {
         if self.goals.is_empty() {
             return Err(Invalid::new("goals", 0, "at least one"));
@@ -74,9 +74,9 @@ struct State<'a, E> {
     at_most_s: Option<f64>,
 }
 
-/// How often all goals are gone through at the most.
+/// Most passes over all goals.
 const ROUNDS: u32 = 4;
-/// Where the trials of the start look besides the highest load: along the forwarding rate, so often.
+/// Most steps down along the forwarding rate from the first load of the start.
 const DESCENTS: u32 = 2;
 
 impl<E> State<'_, E> {

@@ -1,4 +1,4 @@
-//! What was requested, and what the kernel then had in force.
+//! The requested configuration, and the values that the kernel then had in force.
 
 use netcliff_core::units;
 use netcliff_wire::thread::print_cpus;
@@ -68,7 +68,7 @@ fn window(options: &StreamOptions) -> String {
     format!("{amount} after {warm_up}; ended when nothing moves for {}", units::print_time_s(settings.stall_s))
 }
 
-/// Options that were given; what then held is told with `in_force`.
+/// Options that were given; `in_force` has the values in force.
 fn set(options: &StreamOptions) -> Vec<(String, String)> {
     let asked = &options.template.options;
     let is_udp = matches!(options.template.channel, Channel::Udp { .. });
@@ -90,7 +90,7 @@ fn set(options: &StreamOptions) -> Vec<(String, String)> {
     facts.into_iter().filter_map(|(name, fact)| Some((name.to_owned(), fact?))).collect()
 }
 
-/// What held in the last repeat that was made.
+/// The values in force in the last repeat that was made.
 pub(super) fn in_force(configs: &[Config]) -> Vec<(String, String)> {
     let flows = configs.iter().filter_map(|config| config.repeats.last()?.transfer.flows.first());
     let Some(in_force) = flows.filter_map(|flow| flow.in_force.as_ref()).next_back() else { return Vec::new() };

@@ -7,14 +7,14 @@ use super::warned::{HELD_BACK, threads_of_a_role};
 use crate::hosts::BUSY;
 use crate::stream::StreamOptions;
 
-/// Share of the rate that was asked for from which pacing is what limits.
+/// Share of the requested rate from which pacing is what limits.
 const PACED: f64 = 0.97;
-/// Share of a full CPU that other programs have before they are named. Ticks and getrusage differ by a few percent.
+/// Share of a full CPU from which other programs are named. Ticks and getrusage differ by a few percent.
 const OTHERS: f64 = 0.2;
 /// Share of the link's rate from which the link is full.
 const LINE_FULL: f64 = 0.95;
 
-/// What limited the rate, as a noun with the figure that says so; None: nothing that is looked at was at its limit.
+/// What limited the rate, as a noun with the figure that shows it; None: nothing that is checked was at its limit.
 ///
 /// Pacing, the link, a thread without time left, a window or a buffer, a CPU without time left, in this order.
 pub(super) fn limited_by(options: &StreamOptions, row: &StreamRow) -> Option<String> {

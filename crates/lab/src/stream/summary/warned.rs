@@ -1,4 +1,4 @@
-//! What limited a transfer or speaks against its figures.
+//! Warnings: what limited a transfer or its figures.
 
 use netcliff_core::repeats::Known;
 use netcliff_core::stream::StreamRow;
@@ -8,9 +8,9 @@ use super::Config;
 use crate::hosts::{BUSY, STEAL};
 use crate::stream::StreamOptions;
 
-/// Share of the time that a window or buffer may hold a sender back without a word.
+/// Share of the time that a window or buffer may hold a sender back without a warning.
 pub(super) const HELD_BACK: f64 = 0.2;
-/// Share of the datagrams that a receiver's socket may drop without a word.
+/// Share of the datagrams that a receiver's socket may drop without a warning.
 const DROPPED: f64 = 0.001;
 
 pub(super) fn warnings(options: &StreamOptions, rows: &[StreamRow], configs: &[Config]) -> Vec<String> {
@@ -32,7 +32,7 @@ fn full_threads(row: &StreamRow, threads: Option<u32>) -> Vec<String> {
     full.map(|(end, _)| format!("the {end}'s {what} used {it} to the full: it is what limits the rate")).collect()
 }
 
-/// What cannot be, and what the network said.
+/// A missed precision, and ICMP errors that the network returned.
 fn surprises(row: &StreamRow) -> Vec<String> {
     let shortfall = row.known.as_ref().and_then(Known::shortfall);
     let shortfall = shortfall.map(|shortfall| format!("goodput is {shortfall}"));
@@ -89,7 +89,7 @@ fn dropped(row: &StreamRow) -> Vec<String> {
     found
 }
 
-/// Buffers that the kernel made smaller than asked for.
+/// Buffers that the kernel made smaller than requested.
 fn smaller_buffers(options: &StreamOptions, configs: &[Config]) -> Vec<String> {
     let mut held = configs.iter().filter_map(|config| config.repeats.last()?.transfer.flows.first()?.in_force.as_ref());
     let Some(in_force) = held.next_back() else { return Vec::new() };
@@ -100,7 +100,7 @@ fn smaller_buffers(options: &StreamOptions, configs: &[Config]) -> Vec<String> {
     ];
     let smaller = pairs.into_iter().filter_map(|(which, limit, asked, held)| {
         let (asked, held) = (asked?, held?);
-        // The kernel doubles what is asked for.
+        // The kernel doubles the requested size.
         let held = u64::from(held) / 2;
         let told = || {
             let held = units::print_bytes(held);

@@ -11,7 +11,7 @@ use crate::stream::StreamOptions;
 /// A rate of each direction (bit/s): near end to far end, and back.
 type Ways = [f64; 2];
 
-/// A rate of each flow, by direction; None where one is not known: the others are not the wire.
+/// A rate of each flow, by direction; None if one is not known: the others are not the whole wire.
 fn ways(repeat: &Repeat, bps: impl Fn(&Flow) -> Option<f64>) -> Option<Ways> {
     repeat.transfer.flows.iter().try_fold([0.0; 2], |mut ways, flow| {
         ways[usize::from(!flow.forward)] += bps(flow)?;
@@ -60,7 +60,7 @@ fn tcp_ways(options: &StreamOptions, repeat: &Repeat) -> Option<Ways> {
         let payload = b.bytes_sent.saturating_sub(a.bytes_sent) as f64;
         Some(wire_bytes(payload, segments, header_bytes(options, &b)) * 8.0 / (b.at_s - a.at_s))
     };
-    // Multipath TCP may tell of a subflow that nothing went over.
+    // Multipath TCP may report a subflow that nothing went over.
     ways(repeat, bps).filter(|ways| ways.iter().sum::<f64>() > 0.0)
 }
 
@@ -122,8 +122,8 @@ fn intervals(samples: &[TcpSample]) -> Vec<TcpInterval> {
         .collect()
 }
 
-/// The flows interval by interval. Those of one end are asked in one pass after the other, so an interval's place is its pass; the last pass
-/// may have ended before it had asked all. Where both ends send, or some missed more, an interval counts where it ends.
+/// The flows interval by interval. Those of one end are sampled in one pass after the other, so an interval's place is its pass; the
+/// last pass may have ended before it had sampled all. Where both ends send, or some missed more, an interval counts where it ends.
 fn by_interval(flows: &[TcpFlow]) -> Vec<TcpFlows> {
     let Some(most) = flows.iter().max_by_key(|flow| flow.intervals.len()) else { return Vec::new() };
     let of_same_passes =

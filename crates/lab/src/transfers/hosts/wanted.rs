@@ -51,8 +51,8 @@ fn features(settings: &[Setting], found: &DeviceState) -> BTreeMap<String, bool>
     wanted
 }
 
-/// Where a figure of a direction is asked for, its switch is off unless that is asked for too; while a switch is on, the driver
-/// chooses the figures, and none is set. Where one direction is named only, the other is left alone: some drivers tie them.
+/// If a figure of a direction is requested, its switch is off unless that is requested too; while a switch is on, the driver
+/// chooses the figures, and none is set. If only one direction is named, the other is left alone: some drivers tie them.
 fn coalesce(settings: &[Setting], found: &DeviceState) -> BTreeMap<String, u32> {
     let asked: BTreeMap<Coalesce, u32> = settings
         .iter()

@@ -1,4 +1,4 @@
-//! Steps that keep a CPU awake and fast: idle states, frequency governor. Upper bounds by what the kernel tells of the CPU.
+//! Steps that keep a CPU awake and fast: idle states, frequency governor. Upper bounds by what the kernel reports of the CPU.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use super::{Known, packet_s};
 
 const CPUS: &str = "/sys/devices/system/cpu";
 
-/// What the step is expected to change; None for others, and where the kernel does not tell.
+/// What the step is expected to change; None for others, and if the kernel does not report it.
 pub(super) fn effect(known: &Known<'_>, step: &Step) -> Option<String> {
     let Setting::File { path } = &step.setting else { return None };
     let below = path.strip_prefix(CPUS).ok()?;

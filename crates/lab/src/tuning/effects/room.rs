@@ -1,4 +1,4 @@
-//! Steps that make room: rings, TCP buffers.
+//! Steps that enlarge queues: rings, TCP buffers.
 
 use netcliff_core::{Arrivals, Engine, FrameSizes, Host, Load, Outcome, Point, Scheme, Traffic, scheme::Napi};
 use netcliff_host::inspect::rules::Burst;
@@ -11,7 +11,7 @@ use super::{FRAME_BYTES, Known, Range, file_name};
 
 /// Mean load of the bursts as a share of what the CPU serves: it has emptied the ring before most bursts.
 const LOAD_SHARE: f64 = 0.5;
-/// Bursts of a simulated answer: the share that a ring loses of each is nearly the same, so that some hundred tell it to a few per
+/// Bursts of a simulated answer: the share that a ring loses of each is nearly the same, so that some hundred give it to a few per
 /// cent (`cargo test -p netcliff-lab rings`); and packets, at the least and at the most (some seconds).
 const BURSTS: f64 = 200.0;
 const PACKETS: (f64, f64) = (40_000.0, 2_000_000.0);
@@ -19,7 +19,7 @@ const SEED: u64 = 1;
 /// Speed of the link, which nothing here depends on (bit/s).
 const LINK_BPS: f64 = 10e9;
 
-/// What the step is expected to change; None for others, and where the link does not tell its speed.
+/// What the step is expected to change; None for others, and where the link does not report its speed.
 pub(super) fn effect(known: &Known<'_>, step: &Step) -> Option<String> {
     let (old, new) = (&step.proposal.old, &step.proposal.new);
     match &step.setting {

@@ -10,7 +10,7 @@ use netcliff_sim::SimEngine;
 
 use super::{FRAME_BYTES, Known, Range, packet_s};
 
-/// Share of what the CPU could serve without any interrupts at which effects are told.
+/// Share of what the CPU could serve without any interrupts at which effects are reported.
 const LOAD_SHARE: f64 = 0.5;
 /// The same for the limits of a softirq, which bind only when more comes than can be served.
 const OVERLOAD_SHARE: f64 = 1.2;
@@ -28,7 +28,7 @@ struct Change {
     overload: bool,
 }
 
-/// What a setting is to a scheme, whichever way it is set.
+/// Meaning of a setting in a scheme, whichever way it is set.
 #[derive(Clone, Copy, PartialEq)]
 enum Meaning {
     Delay,

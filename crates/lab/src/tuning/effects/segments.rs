@@ -1,7 +1,7 @@
 //! Steps that change how many bytes a packet has, and what is done to each: offloads and MTU.
 //!
 //! A frame of L bytes costs `protocol` x packets a frame + `per_byte` x passes x L (docs/theory/limits.md). Merging into segments of
-//! 64 KiB leaves between the whole cost once a segment and once a frame: the table's share is told, those are its range.
+//! 64 KiB leaves between the whole cost once a segment and once a frame: the table's share is reported, those are its range.
 
 use netcliff_core::tuning::Proposal;
 use netcliff_core::{Host, Offload};

@@ -1,4 +1,4 @@
-//! Steps that deal the work out anew, the RSS table and the number of channels: the busiest queue decides.
+//! Steps that redistribute packets over queues, the RSS table and the number of channels: the busiest queue decides.
 //!
 //! Per-queue utilisation (docs/theory/queues.md): a queue with the share p of the packets, on a core of its own, is full at
 //! 1 / (p c) with c the cost of a packet. The share is that of the table's entries, for many flows of like weight.
@@ -11,7 +11,7 @@ use super::{Known, Range};
 /// Shares of the packets that the queues get, by queue.
 type Shares = Vec<f64>;
 
-/// What the step is expected to change; None for others, and for values that are no deal.
+/// What the step is expected to change; None for others, and for values that are no distribution.
 pub(super) fn effect(known: &Known<'_>, step: &Step) -> Option<String> {
     let of: fn(&str) -> Option<Shares> = match &step.setting {
         Setting::RssTable { .. } => table,

@@ -1,4 +1,4 @@
-//! What is told follows from costs and inventory by formulas that are computed here once more, or has a property that they demand.
+//! Every reported effect follows from costs and inventory by formulas that are computed here once more, or has a property that they demand.
 
 use netcliff_core::Figure;
 use netcliff_core::finding::Cost;
@@ -57,7 +57,7 @@ fn feature(key: &str) -> Setting {
     Setting::Ethtool { interface: "eth0".into(), group: Group::Features, key: key.into() }
 }
 
-/// What is told of each step.
+/// The text reported for each step.
 fn told(host: &Inspection, steps: Vec<Step>) -> Vec<String> {
     let mut plan = Plan { objective: Objective::Throughput, machine: Default::default(), steps, notes: Vec::new() };
     effects(&mut plan, host, &found());
@@ -122,7 +122,7 @@ fn interrupts_spread() {
     }
 }
 
-/// RPS is told with what the interrupt between CPUs costs, RFS by the stages of a flow, XPS not at all.
+/// RPS is reported with the cost of the interrupt between CPUs, RFS by the stages of a flow, XPS not at all.
 #[test]
 fn steering() {
     let file = |name: &str| Setting::file(format!("/sys/class/net/eth0/queues/{name}"));
@@ -216,7 +216,7 @@ fn sleep_and_speed() {
     assert!(told[4].starts_with("not predicted: ") && told[4].contains("frequencies"), "{told:?}");
 }
 
-/// Drops at a backlog come of bursts whose length nobody has seen.
+/// Drops at a backlog come from bursts of unknown length.
 #[test]
 fn backlogs_are_not_predicted() {
     let told = told(&host(1), vec![step(Setting::sysctl("net.core.netdev_max_backlog"), "1000", "2000")]);

@@ -43,7 +43,7 @@ fn length(waited: &Waited) -> usize {
     waited.ends.iter().map(|end| far(&end.progress)).max().unwrap_or(0)
 }
 
-/// Of all these, at least 1.
+/// The longest progress of all these, at least 1.
 pub fn longest_progress<'a>(waits: impl Iterator<Item = &'a Waited>) -> usize {
     waits.map(length).max().unwrap_or(0).max(1)
 }

@@ -6,8 +6,8 @@
 //! period more. The socket is followed as far as it is filled.
 //!
 //! Mean latency is over the packets that the socket takes. While a packet is in the ring, those that came behind it change neither when it
-//! leaves nor what the application does meanwhile; so they come at lambda a second of it, and those that it leaves behind, with those
-//! that a full ring refused meanwhile, tell its time in the ring.
+//! leaves nor what the application does meanwhile; so they come at lambda a second of it, and those that it leaves behind, with those that
+//! a full ring refused meanwhile, give its time in the ring.
 
 mod fates;
 mod period;
@@ -25,7 +25,7 @@ use period::{Brings, Move, Pace, Rows};
 
 /// (Packets, phase) pairs and packets in the socket that are rarer than this are left out, and what a period still changes.
 const LEFT_OUT: f64 = 1e-11;
-/// So many pairs are all kept: what a full ring refuses is followed through levels that an overloaded one is hardly ever at.
+/// Up to so many pairs all are kept: what a full ring refuses is followed through levels that an overloaded one is hardly ever at.
 const FEW_PAIRS: usize = 400;
 /// The same while it is looked for how far the socket is filled.
 const ROUGHLY: f64 = 1e-5;

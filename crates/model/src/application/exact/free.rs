@@ -2,7 +2,7 @@
 //! the ring has then.
 //!
 //! Its progress j counts what it has finished: the context switch, if it owes one, then packets. Whether the socket had
-//! so many is looked at afterwards, so that one distribution serves every socket.
+//! so many is checked afterwards, so that one distribution serves every socket.
 
 mod gaps;
 mod stages;

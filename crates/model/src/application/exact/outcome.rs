@@ -7,7 +7,7 @@ use crate::answer::Shares;
 use crate::bounds;
 use crate::schemes::LARGEST_WEIGHT;
 
-/// What happens to less than this share is as good as never.
+/// A share below this counts as 0.
 const NEVER: f64 = 1e-9;
 /// Full polls after which Linux ends a softirq: MAX_SOFTIRQ_RESTART, kernel/softirq.c.
 const ROUNDS: f64 = 10.0;
@@ -65,7 +65,7 @@ pub fn outcome(solved: &Solved, scheme: &Scheme, host: &Host, frame_bytes: f64) 
     }
 }
 
-/// What the chain has only nearly.
+/// Notes on what the chain approximates.
 fn near(solved: &Solved, host: &Host) -> Vec<String> {
     let mut notes = Vec::new();
     if solved.near.polls {

@@ -152,7 +152,7 @@ type Spread = HashMap<Place, Vec<f64>>;
 struct Chain<'a> {
     cycles: &'a [Cycle; PROFILES],
     normals: [Normal; PROFILES],
-    /// What comparing says, by the profile and the one compared with: previous measurement by previous measurement.
+    /// Results of the comparisons, by the profile and the one compared with: previous measurement by previous measurement.
     compared: Vec<Vec<u8>>,
     /// Measurements a stay on top lasts, by the profile, the profile it compares with and the measurement.
     stays: HashMap<(usize, usize), Vec<f64>>,

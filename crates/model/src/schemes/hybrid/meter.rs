@@ -35,7 +35,7 @@ pub struct Rule {
     pub weight: f64,
 }
 
-/// What the chain says.
+/// The results of the chain.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Times {
     /// Share of time in which it polls.

@@ -47,7 +47,7 @@ pub fn chain_phases(napi: &Napi) -> u64 {
     phases(counted(napi.weight)) as u64
 }
 
-/// What of Linux's NAPI the chain has.
+/// Whether the chain covers this configuration of Linux's NAPI; if not, why.
 pub fn supported(napi: &Napi, fidelity: Fidelity) -> Result<(), String> {
     let lacking = if fidelity == Fidelity::Paper {
         "the paper has no approximation of Linux's NAPI: use fidelity exact, or the scheme napi-2007"
@@ -83,7 +83,7 @@ pub fn solve(work: &Work, napi: &Napi) -> Result<Ring, String> {
     Ok(ring)
 }
 
-/// What the chain takes for another than it is.
+/// Notes what the chain approximates.
 pub fn qualify(ring: &mut Ring, napi: &Napi) {
     ring.exact = napi.weight <= LARGEST_WEIGHT && !napi.backlog;
     if napi.weight > LARGEST_WEIGHT {

@@ -100,7 +100,7 @@ impl Stretch {
         if blocks { self.by_level(announced + waiting) } else { self.free(announced, waiting) }
     }
 
-    /// Nobody is blocked: services and arrivals are independent.
+    /// No arrival is blocked: services and arrivals are independent.
     fn free(&self, announced: usize, waiting: usize) -> Row {
         let lowest = announced.saturating_sub(self.down);
         let mut left = vec![0.0; announced - lowest + 1];

@@ -173,7 +173,7 @@ impl Linux<'_> {
         if self.need_resched() { self.schedule() } else { self.start_thread_poll() }
     }
 
-    /// The application polls if it would sleep otherwise, and nobody else has the instance.
+    /// The application polls if it would sleep otherwise, and neither softirq nor thread has the instance.
     pub(super) fn busy_polls(&mut self) -> bool {
         if !(self.napi.busy_poll && self.nothing_to_read() && (!self.scheduled || self.timer_runs)) {
             return false;

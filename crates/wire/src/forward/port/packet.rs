@@ -13,7 +13,7 @@ use crate::transmit::interface::{check_link, set_packet_option};
 
 /// Bytes of a block: a jumbo frame fits seven times.
 const BLOCK_BYTES: usize = 1 << 16;
-/// Blocks: 64 MiB hold about 0.4 s of 64-byte frames at 1 Mpps, longer than a reader that sends meanwhile is away.
+/// Blocks: 64 MiB hold about 0.4 s of 64-byte frames at 1 Mpps, longer than the thread sends between two reads.
 const BLOCKS: usize = 1024;
 /// How long the kernel waits for more frames before it hands over a block that is not full [ms].
 const RETIRE_MS: u32 = 2;

@@ -1,4 +1,4 @@
-//! AF_PACKET sockets bound to a port, and what they tell of it.
+//! AF_PACKET sockets bound to a port, and what they report of it.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
@@ -8,10 +8,10 @@ use nix::sys::socket::{getsockopt, sockopt};
 use crate::error::WireError;
 use crate::transmit::interface::{check_link, explained};
 
-/// IEEE 802 "local experimental": no frame carries it but those of somebody's own.
+/// IEEE 802 "local experimental": only private experiments use it.
 const NOBODYS: u16 = 0x88b5;
 
-/// A packet socket that receives nothing: it is yet to be bound.
+/// A packet socket that is not bound yet and receives nothing.
 pub(in crate::forward) fn open(interface: &str) -> Result<(OwnedFd, u32), WireError> {
     let action = || format!("open a packet socket to receive on interface {interface}");
     let index = if_nametoindex(interface).map_err(|e| WireError::system(action(), e))?;
@@ -40,7 +40,7 @@ pub(in crate::forward) fn bind(fd: &OwnedFd, interface: &str, index: u32, protoc
     Ok(())
 }
 
-/// Whether a bound socket's port went down or away, which it says only once.
+/// An error if a bound socket's port went down or was removed; the kernel reports that once only.
 pub(super) fn fault(fd: &OwnedFd, interface: &str) -> Result<(), WireError> {
     match getsockopt(fd, sockopt::SocketError) {
         Ok(error @ 1..) => {
@@ -51,7 +51,7 @@ pub(super) fn fault(fd: &OwnedFd, interface: &str) -> Result<(), WireError> {
     }
 }
 
-/// Notices that a port goes down or away, for a receiver whose own socket does not tell.
+/// Notices that a port goes down or away, for a receiver whose own socket does not report.
 #[derive(Debug)]
 pub(super) struct Watch {
     fd: OwnedFd,
@@ -59,7 +59,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// From now on.
+    /// Starts watching.
     pub(super) fn new(interface: &str) -> Result<Self, WireError> {
         let (fd, index) = open(interface)?;
         bind(&fd, interface, index, NOBODYS)?;
@@ -71,7 +71,7 @@ impl Watch {
         check_link(&self.fd, &self.interface)
     }
 
-    /// An error if it did.
+    /// An error if the port went down or was removed.
     pub(super) fn check(&self) -> Result<(), WireError> {
         fault(&self.fd, &self.interface)
     }

@@ -35,7 +35,7 @@ const LINK_BACK: Duration = Duration::from_secs(10);
 pub struct XdpSender {
     socket: Socket,
     interface: String,
-    /// Tells whether the interface is still there.
+    /// For checks whether the interface still exists.
     asking: OwnedFd,
     /// Frames of shared memory that are ours.
     free: Vec<u64>,
@@ -106,7 +106,7 @@ impl XdpSender {
         })
     }
 
-    /// What the receiver at the same queue needs, once.
+    /// The shared memory for a receiver at the same queue; None after the first call.
     pub(super) fn lend(&mut self) -> Option<SharedUmem> {
         self.socket.lent.take()
     }
@@ -128,8 +128,8 @@ impl XdpSender {
         explained(&self.asking, &self.interface, error)
     }
 
-    /// Has the kernel copy every staged frame. A call ends early where the next hop refuses a frame, which is gone then,
-    /// and where there is no room, and then that frame is still to be sent.
+    /// Has the kernel copy every staged frame. A call ends early if the next hop refuses a frame, which is then lost, or
+    /// if there is no room, in which case the frame is still to be sent.
     fn copy(&mut self, kicked: &mut SendOutcome) -> Result<(), WireError> {
         let mut idle_since = None;
         let mut waiting = self.waiting();
@@ -154,7 +154,7 @@ impl XdpSender {
         Ok(())
     }
 
-    /// Tells a driver that reads the frames itself, if it wants to be told.
+    /// Wakes a driver that reads the frames itself, if it needs a call.
     fn wake(&self) -> Result<(), WireError> {
         if !self.socket.transmit.needs_call() {
             return Ok(());
@@ -167,7 +167,7 @@ impl XdpSender {
 }
 
 /// Drivers send in place only while some XDP program is attached (igb, ixgbe, i40e and ice refuse to be woken else): one that
-/// leaves every frame to the kernel. None where somebody else's is.
+/// leaves every frame to the kernel. None if another program is attached.
 fn switch_on(interface: &str, index: u32) -> Result<Option<ToSockets>, WireError> {
     match ToSockets::attach(index, 1, Mode::Native) {
         Ok(program) => Ok(Some(program)),

@@ -13,9 +13,9 @@ use crate::void::Sides;
 
 /// Longest time a burst may take \[ns\].
 const BURST_NS: u64 = 60_000_000_000;
-/// Frames read between two looks at the schedule: about 5 us.
+/// Frames read between two checks of the schedule: about 5 us.
 const READ_AT_ONCE: usize = 32;
-/// How often the offset of the kernel's clock is read anew, and whether the sink's port is still there \[ns\].
+/// How often the offset of the kernel's clock is read again and the sink's port is checked \[ns\].
 const LOOK_NS: u64 = 100_000_000;
 
 /// One direction of a trial under way.
@@ -23,7 +23,7 @@ pub(super) struct Flight<'a> {
     lane: &'a mut Lane,
     account: Account,
     tag: u16,
-    /// The frame that goes by a socket of its own, which tells when it left.
+    /// The frame sent through a socket of its own, which reports when it left.
     alone: Option<u64>,
     frames: u64,
     gap_ns: f64,
@@ -37,7 +37,7 @@ pub(super) struct Flight<'a> {
     first_kick_ns: Option<u64>,
     /// `CLOCK_REALTIME` - `CLOCK_MONOTONIC` and when it was read.
     offset_ns: i64,
-    /// How far that was off at most, in this trial.
+    /// Largest error bound of the offset in this trial \[ns\].
     offset_off_ns: u64,
     looked_ns: u64,
     /// Frames that found the sink's ring full.
@@ -121,7 +121,7 @@ impl<'a> Flight<'a> {
         Ok(())
     }
 
-    /// Lateness of each frame of a burst, and by how much its gap to the one before was not the intended one.
+    /// Records the lateness of each frame of a burst and the error of its gap to the one before.
     #[inline]
     fn record(&mut self, first: u64, now_ns: u64) {
         for sequence in first..self.next {
@@ -137,7 +137,7 @@ impl<'a> Flight<'a> {
         self.last_kick_ns = Some(now_ns);
     }
 
-    /// Reads some of what came.
+    /// Reads some of the frames that have arrived.
     #[inline]
     fn read(&mut self, most: usize) -> Result<usize, WireError> {
         let Lane { receiver, templates, .. } = &mut *self.lane;
@@ -152,7 +152,7 @@ impl<'a> Flight<'a> {
         })
     }
 
-    /// What is to be done now and then. A sink that died ends the trial here.
+    /// Periodic checks. A sink that died ends the trial here.
     fn look_around(&mut self, now_ns: u64) -> Result<(), WireError> {
         if now_ns.saturating_sub(self.looked_ns) > LOOK_NS {
             let (offset_ns, off_ns) = clock::realtime_minus_monotonic();
@@ -165,12 +165,12 @@ impl<'a> Flight<'a> {
         Ok(())
     }
 
-    /// `ticker_off_ns`: how far the sender's clock was off.
+    /// `ticker_off_ns`: error bound of the sender's clock.
     pub(super) fn report(self, ticker_off_ns: u64) -> Result<DirectionReport, WireError> {
         let missed = self.missed + self.lane.receiver.missed()?;
         self.lane.check()?;
         let tagged_s = self.account.tagged_ns.map(|ns| ns as f64 * 1e-9);
-        // Of a frame that did not come its stamps are no latency.
+        // The stamps of a frame that did not arrive give no latency.
         let stamped = match &mut self.lane.tags {
             Some(tags) if tagged_s.is_some() => tags.end()?,
             _ => None,

@@ -29,12 +29,12 @@ fn enter(port: &Port, by: By, end: End) -> Result<PortStamps, WireError> {
     Ok(stamps)
 }
 
-/// The stamps for which frames take a way of their own.
+/// The stamps that need sockets of their own for the tagged frame; None for those of the application.
 fn asked(by: By) -> Option<Stamps> {
     Some(by.stamps).filter(|stamps| *stamps != Stamps::Application)
 }
 
-/// The sender of every direction. At a port where frames arrive too it has memory to lend.
+/// The sender of every direction. At a port where frames arrive too it has memory to share.
 pub(super) fn senders(
     directions: &[Direction],
     templates: &[Templates],
@@ -54,7 +54,7 @@ pub(super) fn senders(
     directions.iter().zip(templates).map(one).collect()
 }
 
-/// The receiver of every direction. It takes what a sender at the same port lends.
+/// The receiver of every direction. It uses the memory that a sender at the same port shares.
 pub(super) fn receivers(
     directions: &[Direction],
     templates: &[Templates],

@@ -7,7 +7,7 @@ use super::{Bench, By, Direction, Tester, Trial, TrialReport};
 use crate::error::WireError;
 use crate::thread::Placement;
 
-/// What died, in an error's words.
+/// The thread's name in errors.
 const NAME: &str = "sender's and sink's";
 
 /// Commands to a bench on a thread of its own.
@@ -47,7 +47,7 @@ impl Remote {
             Ok(mut bench) => {
                 drop(ready.send(Ok(bench.tester().clone())));
                 for (trial, answer) in inbox {
-                    // Nobody listening means nobody needs it.
+                    // If the receiver is gone, nothing needs the result.
                     drop(answer.send(bench.run(&trial, &stop)));
                 }
             }
@@ -93,7 +93,7 @@ impl Drop for Remote {
     fn drop(&mut self) {
         self.orders = None;
         if let Some(thread) = self.thread.take() {
-            // A panic was told to whoever asked for the trial.
+            // A panic was reported to the caller of the trial.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! What sends, takes in and stamps.
+//! How frames are sent, received and stamped.
 
 use netcliff_host::nic::ethtool::{self, TimeStamps};
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use super::super::port::{ReceiveBy, Receiving, SendBy, Sending};
 use super::super::stamps::Stamps;
 use crate::error::WireError;
 
-/// How frames are to be handed over and taken in.
+/// Requested ways to send, receive and stamp frames.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct By {
     /// The sender.
@@ -46,7 +46,7 @@ pub struct Tester {
     pub not_received_by_xdp: Option<String>,
     /// Whose clock tagged frames are stamped by.
     pub stamps: Stamps,
-    /// Who could put times on the frames of each port, the sink's first.
+    /// The stamps that each port offers, the sink's first.
     pub ports: Vec<PortStamps>,
 }
 
@@ -61,7 +61,7 @@ pub struct PortStamps {
 }
 
 impl PortStamps {
-    /// Asks for an interface in the calling thread's network namespace.
+    /// The stamps that an interface in the calling thread's network namespace offers.
     pub fn of(interface: &str) -> Self {
         Self { interface: interface.to_owned(), offered: ethtool::time_stamps(interface).ok() }
     }

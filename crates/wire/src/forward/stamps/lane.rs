@@ -1,4 +1,4 @@
-//! The tagged frame of one direction, from its sending to what its stamps say.
+//! The tagged frame of one direction, from its sending to its latencies.
 
 use std::time::{Duration, Instant};
 
@@ -52,7 +52,7 @@ impl Clocks {
         Ok([read(&self.near)?, read(&self.far)?])
     }
 
-    /// From a time of the one port to a time of the other (s), and how far that may be off (s); None where a clock was set
+    /// Time from a stamp of the near port to a stamp of the far one (s), and its uncertainty (s); None if a clock was set
     /// meanwhile.
     fn between(&self, left_ns: i64, came_ns: i64) -> Result<Option<(f64, f64)>, WireError> {
         if self.near.number() == self.far.number() {
@@ -63,7 +63,7 @@ impl Clocks {
     }
 }
 
-/// The same of readings of the near and the far clock before and after.
+/// The same from readings of the near and the far clock before and after the trial.
 fn apart(before: [Reading; 2], after: [Reading; 2], left_ns: i64, came_ns: i64) -> Option<(f64, f64)> {
     let line = |at: usize| Line::between(before[at], after[at]).ok();
     let (near, far) = (line(0)?, line(1)?);
@@ -85,7 +85,7 @@ impl Tags {
         Ok(Self { stamps, tagger, tap, clocks })
     }
 
-    /// Before a trial: which frame it will be.
+    /// Before a trial: selects its tagged frame.
     pub(in crate::forward) fn begin(
         &mut self,
         templates: &Templates,
@@ -109,7 +109,7 @@ impl Tags {
         self.tagger.send(length, write)
     }
 
-    /// After the trial: what the stamps say of the frame, which the sink saw; None: it was not sent.
+    /// After the trial: the latencies of the frame, which the sink received; None if it was not sent.
     pub(in crate::forward) fn end(&mut self) -> Result<Option<Stamped>, WireError> {
         let until = Instant::now() + WAIT;
         let mut came: Option<Times> = None;
@@ -127,7 +127,7 @@ impl Tags {
         }
     }
 
-    /// Latency by the devices' clocks (s) and how far it may be off (s).
+    /// Latency by the devices' clocks (s) and its uncertainty (s).
     fn by_hardware(&self, left: Times, came: Times) -> Result<Option<(f64, f64)>, WireError> {
         match (&self.clocks, left.hardware_ns, came.hardware_ns) {
             (Some(clocks), Some(left_ns), Some(came_ns)) => clocks.between(left_ns, came_ns),
@@ -136,7 +136,7 @@ impl Tags {
     }
 }
 
-/// What times of a frame that came make of its latency.
+/// Latencies of a frame that arrived, from its stamps.
 fn said(stamps: Stamps, written_ns: i64, left: Times, came: Times, hardware: Option<(f64, f64)>) -> Stamped {
     let from = |from_ns: Option<i64>| Some((came.software_ns? - from_ns?) as f64 * 1e-9);
     let (no_left, no_came) = (left.by(stamps).is_none(), came.by(stamps).is_none());
@@ -185,7 +185,7 @@ mod tests {
         assert_eq!((kernel.absent, kernel.hardware_s), (Absent::default(), None));
         let near = |value: Option<f64>, s: f64| value.is_some_and(|value| (value - s).abs() < 1e-12);
         assert!(near(kernel.application_s, 10e-6) && near(kernel.by(Stamps::Kernel), 8e-6), "{kernel:?}");
-        // Nobody told when it left: the kernel's latency is not known, the application's is.
+        // No stamp of its leaving: the kernel's latency is not known, the application's is.
         let unsent = said(Stamps::Kernel, 1_000_000, Times::default(), came, None);
         assert_eq!((unsent.kernel_s, unsent.absent), (None, Absent { left: 1, came: 0, clock: 0 }));
         assert!(near(unsent.application_s, 10e-6));

@@ -1,4 +1,4 @@
-//! Packet sockets that tell when one frame left and when it came.
+//! Packet sockets that report when one frame left and when it arrived.
 
 use std::io::IoSliceMut;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -29,19 +29,19 @@ pub(super) struct Times {
 }
 
 impl Times {
-    /// By the clock asked for.
+    /// By the clock requested.
     pub(super) fn by(&self, stamps: Stamps) -> Option<i64> {
         if stamps == Stamps::Hardware { self.hardware_ns } else { self.software_ns }
     }
 
-    /// The kernel tells of the two apart, and of each once.
+    /// The kernel reports the two in separate messages, each once.
     fn add(&mut self, other: Self) {
         self.software_ns = self.software_ns.or(other.software_ns);
         self.hardware_ns = self.hardware_ns.or(other.hardware_ns);
     }
 }
 
-/// Sends a frame at a time and is told when it left.
+/// Sends one frame at a time and reads the stamps of its leaving.
 #[derive(Debug)]
 pub(in crate::forward) struct Tagger {
     fd: OwnedFd,
@@ -77,7 +77,7 @@ impl Tagger {
             | libc::SOF_TIMESTAMPING_OPT_ID
             | libc::SOF_TIMESTAMPING_OPT_TSONLY;
         if self.stamps == Stamps::Hardware {
-            // Both: without the last flag the kernel holds its own back where the device stamps.
+            // Both: without the last flag the kernel withholds its own stamp if the device stamps.
             flags |= libc::SOF_TIMESTAMPING_TX_HARDWARE
                 | libc::SOF_TIMESTAMPING_RAW_HARDWARE
                 | libc::SOF_TIMESTAMPING_OPT_TX_SWHW;
@@ -128,7 +128,7 @@ impl Tagger {
     }
 }
 
-/// Sees one frame arrive.
+/// Receives one frame and the stamps of its arrival.
 #[derive(Debug)]
 pub(in crate::forward) struct Tap {
     fd: OwnedFd,
@@ -149,14 +149,14 @@ impl Tap {
         Ok(Self { fd })
     }
 
-    /// From here on the frame with this tag and number passes, whose label stands at a place of what arrives.
+    /// Passes the frame with this tag and number from here on; `label_at` is the offset of its label.
     pub(super) fn wait_for(&self, tag: u16, sequence: u64, label_at: usize) -> Result<(), WireError> {
         filter(&self.fd, &only(tag, sequence, label_at))?;
         while told(&self.fd, MsgFlags::empty())?.is_some() {}
         Ok(())
     }
 
-    /// When it came; None: it did not. A second copy of it stays where it is.
+    /// When it arrived; None if it did not. A second copy of it is not read.
     pub(super) fn times(&self) -> Result<Option<Times>, WireError> {
         Ok(told(&self.fd, MsgFlags::empty())?.map(|told| told.times))
     }
@@ -206,7 +206,7 @@ fn set_flags(fd: &OwnedFd, flags: u32) -> Result<(), WireError> {
         .map_err(|error| WireError::system("ask for time stamps", error))
 }
 
-/// What a socket says of one frame.
+/// What a socket reports of one frame.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Told {
     times: Times,
@@ -214,7 +214,7 @@ struct Told {
     number: Option<u32>,
 }
 
-/// The next word of the kernel, if there is one.
+/// The kernel's next report, if there is one.
 fn told(fd: &OwnedFd, queue: MsgFlags) -> Result<Option<Told>, WireError> {
     let failed = |error: Errno| WireError::system("read a time stamp", error);
     let mut space = nix::cmsg_space!([libc::timespec; 3], [u8; 128]);
@@ -253,7 +253,7 @@ fn ns(time: TimeSpec) -> Option<i64> {
     (ns != 0).then_some(ns)
 }
 
-/// Number of the frame in a `struct sock_extended_err` (ee_errno, ee_origin at 4, ee_info at 8, ee_data at 12) that tells of its
+/// Number of the frame in a `struct sock_extended_err` (ee_errno, ee_origin at 4, ee_info at 8, ee_data at 12) that reports its
 /// leaving.
 fn number(bytes: &[u8]) -> Option<u32> {
     let word = |at: usize| Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?));

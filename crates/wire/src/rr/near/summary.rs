@@ -140,7 +140,7 @@ fn far_host(from: &ServerCount, to: &ServerCount) -> Option<HostCost> {
     by_ticks(to.host_busy_s? - from.host_busy_s?, to.at_s - from.at_s, to.responses - from.responses)
 }
 
-/// None where the far end's host is this one, or does not tell.
+/// None where the far end's host is this one, or does not report.
 fn far_ticks<'a>(near: &Near<'_>, measured: &'a Measured) -> Option<&'a [SystemShares]> {
     measured.far.1.as_ref().filter(|_| !near.same_host)?.ticks.as_deref()
 }
@@ -163,7 +163,7 @@ fn notes(settings: &Settings, near: &Near<'_>, measured: &Measured) -> Vec<Strin
         notes.push("Both ends are on this host: its CPU time is that of both.".into());
     }
     if !near.same_host && measured.far.1.is_some() && far_ticks(near, measured).is_none() {
-        let why = "its agent does not tell them; install the same version on both hosts";
+        let why = "its agent does not report them; install the same version on both hosts";
         notes.push(format!("CPUs of the far end's host by ticks: not available: {why}"));
     }
     notes.extend(measured.far.1.as_ref().and_then(|far| far.cpu.as_ref()?.refusal()));

@@ -28,7 +28,7 @@ const LEAST_PENDING: usize = 4;
 const READ_BYTES: usize = 64 << 10;
 
 /// What a flow holds beside what it reads into and answers from (bytes): the touched part of its thread's stack, and connections that
-/// are not yet let in.
+/// are not yet admitted.
 const FLOW_BYTES: u64 = 64 << 10;
 
 /// What a flow of these settings reads into and answers from, all flows together (bytes).
@@ -70,8 +70,8 @@ pub(super) fn accept(tally: &Arc<Tally>, listener: &TcpListener) {
     }
 }
 
-/// Waits for connections and for what they show. One that has just come is waited for alone, but not for long: it is another acceptor's turn
-/// to take the next.
+/// Waits for connections and their proofs. Where each transaction has a connection, an acceptor that has just accepted one waits briefly
+/// for its proof alone, and leaves the next connection to other acceptors.
 fn wait(tally: &Tally, listener: &TcpListener, pending: &Pending, has_come: bool) {
     // Only where accepting is part of a transaction: else a listener that spins would take the CPU from the flows that were
     // accepted, all of it under SCHED_FIFO.
@@ -98,7 +98,7 @@ fn admit(tally: &Arc<Tally>, stream: TcpStream, flow: usize) {
             theirs.counted(|| self::stream(&theirs, stream.into()));
         }
     };
-    // The client hears that its connection is closed.
+    // The client sees that its connection is closed.
     let _ = std::thread::Builder::new().name("rr-flow".into()).spawn(work);
 }
 
@@ -154,7 +154,7 @@ pub(super) fn datagrams(tally: &Tally, socket: &UdpSocket, number: usize) {
     let mut buffer = vec![0; READ_BYTES];
     let Some(peer) = joining(tally, socket, number, &mut buffer) else { return };
     let reply = tally.token.proof(Purpose::Answer, Proven { flow: number as u32, number: 0 });
-    // From here on the kernel lets nobody else's datagrams in.
+    // From here on the kernel drops datagrams of all other senders.
     if socket.connect(peer).is_err() || socket.send(&reply).is_err() {
         return;
     }

@@ -15,11 +15,11 @@ use crate::transfer::end::{DataPath, End};
 use crate::transfer::options;
 use crate::transfer::uring::Multishot;
 
-/// Sequence numbers that are told apart.
+/// Sequence numbers that are remembered.
 const TRACKED: usize = 1 << 20;
 /// A higher one is none: no flow sends so many. It is a token that was shown twice.
 const MOST_SEQUENCE: u64 = 1 << 48;
-/// How long a receiver waits before it looks whether the sender is through.
+/// How long a receiver waits before it checks whether the sender is through.
 const LOOK_NS: u64 = 50_000_000;
 
 /// Where datagrams come from.
@@ -36,7 +36,7 @@ impl Source for Multishot<'_> {
     }
 }
 
-/// What has come.
+/// The datagrams received.
 pub(super) struct Noted<'a> {
     block_bytes: usize,
     tracker: Tracker,
@@ -74,7 +74,7 @@ pub(in crate::transfer) struct Receiver<'a> {
     channel: BorrowedFd<'a>,
     source: Box<dyn Source + 'a>,
     noted: Noted<'a>,
-    /// None where it does not wait: whoever asks it does.
+    /// None if it does not block: its caller waits.
     stall_ns: Option<u64>,
     /// When silence began; None while datagrams come.
     silent_since_ns: Option<u64>,
@@ -109,7 +109,7 @@ impl DataPath for Receiver<'_> {
             match self.source.receive(&mut self.noted) {
                 Ok(ours) => {
                     self.silent_since_ns = None;
-                    // Others' datagrams may come for ever: who asks looks whether anything is still wanted.
+                    // Foreign datagrams may arrive for ever: the caller checks whether to go on.
                     return if ours > 0 { Ok((ours, 1)) } else { Err(ErrorKind::Interrupted.into()) };
                 }
                 Err(e) if e.kind() == ErrorKind::WouldBlock => {

@@ -35,7 +35,7 @@ pub(in crate::transfer) struct Sender<'a> {
     pacer: Option<Pacer>,
     /// When sends began to be answered by ICMP only; None while they are taken.
     unreachable_since_ns: Option<u64>,
-    /// How often the receiver is still to be told the end; never where it is not elsewhere.
+    /// End marks still to send; 0 if the receiver is in this process.
     marks_left: u32,
     over: &'a AtomicBool,
 }
@@ -92,8 +92,8 @@ impl<'a> Sender<'a> {
     }
 }
 
-/// Has the kernel tell the sender what its own qdisc dropped (ENOBUFS), where it else says that all was sent, and keep what ICMP
-/// said in the error queue.
+/// Makes the kernel report what its own qdisc dropped (ENOBUFS), which it otherwise reports as sent, and keep ICMP messages in
+/// the error queue.
 fn tell_drops(channel: BorrowedFd<'_>) {
     let one: c_int = 1;
     for (level, name) in [(libc::SOL_IP, libc::IP_RECVERR), (libc::SOL_IPV6, libc::IPV6_RECVERR)] {
@@ -133,7 +133,7 @@ impl DataPath for Sender<'_> {
             return Err(error);
         }
         if (sent as usize) < messages {
-            // sendmmsg stopped at a datagram that was to tell an earlier one's fate, and keeps that to itself.
+            // sendmmsg stopped at a datagram that would have returned an earlier one's error, and does not return it.
             self.counts.unreachable += self.told_unreachable();
         }
         self.unreachable_since_ns = None;

@@ -116,7 +116,7 @@ impl DataPath for Sender<'_> {
     fn finish(&mut self, end: &mut End) -> io::Result<()> {
         while self.sends > 0 || self.under_way() > 0 {
             self.ring.enter(1)?;
-            // A connection that has failed is told already.
+            // A connection that has failed is reported already.
             let (_, _) = self.take();
         }
         end.zero_copy = self.zero_copy.then_some(self.counts);

@@ -1,4 +1,4 @@
-//! What `?` shows.
+//! The help that `?` shows.
 
 use ratatui::text::Line;
 

@@ -21,7 +21,7 @@ fn right(text: impl std::fmt::Display, width: usize) -> String {
 
 /// Columns of the CPU table beside the bar, with the gaps between them.
 const BESIDE_BAR: u16 = 70;
-/// The longest bar: from there on more columns show nothing more.
+/// The longest bar: more columns would show nothing more.
 const LONGEST_BAR: u16 = 40;
 
 /// The time of a CPU as a bar of letters, which need no colour: u user, s system, i interrupts, p softirqs, t hypervisor.
@@ -71,7 +71,7 @@ pub(super) fn cpu_table(cpus: &[&CpuMoment], width: u16) -> Table<'static> {
     Table::new(cpus.iter().map(row), columns(&widths)).header(header(names))
 }
 
-/// Where there are devices of other namespaces, whose names are long, both losses share a column on a narrow screen.
+/// If there are devices of other namespaces, whose names are long, both losses share a column on a narrow screen.
 pub(super) fn interface_table(interfaces: &[&InterfaceMoment], width: u16) -> Table<'static> {
     let elsewhere = interfaces.iter().any(|one| one.namespace.is_some());
     let together = elsewhere && width < 100;
@@ -103,7 +103,7 @@ pub(super) fn interface_table(interfaces: &[&InterfaceMoment], width: u16) -> Ta
     Table::new(rows.collect::<Vec<_>>(), columns(&widths)).header(header(names))
 }
 
-/// The end of a name says which device it is: what does not fit goes from its middle.
+/// Shortens a name in its middle: its end identifies the device.
 fn shortened(name: &str, width: usize) -> String {
     let count = name.chars().count();
     if count <= width {
@@ -136,7 +136,7 @@ pub(super) fn queue_rows(moment: &Moment) -> Vec<Row<'static>> {
     moment.interfaces.iter().flat_map(of).collect()
 }
 
-/// What is said of interfaces whose queues nobody tells.
+/// A sentence for each interface whose driver does not report its queues.
 pub(super) fn queues_untold(moment: &Moment) -> Vec<String> {
     let untold = moment.interfaces.iter().filter(|one| one.queues.is_empty() && one.namespace.is_none());
     untold.map(|one| format!("{}: not reported by this driver", one.name)).collect()

@@ -132,7 +132,7 @@ fn what_does_not_fit_is_counted_and_reached_by_keys() {
     let one = many.moment.interrupts[0].clone();
     many.moment.interrupts = (100..140).map(|number| InterruptMoment { number, ..one.clone() }).collect();
     let seen = text(&many, 80, 24);
-    // Two CPUs and one interface leave 15 rows, the last of which tells of the others.
+    // Two CPUs and one interface leave 15 rows, the last of which counts the others.
     assert!(seen.contains(" 100 ") && seen.contains("26 more below") && !seen.contains(" 114 "), "{seen}");
     many.press(KeyCode::Down);
     many.press(KeyCode::PageDown);

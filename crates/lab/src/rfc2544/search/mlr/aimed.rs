@@ -1,10 +1,10 @@
 //! The selection of loads where a full trial costs many short ones and a single one upholds a load (RFC 2544's throughput).
 //!
 //! An unsteady device loses nothing in a full trial only at a load that all of its seconds carry, and bisection down to there pays
-//! a full trial for each step. Short trials are cheap and tell where that load will be:
+//! a full trial for each step. Short trials are cheap and show where that load will be:
 //!
 //! 1. Short trials alone find their own bounds within the width.
-//! 2. A few more just above them tell centre and spread ([`super::spread`]), and these the aim: the load of which half of the full
+//! 2. A few more just above them give centre and spread ([`super::spread`]), and these the aim: the load of which half of the full
 //!    trials lose nothing ([`super::belief`]). A device without noise shows itself here after one or two.
 //! 3. A full trial at the aim, or within the width of the upper bound wherever that is likely enough to be upheld: then it is the last.
 //! 4. Once one is upheld, short trials just above it, within the width, until one loses: that is the upper bound. Only where none
@@ -40,7 +40,7 @@ const FIRST: f64 = 0.25;
 /// Full trials after which the stages take over.
 const MOST: u32 = 12;
 
-/// The goal is one that this is for.
+/// True for goals that this selection is for.
 pub(super) fn is_for(goal: &Goal) -> bool {
     goal.exceed_ratio == 0.0
         && goal.duration_sum_s <= goal.final_trial_s
@@ -77,7 +77,7 @@ fn learn<E>(state: &mut State<'_, E>, goal: &Goal, upper_pps: f64, per_full: f64
         if taken >= at_most || spread.as_ref().is_some_and(known) || state.is_out_of_time() {
             return Ok(spread);
         }
-        // No load below the upper bound loses for the sake of learning: it would be the bound then.
+        // Learning stays at or above the upper bound: a load below it that loses would become the bound.
         let above = spread.map_or(0.0, |spread| spread.centre_pps * (1.0 + ABOVE * spread.deviation));
         let load_pps = upper_pps.max(above).min(state.tester.range.max_pps);
         if state.trial(goal.initial_trial_s, load_pps)?.is_none() {
@@ -111,7 +111,7 @@ impl<'s, 'a, E> Aim<'s, 'a, E> {
         let start = (error, (SCALE * deviation / low).max(least));
         let aim_pps = low * spread.centre_pps;
         let mut belief = Belief::new(aim_pps, start.0, start.1, goal.final_trial_s, goal.initial_trial_s);
-        // Those of goals before.
+        // Also those of earlier goals.
         for trial in state.tester.trials.iter().filter(|trial| trial.duration_s > goal.initial_trial_s) {
             belief.hear(trial, goal.loss_ratio);
         }

@@ -1,4 +1,4 @@
-//! What is believed of the aim: the load of which half of the full trials lose nothing.
+//! Posterior of the aim: the load of which half of the full trials lose nothing.
 //!
 //! Losses come at a rate that grows exponentially with the load, as the lower tail of any unimodal distribution of capacities
 //! nearly does over a few widths: a trial of `d` at load `x` expects `ln 2 * d / full * (x / aim)^(1 / scale)` of them, and none with
@@ -23,7 +23,7 @@ const CANDIDATES: u32 = 121;
 const REACH: f64 = 5.0;
 
 impl Belief {
-    /// A normal belief: `aim_pps` with a relative standard error.
+    /// A normal prior: `aim_pps` with a relative standard error.
     pub(super) fn new(aim_pps: f64, error: f64, scale: f64, full_s: f64, short_s: f64) -> Self {
         let candidates = (0..CANDIDATES)
             .map(|at| {
@@ -38,7 +38,7 @@ impl Belief {
         LN_2 * duration_s / self.full_s * ((load - aim) / self.scale).clamp(-50.0, 50.0).exp()
     }
 
-    /// Takes a trial into account. A trial that lost says more the more it lost.
+    /// Updates the posterior by a trial. A trial that lost says more the more it lost.
     pub(super) fn hear(&mut self, trial: &Trial, loss_ratio: f64) {
         let (load, lost) = (trial.load_pps.ln(), trial.loss_ratio());
         let deficit = lost * trial.duration_s / self.short_s / self.scale;

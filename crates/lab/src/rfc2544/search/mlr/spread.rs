@@ -1,4 +1,4 @@
-//! What short trials tell of a device whose capacity is unsteady: its centre and its spread.
+//! Centre and spread of the capacity of an unsteady device, from short trials.
 
 use statrs::distribution::{Continuous, ContinuousCDF, Normal};
 
@@ -11,20 +11,20 @@ pub(super) struct Spread {
     pub(super) centre_pps: f64,
     /// Standard deviation over the centre.
     pub(super) deviation: f64,
-    /// Trials that tell of it.
+    /// Trials used for it.
     pub(super) samples: usize,
-    /// Those of them that lost, and so tell a capacity and not just that it was higher.
+    /// Those of them that lost: each gives a capacity, the others only a lower limit of it.
     pub(super) lost: usize,
 }
 
-/// A trial that lost more than this was too far above the capacity to tell it: forwarding may fall with the load.
+/// A trial that lost more than this was too far above the capacity to measure it: forwarding may fall with the load.
 const NEAR: f64 = 0.25;
 /// Forwarding falls where, at the first and highest load, it was lower than the centre by so many deviations.
 const FALLS: f64 = 3.0;
 /// Steps of the fit at most; it comes to rest within a few.
 const STEPS: u32 = 60;
 
-/// The spread that the trials of `short_s` tell; None where fewer than two of them lost a little.
+/// The spread by the trials of `short_s`; None if fewer than two of them lost a little.
 pub(super) fn of(trials: &[Trial], short_s: f64, loss_ratio: f64) -> Option<Spread> {
     let spread = fit(trials, short_s, loss_ratio, false)?;
     let falls = |first: &Trial| first.forwarding_pps() < spread.centre_pps * (1.0 - FALLS * spread.deviation);
@@ -32,7 +32,7 @@ pub(super) fn of(trials: &[Trial], short_s: f64, loss_ratio: f64) -> Option<Spre
     if trials.first().is_some_and(falls) { fit(trials, short_s, loss_ratio, true) } else { Some(spread) }
 }
 
-/// A normal distribution of capacities: a trial that lost tells one, a trial that did not tells that it was higher than the load
+/// A normal distribution of capacities: a trial that lost gives one, a trial that did not gives a lower limit, the load
 /// (Tobin 1958, <https://doi.org/10.2307/1907382>; solved by expectation and maximisation).
 fn fit(trials: &[Trial], short_s: f64, loss_ratio: f64, falls: bool) -> Option<Spread> {
     let (mut lost, mut passed) = (Vec::new(), Vec::new());
@@ -77,7 +77,7 @@ fn step(lost: &[f64], passed: &[f64], centre: f64, deviation: f64) -> (f64, f64,
     }
     for load in passed {
         let below = (load - centre) / deviation;
-        // Far below the centre a trial that passes tells nothing.
+        // Far below the centre a trial that passes gives no information.
         if below < -4.0 {
             continue;
         }

@@ -211,7 +211,7 @@ impl Later {
         Self { ended: vec![0.0; states], spent: vec![0.0; if timed { states } else { 0 }] }
     }
 
-    /// Adds a term of the mixture; times only where they are asked for.
+    /// Adds a term of the mixture; times only if requested.
     fn add(&mut self, now: &[f64], end: f64, spent_s: f64) {
         add_scaled(&mut self.ended, now, end);
         add_scaled(&mut self.spent, now, spent_s);

@@ -17,11 +17,11 @@ use crate::error::WireError;
 use crate::forward::port::watch::Watch;
 use crate::forward::port::{ReceiveBy, Receiver, Receiving, Stamp};
 
-/// Frames of shared memory over all queues: 33 ms of 1 Mpps, longer than a reader that sends meanwhile is away.
+/// Frames of shared memory over all queues: 33 ms of 1 Mpps, longer than the thread sends between two reads.
 const SLOTS: u32 = 32_768;
 /// Least frames of a queue.
 const LEAST_SLOTS: u32 = 2048;
-/// Most queues: each has a socket that is asked in turn.
+/// Most queues: each has a socket that is polled in turn.
 const MOST_QUEUES: u32 = 64;
 /// XDP_PACKET_HEADROOM, linux/bpf.h: what the kernel leaves free before a frame.
 const HEADROOM: usize = 256;
@@ -35,7 +35,7 @@ const TAG: usize = 4;
 #[derive(Debug)]
 pub struct XdpReceiver {
     queues: Vec<QueueSocket>,
-    /// The queue to ask first.
+    /// The queue to poll first.
     next: usize,
     missed: u64,
     watch: Watch,
@@ -74,7 +74,7 @@ impl XdpReceiver {
         Self::open_beside(ReceiveBy::Xdp, interface, longest, None)
     }
 
-    /// The same with the program where `by` wants it, and where a sender has the first queue and lends what it takes.
+    /// The same with the program where `by` wants it, and where a sender at the first queue shares its memory.
     pub(in crate::forward::port) fn open_beside(
         by: ReceiveBy,
         interface: &str,
@@ -124,7 +124,7 @@ fn attach(interface: &str, facts: &Facts, modes: &[Mode]) -> Result<ToSockets, W
         match ToSockets::attach(facts.index, facts.receive_queues, *mode) {
             Ok(program) => return Ok(program),
             Err(error) if matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST)) => {
-                // Looked at now: it may have come after the port was.
+                // Read again: it may have been attached after the port was first read.
                 let id = Facts::of(interface).ok().and_then(|facts| facts.program);
                 let name = id.and_then(program_name);
                 return Err(WireError::OtherProgram { interface: interface.to_owned(), id, name });
@@ -192,7 +192,7 @@ impl QueueSocket {
         let frames = Frames::new(slots, frame_bytes, &[])?;
         frames.share(&fd)?;
         socket::set(&fd, libc::XDP_UMEM_FILL_RING, &slots, "make an AF_XDP fill ring")?;
-        // The kernel asks for a completion ring even of a socket that only receives.
+        // The kernel requires a completion ring even of a socket that only receives.
         socket::set(&fd, libc::XDP_UMEM_COMPLETION_RING, &64u32, "make an AF_XDP completion ring")?;
         socket::set(&fd, libc::XDP_RX_RING, &slots, "make an AF_XDP receive ring")?;
         let offsets: libc::xdp_mmap_offsets =
@@ -203,7 +203,7 @@ impl QueueSocket {
             .bound(queue, |fd| socket::bind(fd, index, queue))
     }
 
-    /// At a queue that a sender has.
+    /// At a queue shared with a sender.
     fn beside(index: u32, queue: u32, lent: SharedUmem) -> Result<Self, WireError> {
         let fd = socket::open()?;
         let slots = lent.fill.slots();
@@ -255,7 +255,7 @@ impl QueueSocket {
         Ok(read as usize)
     }
 
-    /// Tells a driver that waits for frames that there are some.
+    /// Wakes a driver that waits for free frames.
     fn wake(&self) -> Result<(), WireError> {
         // SAFETY: an empty message: nothing is written through the pointer.
         let woken = unsafe { libc::recv(self.fd.as_raw_fd(), std::ptr::null_mut(), 0, libc::MSG_DONTWAIT) };
@@ -269,8 +269,8 @@ impl QueueSocket {
         }
     }
 
-    /// Frames that found no room. Where the driver writes in place it does not count them, but how often it found no
-    /// memory: a trial with such is as void.
+    /// Frames dropped for want of room. A driver that writes in place counts how often it found no memory instead; a
+    /// trial with such an event is void, too.
     fn missed(&self) -> Result<u64, WireError> {
         let counts: libc::xdp_statistics =
             socket::get(&self.fd, libc::XDP_STATISTICS, "read the counters of an AF_XDP socket")?;
@@ -279,7 +279,7 @@ impl QueueSocket {
     }
 }
 
-/// The frame at a place of its memory and the program's time before it, which is wiped, so that none means that the driver
+/// The frame at an offset of its memory and the program's time before it, which is cleared. No time means that the driver
 /// has no room for one. A VLAN tag is taken off, as the kernel does for packet sockets.
 #[inline]
 fn open_frame(memory: &mut [u8], at: usize, length: usize) -> (Option<Stamp>, &[u8]) {

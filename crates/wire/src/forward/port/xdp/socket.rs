@@ -11,10 +11,10 @@ use nix::sys::mman::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
 use crate::error::WireError;
 
-/// The kernel asks for a fill ring even of a socket that only sends.
+/// The kernel requires a fill ring even of a socket that only sends.
 const FILL_SLOTS: u32 = 64;
 
-/// How long a queue may be busy: the kernel takes it from a socket that was closed some time later (seen: 10 to 60 ms).
+/// How long a queue may be busy: the kernel takes it from a socket that was closed some time later (measured: 10 to 60 ms).
 const QUEUE_FREE: Duration = Duration::from_millis(500);
 
 /// A mapping with its length.
@@ -36,7 +36,7 @@ impl Drop for Mapping {
     }
 }
 
-/// Frames that the kernel reads (or writes) in place: a part of the shared memory that nobody else looks at.
+/// Frames that the kernel reads (or writes) in place: a part of the shared memory that no other value accesses.
 #[derive(Debug)]
 pub(super) struct Frames {
     mapping: Arc<Mapping>,
@@ -47,7 +47,7 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    /// So many frames of memory, each beginning as `filler`.
+    /// `slots` frames of memory, each beginning as `filler`.
     pub(super) fn new(slots: u32, frame_bytes: usize, filler: &[u8]) -> Result<Self, WireError> {
         let bytes = NonZeroUsize::new(frame_bytes * slots as usize)
             .ok_or_else(|| WireError::setting("frame size", frame_bytes, "more than 0"))?;
@@ -63,7 +63,7 @@ impl Frames {
         Ok(frames)
     }
 
-    /// Leaves itself the first so many frames; the others go to whoever asks.
+    /// Keeps the first `slots` frames and returns the others.
     pub(super) fn split_off(&mut self, slots: u32) -> Self {
         let at = self.from + slots as usize * self.frame_bytes;
         let rest = Self { mapping: Arc::clone(&self.mapping), frame_bytes: self.frame_bytes, from: at, to: self.to };
@@ -200,10 +200,10 @@ impl<T: Copy> Queue<T> {
     }
 }
 
-/// What a socket that sends lends to one that takes in at the same queue: a queue has one memory and one fill ring.
+/// What a sending socket shares with a receiving one at the same queue: a queue has one memory and one fill ring.
 #[derive(Debug)]
 pub(crate) struct SharedUmem {
-    /// The lender's socket.
+    /// The sending socket.
     pub(super) fd: OwnedFd,
     pub(super) frames: Frames,
     pub(super) fill: Queue<u64>,
@@ -218,12 +218,12 @@ pub(super) struct Socket {
     pub(super) completion: Queue<u64>,
     /// The driver reads the frames where they are.
     pub(super) zero_copy: bool,
-    /// For a socket that takes in at the same queue.
+    /// For a receiving socket at the same queue.
     pub(super) lent: Option<SharedUmem>,
 }
 
 impl Socket {
-    /// Rings of so many slots and as many frames, each beginning as `filler`, and so many more frames to be lent;
+    /// Rings of `slots` slots and as many frames, each beginning as `filler`, and `to_lend` more frames to share;
     /// zero-copy where the driver can.
     pub(super) fn open(
         index: u32,
@@ -272,7 +272,7 @@ pub(super) fn open() -> Result<OwnedFd, WireError> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// The driver of a bound socket's port reads and writes the frames where they are.
+/// True if the driver of a bound socket's port reads and writes the frames in place.
 pub(super) fn is_zero_copy(fd: &OwnedFd) -> Result<bool, WireError> {
     let options: libc::xdp_options = get(fd, libc::XDP_OPTIONS, "ask whether AF_XDP copies")?;
     Ok(options.flags & libc::XDP_OPTIONS_ZEROCOPY != 0)
@@ -286,7 +286,7 @@ pub(super) fn set<T>(fd: &OwnedFd, option: libc::c_int, value: &T, what: &str) -
 }
 
 /// An option whose type is plain data of the C library. One that the kernel knows only in part (an older one) is an
-/// error: the rest would not be what it means.
+/// error: the rest would have no meaning.
 pub(super) fn get<T: Copy>(fd: &OwnedFd, option: libc::c_int, what: &str) -> Result<T, WireError> {
     let mut value = std::mem::MaybeUninit::<T>::zeroed();
     let mut length = size_of::<T>() as libc::socklen_t;
