@@ -15,6 +15,10 @@ const FEWEST_POLLS: f64 = 30.0;
 const FEWEST_KINDS: usize = 4;
 /// Polls of more packets are counted together with others.
 const LARGEST_POLL: f64 = 64.0;
+/// Times of more Erlang stages are drawn as constant ones.
+const MOST_STAGES: f64 = 64.0;
+/// Up to this coefficient of variation times are exponential.
+const LITTLE_ABOVE_ONE: f64 = 1.1;
 
 /// Standard deviation of a packet's protocol time over its mean `protocol_s` (s); None if there are too few polls.
 pub fn of(trials: &[Counts], protocol_s: f64) -> Option<Figure> {
@@ -23,9 +27,19 @@ pub fn of(trials: &[Counts], protocol_s: f64) -> Option<Figure> {
     stats::median(&each)
 }
 
-/// Times of this coefficient of variation, as the simulator draws them.
+/// A distribution of this coefficient of variation that is drawn in little time: Erlang below 1, hyperexponential above. The cliff hardly depends on
+/// it (docs/theory/application.md), and lognormal times take the simulator five times as long.
 pub fn times(variation: f64) -> Service {
-    if variation > 0.0 { Service::Lognormal { cv: variation } } else { Service::Deterministic }
+    let stages = (1.0 / variation.powi(2)).round();
+    if stages > MOST_STAGES {
+        Service::Deterministic
+    } else if stages > 1.0 {
+        Service::Erlang { stages: stages as u32 }
+    } else if variation > LITTLE_ABOVE_ONE {
+        Service::Hyperexponential { cv: variation }
+    } else {
+        Service::Exponential
+    }
 }
 
 /// Variance of a packet's time (s^2).
@@ -88,8 +102,16 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_vary_is_drawn_constant() {
-        assert_eq!(times(0.0), Service::Deterministic);
-        assert_eq!(times(0.4), Service::Lognormal { cv: 0.4 });
+    fn each_variation_has_a_distribution_of_its_own() {
+        for (variation, service) in [
+            (0.0, Service::Deterministic),
+            (0.1, Service::Deterministic),
+            (0.25, Service::Erlang { stages: 16 }),
+            (0.5, Service::Erlang { stages: 4 }),
+            (1.0, Service::Exponential),
+            (1.6, Service::Hyperexponential { cv: 1.6 }),
+        ] {
+            assert_eq!(times(variation), service, "{variation}");
+        }
     }
 }
