@@ -197,7 +197,7 @@ pub enum ResultsAction {
     },
     /// Write a run to a file, or all to a directory, as JSON that `compare`, `--host` and `results import` read
     Export {
-        /// Which; without one all
+        /// Which; all with --all
         #[arg(value_name = "RUN", required_unless_present = "all")]
         run: Option<String>,
         /// Every run, each to a file of its own

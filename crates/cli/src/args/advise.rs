@@ -41,7 +41,7 @@ pub struct AdviseArgs {
     #[arg(long, default_value = "64B", help_heading = "Load")]
     pub size: FrameSizes,
     /// Link speed, for shares of line rate
-    #[arg(long, default_value = "1Gbit/s", value_parser = units::parse_bps, allow_hyphen_values = true, hide_short_help = true, help_heading = "Load")]
+    #[arg(long, default_value = "1Gbit/s", value_parser = super::numbers::bit_rate_bps, allow_hyphen_values = true, hide_short_help = true, help_heading = "Load")]
     pub link: f64,
     /// A policy: latency is --minimise p99 and cpu is --maximise available, both --subject-to 'loss<=1e-4' where nothing
     /// else is asked for; throughput is --maximise throughput

@@ -34,7 +34,7 @@ pub struct ComputeArgs {
     #[arg(long, help_heading = "Load")]
     pub size: Option<FrameSizes>,
     /// Link speed, for shares of line rate
-    #[arg(long, default_value = "1Gbit/s", value_parser = units::parse_bps, allow_hyphen_values = true, help_heading = "Load")]
+    #[arg(long, default_value = "1Gbit/s", value_parser = super::numbers::bit_rate_bps, allow_hyphen_values = true, help_heading = "Load")]
     pub link: f64,
     /// Receive queues: how many, with a core each or options such as 4:map=spread,cold=1.3,transmit=1us or 4:on=0/0/1/1
     /// (the core of each queue), or the share of the load that each gets

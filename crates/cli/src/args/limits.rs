@@ -77,7 +77,7 @@ pub struct LimitsArgs {
 }
 
 fn link(text: &str) -> Result<f64, String> {
-    let bps = units::parse_bps(text).map_err(|error| error.to_string())?;
+    let bps = super::numbers::bit_rate_bps(text)?;
     if bps > 0.0 { Ok(bps) } else { Err("must be above 0, such as 10Gbit/s".into()) }
 }
 

@@ -5,6 +5,9 @@ use netcliff_core::inspection::{Remark, Section, Severity, Sheet};
 use super::Style;
 use super::page::{Page, Tone};
 
+/// What the line about missing privileges begins with: it is printed whatever else is left out.
+const NOT_ROOT: &str = "not root";
+
 /// The page: what looks wrong in a line, then each, facts along the path of a packet, what could not be read.
 pub fn inspection(sheet: &Sheet, style: Style) -> String {
     let mut page = found(sheet, style);
@@ -25,6 +28,7 @@ pub fn inspection_brief(sheet: &Sheet, style: Style) -> String {
         more => format!("the host, its stack and {more} that could not be read"),
     };
     page.lines(std::iter::once(String::new()));
+    sheet.not_had.iter().filter(|line| line.starts_with(NOT_ROOT)).for_each(|line| page.item("- ", line));
     page.paragraph(0, Tone::Plain, &format!("-v prints the rest: {left_out}."));
     page.finish()
 }
@@ -63,7 +67,10 @@ fn answer(sheet: &Sheet) -> String {
     let all: Vec<String> = kinds.into_iter().filter_map(told).collect();
     match all.is_empty() {
         true => "Nothing looks wrong that the rules know.".to_owned(),
-        false => format!("{}; `netcliff tune plan` proposes settings.", all.join(", ")),
+        false => format!(
+            "{}; `netcliff tune plan --objective latency` (or cpu, throughput) proposes settings.",
+            all.join(", ")
+        ),
     }
 }
 
