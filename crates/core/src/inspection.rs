@@ -82,18 +82,10 @@ pub struct Remark {
 pub struct Section {
     /// The heading.
     pub heading: String,
+    /// True for an interface, false for the host and its stack.
+    pub is_interface: bool,
     /// Names and what is said of each.
     pub facts: Vec<(String, String)>,
-}
-
-impl Section {
-    /// What headings of interfaces begin with.
-    pub const INTERFACE: &'static str = "INTERFACE ";
-
-    /// True for an interface.
-    pub fn is_interface(&self) -> bool {
-        self.heading.starts_with(Self::INTERFACE)
-    }
 }
 
 /// The page about a host.
@@ -105,4 +97,6 @@ pub struct Sheet {
     pub remarks: Vec<Remark>,
     /// What could not be read, with the reason.
     pub not_had: Vec<String>,
+    /// False where only root could have read the rest.
+    pub is_root: bool,
 }

@@ -161,6 +161,15 @@ pub fn parse_pps(text: &str) -> Result<f64, ParseError> {
     PACKET_RATE.parse(text)
 }
 
+/// A figure to three significant digits; 0 and what is not finite stay as they are.
+pub fn three_digits(figure: f64) -> f64 {
+    if figure == 0.0 || !figure.is_finite() {
+        return figure;
+    }
+    let last_digit = 10_f64.powf(figure.abs().log10().floor() - 2.0);
+    (figure / last_digit).round() * last_digit
+}
+
 /// Prints a packet rate given in packets per second.
 pub fn print_pps(pps: f64) -> String {
     PACKET_RATE.print(pps)

@@ -287,10 +287,7 @@ fn open(searches: &[Search], low: Option<f64>, high: Option<f64>) -> String {
         searches.iter().filter(|search| of(&search.searched).is_some_and(|found| end(found.end))).count()
     };
     // Three digits: a bound is no better known.
-    let pps = |pps: f64| {
-        let last_digit = 10_f64.powf(pps.log10().floor() - 2.0);
-        units::print_pps((pps / last_digit).round() * last_digit)
-    };
+    let pps = |pps: f64| units::print_pps(units::three_digits(pps));
     let all = searches.len();
     let above = ended(End::is_lower_limit);
     let below = ended(|end| end == End::BelowMinimum);

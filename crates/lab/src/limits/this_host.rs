@@ -51,7 +51,7 @@ pub fn describe(
         None => Bus::None,
     };
     if let Some(rate) = memory_bytes_per_s {
-        say("memory", format!("{}, a copy by one CPU just now", units::print_byte_rate(rounded(rate))));
+        say("memory", format!("{}, a copy by one CPU just now", units::print_byte_rate(units::three_digits(rate))));
     }
     let cpus = port.map_or(1, takers);
     if let Some(Found { run, calibration, cliff_pps, frame_bytes, .. }) = found {
@@ -74,18 +74,12 @@ pub fn describe(
 
 /// A cliff with its interval, to three digits.
 fn measured(cliff: Figure, frame_bytes: Option<u32>) -> String {
-    let pps = |pps: f64| units::print_pps(rounded(pps));
+    let pps = |pps: f64| units::print_pps(units::three_digits(pps));
     let ends = cliff.interval.map_or(String::new(), |ends| {
         format!(" ({} to {}, {:.0} % confidence)", pps(ends.low), pps(ends.high), 100.0 * ends.confidence)
     });
     let frames = frame_bytes.map_or("frames of several sizes".to_owned(), |bytes| format!("{bytes}-byte frames"));
     format!("{}{ends}, {frames}, 1 CPU", pps(cliff.value))
-}
-
-/// To three digits, more than a measurement of half a second knows.
-fn rounded(rate: f64) -> f64 {
-    let unit = 10_f64.powf(rate.log10().floor() - 2.0);
-    (rate / unit).round() * unit
 }
 
 /// CPUs that take the interrupts of a port's receive queues; at least one.

@@ -5,15 +5,18 @@ use netcliff_core::inspection::{Remark, Section, Severity, Sheet};
 use super::Style;
 use super::page::{Page, Tone};
 
-/// What the line about missing privileges begins with: it is printed whatever else is left out.
-const NOT_ROOT: &str = "not root";
+/// Printed whatever else is left out.
+const NOT_ROOT: &str = "not root: what only root may read is left out";
 
 /// The page: what looks wrong in a line, then each, facts along the path of a packet, what could not be read.
 pub fn inspection(sheet: &Sheet, style: Style) -> String {
     let mut page = found(sheet, style);
     sheet.sections.iter().for_each(|one| section(&mut page, one));
-    if !sheet.not_had.is_empty() {
+    if !sheet.not_had.is_empty() || !sheet.is_root {
         page.heading("NOT READ");
+        if !sheet.is_root {
+            page.item("- ", NOT_ROOT);
+        }
         sheet.not_had.iter().for_each(|line| page.item("- ", line));
     }
     page.finish()
@@ -22,13 +25,15 @@ pub fn inspection(sheet: &Sheet, style: Style) -> String {
 /// The same without the host, its stack and what could not be read: the interfaces only.
 pub fn inspection_brief(sheet: &Sheet, style: Style) -> String {
     let mut page = found(sheet, style);
-    sheet.sections.iter().filter(|one| one.is_interface()).for_each(|one| section(&mut page, one));
+    sheet.sections.iter().filter(|one| one.is_interface).for_each(|one| section(&mut page, one));
     let left_out = match sheet.not_had.len() {
         0 => "the host and its stack".to_owned(),
         more => format!("the host, its stack and {more} that could not be read"),
     };
     page.lines(std::iter::once(String::new()));
-    sheet.not_had.iter().filter(|line| line.starts_with(NOT_ROOT)).for_each(|line| page.item("- ", line));
+    if !sheet.is_root {
+        page.item("- ", NOT_ROOT);
+    }
     page.paragraph(0, Tone::Plain, &format!("-v prints the rest: {left_out}."));
     page.finish()
 }
