@@ -175,8 +175,8 @@ impl Calibrated {
         host
     }
 
-    /// The times of packets, polls and interrupts, all with the measured variation of packets; exponential if it was not measured. For the
-    /// simulator: the model supports napi with exponential times only.
+    /// The times of packets, polls and interrupts, all with the measured variation of packets; exponential if it was not
+    /// measured.
     pub fn times(&self) -> Service {
         self.variation.map_or(Service::Exponential, variation::times)
     }

@@ -246,6 +246,12 @@ impl ModelEngine {
                     .to_owned(),
             );
         }
+        if matches!(scheme, Scheme::Napi(_))
+            && let Some(note) = modulated::Phases::note(&work.shape)
+        {
+            exact = false;
+            outcome.notes.push(note);
+        }
         if !exact {
             outcome.cpu_method = Some(APPROXIMATE.to_owned());
         }

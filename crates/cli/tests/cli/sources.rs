@@ -103,7 +103,7 @@ fn measured_times_that_cannot_be() {
         2,
         &[(
             &["predict", "--scheme", "napi", "--rate", "1kpps", "--set", &times],
-            &["exponential times only", "use the simulator"],
+            &["erlang, hyperexponential and deterministic times", "use the simulator"],
         )],
     );
 }

@@ -35,8 +35,7 @@ fn costs(fits: &Fits, seen: &Seen, base: &TrialSpec, method: &str) -> Vec<Cost> 
     let cold = "a socket kept full by 1.4 times the rough cliff, against the trial before it, median over pairs";
     let handled = format!("handler time, and what it adds to the application it hits ({method})");
     let drop = "protocol time with a full socket over that of a delivered packet";
-    let variation = "its standard deviation over its mean, from polls of equal size, median over trials; the simulator draws such times, \
-                     the model exponential ones";
+    let variation = "its standard deviation over its mean, from polls of equal size, median over trials; both engines take such times";
     let rows = [
         ("interrupt", fits.interrupt, "s", handled.as_str()),
         ("interrupt_latency", fits.latency, "s", "from the packets a poll finds, median over trials"),

@@ -19,9 +19,9 @@ const WIDTH: f64 = 1e-4;
 /// Model and simulator with the point that they predict.
 #[derive(Debug, Clone)]
 pub struct Predictor {
-    /// Costs and sizes; its times are exponential, for the model.
+    /// Costs and sizes.
     pub host: Host,
-    /// Its times as the simulator draws them.
+    /// The distribution of its times, as measured.
     pub times: Service,
     /// Scheme.
     pub scheme: Scheme,
@@ -38,15 +38,19 @@ pub struct Predictor {
 }
 
 impl Predictor {
-    /// The point at a load.
+    /// The point at a load, for the model: its times as measured where the model has an answer for them, else exponential.
     pub fn point(&self, load_pps: f64) -> Point {
-        Point { host: self.host.clone(), scheme: self.scheme.clone(), traffic: self.traffic.at_pps(load_pps) }
+        let measured = self.sim_point(load_pps);
+        match ModelEngine::new(Fidelity::Exact).supports(&measured) {
+            Ok(()) => measured,
+            Err(_) => Point { host: Host { service: Service::Exponential, ..measured.host }, ..measured },
+        }
     }
 
-    /// The same for the simulator, with the times that it draws.
+    /// The same for the simulator, which draws any times.
     pub fn sim_point(&self, load_pps: f64) -> Point {
-        let point = self.point(load_pps);
-        Point { host: Host { service: self.times.clone(), ..point.host }, ..point }
+        let host = Host { service: self.times.clone(), ..self.host.clone() };
+        Point { host, scheme: self.scheme.clone(), traffic: self.traffic.at_pps(load_pps) }
     }
 
     /// Mean size of a frame (bytes); that of the smallest where the traffic has none.
@@ -90,7 +94,7 @@ impl Predictor {
     pub fn model_cliff(&self) -> Result<Figure, EngineFailure> {
         let engine = ModelEngine::new(Fidelity::Exact).without_quantiles();
         let search = CliffSearch { near_pps: self.near_pps, width: WIDTH };
-        let cliff = search.cliff(&engine, &self.host, &self.scheme, &self.traffic, self.loss)?;
+        let cliff = search.cliff(&engine, &self.point(1.0).host, &self.scheme, &self.traffic, self.loss)?;
         Ok(Figure::exact(cliff.pps))
     }
 
@@ -111,7 +115,8 @@ impl Predictor {
     pub fn model_cliff_above(&self, floor_pps: f64) -> Result<Option<Figure>, EngineFailure> {
         let engine = ModelEngine::new(Fidelity::Exact).without_quantiles();
         let search = CliffSearch { near_pps: None, width: WIDTH };
-        let cliff = search.cliff_above(floor_pps, &engine, &self.host, &self.scheme, &self.traffic, self.loss)?;
+        let cliff =
+            search.cliff_above(floor_pps, &engine, &self.point(1.0).host, &self.scheme, &self.traffic, self.loss)?;
         Ok(cliff.map(|cliff| Figure::exact(cliff.pps)))
     }
 

@@ -28,7 +28,7 @@ use netcliff_core::{Host, Scheme};
 
 use crate::answer::{Ring, Shares};
 use crate::queue::arrivals::TimeShape;
-use crate::schemes::modulated::{Chain, Role};
+use crate::schemes::modulated::{Chain, Phases, Role};
 use crate::schemes::{self, Gathering, LARGEST_WEIGHT, Work};
 use band::{Extent, longest_progress};
 use budget::Budget;
@@ -99,6 +99,8 @@ struct Plan {
     wait: Wait,
     /// P(another poll follows a service) of polls taken to use up their weight at random; None: packets of a poll are counted.
     again: Option<f64>,
+    /// What its times consist of.
+    phases: Phases,
 }
 
 /// Occupancies of the socket at which cold caches have waits and excursions of their own; between them both neighbours' hold in
@@ -114,7 +116,7 @@ impl Plan {
         let plain = |scheme: &Scheme, wait: Wait| {
             let chain = Chain::of(scheme, work).ok()?;
             let stage = if matches!(scheme, Scheme::Napi(_)) { 1 } else { (chain.accepted)(0) };
-            Some(Self { chain, stage, wait, again: None })
+            Some(Self { chain, stage, wait, again: None, phases: Phases::One })
         };
         match scheme {
             Scheme::Ideal | Scheme::Interrupt { .. } | Scheme::DisableEnable { .. } => plain(scheme, Wait::Nothing),
@@ -130,13 +132,14 @@ impl Plan {
 }
 
 impl Plan {
-    /// napi whose polls end their weight after any service with the chance that they do so in `ring`, alone: a few stages for dozens.
+    /// napi whose polls end their weight after any service with the chance that they do so in `ring`, alone: a few stages for dozens. Its times may
+    /// consist of phases.
     fn at_random(scheme: &Scheme, work: &Work, ring: &Ring) -> Option<Self> {
         let Scheme::Napi(napi) = scheme else { return None };
-        let polls_again = (ring.polls_per_s? - ring.interrupts_per_s).max(0.0);
-        let again = (polls_again / ring.throughput_pps).min(1.0 / napi.weight as f64);
-        let plan = Self::of(scheme, work)?;
-        Some(Self { chain: schemes::napi_at_random(work, napi, again), again: Some(again), ..plan })
+        let again = schemes::napi_full_polls(ring, napi);
+        let phases = Phases::of(&work.shape)?;
+        let plan = Self::of(scheme, &Work { shape: TimeShape::Exponential, ..work.clone() })?;
+        Some(Self { chain: schemes::napi_at_random(work, napi, again), again: Some(again), phases, ..plan })
     }
 }
 
@@ -166,10 +169,10 @@ pub fn solve(
     if let Scheme::Polling { .. } | Scheme::Napi2007 { .. } = scheme {
         return clocked::solve(scheme, host, application_s, work);
     }
-    let solved = solve_plan(&Plan::of(scheme, work)?, scheme, host, application_s, work, &Budget::whole());
-    solved.or_else(|| {
+    let whole = |plan: Plan| solve_plan(&plan, scheme, host, application_s, work, &Budget::whole());
+    Plan::of(scheme, work).and_then(whole).or_else(|| {
         let plan = matches!(scheme, Scheme::Napi(_)).then(|| Plan::at_random(scheme, work, &ring()?))??;
-        solve_plan(&plan, scheme, host, application_s, work, &Budget::whole())
+        whole(plan)
     })
 }
 
@@ -185,7 +188,7 @@ fn solve_plan(
     let costs =
         Costs { wakeup_s: host.wakeup_s, cold_s: host.cold_protocol_s, drop_cost: host.socket_drop_cost, socket: most };
     budget.take(most as f64)?;
-    let excursion = Excursion::new(&plan.chain, work, costs);
+    let excursion = Excursion::new(&plan.chain, plan.phases, work, costs);
     let colder_s = |waiting: usize| host.cold_application_s * ((waiting + 1) as f64 / most as f64).min(1.0);
     let socket = Socket {
         most,
@@ -200,11 +203,11 @@ fn solve_plan(
     free.taken_area += totals.taken_area;
     // A ring so overloaded that an excursion outlasts what a double can count has no figures here.
     let near = Near { cold: is_cold, polls: plan.again.is_some() };
-    Some(answer(scheme, work, plan, &free, &totals, near)).filter(Solved::is_finite)
+    Some(answer(scheme, work, (plan, &excursion.chain), &free, &totals, near)).filter(Solved::is_finite)
 }
 
 /// The waits, and what follows them; None where the budget does not last.
-fn cycle(plan: &Plan, excursion: &Excursion<'_>, socket: &Socket, is_cold: bool, budget: &Budget) -> Option<Cycle> {
+fn cycle(plan: &Plan, excursion: &Excursion, socket: &Socket, is_cold: bool, budget: &Budget) -> Option<Cycle> {
     let (most, places, arrival_pps) = (socket.most, excursion.places, excursion.arrival_pps);
     let intervals = if is_cold { (COLD_NODES - 1).min(most) } else { 0 };
     let at: Vec<usize> = (0..=intervals).map(|node| most * node / intervals.max(1)).collect();
@@ -240,8 +243,15 @@ fn cycle(plan: &Plan, excursion: &Excursion<'_>, socket: &Socket, is_cold: bool,
     Some(Cycle { packets, nodes, asleep, woken })
 }
 
-fn answer(scheme: &Scheme, work: &Work, plan: &Plan, free: &Free, totals: &Totals, near: Near) -> Solved {
-    let chain = &plan.chain;
+/// `chain`: that of `plan`, in phases.
+fn answer(
+    scheme: &Scheme,
+    work: &Work,
+    (plan, chain): (&Plan, &Chain),
+    free: &Free,
+    totals: &Totals,
+    near: Near,
+) -> Solved {
     let free_s = free.asleep_s + free.switching_s + free.working_s;
     let all_s = free_s + totals.time_s();
     let role = |wanted: Role, times: &[f64]| -> f64 {

@@ -26,7 +26,7 @@ use crate::engine::Fidelity;
 use crate::queue::arrivals::TimeShape;
 pub(crate) use gathered::Gathering;
 pub use hybrid::switching_pps;
-pub(crate) use napi::{LARGEST_WEIGHT, at_random as napi_at_random};
+pub(crate) use napi::{LARGEST_WEIGHT, at_random as napi_at_random, full_polls as napi_full_polls};
 use num_complex::Complex64;
 pub(crate) use ticks::{Ticked, Ticks};
 
@@ -119,7 +119,7 @@ pub fn supported(scheme: &Scheme, fidelity: Fidelity, service: &Service) -> Resu
         Scheme::Hybrid(hybrid) => hybrid::supported(hybrid, fidelity, service),
         Scheme::Napi(napi) => {
             napi::supported(napi, fidelity)?;
-            exponential_only(scheme, service)
+            phases_only(scheme, service)
         }
         Scheme::Napi2007 { .. } if fidelity == Fidelity::Paper => {
             Err("the paper has no formula for napi-2007: use fidelity exact".to_owned())
@@ -132,6 +132,17 @@ pub fn supported(scheme: &Scheme, fidelity: Fidelity, service: &Service) -> Resu
         Scheme::Dim(_) if fidelity == Fidelity::Paper => Err("the papers have no dim: use fidelity exact".to_owned()),
         Scheme::Dim(_) => Ok(()),
     }
+}
+
+/// Schemes whose times may consist of phases.
+fn phases_only(scheme: &Scheme, service: &Service) -> Result<(), String> {
+    if modulated::Phases::of(&shape(service)).is_some() {
+        return Ok(());
+    }
+    Err(format!(
+        "{} is solved for exponential, erlang, hyperexponential and deterministic times, not for service = {service}; use the simulator",
+        scheme.name()
+    ))
 }
 
 fn exponential_only(scheme: &Scheme, service: &Service) -> Result<(), String> {

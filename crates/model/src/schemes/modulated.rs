@@ -8,6 +8,7 @@
 mod chain;
 mod environment;
 mod latency;
+mod phases;
 
 use netcliff_core::{Scheme, Service};
 use num_complex::Complex64;
@@ -19,6 +20,7 @@ use crate::queue::inversion::quantile;
 use crate::queue::qbd::{Blocks, Jump, Qbd, Stationary};
 pub use chain::{Chain, Role};
 pub use environment::{Environment, Source, stages};
+pub use phases::Phases;
 
 /// NAPI weights above this, and not above the one taken as unlimited, would cost minutes: phases are twice the weight.
 const LARGEST_WEIGHT: u64 = 64;

@@ -101,7 +101,7 @@ pub fn answer(comparison: &Comparison) -> (bool, String) {
 fn would_show(comparison: &Comparison) -> String {
     match comparison.detectable {
         Some(share) => {
-            format!("these repeats show a slow-down of {} or more four times in five", format::share_short(share))
+            format!("these repeats show a slow-down of {} or more with 80 % power", format::share_short(share))
         }
         None => "these repeats show no slow-down of every figure of speed, however large".to_owned(),
     }
@@ -271,7 +271,7 @@ fn inconclusive(gate: Gate) -> String {
         None => "no slow-down, however large,".to_owned(),
     };
     format!(
-        "INCONCLUSIVE: neither shown nor excluded. Of the least known figure these repeats show {detectable} four times in five: \
+        "INCONCLUSIVE: neither shown nor excluded. Of the least known figure these repeats show {detectable} with 80 % power: \
          measure with more repeats."
     )
 }

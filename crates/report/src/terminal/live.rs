@@ -46,7 +46,7 @@ impl StreamLines {
         if self.shows_loss(interval) {
             head += &format!("{:>9}", "lost");
         } else if !self.datagrams && interval.sent_bytes.is_some() {
-            head += &format!("{:>7}{:>9}", "resent", "rtt");
+            head += &format!("{:>7}{:>9}", "retr", "rtt");
         }
         head
     }
@@ -63,9 +63,9 @@ impl StreamLines {
             let lost = lost.map(|(sent, received)| sent.saturating_sub(received) as f64 / sent as f64);
             line += &format!("{:>9}", lost.map_or("-".to_owned(), format::loss));
         } else if !self.datagrams && interval.sent_bytes.is_some() {
-            let resent = interval.retransmissions.map_or("-".to_owned(), |resent| resent.to_string());
+            let retransmitted = interval.retransmissions.map_or("-".to_owned(), |count| count.to_string());
             let rtt = interval.rtt_s.map_or("-".to_owned(), |rtt_s| format::quantity(rtt_s, Unit::Seconds));
-            line += &format!("{resent:>7}{rtt:>9}");
+            line += &format!("{retransmitted:>7}{rtt:>9}");
         }
         line
     }

@@ -93,7 +93,7 @@ fn asked(settings: &Settings) -> String {
         Transport::Udp => "UDP",
         Transport::Unix => "Unix sockets",
     };
-    format!("{carried}, {} B asked, {} B answered", settings.request_bytes, settings.response_bytes)
+    format!("{carried}, requests of {} B, responses of {} B", settings.request_bytes, settings.response_bytes)
 }
 
 fn load(settings: &Settings) -> String {

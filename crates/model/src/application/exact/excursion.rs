@@ -8,7 +8,7 @@
 use super::level::Rates;
 use super::weights::{LEFT_OUT, Weights};
 use crate::schemes::Work;
-use crate::schemes::modulated::{Chain, Role};
+use crate::schemes::modulated::{Chain, Phases, Role};
 
 /// Occupancies of the socket for which cold caches have a rate of their own, evenly from an empty to a full one: those between
 /// take the nearest, at most 1 % of `cold_protocol` away.
@@ -42,9 +42,9 @@ pub struct Costs {
 }
 
 /// The ring of a scheme.
-pub struct Excursion<'a> {
-    /// Its stages.
-    pub chain: &'a Chain,
+pub struct Excursion {
+    /// Its stages, in phases.
+    pub chain: Chain,
     /// B.
     pub places: usize,
     /// lambda (pps).
@@ -54,6 +54,8 @@ pub struct Excursion<'a> {
     delivers: Vec<Rates>,
     wakes: Option<Rates>,
     drops: Rates,
+    /// For each phase where its stage begins anew: (phase, probability).
+    beginnings: Vec<Vec<(usize, f64)>>,
 }
 
 /// What happens from one service's end to the next one's.
@@ -66,10 +68,10 @@ pub struct Step {
     pub ended: f64,
 }
 
-impl<'a> Excursion<'a> {
-    /// The ring of `chain`.
-    pub fn new(chain: &'a Chain, work: &Work, costs: Costs) -> Self {
-        let rates = |pace: &dyn Fn(Role, f64) -> f64| Rates::new(chain, work.arrival_pps, pace);
+impl Excursion {
+    /// The ring of `chain`, whose times consist of `phases`.
+    pub fn new(chain: &Chain, phases: Phases, work: &Work, costs: Costs) -> Self {
+        let rates = |pace: &dyn Fn(Role, f64) -> f64| Rates::new(chain, phases, work.arrival_pps, pace);
         let dropping_pps = work.stage_rate((work.service_s + costs.cold_s) * costs.drop_cost);
         let occupancies = if costs.cold_s > 0.0 { OCCUPANCIES } else { 0 };
         let colder = |at: usize| {
@@ -77,19 +79,25 @@ impl<'a> Excursion<'a> {
             rates(&move |_, rate| if more_s > 0.0 { 1.0 / (1.0 / rate + more_s) } else { rate })
         };
         Self {
-            chain,
+            chain: phases.expand(chain),
             places: work.places as usize,
             arrival_pps: work.arrival_pps,
             socket: costs.socket,
             delivers: (0..=occupancies).map(colder).collect(),
             wakes: (costs.wakeup_s > 0.0).then(|| rates(&|_, _| work.stage_rate(costs.wakeup_s))),
             drops: rates(&|role, rate| if role == Role::First { rate } else { dropping_pps }),
+            beginnings: phases.beginnings(&chain.roles),
         }
     }
 
     /// Stages.
     pub fn stages(&self) -> usize {
         self.chain.roles.len()
+    }
+
+    /// Where the stage of a phase begins anew: (phase, probability).
+    pub fn beginnings(&self, phase: usize) -> &[(usize, f64)] {
+        &self.beginnings[phase]
     }
 
     /// True if waking the application takes time.
@@ -210,7 +218,9 @@ impl<'a> Excursion<'a> {
         let mut found = Weights { low: times.low, at: vec![0.0; times.at.len()] };
         for (place, (level, into)) in times.at.chunks(stages).zip(found.at.chunks_mut(stages)).enumerate() {
             for (from, _, rate) in rates.services(times.low + place) {
-                into[*from] += level[*from] * rate;
+                for (beginning, share) in self.beginnings(*from) {
+                    into[*beginning] += level[*from] * rate * share;
+                }
             }
         }
         found.trim(stages);

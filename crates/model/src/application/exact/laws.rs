@@ -27,7 +27,7 @@ struct After {
 /// Excursions of one ring below a socket of `most` packets.
 pub struct Laws<'a> {
     /// The ring.
-    pub excursion: &'a Excursion<'a>,
+    pub excursion: &'a Excursion,
     /// The stage in which an excursion begins.
     pub stage: usize,
     /// Packets the socket holds.
@@ -51,7 +51,7 @@ impl<'a> Laws<'a> {
     /// `packets`: the most that an excursion begins with; `passes`: over all services, that will be asked for; `beyond`: operations that the
     /// solution takes besides where an excursion has so many services. None as soon as the budget cannot last for both.
     pub fn new(
-        excursion: &'a Excursion<'a>,
+        excursion: &'a Excursion,
         stage: usize,
         most: usize,
         packets: usize,
@@ -138,7 +138,10 @@ impl<'a> Laws<'a> {
         let waking = self.one_more(Kind::Wakes, after);
         let each = |values: &[f64]| {
             let first = Kind::Delivers { waiting: 0 };
-            self.excursion.expected(first, self.top, 0.0, |packets, from, _| values[packets * stages + from])
+            self.excursion.expected(first, self.top, 0.0, |packets, from, _| {
+                let beginnings = self.excursion.beginnings(from).iter();
+                beginnings.map(|(phase, share)| share * values[packets * stages + phase]).sum()
+            })
         };
         After { equal: each(&waking.equal), at_least: each(&waking.at_least), ended: 0.0 }
     }

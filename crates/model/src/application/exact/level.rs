@@ -2,7 +2,7 @@
 
 use crate::queue::matrix::Matrix;
 use crate::queue::qbd::Jump;
-use crate::schemes::modulated::{Chain, Role};
+use crate::schemes::modulated::{Chain, Phases, Role};
 
 /// Jumps of one level, without arrivals that raise it and without services.
 pub struct Level {
@@ -29,7 +29,7 @@ pub struct Rates {
 
 impl Rates {
     /// The rates of services as `pace` has them, from the role of their stage and the chain's own rate; others are the chain's.
-    pub fn new(chain: &Chain, arrival_pps: f64, pace: &dyn Fn(Role, f64) -> f64) -> Self {
+    pub fn new(chain: &Chain, phases: Phases, arrival_pps: f64, pace: &dyn Fn(Role, f64) -> f64) -> Self {
         // All services of a stage together take what `pace` says; where they lead stays.
         let paced = |jumps: &[Jump]| -> Vec<Jump> {
             let mut all = vec![0.0; chain.roles.len()];
@@ -37,14 +37,14 @@ impl Rates {
             let factor = |from: usize| pace(chain.roles[from], all[from]) / all[from];
             jumps.iter().map(|(from, to, rate)| (*from, *to, rate * factor(*from))).collect()
         };
-        let (down, last) = (paced(&chain.down), paced(&chain.last));
+        let chain = phases.expand(&Chain { down: paced(&chain.down), last: paced(&chain.last), ..chain.clone() });
         let arrival = Some(arrival_pps);
         Self {
-            bottom: Level::new(chain, &chain.nothing, &[], arrival, true),
-            middle: Level::new(chain, &chain.local, &down, arrival, false),
-            top: Level::full(chain, &down, arrival_pps),
-            down,
-            last,
+            bottom: Level::new(&chain, &chain.nothing, &[], arrival, true),
+            middle: Level::new(&chain, &chain.local, &chain.down, arrival, false),
+            top: Level::full(&chain, &chain.down, arrival_pps),
+            down: chain.down,
+            last: chain.last,
         }
     }
 

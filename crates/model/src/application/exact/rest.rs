@@ -13,7 +13,7 @@ const MATRICES_BYTES: usize = 1 << 28;
 
 /// Expected times in each (packets, stage) until the ring is left alone, from `start`; None if that does not fit in
 /// memory or the budget does not last.
-pub fn times(excursion: &Excursion<'_>, start: &Weights, budget: &Budget) -> Option<Weights> {
+pub fn times(excursion: &Excursion, start: &Weights, budget: &Budget) -> Option<Weights> {
     let (stages, places) = (excursion.stages(), excursion.places);
     let most = (MATRICES_BYTES / (8 * stages * stages)).max(2);
     // (lowest level it holds for, expected times before a lower level), from the top down.
@@ -40,7 +40,7 @@ pub fn times(excursion: &Excursion<'_>, start: &Weights, budget: &Budget) -> Opt
 }
 
 /// Expected times at a level before a lower one, what happens above it taken together.
-fn visit(excursion: &Excursion<'_>, packets: usize, above: Option<&Matrix>) -> Matrix {
+fn visit(excursion: &Excursion, packets: usize, above: Option<&Matrix>) -> Matrix {
     let stages = excursion.stages();
     let mut within = Matrix::zero(stages);
     let mut leaving = vec![0.0; stages];
@@ -66,7 +66,7 @@ fn visit(excursion: &Excursion<'_>, packets: usize, above: Option<&Matrix>) -> M
     within.expected_times(leaving)
 }
 
-fn upward(excursion: &Excursion<'_>, start: &Weights, visits: &[(usize, Matrix)]) -> Weights {
+fn upward(excursion: &Excursion, start: &Weights, visits: &[(usize, Matrix)]) -> Weights {
     let (stages, places) = (excursion.stages(), excursion.places);
     let rates = excursion.rates(Kind::Drops);
     let own = |packets: usize| {

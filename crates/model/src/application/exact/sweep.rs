@@ -50,7 +50,7 @@ pub struct Totals {
 /// One pass over the excursions of a ring below a socket of `most` packets.
 pub struct Sweep<'a> {
     /// The ring.
-    pub excursion: &'a Excursion<'a>,
+    pub excursion: &'a Excursion,
     /// The stage in which an excursion begins.
     pub stage: usize,
     /// Packets the socket holds.

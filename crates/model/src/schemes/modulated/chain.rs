@@ -24,6 +24,7 @@ pub enum Role {
 }
 
 /// Jumps between stages, and where an arrival leads.
+#[derive(Debug, Clone)]
 pub struct Chain {
     /// One a stage.
     pub roles: Vec<Role>,

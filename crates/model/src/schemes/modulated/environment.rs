@@ -57,6 +57,11 @@ pub fn stages(times: &PauseTimes) -> Option<u32> {
 }
 
 impl Environment {
+    /// One that never changes: Poisson arrivals, a CPU that always works.
+    pub fn constant() -> Self {
+        Self { states: vec![State { relative_rate: 1.0, works: true }], switches: Vec::new() }
+    }
+
     /// State 0 is up, the others are the stages of a pause. None for lengths that have no stages.
     pub fn of_pauses(pauses: &Pauses) -> Option<Self> {
         let count = stages(&pauses.times)? as usize;

@@ -8,13 +8,14 @@
 
 mod polls;
 
-use netcliff_core::Napi;
+use netcliff_core::{Napi, Scheme};
 use num_complex::Complex64;
 
-use super::modulated::{Chain as Stages, Role};
+use super::modulated::{Chain as Stages, Environment, Modulated, Phases, Role};
 use super::{Work, exponential, quantiles};
 use crate::answer::{Distribution, Ring, Shares};
 use crate::engine::Fidelity;
+use crate::queue::arrivals::TimeShape;
 use crate::queue::qbd::{Blocks, Jump, Qbd, Stationary};
 
 /// Level 0: idle with interrupts on. Above: the interrupt is on its way (`interrupt_latency`).
@@ -65,6 +66,31 @@ pub fn supported(napi: &Napi, fidelity: Fidelity) -> Result<(), String> {
 
 /// Solves the chain.
 pub fn solve(work: &Work, napi: &Napi) -> Result<Ring, String> {
+    match Phases::of(&work.shape) {
+        None | Some(Phases::One) => counting(work, napi),
+        Some(phases) => in_phases(work, napi, phases),
+    }
+}
+
+/// Times in phases: polls use up their weight at random, as often as with exponential times, since phases times weight are too many.
+fn in_phases(work: &Work, napi: &Napi, phases: Phases) -> Result<Ring, String> {
+    let exponential = Work { shape: TimeShape::Exponential, quantiles: false, ..work.clone() };
+    let again = full_polls(&counting(&exponential, napi)?, napi);
+    let chain = phases.expand(&at_random(work, napi, again));
+    let modulated = Modulated::new(work, &chain, Environment::constant());
+    let mut ring = modulated.ring(&Scheme::Napi(napi.clone()), &modulated.solution()?);
+    ring.exact = false;
+    Ok(ring)
+}
+
+/// P(a service uses up its poll's weight), from the polls of the solved ring.
+pub fn full_polls(ring: &Ring, napi: &Napi) -> f64 {
+    let polls_again = (ring.polls_per_s.unwrap_or(0.0) - ring.interrupts_per_s).max(0.0);
+    (polls_again / ring.throughput_pps).min(1.0 / napi.weight as f64)
+}
+
+/// Exponential times, each packet of a poll counted.
+fn counting(work: &Work, napi: &Napi) -> Result<Ring, String> {
     let chain = Chain::new(work, napi);
     let states = (work.places as usize + 1).saturating_mul(chain.phases());
     if states > MOST_STATES {

@@ -15,7 +15,7 @@ pub(super) fn tcp(page: &mut Page, report: &StreamReport) {
     page.heading("ON THE WIRE (headers, preamble and gap included; RTT and cwnd at the end)");
     let mut lines = vec![format!(
         "  {:<16}{:>12}{:>8}{:>7}{:>9}{:>7}{:>11}{:>8}",
-        "block", "rate", "segment", "resent", "RTT", "cwnd", "packets", "bytes"
+        "block", "rate", "segment", "retr", "RTT", "cwnd", "packets", "bytes"
     )];
     for row in &rows {
         let tcp = row.tcp.clone().unwrap_or_default();

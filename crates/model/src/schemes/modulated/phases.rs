@@ -1,0 +1,194 @@
+//! Times that are not exponential, as exponential phases: a stage becomes a sum of them (Erlang) or one of two (hyperexponential), so
+//! that its chain stays one of exponential times.
+
+use super::chain::{Chain, Role};
+use crate::queue::arrivals::TimeShape;
+use crate::queue::qbd::Jump;
+
+/// Most phases of a sum, and those of a constant time: each costs as much as a stage. A coefficient of variation of 0.35 instead of 0
+/// moves the cliff by less than its simulation resolves (docs/theory/application.md, "Times that vary more or less").
+const MOST_PHASES: u32 = 8;
+
+/// What a stage's time is made of.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Phases {
+    /// One exponential time.
+    One,
+    /// So many, one after the other.
+    Sum(usize),
+    /// One of two: (probability, mean as a multiple of the whole's mean).
+    Mixture([(f64, f64); 2]),
+}
+
+impl Phases {
+    /// The phases of a shape; None: it has none.
+    pub fn of(shape: &TimeShape) -> Option<Self> {
+        match shape {
+            TimeShape::Exponential | TimeShape::Erlang(1) => Some(Self::One),
+            TimeShape::Deterministic => Some(Self::Sum(MOST_PHASES as usize)),
+            TimeShape::Erlang(stages) => Some(Self::Sum((*stages).min(MOST_PHASES) as usize)),
+            TimeShape::Hyperexponential(phases) => Some(Self::Mixture(*phases)),
+            TimeShape::Lognormal(_) | TimeShape::Parts(_) => None,
+        }
+    }
+
+    /// What phases approximate of a shape, for a reader; None: nothing.
+    pub fn note(shape: &TimeShape) -> Option<String> {
+        let alone = "the application's times, the interrupt's latency and register writes are taken as exponential";
+        match (Self::of(shape)?, shape) {
+            (Self::One, _) => None,
+            (Self::Sum(_), TimeShape::Erlang(stages)) if *stages <= MOST_PHASES => Some(alone.to_owned()),
+            (Self::Sum(_), _) => Some(format!(
+                "times of less variation than {MOST_PHASES} exponential phases have (coefficient of variation {:.2}) are taken as these; \
+                 {alone}",
+                f64::from(MOST_PHASES).sqrt().recip()
+            )),
+            (Self::Mixture(_), _) => Some(format!("{alone}, interrupts too")),
+        }
+    }
+
+    /// The chain with each stage's time in phases, stage after stage. Delivery and register writes stay exponential, and so do interrupts
+    /// of a mixture: an arrival or an excursion begins in their first phase. Only for chains in which arrivals change no stage.
+    pub fn expand(self, chain: &Chain) -> Chain {
+        if self == Self::One {
+            return chain.clone();
+        }
+        let layout = Layout::new(self, &chain.roles);
+        let spread = |jumps: &[Jump]| -> Vec<Jump> { jumps.iter().flat_map(|jump| layout.between(*jump)).collect() };
+        let (mut nothing, mut local) = (spread(&chain.nothing), spread(&chain.local));
+        nothing.extend(layout.within(&[&chain.nothing]));
+        local.extend(layout.within(&[&chain.local, &chain.down]));
+        let roles = chain.roles.iter().zip(&layout.counts).flat_map(|(role, count)| vec![*role; *count]).collect();
+        Chain { roles, nothing, local, down: spread(&chain.down), last: spread(&chain.last), ..chain.clone() }
+    }
+
+    /// Where a stage begins anew, for each phase of the expanded chain: (phase, probability).
+    pub fn beginnings(self, roles: &[Role]) -> Vec<Vec<(usize, f64)>> {
+        let layout = Layout::new(self, roles);
+        (0..roles.len()).flat_map(|stage| vec![layout.entries(stage); layout.counts[stage]]).collect()
+    }
+
+    /// Phases of a stage.
+    fn count(self, role: Role) -> usize {
+        match (self, role) {
+            (Self::Sum(phases), Role::Interrupt | Role::First | Role::Poll | Role::Serving) => phases,
+            (Self::Mixture(both), Role::Poll | Role::Serving) => both.len(),
+            _ => 1,
+        }
+    }
+}
+
+/// Where the phases of each stage are.
+struct Layout {
+    phases: Phases,
+    firsts: Vec<usize>,
+    counts: Vec<usize>,
+}
+
+impl Layout {
+    fn new(phases: Phases, roles: &[Role]) -> Self {
+        let counts: Vec<usize> = roles.iter().map(|role| phases.count(*role)).collect();
+        let before = |stage: usize| counts[..stage].iter().sum();
+        Self { phases, firsts: (0..roles.len()).map(before).collect(), counts }
+    }
+
+    /// Phases in which a stage begins, with their probabilities.
+    fn entries(&self, stage: usize) -> Vec<(usize, f64)> {
+        let first = self.firsts[stage];
+        match self.phases {
+            Phases::Mixture(both) if self.counts[stage] > 1 => {
+                both.iter().enumerate().map(|(place, (share, _))| (first + place, *share)).collect()
+            }
+            _ => vec![(first, 1.0)],
+        }
+    }
+
+    /// Phases with which a stage may end, with their rates as multiples of the stage's.
+    fn ends(&self, stage: usize) -> Vec<(usize, f64)> {
+        let (first, count) = (self.firsts[stage], self.counts[stage]);
+        match self.phases {
+            Phases::Mixture(both) if count > 1 => {
+                both.iter().enumerate().map(|(place, (_, mean))| (first + place, 1.0 / mean)).collect()
+            }
+            _ => vec![(first + count - 1, count as f64)],
+        }
+    }
+
+    /// A jump from stage to stage, by phases.
+    fn between(&self, (from, to, rate): Jump) -> Vec<Jump> {
+        let entries = self.entries(to);
+        let each = |(end, faster): (usize, f64)| {
+            entries.iter().map(move |(entry, share)| (end, *entry, rate * faster * share)).collect::<Vec<_>>()
+        };
+        self.ends(from).into_iter().flat_map(each).collect()
+    }
+
+    /// From phase to phase of a sum, in the stages that these jumps leave.
+    fn within(&self, jumps: &[&[Jump]]) -> Vec<Jump> {
+        let Phases::Sum(_) = self.phases else { return Vec::new() };
+        let mut rates = vec![0.0; self.counts.len()];
+        jumps.iter().copied().flatten().for_each(|(from, _, rate)| rates[*from] += rate);
+        let stages = self.firsts.iter().zip(&self.counts).zip(rates);
+        let each = |((first, count), rate): ((&usize, &usize), f64)| {
+            let (first, count) = (*first, *count);
+            (first..first + count - 1).map(move |phase| (phase, phase + 1, rate * count as f64)).collect::<Vec<_>>()
+        };
+        stages.filter(|(_, rate)| *rate > 0.0).flat_map(each).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chain() -> Chain {
+        Chain {
+            local: vec![(0, 1, 1e6), (1, 2, 2e6)],
+            down: vec![(2, 2, 3e6), (2, 1, 1e6)],
+            last: vec![(2, 0, 4e6)],
+            ..Chain::new(vec![Role::Waiting, Role::Poll, Role::Serving])
+        }
+    }
+
+    /// Mean time from entering a stage until it is left, phase by phase.
+    fn mean_s(chain: &Chain, entries: &[(usize, f64)]) -> f64 {
+        let all = || chain.local.iter().chain(&chain.down);
+        let out = |phase: usize| all().filter(|(from, ..)| *from == phase).map(|(.., rate)| rate).sum::<f64>();
+        let role = chain.roles[entries[0].0];
+        entries
+            .iter()
+            .map(|(entry, share)| {
+                let (mut phase, mut sum) = (*entry, 0.0);
+                loop {
+                    sum += 1.0 / out(phase);
+                    let inner = chain.local.iter().find(|(from, to, _)| *from == phase && chain.roles[*to] == role);
+                    match inner {
+                        Some((_, next, _)) => phase = *next,
+                        None => return share * sum,
+                    }
+                }
+            })
+            .sum()
+    }
+
+    #[test]
+    fn a_stage_in_phases_keeps_its_mean_and_where_it_leads() {
+        let mixture = TimeShape::Hyperexponential([(0.8, 0.5), (0.2, 3.0)]);
+        for shape in [TimeShape::Erlang(3), TimeShape::Deterministic, mixture] {
+            let phases = Phases::of(&shape).unwrap();
+            let (plain, found) = (chain(), phases.expand(&chain()));
+            let beginnings = phases.beginnings(&plain.roles);
+            assert_eq!(beginnings.len(), found.roles.len(), "{shape:?}");
+            for (role, wanted_s) in [(Role::Poll, 0.5e-6), (Role::Serving, 0.25e-6)] {
+                let at = found.roles.iter().position(|at| *at == role).unwrap();
+                assert!((mean_s(&found, &beginnings[at]) / wanted_s - 1.0).abs() < 1e-12, "{shape:?} {role:?}");
+            }
+            // A quarter of the services leads to a poll.
+            let leads = |role: Role| -> f64 {
+                found.down.iter().filter(|(_, to, _)| found.roles[*to] == role).map(|(.., rate)| rate).sum()
+            };
+            assert!((leads(Role::Serving) / leads(Role::Poll) - 3.0).abs() < 1e-12, "{shape:?}");
+        }
+        assert_eq!(Phases::of(&TimeShape::Lognormal(0.5)), None);
+    }
+}
