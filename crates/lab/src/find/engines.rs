@@ -200,6 +200,20 @@ mod tests {
         Predictor::of(host, "napi:weight=64,budget=300,backlog=true")
     }
 
+    /// Both engines take the measured variation; the model's chains of pauses, and of other schemes, have exponential times only.
+    #[test]
+    fn the_model_takes_measured_times_where_it_has_an_answer() {
+        let erlang = Service::Erlang { stages: 4 };
+        let varied = Predictor { times: erlang.clone(), ..computed() };
+        assert_eq!(varied.point(1e5).host.service, erlang);
+        let (model, sim) = (varied.model_at(1e5).unwrap(), varied.sim_at(1e5).unwrap());
+        let read = |outcome: &Outcome| outcome.throughput_pps.unwrap().value;
+        assert!((read(&model) / read(&sim) - 1.0).abs() < 0.02, "{} {}", read(&model), read(&sim));
+        let interrupt = Predictor { scheme: "interrupt".parse().unwrap(), ..varied };
+        assert_eq!(interrupt.point(1e5).host.service, Service::Exponential);
+        assert_eq!(interrupt.sim_point(1e5).host.service, erlang);
+    }
+
     #[test]
     fn a_cliff_above_a_load_is_the_cliff() {
         let cliff = computed().model_cliff().expect("the model answers").value;
