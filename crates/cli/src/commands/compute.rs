@@ -53,8 +53,9 @@ fn analyse(
             output::json_line(&Analysed { record, analysis: &analysis })?;
         }
     } else {
-        output::data(&report::table::outcomes(&records, output::style()))?;
+        // The cliff first: it is what was asked for.
         output::data(&report::table::analysis(&analysis, output::style()))?;
+        output::data(&report::table::outcomes(&records, output::style()))?;
     }
     Ok(ExitCode::SUCCESS)
 }
