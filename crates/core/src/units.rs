@@ -166,8 +166,8 @@ pub fn three_digits(figure: f64) -> f64 {
     if figure == 0.0 || !figure.is_finite() {
         return figure;
     }
-    let last_digit = 10_f64.powf(figure.abs().log10().floor() - 2.0);
-    (figure / last_digit).round() * last_digit
+    // By its decimal digits: multiplying by a power of ten would leave 300.00000000000006.
+    format!("{figure:.2e}").parse().unwrap_or(figure)
 }
 
 /// Prints a packet rate given in packets per second.

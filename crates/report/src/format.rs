@@ -6,9 +6,9 @@ pub use wrap::{lines, sentences};
 
 use netcliff_core::quote::is_unseen;
 use netcliff_core::repeats::Known;
-use netcliff_core::{Figure, Interval};
+use netcliff_core::{Figure, Interval, units};
 
-/// Significant digits in a report.
+/// Significant digits in a report, as `units::three_digits` rounds to.
 const DIGITS: i32 = 3;
 
 /// What a number counts, and so which units it may be shown in.
@@ -63,13 +63,13 @@ impl Unit {
     pub fn scale(self, value: f64) -> (f64, &'static str) {
         let scales = self.scales();
         // 999.6 kpps rounds to 1000 kpps, which reads as 1.00 Mpps.
-        let rounded = round_significant(value.abs());
+        let rounded = units::three_digits(value.abs());
         *scales.iter().find(|(factor, _)| rounded >= *factor * (1.0 - 1e-9)).unwrap_or(&scales[scales.len() - 1])
     }
 
     /// Decimals that leave three significant digits of `scaled`.
     fn decimals(self, scaled: f64) -> usize {
-        let rounded = round_significant(scaled.abs());
+        let rounded = units::three_digits(scaled.abs());
         if rounded == 0.0 || (matches!(self, Self::Packets | Self::Bytes) && scaled.fract() == 0.0) {
             return 0;
         }
@@ -85,20 +85,13 @@ impl Unit {
 
     /// `scaled` with the decimals of `lead`; with an exponent where that would be zeros only.
     fn digits(self, scaled: f64, lead: f64) -> String {
-        let rounded = round_significant(lead.abs());
+        let rounded = units::three_digits(lead.abs());
         match scaled {
             0.0 => "0".to_owned(),
             _ if rounded != 0.0 && rounded < 1e-4 => format!("{scaled:.2e}"),
             _ => format!("{scaled:.*}", self.decimals(lead)),
         }
     }
-}
-
-fn round_significant(value: f64) -> f64 {
-    if value == 0.0 || !value.is_finite() {
-        return value;
-    }
-    format!("{value:.*e}", DIGITS as usize - 1).parse().unwrap_or(value)
 }
 
 /// Three significant digits without an exponent: `0.812`, `41.2`, `906`. "-" unless finite.
@@ -137,7 +130,7 @@ pub fn share_short(value: f64) -> String {
     if !value.is_finite() {
         return "-".to_owned();
     }
-    let percent = round_significant(value * 100.0);
+    let percent = units::three_digits(value * 100.0);
     format!("{percent} %")
 }
 

@@ -13,7 +13,7 @@ fn intervals(text: &str) -> Vec<&str> {
 }
 
 const COMMANDS: [(&[&str], &str); 4] = [
-    (&["stream", "--time", "600ms", "--repeats", "2"], "resent"),
+    (&["stream", "--time", "600ms", "--repeats", "2"], "retr"),
     (&["stream", "--channel", "udp", "--flows", "2", "--threads", "1", "--time", "600ms", "--repeats", "2"], "lost"),
     (&["rr", "--testbed", "loopback", "--time", "600ms", "--repeats", "2"], "responses"),
     (&["rr", "--testbed", "loopback", "--rate", "500", "--time", "600ms", "--repeats", "2"], "asked for"),

@@ -101,3 +101,12 @@ proptest! {
         let _ = (parse_time_s(&text), parse_pps(&text), parse_bps(&text), parse_bytes(&text), parse_share(&text));
     }
 }
+
+#[test]
+fn figures_are_rounded_to_three_digits() {
+    for (figure, rounded) in
+        [(284_193.98, 284e3), (-0.999_6, -1.0), (1.234_5e-9, 1.23e-9), (0.0, 0.0), (f64::INFINITY, f64::INFINITY)]
+    {
+        assert_eq!(three_digits(figure), rounded);
+    }
+}

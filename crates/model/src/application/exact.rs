@@ -1,5 +1,6 @@
 //! Ring, socket and application as one chain, solved exactly: for exponential times and schemes whose ring is left alone
-//! only when it is empty, or while a new packet waits for its interrupt.
+//! only when it is empty, or while a new packet waits for its interrupt. napi's ring may have times in phases (`Phases`),
+//! the application's are exponential in any case.
 //!
 //! The application works in the ring's free periods only, and stands still during its excursions (`excursion`). An
 //! excursion therefore acts on the socket by the number of its services alone (`batch`), a free period by what the
@@ -108,7 +109,8 @@ struct Plan {
 const COLD_NODES: usize = 5;
 
 impl Plan {
-    /// None where the ring is also left alone with packets in it, or the times are not exponential.
+    /// The chain that counts the packets of a poll. None where the ring is also left alone with packets in it, or the
+    /// times are not exponential.
     fn of(scheme: &Scheme, work: &Work) -> Option<Self> {
         if work.shape != TimeShape::Exponential || !work.mixture.is_empty() {
             return None;

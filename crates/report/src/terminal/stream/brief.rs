@@ -123,7 +123,7 @@ fn one(page: &mut Page, row: &StreamRow) {
     }
     if let Some(tcp) = &row.tcp {
         let rtt = median(tcp.rtt_s, Unit::Seconds);
-        page.fact("TCP", &format!("{} segments sent again, round trip {rtt}", tcp.retransmissions));
+        page.fact("TCP", &format!("{} segments retransmitted, round trip {rtt}", tcp.retransmissions));
     }
     if let Some(counts) = row.datagrams {
         let loss = loss(row).map_or("-".to_owned(), format::loss);
@@ -138,7 +138,7 @@ fn one(page: &mut Page, row: &StreamRow) {
 fn sweep(page: &mut Page, rows: &[StreamRow]) {
     let datagrams = rows.iter().any(|row| row.datagrams.is_some());
     let limits = page.style().width >= WITH_LIMITS;
-    let lost = if datagrams { "lost" } else { "resent" };
+    let lost = if datagrams { "lost" } else { "retr" };
     page.heading("CONFIGURATIONS (goodput: mean of the repeats, 95 % interval)");
     let mut lines = vec![format!(
         "  {:<16}{:>21}{:>10}{:>10}{:>10}{lost:>9}{}",
