@@ -21,6 +21,9 @@ const RESOLUTION: f64 = 0.004;
 const PACKETS: [u64; 3] = [300_000, 1_000_000, 4_000_000];
 /// Loads that are tried before the search gives up to find a bracket.
 const STEPS: u32 = 40;
+/// Ratio of the loads tried for a bracket; the first where the cliff is expected: it is squared with each load, up to the other.
+const STEP: f64 = 1.5;
+const NEAR_STEP: f64 = 1.04;
 
 /// On which side of the target a load lies.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -96,11 +99,11 @@ fn first_guess(point: &Point) -> f64 {
 /// common random numbers: up to 4 million arrivals a load, or as many as [`Effort::Exactly`] says. Errors: as
 /// [`SimEngine::simulate`], or no bracket was found (loss even at the lowest load).
 pub fn cliff_sim(engine: &SimEngine, point: &Point, loss_target: f64) -> Result<Cliff, EngineFailure> {
-    let found = cliff_sim_unless(engine, point, loss_target, &|| false)?;
+    let found = cliff_sim_unless(engine, point, loss_target, None, &|| false)?;
     found.ok_or_else(|| EngineFailure::Failed("the search was stopped".into()))
 }
 
-/// [`cliff_sim`] that checks between its runs whether to stop: None if so.
+/// [`cliff_sim`] that begins near a load (pps), if one is given, and checks between its runs whether to stop: None if so.
 ///
 /// # Errors
 /// As [`cliff_sim`].
@@ -108,23 +111,25 @@ pub fn cliff_sim_unless(
     engine: &SimEngine,
     point: &Point,
     loss_target: f64,
+    near_pps: Option<f64>,
     stopped: &dyn Fn() -> bool,
 ) -> Result<Option<Cliff>, EngineFailure> {
     let mut search = Search { engine, point, target: loss_target, stopped, tried: Vec::new() };
-    let mut load = first_guess(point);
+    let (mut load, mut step) = near_pps.map_or_else(|| (first_guess(point), STEP), |near_pps| (near_pps, NEAR_STEP));
     let (mut low, mut high) = (None, None);
     for _ in 0..STEPS {
         let Some(side) = search.try_load(load)? else { return Ok(None) };
         if Search::within(side) {
             low = Some(load);
-            load *= 1.5;
+            load *= step;
         } else {
             high = Some(load);
-            load /= 1.5;
+            load /= step;
         }
         if low.is_some() && high.is_some() {
             break;
         }
+        step = (step * step).min(STEP);
     }
     let (Some(mut low), Some(mut high)) = (low, high) else {
         let tried = search.tried.last().map_or(0.0, |(load, ..)| *load);

@@ -1,7 +1,7 @@
 //! The cliff of a host like the ones that are calibrated: Linux, backlog reception, an application.
 
 use netcliff_core::{Engine, Host, Outcome, Point, Service, Traffic};
-use netcliff_sim::{Cliff, Effort, SimEngine, cliff_sim};
+use netcliff_sim::{Cliff, Effort, SimEngine, cliff_sim, cliff_sim_unless};
 
 /// Costs as measured on a small virtual machine, rounded.
 fn calibrated() -> Host {
@@ -52,6 +52,24 @@ fn backlog_reception_with_an_application_falls_into_livelock() {
     let throughput = |pps| evaluate("napi:backlog", pps).throughput_pps.unwrap().value;
     let (peak, past) = (throughput(load), throughput(4.0 * load));
     assert!(past < 0.2 * peak, "{peak} at the cliff, {past} at 4 times");
+}
+
+/// Wherever the search begins it finds the same cliff; near it with fewer loads.
+#[test]
+fn a_search_may_begin_anywhere() {
+    let from = |near_pps| {
+        let point = point("napi:backlog", 1.0);
+        cliff_sim_unless(&SimEngine::default(), &point, 1e-4, near_pps, &|| false).unwrap().expect("not stopped")
+    };
+    let anywhere = from(None);
+    let found_pps = anywhere.load_pps.value;
+    for share in [0.5, 1.02, 1.7] {
+        let near = from(Some(share * found_pps));
+        assert!((near.load_pps.value / found_pps - 1.0).abs() < 0.01, "{share}: {:?}, {found_pps}", near.load_pps);
+        if share == 1.02 {
+            assert!(near.sweep.len() < anywhere.sweep.len(), "{} {}", near.sweep.len(), anywhere.sweep.len());
+        }
+    }
 }
 
 /// Up to the softirq's own limit packets are lost at the socket, past it at the backlog as well; interrupts go away.

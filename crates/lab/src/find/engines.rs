@@ -33,7 +33,7 @@ pub struct Predictor {
     pub seed: u64,
     /// Arrivals simulated a load.
     pub packets: u64,
-    /// Where the cliff is expected (pps); None: anywhere. Saves evaluations of the model, which take a second each.
+    /// Where the cliff is expected (pps); None: anywhere. Saves evaluations of the engines, which take up to a second each.
     pub near_pps: Option<f64>,
 }
 
@@ -127,7 +127,7 @@ impl Predictor {
     pub fn sim_cliff(&self, stop: &AtomicBool) -> Result<Option<Figure>, EngineFailure> {
         let stopped = || stop.load(Ordering::Relaxed);
         let engine = SimEngine { effort: Effort::Exactly(self.packets), ..self.sim() };
-        let found = cliff_sim_unless(&engine, &self.sim_point(1.0), self.loss, &stopped)?;
+        let found = cliff_sim_unless(&engine, &self.sim_point(1.0), self.loss, self.near_pps, &stopped)?;
         Ok(found.map(|cliff| cliff.load_pps))
     }
 
